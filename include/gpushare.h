@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_H
+#define GPUSHARE_H
+/*
+ * gpushare: GPU buffers with names, across processes, without a copy.
+ *
+ * Every call returns GPUSHARE_OK or a negative enum gpushare_status and sets its out_ arguments
+ * only on success. gpushare_explain() gives the sentence behind the last failure of this thread:
+ * the thing, the cause and the next step. Calls are safe from any thread and need no current CUDA
+ * context; what was current before is current afterwards. After fork() a child must open a session
+ * of its own: calls on an inherited one answer GPUSHARE_E_FORKED.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GPUSHARE_VERSION_MAJOR 0
+#define GPUSHARE_VERSION_MINOR 1
+#define GPUSHARE_VERSION_PATCH 0
+#define GPUSHARE_VERSION "0.1.0"
+
+#define GPUSHARE_NAME_MAX 255   /* bytes of a name, without the final NUL */
+#define GPUSHARE_UUID_SIZE 16   /* bytes of a GPU UUID */
+#define GPUSHARE_COMMAND_MAX 63 /* bytes kept of the owner's command name */
+
+/* X(name, value, text) */
+#define GPUSHARE_STATUSES(X) \
+	X(OK, 0, "done") \
+	X(E_INVALID, -1, "invalid argument") \
+	X(E_NAME, -2, "not a valid buffer name") \
+	X(E_NOT_FOUND, -3, "no such buffer") \
+	X(E_EXISTS, -4, "the name is taken") \
+	X(E_DENIED, -5, "not permitted") \
+	X(E_TIMED_OUT, -6, "timed out") \
+	X(E_NO_REGISTRY, -7, "the registry can't be reached") \
+	X(E_PROTOCOL, -8, "the registry's answer makes no sense") \
+	X(E_LIMIT, -9, "a limit is reached") \
+	X(E_RANGE, -10, "offset or length past the end of the buffer") \
+	X(E_NO_MEMORY, -11, "out of memory") \
+	X(E_NO_DRIVER, -12, "no usable CUDA driver") \
+	X(E_DEVICE, -13, "the buffer's GPU is not visible here") \
+	X(E_CUDA, -14, "a CUDA call failed") \
+	X(E_NOT_SUPPORTED, -15, "not supported") \
+	X(E_NOT_SHAREABLE, -16, "this memory can't be shared") \
+	X(E_OWNER_GONE, -17, "the owner is gone") \
+	X(E_IO, -18, "reading or writing failed") \
+	X(E_FORKED, -19, "the session belongs to the parent process") \
+	X(E_CANCELLED, -20, "cancelled by the caller")
+
+enum gpushare_status {
+#define X(name, value, text) GPUSHARE_##name = value,
+	GPUSHARE_STATUSES(X)
+#undef X
+};
+
+/* X(name, value, text): what the memory is and how it travels */
+#define GPUSHARE_BACKINGS(X) X(IPC, 1, "ipc")
+
+enum gpushare_backing {
+#define X(name, value, text) GPUSHARE_BACKING_##name = value,
+	GPUSHARE_BACKINGS(X)
+#undef X
+};
+
+struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
+struct gpushare_buffer;  /* a named buffer, mapped into this process */
+
+/** struct gpushare_open_options - zero, or NULL in its place, means the default everywhere */
+struct gpushare_open_options {
+	const char *directory;   /* of the registry; default $GPUSHARE_DIR and so on, see README.md */
+	unsigned int timeout_ms; /* for each registry call; default $GPUSHARE_TIMEOUT_MS or 1000 */
+	int no_autostart;        /* fail rather than start a registry where none runs */
+};
+
+struct gpushare_attach_options {
+	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
+};
+
+/** struct gpushare_info - a buffer as the registry knows it; sizes and offsets in bytes */
+struct gpushare_info {
+	char name[GPUSHARE_NAME_MAX + 1];
+	uint64_t generation;     /* (name, generation) is the identity; never used again */
+	uint64_t size;           /* as requested */
+	uint64_t base_offset;    /* of the buffer in its allocation */
+	uint64_t base_size;      /* of that allocation */
+	unsigned char device_uuid[GPUSHARE_UUID_SIZE];
+	enum gpushare_backing backing;
+	uint32_t owner_uid;
+	int32_t owner_pid;       /* as the registry's pid namespace numbers it; 0: not visible there */
+	uint64_t owner_started;  /* clock ticks after boot, field 22 of /proc/PID/stat */
+	char owner_command[GPUSHARE_COMMAND_MAX + 1];
+	uint32_t attachers;      /* processes' attachments now */
+	uint64_t created_unix_ns;
+};
+
+/**
+ * gpushare_open() - connect to the registry, starting it where none runs
+ * @options: NULL for defaults
+ * @out_session: release with gpushare_close()
+ *
+ * The connection is the lease: when it ends, by gpushare_close() or because the process ends by
+ * any means, what was shared through it is withdrawn and what was attached is released.
+ * No thread is made. No CUDA call is made.
+ *
+ * Errors:  GPUSHARE_E_NO_REGISTRY, _E_TIMED_OUT, _E_PROTOCOL, _E_DENIED (the directory is another
+ *          user's or open to others), _E_NO_MEMORY
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_session is untouched then.
+ */
+int gpushare_open(const struct gpushare_open_options *options, struct gpushare_session **out_session);
+
+/**
+ * gpushare_close() - end a session: detach and free every buffer of it, withdraw its names
+ * @session: NULL is allowed; not usable afterwards, nor are its buffers
+ *
+ * Return: GPUSHARE_OK
+ */
+int gpushare_close(struct gpushare_session *session);
+
+/**
+ * gpushare_share() - give device memory of this process a name
+ * @session: from gpushare_open()
+ * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]
+ * @pointer: device pointer into a cuMemAlloc or cuMemAllocPitch allocation; interior pointers too
+ * @size:    bytes from @pointer, 1 or more, within the allocation
+ * @out_buffer: end the sharing with gpushare_free(); the memory itself stays the caller's
+ *
+ * Call gpushare_free() before freeing the memory.
+ *
+ * Shapes:  flat byte range.
+ * Units:   bytes.
+ * Threads: safe from any thread; needs no current CUDA context.
+ * Errors:  GPUSHARE_E_NAME, _E_INVALID, _E_RANGE, _E_EXISTS (gpushare_explain() says whose),
+ *          _E_NOT_SHAREABLE (managed, stream-ordered, VMM or host memory), _E_NO_REGISTRY,
+ *          _E_TIMED_OUT, _E_LIMIT, _E_NO_DRIVER, _E_CUDA
+ * Source:  CUDA Driver API, cuIpcGetMemHandle, cuMemGetAddressRange.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
+ */
+int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer, size_t size,
+		   struct gpushare_buffer **out_buffer);
+
+/**
+ * gpushare_alloc() - allocate device memory and give it a name
+ * @device: CUDA ordinal in this process; -1 for the current context's device, or 0 without one
+ * @size:   bytes, 1 or more
+ * @out_buffer: release memory and name with gpushare_free()
+ *
+ * The rest as gpushare_share(); GPUSHARE_E_NO_MEMORY when the GPU has no room.
+ *
+ * Source:  CUDA Driver API, cuMemAlloc.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
+ */
+int gpushare_alloc(struct gpushare_session *session, const char *name, int device, size_t size,
+		   struct gpushare_buffer **out_buffer);
+
+/**
+ * gpushare_attach() - map a named buffer of another process into this one
+ * @session: from gpushare_open()
+ * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]
+ * @options: NULL for defaults: no wait
+ * @out_buffer: release with gpushare_detach(), once for each attach
+ *
+ * Attaching a buffer that this process owns gives the owner's own address. Attaching the same
+ * buffer twice gives the same struct, address and mapping, and counts. The GPU is found by its
+ * UUID, whatever CUDA_VISIBLE_DEVICES says on either side.
+ *
+ * Shapes:  flat byte range of gpushare_size() bytes.
+ * Units:   bytes; milliseconds.
+ * Threads: safe from any thread; needs no current CUDA context.
+ * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
+ *          names), _E_TIMED_OUT, _E_DENIED, _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
+ *          _E_NO_DRIVER, _E_CUDA
+ * Source:  CUDA Driver API, cuIpcOpenMemHandle.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
+ */
+int gpushare_attach(struct gpushare_session *session, const char *name,
+		    const struct gpushare_attach_options *options, struct gpushare_buffer **out_buffer);
+
+/**
+ * gpushare_detach() - give back one attachment
+ * @buffer: from gpushare_attach(); NULL is allowed. The last detach unmaps and frees the struct.
+ *
+ * Work on the buffer must have ended: this does not wait for streams.
+ *
+ * Errors:  GPUSHARE_E_INVALID (the buffer came from share or alloc), _E_FORKED
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status.
+ */
+int gpushare_detach(struct gpushare_buffer *buffer);
+
+/**
+ * gpushare_free() - end what gpushare_share() or gpushare_alloc() began
+ * @buffer: NULL is allowed; not usable afterwards
+ *
+ * The name is withdrawn first; then memory from gpushare_alloc() is freed. Processes that are
+ * attached should have detached: CUDA leaves reading freed IPC memory undefined.
+ *
+ * Errors:  GPUSHARE_E_INVALID (the buffer came from attach), _E_FORKED, _E_CUDA
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status.
+ */
+int gpushare_free(struct gpushare_buffer *buffer);
+
+/**
+ * gpushare_unlink() - take a name away; the memory and attachments stay as they are
+ * @name: of a buffer that the caller's user owns
+ *
+ * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND, _E_DENIED, _E_NO_REGISTRY, _E_TIMED_OUT
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status.
+ */
+int gpushare_unlink(struct gpushare_session *session, const char *name);
+
+/**
+ * gpushare_stat() - what the registry knows of one name
+ * @out_info: filled on success
+ *
+ * Errors:  as gpushare_unlink()
+ */
+int gpushare_stat(struct gpushare_session *session, const char *name, struct gpushare_info *out_info);
+
+/**
+ * gpushare_list() - every name that a pattern matches and the caller may see, in byte order
+ * @glob:  fnmatch(3) pattern; NULL for all. '*' matches '/' too.
+ * @visit: called once a buffer with @user; anything but 0 ends the listing
+ *
+ * Names that come or go while the listing runs may or may not be in it; none comes twice.
+ *
+ * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_INVALID, _E_NO_REGISTRY, _E_TIMED_OUT
+ */
+int gpushare_list(struct gpushare_session *session, const char *glob,
+		  int (*visit)(const struct gpushare_info *info, void *user), void *user);
+
+/** gpushare_pointer() - the device pointer in this process (a CUdeviceptr); 0 for NULL */
+uint64_t gpushare_pointer(const struct gpushare_buffer *buffer);
+
+/** gpushare_size() - bytes; 0 for NULL */
+size_t gpushare_size(const struct gpushare_buffer *buffer);
+
+/** gpushare_device() - the CUDA ordinal of the buffer's GPU in this process; -1 for NULL */
+int gpushare_device(const struct gpushare_buffer *buffer);
+
+/** gpushare_buffer_info() - the buffer's record as it was at share or attach; no registry call */
+int gpushare_buffer_info(const struct gpushare_buffer *buffer, struct gpushare_info *out_info);
+
+/**
+ * gpushare_read() - stream device memory to the host through two pinned buffers
+ * @buffer: any buffer
+ * @offset, @length: bytes, within the buffer; a @length of 0 does nothing
+ * @sink: called in order with host memory that is valid during the call; anything but 0 ends it
+ *
+ * The copy of one chunk runs while @sink has the one before.
+ *
+ * Threads: safe; @sink runs on the caller's thread with the buffer's context current.
+ * Errors:  GPUSHARE_E_RANGE, _E_CANCELLED (@sink ended it), _E_NO_MEMORY, _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuMemcpyDtoHAsync, cuMemHostAlloc.
+ */
+int gpushare_read(struct gpushare_buffer *buffer, size_t offset, size_t length,
+		  int (*sink)(const void *data, size_t size, void *user), void *user);
+
+/**
+ * gpushare_write() - stream host data into device memory through two pinned buffers
+ * @source: fills @data with exactly @size bytes; anything but 0 ends it
+ *
+ * The rest as gpushare_read(). Bytes before a failure may have been written.
+ */
+int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
+		   int (*source)(void *data, size_t size, void *user), void *user);
+
+/** gpushare_copy_from() - device to host, synchronous; errors as gpushare_read() */
+int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
+
+/** gpushare_copy_to() - host to device, synchronous; errors as gpushare_read() */
+int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *host, size_t length);
+
+/** gpushare_status_text() - a status in a few words; never NULL */
+const char *gpushare_status_text(int status);
+
+/** gpushare_explain() - the sentence behind this thread's last failure; "" if none; never NULL */
+const char *gpushare_explain(void);
+
+/** gpushare_version() - of the library that is loaded, e.g. "0.1.0" */
+const char *gpushare_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

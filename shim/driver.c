@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef void *(*dlsym_call)(void *handle, const char *symbol);
+
+static const char *const dlsym_versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+
+/*
+ * dlvsym asks for a version that an interposed dlsym does not carry, so it always lands in the C
+ * library. A benign race in place of a once: a once around this deadlocks with a dlopen whose
+ * constructor calls dlsym (FACTS.md).
+ */
+dlsym_call driver_real_dlsym(void)
+{
+	static _Atomic(dlsym_call) known;
+	dlsym_call found = atomic_load_explicit(&known, memory_order_acquire);
+
+	for (size_t i = 0; !found && i < sizeof(dlsym_versions) / sizeof(*dlsym_versions); i++)
+		found = (dlsym_call)dlvsym(RTLD_DEFAULT, "dlsym", dlsym_versions[i]);
+	if (found)
+		atomic_store_explicit(&known, found, memory_order_release);
+	return found;
+}
+
+void driver_fill(struct driver *table, void *library)
+{
+	dlsym_call find = driver_real_dlsym();
+
+#define F(since, version, name, params) \
+	table->name = find ? (cu_##name##_call *)find(library, #name) : NULL;
+	CUDA_ABI_CALLS(F)
+#undef F
+}
+
+/* What the API can't do without; the rest is checked where it is used. */
+#define NEEDED(N) \
+	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \
+	N(cuDevicePrimaryCtxRetain) N(cuDevicePrimaryCtxRelease_v2) N(cuCtxPushCurrent_v2) \
+	N(cuCtxPopCurrent_v2) N(cuCtxGetCurrent) N(cuCtxGetDevice) N(cuMemAlloc_v2) \
+	N(cuMemFree_v2) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) N(cuIpcGetMemHandle) \
+	N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) N(cuMemHostAlloc) N(cuMemFreeHost) \
+	N(cuMemcpyHtoD_v2) N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) \
+	N(cuStreamCreate) N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuEventCreate) \
+	N(cuEventRecord) N(cuEventSynchronize) N(cuEventDestroy_v2)
+
+static const char *first_missing(const struct driver *table)
+{
+#define N(name) \
+	if (!table->name) \
+		return #name;
+	NEEDED(N)
+#undef N
+	return NULL;
+}
+
+static struct {
+	struct driver table;
+	bool usable;
+	char why[256];
+} opened;
+
+static void open_once(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+	const char *missing;
+	cu_result result;
+
+	if (!library) {
+		const char *reason = dlerror();
+		snprintf(opened.why, sizeof(opened.why),
+			 "no CUDA driver: libcuda.so.1 was not found by the loader (%s); install the NVIDIA "
+			 "driver, or point LD_LIBRARY_PATH at it",
+			 reason ? reason : "no reason given");
+		return;
+	}
+	driver_fill(&opened.table, library);
+	missing = first_missing(&opened.table);
+	if (missing) {
+		snprintf(opened.why, sizeof(opened.why),
+			 "the CUDA driver is too old: libcuda.so.1 has no %s; CUDA 11.8 or later is needed",
+			 missing);
+		return;
+	}
+	result = opened.table.cuInit(0);
+	if (result != CU_OK) {
+		snprintf(opened.why, sizeof(opened.why),
+			 "the CUDA driver does not start: cuInit answered %s; nvidia-smi may say more",
+			 driver_error_name(&opened.table, result));
+		return;
+	}
+	opened.usable = true;
+}
+
+const struct driver *driver_open(char *why, size_t why_size)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, open_once);
+	if (!opened.usable) {
+		snprintf(why, why_size, "%s", opened.why);
+		return NULL;
+	}
+	return &opened.table;
+}
+
+const char *driver_error_name(const struct driver *driver, cu_result result)
+{
+	const char *text = NULL;
+
+	if (driver && driver->cuGetErrorName && driver->cuGetErrorName(result, &text) == CU_OK && text)
+		return text;
+	switch (result) {
+#define V(ours, theirs, value) \
+	case value: \
+		return #theirs;
+		CUDA_ABI_RESULTS(V)
+#undef V
+	default:
+		return "an unknown CUDA error";
+	}
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_DRIVER_H
+#define GPUSHARE_SHIM_DRIVER_H
+/* The CUDA driver as a table of its real entry points, found at run time past any interposer. */
+#include "cuda_abi.h"
+
+struct driver {
+#define F(since, version, name, params) cu_##name##_call *name;
+	CUDA_ABI_CALLS(F)
+#undef F
+};
+
+/* The C library's own dlsym, past every interposed one; NULL only without a dynamic loader. */
+void *(*driver_real_dlsym(void))(void *handle, const char *symbol);
+
+/* Fill every entry that `library` (a dlopen handle) has; what it lacks is NULL. Keeps dlerror
+ * as quiet as dlsym allows: one message may be consumed. */
+void driver_fill(struct driver *table, void *library);
+
+/* For the API: dlopen("libcuda.so.1") once, cuInit once. NULL with the sentence in `why`: no
+ * library, a call we need is missing (named), or cuInit failed (named). Thread-safe. */
+const struct driver *driver_open(char *why, size_t why_size);
+
+/* "CUDA_ERROR_INVALID_VALUE", from the driver or our own list; never NULL. */
+const char *driver_error_name(const struct driver *driver, cu_result result);
+
+#endif

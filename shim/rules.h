@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_RULES_H
+#define GPUSHARE_SHIM_RULES_H
+/* GPUSHARE_NAME and GPUSHARE_ATTACH: parsing, matching, naming. No CUDA, no registry, no environment. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum rules_kind {
+	RULES_NAME,   /* wait= and must are refused */
+	RULES_ATTACH, /* nothing but selectors, wait= and must is allowed */
+};
+
+struct rules; /* immutable but for the counters, which rules_match() moves; callers lock */
+
+/* An allocation that happened, as far as the selectors look at it. */
+struct rules_allocation {
+	uint64_t size; /* bytes, as the program asked */
+	int device;    /* CUDA ordinal in this process */
+};
+
+/* What %p and %r stand for. */
+struct rules_process {
+	int pid;
+	const char *rank; /* NULL: none is set; %r is 0 then */
+};
+
+/* How a matching rule wants it done. */
+struct rules_match {
+	char name[256];
+	unsigned int wait_ms; /* wait= */
+	bool must;            /* must */
+};
+
+/*
+ * Parse `text`; every rule or none. On failure returns NULL and `error` holds ONE line for stderr,
+ * without its newline, the offending part marked with >>> and <<<:
+ *   gpushare: GPUSHARE_NAME: size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi: weights:>>>size=ten<<<
+ * An option that DESIGN.md's grammar has and this build lacks is refused by name ("not supported").
+ * `variable` is the name to print. Empty text is no rules: NULL with an empty `error`.
+ */
+struct rules *rules_parse(enum rules_kind kind, const char *variable, const char *text, char *error,
+			  size_t error_size);
+struct rules *rules_free(struct rules *rules); /* NULL is allowed; returns NULL */
+
+/*
+ * Ask the rules in order about one allocation; count it wherever its selectors hold. The first
+ * rule that takes it fills `out`. A rule without selectors and without %i takes one allocation and
+ * is spent; so does every rule whose template has no %i (a name can be given once). nth counts,
+ * from 1, the allocations for which the rule's other selectors hold, taken by another rule or not.
+ * %i is the rule's own count of matches, from 0. A template that grows over 255 bytes or into an
+ * illegal name doesn't match.
+ */
+bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
+		 const struct rules_process *process, struct rules_match *out);
+
+/* True while some rule can still match: when not, the caller may stop asking. */
+bool rules_alive(const struct rules *rules);
+
+#endif
