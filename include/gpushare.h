@@ -188,7 +188,7 @@ int gpushare_attach(struct gpushare_session *session, const char *name,
  *
  * Work on the buffer must have ended: this does not wait for streams.
  *
- * Errors:  GPUSHARE_E_INVALID (the buffer came from share or alloc), _E_FORKED
+ * Errors:  GPUSHARE_E_INVALID (the buffer came from share or alloc), _E_FORKED, _E_CUDA
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */

@@ -29,6 +29,9 @@ struct client {
 	reply reply;
 };
 
+/* $GPUSHARE_TIMEOUT_MS where it is a whole number of 1 to 3600000, else 1000. */
+unsigned int client_default_timeout_ms(void);
+
 /* Heap-allocated and unconnected; the first call connects. NULL: out of memory. */
 struct client *client_new(const struct client_options *options);
 /* Closes (without a word: the registry sees the connection go) and frees. NULL is allowed. Returns NULL. */

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+# make            everything, in $(BUILD)          make demo     the main job, shown
+# make check      all tests                        make bundle   what a run on another GPU host needs
+# V=1 shows the commands; BUILD=dir builds elsewhere; SANITIZE=address,undefined instruments;
+# CUDA= ignores the toolkit.
+BUILD ?= build
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+CFLAGS ?= -O2 -g
+PROTOC ?= /usr/bin/protoc
+NANOPB ?= /usr/bin/protoc-gen-nanopb
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+export BUILD CC PROTOC NANOPB SANITIZE
+
+VERSION := $(shell sed -n 's/^.define GPUSHARE_VERSION "\(.*\)"/\1/p' include/gpushare.h)
+ARCH := $(shell uname -m)
+CUDA := $(firstword $(foreach d,$(CUDA_HOME) /usr/local/cuda \
+	$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)),$(if $(wildcard $(d)/include/cuda.h),$(d))))
+NVCC := $(firstword $(wildcard $(CUDA)/bin/nvcc))
+
+comma := ,
+Q := $(if $(V),,@)
+say = $(if $(V),@:,@printf '  %-6s %s\n' $(1) $(2))
+jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+# the linker's name of a static archive where there is one, else of the shared library
+archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$(1).a,$(2))
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MMD -MP -Iinclude -Iregistry/protocol \
+	-Iregistry -Ishim -I$(BUILD)/gen $(SANFLAGS)
+ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) -pthread -Wl,--as-needed
+SO_LDFLAGS = -shared -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs
+NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)
+NNG := $(if $(findstring -l:,$(call archive,mbedtls)),$(call archive,nng))
+NNG_LIBS := $(if $(NNG),-l:libnng.a -l:libmbedtls.a -l:libmbedx509.a -l:libmbedcrypto.a,-lnng)
+JANSSON_LIB := $(call archive,jansson,-ljansson)
+
+# What each product is made of, by the files' names.
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(filter-out $(2),$(wildcard $(1)))))
+PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
+CLIENT := $(call objects,shim/client*.c shim/autostart.c) $(PROTOCOL)
+API := $(call objects,shim/api*.c shim/device.c shim/driver.c) $(CLIENT)
+SHIM := $(call objects,shim/shim*.c shim/dlsym_$(ARCH).S shim/driver.c shim/rules*.c) $(CLIENT)
+REGISTRY := $(call objects,registry/*.c) $(PROTOCOL)
+TOOLS_ALL := $(call objects,tools/*.c)
+TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
+PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_abi_calls.o)
+SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a)
+
+PRODUCTS := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so libgpushare.a \
+	gpushare.pc gpushare-registry gpushare gpushare-attach)
+
+all: $(BUILD)/.checked
+	@$(MAKE) --no-print-directory $(jobs) products
+products: $(PRODUCTS) $(PROOF) $(SIM)
+	$(if $(CUDA),,@echo "skipped: shim/cuda_abi_types.c, shim/cuda_abi_calls.c: no CUDA toolkit (CUDA_HOME, /usr/local/cuda, nvcc on PATH)")
+
+# One look at what building needs, not one compiler error a file.
+$(BUILD)/.checked: tests/deps.sh
+	@tests/deps.sh --check
+	@mkdir -p $(BUILD) && touch $@
+
+$(BUILD)/gen/registry.pb.c: registry/protocol/registry.proto registry/protocol/registry.options
+	$(call say,NANOPB,$@)
+	@mkdir -p $(@D)
+	$(Q)cd registry/protocol && $(PROTOC) -I. --plugin=protoc-gen-nanopb=$(NANOPB) \
+		--nanopb_out=$(abspath $(@D)) registry.proto
+$(BUILD)/gen/registry.pb.h: $(BUILD)/gen/registry.pb.c ;
+
+# The flags are remembered: other flags in the same folder rebuild it.
+FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(CUDA)
+ifneq ($(strip $(FLAGS_NOW)),$(strip $(shell cat $(BUILD)/.flags 2>/dev/null)))
+$(BUILD)/.flags: FORCE
+endif
+$(BUILD)/.flags:
+	@mkdir -p $(BUILD) && echo '$(FLAGS_NOW)' >$@
+FORCE:
+
+$(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
+$(BUILD)/obj/shim/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
+$(BUILD)/obj/%.o: %.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c $< -o $@
+$(BUILD)/obj/%.o: %.S $(BUILD)/.flags
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -MMD -MP -Ishim -c $< -o $@
+
+$(BUILD)/libgpushare_shim.so: $(SHIM) shim/shim.sym
+	$(call say,LD,$@)
+	$(Q)$(CC) $(SO_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=shim/shim.sym $(SHIM) $(NANOPB_LIB) \
+		$(ALL_LDFLAGS) -ldl -o $@
+$(BUILD)/libgpushare.so.0: $(API) shim/libgpushare.sym
+	$(call say,LD,$@)
+	$(Q)$(CC) $(SO_LDFLAGS) -Wl,-soname,libgpushare.so.0 -Wl,--version-script=shim/libgpushare.sym \
+		$(API) $(NANOPB_LIB) $(ALL_LDFLAGS) -ldl -o $@
+$(BUILD)/libgpushare.so: $(BUILD)/libgpushare.so.0
+	$(Q)ln -sf $(<F) $@
+# One object, and nothing visible but the API: a program's own `client_new` stays its own.
+$(BUILD)/libgpushare.a: $(API)
+	$(call say,AR,$@)
+	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) -o $(BUILD)/obj/libgpushare.o
+	$(Q)objcopy --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
+$(BUILD)/gpushare.pc: shim/gpushare.pc.in include/gpushare.h Makefile
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $< >$@
+$(BUILD)/gpushare-registry: $(REGISTRY)
+	$(call say,LD,$@)
+	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
+$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
+$(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $^ $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
+$(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $^ $(ALL_LDFLAGS) -ldl -o $@
+
+include tests/tests.mk
+
+deps:
+	@tests/deps.sh
+
+install: all
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include) $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m755 $(addprefix $(BUILD)/,gpushare gpushare-attach gpushare-registry) $(DESTDIR)$(PREFIX)/bin
+	install -m755 $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0) $(DESTDIR)$(LIBDIR)
+	install -m644 $(BUILD)/libgpushare.a $(DESTDIR)$(LIBDIR)
+	ln -sf libgpushare.so.0 $(DESTDIR)$(LIBDIR)/libgpushare.so
+	install -m644 $(BUILD)/gpushare.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m644 include/gpushare.h $(DESTDIR)$(PREFIX)/include
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,gpushare gpushare-attach gpushare-registry)
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so \
+		libgpushare.a pkgconfig/gpushare.pc) $(DESTDIR)$(PREFIX)/include/gpushare.h
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+.PHONY: all products deps install uninstall clean FORCE
+.DELETE_ON_ERROR:
+.SUFFIXES:

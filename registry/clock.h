@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_CLOCK_H
+#define GPUSHARE_REGISTRY_CLOCK_H
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+static inline int64_t clock_read_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* For durations and deadlines. */
+static inline int64_t clock_ns(void)
+{
+	return clock_read_ns(CLOCK_MONOTONIC);
+}
+
+/* For timestamps that leave this process. */
+static inline uint64_t clock_unix_ns(void)
+{
+	return (uint64_t)clock_read_ns(CLOCK_REALTIME);
+}
+
+#endif

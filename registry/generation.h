@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_GENERATION_H
+#define GPUSHARE_REGISTRY_GENERATION_H
+/*
+ * Numbers that are never given twice, not over a restart either: they begin at the clock's
+ * microseconds or above what <dir>/generation says was reserved, whichever is more. The clock
+ * serves where the file can't be written, the file where the clock was set back.
+ */
+#include "protocol.h"
+
+struct generation {
+	uint64_t next;
+	uint64_t reserved; /* the file promises that all below may be in use */
+	int directory;     /* fd; -1: the clock alone */
+};
+
+/* `path` of the directory; NULL for the clock alone. */
+void generation_init(struct generation *generation, const char *path);
+void generation_finish(struct generation *generation);
+uint64_t generation_take(struct generation *generation);
+
+#endif

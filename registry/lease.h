@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_LEASE_H
+#define GPUSHARE_REGISTRY_LEASE_H
+/* A connection, and all that goes when it goes. */
+#include "hash.h"
+#include "process.h"
+
+struct entry;
+
+struct attachment {
+	UT_hash_handle hh;
+	uint64_t generation; /* says which buffer: generations are never used twice */
+	unsigned int count;
+	bool own; /* by the owner's process: held, but not counted among the attachers */
+	char name[];
+};
+
+struct lease {
+	uint32_t id; /* of the nng pipe */
+	struct process peer;
+	bool greeted;
+	unsigned int unread; /* answers on their way to it */
+	struct entry *entries;
+	struct attachment *attachments;
+	UT_hash_handle hh;
+};
+
+struct leases {
+	struct lease *by_id;
+	uint64_t count;
+	uint64_t attachments; /* of all leases, each counted as often as it was attached */
+};
+
+/* NULL: out of memory. */
+struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer);
+struct lease *lease_find(const struct leases *leases, uint32_t id);
+/* Its entries and attachments must be gone. Returns NULL. */
+struct lease *lease_free(struct leases *leases, struct lease *lease);
+
+/* One more. false: out of memory. */
+bool lease_attach(struct leases *leases, struct lease *lease, const char *name, uint64_t generation,
+		  bool own);
+struct attachment *lease_find_attachment(const struct lease *lease, const char *name,
+					 uint64_t generation);
+/* `count` fewer; the attachment is freed when none is left. */
+void lease_detach(struct leases *leases, struct lease *lease, struct attachment *attachment,
+		  unsigned int count);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_LIMITS_H
+#define GPUSHARE_REGISTRY_LIMITS_H
+/* What one registry takes on. The first group is answered by E_LIMIT and a sentence. */
+#include <stdint.h>
+
+#define LIMIT_NAMES 1000000
+#define LIMIT_ATTACHMENTS 1000000
+#define LIMIT_CONNECTIONS 10000
+#define LIMIT_WAITERS 256
+
+#define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
+#define LIMIT_PAGE 16                        /* names in one ListReply: registry.options */
+#define LIMIT_TOMBSTONES 1024
+#define LIMIT_TOMBSTONE_S 600
+#define LIMIT_SUGGESTIONS 3
+#define LIMIT_SUGGESTION_SCAN 10000 /* names compared with one that was not found */
+
+/* Connections over LIMIT_CONNECTIONS that still hear a sentence instead of a closed socket. */
+#define LIMIT_CONNECTIONS_SPARE 100
+/* Answers that one peer may leave unread; then its connection is closed. */
+#define LIMIT_UNREAD 32
+#define LIMIT_UNREAD_MS 5000
+
+/* Contexts that can take a request: at the start, and when to open more. All of them together
+ * suffice for every waiter and some answers under way. */
+#define LIMIT_CONTEXTS_FIRST 16
+#define LIMIT_CONTEXTS_LOW 8
+#define LIMIT_CONTEXTS (LIMIT_WAITERS + 64)
+
+/* In a struct, so that a test can set them lower. */
+struct limits {
+	uint64_t names;
+	uint64_t attachments;
+	uint64_t connections;
+	uint64_t waiters;
+};
+
+#define LIMITS_DEFAULT \
+	((struct limits){LIMIT_NAMES, LIMIT_ATTACHMENTS, LIMIT_CONNECTIONS, LIMIT_WAITERS})
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static bool enabled; /* set once, before there are threads */
+
+void log_enable(bool on)
+{
+	enabled = on;
+}
+
+/* One write(), so that lines of several threads don't mix; what a peer may have chosen can't
+ * begin a line of its own. */
+static void log_write(const char *format, va_list arguments)
+{
+	char line[1024];
+	int begin = snprintf(line, sizeof(line), "gpushare-registry: ");
+	int length = begin + vsnprintf(line + begin, sizeof(line) - begin - 1, format, arguments);
+
+	if (length > (int)sizeof(line) - 2)
+		length = (int)sizeof(line) - 2;
+	for (int i = begin; i < length; i++) {
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	}
+	line[length] = '\n';
+	(void)!write(STDERR_FILENO, line, (size_t)length + 1);
+}
+
+void log_line(const char *format, ...)
+{
+	va_list arguments;
+
+	if (!enabled)
+		return;
+	va_start(arguments, format);
+	log_write(format, arguments);
+	va_end(arguments);
+}
+
+void log_error(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	log_write(format, arguments);
+	va_end(arguments);
+}

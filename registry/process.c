@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "process.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A file of /proc/PID, as a string; "" when it can't be read. */
+static void read_proc(int32_t pid, const char *file, char *to, size_t room)
+{
+	char path[64];
+	ssize_t length = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/%s", pid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, to, room - 1);
+		close(fd);
+	}
+	to[length < 0 ? 0 : length] = '\0';
+}
+
+/* Fields 3 and 22 of /proc/PID/stat. The command, field 2, may hold blanks and parentheses. */
+static bool read_stat(int32_t pid, char *out_state, uint64_t *out_started)
+{
+	char stat[1024];
+	const char *after;
+
+	read_proc(pid, "stat", stat, sizeof(stat));
+	after = strrchr(stat, ')');
+	return after && sscanf(after + 1,
+			       " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			       "%*s %*s %" SCNu64,
+			       out_state, out_started) == 2;
+}
+
+void process_read(int32_t pid, uint32_t uid, struct process *out_process)
+{
+	struct process process = {.pid = pid, .uid = uid};
+	char state;
+
+	if (pid > 0) {
+		if (!read_stat(pid, &state, &process.started))
+			process.started = 0;
+		read_proc(pid, "comm", process.command, sizeof(process.command));
+		process.command[strcspn(process.command, "\n")] = '\0';
+		/* It travels as a protobuf string, which must be UTF-8, and ends on terminals. */
+		for (char *c = process.command; *c; c++) {
+			if (*c < ' ' || *c > '~')
+				*c = '?';
+		}
+	}
+	*out_process = process;
+}
+
+bool process_is_same(const struct process *a, const struct process *b)
+{
+	return a->pid > 0 && a->pid == b->pid && a->started == b->started;
+}
+
+bool process_runs(const struct process *process)
+{
+	uint64_t started;
+	char state;
+
+	return process->pid > 0 && read_stat(process->pid, &state, &started) &&
+	       started == process->started && state != 'Z' && state != 'X';
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One Request or Reply to bytes and back. A message is decoded in place (a Reply is too big for
+ * somebody else's stack), so one that is refused leaves *out_message without meaning.
+ */
+#include <pb_common.h>
+#include <pb_decode.h>
+#include <pb_encode.h>
+#include <string.h>
+
+#include "protocol.h"
+
+#define CODEC_DEPTH_MAX 4 /* Reply, ListReply, Buffer, Tag */
+
+_Static_assert(gpushare_Request_size <= GPUSHARE_MESSAGE_MAX, "a Request fits a message");
+_Static_assert(gpushare_Reply_size <= GPUSHARE_MESSAGE_MAX, "a Reply fits a message");
+_Static_assert(sizeof(((gpushare_Share *)0)->handle) == GPUSHARE_HANDLE_SIZE, "registry.options");
+_Static_assert(sizeof(((record *)0)->device_uuid) == GPUSHARE_UUID_SIZE, "registry.options");
+_Static_assert(sizeof(((record *)0)->owner_command) == GPUSHARE_COMMAND_MAX + 1, "registry.options");
+
+static bool string_is_clean(pb_istream_t *stream)
+{
+	uint8_t byte;
+
+	while (stream->bytes_left) {
+		if (!pb_read(stream, &byte, 1) || !byte)
+			return false;
+	}
+	return true;
+}
+
+/* nanopb keeps no length of a string: a NUL inside one is only seen here, on the wire. */
+static bool strings_are_clean(pb_istream_t *stream, const pb_msgdesc_t *fields, int depth)
+{
+	pb_field_iter_t field;
+	pb_wire_type_t type;
+	uint32_t tag;
+	bool eof;
+
+	if (depth == CODEC_DEPTH_MAX)
+		return false;
+	while (pb_decode_tag(stream, &type, &tag, &eof)) {
+		bool known = pb_field_iter_begin_const(&field, fields, NULL) &&
+			     pb_field_iter_find(&field, tag);
+		bool string = known && PB_LTYPE(field.type) == PB_LTYPE_STRING;
+		bool message = known && PB_LTYPE_IS_SUBMSG(field.type);
+		pb_istream_t inner;
+		bool clean;
+
+		if (type != PB_WT_STRING || !(string || message)) {
+			if (!pb_skip_field(stream, type))
+				return false;
+			continue;
+		}
+		if (!pb_make_string_substream(stream, &inner))
+			return false;
+		clean = string ? string_is_clean(&inner)
+			       : strings_are_clean(&inner, field.submsg_desc, depth + 1);
+		if (!pb_close_string_substream(stream, &inner) || !clean)
+			return false;
+	}
+	return eof;
+}
+
+static int decode(const uint8_t *from, size_t size, const pb_msgdesc_t *fields, void *message)
+{
+	pb_istream_t stream;
+
+	if (size > GPUSHARE_MESSAGE_MAX)
+		return GPUSHARE_E_PROTOCOL;
+	stream = pb_istream_from_buffer(from, size);
+	if (!strings_are_clean(&stream, fields, 0))
+		return GPUSHARE_E_PROTOCOL;
+	stream = pb_istream_from_buffer(from, size);
+	return pb_decode(&stream, fields, message) ? GPUSHARE_OK : GPUSHARE_E_PROTOCOL;
+}
+
+static int encode(const pb_msgdesc_t *fields, const void *message, uint8_t *to, size_t room,
+		  size_t *out_size)
+{
+	pb_ostream_t stream = pb_ostream_from_buffer(to, room);
+
+	if (!pb_encode(&stream, fields, message))
+		return GPUSHARE_E_PROTOCOL;
+	*out_size = stream.bytes_written;
+	return GPUSHARE_OK;
+}
+
+/* The name that a request is about; NULL where there is none to check. */
+static const char *request_name(const request *message)
+{
+	switch (message->which_verb) {
+	case gpushare_Request_share_tag:
+		return message->verb.share.buffer.name;
+	case gpushare_Request_lookup_tag:
+		return message->verb.lookup.name;
+	case gpushare_Request_attach_tag:
+		return message->verb.attach.name;
+	case gpushare_Request_detach_tag:
+		return message->verb.detach.name;
+	case gpushare_Request_withdraw_tag:
+		return message->verb.withdraw.name;
+	case gpushare_Request_list_tag:
+		return *message->verb.list.after ? message->verb.list.after : NULL;
+	}
+	return NULL;
+}
+
+static bool reply_names_are_valid(const reply *message)
+{
+	switch (message->which_body) {
+	case gpushare_Reply_lookup_tag:
+		return name_is_valid(message->body.lookup.buffer.name);
+	case gpushare_Reply_attach_tag:
+		return name_is_valid(message->body.attach.buffer.name);
+	case gpushare_Reply_list_tag:
+		for (pb_size_t i = 0; i < message->body.list.buffers_count; i++) {
+			if (!name_is_valid(message->body.list.buffers[i].name))
+				return false;
+		}
+		return true;
+	}
+	return true;
+}
+
+int codec_encode_request(const request *message, uint8_t *to, size_t room, size_t *out_size)
+{
+	return encode(gpushare_Request_fields, message, to, room, out_size);
+}
+
+int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
+{
+	const char *name;
+	int status = decode(from, size, gpushare_Request_fields, out_message);
+
+	if (status)
+		return status;
+	if (!out_message->which_verb)
+		return GPUSHARE_E_PROTOCOL;
+	name = request_name(out_message);
+	return name && !name_is_valid(name) ? GPUSHARE_E_NAME : GPUSHARE_OK;
+}
+
+int codec_encode_reply(const reply *message, uint8_t *to, size_t room, size_t *out_size)
+{
+	return encode(gpushare_Reply_fields, message, to, room, out_size);
+}
+
+int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message)
+{
+	int status = decode(from, size, gpushare_Reply_fields, out_message);
+
+	if (status)
+		return status;
+	if (out_message->status > 0 || !reply_names_are_valid(out_message))
+		return GPUSHARE_E_PROTOCOL;
+	return GPUSHARE_OK;
+}

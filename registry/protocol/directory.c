@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the registry's sockets are, and whether that place can be trusted. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "protocol.h"
+
+/* The longest path that leaves room for the socket's name. */
+#define DIRECTORY_MAX (GPUSHARE_PATH_MAX - sizeof("/" GPUSHARE_SOCKET))
+
+__attribute__((format(printf, 4, 5))) static int fail(int status, char *why, size_t why_size,
+						      const char *format, ...)
+{
+	int error = errno;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why, why_size, format, arguments);
+	va_end(arguments);
+	errno = error;
+	return status;
+}
+
+/* A relative path is taken from here and now, so that a later chdir() does not move it. "x/" loses
+ * its slash: with it O_NOFOLLOW would follow a link. */
+static int directory_normalise(const char *from, char out_path[GPUSHARE_PATH_MAX])
+{
+	char here[GPUSHARE_PATH_MAX] = "";
+	char path[GPUSHARE_PATH_MAX];
+	size_t length;
+
+	if (*from != '/' && !getcwd(here, sizeof(here)))
+		return errno == ERANGE ? GPUSHARE_E_INVALID : status_from_errno(errno);
+	length = strlen(here) + (*here ? 1 : 0) + strlen(from);
+	if (length >= sizeof(path))
+		return GPUSHARE_E_INVALID;
+	snprintf(path, sizeof(path), "%s%s%s", here, *here ? "/" : "", from);
+	while (length > 1 && path[length - 1] == '/')
+		path[--length] = '\0';
+	if (length > DIRECTORY_MAX)
+		return GPUSHARE_E_INVALID;
+	memcpy(out_path, path, length + 1);
+	return GPUSHARE_OK;
+}
+
+int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX])
+{
+	char path[GPUSHARE_PATH_MAX];
+	const char *runtime;
+	int length;
+
+	if (!given || !*given)
+		given = secure_getenv("GPUSHARE_DIR");
+	if (given && *given)
+		return directory_normalise(given, out_path);
+
+	/* The XDG specification: a relative path is to be ignored. */
+	runtime = secure_getenv("XDG_RUNTIME_DIR");
+	if (runtime && *runtime == '/')
+		length = snprintf(path, sizeof(path), "%s/gpushare", runtime);
+	else
+		length = snprintf(path, sizeof(path), "/tmp/gpushare-%u", (unsigned)geteuid());
+	if (length < 0 || (size_t)length >= sizeof(path))
+		return GPUSHARE_E_INVALID;
+	return directory_normalise(path, out_path);
+}
+
+static int directory_examine(int fd, const char *path, char *why, size_t why_size)
+{
+	struct stat is;
+
+	if (fstat(fd, &is) < 0)
+		return fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
+	if (is.st_uid != geteuid())
+		return fail(GPUSHARE_E_DENIED, why, why_size,
+			    "%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
+			    "your own", path, (unsigned)is.st_uid, (unsigned)geteuid());
+	if (is.st_mode & 077)
+		return fail(GPUSHARE_E_DENIED, why, why_size,
+			    "%s is open to others (mode %03o); run 'chmod 700 %s'", path,
+			    (unsigned)(is.st_mode & 0777), path);
+	return GPUSHARE_OK;
+}
+
+static int directory_open(const char *path, int *out_fd)
+{
+	char clean[GPUSHARE_PATH_MAX];
+	int status = directory_normalise(path, clean);
+	int fd;
+
+	if (status) {
+		errno = ENAMETOOLONG;
+		return status;
+	}
+	fd = open(clean, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return status_from_errno(errno);
+	*out_fd = fd;
+	return GPUSHARE_OK;
+}
+
+int directory_check(const char *path, char *why, size_t why_size)
+{
+	int fd;
+	int status = directory_open(path, &fd);
+
+	if (status && errno == ENOENT)
+		return fail(GPUSHARE_E_NOT_FOUND, why, why_size, "%s does not exist", path);
+	if (status && (errno == ELOOP || errno == ENOTDIR))
+		return fail(GPUSHARE_E_DENIED, why, why_size,
+			    "%s is not a directory, or is a symbolic link; remove it or set "
+			    "GPUSHARE_DIR", path);
+	if (status)
+		return fail(status, why, why_size, "can't open %s: %m", path);
+	status = directory_examine(fd, path, why, why_size);
+	close(fd);
+	return status;
+}
+
+int directory_prepare(const char *path, char *why, size_t why_size)
+{
+	char socket[GPUSHARE_PATH_MAX];
+	int fd;
+
+	if (directory_socket(path, socket))
+		return fail(GPUSHARE_E_INVALID, why, why_size,
+			    "%s is too long for a socket address (at most %zu bytes)", path,
+			    DIRECTORY_MAX);
+	if (mkdir(path, 0700) < 0) {
+		if (errno != EEXIST)
+			return fail(status_from_errno(errno), why, why_size, "can't make %s: %m",
+				    path);
+		return directory_check(path, why, why_size);
+	}
+	/* Made with the umask taken off, which may have been too much. */
+	if (!directory_open(path, &fd)) {
+		(void)!fchmod(fd, 0700);
+		close(fd);
+	}
+	return directory_check(path, why, why_size);
+}
+
+int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
+{
+	if (!path || !*path || strlen(path) > DIRECTORY_MAX)
+		return GPUSHARE_E_INVALID;
+	snprintf(out_socket, GPUSHARE_PATH_MAX, "%s/%s", path, GPUSHARE_SOCKET);
+	return GPUSHARE_OK;
+}

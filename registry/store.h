@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_STORE_H
+#define GPUSHARE_REGISTRY_STORE_H
+/* Names and what is known of each. Found by hash, walked in byte order. */
+#include "hash.h"
+#include "process.h"
+#include "protocol.h"
+
+struct lease;
+
+struct entry {
+	record info;                          /* attachers is kept up to date by the leases */
+	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply, nowhere else */
+	struct process owner;
+	struct lease *lease;
+	struct entry *prev, *next;            /* of the same lease */
+	int64_t created_ns;
+	UT_hash_handle hh;
+};
+
+struct store {
+	struct entry *by_name;
+	struct entry **ordered;
+	size_t count, room;
+};
+
+void store_init(struct store *store);
+void store_finish(struct store *store);
+/* `name` must be free. NULL: out of memory, nothing changed. */
+struct entry *store_add(struct store *store, const record *info, const uint8_t *handle);
+void store_remove(struct store *store, struct entry *entry);
+struct entry *store_find(const struct store *store, const char *name);
+/* The position of the first name above `after`; "" for the beginning. */
+size_t store_seek(const struct store *store, const char *after);
+/* NULL past the end. */
+struct entry *store_at(const struct store *store, size_t position);
+
+#endif

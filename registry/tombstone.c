@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "tombstone.h"
+
+#include <string.h>
+
+#include "clock.h"
+
+void tombstone_add(struct tombstones *tombstones, const char *name, const struct process *owner,
+		   enum departure how, int64_t now_ns)
+{
+	struct tombstone *tombstone = &tombstones->ring[tombstones->next];
+
+	tombstones->next = (tombstones->next + 1) % LIMIT_TOMBSTONES;
+	*tombstone = (struct tombstone){.owner = *owner, .how = how, .when_ns = now_ns};
+	strncpy(tombstone->name, name, sizeof(tombstone->name) - 1);
+}
+
+const struct tombstone *tombstone_find(const struct tombstones *tombstones, const char *name,
+				       int64_t now_ns)
+{
+	for (unsigned int back = 1; back <= LIMIT_TOMBSTONES; back++) {
+		unsigned int at = (tombstones->next + LIMIT_TOMBSTONES - back) % LIMIT_TOMBSTONES;
+		const struct tombstone *tombstone = &tombstones->ring[at];
+
+		if (!*tombstone->name || now_ns - tombstone->when_ns > LIMIT_TOMBSTONE_S * NS_PER_S)
+			return NULL; /* those further back are older still */
+		if (!strcmp(tombstone->name, name))
+			return tombstone;
+	}
+	return NULL;
+}

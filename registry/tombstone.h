@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_TOMBSTONE_H
+#define GPUSHARE_REGISTRY_TOMBSTONE_H
+/* Who had a name that has gone, and why it went; for a while, and for the latest ones only. */
+#include "limits.h"
+#include "process.h"
+
+enum departure {
+	DEPARTURE_LEASE,     /* the connection ended */
+	DEPARTURE_WITHDRAWN, /* its owner took it back */
+	DEPARTURE_UNLINKED,  /* somebody else of the same user took it away */
+};
+
+struct tombstone {
+	char name[GPUSHARE_NAME_MAX + 1]; /* "": none */
+	struct process owner;
+	enum departure how;
+	int64_t when_ns;
+};
+
+struct tombstones {
+	struct tombstone ring[LIMIT_TOMBSTONES];
+	unsigned int next;
+};
+
+void tombstone_add(struct tombstones *tombstones, const char *name, const struct process *owner,
+		   enum departure how, int64_t now_ns);
+/* The latest of that name; NULL: none, or too long ago. */
+const struct tombstone *tombstone_find(const struct tombstones *tombstones, const char *name,
+				       int64_t now_ns);
+
+#endif

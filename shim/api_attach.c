@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cleanup.h"
+
+static uint64_t attach_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int attach_ask(struct gpushare_session *session, const char *name,
+		      gpushare_AttachReply *out_answer)
+{
+	request ask = {.which_verb = gpushare_Request_attach_tag};
+
+	memcpy(ask.verb.attach.name, name, strlen(name) + 1);
+	return session_ask(session, &ask, gpushare_Reply_attach_tag, out_answer,
+			   sizeof(*out_answer));
+}
+
+/* Wait over a connection of its own: the session stays usable by other threads meanwhile. */
+static int attach_wait(struct gpushare_session *session, const char *name, uint32_t wait_ms)
+{
+	const struct client_options options = {
+	    .directory = session->client->directory,
+	    .who = "api wait",
+	    .timeout_ms = session->client->timeout_ms,
+	};
+	struct client *client = client_new(&options);
+	int status;
+
+	if (!client)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to wait for '%s'", name);
+	client->request = (request){.which_verb = gpushare_Request_lookup_tag};
+	memcpy(client->request.verb.lookup.name, name, strlen(name) + 1);
+	client->request.verb.lookup.wait_ms = wait_ms;
+	status = client_call(client, wait_ms);
+	if (status)
+		api_fail(status, "%s", *client->why ? client->why : status_text(status));
+	client_free(client);
+	return status;
+}
+
+/* Attach at the registry; the name may go again between a wait's end and the attach. */
+static int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
+			   gpushare_AttachReply *out_answer)
+{
+	uint64_t deadline = attach_now_ms() + wait_ms;
+	int status = attach_ask(session, name, out_answer);
+
+	while (status == GPUSHARE_E_NOT_FOUND && wait_ms) {
+		uint64_t now = attach_now_ms();
+
+		if (now >= deadline)
+			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",
+					name, wait_ms);
+		status = attach_wait(session, name, (uint32_t)(deadline - now));
+		if (!status)
+			status = attach_ask(session, name, out_answer);
+	}
+	return status;
+}
+
+/* The registry passes on what the owner said: don't believe it where it can be checked. */
+static int attach_check(const record *from)
+{
+	if (from->backing != GPUSHARE_BACKING_IPC)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' has backing %" PRIu32 ", which gpushare %s does not know",
+				from->name, from->backing, GPUSHARE_VERSION);
+	if (!from->size || from->base_offset > from->base_size ||
+	    from->size > from->base_size - from->base_offset)
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"'%s' is said to be %" PRIu64 " bytes at offset %" PRIu64
+				" of an allocation of %" PRIu64 " bytes, which can't be",
+				from->name, from->size, from->base_offset, from->base_size);
+	return GPUSHARE_OK;
+}
+
+/* The same buffer if this session has it, counted once more. The caller holds the lock. */
+static struct gpushare_buffer *attach_seen(struct gpushare_session *session, const record *from)
+{
+	for (struct gpushare_buffer *seen = session->buffers; seen; seen = seen->next) {
+		if ((seen->kind != BUFFER_ATTACHED && seen->kind != BUFFER_OWN) ||
+		    seen->info.generation != from->generation ||
+		    strcmp(seen->info.name, from->name))
+			continue;
+		seen->count++;
+		return seen;
+	}
+	return NULL;
+}
+
+/* Two threads may map the same buffer at once; the first struct stays and the other goes. */
+static struct gpushare_buffer *attach_publish(struct gpushare_buffer *buffer, const record *from)
+{
+	struct gpushare_session *session = buffer->session;
+	struct gpushare_buffer *seen;
+
+	pthread_mutex_lock(&session->lock);
+	seen = attach_seen(session, from);
+	if (!seen) {
+		buffer->next = session->buffers;
+		session->buffers = buffer;
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (!seen)
+		return buffer;
+	if (buffer->kind == BUFFER_ATTACHED)
+		mapping_close(buffer);
+	free(buffer);
+	return seen;
+}
+
+static int attach_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
+		       struct gpushare_buffer **out_buffer)
+{
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
+	const struct driver *driver;
+	int status = attach_check(&answer->buffer);
+
+	if (status)
+		return status;
+	driver = session_driver(session);
+	if (!driver)
+		return GPUSHARE_E_NO_DRIVER;
+	buffer = calloc(1, sizeof(*buffer));
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach '%s'",
+				answer->buffer.name);
+	buffer->session = session;
+	buffer->count = 1;
+	query_info(&answer->buffer, &buffer->info);
+	status = device_find(driver, answer->buffer.device_uuid, &buffer->device);
+	if (!status)
+		status = answer->own ? mapping_own(buffer, answer->buffer.address)
+				     : mapping_open(buffer, answer);
+	if (status)
+		return status;
+	*out_buffer = attach_publish(buffer, &answer->buffer);
+	buffer = NULL;
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *name,
+			       const struct gpushare_attach_options *options,
+			       struct gpushare_buffer **out_buffer)
+{
+	gpushare_AttachReply answer;
+	struct gpushare_buffer *seen;
+	struct gpushare_info info;
+	int status = api_check_name(name);
+
+	if (!status)
+		status = session_check(session);
+	if (!status && !out_buffer)
+		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
+	if (!status)
+		status = attach_register(session, name, options ? options->wait_ms : 0, &answer);
+	if (status)
+		return status;
+
+	pthread_mutex_lock(&session->lock);
+	seen = attach_seen(session, &answer.buffer);
+	pthread_mutex_unlock(&session->lock);
+	if (seen) {
+		*out_buffer = seen;
+		return GPUSHARE_OK;
+	}
+	status = attach_make(session, &answer, out_buffer);
+	if (status) {
+		query_info(&answer.buffer, &info);
+		session_tell_detach(session, &info);
+	}
+	return status;
+}
+
+API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
+{
+	struct gpushare_session *session;
+	struct gpushare_info info;
+	bool last;
+	int status;
+
+	if (!buffer)
+		return GPUSHARE_OK;
+	status = session_check_buffer(buffer);
+	if (status)
+		return status;
+	if (buffer->kind != BUFFER_ATTACHED && buffer->kind != BUFFER_OWN)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' was shared by this process; end that with gpushare_free()",
+				buffer->info.name);
+	session = buffer->session;
+	info = buffer->info;
+	last = session_release(session, buffer);
+	/* Unmap first: once the registry knows, the owner may free. */
+	if (last && buffer->kind == BUFFER_ATTACHED)
+		status = mapping_close(buffer);
+	if (last)
+		free(buffer);
+	session_tell_detach(session, &info);
+	return status;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_session.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
+static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
+{
+	switch (result) {
+	case CU_INVALID_HANDLE:
+	case CU_NOT_PERMITTED:
+		return api_fail(GPUSHARE_E_OWNER_GONE,
+				"'%s' can't be opened: its owner, %s (process %" PRId32
+				"), has freed it or is gone (%s); start the owner again, or wait "
+				"for a new '%s'",
+				from->name, from->owner_command, from->owner_pid,
+				driver_error_name(driver, result), from->name);
+	case CU_OUT_OF_MEMORY:
+		return api_fail(GPUSHARE_E_NO_MEMORY,
+				"no room to map the %" PRIu64 " bytes of '%s' (%s)",
+				from->base_size, from->name, driver_error_name(driver, result));
+	case CU_NOT_SUPPORTED:
+		return api_fail(GPUSHARE_E_CUDA,
+				"CUDA IPC is not supported on the GPU of '%s' here: "
+				"cuIpcOpenMemHandle_v2 answered %s",
+				from->name, driver_error_name(driver, result));
+	default:
+		return api_fail_cuda(driver, result, "cuIpcOpenMemHandle_v2",
+				     "'%s' of process %" PRId32 " can't be mapped", from->name,
+				     from->owner_pid);
+	}
+}
+
+static int mapping_verify(const struct driver *driver, const record *from, cu_deviceptr opened)
+{
+	cu_deviceptr base = 0;
+	size_t size = 0;
+	cu_result result = driver->cuMemGetAddressRange_v2(&base, &size, opened);
+
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemGetAddressRange_v2",
+				     "the mapping of '%s' can't be measured", from->name);
+	if (from->base_offset + from->size > size - (opened - base))
+		return api_fail(
+		    GPUSHARE_E_PROTOCOL,
+		    "'%s' is said to end at byte %" PRIu64 " of an allocation that has only %zu",
+		    from->name, from->base_offset + from->size, size - (size_t)(opened - base));
+	return GPUSHARE_OK;
+}
+
+int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_ipc_mem_handle handle;
+	cu_deviceptr opened = 0;
+	cu_result result;
+	int status =
+	    device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
+
+	if (!status)
+		status = device_enter(driver, buffer->context, &scope);
+	if (status)
+		return status;
+	memcpy(&handle, answer->handle, sizeof(handle));
+	result = driver->cuIpcOpenMemHandle_v2(&opened, handle, CU_IPC_LAZY_PEER_ACCESS);
+	if (result != CU_OK)
+		return mapping_refused(driver, result, &answer->buffer);
+	status = mapping_verify(driver, &answer->buffer, opened);
+	if (status) {
+		driver->cuIpcCloseMemHandle(opened);
+		return status;
+	}
+	buffer->kind = BUFFER_ATTACHED;
+	buffer->opened = opened;
+	buffer->pointer = opened + answer->buffer.base_offset;
+	return GPUSHARE_OK;
+}
+
+/* This process owns it: its own address, and the context that it was made in. */
+int mapping_own(struct gpushare_buffer *buffer, uint64_t address)
+{
+	const struct driver *driver = buffer->session->driver;
+
+	buffer->kind = BUFFER_OWN;
+	buffer->pointer = address;
+	if (driver->cuPointerGetAttribute(&buffer->context, CU_ATTRIBUTE_CONTEXT, address) != CU_OK)
+		buffer->context = NULL;
+	if (buffer->context)
+		return GPUSHARE_OK;
+	return device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
+}
+
+int mapping_close(const struct gpushare_buffer *buffer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_result result;
+	int status = device_enter(driver, buffer->context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuIpcCloseMemHandle(buffer->opened);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuIpcCloseMemHandle",
+				     "'%s' can't be unmapped", buffer->info.name);
+	return GPUSHARE_OK;
+}

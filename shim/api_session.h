@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_API_SESSION_H
+#define GPUSHARE_SHIM_API_SESSION_H
+/* What the API's files share: sessions, buffers, and how they ask the registry. */
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "api_status.h"
+#include "client.h"
+#include "device.h"
+
+enum buffer_kind {
+	BUFFER_SHARED,	  /* the caller's memory under a name */
+	BUFFER_ALLOCATED, /* our memory under a name */
+	BUFFER_ATTACHED,  /* another process's memory */
+	BUFFER_OWN,	  /* this process's memory, attached by name */
+};
+
+struct gpushare_buffer {
+	struct gpushare_session *session;
+	struct gpushare_buffer *next;
+	enum buffer_kind kind;
+	unsigned int count; /* attaches that wait for their detach */
+	uint64_t pointer;
+	uint64_t opened; /* BUFFER_ATTACHED: what cuIpcCloseMemHandle wants */
+	int device;	 /* ordinal here */
+	cu_context context;
+	struct gpushare_info info;
+};
+
+/* Pinned host memory and what moves it; lives in one context. */
+struct staging {
+	cu_context context; /* NULL: none */
+	size_t size;	    /* bytes of each */
+	void *host[2];
+	cu_event done[2];
+	cu_stream stream;
+};
+
+struct gpushare_session {
+	int pid;	      /* that opened it */
+	pthread_mutex_t lock; /* client, buffers, staging; never held over a CUDA call */
+	struct client *client;
+	const struct driver *driver; /* NULL until session_driver() */
+	struct gpushare_buffer *buffers;
+	struct staging staging; /* kept between transfers */
+	struct devices devices;
+};
+
+/* GPUSHARE_OK, E_INVALID or E_FORKED. */
+int session_check(const struct gpushare_session *session);
+int session_check_buffer(const struct gpushare_buffer *buffer);
+
+/* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
+const struct driver *session_driver(struct gpushare_session *session);
+
+/* Ask the registry. `body` is the wanted gpushare_Reply_*_tag with its struct copied to `out_body`,
+ * or 0. */
+int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
+		void *out_body, size_t body_size);
+/* The same in silence and to an open connection only: for giving things back. */
+void session_tell(struct gpushare_session *session, const request *tell);
+void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info);
+void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
+
+void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer);
+/* Count down; true when that was the last, and the buffer is off the session's list. */
+bool session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
+
+/* api_mapping.c: the CUDA side of an attachment; the struct stays. */
+int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer);
+int mapping_own(struct gpushare_buffer *buffer, uint64_t address);
+int mapping_close(const struct gpushare_buffer *buffer);
+
+/* api_share.c: free what gpushare_alloc() made; the struct stays. */
+int share_release(const struct gpushare_buffer *buffer);
+
+/* api_transfer.c */
+void staging_finish(struct staging *staging, const struct driver *driver);
+
+/* api_query.c */
+void query_info(const record *from, struct gpushare_info *to);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "client.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "cleanup.h"
+
+#define PROGRAM "gpushare-registry"
+#define IDLE_EXIT_S "60"
+#define STACK_SIZE 65536
+
+extern char **environ;
+
+/* All that the child needs, made beforehand: it may call nothing but the kernel. */
+struct launch {
+	char program[PATH_MAX];
+	char *arguments[8];
+	char **environment;
+	char *inner_stack;
+	sigset_t nothing;
+};
+
+static bool try_program(char out[PATH_MAX], const char *folder, int folder_length, const char *rest)
+{
+	int length = snprintf(out, PATH_MAX, "%.*s%s" PROGRAM, folder_length, folder, rest);
+
+	return length > 0 && length < PATH_MAX && !access(out, X_OK);
+}
+
+static bool find_on_path(char out[PATH_MAX])
+{
+	const char *path = secure_getenv("PATH");
+
+	while (path && *path) {
+		size_t length = strcspn(path, ":");
+
+		if (length > 0 && try_program(out, path, (int)length, "/"))
+			return true;
+		path += length + (path[length] == ':');
+	}
+	return false;
+}
+
+/* $GPUSHARE_REGISTRY, beside this library or program, ../bin from there, PATH. */
+static bool find_program(char out[PATH_MAX])
+{
+	const char *given = secure_getenv("GPUSHARE_REGISTRY");
+	const char *slash;
+	Dl_info self;
+
+	if (given && *given) {
+		snprintf(out, PATH_MAX, "%s", given);
+		return !access(out, X_OK);
+	}
+	if (dladdr((void *)(uintptr_t)autostart_registry, &self) && self.dli_fname) {
+		char real[PATH_MAX];
+		const char *from = strchr(self.dli_fname, '/') && realpath(self.dli_fname, real)
+					   ? real
+					   : self.dli_fname;
+
+		slash = strrchr(from, '/');
+		if (slash && (try_program(out, from, (int)(slash - from), "/") ||
+			      try_program(out, from, (int)(slash - from), "/../bin/") ||
+			      try_program(out, from, (int)(slash - from), "/../../bin/")))
+			return true;
+	}
+	return find_on_path(out);
+}
+
+/* The daemon: out of the session, none of the program's fds, no preload, default signals. */
+static int become_registry(void *argument)
+{
+	struct launch *launch = argument;
+	struct sigaction plain = {.sa_handler = SIG_DFL};
+	int null;
+
+	setsid();
+	for (int number = 1; number < NSIG; number++)
+		syscall(SYS_rt_sigaction, number, &plain, NULL, sizeof(unsigned long));
+	null = open("/dev/null", O_RDWR);
+	for (int fd = 0; null >= 0 && fd <= 2; fd++)
+		dup2(null, fd);
+	syscall(SYS_close_range, 3, ~0U, 0);
+	if (chdir("/") < 0)
+		_exit(126);
+	sigprocmask(SIG_SETMASK, &launch->nothing, NULL);
+	execve(launch->program, launch->arguments, launch->environment);
+	_exit(127);
+}
+
+/* The go-between: gone as soon as the daemon runs, so that the daemon is nobody's child here. */
+static int spawn_registry(void *argument)
+{
+	struct launch *launch = argument;
+	/* No CLONE_FILES: the daemon gets a table of its own to close. */
+	int child = clone(become_registry, launch->inner_stack + STACK_SIZE, CLONE_VM | CLONE_VFORK,
+			  launch);
+
+	_exit(child < 0 ? 1 : 0);
+}
+
+static bool is_loader_variable(const char *entry)
+{
+	return !strncmp(entry, "LD_PRELOAD=", 11) || !strncmp(entry, "LD_AUDIT=", 9);
+}
+
+/* The environment less what would load things into the daemon. */
+static char **registry_environment(void)
+{
+	size_t count = 0, kept = 0;
+	char **copy;
+
+	while (environ && environ[count])
+		count++;
+	copy = calloc(count + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < count; i++)
+		if (!is_loader_variable(environ[i]))
+			copy[kept++] = environ[i];
+	return copy;
+}
+
+/*
+ * Two clones with CLONE_VM|CLONE_VFORK: no page table is copied, which is slow in a CUDA process.
+ * The exit signal is 0, so no SIGCHLD is sent and wait(NULL) of the program doesn't see the
+ * go-between; we reap it ourselves with __WCLONE. Signals are blocked throughout: a handler must
+ * not run in the child, which shares our memory.
+ */
+static int run_clones(struct launch *launch, char *stack)
+{
+	sigset_t all, before;
+	int child, outcome = 0, error;
+
+	sigfillset(&all);
+	sigemptyset(&launch->nothing);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	child = clone(spawn_registry, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK, launch);
+	error = child < 0 ? errno : 0;
+	if (child > 0)
+		while (waitpid(child, &outcome, __WCLONE) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error && WIFEXITED(outcome) && WEXITSTATUS(outcome) != 0)
+		error = EAGAIN;
+	return error;
+}
+
+int autostart_registry(const char *directory, char *why, size_t why_size)
+{
+	_cleanup_free_ struct launch *launch = calloc(1, sizeof(*launch));
+	_cleanup_free_ char **environment = registry_environment();
+	_cleanup_free_ char *stacks = malloc(2 * STACK_SIZE);
+	int error;
+
+	if (!launch || !environment || !stacks) {
+		snprintf(why, why_size, "no memory to start a registry");
+		return GPUSHARE_E_NO_MEMORY;
+	}
+	if (!find_program(launch->program)) {
+		snprintf(why, why_size,
+			 "no registry runs for %s and " PROGRAM " was not found: not in $GPUSHARE_REGISTRY, "
+			 "beside the library, in ../bin from there, nor on PATH",
+			 directory);
+		return GPUSHARE_E_NO_REGISTRY;
+	}
+	launch->environment = environment;
+	launch->inner_stack = stacks + STACK_SIZE;
+	launch->arguments[0] = launch->program;
+	launch->arguments[1] = (char *)"--dir";
+	launch->arguments[2] = (char *)(uintptr_t)directory;
+	launch->arguments[3] = (char *)"--idle-exit";
+	launch->arguments[4] = (char *)IDLE_EXIT_S;
+	error = run_clones(launch, stacks);
+	if (error) {
+		snprintf(why, why_size, "no registry runs for %s and %s can't be started: %s", directory,
+			 launch->program, strerror(error));
+		return GPUSHARE_E_NO_REGISTRY;
+	}
+	return GPUSHARE_OK;
+}

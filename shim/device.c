@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_status.h"
+
+void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT])
+{
+	char *to = out + sprintf(out, "GPU-");
+
+	for (int i = 0; i < GPUSHARE_UUID_SIZE; i++)
+		to +=
+		    sprintf(to, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+}
+
+int device_uuid(const struct driver *driver, int ordinal,
+		unsigned char out_uuid[GPUSHARE_UUID_SIZE])
+{
+	const char *call = "cuDeviceGet";
+	cu_device device;
+	cu_uuid uuid;
+	cu_result result = driver->cuDeviceGet(&device, ordinal);
+
+	if (result == CU_OK) {
+		call = "cuDeviceGetUuid_v2";
+		result = driver->cuDeviceGetUuid_v2(&uuid, device);
+	}
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, call, "the UUID of device %d is not known",
+				     ordinal);
+	memcpy(out_uuid, uuid.bytes, GPUSHARE_UUID_SIZE);
+	return GPUSHARE_OK;
+}
+
+static int device_count(const struct driver *driver, int *out_count)
+{
+	int count = 0;
+	cu_result result = driver->cuDeviceGetCount(&count);
+
+	if (result != CU_OK && result != CU_NO_DEVICE)
+		return api_fail_cuda(driver, result, "cuDeviceGetCount",
+				     "the GPUs can't be counted");
+	*out_count = count < DEVICE_MAX ? count : DEVICE_MAX;
+	return GPUSHARE_OK;
+}
+
+static int device_not_visible(const unsigned char uuid[GPUSHARE_UUID_SIZE], const char *visible)
+{
+	const char *variable = getenv("CUDA_VISIBLE_DEVICES");
+	char text[DEVICE_UUID_TEXT];
+
+	device_uuid_text(uuid, text);
+	return api_fail(GPUSHARE_E_DEVICE,
+			"the buffer is on %s, which this process does not see; it sees %s%s%s%s; "
+			"add that GPU to CUDA_VISIBLE_DEVICES",
+			text, *visible ? visible : "no GPU",
+			variable ? " (CUDA_VISIBLE_DEVICES=" : "", variable ? variable : "",
+			variable ? ")" : "");
+}
+
+int device_find(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		int *out_ordinal)
+{
+	char visible[4 * (DEVICE_UUID_TEXT + 2)] = "";
+	size_t used = 0;
+	int count;
+	int status = device_count(driver, &count);
+
+	for (int ordinal = 0; !status && ordinal < count; ordinal++) {
+		unsigned char seen[GPUSHARE_UUID_SIZE];
+
+		status = device_uuid(driver, ordinal, seen);
+		if (!status && !memcmp(seen, uuid, GPUSHARE_UUID_SIZE)) {
+			*out_ordinal = ordinal;
+			return GPUSHARE_OK;
+		}
+		if (!status && used + DEVICE_UUID_TEXT + 2 <= sizeof(visible)) {
+			used += (size_t)sprintf(visible + used, "%s", used ? ", " : "");
+			device_uuid_text(seen, visible + used);
+			used += strlen(visible + used);
+		}
+	}
+	return status ? status : device_not_visible(uuid, visible);
+}
+
+int device_choose(const struct driver *driver, int wanted, int *out_ordinal)
+{
+	cu_context current = NULL;
+	cu_device device = 0;
+	int count;
+	int status = device_count(driver, &count);
+
+	if (status)
+		return status;
+	if (!count)
+		return api_fail(GPUSHARE_E_NO_DRIVER, "the CUDA driver sees no GPU");
+	if (wanted < -1 || wanted >= count)
+		return api_fail(
+		    GPUSHARE_E_INVALID,
+		    "there is no device %d: this process sees %d GPU%s, numbered from 0", wanted,
+		    count, count == 1 ? "" : "s");
+	if (wanted == -1 && driver->cuCtxGetCurrent(&current) == CU_OK && current &&
+	    driver->cuCtxGetDevice(&device) == CU_OK)
+		wanted = device;
+	*out_ordinal = wanted < 0 ? 0 : wanted;
+	return GPUSHARE_OK;
+}
+
+int device_retain(struct devices *devices, const struct driver *driver, int ordinal,
+		  cu_context *out_context)
+{
+	cu_context made = NULL, extra = NULL;
+	cu_device device;
+	cu_result result;
+
+	if (ordinal < 0 || ordinal >= DEVICE_MAX)
+		return api_fail(GPUSHARE_E_LIMIT, "device %d is past the %d that are supported",
+				ordinal, DEVICE_MAX);
+	pthread_mutex_lock(&devices->lock);
+	made = devices->retained[ordinal];
+	pthread_mutex_unlock(&devices->lock);
+	if (made) {
+		*out_context = made;
+		return GPUSHARE_OK;
+	}
+
+	result = driver->cuDeviceGet(&device, ordinal);
+	if (result == CU_OK)
+		result = driver->cuDevicePrimaryCtxRetain(&made, device);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuDevicePrimaryCtxRetain",
+				     "device %d can't be used", ordinal);
+	/* No lock is held over the driver, so another thread may have come first. */
+	pthread_mutex_lock(&devices->lock);
+	extra = devices->retained[ordinal];
+	if (!extra)
+		devices->retained[ordinal] = made;
+	pthread_mutex_unlock(&devices->lock);
+	if (extra)
+		driver->cuDevicePrimaryCtxRelease_v2(device);
+	*out_context = made;
+	return GPUSHARE_OK;
+}
+
+bool device_retains(struct devices *devices, cu_context context)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&devices->lock);
+	for (int ordinal = 0; !found && ordinal < DEVICE_MAX; ordinal++)
+		found = devices->retained[ordinal] == context;
+	pthread_mutex_unlock(&devices->lock);
+	return found;
+}
+
+void device_release_all(struct devices *devices, const struct driver *driver)
+{
+	cu_device device;
+
+	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++) {
+		if (!devices->retained[ordinal])
+			continue;
+		if (driver->cuDeviceGet(&device, ordinal) == CU_OK)
+			driver->cuDevicePrimaryCtxRelease_v2(device);
+		devices->retained[ordinal] = NULL;
+	}
+}
+
+int device_enter(const struct driver *driver, cu_context context, struct device_scope *scope)
+{
+	cu_result result = driver->cuCtxPushCurrent_v2(context);
+
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuCtxPushCurrent_v2",
+				     "the buffer's CUDA context can't be made current");
+	scope->driver = driver;
+	return GPUSHARE_OK;
+}
+
+void device_leave(struct device_scope *scope)
+{
+	cu_context left;
+
+	if (scope->driver)
+		scope->driver->cuCtxPopCurrent_v2(&left);
+	scope->driver = NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_ELF_H
+#define GPUSHARE_SHIM_ELF_H
+/*
+ * Loaded objects and their symbols, read straight from memory. dlopen, dlsym and dlclose would
+ * disturb the program's dlerror and the objects' reference counts; this touches neither.
+ * Only the base namespace is seen, as DESIGN.md wants it.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The defined function `symbol` in the first loaded object whose file name begins with `prefix`
+ * ("libcuda.so"); NULL if there is none. `out_base` (may be NULL) receives the load address. */
+void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
+
+/* The defined function `symbol` in the first object that was loaded after the one that holds
+ * `here`: what RTLD_NEXT would say, and local objects too. */
+void *elf_find_after(const void *here, const char *symbol);
+
+/* Does `address` lie in an object whose file name begins with `prefix`? */
+bool elf_is_in(const void *address, const char *prefix, uintptr_t *out_base);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_LINK_H
+#define GPUSHARE_SHIM_LINK_H
+/*
+ * The shim's one connection to the registry: made when a rule first matches, shared by the
+ * program's threads, given up in a forked child. No call here outlasts the deadline, not even one
+ * that waits behind another thread's; after a failure the registry is left alone for a while.
+ */
+#include "protocol.h"
+
+/* All four return a status; the sentence for a failure is in `why`. */
+int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
+	       uint64_t *out_generation, char *why, size_t why_size);
+int link_attach(const char *name, unsigned int wait_ms, record *out_record,
+		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], bool *out_own, char *why, size_t why_size);
+int link_withdraw(const char *name, uint64_t generation, char *why, size_t why_size);
+int link_detach(const char *name, uint64_t generation, char *why, size_t why_size);
+
+#endif

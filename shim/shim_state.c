@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cleanup.h"
+
+#define KINDS 2
+
+struct state {
+	struct rules *rules[KINDS]; /* by enum rules_kind */
+	atomic_bool alive[KINDS];
+	pthread_mutex_t lock; /* over the rules' counters */
+	atomic_int pid;       /* that began to work; 0: nobody has */
+	char rank[32];
+	char log[256];
+};
+
+static _Atomic(struct state *) current;
+
+static const char *const variables[KINDS] = {
+	[RULES_NAME] = "GPUSHARE_NAME",
+	[RULES_ATTACH] = "GPUSHARE_ATTACH",
+};
+
+static const char *const rank_variables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
+
+static void copy_variable(char *to, size_t room, const char *name)
+{
+	const char *value = secure_getenv(name);
+
+	if (value && !to[0])
+		snprintf(to, room, "%s", value);
+}
+
+void state_tell(const char *line)
+{
+	char text[512];
+	int size = snprintf(text, sizeof(text), "%s\n", line);
+	ssize_t written;
+
+	if (size >= (int)sizeof(text))
+		size = (int)sizeof(text) - 1;
+	/* One write: lines of several threads or processes stay whole. */
+	written = write(STDERR_FILENO, text, (size_t)size);
+	(void)written;
+}
+
+static struct state *state_new(char errors[KINDS][512])
+{
+	struct state *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return NULL;
+	pthread_mutex_init(&made->lock, NULL);
+	copy_variable(made->log, sizeof(made->log), "GPUSHARE_LOG");
+	for (size_t i = 0; i < sizeof(rank_variables) / sizeof(*rank_variables); i++)
+		copy_variable(made->rank, sizeof(made->rank), rank_variables[i]);
+	for (int kind = 0; kind < KINDS; kind++) {
+		const char *text = secure_getenv(variables[kind]);
+
+		errors[kind][0] = '\0';
+		if (text && *text)
+			made->rules[kind] = rules_parse((enum rules_kind)kind, variables[kind], text,
+							errors[kind], sizeof(errors[kind]));
+		atomic_init(&made->alive[kind], made->rules[kind] != NULL);
+	}
+	return made;
+}
+
+static struct state *state_free(struct state *state)
+{
+	for (int kind = 0; state && kind < KINDS; kind++)
+		rules_free(state->rules[kind]);
+	free(state);
+	return NULL;
+}
+
+/* No once, no lock: whoever is first wins, and says what didn't parse. */
+static struct state *state_get(void)
+{
+	struct state *known = atomic_load_explicit(&current, memory_order_acquire);
+	char errors[KINDS][512];
+	struct state *made;
+	int error;
+
+	if (known)
+		return known;
+	error = errno;
+	made = state_new(errors);
+	if (made && !atomic_compare_exchange_strong(&current, &known, made)) {
+		state_free(made);
+		made = known;
+	} else if (made) {
+		for (int kind = 0; kind < KINDS; kind++)
+			if (errors[kind][0])
+				state_tell(errors[kind]);
+	}
+	errno = error;
+	return made;
+}
+
+bool state_is_active(void)
+{
+	const struct state *state = state_get();
+
+	return state && (state->rules[RULES_NAME] || state->rules[RULES_ATTACH]);
+}
+
+bool state_wants(enum rules_kind kind)
+{
+	struct state *state = state_get();
+
+	return state && atomic_load_explicit(&state->alive[kind], memory_order_relaxed);
+}
+
+bool state_is_mine(void)
+{
+	const struct state *state = atomic_load_explicit(&current, memory_order_acquire);
+	int pid = state ? atomic_load_explicit(&state->pid, memory_order_relaxed) : 0;
+
+	return !pid || pid == getpid();
+}
+
+bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
+		 struct rules_match *out)
+{
+	struct state *state = state_get();
+	struct rules_process process = {.pid = getpid()};
+	struct timespec until;
+	bool matched;
+
+	if (!state || !state->rules[kind] || !state_is_mine())
+		return false;
+	process.rank = state->rank[0] ? state->rank : NULL;
+	/* In a child that was forked while another thread held it, the lock never comes. */
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec++;
+	if (pthread_mutex_clocklock(&state->lock, CLOCK_MONOTONIC, &until))
+		return false;
+	matched = rules_match(state->rules[kind], allocation, &process, out);
+	atomic_store_explicit(&state->alive[kind], rules_alive(state->rules[kind]),
+			      memory_order_relaxed);
+	pthread_mutex_unlock(&state->lock);
+	if (matched)
+		atomic_store_explicit(&state->pid, process.pid, memory_order_relaxed);
+	return matched;
+}
+
+void state_log(const char *format, ...)
+{
+	const struct state *state = atomic_load_explicit(&current, memory_order_acquire);
+	char line[512];
+	va_list arguments;
+	ssize_t written;
+	int size, more;
+
+	if (!state || !state->log[0])
+		return;
+	size = snprintf(line, sizeof(line), "gpushare[%d]: ", (int)getpid());
+	va_start(arguments, format);
+	more = vsnprintf(line + size, sizeof(line) - (size_t)size - 1, format, arguments);
+	va_end(arguments);
+	if (!strcmp(state->log, "stderr")) {
+		state_tell(line);
+		return;
+	}
+	size = more < 0 ? size : size + more;
+	if (size > (int)sizeof(line) - 2)
+		size = (int)sizeof(line) - 2;
+	line[size++] = '\n';
+	_cleanup_close_ int fd =
+		open(state->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0) {
+		written = write(fd, line, (size_t)size);
+		(void)written;
+	}
+}

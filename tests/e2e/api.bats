@@ -1,0 +1,240 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The C API from programs of its own, two processes wherever two matter.
+load helpers
+
+# owner SCRIPT...: runs on in the background after its script
+owner() {
+	start owner "$BIN/api_app" open "$@" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+}
+
+@test "alloc, attach from elsewhere, change, detach, free" {
+	start owner "$BIN/api_app" open alloc=a,weights,1M fill=a,7 touch="$WORK/up" \
+		await="$WORK/changed" byte=a,5 free=a list close
+	await_file "$WORK/up"
+	equal "$(api open attach=b,weights size=b byte=b,4 put=b,5,200 detach=b close)" "open: OK
+attach weights: OK
+size b: 1048576
+byte b: 35
+put b: OK
+detach b: OK
+close: OK"
+	touch "$WORK/changed"
+	finish "$PID"
+	equal "$(cat "$WORK/owner.out")" "open: OK
+alloc weights: OK
+fill a: OK
+byte a: 200
+free a: OK
+close: OK"
+}
+
+@test "share an interior pointer: its own bytes, at its own offset" {
+	owner raw=p,1M share=w,whole,p,0,1M fill=w,7 share=s,inner,p,4097,8000 byte=s,0 stat=inner
+	# the pattern's byte at 4097: 7 + 4097 * 7 + 16 * 13 = 28894 = 222 (mod 256)
+	equal "$(tail -n 3 "$WORK/owner.out")" "byte s: 222
+stat inner: OK
+size 8000 offset 4097 base 1048576 attachers 0 mine 1 uid 1"
+	equal "$(api open attach=b,inner size=b byte=b,0 put=b,7999,3 byte=b,8000 \
+		attach=w,whole byte=w,12096)" "open: OK
+attach inner: OK
+size b: 8000
+byte b: 222
+put b: OK
+byte b: E_RANGE
+attach whole: OK
+byte w: 3"
+}
+
+@test "small neighbours in one block keep apart" {
+	owner alloc=a,one,512 alloc=b,two,512 fill=a,1 fill=b,2
+	equal "$(api open attach=a,one attach=b,two size=a byte=a,0 byte=b,0 put=a,511,9 byte=b,0)" \
+		"open: OK
+attach one: OK
+attach two: OK
+size a: 512
+byte a: 1
+byte b: 2
+put a: OK
+byte b: 2"
+}
+
+@test "attach twice: one address, counted" {
+	owner alloc=a,weights,1M fill=a,7
+	equal "$(api open attach=b,weights attach=c,weights same=b,c detach=b byte=c,4 detach=c \
+		attach=d,weights byte=d,4 detach=d stat=weights | grep -v ' OK$')" "same: yes
+byte c: 35
+byte d: 35
+size 1048576 offset 0 base 1048576 attachers 0 mine 0 uid 1"
+}
+
+@test "attaching one's own buffer gives one's own address" {
+	equal "$(api open alloc=a,weights,1M fill=a,7 attach=b,weights same=a,b byte=b,4 detach=b byte=a,4 \
+		free=a | grep -v ' OK$')" "same: yes
+byte b: 35
+byte a: 35"
+}
+
+@test "an unmodified program's own session and the preload's name agree" {
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1M fill=a,7 touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(api open stat=weights | tail -n 1)" \
+		"size 1048576 offset 0 base 1048576 attachers 0 mine 0 uid 1"
+}
+
+@test "the API inside a preloaded program: one record, one owner" {
+	equal "$(named 'w%i' "$BIN/api_app" open raw=p,1M share=s,mine,p,0,1M list free=a |
+		grep -v ' OK$')" "mine 1048576
+w0 1048576"
+}
+
+@test "wait: the name that comes later is attached" {
+	start waiter "$BIN/api_app" open touch="$WORK/asking" attach=b,late,30000 byte=b,4
+	waiter=$PID
+	await_file "$WORK/asking"
+	# filled before it is named
+	owner raw=p,1M share=w,early,p,0,1M fill=w,7 share=s,late,p,0,1M
+	finish "$waiter"
+	equal "$(tail -n 2 "$WORK/waiter.out")" "attach late: OK
+byte b: 35"
+}
+
+@test "wait ends in time" {
+	equal "$(api open within=$((1000 + SLACK_MS)) attach=b,never,300)" "open: OK
+attach never: E_TIMED_OUT"
+}
+
+@test "a waiter that is killed leaves the registry well" {
+	start waiter "$BIN/api_app" open touch="$WORK/asking" attach=b,late,30000
+	await_file "$WORK/asking"
+	kill -KILL "$PID"
+	owner alloc=a,late,1M
+	equal "$(names)" "late 1048576"
+}
+
+@test "list: in order, by pattern, over pages, stopped by the caller" {
+	owner raw=p,1M many=p,700 alloc=x,a/b,64K alloc=y,a.c,64K
+	equal "$(lines "$(names)")" 702
+	names | cut -d' ' -f1 | LC_ALL=C sort -uc
+	equal "$(api open list='a*')" "open: OK
+a.c 65536
+a/b 65536"
+	equal "$(api open list='m69[0-2]' liststop)" "open: OK
+m690 1
+m691 1
+m692 1
+liststop: E_CANCELLED"
+}
+
+@test "unlink takes the name; the memory and the attachment stay" {
+	owner alloc=a,weights,1M fill=a,7
+	equal "$(api open attach=b,weights unlink=weights stat=weights byte=b,4 put=b,0,1)" "open: OK
+attach weights: OK
+unlink weights: OK
+stat weights: E_NOT_FOUND
+byte b: 35
+put b: OK"
+	equal "$(api open unlink=weights)" "open: OK
+unlink weights: E_NOT_FOUND"
+}
+
+@test "close withdraws and detaches" {
+	equal "$(api open alloc=a,weights,1M close open list stat=weights)" "open: OK
+alloc weights: OK
+close: OK
+open: OK
+stat weights: E_NOT_FOUND"
+}
+
+@test "a taken name: E_EXISTS, and whose it is" {
+	owner alloc=a,weights,1M
+	run -0 --separate-stderr api open alloc=b,weights,1M
+	equal "$output" "open: OK
+alloc weights: E_EXISTS"
+	has "$stderr" "$PID"
+	equal "$(lines "$stderr")" 1
+}
+
+@test "an unknown name: E_NOT_FOUND, and the names that come closest" {
+	owner alloc=a,weights,1M alloc=b,kv-cache,1M
+	run -0 --separate-stderr api open attach=b,wieghts
+	equal "$output" "open: OK
+attach wieghts: E_NOT_FOUND"
+	has "$stderr" "wieghts"
+	has "$stderr" "weights"
+}
+
+@test "names that can't be" {
+	long=$(printf 'x%.0s' {1..256})
+	equal "$(api open alloc=a,,1M "alloc=a,a b,1M" "alloc=a,$long,1M" alloc=a,ä,1M stat= attach=b,*)" \
+		"open: OK
+alloc : E_NAME
+alloc a b: E_NAME
+alloc $long: E_NAME
+alloc ä: E_NAME
+stat : E_NAME
+attach *: E_NAME"
+	equal "$(api open alloc=a,"${long%x}",1M free=a)" "open: OK
+alloc ${long%x}: OK
+free a: OK"
+}
+
+@test "what can't be shared says why" {
+	run -0 --separate-stderr api open raw=p,1M share=a,w,p,0,0 share=a,w,p,0,2M share=a,w,p,1048575,2 \
+		share=a,w,q,0,1M raw=m,1M,managed share=a,w,m,0,1M alloc=a,w,0 list
+	equal "$output" "open: OK
+share w: E_INVALID
+share w: E_RANGE
+share w: E_RANGE
+share w: E_INVALID
+share w: E_NOT_SHAREABLE
+alloc w: E_INVALID"
+	equal "$(lines "$stderr")" 6
+}
+
+@test "detach and free are not each other" {
+	owner alloc=a,weights,1M
+	equal "$(api open attach=b,weights free=b detach=b alloc=c,own,64K detach=c free=c)" "open: OK
+attach weights: OK
+free b: E_INVALID
+detach b: OK
+alloc own: OK
+detach c: E_INVALID
+free c: OK"
+}
+
+@test "a forked child is told that the session is not its own" {
+	equal "$(api open alloc=a,weights,1M inherit stat=weights | grep -v '^size')" "open: OK
+alloc weights: OK
+inherit: E_FORKED
+stat weights: OK"
+}
+
+@test "no registry and none to be started: E_NO_REGISTRY" {
+	export GPUSHARE_AUTOSTART=0
+	equal "$(api within=$((1000 + SLACK_MS)) open)" "open: E_NO_REGISTRY"
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+}
+
+@test "a directory that others may write, or that is a link, is refused" {
+	chmod 777 "$GPUSHARE_DIR"
+	equal "$(api open)" "open: E_DENIED"
+	chmod 700 "$GPUSHARE_DIR"
+	ln -s "$GPUSHARE_DIR" "$WORK/link"
+	equal "$(api open="$WORK/link")" "open: E_DENIED"
+}
+
+@test "twenty first clients at once share one registry" {
+	pids=()
+	for i in {1..20}; do
+		start "c$i" "$BIN/api_app" open alloc=a,"n$i",64K touch="$WORK/up$i" await="$WORK/end"
+		pids+=("$PID")
+	done
+	for i in {1..20}; do await_file "$WORK/up$i"; done
+	equal "$(lines "$(registry_pids)")" 1
+	equal "$(lines "$(names)")" 20
+	touch "$WORK/end"
+	for pid in "${pids[@]}"; do finish "$pid"; done
+}

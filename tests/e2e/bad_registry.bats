@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# A registry that is absent, dies or misbehaves: a clear status within the deadline for the API and
+# the tools; for a preloaded program, nothing that it could notice.
+load helpers
+
+setup_more() {
+	export GPUSHARE_TIMEOUT_MS=400
+}
+
+fake() {
+	start fake "$BIN/tool_fake_registry" "$GPUSHARE_DIR" "$1"
+	await_file "$GPUSHARE_DIR/ready"
+}
+
+# misbehaves HOW STATUS...: one of these statuses, with one sentence, in time, and no harm done
+misbehaves() {
+	local how=$1
+	shift
+	fake "$how"
+	GPUSHARE_AUTOSTART=0 run -0 --separate-stderr api within=$((400 + 300 + SLACK_MS)) open
+	case " $* " in
+	*" ${output#open: } "*) ;;
+	*) equal "$output" "open: $*" ;;
+	esac
+	equal "$(lines "$stderr")" 1
+	has "$stderr" "$GPUSHARE_DIR"
+	if [ "$how" = dies ]; then return; fi
+	untouched weights "$BIN/rt_app_static" init within=$((400 + 300 + SLACK_MS)) alloc=a,1M fill=a,3 \
+		byte=a,1 free=a exit=5
+	[ "$(lines "$stderr")" -le 1 ]
+	run -1 --separate-stderr gpushare-attach weights -o "$WORK/dump"
+	[ ! -e "$WORK/dump" ]
+	equal "$(lines "$stderr")" 1
+}
+
+@test "accepts and says nothing" {
+	misbehaves silent E_TIMED_OUT
+}
+
+@test "greets and says nothing" {
+	misbehaves mute E_TIMED_OUT
+}
+
+@test "noise for a greeting" {
+	misbehaves noise E_PROTOCOL
+}
+
+@test "noise for an answer" {
+	misbehaves garbage E_PROTOCOL
+}
+
+@test "an answer of 2^40 bytes" {
+	misbehaves oversize E_PROTOCOL
+}
+
+@test "an answer to another question" {
+	misbehaves wrongid E_PROTOCOL E_TIMED_OUT
+}
+
+@test "an answer that comes a byte at a time, for ever" {
+	misbehaves drip E_TIMED_OUT E_PROTOCOL
+}
+
+@test "dies in the middle of a call" {
+	misbehaves dies E_NO_REGISTRY
+}
+
+@test "dies in the middle of a call of a preloaded program" {
+	export GPUSHARE_AUTOSTART=0
+	expected=$("$BIN/rt_app_static" init alloc=a,1M fill=a,3 byte=a,1 free=a)
+	fake dies
+	equal "$(named weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1M fill=a,3 \
+		byte=a,1 free=a 2>/dev/null)" "$expected"
+}
+
+@test "ten named buffers and a registry that hangs: the program waits once, not ten times" {
+	fake mute
+	allocations=()
+	for slot in a b c d e f g h i j; do allocations+=("alloc=$slot,64K"); done
+	begin=$(date +%s%N)
+	named 'w%i' "$BIN/rt_app_static" init "${allocations[@]}" >"$WORK/out" 2>/dev/null
+	took_ms=$((($(date +%s%N) - begin) / 1000000))
+	begin=$(date +%s%N)
+	"$BIN/rt_app_static" init "${allocations[@]}" >"$WORK/plain" </dev/null
+	plain_ms=$((($(date +%s%N) - begin) / 1000000))
+	cmp "$WORK/out" "$WORK/plain"
+	[ "$took_ms" -le $((plain_ms + 1200 + SLACK_MS)) ] || { echo "$took_ms ms"; false; }
+}
+
+@test "absent, and none to be started: the program runs on" {
+	export GPUSHARE_AUTOSTART=0
+	untouched weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1M fill=a,3 \
+		byte=a,1 free=a exit=5
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+}
+
+@test "absent because its program is missing: one line, and the program runs on" {
+	mkdir "$WORK/alone"
+	cp "$SHIM" "$WORK/alone/"
+	plain=$("$BIN/rt_app_static" init alloc=a,1M free=a)
+	run -0 --separate-stderr env PATH=/usr/bin:/bin \
+		LD_PRELOAD="${PRELOAD%"$SHIM"}$WORK/alone/${SHIM##*/}" GPUSHARE_NAME=w \
+		"$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1M free=a
+	equal "$output" "$plain"
+	[ "$(lines "$stderr")" -le 1 ]
+}
+
+@test "killed between two calls: the next one starts another" {
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/killed" \
+		alloc=b,2M fill=b,3 byte=b,1 touch="$WORK/again" await="$WORK/end" free=a free=b exit=5
+	app=$PID
+	await_file "$WORK/up"
+	first=$(registry_pids)
+	kill -KILL "$first"
+	touch "$WORK/killed"
+	await_file "$WORK/again"
+	has "$(names)" "w1 2097152"
+	touch "$WORK/end"
+	code=0
+	finish "$app" || code=$?
+	equal "$code" 5
+	equal "$(cat "$WORK/app.out")" "init: 0
+alloc a: 0
+alloc b: 0
+fill b: 0
+byte b: 10
+free a: 0
+free b: 0"
+}
+
+@test "killed between two calls of the API: a status, then a session that works" {
+	start app "$BIN/api_app" open alloc=a,one,1M touch="$WORK/up" await="$WORK/killed" \
+		within=$((700 + SLACK_MS)) stat=none free=a close open alloc=b,two,1M list free=b close
+	app=$PID
+	await_file "$WORK/up"
+	kill -KILL "$(registry_pids)"
+	touch "$WORK/killed"
+	finish "$app"
+	equal "$(grep -v '^stat\|^free a' "$WORK/app.out")" "open: OK
+alloc one: OK
+close: OK
+open: OK
+alloc two: OK
+two 1048576
+free b: OK
+close: OK"
+	grep -qx 'stat none: \(E_NO_REGISTRY\|E_NOT_FOUND\)' "$WORK/app.out"
+}
+
+@test "stopped, not dead: the API times out, the program runs on" {
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" \
+		await="$WORK/stopped" within=$((700 + SLACK_MS)) alloc=b,1M free=a free=b exit=5
+	app=$PID
+	await_file "$WORK/up"
+	kill -STOP "$(registry_pids)"
+	equal "$(api within=$((700 + SLACK_MS)) open)" "open: E_TIMED_OUT"
+	touch "$WORK/stopped"
+	code=0
+	finish "$app" || code=$?
+	equal "$code" 5
+	equal "$(cat "$WORK/app.out")" "init: 0
+alloc a: 0
+alloc b: 0
+free a: 0
+free b: 0"
+}
+
+@test "a socket left by a dead registry is no obstacle" {
+	fake silent
+	kill -KILL "$PID"
+	finish "$PID" || true
+	[ -e "$GPUSHARE_DIR/registry.sock" ]
+	rm "$GPUSHARE_DIR/ready"
+	GPUSHARE_TIMEOUT_MS=3000 equal "$(api open alloc=a,w,1M list)" "open: OK
+alloc w: OK
+w 1048576"
+}

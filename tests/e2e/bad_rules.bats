@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Rules that can't be: one clear line, and the program runs as if they were not there.
+load helpers
+
+script=(init alloc=a,1M fill=a,7 byte=a,5 free=a exit=5)
+
+# refused RULES MARKED: one line with the offending part marked
+refused() {
+	untouched "$1" "$BIN/rt_app_static" "${script[@]}"
+	equal "$(lines "$stderr")" 1
+	has "$stderr" "gpushare: GPUSHARE_NAME: "
+	has "$stderr" ">>>$2<<<"
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+}
+
+@test "empty rules are no rules" {
+	untouched "" "$BIN/rt_app_static" "${script[@]}"
+	equal "$stderr" ""
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+}
+
+@test "an empty name" {
+	refused ':size=1M' ''
+	refused 'a,,b' ''
+}
+
+@test "an illegal name" {
+	refused 'my weights' 'my weights'
+	refused 'good,w*' 'w*'
+}
+
+@test "an overlong name" {
+	long=$(printf 'x%.0s' {1..256})
+	refused "$long" "$long"
+}
+
+@test "a template letter that there is not" {
+	refused 'w%q' 'w%q'
+}
+
+@test "an option that there is not" {
+	refused 'w:color=red' 'color=red'
+}
+
+@test "an option of later work is refused by name" {
+	for option in keep ttl=3 readonly map unified vmm adopt mode=600 group=users tag=a=b \
+		api=cudaMalloc from=libx; do
+		refused "w:$option" "$option"
+		has "$stderr" "${option%%=*}"
+		has "$stderr" "not supported"
+	done
+}
+
+@test "values that make no sense" {
+	for option in size=ten size=4M-1M size= nth=0 nth=5-2 nth=x device=-1 device=first; do
+		refused "w:$option" "$option"
+	done
+}
+
+@test "wait= and must belong to GPUSHARE_ATTACH" {
+	refused w:wait=3 wait=3
+	refused w:must must
+}
+
+@test "GPUSHARE_ATTACH is refused in the same way" {
+	run -5 --separate-stderr attaching w:keep "$BIN/rt_app_static" "${script[@]}"
+	equal "$output" "$("$BIN/rt_app_static" "${script[@]}")"
+	has "$stderr" "gpushare: GPUSHARE_ATTACH: "
+	has "$stderr" ">>>keep<<<"
+	equal "$(lines "$stderr")" 1
+}
+
+@test "a template that grows too long names nothing, and the program runs on" {
+	export RANK
+	RANK=$(printf '7%.0s' {1..300})
+	untouched 'w%r' "$BIN/rt_app_static" "${script[@]}"
+}
+
+@test "many threads, one bad rule: still one line" {
+	untouched w:size=ten "$BIN/rt_app_static" init threads=8,64K
+	equal "$(lines "$stderr")" 1
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What the built files show the loader.
+load helpers
+
+setup_more() {
+	needs nm
+	needs readelf
+}
+
+# The names in the global set of a version script.
+listed() {
+	sed 's:/\*.*\*/::; s/#.*//' "$1" | tr '\n' ' ' |
+		sed 's/.*global: *\(.*\) local:.*/\1/' | tr '; \t' '\n' | grep . | sort
+}
+
+exported() {
+	nm -D --defined-only "$1" | awk '$2 ~ /[TWDBRVi]/ { sub(/@.*/, "", $3); print $3 }' | sort
+}
+
+@test "the preload exports exactly what shim.sym lists" {
+	[ -e "$ROOT/shim/shim.sym" ] || skip "no source tree here"
+	listed=$(listed "$ROOT/shim/shim.sym")
+	has "$listed" cuMemAlloc_v2
+	has "$listed" dlsym
+	equal "$(exported "$SHIM")" "$listed"
+}
+
+@test "the preload's version script is anonymous: dlsym@GLIBC_2.34 stays interposed" {
+	run readelf -VW "$SHIM"
+	[[ $output != *"Version definition section"* ]]
+}
+
+@test "the API library exports gpushare_ names only, the header's all of them" {
+	exported=$(exported "$BUILD/libgpushare.so.0")
+	equal "$(grep -v '^gpushare_' <<<"$exported")" ""
+	[ -e "$ROOT/include/gpushare.h" ] || skip "no source tree here"
+	equal "$exported" "$(grep -o '\bgpushare_[a-z_]*(' "$ROOT/include/gpushare.h" |
+		tr -d '(' | sort -u)"
+}
+
+@test "nothing that is loaded into a program needs a driver, runtime, nng or vulkan" {
+	for file in "$SHIM" "$BUILD/libgpushare.so.0" "$BUILD/gpushare" "$BUILD/gpushare-attach"; do
+		needed=$(readelf -dW "$file" | grep NEEDED)
+		has "$needed" libc.so
+		run -1 grep -E 'libcuda|libcudart|libnng|libvulkan|libmbed' <<<"$needed"
+	done
+}
+
+@test "the registry needs no driver" {
+	needed=$(readelf -dW "$BUILD/gpushare-registry" | grep NEEDED)
+	has "$needed" libc.so
+	run -1 grep -E 'libcuda|libcudart' <<<"$needed"
+}
+
+@test "the preload has no text relocations, no executable stack, no lazy binding" {
+	run readelf -dlW "$SHIM"
+	[[ $output != *TEXTREL* ]]
+	[[ $output =~ GNU_STACK.*RW\  ]]
+	[[ ! $output =~ GNU_STACK[^$'\n']*RWE ]]
+	has "$output" BIND_NOW
+}

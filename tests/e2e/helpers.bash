@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by every .bats file: a directory of its own for each test, processes that end with it.
+bats_require_minimum_version 1.5.0
+
+ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd)
+BIN=$BUILD/tests/bin
+SHIM=$BUILD/libgpushare_shim.so
+PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$SHIM"
+SLACK_MS=${GPUSHARE_TEST_ASAN_PRELOAD:+1000}
+SLACK_MS=${SLACK_MS:-0}
+
+setup() {
+	WORK=$(mktemp -d)
+	mkdir -m 700 "$WORK/r"
+	export GPUSHARE_DIR=$WORK/r
+	unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART XDG_RUNTIME_DIR
+	[ "$SLACK_MS" = 0 ] || export GPUSHARE_TIMEOUT_MS=3000
+	PATH=$BUILD:$PATH
+	STARTED=()
+	if type setup_more >/dev/null 2>&1; then setup_more; fi
+}
+
+teardown() {
+	local pid
+	for pid in "${STARTED[@]}" $(registry_pids); do
+		kill -KILL "$pid" 2>/dev/null || true
+	done
+	if type teardown_more >/dev/null 2>&1; then teardown_more; fi
+	rm -rf "$WORK"
+}
+
+# The registries of this test's directory, however they were started.
+registry_pids() {
+	local file
+	for file in /proc/[0-9]*/cmdline; do
+		if tr '\0' ' ' <"$file" 2>/dev/null | grep -qF "gpushare-registry --dir $GPUSHARE_DIR "; then
+			file=${file#/proc/}
+			echo "${file%/cmdline}"
+		fi
+	done
+}
+
+# start TAG COMMAND...: in the background; its pid in PID, its output in $WORK/TAG.out and .err
+start() {
+	local tag=$1
+	shift
+	"$@" </dev/null >"$WORK/$tag.out" 2>"$WORK/$tag.err" 3>&- &
+	PID=$!
+	STARTED+=("$PID")
+}
+
+# named RULES PROGRAM...: run under the preload
+named() {
+	env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$1" "${@:2}" </dev/null
+}
+
+# start_named TAG RULES PROGRAM...: the same in the background
+start_named() {
+	start "$1" env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$2" "${@:3}"
+}
+
+# attaching RULES PROGRAM...: an unmodified program that is given named buffers
+attaching() {
+	env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH="$1" "${@:2}" </dev/null
+}
+
+api() {
+	"$BIN/api_app" "$@" </dev/null
+}
+
+# names: what the registry knows, "NAME SIZE" a line
+names() {
+	api open list | grep -v '^open: OK$' || true
+}
+
+await_file() {
+	local tries=0
+	until [ -e "$1" ]; do
+		tries=$((tries + 1))
+		if [ $tries -gt 6000 ]; then
+			echo "$1 did not appear"
+			grep -Hs '' "$WORK"/*.err "$WORK"/*.out || true
+			return 1
+		fi
+		sleep 0.01
+	done
+}
+
+# until_true COMMAND...: poll it for ten seconds
+until_true() {
+	local tries=0
+	until "$@"; do
+		tries=$((tries + 1))
+		[ $tries -le 1000 ] || { echo "still not: $*"; return 1; }
+		sleep 0.01
+	done
+}
+
+# The exit code of the process PID, which start() started.
+finish() {
+	local code=0
+	wait "$1" || code=$?
+	return "$code"
+}
+
+equal() {
+	[ "$1" = "$2" ] || { printf -- '--- is:\n%s\n--- should be:\n%s\n' "$1" "$2"; return 1; }
+}
+
+has() {
+	[[ $1 == *"$2"* ]] || { printf -- '--- is:\n%s\n--- should contain:\n%s\n' "$1" "$2"; return 1; }
+}
+
+lines() {
+	if [ -z "$1" ]; then echo 0; else wc -l <<<"$1"; fi
+}
+
+# untouched RULES PROGRAM...: output and exit code are those of a run without the preload; what
+# the preload said on stderr is left in $stderr
+untouched() {
+	local plain plain_code=0 code=0 with
+	plain=$("${@:2}" </dev/null 2>"$WORK/plain.err") || plain_code=$?
+	with=$(named "$@" 2>"$WORK/with.err") || code=$?
+	equal "$with" "$plain"
+	equal "$code" "$plain_code"
+	stderr=$(diff "$WORK/plain.err" "$WORK/with.err" | sed -n 's/^[<>] //p') || true
+}
+
+needs() {
+	command -v "$1" >/dev/null || skip "$1 is not installed"
+}
+
+needs_sim() {
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || skip "faults need the simulated driver"
+}

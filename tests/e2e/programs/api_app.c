@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+/* A program of gpushare's own API. See script.h for how it is told what to do. */
+#include <poll.h>
+#include <sys/syscall.h>
+
+#include "cuda_abi.h"
+#include "gpushare.h"
+#include "script.h"
+
+static struct gpushare_session *session;
+static struct gpushare_buffer *buffers[128];
+static uint64_t raw_pointers[128];
+
+static struct gpushare_buffer **buffer_of(const char *slot)
+{
+	return &buffers[(unsigned char)slot[0] & 127];
+}
+
+static const char *status_name(int status)
+{
+#define X(name, value, text) \
+	if (status == (value)) \
+		return #name;
+	GPUSHARE_STATUSES(X)
+#undef X
+	return "?";
+}
+
+/* `what name: STATUS`; the sentence behind a failure goes to stderr. */
+static void say(const char *what, const char *name, int status)
+{
+	printf("%s%s%s: %s\n", what, *name ? " " : "", name, status_name(status));
+	if (status)
+		fprintf(stderr, "%s\n", gpushare_explain());
+}
+
+static void do_open(char **argument, int count)
+{
+	struct gpushare_open_options options = {.directory = count ? argument[0] : NULL};
+
+	say("open", "", gpushare_open(&options, &session));
+}
+
+static void do_close(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	say("close", "", gpushare_close(session));
+	session = NULL;
+}
+
+static int print_one(const struct gpushare_info *info, void *user)
+{
+	(void)user;
+	printf("%s %llu\n", info->name, (unsigned long long)info->size);
+	return 0;
+}
+
+static void do_list(char **argument, int count)
+{
+	int status = gpushare_list(session, count ? argument[0] : NULL, print_one, NULL);
+
+	if (status)
+		say("list", "", status);
+}
+
+static int stop_at_once(const struct gpushare_info *info, void *user)
+{
+	(void)info;
+	(void)user;
+	return 1;
+}
+
+static void do_liststop(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	say("liststop", "", gpushare_list(session, NULL, stop_at_once, NULL));
+}
+
+/* stat=NAME: what can be told without knowing the run; mine says whether this process owns it */
+static void do_stat(char **argument, int count)
+{
+	struct gpushare_info info;
+	int status = gpushare_stat(session, argument[0], &info);
+
+	(void)count;
+	say("stat", argument[0], status);
+	if (!status)
+		printf("size %llu offset %llu base %llu attachers %u mine %d uid %d\n",
+		       (unsigned long long)info.size, (unsigned long long)info.base_offset,
+		       (unsigned long long)info.base_size, info.attachers,
+		       info.owner_pid == getpid(), info.owner_uid == getuid());
+}
+
+static void do_unlink(char **argument, int count)
+{
+	(void)count;
+	say("unlink", argument[0], gpushare_unlink(session, argument[0]));
+}
+
+/* alloc=SLOT,NAME,SIZE */
+static void do_alloc(char **argument, int count)
+{
+	(void)count;
+	say("alloc", argument[1],
+	    gpushare_alloc(session, argument[1], -1, script_number(argument[2]),
+			   buffer_of(argument[0])));
+}
+
+/* attach=SLOT,NAME[,WAIT_MS] */
+static void do_attach(char **argument, int count)
+{
+	struct gpushare_attach_options options = {0};
+
+	if (count > 2)
+		options.wait_ms = (unsigned int)script_number(argument[2]);
+	say("attach", argument[1],
+	    gpushare_attach(session, argument[1], &options, buffer_of(argument[0])));
+}
+
+static void do_detach(char **argument, int count)
+{
+	(void)count;
+	say("detach", argument[0], gpushare_detach(*buffer_of(argument[0])));
+}
+
+static void do_free(char **argument, int count)
+{
+	(void)count;
+	say("free", argument[0], gpushare_free(*buffer_of(argument[0])));
+}
+
+/* same=SLOT,SLOT: one address? */
+static void do_same(char **argument, int count)
+{
+	(void)count;
+	printf("same: %s\n", gpushare_pointer(*buffer_of(argument[0])) ==
+				     gpushare_pointer(*buffer_of(argument[1]))
+				 ? "yes"
+				 : "no");
+}
+
+static void do_size(char **argument, int count)
+{
+	(void)count;
+	printf("size %s: %zu\n", argument[0], gpushare_size(*buffer_of(argument[0])));
+}
+
+static void do_fill(char **argument, int count)
+{
+	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
+	unsigned char *bytes =
+	    script_pattern_new(script_number(argument[1]), gpushare_size(buffer));
+
+	(void)count;
+	say("fill", argument[0], gpushare_copy_to(buffer, 0, bytes, gpushare_size(buffer)));
+	free(bytes);
+}
+
+static void do_put(char **argument, int count)
+{
+	unsigned char byte = (unsigned char)script_number(argument[2]);
+
+	(void)count;
+	say("put", argument[0],
+	    gpushare_copy_to(*buffer_of(argument[0]), script_number(argument[1]), &byte, 1));
+}
+
+static void do_byte(char **argument, int count)
+{
+	unsigned char byte = 0;
+	int status =
+	    gpushare_copy_from(*buffer_of(argument[0]), script_number(argument[1]), &byte, 1);
+
+	(void)count;
+	if (status)
+		say("byte", argument[0], status);
+	else
+		printf("byte %s: %d\n", argument[0], byte);
+}
+
+static void do_save(char **argument, int count)
+{
+	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
+	unsigned char *bytes = script_pattern_new(0, gpushare_size(buffer));
+
+	(void)count;
+	say("save", argument[0], gpushare_copy_from(buffer, 0, bytes, gpushare_size(buffer)));
+	script_save(argument[1], bytes, gpushare_size(buffer));
+	free(bytes);
+}
+
+/* raw=SLOT,SIZE[,managed]: memory of the program's own, made through the driver */
+static void do_raw(char **argument, int count)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	cu_device device;
+	cu_context context;
+	cu_deviceptr pointer = 0;
+
+#define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
+	CALL(cuInit);
+	CALL(cuDeviceGet);
+	CALL(cuDevicePrimaryCtxRetain);
+	CALL(cuCtxSetCurrent);
+	CALL(cuMemAlloc_v2);
+	CALL(cuMemAllocManaged);
+#undef CALL
+	if (!cuInit || !cuDeviceGet || !cuDevicePrimaryCtxRetain || !cuCtxSetCurrent ||
+	    !cuMemAlloc_v2 || !cuMemAllocManaged)
+		script_stop("no driver");
+	if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) ||
+	    cuCtxSetCurrent(context) ||
+	    (count > 2 ? cuMemAllocManaged(&pointer, script_number(argument[1]), CU_MANAGED_GLOBAL)
+		       : cuMemAlloc_v2(&pointer, script_number(argument[1]))))
+		script_stop("raw: a driver call failed");
+	raw_pointers[(unsigned char)argument[0][0] & 127] = pointer;
+}
+
+/* share=SLOT,NAME,RAW,OFFSET,SIZE */
+static void do_share(char **argument, int count)
+{
+	uint64_t pointer = raw_pointers[(unsigned char)argument[2][0] & 127];
+
+	(void)count;
+	if (pointer)
+		pointer += script_number(argument[3]);
+	say("share", argument[1],
+	    gpushare_share(session, argument[1], pointer, script_number(argument[4]),
+			   buffer_of(argument[0])));
+}
+
+/* many=RAW,COUNT: so many names m000, m001, ... for parts of one allocation */
+static void do_many(char **argument, int count)
+{
+	uint64_t pointer = raw_pointers[(unsigned char)argument[0][0] & 127];
+	struct gpushare_buffer *one;
+	char name[32];
+
+	(void)count;
+	for (uint64_t i = 0; i < script_number(argument[1]); i++) {
+		int status;
+
+		snprintf(name, sizeof(name), "m%03u", (unsigned int)i);
+		status = gpushare_share(session, name, pointer + i, 1, &one);
+		if (status)
+			say("share", name, status);
+	}
+}
+
+/*
+ * gone=PID,NAME,LIMIT_MS: wait for the process to end, then for the name to go; LIMIT_MS counts
+ * from the end of the process.
+ */
+static void do_gone(char **argument, int count)
+{
+	int pid_fd = (int)syscall(SYS_pidfd_open, (pid_t)script_number(argument[0]), 0);
+	long limit_ms = (long)script_number(argument[2]), ended_ms, took_ms;
+	struct pollfd ended = {.fd = pid_fd, .events = POLLIN};
+	struct gpushare_info info;
+	int status;
+
+	(void)count;
+	if (pid_fd >= 0 && poll(&ended, 1, 60000) != 1)
+		script_stop("gone: the process does not end");
+	ended_ms = script_now_ms();
+	do {
+		status = gpushare_stat(session, argument[1], &info);
+		took_ms = script_now_ms() - ended_ms;
+		if (status == GPUSHARE_OK)
+			script_nap_ms(1);
+	} while (status == GPUSHARE_OK && took_ms < limit_ms + 5000);
+	if (status == GPUSHARE_E_NOT_FOUND && took_ms > limit_ms)
+		printf("gone %s: late, %ld ms\n", argument[1], took_ms);
+	else
+		say("gone", argument[1], status);
+}
+
+/* inherit: what a forked child gets from the session it inherited */
+static void do_inherit(char **argument, int count)
+{
+	struct gpushare_info info;
+	pid_t child = fork();
+	int status = 0;
+
+	(void)argument;
+	(void)count;
+	if (!child) {
+		status = gpushare_stat(session, "x", &info);
+		printf("inherit: %s\n", status_name(status));
+		exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (status)
+		printf("inherit: child ended with %d\n", status);
+}
+
+static const struct script_verb verbs[] = {
+    {"open", 0, 1, do_open},	   {"close", 0, 0, do_close},
+    {"list", 0, 1, do_list},	   {"liststop", 0, 0, do_liststop},
+    {"stat", 1, 1, do_stat},	   {"unlink", 1, 1, do_unlink},
+    {"alloc", 3, 3, do_alloc},	   {"attach", 2, 3, do_attach},
+    {"detach", 1, 1, do_detach},   {"free", 1, 1, do_free},
+    {"same", 2, 2, do_same},	   {"size", 1, 1, do_size},
+    {"fill", 2, 2, do_fill},	   {"put", 3, 3, do_put},
+    {"byte", 2, 2, do_byte},	   {"save", 2, 2, do_save},
+    {"raw", 2, 3, do_raw},	   {"share", 5, 5, do_share},
+    {"gone", 3, 3, do_gone},	   {"many", 2, 2, do_many},
+    {"inherit", 0, 0, do_inherit}, {NULL, 0, 0, NULL},
+};
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	return script_run(verbs, argv + 1);
+}

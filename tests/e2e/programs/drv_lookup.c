@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A driver program that asks for its calls at run time. The first argument is how: dlsym; gpa
+ * (cuGetProcAddress of CUDA 11.3); gpa2 (of 12.0, symbolStatus NULL as the runtime does); gpa2s
+ * (with a symbolStatus); chain (the cuGetProcAddress that cuGetProcAddress itself answers).
+ */
+#include "drv_calls.h"
+
+static struct {
+#define N(call) cu_##call##_call *call;
+	DRV_CALLS(N)
+#undef N
+} drv;
+
+#define DRV(call) drv.call
+#include "drv_verbs.h"
+
+static int version_of(const char *call)
+{
+#define F(since, version, name, params) \
+	if (!strcmp(call, #name)) \
+		return version;
+	CUDA_ABI_CALLS(F)
+#undef F
+	return 0;
+}
+
+static void *ask(void *library, const char *how, const char *call)
+{
+	cu_cuGetProcAddress_call *get = dlsym(library, "cuGetProcAddress");
+	cu_cuGetProcAddress_v2_call *get2 = dlsym(library, "cuGetProcAddress_v2");
+	cu_proc_status status = -1;
+	void *found = NULL;
+	char bare[64];
+
+	if (!strcmp(how, "dlsym"))
+		return dlsym(library, call);
+	snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(call, "_"), call);
+	if (!strcmp(how, "gpa"))
+		return get && !get(bare, &found, version_of(call), 0) ? found : NULL;
+	if (!strcmp(how, "gpa2s")) {
+		if (!get2 || get2(bare, &found, version_of(call), 0, &status) || status)
+			return NULL;
+		return found;
+	}
+	if (!strcmp(how, "chain") &&
+	    (!get2 || get2("cuGetProcAddress", (void **)&get2, 12000, 0, NULL)))
+		return NULL;
+	return get2 && !get2(bare, &found, version_of(call), 0, NULL) ? found : NULL;
+}
+
+int main(int argc, char **argv)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	if (argc < 2 || !library)
+		script_stop("no route, or no libcuda.so.1");
+#define N(call) \
+	drv.call = ask(library, argv[1], #call); \
+	if (!drv.call) \
+		script_stop("not found: " #call);
+	DRV_CALLS(N)
+#undef N
+	drv_use();
+	return script_run(gpu_verbs, argv + 2);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_DRV_VERBS_H
+#define TESTS_E2E_DRV_VERBS_H
+/* struct gpu over the driver API. The program that includes this defines DRV(call) first. */
+#include "drv_calls.h"
+
+/* Threads of their own have no current context: every call that needs one sets it. */
+static cu_context drv_context;
+
+static int drv_device(int ordinal)
+{
+	cu_device device;
+	cu_result result = DRV(cuDeviceGet)(&device, ordinal);
+
+	if (!result)
+		result = DRV(cuDevicePrimaryCtxRetain)(&drv_context, device);
+	if (!result)
+		result = DRV(cuCtxSetCurrent)(drv_context);
+	return result;
+}
+
+static int drv_init(void)
+{
+	cu_result result = DRV(cuInit)(0);
+
+	return result ? result : drv_device(0);
+}
+
+static int drv_alloc(uint64_t *out_pointer, size_t size)
+{
+	cu_deviceptr pointer = 0;
+	cu_result result;
+
+	DRV(cuCtxSetCurrent)(drv_context);
+	errno = GPU_ERRNO;
+	result = DRV(cuMemAlloc_v2)(&pointer, size);
+	*out_pointer = pointer;
+	return result;
+}
+
+static int drv_pitch(uint64_t *out_pointer, size_t *out_pitch, size_t width, size_t height)
+{
+	cu_deviceptr pointer = 0;
+	cu_result result = DRV(cuMemAllocPitch_v2)(&pointer, out_pitch, width, height, 4);
+
+	*out_pointer = pointer;
+	return result;
+}
+
+static int drv_free(uint64_t pointer)
+{
+	return DRV(cuMemFree_v2)(pointer);
+}
+
+static int drv_write(uint64_t to, const void *from, size_t size)
+{
+	return DRV(cuMemcpyHtoD_v2)(to, from, size);
+}
+
+static int drv_read(void *to, uint64_t from, size_t size)
+{
+	return DRV(cuMemcpyDtoH_v2)(to, from, size);
+}
+
+static void drv_use(void)
+{
+	gpu =
+	    (struct gpu){drv_init, drv_device, drv_alloc, drv_pitch, drv_free, drv_write, drv_read};
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_GPU_SCRIPT_H
+#define TESTS_E2E_GPU_SCRIPT_H
+/*
+ * The verbs of a program that uses a GPU, over whatever way of reaching it the program fills in.
+ * The program knows nothing of gpushare.
+ */
+#include <pthread.h>
+
+#include "script.h"
+
+/* Each returns the API's own code; 0 is success. */
+struct gpu {
+	int (*init)(void);
+	int (*device)(int ordinal);
+	int (*alloc)(uint64_t *out_pointer, size_t size);
+	int (*pitch)(uint64_t *out_pointer, size_t *out_pitch, size_t width, size_t height);
+	int (*free)(uint64_t pointer);
+	int (*write)(uint64_t to, const void *from, size_t size);
+	int (*read)(void *to, uint64_t from, size_t size);
+};
+
+static struct gpu gpu;
+
+static struct gpu_slot {
+	uint64_t pointer;
+	size_t size;
+} gpu_slots[128];
+
+static bool gpu_shows_errno;
+#define GPU_ERRNO 77
+
+static struct gpu_slot *gpu_slot(const char *name)
+{
+	return &gpu_slots[(unsigned char)name[0] & 127];
+}
+
+/* `verb slot: code`, and errno as the call left it where the script asked for that. */
+static void gpu_say(const char *verb, const char *slot, int code)
+{
+	int error = errno;
+
+	printf("%s %s: %d", verb, slot, code);
+	if (gpu_shows_errno)
+		printf(" errno %d", error);
+	putchar('\n');
+}
+
+static void verb_init(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	printf("init: %d\n", gpu.init());
+}
+
+static void verb_device(char **argument, int count)
+{
+	(void)count;
+	printf("device %s: %d\n", argument[0], gpu.device((int)script_number(argument[0])));
+}
+
+static void verb_errno(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	gpu_shows_errno = true;
+}
+
+/* alloc=SLOT,SIZE */
+static void verb_alloc(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	int code;
+
+	(void)count;
+	slot->size = script_number(argument[1]);
+	errno = GPU_ERRNO;
+	code = gpu.alloc(&slot->pointer, slot->size);
+	gpu_say("alloc", argument[0], code);
+}
+
+/* pitch=SLOT,WIDTH,HEIGHT: prints the bytes of the whole allocation, which the device decides */
+static void verb_pitch(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	size_t height = script_number(argument[2]), pitch = 0;
+	int code = gpu.pitch(&slot->pointer, &pitch, script_number(argument[1]), height);
+
+	(void)count;
+	slot->size = pitch * height;
+	printf("pitch %s: %d %zu\n", argument[0], code, slot->size);
+}
+
+static void verb_free(char **argument, int count)
+{
+	int code;
+
+	(void)count;
+	errno = GPU_ERRNO;
+	code = gpu.free(gpu_slot(argument[0])->pointer);
+	gpu_say("free", argument[0], code);
+}
+
+/* fill=SLOT,SEED */
+static void verb_fill(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	unsigned char *bytes = script_pattern_new(script_number(argument[1]), slot->size);
+	int code;
+
+	(void)count;
+	errno = GPU_ERRNO;
+	code = gpu.write(slot->pointer, bytes, slot->size);
+	gpu_say("fill", argument[0], code);
+	free(bytes);
+}
+
+/* put=SLOT,OFFSET,VALUE */
+static void verb_put(char **argument, int count)
+{
+	unsigned char byte = (unsigned char)script_number(argument[2]);
+
+	(void)count;
+	errno = GPU_ERRNO;
+	gpu_say("put", argument[0],
+		gpu.write(gpu_slot(argument[0])->pointer + script_number(argument[1]), &byte, 1));
+}
+
+/* byte=SLOT,OFFSET */
+static void verb_byte(char **argument, int count)
+{
+	unsigned char byte = 0;
+	int code = gpu.read(&byte, gpu_slot(argument[0])->pointer + script_number(argument[1]), 1);
+
+	(void)count;
+	if (code)
+		printf("byte %s: error %d\n", argument[0], code);
+	else
+		printf("byte %s: %d\n", argument[0], byte);
+}
+
+/* save=SLOT,FILE */
+static void verb_save(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	unsigned char *bytes = script_pattern_new(0, slot->size);
+
+	(void)count;
+	gpu_say("save", argument[0], gpu.read(bytes, slot->pointer, slot->size));
+	script_save(argument[1], bytes, slot->size);
+	free(bytes);
+}
+
+static void *gpu_alloc_from_thread(void *size)
+{
+	uint64_t pointer = 0;
+
+	return (void *)(intptr_t)gpu.alloc(&pointer, (size_t)(uintptr_t)size);
+}
+
+/* threads=COUNT,SIZE: so many threads allocate at the same time */
+static void verb_threads(char **argument, int count)
+{
+	int threads = (int)script_number(argument[0]), failed = 0;
+	void *size = (void *)(uintptr_t)script_number(argument[1]), *code;
+	pthread_t thread[64];
+
+	(void)count;
+	if (threads > 64)
+		script_stop("too many threads");
+	for (int i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], NULL, gpu_alloc_from_thread, size))
+			script_stop("pthread_create failed");
+	for (int i = 0; i < threads; i++) {
+		pthread_join(thread[i], &code);
+		failed += code != NULL;
+	}
+	printf("threads: %d failed\n", failed);
+}
+
+static const struct script_verb gpu_verbs[] = {
+    {"init", 0, 0, verb_init},	 {"device", 1, 1, verb_device},	  {"errno", 0, 0, verb_errno},
+    {"alloc", 2, 2, verb_alloc}, {"pitch", 3, 3, verb_pitch},	  {"free", 1, 1, verb_free},
+    {"fill", 2, 2, verb_fill},	 {"put", 3, 3, verb_put},	  {"byte", 2, 2, verb_byte},
+    {"save", 2, 2, verb_save},	 {"threads", 2, 2, verb_threads}, {NULL, 0, 0, NULL},
+};
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A preloaded library in the classic style: it replaces getppid() and cuMemAlloc_v2() and calls the
+ * next one of each. Its own count goes out at the end.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cuda_abi.h"
+
+cu_cuMemAlloc_v2_call cuMemAlloc_v2;
+
+static int depth;
+
+static void *next(const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name);
+
+	if (!found || ++depth > 1) {
+		fprintf(stderr, "interposer: %s: %s\n", name,
+			found ? "found itself" : "nothing next");
+		_exit(98);
+	}
+	return found;
+}
+
+pid_t getppid(void)
+{
+	pid_t (*real)(void) = next("getppid");
+	pid_t parent = real();
+
+	depth--;
+	return parent;
+}
+
+cu_result cuMemAlloc_v2(cu_deviceptr *pointer, size_t size)
+{
+	cu_cuMemAlloc_v2_call *real = next("cuMemAlloc_v2");
+	cu_result result = real(pointer, size);
+
+	depth--;
+	fprintf(stderr, "interposer: cuMemAlloc_v2\n");
+	return result;
+}

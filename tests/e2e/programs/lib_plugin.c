@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* A plug-in, loaded RTLD_LOCAL: RTLD_DEFAULT means its own scope only when dlsym knows who asks. */
+#include <dlfcn.h>
+#include <stddef.h>
+
+int plugin_private(void);
+int plugin_finds_itself(void);
+
+int plugin_private(void)
+{
+	return 42;
+}
+
+int plugin_finds_itself(void)
+{
+	int (*found)(void) = dlsym(RTLD_DEFAULT, "plugin_private");
+
+	return found ? found() : -1;
+}

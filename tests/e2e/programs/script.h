@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_SCRIPT_H
+#define TESTS_E2E_SCRIPT_H
+/*
+ * A test program's arguments are its script: words `verb` or `verb=argument,argument`, carried out
+ * in order, one line of stdout each at most. What may differ from run to run is never printed.
+ * This part knows no GPU: files to meet at, ways to end, children, descriptors, time.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SCRIPT_ARGUMENTS 8
+
+struct script_verb {
+	const char *name;
+	int least, most; /* arguments */
+	void (*run)(char **argument, int count);
+};
+
+static volatile sig_atomic_t script_sigchlds;
+static long script_limit_ms; /* 0: none */
+
+static inline void script_stop(const char *what)
+{
+	fprintf(stderr, "script: %s\n", what);
+	exit(99);
+}
+
+static inline long script_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static inline void script_nap_ms(long ms)
+{
+	const struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
+
+	nanosleep(&nap, NULL);
+}
+
+static inline uint64_t script_number(const char *text)
+{
+	char *end;
+	uint64_t number = strtoull(text, &end, 0);
+
+	if (*end == 'K')
+		number <<= 10, end++;
+	else if (*end == 'M')
+		number <<= 20, end++;
+	if (end == text || *end)
+		script_stop("not a number");
+	return number;
+}
+
+/* The byte at `index` of the pattern that `seed` makes. */
+static inline unsigned char script_pattern(uint64_t seed, uint64_t index)
+{
+	return (unsigned char)(seed + index * 7 + (index >> 8) * 13);
+}
+
+static inline unsigned char *script_pattern_new(uint64_t seed, size_t size)
+{
+	unsigned char *bytes = malloc(size ? size : 1);
+
+	if (!bytes)
+		script_stop("out of memory");
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = script_pattern(seed, i);
+	return bytes;
+}
+
+static inline void script_save(const char *path, const void *bytes, size_t size)
+{
+	FILE *file = fopen(path, "wb");
+
+	if (!file || fwrite(bytes, 1, size, file) != size || fclose(file))
+		script_stop("can't save");
+}
+
+static void verb_touch(char **argument, int count)
+{
+	(void)count;
+	script_save(argument[0], "", 0);
+}
+
+static void verb_await(char **argument, int count)
+{
+	long deadline = script_now_ms() + 60000;
+
+	(void)count;
+	while (access(argument[0], F_OK)) {
+		if (script_now_ms() > deadline)
+			script_stop("await: the file did not come");
+		script_nap_ms(2);
+	}
+}
+
+/* Every later verb that takes longer says so. */
+static void verb_within(char **argument, int count)
+{
+	(void)count;
+	script_limit_ms = (long)script_number(argument[0]);
+}
+
+static void verb_exit(char **argument, int count)
+{
+	(void)count;
+	exit((int)script_number(argument[0]));
+}
+
+static void verb__exit(char **argument, int count)
+{
+	(void)count;
+	_exit((int)script_number(argument[0]));
+}
+
+static void verb_abort(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	abort();
+}
+
+/* fork=exit, fork=_exit: a child that ends so, at once, and is reaped. */
+static void verb_fork(char **argument, int count)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	(void)count;
+	if (!child) {
+		if (!strcmp(argument[0], "exit"))
+			exit(0);
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child)
+		script_stop("waitpid failed");
+	printf("child: %d\n", status);
+}
+
+/* forkhold=FILE: a child that stays, its pid in FILE, with all that it inherited. */
+static void verb_forkhold(char **argument, int count)
+{
+	pid_t child = fork();
+	char part[512], text[16];
+
+	(void)count;
+	if (!child)
+		for (;;)
+			pause();
+	snprintf(part, sizeof(part), "%s.part", argument[0]);
+	script_save(part, text, (size_t)snprintf(text, sizeof(text), "%d", (int)child));
+	if (rename(part, argument[0]))
+		script_stop("rename failed");
+}
+
+static void script_on_sigchld(int number)
+{
+	(void)number;
+	script_sigchlds++;
+}
+
+static void verb_sigchld(char **argument, int count)
+{
+	struct sigaction action = {.sa_handler = script_on_sigchld};
+
+	(void)argument;
+	(void)count;
+	sigaction(SIGCHLD, &action, NULL);
+}
+
+/* What the program can see of children: signals so far, and what wait() says. */
+static void verb_children(char **argument, int count)
+{
+	pid_t child = waitpid(-1, NULL, WNOHANG);
+
+	(void)argument;
+	(void)count;
+	printf("children: %d signals, wait %s\n", (int)script_sigchlds,
+	       child < 0 && errno == ECHILD ? "ECHILD" : "found one");
+}
+
+static int script_count(const char *folder)
+{
+	DIR *open_folder = opendir(folder);
+	int count = 0;
+
+	if (!open_folder)
+		script_stop("can't list a folder of /proc");
+	while (readdir(open_folder))
+		count++;
+	closedir(open_folder);
+	return count - 2;
+}
+
+static bool script_is_unix_socket(int fd)
+{
+	int domain = 0;
+	socklen_t size = sizeof(domain);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_UNIX;
+}
+
+static void verb_census(char **argument, int count)
+{
+	int sockets = 0;
+
+	(void)argument;
+	(void)count;
+	for (int fd = 3; fd < 1024; fd++)
+		sockets += script_is_unix_socket(fd);
+	printf("census: %d threads, %d fds, %d unix sockets\n", script_count("/proc/self/task"),
+	       script_count("/proc/self/fd") - 1, sockets);
+}
+
+/* sockets=close, or sockets=steal,FILE: FILE takes the place of every unix socket. */
+static void verb_sockets(char **argument, int count)
+{
+	int file = count > 1 ? open(argument[1], O_RDWR | O_CREAT, 0600) : -1;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		if (fd == file || !script_is_unix_socket(fd))
+			continue;
+		if (file < 0)
+			close(fd);
+		else if (dup2(file, fd) < 0)
+			script_stop("dup2 failed");
+	}
+}
+
+static void verb_closefrom(char **argument, int count)
+{
+	(void)count;
+	for (int fd = (int)script_number(argument[0]); fd < 1024; fd++)
+		close(fd);
+}
+
+/* Leave an error message for dlerror() ... */
+static void verb_pend(char **argument, int count)
+{
+	(void)count;
+	dlerror();
+	if (dlsym(RTLD_DEFAULT, argument[0]))
+		script_stop("pend: such a symbol exists");
+}
+
+/* ... and see whether it is still there. */
+static void verb_dlerror(char **argument, int count)
+{
+	const char *text = dlerror();
+
+	(void)argument;
+	(void)count;
+	printf("dlerror: %s\n", text ? text : "nothing");
+}
+
+static const struct script_verb script_verbs[] = {
+    {"touch", 1, 1, verb_touch},	 {"await", 1, 1, verb_await},
+    {"within", 1, 1, verb_within},	 {"exit", 1, 1, verb_exit},
+    {"_exit", 1, 1, verb__exit},	 {"abort", 0, 0, verb_abort},
+    {"fork", 1, 1, verb_fork},		 {"forkhold", 1, 1, verb_forkhold},
+    {"sigchld", 0, 0, verb_sigchld},	 {"children", 0, 0, verb_children},
+    {"census", 0, 0, verb_census},	 {"sockets", 1, 2, verb_sockets},
+    {"closefrom", 1, 1, verb_closefrom}, {"pend", 1, 1, verb_pend},
+    {"dlerror", 0, 0, verb_dlerror},	 {NULL, 0, 0, NULL},
+};
+
+static inline const struct script_verb *script_find(const struct script_verb *verbs,
+						    const char *name)
+{
+	for (; verbs->name; verbs++)
+		if (!strcmp(verbs->name, name))
+			return verbs;
+	return NULL;
+}
+
+static inline void script_do(const struct script_verb *own, const char *word)
+{
+	char text[1024], *argument[SCRIPT_ARGUMENTS], *rest;
+	const struct script_verb *verb;
+	long began_ms = script_now_ms();
+	int count = 0;
+
+	if (strlen(word) >= sizeof(text))
+		script_stop("word too long");
+	strcpy(text, word);
+	rest = strchr(text, '=');
+	if (rest)
+		*rest++ = '\0';
+	for (char *one; rest && count < SCRIPT_ARGUMENTS && (one = strsep(&rest, ","));)
+		argument[count++] = one;
+	verb = script_find(own, text);
+	if (!verb)
+		verb = script_find(script_verbs, text);
+	if (!verb || count < verb->least || count > verb->most) {
+		fprintf(stderr, "script: no such verb, or wrong arguments: %s\n", word);
+		exit(99);
+	}
+	verb->run(argument, count);
+	if (script_limit_ms && script_now_ms() - began_ms > script_limit_ms)
+		printf("late: %s took %ld ms\n", word, script_now_ms() - began_ms);
+}
+
+/* Carry out `words`; the program's exit code. */
+static inline int script_run(const struct script_verb *own, char **words)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (; *words; words++)
+		script_do(own, *words);
+	return 0;
+}
+
+#endif

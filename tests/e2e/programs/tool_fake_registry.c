@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A registry that misbehaves: `tool_fake_registry DIRECTORY HOW`. It listens on DIRECTORY's
+ * registry.sock, makes DIRECTORY/ready, and treats every connection as HOW says until it is killed.
+ *
+ * silent: accepts and says nothing     mute: greets, then says nothing
+ * noise: noise in place of a greeting  garbage: greets; its answer's body is noise
+ * oversize: an answer of 2^40 bytes    wrongid: answers a question that nobody asked
+ * drip: greets, then an answer that comes a byte every 50 ms and never ends
+ * dies: greets, reads the question, ends
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static const unsigned char greeting[8] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
+
+static void nap(long ms)
+{
+	const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+
+	nanosleep(&pause, NULL);
+}
+
+static int put(int fd, const void *bytes, size_t size)
+{
+	return send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -1;
+}
+
+static int get(int fd, void *bytes, size_t size)
+{
+	return recv(fd, bytes, size, MSG_WAITALL) == (ssize_t)size ? 0 : -1;
+}
+
+/* The peer's greeting, then one whole question; its 4 bytes of id. */
+static int question(int fd, unsigned char id[4])
+{
+	unsigned char header[9], body[65536];
+	uint64_t size = 0;
+
+	if (get(fd, header, 8) || get(fd, header, 9))
+		return -1;
+	for (int i = 1; i < 9; i++)
+		size = size << 8 | header[i];
+	if (size < 4 || size > sizeof(body) || get(fd, body, size))
+		return -1;
+	memcpy(id, body, 4);
+	return 0;
+}
+
+static void answer(int fd, const unsigned char id[4], uint64_t size, const void *body, size_t sent)
+{
+	unsigned char header[13] = {1};
+
+	for (int i = 0; i < 8; i++)
+		header[1 + i] = (unsigned char)((size + 4) >> (56 - 8 * i));
+	memcpy(header + 9, id, 4);
+	if (!put(fd, header, sizeof(header)))
+		put(fd, body, sent);
+}
+
+static void drip(int fd, const unsigned char id[4])
+{
+	answer(fd, id, 1000, "", 0);
+	while (!put(fd, "\x0a", 1))
+		nap(50);
+}
+
+static void serve(int fd, const char *how)
+{
+	unsigned char noise[64], id[4] = {0x80, 0, 0, 1};
+
+	for (size_t i = 0; i < sizeof(noise); i++)
+		noise[i] = (unsigned char)(i * 73 + 129);
+	if (!strcmp(how, "silent")) {
+		for (;;)
+			pause();
+	}
+	if (!strcmp(how, "noise")) {
+		put(fd, noise, sizeof(noise));
+		return;
+	}
+	if (put(fd, greeting, sizeof(greeting)) || question(fd, id))
+		return;
+	if (!strcmp(how, "dies"))
+		_exit(0);
+	if (!strcmp(how, "mute"))
+		for (;;)
+			pause();
+	if (!strcmp(how, "drip"))
+		drip(fd, id);
+	if (!strcmp(how, "garbage"))
+		answer(fd, id, sizeof(noise), noise, sizeof(noise));
+	if (!strcmp(how, "oversize"))
+		answer(fd, id, (uint64_t)1 << 40, noise, sizeof(noise));
+	if (!strcmp(how, "wrongid")) {
+		id[3] ^= 0x55;
+		answer(fd, id, 0, "", 0);
+		nap(60000);
+	}
+	nap(60000);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char ready[256];
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (argc != 3 || strlen(argv[1]) + sizeof("/registry.sock") > sizeof(address.sun_path))
+		return 2;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/registry.sock", argv[1]);
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 8)) {
+		fprintf(stderr, "fake registry: %s: %s\n", address.sun_path, strerror(errno));
+		return 1;
+	}
+	snprintf(ready, sizeof(ready), "%s/ready", argv[1]);
+	close(open(ready, O_CREAT | O_WRONLY, 0600));
+	for (;;) {
+		int peer = accept(fd, NULL, NULL);
+
+		if (peer < 0)
+			continue;
+		/* One child a connection: one that hangs must not hold up the next. */
+		if (strcmp(argv[2], "dies") && fork()) {
+			close(peer);
+			continue;
+		}
+		serve(peer, argv[2]);
+		return 0;
+	}
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What the preload must not change: output, exit codes, errno, children, descriptors, look-ups.
+load helpers
+
+@test "unnamed: no thread, no descriptor, no connection, no registry" {
+	script=(init alloc=a,1M census fill=a,5 byte=a,3 free=a census exit=6)
+	for program in rt_app_static rt_app_shared drv_linked; do
+		expected=$("$BIN/$program" "${script[@]}" </dev/null) || true
+		run -6 --separate-stderr env LD_PRELOAD="$PRELOAD" "$BIN/$program" "${script[@]}"
+		equal "$output" "$expected"
+		equal "$stderr" ""
+	done
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+	equal "$(registry_pids)" ""
+}
+
+@test "no rule matches: no thread, no descriptor, no connection, no registry" {
+	untouched w:size=512M "$BIN/rt_app_static" init alloc=a,1M census free=a census
+	equal "$stderr" ""
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+	equal "$(registry_pids)" ""
+}
+
+@test "a named program has no more threads than without, and one socket more" {
+	plain=$("$BIN/rt_app_static" init alloc=a,1M census)
+	with=$(named weights "$BIN/rt_app_static" init alloc=a,1M census)
+	equal "$(grep -o '[0-9]* threads' <<<"$with")" "$(grep -o '[0-9]* threads' <<<"$plain")"
+	before=$(sed -n 's/.* \([0-9]*\) unix.*/\1/p' <<<"$plain")
+	equal "$(sed -n 's/.* \([0-9]*\) unix.*/\1/p' <<<"$with")" $((before + 1))
+}
+
+@test "the started registry is nobody's child: no SIGCHLD, wait says ECHILD" {
+	untouched weights "$BIN/rt_app_static" sigchld init alloc=a,1M children free=a children
+	equal "$stderr" ""
+	[ -e "$GPUSHARE_DIR/registry.sock" ]
+}
+
+@test "the started registry holds none of the program's descriptors" {
+	exec 7>"$WORK/held"
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/end"
+	exec 7>&-
+	await_file "$WORK/up"
+	registry=$(registry_pids)
+	equal "$(lines "$registry")" 1
+	held=$(find "/proc/$registry/fd" -lname "$WORK/held")
+	equal "$held" ""
+	held=$(find "/proc/$registry/fd" -lname "$WORK/app.*")
+	equal "$held" ""
+}
+
+@test "errno is as the driver left it" {
+	for program in rt_app_static drv_linked; do
+		untouched 'w%i' "$BIN/$program" errno init alloc=a,1M alloc=b,2M free=a free=b
+		equal "$stderr" ""
+	done
+}
+
+@test "dlerror keeps what was pending" {
+	for program in rt_app_static drv_linked; do
+		untouched 'w%i' "$BIN/$program" init pend=no_such_symbol_at_all alloc=a,1M dlerror \
+			pend=no_such_symbol_at_all free=a dlerror
+		equal "$stderr" ""
+	done
+	[ -e "$GPUSHARE_DIR/registry.sock" ]
+}
+
+@test "a child's end leaves the parent's names" {
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1M fill=a,9 fork=_exit fork=exit \
+		touch="$WORK/up" await="$WORK/end" byte=a,1 free=a
+	await_file "$WORK/up"
+	equal "$(names)" "weights 1048576"
+	gpushare-attach weights -o "$WORK/dump"
+	touch "$WORK/end"
+	finish "$PID"
+	equal "$(tail -n 4 "$WORK/app.out")" "child: 0
+child: 0
+byte a: 16
+free a: 0"
+}
+
+@test "a child that lives on does not keep its dead parent's names" {
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1M forkhold="$WORK/child" \
+		touch="$WORK/up" await=/nonexistent/never
+	app=$PID
+	await_file "$WORK/up"
+	child=$(cat "$WORK/child")
+	STARTED+=("$child")
+	start gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \
+		gone="$app,weights,$((100 + SLACK_MS))"
+	await_file "$WORK/watching"
+	kill -KILL "$app"
+	finish "$PID"
+	equal "$(tail -n 1 "$WORK/gone.out")" "gone weights: E_NOT_FOUND"
+	kill -0 "$child"
+}
+
+@test "a program that closes our socket runs on, and names its next buffer" {
+	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1M sockets=close alloc=b,2M fill=b,3 byte=b,1 \
+		free=a free=b exit=5
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M sockets=close alloc=b,2M \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	has "$(names)" "w1 2097152"
+}
+
+@test "a program that puts its own file where our socket was finds nothing in it" {
+	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1M "sockets=steal,$WORK/stolen" alloc=b,2M \
+		fill=b,3 byte=b,1 free=a free=b exit=5
+	equal "$(stat -c %s "$WORK/stolen")" 0
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M "sockets=steal,$WORK/stolen" \
+		alloc=b,2M touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	has "$(names)" "w1 2097152"
+	equal "$(stat -c %s "$WORK/stolen")" 0
+	# and its file is still open: nobody closed it for the program
+	[ -n "$(find "/proc/$PID/fd" -lname "$WORK/stolen")" ]
+}
+
+@test "a program that closes every descriptor ends as it would have" {
+	untouched weights "$BIN/rt_app_static" init alloc=a,1M closefrom=3 exit=9
+	equal "$stderr" ""
+}
+
+@test "a failed allocation is the same, and uses up no name" {
+	untouched weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1M
+	untouched weights "$BIN/rt_app_static" init alloc=a,0 alloc=b,1M
+	start_named app weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1M touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "weights 1048576"
+}
+
+@test "look-ups come out the same: lookalikes, a local plug-in, RTLD_NEXT in both orders" {
+	expected=$("$BIN/tool_lookup" "$BIN")
+	has "$expected" "cublasCreate: 1"
+	has "$expected" "plugin_finds_itself: 42"
+	equal "$(env LD_PRELOAD="$PRELOAD" "$BIN/tool_lookup" "$BIN")" "$expected"
+	equal "$(named w "$BIN/tool_lookup" "$BIN")" "$expected"
+	for order in "$BIN/lib_interposer.so $SHIM" "$SHIM $BIN/lib_interposer.so"; do
+		equal "$(env LD_PRELOAD="${PRELOAD%"$SHIM"}$order" GPUSHARE_NAME=w \
+			"$BIN/tool_lookup" "$BIN")" "$expected"
+	done
+}
+
+@test "an interposer before us is called, and the buffer has one name" {
+	start app env LD_PRELOAD="${PRELOAD%"$SHIM"}$BIN/lib_interposer.so $SHIM" GPUSHARE_NAME='w%i' \
+		"$BIN/drv_linked" init alloc=a,1M touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "w0 1048576"
+	equal "$(cat "$WORK/app.err")" "interposer: cuMemAlloc_v2"
+}
+
+@test "no CUDA at all: the preload is silent and starts nothing" {
+	run -0 --separate-stderr named weights sh -c 'echo hi; cat /dev/null; true'
+	equal "$output" hi
+	equal "$stderr" ""
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+}

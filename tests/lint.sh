@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The lints: each is one test; a tool that is not installed is skipped by name.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+passed=0 failed=0 skipped=0
+
+# tool, then the command
+lint() {
+	local tool=$1 output
+	shift
+	if ! command -v "$tool" >/dev/null 2>&1; then
+		echo "skipped: lint: $1: $tool is not installed"
+		skipped=$((skipped + 1))
+	elif output=$("${@:2}" 2>&1); then
+		echo "lint: $1"
+		passed=$((passed + 1))
+	else
+		echo "FAILED: lint: $1"
+		sed 's/^/    /' <<<"$output" | head -n 60
+		failed=$((failed + 1))
+	fi
+}
+
+spdx() {
+	local file bad=0
+	while read -r file; do
+		head -n 3 "$file" | grep -q 'SPDX-License-Identifier: MIT' || { echo "$file: no SPDX line" && bad=1; }
+	done < <(find Makefile .ci include registry shim tools tests -type f \
+		! -name '*.md' ! -name '*.json' ! -name '__pycache__' ! -name '*.pyc')
+	return $bad
+}
+
+long_files() {
+	find include registry shim tools tests -name '*.[chS]' -print0 | xargs -0 wc -l |
+		awk '$2 != "total" && $1 > 400 { print $2 ": " $1 " lines; over 400 it wants splitting"; bad = 1 } END { exit bad }'
+}
+
+mapfile -t scripts < <(grep -lE '^#!.*(ba|env )?sh' -r .ci tests tools --include='*' -I 2>/dev/null)
+mapfile -t sources < <(find registry shim tools -name '*.c' ! -name 'cuda_abi_*')
+lint shellcheck "shell scripts" shellcheck "${scripts[@]}"
+lint bash "an SPDX line in every file" spdx
+lint bash "no file over 400 lines" long_files
+lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
+	--inline-suppr --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
+	--error-exitcode=1 -j2 -Iinclude -Iregistry/protocol -Iregistry -Ishim "-I${BUILD:-build}/gen" \
+	-D_GNU_SOURCE -D__x86_64__ "${sources[@]}"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks: a memfd each, a multiple of 2 MiB, cut into allocations in steps of 512 bytes. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver_sim.h"
+
+#define BLOCK_CACHE (UINT64_C(256) << 20) /* kept for the next allocation, a device */
+
+struct span {
+	struct span *next;
+	uint64_t offset, size;
+};
+
+static struct block *blocks[SIM_DEVICES_MAX];
+
+static uint64_t block_round(uint64_t size, uint64_t step)
+{
+	return (size + step - 1) & ~(step - 1);
+}
+
+uint64_t block_cached(cu_device device)
+{
+	uint64_t cached = 0;
+
+	for (const struct block *block = blocks[device]; block; block = block->next) {
+		if (!block->used)
+			cached += block->size;
+	}
+	return cached;
+}
+
+static void block_destroy(struct block *block)
+{
+	struct block **link = &blocks[block->device];
+
+	while (*link != block)
+		link = &(*link)->next;
+	*link = block->next;
+	state.used[block->device] -= block->size;
+	munmap((void *)(uintptr_t)block->base, block->size);
+	munmap(block->control, block->control_size);
+	close(block->fd);
+	free(block->free);
+	free(block);
+}
+
+static void block_empty_cache(cu_device device)
+{
+	struct block *next;
+
+	for (struct block *block = blocks[device]; block; block = next) {
+		next = block->next;
+		if (!block->used)
+			block_destroy(block);
+	}
+}
+
+/* Count `size` against the device; false when it does not fit even without what is cached. */
+bool block_account(cu_device device, uint64_t size)
+{
+	if (size > state.capacity)
+		return false;
+	if (state.used[device] + size > state.capacity)
+		block_empty_cache(device);
+	if (state.used[device] + size > state.capacity)
+		return false;
+	state.used[device] += size;
+	return true;
+}
+
+static bool block_map(struct block *block)
+{
+	block->control_size = SIM_CONTROL + block->size / SIM_STEP * sizeof(uint32_t);
+	block->fd = address_memfd(block->size + block->control_size);
+	if (block->fd < 0)
+		return false;
+	void *base = block->low ? address_reserve_low(block->size)
+				: address_reserve(block->size, SIM_BLOCK, 0);
+	block->control = mmap(NULL, block->control_size, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd,
+			      (off_t)block->size);
+	if (!base || block->control == MAP_FAILED ||
+	    mmap(base, block->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, block->fd, 0) ==
+		    MAP_FAILED) {
+		if (base)
+			munmap(base, block->size);
+		if (block->control != MAP_FAILED)
+			munmap(block->control, block->control_size);
+		close(block->fd);
+		return false;
+	}
+	/* A forked child of a CUDA process has none of its device memory. */
+	madvise(base, block->size, MADV_DONTFORK);
+	block->base = (uintptr_t)base;
+	block->control->magic = CONTROL_BLOCK;
+	block->control->nonce = address_nonce();
+	block->control->size = block->size;
+	block->control->physical = state.physical[block->device];
+	return true;
+}
+
+static struct block *block_new(cu_device device, uint64_t size, bool low)
+{
+	struct block *block = calloc(1, sizeof(*block));
+	struct span *span = calloc(1, sizeof(*span));
+
+	if (!block || !span || !block_account(device, size)) {
+		free(block);
+		free(span);
+		return NULL;
+	}
+	*block = (struct block){.size = size, .device = device, .low = low, .free = span};
+	if (!block_map(block)) {
+		state.used[device] -= size;
+		free(block);
+		free(span);
+		return NULL;
+	}
+	span->size = size;
+	block->next = blocks[device];
+	blocks[device] = block;
+	return block;
+}
+
+static bool block_fits(const struct block *block, uint64_t size)
+{
+	for (const struct span *span = block->free; span; span = span->next) {
+		if (span->size >= size)
+			return true;
+	}
+	return false;
+}
+
+/* A block in use with room behind its allocations, else one of just this size that is cached. */
+static struct block *block_find(cu_device device, uint64_t size, bool low)
+{
+	uint64_t whole = block_round(size, SIM_BLOCK);
+	struct block *cached = NULL;
+
+	for (struct block *block = blocks[device]; block; block = block->next) {
+		if (block->low != low || !block->free)
+			continue;
+		if (block->used && size < SIM_BLOCK && block_fits(block, size))
+			return block;
+		if (!block->used && block->size == whole)
+			cached = block;
+	}
+	return cached;
+}
+
+static uint64_t block_cut(struct block *block, uint64_t size)
+{
+	struct span **link = &block->free;
+
+	while ((*link)->size < size)
+		link = &(*link)->next;
+	struct span *span = *link;
+	uint64_t offset = span->offset;
+	span->offset += size;
+	span->size -= size;
+	if (!span->size) {
+		*link = span->next;
+		free(span);
+	}
+	block->used += size;
+	return offset;
+}
+
+/* NULL: out of memory. The generation of the allocation is the caller's to set. */
+struct block *block_take(cu_device device, uint64_t size, bool low, uint64_t *offset)
+{
+	size = block_round(size, SIM_STEP);
+	struct block *block = block_find(device, size, low);
+	if (!block)
+		block = block_new(device, block_round(size, SIM_BLOCK), low);
+	if (block)
+		*offset = block_cut(block, size);
+	return block;
+}
+
+static void block_merge(struct span *span)
+{
+	struct span *next = span->next;
+
+	if (!next || span->offset + span->size != next->offset)
+		return;
+	span->size += next->size;
+	span->next = next->next;
+	free(next);
+}
+
+/* An importer may still have an exported block mapped and keeps it as it was: such a one goes. */
+void block_give(struct block *block, uint64_t offset, uint64_t size)
+{
+	struct span **link = &block->free, *before = NULL;
+	struct span *span = malloc(sizeof(*span));
+
+	size = block_round(size, SIM_STEP);
+	block->control->generations[offset / SIM_STEP] = 0;
+	block->used -= size;
+	if (!block->used && (block->exported || !span ||
+			     block_cached(block->device) > BLOCK_CACHE)) {
+		while (block->free) {
+			struct span *next = block->free->next;
+			free(block->free);
+			block->free = next;
+		}
+		free(span);
+		block_destroy(block);
+		return;
+	}
+	if (!span)
+		return; /* the space is lost until the block goes: no allocation may fail a free */
+	while (*link && (*link)->offset < offset) {
+		before = *link;
+		link = &before->next;
+	}
+	*span = (struct span){.next = *link, .offset = offset, .size = size};
+	*link = span;
+	block_merge(span);
+	if (before)
+		block_merge(before);
+}

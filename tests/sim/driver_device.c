@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* The devices: how many, which, how large. */
+#include <stdio.h>
+
+#include "driver_sim.h"
+
+/* numbers of CUdevice_attribute that programs ask for before they do anything */
+enum {
+	DEVICE_MAX_THREADS = 1,
+	DEVICE_WARP = 10,
+	DEVICE_PROCESSORS = 16,
+	DEVICE_MAJOR = 75,
+	DEVICE_MINOR = 76,
+	DEVICE_MANAGED = 83,
+	DEVICE_POOLS = 115,
+	DEVICE_LAST = 200,
+};
+
+static cu_result device_get(cu_device *device, int ordinal)
+{
+	if (!device)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(ordinal))
+		return CU_INVALID_DEVICE;
+	*device = ordinal;
+	return CU_OK;
+}
+
+cu_result cuDeviceGet(cu_device *device, int ordinal)
+{
+	ANSWER(cuDeviceGet, NEED_INIT, device_get(device, ordinal));
+}
+
+static cu_result device_count(int *count)
+{
+	if (!count)
+		return CU_INVALID_VALUE;
+	*count = state.device_count;
+	return CU_OK;
+}
+
+cu_result cuDeviceGetCount(int *count)
+{
+	ANSWER(cuDeviceGetCount, NEED_INIT, device_count(count));
+}
+
+static cu_result device_name(char *name, int length, cu_device device)
+{
+	if (!name || length <= 0)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	snprintf(name, (size_t)length, "gpushare simulated device");
+	return CU_OK;
+}
+
+cu_result cuDeviceGetName(char *name, int length, cu_device device)
+{
+	ANSWER(cuDeviceGetName, NEED_INIT, device_name(name, length, device));
+}
+
+static cu_result device_uuid(cu_uuid *uuid, cu_device device)
+{
+	if (!uuid)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	state_uuid(state.physical[device], uuid);
+	return CU_OK;
+}
+
+cu_result cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device)
+{
+	ANSWER(cuDeviceGetUuid_v2, NEED_INIT, device_uuid(uuid, device));
+}
+
+cu_result cuDeviceGetUuid(cu_uuid *uuid, cu_device device)
+{
+	ANSWER(cuDeviceGetUuid, NEED_INIT, device_uuid(uuid, device));
+}
+
+static cu_result device_total(size_t *bytes, cu_device device)
+{
+	if (!bytes)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	*bytes = state.capacity;
+	return CU_OK;
+}
+
+cu_result cuDeviceTotalMem_v2(size_t *bytes, cu_device device)
+{
+	ANSWER(cuDeviceTotalMem_v2, NEED_INIT, device_total(bytes, device));
+}
+
+static cu_result device_attribute(int *value, cu_device_attribute attribute, cu_device device)
+{
+	if (!value || (int)attribute <= 0 || (int)attribute > DEVICE_LAST)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	switch ((int)attribute) {
+	case DEVICE_MAX_THREADS:
+		*value = 1024;
+		break;
+	case DEVICE_WARP:
+		*value = 32;
+		break;
+	case DEVICE_MAJOR:
+		*value = 9;
+		break;
+	case DEVICE_PROCESSORS:
+	case DEVICE_MANAGED:
+	case DEVICE_POOLS:
+	case CU_DEVICE_UNIFIED_ADDRESSING:
+	case CU_DEVICE_VMM_SUPPORTED:
+	case CU_DEVICE_POSIX_FD_SUPPORTED:
+		*value = 1;
+		break;
+	default:
+		*value = 0;
+	}
+	return CU_OK;
+}
+
+cu_result cuDeviceGetAttribute(int *value, cu_device_attribute attribute, cu_device device)
+{
+	ANSWER(cuDeviceGetAttribute, NEED_INIT, device_attribute(value, attribute, device));
+}
+
+static cu_result device_peer(int *can, cu_device device, cu_device peer)
+{
+	if (!can)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device) || !state_device_good(peer))
+		return CU_INVALID_DEVICE;
+	*can = device != peer;
+	return CU_OK;
+}
+
+cu_result cuDeviceCanAccessPeer(int *can, cu_device device, cu_device peer)
+{
+	ANSWER(cuDeviceCanAccessPeer, NEED_INIT, device_peer(can, device, peer));
+}

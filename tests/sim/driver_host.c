@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that the CPU owns: pinned, registered and managed. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver_sim.h"
+
+/* CUresult numbers that nothing of ours names */
+#define HOST_ALREADY_REGISTERED 712
+#define HOST_NOT_REGISTERED 713
+#define HOST_ALLOC_FLAGS 0x7u
+#define HOST_REGISTER_FLAGS 0xfu
+
+static uint64_t host_pages(uint64_t size)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (size + page - 1) & ~(page - 1);
+}
+
+static cu_result host_map(uint64_t *pointer, uint64_t size, enum region_kind kind)
+{
+	if (!size)
+		return CU_INVALID_VALUE;
+	if (size > (uint64_t)1 << 46)
+		return CU_OUT_OF_MEMORY;
+	void *address = mmap(NULL, host_pages(size), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (address == MAP_FAILED)
+		return CU_OUT_OF_MEMORY;
+	STATE_LOCKED;
+	struct region region = {
+		.start = (uintptr_t)address,
+		.size = size,
+		.kind = kind,
+		.device = context_device(),
+		.access = CU_ACCESS_READ_WRITE,
+	};
+	if (!region_add(&region)) {
+		munmap(address, host_pages(size));
+		return CU_OUT_OF_MEMORY;
+	}
+	*pointer = region.start;
+	return CU_OK;
+}
+
+/* Under the lock. */
+cu_result host_free(struct region *region)
+{
+	uint64_t start = region->start, size = region->size;
+
+	region_remove(region);
+	munmap((void *)(uintptr_t)start, host_pages(size));
+	return CU_OK;
+}
+
+static cu_result host_managed(cu_deviceptr *pointer, size_t size, unsigned int flags)
+{
+	uint64_t start;
+
+	if (!pointer || (flags != 1 && flags != 2 && flags != 4))
+		return CU_INVALID_VALUE;
+	if (size > state.capacity)
+		return CU_OUT_OF_MEMORY;
+	cu_result result = host_map(&start, size, REGION_MANAGED);
+	if (result == CU_OK)
+		*pointer = start;
+	return result;
+}
+
+cu_result cuMemAllocManaged(cu_deviceptr *pointer, size_t size, unsigned int flags)
+{
+	ANSWER_LOGGED(cuMemAllocManaged, NEED_CONTEXT, host_managed(pointer, size, flags),
+		      answer_ == CU_OK ? *pointer : 0, size);
+}
+
+static cu_result host_alloc(void **pointer, size_t size, unsigned int flags)
+{
+	uint64_t start;
+
+	if (!pointer || (flags & ~HOST_ALLOC_FLAGS))
+		return CU_INVALID_VALUE;
+	cu_result result = host_map(&start, size, REGION_HOST);
+	if (result == CU_OK)
+		*pointer = (void *)(uintptr_t)start;
+	return result;
+}
+
+cu_result cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
+{
+	ANSWER_LOGGED(cuMemHostAlloc, NEED_CONTEXT, host_alloc(pointer, size, flags),
+		      answer_ == CU_OK ? (uintptr_t)*pointer : 0, size);
+}
+
+static cu_result host_free_pointer(void *pointer)
+{
+	if (!pointer)
+		return CU_OK;
+	STATE_LOCKED;
+	struct region *region = region_exactly((uintptr_t)pointer);
+	if (!region || region->kind != REGION_HOST)
+		return CU_INVALID_VALUE;
+	return host_free(region);
+}
+
+cu_result cuMemFreeHost(void *pointer)
+{
+	ANSWER_LOGGED(cuMemFreeHost, NEED_CONTEXT, host_free_pointer(pointer), (uintptr_t)pointer, 0);
+}
+
+static cu_result host_register(void *pointer, size_t size, unsigned int flags)
+{
+	uint64_t start = (uintptr_t)pointer;
+
+	if (!pointer || !size || start + size < start || (flags & ~HOST_REGISTER_FLAGS))
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	if (region_overlaps(start, size))
+		return (cu_result)HOST_ALREADY_REGISTERED;
+	struct region region = {
+		.start = start,
+		.size = size,
+		.kind = REGION_REGISTERED,
+		.device = context_device(),
+		.access = CU_ACCESS_READ_WRITE,
+	};
+	return region_add(&region) ? CU_OK : CU_OUT_OF_MEMORY;
+}
+
+cu_result cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags)
+{
+	ANSWER_LOGGED(cuMemHostRegister_v2, NEED_CONTEXT, host_register(pointer, size, flags),
+		      (uintptr_t)pointer, size);
+}
+
+cu_result cuMemHostRegister(void *pointer, size_t size, unsigned int flags)
+{
+	ANSWER_LOGGED(cuMemHostRegister, NEED_CONTEXT, host_register(pointer, size, flags),
+		      (uintptr_t)pointer, size);
+}
+
+static cu_result host_unregister(void *pointer)
+{
+	STATE_LOCKED;
+	struct region *region = region_exactly((uintptr_t)pointer);
+	if (!region || region->kind != REGION_REGISTERED)
+		return (cu_result)HOST_NOT_REGISTERED;
+	region_remove(region);
+	return CU_OK;
+}
+
+cu_result cuMemHostUnregister(void *pointer)
+{
+	ANSWER_LOGGED(cuMemHostUnregister, NEED_CONTEXT, host_unregister(pointer),
+		      (uintptr_t)pointer, 0);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Legacy IPC handles. A handle says where in which process the memory is; the importer takes the
+ * block's memfd from /proc/PID/fd and asks the table behind its data whether the allocation still
+ * stands. No daemon, no file: what is left of a killed process is nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "driver_peer.h"
+#include "driver_sim.h"
+
+#define IPC_MAGIC UINT64_C(0x6770757369706331)
+
+struct wire { /* the 64 bytes */
+	uint64_t magic;
+	int32_t pid;
+	int32_t fd;
+	uint64_t started;
+	uint64_t nonce; /* of the block */
+	uint64_t block_size;
+	uint64_t offset;
+	uint64_t size;
+	uint32_t generation;
+	int32_t physical;
+};
+_Static_assert(sizeof(struct wire) == CUDA_ABI_IPC_HANDLE_SIZE, "the handle's 64 bytes");
+
+struct import { /* a block of another process, mapped whole */
+	struct import *next;
+	int32_t pid;
+	uint64_t started, nonce;
+	uint64_t base, size;
+	unsigned int open; /* regions in it */
+};
+
+static struct import *imports;
+
+static uint64_t ipc_own_start(void)
+{
+	static uint64_t started;
+
+	if (!started)
+		started = peer_start(getpid());
+	return started;
+}
+
+static cu_result ipc_get(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
+{
+	if (!handle)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct region *region = region_find(pointer);
+	if (!region || region->kind != REGION_DEVICE)
+		return CU_INVALID_VALUE;
+	struct block *block = region->owner;
+	struct wire wire = {
+		.magic = IPC_MAGIC,
+		.pid = getpid(),
+		.fd = block->fd,
+		.started = ipc_own_start(),
+		.nonce = block->control->nonce,
+		.block_size = block->size,
+		.offset = region->start - block->base,
+		.size = region->size,
+		.generation = region->generation,
+		.physical = state.physical[block->device],
+	};
+	block->exported = true;
+	memcpy(handle, &wire, sizeof(wire));
+	return CU_OK;
+}
+
+cu_result cuIpcGetMemHandle(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
+{
+	ANSWER_LOGGED(cuIpcGetMemHandle, NEED_CONTEXT, ipc_get(handle, pointer), pointer, 0);
+}
+
+static bool ipc_wire_good(const struct wire *wire)
+{
+	return wire->magic == IPC_MAGIC && wire->pid > 0 && wire->fd >= 0 && wire->generation &&
+	       wire->block_size && wire->block_size % SIM_BLOCK == 0 &&
+	       wire->offset % SIM_STEP == 0 && wire->size && wire->offset < wire->block_size &&
+	       wire->size <= wire->block_size - wire->offset;
+}
+
+/* The owner's word on the allocation: a descriptor for its block, or why there is none. */
+static cu_result ipc_ask_owner(const struct wire *wire, int *out_fd)
+{
+	struct control control;
+	uint32_t generation;
+	off_t cell = (off_t)(wire->block_size + offsetof(struct control, generations) +
+			     wire->offset / SIM_STEP * sizeof(generation));
+
+	if (peer_start(wire->pid) != wire->started)
+		return CU_INVALID_HANDLE;
+	_cleanup_close_ int fd = peer_open(wire->pid, wire->fd);
+	if (fd < 0 && (errno == EACCES || errno == EPERM))
+		return CU_OPERATING_SYSTEM; /* another uid's /proc: what a real driver can, we cannot */
+	if (fd < 0 || pread(fd, &control, sizeof(control), (off_t)wire->block_size) !=
+			      (ssize_t)sizeof(control))
+		return peer_start(wire->pid) == wire->started ? CU_NOT_PERMITTED : CU_INVALID_HANDLE;
+	if (control.magic != CONTROL_BLOCK || control.nonce != wire->nonce ||
+	    pread(fd, &generation, sizeof(generation), cell) != (ssize_t)sizeof(generation) ||
+	    generation != wire->generation)
+		return CU_NOT_PERMITTED;
+	*out_fd = fd;
+	fd = -1;
+	return CU_OK;
+}
+
+static bool ipc_same_block(const struct import *import, const struct wire *wire)
+{
+	return import->pid == wire->pid && import->started == wire->started &&
+	       import->nonce == wire->nonce;
+}
+
+/* This very allocation, if it is open here already. */
+static struct region *ipc_find(const struct wire *wire)
+{
+	for (struct import *import = imports; import; import = import->next) {
+		if (!ipc_same_block(import, wire))
+			continue;
+		struct region *region = region_exactly(import->base + wire->offset);
+		if (region && region->generation == wire->generation)
+			return region;
+	}
+	return NULL;
+}
+
+static struct import *ipc_map(const struct wire *wire, int fd)
+{
+	struct import *import = calloc(1, sizeof(*import));
+	void *base = import ? address_reserve(wire->block_size, SIM_BLOCK, 0) : NULL;
+
+	if (!base || mmap(base, wire->block_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			  0) == MAP_FAILED) {
+		if (base)
+			munmap(base, wire->block_size);
+		free(import);
+		return NULL;
+	}
+	madvise(base, wire->block_size, MADV_DONTFORK);
+	*import = (struct import){
+		.next = imports,
+		.pid = wire->pid,
+		.started = wire->started,
+		.nonce = wire->nonce,
+		.base = (uintptr_t)base,
+		.size = wire->block_size,
+	};
+	imports = import;
+	return import;
+}
+
+static void ipc_unmap(struct import *import)
+{
+	struct import **link = &imports;
+
+	while (*link != import)
+		link = &(*link)->next;
+	*link = import->next;
+	munmap((void *)(uintptr_t)import->base, import->size);
+	free(import);
+}
+
+/* A mapping of the block with this place still free: freed and given out again by the owner, a
+ * place can be open under an older generation, which keeps its own mapping. */
+static struct import *ipc_block(const struct wire *wire, int fd)
+{
+	for (struct import *import = imports; import; import = import->next) {
+		if (ipc_same_block(import, wire) &&
+		    !region_overlaps(import->base + wire->offset, wire->size))
+			return import;
+	}
+	return ipc_map(wire, fd);
+}
+
+static cu_result ipc_open_new(cu_deviceptr *pointer, const struct wire *wire)
+{
+	_cleanup_close_ int fd = -1;
+	cu_result result = ipc_ask_owner(wire, &fd);
+
+	if (result != CU_OK)
+		return result;
+	struct import *import = ipc_block(wire, fd);
+	if (!import)
+		return CU_MAP_FAILED;
+	int ordinal = state_ordinal(wire->physical);
+	struct region region = {
+		.start = import->base + wire->offset,
+		.size = wire->size,
+		.kind = REGION_IMPORT,
+		.device = ordinal >= 0 ? ordinal : context_device(),
+		.access = CU_ACCESS_READ_WRITE,
+		.owner = import,
+		.generation = wire->generation,
+		.references = 1,
+	};
+	if (!region_add(&region)) {
+		if (!import->open)
+			ipc_unmap(import);
+		return CU_OUT_OF_MEMORY;
+	}
+	import->open++;
+	*pointer = region.start;
+	return CU_OK;
+}
+
+static cu_result ipc_open(cu_deviceptr *pointer, const cu_ipc_mem_handle *handle, unsigned int flags)
+{
+	struct wire wire;
+
+	if (!pointer || flags != CU_IPC_LAZY_PEER_ACCESS)
+		return CU_INVALID_VALUE;
+	memcpy(&wire, handle, sizeof(wire));
+	if (!ipc_wire_good(&wire))
+		return CU_INVALID_HANDLE;
+	STATE_LOCKED;
+	if (wire.pid == getpid() && wire.started == ipc_own_start())
+		return CU_INVALID_CONTEXT;
+	struct region *region = ipc_find(&wire);
+	if (!region)
+		return ipc_open_new(pointer, &wire);
+	_cleanup_close_ int fd = -1;
+	cu_result result = ipc_ask_owner(&wire, &fd);
+	if (result != CU_OK)
+		return result;
+	region->references++;
+	*pointer = region->start;
+	return CU_OK;
+}
+
+cu_result cuIpcOpenMemHandle_v2(cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
+{
+	ANSWER_LOGGED(cuIpcOpenMemHandle_v2, NEED_CONTEXT, ipc_open(pointer, &handle, flags),
+		      answer_ == CU_OK ? *pointer : 0, 0);
+}
+
+cu_result cuIpcOpenMemHandle(cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
+{
+	ANSWER_LOGGED(cuIpcOpenMemHandle, NEED_CONTEXT, ipc_open(pointer, &handle, flags),
+		      answer_ == CU_OK ? *pointer : 0, 0);
+}
+
+static cu_result ipc_close(cu_deviceptr pointer)
+{
+	STATE_LOCKED;
+	struct region *region = region_exactly(pointer);
+	if (!region || region->kind != REGION_IMPORT)
+		return CU_INVALID_VALUE;
+	if (--region->references)
+		return CU_OK;
+	struct import *import = region->owner;
+	region_remove(region);
+	if (!--import->open)
+		ipc_unmap(import);
+	return CU_OK;
+}
+
+cu_result cuIpcCloseMemHandle(cu_deviceptr pointer)
+{
+	ANSWER_LOGGED(cuIpcCloseMemHandle, NEED_CONTEXT, ipc_close(pointer), pointer, 0);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* VMM addresses: reservations, what is mapped in them, and who may do what there. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "driver_vmm.h"
+
+struct reservation {
+	struct reservation *next;
+	uint64_t start, size;
+};
+
+static struct reservation *reservations;
+
+static cu_result map_reserve(cu_deviceptr *pointer, uint64_t size, uint64_t alignment, uint64_t want)
+{
+	if (!pointer || !size || size % SIM_BLOCK || size > (uint64_t)1 << 46 ||
+	    (alignment & (alignment - 1)))
+		return CU_INVALID_VALUE;
+	if (alignment < SIM_BLOCK)
+		alignment = SIM_BLOCK;
+	struct reservation *reservation = malloc(sizeof(*reservation));
+	if (!reservation)
+		return CU_OUT_OF_MEMORY;
+	STATE_LOCKED;
+	void *address = address_reserve(size, alignment, want);
+	if (!address) {
+		free(reservation);
+		return CU_OUT_OF_MEMORY;
+	}
+	*reservation = (struct reservation){reservations, (uintptr_t)address, size};
+	reservations = reservation;
+	*pointer = reservation->start;
+	return CU_OK;
+}
+
+cu_result cuMemAddressReserve(cu_deviceptr *pointer, size_t size, size_t alignment,
+			      cu_deviceptr want, unsigned long long flags)
+{
+	ANSWER_LOGGED(cuMemAddressReserve, NEED_INIT,
+		      flags ? CU_INVALID_VALUE : map_reserve(pointer, size, alignment, want),
+		      answer_ == CU_OK ? *pointer : 0, size);
+}
+
+static cu_result map_unreserve(uint64_t start, uint64_t size)
+{
+	struct reservation **link = &reservations;
+
+	STATE_LOCKED;
+	while (*link && (*link)->start != start)
+		link = &(*link)->next;
+	struct reservation *reservation = *link;
+	if (!reservation || reservation->size != size || region_overlaps(start, size))
+		return CU_INVALID_VALUE;
+	*link = reservation->next;
+	munmap((void *)(uintptr_t)start, size);
+	free(reservation);
+	return CU_OK;
+}
+
+cu_result cuMemAddressFree(cu_deviceptr pointer, size_t size)
+{
+	ANSWER_LOGGED(cuMemAddressFree, NEED_INIT, map_unreserve(pointer, size), pointer, size);
+}
+
+static bool map_reserved(uint64_t start, uint64_t size)
+{
+	for (const struct reservation *at = reservations; at; at = at->next) {
+		if (start >= at->start && size <= at->size && start - at->start <= at->size - size)
+			return true;
+	}
+	return false;
+}
+
+static cu_result map_map(uint64_t start, uint64_t size, uint64_t offset, cu_mem_handle handle)
+{
+	if (!size || start % SIM_BLOCK || size % SIM_BLOCK || offset)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	struct object *object = vmm_find(handle);
+	if (!object || size > object->size || !map_reserved(start, size) ||
+	    region_overlaps(start, size))
+		return CU_INVALID_VALUE;
+	struct region region = {
+		.start = start,
+		.size = size,
+		.kind = REGION_MAPPED,
+		.device = object->device,
+		.owner = object,
+	};
+	if (mmap((void *)(uintptr_t)start, size, PROT_NONE, MAP_SHARED | MAP_FIXED, object->fd, 0) ==
+	    MAP_FAILED)
+		return CU_OUT_OF_MEMORY;
+	madvise((void *)(uintptr_t)start, size, MADV_DONTFORK);
+	if (!region_add(&region))
+		return CU_OUT_OF_MEMORY;
+	object->mappings++;
+	return CU_OK;
+}
+
+cu_result cuMemMap(cu_deviceptr pointer, size_t size, size_t offset, cu_mem_handle handle,
+		   unsigned long long flags)
+{
+	ANSWER_LOGGED(cuMemMap, NEED_INIT,
+		      flags ? CU_INVALID_VALUE : map_map(pointer, size, offset, handle), pointer,
+		      size);
+}
+
+/* Only whole mappings, one after another without a gap. */
+static bool map_whole(uint64_t start, uint64_t size)
+{
+	while (size) {
+		const struct region *region = region_exactly(start);
+		if (!region || region->kind != REGION_MAPPED || region->size > size)
+			return false;
+		start += region->size;
+		size -= region->size;
+	}
+	return true;
+}
+
+static cu_result map_unmap(uint64_t start, uint64_t size)
+{
+	STATE_LOCKED;
+	if (!size || !map_whole(start, size))
+		return CU_INVALID_VALUE;
+	if (mmap((void *)(uintptr_t)start, size, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return CU_OUT_OF_MEMORY;
+	for (uint64_t end = start + size; start < end;) {
+		struct region *region = region_exactly(start);
+		struct object *object = region->owner;
+		start += region->size;
+		region_remove(region);
+		object->mappings--;
+		vmm_unref(object);
+	}
+	return CU_OK;
+}
+
+cu_result cuMemUnmap(cu_deviceptr pointer, size_t size)
+{
+	ANSWER_LOGGED(cuMemUnmap, NEED_INIT, map_unmap(pointer, size), pointer, size);
+}
+
+static cu_result map_access_good(const cu_mem_access *access, bool host)
+{
+	int flags = (int)access->flags;
+
+	if (flags != 0 && flags != CU_ACCESS_READ && flags != CU_ACCESS_READ_WRITE)
+		return CU_INVALID_VALUE;
+	if ((int)access->location.type == CU_LOCATION_DEVICE)
+		return state_device_good(access->location.id) ? CU_OK : CU_INVALID_DEVICE;
+	return host ? CU_OK : CU_NOT_SUPPORTED; /* the CPU has no way into device memory */
+}
+
+static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *access, size_t count)
+{
+	if (!access || !count || !size)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	if (!map_whole(start, size))
+		return CU_INVALID_VALUE;
+	const struct object *object = region_exactly(start)->owner;
+	int flags = 0;
+	for (size_t i = 0; i < count; i++) {
+		cu_result result = map_access_good(&access[i], object->host);
+		if (result != CU_OK)
+			return result;
+		flags |= (int)access[i].flags;
+	}
+	int protection = (flags & CU_ACCESS_READ ? PROT_READ : 0) |
+			 (flags == CU_ACCESS_READ_WRITE ? PROT_WRITE : 0);
+	if (mprotect((void *)(uintptr_t)start, size, protection) < 0)
+		return CU_INVALID_VALUE;
+	for (uint64_t end = start + size; start < end;) {
+		struct region *region = region_exactly(start);
+		region->access = flags;
+		start += region->size;
+	}
+	return CU_OK;
+}
+
+cu_result cuMemSetAccess(cu_deviceptr pointer, size_t size, const cu_mem_access *access,
+			 size_t count)
+{
+	ANSWER_LOGGED(cuMemSetAccess, NEED_INIT, map_set(pointer, size, access, count), pointer, size);
+}

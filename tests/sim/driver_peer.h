@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_SIM_DRIVER_PEER_H
+#define GPUSHARE_TESTS_SIM_DRIVER_PEER_H
+#include <stdint.h>
+
+uint64_t peer_start(int pid);
+int peer_open(int pid, int fd);
+
+#endif

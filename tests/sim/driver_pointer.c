@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* What the driver tells about a pointer. */
+#include <string.h>
+
+#include "driver_sim.h"
+
+/* numbers of CUpointer_attribute that nothing else of ours names */
+enum { POINTER_DEVICE_POINTER = 3, POINTER_HOST_POINTER = 4, POINTER_IS_MANAGED = 8 };
+
+static bool pointer_is_host(const struct region *region)
+{
+	return region->kind == REGION_HOST || region->kind == REGION_REGISTERED;
+}
+
+cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
+{
+	STATE_LOCKED;
+	const struct region *region = region_find(pointer);
+	if (!region || pointer_is_host(region))
+		return CU_NOT_FOUND;
+	if (base)
+		*base = region->start;
+	if (size)
+		*size = region->size;
+	return CU_OK;
+}
+
+cu_result cuMemGetAddressRange_v2(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
+{
+	ANSWER(cuMemGetAddressRange_v2, NEED_CONTEXT, pointer_range(base, size, pointer));
+}
+
+/* The caller's variable has the width that the attribute says, so each is copied at its own. */
+static cu_result pointer_put(void *value, const void *from, size_t size)
+{
+	memcpy(value, from, size);
+	return CU_OK;
+}
+
+static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, uint64_t pointer,
+				  const struct region *region)
+{
+	bool host = pointer_is_host(region);
+
+	switch ((int)attribute) {
+	case CU_ATTRIBUTE_CONTEXT: {
+		cu_context context = context_of(region->device);
+		return pointer_put(value, &context, sizeof(context));
+	}
+	case CU_ATTRIBUTE_MEMORY_TYPE: {
+		unsigned int type = host ? CU_MEMORY_HOST : CU_MEMORY_DEVICE;
+		return pointer_put(value, &type, sizeof(type));
+	}
+	case POINTER_DEVICE_POINTER:
+		return pointer_put(value, &pointer, sizeof(pointer));
+	case POINTER_HOST_POINTER:
+		if (!host && region->kind != REGION_MANAGED)
+			return CU_INVALID_VALUE;
+		return pointer_put(value, &pointer, sizeof(pointer));
+	case POINTER_IS_MANAGED: {
+		bool managed = region->kind == REGION_MANAGED;
+		return pointer_put(value, &managed, sizeof(managed));
+	}
+	case CU_ATTRIBUTE_DEVICE_ORDINAL:
+		return pointer_put(value, &region->device, sizeof(region->device));
+	case CU_ATTRIBUTE_LEGACY_IPC_CAPABLE: {
+		bool capable = region->kind == REGION_DEVICE;
+		return pointer_put(value, &capable, sizeof(capable));
+	}
+	case CU_ATTRIBUTE_RANGE_START:
+		return pointer_put(value, &region->start, sizeof(region->start));
+	case CU_ATTRIBUTE_RANGE_SIZE:
+		return pointer_put(value, &region->size, sizeof(region->size));
+	default:
+		return CU_INVALID_VALUE;
+	}
+}
+
+static cu_result pointer_attribute(void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
+{
+	if (!value)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct region *region = region_find(pointer);
+	return region ? pointer_describe(value, attribute, pointer, region) : CU_INVALID_VALUE;
+}
+
+cu_result cuPointerGetAttribute(void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
+{
+	ANSWER(cuPointerGetAttribute, NEED_INIT, pointer_attribute(value, attribute, pointer));
+}

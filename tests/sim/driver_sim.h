@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_SIM_DRIVER_SIM_H
+#define GPUSHARE_TESTS_SIM_DRIVER_SIM_H
+/*
+ * What the files of the simulated driver share. One noun a file; every exported call is declared
+ * here from the ABI header's list, so a wrong prototype does not compile.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "cuda_abi.h"
+
+#define SIM_API __attribute__((visibility("default")))
+#define SIM_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once */
+#define SIM_STEP ((uint64_t)512)      /* what it hands out */
+#define SIM_CONTROL ((uint64_t)4096)  /* behind a memfd's data: who it is */
+#define SIM_DEVICES_MAX 64
+
+/* The first, 32-bit generation of calls, and others whose bare name was kept: no hook of ours may
+ * mistake them for their successors. F as in CUDA_ABI_CALLS. */
+#define SIM_V1_CALLS(F) \
+	F(2000, 2000, cuDeviceTotalMem, (unsigned int *bytes, cu_device device)) \
+	F(9020, 9020, cuDeviceGetUuid, (cu_uuid * uuid, cu_device device)) \
+	F(7000, 7000, cuDevicePrimaryCtxRelease, (cu_device device)) \
+	F(2000, 2000, cuCtxPushCurrent, (cu_context context)) \
+	F(2000, 2000, cuCtxPopCurrent, (cu_context * context)) \
+	F(2000, 2000, cuMemGetInfo, (unsigned int *free, unsigned int *total)) \
+	F(2000, 2000, cuMemAlloc, (unsigned int *pointer, unsigned int size)) \
+	F(2000, 2000, cuMemAllocPitch, \
+	  (unsigned int *pointer, unsigned int *pitch, unsigned int width, unsigned int height, \
+	   unsigned int element)) \
+	F(2000, 2000, cuMemFree, (unsigned int pointer)) \
+	F(2000, 2000, cuMemGetAddressRange, \
+	  (unsigned int *base, unsigned int *size, unsigned int pointer)) \
+	F(4000, 4000, cuMemHostRegister, (void *pointer, size_t size, unsigned int flags)) \
+	F(2000, 2000, cuMemcpyHtoD, (unsigned int to, const void *from, unsigned int size)) \
+	F(2000, 2000, cuMemcpyDtoH, (void *to, unsigned int from, unsigned int size)) \
+	F(2000, 2000, cuMemcpyDtoD, (unsigned int to, unsigned int from, unsigned int size)) \
+	F(2000, 2000, cuMemsetD8, (unsigned int to, unsigned char value, unsigned int count)) \
+	F(2000, 2000, cuMemsetD32, (unsigned int to, unsigned int value, unsigned int count)) \
+	F(4010, 4010, cuIpcOpenMemHandle, \
+	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
+	F(2000, 2000, cuStreamDestroy, (cu_stream stream)) \
+	F(2000, 2000, cuEventDestroy, (cu_event event))
+
+#define SIM_CALLS(F) CUDA_ABI_CALLS(F) SIM_V1_CALLS(F)
+
+/* P(symbol, suffix): calls with a twin for the per-thread default stream. */
+#define SIM_PER_THREAD(P) \
+	P(cuMemAllocAsync, _ptsz) \
+	P(cuMemFreeAsync, _ptsz) \
+	P(cuMemcpyHtoD_v2, _ptds) \
+	P(cuMemcpyDtoH_v2, _ptds) \
+	P(cuMemcpyDtoD_v2, _ptds) \
+	P(cuMemcpy, _ptds) \
+	P(cuMemcpyHtoDAsync_v2, _ptsz) \
+	P(cuMemcpyDtoHAsync_v2, _ptsz) \
+	P(cuMemcpyAsync, _ptsz) \
+	P(cuMemsetD8_v2, _ptds) \
+	P(cuMemsetD32_v2, _ptds) \
+	P(cuStreamSynchronize, _ptsz) \
+	P(cuStreamIsCapturing, _ptsz) \
+	P(cuEventRecord, _ptsz)
+
+#define F(since, version, name, params) typedef cu_result cu_##name##_call params;
+SIM_V1_CALLS(F)
+#undef F
+#define F(since, version, name, params) SIM_API cu_##name##_call name;
+SIM_CALLS(F)
+#undef F
+#define P(name, suffix) SIM_API cu_##name##_call name##suffix;
+SIM_PER_THREAD(P)
+#undef P
+
+enum call {
+#define F(since, version, name, params) CALL_##name,
+	SIM_CALLS(F)
+#undef F
+	CALL_COUNT
+};
+
+enum need { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
+
+/* driver_faults.c: what happens at the door of every call. */
+cu_result faults_enter(enum call call, enum need need);
+cu_result faults_leave(enum call call, cu_result result, uint64_t pointer, uint64_t size);
+bool faults_parse(void);
+bool faults_lacks(const char *symbol, size_t bare_length);
+
+/* The body of an exported call: fault or refusal at the door, else `expression`; calls of the
+ * allocator and of IPC are also logged, with a pointer and a size. */
+#define ANSWER(name, need, expression) \
+	do { \
+		cu_result answer_ = faults_enter(CALL_##name, need); \
+		return answer_ != CU_OK ? answer_ : (expression); \
+	} while (0)
+#define ANSWER_LOGGED(name, need, expression, pointer, size) \
+	do { \
+		cu_result answer_ = faults_enter(CALL_##name, need); \
+		if (answer_ == CU_OK) \
+			answer_ = (expression); \
+		return faults_leave(CALL_##name, answer_, pointer, size); \
+	} while (0)
+
+/* driver_state.c: the process: settings, initialisation, fork, the one lock. */
+struct state {
+	bool settings_good;
+	atomic_bool initialised;
+	bool forked; /* a child of an initialised process: no call works any more */
+	int version;
+	int device_count;		/* visible ones */
+	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
+	uint64_t capacity;		/* bytes a device, counted a process */
+	uint64_t used[SIM_DEVICES_MAX]; /* by ordinal; under the lock */
+	pthread_mutex_t lock;
+};
+extern struct state state;
+void state_once(void);
+void state_lock(void);
+void state_unlock(const int *unused);
+#define STATE_LOCKED \
+	state_lock(); \
+	int state_locked_ __attribute__((cleanup(state_unlock), unused)) = 0
+void state_uuid(int physical, cu_uuid *uuid);
+bool state_device_good(cu_device device);
+int state_ordinal(int physical); /* -1: not visible here */
+bool state_parse_size(const char *text, uint64_t *size);
+
+/* driver_context.c */
+cu_result context_check(void);
+cu_device context_device(void);
+cu_context context_of(cu_device device);
+
+/* driver_region.c: every range of addresses that means something, ordered. Under the lock. */
+enum region_kind {
+	REGION_DEVICE,	   /* cuMemAlloc */
+	REGION_IMPORT,	   /* cuIpcOpenMemHandle */
+	REGION_ASYNC,	   /* cuMemAllocAsync */
+	REGION_MANAGED,	   /* cuMemAllocManaged */
+	REGION_HOST,	   /* cuMemHostAlloc */
+	REGION_REGISTERED, /* cuMemHostRegister */
+	REGION_MAPPED,	   /* cuMemMap */
+};
+struct region {
+	uint64_t start;
+	uint64_t size; /* as asked for */
+	enum region_kind kind;
+	cu_device device;
+	int access;		  /* CU_ACCESS_*; 0: none */
+	void *owner;		  /* block, import or object, by kind */
+	uint32_t generation;	  /* tells this allocation from others at the same place */
+	unsigned int references;  /* REGION_IMPORT: how often opened */
+	struct region *left, *right;
+	uint32_t priority;
+};
+struct region *region_add(const struct region *model);
+void region_remove(struct region *region);
+struct region *region_find(uint64_t address);	/* the one that holds it */
+struct region *region_exactly(uint64_t start);	/* the one that starts there */
+bool region_overlaps(uint64_t start, uint64_t size);
+bool region_covers(uint64_t start, uint64_t size, int access);
+struct region *region_first_of(cu_device device, enum region_kind kind);
+
+/* driver_address.c: where memory goes; each process has a range of its own. */
+void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want);
+void *address_reserve_low(uint64_t size);
+bool address_is_ours(uint64_t address);
+int address_memfd(uint64_t size);
+uint64_t address_nonce(void);
+
+/* driver_block.c: memfds of 2 MiB multiples, cut in 512-byte steps. Under the lock. */
+struct control { /* behind the data of every memfd of ours, so an importer knows what it has */
+	uint64_t magic;
+	uint64_t nonce;
+	uint64_t size;
+	int32_t physical;
+	uint32_t unused;
+	_Atomic uint32_t generations[]; /* a block: one a step, 0 where no allocation starts */
+};
+#define CONTROL_BLOCK UINT64_C(0x67707573626c6f63)
+#define CONTROL_OBJECT UINT64_C(0x677075736f626a65)
+struct block {
+	struct block *next;
+	uint64_t base, size;
+	int fd;
+	cu_device device;
+	struct control *control;
+	uint64_t control_size;
+	uint64_t used;	/* bytes handed out */
+	bool exported;	/* somebody may have it mapped: never used for another allocation */
+	bool low;	/* below 4 GiB, for the 32-bit calls */
+	struct span *free;
+};
+struct block *block_take(cu_device device, uint64_t size, bool low, uint64_t *offset);
+void block_give(struct block *block, uint64_t offset, uint64_t size);
+uint64_t block_cached(cu_device device);
+bool block_account(cu_device device, uint64_t size);
+
+/* driver_memory.c, driver_vmm.c, driver_pointer.c: what others of these files need */
+cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low);
+cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
+		       unsigned int element, bool low);
+cu_result memory_free(cu_deviceptr pointer);
+void memory_drop(cu_device device);
+cu_result host_free(struct region *region);
+cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* The process as a whole: settings from the environment, cuInit, fork, the one lock. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver_sim.h"
+
+#ifdef SIM_CUDA_11
+#define STATE_VERSION 11020
+#else
+#define STATE_VERSION 13000
+#endif
+
+struct state state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void state_lock(void)
+{
+	pthread_mutex_lock(&state.lock);
+}
+
+void state_unlock(const int *unused)
+{
+	(void)unused;
+	pthread_mutex_unlock(&state.lock);
+}
+
+/* As on a real device: what the parent had is of no use to the child, whatever it calls. */
+static void state_after_fork(void)
+{
+	if (state.initialised)
+		state.forked = true;
+	else
+		pthread_mutex_init(&state.lock, NULL);
+}
+
+bool state_parse_size(const char *text, uint64_t *size)
+{
+	static const char units[] = "KMG";
+	char *end;
+	unsigned long long value = strtoull(text, &end, 10);
+
+	if (end == text || *text == '-')
+		return false;
+	if (*end && strchr(units, *end)) {
+		value <<= 10 * (strchr(units, *end) - units + 1);
+		end++;
+		if (*end == 'i')
+			end++;
+	}
+	*size = value;
+	return *end == '\0' && value > 0;
+}
+
+static bool state_parse_int(const char *name, int low, int high, int *value)
+{
+	const char *text = getenv(name);
+	char *end;
+
+	if (!text || !*text)
+		return true;
+	long number = strtol(text, &end, 10);
+	if (*end || number < low || number > high)
+		return false;
+	*value = (int)number;
+	return true;
+}
+
+void state_uuid(int physical, cu_uuid *uuid)
+{
+	static const unsigned char model[CUDA_ABI_UUID_SIZE] = {0x51, 0x6d, 0x75, 0x1a, 0x7e, 0xd0,
+								0x4a, 0x11, 0x8e, 0x00, 0x67, 0x70,
+								0x75, 0x73, 0x68, 0x00};
+
+	memcpy(uuid->bytes, model, sizeof(model));
+	uuid->bytes[0] = (char)(model[0] + 37 * physical); /* prefixes tell devices apart too */
+	uuid->bytes[15] = (char)physical;
+}
+
+/* Does "GPU-xxxx..." of CUDA_VISIBLE_DEVICES, which may be cut short, name this device? */
+static bool state_uuid_matches(const char *text, size_t length, int physical)
+{
+	static const char digits[] = "0123456789abcdef";
+	char full[4 + 2 * CUDA_ABI_UUID_SIZE + 4 + 1] = "GPU-";
+	size_t at = 4;
+	cu_uuid uuid;
+
+	state_uuid(physical, &uuid);
+	for (int i = 0; i < CUDA_ABI_UUID_SIZE; i++) {
+		unsigned char byte = (unsigned char)uuid.bytes[i];
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			full[at++] = '-';
+		full[at++] = digits[byte >> 4];
+		full[at++] = digits[byte & 15];
+	}
+	return length > 4 && length <= at && strncmp(text, full, length) == 0;
+}
+
+static int state_visible(const char *text, size_t length, int machine)
+{
+	for (int i = 0; i < machine; i++) {
+		if (state_uuid_matches(text, length, i))
+			return i;
+	}
+	char *end;
+	long number = strtol(text, &end, 10);
+	if (end == text || end != text + length || number < 0 || number >= machine)
+		return -1;
+	return (int)number;
+}
+
+/* The real driver takes entries up to the first that names no device. */
+static void state_select(int machine)
+{
+	const char *text = getenv("CUDA_VISIBLE_DEVICES");
+
+	if (!text) {
+		for (int i = 0; i < machine; i++)
+			state.physical[i] = i;
+		state.device_count = machine;
+		return;
+	}
+	while (*text && state.device_count < SIM_DEVICES_MAX) {
+		size_t length = strcspn(text, ",");
+		int physical = state_visible(text, length, machine);
+		if (physical < 0 || state_ordinal(physical) >= 0)
+			return;
+		state.physical[state.device_count++] = physical;
+		text += length + (text[length] == ',');
+	}
+}
+
+static void state_start(void)
+{
+	const char *memory = getenv("GPUSHARE_SIM_MEMORY");
+	int machine = 1;
+
+	state.version = STATE_VERSION;
+	state.capacity = (uint64_t)4 << 30;
+	state.settings_good = (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
+			      state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
+			      state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) &&
+			      faults_parse();
+	state_select(machine);
+	pthread_atfork(NULL, NULL, state_after_fork);
+}
+
+void state_once(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, state_start);
+}
+
+bool state_device_good(cu_device device)
+{
+	return device >= 0 && device < state.device_count;
+}
+
+int state_ordinal(int physical)
+{
+	for (int i = 0; i < state.device_count; i++) {
+		if (state.physical[i] == physical)
+			return i;
+	}
+	return -1;
+}
+
+/* A setting that does not parse must not pass for "no fault": then nothing works. */
+static cu_result state_init(unsigned int flags)
+{
+	if (flags || !state.settings_good)
+		return CU_INVALID_VALUE;
+	if (!state.device_count)
+		return CU_NO_DEVICE;
+	state.initialised = true;
+	return CU_OK;
+}
+
+cu_result cuInit(unsigned int flags)
+{
+	ANSWER(cuInit, NEED_NOTHING, state.forked ? CU_NOT_INITIALIZED : state_init(flags));
+}
+
+static cu_result state_version(int *version)
+{
+	if (!version)
+		return CU_INVALID_VALUE;
+	*version = state.version;
+	return CU_OK;
+}
+
+cu_result cuDriverGetVersion(int *version)
+{
+	ANSWER(cuDriverGetVersion, NEED_NOTHING, state_version(version));
+}
+
+static const char *state_error_name(cu_result error)
+{
+	switch ((int)error) {
+#define V(ours, theirs, value) \
+	case value: \
+		return #theirs;
+		CUDA_ABI_RESULTS(V)
+#undef V
+	default:
+		return NULL;
+	}
+}
+
+static cu_result state_error_text(cu_result error, const char **text)
+{
+	if (!text)
+		return CU_INVALID_VALUE;
+	*text = state_error_name(error);
+	return *text ? CU_OK : CU_INVALID_VALUE;
+}
+
+cu_result cuGetErrorName(cu_result error, const char **text)
+{
+	ANSWER(cuGetErrorName, NEED_NOTHING, state_error_text(error, text));
+}
+
+/* The name without its prefix is words enough. */
+static cu_result state_error_words(cu_result error, const char **text)
+{
+	static const char prefix[] = "CUDA_ERROR_";
+	cu_result result = state_error_text(error, text);
+
+	if (result == CU_OK && strncmp(*text, prefix, sizeof(prefix) - 1) == 0)
+		*text += sizeof(prefix) - 1;
+	return result;
+}
+
+cu_result cuGetErrorString(cu_result error, const char **text)
+{
+	ANSWER(cuGetErrorString, NEED_NOTHING, state_error_words(error, text));
+}

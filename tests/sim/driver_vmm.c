@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* VMM: objects of memory (a memfd each), and the mappings that give them addresses. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "driver_vmm.h"
+
+enum { VMM_LOCATION_HOST = 2, VMM_LOCATION_HOST_NUMA = 3 };
+
+static struct object *objects;
+
+struct object *vmm_find(cu_mem_handle handle)
+{
+	struct object *object = objects;
+
+	while (object && (uintptr_t)object != handle)
+		object = object->next;
+	return object && object->handles ? object : NULL;
+}
+
+/* The memory stays while a handle or a mapping has it, here or anywhere else. */
+void vmm_unref(struct object *object)
+{
+	struct object **link = &objects;
+
+	if (object->handles || object->mappings)
+		return;
+	while (*link != object)
+		link = &(*link)->next;
+	*link = object->next;
+	if (object->counted)
+		state.used[object->device] -= object->size;
+	close(object->fd);
+	free(object);
+}
+
+static bool vmm_prop_good(const cu_mem_prop *prop)
+{
+	if (!prop || (int)prop->type != CU_ALLOCATION_PINNED ||
+	    ((int)prop->requestedHandleTypes & ~CU_HANDLE_POSIX_FD))
+		return false;
+	switch ((int)prop->location.type) {
+	case CU_LOCATION_DEVICE:
+		return state_device_good(prop->location.id);
+	case VMM_LOCATION_HOST:
+	case VMM_LOCATION_HOST_NUMA:
+		return prop->location.id == 0;
+	default:
+		return false;
+	}
+}
+
+static cu_result vmm_granularity(size_t *granularity, const cu_mem_prop *prop, int option)
+{
+	if (!granularity || !vmm_prop_good(prop) || option < 0 || option > 1)
+		return CU_INVALID_VALUE;
+	*granularity = SIM_BLOCK;
+	return CU_OK;
+}
+
+cu_result cuMemGetAllocationGranularity(size_t *granularity, const cu_mem_prop *prop,
+					cu_granularity_flags option)
+{
+	ANSWER(cuMemGetAllocationGranularity, NEED_INIT,
+	       vmm_granularity(granularity, prop, (int)option));
+}
+
+static bool vmm_mark(const struct object *object, int physical)
+{
+	struct control control = {
+		.magic = CONTROL_OBJECT,
+		.nonce = address_nonce(),
+		.size = object->size,
+		.physical = physical,
+	};
+
+	return pwrite(object->fd, &control, sizeof(control), (off_t)object->size) ==
+	       (ssize_t)sizeof(control);
+}
+
+static struct object *vmm_object(const struct object *model)
+{
+	struct object *object = malloc(sizeof(*object));
+
+	if (!object)
+		return NULL;
+	*object = *model;
+	object->next = objects;
+	objects = object;
+	return object;
+}
+
+static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop)
+{
+	if (!handle || !size || size % SIM_BLOCK || !vmm_prop_good(prop))
+		return CU_INVALID_VALUE;
+	struct object model = {
+		.size = size,
+		.host = (int)prop->location.type != CU_LOCATION_DEVICE,
+		.exportable = (int)prop->requestedHandleTypes == CU_HANDLE_POSIX_FD,
+		.handles = 1,
+	};
+	model.device = model.host ? 0 : prop->location.id;
+	model.counted = !model.host;
+	STATE_LOCKED;
+	if (model.counted && !block_account(model.device, size))
+		return CU_OUT_OF_MEMORY;
+	model.fd = address_memfd(size + SIM_CONTROL);
+	struct object *object = NULL;
+	if (model.fd >= 0 && vmm_mark(&model, model.host ? -1 : state.physical[model.device]))
+		object = vmm_object(&model);
+	if (!object) {
+		if (model.fd >= 0)
+			close(model.fd);
+		if (model.counted)
+			state.used[model.device] -= size;
+		return CU_OUT_OF_MEMORY;
+	}
+	*handle = (uintptr_t)object;
+	return CU_OK;
+}
+
+cu_result cuMemCreate(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
+		      unsigned long long flags)
+{
+	ANSWER_LOGGED(cuMemCreate, NEED_INIT,
+		      flags ? CU_INVALID_VALUE : vmm_create(handle, size, prop),
+		      answer_ == CU_OK ? *handle : 0, size);
+}
+
+static cu_result vmm_release(cu_mem_handle handle)
+{
+	STATE_LOCKED;
+	struct object *object = vmm_find(handle);
+	if (!object)
+		return CU_INVALID_VALUE;
+	object->handles--;
+	vmm_unref(object);
+	return CU_OK;
+}
+
+cu_result cuMemRelease(cu_mem_handle handle)
+{
+	ANSWER_LOGGED(cuMemRelease, NEED_INIT, vmm_release(handle), handle, 0);
+}
+
+static cu_result vmm_export(void *shareable, cu_mem_handle handle, int type,
+			    unsigned long long flags)
+{
+	if (!shareable || flags || type != CU_HANDLE_POSIX_FD)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct object *object = vmm_find(handle);
+	if (!object || !object->exportable)
+		return CU_INVALID_VALUE;
+	int fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return CU_OPERATING_SYSTEM;
+	*(int *)shareable = fd;
+	return CU_OK;
+}
+
+cu_result cuMemExportToShareableHandle(void *shareable, cu_mem_handle handle, cu_handle_type type,
+				       unsigned long long flags)
+{
+	ANSWER_LOGGED(cuMemExportToShareableHandle, NEED_INIT,
+		      vmm_export(shareable, handle, (int)type, flags), handle, 0);
+}
+
+/* Is it a memfd that some simulated driver made for cuMemCreate? */
+static bool vmm_recognise(int fd, struct control *control)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0 || status.st_size < (off_t)(SIM_BLOCK + SIM_CONTROL))
+		return false;
+	off_t end = status.st_size - (off_t)SIM_CONTROL;
+	return pread(fd, control, sizeof(*control), end) == (ssize_t)sizeof(*control) &&
+	       control->magic == CONTROL_OBJECT && control->size == (uint64_t)end;
+}
+
+static cu_result vmm_import(cu_mem_handle *handle, void *shareable, int type)
+{
+	int fd = (int)(intptr_t)shareable;
+	struct control control;
+
+	if (!handle || type != CU_HANDLE_POSIX_FD)
+		return CU_INVALID_VALUE;
+	if (!vmm_recognise(fd, &control))
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	int ordinal = state_ordinal(control.physical);
+	struct object model = {
+		.size = control.size,
+		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
+		.host = control.physical < 0,
+		.device = ordinal >= 0 ? ordinal : 0,
+		.exportable = true,
+		.handles = 1,
+	};
+	struct object *object = model.fd >= 0 ? vmm_object(&model) : NULL;
+	if (!object) {
+		if (model.fd >= 0)
+			close(model.fd);
+		return CU_OUT_OF_MEMORY;
+	}
+	*handle = (uintptr_t)object;
+	return CU_OK;
+}
+
+cu_result cuMemImportFromShareableHandle(cu_mem_handle *handle, void *shareable,
+					 cu_handle_type type)
+{
+	ANSWER_LOGGED(cuMemImportFromShareableHandle, NEED_INIT,
+		      vmm_import(handle, shareable, (int)type), answer_ == CU_OK ? *handle : 0, 0);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_SIM_DRIVER_VMM_H
+#define GPUSHARE_TESTS_SIM_DRIVER_VMM_H
+/* Between driver_vmm.c, which has the memory, and driver_map.c, which gives it addresses. */
+#include "driver_sim.h"
+
+struct object {
+	struct object *next;
+	uint64_t size;
+	int fd;
+	cu_device device;
+	bool host;	 /* at HOST or HOST_NUMA */
+	bool counted;	 /* against the device's capacity: made here, not imported */
+	bool exportable; /* asked for with a handle type */
+	unsigned int handles, mappings;
+};
+
+struct object *vmm_find(cu_mem_handle handle);
+void vmm_unref(struct object *object);
+
+#endif

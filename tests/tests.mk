@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+# Tests, demo, bundle. Included by the Makefile.
+# RUNTIME: what the plain CUDA programs are linked with: `cuda`, the toolkit's runtime; `sim`, ours.
+CUDA_RT := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(addprefix $(CUDA)/,lib64 \
+	targets/$(ARCH)-linux/lib targets/sbsa-linux/lib lib))))
+RUNTIME ?= sim
+bin := $(BUILD)/tests/bin
+RUN := tests/run
+TOOLKIT_INCLUDE = $(if $(CUDA),-isystem $(CUDA)/include,-Itests/sim/include)
+
+# The simulated driver stands for somebody else's library: never instrumented, like what loads it.
+SIM_DRIVER := $(call objects,tests/sim/*.c,tests/sim/cudart%)
+SIM_RUNTIME := $(call objects,tests/sim/cudart*.c)
+$(BUILD)/obj/tests/sim/%.o: SANFLAGS :=
+$(BUILD)/obj/tests/sim/%.o: VISIBILITY := -fvisibility=default
+$(BUILD)/obj/tests/sim/cudart%.o: ALL_CFLAGS += -Itests/sim/include
+$(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+$(BUILD)/sim/libcudart.so.13: $(SIM_RUNTIME)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+$(BUILD)/sim/libcudart_static.a: $(SIM_RUNTIME)
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/sim/libcuda.so: $(BUILD)/sim/libcuda.so.1
+	$(Q)ln -sf $(<F) $@
+$(BUILD)/sim/libcudart.so: $(BUILD)/sim/libcudart.so.13
+	$(Q)ln -sf $(<F) $@
+
+# cmocka programs: each takes from one archive of all our objects what it uses.
+# Not our dlsym: it would take the place of the C library's in the test.
+ALL_OBJECTS := $(filter-out %/dlsym_$(ARCH).o,$(sort $(API) $(SHIM) $(REGISTRY) $(TOOLS_ALL)))
+$(BUILD)/libunits.a: $(ALL_OBJECTS)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit/unit_*.c tests/contract/contract_*.c))
+UNIT_HELPERS := $(call objects,tests/unit/*.c,tests/unit/unit_%)
+CONTRACT_HELPERS := $(call objects,tests/contract/*.c,tests/contract/contract_%)
+CMOCKA := $(addprefix $(BUILD)/tests/,$(notdir $(UNITS)))
+UNIT_LIBS = $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(JANSSON_LIB) -lcmocka $(ALL_LDFLAGS) -ldl
+$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/contract/%.o: ALL_CFLAGS += -Itests -Itests/unit -Itests/contract
+$(BUILD)/tests/unit_%: $(BUILD)/obj/tests/unit/unit_%.o $(UNIT_HELPERS) $(BUILD)/libunits.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
+$(BUILD)/tests/contract_%: $(BUILD)/obj/tests/contract/contract_%.o $(CONTRACT_HELPERS) $(BUILD)/libunits.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
+
+# Programs that the tests start. program(source, name, link flags, also needs)
+define program
+$(bin)/$(2): $(BUILD)/obj/$(basename $(1)).o $(4)
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$< $(3) -pthread -ldl -o $$@
+PROGRAMS += $(bin)/$(2)
+endef
+from = $(wildcard tests/e2e/programs/$(1)_*.c tests/gpu/$(1)_*.c)
+each = $(foreach s,$(1),$(eval $(call program,$(s),$(notdir $(basename $(s)))$(2),$(3),$(4))))
+$(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/demo/%.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
+# Unmodified programs are not instrumented; those that link our library are.
+$(foreach k,rt drv lib app,$(eval $(BUILD)/obj/tests/e2e/programs/$(k)_%.o $(BUILD)/obj/tests/gpu/$(k)_%.o: SANFLAGS :=))
+$(BUILD)/obj/tests/demo/painter.o: SANFLAGS :=
+$(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o: VISIBILITY := -fvisibility=default
+
+ifeq ($(RUNTIME),cuda)
+RT_LIBS := -L$(dir $(CUDA_RT)) -Wl,-rpath,'$$$$ORIGIN/../lib:$(dir $(CUDA_RT))'
+RT_DEPS := $(BUILD)/tests/.runtime
+else
+RT_LIBS := -L$(BUILD)/sim -Wl,-rpath,'$$$$ORIGIN/../lib'
+RT_DEPS := $(BUILD)/tests/.runtime $(BUILD)/sim/libcudart.so $(BUILD)/sim/libcudart_static.a
+endif
+ifneq ($(RUNTIME),$(shell cat $(BUILD)/tests/.runtime 2>/dev/null))
+$(BUILD)/tests/.runtime: FORCE
+endif
+$(BUILD)/tests/.runtime:
+	@mkdir -p $(@D) && echo $(RUNTIME) >$@
+$(call each,$(call from,rt) tests/demo/painter.c,_static,$(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
+$(call each,$(call from,rt) tests/demo/painter.c,_shared,$(RT_LIBS) -lcudart,$(RT_DEPS))
+$(call each,tests/e2e/programs/drv_linked.c,,-L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
+$(call each,$(filter-out %/drv_linked.c,$(call from,drv)) $(call from,app),)
+$(call each,$(call from,tool),,$$(SANFLAGS))
+$(call each,$(call from,api) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
+	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
+$(call each,$(call from,lib),.so,-shared)
+# The first thing that is built, from nothing but a compiler: whether there is a GPU.
+$(bin)/probe: tests/gpu/probe.c shim/cuda_abi.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -Ishim $< -ldl -o $@
+# Kernels need nvcc: each program with the static and with the shared runtime.
+KERNELS := $(patsubst tests/gpu/%.cu,$(bin)/%,$(wildcard tests/gpu/kernel_*.cu))
+NVFLAGS := -O2 -arch=all-major -Iinclude -lineinfo
+kernels: $(addsuffix _static,$(KERNELS)) $(addsuffix _shared,$(KERNELS))
+$(bin)/%_static: tests/gpu/%.cu $(BUILD)/libgpushare.so
+	$(call say,NVCC,$@)
+	$(Q)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $< $(KERNEL_LIBS) -o $@
+$(bin)/%_shared: tests/gpu/%.cu $(BUILD)/libgpushare.so
+	$(call say,NVCC,$@)
+	$(Q)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) -cudart shared $< $(KERNEL_LIBS) \
+		-Xlinker -rpath,'$$ORIGIN/../lib:$(dir $(CUDA_RT))' -o $@
+$(bin)/kernel_peer_%: KERNEL_LIBS := -L$(BUILD) -Xlinker -rpath,'$$ORIGIN/../..' -lgpushare
+
+tests: products $(CMOCKA) $(PROGRAMS) $(bin)/probe $(if $(filter cuda,$(RUNTIME)),kernels)
+
+# The first line says which driver it will be: the probe needs nothing but the compiler.
+driver:
+	@command -v $(CC) >/dev/null || tests/deps.sh
+	@$(MAKE) --no-print-directory $(bin)/probe
+	@$(RUN) --driver
+# A package that has just arrived is found by the next make, not by this one.
+tested: driver
+	@tests/deps.sh
+	@$(MAKE) --no-print-directory $(BUILD)/.checked
+	@$(MAKE) --no-print-directory $(jobs) tests RUNTIME=$$($(RUN) --runtime $(CUDA_RT))
+check: tested
+	@$(SANITIZED) $(RUN) --said $(T)
+demo: tested
+	@tests/demo/demo.sh --said
+check-gpu: tested
+	@tests/gpu/run.sh $(BUILD)/gpu
+bundle:
+	@tests/deps.sh
+	@$(MAKE) --no-print-directory all
+	@tests/gpu/bundle.sh
+lint:
+	@tests/lint.sh
+bench: all
+	@found=; for script in tests/bench/*.sh; do [ -x "$$script" ] && found=1 && "$$script" || exit 1; done; \
+		[ -n "$$found" ] || echo "gpushare: no script in tests/bench"
+
+ifneq ($(SANITIZE),)
+SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \
+	$(shell $(CC) -print-file-name=libasan.so))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
+endif
+.PHONY: tests kernels driver tested check demo check-gpu bundle lint bench

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "cleanup.h"
+#include "progress.h"
+
+struct into {
+	const char *path; /* for messages */
+	int fd;
+	struct progress progress;
+	int error;  /* errno of a failed read */
+	bool ended; /* the file has shrunk */
+};
+
+/* Up to `size` bytes; fewer only at the end. -1 with errno. */
+static ssize_t into_read(int fd, void *data, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t part = read(fd, (char *)data + done, size - done);
+
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part < 0)
+			return -1;
+		if (!part)
+			break;
+		done += (size_t)part;
+	}
+	return (ssize_t)done;
+}
+
+static int into_chunk(void *data, size_t size, void *user)
+{
+	struct into *into = user;
+	ssize_t part = into_read(into->fd, data, size);
+
+	if (part < 0)
+		into->error = errno;
+	else if ((size_t)part < size)
+		into->ended = true;
+	else
+		progress_add(&into->progress, size);
+	return part < 0 || (size_t)part < size;
+}
+
+/* A pipe does not say how much it holds, and nothing may be written before that is known:
+ * gather it in a file without a name, but no more than one byte over the limit. */
+static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_size)
+{
+	_cleanup_free_ char *room = malloc(1 << 20);
+	_cleanup_close_ int fd = -1;
+	const char *directory = getenv("TMPDIR");
+	uint64_t size = 0;
+	ssize_t part;
+
+	if (!room)
+		return false;
+	fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	while (size <= limit && (part = into_read(from, room, 1 << 20)) != 0) {
+		if (part < 0)
+			return false;
+		for (ssize_t done = 0, wrote; done < part; done += wrote) {
+			wrote = write(fd, room + done, (size_t)(part - done));
+			if (wrote < 0 && errno != EINTR)
+				return false;
+			if (wrote < 0)
+				wrote = 0;
+		}
+		size += (uint64_t)part;
+	}
+	if (lseek(fd, 0, SEEK_SET))
+		return false;
+	*out_fd = fd;
+	*out_size = size;
+	fd = -1;
+	return true;
+}
+
+/* Open the source; `out_size` is what it holds, or more than `limit`. */
+static bool into_open(const struct attach_request *request, struct into *into, uint64_t *out_size)
+{
+	bool standard = !strcmp(request->into, "-");
+	struct stat there;
+	off_t at;
+	int gathered;
+
+	into->path = standard ? "standard input" : request->into;
+	into->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+			    : open(request->into, O_RDONLY | O_CLOEXEC);
+	if (into->fd < 0 || fstat(into->fd, &there))
+		return false;
+	if (S_ISREG(there.st_mode)) {
+		at = lseek(into->fd, 0, SEEK_CUR);
+		*out_size = at > 0 ? (uint64_t)(there.st_size > at ? there.st_size - at : 0)
+				   : (uint64_t)there.st_size;
+		return true;
+	}
+	if (!into_gather(into->fd, request->length, &gathered, out_size))
+		return false;
+	close(into->fd);
+	into->fd = gathered;
+	return true;
+}
+
+static int into_copy(const struct attach_request *request, struct gpushare_buffer *buffer,
+		     struct into *into, uint64_t size)
+{
+	int status;
+
+	progress_begin(&into->progress, size);
+	status = gpushare_write(buffer, request->offset, size, into_chunk, into);
+	progress_end(&into->progress);
+	if (into->error)
+		tool_error("reading '%s' failed: %s; '%s' may hold a part of it", into->path,
+			   strerror(into->error), request->name);
+	else if (into->ended)
+		tool_error("'%s' became shorter while it was read; '%s' may hold a part of it",
+			   into->path, request->name);
+	else if (status)
+		return tool_failed(status);
+	return status ? TOOL_FAILED : TOOL_DONE;
+}
+
+int attach_into(const struct attach_request *request, struct gpushare_buffer *buffer)
+{
+	struct into into = {.fd = -1};
+	uint64_t size = 0;
+	int code = TOOL_FAILED;
+
+	if (!into_open(request, &into, &size))
+		tool_error("'%s' can't be read: %s", into.path, strerror(errno));
+	else if (size > request->length)
+		tool_error("'%s' holds more than the %" PRIu64 " bytes from offset %" PRIu64
+			   " of '%s'; nothing was written",
+			   into.path, request->length, request->offset, request->name);
+	else
+		code = into_copy(request, buffer, &into, size);
+	if (into.fd >= 0)
+		close(into.fd);
+	return code;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *tool_name = "gpushare";
+
+void tool_error(const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "%s: ", tool_name);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+}
+
+int tool_usage(const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "%s: ", tool_name);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "; try '%s --help'\n", tool_name);
+	return TOOL_USAGE;
+}
+
+int tool_failed(int status)
+{
+	const char *why = gpushare_explain();
+
+	tool_error("%s", *why ? why : gpushare_status_text(status));
+	return TOOL_FAILED;
+}
+
+int tool_print(const char *text)
+{
+	fputs(text, stdout);
+	return tool_flush(TOOL_DONE);
+}
+
+int tool_version(void)
+{
+	printf("%s %s\n", tool_name, gpushare_version());
+	return tool_flush(TOOL_DONE);
+}
+
+int tool_flush(int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	if (errno != EPIPE)
+		tool_error("writing to standard output failed: %s", strerror(errno));
+	return TOOL_FAILED;
+}
+
+static bool size_factor(const char *suffix, uint64_t *out_factor)
+{
+	static const char letters[] = "KMGT";
+	uint64_t step = 1000, factor = 1;
+	const char *letter;
+
+	if (*suffix && (letter = strchr(letters, *suffix))) {
+		suffix++;
+		if (*suffix == 'i') {
+			step = 1024;
+			suffix++;
+		}
+		for (const char *at = letters; at <= letter; at++)
+			factor *= step;
+	}
+	if (*suffix == 'B')
+		suffix++;
+	*out_factor = factor;
+	return !*suffix;
+}
+
+bool tool_parse_size(const char *text, uint64_t *out_size)
+{
+	uint64_t factor;
+	char *end;
+	unsigned long long value;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || !size_factor(end, &factor) || value > UINT64_MAX / factor)
+		return false;
+	*out_size = value * factor;
+	return true;
+}
+
+bool tool_parse_seconds(const char *text, unsigned int *out_ms)
+{
+	uint64_t ms = 0, unit = 1000;
+	bool fraction = false;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	for (; *text; text++) {
+		if (*text == '.' && !fraction && text[1]) {
+			fraction = true;
+			continue;
+		}
+		if (*text < '0' || *text > '9')
+			return false;
+		if (!fraction)
+			ms = ms * 10 + (uint64_t)(*text - '0') * 1000;
+		else
+			ms += (uint64_t)(*text - '0') * (unit /= 10);
+		if (ms > UINT32_MAX)
+			return false;
+	}
+	*out_ms = (unsigned int)ms;
+	return true;
+}
+
+void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX])
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+	double value = (double)size;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit < sizeof(units) / sizeof(*units) - 1) {
+		value /= 1024;
+		unit++;
+	}
+	if (value == (double)(uint64_t)value)
+		snprintf(out, TOOL_TEXT_MAX, "%.0f %s", value, units[unit]);
+	else
+		snprintf(out, TOOL_TEXT_MAX, "%.1f %s", value, units[unit]);
+}
+
+void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX])
+{
+	unsigned long long s = seconds;
+
+	if (s < 60)
+		snprintf(out, TOOL_TEXT_MAX, "%llus", s);
+	else if (s < 3600)
+		snprintf(out, TOOL_TEXT_MAX, "%llum%02llus", s / 60, s % 60);
+	else if (s < 86400)
+		snprintf(out, TOOL_TEXT_MAX, "%lluh%02llum", s / 3600, s / 60 % 60);
+	else
+		snprintf(out, TOOL_TEXT_MAX, "%llud%02lluh", s / 86400, s / 3600 % 24);
+}
+
+void tool_printable(const char *from, char *out, size_t out_size)
+{
+	size_t used = 0;
+
+	for (; *from && used + 1 < out_size; from++)
+		out[used++] = *from >= ' ' && *from <= '~' ? *from : '?';
+	out[used] = '\0';
+}
+
+void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOOL_TEXT_MAX])
+{
+	char *to = out + sprintf(out, "GPU-");
+
+	for (int i = 0; i < GPUSHARE_UUID_SIZE; i++)
+		to += sprintf(to, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
+			      uuid[i]);
+}
+
+struct gpushare_session *tool_open(const char *directory)
+{
+	const struct gpushare_open_options options = {.directory = directory};
+	struct gpushare_session *session = NULL;
+	int status = gpushare_open(&options, &session);
+
+	if (status)
+		tool_failed(status);
+	return session;
+}
+
+void tool_close(struct gpushare_session **session)
+{
+	gpushare_close(*session);
+	*session = NULL;
+}
