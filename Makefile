@@ -29,8 +29,8 @@ archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MMD -MP -Iinclude -Iregistry/protocol \
-	-Iregistry -Ishim -I$(BUILD)/gen $(SANFLAGS)
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MMD -MP -Iinclude $(patsubst %,-iquote %,registry/protocol \
+	shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs
 NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)
@@ -115,12 +115,12 @@ $(BUILD)/gpushare.pc: shim/gpushare.pc.in include/gpushare.h Makefile
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
 	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
-$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL))
+$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c registry/protocol/name.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
 $(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
+	$(Q)$(CC) $^ $(NANOPB_LIB) $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $^ $(ALL_LDFLAGS) -ldl -o $@

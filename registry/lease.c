@@ -12,6 +12,7 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 		return NULL;
 	lease->id = id;
 	lease->peer = *peer;
+	lease->watch = -1;
 	HASH_ADD(hh, leases->by_id, id, sizeof(lease->id), lease);
 	if (!lease->hh.tbl) {
 		free(lease);

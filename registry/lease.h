@@ -18,6 +18,7 @@ struct attachment {
 struct lease {
 	uint32_t id; /* of the nng pipe */
 	struct process peer;
+	int watch; /* see watch.h */
 	bool greeted;
 	unsigned int unread; /* answers on their way to it */
 	struct entry *entries;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,8 +13,8 @@ void log_enable(bool on)
 	enabled = on;
 }
 
-/* One write(), so that lines of several threads don't mix; what a peer may have chosen can't
- * begin a line of its own. */
+/* One write(), so that lines of several threads don't mix. What a peer may have chosen can't begin
+ * a line of its own. A reader that has stopped reading loses lines: nobody waits for it. */
 static void log_write(const char *format, va_list arguments)
 {
 	char line[1024];
@@ -27,6 +28,8 @@ static void log_write(const char *format, va_list arguments)
 			line[i] = '?';
 	}
 	line[length] = '\n';
+	if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) != 1)
+		return;
 	(void)!write(STDERR_FILENO, line, (size_t)length + 1);
 }
 

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_REGISTRY_TOMBSTONE_H
 #define GPUSHARE_REGISTRY_TOMBSTONE_H
 /* Who had a name that has gone, and why it went; for a while, and for the latest ones only. */
-#include "limits.h"
+#include "limit.h"
 #include "process.h"
 
 enum departure {

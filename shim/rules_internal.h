@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_RULES_INTERNAL_H
 #define GPUSHARE_SHIM_RULES_INTERNAL_H
-/* What rules_parse.c makes and rules.c matches. */
+/* What rules_parse.c, rules_options.c and rules_error.c make together, and rules.c matches. */
 #include "rules.h"
 
 /* X(letter, value): what %<letter> stands for in a template, and its member in the values */
@@ -18,8 +18,8 @@ struct rule {
 	int device; /* -1: any */
 	unsigned int wait_ms;
 	bool must;
-	bool repeats;   /* has %i */
-	uint64_t seen;  /* allocations for which size and device held */
+	bool repeats;	/* has %i */
+	uint64_t seen;	/* allocations for which size and device held */
 	uint64_t taken; /* matches */
 };
 
@@ -28,5 +28,32 @@ struct rules {
 	size_t count;
 	struct rule rule[];
 };
+
+struct rules_part {
+	const char *from; /* NULL: there is none, which is not the same as an empty one */
+	size_t length;
+};
+
+struct rules_parser {
+	enum rules_kind kind;
+	const char *variable;
+	struct rules_part text; /* all of it */
+	char *error;
+	size_t error_size;
+};
+
+static inline void rules_skip(struct rules_part *part, size_t bytes)
+{
+	part->from += bytes;
+	part->length -= bytes;
+}
+
+/* rules_options.c: one option into `rule`; `given` collects which have been. */
+bool rules_parse_option(const struct rules_parser *parser, struct rules_part text,
+			unsigned int *given, struct rule *rule);
+
+/* rules_error.c: write the error line with `at` marked. Returns false. */
+__attribute__((format(printf, 3, 4))) bool
+rules_fail(const struct rules_parser *parser, struct rules_part at, const char *sentence, ...);
 
 #endif

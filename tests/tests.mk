@@ -9,19 +9,20 @@ RUN := tests/run
 TOOLKIT_INCLUDE = $(if $(CUDA),-isystem $(CUDA)/include,-Itests/sim/include)
 
 # The simulated driver stands for somebody else's library: never instrumented, like what loads it.
-SIM_DRIVER := $(call objects,tests/sim/*.c,tests/sim/cudart%)
-SIM_RUNTIME := $(call objects,tests/sim/cudart*.c)
+SIM_DRIVER := $(call objects,tests/sim/driver_*.c)
+SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c)
 $(BUILD)/obj/tests/sim/%.o: SANFLAGS :=
 $(BUILD)/obj/tests/sim/%.o: VISIBILITY := -fvisibility=default
-$(BUILD)/obj/tests/sim/cudart%.o: ALL_CFLAGS += -Itests/sim/include
+$(BUILD)/obj/tests/sim/runtime_%.o: ALL_CFLAGS += -Itests/sim/include
 $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
-$(BUILD)/sim/libcudart.so.13: $(SIM_RUNTIME)
+$(BUILD)/sim/libcudart.so.13: $(SIM_RUNTIME) tests/sim/runtime.map
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+	$(Q)$(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,-Bsymbolic -Wl,-z,defs \
+		-Wl,--version-script=tests/sim/runtime.map $(SIM_RUNTIME) -pthread -ldl -o $@
 $(BUILD)/sim/libcudart_static.a: $(SIM_RUNTIME)
 	$(call say,AR,$@)
 	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
@@ -40,7 +41,7 @@ UNIT_HELPERS := $(call objects,tests/unit/*.c,tests/unit/unit_%)
 CONTRACT_HELPERS := $(call objects,tests/contract/*.c,tests/contract/contract_%)
 CMOCKA := $(addprefix $(BUILD)/tests/,$(notdir $(UNITS)))
 UNIT_LIBS = $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(JANSSON_LIB) -lcmocka $(ALL_LDFLAGS) -ldl
-$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/contract/%.o: ALL_CFLAGS += -Itests -Itests/unit -Itests/contract
+$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/contract/%.o: ALL_CFLAGS += $(patsubst %,-iquote %,tests tests/unit tests/contract)
 $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/unit/unit_%.o $(UNIT_HELPERS) $(BUILD)/libunits.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
@@ -121,7 +122,7 @@ check-gpu: tested
 bundle:
 	@tests/deps.sh
 	@$(MAKE) --no-print-directory all
-	@tests/gpu/bundle.sh
+	@NVCC=$(NVCC) CUDA_RT=$(CUDA_RT) JOBS=$(or $(jobs),-j) tests/gpu/bundle.sh
 lint:
 	@tests/lint.sh
 bench: all

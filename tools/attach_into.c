@@ -65,7 +65,8 @@ static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_siz
 
 	if (!room)
 		return false;
-	fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC,
+		  0600);
 	if (fd < 0)
 		return false;
 	while (size <= limit && (part = into_read(from, room, 1 << 20)) != 0) {

@@ -22,7 +22,7 @@ static const char help[] =
     "N takes K M G T (powers of 1000) and Ki Mi Gi Ti (of 1024).\n"
     "Exit: 0 done, 1 the request failed, 2 it was not understood.\n";
 
-enum option {
+enum long_option {
 	OPTION_OFFSET = 256,
 	OPTION_LENGTH,
 	OPTION_WAIT,
@@ -103,14 +103,16 @@ static bool find_range(struct attach_request *request, const struct gpushare_buf
 	uint64_t size = gpushare_size(buffer);
 
 	if (request->offset > size) {
-		tool_error("offset %" PRIu64 " is past the end of '%s', which has %" PRIu64 " bytes",
+		tool_error("offset %" PRIu64 " is past the end of '%s', which has %" PRIu64
+			   " bytes",
 			   request->offset, request->name, size);
 		return false;
 	}
 	if (!request->has_length)
 		request->length = size - request->offset;
 	if (request->length > size - request->offset) {
-		tool_error("%" PRIu64 " bytes from offset %" PRIu64 " run past the end of '%s', which has "
+		tool_error("%" PRIu64 " bytes from offset %" PRIu64
+			   " run past the end of '%s', which has "
 			   "%" PRIu64 " bytes",
 			   request->length, request->offset, request->name, size);
 		return false;
@@ -121,7 +123,7 @@ static bool find_range(struct attach_request *request, const struct gpushare_buf
 int main(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
-	struct attach_request request = {NULL};
+	struct attach_request request = {.name = NULL};
 	struct gpushare_attach_options attach = {0};
 	struct gpushare_buffer *buffer = NULL;
 	int status, code;

@@ -22,8 +22,8 @@ static bool output_name_partial(struct output *output)
 	const char *slash = strrchr(output->path, '/');
 	const char *file = slash ? slash + 1 : output->path;
 	int directory = slash ? (int)(slash + 1 - output->path) : 0;
-	int length = snprintf(output->partial, sizeof(output->partial), "%.*s.%.200s.XXXXXX.partial",
-			      directory, output->path, file);
+	int length = snprintf(output->partial, sizeof(output->partial),
+			      "%.*s.%.200s.XXXXXX.partial", directory, output->path, file);
 
 	if (length >= 0 && (size_t)length < sizeof(output->partial))
 		return true;

@@ -12,11 +12,11 @@
 
 struct output {
 	int fd;
-	bool opened;             /* by us, so closed by us */
-	char path[PATH_MAX];     /* for messages, and to rename to */
-	char partial[PATH_MAX];  /* "": written in place */
+	bool opened;		/* by us, so closed by us */
+	char path[PATH_MAX];	/* for messages, and to rename to */
+	char partial[PATH_MAX]; /* "": written in place */
 	uint64_t written;
-	int error;               /* errno of the first failure */
+	int error; /* errno of the first failure */
 };
 
 /* NULL or "-" is standard output. All return false with output->error set, nothing said. */

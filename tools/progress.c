@@ -32,7 +32,8 @@ void progress_format(uint64_t done, uint64_t total, uint64_t elapsed_ms, char ou
 {
 	double seconds = elapsed_ms ? (double)elapsed_ms / 1000 : 0.001;
 	double rate = (double)done / seconds;
-	char have[TOOL_TEXT_MAX], all[TOOL_TEXT_MAX], each[TOOL_TEXT_MAX], left[TOOL_TEXT_MAX] = "?";
+	char have[TOOL_TEXT_MAX], all[TOOL_TEXT_MAX], each[TOOL_TEXT_MAX],
+	    left[TOOL_TEXT_MAX] = "?";
 
 	tool_format_size(done, have);
 	tool_format_size(total, all);

@@ -13,7 +13,7 @@ struct progress {
 	uint64_t done;
 	uint64_t began_ms;
 	uint64_t shown_ms; /* when last; 0: never */
-	bool visible;      /* stderr is a terminal */
+	bool visible;	   /* stderr is a terminal */
 };
 
 void progress_begin(struct progress *progress, uint64_t total);

@@ -167,8 +167,8 @@ void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOO
 	char *to = out + sprintf(out, "GPU-");
 
 	for (int i = 0; i < GPUSHARE_UUID_SIZE; i++)
-		to += sprintf(to, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
-			      uuid[i]);
+		to +=
+		    sprintf(to, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
 }
 
 struct gpushare_session *tool_open(const char *directory)

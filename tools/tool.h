@@ -11,7 +11,7 @@
 enum tool_exit {
 	TOOL_DONE = 0,
 	TOOL_FAILED = 1, /* the request failed */
-	TOOL_USAGE = 2,  /* it was not understood */
+	TOOL_USAGE = 2,	 /* it was not understood */
 };
 
 #define TOOL_TEXT_MAX 64 /* bytes of a formatted number or name, NUL included */
@@ -35,7 +35,7 @@ bool tool_parse_size(const char *text, uint64_t *out_size);
 /* Seconds, with a fraction if need be, to milliseconds; up to 4294967 of them. */
 bool tool_parse_seconds(const char *text, unsigned int *out_ms);
 
-void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX]);   /* "1.5 MiB" */
+void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX]);	 /* "1.5 MiB" */
 void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* "3m12s" */
 /* What another process chose, made safe for a terminal and for JSON. */
 void tool_printable(const char *from, char *out, size_t out_size);

@@ -10,7 +10,7 @@ owner() {
 }
 
 @test "alloc, attach from elsewhere, change, detach, free" {
-	start owner "$BIN/api_app" open alloc=a,weights,1M fill=a,7 touch="$WORK/up" \
+	start owner "$BIN/api_app" open alloc=a,weights,1Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/changed" byte=a,5 free=a list close
 	await_file "$WORK/up"
 	equal "$(api open attach=b,weights size=b byte=b,4 put=b,5,200 detach=b close)" "open: OK
@@ -31,7 +31,7 @@ close: OK"
 }
 
 @test "share an interior pointer: its own bytes, at its own offset" {
-	owner raw=p,1M share=w,whole,p,0,1M fill=w,7 share=s,inner,p,4097,8000 byte=s,0 stat=inner
+	owner raw=p,1Mi share=w,whole,p,0,1Mi fill=w,7 share=s,inner,p,4097,8000 byte=s,0 stat=inner
 	# the pattern's byte at 4097: 7 + 4097 * 7 + 16 * 13 = 28894 = 222 (mod 256)
 	equal "$(tail -n 3 "$WORK/owner.out")" "byte s: 222
 stat inner: OK
@@ -61,7 +61,7 @@ byte b: 2"
 }
 
 @test "attach twice: one address, counted" {
-	owner alloc=a,weights,1M fill=a,7
+	owner alloc=a,weights,1Mi fill=a,7
 	equal "$(api open attach=b,weights attach=c,weights same=b,c detach=b byte=c,4 detach=c \
 		attach=d,weights byte=d,4 detach=d stat=weights | grep -v ' OK$')" "same: yes
 byte c: 35
@@ -70,14 +70,14 @@ size 1048576 offset 0 base 1048576 attachers 0 mine 0 uid 1"
 }
 
 @test "attaching one's own buffer gives one's own address" {
-	equal "$(api open alloc=a,weights,1M fill=a,7 attach=b,weights same=a,b byte=b,4 detach=b byte=a,4 \
+	equal "$(api open alloc=a,weights,1Mi fill=a,7 attach=b,weights same=a,b byte=b,4 detach=b byte=a,4 \
 		free=a | grep -v ' OK$')" "same: yes
 byte b: 35
 byte a: 35"
 }
 
 @test "an unmodified program's own session and the preload's name agree" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1M fill=a,7 touch="$WORK/up" \
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(api open stat=weights | tail -n 1)" \
@@ -85,7 +85,7 @@ byte a: 35"
 }
 
 @test "the API inside a preloaded program: one record, one owner" {
-	equal "$(named 'w%i' "$BIN/api_app" open raw=p,1M share=s,mine,p,0,1M list free=a |
+	equal "$(named 'w%i' "$BIN/api_app" open raw=p,1Mi share=s,mine,p,0,1Mi list free=a |
 		grep -v ' OK$')" "mine 1048576
 w0 1048576"
 }
@@ -95,7 +95,7 @@ w0 1048576"
 	waiter=$PID
 	await_file "$WORK/asking"
 	# filled before it is named
-	owner raw=p,1M share=w,early,p,0,1M fill=w,7 share=s,late,p,0,1M
+	owner raw=p,1Mi share=w,early,p,0,1Mi fill=w,7 share=s,late,p,0,1Mi
 	finish "$waiter"
 	equal "$(tail -n 2 "$WORK/waiter.out")" "attach late: OK
 byte b: 35"
@@ -110,12 +110,12 @@ attach never: E_TIMED_OUT"
 	start waiter "$BIN/api_app" open touch="$WORK/asking" attach=b,late,30000
 	await_file "$WORK/asking"
 	kill -KILL "$PID"
-	owner alloc=a,late,1M
+	owner alloc=a,late,1Mi
 	equal "$(names)" "late 1048576"
 }
 
 @test "list: in order, by pattern, over pages, stopped by the caller" {
-	owner raw=p,1M many=p,700 alloc=x,a/b,64K alloc=y,a.c,64K
+	owner raw=p,1Mi many=p,700 alloc=x,a/b,64Ki alloc=y,a.c,64Ki
 	equal "$(lines "$(names)")" 702
 	names | cut -d' ' -f1 | LC_ALL=C sort -uc
 	equal "$(api open list='a*')" "open: OK
@@ -129,7 +129,7 @@ liststop: E_CANCELLED"
 }
 
 @test "unlink takes the name; the memory and the attachment stay" {
-	owner alloc=a,weights,1M fill=a,7
+	owner alloc=a,weights,1Mi fill=a,7
 	equal "$(api open attach=b,weights unlink=weights stat=weights byte=b,4 put=b,0,1)" "open: OK
 attach weights: OK
 unlink weights: OK
@@ -141,7 +141,7 @@ unlink weights: E_NOT_FOUND"
 }
 
 @test "close withdraws and detaches" {
-	equal "$(api open alloc=a,weights,1M close open list stat=weights)" "open: OK
+	equal "$(api open alloc=a,weights,1Mi close open list stat=weights)" "open: OK
 alloc weights: OK
 close: OK
 open: OK
@@ -149,8 +149,8 @@ stat weights: E_NOT_FOUND"
 }
 
 @test "a taken name: E_EXISTS, and whose it is" {
-	owner alloc=a,weights,1M
-	run -0 --separate-stderr api open alloc=b,weights,1M
+	owner alloc=a,weights,1Mi
+	run -0 --separate-stderr api open alloc=b,weights,1Mi
 	equal "$output" "open: OK
 alloc weights: E_EXISTS"
 	has "$stderr" "$PID"
@@ -158,7 +158,7 @@ alloc weights: E_EXISTS"
 }
 
 @test "an unknown name: E_NOT_FOUND, and the names that come closest" {
-	owner alloc=a,weights,1M alloc=b,kv-cache,1M
+	owner alloc=a,weights,1Mi alloc=b,kv-cache,1Mi
 	run -0 --separate-stderr api open attach=b,wieghts
 	equal "$output" "open: OK
 attach wieghts: E_NOT_FOUND"
@@ -168,7 +168,7 @@ attach wieghts: E_NOT_FOUND"
 
 @test "names that can't be" {
 	long=$(printf 'x%.0s' {1..256})
-	equal "$(api open alloc=a,,1M "alloc=a,a b,1M" "alloc=a,$long,1M" alloc=a,ä,1M stat= attach=b,*)" \
+	equal "$(api open alloc=a,,1Mi "alloc=a,a b,1Mi" "alloc=a,$long,1Mi" alloc=a,ä,1Mi stat= attach=b,*)" \
 		"open: OK
 alloc : E_NAME
 alloc a b: E_NAME
@@ -176,14 +176,14 @@ alloc $long: E_NAME
 alloc ä: E_NAME
 stat : E_NAME
 attach *: E_NAME"
-	equal "$(api open alloc=a,"${long%x}",1M free=a)" "open: OK
+	equal "$(api open alloc=a,"${long%x}",1Mi free=a)" "open: OK
 alloc ${long%x}: OK
 free a: OK"
 }
 
 @test "what can't be shared says why" {
-	run -0 --separate-stderr api open raw=p,1M share=a,w,p,0,0 share=a,w,p,0,2M share=a,w,p,1048575,2 \
-		share=a,w,q,0,1M raw=m,1M,managed share=a,w,m,0,1M alloc=a,w,0 list
+	run -0 --separate-stderr api open raw=p,1Mi share=a,w,p,0,0 share=a,w,p,0,2Mi share=a,w,p,1048575,2 \
+		share=a,w,q,0,1Mi raw=m,1Mi,managed share=a,w,m,0,1Mi alloc=a,w,0 list
 	equal "$output" "open: OK
 share w: E_INVALID
 share w: E_RANGE
@@ -195,8 +195,8 @@ alloc w: E_INVALID"
 }
 
 @test "detach and free are not each other" {
-	owner alloc=a,weights,1M
-	equal "$(api open attach=b,weights free=b detach=b alloc=c,own,64K detach=c free=c)" "open: OK
+	owner alloc=a,weights,1Mi
+	equal "$(api open attach=b,weights free=b detach=b alloc=c,own,64Ki detach=c free=c)" "open: OK
 attach weights: OK
 free b: E_INVALID
 detach b: OK
@@ -206,7 +206,7 @@ free c: OK"
 }
 
 @test "a forked child is told that the session is not its own" {
-	equal "$(api open alloc=a,weights,1M inherit stat=weights | grep -v '^size')" "open: OK
+	equal "$(api open alloc=a,weights,1Mi inherit stat=weights | grep -v '^size')" "open: OK
 alloc weights: OK
 inherit: E_FORKED
 stat weights: OK"
@@ -229,7 +229,7 @@ stat weights: OK"
 @test "twenty first clients at once share one registry" {
 	pids=()
 	for i in {1..20}; do
-		start "c$i" "$BIN/api_app" open alloc=a,"n$i",64K touch="$WORK/up$i" await="$WORK/end"
+		start "c$i" "$BIN/api_app" open alloc=a,"n$i",64Ki touch="$WORK/up$i" await="$WORK/end"
 		pids+=("$PID")
 	done
 	for i in {1..20}; do await_file "$WORK/up$i"; done

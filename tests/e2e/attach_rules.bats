@@ -4,7 +4,7 @@
 load helpers
 
 setup_more() {
-	start_named producer weights "$BIN/rt_app_static" await="$WORK/produce" init alloc=a,1M \
+	start_named producer weights "$BIN/rt_app_static" await="$WORK/produce" init alloc=a,1Mi \
 		fill=a,7 touch="$WORK/up" await="$WORK/changed" byte=a,5 touch="$WORK/seen" \
 		await="$WORK/end"
 	producer=$PID
@@ -23,7 +23,7 @@ attachers() {
 	produce
 	for program in rt_app_static rt_app_shared drv_linked "drv_lookup gpa2"; do
 		# shellcheck disable=SC2086 # a program and its route
-		equal "$(attaching weights "$BIN/"$program init alloc=a,1M byte=a,4 alloc=b,1M \
+		equal "$(attaching weights "$BIN/"$program init alloc=a,1Mi byte=a,4 alloc=b,1Mi \
 			put=a,5,200 free=a free=b exit=0)" "init: 0
 alloc a: 0
 byte a: 35
@@ -40,7 +40,7 @@ free b: 0"
 @test "free detaches; the producer's buffer stays" {
 	produce
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
-		alloc=a,1M touch="$WORK/attached" await="$WORK/free" free=a touch="$WORK/freed" \
+		alloc=a,1Mi touch="$WORK/attached" await="$WORK/free" free=a touch="$WORK/freed" \
 		await="$WORK/end"
 	await_file "$WORK/attached"
 	equal "$(attachers)" 1
@@ -53,7 +53,7 @@ free b: 0"
 @test "an attacher that is killed counts no longer" {
 	produce
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
-		alloc=a,1M touch="$WORK/attached" await="$WORK/end"
+		alloc=a,1Mi touch="$WORK/attached" await="$WORK/end"
 	await_file "$WORK/attached"
 	equal "$(attachers)" 1
 	kill -KILL "$PID"
@@ -63,7 +63,7 @@ free b: 0"
 
 @test "a buffer that is too small is not taken: ordinary memory" {
 	produce
-	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2M fill=a,1 byte=a,5 free=a 2>/dev/null)" \
+	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,5 free=a 2>/dev/null)" \
 		"init: 0
 alloc a: 0
 fill a: 0
@@ -74,7 +74,7 @@ free a: 0"
 }
 
 @test "no such name: ordinary memory" {
-	equal "$(attaching nobody "$BIN/rt_app_static" init alloc=a,1M fill=a,1 byte=a,5 free=a 2>/dev/null)" \
+	equal "$(attaching nobody "$BIN/rt_app_static" init alloc=a,1Mi fill=a,1 byte=a,5 free=a 2>/dev/null)" \
 		"init: 0
 alloc a: 0
 fill a: 0
@@ -84,7 +84,7 @@ free a: 0"
 
 @test "wait= waits for the name" {
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:wait=30 "$BIN/rt_app_static" \
-		init touch="$WORK/asking" alloc=a,1M byte=a,4 free=a
+		init touch="$WORK/asking" alloc=a,1Mi byte=a,4 free=a
 	await_file "$WORK/asking"
 	produce
 	finish "$PID"
@@ -96,27 +96,27 @@ free a: 0"
 
 @test "wait= ends after its time: ordinary memory" {
 	equal "$(attaching nobody:wait=1 "$BIN/rt_app_static" init within=$((2000 + 2 * SLACK_MS)) \
-		alloc=a,1M free=a 2>/dev/null)" "init: 0
+		alloc=a,1Mi free=a 2>/dev/null)" "init: 0
 alloc a: 0
 free a: 0"
 }
 
 @test "must: no buffer is cudaErrorMemoryAllocation" {
-	equal "$(attaching nobody:must "$BIN/rt_app_static" init alloc=a,1M alloc=b,1M 2>/dev/null | head -n 2)" \
+	equal "$(attaching nobody:must "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi 2>/dev/null | head -n 2)" \
 		"init: 0
 alloc a: 2"
-	equal "$(attaching nobody:must "$BIN/drv_linked" init alloc=a,1M 2>/dev/null)" "init: 0
+	equal "$(attaching nobody:must "$BIN/drv_linked" init alloc=a,1Mi 2>/dev/null)" "init: 0
 alloc a: 2"
 	produce
-	equal "$(attaching weights:must "$BIN/rt_app_static" init alloc=a,1M byte=a,4)" "init: 0
+	equal "$(attaching weights:must "$BIN/rt_app_static" init alloc=a,1Mi byte=a,4)" "init: 0
 alloc a: 0
 byte a: 35"
 }
 
 @test "selectors choose which allocation is answered" {
 	produce
-	equal "$(attaching weights:nth=2:size=1M "$BIN/rt_app_static" init alloc=a,1M fill=a,1 byte=a,4 \
-		alloc=b,64K alloc=c,1M byte=c,4)" "init: 0
+	equal "$(attaching weights:nth=2:size=1Mi "$BIN/rt_app_static" init alloc=a,1Mi fill=a,1 byte=a,4 \
+		alloc=b,64Ki alloc=c,1Mi byte=c,4)" "init: 0
 alloc a: 0
 fill a: 0
 byte a: 29
@@ -128,7 +128,7 @@ byte c: 35"
 @test "the producer ends while a consumer has the buffer: the consumer runs on" {
 	produce
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
-		alloc=a,1M touch="$WORK/attached" await="$WORK/go" free=a alloc=b,1M free=b exit=7
+		alloc=a,1Mi touch="$WORK/attached" await="$WORK/go" free=a alloc=b,1Mi free=b exit=7
 	consumer=$PID
 	await_file "$WORK/attached"
 	kill -KILL "$producer"

@@ -26,7 +26,7 @@ misbehaves() {
 	equal "$(lines "$stderr")" 1
 	has "$stderr" "$GPUSHARE_DIR"
 	if [ "$how" = dies ]; then return; fi
-	untouched weights "$BIN/rt_app_static" init within=$((400 + 300 + SLACK_MS)) alloc=a,1M fill=a,3 \
+	untouched weights "$BIN/rt_app_static" init within=$((400 + 300 + SLACK_MS)) alloc=a,1Mi fill=a,3 \
 		byte=a,1 free=a exit=5
 	[ "$(lines "$stderr")" -le 1 ]
 	run -1 --separate-stderr gpushare-attach weights -o "$WORK/dump"
@@ -68,16 +68,16 @@ misbehaves() {
 
 @test "dies in the middle of a call of a preloaded program" {
 	export GPUSHARE_AUTOSTART=0
-	expected=$("$BIN/rt_app_static" init alloc=a,1M fill=a,3 byte=a,1 free=a)
+	expected=$("$BIN/rt_app_static" init alloc=a,1Mi fill=a,3 byte=a,1 free=a)
 	fake dies
-	equal "$(named weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1M fill=a,3 \
+	equal "$(named weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1Mi fill=a,3 \
 		byte=a,1 free=a 2>/dev/null)" "$expected"
 }
 
 @test "ten named buffers and a registry that hangs: the program waits once, not ten times" {
 	fake mute
 	allocations=()
-	for slot in a b c d e f g h i j; do allocations+=("alloc=$slot,64K"); done
+	for slot in a b c d e f g h i j; do allocations+=("alloc=$slot,64Ki"); done
 	begin=$(date +%s%N)
 	named 'w%i' "$BIN/rt_app_static" init "${allocations[@]}" >"$WORK/out" 2>/dev/null
 	took_ms=$((($(date +%s%N) - begin) / 1000000))
@@ -90,7 +90,7 @@ misbehaves() {
 
 @test "absent, and none to be started: the program runs on" {
 	export GPUSHARE_AUTOSTART=0
-	untouched weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1M fill=a,3 \
+	untouched weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1Mi fill=a,3 \
 		byte=a,1 free=a exit=5
 	equal "$(ls -A "$GPUSHARE_DIR")" ""
 }
@@ -98,17 +98,17 @@ misbehaves() {
 @test "absent because its program is missing: one line, and the program runs on" {
 	mkdir "$WORK/alone"
 	cp "$SHIM" "$WORK/alone/"
-	plain=$("$BIN/rt_app_static" init alloc=a,1M free=a)
+	plain=$("$BIN/rt_app_static" init alloc=a,1Mi free=a)
 	run -0 --separate-stderr env PATH=/usr/bin:/bin \
 		LD_PRELOAD="${PRELOAD%"$SHIM"}$WORK/alone/${SHIM##*/}" GPUSHARE_NAME=w \
-		"$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1M free=a
+		"$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1Mi free=a
 	equal "$output" "$plain"
 	[ "$(lines "$stderr")" -le 1 ]
 }
 
 @test "killed between two calls: the next one starts another" {
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/killed" \
-		alloc=b,2M fill=b,3 byte=b,1 touch="$WORK/again" await="$WORK/end" free=a free=b exit=5
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/killed" \
+		alloc=b,2Mi fill=b,3 byte=b,1 touch="$WORK/again" await="$WORK/end" free=a free=b exit=5
 	app=$PID
 	await_file "$WORK/up"
 	first=$(registry_pids)
@@ -130,8 +130,8 @@ free b: 0"
 }
 
 @test "killed between two calls of the API: a status, then a session that works" {
-	start app "$BIN/api_app" open alloc=a,one,1M touch="$WORK/up" await="$WORK/killed" \
-		within=$((700 + SLACK_MS)) stat=none free=a close open alloc=b,two,1M list free=b close
+	start app "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/up" await="$WORK/killed" \
+		within=$((700 + SLACK_MS)) stat=none free=a close open alloc=b,two,1Mi list free=b close
 	app=$PID
 	await_file "$WORK/up"
 	kill -KILL "$(registry_pids)"
@@ -149,8 +149,8 @@ close: OK"
 }
 
 @test "stopped, not dead: the API times out, the program runs on" {
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" \
-		await="$WORK/stopped" within=$((700 + SLACK_MS)) alloc=b,1M free=a free=b exit=5
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" \
+		await="$WORK/stopped" within=$((700 + SLACK_MS)) alloc=b,1Mi free=a free=b exit=5
 	app=$PID
 	await_file "$WORK/up"
 	kill -STOP "$(registry_pids)"
@@ -172,7 +172,8 @@ free b: 0"
 	finish "$PID" || true
 	[ -e "$GPUSHARE_DIR/registry.sock" ]
 	rm "$GPUSHARE_DIR/ready"
-	GPUSHARE_TIMEOUT_MS=3000 equal "$(api open alloc=a,w,1M list)" "open: OK
+	export GPUSHARE_TIMEOUT_MS=3000
+	equal "$(api open alloc=a,w,1Mi list)" "open: OK
 alloc w: OK
 w 1048576"
 }

@@ -3,7 +3,7 @@
 # Rules that can't be: one clear line, and the program runs as if they were not there.
 load helpers
 
-script=(init alloc=a,1M fill=a,7 byte=a,5 free=a exit=5)
+script=(init alloc=a,1Mi fill=a,7 byte=a,5 free=a exit=5)
 
 # refused RULES MARKED: one line with the offending part marked
 refused() {
@@ -21,7 +21,7 @@ refused() {
 }
 
 @test "an empty name" {
-	refused ':size=1M' ''
+	refused ':size=1Mi' ''
 	refused 'a,,b' ''
 }
 
@@ -53,7 +53,7 @@ refused() {
 }
 
 @test "values that make no sense" {
-	for option in size=ten size=4M-1M size= nth=0 nth=5-2 nth=x device=-1 device=first; do
+	for option in size=ten size=4Mi-1Mi size= nth=0 nth=5-2 nth=x device=-1 device=first; do
 		refused "w:$option" "$option"
 	done
 }
@@ -78,6 +78,6 @@ refused() {
 }
 
 @test "many threads, one bad rule: still one line" {
-	untouched w:size=ten "$BIN/rt_app_static" init threads=8,64K
+	untouched w:size=ten "$BIN/rt_app_static" init threads=8,64Ki
 	equal "$(lines "$stderr")" 1
 }

@@ -9,19 +9,20 @@ setup_more() {
 
 @test "no IPC handle: the program is untouched, the name is absent, said once" {
 	export GPUSHARE_SIM_FAIL=cuIpcGetMemHandle:1:99:1
-	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1M fill=a,3 byte=a,1 free=a exit=5
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/end"
+	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi fill=a,3 byte=a,1 free=a exit=5
+	GPUSHARE_LOG=$WORK/log start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi \
+		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(env -u GPUSHARE_SIM_FAIL "$BIN/api_app" open list)" "open: OK"
-	equal "$(lines "$(cat "$WORK/app.err")")" 1
-	has "$(cat "$WORK/app.err")" w0
-	has "$(cat "$WORK/app.err")" cuIpcGetMemHandle
+	equal "$(wc -l <"$WORK/log")" 1
+	has "$(cat "$WORK/log")" w0
+	has "$(cat "$WORK/log")" cuIpcGetMemHandle
 }
 
 @test "an allocation that fails is answered as it failed, and the next has the name" {
-	GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 untouched weights "$BIN/drv_linked" init alloc=a,1M alloc=b,1M
+	GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 untouched weights "$BIN/drv_linked" init alloc=a,1Mi alloc=b,1Mi
 	start app env GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
-		"$BIN/drv_linked" init alloc=a,1M alloc=b,2M touch="$WORK/up" await="$WORK/end"
+		"$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(head -n 3 "$WORK/app.out")" "init: 0
 alloc a: 2
@@ -30,12 +31,12 @@ alloc b: 0"
 }
 
 @test "a free that fails is answered as it failed" {
-	GPUSHARE_SIM_FAIL=cuMemFree_v2:1:1:1 untouched weights "$BIN/drv_linked" init alloc=a,1M free=a free=a
+	GPUSHARE_SIM_FAIL=cuMemFree_v2:1:1:1 untouched weights "$BIN/drv_linked" init alloc=a,1Mi free=a free=a
 }
 
 @test "the driver sees the program's calls, once each, and the handle's" {
 	start app env GPUSHARE_SIM_LOG="$WORK/log" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
-		"$BIN/drv_linked" init alloc=a,1M alloc=b,2M free=a free=b
+		"$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi free=a free=b
 	finish "$PID"
 	equal "$(grep -c '\bcuMemAlloc_v2\b' "$WORK/log")" 2
 	equal "$(grep -c '\bcuMemFree_v2\b' "$WORK/log")" 2
@@ -43,7 +44,7 @@ alloc b: 0"
 }
 
 @test "unnamed, the driver sees what it would have seen without us" {
-	script=(init alloc=a,1M fill=a,3 byte=a,1 pitch=b,100,3 free=a free=b)
+	script=(init alloc=a,1Mi fill=a,3 byte=a,1 pitch=b,100,3 free=a free=b)
 	for program in rt_app_static drv_linked; do
 		env GPUSHARE_SIM_LOG="$WORK/plain" "$BIN/$program" "${script[@]}" >/dev/null
 		env GPUSHARE_SIM_LOG="$WORK/with" LD_PRELOAD="$PRELOAD" "$BIN/$program" "${script[@]}" >/dev/null
@@ -54,14 +55,14 @@ alloc b: 0"
 }
 
 @test "opening the handle fails: the API says which call, the consumer has ordinary memory" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/end"
+	start_named producer weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	export GPUSHARE_SIM_FAIL=cuIpcOpenMemHandle_v2:1:99:999
 	run -0 --separate-stderr api open attach=b,weights
 	equal "$output" "open: OK
 attach weights: E_CUDA"
 	has "$stderr" cuIpcOpenMemHandle
-	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,1M fill=a,7 byte=a,5 free=a 2>/dev/null)" \
+	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 byte=a,5 free=a 2>/dev/null)" \
 		"init: 0
 alloc a: 0
 fill a: 0
@@ -72,7 +73,7 @@ free a: 0"
 }
 
 @test "a copy that fails half way: the partial file is removed, and said so" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,64M touch="$WORK/up" await="$WORK/end"
+	start_named producer weights "$BIN/rt_app_static" init alloc=a,64Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	GPUSHARE_SIM_FAIL=cuMemcpyDtoHAsync_v2:2:99:999 run -1 --separate-stderr \
 		gpushare-attach weights -o "$WORK/dump"

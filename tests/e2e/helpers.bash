@@ -125,6 +125,7 @@ untouched() {
 	with=$(named "$@" 2>"$WORK/with.err") || code=$?
 	equal "$with" "$plain"
 	equal "$code" "$plain_code"
+	# shellcheck disable=SC2034 # for the caller
 	stderr=$(diff "$WORK/plain.err" "$WORK/with.err" | sed -n 's/^[<>] //p') || true
 }
 

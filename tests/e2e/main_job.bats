@@ -6,7 +6,7 @@ load helpers
 
 # whole_path PROGRAM...: named, one record, attached elsewhere, changed both ways, dumped, equal
 whole_path() {
-	start_named app weights "$@" init alloc=a,1M fill=a,7 touch="$WORK/up" await="$WORK/changed" \
+	start_named app weights "$@" init alloc=a,1Mi fill=a,7 touch="$WORK/up" await="$WORK/changed" \
 		byte=a,5 put=a,6,99 save=a,"$WORK/own" touch="$WORK/saved" await="$WORK/end" free=a \
 		exit=3
 	local app=$PID
@@ -84,8 +84,8 @@ free a: 0"
 }
 
 @test "free withdraws the name, and its address answers to it no more" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1M free=a touch="$WORK/freed" \
-		await="$WORK/again" alloc=b,1M touch="$WORK/up" await="$WORK/end"
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi free=a touch="$WORK/freed" \
+		await="$WORK/again" alloc=b,1Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/freed"
 	equal "$(names)" ""
 	run -1 gpushare-attach weights -o "$WORK/dump"
@@ -96,10 +96,10 @@ free a: 0"
 }
 
 @test "a second program may take the name once the first has freed it" {
-	start_named one weights "$BIN/rt_app_static" init alloc=a,1M free=a touch="$WORK/freed" \
+	start_named one weights "$BIN/rt_app_static" init alloc=a,1Mi free=a touch="$WORK/freed" \
 		await="$WORK/end"
 	await_file "$WORK/freed"
-	start_named two weights "$BIN/rt_app_static" init alloc=a,2M touch="$WORK/up" await="$WORK/end"
+	start_named two weights "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(names)" "weights 2097152"
 	equal "$(cat "$WORK/two.err")" ""
@@ -107,7 +107,7 @@ free a: 0"
 
 # ends HOW: the name goes within 100 ms of the process's end
 ends() {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/go" "$1"
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" "$1"
 	await_file "$WORK/up"
 	start gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \
 		gone="$PID,weights,$((100 + SLACK_MS))"
@@ -135,7 +135,7 @@ ends() {
 }
 
 @test "two names, two allocations; a third has none" {
-	start_named app weights,kv "$BIN/rt_app_static" init alloc=a,1M alloc=b,2M alloc=c,3M \
+	start_named app weights,kv "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi alloc=c,3Mi \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(names)" "kv 2097152
@@ -143,8 +143,8 @@ weights 1048576"
 }
 
 @test "nth, size, device choose" {
-	start_named app 'second:nth=2,range:nth=4-5:size=1M,big:size=8M-,off:device=77,on:device=0:size=64K' \
-		"$BIN/rt_app_static" init alloc=a,1M alloc=b,2M alloc=c,8M alloc=d,64K alloc=e,3M \
+	start_named app 'second:nth=2,range:nth=4-5:size=1Mi,big:size=8Mi-,off:device=77,on:device=0:size=64Ki' \
+		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi alloc=c,8Mi alloc=d,64Ki alloc=e,3Mi \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(names)" "big 8388608
@@ -153,8 +153,8 @@ second 2097152"
 }
 
 @test "%i counts; %p, %r and %d are filled in" {
-	start app env LD_PRELOAD="$PRELOAD" RANK=5 GPUSHARE_NAME='w%i:size=1M,p%p-r%r-d%d' \
-		"$BIN/rt_app_static" init alloc=a,1M alloc=b,1M alloc=c,2M alloc=d,1M \
+	start app env LD_PRELOAD="$PRELOAD" RANK=5 GPUSHARE_NAME='w%i:size=1Mi,p%p-r%r-d%d' \
+		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi alloc=c,2Mi alloc=d,1Mi \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(names)" "p$PID-r5-d0 2097152
@@ -167,7 +167,7 @@ w2 1048576"
 	for program in rt_app_static rt_app_shared drv_linked "drv_lookup gpa2"; do
 		rm -f "$WORK/up" "$WORK/end"
 		# shellcheck disable=SC2086 # a program and its route
-		start_named app 't%i' "$BIN/"$program init threads=8,64K touch="$WORK/up" await="$WORK/end"
+		start_named app 't%i' "$BIN/"$program init threads=8,64Ki touch="$WORK/up" await="$WORK/end"
 		await_file "$WORK/up"
 		equal "$(names | cut -d' ' -f1 | tr '\n' ' ')" "t0 t1 t2 t3 t4 t5 t6 t7 "
 		touch "$WORK/end"
@@ -177,12 +177,13 @@ w2 1048576"
 }
 
 @test "a name shared by two programs: the second runs on and is told whose it is" {
-	start_named one weights "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/end"
+	start_named one weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
 	one=$PID
 	await_file "$WORK/up"
-	untouched weights "$BIN/rt_app_static" init alloc=a,2M fill=a,1 byte=a,9 free=a exit=4
-	equal "$(lines "$stderr")" 1
-	has "$stderr" weights
-	has "$stderr" "$one"
+	GPUSHARE_LOG=$WORK/log untouched weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,9 \
+		free=a exit=4
+	equal "$(wc -l <"$WORK/log")" 1
+	has "$(cat "$WORK/log")" weights
+	has "$(cat "$WORK/log")" "$one"
 	equal "$(names)" "weights 1048576"
 }

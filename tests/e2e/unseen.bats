@@ -4,7 +4,7 @@
 load helpers
 
 @test "unnamed: no thread, no descriptor, no connection, no registry" {
-	script=(init alloc=a,1M census fill=a,5 byte=a,3 free=a census exit=6)
+	script=(init alloc=a,1Mi census fill=a,5 byte=a,3 free=a census exit=6)
 	for program in rt_app_static rt_app_shared drv_linked; do
 		expected=$("$BIN/$program" "${script[@]}" </dev/null) || true
 		run -6 --separate-stderr env LD_PRELOAD="$PRELOAD" "$BIN/$program" "${script[@]}"
@@ -16,29 +16,29 @@ load helpers
 }
 
 @test "no rule matches: no thread, no descriptor, no connection, no registry" {
-	untouched w:size=512M "$BIN/rt_app_static" init alloc=a,1M census free=a census
+	untouched w:size=512Mi "$BIN/rt_app_static" init alloc=a,1Mi census free=a census
 	equal "$stderr" ""
 	equal "$(ls -A "$GPUSHARE_DIR")" ""
 	equal "$(registry_pids)" ""
 }
 
 @test "a named program has no more threads than without, and one socket more" {
-	plain=$("$BIN/rt_app_static" init alloc=a,1M census)
-	with=$(named weights "$BIN/rt_app_static" init alloc=a,1M census)
+	plain=$("$BIN/rt_app_static" init alloc=a,1Mi census)
+	with=$(named weights "$BIN/rt_app_static" init alloc=a,1Mi census)
 	equal "$(grep -o '[0-9]* threads' <<<"$with")" "$(grep -o '[0-9]* threads' <<<"$plain")"
 	before=$(sed -n 's/.* \([0-9]*\) unix.*/\1/p' <<<"$plain")
 	equal "$(sed -n 's/.* \([0-9]*\) unix.*/\1/p' <<<"$with")" $((before + 1))
 }
 
 @test "the started registry is nobody's child: no SIGCHLD, wait says ECHILD" {
-	untouched weights "$BIN/rt_app_static" sigchld init alloc=a,1M children free=a children
+	untouched weights "$BIN/rt_app_static" sigchld init alloc=a,1Mi children free=a children
 	equal "$stderr" ""
 	[ -e "$GPUSHARE_DIR/registry.sock" ]
 }
 
 @test "the started registry holds none of the program's descriptors" {
 	exec 7>"$WORK/held"
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1M touch="$WORK/up" await="$WORK/end"
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
 	exec 7>&-
 	await_file "$WORK/up"
 	registry=$(registry_pids)
@@ -51,14 +51,14 @@ load helpers
 
 @test "errno is as the driver left it" {
 	for program in rt_app_static drv_linked; do
-		untouched 'w%i' "$BIN/$program" errno init alloc=a,1M alloc=b,2M free=a free=b
+		untouched 'w%i' "$BIN/$program" errno init alloc=a,1Mi alloc=b,2Mi free=a free=b
 		equal "$stderr" ""
 	done
 }
 
 @test "dlerror keeps what was pending" {
 	for program in rt_app_static drv_linked; do
-		untouched 'w%i' "$BIN/$program" init pend=no_such_symbol_at_all alloc=a,1M dlerror \
+		untouched 'w%i' "$BIN/$program" init pend=no_such_symbol_at_all alloc=a,1Mi dlerror \
 			pend=no_such_symbol_at_all free=a dlerror
 		equal "$stderr" ""
 	done
@@ -66,7 +66,7 @@ load helpers
 }
 
 @test "a child's end leaves the parent's names" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1M fill=a,9 fork=_exit fork=exit \
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,9 fork=_exit fork=exit \
 		touch="$WORK/up" await="$WORK/end" byte=a,1 free=a
 	await_file "$WORK/up"
 	equal "$(names)" "weights 1048576"
@@ -80,7 +80,7 @@ free a: 0"
 }
 
 @test "a child that lives on does not keep its dead parent's names" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1M forkhold="$WORK/child" \
+	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi forkhold="$WORK/child" \
 		touch="$WORK/up" await=/nonexistent/never
 	app=$PID
 	await_file "$WORK/up"
@@ -96,20 +96,20 @@ free a: 0"
 }
 
 @test "a program that closes our socket runs on, and names its next buffer" {
-	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1M sockets=close alloc=b,2M fill=b,3 byte=b,1 \
+	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi sockets=close alloc=b,2Mi fill=b,3 byte=b,1 \
 		free=a free=b exit=5
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M sockets=close alloc=b,2M \
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi sockets=close alloc=b,2Mi \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	has "$(names)" "w1 2097152"
 }
 
 @test "a program that puts its own file where our socket was finds nothing in it" {
-	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1M "sockets=steal,$WORK/stolen" alloc=b,2M \
+	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen" alloc=b,2Mi \
 		fill=b,3 byte=b,1 free=a free=b exit=5
 	equal "$(stat -c %s "$WORK/stolen")" 0
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1M "sockets=steal,$WORK/stolen" \
-		alloc=b,2M touch="$WORK/up" await="$WORK/end"
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen" \
+		alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	has "$(names)" "w1 2097152"
 	equal "$(stat -c %s "$WORK/stolen")" 0
@@ -118,14 +118,14 @@ free a: 0"
 }
 
 @test "a program that closes every descriptor ends as it would have" {
-	untouched weights "$BIN/rt_app_static" init alloc=a,1M closefrom=3 exit=9
+	untouched weights "$BIN/rt_app_static" init alloc=a,1Mi closefrom=3 exit=9
 	equal "$stderr" ""
 }
 
 @test "a failed allocation is the same, and uses up no name" {
-	untouched weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1M
-	untouched weights "$BIN/rt_app_static" init alloc=a,0 alloc=b,1M
-	start_named app weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1M touch="$WORK/up" \
+	untouched weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1Mi
+	untouched weights "$BIN/rt_app_static" init alloc=a,0 alloc=b,1Mi
+	start_named app weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1Mi touch="$WORK/up" \
 		await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(names)" "weights 1048576"
@@ -143,12 +143,17 @@ free a: 0"
 	done
 }
 
-@test "an interposer before us is called, and the buffer has one name" {
-	start app env LD_PRELOAD="${PRELOAD%"$SHIM"}$BIN/lib_interposer.so $SHIM" GPUSHARE_NAME='w%i' \
-		"$BIN/drv_linked" init alloc=a,1M touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	equal "$(names)" "w0 1048576"
-	equal "$(cat "$WORK/app.err")" "interposer: cuMemAlloc_v2"
+@test "another interposer, before or behind us, is called once, and the buffer has one name" {
+	for order in "$BIN/lib_interposer.so $SHIM" "$SHIM $BIN/lib_interposer.so"; do
+		rm -f "$WORK/up" "$WORK/end"
+		start app env LD_PRELOAD="${PRELOAD%"$SHIM"}$order" GPUSHARE_NAME='w%i' \
+			"$BIN/drv_linked" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(names)" "w0 1048576"
+		touch "$WORK/end"
+		finish "$PID"
+		equal "$(cat "$WORK/app.err")" "interposer: cuMemAlloc_v2"
+	done
 }
 
 @test "no CUDA at all: the preload is silent and starts nothing" {

@@ -58,10 +58,10 @@ static inline uint64_t script_number(const char *text)
 	char *end;
 	uint64_t number = strtoull(text, &end, 0);
 
-	if (*end == 'K')
-		number <<= 10, end++;
-	else if (*end == 'M')
-		number <<= 20, end++;
+	if (!strcmp(end, "Ki"))
+		number <<= 10, end += 2;
+	else if (!strcmp(end, "Mi"))
+		number <<= 20, end += 2;
 	if (end == text || *end)
 		script_stop("not a number");
 	return number;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_REGISTRY_LIMITS_H
-#define GPUSHARE_REGISTRY_LIMITS_H
+#ifndef GPUSHARE_REGISTRY_LIMIT_H
+#define GPUSHARE_REGISTRY_LIMIT_H
 /* What one registry takes on. The first group is answered by E_LIMIT and a sentence. */
 #include <stdint.h>
 

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+
+#include <string.h>
+
+#include "explain.h"
+
+static bool all_zero(const uint8_t *bytes, size_t size)
+{
+	while (size && !bytes[size - 1])
+		size--;
+	return size == 0;
+}
+
+static bool backing_is_known(uint32_t backing)
+{
+	switch (backing) {
+#define X(name, value, text) case value:
+		GPUSHARE_BACKINGS(X)
+#undef X
+		return true;
+	}
+	return false;
+}
+
+/* A name's alphabet without the slash. */
+static bool key_is_valid(const char *key)
+{
+	return name_is_valid(key) && !strchr(key, '/');
+}
+
+/* Values end up on terminals and in one-line logs. */
+static bool value_is_valid(const char *value)
+{
+	for (; *value; value++) {
+		if ((unsigned char)*value < ' ' || *value == 0x7f)
+			return false;
+	}
+	return true;
+}
+
+static int check_tags(const record *info, reply *answer)
+{
+	for (pb_size_t i = 0; i < info->tags_count; i++) {
+		const gpushare_Tag *tag = &info->tags[i];
+
+		if (!key_is_valid(tag->key))
+			return explain(answer, GPUSHARE_E_INVALID,
+				       "\"%s\": the key of tag %d is not made of A-Z a-z 0-9 . _ -",
+				       info->name, i + 1);
+		if (!value_is_valid(tag->value))
+			return explain(answer, GPUSHARE_E_INVALID,
+				       "\"%s\": the value of tag %s holds a control character",
+				       info->name, tag->key);
+		for (pb_size_t j = 0; j < i; j++) {
+			if (!strcmp(info->tags[j].key, tag->key))
+				return explain(answer, GPUSHARE_E_INVALID, "\"%s\": tag %s comes twice",
+					       info->name, tag->key);
+		}
+	}
+	return GPUSHARE_OK;
+}
+
+int check_share(const gpushare_Share *share, reply *answer)
+{
+	const record *info = &share->buffer;
+
+	if (!name_is_valid(info->name))
+		return explain(answer, GPUSHARE_E_NAME, "%s", name_fault(info->name));
+	if (!info->size)
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" has no bytes", info->name);
+	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
+		return explain(answer, GPUSHARE_E_RANGE,
+			       "\"%s\" reaches past the end of its allocation", info->name);
+	if (!backing_is_known(info->backing))
+		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
+			       "\"%s\": this registry knows no backing %u", info->name,
+			       (unsigned)info->backing);
+	if (info->flags)
+		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
+			       "\"%s\": this registry knows no flags 0x%x", info->name,
+			       (unsigned)info->flags);
+	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
+	if (all_zero(share->handle, sizeof(share->handle)))
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes without a handle", info->name);
+	return check_tags(info, answer);
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_CHECK_H
+#define GPUSHARE_REGISTRY_CHECK_H
+/* Whether what a client wants remembered makes sense. */
+#include "protocol.h"
+
+/* GPUSHARE_OK, or a status with its sentence in *answer. */
+int check_share(const gpushare_Share *share, reply *answer);
+
+#endif

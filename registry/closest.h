@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_CLOSEST_H
+#define GPUSHARE_REGISTRY_CLOSEST_H
+/* Names that a mistyped one may have meant. */
+#include "limit.h"
+#include "store.h"
+
+/* Edits (insert, remove, replace a byte) between two names; more than `most` is `most` + 1. */
+unsigned int closest_distance(const char *a, const char *b, unsigned int most);
+
+/* Up to LIMIT_SUGGESTIONS names within max(2, length / 3) edits, closest first. */
+size_t closest_find(const struct store *store, const char *name,
+		    const char *out_names[LIMIT_SUGGESTIONS]);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "closest.h"
+
+#define WHO_SIZE (sizeof("pid 2147483647 ()") + GPUSHARE_COMMAND_MAX)
+
+int explain(reply *answer, int status, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(answer->message, sizeof(answer->message), format, arguments);
+	va_end(arguments);
+	return status;
+}
+
+static const char *describe(const struct process *process, char who[WHO_SIZE])
+{
+	if (process->pid <= 0)
+		snprintf(who, WHO_SIZE, "a process that is not visible here");
+	else if (*process->command)
+		snprintf(who, WHO_SIZE, "pid %d (%s)", process->pid, process->command);
+	else
+		snprintf(who, WHO_SIZE, "pid %d", process->pid);
+	return who;
+}
+
+static long long seconds_since(int64_t when_ns)
+{
+	return (clock_ns() - when_ns) / NS_PER_S;
+}
+
+int explain_taken(reply *answer, const struct entry *entry)
+{
+	char who[WHO_SIZE];
+
+	return explain(answer, GPUSHARE_E_EXISTS,
+		       "\"%s\" is taken by %s, uid %u, since %lld s; choose another name or end that "
+		       "process",
+		       entry->info.name, describe(&entry->owner, who), entry->owner.uid,
+		       seconds_since(entry->created_ns));
+}
+
+static int explain_gone(reply *answer, int status, const struct tombstone *tombstone)
+{
+	long long ago_s = seconds_since(tombstone->when_ns);
+	char who[WHO_SIZE];
+	const char *what;
+
+	describe(&tombstone->owner, who);
+	if (tombstone->how == DEPARTURE_UNLINKED)
+		return explain(answer, status, "\"%s\" is gone: it was unlinked %lld s ago; %s had it",
+			       tombstone->name, ago_s, who);
+	if (tombstone->how == DEPARTURE_WITHDRAWN)
+		what = "withdrew it";
+	else
+		what = process_runs(&tombstone->owner) ? "closed its session" : "exited";
+	return explain(answer, status, "\"%s\" is gone: %s %s %lld s ago", tombstone->name, who, what,
+		       ago_s);
+}
+
+int explain_missing(reply *answer, int status, const struct registry *registry, const char *name)
+{
+	const struct tombstone *tombstone =
+		tombstone_find(&registry->tombstones, name, clock_ns());
+	const char *meant[LIMIT_SUGGESTIONS];
+	char list[sizeof(answer->message)] = "";
+	size_t count, length = 0;
+
+	if (tombstone)
+		return explain_gone(answer, status, tombstone);
+	if (!registry->store.count)
+		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now", name);
+	count = closest_find(&registry->store, name, meant);
+	if (!count)
+		return explain(answer, status,
+			       "no buffer is named \"%s\"; run 'gpushare ls' to see what is", name);
+	for (size_t i = 0; i < count && length < sizeof(list); i++)
+		length += (size_t)snprintf(list + length, sizeof(list) - length, "%s\"%s\"",
+					   i == 0 ? "" : i + 1 == count ? " or " : ", ", meant[i]);
+	return explain(answer, status, "no buffer is named \"%s\"; did you mean %s?", name, list);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_EXPLAIN_H
+#define GPUSHARE_REGISTRY_EXPLAIN_H
+/* The sentences behind a status: the thing, the cause, the next step. */
+#include "registry.h"
+
+/* Returns `status`. */
+int explain(reply *answer, int status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Why a name can't be had: E_EXISTS. */
+int explain_taken(reply *answer, const struct entry *entry);
+/* Why a name isn't there, under the status of the caller's choice. */
+int explain_missing(reply *answer, int status, const struct registry *registry, const char *name);
+
+#endif

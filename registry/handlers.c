@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "handlers.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "explain.h"
+#include "log.h"
+
+const char *handle_wait_name(const request *ask)
+{
+	if (ask->which_verb == gpushare_Request_lookup_tag)
+		return ask->verb.lookup.name;
+	if (ask->which_verb == gpushare_Request_attach_tag)
+		return ask->verb.attach.name;
+	return NULL;
+}
+
+uint32_t handle_wait_ms(const request *ask)
+{
+	uint32_t wait_ms = 0;
+
+	if (ask->which_verb == gpushare_Request_lookup_tag)
+		wait_ms = ask->verb.lookup.wait_ms;
+	else if (ask->which_verb == gpushare_Request_attach_tag)
+		wait_ms = ask->verb.attach.wait_ms;
+	return wait_ms < LIMIT_WAIT_MS ? wait_ms : LIMIT_WAIT_MS;
+}
+
+static int handle_hello(struct registry *registry, struct lease *lease, const request *ask,
+			reply *answer)
+{
+	const gpushare_Hello *hello = &ask->verb.hello;
+
+	if (hello->protocol != GPUSHARE_PROTOCOL)
+		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
+			       "this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
+			       "protocol %" PRIu32 "; install the same version on both sides",
+			       GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
+	if (registry->leases.count > registry->limits.connections)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "%" PRIu64 " connections are open, which is all that this registry takes",
+			       registry->limits.connections);
+	lease->greeted = true;
+	answer->which_body = gpushare_Reply_hello_tag;
+	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
+	answer->body.hello.pid = getpid();
+	snprintf(answer->body.hello.version, sizeof(answer->body.hello.version), "%s",
+		 GPUSHARE_VERSION);
+	log_line("hello: uid %u pid %d (%s), %s", lease->peer.uid, lease->peer.pid,
+		 lease->peer.command, hello->client);
+	return GPUSHARE_OK;
+}
+
+static int handle_share(struct registry *registry, struct lease *lease, const request *ask,
+			reply *answer)
+{
+	const gpushare_Share *share = &ask->verb.share;
+	const struct entry *taken;
+	struct entry *entry;
+	int status = check_share(share, answer);
+
+	if (status)
+		return status;
+	taken = store_find(&registry->store, share->buffer.name);
+	if (taken)
+		return explain_taken(answer, taken);
+	if (registry->store.count >= registry->limits.names)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "%" PRIu64 " names are shared, which is all that this registry takes; "
+			       "free or unlink some",
+			       registry->limits.names);
+	entry = registry_add(registry, lease, &share->buffer, share->handle);
+	if (!entry)
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	answer->which_body = gpushare_Reply_share_tag;
+	answer->body.share.generation = entry->info.generation;
+	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
+		 lease->peer.pid, lease->peer.command, entry->info.name, entry->info.size);
+	return GPUSHARE_OK;
+}
+
+/* Nothing of that name: wait, or say why not. */
+static int answer_missing(const struct registry *registry, const request *ask, const char *name,
+			  reply *answer)
+{
+	if (!handle_wait_ms(ask))
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
+	if (registry->waiter_count >= registry->limits.waiters)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "%" PRIu64 " requests wait for a name, which is all that this registry "
+			       "takes; ask again without waiting",
+			       registry->limits.waiters);
+	return HANDLE_WAIT;
+}
+
+static int handle_lookup(struct registry *registry, struct lease *lease, const request *ask,
+			 reply *answer)
+{
+	const struct entry *entry = store_find(&registry->store, ask->verb.lookup.name);
+
+	if (!entry)
+		return answer_missing(registry, ask, ask->verb.lookup.name, answer);
+	answer->which_body = gpushare_Reply_lookup_tag;
+	answer->body.lookup.has_buffer = true;
+	registry_tell(lease, entry, &answer->body.lookup.buffer);
+	return GPUSHARE_OK;
+}
+
+static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
+			 reply *answer)
+{
+	struct entry *entry = store_find(&registry->store, ask->verb.attach.name);
+	gpushare_AttachReply *attach = &answer->body.attach;
+	bool own;
+
+	if (!entry)
+		return answer_missing(registry, ask, ask->verb.attach.name, answer);
+	if (registry->leases.attachments >= registry->limits.attachments)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "%" PRIu64 " attachments are held, which is all that this registry "
+			       "takes; detach some",
+			       registry->limits.attachments);
+	own = process_is_same(&lease->peer, &entry->owner);
+	if (!lease_attach(&registry->leases, lease, entry->info.name, entry->info.generation, own))
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	if (!own)
+		entry->info.attachers++;
+	answer->which_body = gpushare_Reply_attach_tag;
+	attach->has_buffer = true;
+	attach->own = own;
+	registry_tell(lease, entry, &attach->buffer);
+	memcpy(attach->handle, entry->handle, sizeof(attach->handle));
+	log_line("attach: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
+		 lease->peer.command, entry->info.name);
+	return GPUSHARE_OK;
+}
+
+static int handle_detach(struct registry *registry, struct lease *lease, const request *ask,
+			 reply *answer)
+{
+	const gpushare_Detach *detach = &ask->verb.detach;
+	struct attachment *attachment =
+		lease_find_attachment(lease, detach->name, detach->generation);
+	struct entry *entry;
+
+	if (!attachment)
+		return explain(answer, GPUSHARE_E_NOT_FOUND,
+			       "this connection has not attached \"%s\", generation %" PRIu64,
+			       detach->name, detach->generation);
+	/* The name may have gone, or be another buffer's by now. */
+	entry = store_find(&registry->store, detach->name);
+	if (entry && entry->info.generation == detach->generation && !attachment->own)
+		entry->info.attachers--;
+	lease_detach(&registry->leases, lease, attachment, 1);
+	log_line("detach: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
+		 lease->peer.command, detach->name);
+	return GPUSHARE_OK;
+}
+
+static int handle_withdraw(struct registry *registry, struct lease *lease, const request *ask,
+			   reply *answer)
+{
+	const gpushare_Withdraw *withdraw = &ask->verb.withdraw;
+	struct entry *entry = store_find(&registry->store, withdraw->name);
+	bool unlink = !withdraw->generation;
+
+	if (!entry)
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, withdraw->name);
+	if (!unlink && entry->info.generation != withdraw->generation)
+		return explain(answer, GPUSHARE_E_NOT_FOUND,
+			       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
+			       withdraw->name, entry->info.generation, withdraw->generation);
+	if (!unlink && entry->lease != lease)
+		return explain(answer, GPUSHARE_E_DENIED,
+			       "\"%s\" was not shared through this connection; unlink it instead",
+			       withdraw->name);
+	if (entry->owner.uid != lease->peer.uid)
+		return explain(answer, GPUSHARE_E_DENIED, "\"%s\" belongs to uid %u", withdraw->name,
+			       entry->owner.uid);
+	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
+		 lease->peer.pid, lease->peer.command, withdraw->name);
+	registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
+	return GPUSHARE_OK;
+}
+
+static int handle_list(struct registry *registry, struct lease *lease, const request *ask,
+		       reply *answer)
+{
+	const gpushare_List *list = &ask->verb.list;
+	gpushare_ListReply *page = &answer->body.list;
+	pb_size_t limit = list->limit && list->limit < LIMIT_PAGE ? list->limit : LIMIT_PAGE;
+	const struct entry *entry;
+
+	answer->which_body = gpushare_Reply_list_tag;
+	for (size_t at = store_seek(&registry->store, list->after);
+	     (entry = store_at(&registry->store, at)); at++) {
+		if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
+			continue;
+		if (page->buffers_count == limit) {
+			page->more = true;
+			break;
+		}
+		registry_tell(lease, entry, &page->buffers[page->buffers_count++]);
+	}
+	return GPUSHARE_OK;
+}
+
+static int handle_stat(struct registry *registry, struct lease *lease, const request *ask,
+		       reply *answer)
+{
+	(void)lease;
+	(void)ask;
+	answer->which_body = gpushare_Reply_stat_tag;
+	answer->body.stat = (gpushare_StatReply){
+		.names = registry->store.count,
+		.attachments = registry->leases.attachments,
+		.connections = registry->leases.count,
+		.waiters = registry->waiter_count,
+		.requests = registry->requests,
+		.started_unix_ns = registry->started_unix_ns,
+	};
+	return GPUSHARE_OK;
+}
+
+#define VERBS(X) X(hello) X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat)
+
+int handle_request(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+{
+	registry->requests++;
+	*answer = (reply){0};
+	if (!lease->greeted && ask->which_verb != gpushare_Request_hello_tag)
+		return answer->status = explain(answer, GPUSHARE_E_PROTOCOL,
+						"the first request on a connection must be hello");
+	switch (ask->which_verb) {
+#define X(verb) \
+	case gpushare_Request_##verb##_tag: \
+		return answer->status = handle_##verb(registry, lease, ask, answer);
+		VERBS(X)
+#undef X
+	}
+	return answer->status = handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
+}
+
+int handle_undecodable(int fault, reply *answer)
+{
+	*answer = (reply){.status = fault};
+	if (fault == GPUSHARE_E_NAME)
+		return explain(answer, fault,
+			       "the request holds no valid name: 1 to 255 bytes of A-Z a-z 0-9 . _ / -");
+	return explain(answer, fault,
+		       "this registry (gpushare %s, protocol %d) can't make sense of the request",
+		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
+}
+
+int handle_timeout(const struct registry *registry, const request *ask, reply *answer)
+{
+	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
+	return explain_missing(answer, GPUSHARE_E_TIMED_OUT, registry, handle_wait_name(ask));
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_HANDLERS_H
+#define GPUSHARE_REGISTRY_HANDLERS_H
+/* One function a verb: handle_<verb>. All want the registry's lock held. */
+#include "registry.h"
+
+/* The name isn't there and the client would rather wait. Only handle_request() says it. */
+#define HANDLE_WAIT 1
+
+/*
+ * Answer `ask` of `lease` into *answer: status, sentence, body. Returns the status, or HANDLE_WAIT:
+ * nothing is answered yet, the caller parks it for handle_wait_ms() and asks again when the name is
+ * there.
+ */
+int handle_request(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
+/* What did not even decode: `fault` is the codec's status. */
+int handle_undecodable(int fault, reply *answer);
+/* A parked request whose time is up. */
+int handle_timeout(const struct registry *registry, const request *ask, reply *answer);
+
+/* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
+const char *handle_wait_name(const request *ask);
+uint32_t handle_wait_ms(const request *ask);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "options.h"
+#include "place.h"
+#include "server.h"
+
+#define EXIT_SERVED 3
+#define LINGER_MS 100 /* for a client that connected just before the socket was hidden */
+
+/* Signals come through a fd; nng's threads, started later, inherit the mask. */
+static int open_signals(void)
+{
+	sigset_t ending;
+
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&ending);
+	sigaddset(&ending, SIGTERM);
+	sigaddset(&ending, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &ending, NULL);
+	return signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* A connection is a file descriptor. */
+static void raise_file_limit(void)
+{
+	struct rlimit files;
+
+	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+static void tell_ready(const struct options *options, const struct place *place)
+{
+	static const char ready[] = "READY=1\n";
+	int null;
+
+	log_line("serving %s", place->socket);
+	if (options->ready_fd >= 0) {
+		if (write(options->ready_fd, ready, sizeof(ready) - 1) < 0)
+			log_line("can't write to fd %d: %s", options->ready_fd, strerror(errno));
+		close(options->ready_fd);
+	}
+	if (options->foreground)
+		return;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; null >= 0 && fd <= 2; fd++)
+		dup2(null, fd);
+	if (null > 2)
+		close(null);
+}
+
+/* Milliseconds until then, rounded up so as not to wake early; -1: never. */
+static int timeout_until(int64_t then_ns)
+{
+	int64_t left_ms;
+
+	if (then_ns == INT64_MAX)
+		return -1;
+	left_ms = (then_ns - clock_ns() + NS_PER_MS - 1) / NS_PER_MS;
+	return left_ms < 0 ? 0 : left_ms > 3600 * 1000 ? 3600 * 1000 : (int)left_ms;
+}
+
+/*
+ * Leave only if nobody comes: the socket's name is taken away, and those who were quicker get the
+ * time to say hello. If one does, the name is given back. A daemon that is started meanwhile waits
+ * at the lock.
+ */
+static bool may_leave(struct server *server, const struct place *place)
+{
+	int64_t since = server_idle_since_ns(server);
+
+	if (!place_hide(place))
+		return true; /* somebody removed it: nobody will ever find us again */
+	poll(NULL, 0, LINGER_MS);
+	if (server_idle_since_ns(server) == since)
+		return true;
+	return !place_show(place);
+}
+
+static void serve(struct server *server, const struct place *place, const struct options *options,
+		  int signals)
+{
+	struct pollfd events[] = {
+		{.fd = signals, .events = POLLIN},
+		{.fd = server->wake, .events = POLLIN},
+		{.fd = server->watches, .events = POLLIN},
+	};
+	int64_t idle_ns = options->idle_exit_s * NS_PER_S;
+
+	for (;;) {
+		int64_t next = server_tick(server);
+		int64_t since = server_idle_since_ns(server);
+		eventfd_t ignored;
+
+		if (idle_ns && since != INT64_MAX) {
+			if (clock_ns() - since >= idle_ns && may_leave(server, place)) {
+				log_line("idle for %u s: leaving", options->idle_exit_s);
+				return;
+			}
+			next = since + idle_ns < next ? since + idle_ns : next;
+		}
+		poll(events, 3, timeout_until(next));
+		if (events[0].revents) {
+			log_line("ended by a signal");
+			return;
+		}
+		if (events[1].revents)
+			eventfd_read(server->wake, &ignored);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct registry *registry;
+	struct server server;
+	struct place place;
+	int leave = options_parse(&options, argc, argv);
+	int signals, status;
+
+	if (leave >= 0)
+		return leave;
+	log_enable(options.foreground);
+	umask(077);
+	signals = open_signals();
+	raise_file_limit();
+	status = place_open(&place, options.directory);
+	if (status)
+		return status == PLACE_SERVED ? EXIT_SERVED : 1;
+	registry = registry_new(place.directory);
+	if (signals < 0 || !registry || !server_open(&server, registry, place.socket)) {
+		registry_free(registry);
+		place_close(&place);
+		return 1;
+	}
+	tell_ready(&options, &place);
+	serve(&server, &place, &options, signals);
+	unlink(place.socket); /* nobody new, then nobody at all, then the lock */
+	server_close(&server);
+	registry_free(registry);
+	place_close(&place);
+	return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "protocol.h"
+
+#define EXIT_USAGE 2
+
+/* X(name, argument, letter, text) */
+#define OPTIONS(X) \
+	X("foreground", NULL, 'f', "log to stderr; without it nothing is logged and stdio is let go of") \
+	X("dir", "DIR", 'd', "serve there; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
+	X("idle-exit", "SECONDS", 'i', "leave after so long without a connection; default 0: never") \
+	X("ready-fd", "N", 'r', "write READY=1 to this file descriptor, and close it, when it listens") \
+	X("version", NULL, 'V', "print the version") \
+	X("help", NULL, 'h', "print this")
+
+static const struct option long_options[] = {
+#define X(name, argument, letter, text) \
+	{name, (argument) ? required_argument : no_argument, NULL, letter},
+	OPTIONS(X)
+#undef X
+	{0},
+};
+
+static void print_usage(FILE *to)
+{
+	fprintf(to, "usage: gpushare-registry [OPTION]...\n"
+		    "Remember the names of shared GPU buffers for this user's processes.\n\n");
+#define X(name, argument, letter, text) \
+	fprintf(to, "  --%s%s%s\n        %s\n", name, (argument) ? " " : "", \
+		(argument) ? (argument) : "", text);
+	OPTIONS(X)
+#undef X
+	fprintf(to, "\nIt stays in the process that started it; it never forks.\n"
+		    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 another one serves the directory.\n");
+}
+
+static int fail_usage(const char *what, const char *value)
+{
+	fprintf(stderr, "gpushare-registry: %s: '%s'\n\n", what, value);
+	print_usage(stderr);
+	return EXIT_USAGE;
+}
+
+static bool parse_number(const char *text, long most, long *out_number)
+{
+	char *end;
+	long number;
+
+	errno = 0;
+	number = strtol(text, &end, 10);
+	if (errno || end == text || *end || number < 0 || number > most)
+		return false;
+	*out_number = number;
+	return true;
+}
+
+int options_parse(struct options *options, int argc, char **argv)
+{
+	long number;
+	int letter;
+
+	*options = (struct options){.ready_fd = -1};
+	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		switch (letter) {
+		case 'f':
+			options->foreground = true;
+			break;
+		case 'd':
+			if (!*optarg)
+				return fail_usage("--dir wants a directory", optarg);
+			options->directory = optarg;
+			break;
+		case 'i':
+			if (!parse_number(optarg, 365 * 24 * 3600, &number))
+				return fail_usage("--idle-exit wants seconds", optarg);
+			options->idle_exit_s = (unsigned int)number;
+			break;
+		case 'r':
+			if (!parse_number(optarg, INT_MAX, &number))
+				return fail_usage("--ready-fd wants a file descriptor", optarg);
+			options->ready_fd = (int)number;
+			break;
+		case 'V':
+			printf("gpushare-registry %s (protocol %d)\n", GPUSHARE_VERSION,
+			       GPUSHARE_PROTOCOL);
+			return 0;
+		case 'h':
+			print_usage(stdout);
+			return 0;
+		default:
+			fputc('\n', stderr);
+			print_usage(stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc)
+		return fail_usage("no arguments are wanted", argv[optind]);
+	return -1;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_OPTIONS_H
+#define GPUSHARE_REGISTRY_OPTIONS_H
+#include <stdbool.h>
+
+struct options {
+	bool foreground;
+	const char *directory;  /* NULL: as the environment says */
+	unsigned int idle_exit_s; /* 0: never */
+	int ready_fd;           /* -1: none */
+};
+
+/* Exit status to leave with at once, or -1 to go on. */
+int options_parse(struct options *options, int argc, char **argv);
+
+#endif

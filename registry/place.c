@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+
+#define PLACE_LOCK "registry.lock"
+#define PLACE_WAIT_MS 2000 /* for a daemon that is starting or leaving to make that clear */
+#define PLACE_RETRY_MS 5
+
+static int read_holder(int lock)
+{
+	char text[16] = "";
+
+	return pread(lock, text, sizeof(text) - 1, 0) > 0 ? atoi(text) : 0;
+}
+
+static void write_holder(int lock)
+{
+	char text[16];
+	int length = snprintf(text, sizeof(text), "%d\n", getpid());
+
+	if (ftruncate(lock, 0) || pwrite(lock, text, (size_t)length, 0) != length)
+		log_line("can't write the pid to %s: %s", PLACE_LOCK, strerror(errno));
+}
+
+/*
+ * A lock that is held while there is no socket belongs to a daemon that has not begun to listen or
+ * is about to leave; the first will show its socket, the second let go of the lock.
+ */
+static int take_lock(const struct place *place)
+{
+	int64_t deadline = clock_ns() + PLACE_WAIT_MS * NS_PER_MS;
+	int pid;
+
+	while (flock(place->lock, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK) {
+			log_error("can't lock %s/%s: %s", place->directory, PLACE_LOCK,
+				  strerror(errno));
+			return GPUSHARE_E_IO;
+		}
+		if (!access(place->socket, F_OK) || clock_ns() > deadline) {
+			pid = read_holder(place->lock);
+			if (pid > 0)
+				log_error("a registry (pid %d) already serves %s", pid,
+					  place->directory);
+			else
+				log_error("a registry already serves %s", place->directory);
+			return PLACE_SERVED;
+		}
+		poll(NULL, 0, PLACE_RETRY_MS);
+	}
+	write_holder(place->lock);
+	return GPUSHARE_OK;
+}
+
+/* Only a socket: somebody's file is not ours to delete. */
+static int remove_stale(const char *path)
+{
+	struct stat is;
+
+	if (lstat(path, &is) < 0)
+		return GPUSHARE_OK;
+	if (!S_ISSOCK(is.st_mode)) {
+		log_error("%s is in the way and is no socket; remove it", path);
+		return GPUSHARE_E_EXISTS;
+	}
+	if (unlink(path) < 0) {
+		log_error("can't remove %s: %s", path, strerror(errno));
+		return status_from_errno(errno);
+	}
+	return GPUSHARE_OK;
+}
+
+static int open_lock(struct place *place)
+{
+	char path[GPUSHARE_PATH_MAX + sizeof(PLACE_LOCK)];
+
+	snprintf(path, sizeof(path), "%s/%s", place->directory, PLACE_LOCK);
+	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (place->lock >= 0)
+		return GPUSHARE_OK;
+	log_error("can't open %s: %s", path, strerror(errno));
+	return status_from_errno(errno);
+}
+
+int place_open(struct place *place, const char *given)
+{
+	char why[512];
+	int status;
+
+	*place = (struct place){.lock = -1};
+	status = directory_find(given, place->directory);
+	if (status) {
+		log_error("the directory's path is too long for a socket; choose a shorter one with "
+			  "--dir");
+		return status;
+	}
+	status = directory_prepare(place->directory, why, sizeof(why));
+	if (status) {
+		log_error("%s", why);
+		return status;
+	}
+	directory_socket(place->directory, place->socket);
+	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
+	status = open_lock(place);
+	if (!status)
+		status = take_lock(place);
+	if (!status)
+		status = remove_stale(place->socket);
+	if (!status)
+		status = remove_stale(place->aside);
+	if (status && place->lock >= 0) {
+		close(place->lock);
+		place->lock = -1;
+	}
+	return status;
+}
+
+void place_close(struct place *place)
+{
+	unlink(place->socket);
+	unlink(place->aside);
+	close(place->lock);
+	place->lock = -1;
+}
+
+bool place_hide(const struct place *place)
+{
+	return !rename(place->socket, place->aside);
+}
+
+bool place_show(const struct place *place)
+{
+	return !rename(place->aside, place->socket);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_REGISTRY_H
+#define GPUSHARE_REGISTRY_REGISTRY_H
+/* All that the daemon remembers, behind one lock. Knows nothing of nng. */
+#include <pthread.h>
+
+#include "generation.h"
+#include "lease.h"
+#include "limit.h"
+#include "store.h"
+#include "tombstone.h"
+
+/* A lookup or attach whose name is not there yet. */
+struct waiter {
+	struct lease *lease;
+	const request *ask;
+	int64_t deadline_ns;
+	void *work; /* whose answer is owed */
+	struct waiter *prev, *next;
+};
+
+struct registry {
+	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
+	struct limits limits;
+	struct store store;
+	struct leases leases;
+	struct tombstones tombstones;
+	struct generation generation;
+	struct waiter *waiters;
+	uint64_t waiter_count;
+	uint64_t requests;
+	uint64_t started_unix_ns;
+	reply reply; /* room to make one answer in */
+};
+
+/* `directory` for the generation file; NULL for none. NULL: out of memory. */
+struct registry *registry_new(const char *directory);
+/* Ends every lease that is left. Returns NULL. */
+struct registry *registry_free(struct registry *registry);
+
+/* All below want the lock held. */
+
+/* A peer came. NULL: out of memory. */
+struct lease *registry_connect(struct registry *registry, uint32_t id, const struct process *peer);
+/* A peer went: its names and attachments go, its waiters come back as a list for the caller. */
+struct waiter *registry_disconnect(struct registry *registry, struct lease *lease);
+
+/* NULL: out of memory. */
+struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
+			   const uint8_t *handle);
+void registry_remove(struct registry *registry, struct entry *entry, enum departure how);
+
+void registry_park(struct registry *registry, struct waiter *waiter);
+void registry_unpark(struct registry *registry, struct waiter *waiter);
+/* INT64_MAX: nobody waits. */
+int64_t registry_next_deadline_ns(const struct registry *registry);
+
+/* What `lease` may know of it: the address only in the owner's process, never the handle. */
+void registry_tell(const struct lease *lease, const struct entry *entry, record *out_info);
+
+#endif

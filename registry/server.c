@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <nng/protocol/reqrep0/rep.h>
+#include <nng/transport/ipc/ipc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "work.h"
+
+/* Before the pipe's first request is read. May close it: then it never gets to send one. */
+static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
+{
+	struct server *server = argument;
+	struct registry *registry = server->registry;
+	uint64_t pid = 0, uid = 0;
+	struct process peer;
+	struct lease *lease = NULL;
+	int watch;
+
+	(void)event;
+	if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) ||
+	    nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid)) {
+		nng_pipe_close(pipe);
+		return;
+	}
+	if (uid != geteuid()) {
+		log_line("refused: uid %" PRIu64 " pid %" PRIu64, uid, pid);
+		nng_pipe_close(pipe);
+		return;
+	}
+	process_read((int32_t)pid, (uint32_t)uid, &peer);
+	watch = watch_add(server->watches, peer.pid, (uint32_t)nng_pipe_id(pipe));
+	pthread_mutex_lock(&registry->lock);
+	if (registry->leases.count < registry->limits.connections + LIMIT_CONNECTIONS_SPARE)
+		lease = registry_connect(registry, (uint32_t)nng_pipe_id(pipe), &peer);
+	if (lease) {
+		lease->watch = watch;
+		server->idle_since_ns = INT64_MAX;
+	}
+	pthread_mutex_unlock(&registry->lock);
+	if (lease)
+		return;
+	watch_remove(watch);
+	nng_pipe_close(pipe);
+}
+
+static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
+{
+	struct server *server = argument;
+	struct registry *registry = server->registry;
+	struct waiter *waiters = NULL;
+	struct lease *lease;
+
+	(void)event;
+	pthread_mutex_lock(&registry->lock);
+	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(pipe));
+	if (lease) {
+		watch_remove(lease->watch);
+		waiters = registry_disconnect(registry, lease);
+	}
+	if (lease && !registry->leases.count) {
+		server->idle_since_ns = clock_ns();
+		eventfd_write(server->wake, 1);
+	}
+	pthread_mutex_unlock(&registry->lock);
+
+	/* Nobody waits for these answers now. */
+	while (waiters) {
+		struct waiter *waiter = waiters;
+		struct work *work = waiter->work;
+
+		DL_DELETE(waiters, waiter);
+		nng_msg_free(work->message);
+		work->message = NULL;
+		work_receive(work);
+	}
+}
+
+/* Main loop only. */
+static void open_contexts(struct server *server, unsigned int count)
+{
+	while (count-- > 0 && server->work_count < LIMIT_CONTEXTS) {
+		struct work *work = work_new(server);
+
+		if (!work) {
+			log_line("no memory for another context");
+			return;
+		}
+		work->next = server->works;
+		server->works = work;
+		server->work_count++;
+		work_receive(work);
+	}
+}
+
+int64_t server_tick(struct server *server)
+{
+	struct registry *registry = server->registry;
+	struct work *ready = NULL;
+	struct waiter *waiter, *after;
+	int64_t now = clock_ns(), next;
+	unsigned int receiving;
+	uint32_t dead;
+
+	while (watch_next(server->watches, &dead))
+		nng_pipe_close((nng_pipe){.id = dead});
+
+	pthread_mutex_lock(&registry->lock);
+	DL_FOREACH_SAFE(registry->waiters, waiter, after) {
+		if (waiter->deadline_ns <= now)
+			work_time_out(waiter->work, &ready);
+	}
+	next = registry_next_deadline_ns(registry);
+	receiving = server->receiving;
+	pthread_mutex_unlock(&registry->lock);
+
+	work_send(ready);
+	if (receiving < LIMIT_CONTEXTS_LOW)
+		open_contexts(server, LIMIT_CONTEXTS_FIRST);
+	return next;
+}
+
+int64_t server_idle_since_ns(struct server *server)
+{
+	int64_t since;
+
+	pthread_mutex_lock(&server->registry->lock);
+	since = server->idle_since_ns;
+	pthread_mutex_unlock(&server->registry->lock);
+	return since;
+}
+
+static int listen_on(struct server *server, const char *path)
+{
+	char url[sizeof("ipc://") + GPUSHARE_PATH_MAX];
+	nng_listener listener;
+	int result;
+
+	snprintf(url, sizeof(url), "ipc://%s", path);
+	if ((result = nng_socket_set_size(server->socket, NNG_OPT_RECVMAXSZ,
+					  GPUSHARE_MESSAGE_MAX + SP_ID_SIZE)) ||
+	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_ADD_PRE, on_connect, server)) ||
+	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_disconnect, server)) ||
+	    (result = nng_listener_create(&listener, server->socket, url)) ||
+	    (result = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)))
+		return result;
+	open_contexts(server, LIMIT_CONTEXTS_FIRST);
+	return nng_listener_start(listener, 0);
+}
+
+bool server_open(struct server *server, struct registry *registry, const char *path)
+{
+	int result;
+
+	*server = (struct server){
+		.registry = registry,
+		.idle_since_ns = clock_ns(),
+		.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.watches = watch_open(),
+	};
+	if (server->wake < 0 || server->watches < 0) {
+		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
+		result = -1;
+	} else if (!(result = nng_rep0_open(&server->socket))) {
+		result = listen_on(server, path);
+		if (!result)
+			return true;
+	}
+	if (result > 0)
+		log_error("can't listen on %s: %s", path, nng_strerror(result));
+	server_close(server);
+	return false;
+}
+
+void server_close(struct server *server)
+{
+	nng_close(server->socket);
+	while (server->works) {
+		struct work *next = server->works->next;
+
+		work_free(server->works);
+		server->works = next;
+	}
+	close(server->watches);
+	close(server->wake);
+}

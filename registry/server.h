@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_SERVER_H
+#define GPUSHARE_REGISTRY_SERVER_H
+/* nng between the socket and the handlers: contexts, asynchronous I/O, pipes as leases. */
+#include <nng/nng.h>
+#include <nng/supplemental/util/platform.h>
+
+#include "registry.h"
+#include "watch.h"
+
+struct server {
+	struct registry *registry;
+	nng_socket socket;
+	int wake;         /* eventfd: the main loop should look again */
+	int watches;      /* the peers' deaths; readable when one died */
+	struct work *works;
+	unsigned int work_count; /* main loop only */
+
+	/* Under the registry's lock: */
+	unsigned int receiving; /* works that can take a request */
+	int64_t idle_since_ns;  /* INT64_MAX: somebody is connected */
+};
+
+/* `path` of the socket, which must be free. On failure a sentence is logged and false returned. */
+bool server_open(struct server *server, struct registry *registry, const char *path);
+/* Ends every connection. */
+void server_close(struct server *server);
+
+/*
+ * What has become due: waiters whose time is up, peers that died, contexts to open. Returns when to
+ * be called again at the latest; server->wake or ->watches turns readable when it should be earlier.
+ */
+int64_t server_tick(struct server *server);
+/* Since when nobody is connected; INT64_MAX: somebody is. */
+int64_t server_idle_since_ns(struct server *server);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "watch.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int watch_open(void)
+{
+	return epoll_create1(EPOLL_CLOEXEC);
+}
+
+int watch_add(int watches, int32_t pid, uint32_t id)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = id};
+	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (fd < 0)
+		return -1;
+	if (!epoll_ctl(watches, EPOLL_CTL_ADD, fd, &event))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+void watch_remove(int watch)
+{
+	if (watch >= 0)
+		close(watch); /* the only fd of that pidfd: epoll forgets it */
+}
+
+bool watch_next(int watches, uint32_t *out_id)
+{
+	struct epoll_event event;
+
+	if (epoll_wait(watches, &event, 1, 0) != 1)
+		return false;
+	*out_id = event.data.u32;
+	return true;
+}

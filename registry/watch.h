@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_WATCH_H
+#define GPUSHARE_REGISTRY_WATCH_H
+/*
+ * The deaths of peers. A connection alone does not tell: a child that a peer forked keeps it open
+ * after the peer was killed.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An fd that turns readable when a watched process ends; -1 and errno. */
+int watch_open(void);
+/* Returns what watch_remove() wants; -1 where the process can't be watched (not visible here). */
+int watch_add(int watches, int32_t pid, uint32_t id);
+void watch_remove(int watch);
+/* The id of one more process that ended; each comes once. */
+bool watch_next(int watches, uint32_t *out_id);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "work.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "clock.h"
+#include "handlers.h"
+#include "log.h"
+
+/* The handlers' answer becomes the body of the message that brought the request. */
+static void put_answer(struct work *work, const reply *answer)
+{
+	/* A Reply that says E_NO_MEMORY and no more: it fits where the request was. */
+	static const uint8_t no_memory[] = {gpushare_Reply_status_tag << 3,
+					    -GPUSHARE_E_NO_MEMORY * 2 - 1};
+	size_t size;
+
+	if (!nng_msg_realloc(work->message, gpushare_Reply_size) &&
+	    !codec_encode_reply(answer, nng_msg_body(work->message), gpushare_Reply_size, &size) &&
+	    !nng_msg_realloc(work->message, size))
+		return;
+	log_line("an answer could not be made");
+	nng_msg_clear(work->message);
+	nng_msg_append(work->message, no_memory, sizeof(no_memory));
+}
+
+static void drop_message(struct work *work)
+{
+	if (work->message)
+		nng_msg_free(work->message);
+	work->message = NULL;
+}
+
+static void push_ready(struct work *work, struct lease *lease, struct work **ready)
+{
+	work->state = WORK_SENDING;
+	lease->unread++;
+	while (*ready)
+		ready = &(*ready)->next_ready;
+	work->next_ready = NULL;
+	*ready = work;
+}
+
+void work_serve(struct work *work, struct work **ready)
+{
+	struct registry *registry = work->server->registry;
+	struct lease *lease = work->waiter.lease;
+
+	registry_unpark(registry, &work->waiter);
+	registry->requests--; /* asked again, but still one request */
+	handle_request(registry, lease, &work->request, &registry->reply);
+	put_answer(work, &registry->reply);
+	push_ready(work, lease, ready);
+}
+
+void work_time_out(struct work *work, struct work **ready)
+{
+	struct registry *registry = work->server->registry;
+
+	registry_unpark(registry, &work->waiter);
+	handle_timeout(registry, &work->request, &registry->reply);
+	put_answer(work, &registry->reply);
+	push_ready(work, work->waiter.lease, ready);
+}
+
+static void park(struct work *work, struct lease *lease)
+{
+	struct registry *registry = work->server->registry;
+
+	work->state = WORK_PARKED;
+	work->waiter.lease = lease;
+	work->waiter.ask = &work->request;
+	work->waiter.work = work;
+	work->waiter.deadline_ns = clock_ns() + handle_wait_ms(&work->request) * NS_PER_MS;
+	registry_park(registry, &work->waiter);
+	eventfd_write(work->server->wake, 1); /* a deadline more, a receiver less */
+}
+
+/* Whoever waited for the name that was just shared. */
+static void serve_waiters(struct registry *registry, const char *name, struct work **ready)
+{
+	struct waiter *waiter, *after;
+
+	DL_FOREACH_SAFE(registry->waiters, waiter, after) {
+		if (!strcmp(handle_wait_name(waiter->ask), name))
+			work_serve(waiter->work, ready);
+	}
+}
+
+/* Under the lock: the request in hand becomes an answer on *ready, a parked work, or nothing (then
+ * the work stays as it was). Returns false when the peer must go. */
+static bool answer_request(struct work *work, struct lease *lease, struct work **ready)
+{
+	struct registry *registry = work->server->registry;
+	int fault, status;
+
+	if (lease->unread >= LIMIT_UNREAD)
+		return false;
+	fault = codec_decode_request(nng_msg_body(work->message), nng_msg_len(work->message),
+				     &work->request);
+	if (fault)
+		status = handle_undecodable(fault, &registry->reply);
+	else
+		status = handle_request(registry, lease, &work->request, &registry->reply);
+	if (status == HANDLE_WAIT) {
+		park(work, lease);
+		return true;
+	}
+	put_answer(work, &registry->reply);
+	push_ready(work, lease, ready);
+	if (!fault && status == GPUSHARE_OK &&
+	    work->request.which_verb == gpushare_Request_share_tag)
+		serve_waiters(registry, work->request.verb.share.buffer.name, ready);
+	return true;
+}
+
+static void on_received(struct work *work)
+{
+	struct server *server = work->server;
+	struct registry *registry = server->registry;
+	struct work *ready = NULL;
+	struct lease *lease;
+	bool welcome = true, again;
+	nng_pipe pipe;
+
+	work->message = nng_aio_get_msg(work->aio);
+	nng_aio_set_msg(work->aio, NULL);
+	work->pipe = pipe = nng_msg_get_pipe(work->message);
+
+	pthread_mutex_lock(&registry->lock);
+	server->receiving--;
+	if (server->receiving < LIMIT_CONTEXTS_LOW)
+		eventfd_write(server->wake, 1);
+	/* A request may be handed over after its connection went: that must not leave a trace. */
+	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(work->pipe));
+	if (lease)
+		welcome = answer_request(work, lease, &ready);
+	again = work->state == WORK_RECEIVING;
+	if (again)
+		drop_message(work);
+	pthread_mutex_unlock(&registry->lock);
+
+	/* A work that was parked may be in other hands by now. */
+	if (!welcome)
+		nng_pipe_close(pipe);
+	if (again)
+		work_receive(work);
+	work_send(ready);
+}
+
+static void on_sent(struct work *work, int result)
+{
+	struct registry *registry = work->server->registry;
+	struct lease *lease;
+
+	if (result) {
+		/* It takes no answers: then it gets none. */
+		work->message = nng_aio_get_msg(work->aio);
+		nng_aio_set_msg(work->aio, NULL);
+		drop_message(work);
+		nng_pipe_close(work->pipe);
+	}
+	pthread_mutex_lock(&registry->lock);
+	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(work->pipe));
+	if (lease)
+		lease->unread--;
+	pthread_mutex_unlock(&registry->lock);
+	work_receive(work);
+}
+
+static void on_done(void *argument)
+{
+	struct work *work = argument;
+	struct registry *registry = work->server->registry;
+	int result = nng_aio_result(work->aio);
+	enum work_state state;
+
+	pthread_mutex_lock(&registry->lock);
+	state = work->state;
+	if (result == NNG_ECLOSED) {
+		if (state == WORK_RECEIVING)
+			work->server->receiving--;
+		work->state = WORK_CLOSED;
+	}
+	pthread_mutex_unlock(&registry->lock);
+
+	if (result == NNG_ECLOSED) {
+		if (state == WORK_SENDING) {
+			work->message = nng_aio_get_msg(work->aio);
+			drop_message(work);
+		}
+		return;
+	}
+	if (state == WORK_SENDING) {
+		on_sent(work, result);
+	} else if (result) {
+		log_line("receiving failed: %s", nng_strerror(result));
+		pthread_mutex_lock(&registry->lock);
+		work->server->receiving--;
+		pthread_mutex_unlock(&registry->lock);
+		work_receive(work);
+	} else {
+		on_received(work);
+	}
+}
+
+struct work *work_new(struct server *server)
+{
+	struct work *work = calloc(1, sizeof(*work));
+
+	if (!work)
+		return NULL;
+	work->server = server;
+	if (nng_aio_alloc(&work->aio, on_done, work)) {
+		free(work);
+		return NULL;
+	}
+	if (nng_ctx_open(&work->context, server->socket)) {
+		nng_aio_free(work->aio);
+		free(work);
+		return NULL;
+	}
+	return work;
+}
+
+struct work *work_free(struct work *work)
+{
+	nng_aio_free(work->aio); /* waits for the callback */
+	drop_message(work);
+	free(work);
+	return NULL;
+}
+
+void work_receive(struct work *work)
+{
+	struct registry *registry = work->server->registry;
+
+	pthread_mutex_lock(&registry->lock);
+	work->state = WORK_RECEIVING;
+	work->server->receiving++;
+	pthread_mutex_unlock(&registry->lock);
+	nng_aio_set_timeout(work->aio, NNG_DURATION_INFINITE);
+	nng_ctx_recv(work->context, work->aio);
+}
+
+void work_send(struct work *ready)
+{
+	while (ready) {
+		struct work *work = ready;
+
+		ready = work->next_ready;
+		nng_aio_set_timeout(work->aio, LIMIT_UNREAD_MS);
+		nng_aio_set_msg(work->aio, work->message);
+		work->message = NULL;
+		nng_ctx_send(work->context, work->aio);
+	}
+}

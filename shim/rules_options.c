@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include <limits.h>
+#include <string.h>
+
+#include "rules_internal.h"
+
+typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
+
+static set_call set_nth, set_size, set_device, set_wait, set_must;
+
+/*
+ * X(kind, name, set, wants): every option of the grammar. `set` returns NULL or the sentence that
+ * says what is wrong, mostly `wants`.
+ */
+#define OPTIONS(X) \
+	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
+	X(ANYWHERE, size, set_size, "size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi") \
+	X(ANYWHERE, device, set_device, "device wants a CUDA device number, counted from 0") \
+	X(ATTACHING, wait, set_wait, "wait wants seconds, such as 30 or 0.5") \
+	X(ATTACHING, must, set_must, "must takes no value") \
+	X(LATER, api, NULL, NULL) \
+	X(LATER, from, NULL, NULL) \
+	X(LATER, keep, NULL, NULL) \
+	X(LATER, ttl, NULL, NULL) \
+	X(LATER, readonly, NULL, NULL) \
+	X(LATER, map, NULL, NULL) \
+	X(LATER, unified, NULL, NULL) \
+	X(LATER, vmm, NULL, NULL) \
+	X(LATER, adopt, NULL, NULL) \
+	X(LATER, mode, NULL, NULL) \
+	X(LATER, group, NULL, NULL) \
+	X(LATER, tag, NULL, NULL)
+
+static const struct option {
+	enum { ANYWHERE, ATTACHING, LATER } kind;
+	const char *name;
+	set_call *set;
+	const char *wants;
+} options[] = {
+#define X(kind, name, set, wants) {kind, #name, set, wants},
+    OPTIONS(X)
+#undef X
+};
+
+#define OPTION_COUNT (sizeof(options) / sizeof(*options))
+
+static const char too_large[] = "the number is too large";
+static const char backwards[] = "the range ends before it starts";
+
+static bool starts_with(const struct rules_part *part, char byte)
+{
+	return part->length > 0 && *part->from == byte;
+}
+
+static bool starts_with_digit(const struct rules_part *part)
+{
+	return part->length > 0 && *part->from >= '0' && *part->from <= '9';
+}
+
+static const char *take_number(struct rules_part *part, uint64_t *out, const char *wants)
+{
+	uint64_t number = 0;
+
+	if (!starts_with_digit(part))
+		return wants;
+	for (; starts_with_digit(part); rules_skip(part, 1)) {
+		if (__builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, (uint64_t)(*part->from - '0'), &number))
+			return too_large;
+	}
+	*out = number;
+	return NULL;
+}
+
+static const char *take_bytes(struct rules_part *part, uint64_t *out, const char *wants)
+{
+	static const char units[] = "KMG";
+	const char *fault = take_number(part, out, wants);
+	const char *unit;
+	uint64_t step = 1000;
+
+	if (fault || part->length == 0)
+		return fault;
+	unit = memchr(units, *part->from, sizeof(units) - 1);
+	if (!unit)
+		return NULL;
+	rules_skip(part, 1);
+	if (starts_with(part, 'i')) {
+		rules_skip(part, 1);
+		step = 1024;
+	}
+	for (const char *u = units; u <= unit; u++)
+		if (__builtin_mul_overflow(*out, step, out))
+			return too_large;
+	return NULL;
+}
+
+typedef const char *take_call(struct rules_part *part, uint64_t *out, const char *wants);
+
+/* N or A-B, and A- where that is allowed. */
+static const char *take_span(struct rules_part value, take_call *take, bool may_be_open,
+			     struct rules_span *out, const char *wants)
+{
+	struct rules_span span;
+	const char *fault = take(&value, &span.from, wants);
+
+	if (fault)
+		return fault;
+	span.to = span.from;
+	if (starts_with(&value, '-')) {
+		rules_skip(&value, 1);
+		span.to = UINT64_MAX;
+		if (value.length > 0 || !may_be_open)
+			fault = take(&value, &span.to, wants);
+	}
+	if (fault)
+		return fault;
+	if (value.length > 0)
+		return wants;
+	if (span.from > span.to)
+		return backwards;
+	*out = span;
+	return NULL;
+}
+
+static const char *set_nth(struct rule *rule, struct rules_part value, const char *wants)
+{
+	const char *fault = take_span(value, take_number, false, &rule->nth, wants);
+
+	return !fault && rule->nth.from == 0 ? wants : fault;
+}
+
+static const char *set_size(struct rule *rule, struct rules_part value, const char *wants)
+{
+	const char *fault = take_span(value, take_bytes, true, &rule->size, wants);
+
+	return !fault && rule->size.to == 0 ? "no allocation has 0 bytes" : fault;
+}
+
+static const char *set_device(struct rule *rule, struct rules_part value, const char *wants)
+{
+	uint64_t number = 0;
+	const char *fault = take_number(&value, &number, wants);
+
+	if (fault || value.length > 0)
+		return fault ? fault : wants;
+	if (number > INT_MAX)
+		return too_large;
+	rule->device = (int)number;
+	return NULL;
+}
+
+/* Parts of a millisecond round up, so that a wait that was asked for is never none. */
+static const char *set_wait(struct rule *rule, struct rules_part value, const char *wants)
+{
+	uint64_t ms = 0, part_ms = 0, scale = 100;
+	const char *fault = take_number(&value, &ms, wants);
+	bool more = false;
+
+	if (fault)
+		return fault;
+	if (ms > UINT_MAX / 1000 - 1)
+		return too_large;
+	if (starts_with(&value, '.')) {
+		rules_skip(&value, 1);
+		if (!starts_with_digit(&value))
+			return wants;
+		for (; starts_with_digit(&value); rules_skip(&value, 1), scale /= 10) {
+			part_ms += scale * (uint64_t)(*value.from - '0');
+			more |= scale == 0 && *value.from != '0';
+		}
+	}
+	if (value.length > 0)
+		return wants;
+	rule->wait_ms = (unsigned int)(ms * 1000 + part_ms + more);
+	return NULL;
+}
+
+static const char *set_must(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.from)
+		return wants;
+	rule->must = true;
+	return NULL;
+}
+
+static const struct option *find_option(struct rules_part name)
+{
+	for (const struct option *option = options; option < options + OPTION_COUNT; option++)
+		if (strlen(option->name) == name.length &&
+		    memcmp(option->name, name.from, name.length) == 0)
+			return option;
+	return NULL;
+}
+
+bool rules_parse_option(const struct rules_parser *parser, struct rules_part text,
+			unsigned int *given, struct rule *rule)
+{
+	const char *equals = memchr(text.from, '=', text.length);
+	struct rules_part name = text, value = {0};
+	const struct option *option;
+	const char *fault;
+
+	if (equals) {
+		name.length = (size_t)(equals - text.from);
+		value = (struct rules_part){equals + 1, text.length - name.length - 1};
+	}
+	option = find_option(name);
+	if (!option)
+		return rules_fail(parser, text, "unknown option");
+	if (option->kind == LATER)
+		return rules_fail(parser, text, "option \"%s\" is not supported by this version",
+				  option->name);
+	if (option->kind == ATTACHING && parser->kind != RULES_ATTACH)
+		return rules_fail(parser, text, "option \"%s\" is for GPUSHARE_ATTACH only",
+				  option->name);
+	if (*given & 1u << (option - options))
+		return rules_fail(parser, text, "option \"%s\" is given twice", option->name);
+	*given |= 1u << (option - options);
+	fault = option->set(rule, value, option->wants);
+	return fault ? rules_fail(parser, text, "%s", fault) : true;
+}

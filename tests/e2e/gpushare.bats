@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# gpushare run, ls, stat, rm.
+load helpers
+
+# Under sanitizers the preload's own runtime has to be there first, whatever order run makes.
+gpushare_run() {
+	if [ -n "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ]; then
+		env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0" \
+			LD_PRELOAD="$GPUSHARE_TEST_ASAN_PRELOAD" gpushare run "$@" </dev/null
+	else
+		gpushare run "$@" </dev/null
+	fi
+}
+
+@test "run --name names, run --attach attaches; output and exit code are the program's" {
+	start app bash -c "$(declare -f gpushare_run); gpushare_run --name weights -- $BIN/rt_app_static init \
+		alloc=a,1Mi fill=a,7 touch=$WORK/up await=$WORK/end"
+	await_file "$WORK/up"
+	STARTED+=("$(pgrep -P "$PID" || true)")
+	equal "$(names)" "weights 1048576"
+	run -6 --separate-stderr gpushare_run --attach weights:must -- "$BIN/rt_app_static" init alloc=a,1Mi \
+		byte=a,5 exit=6
+	equal "$output" "init: 0
+alloc a: 0
+byte a: 42"
+	touch "$WORK/end"
+	finish "$PID"
+}
+
+@test "run becomes the program: same pid, same words, its arguments as they are" {
+	run -0 --separate-stderr gpushare_run -- sh -c 'printf "%s|" "$@"' sh 'a b' '' '*' --name -- x
+	equal "$output" "a b||*|--name|--|x|"
+	equal "$stderr" ""
+}
+
+@test "run sets the variables, keeps LD_PRELOAD, sets no more" {
+	# shellcheck disable=SC2016 # the child expands
+	run -0 gpushare_run --name w --attach x --dir "$WORK/r2" -- \
+		sh -c 'echo "$GPUSHARE_NAME $GPUSHARE_ATTACH $GPUSHARE_DIR"'
+	equal "$output" "w x $WORK/r2"
+	# shellcheck disable=SC2016
+	run -0 gpushare_run -- sh -c 'echo "${GPUSHARE_NAME-none} ${GPUSHARE_ATTACH-none} $GPUSHARE_DIR"'
+	equal "$output" "none none $GPUSHARE_DIR"
+	# shellcheck disable=SC2016
+	run -0 env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0" \
+		LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD:}$BIN/lib_plugin.so" \
+		gpushare run -- sh -c 'echo "$LD_PRELOAD"'
+	equal "$output" "$(realpath "$SHIM"):${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD:}$BIN/lib_plugin.so"
+}
+
+@test "run without a program, or with an option that there is not: exit code 2" {
+	for words in "" "--name w" "--name w --" "--nonsense -- true" "--name"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare_run $words
+		equal "$output" ""
+		[ -n "$stderr" ]
+	done
+}
+
+@test "run with rules that don't parse: exit code 2, the part marked, the program not started" {
+	run -2 --separate-stderr gpushare_run --name w:size=ten -- touch "$WORK/started"
+	has "$stderr" ">>>size=ten<<<"
+	equal "$(lines "$stderr")" 1
+	run -2 --separate-stderr gpushare_run --attach 'a b' -- touch "$WORK/started"
+	has "$stderr" ">>>a b<<<"
+	[ ! -e "$WORK/started" ]
+}
+
+@test "run a program that is not there: 127; one that can't be run: 126" {
+	run -127 --separate-stderr gpushare_run -- no-such-program-anywhere
+	has "$stderr" no-such-program-anywhere
+	run -126 --separate-stderr gpushare_run -- "$WORK"
+	has "$stderr" "$WORK"
+}
+
+@test "run without its preload library: said, and the program not started" {
+	mkdir "$WORK/alone"
+	cp "$BUILD/gpushare" "$WORK/alone/"
+	run -1 --separate-stderr "$WORK/alone/gpushare" run -- touch "$WORK/started"
+	has "$stderr" libgpushare_shim.so
+	GPUSHARE_SHIM=/nonexistent run -1 --separate-stderr "$WORK/alone/gpushare" run -- touch "$WORK/started"
+	has "$stderr" /nonexistent
+	[ ! -e "$WORK/started" ]
+	GPUSHARE_SHIM=$SHIM run -0 env ${GPUSHARE_TEST_ASAN_PRELOAD:+ASAN_OPTIONS=verify_asan_link_order=0} \
+		"$WORK/alone/gpushare" run -- true
+}
+
+two_names() {
+	start_named app weights,kv/0 "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+}
+
+@test "ls: one line a name, with size, owner and attachers" {
+	two_names
+	run -0 --separate-stderr gpushare ls
+	equal "$stderr" ""
+	equal "$(lines "$output")" 3
+	[[ ${lines[0]} == NAME*SIZE*GPU*OWNER* ]]
+	[[ ${lines[1]} =~ ^kv/0\ +2097152\ +GPU-[-0-9a-f]{36}\ +rt_app_static\[$PID\]\ +0\  ]]
+	[[ ${lines[2]} =~ ^weights\ +1048576\ +GPU-[-0-9a-f]{36}\ +rt_app_static\[$PID\]\ +0\  ]]
+	run -0 gpushare ls 'kv*'
+	equal "${#lines[@]}" 2
+	has "${lines[1]}" kv/0
+}
+
+@test "ls --json is JSON with every field" {
+	needs jq
+	two_names
+	gpushare ls --json >"$WORK/json"
+	equal "$(jq -r 'length' "$WORK/json")" 2
+	equal "$(jq -r '.[] | "\(.name) \(.size) \(.owner_pid) \(.owner_command) \(.owner_uid) \(.backing) \(.attachers)"' \
+		"$WORK/json")" "kv/0 2097152 $PID rt_app_static $(id -u) ipc 0
+weights 1048576 $PID rt_app_static $(id -u) ipc 0"
+	equal "$(jq '[.[].generation] | unique | length' "$WORK/json")" 2
+	now=$(date +%s)
+	made=$(jq '.[0].created_unix_ns / 1000000000 | floor' "$WORK/json")
+	[ "$made" -le "$now" ]
+	[ "$made" -gt $((now - 120)) ]
+	equal "$(gpushare ls --json nobody | jq -c .)" "[]"
+}
+
+@test "ls with nothing to list" {
+	run -0 --separate-stderr gpushare ls
+	equal "$(lines "$output")" 1
+	equal "$(gpushare ls --json | tr -d ' \n')" "[]"
+}
+
+@test "stat tells of one, rm takes its name" {
+	two_names
+	run -0 gpushare stat weights
+	has "$output" 1048576
+	has "$output" "rt_app_static[$PID]"
+	run -0 gpushare rm weights
+	equal "$output" ""
+	equal "$(names)" "kv/0 2097152"
+	run -1 --separate-stderr gpushare stat weights
+	has "$stderr" weights
+	run -1 --separate-stderr gpushare rm weights
+	has "$stderr" weights
+	equal "$output" ""
+}
+
+@test "usage errors are exit code 2" {
+	for words in "" "fly" "ls a b" "ls --nonsense" "stat" "rm" "rm a b"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare $words
+		equal "$output" ""
+		[ -n "$stderr" ]
+	done
+	equal "$(registry_pids)" ""
+}
+
+@test "--help and --version" {
+	run -0 gpushare --help
+	has "$output" "run "
+	run -0 gpushare --version
+	[[ $output =~ ^gpushare\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+}
+
+@test "output that can't be written is exit code 1, said" {
+	two_names
+	for words in ls "ls --json" "stat weights" --help; do
+		run -1 --separate-stderr sh -c "gpushare $words >/dev/full"
+		[ -n "$stderr" ]
+	done
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Packs what a run on another GPU host needs into $BUILD/bundle: started there as `./run [OUT_DIR]`.
+# The host needs an NVIDIA driver, glibc 2.36 or later, bash and the usual tools, nothing else.
+# GPUSHARE_BUNDLE_SIM=1: with the simulated driver in place of the toolkit's runtime, to try the scripts.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root"
+BUILD=$(mkdir -p "${BUILD:-build}" && cd "${BUILD:-build}" && pwd)
+bundle=$BUILD/bundle
+limit_mib=40
+: "${NVCC:=}" "${CUDA_RT:=}"
+
+runtime=cuda
+if [ "${GPUSHARE_BUNDLE_SIM:-}" = 1 ]; then
+	runtime=sim
+elif [ -z "$NVCC" ] || [ -z "$CUDA_RT" ]; then
+	echo "gpushare: make bundle needs nvcc and libcudart_static.a; no CUDA toolkit was found in CUDA_HOME, /usr/local/cuda or through nvcc on PATH" >&2
+	exit 1
+fi
+make --no-print-directory "BUILD=$BUILD" RUNTIME=$runtime "${JOBS:--j2}" tests
+
+# The library file that program $1 loads under the name $2.
+loaded() {
+	ldd "$1" | awk -v name="$2" 'index($1, name) == 1 && $2 == "=>" { print $3; exit }'
+}
+
+rm -rf "$bundle"
+mkdir -p "$bundle"/build/tests/{bin,lib} "$bundle"/{lib,bats/bin,bats/lib,bats/libexec,bin,tests/gpu,tests/demo,shim,include}
+for file in libgpushare_shim.so libgpushare.so.0 gpushare-registry gpushare gpushare-attach; do
+	cp "$BUILD/$file" "$bundle/build/"
+done
+find "$BUILD/tests" -maxdepth 1 -name 'contract_*' -type f -exec cp {} "$bundle/build/tests/" \;
+find "$BUILD/tests/bin" -maxdepth 1 -type f -exec cp {} "$bundle/build/tests/bin/" \;
+cp -r tests/e2e "$bundle/tests/"
+# What looks at built files with a developer's tools, or needs the simulated driver's faults.
+rm -rf "$bundle/tests/e2e/programs" "$bundle/tests/e2e/elf.bats" "$bundle/tests/e2e/faults_sim.bats"
+cp tests/run "$bundle/tests/"
+cp tests/demo/demo.sh "$bundle/tests/demo/"
+cp tests/gpu/run.sh tests/gpu/stage.bash tests/gpu/*.py "$bundle/tests/gpu/"
+cp shim/*.sym "$bundle/shim/"
+cp include/gpushare.h "$bundle/include/"
+cp "$(command -v bats)" "$bundle/bats/bin/"
+cp -r /usr/lib/bats-core "$bundle/bats/lib/"
+cp -r /usr/libexec/bats-core "$bundle/bats/libexec/"
+cp "$(command -v jq)" "$bundle/bin/"
+for name in libjq libonig; do
+	cp "$(loaded "$(command -v jq)" $name)" "$bundle/lib/"
+done
+for contract in "$bundle"/build/tests/contract_*; do
+	cp "$(loaded "$contract" libcmocka)" "$bundle/lib/"
+	break
+done
+if [ $runtime = cuda ]; then
+	cp "$(readlink -f "${CUDA_RT%/*}/libcudart.so")" "$bundle/build/tests/lib/libcudart.so.${CUDART_MAJOR:-13}"
+else
+	mkdir "$bundle/build/sim"
+	cp "$BUILD/sim/libcuda.so.1" "$bundle/build/sim/"
+	cp "$BUILD/sim/libcudart.so.13" "$bundle/build/tests/lib/"
+fi
+cat >"$bundle/run" <<'RUN'
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Contract tests, end-to-end tests and measurements on this host's GPU: ./run [OUT_DIR]
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+export PATH=$here/bats/bin:$here/bin:$PATH BUILD=build
+export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+exec "$here/tests/gpu/run.sh" "${1:-.}" </dev/null
+RUN
+chmod +x "$bundle/run"
+size_mib=$(du -sm "$bundle" | cut -f1)
+if [ "$size_mib" -gt $limit_mib ]; then
+	echo "gpushare: the bundle has $size_mib MiB; $limit_mib is the limit" >&2
+	exit 1
+fi
+echo "bundle: $bundle, $size_mib MiB"

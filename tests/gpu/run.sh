@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The main job on a real GPU, and its measurements: tests/gpu/run.sh [OUT_DIR] writes OUT_DIR/RESULTS.md.
+# GPUSHARE_BUNDLE_SIM=1 runs the script on the simulated driver, to try the script itself.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
+export BUILD
+bin=$BUILD/tests/bin
+mkdir -p "${1:-.}" || exit 1
+out=$(cd "${1:-.}" && pwd)
+results=$out/RESULTS.md
+scratch=$(mktemp -d /tmp/gpushare-gpu.XXXXXX)
+shm=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)/gpushare-gpu.XXXXXX")
+export GPUSHARE_DIR=$scratch/registry
+unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART LD_PRELOAD
+# shellcheck source=tests/gpu/stage.bash
+. "$root/tests/gpu/stage.bash"
+trap finish EXIT
+
+PAIRS=${GPUSHARE_GPU_PAIRS:-10000} PAIR_SIZE=2097152 RUNS=${GPUSHARE_GPU_RUNS:-15}
+DUMP=${GPUSHARE_GPU_DUMP:-1073741824} REPEATS=15
+
+if [ "${GPUSHARE_BUNDLE_SIM:-}" = 1 ]; then
+	driver=$(GPUSHARE_TEST_GPU=no "$root/tests/run" --driver)
+	export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} GPUSHARE_TEST_GPU=no
+else
+	export GPUSHARE_TEST_GPU=must
+	if ! driver=$("$bin/probe"); then
+		echo "gpushare: a GPU is needed here, and there is none: $driver" >&2
+		exit 1
+	fi
+	driver="running on $driver"
+fi
+echo "$driver"
+{
+	echo "# Measured results"
+	echo
+	echo "Written by \`tests/gpu/run.sh\` on $(date -u '+%Y-%m-%d %H:%M UTC'), $driver;"
+	echo "$(nproc) CPUs ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)), Linux $(uname -r)," \
+		"glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2), gpushare $("$BUILD/gpushare" --version | awk '{ print $NF }')."
+} >"$results"
+
+write "" "## Tests on this driver" ""
+if "$root/tests/run" 2>&1 | tee "$out/tests.log"; [ "${PIPESTATUS[0]}" = 0 ]; then
+	ok "contract, end-to-end: $(tail -n 1 "$out/tests.log")"
+else
+	bad "contract, end-to-end: $(tail -n 1 "$out/tests.log")"
+fi
+
+# a) kernels of two processes on one buffer
+write "" "## Kernels of two processes on one buffer" ""
+kernels() {
+	local kind=$1 peer
+	start "$BUILD/gpushare" run --name kernel -- "$bin/kernel_app_$kind" "$scratch/saved"
+	heard 1 >/dev/null || { bad "kernel_app_$kind did not start"; return; }
+	peer=$("$bin/kernel_peer_$kind" kernel 2>"$scratch/errors") ||
+		{ bad "kernel_peer_$kind: $peer"; end; return; }
+	heard 3 >/dev/null || { bad "kernel_app_$kind did not answer"; end; return; }
+	if ! "$BUILD/gpushare-attach" kernel -o "$scratch/dump" 2>"$scratch/errors" ||
+		! cmp "$scratch/saved" "$scratch/dump"; then
+		bad "kernel_app_$kind: the dump differs"
+		end
+		return
+	fi
+	end || { bad "kernel_app_$kind: exit code $?"; return; }
+	ok "nvcc, $kind cudart: named, attached by a second process; $(tr '\n' ';' <<<"$peer") $(sed -n 2p "$scratch/said"); dump of $(wc -c <"$scratch/dump") bytes equal"
+}
+for kind in static shared; do
+	if [ ! -x "$bin/kernel_app_$kind" ]; then
+		skip "kernel_app_$kind: not built (needs nvcc)"
+	elif [ "$GPUSHARE_TEST_GPU" = no ]; then
+		skip "kernel_app_$kind: needs a GPU"
+	else
+		kernels "$kind"
+	fi
+done
+
+# b) frameworks, unmodified
+write "" "## Unmodified frameworks" ""
+framework() {
+	local module=$1 label version data base size bytes name found=
+	if ! python3 -c "import $module; $2" >/dev/null 2>&1; then
+		skip "$module: no usable python3 module of that name"
+		return
+	fi
+	start "$BUILD/gpushare" run --name 'seg%i' -- python3 "$root/tests/gpu/${module}_app.py" "$scratch/saved"
+	heard 1 >/dev/null || { bad "$module: the program did not start"; return; }
+	read -r label version data base size bytes <"$scratch/said"
+	for name in $("$BUILD/gpushare" ls --json | jq -r --argjson size "$size" \
+		'(if type == "array" then . else (.buffers // .names) end)[] | select(.size == $size) | .name'); do
+		"$BUILD/gpushare-attach" "$name" --offset $((data - base)) --length "$bytes" -o "$scratch/dump" \
+			2>"$scratch/errors" || continue
+		cmp -s "$scratch/saved" "$scratch/dump" && found=$name && break
+	done
+	[ -n "$found" ] || { bad "$label $version: the tensor's bytes were in no named segment"; end; return; }
+	printf '\377\377\377\377' >"$scratch/minus_one"
+	"$BUILD/gpushare-attach" "$found" --offset $((data - base)) --length 4 --into "$scratch/minus_one" \
+		2>"$scratch/errors" || { bad "$label $version: writing into $found"; end; return; }
+	[ "$(heard 2)" = "first element -1" ] || { bad "$label $version: the change was not seen"; end; return; }
+	end
+	ok "$label $version: tensor of $bytes bytes found at offset $((data - base)) of $found ($size bytes); a change from outside was seen by the tensor"
+}
+framework torch "assert torch.cuda.is_available()"
+framework cupy "cupy.cuda.Device(0).compute_capability"
+
+# c) how fast a buffer comes to the host
+write "" "## Dump of $((DUMP >> 20)) MiB from another process, GB/s" ""
+dump_rate() {
+	local dump_bytes=$1 i began ended row
+	start "$BUILD/gpushare" run --name big -- "$bin/app_hold" "$dump_bytes"
+	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
+	truncate -s "$dump_bytes" "$shm/dump" && dd if=/dev/zero of="$shm/dump" bs=1M conv=notrunc \
+		count=$((dump_bytes >> 20)) status=none
+	"$bin/api_rate" big $REPEATS "$shm/dump" >"$scratch/rates" 2>"$scratch/errors" || { bad "api_rate"; end; return; }
+	for target in /dev/null "$shm/dump"; do
+		: >"$scratch/whole"
+		for ((i = 0; i < 5; i++)); do
+			began=$EPOCHREALTIME
+			"$BUILD/gpushare-attach" big -o "$target" 2>"$scratch/errors" || { bad "gpushare-attach -o"; end; return; }
+			ended=$EPOCHREALTIME
+			awk -v a="$began" -v b="$ended" -v n="$dump_bytes" 'BEGIN { print n / (b - a) / 1e9 }' >>"$scratch/whole"
+		done
+		row=$(sort -g "$scratch/whole" | awk '{ v[NR] = $1 } END { printf "%.2f\t%.2f\t%.2f", v[int((NR + 1) / 2)], v[1], v[NR] }')
+		printf 'gpushare-attach -o %s, whole command with CUDA start-up\t%s\n' \
+			"$([ "$target" = /dev/null ] && echo /dev/null || echo 'a tmpfs file')" "$row" >>"$scratch/rates"
+	done
+	write "| way | median | least | most | of the pinned copy |" "|---|---|---|---|---|"
+	write "$(awk -F'\t' 'NR == 1 { pinned = $2 } { printf "| %s | %s | %s | %s | %.3f |\n", $1, $2, $3, $4, $2 / pinned }' "$scratch/rates")"
+	write ""
+	ratio=$(awk -F'\t' 'NR == 1 { pinned = $2 } NR == 2 { printf "%.3f", $2 / pinned }' "$scratch/rates")
+	if within 0.9 "$ratio"; then
+		ok "into memory: $ratio of the pinned copy of the same run (target: 0.9 or more)"
+	else
+		miss "into memory: $ratio of the pinned copy of the same run (target: 0.9 or more)"
+	fi
+	"$bin/api_round_trip" big 5000 >"$scratch/round_trip" 2>"$scratch/errors" || bad "api_round_trip"
+	end || bad "app_hold: exit code $?"
+}
+
+# A target that was missed is a failure on a GPU; on the simulated driver numbers mean nothing.
+miss() {
+	if [ "$GPUSHARE_TEST_GPU" = no ]; then
+		write "- (simulated driver, no target) $1"
+	else
+		bad "target missed: $1"
+	fi
+}
+dump_rate "$DUMP"
+
+# d) what the shim costs
+write "" "## cuMemAlloc + cuMemFree of 2 MiB, $PAIRS pairs a process, $RUNS processes of each kind, interleaved" ""
+pairs() {
+	local run
+	rm -f "$scratch"/pairs_*
+	for ((run = 0; run < RUNS; run++)); do
+		"$bin/app_pairs" "$PAIRS" $PAIR_SIZE >>"$scratch/pairs_bare" || return 1
+		LD_PRELOAD=$BUILD/libgpushare_shim.so "$bin/app_pairs" "$PAIRS" $PAIR_SIZE >>"$scratch/pairs_shim" || return 1
+		LD_PRELOAD=$BUILD/libgpushare_shim.so GPUSHARE_NAME=other:size=12345 "$bin/app_pairs" "$PAIRS" $PAIR_SIZE \
+			>>"$scratch/pairs_rule" || return 1
+		LD_PRELOAD=$BUILD/libgpushare_shim.so GPUSHARE_NAME='n%i' "$bin/app_pairs" 2000 $PAIR_SIZE \
+			>>"$scratch/pairs_named" || return 1
+	done
+} 2>"$scratch/errors"
+pairs_report() {
+	local kind ratio alloc trip
+	write "| program | pair, mean us (median of runs, least - most) | alloc, median us | free, median us | pair, ratio to the bare run beside it |" "|---|---|---|---|---|"
+	for kind in bare shim rule named; do
+		paste -d' ' "$scratch/pairs_$kind" "$scratch/pairs_bare" | awk '{ print $1 / $4 }' >"$scratch/ratio_$kind"
+		write "| $kind | $(median_of "$scratch/pairs_$kind" 1) | $(median_of "$scratch/pairs_$kind" 2) | $(median_of "$scratch/pairs_$kind" 3) | $(median_of "$scratch/ratio_$kind" 1) |"
+	done
+	write "" "bare: without the shim; shim: with it, nothing to name; rule: with a rule that never matches; named: every allocation is shared and withdrawn." ""
+	ratio=$(median_of "$scratch/ratio_shim" 1)
+	if within "${ratio%% *}" 1.01; then
+		ok "unnamed pair with the shim: $ratio of the bare one (target: 1.01 or less)"
+	else
+		miss "unnamed pair with the shim: $ratio of the bare one (target: 1.01 or less)"
+	fi
+	paste -d' ' "$scratch/pairs_named" "$scratch/pairs_bare" | awk '{ print $2 - $5 }' >"$scratch/share"
+	alloc=$(median_of "$scratch/share" 1)
+	read -r trip _ <"$scratch/round_trip"
+	write "- a registry round trip from C (gpushare_stat): median $trip us, p99 $(cut -d' ' -f2 "$scratch/round_trip") us"
+	if within "${alloc%% *}" 30; then
+		ok "a named share over the bare cuMemAlloc: $alloc us (target: one round trip, 30 us)"
+	else
+		miss "a named share over the bare cuMemAlloc: $alloc us (target: one round trip, 30 us)"
+	fi
+}
+if pairs; then pairs_report; else bad "app_pairs"; fi
+
+echo "results are in $results"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by tests/gpu/run.sh: processes that end with it, and what a stage reports.
+: "${results:?}" "${scratch:?}" "${shm:?}"
+passed=0 failed=0 skipped=0
+started=()
+
+ok() {
+	passed=$((passed + 1))
+	echo "ok: $1"
+	echo "- $1" >>"$results"
+}
+
+bad() {
+	failed=$((failed + 1))
+	echo "FAILED: $1"
+	echo "- **FAILED**: $1" >>"$results"
+	[ ! -s "$scratch/errors" ] || sed 's/^/    /' "$scratch/errors" | tail -n 20
+}
+
+skip() {
+	skipped=$((skipped + 1))
+	echo "skipped: $1"
+	echo "- skipped: $1" >>"$results"
+}
+
+write() {
+	printf '%s\n' "$@" | tee -a "$results"
+}
+
+# start COMMAND...: in the background; pid in $pid, its output in $scratch/said
+start() {
+	: >"$scratch/said"
+	"$@" >"$scratch/said" 2>"$scratch/errors" </dev/null &
+	pid=$!
+	started+=("$pid")
+}
+
+# Wait for line $1 of what the started program says.
+heard() {
+	local tries=0
+	until [ "$(wc -l <"$scratch/said")" -ge "$1" ]; do
+		kill -0 "$pid" 2>/dev/null && [ $((tries += 1)) -le 1200 ] || return 1
+		sleep 0.05
+	done
+	sed -n "$1p" "$scratch/said"
+}
+
+end() {
+	kill -TERM "$pid" 2>/dev/null
+	wait "$pid"
+}
+
+# Ours by pid, and the registry that started by itself: it was told our GPUSHARE_DIR.
+finish() {
+	local file
+	for file in /proc/[0-9]*/cmdline; do
+		if grep -qzxF "$GPUSHARE_DIR" "$file" 2>/dev/null; then
+			file=${file#/proc/}
+			started+=("${file%/cmdline}")
+		fi
+	done
+	[ ${#started[@]} = 0 ] || kill -KILL "${started[@]}" 2>/dev/null
+	rm -rf "$scratch" "$shm"
+}
+
+# median_of FILE COLUMN: "median (least - most)" of a column of numbers
+median_of() {
+	sort -g -k "$2,$2" "$1" | awk -v c="$2" '{ v[NR] = $c } END { printf "%.4f (%.4f - %.4f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
+}
+
+# within A B: A is at most B
+within() {
+	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }'
+}

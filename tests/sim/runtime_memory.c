@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocation and IPC handles. Size 0 is no error in the runtime, unlike in the driver. */
+#include <string.h>
+
+#include "runtime_sim.h"
+
+static cudaError_t memory_nothing(void **pointer)
+{
+	const struct runtime_table *table;
+	cudaError_t error = runtime_ready(&table, RUNTIME_LEGACY);
+
+	if (error == cudaSuccess)
+		*pointer = NULL;
+	return runtime_note(error);
+}
+
+cudaError_t cudaMalloc(void **pointer, size_t size)
+{
+	if (!pointer)
+		return runtime_note(cudaErrorInvalidValue);
+	if (!size)
+		return memory_nothing(pointer);
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemAlloc, (cu_deviceptr *)pointer, size);
+}
+
+cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+{
+	if (!pointer || !pitch)
+		return runtime_note(cudaErrorInvalidValue);
+	if (!width || !height) {
+		*pitch = 0;
+		return memory_nothing(pointer);
+	}
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemAllocPitch, (cu_deviceptr *)pointer, pitch, width, height, 4);
+}
+
+cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags)
+{
+	if (!pointer || !size)
+		return runtime_note(cudaErrorInvalidValue);
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemAllocManaged, (cu_deviceptr *)pointer, size, flags);
+}
+
+cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int flags)
+{
+	if (!pointer)
+		return runtime_note(cudaErrorInvalidValue);
+	if (!size)
+		return memory_nothing(pointer);
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemHostAlloc, pointer, size, flags);
+}
+
+cudaError_t cudaMallocHost(void **pointer, size_t size)
+{
+	return cudaHostAlloc(pointer, size, cudaHostAllocDefault);
+}
+
+cudaError_t cudaFree(void *pointer)
+{
+	if (!pointer)
+		return memory_nothing(&pointer);
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemFree, (uintptr_t)pointer);
+}
+
+cudaError_t cudaFreeHost(void *pointer)
+{
+	if (!pointer)
+		return memory_nothing(&pointer);
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemFreeHost, pointer);
+}
+
+static cudaError_t memory_alloc_async(void **pointer, size_t size, cudaStream_t stream,
+				      enum runtime_stream mode)
+{
+	if (!pointer)
+		return runtime_note(cudaErrorInvalidValue);
+	if (!size)
+		return memory_nothing(pointer);
+	RUNTIME_RUN(mode, cuMemAllocAsync, (cu_deviceptr *)pointer, size, (cu_stream)stream);
+}
+
+cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
+{
+	return memory_alloc_async(pointer, size, stream, RUNTIME_LEGACY);
+}
+
+cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t size, cudaStream_t stream)
+{
+	return memory_alloc_async(pointer, size, stream, RUNTIME_PER_THREAD);
+}
+
+cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
+{
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemFreeAsync, (uintptr_t)pointer, (cu_stream)stream);
+}
+
+cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream)
+{
+	RUNTIME_RUN(RUNTIME_PER_THREAD, cuMemFreeAsync, (uintptr_t)pointer, (cu_stream)stream);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+{
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemGetInfo, free, total);
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *pointer)
+{
+	RUNTIME_RUN(RUNTIME_LEGACY, cuIpcGetMemHandle, (cu_ipc_mem_handle *)handle,
+		    (uintptr_t)pointer);
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t handle, unsigned int flags)
+{
+	cu_ipc_mem_handle raw;
+
+	_Static_assert(sizeof(raw) == sizeof(handle), "one handle");
+	memcpy(&raw, &handle, sizeof(raw));
+	RUNTIME_RUN(RUNTIME_LEGACY, cuIpcOpenMemHandle, (cu_deviceptr *)pointer, raw, flags);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *pointer)
+{
+	RUNTIME_RUN(RUNTIME_LEGACY, cuIpcCloseMemHandle, (uintptr_t)pointer);
+}

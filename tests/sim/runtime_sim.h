@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_SIM_RUNTIME_SIM_H
+#define GPUSHARE_TESTS_SIM_RUNTIME_SIM_H
+/* What the files of the stand-in runtime share. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(default)
+#include <cuda_runtime_api.h>
+/* What the toolkit's header turns calls into under CUDA_API_PER_THREAD_DEFAULT_STREAM. */
+cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t size, cudaStream_t stream);
+cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream);
+cudaError_t cudaMemcpy_ptds(void *to, const void *from, size_t count, enum cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync_ptsz(void *to, const void *from, size_t count,
+				 enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemset_ptds(void *to, int value, size_t count);
+cudaError_t cudaMemsetAsync_ptsz(void *to, int value, size_t count, cudaStream_t stream);
+cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
+cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream);
+#pragma GCC visibility pop
+
+#include "cuda_abi.h"
+
+/* R(name asked for, version asked for, symbol that a plain dlsym would take) */
+#define RUNTIME_CALLS(R) \
+	R(cuInit, 2000, cuInit) \
+	R(cuDriverGetVersion, 2020, cuDriverGetVersion) \
+	R(cuDeviceGetCount, 2000, cuDeviceGetCount) \
+	R(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain) \
+	R(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2) \
+	R(cuCtxSetCurrent, 4000, cuCtxSetCurrent) \
+	R(cuCtxGetCurrent, 4000, cuCtxGetCurrent) \
+	R(cuCtxGetDevice, 2000, cuCtxGetDevice) \
+	R(cuCtxSynchronize, 2000, cuCtxSynchronize) \
+	R(cuMemGetInfo, 3020, cuMemGetInfo_v2) \
+	R(cuMemAlloc, 3020, cuMemAlloc_v2) \
+	R(cuMemAllocPitch, 3020, cuMemAllocPitch_v2) \
+	R(cuMemFree, 3020, cuMemFree_v2) \
+	R(cuMemAllocManaged, 6000, cuMemAllocManaged) \
+	R(cuMemAllocAsync, 11020, cuMemAllocAsync) \
+	R(cuMemFreeAsync, 11020, cuMemFreeAsync) \
+	R(cuMemHostAlloc, 2020, cuMemHostAlloc) \
+	R(cuMemFreeHost, 2000, cuMemFreeHost) \
+	R(cuMemcpyHtoD, 3020, cuMemcpyHtoD_v2) \
+	R(cuMemcpyDtoH, 3020, cuMemcpyDtoH_v2) \
+	R(cuMemcpyDtoD, 3020, cuMemcpyDtoD_v2) \
+	R(cuMemcpy, 4000, cuMemcpy) \
+	R(cuMemcpyHtoDAsync, 3020, cuMemcpyHtoDAsync_v2) \
+	R(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2) \
+	R(cuMemcpyAsync, 4000, cuMemcpyAsync) \
+	R(cuMemsetD8, 3020, cuMemsetD8_v2) \
+	R(cuIpcGetMemHandle, 4010, cuIpcGetMemHandle) \
+	R(cuIpcOpenMemHandle, 11000, cuIpcOpenMemHandle_v2) \
+	R(cuIpcCloseMemHandle, 4010, cuIpcCloseMemHandle) \
+	R(cuStreamCreate, 2000, cuStreamCreate) \
+	R(cuStreamSynchronize, 2000, cuStreamSynchronize) \
+	R(cuStreamDestroy, 4000, cuStreamDestroy_v2) \
+	R(cuEventCreate, 2000, cuEventCreate) \
+	R(cuEventRecord, 2000, cuEventRecord) \
+	R(cuEventQuery, 2000, cuEventQuery) \
+	R(cuEventSynchronize, 2000, cuEventSynchronize) \
+	R(cuEventDestroy, 4000, cuEventDestroy_v2)
+
+struct runtime_table {
+#define R(name, version, symbol) cu_##symbol##_call *name;
+	RUNTIME_CALLS(R)
+#undef R
+};
+
+enum runtime_stream { RUNTIME_LEGACY, RUNTIME_PER_THREAD };
+
+/* runtime_lookup.c: the driver's entries, as the chosen cudart finds them. */
+cudaError_t runtime_lookup(const struct runtime_table **table, enum runtime_stream stream);
+cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, uint64_t flags, int *status);
+int runtime_lookup_version(void);
+
+/* runtime_device.c: the entries with a context current, which is what most calls need. */
+cudaError_t runtime_ready(const struct runtime_table **table, enum runtime_stream stream);
+
+/* runtime_error.c: remember an error for cudaGetLastError. */
+cudaError_t runtime_note(cudaError_t error);
+
+/* The body of a call that is one driver call. A driver of which this entry is missing is too old. */
+#define RUNTIME_RUN(stream, name, ...) \
+	do { \
+		const struct runtime_table *table; \
+		cudaError_t error_ = runtime_ready(&table, stream); \
+		if (error_ == cudaSuccess) \
+			error_ = table->name ? (cudaError_t)table->name(__VA_ARGS__) \
+					     : cudaErrorCallRequiresNewerDriver; \
+		return runtime_note(error_); \
+	} while (0)
+
+#endif

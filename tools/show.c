@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "show.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "tool.h"
+
+const char *show_backing(const struct gpushare_info *info)
+{
+	switch (info->backing) {
+#define X(name, value, text) \
+	case GPUSHARE_BACKING_##name: \
+		return text;
+		GPUSHARE_BACKINGS(X)
+#undef X
+	}
+	return "unknown";
+}
+
+uint64_t show_age(const struct gpushare_info *info)
+{
+	uint64_t now = (uint64_t)time(NULL), made = info->created_unix_ns / 1000000000u;
+
+	return now > made ? now - made : 0;
+}
+
+json_t *show_json(const struct gpushare_info *info)
+{
+	char uuid[TOOL_TEXT_MAX], command[GPUSHARE_COMMAND_MAX + 1];
+
+	tool_format_uuid(info->device_uuid, uuid);
+	tool_printable(info->owner_command, command, sizeof(command));
+	return json_pack(
+	    "{s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I}", "name", info->name,
+	    "generation", (json_int_t)info->generation, "size", (json_int_t)info->size,
+	    "base_offset", (json_int_t)info->base_offset, "base_size", (json_int_t)info->base_size,
+	    "gpu", uuid, "backing", show_backing(info), "owner_pid", (json_int_t)info->owner_pid,
+	    "owner_uid", (json_int_t)info->owner_uid, "owner_started",
+	    (json_int_t)info->owner_started, "owner_command", command, "attachers",
+	    (json_int_t)info->attachers, "created_unix_ns", (json_int_t)info->created_unix_ns);
+}
+
+int show_dump(json_t *value)
+{
+	int bad;
+
+	if (!value) {
+		tool_error("no memory for JSON");
+		return TOOL_FAILED;
+	}
+	bad = json_dumpf(value, stdout, JSON_INDENT(2));
+	json_decref(value);
+	if (bad) {
+		tool_error("writing JSON to standard output failed");
+		return TOOL_FAILED;
+	}
+	putchar('\n');
+	return tool_flush(TOOL_DONE);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_SHOW_H
+#define GPUSHARE_TOOLS_SHOW_H
+/* A buffer's record as JSON, and what ls and stat print alike. */
+#include <jansson.h>
+
+#include "gpushare.h"
+
+/* A new object, or NULL without memory. */
+json_t *show_json(const struct gpushare_info *info);
+/* Print and release; returns a tool_exit. NULL is said to be out of memory. */
+int show_dump(json_t *value);
+uint64_t show_age(const struct gpushare_info *info); /* seconds */
+const char *show_backing(const struct gpushare_info *info);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "rules.h"
+#include "verbs.h"
+
+#define SHIM "libgpushare_shim.so"
+#define EXIT_NOT_FOUND 127 /* as a shell says it */
+#define EXIT_NOT_RUN 126
+
+#if defined(__x86_64__)
+#define MULTIARCH "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define MULTIARCH "aarch64-linux-gnu"
+#else
+#error "gpushare runs on x86-64 and aarch64"
+#endif
+
+/* The rules, the environment variable that carries each, and the option that sets it. */
+#define RULE_VARIABLES(X) \
+	X(name, RULES_NAME, "GPUSHARE_NAME", "--name") \
+	X(attach, RULES_ATTACH, "GPUSHARE_ATTACH", "--attach")
+
+struct run {
+	const char *directory;
+#define X(field, kind, variable, option) const char *field;
+	RULE_VARIABLES(X)
+#undef X
+};
+
+/* Beside this program, or where it is installed. */
+static const char *const places[] = {"", "../lib/", "../lib/" MULTIARCH "/"};
+
+static bool shim_usable(const char *path, char out[PATH_MAX])
+{
+	return realpath(path, out) && !access(out, R_OK);
+}
+
+static bool shim_find(char out[PATH_MAX])
+{
+	const char *given = getenv("GPUSHARE_SHIM");
+	char self[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t length;
+	char *slash;
+
+	if (given && *given) {
+		if (shim_usable(given, out))
+			return true;
+		tool_error("GPUSHARE_SHIM names '%s', which can't be read: %s", given,
+			   strerror(errno));
+		return false;
+	}
+	length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	self[length > 0 ? length : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		slash[1] = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		snprintf(path, sizeof(path), "%s%s" SHIM, self, places[i]);
+		if (shim_usable(path, out))
+			return true;
+	}
+	tool_error("%s was not found in %s, its ../lib or ../lib/%s; set GPUSHARE_SHIM to its path",
+		   SHIM, self, MULTIARCH);
+	return false;
+}
+
+static bool set_variable(const char *name, const char *value)
+{
+	if (!value || !setenv(name, value, 1))
+		return true;
+	tool_error("%s can't be set: %s", name, strerror(errno));
+	return false;
+}
+
+/* Ours first, then what was there. */
+static bool set_preload(const char *shim)
+{
+	const char *before = getenv("LD_PRELOAD");
+	_cleanup_free_ char *value = NULL;
+
+	if (strpbrk(shim, " :")) {
+		tool_error(
+		    "'%s' can't be preloaded: the loader splits LD_PRELOAD at blanks and colons; "
+		    "move it to a path without them",
+		    shim);
+		return false;
+	}
+	if (!before || !*before)
+		return set_variable("LD_PRELOAD", shim);
+	if (asprintf(&value, "%s:%s", shim, before) < 0) {
+		value = NULL;
+		tool_error("no memory for LD_PRELOAD");
+		return false;
+	}
+	return set_variable("LD_PRELOAD", value);
+}
+
+static bool check_rules(enum rules_kind kind, const char *option, const char *text)
+{
+	char error[1024] = "";
+	struct rules *rules;
+
+	if (!text)
+		return true;
+	rules = rules_parse(kind, option, text, error, sizeof(error));
+	rules_free(rules);
+	if (!*error)
+		return true;
+	fprintf(stderr, "%s\n", error);
+	return false;
+}
+
+/* -1 to go on at optind, else the exit code. */
+static int parse(int argc, char **argv, struct run *run)
+{
+	enum { OPTION_NAME = 256, OPTION_ATTACH, OPTION_DIR, OPTION_HELP };
+	static const struct option options[] = {
+	    {"name", required_argument, NULL, OPTION_NAME},
+	    {"attach", required_argument, NULL, OPTION_ATTACH},
+	    {"dir", required_argument, NULL, OPTION_DIR},
+	    {"help", no_argument, NULL, OPTION_HELP},
+	    {NULL, 0, NULL, 0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		switch (option) {
+		case OPTION_NAME:
+			run->name = optarg;
+			break;
+		case OPTION_ATTACH:
+			run->attach = optarg;
+			break;
+		case OPTION_DIR:
+			run->directory = optarg;
+			break;
+		case OPTION_HELP:
+			return verb_help(argv[0]);
+		default: /* getopt has said what is wrong */
+			return TOOL_USAGE;
+		}
+	}
+	return optind < argc ? -1 : tool_usage("run what? APP is missing");
+}
+
+int verb_run(int argc, char **argv)
+{
+	struct run run = {.directory = NULL};
+	char shim[PATH_MAX];
+	int code = parse(argc, argv, &run);
+
+	if (code >= 0)
+		return code;
+#define X(field, kind, variable, option) \
+	if (!check_rules(kind, option, run.field)) \
+		return TOOL_USAGE;
+	RULE_VARIABLES(X)
+#undef X
+	if (!shim_find(shim) || !set_preload(shim) || !set_variable("GPUSHARE_DIR", run.directory))
+		return TOOL_FAILED;
+#define X(field, kind, variable, option) \
+	if (!set_variable(variable, run.field)) \
+		return TOOL_FAILED;
+	RULE_VARIABLES(X)
+#undef X
+	signal(SIGPIPE, SIG_DFL);
+	execvp(argv[optind], argv + optind);
+	code = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+	tool_error("'%s' can't be run: %s", argv[optind], strerror(errno));
+	return code;
+}

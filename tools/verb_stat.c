@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "show.h"
+#include "verbs.h"
+
+static int stat_print(const struct gpushare_info *info)
+{
+	char uuid[TOOL_TEXT_MAX], size[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX],
+	    made[TOOL_TEXT_MAX] = "?";
+	char command[GPUSHARE_COMMAND_MAX + 1];
+	time_t created = (time_t)(info->created_unix_ns / 1000000000u);
+	struct tm local;
+
+	tool_format_uuid(info->device_uuid, uuid);
+	tool_format_size(info->size, size);
+	tool_format_age(show_age(info), age);
+	tool_printable(info->owner_command, command, sizeof(command));
+	if (localtime_r(&created, &local))
+		strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S %z", &local);
+	printf("name:       %s\n", info->name);
+	printf("generation: %" PRIu64 "\n", info->generation);
+	printf("size:       %" PRIu64 " (%s)\n", info->size, size);
+	printf("allocation: offset %" PRIu64 " of %" PRIu64 "\n", info->base_offset,
+	       info->base_size);
+	printf("gpu:        %s\n", uuid);
+	printf("backing:    %s\n", show_backing(info));
+	printf("owner:      %s[%" PRId32 "], uid %" PRIu32 "\n", command, info->owner_pid,
+	       info->owner_uid);
+	printf("attached:   %" PRIu32 "\n", info->attachers);
+	printf("created:    %s (%s ago)\n", made, age);
+	return tool_flush(TOOL_DONE);
+}
+
+int verb_stat(int argc, char **argv)
+{
+	_tool_session_ struct gpushare_session *session = NULL;
+	struct verb_options options;
+	struct gpushare_info info;
+	int status, code = verb_parse(argc, argv, true, &options);
+
+	if (code >= 0)
+		return code;
+	if (argc - optind != 1)
+		return tool_usage("stat wants one NAME");
+	session = tool_open(options.directory);
+	if (!session)
+		return TOOL_FAILED;
+	status = gpushare_stat(session, argv[optind], &info);
+	if (status)
+		return tool_failed(status);
+	return options.json ? show_dump(show_json(&info)) : stat_print(&info);
+}
