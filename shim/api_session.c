@@ -66,10 +66,15 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 /* A connection that has gone has taken the lease along: nothing is left to give back. */
 void session_tell(struct gpushare_session *session, const request *tell)
 {
+	struct client *client = session->client;
+	bool autostart = client->autostart;
+
 	pthread_mutex_lock(&session->lock);
-	if (session->client->fd >= 0) {
-		session->client->request = *tell;
-		(void)client_call(session->client, 0);
+	if (client->fd >= 0) {
+		client->request = *tell;
+		client->autostart = false; /* a new registry would not know what we mean */
+		(void)client_call(client, 0);
+		client->autostart = autostart;
 	}
 	pthread_mutex_unlock(&session->lock);
 }

@@ -27,7 +27,7 @@ static const char *source_kind(const struct driver *driver, const struct source 
 		return "host memory";
 	if (!source_attribute_set(driver, CU_ATTRIBUTE_CONTEXT, source->pointer))
 		return "virtual or stream-ordered memory (cuMemCreate, cudaMallocAsync)";
-	return "not memory of cudaMalloc";
+	return "memory that cudaMalloc did not make (stream-ordered or virtual)";
 }
 
 static int source_refuse(const struct driver *driver, const struct source *source)

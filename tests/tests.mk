@@ -10,7 +10,7 @@ TOOLKIT_INCLUDE = $(if $(CUDA),-isystem $(CUDA)/include,-Itests/sim/include)
 
 # The simulated driver stands for somebody else's library: never instrumented, like what loads it.
 SIM_DRIVER := $(call objects,tests/sim/driver_*.c)
-SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c)
+SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c,%_test.c)
 $(BUILD)/obj/tests/sim/%.o: SANFLAGS :=
 $(BUILD)/obj/tests/sim/%.o: VISIBILITY := -fvisibility=default
 $(BUILD)/obj/tests/sim/runtime_%.o: ALL_CFLAGS += -Itests/sim/include
@@ -18,6 +18,13 @@ $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+# One of CUDA 11, without cuGetProcAddress_v2.
+$(BUILD)/obj/old/%.o: %.c $(BUILD)/.flags
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -DSIM_CUDA_11 -c $< -o $@
+$(BUILD)/obj/old/%.o: SANFLAGS :=
+$(BUILD)/sim/old/libcuda.so.1: $(subst /obj/,/obj/old/,$(SIM_DRIVER))
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $^ -pthread -ldl -o $@
 $(BUILD)/sim/libcudart.so.13: $(SIM_RUNTIME) tests/sim/runtime.map
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
@@ -48,6 +55,13 @@ $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/unit/unit_%.o $(UNIT_HELPERS) $(BUILD)
 $(BUILD)/tests/contract_%: $(BUILD)/obj/tests/contract/contract_%.o $(CONTRACT_HELPERS) $(BUILD)/libunits.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
+
+# The simulated driver's own tests; what they test is found beside them, in ../sim.
+SIM_TESTS := $(patsubst tests/sim/%_test.c,$(BUILD)/tests/unit_%,$(wildcard tests/sim/*_test.c))
+$(BUILD)/obj/tests/sim/%_test.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
+$(SIM_TESTS): $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/sim/%_test.o $(BUILD)/sim/libcudart_static.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $^ -lcmocka -pthread -ldl -o $@
 
 # Programs that the tests start. program(source, name, link flags, also needs)
 define program
@@ -101,17 +115,17 @@ $(bin)/%_shared: tests/gpu/%.cu $(BUILD)/libgpushare.so
 		-Xlinker -rpath,'$$ORIGIN/../lib:$(dir $(CUDA_RT))' -o $@
 $(bin)/kernel_peer_%: KERNEL_LIBS := -L$(BUILD) -Xlinker -rpath,'$$ORIGIN/../..' -lgpushare
 
-tests: products $(CMOCKA) $(PROGRAMS) $(bin)/probe $(if $(filter cuda,$(RUNTIME)),kernels)
+tests: products $(CMOCKA) $(BUILD)/sim/old/libcuda.so.1 $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(if $(filter cuda,$(RUNTIME)),kernels)
 
 # The first line says which driver it will be: the probe needs nothing but the compiler.
 driver:
 	@command -v $(CC) >/dev/null || tests/deps.sh
-	@$(MAKE) --no-print-directory $(bin)/probe
+	@$(MAKE) -s --no-print-directory $(bin)/probe
 	@$(RUN) --driver
 # A package that has just arrived is found by the next make, not by this one.
 tested: driver
 	@tests/deps.sh
-	@$(MAKE) --no-print-directory $(BUILD)/.checked
+	@$(MAKE) -s --no-print-directory $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) tests RUNTIME=$$($(RUN) --runtime $(CUDA_RT))
 check: tested
 	@$(SANITIZED) $(RUN) --said $(T)

@@ -91,8 +91,10 @@ int attach_dump(const struct attach_request *request, struct gpushare_buffer *bu
 	if (!request->output && isatty(STDOUT_FILENO))
 		return dump_view(request, buffer);
 	catch_signals();
-	if (!output_open(&dump.output, request->output)) {
+	if (!output_open(&dump.output, request->output, &caught)) {
 		output_abandon(&dump.output);
+		if (caught)
+			dump_die(false);
 		tool_error("'%s' can't be opened for writing: %s", dump.output.path,
 			   strerror(dump.output.error));
 		return TOOL_FAILED;
@@ -104,9 +106,9 @@ int attach_dump(const struct attach_request *request, struct gpushare_buffer *bu
 		return TOOL_DONE;
 	removed = *dump.output.partial;
 	output_abandon(&dump.output);
-	if (dump.output.error)
-		return dump_output_failed(&dump.output, removed);
 	if (caught)
 		dump_die(removed);
+	if (dump.output.error)
+		return dump_output_failed(&dump.output, removed);
 	return tool_failed(status);
 }

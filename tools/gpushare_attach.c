@@ -130,6 +130,7 @@ int main(int argc, char **argv)
 
 	tool_name = "gpushare-attach";
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of write() */
 	code = parse(argc, argv, &request);
 	if (code >= 0)
 		return code;

@@ -55,12 +55,12 @@ static mode_t output_new_mode(void)
 	return 0666 & ~mask;
 }
 
-bool output_open(struct output *output, const char *path)
+bool output_open(struct output *output, const char *path, const volatile sig_atomic_t *stop)
 {
 	char resolved[PATH_MAX];
 	struct stat there;
 
-	*output = (struct output){.fd = STDOUT_FILENO, .path = "standard output"};
+	*output = (struct output){.fd = STDOUT_FILENO, .path = "standard output", .stop = stop};
 	if (!path || !strcmp(path, "-"))
 		return true;
 	output->fd = -1;
@@ -96,7 +96,7 @@ bool output_write(struct output *output, const void *data, size_t size)
 	while (size) {
 		ssize_t done = write(output->fd, at, size);
 
-		if (done < 0 && errno == EINTR)
+		if (done < 0 && errno == EINTR && !*output->stop)
 			continue;
 		if (done <= 0)
 			return output_fail(output, done ? errno : EIO);

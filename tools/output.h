@@ -6,6 +6,7 @@
  * the end, so what was there stays until the new one is whole; all else is written in place.
  */
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,11 +17,12 @@ struct output {
 	char path[PATH_MAX];	/* for messages, and to rename to */
 	char partial[PATH_MAX]; /* "": written in place */
 	uint64_t written;
-	int error; /* errno of the first failure */
+	int error;			   /* errno of the first failure */
+	const volatile sig_atomic_t *stop; /* not 0: a write that a signal ends stays ended */
 };
 
 /* NULL or "-" is standard output. All return false with output->error set, nothing said. */
-bool output_open(struct output *output, const char *path);
+bool output_open(struct output *output, const char *path, const volatile sig_atomic_t *stop);
 bool output_write(struct output *output, const void *data, size_t size);
 bool output_commit(struct output *output);
 /* Close and remove what is unfinished; nothing to do after a commit. */

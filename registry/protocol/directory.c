@@ -34,13 +34,14 @@ static int directory_normalise(const char *from, char out_path[GPUSHARE_PATH_MAX
 	char here[GPUSHARE_PATH_MAX] = "";
 	char path[GPUSHARE_PATH_MAX];
 	size_t length;
+	int wanted;
 
 	if (*from != '/' && !getcwd(here, sizeof(here)))
 		return errno == ERANGE ? GPUSHARE_E_INVALID : status_from_errno(errno);
-	length = strlen(here) + (*here ? 1 : 0) + strlen(from);
-	if (length >= sizeof(path))
+	wanted = snprintf(path, sizeof(path), "%s%s%s", here, *here ? "/" : "", from);
+	if (wanted < 0 || (size_t)wanted >= sizeof(path))
 		return GPUSHARE_E_INVALID;
-	snprintf(path, sizeof(path), "%s%s%s", here, *here ? "/" : "", from);
+	length = (size_t)wanted;
 	while (length > 1 && path[length - 1] == '/')
 		path[--length] = '\0';
 	if (length > DIRECTORY_MAX)

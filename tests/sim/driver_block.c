@@ -78,11 +78,11 @@ static bool block_map(struct block *block)
 		return false;
 	void *base = block->low ? address_reserve_low(block->size)
 				: address_reserve(block->size, SIM_BLOCK, 0);
-	block->control = mmap(NULL, block->control_size, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd,
-			      (off_t)block->size);
+	block->control = mmap(NULL, block->control_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			      block->fd, (off_t)block->size);
 	if (!base || block->control == MAP_FAILED ||
 	    mmap(base, block->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, block->fd, 0) ==
-		    MAP_FAILED) {
+		MAP_FAILED) {
 		if (base)
 			munmap(base, block->size);
 		if (block->control != MAP_FAILED)
@@ -199,8 +199,8 @@ void block_give(struct block *block, uint64_t offset, uint64_t size)
 	size = block_round(size, SIM_STEP);
 	block->control->generations[offset / SIM_STEP] = 0;
 	block->used -= size;
-	if (!block->used && (block->exported || !span ||
-			     block_cached(block->device) > BLOCK_CACHE)) {
+	if (!block->used &&
+	    (block->exported || !span || block_cached(block->device) > BLOCK_CACHE)) {
 		while (block->free) {
 			struct span *next = block->free->next;
 			free(block->free);

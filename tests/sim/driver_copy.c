@@ -12,7 +12,8 @@ static bool copy_good(uint64_t start, uint64_t size, enum side side, int access)
 		return false;
 	if (side == SIDE_HOST)
 		return true;
-	/* A pointer that is nobody's may be ordinary host memory, but not a freed device pointer. */
+	/* A pointer that is nobody's may be ordinary host memory, but not a freed device pointer.
+	 */
 	if (side == SIDE_ANY && !region_find(start))
 		return !address_is_ours(start);
 	return region_covers(start, size, access);

@@ -26,7 +26,7 @@ static const char *faults_lacking;
 
 static const char *const faults_names[CALL_COUNT] = {
 #define F(since, version, name, params) [CALL_##name] = #name,
-	SIM_CALLS(F)
+    SIM_CALLS(F)
 #undef F
 };
 
@@ -55,7 +55,8 @@ static bool faults_parse_one(const char *text, size_t length)
 			    &fault.result, &end);
 	if ((fields != 4 && (fields != 3 || spec[length - 1] == ':')) || !fault.nth || !fault.count)
 		return false;
-	if (fields == 3 && strspn(strrchr(spec, ':') + 1, "0123456789") != strlen(strrchr(spec, ':') + 1))
+	if (fields == 3 &&
+	    strspn(strrchr(spec, ':') + 1, "0123456789") != strlen(strrchr(spec, ':') + 1))
 		return false;
 	for (int i = 0; i < CALL_COUNT; i++) {
 		if (!faults_same(name, strlen(name), faults_names[i]))
@@ -136,7 +137,7 @@ cu_result faults_leave(enum call call, cu_result result, uint64_t pointer, uint6
 			      faults_names[call], (int)result, (unsigned long long)pointer,
 			      (unsigned long long)size);
 	_cleanup_close_ int fd =
-		open(faults_log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	    open(faults_log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
 	/* A log that cannot be written shows itself by missing lines; the call's answer stands. */
 	ssize_t written = fd >= 0 ? write(fd, line, (size_t)length) : 0;
 	(void)written;

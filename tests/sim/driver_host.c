@@ -30,11 +30,11 @@ static cu_result host_map(uint64_t *pointer, uint64_t size, enum region_kind kin
 		return CU_OUT_OF_MEMORY;
 	STATE_LOCKED;
 	struct region region = {
-		.start = (uintptr_t)address,
-		.size = size,
-		.kind = kind,
-		.device = context_device(),
-		.access = CU_ACCESS_READ_WRITE,
+	    .start = (uintptr_t)address,
+	    .size = size,
+	    .kind = kind,
+	    .device = context_device(),
+	    .access = CU_ACCESS_READ_WRITE,
 	};
 	if (!region_add(&region)) {
 		munmap(address, host_pages(size));
@@ -105,7 +105,8 @@ static cu_result host_free_pointer(void *pointer)
 
 cu_result cuMemFreeHost(void *pointer)
 {
-	ANSWER_LOGGED(cuMemFreeHost, NEED_CONTEXT, host_free_pointer(pointer), (uintptr_t)pointer, 0);
+	ANSWER_LOGGED(cuMemFreeHost, NEED_CONTEXT, host_free_pointer(pointer), (uintptr_t)pointer,
+		      0);
 }
 
 static cu_result host_register(void *pointer, size_t size, unsigned int flags)
@@ -118,11 +119,11 @@ static cu_result host_register(void *pointer, size_t size, unsigned int flags)
 	if (region_overlaps(start, size))
 		return (cu_result)HOST_ALREADY_REGISTERED;
 	struct region region = {
-		.start = start,
-		.size = size,
-		.kind = REGION_REGISTERED,
-		.device = context_device(),
-		.access = CU_ACCESS_READ_WRITE,
+	    .start = start,
+	    .size = size,
+	    .kind = REGION_REGISTERED,
+	    .device = context_device(),
+	    .access = CU_ACCESS_READ_WRITE,
 	};
 	return region_add(&region) ? CU_OK : CU_OUT_OF_MEMORY;
 }

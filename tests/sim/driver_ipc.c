@@ -60,16 +60,16 @@ static cu_result ipc_get(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 		return CU_INVALID_VALUE;
 	struct block *block = region->owner;
 	struct wire wire = {
-		.magic = IPC_MAGIC,
-		.pid = getpid(),
-		.fd = block->fd,
-		.started = ipc_own_start(),
-		.nonce = block->control->nonce,
-		.block_size = block->size,
-		.offset = region->start - block->base,
-		.size = region->size,
-		.generation = region->generation,
-		.physical = state.physical[block->device],
+	    .magic = IPC_MAGIC,
+	    .pid = getpid(),
+	    .fd = block->fd,
+	    .started = ipc_own_start(),
+	    .nonce = block->control->nonce,
+	    .block_size = block->size,
+	    .offset = region->start - block->base,
+	    .size = region->size,
+	    .generation = region->generation,
+	    .physical = state.physical[block->device],
 	};
 	block->exported = true;
 	memcpy(handle, &wire, sizeof(wire));
@@ -101,10 +101,12 @@ static cu_result ipc_ask_owner(const struct wire *wire, int *out_fd)
 		return CU_INVALID_HANDLE;
 	_cleanup_close_ int fd = peer_open(wire->pid, wire->fd);
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
-		return CU_OPERATING_SYSTEM; /* another uid's /proc: what a real driver can, we cannot */
+		return CU_OPERATING_SYSTEM; /* another uid's /proc: what a real driver can, we
+					       cannot */
 	if (fd < 0 || pread(fd, &control, sizeof(control), (off_t)wire->block_size) !=
-			      (ssize_t)sizeof(control))
-		return peer_start(wire->pid) == wire->started ? CU_NOT_PERMITTED : CU_INVALID_HANDLE;
+			  (ssize_t)sizeof(control))
+		return peer_start(wire->pid) == wire->started ? CU_NOT_PERMITTED
+							      : CU_INVALID_HANDLE;
 	if (control.magic != CONTROL_BLOCK || control.nonce != wire->nonce ||
 	    pread(fd, &generation, sizeof(generation), cell) != (ssize_t)sizeof(generation) ||
 	    generation != wire->generation)
@@ -138,8 +140,8 @@ static struct import *ipc_map(const struct wire *wire, int fd)
 	struct import *import = calloc(1, sizeof(*import));
 	void *base = import ? address_reserve(wire->block_size, SIM_BLOCK, 0) : NULL;
 
-	if (!base || mmap(base, wire->block_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-			  0) == MAP_FAILED) {
+	if (!base || mmap(base, wire->block_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			  fd, 0) == MAP_FAILED) {
 		if (base)
 			munmap(base, wire->block_size);
 		free(import);
@@ -147,12 +149,12 @@ static struct import *ipc_map(const struct wire *wire, int fd)
 	}
 	madvise(base, wire->block_size, MADV_DONTFORK);
 	*import = (struct import){
-		.next = imports,
-		.pid = wire->pid,
-		.started = wire->started,
-		.nonce = wire->nonce,
-		.base = (uintptr_t)base,
-		.size = wire->block_size,
+	    .next = imports,
+	    .pid = wire->pid,
+	    .started = wire->started,
+	    .nonce = wire->nonce,
+	    .base = (uintptr_t)base,
+	    .size = wire->block_size,
 	};
 	imports = import;
 	return import;
@@ -193,14 +195,14 @@ static cu_result ipc_open_new(cu_deviceptr *pointer, const struct wire *wire)
 		return CU_MAP_FAILED;
 	int ordinal = state_ordinal(wire->physical);
 	struct region region = {
-		.start = import->base + wire->offset,
-		.size = wire->size,
-		.kind = REGION_IMPORT,
-		.device = ordinal >= 0 ? ordinal : context_device(),
-		.access = CU_ACCESS_READ_WRITE,
-		.owner = import,
-		.generation = wire->generation,
-		.references = 1,
+	    .start = import->base + wire->offset,
+	    .size = wire->size,
+	    .kind = REGION_IMPORT,
+	    .device = ordinal >= 0 ? ordinal : context_device(),
+	    .access = CU_ACCESS_READ_WRITE,
+	    .owner = import,
+	    .generation = wire->generation,
+	    .references = 1,
 	};
 	if (!region_add(&region)) {
 		if (!import->open)
@@ -212,7 +214,8 @@ static cu_result ipc_open_new(cu_deviceptr *pointer, const struct wire *wire)
 	return CU_OK;
 }
 
-static cu_result ipc_open(cu_deviceptr *pointer, const cu_ipc_mem_handle *handle, unsigned int flags)
+static cu_result ipc_open(cu_deviceptr *pointer, const cu_ipc_mem_handle *handle,
+			  unsigned int flags)
 {
 	struct wire wire;
 

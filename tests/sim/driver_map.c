@@ -12,7 +12,8 @@ struct reservation {
 
 static struct reservation *reservations;
 
-static cu_result map_reserve(cu_deviceptr *pointer, uint64_t size, uint64_t alignment, uint64_t want)
+static cu_result map_reserve(cu_deviceptr *pointer, uint64_t size, uint64_t alignment,
+			     uint64_t want)
 {
 	if (!pointer || !size || size % SIM_BLOCK || size > (uint64_t)1 << 46 ||
 	    (alignment & (alignment - 1)))
@@ -82,14 +83,14 @@ static cu_result map_map(uint64_t start, uint64_t size, uint64_t offset, cu_mem_
 	    region_overlaps(start, size))
 		return CU_INVALID_VALUE;
 	struct region region = {
-		.start = start,
-		.size = size,
-		.kind = REGION_MAPPED,
-		.device = object->device,
-		.owner = object,
+	    .start = start,
+	    .size = size,
+	    .kind = REGION_MAPPED,
+	    .device = object->device,
+	    .owner = object,
 	};
-	if (mmap((void *)(uintptr_t)start, size, PROT_NONE, MAP_SHARED | MAP_FIXED, object->fd, 0) ==
-	    MAP_FAILED)
+	if (mmap((void *)(uintptr_t)start, size, PROT_NONE, MAP_SHARED | MAP_FIXED, object->fd,
+		 0) == MAP_FAILED)
 		return CU_OUT_OF_MEMORY;
 	madvise((void *)(uintptr_t)start, size, MADV_DONTFORK);
 	if (!region_add(&region))
@@ -184,5 +185,6 @@ static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *acc
 cu_result cuMemSetAccess(cu_deviceptr pointer, size_t size, const cu_mem_access *access,
 			 size_t count)
 {
-	ANSWER_LOGGED(cuMemSetAccess, NEED_INIT, map_set(pointer, size, access, count), pointer, size);
+	ANSWER_LOGGED(cuMemSetAccess, NEED_INIT, map_set(pointer, size, access, count), pointer,
+		      size);
 }

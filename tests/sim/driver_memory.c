@@ -33,13 +33,13 @@ static cu_result memory_alloc_kind(cu_deviceptr *pointer, uint64_t size, bool lo
 	if (!block)
 		return CU_OUT_OF_MEMORY;
 	struct region region = {
-		.start = block->base + offset,
-		.size = size,
-		.kind = kind,
-		.device = device,
-		.access = CU_ACCESS_READ_WRITE,
-		.owner = block,
-		.generation = memory_generation(),
+	    .start = block->base + offset,
+	    .size = size,
+	    .kind = kind,
+	    .device = device,
+	    .access = CU_ACCESS_READ_WRITE,
+	    .owner = block,
+	    .generation = memory_generation(),
 	};
 	if (!region_add(&region)) {
 		block_give(block, offset, size);

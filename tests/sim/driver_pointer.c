@@ -76,7 +76,8 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 	}
 }
 
-static cu_result pointer_attribute(void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
+static cu_result pointer_attribute(void *value, cu_pointer_attribute attribute,
+				   cu_deviceptr pointer)
 {
 	if (!value)
 		return CU_INVALID_VALUE;

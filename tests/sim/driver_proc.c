@@ -2,7 +2,7 @@
 /*
  * cuGetProcAddress: a bare name, the CUDA version a program was built for, and whether its default
  * stream is a thread's own, to the one symbol that is meant. -DSIM_CUDA_11 is a driver from before
- * cuGetProcAddress: then runtimes fall back to dlsym.
+ * cuGetProcAddress_v2: a newer runtime falls back to plain dlsym there.
  */
 #include <ctype.h>
 #include <string.h>
@@ -20,12 +20,16 @@
 #error "no tail jump written for this machine"
 #endif
 #define P(name, suffix) \
-	__asm__(".text\n\t.globl " #name #suffix "\n\t.type " #name #suffix ", %function\n" #name \
-		#suffix ":\n\t" PROC_JUMP #name "\n\t.size " #name #suffix ", . - " #name #suffix);
+	__asm__(".text\n\t.globl " #name #suffix "\n\t.type " #name #suffix \
+		", %function\n" #name #suffix ":\n\t" PROC_JUMP #name "\n\t.size " #name #suffix \
+		", . - " #name #suffix);
 SIM_PER_THREAD(P)
 #undef P
 
-#ifndef SIM_CUDA_11
+#ifdef SIM_CUDA_11
+#define cuGetProcAddress_v2 NULL /* its row in the table stays empty */
+#endif
+
 struct proc {
 	const char *symbol;
 	int version;
@@ -39,7 +43,7 @@ SIM_CALLS(F)
 
 static struct proc procs[] = {
 #define F(since, version, name, params) {#name, version, (void *)name, NULL},
-	SIM_CALLS(F)
+    SIM_CALLS(F)
 #undef F
 };
 
@@ -50,7 +54,7 @@ static void proc_fill(void)
 		void *pointer;
 	} twins[] = {
 #define P(name, suffix) {#name, (void *)name##suffix},
-		SIM_PER_THREAD(P)
+	    SIM_PER_THREAD(P)
 #undef P
 	};
 
@@ -71,16 +75,16 @@ static size_t proc_bare(const char *symbol)
 	while (digits && isdigit((unsigned char)symbol[digits - 1]))
 		digits--;
 	return digits < length && digits > 2 && strncmp(symbol + digits - 2, "_v", 2) == 0
-		       ? digits - 2
-		       : length;
+		   ? digits - 2
+		   : length;
 }
 
 static bool proc_means(const struct proc *proc, const char *bare)
 {
 	size_t length = proc_bare(proc->symbol);
 
-	return proc->version && strlen(bare) == length && strncmp(bare, proc->symbol, length) == 0 &&
-	       !faults_lacks(proc->symbol, length);
+	return proc->version && proc->pointer && strlen(bare) == length &&
+	       strncmp(bare, proc->symbol, length) == 0 && !faults_lacks(proc->symbol, length);
 }
 
 /* The newest symbol of that name which the version allows. */
@@ -128,9 +132,11 @@ cu_result cuGetProcAddress(const char *symbol, void **pointer, int version, cu_u
 	ANSWER(cuGetProcAddress, NEED_NOTHING, proc_get(symbol, pointer, version, flags, NULL));
 }
 
+#ifndef SIM_CUDA_11
 cu_result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, cu_uint64 flags,
 			      cu_proc_status *status)
 {
-	ANSWER(cuGetProcAddress_v2, NEED_NOTHING, proc_get(symbol, pointer, version, flags, status));
+	ANSWER(cuGetProcAddress_v2, NEED_NOTHING,
+	       proc_get(symbol, pointer, version, flags, status));
 }
 #endif

@@ -73,11 +73,14 @@ SIM_CALLS(F)
 SIM_PER_THREAD(P)
 #undef P
 
+/* All below stays inside the library, whatever the compiler was told. */
+#pragma GCC visibility push(hidden)
+
 enum call {
 #define F(since, version, name, params) CALL_##name,
 	SIM_CALLS(F)
 #undef F
-	CALL_COUNT
+	    CALL_COUNT
 };
 
 enum need { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
@@ -147,17 +150,17 @@ struct region {
 	uint64_t size; /* as asked for */
 	enum region_kind kind;
 	cu_device device;
-	int access;		  /* CU_ACCESS_*; 0: none */
-	void *owner;		  /* block, import or object, by kind */
-	uint32_t generation;	  /* tells this allocation from others at the same place */
-	unsigned int references;  /* REGION_IMPORT: how often opened */
+	int access;		 /* CU_ACCESS_*; 0: none */
+	void *owner;		 /* block, import or object, by kind */
+	uint32_t generation;	 /* tells this allocation from others at the same place */
+	unsigned int references; /* REGION_IMPORT: how often opened */
 	struct region *left, *right;
 	uint32_t priority;
 };
 struct region *region_add(const struct region *model);
 void region_remove(struct region *region);
-struct region *region_find(uint64_t address);	/* the one that holds it */
-struct region *region_exactly(uint64_t start);	/* the one that starts there */
+struct region *region_find(uint64_t address);  /* the one that holds it */
+struct region *region_exactly(uint64_t start); /* the one that starts there */
 bool region_overlaps(uint64_t start, uint64_t size);
 bool region_covers(uint64_t start, uint64_t size, int access);
 struct region *region_first_of(cu_device device, enum region_kind kind);
@@ -187,9 +190,9 @@ struct block {
 	cu_device device;
 	struct control *control;
 	uint64_t control_size;
-	uint64_t used;	/* bytes handed out */
-	bool exported;	/* somebody may have it mapped: never used for another allocation */
-	bool low;	/* below 4 GiB, for the 32-bit calls */
+	uint64_t used; /* bytes handed out */
+	bool exported; /* somebody may have it mapped: never used for another allocation */
+	bool low;      /* below 4 GiB, for the 32-bit calls */
 	struct span *free;
 };
 struct block *block_take(cu_device device, uint64_t size, bool low, uint64_t *offset);
@@ -206,4 +209,5 @@ void memory_drop(cu_device device);
 cu_result host_free(struct region *region);
 cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer);
 
+#pragma GCC visibility pop
 #endif

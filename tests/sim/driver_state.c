@@ -6,7 +6,7 @@
 #include "driver_sim.h"
 
 #ifdef SIM_CUDA_11
-#define STATE_VERSION 11020
+#define STATE_VERSION 11080
 #else
 #define STATE_VERSION 13000
 #endif
@@ -136,10 +136,10 @@ static void state_start(void)
 
 	state.version = STATE_VERSION;
 	state.capacity = (uint64_t)4 << 30;
-	state.settings_good = (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
-			      state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
-			      state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) &&
-			      faults_parse();
+	state.settings_good =
+	    (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
+	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
+	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) && faults_parse();
 	state_select(machine);
 	pthread_atfork(NULL, NULL, state_after_fork);
 }

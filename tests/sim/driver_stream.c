@@ -120,11 +120,12 @@ static cu_result event_create(cu_event *event, unsigned int flags)
 {
 	bool shared = flags & EVENT_INTERPROCESS;
 
-	if (!event || (flags & ~(unsigned int)EVENT_FLAGS) || (shared && !(flags & CU_EVENT_NO_TIMING)))
+	if (!event || (flags & ~(unsigned int)EVENT_FLAGS) ||
+	    (shared && !(flags & CU_EVENT_NO_TIMING)))
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
-	cu_event made = shared && events_shared == STREAM_EVENTS_SHARED ? NULL
-									: calloc(1, sizeof(*made));
+	cu_event made =
+	    shared && events_shared == STREAM_EVENTS_SHARED ? NULL : calloc(1, sizeof(*made));
 	if (!made)
 		return CU_OUT_OF_MEMORY;
 	made->flags = flags;

@@ -44,7 +44,8 @@ static cu_result v1_pitch(unsigned int *pointer, unsigned int *pitch, unsigned i
 cu_result cuMemAllocPitch(unsigned int *pointer, unsigned int *pitch, unsigned int width,
 			  unsigned int height, unsigned int element)
 {
-	ANSWER_LOGGED(cuMemAllocPitch, NEED_CONTEXT, v1_pitch(pointer, pitch, width, height, element),
+	ANSWER_LOGGED(cuMemAllocPitch, NEED_CONTEXT,
+		      v1_pitch(pointer, pitch, width, height, element),
 		      answer_ == CU_OK ? *pointer : 0, (uint64_t)width * height);
 }
 

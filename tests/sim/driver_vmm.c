@@ -71,10 +71,10 @@ cu_result cuMemGetAllocationGranularity(size_t *granularity, const cu_mem_prop *
 static bool vmm_mark(const struct object *object, int physical)
 {
 	struct control control = {
-		.magic = CONTROL_OBJECT,
-		.nonce = address_nonce(),
-		.size = object->size,
-		.physical = physical,
+	    .magic = CONTROL_OBJECT,
+	    .nonce = address_nonce(),
+	    .size = object->size,
+	    .physical = physical,
 	};
 
 	return pwrite(object->fd, &control, sizeof(control), (off_t)object->size) ==
@@ -98,10 +98,10 @@ static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_pro
 	if (!handle || !size || size % SIM_BLOCK || !vmm_prop_good(prop))
 		return CU_INVALID_VALUE;
 	struct object model = {
-		.size = size,
-		.host = (int)prop->location.type != CU_LOCATION_DEVICE,
-		.exportable = (int)prop->requestedHandleTypes == CU_HANDLE_POSIX_FD,
-		.handles = 1,
+	    .size = size,
+	    .host = (int)prop->location.type != CU_LOCATION_DEVICE,
+	    .exportable = (int)prop->requestedHandleTypes == CU_HANDLE_POSIX_FD,
+	    .handles = 1,
 	};
 	model.device = model.host ? 0 : prop->location.id;
 	model.counted = !model.host;
@@ -194,12 +194,12 @@ static cu_result vmm_import(cu_mem_handle *handle, void *shareable, int type)
 	STATE_LOCKED;
 	int ordinal = state_ordinal(control.physical);
 	struct object model = {
-		.size = control.size,
-		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
-		.host = control.physical < 0,
-		.device = ordinal >= 0 ? ordinal : 0,
-		.exportable = true,
-		.handles = 1,
+	    .size = control.size,
+	    .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
+	    .host = control.physical < 0,
+	    .device = ordinal >= 0 ? ordinal : 0,
+	    .exportable = true,
+	    .handles = 1,
 	};
 	struct object *object = model.fd >= 0 ? vmm_object(&model) : NULL;
 	if (!object) {

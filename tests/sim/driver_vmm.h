@@ -15,7 +15,9 @@ struct object {
 	unsigned int handles, mappings;
 };
 
+#pragma GCC visibility push(hidden)
 struct object *vmm_find(cu_mem_handle handle);
 void vmm_unref(struct object *object);
+#pragma GCC visibility pop
 
 #endif

@@ -57,8 +57,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t count, enum cudaM
 	return copy_queue(to, from, count, kind, stream, RUNTIME_LEGACY);
 }
 
-cudaError_t cudaMemcpyAsync_ptsz(void *to, const void *from, size_t count,
-				 enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpyAsync_ptsz(void *to, const void *from, size_t count, enum cudaMemcpyKind kind,
+				 cudaStream_t stream)
 {
 	return copy_queue(to, from, count, kind, stream, RUNTIME_PER_THREAD);
 }

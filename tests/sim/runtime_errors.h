@@ -10,7 +10,8 @@
 	E(cudaErrorCudartUnloading, 4, "driver shutting down") \
 	E(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy") \
 	E(cudaErrorInsufficientDriver, 35, "CUDA driver is missing or too old") \
-	E(cudaErrorCallRequiresNewerDriver, 36, "API call is not supported in the installed driver") \
+	E(cudaErrorCallRequiresNewerDriver, 36, \
+	  "API call is not supported in the installed driver") \
 	E(cudaErrorNoDevice, 100, "no CUDA-capable device is detected") \
 	E(cudaErrorInvalidDevice, 101, "invalid device ordinal") \
 	E(cudaErrorDeviceUninitialized, 201, "invalid device context") \

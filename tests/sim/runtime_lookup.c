@@ -31,7 +31,7 @@ static const struct {
 	const char *symbol;
 } lookup_calls[] = {
 #define R(name, version, symbol) {#name, version, #symbol},
-	RUNTIME_CALLS(R)
+    RUNTIME_CALLS(R)
 #undef R
 };
 #define LOOKUP_COUNT (sizeof(lookup_calls) / sizeof(lookup_calls[0]))
@@ -93,7 +93,8 @@ static void lookup_fill(struct runtime_table *table, bool per_thread)
 
 	for (size_t i = 0; i < LOOKUP_COUNT; i++) {
 		if (lookup.four || lookup.five)
-			lookup_ask(lookup_calls[i].name, &slots[i], lookup_calls[i].version, flags, NULL);
+			lookup_ask(lookup_calls[i].name, &slots[i], lookup_calls[i].version, flags,
+				   NULL);
 		else
 			slots[i] = lookup_plain(lookup_calls[i].symbol, per_thread);
 	}

@@ -31,7 +31,8 @@ cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t 
 		*pitch = 0;
 		return memory_nothing(pointer);
 	}
-	RUNTIME_RUN(RUNTIME_LEGACY, cuMemAllocPitch, (cu_deviceptr *)pointer, pitch, width, height, 4);
+	RUNTIME_RUN(RUNTIME_LEGACY, cuMemAllocPitch, (cu_deviceptr *)pointer, pitch, width, height,
+		    4);
 }
 
 cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags)

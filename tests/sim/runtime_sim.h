@@ -11,8 +11,8 @@
 cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t size, cudaStream_t stream);
 cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream);
 cudaError_t cudaMemcpy_ptds(void *to, const void *from, size_t count, enum cudaMemcpyKind kind);
-cudaError_t cudaMemcpyAsync_ptsz(void *to, const void *from, size_t count,
-				 enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync_ptsz(void *to, const void *from, size_t count, enum cudaMemcpyKind kind,
+				 cudaStream_t stream);
 cudaError_t cudaMemset_ptds(void *to, int value, size_t count);
 cudaError_t cudaMemsetAsync_ptsz(void *to, int value, size_t count, cudaStream_t stream);
 cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
@@ -69,6 +69,8 @@ struct runtime_table {
 
 enum runtime_stream { RUNTIME_LEGACY, RUNTIME_PER_THREAD };
 
+/* Inside the library, whatever the compiler was told. */
+#pragma GCC visibility push(hidden)
 /* runtime_lookup.c: the driver's entries, as the chosen cudart finds them. */
 cudaError_t runtime_lookup(const struct runtime_table **table, enum runtime_stream stream);
 cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, uint64_t flags, int *status);
@@ -79,8 +81,10 @@ cudaError_t runtime_ready(const struct runtime_table **table, enum runtime_strea
 
 /* runtime_error.c: remember an error for cudaGetLastError. */
 cudaError_t runtime_note(cudaError_t error);
+#pragma GCC visibility pop
 
-/* The body of a call that is one driver call. A driver of which this entry is missing is too old. */
+/* The body of a call that is one driver call. A driver of which this entry is missing is too old.
+ */
 #define RUNTIME_RUN(stream, name, ...) \
 	do { \
 		const struct runtime_table *table; \

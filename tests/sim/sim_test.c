@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The simulated driver and the stand-in runtime, where contract tests cannot look: settings, faults
- * and look-up. Each case runs in a child of its own, with its own environment and a fresh library.
+ * and look-up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,27 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dlfcn.h>
-#include <libgen.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "cuda_abi.h"
-
-#define MIB ((size_t)1 << 20)
-
-/* In a child: a false condition ends it, and the parent's test with it. */
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			_exit(1); \
-		} \
-	} while (0)
+#include "sim_child.h"
 
 static struct {
 #define F(since, version, name, params) cu_##name##_call *name;
@@ -39,28 +20,9 @@ static struct {
 
 static void *library;
 
-/* The libraries lie beside the tests: build/tests/unit_sim, build/sim/libcuda.so.1. */
-static void *open_product(const char *name)
-{
-	char path[PATH_MAX], self[PATH_MAX] = "";
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	const char *folder = getenv("SIM_TEST_DIR");
-
-	CHECK(length > 0);
-	if (folder)
-		snprintf(path, sizeof(path), "%.2000s/%s", folder, name);
-	else
-		snprintf(path, sizeof(path), "%.2000s/../sim/%s", dirname(self), name);
-	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		fprintf(stderr, "%s\n", dlerror());
-	CHECK(handle);
-	return handle;
-}
-
 static void load(const char *name)
 {
-	library = open_product(name);
+	library = child_load(name);
 #define F(since, version, call, params) *(void **)&cu.call = dlsym(library, #call);
 	CUDA_ABI_CALLS(F)
 #undef F
@@ -75,33 +37,6 @@ static void start(void)
 	CHECK(cu.cuDevicePrimaryCtxRetain(&context, 0) == CU_OK);
 	CHECK(cu.cuCtxSetCurrent(context) == CU_OK);
 }
-
-/* `settings`: "NAME=value" strings, then NULL. */
-static void in_child(void (*body)(void), char **settings)
-{
-	static const char *const ours[] = {"FAIL", "LACKS",   "LOG",	 "MEMORY",
-					   "DEVICES", "VERSION", "CUDART"};
-	char name[64];
-	int status = -1;
-	pid_t child = fork();
-
-	assert_true(child >= 0);
-	if (child == 0) {
-		for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-			snprintf(name, sizeof(name), "GPUSHARE_SIM_%s", ours[i]);
-			unsetenv(name);
-		}
-		unsetenv("CUDA_VISIBLE_DEVICES");
-		for (; settings && *settings; settings++)
-			putenv(*settings);
-		body();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-}
-
-#define IN_CHILD(body, ...) in_child(body, (char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
 static void body_third_and_fourth(void)
 {
@@ -240,7 +175,8 @@ static void test_visible_devices(void **state)
 	close(ends[1]);
 	assert_string_not_equal(all[0], all[1]);
 	assert_string_not_equal(all[1], all[2]);
-#define VISIBLE(want) IN_CHILD(body_visible, "GPUSHARE_SIM_DEVICES=3", "SIM_TEST_WANT=" want, visible)
+#define VISIBLE(want) \
+	IN_CHILD(body_visible, "GPUSHARE_SIM_DEVICES=3", "SIM_TEST_WANT=" want, visible)
 	snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=2,0");
 	VISIBLE("20");
 	snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=1,9,0");
@@ -382,7 +318,8 @@ static void body_log(void)
 	CHECK(cu.cuMemFree_v2(pointer + 1) == CU_INVALID_VALUE);
 	FILE *log = fopen(getenv("GPUSHARE_SIM_LOG"), "r");
 	CHECK(log);
-	snprintf(want, sizeof(want), "%d cuMemAlloc_v2 0 0x%llx %zu\n", (int)getpid(), pointer, MIB);
+	snprintf(want, sizeof(want), "%d cuMemAlloc_v2 0 0x%llx %zu\n", (int)getpid(), pointer,
+		 MIB);
 	CHECK(fgets(line, sizeof(line), log) && strcmp(line, want) == 0);
 	snprintf(want, sizeof(want), "%d cuIpcGetMemHandle 0 0x%llx 0\n", (int)getpid(), pointer);
 	CHECK(fgets(line, sizeof(line), log) && strcmp(line, want) == 0);
@@ -408,14 +345,10 @@ static void test_log(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_settings_that_do_not_parse),
-		cmocka_unit_test(test_capacity),
-		cmocka_unit_test(test_visible_devices),
-		cmocka_unit_test(test_proc_address),
-		cmocka_unit_test(test_version),
-		cmocka_unit_test(test_forked_child),
-		cmocka_unit_test(test_log),
+	    cmocka_unit_test(test_faults),	 cmocka_unit_test(test_settings_that_do_not_parse),
+	    cmocka_unit_test(test_capacity),	 cmocka_unit_test(test_visible_devices),
+	    cmocka_unit_test(test_proc_address), cmocka_unit_test(test_version),
+	    cmocka_unit_test(test_forked_child), cmocka_unit_test(test_log),
 	};
 
 	return cmocka_run_group_tests_name("sim", tests, NULL, NULL);

@@ -6,61 +6,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dlfcn.h>
-#include <libgen.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cuda_runtime_api.h>
 
-#define MIB ((size_t)1 << 20)
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			_exit(1); \
-		} \
-	} while (0)
+#include "sim_child.h"
 
-/* Which driver the runtime's dlopen("libcuda.so.1") finds: the one that is loaded already. */
-static void load_driver(const char *name)
-{
-	char path[PATH_MAX], self[PATH_MAX] = "";
-	const char *folder = getenv("SIM_TEST_DIR");
-
-	CHECK(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
-	if (folder)
-		snprintf(path, sizeof(path), "%.2000s/%s", folder, name);
-	else
-		snprintf(path, sizeof(path), "%.2000s/../sim/%s", dirname(self), name);
-	if (!dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
-		fprintf(stderr, "%s\n", dlerror());
-		_exit(1);
-	}
-}
-
-static void in_child(void (*body)(void), const char *generation, const char *fail)
-{
-	int status = -1;
-	pid_t child = fork();
-
-	assert_true(child >= 0);
-	if (child == 0) {
-		setenv("GPUSHARE_SIM_CUDART", generation, 1);
-		setenv("GPUSHARE_SIM_FAIL", fail, 1);
-		unsetenv("GPUSHARE_SIM_LACKS");
-		unsetenv("GPUSHARE_SIM_MEMORY");
-		unsetenv("CUDA_VISIBLE_DEVICES");
-		body();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-}
+#define CUDART "GPUSHARE_SIM_CUDART="
+#define FAIL "GPUSHARE_SIM_FAIL="
+#define ALWAYS ":1:100000:500"
 
 static void round_trip(void)
 {
@@ -82,7 +34,7 @@ static void round_trip(void)
 
 static void body_works(void)
 {
-	load_driver("libcuda.so.1");
+	child_load("libcuda.so.1");
 	round_trip();
 }
 
@@ -90,25 +42,36 @@ static void body_works_old(void)
 {
 	int version;
 
-	load_driver("old/libcuda.so.1");
-	CHECK(cudaDriverGetVersion(&version) == cudaSuccess && version < 11030);
+	child_load("old/libcuda.so.1");
+	CHECK(cudaDriverGetVersion(&version) == cudaSuccess && version == 11080);
 	round_trip();
+}
+
+static void finds_nothing(void)
+{
+	void *pointer;
+
+	CHECK(cudaMalloc(&pointer, MIB) == cudaErrorInsufficientDriver);
+	CHECK(cudaGetLastError() == cudaErrorInsufficientDriver);
 }
 
 static void body_finds_nothing(void)
 {
-	void *pointer;
+	child_load("libcuda.so.1");
+	finds_nothing();
+}
 
-	load_driver("libcuda.so.1");
-	CHECK(cudaMalloc(&pointer, MIB) == cudaErrorInsufficientDriver);
-	CHECK(cudaGetLastError() == cudaErrorInsufficientDriver);
+static void body_finds_nothing_old(void)
+{
+	child_load("old/libcuda.so.1");
+	finds_nothing();
 }
 
 static void body_refused(void)
 {
 	void *pointer;
 
-	load_driver("libcuda.so.1");
+	child_load("libcuda.so.1");
 	CHECK(cudaMalloc(&pointer, MIB) == cudaErrorInitializationError);
 }
 
@@ -116,21 +79,25 @@ static void body_refused(void)
 static void test_sequences(void **state)
 {
 	(void)state;
-	in_child(body_works, "13", "");
-	in_child(body_works, "12", "");
-	in_child(body_works, "11", "");
-	in_child(body_works, "11", "cuGetProcAddress_v2:1:100000:500");
-	in_child(body_finds_nothing, "11", "cuGetProcAddress:1:100000:500");
-	in_child(body_finds_nothing, "12", "cuGetProcAddress_v2:1:100000:500");
-	in_child(body_finds_nothing, "13", "cuGetProcAddress_v2:1:100000:500");
-	in_child(body_refused, "14", "");
+	IN_CHILD(body_works, CUDART "13");
+	IN_CHILD(body_works, CUDART "12");
+	IN_CHILD(body_works, CUDART "11");
+	IN_CHILD(body_works, CUDART "11", FAIL "cuGetProcAddress_v2" ALWAYS);
+	IN_CHILD(body_finds_nothing, CUDART "11", FAIL "cuGetProcAddress" ALWAYS);
+	IN_CHILD(body_finds_nothing, CUDART "12", FAIL "cuGetProcAddress_v2" ALWAYS);
+	IN_CHILD(body_finds_nothing, CUDART "13", FAIL "cuGetProcAddress_v2" ALWAYS);
+	IN_CHILD(body_refused, CUDART "14");
 }
 
+/* Without cuGetProcAddress_v2 a newer runtime takes plain dlsym, not the call with four arguments.
+ */
 static void test_driver_without_proc_address(void **state)
 {
 	(void)state;
-	in_child(body_works_old, "13", "");
-	in_child(body_works_old, "11", "");
+	IN_CHILD(body_works_old, CUDART "13", FAIL "cuGetProcAddress" ALWAYS);
+	IN_CHILD(body_works_old, CUDART "12", FAIL "cuGetProcAddress" ALWAYS);
+	IN_CHILD(body_works_old, CUDART "11");
+	IN_CHILD(body_finds_nothing_old, CUDART "11", FAIL "cuGetProcAddress" ALWAYS);
 }
 
 static void body_program(void)
@@ -142,15 +109,17 @@ static void body_program(void)
 	cudaEvent_t event;
 	int device = -1, count = 0;
 
-	load_driver("libcuda.so.1");
+	child_load("libcuda.so.1");
 	CHECK(cudaGetDeviceCount(&count) == cudaSuccess && count == 1);
 	CHECK(cudaSetDevice(1) == cudaErrorInvalidDevice && cudaSetDevice(0) == cudaSuccess);
 	CHECK(cudaGetDevice(&device) == cudaSuccess && device == 0);
 	CHECK(cudaMalloc(&pointer, 0) == cudaSuccess && !pointer);
 	CHECK(cudaMallocPitch(&pointer, &pitch, 100, 4) == cudaSuccess && pitch == 512);
 	memset(rows, 7, sizeof(rows));
-	CHECK(cudaMemcpy2D(pointer, pitch, rows, 100, 100, 4, cudaMemcpyHostToDevice) == cudaSuccess);
-	CHECK(cudaMemcpy2D(back, 100, pointer, pitch, 100, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
+	CHECK(cudaMemcpy2D(pointer, pitch, rows, 100, 100, 4, cudaMemcpyHostToDevice) ==
+	      cudaSuccess);
+	CHECK(cudaMemcpy2D(back, 100, pointer, pitch, 100, 4, cudaMemcpyDeviceToHost) ==
+	      cudaSuccess);
 	CHECK(memcmp(rows, back, sizeof(rows)) == 0);
 	CHECK(cudaFree(pointer) == cudaSuccess);
 	CHECK(cudaStreamCreate(&stream) == cudaSuccess);
@@ -173,22 +142,23 @@ static void body_program(void)
 	CHECK(cudaMemGetInfo(&free_bytes, &total) == cudaSuccess && free_bytes == total);
 	CHECK(cudaDeviceSynchronize() == cudaSuccess && cudaDeviceReset() == cudaSuccess);
 	round_trip();
-	CHECK(strcmp(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation") == 0);
+	CHECK(strcmp(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation") ==
+	      0);
 	CHECK(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
 }
 
 static void test_ordinary_program(void **state)
 {
 	(void)state;
-	in_child(body_program, "13", "");
+	IN_CHILD(body_program, CUDART "13");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sequences),
-		cmocka_unit_test(test_driver_without_proc_address),
-		cmocka_unit_test(test_ordinary_program),
+	    cmocka_unit_test(test_sequences),
+	    cmocka_unit_test(test_driver_without_proc_address),
+	    cmocka_unit_test(test_ordinary_program),
 	};
 
 	return cmocka_run_group_tests_name("sim runtime", tests, NULL, NULL);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_SIM_SIM_CHILD_H
+#define GPUSHARE_TESTS_SIM_SIM_CHILD_H
+/*
+ * For tests of the simulator: each case runs in a child of its own, with its own environment and a
+ * library that nobody has initialised. After cmocka.h.
+ */
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* In a child: a false condition ends it, and the parent's test with it. */
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			_exit(1); \
+		} \
+	} while (0)
+
+/* The libraries lie beside the tests: build/tests/unit_sim, build/sim/libcuda.so.1. What is loaded
+ * once is also what a later dlopen("libcuda.so.1") finds. */
+static void *child_load(const char *name)
+{
+	char path[PATH_MAX], self[PATH_MAX] = "";
+	const char *folder = getenv("SIM_TEST_DIR");
+
+	CHECK(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+	if (folder)
+		snprintf(path, sizeof(path), "%.2000s/%s", folder, name);
+	else
+		snprintf(path, sizeof(path), "%.2000s/../sim/%s", dirname(self), name);
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(handle);
+	return handle;
+}
+
+/* `settings`: "NAME=value" strings, then NULL; what the caller's environment sets is taken away. */
+static void child_run(void (*body)(void), char **settings)
+{
+	static const char *const ours[] = {
+	    "GPUSHARE_SIM_FAIL",   "GPUSHARE_SIM_LACKS",   "GPUSHARE_SIM_LOG",
+	    "GPUSHARE_SIM_MEMORY", "GPUSHARE_SIM_DEVICES", "GPUSHARE_SIM_VERSION",
+	    "GPUSHARE_SIM_CUDART", "CUDA_VISIBLE_DEVICES",
+	};
+	int status = -1;
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+			unsetenv(ours[i]);
+		for (; *settings; settings++)
+			putenv(*settings);
+		body();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+#define IN_CHILD(body, ...) child_run(body, (char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "stage.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#define PATIENCE_S 60
+
+static char directory[64]; /* of this test's registry */
+static int other = -1;     /* a part's line to the other part */
+
+void stage_init(char **argv)
+{
+	char self[PATH_MAX], path[PATH_MAX + 64];
+	const char *before = getenv("LD_LIBRARY_PATH");
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length <= 0)
+		abort();
+	self[length] = '\0';
+	*strrchr(self, '/') = '\0'; /* BUILD/tests */
+	*strrchr(self, '/') = '\0';
+	snprintf(path, sizeof(path), "%s/gpushare-registry", self);
+	setenv("GPUSHARE_REGISTRY", path, 1);
+	unsetenv("GPUSHARE_AUTOSTART");
+	unsetenv("GPUSHARE_TIMEOUT_MS");
+	snprintf(path, sizeof(path), "%s/sim", self);
+	if (before && !strcmp(before, path))
+		return;
+	setenv("LD_LIBRARY_PATH", path, 1);
+	execv("/proc/self/exe", argv);
+	perror("starting again with the simulated driver");
+	_exit(1);
+}
+
+int stage_open(void **state)
+{
+	(void)state;
+	strcpy(directory, "/tmp/gpushare-unit.XXXXXX");
+	if (!mkdtemp(directory))
+		return -1;
+	return setenv("GPUSHARE_DIR", directory, 1);
+}
+
+static int dial(void)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s/registry.sock", directory);
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int stage_registry(void)
+{
+	struct ucred peer = {0};
+	socklen_t size = sizeof(peer);
+	int fd = dial();
+
+	if (fd < 0)
+		return 0;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	close(fd);
+	return peer.pid;
+}
+
+void stage_end_registry(void)
+{
+	int fd, pid = stage_registry();
+
+	if (pid > 0)
+		kill(pid, SIGKILL);
+	while ((fd = dial()) >= 0) {
+		close(fd);
+		poll(NULL, 0, 1);
+	}
+}
+
+int stage_close(void **state)
+{
+	char command[128];
+
+	(void)state;
+	stage_end_registry();
+	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
+	return system(command);
+}
+
+static pid_t part_start(void (*part)(void), int mine, int theirs)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid)
+		return pid;
+	close(theirs);
+	other = mine;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(PATIENCE_S);
+	part();
+	exit(0); /* not _exit(): the leak checker looks here */
+}
+
+static void part_end(pid_t pid, const char *which)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		assert_int_equal(errno, EINTR);
+	if (WIFSIGNALED(status))
+		fail_msg("the %s part was ended by signal %d", which, WTERMSIG(status));
+	if (WEXITSTATUS(status))
+		fail_msg("the %s part ended with exit code %d", which, WEXITSTATUS(status));
+}
+
+void stage_play(void (*first)(void), void (*second)(void))
+{
+	int line[2];
+	pid_t one, two = 0;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line), 0);
+	one = part_start(first, line[0], line[1]);
+	if (second)
+		two = part_start(second, line[1], line[0]);
+	close(line[0]);
+	close(line[1]);
+	assert_true(one > 0 && two >= 0);
+	part_end(one, "first");
+	if (second)
+		part_end(two, "second");
+}
+
+void part_fail(const char *file, int line, const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "%s:%d: ", file, line);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	_exit(1);
+}
+
+void say(void)
+{
+	if (send(other, "!", 1, MSG_NOSIGNAL) != 1)
+		part_fail(__FILE__, __LINE__, "the other part is gone");
+}
+
+void hear(void)
+{
+	char heard;
+
+	if (recv(other, &heard, 1, 0) != 1)
+		part_fail(__FILE__, __LINE__, "the other part is gone");
+}
+
+void part_status(const char *file, int line, const char *call, int status, int wanted,
+		 const char *words)
+{
+	const char *why = gpushare_explain();
+
+	if (status != wanted)
+		part_fail(file, line, "%s answered %d (%s: %s), not %d", call, status,
+			  gpushare_status_text(status), why, wanted);
+	if (words && !strstr(why, words))
+		part_fail(file, line, "%s: \"%s\" does not hold \"%s\"", call, why, words);
+}
+
+const struct driver *part_driver(void)
+{
+	static cu_context context;
+	char why[256];
+	const struct driver *driver = driver_open(why, sizeof(why));
+
+	if (!driver)
+		part_fail(__FILE__, __LINE__, "%s", why);
+	if (!context) {
+		CHECK(driver->cuDevicePrimaryCtxRetain(&context, 0) == CU_OK);
+		CHECK(driver->cuCtxSetCurrent(context) == CU_OK);
+	}
+	return driver;
+}
+
+struct gpushare_session *part_session(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 5000};
+	struct gpushare_session *session = NULL;
+
+	OK(gpushare_open(&options, &session));
+	CHECK(session != NULL);
+	return session;
+}
+
+unsigned char *part_pattern(size_t size, unsigned int seed)
+{
+	unsigned char *bytes = malloc(size);
+
+	CHECK(bytes != NULL);
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)((i * 2654435761u >> 13) + seed);
+	return bytes;
+}
+
+void part_holds(struct gpushare_buffer *buffer, size_t offset, size_t size, unsigned int seed)
+{
+	unsigned char *wanted = part_pattern(size, seed);
+	unsigned char *found = malloc(size);
+
+	CHECK(found != NULL);
+	OK(gpushare_copy_from(buffer, offset, found, size));
+	CHECK(!memcmp(wanted, found, size));
+	free(wanted);
+	free(found);
+}

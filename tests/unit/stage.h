@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_STAGE_H
+#define GPUSHARE_TESTS_STAGE_H
+/*
+ * A stage for the API's tests: each test gets a registry directory of its own, and its parts are
+ * played by child processes that are forked before any CUDA call. A part that fails says where,
+ * and the test with it. Always the simulated driver: faults and devices are set for a part.
+ */
+#include "driver.h"
+#include "gpushare.h"
+
+/* Once, first thing in main(): may start the program again with the simulated driver. */
+void stage_init(char **argv);
+/* cmocka set-up and tear-down. */
+int stage_open(void **state);
+int stage_close(void **state);
+
+/* Run one or two parts to their ends; `second` may be NULL. Fails the test if a part fails. */
+void stage_play(void (*first)(void), void (*second)(void));
+
+/* Between two parts: say() lets the other's hear() return. A part that ends is heard as a failure. */
+void say(void);
+void hear(void);
+/* The pid of the registry that listens now; 0: none. */
+int stage_registry(void);
+/* End it and wait until its socket answers no more. */
+void stage_end_registry(void);
+
+/* In parts: end with what is wrong. */
+void part_fail(const char *file, int line, const char *format, ...)
+	__attribute__((format(printf, 3, 4), noreturn));
+void part_status(const char *file, int line, const char *call, int status, int wanted,
+		 const char *words);
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) \
+			part_fail(__FILE__, __LINE__, "%s", #condition); \
+	} while (0)
+#define OK(call) part_status(__FILE__, __LINE__, #call, call, GPUSHARE_OK, NULL)
+/* The status, and words that gpushare_explain() must hold. */
+#define FAILS(status, words, call) \
+	part_status(__FILE__, __LINE__, #call, call, GPUSHARE_##status, words)
+
+/* The simulated driver as the program itself would call it, device 0's primary context current. */
+const struct driver *part_driver(void);
+struct gpushare_session *part_session(void);
+/* `size` bytes, each what its place and `seed` make it. */
+unsigned char *part_pattern(size_t size, unsigned int seed);
+/* Does the buffer hold that from `offset` on? */
+void part_holds(struct gpushare_buffer *buffer, size_t offset, size_t size, unsigned int seed);
+
+#endif

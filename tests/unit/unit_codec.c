@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT */
+/* The codec: what goes in comes out, and what breaks a bound does not come out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "protocol.h"
+
+static uint8_t wire[GPUSHARE_MESSAGE_MAX];
+static request asked;
+static reply answered, answered_again;
+
+static void fill(char *to, size_t room, char with)
+{
+	memset(to, with, room - 1);
+	to[room - 1] = '\0';
+}
+
+/* A Buffer with every field at its bound. */
+static record full_record(void)
+{
+	record info = {
+		.size = UINT64_MAX, .base_offset = UINT64_MAX - 1, .base_size = UINT64_MAX - 2,
+		.backing = UINT32_MAX, .flags = UINT32_MAX, .address = UINT64_MAX,
+		.tags_count = 4, .generation = UINT64_MAX, .mode = 0600, .owner_uid = UINT32_MAX,
+		.owner_pid = INT32_MIN, .owner_started = UINT64_MAX, .attachers = UINT32_MAX,
+		.created_unix_ns = UINT64_MAX,
+	};
+
+	fill(info.name, sizeof(info.name), 'n');
+	fill(info.owner_command, sizeof(info.owner_command), 'c');
+	for (size_t i = 0; i < sizeof(info.device_uuid); i++)
+		info.device_uuid[i] = (uint8_t)(0xf0 + i);
+	for (int i = 0; i < 4; i++) {
+		fill(info.tags[i].key, sizeof(info.tags[i].key), (char)('a' + i));
+		fill(info.tags[i].value, sizeof(info.tags[i].value), (char)('A' + i));
+	}
+	return info;
+}
+
+/* One request of each verb. */
+static request request_of(int verb)
+{
+	request ask = {.which_verb = (pb_size_t)verb};
+
+	switch (verb) {
+	case gpushare_Request_hello_tag:
+		ask.verb.hello.protocol = 7;
+		fill(ask.verb.hello.client, sizeof(ask.verb.hello.client), 'h');
+		break;
+	case gpushare_Request_share_tag:
+		ask.verb.share.has_buffer = true;
+		ask.verb.share.buffer = full_record();
+		memset(ask.verb.share.handle, 0xa5, sizeof(ask.verb.share.handle));
+		break;
+	case gpushare_Request_lookup_tag:
+		strcpy(ask.verb.lookup.name, "a/b.c_d-e");
+		ask.verb.lookup.wait_ms = UINT32_MAX;
+		break;
+	case gpushare_Request_attach_tag:
+		fill(ask.verb.attach.name, sizeof(ask.verb.attach.name), 'z');
+		ask.verb.attach.wait_ms = 1;
+		break;
+	case gpushare_Request_detach_tag:
+		strcpy(ask.verb.detach.name, "x");
+		ask.verb.detach.generation = UINT64_MAX;
+		break;
+	case gpushare_Request_withdraw_tag:
+		strcpy(ask.verb.withdraw.name, "x");
+		ask.verb.withdraw.generation = 12345678901234;
+		break;
+	case gpushare_Request_list_tag:
+		strcpy(ask.verb.list.glob, "layer[0-9]*?");
+		strcpy(ask.verb.list.after, "layer3");
+		ask.verb.list.limit = 5;
+		break;
+	}
+	return ask;
+}
+
+static reply *reply_of(int body)
+{
+	reply *answer = &answered;
+
+	*answer = (reply){.which_body = (pb_size_t)body};
+	switch (body) {
+	case 0:
+		answer->status = GPUSHARE_E_NOT_FOUND;
+		fill(answer->message, sizeof(answer->message), 'm');
+		break;
+	case gpushare_Reply_hello_tag:
+		answer->body.hello.protocol = GPUSHARE_PROTOCOL;
+		answer->body.hello.pid = 4711;
+		strcpy(answer->body.hello.version, GPUSHARE_VERSION);
+		break;
+	case gpushare_Reply_share_tag:
+		answer->body.share.generation = UINT64_MAX;
+		break;
+	case gpushare_Reply_lookup_tag:
+		answer->body.lookup.has_buffer = true;
+		answer->body.lookup.buffer = full_record();
+		break;
+	case gpushare_Reply_attach_tag:
+		answer->body.attach.has_buffer = true;
+		answer->body.attach.buffer = full_record();
+		answer->body.attach.own = true;
+		memset(answer->body.attach.handle, 0x5a, sizeof(answer->body.attach.handle));
+		break;
+	case gpushare_Reply_list_tag:
+		answer->body.list.more = true;
+		answer->body.list.buffers_count = 16;
+		for (int i = 0; i < 16; i++)
+			answer->body.list.buffers[i] = full_record();
+		break;
+	case gpushare_Reply_stat_tag:
+		answer->body.stat = (gpushare_StatReply){1, 2, 3, 4, 5, UINT64_MAX};
+		break;
+	}
+	return answer;
+}
+
+static size_t encode_request(const request *ask)
+{
+	size_t size;
+
+	assert_int_equal(codec_encode_request(ask, wire, sizeof(wire), &size), GPUSHARE_OK);
+	return size;
+}
+
+static void requests_round_trip(void **state)
+{
+	(void)state;
+	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_stat_tag; verb++) {
+		request ask, got;
+		size_t size;
+
+		memset(&ask, 0, sizeof(ask));
+		ask = request_of(verb);
+		size = encode_request(&ask);
+		assert_int_equal(codec_decode_request(wire, size, &got), GPUSHARE_OK);
+		assert_int_equal(got.which_verb, verb);
+		/* Every field, whatever the padding: what it encodes to is what it was made from. */
+		uint8_t again[gpushare_Request_size];
+		size_t again_size;
+		assert_int_equal(codec_encode_request(&got, again, sizeof(again), &again_size), 0);
+		assert_int_equal(again_size, size);
+		assert_memory_equal(again, wire, size);
+	}
+}
+
+static void request_fields_survive(void **state)
+{
+	request ask = request_of(gpushare_Request_share_tag);
+	const record *info = &asked.verb.share.buffer;
+
+	(void)state;
+	assert_int_equal(codec_decode_request(wire, encode_request(&ask), &asked), GPUSHARE_OK);
+	assert_true(asked.verb.share.has_buffer);
+	assert_int_equal(strlen(info->name), GPUSHARE_NAME_MAX);
+	assert_true(info->size == UINT64_MAX && info->base_offset == UINT64_MAX - 1);
+	assert_true(info->base_size == UINT64_MAX - 2 && info->address == UINT64_MAX);
+	assert_int_equal(info->device_uuid[15], 0xff);
+	assert_int_equal(info->tags_count, 4);
+	assert_int_equal(info->tags[3].key[30], 'd');
+	assert_int_equal(info->tags[3].value[126], 'D');
+	assert_int_equal(info->owner_pid, INT32_MIN);
+	assert_int_equal(asked.verb.share.handle[63], 0xa5);
+}
+
+static void replies_round_trip(void **state)
+{
+	static uint8_t again[GPUSHARE_MESSAGE_MAX];
+
+	(void)state;
+	for (int body = 0; body <= gpushare_Reply_stat_tag; body++) {
+		size_t size, again_size;
+
+		if (body == gpushare_Reply_status_tag || body == gpushare_Reply_message_tag)
+			continue;
+		assert_int_equal(codec_encode_reply(reply_of(body), wire, sizeof(wire), &size), 0);
+		assert_int_equal(codec_decode_reply(wire, size, &answered_again), GPUSHARE_OK);
+		assert_int_equal(answered_again.which_body, body);
+		assert_int_equal(answered_again.status, answered.status);
+		assert_string_equal(answered_again.message, answered.message);
+		assert_int_equal(
+			codec_encode_reply(&answered_again, again, sizeof(again), &again_size), 0);
+		assert_int_equal(again_size, size);
+		assert_memory_equal(again, wire, size);
+	}
+}
+
+static void no_room_is_refused(void **state)
+{
+	request ask = request_of(gpushare_Request_share_tag);
+	size_t size = encode_request(&ask), untouched = 99;
+
+	(void)state;
+	for (size_t room = 0; room < size; room++) {
+		assert_int_equal(codec_encode_request(&ask, wire, room, &untouched),
+				 GPUSHARE_E_PROTOCOL);
+		assert_int_equal(untouched, 99);
+	}
+}
+
+/* Cut anywhere, a request is refused, or is a request without its last fields: never the whole. */
+static void truncation_is_seen(void **state)
+{
+	(void)state;
+	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_list_tag; verb++) {
+		request ask = request_of(verb);
+		size_t size = encode_request(&ask);
+
+		for (size_t cut = 0; cut < size; cut++) {
+			uint8_t *exact = malloc(cut + 1); /* so that reading on is seen */
+
+			memcpy(exact, wire, cut);
+			assert_int_not_equal(codec_decode_request(exact, cut, &asked), GPUSHARE_OK);
+			free(exact);
+		}
+	}
+}
+
+static void truncated_replies_are_seen(void **state)
+{
+	size_t size;
+
+	(void)state;
+	for (int body = gpushare_Reply_hello_tag; body <= gpushare_Reply_stat_tag; body++) {
+		assert_int_equal(codec_encode_reply(reply_of(body), wire, sizeof(wire), &size), 0);
+		for (size_t cut = 1; cut < size; cut++) {
+			uint8_t *exact = malloc(cut);
+
+			memcpy(exact, wire, cut);
+			assert_int_equal(codec_decode_reply(exact, cut, &answered_again),
+					 GPUSHARE_E_PROTOCOL);
+			free(exact);
+		}
+	}
+}
+
+/* tag, length, that many bytes; wrapped once more as a verb. */
+static size_t put_field(uint8_t *to, int tag, const void *bytes, size_t length)
+{
+	size_t at = 0;
+
+	to[at++] = (uint8_t)(tag << 3 | 2);
+	for (size_t rest = length;; rest >>= 7) {
+		to[at++] = (uint8_t)((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+		if (rest <= 0x7f)
+			break;
+	}
+	memcpy(to + at, bytes, length);
+	return at + length;
+}
+
+static int decode_lookup_of(const char *name, size_t length)
+{
+	static uint8_t field[4096], message[4200];
+	size_t size = put_field(field, gpushare_Lookup_name_tag, name, length);
+
+	size = put_field(message, gpushare_Request_lookup_tag, field, size);
+	return codec_decode_request(message, size, &asked);
+}
+
+static void names_are_checked(void **state)
+{
+	static const char *const bad[] = {"", " ", "a b", "a\nb", "ü", "a*", "a,b", "a:b", "%i", "a\x7f"};
+	static char longest[GPUSHARE_NAME_MAX + 2];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_int_equal(decode_lookup_of(bad[i], strlen(bad[i])), GPUSHARE_E_NAME);
+	memset(longest, 'a', sizeof(longest));
+	assert_int_equal(decode_lookup_of(longest, GPUSHARE_NAME_MAX), GPUSHARE_OK);
+	assert_int_equal(decode_lookup_of(longest, GPUSHARE_NAME_MAX + 1), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(decode_lookup_of("plain", 5), GPUSHARE_OK);
+	assert_string_equal(asked.verb.lookup.name, "plain");
+}
+
+static void nul_in_a_string_is_refused(void **state)
+{
+	uint8_t tag[64], buffer[96], share[128], message[160];
+	size_t size;
+
+	(void)state;
+	assert_int_equal(decode_lookup_of("a\0b", 3), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(decode_lookup_of("ab\0", 3), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(decode_lookup_of("\0", 1), GPUSHARE_E_PROTOCOL);
+	/* three levels down: Request, Share, Buffer, Tag */
+	size = put_field(tag, gpushare_Tag_value_tag, "v\0", 2);
+	size = put_field(buffer, gpushare_Buffer_tags_tag, tag, size);
+	size += put_field(buffer + size, gpushare_Buffer_name_tag, "n", 1);
+	size = put_field(share, gpushare_Share_buffer_tag, buffer, size);
+	size = put_field(message, gpushare_Request_share_tag, share, size);
+	assert_int_equal(codec_decode_request(message, size, &asked), GPUSHARE_E_PROTOCOL);
+}
+
+static void lengths_are_fixed(void **state)
+{
+	uint8_t handle[GPUSHARE_HANDLE_SIZE + 1] = {1}, share[128], message[160];
+
+	(void)state;
+	for (size_t length = 1; length <= sizeof(handle); length++) {
+		size_t size = put_field(share, gpushare_Share_handle_tag, handle, length);
+		int want = length == GPUSHARE_HANDLE_SIZE ? GPUSHARE_E_NAME : GPUSHARE_E_PROTOCOL;
+
+		size = put_field(message, gpushare_Request_share_tag, share, size);
+		assert_int_equal(codec_decode_request(message, size, &asked), want);
+	}
+}
+
+static void too_many_tags_are_refused(void **state)
+{
+	uint8_t tag[8], buffer[128], share[160], message[192];
+	size_t one = put_field(tag, gpushare_Tag_key_tag, "k", 1);
+	size_t size = put_field(buffer, gpushare_Buffer_name_tag, "n", 1), total;
+
+	(void)state;
+	for (int count = 1; count <= 5; count++) {
+		size += put_field(buffer + size, gpushare_Buffer_tags_tag, tag, one);
+		total = put_field(share, gpushare_Share_buffer_tag, buffer, size);
+		total = put_field(message, gpushare_Request_share_tag, share, total);
+		assert_int_equal(codec_decode_request(message, total, &asked),
+				 count <= 4 ? GPUSHARE_OK : GPUSHARE_E_PROTOCOL);
+	}
+}
+
+static void nonsense_is_refused(void **state)
+{
+	uint8_t unknown[16];
+	size_t size = put_field(unknown, 15, "abc", 3);
+
+	(void)state;
+	assert_int_equal(codec_decode_request(wire, 0, &asked), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(codec_decode_request(unknown, size, &asked), GPUSHARE_E_PROTOCOL);
+	memset(wire, 0, sizeof(wire));
+	assert_int_equal(codec_decode_request(wire, sizeof(wire), &asked), GPUSHARE_E_PROTOCOL);
+	/* a reply of nothing is a plain OK; a positive status is none of ours */
+	assert_int_equal(codec_decode_reply(wire, 0, &answered_again), GPUSHARE_OK);
+	assert_int_equal(answered_again.status, GPUSHARE_OK);
+	assert_int_equal(codec_decode_reply((const uint8_t *)"\x08\x02", 2, &answered_again),
+			 GPUSHARE_E_PROTOCOL);
+	assert_int_equal(codec_decode_reply((const uint8_t *)"\x08\x05", 2, &answered_again),
+			 GPUSHARE_OK);
+	assert_int_equal(answered_again.status, GPUSHARE_E_NOT_FOUND);
+}
+
+static void a_bad_name_in_a_reply_is_refused(void **state)
+{
+	size_t size;
+
+	(void)state;
+	strcpy(reply_of(gpushare_Reply_list_tag)->body.list.buffers[15].name, "a b");
+	assert_int_equal(codec_encode_reply(&answered, wire, sizeof(wire), &size), 0);
+	assert_int_equal(codec_decode_reply(wire, size, &answered_again), GPUSHARE_E_PROTOCOL);
+	reply_of(gpushare_Reply_attach_tag)->body.attach.buffer.name[0] = '\0';
+	assert_int_equal(codec_encode_reply(&answered, wire, sizeof(wire), &size), 0);
+	assert_int_equal(codec_decode_reply(wire, size, &answered_again), GPUSHARE_E_PROTOCOL);
+}
+
+static uint32_t random_next(uint32_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 17;
+	*seed ^= *seed << 5;
+	return *seed;
+}
+
+/* Whatever comes out of random or bent bytes keeps the bounds that the handlers rely on. */
+static void random_bytes_do_no_harm(void **state)
+{
+	uint32_t seed = 20240607;
+	unsigned int decoded = 0;
+
+	(void)state;
+	for (int round = 0; round < 10000; round++) {
+		request ask = request_of(1 + (int)(random_next(&seed) % 8));
+		size_t size = encode_request(&ask);
+		uint8_t *exact;
+
+		if (round % 2) {
+			size = random_next(&seed) % 300;
+			for (size_t i = 0; i < size; i++)
+				wire[i] = (uint8_t)random_next(&seed);
+		} else if (size) {
+			wire[random_next(&seed) % size] ^= (uint8_t)(1u << random_next(&seed) % 8);
+		}
+		exact = malloc(size + 1);
+		memcpy(exact, wire, size);
+		if (codec_decode_request(exact, size, &asked) == GPUSHARE_OK) {
+			decoded++;
+			assert_in_range(asked.which_verb, 1, 8);
+			if (asked.which_verb == gpushare_Request_share_tag) {
+				assert_true(name_is_valid(asked.verb.share.buffer.name));
+				assert_in_range(asked.verb.share.buffer.tags_count, 0, 4);
+			}
+		}
+		codec_decode_reply(exact, size, &answered_again);
+		free(exact);
+	}
+	assert_in_range(decoded, 100, 9000); /* else the bytes tested nothing, or everything passes */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(requests_round_trip),
+		cmocka_unit_test(request_fields_survive),
+		cmocka_unit_test(replies_round_trip),
+		cmocka_unit_test(no_room_is_refused),
+		cmocka_unit_test(truncation_is_seen),
+		cmocka_unit_test(truncated_replies_are_seen),
+		cmocka_unit_test(names_are_checked),
+		cmocka_unit_test(nul_in_a_string_is_refused),
+		cmocka_unit_test(lengths_are_fixed),
+		cmocka_unit_test(too_many_tags_are_refused),
+		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(a_bad_name_in_a_reply_is_refused),
+		cmocka_unit_test(random_bytes_do_no_harm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

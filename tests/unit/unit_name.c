@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/* Names, the directory, the SP framing, status codes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "protocol.h"
+
+static void only_the_alphabet_is_a_name(void **state)
+{
+	(void)state;
+	for (int byte = 1; byte < 256; byte++) {
+		char name[] = {'x', (char)byte, '\0'};
+		bool want = byte < 128 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+						 "0123456789._/-", byte);
+
+		assert_int_equal(name_is_valid(name), want);
+		assert_int_equal(name_fault(name) == NULL, want);
+	}
+}
+
+static void a_name_has_a_length(void **state)
+{
+	char name[GPUSHARE_NAME_MAX + 2];
+
+	(void)state;
+	assert_false(name_is_valid(NULL));
+	assert_false(name_is_valid(""));
+	assert_non_null(strstr(name_fault(""), "at least one"));
+	memset(name, 'a', sizeof(name));
+	name[GPUSHARE_NAME_MAX] = '\0';
+	assert_true(name_is_valid(name));
+	name[GPUSHARE_NAME_MAX] = 'a';
+	name[GPUSHARE_NAME_MAX + 1] = '\0';
+	assert_non_null(strstr(name_fault(name), "255"));
+}
+
+static void the_greeting_is_nngs(void **state)
+{
+	static const uint8_t req[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+	uint8_t to[SP_GREETING_SIZE];
+
+	(void)state;
+	sp_greeting(to, SP_REQ);
+	assert_memory_equal(to, req, sizeof(req));
+	assert_true(sp_greeting_is(to, SP_REQ));
+	assert_false(sp_greeting_is(to, SP_REP));
+	for (int i = 0; i < SP_GREETING_SIZE; i++) {
+		to[i] ^= 0x80;
+		assert_false(sp_greeting_is(to, SP_REQ));
+		to[i] ^= 0x80;
+	}
+}
+
+static void the_header_is_nngs(void **state)
+{
+	static const uint8_t want[] = {1, 0, 0, 0, 0, 0, 0, 1, 6, 0x80, 0, 0x12, 0x34};
+	uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE];
+
+	(void)state;
+	sp_header(to, 0x1234, 0x102);
+	assert_memory_equal(to, want, sizeof(want));
+	assert_int_equal(sp_header_body_size(to), 0x102);
+	assert_int_equal(sp_id(to + SP_HEADER_SIZE), 0x80001234);
+}
+
+static void a_header_without_sense_is_refused(void **state)
+{
+	uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE];
+
+	(void)state;
+	sp_header(to, 1, 0);
+	assert_int_equal(sp_header_body_size(to), 0);
+	to[8] = 3; /* no room for the id */
+	assert_int_equal(sp_header_body_size(to), -1);
+	sp_header(to, 1, GPUSHARE_MESSAGE_MAX);
+	assert_int_equal(sp_header_body_size(to), GPUSHARE_MESSAGE_MAX);
+	sp_header(to, 1, GPUSHARE_MESSAGE_MAX + 1);
+	assert_int_equal(sp_header_body_size(to), -1);
+	memset(to + 1, 0xff, 8);
+	assert_int_equal(sp_header_body_size(to), -1);
+	sp_header(to, 1, 5);
+	to[0] = 0; /* what the old draft says */
+	assert_int_equal(sp_header_body_size(to), -1);
+}
+
+static char scratch[64];
+
+static int make_scratch(void **state)
+{
+	(void)state;
+	unsetenv("GPUSHARE_DIR");
+	unsetenv("XDG_RUNTIME_DIR");
+	strcpy(scratch, "/tmp/gpushare-unit-XXXXXX");
+	return mkdtemp(scratch) ? 0 : -1;
+}
+
+static int remove_scratch(void **state)
+{
+	(void)state;
+	return rmdir(scratch);
+}
+
+static const char *in_scratch(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", scratch, name);
+	return path;
+}
+
+static void assert_found(const char *given, const char *want)
+{
+	char path[GPUSHARE_PATH_MAX];
+
+	assert_int_equal(directory_find(given, path), GPUSHARE_OK);
+	assert_string_equal(path, want);
+}
+
+static void the_directory_is_found_in_order(void **state)
+{
+	char by_uid[64];
+
+	(void)state;
+	snprintf(by_uid, sizeof(by_uid), "/tmp/gpushare-%u", (unsigned)geteuid());
+	assert_found(NULL, by_uid);
+	assert_found("", by_uid);
+	setenv("XDG_RUNTIME_DIR", "", 1);
+	assert_found(NULL, by_uid);
+	setenv("XDG_RUNTIME_DIR", "run/me", 1); /* to be ignored, says its specification */
+	assert_found(NULL, by_uid);
+	setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+	assert_found(NULL, "/run/user/7/gpushare");
+	setenv("GPUSHARE_DIR", "", 1);
+	assert_found(NULL, "/run/user/7/gpushare");
+	setenv("GPUSHARE_DIR", "/here//", 1);
+	assert_found(NULL, "/here");
+	assert_found("/given/", "/given");
+	assert_found("/", "/");
+}
+
+static void a_relative_directory_is_pinned(void **state)
+{
+	char here[GPUSHARE_PATH_MAX], want[GPUSHARE_PATH_MAX + 8];
+
+	(void)state;
+	assert_non_null(getcwd(here, sizeof(here)));
+	assert_int_equal(chdir(scratch), 0);
+	snprintf(want, sizeof(want), "%s/sub", scratch);
+	assert_found("sub/", want);
+	setenv("GPUSHARE_DIR", "sub", 1);
+	assert_found(NULL, want);
+	assert_int_equal(chdir(here), 0);
+}
+
+/* "/registry.sock" and the NUL must fit beside it into sun_path. */
+static void a_long_directory_is_refused(void **state)
+{
+	char path[300], out[GPUSHARE_PATH_MAX] = "untouched", why[256];
+
+	(void)state;
+	memset(path, 'd', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(directory_find(path, out), GPUSHARE_E_INVALID);
+	path[94] = '\0';
+	assert_int_equal(directory_find(path, out), GPUSHARE_E_INVALID);
+	assert_string_equal(out, "untouched");
+	assert_int_equal(directory_socket(path, out), GPUSHARE_E_INVALID);
+	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_INVALID);
+	assert_non_null(strstr(why, "too long"));
+	path[93] = '\0';
+	assert_int_equal(directory_find(path, out), GPUSHARE_OK);
+	assert_int_equal(directory_socket(path, out), GPUSHARE_OK);
+	assert_int_equal(strlen(out), GPUSHARE_PATH_MAX - 1);
+	assert_string_equal(out + 93, "/registry.sock");
+	setenv("XDG_RUNTIME_DIR", path, 1);
+	assert_int_equal(directory_find(NULL, out), GPUSHARE_E_INVALID);
+}
+
+static void the_directory_is_made(void **state)
+{
+	const char *path = in_scratch("made");
+	mode_t before = umask(0777); /* takes everything off: must not matter */
+	struct stat is;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
+	assert_non_null(strstr(why, "does not exist"));
+	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_OK);
+	umask(before);
+	assert_int_equal(stat(path, &is), 0);
+	assert_int_equal(is.st_mode & 07777, 0700);
+	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_OK);
+	assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_OK);
+	rmdir(path);
+}
+
+static void a_directory_open_to_others_is_refused(void **state)
+{
+	static const mode_t modes[] = {0710, 0750, 0701, 0755, 01777};
+	const char *path = in_scratch("open");
+	char why[256];
+
+	(void)state;
+	assert_int_equal(mkdir(path, 0700), 0);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+		struct stat is;
+
+		assert_int_equal(chmod(path, modes[i]), 0);
+		assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_E_DENIED);
+		assert_non_null(strstr(why, "chmod 700"));
+		assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_DENIED);
+		assert_int_equal(stat(path, &is), 0);
+		assert_int_equal(is.st_mode & 07777, modes[i]); /* it is not ours to change */
+	}
+	rmdir(path);
+}
+
+static void a_link_or_file_is_refused(void **state)
+{
+	char target[128], why[256], slashed[128];
+	const char *path;
+
+	(void)state;
+	strcpy(target, in_scratch("target"));
+	assert_int_equal(mkdir(target, 0700), 0);
+	path = in_scratch("link");
+	assert_int_equal(symlink(target, path), 0);
+	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_DENIED);
+	assert_non_null(strstr(why, "symbolic link"));
+	snprintf(slashed, sizeof(slashed), "%s/", path); /* which open() would follow */
+	assert_int_equal(directory_check(slashed, why, sizeof(why)), GPUSHARE_E_DENIED);
+	unlink(path);
+	rmdir(target);
+
+	path = in_scratch("file");
+	fclose(fopen(path, "w"));
+	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_DENIED);
+	unlink(path);
+}
+
+static void another_users_directory_is_refused(void **state)
+{
+	const char *path = in_scratch("theirs");
+	char why[256];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip(); /* only root can give a directory away */
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(chown(path, 12345, 12345), 0);
+	assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_E_DENIED);
+	assert_non_null(strstr(why, "uid 12345"));
+	rmdir(path);
+}
+
+static void a_directory_that_cannot_be_made_says_why(void **state)
+{
+	const char *path = in_scratch("no/such/parent");
+	char why[256];
+
+	(void)state;
+	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
+	assert_non_null(strstr(why, path));
+	assert_non_null(strstr(why, "No such file"));
+}
+
+static void every_status_has_its_text(void **state)
+{
+	(void)state;
+#define X(name, value, text) assert_string_equal(status_text(GPUSHARE_##name), text);
+	GPUSHARE_STATUSES(X)
+#undef X
+	assert_string_equal(status_text(-9999), "unknown status");
+	assert_string_equal(status_text(1), "unknown status");
+}
+
+static void errnos_become_statuses(void **state)
+{
+	(void)state;
+	assert_int_equal(status_from_errno(0), GPUSHARE_OK);
+	assert_int_equal(status_from_errno(EACCES), GPUSHARE_E_DENIED);
+	assert_int_equal(status_from_errno(ENOMEM), GPUSHARE_E_NO_MEMORY);
+	assert_int_equal(status_from_errno(ECONNREFUSED), GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(status_from_errno(EMFILE), GPUSHARE_E_LIMIT);
+	for (int error = 1; error < 134; error++)
+		assert_true(status_from_errno(error) < 0);
+}
+
+#define in_place(test) cmocka_unit_test_setup_teardown(test, make_scratch, remove_scratch)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_the_alphabet_is_a_name),
+		cmocka_unit_test(a_name_has_a_length),
+		cmocka_unit_test(the_greeting_is_nngs),
+		cmocka_unit_test(the_header_is_nngs),
+		cmocka_unit_test(a_header_without_sense_is_refused),
+		in_place(the_directory_is_found_in_order),
+		in_place(a_relative_directory_is_pinned),
+		in_place(a_long_directory_is_refused),
+		in_place(the_directory_is_made),
+		in_place(a_directory_open_to_others_is_refused),
+		in_place(a_link_or_file_is_refused),
+		in_place(another_users_directory_is_refused),
+		in_place(a_directory_that_cannot_be_made_says_why),
+		cmocka_unit_test(every_status_has_its_text),
+		cmocka_unit_test(errnos_become_statuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
