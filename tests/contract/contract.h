@@ -27,7 +27,7 @@ typedef void contract_role(int peer);
 
 struct contract_case {
 	contract_role *owner, *importer; /* importer NULL: the owner is alone */
-	bool owner_is_killed;            /* SIGKILL is how the owner means to end */
+	bool owner_is_killed;		 /* SIGKILL is how the owner means to end */
 };
 
 /* Entries for cmocka's list of tests. */
@@ -35,7 +35,12 @@ struct contract_case {
 #define PAIR(name, its_owner, its_importer) \
 	CONTRACT_TEST(name, .owner = its_owner, .importer = its_importer)
 #define CONTRACT_TEST(name, ...) \
-	{#name, contract_run, NULL, NULL, &(struct contract_case){__VA_ARGS__}}
+	{ \
+#name, contract_run, NULL, NULL, &(struct contract_case) \
+		{ \
+			__VA_ARGS__ \
+		} \
+	}
 void contract_run(void **state);
 
 /* In a role: */
@@ -46,7 +51,7 @@ void contract_expect(const char *file, int line, const char *call, cu_result exp
 void contract_check(const char *file, int line, const char *condition, bool holds);
 _Noreturn void contract_skip(const char *why);
 
-/* contract_driver.c: the driver that the loader finds; loaded, initialised, with a context. */
+/* gpu.c: the driver that the loader finds; loaded, initialised, with a context. */
 const struct driver *contract_load(void);
 void *contract_symbol(const char *name);
 const struct driver *contract_initialise(void);

@@ -170,11 +170,11 @@ attach wieghts: E_NOT_FOUND"
 	long=$(printf 'x%.0s' {1..256})
 	equal "$(api open alloc=a,,1Mi "alloc=a,a b,1Mi" "alloc=a,$long,1Mi" alloc=a,ä,1Mi stat= attach=b,*)" \
 		"open: OK
-alloc : E_NAME
+alloc: E_NAME
 alloc a b: E_NAME
 alloc $long: E_NAME
 alloc ä: E_NAME
-stat : E_NAME
+stat: E_NAME
 attach *: E_NAME"
 	equal "$(api open alloc=a,"${long%x}",1Mi free=a)" "open: OK
 alloc ${long%x}: OK

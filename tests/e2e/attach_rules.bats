@@ -84,7 +84,7 @@ free a: 0"
 
 @test "wait= waits for the name" {
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:wait=30 "$BIN/rt_app_static" \
-		init touch="$WORK/asking" alloc=a,1Mi byte=a,4 free=a
+		init touch="$WORK/asking" alloc=a,1Mi await="$WORK/up" byte=a,4 free=a
 	await_file "$WORK/asking"
 	produce
 	finish "$PID"

@@ -10,7 +10,7 @@ setup_more() {
 
 # The names in the global set of a version script.
 listed() {
-	sed 's:/\*.*\*/::; s/#.*//' "$1" | tr '\n' ' ' |
+	sed 's:/\*.*\*/::; s/#.*//' "$1" | tr '\n\t' '  ' |
 		sed 's/.*global: *\(.*\) local:.*/\1/' | tr '; \t' '\n' | grep . | sort
 }
 

@@ -8,6 +8,9 @@ BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd)
 BIN=$BUILD/tests/bin
 SHIM=$BUILD/libgpushare_shim.so
 PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$SHIM"
+if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
+	export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
 SLACK_MS=${GPUSHARE_TEST_ASAN_PRELOAD:+1000}
 SLACK_MS=${SLACK_MS:-0}
 
@@ -35,7 +38,7 @@ teardown() {
 registry_pids() {
 	local file
 	for file in /proc/[0-9]*/cmdline; do
-		if tr '\0' ' ' <"$file" 2>/dev/null | grep -qF "gpushare-registry --dir $GPUSHARE_DIR "; then
+		if tr '\0' ' ' 2>/dev/null <"$file" | grep -qF "gpushare-registry --dir $GPUSHARE_DIR "; then
 			file=${file#/proc/}
 			echo "${file%/cmdline}"
 		fi
@@ -123,6 +126,7 @@ untouched() {
 	local plain plain_code=0 code=0 with
 	plain=$("${@:2}" </dev/null 2>"$WORK/plain.err") || plain_code=$?
 	with=$(named "$@" 2>"$WORK/with.err") || code=$?
+	has "$plain" "init: 0" # else nothing was tested
 	equal "$with" "$plain"
 	equal "$code" "$plain_code"
 	# shellcheck disable=SC2034 # for the caller

@@ -2,6 +2,7 @@
 /* The API between two processes: names, sharing, attaching, looking up. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -262,12 +263,15 @@ static void take_a_name(void)
 {
 	struct gpushare_session *session = part_session();
 	struct gpushare_buffer *buffer;
+	unsigned char *bytes = part_pattern(SIZE, 4);
 
 	OK(gpushare_alloc(session, "weights/layer.0", 0, SIZE, &buffer));
+	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
+	free(bytes);
 	say();
 	hear();
 	/* Unlinked by the other part: the memory stays, and freeing goes on as if nothing was. */
-	part_holds(buffer, 0, 0, 0);
+	part_holds(buffer, 0, SIZE, 4);
 	FAILS(E_NOT_FOUND, "", gpushare_unlink(session, "weights/layer.0"));
 	OK(gpushare_free(buffer));
 	OK(gpushare_close(session));
@@ -290,7 +294,7 @@ static void want_that_name(void)
 	OK(gpushare_attach(session, "weights/layer.0", NULL, &attached));
 	OK(gpushare_unlink(session, "weights/layer.0"));
 	FAILS(E_NOT_FOUND, "unlinked", gpushare_stat(session, "weights/layer.0", &info));
-	part_holds(attached, 0, 0, 0);
+	part_holds(attached, 0, SIZE, 4);
 	OK(gpushare_alloc(session, "weights/layer.0", 0, 10, &buffer));
 	OK(gpushare_detach(attached));
 	OK(gpushare_free(buffer));

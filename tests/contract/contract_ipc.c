@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* FACTS.md, "Legacy CUDA IPC handles": what has one, and what opening it yields. */
+#include "contract.h"
+
+#define SIZE (3 * CONTRACT_BLOCK)
+#define SMALL 8
+#define SMALL_SIZE 700
+
+static cu_ipc_mem_handle handle_of(cu_deviceptr pointer)
+{
+	cu_ipc_mem_handle handle = {0};
+
+	EXPECT(CU_OK, contract_load()->cuIpcGetMemHandle(&handle, pointer));
+	return handle;
+}
+
+static cu_deviceptr opened(const cu_ipc_mem_handle *handle)
+{
+	cu_deviceptr pointer = 0;
+
+	EXPECT(CU_OK,
+	       contract_load()->cuIpcOpenMemHandle_v2(&pointer, *handle, CU_IPC_LAZY_PEER_ACCESS));
+	return pointer;
+}
+
+static cu_ipc_mem_handle received(int peer)
+{
+	cu_ipc_mem_handle handle;
+
+	contract_receive(peer, &handle, sizeof(handle));
+	return handle;
+}
+
+static void offer(int peer, cu_deviceptr pointer)
+{
+	cu_ipc_mem_handle handle = handle_of(pointer);
+
+	contract_send(peer, &handle, sizeof(handle));
+}
+
+/* --- what has a handle --- */
+
+/* Offers what holds 1 and waits for 2 in its place. */
+static void owner_of_plain(int peer)
+{
+	cu_deviceptr pointer;
+
+	contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	offer(peer, pointer);
+	contract_hear(peer);
+	CHECK(contract_holds(pointer, SIZE, 2));
+}
+
+static void owner_of_pitched(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = 0;
+	size_t pitch = 0;
+
+	EXPECT(CU_OK, driver->cuMemAllocPitch_v2(&pointer, &pitch, SIZE / 64, 64, 4));
+	CHECK(pitch == SIZE / 64);
+	contract_fill(pointer, SIZE, 1);
+	offer(peer, pointer);
+	contract_hear(peer);
+	CHECK(contract_holds(pointer, SIZE, 2));
+}
+
+static void importer(int peer)
+{
+	cu_ipc_mem_handle handle = received(peer);
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = opened(&handle);
+
+	CHECK(contract_holds(pointer, SIZE, 1));
+	contract_fill(pointer, SIZE, 2);
+	contract_tell(peer);
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+}
+
+static void has_none(cu_deviceptr pointer)
+{
+	cu_ipc_mem_handle handle = {0};
+
+	EXPECT(CU_INVALID_VALUE, contract_load()->cuIpcGetMemHandle(&handle, pointer));
+}
+
+static void managed_has_none(int peer)
+{
+	cu_deviceptr pointer = 0;
+
+	(void)peer;
+	EXPECT(CU_OK, contract_context(0)->cuMemAllocManaged(&pointer, SIZE, CU_MANAGED_GLOBAL));
+	has_none(pointer);
+}
+
+static void stream_ordered_has_none(int peer)
+{
+	cu_deviceptr pointer = 0;
+
+	(void)peer;
+	EXPECT(CU_OK, contract_context(0)->cuMemAllocAsync(&pointer, SIZE, NULL));
+	EXPECT(CU_OK, contract_load()->cuCtxSynchronize());
+	has_none(pointer);
+}
+
+static void host_has_none(int peer)
+{
+	void *pinned = NULL;
+
+	(void)peer;
+	EXPECT(CU_OK, contract_context(0)->cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
+	has_none((uintptr_t)pinned);
+	has_none((uintptr_t)&pinned);
+}
+
+static void garbage_has_none(int peer)
+{
+	cu_deviceptr pointer;
+
+	(void)peer;
+	contract_context(0);
+	has_none(0);
+	has_none(0xdead0000dead00);
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, contract_load()->cuMemFree_v2(pointer));
+	has_none(pointer);
+}
+
+/* --- small allocations and interior pointers --- */
+
+static void owner_of_small_ones(int peer)
+{
+	cu_ipc_mem_handle handle[SMALL];
+
+	contract_context(0);
+	for (int i = 0; i < SMALL; i++)
+		handle[i] = handle_of(contract_filled(SMALL_SIZE, (unsigned char)(i + 1)));
+	contract_send(peer, handle, sizeof(handle));
+	contract_hear(peer);
+}
+
+static void importer_of_small_ones(int peer)
+{
+	const struct driver *driver;
+	cu_ipc_mem_handle handle[SMALL];
+	cu_deviceptr pointer[SMALL];
+
+	contract_receive(peer, handle, sizeof(handle));
+	driver = contract_context(0);
+	for (int i = 0; i < SMALL; i++) {
+		cu_deviceptr base = 0;
+		size_t size = 0;
+
+		pointer[i] = opened(&handle[i]);
+		CHECK(contract_holds(pointer[i], SMALL_SIZE, (unsigned char)(i + 1)));
+		EXPECT(CU_OK, driver->cuMemGetAddressRange_v2(&base, &size, pointer[i]));
+		CHECK(base == pointer[i]);
+		CHECK(size == SMALL_SIZE);
+		for (int k = 0; k < i; k++) {
+			CHECK(memcmp(&handle[i], &handle[k], sizeof(handle[i])) != 0);
+			CHECK(pointer[i] != pointer[k]);
+		}
+	}
+	/* closing one leaves its neighbours in the block */
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer[0]));
+	for (int i = 1; i < SMALL; i++)
+		CHECK(contract_holds(pointer[i], SMALL_SIZE, (unsigned char)(i + 1)));
+	contract_tell(peer);
+}
+
+/* Offers an allocation by its base and by a pointer into it, 2 being written behind that. */
+static void owner_of_interior(int peer)
+{
+	cu_deviceptr pointer;
+
+	contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	contract_fill(pointer + CONTRACT_BLOCK + 12, 4096, 2);
+	offer(peer, pointer);
+	offer(peer, pointer + CONTRACT_BLOCK + 12);
+	contract_hear(peer);
+}
+
+static void importer_of_interior(int peer)
+{
+	cu_ipc_mem_handle base = received(peer), interior = received(peer);
+	cu_deviceptr pointer;
+
+	contract_context(0);
+	pointer = opened(&interior);
+	CHECK(contract_holds(pointer, 4096, 1));
+	CHECK(contract_holds(pointer + CONTRACT_BLOCK + 12, 4096, 2));
+	CHECK(opened(&base) == pointer);
+	contract_tell(peer);
+}
+
+/* --- opening --- */
+
+static void importer_that_opens_twice(int peer)
+{
+	cu_ipc_mem_handle handle = received(peer);
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = opened(&handle);
+
+	CHECK(opened(&handle) == pointer);
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+	CHECK(contract_holds(pointer, SIZE, 1));
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+	EXPECT(CU_INVALID_VALUE, driver->cuIpcCloseMemHandle(pointer));
+	pointer = opened(&handle);
+	CHECK(contract_holds(pointer, SIZE, 1));
+	contract_fill(pointer, SIZE, 2);
+	contract_tell(peer);
+}
+
+static void own_handle(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = contract_filled(SIZE, 1), again = 0;
+	cu_ipc_mem_handle handle = handle_of(pointer);
+
+	(void)peer;
+	EXPECT(CU_INVALID_CONTEXT,
+	       driver->cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_LAZY_PEER_ACCESS));
+	CHECK(contract_holds(pointer, SIZE, 1));
+}
+
+/* --- an owner that goes --- */
+
+static void owner_that_frees(int peer)
+{
+	cu_deviceptr pointer;
+
+	contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	offer(peer, pointer);
+	contract_hear(peer); /* it is open there */
+	EXPECT(CU_OK, contract_load()->cuMemFree_v2(pointer));
+	contract_tell(peer);
+	contract_hear(peer);
+}
+
+static void keeps_memory(cu_deviceptr pointer)
+{
+	CHECK(contract_holds(pointer, SIZE, 1));
+	contract_fill(pointer, SIZE, 5);
+	CHECK(contract_holds(pointer, SIZE, 5));
+}
+
+static void importer_after_free(int peer)
+{
+	cu_ipc_mem_handle handle = received(peer);
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = opened(&handle), again = 0;
+
+	contract_tell(peer);
+	contract_hear(peer);
+	keeps_memory(pointer);
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+	EXPECT(CU_NOT_PERMITTED,
+	       driver->cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_LAZY_PEER_ACCESS));
+	contract_tell(peer);
+}
+
+static void owner_that_exits(int peer)
+{
+	contract_context(0);
+	offer(peer, contract_filled(SIZE, 1));
+	contract_hear(peer);
+}
+
+static void importer_after_exit(int peer)
+{
+	cu_ipc_mem_handle handle = received(peer);
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = opened(&handle), again = 0;
+
+	contract_tell(peer);
+	contract_await_owner_end();
+	keeps_memory(pointer);
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+	EXPECT(CU_INVALID_HANDLE,
+	       driver->cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_LAZY_PEER_ACCESS));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    PAIR(cuMemAlloc_has_a_handle_and_both_sides_see_stores, owner_of_plain, importer),
+	    PAIR(cuMemAllocPitch_has_a_handle, owner_of_pitched, importer),
+	    ALONE(managed_memory_has_none, managed_has_none),
+	    ALONE(stream_ordered_memory_has_none, stream_ordered_has_none),
+	    ALONE(host_memory_has_none, host_has_none),
+	    ALONE(garbage_has_none, garbage_has_none),
+	    PAIR(small_allocations_have_each_their_own, owner_of_small_ones,
+		 importer_of_small_ones),
+	    PAIR(an_interior_pointer_yields_the_handle_of_the_base, owner_of_interior,
+		 importer_of_interior),
+	    PAIR(opening_twice_gives_the_same_pointer_and_counts, owner_of_plain,
+		 importer_that_opens_twice),
+	    ALONE(opening_ones_own_is_invalid_context, own_handle),
+	    PAIR(after_the_owners_free_the_importer_keeps_the_memory, owner_that_frees,
+		 importer_after_free),
+	    PAIR(after_the_owners_exit_the_importer_keeps_the_memory, owner_that_exits,
+		 importer_after_exit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

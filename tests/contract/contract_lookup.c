@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* FACTS.md, "How programs reach the allocator": which pointer each way of asking yields. */
+#include "contract.h"
+
+#include <ctype.h>
+
+/* "cuMemAlloc_v2" is asked for as "cuMemAlloc". */
+static const char *bare_name(const char *symbol, char to[64])
+{
+	size_t length = strlen(symbol), end = length;
+
+	while (end > 0 && isdigit((unsigned char)symbol[end - 1]))
+		end--;
+	if (end < length && end > 2 && strncmp(symbol + end - 2, "_v", 2) == 0)
+		length = end - 2;
+	snprintf(to, 64, "%.*s", (int)length, symbol);
+	return to;
+}
+
+static void yields(const struct driver *driver, const char *bare, int version, cu_uint64 flags,
+		   const char *symbol)
+{
+	void *pointer = NULL, *exported = contract_symbol(symbol);
+	cu_result result = driver->cuGetProcAddress_v2(bare, &pointer, version, flags, NULL);
+
+	if (result == CU_OK && pointer && pointer == exported)
+		return;
+	fprintf(stderr, "cuGetProcAddress_v2(%s, %d, flags %d): %s, %p; dlsym(%s): %p\n", bare,
+		version, (int)flags, driver_error_name(driver, result), pointer, symbol, exported);
+	CHECK(!"cuGetProcAddress yields the pointer that dlsym does");
+}
+
+/* The entry points of allocation, IPC, VMM and context: what a hook may take the place of. */
+static bool is_measured(const char *symbol)
+{
+	static const char *const starts[] = {"cuMemAlloc",
+					     "cuMemFree",
+					     "cuMemCreate",
+					     "cuMemRelease",
+					     "cuMemAddress",
+					     "cuMemMap",
+					     "cuMemUnmap",
+					     "cuMemSetAccess",
+					     "cuMemExport",
+					     "cuMemImport",
+					     "cuMemGetAddressRange",
+					     "cuMemHost",
+					     "cuMemGetAllocationGranularity",
+					     "cuIpc",
+					     "cuCtx",
+					     "cuDevicePrimaryCtx",
+					     "cuGetProcAddress"};
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
+		if (strncmp(symbol, starts[i], strlen(starts[i])) == 0)
+			return true;
+	return false;
+}
+
+static const struct entry {
+	const char *symbol;
+	int version;
+} entries[] = {
+#define F(since, version, name, params) {#name, version},
+    CUDA_ABI_CALLS(F)
+#undef F
+};
+
+/* Asked as of the version that brought it, and as of the driver's own. */
+static void every_entry_point(int peer)
+{
+	const struct driver *driver = contract_initialise();
+	int measured = 0, newest = 0;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuDriverGetVersion(&newest));
+	for (const struct entry *entry = entries;
+	     entry < entries + sizeof(entries) / sizeof(*entries); entry++) {
+		char bare[64];
+
+		if (entry->version == 0 || !is_measured(entry->symbol))
+			continue;
+		bare_name(entry->symbol, bare);
+		yields(driver, bare, entry->version, CU_PROC_DEFAULT, entry->symbol);
+		if (strcmp(entry->symbol, "cuGetProcAddress") != 0) /* which @12000 is another */
+			yields(driver, bare, newest, CU_PROC_DEFAULT, entry->symbol);
+		measured++;
+	}
+	CHECK(measured >= 19);
+}
+
+/* Rows of what FACTS.md says in so many words. */
+static const struct {
+	const char *bare;
+	int version, flags;
+	const char *symbol;
+} versions[] = {
+    {"cuMemAlloc", 2000, CU_PROC_DEFAULT, "cuMemAlloc"},
+    {"cuMemAlloc", 3010, CU_PROC_DEFAULT, "cuMemAlloc"},
+    {"cuMemAlloc", 3020, CU_PROC_DEFAULT, "cuMemAlloc_v2"},
+    {"cuMemAlloc", 11030, CU_PROC_DEFAULT, "cuMemAlloc_v2"},
+    {"cuMemAlloc", 12000, CU_PROC_LEGACY_STREAM, "cuMemAlloc_v2"},
+    {"cuMemAlloc", 12000, CU_PROC_PER_THREAD_STREAM, "cuMemAlloc_v2"},
+    {"cuMemFree", 2000, CU_PROC_DEFAULT, "cuMemFree"},
+    {"cuMemFree", 3020, CU_PROC_DEFAULT, "cuMemFree_v2"},
+    {"cuMemAllocPitch", 2000, CU_PROC_DEFAULT, "cuMemAllocPitch"},
+    {"cuMemAllocPitch", 3020, CU_PROC_DEFAULT, "cuMemAllocPitch_v2"},
+    {"cuMemGetAddressRange", 2000, CU_PROC_DEFAULT, "cuMemGetAddressRange"},
+    {"cuMemAllocAsync", 11020, CU_PROC_DEFAULT, "cuMemAllocAsync"},
+    {"cuMemAllocAsync", 11020, CU_PROC_LEGACY_STREAM, "cuMemAllocAsync"},
+    {"cuMemAllocAsync", 11020, CU_PROC_PER_THREAD_STREAM, "cuMemAllocAsync_ptsz"},
+    {"cuMemFreeAsync", 12000, CU_PROC_PER_THREAD_STREAM, "cuMemFreeAsync_ptsz"},
+    {"cuMemCreate", 12000, CU_PROC_PER_THREAD_STREAM, "cuMemCreate"},
+    {"cuIpcOpenMemHandle", 4010, CU_PROC_DEFAULT, "cuIpcOpenMemHandle"},
+    {"cuIpcOpenMemHandle", 10020, CU_PROC_DEFAULT, "cuIpcOpenMemHandle"},
+    {"cuIpcOpenMemHandle", 11000, CU_PROC_DEFAULT, "cuIpcOpenMemHandle_v2"},
+    {"cuGetProcAddress", 11030, CU_PROC_DEFAULT, "cuGetProcAddress"},
+    {"cuGetProcAddress", 12000, CU_PROC_DEFAULT, "cuGetProcAddress_v2"},
+};
+
+static void versions_and_flags(int peer)
+{
+	const struct driver *driver = contract_initialise();
+
+	(void)peer;
+	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++)
+		yields(driver, versions[i].bare, versions[i].version, (cu_uint64)versions[i].flags,
+		       versions[i].symbol);
+	CHECK(contract_symbol("cuMemAlloc") != contract_symbol("cuMemAlloc_v2"));
+	CHECK(contract_symbol("cuMemAllocAsync") != contract_symbol("cuMemAllocAsync_ptsz"));
+	CHECK(contract_symbol("cuIpcOpenMemHandle") != contract_symbol("cuIpcOpenMemHandle_v2"));
+	CHECK(contract_symbol("cuGetProcAddress") != contract_symbol("cuGetProcAddress_v2"));
+}
+
+/* Before cuInit, as cudart asks; by both generations of the call; with and without a status. */
+static void every_way_of_asking(int peer)
+{
+	const struct driver *driver = contract_load();
+	cu_proc_status status = (cu_proc_status)-1;
+	void *pointer = NULL;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuGetProcAddress_v2("cuMemAlloc", &pointer, 12000, 0, NULL));
+	CHECK(pointer == (void *)driver->cuMemAlloc_v2);
+	pointer = NULL;
+	EXPECT(CU_OK, driver->cuGetProcAddress_v2("cuMemAlloc", &pointer, 12000, 0, &status));
+	CHECK(pointer == (void *)driver->cuMemAlloc_v2);
+	CHECK((int)status == 0);
+	pointer = NULL;
+	EXPECT(CU_OK, driver->cuGetProcAddress("cuMemAlloc", &pointer, 11030, 0));
+	CHECK(pointer == (void *)driver->cuMemAlloc_v2);
+}
+
+static void what_there_is_not(int peer)
+{
+	const struct driver *driver = contract_initialise();
+	cu_proc_status status = (cu_proc_status)-1;
+	void *pointer = NULL;
+
+	(void)peer;
+	EXPECT(CU_NOT_FOUND,
+	       driver->cuGetProcAddress_v2("cuMemAllocNever", &pointer, 12000, 0, &status));
+	CHECK(pointer == NULL);
+	CHECK((int)status == CU_PROC_SYMBOL_NOT_FOUND);
+	EXPECT(CU_NOT_FOUND,
+	       driver->cuGetProcAddress_v2("cuMemCreate", &pointer, 4000, 0, &status));
+	CHECK(pointer == NULL);
+	CHECK((int)status == CU_PROC_VERSION_INSUFFICIENT);
+	/* a versioned name is no bare name */
+	EXPECT(CU_NOT_FOUND,
+	       driver->cuGetProcAddress_v2("cuMemAlloc_v2", &pointer, 12000, 0, NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(every_entry_point_is_what_dlsym_gives, every_entry_point),
+	    ALONE(version_and_flags_choose_the_symbol, versions_and_flags),
+	    ALONE(both_generations_answer_before_init, every_way_of_asking),
+	    ALONE(what_there_is_not_is_not_found, what_there_is_not),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* FACTS.md, "Legacy CUDA IPC handles": the driver checks nobody who holds the 64 bytes. */
+#include "contract.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <sched.h>
+
+#define SIZE (3 * CONTRACT_BLOCK)
+#define NOBODY 65534
+
+struct offer {
+	cu_ipc_mem_handle handle;
+	cu_uuid uuid[2]; /* of the owner's devices; the second only where there is one */
+};
+
+static void owner_on_device_0(int peer, int devices)
+{
+	struct offer its = {0};
+	const struct driver *driver;
+	cu_deviceptr pointer;
+
+	contract_need_devices(devices);
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&its.handle, pointer));
+	for (int i = 0; i < devices; i++)
+		EXPECT(CU_OK, driver->cuDeviceGetUuid_v2(&its.uuid[i], i));
+	contract_send(peer, &its, sizeof(its));
+	contract_hear(peer);
+	CHECK(contract_holds(pointer, SIZE, 2));
+}
+
+static void owner(int peer)
+{
+	owner_on_device_0(peer, 1);
+}
+
+static void owner_of_two_devices(int peer)
+{
+	owner_on_device_0(peer, 2);
+}
+
+static struct offer offered;
+
+/* Opens, reads and stores with `device` current. */
+static void use(int peer, int device)
+{
+	const struct driver *driver = contract_context(device);
+	cu_deviceptr pointer = 0;
+
+	EXPECT(CU_OK,
+	       driver->cuIpcOpenMemHandle_v2(&pointer, offered.handle, CU_IPC_LAZY_PEER_ACCESS));
+	CHECK(contract_holds(pointer, SIZE, 1));
+	contract_fill(pointer, SIZE, 2);
+	contract_tell(peer);
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+}
+
+static void use_on_device_0(int peer)
+{
+	use(peer, 0);
+}
+
+static void another_user(int peer)
+{
+	contract_receive(peer, &offered, sizeof(offered));
+	contract_load(); /* its folder may be closed to others */
+	if (geteuid() != 0)
+		contract_skip("only root can become another user");
+	CHECK(setgroups(0, NULL) == 0);
+	CHECK(setgid(NOBODY) == 0);
+	CHECK(setuid(NOBODY) == 0);
+	/* The simulated driver reads the owner's /proc, which another user may not. */
+	if (contract_is_simulated())
+		contract_skip("the simulated driver can't open another user's handle");
+	use(peer, 0);
+}
+
+static void other_namespaces(int peer)
+{
+	contract_receive(peer, &offered, sizeof(offered));
+	if (unshare(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNS) < 0) {
+		CHECK(errno == EPERM || errno == ENOSPC || errno == EINVAL);
+		contract_skip("unshare(2) is not permitted");
+	}
+	contract_in_child(use_on_device_0, peer); /* the first process of its pid namespace */
+}
+
+static void another_device_current(int peer)
+{
+	const struct driver *driver = contract_initialise();
+	int reachable = 0;
+
+	contract_receive(peer, &offered, sizeof(offered));
+	EXPECT(CU_OK, driver->cuDeviceCanAccessPeer(&reachable, 1, 0));
+	if (!reachable)
+		contract_skip("device 1 has no peer access to device 0");
+	use(peer, 1);
+}
+
+static void see_only_the_second_device(void)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const char *second = visible ? strchr(visible, ',') : ",1";
+	char only[64];
+
+	CHECK(second != NULL); /* two devices are visible, so two are named */
+	snprintf(only, sizeof(only), "%.*s", (int)strcspn(second + 1, ","), second + 1);
+	CHECK(setenv("CUDA_VISIBLE_DEVICES", only, 1) == 0);
+}
+
+/* What is device 1 there is device 0 here, and the memory's device is none here at all. */
+static void other_visible_devices(int peer)
+{
+	const struct driver *driver;
+	cu_uuid mine;
+	int count = 0;
+
+	contract_receive(peer, &offered, sizeof(offered));
+	see_only_the_second_device();
+	driver = contract_initialise();
+	EXPECT(CU_OK, driver->cuDeviceGetCount(&count));
+	CHECK(count == 1);
+	EXPECT(CU_OK, driver->cuDeviceGetUuid_v2(&mine, 0));
+	CHECK(memcmp(&mine, &offered.uuid[1], sizeof(mine)) == 0);
+	CHECK(memcmp(&mine, &offered.uuid[0], sizeof(mine)) != 0);
+	use(peer, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    PAIR(another_user_opens_reads_and_stores, owner, another_user),
+	    PAIR(other_namespaces_open_read_and_store, owner, other_namespaces),
+	    PAIR(another_device_may_be_current, owner_of_two_devices, another_device_current),
+	    PAIR(other_devices_visible_and_only_the_uuid_means_the_same, owner_of_two_devices,
+		 other_visible_devices),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* FACTS.md, "VMM allocations": what concerns legacy handles, lifetime, addresses and protection. */
+#include "contract.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#define SIZE (2 * CONTRACT_BLOCK)
+#define VALUE 0x5a
+#define LOCATION_HOST 2
+
+static cu_mem_handle created(void)
+{
+	const struct driver *driver = contract_load();
+	cu_mem_prop prop = contract_vmm_prop();
+	cu_mem_handle handle = 0;
+
+	EXPECT(CU_OK, driver->cuMemCreate(&handle, SIZE, &prop, 0));
+	return handle;
+}
+
+static void granularity(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_mem_prop prop = contract_vmm_prop();
+	cu_mem_handle handle = 0;
+	size_t bytes = 0;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuMemGetAllocationGranularity(
+			  &bytes, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM));
+	CHECK(bytes == CONTRACT_BLOCK);
+	EXPECT(CU_INVALID_VALUE, driver->cuMemCreate(&handle, bytes + 512, &prop, 0));
+}
+
+static void no_legacy_handle(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = contract_vmm_map(created(), SIZE, 0, CU_ACCESS_READ_WRITE);
+	cu_ipc_mem_handle handle = {0};
+
+	(void)peer;
+	contract_fill(pointer, SIZE, VALUE);
+	EXPECT(CU_INVALID_VALUE, driver->cuIpcGetMemHandle(&handle, pointer));
+	EXPECT(CU_INVALID_VALUE, driver->cuIpcGetMemHandle(&handle, pointer + CONTRACT_BLOCK));
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+}
+
+static void no_host_access(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = contract_vmm_map(created(), SIZE, 0, CU_ACCESS_READ_WRITE);
+	cu_mem_access host = {.location = {LOCATION_HOST, 0}, .flags = CU_ACCESS_READ_WRITE};
+
+	(void)peer;
+	EXPECT(CU_NOT_SUPPORTED, driver->cuMemSetAccess(pointer, SIZE, &host, 1));
+}
+
+/* Fills a buffer and hands out its address and its fd. */
+static cu_deviceptr offer(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_mem_handle handle = created();
+	cu_deviceptr pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
+	int fd = -1;
+
+	contract_fill(pointer, SIZE, VALUE);
+	EXPECT(CU_OK, driver->cuMemExportToShareableHandle(&fd, handle,
+							   (cu_handle_type)CU_HANDLE_POSIX_FD, 0));
+	contract_send(peer, &pointer, sizeof(pointer));
+	contract_send_fd(peer, fd);
+	return pointer;
+}
+
+static cu_mem_handle imported(int fd)
+{
+	cu_mem_handle handle = 0;
+
+	EXPECT(CU_OK, contract_load()->cuMemImportFromShareableHandle(
+			  &handle, (void *)(intptr_t)fd, (cu_handle_type)CU_HANDLE_POSIX_FD));
+	return handle;
+}
+
+static void owner_that_waits(int peer)
+{
+	cu_deviceptr pointer = offer(peer);
+
+	contract_hear(peer);
+	CHECK(contract_holds(pointer, SIZE, VALUE + 1));
+}
+
+static void owner_that_exits(int peer)
+{
+	offer(peer);
+	contract_hear(peer);
+}
+
+static void owner_that_is_killed(int peer)
+{
+	offer(peer);
+	contract_hear(peer);
+	raise(SIGKILL);
+}
+
+static void same_address(int peer)
+{
+	cu_deviceptr its;
+	cu_deviceptr pointer;
+	cu_mem_handle handle;
+
+	contract_receive(peer, &its, sizeof(its));
+	contract_context(0);
+	handle = imported(contract_receive_fd(peer));
+	pointer = contract_vmm_map(handle, SIZE, its, CU_ACCESS_READ_WRITE);
+	CHECK(pointer == its);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+	contract_fill(pointer, SIZE, VALUE + 1);
+	contract_tell(peer);
+}
+
+static int kept_fd;
+
+static void later_process(int peer)
+{
+	cu_deviceptr pointer;
+
+	(void)peer;
+	contract_context(0);
+	pointer = contract_vmm_map(imported(kept_fd), SIZE, 0, CU_ACCESS_READ_WRITE);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+}
+
+/* Holds the fd and nothing else of CUDA's while the owner goes; then another process comes. */
+static void keeper(int peer)
+{
+	cu_deviceptr its;
+
+	contract_receive(peer, &its, sizeof(its));
+	kept_fd = contract_receive_fd(peer);
+	contract_tell(peer);
+	contract_await_owner_end();
+	contract_in_child(later_process, -1);
+	contract_in_child(later_process, -1);
+}
+
+static void owner_unharmed(int peer)
+{
+	cu_deviceptr pointer = offer(peer);
+
+	contract_hear(peer);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+	contract_fill(pointer, SIZE, VALUE + 1);
+	contract_tell(peer);
+	contract_hear(peer);
+}
+
+static void reader(int peer)
+{
+	cu_deviceptr its;
+	const struct driver *driver;
+	cu_deviceptr pointer;
+	char bytes[64] = {0};
+
+	contract_receive(peer, &its, sizeof(its));
+	driver = contract_context(0);
+	pointer = contract_vmm_map(imported(contract_receive_fd(peer)), SIZE, 0, CU_ACCESS_READ);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemsetD8_v2(pointer, 1, 64));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemsetD32_v2(pointer, 1, 16));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemcpyHtoD_v2(pointer, bytes, sizeof(bytes)));
+	contract_tell(peer);
+	contract_hear(peer);
+	CHECK(contract_holds(pointer, SIZE, VALUE + 1));
+	contract_tell(peer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(granularity_is_2_mib, granularity),
+	    ALONE(a_vmm_pointer_has_no_legacy_handle, no_legacy_handle),
+	    ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
+	    PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
+	    PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),
+	    CONTRACT_TEST(an_fd_keeps_the_memory_when_the_owner_is_killed,
+			  .owner = owner_that_is_killed, .importer = keeper,
+			  .owner_is_killed = true),
+	    PAIR(read_only_is_enforced_and_the_owner_unharmed, owner_unharmed, reader),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* The driver that the loader finds, real or simulated, and memory to look at. */
+#include "contract.h"
+
+#include <dlfcn.h>
+
+static struct driver table;
+static void *library;
+
+/* A test that finds no driver at all fails. */
+const struct driver *contract_load(void)
+{
+	if (library)
+		return &table;
+	library = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!library)
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(library != NULL);
+	driver_fill(&table, library);
+	return &table;
+}
+
+void *contract_symbol(const char *name)
+{
+	contract_load();
+	return dlsym(library, name);
+}
+
+const struct driver *contract_initialise(void)
+{
+	const struct driver *driver = contract_load();
+
+	CHECK(driver->cuInit != NULL);
+	EXPECT(CU_OK, driver->cuInit(0));
+	return driver;
+}
+
+const struct driver *contract_context(int ordinal)
+{
+	const struct driver *driver = contract_initialise();
+	cu_device device;
+	cu_context context;
+
+	EXPECT(CU_OK, driver->cuDeviceGet(&device, ordinal));
+	EXPECT(CU_OK, driver->cuDevicePrimaryCtxRetain(&context, device));
+	EXPECT(CU_OK, driver->cuCtxPushCurrent_v2(context));
+	return driver;
+}
+
+bool contract_is_simulated(void)
+{
+	const struct driver *driver = contract_initialise();
+	char name[128] = "";
+
+	EXPECT(CU_OK, driver->cuDeviceGetName(name, sizeof(name), 0));
+	return strstr(name, "simulated") != NULL;
+}
+
+void contract_need_devices(int count)
+{
+	const struct driver *driver = contract_initialise();
+	int devices;
+
+	EXPECT(CU_OK, driver->cuDeviceGetCount(&devices));
+	if (devices < count)
+		contract_skip("fewer GPUs are visible than this needs");
+}
+
+void contract_fill(cu_deviceptr pointer, size_t size, unsigned char value)
+{
+	const struct driver *driver = contract_load();
+
+	EXPECT(CU_OK, driver->cuMemsetD8_v2(pointer, value, size));
+	EXPECT(CU_OK, driver->cuCtxSynchronize()); /* a memset may return before it is done */
+}
+
+cu_deviceptr contract_filled(size_t size, unsigned char value)
+{
+	cu_deviceptr pointer = 0;
+
+	EXPECT(CU_OK, contract_load()->cuMemAlloc_v2(&pointer, size));
+	contract_fill(pointer, size, value);
+	return pointer;
+}
+
+bool contract_holds(cu_deviceptr pointer, size_t size, unsigned char value)
+{
+	unsigned char *bytes = malloc(size);
+	size_t same = 0;
+
+	CHECK(bytes != NULL);
+	EXPECT(CU_OK, contract_load()->cuMemcpyDtoH_v2(bytes, pointer, size));
+	while (same < size && bytes[same] == value)
+		same++;
+	free(bytes);
+	return same == size;
+}
+
+cu_mem_prop contract_vmm_prop(void)
+{
+	return (cu_mem_prop){.type = CU_ALLOCATION_PINNED,
+			     .requestedHandleTypes = CU_HANDLE_POSIX_FD,
+			     .location = {CU_LOCATION_DEVICE, 0}};
+}
+
+/* At `want` where that is free and not 0. */
+cu_deviceptr contract_vmm_map(cu_mem_handle handle, size_t size, cu_deviceptr want, int flags)
+{
+	const struct driver *driver = contract_load();
+	cu_mem_access access = {.location = {CU_LOCATION_DEVICE, 0}, .flags = flags};
+	cu_deviceptr pointer = 0;
+
+	EXPECT(CU_OK, driver->cuMemAddressReserve(&pointer, size, 0, want, 0));
+	EXPECT(CU_OK, driver->cuMemMap(pointer, size, 0, handle, 0));
+	EXPECT(CU_OK, driver->cuMemSetAccess(pointer, size, &access, 1));
+	return pointer;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+#include "raw.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+long long raw_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+void raw_sleep_ms(int ms)
+{
+	poll(NULL, 0, ms);
+}
+
+/* In the child: become the daemon. It goes with the test, however that ends. */
+static void become_daemon(const char *const arguments[])
+{
+	const char *build = getenv("GPUSHARE_BUILD");
+	const char *command[16] = {"gpushare-registry"};
+	char path[4096];
+	int count = 1;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (*arguments && count < 15)
+		command[count++] = *arguments++;
+	snprintf(path, sizeof(path), "%s/gpushare-registry", build && *build ? build : "build");
+	execv(path, (char *const *)command);
+	fprintf(stderr, "can't run %s: %m\n", path);
+	_exit(127);
+}
+
+void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
+{
+	const char *arguments[14] = {"--dir", daemon->directory, "--ready-fd", "9"};
+	int ready[2], count = 4;
+	char word[8];
+
+	while (extra && *extra)
+		arguments[count++] = *extra++;
+	snprintf(daemon->socket, sizeof(daemon->socket), "%s/" GPUSHARE_SOCKET, daemon->directory);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	daemon->pid = fork();
+	assert_true(daemon->pid >= 0);
+	if (!daemon->pid) {
+		dup2(ready[1], 9);
+		become_daemon(arguments);
+	}
+	close(ready[1]);
+	if (!raw_read(ready[0], word, sizeof(word), 4 * RAW_TIMEOUT_MS))
+		fail_msg("the daemon does not get ready");
+	assert_memory_equal(word, "READY=1\n", 8);
+	close(ready[0]);
+}
+
+int raw_daemon_run(const char *const arguments[], char *words, size_t size)
+{
+	struct raw_daemon daemon;
+	int out[2];
+	size_t length = 0;
+	ssize_t got;
+
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	daemon.pid = fork();
+	if (!daemon.pid) {
+		dup2(out[1], STDERR_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		become_daemon(arguments);
+	}
+	close(out[1]);
+	while (length < size - 1 && (got = read(out[0], words + length, size - 1 - length)) > 0)
+		length += (size_t)got;
+	words[length] = '\0';
+	close(out[0]);
+	return raw_daemon_wait(&daemon, 4 * RAW_TIMEOUT_MS);
+}
+
+int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms)
+{
+	long long deadline = raw_now_ms() + timeout_ms;
+	int status;
+
+	while (waitpid(daemon->pid, &status, WNOHANG) != daemon->pid) {
+		if (raw_now_ms() > deadline)
+			return -1;
+		raw_sleep_ms(2);
+	}
+	daemon->pid = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int raw_dial(const struct raw_daemon *daemon)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", daemon->socket);
+	if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0)
+		fail_msg("can't connect to %s: %s", daemon->socket, strerror(errno));
+	return fd;
+}
+
+int raw_greet(const struct raw_daemon *daemon)
+{
+	uint8_t greeting[SP_GREETING_SIZE];
+	int fd = raw_dial(daemon);
+
+	sp_greeting(greeting, SP_REQ);
+	assert_true(raw_write(fd, greeting, sizeof(greeting)));
+	assert_true(raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS));
+	assert_true(sp_greeting_is(greeting, SP_REP));
+	return fd;
+}
+
+int raw_connect(const struct raw_daemon *daemon)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	static reply answer;
+	int fd = raw_greet(daemon);
+
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	strcpy(hello.verb.hello.client, "unit test");
+	assert_int_equal(raw_ask(fd, &hello, &answer), GPUSHARE_OK);
+	return fd;
+}
+
+bool raw_write(int fd, const void *from, size_t size)
+{
+	const char *at = from;
+
+	while (size) {
+		ssize_t wrote = send(fd, at, size, MSG_NOSIGNAL);
+
+		if (wrote <= 0)
+			return false;
+		at += wrote;
+		size -= (size_t)wrote;
+	}
+	return true;
+}
+
+bool raw_read(int fd, void *to, size_t size, int timeout_ms)
+{
+	long long deadline = raw_now_ms() + timeout_ms;
+	char *at = to;
+
+	while (size) {
+		struct pollfd event = {.fd = fd, .events = POLLIN};
+		long long left = deadline - raw_now_ms();
+		ssize_t got;
+
+		if (poll(&event, 1, left > 0 ? (int)left : 0) != 1)
+			return false;
+		got = read(fd, at, size);
+		if (got <= 0)
+			return false;
+		at += got;
+		size -= (size_t)got;
+	}
+	return true;
+}
+
+bool raw_is_closed(int fd, int timeout_ms)
+{
+	long long deadline = raw_now_ms() + timeout_ms;
+	char rest[4096];
+
+	for (;;) {
+		struct pollfd event = {.fd = fd, .events = POLLIN};
+		long long left = deadline - raw_now_ms();
+
+		if (poll(&event, 1, left > 0 ? (int)left : 0) != 1)
+			return false;
+		if (read(fd, rest, sizeof(rest)) <= 0)
+			return true;
+	}
+}
+
+bool raw_send_bytes(int fd, uint32_t id, const void *body, size_t size)
+{
+	uint8_t wire[SP_HEADER_SIZE + SP_ID_SIZE + 4096];
+
+	assert_true(size <= 4096);
+	sp_header(wire, id, size);
+	memcpy(wire + SP_HEADER_SIZE + SP_ID_SIZE, body, size);
+	return raw_write(fd, wire, SP_HEADER_SIZE + SP_ID_SIZE + size);
+}
+
+bool raw_send(int fd, uint32_t id, const request *ask)
+{
+	uint8_t body[gpushare_Request_size];
+	size_t size;
+
+	assert_int_equal(codec_encode_request(ask, body, sizeof(body), &size), GPUSHARE_OK);
+	return raw_send_bytes(fd, id, body, size);
+}
+
+bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms)
+{
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE], body[gpushare_Reply_size];
+	long size;
+
+	if (!raw_read(fd, header, sizeof(header), timeout_ms))
+		return false;
+	size = sp_header_body_size(header);
+	assert_in_range(size, 0, sizeof(body));
+	assert_int_equal(sp_id(header + SP_HEADER_SIZE), id | 0x80000000u);
+	if (!raw_read(fd, body, (size_t)size, RAW_TIMEOUT_MS))
+		return false;
+	assert_int_equal(codec_decode_reply(body, (size_t)size, answer), GPUSHARE_OK);
+	return true;
+}
+
+int raw_ask(int fd, const request *ask, reply *answer)
+{
+	static uint32_t last_id;
+	uint32_t id = ++last_id;
+
+	if (!raw_send(fd, id, ask) || !raw_receive(fd, id, answer, 4 * RAW_TIMEOUT_MS))
+		fail_msg("no answer to a request of kind %d", (int)ask->which_verb);
+	return answer->status;
+}
+
+request raw_share(const char *name)
+{
+	request ask = {.which_verb = gpushare_Request_share_tag};
+	record *info = &ask.verb.share.buffer;
+
+	ask.verb.share.has_buffer = true;
+	strcpy(info->name, name);
+	info->size = info->base_size = 4096;
+	info->backing = GPUSHARE_BACKING_IPC;
+	info->address = 0x7f0000000000;
+	memset(info->device_uuid, 0xd, sizeof(info->device_uuid));
+	memset(ask.verb.share.handle, 0xc3, sizeof(ask.verb.share.handle));
+	return ask;
+}
+
+request raw_lookup(const char *name, uint32_t wait_ms)
+{
+	request ask = {.which_verb = gpushare_Request_lookup_tag};
+
+	strcpy(ask.verb.lookup.name, name);
+	ask.verb.lookup.wait_ms = wait_ms;
+	return ask;
+}
+
+request raw_attach(const char *name, uint32_t wait_ms)
+{
+	request ask = {.which_verb = gpushare_Request_attach_tag};
+
+	strcpy(ask.verb.attach.name, name);
+	ask.verb.attach.wait_ms = wait_ms;
+	return ask;
+}
+
+request raw_withdraw(const char *name, uint64_t generation)
+{
+	request ask = {.which_verb = gpushare_Request_withdraw_tag};
+
+	strcpy(ask.verb.withdraw.name, name);
+	ask.verb.withdraw.generation = generation;
+	return ask;
+}
+
+gpushare_StatReply raw_stat(int fd)
+{
+	request ask = {.which_verb = gpushare_Request_stat_tag};
+	static reply answer;
+
+	assert_int_equal(raw_ask(fd, &ask, &answer), GPUSHARE_OK);
+	return answer.body.stat;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_UNIT_RAW_H
+#define GPUSHARE_TESTS_UNIT_RAW_H
+/* The daemon as a process, and peers that speak to it over a bare socket. All times in ms. */
+#include <sys/types.h>
+
+#include "protocol.h"
+
+#define RAW_TIMEOUT_MS 5000 /* for what should come at once; a machine may be busy */
+
+struct raw_daemon {
+	char directory[64];
+	char socket[GPUSHARE_PATH_MAX];
+	pid_t pid;
+};
+
+long long raw_now_ms(void);
+void raw_sleep_ms(int ms);
+
+/* Start build/gpushare-registry (GPUSHARE_BUILD) there and wait for READY=1; extra arguments end
+ * with NULL. Fails the test. */
+void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[]);
+/* Run it to its end, stderr into `words`: its exit status. */
+int raw_daemon_run(const char *const arguments[], char *words, size_t size);
+/* Its exit status, -1 when it does not end in time, 128 + signal. */
+int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms);
+
+/* Connected, no word said. */
+int raw_dial(const struct raw_daemon *daemon);
+/* Greeted; hello said as well. */
+int raw_greet(const struct raw_daemon *daemon);
+int raw_connect(const struct raw_daemon *daemon);
+/* false: the peer closed, or the time is up. */
+bool raw_write(int fd, const void *from, size_t size);
+bool raw_read(int fd, void *to, size_t size, int timeout_ms);
+/* Whether the daemon closes the connection in time. */
+bool raw_is_closed(int fd, int timeout_ms);
+
+bool raw_send_bytes(int fd, uint32_t id, const void *body, size_t size);
+bool raw_send(int fd, uint32_t id, const request *ask);
+/* The next answer, which must be that of `id` and decode. */
+bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms);
+/* Both; the answer's status. Fails the test when there is none. */
+int raw_ask(int fd, const request *ask, reply *answer);
+
+request raw_share(const char *name);
+request raw_lookup(const char *name, uint32_t wait_ms);
+request raw_attach(const char *name, uint32_t wait_ms);
+request raw_withdraw(const char *name, uint64_t generation);
+gpushare_StatReply raw_stat(int fd);
+
+#endif

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/* The API when things go wrong or move bytes: waits, transfers, faults, forks, lost registries. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include "stage.h"
+
+#define SIZE 100000
+#define BIG ((size_t)20 * 1000 * 1000 + 7) /* three chunks, the last one odd */
+
+static struct gpushare_buffer *const UNTOUCHED = (struct gpushare_buffer *)(uintptr_t)16;
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Share `late` and keep it until the other part says so. */
+static void keep(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	unsigned char *bytes = part_pattern(SIZE, 1);
+
+	hear();
+	OK(gpushare_alloc(session, "late", 0, SIZE, &buffer));
+	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
+	free(bytes);
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void wait_for_it(void)
+{
+	const struct gpushare_attach_options shortly = {.wait_ms = 200}, long_ = {.wait_ms = 20000};
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	double began = now_s();
+
+	FAILS(E_TIMED_OUT, "late", gpushare_attach(session, "late", &shortly, &buffer));
+	CHECK(now_s() - began >= 0.2 && now_s() - began < 2);
+	CHECK(buffer == UNTOUCHED);
+	say();
+	OK(gpushare_attach(session, "late", &long_, &buffer));
+	hear();
+	part_holds(buffer, 0, SIZE, 1);
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_wait(void **state)
+{
+	(void)state;
+	stage_play(keep, wait_for_it);
+}
+
+struct stream {
+	const unsigned char *wanted;
+	unsigned char *room;
+	size_t done, stop_at;
+};
+
+static int take(const void *data, size_t size, void *user)
+{
+	struct stream *stream = user;
+
+	if (stream->done >= stream->stop_at)
+		return 1;
+	CHECK(!memcmp(stream->wanted + stream->done, data, size));
+	stream->done += size;
+	return 0;
+}
+
+static int give(void *data, size_t size, void *user)
+{
+	struct stream *stream = user;
+
+	if (stream->done >= stream->stop_at)
+		return 1;
+	memcpy(data, stream->wanted + stream->done, size);
+	stream->done += size;
+	return 0;
+}
+
+static void stream_bytes(void)
+{
+	static const size_t lengths[] = {1, 4096, 8u << 20, (8u << 20) + 1, 16u << 20, BIG - 5};
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	unsigned char *bytes = part_pattern(BIG, 5);
+	struct stream stream = {.wanted = bytes, .stop_at = SIZE_MAX};
+
+	OK(gpushare_alloc(session, "big", 0, BIG, &buffer));
+	OK(gpushare_write(buffer, 0, BIG, give, &stream));
+	CHECK(stream.done == BIG);
+	part_holds(buffer, 0, BIG, 5);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		stream = (struct stream){.wanted = bytes + 5, .stop_at = SIZE_MAX};
+		OK(gpushare_read(buffer, 5, lengths[i], take, &stream));
+		CHECK(stream.done == lengths[i]);
+	}
+	stream = (struct stream){.wanted = bytes, .stop_at = 1};
+	FAILS(E_CANCELLED, "big", gpushare_read(buffer, 0, BIG, take, &stream));
+	FAILS(E_CANCELLED, "big", gpushare_write(buffer, 0, BIG, give, &stream));
+	part_holds(buffer, 0, BIG, 5);
+	OK(gpushare_read(buffer, BIG, 0, take, &stream));
+	OK(gpushare_copy_from(buffer, BIG, NULL, 0));
+	FAILS(E_RANGE, "20000007", gpushare_read(buffer, BIG, 1, take, &stream));
+	FAILS(E_RANGE, "20000007", gpushare_write(buffer, BIG + 1, 0, give, &stream));
+	FAILS(E_RANGE, "big", gpushare_copy_from(buffer, 1, bytes, SIZE_MAX));
+	FAILS(E_RANGE, "big", gpushare_copy_to(buffer, SIZE_MAX, bytes, 2));
+	FAILS(E_INVALID, "callback", gpushare_read(buffer, 0, 1, NULL, NULL));
+	FAILS(E_INVALID, "host pointer", gpushare_copy_to(buffer, 0, NULL, 1));
+	free(bytes);
+	OK(gpushare_close(session));
+}
+
+static void test_stream(void **state)
+{
+	(void)state;
+	stage_play(stream_bytes, NULL);
+}
+
+/* Each call of the driver that can fail, failing once: said by name, and nothing is left behind. */
+static void fail_alloc(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	struct gpushare_info info;
+
+	setenv("GPUSHARE_SIM_FAIL",
+	       "cuDevicePrimaryCtxRetain:1:1:101,cuMemAlloc:1:1:2,cuCtxPushCurrent:2:1,"
+	       "cuIpcGetMemHandle:1:1:801,cuDeviceGetUuid:2:1,cuMemFree:3:1",
+	       1);
+	session = part_session();
+	FAILS(E_CUDA, "CUDA_ERROR_INVALID_DEVICE", gpushare_alloc(session, "x", 0, 1, &buffer));
+	FAILS(E_NO_MEMORY, "cuMemAlloc", gpushare_alloc(session, "x", 0, 77, &buffer));
+	FAILS(E_CUDA, "cuCtxPushCurrent", gpushare_alloc(session, "x", 0, 1, &buffer));
+	FAILS(E_CUDA, "CUDA_ERROR_NOT_SUPPORTED", gpushare_alloc(session, "x", 0, 1, &buffer));
+	FAILS(E_CUDA, "UUID", gpushare_alloc(session, "x", 0, 1, &buffer));
+	CHECK(buffer == UNTOUCHED);
+	FAILS(E_NOT_FOUND, "x", gpushare_stat(session, "x", &info));
+	OK(gpushare_alloc(session, "x", 0, 1, &buffer));
+	FAILS(E_CUDA, "cuMemFree", gpushare_free(buffer));
+	FAILS(E_NOT_FOUND, "x", gpushare_stat(session, "x", &info));
+	OK(gpushare_close(session));
+}
+
+static void test_alloc_faults(void **state)
+{
+	(void)state;
+	stage_play(fail_alloc, NULL);
+}
+
+static void fail_attach(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	struct gpushare_info info;
+
+	setenv("GPUSHARE_SIM_FAIL", "cuIpcOpenMemHandle:1:1:400,cuIpcCloseMemHandle:2:1", 1);
+	session = part_session();
+	say();
+	hear();
+	FAILS(E_OWNER_GONE, "unit_api_faults", gpushare_attach(session, "late", NULL, &buffer));
+	CHECK(buffer == UNTOUCHED);
+	OK(gpushare_stat(session, "late", &info));
+	CHECK(info.attachers == 0);
+	OK(gpushare_attach(session, "late", NULL, &buffer));
+	OK(gpushare_detach(buffer));
+	OK(gpushare_attach(session, "late", NULL, &buffer));
+	FAILS(E_CUDA, "cuIpcCloseMemHandle", gpushare_detach(buffer));
+	OK(gpushare_stat(session, "late", &info));
+	CHECK(info.attachers == 0);
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_attach_faults(void **state)
+{
+	(void)state;
+	stage_play(keep, fail_attach);
+}
+
+/* cuIpcOpenMemHandle's answers, and what each becomes. */
+static void fail_open(const char *fault, int status, const char *words)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer = UNTOUCHED;
+
+	setenv("GPUSHARE_SIM_FAIL", fault, 1);
+	session = part_session();
+	say();
+	hear();
+	part_status(__FILE__, __LINE__, fault, gpushare_attach(session, "late", NULL, &buffer), status,
+		    words);
+	CHECK(buffer == UNTOUCHED);
+	say();
+	OK(gpushare_close(session));
+}
+
+static void open_not_permitted(void)
+{
+	fail_open("cuIpcOpenMemHandle:1:1:800", GPUSHARE_E_OWNER_GONE, "CUDA_ERROR_NOT_PERMITTED");
+}
+
+static void open_not_supported(void)
+{
+	fail_open("cuIpcOpenMemHandle:1:1:801", GPUSHARE_E_CUDA, "not supported on the GPU");
+}
+
+static void open_invalid_context(void)
+{
+	fail_open("cuIpcOpenMemHandle:1:1:201", GPUSHARE_E_CUDA, "CUDA_ERROR_INVALID_CONTEXT");
+}
+
+static void open_out_of_memory(void)
+{
+	fail_open("cuIpcOpenMemHandle:1:1:2", GPUSHARE_E_NO_MEMORY, "late");
+}
+
+static void open_no_init(void)
+{
+	fail_open("cuInit:1:1:100", GPUSHARE_E_NO_DRIVER, "CUDA_ERROR_NO_DEVICE");
+}
+
+static void open_no_device(void)
+{
+	setenv("GPUSHARE_SIM_DEVICES", "2", 1);
+	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+	fail_open("cuMemFree:1:1", GPUSHARE_E_DEVICE,
+		  "GPU-516d751a-7ed0-4a11-8e00-677075736800, which this process does not see; it sees "
+		  "GPU-");
+}
+
+static void test_open_answers(void **state)
+{
+	(void)state;
+	stage_play(keep, open_not_permitted);
+	stage_play(keep, open_not_supported);
+	stage_play(keep, open_invalid_context);
+	stage_play(keep, open_out_of_memory);
+	stage_play(keep, open_no_init);
+	stage_play(keep, open_no_device);
+}
+
+static void fail_transfer(void)
+{
+	static const char *const faults =
+		"cuStreamCreate:1:1,cuMemHostAlloc:2:1:2,cuEventCreate:2:1,cuMemcpyDtoHAsync:2:1,"
+		"cuEventSynchronize:1:1,cuMemcpyHtoDAsync:1:1,cuStreamSynchronize:4:1,cuMemcpyDtoH:1:1";
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+	unsigned char *bytes = part_pattern(BIG, 6);
+	struct stream stream = {.wanted = bytes, .stop_at = SIZE_MAX};
+
+	setenv("GPUSHARE_SIM_FAIL", faults, 1);
+	session = part_session();
+	OK(gpushare_alloc(session, "big", 0, BIG, &buffer));
+	OK(gpushare_copy_to(buffer, 0, bytes, BIG));
+	FAILS(E_CUDA, "cuStreamCreate", gpushare_read(buffer, 0, BIG, take, &stream));
+	FAILS(E_NO_MEMORY, "cuMemHostAlloc", gpushare_read(buffer, 0, BIG, take, &stream));
+	FAILS(E_CUDA, "cuEventCreate", gpushare_read(buffer, 0, BIG, take, &stream));
+	FAILS(E_CUDA, "cuMemcpyDtoHAsync", gpushare_read(buffer, 0, BIG, take, &stream));
+	FAILS(E_CUDA, "cuEventSynchronize", gpushare_read(buffer, 0, BIG, take, &stream));
+	CHECK(stream.done == 0);
+	FAILS(E_CUDA, "cuMemcpyHtoDAsync", gpushare_write(buffer, 0, BIG, give, &stream));
+	stream.done = 0;
+	FAILS(E_CUDA, "cuStreamSynchronize", gpushare_write(buffer, 0, BIG, give, &stream));
+	FAILS(E_CUDA, "cuMemcpyDtoH", gpushare_copy_from(buffer, 0, bytes, 1));
+	stream.done = 0;
+	OK(gpushare_read(buffer, 0, BIG, take, &stream));
+	CHECK(stream.done == BIG);
+	free(bytes);
+	OK(gpushare_close(session));
+}
+
+static void test_transfer_faults(void **state)
+{
+	(void)state;
+	stage_play(fail_transfer, NULL);
+}
+
+/* What an inherited session says in a child, and that closing it there takes nothing away. */
+static void use_inherited(struct gpushare_session *session, struct gpushare_buffer *buffer)
+{
+	struct gpushare_buffer *other = UNTOUCHED;
+	struct gpushare_session *mine;
+	struct gpushare_info info;
+	char byte = 0;
+
+	FAILS(E_FORKED, "gpushare_open", gpushare_alloc(session, "y", 0, 1, &other));
+	FAILS(E_FORKED, "fork", gpushare_attach(session, "x", NULL, &other));
+	FAILS(E_FORKED, "fork", gpushare_share(session, "y", 4096, 1, &other));
+	FAILS(E_FORKED, "fork", gpushare_stat(session, "x", &info));
+	FAILS(E_FORKED, "fork", gpushare_unlink(session, "x"));
+	FAILS(E_FORKED, "fork", gpushare_copy_to(buffer, 0, &byte, 1));
+	FAILS(E_FORKED, "fork", gpushare_read(buffer, 0, 1, take, NULL));
+	FAILS(E_FORKED, "fork", gpushare_free(buffer));
+	CHECK(other == UNTOUCHED);
+	OK(gpushare_close(session));
+	mine = part_session();
+	OK(gpushare_stat(mine, "x", &info));
+	CHECK(info.owner_pid == getppid());
+	OK(gpushare_close(mine));
+}
+
+static void fork_with_session(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	struct gpushare_info info;
+	int status;
+	pid_t child;
+
+	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
+	child = fork();
+	if (!child) {
+		use_inherited(session, buffer);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	OK(gpushare_stat(session, "x", &info));
+	OK(gpushare_free(buffer));
+	OK(gpushare_close(session));
+}
+
+static void test_fork(void **state)
+{
+	(void)state;
+	stage_play(fork_with_session, NULL);
+}
+
+static void lose_registry(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 2000, .no_autostart = 1};
+	struct gpushare_session *session = NULL, *manual = NULL;
+	struct gpushare_buffer *buffer, *other = UNTOUCHED;
+	struct gpushare_info info;
+	double began;
+
+	FAILS(E_NO_REGISTRY, "autostart is off", gpushare_open(&options, &session));
+	CHECK(!session);
+	session = part_session();
+	OK(gpushare_open(&options, &manual));
+	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
+	OK(gpushare_attach(manual, "x", NULL, &other));
+	stage_end_registry();
+	began = now_s();
+	FAILS(E_NO_REGISTRY, "", gpushare_stat(manual, "x", &info));
+	CHECK(now_s() - began < 2.5);
+	/* What was attached and allocated stays usable, and goes back without a registry. */
+	OK(gpushare_copy_from(other, 0, &info, sizeof(info)));
+	OK(gpushare_detach(other));
+	OK(gpushare_free(buffer));
+	CHECK(stage_registry() == 0); /* giving back starts none */
+	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
+	CHECK(stage_registry() > 0);
+	OK(gpushare_stat(manual, "x", &info));
+	OK(gpushare_close(manual));
+	stage_end_registry();
+	OK(gpushare_close(session));
+	CHECK(stage_registry() == 0);
+}
+
+static void test_lost_registry(void **state)
+{
+	(void)state;
+	stage_play(lose_registry, NULL);
+}
+
+/* The name is withdrawn with its owner, however that ends. */
+static void die_with_name(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+
+	OK(gpushare_alloc(session, "mortal", 0, SIZE, &buffer));
+	say();
+	hear();
+	_exit(0);
+}
+
+static void outlive_it(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	struct gpushare_info info;
+	double began;
+
+	hear();
+	OK(gpushare_attach(session, "mortal", NULL, &buffer));
+	say();
+	for (began = now_s(); gpushare_stat(session, "mortal", &info) == GPUSHARE_OK;)
+		CHECK(now_s() - began < 5);
+	FAILS(E_NOT_FOUND, "unit_api_faults", gpushare_stat(session, "mortal", &info));
+	OK(gpushare_detach(buffer));
+	OK(gpushare_close(session));
+}
+
+static void test_owner_ends(void **state)
+{
+	(void)state;
+	stage_play(die_with_name, outlive_it);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+		PLAY(test_wait),          PLAY(test_stream),          PLAY(test_alloc_faults),
+		PLAY(test_attach_faults), PLAY(test_open_answers),    PLAY(test_transfer_faults),
+		PLAY(test_fork),          PLAY(test_lost_registry),   PLAY(test_owner_ends),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
