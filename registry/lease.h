@@ -20,7 +20,7 @@ struct lease {
 	struct process peer;
 	int watch; /* see watch.h */
 	bool greeted;
-	unsigned int unread; /* answers on their way to it */
+	unsigned int unread; /* answers that it has not made room for */
 	struct entry *entries;
 	struct attachment *attachments;
 	UT_hash_handle hh;

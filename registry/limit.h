@@ -18,8 +18,9 @@
 
 /* Connections over LIMIT_CONNECTIONS that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
-/* Answers that one peer may leave unread; then its connection is closed. */
-#define LIMIT_UNREAD 32
+/* Answers that may pile up, and how long each may, while a peer does not read: each holds a
+ * context. What such a peer asks beyond that is not answered. */
+#define LIMIT_UNREAD 4
 #define LIMIT_UNREAD_MS 5000
 
 /* Contexts that can take a request: at the start, and when to open more. All of them together

@@ -51,16 +51,15 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	nng_pipe_close(pipe);
 }
 
-static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
+/* Its names, attachments and waiters go; the connection itself may be there a little longer. */
+static void end_lease(struct server *server, uint32_t id)
 {
-	struct server *server = argument;
 	struct registry *registry = server->registry;
 	struct waiter *waiters = NULL;
 	struct lease *lease;
 
-	(void)event;
 	pthread_mutex_lock(&registry->lock);
-	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(pipe));
+	lease = lease_find(&registry->leases, id);
 	if (lease) {
 		watch_remove(lease->watch);
 		waiters = registry_disconnect(registry, lease);
@@ -81,6 +80,12 @@ static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 		work->message = NULL;
 		work_receive(work);
 	}
+}
+
+static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
+{
+	(void)event;
+	end_lease(argument, (uint32_t)nng_pipe_id(pipe));
 }
 
 /* Main loop only. */
@@ -109,8 +114,10 @@ int64_t server_tick(struct server *server)
 	unsigned int receiving;
 	uint32_t dead;
 
-	while (watch_next(server->watches, &dead))
+	while (watch_next(server->watches, &dead)) {
+		end_lease(server, dead);
 		nng_pipe_close((nng_pipe){.id = dead});
+	}
 
 	pthread_mutex_lock(&registry->lock);
 	DL_FOREACH_SAFE(registry->waiters, waiter, after) {

@@ -89,15 +89,19 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 	}
 }
 
-/* Under the lock: the request in hand becomes an answer on *ready, a parked work, or nothing (then
- * the work stays as it was). Returns false when the peer must go. */
-static bool answer_request(struct work *work, struct lease *lease, struct work **ready)
+/*
+ * Under the lock: the request in hand becomes an answer on *ready, a parked work, or nothing (then
+ * the work stays as it was). A peer that reads no answers is not shown the door: nng 1.5.2 loses an
+ * aio when a pipe is closed between two parts of a message (nni_aio_begin() of a stopped aio runs
+ * no callback), and its one reaper thread then waits for it for ever.
+ */
+static void answer_request(struct work *work, struct lease *lease, struct work **ready)
 {
 	struct registry *registry = work->server->registry;
 	int fault, status;
 
 	if (lease->unread >= LIMIT_UNREAD)
-		return false;
+		return;
 	fault = codec_decode_request(nng_msg_body(work->message), nng_msg_len(work->message),
 				     &work->request);
 	if (fault)
@@ -106,14 +110,13 @@ static bool answer_request(struct work *work, struct lease *lease, struct work *
 		status = handle_request(registry, lease, &work->request, &registry->reply);
 	if (status == HANDLE_WAIT) {
 		park(work, lease);
-		return true;
+		return;
 	}
 	put_answer(work, &registry->reply);
 	push_ready(work, lease, ready);
 	if (!fault && status == GPUSHARE_OK &&
 	    work->request.which_verb == gpushare_Request_share_tag)
 		serve_waiters(registry, work->request.verb.share.buffer.name, ready);
-	return true;
 }
 
 static void on_received(struct work *work)
@@ -122,12 +125,11 @@ static void on_received(struct work *work)
 	struct registry *registry = server->registry;
 	struct work *ready = NULL;
 	struct lease *lease;
-	bool welcome = true, again;
-	nng_pipe pipe;
+	bool again;
 
 	work->message = nng_aio_get_msg(work->aio);
 	nng_aio_set_msg(work->aio, NULL);
-	work->pipe = pipe = nng_msg_get_pipe(work->message);
+	work->pipe = nng_msg_get_pipe(work->message);
 
 	pthread_mutex_lock(&registry->lock);
 	server->receiving--;
@@ -136,15 +138,13 @@ static void on_received(struct work *work)
 	/* A request may be handed over after its connection went: that must not leave a trace. */
 	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(work->pipe));
 	if (lease)
-		welcome = answer_request(work, lease, &ready);
+		answer_request(work, lease, &ready);
 	again = work->state == WORK_RECEIVING;
 	if (again)
 		drop_message(work);
 	pthread_mutex_unlock(&registry->lock);
 
 	/* A work that was parked may be in other hands by now. */
-	if (!welcome)
-		nng_pipe_close(pipe);
 	if (again)
 		work_receive(work);
 	work_send(ready);
@@ -160,7 +160,6 @@ static void on_sent(struct work *work, int result)
 		work->message = nng_aio_get_msg(work->aio);
 		nng_aio_set_msg(work->aio, NULL);
 		drop_message(work);
-		nng_pipe_close(work->pipe);
 	}
 	pthread_mutex_lock(&registry->lock);
 	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(work->pipe));

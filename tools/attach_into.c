@@ -57,19 +57,17 @@ static int into_chunk(void *data, size_t size, void *user)
  * gather it in a file without a name, but no more than one byte over the limit. */
 static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_size)
 {
-	_cleanup_free_ char *room = malloc(1 << 20);
+	static char room[1 << 20];
 	_cleanup_close_ int fd = -1;
 	const char *directory = getenv("TMPDIR");
 	uint64_t size = 0;
 	ssize_t part;
 
-	if (!room)
-		return false;
 	fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC,
 		  0600);
 	if (fd < 0)
 		return false;
-	while (size <= limit && (part = into_read(from, room, 1 << 20)) != 0) {
+	while (size <= limit && (part = into_read(from, room, sizeof(room))) != 0) {
 		if (part < 0)
 			return false;
 		for (ssize_t done = 0, wrote; done < part; done += wrote) {

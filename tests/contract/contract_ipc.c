@@ -226,6 +226,23 @@ static void own_handle(int peer)
 	CHECK(contract_holds(pointer, SIZE, 1));
 }
 
+static void no_handle_at_all(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_ipc_mem_handle handle;
+	cu_deviceptr pointer = 0;
+
+	(void)peer;
+	for (int byte = 0; byte < 256; byte += 85) {
+		memset(&handle, byte, sizeof(handle));
+		EXPECT(CU_INVALID_VALUE,
+		       driver->cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_LAZY_PEER_ACCESS));
+	}
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_INVALID_VALUE, driver->cuIpcCloseMemHandle(pointer));
+	EXPECT(CU_INVALID_VALUE, driver->cuIpcCloseMemHandle(0));
+}
+
 /* --- an owner that goes --- */
 
 static void owner_that_frees(int peer)
@@ -248,18 +265,37 @@ static void keeps_memory(cu_deviceptr pointer)
 	CHECK(contract_holds(pointer, SIZE, 5));
 }
 
+/* What is open in this process already is opened again without a question to the owner. */
+static void opens_once_more(cu_deviceptr pointer, const cu_ipc_mem_handle *handle)
+{
+	CHECK(opened(handle) == pointer);
+	EXPECT(CU_OK, contract_load()->cuIpcCloseMemHandle(pointer));
+	CHECK(contract_holds(pointer, SIZE, 5));
+}
+
+static cu_result open_answer(const cu_ipc_mem_handle *handle)
+{
+	cu_deviceptr pointer = 0;
+
+	return contract_load()->cuIpcOpenMemHandle_v2(&pointer, *handle, CU_IPC_LAZY_PEER_ACCESS);
+}
+
 static void importer_after_free(int peer)
 {
 	cu_ipc_mem_handle handle = received(peer);
 	const struct driver *driver = contract_context(0);
-	cu_deviceptr pointer = opened(&handle), again = 0;
+	cu_deviceptr pointer = opened(&handle);
+	cu_result answer;
 
 	contract_tell(peer);
 	contract_hear(peer);
 	keeps_memory(pointer);
+	opens_once_more(pointer, &handle);
 	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
-	EXPECT(CU_NOT_PERMITTED,
-	       driver->cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_LAZY_PEER_ACCESS));
+	/* FACTS.md has NOT_PERMITTED; H200s of 2026-11-21 said INVALID_VALUE in ten sizes of ten */
+	answer = open_answer(&handle);
+	if (answer != CU_NOT_PERMITTED)
+		EXPECT(CU_INVALID_VALUE, answer);
 	contract_tell(peer);
 }
 
@@ -274,14 +310,14 @@ static void importer_after_exit(int peer)
 {
 	cu_ipc_mem_handle handle = received(peer);
 	const struct driver *driver = contract_context(0);
-	cu_deviceptr pointer = opened(&handle), again = 0;
+	cu_deviceptr pointer = opened(&handle);
 
 	contract_tell(peer);
 	contract_await_owner_end();
 	keeps_memory(pointer);
+	opens_once_more(pointer, &handle);
 	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
-	EXPECT(CU_INVALID_HANDLE,
-	       driver->cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_LAZY_PEER_ACCESS));
+	EXPECT(CU_INVALID_HANDLE, open_answer(&handle));
 }
 
 int main(void)
@@ -300,6 +336,7 @@ int main(void)
 	    PAIR(opening_twice_gives_the_same_pointer_and_counts, owner_of_plain,
 		 importer_that_opens_twice),
 	    ALONE(opening_ones_own_is_invalid_context, own_handle),
+	    ALONE(opening_or_closing_what_is_none_is_invalid_value, no_handle_at_all),
 	    PAIR(after_the_owners_free_the_importer_keeps_the_memory, owner_that_frees,
 		 importer_after_free),
 	    PAIR(after_the_owners_exit_the_importer_keeps_the_memory, owner_that_exits,

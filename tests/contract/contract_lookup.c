@@ -66,6 +66,12 @@ static const struct entry {
 #undef F
 };
 
+/* CUDA 13 has other calls behind the same bare names of some context entry points. */
+static int last_version_of(const char *symbol, int newest)
+{
+	return strncmp(symbol, "cuCtx", 5) == 0 && newest > 12000 ? 12000 : newest;
+}
+
 /* Asked as of the version that brought it, and as of the driver's own. */
 static void every_entry_point(int peer)
 {
@@ -83,7 +89,8 @@ static void every_entry_point(int peer)
 		bare_name(entry->symbol, bare);
 		yields(driver, bare, entry->version, CU_PROC_DEFAULT, entry->symbol);
 		if (strcmp(entry->symbol, "cuGetProcAddress") != 0) /* which @12000 is another */
-			yields(driver, bare, newest, CU_PROC_DEFAULT, entry->symbol);
+			yields(driver, bare, last_version_of(entry->symbol, newest),
+			       CU_PROC_DEFAULT, entry->symbol);
 		measured++;
 	}
 	CHECK(measured >= 19);
@@ -151,24 +158,31 @@ static void every_way_of_asking(int peer)
 	CHECK(pointer == (void *)driver->cuMemAlloc_v2);
 }
 
+static void is_not_found(const struct driver *driver, const char *bare, int version, int why)
+{
+	cu_proc_status status = (cu_proc_status)-1;
+	void *pointer = (void *)driver;
+
+	EXPECT(CU_OK, driver->cuGetProcAddress_v2(bare, &pointer, version, 0, &status));
+	CHECK(pointer == NULL);
+	CHECK((int)status == why);
+	pointer = (void *)driver;
+	EXPECT(CU_OK, driver->cuGetProcAddress_v2(bare, &pointer, version, 0, NULL));
+	CHECK(pointer == NULL);
+	pointer = (void *)driver;
+	EXPECT(CU_NOT_FOUND, driver->cuGetProcAddress(bare, &pointer, version, 0));
+	CHECK(pointer == (void *)driver);
+}
+
+/* The newer generation answers success and NULL, the older one says it and leaves the pointer. */
 static void what_there_is_not(int peer)
 {
 	const struct driver *driver = contract_initialise();
-	cu_proc_status status = (cu_proc_status)-1;
-	void *pointer = NULL;
 
 	(void)peer;
-	EXPECT(CU_NOT_FOUND,
-	       driver->cuGetProcAddress_v2("cuMemAllocNever", &pointer, 12000, 0, &status));
-	CHECK(pointer == NULL);
-	CHECK((int)status == CU_PROC_SYMBOL_NOT_FOUND);
-	EXPECT(CU_NOT_FOUND,
-	       driver->cuGetProcAddress_v2("cuMemCreate", &pointer, 4000, 0, &status));
-	CHECK(pointer == NULL);
-	CHECK((int)status == CU_PROC_VERSION_INSUFFICIENT);
-	/* a versioned name is no bare name */
-	EXPECT(CU_NOT_FOUND,
-	       driver->cuGetProcAddress_v2("cuMemAlloc_v2", &pointer, 12000, 0, NULL));
+	is_not_found(driver, "cuMemAllocNever", 12000, CU_PROC_SYMBOL_NOT_FOUND);
+	is_not_found(driver, "cuMemAlloc_v2", 12000, CU_PROC_SYMBOL_NOT_FOUND);
+	is_not_found(driver, "cuMemCreate", 4000, CU_PROC_VERSION_INSUFFICIENT);
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <sched.h>
+#include <sys/mount.h>
 
 #define SIZE (3 * CONTRACT_BLOCK)
 #define NOBODY 65534
@@ -57,11 +58,6 @@ static void use(int peer, int device)
 	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
 }
 
-static void use_on_device_0(int peer)
-{
-	use(peer, 0);
-}
-
 static void another_user(int peer)
 {
 	contract_receive(peer, &offered, sizeof(offered));
@@ -77,14 +73,37 @@ static void another_user(int peer)
 	use(peer, 0);
 }
 
-static void other_namespaces(int peer)
+static void leave_namespaces(int which)
 {
-	contract_receive(peer, &offered, sizeof(offered));
-	if (unshare(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNS) < 0) {
+	if (unshare(which | CLONE_NEWNS) < 0) {
 		CHECK(errno == EPERM || errno == ENOSPC || errno == EINVAL);
 		contract_skip("unshare(2) is not permitted");
 	}
-	contract_in_child(use_on_device_0, peer); /* the first process of its pid namespace */
+	CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	CHECK(mount("none", "/dev/shm", "tmpfs", 0, NULL) == 0);
+}
+
+static void other_ipc_and_mount_namespace(int peer)
+{
+	contract_receive(peer, &offered, sizeof(offered));
+	leave_namespaces(CLONE_NEWIPC);
+	use(peer, 0);
+}
+
+/* The first process of its pid namespace: cuInit wants a /proc that fits. */
+static void first_process(int peer)
+{
+	CHECK(mount("none", "/proc", "proc", 0, NULL) == 0);
+	if (contract_is_simulated())
+		contract_skip("the simulated driver finds the owner by its pid");
+	use(peer, 0);
+}
+
+static void other_pid_namespace(int peer)
+{
+	contract_receive(peer, &offered, sizeof(offered));
+	leave_namespaces(CLONE_NEWIPC | CLONE_NEWPID);
+	contract_in_child(first_process, peer);
 }
 
 static void another_device_current(int peer)
@@ -132,7 +151,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    PAIR(another_user_opens_reads_and_stores, owner, another_user),
-	    PAIR(other_namespaces_open_read_and_store, owner, other_namespaces),
+	    PAIR(another_ipc_and_mount_namespace_opens_reads_and_stores, owner,
+		 other_ipc_and_mount_namespace),
+	    PAIR(another_pid_namespace_opens_reads_and_stores, owner, other_pid_namespace),
 	    PAIR(another_device_may_be_current, owner_of_two_devices, another_device_current),
 	    PAIR(other_devices_visible_and_only_the_uuid_means_the_same, owner_of_two_devices,
 		 other_visible_devices),

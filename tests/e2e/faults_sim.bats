@@ -72,11 +72,13 @@ free a: 0"
 	[ ! -e "$WORK/dump" ]
 }
 
-@test "a copy that fails half way: the partial file is removed, and said so" {
+@test "a copy that fails half way: the call is named, the partial file removed" {
+	mkdir "$WORK/out"
 	start_named producer weights "$BIN/rt_app_static" init alloc=a,64Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	GPUSHARE_SIM_FAIL=cuMemcpyDtoHAsync_v2:2:99:999 run -1 --separate-stderr \
-		gpushare-attach weights -o "$WORK/dump"
-	[ ! -e "$WORK/dump" ]
-	has "$stderr" "$WORK/dump"
+		gpushare-attach weights -o "$WORK/out/dump"
+	equal "$(ls -A "$WORK/out")" ""
+	has "$stderr" weights
+	has "$stderr" cuMemcpyDtoHAsync
 }

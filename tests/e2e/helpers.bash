@@ -49,7 +49,7 @@ registry_pids() {
 start() {
 	local tag=$1
 	shift
-	"$@" </dev/null >"$WORK/$tag.out" 2>"$WORK/$tag.err" 3>&- &
+	"$@" </dev/null >"$WORK/$tag.out" 2>"$WORK/$tag.err" 3>&- 8>&- &
 	PID=$!
 	STARTED+=("$PID")
 }
@@ -79,10 +79,9 @@ names() {
 }
 
 await_file() {
-	local tries=0
+	local end=$((SECONDS + 30))
 	until [ -e "$1" ]; do
-		tries=$((tries + 1))
-		if [ $tries -gt 6000 ]; then
+		if [ $SECONDS -gt $end ]; then
 			echo "$1 did not appear"
 			grep -Hs '' "$WORK"/*.err "$WORK"/*.out || true
 			return 1
@@ -91,19 +90,23 @@ await_file() {
 	done
 }
 
-# until_true COMMAND...: poll it for ten seconds
+# until_true COMMAND...: poll it for twenty seconds
 until_true() {
-	local tries=0
+	local end=$((SECONDS + 20))
 	until "$@"; do
-		tries=$((tries + 1))
-		[ $tries -le 1000 ] || { echo "still not: $*"; return 1; }
+		[ $SECONDS -le $end ] || { echo "still not: $*"; return 1; }
 		sleep 0.01
 	done
+}
+
+has_ended() {
+	[ ! -e "/proc/$1/stat" ] || [[ $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) != [!ZX]* ]]
 }
 
 # The exit code of the process PID, which start() started.
 finish() {
 	local code=0
+	until_true has_ended "$1" || kill -KILL "$1"
 	wait "$1" || code=$?
 	return "$code"
 }

@@ -88,7 +88,7 @@ framework() {
 	heard 1 >/dev/null || { bad "$module: the program did not start"; return; }
 	read -r label version data base size bytes <"$scratch/said"
 	for name in $("$BUILD/gpushare" ls --json | jq -r --argjson size "$size" \
-		'(if type == "array" then . else (.buffers // .names) end)[] | select(.size == $size) | .name'); do
+		'.[] | select(.size == $size) | .name'); do
 		"$BUILD/gpushare-attach" "$name" --offset $((data - base)) --length "$bytes" -o "$scratch/dump" \
 			2>"$scratch/errors" || continue
 		cmp -s "$scratch/saved" "$scratch/dump" && found=$name && break

@@ -105,12 +105,12 @@ static cu_result ipc_ask_owner(const struct wire *wire, int *out_fd)
 					       cannot */
 	if (fd < 0 || pread(fd, &control, sizeof(control), (off_t)wire->block_size) !=
 			  (ssize_t)sizeof(control))
-		return peer_start(wire->pid) == wire->started ? CU_NOT_PERMITTED
+		return peer_start(wire->pid) == wire->started ? CU_INVALID_VALUE
 							      : CU_INVALID_HANDLE;
 	if (control.magic != CONTROL_BLOCK || control.nonce != wire->nonce ||
 	    pread(fd, &generation, sizeof(generation), cell) != (ssize_t)sizeof(generation) ||
 	    generation != wire->generation)
-		return CU_NOT_PERMITTED;
+		return CU_INVALID_VALUE;
 	*out_fd = fd;
 	fd = -1;
 	return CU_OK;
@@ -223,18 +223,14 @@ static cu_result ipc_open(cu_deviceptr *pointer, const cu_ipc_mem_handle *handle
 		return CU_INVALID_VALUE;
 	memcpy(&wire, handle, sizeof(wire));
 	if (!ipc_wire_good(&wire))
-		return CU_INVALID_HANDLE;
+		return CU_INVALID_VALUE;
 	STATE_LOCKED;
 	if (wire.pid == getpid() && wire.started == ipc_own_start())
 		return CU_INVALID_CONTEXT;
 	struct region *region = ipc_find(&wire);
 	if (!region)
 		return ipc_open_new(pointer, &wire);
-	_cleanup_close_ int fd = -1;
-	cu_result result = ipc_ask_owner(&wire, &fd);
-	if (result != CU_OK)
-		return result;
-	region->references++;
+	region->references++; /* the owner is not asked again */
 	*pointer = region->start;
 	return CU_OK;
 }

@@ -118,7 +118,6 @@ static cu_result proc_get(const char *bare, void **pointer, int version, cu_uint
 		*status = (cu_proc_status)(proc	   ? 0
 					   : known ? CU_PROC_VERSION_INSUFFICIENT
 						   : CU_PROC_SYMBOL_NOT_FOUND);
-	*pointer = NULL;
 	if (!proc)
 		return CU_NOT_FOUND;
 	bool twin = flags == CU_PROC_PER_THREAD_STREAM && proc->per_thread &&
@@ -133,10 +132,22 @@ cu_result cuGetProcAddress(const char *symbol, void **pointer, int version, cu_u
 }
 
 #ifndef SIM_CUDA_11
+/* What is not found is no error here: NULL, and the status says why. */
+static cu_result proc_get_v2(const char *bare, void **pointer, int version, cu_uint64 flags,
+			     cu_proc_status *status)
+{
+	cu_result result = proc_get(bare, pointer, version, flags, status);
+
+	if (result != CU_NOT_FOUND)
+		return result;
+	*pointer = NULL;
+	return CU_OK;
+}
+
 cu_result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, cu_uint64 flags,
 			      cu_proc_status *status)
 {
 	ANSWER(cuGetProcAddress_v2, NEED_NOTHING,
-	       proc_get(symbol, pointer, version, flags, status));
+	       proc_get_v2(symbol, pointer, version, flags, status));
 }
 #endif

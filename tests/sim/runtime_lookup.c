@@ -116,7 +116,8 @@ static void lookup_start(void)
 		*(void **)&lookup.five = dlsym(lookup.library, "cuGetProcAddress_v2");
 	if (lookup.generation == 12 && lookup.five) {
 		void *again;
-		if (lookup_ask("cuGetProcAddress", &again, 12000, CU_PROC_DEFAULT, NULL) == CU_OK)
+		if (lookup_ask("cuGetProcAddress", &again, 12000, CU_PROC_DEFAULT, NULL) == CU_OK &&
+		    again)
 			*(void **)&lookup.five = again;
 	}
 	for (int i = 0; i < 2; i++)

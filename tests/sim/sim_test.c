@@ -208,7 +208,9 @@ static void want_no_proc(const char *bare, int version, int why)
 	void *pointer = &pointer;
 	cu_proc_status status = (cu_proc_status)77;
 
-	CHECK(cu.cuGetProcAddress_v2(bare, &pointer, version, 0, &status) == CU_NOT_FOUND);
+	CHECK(cu.cuGetProcAddress(bare, &pointer, version, 0) == CU_NOT_FOUND);
+	CHECK(pointer == &pointer);
+	CHECK(cu.cuGetProcAddress_v2(bare, &pointer, version, 0, &status) == CU_OK);
 	CHECK((int)status == why && !pointer);
 }
 

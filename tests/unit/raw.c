@@ -20,6 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
+struct raw_daemon raw_here;
+reply raw_answer;
+
 long long raw_now_ms(void)
 {
 	struct timespec now;
@@ -107,6 +110,29 @@ int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms)
 	}
 	daemon->pid = 0;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int raw_set_up(void **state)
+{
+	(void)state;
+	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
+	assert_non_null(mkdtemp(raw_here.directory));
+	raw_daemon_start(&raw_here, NULL);
+	return 0;
+}
+
+int raw_tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	if (raw_here.pid) {
+		kill(raw_here.pid, SIGTERM);
+		assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+		assert_int_not_equal(access(raw_here.socket, F_OK), 0);
+	}
+	snprintf(command, sizeof(command), "rm -rf %s", raw_here.directory);
+	return system(command);
 }
 
 int raw_dial(const struct raw_daemon *daemon)
@@ -241,6 +267,38 @@ int raw_ask(int fd, const request *ask, reply *answer)
 	return answer->status;
 }
 
+int raw_say(int fd, request what)
+{
+	return raw_ask(fd, &what, &raw_answer);
+}
+
+void raw_assert_sentence(const char *part)
+{
+	if (!strstr(raw_answer.message, part))
+		fail_msg("\"%s\" is not in: %s", part, raw_answer.message);
+}
+
+void raw_assert_serves(void)
+{
+	long long begin = raw_now_ms();
+	int fd = raw_connect(&raw_here);
+
+	raw_stat(fd);
+	close(fd);
+	assert_in_range(raw_now_ms() - begin, 0, 1000);
+}
+
+long long raw_ms_until_gone(int fd, const char *name)
+{
+	long long begin = raw_now_ms();
+
+	while (raw_say(fd, raw_lookup(name, 0)) == GPUSHARE_OK) {
+		if (raw_now_ms() - begin > RAW_TIMEOUT_MS)
+			fail_msg("\"%s\" does not go", name);
+	}
+	return raw_now_ms() - begin;
+}
+
 request raw_share(const char *name)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
@@ -252,7 +310,7 @@ request raw_share(const char *name)
 	info->backing = GPUSHARE_BACKING_IPC;
 	info->address = 0x7f0000000000;
 	memset(info->device_uuid, 0xd, sizeof(info->device_uuid));
-	memset(ask.verb.share.handle, 0xc3, sizeof(ask.verb.share.handle));
+	memset(ask.verb.share.handle, RAW_HANDLE_BYTE, sizeof(ask.verb.share.handle));
 	return ask;
 }
 

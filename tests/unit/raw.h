@@ -6,6 +6,8 @@
 
 #include "protocol.h"
 
+#define RAW_GONE_MS 100     /* a dead owner's names, by the issue */
+#define RAW_HANDLE_BYTE 0xc3 /* raw_share() makes handles of it */
 #define RAW_TIMEOUT_MS 5000 /* for what should come at once; a machine may be busy */
 
 struct raw_daemon {
@@ -13,6 +15,14 @@ struct raw_daemon {
 	char socket[GPUSHARE_PATH_MAX];
 	pid_t pid;
 };
+
+extern struct raw_daemon raw_here; /* of raw_set_up() */
+extern reply raw_answer;           /* to the latest raw_say() */
+
+/* For cmocka: a daemon and a folder of one test's own. The daemon's exit status counts: a
+ * sanitizer's report is one. */
+int raw_set_up(void **state);
+int raw_tear_down(void **state);
 
 long long raw_now_ms(void);
 void raw_sleep_ms(int ms);
@@ -42,6 +52,12 @@ bool raw_send(int fd, uint32_t id, const request *ask);
 bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms);
 /* Both; the answer's status. Fails the test when there is none. */
 int raw_ask(int fd, const request *ask, reply *answer);
+
+int raw_say(int fd, request what);
+void raw_assert_sentence(const char *part);
+/* Another peer of raw_here is served, at once. */
+void raw_assert_serves(void);
+long long raw_ms_until_gone(int fd, const char *name);
 
 request raw_share(const char *name);
 request raw_lookup(const char *name, uint32_t wait_ms);

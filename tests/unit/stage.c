@@ -18,10 +18,12 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
+#include "protocol.h"
+
 #define PATIENCE_S 60
 
 static char directory[64]; /* of this test's registry */
-static int other = -1;     /* a part's line to the other part */
+static int other = -1;	   /* a part's line to the other part */
 
 void stage_init(char **argv)
 {
@@ -71,6 +73,7 @@ static int dial(void)
 
 int stage_registry(void)
 {
+	uint8_t greeting[SP_GREETING_SIZE];
 	struct ucred peer = {0};
 	socklen_t size = sizeof(peer);
 	int fd = dial();
@@ -78,6 +81,11 @@ int stage_registry(void)
 	if (fd < 0)
 		return 0;
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	/* Politely: a peer that leaves before its greeting is another test's business. */
+	sp_greeting(greeting, SP_REQ);
+	if (send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting) ||
+	    recv(fd, greeting, sizeof(greeting), MSG_WAITALL) != sizeof(greeting))
+		peer.pid = 0;
 	close(fd);
 	return peer.pid;
 }

@@ -18,7 +18,8 @@ int stage_close(void **state);
 /* Run one or two parts to their ends; `second` may be NULL. Fails the test if a part fails. */
 void stage_play(void (*first)(void), void (*second)(void));
 
-/* Between two parts: say() lets the other's hear() return. A part that ends is heard as a failure. */
+/* Between two parts: say() lets the other's hear() return. A part that ends is heard as a failure.
+ */
 void say(void);
 void hear(void);
 /* The pid of the registry that listens now; 0: none. */
@@ -28,7 +29,7 @@ void stage_end_registry(void);
 
 /* In parts: end with what is wrong. */
 void part_fail(const char *file, int line, const char *format, ...)
-	__attribute__((format(printf, 3, 4), noreturn));
+    __attribute__((format(printf, 3, 4), noreturn));
 void part_status(const char *file, int line, const char *call, int status, int wanted,
 		 const char *words);
 

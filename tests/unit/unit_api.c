@@ -218,7 +218,8 @@ static void give_nothing(void)
 	OK(gpushare_detach(NULL));
 	OK(gpushare_free(NULL));
 	OK(gpushare_close(NULL));
-	CHECK(gpushare_pointer(NULL) == 0 && gpushare_size(NULL) == 0 && gpushare_device(NULL) == -1);
+	CHECK(gpushare_pointer(NULL) == 0 && gpushare_size(NULL) == 0 &&
+	      gpushare_device(NULL) == -1);
 	CHECK(!strcmp(gpushare_version(), GPUSHARE_VERSION));
 	CHECK(!strcmp(gpushare_status_text(GPUSHARE_E_EXISTS), "the name is taken"));
 	CHECK(*gpushare_status_text(12345));
@@ -344,7 +345,8 @@ static void list_names(void)
 		CHECK(strcmp(seen.names[i - 1], seen.names[i]) < 0);
 	seen.count = 0;
 	OK(gpushare_list(session, "o*3", see, &seen));
-	CHECK(seen.count == 4 && !strcmp(seen.names[0], "odd/03") && !strcmp(seen.names[3], "odd/33"));
+	CHECK(seen.count == 4 && !strcmp(seen.names[0], "odd/03") &&
+	      !strcmp(seen.names[3], "odd/33"));
 	seen.count = 0;
 	OK(gpushare_list(session, "none*", see, &seen));
 	CHECK(seen.count == 0);
@@ -368,9 +370,8 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-		PLAY(test_two_processes), PLAY(test_interior), PLAY(test_own),
-		PLAY(test_names),         PLAY(test_nothing),  PLAY(test_unshareable),
-		PLAY(test_taken),         PLAY(test_list),
+	    PLAY(test_two_processes), PLAY(test_interior),    PLAY(test_own),	PLAY(test_names),
+	    PLAY(test_nothing),	      PLAY(test_unshareable), PLAY(test_taken), PLAY(test_list),
 	};
 
 	stage_init(argv);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The API when things go wrong or move bytes: waits, transfers, faults, forks, lost registries. */
+/* The API's waits and transfers, and every driver call that can fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
@@ -204,8 +202,8 @@ static void fail_open(const char *fault, int status, const char *words)
 	session = part_session();
 	say();
 	hear();
-	part_status(__FILE__, __LINE__, fault, gpushare_attach(session, "late", NULL, &buffer), status,
-		    words);
+	part_status(__FILE__, __LINE__, fault, gpushare_attach(session, "late", NULL, &buffer),
+		    status, words);
 	CHECK(buffer == UNTOUCHED);
 	say();
 	OK(gpushare_close(session));
@@ -240,9 +238,10 @@ static void open_no_device(void)
 {
 	setenv("GPUSHARE_SIM_DEVICES", "2", 1);
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
-	fail_open("cuMemFree:1:1", GPUSHARE_E_DEVICE,
-		  "GPU-516d751a-7ed0-4a11-8e00-677075736800, which this process does not see; it sees "
-		  "GPU-");
+	fail_open(
+	    "cuMemFree:1:1", GPUSHARE_E_DEVICE,
+	    "GPU-516d751a-7ed0-4a11-8e00-677075736800, which this process does not see; it sees "
+	    "GPU-");
 }
 
 static void test_open_answers(void **state)
@@ -259,8 +258,8 @@ static void test_open_answers(void **state)
 static void fail_transfer(void)
 {
 	static const char *const faults =
-		"cuStreamCreate:1:1,cuMemHostAlloc:2:1:2,cuEventCreate:2:1,cuMemcpyDtoHAsync:2:1,"
-		"cuEventSynchronize:1:1,cuMemcpyHtoDAsync:1:1,cuStreamSynchronize:4:1,cuMemcpyDtoH:1:1";
+	    "cuStreamCreate:1:1,cuMemHostAlloc:2:1:2,cuEventCreate:2:1,cuMemcpyDtoHAsync:2:1,"
+	    "cuEventSynchronize:1:1,cuMemcpyHtoDAsync:1:1,cuStreamSynchronize:4:1,cuMemcpyDtoH:1:1";
 	struct gpushare_session *session;
 	struct gpushare_buffer *buffer;
 	unsigned char *bytes = part_pattern(BIG, 6);
@@ -293,137 +292,13 @@ static void test_transfer_faults(void **state)
 	stage_play(fail_transfer, NULL);
 }
 
-/* What an inherited session says in a child, and that closing it there takes nothing away. */
-static void use_inherited(struct gpushare_session *session, struct gpushare_buffer *buffer)
-{
-	struct gpushare_buffer *other = UNTOUCHED;
-	struct gpushare_session *mine;
-	struct gpushare_info info;
-	char byte = 0;
-
-	FAILS(E_FORKED, "gpushare_open", gpushare_alloc(session, "y", 0, 1, &other));
-	FAILS(E_FORKED, "fork", gpushare_attach(session, "x", NULL, &other));
-	FAILS(E_FORKED, "fork", gpushare_share(session, "y", 4096, 1, &other));
-	FAILS(E_FORKED, "fork", gpushare_stat(session, "x", &info));
-	FAILS(E_FORKED, "fork", gpushare_unlink(session, "x"));
-	FAILS(E_FORKED, "fork", gpushare_copy_to(buffer, 0, &byte, 1));
-	FAILS(E_FORKED, "fork", gpushare_read(buffer, 0, 1, take, NULL));
-	FAILS(E_FORKED, "fork", gpushare_free(buffer));
-	CHECK(other == UNTOUCHED);
-	OK(gpushare_close(session));
-	mine = part_session();
-	OK(gpushare_stat(mine, "x", &info));
-	CHECK(info.owner_pid == getppid());
-	OK(gpushare_close(mine));
-}
-
-static void fork_with_session(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer;
-	struct gpushare_info info;
-	int status;
-	pid_t child;
-
-	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
-	child = fork();
-	if (!child) {
-		use_inherited(session, buffer);
-		_exit(0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	OK(gpushare_stat(session, "x", &info));
-	OK(gpushare_free(buffer));
-	OK(gpushare_close(session));
-}
-
-static void test_fork(void **state)
-{
-	(void)state;
-	stage_play(fork_with_session, NULL);
-}
-
-static void lose_registry(void)
-{
-	const struct gpushare_open_options options = {.timeout_ms = 2000, .no_autostart = 1};
-	struct gpushare_session *session = NULL, *manual = NULL;
-	struct gpushare_buffer *buffer, *other = UNTOUCHED;
-	struct gpushare_info info;
-	double began;
-
-	FAILS(E_NO_REGISTRY, "autostart is off", gpushare_open(&options, &session));
-	CHECK(!session);
-	session = part_session();
-	OK(gpushare_open(&options, &manual));
-	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
-	OK(gpushare_attach(manual, "x", NULL, &other));
-	stage_end_registry();
-	began = now_s();
-	FAILS(E_NO_REGISTRY, "", gpushare_stat(manual, "x", &info));
-	CHECK(now_s() - began < 2.5);
-	/* What was attached and allocated stays usable, and goes back without a registry. */
-	OK(gpushare_copy_from(other, 0, &info, sizeof(info)));
-	OK(gpushare_detach(other));
-	OK(gpushare_free(buffer));
-	CHECK(stage_registry() == 0); /* giving back starts none */
-	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
-	CHECK(stage_registry() > 0);
-	OK(gpushare_stat(manual, "x", &info));
-	OK(gpushare_close(manual));
-	stage_end_registry();
-	OK(gpushare_close(session));
-	CHECK(stage_registry() == 0);
-}
-
-static void test_lost_registry(void **state)
-{
-	(void)state;
-	stage_play(lose_registry, NULL);
-}
-
-/* The name is withdrawn with its owner, however that ends. */
-static void die_with_name(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer;
-
-	OK(gpushare_alloc(session, "mortal", 0, SIZE, &buffer));
-	say();
-	hear();
-	_exit(0);
-}
-
-static void outlive_it(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer;
-	struct gpushare_info info;
-	double began;
-
-	hear();
-	OK(gpushare_attach(session, "mortal", NULL, &buffer));
-	say();
-	for (began = now_s(); gpushare_stat(session, "mortal", &info) == GPUSHARE_OK;)
-		CHECK(now_s() - began < 5);
-	FAILS(E_NOT_FOUND, "unit_api_faults", gpushare_stat(session, "mortal", &info));
-	OK(gpushare_detach(buffer));
-	OK(gpushare_close(session));
-}
-
-static void test_owner_ends(void **state)
-{
-	(void)state;
-	stage_play(die_with_name, outlive_it);
-}
-
 int main(int argc, char **argv)
 {
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-		PLAY(test_wait),          PLAY(test_stream),          PLAY(test_alloc_faults),
-		PLAY(test_attach_faults), PLAY(test_open_answers),    PLAY(test_transfer_faults),
-		PLAY(test_fork),          PLAY(test_lost_registry),   PLAY(test_owner_ends),
+	    PLAY(test_wait),	      PLAY(test_stream),       PLAY(test_alloc_faults),
+	    PLAY(test_attach_faults), PLAY(test_open_answers), PLAY(test_transfer_faults),
 	};
 
 	stage_init(argv);

@@ -16,62 +16,42 @@
 
 #include "raw.h"
 
-static struct raw_daemon daemon_here;
-static reply answer;
 static char words[4096];
 
 static int make_folder(void **state)
 {
 	(void)state;
-	strcpy(daemon_here.directory, "/tmp/gpushare-unit-XXXXXX");
-	return mkdtemp(daemon_here.directory) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[128];
-
-	(void)state;
-	if (daemon_here.pid) {
-		kill(daemon_here.pid, SIGTERM);
-		assert_int_equal(raw_daemon_wait(&daemon_here, 4 * RAW_TIMEOUT_MS), 0);
-	}
-	snprintf(command, sizeof(command), "rm -rf %s", daemon_here.directory);
-	return system(command);
-}
-
-static int ask(int fd, request what)
-{
-	return raw_ask(fd, &what, &answer);
+	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
+	return mkdtemp(raw_here.directory) ? 0 : -1;
 }
 
 static char *in_folder(const char *name)
 {
 	static char path[128];
 
-	snprintf(path, sizeof(path), "%s/%s", daemon_here.directory, name);
+	snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
 	return path;
 }
 
 static void restart_after(int signal_number, int want)
 {
-	kill(daemon_here.pid, signal_number);
-	assert_int_equal(raw_daemon_wait(&daemon_here, RAW_TIMEOUT_MS), want);
-	raw_daemon_start(&daemon_here, NULL);
+	kill(raw_here.pid, signal_number);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), want);
+	raw_daemon_start(&raw_here, NULL);
 }
 
 static void one_daemon_a_directory(void **state)
 {
-	const char *const arguments[] = {"--dir", daemon_here.directory, NULL};
+	const char *const arguments[] = {"--dir", raw_here.directory, NULL};
 	char sentence[160];
 
 	(void)state;
-	raw_daemon_start(&daemon_here, NULL);
+	raw_daemon_start(&raw_here, NULL);
 	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 3);
 	snprintf(sentence, sizeof(sentence), "a registry (pid %d) already serves %s",
-		 daemon_here.pid, daemon_here.directory);
+		 raw_here.pid, raw_here.directory);
 	assert_non_null(strstr(words, sentence));
-	close(raw_connect(&daemon_here));
+	close(raw_connect(&raw_here));
 }
 
 /* Ten at once: one serves, nine say so. */
@@ -81,7 +61,7 @@ static void of_ten_one_serves(void **state)
 
 	(void)state;
 	for (int i = 0; i < 10; i++) {
-		const char *const arguments[] = {"--dir", daemon_here.directory, NULL};
+		const char *const arguments[] = {"--dir", raw_here.directory, NULL};
 
 		if (!fork())
 			_exit(raw_daemon_run(arguments, words, sizeof(words)) == 3 ? 3 : 0);
@@ -93,11 +73,11 @@ static void of_ten_one_serves(void **state)
 		served += WIFEXITED(status) && WEXITSTATUS(status) == 3;
 	}
 	assert_int_equal(served, 9);
-	snprintf(daemon_here.socket, sizeof(daemon_here.socket), "%s", in_folder(GPUSHARE_SOCKET));
-	fd = raw_connect(&daemon_here);
-	assert_int_equal(ask(fd, (request){.which_verb = gpushare_Request_hello_tag,
+	snprintf(raw_here.socket, sizeof(raw_here.socket), "%s", in_folder(GPUSHARE_SOCKET));
+	fd = raw_connect(&raw_here);
+	assert_int_equal(raw_say(fd, (request){.which_verb = gpushare_Request_hello_tag,
 					   .verb.hello.protocol = GPUSHARE_PROTOCOL}), 0);
-	kill(answer.body.hello.pid, SIGTERM);
+	kill(raw_answer.body.hello.pid, SIGTERM);
 	close(fd);
 	assert_true(wait(NULL) > 0);
 }
@@ -107,10 +87,10 @@ static void a_killed_daemon_is_replaced(void **state)
 	struct stat is;
 
 	(void)state;
-	raw_daemon_start(&daemon_here, NULL);
+	raw_daemon_start(&raw_here, NULL);
 	restart_after(SIGKILL, 128 + SIGKILL);
-	close(raw_connect(&daemon_here));
-	assert_int_equal(lstat(daemon_here.socket, &is), 0);
+	close(raw_connect(&raw_here));
+	assert_int_equal(lstat(raw_here.socket, &is), 0);
 	assert_int_equal(is.st_mode & 0777, 0600);
 }
 
@@ -122,14 +102,14 @@ static void signals_end_it_cleanly(void **state)
 	for (int i = 0; i < 2; i++) {
 		int fd;
 
-		raw_daemon_start(&daemon_here, NULL);
-		kill(daemon_here.pid, SIGHUP);
-		kill(daemon_here.pid, SIGPIPE);
+		raw_daemon_start(&raw_here, NULL);
+		kill(raw_here.pid, SIGHUP);
+		kill(raw_here.pid, SIGPIPE);
 		raw_sleep_ms(20);
-		fd = raw_connect(&daemon_here);
-		assert_int_equal(ask(fd, raw_share("x")), GPUSHARE_OK);
-		kill(daemon_here.pid, ending[i]);
-		assert_int_equal(raw_daemon_wait(&daemon_here, RAW_TIMEOUT_MS), 0);
+		fd = raw_connect(&raw_here);
+		assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
+		kill(raw_here.pid, ending[i]);
+		assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
 		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
 		close(fd);
 		assert_int_not_equal(access(in_folder("registry.sock"), F_OK), 0);
@@ -139,11 +119,11 @@ static void signals_end_it_cleanly(void **state)
 
 static uint64_t generation_of(const char *name)
 {
-	int fd = raw_connect(&daemon_here);
+	int fd = raw_connect(&raw_here);
 
-	assert_int_equal(ask(fd, raw_share(name)), GPUSHARE_OK);
+	assert_int_equal(raw_say(fd, raw_share(name)), GPUSHARE_OK);
 	close(fd);
-	return answer.body.share.generation;
+	return raw_answer.body.share.generation;
 }
 
 static void generations_outlive_restarts(void **state)
@@ -151,7 +131,7 @@ static void generations_outlive_restarts(void **state)
 	uint64_t last, next;
 
 	(void)state;
-	raw_daemon_start(&daemon_here, NULL);
+	raw_daemon_start(&raw_here, NULL);
 	last = generation_of("x");
 	for (int i = 0; i < 3; i++) {
 		restart_after(i % 2 ? SIGTERM : SIGKILL, i % 2 ? 0 : 128 + SIGKILL);
@@ -177,15 +157,15 @@ static void idle_it_leaves(void **state)
 	int fd;
 
 	(void)state;
-	raw_daemon_start(&daemon_here, extra);
-	fd = raw_connect(&daemon_here);
-	assert_int_equal(raw_daemon_wait(&daemon_here, 1500), -1); /* not while we are here */
-	assert_int_equal(ask(fd, raw_share("x")), GPUSHARE_OK);
+	raw_daemon_start(&raw_here, extra);
+	fd = raw_connect(&raw_here);
+	assert_int_equal(raw_daemon_wait(&raw_here, 1500), -1); /* not while we are here */
+	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
 	begin = raw_now_ms();
 	close(fd);
-	assert_int_equal(raw_daemon_wait(&daemon_here, RAW_TIMEOUT_MS), 0);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
 	assert_in_range(raw_now_ms() - begin, 950, 3000);
-	assert_int_not_equal(access(daemon_here.socket, F_OK), 0);
+	assert_int_not_equal(access(raw_here.socket, F_OK), 0);
 }
 
 /* Connected when the daemon takes its socket away: it stays, and the socket comes back. */
@@ -198,46 +178,46 @@ static void leaving_it_forgets_nobody(void **state)
 	int fd;
 
 	(void)state;
-	raw_daemon_start(&daemon_here, extra);
+	raw_daemon_start(&raw_here, extra);
 	raw_sleep_ms(500);
-	fd = raw_dial(&daemon_here);
+	fd = raw_dial(&raw_here);
 	deadline = raw_now_ms() + RAW_TIMEOUT_MS;
-	while (!access(daemon_here.socket, F_OK))
+	while (!access(raw_here.socket, F_OK))
 		assert_true(raw_now_ms() < deadline);
 	sp_greeting(greeting, SP_REQ);
 	assert_true(raw_write(fd, greeting, sizeof(greeting)));
 	assert_true(raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS));
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
-	assert_int_equal(ask(fd, hello), GPUSHARE_OK);
-	while (access(daemon_here.socket, F_OK))
+	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
+	while (access(raw_here.socket, F_OK))
 		assert_true(raw_now_ms() < deadline);
-	close(raw_connect(&daemon_here));
-	assert_int_equal(raw_daemon_wait(&daemon_here, 1300), -1);
+	close(raw_connect(&raw_here));
+	assert_int_equal(raw_daemon_wait(&raw_here, 1300), -1);
 	close(fd);
-	assert_int_equal(raw_daemon_wait(&daemon_here, RAW_TIMEOUT_MS), 0);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
 }
 
 /* Started while another is leaving: it waits for the lock instead of giving up. */
 static void a_successor_takes_over(void **state)
 {
 	const char *const extra[] = {"--idle-exit", "1", NULL};
-	struct raw_daemon next = daemon_here;
+	struct raw_daemon next = raw_here;
 	long long deadline;
 
 	(void)state;
-	raw_daemon_start(&daemon_here, extra);
+	raw_daemon_start(&raw_here, extra);
 	deadline = raw_now_ms() + RAW_TIMEOUT_MS;
-	while (!access(daemon_here.socket, F_OK))
+	while (!access(raw_here.socket, F_OK))
 		assert_true(raw_now_ms() < deadline);
 	raw_daemon_start(&next, NULL);
-	assert_int_equal(raw_daemon_wait(&daemon_here, RAW_TIMEOUT_MS), 0);
-	daemon_here = next;
-	close(raw_connect(&daemon_here));
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
+	raw_here = next;
+	close(raw_connect(&raw_here));
 }
 
 static void a_file_in_the_way_is_kept(void **state)
 {
-	const char *const arguments[] = {"--dir", daemon_here.directory, NULL};
+	const char *const arguments[] = {"--dir", raw_here.directory, NULL};
 	int fd = open(in_folder(GPUSHARE_SOCKET), O_CREAT | O_WRONLY, 0600);
 
 	(void)state;
@@ -249,10 +229,10 @@ static void a_file_in_the_way_is_kept(void **state)
 
 static void a_bad_directory_is_refused(void **state)
 {
-	const char *const arguments[] = {"--dir", daemon_here.directory, NULL};
+	const char *const arguments[] = {"--dir", raw_here.directory, NULL};
 
 	(void)state;
-	assert_int_equal(chmod(daemon_here.directory, 0755), 0);
+	assert_int_equal(chmod(raw_here.directory, 0755), 0);
 	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 1);
 	assert_non_null(strstr(words, "open to others (mode 755)"));
 }
@@ -278,7 +258,7 @@ static void wrong_usage_is_two(void **state)
 
 static void the_log_tells_who_and_never_a_handle(void **state)
 {
-	const char *const arguments[] = {"--foreground", "--dir", daemon_here.directory, NULL};
+	const char *const arguments[] = {"--foreground", "--dir", raw_here.directory, NULL};
 	pid_t pid = fork();
 
 	(void)state;
@@ -286,21 +266,21 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 		long long deadline = raw_now_ms() + RAW_TIMEOUT_MS;
 		int fd;
 
-		snprintf(daemon_here.socket, sizeof(daemon_here.socket), "%s",
+		snprintf(raw_here.socket, sizeof(raw_here.socket), "%s",
 			 in_folder(GPUSHARE_SOCKET));
-		while (access(daemon_here.socket, F_OK) && raw_now_ms() < deadline)
+		while (access(raw_here.socket, F_OK) && raw_now_ms() < deadline)
 			raw_sleep_ms(5);
 		raw_sleep_ms(50);
-		fd = raw_connect(&daemon_here);
-		ask(fd, raw_share("weights"));
-		ask(fd, raw_attach("weights", 0));
-		ask(fd, raw_withdraw("weights", 0));
+		fd = raw_connect(&raw_here);
+		raw_say(fd, raw_share("weights"));
+		raw_say(fd, raw_attach("weights", 0));
+		raw_say(fd, raw_withdraw("weights", 0));
 		close(fd);
 		raw_sleep_ms(100);
-		fd = raw_connect(&daemon_here);
-		ask(fd, (request){.which_verb = gpushare_Request_hello_tag,
+		fd = raw_connect(&raw_here);
+		raw_say(fd, (request){.which_verb = gpushare_Request_hello_tag,
 				  .verb.hello.protocol = GPUSHARE_PROTOCOL});
-		kill(answer.body.hello.pid, SIGTERM);
+		kill(raw_answer.body.hello.pid, SIGTERM);
 		_exit(0);
 	}
 	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 0);
@@ -315,7 +295,7 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 	assert_null(strstr(words, "??"));
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define in_place(test) cmocka_unit_test_setup_teardown(test, make_folder, raw_tear_down)
 
 int main(void)
 {

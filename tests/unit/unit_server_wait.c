@@ -8,41 +8,12 @@
 #include <cmocka.h>
 
 #include <signal.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "raw.h"
 
 #define WAITERS 256 /* the daemon's limit */
-
-static struct raw_daemon daemon_here;
-static reply answer;
-
-static int start(void **state)
-{
-	(void)state;
-	strcpy(daemon_here.directory, "/tmp/gpushare-unit-XXXXXX");
-	assert_non_null(mkdtemp(daemon_here.directory));
-	raw_daemon_start(&daemon_here, NULL);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	char command[128];
-
-	(void)state;
-	kill(daemon_here.pid, SIGTERM);
-	assert_int_equal(raw_daemon_wait(&daemon_here, 4 * RAW_TIMEOUT_MS), 0);
-	snprintf(command, sizeof(command), "rm -rf %s", daemon_here.directory);
-	return system(command);
-}
-
-static int ask(int fd, request what)
-{
-	return raw_ask(fd, &what, &answer);
-}
 
 static void await_waiters(int fd, uint64_t count)
 {
@@ -57,8 +28,8 @@ static void await_waiters(int fd, uint64_t count)
 
 static void a_share_serves_who_waits(void **state)
 {
-	int a = raw_connect(&daemon_here), b = raw_connect(&daemon_here);
-	int other = raw_connect(&daemon_here), owner = raw_connect(&daemon_here);
+	int a = raw_connect(&raw_here), b = raw_connect(&raw_here);
+	int other = raw_connect(&raw_here), owner = raw_connect(&raw_here);
 	request lookup = raw_lookup("x", 60000), attach = raw_attach("x", UINT32_MAX);
 	request elsewhere = raw_lookup("y", 60000);
 	long long begin;
@@ -68,20 +39,20 @@ static void a_share_serves_who_waits(void **state)
 	assert_true(raw_send(b, 2, &attach));
 	assert_true(raw_send(other, 3, &elsewhere));
 	await_waiters(owner, 3);
-	assert_int_equal(ask(owner, raw_share("x")), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, raw_share("x")), GPUSHARE_OK);
 	begin = raw_now_ms();
-	assert_true(raw_receive(a, 1, &answer, RAW_TIMEOUT_MS));
-	assert_int_equal(answer.status, GPUSHARE_OK);
-	assert_string_equal(answer.body.lookup.buffer.name, "x");
-	assert_true(raw_receive(b, 2, &answer, RAW_TIMEOUT_MS));
-	assert_int_equal(answer.status, GPUSHARE_OK);
-	assert_int_equal(answer.which_body, gpushare_Reply_attach_tag);
-	assert_int_equal(answer.body.attach.handle[0], 0xc3);
+	assert_true(raw_receive(a, 1, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_OK);
+	assert_string_equal(raw_answer.body.lookup.buffer.name, "x");
+	assert_true(raw_receive(b, 2, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_OK);
+	assert_int_equal(raw_answer.which_body, gpushare_Reply_attach_tag);
+	assert_int_equal(raw_answer.body.attach.handle[0], 0xc3);
 	assert_in_range(raw_now_ms() - begin, 0, 100);
 	await_waiters(owner, 1);
 	assert_int_equal(raw_stat(owner).attachments, 1);
 	/* a connection that waited goes on as before */
-	assert_int_equal(ask(a, raw_lookup("x", 60000)), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_lookup("x", 60000)), GPUSHARE_OK);
 	close(a);
 	close(b);
 	close(other);
@@ -90,17 +61,17 @@ static void a_share_serves_who_waits(void **state)
 
 static void a_wait_ends_in_time(void **state)
 {
-	int fd = raw_connect(&daemon_here);
+	int fd = raw_connect(&raw_here);
 	long long begin = raw_now_ms(), took;
 
 	(void)state;
-	assert_int_equal(ask(fd, raw_lookup("x", 150)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(raw_say(fd, raw_lookup("x", 150)), GPUSHARE_E_TIMED_OUT);
 	took = raw_now_ms() - begin;
 	assert_in_range(took, 149, 150 + 500);
-	assert_string_equal(answer.message, "no buffer is named \"x\"; nothing is shared now");
-	assert_int_equal(ask(fd, raw_share("weights")), GPUSHARE_OK);
-	assert_int_equal(ask(fd, raw_attach("wieghts", 10)), GPUSHARE_E_TIMED_OUT);
-	assert_non_null(strstr(answer.message, "did you mean \"weights\""));
+	assert_string_equal(raw_answer.message, "no buffer is named \"x\"; nothing is shared now");
+	assert_int_equal(raw_say(fd, raw_share("weights")), GPUSHARE_OK);
+	assert_int_equal(raw_say(fd, raw_attach("wieghts", 10)), GPUSHARE_E_TIMED_OUT);
+	assert_non_null(strstr(raw_answer.message, "did you mean \"weights\""));
 	assert_int_equal(raw_stat(fd).waiters, 0);
 	close(fd);
 }
@@ -108,37 +79,37 @@ static void a_wait_ends_in_time(void **state)
 /* The later wait is due first. */
 static void waits_end_in_the_order_of_their_deadlines(void **state)
 {
-	int a = raw_connect(&daemon_here), b = raw_connect(&daemon_here);
+	int a = raw_connect(&raw_here), b = raw_connect(&raw_here);
 	request slow = raw_lookup("x", 400), quick = raw_lookup("x", 50);
 
 	(void)state;
 	assert_true(raw_send(a, 1, &slow));
 	await_waiters(b, 1);
 	assert_true(raw_send(b, 1, &quick));
-	assert_true(raw_receive(b, 1, &answer, RAW_TIMEOUT_MS));
-	assert_int_equal(answer.status, GPUSHARE_E_TIMED_OUT);
+	assert_true(raw_receive(b, 1, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_E_TIMED_OUT);
 	assert_int_equal(raw_stat(b).waiters, 1);
-	assert_true(raw_receive(a, 1, &answer, RAW_TIMEOUT_MS));
-	assert_int_equal(answer.status, GPUSHARE_E_TIMED_OUT);
+	assert_true(raw_receive(a, 1, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_E_TIMED_OUT);
 	close(a);
 	close(b);
 }
 
 static void who_goes_waits_no_longer(void **state)
 {
-	int fd = raw_connect(&daemon_here);
+	int fd = raw_connect(&raw_here);
 	request lookup = raw_lookup("x", 60000);
 
 	(void)state;
 	for (int i = 0; i < 40; i++) {
-		int gone = raw_connect(&daemon_here);
+		int gone = raw_connect(&raw_here);
 
 		assert_true(raw_send(gone, 1, &lookup));
 		await_waiters(fd, 1);
 		close(gone);
 		await_waiters(fd, 0);
 	}
-	assert_int_equal(ask(fd, raw_share("x")), GPUSHARE_OK);
+	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
 	close(fd);
 }
 
@@ -148,7 +119,7 @@ static void three_hundred_waiters_meet_a_limit(void **state)
 	static int fds[300];
 	struct rlimit files;
 	request lookup = raw_lookup("x", 60000);
-	int owner = raw_connect(&daemon_here), refused = 0, served = 0;
+	int owner = raw_connect(&raw_here), refused = 0, served = 0;
 	long long begin;
 
 	(void)state;
@@ -156,23 +127,23 @@ static void three_hundred_waiters_meet_a_limit(void **state)
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	for (int i = 0; i < 300; i++) {
-		fds[i] = raw_connect(&daemon_here);
+		fds[i] = raw_connect(&raw_here);
 		assert_true(raw_send(fds[i], 7, &lookup));
 		if (i < WAITERS)
 			continue;
-		assert_true(raw_receive(fds[i], 7, &answer, RAW_TIMEOUT_MS));
-		assert_int_equal(answer.status, GPUSHARE_E_LIMIT);
-		assert_non_null(strstr(answer.message, "256 requests wait"));
+		assert_true(raw_receive(fds[i], 7, &raw_answer, RAW_TIMEOUT_MS));
+		assert_int_equal(raw_answer.status, GPUSHARE_E_LIMIT);
+		assert_non_null(strstr(raw_answer.message, "256 requests wait"));
 		refused++;
 	}
 	assert_int_equal(refused, 300 - WAITERS);
 	await_waiters(owner, WAITERS);
 	begin = raw_now_ms();
-	assert_int_equal(ask(owner, raw_lookup("y", 0)), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(ask(owner, raw_share("x")), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, raw_lookup("y", 0)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(owner, raw_share("x")), GPUSHARE_OK);
 	for (int i = 0; i < WAITERS; i++) {
-		assert_true(raw_receive(fds[i], 7, &answer, RAW_TIMEOUT_MS));
-		served += answer.status == GPUSHARE_OK;
+		assert_true(raw_receive(fds[i], 7, &raw_answer, RAW_TIMEOUT_MS));
+		served += raw_answer.status == GPUSHARE_OK;
 	}
 	assert_in_range(raw_now_ms() - begin, 0, 2000);
 	assert_int_equal(served, WAITERS);
@@ -189,18 +160,18 @@ static void a_daemon_that_leaves_lets_waiters_go(void **state)
 
 	(void)state;
 	for (int i = 0; i < 30; i++) {
-		fds[i] = raw_connect(&daemon_here);
+		fds[i] = raw_connect(&raw_here);
 		assert_true(raw_send(fds[i], 1, &lookup));
 	}
 	raw_sleep_ms(50);
-	kill(daemon_here.pid, SIGTERM);
+	kill(raw_here.pid, SIGTERM);
 	for (int i = 0; i < 30; i++) {
 		assert_true(raw_is_closed(fds[i], RAW_TIMEOUT_MS));
 		close(fds[i]);
 	}
 }
 
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
 
 int main(void)
 {

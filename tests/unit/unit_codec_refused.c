@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* The codec: what breaks a bound, byte by byte, is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "protocol.h"
+
+static uint8_t wire[GPUSHARE_MESSAGE_MAX];
+static request asked;
+static reply answered;
+
+/* tag, length, that many bytes; wrapped once more as a verb. */
+static size_t put_field(uint8_t *to, int tag, const void *bytes, size_t length)
+{
+	size_t at = 0;
+
+	to[at++] = (uint8_t)(tag << 3 | 2);
+	for (size_t rest = length;; rest >>= 7) {
+		to[at++] = (uint8_t)((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+		if (rest <= 0x7f)
+			break;
+	}
+	memcpy(to + at, bytes, length);
+	return at + length;
+}
+
+static int decode_lookup_of(const char *name, size_t length)
+{
+	static uint8_t field[4096], message[4200];
+	size_t size = put_field(field, gpushare_Lookup_name_tag, name, length);
+
+	size = put_field(message, gpushare_Request_lookup_tag, field, size);
+	return codec_decode_request(message, size, &asked);
+}
+
+static void names_are_checked(void **state)
+{
+	static const char *const bad[] = {"", " ", "a b", "a\nb", "ü", "a*", "a,b", "a:b", "%i", "a\x7f"};
+	static char longest[GPUSHARE_NAME_MAX + 2];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_int_equal(decode_lookup_of(bad[i], strlen(bad[i])), GPUSHARE_E_NAME);
+	memset(longest, 'a', sizeof(longest));
+	assert_int_equal(decode_lookup_of(longest, GPUSHARE_NAME_MAX), GPUSHARE_OK);
+	assert_int_equal(decode_lookup_of(longest, GPUSHARE_NAME_MAX + 1), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(decode_lookup_of("plain", 5), GPUSHARE_OK);
+	assert_string_equal(asked.verb.lookup.name, "plain");
+}
+
+static void nul_in_a_string_is_refused(void **state)
+{
+	uint8_t tag[64], buffer[96], share[128], message[160];
+	size_t size;
+
+	(void)state;
+	assert_int_equal(decode_lookup_of("a\0b", 3), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(decode_lookup_of("ab\0", 3), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(decode_lookup_of("\0", 1), GPUSHARE_E_PROTOCOL);
+	/* three levels down: Request, Share, Buffer, Tag */
+	size = put_field(tag, gpushare_Tag_value_tag, "v\0", 2);
+	size = put_field(buffer, gpushare_Buffer_tags_tag, tag, size);
+	size += put_field(buffer + size, gpushare_Buffer_name_tag, "n", 1);
+	size = put_field(share, gpushare_Share_buffer_tag, buffer, size);
+	size = put_field(message, gpushare_Request_share_tag, share, size);
+	assert_int_equal(codec_decode_request(message, size, &asked), GPUSHARE_E_PROTOCOL);
+}
+
+static void lengths_are_fixed(void **state)
+{
+	uint8_t handle[GPUSHARE_HANDLE_SIZE + 1] = {1}, share[128], message[160];
+
+	(void)state;
+	for (size_t length = 1; length <= sizeof(handle); length++) {
+		size_t size = put_field(share, gpushare_Share_handle_tag, handle, length);
+		int want = length == GPUSHARE_HANDLE_SIZE ? GPUSHARE_E_NAME : GPUSHARE_E_PROTOCOL;
+
+		size = put_field(message, gpushare_Request_share_tag, share, size);
+		assert_int_equal(codec_decode_request(message, size, &asked), want);
+	}
+}
+
+static void too_many_tags_are_refused(void **state)
+{
+	uint8_t tag[8], buffer[128], share[160], message[192];
+	size_t one = put_field(tag, gpushare_Tag_key_tag, "k", 1);
+	size_t size = put_field(buffer, gpushare_Buffer_name_tag, "n", 1), total;
+
+	(void)state;
+	for (int count = 1; count <= 5; count++) {
+		size += put_field(buffer + size, gpushare_Buffer_tags_tag, tag, one);
+		total = put_field(share, gpushare_Share_buffer_tag, buffer, size);
+		total = put_field(message, gpushare_Request_share_tag, share, total);
+		assert_int_equal(codec_decode_request(message, total, &asked),
+				 count <= 4 ? GPUSHARE_OK : GPUSHARE_E_PROTOCOL);
+	}
+}
+
+static void nonsense_is_refused(void **state)
+{
+	uint8_t unknown[16];
+	size_t size = put_field(unknown, 15, "abc", 3);
+
+	(void)state;
+	assert_int_equal(codec_decode_request(wire, 0, &asked), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(codec_decode_request(unknown, size, &asked), GPUSHARE_E_PROTOCOL);
+	memset(wire, 0, sizeof(wire));
+	assert_int_equal(codec_decode_request(wire, sizeof(wire), &asked), GPUSHARE_E_PROTOCOL);
+	/* a reply of nothing is a plain OK; a positive status is none of ours */
+	assert_int_equal(codec_decode_reply(wire, 0, &answered), GPUSHARE_OK);
+	assert_int_equal(answered.status, GPUSHARE_OK);
+	assert_int_equal(codec_decode_reply((const uint8_t *)"\x08\x02", 2, &answered),
+			 GPUSHARE_E_PROTOCOL);
+	assert_int_equal(codec_decode_reply((const uint8_t *)"\x08\x05", 2, &answered),
+			 GPUSHARE_OK);
+	assert_int_equal(answered.status, GPUSHARE_E_NOT_FOUND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_are_checked),
+		cmocka_unit_test(nul_in_a_string_is_refused),
+		cmocka_unit_test(lengths_are_fixed),
+		cmocka_unit_test(too_many_tags_are_refused),
+		cmocka_unit_test(nonsense_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line tools' parts: numbers in and out, the hex view, progress, outputs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../tools/hexview.h"
+#include "../../tools/output.h"
+#include "../../tools/progress.h"
+#include "../../tools/tool.h"
+
+static void test_parse_size(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t size;
+	} good[] = {
+	    {"0", 0},
+	    {"1", 1},
+	    {"4096", 4096},
+	    {"007", 7},
+	    {"1K", 1000},
+	    {"1Ki", 1024},
+	    {"3M", 3000000},
+	    {"3Mi", 3145728},
+	    {"2G", 2000000000},
+	    {"2Gi", 2147483648},
+	    {"1T", 1000000000000},
+	    {"1Ti", 1099511627776},
+	    {"5B", 5},
+	    {"5KiB", 5120},
+	    {"5KB", 5000},
+	    {"18446744073709551615", UINT64_MAX},
+	    {"16777215Ti", 16777215ull << 40},
+	};
+	static const char *const bad[] = {
+	    "",
+	    " 1",
+	    "1 ",
+	    "-1",
+	    "+1",
+	    "x",
+	    "1x",
+	    "1k",
+	    "1i",
+	    "1KK",
+	    "1Kii",
+	    "1.5",
+	    "0x10",
+	    "K",
+	    "18446744073709551616",
+	    "16777216Ti",
+	    "18446744073709552K",
+	};
+	uint64_t size;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		size = 12345;
+		assert_true(tool_parse_size(good[i].text, &size));
+		assert_int_equal(size, good[i].size);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		size = 12345;
+		if (tool_parse_size(bad[i], &size))
+			fail_msg("'%s' was taken for %llu", bad[i], (unsigned long long)size);
+		assert_int_equal(size, 12345);
+	}
+}
+
+static void test_parse_seconds(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int ms;
+	} good[] = {
+	    {"0", 0},
+	    {"1", 1000},
+	    {"0.3", 300},
+	    {"30", 30000},
+	    {"1.2345", 1234},
+	    {"0.0009", 0},
+	    {"4294967", 4294967000u},
+	};
+	static const char *const bad[] = {
+	    "",	  "-1",	   "soon", "1s",      "1.",
+	    ".5", "1.2.3", "1e3",  "4294968", "99999999999999999999999"};
+	unsigned int ms;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_true(tool_parse_seconds(good[i].text, &ms));
+		assert_int_equal(ms, good[i].ms);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (tool_parse_seconds(bad[i], &ms))
+			fail_msg("'%s' was taken for %u ms", bad[i], ms);
+}
+
+static void test_format(void **state)
+{
+	static const struct {
+		uint64_t size;
+		const char *text;
+	} sizes[] = {
+	    {0, "0 B"},
+	    {1023, "1023 B"},
+	    {1024, "1 KiB"},
+	    {1536, "1.5 KiB"},
+	    {(uint64_t)1 << 30, "1 GiB"},
+	    {UINT64_MAX, "16384 PiB"},
+	};
+	static const struct {
+		uint64_t seconds;
+		const char *text;
+	} ages[] = {
+	    {0, "0s"}, {59, "59s"}, {61, "1m01s"}, {3600, "1h00m"}, {90061, "1d01h"},
+	};
+	static const unsigned char uuid[GPUSHARE_UUID_SIZE] = {0, 1, 2,	 3,  4,	 5,  6,	 7,
+							       8, 9, 10, 11, 12, 13, 14, 255};
+	char text[TOOL_TEXT_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		tool_format_size(sizes[i].size, text);
+		assert_string_equal(text, sizes[i].text);
+	}
+	for (size_t i = 0; i < sizeof(ages) / sizeof(*ages); i++) {
+		tool_format_age(ages[i].seconds, text);
+		assert_string_equal(text, ages[i].text);
+	}
+	tool_format_uuid(uuid, text);
+	assert_string_equal(text, "GPU-00010203-0405-0607-0809-0a0b0c0d0eff");
+	tool_printable("a\x1b[2Jb\xff\n", text, TOOL_TEXT_MAX);
+	assert_string_equal(text, "a?[2Jb??");
+	tool_printable("abcdef", text, 4);
+	assert_string_equal(text, "abc");
+}
+
+static void test_hexview_line(void **state)
+{
+	const unsigned char all[] = "0123456789abcdef";
+	const unsigned char odd[] = {0x00, 0x1f, 0x20, 0x7e, 0x7f, 0x80, 0xff, '|', 'x'};
+	char line[HEXVIEW_TEXT];
+
+	(void)state;
+	hexview_line(all, 16, 0x10, line);
+	assert_string_equal(
+	    line, "00000010  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  |0123456789abcdef|");
+	hexview_line(odd, 9, 0, line);
+	assert_string_equal(
+	    line, "00000000  00 1f 20 7e 7f 80 ff 7c  78                       |.. ~...|x|");
+	hexview_line(all, 16, UINT64_MAX - 15, line);
+	assert_string_equal(line,
+			    "fffffffffffffff0  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  "
+			    "|0123456789abcdef|");
+	assert_true(strlen(line) < HEXVIEW_TEXT);
+}
+
+static void test_hexview_print(void **state)
+{
+	unsigned char bytes[18];
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&text, &size);
+
+	(void)state;
+	assert_non_null(to);
+	memset(bytes, 'A', sizeof(bytes));
+	hexview_print(to, bytes, sizeof(bytes), 256);
+	fclose(to);
+	assert_string_equal(
+	    text, "00000100  41 41 41 41 41 41 41 41  41 41 41 41 41 41 41 41  |AAAAAAAAAAAAAAAA|\n"
+		  "00000110  41 41                                             |AA|\n"
+		  "00000112\n");
+	free(text);
+}
+
+static void test_progress(void **state)
+{
+	char text[PROGRESS_TEXT];
+
+	(void)state;
+	progress_format(256u << 20, 1u << 30, 2000, text);
+	assert_string_equal(text, "256 MiB of 1 GiB, 25%, 128 MiB/s, 6s left");
+	progress_format(0, 1000, 1500, text);
+	assert_string_equal(text, "0 B of 1000 B, 0%, 0 B/s, ? left");
+	progress_format(0, 0, 0, text);
+	assert_non_null(strstr(text, "100%"));
+	progress_format(1, UINT64_MAX, UINT64_MAX / 2, text);
+	assert_non_null(strstr(text, " left"));
+}
+
+static const volatile sig_atomic_t go_on = 0;
+
+static void in_new_folder(char folder[64])
+{
+	strcpy(folder, "/tmp/gpushare-unit.XXXXXX");
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(chdir(folder), 0);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void assert_holds(const char *path, const char *text)
+{
+	char found[64] = "";
+	FILE *file = fopen(path, "r");
+
+	assert_non_null(file);
+	assert_int_equal(fread(found, 1, sizeof(found) - 1, file), strlen(text));
+	fclose(file);
+	assert_string_equal(found, text);
+}
+
+/* A regular file changes all at once or not at all, and keeps its mode; a link keeps its target. */
+static void test_output(void **state)
+{
+	struct output output;
+	char folder[64];
+	struct stat is;
+
+	(void)state;
+	in_new_folder(folder);
+	write_file("file", "old");
+	assert_int_equal(chmod("file", 0640), 0);
+	assert_int_equal(symlink("file", "link"), 0);
+
+	assert_true(output_open(&output, "link", &go_on));
+	assert_true(output_write(&output, "new", 3));
+	assert_holds("file", "old");
+	output_abandon(&output);
+	assert_holds("file", "old");
+
+	assert_true(output_open(&output, "link", &go_on));
+	assert_true(output_write(&output, "newer", 5));
+	assert_true(output_commit(&output));
+	assert_int_equal(output.written, 5);
+	assert_holds("file", "newer");
+	assert_int_equal(lstat("link", &is), 0);
+	assert_true(S_ISLNK(is.st_mode));
+	assert_int_equal(stat("file", &is), 0);
+	assert_int_equal(is.st_mode & 07777, 0640);
+
+	assert_true(output_open(&output, "fresh", &go_on));
+	assert_int_equal(access("fresh", F_OK), -1);
+	assert_true(output_commit(&output));
+	assert_holds("fresh", "");
+
+	assert_int_equal(unlink("link") | unlink("file") | unlink("fresh"), 0);
+	assert_int_equal(rmdir(folder), 0); /* nothing else is left in it */
+}
+
+static void test_output_refused(void **state)
+{
+	struct output output;
+	char long_path[PATH_MAX + 8];
+
+	(void)state;
+	assert_false(output_open(&output, "/nonexistent/file", &go_on));
+	assert_int_equal(output.error, ENOENT);
+	output_abandon(&output);
+	assert_false(output_open(&output, "/tmp", &go_on));
+	assert_int_equal(output.error, EISDIR);
+	output_abandon(&output);
+	memset(long_path, 'x', sizeof(long_path) - 1);
+	long_path[sizeof(long_path) - 1] = '\0';
+	assert_false(output_open(&output, long_path, &go_on));
+	assert_int_equal(output.error, ENAMETOOLONG);
+	output_abandon(&output);
+	assert_true(output_open(&output, "/dev/full", &go_on));
+	assert_false(output_write(&output, "x", 1));
+	assert_int_equal(output.error, ENOSPC);
+	assert_int_equal(output.written, 0);
+	output_abandon(&output);
+	assert_int_equal(access("/dev/full", F_OK), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_parse_size),	  cmocka_unit_test(test_parse_seconds),
+	    cmocka_unit_test(test_format),	  cmocka_unit_test(test_hexview_line),
+	    cmocka_unit_test(test_hexview_print), cmocka_unit_test(test_progress),
+	    cmocka_unit_test(test_output),	  cmocka_unit_test(test_output_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
