@@ -54,8 +54,8 @@ static int check_tags(const record *info, reply *answer)
 				       info->name, tag->key);
 		for (pb_size_t j = 0; j < i; j++) {
 			if (!strcmp(info->tags[j].key, tag->key))
-				return explain(answer, GPUSHARE_E_INVALID, "\"%s\": tag %s comes twice",
-					       info->name, tag->key);
+				return explain(answer, GPUSHARE_E_INVALID,
+					       "\"%s\": tag %s comes twice", info->name, tag->key);
 		}
 	}
 	return GPUSHARE_OK;
@@ -83,6 +83,7 @@ int check_share(const gpushare_Share *share, reply *answer)
 	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
 		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
 	if (all_zero(share->handle, sizeof(share->handle)))
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes without a handle", info->name);
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes without a handle",
+			       info->name);
 	return check_tags(info, answer);
 }

@@ -40,11 +40,12 @@ int explain_taken(reply *answer, const struct entry *entry)
 {
 	char who[WHO_SIZE];
 
-	return explain(answer, GPUSHARE_E_EXISTS,
-		       "\"%s\" is taken by %s, uid %u, since %lld s; choose another name or end that "
-		       "process",
-		       entry->info.name, describe(&entry->owner, who), entry->owner.uid,
-		       seconds_since(entry->created_ns));
+	return explain(
+		answer, GPUSHARE_E_EXISTS,
+		"\"%s\" is taken by %s, uid %u, since %lld s; choose another name or end that "
+		"process",
+		entry->info.name, describe(&entry->owner, who), entry->owner.uid,
+		seconds_since(entry->created_ns));
 }
 
 static int explain_gone(reply *answer, int status, const struct tombstone *tombstone)
@@ -55,14 +56,15 @@ static int explain_gone(reply *answer, int status, const struct tombstone *tombs
 
 	describe(&tombstone->owner, who);
 	if (tombstone->how == DEPARTURE_UNLINKED)
-		return explain(answer, status, "\"%s\" is gone: it was unlinked %lld s ago; %s had it",
+		return explain(answer, status,
+			       "\"%s\" is gone: it was unlinked %lld s ago; %s had it",
 			       tombstone->name, ago_s, who);
 	if (tombstone->how == DEPARTURE_WITHDRAWN)
 		what = "withdrew it";
 	else
 		what = process_runs(&tombstone->owner) ? "closed its session" : "exited";
-	return explain(answer, status, "\"%s\" is gone: %s %s %lld s ago", tombstone->name, who, what,
-		       ago_s);
+	return explain(answer, status, "\"%s\" is gone: %s %s %lld s ago", tombstone->name, who,
+		       what, ago_s);
 }
 
 int explain_missing(reply *answer, int status, const struct registry *registry, const char *name)
@@ -76,7 +78,8 @@ int explain_missing(reply *answer, int status, const struct registry *registry, 
 	if (tombstone)
 		return explain_gone(answer, status, tombstone);
 	if (!registry->store.count)
-		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now", name);
+		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now",
+			       name);
 	count = closest_find(&registry->store, name, meant);
 	if (!count)
 		return explain(answer, status,

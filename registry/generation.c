@@ -34,8 +34,8 @@ static uint64_t generation_load(int directory)
 		return 0;
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	if (errno || end == text || strcmp(end, "\n") || strspn(text, "0123456789") + 1 != strlen(text) ||
-	    value > GENERATION_SANE) {
+	if (errno || end == text || strcmp(end, "\n") ||
+	    strspn(text, "0123456789") + 1 != strlen(text) || value > GENERATION_SANE) {
 		log_line("%s holds no number; going by the clock", GENERATION_FILE);
 		return 0;
 	}
@@ -65,7 +65,8 @@ static void generation_reserve(struct generation *generation)
 	generation->reserved = generation->next + GENERATION_BLOCK;
 	if (generation->directory >= 0 &&
 	    !generation_store(generation->directory, generation->reserved))
-		log_line("can't write %s: %s; going by the clock", GENERATION_FILE, strerror(errno));
+		log_line("can't write %s: %s; going by the clock", GENERATION_FILE,
+			 strerror(errno));
 }
 
 void generation_init(struct generation *generation, const char *path)

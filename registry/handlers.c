@@ -37,13 +37,15 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 	const gpushare_Hello *hello = &ask->verb.hello;
 
 	if (hello->protocol != GPUSHARE_PROTOCOL)
-		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
-			       "this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
-			       "protocol %" PRIu32 "; install the same version on both sides",
-			       GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
+		return explain(
+			answer, GPUSHARE_E_NOT_SUPPORTED,
+			"this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
+			"protocol %" PRIu32 "; install the same version on both sides",
+			GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
 	if (registry->leases.count > registry->limits.connections)
 		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64 " connections are open, which is all that this registry takes",
+			       "%" PRIu64
+			       " connections are open, which is all that this registry takes",
 			       registry->limits.connections);
 	lease->greeted = true;
 	answer->which_body = gpushare_Reply_hello_tag;
@@ -71,7 +73,8 @@ static int handle_share(struct registry *registry, struct lease *lease, const re
 		return explain_taken(answer, taken);
 	if (registry->store.count >= registry->limits.names)
 		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64 " names are shared, which is all that this registry takes; "
+			       "%" PRIu64
+			       " names are shared, which is all that this registry takes; "
 			       "free or unlink some",
 			       registry->limits.names);
 	entry = registry_add(registry, lease, &share->buffer, share->handle);
@@ -92,7 +95,8 @@ static int answer_missing(const struct registry *registry, const request *ask, c
 		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
 	if (registry->waiter_count >= registry->limits.waiters)
 		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64 " requests wait for a name, which is all that this registry "
+			       "%" PRIu64
+			       " requests wait for a name, which is all that this registry "
 			       "takes; ask again without waiting",
 			       registry->limits.waiters);
 	return HANDLE_WAIT;
@@ -180,8 +184,8 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 			       "\"%s\" was not shared through this connection; unlink it instead",
 			       withdraw->name);
 	if (entry->owner.uid != lease->peer.uid)
-		return explain(answer, GPUSHARE_E_DENIED, "\"%s\" belongs to uid %u", withdraw->name,
-			       entry->owner.uid);
+		return explain(answer, GPUSHARE_E_DENIED, "\"%s\" belongs to uid %u",
+			       withdraw->name, entry->owner.uid);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
 	registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
@@ -229,7 +233,8 @@ static int handle_stat(struct registry *registry, struct lease *lease, const req
 
 #define VERBS(X) X(hello) X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat)
 
-int handle_request(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+int handle_request(struct registry *registry, struct lease *lease, const request *ask,
+		   reply *answer)
 {
 	registry->requests++;
 	*answer = (reply){0};
@@ -250,8 +255,9 @@ int handle_undecodable(int fault, reply *answer)
 {
 	*answer = (reply){.status = fault};
 	if (fault == GPUSHARE_E_NAME)
-		return explain(answer, fault,
-			       "the request holds no valid name: 1 to 255 bytes of A-Z a-z 0-9 . _ / -");
+		return explain(
+			answer, fault,
+			"the request holds no valid name: 1 to 255 bytes of A-Z a-z 0-9 . _ / -");
 	return explain(answer, fault,
 		       "this registry (gpushare %s, protocol %d) can't make sense of the request",
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);

@@ -12,7 +12,8 @@
  * nothing is answered yet, the caller parks it for handle_wait_ms() and asks again when the name is
  * there.
  */
-int handle_request(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
+int handle_request(struct registry *registry, struct lease *lease, const request *ask,
+		   reply *answer);
 /* What did not even decode: `fault` is the codec's status. */
 int handle_undecodable(int fault, reply *answer);
 /* A parked request whose time is up. */

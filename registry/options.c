@@ -13,10 +13,14 @@
 
 /* X(name, argument, letter, text) */
 #define OPTIONS(X) \
-	X("foreground", NULL, 'f', "log to stderr; without it nothing is logged and stdio is let go of") \
-	X("dir", "DIR", 'd', "serve there; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
-	X("idle-exit", "SECONDS", 'i', "leave after so long without a connection; default 0: never") \
-	X("ready-fd", "N", 'r', "write READY=1 to this file descriptor, and close it, when it listens") \
+	X("foreground", NULL, 'f', \
+	  "log to stderr; without it nothing is logged and stdio is let go of") \
+	X("dir", "DIR", 'd', \
+	  "serve there; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
+	X("idle-exit", "SECONDS", 'i', \
+	  "leave after so long without a connection; default 0: never") \
+	X("ready-fd", "N", 'r', \
+	  "write READY=1 to this file descriptor, and close it, when it listens") \
 	X("version", NULL, 'V', "print the version") \
 	X("help", NULL, 'h', "print this")
 
@@ -38,7 +42,8 @@ static void print_usage(FILE *to)
 	OPTIONS(X)
 #undef X
 	fprintf(to, "\nIt stays in the process that started it; it never forks.\n"
-		    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 another one serves the directory.\n");
+		    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 another one serves the "
+		    "directory.\n");
 }
 
 static int fail_usage(const char *what, const char *value)

@@ -7,7 +7,7 @@
 struct place {
 	char directory[GPUSHARE_PATH_MAX];
 	char socket[GPUSHARE_PATH_MAX];
-	char aside[GPUSHARE_PATH_MAX + 8]; /* the socket's name while the daemon makes up its mind */
+	char aside[GPUSHARE_PATH_MAX + 8]; /* the socket's name while it may leave */
 	int lock;
 };
 

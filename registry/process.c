@@ -31,10 +31,11 @@ static bool read_stat(int32_t pid, char *out_state, uint64_t *out_started)
 
 	read_proc(pid, "stat", stat, sizeof(stat));
 	after = strrchr(stat, ')');
-	return after && sscanf(after + 1,
-			       " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			       "%*s %*s %" SCNu64,
-			       out_state, out_started) == 2;
+	return after &&
+	       sscanf(after + 1,
+		      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		      "%*s %*s %" SCNu64,
+		      out_state, out_started) == 2;
 }
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process)

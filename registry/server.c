@@ -154,7 +154,8 @@ static int listen_on(struct server *server, const char *path)
 	if ((result = nng_socket_set_size(server->socket, NNG_OPT_RECVMAXSZ,
 					  GPUSHARE_MESSAGE_MAX + SP_ID_SIZE)) ||
 	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_ADD_PRE, on_connect, server)) ||
-	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_disconnect, server)) ||
+	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_disconnect,
+				      server)) ||
 	    (result = nng_listener_create(&listener, server->socket, url)) ||
 	    (result = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)))
 		return result;

@@ -28,7 +28,8 @@ void server_close(struct server *server);
 
 /*
  * What has become due: waiters whose time is up, peers that died, contexts to open. Returns when to
- * be called again at the latest; server->wake or ->watches turns readable when it should be earlier.
+ * be called again at the latest; server->wake or ->watches turns readable when it should be
+ * earlier.
  */
 int64_t server_tick(struct server *server);
 /* Since when nobody is connected; INT64_MAX: somebody is. */

@@ -28,7 +28,9 @@ static void catch_signal(int number)
 static void catch_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction action = {.sa_handler = catch_signal};
+	/* The second one of a kind ends us at once, should the first come just before a write
+	 * waits. */
+	struct sigaction action = {.sa_handler = catch_signal, .sa_flags = SA_RESETHAND};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		struct sigaction before;

@@ -96,7 +96,10 @@ bool output_write(struct output *output, const void *data, size_t size)
 	while (size) {
 		ssize_t done = write(output->fd, at, size);
 
-		if (done < 0 && errno == EINTR && !*output->stop)
+		/* A signal that ends a write that waits may leave it short instead of failed. */
+		if (*output->stop && (done < 0 || (size_t)done < size))
+			return output_fail(output, EINTR);
+		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
 			return output_fail(output, done ? errno : EIO);

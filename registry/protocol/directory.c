@@ -79,9 +79,11 @@ static int directory_examine(int fd, const char *path, char *why, size_t why_siz
 	if (fstat(fd, &is) < 0)
 		return fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
 	if (is.st_uid != geteuid())
-		return fail(GPUSHARE_E_DENIED, why, why_size,
-			    "%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
-			    "your own", path, (unsigned)is.st_uid, (unsigned)geteuid());
+		return fail(
+			GPUSHARE_E_DENIED, why, why_size,
+			"%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
+			"your own",
+			path, (unsigned)is.st_uid, (unsigned)geteuid());
 	if (is.st_mode & 077)
 		return fail(GPUSHARE_E_DENIED, why, why_size,
 			    "%s is open to others (mode %03o); run 'chmod 700 %s'", path,

@@ -27,7 +27,7 @@ int peer_set_up(void **state)
 {
 	(void)state;
 	peer_registry = registry_new(NULL);
-	return registry ? 0 : -1;
+	return peer_registry ? 0 : -1;
 }
 
 int peer_tear_down(void **state)

@@ -142,7 +142,8 @@ static void requests_round_trip(void **state)
 		size = encode_request(&ask);
 		assert_int_equal(codec_decode_request(wire, size, &got), GPUSHARE_OK);
 		assert_int_equal(got.which_verb, verb);
-		/* Every field, whatever the padding: what it encodes to is what it was made from. */
+		/* Every field, whatever the padding: what it encodes to is what it was made from.
+		 */
 		uint8_t again[gpushare_Request_size];
 		size_t again_size;
 		assert_int_equal(codec_encode_request(&got, again, sizeof(again), &again_size), 0);
@@ -294,7 +295,8 @@ static void random_bytes_do_no_harm(void **state)
 		codec_decode_reply(exact, size, &answered_again);
 		free(exact);
 	}
-	assert_in_range(decoded, 100, 9000); /* else the bytes tested nothing, or everything passes */
+	assert_in_range(decoded, 100,
+			9000); /* else the bytes tested nothing, or everything passes */
 }
 
 int main(void)

@@ -39,7 +39,8 @@ static int decode_lookup_of(const char *name, size_t length)
 
 static void names_are_checked(void **state)
 {
-	static const char *const bad[] = {"", " ", "a b", "a\nb", "ü", "a*", "a,b", "a:b", "%i", "a\x7f"};
+	static const char *const bad[] = {"",   " ",   "a b", "a\nb", "ü",
+					  "a*", "a,b", "a:b", "%i",   "a\x7f"};
 	static char longest[GPUSHARE_NAME_MAX + 2];
 
 	(void)state;

@@ -23,8 +23,9 @@ static void a_taken_name_says_whose(void **state)
 	peer_share(owner, "weights");
 	store_find(&peer_registry->store, "weights")->created_ns -= 12 * NS_PER_S;
 	assert_int_equal(peer_ask(other, &what), GPUSHARE_E_EXISTS);
-	assert_string_equal(peer_answer.message, "\"weights\" is taken by pid 4711 (python3), uid 1000, "
-					    "since 12 s; choose another name or end that process");
+	assert_string_equal(peer_answer.message,
+			    "\"weights\" is taken by pid 4711 (python3), uid 1000, "
+			    "since 12 s; choose another name or end that process");
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_EXISTS);
 }
 
@@ -84,7 +85,8 @@ static void a_slip_is_recognised(void **state)
 	assert_string_equal(peer_answer.message, "no buffer is named \"x\"; nothing is shared now");
 	peer_share(owner, "weights");
 	assert_int_equal(peer_lookup(owner, "wieghts", 0), GPUSHARE_E_NOT_FOUND);
-	assert_string_equal(peer_answer.message, "no buffer is named \"wieghts\"; did you mean \"weights\"?");
+	assert_string_equal(peer_answer.message,
+			    "no buffer is named \"wieghts\"; did you mean \"weights\"?");
 	assert_int_equal(peer_lookup(owner, "gradients", 0), GPUSHARE_E_NOT_FOUND);
 	assert_string_equal(peer_answer.message,
 			    "no buffer is named \"gradients\"; run 'gpushare ls' to see what is");

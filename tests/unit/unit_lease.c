@@ -15,7 +15,8 @@
 
 static void attachers_are_counted(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"), *b = peer_new(3, 30, "b");
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
+		     *b = peer_new(3, 30, "b");
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -110,7 +111,8 @@ static void a_lease_takes_its_names_along(void **state)
 	tombstone = (struct tombstone *)tombstone_find(&peer_registry->tombstones, "c", clock_ns());
 	tombstone->when_ns -= 3 * NS_PER_S;
 	assert_int_equal(peer_lookup(other, "c", 0), GPUSHARE_E_NOT_FOUND);
-	assert_string_equal(peer_answer.message, "\"c\" is gone: pid 2147483632 (app) exited 3 s ago");
+	assert_string_equal(peer_answer.message,
+			    "\"c\" is gone: pid 2147483632 (app) exited 3 s ago");
 }
 
 static void waiting_is_left_to_the_caller(void **state)

@@ -19,8 +19,10 @@ static void only_the_alphabet_is_a_name(void **state)
 	(void)state;
 	for (int byte = 1; byte < 256; byte++) {
 		char name[] = {'x', (char)byte, '\0'};
-		bool want = byte < 128 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-						 "0123456789._/-", byte);
+		bool want =
+			byte < 128 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+					     "0123456789._/-",
+					     byte);
 
 		assert_int_equal(name_is_valid(name), want);
 		assert_int_equal(name_fault(name) == NULL, want);

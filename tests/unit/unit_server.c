@@ -177,7 +177,8 @@ static void a_killed_attachers_attachments_go(void **state)
 	assert_int_equal(raw_answer.body.lookup.buffer.attachers, 2);
 	kill(pid, SIGKILL);
 	begin = raw_now_ms();
-	while (raw_say(fd, raw_lookup("x", 0)) == GPUSHARE_OK && raw_answer.body.lookup.buffer.attachers)
+	while (raw_say(fd, raw_lookup("x", 0)) == GPUSHARE_OK &&
+	       raw_answer.body.lookup.buffer.attachers)
 		assert_in_range(raw_now_ms() - begin, 0, RAW_GONE_MS);
 	waitpid(pid, NULL, 0);
 	close(ready[0]);

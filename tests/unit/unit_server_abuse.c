@@ -55,7 +55,8 @@ static void silent_peers_disturb_nobody(void **state)
 
 static void oversize_messages_end_the_connection(void **state)
 {
-	static const uint64_t sizes[] = {GPUSHARE_MESSAGE_MAX + 1, UINT64_C(1) << 40, UINT64_MAX - 4};
+	static const uint64_t sizes[] = {GPUSHARE_MESSAGE_MAX + 1, UINT64_C(1) << 40,
+					 UINT64_MAX - 4};
 	int other = raw_connect(&raw_here);
 
 	(void)state;
@@ -144,10 +145,12 @@ static void many_processes_at_once(void **state)
 			request what = raw_share("contended"), wait = raw_lookup("contended", 20);
 
 			raw_ask(own, &what, &raw_answer);
-			if (raw_answer.status != GPUSHARE_OK && raw_answer.status != GPUSHARE_E_EXISTS)
+			if (raw_answer.status != GPUSHARE_OK &&
+			    raw_answer.status != GPUSHARE_E_EXISTS)
 				_exit(1);
 			raw_ask(own, &wait, &raw_answer);
-			if (raw_answer.status != GPUSHARE_OK && raw_answer.status != GPUSHARE_E_TIMED_OUT)
+			if (raw_answer.status != GPUSHARE_OK &&
+			    raw_answer.status != GPUSHARE_E_TIMED_OUT)
 				_exit(2);
 			if (round % 3 == 0)
 				raw_send(own, 1, &wait); /* and leave without its answer */

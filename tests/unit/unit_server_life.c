@@ -249,10 +249,11 @@ static void wrong_usage_is_two(void **state)
 		assert_int_equal(raw_daemon_run(wrong[i], words, sizeof(words)), 2);
 		assert_non_null(strstr(words, "usage: gpushare-registry"));
 	}
-	assert_int_equal(raw_daemon_run((const char *const[]){"--help", NULL}, words, sizeof(words)), 0);
+	assert_int_equal(
+		raw_daemon_run((const char *const[]){"--help", NULL}, words, sizeof(words)), 0);
 	assert_non_null(strstr(words, "--idle-exit SECONDS"));
-	assert_int_equal(raw_daemon_run((const char *const[]){"--version", NULL}, words, sizeof(words)),
-			 0);
+	assert_int_equal(
+		raw_daemon_run((const char *const[]){"--version", NULL}, words, sizeof(words)), 0);
 	assert_non_null(strstr(words, GPUSHARE_VERSION));
 }
 

@@ -113,7 +113,8 @@ static void who_goes_waits_no_longer(void **state)
 	close(fd);
 }
 
-/* A nuisance of one connection: one answer may be owed on it at a time, others are queued by nng. */
+/* A nuisance of one connection: one answer may be owed on it at a time, others are queued by nng.
+ */
 static void three_hundred_waiters_meet_a_limit(void **state)
 {
 	static int fds[300];

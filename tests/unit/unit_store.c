@@ -276,14 +276,17 @@ static void the_order_survives_changes(void **state)
 		what = peer_share_of(name);
 		if (peer_ask(owner, &what) == GPUSHARE_E_EXISTS)
 			assert_int_equal(peer_withdraw(owner, name, 0), GPUSHARE_OK);
-		assert_int_equal(HASH_COUNT(peer_registry->store.by_name), peer_registry->store.count);
+		assert_int_equal(HASH_COUNT(peer_registry->store.by_name),
+				 peer_registry->store.count);
 	}
 	for (size_t i = 0; i < peer_registry->store.count; i++) {
 		const char *here = store_at(&peer_registry->store, i)->info.name;
 
-		assert_ptr_equal(store_find(&peer_registry->store, here), store_at(&peer_registry->store, i));
+		assert_ptr_equal(store_find(&peer_registry->store, here),
+				 store_at(&peer_registry->store, i));
 		if (i > 0)
-			assert_true(strcmp(store_at(&peer_registry->store, i - 1)->info.name, here) < 0);
+			assert_true(strcmp(store_at(&peer_registry->store, i - 1)->info.name,
+					   here) < 0);
 	}
 	assert_null(store_at(&peer_registry->store, peer_registry->store.count));
 	assert_in_range(peer_registry->store.count, 20, 110);
