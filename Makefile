@@ -151,5 +151,5 @@ clean:
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 .PHONY: all products deps install uninstall clean FORCE
 .DELETE_ON_ERROR:
-.SECONDARY:
+.PRECIOUS: $(BUILD)/obj/%.o
 .SUFFIXES:

@@ -11,10 +11,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -134,6 +136,7 @@ int main(int argc, char **argv)
 			close(peer);
 			continue;
 		}
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* and none outlives the test */
 		serve(peer, argv[2]);
 		return 0;
 	}
