@@ -25,12 +25,13 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '  %-6s %s\n' $(1) $(2))
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 # the linker's name of a static archive where there is one, else of the shared library
-archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$(1).a,$(2))
+archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/null)),-l:lib$(1).a,$(2))
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror -Wno-format-truncation
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
+	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),,-Wno-format-truncation)
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MMD -MP -Iinclude $(patsubst %,-iquote %,registry/protocol \
-	shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MMD -MP -Iinclude \
+	$(patsubst %,-iquote %,registry/protocol shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs
 NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)

@@ -15,6 +15,7 @@
 #include "log.h"
 #include "options.h"
 #include "place.h"
+#include "probe.h"
 #include "server.h"
 
 #define EXIT_SERVED 3
@@ -103,6 +104,7 @@ static void serve(struct server *server, const struct place *place, const struct
 		{.fd = server->watches, .events = POLLIN},
 	};
 	int64_t idle_ns = options->idle_exit_s * NS_PER_S;
+	int64_t probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 
 	for (;;) {
 		int64_t next = server_tick(server);
@@ -116,7 +118,11 @@ static void serve(struct server *server, const struct place *place, const struct
 			}
 			next = since + idle_ns < next ? since + idle_ns : next;
 		}
-		poll(events, 3, timeout_until(next));
+		if (clock_ns() >= probe_ns) {
+			server_hear(server, place->socket);
+			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
+		}
+		poll(events, 3, timeout_until(next < probe_ns ? next : probe_ns));
 		if (events[0].revents) {
 			log_line("ended by a signal");
 			return;

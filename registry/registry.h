@@ -31,6 +31,7 @@ struct registry {
 	uint64_t requests;
 	uint64_t started_unix_ns;
 	reply reply; /* room to make one answer in */
+	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
 };
 
 /* `directory` for the generation file; NULL for none. NULL: out of memory. */

@@ -12,7 +12,10 @@
 
 #include "clock.h"
 #include "log.h"
+#include "probe.h"
 #include "work.h"
+
+#define FRESH_SUFFIX ".new" /* of a socket that is about to take the old one's place */
 
 /* Before the pipe's first request is read. May close it: then it never gets to send one. */
 static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
@@ -28,6 +31,10 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) ||
 	    nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid)) {
 		nng_pipe_close(pipe);
+		return;
+	}
+	if (pid == (uint64_t)getpid()) { /* our own probe: no reason to stay */
+		eventfd_write(server->heard, 1);
 		return;
 	}
 	if (uid != geteuid()) {
@@ -144,23 +151,51 @@ int64_t server_idle_since_ns(struct server *server)
 	return since;
 }
 
-static int listen_on(struct server *server, const char *path)
+static int start_listener(const struct server *server, const char *path, const char *suffix)
 {
-	char url[sizeof("ipc://") + GPUSHARE_PATH_MAX];
+	char url[sizeof("ipc://") + GPUSHARE_PATH_MAX + 8];
 	nng_listener listener;
 	int result;
 
-	snprintf(url, sizeof(url), "ipc://%s", path);
+	snprintf(url, sizeof(url), "ipc://%s%s", path, suffix);
+	if ((result = nng_listener_create(&listener, server->socket, url)))
+		return result;
+	if (!(result = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)) &&
+	    !(result = nng_listener_start(listener, 0)))
+		return 0;
+	nng_listener_close(listener);
+	return result;
+}
+
+/* The old listener stays open, for the connections that it has. */
+void server_hear(struct server *server, const char *path)
+{
+	char fresh[GPUSHARE_PATH_MAX + 8];
+	int result;
+
+	if (probe_is_answered(path, server->heard))
+		return;
+	snprintf(fresh, sizeof(fresh), "%s%s", path, FRESH_SUFFIX);
+	unlink(fresh);
+	result = start_listener(server, path, FRESH_SUFFIX);
+	if (result || rename(fresh, path))
+		log_error("%s does not answer and can't be opened anew: %s", path,
+			  result ? nng_strerror(result) : strerror(errno));
+	else
+		log_line("%s did not answer: opened anew", path);
+}
+
+static int listen_on(struct server *server, const char *path)
+{
+	int result;
+
 	if ((result = nng_socket_set_size(server->socket, NNG_OPT_RECVMAXSZ,
 					  GPUSHARE_MESSAGE_MAX + SP_ID_SIZE)) ||
 	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_ADD_PRE, on_connect, server)) ||
-	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_disconnect,
-				      server)) ||
-	    (result = nng_listener_create(&listener, server->socket, url)) ||
-	    (result = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)))
+	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_disconnect, server)))
 		return result;
 	open_contexts(server, LIMIT_CONTEXTS_FIRST);
-	return nng_listener_start(listener, 0);
+	return start_listener(server, path, "");
 }
 
 bool server_open(struct server *server, struct registry *registry, const char *path)
@@ -171,9 +206,10 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 		.registry = registry,
 		.idle_since_ns = clock_ns(),
 		.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.heard = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 		.watches = watch_open(),
 	};
-	if (server->wake < 0 || server->watches < 0) {
+	if (server->wake < 0 || server->heard < 0 || server->watches < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 		result = -1;
 	} else if (!(result = nng_rep0_open(&server->socket))) {
@@ -197,5 +233,6 @@ void server_close(struct server *server)
 		server->works = next;
 	}
 	close(server->watches);
+	close(server->heard);
 	close(server->wake);
 }

@@ -12,6 +12,7 @@ struct server {
 	struct registry *registry;
 	nng_socket socket;
 	int wake;         /* eventfd: the main loop should look again */
+	int heard;        /* eventfd: a connection of our own, the probe's, was taken */
 	int watches;      /* the peers' deaths; readable when one died */
 	struct work *works;
 	unsigned int work_count; /* main loop only */
@@ -32,6 +33,8 @@ void server_close(struct server *server);
  * earlier.
  */
 int64_t server_tick(struct server *server);
+/* Asks whether `path` is still answered, and listens there anew if it isn't: see probe.h. */
+void server_hear(struct server *server, const char *path);
 /* Since when nobody is connected; INT64_MAX: somebody is. */
 int64_t server_idle_since_ns(struct server *server);
 

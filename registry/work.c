@@ -9,21 +9,30 @@
 #include "handlers.h"
 #include "log.h"
 
-/* The handlers' answer becomes the body of the message that brought the request. */
+/* The handlers' answer becomes the body of the message that brought the request. No more room than
+ * it needs: nng 1.5.2 loses a message that is sent in the moment in which its pipe closes
+ * (rep0_ctx_send() after rep0_pipe_close() has stopped aio_send). */
 static void put_answer(struct work *work, const reply *answer)
 {
 	/* A Reply that says E_NO_MEMORY and no more: it fits where the request was. */
 	static const uint8_t no_memory[] = {gpushare_Reply_status_tag << 3,
 					    -GPUSHARE_E_NO_MEMORY * 2 - 1};
+	uint8_t *wire = work->server->registry->wire;
 	size_t size;
 
-	if (!nng_msg_realloc(work->message, gpushare_Reply_size) &&
-	    !codec_encode_reply(answer, nng_msg_body(work->message), gpushare_Reply_size, &size) &&
-	    !nng_msg_realloc(work->message, size))
+	nng_msg_clear(work->message);
+	if (!codec_encode_reply(answer, wire, gpushare_Reply_size, &size) &&
+	    !nng_msg_append(work->message, wire, size))
 		return;
 	log_line("an answer could not be made");
-	nng_msg_clear(work->message);
 	nng_msg_append(work->message, no_memory, sizeof(no_memory));
+}
+
+/* What the aio still holds is ours again. */
+static void take_message(struct work *work)
+{
+	work->message = nng_aio_get_msg(work->aio);
+	nng_aio_set_msg(work->aio, NULL);
 }
 
 static void drop_message(struct work *work)
@@ -127,8 +136,7 @@ static void on_received(struct work *work)
 	struct lease *lease;
 	bool again;
 
-	work->message = nng_aio_get_msg(work->aio);
-	nng_aio_set_msg(work->aio, NULL);
+	take_message(work);
 	work->pipe = nng_msg_get_pipe(work->message);
 
 	pthread_mutex_lock(&registry->lock);
@@ -157,8 +165,7 @@ static void on_sent(struct work *work, int result)
 
 	if (result) {
 		/* It takes no answers: then it gets none. */
-		work->message = nng_aio_get_msg(work->aio);
-		nng_aio_set_msg(work->aio, NULL);
+		take_message(work);
 		drop_message(work);
 	}
 	pthread_mutex_lock(&registry->lock);
@@ -187,7 +194,7 @@ static void on_done(void *argument)
 
 	if (result == NNG_ECLOSED) {
 		if (state == WORK_SENDING) {
-			work->message = nng_aio_get_msg(work->aio);
+			take_message(work);
 			drop_message(work);
 		}
 		return;
@@ -226,8 +233,11 @@ struct work *work_new(struct server *server)
 
 struct work *work_free(struct work *work)
 {
-	nng_aio_free(work->aio); /* waits for the callback */
 	drop_message(work);
+	nng_aio_stop(work->aio); /* waits for the callback, which may have begun to send once more */
+	take_message(work);
+	drop_message(work);
+	nng_aio_free(work->aio);
 	free(work);
 	return NULL;
 }

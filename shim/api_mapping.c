@@ -8,6 +8,7 @@
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
 {
 	switch (result) {
+	case CU_INVALID_VALUE: /* a handle whose block is gone: measured on driver 580 */
 	case CU_INVALID_HANDLE:
 	case CU_NOT_PERMITTED:
 		return api_fail(GPUSHARE_E_OWNER_GONE,

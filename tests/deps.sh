@@ -59,6 +59,10 @@ while read -r need package kind thing; do
 			"\`make deps\` installs Debian package $package" >&2
 		exit 1
 	fi
+	if [ "$kind $thing" = "command $CC" ] && [ "$CC" != gcc ]; then
+		echo "gpushare: the compiler CC=$CC was not found $(where "$kind" "$thing")" >&2
+		exit 1
+	fi
 	missing="$missing $package"
 done <<<"$NEEDS"
 [ -n "$missing" ] || exit 0

@@ -145,6 +145,6 @@ bench: all
 
 ifneq ($(SANITIZE),)
 SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \
-	$(shell $(CC) -print-file-name=libasan.so))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+	$(shell $(CC) -print-file-name=libasan.so 2>/dev/null))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 endif
 .PHONY: tests kernels driver tested check demo check-gpu bundle lint bench

@@ -137,6 +137,7 @@ int main(int argc, char **argv)
 			continue;
 		}
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* and none outlives the test */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test kills the one that it started */
 		serve(peer, argv[2]);
 		return 0;
 	}
