@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "probe.h"
 #include "raw.h"
 
 static void garbage_is_shown_the_door(void **state)
@@ -50,6 +51,16 @@ static void silent_peers_disturb_nobody(void **state)
 		close(mute[i]);
 		close(half[i]);
 	}
+	raw_assert_serves();
+}
+
+/* nanomsg/nng#1518: one such peer, and the listener is deaf. The daemon must notice by itself. */
+static void who_leaves_without_a_word_deafens_nobody(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		close(raw_dial(&raw_here));
+	raw_sleep_ms(2 * (PROBE_EVERY_MS + PROBE_ANSWER_MS));
 	raw_assert_serves();
 }
 
@@ -180,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_daemon(garbage_is_shown_the_door),
 		with_daemon(silent_peers_disturb_nobody),
+		with_daemon(who_leaves_without_a_word_deafens_nobody),
 		with_daemon(oversize_messages_end_the_connection),
 		with_daemon(nonsense_is_answered),
 		with_daemon(who_reads_no_answers_holds_up_nobody),
