@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "rules.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,12 +68,12 @@ static bool append(struct name *name, const char *text, size_t length)
 static bool render(const struct rule *rule, const struct values *values, struct name *name)
 {
 	*name = (struct name){0};
-	for (size_t i = 0; i < rule->template_length; i++) {
-		const char *text = rule->template + i;
+	for (size_t i = 0; i < rule->template.length; i++) {
+		const char *text = rule->template.from + i;
 		size_t length = 1;
 
 		if (*text == '%') {
-			text = value_of(rule->template[++i], values);
+			text = value_of(rule->template.from[++i], values);
 			length = strlen(text);
 			if (length == 0) /* a rank that is no number */
 				return false;
@@ -88,9 +89,39 @@ static bool in_span(uint64_t number, const struct rules_span *span)
 	return number >= span->from && number <= span->to;
 }
 
+/* A glob without a slash is about the file's own name, wherever it lies. */
+static bool is_from(const struct rules_part *glob, const char *path)
+{
+	const char *slash;
+
+	if (!path || !*path)
+		return false;
+	slash = memchr(glob->from, '/', glob->length) ? NULL : strrchr(path, '/');
+	return fnmatch(glob->from, slash ? slash + 1 : path, 0) == 0;
+}
+
+/* The selectors that need no lock and no look at who called. */
+static bool concerns(const struct rule *rule, const struct rules_allocation *allocation)
+{
+	return in_span(allocation->size, &rule->size) &&
+	       (rule->api == RULES_API_NONE || rule->api == allocation->driver ||
+		rule->api == allocation->runtime);
+}
+
+/* All selectors but nth. */
+static bool selects(const struct rule *rule, const struct rules_allocation *allocation)
+{
+	return concerns(rule, allocation) &&
+	       (rule->device < 0 || rule->device == allocation->device) &&
+	       (!rule->glob.from || is_from(&rule->glob, allocation->from));
+}
+
+/* However the counts were moved by returns, nth=2 is one allocation and nth=2-3 are two. */
 static bool is_spent(const struct rule *rule)
 {
-	return (rule->taken > 0 && !rule->repeats) || rule->seen >= rule->nth.to;
+	uint64_t most = rule->repeats ? rule->nth.to - rule->nth.from + 1 : 1;
+
+	return rule->taken >= most || rule->seen >= rule->nth.to;
 }
 
 /* Counts the allocation; true if the rule wants it. */
@@ -98,9 +129,7 @@ static bool select_and_count(struct rule *rule, const struct rules_allocation *a
 {
 	bool was_spent = is_spent(rule);
 
-	if (!in_span(allocation->size, &rule->size))
-		return false;
-	if (rule->device >= 0 && rule->device != allocation->device)
+	if (!selects(rule, allocation))
 		return false;
 	rule->seen++;
 	return !was_spent && in_span(rule->seen, &rule->nth);
@@ -112,7 +141,7 @@ static bool take(struct rule *rule, const struct rules_allocation *allocation,
 	struct values values = {0};
 	struct name name;
 
-	snprintf(values.index, sizeof(values.index), "%" PRIu64, rule->taken);
+	snprintf(values.index, sizeof(values.index), "%" PRIu64, rule->next);
 	snprintf(values.pid, sizeof(values.pid), "%d", process->pid);
 	snprintf(values.device, sizeof(values.device), "%d", allocation->device);
 	if (!copy_rank(values.rank, process->rank))
@@ -120,6 +149,7 @@ static bool take(struct rule *rule, const struct rules_allocation *allocation,
 	if (!render(rule, &values, &name))
 		return false;
 	rule->taken++;
+	out->index = rule->next++;
 	memcpy(out->name, name.text, name.length + 1);
 	out->wait_ms = rule->wait_ms;
 	out->must = rule->must;
@@ -134,10 +164,53 @@ bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
 	for (size_t i = 0; rules && i < rules->count; i++) {
 		struct rule *rule = &rules->rule[i];
 
-		if (select_and_count(rule, allocation) && !taken)
+		if (select_and_count(rule, allocation) && !taken) {
 			taken = take(rule, allocation, process, out);
+			if (taken)
+				out->rule = i;
+		}
 	}
 	return taken;
+}
+
+/* The newest index goes to the next match. An older one stays unused: indices are given in order. */
+static void give_back(struct rule *rule, uint64_t index)
+{
+	if (rule->taken > 0)
+		rule->taken--;
+	if (index + 1 == rule->next)
+		rule->next--;
+}
+
+void rules_return(struct rules *rules, const struct rules_allocation *allocation,
+		  const struct rules_match *match)
+{
+	for (size_t i = 0; rules && i < rules->count; i++) {
+		struct rule *rule = &rules->rule[i];
+
+		if (!selects(rule, allocation))
+			continue;
+		if (rule->seen > 0)
+			rule->seen--;
+		if (i == match->rule)
+			give_back(rule, match->index);
+	}
+}
+
+bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation)
+{
+	for (size_t i = 0; rules && i < rules->count; i++)
+		if (concerns(&rules->rule[i], allocation))
+			return true;
+	return false;
+}
+
+bool rules_ask_from(const struct rules *rules)
+{
+	for (size_t i = 0; rules && i < rules->count; i++)
+		if (rules->rule[i].glob.from)
+			return true;
+	return false;
 }
 
 bool rules_alive(const struct rules *rules)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_RULES_H
 #define GPUSHARE_SHIM_RULES_H
-/* GPUSHARE_NAME and GPUSHARE_ATTACH: parsing, matching, naming. No CUDA, no registry, no environment. */
+/* GPUSHARE_NAME and GPUSHARE_ATTACH: parsing, matching, naming. No CUDA, registry or environment. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +13,39 @@ enum rules_kind {
 
 struct rules; /* immutable but for the counters, which rules_match() moves; callers lock */
 
-/* An allocation that happened, as far as the selectors look at it. */
+/*
+ * A(name, driver): the calls that api= knows. `driver` is the driver call that `name` ends in, so
+ * that api=cuMemAlloc takes what cudaMalloc allocated too. A runtime's call is only seen where the
+ * program's runtime is shared; of a static one we see the driver call.
+ */
+#define RULES_APIS(A) \
+	A(cuMemAlloc, cuMemAlloc) \
+	A(cuMemAllocPitch, cuMemAllocPitch) \
+	A(cuMemAllocManaged, cuMemAllocManaged) \
+	A(cuMemAllocAsync, cuMemAllocAsync) \
+	A(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync) \
+	A(cuMemCreate, cuMemCreate) \
+	A(cudaMalloc, cuMemAlloc) \
+	A(cudaMallocPitch, cuMemAllocPitch) \
+	A(cudaMalloc3D, cuMemAllocPitch) \
+	A(cudaMallocManaged, cuMemAllocManaged) \
+	A(cudaMallocAsync, cuMemAllocAsync) \
+	A(cudaMallocFromPoolAsync, cuMemAllocFromPoolAsync)
+
+enum rules_api {
+	RULES_API_NONE,
+#define A(name, driver) RULES_API_##name,
+	RULES_APIS(A)
+#undef A
+};
+
+/* An allocation that is about to happen, as far as the selectors look at it. */
 struct rules_allocation {
-	uint64_t size; /* bytes, as the program asked */
-	int device;    /* CUDA ordinal in this process */
+	uint64_t size;	       /* bytes, as the program asked */
+	int device;	       /* CUDA ordinal in this process */
+	enum rules_api driver; /* the driver call */
+	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none was seen */
+	const char *from; /* path of the object that called; NULL or "": not known, no from= holds */
 };
 
 /* What %p and %r stand for. */
@@ -30,6 +59,8 @@ struct rules_match {
 	char name[256];
 	unsigned int wait_ms; /* wait= */
 	bool must;            /* must */
+	size_t rule;          /* which, from 0, for rules_return() */
+	uint64_t index;       /* what %i was */
 };
 
 /*
@@ -53,6 +84,23 @@ struct rules *rules_free(struct rules *rules); /* NULL is allowed; returns NULL 
  */
 bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);
+
+/*
+ * The allocation that `match` was made for has failed: take back what rules_match() counted, so
+ * that a failed allocation uses up no name. With the same `allocation`. Where others have matched
+ * since, an index may stay unused; none is given twice.
+ */
+void rules_return(struct rules *rules, const struct rules_allocation *allocation,
+		  const struct rules_match *match);
+
+/*
+ * Could a rule concern an allocation of `size` bytes by these calls? Looks only at what never
+ * changes (size=, api=): no lock needed, a few nanoseconds. `device` and `from` are not looked at.
+ */
+bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation);
+
+/* Does any rule have from=? */
+bool rules_ask_from(const struct rules *rules);
 
 /* True while some rule can still match: when not, the caller may stop asking. */
 bool rules_alive(const struct rules *rules);

@@ -6,7 +6,7 @@
 #include "rules_internal.h"
 
 /* Bytes, as printed, that an error line shows: inside the mark, a whole name that is just too long;
- * on each side of it, less where it is long itself. The line stays under 400 bytes. */
+ * on each side of it, less where it or the sentence is long. The line stays under 400 bytes. */
 #define SHOW_MARKED 260
 #define SHOW_ASIDE 64
 #define SHOW_ASIDE_OF_MUCH 16
@@ -61,17 +61,19 @@ static void show_end(struct rules_part part, char *to, size_t room)
 
 bool rules_fail(const struct rules_parser *parser, struct rules_part at, const char *sentence, ...)
 {
-	char what[160], before[SHOW_ASIDE + 8], marked[SHOW_MARKED + 4], after[SHOW_ASIDE + 4];
+	char what[256], before[SHOW_ASIDE + 8], marked[SHOW_MARKED + 4], after[SHOW_ASIDE + 4];
 	const char *end = parser->text.from + parser->text.length;
 	const char *rest = at.from + at.length;
+	bool is_long; /* the sentence is: it lists names */
 	size_t aside;
 	va_list arguments;
 
 	va_start(arguments, sentence);
 	vsnprintf(what, sizeof(what), sentence, arguments);
 	va_end(arguments);
-	show_start(at, marked, SHOW_MARKED);
-	aside = strlen(marked) > 2 * SHOW_ASIDE ? SHOW_ASIDE_OF_MUCH : SHOW_ASIDE;
+	is_long = strlen(what) > 2 * SHOW_ASIDE;
+	show_start(at, marked, is_long ? SHOW_ASIDE : SHOW_MARKED);
+	aside = is_long || strlen(marked) > 2 * SHOW_ASIDE ? SHOW_ASIDE_OF_MUCH : SHOW_ASIDE;
 	show_end((struct rules_part){parser->text.from, (size_t)(at.from - parser->text.from)},
 		 before, aside);
 	show_start((struct rules_part){rest, (size_t)(end - rest)}, after, aside);

@@ -11,27 +11,31 @@ struct rules_span {
 	uint64_t from, to; /* both belong to it; to is UINT64_MAX where it is open */
 };
 
-struct rule {
-	const char *template; /* in rules->text, not terminated */
-	size_t template_length;
-	struct rules_span nth, size;
-	int device; /* -1: any */
-	unsigned int wait_ms;
-	bool must;
-	bool repeats;	/* has %i */
-	uint64_t seen;	/* allocations for which size and device held */
-	uint64_t taken; /* matches */
-};
-
-struct rules {
-	char *text;
-	size_t count;
-	struct rule rule[];
-};
-
 struct rules_part {
 	const char *from; /* NULL: there is none, which is not the same as an empty one */
 	size_t length;
+};
+
+/* Two parts: what parsing sets for good, and the counters. rules_concern() reads the first only. */
+struct rule {
+	struct rules_part template;
+	struct rules_part glob; /* from=; ends with a zero byte once all is parsed */
+	struct rules_span nth, size;
+	int device;	    /* -1: any */
+	enum rules_api api; /* RULES_API_NONE: any */
+	unsigned int wait_ms;
+	bool must;
+	bool repeats; /* has %i */
+
+	uint64_t seen;	/* allocations for which all selectors but nth held */
+	uint64_t taken; /* matches that were not returned */
+	uint64_t next;	/* what %i stands for in the next match */
+};
+
+struct rules {
+	char *text; /* the templates and globs point into it */
+	size_t count;
+	struct rule rule[];
 };
 
 struct rules_parser {

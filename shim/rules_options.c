@@ -6,7 +6,11 @@
 
 typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
 
-static set_call set_nth, set_size, set_device, set_wait, set_must;
+static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must;
+
+#define A(name, driver) " " #name
+static const char api_wants[] = "api wants one of" RULES_APIS(A);
+#undef A
 
 /*
  * X(kind, name, set, wants): every option of the grammar. `set` returns NULL or the sentence that
@@ -16,10 +20,10 @@ static set_call set_nth, set_size, set_device, set_wait, set_must;
 	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
 	X(ANYWHERE, size, set_size, "size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi") \
 	X(ANYWHERE, device, set_device, "device wants a CUDA device number, counted from 0") \
+	X(ANYWHERE, api, set_api, api_wants) \
+	X(ANYWHERE, from, set_from, "from wants a file name or path, in which * ? [ ] are wild") \
 	X(ATTACHING, wait, set_wait, "wait wants seconds, such as 30 or 0.5") \
 	X(ATTACHING, must, set_must, "must takes no value") \
-	X(LATER, api, NULL, NULL) \
-	X(LATER, from, NULL, NULL) \
 	X(LATER, keep, NULL, NULL) \
 	X(LATER, ttl, NULL, NULL) \
 	X(LATER, readonly, NULL, NULL) \
@@ -46,6 +50,11 @@ static const struct option {
 
 static const char too_large[] = "the number is too large";
 static const char backwards[] = "the range ends before it starts";
+
+static bool is(const struct rules_part *part, const char *text)
+{
+	return strlen(text) == part->length && memcmp(text, part->from, part->length) == 0;
+}
 
 static bool starts_with(const struct rules_part *part, char byte)
 {
@@ -150,6 +159,31 @@ static const char *set_device(struct rule *rule, struct rules_part value, const 
 	return NULL;
 }
 
+static const char *set_api(struct rule *rule, struct rules_part value, const char *wants)
+{
+	static const char *const names[] = {
+#define A(name, driver) [RULES_API_##name] = #name,
+	    RULES_APIS(A)
+#undef A
+	};
+
+	for (size_t i = RULES_API_NONE + 1; i < sizeof(names) / sizeof(*names); i++) {
+		if (is(&value, names[i])) {
+			rule->api = (enum rules_api)i;
+			return NULL;
+		}
+	}
+	return wants;
+}
+
+static const char *set_from(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.length == 0)
+		return wants;
+	rule->glob = value;
+	return NULL;
+}
+
 /* Parts of a millisecond round up, so that a wait that was asked for is never none. */
 static const char *set_wait(struct rule *rule, struct rules_part value, const char *wants)
 {
@@ -187,8 +221,7 @@ static const char *set_must(struct rule *rule, struct rules_part value, const ch
 static const struct option *find_option(struct rules_part name)
 {
 	for (const struct option *option = options; option < options + OPTION_COUNT; option++)
-		if (strlen(option->name) == name.length &&
-		    memcmp(option->name, name.from, name.length) == 0)
+		if (is(&name, option->name))
 			return option;
 	return NULL;
 }

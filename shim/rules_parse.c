@@ -88,8 +88,7 @@ static bool parse_rule(const struct rules_parser *parser, struct rules_part text
 
 	if (fault)
 		return rules_fail(parser, piece, "%s", fault);
-	*rule = (struct rule){.template = piece.from,
-			      .template_length = piece.length,
+	*rule = (struct rule){.template = piece,
 			      .repeats = memmem(piece.from, piece.length, "%i", 2),
 			      .nth = {1, UINT64_MAX},
 			      .size = {0, UINT64_MAX},
@@ -120,7 +119,18 @@ static bool parse_all(const struct rules_parser *parser, struct rules *rules)
 	return true;
 }
 
-/* Room for every rule that the text can hold, and a copy of it that the templates point into. */
+/* fnmatch() wants strings. The separators stay until nothing can fail: error lines show them. */
+static void end_globs(struct rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct rules_part *glob = &rules->rule[i].glob;
+
+		if (glob->from)
+			rules->text[glob->from + glob->length - rules->text] = '\0';
+	}
+}
+
+/* Room for every rule that the text can hold, and a copy of it. */
 static struct rules *make_room(const char *text)
 {
 	struct rules *rules;
@@ -152,5 +162,8 @@ struct rules *rules_parse(enum rules_kind kind, const char *variable, const char
 		return NULL;
 	}
 	parser.text = (struct rules_part){rules->text, strlen(rules->text)};
-	return parse_all(&parser, rules) ? rules : rules_free(rules);
+	if (!parse_all(&parser, rules))
+		return rules_free(rules);
+	end_globs(rules);
+	return rules;
 }
