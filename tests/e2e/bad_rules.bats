@@ -44,8 +44,7 @@ refused() {
 }
 
 @test "an option of later work is refused by name" {
-	for option in keep ttl=3 readonly map unified vmm adopt mode=600 group=users tag=a=b \
-		api=cudaMalloc from=libx; do
+	for option in keep ttl=3 readonly map unified vmm adopt mode=600 group=users tag=a=b; do
 		refused "w:$option" "$option"
 		has "$stderr" "${option%%=*}"
 		has "$stderr" "not supported"
@@ -53,9 +52,21 @@ refused() {
 }
 
 @test "values that make no sense" {
-	for option in size=ten size=4Mi-1Mi size= nth=0 nth=5-2 nth=x device=-1 device=first; do
+	for option in size=ten size=4Mi-1Mi size= nth=0 nth=5-2 nth=x device=-1 device=first \
+		api= api from= from; do
 		refused "w:$option" "$option"
 	done
+}
+
+@test "a call that api= does not know is told those that it knows" {
+	refused w:api=malloc api=malloc
+	has "$stderr" ": api wants one of cuMemAlloc cuMemAllocPitch "
+	has "$stderr" " cudaMallocFromPoolAsync: "
+}
+
+@test "a colon ends a glob" {
+	refused w:from=a:b b
+	has "$stderr" "unknown option"
 }
 
 @test "wait= and must belong to GPUSHARE_ATTACH" {

@@ -8,30 +8,17 @@
 
 #include <cmocka.h>
 
-#include "rules.h"
+#include "unit_rules.h"
 
 #define X16 "xxxxxxxxxxxxxxxx"
 #define X255 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 "xxxxxxxxxxxxxxx"
-
-static const struct rules_process process = {.pid = 4711, .rank = "3"};
-
-static struct rules *parsed(enum rules_kind kind, const char *text)
-{
-	char error[512];
-	struct rules *rules = rules_parse(kind, "GPUSHARE_NAME", text, error, sizeof(error));
-
-	if (!rules)
-		fail_msg("%s", error);
-	assert_string_equal(error, "");
-	return rules;
-}
 
 /* The name that the rules give; "" for none. */
 static const char *name_of(struct rules *rules, uint64_t size, int device)
 {
 	static struct rules_match match;
 
-	if (!rules_match(rules, &(struct rules_allocation){size, device}, &process, &match))
+	if (!rules_match(rules, &(struct rules_allocation){.size = size, .device = device}, &process, &match))
 		return "";
 	return match.name;
 }
@@ -46,7 +33,7 @@ static void no_text_is_no_rules(void **state)
 	assert_null(rules_parse(RULES_ATTACH, "V", NULL, error, sizeof(error)));
 	assert_null(rules_free(NULL));
 	assert_false(rules_alive(NULL));
-	assert_false(rules_match(NULL, &(struct rules_allocation){1, 0}, &process, NULL));
+	assert_false(rules_match(NULL, &(struct rules_allocation){.size = 1}, &process, NULL));
 }
 
 /* One allocation after the other, as SIZE@DEVICE; the names they get, "-" for none. */
@@ -138,7 +125,7 @@ static void wait_and_must_come_with_the_match(void **state)
 		struct rules *rules = parsed(RULES_ATTACH, rows[i].text);
 		struct rules_match match;
 
-		assert_true(rules_match(rules, &(struct rules_allocation){1, 0}, &process, &match));
+		assert_true(rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
 		assert_string_equal(match.name, "w");
 		assert_int_equal(match.wait_ms, rows[i].wait_ms);
 		assert_int_equal(match.must, rows[i].must);
@@ -168,7 +155,7 @@ static void a_rank_is_digits_or_nothing(void **state)
 		struct rules_process ranked = {.pid = 1, .rank = rows[i].rank};
 		struct rules_match match;
 
-		assert_true(rules_match(rules, &(struct rules_allocation){1, 0}, &ranked, &match));
+		assert_true(rules_match(rules, &(struct rules_allocation){.size = 1}, &ranked, &match));
 		/* without a usable rank the rule does not match, and the next one does */
 		assert_string_equal(match.name, *rows[i].name ? rows[i].name : "plain");
 		rules_free(rules);
@@ -201,7 +188,7 @@ static void out_is_untouched_without_a_match(void **state)
 	struct rules_match match = {.name = "before", .wait_ms = 9, .must = false};
 
 	(void)state;
-	assert_false(rules_match(rules, &(struct rules_allocation){4, 0}, &process, &match));
+	assert_false(rules_match(rules, &(struct rules_allocation){.size = 4}, &process, &match));
 	assert_string_equal(match.name, "before");
 	assert_int_equal(match.wait_ms, 9);
 	assert_false(match.must);

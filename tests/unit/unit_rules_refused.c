@@ -50,6 +50,13 @@ static const struct refusal {
     {0, "a:=1", "unknown option", "a:>>>=1<<<"},
     {0, "a:NTH=1", "unknown option", "a:>>>NTH=1<<<"},
     {0, "a:nth=1:nth=1", "option \"nth\" is given twice", "a:nth=1:>>>nth=1<<<"},
+    {0, "a:api=cuMemAlloc:api=cudaMalloc", "option \"api\" is given twice",
+     "a:api=cuMemAlloc:>>>api=cudaMalloc<<<"},
+    {0, "a:from=x:from=y", "option \"from\" is given twice", "a:from=x:>>>from=y<<<"},
+    /* what ends an option or a rule ends a glob */
+    {0, "a:from=x:y", "unknown option", "a:from=x:>>>y<<<"},
+    {0, "a:from=x,:y", "a rule starts with a name", "a:from=x,>>><<<:y"},
+    {0, "a:from=my lib", "rules can't hold blanks", "a:>>>from=my lib<<<"},
     {1, "a:must:must", "option \"must\" is given twice", "a:must:>>>must<<<"},
     {0, "a:wait=1", "option \"wait\" is for GPUSHARE_ATTACH only", "a:>>>wait=1<<<"},
     {0, "a:must", "option \"must\" is for GPUSHARE_ATTACH only", "a:>>>must<<<"},
@@ -59,6 +66,9 @@ static const struct refusal {
 #define SIZE "size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi"
 #define DEVICE "device wants a CUDA device number, counted from 0"
 #define WAIT "wait wants seconds, such as 30 or 0.5"
+#define A(name, driver) " " #name
+#define API "api wants one of" RULES_APIS(A)
+#define FROM "from wants a file name or path, in which * ? [ ] are wild"
 #define LARGE "the number is too large"
 #define BACKWARDS "the range ends before it starts"
 
@@ -107,6 +117,16 @@ static const struct value {
     {"device=0-1", DEVICE},
     {"device=2147483648", LARGE},
     {"device=99999999999999999999", LARGE},
+    {"api", API},
+    {"api=", API},
+    {"api=malloc", API},
+    {"api=CUMEMALLOC", API},
+    {"api=cuMemAlloc_v2", API},
+    {"api=cuMemAllo", API},
+    {"api=cudaMalloc|cuMemCreate", API},
+    {"api=cuda*", API},
+    {"from", FROM},
+    {"from=", FROM},
     {"wait", WAIT},
     {"wait=", WAIT},
     {"wait=.5", WAIT},
@@ -124,8 +144,8 @@ static const struct value {
 };
 
 static const char *const later[] = {
-    "api=cudaMalloc", "from=libx*", "keep",	   "ttl=3",   "readonly", "map", "unified", "vmm",
-    "adopt",	      "mode=600",   "group=users", "tag=a=b", "keep=1",	  "ttl"};
+    "keep",  "ttl=3",    "readonly",    "map",     "unified", "vmm",
+    "adopt", "mode=600", "group=users", "tag=a=b", "keep=1",  "ttl"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)
@@ -196,6 +216,11 @@ static void hostile_text_is_shortened_around_the_mark(void **state)
 	memset(text, '\x01', sizeof(text) - 1);
 	assert_null(rules_parse(RULES_NAME, "V", text, error, sizeof(error)));
 	assert_one_clean_line(error);
+	/* the longest sentence around the longest value */
+	memcpy(text, "w:api=", 6);
+	assert_null(rules_parse(RULES_NAME, "V", text, error, sizeof(error)));
+	assert_one_clean_line(error);
+	assert_non_null(strstr(error, "cudaMallocFromPoolAsync: w:>>>api=\\x01"));
 	memset(text, 'a', sizeof(text) - 1);
 	for (size_t i = 100; i < sizeof(text) - 1; i += 100)
 		text[i] = ',';
@@ -243,6 +268,12 @@ static void random_text(uint64_t *seed, char *to, size_t room)
 					     "nth=",
 					     "size=",
 					     "device=",
+					     "api=",
+					     "from=",
+					     "cuMemAlloc",
+					     "*",
+					     "[",
+					     "/",
 					     "wait=",
 					     "must",
 					     "keep",
@@ -298,11 +329,18 @@ static void a_hundred_thousand_random_texts_parse_or_say_why(void **state)
 		taken += rules != NULL;
 		refused += !rules;
 		for (uint64_t size = 0; rules && size < 8; size++) {
-			struct rules_allocation allocation = {size, (int)size % 2};
+			struct rules_allocation allocation = {.size = size,
+							      .device = (int)size % 2,
+							      .driver = size % 3 ? RULES_API_cuMemAlloc : 0,
+							      .from = size % 4 ? "./a" : NULL};
 
-			if (rules_match(rules, &allocation,
-					&(struct rules_process){.pid = 4711, .rank = "3"}, &match))
-				assert_in_range(strlen(match.name), 1, 255);
+			if (!rules_match(rules, &allocation,
+					 &(struct rules_process){.pid = 4711, .rank = "3"}, &match))
+				continue;
+			assert_in_range(strlen(match.name), 1, 255);
+			assert_true(rules_concern(rules, &allocation));
+			if (size % 2)
+				rules_return(rules, &allocation, &match);
 		}
 		rules_free(rules);
 	}
