@@ -5,6 +5,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
 #include "clock.h"
 #include "handlers.h"
 #include "log.h"
@@ -26,6 +30,16 @@ static void put_answer(struct work *work, const reply *answer)
 		return;
 	log_line("an answer could not be made");
 	nng_msg_append(work->message, no_memory, sizeof(no_memory));
+}
+
+/* The message is nng's from here on, to free or to lose. */
+static void give_message(struct work *work)
+{
+#ifdef __SANITIZE_ADDRESS__
+	__lsan_ignore_object(work->message);
+#endif
+	nng_aio_set_msg(work->aio, work->message);
+	work->message = NULL;
 }
 
 /* What the aio still holds is ours again. */
@@ -233,8 +247,8 @@ struct work *work_new(struct server *server)
 
 struct work *work_free(struct work *work)
 {
-	drop_message(work);
 	nng_aio_stop(work->aio); /* waits for the callback, which may have begun to send once more */
+	drop_message(work);
 	take_message(work);
 	drop_message(work);
 	nng_aio_free(work->aio);
@@ -261,8 +275,7 @@ void work_send(struct work *ready)
 
 		ready = work->next_ready;
 		nng_aio_set_timeout(work->aio, LIMIT_UNREAD_MS);
-		nng_aio_set_msg(work->aio, work->message);
-		work->message = NULL;
+		give_message(work);
 		nng_ctx_send(work->context, work->aio);
 	}
 }
