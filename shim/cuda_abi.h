@@ -21,6 +21,7 @@
 	T(cu_pointer_attribute, CUpointer_attribute, int) \
 	T(cu_memory_type, CUmemorytype, int) \
 	T(cu_capture_status, CUstreamCaptureStatus, int) \
+	T(cu_capture_mode, CUstreamCaptureMode, int) \
 	T(cu_handle_type, CUmemAllocationHandleType, int) \
 	T(cu_granularity_flags, CUmemAllocationGranularity_flags, int) \
 	T(cu_proc_status, CUdriverProcAddressQueryResult, int) \
@@ -31,7 +32,8 @@
 	T(cu_stream, CUstream, struct cu_stream_opaque *) \
 	T(cu_event, CUevent, struct cu_event_opaque *) \
 	T(cu_module, CUmodule, struct cu_module_opaque *) \
-	T(cu_mem_pool, CUmemoryPool, struct cu_mem_pool_opaque *)
+	T(cu_mem_pool, CUmemoryPool, struct cu_mem_pool_opaque *) \
+	T(cu_graph, CUgraph, struct cu_graph_opaque *)
 
 #define CUDA_ABI_STRUCTS(T) \
 	T(cu_ipc_mem_handle, CUipcMemHandle) \
@@ -142,6 +144,10 @@ typedef struct cu_mem_access {
 	V(CU_HOST_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1) \
 	V(CU_MANAGED_GLOBAL, CU_MEM_ATTACH_GLOBAL, 1) \
 	V(CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, 1) \
+	V(CU_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE, 0) \
+	V(CU_CAPTURE_GLOBAL, CU_STREAM_CAPTURE_MODE_GLOBAL, 0) \
+	V(CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED, 2) \
+	V(CU_WAIT_GEQ, CU_STREAM_WAIT_VALUE_GEQ, 0) \
 	V(CU_ALLOCATION_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED, 1) \
 	V(CU_HANDLE_POSIX_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1) \
 	V(CU_ACCESS_READ, CU_MEM_ACCESS_FLAGS_PROT_READ, 1) \
@@ -179,9 +185,16 @@ enum cu_abi_values {
 	F(3020, 3020, cuDeviceTotalMem_v2, (size_t *bytes, cu_device device)) \
 	F(2000, 2000, cuDeviceGetAttribute, (int *value, cu_device_attribute attribute, cu_device device)) \
 	F(4000, 4000, cuDeviceCanAccessPeer, (int *can, cu_device device, cu_device peer)) \
+	F(11020, 11020, cuDeviceGetDefaultMemPool, (cu_mem_pool *pool, cu_device device)) \
 	F(7000, 7000, cuDevicePrimaryCtxRetain, (cu_context *context, cu_device device)) \
+	F(7000, 7000, cuDevicePrimaryCtxRelease, (cu_device device)) \
 	F(11000, 11000, cuDevicePrimaryCtxRelease_v2, (cu_device device)) \
+	F(7000, 7000, cuDevicePrimaryCtxReset, (cu_device device)) \
+	F(11000, 11000, cuDevicePrimaryCtxReset_v2, (cu_device device)) \
 	F(7000, 7000, cuDevicePrimaryCtxGetState, (cu_device device, unsigned int *flags, int *active)) \
+	F(3020, 3020, cuCtxCreate_v2, (cu_context *context, unsigned int flags, cu_device device)) \
+	F(2000, 2000, cuCtxDestroy, (cu_context context)) \
+	F(4000, 4000, cuCtxDestroy_v2, (cu_context context)) \
 	F(4000, 4000, cuCtxPushCurrent_v2, (cu_context context)) \
 	F(4000, 4000, cuCtxPopCurrent_v2, (cu_context * context)) \
 	F(4000, 4000, cuCtxSetCurrent, (cu_context context)) \
@@ -196,7 +209,13 @@ enum cu_abi_values {
 	F(3020, 3020, cuMemGetAddressRange_v2, (cu_deviceptr *base, size_t *size, cu_deviceptr pointer)) \
 	F(6000, 6000, cuMemAllocManaged, (cu_deviceptr *pointer, size_t size, unsigned int flags)) \
 	F(11020, 11020, cuMemAllocAsync, (cu_deviceptr *pointer, size_t size, cu_stream stream)) \
+	F(11020, 0, cuMemAllocAsync_ptsz, (cu_deviceptr *pointer, size_t size, cu_stream stream)) \
+	F(11020, 11020, cuMemAllocFromPoolAsync, \
+	  (cu_deviceptr *pointer, size_t size, cu_mem_pool pool, cu_stream stream)) \
+	F(11020, 0, cuMemAllocFromPoolAsync_ptsz, \
+	  (cu_deviceptr *pointer, size_t size, cu_mem_pool pool, cu_stream stream)) \
 	F(11020, 11020, cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream)) \
+	F(11020, 0, cuMemFreeAsync_ptsz, (cu_deviceptr pointer, cu_stream stream)) \
 	F(2020, 2020, cuMemHostAlloc, (void **pointer, size_t size, unsigned int flags)) \
 	F(2000, 2000, cuMemFreeHost, (void *pointer)) \
 	F(6050, 6050, cuMemHostRegister_v2, (void *pointer, size_t size, unsigned int flags)) \
@@ -213,6 +232,8 @@ enum cu_abi_values {
 	F(3020, 3020, cuMemsetD32_v2, (cu_deviceptr to, unsigned int value, size_t count)) \
 	F(4000, 4000, cuPointerGetAttribute, \
 	  (void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)) \
+	F(7000, 7000, cuPointerGetAttributes, \
+	  (unsigned int count, cu_pointer_attribute *attributes, void **values, cu_deviceptr pointer)) \
 	F(4010, 4010, cuIpcGetMemHandle, (cu_ipc_mem_handle *handle, cu_deviceptr pointer)) \
 	F(11000, 11000, cuIpcOpenMemHandle_v2, \
 	  (cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
@@ -222,6 +243,7 @@ enum cu_abi_values {
 	F(10020, 10020, cuMemCreate, \
 	  (cu_mem_handle *handle, size_t size, const cu_mem_prop *prop, unsigned long long flags)) \
 	F(10020, 10020, cuMemRelease, (cu_mem_handle handle)) \
+	F(11000, 11000, cuMemRetainAllocationHandle, (cu_mem_handle *handle, void *pointer)) \
 	F(10020, 10020, cuMemAddressReserve, \
 	  (cu_deviceptr *pointer, size_t size, size_t alignment, cu_deviceptr want, unsigned long long flags)) \
 	F(10020, 10020, cuMemAddressFree, (cu_deviceptr pointer, size_t size)) \
@@ -238,7 +260,14 @@ enum cu_abi_values {
 	F(2000, 2000, cuStreamCreate, (cu_stream *stream, unsigned int flags)) \
 	F(2000, 2000, cuStreamSynchronize, (cu_stream stream)) \
 	F(4000, 4000, cuStreamDestroy_v2, (cu_stream stream)) \
+	F(9020, 9020, cuStreamGetCtx, (cu_stream stream, cu_context *context)) \
+	F(11070, 11070, cuStreamWaitValue32_v2, \
+	  (cu_stream stream, cu_deviceptr address, uint32_t value, unsigned int flags)) \
 	F(10000, 10000, cuStreamIsCapturing, (cu_stream stream, cu_capture_status *status)) \
+	F(10010, 10010, cuStreamBeginCapture_v2, (cu_stream stream, cu_capture_mode mode)) \
+	F(10000, 10000, cuStreamEndCapture, (cu_stream stream, cu_graph *graph)) \
+	F(10010, 10010, cuThreadExchangeStreamCaptureMode, (cu_capture_mode *mode)) \
+	F(10000, 10000, cuGraphDestroy, (cu_graph graph)) \
 	F(2000, 2000, cuEventCreate, (cu_event *event, unsigned int flags)) \
 	F(2000, 2000, cuEventRecord, (cu_event event, cu_stream stream)) \
 	F(2000, 2000, cuEventQuery, (cu_event event)) \

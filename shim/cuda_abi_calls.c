@@ -10,6 +10,9 @@
 #if CUDA_VERSION < 11040
 #define cuDeviceGetUuid_v2 ((cu_cuDeviceGetUuid_v2_call *)0)
 #endif
+#if CUDA_VERSION < 11070
+#define cuStreamWaitValue32_v2 ((cu_cuStreamWaitValue32_v2_call *)0)
+#endif
 #if CUDA_VERSION < 12000
 #define cuGetProcAddress_v2 ((cu_cuGetProcAddress_v2_call *)0)
 #endif

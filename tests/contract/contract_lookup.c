@@ -49,6 +49,7 @@ static bool is_measured(const char *symbol)
 					     "cuIpc",
 					     "cuCtx",
 					     "cuDevicePrimaryCtx",
+					     "cuMemRetain",
 					     "cuGetProcAddress"};
 
 	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
@@ -66,10 +67,24 @@ static const struct entry {
 #undef F
 };
 
-/* CUDA 13 has other calls behind the same bare names of some context entry points. */
+/* CUDA 11.4 and 13 have other calls behind the same bare names of some context entry points. */
 static int last_version_of(const char *symbol, int newest)
 {
-	return strncmp(symbol, "cuCtx", 5) == 0 && newest > 12000 ? 12000 : newest;
+	return strncmp(symbol, "cuCtx", 5) == 0 && newest > 11030 ? 11030 : newest;
+}
+
+/* The same bare name means another symbol of ours from some later version on. */
+static bool is_superseded(const struct entry *its, const char *bare)
+{
+	for (const struct entry *entry = entries;
+	     entry < entries + sizeof(entries) / sizeof(*entries); entry++) {
+		char other[64];
+
+		if (entry->version > its->version &&
+		    strcmp(bare_name(entry->symbol, other), bare) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* Asked as of the version that brought it, and as of the driver's own. */
@@ -88,7 +103,7 @@ static void every_entry_point(int peer)
 			continue;
 		bare_name(entry->symbol, bare);
 		yields(driver, bare, entry->version, CU_PROC_DEFAULT, entry->symbol);
-		if (strcmp(entry->symbol, "cuGetProcAddress") != 0) /* which @12000 is another */
+		if (!is_superseded(entry, bare))
 			yields(driver, bare, last_version_of(entry->symbol, newest),
 			       CU_PROC_DEFAULT, entry->symbol);
 		measured++;
@@ -116,6 +131,8 @@ static const struct {
     {"cuMemAllocAsync", 11020, CU_PROC_DEFAULT, "cuMemAllocAsync"},
     {"cuMemAllocAsync", 11020, CU_PROC_LEGACY_STREAM, "cuMemAllocAsync"},
     {"cuMemAllocAsync", 11020, CU_PROC_PER_THREAD_STREAM, "cuMemAllocAsync_ptsz"},
+    {"cuMemAllocFromPoolAsync", 12000, CU_PROC_DEFAULT, "cuMemAllocFromPoolAsync"},
+    {"cuMemAllocFromPoolAsync", 12000, CU_PROC_PER_THREAD_STREAM, "cuMemAllocFromPoolAsync_ptsz"},
     {"cuMemFreeAsync", 12000, CU_PROC_PER_THREAD_STREAM, "cuMemFreeAsync_ptsz"},
     {"cuMemCreate", 12000, CU_PROC_PER_THREAD_STREAM, "cuMemCreate"},
     {"cuIpcOpenMemHandle", 4010, CU_PROC_DEFAULT, "cuIpcOpenMemHandle"},

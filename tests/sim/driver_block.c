@@ -40,7 +40,7 @@ static void block_destroy(struct block *block)
 	*link = block->next;
 	state.used[block->device] -= block->size;
 	munmap((void *)(uintptr_t)block->base, block->size);
-	munmap(block->control, block->control_size);
+	munmap(block->control, SIM_CONTROL);
 	close(block->fd);
 	free(block->free);
 	free(block);
@@ -72,21 +72,20 @@ bool block_account(cu_device device, uint64_t size)
 
 static bool block_map(struct block *block)
 {
-	block->control_size = SIM_CONTROL + block->size / SIM_STEP * sizeof(uint32_t);
-	block->fd = address_memfd(block->size + block->control_size);
+	block->fd = address_memfd(block->size + SIM_CONTROL);
 	if (block->fd < 0)
 		return false;
 	void *base = block->low ? address_reserve_low(block->size)
 				: address_reserve(block->size, SIM_BLOCK, 0);
-	block->control = mmap(NULL, block->control_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			      block->fd, (off_t)block->size);
+	block->control = mmap(NULL, SIM_CONTROL, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd,
+			      (off_t)block->size);
 	if (!base || block->control == MAP_FAILED ||
 	    mmap(base, block->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, block->fd, 0) ==
 		MAP_FAILED) {
 		if (base)
 			munmap(base, block->size);
 		if (block->control != MAP_FAILED)
-			munmap(block->control, block->control_size);
+			munmap(block->control, SIM_CONTROL);
 		close(block->fd);
 		return false;
 	}
@@ -167,7 +166,7 @@ static uint64_t block_cut(struct block *block, uint64_t size)
 	return offset;
 }
 
-/* NULL: out of memory. The generation of the allocation is the caller's to set. */
+/* NULL: out of memory. */
 struct block *block_take(cu_device device, uint64_t size, bool low, uint64_t *offset)
 {
 	size = block_round(size, SIM_STEP);
@@ -197,7 +196,6 @@ void block_give(struct block *block, uint64_t offset, uint64_t size)
 	struct span *span = malloc(sizeof(*span));
 
 	size = block_round(size, SIM_STEP);
-	block->control->generations[offset / SIM_STEP] = 0;
 	block->used -= size;
 	if (!block->used &&
 	    (block->exported || !span || block_cached(block->device) > BLOCK_CACHE)) {

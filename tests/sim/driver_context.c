@@ -1,106 +1,84 @@
 /* SPDX-License-Identifier: MIT */
-/* Primary contexts, one a device, and each thread's stack of current ones. */
-#include "driver_sim.h"
+/* Contexts, and each thread's stack of current ones. */
+#include <stdlib.h>
+
+#include "driver_stream.h"
 
 #define CONTEXT_DEPTH 64
+#define CONTEXT_FLAGS 0xffu
 
-struct cu_context_opaque {
-	unsigned int references;
-};
-
-static struct cu_context_opaque contexts[SIM_DEVICES_MAX];
+/* Those that programs made. A destroyed one stays in the list, so that its address never comes back
+ * as another's while some thread has it current. */
+static cu_context contexts;
 static _Thread_local struct {
 	cu_context stack[CONTEXT_DEPTH];
 	unsigned int depth;
 } current;
 
-static cu_context context_top(void)
+cu_context context_current(void)
 {
 	return current.depth ? current.stack[current.depth - 1] : NULL;
 }
 
 cu_result context_check(void)
 {
-	cu_context context = context_top();
+	cu_context context = context_current();
 
 	if (!context)
 		return CU_INVALID_CONTEXT;
-	return context->references ? CU_OK : CU_CONTEXT_IS_DESTROYED;
+	return context->active ? CU_OK : CU_CONTEXT_IS_DESTROYED;
 }
 
 cu_device context_device(void)
 {
-	return (cu_device)(context_top() - contexts);
+	return context_current()->device;
 }
 
-cu_context context_of(cu_device device)
+static bool context_made(cu_context context)
 {
-	return &contexts[device];
+	cu_context made = contexts;
+
+	while (made && made != context)
+		made = made->next;
+	return made && made->active;
 }
 
 static bool context_known(cu_context context)
 {
-	for (int i = 0; i < state.device_count; i++) {
-		if (context == &contexts[i])
-			return true;
+	STATE_LOCKED;
+	return primary_is(context) || context_made(context);
+}
+
+static void context_drop(struct region *region)
+{
+	switch (region->kind) {
+	case REGION_DEVICE:
+	case REGION_ASYNC:
+		memory_release(region);
+		return;
+	case REGION_MANAGED:
+	case REGION_HOST:
+		host_free(region);
+		return;
+	case REGION_IMPORT:
+		ipc_release(region);
+		return;
+	case REGION_REGISTERED:
+	case REGION_MAPPED:
+		region_remove(region);
 	}
-	return false;
 }
 
-static cu_result context_retain(cu_context *context, cu_device device)
+/* All that was made in it goes with it. Under the lock. */
+void context_end(cu_context context)
 {
-	if (!context)
-		return CU_INVALID_VALUE;
-	if (!state_device_good(device))
-		return CU_INVALID_DEVICE;
-	STATE_LOCKED;
-	contexts[device].references++;
-	*context = &contexts[device];
-	return CU_OK;
-}
+	struct region *region;
 
-cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
-{
-	ANSWER(cuDevicePrimaryCtxRetain, NEED_INIT, context_retain(context, device));
-}
-
-static cu_result context_release(cu_device device)
-{
-	if (!state_device_good(device))
-		return CU_INVALID_DEVICE;
-	STATE_LOCKED;
-	if (!contexts[device].references)
-		return CU_INVALID_CONTEXT;
-	if (!--contexts[device].references)
-		memory_drop(device);
-	return CU_OK;
-}
-
-cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
-{
-	ANSWER(cuDevicePrimaryCtxRelease_v2, NEED_INIT, context_release(device));
-}
-
-cu_result cuDevicePrimaryCtxRelease(cu_device device)
-{
-	ANSWER(cuDevicePrimaryCtxRelease, NEED_INIT, context_release(device));
-}
-
-static cu_result context_state(cu_device device, unsigned int *flags, int *active)
-{
-	if (!flags || !active)
-		return CU_INVALID_VALUE;
-	if (!state_device_good(device))
-		return CU_INVALID_DEVICE;
-	STATE_LOCKED;
-	*flags = 0;
-	*active = contexts[device].references > 0;
-	return CU_OK;
-}
-
-cu_result cuDevicePrimaryCtxGetState(cu_device device, unsigned int *flags, int *active)
-{
-	ANSWER(cuDevicePrimaryCtxGetState, NEED_INIT, context_state(device, flags, active));
+	context->active = false;
+	stream_end(context);
+	event_end(context);
+	while ((region = region_first_of(context)))
+		context_drop(region);
 }
 
 static cu_result context_push(cu_context context)
@@ -111,6 +89,52 @@ static cu_result context_push(cu_context context)
 		return CU_OUT_OF_MEMORY;
 	current.stack[current.depth++] = context;
 	return CU_OK;
+}
+
+static cu_result context_create(cu_context *context, unsigned int flags, cu_device device)
+{
+	if (!context || (flags & ~CONTEXT_FLAGS))
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	cu_context made = calloc(1, sizeof(*made));
+	if (!made)
+		return CU_OUT_OF_MEMORY;
+	made->device = device;
+	made->active = true;
+	state_lock();
+	made->next = contexts;
+	contexts = made;
+	pthread_mutex_unlock(&state.lock);
+	*context = made;
+	return context_push(made);
+}
+
+cu_result cuCtxCreate_v2(cu_context *context, unsigned int flags, cu_device device)
+{
+	ANSWER(cuCtxCreate_v2, NEED_INIT, context_create(context, flags, device));
+}
+
+/* Of no primary one. The calling thread loses it; others keep a dead one. */
+static cu_result context_destroy(cu_context context)
+{
+	STATE_LOCKED;
+	if (!context_made(context))
+		return CU_INVALID_CONTEXT;
+	context_end(context);
+	if (context_current() == context)
+		current.depth--;
+	return CU_OK;
+}
+
+cu_result cuCtxDestroy_v2(cu_context context)
+{
+	ANSWER_LOGGED(cuCtxDestroy_v2, NEED_INIT, context_destroy(context), (uintptr_t)context, 0);
+}
+
+cu_result cuCtxDestroy(cu_context context)
+{
+	ANSWER_LOGGED(cuCtxDestroy, NEED_INIT, context_destroy(context), (uintptr_t)context, 0);
 }
 
 cu_result cuCtxPushCurrent_v2(cu_context context)
@@ -161,7 +185,7 @@ static cu_result context_get(cu_context *context)
 {
 	if (!context)
 		return CU_INVALID_VALUE;
-	*context = context_top();
+	*context = context_current();
 	return CU_OK;
 }
 
@@ -183,7 +207,16 @@ cu_result cuCtxGetDevice(cu_device *device)
 	ANSWER(cuCtxGetDevice, NEED_CONTEXT, context_get_device(device));
 }
 
+static cu_result context_synchronize(void)
+{
+	cu_result result = capture_conflict(context_current());
+
+	if (result == CU_OK)
+		wait_for_all();
+	return result;
+}
+
 cu_result cuCtxSynchronize(void)
 {
-	ANSWER(cuCtxSynchronize, NEED_CONTEXT, CU_OK);
+	ANSWER(cuCtxSynchronize, NEED_CONTEXT, context_synchronize());
 }

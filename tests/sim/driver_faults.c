@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "driver_sim.h"
+#include "driver_stream.h"
 
 struct fault {
 	unsigned int nth, count; /* count 0: no fault */
@@ -122,7 +122,8 @@ cu_result faults_enter(enum call call, enum need need)
 		return CU_OK;
 	if (!state.initialised || state.forked)
 		return CU_NOT_INITIALIZED;
-	return need == NEED_CONTEXT ? context_check() : CU_OK;
+	result = need == NEED_INIT ? CU_OK : context_check();
+	return result == CU_OK && need == NEED_NO_CAPTURE ? capture_permits() : result;
 }
 
 /* One line a call, "pid call result pointer size", in one write so that processes do not mix. */

@@ -34,6 +34,7 @@ static cu_result host_map(uint64_t *pointer, uint64_t size, enum region_kind kin
 	    .size = size,
 	    .kind = kind,
 	    .device = context_device(),
+	    .context = context_current(),
 	    .access = CU_ACCESS_READ_WRITE,
 	};
 	if (!region_add(&region)) {
@@ -70,7 +71,7 @@ static cu_result host_managed(cu_deviceptr *pointer, size_t size, unsigned int f
 
 cu_result cuMemAllocManaged(cu_deviceptr *pointer, size_t size, unsigned int flags)
 {
-	ANSWER_LOGGED(cuMemAllocManaged, NEED_CONTEXT, host_managed(pointer, size, flags),
+	ANSWER_LOGGED(cuMemAllocManaged, NEED_NO_CAPTURE, host_managed(pointer, size, flags),
 		      answer_ == CU_OK ? *pointer : 0, size);
 }
 
@@ -123,6 +124,7 @@ static cu_result host_register(void *pointer, size_t size, unsigned int flags)
 	    .size = size,
 	    .kind = REGION_REGISTERED,
 	    .device = context_device(),
+	    .context = context_current(),
 	    .access = CU_ACCESS_READ_WRITE,
 	};
 	return region_add(&region) ? CU_OK : CU_OUT_OF_MEMORY;

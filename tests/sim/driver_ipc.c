@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Legacy IPC handles. A handle says where in which process the memory is; the importer takes the
- * block's memfd from /proc/PID/fd and asks the table behind its data whether the allocation still
- * stands. No daemon, no file: what is left of a killed process is nothing.
+ * block's memfd from /proc/PID/fd. Like the real driver it does not ask whether the allocation
+ * still stands in its block. No daemon, no file: what is left of a killed process is nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -89,13 +89,10 @@ static bool ipc_wire_good(const struct wire *wire)
 	       wire->size <= wire->block_size - wire->offset;
 }
 
-/* The owner's word on the allocation: a descriptor for its block, or why there is none. */
+/* A descriptor for the owner's block, or why there is none. */
 static cu_result ipc_ask_owner(const struct wire *wire, int *out_fd)
 {
 	struct control control;
-	uint32_t generation;
-	off_t cell = (off_t)(wire->block_size + offsetof(struct control, generations) +
-			     wire->offset / SIM_STEP * sizeof(generation));
 
 	if (peer_start(wire->pid) != wire->started)
 		return CU_INVALID_HANDLE;
@@ -107,9 +104,7 @@ static cu_result ipc_ask_owner(const struct wire *wire, int *out_fd)
 			  (ssize_t)sizeof(control))
 		return peer_start(wire->pid) == wire->started ? CU_INVALID_VALUE
 							      : CU_INVALID_HANDLE;
-	if (control.magic != CONTROL_BLOCK || control.nonce != wire->nonce ||
-	    pread(fd, &generation, sizeof(generation), cell) != (ssize_t)sizeof(generation) ||
-	    generation != wire->generation)
+	if (control.magic != CONTROL_BLOCK || control.nonce != wire->nonce)
 		return CU_INVALID_VALUE;
 	*out_fd = fd;
 	fd = -1;
@@ -199,6 +194,7 @@ static cu_result ipc_open_new(cu_deviceptr *pointer, const struct wire *wire)
 	    .size = wire->size,
 	    .kind = REGION_IMPORT,
 	    .device = ordinal >= 0 ? ordinal : context_device(),
+	    .context = context_current(),
 	    .access = CU_ACCESS_READ_WRITE,
 	    .owner = import,
 	    .generation = wire->generation,
@@ -247,18 +243,24 @@ cu_result cuIpcOpenMemHandle(cu_deviceptr *pointer, cu_ipc_mem_handle handle, un
 		      answer_ == CU_OK ? *pointer : 0, 0);
 }
 
+/* However often it was opened. Under the lock. */
+void ipc_release(struct region *region)
+{
+	struct import *import = region->owner;
+
+	region_remove(region);
+	if (!--import->open)
+		ipc_unmap(import);
+}
+
 static cu_result ipc_close(cu_deviceptr pointer)
 {
 	STATE_LOCKED;
 	struct region *region = region_exactly(pointer);
 	if (!region || region->kind != REGION_IMPORT)
 		return CU_INVALID_VALUE;
-	if (--region->references)
-		return CU_OK;
-	struct import *import = region->owner;
-	region_remove(region);
-	if (!--import->open)
-		ipc_unmap(import);
+	if (!--region->references)
+		ipc_release(region);
 	return CU_OK;
 }
 

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver_sim.h"
+#include "driver_stream.h"
 
 #define MEMORY_PITCH 512u
 
-/* Never 0, so 0 in a block's table means: nothing starts here. */
+/* Never 0, which no handle has. */
 static uint32_t memory_generation(void)
 {
 	static uint32_t generation;
@@ -18,8 +18,7 @@ static uint32_t memory_generation(void)
 	return generation | 1;
 }
 
-static cu_result memory_alloc_kind(cu_deviceptr *pointer, uint64_t size, bool low,
-				   enum region_kind kind)
+cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_want *want)
 {
 	uint64_t offset;
 
@@ -28,15 +27,15 @@ static cu_result memory_alloc_kind(cu_deviceptr *pointer, uint64_t size, bool lo
 	if (size > state.capacity)
 		return CU_OUT_OF_MEMORY; /* before rounding up can overflow */
 	STATE_LOCKED;
-	cu_device device = context_device();
-	struct block *block = block_take(device, size, low, &offset);
+	struct block *block = block_take(want->device, size, want->low, &offset);
 	if (!block)
 		return CU_OUT_OF_MEMORY;
 	struct region region = {
 	    .start = block->base + offset,
 	    .size = size,
-	    .kind = kind,
-	    .device = device,
+	    .kind = want->kind,
+	    .device = want->device,
+	    .context = context_current(),
 	    .access = CU_ACCESS_READ_WRITE,
 	    .owner = block,
 	    .generation = memory_generation(),
@@ -45,19 +44,20 @@ static cu_result memory_alloc_kind(cu_deviceptr *pointer, uint64_t size, bool lo
 		block_give(block, offset, size);
 		return CU_OUT_OF_MEMORY;
 	}
-	block->control->generations[offset / SIM_STEP] = region.generation;
 	*pointer = region.start;
 	return CU_OK;
 }
 
 cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low)
 {
-	return memory_alloc_kind(pointer, size, low, REGION_DEVICE);
+	struct memory_want want = {REGION_DEVICE, context_device(), low};
+
+	return memory_take(pointer, size, &want);
 }
 
 cu_result cuMemAlloc_v2(cu_deviceptr *pointer, size_t size)
 {
-	ANSWER_LOGGED(cuMemAlloc_v2, NEED_CONTEXT, memory_alloc(pointer, size, false),
+	ANSWER_LOGGED(cuMemAlloc_v2, NEED_NO_CAPTURE, memory_alloc(pointer, size, false),
 		      answer_ == CU_OK ? *pointer : 0, size);
 }
 
@@ -82,12 +82,13 @@ cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_
 cu_result cuMemAllocPitch_v2(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
 			     unsigned int element)
 {
-	ANSWER_LOGGED(cuMemAllocPitch_v2, NEED_CONTEXT,
+	ANSWER_LOGGED(cuMemAllocPitch_v2, NEED_NO_CAPTURE,
 		      memory_pitch(pointer, pitch, width, height, element, false),
 		      answer_ == CU_OK ? *pointer : 0, answer_ == CU_OK ? *pitch * height : 0);
 }
 
-static void memory_release(struct region *region)
+/* Under the lock. */
+void memory_release(struct region *region)
 {
 	struct block *block = region->owner;
 
@@ -95,63 +96,36 @@ static void memory_release(struct region *region)
 	region_remove(region);
 }
 
+static bool memory_freeable(const struct region *region)
+{
+	return region && (region->kind == REGION_DEVICE || region->kind == REGION_ASYNC ||
+			  region->kind == REGION_MANAGED);
+}
+
+/* Waits for whatever any stream has still to do, as the real one does. */
 cu_result memory_free(cu_deviceptr pointer)
 {
 	if (!pointer)
 		return CU_OK;
+	state_lock();
+	bool good = memory_freeable(region_exactly(pointer));
+	pthread_mutex_unlock(&state.lock);
+	if (!good)
+		return CU_INVALID_VALUE;
+	wait_for_all();
 	STATE_LOCKED;
 	struct region *region = region_exactly(pointer);
-	if (!region)
-		return CU_INVALID_VALUE;
+	if (!memory_freeable(region))
+		return CU_INVALID_VALUE; /* another thread was quicker */
 	if (region->kind == REGION_MANAGED)
 		return host_free(region);
-	if (region->kind != REGION_DEVICE && region->kind != REGION_ASYNC)
-		return CU_INVALID_VALUE;
 	memory_release(region);
 	return CU_OK;
 }
 
 cu_result cuMemFree_v2(cu_deviceptr pointer)
 {
-	ANSWER_LOGGED(cuMemFree_v2, NEED_CONTEXT, memory_free(pointer), pointer, 0);
-}
-
-/* A context that goes takes its memory along. Under the lock. */
-void memory_drop(cu_device device)
-{
-	static const enum region_kind kinds[] = {REGION_DEVICE, REGION_ASYNC};
-	struct region *region;
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		while ((region = region_first_of(device, kinds[i])))
-			memory_release(region);
-	}
-}
-
-cu_result cuMemAllocAsync(cu_deviceptr *pointer, size_t size, cu_stream stream)
-{
-	(void)stream;
-	ANSWER_LOGGED(cuMemAllocAsync, NEED_CONTEXT,
-		      memory_alloc_kind(pointer, size, false, REGION_ASYNC),
-		      answer_ == CU_OK ? *pointer : 0, size);
-}
-
-static cu_result memory_free_async(cu_deviceptr pointer)
-{
-	if (!pointer)
-		return CU_OK;
-	STATE_LOCKED;
-	struct region *region = region_exactly(pointer);
-	if (!region || region->kind != REGION_ASYNC)
-		return CU_INVALID_VALUE;
-	memory_release(region);
-	return CU_OK;
-}
-
-cu_result cuMemFreeAsync(cu_deviceptr pointer, cu_stream stream)
-{
-	(void)stream;
-	ANSWER_LOGGED(cuMemFreeAsync, NEED_CONTEXT, memory_free_async(pointer), pointer, 0);
+	ANSWER_LOGGED(cuMemFree_v2, NEED_NO_CAPTURE, memory_free(pointer), pointer, 0);
 }
 
 static cu_result memory_info(size_t *free_bytes, size_t *total)

@@ -5,7 +5,15 @@
 #include "driver_sim.h"
 
 /* numbers of CUpointer_attribute that nothing else of ours names */
-enum { POINTER_DEVICE_POINTER = 3, POINTER_HOST_POINTER = 4, POINTER_IS_MANAGED = 8 };
+enum {
+	POINTER_DEVICE_POINTER = 3,
+	POINTER_HOST_POINTER = 4,
+	POINTER_SYNC_MEMOPS = 6,
+	POINTER_BUFFER_ID = 7,
+	POINTER_IS_MANAGED = 8,
+	POINTER_MAPPED = 13,
+	POINTER_HANDLE_TYPES = 14,
+};
 
 static bool pointer_is_host(const struct region *region)
 {
@@ -44,7 +52,7 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 
 	switch ((int)attribute) {
 	case CU_ATTRIBUTE_CONTEXT: {
-		cu_context context = context_of(region->device);
+		cu_context context = region->context ? region->context : primary_of(region->device);
 		return pointer_put(value, &context, sizeof(context));
 	}
 	case CU_ATTRIBUTE_MEMORY_TYPE: {
@@ -71,6 +79,10 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 		return pointer_put(value, &region->start, sizeof(region->start));
 	case CU_ATTRIBUTE_RANGE_SIZE:
 		return pointer_put(value, &region->size, sizeof(region->size));
+	case CU_ATTRIBUTE_MEMPOOL: {
+		cu_mem_pool pool = pool_of(region);
+		return pointer_put(value, &pool, sizeof(pool));
+	}
 	default:
 		return CU_INVALID_VALUE;
 	}
@@ -89,4 +101,57 @@ static cu_result pointer_attribute(void *value, cu_pointer_attribute attribute,
 cu_result cuPointerGetAttribute(void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
 {
 	ANSWER(cuPointerGetAttribute, NEED_INIT, pointer_attribute(value, attribute, pointer));
+}
+
+/* What CUDA documents that may be asked for many at a time: how wide each answer is. */
+static size_t pointer_width(int attribute)
+{
+	switch (attribute) {
+	case CU_ATTRIBUTE_CONTEXT:
+	case POINTER_DEVICE_POINTER:
+	case POINTER_HOST_POINTER:
+	case POINTER_BUFFER_ID:
+	case CU_ATTRIBUTE_RANGE_START:
+	case CU_ATTRIBUTE_RANGE_SIZE:
+	case POINTER_HANDLE_TYPES:
+	case CU_ATTRIBUTE_MEMPOOL:
+		return sizeof(uint64_t);
+	case CU_ATTRIBUTE_MEMORY_TYPE:
+	case CU_ATTRIBUTE_DEVICE_ORDINAL:
+		return sizeof(int);
+	case POINTER_SYNC_MEMOPS:
+	case POINTER_IS_MANAGED:
+	case CU_ATTRIBUTE_LEGACY_IPC_CAPABLE:
+	case POINTER_MAPPED:
+		return sizeof(bool);
+	default:
+		return 0;
+	}
+}
+
+/* What is no pointer of CUDA's, or has no such attribute, is no error here: zeros. */
+static cu_result pointer_attributes(unsigned int count, const cu_pointer_attribute *attributes,
+				    void **values, cu_deviceptr pointer)
+{
+	if (!count || !attributes || !values)
+		return CU_INVALID_VALUE;
+	for (unsigned int i = 0; i < count; i++) {
+		if (!values[i] || !pointer_width((int)attributes[i]))
+			return CU_INVALID_VALUE;
+	}
+	STATE_LOCKED;
+	const struct region *region = region_find(pointer);
+	for (unsigned int i = 0; i < count; i++) {
+		memset(values[i], 0, pointer_width((int)attributes[i]));
+		if (region)
+			pointer_describe(values[i], attributes[i], pointer, region);
+	}
+	return CU_OK;
+}
+
+cu_result cuPointerGetAttributes(unsigned int count, cu_pointer_attribute *attributes,
+				 void **values, cu_deviceptr pointer)
+{
+	ANSWER(cuPointerGetAttributes, NEED_INIT,
+	       pointer_attributes(count, attributes, values, pointer));
 }

@@ -11,7 +11,8 @@
 
 #define PROC_PER_THREAD_SINCE 7000
 
-/* Twins that differ in nothing but their address, which is what tells them apart. */
+/* Twins that differ in nothing but their address, which is what tells them apart. The others are in
+ * driver_twin.c. */
 #if defined(__x86_64__)
 #define PROC_JUMP "jmp "
 #elif defined(__aarch64__)
@@ -23,7 +24,7 @@
 	__asm__(".text\n\t.globl " #name #suffix "\n\t.type " #name #suffix \
 		", %function\n" #name #suffix ":\n\t" PROC_JUMP #name "\n\t.size " #name #suffix \
 		", . - " #name #suffix);
-SIM_PER_THREAD(P)
+SIM_JUMPING_TWINS(P)
 #undef P
 
 #ifdef SIM_CUDA_11

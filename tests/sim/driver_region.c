@@ -128,15 +128,15 @@ bool region_covers(uint64_t start, uint64_t size, int access)
 	return true;
 }
 
-static struct region *region_first_in(struct region *tree, cu_device device, enum region_kind kind)
+static struct region *region_first_in(struct region *tree, cu_context context)
 {
-	if (!tree || (tree->device == device && tree->kind == kind))
+	if (!tree || tree->context == context)
 		return tree;
-	struct region *found = region_first_in(tree->left, device, kind);
-	return found ? found : region_first_in(tree->right, device, kind);
+	struct region *found = region_first_in(tree->left, context);
+	return found ? found : region_first_in(tree->right, context);
 }
 
-struct region *region_first_of(cu_device device, enum region_kind kind)
+struct region *region_first_of(cu_context context)
 {
-	return region_first_in(region_root, device, kind);
+	return region_first_in(region_root, context);
 }

@@ -22,7 +22,6 @@
 #define SIM_V1_CALLS(F) \
 	F(2000, 2000, cuDeviceTotalMem, (unsigned int *bytes, cu_device device)) \
 	F(9020, 9020, cuDeviceGetUuid, (cu_uuid * uuid, cu_device device)) \
-	F(7000, 7000, cuDevicePrimaryCtxRelease, (cu_device device)) \
 	F(2000, 2000, cuCtxPushCurrent, (cu_context context)) \
 	F(2000, 2000, cuCtxPopCurrent, (cu_context * context)) \
 	F(2000, 2000, cuMemGetInfo, (unsigned int *free, unsigned int *total)) \
@@ -46,22 +45,33 @@
 
 #define SIM_CALLS(F) CUDA_ABI_CALLS(F) SIM_V1_CALLS(F)
 
-/* P(symbol, suffix): calls with a twin for the per-thread default stream. */
-#define SIM_PER_THREAD(P) \
-	P(cuMemAllocAsync, _ptsz) \
-	P(cuMemFreeAsync, _ptsz) \
+/* P(symbol, suffix): calls with a twin for the per-thread default stream. These take no stream, or
+ * do at once what they are told, whichever it is: their twin is a jump. */
+#define SIM_JUMPING_TWINS(P) \
 	P(cuMemcpyHtoD_v2, _ptds) \
 	P(cuMemcpyDtoH_v2, _ptds) \
 	P(cuMemcpyDtoD_v2, _ptds) \
 	P(cuMemcpy, _ptds) \
+	P(cuMemsetD8_v2, _ptds) \
+	P(cuMemsetD32_v2, _ptds)
+
+/* The twin of these means another stream by stream 0. */
+#define SIM_STREAM_TWINS(P) \
+	P(cuMemAllocAsync, _ptsz) \
+	P(cuMemAllocFromPoolAsync, _ptsz) \
+	P(cuMemFreeAsync, _ptsz) \
 	P(cuMemcpyHtoDAsync_v2, _ptsz) \
 	P(cuMemcpyDtoHAsync_v2, _ptsz) \
 	P(cuMemcpyAsync, _ptsz) \
-	P(cuMemsetD8_v2, _ptds) \
-	P(cuMemsetD32_v2, _ptds) \
 	P(cuStreamSynchronize, _ptsz) \
+	P(cuStreamGetCtx, _ptsz) \
+	P(cuStreamWaitValue32_v2, _ptsz) \
 	P(cuStreamIsCapturing, _ptsz) \
+	P(cuStreamBeginCapture_v2, _ptsz) \
+	P(cuStreamEndCapture, _ptsz) \
 	P(cuEventRecord, _ptsz)
+
+#define SIM_PER_THREAD(P) SIM_JUMPING_TWINS(P) SIM_STREAM_TWINS(P)
 
 #define F(since, version, name, params) typedef cu_result cu_##name##_call params;
 SIM_V1_CALLS(F)
@@ -83,7 +93,12 @@ enum call {
 	    CALL_COUNT
 };
 
-enum need { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
+enum need {
+	NEED_NOTHING,
+	NEED_INIT,
+	NEED_CONTEXT,
+	NEED_NO_CAPTURE, /* a context, and no stream capture that forbids unsafe calls */
+};
 
 /* driver_faults.c: what happens at the door of every call. */
 cu_result faults_enter(enum call call, enum need need);
@@ -130,10 +145,21 @@ bool state_device_good(cu_device device);
 int state_ordinal(int physical); /* -1: not visible here */
 bool state_parse_size(const char *text, uint64_t *size);
 
-/* driver_context.c */
+/* driver_context.c: those that programs make, and each thread's stack of current ones. */
+struct cu_context_opaque {
+	cu_context next;
+	cu_device device;
+	bool active;		 /* not destroyed, and a primary one is in use */
+	unsigned int references; /* of a primary one */
+};
+cu_context context_current(void);
 cu_result context_check(void);
 cu_device context_device(void);
-cu_context context_of(cu_device device);
+void context_end(cu_context context);
+
+/* driver_primary.c */
+cu_context primary_of(cu_device device);
+bool primary_is(cu_context context);
 
 /* driver_region.c: every range of addresses that means something, ordered. Under the lock. */
 enum region_kind {
@@ -150,6 +176,7 @@ struct region {
 	uint64_t size; /* as asked for */
 	enum region_kind kind;
 	cu_device device;
+	cu_context context;	 /* goes with it; NULL: with none */
 	int access;		 /* CU_ACCESS_*; 0: none */
 	void *owner;		 /* block, import or object, by kind */
 	uint32_t generation;	 /* tells this allocation from others at the same place */
@@ -163,7 +190,7 @@ struct region *region_find(uint64_t address);  /* the one that holds it */
 struct region *region_exactly(uint64_t start); /* the one that starts there */
 bool region_overlaps(uint64_t start, uint64_t size);
 bool region_covers(uint64_t start, uint64_t size, int access);
-struct region *region_first_of(cu_device device, enum region_kind kind);
+struct region *region_first_of(cu_context context);
 
 /* driver_address.c: where memory goes; each process has a range of its own. */
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want);
@@ -179,7 +206,6 @@ struct control { /* behind the data of every memfd of ours, so an importer knows
 	uint64_t size;
 	int32_t physical;
 	uint32_t unused;
-	_Atomic uint32_t generations[]; /* a block: one a step, 0 where no allocation starts */
 };
 #define CONTROL_BLOCK UINT64_C(0x67707573626c6f63)
 #define CONTROL_OBJECT UINT64_C(0x677075736f626a65)
@@ -189,7 +215,6 @@ struct block {
 	int fd;
 	cu_device device;
 	struct control *control;
-	uint64_t control_size;
 	uint64_t used; /* bytes handed out */
 	bool exported; /* somebody may have it mapped: never used for another allocation */
 	bool low;      /* below 4 GiB, for the 32-bit calls */
@@ -200,13 +225,22 @@ void block_give(struct block *block, uint64_t offset, uint64_t size);
 uint64_t block_cached(cu_device device);
 bool block_account(cu_device device, uint64_t size);
 
-/* driver_memory.c, driver_vmm.c, driver_pointer.c: what others of these files need */
+/* driver_memory.c, driver_host.c, driver_ipc.c, driver_pointer.c, driver_pool.c: what others of
+ * these files need */
+struct memory_want {
+	enum region_kind kind;
+	cu_device device;
+	bool low;
+};
+cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_want *want);
+void memory_release(struct region *region);
 cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low);
 cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
 		       unsigned int element, bool low);
 cu_result memory_free(cu_deviceptr pointer);
-void memory_drop(cu_device device);
 cu_result host_free(struct region *region);
+void ipc_release(struct region *region);
+cu_mem_pool pool_of(const struct region *region);
 cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer);
 
 #pragma GCC visibility pop

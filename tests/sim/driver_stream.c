@@ -1,54 +1,88 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams and events. All work is done when its call returns, so they only have to exist. */
+/* Streams. Work is done when its call returns; only a wait on a word in memory holds a stream up.
+ */
 #include <stdlib.h>
 
-#include "driver_sim.h"
+#include "driver_stream.h"
 
-#define STREAM_EVENTS_SHARED 4095u /* one process's interprocess events: the next is refused */
-
-enum { EVENT_INTERPROCESS = 4, EVENT_FLAGS = 7 };
-
-struct cu_stream_opaque {
-	struct cu_stream_opaque *next;
-};
-
-struct cu_event_opaque {
-	struct cu_event_opaque *next;
-	unsigned int flags;
-};
-
+static struct cu_stream_opaque stream_legacy = {.blocking = true};
 static cu_stream streams;
-static cu_event events;
-static unsigned int events_shared;
+static _Thread_local cu_stream stream_own;
 
-/* 0, 1 and 2 are the default streams. Under the lock, like all below. */
-static cu_stream *stream_link(cu_stream stream)
+static cu_stream stream_add(const struct cu_stream_opaque *model)
 {
-	cu_stream *link = &streams;
+	cu_stream stream = malloc(sizeof(*stream));
 
-	while (*link && *link != stream)
-		link = &(*link)->next;
-	return *link ? link : NULL;
+	if (!stream)
+		return NULL;
+	*stream = *model;
+	stream->next = streams;
+	streams = stream;
+	return stream;
 }
 
-static cu_result stream_check(cu_stream stream)
+/* It outlasts its thread: what is queued there may do so too. */
+static cu_stream stream_of_thread(void)
 {
-	if ((uintptr_t)stream <= 2)
-		return CU_OK;
-	STATE_LOCKED;
-	return stream_link(stream) ? CU_OK : CU_INVALID_HANDLE;
+	static const struct cu_stream_opaque model = {.blocking = true, .own = true};
+
+	if (!stream_own)
+		stream_own = stream_add(&model);
+	return stream_own;
+}
+
+cu_stream stream_find(cu_stream stream)
+{
+	if (!stream || stream == STREAM_LEGACY)
+		return &stream_legacy;
+	if (stream == STREAM_PER_THREAD)
+		return stream_of_thread();
+	cu_stream found = streams;
+	while (found && (found != stream || found->own))
+		found = found->next;
+	return found;
+}
+
+/* After both; takes over the references. Without memory the second is left out. */
+static struct wait *stream_join(struct wait *first, struct wait *second)
+{
+	struct wait *both;
+
+	if (wait_over(second) || first == second || !(both = wait_new(first, second, 0, 0))) {
+		wait_drop(second);
+		return first;
+	}
+	return both;
+}
+
+/* What new work on the stream comes after, with a reference: its own last, and between the legacy
+ * stream and the blocking ones the other side's too. */
+struct wait *stream_tail(cu_stream stream)
+{
+	struct wait *tail = wait_hold(stream->last);
+
+	if (stream->blocking && stream != &stream_legacy)
+		tail = stream_join(tail, wait_hold(stream_legacy.last));
+	for (cu_stream other = streams; other && stream == &stream_legacy; other = other->next) {
+		if (other->blocking)
+			tail = stream_join(tail, wait_hold(other->last));
+	}
+	return tail;
 }
 
 static cu_result stream_create(cu_stream *stream, unsigned int flags)
 {
+	struct cu_stream_opaque model = {
+	    .context = context_current(),
+	    .blocking = !flags,
+	};
+
 	if (!stream || flags > CU_STREAM_NONBLOCKING)
 		return CU_INVALID_VALUE;
-	cu_stream made = calloc(1, sizeof(*made));
+	STATE_LOCKED;
+	cu_stream made = stream_add(&model);
 	if (!made)
 		return CU_OUT_OF_MEMORY;
-	STATE_LOCKED;
-	made->next = streams;
-	streams = made;
 	*stream = made;
 	return CU_OK;
 }
@@ -58,19 +92,27 @@ cu_result cuStreamCreate(cu_stream *stream, unsigned int flags)
 	ANSWER(cuStreamCreate, NEED_CONTEXT, stream_create(stream, flags));
 }
 
-cu_result cuStreamSynchronize(cu_stream stream)
+static void stream_remove(cu_stream stream)
 {
-	ANSWER(cuStreamSynchronize, NEED_CONTEXT, stream_check(stream));
+	cu_stream *link = &streams;
+
+	while (*link != stream)
+		link = &(*link)->next;
+	*link = stream->next;
+	wait_drop(stream->last);
+	if (stream->capture)
+		capture_discard(stream->capture);
+	free(stream);
 }
 
+/* What is queued still comes to its end. */
 static cu_result stream_destroy(cu_stream stream)
 {
 	STATE_LOCKED;
-	cu_stream *link = stream_link(stream);
-	if (!link)
+	cu_stream found = stream_find(stream);
+	if (!found || !found->context)
 		return CU_INVALID_HANDLE;
-	*link = stream->next;
-	free(stream);
+	stream_remove(found);
 	return CU_OK;
 }
 
@@ -84,104 +126,91 @@ cu_result cuStreamDestroy(cu_stream stream)
 	ANSWER(cuStreamDestroy, NEED_CONTEXT, stream_destroy(stream));
 }
 
-static cu_result stream_capturing(cu_stream stream, cu_capture_status *status)
+void stream_end(cu_context context)
 {
-	cu_result result = stream_check(stream);
+	cu_stream next;
 
-	if (!status)
-		return CU_INVALID_VALUE;
+	for (cu_stream stream = streams; stream; stream = next) {
+		next = stream->next;
+		if (stream->context == context)
+			stream_remove(stream);
+	}
+}
+
+static cu_result stream_synchronize(cu_stream stream)
+{
+	state_lock();
+	cu_stream found = stream_find(stream);
+	cu_result result = found ? capture_spoil(found) : CU_INVALID_HANDLE;
+	struct wait *tail = result == CU_OK ? stream_tail(found) : NULL;
+	pthread_mutex_unlock(&state.lock);
 	if (result == CU_OK)
-		*status = (cu_capture_status)0;
+		wait_for(tail);
 	return result;
 }
 
-cu_result cuStreamIsCapturing(cu_stream stream, cu_capture_status *status)
+cu_result cuStreamSynchronize(cu_stream stream)
 {
-	ANSWER(cuStreamIsCapturing, NEED_CONTEXT, stream_capturing(stream, status));
+	ANSWER(cuStreamSynchronize, NEED_CONTEXT, stream_synchronize(stream));
 }
 
-static cu_event *event_link(cu_event event)
+static cu_result stream_context(cu_stream stream, cu_context *context)
 {
-	cu_event *link = &events;
-
-	while (*link && *link != event)
-		link = &(*link)->next;
-	return *link ? link : NULL;
-}
-
-static cu_result event_check(cu_event event)
-{
-	STATE_LOCKED;
-	return event && event_link(event) ? CU_OK : CU_INVALID_HANDLE;
-}
-
-/* An interprocess event may not keep time. */
-static cu_result event_create(cu_event *event, unsigned int flags)
-{
-	bool shared = flags & EVENT_INTERPROCESS;
-
-	if (!event || (flags & ~(unsigned int)EVENT_FLAGS) ||
-	    (shared && !(flags & CU_EVENT_NO_TIMING)))
+	if (!context)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
-	cu_event made =
-	    shared && events_shared == STREAM_EVENTS_SHARED ? NULL : calloc(1, sizeof(*made));
-	if (!made)
-		return CU_OUT_OF_MEMORY;
-	made->flags = flags;
-	made->next = events;
-	events = made;
-	events_shared += shared;
-	*event = made;
-	return CU_OK;
-}
-
-cu_result cuEventCreate(cu_event *event, unsigned int flags)
-{
-	ANSWER(cuEventCreate, NEED_CONTEXT, event_create(event, flags));
-}
-
-static cu_result event_record(cu_event event, cu_stream stream)
-{
-	cu_result result = event_check(event);
-
-	return result == CU_OK ? stream_check(stream) : result;
-}
-
-cu_result cuEventRecord(cu_event event, cu_stream stream)
-{
-	ANSWER(cuEventRecord, NEED_CONTEXT, event_record(event, stream));
-}
-
-cu_result cuEventQuery(cu_event event)
-{
-	ANSWER(cuEventQuery, NEED_CONTEXT, event_check(event));
-}
-
-cu_result cuEventSynchronize(cu_event event)
-{
-	ANSWER(cuEventSynchronize, NEED_CONTEXT, event_check(event));
-}
-
-static cu_result event_destroy(cu_event event)
-{
-	STATE_LOCKED;
-	cu_event *link = event ? event_link(event) : NULL;
-	if (!link)
+	cu_stream found = stream_find(stream);
+	if (!found)
 		return CU_INVALID_HANDLE;
-	*link = event->next;
-	if (event->flags & EVENT_INTERPROCESS)
-		events_shared--;
-	free(event);
+	*context = found->context ? found->context : context_current();
 	return CU_OK;
 }
 
-cu_result cuEventDestroy_v2(cu_event event)
+cu_result cuStreamGetCtx(cu_stream stream, cu_context *context)
 {
-	ANSWER(cuEventDestroy_v2, NEED_CONTEXT, event_destroy(event));
+	ANSWER(cuStreamGetCtx, NEED_CONTEXT, stream_context(stream, context));
 }
 
-cu_result cuEventDestroy(cu_event event)
+static cu_result stream_wait_value(cu_stream stream, uint64_t address, uint32_t value,
+				   unsigned int flags)
 {
-	ANSWER(cuEventDestroy, NEED_CONTEXT, event_destroy(event));
+	if (address % sizeof(value))
+		return CU_INVALID_VALUE;
+	if (flags != CU_WAIT_GEQ)
+		return CU_NOT_SUPPORTED;
+	STATE_LOCKED;
+	cu_stream found = stream_find(stream);
+	if (!found)
+		return CU_INVALID_HANDLE;
+	if (!region_covers(address, sizeof(value), CU_ACCESS_READ))
+		return CU_INVALID_VALUE;
+	if (found->capture)
+		return CU_OK; /* a node of a graph that never runs here */
+	wait_look();
+	struct wait *tail = stream_tail(found);
+	struct wait *wait = wait_new(tail, NULL, address, value);
+	if (!wait) {
+		wait_drop(tail);
+		return CU_OUT_OF_MEMORY;
+	}
+	wait_drop(found->last);
+	found->last = wait;
+	return CU_OK;
+}
+
+cu_result cuStreamWaitValue32_v2(cu_stream stream, cu_deviceptr address, uint32_t value,
+				 unsigned int flags)
+{
+	ANSWER(cuStreamWaitValue32_v2, NEED_CONTEXT,
+	       stream_wait_value(stream, address, value, flags));
+}
+
+/* Work on the legacy stream would come after what is only being captured. */
+bool stream_captures(cu_stream except)
+{
+	for (cu_stream stream = streams; stream; stream = stream->next) {
+		if (stream != except && stream->blocking && stream->capture)
+			return true;
+	}
+	return false;
 }

@@ -21,7 +21,7 @@ static cu_result v1_alloc(unsigned int *pointer, unsigned int size)
 
 cu_result cuMemAlloc(unsigned int *pointer, unsigned int size)
 {
-	ANSWER_LOGGED(cuMemAlloc, NEED_CONTEXT, v1_alloc(pointer, size),
+	ANSWER_LOGGED(cuMemAlloc, NEED_NO_CAPTURE, v1_alloc(pointer, size),
 		      answer_ == CU_OK ? *pointer : 0, size);
 }
 
@@ -44,14 +44,14 @@ static cu_result v1_pitch(unsigned int *pointer, unsigned int *pitch, unsigned i
 cu_result cuMemAllocPitch(unsigned int *pointer, unsigned int *pitch, unsigned int width,
 			  unsigned int height, unsigned int element)
 {
-	ANSWER_LOGGED(cuMemAllocPitch, NEED_CONTEXT,
+	ANSWER_LOGGED(cuMemAllocPitch, NEED_NO_CAPTURE,
 		      v1_pitch(pointer, pitch, width, height, element),
 		      answer_ == CU_OK ? *pointer : 0, (uint64_t)width * height);
 }
 
 cu_result cuMemFree(unsigned int pointer)
 {
-	ANSWER_LOGGED(cuMemFree, NEED_CONTEXT, memory_free(pointer), pointer, 0);
+	ANSWER_LOGGED(cuMemFree, NEED_NO_CAPTURE, memory_free(pointer), pointer, 0);
 }
 
 static cu_result v1_range(unsigned int *base, unsigned int *size, unsigned int pointer)

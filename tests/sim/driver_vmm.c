@@ -147,6 +147,27 @@ cu_result cuMemRelease(cu_mem_handle handle)
 	ANSWER_LOGGED(cuMemRelease, NEED_INIT, vmm_release(handle), handle, 0);
 }
 
+/* A handle for what is mapped somewhere, which has to be released like any other. */
+static cu_result vmm_retain(cu_mem_handle *handle, const void *pointer)
+{
+	if (!handle)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct region *region = region_find((uintptr_t)pointer);
+	if (!region || region->kind != REGION_MAPPED)
+		return CU_INVALID_VALUE;
+	struct object *object = region->owner;
+	object->handles++;
+	*handle = (uintptr_t)object;
+	return CU_OK;
+}
+
+cu_result cuMemRetainAllocationHandle(cu_mem_handle *handle, void *pointer)
+{
+	ANSWER_LOGGED(cuMemRetainAllocationHandle, NEED_INIT, vmm_retain(handle, pointer),
+		      answer_ == CU_OK ? *handle : 0, 0);
+}
+
 static cu_result vmm_export(void *shareable, cu_mem_handle handle, int type,
 			    unsigned long long flags)
 {

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stream capture: who may do what while a stream's work is only written down. The rules are those
+ * of CUDA's documentation of cuThreadExchangeStreamCaptureMode. A graph here holds nothing but
+ * addresses.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "driver_stream.h"
+
+enum { CAPTURE_STATUS_ACTIVE = 1, CAPTURE_STATUS_INVALIDATED = 2 };
+
+struct room { /* an address that a graph would give memory to if it ran */
+	struct room *next;
+	uint64_t start, size;
+};
+
+struct cu_graph_opaque {
+	struct cu_graph_opaque *next;
+	struct room *rooms;
+};
+
+struct capture {
+	struct capture *next;
+	cu_context context;
+	int mode;
+	pthread_t thread;
+	bool invalid;
+	struct room *rooms;
+};
+
+static struct capture *captures;
+static cu_graph graphs;
+static _Thread_local int capture_mode;
+
+static bool capture_mine(const struct capture *capture)
+{
+	return pthread_equal(capture->thread, pthread_self());
+}
+
+static bool capture_forbids(const struct capture *capture)
+{
+	if (capture_mode == CU_CAPTURE_RELAXED)
+		return false;
+	if (capture_mine(capture))
+		return capture->mode != CU_CAPTURE_RELAXED;
+	return capture_mode == CU_CAPTURE_GLOBAL && capture->mode == CU_CAPTURE_GLOBAL;
+}
+
+/* For potentially unsafe calls: an answer other than CU_OK has spoilt what forbids them. */
+cu_result capture_permits(void)
+{
+	cu_result result = CU_OK;
+
+	STATE_LOCKED;
+	for (struct capture *capture = captures; capture; capture = capture->next) {
+		if (!capture_forbids(capture))
+			continue;
+		capture->invalid = true;
+		result = CU_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return result;
+}
+
+/* For calls that concern all of a context's streams, whatever the mode. */
+cu_result capture_conflict(cu_context context)
+{
+	cu_result result = CU_OK;
+
+	STATE_LOCKED;
+	for (struct capture *capture = captures; capture; capture = capture->next) {
+		if (capture->context != context)
+			continue;
+		capture->invalid = true;
+		result = CU_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return result;
+}
+
+/* For calls that a stream can't answer while it is captured. Under the lock. */
+cu_result capture_spoil(cu_stream stream)
+{
+	if (!stream->capture)
+		return CU_OK;
+	stream->capture->invalid = true;
+	return CU_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+static void capture_empty(struct room *room)
+{
+	while (room) {
+		struct room *next = room->next;
+		munmap((void *)(uintptr_t)room->start, room->size);
+		free(room);
+		room = next;
+	}
+}
+
+/* Under the lock, as are the two below. */
+void capture_discard(struct capture *capture)
+{
+	struct capture **link = &captures;
+
+	while (*link != capture)
+		link = &(*link)->next;
+	*link = capture->next;
+	capture_empty(capture->rooms);
+	free(capture);
+}
+
+cu_result capture_alloc(struct capture *capture, cu_deviceptr *pointer, uint64_t size)
+{
+	if (!pointer || !size)
+		return CU_INVALID_VALUE;
+	if (capture->invalid)
+		return CU_STREAM_CAPTURE_INVALIDATED;
+	if (size > state.capacity)
+		return CU_OUT_OF_MEMORY;
+	size = (size + SIM_BLOCK - 1) & ~(SIM_BLOCK - 1);
+	struct room *room = malloc(sizeof(*room));
+	void *address = room ? address_reserve(size, SIM_BLOCK, 0) : NULL;
+	if (!address) {
+		free(room);
+		return CU_OUT_OF_MEMORY;
+	}
+	*room = (struct room){capture->rooms, (uintptr_t)address, size};
+	capture->rooms = room;
+	*pointer = room->start;
+	return CU_OK;
+}
+
+/* A graph frees what a graph gave. */
+cu_result capture_free(struct capture *capture, cu_deviceptr pointer)
+{
+	if (capture->invalid)
+		return CU_STREAM_CAPTURE_INVALIDATED;
+	for (const struct room *room = capture->rooms; room; room = room->next) {
+		if (room->start == pointer)
+			return CU_OK;
+	}
+	return CU_INVALID_VALUE;
+}
+
+static cu_result capture_begin(cu_stream stream, int mode)
+{
+	if (mode < CU_CAPTURE_GLOBAL || mode > CU_CAPTURE_RELAXED)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	cu_stream found = stream_find(stream);
+	if (!found)
+		return CU_INVALID_HANDLE;
+	if (!found->own && !found->context)
+		return CU_STREAM_CAPTURE_UNSUPPORTED; /* the legacy stream */
+	if (found->capture)
+		return (cu_result)STREAM_ILLEGAL_STATE;
+	struct capture *capture = calloc(1, sizeof(*capture));
+	if (!capture)
+		return CU_OUT_OF_MEMORY;
+	*capture = (struct capture){
+	    .next = captures,
+	    .context = context_current(),
+	    .mode = mode,
+	    .thread = pthread_self(),
+	};
+	captures = capture;
+	found->capture = capture;
+	return CU_OK;
+}
+
+cu_result cuStreamBeginCapture_v2(cu_stream stream, cu_capture_mode mode)
+{
+	ANSWER(cuStreamBeginCapture_v2, NEED_CONTEXT, capture_begin(stream, (int)mode));
+}
+
+static cu_result capture_end(cu_stream stream, cu_graph *graph)
+{
+	if (!graph)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	cu_stream found = stream_find(stream);
+	struct capture *capture = found ? found->capture : NULL;
+	if (!capture)
+		return (cu_result)(found ? STREAM_ILLEGAL_STATE : CU_INVALID_HANDLE);
+	if (capture->mode != CU_CAPTURE_RELAXED && !capture_mine(capture))
+		return (cu_result)STREAM_CAPTURE_WRONG_THREAD;
+	cu_graph made = capture->invalid ? NULL : calloc(1, sizeof(*made));
+	cu_result result = capture->invalid ? CU_STREAM_CAPTURE_INVALIDATED
+			   : made	    ? CU_OK
+					    : CU_OUT_OF_MEMORY;
+	if (made) {
+		made->rooms = capture->rooms;
+		capture->rooms = NULL;
+		made->next = graphs;
+		graphs = made;
+	}
+	capture_discard(capture);
+	found->capture = NULL;
+	*graph = made;
+	return result;
+}
+
+cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph)
+{
+	ANSWER(cuStreamEndCapture, NEED_CONTEXT, capture_end(stream, graph));
+}
+
+static cu_result capture_status(cu_stream stream, cu_capture_status *status)
+{
+	int answer = CU_CAPTURE_NONE;
+
+	if (!status)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	cu_stream found = stream_find(stream);
+	if (!found)
+		return CU_INVALID_HANDLE;
+	if (!found->own && !found->context && stream_captures(found))
+		return (cu_result)STREAM_CAPTURE_IMPLICIT;
+	if (found->capture)
+		answer =
+		    found->capture->invalid ? CAPTURE_STATUS_INVALIDATED : CAPTURE_STATUS_ACTIVE;
+	*status = (cu_capture_status)answer;
+	return CU_OK;
+}
+
+cu_result cuStreamIsCapturing(cu_stream stream, cu_capture_status *status)
+{
+	ANSWER(cuStreamIsCapturing, NEED_CONTEXT, capture_status(stream, status));
+}
+
+static cu_result capture_exchange(cu_capture_mode *mode)
+{
+	if (!mode || (int)*mode < CU_CAPTURE_GLOBAL || (int)*mode > CU_CAPTURE_RELAXED)
+		return CU_INVALID_VALUE;
+	int before = capture_mode;
+	capture_mode = (int)*mode;
+	*mode = (cu_capture_mode)before;
+	return CU_OK;
+}
+
+cu_result cuThreadExchangeStreamCaptureMode(cu_capture_mode *mode)
+{
+	ANSWER(cuThreadExchangeStreamCaptureMode, NEED_INIT, capture_exchange(mode));
+}
+
+static cu_result capture_destroy(cu_graph graph)
+{
+	cu_graph *link = &graphs;
+
+	STATE_LOCKED;
+	while (*link && *link != graph)
+		link = &(*link)->next;
+	if (!*link)
+		return CU_INVALID_VALUE;
+	*link = graph->next;
+	capture_empty(graph->rooms);
+	free(graph);
+	return CU_OK;
+}
+
+cu_result cuGraphDestroy(cu_graph graph)
+{
+	ANSWER(cuGraphDestroy, NEED_INIT, capture_destroy(graph));
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Primary contexts, one a device: there while somebody retains it and nobody has reset it. */
+#include "driver_sim.h"
+
+static struct cu_context_opaque primaries[SIM_DEVICES_MAX];
+
+cu_context primary_of(cu_device device)
+{
+	return &primaries[device];
+}
+
+bool primary_is(cu_context context)
+{
+	for (int i = 0; i < state.device_count; i++) {
+		if (context == &primaries[i])
+			return true;
+	}
+	return false;
+}
+
+static cu_result primary_retain(cu_context *context, cu_device device)
+{
+	if (!context)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	STATE_LOCKED;
+	primaries[device].device = device;
+	primaries[device].references++;
+	primaries[device].active = true;
+	*context = &primaries[device];
+	return CU_OK;
+}
+
+cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
+{
+	ANSWER(cuDevicePrimaryCtxRetain, NEED_INIT, primary_retain(context, device));
+}
+
+static cu_result primary_release(cu_device device)
+{
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	STATE_LOCKED;
+	if (!primaries[device].references)
+		return CU_INVALID_CONTEXT;
+	if (!--primaries[device].references)
+		context_end(&primaries[device]);
+	return CU_OK;
+}
+
+cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
+{
+	ANSWER_LOGGED(cuDevicePrimaryCtxRelease_v2, NEED_INIT, primary_release(device), 0, 0);
+}
+
+cu_result cuDevicePrimaryCtxRelease(cu_device device)
+{
+	ANSWER_LOGGED(cuDevicePrimaryCtxRelease, NEED_INIT, primary_release(device), 0, 0);
+}
+
+/* All goes, but those who retained it still have to release it. */
+static cu_result primary_reset(cu_device device)
+{
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	STATE_LOCKED;
+	context_end(&primaries[device]);
+	return CU_OK;
+}
+
+cu_result cuDevicePrimaryCtxReset_v2(cu_device device)
+{
+	ANSWER_LOGGED(cuDevicePrimaryCtxReset_v2, NEED_INIT, primary_reset(device), 0, 0);
+}
+
+cu_result cuDevicePrimaryCtxReset(cu_device device)
+{
+	ANSWER_LOGGED(cuDevicePrimaryCtxReset, NEED_INIT, primary_reset(device), 0, 0);
+}
+
+static cu_result primary_state(cu_device device, unsigned int *flags, int *active)
+{
+	if (!flags || !active)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	STATE_LOCKED;
+	*flags = 0;
+	*active = primaries[device].active;
+	return CU_OK;
+}
+
+cu_result cuDevicePrimaryCtxGetState(cu_device device, unsigned int *flags, int *active)
+{
+	ANSWER(cuDevicePrimaryCtxGetState, NEED_INIT, primary_state(device, flags, active));
+}

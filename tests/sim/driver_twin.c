@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls of programs whose default stream is a thread's own: 0 means another stream to them. */
+#include "driver_stream.h"
+
+#define TWIN(name, params, ...) \
+	cu_result name##_ptsz params \
+	{ \
+		if (!stream) \
+			stream = STREAM_PER_THREAD; \
+		return name(__VA_ARGS__); \
+	}
+
+TWIN(cuMemcpyHtoDAsync_v2, (cu_deviceptr to, const void *from, size_t size, cu_stream stream), to,
+     from, size, stream)
+TWIN(cuMemcpyDtoHAsync_v2, (void *to, cu_deviceptr from, size_t size, cu_stream stream), to, from,
+     size, stream)
+TWIN(cuMemcpyAsync, (cu_deviceptr to, cu_deviceptr from, size_t size, cu_stream stream), to, from,
+     size, stream)
+TWIN(cuStreamSynchronize, (cu_stream stream), stream)
+TWIN(cuStreamGetCtx, (cu_stream stream, cu_context *context), stream, context)
+TWIN(cuStreamWaitValue32_v2,
+     (cu_stream stream, cu_deviceptr address, uint32_t value, unsigned int flags), stream, address,
+     value, flags)
+TWIN(cuStreamIsCapturing, (cu_stream stream, cu_capture_status *status), stream, status)
+TWIN(cuStreamBeginCapture_v2, (cu_stream stream, cu_capture_mode mode), stream, mode)
+TWIN(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), stream, graph)
+TWIN(cuEventRecord, (cu_event event, cu_stream stream), event, stream)
