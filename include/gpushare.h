@@ -57,7 +57,9 @@ enum gpushare_status {
 };
 
 /* X(name, value, text): what the memory is and how it travels */
-#define GPUSHARE_BACKINGS(X) X(IPC, 1, "ipc")
+#define GPUSHARE_BACKINGS(X) \
+	X(IPC, 1, "ipc") /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
+	X(VMM, 2, "vmm") /* cuMemCreate memory, by its exported file descriptor */
 
 enum gpushare_backing {
 #define X(name, value, text) GPUSHARE_BACKING_##name = value,

@@ -61,9 +61,32 @@ static int check_tags(const record *info, reply *answer)
 	return GPUSHARE_OK;
 }
 
+/* What a backing travels as comes, and nothing else. */
+static int check_travel(const gpushare_Share *share, reply *answer)
+{
+	bool fd = backing_is_fd(share->buffer.backing);
+	bool ticket = !all_zero(share->ticket, sizeof(share->ticket));
+	bool handle = !all_zero(share->handle, sizeof(share->handle));
+
+	if (fd && !ticket)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" comes without the ticket of a deposited file descriptor",
+			       share->buffer.name);
+	if (!fd && !handle)
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes without a handle",
+			       share->buffer.name);
+	if (ticket && handle)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" comes with a handle and with a ticket, where its backing "
+			       "has one of them",
+			       share->buffer.name);
+	return GPUSHARE_OK;
+}
+
 int check_share(const gpushare_Share *share, reply *answer)
 {
 	const record *info = &share->buffer;
+	int status;
 
 	if (!name_is_valid(info->name))
 		return explain(answer, GPUSHARE_E_NAME, "%s", name_fault(info->name));
@@ -82,8 +105,6 @@ int check_share(const gpushare_Share *share, reply *answer)
 			       (unsigned)info->flags);
 	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
 		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
-	if (all_zero(share->handle, sizeof(share->handle)))
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes without a handle",
-			       info->name);
-	return check_tags(info, answer);
+	status = check_travel(share, answer);
+	return status ? status : check_tags(info, answer);
 }

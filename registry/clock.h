@@ -27,4 +27,15 @@ static inline uint64_t clock_unix_ns(void)
 	return (uint64_t)clock_read_ns(CLOCK_REALTIME);
 }
 
+/* Milliseconds until then, for poll(), rounded up so as not to wake early; -1: never. */
+static inline int clock_timeout_ms(int64_t then_ns)
+{
+	int64_t left_ms;
+
+	if (then_ns == INT64_MAX)
+		return -1;
+	left_ms = (then_ns - clock_ns() + NS_PER_MS - 1) / NS_PER_MS;
+	return left_ms < 0 ? 0 : left_ms > 3600 * 1000 ? 3600 * 1000 : (int)left_ms;
+}
+
 #endif

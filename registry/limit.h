@@ -8,6 +8,8 @@
 #define LIMIT_ATTACHMENTS 1000000
 #define LIMIT_CONNECTIONS 10000
 #define LIMIT_WAITERS 256
+#define LIMIT_FDS 100000           /* kept for records; less where RLIMIT_NOFILE says so */
+#define LIMIT_FDS_PER_PROCESS 256  /* deposited and not shared, or attached and not fetched */
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
 #define LIMIT_PAGE 16                        /* names in one ListReply: registry.options */
@@ -22,6 +24,14 @@
  * context. What such a peer asks beyond that is not answered. */
 #define LIMIT_UNREAD 4
 #define LIMIT_UNREAD_MS 5000
+
+/* How long a ticket serves; then its descriptor goes. */
+#define LIMIT_TICKET_MS 10000
+/* Connections to fds.sock, which need last for one message only, of all and of one process, and how
+ * long one may be silent. */
+#define LIMIT_FDS_CONNECTIONS 1024
+#define LIMIT_FDS_CONNECTIONS_PER_PROCESS 64
+#define LIMIT_FDS_SILENT_MS 5000
 
 /* Contexts that can take a request: at the start, and when to open more. All of them together
  * suffice for every waiter and some answers under way. */

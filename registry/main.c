@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "fds_server.h"
 #include "log.h"
 #include "options.h"
 #include "place.h"
@@ -36,15 +37,21 @@ static int open_signals(void)
 	return signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A connection is a file descriptor. */
-static void raise_file_limit(void)
+/* A connection is a file descriptor, and so is a record of some backings. Returns how many of these
+ * there may be, so that connections find some left. */
+static uint64_t raise_file_limit(void)
 {
 	struct rlimit files;
 
-	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return LIMIT_FDS;
+	if (files.rlim_cur < files.rlim_max) {
+		struct rlimit raised = {files.rlim_max, files.rlim_max};
+
+		if (!setrlimit(RLIMIT_NOFILE, &raised))
+			files = raised;
 	}
+	return files.rlim_cur / 2 < LIMIT_FDS ? files.rlim_cur / 2 : LIMIT_FDS;
 }
 
 static void tell_ready(const struct options *options, const struct place *place)
@@ -65,17 +72,6 @@ static void tell_ready(const struct options *options, const struct place *place)
 		dup2(null, fd);
 	if (null > 2)
 		close(null);
-}
-
-/* Milliseconds until then, rounded up so as not to wake early; -1: never. */
-static int timeout_until(int64_t then_ns)
-{
-	int64_t left_ms;
-
-	if (then_ns == INT64_MAX)
-		return -1;
-	left_ms = (then_ns - clock_ns() + NS_PER_MS - 1) / NS_PER_MS;
-	return left_ms < 0 ? 0 : left_ms > 3600 * 1000 ? 3600 * 1000 : (int)left_ms;
 }
 
 /*
@@ -122,7 +118,7 @@ static void serve(struct server *server, const struct place *place, const struct
 			server_hear(server, place->socket);
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
-		poll(events, 3, timeout_until(next < probe_ns ? next : probe_ns));
+		poll(events, 3, clock_timeout_ms(next < probe_ns ? next : probe_ns));
 		if (events[0].revents) {
 			log_line("ended by a signal");
 			return;
@@ -132,7 +128,20 @@ static void serve(struct server *server, const struct place *place, const struct
 	}
 }
 
-/* The socket is unlinked and the lock goes with the process: nothing is left to do. */
+/* Whoever is told of the first socket must find the other. */
+static bool open_servers(struct server *server, struct fds_server *fds_server,
+			 struct registry *registry, const struct place *place, uint64_t fds_limit)
+{
+	registry->vault.limit = fds_limit;
+	if (!fds_server_open(fds_server, registry, place->fds_socket))
+		return false;
+	if (server_open(server, registry, place->socket))
+		return true;
+	fds_server_close(fds_server);
+	return false;
+}
+
+/* The sockets are unlinked and the lock goes with the process: nothing is left to do. */
 static void leave_now(int number)
 {
 	(void)number;
@@ -142,10 +151,12 @@ static void leave_now(int number)
 int main(int argc, char **argv)
 {
 	struct options options;
+	struct fds_server fds_server;
 	struct registry *registry;
 	struct server server;
 	struct place place;
 	int leave = options_parse(&options, argc, argv);
+	uint64_t fds_limit;
 	int signals, status;
 
 	if (leave >= 0)
@@ -153,23 +164,26 @@ int main(int argc, char **argv)
 	log_enable(options.foreground);
 	umask(077);
 	signals = open_signals();
-	raise_file_limit();
+	fds_limit = raise_file_limit();
 	status = place_open(&place, options.directory);
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
-	if (signals < 0 || !registry || !server_open(&server, registry, place.socket)) {
+	if (signals < 0 || !registry ||
+	    !open_servers(&server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);
 		place_close(&place);
 		return 1;
 	}
 	tell_ready(&options, &place);
 	serve(&server, &place, &options, signals);
+	unlink(place.fds_socket);
 	unlink(place.socket); /* nobody new, then nobody at all, then the lock */
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
 	signal(SIGALRM, leave_now);
 	alarm(CLOSING_S);
 	server_close(&server);
+	fds_server_close(&fds_server);
 	registry_free(registry);
 	place_close(&place);
 	return 0;

@@ -113,6 +113,7 @@ int place_open(struct place *place, const char *given)
 		return status;
 	}
 	directory_socket(place->directory, place->socket);
+	directory_fds_socket(place->directory, place->fds_socket);
 	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
 	status = open_lock(place);
 	if (!status)
@@ -121,6 +122,8 @@ int place_open(struct place *place, const char *given)
 		status = remove_stale(place->socket);
 	if (!status)
 		status = remove_stale(place->aside);
+	if (!status)
+		status = remove_stale(place->fds_socket);
 	if (status && place->lock >= 0) {
 		close(place->lock);
 		place->lock = -1;
@@ -132,6 +135,7 @@ void place_close(struct place *place)
 {
 	unlink(place->socket);
 	unlink(place->aside);
+	unlink(place->fds_socket);
 	close(place->lock);
 	place->lock = -1;
 }

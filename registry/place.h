@@ -7,6 +7,7 @@
 struct place {
 	char directory[GPUSHARE_PATH_MAX];
 	char socket[GPUSHARE_PATH_MAX];
+	char fds_socket[GPUSHARE_PATH_MAX];
 	char aside[GPUSHARE_PATH_MAX + 8]; /* the socket's name while it may leave */
 	int lock;
 };
@@ -19,7 +20,7 @@ struct place {
  * earlier daemon left. PLACE_SERVED: another daemon is there. On failure a sentence is logged.
  */
 int place_open(struct place *place, const char *given);
-/* Remove the socket, then let go of the lock. The lock file stays: a name that comes and goes can
+/* Remove the sockets, then let go of the lock. The lock file stays: a name that comes and goes can
  * be locked twice. */
 void place_close(struct place *place);
 

@@ -17,6 +17,7 @@ struct registry *registry_new(const char *directory)
 	registry->limits = LIMITS_DEFAULT;
 	registry->started_unix_ns = clock_unix_ns();
 	store_init(&registry->store);
+	vault_init(&registry->vault);
 	generation_init(&registry->generation, directory);
 	return registry;
 }
@@ -28,6 +29,7 @@ struct registry *registry_free(struct registry *registry)
 	while (registry->leases.by_id)
 		registry_disconnect(registry, registry->leases.by_id);
 	store_finish(&registry->store);
+	vault_finish(&registry->vault);
 	generation_finish(&registry->generation);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
@@ -72,6 +74,7 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 	}
 	log_line("end: uid %u pid %d (%s), %u names withdrawn, %u attachments released",
 		 lease->peer.uid, lease->peer.pid, lease->peer.command, names, attachments);
+	vault_end_lease(&registry->vault, lease->id);
 	lease_free(&registry->leases, lease);
 	return waiters;
 }
@@ -101,6 +104,8 @@ void registry_remove(struct registry *registry, struct entry *entry, enum depart
 {
 	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
 	DL_DELETE(entry->lease->entries, entry);
+	if (entry->held)
+		vault_release(&registry->vault, entry->held);
 	store_remove(&registry->store, entry);
 }
 

@@ -9,6 +9,7 @@
 #include "limit.h"
 #include "store.h"
 #include "tombstone.h"
+#include "vault.h"
 
 /* A lookup or attach whose name is not there yet. */
 struct waiter {
@@ -25,6 +26,7 @@ struct registry {
 	struct store store;
 	struct leases leases;
 	struct tombstones tombstones;
+	struct vault vault;
 	struct generation generation;
 	struct waiter *waiters;
 	uint64_t waiter_count;

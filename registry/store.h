@@ -6,11 +6,13 @@
 #include "process.h"
 #include "protocol.h"
 
+struct held;
 struct lease;
 
 struct entry {
 	record info;                          /* attachers is kept up to date by the leases */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply, nowhere else */
+	struct held *held;                    /* the descriptor of one that travels so; see vault.h */
 	struct process owner;
 	struct lease *lease;
 	struct entry *prev, *next;            /* of the same lease */

@@ -12,10 +12,9 @@
 #include <time.h>
 
 #include "cleanup.h"
+#include "client_internal.h"
 
-#define RETRY_MS 5 /* between two tries to reach a registry that is starting */
-
-static int64_t now_ms(void)
+int64_t client_now_ms(void)
 {
 	struct timespec now;
 
@@ -23,8 +22,7 @@ static int64_t now_ms(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-__attribute__((format(printf, 3, 4))) static int fail(struct client *client, int status,
-						      const char *format, ...)
+int client_fail(struct client *client, int status, const char *format, ...)
 {
 	va_list arguments;
 
@@ -94,13 +92,12 @@ void client_disconnect(struct client *client)
 	client->fd = -1;
 }
 
-/* Wait for `events`; OK, E_TIMED_OUT, or E_IO for a poll that failed. */
-static int wait_for(int fd, short events, int64_t deadline)
+int client_wait(int fd, short events, int64_t deadline_ms)
 {
 	struct pollfd one = {.fd = fd, .events = events};
 
 	for (;;) {
-		int64_t left = deadline - now_ms();
+		int64_t left = deadline_ms - client_now_ms();
 		int ready;
 
 		if (left <= 0)
@@ -133,7 +130,7 @@ static int transfer(int fd, bool out, uint8_t *data, size_t size, int64_t deadli
 			continue;
 		if (moved < 0 && errno != EAGAIN)
 			return GPUSHARE_E_NO_REGISTRY;
-		int status = wait_for(fd, out ? POLLOUT : POLLIN, deadline);
+		int status = client_wait(fd, out ? POLLOUT : POLLIN, deadline);
 		if (status != GPUSHARE_OK)
 			return status;
 	}
@@ -144,11 +141,11 @@ static int fail_transfer(struct client *client, int status, const char *doing)
 {
 	client_disconnect(client);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return fail(client, status,
+		return client_fail(client, status,
 			    "the registry in %s did not answer in time (%u ms) while %s; is it stopped or "
 			    "overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
 			    client->directory, client->timeout_ms, doing);
-	return fail(client, GPUSHARE_E_NO_REGISTRY,
+	return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 		    "the registry in %s closed the connection while %s; it may have been ended: try again",
 		    client->directory, doing);
 }
@@ -172,7 +169,7 @@ static int exchange(struct client *client, size_t size, size_t *out_size, int64_
 	if (body < 0 || (size_t)body > GPUSHARE_MESSAGE_MAX - header ||
 	    sp_id(client->wire + SP_HEADER_SIZE) != id) {
 		client_disconnect(client);
-		return fail(client, GPUSHARE_E_PROTOCOL,
+		return client_fail(client, GPUSHARE_E_PROTOCOL,
 			    "what answers in %s does not speak the registry's protocol", client->directory);
 	}
 	status = transfer(client->fd, false, client->wire + header, (size_t)body, deadline);
@@ -191,27 +188,26 @@ static int exchange_messages(struct client *client, const request *question, rep
 					  GPUSHARE_MESSAGE_MAX - header, &size);
 
 	if (status != GPUSHARE_OK)
-		return fail(client, status, "a request breaks the protocol's bounds");
+		return client_fail(client, status, "a request breaks the protocol's bounds");
 	status = exchange(client, size, &size, deadline);
 	if (status != GPUSHARE_OK)
 		return status;
 	status = codec_decode_reply(client->wire + header, size, answer);
 	if (status != GPUSHARE_OK) {
 		client_disconnect(client);
-		return fail(client, GPUSHARE_E_PROTOCOL,
+		return client_fail(client, GPUSHARE_E_PROTOCOL,
 			    "the registry in %s sent an answer that can't be decoded", client->directory);
 	}
 	if (answer->status != GPUSHARE_OK)
-		return fail(client, answer->status, "%s",
+		return client_fail(client, answer->status, "%s",
 			    answer->message[0] ? answer->message : status_text(answer->status));
 	return GPUSHARE_OK;
 }
 
-/* A socket that is connected, or a negative errno. */
-static int dial(const char *path)
+int client_dial(const char *path, int type)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int taken;
 
 	if (fd < 0)
@@ -231,20 +227,20 @@ static int reach(struct client *client, int64_t deadline)
 	bool started = false;
 
 	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)
-		return fail(client, GPUSHARE_E_NO_REGISTRY,
+		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 			    "the registry's directory has too long a path; set GPUSHARE_DIR to a shorter one");
 	for (;;) {
-		int status, fd = dial(path);
+		int status, fd = client_dial(path, SOCK_STREAM);
 
 		if (fd >= 0) {
 			client->fd = fd;
 			return GPUSHARE_OK;
 		}
 		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)
-			return fail(client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
+			return client_fail(client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
 				    "the registry's socket %s can't be connected to: %s", path, strerror(-fd));
 		if (!client->autostart && fd != -EAGAIN)
-			return fail(client, GPUSHARE_E_NO_REGISTRY,
+			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				    "no registry listens on %s and autostart is off; start "
 				    "gpushare-registry --dir %s",
 				    path, client->directory);
@@ -257,24 +253,23 @@ static int reach(struct client *client, int64_t deadline)
 				return status;
 			started = true;
 		}
-		if (now_ms() + RETRY_MS >= deadline)
-			return fail(client, GPUSHARE_E_NO_REGISTRY,
+		if (client_now_ms() + CLIENT_RETRY_MS >= deadline)
+			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				    started ? "a registry was started for %s but did not listen within %u ms"
 					    : "the registry in %s took no connection within %u ms",
 				    client->directory, client->timeout_ms);
-		poll(NULL, 0, RETRY_MS);
+		poll(NULL, 0, CLIENT_RETRY_MS);
 	}
 }
 
-/* The socket's other end must be ours or root's: a directory check alone leaves a race. */
-static int check_peer(struct client *client)
+int client_check_peer(struct client *client, int fd)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
-	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
 	    (peer.uid != geteuid() && peer.uid != 0))
-		return fail(client, GPUSHARE_E_DENIED,
+		return client_fail(client, GPUSHARE_E_DENIED,
 			    "the registry in %s runs as another user; set GPUSHARE_DIR to a directory of yours",
 			    client->directory);
 	return GPUSHARE_OK;
@@ -293,7 +288,7 @@ static int greet(struct client *client, int64_t deadline)
 	if (status != GPUSHARE_OK)
 		return fail_transfer(client, status, "greeting");
 	if (!sp_greeting_is(theirs, SP_REP))
-		return fail(client, GPUSHARE_E_PROTOCOL, "what listens in %s is no gpushare registry",
+		return client_fail(client, GPUSHARE_E_PROTOCOL, "what listens in %s is no gpushare registry",
 			    client->directory);
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
@@ -307,7 +302,7 @@ static int connect_by(struct client *client, int64_t deadline)
 
 	if (client->pid != getpid()) {
 		client_disconnect(client);
-		return fail(client, GPUSHARE_E_FORKED,
+		return client_fail(client, GPUSHARE_E_FORKED,
 			    "this session was opened before fork(); the child must open its own");
 	}
 	if (fd_is_ours(client))
@@ -325,7 +320,7 @@ static int connect_by(struct client *client, int64_t deadline)
 		client->fd_device = is.st_dev;
 		client->fd_inode = is.st_ino;
 	}
-	status = check_peer(client);
+	status = client_check_peer(client, client->fd);
 	if (status == GPUSHARE_OK)
 		status = greet(client, deadline);
 	if (status != GPUSHARE_OK)
@@ -335,14 +330,14 @@ static int connect_by(struct client *client, int64_t deadline)
 
 int client_connect(struct client *client)
 {
-	return connect_by(client, now_ms() + client->timeout_ms);
+	return connect_by(client, client_now_ms() + client->timeout_ms);
 }
 
 int client_call(struct client *client, unsigned int extra_ms)
 {
-	int64_t deadline = now_ms() + client->timeout_ms + extra_ms;
+	int64_t deadline = client_now_ms() + client->timeout_ms + extra_ms;
 	bool fresh = !fd_is_ours(client);
-	int status = connect_by(client, now_ms() + client->timeout_ms);
+	int status = connect_by(client, client_now_ms() + client->timeout_ms);
 
 	if (status != GPUSHARE_OK)
 		return status;

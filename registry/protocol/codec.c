@@ -15,6 +15,9 @@
 _Static_assert(gpushare_Request_size <= GPUSHARE_MESSAGE_MAX, "a Request fits a message");
 _Static_assert(gpushare_Reply_size <= GPUSHARE_MESSAGE_MAX, "a Reply fits a message");
 _Static_assert(sizeof(((gpushare_Share *)0)->handle) == GPUSHARE_HANDLE_SIZE, "registry.options");
+_Static_assert(sizeof(((gpushare_Share *)0)->ticket) == GPUSHARE_TICKET_SIZE, "registry.options");
+_Static_assert(sizeof(((gpushare_AttachReply *)0)->ticket) == GPUSHARE_TICKET_SIZE,
+	       "registry.options");
 _Static_assert(sizeof(((record *)0)->device_uuid) == GPUSHARE_UUID_SIZE, "registry.options");
 _Static_assert(sizeof(((record *)0)->owner_command) == GPUSHARE_COMMAND_MAX + 1,
 	       "registry.options");

@@ -14,6 +14,8 @@
 /* The longest path that leaves room for the socket's name. */
 #define DIRECTORY_MAX (GPUSHARE_PATH_MAX - sizeof("/" GPUSHARE_SOCKET))
 
+_Static_assert(sizeof(GPUSHARE_FDS_SOCKET) <= sizeof(GPUSHARE_SOCKET), "DIRECTORY_MAX fits both");
+
 __attribute__((format(printf, 4, 5))) static int fail(int status, char *why, size_t why_size,
 						      const char *format, ...)
 {
@@ -149,10 +151,20 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 	return directory_check(path, why, why_size);
 }
 
-int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
+static int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX])
 {
 	if (!path || !*path || strlen(path) > DIRECTORY_MAX)
 		return GPUSHARE_E_INVALID;
-	snprintf(out_socket, GPUSHARE_PATH_MAX, "%s/%s", path, GPUSHARE_SOCKET);
+	snprintf(out_path, GPUSHARE_PATH_MAX, "%s/%s", path, file);
 	return GPUSHARE_OK;
+}
+
+int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
+{
+	return directory_join(path, GPUSHARE_SOCKET, out_socket);
+}
+
+int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
+{
+	return directory_join(path, GPUSHARE_FDS_SOCKET, out_socket);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_PROTOCOL_H
 #define GPUSHARE_REGISTRY_PROTOCOL_H
-/* What both sides agree on: limits, socket names, the codec, the SP framing, names, the directory. */
+/* What both sides agree on: limits, socket names, the codec, the SP framing, descriptors, names, the
+ * directory. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +12,9 @@
 
 #define GPUSHARE_PROTOCOL 1
 #define GPUSHARE_SOCKET "registry.sock"
+#define GPUSHARE_FDS_SOCKET "fds.sock"
 #define GPUSHARE_HANDLE_SIZE 64
+#define GPUSHARE_TICKET_SIZE 16
 #define GPUSHARE_PATH_MAX 108 /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
@@ -40,6 +43,36 @@ void sp_header(uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE], uint32_t id, size_t body
 long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE]);
 uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
 
+/*
+ * fds.c: file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET) in the same
+ * directory. One message each way, in the host's byte order: it never leaves the host. A deposit
+ * brings `count` descriptors and is answered by a ticket for each; a withdrawal brings tickets and
+ * is answered by their descriptors, all or none. Tickets serve once, the process that they were
+ * given to, and not for long.
+ */
+#define FDS_VERSION 1
+#define FDS_MAX 128 /* descriptors of one message */
+enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2 };
+
+struct fds_message {
+	uint8_t version;
+	uint8_t verb;
+	uint16_t count;
+	int32_t status; /* of an answer: enum gpushare_status */
+	uint8_t tickets[FDS_MAX][GPUSHARE_TICKET_SIZE];
+};
+
+/* A whole message or nothing, at once. OK; E_TIMED_OUT: the socket is not ready for it;
+ * E_NO_REGISTRY: the other side has gone; E_LIMIT: no room for more descriptors; E_IO. */
+int fds_send(int socket, const struct fds_message *message, const int *fds, size_t count);
+/* The same; besides E_PROTOCOL: that is no message. What came is close-on-exec; whatever the
+ * answer but OK, no descriptor is left open. */
+int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
+		size_t *out_count);
+void fds_close(const int *fds, size_t count);
+/* How a backing travels: as a descriptor, else as a handle. */
+bool backing_is_fd(uint32_t backing);
+
 /* name.c */
 bool name_is_valid(const char *name);             /* 1..255 of [A-Za-z0-9._/-] */
 const char *name_fault(const char *name);         /* why not, in words; NULL when it is valid */
@@ -52,6 +85,7 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX]);
 int directory_prepare(const char *path, char *why, size_t why_size);
 int directory_check(const char *path, char *why, size_t why_size);
 int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
+int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 
 /* status.c */
 const char *status_text(int status);

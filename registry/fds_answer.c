@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "fds_answer.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "log.h"
+
+/* A file that holds memory is neither: a socket could be ourselves, a directory a way somewhere. */
+static bool are_welcome(const int *fds, size_t count)
+{
+	struct stat is;
+
+	for (size_t i = 0; i < count; i++) {
+		if (fstat(fds[i], &is) || S_ISSOCK(is.st_mode) || S_ISDIR(is.st_mode))
+			return false;
+	}
+	return true;
+}
+
+static int handle_deposit(struct registry *registry, struct guest *guest,
+			  const struct fds_message *ask, const int *fds, size_t count,
+			  struct fds_message *answer)
+{
+	int status = GPUSHARE_OK;
+
+	if (!count || ask->count != count || !are_welcome(fds, count))
+		status = GPUSHARE_E_INVALID;
+	pthread_mutex_lock(&registry->lock);
+	if (!status)
+		status = vault_deposit(&registry->vault, guest, fds, count, clock_ns(),
+				       answer->tickets);
+	pthread_mutex_unlock(&registry->lock);
+	if (status) {
+		memset(answer->tickets, 0, sizeof(answer->tickets));
+		fds_close(fds, count);
+		return status;
+	}
+	answer->count = (uint16_t)count;
+	return GPUSHARE_OK;
+}
+
+/* Whom a ticket does not belong to is not told whether it is one. */
+static int handle_withdraw(struct registry *registry, struct guest *guest, struct fds_message *ask,
+			   struct held **held)
+{
+	bool redeemed;
+
+	if (!ask->count)
+		return GPUSHARE_E_INVALID;
+	pthread_mutex_lock(&registry->lock);
+	redeemed = vault_redeem(&registry->vault, guest, ask->tickets, ask->count, held);
+	pthread_mutex_unlock(&registry->lock);
+	return redeemed ? GPUSHARE_OK : GPUSHARE_E_NOT_FOUND;
+}
+
+static int withdraw(struct registry *registry, struct guest *guest, struct fds_message *ask,
+		    int socket, struct fds_message *answer)
+{
+	struct held *held[FDS_MAX];
+	int fds[FDS_MAX];
+	int status = handle_withdraw(registry, guest, ask, held);
+
+	if (status)
+		return status;
+	for (int i = 0; i < ask->count; i++)
+		fds[i] = held[i]->fd;
+	answer->count = ask->count;
+	status = fds_send(socket, answer, fds, ask->count);
+	pthread_mutex_lock(&registry->lock);
+	for (int i = 0; i < ask->count; i++)
+		vault_release(&registry->vault, held[i]);
+	pthread_mutex_unlock(&registry->lock);
+	answer->count = 0;
+	return status;
+}
+
+bool fds_answer(struct registry *registry, struct guest *guest, int socket)
+{
+	struct fds_message ask = {0}, answer = {.version = FDS_VERSION};
+	int fds[FDS_MAX];
+	size_t count = 0;
+	int status = fds_receive(socket, &ask, fds, &count);
+
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return true; /* nothing there after all */
+	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO)
+		return false;
+	answer.verb = ask.verb;
+	if (!status && guest->connections > LIMIT_FDS_CONNECTIONS_PER_PROCESS)
+		status = GPUSHARE_E_LIMIT;
+	else if (!status && ask.verb != FDS_DEPOSIT && (ask.verb != FDS_WITHDRAW || count))
+		status = GPUSHARE_E_PROTOCOL;
+	if (status) {
+		fds_close(fds, count);
+	} else if (ask.verb == FDS_DEPOSIT) {
+		status = handle_deposit(registry, guest, &ask, fds, count, &answer);
+	} else {
+		status = withdraw(registry, guest, &ask, socket, &answer);
+		if (!status)
+			return true;
+	}
+	answer.status = status;
+	if (status)
+		log_line("%s: uid %u pid %d (%s), request %u of %u: %s", GPUSHARE_FDS_SOCKET,
+			 guest->peer.uid, guest->peer.pid, guest->peer.command, ask.verb, ask.count,
+			 status_text(status));
+	/* Who sends nonsense or takes no answer has no business here. */
+	return !fds_send(socket, &answer, NULL, 0) && status != GPUSHARE_E_PROTOCOL;
+}

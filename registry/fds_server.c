@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "fds_server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fds_answer.h"
+#include "log.h"
+#include "watch.h"
+
+#define BACKLOG 128
+#define DEAF_MS 100 /* between two looks for a descriptor that a connection could have */
+
+struct connection {
+	int fd;
+	struct guest *guest;
+	int64_t deadline_ns;
+	struct connection *prev, *next;
+};
+
+static void connection_close(struct fds_server *server, struct connection *connection)
+{
+	struct registry *registry = server->registry;
+
+	DL_DELETE(server->connections, connection);
+	server->count--;
+	close(connection->fd);
+	pthread_mutex_lock(&registry->lock);
+	vault_leave(&registry->vault, connection->guest);
+	pthread_mutex_unlock(&registry->lock);
+	free(connection);
+}
+
+static void connection_read(struct fds_server *server, struct connection *connection)
+{
+	if (!fds_answer(server->registry, connection->guest, connection->fd)) {
+		connection_close(server, connection);
+		return;
+	}
+	DL_DELETE(server->connections, connection);
+	connection->deadline_ns = clock_ns() + LIMIT_FDS_SILENT_MS * NS_PER_MS;
+	DL_APPEND(server->connections, connection);
+}
+
+/* Whose connection it is, who may have others and tickets. NULL: nobody that we serve. */
+static struct guest *admit(struct fds_server *server, int fd)
+{
+	struct registry *registry = server->registry;
+	struct ucred ucred = {0};
+	socklen_t size = sizeof(ucred);
+	struct process peer;
+	struct guest *guest;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) || ucred.uid != geteuid()) {
+		log_line("refused at %s: uid %u pid %d", GPUSHARE_FDS_SOCKET, ucred.uid, ucred.pid);
+		return NULL;
+	}
+	process_read(ucred.pid, ucred.uid, &peer);
+	pthread_mutex_lock(&registry->lock);
+	guest = vault_enter(&registry->vault, &peer);
+	if (guest && guest->watch < 0)
+		guest->watch = watch_add(server->watches, peer.pid, guest->id);
+	pthread_mutex_unlock(&registry->lock);
+	return guest;
+}
+
+static bool connection_new(struct fds_server *server, int fd)
+{
+	struct connection *connection = calloc(1, sizeof(*connection));
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
+
+	if (!connection)
+		return false;
+	connection->fd = fd;
+	connection->guest = admit(server, fd);
+	if (!connection->guest) {
+		free(connection);
+		return false;
+	}
+	connection->deadline_ns = clock_ns() + LIMIT_FDS_SILENT_MS * NS_PER_MS;
+	DL_APPEND(server->connections, connection);
+	server->count++;
+	if (epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event))
+		connection_close(server, connection); /* and the fd with it */
+	return true;
+}
+
+/* The listener has no data.ptr of a connection: it is told from them by the server's address. */
+static bool listen_again(struct fds_server *server, bool on)
+{
+	struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = server};
+
+	server->deaf_until_ns = on ? 0 : clock_ns() + DEAF_MS * NS_PER_MS;
+	return !epoll_ctl(server->events, EPOLL_CTL_MOD, server->listener, &event);
+}
+
+static void accept_one(struct fds_server *server)
+{
+	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0) {
+		/* Asked at once again, it would say the same: EMFILE, ENFILE, ENOBUFS, ENOMEM. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			listen_again(server, false);
+		return;
+	}
+	if (server->count >= LIMIT_FDS_CONNECTIONS || !connection_new(server, fd))
+		close(fd);
+}
+
+/* What has become due; when to look again. */
+static int64_t tick(struct fds_server *server)
+{
+	struct registry *registry = server->registry;
+	struct held *unneeded;
+	int64_t now = clock_ns(), next;
+	uint32_t dead;
+
+	while (server->connections && server->connections->deadline_ns <= now)
+		connection_close(server, server->connections);
+	if (server->deaf_until_ns && server->deaf_until_ns <= now)
+		listen_again(server, true);
+
+	pthread_mutex_lock(&registry->lock);
+	while (watch_next(server->watches, &dead))
+		vault_bury(&registry->vault, dead);
+	next = vault_expire(&registry->vault, now);
+	unneeded = vault_take_unneeded(&registry->vault);
+	pthread_mutex_unlock(&registry->lock);
+
+	held_close(unneeded);
+	if (server->connections && server->connections->deadline_ns < next)
+		next = server->connections->deadline_ns;
+	if (server->deaf_until_ns && server->deaf_until_ns < next)
+		next = server->deaf_until_ns;
+	return next;
+}
+
+/* One event a turn: what it is about can't have gone meanwhile. */
+static void *serve(void *argument)
+{
+	struct fds_server *server = argument;
+	struct epoll_event event;
+	eventfd_t ignored;
+
+	while (!atomic_load(&server->ending)) {
+		int timeout_ms = clock_timeout_ms(tick(server));
+
+		if (epoll_wait(server->events, &event, 1, timeout_ms) != 1)
+			continue;
+		if (event.data.ptr == server)
+			accept_one(server);
+		else if (event.data.ptr == &server->wake)
+			eventfd_read(server->wake, &ignored);
+		else if (event.data.ptr != &server->watches) /* those are for the next tick */
+			connection_read(server, event.data.ptr);
+	}
+	return NULL;
+}
+
+static int listen_on(const char *path)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	/* The mode before the name: never open to others, not for a moment. */
+	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
+	    !listen(fd, BACKLOG))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool add(const struct fds_server *server, int fd, void *what)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+
+	return fd >= 0 && !epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event);
+}
+
+bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path)
+{
+	*server = (struct fds_server){
+		.registry = registry,
+		.listener = listen_on(path),
+		.events = epoll_create1(EPOLL_CLOEXEC),
+		.watches = watch_open(),
+		.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	};
+	if (!add(server, server->listener, server) ||
+	    !add(server, server->watches, &server->watches) ||
+	    !add(server, server->wake, &server->wake)) {
+		log_error("can't listen on %s: %s", path, strerror(errno));
+	} else {
+		registry->vault.wake = server->wake; /* nobody else knows the registry yet */
+		errno = pthread_create(&server->thread, NULL, serve, server);
+		if (!errno)
+			return true;
+		log_error("can't start a thread for %s: %s", path, strerror(errno));
+	}
+	registry->vault.wake = -1;
+	atomic_store(&server->ending, true);
+	fds_server_close(server);
+	return false;
+}
+
+void fds_server_close(struct fds_server *server)
+{
+	struct registry *registry = server->registry;
+
+	if (!atomic_exchange(&server->ending, true)) {
+		eventfd_write(server->wake, 1);
+		pthread_join(server->thread, NULL);
+	}
+	while (server->connections)
+		connection_close(server, server->connections);
+	pthread_mutex_lock(&registry->lock);
+	registry->vault.wake = -1;
+	pthread_mutex_unlock(&registry->lock);
+	fds_close((int[]){server->listener, server->events, server->watches, server->wake}, 4);
+}

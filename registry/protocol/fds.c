@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* fds.sock: messages with file descriptors beside them. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "protocol.h"
+
+#define KERNEL_MAX 253 /* SCM_MAX_FD: with room for all of them, one that is missing was refused */
+
+_Static_assert(sizeof(struct fds_message) == 8 + FDS_MAX * GPUSHARE_TICKET_SIZE,
+	       "the same layout for every compiler");
+
+union ancillary {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(KERNEL_MAX * sizeof(int))];
+};
+
+bool backing_is_fd(uint32_t backing)
+{
+	return backing == GPUSHARE_BACKING_VMM;
+}
+
+void fds_close(const int *fds, size_t count)
+{
+	while (count-- > 0)
+		close(fds[count]);
+}
+
+int fds_send(int socket, const struct fds_message *message, const int *fds, size_t count)
+{
+	struct iovec data = {.iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message)};
+	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+	union ancillary room = {.header = {0}};
+	ssize_t sent;
+
+	if (count > FDS_MAX)
+		return GPUSHARE_E_LIMIT;
+	if (count) {
+		header.msg_control = room.bytes;
+		header.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		room.header.cmsg_level = SOL_SOCKET;
+		room.header.cmsg_type = SCM_RIGHTS;
+		room.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(&room.header), fds, count * sizeof(int));
+	}
+	do {
+		sent = sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (sent < 0 && errno == EINTR);
+	if (sent >= 0)
+		return GPUSHARE_OK;
+	/* more descriptors under way than this user may have */
+	return errno == ETOOMANYREFS ? GPUSHARE_E_LIMIT : status_from_errno(errno);
+}
+
+/* All descriptors that came, in order. */
+static size_t collect(struct msghdr *header, int fds[KERNEL_MAX])
+{
+	size_t count = 0;
+
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(header); at; at = CMSG_NXTHDR(header, at)) {
+		size_t more = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
+			continue;
+		if (more > KERNEL_MAX - count)
+			more = KERNEL_MAX - count;
+		memcpy(fds + count, CMSG_DATA(at), more * sizeof(int));
+		count += more;
+	}
+	return count;
+}
+
+/* What is wrong with what came; `size` bytes of it. */
+static int judge(const struct fds_message *message, size_t size, size_t count, int flags)
+{
+	if (size == 0 && count == 0)
+		return GPUSHARE_E_NO_REGISTRY; /* how a closed connection reads */
+	if (flags & MSG_CTRUNC)
+		return GPUSHARE_E_LIMIT; /* there was room for all: this process has no more */
+	if (size != sizeof(*message) || flags & MSG_TRUNC || message->version != FDS_VERSION ||
+	    count > FDS_MAX || message->count > FDS_MAX)
+		return GPUSHARE_E_PROTOCOL;
+	return GPUSHARE_OK;
+}
+
+int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
+		size_t *out_count)
+{
+	struct iovec data = {.iov_base = out_message, .iov_len = sizeof(*out_message)};
+	union ancillary room;
+	struct msghdr header = {
+		.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = room.bytes,
+		.msg_controllen = sizeof(room.bytes),
+	};
+	int fds[KERNEL_MAX], status;
+	size_t count;
+	ssize_t size;
+
+	do {
+		size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (size < 0 && errno == EINTR);
+	if (size < 0)
+		return status_from_errno(errno);
+	count = collect(&header, fds);
+	status = judge(out_message, (size_t)size, count, header.msg_flags);
+	if (status) {
+		fds_close(fds, count);
+		return status;
+	}
+	memcpy(out_fds, fds, count * sizeof(int));
+	*out_count = count;
+	return GPUSHARE_OK;
+}
