@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client_fds.h"
 
 #define PAUSE_MIN_MS 1000
 #define PAUSE_MAX_MS 30000
@@ -36,13 +36,13 @@ static void drop_in_child(void)
 		client_disconnect(line.client);
 }
 
-/* Take the lock within the deadline and have a client; E_TIMED_OUT, E_NO_REGISTRY, E_NO_MEMORY. */
-static int enter(char *why, size_t why_size)
+/* The lock within the deadline; at once where nobody has it, without a look at the clock. */
+static bool take_lock(unsigned int limit_ms)
 {
-	struct client_options options = {.who = "shim", .autostart = true};
 	struct timespec until;
-	unsigned int limit_ms = client_default_timeout_ms();
 
+	if (!pthread_mutex_trylock(&line.lock))
+		return true;
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += limit_ms / 1000;
 	until.tv_nsec += limit_ms % 1000 * 1000000L;
@@ -50,7 +50,15 @@ static int enter(char *why, size_t why_size)
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000L;
 	}
-	if (pthread_mutex_clocklock(&line.lock, CLOCK_MONOTONIC, &until)) {
+	return !pthread_mutex_clocklock(&line.lock, CLOCK_MONOTONIC, &until);
+}
+
+/* Take the lock and have a client; E_TIMED_OUT, E_NO_REGISTRY, E_NO_MEMORY. */
+static int enter(char *why, size_t why_size)
+{
+	struct client_options options = {.who = "shim", .autostart = true};
+
+	if (!take_lock(client_default_timeout_ms())) {
 		snprintf(why, why_size, "another thread's registry call took too long");
 		return GPUSHARE_E_TIMED_OUT;
 	}
@@ -72,14 +80,12 @@ static int enter(char *why, size_t why_size)
 	return GPUSHARE_OK;
 }
 
-/* One call with the lock held; keeps count of the transport's failures. */
-static int call(unsigned int extra_ms, char *why, size_t why_size)
+/* Keep count of the transport's failures, with the lock held, and pass on the sentence. */
+static int settle(int status, bool reached, char *why, size_t why_size)
 {
-	int status = client_call(line.client, extra_ms);
-
 	if (status != GPUSHARE_OK)
 		snprintf(why, why_size, "%s", line.client->why);
-	if (status == GPUSHARE_OK || line.client->fd >= 0) {
+	if (reached) {
 		line.quiet_until_ms = 0;
 		line.pause_ms = 0;
 		return status;
@@ -91,6 +97,32 @@ static int call(unsigned int extra_ms, char *why, size_t why_size)
 	return status;
 }
 
+/* One call with the lock held. */
+static int call(unsigned int extra_ms, char *why, size_t why_size)
+{
+	int status = client_call(line.client, extra_ms);
+
+	return settle(status, status == GPUSHARE_OK || line.client->fd >= 0, why, why_size);
+}
+
+/* After something that began then: a call that has the rest of the time that both have together. */
+static int call_since(int64_t began_ms, char *why, size_t why_size)
+{
+	unsigned int limit_ms = line.client->timeout_ms;
+	int64_t spent_ms = now_ms() - began_ms;
+	int status;
+
+	line.client->timeout_ms = spent_ms < limit_ms ? limit_ms - (unsigned int)spent_ms : 1;
+	status = call(0, why, why_size);
+	line.client->timeout_ms = limit_ms;
+	return status;
+}
+
+static bool was_reached(int status)
+{
+	return status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT;
+}
+
 static request *ask(pb_size_t verb)
 {
 	request *question = &line.client->request;
@@ -100,28 +132,55 @@ static request *ask(pb_size_t verb)
 	return question;
 }
 
-int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
+int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], int fd,
 	       uint64_t *out_generation, char *why, size_t why_size)
 {
+	uint8_t ticket[1][GPUSHARE_TICKET_SIZE] = {{0}};
 	gpushare_Share *share;
+	int64_t began_ms;
 	int status = enter(why, why_size);
 
 	if (status != GPUSHARE_OK)
 		return status;
-	share = &ask(gpushare_Request_share_tag)->verb.share;
-	share->has_buffer = true;
-	share->buffer = *what;
-	memcpy(share->handle, handle, GPUSHARE_HANDLE_SIZE);
-	status = call(0, why, why_size);
+	began_ms = now_ms();
+	if (fd >= 0) {
+		status = client_deposit(line.client, &fd, 1, ticket);
+		settle(status, was_reached(status), why, why_size);
+	}
+	if (status == GPUSHARE_OK) {
+		share = &ask(gpushare_Request_share_tag)->verb.share;
+		share->has_buffer = true;
+		share->buffer = *what;
+		if (handle)
+			memcpy(share->handle, handle, GPUSHARE_HANDLE_SIZE);
+		memcpy(share->ticket, ticket, sizeof(share->ticket));
+		status = call_since(began_ms, why, why_size);
+	}
 	if (status == GPUSHARE_OK)
 		*out_generation = line.client->reply.body.share.generation;
 	pthread_mutex_unlock(&line.lock);
 	return status;
 }
 
-static int attach_slice(const char *name, unsigned int wait_ms, record *out_record,
-			uint8_t out_handle[GPUSHARE_HANDLE_SIZE], bool *out_own, char *why,
-			size_t why_size)
+/* With the lock held: the descriptor of what was just attached, which is given back without one. */
+static int fetch_fd(const gpushare_AttachReply *answer, int *out_fd, char *why, size_t why_size)
+{
+	int status = client_withdraw(line.client, answer->ticket, out_fd);
+	gpushare_Detach *detach;
+	char unused[512];
+
+	settle(status, was_reached(status), why, why_size);
+	if (status == GPUSHARE_OK || !was_reached(status))
+		return status; /* the lease takes it along, or the registry has gone */
+	detach = &ask(gpushare_Request_detach_tag)->verb.detach;
+	snprintf(detach->name, sizeof(detach->name), "%s", answer->buffer.name);
+	detach->generation = answer->buffer.generation;
+	call(0, unused, sizeof(unused));
+	return status;
+}
+
+static int attach_slice(const char *name, unsigned int wait_ms, gpushare_AttachReply *out_answer,
+			int *out_fd, char *why, size_t why_size)
 {
 	gpushare_Attach *attach;
 	int status = enter(why, why_size);
@@ -133,11 +192,9 @@ static int attach_slice(const char *name, unsigned int wait_ms, record *out_reco
 	attach->wait_ms = wait_ms;
 	status = call(wait_ms, why, why_size);
 	if (status == GPUSHARE_OK) {
-		const gpushare_AttachReply *answer = &line.client->reply.body.attach;
-
-		*out_record = answer->buffer;
-		*out_own = answer->own;
-		memcpy(out_handle, answer->handle, GPUSHARE_HANDLE_SIZE);
+		*out_answer = line.client->reply.body.attach;
+		if (backing_is_fd(out_answer->buffer.backing))
+			status = fetch_fd(out_answer, out_fd, why, why_size);
 	}
 	pthread_mutex_unlock(&line.lock);
 	return status;
@@ -145,21 +202,30 @@ static int attach_slice(const char *name, unsigned int wait_ms, record *out_reco
 
 /* A long wait is many short ones, so that other threads get their turn on the connection. */
 int link_attach(const char *name, unsigned int wait_ms, record *out_record,
-		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], bool *out_own, char *why, size_t why_size)
+		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own, char *why,
+		size_t why_size)
 {
+	gpushare_AttachReply answer;
 	int64_t until = now_ms() + wait_ms;
-	int status;
+	int status, fd = -1;
 
 	for (;;) {
 		int64_t left = until - now_ms();
 		unsigned int slice = left <= 0 ? 0 : left < SLICE_MS ? (unsigned int)left : SLICE_MS;
 
-		status = attach_slice(name, slice, out_record, out_handle, out_own, why, why_size);
+		status = attach_slice(name, slice, &answer, &fd, why, why_size);
 		if (left <= 0 || (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
-			return status;
+			break;
 		if (status == GPUSHARE_E_NO_REGISTRY)
 			poll(NULL, 0, (int)slice);
 	}
+	if (status != GPUSHARE_OK)
+		return status;
+	*out_record = answer.buffer;
+	*out_own = answer.own;
+	*out_fd = fd;
+	memcpy(out_handle, answer.handle, GPUSHARE_HANDLE_SIZE);
+	return GPUSHARE_OK;
 }
 
 /* A lease that is gone has taken its names and attachments along: nothing to say then. */

@@ -9,10 +9,15 @@
 #include "protocol.h"
 
 /* All four return a status; the sentence for a failure is in `why`. */
-int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
+
+/* By `handle` (then `fd` is -1), or by `fd`, which stays the caller's (then `handle` is NULL): as
+ * backing_is_fd() says of what->backing. */
+int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], int fd,
 	       uint64_t *out_generation, char *why, size_t why_size);
+/* *out_fd is -1, or a descriptor that the caller closes, close-on-exec. */
 int link_attach(const char *name, unsigned int wait_ms, record *out_record,
-		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], bool *out_own, char *why, size_t why_size);
+		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own, char *why,
+		size_t why_size);
 int link_withdraw(const char *name, uint64_t generation, char *why, size_t why_size);
 int link_detach(const char *name, uint64_t generation, char *why, size_t why_size);
 
