@@ -83,7 +83,7 @@ FORCE:
 $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
 # dlsym is ours, and the sanitizer calls it before it can watch anybody; autostart runs on stacks
 # that the sanitizer does not know.
-$(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o autostart.o): SANFLAGS :=
+$(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o shim_unload.o autostart.o): SANFLAGS :=
 $(BUILD)/obj/shim/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
 $(BUILD)/obj/%.o: %.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h
 	$(call say,CC,$<)
@@ -98,9 +98,12 @@ $(BUILD)/obj/%.o: %.S $(BUILD)/.flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -MMD -MP -Ishim -c $< -o $@
 
-$(BUILD)/libgpushare_shim.so: $(SHIM) shim/shim.sym
+$(BUILD)/gen/shim.sym: shim/shim.sym shim/shim_list.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -E -P -x c -Ishim $< -o $@
+$(BUILD)/libgpushare_shim.so: $(SHIM) $(BUILD)/gen/shim.sym
 	$(call say,LD,$@)
-	$(Q)$(CC) $(SO_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=shim/shim.sym $(SHIM) $(NANOPB_LIB) \
+	$(Q)$(CC) $(SO_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(BUILD)/gen/shim.sym $(SHIM) $(NANOPB_LIB) \
 		$(ALL_LDFLAGS) -ldl -o $@
 $(BUILD)/libgpushare.so.0: $(API) shim/libgpushare.sym
 	$(call say,LD,$@)

@@ -9,22 +9,29 @@
 
 typedef void *(*dlsym_call)(void *handle, const char *symbol);
 
-static const char *const dlsym_versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+static const char *const libc_versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 
-/*
- * dlvsym asks for a version that an interposed dlsym does not carry, so it always lands in the C
- * library. A benign race in place of a once: a once around this deadlocks with a dlopen whose
- * constructor calls dlsym (FACTS.md).
- */
+/* dlvsym asks for a version that an interposer does not carry: it always lands in the C library. */
+void *driver_libc(const char *symbol)
+{
+	void *found = NULL;
+
+	for (size_t i = 0; !found && i < sizeof(libc_versions) / sizeof(*libc_versions); i++)
+		found = dlvsym(RTLD_DEFAULT, symbol, libc_versions[i]);
+	return found;
+}
+
+/* A benign race in place of a once: a once around this deadlocks with a dlopen whose constructor
+ * calls dlsym (FACTS.md). */
 dlsym_call driver_real_dlsym(void)
 {
 	static _Atomic(dlsym_call) known;
 	dlsym_call found = atomic_load_explicit(&known, memory_order_acquire);
 
-	for (size_t i = 0; !found && i < sizeof(dlsym_versions) / sizeof(*dlsym_versions); i++)
-		found = (dlsym_call)dlvsym(RTLD_DEFAULT, "dlsym", dlsym_versions[i]);
 	if (found)
-		atomic_store_explicit(&known, found, memory_order_release);
+		return found;
+	found = (dlsym_call)driver_libc("dlsym");
+	atomic_store_explicit(&known, found, memory_order_release);
 	return found;
 }
 

@@ -10,6 +10,9 @@ struct driver {
 #undef F
 };
 
+/* The C library's own definition of one of the loader's functions; NULL if it has none. */
+void *driver_libc(const char *symbol);
+
 /* The C library's own dlsym, past every interposed one; NULL only without a dynamic loader. */
 void *(*driver_real_dlsym(void))(void *handle, const char *symbol);
 

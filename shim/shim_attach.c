@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* GPUSHARE_ATTACH: an allocation that a rule takes is answered with a named buffer; and frees. */
+#include "shim_attach.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "shim_buffers.h"
+#include "cleanup.h"
 #include "shim_link.h"
-#include "shim_live.h"
-#include "shim_state.h"
+#include "shim_scope.h"
+#include "shim_share.h"
 
 /* Why a rule's buffer was not used: one line, and the error for a rule with `must`. */
 struct refusal {
@@ -15,148 +16,250 @@ struct refusal {
 	cu_result result;
 };
 
+/* What the registry gave for the name. */
+struct found {
+	record what;
+	uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	int fd; /* -1: none */
+	bool own;
+};
+
 static bool refuse(struct refusal *refusal, cu_result result, const char *why)
 {
 	refusal->result = result;
-	if (why != refusal->why)
-		snprintf(refusal->why, sizeof(refusal->why), "%s", why);
+	snprintf(refusal->why, sizeof(refusal->why), "%s", why);
+	return false;
+}
+
+static bool refuse_call(struct refusal *refusal, const struct driver *driver, cu_result result,
+			const char *call)
+{
+	refusal->result = result;
+	snprintf(refusal->why, sizeof(refusal->why), "%s answered %s", call,
+		 driver_error_name(driver, result));
 	return false;
 }
 
 static bool device_is_visible(const struct driver *driver, const uint8_t wanted[GPUSHARE_UUID_SIZE])
 {
+	uint8_t uuid[GPUSHARE_UUID_SIZE];
+	cu_device device;
 	int count = 0;
 
-	if (driver->cuDeviceGetCount(&count) != CU_OK)
+	if (!driver->cuDeviceGetCount || driver->cuDeviceGetCount(&count) != CU_OK)
 		return false;
-	for (int i = 0; i < count; i++) {
-		cu_device device;
-		cu_uuid uuid;
-
-		if (driver->cuDeviceGet(&device, i) == CU_OK &&
-		    driver->cuDeviceGetUuid_v2(&uuid, device) == CU_OK &&
-		    !memcmp(uuid.bytes, wanted, GPUSHARE_UUID_SIZE))
+	for (int i = 0; i < count; i++)
+		if (driver->cuDeviceGet && driver->cuDeviceGet(&device, i) == CU_OK &&
+		    share_device(driver, device, uuid) == CU_OK &&
+		    !memcmp(uuid, wanted, GPUSHARE_UUID_SIZE))
 			return true;
-	}
 	return false;
 }
 
-static bool open_buffer(const struct driver *driver, const record *what,
-			const uint8_t handle[GPUSHARE_HANDLE_SIZE], size_t size, bool own,
-			struct live *entry, struct refusal *refusal)
+/* Big enough, reachable, and said to be what it can be. */
+static bool fits(const struct claim *claim, const struct found *found, size_t size,
+		 struct refusal *refusal)
 {
-	cu_ipc_mem_handle ipc;
-	cu_deviceptr mapping;
-	cu_result result;
+	const record *what = &found->what;
 
-	if (own)
-		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
 	if (what->size < size) {
 		snprintf(refusal->why, sizeof(refusal->why), "it has %llu bytes, the program asks for %zu",
 			 (unsigned long long)what->size, size);
-		return refuse(refusal, CU_OUT_OF_MEMORY, refusal->why);
+		refusal->result = CU_OUT_OF_MEMORY;
+		return false;
 	}
-	if (!device_is_visible(driver, what->device_uuid))
+	if (what->base_offset > what->base_size || what->size > what->base_size - what->base_offset)
+		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
+	if (!device_is_visible(claim->driver, what->device_uuid))
 		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
-	memcpy(ipc.reserved, handle, GPUSHARE_HANDLE_SIZE);
-	result = driver->cuIpcOpenMemHandle_v2(&mapping, ipc, CU_IPC_LAZY_PEER_ACCESS);
-	if (result != CU_OK) {
-		snprintf(refusal->why, sizeof(refusal->why), "cuIpcOpenMemHandle answered %s",
-			 driver_error_name(driver, result));
-		return refuse(refusal, result, refusal->why);
-	}
-	entry->mapping = mapping;
-	entry->pointer = mapping + what->base_offset;
 	return true;
 }
 
-static bool attach(const struct driver *driver, const struct rules_match *match, size_t size,
-		   cu_deviceptr *out_pointer, struct refusal *refusal)
+static bool open_ipc(const struct claim *claim, const struct found *found, struct live *entry,
+		     struct refusal *refusal)
 {
-	record what = gpushare_Buffer_init_zero;
-	uint8_t handle[GPUSHARE_HANDLE_SIZE];
-	struct live entry = {.pointer = 0};
-	char unused[512];
-	bool own = false;
-	int status = link_attach(match->name, match->wait_ms, &what, handle, &own, refusal->why,
-				 sizeof(refusal->why));
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
+	cu_ipc_mem_handle ipc;
+	cu_deviceptr mapping;
 
-	if (status != GPUSHARE_OK)
-		return refuse(refusal, CU_OUT_OF_MEMORY, refusal->why);
-	memcpy(entry.name, what.name, sizeof(entry.name));
-	entry.generation = what.generation;
-	if (!open_buffer(driver, &what, handle, size, own, &entry, refusal)) {
-		link_detach(match->name, what.generation, unused, sizeof(unused));
+	if (found->own)
+		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
+	memcpy(ipc.reserved, found->handle, GPUSHARE_HANDLE_SIZE);
+	if (driver->cuIpcOpenMemHandle_v2 && driver->cuIpcCloseMemHandle)
+		result = driver->cuIpcOpenMemHandle_v2(&mapping, ipc, CU_IPC_LAZY_PEER_ACCESS);
+	if (result != CU_OK)
+		return refuse_call(refusal, driver, result, "cuIpcOpenMemHandle");
+	entry->kind = LIVE_IPC;
+	entry->mapping.pointer = mapping;
+	memcpy(entry->handle, found->handle, GPUSHARE_HANDLE_SIZE);
+	return true;
+}
+
+static bool open_vmm(const struct claim *claim, const struct found *found, struct live *entry,
+		     struct refusal *refusal)
+{
+	const char *call = NULL;
+	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
+				   claim->allocation.device, &entry->mapping, &call);
+
+	if (result != CU_OK)
+		return refuse_call(refusal, claim->driver, result, call);
+	entry->kind = LIVE_VMM;
+	return true;
+}
+
+static bool open_found(const struct claim *claim, const struct found *found, struct live *entry,
+		       struct refusal *refusal)
+{
+	bool opened;
+
+	switch (found->what.backing) {
+	case GPUSHARE_BACKING_IPC:
+		opened = open_ipc(claim, found, entry, refusal);
+		break;
+	case GPUSHARE_BACKING_VMM:
+		opened = open_vmm(claim, found, entry, refusal);
+		break;
+	default:
+		return refuse(refusal, CU_NOT_SUPPORTED, "its backing is not known to this version");
+	}
+	entry->pointer = entry->mapping.pointer + found->what.base_offset;
+	return opened;
+}
+
+static bool ask(const struct claim *claim, struct found *found, struct refusal *refusal)
+{
+	found->fd = -1;
+	refusal->result = CU_OUT_OF_MEMORY;
+	return link_attach(claim->match.name, claim->match.wait_ms, &found->what, found->handle,
+			   &found->fd, &found->own, refusal->why,
+			   sizeof(refusal->why)) == GPUSHARE_OK;
+}
+
+static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
+		   struct refusal *refusal)
+{
+	struct live entry = {.size = size};
+	struct found found = {.own = false};
+	_cleanup_close_ int fd = -1;
+
+	if (!ask(claim, &found, refusal))
+		return false;
+	fd = found.fd;
+	strcpy(entry.name, found.what.name);
+	entry.generation = found.what.generation;
+	if (claim->driver->cuCtxGetCurrent)
+		claim->driver->cuCtxGetCurrent(&entry.context);
+	if (!fits(claim, &found, size, refusal) || !open_found(claim, &found, &entry, refusal)) {
+		share_end(entry.name, entry.generation, true);
 		return false;
 	}
 	if (!live_add(&entry)) {
-		driver->cuIpcCloseMemHandle(entry.mapping);
-		link_detach(match->name, what.generation, unused, sizeof(unused));
+		attach_close(claim->driver, &entry);
+		share_end(entry.name, entry.generation, true);
 		return refuse(refusal, CU_OUT_OF_MEMORY, "out of memory");
 	}
 	*out_pointer = entry.pointer;
-	state_log("\"%s\" is attached: %zu of %llu bytes asked for", match->name, size,
-		  (unsigned long long)what.size);
+	state_log("\"%s\" is attached: %zu of %llu bytes asked for", entry.name, size,
+		  (unsigned long long)found.what.size);
 	return true;
 }
 
-static bool can_attach(const struct driver *driver)
+/* Says why; true: the program gets the error, as the rule wants. */
+static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
 {
-	return driver->cuCtxGetDevice && driver->cuDeviceGetCount && driver->cuDeviceGet &&
-	       driver->cuDeviceGetUuid_v2 && driver->cuIpcOpenMemHandle_v2 &&
-	       driver->cuIpcCloseMemHandle;
+	char line[900];
+
+	snprintf(line, sizeof(line), "gpushare: GPUSHARE_ATTACH: \"%s\" is not attached: %s; %s",
+		 claim->match.name, refusal->why,
+		 claim->match.must ? "the allocation fails, as the rule says \"must\""
+				   : "the program gets ordinary memory");
+	state_tell(line);
+	*out_result = refusal->result;
+	return claim->match.must;
 }
 
-bool buffers_attach(const struct driver *driver, size_t size, cu_deviceptr *out_pointer,
+bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		    cu_result *out_result)
 {
-	struct rules_allocation allocation = {.size = size};
+	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct refusal refusal = {.result = CU_OK};
-	struct rules_match match;
-	char line[900];
-	cu_device device = 0;
-	int error = errno;
-	bool answered;
 
-	/* A call that the driver would refuse is the driver's to refuse. */
-	if (!driver || !out_pointer || !size || !can_attach(driver) ||
-	    driver->cuCtxGetDevice(&device) != CU_OK)
+	(void)scope;
+	if (!claim_take(claim, RULES_ATTACH))
 		return false;
-	allocation.device = device;
-	if (!state_match(RULES_ATTACH, &allocation, &match)) {
-		errno = error;
-		return false;
-	}
-	answered = attach(driver, &match, size, out_pointer, &refusal);
-	*out_result = refusal.result;
-	if (!answered) {
-		snprintf(line, sizeof(line), "gpushare: GPUSHARE_ATTACH: \"%s\" is not attached: %s; %s",
-			 match.name, refusal.why,
-			 match.must ? "the allocation fails, as the rule says \"must\""
-				    : "the program gets ordinary memory");
-		state_tell(line);
-	}
-	errno = error;
-	return answered || match.must;
+	*out_result = CU_OK;
+	return attach(claim, size, out_pointer, &refusal) ||
+	       say(claim, &refusal, out_result);
 }
 
-bool buffers_gone(const struct driver *driver, cu_deviceptr pointer, cu_result *out_result)
+static bool import(const struct claim *claim, const struct found *found, size_t size,
+		   struct attach_object *out, struct refusal *refusal)
 {
-	struct live entry;
-	int error = errno;
-	char why[512];
-	int status;
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
 
-	if (!state_is_mine() || !live_take(pointer, &entry))
+	if (found->what.backing != GPUSHARE_BACKING_VMM)
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "it is cudaMalloc memory, and the program asks for memory to map by "
+			      "itself (cuMemCreate); share cuMemCreate memory under that name");
+	if (found->what.base_offset || found->what.base_size != size) {
+		snprintf(refusal->why, sizeof(refusal->why),
+			 "it is %llu bytes in one piece, the program asks for a piece of %zu",
+			 (unsigned long long)found->what.base_size, size);
+		refusal->result = CU_OUT_OF_MEMORY;
 		return false;
-	if (entry.mapping) {
-		*out_result = driver->cuIpcCloseMemHandle(entry.mapping);
-		status = link_detach(entry.name, entry.generation, why, sizeof(why));
-	} else {
-		status = link_withdraw(entry.name, entry.generation, why, sizeof(why));
 	}
-	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
-		state_log("\"%s\" is freed, but the registry was not told: %s", entry.name, why);
+	if (driver->cuMemImportFromShareableHandle)
+		result = driver->cuMemImportFromShareableHandle(
+			&out->handle, (void *)(intptr_t)found->fd,
+			(cu_handle_type)CU_HANDLE_POSIX_FD);
+	return result == CU_OK ||
+	       refuse_call(refusal, driver, result, "cuMemImportFromShareableHandle");
+}
+
+bool attach_object(struct claim *claim, size_t size, struct attach_object *out,
+		   cu_result *out_result)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct refusal refusal = {.result = CU_OK};
+	struct found found = {.own = false};
+	_cleanup_close_ int fd = -1;
+
+	(void)scope;
+	if (!claim_take(claim, RULES_ATTACH))
+		return false;
+	*out_result = CU_OK;
+	if (!ask(claim, &found, &refusal))
+		return say(claim, &refusal, out_result);
+	fd = found.fd;
+	out->generation = found.what.generation;
+	if (fits(claim, &found, size, &refusal) && import(claim, &found, size, out, &refusal)) {
+		state_log("\"%s\" is attached: %zu bytes", claim->match.name, size);
+		return true;
+	}
+	share_end(claim->match.name, out->generation, true);
+	return say(claim, &refusal, out_result);
+}
+
+bool attach_refuse(struct claim *claim, cu_result result, const char *why, cu_result *out_result)
+{
+	int error = errno;
+	struct refusal refusal;
+	bool refused;
+
+	if (!claim_take(claim, RULES_ATTACH))
+		return false;
+	refuse(&refusal, result, why);
+	refused = say(claim, &refusal, out_result);
 	errno = error;
-	return entry.mapping != 0;
+	return refused;
+}
+
+cu_result attach_close(const struct driver *driver, const struct live *entry)
+{
+	if (entry->kind == LIVE_VMM)
+		return vmm_unmap(driver, &entry->mapping);
+	return driver->cuIpcCloseMemHandle(entry->mapping.pointer);
 }

@@ -1,25 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_BUFFERS_H
 #define GPUSHARE_SHIM_BUFFERS_H
-/* What happens around an allocation and a free of the program when rules may concern it. */
+/*
+ * What happens around a call of the program when rules may concern it. Each function takes the call
+ * to go on to and answers as the driver would have without us: result, errno, current context,
+ * order. None holds a lock over a driver call.
+ */
 #include <stdbool.h>
 
 #include "driver.h"
+#include "shim_claim.h"
+#include "shim_live.h"
 
-/* The program has got `pointer`: name it if a rule says so. Never changes what the program sees. */
-void buffers_made(const struct driver *driver, cu_deviceptr pointer, size_t size);
+#define BUFFERS_BLOCK ((size_t)2 << 20) /* what the driver maps at once (FACTS.md) */
 
-/*
- * The program asks for `size` bytes: answer with a named buffer if a rule of GPUSHARE_ATTACH says
- * so. True: the program gets `*out_result`, and on CU_OK `*out_pointer`. False: go on as usual.
- */
-bool buffers_attach(const struct driver *driver, size_t size, cu_deviceptr *out_pointer,
-		    cu_result *out_result);
+/* shim_alloc.c: memory at once. buffers_rounded() is whole blocks, or `size` where that overflows. */
+size_t buffers_rounded(size_t size);
+cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
+			size_t size);
+cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,
+			      cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
+			      unsigned int element);
+cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *caller,
+				cu_deviceptr *pointer, size_t size, unsigned int flags);
 
-/*
- * The program frees `pointer`: withdraw its name, before the address can be handed out again. True:
- * it was an attached buffer, now closed, and `*out_result` is the answer. False: free it really.
- */
-bool buffers_gone(const struct driver *driver, cu_deviceptr pointer, cu_result *out_result);
+/* shim_stream.c: memory in stream order */
+struct buffers_stream {
+	cu_cuMemAllocAsync_call *async; /* one of the two */
+	cu_cuMemAllocFromPoolAsync_call *pooled;
+	cu_mem_pool pool;
+	cu_stream stream; /* as given */
+	cu_stream meant;  /* with the default stream spelled out */
+};
+cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
+			      const void *caller, cu_deviceptr *pointer, size_t size);
+cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer, cu_stream stream,
+			     cu_stream meant);
+
+/* shim_free.c: the end of an allocation. The name goes first: the address may be handed out again
+ * at once. */
+cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer);
+
+/* shim_context.c: the end of all allocations of a context */
+cu_result buffers_context_destroy(cu_cuCtxDestroy_v2_call *real, cu_context context);
+cu_result buffers_primary_release(cu_cuDevicePrimaryCtxRelease_v2_call *real, cu_device device);
+cu_result buffers_primary_reset(cu_cuDevicePrimaryCtxReset_v2_call *real, cu_device device);
+
+/* shim_vmm.c: memory by handle */
+cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_handle *handle,
+			 size_t size, const cu_mem_prop *prop, unsigned long long flags);
+cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle);
+cu_result buffers_retain(cu_cuMemRetainAllocationHandle_call *real, cu_mem_handle *handle,
+			 void *pointer);
+cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size, size_t offset,
+		      cu_mem_handle handle, unsigned long long flags);
+cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size);
+
+/* shim_query.c: what a program may ask about a pointer. Answers are corrected in place. */
+bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle);
+void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);
+void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value);
 
 #endif

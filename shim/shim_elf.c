@@ -3,7 +3,9 @@
 
 #include <elf.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 /* The tables of one object that a look-up needs. */
 struct object {
@@ -12,6 +14,8 @@ struct object {
 	const char *strings;
 	const uint32_t *gnu_hash;
 	const uint32_t *sysv_hash;
+	const char *soname; /* NULL: none */
+	const ElfW(Dyn) *dynamic;
 };
 
 struct search {
@@ -52,12 +56,14 @@ static const void *at(const struct object *object, ElfW(Addr) pointer)
 static bool object_open(const struct dl_phdr_info *info, struct object *object)
 {
 	const ElfW(Dyn) *entry = NULL;
+	ElfW(Addr) soname = 0;
 
 	memset(object, 0, sizeof(*object));
 	object->base = info->dlpi_addr;
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
 			entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	object->dynamic = entry;
 	for (; entry && entry->d_tag != DT_NULL; entry++) {
 		if (entry->d_tag == DT_SYMTAB)
 			object->symbols = at(object, entry->d_un.d_ptr);
@@ -67,7 +73,11 @@ static bool object_open(const struct dl_phdr_info *info, struct object *object)
 			object->gnu_hash = at(object, entry->d_un.d_ptr);
 		else if (entry->d_tag == DT_HASH)
 			object->sysv_hash = at(object, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_SONAME)
+			soname = entry->d_un.d_val;
 	}
+	if (soname && object->strings)
+		object->soname = object->strings + soname;
 	return object->symbols && object->strings && (object->gnu_hash || object->sysv_hash);
 }
 
@@ -122,6 +132,11 @@ static void *find_sysv(const struct object *object, const char *symbol)
 	return NULL;
 }
 
+static void *find(const struct object *object, const char *symbol)
+{
+	return object->gnu_hash ? find_gnu(object, symbol) : find_sysv(object, symbol);
+}
+
 static int visit(struct dl_phdr_info *info, size_t size, void *user)
 {
 	struct search *search = user;
@@ -139,8 +154,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user)
 			return 0;
 		search->found = (void *)search->address;
 	} else if (object_open(info, &object)) {
-		search->found = object.gnu_hash ? find_gnu(&object, search->symbol)
-						: find_sysv(&object, search->symbol);
+		search->found = find(&object, search->symbol);
 	}
 	search->found_base = info->dlpi_addr;
 	return search->found != NULL;
@@ -172,4 +186,97 @@ bool elf_is_in(const void *address, const char *prefix, uintptr_t *out_base)
 	if (search.found && out_base)
 		*out_base = search.found_base;
 	return search.found != NULL;
+}
+
+#define NEEDED_MAX 4 /* libraries of one prefix that one object may name */
+
+struct dependency {
+	uintptr_t caller;
+	const char *prefix, *symbol;
+	char needed[NEEDED_MAX][64];
+	size_t count;
+	void *found;
+};
+
+static int collect_needed(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct dependency *search = user;
+	struct object object;
+
+	(void)size;
+	if (!holds(info, search->caller))
+		return 0;
+	if (!object_open(info, &object))
+		return 1;
+	for (const ElfW(Dyn) *entry = object.dynamic; entry->d_tag != DT_NULL; entry++) {
+		const char *name = object.strings + entry->d_un.d_val;
+
+		if (entry->d_tag == DT_NEEDED && name_begins(name, search->prefix) &&
+		    search->count < NEEDED_MAX)
+			snprintf(search->needed[search->count++], sizeof(search->needed[0]), "%s",
+				 name);
+	}
+	return 1;
+}
+
+static bool is_needed(const struct dependency *search, const char *name)
+{
+	const char *slash = name ? strrchr(name, '/') : NULL;
+
+	for (size_t i = 0; name && i < search->count; i++)
+		if (!strcmp(slash ? slash + 1 : name, search->needed[i]))
+			return true;
+	return false;
+}
+
+static int visit_needed(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct dependency *search = user;
+	struct object object;
+
+	(void)size;
+	if (!object_open(info, &object))
+		return 0;
+	if (is_needed(search, info->dlpi_name) || is_needed(search, object.soname))
+		search->found = find(&object, search->symbol);
+	return search->found != NULL;
+}
+
+void *elf_find_needed(const void *caller, const char *prefix, const char *symbol)
+{
+	struct dependency search = {
+	    .caller = (uintptr_t)caller, .prefix = prefix, .symbol = symbol};
+
+	dl_iterate_phdr(collect_needed, &search);
+	if (search.count)
+		dl_iterate_phdr(visit_needed, &search);
+	return search.found;
+}
+
+struct naming {
+	uintptr_t address;
+	char *out;
+	size_t size;
+};
+
+static int visit_path(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct naming *naming = user;
+	const char *path = info->dlpi_name;
+
+	(void)size;
+	if (!holds(info, naming->address))
+		return 0;
+	if (!path || !*path)
+		path = (const char *)getauxval(AT_EXECFN);
+	snprintf(naming->out, naming->size, "%s", path ? path : "");
+	return 1;
+}
+
+void elf_path(const void *address, char *out_path, size_t size)
+{
+	struct naming naming = {(uintptr_t)address, out_path, size};
+
+	*out_path = '\0';
+	dl_iterate_phdr(visit_path, &naming);
 }

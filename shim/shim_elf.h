@@ -18,6 +18,14 @@ void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
  * `here`: what RTLD_NEXT would say, and local objects too. */
 void *elf_find_after(const void *here, const char *symbol);
 
+/* `symbol` in the loaded library whose file or soname begins with `prefix` and which the object that
+ * holds `caller` names as a dependency; NULL if it names none, or that one lacks the symbol. */
+void *elf_find_needed(const void *caller, const char *prefix, const char *symbol);
+
+/* The path of the object that holds `address`, of the program itself as it was started; "" if none
+ * holds it. */
+void elf_path(const void *address, char *out_path, size_t size);
+
 /* Does `address` lie in an object whose file name begins with `prefix`? */
 bool elf_is_in(const void *address, const char *prefix, uintptr_t *out_base);
 

@@ -1,97 +1,279 @@
 /* SPDX-License-Identifier: MIT */
-/* The replaced calls: the real one first, with the program's own arguments. */
+/*
+ * The replaced calls. Each body gets the call that it goes on to and the place that called; what
+ * rules may concern is in the buffers_ files.
+ */
 #include "shim_hooks.h"
 
-#include <stdatomic.h>
-
+#include "shim_async.h"
 #include "shim_buffers.h"
 #include "shim_elf.h"
 #include "shim_live.h"
 #include "shim_lookup.h"
-#include "shim_state.h"
+#include "shim_route.h"
+#include "shim_site.h"
 
-static cu_result body_cuMemAlloc_v2(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+/* CU_STREAM_PER_THREAD: what stream 0 means in the _ptsz calls */
+#define PER_THREAD(stream) ((stream) ? (stream) : (cu_stream)2)
+
+#define BODY(name, ...) \
+	static inline cu_result body_##name(cu_##name##_call *real, const void *caller, __VA_ARGS__)
+#define UNUSED_CALLER ((void)caller)
+
+BODY(cuMemAlloc_v2, cu_deviceptr *pointer, size_t size)
 {
-	cu_result result;
+	return buffers_alloc(real, caller, pointer, size);
+}
 
-	if (state_wants(RULES_ATTACH) && buffers_attach(lookup_driver(), size, pointer, &result))
-		return result;
-	result = real(pointer, size);
-	if (result == CU_OK && state_wants(RULES_NAME))
-		buffers_made(lookup_driver(), *pointer, size);
+BODY(cuMemAllocPitch_v2, cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
+     unsigned int element)
+{
+	return buffers_alloc_pitch(real, caller, pointer, pitch, width, height, element);
+}
+
+BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
+{
+	return buffers_alloc_managed(real, caller, pointer, size, flags);
+}
+
+static inline cu_result alloc_async(cu_cuMemAllocAsync_call *real, const void *caller,
+				    cu_deviceptr *pointer, size_t size, cu_stream stream,
+				    cu_stream meant)
+{
+	const struct buffers_stream call = {.async = real, .stream = stream, .meant = meant};
+
+	return buffers_alloc_async(&call, RULES_API_cuMemAllocAsync, caller, pointer, size);
+}
+
+BODY(cuMemAllocAsync, cu_deviceptr *pointer, size_t size, cu_stream stream)
+{
+	return alloc_async(real, caller, pointer, size, stream, stream);
+}
+
+BODY(cuMemAllocAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_stream stream)
+{
+	return alloc_async(real, caller, pointer, size, stream, PER_THREAD(stream));
+}
+
+static inline cu_result alloc_pool(cu_cuMemAllocFromPoolAsync_call *real, const void *caller,
+				   cu_deviceptr *pointer, size_t size, cu_mem_pool pool,
+				   cu_stream stream, cu_stream meant)
+{
+	const struct buffers_stream call = {
+	    .pooled = real, .pool = pool, .stream = stream, .meant = meant};
+
+	return buffers_alloc_async(&call, RULES_API_cuMemAllocFromPoolAsync, caller, pointer, size);
+}
+
+BODY(cuMemAllocFromPoolAsync, cu_deviceptr *pointer, size_t size, cu_mem_pool pool,
+     cu_stream stream)
+{
+	return alloc_pool(real, caller, pointer, size, pool, stream, stream);
+}
+
+BODY(cuMemAllocFromPoolAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_mem_pool pool,
+     cu_stream stream)
+{
+	return alloc_pool(real, caller, pointer, size, pool, stream, PER_THREAD(stream));
+}
+
+BODY(cuMemFree_v2, cu_deviceptr pointer)
+{
+	UNUSED_CALLER;
+	if (!live_maybe(pointer) && !async_any())
+		return real(pointer);
+	return buffers_free(real, pointer);
+}
+
+BODY(cuMemFreeAsync, cu_deviceptr pointer, cu_stream stream)
+{
+	UNUSED_CALLER;
+	if (!live_maybe(pointer) && !async_any())
+		return real(pointer, stream);
+	return buffers_free_async(real, pointer, stream, stream);
+}
+
+BODY(cuMemFreeAsync_ptsz, cu_deviceptr pointer, cu_stream stream)
+{
+	UNUSED_CALLER;
+	if (!live_maybe(pointer) && !async_any())
+		return real(pointer, stream);
+	return buffers_free_async(real, pointer, stream, PER_THREAD(stream));
+}
+
+BODY(cuMemCreate, cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
+     unsigned long long flags)
+{
+	return buffers_create(real, caller, handle, size, prop, flags);
+}
+
+BODY(cuMemRelease, cu_mem_handle handle)
+{
+	UNUSED_CALLER;
+	return buffers_release(real, handle);
+}
+
+BODY(cuMemRetainAllocationHandle, cu_mem_handle *handle, void *pointer)
+{
+	UNUSED_CALLER;
+	return buffers_retain(real, handle, pointer);
+}
+
+BODY(cuMemMap, cu_deviceptr pointer, size_t size, size_t offset, cu_mem_handle handle,
+     unsigned long long flags)
+{
+	UNUSED_CALLER;
+	return buffers_map(real, pointer, size, offset, handle, flags);
+}
+
+BODY(cuMemUnmap, cu_deviceptr pointer, size_t size)
+{
+	UNUSED_CALLER;
+	return buffers_unmap(real, pointer, size);
+}
+
+BODY(cuIpcGetMemHandle, cu_ipc_mem_handle *handle, cu_deviceptr pointer)
+{
+	UNUSED_CALLER;
+	if (handle && live_any() && buffers_handle(pointer, handle))
+		return CU_OK;
+	return real(handle, pointer);
+}
+
+BODY(cuMemGetAddressRange_v2, cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
+{
+	cu_result result = real(base, size, pointer);
+
+	UNUSED_CALLER;
+	if (result == CU_OK && live_any())
+		buffers_range(pointer, base, size);
 	return result;
 }
 
-static cu_result body_cuMemAllocPitch_v2(cu_cuMemAllocPitch_v2_call *real, cu_deviceptr *pointer,
-					 size_t *pitch, size_t width, size_t height,
-					 unsigned int element)
+BODY(cuPointerGetAttribute, void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
 {
-	cu_result result = real(pointer, pitch, width, height, element);
+	cu_result result = real(value, attribute, pointer);
 
-	if (result == CU_OK && state_wants(RULES_NAME))
-		buffers_made(lookup_driver(), *pointer, *pitch * height);
+	UNUSED_CALLER;
+	if (result == CU_OK && live_any())
+		buffers_attribute(pointer, attribute, value);
 	return result;
 }
 
-static cu_result body_cuMemFree_v2(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
+BODY(cuPointerGetAttributes, unsigned int count, cu_pointer_attribute *attributes, void **values,
+     cu_deviceptr pointer)
 {
-	cu_result result;
+	cu_result result = real(count, attributes, values, pointer);
 
-	if (live_any() && buffers_gone(lookup_driver(), pointer, &result))
-		return result;
-	return real(pointer);
+	UNUSED_CALLER;
+	if (result == CU_OK && live_any())
+		for (unsigned int i = 0; i < count; i++)
+			buffers_attribute(pointer, attributes[i], values[i]);
+	return result;
 }
 
-static cu_result body_cuGetProcAddress(cu_cuGetProcAddress_call *real, const char *symbol,
-				       void **pointer, int version, cu_uint64 flags)
+BODY(cuCtxDestroy, cu_context context)
+{
+	UNUSED_CALLER;
+	return buffers_context_destroy(real, context);
+}
+
+BODY(cuCtxDestroy_v2, cu_context context)
+{
+	UNUSED_CALLER;
+	return buffers_context_destroy(real, context);
+}
+
+BODY(cuDevicePrimaryCtxRelease, cu_device device)
+{
+	UNUSED_CALLER;
+	return buffers_primary_release(real, device);
+}
+
+BODY(cuDevicePrimaryCtxRelease_v2, cu_device device)
+{
+	UNUSED_CALLER;
+	return buffers_primary_release(real, device);
+}
+
+BODY(cuDevicePrimaryCtxReset, cu_device device)
+{
+	UNUSED_CALLER;
+	return buffers_primary_reset(real, device);
+}
+
+BODY(cuDevicePrimaryCtxReset_v2, cu_device device)
+{
+	UNUSED_CALLER;
+	return buffers_primary_reset(real, device);
+}
+
+BODY(cuGetProcAddress, const char *symbol, void **pointer, int version, cu_uint64 flags)
 {
 	cu_result result = real(symbol, pointer, version, flags);
 
+	UNUSED_CALLER;
 	if (result == CU_OK && pointer && lookup_driver())
 		*pointer = lookup_replace(*pointer);
 	return result;
 }
 
-static cu_result body_cuGetProcAddress_v2(cu_cuGetProcAddress_v2_call *real, const char *symbol,
-					  void **pointer, int version, cu_uint64 flags,
-					  cu_proc_status *status)
+BODY(cuGetProcAddress_v2, const char *symbol, void **pointer, int version, cu_uint64 flags,
+     cu_proc_status *status)
 {
 	cu_result result = real(symbol, pointer, version, flags, status);
 
+	UNUSED_CALLER;
 	if (result == CU_OK && pointer && lookup_driver())
 		*pointer = lookup_replace(*pointer);
 	return result;
 }
 
-/* What the exported `name` goes on to: the next definition behind ours, found once. */
-#define NEXT(name) \
-	static cu_##name##_call *next_##name(void) \
-	{ \
-		static _Atomic(cu_##name##_call *) known; \
-		cu_##name##_call *found = atomic_load_explicit(&known, memory_order_acquire); \
-\
-		if (!found) { \
-			found = (cu_##name##_call *)elf_find_after(&known, #name); \
-			atomic_store_explicit(&known, found, memory_order_release); \
-		} \
-		return found; \
-	}
+/* What an exported entry goes on to: the next definition behind ours. */
+static void *find_next(const void *caller, const char *symbol)
+{
+	(void)caller;
+	return elf_find_after((const void *)find_next, symbol);
+}
 
-/* (a, b) behind a first argument: a, b */
+/* (a, b) behind two first arguments: a, b */
 #define ARGS(...) __VA_ARGS__
 
+/*
+ * What a call of ours meets of ours on its way passes through: another interposer behind us may
+ * have got its next call from the hooked dlsym, and one allocation is one allocation.
+ */
+#define RUN(name, real, args) \
+	do { \
+		cu_result result; \
+\
+		if (site_here.inside) \
+			return (real)args; \
+		site_here.inside = true; \
+		result = body_##name(real, __builtin_return_address(0), ARGS args); \
+		site_here.inside = false; \
+		return result; \
+	} while (0)
+
 #define H(name, params, args) \
-	NEXT(name) \
 	SHIM_EXPORT cu_##name##_call name; \
 	cu_result name params \
 	{ \
-		cu_##name##_call *real = next_##name(); \
+		static struct route route; \
+		cu_##name##_call *real = \
+			(cu_##name##_call *)route_get(&route, NULL, #name, find_next); \
 \
-		return real ? body_##name(real, ARGS args) : CU_NOT_INITIALIZED; \
+		if (!real) \
+			return CU_NOT_INITIALIZED; \
+		RUN(name, real, args); \
 	} \
 	cu_result hook_##name params \
 	{ \
-		return body_##name(lookup_driver()->name, ARGS args); \
+		const struct driver *driver = lookup_driver(); \
+\
+		if (!driver || !driver->name) \
+			return CU_DEINITIALIZED; \
+		RUN(name, driver->name, args); \
 	}
 SHIM_HOOKS(H)
 #undef H

@@ -4,10 +4,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "shim_lock.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+
+#define FILTER_SIZE 1024 /* a power of two */
+#define FILTER_SHIFT (64 - 10)
 
 struct node {
 	struct live entry;
@@ -17,47 +21,82 @@ struct node {
 static struct {
 	pthread_mutex_t lock;
 	atomic_size_t count;
+	size_t shifted; /* entries whose pointer is not where the driver's memory begins */
 	struct node *nodes;
+	atomic_uint filter[FILTER_SIZE]; /* entries by a hash of their pointers */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Held for a few instructions only; the limit is for a child forked while it was. */
-static bool enter(void)
+/* The driver hands out steps of 512 bytes. */
+static atomic_uint *filter_of(uint64_t pointer)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec++;
-	return !pthread_mutex_clocklock(&table.lock, CLOCK_MONOTONIC, &until);
+	return &table.filter[(pointer >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> FILTER_SHIFT];
 }
 
-static void count_nodes(void)
+static bool is_shifted(const struct live *entry)
 {
-	atomic_store_explicit(&table.count, HASH_COUNT(table.nodes), memory_order_release);
+	return entry->kind == LIVE_IPC && entry->pointer != entry->mapping.pointer;
+}
+
+static void count_in(const struct node *node)
+{
+	table.shifted += is_shifted(&node->entry);
+	atomic_fetch_add_explicit(filter_of(node->entry.pointer), 1, memory_order_release);
+	atomic_fetch_add_explicit(&table.count, 1, memory_order_release);
+}
+
+static void take_out(struct node *node)
+{
+	HASH_DEL(table.nodes, node);
+	table.shifted -= is_shifted(&node->entry);
+	atomic_fetch_sub_explicit(filter_of(node->entry.pointer), 1, memory_order_release);
+	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
+}
+
+static struct node *find_node(uint64_t pointer)
+{
+	struct node *found;
+
+	HASH_FIND(hh, table.nodes, &pointer, sizeof(pointer), found);
+	return found;
+}
+
+/* Under the lock. False: uthash found no memory and left the node out. */
+static bool put_in(struct node *made)
+{
+	size_t before = HASH_COUNT(table.nodes);
+
+	HASH_ADD(hh, table.nodes, entry.pointer, sizeof(uint64_t), made);
+	if (HASH_COUNT(table.nodes) == before)
+		return false;
+	count_in(made);
+	return true;
 }
 
 bool live_add(const struct live *entry)
 {
-	struct node *made = malloc(sizeof(*made)), *old = NULL;
-	size_t before;
+	struct node *made = malloc(sizeof(*made)), *old;
+	bool added;
 
 	if (!made)
 		return false;
 	made->entry = *entry;
-	if (!enter()) {
+	made->entry.count = 1;
+	if (!lock_take(&table.lock)) {
 		free(made);
 		return false;
 	}
-	HASH_REPLACE(hh, table.nodes, entry.pointer, sizeof(uint64_t), made, old);
-	before = atomic_load_explicit(&table.count, memory_order_relaxed);
-	count_nodes();
-	before = HASH_COUNT(table.nodes) - before;
+	old = find_node(entry->pointer);
+	if (old && old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
+	    old->entry.generation == entry->generation)
+		made->entry.count += old->entry.count;
+	if (old)
+		take_out(old);
+	added = put_in(made);
 	pthread_mutex_unlock(&table.lock);
-	if (!before && !old) { /* uthash found no memory and left the node out */
+	if (!added)
 		free(made);
-		return false;
-	}
 	free(old);
-	return true;
+	return added;
 }
 
 bool live_any(void)
@@ -65,20 +104,79 @@ bool live_any(void)
 	return atomic_load_explicit(&table.count, memory_order_acquire) != 0;
 }
 
+bool live_maybe(uint64_t pointer)
+{
+	return atomic_load_explicit(filter_of(pointer), memory_order_acquire) != 0;
+}
+
+/* The node leaves the table and is the caller's; NULL where only its count went down. */
+static struct node *count_down(struct node *node, struct live *out_entry)
+{
+	node->entry.count--;
+	*out_entry = node->entry;
+	if (node->entry.count)
+		return NULL;
+	take_out(node);
+	return node;
+}
+
 bool live_take(uint64_t pointer, struct live *out_entry)
 {
-	struct node *found = NULL;
+	struct node *found, *gone = NULL;
 
-	if (!live_any() || !enter())
+	if (!live_maybe(pointer) || !lock_take(&table.lock))
 		return false;
-	HASH_FIND(hh, table.nodes, &pointer, sizeof(pointer), found);
+	found = find_node(pointer);
 	if (found)
-		HASH_DEL(table.nodes, found);
-	count_nodes();
+		gone = count_down(found, out_entry);
 	pthread_mutex_unlock(&table.lock);
-	if (!found)
+	free(gone);
+	return found != NULL;
+}
+
+bool live_take_of(cu_context context, struct live *out_entry)
+{
+	struct node *node, *next, *gone = NULL;
+
+	if (!live_any() || !lock_take(&table.lock))
 		return false;
-	*out_entry = found->entry;
-	free(found);
-	return true;
+	HASH_ITER(hh, table.nodes, node, next) {
+		if (node->entry.context != context)
+			continue;
+		*out_entry = node->entry;
+		take_out(node);
+		gone = node;
+		break;
+	}
+	pthread_mutex_unlock(&table.lock);
+	free(gone);
+	return gone != NULL;
+}
+
+static struct node *find_shifted(uint64_t base)
+{
+	struct node *node, *next;
+
+	if (!table.shifted)
+		return NULL;
+	HASH_ITER(hh, table.nodes, node, next) {
+		if (is_shifted(&node->entry) && node->entry.mapping.pointer == base)
+			return node;
+	}
+	return NULL;
+}
+
+bool live_find(uint64_t base, struct live *out_entry)
+{
+	struct node *found;
+
+	if (!live_any() || !lock_take(&table.lock))
+		return false;
+	found = find_node(base);
+	if (!found)
+		found = find_shifted(base);
+	if (found)
+		*out_entry = found->entry;
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
 }

@@ -11,6 +11,7 @@
 #include "shim_elf.h"
 #include "shim_hooks.h"
 #include "shim_state.h"
+#include "shim_unload.h"
 
 #define DRIVER_LIBRARY "libcuda.so"
 
@@ -18,6 +19,7 @@
 struct loaded {
 	struct driver driver;
 	uintptr_t base;
+	atomic_uint unloads; /* when it was last known to stand there */
 };
 
 static _Atomic(struct loaded *) current;
@@ -37,16 +39,19 @@ static struct loaded *loaded_new(uintptr_t base)
 }
 
 /* libcuda stands at `base` now: the table for it. It may have been closed and opened elsewhere. */
-static const struct loaded *loaded_at(uintptr_t base)
+static const struct loaded *loaded_at(uintptr_t base, unsigned int unloads)
 {
 	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
 	struct loaded *made;
 
-	if (known && known->base == base)
+	if (known && known->base == base) {
+		atomic_store_explicit(&known->unloads, unloads, memory_order_relaxed);
 		return known;
+	}
 	made = loaded_new(base);
 	if (!made)
-		return known;
+		return NULL;
+	atomic_init(&made->unloads, unloads);
 	if (atomic_compare_exchange_strong(&current, &known, made))
 		return made;
 	free(made); /* another thread was first */
@@ -56,13 +61,14 @@ static const struct loaded *loaded_at(uintptr_t base)
 const struct driver *lookup_driver(void)
 {
 	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	unsigned int unloads = unload_count();
 	uintptr_t base;
 
-	if (known)
+	if (known && atomic_load_explicit(&known->unloads, memory_order_relaxed) == unloads)
 		return &known->driver;
 	if (!elf_find_in(DRIVER_LIBRARY, "cuInit", &base))
 		return NULL;
-	return (const struct driver *)loaded_at(base);
+	return (const struct driver *)loaded_at(base, unloads);
 }
 
 void *lookup_replace(void *pointer)
@@ -79,12 +85,19 @@ void *lookup_replace(void *pointer)
 	return pointer;
 }
 
-static bool is_hooked_name(const char *symbol)
+/* The names that we export and a program may look up: cu[A-Z] or cudaM; all else goes on at once. */
+static bool is_ours_to_answer(const char *symbol)
 {
-#define H(name, params, args) \
+	if (symbol[0] != 'c' || symbol[1] != 'u')
+		return false;
+#define H(name, ...) \
 	if (!strcmp(symbol, #name)) \
 		return true;
-	SHIM_HOOKS(H)
+	if (symbol[2] >= 'A' && symbol[2] <= 'Z') {
+		SHIM_HOOKS(H)
+	} else if (!strncmp(symbol, "cudaM", 5)) {
+		SHIM_RUNTIME(H)
+	}
 #undef H
 	return false;
 }
@@ -97,15 +110,17 @@ static bool is_ours(const void *pointer)
 	       theirs.dli_fbase == ours.dli_fbase;
 }
 
-/* The real look-up as the caller would have made it, our own exports looked through. */
+/* The real look-up as the caller would have made it, our own exports looked through: `masked` says
+ * that there was one. */
 static void *find_real(void *(*real)(void *, const char *), void *handle, const char *symbol,
-		       const void *caller)
+		       const void *caller, bool *out_masked)
 {
 	void *found = real(handle, symbol);
 	struct link_map *object;
 	Dl_info info;
 
-	if (found && is_ours(found))
+	*out_masked = found && is_ours(found);
+	if (*out_masked)
 		found = real(RTLD_NEXT, symbol);
 	/* RTLD_DEFAULT means the caller's scope: an RTLD_LOCAL plug-in sees its own dependencies. */
 	if (!found && handle == RTLD_DEFAULT &&
@@ -120,23 +135,23 @@ struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller
 	const struct lookup_answer go_on = {.next = (void *)real};
 	struct lookup_answer answer = {.value = NULL};
 	uintptr_t base;
+	bool masked;
 	void *found;
 	int error;
 
-	if (!symbol || symbol[0] != 'c' || symbol[1] != 'u' || symbol[2] < 'A' || symbol[2] > 'Z' ||
-	    handle == RTLD_NEXT || !real || !is_hooked_name(symbol))
+	if (!symbol || handle == RTLD_NEXT || !real || !is_ours_to_answer(symbol))
 		return go_on;
 	error = errno;
-	found = find_real(real, handle, symbol, caller);
+	found = find_real(real, handle, symbol, caller, &masked);
 	if (!found) {
 		errno = error;
-		/* Our export would answer RTLD_DEFAULT where no driver is loaded: the miss stands,
-		 * and dlerror has it. Other misses are the caller's to make again. */
-		return handle == RTLD_DEFAULT ? answer : go_on;
+		/* Our export would answer where no driver is loaded: the miss stands, and dlerror has
+		 * it. Other misses are the caller's to make again. */
+		return masked ? answer : go_on;
 	}
 	answer.value = found;
 	/* The driver's look-ups in itself stay its own. */
-	if (elf_is_in(found, DRIVER_LIBRARY, &base) && loaded_at(base) &&
+	if (elf_is_in(found, DRIVER_LIBRARY, &base) && loaded_at(base, unload_count()) &&
 	    !elf_is_in(caller, DRIVER_LIBRARY, NULL))
 		answer.value = lookup_replace(found);
 	errno = error;

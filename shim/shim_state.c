@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "cleanup.h"
+#include "shim_lock.h"
+#include "shim_process.h"
 
 #define KINDS 2
 
@@ -19,7 +21,6 @@ struct state {
 	struct rules *rules[KINDS]; /* by enum rules_kind */
 	atomic_bool alive[KINDS];
 	pthread_mutex_t lock; /* over the rules' counters */
-	atomic_int pid;       /* that began to work; 0: nobody has */
 	char rank[32];
 	char log[256];
 };
@@ -122,37 +123,57 @@ bool state_wants(enum rules_kind kind)
 	return state && atomic_load_explicit(&state->alive[kind], memory_order_relaxed);
 }
 
-bool state_is_mine(void)
+bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation)
 {
-	const struct state *state = atomic_load_explicit(&current, memory_order_acquire);
-	int pid = state ? atomic_load_explicit(&state->pid, memory_order_relaxed) : 0;
+	const struct state *state = state_get();
 
-	return !pid || pid == getpid();
+	return state && state->rules[kind] && rules_concern(state->rules[kind], allocation);
+}
+
+bool state_asks_from(void)
+{
+	const struct state *state = state_get();
+
+	for (int kind = 0; state && kind < KINDS; kind++)
+		if (state->rules[kind] && rules_ask_from(state->rules[kind]))
+			return true;
+	return false;
+}
+
+static void note_alive(struct state *state, enum rules_kind kind)
+{
+	atomic_store_explicit(&state->alive[kind], rules_alive(state->rules[kind]),
+			      memory_order_relaxed);
 }
 
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
 		 struct rules_match *out)
 {
-	struct state *state = state_get();
 	struct rules_process process = {.pid = getpid()};
-	struct timespec until;
+	struct state *state = state_get();
 	bool matched;
 
-	if (!state || !state->rules[kind] || !state_is_mine())
+	if (!state || !state->rules[kind] || !lock_take(&state->lock))
 		return false;
 	process.rank = state->rank[0] ? state->rank : NULL;
-	/* In a child that was forked while another thread held it, the lock never comes. */
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec++;
-	if (pthread_mutex_clocklock(&state->lock, CLOCK_MONOTONIC, &until))
-		return false;
 	matched = rules_match(state->rules[kind], allocation, &process, out);
-	atomic_store_explicit(&state->alive[kind], rules_alive(state->rules[kind]),
-			      memory_order_relaxed);
+	note_alive(state, kind);
 	pthread_mutex_unlock(&state->lock);
 	if (matched)
-		atomic_store_explicit(&state->pid, process.pid, memory_order_relaxed);
+		process_claim();
 	return matched;
+}
+
+void state_return(enum rules_kind kind, const struct rules_allocation *allocation,
+		  const struct rules_match *match)
+{
+	struct state *state = state_get();
+
+	if (!state || !lock_take(&state->lock))
+		return;
+	rules_return(state->rules[kind], allocation, match);
+	note_alive(state, kind);
+	pthread_mutex_unlock(&state->lock);
 }
 
 void state_log(const char *format, ...)

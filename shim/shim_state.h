@@ -12,13 +12,17 @@ bool state_is_active(void);
 /* Is there a rule left that could take an allocation? Cheap; no lock. */
 bool state_wants(enum rules_kind kind);
 
-/* rules_match() under the rules' lock. False also in a child that was forked after the shim began
- * to work: it passes through until exec. */
+/* Could a rule of that kind concern the allocation? Looks at size and calls only; no lock. */
+bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation);
+
+/* Does a rule of any kind ask who called? */
+bool state_asks_from(void);
+
+/* rules_match() and rules_return() under the rules' lock. */
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
 		 struct rules_match *out);
-
-/* Is this the process that the shim works for? (Anyone is, until it begins.) */
-bool state_is_mine(void);
+void state_return(enum rules_kind kind, const struct rules_allocation *allocation,
+		  const struct rules_match *match);
 
 /* GPUSHARE_LOG=FILE or "stderr": a line on what could not be done. Silent without it. */
 __attribute__((format(printf, 1, 2))) void state_log(const char *format, ...);

@@ -20,14 +20,22 @@ setup_more() {
 }
 
 @test "an allocation that fails is answered as it failed, and the next has the name" {
-	GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 untouched weights "$BIN/drv_linked" init alloc=a,1Mi alloc=b,1Mi
+	GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 untouched weights "$BIN/drv_linked" init alloc=a,4Mi alloc=b,1Mi
 	start app env GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
-		"$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
+		"$BIN/drv_linked" init alloc=a,4Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(head -n 3 "$WORK/app.out")" "init: 0
 alloc a: 2
 alloc b: 0"
 	equal "$(names)" "weights 2097152"
+}
+
+@test "whole blocks don't fit: the program gets what it asked for, and the name" {
+	start app env GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
+		"$BIN/drv_linked" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(tail -n 1 "$WORK/app.out")" "alloc a: 0"
+	equal "$(names)" "weights 1048576"
 }
 
 @test "a free that fails is answered as it failed" {

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocations that are there when the call returns: cuMemAlloc, cuMemAllocPitch, managed memory. */
+#include "shim_async.h"
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_scope.h"
+#include "shim_share.h"
+
+size_t buffers_rounded(size_t size)
+{
+	size_t rounded;
+
+	if (__builtin_add_overflow(size, BUFFERS_BLOCK - 1, &rounded))
+		return size;
+	return rounded & ~(BUFFERS_BLOCK - 1);
+}
+
+/* What waits for its stream is given back before the program hears that memory is short. */
+static cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+{
+	cu_result result = real(pointer, size);
+
+	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+		result = real(pointer, size);
+	return result;
+}
+
+/*
+ * Whoever opens an IPC handle maps whole blocks: a named allocation gets its blocks to itself. Where
+ * they don't fit, the size that was asked for may.
+ */
+static cu_result make_alone(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+{
+	size_t rounded = buffers_rounded(size);
+
+	if (rounded > size && real(pointer, rounded) == CU_OK)
+		return CU_OK;
+	return make(real, pointer, size);
+}
+
+cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
+			size_t size)
+{
+	struct claim claim;
+	cu_result result;
+
+	if (async_any())
+		async_sweep();
+	if (!pointer || !size ||
+	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
+		return make(real, pointer, size);
+	if (attach_pointer(&claim, size, pointer, &result))
+		return result;
+	if (!claim_take(&claim, RULES_NAME))
+		return make(real, pointer, size);
+	result = make_alone(real, pointer, size);
+	if (result == CU_OK)
+		share_pointer(&claim, *pointer, size);
+	else
+		claim_return(&claim, RULES_NAME);
+	return result;
+}
+
+/* The pitch is the driver's to choose; the memory may then be another, in blocks of its own. */
+static void replace_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	const struct driver *driver = claim->driver;
+	size_t rounded = buffers_rounded(size);
+	cu_deviceptr other;
+
+	(void)scope;
+	if (rounded == size || !driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 ||
+	    driver->cuMemAlloc_v2(&other, rounded) != CU_OK)
+		return;
+	driver->cuMemFree_v2(*pointer);
+	*pointer = other;
+}
+
+cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,
+			      cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
+			      unsigned int element)
+{
+	cu_result result = real(pointer, pitch, width, height, element), answer;
+	struct claim claim;
+	cu_deviceptr attached;
+	size_t size;
+
+	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+		result = real(pointer, pitch, width, height, element);
+	if (result != CU_OK)
+		return result;
+	size = *pitch * height;
+	if (!claim_open(&claim, RULES_API_cuMemAllocPitch, size, CLAIM_CURRENT_DEVICE, caller))
+		return result;
+	if (attach_pointer(&claim, size, &attached, &answer)) {
+		claim.driver->cuMemFree_v2(*pointer);
+		if (answer == CU_OK)
+			*pointer = attached;
+		return answer;
+	}
+	if (claim_take(&claim, RULES_NAME)) {
+		replace_pitched(&claim, pointer, size);
+		share_pointer(&claim, *pointer, size);
+	}
+	return result;
+}
+
+cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *caller,
+				cu_deviceptr *pointer, size_t size, unsigned int flags)
+{
+	struct claim claim;
+	cu_result result;
+
+	if (!pointer || !size ||
+	    !claim_open(&claim, RULES_API_cuMemAllocManaged, size, CLAIM_CURRENT_DEVICE, caller))
+		return real(pointer, size, flags);
+	if (attach_refuse(&claim, CU_NOT_SUPPORTED,
+			  "managed memory is for the CPU too, which can't reach a device buffer",
+			  &result))
+		return result;
+	result = real(pointer, size, flags);
+	if (result == CU_OK && claim_take(&claim, RULES_NAME))
+		share_refuse(&claim,
+			     "managed memory (cudaMallocManaged) has no handle that another process "
+			     "could open; allocate it with cudaMalloc, or choose another allocation "
+			     "with api=, nth= or size=");
+	return result;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_async.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "client.h"
+#include "shim_attach.h"
+#include "shim_lock.h"
+#include "shim_lookup.h"
+#include "shim_process.h"
+#include "shim_scope.h"
+#include "shim_share.h"
+
+#define SWEEP_MAX 8 /* asked about in one call of the program */
+
+struct pending {
+	struct pending *next;
+	struct live entry;
+	cu_context context; /* of the stream and the event */
+	cu_event event;
+	bool busy; /* a thread asks about it */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	atomic_size_t count;
+	struct pending *first;
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool async_any(void)
+{
+	return atomic_load_explicit(&queue.count, memory_order_acquire) != 0;
+}
+
+static void append(struct pending *made)
+{
+	struct pending **link = &queue.first;
+
+	while (*link)
+		link = &(*link)->next;
+	*link = made;
+	atomic_fetch_add_explicit(&queue.count, 1, memory_order_release);
+}
+
+/* Under the lock. */
+static void unlink_one(struct pending *gone)
+{
+	struct pending **link = &queue.first;
+
+	while (*link != gone)
+		link = &(*link)->next;
+	*link = gone->next;
+	atomic_fetch_sub_explicit(&queue.count, 1, memory_order_release);
+}
+
+static cu_context context_of(const struct driver *driver, cu_stream stream)
+{
+	cu_context context = NULL;
+
+	if (driver->cuStreamGetCtx && driver->cuStreamGetCtx(stream, &context) == CU_OK && context)
+		return context;
+	if (driver->cuCtxGetCurrent)
+		driver->cuCtxGetCurrent(&context);
+	return context;
+}
+
+static cu_result record_end(const struct driver *driver, struct pending *made, cu_stream stream)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_result result;
+
+	made->context = context_of(driver, stream);
+	if (!made->context || !scope_push(&scope, made->context))
+		return CU_INVALID_CONTEXT;
+	result = driver->cuEventCreate(&made->event, CU_EVENT_NO_TIMING);
+	if (result != CU_OK)
+		return result;
+	result = driver->cuEventRecord(made->event, stream);
+	if (result != CU_OK)
+		driver->cuEventDestroy_v2(made->event);
+	return result;
+}
+
+cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream)
+{
+	struct pending *made;
+	cu_result result;
+
+	if (!driver->cuEventCreate || !driver->cuEventRecord || !driver->cuEventQuery ||
+	    !driver->cuEventDestroy_v2)
+		return CU_NOT_SUPPORTED;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return CU_OUT_OF_MEMORY;
+	made->entry = *entry;
+	result = record_end(driver, made, stream);
+	if (result == CU_OK && !lock_take(&queue.lock)) {
+		driver->cuEventDestroy_v2(made->event);
+		result = CU_OUT_OF_MEMORY;
+	}
+	if (result != CU_OK) {
+		free(made);
+		return result;
+	}
+	append(made);
+	pthread_mutex_unlock(&queue.lock);
+	return CU_OK;
+}
+
+/* One that no other thread asks about, behind `skip` such. */
+static struct pending *pick(size_t skip)
+{
+	struct pending *one;
+
+	if (!lock_take(&queue.lock))
+		return NULL;
+	for (one = queue.first; one; one = one->next)
+		if (!one->busy && !skip--)
+			break;
+	if (one)
+		one->busy = true;
+	pthread_mutex_unlock(&queue.lock);
+	return one;
+}
+
+static void put_back(struct pending *one)
+{
+	if (!lock_take(&queue.lock))
+		return;
+	one->busy = false;
+	pthread_mutex_unlock(&queue.lock);
+}
+
+/* Off the list first: once it is freed, the address may be anybody's. */
+static void finish(const struct driver *driver, struct pending *one)
+{
+	if (!lock_take(&queue.lock))
+		return;
+	unlink_one(one);
+	pthread_mutex_unlock(&queue.lock);
+	attach_close(driver, &one->entry);
+	share_end(one->entry.name, one->entry.generation, true);
+	driver->cuEventDestroy_v2(one->event);
+	free(one);
+}
+
+static bool end_if_due(const struct driver *driver, struct pending *one)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (!scope_push(&scope, one->context) || driver->cuEventQuery(one->event) == CU_NOT_READY) {
+		put_back(one);
+		return false;
+	}
+	finish(driver, one);
+	return true;
+}
+
+static size_t sweep(size_t most)
+{
+	const struct driver *driver = lookup_driver();
+	size_t ended = 0, waiting = 0;
+	struct pending *one;
+
+	if (!driver || !process_is_mine() || process_is_ending())
+		return 0;
+	while (ended + waiting < most && (one = pick(waiting))) {
+		if (end_if_due(driver, one))
+			ended++;
+		else
+			waiting++;
+	}
+	return ended;
+}
+
+void async_sweep(void)
+{
+	sweep(SWEEP_MAX);
+}
+
+bool async_drain(void)
+{
+	unsigned int left_ms = client_default_timeout_ms();
+	size_t ended = 0;
+
+	while (async_any()) {
+		size_t now = sweep(SIZE_MAX);
+
+		ended += now;
+		if (now)
+			continue;
+		if (!left_ms--)
+			break;
+		poll(NULL, 0, 1);
+	}
+	return ended != 0;
+}
+
+bool async_holds(uint64_t pointer)
+{
+	const struct pending *one;
+
+	if (!async_any() || !lock_take(&queue.lock))
+		return false;
+	one = queue.first;
+	while (one && one->entry.pointer != pointer)
+		one = one->next;
+	pthread_mutex_unlock(&queue.lock);
+	return one != NULL;
+}
+
+void async_forget(cu_context context)
+{
+	struct pending *gone = NULL, *one, *next;
+
+	if (!async_any() || !lock_take(&queue.lock))
+		return;
+	for (one = queue.first; one; one = next) {
+		next = one->next;
+		if (one->busy || (one->context != context && one->entry.context != context))
+			continue;
+		unlink_one(one);
+		one->next = gone;
+		gone = one;
+	}
+	pthread_mutex_unlock(&queue.lock);
+	for (; gone; gone = next) {
+		next = gone->next;
+		share_end(gone->entry.name, gone->entry.generation, true);
+		free(gone);
+	}
+}

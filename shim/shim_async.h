@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_ASYNC_H
+#define GPUSHARE_SHIM_ASYNC_H
+/*
+ * Attached buffers that the program has freed in stream order: each is detached once its stream has
+ * got so far. There is no thread of ours: it is done at the program's next allocation or free after
+ * that, or when an allocation fails for want of memory.
+ */
+#include "shim_live.h"
+
+/* Is anything waiting? One atomic load. */
+bool async_any(void);
+
+/* `entry` ends behind what the stream holds now. Anything but CU_OK: nothing has changed. */
+cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);
+
+/* Give back what is due, a few at a time. errno, context and capture stay. */
+void async_sweep(void);
+
+/* Wait for what is waiting, no longer than the registry's deadline. True: some was given back. */
+bool async_drain(void);
+
+/* Is that pointer waiting for its end? The program has freed it. */
+bool async_holds(uint64_t pointer);
+
+/* A context ends, and its memory with it. */
+void async_forget(cu_context context);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_ATTACH_H
+#define GPUSHARE_SHIM_ATTACH_H
+/* GPUSHARE_ATTACH: an allocation that a rule takes is answered with a named buffer. */
+#include "shim_claim.h"
+#include "shim_live.h"
+
+/*
+ * True: the program gets `*out_result`, and on CU_OK `*out_pointer` with `size` bytes or more.
+ * False: go on as usual, no rule took it, or what it names can't be had (one line on stderr).
+ */
+bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
+		    cu_result *out_result);
+
+/* The same for a program that wants a handle to map by itself. */
+struct attach_object {
+	cu_mem_handle handle;
+	uint64_t generation;
+};
+bool attach_object(struct claim *claim, size_t size, struct attach_object *out,
+		   cu_result *out_result);
+
+/* Memory that no buffer can stand for: refuse what a rule wants, with `result` if it says must. */
+bool attach_refuse(struct claim *claim, cu_result result, const char *why, cu_result *out_result);
+
+/* Unmap. Work on it must have ended. */
+cu_result attach_close(const struct driver *driver, const struct live *entry);
+
+#endif

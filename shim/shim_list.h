@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_LIST_H
+#define GPUSHARE_SHIM_LIST_H
+/*
+ * The lists of what is replaced. Macros only: shim.sym is made from them too.
+ *
+ * H(name, (params), (args)): `name` is the driver's exported symbol. Each has two entries: the
+ * exported one, which goes on to whatever would have been found without us (another interposer,
+ * say), and hook_<name>, which stands for the driver's own pointer in the answers of dlsym and
+ * cuGetProcAddress and goes on to the driver.
+ *
+ * Not in the issue's own list but here: what answers a program's questions about a pointer. A named
+ * allocation is rounded up to whole blocks, and the program is to see the size it asked for; and
+ * cuMemRetainAllocationHandle, without which the end of an allocation could not be told.
+ */
+#define SHIM_HOOKS(H) \
+	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
+	H(cuMemAllocPitch_v2, \
+	  (cu_deviceptr * pointer, size_t *pitch, size_t width, size_t height, unsigned int element), \
+	  (pointer, pitch, width, height, element)) \
+	H(cuMemAllocManaged, (cu_deviceptr * pointer, size_t size, unsigned int flags), \
+	  (pointer, size, flags)) \
+	H(cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream), \
+	  (pointer, size, stream)) \
+	H(cuMemAllocAsync_ptsz, (cu_deviceptr * pointer, size_t size, cu_stream stream), \
+	  (pointer, size, stream)) \
+	H(cuMemAllocFromPoolAsync, \
+	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
+	  (pointer, size, pool, stream)) \
+	H(cuMemAllocFromPoolAsync_ptsz, \
+	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
+	  (pointer, size, pool, stream)) \
+	H(cuMemFree_v2, (cu_deviceptr pointer), (pointer)) \
+	H(cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
+	H(cuMemFreeAsync_ptsz, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
+	H(cuMemCreate, \
+	  (cu_mem_handle * handle, size_t size, const cu_mem_prop *prop, unsigned long long flags), \
+	  (handle, size, prop, flags)) \
+	H(cuMemRelease, (cu_mem_handle handle), (handle)) \
+	H(cuMemRetainAllocationHandle, (cu_mem_handle * handle, void *pointer), (handle, pointer)) \
+	H(cuMemMap, \
+	  (cu_deviceptr pointer, size_t size, size_t offset, cu_mem_handle handle, \
+	   unsigned long long flags), \
+	  (pointer, size, offset, handle, flags)) \
+	H(cuMemUnmap, (cu_deviceptr pointer, size_t size), (pointer, size)) \
+	H(cuIpcGetMemHandle, (cu_ipc_mem_handle * handle, cu_deviceptr pointer), (handle, pointer)) \
+	H(cuMemGetAddressRange_v2, (cu_deviceptr * base, size_t *size, cu_deviceptr pointer), \
+	  (base, size, pointer)) \
+	H(cuPointerGetAttribute, (void *value, cu_pointer_attribute attribute, cu_deviceptr pointer), \
+	  (value, attribute, pointer)) \
+	H(cuPointerGetAttributes, \
+	  (unsigned int count, cu_pointer_attribute *attributes, void **values, cu_deviceptr pointer), \
+	  (count, attributes, values, pointer)) \
+	H(cuCtxDestroy, (cu_context context), (context)) \
+	H(cuCtxDestroy_v2, (cu_context context), (context)) \
+	H(cuDevicePrimaryCtxRelease, (cu_device device), (device)) \
+	H(cuDevicePrimaryCtxRelease_v2, (cu_device device), (device)) \
+	H(cuDevicePrimaryCtxReset, (cu_device device), (device)) \
+	H(cuDevicePrimaryCtxReset_v2, (cu_device device), (device)) \
+	H(cuGetProcAddress, (const char *symbol, void **pointer, int version, cu_uint64 flags), \
+	  (symbol, pointer, version, flags)) \
+	H(cuGetProcAddress_v2, \
+	  (const char *symbol, void **pointer, int version, cu_uint64 flags, cu_proc_status *status), \
+	  (symbol, pointer, version, flags, status))
+
+/*
+ * R(symbol, api, (params), (args)): the runtime's allocating calls, exported only to learn who
+ * calls and by which name; they go on to the runtime that the caller would have reached.
+ */
+#define SHIM_RUNTIME(R) \
+	R(cudaMalloc, cudaMalloc, (void **pointer, size_t size), (pointer, size)) \
+	R(cudaMallocPitch, cudaMallocPitch, \
+	  (void **pointer, size_t *pitch, size_t width, size_t height), \
+	  (pointer, pitch, width, height)) \
+	R(cudaMalloc3D, cudaMalloc3D, (void *pitched, struct runtime_extent extent), \
+	  (pitched, extent)) \
+	R(cudaMallocManaged, cudaMallocManaged, (void **pointer, size_t size, unsigned int flags), \
+	  (pointer, size, flags)) \
+	R(cudaMallocAsync, cudaMallocAsync, (void **pointer, size_t size, void *stream), \
+	  (pointer, size, stream)) \
+	R(cudaMallocAsync_ptsz, cudaMallocAsync, (void **pointer, size_t size, void *stream), \
+	  (pointer, size, stream)) \
+	R(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync, \
+	  (void **pointer, size_t size, void *pool, void *stream), (pointer, size, pool, stream)) \
+	R(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync, \
+	  (void **pointer, size_t size, void *pool, void *stream), (pointer, size, pool, stream))
+
+/* Of the loader: dlsym to replace what it finds, dlclose to notice what has gone. */
+#define SHIM_LOADER(L) L(dlsym) L(dlclose)
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA runtime's allocating calls, exported only so that the driver call below them can be told
+ * who made it and by which name. Nothing is replaced here.
+ */
+#include <stddef.h>
+
+#include "shim_elf.h"
+#include "shim_hooks.h"
+#include "shim_route.h"
+#include "shim_site.h"
+
+#define RUNTIME_LIBRARY "libcudart.so"
+#define RUNTIME_NOT_FOUND 302 /* cudaErrorSharedObjectSymbolNotFound */
+
+struct runtime_extent { /* cudaExtent */
+	size_t width, height, depth;
+};
+
+/*
+ * The library that the caller itself was linked with comes first: two majors may be loaded, and one
+ * that came in with an RTLD_LOCAL plug-in is in nobody else's scope.
+ */
+static void *find_real(const void *caller, const char *symbol)
+{
+	void *found = elf_find_needed(caller, RUNTIME_LIBRARY, symbol);
+
+	return found ? found : elf_find_after((const void *)find_real, symbol);
+}
+
+#define R(symbol, api, params, args) \
+	SHIM_EXPORT int symbol params; \
+	int symbol params \
+	{ \
+		static struct routes routes; \
+		const void *caller = __builtin_return_address(0); \
+		int(*real) params = (int(*) params)routes_get(&routes, caller, #symbol, find_real); \
+		const struct site before = site_here; \
+		int result; \
+\
+		if (!real) \
+			return RUNTIME_NOT_FOUND; \
+		if (!before.runtime) { \
+			site_here.runtime = RULES_API_##api; \
+			site_here.caller = caller; \
+		} \
+		result = real args; \
+		site_here.runtime = before.runtime; \
+		site_here.caller = before.caller; \
+		return result; \
+	}
+SHIM_RUNTIME(R)
+#undef R

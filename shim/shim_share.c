@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "shim_link.h"
+#include "shim_live.h"
+#include "shim_process.h"
+#include "shim_scope.h"
+
+cu_result share_device(const struct driver *driver, cu_device device,
+		       uint8_t out_uuid[GPUSHARE_UUID_SIZE])
+{
+	cu_result result = CU_NOT_SUPPORTED;
+	cu_uuid uuid;
+
+	if (driver->cuDeviceGetUuid_v2)
+		result = driver->cuDeviceGetUuid_v2(&uuid, device);
+	if (result == CU_OK)
+		memcpy(out_uuid, uuid.bytes, GPUSHARE_UUID_SIZE);
+	return result;
+}
+
+/* NULL, or the call that failed. */
+static const char *describe(const struct claim *claim, cu_deviceptr pointer, record *what,
+			    struct live *entry, cu_result *out_result)
+{
+	const struct driver *driver = claim->driver;
+	cu_ipc_mem_handle ipc;
+	cu_deviceptr base = 0;
+	size_t base_size = 0;
+
+	*out_result = CU_NOT_SUPPORTED;
+	if (!driver->cuCtxGetCurrent || !driver->cuMemGetAddressRange_v2 ||
+	    !driver->cuIpcGetMemHandle)
+		return "the driver";
+	if ((*out_result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
+		return "cuCtxGetCurrent";
+	if ((*out_result = share_device(driver, claim->allocation.device, what->device_uuid)) !=
+	    CU_OK)
+		return "cuDeviceGetUuid";
+	if ((*out_result = driver->cuMemGetAddressRange_v2(&base, &base_size, pointer)) != CU_OK)
+		return "cuMemGetAddressRange";
+	if ((*out_result = driver->cuIpcGetMemHandle(&ipc, pointer)) != CU_OK)
+		return "cuIpcGetMemHandle";
+	memcpy(entry->handle, ipc.reserved, GPUSHARE_HANDLE_SIZE);
+	what->base_offset = pointer - base;
+	what->base_size = base_size;
+	what->backing = GPUSHARE_BACKING_IPC;
+	what->address = pointer;
+	return NULL;
+}
+
+/* Into the registry: `entry` gets name and generation, or stays without. */
+static void enter(const struct claim *claim, record *what, struct live *entry)
+{
+	cu_result result;
+	const char *call;
+	char why[512];
+
+	call = describe(claim, entry->pointer, what, entry, &result);
+	if (call)
+		state_log("\"%s\" is not shared: %s answered %s", what->name, call,
+			  driver_error_name(claim->driver, result));
+	else if (link_share(what, entry->handle, -1, &entry->generation, why, sizeof(why)) !=
+		 GPUSHARE_OK)
+		state_log("\"%s\" is not shared: %s", what->name, why);
+	else
+		strcpy(entry->name, what->name);
+}
+
+void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct live entry = {.pointer = pointer, .size = size};
+	record what = gpushare_Buffer_init_zero;
+
+	(void)scope;
+	strcpy(what.name, claim->match.name);
+	what.size = size;
+	enter(claim, &what, &entry);
+	/* Without a name too: the program is to be told the size that it asked for. */
+	if (!live_add(&entry)) {
+		state_log("\"%s\" is not shared: out of memory", what.name);
+		/* A name whose end we could not notice must not stand. */
+		share_end(entry.name, entry.generation, false);
+	} else if (entry.name[0]) {
+		state_log("\"%s\" is shared: %zu bytes", entry.name, size);
+	}
+}
+
+static bool export_object(const struct claim *claim, cu_mem_handle handle, int *out_fd)
+{
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
+
+	if (driver->cuMemExportToShareableHandle)
+		result = driver->cuMemExportToShareableHandle(
+			out_fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+	if (result == CU_OK) {
+		fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
+		return true;
+	}
+	state_log("\"%s\" is not shared: cuMemExportToShareableHandle answered %s",
+		  claim->match.name, driver_error_name(driver, result));
+	return false;
+}
+
+bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
+		  uint64_t *out_generation)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	record what = gpushare_Buffer_init_zero;
+	_cleanup_close_ int fd = -1;
+	cu_result result;
+	char why[512];
+
+	(void)scope;
+	strcpy(what.name, claim->match.name);
+	what.size = size;
+	what.base_size = size;
+	what.backing = GPUSHARE_BACKING_VMM;
+	result = share_device(claim->driver, claim->allocation.device, what.device_uuid);
+	if (result != CU_OK) {
+		state_log("\"%s\" is not shared: cuDeviceGetUuid answered %s", what.name,
+			  driver_error_name(claim->driver, result));
+		return false;
+	}
+	if (!export_object(claim, handle, &fd))
+		return false;
+	if (link_share(&what, NULL, fd, out_generation, why, sizeof(why)) != GPUSHARE_OK) {
+		state_log("\"%s\" is not shared: %s", what.name, why);
+		return false;
+	}
+	state_log("\"%s\" is shared: %zu bytes", what.name, size);
+	return true;
+}
+
+void share_end(const char *name, uint64_t generation, bool attached)
+{
+	int error = errno, status;
+	char why[512];
+
+	if (!*name || process_is_ending() || !process_is_mine())
+		return;
+	status = attached ? link_detach(name, generation, why, sizeof(why))
+			  : link_withdraw(name, generation, why, sizeof(why));
+	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
+		state_log("\"%s\" is freed, but the registry was not told: %s", name, why);
+	errno = error;
+}
+
+void share_refuse(const struct claim *claim, const char *why)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	int error = errno;
+	char line[700];
+
+	snprintf(line, sizeof(line), "gpushare: GPUSHARE_NAME: \"%s\" is not shared: %s",
+		 claim->match.name, why);
+	if (!atomic_flag_test_and_set(&said))
+		state_tell(line);
+	state_log("\"%s\" is not shared: %s", claim->match.name, why);
+	errno = error;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_SHARE_H
+#define GPUSHARE_SHIM_SHARE_H
+/* GPUSHARE_NAME: memory that a rule took is entered in the registry, and leaves it again. */
+#include "gpushare.h"
+#include "shim_claim.h"
+
+/*
+ * Enter cuMemAlloc memory of the program under `claim->match.name`. `size` is what the program asked
+ * for. What can't be shared is logged; the memory is the program's all the same. errno stays.
+ */
+void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size);
+
+/* Enter cuMemCreate memory, exported as a descriptor. True: it is shared, as `*out_generation`. */
+bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
+		  uint64_t *out_generation);
+
+/* A name is withdrawn, or an attachment given back. Nothing is asked of the registry at exit. */
+void share_end(const char *name, uint64_t generation, bool attached);
+
+/* Why a rule's allocation can't be shared: one line on stderr, once a process. */
+void share_refuse(const struct claim *claim, const char *why);
+
+/* The record's part that says which GPU. */
+cu_result share_device(const struct driver *driver, cu_device device,
+		       uint8_t out_uuid[GPUSHARE_UUID_SIZE]);
+
+#endif

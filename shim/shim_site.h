@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_SITE_H
+#define GPUSHARE_SHIM_SITE_H
+/* Where in the program this thread's call comes from. */
+#include <stdbool.h>
+
+#include "rules.h"
+
+struct site {
+	bool inside;		/* a hook of ours is on its way: what it meets of ours passes through */
+	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none that we saw */
+	const void *caller;	/* of that call */
+};
+
+/* Initial-exec: never allocated, so it works in every thread at every time. */
+extern __thread struct site site_here __attribute__((tls_model("initial-exec")));
+
+/* Is it NCCL that calls? Its buffers are its own business and never named. */
+bool site_is_internal(const char *path);
+
+#endif

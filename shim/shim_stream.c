@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stream-ordered allocations. CUDA makes no handle of theirs, so a named one is cuMemAlloc memory
+ * instead: there at once, which is no later than the program expects. It is freed, and an attached
+ * buffer detached, in the order of the stream.
+ */
+#include "shim_async.h"
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_lookup.h"
+#include "shim_process.h"
+#include "shim_scope.h"
+#include "shim_share.h"
+
+static cu_result go_on(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
+{
+	return call->pooled ? call->pooled(pointer, size, call->pool, call->stream)
+			    : call->async(pointer, size, call->stream);
+}
+
+static cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
+{
+	cu_result result = go_on(call, pointer, size);
+
+	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+		result = go_on(call, pointer, size);
+	return result;
+}
+
+/* A capture makes a node of its graph, not memory. */
+static bool is_capturing(const struct driver *driver, cu_stream stream)
+{
+	cu_capture_status status = (cu_capture_status)CU_CAPTURE_NONE;
+
+	if (!driver->cuStreamIsCapturing)
+		return false;
+	return driver->cuStreamIsCapturing(stream, &status) != CU_OK ||
+	       (int)status != CU_CAPTURE_NONE;
+}
+
+/* The memory would be another device's: cuMemAlloc only gives that of the current context. */
+static bool is_elsewhere(const struct driver *driver, cu_stream stream)
+{
+	cu_context its = NULL, current = NULL;
+
+	if (!driver->cuStreamGetCtx || !driver->cuCtxGetCurrent)
+		return false;
+	return driver->cuStreamGetCtx(stream, &its) != CU_OK ||
+	       driver->cuCtxGetCurrent(&current) != CU_OK || its != current;
+}
+
+/* A pool may be of another device, or of the host: one small allocation tells. */
+static bool pool_is_here(const struct claim *claim, const struct buffers_stream *call)
+{
+	const struct driver *driver = claim->driver;
+	unsigned int type = 0;
+	cu_deviceptr probe;
+	int device = -1;
+
+	if (!driver->cuPointerGetAttribute || !driver->cuMemFreeAsync || go_on(call, &probe, 1))
+		return false;
+	if (driver->cuPointerGetAttribute(&type, CU_ATTRIBUTE_MEMORY_TYPE, probe) != CU_OK ||
+	    driver->cuPointerGetAttribute(&device, CU_ATTRIBUTE_DEVICE_ORDINAL, probe) != CU_OK)
+		device = -1;
+	driver->cuMemFreeAsync(probe, call->meant);
+	return type == CU_MEMORY_DEVICE && device == claim->allocation.device;
+}
+
+static bool is_ours_to_replace(const struct claim *claim, const struct buffers_stream *call)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	return !is_capturing(claim->driver, call->meant) &&
+	       !is_elsewhere(claim->driver, call->meant) &&
+	       (!call->pooled || pool_is_here(claim, call));
+}
+
+static bool make_shareable(const struct claim *claim, cu_deviceptr *pointer, size_t size)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	const struct driver *driver = claim->driver;
+	cu_deviceptr made;
+
+	(void)scope;
+	if (!driver->cuMemAlloc_v2 ||
+	    (driver->cuMemAlloc_v2(&made, buffers_rounded(size)) != CU_OK &&
+	     driver->cuMemAlloc_v2(&made, size) != CU_OK))
+		return false;
+	share_pointer(claim, made, size);
+	*pointer = made;
+	return true;
+}
+
+cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
+			      const void *caller, cu_deviceptr *pointer, size_t size)
+{
+	struct claim claim;
+	cu_result result;
+
+	if (async_any())
+		async_sweep();
+	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller) ||
+	    !is_ours_to_replace(&claim, call))
+		return make(call, pointer, size);
+	if (attach_pointer(&claim, size, pointer, &result))
+		return result;
+	if (!claim_take(&claim, RULES_NAME))
+		return make(call, pointer, size);
+	if (make_shareable(&claim, pointer, size))
+		return CU_OK;
+	claim_return(&claim, RULES_NAME);
+	return make(call, pointer, size);
+}
+
+/* No event could be made: then the stream is waited for. */
+static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_result result = driver->cuStreamSynchronize ? driver->cuStreamSynchronize(stream)
+						       : CU_NOT_SUPPORTED;
+
+	(void)scope;
+	if (result == CU_OK)
+		result = attach_close(driver, entry);
+	if (result == CU_OK)
+		share_end(entry->name, entry->generation, true);
+	return result;
+}
+
+static cu_result close_in_order(const struct driver *driver, struct live *entry, cu_stream stream)
+{
+	cu_result result = async_defer(driver, entry, stream);
+
+	if (result == CU_OUT_OF_MEMORY || result == CU_NOT_SUPPORTED)
+		result = close_now(driver, entry, stream);
+	if (result != CU_OK)
+		live_add(entry); /* it lives on */
+	return result;
+}
+
+/* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
+ * Guide, "Stream Ordered Memory Allocator"; measured). */
+static cu_result free_in_order(cu_cuMemFreeAsync_call *real, struct live *entry, cu_stream stream)
+{
+	cu_result result;
+
+	share_end(entry->name, entry->generation, false);
+	result = real(entry->pointer, stream);
+	if (result != CU_OK) {
+		entry->name[0] = '\0';
+		live_add(entry);
+	}
+	return result;
+}
+
+cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer, cu_stream stream,
+			     cu_stream meant)
+{
+	const struct driver *driver = lookup_driver();
+	struct live entry;
+
+	if (!driver || !process_is_mine())
+		return real(pointer, stream);
+	if (async_any()) {
+		async_sweep();
+		if (async_holds(pointer))
+			return CU_INVALID_VALUE;
+	}
+	/* A capturing stream takes no such free: the driver says so. */
+	if (!live_maybe(pointer) || is_capturing(driver, meant) || !live_take(pointer, &entry))
+		return real(pointer, stream);
+	return entry.kind == LIVE_OWN ? free_in_order(real, &entry, stream)
+				      : close_in_order(driver, &entry, meant);
+}

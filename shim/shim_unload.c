@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_unload.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "driver.h"
+#include "shim_hooks.h"
+
+static atomic_uint count;
+
+unsigned int unload_count(void)
+{
+	return atomic_load_explicit(&count, memory_order_acquire);
+}
+
+/* Counted before, for who looks while destructors run, and after, when the library has gone. */
+SHIM_EXPORT int dlclose(void *handle)
+{
+	static _Atomic(int (*)(void *)) known;
+	int (*real)(void *) = atomic_load_explicit(&known, memory_order_acquire);
+	int result;
+
+	if (!real) {
+		real = (int (*)(void *))driver_libc("dlclose");
+		if (!real)
+			return -1;
+		atomic_store_explicit(&known, real, memory_order_release);
+	}
+	atomic_fetch_add_explicit(&count, 1, memory_order_acq_rel);
+	result = real(handle);
+	atomic_fetch_add_explicit(&count, 1, memory_order_acq_rel);
+	return result;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_UNLOAD_H
+#define GPUSHARE_SHIM_UNLOAD_H
+/*
+ * How often a library may have left the process: what was found by address before that must be
+ * found again. The exported dlclose counts and goes on to the real one; nothing is kept loaded.
+ */
+
+/* One atomic load. */
+unsigned int unload_count(void);
+
+#endif
