@@ -87,7 +87,7 @@ struct gpushare_info {
 	uint64_t generation;     /* (name, generation) is the identity; never used again */
 	uint64_t size;           /* as requested */
 	uint64_t base_offset;    /* of the buffer in its allocation */
-	uint64_t base_size;      /* of that allocation */
+	uint64_t base_size;      /* of that allocation: the GPU memory that is really held */
 	unsigned char device_uuid[GPUSHARE_UUID_SIZE];
 	enum gpushare_backing backing;
 	uint32_t owner_uid;
@@ -96,6 +96,8 @@ struct gpushare_info {
 	char owner_command[GPUSHARE_COMMAND_MAX + 1];
 	uint32_t attachers;      /* processes' attachments now */
 	uint64_t created_unix_ns;
+	int isolated;            /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
+				  * allocation that is no multiple of 2 MiB, whose last block others share */
 };
 
 /**
@@ -126,19 +128,24 @@ int gpushare_close(struct gpushare_session *session);
  * gpushare_share() - give device memory of this process a name
  * @session: from gpushare_open()
  * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]
- * @pointer: device pointer into a cuMemAlloc or cuMemAllocPitch allocation; interior pointers too
+ * @pointer: device pointer into a cuMemAlloc, cuMemAllocPitch or cuMemCreate allocation; interior
+ *           pointers too
  * @size:    bytes from @pointer, 1 or more, within the allocation
  * @out_buffer: end the sharing with gpushare_free(); the memory itself stays the caller's
  *
- * Call gpushare_free() before freeing the memory.
+ * Call gpushare_free() before freeing the memory. Memory of cuMemCreate must have been made with
+ * requestedHandleTypes CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, and the bytes must lie in one
+ * mapping; its backing is vmm, and whoever is attached keeps it when the owner goes. Who attaches a
+ * cudaMalloc allocation maps its 2 MiB blocks whole: see gpushare_info.isolated.
  *
  * Shapes:  flat byte range.
  * Units:   bytes.
  * Threads: safe from any thread; needs no current CUDA context.
  * Errors:  GPUSHARE_E_NAME, _E_INVALID, _E_RANGE, _E_EXISTS (gpushare_explain() says whose),
- *          _E_NOT_SHAREABLE (managed, stream-ordered, VMM or host memory), _E_NO_REGISTRY,
- *          _E_TIMED_OUT, _E_LIMIT, _E_NO_DRIVER, _E_CUDA
- * Source:  CUDA Driver API, cuIpcGetMemHandle, cuMemGetAddressRange.
+ *          _E_NOT_SHAREABLE (managed, stream-ordered or host memory; cuMemCreate without that handle
+ *          type), _E_NO_REGISTRY, _E_TIMED_OUT, _E_LIMIT, _E_NO_DRIVER, _E_CUDA
+ * Source:  CUDA Driver API, cuIpcGetMemHandle, cuMemGetAddressRange, cuMemRetainAllocationHandle,
+ *          cuMemExportToShareableHandle.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
@@ -150,6 +157,9 @@ int gpushare_share(struct gpushare_session *session, const char *name, uint64_t 
  * @device: CUDA ordinal in this process; -1 for the current context's device, or 0 without one
  * @size:   bytes, 1 or more
  * @out_buffer: release memory and name with gpushare_free()
+ *
+ * The GPU gives whole blocks of 2 MiB, so that the buffer is isolated (gpushare_info.isolated and
+ * base_size); where those don't fit, exactly @size. gpushare_size() is @size.
  *
  * The rest as gpushare_share(); GPUSHARE_E_NO_MEMORY when the GPU has no room.
  *
@@ -167,7 +177,8 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * @options: NULL for defaults: no wait
  * @out_buffer: release with gpushare_detach(), once for each attach
  *
- * Attaching a buffer that this process owns gives the owner's own address. Attaching the same
+ * Attaching an ipc buffer that this process owns gives the owner's own address; a vmm buffer is
+ * mapped anew, and stays when its owner frees it or ends. Attaching the same
  * buffer twice gives the same struct, address and mapping, and counts. The GPU is found by its
  * UUID, whatever CUDA_VISIBLE_DEVICES says on either side.
  *
@@ -176,8 +187,9 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * Threads: safe from any thread; needs no current CUDA context.
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
  *          names), _E_TIMED_OUT, _E_DENIED, _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
- *          _E_NO_DRIVER, _E_CUDA
- * Source:  CUDA Driver API, cuIpcOpenMemHandle.
+ *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
+ *          can't map such)
+ * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */

@@ -69,10 +69,21 @@ static int attach_register(struct gpushare_session *session, const char *name, u
 	return status;
 }
 
+static bool attach_knows(uint32_t backing)
+{
+	switch (backing) {
+#define X(name, value, text) case value:
+		GPUSHARE_BACKINGS(X)
+#undef X
+		return true;
+	}
+	return false;
+}
+
 /* The registry passes on what the owner said: don't believe it where it can be checked. */
 static int attach_check(const record *from)
 {
-	if (from->backing != GPUSHARE_BACKING_IPC)
+	if (!attach_knows(from->backing))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' has backing %" PRIu32 ", which gpushare %s does not know",
 				from->name, from->backing, GPUSHARE_VERSION);
@@ -140,9 +151,11 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	buffer->count = 1;
 	query_info(&answer->buffer, &buffer->info);
 	status = device_find(driver, answer->buffer.device_uuid, &buffer->device);
-	if (!status)
-		status = answer->own ? mapping_own(buffer, answer->buffer.address)
-				     : mapping_open(buffer, answer);
+	/* Of a descriptor its owner makes a second mapping, as anybody does. */
+	if (!status && answer->own && !backing_is_fd(answer->buffer.backing))
+		status = mapping_own(buffer, answer->buffer.address);
+	else if (!status)
+		status = mapping_open(buffer, answer);
 	if (status)
 		return status;
 	*out_buffer = attach_publish(buffer, &answer->buffer);

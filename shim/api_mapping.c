@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cleanup.h"
+
 /* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
 {
@@ -50,20 +52,14 @@ static int mapping_verify(const struct driver *driver, const record *from, cu_de
 	return GPUSHARE_OK;
 }
 
-int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+static int mapping_import(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
 {
-	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
 	cu_ipc_mem_handle handle;
 	cu_deviceptr opened = 0;
 	cu_result result;
-	int status =
-	    device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
+	int status;
 
-	if (!status)
-		status = device_enter(driver, buffer->context, &scope);
-	if (status)
-		return status;
 	memcpy(&handle, answer->handle, sizeof(handle));
 	result = driver->cuIpcOpenMemHandle_v2(&opened, handle, CU_IPC_LAZY_PEER_ACCESS);
 	if (result != CU_OK)
@@ -73,9 +69,61 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 		driver->cuIpcCloseMemHandle(opened);
 		return status;
 	}
-	buffer->kind = BUFFER_ATTACHED;
 	buffer->opened = opened;
-	buffer->pointer = opened + answer->buffer.base_offset;
+	return GPUSHARE_OK;
+}
+
+/* What mapping a descriptor's memory can answer. */
+static int mapping_refused_fd(const struct driver *driver, cu_result result, const char *call,
+			      const record *from)
+{
+	if (result == CU_NOT_SUPPORTED)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is memory of cuMemCreate, which this driver or GPU can't map: "
+				"%s is not supported; use a driver of CUDA 11 or later",
+				from->name, call);
+	if (result == CU_OUT_OF_MEMORY)
+		return api_fail_cuda(driver, result, call,
+				     "no room to map the %" PRIu64 " bytes of '%s'",
+				     from->base_size, from->name);
+	return api_fail_cuda(driver, result, call, "'%s' of process %" PRId32 " can't be mapped",
+			     from->name, from->owner_pid);
+}
+
+static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	const struct driver *driver = buffer->session->driver;
+	_cleanup_close_ int fd = -1;
+	const char *call = NULL;
+	cu_result result;
+	int status = session_withdraw(buffer->session, answer->ticket, &fd);
+
+	if (status)
+		return status;
+	result = vmm_map(driver, fd, answer->buffer.base_size, (cu_device)buffer->device,
+			 &buffer->mapping, &call);
+	if (result != CU_OK)
+		return mapping_refused_fd(driver, result, call, &answer->buffer);
+	buffer->opened = buffer->mapping.pointer;
+	return GPUSHARE_OK;
+}
+
+int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	int status =
+	    device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
+
+	if (!status)
+		status = device_enter(driver, buffer->context, &scope);
+	if (!status)
+		status = backing_is_fd(answer->buffer.backing) ? mapping_import_fd(buffer, answer)
+							       : mapping_import(buffer, answer);
+	if (status)
+		return status;
+	buffer->kind = BUFFER_ATTACHED;
+	buffer->pointer = buffer->opened + answer->buffer.base_offset;
 	return GPUSHARE_OK;
 }
 
@@ -102,9 +150,13 @@ int mapping_close(const struct gpushare_buffer *buffer)
 
 	if (status)
 		return status;
-	result = driver->cuIpcCloseMemHandle(buffer->opened);
+	if (buffer->mapping.size)
+		result = vmm_unmap(driver, &buffer->mapping);
+	else
+		result = driver->cuIpcCloseMemHandle(buffer->opened);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuIpcCloseMemHandle",
+		return api_fail_cuda(driver, result,
+				     buffer->mapping.size ? "cuMemUnmap" : "cuIpcCloseMemHandle",
 				     "'%s' can't be unmapped", buffer->info.name);
 	return GPUSHARE_OK;
 }

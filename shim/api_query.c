@@ -5,6 +5,12 @@
 
 #include "cleanup.h"
 
+/* Memory of cuMemCreate is mapped as it was made; cuMemAlloc hands out the rest of a block. */
+int query_isolated(const struct gpushare_info *info)
+{
+	return backing_is_fd(info->backing) || info->base_size % API_BLOCK == 0;
+}
+
 void query_info(const record *from, struct gpushare_info *to)
 {
 	*to = (struct gpushare_info){
@@ -22,6 +28,7 @@ void query_info(const record *from, struct gpushare_info *to)
 	memcpy(to->name, from->name, sizeof(to->name));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
 	memcpy(to->owner_command, from->owner_command, sizeof(to->owner_command));
+	to->isolated = query_isolated(to);
 }
 
 API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *name)

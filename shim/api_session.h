@@ -8,6 +8,9 @@
 #include "api_status.h"
 #include "client.h"
 #include "device.h"
+#include "vmm.h"
+
+#define API_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once: FACTS.md */
 
 enum buffer_kind {
 	BUFFER_SHARED,	  /* the caller's memory under a name */
@@ -22,7 +25,8 @@ struct gpushare_buffer {
 	enum buffer_kind kind;
 	unsigned int count; /* attaches that wait for their detach */
 	uint64_t pointer;
-	uint64_t opened; /* BUFFER_ATTACHED: what cuIpcCloseMemHandle wants */
+	uint64_t opened; /* BUFFER_ATTACHED: where the allocation begins here */
+	struct vmm_mapping mapping; /* BUFFER_ATTACHED by a descriptor; else its size is 0 */
 	int device;	 /* ordinal here */
 	cu_context context;
 	struct gpushare_info info;
@@ -63,6 +67,12 @@ void session_tell(struct gpushare_session *session, const request *tell);
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info);
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
 
+/* api_fds.c: leave a descriptor at the registry for a ticket, and fetch one for a ticket. */
+int session_deposit(struct gpushare_session *session, int fd,
+		    uint8_t out_ticket[GPUSHARE_TICKET_SIZE]);
+int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUSHARE_TICKET_SIZE],
+		     int *out_fd);
+
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer);
 /* Count down; true when that was the last, and the buffer is off the session's list. */
 bool session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
@@ -80,5 +90,6 @@ void staging_finish(struct staging *staging, const struct driver *driver);
 
 /* api_query.c */
 void query_info(const record *from, struct gpushare_info *to);
+int query_isolated(const struct gpushare_info *info);
 
 #endif

@@ -42,7 +42,8 @@ static void share_describe(struct gpushare_buffer *buffer, const char *name,
 	info->base_offset = source->pointer - source->base;
 	info->base_size = source->base_size;
 	memcpy(info->device_uuid, source->uuid, GPUSHARE_UUID_SIZE);
-	info->backing = GPUSHARE_BACKING_IPC;
+	info->backing = source->backing;
+	info->isolated = query_isolated(info);
 	info->owner_uid = getuid();
 	info->owner_pid = getpid();
 	info->owner_started = share_started();
@@ -70,25 +71,27 @@ static int share_register(struct gpushare_session *session, const struct source 
 	wanted->base_size = info->base_size;
 	memcpy(wanted->device_uuid, info->device_uuid, sizeof(wanted->device_uuid));
 	wanted->backing = info->backing;
-	wanted->address = source->pointer;
-	memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
+	if (backing_is_fd(source->backing)) {
+		status = session_deposit(session, source->fd, ask.verb.share.ticket);
+		if (status)
+			return status;
+	} else {
+		wanted->address = source->pointer;
+		memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
+	}
 	status = session_ask(session, &ask, gpushare_Reply_share_tag, &answer, sizeof(answer));
 	if (!status)
 		info->generation = answer.generation;
 	return status;
 }
 
-/* From a source whose device and context are known to a named buffer in the session. */
-static int share_source(struct gpushare_session *session, const struct driver *driver,
-			const char *name, enum buffer_kind kind, struct source *source,
-			struct gpushare_buffer **out_buffer)
+/* From a source that was exported to a named buffer in the session. */
+static int share_exported(struct gpushare_session *session, const char *name, enum buffer_kind kind,
+			  const struct source *source, struct gpushare_buffer **out_buffer)
 {
-	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
-	int status = source_export(driver, source);
+	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
+	int status;
 
-	if (status)
-		return status;
-	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
 	buffer->session = session;
@@ -105,6 +108,19 @@ static int share_source(struct gpushare_session *session, const struct driver *d
 	*out_buffer = buffer;
 	buffer = NULL;
 	return GPUSHARE_OK;
+}
+
+/* From a source whose device and context are known. */
+static int share_source(struct gpushare_session *session, const struct driver *driver,
+			const char *name, enum buffer_kind kind, struct source *source,
+			struct gpushare_buffer **out_buffer)
+{
+	int status = source_export(driver, source);
+
+	if (!status)
+		status = share_exported(session, name, kind, source, out_buffer);
+	source_finish(source);
+	return status;
 }
 
 static int share_check(const struct gpushare_session *session, const char *name, size_t size,
@@ -125,7 +141,7 @@ static int share_check(const struct gpushare_session *session, const char *name,
 API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
 			      size_t size, struct gpushare_buffer **out_buffer)
 {
-	struct source source = {.pointer = pointer, .size = size};
+	struct source source = {.pointer = pointer, .size = size, .fd = -1};
 	const struct driver *driver;
 	int status = share_check(session, name, size, out_buffer);
 
@@ -144,6 +160,20 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
 }
 
+/* Whole blocks, so that no stranger's memory is mapped along; where there is no room for that, what
+ * was asked for. */
+static cu_result share_alloc_blocks(const struct driver *driver, cu_deviceptr *pointer, size_t size)
+{
+	size_t rest = size % API_BLOCK;
+	cu_result result = CU_OUT_OF_MEMORY;
+
+	if (rest && size <= SIZE_MAX - API_BLOCK)
+		result = driver->cuMemAlloc_v2(pointer, size - rest + API_BLOCK);
+	if (result == CU_OUT_OF_MEMORY)
+		result = driver->cuMemAlloc_v2(pointer, size);
+	return result;
+}
+
 static int share_alloc(const struct driver *driver, struct source *source, const char *name)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -153,7 +183,7 @@ static int share_alloc(const struct driver *driver, struct source *source, const
 
 	if (status)
 		return status;
-	result = driver->cuMemAlloc_v2(&pointer, source->size);
+	result = share_alloc_blocks(driver, &pointer, source->size);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
 				     "device %d has no %zu bytes for '%s'", source->device,
@@ -185,7 +215,7 @@ int share_release(const struct gpushare_buffer *buffer)
 API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name, int device,
 			      size_t size, struct gpushare_buffer **out_buffer)
 {
-	struct source source = {.size = size};
+	struct source source = {.size = size, .fd = -1};
 	const struct driver *driver;
 	int status = share_check(session, name, size, out_buffer);
 

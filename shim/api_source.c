@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "api_source.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool source_attribute_set(const struct driver *driver, cu_pointer_attribute attribute,
 				 uint64_t pointer)
@@ -26,7 +28,7 @@ static const char *source_kind(const struct driver *driver, const struct source 
 	    type == CU_MEMORY_HOST)
 		return "host memory";
 	if (!source_attribute_set(driver, CU_ATTRIBUTE_CONTEXT, source->pointer))
-		return "virtual or stream-ordered memory (cuMemCreate, cudaMallocAsync)";
+		return "stream-ordered memory (cudaMallocAsync), or virtual";
 	return "memory that cudaMalloc did not make (stream-ordered or virtual)";
 }
 
@@ -104,6 +106,44 @@ static int source_measure(const struct driver *driver, struct source *source)
 	return GPUSHARE_OK;
 }
 
+/* Memory of cuMemCreate: IPC has no handle for it, but it may have a descriptor. */
+static int source_export_fd(const struct driver *driver, struct source *source)
+{
+	cu_mem_handle handle;
+	cu_result result;
+
+	if (!driver->cuMemRetainAllocationHandle || !driver->cuMemExportToShareableHandle ||
+	    !driver->cuMemRelease ||
+	    driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)source->pointer) !=
+		CU_OK)
+		return source_refuse(driver, source);
+	result = driver->cuMemExportToShareableHandle(&source->fd, handle,
+						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+	driver->cuMemRelease(handle);
+	if (result == CU_OK) {
+		fcntl(source->fd, F_SETFD, FD_CLOEXEC);
+		source->backing = GPUSHARE_BACKING_VMM;
+		return GPUSHARE_OK;
+	}
+	source->fd = -1;
+	if (result != CU_INVALID_VALUE && result != CU_NOT_SUPPORTED && result != CU_NOT_PERMITTED)
+		return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
+				     "no file descriptor for the memory at 0x%" PRIx64,
+				     source->pointer);
+	return api_fail(GPUSHARE_E_NOT_SHAREABLE,
+			"the memory at 0x%" PRIx64 " is of cuMemCreate without a POSIX file "
+			"descriptor handle; request one: requestedHandleTypes = "
+			"CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR",
+			source->pointer);
+}
+
+void source_finish(struct source *source)
+{
+	if (source->fd >= 0)
+		close(source->fd);
+	source->fd = -1;
+}
+
 int source_export(const struct driver *driver, struct source *source)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -116,9 +156,10 @@ int source_export(const struct driver *driver, struct source *source)
 		status = device_uuid(driver, source->device, source->uuid);
 	if (status)
 		return status;
+	source->backing = GPUSHARE_BACKING_IPC;
 	result = driver->cuIpcGetMemHandle(&source->handle, source->base);
 	if (result == CU_INVALID_VALUE)
-		return source_refuse(driver, source);
+		return source_export_fd(driver, source);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuIpcGetMemHandle",
 				     "no handle for the memory at 0x%" PRIx64, source->pointer);

@@ -32,10 +32,10 @@ json_t *show_json(const struct gpushare_info *info)
 	tool_format_uuid(info->device_uuid, uuid);
 	tool_printable(info->owner_command, command, sizeof(command));
 	return json_pack(
-	    "{s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I}", "name", info->name,
+	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I}", "name", info->name,
 	    "generation", (json_int_t)info->generation, "size", (json_int_t)info->size,
 	    "base_offset", (json_int_t)info->base_offset, "base_size", (json_int_t)info->base_size,
-	    "gpu", uuid, "backing", show_backing(info), "owner_pid", (json_int_t)info->owner_pid,
+	    "held", (json_int_t)info->base_size, "isolated", info->isolated, "gpu", uuid, "backing", show_backing(info), "owner_pid", (json_int_t)info->owner_pid,
 	    "owner_uid", (json_int_t)info->owner_uid, "owner_started",
 	    (json_int_t)info->owner_started, "owner_command", command, "attachers",
 	    (json_int_t)info->attachers, "created_unix_ns", (json_int_t)info->created_unix_ns);

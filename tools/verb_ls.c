@@ -9,10 +9,11 @@
 #include "show.h"
 #include "verbs.h"
 
-enum column { NAME, SIZE, GPU, OWNER, ATTACHED, AGE, COLUMNS };
+enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, COLUMNS };
 
-static const char *const titles[COLUMNS] = {"NAME", "SIZE", "GPU", "OWNER", "ATTACHED", "AGE"};
-static const bool right[COLUMNS] = {[SIZE] = true, [ATTACHED] = true, [AGE] = true};
+static const char *const titles[COLUMNS] = {"NAME",  "SIZE",	 "HELD", "GPU",
+					     "OWNER", "ATTACHED", "AGE"};
+static const bool right[COLUMNS] = {[SIZE] = true, [HELD] = true, [ATTACHED] = true, [AGE] = true};
 
 #define CELL_MAX (GPUSHARE_NAME_MAX + 1)
 
@@ -41,6 +42,17 @@ static struct row *table_add(struct table *table)
 	return &table->rows[table->count++];
 }
 
+static void put_size(const struct table *table, uint64_t size, char cell[CELL_MAX])
+{
+	char text[TOOL_TEXT_MAX];
+
+	tool_format_size(size, text);
+	if (table->human)
+		snprintf(cell, CELL_MAX, "%s", text);
+	else
+		snprintf(cell, CELL_MAX, "%" PRIu64, size);
+}
+
 static int table_visit(const struct gpushare_info *info, void *user)
 {
 	struct table *table = user;
@@ -50,11 +62,8 @@ static int table_visit(const struct gpushare_info *info, void *user)
 	if (!row)
 		return 1;
 	snprintf(row->cell[NAME], CELL_MAX, "%s", info->name);
-	tool_format_size(info->size, text);
-	if (table->human)
-		snprintf(row->cell[SIZE], CELL_MAX, "%s", text);
-	else
-		snprintf(row->cell[SIZE], CELL_MAX, "%" PRIu64, info->size);
+	put_size(table, info->size, row->cell[SIZE]);
+	put_size(table, info->base_size, row->cell[HELD]);
 	tool_format_uuid(info->device_uuid, text);
 	snprintf(row->cell[GPU], CELL_MAX, "%.*s", table->human ? 12 : (int)strlen(text), text);
 	tool_printable(info->owner_command, command, sizeof(command));
