@@ -177,6 +177,31 @@ static void pitched(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemAllocPitch_v2(&pointer, &pitch, 64, 4, 3));
 }
 
+/* CUDA documents that what is no pointer is no error of this call, unlike of its singular. */
+static void many_attributes(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_pointer_attribute attributes[] = {
+	    (cu_pointer_attribute)CU_ATTRIBUTE_MEMORY_TYPE,
+	    (cu_pointer_attribute)CU_ATTRIBUTE_RANGE_SIZE,
+	    (cu_pointer_attribute)CU_ATTRIBUTE_LEGACY_IPC_CAPABLE,
+	};
+	unsigned int type = 77;
+	size_t size = 77;
+	bool capable = true;
+	void *values[] = {&type, &size, &capable};
+	char mine[64];
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuPointerGetAttributes(3, attributes, values, (uintptr_t)mine));
+	CHECK(type == 0 && size == 0 && !capable);
+	EXPECT(CU_INVALID_VALUE,
+	       driver->cuPointerGetAttribute(&type, attributes[0], (uintptr_t)mine));
+	EXPECT(CU_OK, driver->cuPointerGetAttributes(3, attributes, values,
+						     contract_filled(CONTRACT_BLOCK, 1)));
+	CHECK(type == CU_MEMORY_DEVICE && size == CONTRACT_BLOCK && capable);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +216,7 @@ int main(void)
 	    ALONE(the_rest_of_a_block_is_handed_out_too, rest_of_a_block),
 	    ALONE(multiples_of_2_mib_have_their_blocks_to_themselves, whole_blocks),
 	    ALONE(a_pitched_allocation_has_its_rows, pitched),
+	    ALONE(many_attributes_of_no_pointer_are_zeros, many_attributes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

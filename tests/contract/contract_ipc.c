@@ -285,18 +285,59 @@ static void importer_after_free(int peer)
 	cu_ipc_mem_handle handle = received(peer);
 	const struct driver *driver = contract_context(0);
 	cu_deviceptr pointer = opened(&handle);
-	cu_result answer;
 
 	contract_tell(peer);
 	contract_hear(peer);
 	keeps_memory(pointer);
 	opens_once_more(pointer, &handle);
 	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
-	/* FACTS.md has NOT_PERMITTED; H200s of 2026-11-21 said INVALID_VALUE in ten sizes of ten */
-	answer = open_answer(&handle);
-	if (answer != CU_NOT_PERMITTED)
-		EXPECT(CU_INVALID_VALUE, answer);
+	EXPECT(CU_INVALID_VALUE, open_answer(&handle));
 	contract_tell(peer);
+}
+
+/* One more small allocation in the block of `pointer`, or at its very place. */
+static cu_deviceptr in_its_block(cu_deviceptr pointer, bool at_its_place)
+{
+	for (int i = 0; i < 4096; i++) {
+		cu_deviceptr other = contract_filled(SMALL_SIZE, 3);
+
+		if (at_its_place ? other == pointer
+				 : other / CONTRACT_BLOCK == pointer / CONTRACT_BLOCK)
+			return other;
+	}
+	return 0;
+}
+
+/* Frees what it has offered while a neighbour keeps their block; then hands the place out again. */
+static void owner_with_a_neighbour(int peer)
+{
+	cu_deviceptr pointer, neighbour;
+
+	contract_context(0);
+	pointer = contract_filled(SMALL_SIZE, 1);
+	neighbour = in_its_block(pointer, false);
+	CHECK(neighbour != 0);
+	offer(peer, pointer);
+	EXPECT(CU_OK, contract_load()->cuMemFree_v2(pointer));
+	contract_tell(peer);
+	contract_hear(peer);
+	CHECK(in_its_block(pointer, true) == pointer);
+	contract_tell(peer);
+	contract_hear(peer);
+	CHECK(contract_holds(neighbour, SMALL_SIZE, 3));
+}
+
+/* The driver knows only whether the block is there, not whether the allocation is. */
+static void importer_of_a_freed_place(int peer)
+{
+	cu_ipc_mem_handle handle = received(peer);
+
+	contract_context(0);
+	for (int i = 0; i < 2; i++) {
+		contract_hear(peer);
+		EXPECT(CU_OK, contract_load()->cuIpcCloseMemHandle(opened(&handle)));
+		contract_tell(peer);
+	}
 }
 
 static void owner_that_exits(int peer)
@@ -339,6 +380,8 @@ int main(void)
 	    ALONE(opening_or_closing_what_is_none_is_invalid_value, no_handle_at_all),
 	    PAIR(after_the_owners_free_the_importer_keeps_the_memory, owner_that_frees,
 		 importer_after_free),
+	    PAIR(what_was_freed_opens_while_a_neighbour_keeps_the_block, owner_with_a_neighbour,
+		 importer_of_a_freed_place),
 	    PAIR(after_the_owners_exit_the_importer_keeps_the_memory, owner_that_exits,
 		 importer_after_exit),
 	};

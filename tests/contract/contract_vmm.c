@@ -46,6 +46,26 @@ static void no_legacy_handle(int peer)
 	CHECK(contract_holds(pointer, SIZE, VALUE));
 }
 
+static void retained(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_mem_handle handle = created(), again = 0;
+	cu_deviceptr pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
+	cu_mem_handle none = 0;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuMemRetainAllocationHandle(
+			  &again, (void *)(uintptr_t)(pointer + CONTRACT_BLOCK)));
+	CHECK(again == handle);
+	EXPECT(CU_OK, driver->cuMemRelease(handle));
+	EXPECT(CU_OK, driver->cuMemRelease(again)); /* it was counted */
+	contract_fill(pointer, SIZE, VALUE);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_INVALID_VALUE,
+	       driver->cuMemRetainAllocationHandle(&none, (void *)(uintptr_t)pointer));
+}
+
 static void no_host_access(int peer)
 {
 	const struct driver *driver = contract_context(0);
@@ -179,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    ALONE(granularity_is_2_mib, granularity),
 	    ALONE(a_vmm_pointer_has_no_legacy_handle, no_legacy_handle),
+	    ALONE(retaining_a_mapping_counts_one_more_handle, retained),
 	    ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
 	    PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
 	    PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stream capture: which calls of the allocator it forbids, to whom, and what becomes of it then.
+ * FACTS.md has cuMemAlloc and cuMemCreate; the modes are as CUDA documents them for
+ * cuThreadExchangeStreamCaptureMode. What is neither is marked as unmeasured.
+ */
+#include "contract.h"
+
+#include <pthread.h>
+
+#define SIZE (2 * CONTRACT_BLOCK)
+#define MODE_THREAD_LOCAL 1
+#define STATUS_ACTIVE 1
+#define STATUS_INVALIDATED 2
+#define CAPTURE_IMPLICIT 906
+
+static const struct driver *driver;
+static cu_stream stream;
+
+static void begin(int mode)
+{
+	if (!stream)
+		EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuStreamBeginCapture_v2(stream, (cu_capture_mode)mode));
+}
+
+static void status_is(int expected)
+{
+	cu_capture_status status = (cu_capture_status)-1;
+
+	EXPECT(CU_OK, driver->cuStreamIsCapturing(stream, &status));
+	CHECK((int)status == expected);
+}
+
+static void ends_well(void)
+{
+	cu_graph graph = NULL;
+
+	status_is(STATUS_ACTIVE);
+	EXPECT(CU_OK, driver->cuStreamEndCapture(stream, &graph));
+	CHECK(graph != NULL);
+	EXPECT(CU_OK, driver->cuGraphDestroy(graph));
+	status_is(CU_CAPTURE_NONE);
+}
+
+static void ends_invalidated(void)
+{
+	cu_graph graph = (cu_graph)&graph;
+
+	status_is(STATUS_INVALIDATED);
+	EXPECT(CU_STREAM_CAPTURE_INVALIDATED, driver->cuStreamEndCapture(stream, &graph));
+	CHECK(graph == NULL);
+	status_is(CU_CAPTURE_NONE);
+}
+
+/* Run `call` on a thread of its own that has the same context current. */
+static cu_context shared_context;
+static cu_result (*thread_call)(void);
+static cu_result thread_answer;
+
+static void *on_thread(void *unused)
+{
+	EXPECT(CU_OK, driver->cuCtxSetCurrent(shared_context));
+	thread_answer = thread_call();
+	return unused;
+}
+
+static cu_result elsewhere(cu_result (*call)(void))
+{
+	pthread_t thread;
+
+	EXPECT(CU_OK, driver->cuCtxGetCurrent(&shared_context));
+	thread_call = call;
+	CHECK(pthread_create(&thread, NULL, on_thread, NULL) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	return thread_answer;
+}
+
+static int exchanged(int mode)
+{
+	cu_capture_mode its = (cu_capture_mode)mode;
+
+	EXPECT(CU_OK, driver->cuThreadExchangeStreamCaptureMode(&its));
+	return (int)its;
+}
+
+/* --- calls --- */
+
+static cu_deviceptr memory;
+static cu_event event;
+
+static cu_result alloc(void)
+{
+	cu_deviceptr pointer = 0;
+
+	return driver->cuMemAlloc_v2(&pointer, SIZE);
+}
+
+static cu_result alloc_pitch(void)
+{
+	cu_deviceptr pointer = 0;
+	size_t pitch = 0;
+
+	return driver->cuMemAllocPitch_v2(&pointer, &pitch, 512, 64, 4);
+}
+
+static cu_result alloc_managed(void)
+{
+	cu_deviceptr pointer = 0;
+
+	return driver->cuMemAllocManaged(&pointer, SIZE, CU_MANAGED_GLOBAL);
+}
+
+static cu_result free_memory(void)
+{
+	return driver->cuMemFree_v2(memory);
+}
+
+static cu_result query_event(void)
+{
+	return driver->cuEventQuery(event);
+}
+
+static cu_result synchronize(void)
+{
+	return driver->cuStreamSynchronize(stream);
+}
+
+static cu_result alloc_relaxed(void)
+{
+	cu_result answer;
+
+	exchanged(CU_CAPTURE_RELAXED);
+	answer = alloc();
+	CHECK(exchanged(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
+	return answer;
+}
+
+/* --- cases --- */
+
+static void spoils(cu_result (*call)(void))
+{
+	begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, call());
+	ends_invalidated();
+}
+
+static void cuMemAlloc_spoils(int peer)
+{
+	(void)peer;
+	driver = contract_context(0);
+	spoils(alloc);
+	EXPECT(CU_OK, alloc());
+}
+
+/* The pitched, the managed one and the frees are unmeasured. */
+static void its_kin_spoil(int peer)
+{
+	(void)peer;
+	driver = contract_context(0);
+	memory = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(event, NULL));
+	EXPECT(CU_OK, driver->cuEventSynchronize(event));
+	spoils(alloc_pitch);
+	spoils(alloc_managed);
+	spoils(free_memory);
+	spoils(query_event);
+	spoils(synchronize);
+	CHECK(contract_holds(memory, SIZE, 1));
+	EXPECT(CU_OK, free_memory());
+}
+
+static void vmm_is_allowed(int peer)
+{
+	cu_mem_prop prop = contract_vmm_prop();
+	cu_mem_handle handle = 0;
+
+	(void)peer;
+	driver = contract_context(0);
+	begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, driver->cuMemCreate(&handle, SIZE, &prop, 0));
+	ends_well();
+	EXPECT(CU_OK, driver->cuMemRelease(handle));
+}
+
+static void relaxed_thread(int peer)
+{
+	(void)peer;
+	driver = contract_context(0);
+	begin(CU_CAPTURE_GLOBAL);
+	CHECK(exchanged(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, alloc());
+	CHECK(exchanged(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
+	ends_well();
+}
+
+static void relaxed_capture(int peer)
+{
+	(void)peer;
+	driver = contract_context(0);
+	begin(CU_CAPTURE_RELAXED);
+	EXPECT(CU_OK, alloc());
+	EXPECT(CU_OK, elsewhere(alloc));
+	ends_well();
+}
+
+static void another_thread(int peer)
+{
+	(void)peer;
+	driver = contract_context(0);
+	begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, elsewhere(alloc_relaxed));
+	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, elsewhere(alloc));
+	ends_invalidated();
+}
+
+static void thread_local_capture(int peer)
+{
+	(void)peer;
+	driver = contract_context(0);
+	begin(MODE_THREAD_LOCAL);
+	EXPECT(CU_OK, elsewhere(alloc));
+	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, alloc());
+	ends_invalidated();
+}
+
+/* An address that the graph would give memory to; no capture is harmed. */
+static void stream_ordered(int peer)
+{
+	cu_deviceptr pointer = 0;
+
+	(void)peer;
+	driver = contract_context(0);
+	begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, stream));
+	CHECK(pointer != 0);
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
+	ends_well();
+}
+
+/* What CUDA documents for cuStreamIsCapturing on the legacy stream. */
+static void legacy_stream(int peer)
+{
+	cu_capture_status status = (cu_capture_status)-1;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuStreamIsCapturing(NULL, &status));
+	CHECK((int)status == CU_CAPTURE_NONE);
+	begin(CU_CAPTURE_RELAXED); /* of a stream that the legacy one doesn't wait for */
+	EXPECT(CU_OK, driver->cuStreamIsCapturing(NULL, &status));
+	CHECK((int)status == CU_CAPTURE_NONE);
+	ends_well();
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, 0));
+	begin(CU_CAPTURE_RELAXED);
+	EXPECT((cu_result)CAPTURE_IMPLICIT, driver->cuStreamIsCapturing(NULL, &status));
+	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED,
+	       driver->cuStreamBeginCapture_v2(NULL, (cu_capture_mode)CU_CAPTURE_RELAXED));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(cuMemAlloc_spoils_a_global_capture, cuMemAlloc_spoils),
+	    ALONE(other_unsafe_calls_spoil_it_too, its_kin_spoil),
+	    ALONE(cuMemCreate_is_allowed, vmm_is_allowed),
+	    ALONE(a_relaxed_thread_may_do_all, relaxed_thread),
+	    ALONE(a_relaxed_capture_forbids_nothing, relaxed_capture),
+	    ALONE(a_global_capture_concerns_other_threads, another_thread),
+	    ALONE(a_thread_local_capture_concerns_its_thread_only, thread_local_capture),
+	    ALONE(stream_ordered_allocation_is_captured, stream_ordered),
+	    ALONE(the_legacy_stream_answers_implicit, legacy_stream),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

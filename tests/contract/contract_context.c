@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* A context that goes: what goes with it, and what those who had it current are told. */
+#include "contract.h"
+
+#include <pthread.h>
+
+#define SIZE (128 * CONTRACT_BLOCK)
+
+static const struct driver *driver;
+
+static cu_context created(void)
+{
+	cu_context context = NULL, now = NULL;
+
+	driver = contract_initialise();
+	EXPECT(CU_OK, driver->cuCtxCreate_v2(&context, 0, 0));
+	EXPECT(CU_OK, driver->cuCtxGetCurrent(&now));
+	CHECK(context != NULL && now == context);
+	return context;
+}
+
+static cu_context retained(void)
+{
+	cu_context context = NULL;
+
+	driver = contract_initialise();
+	EXPECT(CU_OK, driver->cuDevicePrimaryCtxRetain(&context, 0));
+	EXPECT(CU_OK, driver->cuCtxSetCurrent(context));
+	return context;
+}
+
+static size_t free_bytes(void)
+{
+	size_t left = 0, total = 0;
+
+	EXPECT(CU_OK, driver->cuMemGetInfo_v2(&left, &total));
+	return left;
+}
+
+static bool is_memory(cu_deviceptr pointer)
+{
+	unsigned int type = 0;
+
+	return driver->cuPointerGetAttribute(&type, (cu_pointer_attribute)CU_ATTRIBUTE_MEMORY_TYPE,
+					     pointer) == CU_OK;
+}
+
+/* As seen from the primary context, which stays. */
+static void destroyed(int peer)
+{
+	cu_context context, primary, now = NULL;
+	cu_deviceptr pointer, kept;
+	size_t left;
+
+	(void)peer;
+	primary = retained();
+	kept = contract_filled(CONTRACT_BLOCK, 1);
+	context = created();
+	CHECK(context != primary);
+	pointer = contract_filled(SIZE, 2);
+	CHECK(is_memory(pointer));
+	left = free_bytes();
+	EXPECT(CU_OK, driver->cuCtxDestroy_v2(context));
+	EXPECT(CU_OK, driver->cuCtxGetCurrent(&now));
+	CHECK(now == primary);
+	CHECK(!is_memory(pointer));
+	CHECK(free_bytes() >= left + SIZE);
+	CHECK(contract_holds(kept, CONTRACT_BLOCK, 1));
+	CHECK(driver->cuMemFree_v2(pointer) != CU_OK);
+}
+
+static cu_context doomed;
+static pthread_barrier_t barrier;
+
+static void *left_with_it(void *unused)
+{
+	cu_deviceptr pointer = 0;
+
+	EXPECT(CU_OK, driver->cuCtxSetCurrent(doomed));
+	EXPECT(CU_OK, driver->cuMemAlloc_v2(&pointer, CONTRACT_BLOCK));
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	EXPECT(CU_CONTEXT_IS_DESTROYED, driver->cuMemAlloc_v2(&pointer, CONTRACT_BLOCK));
+	return unused;
+}
+
+/* As CUDA documents for cuCtxDestroy. */
+static void destroyed_under_a_thread(int peer)
+{
+	pthread_t thread;
+
+	(void)peer;
+	doomed = created();
+	CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+	CHECK(pthread_create(&thread, NULL, left_with_it, NULL) == 0);
+	pthread_barrier_wait(&barrier);
+	EXPECT(CU_OK, driver->cuCtxDestroy_v2(doomed));
+	pthread_barrier_wait(&barrier);
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* As CUDA documents for cuCtxDestroy: what cuMemCreate made is not the context's. */
+static void vmm_stays(int peer)
+{
+	cu_mem_prop prop = contract_vmm_prop();
+	cu_mem_handle handle = 0;
+	cu_context context;
+	int fd = -1;
+
+	(void)peer;
+	context = created();
+	EXPECT(CU_OK, driver->cuMemCreate(&handle, CONTRACT_BLOCK, &prop, 0));
+	EXPECT(CU_OK, driver->cuCtxDestroy_v2(context));
+	EXPECT(CU_OK, driver->cuMemExportToShareableHandle(&fd, handle,
+							   (cu_handle_type)CU_HANDLE_POSIX_FD, 0));
+	EXPECT(CU_OK, driver->cuMemRelease(handle));
+}
+
+static int is_active(void)
+{
+	unsigned int flags = 0;
+	int active = -1;
+
+	EXPECT(CU_OK, driver->cuDevicePrimaryCtxGetState(0, &flags, &active));
+	return active;
+}
+
+/* Whoever retained it still has it; that it is in use again after another retain is unmeasured. */
+static void reset(int peer)
+{
+	cu_deviceptr pointer;
+	size_t left;
+
+	(void)peer;
+	retained();
+	pointer = contract_filled(SIZE, 1);
+	left = free_bytes();
+	EXPECT(CU_OK, driver->cuDevicePrimaryCtxReset_v2(0));
+	CHECK(is_active() == 0);
+	EXPECT(CU_CONTEXT_IS_DESTROYED, driver->cuMemAlloc_v2(&pointer, 512));
+	CHECK(!is_memory(pointer));
+	retained();
+	CHECK(is_active() == 1);
+	CHECK(free_bytes() >= left + SIZE);
+	pointer = contract_filled(SIZE, 2);
+	CHECK(contract_holds(pointer, SIZE, 2));
+}
+
+static void released(int peer)
+{
+	cu_deviceptr pointer;
+
+	(void)peer;
+	retained();
+	retained();
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuDevicePrimaryCtxRelease_v2(0));
+	CHECK(is_active() == 1);
+	CHECK(contract_holds(pointer, SIZE, 1));
+	EXPECT(CU_OK, driver->cuDevicePrimaryCtxRelease_v2(0));
+	CHECK(is_active() == 0);
+	CHECK(!is_memory(pointer));
+	EXPECT(CU_INVALID_CONTEXT, driver->cuDevicePrimaryCtxRelease_v2(0));
+}
+
+static void of_a_stream(int peer)
+{
+	cu_context primary, context, its = NULL;
+	cu_stream stream = NULL;
+
+	(void)peer;
+	primary = retained();
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, 0));
+	context = created();
+	EXPECT(CU_OK, driver->cuStreamGetCtx(stream, &its));
+	CHECK(its == primary);
+	EXPECT(CU_OK, driver->cuStreamGetCtx(NULL, &its));
+	CHECK(its == context);
+}
+
+/* --- what a handle of such memory opens as --- */
+
+static void offer(int peer)
+{
+	cu_ipc_mem_handle handle;
+
+	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, contract_filled(SIZE, 1)));
+	contract_send(peer, &handle, sizeof(handle));
+}
+
+static void owner_that_destroys(int peer)
+{
+	cu_context context = created();
+
+	offer(peer);
+	EXPECT(CU_OK, driver->cuCtxDestroy_v2(context));
+	contract_tell(peer);
+	contract_hear(peer);
+}
+
+static void owner_that_resets(int peer)
+{
+	retained();
+	offer(peer);
+	EXPECT(CU_OK, driver->cuDevicePrimaryCtxReset_v2(0));
+	contract_tell(peer);
+	contract_hear(peer);
+}
+
+/* Unmeasured: as when the owner has freed it and nothing else was in its block. */
+static void importer_of_the_gone(int peer)
+{
+	cu_ipc_mem_handle handle;
+	cu_deviceptr pointer = 0;
+
+	contract_receive(peer, &handle, sizeof(handle));
+	contract_hear(peer);
+	EXPECT(CU_INVALID_VALUE, contract_context(0)->cuIpcOpenMemHandle_v2(
+				     &pointer, handle, CU_IPC_LAZY_PEER_ACCESS));
+	contract_tell(peer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(destroying_a_context_frees_its_memory_and_no_other, destroyed),
+	    ALONE(a_thread_left_with_a_destroyed_context_is_told_so, destroyed_under_a_thread),
+	    ALONE(what_cuMemCreate_made_outlives_the_context, vmm_stays),
+	    ALONE(resetting_the_primary_context_frees_its_memory, reset),
+	    ALONE(the_last_release_of_the_primary_context_frees_its_memory, released),
+	    ALONE(a_stream_says_whose_it_is, of_a_stream),
+	    PAIR(a_handle_into_a_destroyed_context_is_invalid_value, owner_that_destroys,
+		 importer_of_the_gone),
+	    PAIR(a_handle_into_a_reset_context_is_invalid_value, owner_that_resets,
+		 importer_of_the_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory in stream order, and streams that are held up by a word in memory. */
+#include "contract.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SIZE (3 * CONTRACT_BLOCK)
+#define HELD_UP_US 20000
+
+static const struct driver *driver;
+static atomic_uint *word; /* pinned: what streams wait for */
+static atomic_bool released;
+
+/* A stream that nothing orders but its own work. */
+static cu_stream stream_of_its_own(void)
+{
+	cu_stream stream = NULL;
+
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	return stream;
+}
+
+/* A stream that stands until somebody stores 1. */
+static cu_stream stream_held_up(void)
+{
+	cu_stream stream = stream_of_its_own();
+	void *pinned = NULL;
+
+	if (!driver->cuStreamWaitValue32_v2)
+		contract_skip("this driver has no cuStreamWaitValue32_v2");
+	EXPECT(CU_OK, driver->cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
+	word = pinned;
+	atomic_store(word, 0);
+	EXPECT(CU_OK, driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+	return stream;
+}
+
+static cu_event recorded(cu_stream stream)
+{
+	cu_event event = NULL;
+
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	return event;
+}
+
+static void *release_later(void *unused)
+{
+	usleep(HELD_UP_US); /* so that a call that doesn't wait is back by then */
+	atomic_store(&released, true);
+	atomic_store(word, 1);
+	return unused;
+}
+
+static pthread_t releaser(void)
+{
+	pthread_t thread;
+
+	CHECK(pthread_create(&thread, NULL, release_later, NULL) == 0);
+	return thread;
+}
+
+static void behind_a_wait(int peer)
+{
+	cu_stream stream;
+	cu_event before, event;
+
+	(void)peer;
+	driver = contract_context(0);
+	before = recorded(stream_of_its_own());
+	stream = stream_held_up();
+	event = recorded(stream);
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	EXPECT(CU_OK, driver->cuEventSynchronize(before)); /* another stream isn't held up */
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	atomic_store(word, 1);
+	EXPECT(CU_OK, driver->cuEventSynchronize(event));
+	EXPECT(CU_OK, driver->cuEventQuery(event));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	EXPECT(CU_OK, driver->cuStreamDestroy_v2(stream));
+	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
+}
+
+static void synchronizing(int peer)
+{
+	cu_stream stream;
+	pthread_t thread;
+
+	(void)peer;
+	driver = contract_context(0);
+	stream = stream_held_up();
+	thread = releaser();
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&released));
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void freeing(int peer)
+{
+	cu_deviceptr pointer;
+	pthread_t thread;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	stream_held_up();
+	thread = releaser();
+	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+	CHECK(atomic_load(&released));
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void freeing_in_order(int peer)
+{
+	cu_deviceptr pointer = 0;
+	cu_stream stream;
+	cu_event event;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, NULL));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
+	stream = stream_held_up();
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
+	event = recorded(stream);
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	atomic_store(word, 1);
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	EXPECT(CU_OK, driver->cuEventQuery(event));
+}
+
+/* By either free: CUDA documents that cuMemFree may take stream-ordered memory. */
+static void in_order(int peer)
+{
+	cu_deviceptr pointer[2] = {0, 0};
+	cu_stream stream;
+
+	(void)peer;
+	driver = contract_context(0);
+	stream = stream_of_its_own();
+	for (int i = 0; i < 2; i++)
+		EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer[i], SIZE, stream));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(pointer[0] != pointer[1]);
+	for (int i = 0; i < 2; i++)
+		contract_fill(pointer[i], SIZE, (unsigned char)(i + 1));
+	for (int i = 0; i < 2; i++)
+		CHECK(contract_holds(pointer[i], SIZE, (unsigned char)(i + 1)));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer[0], stream));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	EXPECT(CU_OK, driver->cuMemFree_v2(pointer[1]));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(0, stream));
+}
+
+/* Unmeasured and not documented: only that the answer is always the same. */
+static void plain_memory_in_order(int peer)
+{
+	cu_result first = CU_OK;
+
+	(void)peer;
+	driver = contract_context(0);
+	for (int i = 0; i < 3; i++) {
+		cu_deviceptr pointer = contract_filled(SIZE, 1);
+		cu_result answer = driver->cuMemFreeAsync(pointer, NULL);
+
+		if (i == 0)
+			first = answer;
+		EXPECT(first, answer);
+		if (answer == CU_OK)
+			continue;
+		CHECK(contract_holds(pointer, SIZE, 1));
+		EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+	}
+}
+
+static cu_mem_pool pool_behind(cu_deviceptr pointer)
+{
+	cu_mem_pool pool = NULL;
+
+	EXPECT(CU_OK, driver->cuPointerGetAttribute(
+			  &pool, (cu_pointer_attribute)CU_ATTRIBUTE_MEMPOOL, pointer));
+	return pool;
+}
+
+static void from_a_pool(int peer)
+{
+	cu_deviceptr pointer = 0, other = 0;
+	cu_mem_pool pool = NULL, again = NULL;
+	cu_device device;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuDeviceGet(&device, 0));
+	EXPECT(CU_OK, driver->cuDeviceGetDefaultMemPool(&pool, device));
+	EXPECT(CU_OK, driver->cuDeviceGetDefaultMemPool(&again, device));
+	CHECK(pool != NULL && pool == again);
+	EXPECT(CU_OK, driver->cuMemAllocFromPoolAsync(&pointer, SIZE, pool, NULL));
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&other, SIZE, NULL));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
+	CHECK(pool_behind(pointer) == pool);
+	CHECK(pool_behind(other) == pool);
+	CHECK(pool_behind(contract_filled(SIZE, 1)) == NULL);
+	contract_fill(pointer, SIZE, 3);
+	CHECK(contract_holds(pointer, SIZE, 3));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, NULL));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(other, NULL));
+}
+
+/* Programs whose default stream is a thread's own come by these. */
+static void per_thread(int peer)
+{
+	cu_deviceptr pointer = 0, pooled = 0;
+	cu_mem_pool pool = NULL;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuDeviceGetDefaultMemPool(&pool, 0));
+	EXPECT(CU_OK, driver->cuMemAllocAsync_ptsz(&pointer, SIZE, NULL));
+	EXPECT(CU_OK, driver->cuMemAllocFromPoolAsync_ptsz(&pooled, SIZE, pool, NULL));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	contract_fill(pointer, SIZE, 1);
+	contract_fill(pooled, SIZE, 2);
+	CHECK(contract_holds(pointer, SIZE, 1));
+	EXPECT(CU_OK, driver->cuMemFreeAsync_ptsz(pointer, NULL));
+	EXPECT(CU_OK, driver->cuMemFreeAsync_ptsz(pooled, NULL));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(an_event_behind_a_wait_is_not_ready, behind_a_wait),
+	    ALONE(synchronizing_a_stream_waits_for_it, synchronizing),
+	    ALONE(cuMemFree_waits_for_all_streams, freeing),
+	    ALONE(cuMemFreeAsync_does_not_wait, freeing_in_order),
+	    ALONE(stream_ordered_memory_is_ordinary_once_it_is_there, in_order),
+	    ALONE(cuMemFreeAsync_of_plain_memory_answers_the_same_each_time, plain_memory_in_order),
+	    ALONE(the_default_pool_is_what_stream_ordered_memory_comes_from, from_a_pool),
+	    ALONE(the_per_thread_entries_allocate_and_free, per_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
