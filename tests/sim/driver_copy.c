@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and fills: done at once, also where the real driver would queue them. */
+/* Copies and fills: done at once, also where the real driver would queue them behind a wait; only
+ * what is being captured is not done at all. */
 #include <string.h>
 
-#include "driver_sim.h"
+#include "driver_stream.h"
 
 enum side { SIDE_HOST, SIDE_DEVICE, SIDE_ANY };
 
@@ -34,6 +35,19 @@ static cu_result copy_run(uint64_t to, enum side to_side, uint64_t from, enum si
 	return CU_OK;
 }
 
+/* On a stream that is there. */
+static cu_result copy_queue(uint64_t to, enum side to_side, uint64_t from, enum side from_side,
+			    size_t size, cu_stream stream)
+{
+	state_lock();
+	const struct cu_stream_opaque *found = stream_find(stream);
+	bool captured = found && found->capture;
+	pthread_mutex_unlock(&state.lock);
+	if (!found)
+		return CU_INVALID_HANDLE;
+	return captured ? CU_OK : copy_run(to, to_side, from, from_side, size);
+}
+
 #define COPY_TO_DEVICE(name, to, from, size) \
 	ANSWER(name, NEED_CONTEXT, copy_run(to, SIDE_DEVICE, (uintptr_t)(from), SIDE_HOST, size))
 #define COPY_TO_HOST(name, to, from, size) \
@@ -48,8 +62,8 @@ cu_result cuMemcpyHtoD_v2(cu_deviceptr to, const void *from, size_t size)
 
 cu_result cuMemcpyHtoDAsync_v2(cu_deviceptr to, const void *from, size_t size, cu_stream stream)
 {
-	(void)stream;
-	COPY_TO_DEVICE(cuMemcpyHtoDAsync_v2, to, from, size);
+	ANSWER(cuMemcpyHtoDAsync_v2, NEED_CONTEXT,
+	       copy_queue(to, SIDE_DEVICE, (uintptr_t)from, SIDE_HOST, size, stream));
 }
 
 cu_result cuMemcpyDtoH_v2(void *to, cu_deviceptr from, size_t size)
@@ -59,8 +73,8 @@ cu_result cuMemcpyDtoH_v2(void *to, cu_deviceptr from, size_t size)
 
 cu_result cuMemcpyDtoHAsync_v2(void *to, cu_deviceptr from, size_t size, cu_stream stream)
 {
-	(void)stream;
-	COPY_TO_HOST(cuMemcpyDtoHAsync_v2, to, from, size);
+	ANSWER(cuMemcpyDtoHAsync_v2, NEED_CONTEXT,
+	       copy_queue((uintptr_t)to, SIDE_HOST, from, SIDE_DEVICE, size, stream));
 }
 
 cu_result cuMemcpyDtoD_v2(cu_deviceptr to, cu_deviceptr from, size_t size)
@@ -75,8 +89,7 @@ cu_result cuMemcpy(cu_deviceptr to, cu_deviceptr from, size_t size)
 
 cu_result cuMemcpyAsync(cu_deviceptr to, cu_deviceptr from, size_t size, cu_stream stream)
 {
-	(void)stream;
-	COPY_SIDES(cuMemcpyAsync, to, from, size, SIDE_ANY);
+	ANSWER(cuMemcpyAsync, NEED_CONTEXT, copy_queue(to, SIDE_ANY, from, SIDE_ANY, size, stream));
 }
 
 cu_result cuMemcpyHtoD(unsigned int to, const void *from, unsigned int size)

@@ -30,14 +30,16 @@ static const char *const faults_names[CALL_COUNT] = {
 #undef F
 };
 
-/* "cuMemAlloc" stands for cuMemAlloc_v2 too: a test means the call, not its generation. */
+/* "cuMemAlloc" stands for cuMemAlloc_v2 too, and "cuMemAllocAsync" for its twin: a test means the
+ * call, not its generation. */
 static bool faults_same(const char *text, size_t length, const char *name)
 {
 	if (strncmp(text, name, length) != 0)
 		return false;
 	const char *rest = name + length;
-	return !*rest || (rest[0] == '_' && rest[1] == 'v' && strspn(rest + 2, "0123456789") > 0 &&
-			  !rest[2 + strspn(rest + 2, "0123456789")]);
+	if (strncmp(rest, "_v", 2) == 0)
+		rest += 2 + strspn(rest + 2, "0123456789");
+	return !*rest || strcmp(rest, "_ptsz") == 0;
 }
 
 static bool faults_parse_one(const char *text, size_t length)

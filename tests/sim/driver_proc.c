@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cuGetProcAddress: a bare name, the CUDA version a program was built for, and whether its default
- * stream is a thread's own, to the one symbol that is meant. -DSIM_CUDA_11 is a driver from before
- * cuGetProcAddress_v2: a newer runtime falls back to plain dlsym there.
+ * stream is a thread's own, to the one symbol that is meant. Drivers before 12 have no
+ * cuGetProcAddress_v2, and one before 11.3 is linked without this file: a newer runtime falls back
+ * to plain dlsym there.
  */
 #include <ctype.h>
 #include <string.h>
@@ -11,23 +12,7 @@
 
 #define PROC_PER_THREAD_SINCE 7000
 
-/* Twins that differ in nothing but their address, which is what tells them apart. The others are in
- * driver_twin.c. */
-#if defined(__x86_64__)
-#define PROC_JUMP "jmp "
-#elif defined(__aarch64__)
-#define PROC_JUMP "b "
-#else
-#error "no tail jump written for this machine"
-#endif
-#define P(name, suffix) \
-	__asm__(".text\n\t.globl " #name #suffix "\n\t.type " #name #suffix \
-		", %function\n" #name #suffix ":\n\t" PROC_JUMP #name "\n\t.size " #name #suffix \
-		", . - " #name #suffix);
-SIM_JUMPING_TWINS(P)
-#undef P
-
-#ifdef SIM_CUDA_11
+#if SIM_CUDA < 12000
 #define cuGetProcAddress_v2 NULL /* its row in the table stays empty */
 #endif
 
@@ -132,7 +117,7 @@ cu_result cuGetProcAddress(const char *symbol, void **pointer, int version, cu_u
 	ANSWER(cuGetProcAddress, NEED_NOTHING, proc_get(symbol, pointer, version, flags, NULL));
 }
 
-#ifndef SIM_CUDA_11
+#if SIM_CUDA >= 12000
 /* What is not found is no error here: NULL, and the status says why. */
 static cu_result proc_get_v2(const char *bare, void **pointer, int version, cu_uint64 flags,
 			     cu_proc_status *status)

@@ -16,6 +16,9 @@
 #define SIM_STEP ((uint64_t)512)      /* what it hands out */
 #define SIM_CONTROL ((uint64_t)4096)  /* behind a memfd's data: who it is */
 #define SIM_DEVICES_MAX 64
+#ifndef SIM_CUDA /* which CUDA's driver it is */
+#define SIM_CUDA 13000
+#endif
 
 /* The first, 32-bit generation of calls, and others whose bare name was kept: no hook of ours may
  * mistake them for their successors. F as in CUDA_ABI_CALLS. */

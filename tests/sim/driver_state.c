@@ -5,12 +5,6 @@
 
 #include "driver_sim.h"
 
-#ifdef SIM_CUDA_11
-#define STATE_VERSION 11080
-#else
-#define STATE_VERSION 13000
-#endif
-
 struct state state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void state_lock(void)
@@ -134,7 +128,7 @@ static void state_start(void)
 	const char *memory = getenv("GPUSHARE_SIM_MEMORY");
 	int machine = 1;
 
-	state.version = STATE_VERSION;
+	state.version = SIM_CUDA;
 	state.capacity = (uint64_t)4 << 30;
 	state.settings_good =
 	    (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&

@@ -63,18 +63,32 @@ cudaError_t cudaMemcpyAsync_ptsz(void *to, const void *from, size_t count, enum 
 	return copy_queue(to, from, count, kind, stream, RUNTIME_PER_THREAD);
 }
 
-cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-			 size_t width, size_t height, enum cudaMemcpyKind kind)
+static cudaError_t copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+			     size_t width, size_t height, enum cudaMemcpyKind kind,
+			     enum runtime_stream mode)
 {
 	if (width > to_pitch || width > from_pitch)
 		return runtime_note((cudaError_t)12); /* cudaErrorInvalidPitchValue */
 	for (size_t row = 0; row < height; row++) {
-		cudaError_t error = cudaMemcpy((char *)to + row * to_pitch,
-					       (const char *)from + row * from_pitch, width, kind);
+		cudaError_t error =
+		    copy_now((char *)to + row * to_pitch, (const char *)from + row * from_pitch,
+			     width, kind, mode);
 		if (error != cudaSuccess)
 			return error;
 	}
 	return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+			 size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+	return copy_rows(to, to_pitch, from, from_pitch, width, height, kind, RUNTIME_LEGACY);
+}
+
+cudaError_t cudaMemcpy2D_ptds(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+			      size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+	return copy_rows(to, to_pitch, from, from_pitch, width, height, kind, RUNTIME_PER_THREAD);
 }
 
 static cudaError_t copy_fill(void *to, int value, size_t count, enum runtime_stream mode)

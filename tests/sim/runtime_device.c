@@ -125,7 +125,8 @@ cudaError_t cudaDeviceReset(void)
 	runtime_lookup(&table, RUNTIME_LEGACY);
 	pthread_mutex_lock(&device_lock);
 	if (device_primary[device]) {
-		result = (int)table->cuDevicePrimaryCtxRelease(device);
+		result = (int)table->cuDevicePrimaryCtxReset(device);
+		table->cuDevicePrimaryCtxRelease(device);
 		device_primary[device] = NULL;
 		table->cuCtxSetCurrent(NULL);
 	}
@@ -133,14 +134,24 @@ cudaError_t cudaDeviceReset(void)
 	return runtime_note((cudaError_t)result);
 }
 
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
-				    enum cudaDriverEntryPointQueryResult *status)
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+	RUNTIME_RUN(RUNTIME_LEGACY, cuDeviceGetDefaultMemPool, (cu_mem_pool *)pool, device);
+}
+
+/* By default the entry for the stream that the program was compiled for. */
+static cudaError_t device_entry(const char *symbol, void **function, int version,
+				unsigned long long flags,
+				enum cudaDriverEntryPointQueryResult *status,
+				enum runtime_stream mode)
 {
 	int found = 0;
 
 	if (!symbol || !function || flags > CU_PROC_PER_THREAD_STREAM)
 		return runtime_note(cudaErrorInvalidValue);
-	cudaError_t error = runtime_lookup_entry(symbol, function, flags, &found);
+	if (flags == CU_PROC_DEFAULT && mode == RUNTIME_PER_THREAD)
+		flags = CU_PROC_PER_THREAD_STREAM;
+	cudaError_t error = runtime_lookup_entry(symbol, function, version, flags, &found);
 	/* A symbol that is not there is told by the status, where the caller wants one. */
 	if (status)
 		*status = (enum cudaDriverEntryPointQueryResult)found;
@@ -148,3 +159,21 @@ cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigne
 		return cudaSuccess;
 	return runtime_note(error);
 }
+
+#define DEVICE_ENTRY(suffix, mode) \
+	cudaError_t cudaGetDriverEntryPoint##suffix(const char *symbol, void **function, \
+						    unsigned long long flags, \
+						    enum cudaDriverEntryPointQueryResult *status) \
+	{ \
+		return device_entry(symbol, function, runtime_lookup_version(), flags, status, \
+				    mode); \
+	} \
+\
+	cudaError_t cudaGetDriverEntryPointByVersion##suffix( \
+	    const char *symbol, void **function, unsigned int version, unsigned long long flags, \
+	    enum cudaDriverEntryPointQueryResult *status) \
+	{ \
+		return device_entry(symbol, function, (int)version, flags, status, mode); \
+	}
+DEVICE_ENTRY(, RUNTIME_LEGACY)
+DEVICE_ENTRY(_ptsz, RUNTIME_PER_THREAD)

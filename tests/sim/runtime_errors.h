@@ -19,6 +19,7 @@
 	E(cudaErrorPeerAccessUnsupported, 217, "peer access is not supported") \
 	E(cudaErrorOperatingSystem, 304, "OS call failed") \
 	E(cudaErrorInvalidResourceHandle, 400, "invalid resource handle") \
+	E(cudaErrorIllegalState, 401, "not in the state for this") \
 	E(cudaErrorSymbolNotFound, 500, "named symbol not found") \
 	E(cudaErrorNotReady, 600, "device not ready") \
 	E(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered") \
@@ -29,6 +30,9 @@
 	E(cudaErrorNotSupported, 801, "operation not supported") \
 	E(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted while capturing") \
 	E(cudaErrorStreamCaptureInvalidated, 901, "capture was invalidated") \
+	E(cudaErrorStreamCaptureImplicit, 906, "would depend on a capture") \
+	E(cudaErrorCapturedEvent, 907, "event was recorded in a capture") \
+	E(cudaErrorStreamCaptureWrongThread, 908, "capture ended by another thread") \
 	E(cudaErrorUnknown, 999, "unknown error")
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a CUDA runtime comes by the driver's entries. GPUSHARE_SIM_CUDART chooses whose way:
+ * How a CUDA runtime comes by the driver's entries. Whose way is fixed in a shared library
+ * (-DSIM_CUDART=12); GPUSHARE_SIM_CUDART chooses it in the static one:
  *   13  one dlsym("cuGetProcAddress_v2"), everything else through that pointer, twice: with flags 0
  *       and 2, and without asking for a status
  *   12  likewise, but the pointer is first exchanged for the one it gives for itself at 12000
@@ -17,7 +18,7 @@
 
 static struct {
 	pthread_once_t once;
-	void *library;
+	void *handle;
 	int generation; /* 11, 12, 13; 0: a setting that does not parse */
 	cu_cuGetProcAddress_call *four;
 	cu_cuGetProcAddress_v2_call *five;
@@ -37,6 +38,12 @@ static const struct {
 #define LOOKUP_COUNT (sizeof(lookup_calls) / sizeof(lookup_calls[0]))
 _Static_assert(sizeof(struct runtime_table) == LOOKUP_COUNT * sizeof(void *), "one slot a call");
 
+#ifdef SIM_CUDART
+static int lookup_generation(void)
+{
+	return SIM_CUDART;
+}
+#else
 static int lookup_generation(void)
 {
 	const char *text = getenv("GPUSHARE_SIM_CUDART");
@@ -51,6 +58,7 @@ static int lookup_generation(void)
 	}
 	return 0;
 }
+#endif
 
 static int lookup_versions(int generation)
 {
@@ -79,11 +87,11 @@ static void *lookup_plain(const char *symbol, bool per_thread)
 
 	for (size_t i = 0; per_thread && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
 		snprintf(name, sizeof(name), "%s%s", symbol, suffixes[i]);
-		void *pointer = dlsym(lookup.library, name);
+		void *pointer = dlsym(lookup.handle, name);
 		if (pointer)
 			return pointer;
 	}
-	return dlsym(lookup.library, symbol);
+	return dlsym(lookup.handle, symbol);
 }
 
 static void lookup_fill(struct runtime_table *table, bool per_thread)
@@ -107,13 +115,13 @@ static void lookup_start(void)
 	if (!lookup.generation)
 		return;
 	lookup.result = cudaErrorInsufficientDriver;
-	lookup.library = dlopen("libcuda.so.1", RTLD_NOW);
-	if (!lookup.library)
+	lookup.handle = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!lookup.handle)
 		return;
 	if (lookup.generation == 11)
-		*(void **)&lookup.four = dlsym(lookup.library, "cuGetProcAddress");
+		*(void **)&lookup.four = dlsym(lookup.handle, "cuGetProcAddress");
 	else
-		*(void **)&lookup.five = dlsym(lookup.library, "cuGetProcAddress_v2");
+		*(void **)&lookup.five = dlsym(lookup.handle, "cuGetProcAddress_v2");
 	if (lookup.generation == 12 && lookup.five) {
 		void *again;
 		if (lookup_ask("cuGetProcAddress", &again, 12000, CU_PROC_DEFAULT, NULL) == CU_OK &&
@@ -141,7 +149,8 @@ int runtime_lookup_version(void)
 }
 
 /* For cudaGetDriverEntryPoint; `status` as the driver counts. */
-cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, uint64_t flags, int *status)
+cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, int version, uint64_t flags,
+				 int *status)
 {
 	const struct runtime_table *table;
 	cudaError_t error = runtime_lookup(&table, RUNTIME_LEGACY);
@@ -150,6 +159,5 @@ cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, uint64_t fl
 		return error;
 	if (!lookup.four && !lookup.five)
 		return cudaErrorCallRequiresNewerDriver;
-	return (cudaError_t)lookup_ask(symbol, pointer, lookup_versions(lookup.generation), flags,
-				       status);
+	return (cudaError_t)lookup_ask(symbol, pointer, version, flags, status);
 }

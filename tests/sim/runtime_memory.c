@@ -35,6 +35,17 @@ cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t 
 		    4);
 }
 
+cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pointer, struct cudaExtent extent)
+{
+	size_t rows;
+
+	if (!pointer || __builtin_mul_overflow(extent.height, extent.depth, &rows))
+		return runtime_note(cudaErrorInvalidValue);
+	pointer->xsize = extent.width;
+	pointer->ysize = extent.height;
+	return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width, rows);
+}
+
 cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags)
 {
 	if (!pointer || !size)
@@ -88,6 +99,29 @@ cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
 cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t size, cudaStream_t stream)
 {
 	return memory_alloc_async(pointer, size, stream, RUNTIME_PER_THREAD);
+}
+
+static cudaError_t memory_alloc_pool(void **pointer, size_t size, cudaMemPool_t pool,
+				     cudaStream_t stream, enum runtime_stream mode)
+{
+	if (!pointer)
+		return runtime_note(cudaErrorInvalidValue);
+	if (!size)
+		return memory_nothing(pointer);
+	RUNTIME_RUN(mode, cuMemAllocFromPoolAsync, (cu_deviceptr *)pointer, size, (cu_mem_pool)pool,
+		    (cu_stream)stream);
+}
+
+cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool,
+				    cudaStream_t stream)
+{
+	return memory_alloc_pool(pointer, size, pool, stream, RUNTIME_LEGACY);
+}
+
+cudaError_t cudaMallocFromPoolAsync_ptsz(void **pointer, size_t size, cudaMemPool_t pool,
+					 cudaStream_t stream)
+{
+	return memory_alloc_pool(pointer, size, pool, stream, RUNTIME_PER_THREAD);
 }
 
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)

@@ -7,16 +7,27 @@
 
 #pragma GCC visibility push(default)
 #include <cuda_runtime_api.h>
+/* T(name, suffix): those with a twin for the per-thread default stream. */
+#define RUNTIME_PER_THREAD(T) \
+	T(cudaMemcpy, _ptds) \
+	T(cudaMemcpy2D, _ptds) \
+	T(cudaMemset, _ptds) \
+	T(cudaMallocAsync, _ptsz) \
+	T(cudaMallocFromPoolAsync, _ptsz) \
+	T(cudaFreeAsync, _ptsz) \
+	T(cudaMemcpyAsync, _ptsz) \
+	T(cudaMemsetAsync, _ptsz) \
+	T(cudaStreamSynchronize, _ptsz) \
+	T(cudaStreamBeginCapture, _ptsz) \
+	T(cudaStreamEndCapture, _ptsz) \
+	T(cudaStreamIsCapturing, _ptsz) \
+	T(cudaEventRecord, _ptsz) \
+	T(cudaGetDriverEntryPoint, _ptsz) \
+	T(cudaGetDriverEntryPointByVersion, _ptsz)
 /* What the toolkit's header turns calls into under CUDA_API_PER_THREAD_DEFAULT_STREAM. */
-cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t size, cudaStream_t stream);
-cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream);
-cudaError_t cudaMemcpy_ptds(void *to, const void *from, size_t count, enum cudaMemcpyKind kind);
-cudaError_t cudaMemcpyAsync_ptsz(void *to, const void *from, size_t count, enum cudaMemcpyKind kind,
-				 cudaStream_t stream);
-cudaError_t cudaMemset_ptds(void *to, int value, size_t count);
-cudaError_t cudaMemsetAsync_ptsz(void *to, int value, size_t count, cudaStream_t stream);
-cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
-cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream);
+#define T(name, suffix) __typeof__(name) name##suffix;
+RUNTIME_PER_THREAD(T)
+#undef T
 #pragma GCC visibility pop
 
 #include "cuda_abi.h"
@@ -28,6 +39,8 @@ cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream);
 	R(cuDeviceGetCount, 2000, cuDeviceGetCount) \
 	R(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain) \
 	R(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2) \
+	R(cuDevicePrimaryCtxReset, 11000, cuDevicePrimaryCtxReset_v2) \
+	R(cuDeviceGetDefaultMemPool, 11020, cuDeviceGetDefaultMemPool) \
 	R(cuCtxSetCurrent, 4000, cuCtxSetCurrent) \
 	R(cuCtxGetCurrent, 4000, cuCtxGetCurrent) \
 	R(cuCtxGetDevice, 2000, cuCtxGetDevice) \
@@ -38,6 +51,7 @@ cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream);
 	R(cuMemFree, 3020, cuMemFree_v2) \
 	R(cuMemAllocManaged, 6000, cuMemAllocManaged) \
 	R(cuMemAllocAsync, 11020, cuMemAllocAsync) \
+	R(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync) \
 	R(cuMemFreeAsync, 11020, cuMemFreeAsync) \
 	R(cuMemHostAlloc, 2020, cuMemHostAlloc) \
 	R(cuMemFreeHost, 2000, cuMemFreeHost) \
@@ -55,6 +69,11 @@ cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream);
 	R(cuStreamCreate, 2000, cuStreamCreate) \
 	R(cuStreamSynchronize, 2000, cuStreamSynchronize) \
 	R(cuStreamDestroy, 4000, cuStreamDestroy_v2) \
+	R(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2) \
+	R(cuStreamEndCapture, 10000, cuStreamEndCapture) \
+	R(cuStreamIsCapturing, 10000, cuStreamIsCapturing) \
+	R(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode) \
+	R(cuGraphDestroy, 10000, cuGraphDestroy) \
 	R(cuEventCreate, 2000, cuEventCreate) \
 	R(cuEventRecord, 2000, cuEventRecord) \
 	R(cuEventQuery, 2000, cuEventQuery) \
@@ -73,7 +92,8 @@ enum runtime_stream { RUNTIME_LEGACY, RUNTIME_PER_THREAD };
 #pragma GCC visibility push(hidden)
 /* runtime_lookup.c: the driver's entries, as the chosen cudart finds them. */
 cudaError_t runtime_lookup(const struct runtime_table **table, enum runtime_stream stream);
-cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, uint64_t flags, int *status);
+cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, int version, uint64_t flags,
+				 int *status);
 int runtime_lookup_version(void);
 
 /* runtime_device.c: the entries with a context current, which is what most calls need. */

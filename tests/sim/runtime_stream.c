@@ -27,6 +27,37 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	RUNTIME_RUN(RUNTIME_LEGACY, cuStreamDestroy, (cu_stream)stream);
 }
 
+#define STREAM_CAPTURE(suffix, mode) \
+	cudaError_t cudaStreamBeginCapture##suffix(cudaStream_t stream, \
+						   enum cudaStreamCaptureMode way) \
+	{ \
+		RUNTIME_RUN(mode, cuStreamBeginCapture, (cu_stream)stream, (cu_capture_mode)way); \
+	} \
+\
+	cudaError_t cudaStreamEndCapture##suffix(cudaStream_t stream, cudaGraph_t *graph) \
+	{ \
+		RUNTIME_RUN(mode, cuStreamEndCapture, (cu_stream)stream, (cu_graph *)graph); \
+	} \
+\
+	cudaError_t cudaStreamIsCapturing##suffix(cudaStream_t stream, \
+						  enum cudaStreamCaptureStatus *status) \
+	{ \
+		RUNTIME_RUN(mode, cuStreamIsCapturing, (cu_stream)stream, \
+			    (cu_capture_status *)status); \
+	}
+STREAM_CAPTURE(, RUNTIME_LEGACY)
+STREAM_CAPTURE(_ptsz, RUNTIME_PER_THREAD)
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	RUNTIME_RUN(RUNTIME_LEGACY, cuThreadExchangeStreamCaptureMode, (cu_capture_mode *)mode);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	RUNTIME_RUN(RUNTIME_LEGACY, cuGraphDestroy, (cu_graph)graph);
+}
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
 	RUNTIME_RUN(RUNTIME_LEGACY, cuEventCreate, (cu_event *)event, flags);
