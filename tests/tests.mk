@@ -18,18 +18,37 @@ $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
-# One of CUDA 11, without cuGetProcAddress_v2.
-$(BUILD)/obj/old/%.o: %.c $(BUILD)/.flags
-	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -DSIM_CUDA_11 -c $< -o $@
-$(BUILD)/obj/old/%.o: SANFLAGS :=
-$(BUILD)/sim/old/libcuda.so.1: $(subst /obj/,/obj/old/,$(SIM_DRIVER))
-	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $^ -pthread -ldl -o $@
-$(BUILD)/sim/libcudart.so.13: $(SIM_RUNTIME) tests/sim/runtime.map
-	$(call say,LD,$@)
-	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,-Bsymbolic -Wl,-z,defs \
-		-Wl,--version-script=tests/sim/runtime.map $(SIM_RUNTIME) -pthread -ldl -o $@
+# Older ones, by what differs: without cuGetProcAddress_v2, and without cuGetProcAddress too.
+# older(name, the objects that are made anew, those that are left out, flags)
+define older
+$(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/.flags
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(ALL_CFLAGS) $(4) -c $$< -o $$@
+$(BUILD)/obj/$(1)/%.o: SANFLAGS :=
+$(BUILD)/sim/$(1)/libcuda.so.1: $(filter-out $(2) $(3),$(SIM_DRIVER)) \
+		$(subst /obj/,/obj/$(1)/,$(filter $(2),$(SIM_DRIVER)))
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D) && $$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $$^ \
+		-pthread -ldl -o $$@
+SIM_OLDER += $(BUILD)/sim/$(1)/libcuda.so.1
+endef
+$(eval $(call older,old,%/driver_state.o %/driver_proc.o,,-DSIM_CUDA=11080))
+$(eval $(call older,ancient,%/driver_state.o,%/driver_proc.o,-DSIM_CUDA=11020))
+# Each with its soname, its symbols' version and its way to the driver. cudart(version, generation)
+define cudart
+$(BUILD)/obj/cudart$(2)/%.o: %.c $(BUILD)/.flags
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(ALL_CFLAGS) -Itests/sim/include -DSIM_CUDART=$(2) -c $$< -o $$@
+$(BUILD)/obj/cudart$(2)/%.o: SANFLAGS :=
+$(BUILD)/sim/libcudart.so.$(1): $(filter-out %/runtime_lookup.o,$(SIM_RUNTIME)) \
+		$(BUILD)/obj/cudart$(2)/tests/sim/runtime_lookup.o tests/sim/runtime.map
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D) && sed 's/@SONAME@/$$(@F)/' tests/sim/runtime.map >$$@.map
+	$$(Q)$$(CC) -shared -Wl,-soname,$$(@F) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--version-script=$$@.map \
+		$$(filter %.o,$$^) -pthread -ldl -o $$@ && rm $$@.map
+SIM_CUDARTS += $(BUILD)/sim/libcudart.so.$(1)
+endef
+$(eval $(call cudart,11.0,11))
+$(eval $(call cudart,12,12))
+$(eval $(call cudart,13,13))
 $(BUILD)/sim/libcudart_static.a: $(SIM_RUNTIME)
 	$(call say,AR,$@)
 	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
@@ -115,7 +134,7 @@ $(bin)/%_shared: tests/gpu/%.cu $(BUILD)/libgpushare.so
 		-Xlinker -rpath,'$$ORIGIN/../lib:$(dir $(CUDA_RT))' -o $@
 $(bin)/kernel_peer_%: KERNEL_LIBS := -L$(BUILD) -Xlinker -rpath,'$$ORIGIN/../..' -lgpushare
 
-tests: products $(CMOCKA) $(BUILD)/sim/old/libcuda.so.1 $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(if $(filter cuda,$(RUNTIME)),kernels)
+tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(if $(filter cuda,$(RUNTIME)),kernels)
 
 # The first line says which driver it will be: the probe needs nothing but the compiler.
 driver:
