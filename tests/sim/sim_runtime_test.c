@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -44,6 +45,15 @@ static void body_works_old(void)
 
 	child_load("old/libcuda.so.1");
 	CHECK(cudaDriverGetVersion(&version) == cudaSuccess && version == 11080);
+	round_trip();
+}
+
+static void body_works_ancient(void)
+{
+	int version;
+
+	child_load("ancient/libcuda.so.1");
+	CHECK(cudaDriverGetVersion(&version) == cudaSuccess && version == 11020);
 	round_trip();
 }
 
@@ -98,6 +108,9 @@ static void test_driver_without_proc_address(void **state)
 	IN_CHILD(body_works_old, CUDART "12", FAIL "cuGetProcAddress" ALWAYS);
 	IN_CHILD(body_works_old, CUDART "11");
 	IN_CHILD(body_finds_nothing_old, CUDART "11", FAIL "cuGetProcAddress" ALWAYS);
+	IN_CHILD(body_works_ancient, CUDART "13");
+	IN_CHILD(body_works_ancient, CUDART "12");
+	IN_CHILD(body_works_ancient, CUDART "11");
 }
 
 static void body_program(void)
@@ -147,6 +160,159 @@ static void body_program(void)
 	CHECK(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
 }
 
+/* A shared stand-in says which it is and goes its own way, whatever the environment says. */
+static void body_shared(void)
+{
+	const char *name = getenv("SIM_TEST_CUDART");
+	cudaError_t (*get_version)(int *), (*alloc)(void **, size_t);
+	void *pointer;
+	int version = 0;
+
+	child_load("libcuda.so.1");
+	void *library = child_load(name);
+	*(void **)&get_version = dlvsym(library, "cudaRuntimeGetVersion", name);
+	*(void **)&alloc = dlvsym(library, "cudaMalloc", name);
+	CHECK(get_version && alloc);
+	CHECK(get_version(&version) == cudaSuccess);
+	CHECK(version / 1000 == atoi(name + strlen("libcudart.so.")));
+	cudaError_t want = version < 12000 ? cudaSuccess : cudaErrorInsufficientDriver;
+	CHECK(alloc(&pointer, MIB) == want);
+}
+
+static void test_shared_stand_ins(void **state)
+{
+	(void)state;
+#define SHARED(version) \
+	IN_CHILD(body_shared, "SIM_TEST_CUDART=libcudart.so." version, CUDART "14", \
+		 FAIL "cuGetProcAddress_v2" ALWAYS)
+	SHARED("11.0");
+	SHARED("12");
+	SHARED("13");
+#undef SHARED
+}
+
+/* cudaGetDriverEntryPoint is deprecated since CUDA 13, and programs still call it. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static void *entry(unsigned int version, unsigned long long flags)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	void *pointer = NULL;
+
+	if (version)
+		CHECK(cudaGetDriverEntryPointByVersion("cuMemAllocAsync", &pointer, version, flags,
+						       &status) == cudaSuccess);
+	else
+		CHECK(cudaGetDriverEntryPoint("cuMemAllocAsync", &pointer, flags, &status) ==
+		      cudaSuccess);
+	CHECK(!pointer == (status != cudaDriverEntryPointSuccess));
+	return pointer;
+}
+
+static void body_entries(void)
+{
+	void *driver = child_load("libcuda.so.1"), *pointer;
+	void *legacy = dlsym(driver, "cuMemAllocAsync");
+	void *own = dlsym(driver, "cuMemAllocAsync_ptsz");
+
+	CHECK(legacy && own && legacy != own);
+	for (unsigned int version = 0; version <= 12000; version += 12000) {
+		CHECK(entry(version, cudaEnableDefault) == legacy);
+		CHECK(entry(version, cudaEnableLegacyStream) == legacy);
+		CHECK(entry(version, cudaEnablePerThreadDefaultStream) == own);
+	}
+	CHECK(!entry(11010, cudaEnableDefault));
+	CHECK(cudaGetDriverEntryPoint("cuMemAlloc", &pointer, 3, NULL) == cudaErrorInvalidValue);
+}
+
+static void test_entry_points(void **state)
+{
+	(void)state;
+	IN_CHILD(body_entries, CUDART "13");
+	IN_CHILD(body_entries, CUDART "12");
+}
+
+cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t size, cudaStream_t stream);
+cudaError_t cudaMallocFromPoolAsync_ptsz(void **pointer, size_t size, cudaMemPool_t pool,
+					 cudaStream_t stream);
+cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream);
+
+/* Both sorts of programs; a fault on the other sort's entry is not met. */
+static void body_pool(void)
+{
+	bool own = getenv("SIM_TEST_OWN") != NULL;
+	struct cudaPitchedPtr cube;
+	cudaMemPool_t pool;
+	void *pointer;
+
+	child_load("libcuda.so.1");
+	CHECK(cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess);
+	CHECK((own ? cudaMallocAsync_ptsz(&pointer, MIB, NULL)
+		   : cudaMallocAsync(&pointer, MIB, cudaStreamPerThread)) == cudaSuccess);
+	CHECK((own ? cudaFreeAsync_ptsz(pointer, NULL) : cudaFreeAsync(pointer, NULL)) ==
+	      cudaSuccess);
+	CHECK((own ? cudaMallocFromPoolAsync_ptsz(&pointer, MIB, pool, NULL)
+		   : cudaMallocFromPoolAsync(&pointer, MIB, pool, cudaStreamLegacy)) ==
+	      cudaSuccess);
+	CHECK(cudaFree(pointer) == cudaSuccess);
+	CHECK(cudaMalloc3D(&cube, (struct cudaExtent){100, 3, 5}) == cudaSuccess);
+	CHECK(cube.pitch == 512 && cube.xsize == 100 && cube.ysize == 3);
+	CHECK(cudaMemset(cube.ptr, 1, cube.pitch * 15) == cudaSuccess);
+	CHECK(cudaMemset(cube.ptr, 1, cube.pitch * 15 + 1) == cudaErrorInvalidValue);
+	CHECK(cudaDeviceReset() == cudaSuccess);
+	CHECK(cudaFree(cube.ptr) == cudaErrorInvalidValue); /* it went with the context */
+}
+
+static void body_pool_refused(void)
+{
+	void *pointer;
+
+	child_load("libcuda.so.1");
+	CHECK(cudaMallocAsync_ptsz(&pointer, MIB, NULL) == cudaErrorSymbolNotFound);
+	CHECK(cudaMallocAsync(&pointer, MIB, NULL) == cudaSuccess);
+	CHECK(cudaFreeAsync_ptsz(pointer, NULL) == cudaErrorSymbolNotFound);
+}
+
+static void test_pool_and_reset(void **state)
+{
+	(void)state;
+	IN_CHILD(body_pool_refused,
+		 FAIL "cuMemAllocAsync_ptsz" ALWAYS ",cuMemFreeAsync_ptsz" ALWAYS);
+	IN_CHILD(body_pool,
+		 FAIL "cuMemAllocAsync_ptsz" ALWAYS ",cuMemAllocFromPoolAsync_ptsz" ALWAYS
+		      ",cuMemFreeAsync_ptsz" ALWAYS);
+	IN_CHILD(body_pool, "SIM_TEST_OWN=1");
+}
+
+static void body_capture(void)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	enum cudaStreamCaptureStatus status;
+	cudaGraph_t graph;
+	cudaStream_t stream;
+	void *pointer;
+
+	child_load("libcuda.so.1");
+	CHECK(cudaStreamCreate(&stream) == cudaSuccess);
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+	CHECK(cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+	      status == cudaStreamCaptureStatusActive);
+	CHECK(cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess &&
+	      mode == cudaStreamCaptureModeGlobal);
+	CHECK(cudaMalloc(&pointer, MIB) == cudaSuccess);
+	CHECK(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+	CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+	CHECK(cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess);
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+	CHECK(cudaMalloc(&pointer, MIB) == cudaErrorStreamCaptureUnsupported);
+	CHECK(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && !graph);
+}
+
+static void test_capture(void **state)
+{
+	(void)state;
+	IN_CHILD(body_capture);
+}
+
 static void test_ordinary_program(void **state)
 {
 	(void)state;
@@ -159,6 +325,10 @@ int main(void)
 	    cmocka_unit_test(test_sequences),
 	    cmocka_unit_test(test_driver_without_proc_address),
 	    cmocka_unit_test(test_ordinary_program),
+	    cmocka_unit_test(test_shared_stand_ins),
+	    cmocka_unit_test(test_entry_points),
+	    cmocka_unit_test(test_pool_and_reset),
+	    cmocka_unit_test(test_capture),
 	};
 
 	return cmocka_run_group_tests_name("sim runtime", tests, NULL, NULL);

@@ -9,34 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cuda_abi.h"
-#include "sim_child.h"
-
-static struct {
-#define F(since, version, name, params) cu_##name##_call *name;
-	CUDA_ABI_CALLS(F)
-#undef F
-} cu;
-
-static void *library;
-
-static void load(const char *name)
-{
-	library = child_load(name);
-#define F(since, version, call, params) *(void **)&cu.call = dlsym(library, #call);
-	CUDA_ABI_CALLS(F)
-#undef F
-}
-
-static void start(void)
-{
-	cu_context context;
-
-	load("libcuda.so.1");
-	CHECK(cu.cuInit(0) == CU_OK);
-	CHECK(cu.cuDevicePrimaryCtxRetain(&context, 0) == CU_OK);
-	CHECK(cu.cuCtxSetCurrent(context) == CU_OK);
-}
+#include "sim_calls.h"
 
 static void body_third_and_fourth(void)
 {
