@@ -80,29 +80,28 @@ static int enter(char *why, size_t why_size)
 	return GPUSHARE_OK;
 }
 
-/* Keep count of the transport's failures, with the lock held, and pass on the sentence. */
-static int settle(int status, bool reached, char *why, size_t why_size)
+/* Keep count of the transport's failures. With the lock held, like all below. */
+static void note(bool reached)
 {
-	if (status != GPUSHARE_OK)
-		snprintf(why, why_size, "%s", line.client->why);
 	if (reached) {
 		line.quiet_until_ms = 0;
 		line.pause_ms = 0;
-		return status;
+		return;
 	}
 	line.pause_ms = line.pause_ms ? line.pause_ms * 2 : PAUSE_MIN_MS;
 	if (line.pause_ms > PAUSE_MAX_MS)
 		line.pause_ms = PAUSE_MAX_MS;
 	line.quiet_until_ms = now_ms() + line.pause_ms;
-	return status;
 }
 
-/* One call with the lock held. */
 static int call(unsigned int extra_ms, char *why, size_t why_size)
 {
 	int status = client_call(line.client, extra_ms);
 
-	return settle(status, status == GPUSHARE_OK || line.client->fd >= 0, why, why_size);
+	if (status != GPUSHARE_OK)
+		snprintf(why, why_size, "%s", line.client->why);
+	note(status == GPUSHARE_OK || line.client->fd >= 0);
+	return status;
 }
 
 /* After something that began then: a call that has the rest of the time that both have together. */
@@ -118,11 +117,6 @@ static int call_since(int64_t began_ms, char *why, size_t why_size)
 	return status;
 }
 
-static bool was_reached(int status)
-{
-	return status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT;
-}
-
 static request *ask(pb_size_t verb)
 {
 	request *question = &line.client->request;
@@ -130,6 +124,22 @@ static request *ask(pb_size_t verb)
 	memset(question, 0, sizeof(*question));
 	question->which_verb = verb;
 	return question;
+}
+
+/* Whether a call to fds.sock failed by the registry's word, not for want of one. */
+static bool is_answer(int status)
+{
+	return status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT;
+}
+
+static int deposit(int fd, uint8_t (*out_ticket)[GPUSHARE_TICKET_SIZE], char *why, size_t why_size)
+{
+	int status = client_deposit(line.client, &fd, 1, out_ticket);
+
+	if (status != GPUSHARE_OK)
+		snprintf(why, why_size, "%s", line.client->why);
+	note(is_answer(status));
+	return status;
 }
 
 int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], int fd,
@@ -143,10 +153,8 @@ int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], i
 	if (status != GPUSHARE_OK)
 		return status;
 	began_ms = now_ms();
-	if (fd >= 0) {
-		status = client_deposit(line.client, &fd, 1, ticket);
-		settle(status, was_reached(status), why, why_size);
-	}
+	if (fd >= 0)
+		status = deposit(fd, ticket, why, why_size);
 	if (status == GPUSHARE_OK) {
 		share = &ask(gpushare_Request_share_tag)->verb.share;
 		share->has_buffer = true;
@@ -162,20 +170,22 @@ int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], i
 	return status;
 }
 
-/* With the lock held: the descriptor of what was just attached, which is given back without one. */
-static int fetch_fd(const gpushare_AttachReply *answer, int *out_fd, char *why, size_t why_size)
+/* The descriptor of what was just attached; without one the attachment is given back. */
+static int fetch(const gpushare_AttachReply *answer, int *out_fd, char *why, size_t why_size)
 {
 	int status = client_withdraw(line.client, answer->ticket, out_fd);
 	gpushare_Detach *detach;
-	char unused[512];
 
-	settle(status, was_reached(status), why, why_size);
-	if (status == GPUSHARE_OK || !was_reached(status))
-		return status; /* the lease takes it along, or the registry has gone */
-	detach = &ask(gpushare_Request_detach_tag)->verb.detach;
-	snprintf(detach->name, sizeof(detach->name), "%s", answer->buffer.name);
-	detach->generation = answer->buffer.generation;
-	call(0, unused, sizeof(unused));
+	if (status == GPUSHARE_OK)
+		return status;
+	snprintf(why, why_size, "%s", line.client->why);
+	if (line.client->fd >= 0) { /* else the lease has taken it along */
+		detach = &ask(gpushare_Request_detach_tag)->verb.detach;
+		snprintf(detach->name, sizeof(detach->name), "%s", answer->buffer.name);
+		detach->generation = answer->buffer.generation;
+		client_call(line.client, 0);
+	}
+	note(is_answer(status));
 	return status;
 }
 
@@ -194,7 +204,7 @@ static int attach_slice(const char *name, unsigned int wait_ms, gpushare_AttachR
 	if (status == GPUSHARE_OK) {
 		*out_answer = line.client->reply.body.attach;
 		if (backing_is_fd(out_answer->buffer.backing))
-			status = fetch_fd(out_answer, out_fd, why, why_size);
+			status = fetch(out_answer, out_fd, why, why_size);
 	}
 	pthread_mutex_unlock(&line.lock);
 	return status;
