@@ -89,7 +89,7 @@ $(bin)/$(2): $(BUILD)/obj/$(basename $(1)).o $(4)
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$< $(3) -pthread -ldl -o $$@
 PROGRAMS += $(bin)/$(2)
 endef
-from = $(wildcard tests/e2e/programs/$(1)_*.c tests/gpu/$(1)_*.c)
+from = $(wildcard $(patsubst %,tests/%/$(1)_*.c,e2e/programs gpu bench))
 each = $(foreach s,$(1),$(eval $(call program,$(s),$(notdir $(basename $(s)))$(2),$(3),$(4))))
 $(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/demo/%.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
 # Unmodified programs are not instrumented; those that link our library are.
@@ -136,6 +136,24 @@ $(bin)/kernel_peer_%: KERNEL_LIBS := -L$(BUILD) -Xlinker -rpath,'$$ORIGIN/../..'
 
 tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(if $(filter cuda,$(RUNTIME)),kernels)
 
+# make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
+# each way by which programs come to them.
+bench := $(BUILD)/bench
+BENCH := $(bench)/libcuda.so.1 $(patsubst tests/bench/%.c,$(bench)/%,$(wildcard tests/bench/way_*.c))
+$(BUILD)/obj/tests/bench/%.o: SANFLAGS :=
+$(bench)/libcuda.so.1: $(BUILD)/obj/tests/bench/driver.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $< -o $@
+$(bench)/libcudart.so.13: $(BUILD)/obj/tests/bench/runtime.o tests/sim/runtime.map
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs \
+		-Wl,--version-script=tests/sim/runtime.map $< -pthread -ldl -o $@
+$(bench)/way_linked: $(bench)/libcuda.so.1
+$(bench)/way_runtime: $(bench)/libcudart.so.13
+$(bench)/way_%: $(BUILD)/obj/tests/bench/way_%.o $(BUILD)/obj/tests/bench/calls.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $^ -pthread -ldl -o $@
+
 # The first line says which driver it will be: the probe needs nothing but the compiler.
 driver:
 	@command -v $(CC) >/dev/null || tests/deps.sh
@@ -159,11 +177,13 @@ bundle:
 lint:
 	@tests/lint.sh
 bench: all
-	@found=; for script in tests/bench/*.sh; do [ -x "$$script" ] && found=1 && "$$script" || exit 1; done; \
-		[ -n "$$found" ] || echo "gpushare: no script in tests/bench"
+	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
+	@$(MAKE) --no-print-directory $(jobs) bench-programs
+	@tests/bench/run.sh
+bench-programs: $(BENCH) $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing)
 
 ifneq ($(SANITIZE),)
 SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \
 	$(shell $(CC) -print-file-name=libasan.so 2>/dev/null))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 endif
-.PHONY: tests kernels driver tested check demo check-gpu bundle lint bench
+.PHONY: tests kernels driver tested check demo check-gpu bundle lint bench bench-programs

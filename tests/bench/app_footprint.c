@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an unmodified program that has used the driver, from several threads, takes up at last:
+ *   THREADS FDS RSS_KIB PSS_KIB ANONYMOUS_KIB
+ * Its threads are still there when it counts.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_abi.h"
+
+#define THREADS 4
+#define BUFFERS 64
+#define SIZE (1UL << 20)
+
+static cu_cuMemAlloc_v2_call *alloc;
+static cu_cuMemFree_v2_call *release;
+static cu_cuCtxSetCurrent_call *set_current;
+static cu_context context;
+static pthread_barrier_t line;
+
+static void must(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "app_footprint: %s: %d\n", what, result);
+	exit(1);
+}
+
+static void *find(void *library, const char *symbol)
+{
+	void *found = dlsym(library, symbol);
+
+	must(!found, symbol);
+	return found;
+}
+
+static void start(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	cu_device device;
+
+	must(!library, "libcuda.so.1");
+	must(((cu_cuInit_call *)find(library, "cuInit"))(0), "cuInit");
+	must(((cu_cuDeviceGet_call *)find(library, "cuDeviceGet"))(&device, 0), "cuDeviceGet");
+	must(((cu_cuDevicePrimaryCtxRetain_call *)find(library, "cuDevicePrimaryCtxRetain"))(
+		 &context, device),
+	     "cuDevicePrimaryCtxRetain");
+	set_current = (cu_cuCtxSetCurrent_call *)find(library, "cuCtxSetCurrent");
+	alloc = (cu_cuMemAlloc_v2_call *)find(library, "cuMemAlloc_v2");
+	release = (cu_cuMemFree_v2_call *)find(library, "cuMemFree_v2");
+}
+
+static void use(void)
+{
+	cu_deviceptr pointers[BUFFERS];
+
+	must(set_current(context), "cuCtxSetCurrent");
+	for (int i = 0; i < BUFFERS; i++)
+		must(alloc(&pointers[i], SIZE), "cuMemAlloc");
+	for (int i = 0; i < BUFFERS; i++)
+		must(release(pointers[i]), "cuMemFree");
+}
+
+static void *work(void *user)
+{
+	use();
+	pthread_barrier_wait(&line); /* used */
+	pthread_barrier_wait(&line); /* counted */
+	return user;
+}
+
+static int count_files(const char *folder)
+{
+	DIR *opened = opendir(folder);
+	int count = 0;
+
+	must(!opened, folder);
+	while (readdir(opened))
+		count++;
+	closedir(opened);
+	return count - 2;
+}
+
+static void print_memory(void)
+{
+	static const char *const fields[] = {"Rss:", "Pss:", "Anonymous:"};
+	FILE *file = fopen("/proc/self/smaps_rollup", "re");
+	long kib[sizeof(fields) / sizeof(*fields)];
+	char text[256], name[64];
+	long value;
+	size_t got = 0;
+
+	must(!file, "/proc/self/smaps_rollup");
+	while (fgets(text, sizeof(text), file)) {
+		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+			if (sscanf(text, "%63s %ld", name, &value) == 2 && !strcmp(name, fields[i]))
+				kib[i] = value, got++;
+	}
+	fclose(file);
+	must(got != sizeof(fields) / sizeof(*fields), "fields of smaps_rollup");
+	printf(" %ld %ld %ld\n", kib[0], kib[1], kib[2]);
+}
+
+int main(void)
+{
+	pthread_t threads[THREADS];
+
+	start();
+	use();
+	pthread_barrier_init(&line, NULL, THREADS + 1);
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_create(&threads[i], NULL, work, NULL), "pthread_create");
+	pthread_barrier_wait(&line);
+	printf("%d %d", count_files("/proc/self/task"), count_files("/proc/self/fd") - 1);
+	print_memory();
+	pthread_barrier_wait(&line);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A CUDA driver whose allocation costs nothing: a thread takes the next of its own addresses, and
+ * a free is an answer. What it hands out can be named (handles, ranges, a UUID), but holds nothing.
+ * What is not here is not asked for by a preload that leaves the program's memory alone.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "cuda_abi.h"
+
+#define BLOCK (2ULL << 20)
+/* A thread's addresses come again after so many, as a real driver's do; the program holds fewer. */
+#define BLOCKS 65536
+#define FIRST_ADDRESS 0x700000000000ULL
+
+/* cuGetProcAddress knows each by its name without "_v2". */
+#define DRIVER_CALLS(N) \
+	N(cuInit) N(cuDriverGetVersion) N(cuGetErrorName) N(cuDeviceGet) N(cuDeviceGetCount) \
+	N(cuDeviceGetUuid_v2) N(cuDeviceGetAttribute) N(cuDevicePrimaryCtxRetain) \
+	N(cuDevicePrimaryCtxRelease_v2) N(cuCtxPushCurrent_v2) N(cuCtxPopCurrent_v2) \
+	N(cuCtxSetCurrent) N(cuCtxGetCurrent) N(cuCtxGetDevice) N(cuMemAlloc_v2) \
+	N(cuMemFree_v2) N(cuMemAllocAsync) N(cuMemFreeAsync) N(cuMemCreate) N(cuMemRelease) \
+	N(cuMemGetAllocationGranularity) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) \
+	N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) \
+	N(cuStreamIsCapturing) N(cuGetProcAddress) N(cuGetProcAddress_v2)
+
+#define N(name) __attribute__((visibility("default"))) cu_##name##_call name;
+DRIVER_CALLS(N)
+#undef N
+
+/* initial-exec: one instruction, where a library's thread variables otherwise cost a call */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
+	cu_deviceptr base;
+	unsigned int next;
+} mine;
+
+static cu_result take(cu_deviceptr *pointer)
+{
+	static atomic_ullong threads;
+
+	if (!mine.base)
+		mine.base = FIRST_ADDRESS + atomic_fetch_add(&threads, 1) * BLOCKS * BLOCK;
+	*pointer = mine.base + mine.next++ % BLOCKS * BLOCK;
+	return CU_OK;
+}
+
+cu_result cuMemAlloc_v2(cu_deviceptr *pointer, size_t size)
+{
+	(void)size;
+	return take(pointer);
+}
+
+cu_result cuMemAllocAsync(cu_deviceptr *pointer, size_t size, cu_stream stream)
+{
+	(void)size;
+	(void)stream;
+	return take(pointer);
+}
+
+cu_result cuMemCreate(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
+		      unsigned long long flags)
+{
+	(void)size;
+	(void)prop;
+	(void)flags;
+	return take(handle);
+}
+
+cu_result cuMemFree_v2(cu_deviceptr pointer)
+{
+	(void)pointer;
+	return CU_OK;
+}
+
+cu_result cuMemFreeAsync(cu_deviceptr pointer, cu_stream stream)
+{
+	(void)pointer;
+	(void)stream;
+	return CU_OK;
+}
+
+cu_result cuMemRelease(cu_mem_handle handle)
+{
+	(void)handle;
+	return CU_OK;
+}
+
+cu_result cuInit(unsigned int flags)
+{
+	(void)flags;
+	return CU_OK;
+}
+
+cu_result cuDriverGetVersion(int *version)
+{
+	*version = 13000;
+	return CU_OK;
+}
+
+cu_result cuGetErrorName(cu_result error, const char **text)
+{
+	*text = error == CU_OK ? "CUDA_SUCCESS" : "CUDA_ERROR_UNKNOWN";
+	return CU_OK;
+}
+
+cu_result cuDeviceGet(cu_device *device, int ordinal)
+{
+	*device = ordinal;
+	return ordinal ? CU_INVALID_DEVICE : CU_OK;
+}
+
+cu_result cuDeviceGetCount(int *count)
+{
+	*count = 1;
+	return CU_OK;
+}
+
+cu_result cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device)
+{
+	memset(uuid, 0xbe, sizeof(*uuid));
+	return device ? CU_INVALID_DEVICE : CU_OK;
+}
+
+cu_result cuDeviceGetAttribute(int *value, cu_device_attribute attribute, cu_device device)
+{
+	(void)attribute;
+	*value = 1;
+	return device ? CU_INVALID_DEVICE : CU_OK;
+}
+
+/* One context, current everywhere. */
+static cu_context the_context(void)
+{
+	return (cu_context)&mine;
+}
+
+cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
+{
+	*context = the_context();
+	return device ? CU_INVALID_DEVICE : CU_OK;
+}
+
+cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
+{
+	return device ? CU_INVALID_DEVICE : CU_OK;
+}
+
+cu_result cuCtxPushCurrent_v2(cu_context context)
+{
+	(void)context;
+	return CU_OK;
+}
+
+cu_result cuCtxPopCurrent_v2(cu_context *context)
+{
+	*context = the_context();
+	return CU_OK;
+}
+
+cu_result cuCtxSetCurrent(cu_context context)
+{
+	(void)context;
+	return CU_OK;
+}
+
+cu_result cuCtxGetCurrent(cu_context *context)
+{
+	*context = the_context();
+	return CU_OK;
+}
+
+cu_result cuCtxGetDevice(cu_device *device)
+{
+	*device = 0;
+	return CU_OK;
+}
+
+cu_result cuMemGetAllocationGranularity(size_t *granularity, const cu_mem_prop *prop,
+					cu_granularity_flags option)
+{
+	(void)prop;
+	(void)option;
+	*granularity = BLOCK;
+	return CU_OK;
+}
+
+cu_result cuMemGetAddressRange_v2(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
+{
+	if (base)
+		*base = pointer & ~(BLOCK - 1);
+	if (size)
+		*size = BLOCK;
+	return CU_OK;
+}
+
+cu_result cuPointerGetAttribute(void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
+{
+	switch (attribute) {
+	case CU_ATTRIBUTE_CONTEXT:
+		*(cu_context *)value = the_context();
+		return CU_OK;
+	case CU_ATTRIBUTE_MEMORY_TYPE:
+		*(cu_memory_type *)value = CU_MEMORY_DEVICE;
+		return CU_OK;
+	case CU_ATTRIBUTE_RANGE_START:
+		*(cu_deviceptr *)value = pointer & ~(BLOCK - 1);
+		return CU_OK;
+	case CU_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)value = BLOCK;
+		return CU_OK;
+	case CU_ATTRIBUTE_LEGACY_IPC_CAPABLE:
+		*(int *)value = 1;
+		return CU_OK;
+	case CU_ATTRIBUTE_DEVICE_ORDINAL:
+	case CU_ATTRIBUTE_IS_MANAGED:
+		*(int *)value = 0;
+		return CU_OK;
+	case CU_ATTRIBUTE_MEMPOOL:
+		*(cu_mem_pool *)value = NULL;
+		return CU_OK;
+	default:
+		return CU_INVALID_VALUE;
+	}
+}
+
+cu_result cuIpcGetMemHandle(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
+{
+	memset(handle, 0, sizeof(*handle));
+	memcpy(handle->reserved, &pointer, sizeof(pointer));
+	return CU_OK;
+}
+
+cu_result cuIpcOpenMemHandle_v2(cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
+{
+	(void)flags;
+	memcpy(pointer, handle.reserved, sizeof(*pointer));
+	return CU_OK;
+}
+
+cu_result cuIpcCloseMemHandle(cu_deviceptr pointer)
+{
+	(void)pointer;
+	return CU_OK;
+}
+
+cu_result cuStreamIsCapturing(cu_stream stream, cu_capture_status *status)
+{
+	(void)stream;
+	*status = 0;
+	return CU_OK;
+}
+
+/* "cuMemAlloc" is cuMemAlloc_v2, whatever the version: older calls are not here. */
+static bool means(const char *symbol, const char *bare)
+{
+	size_t length = strlen(bare);
+
+	return !strncmp(symbol, bare, length) &&
+	       (!symbol[length] || !strcmp(symbol + length, "_v2"));
+}
+
+cu_result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, cu_uint64 flags,
+			      cu_proc_status *status)
+{
+	static const struct {
+		const char *symbol;
+		void *pointer;
+	} calls[] = {
+#define N(name) {#name, (void *)name},
+	    DRIVER_CALLS(N)
+#undef N
+	};
+
+	(void)version;
+	(void)flags;
+	*pointer = NULL;
+	/* the last one that fits: cuGetProcAddress means the newer */
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (means(calls[i].symbol, symbol))
+			*pointer = calls[i].pointer;
+	if (status)
+		*status = *pointer ? CU_OK : CU_PROC_SYMBOL_NOT_FOUND;
+	return CU_OK;
+}
+
+cu_result cuGetProcAddress(const char *symbol, void **pointer, int version, cu_uint64 flags)
+{
+	return cuGetProcAddress_v2(symbol, pointer, version, flags, NULL) == CU_OK && *pointer
+		   ? CU_OK
+		   : CU_NOT_FOUND;
+}
