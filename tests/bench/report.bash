@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by tests/bench/run.sh: from what was measured to RESULTS.md.
+: "${no_gpu=}" "${here:?}" "${out:?}" "${scratch:?}" "${BUILD:?}" "${ROUNDS:?}" "${STARTS:?}" "${RUNS:?}"
+CALL_TARGET=50 START_TARGET=1000 MEMORY_TARGET=300 RATIO_TARGET=1.005 # ns, us, KiB
+
+# What the cases are called in the report.
+declare -A words=(
+	[shim]="no rule"
+	[rule]="a rule that never matches"
+	[named]="one named buffer alive"
+	[both]="one named buffer alive and a rule that may match"
+)
+
+# verdict MEASURED TARGET: it may be as much; under MEASURED TARGET: it must be less
+verdict() {
+	awk -v a="$1" -v b="$2" 'BEGIN { print a <= b ? "PASS" : "**missed**" }'
+}
+under() {
+	awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? "PASS" : "**missed**" }'
+}
+
+# row WHAT TARGET MEASURED VERDICT
+row() {
+	echo "| $1 | $2 | $3 | $4 |" >>"$scratch/summary"
+}
+
+# spread FILE FORMAT: of its numbers, a line each: median (least - most)
+spread() {
+	sort -g "$1" | awk -v f="$2" '{ v[NR] = $1 } END { printf f " (" f " - " f ")", v[int((NR + 1) / 2)], v[1], v[NR] }'
+}
+
+rows_calls() {
+	local kind way call threads phase worse
+	for kind in shim rule named both; do
+		read -r way call threads phase worse < <(awk -v k="$kind" '$1 == k { print $14, $2, $3, $4, $5 }' \
+			"$scratch/added" | sort -gr | awk 'NR == 1 { print $2, $3, $4, $5, $1 }')
+		row "added to an unnamed call, ${words[$kind]}" "$CALL_TARGET ns or less" \
+			"$worse ns at most ($call, $phase, $way, $([ "$threads" = 1 ] && echo "1 thread" || echo "$threads threads"))" "$(verdict "$worse" $CALL_TARGET)"
+	done
+}
+
+rows_start() {
+	local kind added least most wall
+	for kind in shim named; do
+		read -r wall _ added least most < <(sed -n "$([ $kind = shim ] && echo 2 || echo 3)p" "$scratch/starts")
+		row "start-up added to a program without CUDA, $([ $kind = shim ] && echo "no rule" || echo "GPUSHARE_NAME set")" \
+			"under 1 ms" "$(awk -v a="$added" -v l="$least" -v m="$most" -v w="$wall" 'BEGIN {
+				printf "%.3f ms (quartiles %.3f, %.3f; %.3f in all)", a / 1e3, l / 1e3, m / 1e3, w / 1e3 }')" \
+			"$(under "$added" "$START_TARGET")"
+	done
+}
+
+# added_column KIND COLUMN: what each of its runs has more than the bare one beside it
+added_column() {
+	paste -d' ' "$scratch/footprint_$1" "$scratch/footprint_bare" | awk -v c="$2" '{ print $c - $(c + 5) }' >"$scratch/column"
+	spread "$scratch/column" %d
+}
+
+rows_footprint() {
+	local kind threads fds rss pss anonymous
+	for kind in shim rule; do
+		threads=$(added_column $kind 1) fds=$(added_column $kind 2) rss=$(added_column $kind 3)
+		pss=$(added_column $kind 4) anonymous=$(added_column $kind 5)
+		row "threads added, ${words[$kind]}" 0 "$threads" "$(verdict "${threads%% *}" 0)"
+		row "descriptors added, ${words[$kind]}" 0 "$fds" "$(verdict "${fds%% *}" 0)"
+		row "resident memory added, ${words[$kind]}" "under $MEMORY_TARGET KiB" \
+			"$rss KiB; Pss $pss, of it anonymous $anonymous" "$(under "${rss%% *}" "$MEMORY_TARGET")"
+	done
+}
+
+rows_gpu() {
+	local ratio
+	if [ -z "$gpu" ]; then
+		row "2 MiB pair on a GPU, ratio" "$RATIO_TARGET" "no GPU here ($no_gpu)" "-"
+		return
+	fi
+	ratio=$(spread "$scratch/gpu_turns" %.4f)
+	row "2 MiB pair on a GPU, ratio within one process" "$RATIO_TARGET" "$ratio" "$(verdict "${ratio%% *}" $RATIO_TARGET)"
+	ratio=$(spread "$scratch/gpu_processes" %.4f)
+	row "2 MiB pair on a GPU, ratio of processes in turns" "$RATIO_TARGET" "$ratio" "$(verdict "${ratio%% *}" $RATIO_TARGET)"
+}
+
+details() {
+	local kind
+	for kind in shim rule named both; do
+		printf '\n## Added to a call: %s, ns\n\n' "${words[$kind]}"
+		echo "| way | call | threads | step | bare | added, CPU time of the thread | bare, wall | added, wall | |"
+		echo "|---|---|---|---|---|---|---|---|---|"
+		awk -v k="$kind" -v target=$CALL_TARGET '$1 == k { printf "| %s | %s | %s | %s | %s | %s (%s - %s) | %s | %s (%s - %s) | %s |\n",
+			$2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14 <= target ? "" : "**missed**" }' "$scratch/added"
+	done
+}
+
+report() {
+	local results=$out/RESULTS.md
+	rows_calls
+	rows_start
+	rows_footprint
+	rows_gpu
+	{
+		echo "# What the preload costs"
+		echo
+		echo "Written by \`make bench\` on $(date -u '+%Y-%m-%d %H:%M UTC'): $(nproc) CPUs ($(sed -n \
+			's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)), Linux $(uname -r | grep -o '^[0-9]*\.[0-9]*')," \
+			"glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2), gpushare $("$BUILD/gpushare" --version | awk '{ print $NF }')," \
+			"${gpu:-no GPU}."
+		echo
+		echo "| what | target | measured | |"
+		echo "|---|---|---|---|"
+		cat "$scratch/summary"
+		echo
+		echo "Calls, threads, descriptors and memory are those of programs on a driver whose allocation costs nothing."
+		echo "In brackets: least and most of $ROUNDS rounds (calls), 15 (memory), $RUNS (GPU); $STARTS starts of each kind."
+		details
+	} >"$scratch/results"
+	cp "$scratch/results" "$results" || exit 1
+	sed -n '/^| what/,/^$/p' "$results" | sed 's/\*\*//g' | column -t -s'|' -o'|' | grep -v -- '---'
+	echo "all of it is in $results"
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What the preload costs a program that it has nothing to name for: tests/bench/run.sh [OUT_DIR]
+# measures it and writes OUT_DIR/RESULTS.md (tests/bench). A missed target is said and is no
+# failure; what could not be measured is one. GPUSHARE_BENCH_ROUNDS, _STARTS, _RUNS, _PAIRS make it
+# shorter or longer; GPUSHARE_BENCH_SIM=1 tries the GPU's part on the simulated driver.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
+bin=$BUILD/tests/bin bench=$BUILD/bench shim=$BUILD/libgpushare_shim.so
+out=$(cd "${1:-$here}" && pwd) || exit 1
+scratch=$(mktemp -d /tmp/gpushare-bench.XXXXXX)
+mkdir -m 700 "$scratch/r"
+export GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0
+unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
+ROUNDS=${GPUSHARE_BENCH_ROUNDS:-9} STARTS=${GPUSHARE_BENCH_STARTS:-400}
+RUNS=${GPUSHARE_BENCH_RUNS:-21} PAIRS=${GPUSHARE_BENCH_PAIRS:-4000} PAIR_SIZE=2097152
+registry=
+# shellcheck source=tests/bench/report.bash
+. "$here/report.bash"
+
+finish() {
+	[ -z "$registry" ] || kill -TERM "$registry"
+	wait
+	rm -rf "$scratch"
+}
+trap finish EXIT
+
+fail() {
+	echo "gpushare: not measured: $1" >&2
+	[ ! -s "$scratch/errors" ] || sed 's/^/    /' "$scratch/errors" | tail -n 20 >&2
+	exit 1
+}
+
+# The cases: what a program's environment has more than without us. `named` has one buffer alive
+# and its rule used up; `both` has a buffer alive and a rule that may yet match.
+cases=(bare shim rule named both)
+declare -A more=(
+	[bare]=""
+	[shim]="LD_PRELOAD=$shim"
+	[rule]="LD_PRELOAD=$shim GPUSHARE_NAME=never:size=512Gi"
+	[named]="LD_PRELOAD=$shim GPUSHARE_NAME=w:nth=1"
+	[both]="LD_PRELOAD=$shim GPUSHARE_NAME=w:nth=1,never:size=512Gi"
+)
+ways=(linked dlsym proc runtime)
+
+# in_case CASE PROGRAM...: on the driver that costs nothing
+in_case() {
+	# shellcheck disable=SC2086 # words
+	env LD_LIBRARY_PATH="$bench${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ${more[$1]} "${@:2}" 2>"$scratch/errors"
+}
+
+start_registry() {
+	local tries=0
+	"$BUILD/gpushare-registry" --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>"$scratch/errors" &
+	registry=$!
+	until [ -S "$GPUSHARE_DIR/registry.sock" ]; do
+		[ $((tries += 1)) -le 200 ] || fail "the registry did not start"
+		sleep 0.05
+	done
+}
+
+# A case that names nothing would measure nothing: is there one buffer, whichever way?
+check_naming() {
+	local way held names
+	for way in "${ways[@]}"; do
+		for kind in named both; do
+			mkfifo "$scratch/in" "$scratch/out"
+			in_case $kind "$bench/way_$way" hold <"$scratch/in" >"$scratch/out" &
+			exec 8>"$scratch/in" 9<"$scratch/out"
+			rm "$scratch/in" "$scratch/out"
+			read -r -t 20 held <&9 || held=
+			names=$("$BUILD/gpushare" ls --json | jq -r 'map(.name) | join(" ")')
+			exec 8>&- 9<&-
+			wait $! || fail "way_$way: exit code $?"
+			[ "$held $names" = "held w" ] || fail "way_$way, $kind: names are '$names'"
+		done
+	done
+}
+
+measure_calls() {
+	local round way kind order
+	for ((round = 0; round < ROUNDS; round++)); do
+		order=("${cases[@]}")
+		[ $((round % 2)) = 0 ] || order=(both named rule shim bare)
+		for way in "${ways[@]}"; do
+			for kind in "${order[@]}"; do
+				in_case "$kind" "$bench/way_$way" 1 40 16 100 >"$scratch/said" || fail "way_$way, $kind"
+				sed "s/^/$kind $way $round /" "$scratch/said" >>"$scratch/calls"
+			done
+		done
+	done
+	awk -f "$here/added.awk" "$scratch/calls" >"$scratch/added" || fail "calls"
+}
+
+measure_start() {
+	"$bin/app_startup" "$STARTS" "$bin/app_nothing" "${more[bare]}" "${more[shim]}" "${more[named]}" \
+		>"$scratch/starts" 2>"$scratch/errors" || fail "start-up"
+}
+
+measure_footprint() {
+	local round kind
+	for ((round = 0; round < 15; round++)); do
+		for kind in bare shim rule; do
+			in_case $kind "$bin/app_footprint" >>"$scratch/footprint_$kind" || fail "footprint, $kind"
+		done
+	done
+}
+
+# Pairs on the real driver: processes of both kinds in turns, and both within one process in turns.
+measure_gpu() {
+	local run kind order
+	for ((run = 0; run < RUNS; run++)); do
+		order=(bare shim turn)
+		[ $((run % 2)) = 0 ] || order=(turn shim bare)
+		for kind in "${order[@]}"; do
+			case $kind in
+			bare) "$bin/app_pairs" "$PAIRS" $PAIR_SIZE ;;
+			shim) LD_PRELOAD=$shim "$bin/app_pairs" "$PAIRS" $PAIR_SIZE ;;
+			turn) LD_PRELOAD=$shim "$bin/app_pairs" "$PAIRS" $PAIR_SIZE 50 ;;
+			esac >>"$scratch/gpu_$kind" 2>"$scratch/errors" || fail "pairs on the GPU, $kind"
+		done
+	done
+	paste -d' ' "$scratch/gpu_shim" "$scratch/gpu_bare" | awk '{ print $1 / $4 }' >"$scratch/gpu_processes"
+	awk '{ print $1 / $2 }' "$scratch/gpu_turn" >"$scratch/gpu_turns"
+}
+
+gpu="" no_gpu=""
+if [ "${GPUSHARE_BENCH_SIM:-}" = 1 ]; then
+	gpu="the simulated driver, whose numbers mean nothing"
+	export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+elif found=$("$bin/probe"); then
+	gpu=$found
+else
+	no_gpu=$found
+fi
+echo "measuring what the preload costs; this takes a minute or two"
+start_registry
+check_naming
+measure_calls
+measure_start
+measure_footprint
+[ -z "$gpu" ] || measure_gpu
+report

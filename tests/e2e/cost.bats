@@ -1,0 +1,55 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Coarse limits on what the preload costs where nothing is named; `make bench` measures it.
+load helpers
+
+# An instrumented library comes behind the instruments: they are on both sides.
+base=${GPUSHARE_TEST_ASAN_PRELOAD:-}
+rule=never:size=512Gi
+
+# footprint RULES PRELOAD: "THREADS FDS RSS PSS ANONYMOUS" of a program that has used the driver
+footprint() {
+	env LD_PRELOAD="$2" GPUSHARE_NAME="$1" "$BIN/app_footprint" </dev/null
+}
+
+# least RULES PRELOAD: the least resident memory of nine runs, KiB: how much of a file the kernel
+# maps around a page differs from run to run
+least() {
+	local i
+	for ((i = 0; i < 9; i++)); do footprint "$1" "$2" || return 1; done | awk '
+		!best || $3 < best { best = $3 }
+		END { print best; exit NR != 9 }'
+}
+
+@test "cost: no thread and no descriptor more, without rules and with one that never matches" {
+	expected=$(footprint "" "$base" | cut -d' ' -f1-2)
+	[[ $expected =~ ^[0-9]+\ [0-9]+$ ]]
+	equal "$(footprint "" "$PRELOAD" | cut -d' ' -f1-2)" "$expected"
+	equal "$(footprint $rule "$PRELOAD" | cut -d' ' -f1-2)" "$expected"
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+}
+
+@test "cost: under 300 KiB of resident memory more, without rules and with one that never matches" {
+	[ -z "$base" ] || skip "an instrumented library's memory is its instruments'"
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || skip "only the simulated driver's own memory is steady"
+	bare=$(least "" "")
+	for rules in "" $rule; do
+		added=$(($(least "$rules" "$SHIM") - bare))
+		echo "rules '$rules': $added KiB more"
+		[ $added -lt 300 ]
+	done
+}
+
+# Start-up on a busy machine is mostly waiting, so one quiet try of five is enough; a preload that
+# costs it 5 ms of work has none.
+@test "cost: under 5 ms added to the start of a program without CUDA" {
+	[ -z "$base" ] || skip "an instrumented library's start-up is its instruments'"
+	for ((try = 0; try < 5; try++)); do
+		run -0 "$BIN/app_startup" 40 "$BIN/app_nothing" "" "LD_PRELOAD=$SHIM" \
+			"LD_PRELOAD=$SHIM GPUSHARE_NAME=w"
+		echo "$output"
+		equal "$(lines "$output")" 3
+		if awk 'NR > 1 && $3 >= 5000 { slow = 1 } END { exit slow }' <<<"$output"; then return 0; fi
+	done
+	return 1
+}
