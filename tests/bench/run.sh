@@ -21,11 +21,12 @@ registry=
 . "$here/report.bash"
 
 finish() {
-	[ -z "$registry" ] || kill -TERM "$registry"
+	[ -z "$registry" ] || kill -TERM "$registry" 2>/dev/null
 	wait
 	rm -rf "$scratch"
 }
 trap finish EXIT
+trap 'exit 130' INT TERM
 
 fail() {
 	echo "gpushare: not measured: $1" >&2
@@ -61,7 +62,8 @@ start_registry() {
 	done
 }
 
-# A case that names nothing would measure nothing: is there one buffer, whichever way?
+# A case that names nothing would measure nothing: before and behind the measuring, is there one
+# buffer, whichever way?
 check_naming() {
 	local way held names
 	for way in "${ways[@]}"; do
@@ -139,6 +141,7 @@ echo "measuring what the preload costs; this takes a minute or two"
 start_registry
 check_naming
 measure_calls
+check_naming
 measure_start
 measure_footprint
 [ -z "$gpu" ] || measure_gpu
