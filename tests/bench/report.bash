@@ -41,12 +41,14 @@ rows_calls() {
 }
 
 rows_start() {
-	local kind added least most wall
+	local kind added least most wall cpu bare_cpu
+	read -r _ bare_cpu _ <"$scratch/starts"
 	for kind in shim named; do
-		read -r wall _ added least most < <(sed -n "$([ $kind = shim ] && echo 2 || echo 3)p" "$scratch/starts")
+		read -r wall cpu added least most < <(sed -n "$([ $kind = shim ] && echo 2 || echo 3)p" "$scratch/starts")
 		row "start-up added to a program without CUDA, $([ $kind = shim ] && echo "no rule" || echo "GPUSHARE_NAME set")" \
-			"under 1 ms" "$(awk -v a="$added" -v l="$least" -v m="$most" -v w="$wall" 'BEGIN {
-				printf "%.3f ms (quartiles %.3f, %.3f; %.3f in all)", a / 1e3, l / 1e3, m / 1e3, w / 1e3 }')" \
+			"under 1 ms" "$(echo "$added $least $most $wall $cpu $bare_cpu" | awk '{
+				printf "%.3f ms (quartiles %.3f, %.3f); CPU time %.3f; %.3f in all",
+					$1 / 1e3, $2 / 1e3, $3 / 1e3, ($5 - $6) / 1e3, $4 / 1e3 }')" \
 			"$(under "$added" "$START_TARGET")"
 	done
 }
