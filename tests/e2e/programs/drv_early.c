@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/* A driver program, linked, one library of which has allocated slot e before main. */
+#include "drv_calls.h"
+#include "early.h"
+
+#define N(call) extern cu_##call##_call call;
+DRV_CALLS(N)
+#undef N
+
+#define DRV(call) call
+#include "drv_verbs.h"
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	drv_use();
+	printf("early: %d\n", early_code);
+	*gpu_slot("e") = (struct gpu_slot){early_pointer, 3 << 20};
+	return script_run(gpu_verbs, argv + 1);
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A driver program that loads, looks up and unloads as its script says; nothing is loaded before.
+ * A handle's name is its first letter, but for `default`, `next` and `self`. After use=H the verbs
+ * of gpu_script.h go through what was found in H.
+ */
+#include <link.h>
+#include <sys/mman.h>
+
+#include "drv_calls.h"
+
+static struct {
+#define N(call) cu_##call##_call *call;
+	DRV_CALLS(N)
+#undef N
+} drv;
+
+#define DRV(call) drv.call
+#include "drv_verbs.h"
+
+struct library {
+	void *handle;
+	char path[512];
+	uintptr_t base;
+};
+static struct library libraries[128];
+
+static struct library *library_of(const char *name)
+{
+	return &libraries[(unsigned char)name[0] & 127];
+}
+
+static void *handle_of(const char *name)
+{
+	if (!strcmp(name, "default"))
+		return RTLD_DEFAULT;
+	if (!strcmp(name, "next"))
+		return RTLD_NEXT;
+	if (!strcmp(name, "self"))
+		return dlopen(NULL, RTLD_NOW);
+	if (!library_of(name)->handle)
+		script_stop("no such handle");
+	return library_of(name)->handle;
+}
+
+/* open=H,PATH[,global|deep|new] */
+static void verb_open(char **argument, int count)
+{
+	struct library *library = library_of(argument[0]);
+	const char *how = count > 2 ? argument[2] : "";
+	struct link_map *map;
+	int flags = RTLD_NOW;
+
+	if (!strcmp(how, "global"))
+		flags |= RTLD_GLOBAL;
+	else if (!strcmp(how, "deep"))
+		flags |= RTLD_DEEPBIND;
+	snprintf(library->path, sizeof(library->path), "%s", argument[1]);
+	library->handle = !strcmp(how, "new") ? dlmopen(LM_ID_NEWLM, library->path, flags)
+					      : dlopen(library->path, flags);
+	printf("open %s: %s\n", argument[0], library->handle ? "ok" : dlerror());
+	if (!library->handle)
+		return;
+	dlinfo(library->handle, RTLD_DI_LINKMAP, &map);
+	printf("moved %s: %s\n", argument[0],
+	       library->base && library->base != map->l_addr ? "yes" : "no");
+	library->base = map->l_addr;
+}
+
+/* close=H: is it really gone, or does somebody else hold it? */
+static void verb_close(char **argument, int count)
+{
+	struct library *library = library_of(argument[0]);
+	int result = dlclose(library->handle);
+	void *still = dlopen(library->path, RTLD_NOW | RTLD_NOLOAD);
+
+	(void)count;
+	printf("close %s: %d, %s\n", argument[0], result, still ? "stays" : "gone");
+	if (still)
+		dlclose(still);
+	library->handle = NULL;
+}
+
+/* block=H: something else takes the place of what was closed. */
+static void verb_block(char **argument, int count)
+{
+	void *place = (void *)library_of(argument[0])->base;
+
+	(void)count;
+	if (mmap(place, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+		 0) != place)
+		script_stop("the place is taken");
+}
+
+/* find=H,NAME: whether it is there, or dlerror's own words */
+static void verb_find(char **argument, int count)
+{
+	void *handle = handle_of(argument[0]);
+	void *found;
+	const char *text;
+
+	(void)count;
+	dlerror();
+	found = dlsym(handle, argument[1]);
+	text = dlerror();
+	printf("find %s: %s\n", argument[1], found ? "found" : text ? text : "missing, no message");
+	if (found && text)
+		printf("find %s: and a message: %s\n", argument[1], text);
+}
+
+/* owner=H,NAME: the file whose function that is */
+static void verb_owner(char **argument, int count)
+{
+	void *found = dlsym(handle_of(argument[0]), argument[1]);
+	Dl_info info;
+
+	(void)count;
+	if (!found || !dladdr(found, &info))
+		printf("owner %s: nobody\n", argument[1]);
+	else
+		printf("owner %s: %s\n", argument[1], strrchr(info.dli_fname, '/') + 1);
+}
+
+/* long=H,LENGTH: a name that begins as the driver's do and never seems to end */
+static void verb_long(char **argument, int count)
+{
+	size_t length = script_number(argument[1]);
+	char *name = malloc(length + 1);
+	const char *text;
+	void *found;
+
+	(void)count;
+	if (!name)
+		script_stop("out of memory");
+	memset(name, 'A', length);
+	memcpy(name, "cuMemAlloc_v2", 13);
+	name[length] = '\0';
+	dlerror();
+	found = dlsym(handle_of(argument[0]), name);
+	text = dlerror();
+	printf("long: %s, message of %zu bytes\n", found ? "found" : "missing",
+	       text ? strlen(text) : 0);
+	free(name);
+}
+
+/* call=H,NAME */
+static void verb_call(char **argument, int count)
+{
+	int (*found)(void) = dlsym(handle_of(argument[0]), argument[1]);
+
+	(void)count;
+	if (found)
+		printf("call %s: %d\n", argument[1], found());
+	else
+		printf("call %s: missing\n", argument[1]);
+}
+
+static void use(void *(*find)(void *, const char *), void *handle)
+{
+#define N(call) \
+	drv.call = find(handle, #call); \
+	if (!drv.call) \
+		script_stop("not found: " #call);
+	DRV_CALLS(N)
+#undef N
+	drv_use();
+}
+
+static void *find_plain(void *handle, const char *name)
+{
+	return dlsym(handle, name);
+}
+
+/* use=H, or use=H,libc: through the C library's own dlsym, which dlvsym finds past everybody's */
+static void verb_use(char **argument, int count)
+{
+	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+	void *(*find)(void *, const char *) = count > 1 ? NULL : find_plain;
+
+	for (size_t i = 0; !find && i < sizeof(versions) / sizeof(*versions); i++)
+		find = dlvsym(RTLD_DEFAULT, "dlsym", versions[i]);
+	if (!find)
+		script_stop("dlvsym finds no dlsym");
+	use(find, handle_of(argument[0]));
+}
+
+static pthread_barrier_t race_start;
+static long race_delay_us;
+
+static void *race_find(void *unused)
+{
+	const struct timespec delay = {0, race_delay_us * 1000};
+
+	(void)unused;
+	pthread_barrier_wait(&race_start);
+	nanosleep(&delay, NULL);
+	return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") ? (void *)1 : NULL;
+}
+
+/* race=PATH,MICROSECONDS: a thread's first look-up while a constructor of PATH looks up, too */
+static void verb_race(char **argument, int count)
+{
+	pthread_t thread;
+	void *library, *found;
+
+	(void)count;
+	race_delay_us = (long)script_number(argument[1]);
+	pthread_barrier_init(&race_start, NULL, 2);
+	if (pthread_create(&thread, NULL, race_find, NULL))
+		script_stop("pthread_create failed");
+	pthread_barrier_wait(&race_start);
+	library = dlopen(argument[0], RTLD_NOW);
+	pthread_join(thread, &found);
+	printf("race: %s, %s\n", library ? "loaded" : dlerror(), found ? "found" : "missing");
+}
+
+static const struct script_verb own_verbs[] = {
+    {"open", 2, 3, verb_open}, {"close", 1, 1, verb_close}, {"block", 1, 1, verb_block},
+    {"find", 2, 2, verb_find}, {"owner", 2, 2, verb_owner}, {"long", 2, 2, verb_long},
+    {"call", 2, 2, verb_call}, {"use", 1, 2, verb_use},	    {"race", 2, 2, verb_race},
+};
+
+int main(int argc, char **argv)
+{
+	const size_t own = sizeof(own_verbs) / sizeof(*own_verbs);
+	struct script_verb
+	    verbs[sizeof(own_verbs) / sizeof(*own_verbs) + sizeof(gpu_verbs) / sizeof(*gpu_verbs)];
+
+	(void)argc;
+	memcpy(verbs, own_verbs, sizeof(own_verbs));
+	memcpy(verbs + own, gpu_verbs, sizeof(gpu_verbs));
+	return script_run(verbs, argv + 1);
+}

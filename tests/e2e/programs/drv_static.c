@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* Linked statically: there is no loader to preload anything. */
+#include "script.h"
+
+int main(int argc, char **argv)
+{
+	static const struct script_verb none[] = {{NULL, 0, 0, NULL}};
+
+	(void)argc;
+	printf("static\n");
+	return script_run(none, argv + 1);
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* A plug-in with a runtime of its own: built with the static and with the shared one. */
+#include <cuda_runtime_api.h>
+
+int runtime_alloc(void);
+int runtime_free(void);
+
+static void *pointer;
+
+int runtime_alloc(void)
+{
+	return (int)cudaMalloc(&pointer, 4 << 20);
+}
+
+int runtime_free(void)
+{
+	return (int)cudaFree(pointer);
+}
