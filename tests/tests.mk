@@ -112,11 +112,18 @@ $(BUILD)/tests/.runtime:
 $(call each,$(call from,rt) tests/demo/painter.c,_static,$(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,rt) tests/demo/painter.c,_shared,$(RT_LIBS) -lcudart,$(RT_DEPS))
 $(call each,tests/e2e/programs/drv_linked.c,,-L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
-$(call each,$(filter-out %/drv_linked.c,$(call from,drv)) $(call from,app),)
+$(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN' \
+	-l:lib_linked_early.so -lcuda,$(BUILD)/sim/libcuda.so $(bin)/lib_linked_early.so)
+$(call each,tests/e2e/programs/drv_static.c,,-static)
+$(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from,drv)) $(call from,app),)
 $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
-$(call each,$(call from,lib),.so,-shared)
+# Plug-ins: one that is linked against the driver, one with each kind of runtime, plain ones.
+$(call each,$(call from,lib_linked),.so,-shared -L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
+$(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
+$(call each,$(call from,lib_rt),_shared.so,-shared $(RT_LIBS) -lcudart,$(RT_DEPS))
+$(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt),$(call from,lib)),.so,-shared)
 # The first thing that is built, from nothing but a compiler: whether there is a GPU.
 $(bin)/probe: tests/gpu/probe.c shim/cuda_abi.h
 	@mkdir -p $(@D)
