@@ -10,12 +10,15 @@
 #include "cleanup.h"
 #include "driver_peer.h"
 
-/* Field 22 of /proc/PID/stat; 0 for a process that is gone, or a zombie, which has no memory. */
+/*
+ * Field 22 of /proc/PID/stat; 0 for a process that is gone, or a zombie, which has no memory. The
+ * "./" asks the kernel: for a process itself qemu-user answers /proc/PID/stat with a time of its own.
+ */
 uint64_t peer_start(int pid)
 {
 	char path[32], text[1024];
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	snprintf(path, sizeof(path), "/proc/%d/./stat", pid);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	if (length <= 0)
