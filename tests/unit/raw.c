@@ -39,7 +39,7 @@ void raw_sleep_ms(int ms)
 /* In the child: become the daemon. It goes with the test, however that ends. */
 static void become_daemon(const char *const arguments[])
 {
-	const char *build = getenv("GPUSHARE_BUILD");
+	const char *build = getenv("BUILD");
 	const char *command[16] = {"gpushare-registry"};
 	char path[4096];
 	int count = 1;

@@ -27,7 +27,7 @@ int raw_tear_down(void **state);
 long long raw_now_ms(void);
 void raw_sleep_ms(int ms);
 
-/* Start build/gpushare-registry (GPUSHARE_BUILD) there and wait for READY=1; extra arguments end
+/* Start $BUILD/gpushare-registry (build) there and wait for READY=1; extra arguments end
  * with NULL. Fails the test. */
 void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[]);
 /* Run it to its end, stderr into `words`: its exit status. */
