@@ -3,6 +3,8 @@
  * dlsym(handle, symbol): ask lookup_dlsym(handle, symbol, caller). It returns two words: the
  * answer, and the real dlsym to go on to, or 0. Going on is a tail jump with the caller's own
  * registers and return address: RTLD_NEXT and RTLD_DEFAULT depend on who called (FACTS.md).
+ * The hints do nothing where the processor has no branch protection; a jump by x16 may land on the
+ * "bti c" of a function.
  */
 	.text
 	.globl dlsym
@@ -11,24 +13,41 @@
 dlsym:
 	.cfi_startproc
 	hint #34 /* bti c */
+	mov x2, x30
+	hint #25 /* paciasp */
+	.cfi_negate_ra_state
 	stp x29, x30, [sp, #-32]!
 	.cfi_def_cfa_offset 32
 	.cfi_offset 29, -32
 	.cfi_offset 30, -24
 	mov x29, sp
 	stp x0, x1, [sp, #16]
-	mov x2, x30
 	bl lookup_dlsym
 	cbz x1, 1f
 	mov x16, x1
 	ldp x0, x1, [sp, #16]
+	.cfi_remember_state
 	ldp x29, x30, [sp], #32
 	.cfi_def_cfa_offset 0
 	.cfi_restore 29
 	.cfi_restore 30
+	hint #29 /* autiasp */
+	.cfi_negate_ra_state
 	br x16
-1:	ldp x29, x30, [sp], #32
+1:	.cfi_restore_state
+	ldp x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore 29
+	.cfi_restore 30
+	hint #29 /* autiasp */
+	.cfi_negate_ra_state
 	ret
 	.cfi_endproc
 	.size dlsym, . - dlsym
+/* Tells the linker so: one file without this note takes the protection from the whole library. */
+	.section .note.gnu.property, "a"
+	.p2align 3
+	.word 4, 16, 5
+	.asciz "GNU"
+	.word 0xc0000000, 4, 3, 0 /* AArch64's features: BTI, PAC */
 	.section .note.GNU-stack, "", %progbits
