@@ -6,11 +6,15 @@
  * played by child processes that are forked before any CUDA call. A part that fails says where,
  * and the test with it. Always the simulated driver: faults and devices are set for a part.
  */
+#include <stdbool.h>
+
 #include "driver.h"
 #include "gpushare.h"
 
 /* Once, first thing in main(): may start the program again with the simulated driver. */
 void stage_init(char **argv);
+/* Under qemu-user, which refuses autostart's clone(): stage_open() starts the registry. */
+bool stage_is_emulated(void);
 /* cmocka set-up and tear-down. */
 int stage_open(void **state);
 int stage_close(void **state);
