@@ -18,6 +18,17 @@ exported() {
 	nm -D --defined-only "$1" | awk '$2 ~ /[TWDBRVi]/ { sub(/@.*/, "", $3); print $3 }' | sort
 }
 
+@test "every product is for the machine that it was built for" {
+	case ${ARCH:-$(uname -m)} in
+	aarch64) machine=AArch64 ;;
+	x86_64) machine="Advanced Micro Devices X86-64" ;;
+	esac
+	for file in "$SHIM" "$BUILD"/libgpushare.so.0 "$BUILD"/libgpushare.a "$BUILD"/gpushare{,-attach,-registry}; do
+		header=$(readelf -hW "$file")
+		equal "$(sed -n 's/^ *Machine: *//p' <<<"$header")" "$machine"
+	done
+}
+
 @test "the preload exports exactly what shim_list.h lists" {
 	[ -e "$BUILD/gen/shim.sym" ] || skip "no build tree here"
 	listed=$(listed "$BUILD/gen/shim.sym")

@@ -11,7 +11,7 @@ PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$SHIM"
 if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
 	export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-SLACK_MS=${GPUSHARE_TEST_ASAN_PRELOAD:+1000}
+SLACK_MS=${GPUSHARE_TEST_ASAN_PRELOAD:+1000}${EMULATOR:+1000}
 SLACK_MS=${SLACK_MS:-0}
 
 setup() {
@@ -22,6 +22,7 @@ setup() {
 	[ "$SLACK_MS" = 0 ] || export GPUSHARE_TIMEOUT_MS=3000
 	PATH=$BUILD:$PATH
 	STARTED=()
+	[ -z "${EMULATOR:-}" ] || start_registry
 	if type setup_more >/dev/null 2>&1; then setup_more; fi
 }
 
@@ -32,6 +33,24 @@ teardown() {
 	done
 	if type teardown_more >/dev/null 2>&1; then teardown_more; fi
 	rm -rf "$WORK"
+}
+
+# What the first name does where no emulator forbids it (autostart's clone).
+start_registry() {
+	gpushare-registry --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>"$WORK/registry.err" 3>&- 8>&- &
+	disown
+	await_file "$GPUSHARE_DIR/registry.sock"
+}
+
+# For tests of what happens while there is none.
+no_registry_yet() {
+	local pid
+	[ -n "${EMULATOR:-}" ] || return 0
+	for pid in $(registry_pids); do
+		kill -KILL "$pid"
+		until_true has_ended "$pid"
+	done
+	rm -f "$GPUSHARE_DIR"/*
 }
 
 # The registries of this test's directory, however they were started.
