@@ -2,20 +2,27 @@
 # make            everything, in $(BUILD)          make demo     the main job, shown
 # make check      all tests                        make bundle   what a run on another GPU host needs
 # V=1 shows the commands; BUILD=dir builds elsewhere; SANITIZE=address,undefined instruments;
-# CUDA= ignores the toolkit.
-BUILD ?= build
+# CUDA= ignores the toolkit; ARCH=aarch64 builds for that machine, in build-aarch64, where this is another.
+HOST_ARCH := $(shell uname -m)
+ARCH := $(HOST_ARCH)
+CROSS := $(if $(filter-out $(HOST_ARCH),$(ARCH)),$(ARCH)-linux-gnu-)
+BUILD ?= build$(if $(CROSS),-$(ARCH))
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 CFLAGS ?= -O2 -g
 PROTOC ?= /usr/bin/protoc
 NANOPB ?= /usr/bin/protoc-gen-nanopb
+HOST_CC ?= gcc
+OBJCOPY ?= $(CROSS)objcopy
 ifeq ($(origin CC),default)
-CC := gcc
+CC := $(CROSS)gcc
 endif
-export BUILD CC PROTOC NANOPB SANITIZE
+ifeq ($(origin AR),default)
+AR := $(CROSS)ar
+endif
+export ARCH BUILD CC CROSS HOST_CC PROTOC NANOPB SANITIZE
 
 VERSION := $(shell sed -n 's/^.define GPUSHARE_VERSION "\(.*\)"/\1/p' include/gpushare.h)
-ARCH := $(shell uname -m)
 CUDA := $(firstword $(foreach d,$(CUDA_HOME) /usr/local/cuda \
 	$(patsubst %/bin/nvcc,%,$(shell command -v nvcc)),$(if $(wildcard $(d)/include/cuda.h),$(d))))
 NVCC := $(firstword $(wildcard $(CUDA)/bin/nvcc))
@@ -115,7 +122,7 @@ $(BUILD)/libgpushare.so: $(BUILD)/libgpushare.so.0
 $(BUILD)/libgpushare.a: $(API)
 	$(call say,AR,$@)
 	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) -o $(BUILD)/obj/libgpushare.o
-	$(Q)objcopy --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
+	$(Q)$(OBJCOPY) --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
 $(BUILD)/gpushare.pc: shim/gpushare.pc.in include/gpushare.h Makefile
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $< >$@

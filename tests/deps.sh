@@ -4,38 +4,60 @@
 #   tests/deps.sh          install what is missing (apt-get, as root or through passwordless sudo)
 #   tests/deps.sh --check  name the first thing that building lacks; install nothing
 set -u
+# With CROSS set, for building for the machine ARCH and running the tests under its emulator.
 CC=${CC:-gcc}
 PROTOC=${PROTOC:-/usr/bin/protoc}
+foreign=
+if [ -n "${CROSS:-}" ]; then
+	if [ "${ARCH:-}" != aarch64 ]; then
+		echo "gpushare: ARCH=${ARCH:-}: on $(uname -m) this builds for $(uname -m) and aarch64 only" >&2
+		exit 1
+	fi
+	foreign=arm64
+fi
+of=${foreign:+:$foreign}
 
-# need: build (everything) or test; package; kind of probe; what the probe looks for
+# need: build (everything) or test; package; kind of probe; what the probe looks for; its library
 NEEDS="
-build gcc                command $CC
+build gcc${foreign:+-aarch64-linux-gnu} command $CC
+${foreign:+
+build libc6-dev-arm64-cross library c
+test  gcc                command ${HOST_CC:-gcc}
+test  qemu-user          command ${EMULATOR:-qemu-aarch64}
+}
 build make               command make
 build protobuf-compiler  command $PROTOC
 build nanopb             command ${NANOPB:-/usr/bin/protoc-gen-nanopb}
 build python3-protobuf   python  google.protobuf
-build libnanopb-dev      header  pb_encode.h
-build libnng-dev         header  nng/nng.h
-build libmbedtls-dev     header  mbedtls/ssl.h
-build libjansson-dev     header  jansson.h
+build libnanopb-dev$of   header  pb_encode.h protobuf-nanopb
+build libnng-dev$of      header  nng/nng.h nng
+build libmbedtls-dev$of  header  mbedtls/ssl.h mbedtls
+build libjansson-dev$of  header  jansson.h jansson
 build uthash-dev         header  uthash.h
-test  libcmocka-dev      header  cmocka.h
+test  libcmocka-dev$of   header  cmocka.h cmocka
 test  pkg-config         command pkg-config
 test  bats               command bats
 test  jq                 command jq
 "
+
+# Another machine's headers are this one's too (/usr/include): only the library says that it is there.
+has_library() {
+	[ -z "$foreign" ] || [ -z "$1" ] || [[ $("$CC" "-print-file-name=lib$1.so") == /* ]] ||
+		[[ $("$CC" "-print-file-name=lib$1.a") == /* ]]
+}
 
 # nanopb's generator is Debian's python program: the first python3 on PATH may be another
 has() {
 	case $1 in
 	command) command -v "$2" >/dev/null 2>&1 ;;
 	python) /usr/bin/python3 -c "import $2" >/dev/null 2>&1 || python3 -c "import $2" >/dev/null 2>&1 ;;
+	library) command -v "$CC" >/dev/null 2>&1 && has_library "$2" ;;
 	header)
 		if command -v "$CC" >/dev/null 2>&1; then
 			printf '#include <stddef.h>\n#include <stdarg.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\n' "$2" |
-				"$CC" -E -x c -o /dev/null - >/dev/null 2>&1
+				"$CC" -E -x c -o /dev/null - >/dev/null 2>&1 && has_library "${3:-}"
 		else
-			[ -e "/usr/include/$2" ]
+			[ -z "$foreign" ] && [ -e "/usr/include/$2" ]
 		fi
 		;;
 	esac
@@ -45,21 +67,22 @@ where() {
 	case $1 in
 	command) case $2 in /*) echo "at $2" ;; *) echo "on PATH ($PATH)" ;; esac ;;
 	python) echo "in /usr/bin/python3" ;;
+	library) echo "as a library of $CC" ;;
 	header) echo "in the include path of $CC (/usr/include and below)" ;;
 	esac
 }
 
 missing=
-while read -r need package kind thing; do
+while read -r need package kind thing library; do
 	[ -n "$need" ] || continue
 	[ "${1:-}" = --check ] && [ "$need" != build ] && continue
-	has "$kind" "$thing" && continue
+	has "$kind" "$thing" "$library" && continue
 	if [ "${1:-}" = --check ]; then
 		echo "gpushare: building needs $thing, which was not found $(where "$kind" "$thing");" \
 			"\`make deps\` installs Debian package $package" >&2
 		exit 1
 	fi
-	if [ "$kind $thing" = "command $CC" ] && [ "$CC" != gcc ]; then
+	if [ "$kind $thing" = "command $CC" ] && [ "$CC" != "${CROSS:-}gcc" ]; then
 		echo "gpushare: the compiler CC=$CC was not found $(where "$kind" "$thing")" >&2
 		exit 1
 	fi
@@ -69,6 +92,11 @@ done <<<"$NEEDS"
 
 read -ra packages <<<"$missing"
 line="apt-get install -y --no-install-recommends ${packages[*]}"
+add=
+if [ -n "$foreign" ] && [[ $line == *"$of"* ]] && command -v dpkg >/dev/null 2>&1 &&
+	! dpkg --print-foreign-architectures | grep -qx "$foreign"; then
+	add="dpkg --add-architecture $foreign"
+fi
 sudo=
 if ! command -v apt-get >/dev/null 2>&1; then
 	echo "gpushare: missing:$missing (Debian's names), and there is no apt-get here to install them with" >&2
@@ -76,7 +104,7 @@ if ! command -v apt-get >/dev/null 2>&1; then
 fi
 if [ "$(id -u)" != 0 ]; then
 	if ! command -v sudo >/dev/null 2>&1 || ! sudo -n true </dev/null >/dev/null 2>&1; then
-		echo "gpushare: packages are missing and this user may not install them; run: sudo $line" >&2
+		echo "gpushare: packages are missing and this user may not install them; run: ${add:+sudo $add && sudo apt-get update && }sudo $line" >&2
 		exit 1
 	fi
 	sudo="sudo -n"
@@ -89,12 +117,16 @@ install() {
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086
+[ -z "$add" ] || $sudo $add
 # The package lists of a fresh machine are empty or old: update only when the first try fails.
 if ! install; then
 	# shellcheck disable=SC2086
 	$sudo apt-get update </dev/null >/dev/null 2>&1
 	if ! install; then
 		cat "$log" >&2
+		# shellcheck disable=SC2086 # an architecture that the package servers don't have breaks each update
+		[ -z "$add" ] || $sudo dpkg --remove-architecture "$foreign" || true
 		echo "gpushare: \`$line\` failed; its output is above" >&2
 		exit 1
 	fi

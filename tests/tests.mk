@@ -6,6 +6,8 @@ CUDA_RT := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(addprefix $(
 RUNTIME ?= sim
 bin := $(BUILD)/tests/bin
 RUN := tests/run
+EMULATOR := $(if $(CROSS),qemu-$(ARCH))
+export EMULATOR
 TOOLKIT_INCLUDE = $(if $(CUDA),-isystem $(CUDA)/include,-Itests/sim/include)
 
 # The simulated driver stands for somebody else's library: never instrumented, like what loads it.
@@ -141,7 +143,24 @@ $(bin)/%_shared: tests/gpu/%.cu $(BUILD)/libgpushare.so
 		-Xlinker -rpath,'$$ORIGIN/../lib:$(dir $(CUDA_RT))' -o $@
 $(bin)/kernel_peer_%: KERNEL_LIBS := -L$(BUILD) -Xlinker -rpath,'$$ORIGIN/../..' -lgpushare
 
-tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(if $(filter cuda,$(RUNTIME)),kernels)
+# Where this machine can't run what is built: a launcher of our own machine's under each program's
+# name, in a folder that else shows what $(BUILD) holds.
+ifneq ($(CROSS),)
+STAND_INS := $(BUILD)/emulated/.done
+$(BUILD)/tests/launcher: tests/launcher.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(HOST_CC) -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static $< -o $@
+$(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe
+	$(Q)rm -rf $(@D) && mkdir -p $(@D)/as $(@D)/tests/bin
+	$(Q)ln -s ../sim $(addprefix ../,$(notdir $(filter %.so %.so.0,$(PRODUCTS)))) $(@D)
+	$(Q)ln -s $(addprefix ../../../tests/bin/,$(notdir $(filter %.so,$(PROGRAMS)))) $(@D)/tests/bin
+	$(Q)for program in $(patsubst $(BUILD)/%,%,$(filter-out %.so %.so.0 %.a %.pc,$(PRODUCTS) \
+		$(CMOCKA) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe)); do \
+		ln $< $(@D)/$$program && ln -s $$(command -v $(EMULATOR)) $(@D)/as/$${program##*/} || exit 1; done
+	$(Q)touch $@
+endif
+
+tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels)
 
 # make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
 # each way by which programs come to them.
@@ -164,7 +183,7 @@ $(bench)/way_%: $(BUILD)/obj/tests/bench/way_%.o $(BUILD)/obj/tests/bench/calls.
 # The first line says which driver it will be: the probe needs nothing but the compiler.
 driver:
 	@command -v $(CC) >/dev/null || tests/deps.sh
-	@$(MAKE) -s --no-print-directory $(bin)/probe
+	$(if $(CROSS),,@$(MAKE) -s --no-print-directory $(bin)/probe)
 	@$(RUN) --driver
 # A package that has just arrived is found by the next make, not by this one.
 tested: driver
