@@ -4,8 +4,48 @@
 #include "cuda_abi.h"
 #include "gpu_script.h"
 
-/* N(call): what a driver program needs */
-#define DRV_CALLS(N) \
+/* N(call): the other ways to make and free memory, and what goes with them (drv_ways.h, drv_streams.h).
+ * Their newest versions are the ones that we declare: a runtime may be asked for them by name. */
+#define DRV_CALLS_WAYS(N) \
+	N(cuCtxGetDevice) \
+	N(cuDeviceGetDefaultMemPool) \
+	N(cuMemAllocManaged) \
+	N(cuMemAllocAsync) \
+	N(cuMemAllocFromPoolAsync) \
+	N(cuMemFreeAsync) \
+	N(cuMemGetAllocationGranularity) \
+	N(cuMemCreate) \
+	N(cuMemRelease) \
+	N(cuMemAddressReserve) \
+	N(cuMemAddressFree) \
+	N(cuMemMap) \
+	N(cuMemUnmap) \
+	N(cuMemSetAccess) \
+	N(cuMemGetAddressRange_v2) \
+	N(cuMemHostAlloc) \
+	N(cuPointerGetAttribute) \
+	N(cuIpcGetMemHandle) \
+	N(cuIpcOpenMemHandle_v2) \
+	N(cuIpcCloseMemHandle) \
+	N(cuStreamCreate) \
+	N(cuStreamSynchronize) \
+	N(cuStreamWaitValue32_v2) \
+	N(cuStreamBeginCapture_v2) \
+	N(cuStreamEndCapture) \
+	N(cuGraphDestroy)
+
+/* Contexts: what their bare names mean has changed too often. */
+#define DRV_CALLS_CONTEXTS(N) \
+	N(cuDevicePrimaryCtxRelease) \
+	N(cuDevicePrimaryCtxRelease_v2) \
+	N(cuDevicePrimaryCtxReset) \
+	N(cuDevicePrimaryCtxReset_v2) \
+	N(cuCtxCreate_v2) \
+	N(cuCtxDestroy) \
+	N(cuCtxDestroy_v2)
+
+/* What every driver program needs from the start. */
+#define DRV_CALLS_MAIN(N) \
 	N(cuInit) \
 	N(cuDeviceGet) \
 	N(cuDevicePrimaryCtxRetain) \
@@ -15,5 +55,13 @@
 	N(cuMemFree_v2) \
 	N(cuMemcpyHtoD_v2) \
 	N(cuMemcpyDtoH_v2)
+
+#define DRV_CALLS(N) DRV_CALLS_MAIN(N) DRV_CALLS_WAYS(N) DRV_CALLS_CONTEXTS(N)
+
+static inline int drv_not_found(void)
+{
+	script_stop("a driver call is used that was not found");
+	return -1;
+}
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * A driver program that asks for its calls at run time. The first argument is how: dlsym; gpa
  * (cuGetProcAddress of CUDA 11.3); gpa2 (of 12.0, symbolStatus NULL as the runtime does); gpa2s
- * (with a symbolStatus); chain (the cuGetProcAddress that cuGetProcAddress itself answers).
+ * (with a symbolStatus); chain (the cuGetProcAddress that cuGetProcAddress itself answers). dlsym_t,
+ * gpa_t and gpa2_t: the entries of the per-thread default stream.
  */
 #include "drv_calls.h"
 
@@ -25,19 +26,34 @@ static int version_of(const char *call)
 	return 0;
 }
 
+static void *ask_per_thread(void *library, const char *call)
+{
+	static const char *const endings[] = {"_ptsz", "_ptds", ""};
+	void *found = NULL;
+	char name[96];
+
+	for (size_t i = 0; !found && i < sizeof(endings) / sizeof(*endings); i++) {
+		snprintf(name, sizeof(name), "%s%s", call, endings[i]);
+		found = dlsym(library, name);
+	}
+	return found;
+}
+
 static void *ask(void *library, const char *how, const char *call)
 {
 	cu_cuGetProcAddress_call *get = dlsym(library, "cuGetProcAddress");
 	cu_cuGetProcAddress_v2_call *get2 = dlsym(library, "cuGetProcAddress_v2");
 	cu_proc_status status = -1;
 	void *found = NULL;
+	bool per_thread = strstr(how, "_t") != NULL;
+	cu_uint64 flags = per_thread ? CU_PROC_PER_THREAD_STREAM : CU_PROC_DEFAULT;
 	char bare[64];
 
-	if (!strcmp(how, "dlsym"))
-		return dlsym(library, call);
+	if (!strncmp(how, "dlsym", 5))
+		return per_thread ? ask_per_thread(library, call) : dlsym(library, call);
 	snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(call, "_"), call);
-	if (!strcmp(how, "gpa"))
-		return get && !get(bare, &found, version_of(call), 0) ? found : NULL;
+	if (!strcmp(how, "gpa") || !strcmp(how, "gpa_t"))
+		return get && !get(bare, &found, version_of(call), flags) ? found : NULL;
 	if (!strcmp(how, "gpa2s")) {
 		if (!get2 || get2(bare, &found, version_of(call), 0, &status) || status)
 			return NULL;
@@ -46,7 +62,7 @@ static void *ask(void *library, const char *how, const char *call)
 	if (!strcmp(how, "chain") &&
 	    (!get2 || get2("cuGetProcAddress", (void **)&get2, 12000, 0, NULL)))
 		return NULL;
-	return get2 && !get2(bare, &found, version_of(call), 0, NULL) ? found : NULL;
+	return get2 && !get2(bare, &found, version_of(call), flags, NULL) ? found : NULL;
 }
 
 int main(int argc, char **argv)
@@ -59,8 +75,16 @@ int main(int argc, char **argv)
 	drv.call = ask(library, argv[1], #call); \
 	if (!drv.call) \
 		script_stop("not found: " #call);
-	DRV_CALLS(N)
+	DRV_CALLS_MAIN(N)
 #undef N
-	drv_use();
+#define N(call) \
+	*(void **)&drv.call = ask(library, argv[1], #call); \
+	if (!drv.call) \
+		*(void **)&drv.call = (void *)drv_not_found;
+	DRV_CALLS_WAYS(N)
+	DRV_CALLS_CONTEXTS(N)
+#undef N
+	script_prefix = 2;
+	drv_use(argv);
 	return script_run(gpu_verbs, argv + 2);
 }

@@ -2,11 +2,11 @@
 #ifndef TESTS_E2E_DRV_VERBS_H
 #define TESTS_E2E_DRV_VERBS_H
 /* struct gpu over the driver API. The program that includes this defines DRV(call) first. */
-#include "drv_calls.h"
+#include "drv_contexts.h"
+#include "drv_streams.h"
+#include "gpu_many.h"
 
-/* Threads of their own have no current context: every call that needs one sets it. */
-static cu_context drv_context;
-
+/* Threads of their own have no current context: alloc= sets it. */
 static int drv_device(int ordinal)
 {
 	cu_device device;
@@ -62,10 +62,16 @@ static int drv_read(void *to, uint64_t from, size_t size)
 	return DRV(cuMemcpyDtoH_v2)(to, from, size);
 }
 
-static void drv_use(void)
+static void drv_use(char **argv)
 {
-	gpu =
-	    (struct gpu){drv_init, drv_device, drv_alloc, drv_pitch, drv_free, drv_write, drv_read};
+	gpu = (struct gpu){drv_init,  drv_device, drv_alloc,	drv_pitch,    drv_free,
+			   drv_write, drv_read,	  drv_ways_make, drv_ways_drop};
+	child_use(argv);
+	script_use(life_verbs);
+	script_use(many_verbs);
+	script_use(drv_way_verbs);
+	script_use(drv_stream_verbs);
+	script_use(drv_context_verbs);
 }
 
 #endif

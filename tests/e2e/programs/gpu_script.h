@@ -7,7 +7,10 @@
  */
 #include <pthread.h>
 
-#include "script.h"
+#include "script_child.h"
+#include "script_life.h"
+
+struct gpu_slot;
 
 /* Each returns the API's own code; 0 is success. */
 struct gpu {
@@ -18,13 +21,18 @@ struct gpu {
 	int (*free)(uint64_t pointer);
 	int (*write)(uint64_t to, const void *from, size_t size);
 	int (*read)(void *to, uint64_t from, size_t size);
+	/* By any of the API's ways; size is the slot's. Stream is a letter, '\0' the default one. */
+	int (*make)(struct gpu_slot *slot, const char *way, char stream);
+	int (*drop)(struct gpu_slot *slot, const char *way, char stream);
 };
 
 static struct gpu gpu;
 
 static struct gpu_slot {
 	uint64_t pointer;
-	size_t size;
+	size_t size;	 /* of the whole allocation */
+	uint64_t object; /* of a mapping */
+	char way[24];	 /* it was made */
 } gpu_slots[128];
 
 static bool gpu_shows_errno;

@@ -2,11 +2,42 @@
 /* A plain CUDA runtime program. See script.h for how it is told what to do. */
 #include <cuda_runtime_api.h>
 
-#include "gpu_script.h"
+#include "drv_calls.h"
+
+/* entry-WAY and what has no name in the runtime: the driver's calls, as the runtime finds them. */
+#define ENTRIES(N) N(cuMemAlloc_v2) N(cuMemAllocPitch_v2) N(cuMemFree_v2) DRV_CALLS_WAYS(N)
+static struct {
+#define N(call) cu_##call##_call *call;
+	ENTRIES(N)
+#undef N
+} drv;
+
+#define DRV(call) drv.call
+#include "drv_streams.h"
+#include "gpu_many.h"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* cudaGetDriverEntryPoint */
+
+static void find_entry(void **call, const char *symbol)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	char bare[64];
+
+	snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(symbol, "_"), symbol);
+	if (cudaGetDriverEntryPoint(bare, call, cudaEnableDefault, &status) || status || !*call)
+		*call = (void *)drv_not_found;
+}
 
 static int runtime_init(void)
 {
-	return (int)cudaFree(NULL);
+	int code = (int)cudaFree(NULL);
+
+	if (code)
+		return code;
+#define N(call) find_entry((void **)&drv.call, #call);
+	ENTRIES(N)
+#undef N
+	return 0;
 }
 
 static int runtime_device(int ordinal)
@@ -47,10 +78,101 @@ static int runtime_read(void *to, uint64_t from, size_t size)
 	return (int)cudaMemcpy(to, (const void *)(uintptr_t)from, size, cudaMemcpyDeviceToHost);
 }
 
+static int make_pool(void **pointer, size_t size, cudaStream_t stream)
+{
+	cudaMemPool_t pool = NULL;
+	int code = (int)cudaDeviceGetDefaultMemPool(&pool, 0);
+
+	return code ? code : (int)cudaMallocFromPoolAsync(pointer, size, pool, stream);
+}
+
+/* 64 rows of one 64th each; of a 3D one 8 by 8 */
+static int make_pitch(void **pointer, struct gpu_slot *slot)
+{
+	size_t pitch = 0;
+	int code = (int)cudaMallocPitch(pointer, &pitch, slot->size / 64, 64);
+
+	slot->size = pitch * 64;
+	return code;
+}
+
+static int make_3d(void **pointer, struct gpu_slot *slot)
+{
+	struct cudaExtent extent = {.width = slot->size / 64, .height = 8, .depth = 8};
+	struct cudaPitchedPtr pitched = {0};
+	int code = (int)cudaMalloc3D(&pitched, extent);
+
+	*pointer = pitched.ptr;
+	slot->size = pitched.pitch * 64;
+	return code;
+}
+
+static int runtime_make(struct gpu_slot *slot, const char *way, char stream)
+{
+	cudaStream_t in = (cudaStream_t)drv_streams[stream & 127];
+	void *pointer = NULL;
+	int code = -1;
+
+	if (!strncmp(way, "entry-", 6))
+		return drv_ways_make(slot, way + 6, stream);
+	if (!strcmp(way, "malloc"))
+		code = (int)cudaMalloc(&pointer, slot->size);
+	else if (!strcmp(way, "pitch"))
+		code = make_pitch(&pointer, slot);
+	else if (!strcmp(way, "3d"))
+		code = make_3d(&pointer, slot);
+	else if (!strcmp(way, "managed"))
+		code = (int)cudaMallocManaged(&pointer, slot->size, cudaMemAttachGlobal);
+	else if (!strcmp(way, "async"))
+		code = (int)cudaMallocAsync(&pointer, slot->size, in);
+	else if (!strcmp(way, "pool"))
+		code = make_pool(&pointer, slot->size, in);
+	else
+		script_stop("make: no such way");
+	slot->pointer = (uint64_t)(uintptr_t)pointer;
+	return code;
+}
+
+static int runtime_drop(struct gpu_slot *slot, const char *way, char stream)
+{
+	void *pointer = (void *)(uintptr_t)slot->pointer;
+
+	if (!strncmp(way, "entry-", 6))
+		return drv_ways_drop(slot, way + 6, stream);
+	if (!strcmp(way, "async") || !strcmp(way, "pool"))
+		return (int)cudaFreeAsync(pointer, (cudaStream_t)drv_streams[stream & 127]);
+	return (int)cudaFree(pointer);
+}
+
+static void verb_devicereset(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	printf("devicereset: %d\n", (int)cudaDeviceReset());
+}
+
+static void verb_nullout(char **argument, int count)
+{
+	(void)count;
+	gpu_say("nullout", argument[0], (int)cudaMalloc(NULL, script_number(argument[0])));
+}
+
+static const struct script_verb runtime_verbs[] = {
+    {"devicereset", 0, 0, verb_devicereset},
+    {"nullout", 1, 1, verb_nullout},
+    {NULL, 0, 0, NULL},
+};
+
 int main(int argc, char **argv)
 {
 	(void)argc;
-	gpu = (struct gpu){runtime_init, runtime_device, runtime_alloc, runtime_pitch,
-			   runtime_free, runtime_write,	 runtime_read};
+	gpu = (struct gpu){runtime_init,  runtime_device, runtime_alloc, runtime_pitch, runtime_free,
+			   runtime_write, runtime_read,	  runtime_make,	 runtime_drop};
+	child_use(argv);
+	script_use(life_verbs);
+	script_use(many_verbs);
+	script_use(drv_way_verbs);
+	script_use(drv_stream_verbs);
+	script_use(runtime_verbs);
 	return script_run(gpu_verbs, argv + 1);
 }

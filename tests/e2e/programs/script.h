@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define SCRIPT_ARGUMENTS 8
+#define SCRIPT_TABLES 12
 
 struct script_verb {
 	const char *name;
@@ -31,6 +32,9 @@ struct script_verb {
 
 static volatile sig_atomic_t script_sigchlds;
 static long script_limit_ms; /* 0: none */
+static char **script_at;     /* the next word */
+static int script_prefix = 1; /* words of argv before the script, for a program that starts itself */
+static const struct script_verb *script_tables[SCRIPT_TABLES]; /* asked in order */
 
 static inline void script_stop(const char *what)
 {
@@ -280,16 +284,27 @@ static const struct script_verb script_verbs[] = {
     {"dlerror", 0, 0, verb_dlerror},	 {NULL, 0, 0, NULL},
 };
 
-static inline const struct script_verb *script_find(const struct script_verb *verbs,
-						    const char *name)
+static inline void script_use(const struct script_verb *verbs)
 {
-	for (; verbs->name; verbs++)
-		if (!strcmp(verbs->name, name))
-			return verbs;
+	int i = 0;
+
+	while (i < SCRIPT_TABLES && script_tables[i])
+		i++;
+	if (i == SCRIPT_TABLES)
+		script_stop("too many tables of verbs");
+	script_tables[i] = verbs;
+}
+
+static inline const struct script_verb *script_find(const char *name)
+{
+	for (int i = 0; i < SCRIPT_TABLES && script_tables[i]; i++)
+		for (const struct script_verb *verb = script_tables[i]; verb->name; verb++)
+			if (!strcmp(verb->name, name))
+				return verb;
 	return NULL;
 }
 
-static inline void script_do(const struct script_verb *own, const char *word)
+static inline void script_do(const char *word)
 {
 	char text[1024], *argument[SCRIPT_ARGUMENTS], *rest;
 	const struct script_verb *verb;
@@ -304,9 +319,7 @@ static inline void script_do(const struct script_verb *own, const char *word)
 		*rest++ = '\0';
 	for (char *one; rest && count < SCRIPT_ARGUMENTS && (one = strsep(&rest, ","));)
 		argument[count++] = one;
-	verb = script_find(own, text);
-	if (!verb)
-		verb = script_find(script_verbs, text);
+	verb = script_find(text);
 	if (!verb || count < verb->least || count > verb->most) {
 		fprintf(stderr, "script: no such verb, or wrong arguments: %s\n", word);
 		exit(99);
@@ -320,8 +333,10 @@ static inline void script_do(const struct script_verb *own, const char *word)
 static inline int script_run(const struct script_verb *own, char **words)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (; *words; words++)
-		script_do(own, *words);
+	script_use(own);
+	script_use(script_verbs);
+	for (script_at = words; *script_at;)
+		script_do(*script_at++);
 	return 0;
 }
 

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_DRV_STREAMS_H
+#define TESTS_E2E_DRV_STREAMS_H
+/* Streams that stand still, and streams that are captured. */
+#include "drv_ways.h"
+
+static uint32_t *drv_flags; /* in host memory: one a stream, by its letter; 1 lets it go on */
+
+static cu_stream drv_stream(const char *letter)
+{
+	return drv_streams[(unsigned char)letter[0] & 127];
+}
+
+/* stream=LETTER: one that waits for no other */
+static void verb_stream(char **argument, int count)
+{
+	(void)count;
+	gpu_say("stream", argument[0],
+		DRV(cuStreamCreate)(&drv_streams[(unsigned char)argument[0][0] & 127],
+				    CU_STREAM_NONBLOCKING));
+}
+
+static uint32_t *drv_flag(const char *letter)
+{
+	void *pointer;
+
+	if (!drv_flags) {
+		if (DRV(cuMemHostAlloc)(&pointer, 4096, CU_HOST_ALLOC_PORTABLE))
+			script_stop("no host memory");
+		drv_flags = memset(pointer, 0, 4096);
+	}
+	return &drv_flags[(unsigned char)letter[0] & 127];
+}
+
+/* stall=LETTER: what is given to the stream from now on waits ... */
+static void verb_stall(char **argument, int count)
+{
+	uint32_t *flag = drv_flag(argument[0]);
+
+	(void)count;
+	*flag = 0;
+	gpu_say("stall", argument[0],
+		DRV(cuStreamWaitValue32_v2)(drv_stream(argument[0]), (uintptr_t)flag, 1,
+					    CU_WAIT_GEQ));
+}
+
+/* ... for go=LETTER, which also waits until the stream has done it all. */
+static void verb_go(char **argument, int count)
+{
+	(void)count;
+	__atomic_store_n(drv_flag(argument[0]), 1, __ATOMIC_SEQ_CST);
+	gpu_say("go", argument[0], DRV(cuStreamSynchronize)(drv_stream(argument[0])));
+}
+
+/* capture=LETTER[,relaxed] */
+static void verb_capture(char **argument, int count)
+{
+	gpu_say("capture", argument[0],
+		DRV(cuStreamBeginCapture_v2)(drv_stream(argument[0]),
+					     count > 1 ? CU_CAPTURE_RELAXED : CU_CAPTURE_GLOBAL));
+}
+
+static void verb_endcapture(char **argument, int count)
+{
+	cu_graph graph = NULL;
+	int code = DRV(cuStreamEndCapture)(drv_stream(argument[0]), &graph);
+
+	(void)count;
+	printf("endcapture %s: %d, %s\n", argument[0], code, graph ? "a graph" : "no graph");
+	if (graph)
+		DRV(cuGraphDestroy)(graph);
+}
+
+static const struct script_verb drv_stream_verbs[] = {
+    {"stream", 1, 1, verb_stream},   {"stall", 1, 1, verb_stall},
+    {"go", 1, 1, verb_go},	     {"capture", 1, 2, verb_capture},
+    {"endcapture", 1, 1, verb_endcapture}, {NULL, 0, 0, NULL},
+};
+
+#endif

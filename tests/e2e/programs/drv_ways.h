@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_DRV_WAYS_H
+#define TESTS_E2E_DRV_WAYS_H
+/*
+ * Every way in which the driver gives and takes memory: alloc, pitch, managed, async, pool, vmm.
+ * Whoever includes this defines DRV(call) first. No context is made current here.
+ */
+#include "drv_calls.h"
+
+static cu_stream drv_streams[128];
+
+static cu_mem_prop drv_prop(void)
+{
+	cu_mem_prop prop = {.type = CU_ALLOCATION_PINNED};
+	cu_device device = 0;
+
+	DRV(cuCtxGetDevice)(&device);
+	prop.location.type = CU_LOCATION_DEVICE;
+	prop.location.id = device;
+	return prop;
+}
+
+/* An object of the slot's size, at the slot's address. */
+static int drv_map(struct gpu_slot *slot)
+{
+	cu_mem_prop prop = drv_prop();
+	cu_mem_access access = {.location = prop.location, .flags = CU_ACCESS_READ_WRITE};
+	cu_mem_handle object = 0;
+	cu_result result = DRV(cuMemCreate)(&object, slot->size, &prop, 0);
+
+	if (!result)
+		result = DRV(cuMemMap)(slot->pointer, slot->size, 0, object, 0);
+	if (!result)
+		result = DRV(cuMemSetAccess)(slot->pointer, slot->size, &access, 1);
+	slot->object = object;
+	return result;
+}
+
+static int drv_make_vmm(struct gpu_slot *slot)
+{
+	cu_mem_prop prop = drv_prop();
+	cu_deviceptr pointer = 0;
+	size_t step = 0;
+	cu_result result =
+	    DRV(cuMemGetAllocationGranularity)(&step, &prop, CU_GRANULARITY_MINIMUM);
+
+	if (result)
+		return result;
+	slot->size = (slot->size + step - 1) / step * step;
+	result = DRV(cuMemAddressReserve)(&pointer, slot->size, 0, 0, 0);
+	slot->pointer = pointer;
+	return result ? result : drv_map(slot);
+}
+
+static int drv_unmap(struct gpu_slot *slot)
+{
+	cu_result result = DRV(cuMemUnmap)(slot->pointer, slot->size);
+
+	return result ? result : DRV(cuMemRelease)(slot->object);
+}
+
+static int drv_drop_vmm(struct gpu_slot *slot)
+{
+	int result = drv_unmap(slot);
+
+	return result ? result : DRV(cuMemAddressFree)(slot->pointer, slot->size);
+}
+
+/* 64 rows of one 64th each */
+static int drv_make_pitch(struct gpu_slot *slot, cu_deviceptr *pointer)
+{
+	size_t pitch = 0;
+	cu_result result = DRV(cuMemAllocPitch_v2)(pointer, &pitch, slot->size / 64, 64, 4);
+
+	slot->size = pitch * 64;
+	return result;
+}
+
+static int drv_make_pool(cu_deviceptr *pointer, size_t size, cu_stream stream)
+{
+	cu_mem_pool pool = NULL;
+	cu_device device = 0;
+	cu_result result = DRV(cuCtxGetDevice)(&device);
+
+	if (!result)
+		result = DRV(cuDeviceGetDefaultMemPool)(&pool, device);
+	return result ? result : DRV(cuMemAllocFromPoolAsync)(pointer, size, pool, stream);
+}
+
+static int drv_ways_make(struct gpu_slot *slot, const char *way, char stream)
+{
+	cu_stream in = drv_streams[stream & 127];
+	cu_deviceptr pointer = 0;
+	int result = -1;
+
+	if (!strcmp(way, "vmm"))
+		return drv_make_vmm(slot);
+	if (!strcmp(way, "alloc"))
+		result = DRV(cuMemAlloc_v2)(&pointer, slot->size);
+	else if (!strcmp(way, "pitch"))
+		result = drv_make_pitch(slot, &pointer);
+	else if (!strcmp(way, "managed"))
+		result = DRV(cuMemAllocManaged)(&pointer, slot->size, CU_MANAGED_GLOBAL);
+	else if (!strcmp(way, "async"))
+		result = DRV(cuMemAllocAsync)(&pointer, slot->size, in);
+	else if (!strcmp(way, "pool"))
+		result = drv_make_pool(&pointer, slot->size, in);
+	else
+		script_stop("make: no such way");
+	slot->pointer = pointer;
+	return result;
+}
+
+static int drv_ways_drop(struct gpu_slot *slot, const char *way, char stream)
+{
+	if (!strcmp(way, "vmm"))
+		return drv_drop_vmm(slot);
+	if (!strcmp(way, "async") || !strcmp(way, "pool"))
+		return DRV(cuMemFreeAsync)(slot->pointer, drv_streams[stream & 127]);
+	return DRV(cuMemFree_v2)(slot->pointer);
+}
+
+/* remap=SLOT: another object at the address of the one that was there */
+static void verb_remap(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	int result = drv_unmap(slot);
+
+	(void)count;
+	gpu_say("remap", argument[0], result ? result : drv_map(slot));
+}
+
+/* range=SLOT: size and offset of the allocation, as the driver tells both ways */
+static void verb_range(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	cu_deviceptr base = 0, start = 0;
+	size_t size = 0, range = 0;
+	int code = DRV(cuMemGetAddressRange_v2)(&base, &size, slot->pointer);
+
+	(void)count;
+	DRV(cuPointerGetAttribute)(&start, CU_ATTRIBUTE_RANGE_START, slot->pointer);
+	DRV(cuPointerGetAttribute)(&range, CU_ATTRIBUTE_RANGE_SIZE, slot->pointer);
+	printf("range %s: %d %zu+%llu, attributes %zu+%llu\n", argument[0], code, size,
+	       slot->pointer - base, range, slot->pointer - start);
+}
+
+/* ipcget=SLOT,FILE: the program's own IPC handle of it */
+static void verb_ipcget(char **argument, int count)
+{
+	cu_ipc_mem_handle handle;
+	int code = DRV(cuIpcGetMemHandle)(&handle, gpu_slot(argument[0])->pointer);
+
+	(void)count;
+	gpu_say("ipcget", argument[0], code);
+	if (!code)
+		script_save(argument[1], &handle, sizeof(handle));
+}
+
+/* ipcopen=SLOT,FILE,SIZE */
+static void verb_ipcopen(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	FILE *file = fopen(argument[1], "rb");
+	cu_ipc_mem_handle handle;
+	cu_deviceptr pointer = 0;
+	int code;
+
+	(void)count;
+	if (!file || fread(&handle, sizeof(handle), 1, file) != 1)
+		script_stop("ipcopen: no handle");
+	fclose(file);
+	code = DRV(cuIpcOpenMemHandle_v2)(&pointer, handle, CU_IPC_LAZY_PEER_ACCESS);
+	slot->pointer = pointer;
+	slot->size = script_number(argument[2]);
+	gpu_say("ipcopen", argument[0], code);
+}
+
+static void verb_ipcclose(char **argument, int count)
+{
+	(void)count;
+	gpu_say("ipcclose", argument[0], DRV(cuIpcCloseMemHandle)(gpu_slot(argument[0])->pointer));
+}
+
+static const struct script_verb drv_way_verbs[] = {
+    {"remap", 1, 1, verb_remap},     {"range", 1, 1, verb_range},
+    {"ipcget", 2, 2, verb_ipcget},   {"ipcopen", 3, 3, verb_ipcopen},
+    {"ipcclose", 1, 1, verb_ipcclose}, {NULL, 0, 0, NULL},
+};
+
+#endif

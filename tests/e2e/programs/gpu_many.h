@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_GPU_MANY_H
+#define TESTS_E2E_GPU_MANY_H
+/* Allocations by every way, many at once, and where they land. */
+#include <stdatomic.h>
+
+#include "gpu_script.h"
+
+#define MANY_THREADS 64
+#define MANY_POINTERS 8192
+
+/* make=SLOT,WAY,SIZE[,STREAM] */
+static void verb_make(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+	int code;
+
+	slot->size = script_number(argument[2]);
+	snprintf(slot->way, sizeof(slot->way), "%s", argument[1]);
+	errno = GPU_ERRNO;
+	code = gpu.make(slot, argument[1], count > 3 ? argument[3][0] : '\0');
+	gpu_say("make", argument[0], code);
+}
+
+/* drop=SLOT[,WAY[,STREAM]]: freed as its way wants it, or as another does */
+static void verb_drop(char **argument, int count)
+{
+	struct gpu_slot *slot = gpu_slot(argument[0]);
+
+	errno = GPU_ERRNO;
+	gpu_say("drop", argument[0],
+		gpu.drop(slot, count > 1 ? argument[1] : slot->way,
+			 count > 2 ? argument[2][0] : '\0'));
+}
+
+/* at=SLOT,FROM,OFFSET: a pointer into another slot's memory */
+static void verb_at(char **argument, int count)
+{
+	(void)count;
+	*gpu_slot(argument[0]) = *gpu_slot(argument[1]);
+	gpu_slot(argument[0])->pointer += script_number(argument[2]);
+}
+
+/* foreign=SLOT,ADDRESS: a pointer that nobody handed out */
+static void verb_foreign(char **argument, int count)
+{
+	(void)count;
+	gpu_slot(argument[0])->pointer = script_number(argument[1]);
+}
+
+/* again=SLOT,NEW,TRIES: allocate and free as SLOT, which is free, was until its address comes */
+static void verb_again(char **argument, int count)
+{
+	struct gpu_slot *was = gpu_slot(argument[0]), *now = gpu_slot(argument[1]);
+	uint64_t tries = script_number(argument[2]);
+
+	(void)count;
+	for (*now = *was; tries--; *now = *was) {
+		if (gpu.make(now, was->way, '\0'))
+			break;
+		if (now->pointer == was->pointer) {
+			printf("again %s: the same address\n", argument[0]);
+			return;
+		}
+		gpu.drop(now, was->way, '\0');
+	}
+	printf("again %s: not the same address\n", argument[0]);
+}
+
+/* apart=SLOT,SLOT: in different 2 MiB blocks? */
+static void verb_apart(char **argument, int count)
+{
+	(void)count;
+	printf("apart %s %s: %s\n", argument[0], argument[1],
+	       gpu_slot(argument[0])->pointer >> 21 == gpu_slot(argument[1])->pointer >> 21 ? "no"
+											    : "yes");
+}
+
+static _Atomic uint64_t many_pointers[MANY_POINTERS];
+static atomic_int many_failures;
+static atomic_bool many_stop;
+static int many_each; /* allocations or rounds a thread */
+static size_t many_size;
+
+static void many_run(int threads, void *(*run)(void *number))
+{
+	pthread_t thread[MANY_THREADS];
+
+	if (threads > MANY_THREADS)
+		script_stop("too many threads");
+	atomic_store(&many_failures, 0);
+	for (int i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], NULL, run, (void *)(intptr_t)i))
+			script_stop("pthread_create failed");
+	for (int i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+}
+
+static void *many_hoard(void *number)
+{
+	for (int i = 0; i < many_each; i++) {
+		uint64_t pointer = 0;
+
+		if (gpu.alloc(&pointer, many_size))
+			atomic_fetch_add(&many_failures, 1);
+		atomic_store(&many_pointers[(intptr_t)number * many_each + i], pointer);
+	}
+	return NULL;
+}
+
+/* hoard=THREADS,COUNT,SIZE: so many allocations in each of so many threads, kept */
+static void verb_hoard(char **argument, int count)
+{
+	(void)count;
+	many_each = (int)script_number(argument[1]);
+	many_size = script_number(argument[2]);
+	if (many_each * (int)script_number(argument[0]) > MANY_POINTERS)
+		script_stop("too many allocations");
+	many_run((int)script_number(argument[0]), many_hoard);
+	printf("hoard: %d failed\n", atomic_load(&many_failures));
+}
+
+/* release: free what hoard and churn have kept */
+static void verb_release(char **argument, int count)
+{
+	int failed = 0;
+
+	(void)argument;
+	(void)count;
+	for (int i = 0; i < MANY_POINTERS; i++) {
+		uint64_t pointer = atomic_exchange(&many_pointers[i], 0);
+
+		failed += pointer && gpu.free(pointer);
+	}
+	printf("release: %d failed\n", failed);
+}
+
+static void *many_churn(void *number)
+{
+	unsigned int seed = (unsigned int)(intptr_t)number * 7919 + 1;
+
+	for (int i = 0; i < many_each; i++) {
+		_Atomic uint64_t *place = &many_pointers[rand_r(&seed) % 256];
+		uint64_t pointer = atomic_exchange(place, 0), made = 0;
+
+		/* Freed by whichever thread comes by, made by whichever finds the place empty. */
+		if (pointer) {
+			if (gpu.free(pointer))
+				atomic_fetch_add(&many_failures, 1);
+			continue;
+		}
+		if (gpu.alloc(&made, many_size)) {
+			atomic_fetch_add(&many_failures, 1);
+			continue;
+		}
+		pointer = atomic_exchange(place, made);
+		if (pointer && gpu.free(pointer))
+			atomic_fetch_add(&many_failures, 1);
+	}
+	return NULL;
+}
+
+/* churn=THREADS,ROUNDS,SIZE,FILE: random allocations and frees; how many are left goes to FILE */
+static void verb_churn(char **argument, int count)
+{
+	char text[16];
+	int live = 0;
+
+	(void)count;
+	many_each = (int)script_number(argument[1]);
+	many_size = script_number(argument[2]);
+	many_run((int)script_number(argument[0]), many_churn);
+	for (int i = 0; i < MANY_POINTERS; i++)
+		live += atomic_load(&many_pointers[i]) != 0;
+	script_save(argument[3], text, (size_t)snprintf(text, sizeof(text), "%d", live));
+	printf("churn: %d failed\n", atomic_load(&many_failures));
+}
+
+static void *many_storm(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&many_stop)) {
+		uint64_t pointer = 0;
+
+		if (gpu.alloc(&pointer, many_size) || gpu.free(pointer))
+			atomic_fetch_add(&many_failures, 1);
+	}
+	return NULL;
+}
+
+/* What a child that was forked off a busy parent may well do; it ends either way. */
+static void many_storm_child(int number, uint64_t inherited)
+{
+	uint64_t pointer = 0;
+
+	alarm(5);
+	gpu.alloc(&pointer, many_size);
+	gpu.free(inherited);
+	if (number % 2)
+		exit(0);
+	_exit(0);
+}
+
+/* storm=CHILDREN,SIZE: one thread allocates and frees without end, the other forks children */
+static void verb_storm(char **argument, int count)
+{
+	int children = (int)script_number(argument[0]), bad = 0, late = 0, status;
+	uint64_t kept = 0;
+	pthread_t thread;
+
+	(void)count;
+	many_size = script_number(argument[1]);
+	atomic_store(&many_stop, false);
+	atomic_store(&many_failures, 0);
+	if (gpu.alloc(&kept, many_size) || pthread_create(&thread, NULL, many_storm, NULL))
+		script_stop("storm: can't begin");
+	for (int i = 0; i < children; i++) {
+		long began_ms = script_now_ms();
+		pid_t child = fork();
+
+		if (!child)
+			many_storm_child(i, kept);
+		if (waitpid(child, &status, 0) != child || status)
+			bad++;
+		late += script_now_ms() - began_ms > 1000;
+	}
+	atomic_store(&many_stop, true);
+	pthread_join(thread, NULL);
+	printf("storm: %d children ended badly, %d late, %d calls failed\n", bad, late,
+	       atomic_load(&many_failures));
+}
+
+static const struct script_verb many_verbs[] = {
+    {"make", 3, 4, verb_make},	   {"drop", 1, 3, verb_drop},	    {"at", 3, 3, verb_at},
+    {"foreign", 2, 2, verb_foreign}, {"again", 3, 3, verb_again},   {"apart", 2, 2, verb_apart},
+    {"hoard", 3, 3, verb_hoard},   {"release", 0, 0, verb_release}, {"churn", 4, 4, verb_churn},
+    {"storm", 2, 2, verb_storm},   {NULL, 0, 0, NULL},
+};
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_SCRIPT_CHILD_H
+#define TESTS_E2E_SCRIPT_CHILD_H
+/*
+ * child=HOW,COUNT[,stays]: the next COUNT words are a child's to do. How it is made: fork, double
+ * (a grandchild whose parent has ended), clone (the bare system call: no fork handlers run); or
+ * exec, vfork, spawn, which begin this program anew with those words. One that stays is not waited
+ * for before reap.
+ */
+#include <spawn.h>
+#include <sys/syscall.h>
+
+#include "script.h"
+
+#define CHILD_WORDS 64
+
+extern char **environ;
+static char **child_argv; /* the program's own */
+static int child_gate[2]; /* a grandchild's end closes it */
+
+static void child_words(int count)
+{
+	script_limit_ms = 0;
+	for (int i = 0; i < count && *script_at; i++)
+		script_do(*script_at++);
+	exit(0);
+}
+
+static pid_t child_double(int count)
+{
+	pid_t child;
+
+	if (pipe2(child_gate, O_CLOEXEC))
+		script_stop("pipe2 failed");
+	child = fork();
+	if (child)
+		return child;
+	if (fork())
+		_exit(0);
+	close(child_gate[0]);
+	child_words(count);
+	return 0;
+}
+
+static void child_make_argv(char **out, int count)
+{
+	int used = 0;
+
+	if (count + script_prefix >= CHILD_WORDS)
+		script_stop("child: too many words");
+	for (; used < script_prefix; used++)
+		out[used] = child_argv[used];
+	for (int i = 0; i < count && script_at[i]; i++)
+		out[used++] = script_at[i];
+	out[used] = NULL;
+}
+
+static pid_t child_start(const char *how, int count)
+{
+	char *argv[CHILD_WORDS];
+	pid_t child = -1;
+
+	child_make_argv(argv, count);
+	if (!strcmp(how, "spawn"))
+		return posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ) ? -1 : child;
+	if (!strcmp(how, "vfork")) {
+		child = vfork();
+		if (!child) {
+			execv("/proc/self/exe", argv);
+			_exit(127);
+		}
+		return child;
+	}
+	if (!strcmp(how, "double"))
+		return child_double(count);
+	if (!strcmp(how, "clone"))
+		child = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+	else if (!strcmp(how, "fork") || !strcmp(how, "exec"))
+		child = fork();
+	else
+		script_stop("child: no such way");
+	if (!child && !strcmp(how, "exec")) {
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+	if (!child)
+		child_words(count);
+	return child;
+}
+
+static void child_say(const char *how, int status)
+{
+	if (WIFSIGNALED(status))
+		printf("child %s: signal %d\n", how, WTERMSIG(status));
+	else
+		printf("child %s: %d\n", how, WEXITSTATUS(status));
+}
+
+static void verb_child(char **argument, int count)
+{
+	int words = (int)script_number(argument[1]), status = -1;
+	pid_t child = child_start(argument[0], words);
+	char byte;
+
+	if (child < 0)
+		script_stop("child: could not be made");
+	while (words-- && *script_at)
+		script_at++;
+	if (count > 2)
+		return;
+	if (waitpid(child, &status, 0) != child)
+		script_stop("waitpid failed");
+	if (!strcmp(argument[0], "double")) {
+		close(child_gate[1]);
+		while (read(child_gate[0], &byte, 1) > 0)
+			;
+		close(child_gate[0]);
+	}
+	child_say(argument[0], status);
+}
+
+/* reap: wait for every child that stayed */
+static void verb_reap(char **argument, int count)
+{
+	int status;
+
+	(void)argument;
+	(void)count;
+	while (waitpid(-1, &status, 0) > 0)
+		child_say("reaped", status);
+}
+
+static const struct script_verb child_verbs[] = {
+    {"child", 2, 3, verb_child},
+    {"reap", 0, 0, verb_reap},
+    {NULL, 0, 0, NULL},
+};
+
+/* Before script_run(). */
+static inline void child_use(char **argv)
+{
+	child_argv = argv;
+	script_use(child_verbs);
+}
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_SCRIPT_LIFE_H
+#define TESTS_E2E_SCRIPT_LIFE_H
+/*
+ * Verbs about threads, and about what a process does when it ends. Some verbs have another word as
+ * their argument, its `=` written as a comma: thread=free,a does free=a in a thread.
+ */
+#include <pthread.h>
+#include <sys/time.h>
+
+#include "script.h"
+
+#define LIFE_WORD 512
+#define LIFE_HANDLERS 4
+
+/* verb, argument ... -> verb=argument,... */
+static void life_word(char *to, char **argument, int count)
+{
+	int used = snprintf(to, LIFE_WORD, "%s", argument[0]);
+
+	for (int i = 1; i < count; i++)
+		used += snprintf(to + used, LIFE_WORD - (size_t)used, "%c%s", i == 1 ? '=' : ',',
+				 argument[i]);
+}
+
+static void *life_do(void *word)
+{
+	script_do(word);
+	return NULL;
+}
+
+static void verb_thread(char **argument, int count)
+{
+	char word[LIFE_WORD];
+	pthread_t thread;
+
+	life_word(word, argument, count);
+	if (pthread_create(&thread, NULL, life_do, word))
+		script_stop("pthread_create failed");
+	pthread_join(thread, NULL);
+}
+
+static char life_later[LIFE_HANDLERS][LIFE_WORD];
+static int life_laters;
+static char life_destructor[LIFE_WORD];
+static char life_library_destructor[LIFE_WORD];
+
+/* Handlers run the last registered first, and so do the words. */
+static void life_at_exit(void)
+{
+	script_do(life_later[--life_laters]);
+}
+
+/* later=WORD: in an atexit handler that is registered now */
+static void verb_later(char **argument, int count)
+{
+	if (life_laters == LIFE_HANDLERS)
+		script_stop("too many handlers");
+	life_word(life_later[life_laters++], argument, count);
+	atexit(life_at_exit);
+}
+
+/* last=WORD: in the program's static destructors */
+static void verb_last(char **argument, int count)
+{
+	life_word(life_destructor, argument, count);
+}
+
+__attribute__((destructor)) static void life_end(void)
+{
+	if (life_destructor[0])
+		script_do(life_destructor);
+}
+
+static void life_library_end(void)
+{
+	script_do(life_library_destructor);
+}
+
+/* liblast=LIBRARY,WORD: in the static destructors of lib_ending.so, whose path is LIBRARY */
+static void verb_liblast(char **argument, int count)
+{
+	void *library = dlopen(argument[0], RTLD_NOW);
+	void (*at_end)(void (*call)(void)) = library ? dlsym(library, "ending_call") : NULL;
+
+	if (!at_end)
+		script_stop("liblast: no such library");
+	life_word(life_library_destructor, argument + 1, count - 1);
+	at_end(life_library_end);
+}
+
+static void verb_quick_exit(char **argument, int count)
+{
+	(void)count;
+	quick_exit((int)script_number(argument[0]));
+}
+
+static void verb_raise(char **argument, int count)
+{
+	(void)count;
+	kill(getpid(), (int)script_number(argument[0]));
+}
+
+/* A shell's background job ignores SIGINT: default=2 undoes that. */
+static void verb_default(char **argument, int count)
+{
+	(void)count;
+	signal((int)script_number(argument[0]), SIG_DFL);
+}
+
+static int life_code;
+
+static void life_on_exit(int number)
+{
+	(void)number;
+	exit(life_code);
+}
+
+static void life_on__exit(int number)
+{
+	(void)number;
+	_exit(life_code);
+}
+
+/* catch=SIGNAL,exit|_exit,CODE */
+static void verb_catch(char **argument, int count)
+{
+	(void)count;
+	life_code = (int)script_number(argument[2]);
+	signal((int)script_number(argument[0]),
+	       strcmp(argument[1], "exit") ? life_on__exit : life_on_exit);
+}
+
+/* The process's mask and dispositions, as the kernel tells them. */
+static void verb_signals(char **argument, int count)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[256];
+
+	(void)argument;
+	(void)count;
+	if (!file)
+		script_stop("no /proc/self/status");
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, "Sig", 3) && strncmp(line, "SigQ", 4))
+			printf("signals: %s", line);
+	fclose(file);
+}
+
+static volatile sig_atomic_t life_ticks;
+
+static void life_on_tick(int number)
+{
+	(void)number;
+	life_ticks++;
+}
+
+/* ticking=MICROSECONDS: SIGALRM so often, which interrupts calls (no SA_RESTART); 0 ends it */
+static void verb_ticking(char **argument, int count)
+{
+	struct sigaction action = {.sa_handler = life_on_tick};
+	long us = (long)script_number(argument[0]);
+	const struct itimerval often = {{us / 1000000, us % 1000000}, {us / 1000000, us % 1000000}};
+
+	(void)count;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	if (!us)
+		printf("ticking: %s\n", life_ticks ? "interrupted" : "never");
+}
+
+static int life_pipe[2];
+static pthread_t life_reader;
+
+static void *life_read(void *unused)
+{
+	char byte;
+	ssize_t size = read(life_pipe[0], &byte, 1);
+
+	(void)unused;
+	printf("reading: %s\n", size == 1 ? "a byte" : strerror(errno));
+	return NULL;
+}
+
+/* A thread waits in read() ... */
+static void verb_reading(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	if (pipe(life_pipe) || pthread_create(&life_reader, NULL, life_read, NULL))
+		script_stop("reading: failed");
+}
+
+/* ... and what it got: a signal that it did not ask for would have interrupted it. */
+static void verb_wasread(char **argument, int count)
+{
+	ssize_t size = write(life_pipe[1], "x", 1);
+
+	(void)argument;
+	(void)count;
+	(void)size;
+	pthread_join(life_reader, NULL);
+	close(life_pipe[0]);
+	close(life_pipe[1]);
+}
+
+/* pid=FILE */
+static void verb_pid(char **argument, int count)
+{
+	char part[512], text[16];
+
+	(void)count;
+	snprintf(part, sizeof(part), "%s.part", argument[0]);
+	script_save(part, text, (size_t)snprintf(text, sizeof(text), "%d", (int)getpid()));
+	if (rename(part, argument[0]))
+		script_stop("rename failed");
+}
+
+static const struct script_verb life_verbs[] = {
+    {"thread", 1, 8, verb_thread},	 {"later", 1, 8, verb_later},
+    {"last", 1, 8, verb_last},		 {"liblast", 2, 8, verb_liblast},
+    {"quick_exit", 1, 1, verb_quick_exit}, {"raise", 1, 1, verb_raise},
+    {"default", 1, 1, verb_default},	 {"catch", 3, 3, verb_catch},
+    {"signals", 0, 0, verb_signals},	 {"ticking", 1, 1, verb_ticking},
+    {"reading", 0, 0, verb_reading},	 {"wasread", 0, 0, verb_wasread},
+    {"pid", 1, 1, verb_pid},		 {NULL, 0, 0, NULL},
+};
+
+#endif
