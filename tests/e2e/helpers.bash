@@ -162,3 +162,29 @@ needs() {
 needs_sim() {
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || skip "faults need the simulated driver"
 }
+
+# alike PROGRAM...: bare, preloaded without rules and with every allocation named, the same stdout
+# and exit code; without rules nothing is said
+alike() {
+	untouched '' "$@"
+	equal "$stderr" ""
+	untouched 'w%i' "$@"
+}
+
+# The program and its route where it has one, e.g. "drv_lookup gpa2", as words in PROGRAM.
+program() {
+	read -ra PROGRAM <<<"$BIN/$1"
+}
+
+# shown NAME FIELD: what `gpushare ls --json` says of it
+shown() {
+	gpushare ls --json | jq -r --arg name "$1" ".. | objects | select(.name? == \$name) | .$2"
+}
+
+# took_ms COMMAND...: its milliseconds in TOOK_MS
+took_ms() {
+	local began
+	began=$(date +%s%3N)
+	"$@"
+	TOOK_MS=$(($(date +%s%3N) - began))
+}

@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	DRV_CALLS_WAYS(N)
 	DRV_CALLS_CONTEXTS(N)
 #undef N
-	script_prefix = 2;
+	child_prefix = 2;
 	drv_use(argv);
 	return script_run(gpu_verbs, argv + 2);
 }

@@ -33,7 +33,6 @@ struct script_verb {
 static volatile sig_atomic_t script_sigchlds;
 static long script_limit_ms; /* 0: none */
 static char **script_at;     /* the next word */
-static int script_prefix = 1; /* words of argv before the script, for a program that starts itself */
 static const struct script_verb *script_tables[SCRIPT_TABLES]; /* asked in order */
 
 static inline void script_stop(const char *what)
@@ -100,6 +99,12 @@ static void verb_touch(char **argument, int count)
 {
 	(void)count;
 	script_save(argument[0], "", 0);
+}
+
+static void verb_remove(char **argument, int count)
+{
+	(void)count;
+	unlink(argument[0]);
 }
 
 static void verb_await(char **argument, int count)
@@ -281,7 +286,8 @@ static const struct script_verb script_verbs[] = {
     {"sigchld", 0, 0, verb_sigchld},	 {"children", 0, 0, verb_children},
     {"census", 0, 0, verb_census},	 {"sockets", 1, 2, verb_sockets},
     {"closefrom", 1, 1, verb_closefrom}, {"pend", 1, 1, verb_pend},
-    {"dlerror", 0, 0, verb_dlerror},	 {NULL, 0, 0, NULL},
+    {"dlerror", 0, 0, verb_dlerror},	 {"remove", 1, 1, verb_remove},
+    {NULL, 0, 0, NULL},
 };
 
 static inline void script_use(const struct script_verb *verbs)

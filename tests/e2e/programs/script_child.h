@@ -15,8 +15,9 @@
 #define CHILD_WORDS 64
 
 extern char **environ;
-static char **child_argv; /* the program's own */
-static int child_gate[2]; /* a grandchild's end closes it */
+static char **child_argv;     /* the program's own */
+static int child_prefix = 1; /* how many of them come before the script */
+static int child_gate[2];    /* a grandchild's end closes it */
 
 static void child_words(int count)
 {
@@ -46,9 +47,9 @@ static void child_make_argv(char **out, int count)
 {
 	int used = 0;
 
-	if (count + script_prefix >= CHILD_WORDS)
+	if (count + child_prefix >= CHILD_WORDS)
 		script_stop("child: too many words");
-	for (; used < script_prefix; used++)
+	for (; used < child_prefix; used++)
 		out[used] = child_argv[used];
 	for (int i = 0; i < count && script_at[i]; i++)
 		out[used++] = script_at[i];
@@ -119,6 +120,17 @@ static void verb_child(char **argument, int count)
 	child_say(argument[0], status);
 }
 
+/* become=COUNT: this process begins the program anew, with the next COUNT words */
+static void verb_become(char **argument, int count)
+{
+	char *argv[CHILD_WORDS];
+
+	(void)count;
+	child_make_argv(argv, (int)script_number(argument[0]));
+	execv("/proc/self/exe", argv);
+	script_stop("become: exec failed");
+}
+
 /* reap: wait for every child that stayed */
 static void verb_reap(char **argument, int count)
 {
@@ -132,6 +144,7 @@ static void verb_reap(char **argument, int count)
 
 static const struct script_verb child_verbs[] = {
     {"child", 2, 3, verb_child},
+    {"become", 1, 1, verb_become},
     {"reap", 0, 0, verb_reap},
     {NULL, 0, 0, NULL},
 };

@@ -1,0 +1,150 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Children, however they are made: none disturbs its parent's names, and one that uses CUDA itself
+# has names of its own.
+load helpers
+
+HOWS=(fork double clone exec vfork spawn)
+
+# undisturbed WORD...: after the children that the words make, the parent's name and data stand
+undisturbed() {
+	rm -f "$WORK"/{up,end}
+	start_named app "weights:nth=1" "${PROGRAM[@]}" init alloc=a,1Mi fill=a,9 "$@" touch="$WORK/up" \
+		await="$WORK/end" free=a touch="$WORK/freed" await="$WORK/over"
+	await_file "$WORK/up"
+	equal "$(names)" "weights 1048576"
+	equal "$(api open attach=b,weights byte=b,1 | tail -n 1)" "byte b: 16"
+	touch "$WORK/end"
+	await_file "$WORK/freed"
+	equal "$(names)" ""
+	touch "$WORK/over"
+	finish "$PID"
+	rm -f "$WORK"/{freed,over}
+}
+
+@test "children after CUDA has begun: the same output, the parent's name stands" {
+	for program in rt_app_static drv_linked "drv_lookup gpa2"; do
+		program "$program"
+		for how in fork double clone; do
+			echo "$program, $how"
+			words=(child="$how",4 alloc=b,1Mi free=a free=b exit=3)
+			alike "${PROGRAM[@]}" init alloc=a,1Mi fill=a,9 "${words[@]}" byte=a,1 free=a exit=5
+			equal "$stderr" ""
+			undisturbed "${words[@]}"
+		done
+	done
+}
+
+@test "programs begun anew after CUDA has begun: the same output, the parent's name stands" {
+	for program in rt_app_static "drv_lookup gpa2"; do
+		program "$program"
+		for how in exec vfork spawn; do
+			echo "$program, $how"
+			words=(child="$how",7 init census alloc=b,1Mi fill=b,4 byte=b,1 free=b exit=3)
+			alike "${PROGRAM[@]}" init alloc=a,1Mi fill=a,9 "${words[@]}" byte=a,1 free=a exit=5
+			undisturbed "${words[@]}"
+		done
+	done
+}
+
+@test "children end by _exit, exec of another program, abort and a signal: the parent's name stands" {
+	program rt_app_static
+	for end in _exit=3 abort raise=9 raise=15; do
+		alike "${PROGRAM[@]}" init alloc=a,1Mi child=fork,1 "$end" child=clone,1 "$end" byte=a,0 free=a
+		undisturbed child=fork,1 "$end" child=clone,1 "$end"
+	done
+}
+
+@test "a child of before CUDA, and its parent: each has its own names" {
+	for how in "${HOWS[@]}"; do
+		rm -f "$WORK"/{up,child,pid,end}
+		start_named app 'w%p-%i' "$BIN/rt_app_static" child="$how",7,stays init pid="$WORK/pid" \
+			alloc=a,1Mi alloc=b,2Mi touch="$WORK/child" await="$WORK/end" free=a \
+			init alloc=a,3Mi touch="$WORK/up" await="$WORK/end" reap
+		await_file "$WORK/up"
+		await_file "$WORK/child"
+		child=$(cat "$WORK/pid")
+		STARTED+=("$child")
+		equal "$(names | sort)" "$(printf '%s\n' "w$PID-0 3145728" "w$child-0 1048576" \
+			"w$child-1 2097152" | sort)"
+		equal "$(api open stat="w$child-1" stat="w$PID-0" | grep -c '^size')" 2
+		kill -KILL "$child"
+		alone() { [ "$(names)" = "w$PID-0 3145728" ]; }
+		until_true alone
+		touch "$WORK/end"
+		finish "$PID"
+		none() { [ -z "$(names)" ]; }
+		until_true none
+	done
+}
+
+@test "a child of before CUDA ends first or last: the other's names stand" {
+	program rt_app_static
+	alike "${PROGRAM[@]}" child=fork,5 init alloc=a,1Mi fill=a,3 byte=a,1 free=a init alloc=a,1Mi \
+		fill=a,9 byte=a,1 free=a
+	start_named app 'w%p' "$BIN/rt_app_static" child=fork,4,stays init alloc=a,1Mi touch="$WORK/child" \
+		await="$WORK/end" init pid="$WORK/pid" alloc=a,2Mi touch="$WORK/up" await="$WORK/die" _exit=0
+	await_file "$WORK/up"
+	await_file "$WORK/child"
+	equal "$(lines "$(names)")" 2
+	touch "$WORK/die"
+	finish "$PID"
+	left() { [[ $(names) == w*' 1048576' ]] && [ "$(lines "$(names)")" = 1 ]; }
+	until_true left
+	touch "$WORK/end"
+	gone() { [ -z "$(names)" ]; }
+	until_true gone
+}
+
+@test "fifty children forked off in mid-registration end well and in time; the parent's names stand" {
+	for program in rt_app_static rt_app_shared drv_linked; do
+		program "$program"
+		alike "${PROGRAM[@]}" init storm=50,64Ki
+		rm -f "$WORK"/{up,end}
+		start_named app 'w%i' "${PROGRAM[@]}" init storm=50,64Ki hoard=2,5,4Ki touch="$WORK/up" \
+			await="$WORK/end" release touch="$WORK/freed" await="$WORK/over"
+		await_file "$WORK/up"
+		# the storm keeps one
+		equal "$(names | cut -d' ' -f2 | sort -n | uniq -c | tr -s ' ')" " 10 4096
+ 1 65536"
+		touch "$WORK/end"
+		await_file "$WORK/freed"
+		equal "$(names)" "w0 65536"
+		touch "$WORK/over"
+		finish "$PID"
+		equal "$(tail -n 3 "$WORK/app.out")" "storm: 0 children ended badly, 0 late, 0 calls failed
+hoard: 0 failed
+release: 0 failed"
+		rm -f "$WORK"/{freed,over}
+	done
+}
+
+@test "children forked off while the registry is stopped are not held up" {
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
+		within=$((500 + SLACK_MS)) child=fork,2 alloc=b,1Mi exit=0 child=clone,2 free=a _exit=0 \
+		child=fork,1 _exit=0 touch="$WORK/done"
+	await_file "$WORK/up"
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	kill -CONT "$registry"
+	finish "$PID"
+	has "$(cat "$WORK/app.out")" "child fork: 0"
+	equal "$(grep late "$WORK/app.out" || true)" ""
+}
+
+@test "a process that becomes another program leaves its names behind" {
+	start_named app 'w%p' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
+		become=5 init alloc=b,2Mi touch="$WORK/again" await="$WORK/end" exit=6
+	await_file "$WORK/up"
+	equal "$(names)" "w$PID 1048576"
+	touch "$WORK/go"
+	await_file "$WORK/again"
+	equal "$(names)" "w$PID 2097152"
+	touch "$WORK/end"
+	code=0
+	finish "$PID" || code=$?
+	equal "$code" 6
+	equal "$(cat "$WORK/app.err")" ""
+}

@@ -1,0 +1,214 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Threads, contexts, streams, signals and ends of a program: the same with all its memory named, and
+# a name is never longer there than its memory.
+load helpers
+
+gone() {
+	[ -z "$(names)" ]
+}
+
+@test "two threads, many allocations: as many names, none twice, none left after the frees" {
+	for program in rt_app_static drv_linked; do
+		program "$program"
+		start_named app 'w%i' "${PROGRAM[@]}" init hoard=2,200,4Ki touch="$WORK/up" await="$WORK/free" \
+			release touch="$WORK/freed" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(names | sort)" "$(seq 0 399 | sed 's/.*/w& 4096/' | sort)"
+		touch "$WORK/free"
+		await_file "$WORK/freed"
+		equal "$(names)" ""
+		touch "$WORK/end"
+		finish "$PID"
+		equal "$(tail -n 2 "$WORK/app.out")" "hoard: 0 failed
+release: 0 failed"
+		rm -f "$WORK"/{up,free,freed,end}
+	done
+}
+
+@test "sixteen threads allocate and free at random, each other's too: names are what is live" {
+	for program in rt_app_static rt_thread_shared "drv_lookup gpa2_t"; do
+		program "$program"
+		alike "${PROGRAM[@]}" init churn=16,200,4Ki,"$WORK/live" release
+		equal "$stderr" ""
+		start_named app 'w%i' "${PROGRAM[@]}" init churn=16,200,4Ki,"$WORK/live" touch="$WORK/up" \
+			await="$WORK/free" release touch="$WORK/freed" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(lines "$(names)")" "$(cat "$WORK/live")"
+		touch "$WORK/free"
+		await_file "$WORK/freed"
+		equal "$(names)" ""
+		touch "$WORK/end"
+		finish "$PID"
+		rm -f "$WORK"/{up,free,freed,end}
+	done
+}
+
+@test "threads without a context get the same answers" {
+	alike "$BIN/drv_linked" init make=a,alloc,2Mi thread=make,b,alloc,2Mi thread=make,b,async,2Mi \
+		thread=make,b,vmm,2Mi thread=drop,a thread=range,a drop=a thread=alloc,c,2Mi \
+		ctxset=none make=d,alloc,2Mi make=d,async,2Mi make=d,pitch,2Mi ctxset=primary free=c
+	equal "$stderr" ""
+	# a runtime makes the context current by itself
+	alike "$BIN/rt_app_static" init thread=alloc,a,2Mi thread=free,a thread=make,b,async,2Mi \
+		thread=drop,b
+	equal "$stderr" ""
+}
+
+@test "a free in a thread without a context, or under another one: the record follows the answer" {
+	start_named app 'w%i' "$BIN/drv_linked" init make=a,alloc,2Mi make=b,alloc,2Mi thread=drop,a \
+		ctxnew=B drop=b touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	expected=""
+	grep -qx 'drop a: 0' "$WORK/app.out" || expected+="w0 2097152"
+	grep -qx 'drop b: 0' "$WORK/app.out" || expected+="${expected:+$'\n'}w1 2097152"
+	equal "$(names)" "$expected"
+}
+
+# context_goes WORD...: the words end the context in which w0 and w1 are, and make w2 in another
+context_goes() {
+	rm -f "$WORK"/{up,go,gone,end}
+	start_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,alloc,2Mi make=b,async,2Mi \
+		touch="$WORK/up" await="$WORK/go" "$@" touch="$WORK/gone" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "w0 2097152
+w1 2097152"
+	touch "$WORK/go"
+	await_file "$WORK/gone"
+	equal "$(names)" "w2 4194304"
+	api open attach=b,w0 | grep -qx 'attach w0: E_NOT_FOUND'
+	touch "$WORK/end"
+	finish "$PID"
+}
+
+@test "a destroyed context's records go, and a new one's allocations are named" {
+	for generation in "" ,v1; do
+		words=(ctxdestroy=B$generation ctxset=primary make=c,alloc,4Mi)
+		alike "$BIN/drv_linked" init ctxnew=B make=a,alloc,2Mi make=b,async,2Mi "${words[@]}" drop=a \
+			drop=c
+		equal "$stderr" ""
+		BEFORE=ctxnew=B context_goes "${words[@]}"
+	done
+}
+
+@test "a reset primary context's records go, and the new one's allocations are named" {
+	for generation in "" ,v1; do
+		words=(primary=reset$generation primary=retain ctxset=primary make=c,alloc,4Mi)
+		alike "$BIN/drv_linked" init make=a,alloc,2Mi make=b,async,2Mi "${words[@]}" drop=a drop=c
+		equal "$stderr" ""
+		BEFORE='' context_goes "${words[@]}"
+	done
+}
+
+@test "a released primary context's records go with its last user, not before" {
+	for generation in "" ,v1; do
+		words=(primary=release$generation primary=retain ctxset=primary make=c,alloc,4Mi)
+		alike "$BIN/drv_linked" init make=a,alloc,2Mi make=b,async,2Mi "${words[@]}" drop=a drop=c
+		equal "$stderr" ""
+		BEFORE='' context_goes "${words[@]}"
+	done
+	rm -f "$WORK/up"
+	start_named app 'w%i' "$BIN/drv_linked" init primary=retain make=a,alloc,2Mi primary=release \
+		touch="$WORK/up" await="$WORK/end2"
+	await_file "$WORK/up"
+	equal "$(names)" "w0 2097152"
+}
+
+@test "a context that could not be destroyed keeps its records" {
+	start_named app 'w%i' "$BIN/drv_linked" init make=a,alloc,2Mi ctxdestroy=Z touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "w0 2097152"
+}
+
+@test "cudaDeviceReset: the records go, and what comes after is named" {
+	for program in rt_app_static rt_app_shared rt_thread_static; do
+		program "$program"
+		alike "${PROGRAM[@]}" init alloc=a,2Mi devicereset alloc=b,4Mi fill=b,1 byte=b,1 free=b
+		equal "$stderr" ""
+		rm -f "$WORK"/{up,end}
+		start_named app 'w%i' "${PROGRAM[@]}" init alloc=a,2Mi devicereset alloc=b,4Mi \
+			touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(names)" "w1 4194304"
+		touch "$WORK/end"
+		finish "$PID"
+	done
+}
+
+attachers() {
+	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
+}
+
+@test "what was attached in a context that goes is attached no more; the owner keeps it" {
+	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	for words in "ctxnew=B $WORK ctxdestroy=B" "ctxset=primary $WORK primary=reset"; do
+		rm -f "$WORK"/{attached,go,gone}
+		read -r before _ after <<<"$words"
+		start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init \
+			"$before" make=a,alloc,2Mi touch="$WORK/attached" await="$WORK/go" "$after" \
+			touch="$WORK/gone" await="$WORK/over"
+		await_file "$WORK/attached"
+		equal "$(attachers weights)" 1
+		touch "$WORK/go"
+		await_file "$WORK/gone"
+		equal "$(attachers weights)" 0
+		kill -KILL "$PID"
+	done
+	equal "$(api open attach=b,weights byte=b,5 | tail -n 1)" "byte b: 42"
+}
+
+# reused WAY FREE...: an address that comes again has the new name only
+reused() {
+	rm -f "$WORK"/{up,end}
+	start_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,"$1",1024Mi "${@:2}" \
+		again=a,b,100 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	has "$(cat "$WORK/app.out")" "again a: the same address"
+	equal "$(lines "$(names)")" 1
+	api open attach=b,w0 | grep -qx 'attach w0: E_NOT_FOUND'
+	name=$(names)
+	api open attach=b,"${name% *}" | grep -qx "attach ${name% *}: OK"
+	touch "$WORK/end"
+	finish "$PID"
+}
+
+@test "an address that is handed out again does not answer to the old name" {
+	reused alloc drop=a
+}
+
+@test "an address that comes again after cuMemFreeAsync does not answer to the old name" {
+	reused async drop=a
+}
+
+@test "an address that comes again after its context does not answer to the old name" {
+	BEFORE=ctxnew=B reused alloc ctxdestroy=B ctxset=primary
+}
+
+@test "another object mapped at an address does not answer to the old name" {
+	start_named app 'w%i' "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,1 remap=a fill=a,2 \
+		touch="$WORK/up" await="$WORK/end" drop=a touch="$WORK/dropped" await="$WORK/over"
+	await_file "$WORK/up"
+	equal "$(names)" "w1 2097152"
+	equal "$(api open attach=a,w0 attach=b,w1 byte=b,0)" "open: OK
+attach w0: E_NOT_FOUND
+attach w1: OK
+byte b: 2"
+	touch "$WORK/end"
+	await_file "$WORK/dropped"
+	equal "$(names)" ""
+}
+
+@test "a name given again has a generation of its own" {
+	start_named app "weights" "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/go" \
+		free=a become=4 init alloc=a,2Mi touch="$WORK/again" await="$WORK/end"
+	await_file "$WORK/up"
+	first=$(shown weights generation)
+	touch "$WORK/go"
+	await_file "$WORK/again"
+	second=$(shown weights generation)
+	[ "$first" -gt 0 ]
+	[ "$second" -gt "$first" ]
+}

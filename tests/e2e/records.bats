@@ -1,0 +1,289 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# One allocation, one record: every way to allocate, through every way to reach the driver; and the
+# same results as without us where a call fails.
+load helpers
+
+RUNTIMES=(rt_app_static rt_app_shared rt_thread_static rt_thread_shared)
+DRIVERS=(drv_linked "drv_lookup dlsym" "drv_lookup gpa" "drv_lookup gpa2" "drv_lookup gpa2s"
+	"drv_lookup chain" "drv_lookup dlsym_t" "drv_lookup gpa_t" "drv_lookup gpa2_t")
+
+# Whose look-up the stand-in runtime replays; a real one has but its own.
+cudarts() {
+	if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then echo 11 12 13; else echo own; fi
+}
+
+# has_ways WAY...: the buffers that the running program app made are all there is, and are
+# readable from another process
+has_ways() {
+	local i=0 script=() expected="" way
+	for way in "$@"; do
+		expected+="w$i 2097152"$'\n'
+		script+=(attach=b,"w$i" byte=b,5 detach=b)
+		i=$((i + 1))
+	done
+	equal "$(names)" "${expected%$'\n'}"
+	equal "$(api open "${script[@]}" | grep -c '^byte b: ')" $#
+	i=0
+	for way in "$@"; do
+		equal "$(api open attach=b,"w$i" byte=b,5 | tail -n 1)" "byte b: $((i + 35))"
+		i=$((i + 1))
+	done
+}
+
+# one_record_each PROGRAM WAY...: all in one process, then freed: no record is left
+one_record_each() {
+	local make=() drop=() i=0 way slot
+	program "$1"
+	shift
+	for way in "$@"; do
+		slot=$(printf '\x'"$(printf %x $((97 + i)))")
+		make+=("make=$slot,$way,2Mi" "fill=$slot,$i")
+		drop+=("byte=$slot,3" "drop=$slot")
+		i=$((i + 1))
+	done
+	untouched 'w%i' "${PROGRAM[@]}" init "${make[@]}" "${drop[@]}" exit=4
+	equal "$stderr" ""
+	rm -f "$WORK"/{up,free,freed,end}
+	start_named app 'w%i' "${PROGRAM[@]}" init "${make[@]}" touch="$WORK/up" await="$WORK/free" \
+		"${drop[@]}" touch="$WORK/freed" await="$WORK/end"
+	await_file "$WORK/up"
+	has_ways "$@"
+	touch "$WORK/free"
+	await_file "$WORK/freed"
+	equal "$(names)" ""
+	touch "$WORK/end"
+	finish "$PID"
+}
+
+each_runtime() {
+	local runtime cudart
+	for runtime in "${RUNTIMES[@]}"; do
+		for cudart in $(cudarts); do
+			echo "$runtime, cudart $cudart"
+			GPUSHARE_SIM_CUDART=${cudart#own} one_record_each "$runtime" "$@"
+		done
+	done
+}
+
+each_driver() {
+	local driver
+	for driver in "${DRIVERS[@]}"; do
+		echo "$driver"
+		one_record_each "$driver" "$@"
+	done
+}
+
+@test "runtime: cudaMalloc" {
+	each_runtime malloc malloc
+}
+
+@test "runtime: cudaMallocPitch and cudaMalloc3D" {
+	each_runtime pitch 3d
+}
+
+@test "runtime: cudaMallocAsync" {
+	each_runtime async async
+}
+
+@test "runtime: cudaMallocFromPoolAsync" {
+	each_runtime pool pool
+}
+
+@test "runtime, cudaGetDriverEntryPoint: cuMemAlloc, cuMemAllocPitch" {
+	each_runtime entry-alloc entry-pitch
+}
+
+@test "runtime, cudaGetDriverEntryPoint: cuMemAllocAsync, cuMemAllocFromPoolAsync" {
+	each_runtime entry-async entry-pool
+}
+
+@test "runtime, cudaGetDriverEntryPoint: cuMemCreate, mapped" {
+	each_runtime entry-vmm entry-vmm
+}
+
+@test "driver: cuMemAlloc, cuMemAllocPitch" {
+	each_driver alloc pitch
+}
+
+@test "driver: cuMemAllocAsync, cuMemAllocFromPoolAsync" {
+	each_driver async pool
+}
+
+@test "driver: cuMemCreate, mapped" {
+	each_driver vmm vmm
+}
+
+@test "all ways in one process, each by its own size" {
+	start_named app 'malloc:size=3Mi,pitch:size=4Mi,async:size=6Mi,pool:size=8Mi,vmm:size=10Mi' \
+		"$BIN/rt_app_static" init make=a,malloc,3Mi make=b,pitch,4Mi make=c,async,6Mi \
+		make=d,pool,8Mi make=e,entry-vmm,10Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "async 6291456
+malloc 3145728
+pitch 4194304
+pool 8388608
+vmm 10485760"
+}
+
+# said_of_managed: one line, which names the rule and says what else there is
+said_of_managed() {
+	equal "$(lines "$1")" 1
+	has "$1" "gpushare: GPUSHARE_NAME: "
+	has "$1" '"heap"'
+	grep -Eq 'cuda?M(em)?[Aa]lloc([^A-Za-z]|$)' <<<"$1" || { echo "no way out in: $1"; return 1; }
+}
+
+@test "managed memory has no record: one line says why, and what to use" {
+	for program in "${RUNTIMES[@]}" drv_linked "drv_lookup gpa2"; do
+		program "$program"
+		untouched heap "${PROGRAM[@]}" init make=a,managed,2Mi fill=a,3 byte=a,4 \
+			make=b,managed,2Mi drop=a drop=b exit=3
+		said_of_managed "$stderr"
+	done
+	start_named app heap:size=2Mi "$BIN/rt_app_static" init make=a,managed,2Mi touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" ""
+}
+
+@test "refused calls answer the same: size 0, no out pointer, double, foreign, interior, NULL" {
+	for program in "${RUNTIMES[@]}" "${DRIVERS[@]}"; do
+		program "$program"
+		alike "${PROGRAM[@]}" init nullout=1Mi alloc=a,0 alloc=a,2Mi at=b,a,512 drop=b,free \
+			foreign=c,0x7ff000001000 drop=c,free foreign=d,0 drop=d,free drop=d,async \
+			free=a free=a make=e,async,0 make=e,pool,0 exit=2
+		equal "$stderr" ""
+	done
+}
+
+@test "freed by the wrong call: as without us, and the records follow" {
+	for program in rt_app_static rt_app_shared drv_linked "drv_lookup gpa2_t"; do
+		program "$program"
+		alike "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async free=a make=b,async,2Mi at=c,b,512 \
+			drop=c,async drop=b,free drop=b,async make=d,async,2Mi drop=d drop=d
+		equal "$stderr" ""
+	done
+	program "drv_lookup gpa2"
+	start_named app 'w%i' "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async at=c,a,512 drop=c,free \
+		make=b,async,2Mi drop=b,free touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	# whichever of the two the driver took as freed has no record, the other has
+	code() { sed -n "s/^drop $1: //p" "$WORK/app.out"; }
+	expected=""
+	[ "$(code a)" = 0 ] || expected+="w0 2097152"
+	[ "$(code b)" = 0 ] || expected+="${expected:+$'\n'}w1 2097152"
+	equal "$(names)" "$expected"
+}
+
+@test "mapping calls that fail answer the same" {
+	alike "$BIN/drv_linked" init make=a,vmm,2Mi at=b,a,0 drop=a drop=b make=c,vmm,2Mi remap=c remap=c drop=c
+	equal "$stderr" ""
+}
+
+@test "out of memory is the same answer, and uses up no name" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=8M
+	for program in rt_app_static drv_linked "drv_lookup gpa2"; do
+		program "$program"
+		alike "${PROGRAM[@]}" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi make=a,pool,16Mi \
+			alloc=b,4Mi alloc=c,4Mi alloc=d,2Mi free=b alloc=d,4Mi alloc=e,2Mi free=c free=d
+		equal "$stderr" ""
+	done
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
+		alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "w0 4194304
+w1 2097152"
+}
+
+@test "mapped memory that runs out is the same answer" {
+	needs_sim
+	GPUSHARE_SIM_MEMORY=8M alike "$BIN/drv_linked" init make=a,vmm,4Mi make=b,vmm,6Mi make=c,vmm,4Mi drop=a \
+		drop=c
+}
+
+@test "what only fits unrounded is still allocated, and named" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=4M
+	untouched kv:nth=3 "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi fill=c,2 byte=c,9 \
+		alloc=d,1Mi free=c
+	equal "$stderr" ""
+	start_named app kv:nth=3 "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "kv 1048576"
+}
+
+@test "a named allocation has its blocks to itself; the size is the one asked for" {
+	for program in rt_app_static drv_linked; do
+		program "$program"
+		alike "${PROGRAM[@]}" init alloc=a,700 range=a alloc=b,3Mi range=b fill=a,3 byte=a,699
+		rm -f "$WORK"/{up,end,log}
+		start app env GPUSHARE_SIM_LOG="$WORK/log" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=small \
+			"${PROGRAM[@]}" init alloc=a,700 alloc=b,700 alloc=c,700 range=a range=b \
+			apart=a,b apart=a,c touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(grep -v '^alloc\|^init' "$WORK/app.out")" "range a: 0 700+0, attributes 700+0
+range b: 0 700+0, attributes 700+0
+apart a b: yes
+apart a c: yes"
+		equal "$(names)" "small 700"
+		equal "$(shown small size)" 700
+		equal "$(api open stat=small | sed -n 's/^size \([0-9]*\) .*/\1/p')" 700
+		has "$(gpushare stat small)" 700
+		gpushare-attach small -o "$WORK/dump"
+		equal "$(stat -c %s "$WORK/dump")" 700
+		if [ -e "$WORK/log" ]; then
+			equal "$(awk '$2 == "cuMemAlloc_v2" { print $NF }' "$WORK/log")" "2097152
+700
+700"
+		fi
+		touch "$WORK/end"
+		finish "$PID"
+	done
+}
+
+@test "the program's own IPC works on named buffers of every kind" {
+	for program in rt_app_static drv_linked; do
+		program "$program"
+		for way in alloc pitch; do
+			[ "$program $way" != "rt_app_static alloc" ] || way=malloc
+			alike "${PROGRAM[@]}" child=spawn,6,stays await="$WORK/ready" init \
+				ipcopen=b,"$WORK/handle",2Mi byte=b,5 put=b,6,9 ipcclose=b init \
+				make=a,"$way",2Mi fill=a,7 ipcget=a,"$WORK/handle" touch="$WORK/ready" reap \
+				byte=a,6 drop=a remove="$WORK/ready"
+			equal "$stderr" ""
+		done
+	done
+}
+
+@test "what has no legacy handle has none when it is named" {
+	alike "$BIN/drv_linked" init make=a,async,2Mi ipcget=a,"$WORK/none" make=b,vmm,2Mi \
+		ipcget=b,"$WORK/none" make=c,managed,2Mi ipcget=c,"$WORK/none" foreign=d,0x7ff000001000 \
+		ipcget=d,"$WORK/none"
+	[ ! -e "$WORK/none" ]
+}
+
+@test "the program's own IPC works on attached buffers" {
+	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" \
+		await="$WORK/look" byte=a,6 touch="$WORK/seen" await="$WORK/end"
+	await_file "$WORK/up"
+	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init alloc=a,2Mi \
+		ipcget=a,"$WORK/handle" touch="$WORK/got" await="$WORK/free" free=a
+	consumer=$PID
+	await_file "$WORK/got"
+	equal "$("$BIN/drv_linked" init ipcopen=b,"$WORK/handle",2Mi byte=b,5 put=b,6,9 ipcclose=b)" "init: 0
+ipcopen b: 0
+byte b: 42
+put b: 0
+ipcclose b: 0"
+	touch "$WORK/look" "$WORK/free"
+	await_file "$WORK/seen"
+	finish "$consumer"
+	equal "$(tail -n 1 "$WORK/producer.out")" "byte a: 9"
+	equal "$(cat "$WORK/consumer.out")" "init: 0
+alloc a: 0
+ipcget a: 0
+free a: 0"
+}
