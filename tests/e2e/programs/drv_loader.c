@@ -163,7 +163,6 @@ static void use(void *(*find)(void *, const char *), void *handle)
 		script_stop("not found: " #call);
 	DRV_CALLS(N)
 #undef N
-	drv_use();
 }
 
 static void *find_plain(void *handle, const char *name)
@@ -218,16 +217,13 @@ static const struct script_verb own_verbs[] = {
     {"open", 2, 3, verb_open}, {"close", 1, 1, verb_close}, {"block", 1, 1, verb_block},
     {"find", 2, 2, verb_find}, {"owner", 2, 2, verb_owner}, {"long", 2, 2, verb_long},
     {"call", 2, 2, verb_call}, {"use", 1, 2, verb_use},	    {"race", 2, 2, verb_race},
+    {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)
 {
-	const size_t own = sizeof(own_verbs) / sizeof(*own_verbs);
-	struct script_verb
-	    verbs[sizeof(own_verbs) / sizeof(*own_verbs) + sizeof(gpu_verbs) / sizeof(*gpu_verbs)];
-
 	(void)argc;
-	memcpy(verbs, own_verbs, sizeof(own_verbs));
-	memcpy(verbs + own, gpu_verbs, sizeof(gpu_verbs));
-	return script_run(verbs, argv + 1);
+	drv_use(argv);
+	script_use(own_verbs);
+	return script_run(gpu_verbs, argv + 1);
 }
