@@ -108,6 +108,12 @@ static void verb_default(char **argument, int count)
 	signal((int)script_number(argument[0]), SIG_DFL);
 }
 
+static void verb_ignore(char **argument, int count)
+{
+	(void)count;
+	signal((int)script_number(argument[0]), SIG_IGN);
+}
+
 static int life_code;
 
 static void life_on_exit(int number)
@@ -131,16 +137,16 @@ static void verb_catch(char **argument, int count)
 	       strcmp(argument[1], "exit") ? life_on__exit : life_on_exit);
 }
 
-/* The process's mask and dispositions, as the kernel tells them. */
+/* The thread's mask and the process's dispositions, as the kernel tells them. */
 static void verb_signals(char **argument, int count)
 {
-	FILE *file = fopen("/proc/self/status", "r");
+	FILE *file = fopen("/proc/thread-self/status", "r");
 	char line[256];
 
 	(void)argument;
 	(void)count;
 	if (!file)
-		script_stop("no /proc/self/status");
+		script_stop("no status in /proc");
 	while (fgets(line, sizeof(line), file))
 		if (!strncmp(line, "Sig", 3) && strncmp(line, "SigQ", 4))
 			printf("signals: %s", line);
@@ -155,7 +161,7 @@ static void life_on_tick(int number)
 	life_ticks++;
 }
 
-/* ticking=MICROSECONDS: SIGALRM so often, which interrupts calls (no SA_RESTART); 0 ends it */
+/* ticking=MICROSECONDS: SIGALRM so often, which interrupts calls (no SA_RESTART); 0 ends it, once it came */
 static void verb_ticking(char **argument, int count)
 {
 	struct sigaction action = {.sa_handler = life_on_tick};
@@ -164,9 +170,9 @@ static void verb_ticking(char **argument, int count)
 
 	(void)count;
 	sigaction(SIGALRM, &action, NULL);
+	while (!us && !life_ticks)
+		script_nap_ms(1);
 	setitimer(ITIMER_REAL, &often, NULL);
-	if (!us)
-		printf("ticking: %s\n", life_ticks ? "interrupted" : "never");
 }
 
 static int life_pipe[2];
@@ -221,9 +227,10 @@ static const struct script_verb life_verbs[] = {
     {"last", 1, 8, verb_last},		 {"liblast", 2, 8, verb_liblast},
     {"quick_exit", 1, 1, verb_quick_exit}, {"raise", 1, 1, verb_raise},
     {"default", 1, 1, verb_default},	 {"catch", 3, 3, verb_catch},
-    {"signals", 0, 0, verb_signals},	 {"ticking", 1, 1, verb_ticking},
-    {"reading", 0, 0, verb_reading},	 {"wasread", 0, 0, verb_wasread},
-    {"pid", 1, 1, verb_pid},		 {NULL, 0, 0, NULL},
+    {"ignore", 1, 1, verb_ignore},	 {"signals", 0, 0, verb_signals},	 
+    {"ticking", 1, 1, verb_ticking},	 {"reading", 0, 0, verb_reading},
+    {"wasread", 0, 0, verb_wasread},	 {"pid", 1, 1, verb_pid},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

@@ -1,0 +1,256 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Stream-ordered memory: named, freed in its stream's order, and left alone while a stream is
+# captured; and every way to allocate answered with another program's buffer.
+load helpers
+
+PROGRAMS=(rt_app_static rt_app_shared rt_thread_static drv_linked "drv_lookup gpa2_t")
+
+attachers() {
+	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
+}
+
+@test "a stream's work and frees: the same output" {
+	for program in "${PROGRAMS[@]}"; do
+		program "$program"
+		alike "${PROGRAM[@]}" init stream=s make=a,async,2Mi,s fill=a,3 byte=a,4 drop=a,async,s \
+			make=b,pool,2Mi,s make=c,async,700 drop=b,async,s go=s drop=c make=d,async,2Mi,s \
+			drop=d,free go=s
+		equal "$stderr" ""
+	done
+}
+
+@test "freed behind a stream that stands still: at once, and the memory stays until it goes on" {
+	for program in "${PROGRAMS[@]}"; do
+		program "$program"
+		script=(init stream=s make=a,async,2Mi,s fill=a,7 go=s stall=s within=$((500 + SLACK_MS))
+			drop=a,async,s byte=a,5 put=a,6,99 byte=a,6)
+		alike "${PROGRAM[@]}" "${script[@]}" go=s make=b,async,2Mi,s drop=b,async,s go=s
+		equal "$stderr" ""
+		rm -f "$WORK"/{up,go,gone,end}
+		start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" make=b,async,2Mi make=c,alloc,2Mi \
+			make=d,vmm,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 fill=d,3 byte=a,5 \
+			touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s touch="$WORK/gone" \
+			await="$WORK/end"
+		if [[ $program == rt_* ]]; then
+			kill -KILL "$PID"
+			rm -f "$WORK/up"
+			start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" make=b,async,2Mi make=c,malloc,2Mi \
+				make=d,entry-vmm,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 fill=d,3 \
+				byte=a,5 touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s \
+				touch="$WORK/gone" await="$WORK/end"
+		fi
+		await_file "$WORK/up"
+		equal "$(grep -c '^apart .*: yes' "$WORK/app.out")" 3
+		equal "$(grep '^byte a' "$WORK/app.out")" "byte a: 42
+byte a: 99
+byte a: 42"
+		equal "$(grep late "$WORK/app.out" || true)" ""
+		equal "$(names)" "w1 2097152
+w2 2097152
+w3 2097152"
+		touch "$WORK/go"
+		await_file "$WORK/gone"
+		equal "$(names | head -n 4)" "w1 2097152
+w2 2097152
+w3 2097152
+w4 2097152"
+		touch "$WORK/end"
+		finish "$PID"
+	done
+}
+
+@test "freed behind a stream that stands still, the process ends: no wait, the names are gone" {
+	start_named app 'w%i' "$BIN/drv_linked" init stream=s make=a,async,2Mi,s go=s stall=s drop=a,async,s \
+		touch="$WORK/up" await="$WORK/end" _exit=3
+	await_file "$WORK/up"
+	touch "$WORK/end"
+	took_ms finish "$PID" || true
+	[ "$TOOK_MS" -le $((1000 + SLACK_MS)) ]
+	none() { [ -z "$(names)" ]; }
+	until_true none
+}
+
+@test "who has it attached keeps it, however it is freed" {
+	start_named app 'w%i' "$BIN/drv_linked" init make=a,async,2Mi fill=a,7 make=b,vmm,2Mi fill=b,9 \
+		touch="$WORK/up" await="$WORK/free" drop=a drop=b touch="$WORK/freed" await="$WORK/end"
+	await_file "$WORK/up"
+	start reader "$BIN/api_app" open attach=a,w0 attach=b,w1 byte=a,5 byte=b,5 touch="$WORK/has" \
+		await="$WORK/freed" byte=a,5 byte=b,5 detach=a detach=b
+	await_file "$WORK/has"
+	touch "$WORK/free"
+	finish "$PID"
+	equal "$(cat "$WORK/reader.out")" "open: OK
+attach w0: OK
+attach w1: OK
+byte a: 42
+byte b: 44
+byte a: 42
+byte b: 44
+detach a: OK
+detach b: OK"
+}
+
+@test "allocations while a stream is captured are left alone: no record, the capture ends as it would" {
+	for program in "${PROGRAMS[@]}"; do
+		program "$program"
+		way=alloc
+		[[ $program != rt_* ]] || way=malloc
+		for words in capture=s\ make=a,async,2Mi,s "capture=s make=a,$way,2Mi" \
+			"capture=s,relaxed make=a,async,2Mi,s" "capture=s make=a,pool,2Mi,s drop=a,async,s"; do
+			echo "$program, $words"
+			# shellcheck disable=SC2086 # words
+			alike "${PROGRAM[@]}" init stream=s $words endcapture=s make=b,$way,2Mi fill=b,1 drop=b
+			equal "$stderr" ""
+		done
+		rm -f "$WORK"/{up,end}
+		start_named app 'w%i' "${PROGRAM[@]}" init stream=s capture=s make=a,async,2Mi,s endcapture=s \
+			make=b,async,4Mi,s touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(names | cut -d' ' -f2)" 4194304
+		touch "$WORK/end"
+		finish "$PID"
+	done
+}
+
+@test "an allocation during a capture takes no attached buffer and spends no rule" {
+	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(attaching weights:must "$BIN/drv_linked" init stream=s capture=s make=a,async,2Mi,s endcapture=s \
+		make=b,alloc,2Mi byte=b,5 | tail -n 2)" "make b: 0
+byte b: 42"
+}
+
+# produced WAY SIZE: a producer of "weights" by that way
+produced() {
+	start_named producer weights "$BIN/drv_linked" init make=a,"$1","$2" fill=a,7 touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+}
+
+# consumed PROGRAM WAY: the allocation by that way is the named buffer until it is freed
+consumed() {
+	program "$1"
+	rm -f "$WORK"/{attached,free,freed,over}
+	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "${PROGRAM[@]}" init make=a,"$2",2Mi \
+		byte=a,5 put=a,6,"$3" touch="$WORK/attached" await="$WORK/free" drop=a \
+		touch="$WORK/freed" await="$WORK/over" make=b,"$2",2Mi drop=b
+	await_file "$WORK/attached"
+	equal "$(attachers weights)" 1
+	equal "$(api open attach=b,weights byte=b,6 | tail -n 1)" "byte b: $3"
+	touch "$WORK/free"
+	await_file "$WORK/freed"
+	equal "$(attachers weights)" 0
+	touch "$WORK/over"
+	finish "$PID"
+	equal "$(cat "$WORK/consumer.out")" "init: 0
+make a: 0
+byte a: 42
+put a: 0
+drop a: 0
+make b: 0
+drop b: 0"
+	equal "$(cat "$WORK/consumer.err")" ""
+}
+
+@test "attach: every way to allocate gets the buffer, its free detaches" {
+	produced alloc 2Mi
+	for way in malloc pitch 3d async pool entry-alloc entry-async; do
+		consumed rt_app_static "$way" 11
+		consumed rt_thread_shared "$way" 12
+	done
+	for way in alloc pitch async pool; do
+		consumed drv_linked "$way" 13
+		consumed "drv_lookup gpa2_t" "$way" 14
+	done
+}
+
+@test "attach: buffers of every way of the producer's" {
+	for way in alloc pitch async pool vmm; do
+		rm -f "$WORK"/{up,end}
+		produced "$way" 2Mi
+		producer=$PID
+		for consumer in malloc pitch async; do
+			echo "$way, $consumer"
+			consumed rt_app_static "$consumer" 21
+		done
+		kill -KILL "$producer"
+		none() { [ -z "$(names)" ]; }
+		until_true none
+	done
+}
+
+@test "attach: an asynchronous free is in its stream's order" {
+	produced alloc 2Mi
+	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init stream=s \
+		make=a,async,2Mi,s stall=s within=$((500 + SLACK_MS)) drop=a,async,s byte=a,5 go=s
+	finish "$PID"
+	equal "$(cat "$WORK/consumer.out")" "init: 0
+stream s: 0
+make a: 0
+stall s: 0
+drop a: 0
+byte a: 42
+go s: 0"
+	equal "$(attachers weights)" 0
+}
+
+# ordinary WORD LINE RULE PROGRAM...: one line on stderr with both words, and memory of its own
+ordinary() {
+	equal "$(attaching "$3" "${@:4}" 2>"$WORK/refused")" "$("${@:4}")"
+	equal "$(lines "$(cat "$WORK/refused")")" 1
+	has "$(cat "$WORK/refused")" "gpushare: GPUSHARE_ATTACH: "
+	has "$(cat "$WORK/refused")" "$1"
+	has "$(cat "$WORK/refused")" "$2"
+}
+
+@test "attach: managed memory, a buffer too small, a name that nobody has: one line, ordinary memory" {
+	produced alloc 2Mi
+	for program in rt_app_static drv_linked; do
+		program "$program"
+		ordinary '"weights"' managed weights "${PROGRAM[@]}" init make=a,managed,2Mi fill=a,1 byte=a,5 drop=a
+		for way in async pitch pool; do
+			ordinary '"weights"' 2097152 weights "${PROGRAM[@]}" init make=a,$way,4Mi fill=a,1 byte=a,5 \
+				drop=a
+			ordinary '"nobody"' "" nobody "${PROGRAM[@]}" init make=a,$way,4Mi fill=a,1 byte=a,5 drop=a
+		done
+	done
+	equal "$(attachers weights)" 0
+	equal "$(api open attach=b,weights byte=b,5 | tail -n 1)" "byte b: 42"
+}
+
+@test "attach: a GPU that is not visible: one line, ordinary memory" {
+	needs_sim
+	export GPUSHARE_SIM_DEVICES=2
+	CUDA_VISIBLE_DEVICES=0 start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	export CUDA_VISIBLE_DEVICES=1
+	ordinary '"weights"' visible weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,5 free=a
+	ordinary '"weights"' visible weights "$BIN/drv_linked" init make=a,async,2Mi fill=a,1 byte=a,5 drop=a
+	equal "$(attaching weights:must "$BIN/drv_linked" init alloc=a,2Mi 2>/dev/null | tail -n 1)" "alloc a: 101"
+	export CUDA_VISIBLE_DEVICES=1,0
+	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi byte=a,5 free=a | tail -n 2)" "byte a: 42
+free a: 0"
+}
+
+@test "attach with must: the CUDA error that fits, by every way" {
+	produced alloc 2Mi
+	for program in rt_app_static drv_linked; do
+		program "$program"
+		for way in async pool pitch; do
+			equal "$(attaching nobody:must "${PROGRAM[@]}" init make=a,$way,2Mi make=b,$way,2Mi \
+				2>"$WORK/said" | tail -n 1)" "make b: 2"
+			equal "$(attaching weights:must "${PROGRAM[@]}" init make=a,$way,4Mi 2>"$WORK/said" |
+				tail -n 1)" "make a: 2"
+			equal "$(lines "$(cat "$WORK/said")")" 1
+			equal "$(attaching weights:must "${PROGRAM[@]}" init make=a,$way,2Mi byte=a,5 |
+				tail -n 1)" "byte a: 42"
+		done
+		equal "$(attaching weights:must "${PROGRAM[@]}" init make=a,managed,2Mi 2>"$WORK/said" |
+			tail -n 1)" "make a: 801"
+		equal "$(lines "$(cat "$WORK/said")")" 1
+	done
+	equal "$(attachers weights)" 0
+}
