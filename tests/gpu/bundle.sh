@@ -37,7 +37,7 @@ cp -r tests/e2e "$bundle/tests/"
 rm -rf "$bundle/tests/e2e/programs" "$bundle/tests/e2e/elf.bats" "$bundle/tests/e2e/faults_sim.bats"
 cp tests/run "$bundle/tests/"
 cp tests/demo/demo.sh "$bundle/tests/demo/"
-cp tests/gpu/run.sh tests/gpu/stage.bash tests/gpu/*.py "$bundle/tests/gpu/"
+cp tests/gpu/run.sh tests/gpu/*.bash tests/gpu/*.py "$bundle/tests/gpu/"
 cp shim/*.sym "$bundle/shim/"
 cp include/gpushare.h "$bundle/include/"
 cp "$(command -v bats)" "$bundle/bats/bin/"
@@ -61,12 +61,12 @@ fi
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Contract tests, end-to-end tests and measurements on this host's GPU: ./run [OUT_DIR]
+# Tests and measurements on this host's GPU: ./run [OUT_DIR [PART...]], as in tests/gpu/run.sh
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 export PATH=$here/bats/bin:$here/bin:$PATH BUILD=build
 export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-exec "$here/tests/gpu/run.sh" "${1:-.}" </dev/null
+exec "$here/tests/gpu/run.sh" "${@:-.}" </dev/null
 RUN
 chmod +x "$bundle/run"
 size_mib=$(du -sm "$bundle" | cut -f1)

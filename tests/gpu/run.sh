@@ -1,12 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The main job on a real GPU, and its measurements: tests/gpu/run.sh [OUT_DIR] writes OUT_DIR/RESULTS.md.
+# Everything that only a GPU can show: tests/gpu/run.sh [OUT_DIR [PART...]] writes OUT_DIR/RESULTS.md.
+#   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
+#   measure   rates and costs, and their targets                facts              asks the driver
+# Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
 # GPUSHARE_BUNDLE_SIM=1 runs the script on the simulated driver, to try the script itself.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 export BUILD
 bin=$BUILD/tests/bin
+parts=("${@:2}") FILTERS=()
+[ ${#parts[@]} != 0 ] || parts=(job measure facts tests)
+for ((i = 0; i < ${#parts[@]}; i++)); do
+	if [ ! -f "$root/tests/gpu/part_${parts[i]}.bash" ]; then
+		echo "gpushare: no part ${parts[i]}; they are: job measure facts tests" >&2
+		exit 2
+	fi
+	[ "${parts[i]}" = tests ] || continue
+	# shellcheck disable=SC2034 # for part_tests.bash
+	FILTERS=("${parts[@]:i+1}") parts=("${parts[@]:0:i+1}")
+done
 mkdir -p "${1:-.}" || exit 1
 out=$(cd "${1:-.}" && pwd)
 results=$out/RESULTS.md
@@ -17,9 +31,6 @@ unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART LD_PR
 # shellcheck source=tests/gpu/stage.bash
 . "$root/tests/gpu/stage.bash"
 trap finish EXIT
-
-PAIRS=${GPUSHARE_GPU_PAIRS:-10000} PAIR_SIZE=2097152 RUNS=${GPUSHARE_GPU_RUNS:-15}
-DUMP=${GPUSHARE_GPU_DUMP:-1073741824} REPEATS=15
 
 if [ "${GPUSHARE_BUNDLE_SIM:-}" = 1 ]; then
 	driver=$(GPUSHARE_TEST_GPU=no "$root/tests/run" --driver)
@@ -41,166 +52,10 @@ echo "$driver"
 		"glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2), gpushare $("$BUILD/gpushare" --version | awk '{ print $NF }')."
 } >"$results"
 
-# a) kernels of two processes on one buffer
-write "" "## Kernels of two processes on one buffer" ""
-kernels() {
-	local kind=$1 peer
-	start "$BUILD/gpushare" run --name kernel -- "$bin/kernel_app_$kind" "$scratch/saved"
-	heard 1 >/dev/null || { bad "kernel_app_$kind did not start"; return; }
-	peer=$("$bin/kernel_peer_$kind" kernel 2>"$scratch/errors") ||
-		{ bad "kernel_peer_$kind: $peer"; end; return; }
-	heard 3 >/dev/null || { bad "kernel_app_$kind did not answer"; end; return; }
-	if ! "$BUILD/gpushare-attach" kernel -o "$scratch/dump" 2>"$scratch/errors" ||
-		! cmp "$scratch/saved" "$scratch/dump"; then
-		bad "kernel_app_$kind: the dump differs"
-		end
-		return
-	fi
-	end || { bad "kernel_app_$kind: exit code $?"; return; }
-	ok "nvcc, $kind cudart: named, attached by a second process; $(tr '\n' ';' <<<"$peer") $(sed -n 2p "$scratch/said"); dump of $(wc -c <"$scratch/dump") bytes equal"
-}
-for kind in static shared; do
-	if [ ! -x "$bin/kernel_app_$kind" ]; then
-		skip "kernel_app_$kind: not built (needs nvcc)"
-	elif [ "$GPUSHARE_TEST_GPU" = no ]; then
-		skip "kernel_app_$kind: needs a GPU"
-	else
-		kernels "$kind"
-	fi
+for part in "${parts[@]}"; do
+	# shellcheck source=/dev/null
+	. "$root/tests/gpu/part_$part.bash"
 done
-
-# b) frameworks, unmodified
-write "" "## Unmodified frameworks" ""
-framework() {
-	local module=$1 label version data base size bytes name found=
-	if ! python3 -c "import $module; $2" >/dev/null 2>&1; then
-		skip "$module: no usable python3 module of that name"
-		return
-	fi
-	start "$BUILD/gpushare" run --name 'seg%i' -- python3 "$root/tests/gpu/${module}_app.py" "$scratch/saved"
-	heard 1 >/dev/null || { bad "$module: the program did not start"; return; }
-	read -r label version data base size bytes <"$scratch/said"
-	for name in $("$BUILD/gpushare" ls --json | jq -r --argjson size "$size" \
-		'.[] | select(.size == $size) | .name'); do
-		"$BUILD/gpushare-attach" "$name" --offset $((data - base)) --length "$bytes" -o "$scratch/dump" \
-			2>"$scratch/errors" || continue
-		cmp -s "$scratch/saved" "$scratch/dump" && found=$name && break
-	done
-	[ -n "$found" ] || { bad "$label $version: the tensor's bytes were in no named segment"; end; return; }
-	printf '\377\377\377\377' >"$scratch/minus_one"
-	"$BUILD/gpushare-attach" "$found" --offset $((data - base)) --length 4 --into "$scratch/minus_one" \
-		2>"$scratch/errors" || { bad "$label $version: writing into $found"; end; return; }
-	[ "$(heard 2)" = "first element -1" ] || { bad "$label $version: the change was not seen"; end; return; }
-	end
-	ok "$label $version: tensor of $bytes bytes found at offset $((data - base)) of $found ($size bytes); a change from outside was seen by the tensor"
-}
-framework torch "assert torch.cuda.is_available()"
-framework cupy "cupy.cuda.Device(0).compute_capability"
-
-# c) how fast a buffer comes to the host
-write "" "## Dump of $((DUMP >> 20)) MiB from another process, GB/s" ""
-dump_rate() {
-	local dump_bytes=$1 i began ended row
-	start "$BUILD/gpushare" run --name big -- "$bin/app_hold" "$dump_bytes"
-	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
-	truncate -s "$dump_bytes" "$shm/dump" && dd if=/dev/zero of="$shm/dump" bs=1M conv=notrunc \
-		count=$((dump_bytes >> 20)) status=none
-	"$bin/api_rate" big $REPEATS "$shm/dump" >"$scratch/rates" 2>"$scratch/errors" || { bad "api_rate"; end; return; }
-	for target in /dev/null "$shm/dump"; do
-		: >"$scratch/whole"
-		for ((i = 0; i < 5; i++)); do
-			began=$EPOCHREALTIME
-			"$BUILD/gpushare-attach" big -o "$target" 2>"$scratch/errors" || { bad "gpushare-attach -o"; end; return; }
-			ended=$EPOCHREALTIME
-			awk -v a="$began" -v b="$ended" -v n="$dump_bytes" 'BEGIN { print n / (b - a) / 1e9 }' >>"$scratch/whole"
-		done
-		row=$(sort -g "$scratch/whole" | awk '{ v[NR] = $1 } END { printf "%.2f\t%.2f\t%.2f", v[int((NR + 1) / 2)], v[1], v[NR] }')
-		printf 'gpushare-attach -o %s, whole command with CUDA start-up\t%s\n' \
-			"$([ "$target" = /dev/null ] && echo /dev/null || echo 'a tmpfs file')" "$row" >>"$scratch/rates"
-	done
-	write "| way | median | least | most | of the pinned copy |" "|---|---|---|---|---|"
-	write "$(awk -F'\t' 'NR == 1 { pinned = $2 } { printf "| %s | %s | %s | %s | %.3f |\n", $1, $2, $3, $4, $2 / pinned }' "$scratch/rates")"
-	write ""
-	ratio=$(awk -F'\t' 'NR == 1 { pinned = $2 } NR == 2 { printf "%.3f", $2 / pinned }' "$scratch/rates")
-	target 0.9 "$ratio" "into memory: $ratio of the pinned copy of the same run (target: 0.9 or more)"
-	"$bin/api_round_trip" big 5000 >"$scratch/round_trip" 2>"$scratch/errors" || bad "api_round_trip"
-	end || bad "app_hold: exit code $?"
-}
-
-# target A B WORDS: A must be at most B. On the simulated driver the numbers mean nothing.
-target() {
-	if [ "$GPUSHARE_TEST_GPU" = no ]; then
-		write "- (simulated driver, no target) $3"
-	elif within "$1" "$2"; then
-		ok "$3"
-	else
-		bad "target missed: $3"
-	fi
-}
-dump_rate "$DUMP"
-
-# d) what the shim costs
-write "" "## cuMemAlloc + cuMemFree of 2 MiB, $PAIRS pairs a process, $RUNS processes of each kind, interleaved" ""
-
-# one_pairs KIND [TURN]: one process of that kind adds a line to its file
-one_pairs() {
-	local shim=$BUILD/libgpushare_shim.so rules=() count=$PAIRS
-	case $1 in
-	bare) shim= ;;
-	rule | turn_rule) rules=(GPUSHARE_NAME=other:size=12345) ;;
-	named) rules=(GPUSHARE_NAME='n%i') count=$((PAIRS < 2000 ? PAIRS : 2000)) ;;
-	esac
-	env "${rules[@]}" LD_PRELOAD="$shim" "$bin/app_pairs" "$count" $PAIR_SIZE "${@:2}" >>"$scratch/pairs_$1"
-}
-
-# Forwards and backwards by turns: none of the kinds always comes first.
-pairs() {
-	local run kind order
-	rm -f "$scratch"/pairs_*
-	for ((run = 0; run < RUNS; run++)); do
-		order=(bare shim rule named turn_shim turn_rule)
-		[ $((run % 2)) = 0 ] || order=(turn_rule turn_shim named rule shim bare)
-		for kind in "${order[@]}"; do
-			case $kind in
-			turn_*) one_pairs "$kind" 50 || return 1 ;;
-			*) one_pairs "$kind" || return 1 ;;
-			esac
-		done
-	done
-} 2>"$scratch/errors"
-
-pairs_report() {
-	local kind ratio alloc trip
-	write "| program | pair, mean us (median of runs, least - most) | alloc, median us | free, median us | pair, ratio to the bare run beside it |" "|---|---|---|---|---|"
-	for kind in bare shim rule named; do
-		paste -d' ' "$scratch/pairs_$kind" "$scratch/pairs_bare" | awk '{ print $1 / $4 }' >"$scratch/ratio_$kind"
-		write "| $kind | $(median_of "$scratch/pairs_$kind" 1) | $(median_of "$scratch/pairs_$kind" 2) | $(median_of "$scratch/pairs_$kind" 3) | $(median_of "$scratch/ratio_$kind" 1) |"
-	done
-	write "" "bare: without the shim; shim: with it, nothing to name; rule: with a rule that never matches; named: every allocation is shared and withdrawn."
-	write "" "One process differs from the next by more than the shim costs. So also within a process: the calls that the shim gave it, and the driver's own, in turns of 50 pairs." ""
-	write "| program | pair through the shim, us | pair past the shim, us | ratio |" "|---|---|---|---|"
-	for kind in turn_shim turn_rule; do
-		awk '{ print $1 / $2 }' "$scratch/pairs_$kind" >"$scratch/ratio_$kind"
-		write "| ${kind#turn_} | $(median_of "$scratch/pairs_$kind" 1) | $(median_of "$scratch/pairs_$kind" 2) | $(median_of "$scratch/ratio_$kind" 1) |"
-	done
-	write ""
-	ratio=$(median_of "$scratch/ratio_turn_shim" 1)
-	target "${ratio%% *}" 1.01 "unnamed pair with the shim: $ratio of the bare one in the same process, $(median_of "$scratch/ratio_shim" 1) from process to process (target: 1.01 or less)"
-	paste -d' ' "$scratch/pairs_named" "$scratch/pairs_bare" | awk '{ print $2 - $5 }' >"$scratch/share"
-	alloc=$(median_of "$scratch/share" 1)
-	read -r trip _ <"$scratch/round_trip"
-	write "- a registry round trip from C (gpushare_stat): median $trip us, p99 $(cut -d' ' -f2 "$scratch/round_trip") us"
-	target "${alloc%% *}" 30 "a named share over the bare cuMemAlloc: $alloc us (target: one round trip, 30 us)"
-}
-if pairs; then pairs_report; else bad "app_pairs"; fi
-
-# e) the tests, last: they take longest, and a run that is cut short has the figures by then
-write "" "## Tests on this driver" ""
-if "$root/tests/run" 2>&1 | tee "$out/tests.log"; [ "${PIPESTATUS[0]}" = 0 ]; then
-	ok "contract, end-to-end: $(tail -n 1 "$out/tests.log")"
-else
-	bad "contract, end-to-end: $(tail -n 1 "$out/tests.log")"
-fi
 
 echo "results are in $results"
 echo "$passed passed, $failed failed, $skipped skipped"

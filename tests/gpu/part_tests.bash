@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by tests/gpu/run.sh: the contract and end-to-end tests, several files at a time.
+# FILTERS: parts of the names of those that are wanted; none: all.
+: "${root:?}" "${out:?}" "${scratch:?}"
+
+wanted() {
+	local filter
+	[ ${#FILTERS[@]} = 0 ] && return
+	for filter in "${FILTERS[@]}"; do
+		[[ ${1##*/} != *"$filter"* ]] || return 0
+	done
+	return 1
+}
+
+# tests/run takes part of a name: a file that another's name is the beginning of runs with it.
+test_files() {
+	local file before=none
+	for file in "$BUILD"/tests/contract_* "$root"/tests/e2e/*.bats; do
+		if [ -f "$file" ] && [[ $file != *.d ]] && wanted "$file" && [[ $file != "$before"* ]]; then
+			echo "/${file##*/}"
+			before=$file
+		fi
+	done
+}
+
+write "" "## Tests on this driver${FILTERS[*]:+, those of ${FILTERS[*]}}" ""
+mkdir "$scratch/tests"
+jobs=$(($(nproc) / 2))
+# shellcheck disable=SC2016 # the inner shell's
+test_files | xargs -P $((jobs < 1 ? 1 : jobs > 6 ? 6 : jobs)) -I FILE bash -c \
+	'"$1" --said "$2" >"$3$2" 2>&1' - "$root/tests/run" FILE "$scratch/tests"
+cat "$scratch"/tests/* 2>/dev/null | grep -v ' passed, [0-9]* failed, [0-9]* skipped$' >"$out/tests.log"
+# The summary is each file's last line; one without it was ended.
+for log in "$scratch"/tests/*; do
+	[ -f "$log" ] || continue
+	summary=$(tail -n 1 "$log")
+	[[ $summary == *" passed, "* ]] || summary="0 passed, 1 failed, 0 skipped"
+	echo "${log##*/}: $summary" >>"$out/tests.log"
+	echo "$summary"
+done | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }' >"$scratch/sum"
+cat "$out/tests.log"
+: >"$scratch/errors"
+if grep -q '^[1-9][0-9]* passed, 0 failed' "$scratch/sum"; then
+	ok "contract, end-to-end: $(cat "$scratch/sum")"
+else
+	bad "contract, end-to-end: $(cat "$scratch/sum")"
+fi
