@@ -113,6 +113,13 @@ $(BUILD)/tests/.runtime:
 	@mkdir -p $(@D) && echo $(RUNTIME) >$@
 $(call each,$(call from,rt) tests/demo/painter.c,_static,$(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,rt) tests/demo/painter.c,_shared,$(RT_LIBS) -lcudart,$(RT_DEPS))
+# The same sources for older runtimes: linked with the stand-in under their names. What runs on a
+# GPU is what tests/gpu/runtimes.sh brings.
+$(BUILD)/sim/libcudart.so.1%: $(SIM_RUNTIME)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+$(foreach v,11.0 12,$(call each,$(wildcard tests/gpu/rt_*.c),_$(basename $(v)),-L$(BUILD)/sim -l:libcudart.so.$(v) \
+	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../lib',$(BUILD)/sim/libcudart.so.$(v)))
 $(call each,tests/e2e/programs/drv_linked.c,,-L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
 $(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN' \
 	-l:lib_linked_early.so -lcuda,$(BUILD)/sim/libcuda.so $(bin)/lib_linked_early.so)
@@ -138,8 +145,12 @@ PROGRAMS += $(bin)/facts
 # Kernels need nvcc: each program with the static and with the shared runtime.
 KERNELS := $(patsubst tests/gpu/%.cu,$(bin)/%,$(wildcard tests/gpu/kernel_*.cu))
 NVFLAGS := -O2 -arch=all-major -Iinclude -lineinfo
-kernels: $(addsuffix _static,$(KERNELS)) $(addsuffix _shared,$(KERNELS))
+kernels: $(addsuffix _static,$(KERNELS)) $(addsuffix _shared,$(KERNELS)) $(bin)/kernel_matrix_per_thread
+$(bin)/kernel_matrix_per_thread: NVFLAGS += -default-stream per-thread
 $(bin)/%_static: tests/gpu/%.cu $(BUILD)/libgpushare.so
+	$(call say,NVCC,$@)
+	$(Q)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $< $(KERNEL_LIBS) -o $@
+$(bin)/%_per_thread: tests/gpu/%.cu $(BUILD)/libgpushare.so
 	$(call say,NVCC,$@)
 	$(Q)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $< $(KERNEL_LIBS) -o $@
 $(bin)/%_shared: tests/gpu/%.cu $(BUILD)/libgpushare.so

@@ -37,7 +37,7 @@ cp -r tests/e2e "$bundle/tests/"
 rm -rf "$bundle/tests/e2e/programs" "$bundle/tests/e2e/elf.bats" "$bundle/tests/e2e/faults_sim.bats"
 cp tests/run "$bundle/tests/"
 cp tests/demo/demo.sh "$bundle/tests/demo/"
-cp tests/gpu/run.sh tests/gpu/*.bash tests/gpu/*.py "$bundle/tests/gpu/"
+cp tests/gpu/run.sh tests/gpu/matrix.sh tests/gpu/*.bash tests/gpu/*.py "$bundle/tests/gpu/"
 cp shim/*.sym "$bundle/shim/"
 cp include/gpushare.h "$bundle/include/"
 cp "$(command -v bats)" "$bundle/bats/bin/"
@@ -52,11 +52,13 @@ for contract in "$bundle"/build/tests/contract_*; do
 	break
 done
 if [ $runtime = cuda ]; then
+	"$root/tests/gpu/runtimes.sh"
+	find "$BUILD/tests/lib" -maxdepth 1 -name 'libcudart.so.*' -exec cp {} "$bundle/build/tests/lib/" \;
 	cp "$(readlink -f "${CUDA_RT%/*}/libcudart.so")" "$bundle/build/tests/lib/libcudart.so.${CUDART_MAJOR:-13}"
 else
 	mkdir "$bundle/build/sim"
 	cp "$BUILD/sim/libcuda.so.1" "$bundle/build/sim/"
-	cp "$BUILD/sim/libcudart.so.13" "$bundle/build/tests/lib/"
+	cp "$BUILD"/sim/libcudart.so.1[123]* "$bundle/build/tests/lib/"
 fi
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Sourced by tests/gpu/run.sh: processes that end with it, and what a stage reports.
+# shellcheck source=tests/gpu/registry.bash
+. "${root:?}/tests/gpu/registry.bash"
 : "${results:?}" "${scratch:?}" "${shm:?}"
 passed=0 failed=0 skipped=0
 started=()
@@ -53,13 +55,7 @@ end() {
 
 # Ours by pid, and the registry that started by itself: it was told our GPUSHARE_DIR.
 finish() {
-	local file
-	for file in /proc/[0-9]*/cmdline; do
-		if grep -qzxF "$GPUSHARE_DIR" "$file" 2>/dev/null; then
-			file=${file#/proc/}
-			started+=("${file%/cmdline}")
-		fi
-	done
+	mapfile -t -O ${#started[@]} started < <(registry_pids "$GPUSHARE_DIR")
 	[ ${#started[@]} = 0 ] || kill -KILL "${started[@]}" 2>/dev/null
 	rm -rf "$scratch" "$shm"
 }
