@@ -138,7 +138,9 @@ $(bin)/probe: tests/gpu/probe.c shim/cuda_abi.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -Ishim $< -ldl -o $@
 # What the shim needs to know of a real driver; asks, tests nothing.
-$(bin)/facts: $(call objects,tests/gpu/facts*.c)
+FACTS := $(call objects,tests/gpu/facts*.c)
+$(FACTS): SANFLAGS :=
+$(bin)/facts: $(FACTS)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $^ -pthread -ldl -o $@
 PROGRAMS += $(bin)/facts

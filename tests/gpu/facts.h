@@ -80,6 +80,7 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(create) \
 	S(capture) \
 	S(capture_relaxed) \
+	S(capture_same_thread) \
 	S(capture_stream) \
 	S(context_reset) \
 	S(context_release) \

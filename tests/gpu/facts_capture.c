@@ -226,15 +226,15 @@ static const struct {
 #undef C
 };
 
-struct other_thread {
+struct thing {
 	cu_result (*run)(void);
 	bool relaxed;
 	cu_result result;
 };
 
-static void *in_other_thread(void *argument)
+static void *run_it(void *argument)
 {
-	struct other_thread *it = argument;
+	struct thing *it = argument;
 	cu_capture_mode mode = CU_CAPTURE_RELAXED;
 
 	facts_must("cuCtxSetCurrent", cu.cuCtxSetCurrent(facts_context));
@@ -281,7 +281,9 @@ static void export_one(int from, int to)
 	facts_receive(from, &word, 1);
 }
 
-static void others(bool relaxed)
+enum who { OTHER_THREAD, OTHER_RELAXED, SAME_RELAXED };
+
+static void ask_all(enum who who)
 {
 	struct facts_peer peer;
 	cu_mem_prop prop;
@@ -297,12 +299,16 @@ static void others(bool relaxed)
 	facts_must("cuEventCreate", cu.cuEventCreate(&recorded_event, CU_EVENT_NO_TIMING));
 	facts_must("cuEventRecord", cu.cuEventRecord(recorded_event, other_stream));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct other_thread it = {.run = cases[i].run, .relaxed = relaxed};
+		struct thing it = {.run = cases[i].run, .relaxed = who != OTHER_THREAD};
 		cu_stream stream = capture_begin();
 		pthread_t thread;
 
-		facts_must("pthread_create", pthread_create(&thread, NULL, in_other_thread, &it));
-		pthread_join(thread, NULL);
+		if (who == SAME_RELAXED) {
+			run_it(&it);
+		} else {
+			facts_must("pthread_create", pthread_create(&thread, NULL, run_it, &it));
+			pthread_join(thread, NULL);
+		}
 		facts_say(cases[i].what, "%s; the capture ends with %s", facts_code(it.result),
 			  facts_code(capture_end(stream)));
 	}
@@ -312,12 +318,17 @@ static void others(bool relaxed)
 
 void facts_capture(void)
 {
-	others(false);
+	ask_all(OTHER_THREAD);
 }
 
 void facts_capture_relaxed(void)
 {
-	others(true);
+	ask_all(OTHER_RELAXED);
+}
+
+void facts_capture_same_thread(void)
+{
+	ask_all(SAME_RELAXED);
 }
 
 void facts_capture_stream(void)

@@ -3,8 +3,8 @@
 # One program bare, preloaded, and with its allocations named:
 #   tests/gpu/matrix.sh DIR ROW SECONDS RECORDS RULES COMMAND...
 # DIR/ROW.row gets its line of the table, DIR/ROW.log what there is to say of it.
-# RECORDS: how many allocations the registry must have been told of: N or more, or `all`, which is
-# what the program itself says ("allocations: N"). A program that exits 77 is skipped, with its
+# RECORDS: how many allocations the registry must have been told of: N or more, `none`, or `all`,
+# which is what the program itself says ("allocations: N"). A program that exits 77 is skipped, with its
 # words. GPUSHARE_MATRIX_LABEL is what the table calls it; GPUSHARE_MATRIX_UNTIL (seconds of the
 # epoch) is when it must be over.
 set -u
@@ -66,17 +66,20 @@ judge() {
 judge_records() {
 	local shared left wanted=$want
 	shared=$(grep -c 'is shared' "$scratch/log")
-	[ "$want" != all ] || wanted=$(sed -n 's/^allocations: //p' "$scratch/bare.out")
+	case $want in
+	all) wanted=$(sed -n 's/^allocations: //p' "$scratch/bare.out") ;;
+	none) wanted=0 ;;
+	esac
 	left=$(left_over)
 	if [ "$left" != 0 ]; then
 		echo "**FAILED**: $left of $shared records left behind"
-	elif [ "$want" = all ] && [ "$shared" != "${wanted:-none}" ]; then
-		echo "**FAILED**: $shared of $wanted"
-	elif [ "$want" != all ] && [ "$shared" -lt "$want" ]; then
-		echo "**FAILED**: $shared, at least $want wanted"
+	elif [ "$want" = "$wanted" ]; then
+		[ "$shared" -ge "$want" ] || echo "**FAILED**: at least $want wanted, not "
+		echo "$shared"
 	else
-		echo "$shared$([ "$want" != all ] || echo " of $wanted")"
-	fi
+		[ "$shared" = "${wanted:-unknown}" ] || echo "**FAILED**: "
+		echo "$shared of ${wanted:-unknown}"
+	fi | tr -d '\n'
 }
 
 # A process's names go when it does, which the registry notices a moment later.

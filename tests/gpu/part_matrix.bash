@@ -44,7 +44,7 @@ program torch_async 120 1 'm%i' "PyTorch, cudaMallocAsync" matrix_torch.py async
 program torch_graph 120 1 'm%i' "PyTorch, torch.cuda.graph" matrix_torch.py graph
 program torch_share 120 1 'm%p.%i' "PyTorch, its own sharing of CUDA tensors" matrix_share.py
 program torch_from 120 1 't%i:from=libc10_cuda.so*' "PyTorch, from=libc10_cuda.so*" matrix_torch.py default
-program sanitizer 120 all 'm%i' "compute-sanitizer, memcheck, leaks" "$sanitizer" --tool memcheck --leak-check full \
+program sanitizer 120 9 'm%i' "compute-sanitizer, memcheck, leaks" "$sanitizer" --tool memcheck --leak-check full \
 	--error-exitcode 9 "$bin/kernel_matrix_static"
 program triton 120 1 'm%i' "Triton" matrix_triton.py
 program numba 120 1 'm%i' "Numba" matrix_numba.py
@@ -58,6 +58,8 @@ program graph_static 60 all 'm%i' "CUDA graph, static cudart" kernel_graph_stati
 program graph_shared 60 all 'm%i' "CUDA graph, shared cudart" kernel_graph_shared
 program rt_static 60 all 'm%i' "C, cudart 13, static" rt_matrix_static
 program rt_shared 60 all 'm%i' "C, cudart 13, shared" rt_matrix_shared
+program rt_from 60 all 'm%i:from=rt_matrix_shared' "C, from= the program" rt_matrix_shared
+program rt_not_from 60 none 'm%i:from=libnothing.so*' "C, from= something else" rt_matrix_shared
 program rt_12 60 all 'm%i' "C, cudart 12, shared" rt_matrix_12
 program rt_11 60 all 'm%i' "C, cudart 11, shared" rt_matrix_11
 program stress_static 90 all 'm%i' "16 threads, static cudart" rt_stress_static
