@@ -113,11 +113,7 @@ $(BUILD)/tests/.runtime:
 	@mkdir -p $(@D) && echo $(RUNTIME) >$@
 $(call each,$(call from,rt) tests/demo/painter.c,_static,$(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,rt) tests/demo/painter.c,_shared,$(RT_LIBS) -lcudart,$(RT_DEPS))
-# The same sources for older runtimes: linked with the stand-in under their names. What runs on a
-# GPU is what tests/gpu/runtimes.sh brings.
-$(BUILD)/sim/libcudart.so.1%: $(SIM_RUNTIME)
-	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+# For older runtimes: linked with the stand-ins; what runs on a GPU is what tests/gpu/runtimes.sh brings.
 $(foreach v,11.0 12,$(call each,$(wildcard tests/gpu/rt_*.c),_$(basename $(v)),-L$(BUILD)/sim -l:libcudart.so.$(v) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../lib',$(BUILD)/sim/libcudart.so.$(v)))
 $(call each,tests/e2e/programs/drv_linked.c,,-L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
