@@ -38,6 +38,8 @@ test  libcmocka-dev$of   header  cmocka.h cmocka
 test  pkg-config         command pkg-config
 test  bats               command bats
 test  jq                 command jq
+test  libjemalloc2       preload libjemalloc.so.2
+test  faketime           preload faketime/libfaketime.so.1
 "
 
 # Another machine's headers are this one's too (/usr/include): only the library says that it is there.
@@ -52,6 +54,7 @@ has() {
 	command) command -v "$2" >/dev/null 2>&1 ;;
 	python) /usr/bin/python3 -c "import $2" >/dev/null 2>&1 || python3 -c "import $2" >/dev/null 2>&1 ;;
 	library) command -v "$CC" >/dev/null 2>&1 && has_library "$2" ;;
+	preload) [ -n "$foreign" ] || compgen -G "/usr/lib/*-linux-gnu/$2" >/dev/null || [ -e "/usr/lib64/$2" ] || [ -e "/usr/lib/$2" ] ;;
 	header)
 		if command -v "$CC" >/dev/null 2>&1; then
 			printf '#include <stddef.h>\n#include <stdarg.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\n' "$2" |
@@ -68,6 +71,7 @@ where() {
 	command) case $2 in /*) echo "at $2" ;; *) echo "on PATH ($PATH)" ;; esac ;;
 	python) echo "in /usr/bin/python3" ;;
 	library) echo "as a library of $CC" ;;
+	preload) echo "in /usr/lib and below" ;;
 	header) echo "in the include path of $CC (/usr/include and below)" ;;
 	esac
 }
