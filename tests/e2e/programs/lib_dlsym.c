@@ -4,12 +4,22 @@
  * name that nobody else does, and passes all others on to the C library's.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 static int answer(void)
 {
 	return 21;
+}
+
+/* Not strcmp: a sanitizer looks up its own strcmp through us before that works. */
+static bool is_mine(const char *name)
+{
+	const char *mine = "wrapper_answer";
+
+	while (*mine && *mine == *name)
+		mine++, name++;
+	return *mine == *name;
 }
 
 static void *(*real_dlsym(void))(void *, const char *)
@@ -26,7 +36,7 @@ void *dlsym(void *handle, const char *name)
 {
 	void *(*real)(void *, const char *) = real_dlsym();
 
-	if (!strcmp(name, "wrapper_answer"))
+	if (is_mine(name))
 		return (void *)answer;
 	return real ? real(handle, name) : NULL;
 }
