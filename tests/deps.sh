@@ -40,6 +40,7 @@ test  bats               command bats
 test  jq                 command jq
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
+test  procps             command pkill
 "
 
 # Another machine's headers are this one's too (/usr/include): only the library says that it is there.
