@@ -27,6 +27,7 @@ cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_
 	if (size > state.capacity)
 		return CU_OUT_OF_MEMORY; /* before rounding up can overflow */
 	STATE_LOCKED;
+	pool_look();
 	struct block *block = block_take(want->device, size, want->low, &offset);
 	if (!block)
 		return CU_OUT_OF_MEMORY;
@@ -98,8 +99,9 @@ void memory_release(struct region *region)
 
 static bool memory_freeable(const struct region *region)
 {
-	return region && (region->kind == REGION_DEVICE || region->kind == REGION_ASYNC ||
-			  region->kind == REGION_MANAGED);
+	return region && !pool_has_freed(region) &&
+	       (region->kind == REGION_DEVICE || region->kind == REGION_ASYNC ||
+		region->kind == REGION_MANAGED);
 }
 
 /* Waits for whatever any stream has still to do, as the real one does. */

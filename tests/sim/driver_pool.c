@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream-ordered memory, and the one pool that each device has. */
+#include <stdlib.h>
+
 #include "driver_stream.h"
 
 struct cu_mem_pool_opaque {
 	char unused;
 };
+
+/* Freed behind a stream that was held up: it goes when somebody asks after the stream went on. */
+struct freed {
+	struct freed *next;
+	uint64_t start;
+	uint32_t generation;
+	struct wait *until;
+};
+
+static struct freed *freed;
 
 static struct cu_mem_pool_opaque pools[SIM_DEVICES_MAX];
 
@@ -47,6 +59,49 @@ static cu_result pool_alloc(cu_deviceptr *pointer, uint64_t size, cu_mem_pool po
 	return result != CU_OK || capture ? result : memory_take(pointer, size, &want);
 }
 
+bool pool_has_freed(const struct region *region)
+{
+	for (const struct freed *one = freed; one; one = one->next) {
+		if (one->start == region->start && one->generation == region->generation)
+			return true;
+	}
+	return false;
+}
+
+void pool_look(void)
+{
+	struct freed **link = &freed, *one;
+
+	wait_look();
+	while ((one = *link)) {
+		struct region *region = region_exactly(one->start);
+
+		if (!wait_over(one->until)) {
+			link = &one->next;
+			continue;
+		}
+		if (region && region->generation == one->generation) /* else its context went */
+			memory_release(region);
+		*link = one->next;
+		wait_drop(one->until);
+		free(one);
+	}
+}
+
+static cu_result pool_free_behind(const struct region *region, struct wait *until)
+{
+	struct freed *made = malloc(sizeof(*made));
+
+	if (!made) {
+		wait_drop(until);
+		return CU_OUT_OF_MEMORY;
+	}
+	*made = (struct freed){freed, region->start, region->generation, until};
+	freed = made;
+	return CU_OK;
+}
+
+/* Takes cuMemAlloc memory too. */
 static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 {
 	if (!pointer)
@@ -58,10 +113,13 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 	if (found->capture)
 		return capture_free(found->capture, pointer);
 	struct region *region = region_exactly(pointer);
-	if (!region || region->kind != REGION_ASYNC)
+	if (!region || (region->kind != REGION_ASYNC && region->kind != REGION_DEVICE) ||
+	    pool_has_freed(region))
 		return CU_INVALID_VALUE;
-	memory_release(region);
-	return CU_OK;
+	struct wait *tail = stream_tail(found);
+	cu_result result = pool_free_behind(region, tail);
+	pool_look();
+	return result;
 }
 
 /* The twins are told apart in the log and in faults, and mean another stream by stream 0. */

@@ -40,6 +40,10 @@ struct wait *stream_tail(cu_stream stream);
 bool stream_captures(cu_stream except); /* a blocking one is being captured */
 void stream_end(cu_context context);
 
+/* driver_pool.c. Under the lock. */
+bool pool_has_freed(const struct region *region); /* it is still there for its stream's sake */
+void pool_look(void);
+
 /* driver_event.c. Under the lock. */
 void event_end(cu_context context);
 
