@@ -114,7 +114,8 @@ $(BUILD)/tests/.runtime:
 $(call each,$(call from,rt) tests/demo/painter.c,_static,$(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,rt) tests/demo/painter.c,_shared,$(RT_LIBS) -lcudart,$(RT_DEPS))
 # For older runtimes: linked with the stand-ins; what runs on a GPU is what tests/gpu/runtimes.sh brings.
-$(foreach v,11.0 12,$(call each,$(wildcard tests/gpu/rt_*.c),_$(basename $(v)),-L$(BUILD)/sim -l:libcudart.so.$(v) \
+$(foreach v,11.0 12,$(call each,$(wildcard tests/gpu/rt_*.c) \
+	$(addprefix tests/e2e/programs/,rt_app.c rt_thread.c),_$(basename $(v)),-L$(BUILD)/sim -l:libcudart.so.$(v) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../lib',$(BUILD)/sim/libcudart.so.$(v)))
 $(call each,tests/e2e/programs/drv_linked.c,,-L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
 $(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN' \
