@@ -8,9 +8,12 @@ RUNTIMES=(rt_app_static rt_app_shared rt_thread_static rt_thread_shared)
 DRIVERS=(drv_linked "drv_lookup dlsym" "drv_lookup gpa" "drv_lookup gpa2" "drv_lookup gpa2s"
 	"drv_lookup chain" "drv_lookup dlsym_t" "drv_lookup gpa_t" "drv_lookup gpa2_t")
 
-# Whose look-up the stand-in runtime replays; a real one has but its own.
-cudarts() {
-	if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then echo 11 12 13; else echo own; fi
+# Programs of the older runtimes. Of the simulated ones the static one can be any; a shared one is
+# the one that the program was linked with.
+older_runtimes() {
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || return 0
+	printf '%s\n' "rt_app_static 11" "rt_app_static 12" "rt_thread_static 11" "rt_thread_static 12" \
+		rt_app_11 rt_app_12 rt_thread_11 rt_thread_12
 }
 
 # has_ways WAY...: the buffers that the running program app made are all there is, and are
@@ -58,12 +61,10 @@ one_record_each() {
 
 each_runtime() {
 	local runtime cudart
-	for runtime in "${RUNTIMES[@]}"; do
-		for cudart in $(cudarts); do
-			echo "$runtime, cudart $cudart"
-			GPUSHARE_SIM_CUDART=${cudart#own} one_record_each "$runtime" "$@"
-		done
-	done
+	while read -r runtime cudart; do
+		echo "$runtime, cudart ${cudart:-own}"
+		GPUSHARE_SIM_CUDART=$cudart one_record_each "$runtime" "$@"
+	done < <(printf '%s\n' "${RUNTIMES[@]}" && older_runtimes)
 }
 
 each_driver() {

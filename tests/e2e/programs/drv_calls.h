@@ -4,8 +4,9 @@
 #include "cuda_abi.h"
 #include "gpu_script.h"
 
-/* N(call): the other ways to make and free memory, and what goes with them (drv_ways.h, drv_streams.h).
- * Their newest versions are the ones that we declare: a runtime may be asked for them by name. */
+/* N(call): the other ways to make and free memory, and what goes with them (drv_ways.h,
+ * drv_streams.h). Their newest versions are the ones that we declare: a runtime may be asked for
+ * them by name. */
 #define DRV_CALLS_WAYS(N) \
 	N(cuCtxGetDevice) \
 	N(cuDeviceGetDefaultMemPool) \

@@ -63,8 +63,8 @@ static void verb_nullout(char **argument, int count)
 }
 
 static const struct script_verb drv_context_verbs[] = {
-    {"ctxnew", 1, 1, verb_ctxnew}, {"ctxdestroy", 1, 2, verb_ctxdestroy},
-    {"ctxset", 1, 1, verb_ctxset}, {"primary", 1, 2, verb_primary},
+    {"ctxnew", 1, 1, verb_ctxnew},   {"ctxdestroy", 1, 2, verb_ctxdestroy},
+    {"ctxset", 1, 1, verb_ctxset},   {"primary", 1, 2, verb_primary},
     {"nullout", 1, 1, verb_nullout}, {NULL, 0, 0, NULL},
 };
 

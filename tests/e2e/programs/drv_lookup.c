@@ -2,8 +2,8 @@
 /*
  * A driver program that asks for its calls at run time. The first argument is how: dlsym; gpa
  * (cuGetProcAddress of CUDA 11.3); gpa2 (of 12.0, symbolStatus NULL as the runtime does); gpa2s
- * (with a symbolStatus); chain (the cuGetProcAddress that cuGetProcAddress itself answers). dlsym_t,
- * gpa_t and gpa2_t: the entries of the per-thread default stream.
+ * (with a symbolStatus); chain (the cuGetProcAddress that cuGetProcAddress itself answers).
+ * dlsym_t, gpa_t and gpa2_t: the entries of the per-thread default stream.
  */
 #include "drv_calls.h"
 

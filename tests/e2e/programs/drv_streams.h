@@ -39,9 +39,9 @@ static void verb_stall(char **argument, int count)
 
 	(void)count;
 	*flag = 0;
-	gpu_say("stall", argument[0],
-		DRV(cuStreamWaitValue32_v2)(drv_stream(argument[0]), (uintptr_t)flag, 1,
-					    CU_WAIT_GEQ));
+	gpu_say(
+	    "stall", argument[0],
+	    DRV(cuStreamWaitValue32_v2)(drv_stream(argument[0]), (uintptr_t)flag, 1, CU_WAIT_GEQ));
 }
 
 /* ... for go=LETTER, which also waits until the stream has done it all. */
@@ -72,9 +72,8 @@ static void verb_endcapture(char **argument, int count)
 }
 
 static const struct script_verb drv_stream_verbs[] = {
-    {"stream", 1, 1, verb_stream},   {"stall", 1, 1, verb_stall},
-    {"go", 1, 1, verb_go},	     {"capture", 1, 2, verb_capture},
-    {"endcapture", 1, 1, verb_endcapture}, {NULL, 0, 0, NULL},
+    {"stream", 1, 1, verb_stream},   {"stall", 1, 1, verb_stall},	    {"go", 1, 1, verb_go},
+    {"capture", 1, 2, verb_capture}, {"endcapture", 1, 1, verb_endcapture}, {NULL, 0, 0, NULL},
 };
 
 #endif

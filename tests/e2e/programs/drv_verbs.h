@@ -64,7 +64,7 @@ static int drv_read(void *to, uint64_t from, size_t size)
 
 static void drv_use(char **argv)
 {
-	gpu = (struct gpu){drv_init,  drv_device, drv_alloc,	drv_pitch,    drv_free,
+	gpu = (struct gpu){drv_init,  drv_device, drv_alloc,	 drv_pitch,    drv_free,
 			   drv_write, drv_read,	  drv_ways_make, drv_ways_drop};
 	child_use(argv);
 	script_use(life_verbs);

@@ -41,8 +41,7 @@ static int drv_make_vmm(struct gpu_slot *slot)
 	cu_mem_prop prop = drv_prop();
 	cu_deviceptr pointer = 0;
 	size_t step = 0;
-	cu_result result =
-	    DRV(cuMemGetAllocationGranularity)(&step, &prop, CU_GRANULARITY_MINIMUM);
+	cu_result result = DRV(cuMemGetAllocationGranularity)(&step, &prop, CU_GRANULARITY_MINIMUM);
 
 	if (result)
 		return result;
@@ -183,8 +182,8 @@ static void verb_ipcclose(char **argument, int count)
 }
 
 static const struct script_verb drv_way_verbs[] = {
-    {"remap", 1, 1, verb_remap},     {"range", 1, 1, verb_range},
-    {"ipcget", 2, 2, verb_ipcget},   {"ipcopen", 3, 3, verb_ipcopen},
+    {"remap", 1, 1, verb_remap},       {"range", 1, 1, verb_range},
+    {"ipcget", 2, 2, verb_ipcget},     {"ipcopen", 3, 3, verb_ipcopen},
     {"ipcclose", 1, 1, verb_ipcclose}, {NULL, 0, 0, NULL},
 };
 

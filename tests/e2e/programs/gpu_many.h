@@ -28,9 +28,9 @@ static void verb_drop(char **argument, int count)
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 
 	errno = GPU_ERRNO;
-	gpu_say("drop", argument[0],
-		gpu.drop(slot, count > 1 ? argument[1] : slot->way,
-			 count > 2 ? argument[2][0] : '\0'));
+	gpu_say(
+	    "drop", argument[0],
+	    gpu.drop(slot, count > 1 ? argument[1] : slot->way, count > 2 ? argument[2][0] : '\0'));
 }
 
 /* at=SLOT,FROM,OFFSET: a pointer into another slot's memory */
@@ -72,8 +72,9 @@ static void verb_apart(char **argument, int count)
 {
 	(void)count;
 	printf("apart %s %s: %s\n", argument[0], argument[1],
-	       gpu_slot(argument[0])->pointer >> 21 == gpu_slot(argument[1])->pointer >> 21 ? "no"
-											    : "yes");
+	       gpu_slot(argument[0])->pointer >> 21 == gpu_slot(argument[1])->pointer >> 21
+		   ? "no"
+		   : "yes");
 }
 
 static _Atomic uint64_t many_pointers[MANY_POINTERS];
@@ -231,10 +232,12 @@ static void verb_storm(char **argument, int count)
 }
 
 static const struct script_verb many_verbs[] = {
-    {"make", 3, 4, verb_make},	   {"drop", 1, 3, verb_drop},	    {"at", 3, 3, verb_at},
-    {"foreign", 2, 2, verb_foreign}, {"again", 3, 3, verb_again},   {"apart", 2, 2, verb_apart},
-    {"hoard", 3, 3, verb_hoard},   {"release", 0, 0, verb_release}, {"churn", 4, 4, verb_churn},
-    {"storm", 2, 2, verb_storm},   {NULL, 0, 0, NULL},
+    {"make", 3, 4, verb_make},	 {"drop", 1, 3, verb_drop},
+    {"at", 3, 3, verb_at},	 {"foreign", 2, 2, verb_foreign},
+    {"again", 3, 3, verb_again}, {"apart", 2, 2, verb_apart},
+    {"hoard", 3, 3, verb_hoard}, {"release", 0, 0, verb_release},
+    {"churn", 4, 4, verb_churn}, {"storm", 2, 2, verb_storm},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

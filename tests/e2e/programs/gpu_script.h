@@ -21,7 +21,8 @@ struct gpu {
 	int (*free)(uint64_t pointer);
 	int (*write)(uint64_t to, const void *from, size_t size);
 	int (*read)(void *to, uint64_t from, size_t size);
-	/* By any of the API's ways; size is the slot's. Stream is a letter, '\0' the default one. */
+	/* By any of the API's ways; size is the slot's. Stream is a letter, '\0' the default one.
+	 */
 	int (*make)(struct gpu_slot *slot, const char *way, char stream);
 	int (*drop)(struct gpu_slot *slot, const char *way, char stream);
 };

@@ -166,8 +166,9 @@ static const struct script_verb runtime_verbs[] = {
 int main(int argc, char **argv)
 {
 	(void)argc;
-	gpu = (struct gpu){runtime_init,  runtime_device, runtime_alloc, runtime_pitch, runtime_free,
-			   runtime_write, runtime_read,	  runtime_make,	 runtime_drop};
+	gpu =
+	    (struct gpu){runtime_init,	runtime_device, runtime_alloc, runtime_pitch, runtime_free,
+			 runtime_write, runtime_read,	runtime_make,  runtime_drop};
 	child_use(argv);
 	script_use(life_verbs);
 	script_use(many_verbs);

@@ -31,8 +31,8 @@ struct script_verb {
 };
 
 static volatile sig_atomic_t script_sigchlds;
-static long script_limit_ms; /* 0: none */
-static char **script_at;     /* the next word */
+static long script_limit_ms;				       /* 0: none */
+static char **script_at;				       /* the next word */
 static const struct script_verb *script_tables[SCRIPT_TABLES]; /* asked in order */
 
 static inline void script_stop(const char *what)
@@ -279,14 +279,22 @@ static void verb_dlerror(char **argument, int count)
 }
 
 static const struct script_verb script_verbs[] = {
-    {"touch", 1, 1, verb_touch},	 {"await", 1, 1, verb_await},
-    {"within", 1, 1, verb_within},	 {"exit", 1, 1, verb_exit},
-    {"_exit", 1, 1, verb__exit},	 {"abort", 0, 0, verb_abort},
-    {"fork", 1, 1, verb_fork},		 {"forkhold", 1, 1, verb_forkhold},
-    {"sigchld", 0, 0, verb_sigchld},	 {"children", 0, 0, verb_children},
-    {"census", 0, 0, verb_census},	 {"sockets", 1, 2, verb_sockets},
-    {"closefrom", 1, 1, verb_closefrom}, {"pend", 1, 1, verb_pend},
-    {"dlerror", 0, 0, verb_dlerror},	 {"remove", 1, 1, verb_remove},
+    {"touch", 1, 1, verb_touch},
+    {"await", 1, 1, verb_await},
+    {"within", 1, 1, verb_within},
+    {"exit", 1, 1, verb_exit},
+    {"_exit", 1, 1, verb__exit},
+    {"abort", 0, 0, verb_abort},
+    {"fork", 1, 1, verb_fork},
+    {"forkhold", 1, 1, verb_forkhold},
+    {"sigchld", 0, 0, verb_sigchld},
+    {"children", 0, 0, verb_children},
+    {"census", 0, 0, verb_census},
+    {"sockets", 1, 2, verb_sockets},
+    {"closefrom", 1, 1, verb_closefrom},
+    {"pend", 1, 1, verb_pend},
+    {"dlerror", 0, 0, verb_dlerror},
+    {"remove", 1, 1, verb_remove},
     {NULL, 0, 0, NULL},
 };
 

@@ -15,7 +15,7 @@
 #define CHILD_WORDS 64
 
 extern char **environ;
-static char **child_argv;     /* the program's own */
+static char **child_argv;    /* the program's own */
 static int child_prefix = 1; /* how many of them come before the script */
 static int child_gate[2];    /* a grandchild's end closes it */
 
@@ -63,7 +63,8 @@ static pid_t child_start(const char *how, int count)
 
 	child_make_argv(argv, count);
 	if (!strcmp(how, "spawn"))
-		return posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ) ? -1 : child;
+		return posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ) ? -1
+											: child;
 	if (!strcmp(how, "vfork")) {
 		child = vfork();
 		if (!child) {

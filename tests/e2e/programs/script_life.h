@@ -161,7 +161,8 @@ static void life_on_tick(int number)
 	life_ticks++;
 }
 
-/* ticking=MICROSECONDS: SIGALRM so often, which interrupts calls (no SA_RESTART); 0 ends it, once it came */
+/* ticking=MICROSECONDS: SIGALRM so often, which interrupts calls (no SA_RESTART); 0 ends it, once
+ * it came */
 static void verb_ticking(char **argument, int count)
 {
 	struct sigaction action = {.sa_handler = life_on_tick};
@@ -223,13 +224,20 @@ static void verb_pid(char **argument, int count)
 }
 
 static const struct script_verb life_verbs[] = {
-    {"thread", 1, 8, verb_thread},	 {"later", 1, 8, verb_later},
-    {"last", 1, 8, verb_last},		 {"liblast", 2, 8, verb_liblast},
-    {"quick_exit", 1, 1, verb_quick_exit}, {"raise", 1, 1, verb_raise},
-    {"default", 1, 1, verb_default},	 {"catch", 3, 3, verb_catch},
-    {"ignore", 1, 1, verb_ignore},	 {"signals", 0, 0, verb_signals},	 
-    {"ticking", 1, 1, verb_ticking},	 {"reading", 0, 0, verb_reading},
-    {"wasread", 0, 0, verb_wasread},	 {"pid", 1, 1, verb_pid},
+    {"thread", 1, 8, verb_thread},
+    {"later", 1, 8, verb_later},
+    {"last", 1, 8, verb_last},
+    {"liblast", 2, 8, verb_liblast},
+    {"quick_exit", 1, 1, verb_quick_exit},
+    {"raise", 1, 1, verb_raise},
+    {"default", 1, 1, verb_default},
+    {"catch", 3, 3, verb_catch},
+    {"ignore", 1, 1, verb_ignore},
+    {"signals", 0, 0, verb_signals},
+    {"ticking", 1, 1, verb_ticking},
+    {"reading", 0, 0, verb_reading},
+    {"wasread", 0, 0, verb_wasread},
+    {"pid", 1, 1, verb_pid},
     {NULL, 0, 0, NULL},
 };
 
