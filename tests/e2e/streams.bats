@@ -129,13 +129,16 @@ produced() {
 	await_file "$WORK/up"
 }
 
-# consumed PROGRAM WAY: the allocation by that way is the named buffer until it is freed
+# consumed PROGRAM WAY BYTE: the allocation by that way is the named buffer until it is freed; what
+# is freed in a stream's order is detached by the next call at the latest
 consumed() {
+	local alloc=alloc
+	[[ $1 != rt_* ]] || alloc=malloc
 	program "$1"
 	rm -f "$WORK"/{attached,free,freed,over}
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "${PROGRAM[@]}" init make=a,"$2",2Mi \
 		byte=a,5 put=a,6,"$3" touch="$WORK/attached" await="$WORK/free" drop=a \
-		touch="$WORK/freed" await="$WORK/over" make=b,"$2",2Mi drop=b
+		make=c,$alloc,64Ki touch="$WORK/freed" await="$WORK/over" make=b,"$2",2Mi drop=b
 	await_file "$WORK/attached"
 	equal "$(attachers weights)" 1
 	equal "$(api open attach=b,weights byte=b,6 | tail -n 1)" "byte b: $3"
@@ -149,6 +152,7 @@ make a: 0
 byte a: 42
 put a: 0
 drop a: 0
+make c: 0
 make b: 0
 drop b: 0"
 	equal "$(cat "$WORK/consumer.err")" ""
@@ -241,7 +245,9 @@ free a: 0"
 		program "$program"
 		for way in async pool pitch; do
 			equal "$(attaching nobody:must "${PROGRAM[@]}" init make=a,$way,2Mi make=b,$way,2Mi \
-				2>"$WORK/said" | tail -n 1)" "make b: 2"
+				2>"$WORK/said" | tail -n 2)" "make a: 2
+make b: 0"
+			equal "$(lines "$(cat "$WORK/said")")" 1
 			equal "$(attaching weights:must "${PROGRAM[@]}" init make=a,$way,4Mi 2>"$WORK/said" |
 				tail -n 1)" "make a: 2"
 			equal "$(lines "$(cat "$WORK/said")")" 1

@@ -132,16 +132,18 @@ static void verb_remap(char **argument, int count)
 /* range=SLOT: size and offset of the allocation, as the driver tells both ways */
 static void verb_range(char **argument, int count)
 {
-	struct gpu_slot *slot = gpu_slot(argument[0]);
-	cu_deviceptr base = 0, start = 0;
+	cu_deviceptr pointer = gpu_slot(argument[0])->pointer, base = 0, start = 0;
 	size_t size = 0, range = 0;
-	int code = DRV(cuMemGetAddressRange_v2)(&base, &size, slot->pointer);
+	int code = DRV(cuMemGetAddressRange_v2)(&base, &size, pointer);
 
 	(void)count;
-	DRV(cuPointerGetAttribute)(&start, CU_ATTRIBUTE_RANGE_START, slot->pointer);
-	DRV(cuPointerGetAttribute)(&range, CU_ATTRIBUTE_RANGE_SIZE, slot->pointer);
-	printf("range %s: %d %zu+%llu, attributes %zu+%llu\n", argument[0], code, size,
-	       slot->pointer - base, range, slot->pointer - start);
+	gpu_say("range", argument[0], code);
+	if (code)
+		return;
+	DRV(cuPointerGetAttribute)(&start, CU_ATTRIBUTE_RANGE_START, pointer);
+	DRV(cuPointerGetAttribute)(&range, CU_ATTRIBUTE_RANGE_SIZE, pointer);
+	printf("range %s: %zu+%llu, attributes %zu+%llu\n", argument[0], size, pointer - base,
+	       range, pointer - start);
 }
 
 /* ipcget=SLOT,FILE: the program's own IPC handle of it */
