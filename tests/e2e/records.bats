@@ -258,9 +258,14 @@ apart a c: yes"
 }
 
 @test "what has no legacy handle has none when it is named" {
-	alike "$BIN/drv_linked" init make=a,async,2Mi ipcget=a,"$WORK/none" make=b,vmm,2Mi \
-		ipcget=b,"$WORK/none" make=c,managed,2Mi ipcget=c,"$WORK/none" foreign=d,0x7ff000001000 \
-		ipcget=d,"$WORK/none"
+	alike "$BIN/drv_linked" init make=b,vmm,2Mi ipcget=b,"$WORK/none" make=c,managed,2Mi \
+		ipcget=c,"$WORK/none" foreign=d,0x7ff000001000 ipcget=d,"$WORK/none"
+	[ ! -e "$WORK/none" ]
+}
+
+@test "stream-ordered memory has no legacy handle when it is named" {
+	alike "$BIN/drv_linked" init make=a,async,2Mi ipcget=a,"$WORK/none" make=b,pool,2Mi \
+		ipcget=b,"$WORK/none" drop=a drop=b
 	[ ! -e "$WORK/none" ]
 }
 
