@@ -48,7 +48,7 @@ byte w: 3"
 }
 
 @test "small neighbours in one block keep apart" {
-	owner alloc=a,one,512 alloc=b,two,512 fill=a,1 fill=b,2
+	owner raw=p,512 raw=q,512 share=a,one,p,0,512 share=b,two,q,0,512 fill=a,1 fill=b,2
 	equal "$(api open attach=a,one attach=b,two size=a byte=a,0 byte=b,0 put=a,511,9 byte=b,0)" \
 		"open: OK
 attach one: OK
@@ -60,13 +60,33 @@ put a: OK
 byte b: 2"
 }
 
+@test "what alloc makes has its blocks to itself, or what there is room for" {
+	owner alloc=a,small,1 alloc=b,odd,2097153 alloc=c,even,4Mi raw=p,1Mi share=d,raw,p,0,1Mi
+	equal "$(api open stat=small stat=odd stat=even | grep base)" \
+		"size 1 offset 0 base 2097152 attachers 0 mine 0 uid 1
+size 2097153 offset 0 base 4194304 attachers 0 mine 0 uid 1
+size 4194304 offset 0 base 4194304 attachers 0 mine 0 uid 1"
+	has "$(gpushare stat small)" "isolated:   yes"
+	has "$(gpushare stat raw)" "isolated:   no"
+	has "$(gpushare stat raw)" "gpushare_alloc()"
+}
+
+@test "alloc takes the exact size where whole blocks do not fit" {
+	needs_sim
+	start owner env GPUSHARE_SIM_FAIL=cuMemAlloc:1:1:2 "$BIN/api_app" open alloc=a,tight,1Mi fill=a,7 \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(api open attach=b,tight byte=b,4 stat=tight | grep -v OK)" "byte b: 35
+size 1048576 offset 0 base 1048576 attachers 1 mine 0 uid 1"
+}
+
 @test "attach twice: one address, counted" {
 	owner alloc=a,weights,1Mi fill=a,7
 	equal "$(api open attach=b,weights attach=c,weights same=b,c detach=b byte=c,4 detach=c \
 		attach=d,weights byte=d,4 detach=d stat=weights | grep -v ' OK$')" "same: yes
 byte c: 35
 byte d: 35
-size 1048576 offset 0 base 1048576 attachers 0 mine 0 uid 1"
+size 1048576 offset 0 base 2097152 attachers 0 mine 0 uid 1"
 }
 
 @test "attaching one's own buffer gives one's own address" {

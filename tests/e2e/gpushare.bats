@@ -97,9 +97,9 @@ two_names() {
 	run -0 --separate-stderr gpushare ls
 	equal "$stderr" ""
 	equal "$(lines "$output")" 3
-	[[ ${lines[0]} == NAME*SIZE*GPU*OWNER* ]]
-	[[ ${lines[1]} =~ ^kv/0\ +2097152\ +GPU-[-0-9a-f]{36}\ +rt_app_static\[$PID\]\ +0\  ]]
-	[[ ${lines[2]} =~ ^weights\ +1048576\ +GPU-[-0-9a-f]{36}\ +rt_app_static\[$PID\]\ +0\  ]]
+	[[ ${lines[0]} == NAME*SIZE*HELD*GPU*OWNER* ]]
+	[[ ${lines[1]} =~ ^kv/0\ +2097152\ +2097152\ +GPU-[-0-9a-f]{36}\ +rt_app_static\[$PID\]\ +0\  ]]
+	[[ ${lines[2]} =~ ^weights\ +1048576\ +[0-9]+\ +GPU-[-0-9a-f]{36}\ +rt_app_static\[$PID\]\ +0\  ]]
 	run -0 gpushare ls 'kv*'
 	equal "${#lines[@]}" 2
 	has "${lines[1]}" kv/0
@@ -114,6 +114,9 @@ two_names() {
 		"$WORK/json")" "kv/0 2097152 $PID rt_app_static $(id -u) ipc 0
 weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 	equal "$(jq '[.[].generation] | unique | length' "$WORK/json")" 2
+	equal "$(jq -c '.[] | [.held == .base_size, .isolated == (.base_size % 2097152 == 0)]' "$WORK/json")" \
+		"[true,true]
+[true,true]"
 	now=$(date +%s)
 	made=$(jq '.[0].created_unix_ns / 1000000000 | floor' "$WORK/json")
 	[ "$made" -le "$now" ]

@@ -139,7 +139,7 @@ static void fail_alloc(void)
 	struct gpushare_info info;
 
 	setenv("GPUSHARE_SIM_FAIL",
-	       "cuDevicePrimaryCtxRetain:1:1:101,cuMemAlloc:1:1:2,cuCtxPushCurrent:2:1,"
+	       "cuDevicePrimaryCtxRetain:1:1:101,cuMemAlloc:1:2:2,cuCtxPushCurrent:2:1,"
 	       "cuIpcGetMemHandle:1:1:801,cuDeviceGetUuid:2:1,cuMemFree:3:1",
 	       1);
 	session = part_session();

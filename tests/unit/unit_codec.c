@@ -55,6 +55,7 @@ static request request_of(int verb)
 		ask.verb.share.has_buffer = true;
 		ask.verb.share.buffer = full_record();
 		memset(ask.verb.share.handle, 0xa5, sizeof(ask.verb.share.handle));
+		memset(ask.verb.share.ticket, 0xa6, sizeof(ask.verb.share.ticket));
 		break;
 	case gpushare_Request_lookup_tag:
 		strcpy(ask.verb.lookup.name, "a/b.c_d-e");
@@ -108,6 +109,7 @@ static reply *reply_of(int body)
 		answer->body.attach.buffer = full_record();
 		answer->body.attach.own = true;
 		memset(answer->body.attach.handle, 0x5a, sizeof(answer->body.attach.handle));
+		memset(answer->body.attach.ticket, 0x5b, sizeof(answer->body.attach.ticket));
 		break;
 	case gpushare_Reply_list_tag:
 		answer->body.list.more = true;
@@ -169,6 +171,7 @@ static void request_fields_survive(void **state)
 	assert_int_equal(info->tags[3].value[126], 'D');
 	assert_int_equal(info->owner_pid, INT32_MIN);
 	assert_int_equal(asked.verb.share.handle[63], 0xa5);
+	assert_int_equal(asked.verb.share.ticket[15], 0xa6);
 }
 
 static void replies_round_trip(void **state)

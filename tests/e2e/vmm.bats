@@ -1,0 +1,123 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Memory made by cuMemCreate, shared by its file descriptor through the registry.
+load helpers
+
+owner() {
+	start owner "$BIN/api_app" open "$@" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+}
+
+registry_fds() {
+	find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l
+}
+
+@test "share, attach from elsewhere, change, see the change" {
+	start owner "$BIN/api_app" open raw=p,4Mi,vmm share=a,weights,p,0,4Mi fill=a,7 touch="$WORK/up" \
+		await="$WORK/changed" byte=a,5 free=a list close
+	await_file "$WORK/up"
+	equal "$(api open attach=b,weights size=b byte=b,4 put=b,5,200 detach=b stat=weights close)" "open: OK
+attach weights: OK
+size b: 4194304
+byte b: 35
+put b: OK
+detach b: OK
+stat weights: OK
+size 4194304 offset 0 base 4194304 attachers 0 mine 0 uid 1
+close: OK"
+	touch "$WORK/changed"
+	finish "$PID"
+	equal "$(cat "$WORK/owner.out")" "open: OK
+share weights: OK
+fill a: OK
+byte a: 200
+free a: OK
+close: OK"
+}
+
+@test "an owner that is killed: the name goes, what is attached stays" {
+	owner raw=p,4Mi,vmm share=a,weights,p,0,4Mi fill=a,7
+	owner=$PID
+	start guest "$BIN/api_app" open attach=b,weights touch="$WORK/attached" await="$WORK/killed" byte=b,4 \
+		put=b,4194303,9 byte=b,4194303 detach=b
+	guest=$PID
+	await_file "$WORK/attached"
+	kill -KILL "$owner"
+	has "$(api open gone="$owner,weights,1000" stat=weights)" "stat weights: E_NOT_FOUND"
+	touch "$WORK/killed"
+	finish "$guest"
+	equal "$(cat "$WORK/guest.out")" "open: OK
+attach weights: OK
+byte b: 35
+put b: OK
+byte b: 9
+detach b: OK"
+}
+
+@test "an interior range, at its own offset; past the mapping is refused" {
+	owner raw=p,4Mi,vmm share=w,whole,p,0,4Mi fill=w,7 share=s,inner,p,2097153,8000
+	equal "$(api open attach=b,inner size=b attach=w,whole put=b,7999,3 byte=w,2105152 stat=inner)" "open: OK
+attach inner: OK
+size b: 8000
+attach whole: OK
+put b: OK
+byte w: 3
+stat inner: OK
+size 8000 offset 2097153 base 4194304 attachers 1 mine 0 uid 1"
+	equal "$(api open raw=p,2Mi,vmm share=a,w,p,1,2Mi share=a,w,p,2097152,1)" "open: OK
+share w: E_RANGE
+share w: E_NOT_SHAREABLE"
+}
+
+@test "the owner itself maps it anew" {
+	equal "$(api open raw=p,2Mi,vmm share=a,w,p,0,2Mi fill=a,7 attach=b,w same=a,b byte=b,4 put=b,4,1 byte=a,4 \
+		stat=w detach=b byte=a,4 free=a stat=w | grep -v ' OK$')" "same: no
+byte b: 35
+byte a: 1
+size 2097152 offset 0 base 2097152 attachers 1 mine 1 uid 1
+byte a: 1
+stat w: E_NOT_FOUND"
+}
+
+@test "memory without a handle type says what to request" {
+	run -0 --separate-stderr api open raw=p,2Mi,private share=a,w,p,0,2Mi list
+	equal "$output" "open: OK
+share w: E_NOT_SHAREABLE"
+	has "$stderr" CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+}
+
+@test "what can't be mapped here is E_NOT_SUPPORTED, and not attached" {
+	needs_sim
+	owner raw=p,2Mi,vmm share=a,w,p,0,2Mi
+	run -0 --separate-stderr env GPUSHARE_SIM_FAIL=cuMemMap:1:1:801 "$BIN/api_app" open attach=b,w stat=w attach=b,w
+	equal "$output" "open: OK
+attach w: E_NOT_SUPPORTED
+stat w: OK
+size 2097152 offset 0 base 2097152 attachers 0 mine 0 uid 1
+attach w: OK"
+	has "$stderr" cuMemMap
+}
+
+@test "ls and stat tell of it" {
+	needs jq
+	owner raw=p,4Mi,vmm share=a,w,p,0,5000
+	has "$(gpushare stat w)" "backing:    vmm"
+	has "$(gpushare stat w)" "isolated:   yes"
+	equal "$(gpushare ls --json | jq -c '.[] | [.backing, .size, .base_size, .held, .isolated]')" \
+		'["vmm",5000,4194304,4194304,true]'
+	[[ $(gpushare ls) =~ w\ +5000\ +4194304\ +GPU ]]
+	equal "$(gpushare-attach w | wc -c)" 5000
+}
+
+@test "the registry keeps one descriptor a name and none for long" {
+	owner alloc=x,ipc,1Mi
+	before=$(registry_fds)
+	start many "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 touch="$WORK/all" await="$WORK/end"
+	await_file "$WORK/all"
+	equal "$(lines "$(names)")" 301
+	[ "$(registry_fds)" -ge $((before + 300)) ]
+	kill -KILL "$PID"
+	few_again() { [ "$(registry_fds)" -le "$before" ]; }
+	until_true few_again
+	equal "$(names)" "ipc 1048576"
+}
