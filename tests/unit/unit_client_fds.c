@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* The client's side of fds.sock: with the real daemon, and with registries that fail. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client_fds.h"
+#include "raw.h"
+
+#define TIMEOUT_MS 300
+
+typedef uint8_t ticket_key[GPUSHARE_TICKET_SIZE];
+
+static char fds_socket[GPUSHARE_PATH_MAX];
+static struct client *client;
+static int file; /* to deposit */
+
+static int set_up(void **state)
+{
+	const struct client_options options = {.directory = raw_here.directory, .who = "unit",
+					       .timeout_ms = TIMEOUT_MS};
+
+	raw_set_up(state);
+	directory_fds_socket(raw_here.directory, fds_socket);
+	client = client_new(&options);
+	file = memfd_create("unit", MFD_CLOEXEC);
+	return client && file >= 0 ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	client = client_free(client);
+	close(file);
+	return raw_tear_down(state);
+}
+
+static int open_count(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = -1; /* its own */
+
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static int share(const char *name, const ticket_key ticket)
+{
+	client->request = raw_share(name);
+	client->request.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
+	memset(client->request.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
+	memcpy(client->request.verb.share.ticket, ticket, GPUSHARE_TICKET_SIZE);
+	return client_call(client, 0);
+}
+
+static void assert_why(const char *part)
+{
+	if (!strstr(client->why, part))
+		fail_msg("\"%s\" is not in: %s", part, client->why);
+}
+
+static void a_descriptor_comes_back(void **state)
+{
+	ticket_key ticket[1], fetch;
+	int fd = -1, before;
+	char word[8] = "";
+
+	(void)state;
+	assert_int_equal(write(file, "hello", 5), 5);
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	before = open_count();
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_OK);
+	assert_int_equal(share("x", ticket[0]), GPUSHARE_OK);
+	client->request = raw_attach("x", 0);
+	assert_int_equal(client_call(client, 0), GPUSHARE_OK);
+	memcpy(fetch, client->reply.body.attach.ticket, sizeof(fetch));
+	assert_int_equal(client_withdraw(client, fetch, &fd), GPUSHARE_OK);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(pread(fd, word, sizeof(word), 0), 5);
+	assert_string_equal(word, "hello");
+	close(fd);
+	fd = -7;
+	assert_int_equal(client_withdraw(client, fetch, &fd), GPUSHARE_E_NOT_FOUND);
+	assert_why("attach again");
+	assert_int_equal(fd, -7);
+	assert_int_equal(open_count(), before);
+}
+
+static void many_go_in_parts(void **state)
+{
+	static ticket_key tickets[200];
+	int fds[200], before;
+
+	(void)state;
+	for (int i = 0; i < 200; i++)
+		fds[i] = file;
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	before = open_count();
+	assert_int_equal(client_deposit(client, fds, 200, tickets), GPUSHARE_OK);
+	for (int i = 0; i < 200; i++) {
+		for (int j = 0; j < i; j++)
+			assert_memory_not_equal(tickets[i], tickets[j], sizeof(tickets[i]));
+	}
+	assert_int_equal(share("first", tickets[0]), GPUSHARE_OK);
+	assert_int_equal(share("last", tickets[199]), GPUSHARE_OK);
+	assert_int_equal(client_deposit(client, fds, 100, tickets), GPUSHARE_E_LIMIT);
+	assert_why("no more file descriptors");
+	assert_int_equal(client_deposit(client, fds, 0, tickets), GPUSHARE_OK);
+	assert_int_equal(open_count(), before);
+}
+
+static void what_is_refused_says_why(void **state)
+{
+	int fd = open("/", O_RDONLY | O_DIRECTORY);
+	ticket_key ticket[1];
+
+	(void)state;
+	assert_int_equal(client_deposit(client, &fd, 1, ticket), GPUSHARE_E_INVALID);
+	assert_why("a socket or a directory");
+	close(fd);
+	fd = 9999; /* not open */
+	assert_int_equal(client_deposit(client, &fd, 1, ticket), GPUSHARE_E_IO);
+	assert_why("are they open");
+}
+
+/* The registry was ended, with its sockets left behind or taken along. */
+static void a_registry_that_is_gone(void **state)
+{
+	ticket_key ticket[1] = {{0}};
+	int fd = -7, before;
+
+	(void)state;
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	before = open_count();
+	kill(raw_here.pid, SIGKILL);
+	raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS);
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_E_NO_REGISTRY);
+	assert_why("autostart is off");
+	unlink(fds_socket);
+	assert_int_equal(client_withdraw(client, ticket[0], &fd), GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(fd, -7);
+	assert_int_equal(open_count(), before - 1);
+	/* One that took its place is found, by a client that believes to be connected to the first. */
+	raw_daemon_start(&raw_here, NULL);
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	kill(raw_here.pid, SIGKILL);
+	raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS);
+	raw_daemon_start(&raw_here, NULL);
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_OK);
+	assert_int_equal(share("x", ticket[0]), GPUSHARE_OK);
+}
+
+static void a_registry_without_that_socket(void **state)
+{
+	ticket_key ticket[1];
+
+	(void)state;
+	unlink(fds_socket);
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_E_NOT_SUPPORTED);
+	assert_why("older than");
+	/* and what it has shared with that registry stands */
+	assert_true(client->fd >= 0);
+}
+
+/* In place of fds.sock: reads the question and does `how` with it. */
+static pid_t stand_in(void (*how)(int fd))
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	pid_t pid;
+
+	unlink(fds_socket);
+	strcpy(at.sun_path, fds_socket);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 8), 0);
+	pid = fork();
+	if (pid) {
+		close(listener);
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		int fds[FDS_MAX], fd = accept(listener, NULL, NULL);
+		struct pollfd event = {.fd = fd, .events = POLLIN};
+		struct fds_message ask;
+		size_t count;
+
+		if (how && poll(&event, 1, -1) == 1 && !fds_receive(fd, &ask, fds, &count))
+			how(fd);
+		else if (!how)
+			pause();
+		close(fd);
+	}
+}
+
+static void fail_within_time(void (*how)(int fd), int status, const char *words)
+{
+	int before, fd = -7;
+	ticket_key ticket[1];
+	long long begin;
+	pid_t pid;
+
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	pid = stand_in(how);
+	before = open_count();
+	begin = raw_now_ms();
+	assert_int_equal(client_deposit(client, &file, 1, ticket), status);
+	assert_why(words);
+	assert_int_equal(client_withdraw(client, ticket[0], &fd), status);
+	assert_why(words);
+	assert_in_range(raw_now_ms() - begin, status == GPUSHARE_E_TIMED_OUT ? 2 * TIMEOUT_MS : 0,
+			2 * TIMEOUT_MS + 500);
+	assert_int_equal(fd, -7);
+	assert_int_equal(open_count(), before);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void a_silent_registry(void **state)
+{
+	(void)state;
+	fail_within_time(NULL, GPUSHARE_E_TIMED_OUT, "in time (300 ms)");
+}
+
+static void hang_up(int fd)
+{
+	close(fd);
+}
+
+static void a_registry_that_hangs_up(void **state)
+{
+	(void)state;
+	fail_within_time(hang_up, GPUSHARE_E_NO_REGISTRY, "closed the connection");
+}
+
+static void talk_nonsense(int fd)
+{
+	(void)!send(fd, "nonsense", 8, MSG_NOSIGNAL);
+}
+
+/* Descriptors that nobody asked for, with an answer that says yes; and one too many. */
+static void bring_gifts(int fd)
+{
+	struct fds_message answer = {.version = FDS_VERSION, .verb = FDS_DEPOSIT, .count = 1};
+	int gifts[] = {fd, fd};
+
+	fds_send(fd, &answer, gifts, 2);
+}
+
+static void mistake_the_question(int fd)
+{
+	struct fds_message answer = {.version = FDS_VERSION, .verb = 9, .count = 1};
+
+	fds_send(fd, &answer, NULL, 0);
+}
+
+static void answers_that_make_no_sense(void **state)
+{
+	(void)state;
+	fail_within_time(talk_nonsense, GPUSHARE_E_PROTOCOL, "does not speak");
+	fail_within_time(bring_gifts, GPUSHARE_E_PROTOCOL, "does not speak");
+	fail_within_time(mistake_the_question, GPUSHARE_E_PROTOCOL, "does not speak");
+}
+
+static void a_stopped_registry(void **state)
+{
+	ticket_key ticket[1];
+	long long begin;
+	int before;
+
+	(void)state;
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	before = open_count();
+	kill(raw_here.pid, SIGSTOP);
+	begin = raw_now_ms();
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_E_TIMED_OUT);
+	assert_in_range(raw_now_ms() - begin, TIMEOUT_MS, TIMEOUT_MS + 500);
+	assert_int_equal(open_count(), before);
+	kill(raw_here.pid, SIGCONT);
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_OK);
+}
+
+static void a_forked_child_is_told(void **state)
+{
+	ticket_key ticket[1];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	pid = fork();
+	if (!pid)
+		_exit(client_deposit(client, &file, 1, ticket) == GPUSHARE_E_FORKED ? 0 : 1);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_OK);
+}
+
+#define with_client(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_client(a_descriptor_comes_back),
+		with_client(many_go_in_parts),
+		with_client(what_is_refused_says_why),
+		with_client(a_registry_that_is_gone),
+		with_client(a_registry_without_that_socket),
+		with_client(a_silent_registry),
+		with_client(a_registry_that_hangs_up),
+		with_client(answers_that_make_no_sense),
+		with_client(a_stopped_registry),
+		with_client(a_forked_child_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* The shim's link: buffers that travel as a descriptor, and a registry that fails on the way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raw.h"
+#include "shim_link.h"
+
+#define TIMEOUT_MS 400
+
+static char why[512];
+
+static int set_up(void **state)
+{
+	raw_set_up(state);
+	setenv("GPUSHARE_TIMEOUT_MS", "400", 1);
+	setenv("GPUSHARE_AUTOSTART", "0", 1);
+	return setenv("GPUSHARE_DIR", raw_here.directory, 1);
+}
+
+/* The link is one a process: each test has it in a child of its own. */
+static void in_child(int (*part)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(30);
+		status = part();
+		if (status)
+			fprintf(stderr, "line %d: %s\n", status, why);
+		_exit(status ? 1 : 0);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) \
+			return __LINE__; \
+	} while (0)
+
+static record record_of(const char *name, uint32_t backing)
+{
+	record what = raw_share(name).verb.share.buffer;
+
+	what.backing = backing;
+	return what;
+}
+
+static int share_by_descriptor(void)
+{
+	record what = record_of("v", GPUSHARE_BACKING_VMM);
+	int fd = memfd_create("unit", MFD_CLOEXEC);
+	uint64_t generation = 0;
+
+	CHECK(write(fd, "hello", 5) == 5);
+	CHECK(!link_share(&what, NULL, fd, &generation, why, sizeof(why)));
+	CHECK(generation && fcntl(fd, F_GETFD) >= 0);
+	return 0;
+}
+
+static int attach_both(void)
+{
+	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {0};
+	record what = record_of("i", GPUSHARE_BACKING_IPC), got;
+	uint64_t generation;
+	char word[8] = "";
+	bool own = false;
+	int fd = -7;
+
+	CHECK(!share_by_descriptor());
+	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
+	CHECK(!link_share(&what, handle, -1, &generation, why, sizeof(why)));
+	CHECK(!link_attach("v", 0, &got, handle, &fd, &own, why, sizeof(why)));
+	CHECK(own && got.backing == GPUSHARE_BACKING_VMM && !handle[0]);
+	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	CHECK(pread(fd, word, sizeof(word), 0) == 5 && !strcmp(word, "hello"));
+	close(fd);
+	CHECK(!link_detach("v", got.generation, why, sizeof(why)));
+	CHECK(!link_attach("i", 0, &got, handle, &fd, &own, why, sizeof(why)));
+	CHECK(fd == -1 && handle[63] == RAW_HANDLE_BYTE && got.generation == generation);
+	CHECK(link_attach("x", 0, &got, handle, &fd, &own, why, sizeof(why)) ==
+	      GPUSHARE_E_NOT_FOUND);
+	return 0;
+}
+
+static void both_ways_of_travel(void **state)
+{
+	(void)state;
+	in_child(attach_both);
+}
+
+/* Somebody listens at fds.sock and never answers; the other socket is well. */
+static void mute_fds_socket(void)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	directory_fds_socket(raw_here.directory, at.sun_path);
+	unlink(at.sun_path);
+	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 8))
+		_exit(1);
+}
+
+static int fail_on_the_way(void)
+{
+	record what = record_of("w", GPUSHARE_BACKING_VMM), got;
+	uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	int fd = -7, file = memfd_create("unit", MFD_CLOEXEC), own;
+	uint64_t generation;
+	long long begin;
+	bool mine;
+
+	CHECK(!share_by_descriptor());
+	mute_fds_socket();
+	begin = raw_now_ms();
+	CHECK(link_attach("v", 0, &got, handle, &fd, &mine, why, sizeof(why)) ==
+	      GPUSHARE_E_TIMED_OUT);
+	CHECK(raw_now_ms() - begin < TIMEOUT_MS + 300);
+	CHECK(fd == -7 && strstr(why, "in time"));
+	/* not counted as attached, although the registry had said yes */
+	own = raw_connect(&raw_here);
+	CHECK(!raw_say(own, raw_lookup("v", 0)));
+	CHECK(raw_answer.body.lookup.buffer.attachers == 0);
+	close(own);
+	/* and left alone for a while */
+	begin = raw_now_ms();
+	CHECK(link_share(&what, NULL, file, &generation, why, sizeof(why)) ==
+	      GPUSHARE_E_NO_REGISTRY);
+	CHECK(strstr(why, "a moment ago") && raw_now_ms() - begin < 100);
+	raw_sleep_ms(1100);
+	begin = raw_now_ms();
+	CHECK(link_share(&what, NULL, file, &generation, why, sizeof(why)) == GPUSHARE_E_TIMED_OUT);
+	CHECK(raw_now_ms() - begin >= TIMEOUT_MS && raw_now_ms() - begin < TIMEOUT_MS + 300);
+	return 0;
+}
+
+static void a_mute_fds_socket(void **state)
+{
+	(void)state;
+	in_child(fail_on_the_way);
+}
+
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_daemon(both_ways_of_travel),
+		with_daemon(a_mute_fds_socket),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Mapping a descriptor's memory: what it gives, and each call of the driver failing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <dirent.h>
+
+#include "stage.h"
+#include "vmm.h"
+
+#define SIZE ((size_t)4 << 20)
+
+static const char *const UNTOUCHED = "untouched";
+
+static int open_count(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = -1; /* its own */
+
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+/* Memory of this process's own, as the descriptor that it exports. */
+static int exported(const struct driver *driver)
+{
+	const cu_mem_prop prop = {
+	    .type = CU_ALLOCATION_PINNED,
+	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
+	    .location = {.type = CU_LOCATION_DEVICE},
+	};
+	cu_mem_handle handle;
+	int fd = -1;
+
+	CHECK(driver->cuMemCreate(&handle, SIZE, &prop, 0) == CU_OK);
+	CHECK(driver->cuMemExportToShareableHandle(
+		  &fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
+	CHECK(driver->cuMemRelease(handle) == CU_OK);
+	return fd;
+}
+
+static void map_twice(void)
+{
+	const struct driver *driver = part_driver();
+	int fd = exported(driver), before = open_count();
+	struct vmm_mapping one, two;
+	const char *call = UNTOUCHED;
+	unsigned char byte = 0;
+	cu_deviceptr base;
+	size_t size;
+
+	CHECK(vmm_map(driver, fd, SIZE, 0, &one, &call) == CU_OK);
+	CHECK(vmm_map(driver, fd, SIZE, 0, &two, &call) == CU_OK);
+	CHECK(call == UNTOUCHED);
+	CHECK(one.pointer != two.pointer && one.size == SIZE);
+	CHECK(driver->cuMemGetAddressRange_v2(&base, &size, one.pointer + 1) == CU_OK);
+	CHECK(base == one.pointer && size == SIZE);
+	CHECK(driver->cuMemsetD8_v2(one.pointer + SIZE - 1, 77, 1) == CU_OK);
+	CHECK(vmm_unmap(driver, &one) == CU_OK);
+	CHECK(driver->cuMemcpyDtoH_v2(&byte, two.pointer + SIZE - 1, 1) == CU_OK && byte == 77);
+	CHECK(driver->cuMemcpyDtoH_v2(&byte, one.pointer, 1) != CU_OK);
+	CHECK(vmm_unmap(driver, &two) == CU_OK);
+	CHECK(vmm_unmap(driver, &two) != CU_OK);
+	CHECK(open_count() == before);
+	close(fd);
+}
+
+static void test_map(void **state)
+{
+	(void)state;
+	stage_play(map_twice, NULL);
+}
+
+/* One failure after another; each is named, and leaves neither handle, address nor descriptor. */
+static void fail_each(void)
+{
+	static const struct {
+		const char *call;
+		cu_result result;
+	} fails[] = {
+	    {"cuMemImportFromShareableHandle", CU_NOT_SUPPORTED},
+	    {"cuMemAddressReserve", CU_OUT_OF_MEMORY},
+	    {"cuMemMap", CU_INVALID_VALUE},
+	    {"cuMemSetAccess", CU_INVALID_DEVICE},
+	};
+	const struct driver *driver;
+	struct vmm_mapping mapping = {.size = 1};
+	int fd, before;
+
+	setenv("GPUSHARE_SIM_FAIL",
+	       "cuMemImportFromShareableHandle:1:1:801,cuMemAddressReserve:1:1:2,cuMemMap:1:1:1,"
+	       "cuMemSetAccess:1:1:101",
+	       1);
+	driver = part_driver();
+	fd = exported(driver);
+	before = open_count();
+	for (size_t i = 0; i < sizeof(fails) / sizeof(*fails); i++) {
+		const char *call = UNTOUCHED;
+
+		CHECK(vmm_map(driver, fd, SIZE, 0, &mapping, &call) == fails[i].result);
+		CHECK(!strcmp(call, fails[i].call));
+		CHECK(mapping.size == 1);
+		CHECK(open_count() == before); /* a handle or a mapping holds one */
+	}
+	CHECK(vmm_map(driver, fd, SIZE, 0, &mapping, &(const char *){NULL}) == CU_OK);
+	CHECK(vmm_unmap(driver, &mapping) == CU_OK);
+	CHECK(open_count() == before);
+	close(fd);
+}
+
+static void test_faults(void **state)
+{
+	(void)state;
+	stage_play(fail_each, NULL);
+}
+
+static void lack_each(void)
+{
+	struct driver whole = *part_driver(), lacking;
+	struct vmm_mapping mapping = {.size = 1};
+	int fd = exported(&whole), before = open_count();
+	const char *call;
+
+#define LACKS(name) \
+	do { \
+		lacking = whole; \
+		lacking.name = NULL; \
+		call = UNTOUCHED; \
+		CHECK(vmm_map(&lacking, fd, SIZE, 0, &mapping, &call) == CU_NOT_SUPPORTED); \
+		CHECK(!strcmp(call, #name)); \
+		CHECK(vmm_unmap(&lacking, &mapping) == CU_NOT_SUPPORTED); \
+	} while (0)
+	LACKS(cuMemImportFromShareableHandle);
+	LACKS(cuMemRelease);
+	LACKS(cuMemAddressReserve);
+	LACKS(cuMemAddressFree);
+	LACKS(cuMemMap);
+	LACKS(cuMemUnmap);
+	LACKS(cuMemSetAccess);
+#undef LACKS
+	CHECK(mapping.size == 1);
+	CHECK(open_count() == before);
+	close(fd);
+}
+
+static void test_old_driver(void **state)
+{
+	(void)state;
+	stage_play(lack_each, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_map),
+	    PLAY(test_faults),
+	    PLAY(test_old_driver),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
