@@ -36,15 +36,16 @@ void vault_release(struct vault *vault, struct held *held)
 {
 	if (--held->references)
 		return;
-	LL_PREPEND(vault->unneeded, held);
+	held->next = vault->unneeded;
+	vault->unneeded = held;
 	wake(vault);
 }
 
 struct held *vault_take_unneeded(struct vault *vault)
 {
-	struct held *list = vault->unneeded, *held;
+	struct held *list = vault->unneeded;
 
-	LL_FOREACH(list, held)
+	for (const struct held *held = list; held; held = held->next)
 		vault->count--;
 	vault->unneeded = NULL;
 	return list;

@@ -7,9 +7,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -17,167 +15,49 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "limit.h"
-#include "raw.h"
-
-static struct fds_message answered;
-static int received[FDS_MAX];
-static size_t received_count;
-
-static int count_fds(pid_t pid)
-{
-	char path[64];
-	DIR *directory;
-	int count = -2; /* . and .. */
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	directory = opendir(path);
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
-/* What it has open once all who came before are gone. */
-static int count_settled(void)
-{
-	int count = -1, now = count_fds(raw_here.pid);
-
-	for (int same = 0; same < 10; same = now == count ? same + 1 : 0) {
-		count = now;
-		raw_sleep_ms(10);
-		now = count_fds(raw_here.pid);
-	}
-	return count;
-}
-
-/* What the daemon has open settles to `wanted`; how long that took. */
-static long long await_fds(int wanted)
-{
-	long long begin = raw_now_ms();
-	int count;
-
-	while ((count = count_fds(raw_here.pid)) != wanted) {
-		if (raw_now_ms() - begin > RAW_TIMEOUT_MS)
-			fail_msg("the daemon has %d descriptors, not %d", count, wanted);
-		raw_sleep_ms(5);
-	}
-	return raw_now_ms() - begin;
-}
-
-static int dial(void)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(directory_fds_socket(raw_here.directory, to.sun_path), GPUSHARE_OK);
-	assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
-/* The answer's status; 1: the connection was closed instead. */
-static int hear(int fd)
-{
-	struct pollfd event = {.fd = fd, .events = POLLIN};
-	int status;
-
-	if (poll(&event, 1, 2 * RAW_TIMEOUT_MS) != 1)
-		fail_msg("no answer at fds.sock");
-	status = fds_receive(fd, &answered, received, &received_count);
-	if (status == GPUSHARE_E_NO_REGISTRY)
-		return 1;
-	assert_int_equal(status, GPUSHARE_OK);
-	return answered.status;
-}
-
-static int ask(int fd, struct fds_message what, const int *fds, size_t count)
-{
-	assert_int_equal(fds_send(fd, &what, fds, count), GPUSHARE_OK);
-	return hear(fd);
-}
-
-static struct fds_message message(int verb, size_t count)
-{
-	return (struct fds_message){
-		.version = FDS_VERSION, .verb = (uint8_t)verb, .count = (uint16_t)count};
-}
-
-static void make_fds(int *fds, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		assert_true((fds[i] = memfd_create("unit", MFD_CLOEXEC)) >= 0);
-}
-
-static int deposit(int fd, size_t count)
-{
-	int fds[FDS_MAX], status;
-
-	make_fds(fds, count);
-	status = ask(fd, message(FDS_DEPOSIT, count), fds, count);
-	fds_close(fds, count);
-	return status;
-}
-
-static request share_of(const char *name)
-{
-	request what = raw_share(name);
-
-	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
-	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	memcpy(what.verb.share.ticket, answered.tickets[0], GPUSHARE_TICKET_SIZE);
-	return what;
-}
-
-static int withdraw(int fd, const uint8_t ticket[GPUSHARE_TICKET_SIZE])
-{
-	struct fds_message what = message(FDS_WITHDRAW, 1);
-
-	memcpy(what.tickets[0], ticket, GPUSHARE_TICKET_SIZE);
-	return ask(fd, what, NULL, 0);
-}
+#include "raw_fds.h"
 
 /* Attaches `name`, fetches its descriptor, and reads from it what the owner wrote. */
 static void fetch_and_exit(const char *name)
 {
 	char word[8] = "";
-	int own = raw_connect(&raw_here), fd = dial();
+	int own = raw_connect(&raw_here), fd = raw_fds_dial();
 
 	if (raw_say(own, raw_attach(name, 0)) ||
-	    withdraw(fd, raw_answer.body.attach.ticket) || received_count != 1 ||
-	    fcntl(received[0], F_GETFD) != FD_CLOEXEC ||
-	    pread(received[0], word, sizeof(word), 0) != 5 || strcmp(word, "hello"))
+	    raw_fds_withdraw(fd, raw_answer.body.attach.ticket) || raw_fds_received_count != 1 ||
+	    fcntl(raw_fds_received[0], F_GETFD) != FD_CLOEXEC ||
+	    pread(raw_fds_received[0], word, sizeof(word), 0) != 5 || strcmp(word, "hello"))
 		_exit(1);
-	if (withdraw(fd, raw_answer.body.attach.ticket) != GPUSHARE_E_NOT_FOUND)
+	if (raw_fds_withdraw(fd, raw_answer.body.attach.ticket) != GPUSHARE_E_NOT_FOUND)
 		_exit(2);
 	_exit(0);
 }
 
 static void a_descriptor_goes_round(void **state)
 {
-	int own = raw_connect(&raw_here), before = count_settled(), fd = dial(), file, status;
+	int own = raw_connect(&raw_here), before = raw_fds_settled(), fd = raw_fds_dial(), file, status;
 	pid_t pid;
 
 	(void)state;
-	make_fds(&file, 1);
+	raw_fds_make(&file, 1);
 	assert_int_equal(write(file, "hello", 5), 5);
-	assert_int_equal(ask(fd, message(FDS_DEPOSIT, 1), &file, 1), GPUSHARE_OK);
-	assert_int_equal(answered.count, 1);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), &file, 1), GPUSHARE_OK);
+	assert_int_equal(raw_fds_answered.count, 1);
 	close(file);
 	close(fd);
-	assert_int_equal(raw_say(own, share_of("x")), GPUSHARE_OK);
-	await_fds(before + 1);
+	assert_int_equal(raw_say(own, raw_fds_share("x")), GPUSHARE_OK);
+	raw_fds_await(before + 1);
 	pid = fork();
 	if (!pid)
 		fetch_and_exit("x");
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);
 	assert_int_equal(raw_say(own, raw_withdraw("x", 0)), GPUSHARE_OK);
-	await_fds(before);
+	raw_fds_await(before);
 	close(own);
 }
 
@@ -197,28 +77,28 @@ static void the_socket_is_ours_alone(void **state)
 
 static void sockets_and_directories_are_refused(void **state)
 {
-	static const uint8_t none[sizeof(answered.tickets)];
-	int fds[3], before, fd = dial();
+	static const uint8_t none[sizeof(raw_fds_answered.tickets)];
+	int fds[3], before, fd = raw_fds_dial();
 
 	(void)state;
-	before = count_settled();
-	make_fds(fds, 2);
+	before = raw_fds_settled();
+	raw_fds_make(fds, 2);
 	fds[2] = open("/", O_RDONLY | O_DIRECTORY);
-	assert_int_equal(ask(fd, message(FDS_DEPOSIT, 3), fds, 3), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 3), fds, 3), GPUSHARE_E_INVALID);
 	close(fds[2]);
 	fds[2] = socket(AF_UNIX, SOCK_STREAM, 0);
-	assert_int_equal(ask(fd, message(FDS_DEPOSIT, 3), fds, 3), GPUSHARE_E_INVALID);
-	assert_memory_equal(answered.tickets, none, sizeof(none));
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 3), fds, 3), GPUSHARE_E_INVALID);
+	assert_memory_equal(raw_fds_answered.tickets, none, sizeof(none));
 	fds_close(fds, 3);
-	await_fds(before);
-	assert_int_equal(deposit(fd, 2), GPUSHARE_OK); /* still friends */
+	raw_fds_await(before);
+	assert_int_equal(raw_fds_deposit(fd, 2), GPUSHARE_OK); /* still friends */
 	close(fd);
 }
 
 /* More descriptors than a message may have: what fds_send() would not send. */
 static void send_surplus(int fd, size_t count)
 {
-	struct fds_message what = message(FDS_DEPOSIT, FDS_MAX);
+	struct fds_message what = raw_fds_message(FDS_DEPOSIT, FDS_MAX);
 	struct iovec data = {&what, sizeof(what)};
 	union {
 		struct cmsghdr header;
@@ -229,7 +109,7 @@ static void send_surplus(int fd, size_t count)
 	int fds[253];
 
 	room.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-	make_fds(fds, 1);
+	raw_fds_make(fds, 1);
 	for (size_t i = 0; i < count; i++)
 		fds[i] = fds[0];
 	memcpy(CMSG_DATA(&room.header), fds, count * sizeof(int));
@@ -239,50 +119,50 @@ static void send_surplus(int fd, size_t count)
 
 static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 {
-	struct fds_message bad = message(FDS_DEPOSIT, 1);
+	struct fds_message bad = raw_fds_message(FDS_DEPOSIT, 1);
 	int before, fds[2], fd;
 
 	(void)state;
-	before = count_settled();
-	make_fds(fds, 2);
+	before = raw_fds_settled();
+	raw_fds_make(fds, 2);
 #define refused(status, what, with) \
 	do { \
-		fd = dial(); \
-		assert_int_equal(ask(fd, what, fds, with), status); \
+		fd = raw_fds_dial(); \
+		assert_int_equal(raw_fds_ask(fd, what, fds, with), status); \
 		close(fd); \
 	} while (0)
-	refused(GPUSHARE_E_INVALID, message(FDS_DEPOSIT, 0), 0);
-	refused(GPUSHARE_E_INVALID, message(FDS_DEPOSIT, 1), 0);
-	refused(GPUSHARE_E_INVALID, message(FDS_DEPOSIT, 1), 2);
-	refused(GPUSHARE_E_PROTOCOL, message(FDS_DEPOSIT, FDS_MAX + 1), 2);
-	refused(GPUSHARE_E_INVALID, message(FDS_WITHDRAW, 0), 0);
-	refused(GPUSHARE_E_NOT_FOUND, message(FDS_WITHDRAW, 1), 0);
-	refused(GPUSHARE_E_PROTOCOL, message(FDS_WITHDRAW, 1), 1);
-	refused(GPUSHARE_E_PROTOCOL, message(0, 1), 1);
-	refused(GPUSHARE_E_PROTOCOL, message(3, 1), 1);
+	refused(GPUSHARE_E_INVALID, raw_fds_message(FDS_DEPOSIT, 0), 0);
+	refused(GPUSHARE_E_INVALID, raw_fds_message(FDS_DEPOSIT, 1), 0);
+	refused(GPUSHARE_E_INVALID, raw_fds_message(FDS_DEPOSIT, 1), 2);
+	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_DEPOSIT, FDS_MAX + 1), 2);
+	refused(GPUSHARE_E_INVALID, raw_fds_message(FDS_WITHDRAW, 0), 0);
+	refused(GPUSHARE_E_NOT_FOUND, raw_fds_message(FDS_WITHDRAW, 1), 0);
+	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_WITHDRAW, 1), 1);
+	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(0, 1), 1);
+	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(3, 1), 1);
 	bad.version = FDS_VERSION + 1;
 	refused(GPUSHARE_E_PROTOCOL, bad, 1);
 #undef refused
-	fd = dial();
+	fd = raw_fds_dial();
 	send_surplus(fd, FDS_MAX + 1);
-	assert_int_equal(hear(fd), GPUSHARE_E_PROTOCOL);
-	assert_int_equal(hear(fd), 1);
+	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(raw_fds_hear(fd), 1);
 	close(fd);
-	fd = dial();
+	fd = raw_fds_dial();
 	send_surplus(fd, 253);
-	assert_int_equal(hear(fd), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
 	close(fd);
 	for (size_t size = 1; size < 9000; size = size * 2 + 1) {
 		static const char junk[9000] = {FDS_VERSION, FDS_DEPOSIT};
 
-		fd = dial();
+		fd = raw_fds_dial();
 		assert_int_equal(send(fd, junk, size, 0), size);
-		assert_int_equal(hear(fd), GPUSHARE_E_PROTOCOL);
-		assert_int_equal(hear(fd), 1);
+		assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
+		assert_int_equal(raw_fds_hear(fd), 1);
 		close(fd);
 	}
 	fds_close(fds, 2);
-	await_fds(before);
+	raw_fds_await(before);
 	raw_assert_serves();
 }
 
@@ -293,22 +173,22 @@ static void a_dead_depositors_descriptors_go(void **state)
 	pid_t pid;
 
 	(void)state;
-	before = count_settled();
+	before = raw_fds_settled();
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (!pid) {
-		int fd = dial();
+		int fd = raw_fds_dial();
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (deposit(fd, 20) || write(ready[1], "x", 1) != 1)
+		if (raw_fds_deposit(fd, 20) || write(ready[1], "x", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	await_fds(before + 20 + 2); /* and the connection, and the watch over the process */
+	raw_fds_await(before + 20 + 2); /* and the connection, and the watch over the process */
 	kill(pid, SIGKILL);
-	assert_in_range(await_fds(before), 0, 1000);
+	assert_in_range(raw_fds_await(before), 0, 1000);
 	waitpid(pid, NULL, 0);
 	close(ready[0]);
 	close(ready[1]);
@@ -319,20 +199,20 @@ static void limits_are_answered(void **state)
 	int before, fds[LIMIT_FDS_CONNECTIONS_PER_PROCESS + 1], last = LIMIT_FDS_CONNECTIONS_PER_PROCESS;
 
 	(void)state;
-	before = count_settled();
-	fds[0] = dial();
-	assert_int_equal(deposit(fds[0], 128), GPUSHARE_OK);
-	assert_int_equal(deposit(fds[0], 127), GPUSHARE_OK);
-	assert_int_equal(deposit(fds[0], 2), GPUSHARE_E_LIMIT);
-	assert_int_equal(deposit(fds[0], 1), GPUSHARE_OK);
-	assert_int_equal(deposit(fds[0], 1), GPUSHARE_E_LIMIT);
-	await_fds(before + 256 + 2);
+	before = raw_fds_settled();
+	fds[0] = raw_fds_dial();
+	assert_int_equal(raw_fds_deposit(fds[0], 128), GPUSHARE_OK);
+	assert_int_equal(raw_fds_deposit(fds[0], 127), GPUSHARE_OK);
+	assert_int_equal(raw_fds_deposit(fds[0], 2), GPUSHARE_E_LIMIT);
+	assert_int_equal(raw_fds_deposit(fds[0], 1), GPUSHARE_OK);
+	assert_int_equal(raw_fds_deposit(fds[0], 1), GPUSHARE_E_LIMIT);
+	raw_fds_await(before + 256 + 2);
 	for (int i = 1; i <= last; i++)
-		fds[i] = dial();
-	assert_int_equal(withdraw(fds[last], answered.tickets[0]), GPUSHARE_E_LIMIT);
+		fds[i] = raw_fds_dial();
+	assert_int_equal(raw_fds_withdraw(fds[last], raw_fds_answered.tickets[0]), GPUSHARE_E_LIMIT);
 	close(fds[0]);
-	await_fds(before + 256 + 1 + last);
-	assert_int_equal(withdraw(fds[last], answered.tickets[0]), GPUSHARE_E_NOT_FOUND);
+	raw_fds_await(before + 256 + 1 + last);
+	assert_int_equal(raw_fds_withdraw(fds[last], raw_fds_answered.tickets[0]), GPUSHARE_E_NOT_FOUND);
 	fds_close(fds + 1, (size_t)last);
 	raw_assert_serves();
 }
@@ -340,25 +220,25 @@ static void limits_are_answered(void **state)
 static void a_daemon_without_descriptors_says_so(void **state)
 {
 	struct rlimit few = {0, 0}, before;
-	int fd = dial(), have;
+	int fd = raw_fds_dial(), have;
 
 	(void)state;
-	assert_int_equal(deposit(fd, 1), GPUSHARE_OK);
-	have = count_settled();
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
+	have = raw_fds_settled();
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, NULL, &before), 0);
 	few = (struct rlimit){(rlim_t)have + 10, before.rlim_max};
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
-	assert_int_equal(deposit(fd, 100), GPUSHARE_E_LIMIT);
-	await_fds(have);
-	assert_int_equal(deposit(fd, 1), GPUSHARE_OK);
+	assert_int_equal(raw_fds_deposit(fd, 100), GPUSHARE_E_LIMIT);
+	raw_fds_await(have);
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
 	/* and where not even a connection has room, it waits instead of spinning, and comes back */
 	few.rlim_cur = 3;
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
 	close(fd);
-	fd = dial();
+	fd = raw_fds_dial();
 	raw_sleep_ms(300);
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &before, NULL), 0);
-	assert_int_equal(deposit(fd, 1), GPUSHARE_OK);
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
 	close(fd);
 	raw_assert_serves();
 }
@@ -366,24 +246,24 @@ static void a_daemon_without_descriptors_says_so(void **state)
 /* Both limits of time in one test: it takes as long as they do. */
 static void silence_and_age_end(void **state)
 {
-	int own = raw_connect(&raw_here), before = count_settled(), fd = dial(), other = dial();
+	int own = raw_connect(&raw_here), before = raw_fds_settled(), fd = raw_fds_dial(), other = raw_fds_dial();
 	long long begin = raw_now_ms();
 
 	(void)state;
-	assert_int_equal(deposit(fd, 3), GPUSHARE_OK);
-	assert_int_equal(raw_say(own, share_of("x")), GPUSHARE_OK);
-	assert_int_equal(hear(other), 1);
+	assert_int_equal(raw_fds_deposit(fd, 3), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_fds_share("x")), GPUSHARE_OK);
+	assert_int_equal(raw_fds_hear(other), 1);
 	assert_in_range(raw_now_ms() - begin, LIMIT_FDS_SILENT_MS - 500, LIMIT_FDS_SILENT_MS + 1500);
-	assert_int_equal(hear(fd), 1);
-	await_fds(before + 3 + 1);
+	assert_int_equal(raw_fds_hear(fd), 1);
+	raw_fds_await(before + 3 + 1);
 	raw_sleep_ms((int)(begin + LIMIT_TICKET_MS - 500 - raw_now_ms()));
-	assert_int_equal(count_fds(raw_here.pid), before + 3 + 1);
+	assert_int_equal(raw_fds_count(raw_here.pid), before + 3 + 1);
 	raw_sleep_ms((int)(begin + LIMIT_TICKET_MS - raw_now_ms()));
-	await_fds(before + 1); /* the record's */
+	raw_fds_await(before + 1); /* the record's */
 	close(fd);
 	close(other);
 	close(own);
-	await_fds(before - 2); /* that connection and the watch over it, too */
+	raw_fds_await(before - 2); /* that connection and the watch over it, too */
 }
 
 static void many_processes_at_once(void **state)
@@ -392,21 +272,21 @@ static void many_processes_at_once(void **state)
 	pid_t pids[6];
 
 	(void)state;
-	before = count_settled();
+	before = raw_fds_settled();
 	for (int p = 0; p < 6; p++) {
 		pids[p] = fork();
 		if (pids[p])
 			continue;
 		for (int round = 0; round < 40; round++) {
-			int own = raw_connect(&raw_here), fd = dial();
+			int own = raw_connect(&raw_here), fd = raw_fds_dial();
 			char name[32];
 
 			snprintf(name, sizeof(name), "p%d/%d", p, round);
-			if (deposit(fd, 1 + (size_t)round % 5) || raw_say(own, share_of(name)) ||
+			if (raw_fds_deposit(fd, 1 + (size_t)round % 5) || raw_say(own, raw_fds_share(name)) ||
 			    raw_say(own, raw_attach(name, 0)) ||
-			    withdraw(fd, raw_answer.body.attach.ticket))
+			    raw_fds_withdraw(fd, raw_answer.body.attach.ticket))
 				_exit(1);
-			fds_close(received, received_count);
+			fds_close(raw_fds_received, raw_fds_received_count);
 			close(own);
 			close(fd);
 		}
@@ -418,7 +298,7 @@ static void many_processes_at_once(void **state)
 		waitpid(pids[p], &status, 0);
 		assert_int_equal(status, 0);
 	}
-	await_fds(before);
+	raw_fds_await(before);
 	raw_assert_serves();
 }
 
