@@ -34,11 +34,11 @@ find "$BUILD/tests" -maxdepth 1 -name 'contract_*' -type f -exec cp {} "$bundle/
 find "$BUILD/tests/bin" -maxdepth 1 -type f -exec cp {} "$bundle/build/tests/bin/" \;
 cp -r tests/e2e "$bundle/tests/"
 # What looks at built files with a developer's tools, or needs the simulated driver's faults.
-rm -rf "$bundle/tests/e2e/programs" "$bundle/tests/e2e/elf.bats" "$bundle/tests/e2e/faults_sim.bats"
+rm -rf "$bundle/tests/e2e/elf.bats" "$bundle/tests/e2e/faults_sim.bats"
 cp tests/run "$bundle/tests/"
 cp tests/demo/demo.sh "$bundle/tests/demo/"
 cp tests/gpu/run.sh tests/gpu/matrix.sh tests/gpu/*.bash tests/gpu/*.py "$bundle/tests/gpu/"
-cp shim/*.sym "$bundle/shim/"
+cp shim/*.sym shim/cuda_abi.h "$bundle/shim/" # a test compiles there, if it can
 cp include/gpushare.h "$bundle/include/"
 cp "$(command -v bats)" "$bundle/bats/bin/"
 cp -r /usr/lib/bats-core "$bundle/bats/lib/"
@@ -46,6 +46,13 @@ cp -r /usr/libexec/bats-core "$bundle/bats/libexec/"
 cp "$(command -v jq)" "$bundle/bin/"
 for name in libjq libonig; do
 	cp "$(loaded "$(command -v jq)" $name)" "$bundle/lib/"
+done
+# Tests of the preload order, where these are installed here.
+mkdir "$bundle/lib/faketime"
+for name in libjemalloc.so.2 faketime/libfaketime.so.1 faketime/libfaketimeMT.so.1; do
+	for file in /usr/lib/*-linux-gnu/"$name"; do
+		[ ! -e "$file" ] || cp -L "$file" "$bundle/lib/$name"
+	done
 done
 for contract in "$bundle"/build/tests/contract_*; do
 	cp "$(loaded "$contract" libcmocka)" "$bundle/lib/"
