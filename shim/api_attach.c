@@ -4,17 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cleanup.h"
-
-static uint64_t attach_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
+#include "monotonic.h"
 
 static int attach_ask(struct gpushare_session *session, const char *name,
 		      gpushare_AttachReply *out_answer)
@@ -53,11 +45,11 @@ static int attach_wait(struct gpushare_session *session, const char *name, uint3
 static int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
 			   gpushare_AttachReply *out_answer)
 {
-	uint64_t deadline = attach_now_ms() + wait_ms;
+	int64_t deadline = monotonic_ms() + wait_ms;
 	int status = attach_ask(session, name, out_answer);
 
 	while (status == GPUSHARE_E_NOT_FOUND && wait_ms) {
-		uint64_t now = attach_now_ms();
+		int64_t now = monotonic_ms();
 
 		if (now >= deadline)
 			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",

@@ -9,18 +9,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "cleanup.h"
 #include "client_internal.h"
-
-int64_t client_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
+#include "monotonic.h"
 
 int client_fail(struct client *client, int status, const char *format, ...)
 {
@@ -97,7 +89,7 @@ int client_wait(int fd, short events, int64_t deadline_ms)
 	struct pollfd one = {.fd = fd, .events = events};
 
 	for (;;) {
-		int64_t left = deadline_ms - client_now_ms();
+		int64_t left = deadline_ms - monotonic_ms();
 		int ready;
 
 		if (left <= 0)
@@ -253,7 +245,7 @@ static int reach(struct client *client, int64_t deadline)
 				return status;
 			started = true;
 		}
-		if (client_now_ms() + CLIENT_RETRY_MS >= deadline)
+		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline)
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				    started ? "a registry was started for %s but did not listen within %u ms"
 					    : "the registry in %s took no connection within %u ms",
@@ -330,14 +322,14 @@ static int connect_by(struct client *client, int64_t deadline)
 
 int client_connect(struct client *client)
 {
-	return connect_by(client, client_now_ms() + client->timeout_ms);
+	return connect_by(client, monotonic_ms() + client->timeout_ms);
 }
 
 int client_call(struct client *client, unsigned int extra_ms)
 {
-	int64_t deadline = client_now_ms() + client->timeout_ms + extra_ms;
+	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
 	bool fresh = !fd_is_ours(client);
-	int status = connect_by(client, client_now_ms() + client->timeout_ms);
+	int status = connect_by(client, monotonic_ms() + client->timeout_ms);
 
 	if (status != GPUSHARE_OK)
 		return status;

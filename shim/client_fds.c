@@ -8,6 +8,7 @@
 
 #include "cleanup.h"
 #include "client_internal.h"
+#include "monotonic.h"
 
 static int fail_transfer(struct client *client, int status)
 {
@@ -98,7 +99,7 @@ static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 					   "the registry in %s takes no file descriptors; it is older than "
 					   "gpushare " GPUSHARE_VERSION ": end it and try again",
 					   client->directory);
-		if (client_now_ms() + CLIENT_RETRY_MS >= deadline_ms)
+		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline_ms)
 			return fail_transfer(client, GPUSHARE_E_TIMED_OUT);
 		if (fd != -EAGAIN)
 			client_disconnect(client); /* the next turn starts another registry */
@@ -170,7 +171,7 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 int client_deposit(struct client *client, const int *fds, size_t count,
 		   uint8_t (*out_tickets)[GPUSHARE_TICKET_SIZE])
 {
-	int64_t deadline_ms = client_now_ms() + client->timeout_ms;
+	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
 	int none[FDS_MAX];
 
 	while (count) {
@@ -195,7 +196,7 @@ int client_deposit(struct client *client, const int *fds, size_t count,
 int client_withdraw(struct client *client, const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd)
 {
 	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_WITHDRAW, .count = 1};
-	int64_t deadline_ms = client_now_ms() + client->timeout_ms;
+	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
 	int fds[FDS_MAX];
 	int status;
 

@@ -7,7 +7,6 @@
 #define CLIENT_RETRY_MS 5 /* between two tries to reach a registry that is starting, or is busy */
 
 /* CLOCK_MONOTONIC, as deadlines are told. */
-int64_t client_now_ms(void);
 /* Keep the sentence; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -55,7 +55,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 		return make(real, pointer, size);
 	result = make_alone(real, pointer, size);
 	if (result == CU_OK)
-		share_pointer(&claim, *pointer, size);
+		share_pointer(&claim, *pointer, size, false);
 	else
 		claim_return(&claim, RULES_NAME);
 	return result;
@@ -101,7 +101,7 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 	}
 	if (claim_take(&claim, RULES_NAME)) {
 		replace_pitched(&claim, pointer, size);
-		share_pointer(&claim, *pointer, size);
+		share_pointer(&claim, *pointer, size, false);
 	}
 	return result;
 }

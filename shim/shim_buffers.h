@@ -56,8 +56,9 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
 		      cu_mem_handle handle, unsigned long long flags);
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size);
 
-/* shim_query.c: what a program may ask about a pointer. Answers are corrected in place. */
-bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle);
+/* shim_query.c: what a program may ask about a pointer. Answers are corrected in place; the first
+ * says whether it answers in the driver's place. */
+bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result);
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);
 void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value);
 

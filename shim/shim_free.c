@@ -26,6 +26,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 {
 	const struct driver *driver = lookup_driver();
 	struct live entry;
+	cu_result result;
 
 	if (!driver || !process_is_mine())
 		return real(pointer);
@@ -39,5 +40,8 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	if (entry.kind != LIVE_OWN)
 		return detach(driver, &entry);
 	share_end(entry.name, entry.generation, false);
-	return real(pointer);
+	result = real(pointer);
+	if (result != CU_OK && result != CU_DEINITIALIZED)
+		share_again(driver, &entry);
+	return result;
 }

@@ -134,9 +134,11 @@ BODY(cuMemUnmap, cu_deviceptr pointer, size_t size)
 
 BODY(cuIpcGetMemHandle, cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 {
+	cu_result result;
+
 	UNUSED_CALLER;
-	if (handle && live_any() && buffers_handle(pointer, handle))
-		return CU_OK;
+	if (handle && live_any() && buffers_handle(pointer, handle, &result))
+		return result;
 	return real(handle, pointer);
 }
 

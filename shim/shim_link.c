@@ -5,10 +5,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client_fds.h"
+#include "monotonic.h"
+#include "shim_lock.h"
 
 #define PAUSE_MIN_MS 1000
 #define PAUSE_MAX_MS 30000
@@ -21,14 +22,6 @@ static struct {
 	int64_t pause_ms;
 } line = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
 /* The child drops its copy of the fd: the parent's lease must end with the parent. */
 static void drop_in_child(void)
 {
@@ -36,29 +29,12 @@ static void drop_in_child(void)
 		client_disconnect(line.client);
 }
 
-/* The lock within the deadline; at once where nobody has it, without a look at the clock. */
-static bool take_lock(unsigned int limit_ms)
-{
-	struct timespec until;
-
-	if (!pthread_mutex_trylock(&line.lock))
-		return true;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += limit_ms / 1000;
-	until.tv_nsec += limit_ms % 1000 * 1000000L;
-	if (until.tv_nsec >= 1000000000L) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000L;
-	}
-	return !pthread_mutex_clocklock(&line.lock, CLOCK_MONOTONIC, &until);
-}
-
 /* Take the lock and have a client; E_TIMED_OUT, E_NO_REGISTRY, E_NO_MEMORY. */
 static int enter(char *why, size_t why_size)
 {
 	struct client_options options = {.who = "shim", .autostart = true};
 
-	if (!take_lock(client_default_timeout_ms())) {
+	if (!lock_take_within(&line.lock, client_default_timeout_ms())) {
 		snprintf(why, why_size, "another thread's registry call took too long");
 		return GPUSHARE_E_TIMED_OUT;
 	}
@@ -72,7 +48,7 @@ static int enter(char *why, size_t why_size)
 		snprintf(why, why_size, "out of memory");
 		return GPUSHARE_E_NO_MEMORY;
 	}
-	if (line.quiet_until_ms && now_ms() < line.quiet_until_ms) {
+	if (line.quiet_until_ms && monotonic_ms() < line.quiet_until_ms) {
 		pthread_mutex_unlock(&line.lock);
 		snprintf(why, why_size, "the registry failed a moment ago; not asked again yet");
 		return GPUSHARE_E_NO_REGISTRY;
@@ -91,7 +67,7 @@ static void note(bool reached)
 	line.pause_ms = line.pause_ms ? line.pause_ms * 2 : PAUSE_MIN_MS;
 	if (line.pause_ms > PAUSE_MAX_MS)
 		line.pause_ms = PAUSE_MAX_MS;
-	line.quiet_until_ms = now_ms() + line.pause_ms;
+	line.quiet_until_ms = monotonic_ms() + line.pause_ms;
 }
 
 static int call(unsigned int extra_ms, char *why, size_t why_size)
@@ -108,7 +84,7 @@ static int call(unsigned int extra_ms, char *why, size_t why_size)
 static int call_since(int64_t began_ms, char *why, size_t why_size)
 {
 	unsigned int limit_ms = line.client->timeout_ms;
-	int64_t spent_ms = now_ms() - began_ms;
+	int64_t spent_ms = monotonic_ms() - began_ms;
 	int status;
 
 	line.client->timeout_ms = spent_ms < limit_ms ? limit_ms - (unsigned int)spent_ms : 1;
@@ -152,7 +128,7 @@ int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], i
 
 	if (status != GPUSHARE_OK)
 		return status;
-	began_ms = now_ms();
+	began_ms = monotonic_ms();
 	if (fd >= 0)
 		status = deposit(fd, ticket, why, why_size);
 	if (status == GPUSHARE_OK) {
@@ -216,11 +192,11 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 		size_t why_size)
 {
 	gpushare_AttachReply answer;
-	int64_t until = now_ms() + wait_ms;
+	int64_t until = monotonic_ms() + wait_ms;
 	int status, fd = -1;
 
 	for (;;) {
-		int64_t left = until - now_ms();
+		int64_t left = until - monotonic_ms();
 		unsigned int slice = left <= 0 ? 0 : left < SLICE_MS ? (unsigned int)left : SLICE_MS;
 
 		status = attach_slice(name, slice, &answer, &fd, why, why_size);

@@ -21,6 +21,8 @@ struct live {
 	enum live_kind kind;
 	unsigned int count;  /* LIVE_IPC: how often it was attached; others 1 */
 	cu_context context;  /* it ends with this one */
+	cu_device device;    /* LIVE_OWN */
+	bool stream_ordered; /* LIVE_OWN: the program asked for stream-ordered memory */
 	struct vmm_mapping mapping; /* LIVE_VMM; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* LIVE_IPC: the owner's */
 	uint64_t generation;

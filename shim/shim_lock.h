@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LOCK_H
 #define GPUSHARE_SHIM_LOCK_H
-/* Locks that are held for a few instructions only, never over a call that may wait. */
+/* Locks that are given up on: in a forked child the holder may not exist. */
 #include <pthread.h>
 #include <stdbool.h>
-#include <time.h>
 
-/* False after a second: in a child that was forked while another thread held it, it never comes. */
-static inline bool lock_take(pthread_mutex_t *lock)
+#include "monotonic.h"
+
+static inline bool lock_take_within(pthread_mutex_t *lock, unsigned int ms)
 {
 	struct timespec until;
 
 	if (!pthread_mutex_trylock(lock))
 		return true;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec++;
+	until = monotonic_in_ms(ms);
 	return !pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until);
+}
+
+/* For what is held for a few instructions only, never over a call that may wait. */
+static inline bool lock_take(pthread_mutex_t *lock)
+{
+	return lock_take_within(lock, 1000);
 }
 
 #endif

@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim_elf.h"
 #include "shim_hooks.h"
+#include "shim_route.h"
 #include "shim_state.h"
 #include "shim_unload.h"
 
@@ -20,6 +22,7 @@ struct loaded {
 	struct driver driver;
 	uintptr_t base;
 	atomic_uint unloads; /* when it was last known to stand there */
+	struct loaded *older;
 };
 
 static _Atomic(struct loaded *) current;
@@ -38,20 +41,32 @@ static struct loaded *loaded_new(uintptr_t base)
 	return made;
 }
 
-/* libcuda stands at `base` now: the table for it. It may have been closed and opened elsewhere. */
+static bool is_same(const struct loaded *one, const struct loaded *other)
+{
+	return one && one->base == other->base &&
+	       !memcmp(&one->driver, &other->driver, sizeof(one->driver));
+}
+
+/* libcuda stands at `base` now: the table for it. It may have been closed and opened elsewhere, or
+ * another one at the same place. */
 static const struct loaded *loaded_at(uintptr_t base, unsigned int unloads)
 {
 	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
 	struct loaded *made;
 
-	if (known && known->base == base) {
-		atomic_store_explicit(&known->unloads, unloads, memory_order_relaxed);
+	if (known && known->base == base &&
+	    atomic_load_explicit(&known->unloads, memory_order_relaxed) == unloads)
 		return known;
-	}
 	made = loaded_new(base);
 	if (!made)
 		return NULL;
+	if (is_same(known, made)) {
+		atomic_store_explicit(&known->unloads, unloads, memory_order_relaxed);
+		free(made);
+		return known;
+	}
 	atomic_init(&made->unloads, unloads);
+	made->older = known;
 	if (atomic_compare_exchange_strong(&current, &known, made))
 		return made;
 	free(made); /* another thread was first */
@@ -110,50 +125,103 @@ static bool is_ours(const void *pointer)
 	       theirs.dli_fbase == ours.dli_fbase;
 }
 
+typedef void *look_up(void *handle, const char *symbol);
+
+/* What would have answered without us: a dlsym of somebody's who was preloaded too, or the C
+ * library's own, whose versions only dlvsym tells apart. */
+static void *find_dlsym(const void *caller, const char *symbol)
+{
+	void *behind = elf_find_after((const void *)find_dlsym, symbol);
+
+	(void)caller;
+	if (!behind || elf_is_in(behind, "libc.so", NULL) || elf_is_in(behind, "libdl", NULL) ||
+	    elf_is_in(behind, "libc-", NULL))
+		return (void *)driver_real_dlsym();
+	return behind;
+}
+
+static struct link_map *object_of(const void *caller)
+{
+	struct link_map *object = NULL;
+	Dl_info info;
+
+	return dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) ? object : NULL;
+}
+
 /* The real look-up as the caller would have made it, our own exports looked through: `masked` says
  * that there was one. */
-static void *find_real(void *(*real)(void *, const char *), void *handle, const char *symbol,
-		       const void *caller, bool *out_masked)
+static void *find_real(look_up *real, void *handle, const char *symbol, const void *caller,
+		       bool *out_masked)
 {
 	void *found = real(handle, symbol);
 	struct link_map *object;
-	Dl_info info;
 
 	*out_masked = found && is_ours(found);
 	if (*out_masked)
 		found = real(RTLD_NEXT, symbol);
 	/* RTLD_DEFAULT means the caller's scope: an RTLD_LOCAL plug-in sees its own dependencies. */
-	if (!found && handle == RTLD_DEFAULT &&
-	    dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) && object && !is_ours(caller))
+	object = !found && handle == RTLD_DEFAULT ? object_of(caller) : NULL;
+	if (object && !is_ours(caller))
 		found = real(object, symbol);
 	return found && !is_ours(found) ? found : NULL;
 }
 
-struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller)
+/*
+ * Nobody but us has it: NULL, and a message in dlerror as the caller would have got it. For the
+ * program's own scope, where we are, that takes a name which we don't have: a space is added.
+ */
+static struct lookup_answer miss(look_up *real, void *handle, const char *symbol,
+				 const void *caller)
 {
-	void *(*real)(void *, const char *) = driver_real_dlsym();
+	char absent[64];
+
+	snprintf(absent, sizeof(absent), "%s ", symbol);
+	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
+		handle = object_of(caller);
+	if (handle)
+		real(handle, absent);
+	return (struct lookup_answer){.value = NULL};
+}
+
+/* Is our export what RTLD_NEXT would find, and nothing behind it in the same scope? */
+static bool is_only_ours(look_up *real, const char *symbol, const void *caller)
+{
+	const void *next = elf_find_after(caller, symbol);
+
+	return next && is_ours(next) && !is_ours(caller) && !real(RTLD_NEXT, symbol);
+}
+
+static struct lookup_answer find(look_up *real, void *handle, const char *symbol, const void *caller)
+{
 	const struct lookup_answer go_on = {.next = (void *)real};
-	struct lookup_answer answer = {.value = NULL};
 	uintptr_t base;
 	bool masked;
 	void *found;
-	int error;
 
-	if (!symbol || handle == RTLD_NEXT || !real || !is_ours_to_answer(symbol))
-		return go_on;
-	error = errno;
+	if (handle == RTLD_NEXT)
+		return is_only_ours(real, symbol, caller) ? miss(real, handle, symbol, caller)
+							  : go_on;
 	found = find_real(real, handle, symbol, caller, &masked);
-	if (!found) {
-		errno = error;
-		/* Our export would answer where no driver is loaded: the miss stands, and dlerror has
-		 * it. Other misses are the caller's to make again. */
-		return masked ? answer : go_on;
-	}
-	answer.value = found;
+	if (!found) /* a miss that is not of our making is the caller's to make again */
+		return masked ? miss(real, handle, symbol, caller) : go_on;
 	/* The driver's look-ups in itself stay its own. */
 	if (elf_is_in(found, DRIVER_LIBRARY, &base) && loaded_at(base, unload_count()) &&
 	    !elf_is_in(caller, DRIVER_LIBRARY, NULL))
-		answer.value = lookup_replace(found);
+		found = lookup_replace(found);
+	return (struct lookup_answer){.value = found};
+}
+
+struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller)
+{
+	static struct route route;
+	look_up *real = (look_up *)route_get(&route, NULL, "dlsym", find_dlsym);
+	struct lookup_answer answer = {.next = (void *)real};
+	int error;
+
+	if (!symbol || !real || !is_ours_to_answer(symbol))
+		return answer;
+	error = errno;
+	answer = find(real, handle, symbol, caller);
 	errno = error;
 	return answer;
 }

@@ -15,15 +15,21 @@ static bool find(cu_deviceptr base, struct live *out_entry)
 	return found;
 }
 
-/* The driver refuses a handle of memory that it opened from one; the owner's own is as good. */
-bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle)
+/* The driver refuses a handle of memory that it opened from one: the owner's own is as good. Of
+ * stream-ordered memory the program gets none without us. */
+bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result)
 {
 	struct live entry;
 
-	if (!find(pointer, &entry) || entry.kind != LIVE_IPC ||
-	    entry.pointer != entry.mapping.pointer)
+	if (!find(pointer, &entry))
+		return false;
+	*out_result = CU_INVALID_VALUE;
+	if (entry.kind == LIVE_OWN)
+		return entry.stream_ordered;
+	if (entry.kind != LIVE_IPC || entry.pointer != entry.mapping.pointer)
 		return false;
 	memcpy(out_handle->reserved, entry.handle, GPUSHARE_HANDLE_SIZE);
+	*out_result = CU_OK;
 	return true;
 }
 

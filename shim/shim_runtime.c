@@ -11,7 +11,7 @@
 #include "shim_site.h"
 
 #define RUNTIME_LIBRARY "libcudart.so"
-#define RUNTIME_NOT_FOUND 302 /* cudaErrorSharedObjectSymbolNotFound */
+#define RUNTIME_NOT_FOUND 3 /* cudaErrorInitializationError */
 
 struct runtime_extent { /* cudaExtent */
 	size_t width, height, depth;

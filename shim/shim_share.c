@@ -27,10 +27,9 @@ cu_result share_device(const struct driver *driver, cu_device device,
 }
 
 /* NULL, or the call that failed. */
-static const char *describe(const struct claim *claim, cu_deviceptr pointer, record *what,
-			    struct live *entry, cu_result *out_result)
+static const char *describe(const struct driver *driver, struct live *entry, record *what,
+			    cu_result *out_result)
 {
-	const struct driver *driver = claim->driver;
 	cu_ipc_mem_handle ipc;
 	cu_deviceptr base = 0;
 	size_t base_size = 0;
@@ -41,57 +40,81 @@ static const char *describe(const struct claim *claim, cu_deviceptr pointer, rec
 		return "the driver";
 	if ((*out_result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
 		return "cuCtxGetCurrent";
-	if ((*out_result = share_device(driver, claim->allocation.device, what->device_uuid)) !=
-	    CU_OK)
+	if ((*out_result = share_device(driver, entry->device, what->device_uuid)) != CU_OK)
 		return "cuDeviceGetUuid";
-	if ((*out_result = driver->cuMemGetAddressRange_v2(&base, &base_size, pointer)) != CU_OK)
+	if ((*out_result = driver->cuMemGetAddressRange_v2(&base, &base_size, entry->pointer)) !=
+	    CU_OK)
 		return "cuMemGetAddressRange";
-	if ((*out_result = driver->cuIpcGetMemHandle(&ipc, pointer)) != CU_OK)
+	if ((*out_result = driver->cuIpcGetMemHandle(&ipc, entry->pointer)) != CU_OK)
 		return "cuIpcGetMemHandle";
 	memcpy(entry->handle, ipc.reserved, GPUSHARE_HANDLE_SIZE);
-	what->base_offset = pointer - base;
+	what->base_offset = entry->pointer - base;
 	what->base_size = base_size;
 	what->backing = GPUSHARE_BACKING_IPC;
-	what->address = pointer;
+	what->address = entry->pointer;
+	what->size = entry->size;
 	return NULL;
 }
 
-/* Into the registry: `entry` gets name and generation, or stays without. */
-static void enter(const struct claim *claim, record *what, struct live *entry)
+/* Into the registry under its name, or the entry stays without one. */
+static void enter(const struct driver *driver, struct live *entry)
 {
+	record what = gpushare_Buffer_init_zero;
 	cu_result result;
 	const char *call;
 	char why[512];
 
-	call = describe(claim, entry->pointer, what, entry, &result);
+	strcpy(what.name, entry->name);
+	entry->name[0] = '\0';
+	call = describe(driver, entry, &what, &result);
 	if (call)
-		state_log("\"%s\" is not shared: %s answered %s", what->name, call,
-			  driver_error_name(claim->driver, result));
-	else if (link_share(what, entry->handle, -1, &entry->generation, why, sizeof(why)) !=
+		state_log("\"%s\" is not shared: %s answered %s", what.name, call,
+			  driver_error_name(driver, result));
+	else if (link_share(&what, entry->handle, -1, &entry->generation, why, sizeof(why)) !=
 		 GPUSHARE_OK)
-		state_log("\"%s\" is not shared: %s", what->name, why);
+		state_log("\"%s\" is not shared: %s", what.name, why);
 	else
-		strcpy(entry->name, what->name);
+		strcpy(entry->name, what.name);
 }
 
-void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
+/* Without a name too: the program is to be told the size that it asked for. */
+static void remember(const struct live *entry)
+{
+	if (live_add(entry)) {
+		if (entry->name[0])
+			state_log("\"%s\" is shared: %llu bytes", entry->name,
+				  (unsigned long long)entry->size);
+		return;
+	}
+	if (entry->name[0])
+		state_log("\"%s\" is not shared: out of memory", entry->name);
+	/* A name whose end we could not notice must not stand. */
+	share_end(entry->name, entry->generation, false);
+}
+
+void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
+		   bool stream_ordered)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = {.pointer = pointer, .size = size};
-	record what = gpushare_Buffer_init_zero;
+	struct live entry = {.pointer = pointer,
+			     .size = size,
+			     .device = claim->allocation.device,
+			     .stream_ordered = stream_ordered};
 
 	(void)scope;
-	strcpy(what.name, claim->match.name);
-	what.size = size;
-	enter(claim, &what, &entry);
-	/* Without a name too: the program is to be told the size that it asked for. */
-	if (!live_add(&entry)) {
-		state_log("\"%s\" is not shared: out of memory", what.name);
-		/* A name whose end we could not notice must not stand. */
-		share_end(entry.name, entry.generation, false);
-	} else if (entry.name[0]) {
-		state_log("\"%s\" is shared: %zu bytes", entry.name, size);
-	}
+	strcpy(entry.name, claim->match.name);
+	enter(claim->driver, &entry);
+	remember(&entry);
+}
+
+void share_again(const struct driver *driver, struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	(void)scope;
+	if (entry->name[0])
+		enter(driver, entry);
+	remember(entry);
 }
 
 static bool export_object(const struct claim *claim, cu_mem_handle handle, int *out_fd)

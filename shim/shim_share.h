@@ -4,12 +4,17 @@
 /* GPUSHARE_NAME: memory that a rule took is entered in the registry, and leaves it again. */
 #include "gpushare.h"
 #include "shim_claim.h"
+#include "shim_live.h"
 
 /*
  * Enter cuMemAlloc memory of the program under `claim->match.name`. `size` is what the program asked
  * for. What can't be shared is logged; the memory is the program's all the same. errno stays.
  */
-void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size);
+void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
+		   bool stream_ordered);
+
+/* The driver refused to free what was withdrawn already: it has its name again. */
+void share_again(const struct driver *driver, struct live *entry);
 
 /* Enter cuMemCreate memory, exported as a descriptor. True: it is shared, as `*out_generation`. */
 bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,

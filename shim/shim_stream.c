@@ -87,7 +87,7 @@ static bool make_shareable(const struct claim *claim, cu_deviceptr *pointer, siz
 	    (driver->cuMemAlloc_v2(&made, buffers_rounded(size)) != CU_OK &&
 	     driver->cuMemAlloc_v2(&made, size) != CU_OK))
 		return false;
-	share_pointer(claim, made, size);
+	share_pointer(claim, made, size, true);
 	*pointer = made;
 	return true;
 }
@@ -136,21 +136,22 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 		result = close_now(driver, entry, stream);
 	if (result != CU_OK)
 		live_add(entry); /* it lives on */
+	else
+		async_sweep(); /* an idle stream has got so far already */
 	return result;
 }
 
 /* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
  * Guide, "Stream Ordered Memory Allocator"; measured). */
-static cu_result free_in_order(cu_cuMemFreeAsync_call *real, struct live *entry, cu_stream stream)
+static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver *driver,
+			       struct live *entry, cu_stream stream)
 {
 	cu_result result;
 
 	share_end(entry->name, entry->generation, false);
 	result = real(entry->pointer, stream);
-	if (result != CU_OK) {
-		entry->name[0] = '\0';
-		live_add(entry);
-	}
+	if (result != CU_OK)
+		share_again(driver, entry);
 	return result;
 }
 
@@ -170,6 +171,6 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	/* A capturing stream takes no such free: the driver says so. */
 	if (!live_maybe(pointer) || is_capturing(driver, meant) || !live_take(pointer, &entry))
 		return real(pointer, stream);
-	return entry.kind == LIVE_OWN ? free_in_order(real, &entry, stream)
+	return entry.kind == LIVE_OWN ? free_in_order(real, driver, &entry, stream)
 				      : close_in_order(driver, &entry, meant);
 }

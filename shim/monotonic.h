@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_MONOTONIC_H
+#define GPUSHARE_SHIM_MONOTONIC_H
+/*
+ * The clock by which the kernel itself measures waits. Past the C library's clock_gettime: a
+ * preloaded libfaketime fakes that one, and a deadline made of it may lie years ahead.
+ */
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* `ms` milliseconds from now. */
+static inline struct timespec monotonic_in_ms(unsigned int ms)
+{
+	struct timespec at = {0, 0};
+
+	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &at);
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += ms % 1000 * 1000000L;
+	if (at.tv_nsec >= 1000000000L) {
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000L;
+	}
+	return at;
+}
+
+static inline int64_t monotonic_ms(void)
+{
+	const struct timespec now = monotonic_in_ms(0);
+
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+#endif
