@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "shim_elf.h"
 #include "shim_lookup.h"
 #include "shim_process.h"
 #include "shim_site.h"
@@ -16,9 +15,8 @@ static bool is_wanted(enum rules_kind kind, const struct rules_allocation *alloc
 /* The runtime's caller where its call was seen, else the driver's. */
 static bool find_caller(struct claim *claim, const void *caller)
 {
-	elf_path(site_here.runtime ? site_here.caller : caller, claim->from, sizeof(claim->from));
-	claim->allocation.from = claim->from;
-	return !site_is_internal(claim->from);
+	claim->allocation.from = site_path(site_here.runtime ? site_here.caller : caller);
+	return !site_is_internal(claim->allocation.from);
 }
 
 static bool find_device(struct claim *claim, int device)

@@ -11,7 +11,6 @@ struct claim {
 	const struct driver *driver;
 	struct rules_allocation allocation;
 	struct rules_match match; /* of the last claim_take() that was true */
-	char from[256];
 };
 
 /*

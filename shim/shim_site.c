@@ -1,9 +1,63 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_site.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "shim_elf.h"
+#include "shim_route.h"
+
 __thread struct site site_here;
+
+/* Paths that were met; as many as there are objects that allocate. Never freed. */
+struct path {
+	struct path *older;
+	char text[];
+};
+
+static _Atomic(struct path *) paths;
+
+static struct path *find_known(struct path *first, const char *text)
+{
+	while (first && strcmp(first->text, text) != 0)
+		first = first->older;
+	return first;
+}
+
+static struct path *keep(const char *text)
+{
+	struct path *newest = atomic_load_explicit(&paths, memory_order_acquire);
+	struct path *known = find_known(newest, text), *made;
+
+	if (known)
+		return known;
+	made = malloc(sizeof(*made) + strlen(text) + 1);
+	if (!made)
+		return NULL;
+	strcpy(made->text, text);
+	do
+		made->older = newest;
+	while (!atomic_compare_exchange_weak(&paths, &newest, made));
+	return made;
+}
+
+static void *find_path(const void *caller, const char *unused)
+{
+	char text[512];
+
+	(void)unused;
+	elf_path(caller, text, sizeof(text));
+	return keep(text);
+}
+
+const char *site_path(const void *caller)
+{
+	static struct routes routes;
+	const struct path *path = routes_get(&routes, caller, NULL, find_path);
+
+	return path ? path->text : "";
+}
 
 bool site_is_internal(const char *path)
 {

@@ -15,6 +15,10 @@ struct site {
 /* Initial-exec: never allocated, so it works in every thread at every time. */
 extern __thread struct site site_here __attribute__((tls_model("initial-exec")));
 
+/* The path of the object that holds `caller`, "" if none does; kept for good. A few loads when the
+ * place has called before. */
+const char *site_path(const void *caller);
+
 /* Is it NCCL that calls? Its buffers are its own business and never named. */
 bool site_is_internal(const char *path);
 

@@ -21,6 +21,7 @@ struct state {
 	struct rules *rules[KINDS]; /* by enum rules_kind */
 	atomic_bool alive[KINDS];
 	pthread_mutex_t lock; /* over the rules' counters */
+	bool asks_pid; /* some template has %p */
 	char rank[32];
 	char log[256];
 };
@@ -69,6 +70,7 @@ static struct state *state_new(char errors[KINDS][512])
 		const char *text = secure_getenv(variables[kind]);
 
 		errors[kind][0] = '\0';
+		made->asks_pid |= text && strstr(text, "%p");
 		if (text && *text)
 			made->rules[kind] = rules_parse((enum rules_kind)kind, variables[kind], text,
 							errors[kind], sizeof(errors[kind]));
@@ -130,16 +132,6 @@ bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocat
 	return state && state->rules[kind] && rules_concern(state->rules[kind], allocation);
 }
 
-bool state_asks_from(void)
-{
-	const struct state *state = state_get();
-
-	for (int kind = 0; state && kind < KINDS; kind++)
-		if (state->rules[kind] && rules_ask_from(state->rules[kind]))
-			return true;
-	return false;
-}
-
 static void note_alive(struct state *state, enum rules_kind kind)
 {
 	atomic_store_explicit(&state->alive[kind], rules_alive(state->rules[kind]),
@@ -149,12 +141,14 @@ static void note_alive(struct state *state, enum rules_kind kind)
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
 		 struct rules_match *out)
 {
-	struct rules_process process = {.pid = getpid()};
+	struct rules_process process = {.pid = 0};
 	struct state *state = state_get();
 	bool matched;
 
 	if (!state || !state->rules[kind] || !lock_take(&state->lock))
 		return false;
+	if (state->asks_pid)
+		process.pid = getpid();
 	process.rank = state->rank[0] ? state->rank : NULL;
 	matched = rules_match(state->rules[kind], allocation, &process, out);
 	note_alive(state, kind);

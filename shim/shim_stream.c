@@ -72,18 +72,18 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 
 	(void)scope;
 	return !is_capturing(claim->driver, call->meant) &&
-	       !is_elsewhere(claim->driver, call->meant) &&
-	       (!call->pooled || pool_is_here(claim, call));
+	       !is_elsewhere(claim->driver, call->meant);
 }
 
-static bool make_shareable(const struct claim *claim, cu_deviceptr *pointer, size_t size)
+static bool make_shareable(const struct claim *claim, const struct buffers_stream *call,
+			   cu_deviceptr *pointer, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	const struct driver *driver = claim->driver;
 	cu_deviceptr made;
 
 	(void)scope;
-	if (!driver->cuMemAlloc_v2 ||
+	if (!driver->cuMemAlloc_v2 || (call->pooled && !pool_is_here(claim, call)) ||
 	    (driver->cuMemAlloc_v2(&made, buffers_rounded(size)) != CU_OK &&
 	     driver->cuMemAlloc_v2(&made, size) != CU_OK))
 		return false;
@@ -107,7 +107,7 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return make(call, pointer, size);
-	if (make_shareable(&claim, pointer, size))
+	if (make_shareable(&claim, call, pointer, size))
 		return CU_OK;
 	claim_return(&claim, RULES_NAME);
 	return make(call, pointer, size);
