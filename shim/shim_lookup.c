@@ -127,17 +127,18 @@ static bool is_ours(const void *pointer)
 
 typedef void *look_up(void *handle, const char *symbol);
 
-/* What would have answered without us: a dlsym of somebody's who was preloaded too, or the C
- * library's own, whose versions only dlvsym tells apart. */
+/*
+ * What would have answered without us: a dlsym of somebody's who was preloaded too, or the C
+ * library's own. Nothing but the loader is called: a sanitizer that starts up looks its own string
+ * functions up through us.
+ */
 static void *find_dlsym(const void *caller, const char *symbol)
 {
-	void *behind = elf_find_after((const void *)find_dlsym, symbol);
+	look_up *real = driver_real_dlsym();
+	void *behind = real ? real(RTLD_NEXT, symbol) : NULL;
 
 	(void)caller;
-	if (!behind || elf_is_in(behind, "libc.so", NULL) || elf_is_in(behind, "libdl", NULL) ||
-	    elf_is_in(behind, "libc-", NULL))
-		return (void *)driver_real_dlsym();
-	return behind;
+	return behind ? behind : (void *)real;
 }
 
 static struct link_map *object_of(const void *caller)

@@ -101,7 +101,7 @@ byte a: 35"
 		await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(api open stat=weights | tail -n 1)" \
-		"size 1048576 offset 0 base 1048576 attachers 0 mine 0 uid 1"
+		"size 1048576 offset 0 base 2097152 attachers 0 mine 0 uid 1"
 }
 
 @test "the API inside a preloaded program: one record, one owner" {
