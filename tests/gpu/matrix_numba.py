@@ -3,7 +3,7 @@
 from matrix_check import checksum, need, skip
 
 # numba-cuda 0.68 asks NumPy for a function that NumPy 2.4 no longer has.
-(numpy,) = need("numpy")
+numpy = need("numpy")
 if not hasattr(numpy, "row_stack"):
     numpy.row_stack = numpy.vstack
 numba, cuda = need("numba", "numba.cuda")
