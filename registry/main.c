@@ -91,6 +91,14 @@ static bool may_leave(struct server *server, const struct place *place)
 	return !place_show(place);
 }
 
+/* Who started us has left us to whoever collects orphans: mostly pid 1, which has time. */
+static unsigned int idle_limit_s(const struct options *options)
+{
+	if (options->orphan && options->idle_exit_s > 1 && process_is_awaited())
+		return 1;
+	return options->idle_exit_s;
+}
+
 static void serve(struct server *server, const struct place *place, const struct options *options,
 		  int signals)
 {
@@ -99,7 +107,6 @@ static void serve(struct server *server, const struct place *place, const struct
 		{.fd = server->wake, .events = POLLIN},
 		{.fd = server->watches, .events = POLLIN},
 	};
-	int64_t idle_ns = options->idle_exit_s * NS_PER_S;
 	int64_t probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 
 	for (;;) {
@@ -107,9 +114,11 @@ static void serve(struct server *server, const struct place *place, const struct
 		int64_t since = server_idle_since_ns(server);
 		eventfd_t ignored;
 
-		if (idle_ns && since != INT64_MAX) {
+		if (options->idle_exit_s && since != INT64_MAX) {
+			int64_t idle_ns = idle_limit_s(options) * NS_PER_S;
+
 			if (clock_ns() - since >= idle_ns && may_leave(server, place)) {
-				log_line("idle for %u s: leaving", options->idle_exit_s);
+				log_line("idle: leaving");
 				return;
 			}
 			next = since + idle_ns < next ? since + idle_ns : next;

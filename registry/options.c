@@ -19,6 +19,9 @@
 	  "serve there; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
 	X("idle-exit", "SECONDS", 'i', \
 	  "leave after so long without a connection; default 0: never") \
+	X("orphan", NULL, 'o', \
+	  "it was started on its own: where some program became its parent, leave when idle for 1 s, " \
+	  "for that one may be waiting") \
 	X("ready-fd", "N", 'r', \
 	  "write READY=1 to this file descriptor, and close it, when it listens") \
 	X("version", NULL, 'V', "print the version") \
@@ -86,6 +89,9 @@ int options_parse(struct options *options, int argc, char **argv)
 			if (!parse_number(optarg, 365 * 24 * 3600, &number))
 				return fail_usage("--idle-exit wants seconds", optarg);
 			options->idle_exit_s = (unsigned int)number;
+			break;
+		case 'o':
+			options->orphan = true;
 			break;
 		case 'r':
 			if (!parse_number(optarg, INT_MAX, &number))

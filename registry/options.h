@@ -7,6 +7,7 @@ struct options {
 	bool foreground;
 	const char *directory;  /* NULL: as the environment says */
 	unsigned int idle_exit_s; /* 0: never */
+	bool orphan;
 	int ready_fd;           /* -1: none */
 };
 

@@ -57,6 +57,14 @@ void process_read(int32_t pid, uint32_t uid, struct process *out_process)
 	*out_process = process;
 }
 
+bool process_is_awaited(void)
+{
+	struct process parent;
+
+	process_read(getppid(), 0, &parent);
+	return parent.pid > 1 && strcmp(parent.command, "systemd") != 0;
+}
+
 bool process_is_same(const struct process *a, const struct process *b)
 {
 	return a->pid > 0 && a->pid == b->pid && a->started == b->started;

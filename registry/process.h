@@ -19,4 +19,11 @@ bool process_is_same(const struct process *a, const struct process *b);
 /* Whether that very process runs still; a zombie does not. */
 bool process_runs(const struct process *process);
 
+/*
+ * Whether some program waits for this process to end, which it may have become the parent of without
+ * knowing (PR_SET_CHILD_SUBREAPER: compute-sanitizer does so): the parent is neither pid 1 nor a
+ * service manager.
+ */
+bool process_is_awaited(void);
+
 #endif

@@ -179,6 +179,7 @@ int autostart_registry(const char *directory, char *why, size_t why_size)
 	launch->arguments[2] = (char *)(uintptr_t)directory;
 	launch->arguments[3] = (char *)"--idle-exit";
 	launch->arguments[4] = (char *)IDLE_EXIT_S;
+	launch->arguments[5] = (char *)"--orphan";
 	error = run_clones(launch, stacks);
 	if (error) {
 		snprintf(why, why_size, "no registry runs for %s and %s can't be started: %s", directory,

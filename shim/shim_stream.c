@@ -100,14 +100,14 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 
 	if (async_any())
 		async_sweep();
-	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller) ||
-	    !is_ours_to_replace(&claim, call))
+	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
-	if (attach_pointer(&claim, size, pointer, &result))
+	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call) &&
+	    attach_pointer(&claim, size, pointer, &result))
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return make(call, pointer, size);
-	if (make_shareable(&claim, call, pointer, size))
+	if (is_ours_to_replace(&claim, call) && make_shareable(&claim, call, pointer, size))
 		return CU_OK;
 	claim_return(&claim, RULES_NAME);
 	return make(call, pointer, size);

@@ -38,6 +38,13 @@ load helpers
 	[ -e "$GPUSHARE_DIR/registry.sock" ]
 }
 
+@test "who collects the program's orphans does not wait long for the started registry" {
+	took_ms env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights "$BIN/tool_reaper" "$BIN/rt_app_static" \
+		init alloc=a,1Mi free=a
+	[ "$TOOK_MS" -lt $((5000 + 2 * SLACK_MS)) ]
+	equal "$(registry_pids)" ""
+}
+
 @test "the started registry holds none of the program's descriptors" {
 	exec 7>"$WORK/held"
 	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
