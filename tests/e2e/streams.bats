@@ -24,18 +24,19 @@ attachers() {
 	for program in "${PROGRAMS[@]}"; do
 		program "$program"
 		script=(init stream=s make=a,async,2Mi,s fill=a,7 go=s stall=s within=$((500 + SLACK_MS))
-			drop=a,async,s byte=a,5 put=a,6,99 byte=a,6)
+			drop=a,async,s)
+		still=(byte=a,5 put=a,6,99 byte=a,6)
 		alike "${PROGRAM[@]}" "${script[@]}" go=s make=b,async,2Mi,s drop=b,async,s go=s
 		equal "$stderr" ""
 		rm -f "$WORK"/{up,go,gone,end}
-		start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" make=b,async,2Mi make=c,alloc,2Mi \
+		start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" "${still[@]}" make=b,async,2Mi make=c,alloc,2Mi \
 			make=d,vmm,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 fill=d,3 byte=a,5 \
 			touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s touch="$WORK/gone" \
 			await="$WORK/end"
 		if [[ $program == rt_* ]]; then
 			kill -KILL "$PID"
 			rm -f "$WORK/up"
-			start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" make=b,async,2Mi make=c,malloc,2Mi \
+			start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" "${still[@]}" make=b,async,2Mi make=c,malloc,2Mi \
 				make=d,entry-vmm,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 fill=d,3 \
 				byte=a,5 touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s \
 				touch="$WORK/gone" await="$WORK/end"

@@ -26,6 +26,14 @@ static int version_of(const char *call)
 	return 0;
 }
 
+/* Entries of the per-thread stream are there from CUDA 7.0 on. */
+static int version_for(const char *call, bool per_thread)
+{
+	int version = version_of(call);
+
+	return per_thread && version < 7000 ? 7000 : version;
+}
+
 static void *ask_per_thread(void *library, const char *call)
 {
 	static const char *const endings[] = {"_ptsz", "_ptds", ""};
@@ -53,16 +61,16 @@ static void *ask(void *library, const char *how, const char *call)
 		return per_thread ? ask_per_thread(library, call) : dlsym(library, call);
 	snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(call, "_"), call);
 	if (!strcmp(how, "gpa") || !strcmp(how, "gpa_t"))
-		return get && !get(bare, &found, version_of(call), flags) ? found : NULL;
+		return get && !get(bare, &found, version_for(call, per_thread), flags) ? found : NULL;
 	if (!strcmp(how, "gpa2s")) {
-		if (!get2 || get2(bare, &found, version_of(call), 0, &status) || status)
+		if (!get2 || get2(bare, &found, version_for(call, per_thread), 0, &status) || status)
 			return NULL;
 		return found;
 	}
 	if (!strcmp(how, "chain") &&
 	    (!get2 || get2("cuGetProcAddress", (void **)&get2, 12000, 0, NULL)))
 		return NULL;
-	return get2 && !get2(bare, &found, version_of(call), flags, NULL) ? found : NULL;
+	return get2 && !get2(bare, &found, version_for(call, per_thread), flags, NULL) ? found : NULL;
 }
 
 int main(int argc, char **argv)
