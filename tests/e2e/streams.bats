@@ -29,18 +29,12 @@ attachers() {
 		alike "${PROGRAM[@]}" "${script[@]}" go=s make=b,async,2Mi,s drop=b,async,s go=s
 		equal "$stderr" ""
 		rm -f "$WORK"/{up,go,gone,end}
-		start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" "${still[@]}" make=b,async,2Mi make=c,alloc,2Mi \
-			make=d,vmm,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 fill=d,3 byte=a,5 \
-			touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s touch="$WORK/gone" \
-			await="$WORK/end"
-		if [[ $program == rt_* ]]; then
-			kill -KILL "$PID"
-			rm -f "$WORK/up"
-			start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" "${still[@]}" make=b,async,2Mi make=c,malloc,2Mi \
-				make=d,entry-vmm,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 fill=d,3 \
-				byte=a,5 touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s \
-				touch="$WORK/gone" await="$WORK/end"
-		fi
+		plain=alloc mapped=vmm
+		[[ $program != rt_* ]] || plain=malloc mapped=entry-vmm
+		start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" "${still[@]}" make=b,async,2Mi \
+			make=c,$plain,2Mi make=d,$mapped,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 \
+			fill=d,3 byte=a,5 touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s \
+			touch="$WORK/gone" await="$WORK/end"
 		await_file "$WORK/up"
 		equal "$(grep -c '^apart .*: yes' "$WORK/app.out")" 3
 		equal "$(grep '^byte a' "$WORK/app.out")" "byte a: 42
