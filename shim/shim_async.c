@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_async.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -182,10 +183,11 @@ void async_sweep(void)
 
 bool async_drain(void)
 {
+	int error = errno;
 	unsigned int left_ms = client_default_timeout_ms();
 	size_t ended = 0;
 
-	while (async_any()) {
+	while (async_any() && process_is_mine() && !process_is_ending()) {
 		size_t now = sweep(SIZE_MAX);
 
 		ended += now;
@@ -195,6 +197,7 @@ bool async_drain(void)
 			break;
 		poll(NULL, 0, 1);
 	}
+	errno = error;
 	return ended != 0;
 }
 

@@ -20,7 +20,8 @@ void async_sweep(void);
 /* Wait for what is waiting, no longer than the registry's deadline. True: some was given back. */
 bool async_drain(void);
 
-/* Is that pointer waiting for its end? The program has freed it. */
+/* Is that pointer waiting for its end? The program has freed it, but where it had attached the
+ * buffer more than once: ask live_take() first. */
 bool async_holds(uint64_t pointer);
 
 /* A context ends, and its memory with it. */

@@ -30,13 +30,10 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 
 	if (!driver || !process_is_mine())
 		return real(pointer);
-	if (async_any()) {
+	if (async_any())
 		async_sweep();
-		if (async_holds(pointer))
-			return CU_INVALID_VALUE;
-	}
 	if (!live_take(pointer, &entry))
-		return real(pointer);
+		return async_holds(pointer) ? CU_INVALID_VALUE : real(pointer);
 	if (entry.kind != LIVE_OWN)
 		return detach(driver, &entry);
 	share_end(entry.name, entry.generation, false);

@@ -163,14 +163,11 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
-	if (async_any()) {
+	if (async_any())
 		async_sweep();
-		if (async_holds(pointer))
-			return CU_INVALID_VALUE;
-	}
 	/* A capturing stream takes no such free: the driver says so. */
 	if (!live_maybe(pointer) || is_capturing(driver, meant) || !live_take(pointer, &entry))
-		return real(pointer, stream);
+		return async_holds(pointer) ? CU_INVALID_VALUE : real(pointer, stream);
 	return entry.kind == LIVE_OWN ? free_in_order(real, driver, &entry, stream)
 				      : close_in_order(driver, &entry, meant);
 }

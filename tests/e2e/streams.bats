@@ -195,6 +195,30 @@ go s: 0"
 	equal "$(attachers weights)" 0
 }
 
+@test "attach: one buffer twice, one of them freed behind a stream that stands still" {
+	produced alloc 2Mi
+	equal "$(attaching weights,weights "$BIN/drv_linked" init stream=s make=a,async,2Mi,s make=b,async,2Mi,s \
+		stall=s drop=a,async,s byte=b,5 drop=b,async,s go=s drop=a,async,s)" "init: 0
+stream s: 0
+make a: 0
+make b: 0
+stall s: 0
+drop a: 0
+byte b: 42
+drop b: 0
+go s: 0
+drop a: 1"
+	equal "$(attachers weights)" 0
+}
+
+@test "attach: waiting for memory that is freed behind a stream leaves errno alone" {
+	needs_sim
+	produced alloc 2Mi
+	export GPUSHARE_TIMEOUT_MS=100 GPUSHARE_SIM_FAIL=cuMemAlloc:1:2:2
+	equal "$(attaching weights "$BIN/drv_linked" init errno stream=s make=a,async,2Mi,s stall=s drop=a,async,s \
+		alloc=b,2Mi | tail -n 1)" "alloc b: 2 errno 77"
+}
+
 # ordinary WORD LINE RULE PROGRAM...: one line on stderr with both words, and memory of its own
 ordinary() {
 	equal "$(attaching "$3" "${@:4}" 2>"$WORK/refused")" "$("${@:4}")"
