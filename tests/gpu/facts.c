@@ -72,6 +72,14 @@ void facts_must(const char *what, cu_result result)
 	exit(1);
 }
 
+bool facts_simulated(void)
+{
+	char name[128] = "";
+
+	facts_must("cuDeviceGetName", cu.cuDeviceGetName(name, sizeof(name), facts_device));
+	return strstr(name, "simulated");
+}
+
 double facts_ms(void)
 {
 	struct timespec now;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What ends with a context, and what a free waits for. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -103,8 +104,29 @@ void facts_context_destroy(void)
 	context_ends("cuCtxDestroy", destroy, true);
 }
 
-#define CHAIN 600
-#define CHAIN_SIZE (2048 * MIB)
+/* Work that takes its time: on a simulated device a word that comes late. */
+#define CHAIN (facts_simulated() ? 1U : 600U)
+#define CHAIN_SIZE (facts_simulated() ? BLOCK : 2048 * MIB)
+#define LATE_US 50000
+
+static void *store_late(void *word)
+{
+	usleep(LATE_US);
+	__atomic_store_n((unsigned int *)word, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void hold_up(cu_stream stream)
+{
+	pthread_t thread;
+	void *word;
+
+	facts_must("cuMemHostAlloc", cu.cuMemHostAlloc(&word, 4096, 0));
+	facts_must("cuStreamWaitValue32",
+		   cu.cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+	facts_must("pthread_create", pthread_create(&thread, NULL, store_late, word));
+	facts_must("pthread_detach", pthread_detach(thread));
+}
 
 static void export_big(int from, int to)
 {
@@ -125,9 +147,12 @@ static cu_stream enqueue(cu_deviceptr at)
 	cu_stream stream;
 
 	facts_must("cuStreamCreate", cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	if (facts_simulated())
+		hold_up(stream);
 	for (unsigned int i = 0; i < CHAIN; i++)
 		facts_must("cuMemsetD32Async", cu.cuMemsetD32Async(at, i, CHAIN_SIZE / 4, stream));
-	facts_say("work enqueued", "%d times 2 GiB set, in %.1f ms", CHAIN, facts_ms() - started);
+	facts_say("work enqueued", "%u times %zu MiB set, in %.1f ms", CHAIN, CHAIN_SIZE / MIB,
+		  facts_ms() - started);
 	facts_ask("cuStreamQuery before", cu.cuStreamQuery(stream));
 	return stream;
 }

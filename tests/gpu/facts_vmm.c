@@ -93,6 +93,7 @@ void facts_vmm_retain(void)
 		  cu.cuMemRetainAllocationHandle(&again, (void *)at));
 }
 
+/* Not asked: the export of a handle never made, which ends the process with SIGSEGV. */
 void facts_vmm_export(void)
 {
 	cu_mem_prop prop;
@@ -122,8 +123,6 @@ void facts_vmm_export(void)
 	facts_say("  requestedHandleTypes", "%d", prop.requestedHandleTypes);
 	facts_ask("export of the imported one",
 		  cu.cuMemExportToShareableHandle(&third, imported, CU_HANDLE_POSIX_FD, 0));
-	facts_ask("export of a handle never made",
-		  cu.cuMemExportToShareableHandle(&third, 0x1234, CU_HANDLE_POSIX_FD, 0));
 }
 
 static int compare(const void *left, const void *right)

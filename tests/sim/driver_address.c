@@ -14,6 +14,9 @@
 #define ADDRESS_SLOT (UINT64_C(32) << 30)
 #define ADDRESS_SLOTS 2048u
 #define ADDRESS_LOW UINT64_C(0x40000000)
+#define ADDRESS_TRIES 1024 /* places that are taken, passed over */
+
+static uint64_t cursor; /* of what the slot has given; under the lock */
 
 static void *address_map(uint64_t hint, uint64_t size)
 {
@@ -39,7 +42,6 @@ static void *address_anywhere(uint64_t size, uint64_t alignment)
 
 static uint64_t address_next(uint64_t size, uint64_t alignment)
 {
-	static uint64_t cursor;
 	uint64_t slot = ADDRESS_FIRST + (uint64_t)getpid() % ADDRESS_SLOTS * ADDRESS_SLOT;
 
 	cursor = (cursor + alignment - 1) & ~(alignment - 1);
@@ -50,10 +52,30 @@ static uint64_t address_next(uint64_t size, uint64_t alignment)
 	return hint;
 }
 
+/* What went with a primary context leaves its addresses to what comes after it. Under the lock. */
+void address_again(void)
+{
+	cursor = 0;
+}
+
+static void *address_in_slot(uint64_t size, uint64_t alignment)
+{
+	for (int i = 0; i < ADDRESS_TRIES; i++) {
+		uint64_t hint = address_next(size, alignment);
+		void *address = address_map(hint, size);
+
+		if (address == (void *)(uintptr_t)hint)
+			return address;
+		if (address)
+			munmap(address, size);
+	}
+	return NULL;
+}
+
 /* A reservation that nothing may touch yet; NULL when the address space is full. */
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want)
 {
-	void *address = address_map(want ? want : address_next(size, alignment), size);
+	void *address = want ? address_map(want, size) : address_in_slot(size, alignment);
 
 	if (address && !((uintptr_t)address & (alignment - 1)))
 		return address;

@@ -99,26 +99,32 @@ static bool block_map(struct block *block)
 	return true;
 }
 
-static struct block *block_new(cu_device device, uint64_t size, bool low)
+static struct block *block_new(const struct memory_want *want, uint64_t size)
 {
 	struct block *block = calloc(1, sizeof(*block));
 	struct span *span = calloc(1, sizeof(*span));
 
-	if (!block || !span || !block_account(device, size)) {
+	if (!block || !span || !block_account(want->device, size)) {
 		free(block);
 		free(span);
 		return NULL;
 	}
-	*block = (struct block){.size = size, .device = device, .low = low, .free = span};
+	*block = (struct block){
+	    .size = size,
+	    .device = want->device,
+	    .low = want->low,
+	    .pooled = want->kind == REGION_ASYNC,
+	    .free = span,
+	};
 	if (!block_map(block)) {
-		state.used[device] -= size;
+		state.used[want->device] -= size;
 		free(block);
 		free(span);
 		return NULL;
 	}
 	span->size = size;
-	block->next = blocks[device];
-	blocks[device] = block;
+	block->next = blocks[want->device];
+	blocks[want->device] = block;
 	return block;
 }
 
@@ -131,16 +137,18 @@ static bool block_fits(const struct block *block, uint64_t size)
 	return false;
 }
 
-/* A block in use with room behind its allocations, else one of just this size that is cached. */
-static struct block *block_find(cu_device device, uint64_t size, bool low)
+/* One of 2 MiB in use with room behind its allocations, else one of just this size that is cached:
+ * the rest of a larger one stays unused. */
+static struct block *block_find(const struct memory_want *want, uint64_t size)
 {
 	uint64_t whole = block_round(size, SIM_BLOCK);
 	struct block *cached = NULL;
 
-	for (struct block *block = blocks[device]; block; block = block->next) {
-		if (block->low != low || !block->free)
+	for (struct block *block = blocks[want->device]; block; block = block->next) {
+		if (block->low != want->low || block->pooled != (want->kind == REGION_ASYNC) ||
+		    !block->free)
 			continue;
-		if (block->used && size < SIM_BLOCK && block_fits(block, size))
+		if (block->used && block->size == SIM_BLOCK && block_fits(block, size))
 			return block;
 		if (!block->used && block->size == whole)
 			cached = block;
@@ -167,12 +175,12 @@ static uint64_t block_cut(struct block *block, uint64_t size)
 }
 
 /* NULL: out of memory. */
-struct block *block_take(cu_device device, uint64_t size, bool low, uint64_t *offset)
+struct block *block_take(const struct memory_want *want, uint64_t size, uint64_t *offset)
 {
 	size = block_round(size, SIM_STEP);
-	struct block *block = block_find(device, size, low);
+	struct block *block = block_find(want, size);
 	if (!block)
-		block = block_new(device, block_round(size, SIM_BLOCK), low);
+		block = block_new(want, block_round(size, SIM_BLOCK));
 	if (block)
 		*offset = block_cut(block, size);
 	return block;

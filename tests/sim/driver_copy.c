@@ -35,17 +35,21 @@ static cu_result copy_run(uint64_t to, enum side to_side, uint64_t from, enum si
 	return CU_OK;
 }
 
-/* On a stream that is there. */
+static cu_result copy_stream(cu_stream stream, bool *captured)
+{
+	STATE_LOCKED;
+	const struct cu_stream_opaque *found = stream_find(stream);
+	*captured = found && found->capture;
+	return found ? CU_OK : CU_INVALID_HANDLE;
+}
+
 static cu_result copy_queue(uint64_t to, enum side to_side, uint64_t from, enum side from_side,
 			    size_t size, cu_stream stream)
 {
-	state_lock();
-	const struct cu_stream_opaque *found = stream_find(stream);
-	bool captured = found && found->capture;
-	pthread_mutex_unlock(&state.lock);
-	if (!found)
-		return CU_INVALID_HANDLE;
-	return captured ? CU_OK : copy_run(to, to_side, from, from_side, size);
+	bool captured;
+	cu_result result = copy_stream(stream, &captured);
+
+	return result != CU_OK || captured ? result : copy_run(to, to_side, from, from_side, size);
 }
 
 #define COPY_TO_DEVICE(name, to, from, size) \
@@ -137,6 +141,19 @@ cu_result cuMemsetD8_v2(cu_deviceptr to, unsigned char value, size_t count)
 cu_result cuMemsetD32_v2(cu_deviceptr to, unsigned int value, size_t count)
 {
 	ANSWER(cuMemsetD32_v2, NEED_CONTEXT, copy_fill(to, value, 4, count));
+}
+
+static cu_result copy_fill_queue(uint64_t to, unsigned int value, size_t count, cu_stream stream)
+{
+	bool captured;
+	cu_result result = copy_stream(stream, &captured);
+
+	return result != CU_OK || captured ? result : copy_fill(to, value, 4, count);
+}
+
+cu_result cuMemsetD32Async(cu_deviceptr to, unsigned int value, size_t count, cu_stream stream)
+{
+	ANSWER(cuMemsetD32Async, NEED_CONTEXT, copy_fill_queue(to, value, count, stream));
 }
 
 cu_result cuMemsetD8(unsigned int to, unsigned char value, unsigned int count)

@@ -12,7 +12,9 @@ enum {
 	DEVICE_MAJOR = 75,
 	DEVICE_MINOR = 76,
 	DEVICE_MANAGED = 83,
+	DEVICE_COMPRESSION = 107,
 	DEVICE_POOLS = 115,
+	DEVICE_FABRIC = 128, /* the device has it; whether one may use it is another matter */
 	DEVICE_LAST = 200,
 };
 
@@ -112,7 +114,9 @@ static cu_result device_attribute(int *value, cu_device_attribute attribute, cu_
 		break;
 	case DEVICE_PROCESSORS:
 	case DEVICE_MANAGED:
+	case DEVICE_COMPRESSION:
 	case DEVICE_POOLS:
+	case DEVICE_FABRIC:
 	case CU_DEVICE_UNIFIED_ADDRESSING:
 	case CU_DEVICE_VMM_SUPPORTED:
 	case CU_DEVICE_POSIX_FD_SUPPORTED:

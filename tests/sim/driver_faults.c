@@ -124,8 +124,10 @@ cu_result faults_enter(enum call call, enum need need)
 		return CU_OK;
 	if (!state.initialised || state.forked)
 		return CU_NOT_INITIALIZED;
-	result = need == NEED_INIT ? CU_OK : context_check();
-	return result == CU_OK && need == NEED_NO_CAPTURE ? capture_permits() : result;
+	if (need == NEED_INIT)
+		return CU_OK;
+	result = need == NEED_NO_DEAD && !context_current() ? CU_OK : context_check();
+	return result == CU_OK && need != NEED_CONTEXT ? capture_permits() : result;
 }
 
 /* One line a call, "pid call result pointer size", in one write so that processes do not mix. */

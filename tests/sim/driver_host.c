@@ -89,7 +89,7 @@ static cu_result host_alloc(void **pointer, size_t size, unsigned int flags)
 
 cu_result cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
 {
-	ANSWER_LOGGED(cuMemHostAlloc, NEED_CONTEXT, host_alloc(pointer, size, flags),
+	ANSWER_LOGGED(cuMemHostAlloc, NEED_NO_CAPTURE, host_alloc(pointer, size, flags),
 		      answer_ == CU_OK ? (uintptr_t)*pointer : 0, size);
 }
 
@@ -132,13 +132,13 @@ static cu_result host_register(void *pointer, size_t size, unsigned int flags)
 
 cu_result cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags)
 {
-	ANSWER_LOGGED(cuMemHostRegister_v2, NEED_CONTEXT, host_register(pointer, size, flags),
+	ANSWER_LOGGED(cuMemHostRegister_v2, NEED_NO_CAPTURE, host_register(pointer, size, flags),
 		      (uintptr_t)pointer, size);
 }
 
 cu_result cuMemHostRegister(void *pointer, size_t size, unsigned int flags)
 {
-	ANSWER_LOGGED(cuMemHostRegister, NEED_CONTEXT, host_register(pointer, size, flags),
+	ANSWER_LOGGED(cuMemHostRegister, NEED_NO_CAPTURE, host_register(pointer, size, flags),
 		      (uintptr_t)pointer, size);
 }
 

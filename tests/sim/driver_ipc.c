@@ -13,7 +13,7 @@
 
 #include "cleanup.h"
 #include "driver_peer.h"
-#include "driver_sim.h"
+#include "driver_stream.h"
 
 #define IPC_MAGIC UINT64_C(0x6770757369706331)
 
@@ -253,12 +253,27 @@ void ipc_release(struct region *region)
 		ipc_unmap(import);
 }
 
+/* Under the lock. */
+static struct region *ipc_opened(cu_deviceptr pointer)
+{
+	struct region *region = region_exactly(pointer);
+
+	return region && region->kind == REGION_IMPORT ? region : NULL;
+}
+
+/* Waits like cuMemFree, whether or not the work has to do with it. */
 static cu_result ipc_close(cu_deviceptr pointer)
 {
-	STATE_LOCKED;
-	struct region *region = region_exactly(pointer);
-	if (!region || region->kind != REGION_IMPORT)
+	state_lock();
+	bool good = ipc_opened(pointer);
+	pthread_mutex_unlock(&state.lock);
+	if (!good)
 		return CU_INVALID_VALUE;
+	wait_for_all();
+	STATE_LOCKED;
+	struct region *region = ipc_opened(pointer);
+	if (!region)
+		return CU_INVALID_VALUE; /* another thread was quicker */
 	if (!--region->references)
 		ipc_release(region);
 	return CU_OK;

@@ -64,24 +64,38 @@ cu_result cuMemAddressFree(cu_deviceptr pointer, size_t size)
 	ANSWER_LOGGED(cuMemAddressFree, NEED_INIT, map_unreserve(pointer, size), pointer, size);
 }
 
-static bool map_reserved(uint64_t start, uint64_t size)
+static const struct reservation *map_reserved(uint64_t start, uint64_t size)
 {
 	for (const struct reservation *at = reservations; at; at = at->next) {
 		if (start >= at->start && size <= at->size && start - at->start <= at->size - size)
-			return true;
+			return at;
 	}
-	return false;
+	return NULL;
+}
+
+/* Under the lock. */
+bool map_reservation(uint64_t address, uint64_t *start, uint64_t *size)
+{
+	const struct reservation *at = map_reserved(address, 1);
+
+	if (!at)
+		return false;
+	*start = at->start;
+	*size = at->size;
+	return true;
 }
 
 static cu_result map_map(uint64_t start, uint64_t size, uint64_t offset, cu_mem_handle handle)
 {
-	if (!size || start % SIM_BLOCK || size % SIM_BLOCK || offset)
+	if (!size || start % SIM_BLOCK || size % SIM_BLOCK || offset % SIM_BLOCK)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
 	struct object *object = vmm_find(handle);
-	if (!object || size > object->size || !map_reserved(start, size) ||
-	    region_overlaps(start, size))
+	if (!object || size > object->size || offset > object->size - size ||
+	    !map_reserved(start, size) || region_overlaps(start, size))
 		return CU_INVALID_VALUE;
+	if (size != object->size)
+		return CU_NOT_SUPPORTED; /* all of a handle or nothing */
 	struct region region = {
 	    .start = start,
 	    .size = size,
@@ -120,18 +134,46 @@ static bool map_whole(uint64_t start, uint64_t size)
 	return true;
 }
 
+/* The mapping at `start` or the first behind it, below `end`. All are multiples of a block. */
+static struct region *map_first(uint64_t start, uint64_t end)
+{
+	struct region *region = NULL;
+
+	for (; !region && start < end; start += SIM_BLOCK)
+		region = region_find(start);
+	return region;
+}
+
+/* Whole mappings, and what lies between them without any. */
+static bool map_cuts_none(uint64_t start, uint64_t end)
+{
+	while (start < end) {
+		const struct region *region = map_first(start, end);
+		if (!region)
+			return true;
+		if (region->start < start || region->start + region->size > end)
+			return false;
+		start = region->start + region->size;
+	}
+	return true;
+}
+
+/* Waits for nothing. */
 static cu_result map_unmap(uint64_t start, uint64_t size)
 {
+	uint64_t end = start + size;
+	struct region *region;
+
 	STATE_LOCKED;
-	if (!size || !map_whole(start, size))
+	if (!size || start % SIM_BLOCK || size % SIM_BLOCK || !map_reserved(start, size) ||
+	    !map_cuts_none(start, end))
 		return CU_INVALID_VALUE;
 	if (mmap((void *)(uintptr_t)start, size, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return CU_OUT_OF_MEMORY;
-	for (uint64_t end = start + size; start < end;) {
-		struct region *region = region_exactly(start);
+	while ((region = map_first(start, end))) {
 		struct object *object = region->owner;
-		start += region->size;
+		start = region->start + region->size;
 		region_remove(region);
 		object->mappings--;
 		vmm_unref(object);

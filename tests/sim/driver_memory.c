@@ -28,7 +28,7 @@ cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_
 		return CU_OUT_OF_MEMORY; /* before rounding up can overflow */
 	STATE_LOCKED;
 	pool_look();
-	struct block *block = block_take(want->device, size, want->low, &offset);
+	struct block *block = block_take(want, size, &offset);
 	if (!block)
 		return CU_OUT_OF_MEMORY;
 	struct region region = {
@@ -36,7 +36,7 @@ cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_
 	    .size = size,
 	    .kind = want->kind,
 	    .device = want->device,
-	    .context = context_current(),
+	    .context = want->kind == REGION_ASYNC ? NULL : context_current(),
 	    .access = CU_ACCESS_READ_WRITE,
 	    .owner = block,
 	    .generation = memory_generation(),
@@ -53,6 +53,8 @@ cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low)
 {
 	struct memory_want want = {REGION_DEVICE, context_device(), low};
 
+	if (pointer && !size)
+		*pointer = 0;
 	return memory_take(pointer, size, &want);
 }
 
@@ -127,7 +129,7 @@ cu_result memory_free(cu_deviceptr pointer)
 
 cu_result cuMemFree_v2(cu_deviceptr pointer)
 {
-	ANSWER_LOGGED(cuMemFree_v2, NEED_NO_CAPTURE, memory_free(pointer), pointer, 0);
+	ANSWER_LOGGED(cuMemFree_v2, NEED_NO_DEAD, memory_free(pointer), pointer, 0);
 }
 
 static cu_result memory_info(size_t *free_bytes, size_t *total)

@@ -2,7 +2,7 @@
 /* What the driver tells about a pointer. */
 #include <string.h>
 
-#include "driver_sim.h"
+#include "driver_vmm.h"
 
 /* numbers of CUpointer_attribute that nothing else of ours names */
 enum {
@@ -24,7 +24,7 @@ cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
 {
 	STATE_LOCKED;
 	const struct region *region = region_find(pointer);
-	if (!region || pointer_is_host(region))
+	if (!region || pointer_is_host(region) || !region->access)
 		return CU_NOT_FOUND;
 	if (base)
 		*base = region->start;
@@ -45,11 +45,22 @@ static cu_result pointer_put(void *value, const void *from, size_t size)
 	return CU_OK;
 }
 
+/* Of a mapping it is the whole reservation, which cuMemGetAddressRange doesn't tell. */
+static void pointer_extent(const struct region *region, uint64_t *start, uint64_t *size)
+{
+	*start = region->start;
+	*size = region->size;
+	if (region->kind == REGION_MAPPED)
+		map_reservation(region->start, start, size);
+}
+
 static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, uint64_t pointer,
 				  const struct region *region)
 {
 	bool host = pointer_is_host(region);
+	uint64_t start, size;
 
+	pointer_extent(region, &start, &size);
 	switch ((int)attribute) {
 	case CU_ATTRIBUTE_CONTEXT: {
 		cu_context context = region->context ? region->context : primary_of(region->device);
@@ -76,9 +87,9 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 		return pointer_put(value, &capable, sizeof(capable));
 	}
 	case CU_ATTRIBUTE_RANGE_START:
-		return pointer_put(value, &region->start, sizeof(region->start));
+		return pointer_put(value, &start, sizeof(start));
 	case CU_ATTRIBUTE_RANGE_SIZE:
-		return pointer_put(value, &region->size, sizeof(region->size));
+		return pointer_put(value, &size, sizeof(size));
 	case CU_ATTRIBUTE_MEMPOOL: {
 		cu_mem_pool pool = pool_of(region);
 		return pointer_put(value, &pool, sizeof(pool));

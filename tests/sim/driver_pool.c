@@ -56,6 +56,8 @@ static cu_result pool_alloc(cu_deviceptr *pointer, uint64_t size, cu_mem_pool po
 			   : capture ? capture_alloc(capture, pointer, size)
 				     : CU_OK;
 	pthread_mutex_unlock(&state.lock);
+	if (result == CU_OK && !capture)
+		result = capture_permits();
 	return result != CU_OK || capture ? result : memory_take(pointer, size, &want);
 }
 
@@ -113,6 +115,8 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 	if (found->capture)
 		return capture_free(found->capture, pointer);
 	struct region *region = region_exactly(pointer);
+	if (region && region->kind == REGION_MANAGED)
+		return CU_NOT_SUPPORTED;
 	if (!region || (region->kind != REGION_ASYNC && region->kind != REGION_DEVICE) ||
 	    pool_has_freed(region))
 		return CU_INVALID_VALUE;

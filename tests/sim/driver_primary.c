@@ -37,6 +37,13 @@ cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
 	ANSWER(cuDevicePrimaryCtxRetain, NEED_INIT, primary_retain(context, device));
 }
 
+/* Whoever has it current keeps it, and it is the same one again once it is retained. */
+static void primary_end(cu_device device)
+{
+	context_end(&primaries[device]);
+	address_again();
+}
+
 static cu_result primary_release(cu_device device)
 {
 	if (!state_device_good(device))
@@ -45,7 +52,7 @@ static cu_result primary_release(cu_device device)
 	if (!primaries[device].references)
 		return CU_INVALID_CONTEXT;
 	if (!--primaries[device].references)
-		context_end(&primaries[device]);
+		primary_end(device);
 	return CU_OK;
 }
 
@@ -65,7 +72,7 @@ static cu_result primary_reset(cu_device device)
 	if (!state_device_good(device))
 		return CU_INVALID_DEVICE;
 	STATE_LOCKED;
-	context_end(&primaries[device]);
+	primary_end(device);
 	return CU_OK;
 }
 

@@ -46,7 +46,15 @@
 	F(2000, 2000, cuStreamDestroy, (cu_stream stream)) \
 	F(2000, 2000, cuEventDestroy, (cu_event event))
 
-#define SIM_CALLS(F) CUDA_ABI_CALLS(F) SIM_V1_CALLS(F)
+/* Calls that programs make and nothing of ours needs. F as in CUDA_ABI_CALLS. */
+#define SIM_OTHER_CALLS(F) \
+	F(2000, 2000, cuStreamQuery, (cu_stream stream)) \
+	F(3020, 3020, cuMemsetD32Async, \
+	  (cu_deviceptr to, unsigned int value, size_t count, cu_stream stream)) \
+	F(10020, 10020, cuMemGetAllocationPropertiesFromHandle, \
+	  (cu_mem_prop * prop, cu_mem_handle handle))
+
+#define SIM_CALLS(F) CUDA_ABI_CALLS(F) SIM_V1_CALLS(F) SIM_OTHER_CALLS(F)
 
 /* P(symbol, suffix): calls with a twin for the per-thread default stream. These take no stream, or
  * do at once what they are told, whichever it is: their twin is a jump. */
@@ -66,7 +74,9 @@
 	P(cuMemcpyHtoDAsync_v2, _ptsz) \
 	P(cuMemcpyDtoHAsync_v2, _ptsz) \
 	P(cuMemcpyAsync, _ptsz) \
+	P(cuMemsetD32Async, _ptsz) \
 	P(cuStreamSynchronize, _ptsz) \
+	P(cuStreamQuery, _ptsz) \
 	P(cuStreamGetCtx, _ptsz) \
 	P(cuStreamWaitValue32_v2, _ptsz) \
 	P(cuStreamIsCapturing, _ptsz) \
@@ -78,6 +88,7 @@
 
 #define F(since, version, name, params) typedef cu_result cu_##name##_call params;
 SIM_V1_CALLS(F)
+SIM_OTHER_CALLS(F)
 #undef F
 #define F(since, version, name, params) SIM_API cu_##name##_call name;
 SIM_CALLS(F)
@@ -101,6 +112,7 @@ enum need {
 	NEED_INIT,
 	NEED_CONTEXT,
 	NEED_NO_CAPTURE, /* a context, and no stream capture that forbids unsafe calls */
+	NEED_NO_DEAD,	 /* the same, but no context will do as well: only a destroyed one won't */
 };
 
 /* driver_faults.c: what happens at the door of every call. */
@@ -179,7 +191,7 @@ struct region {
 	uint64_t size; /* as asked for */
 	enum region_kind kind;
 	cu_device device;
-	cu_context context;	 /* goes with it; NULL: with none */
+	cu_context context;	 /* goes with it; NULL: with none, as what a pool gave */
 	int access;		 /* CU_ACCESS_*; 0: none */
 	void *owner;		 /* block, import or object, by kind */
 	uint32_t generation;	 /* tells this allocation from others at the same place */
@@ -199,6 +211,7 @@ struct region *region_first_of(cu_context context);
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want);
 void *address_reserve_low(uint64_t size);
 bool address_is_ours(uint64_t address);
+void address_again(void);
 int address_memfd(uint64_t size);
 uint64_t address_nonce(void);
 
@@ -212,6 +225,11 @@ struct control { /* behind the data of every memfd of ours, so an importer knows
 };
 #define CONTROL_BLOCK UINT64_C(0x67707573626c6f63)
 #define CONTROL_OBJECT UINT64_C(0x677075736f626a65)
+struct memory_want {
+	enum region_kind kind;
+	cu_device device;
+	bool low; /* below 4 GiB, for the 32-bit calls */
+};
 struct block {
 	struct block *next;
 	uint64_t base, size;
@@ -220,21 +238,16 @@ struct block {
 	struct control *control;
 	uint64_t used; /* bytes handed out */
 	bool exported; /* somebody may have it mapped: never used for another allocation */
-	bool low;      /* below 4 GiB, for the 32-bit calls */
+	bool low, pooled; /* for which allocations */
 	struct span *free;
 };
-struct block *block_take(cu_device device, uint64_t size, bool low, uint64_t *offset);
+struct block *block_take(const struct memory_want *want, uint64_t size, uint64_t *offset);
 void block_give(struct block *block, uint64_t offset, uint64_t size);
 uint64_t block_cached(cu_device device);
 bool block_account(cu_device device, uint64_t size);
 
 /* driver_memory.c, driver_host.c, driver_ipc.c, driver_pointer.c, driver_pool.c: what others of
  * these files need */
-struct memory_want {
-	enum region_kind kind;
-	cu_device device;
-	bool low;
-};
 cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_want *want);
 void memory_release(struct region *region);
 cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low);

@@ -16,6 +16,8 @@ static cu_result v1_alloc(unsigned int *pointer, unsigned int size)
 
 	if (result == CU_OK)
 		*pointer = (unsigned int)wide;
+	else if (pointer && !size)
+		*pointer = 0;
 	return result;
 }
 
@@ -51,7 +53,7 @@ cu_result cuMemAllocPitch(unsigned int *pointer, unsigned int *pitch, unsigned i
 
 cu_result cuMemFree(unsigned int pointer)
 {
-	ANSWER_LOGGED(cuMemFree, NEED_NO_CAPTURE, memory_free(pointer), pointer, 0);
+	ANSWER_LOGGED(cuMemFree, NEED_NO_DEAD, memory_free(pointer), pointer, 0);
 }
 
 static cu_result v1_range(unsigned int *base, unsigned int *size, unsigned int pointer)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* VMM: objects of memory (a memfd each), and the mappings that give them addresses. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -8,16 +9,25 @@
 
 #include "driver_vmm.h"
 
-enum { VMM_LOCATION_HOST = 2, VMM_LOCATION_HOST_NUMA = 3 };
+enum { VMM_LOCATION_HOST = 2, VMM_LOCATION_HOST_NUMA = 3, VMM_FABRIC = 8 };
+#define VMM_HANDLE_TYPES (CU_HANDLE_POSIX_FD | VMM_FABRIC)
 
 static struct object *objects;
 
-struct object *vmm_find(cu_mem_handle handle)
+/* Also one of which nothing but mappings is left. */
+static struct object *vmm_known(cu_mem_handle handle)
 {
 	struct object *object = objects;
 
 	while (object && (uintptr_t)object != handle)
 		object = object->next;
+	return object;
+}
+
+struct object *vmm_find(cu_mem_handle handle)
+{
+	struct object *object = vmm_known(handle);
+
 	return object && object->handles ? object : NULL;
 }
 
@@ -40,7 +50,7 @@ void vmm_unref(struct object *object)
 static bool vmm_prop_good(const cu_mem_prop *prop)
 {
 	if (!prop || (int)prop->type != CU_ALLOCATION_PINNED ||
-	    ((int)prop->requestedHandleTypes & ~CU_HANDLE_POSIX_FD))
+	    ((int)prop->requestedHandleTypes & ~VMM_HANDLE_TYPES))
 		return false;
 	switch ((int)prop->location.type) {
 	case CU_LOCATION_DEVICE:
@@ -97,10 +107,13 @@ static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_pro
 {
 	if (!handle || !size || size % SIM_BLOCK || !vmm_prop_good(prop))
 		return CU_INVALID_VALUE;
+	if ((int)prop->requestedHandleTypes & VMM_FABRIC)
+		return CU_NOT_PERMITTED; /* as where nobody has given this machine IMEX channels */
 	struct object model = {
 	    .size = size,
 	    .host = (int)prop->location.type != CU_LOCATION_DEVICE,
-	    .exportable = (int)prop->requestedHandleTypes == CU_HANDLE_POSIX_FD,
+	    .handle_types = (int)prop->requestedHandleTypes,
+	    .compression = prop->allocFlags.compressionType,
 	    .handles = 1,
 	};
 	model.device = model.host ? 0 : prop->location.id;
@@ -168,14 +181,40 @@ cu_result cuMemRetainAllocationHandle(cu_mem_handle *handle, void *pointer)
 		      answer_ == CU_OK ? *handle : 0, 0);
 }
 
+static cu_result vmm_properties(cu_mem_prop *prop, cu_mem_handle handle)
+{
+	if (!prop)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct object *object = vmm_find(handle);
+	if (!object)
+		return CU_INVALID_VALUE;
+	*prop = (cu_mem_prop){
+	    .type = CU_ALLOCATION_PINNED,
+	    .requestedHandleTypes = (cu_handle_type)object->handle_types,
+	    .location = {.type = object->host ? VMM_LOCATION_HOST : CU_LOCATION_DEVICE,
+			 .id = object->device},
+	    .allocFlags.compressionType = object->compression,
+	};
+	return CU_OK;
+}
+
+cu_result cuMemGetAllocationPropertiesFromHandle(cu_mem_prop *prop, cu_mem_handle handle)
+{
+	ANSWER(cuMemGetAllocationPropertiesFromHandle, NEED_INIT, vmm_properties(prop, handle));
+}
+
+/* A handle that was never one ends the process, as it does on a real driver. */
 static cu_result vmm_export(void *shareable, cu_mem_handle handle, int type,
 			    unsigned long long flags)
 {
 	if (!shareable || flags || type != CU_HANDLE_POSIX_FD)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
-	const struct object *object = vmm_find(handle);
-	if (!object || !object->exportable)
+	const struct object *object = vmm_known(handle);
+	if (!object && handle)
+		raise(SIGSEGV);
+	if (!object || !object->handle_types)
 		return CU_INVALID_VALUE;
 	int fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
@@ -219,7 +258,6 @@ static cu_result vmm_import(cu_mem_handle *handle, void *shareable, int type)
 	    .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
 	    .host = control.physical < 0,
 	    .device = ordinal >= 0 ? ordinal : 0,
-	    .exportable = true,
 	    .handles = 1,
 	};
 	struct object *object = model.fd >= 0 ? vmm_object(&model) : NULL;

@@ -11,13 +11,15 @@ struct object {
 	cu_device device;
 	bool host;	 /* at HOST or HOST_NUMA */
 	bool counted;	 /* against the device's capacity: made here, not imported */
-	bool exportable; /* asked for with a handle type */
+	int handle_types; /* asked for; an imported one has none */
+	unsigned char compression;
 	unsigned int handles, mappings;
 };
 
 #pragma GCC visibility push(hidden)
 struct object *vmm_find(cu_mem_handle handle);
 void vmm_unref(struct object *object);
+bool map_reservation(uint64_t address, uint64_t *start, uint64_t *size);
 #pragma GCC visibility pop
 
 #endif

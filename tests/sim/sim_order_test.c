@@ -158,7 +158,7 @@ static void test_capture(void **state)
 	IN_CHILD(body_capture);
 }
 
-/* What a context takes along, of each kind; and that another's stays. */
+/* What a context takes along, of each kind; that another's stays, and what a pool gave. */
 static void body_context(void)
 {
 	cu_deviceptr kept, plain, ordered, managed;
@@ -182,7 +182,8 @@ static void body_context(void)
 	CHECK(cu.cuCtxDestroy_v2(context) == CU_OK);
 	CHECK(cu.cuCtxDestroy_v2(context) == CU_INVALID_CONTEXT);
 	CHECK(cu.cuCtxSetCurrent(context) == CU_INVALID_CONTEXT);
-	CHECK(cu.cuMemGetInfo_v2(&free_bytes, &total) == CU_OK && free_bytes == 32 * MIB);
+	CHECK(cu.cuMemGetInfo_v2(&free_bytes, &total) == CU_OK && free_bytes == 16 * MIB);
+	CHECK(cu.cuMemFreeAsync(ordered, NULL) == CU_OK);
 	CHECK(cu.cuStreamSynchronize(stream) == CU_INVALID_HANDLE);
 	CHECK(cu.cuMemFree_v2(managed) == CU_INVALID_VALUE);
 	CHECK(cu.cuMemFreeHost(pinned) == CU_INVALID_VALUE);
