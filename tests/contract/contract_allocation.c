@@ -8,11 +8,12 @@
 static void size_zero(int peer)
 {
 	const struct driver *driver = contract_context(0);
-	cu_deviceptr pointer = 0;
+	cu_deviceptr pointer = 1;
 	size_t pitch = 0;
 
 	(void)peer;
 	EXPECT(CU_INVALID_VALUE, driver->cuMemAlloc_v2(&pointer, 0));
+	CHECK(pointer == 0);
 	EXPECT(CU_INVALID_VALUE, driver->cuMemAllocPitch_v2(&pointer, &pitch, 0, 4, 4));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemAllocPitch_v2(&pointer, &pitch, 4, 0, 4));
 }
@@ -163,6 +164,25 @@ static void whole_blocks(int peer)
 	}
 }
 
+/* Whatever the elements, rows are a multiple of the step apart. */
+static void rows(int peer)
+{
+	static const size_t widths[] = {1, 1000, 4097, 65537};
+	static const size_t heights[] = {1, 7, 100};
+	const struct driver *driver = contract_context(0);
+
+	(void)peer;
+	for (int i = 0; i < 4 * 3 * 3; i++) {
+		size_t width = widths[i / 9], height = heights[i / 3 % 3], pitch = 0;
+		cu_deviceptr pointer = 0;
+
+		EXPECT(CU_OK, driver->cuMemAllocPitch_v2(&pointer, &pitch, width, height,
+							 4U << i % 3));
+		CHECK(pitch == (width + STEP - 1) / STEP * STEP);
+		range_is(driver, pointer, pointer, pitch * height);
+	}
+}
+
 static void pitched(int peer)
 {
 	const struct driver *driver = contract_context(0);
@@ -205,7 +225,7 @@ static void many_attributes(int peer)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    ALONE(size_zero_is_invalid, size_zero),
+	    ALONE(size_zero_is_invalid_and_gives_null, size_zero),
 	    ALONE(an_absurd_size_is_out_of_memory, out_of_memory),
 	    ALONE(freeing_twice_is_invalid, freed_twice),
 	    ALONE(freeing_null_is_fine, freed_null),
@@ -216,6 +236,7 @@ int main(void)
 	    ALONE(the_rest_of_a_block_is_handed_out_too, rest_of_a_block),
 	    ALONE(multiples_of_2_mib_have_their_blocks_to_themselves, whole_blocks),
 	    ALONE(a_pitched_allocation_has_its_rows, pitched),
+	    ALONE(rows_are_a_multiple_of_a_step_apart, rows),
 	    ALONE(many_attributes_of_no_pointer_are_zeros, many_attributes),
 	};
 

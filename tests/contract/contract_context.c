@@ -45,17 +45,27 @@ static bool is_memory(cu_deviceptr pointer)
 					     pointer) == CU_OK;
 }
 
+static cu_deviceptr pooled(void)
+{
+	cu_deviceptr pointer = 0;
+
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, CONTRACT_BLOCK, NULL));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
+	return pointer;
+}
+
 /* As seen from the primary context, which stays. */
 static void destroyed(int peer)
 {
 	cu_context context, primary, now = NULL;
-	cu_deviceptr pointer, kept;
+	cu_deviceptr pointer, kept, ordered;
 	size_t left;
 
 	(void)peer;
 	primary = retained();
 	kept = contract_filled(CONTRACT_BLOCK, 1);
 	context = created();
+	ordered = pooled();
 	CHECK(context != primary);
 	pointer = contract_filled(SIZE, 2);
 	CHECK(is_memory(pointer));
@@ -66,7 +76,8 @@ static void destroyed(int peer)
 	CHECK(!is_memory(pointer));
 	CHECK(free_bytes() >= left + SIZE);
 	CHECK(contract_holds(kept, CONTRACT_BLOCK, 1));
-	CHECK(driver->cuMemFree_v2(pointer) != CU_OK);
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(ordered, NULL)); /* the device's, not the context's */
 }
 
 static cu_context doomed;
@@ -125,7 +136,47 @@ static int is_active(void)
 	return active;
 }
 
-/* Whoever retained it still has it; that it is in use again after another retain is unmeasured. */
+static cu_result reset_it(void)
+{
+	return driver->cuDevicePrimaryCtxReset_v2(0);
+}
+
+static cu_result release_it(void)
+{
+	return driver->cuDevicePrimaryCtxRelease_v2(0);
+}
+
+/* It stays current as one that is destroyed, and is the same again once somebody retains it. What
+ * it had is gone; what a pool gave is the device's. */
+static void primary_ends(cu_result (*end)(void))
+{
+	cu_context context = retained(), now = NULL;
+	cu_deviceptr pointer = contract_filled(SIZE, 1), ordered = pooled(), fresh = 0;
+
+	EXPECT(CU_OK, end());
+	EXPECT(CU_OK, driver->cuCtxGetCurrent(&now));
+	CHECK(now == context);
+	EXPECT(CU_CONTEXT_IS_DESTROYED, driver->cuMemFree_v2(pointer));
+	EXPECT(CU_CONTEXT_IS_DESTROYED, driver->cuMemAlloc_v2(&fresh, CONTRACT_BLOCK));
+	CHECK(retained() == context);
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(ordered, NULL));
+	EXPECT(CU_OK, driver->cuMemAlloc_v2(&fresh, CONTRACT_BLOCK));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+}
+
+static void back_after_reset(int peer)
+{
+	(void)peer;
+	primary_ends(reset_it);
+}
+
+static void back_after_release(int peer)
+{
+	(void)peer;
+	primary_ends(release_it);
+}
+
 static void reset(int peer)
 {
 	cu_deviceptr pointer;
@@ -178,14 +229,24 @@ static void of_a_stream(int peer)
 	CHECK(its == context);
 }
 
-/* --- what a handle of such memory opens as --- */
+/* --- what becomes of its memory in other processes --- */
+
+enum { OPEN_BEFORE, OPEN_AFTER, OFFERED };
 
 static void offer(int peer)
 {
-	cu_ipc_mem_handle handle;
+	cu_ipc_mem_handle handle[OFFERED];
 
-	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, contract_filled(SIZE, 1)));
-	contract_send(peer, &handle, sizeof(handle));
+	for (int i = 0; i < OFFERED; i++)
+		EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle[i], contract_filled(SIZE, 1)));
+	contract_send(peer, handle, sizeof(handle));
+	contract_hear(peer);
+}
+
+static void stay_without(int peer)
+{
+	contract_tell(peer);
+	contract_hear(peer);
 }
 
 static void owner_that_destroys(int peer)
@@ -194,29 +255,45 @@ static void owner_that_destroys(int peer)
 
 	offer(peer);
 	EXPECT(CU_OK, driver->cuCtxDestroy_v2(context));
-	contract_tell(peer);
-	contract_hear(peer);
+	stay_without(peer);
 }
 
 static void owner_that_resets(int peer)
 {
 	retained();
 	offer(peer);
-	EXPECT(CU_OK, driver->cuDevicePrimaryCtxReset_v2(0));
-	contract_tell(peer);
-	contract_hear(peer);
+	EXPECT(CU_OK, reset_it());
+	stay_without(peer);
 }
 
-/* Unmeasured: as when the owner has freed it and nothing else was in its block. */
+static void owner_that_releases(int peer)
+{
+	retained();
+	offer(peer);
+	EXPECT(CU_OK, release_it());
+	stay_without(peer);
+}
+
+/* As when the owner has freed it and nothing else was in its block. */
 static void importer_of_the_gone(int peer)
 {
-	cu_ipc_mem_handle handle;
-	cu_deviceptr pointer = 0;
+	cu_ipc_mem_handle handle[OFFERED];
+	cu_deviceptr pointer = 0, again = 0;
 
-	contract_receive(peer, &handle, sizeof(handle));
+	contract_receive(peer, handle, sizeof(handle));
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuIpcOpenMemHandle_v2(&pointer, handle[OPEN_BEFORE],
+						    CU_IPC_LAZY_PEER_ACCESS));
+	contract_tell(peer);
 	contract_hear(peer);
-	EXPECT(CU_INVALID_VALUE, contract_context(0)->cuIpcOpenMemHandle_v2(
-				     &pointer, handle, CU_IPC_LAZY_PEER_ACCESS));
+	CHECK(contract_holds(pointer, SIZE, 1));
+	EXPECT(CU_INVALID_VALUE, driver->cuIpcOpenMemHandle_v2(&again, handle[OPEN_AFTER],
+							       CU_IPC_LAZY_PEER_ACCESS));
+	EXPECT(CU_OK, driver->cuIpcOpenMemHandle_v2(&again, handle[OPEN_BEFORE],
+						    CU_IPC_LAZY_PEER_ACCESS));
+	CHECK(again == pointer);
+	contract_fill(pointer, SIZE, 2);
+	CHECK(contract_holds(pointer, SIZE, 2));
 	contract_tell(peer);
 }
 
@@ -229,9 +306,13 @@ int main(void)
 	    ALONE(resetting_the_primary_context_frees_its_memory, reset),
 	    ALONE(the_last_release_of_the_primary_context_frees_its_memory, released),
 	    ALONE(a_stream_says_whose_it_is, of_a_stream),
-	    PAIR(a_handle_into_a_destroyed_context_is_invalid_value, owner_that_destroys,
+	    ALONE(a_reset_primary_context_stays_current_and_comes_back, back_after_reset),
+	    ALONE(a_released_primary_context_stays_current_and_comes_back, back_after_release),
+	    PAIR(importers_keep_what_they_have_open_of_a_destroyed_context, owner_that_destroys,
 		 importer_of_the_gone),
-	    PAIR(a_handle_into_a_reset_context_is_invalid_value, owner_that_resets,
+	    PAIR(importers_keep_what_they_have_open_of_a_reset_context, owner_that_resets,
+		 importer_of_the_gone),
+	    PAIR(importers_keep_what_they_have_open_of_a_released_context, owner_that_releases,
 		 importer_of_the_gone),
 	};
 

@@ -153,25 +153,96 @@ static void in_order(int peer)
 	EXPECT(CU_OK, driver->cuMemFreeAsync(0, stream));
 }
 
-/* Unmeasured and not documented: only that the answer is always the same. */
+/* cuMemAlloc memory may be freed in stream order too, and is gone then. */
 static void plain_memory_in_order(int peer)
 {
-	cu_result first = CU_OK;
+	cu_deviceptr pointer, other;
+	cu_stream stream;
 
 	(void)peer;
 	driver = contract_context(0);
-	for (int i = 0; i < 3; i++) {
-		cu_deviceptr pointer = contract_filled(SIZE, 1);
-		cu_result answer = driver->cuMemFreeAsync(pointer, NULL);
+	pointer = contract_filled(SIZE, 1);
+	other = contract_filled(SIZE, 2);
+	EXPECT(CU_OK, driver->cuMemFreeAsync(other, NULL));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(other));
+	stream = stream_held_up();
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(recorded(stream)));
+	atomic_store(word, 1);
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
 
-		if (i == 0)
-			first = answer;
-		EXPECT(first, answer);
-		if (answer == CU_OK)
-			continue;
-		CHECK(contract_holds(pointer, SIZE, 1));
-		EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+static void unmapping(int peer)
+{
+	cu_mem_prop prop = contract_vmm_prop();
+	cu_mem_handle handle = 0;
+	cu_deviceptr pointer;
+	cu_event event;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuMemCreate(&handle, CONTRACT_BLOCK, &prop, 0));
+	pointer = contract_vmm_map(handle, CONTRACT_BLOCK, 0, CU_ACCESS_READ_WRITE);
+	event = recorded(stream_held_up());
+	EXPECT(CU_OK, driver->cuMemUnmap(pointer, CONTRACT_BLOCK));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	atomic_store(word, 1);
+	EXPECT(CU_OK, driver->cuEventSynchronize(event));
+}
+
+static void owner(int peer)
+{
+	cu_ipc_mem_handle handle;
+
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, contract_filled(SIZE, 1)));
+	contract_send(peer, &handle, sizeof(handle));
+	contract_hear(peer);
+}
+
+/* Whatever the stream has to do with it. */
+static void importer_that_closes(int peer)
+{
+	cu_ipc_mem_handle handle;
+	cu_deviceptr pointer = 0;
+	pthread_t thread;
+
+	driver = contract_context(0);
+	contract_receive(peer, &handle, sizeof(handle));
+	EXPECT(CU_OK, driver->cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_LAZY_PEER_ACCESS));
+	stream_held_up();
+	thread = releaser();
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+	CHECK(atomic_load(&released));
+	CHECK(pthread_join(thread, NULL) == 0);
+	contract_tell(peer);
+}
+
+/* 1 and 2 are the legacy stream and the thread's own, for every call that takes a stream. */
+static void by_number(int peer)
+{
+	cu_context current = NULL, its = NULL;
+	cu_deviceptr pointer = 0;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuCtxGetCurrent(&current));
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, (cu_stream)1));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, (cu_stream)2));
+	for (uintptr_t i = 0; i < 3; i++) {
+		cu_capture_status status = (cu_capture_status)-1;
+
+		EXPECT(CU_OK, driver->cuStreamGetCtx((cu_stream)i, &its));
+		CHECK(its == current);
+		EXPECT(CU_OK, driver->cuEventSynchronize(recorded((cu_stream)i)));
+		EXPECT(CU_OK, driver->cuStreamIsCapturing((cu_stream)i, &status));
+		CHECK((int)status == CU_CAPTURE_NONE);
 	}
+	EXPECT(CU_OK, driver->cuCtxSetCurrent(NULL));
+	for (uintptr_t i = 0; i < 3; i++)
+		EXPECT(CU_INVALID_CONTEXT, driver->cuStreamGetCtx((cu_stream)i, &its));
 }
 
 static cu_mem_pool pool_behind(cu_deviceptr pointer)
@@ -235,7 +306,10 @@ int main(void)
 	    ALONE(cuMemFree_waits_for_all_streams, freeing),
 	    ALONE(cuMemFreeAsync_does_not_wait, freeing_in_order),
 	    ALONE(stream_ordered_memory_is_ordinary_once_it_is_there, in_order),
-	    ALONE(cuMemFreeAsync_of_plain_memory_answers_the_same_each_time, plain_memory_in_order),
+	    ALONE(cuMemFreeAsync_frees_plain_memory_in_stream_order, plain_memory_in_order),
+	    ALONE(cuMemUnmap_does_not_wait, unmapping),
+	    PAIR(cuIpcCloseMemHandle_waits_for_all_streams, owner, importer_that_closes),
+	    ALONE(streams_0_1_and_2_are_the_default_ones, by_number),
 	    ALONE(the_default_pool_is_what_stream_ordered_memory_comes_from, from_a_pool),
 	    ALONE(the_per_thread_entries_allocate_and_free, per_thread),
 	};

@@ -2,12 +2,14 @@
 /* FACTS.md, "VMM allocations": what concerns legacy handles, lifetime, addresses and protection. */
 #include "contract.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #define SIZE (2 * CONTRACT_BLOCK)
 #define VALUE 0x5a
 #define LOCATION_HOST 2
+#define HANDLE_FABRIC 8
 
 static cu_mem_handle created(void)
 {
@@ -66,6 +68,63 @@ static void retained(int peer)
 	       driver->cuMemRetainAllocationHandle(&none, (void *)(uintptr_t)pointer));
 }
 
+static cu_result exported(cu_mem_handle handle, int *fd)
+{
+	return contract_load()->cuMemExportToShareableHandle(fd, handle,
+							     (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+}
+
+/* While it is mapped, a handle that was released says more than it should. */
+static void released(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_mem_handle handle = created(), again = 0;
+	cu_deviceptr pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
+	int fd = -1;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuMemRelease(handle));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemRelease(handle));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemRelease(0));
+	EXPECT(CU_OK, exported(handle, &fd));
+	EXPECT(CU_OK, driver->cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)pointer));
+	EXPECT(CU_OK, exported(again, &fd));
+	EXPECT(CU_OK, driver->cuMemUnmap(pointer, SIZE));
+	EXPECT(CU_OK, driver->cuMemRelease(again));
+}
+
+static cu_result created_as(cu_mem_handle *handle, int handle_types, int compression)
+{
+	cu_mem_prop prop = contract_vmm_prop();
+
+	prop.requestedHandleTypes = (cu_handle_type)handle_types;
+	prop.allocFlags.compressionType = (unsigned char)compression;
+	return contract_load()->cuMemCreate(handle, SIZE, &prop, 0);
+}
+
+static void handle_types(int peer)
+{
+	cu_mem_handle handle = 0;
+	char fabric[64];
+	int fd = -1;
+
+	(void)peer;
+	contract_context(0);
+	for (int compression = 0; compression < 2; compression++) {
+		EXPECT(CU_OK, created_as(&handle, 0, compression));
+		EXPECT(CU_INVALID_VALUE, exported(handle, &fd));
+		EXPECT(CU_OK, created_as(&handle, CU_HANDLE_POSIX_FD, compression));
+		EXPECT(CU_OK, exported(handle, &fd));
+		EXPECT(CU_INVALID_VALUE,
+		       contract_load()->cuMemExportToShareableHandle(
+			   fabric, handle, (cu_handle_type)HANDLE_FABRIC, 0));
+	}
+	if (created_as(&handle, HANDLE_FABRIC, 0) == CU_OK)
+		contract_skip("this machine grants fabric handles");
+	EXPECT(CU_NOT_PERMITTED, created_as(&handle, HANDLE_FABRIC, 0));
+	EXPECT(CU_NOT_PERMITTED, created_as(&handle, HANDLE_FABRIC | CU_HANDLE_POSIX_FD, 0));
+}
+
 static void no_host_access(int peer)
 {
 	const struct driver *driver = contract_context(0);
@@ -120,6 +179,25 @@ static void owner_that_is_killed(int peer)
 	offer(peer);
 	contract_hear(peer);
 	raise(SIGKILL);
+}
+
+/* Each export is a descriptor of its own; what was imported is not passed on. */
+static void exported_twice(int peer)
+{
+	cu_mem_handle handle, again;
+	int fd[2] = {-1, -1}, none = -1;
+
+	(void)peer;
+	contract_context(0);
+	handle = created();
+	for (int i = 0; i < 2; i++) {
+		EXPECT(CU_OK, exported(handle, &fd[i]));
+		CHECK(fcntl(fd[i], F_GETFD) == FD_CLOEXEC);
+	}
+	CHECK(fd[0] != fd[1]);
+	again = imported(fd[0]);
+	CHECK(again != handle);
+	EXPECT(CU_INVALID_VALUE, exported(again, &none));
 }
 
 static void same_address(int peer)
@@ -200,6 +278,9 @@ int main(void)
 	    ALONE(granularity_is_2_mib, granularity),
 	    ALONE(a_vmm_pointer_has_no_legacy_handle, no_legacy_handle),
 	    ALONE(retaining_a_mapping_counts_one_more_handle, retained),
+	    ALONE(a_released_handle_is_known_while_mapped, released),
+	    ALONE(a_handle_is_exported_as_what_it_was_asked_for, handle_types),
+	    ALONE(each_export_is_a_descriptor_and_an_import_has_none, exported_twice),
 	    ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
 	    PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
 	    PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),
