@@ -55,13 +55,7 @@ no_registry_yet() {
 
 # The registries of this test's directory, however they were started.
 registry_pids() {
-	local file
-	for file in /proc/[0-9]*/cmdline; do
-		if tr '\0' ' ' 2>/dev/null <"$file" | grep -qF "gpushare-registry --dir $GPUSHARE_DIR "; then
-			file=${file#/proc/}
-			echo "${file%/cmdline}"
-		fi
-	done
+	grep -lsaP "gpushare-registry\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
 # start TAG COMMAND...: in the background; its pid in PID, its output in $WORK/TAG.out and .err

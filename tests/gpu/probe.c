@@ -75,6 +75,8 @@ int main(void)
 		return no_gpu("libcuda.so.1 was loaded and sees no device", "");
 	if (get_device(&device, 0) != CU_OK || get_name(name, sizeof(name), device) != CU_OK)
 		return no_gpu("libcuda.so.1 was loaded and does not name its first device", "");
+	if (strstr(name, "simulated"))
+		return no_gpu("libcuda.so.1 is the simulated driver: ", name);
 	printf("%s", name);
 	print_driver_version((cu_cuDriverGetVersion_call *)dlsym(library, "cuDriverGetVersion"));
 	return 0;

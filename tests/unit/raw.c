@@ -128,6 +128,7 @@ int raw_tear_down(void **state)
 	(void)state;
 	if (raw_here.pid) {
 		kill(raw_here.pid, SIGTERM);
+		kill(raw_here.pid, SIGCONT); /* of a test that failed having stopped it */
 		assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
 		assert_int_not_equal(access(raw_here.socket, F_OK), 0);
 	}

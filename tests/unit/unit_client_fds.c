@@ -288,6 +288,7 @@ static void a_stopped_registry(void **state)
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	before = open_count();
 	kill(raw_here.pid, SIGSTOP);
+	assert_int_equal(waitpid(raw_here.pid, NULL, WUNTRACED), raw_here.pid);
 	begin = raw_now_ms();
 	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_E_TIMED_OUT);
 	assert_in_range(raw_now_ms() - begin, TIMEOUT_MS, TIMEOUT_MS + 500);

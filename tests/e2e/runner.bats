@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# tests/run itself: what it counts, what it says of what is skipped, late, silent or left behind.
+load helpers
+
+setup_more() {
+	needs_sim
+	[ -z "${EMULATOR:-}" ] || skip "it needs no second machine"
+	mkdir "$WORK/made"
+	ARGUMENTS=()
+}
+
+# made NAME: a .bats file of stdin, where TEST stands for what bats would take for a test of this file
+made() {
+	sed 's/^TEST/@test/' >"$WORK/made/$1.bats"
+}
+
+# ran CODE SETTING...: only what was made, in $output; bats' own variables are not for another bats
+ran() {
+	local code=$1 clean
+	shift
+	mapfile -t clean < <(compgen -e BATS_ | sed 's/^/--unset=/')
+	run "-$code" env "${clean[@]}" --unset=LD_LIBRARY_PATH GPUSHARE_TEST_GPU=no \
+		GPUSHARE_TEST_E2E="$WORK/made" "$@" "$ROOT/tests/run" "${ARGUMENTS[@]:-$WORK/made}" </dev/null
+}
+
+@test "run: passed, failed and skipped are counted, what is skipped is named with its reason" {
+	made good <<<'TEST "one" { true; }
+TEST "two" { true; }
+TEST "three" { skip "not today"; }'
+	ran 0
+	equal "$output" "GPUSHARE_TEST_GPU=no: running on the simulated driver
+good.bats: 2 passed, 0 failed, 1 skipped
+skipped: good.bats: three: not today
+2 passed, 0 failed, 1 skipped"
+	made bad <<<'TEST "four" { echo why it failed; false; }'
+	ran 1
+	has "$output" "bad.bats: 0 passed, 1 failed, 0 skipped"
+	has "$output" "why it failed"
+	equal "${lines[-1]}" "2 passed, 1 failed, 1 skipped"
+}
+
+@test "run: several files at a time, each told whole and counted once" {
+	for file in 1 2 3 4 5 6 7; do
+		made "many$file" <<<"TEST \"here\" { true; }
+TEST \"not here\" { sleep 0.$file; skip \"as $file says\"; }"
+	done
+	ran 0 GPUSHARE_TEST_JOBS=3
+	equal "${lines[-1]}" "7 passed, 0 failed, 7 skipped"
+	equal "$(grep -A 1 '^many.*: 1 passed, 0 failed, 1 skipped$' <<<"$output" | grep -c '^skipped: many')" 7
+	equal "$(sed -n 's/^many\(.\)\.bats.*/\1/p' <<<"$output" | sort | tr -d '\n')" 1234567
+	has "$output" "many3.bats: 1 passed, 0 failed, 1 skipped
+skipped: many3.bats: not here: as 3 says"
+}
+
+@test "run: what reports nothing is a failure, and so is no test at all" {
+	made none <<<'exit 0'
+	ran 1
+	has "$output" "FAILED: none.bats: "
+	rm "$WORK"/made/*
+	ran 1
+	has "$output" "FAILED: no test was found"
+}
+
+@test "run: a process that is left behind is a failure, and is ended" {
+	made leaves <<<"TEST \"leaves\" { sleep 300 </dev/null >/dev/null 2>&1 3>&- & echo \$! >$WORK/pid; }"
+	ran 1
+	has "$output" "FAILED: a process was left behind by the tests: $(cat "$WORK/pid"), sleep 300"
+	until_true has_ended "$(cat "$WORK/pid")"
+	equal "${lines[-1]}" "1 passed, 1 failed, 0 skipped"
+}
+
+@test "run: ended itself, it ends what it started" {
+	made long <<<"TEST \"sleeps\" { echo \$\$ >$WORK/pid; sleep 300; }"
+	start run env GPUSHARE_TEST_GPU=no GPUSHARE_TEST_E2E="$WORK/made" "$ROOT/tests/run" "$WORK/made"
+	runner=$PID
+	await_file "$WORK/pid"
+	kill "$runner"
+	until_true has_ended "$runner"
+	until_true has_ended "$(cat "$WORK/pid")"
+}
+
+@test "run: with must, no GPU is a failure and the simulated driver is none" {
+	made good <<<'TEST "one" { true; }'
+	ran 1 GPUSHARE_TEST_GPU=must
+	equal "${lines[-1]}" "0 passed, 1 failed, 0 skipped"
+	ran 1 GPUSHARE_TEST_GPU=must LD_LIBRARY_PATH="$BUILD/sim"
+	equal "${lines[-1]}" "0 passed, 1 failed, 0 skipped"
+	has "$output" "the simulated driver"
+}
+
+@test "run: with must and a GPU, skips count as failures, those of the simulated driver's faults don't" {
+	mkdir -p "$WORK/build/tests/bin"
+	printf '#!/bin/sh\necho a GPU\n' >"$WORK/build/tests/bin/probe"
+	chmod +x "$WORK/build/tests/bin/probe"
+	made skips <<<'TEST "one" { true; }
+TEST "two" { skip "not today"; }
+TEST "three" { skip "faults need the simulated driver"; }'
+	ran 1 GPUSHARE_TEST_GPU=must BUILD="$WORK/build"
+	has "$output" "running on a GPU"
+	equal "${lines[-1]}" "1 passed, 1 failed, 1 skipped"
+}
