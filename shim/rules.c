@@ -3,6 +3,7 @@
 
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,8 +132,34 @@ static bool select_and_count(struct rule *rule, const struct rules_allocation *a
 
 	if (!selects(rule, allocation))
 		return false;
-	rule->seen++;
-	return !was_spent && in_span(rule->seen, &rule->nth);
+	return in_span(++rule->seen, &rule->nth) && !was_spent;
+}
+
+/* Counts it, unless the rule might want it. */
+static bool count_past(struct rule *rule)
+{
+	uint64_t seen = rule->seen;
+
+	do {
+		if (seen + 1 >= rule->nth.from && !is_spent(rule))
+			return false;
+	} while (!atomic_compare_exchange_weak(&rule->seen, &seen, seen + 1));
+	return true;
+}
+
+bool rules_pass(struct rules *rules, const struct rules_allocation *allocation)
+{
+	size_t i;
+
+	for (i = 0; rules && i < rules->count; i++)
+		if (selects(&rules->rule[i], allocation) && !count_past(&rules->rule[i]))
+			break;
+	if (!rules || i == rules->count)
+		return true;
+	while (i-- > 0)
+		if (selects(&rules->rule[i], allocation))
+			rules->rule[i].seen--;
+	return false;
 }
 
 static bool take(struct rule *rule, const struct rules_allocation *allocation,

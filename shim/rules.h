@@ -86,6 +86,12 @@ bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);
 
 /*
+ * Without a lock: if no rule can want the allocation now, count it as rules_match() would and say
+ * true. False: nothing is counted, ask rules_match().
+ */
+bool rules_pass(struct rules *rules, const struct rules_allocation *allocation);
+
+/*
  * The allocation that `match` was made for has failed: take back what rules_match() counted, so
  * that a failed allocation uses up no name. With the same `allocation`. Where others have matched
  * since, an index may stay unused; none is given twice.

@@ -27,8 +27,9 @@ struct rule {
 	bool must;
 	bool repeats; /* has %i */
 
-	uint64_t seen;	/* allocations for which all selectors but nth held */
-	uint64_t taken; /* matches that were not returned */
+	/* Changed under the callers' lock, but for `seen`, which rules_pass() counts up without it. */
+	_Atomic uint64_t seen;	/* allocations for which all selectors but nth held */
+	_Atomic uint64_t taken; /* matches that were not returned */
 	uint64_t next;	/* what %i stands for in the next match */
 };
 

@@ -145,7 +145,8 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	struct state *state = state_get();
 	bool matched;
 
-	if (!state || !state->rules[kind] || !lock_take(&state->lock))
+	if (!state || !state->rules[kind] || rules_pass(state->rules[kind], allocation) ||
+	    !lock_take(&state->lock))
 		return false;
 	if (state->asks_pid)
 		process.pid = getpid();

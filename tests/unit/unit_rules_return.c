@@ -294,9 +294,57 @@ static void threads_never_share_an_index_and_askers_need_no_lock(void **state)
 	rules_free(crowd.rules);
 }
 
+struct queue {
+	struct rules *rules;
+	pthread_mutex_t lock;
+	atomic_int passed, matched;
+};
+
+static void *passer(void *context)
+{
+	const struct rules_allocation what = {.size = 1};
+	struct queue *queue = context;
+	struct rules_match match;
+	bool matched;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		if (rules_pass(queue->rules, &what)) {
+			atomic_fetch_add(&queue->passed, 1);
+			continue;
+		}
+		pthread_mutex_lock(&queue->lock);
+		matched = rules_match(queue->rules, &what, &process, &match);
+		pthread_mutex_unlock(&queue->lock);
+		atomic_fetch_add(&queue->matched, matched);
+	}
+	return NULL;
+}
+
+static void who_counts_without_a_lock_leaves_the_wanted_ones(void **state)
+{
+	static struct queue queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	const struct rules_allocation other = {.size = 9};
+	pthread_t threads[MATCHERS];
+
+	(void)state;
+	queue.rules = parsed(RULES_NAME, "a:size=1:nth=1000-1002,w%i:size=1:nth=2000-2003,z:size=5");
+	for (int i = 0; i < MATCHERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, passer, &queue), 0);
+	for (int i = 0; i < MATCHERS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(queue.matched, 1 + 4);
+	assert_in_range(queue.passed, MATCHERS * ROUNDS - 100, MATCHERS * ROUNDS - 5);
+	/* what no selector lets through is passed too, and counted nowhere */
+	assert_true(rules_pass(queue.rules, &other));
+	assert_false(rules_pass(queue.rules, &(struct rules_allocation){.size = 5}));
+	assert_true(rules_pass(NULL, &other));
+	rules_free(queue.rules);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(who_counts_without_a_lock_leaves_the_wanted_ones),
 	    cmocka_unit_test(what_failed_is_given_to_the_next),
 	    cmocka_unit_test(a_match_says_which_rule_and_index),
 	    cmocka_unit_test(a_return_counts_only_where_the_selectors_held),
