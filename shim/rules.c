@@ -227,7 +227,7 @@ void rules_return(struct rules *rules, const struct rules_allocation *allocation
 bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation)
 {
 	for (size_t i = 0; rules && i < rules->count; i++)
-		if (concerns(&rules->rule[i], allocation))
+		if (concerns(&rules->rule[i], allocation) && !is_spent(&rules->rule[i]))
 			return true;
 	return false;
 }

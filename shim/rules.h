@@ -100,8 +100,8 @@ void rules_return(struct rules *rules, const struct rules_allocation *allocation
 		  const struct rules_match *match);
 
 /*
- * Could a rule concern an allocation of `size` bytes by these calls? Looks only at what never
- * changes (size=, api=): no lock needed, a few nanoseconds. `device` and `from` are not looked at.
+ * Could a rule that is not spent concern an allocation of `size` bytes by these calls? Looks at
+ * size= and api= only: no lock needed, a few nanoseconds. `device` and `from` are not looked at.
  */
 bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation);
 

@@ -190,7 +190,7 @@ static void nth_counts_where_api_and_from_hold(void **state)
 	}
 }
 
-static void concern_looks_at_size_and_api_only(void **state)
+static void concern_looks_at_size_and_api_of_rules_that_are_not_spent(void **state)
 {
 	static const struct {
 		const char *rules;
@@ -219,11 +219,13 @@ static void concern_looks_at_size_and_api_only(void **state)
 		struct rules *rules = parsed(RULES_NAME, rows[i].rules);
 		struct rules_match match;
 
-		for (int again = 0; again < 2; again++) {
-			if (rules_concern(rules, &what) != rows[i].concern)
-				fail_msg("%s: row %zu", rows[i].rules, i);
-			rules_match(rules, &what, &process,
-				    &match); /* moves nothing that is asked */
+		if (rules_concern(rules, &what) != rows[i].concern)
+			fail_msg("%s: row %zu", rows[i].rules, i);
+		/* a rule that is spent concerns nothing any more, until its match is returned */
+		if (rules_match(rules, &what, &process, &match)) {
+			assert_false(rules_concern(rules, &what));
+			rules_return(rules, &what, &match);
+			assert_true(rules_concern(rules, &what));
 		}
 		rules_free(rules);
 	}
@@ -289,7 +291,7 @@ int main(void)
 	    cmocka_unit_test(api_holds_for_the_driver_call_and_for_the_runtime_call_around_it),
 	    cmocka_unit_test(from_is_a_glob_over_the_callers_file),
 	    cmocka_unit_test(nth_counts_where_api_and_from_hold),
-	    cmocka_unit_test(concern_looks_at_size_and_api_only),
+	    cmocka_unit_test(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
 	    cmocka_unit_test(from_is_asked_for_only_where_a_rule_has_it),
 	    cmocka_unit_test(of_many_rules_each_takes_its_own),
 	};
