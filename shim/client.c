@@ -2,6 +2,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -196,10 +197,24 @@ static int exchange_messages(struct client *client, const request *question, rep
 	return GPUSHARE_OK;
 }
 
+/* Never 0, 1 or 2: a program that has closed one of those may write there all the same. */
+static int dial_socket(int type)
+{
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), moved, error;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	error = errno;
+	close(fd);
+	errno = error;
+	return moved;
+}
+
 int client_dial(const char *path, int type)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	_cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_close_ int fd = dial_socket(type);
 	int taken;
 
 	if (fd < 0)

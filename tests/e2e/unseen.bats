@@ -172,3 +172,14 @@ free a: 0"
 	equal "$stderr" ""
 	equal "$(ls -A "$GPUSHARE_DIR")" ""
 }
+
+@test "standard descriptors that the program has closed are not taken for the registry's socket" {
+	# shellcheck disable=SC2016 # for the inner one
+	start_named app weights bash -c 'exec "$@" <&- >&- 2>&-' bash "$BIN/drv_linked" init alloc=a,2Mi \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "weights 2097152"
+	for fd in 0 1 2; do
+		[[ $(readlink "/proc/$PID/fd/$fd") != socket:* ]]
+	done
+}
