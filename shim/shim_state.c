@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -43,17 +46,36 @@ static void copy_variable(char *to, size_t room, const char *name)
 		snprintf(to, room, "%s", value);
 }
 
+/* Whether a write would neither wait nor find a pipe that nobody reads. */
+static bool has_room(int fd)
+{
+	struct pollfd one = {.fd = fd, .events = POLLOUT};
+
+	return poll(&one, 1, 0) == 1 && one.revents == POLLOUT;
+}
+
+/* One write: lines of several threads or processes stay whole. The program neither waits for its
+ * reader nor ends with it: a SIGPIPE of ours is taken back. */
+static void put_line(int fd, const char *line)
+{
+	const struct iovec parts[] = {{(void *)(uintptr_t)line, strlen(line)}, {(void *)"\n", 1}};
+	const struct timespec at_once = {0, 0};
+	sigset_t one, before, pending;
+
+	if (!has_room(fd))
+		return;
+	sigemptyset(&one);
+	sigaddset(&one, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &one, &before);
+	sigpending(&pending);
+	if (writev(fd, parts, 2) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+		sigtimedwait(&one, NULL, &at_once);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 void state_tell(const char *line)
 {
-	char text[512];
-	int size = snprintf(text, sizeof(text), "%s\n", line);
-	ssize_t written;
-
-	if (size >= (int)sizeof(text))
-		size = (int)sizeof(text) - 1;
-	/* One write: lines of several threads or processes stay whole. */
-	written = write(STDERR_FILENO, text, (size_t)size);
-	(void)written;
+	put_line(STDERR_FILENO, line);
 }
 
 static struct state *state_new(char errors[KINDS][512])
@@ -174,29 +196,22 @@ void state_return(enum rules_kind kind, const struct rules_allocation *allocatio
 void state_log(const char *format, ...)
 {
 	const struct state *state = atomic_load_explicit(&current, memory_order_acquire);
-	char line[512];
+	char line[1024];
 	va_list arguments;
-	ssize_t written;
-	int size, more;
+	int size;
 
 	if (!state || !state->log[0])
 		return;
 	size = snprintf(line, sizeof(line), "gpushare[%d]: ", (int)getpid());
 	va_start(arguments, format);
-	more = vsnprintf(line + size, sizeof(line) - (size_t)size - 1, format, arguments);
+	vsnprintf(line + size, sizeof(line) - (size_t)size, format, arguments);
 	va_end(arguments);
 	if (!strcmp(state->log, "stderr")) {
 		state_tell(line);
 		return;
 	}
-	size = more < 0 ? size : size + more;
-	if (size > (int)sizeof(line) - 2)
-		size = (int)sizeof(line) - 2;
-	line[size++] = '\n';
-	_cleanup_close_ int fd =
-		open(state->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0) {
-		written = write(fd, line, (size_t)size);
-		(void)written;
-	}
+	_cleanup_close_ int fd = open(state->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
+						      O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+	if (fd >= 0)
+		put_line(fd, line);
 }

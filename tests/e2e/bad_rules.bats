@@ -92,3 +92,31 @@ refused() {
 	untouched w:size=ten "$BIN/rt_app_static" init threads=8,64Ki
 	equal "$(lines "$stderr")" 1
 }
+
+@test "the line neither ends the program nor holds it where nobody reads it" {
+	exec 7> >(:)
+	until_true has_ended $!
+	equal "$(named 'a:size=ten' "$BIN/drv_linked" init alloc=a,1Mi 2>&7)" "init: 0
+alloc a: 0"
+	exec 7>&-
+	mkfifo "$WORK/full"
+	exec 7<>"$WORK/full"
+	head -c 65536 /dev/zero >&7
+	equal "$(named 'a:size=ten' timeout 10 "$BIN/drv_linked" init alloc=a,1Mi 2>&7)" "init: 0
+alloc a: 0"
+	exec 7>&-
+}
+
+@test "a log that nobody reads holds no program" {
+	mkfifo "$WORK/log"
+	export GPUSHARE_LOG=$WORK/log
+	equal "$(named w timeout 10 "$BIN/drv_linked" init alloc=a,1Mi)" "init: 0
+alloc a: 0"
+}
+
+@test "a long name's line is whole" {
+	long=$(printf 'x%.0s' {1..255})
+	attaching "$long:must" "$BIN/drv_linked" init alloc=a,1Mi 2>"$WORK/said" || true
+	equal "$(lines "$(cat "$WORK/said")")" 1
+	has "$(cat "$WORK/said")" 'as the rule says "must"'
+}
