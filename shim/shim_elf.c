@@ -188,6 +188,30 @@ bool elf_is_in(const void *address, const char *prefix, uintptr_t *out_base)
 	return search.found != NULL;
 }
 
+struct order {
+	uintptr_t one, other;
+	bool before;
+};
+
+static int visit_order(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct order *order = user;
+
+	(void)size;
+	if (holds(info, order->other))
+		return 1;
+	order->before = holds(info, order->one);
+	return order->before;
+}
+
+bool elf_is_before(const void *one, const void *other)
+{
+	struct order order = {.one = (uintptr_t)one, .other = (uintptr_t)other};
+
+	dl_iterate_phdr(visit_order, &order);
+	return order.before;
+}
+
 #define NEEDED_MAX 4 /* libraries of one prefix that one object may name */
 
 struct dependency {

@@ -22,6 +22,9 @@ void *elf_find_after(const void *here, const char *symbol);
  * holds `caller` names as a dependency; NULL if it names none, or that one lacks the symbol. */
 void *elf_find_needed(const void *caller, const char *prefix, const char *symbol);
 
+/* Was the object that holds `one` loaded before another one, which holds `other`? */
+bool elf_is_before(const void *one, const void *other);
+
 /* The path of the object that holds `address`, of the program itself as it was started; "" if none
  * holds it. */
 void elf_path(const void *address, char *out_path, size_t size);

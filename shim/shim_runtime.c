@@ -3,6 +3,7 @@
  * The CUDA runtime's allocating calls, exported only so that the driver call below them can be told
  * who made it and by which name. Nothing is replaced here.
  */
+#include <gnu/libc-version.h>
 #include <stddef.h>
 
 #include "shim_elf.h"
@@ -17,15 +18,26 @@ struct runtime_extent { /* cudaExtent */
 	size_t width, height, depth;
 };
 
+/* Another library's that was preloaded behind us, or linked: what lies in front of the C library came
+ * with the program and is in everybody's scope. */
+static bool is_interposer(const void *found)
+{
+	return found && !elf_is_in(found, RUNTIME_LIBRARY, NULL) &&
+	       elf_is_before(found, (const void *)gnu_get_libc_version);
+}
+
 /*
- * The library that the caller itself was linked with comes first: two majors may be loaded, and one
- * that came in with an RTLD_LOCAL plug-in is in nobody else's scope.
+ * Then the library that the caller itself was linked with: two majors may be loaded, and one that
+ * came in with an RTLD_LOCAL plug-in is in nobody else's scope.
  */
 static void *find_real(const void *caller, const char *symbol)
 {
-	void *found = elf_find_needed(caller, RUNTIME_LIBRARY, symbol);
+	void *next = elf_find_after((const void *)find_real, symbol), *needed;
 
-	return found ? found : elf_find_after((const void *)find_real, symbol);
+	if (is_interposer(next))
+		return next;
+	needed = elf_find_needed(caller, RUNTIME_LIBRARY, symbol);
+	return needed ? needed : next;
 }
 
 #define R(symbol, api, params, args) \

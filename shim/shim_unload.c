@@ -14,6 +14,15 @@ unsigned int unload_count(void)
 	return atomic_load_explicit(&count, memory_order_acquire);
 }
 
+/* The next one, somebody's who was preloaded too, or the C library's own. */
+static int (*find_dlclose(void))(void *)
+{
+	void *(*look_up)(void *, const char *) = driver_real_dlsym();
+	void *behind = look_up ? look_up(RTLD_NEXT, "dlclose") : NULL;
+
+	return (int (*)(void *))(behind ? behind : driver_libc("dlclose"));
+}
+
 /* Counted before, for who looks while destructors run, and after, when the library has gone. */
 SHIM_EXPORT int dlclose(void *handle)
 {
@@ -22,7 +31,7 @@ SHIM_EXPORT int dlclose(void *handle)
 	int result;
 
 	if (!real) {
-		real = (int (*)(void *))driver_libc("dlclose");
+		real = find_dlclose();
 		if (!real)
 			return -1;
 		atomic_store_explicit(&known, real, memory_order_release);

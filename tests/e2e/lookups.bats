@@ -238,3 +238,12 @@ owner cuMemFree_v2: libgpushare_shim.so"
 		done
 	done
 }
+
+@test "a library behind us that replaces cudaMalloc and dlclose is called as without us" {
+	for program in rt_app_shared rt_app_12; do
+		both_orders "$BIN/lib_behind.so" recorded "w0 1048576" "$BIN/$program" init alloc=a,1Mi
+		has "$(cat "$WORK/plain.err")" "passing by: cudaMalloc"
+	done
+	both_orders "$BIN/lib_behind.so" three_ways "$BIN/drv_loader" open=s,"$BIN/lib_stubs.so" close=s
+	has "$(cat "$WORK/plain.err")" "passing by: dlclose"
+}
