@@ -259,7 +259,11 @@ bool attach_refuse(struct claim *claim, cu_result result, const char *why, cu_re
 
 cu_result attach_close(const struct driver *driver, const struct live *entry)
 {
+	_scope_ struct scope scope = scope_enter(driver);
+
 	if (entry->kind == LIVE_VMM)
 		return vmm_unmap(driver, &entry->mapping);
+	if (entry->context) /* cuMemFree asks for no current one, cuIpcCloseMemHandle does */
+		scope_push(&scope, entry->context);
 	return driver->cuIpcCloseMemHandle(entry->mapping.pointer);
 }

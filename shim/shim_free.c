@@ -14,7 +14,8 @@ static cu_result detach(const struct driver *driver, const struct live *entry)
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
 
-	(void)scope;
+	if (entry->kind == LIVE_VMM && entry->context)
+		scope_push(&scope, entry->context);
 	if (entry->kind == LIVE_VMM && driver->cuCtxSynchronize)
 		driver->cuCtxSynchronize();
 	result = attach_close(driver, entry);

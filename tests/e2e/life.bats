@@ -213,3 +213,20 @@ byte b: 2"
 	[ "$first" -gt 0 ]
 	[ "$second" -gt "$first" ]
 }
+
+@test "an attached buffer is freed by a thread without a context, as other memory is" {
+	for way in alloc vmm; do
+		rm -f "$WORK/up"
+		start_named producer weights "$BIN/drv_linked" init make=a,$way,2Mi fill=a,7 touch="$WORK/up" \
+			await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(attaching weights "$BIN/drv_linked" init alloc=a,2Mi byte=a,5 thread=free,a free=a)" "init: 0
+alloc a: 0
+byte a: 42
+free a: 0
+free a: 1"
+		kill -KILL "$PID"
+		none() { [ -z "$(names)" ]; }
+		until_true none
+	done
+}
