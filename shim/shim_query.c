@@ -33,15 +33,17 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 	return true;
 }
 
+/* Where the driver does not tell, the pointer itself may be where the memory begins. */
 static bool find_around(cu_deviceptr pointer, struct live *out_entry)
 {
 	const struct driver *driver = lookup_driver();
 	cu_deviceptr base;
 	size_t size;
 
-	return driver && driver->cuMemGetAddressRange_v2 &&
-	       driver->cuMemGetAddressRange_v2(&base, &size, pointer) == CU_OK &&
-	       find(base, out_entry) && pointer >= out_entry->pointer;
+	if (!driver || !driver->cuMemGetAddressRange_v2 ||
+	    driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK)
+		base = pointer;
+	return find(base, out_entry) && pointer >= out_entry->pointer;
 }
 
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
