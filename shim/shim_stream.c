@@ -113,7 +113,8 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	return make(call, pointer, size);
 }
 
-/* No event could be made: then the stream is waited for. */
+/* No event could be made, for whatever reason: then the stream is waited for, and whether it is a
+ * stream at all shows there. */
 static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -132,7 +133,7 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 {
 	cu_result result = async_defer(driver, entry, stream);
 
-	if (result == CU_OUT_OF_MEMORY || result == CU_NOT_SUPPORTED)
+	if (result != CU_OK)
 		result = close_now(driver, entry, stream);
 	if (result != CU_OK)
 		live_add(entry); /* it lives on */
