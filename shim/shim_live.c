@@ -72,10 +72,23 @@ static bool put_in(struct node *made)
 	return true;
 }
 
+/* In its place, which takes no memory: what was there stays if nothing else can. */
+static void replace(struct node *old, const struct live *entry)
+{
+	bool again = old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
+		     old->entry.generation == entry->generation;
+	unsigned int before = again ? old->entry.count : 0;
+
+	table.shifted -= is_shifted(&old->entry);
+	old->entry = *entry;
+	old->entry.count = before + 1;
+	table.shifted += is_shifted(entry);
+}
+
 bool live_add(const struct live *entry)
 {
 	struct node *made = malloc(sizeof(*made)), *old;
-	bool added;
+	bool added = true;
 
 	if (!made)
 		return false;
@@ -86,16 +99,13 @@ bool live_add(const struct live *entry)
 		return false;
 	}
 	old = find_node(entry->pointer);
-	if (old && old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
-	    old->entry.generation == entry->generation)
-		made->entry.count += old->entry.count;
 	if (old)
-		take_out(old);
-	added = put_in(made);
+		replace(old, entry);
+	else
+		added = put_in(made);
 	pthread_mutex_unlock(&table.lock);
-	if (!added)
+	if (old || !added)
 		free(made);
-	free(old);
 	return added;
 }
 
