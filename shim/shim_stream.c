@@ -131,6 +131,7 @@ static cu_result close_now(const struct driver *driver, const struct live *entry
 
 static cu_result close_in_order(const struct driver *driver, struct live *entry, cu_stream stream)
 {
+	int error = errno;
 	cu_result result = async_defer(driver, entry, stream);
 
 	if (result != CU_OK)
@@ -139,6 +140,7 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 		live_add(entry); /* it lives on */
 	else
 		async_sweep(); /* an idle stream has got so far already */
+	errno = error;
 	return result;
 }
 

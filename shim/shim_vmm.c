@@ -61,28 +61,39 @@ static struct place *find_place(cu_deviceptr pointer)
 	return found;
 }
 
+/* Under the lock. False: uthash found no memory and left the object out. */
+static bool put_in(struct object *made)
+{
+	size_t before = HASH_COUNT(table.objects);
+
+	HASH_ADD(hh, table.objects, handle, sizeof(made->handle), made);
+	if (HASH_COUNT(table.objects) == before)
+		return false;
+	atomic_fetch_add_explicit(&table.count, 1, memory_order_release);
+	return true;
+}
+
+/* errno stays, where there is no memory too. */
 static bool add_object(cu_mem_handle handle, const char *name, uint64_t generation, bool attached)
 {
+	int error = errno;
 	struct object *made = calloc(1, sizeof(*made));
-	size_t before;
-	bool added;
+	bool added = false;
 
-	if (!made)
-		return false;
-	*made = (struct object){
-	    .handle = handle, .handles = 1, .attached = attached, .generation = generation};
-	strcpy(made->name, name);
-	if (!lock_take(&table.lock)) {
-		free(made);
-		return false;
+	if (made) {
+		*made = (struct object){.handle = handle,
+					.handles = 1,
+					.attached = attached,
+					.generation = generation};
+		strcpy(made->name, name);
 	}
-	before = HASH_COUNT(table.objects);
-	HASH_ADD(hh, table.objects, handle, sizeof(made->handle), made);
-	added = HASH_COUNT(table.objects) > before;
-	atomic_fetch_add_explicit(&table.count, added, memory_order_release);
-	pthread_mutex_unlock(&table.lock);
+	if (made && lock_take(&table.lock)) {
+		added = put_in(made);
+		pthread_mutex_unlock(&table.lock);
+	}
 	if (!added)
 		free(made);
+	errno = error;
 	return added;
 }
 
