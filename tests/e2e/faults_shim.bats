@@ -88,3 +88,116 @@ attaching_by() {
 	produced vmm
 	attaching_by vmm
 }
+
+# program_words PROGRAM: two allocations by each way that it has, made and freed
+program_words() {
+	local way
+	WORDS=(init errno)
+	for way in alloc async pitch vmm; do
+		[[ $1 != rt_* || $way != alloc ]] || way=malloc
+		[[ $1 != rt_* || $way != vmm ]] || way=entry-vmm
+		WORDS+=("make=a,$way,700Ki" "make=b,$way,2Mi" "fill=a,3" "byte=a,4" "drop=a" "drop=b")
+	done
+	WORDS+=(exit=7)
+}
+
+# without_memory N PROGRAM...: the preload's Nth allocation fails; its output, and how many there were
+without_memory() {
+	local code=0
+	LD_PRELOAD="$BIN/lib_malloc.so $PRELOAD" LIB_MALLOC_NTH=$1 LIB_MALLOC_COUNT=$WORK/asked \
+		"${@:2}" </dev/null 2>"$WORK/err" || code=$?
+	echo "exit $code"
+}
+
+@test "faults: no memory for the shim, each time that it asks for some" {
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's memory is its instruments'"
+	export GPUSHARE_LOG=$WORK/log
+	for program in drv_linked "drv_lookup gpa2" rt_app_shared; do
+		program "$program"
+		program_words "$program"
+		plain=$("${PROGRAM[@]}" "${WORDS[@]}" </dev/null || echo "exit $?")
+		has "$plain" "exit 7"
+		equal "$(GPUSHARE_NAME='w%i' without_memory 0 "${PROGRAM[@]}" "${WORDS[@]}")" "$plain"
+		[ "$(cat "$WORK/asked")" -ge 15 ]
+		equal "$(grep -c 'is shared' "$WORK/log")" 8
+		# One more than there are when all goes well: what is said and what is done again may ask too.
+		for ((n = 1; n <= $(cat "$WORK/asked") + 1; n++)); do
+			: >"$WORK/log"
+			equal "$(GPUSHARE_NAME="w:nth=1,w:nth=3,w:nth=5,w:nth=7,x%i" without_memory $n \
+				"${PROGRAM[@]}" "${WORDS[@]}")" "$plain"
+			[ "$(grep -vcx 'gpushare: GPUSHARE_NAME: out of memory' "$WORK/err")" = 0 ]
+			[ "$(grep -c 'already' "$WORK/log")" = 0 ]
+		done
+		[ $n -ge 15 ]
+		rm "$WORK/log"
+	done
+}
+
+@test "faults: no memory for the shim while buffers are attached" {
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's memory is its instruments'"
+	start_named producer x,y "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,3 make=b,vmm,2Mi fill=b,3 \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	words=(init errno make=a,alloc,2Mi fill=a,3 byte=a,4 make=b,vmm,2Mi fill=b,3 byte=b,4 make=c,async,2Mi
+		fill=c,3 byte=c,4 drop=a drop=b drop=c exit=7)
+	plain=$("$BIN/drv_linked" "${words[@]}" </dev/null || echo "exit $?")
+	export GPUSHARE_ATTACH=x:api=cuMemAlloc,y:api=cuMemCreate,x:api=cuMemAllocAsync
+	equal "$(without_memory 0 "$BIN/drv_linked" "${words[@]}")" "$plain"
+	equal "$(cat "$WORK/err")" ""
+	[ "$(cat "$WORK/asked")" -ge 8 ]
+	for ((n = 1; n <= $(cat "$WORK/asked") + 1; n++)); do
+		equal "$(without_memory $n "$BIN/drv_linked" "${words[@]}")" "$plain"
+		[ "$(wc -l <"$WORK/err")" -le 1 ]
+	done
+	[ $n -ge 8 ]
+	equal "$(gpushare ls --json | jq -c '[.[] | .attachers]')" "[0,0]"
+}
+
+# failing HOW NTH: what stands between the program and the registry
+failing() {
+	mkdir -m 700 "$WORK/f"
+	start failing "$BIN/tool_failing_registry" "$WORK/f" "$GPUSHARE_DIR" "$@"
+	await_file "$WORK/f/ready"
+}
+
+# each_request VARIABLE RULES LAST WORD...: it goes wrong at the first request, at the second ... to LAST
+each_request() {
+	local variable=$1 rules=$2 last=$3 how nth plain output code
+	shift 3
+	plain=$("$BIN/drv_linked" "$@" </dev/null || echo "exit $?")
+	has "$plain" "exit 7"
+	for how in dies closes mute limit late; do
+		for ((nth = 1; nth <= last; nth++)); do
+			echo "$how $nth"
+			failing "$how" "$nth"
+			output=$(env GPUSHARE_DIR="$WORK/f" GPUSHARE_AUTOSTART=0 LD_PRELOAD="$PRELOAD" "$variable=$rules" \
+				GPUSHARE_TIMEOUT_MS=$((150 + SLACK_MS)) "$BIN/drv_linked" "$@" </dev/null \
+				2>"$WORK/err" || echo "exit $?")
+			equal "$output" "$plain"
+			[ "$(grep -vc "is not attached: .*; the program gets ordinary memory$" "$WORK/err")" = 0 ]
+			kill -KILL "$PID" 2>/dev/null || true
+			wait "$PID" 2>/dev/null || true
+			rm -rf "$WORK/f"
+		done
+	done
+}
+
+# The 6th is the last: hello, two names, and their ends.
+@test "faults: the registry goes wrong at each request of a program that names" {
+	has "$(api open)" OK
+	each_request GPUSHARE_NAME 'w%i' 6 init errno within=$((450 + 2 * SLACK_MS)) make=a,alloc,700Ki fill=a,3 \
+		make=b,async,2Mi byte=a,4 drop=a drop=b exit=7
+	until_true nothing_left
+}
+
+@test "faults: the registry goes wrong at each request of a program that attaches" {
+	produced alloc
+	each_request GPUSHARE_ATTACH weights:nth=1,weights:nth=2 6 init errno within=$((450 + 2 * SLACK_MS)) \
+		make=a,alloc,2Mi fill=a,3 byte=a,5 make=b,async,2Mi fill=b,3 byte=b,5 drop=a drop=b exit=7
+	none() { [ "$(shown weights attachers)" = 0 ]; }
+	until_true none
+}
+
+nothing_left() {
+	[ -z "$(names)" ]
+}
