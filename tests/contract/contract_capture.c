@@ -4,85 +4,13 @@
  * FACTS.md has cuMemAlloc and cuMemCreate; the modes are as CUDA documents them for
  * cuThreadExchangeStreamCaptureMode. What is neither is marked as unmeasured.
  */
-#include "contract.h"
-
-#include <pthread.h>
+#include "capture.h"
 
 #define SIZE (2 * CONTRACT_BLOCK)
 #define MODE_THREAD_LOCAL 1
-#define STATUS_ACTIVE 1
-#define STATUS_INVALIDATED 2
 #define CAPTURE_IMPLICIT 906
 
 static const struct driver *driver;
-static cu_stream stream;
-
-static void begin(int mode)
-{
-	if (!stream)
-		EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	EXPECT(CU_OK, driver->cuStreamBeginCapture_v2(stream, (cu_capture_mode)mode));
-}
-
-static void status_is(int expected)
-{
-	cu_capture_status status = (cu_capture_status)-1;
-
-	EXPECT(CU_OK, driver->cuStreamIsCapturing(stream, &status));
-	CHECK((int)status == expected);
-}
-
-static void ends_well(void)
-{
-	cu_graph graph = NULL;
-
-	status_is(STATUS_ACTIVE);
-	EXPECT(CU_OK, driver->cuStreamEndCapture(stream, &graph));
-	CHECK(graph != NULL);
-	EXPECT(CU_OK, driver->cuGraphDestroy(graph));
-	status_is(CU_CAPTURE_NONE);
-}
-
-static void ends_invalidated(void)
-{
-	cu_graph graph = (cu_graph)&graph;
-
-	status_is(STATUS_INVALIDATED);
-	EXPECT(CU_STREAM_CAPTURE_INVALIDATED, driver->cuStreamEndCapture(stream, &graph));
-	CHECK(graph == NULL);
-	status_is(CU_CAPTURE_NONE);
-}
-
-/* Run `call` on a thread of its own that has the same context current. */
-static cu_context shared_context;
-static cu_result (*thread_call)(void);
-static cu_result thread_answer;
-
-static void *on_thread(void *unused)
-{
-	EXPECT(CU_OK, driver->cuCtxSetCurrent(shared_context));
-	thread_answer = thread_call();
-	return unused;
-}
-
-static cu_result elsewhere(cu_result (*call)(void))
-{
-	pthread_t thread;
-
-	EXPECT(CU_OK, driver->cuCtxGetCurrent(&shared_context));
-	thread_call = call;
-	CHECK(pthread_create(&thread, NULL, on_thread, NULL) == 0);
-	CHECK(pthread_join(thread, NULL) == 0);
-	return thread_answer;
-}
-
-static int exchanged(int mode)
-{
-	cu_capture_mode its = (cu_capture_mode)mode;
-
-	EXPECT(CU_OK, driver->cuThreadExchangeStreamCaptureMode(&its));
-	return (int)its;
-}
 
 /* --- calls --- */
 
@@ -123,16 +51,16 @@ static cu_result query_event(void)
 
 static cu_result synchronize(void)
 {
-	return driver->cuStreamSynchronize(stream);
+	return driver->cuStreamSynchronize(capture_stream);
 }
 
 static cu_result alloc_relaxed(void)
 {
 	cu_result answer;
 
-	exchanged(CU_CAPTURE_RELAXED);
+	capture_exchange(CU_CAPTURE_RELAXED);
 	answer = alloc();
-	CHECK(exchanged(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
+	CHECK(capture_exchange(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
 	return answer;
 }
 
@@ -140,9 +68,9 @@ static cu_result alloc_relaxed(void)
 
 static void spoils(cu_result (*call)(void))
 {
-	begin(CU_CAPTURE_GLOBAL);
+	capture_begin(CU_CAPTURE_GLOBAL);
 	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, call());
-	ends_invalidated();
+	capture_ends_invalidated();
 }
 
 static void cuMemAlloc_spoils(int peer)
@@ -178,9 +106,9 @@ static void vmm_is_allowed(int peer)
 
 	(void)peer;
 	driver = contract_context(0);
-	begin(CU_CAPTURE_GLOBAL);
+	capture_begin(CU_CAPTURE_GLOBAL);
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, SIZE, &prop, 0));
-	ends_well();
+	capture_ends_well();
 	EXPECT(CU_OK, driver->cuMemRelease(handle));
 }
 
@@ -188,41 +116,41 @@ static void relaxed_thread(int peer)
 {
 	(void)peer;
 	driver = contract_context(0);
-	begin(CU_CAPTURE_GLOBAL);
-	CHECK(exchanged(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
+	capture_begin(CU_CAPTURE_GLOBAL);
+	CHECK(capture_exchange(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
 	EXPECT(CU_OK, alloc());
-	CHECK(exchanged(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
-	ends_well();
+	CHECK(capture_exchange(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
+	capture_ends_well();
 }
 
 static void relaxed_capture(int peer)
 {
 	(void)peer;
 	driver = contract_context(0);
-	begin(CU_CAPTURE_RELAXED);
+	capture_begin(CU_CAPTURE_RELAXED);
 	EXPECT(CU_OK, alloc());
-	EXPECT(CU_OK, elsewhere(alloc));
-	ends_well();
+	EXPECT(CU_OK, capture_elsewhere(alloc));
+	capture_ends_well();
 }
 
 static void another_thread(int peer)
 {
 	(void)peer;
 	driver = contract_context(0);
-	begin(CU_CAPTURE_GLOBAL);
-	EXPECT(CU_OK, elsewhere(alloc_relaxed));
-	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, elsewhere(alloc));
-	ends_invalidated();
+	capture_begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, capture_elsewhere(alloc_relaxed));
+	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, capture_elsewhere(alloc));
+	capture_ends_invalidated();
 }
 
 static void thread_local_capture(int peer)
 {
 	(void)peer;
 	driver = contract_context(0);
-	begin(MODE_THREAD_LOCAL);
-	EXPECT(CU_OK, elsewhere(alloc));
+	capture_begin(MODE_THREAD_LOCAL);
+	EXPECT(CU_OK, capture_elsewhere(alloc));
 	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, alloc());
-	ends_invalidated();
+	capture_ends_invalidated();
 }
 
 /* An address that the graph would give memory to; no capture is harmed. */
@@ -232,11 +160,41 @@ static void stream_ordered(int peer)
 
 	(void)peer;
 	driver = contract_context(0);
-	begin(CU_CAPTURE_GLOBAL);
-	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, stream));
+	capture_begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, capture_stream));
 	CHECK(pointer != 0);
-	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
-	ends_well();
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, capture_stream));
+	capture_ends_well();
+}
+
+static void frees_none_of(cu_deviceptr pointer)
+{
+	capture_begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFreeAsync(pointer, capture_stream));
+	capture_ends_well();
+	CHECK(contract_holds(pointer, SIZE, 1));
+}
+
+/* A graph frees what a graph gave; what it would give has no handle. */
+static void memory_from_before(int peer)
+{
+	cu_deviceptr plain, ordered = 0, within = 0;
+	cu_ipc_mem_handle handle;
+
+	(void)peer;
+	driver = contract_context(0);
+	plain = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&ordered, SIZE, NULL));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
+	contract_fill(ordered, SIZE, 1);
+	frees_none_of(plain);
+	frees_none_of(ordered);
+	EXPECT(CU_OK, driver->cuMemFree_v2(plain));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(ordered, NULL));
+	capture_begin(CU_CAPTURE_GLOBAL);
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&within, SIZE, capture_stream));
+	EXPECT(CU_INVALID_VALUE, driver->cuIpcGetMemHandle(&handle, within));
+	capture_ends_well();
 }
 
 /* What CUDA documents for cuStreamIsCapturing on the legacy stream. */
@@ -248,12 +206,12 @@ static void legacy_stream(int peer)
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuStreamIsCapturing(NULL, &status));
 	CHECK((int)status == CU_CAPTURE_NONE);
-	begin(CU_CAPTURE_RELAXED); /* of a stream that the legacy one doesn't wait for */
+	capture_begin(CU_CAPTURE_RELAXED); /* of a stream that the legacy one doesn't wait for */
 	EXPECT(CU_OK, driver->cuStreamIsCapturing(NULL, &status));
 	CHECK((int)status == CU_CAPTURE_NONE);
-	ends_well();
-	EXPECT(CU_OK, driver->cuStreamCreate(&stream, 0));
-	begin(CU_CAPTURE_RELAXED);
+	capture_ends_well();
+	EXPECT(CU_OK, driver->cuStreamCreate(&capture_stream, 0));
+	capture_begin(CU_CAPTURE_RELAXED);
 	EXPECT((cu_result)CAPTURE_IMPLICIT, driver->cuStreamIsCapturing(NULL, &status));
 	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED,
 	       driver->cuStreamBeginCapture_v2(NULL, (cu_capture_mode)CU_CAPTURE_RELAXED));
@@ -270,6 +228,7 @@ int main(void)
 	    ALONE(a_global_capture_concerns_other_threads, another_thread),
 	    ALONE(a_thread_local_capture_concerns_its_thread_only, thread_local_capture),
 	    ALONE(stream_ordered_allocation_is_captured, stream_ordered),
+	    ALONE(a_captured_stream_frees_nothing_from_before, memory_from_before),
 	    ALONE(the_legacy_stream_answers_implicit, legacy_stream),
 	};
 

@@ -46,7 +46,7 @@ static void block_destroy(struct block *block)
 	free(block);
 }
 
-static void block_empty_cache(cu_device device)
+void block_empty_cache(cu_device device)
 {
 	struct block *next;
 

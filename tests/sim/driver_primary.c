@@ -41,6 +41,7 @@ cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
 static void primary_end(cu_device device)
 {
 	context_end(&primaries[device]);
+	block_empty_cache(device);
 	address_again();
 }
 

@@ -244,6 +244,7 @@ struct block {
 struct block *block_take(const struct memory_want *want, uint64_t size, uint64_t *offset);
 void block_give(struct block *block, uint64_t offset, uint64_t size);
 uint64_t block_cached(cu_device device);
+void block_empty_cache(cu_device device);
 bool block_account(cu_device device, uint64_t size);
 
 /* driver_memory.c, driver_host.c, driver_ipc.c, driver_pointer.c, driver_pool.c: what others of
