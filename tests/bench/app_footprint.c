@@ -21,7 +21,7 @@ static cu_cuMemAlloc_v2_call *alloc;
 static cu_cuMemFree_v2_call *release;
 static cu_cuCtxSetCurrent_call *set_current;
 static cu_context context;
-static pthread_barrier_t line;
+static pthread_barrier_t line, users;
 
 static void must(int result, const char *what)
 {
@@ -55,20 +55,24 @@ static void start(void)
 	release = (cu_cuMemFree_v2_call *)find(library, "cuMemFree_v2");
 }
 
-static void use(void)
+/* All threads hold everything at once, so that a driver that keeps what was freed keeps the same
+ * in each run. */
+static void use(pthread_barrier_t *everybody)
 {
 	cu_deviceptr pointers[BUFFERS];
 
 	must(set_current(context), "cuCtxSetCurrent");
 	for (int i = 0; i < BUFFERS; i++)
 		must(alloc(&pointers[i], SIZE), "cuMemAlloc");
+	if (everybody)
+		pthread_barrier_wait(everybody);
 	for (int i = 0; i < BUFFERS; i++)
 		must(release(pointers[i]), "cuMemFree");
 }
 
 static void *work(void *user)
 {
-	use();
+	use(&users);
 	pthread_barrier_wait(&line); /* used */
 	pthread_barrier_wait(&line); /* counted */
 	return user;
@@ -111,8 +115,9 @@ int main(void)
 	pthread_t threads[THREADS];
 
 	start();
-	use();
+	use(NULL);
 	pthread_barrier_init(&line, NULL, THREADS + 1);
+	pthread_barrier_init(&users, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++)
 		must(pthread_create(&threads[i], NULL, work, NULL), "pthread_create");
 	pthread_barrier_wait(&line);
