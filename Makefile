@@ -90,7 +90,7 @@ FORCE:
 $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
 # dlsym is ours, and the sanitizer calls it before it can watch anybody; autostart runs on stacks
 # that the sanitizer does not know.
-$(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o shim_unload.o autostart.o): SANFLAGS :=
+$(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o shim_route.o shim_unload.o autostart.o): SANFLAGS :=
 $(BUILD)/obj/shim/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
 $(BUILD)/obj/%.o: %.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h
 	$(call say,CC,$<)
