@@ -94,7 +94,7 @@ w1 2097152"
 @test "a reset primary context's records go, and the new one's allocations are named" {
 	for generation in "" ,v1; do
 		words=(primary=reset$generation primary=retain ctxset=primary make=c,alloc,4Mi)
-		alike "$BIN/drv_linked" init make=a,alloc,2Mi make=b,async,2Mi "${words[@]}" drop=a drop=c
+		alike "$BIN/drv_linked" init make=a,alloc,2Mi make=b,async,2Mi "${words[@]}" drop=c drop=a
 		equal "$stderr" ""
 		BEFORE='' context_goes "${words[@]}"
 	done
@@ -103,7 +103,7 @@ w1 2097152"
 @test "a released primary context's records go with its last user, not before" {
 	for generation in "" ,v1; do
 		words=(primary=release$generation primary=retain ctxset=primary make=c,alloc,4Mi)
-		alike "$BIN/drv_linked" init make=a,alloc,2Mi make=b,async,2Mi "${words[@]}" drop=a drop=c
+		alike "$BIN/drv_linked" init make=a,alloc,2Mi make=b,async,2Mi "${words[@]}" drop=c drop=a
 		equal "$stderr" ""
 		BEFORE='' context_goes "${words[@]}"
 	done
