@@ -30,6 +30,7 @@ struct object {
 struct place {
 	cu_deviceptr pointer;
 	struct object *object;
+	struct place *next; /* of those that are being unmapped */
 	UT_hash_handle hh;
 };
 
@@ -263,11 +264,11 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
 	return result;
 }
 
-/* One call may unmap several. */
-static struct object *drop_places(cu_deviceptr pointer, size_t size)
+/* One call may unmap several. Off the table, each still counted: the address may be another's as
+ * soon as the driver has been asked. */
+static struct place *take_places(cu_deviceptr pointer, size_t size)
 {
-	struct object *ended = NULL;
-	struct place *place, *next;
+	struct place *taken = NULL, *place, *next;
 
 	if (!lock_take(&table.lock))
 		return NULL;
@@ -275,22 +276,47 @@ static struct object *drop_places(cu_deviceptr pointer, size_t size)
 		if (place->pointer < pointer || place->pointer - pointer >= size)
 			continue;
 		HASH_DEL(table.places, place);
-		place->object->mappings--;
-		end_if_unheld(place->object, &ended);
-		free(place);
+		place->next = taken;
+		taken = place;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return taken;
+}
+
+/* The driver refused, as it does a part of a mapping; or they are gone. */
+static struct object *settle_places(struct place *taken, bool gone)
+{
+	struct object *ended = NULL;
+	struct place *next;
+
+	if (!taken || !lock_take(&table.lock))
+		return NULL;
+	for (; taken; taken = next) {
+		next = taken->next;
+		if (!gone) {
+			HASH_ADD(hh, table.places, pointer, sizeof(taken->pointer), taken);
+			continue;
+		}
+		taken->object->mappings--;
+		end_if_unheld(taken->object, &ended);
+		free(taken);
 	}
 	pthread_mutex_unlock(&table.lock);
 	return ended;
 }
 
+/* Here the name may go behind the memory: it stands for what the registry keeps, not for an
+ * address. */
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size)
 {
-	struct object *ended = is_concerned() ? drop_places(pointer, size) : NULL;
-	cu_result result;
+	struct place *taken = is_concerned() ? take_places(pointer, size) : NULL;
+	cu_result result = real(pointer, size);
+	int error = errno;
+	struct object *ended = settle_places(taken, result == CU_OK);
 
 	tell_ended(ended, false);
-	result = real(pointer, size);
 	tell_ended(ended, true);
 	free_ended(ended);
+	errno = error;
 	return result;
 }

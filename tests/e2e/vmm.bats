@@ -121,3 +121,37 @@ attach w: OK"
 	until_true few_again
 	equal "$(names)" "ipc 1048576"
 }
+
+# order CALL...: what the driver was asked for, of these, in order
+order() {
+	grep -oE "\b($(IFS='|' && echo "$*"))\b" "$WORK/log" | tr '\n' ' '
+}
+
+@test "a context that ends takes an attached mapping along, behind its work and not before" {
+	needs_sim
+	start_named owner weights "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,7 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	export GPUSHARE_SIM_LOG=$WORK/log
+	for kept in yes no; do
+		rm -f "$WORK/log"
+		words=(init ctxnew=B stream=s make=a,async,2Mi,s stall=s drop=a,async,s)
+		[ $kept = no ] || words=(init ctxnew=B make=a,alloc,2Mi)
+		attaching weights "$BIN/drv_linked" "${words[@]}" ctxdestroy=B >"$WORK/out"
+		equal "$(tail -n 1 "$WORK/out")" "ctxdestroy B: 0"
+		equal "$(order cuMemMap cuMemUnmap cuCtxDestroy_v2)" "cuMemMap cuCtxDestroy_v2 cuMemUnmap "
+	done
+}
+
+@test "a mapping is unmapped in part: refused as ever, and its name stays" {
+	words=(init make=a,vmm,4Mi handle=a unmap=a,2Mi)
+	alike "$BIN/drv_linked" "${words[@]}" unmap=a,4Mi
+	start_named app 'w%i' "$BIN/drv_linked" "${words[@]}" touch="$WORK/up" await="$WORK/go" unmap=a,4Mi \
+		touch="$WORK/gone" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(tail -n 1 "$WORK/app.out")" "unmap a: 1"
+	equal "$(names)" "w0 4194304"
+	touch "$WORK/go"
+	await_file "$WORK/gone"
+	equal "$(tail -n 1 "$WORK/app.out")" "unmap a: 0"
+	equal "$(names)" ""
+}

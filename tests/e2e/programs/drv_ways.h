@@ -129,6 +129,21 @@ static void verb_remap(char **argument, int count)
 	gpu_say("remap", argument[0], result ? result : drv_map(slot));
 }
 
+/* handle=SLOT: release the handle of what is mapped there */
+static void verb_handle(char **argument, int count)
+{
+	(void)count;
+	gpu_say("handle", argument[0], DRV(cuMemRelease)(gpu_slot(argument[0])->object));
+}
+
+/* unmap=SLOT,SIZE: so much of it */
+static void verb_unmap(char **argument, int count)
+{
+	(void)count;
+	gpu_say("unmap", argument[0],
+		DRV(cuMemUnmap)(gpu_slot(argument[0])->pointer, script_number(argument[1])));
+}
+
 /* range=SLOT: size and offset of the allocation, as the driver tells both ways */
 static void verb_range(char **argument, int count)
 {
@@ -185,6 +200,7 @@ static void verb_ipcclose(char **argument, int count)
 
 static const struct script_verb drv_way_verbs[] = {
     {"remap", 1, 1, verb_remap},       {"range", 1, 1, verb_range},
+    {"handle", 1, 1, verb_handle},     {"unmap", 2, 2, verb_unmap},
     {"ipcget", 2, 2, verb_ipcget},     {"ipcopen", 3, 3, verb_ipcopen},
     {"ipcclose", 1, 1, verb_ipcclose}, {NULL, 0, 0, NULL},
 };
