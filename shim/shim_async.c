@@ -214,24 +214,55 @@ bool async_holds(uint64_t pointer)
 	return one != NULL;
 }
 
-void async_forget(cu_context context)
+struct pending *async_take_of(cu_context context)
 {
-	struct pending *gone = NULL, *one, *next;
+	struct pending *taken = NULL, *one, *next;
 
 	if (!async_any() || !lock_take(&queue.lock))
-		return;
+		return NULL;
 	for (one = queue.first; one; one = next) {
 		next = one->next;
 		if (one->busy || (one->context != context && one->entry.context != context))
 			continue;
 		unlink_one(one);
-		one->next = gone;
-		gone = one;
+		one->next = taken;
+		taken = one;
 	}
 	pthread_mutex_unlock(&queue.lock);
-	for (; gone; gone = next) {
-		next = gone->next;
-		share_end(gone->entry.name, gone->entry.generation, true);
-		free(gone);
+	return taken;
+}
+
+/* Its event went with the context, or its memory did; mapped memory is no context's own. */
+static void end_behind(const struct driver *driver, cu_context context, const struct pending *one)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (one->entry.kind == LIVE_VMM || one->entry.context != context)
+		attach_close(driver, &one->entry);
+	if (one->context != context && scope_push(&scope, one->context))
+		driver->cuEventDestroy_v2(one->event);
+	share_end(one->entry.name, one->entry.generation, true);
+}
+
+void async_end(const struct driver *driver, cu_context context, struct pending *taken)
+{
+	while (taken) {
+		struct pending *next = taken->next;
+
+		end_behind(driver, context, taken);
+		free(taken);
+		taken = next;
+	}
+}
+
+void async_return(struct pending *taken)
+{
+	while (taken && lock_take(&queue.lock)) {
+		struct pending *next = taken->next;
+
+		taken->next = NULL;
+		append(taken);
+		pthread_mutex_unlock(&queue.lock);
+		taken = next;
 	}
 }

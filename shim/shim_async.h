@@ -24,7 +24,11 @@ bool async_drain(void);
  * buffer more than once: ask live_take() first. */
 bool async_holds(uint64_t pointer);
 
-/* A context ends, and its memory with it. */
-void async_forget(cu_context context);
+/* A context is about to end: what waits in it is taken off, and ends behind it or, if the context
+ * stays after all, waits on. */
+struct pending;
+struct pending *async_take_of(cu_context context);
+void async_end(const struct driver *driver, cu_context context, struct pending *taken);
+void async_return(struct pending *taken);
 
 #endif

@@ -13,31 +13,64 @@ static bool is_concerned(void)
 	return (live_any() || async_any()) && process_is_mine();
 }
 
-/* Mapped memory is no context's own: it would stay. */
-static void forget(const struct driver *driver, cu_context context)
+/* Own names go before the memory does. */
+static void end_names(cu_context context)
 {
 	struct live entry;
 
-	async_forget(context);
-	while (live_take_of(context, &entry)) {
-		if (entry.kind == LIVE_VMM) {
-			_scope_ struct scope scope = scope_enter(driver);
+	while (live_take_of(context, true, &entry))
+		share_end(entry.name, entry.generation, false);
+}
 
-			(void)scope;
+/* Attachments go after it. Mapped memory is no context's own: it would stay. Work on it has ended
+ * with the context. */
+static void end_attachments(const struct driver *driver, cu_context context)
+{
+	struct live entry;
+
+	while (live_take_of(context, false, &entry)) {
+		if (entry.kind == LIVE_VMM)
 			attach_close(driver, &entry);
-		}
 		for (unsigned int i = 0; i < entry.count; i++)
-			share_end(entry.name, entry.generation, entry.kind != LIVE_OWN);
+			share_end(entry.name, entry.generation, true);
 	}
+}
+
+struct ending {
+	const struct driver *driver; /* NULL: nothing of ours is concerned */
+	cu_context context;
+	struct pending *waiting;
+};
+
+static struct ending begin(const struct driver *driver, cu_context context)
+{
+	struct ending ending = {.driver = context ? driver : NULL, .context = context};
+
+	if (!ending.driver)
+		return ending;
+	ending.waiting = async_take_of(context);
+	end_names(context);
+	return ending;
+}
+
+static cu_result conclude(const struct ending *ending, cu_result result)
+{
+	if (!ending->driver)
+		return result;
+	if (result != CU_OK) {
+		async_return(ending->waiting);
+		return result;
+	}
+	async_end(ending->driver, ending->context, ending->waiting);
+	end_attachments(ending->driver, ending->context);
+	return result;
 }
 
 cu_result buffers_context_destroy(cu_cuCtxDestroy_v2_call *real, cu_context context)
 {
-	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;
+	const struct ending ending = begin(is_concerned() ? lookup_driver() : NULL, context);
 
-	if (driver && context)
-		forget(driver, context);
-	return real(context);
+	return conclude(&ending, real(context));
 }
 
 static bool is_active(const struct driver *driver, cu_device device)
@@ -67,11 +100,9 @@ static cu_context primary_of(const struct driver *driver, cu_device device)
 cu_result buffers_primary_reset(cu_cuDevicePrimaryCtxReset_v2_call *real, cu_device device)
 {
 	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;
-	cu_context context = driver ? primary_of(driver, device) : NULL;
+	const struct ending ending = begin(driver, driver ? primary_of(driver, device) : NULL);
 
-	if (context)
-		forget(driver, context);
-	return real(device);
+	return conclude(&ending, real(device));
 }
 
 /* Only the last release ends it, and which that is shows afterwards. */
@@ -80,8 +111,10 @@ cu_result buffers_primary_release(cu_cuDevicePrimaryCtxRelease_v2_call *real, cu
 	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;
 	cu_context context = driver ? primary_of(driver, device) : NULL;
 	cu_result result = real(device);
+	struct ending ending;
 
-	if (context && result == CU_OK && !is_active(driver, device))
-		forget(driver, context);
-	return result;
+	if (!context || result != CU_OK || is_active(driver, device))
+		return result;
+	ending = begin(driver, context);
+	return conclude(&ending, result);
 }

@@ -144,14 +144,14 @@ bool live_take(uint64_t pointer, struct live *out_entry)
 	return found != NULL;
 }
 
-bool live_take_of(cu_context context, struct live *out_entry)
+bool live_take_of(cu_context context, bool own, struct live *out_entry)
 {
 	struct node *node, *next, *gone = NULL;
 
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
 	HASH_ITER(hh, table.nodes, node, next) {
-		if (node->entry.context != context)
+		if (node->entry.context != context || (node->entry.kind == LIVE_OWN) != own)
 			continue;
 		*out_entry = node->entry;
 		take_out(node);

@@ -42,8 +42,8 @@ bool live_maybe(uint64_t pointer);
 /* Take the entry of `pointer` out, or count it down: `out_entry->count` is what is left then. */
 bool live_take(uint64_t pointer, struct live *out_entry);
 
-/* Take any entry of that context out, whatever its count. */
-bool live_take_of(cu_context context, struct live *out_entry);
+/* Take any entry of that context out, LIVE_OWN or another, whatever its count. */
+bool live_take_of(cu_context context, bool own, struct live *out_entry);
 
 /* A copy of the entry whose memory begins at `base` for the driver. */
 bool live_find(uint64_t base, struct live *out_entry);
