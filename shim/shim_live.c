@@ -34,7 +34,7 @@ static atomic_uint *filter_of(uint64_t pointer)
 
 static bool is_shifted(const struct live *entry)
 {
-	return entry->kind == LIVE_IPC && entry->pointer != entry->mapping.pointer;
+	return entry->kind != LIVE_OWN && entry->pointer != entry->mapping.pointer;
 }
 
 static void count_in(const struct node *node)
@@ -99,6 +99,9 @@ bool live_add(const struct live *entry)
 		return false;
 	}
 	old = find_node(entry->pointer);
+	if (old && old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
+	    old->entry.generation != entry->generation)
+		old = NULL; /* another name of the same memory: each is freed once */
 	if (old)
 		replace(old, entry);
 	else
@@ -163,28 +166,29 @@ bool live_take_of(cu_context context, bool own, struct live *out_entry)
 	return gone != NULL;
 }
 
-static struct node *find_shifted(uint64_t base)
+/* Several names may lie in one allocation: the last of them that does not begin behind `pointer`. */
+static struct node *find_shifted(uint64_t base, uint64_t pointer)
 {
-	struct node *node, *next;
+	struct node *node, *next, *best = NULL;
 
-	if (!table.shifted)
-		return NULL;
 	HASH_ITER(hh, table.nodes, node, next) {
-		if (is_shifted(&node->entry) && node->entry.mapping.pointer == base)
-			return node;
+		uint64_t begins = is_shifted(&node->entry) ? node->entry.mapping.pointer
+							   : node->entry.pointer;
+
+		if (begins == base && node->entry.pointer <= pointer &&
+		    (!best || best->entry.pointer < node->entry.pointer))
+			best = node;
 	}
-	return NULL;
+	return best;
 }
 
-bool live_find(uint64_t base, struct live *out_entry)
+bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry)
 {
 	struct node *found;
 
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
-	found = find_node(base);
-	if (!found)
-		found = find_shifted(base);
+	found = table.shifted ? find_shifted(base, pointer) : find_node(base);
 	if (found)
 		*out_entry = found->entry;
 	pthread_mutex_unlock(&table.lock);

@@ -29,8 +29,8 @@ struct live {
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared after all */
 };
 
-/* Copies. False: out of memory. The same buffer opened at the same address again is counted;
- * any other entry that the address had is replaced. */
+/* Copies. False: out of memory. The same buffer opened at the same address again is counted, and
+ * one memory opened by two names is there twice; any other entry that the address had is replaced. */
 bool live_add(const struct live *entry);
 
 /* Is there any entry? One atomic load. */
@@ -45,7 +45,7 @@ bool live_take(uint64_t pointer, struct live *out_entry);
 /* Take any entry of that context out, LIVE_OWN or another, whatever its count. */
 bool live_take_of(cu_context context, bool own, struct live *out_entry);
 
-/* A copy of the entry whose memory begins at `base` for the driver. */
-bool live_find(uint64_t base, struct live *out_entry);
+/* A copy of the entry that `pointer` belongs to, in the memory that begins at `base` for the driver. */
+bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 
 #endif

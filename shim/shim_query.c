@@ -6,10 +6,10 @@
 #include "shim_buffers.h"
 #include "shim_lookup.h"
 
-static bool find(cu_deviceptr base, struct live *out_entry)
+static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry)
 {
 	int error = errno;
-	bool found = live_find(base, out_entry);
+	bool found = live_find(base, pointer, out_entry);
 
 	errno = error;
 	return found;
@@ -21,7 +21,7 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 {
 	struct live entry;
 
-	if (!find(pointer, &entry))
+	if (!find(pointer, pointer, &entry))
 		return false;
 	*out_result = CU_INVALID_VALUE;
 	if (entry.kind == LIVE_OWN)
@@ -43,7 +43,7 @@ static bool find_around(cu_deviceptr pointer, struct live *out_entry)
 	if (!driver || !driver->cuMemGetAddressRange_v2 ||
 	    driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK)
 		base = pointer;
-	return find(base, out_entry) && pointer >= out_entry->pointer;
+	return find(base, pointer, out_entry);
 }
 
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)

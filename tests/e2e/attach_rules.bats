@@ -142,3 +142,20 @@ free a: 0
 alloc b: 0
 free b: 0"
 }
+
+@test "one memory under two names: each is attached, told of and freed by itself" {
+	start owner "$BIN/api_app" open raw=p,4Mi share=a,one,p,0,1Mi share=b,two,p,0,1Mi share=c,three,p,1Mi,2Mi \
+		touch="$WORK/shared" await="$WORK/end"
+	await_file "$WORK/shared"
+	equal "$(attaching one,two,three "$BIN/drv_linked" init alloc=a,1Mi alloc=b,1000 alloc=c,3000 range=c \
+		free=c free=a free=b free=b)" "init: 0
+alloc a: 0
+alloc b: 0
+alloc c: 0
+range c: 0
+range c: 3000+0, attributes 3000+0
+free c: 0
+free a: 0
+free b: 0
+free b: 1"
+}
