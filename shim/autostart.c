@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "client.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,29 +51,49 @@ static bool find_on_path(char out[PATH_MAX])
 	return false;
 }
 
+static int visit_self(struct dl_phdr_info *info, size_t size, void *user)
+{
+	const char **out_path = user;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+		if (part->p_type == PT_LOAD && (uintptr_t)visit_self - (info->dlpi_addr +
+						part->p_vaddr) < part->p_memsz) {
+			*out_path = *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Where this code was loaded from. dladdr() would wait for whoever is in dlopen(), whose
+ * constructors may wait for us. */
+static bool find_self(char out[PATH_MAX])
+{
+	const char *path = NULL;
+
+	dl_iterate_phdr(visit_self, &path);
+	return path && realpath(path, out);
+}
+
 /* $GPUSHARE_REGISTRY, beside this library or program, ../bin from there, PATH. */
 static bool find_program(char out[PATH_MAX])
 {
 	const char *given = secure_getenv("GPUSHARE_REGISTRY");
+	char self[PATH_MAX];
 	const char *slash;
-	Dl_info self;
 
 	if (given && *given) {
 		snprintf(out, PATH_MAX, "%s", given);
 		return !access(out, X_OK);
 	}
-	if (dladdr((void *)(uintptr_t)autostart_registry, &self) && self.dli_fname) {
-		char real[PATH_MAX];
-		const char *from = strchr(self.dli_fname, '/') && realpath(self.dli_fname, real)
-					   ? real
-					   : self.dli_fname;
-
-		slash = strrchr(from, '/');
-		if (slash && (try_program(out, from, (int)(slash - from), "/") ||
-			      try_program(out, from, (int)(slash - from), "/../bin/") ||
-			      try_program(out, from, (int)(slash - from), "/../../bin/")))
-			return true;
-	}
+	slash = find_self(self) ? strrchr(self, '/') : NULL;
+	if (slash && (try_program(out, self, (int)(slash - self), "/") ||
+		      try_program(out, self, (int)(slash - self), "/../bin/") ||
+		      try_program(out, self, (int)(slash - self), "/../../bin/")))
+		return true;
 	return find_on_path(out);
 }
 

@@ -178,3 +178,12 @@ unseen() {
 	has "$plain" "byte a: 10"
 	equal "$(ls -A "$PUBLIC/meet")" ""
 }
+
+@test "a constructor that waits for a thread which allocates: nobody waits for the loader" {
+	run -0 timeout 10 "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so"
+	has "$output" "joined: 0"
+	equal "$(named w timeout 10 "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so")" "$output"
+	start_named app w "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "w 1048576"
+}
