@@ -129,7 +129,8 @@ $(call each,$(call from,api) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
 $(call each,$(call from,lib_linked),.so,-shared -L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
 $(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,lib_rt),_shared.so,-shared $(RT_LIBS) -lcudart,$(RT_DEPS))
-$(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt),$(call from,lib)),.so,-shared)
+$(call each,tests/e2e/programs/lib_sysv.c,.so,-shared -Wl$(comma)--hash-style=sysv)
+$(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) %/lib_sysv.c,$(call from,lib)),.so,-shared)
 # The first thing that is built, from nothing but a compiler: whether there is a GPU.
 $(bin)/probe: tests/gpu/probe.c shim/cuda_abi.h
 	@mkdir -p $(@D)
