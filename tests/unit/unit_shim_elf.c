@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* Symbols and objects read from memory, against what the loader says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <link.h>
+#include <sys/auxv.h>
+
+#include "beside.h"
+#include "cuda_abi.h"
+#include "shim_elf.h"
+
+static void *driver, *sysv, *plugin;
+
+static int load_all(void **state)
+{
+	(void)state;
+	driver = beside_load("../sim/libcuda.so.1");
+	sysv = beside_load("bin/lib_sysv.so");
+	plugin = beside_load("bin/lib_linked_plugin.so"); /* needs libcuda.so.1 */
+	return 0;
+}
+
+static uintptr_t base_of(const void *address)
+{
+	Dl_info info;
+
+	assert_int_not_equal(dladdr(address, &info), 0);
+	return (uintptr_t)info.dli_fbase;
+}
+
+static bool has_table(void *library, ElfW(Sxword) tag)
+{
+	struct link_map *map;
+
+	assert_int_equal(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
+	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == tag)
+			return true;
+	return false;
+}
+
+static void every_call_of_the_driver(void **state)
+{
+	uintptr_t base = 0;
+	size_t count = 0;
+
+	(void)state;
+#define F(since, version, name, params) \
+	assert_non_null(dlsym(driver, #name)); \
+	assert_ptr_equal(elf_find_in("libcuda.so", #name, &base), dlsym(driver, #name)); \
+	assert_int_equal(base, base_of(dlsym(driver, #name))); \
+	count++;
+	CUDA_ABI_CALLS(F)
+#undef F
+	assert_true(count > 80);
+}
+
+static void functions_only_and_defined_ones(void **state)
+{
+	uintptr_t base = 16;
+
+	(void)state;
+	assert_non_null(elf_find_in("libc.so", "getppid", NULL));
+	assert_ptr_equal(elf_find_in("libc.so", "getppid", NULL), dlsym(RTLD_DEFAULT, "getppid"));
+	assert_null(elf_find_in("libc.so", "stdout", &base));	       /* data */
+	assert_null(elf_find_in("libcuda.so", "getpid", &base));       /* not its own */
+	assert_null(elf_find_in("libc.so", "no_such_symbol", &base));
+	assert_null(elf_find_in("libc.so", "", &base));
+	assert_null(elf_find_in("libnosuch.so", "getppid", &base));
+	assert_null(elf_find_in("c.so", "getppid", &base)); /* begins, not holds */
+	assert_null(elf_find_in(NULL, "no_such_symbol", &base)); /* in no object, the vDSO's neither */
+	assert_int_equal(base, 16);
+	assert_non_null(elf_find_in(NULL, "getppid", &base));
+}
+
+static void a_hash_table_of_the_old_kind(void **state)
+{
+	uintptr_t base = 0;
+
+	(void)state;
+	assert_true(has_table(sysv, DT_HASH) && !has_table(sysv, DT_GNU_HASH));
+	assert_true(has_table(driver, DT_GNU_HASH));
+	assert_ptr_equal(elf_find_in("lib_sysv", "lib_sysv_first", &base),
+			 dlsym(sysv, "lib_sysv_first"));
+	assert_int_equal(base, base_of(dlsym(sysv, "lib_sysv_first")));
+	assert_ptr_equal(elf_find_in("lib_sysv", "lib_sysv_second", NULL),
+			 dlsym(sysv, "lib_sysv_second"));
+	assert_null(elf_find_in("lib_sysv", "lib_sysv_data", NULL));
+	assert_null(elf_find_in("lib_sysv", "getppid", NULL));
+	assert_null(elf_find_in("lib_sysv", "lib_sysv", NULL));
+}
+
+/* Objects stand in the order in which they were loaded; local ones are seen. */
+static void only_behind_an_address(void **state)
+{
+	const void *heap = malloc(1);
+
+	(void)state;
+	assert_ptr_equal(elf_find_after((const void *)load_all, "cuInit"), dlsym(driver, "cuInit"));
+	assert_ptr_equal(elf_find_after(dlsym(RTLD_DEFAULT, "getppid"), "cuInit"),
+			 dlsym(driver, "cuInit"));
+	assert_null(elf_find_after(dlsym(driver, "cuInit"), "cuInit"));
+	assert_null(elf_find_after(dlsym(sysv, "lib_sysv_first"), "cuInit"));
+	assert_ptr_equal(elf_find_after(dlsym(driver, "cuInit"), "lib_sysv_first"),
+			 dlsym(sysv, "lib_sysv_first"));
+	assert_null(elf_find_after((const void *)load_all, "no_such_symbol"));
+	assert_null(elf_find_after(heap, "cuInit"));
+	free((void *)(uintptr_t)heap);
+}
+
+/* Any address in it will do for who asks. */
+static const void *inside(void *library)
+{
+	struct link_map *map;
+
+	assert_int_equal(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
+	return map->l_ld;
+}
+
+static void what_an_object_needs(void **state)
+{
+	(void)state;
+	assert_ptr_equal(elf_find_needed(inside(plugin), "libcuda.so", "cuInit"),
+			 dlsym(driver, "cuInit"));
+	assert_null(elf_find_needed(inside(plugin), "libcuda.so", "no_such_symbol"));
+	assert_null(elf_find_needed(inside(plugin), "libcudart.so", "cudaMalloc"));
+	assert_null(elf_find_needed(inside(sysv), "libcuda.so", "cuInit"));
+	assert_null(elf_find_needed((const void *)load_all, "libcuda.so", "cuInit"));
+	assert_null(elf_find_needed(NULL, "libcuda.so", "cuInit"));
+	assert_non_null(elf_find_needed(inside(driver), "libc.so", "getppid"));
+}
+
+/* Three runtimes stand side by side: each object's own is the one that it names. */
+static void of_several_runtimes_its_own(void **state)
+{
+	static const char *const names[] = {"../sim/libcudart.so.12", "../sim/libcudart.so.11.0",
+					     "../sim/libcudart.so.13"};
+	void *runtime[3], *own;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		runtime[i] = beside_load(names[i]);
+	own = beside_load("bin/lib_rt_plugin_shared.so");
+	assert_ptr_equal(elf_find_in("libcudart.so", "cudaMalloc", NULL),
+			 dlsym(runtime[0], "cudaMalloc"));
+	assert_ptr_equal(elf_find_needed(inside(own), "libcudart.so", "cudaMalloc"),
+			 dlsym(runtime[2], "cudaMalloc"));
+}
+
+static void paths(void **state)
+{
+	struct link_map *map;
+	char path[512], cut[8], *heap = malloc(1);
+
+	(void)state;
+	assert_int_equal(dlinfo(sysv, RTLD_DI_LINKMAP, &map), 0);
+	elf_path(dlsym(sysv, "lib_sysv_second"), path, sizeof(path));
+	assert_string_equal(path, map->l_name);
+	elf_path(map->l_ld, path, sizeof(path)); /* another part of it */
+	assert_string_equal(path, map->l_name);
+	elf_path((const void *)load_all, path, sizeof(path));
+	assert_string_equal(path, (const char *)getauxval(AT_EXECFN));
+	elf_path((const void *)load_all, cut, sizeof(cut));
+	assert_true(strlen(cut) < sizeof(cut) && !strncmp(path, cut, strlen(cut)));
+	elf_path(heap, path, sizeof(path));
+	assert_string_equal(path, "");
+	elf_path(NULL, path, sizeof(path));
+	assert_string_equal(path, "");
+	free(heap);
+}
+
+static void whether_it_is_in(void **state)
+{
+	uintptr_t base = 16;
+
+	(void)state;
+	assert_false(elf_is_in(dlsym(driver, "cuInit"), "libc.so", &base));
+	assert_false(elf_is_in((const void *)load_all, "libcuda.so", &base));
+	assert_false(elf_is_in(NULL, "libcuda.so", &base));
+	assert_false(elf_is_in(dlsym(driver, "cuInit"), "libnosuch.so", &base));
+	assert_int_equal(base, 16);
+	assert_true(elf_is_in(dlsym(driver, "cuInit"), "libcuda.so", &base));
+	assert_int_equal(base, base_of(dlsym(driver, "cuInit")));
+	assert_true(elf_is_in(dlsym(driver, "cuInit"), "libcuda", NULL));
+}
+
+/* A program's dlerror and the objects' counts are not touched. */
+static void the_loader_does_not_notice(void **state)
+{
+	void *once = beside_load("bin/lib_lookalikes.so");
+	const void *place = inside(once);
+	char path[512];
+
+	(void)state;
+	assert_null(dlsym(RTLD_DEFAULT, "no_such_symbol")); /* a message is left */
+	elf_find_in("lib_lookalikes", "no_such_symbol", NULL);
+	elf_find_needed(place, "libc.so", "getppid");
+	elf_path(place, path, sizeof(path));
+	assert_true(elf_is_in(place, "lib_lookalikes", NULL));
+	assert_non_null(strstr(dlerror(), "no_such_symbol"));
+	assert_int_equal(dlclose(once), 0);
+	assert_null(elf_find_in("lib_lookalikes", "cudnnCreate", NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(every_call_of_the_driver),
+	    cmocka_unit_test(functions_only_and_defined_ones),
+	    cmocka_unit_test(a_hash_table_of_the_old_kind),
+	    cmocka_unit_test(only_behind_an_address),
+	    cmocka_unit_test(what_an_object_needs),
+	    cmocka_unit_test(of_several_runtimes_its_own),
+	    cmocka_unit_test(paths),
+	    cmocka_unit_test(whether_it_is_in),
+	    cmocka_unit_test(the_loader_does_not_notice),
+	};
+
+	return cmocka_run_group_tests(tests, load_all, NULL);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Whose process it is, across every way to make a child, and at its end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shim_process.h"
+
+/* Each test claims, or does not, in a child of its own. */
+static void in_child(void (*part)(void))
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		alarm(20);
+		part();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			_exit(1); \
+		} \
+	} while (0)
+
+static void reap(pid_t child)
+{
+	int status;
+
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void unclaimed(void)
+{
+	pid_t child;
+
+	CHECK(process_is_mine() && !process_is_ending());
+	child = fork();
+	if (!child) {
+		CHECK(process_is_mine());
+		process_claim();
+		_exit(process_is_mine() ? 0 : 1);
+	}
+	reap(child);
+	CHECK(process_is_mine());
+}
+
+static void anybodys_until_claimed(void **state)
+{
+	(void)state;
+	in_child(unclaimed);
+}
+
+static pid_t by_clone(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+/* The child's children are no more the claimant than itself, and cannot become it. */
+static void claimed_by(pid_t (*split)(void))
+{
+	pid_t child;
+
+	process_claim();
+	process_claim();
+	CHECK(process_is_mine());
+	child = split();
+	if (!child) {
+		CHECK(!process_is_mine());
+		process_claim();
+		CHECK(!process_is_mine());
+		child = split();
+		if (!child)
+			_exit(process_is_mine() ? 1 : 0);
+		reap(child);
+		_exit(0);
+	}
+	reap(child);
+	CHECK(process_is_mine());
+}
+
+static void claimed_fork(void)
+{
+	claimed_by(fork);
+}
+
+static void claimed_clone(void)
+{
+	claimed_by(by_clone);
+}
+
+/* Its memory is the parent's: it must not look like anybody else's afterwards. */
+static void claimed_vfork(void)
+{
+	pid_t child;
+
+	process_claim();
+	child = vfork();
+	if (!child)
+		_exit(0);
+	reap(child);
+	CHECK(process_is_mine());
+}
+
+static void a_child_passes_through(void **state)
+{
+	(void)state;
+	in_child(claimed_fork);
+	in_child(claimed_clone);
+	in_child(claimed_vfork);
+}
+
+static void *claim_in_thread(void *unused)
+{
+	(void)unused;
+	process_claim();
+	return process_is_mine() ? NULL : (void *)1;
+}
+
+static void claimed_by_threads(void)
+{
+	pthread_t threads[8];
+	void *bad;
+	pid_t child;
+
+	for (int i = 0; i < 8; i++)
+		CHECK(!pthread_create(&threads[i], NULL, claim_in_thread, NULL));
+	for (int i = 0; i < 8; i++)
+		CHECK(!pthread_join(threads[i], &bad) && !bad);
+	CHECK(process_is_mine());
+	child = fork();
+	if (!child)
+		_exit(process_is_mine() ? 1 : 0);
+	reap(child);
+}
+
+static void threads_claim_together(void **state)
+{
+	(void)state;
+	in_child(claimed_by_threads);
+}
+
+static void expect_ending(void)
+{
+	if (!process_is_ending())
+		_exit(1);
+}
+
+static void expect_not_ending(void)
+{
+	if (process_is_ending())
+		_exit(1);
+}
+
+/* What was registered before the claim runs after it is known; what came later, before. */
+static void claim_and_exit(void)
+{
+	atexit(expect_ending);
+	process_claim();
+	atexit(expect_not_ending);
+	CHECK(!process_is_ending());
+	exit(0);
+}
+
+static void the_end_is_known_from_exit_on(void **state)
+{
+	(void)state;
+	in_child(claim_and_exit);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(anybodys_until_claimed),
+	    cmocka_unit_test(a_child_passes_through),
+	    cmocka_unit_test(threads_claim_together),
+	    cmocka_unit_test(the_end_is_known_from_exit_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
