@@ -14,9 +14,14 @@
 #define ADDRESS_SLOT (UINT64_C(32) << 30)
 #define ADDRESS_SLOTS 2048u
 #define ADDRESS_LOW UINT64_C(0x40000000)
-#define ADDRESS_TRIES 1024 /* places that are taken, passed over */
+#define ADDRESS_TRIES 64 /* places that are taken, passed over */
 
-static uint64_t cursor; /* of what the slot has given; under the lock */
+/* What half a slot has given; under the lock. Pools have the other half: their memory stays where
+ * it is when a context goes. */
+struct part {
+	uint64_t start, cursor;
+};
+static struct part ordinary, pooled = {.start = ADDRESS_SLOT / 2};
 
 static void *address_map(uint64_t hint, uint64_t size)
 {
@@ -40,28 +45,28 @@ static void *address_anywhere(uint64_t size, uint64_t alignment)
 	return address + skip;
 }
 
-static uint64_t address_next(uint64_t size, uint64_t alignment)
+static uint64_t address_next(struct part *part, uint64_t size, uint64_t alignment)
 {
 	uint64_t slot = ADDRESS_FIRST + (uint64_t)getpid() % ADDRESS_SLOTS * ADDRESS_SLOT;
 
-	cursor = (cursor + alignment - 1) & ~(alignment - 1);
-	if (cursor + size > ADDRESS_SLOT)
-		cursor = 0;
-	uint64_t hint = slot + cursor;
-	cursor += size;
+	part->cursor = (part->cursor + alignment - 1) & ~(alignment - 1);
+	if (part->cursor + size > ADDRESS_SLOT / 2)
+		part->cursor = 0;
+	uint64_t hint = slot + part->start + part->cursor;
+	part->cursor += size;
 	return hint;
 }
 
 /* What went with a primary context leaves its addresses to what comes after it. Under the lock. */
 void address_again(void)
 {
-	cursor = 0;
+	ordinary.cursor = 0;
 }
 
-static void *address_in_slot(uint64_t size, uint64_t alignment)
+static void *address_in(struct part *part, uint64_t size, uint64_t alignment)
 {
 	for (int i = 0; i < ADDRESS_TRIES; i++) {
-		uint64_t hint = address_next(size, alignment);
+		uint64_t hint = address_next(part, size, alignment);
 		void *address = address_map(hint, size);
 
 		if (address == (void *)(uintptr_t)hint)
@@ -75,13 +80,20 @@ static void *address_in_slot(uint64_t size, uint64_t alignment)
 /* A reservation that nothing may touch yet; NULL when the address space is full. */
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want)
 {
-	void *address = want ? address_map(want, size) : address_in_slot(size, alignment);
+	void *address = want ? address_map(want, size) : address_in(&ordinary, size, alignment);
 
 	if (address && !((uintptr_t)address & (alignment - 1)))
 		return address;
 	if (address)
 		munmap(address, size);
 	return address_anywhere(size, alignment);
+}
+
+void *address_reserve_pooled(uint64_t size)
+{
+	void *address = address_in(&pooled, size, SIM_BLOCK);
+
+	return address ? address : address_anywhere(size, SIM_BLOCK);
 }
 
 void *address_reserve_low(uint64_t size)

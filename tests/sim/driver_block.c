@@ -70,13 +70,20 @@ bool block_account(cu_device device, uint64_t size)
 	return true;
 }
 
+static void *block_place(const struct block *block)
+{
+	if (block->low)
+		return address_reserve_low(block->size);
+	return block->pooled ? address_reserve_pooled(block->size)
+			     : address_reserve(block->size, SIM_BLOCK, 0);
+}
+
 static bool block_map(struct block *block)
 {
 	block->fd = address_memfd(block->size + SIM_CONTROL);
 	if (block->fd < 0)
 		return false;
-	void *base = block->low ? address_reserve_low(block->size)
-				: address_reserve(block->size, SIM_BLOCK, 0);
+	void *base = block_place(block);
 	block->control = mmap(NULL, SIM_CONTROL, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd,
 			      (off_t)block->size);
 	if (!base || block->control == MAP_FAILED ||

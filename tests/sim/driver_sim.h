@@ -209,6 +209,7 @@ struct region *region_first_of(cu_context context);
 
 /* driver_address.c: where memory goes; each process has a range of its own. */
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want);
+void *address_reserve_pooled(uint64_t size);
 void *address_reserve_low(uint64_t size);
 bool address_is_ours(uint64_t address);
 void address_again(void);
