@@ -67,11 +67,11 @@ static void added_and_taken_once(void **state)
 	struct live out = {.pointer = 7};
 
 	(void)state;
-	assert_false(live_any() || live_maybe(STEP) || live_take(STEP, &out) || live_find(STEP, &out));
+	assert_false(live_any() || live_maybe(STEP) || live_take(STEP, &out) || live_find(STEP, STEP, &out));
 	assert_int_equal(out.pointer, 7);
 	assert_true(add(STEP, LIVE_OWN, 1));
 	assert_true(live_any() && live_maybe(STEP));
-	assert_true(live_find(STEP, &out));
+	assert_true(live_find(STEP, STEP, &out));
 	assert_string_equal(out.name, "b1");
 	assert_true(live_take(STEP, &out));
 	assert_true(out.generation == 1 && out.count == 0);
@@ -104,6 +104,12 @@ static void another_at_the_address_replaces(void **state)
 			assert_true(add(STEP, kinds[old], 1) && add(STEP, kinds[old], 1));
 			assert_true(add(STEP, kinds[now], 2));
 			assert_true(live_take(STEP, &out));
+			/* two names of one memory, opened at one address: each is freed once */
+			if (kinds[old] == LIVE_IPC && kinds[now] == LIVE_IPC) {
+				assert_true(live_take(STEP, &out) && live_take(STEP, &out));
+				assert_false(live_any());
+				continue;
+			}
 			assert_true(out.generation == 2 && out.kind == kinds[now] && !out.count);
 			assert_false(live_any());
 		}
@@ -122,7 +128,7 @@ static void neighbours_in_the_filter_are_told_apart(void **state)
 		other += STEP;
 	assert_true(add(STEP, LIVE_OWN, 1));
 	assert_true(live_maybe(other));
-	assert_false(live_take(other, &out) || live_find(other, &out));
+	assert_false(live_take(other, &out) || live_find(other, other, &out));
 	assert_true(add(other, LIVE_OWN, 2) && live_take(STEP, &out));
 	assert_true(live_maybe(STEP) && live_maybe(other) && !live_take(STEP, &out));
 	assert_true(live_take(other, &out) && out.generation == 2);
@@ -141,23 +147,27 @@ static void many(void **state)
 	assert_false(live_any());
 }
 
-/* A buffer that lies inside what the driver mapped is known by the mapping's beginning too. */
+/* A buffer that lies inside what the driver mapped is found by the mapping's beginning too. */
 static void a_shifted_one_is_found_by_its_base(void **state)
 {
 	struct live shifted = entry_of(40 * STEP + 100, LIVE_IPC, 3), out;
+	const uint64_t base = 40 * STEP, inside = base + 100;
 
 	(void)state;
-	shifted.mapping.pointer = 40 * STEP;
+	shifted.mapping.pointer = base;
 	assert_true(add(STEP, LIVE_OWN, 1) && live_add(&shifted));
-	assert_true(live_find(40 * STEP, &out) && out.generation == 3);
-	assert_true(live_find(40 * STEP + 100, &out) && out.generation == 3);
-	assert_false(live_find(41 * STEP, &out) || live_take(40 * STEP, &out));
+	assert_true(live_find(base, inside, &out) && out.generation == 3);
+	assert_true(live_find(base, inside + 7, &out) && out.generation == 3);
+	/* what lies before it in the mapping is not its */
+	assert_false(live_find(base, base, &out) || live_find(41 * STEP, inside, &out));
+	assert_false(live_take(base, &out));
 	/* replaced by one that is not shifted, and back */
-	assert_true(add(40 * STEP + 100, LIVE_OWN, 4));
-	assert_false(live_find(40 * STEP, &out));
-	assert_true(live_add(&shifted) && live_find(40 * STEP, &out) && out.generation == 3);
-	assert_true(live_take(40 * STEP + 100, &out));
-	assert_false(live_find(40 * STEP, &out));
+	assert_true(add(inside, LIVE_OWN, 4));
+	assert_false(live_find(base, inside, &out));
+	assert_true(live_take(inside, &out));
+	assert_true(live_add(&shifted) && live_find(base, inside, &out) && out.generation == 3);
+	assert_true(live_take(inside, &out));
+	assert_false(live_find(base, inside, &out));
 	assert_int_equal(table.shifted, 0);
 }
 
@@ -176,14 +186,16 @@ static void a_context_takes_its_own(void **state)
 	entry.context = one;
 	assert_true(live_add(&entry) && live_add(&entry));
 	for (unsigned int i = 0, seen = 0; i < 4; i++) {
-		assert_true(live_take_of(one, &out));
+		/* the attachment is not among its own */
+		assert_true(live_take_of(one, i < 3, &out));
 		assert_ptr_equal(out.context, one);
 		assert_int_equal(out.count, out.generation == 9 ? 2 : 1);
 		assert_false(seen & 1u << out.generation);
 		seen |= 1u << out.generation;
 	}
-	assert_false(live_take_of(one, &out) || live_take_of(NULL, &out));
-	assert_true(live_take_of(two, &out) && live_take_of(two, &out) && live_take_of(two, &out));
+	assert_false(live_take_of(one, true, &out) || live_take_of(one, false, &out) ||
+		     live_take_of(NULL, true, &out));
+	assert_true(live_take_of(two, true, &out) && live_take_of(two, true, &out) && live_take_of(two, true, &out));
 	assert_false(live_any());
 }
 
@@ -203,12 +215,12 @@ static void without_memory(void **state)
 	assert_true(enough >= 2); /* the node and the table */
 	mallocs_left = 0;
 	assert_false(add(STEP, LIVE_IPC, 1) || add(2 * STEP, LIVE_OWN, 2));
-	assert_true(live_find(STEP, &out) && out.count == 1 && !live_maybe(2 * STEP));
+	assert_true(live_find(STEP, STEP, &out) && out.count == 1 && !live_maybe(2 * STEP));
 	/* the only entry is replaced: no new table is needed for that */
 	mallocs_left = 1;
 	assert_true(add(STEP, LIVE_IPC, 1));
 	mallocs_left = 1;
-	assert_true(live_find(STEP, &out) && out.count == 2);
+	assert_true(live_find(STEP, STEP, &out) && out.count == 2);
 	assert_true(live_take(STEP, &out) && live_take(STEP, &out) && !live_any());
 }
 
