@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_async.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -183,10 +182,11 @@ void async_sweep(void)
 
 bool async_drain(void)
 {
-	int error = errno;
+	_quiet_ struct quiet quiet = quiet_enter();
 	unsigned int left_ms = client_default_timeout_ms();
 	size_t ended = 0;
 
+	(void)quiet;
 	while (async_any() && process_is_mine() && !process_is_ending()) {
 		size_t now = sweep(SIZE_MAX);
 
@@ -197,7 +197,6 @@ bool async_drain(void)
 			break;
 		poll(NULL, 0, 1);
 	}
-	errno = error;
 	return ended != 0;
 }
 

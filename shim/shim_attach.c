@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_attach.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -245,16 +244,14 @@ bool attach_object(struct claim *claim, size_t size, struct attach_object *out,
 
 bool attach_refuse(struct claim *claim, cu_result result, const char *why, cu_result *out_result)
 {
-	int error = errno;
+	_quiet_ struct quiet quiet = quiet_enter();
 	struct refusal refusal;
-	bool refused;
 
+	(void)quiet;
 	if (!claim_take(claim, RULES_ATTACH))
 		return false;
 	refuse(&refusal, result, why);
-	refused = say(claim, &refusal, out_result);
-	errno = error;
-	return refused;
+	return say(claim, &refusal, out_result);
 }
 
 cu_result attach_close(const struct driver *driver, const struct live *entry)

@@ -5,16 +5,16 @@
  * Driver calls of our own in somebody else's thread: whatever they need is as it was afterwards,
  * the current context, the capture mode and errno.
  */
-#include <errno.h>
 #include <stdbool.h>
 
 #include "driver.h"
+#include "shim_quiet.h"
 
 struct scope {
 	const struct driver *driver;
 	cu_capture_mode mode;
 	bool exchanged, pushed;
-	int error;
+	struct quiet quiet;
 };
 
 /*
@@ -23,7 +23,8 @@ struct scope {
  */
 static inline struct scope scope_enter(const struct driver *driver)
 {
-	struct scope scope = {.driver = driver, .mode = CU_CAPTURE_RELAXED, .error = errno};
+	struct scope scope = {
+	    .driver = driver, .mode = CU_CAPTURE_RELAXED, .quiet = quiet_enter()};
 
 	scope.exchanged = driver && driver->cuThreadExchangeStreamCaptureMode &&
 			  driver->cuThreadExchangeStreamCaptureMode(&scope.mode) == CU_OK;
@@ -47,7 +48,7 @@ static inline void scope_leave(struct scope *scope)
 		scope->driver->cuCtxPopCurrent_v2(&left);
 	if (scope->exchanged)
 		scope->driver->cuThreadExchangeStreamCaptureMode(&scope->mode);
-	errno = scope->error;
+	quiet_leave(&scope->quiet);
 }
 
 #define _scope_ __attribute__((cleanup(scope_leave)))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_share.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -166,28 +165,29 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 
 void share_end(const char *name, uint64_t generation, bool attached)
 {
-	int error = errno, status;
+	_quiet_ struct quiet quiet = quiet_enter();
 	char why[512];
+	int status;
 
+	(void)quiet;
 	if (!*name || process_is_ending() || !process_is_mine())
 		return;
 	status = attached ? link_detach(name, generation, why, sizeof(why))
 			  : link_withdraw(name, generation, why, sizeof(why));
 	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 		state_log("\"%s\" is freed, but the registry was not told: %s", name, why);
-	errno = error;
 }
 
 void share_refuse(const struct claim *claim, const char *why)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	int error = errno;
+	_quiet_ struct quiet quiet = quiet_enter();
 	char line[700];
 
+	(void)quiet;
 	snprintf(line, sizeof(line), "gpushare: GPUSHARE_NAME: \"%s\" is not shared: %s",
 		 claim->match.name, why);
 	if (!atomic_flag_test_and_set(&said))
 		state_tell(line);
 	state_log("\"%s\" is not shared: %s", claim->match.name, why);
-	errno = error;
 }

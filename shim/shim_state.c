@@ -17,6 +17,7 @@
 #include "cleanup.h"
 #include "shim_lock.h"
 #include "shim_process.h"
+#include "shim_quiet.h"
 
 #define KINDS 2
 
@@ -115,11 +116,11 @@ static struct state *state_get(void)
 	struct state *known = atomic_load_explicit(&current, memory_order_acquire);
 	char errors[KINDS][512];
 	struct state *made;
-	int error;
+	struct quiet quiet;
 
 	if (known)
 		return known;
-	error = errno;
+	quiet = quiet_enter();
 	made = state_new(errors);
 	if (made && !atomic_compare_exchange_strong(&current, &known, made)) {
 		state_free(made);
@@ -129,7 +130,7 @@ static struct state *state_get(void)
 			if (errors[kind][0])
 				state_tell(errors[kind]);
 	}
-	errno = error;
+	quiet_leave(&quiet);
 	return made;
 }
 

@@ -40,6 +40,22 @@ static void verb_thread(char **argument, int count)
 	pthread_join(thread, NULL);
 }
 
+/* cancel=WORD: in a thread that is cancelled meanwhile */
+static void verb_cancel(char **argument, int count)
+{
+	char word[LIFE_WORD];
+	pthread_t thread;
+	void *result;
+
+	life_word(word, argument, count);
+	if (pthread_create(&thread, NULL, life_do, word))
+		script_stop("pthread_create failed");
+	script_nap_ms(300);
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	printf("cancel: %s\n", result == PTHREAD_CANCELED ? "cancelled" : "too late");
+}
+
 static char life_later[LIFE_HANDLERS][LIFE_WORD];
 static int life_laters;
 static char life_destructor[LIFE_WORD];
@@ -225,6 +241,7 @@ static void verb_pid(char **argument, int count)
 
 static const struct script_verb life_verbs[] = {
     {"thread", 1, 8, verb_thread},
+    {"cancel", 1, 8, verb_cancel},
     {"later", 1, 8, verb_later},
     {"last", 1, 8, verb_last},
     {"liblast", 2, 8, verb_liblast},
