@@ -176,8 +176,8 @@ static void rows(int peer)
 		size_t width = widths[i / 9], height = heights[i / 3 % 3], pitch = 0;
 		cu_deviceptr pointer = 0;
 
-		EXPECT(CU_OK, driver->cuMemAllocPitch_v2(&pointer, &pitch, width, height,
-							 4U << i % 3));
+		EXPECT(CU_OK,
+		       driver->cuMemAllocPitch_v2(&pointer, &pitch, width, height, 4U << i % 3));
 		CHECK(pitch == (width + STEP - 1) / STEP * STEP);
 		range_is(driver, pointer, pointer, pitch * height);
 	}

@@ -287,10 +287,10 @@ static void importer_of_the_gone(int peer)
 	contract_tell(peer);
 	contract_hear(peer);
 	CHECK(contract_holds(pointer, SIZE, 1));
-	EXPECT(CU_INVALID_VALUE, driver->cuIpcOpenMemHandle_v2(&again, handle[OPEN_AFTER],
-							       CU_IPC_LAZY_PEER_ACCESS));
-	EXPECT(CU_OK, driver->cuIpcOpenMemHandle_v2(&again, handle[OPEN_BEFORE],
-						    CU_IPC_LAZY_PEER_ACCESS));
+	EXPECT(CU_INVALID_VALUE,
+	       driver->cuIpcOpenMemHandle_v2(&again, handle[OPEN_AFTER], CU_IPC_LAZY_PEER_ACCESS));
+	EXPECT(CU_OK,
+	       driver->cuIpcOpenMemHandle_v2(&again, handle[OPEN_BEFORE], CU_IPC_LAZY_PEER_ACCESS));
 	CHECK(again == pointer);
 	contract_fill(pointer, SIZE, 2);
 	CHECK(contract_holds(pointer, SIZE, 2));

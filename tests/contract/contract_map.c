@@ -104,9 +104,8 @@ static void ranges(int peer)
 	(void)peer;
 	reserve();
 	has_no_mapping(at);
-	EXPECT(CU_INVALID_VALUE,
-	       driver->cuPointerGetAttribute(&size, (cu_pointer_attribute)CU_ATTRIBUTE_RANGE_SIZE,
-					     at));
+	EXPECT(CU_INVALID_VALUE, driver->cuPointerGetAttribute(
+				     &size, (cu_pointer_attribute)CU_ATTRIBUTE_RANGE_SIZE, at));
 	EXPECT(CU_OK, driver->cuMemMap(at, BLOCKS(2), 0, created(BLOCKS(2)), 0));
 	has_no_mapping(at); /* nobody may use it yet */
 	is_reservation(at);

@@ -62,8 +62,8 @@ static cu_result call_attribute(void)
 {
 	cu_context context = NULL;
 
-	return driver->cuPointerGetAttribute(
-	    &context, (cu_pointer_attribute)CU_ATTRIBUTE_CONTEXT, memory);
+	return driver->cuPointerGetAttribute(&context, (cu_pointer_attribute)CU_ATTRIBUTE_CONTEXT,
+					     memory);
 }
 
 static cu_result call_info(void)
@@ -164,11 +164,21 @@ static cu_result (*const forbidden[])(void) = {
 };
 
 static cu_result (*const allowed[])(void) = {
-    call_range,		call_attribute,	       call_info,
-    call_get_handle,	call_open_and_close,   call_create_event,
-    call_record_event,	call_record_on_legacy, call_is_legacy_capturing,
-    call_create,	call_export,	       call_map_and_unmap,
-    call_create_stream, call_copy,	       call_retain,
+    call_range,
+    call_attribute,
+    call_info,
+    call_get_handle,
+    call_open_and_close,
+    call_create_event,
+    call_record_event,
+    call_record_on_legacy,
+    call_is_legacy_capturing,
+    call_create,
+    call_export,
+    call_map_and_unmap,
+    call_create_stream,
+    call_copy,
+    call_retain,
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))

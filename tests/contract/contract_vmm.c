@@ -115,9 +115,8 @@ static void handle_types(int peer)
 		EXPECT(CU_INVALID_VALUE, exported(handle, &fd));
 		EXPECT(CU_OK, created_as(&handle, CU_HANDLE_POSIX_FD, compression));
 		EXPECT(CU_OK, exported(handle, &fd));
-		EXPECT(CU_INVALID_VALUE,
-		       contract_load()->cuMemExportToShareableHandle(
-			   fabric, handle, (cu_handle_type)HANDLE_FABRIC, 0));
+		EXPECT(CU_INVALID_VALUE, contract_load()->cuMemExportToShareableHandle(
+					     fabric, handle, (cu_handle_type)HANDLE_FABRIC, 0));
 	}
 	if (created_as(&handle, HANDLE_FABRIC, 0) == CU_OK)
 		contract_skip("this machine grants fabric handles");

@@ -41,7 +41,7 @@ extern struct facts_driver {
 } cu;
 
 extern cu_device facts_device;
-bool facts_simulated(void); /* where no work takes time, but for what waits for a word */
+bool facts_simulated(void);	 /* where no work takes time, but for what waits for a word */
 extern cu_context facts_context; /* the primary one, current where facts_start() was called */
 
 /* The driver, device 0 and its primary context; ends the section where that fails. */

@@ -12,17 +12,39 @@ static cu_deviceptr pointer, spare;
 static cu_mem_handle vmm_handle;
 static cu_stream other_stream;
 static cu_event recorded_event;
+static struct { /* what a case may free: new for each */
+	cu_deviceptr plain, pooled;
+	void *host;
+} prepared;
 
 static cu_result do_alloc(void)
 {
 	return cu.cuMemAlloc_v2(&spare, BLOCK);
 }
 
-static cu_result do_alloc_free(void)
+static cu_result do_free(void)
 {
-	cu_result result = do_alloc();
+	return cu.cuMemFree_v2(prepared.plain);
+}
 
-	return result == CU_OK ? cu.cuMemFree_v2(spare) : result;
+static cu_result do_free_async(void)
+{
+	return cu.cuMemFreeAsync(prepared.pooled, other_stream);
+}
+
+static cu_result do_free_host(void)
+{
+	return cu.cuMemFreeHost(prepared.host);
+}
+
+static cu_result do_query_stream(void)
+{
+	return cu.cuStreamQuery(other_stream);
+}
+
+static cu_result do_synchronize_event(void)
+{
+	return cu.cuEventSynchronize(recorded_event);
 }
 
 static cu_result do_address_range(void)
@@ -138,13 +160,6 @@ static cu_result do_alloc_async(void)
 	return cu.cuMemAllocAsync(&spare, BLOCK, other_stream);
 }
 
-static cu_result do_alloc_async_free(void)
-{
-	cu_result result = do_alloc_async();
-
-	return result == CU_OK ? cu.cuMemFreeAsync(spare, other_stream) : result;
-}
-
 static cu_result do_host_alloc(void)
 {
 	void *host;
@@ -193,7 +208,11 @@ static cu_result do_retain_primary(void)
 #define CASES(C) \
 	C(do_nothing, "nothing") \
 	C(do_alloc, "cuMemAlloc") \
-	C(do_alloc_free, "cuMemAlloc, cuMemFree") \
+	C(do_free, "cuMemFree") \
+	C(do_free_async, "cuMemFreeAsync on another stream") \
+	C(do_free_host, "cuMemFreeHost") \
+	C(do_query_stream, "cuStreamQuery of another stream") \
+	C(do_synchronize_event, "cuEventSynchronize") \
 	C(do_address_range, "cuMemGetAddressRange") \
 	C(do_pointer_attribute, "cuPointerGetAttribute") \
 	C(do_mem_info, "cuMemGetInfo") \
@@ -209,7 +228,6 @@ static cu_result do_retain_primary(void)
 	C(do_export, "cuMemExportToShareableHandle") \
 	C(do_map_unmap, "cuMemAddressReserve, cuMemMap, cuMemSetAccess, cuMemUnmap") \
 	C(do_alloc_async, "cuMemAllocAsync on another stream") \
-	C(do_alloc_async_free, "cuMemAllocAsync, cuMemFreeAsync on another stream") \
 	C(do_host_alloc, "cuMemHostAlloc") \
 	C(do_host_register, "cuMemHostRegister") \
 	C(do_stream_create, "cuStreamCreate") \
@@ -281,6 +299,14 @@ static void export_one(int from, int to)
 	facts_receive(from, &word, 1);
 }
 
+static void prepare(void)
+{
+	facts_must("cuMemAlloc", cu.cuMemAlloc_v2(&prepared.plain, BLOCK));
+	facts_must("cuMemAllocAsync", cu.cuMemAllocAsync(&prepared.pooled, BLOCK, other_stream));
+	facts_must("cuMemHostAlloc", cu.cuMemHostAlloc(&prepared.host, 4096, 0));
+	facts_must("cuStreamSynchronize", cu.cuStreamSynchronize(other_stream));
+}
+
 enum who { OTHER_THREAD, OTHER_RELAXED, SAME_RELAXED };
 
 static void ask_all(enum who who)
@@ -300,9 +326,11 @@ static void ask_all(enum who who)
 	facts_must("cuEventRecord", cu.cuEventRecord(recorded_event, other_stream));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct thing it = {.run = cases[i].run, .relaxed = who != OTHER_THREAD};
-		cu_stream stream = capture_begin();
 		pthread_t thread;
+		cu_stream stream;
 
+		prepare();
+		stream = capture_begin();
 		if (who == SAME_RELAXED) {
 			run_it(&it);
 		} else {

@@ -237,8 +237,8 @@ struct block {
 	int fd;
 	cu_device device;
 	struct control *control;
-	uint64_t used; /* bytes handed out */
-	bool exported; /* somebody may have it mapped: never used for another allocation */
+	uint64_t used;	  /* bytes handed out */
+	bool exported;	  /* somebody may have it mapped: never used for another allocation */
 	bool low, pooled; /* for which allocations */
 	struct span *free;
 };

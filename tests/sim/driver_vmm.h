@@ -9,8 +9,8 @@ struct object {
 	uint64_t size;
 	int fd;
 	cu_device device;
-	bool host;	 /* at HOST or HOST_NUMA */
-	bool counted;	 /* against the device's capacity: made here, not imported */
+	bool host;	  /* at HOST or HOST_NUMA */
+	bool counted;	  /* against the device's capacity: made here, not imported */
 	int handle_types; /* asked for; an imported one has none */
 	unsigned char compression;
 	unsigned int handles, mappings;
