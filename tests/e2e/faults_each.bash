@@ -67,9 +67,11 @@ count() {
 	counted=$found
 }
 
-# A name that was left behind would stand in the next one's way.
+# A name that was left behind would stand in the next one's way; after a failed call of its own the
+# program may still have the memory.
 check_names() {
-	count "$log" "already"
+	[ "$output" = "$quiet" ] || return 0
+	count "$log" "is taken by"
 	[ "$counted" = 0 ] || return 1
 	count "$log" "is shared"
 	[ "$1" != unharmed ] || [ "$counted" = 2 ]

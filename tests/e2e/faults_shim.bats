@@ -126,7 +126,7 @@ without_memory() {
 			equal "$(GPUSHARE_NAME="w:nth=1,w:nth=3,w:nth=5,w:nth=7,x%i" without_memory $n \
 				"${PROGRAM[@]}" "${WORDS[@]}")" "$plain"
 			[ "$(grep -vcx 'gpushare: GPUSHARE_NAME: out of memory' "$WORK/err")" = 0 ]
-			[ "$(grep -c 'already' "$WORK/log")" = 0 ]
+			[ "$(grep -c 'is taken by' "$WORK/log")" = 0 ]
 		done
 		[ $n -ge 15 ]
 		rm "$WORK/log"
