@@ -18,7 +18,7 @@ elif [ -z "$NVCC" ] || [ -z "$CUDA_RT" ]; then
 	echo "gpushare: make bundle needs nvcc and libcudart_static.a; no CUDA toolkit was found in CUDA_HOME, /usr/local/cuda or through nvcc on PATH" >&2
 	exit 1
 fi
-make --no-print-directory "BUILD=$BUILD" RUNTIME=$runtime "${JOBS:--j2}" tests
+make --no-print-directory "BUILD=$BUILD" RUNTIME=$runtime "${JOBS:--j2}" tests bench-programs
 
 # The library file that program $1 loads under the name $2.
 loaded() {
@@ -36,6 +36,8 @@ cp -r tests/e2e "$bundle/tests/"
 # What looks at built files with a developer's tools, or needs the simulated driver's faults.
 rm -rf "$bundle/tests/e2e/elf.bats" "$bundle/tests/e2e/faults_sim.bats"
 cp tests/run "$bundle/tests/"
+cp -r tests/bench "$bundle/tests/"
+cp -r "$BUILD/bench" "$bundle/build/"
 cp tests/demo/demo.sh "$bundle/tests/demo/"
 cp tests/gpu/run.sh tests/gpu/matrix.sh tests/gpu/*.bash tests/gpu/*.py "$bundle/tests/gpu/"
 cp shim/*.sym shim/cuda_abi.h "$bundle/shim/" # a test compiles there, if it can
