@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,9 +15,11 @@
 #define PAUSE_MIN_MS 1000
 #define PAUSE_MAX_MS 30000
 #define SLICE_MS 100
+#define SLICE_QUEUED_MS 10 /* while others wait */
 
 static struct {
 	pthread_mutex_t lock;
+	atomic_uint queued; /* threads that wait for it */
 	struct client *client;
 	int64_t quiet_until_ms; /* after a failure of the transport */
 	int64_t pause_ms;
@@ -33,8 +36,12 @@ static void drop_in_child(void)
 static int enter(char *why, size_t why_size)
 {
 	struct client_options options = {.who = "shim", .autostart = true};
+	bool taken;
 
-	if (!lock_take_within(&line.lock, client_default_timeout_ms())) {
+	atomic_fetch_add_explicit(&line.queued, 1, memory_order_relaxed);
+	taken = lock_take_within(&line.lock, client_default_timeout_ms());
+	atomic_fetch_sub_explicit(&line.queued, 1, memory_order_relaxed);
+	if (!taken) {
 		snprintf(why, why_size, "another thread's registry call took too long");
 		return GPUSHARE_E_TIMED_OUT;
 	}
@@ -196,14 +203,18 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 	int status, fd = -1;
 
 	for (;;) {
+		bool queued = atomic_load_explicit(&line.queued, memory_order_relaxed);
+		unsigned int most = queued ? SLICE_QUEUED_MS : SLICE_MS;
 		int64_t left = until - monotonic_ms();
-		unsigned int slice = left <= 0 ? 0 : left < SLICE_MS ? (unsigned int)left : SLICE_MS;
+		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
 
 		status = attach_slice(name, slice, &answer, &fd, why, why_size);
 		if (left <= 0 || (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
 			break;
 		if (status == GPUSHARE_E_NO_REGISTRY)
 			poll(NULL, 0, (int)slice);
+		else if (atomic_load_explicit(&line.queued, memory_order_relaxed))
+			poll(NULL, 0, 1); /* the lock goes to who is awake first */
 	}
 	if (status != GPUSHARE_OK)
 		return status;

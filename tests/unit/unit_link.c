@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -158,6 +159,48 @@ static void a_mute_fds_socket(void **state)
 	in_child(fail_on_the_way);
 }
 
+static void *wait_for_nobody(void *unused)
+{
+	uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	static char its_why[512];
+	record got;
+	bool mine;
+	int fd;
+
+	(void)unused;
+	return (void *)(intptr_t)link_attach("nobody", 4000, &got, handle, &fd, &mine, its_why,
+					     sizeof(its_why));
+}
+
+/* However long one thread waits for a name, the others' calls have their turn. */
+static int share_while_another_waits(void)
+{
+	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {1};
+	record what = record_of("a", GPUSHARE_BACKING_IPC);
+	uint64_t generation;
+	pthread_t thread;
+	void *status;
+
+	CHECK(!pthread_create(&thread, NULL, wait_for_nobody, NULL));
+	raw_sleep_ms(250);
+	for (int i = 0; i < 8; i++) {
+		long long begin = raw_now_ms();
+
+		what.name[0] = (char)('a' + i);
+		CHECK(!link_share(&what, handle, -1, &generation, why, sizeof(why)));
+		CHECK(raw_now_ms() - begin < 250);
+	}
+	pthread_join(thread, &status);
+	CHECK((int)(intptr_t)status == GPUSHARE_E_NOT_FOUND);
+	return 0;
+}
+
+static void a_turn_for_each_thread(void **state)
+{
+	(void)state;
+	in_child(share_while_another_waits);
+}
+
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
 
 int main(void)
@@ -165,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_daemon(both_ways_of_travel),
 		with_daemon(a_mute_fds_socket),
+		with_daemon(a_turn_for_each_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
