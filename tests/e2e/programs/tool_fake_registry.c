@@ -88,6 +88,7 @@ static void serve(int fd, const char *how)
 	}
 	if (!strcmp(how, "noise")) {
 		put(fd, noise, sizeof(noise));
+		nap(60000); /* a connection that is closed says something else */
 		return;
 	}
 	if (put(fd, greeting, sizeof(greeting)) || question(fd, id))
