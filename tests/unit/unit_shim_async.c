@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* Attached buffers that were freed in the order of a stream. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <time.h>
+
+#include "monotonic.h"
+#include "preloaded.h"
+#include "shim_async.h"
+
+#define BUFFERS 12 /* more than one call gives back */
+#define SIZE ((size_t)4096)
+
+static const void *const CALLER = (const void *)preloaded;
+
+static uint32_t *flags; /* in host memory: 1 lets the stream of that number go on */
+static cu_stream streams[2];
+static cu_deviceptr pointers[BUFFERS];
+
+/* b0, b1 ... of another process. */
+static void produce(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	char name[8];
+
+	for (int i = 0; i < BUFFERS; i++) {
+		snprintf(name, sizeof(name), "b%d", i);
+		OK(gpushare_alloc(session, name, 0, SIZE, &buffer));
+	}
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static unsigned int attachers(int number)
+{
+	struct gpushare_info info;
+	char name[8];
+
+	snprintf(name, sizeof(name), "b%d", number);
+	CHECK(preloaded_finds(name, &info));
+	return info.attachers;
+}
+
+static unsigned int attached(void)
+{
+	unsigned int count = 0;
+
+	for (int i = 0; i < BUFFERS; i++)
+		count += attachers(i);
+	return count;
+}
+
+static void make_streams(void)
+{
+	const struct driver *driver = part_driver();
+	void *memory;
+
+	CHECK(driver->cuMemHostAlloc(&memory, 4096, CU_HOST_ALLOC_PORTABLE) == CU_OK);
+	flags = memset(memory, 0, 4096);
+	for (int i = 0; i < 2; i++)
+		CHECK(driver->cuStreamCreate(&streams[i], CU_STREAM_NONBLOCKING) == CU_OK);
+}
+
+static void stall(int stream)
+{
+	__atomic_store_n(&flags[stream], 0, __ATOMIC_SEQ_CST);
+	CHECK(part_driver()->cuStreamWaitValue32_v2(streams[stream], (uintptr_t)&flags[stream], 1,
+						    CU_WAIT_GEQ) == CU_OK);
+}
+
+static void go(int stream)
+{
+	__atomic_store_n(&flags[stream], 1, __ATOMIC_SEQ_CST);
+}
+
+/* The first `count` are attached to. */
+static void begin(int count)
+{
+	preloaded(NULL, "b%i:nth=1-12");
+	make_streams();
+	hear();
+	for (int i = 0; i < count; i++)
+		CHECK(preloaded_alloc(&pointers[i], SIZE) == CU_OK);
+	CHECK(attached() == (unsigned int)count && !async_any());
+}
+
+static cu_result free_in(int number, int stream)
+{
+	cu_result result;
+
+	errno = 77;
+	result = buffers_free_async(part_driver()->cuMemFreeAsync, pointers[number],
+				    streams[stream], streams[stream]);
+	CHECK(errno == 77);
+	return result;
+}
+
+static void end(void)
+{
+	CHECK(!async_any() && !live_any() && attached() == 0);
+	say();
+}
+
+/* Each behind its own stream; the memory stays as long as its stream has work for it. */
+static void by_stream(void)
+{
+	begin(3);
+	stall(0);
+	CHECK(free_in(0, 0) == CU_OK && free_in(1, 1) == CU_OK && free_in(2, 0) == CU_OK);
+	CHECK(async_any() && attachers(0) == 1 && attachers(1) == 0 && attachers(2) == 1);
+	CHECK(async_holds(pointers[0]) && !async_holds(pointers[1]) && async_holds(pointers[2]));
+	CHECK(!live_any() && preloaded_works(pointers[0], SIZE));
+	CHECK(!preloaded_works(pointers[1], SIZE));
+	/* freed is freed, whichever way it is asked again */
+	CHECK(free_in(0, 1) == CU_INVALID_VALUE && preloaded_free(pointers[2]) == CU_INVALID_VALUE);
+	async_sweep();
+	CHECK(attachers(0) == 1 && attachers(2) == 1);
+	go(0);
+	async_sweep();
+	CHECK(!preloaded_works(pointers[0], SIZE));
+	end();
+}
+
+/* Behind what the stream holds at the free, not behind what comes later; the other way round too. */
+static void by_time(void)
+{
+	begin(2);
+	CHECK(free_in(0, 0) == CU_OK);
+	CHECK(attachers(0) == 0);
+	stall(0);
+	CHECK(free_in(1, 0) == CU_OK && attachers(1) == 1);
+	async_sweep();
+	CHECK(attachers(1) == 1);
+	go(0);
+	CHECK(preloaded_free(12345) != CU_OK); /* the program's next free of anything */
+	end();
+}
+
+static void a_few_at_a_time(void)
+{
+	cu_deviceptr ordinary;
+
+	begin(BUFFERS);
+	stall(0);
+	for (int i = 0; i < BUFFERS; i++)
+		CHECK(free_in(i, 0) == CU_OK);
+	CHECK(attached() == BUFFERS);
+	go(0);
+	CHECK(preloaded_alloc(&ordinary, SIZE) == CU_OK);
+	CHECK(attached() == BUFFERS - 8 && attachers(0) == 0 && attachers(BUFFERS - 1) == 1);
+	CHECK(preloaded_free(ordinary) == CU_OK);
+	end();
+}
+
+static void test_order(void **state)
+{
+	(void)state;
+	stage_play(produce, by_stream);
+	stage_play(produce, by_time);
+	stage_play(produce, a_few_at_a_time);
+}
+
+/* Memory is short as long as something waits for its end. */
+static cu_result short_of_memory(cu_deviceptr *pointer, size_t size)
+{
+	return async_any() ? CU_OUT_OF_MEMORY : part_driver()->cuMemAlloc_v2(pointer, size);
+}
+
+static void drained(void)
+{
+	cu_deviceptr pointer = 16;
+	int64_t began_ms;
+
+	setenv("GPUSHARE_TIMEOUT_MS", "200", 1);
+	begin(BUFFERS);
+	stall(0);
+	stall(1);
+	for (int i = 0; i < BUFFERS; i++)
+		CHECK(free_in(i, i % 2) == CU_OK);
+	began_ms = monotonic_ms();
+	CHECK(buffers_alloc(short_of_memory, CALLER, &pointer, SIZE) == CU_OUT_OF_MEMORY);
+	CHECK(monotonic_ms() - began_ms >= 200 && monotonic_ms() - began_ms < 5000);
+	CHECK(pointer == 16 && attached() == BUFFERS);
+	go(1);
+	CHECK(async_drain()); /* the half that can be */
+	CHECK(attached() == BUFFERS / 2 && !async_holds(pointers[1]) && async_holds(pointers[0]));
+	go(0);
+	CHECK(buffers_alloc(short_of_memory, CALLER, &pointer, SIZE) == CU_OK);
+	CHECK(preloaded_free(pointer) == CU_OK && !async_drain());
+	end();
+}
+
+static void test_drain(void **state)
+{
+	(void)state;
+	stage_play(produce, drained);
+}
+
+/* A context that ends takes its own along, and no other's. */
+static void forgotten(void)
+{
+	const struct driver *driver;
+	cu_context primary, other;
+
+	begin(1);
+	driver = part_driver();
+	CHECK(driver->cuCtxGetCurrent(&primary) == CU_OK);
+	stall(0);
+	CHECK(free_in(0, 0) == CU_OK);
+	CHECK(driver->cuCtxCreate_v2(&other, 0, 0) == CU_OK);
+	CHECK(driver->cuStreamCreate(&streams[1], CU_STREAM_NONBLOCKING) == CU_OK);
+	CHECK(preloaded_alloc(&pointers[1], SIZE) == CU_OK && attachers(1) == 1);
+	stall(1);
+	CHECK(free_in(1, 1) == CU_OK && attachers(1) == 1);
+	CHECK(buffers_context_destroy(driver->cuCtxDestroy_v2, other) == CU_OK);
+	CHECK(attachers(1) == 0 && attachers(0) == 1);
+	CHECK(async_any() && !async_holds(pointers[1]) && async_holds(pointers[0]));
+	CHECK(driver->cuCtxSetCurrent(primary) == CU_OK);
+	go(0);
+	async_sweep();
+	end();
+}
+
+static void test_forget(void **state)
+{
+	(void)state;
+	stage_play(produce, forgotten);
+}
+
+static cu_result fail_create(cu_event *event, unsigned int event_flags)
+{
+	(void)event;
+	(void)event_flags;
+	return CU_UNKNOWN;
+}
+
+static cu_result fail_record(cu_event event, cu_stream stream)
+{
+	(void)event;
+	(void)stream;
+	return CU_INVALID_HANDLE;
+}
+
+static cu_result fail_push(cu_context context)
+{
+	(void)context;
+	return CU_UNKNOWN;
+}
+
+static cu_result fail_synchronize(cu_stream stream)
+{
+	(void)stream;
+	return CU_ILLEGAL_ADDRESS;
+}
+
+/* Whatever keeps an event from being made, the stream is waited for instead. */
+static void without_events(void)
+{
+	struct driver *table, whole;
+
+	begin(6);
+	table = preloaded_table();
+	whole = *table;
+	for (int i = 0; i < 5; i++) {
+		if (i == 0)
+			table->cuEventCreate = NULL;
+		else if (i == 1)
+			table->cuEventCreate = fail_create;
+		else if (i == 2)
+			table->cuEventRecord = fail_record;
+		else if (i == 3)
+			table->cuCtxPushCurrent_v2 = fail_push;
+		else
+			table->cuEventQuery = NULL;
+		CHECK(free_in(i, 0) == CU_OK && attachers(i) == 0 && !async_any());
+		*table = whole;
+	}
+	/* and where that can't be either, it is the program's still */
+	table->cuEventCreate = NULL;
+	table->cuStreamSynchronize = fail_synchronize;
+	CHECK(free_in(5, 0) == CU_ILLEGAL_ADDRESS && attachers(5) == 1 && live_any());
+	CHECK(preloaded_works(pointers[5], SIZE));
+	*table = whole;
+	CHECK(free_in(5, 0) == CU_OK);
+	end();
+}
+
+static void test_without_events(void **state)
+{
+	(void)state;
+	stage_play(produce, without_events);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_order),
+	    PLAY(test_drain),
+	    PLAY(test_forget),
+	    PLAY(test_without_events),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* Named cuMemCreate memory: how long its name stands. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "preloaded.h"
+
+static const void *const CALLER = (const void *)preloaded;
+
+static const struct driver *driver;
+static cu_deviceptr room; /* reserved: four blocks */
+static struct gpushare_info info;
+
+static cu_mem_prop here(void)
+{
+	return (cu_mem_prop){.type = CU_ALLOCATION_PINNED, .location = {.type = CU_LOCATION_DEVICE}};
+}
+
+static cu_mem_handle create(size_t size)
+{
+	const cu_mem_prop prop = here();
+	cu_mem_handle handle = 0;
+
+	errno = 77;
+	CHECK(buffers_create(driver->cuMemCreate, CALLER, &handle, size, &prop, 0) == CU_OK);
+	CHECK(errno == 77 && prop.requestedHandleTypes == 0);
+	return handle;
+}
+
+static cu_result map(cu_mem_handle handle, size_t at)
+{
+	return buffers_map(driver->cuMemMap, room + at, BLOCK, 0, handle, 0);
+}
+
+static cu_result unmap(size_t at, size_t size)
+{
+	return buffers_unmap(driver->cuMemUnmap, room + at, size);
+}
+
+static cu_result release(cu_mem_handle handle)
+{
+	return buffers_release(driver->cuMemRelease, handle);
+}
+
+static bool stands(const char *name)
+{
+	return preloaded_finds(name, &info);
+}
+
+static void begin(const char *rules)
+{
+	driver = preloaded(rules, NULL);
+	CHECK(driver->cuMemAddressReserve(&room, 4 * BLOCK, 0, 0, 0) == CU_OK);
+}
+
+static void name_one(void)
+{
+	cu_mem_handle handle;
+	cu_uuid uuid;
+
+	begin("w");
+	handle = create(2 * BLOCK);
+	CHECK(stands("w") && info.size == 2 * BLOCK && info.base_size == 2 * BLOCK);
+	CHECK(info.base_offset == 0 && info.backing == GPUSHARE_BACKING_VMM && info.isolated);
+	CHECK(driver->cuDeviceGetUuid_v2(&uuid, 0) == CU_OK);
+	CHECK(!memcmp(uuid.bytes, info.device_uuid, sizeof(uuid.bytes)));
+	CHECK(release(handle) == CU_OK && !stands("w"));
+	CHECK(release(handle) != CU_OK); /* the driver's to say */
+}
+
+static void test_record(void **state)
+{
+	(void)state;
+	stage_play(name_one, NULL);
+}
+
+/* The last handle and the last mapping, whichever goes later. */
+static void handles_and_mappings(void)
+{
+	const struct driver *real;
+	cu_mem_handle handle, retained = 0;
+
+	begin("w%i");
+	real = driver;
+	handle = create(BLOCK);
+	CHECK(map(handle, 0) == CU_OK && release(handle) == CU_OK && stands("w0"));
+	CHECK(unmap(0, BLOCK) == CU_OK && !stands("w0"));
+
+	handle = create(BLOCK);
+	CHECK(map(handle, 0) == CU_OK && unmap(0, BLOCK) == CU_OK && stands("w1"));
+	CHECK(map(handle, BLOCK) == CU_OK && unmap(BLOCK, BLOCK) == CU_OK);
+	CHECK(release(handle) == CU_OK && !stands("w1"));
+
+	/* a handle that was asked for again counts like the first */
+	handle = create(BLOCK);
+	CHECK(map(handle, 0) == CU_OK);
+	CHECK(buffers_retain(real->cuMemRetainAllocationHandle, &retained,
+			     (void *)(uintptr_t)(room + 5)) == CU_OK);
+	CHECK(retained == handle && release(handle) == CU_OK && unmap(0, BLOCK) == CU_OK);
+	CHECK(stands("w2"));
+	CHECK(release(retained) == CU_OK && !stands("w2"));
+}
+
+/* One call may unmap several, of several. */
+static void many_mappings(void)
+{
+	cu_mem_handle one, two;
+
+	begin("w%i");
+	one = create(BLOCK);
+	two = create(BLOCK);
+	CHECK(map(one, 0) == CU_OK && map(two, BLOCK) == CU_OK && map(one, 2 * BLOCK) == CU_OK);
+	CHECK(map(two, BLOCK) != CU_OK); /* there is something already: counts for nothing */
+	CHECK(release(one) == CU_OK && release(two) == CU_OK && stands("w0") && stands("w1"));
+	CHECK(unmap(0, 2 * BLOCK) == CU_OK);
+	CHECK(stands("w0") && !stands("w1"));
+	CHECK(unmap(2 * BLOCK, BLOCK) == CU_OK && !stands("w0"));
+}
+
+static void test_life(void **state)
+{
+	(void)state;
+	stage_play(handles_and_mappings, NULL);
+	stage_play(many_mappings, NULL);
+}
+
+static unsigned int calls;
+static int types[4]; /* of handles, that were asked for */
+
+/* As a device that can't export. */
+static cu_result create_private(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
+				unsigned long long options)
+{
+	types[calls++ % 4] = prop->requestedHandleTypes;
+	return prop->requestedHandleTypes ? CU_NOT_SUPPORTED
+					  : driver->cuMemCreate(handle, size, prop, options);
+}
+
+static cu_result create_nothing(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
+				unsigned long long options)
+{
+	(void)handle;
+	(void)size;
+	(void)prop;
+	(void)options;
+	calls++;
+	return CU_OUT_OF_MEMORY;
+}
+
+static void not_exportable(void)
+{
+	const cu_mem_prop prop = here();
+	cu_mem_handle handle = 0;
+
+	begin("w%i");
+	CHECK(buffers_create(create_private, CALLER, &handle, BLOCK, &prop, 0) == CU_OK);
+	CHECK(calls == 2 && types[0] == CU_HANDLE_POSIX_FD && types[1] == 0 && handle);
+	CHECK(preloaded_logged("\"w0\" is not shared: cuMemExportToShareableHandle answered") == 1);
+	CHECK(!stands("w0") && map(handle, 0) == CU_OK && unmap(0, BLOCK) == CU_OK);
+	CHECK(release(handle) == CU_OK);
+}
+
+/* Both refuse: the program's own failure, and no name is used up. */
+static void not_made(void)
+{
+	const cu_mem_prop prop = here();
+	cu_mem_handle handle = 16;
+
+	begin("w");
+	CHECK(buffers_create(create_nothing, CALLER, &handle, BLOCK, &prop, 0) == CU_OUT_OF_MEMORY);
+	CHECK(calls == 2 && handle == 16 && !stands("w"));
+	handle = create(BLOCK);
+	CHECK(stands("w") && release(handle) == CU_OK);
+}
+
+/* NCCL's and others' memory of the host, and calls that are the driver's to refuse. */
+static void left_alone(void)
+{
+	cu_mem_prop prop = here();
+	cu_mem_handle handle;
+
+	begin("w%i");
+	prop.location.type = CU_LOCATION_DEVICE + 1;
+	CHECK(buffers_create(create_nothing, CALLER, &handle, BLOCK, &prop, 0) == CU_OUT_OF_MEMORY);
+	prop = here();
+	CHECK(buffers_create(create_nothing, CALLER, NULL, BLOCK, &prop, 0) == CU_OUT_OF_MEMORY);
+	CHECK(buffers_create(create_nothing, CALLER, &handle, 0, &prop, 0) == CU_OUT_OF_MEMORY);
+	CHECK(buffers_create(create_nothing, CALLER, &handle, BLOCK, NULL, 0) == CU_OUT_OF_MEMORY);
+	CHECK(calls == 4 && !stands("w0"));
+}
+
+static void test_made_otherwise(void **state)
+{
+	(void)state;
+	stage_play(not_exportable, NULL);
+	stage_play(not_made, NULL);
+	stage_play(left_alone, NULL);
+}
+
+/* Every driver call that the table has: once it is not there, once it fails each time. */
+static cu_result always_fail(void)
+{
+	return CU_UNKNOWN;
+}
+
+static void live_without(const char *call)
+{
+	cu_mem_handle handle = create(BLOCK);
+
+	CHECK(map(handle, 0) == CU_OK && release(handle) == CU_OK && unmap(0, BLOCK) == CU_OK);
+	if (stands("w"))
+		part_fail(__FILE__, __LINE__, "without %s the name is left", call);
+}
+
+static void lack_each(void)
+{
+	struct driver whole, *table;
+	char rules[4096] = "w:nth=1";
+
+	for (int i = 2; i < 300; i++)
+		snprintf(rules + strlen(rules), sizeof(rules) - strlen(rules), ",w:nth=%d", i);
+	begin(rules);
+	table = preloaded_table();
+	whole = *table;
+#define F(since, version, name, params) \
+	table->name = NULL; \
+	live_without(#name); \
+	*(void **)&table->name = (void *)always_fail; \
+	live_without(#name " at work"); \
+	table->name = whole.name;
+	CUDA_ABI_CALLS(F)
+#undef F
+	CHECK(preloaded_logged("is shared") > 100);
+	CHECK(preloaded_logged("is not shared: cuMemExportToShareableHandle answered") == 2);
+}
+
+static void test_lacking_drivers(void **state)
+{
+	(void)state;
+	stage_play(lack_each, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_record),
+	    PLAY(test_life),
+	    PLAY(test_made_otherwise),
+	    PLAY(test_lacking_drivers),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
