@@ -8,15 +8,16 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
-static unsigned int mallocs_left = -1u; /* then there is no memory */
+static atomic_uint mallocs_left = -1u; /* then there is no memory */
 
 static void *short_malloc(size_t size)
 {
-	if (!mallocs_left)
+	if (!atomic_load(&mallocs_left))
 		return NULL;
-	mallocs_left--;
+	atomic_fetch_sub(&mallocs_left, 1);
 	return malloc(size);
 }
 
