@@ -5,7 +5,8 @@
 load helpers
 
 setup_more() {
-	export GPUSHARE_TIMEOUT_MS=400
+	export GPUSHARE_TIMEOUT_MS=$((400 + SLACK_MS / 4))
+	LIMIT_MS=$((GPUSHARE_TIMEOUT_MS + 300 + SLACK_MS))
 }
 
 fake() {
@@ -18,7 +19,7 @@ misbehaves() {
 	local how=$1
 	shift
 	fake "$how"
-	GPUSHARE_AUTOSTART=0 run -0 --separate-stderr api within=$((400 + 300 + SLACK_MS)) open
+	GPUSHARE_AUTOSTART=0 run -0 --separate-stderr api within=$LIMIT_MS open
 	case " $* " in
 	*" ${output#open: } "*) ;;
 	*) equal "$output" "open: $*" ;;
@@ -26,7 +27,7 @@ misbehaves() {
 	equal "$(lines "$stderr")" 1
 	has "$stderr" "$GPUSHARE_DIR"
 	if [ "$how" = dies ]; then return; fi
-	untouched weights "$BIN/rt_app_static" init within=$((400 + 300 + SLACK_MS)) alloc=a,1Mi fill=a,3 \
+	untouched weights "$BIN/rt_app_static" init within=$LIMIT_MS alloc=a,1Mi fill=a,3 \
 		byte=a,1 free=a exit=5
 	[ "$(lines "$stderr")" -le 1 ]
 	run -1 --separate-stderr gpushare-attach weights -o "$WORK/dump"
@@ -70,7 +71,7 @@ misbehaves() {
 	export GPUSHARE_AUTOSTART=0
 	expected=$("$BIN/rt_app_static" init alloc=a,1Mi fill=a,3 byte=a,1 free=a)
 	fake dies
-	equal "$(named weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1Mi fill=a,3 \
+	equal "$(named weights "$BIN/rt_app_static" init within=$LIMIT_MS alloc=a,1Mi fill=a,3 \
 		byte=a,1 free=a 2>/dev/null)" "$expected"
 }
 
@@ -85,12 +86,12 @@ misbehaves() {
 	"$BIN/rt_app_static" init "${allocations[@]}" >"$WORK/plain" </dev/null
 	plain_ms=$((($(date +%s%N) - begin) / 1000000))
 	cmp "$WORK/out" "$WORK/plain"
-	[ "$took_ms" -le $((plain_ms + 1200 + SLACK_MS)) ] || { echo "$took_ms ms"; false; }
+	[ "$took_ms" -le $((plain_ms + LIMIT_MS + 500)) ] || { echo "$took_ms ms"; false; }
 }
 
 @test "absent, and none to be started: the program runs on" {
 	export GPUSHARE_AUTOSTART=0
-	untouched weights "$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1Mi fill=a,3 \
+	untouched weights "$BIN/rt_app_static" init within=$LIMIT_MS alloc=a,1Mi fill=a,3 \
 		byte=a,1 free=a exit=5
 	equal "$(ls -A "$GPUSHARE_DIR")" ""
 }
@@ -101,7 +102,7 @@ misbehaves() {
 	plain=$("$BIN/rt_app_static" init alloc=a,1Mi free=a)
 	run -0 --separate-stderr env PATH=/usr/bin:/bin \
 		LD_PRELOAD="${PRELOAD%"$SHIM"}$WORK/alone/${SHIM##*/}" GPUSHARE_NAME=w \
-		"$BIN/rt_app_static" init within=$((700 + SLACK_MS)) alloc=a,1Mi free=a
+		"$BIN/rt_app_static" init within=$LIMIT_MS alloc=a,1Mi free=a
 	equal "$output" "$plain"
 	[ "$(lines "$stderr")" -le 1 ]
 }
@@ -131,7 +132,7 @@ free b: 0"
 
 @test "killed between two calls of the API: a status, then a session that works" {
 	start app "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/up" await="$WORK/killed" \
-		within=$((700 + SLACK_MS)) stat=none free=a close open alloc=b,two,1Mi list free=b close
+		within=$LIMIT_MS stat=none free=a close open alloc=b,two,1Mi list free=b close
 	app=$PID
 	await_file "$WORK/up"
 	kill -KILL "$(registry_pids)"
@@ -150,11 +151,11 @@ close: OK"
 
 @test "stopped, not dead: the API times out, the program runs on" {
 	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" \
-		await="$WORK/stopped" within=$((700 + SLACK_MS)) alloc=b,1Mi free=a free=b exit=5
+		await="$WORK/stopped" within=$LIMIT_MS alloc=b,1Mi free=a free=b exit=5
 	app=$PID
 	await_file "$WORK/up"
 	kill -STOP "$(registry_pids)"
-	equal "$(api within=$((700 + SLACK_MS)) open)" "open: E_TIMED_OUT"
+	equal "$(api within=$LIMIT_MS open)" "open: E_TIMED_OUT"
 	touch "$WORK/stopped"
 	code=0
 	finish "$app" || code=$?

@@ -23,7 +23,7 @@ static pid_t fork_owner(const char *name)
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = raw_fork();
 	if (!pid) {
 		int fd = raw_connect(&raw_here);
 		request what = raw_share(name);
@@ -120,12 +120,11 @@ static void a_killed_owners_names_go(void **state)
 static void a_forked_child_does_not_keep_the_lease(void **state)
 {
 	int alive[2], fd = raw_connect(&raw_here);
-	pid_t pid;
-	char byte;
+	pid_t pid, worker;
 
 	(void)state;
 	assert_int_equal(pipe(alive), 0);
-	pid = fork();
+	pid = raw_fork();
 	if (!pid) {
 		int own = raw_connect(&raw_here);
 		request what = raw_share("weights");
@@ -133,21 +132,21 @@ static void a_forked_child_does_not_keep_the_lease(void **state)
 		if (raw_ask(own, &what, &raw_answer))
 			_exit(1);
 		if (!fork()) {
-			close(alive[0]);
 			alarm(20); /* holds `own` open for longer than the test lasts */
-			(void)!write(alive[1], "x", 1);
+			worker = getpid();
+			(void)!write(alive[1], &worker, sizeof(worker));
 		}
 		for (;;)
 			pause();
 	}
 	close(alive[1]);
-	assert_int_equal(read(alive[0], &byte, 1), 1);
+	assert_int_equal(read(alive[0], &worker, sizeof(worker)), sizeof(worker));
+	close(alive[0]);
 	assert_int_equal(raw_say(fd, raw_lookup("weights", 0)), GPUSHARE_OK);
 	kill(pid, SIGKILL);
 	assert_in_range(raw_ms_until_gone(fd, "weights"), 0, RAW_GONE_MS);
 	waitpid(pid, NULL, 0);
-	/* its end of the connection was closed: that is what lets the child go on */
-	close(alive[0]);
+	assert_int_equal(kill(worker, SIGKILL), 0); /* it was there all the time */
 	close(fd);
 }
 
@@ -161,7 +160,7 @@ static void a_killed_attachers_attachments_go(void **state)
 	(void)state;
 	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = raw_fork();
 	if (!pid) {
 		int own = raw_connect(&raw_here);
 		request what = raw_attach("x", 0);

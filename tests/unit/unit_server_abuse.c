@@ -148,7 +148,7 @@ static void many_processes_at_once(void **state)
 
 	(void)state;
 	for (int p = 0; p < 8; p++) {
-		pids[p] = fork();
+		pids[p] = raw_fork();
 		if (pids[p])
 			continue;
 		for (int round = 0; round < 60; round++) {

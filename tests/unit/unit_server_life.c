@@ -63,7 +63,7 @@ static void of_ten_one_serves(void **state)
 	for (int i = 0; i < 10; i++) {
 		const char *const arguments[] = {"--dir", raw_here.directory, NULL};
 
-		if (!fork())
+		if (!raw_fork())
 			_exit(raw_daemon_run(arguments, words, sizeof(words)) == 3 ? 3 : 0);
 	}
 	for (int i = 0; i < 9; i++) {
@@ -260,7 +260,7 @@ static void wrong_usage_is_two(void **state)
 static void the_log_tells_who_and_never_a_handle(void **state)
 {
 	const char *const arguments[] = {"--foreground", "--dir", raw_here.directory, NULL};
-	pid_t pid = fork();
+	pid_t pid = raw_fork();
 
 	(void)state;
 	if (!pid) {
