@@ -3,6 +3,15 @@
 # make check      all tests                        make bundle   what a run on another GPU host needs
 # V=1 shows the commands; BUILD=dir builds elsewhere; SANITIZE=address,undefined instruments;
 # CUDA= ignores the toolkit; ARCH=aarch64 builds for that machine, in build-aarch64, where this is another.
+
+# Goals that are asked for together are made one after the other: some start a make of their own.
+ifneq ($(word 2,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+.PHONY: $(MAKECMDGOALS)
+$(MAKECMDGOALS):
+	@+$(MAKE) --no-print-directory $@
+else
+
 HOST_ARCH := $(shell uname -m)
 ARCH := $(HOST_ARCH)
 CROSS := $(if $(filter-out $(HOST_ARCH),$(ARCH)),$(ARCH)-linux-gnu-)
@@ -164,3 +173,4 @@ clean:
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/obj/%.o
 .SUFFIXES:
+endif

@@ -3,6 +3,7 @@
 # What building and testing need beyond make, and where to get it.
 #   tests/deps.sh          install what is missing (apt-get, as root or through passwordless sudo)
 #   tests/deps.sh --check  name the first thing that building lacks; install nothing
+#   tests/deps.sh --lint   install what the lints are run with, and no more
 set -u
 # With CROSS set, for building for the machine ARCH and running the tests under its emulator.
 CC=${CC:-gcc}
@@ -17,7 +18,7 @@ if [ -n "${CROSS:-}" ]; then
 fi
 of=${foreign:+:$foreign}
 
-# need: build (everything) or test; package; kind of probe; what the probe looks for; its library
+# need: build (everything), test or lint; package; kind of probe; what the probe looks for; its library
 NEEDS="
 build gcc${foreign:+-aarch64-linux-gnu} command $CC
 ${foreign:+
@@ -41,7 +42,15 @@ test  jq                 command jq
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
 test  procps             command pkill
+lint  shellcheck         command shellcheck
+lint  cppcheck           command cppcheck
+lint  clang-format       command clang-format
 "
+case ${1:-} in
+--check) wanted=" build " ;;
+--lint) wanted=" lint " ;;
+*) wanted=" build test " ;;
+esac
 
 # Another machine's headers are this one's too (/usr/include): only the library says that it is there.
 has_library() {
@@ -79,8 +88,7 @@ where() {
 
 missing=
 while read -r need package kind thing library; do
-	[ -n "$need" ] || continue
-	[ "${1:-}" = --check ] && [ "$need" != build ] && continue
+	[ -n "$need" ] && [[ $wanted == *" $need "* ]] || continue
 	has "$kind" "$thing" "$library" && continue
 	if [ "${1:-}" = --check ]; then
 		echo "gpushare: building needs $thing, which was not found $(where "$kind" "$thing");" \

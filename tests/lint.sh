@@ -36,6 +36,12 @@ long_files() {
 		awk '$2 != "total" && $1 > 400 { print $2 ": " $1 " lines; over 400 it wants splitting"; bad = 1 } END { exit bad }'
 }
 
+# As versions of the formatter differ, the one that CI has is asked.
+formatted() {
+	[[ $(clang-format --version) =~ version\ 14\. ]] || echo "this is $(clang-format --version), not 14"
+	git ls-files -z '*.c' '*.h' '*.cu' | xargs -0 clang-format --dry-run -Werror
+}
+
 mapfile -t scripts < <(grep -lE '^#!.*(ba|env )?sh' -r .ci tests tools -I 2>/dev/null)
 # What cppcheck misreads: uthash's and X-macros' expansions, the cleanup attribute, calls by pointer.
 misread=(normalCheckLevelMaxBranches returnDanglingLifetime uninitvar incorrectStringBooleanError memleak)
@@ -44,6 +50,7 @@ mapfile -t sources < <(find registry shim tools -name '*.c' ! -name 'cuda_abi_*'
 lint shellcheck "shell scripts" shellcheck -x --severity=warning "${scripts[@]}"
 lint bash "an SPDX line in every file" spdx
 lint bash "no file over 400 lines" long_files
+lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
 	--inline-suppr "${suppressed[@]}" \
 	--error-exitcode=1 -j2 -Iinclude -Iregistry/protocol -Iregistry -Ishim "-I${BUILD:-build}/gen" \
