@@ -115,7 +115,9 @@ until_true() {
 }
 
 has_ended() {
-	[ ! -e "/proc/$1/stat" ] || [[ $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) != [!ZX]* ]]
+	local stat=
+	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || true
+	[[ ${stat##*) } != [!ZX]* ]]
 }
 
 # The exit code of the process PID, which start() started.
