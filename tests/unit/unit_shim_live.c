@@ -8,10 +8,9 @@
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
-static atomic_uint mallocs_left = -1u; /* then there is no memory */
+static _Thread_local unsigned int mallocs_left = -1u; /* then there is no memory */
 
 static void *short_malloc(size_t size)
 {
