@@ -130,7 +130,8 @@ static void by_stream(void)
 	end();
 }
 
-/* Behind what the stream holds at the free, not behind what comes later; the other way round too. */
+/* Behind what the stream holds at the free, not behind what comes later; the other way round too.
+ */
 static void by_time(void)
 {
 	begin(2);

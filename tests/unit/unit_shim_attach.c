@@ -112,13 +112,15 @@ static void refused(const char *rule, size_t size, cu_result result, const char 
 	preloaded_hush();
 	CHECK(preloaded_alloc(&pointer, size) == result);
 	said = preloaded_hushed();
-	snprintf(wanted, sizeof(wanted), "gpushare: GPUSHARE_ATTACH: \"%.*s\" is not attached: ",
-		 (int)strcspn(rule, ":"), rule);
+	snprintf(wanted, sizeof(wanted),
+		 "gpushare: GPUSHARE_ATTACH: \"%.*s\" is not attached: ", (int)strcspn(rule, ":"),
+		 rule);
 	if (strncmp(said, wanted, strlen(wanted)) != 0 || !strstr(said, why))
 		part_fail(__FILE__, __LINE__, "said: %s, not %s", said, why);
 	CHECK(strchr(said, '\n') == said + strlen(said) - 1);
-	CHECK(strstr(said, result == CU_OK ? "; the program gets ordinary memory\n"
-					   : "; the allocation fails, as the rule says \"must\"\n"));
+	CHECK(strstr(said, result == CU_OK
+			       ? "; the program gets ordinary memory\n"
+			       : "; the allocation fails, as the rule says \"must\"\n"));
 	CHECK(!live_any());
 	if (result == CU_OK)
 		CHECK(preloaded_works(pointer, size) && preloaded_free(pointer) == CU_OK);
@@ -173,7 +175,8 @@ static void not_mapped(void)
 {
 	hear();
 	setenv("GPUSHARE_SIM_FAIL", "cuMemSetAccess:1:1:101", 1);
-	refused("v:must", 1, CU_INVALID_DEVICE, "cuMemSetAccess answered CUDA_ERROR_INVALID_DEVICE;");
+	refused("v:must", 1, CU_INVALID_DEVICE,
+		"cuMemSetAccess answered CUDA_ERROR_INVALID_DEVICE;");
 	CHECK(attachers("v") == 0);
 	say();
 }
@@ -230,7 +233,8 @@ static void managed_must(void)
 
 static cu_mem_prop here(void)
 {
-	return (cu_mem_prop){.type = CU_ALLOCATION_PINNED, .location = {.type = CU_LOCATION_DEVICE}};
+	return (cu_mem_prop){.type = CU_ALLOCATION_PINNED,
+			     .location = {.type = CU_LOCATION_DEVICE}};
 }
 
 /* A handle for the program to map by itself: only of cuMemCreate memory, in one piece. */
@@ -272,7 +276,8 @@ static void create_of_another_size(void)
 
 static void create_ordinary(void)
 {
-	create("v", 2 * BLOCK, CU_OK, "it has 2097152 bytes, the program asks for 4194304; the program");
+	create("v", 2 * BLOCK, CU_OK,
+	       "it has 2097152 bytes, the program asks for 4194304; the program");
 }
 
 static void test_by_handle(void **state)

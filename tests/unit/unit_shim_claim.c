@@ -40,7 +40,8 @@ static void describe(void)
 	CHECK(claim.allocation.driver == RULES_API_cuMemAlloc && !claim.allocation.runtime);
 	CHECK(!strcmp(claim.allocation.from, (const char *)getauxval(AT_EXECFN)));
 	CHECK(claim.driver->cuMemAlloc_v2 == part_driver()->cuMemAlloc_v2);
-	CHECK(claim_open(&claim, RULES_API_cuMemCreate, 1, 2, CALLER) && claim.allocation.device == 2);
+	CHECK(claim_open(&claim, RULES_API_cuMemCreate, 1, 2, CALLER) &&
+	      claim.allocation.device == 2);
 	/* where the runtime's call was seen, its caller and its name */
 	site_here = (struct site){.runtime = RULES_API_cudaMalloc, .caller = (const void *)getppid};
 	CHECK(opens(&claim, RULES_API_cuMemAlloc, 1));
@@ -70,8 +71,10 @@ static void other_sizes(void)
 	struct claim claim;
 
 	preloaded("a:size=4Ki", "b:size=1Mi-2Mi:api=cuMemCreate");
-	CHECK(opens(&claim, RULES_API_cuMemAlloc, 4096) && opens(&claim, RULES_API_cuMemCreate, MIB));
-	CHECK(!opens(&claim, RULES_API_cuMemAlloc, 4095) && !opens(&claim, RULES_API_cuMemAlloc, MIB));
+	CHECK(opens(&claim, RULES_API_cuMemAlloc, 4096) &&
+	      opens(&claim, RULES_API_cuMemCreate, MIB));
+	CHECK(!opens(&claim, RULES_API_cuMemAlloc, 4095) &&
+	      !opens(&claim, RULES_API_cuMemAlloc, MIB));
 	/* each kind asks for its own */
 	CHECK(opens(&claim, RULES_API_cuMemAlloc, 4096) && !claim_take(&claim, RULES_ATTACH));
 	CHECK(claim_take(&claim, RULES_NAME) && !strcmp(claim.match.name, "a"));

@@ -67,13 +67,14 @@ static void functions_only_and_defined_ones(void **state)
 	(void)state;
 	assert_non_null(elf_find_in("libc.so", "getppid", NULL));
 	assert_ptr_equal(elf_find_in("libc.so", "getppid", NULL), dlsym(RTLD_DEFAULT, "getppid"));
-	assert_null(elf_find_in("libc.so", "stdout", &base));	       /* data */
-	assert_null(elf_find_in("libcuda.so", "getpid", &base));       /* not its own */
+	assert_null(elf_find_in("libc.so", "stdout", &base));	 /* data */
+	assert_null(elf_find_in("libcuda.so", "getpid", &base)); /* not its own */
 	assert_null(elf_find_in("libc.so", "no_such_symbol", &base));
 	assert_null(elf_find_in("libc.so", "", &base));
 	assert_null(elf_find_in("libnosuch.so", "getppid", &base));
 	assert_null(elf_find_in("c.so", "getppid", &base)); /* begins, not holds */
-	assert_null(elf_find_in(NULL, "no_such_symbol", &base)); /* in no object, the vDSO's neither */
+	assert_null(
+	    elf_find_in(NULL, "no_such_symbol", &base)); /* in no object, the vDSO's neither */
 	assert_int_equal(base, 16);
 	assert_non_null(elf_find_in(NULL, "getppid", &base));
 }
@@ -139,7 +140,7 @@ static void what_an_object_needs(void **state)
 static void of_several_runtimes_its_own(void **state)
 {
 	static const char *const names[] = {"../sim/libcudart.so.12", "../sim/libcudart.so.11.0",
-					     "../sim/libcudart.so.13"};
+					    "../sim/libcudart.so.13"};
 	void *runtime[3], *own;
 
 	(void)state;

@@ -51,7 +51,7 @@ static int empty_table(void **state)
 
 	(void)state;
 	mallocs_left = -1u;
-	HASH_ITER(hh, table.nodes, node, next) {
+	HASH_ITER (hh, table.nodes, node, next) {
 		take_out(node);
 		free(node);
 	}
@@ -67,7 +67,8 @@ static void added_and_taken_once(void **state)
 	struct live out = {.pointer = 7};
 
 	(void)state;
-	assert_false(live_any() || live_maybe(STEP) || live_take(STEP, &out) || live_find(STEP, STEP, &out));
+	assert_false(live_any() || live_maybe(STEP) || live_take(STEP, &out) ||
+		     live_find(STEP, STEP, &out));
 	assert_int_equal(out.pointer, 7);
 	assert_true(add(STEP, LIVE_OWN, 1));
 	assert_true(live_any() && live_maybe(STEP));
@@ -195,7 +196,8 @@ static void a_context_takes_its_own(void **state)
 	}
 	assert_false(live_take_of(one, true, &out) || live_take_of(one, false, &out) ||
 		     live_take_of(NULL, true, &out));
-	assert_true(live_take_of(two, true, &out) && live_take_of(two, true, &out) && live_take_of(two, true, &out));
+	assert_true(live_take_of(two, true, &out) && live_take_of(two, true, &out) &&
+		    live_take_of(two, true, &out));
 	assert_false(live_any());
 }
 

@@ -201,9 +201,9 @@ int main(void)
 {
 #define STARTED(test) cmocka_unit_test_setup(test, start)
 	const struct CMUnitTest tests[] = {
-	    STARTED(found_once_then_remembered), STARTED(nothing_found_is_not_remembered),
+	    STARTED(found_once_then_remembered),  STARTED(nothing_found_is_not_remembered),
 	    STARTED(found_again_after_an_unload), STARTED(unloaded_meanwhile),
-	    STARTED(many_callers_in_few_slots),	 STARTED(threads_hammer),
+	    STARTED(many_callers_in_few_slots),	  STARTED(threads_hammer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,7 +242,8 @@ static void alloc_without(const char *call)
 
 	CHECK(preloaded_alloc(&one, 100) == CU_OK && preloaded_works(one, 100));
 	CHECK(preloaded_free(one) == CU_OK);
-	CHECK(buffers_alloc_pitch(driver->cuMemAllocPitch_v2, CALLER, &two, &pitch, 100, 10, 4) == CU_OK);
+	CHECK(buffers_alloc_pitch(driver->cuMemAllocPitch_v2, CALLER, &two, &pitch, 100, 10, 4) ==
+	      CU_OK);
 	CHECK(preloaded_works(two, 10 * pitch) && preloaded_free(two) == CU_OK);
 	if (preloaded_finds("w", &info) || live_any())
 		part_fail(__FILE__, __LINE__, "without %s something is left", call);
@@ -267,7 +268,8 @@ static void lack_each(void)
 	CUDA_ABI_CALLS(F)
 #undef F
 	CHECK(preloaded_logged("is shared") > 100); /* most calls don't matter */
-	CHECK(preloaded_logged("is not shared: cuIpcGetMemHandle answered CUDA_ERROR_UNKNOWN") == 2);
+	CHECK(preloaded_logged("is not shared: cuIpcGetMemHandle answered CUDA_ERROR_UNKNOWN") ==
+	      2);
 	CHECK(preloaded_logged("is not shared: the driver answered CUDA_ERROR_NOT_SUPPORTED") >= 6);
 }
 
@@ -282,12 +284,9 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    PLAY(test_records),
-	    cmocka_unit_test(test_rounding),
-	    PLAY(test_taken),
-	    PLAY(test_refused_by_the_driver),
-	    PLAY(test_managed),
-	    PLAY(test_lacking_drivers),
+	    PLAY(test_records), cmocka_unit_test(test_rounding),
+	    PLAY(test_taken),	PLAY(test_refused_by_the_driver),
+	    PLAY(test_managed), PLAY(test_lacking_drivers),
 	};
 
 	stage_init(argv);

@@ -47,7 +47,8 @@ static void nobodys_is_empty(void **state)
 	free(heap);
 }
 
-/* An address that nobody has any more is nobody's; a path that comes again is the one that is kept. */
+/* An address that nobody has any more is nobody's; a path that comes again is the one that is kept.
+ */
 static void errno_stays_and_unloading_is_noticed(void **state)
 {
 	void *library = beside_load("bin/lib_sysv.so");
@@ -97,10 +98,15 @@ static void threads_have_a_site_each(void **state)
 
 static void nccl_is_internal(void **state)
 {
-	static const char *const internal[] = {"/usr/lib/libnccl.so.2", "libnccl.so", "/a/libnccl-net.so",
-					       "./libnccl_static_copy.so"};
-	static const char *const others[] = {"", "/usr/lib/libnccl.so.2/app", "/opt/libnccl/train",
-					     "/usr/lib/mylibnccl.so", "libncc.so", "/app", "nccl"};
+	static const char *const internal[] = {"/usr/lib/libnccl.so.2", "libnccl.so",
+					       "/a/libnccl-net.so", "./libnccl_static_copy.so"};
+	static const char *const others[] = {"",
+					     "/usr/lib/libnccl.so.2/app",
+					     "/opt/libnccl/train",
+					     "/usr/lib/mylibnccl.so",
+					     "libncc.so",
+					     "/app",
+					     "nccl"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(internal) / sizeof(*internal); i++)

@@ -20,7 +20,8 @@ static struct gpushare_info info;
 
 static cu_mem_prop here(void)
 {
-	return (cu_mem_prop){.type = CU_ALLOCATION_PINNED, .location = {.type = CU_LOCATION_DEVICE}};
+	return (cu_mem_prop){.type = CU_ALLOCATION_PINNED,
+			     .location = {.type = CU_LOCATION_DEVICE}};
 }
 
 static cu_mem_handle create(size_t size)

@@ -63,7 +63,8 @@ static int fails(const void *caller)
 {
 	uintptr_t at = (uintptr_t)caller;
 
-	if (at < fault.begin || at >= fault.end || atomic_fetch_add(&fault.asked, 1) + 1 != fault.nth)
+	if (at < fault.begin || at >= fault.end ||
+	    atomic_fetch_add(&fault.asked, 1) + 1 != fault.nth)
 		return 0;
 	errno = ENOMEM;
 	return 1;
