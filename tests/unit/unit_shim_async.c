@@ -16,7 +16,7 @@
 #include "shim_async.h"
 
 #define BUFFERS 12 /* more than one call gives back */
-#define SIZE ((size_t)4096)
+#define SIZE BLOCK
 
 static const void *const CALLER = (const void *)preloaded;
 
@@ -24,16 +24,36 @@ static uint32_t *flags; /* in host memory: 1 lets the stream of that number go o
 static cu_stream streams[2];
 static cu_deviceptr pointers[BUFFERS];
 
-/* b0, b1 ... of another process. */
+/* b0, b1 ... of another process: memory of which the end waits for nothing but what we wait for, as
+ * cuIpcCloseMemHandle waits for all streams. */
+static void share_one(struct gpushare_session *session, const char *name)
+{
+	const cu_mem_prop prop = {
+	    .type = CU_ALLOCATION_PINNED,
+	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
+	    .location = {.type = CU_LOCATION_DEVICE},
+	};
+	const cu_mem_access access = {.location = prop.location, .flags = CU_ACCESS_READ_WRITE};
+	const struct driver *driver = part_driver();
+	struct gpushare_buffer *buffer;
+	cu_mem_handle handle;
+	cu_deviceptr pointer;
+
+	CHECK(driver->cuMemCreate(&handle, SIZE, &prop, 0) == CU_OK);
+	CHECK(driver->cuMemAddressReserve(&pointer, SIZE, 0, 0, 0) == CU_OK);
+	CHECK(driver->cuMemMap(pointer, SIZE, 0, handle, 0) == CU_OK);
+	CHECK(driver->cuMemSetAccess(pointer, SIZE, &access, 1) == CU_OK);
+	OK(gpushare_share(session, name, pointer, SIZE, &buffer));
+}
+
 static void produce(void)
 {
 	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer;
 	char name[8];
 
 	for (int i = 0; i < BUFFERS; i++) {
 		snprintf(name, sizeof(name), "b%d", i);
-		OK(gpushare_alloc(session, name, 0, SIZE, &buffer));
+		share_one(session, name);
 	}
 	say();
 	hear();

@@ -80,8 +80,10 @@ static void consume(void)
 	}
 	CHECK(pointers[0] == pointers[2]); /* as the driver counts */
 	CHECK(attachers("w") == 2 && attachers("v") == 1);
-	CHECK(live_find(pointers[1], &entry) && entry.kind == LIVE_VMM && entry.size == SIZE - 1);
-	CHECK(live_find(pointers[0], &entry) && entry.kind == LIVE_IPC && entry.count == 2);
+	CHECK(live_find(pointers[1], pointers[1], &entry) && entry.kind == LIVE_VMM &&
+	      entry.size == SIZE - 1);
+	CHECK(live_find(pointers[0], pointers[0], &entry) && entry.kind == LIVE_IPC &&
+	      entry.count == 2);
 	CHECK(preloaded_alloc(&again, SIZE) == CU_OK && !holds_pattern(again)); /* ordinary */
 	for (int i = 0; i < 3; i++) {
 		errno = 77;

@@ -180,13 +180,14 @@ static cu_result refuse_alloc(cu_deviceptr *pointer, size_t size)
 /* No name is used up by what did not come about. */
 static void alloc_refused(void)
 {
-	cu_deviceptr pointer = 16;
+	cu_deviceptr pointer = 16, plain = 16;
 	struct gpushare_info info;
 
 	preloaded("w", NULL);
 	CHECK(buffers_alloc(refuse_alloc, CALLER, &pointer, 100) == CU_OUT_OF_MEMORY);
 	CHECK(preloaded_alloc(NULL, 100) == CU_INVALID_VALUE);
-	CHECK(preloaded_alloc(&pointer, 0) == CU_INVALID_VALUE && pointer == 16);
+	CHECK(preloaded_alloc(&pointer, 0) == CU_INVALID_VALUE);
+	CHECK(part_driver()->cuMemAlloc_v2(&plain, 0) == CU_INVALID_VALUE && pointer == plain);
 	CHECK(!preloaded_finds("w", &info) && !live_any());
 	CHECK(preloaded_alloc(&pointer, 100) == CU_OK && preloaded_finds("w", &info));
 	CHECK(preloaded_free(pointer) == CU_OK);
