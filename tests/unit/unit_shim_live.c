@@ -14,9 +14,9 @@ static _Thread_local unsigned int mallocs_left = -1u; /* then there is no memory
 
 static void *short_malloc(size_t size)
 {
-	if (!atomic_load(&mallocs_left))
+	if (!mallocs_left)
 		return NULL;
-	atomic_fetch_sub(&mallocs_left, 1);
+	mallocs_left--;
 	return malloc(size);
 }
 
