@@ -202,7 +202,7 @@ owner cuMemFree_v2: libgpushare_shim.so"
 	needs_sim
 	for call in cuMemAlloc cuMemAlloc_v2 cuMemFree_v2 cuGetProcAddress cuGetProcAddress_v2 \
 		cuMemAllocAsync cuCtxGetDevice cuIpcGetMemHandle; do
-		three_ways env GPUSHARE_SIM_LACKS=$call "$BIN/drv_proc"
+		GPUSHARE_SIM_LACKS=$call three_ways "$BIN/drv_proc"
 		has "$plain" "${call%_v2} 3020 0: "
 	done
 }
@@ -215,7 +215,7 @@ owner cuMemFree_v2: libgpushare_shim.so"
 	equal "$(head -n 1 <<<"$plain")" "entries: cuGetProcAddress"
 	for cudart in 11 12 13; do
 		for kind in static shared; do
-			recorded "w0 1048576" env GPUSHARE_SIM_CUDART=$cudart "$BIN/rt_app_$kind" init alloc=a,1Mi
+			GPUSHARE_SIM_CUDART=$cudart recorded "w0 1048576" "$BIN/rt_app_$kind" init alloc=a,1Mi
 		done
 	done
 }
