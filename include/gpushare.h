@@ -48,7 +48,9 @@ extern "C" {
 	X(E_OWNER_GONE, -17, "the owner is gone") \
 	X(E_IO, -18, "reading or writing failed") \
 	X(E_FORKED, -19, "the session belongs to the parent process") \
-	X(E_CANCELLED, -20, "cancelled by the caller")
+	X(E_CANCELLED, -20, "cancelled by the caller") \
+	X(E_READ_ONLY, -21, "the buffer is read-only here") \
+	X(E_ADDRESS_TAKEN, -22, "the owner's address is taken here")
 
 enum gpushare_status {
 #define X(name, value, text) GPUSHARE_##name = value,
@@ -64,6 +66,18 @@ enum gpushare_status {
 enum gpushare_backing {
 #define X(name, value, text) GPUSHARE_BACKING_##name = value,
 	GPUSHARE_BACKINGS(X)
+#undef X
+};
+
+/* X(name, value, text): how a buffer is made */
+#define GPUSHARE_FLAGS(X) \
+	X(KEEP, 1, "keep") /* stays after its owner frees it, exits or is killed */ \
+	X(READONLY, 2, "readonly") /* other processes map it for reading only */ \
+	X(VMM, 4, "vmm") /* cuMemCreate memory; the others ask for that too */
+
+enum gpushare_flag {
+#define X(name, value, text) GPUSHARE_FLAG_##name = value,
+	GPUSHARE_FLAGS(X)
 #undef X
 };
 

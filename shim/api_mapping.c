@@ -100,7 +100,7 @@ static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_Atta
 
 	if (status)
 		return status;
-	result = vmm_map(driver, fd, answer->buffer.base_size, (cu_device)buffer->device,
+	result = vmm_map(driver, fd, answer->buffer.base_size, (cu_device)buffer->device, NULL,
 			 &buffer->mapping, &call);
 	if (result != CU_OK)
 		return mapping_refused_fd(driver, result, call, &answer->buffer);

@@ -100,7 +100,7 @@ static bool open_vmm(const struct claim *claim, const struct found *found, struc
 {
 	const char *call = NULL;
 	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
-				   claim->allocation.device, &entry->mapping, &call);
+				   claim->allocation.device, NULL, &entry->mapping, &call);
 
 	if (result != CU_OK)
 		return refuse_call(refusal, claim->driver, result, call);

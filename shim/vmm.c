@@ -1,28 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 #include "vmm.h"
 
-/* What mapping and unmapping need, which a driver older than CUDA 10.2 lacks. */
-#define VMM_CALLS(N) \
+#define DEVICES_MAX 64
+
+/* What mapping and unmapping need, and what making needs besides: a driver older than CUDA 10.2
+ * lacks them. */
+#define MAP_CALLS(N) \
 	N(cuMemImportFromShareableHandle) N(cuMemRelease) N(cuMemAddressReserve) \
 	N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) N(cuMemSetAccess)
+#define MAKE_CALLS(N) N(cuMemCreate) N(cuMemGetAllocationGranularity) N(cuMemExportToShareableHandle)
 
 static const char *first_missing(const struct driver *driver)
 {
 #define N(name) \
 	if (!driver->name) \
 		return #name;
-	VMM_CALLS(N)
+	MAP_CALLS(N)
 #undef N
 	return NULL;
 }
 
-/* The import has an address already: memory behind it, and access to that. */
+static bool can_make(const struct driver *driver)
+{
+#define N(name) \
+	if (!driver->name) \
+		return false;
+	MAKE_CALLS(N)
+#undef N
+	return !first_missing(driver);
+}
+
+/* There is an address already: memory behind it, and access to that. */
 static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
-			cu_device device, const char **out_call)
+			cu_device device, bool read_only, const char **out_call)
 {
 	const cu_mem_access access = {
 		.location = {.type = CU_LOCATION_DEVICE, .id = device},
-		.flags = CU_ACCESS_READ_WRITE,
+		.flags = read_only ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
 	};
 	cu_result result = driver->cuMemMap(mapping->pointer, mapping->size, 0, mapping->handle, 0);
 
@@ -38,26 +52,45 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 	return result;
 }
 
-static cu_result reserve(const struct driver *driver, struct vmm_mapping *mapping,
-			 cu_device device, const char **out_call)
+/* A wanted address is a hint to the driver: another one may come, or none. */
+static cu_result reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
+			 uint64_t *out_pointer)
 {
 	cu_deviceptr pointer = 0;
-	cu_result result = driver->cuMemAddressReserve(&pointer, mapping->size, 0, 0, 0);
+	cu_result result = driver->cuMemAddressReserve(&pointer, size, 0, wish->address, 0);
+
+	if (result != CU_OK && wish->address)
+		result = driver->cuMemAddressReserve(&pointer, size, 0, 0, 0);
+	if (result != CU_OK)
+		return result;
+	if (wish->must && wish->address && pointer != wish->address) {
+		driver->cuMemAddressFree(pointer, size);
+		return VMM_ADDRESS_TAKEN;
+	}
+	*out_pointer = pointer;
+	return CU_OK;
+}
+
+static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
+		       const struct vmm_wish *wish, const char **out_call)
+{
+	cu_result result = reserve(driver, wish, mapping->size, &mapping->pointer);
 
 	if (result != CU_OK) {
 		*out_call = "cuMemAddressReserve";
 		return result;
 	}
-	mapping->pointer = pointer;
-	result = map_at(driver, mapping, device, out_call);
+	result = map_at(driver, mapping, device, wish->read_only, out_call);
 	if (result != CU_OK)
-		driver->cuMemAddressFree(pointer, mapping->size);
+		driver->cuMemAddressFree(mapping->pointer, mapping->size);
 	return result;
 }
 
 cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
-		  struct vmm_mapping *out_mapping, const char **out_call)
+		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
+		  const char **out_call)
 {
+	static const struct vmm_wish none;
 	struct vmm_mapping mapping = {.size = size};
 	const char *missing = first_missing(driver);
 	cu_result result;
@@ -72,11 +105,72 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 		*out_call = "cuMemImportFromShareableHandle";
 		return result;
 	}
-	result = reserve(driver, &mapping, device, out_call);
+	result = place(driver, &mapping, device, wish ? wish : &none, out_call);
 	if (result != CU_OK) {
 		driver->cuMemRelease(mapping.handle);
 		return result;
 	}
+	*out_mapping = mapping;
+	return CU_OK;
+}
+
+/* Nobody misses a way that the machine does not have: what fails here is left as it was. */
+static void admit_peers(const struct driver *driver, const struct vmm_mapping *mapping,
+			cu_device device)
+{
+	int count = 0, can;
+	cu_device peer;
+
+	if (!driver->cuDeviceGetCount || !driver->cuDeviceGet || !driver->cuDeviceCanAccessPeer ||
+	    driver->cuDeviceGetCount(&count) != CU_OK)
+		return;
+	for (int ordinal = 0; ordinal < count && ordinal < DEVICES_MAX; ordinal++) {
+		cu_mem_access access = {
+			.location = {.type = CU_LOCATION_DEVICE},
+			.flags = CU_ACCESS_READ_WRITE,
+		};
+
+		can = 0;
+		if (driver->cuDeviceGet(&peer, ordinal) != CU_OK || peer == device ||
+		    driver->cuDeviceCanAccessPeer(&can, peer, device) != CU_OK || !can)
+			continue;
+		access.location.id = peer;
+		driver->cuMemSetAccess(mapping->pointer, mapping->size, &access, 1);
+	}
+}
+
+cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
+		   struct vmm_mapping *out_mapping)
+{
+	static const struct vmm_wish none;
+	const cu_mem_prop prop = {
+		.type = CU_ALLOCATION_PINNED,
+		.requestedHandleTypes = CU_HANDLE_POSIX_FD,
+		.location = {.type = CU_LOCATION_DEVICE, .id = device},
+	};
+	struct vmm_mapping mapping = {.size = size};
+	size_t granule = 0;
+	const char *call;
+	cu_result result;
+
+	if (!can_make(driver))
+		return CU_NOT_SUPPORTED;
+	result = driver->cuMemGetAllocationGranularity(
+		&granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
+	if (result != CU_OK)
+		return result;
+	if (!size || !granule || size > UINT64_MAX - granule)
+		return CU_INVALID_VALUE;
+	mapping.size = (size + granule - 1) / granule * granule;
+	result = driver->cuMemCreate(&mapping.handle, mapping.size, &prop, 0);
+	if (result != CU_OK)
+		return result;
+	result = place(driver, &mapping, device, &none, &call);
+	if (result != CU_OK) {
+		driver->cuMemRelease(mapping.handle);
+		return result;
+	}
+	admit_peers(driver, &mapping, device);
 	*out_mapping = mapping;
 	return CU_OK;
 }

@@ -2,9 +2,11 @@
 #ifndef GPUSHARE_SHIM_VMM_H
 #define GPUSHARE_SHIM_VMM_H
 /*
- * Memory made by cuMemCreate that came as a file descriptor: an address for it, and away again.
+ * Memory of cuMemCreate: made here, or come as a file descriptor; an address for it, and away again.
  * Driver calls that the table lacks answer CU_NOT_SUPPORTED. No context need be current.
  */
+#include <stdbool.h>
+
 #include "driver.h"
 
 struct vmm_mapping {
@@ -12,10 +14,26 @@ struct vmm_mapping {
 	cu_mem_handle handle;
 };
 
-/* Import, reserve, map, and let `device` read and write. `size` is a multiple of the granularity;
- * the fd stays the caller's. On failure nothing is left, and *out_call names the call. */
+/* How it should be mapped. */
+struct vmm_wish {
+	uint64_t address; /* 0: anywhere */
+	bool must;	  /* there or not at all */
+	bool read_only;
+};
+
+#define VMM_ADDRESS_TAKEN ((cu_result)-1) /* no CUresult: `must`, and another address came */
+
+/* Import, reserve, map, and let `device` read and write, or what `wish` says; NULL: no wish.
+ * `size` is a multiple of the granularity; the fd stays the caller's. On failure nothing is left,
+ * and *out_call names the call. */
 cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
-		  struct vmm_mapping *out_mapping, const char **out_call);
+		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
+		  const char **out_call);
+/* Make memory on `device` that can be exported as a descriptor, and map it for it and for every
+ * visible device that can reach it; what it takes, whole granules, is out_mapping->size. On failure
+ * nothing is left. */
+cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
+		   struct vmm_mapping *out_mapping);
 /* The first failure, after trying all. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 

@@ -18,6 +18,8 @@ _Static_assert(sizeof(((gpushare_Share *)0)->handle) == GPUSHARE_HANDLE_SIZE, "r
 _Static_assert(sizeof(((gpushare_Share *)0)->ticket) == GPUSHARE_TICKET_SIZE, "registry.options");
 _Static_assert(sizeof(((gpushare_AttachReply *)0)->ticket) == GPUSHARE_TICKET_SIZE,
 	       "registry.options");
+_Static_assert(sizeof(((gpushare_ShareReply *)0)->ticket) == GPUSHARE_TICKET_SIZE,
+	       "registry.options");
 _Static_assert(sizeof(((record *)0)->device_uuid) == GPUSHARE_UUID_SIZE, "registry.options");
 _Static_assert(sizeof(((record *)0)->owner_command) == GPUSHARE_COMMAND_MAX + 1,
 	       "registry.options");
@@ -113,6 +115,9 @@ static const char *request_name(const request *message)
 static bool reply_names_are_valid(const reply *message)
 {
 	switch (message->which_body) {
+	case gpushare_Reply_share_tag:
+		return !message->body.share.has_buffer ||
+		       name_is_valid(message->body.share.buffer.name);
 	case gpushare_Reply_lookup_tag:
 		return name_is_valid(message->body.lookup.buffer.name);
 	case gpushare_Reply_attach_tag:
