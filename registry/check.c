@@ -68,7 +68,7 @@ static int check_travel(const gpushare_Share *share, reply *answer)
 	bool ticket = !all_zero(share->ticket, sizeof(share->ticket));
 	bool handle = !all_zero(share->handle, sizeof(share->handle));
 
-	if (fd && !ticket)
+	if (fd && !ticket && !share->adopt)
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "\"%s\" comes without the ticket of a deposited file descriptor",
 			       share->buffer.name);
@@ -80,6 +80,28 @@ static int check_travel(const gpushare_Share *share, reply *answer)
 			       "\"%s\" comes with a handle and with a ticket, where its backing "
 			       "has one of them",
 			       share->buffer.name);
+	return GPUSHARE_OK;
+}
+
+/* Only a descriptor can be kept, and be handed out for reading alone. */
+static int check_flags(const gpushare_Share *share, reply *answer)
+{
+	const record *info = &share->buffer;
+	bool keep = info->flags & GPUSHARE_FLAG_KEEP;
+
+	if (info->flags & ~(uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY))
+		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
+			       "\"%s\": this registry knows no flags 0x%x", info->name,
+			       (unsigned)info->flags);
+	if (info->flags && !backing_is_fd(info->backing))
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" can't be kept or read-only: it does not travel as a file "
+			       "descriptor; use memory of cuMemCreate",
+			       info->name);
+	if (!keep && (info->ttl_s || share->adopt))
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" comes with %s, but without keep", info->name,
+			       share->adopt ? "adopt" : "a ttl");
 	return GPUSHARE_OK;
 }
 
@@ -99,12 +121,10 @@ int check_share(const gpushare_Share *share, reply *answer)
 		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
 			       "\"%s\": this registry knows no backing %u", info->name,
 			       (unsigned)info->backing);
-	if (info->flags)
-		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
-			       "\"%s\": this registry knows no flags 0x%x", info->name,
-			       (unsigned)info->flags);
 	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
 		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
-	status = check_travel(share, answer);
+	status = check_flags(share, answer);
+	if (!status)
+		status = check_travel(share, answer);
 	return status ? status : check_tags(info, answer);
 }

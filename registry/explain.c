@@ -40,6 +40,10 @@ int explain_taken(reply *answer, const struct entry *entry)
 {
 	char who[WHO_SIZE];
 
+	if (!entry->lease) /* another user's: his own would be replaced */
+		return explain(answer, GPUSHARE_E_EXISTS,
+			       "\"%s\" is kept for uid %u; choose another name", entry->info.name,
+			       entry->owner.uid);
 	return explain(
 		answer, GPUSHARE_E_EXISTS,
 		"\"%s\" is taken by %s, uid %u, since %lld s; choose another name or end that "
@@ -59,6 +63,11 @@ static int explain_gone(reply *answer, int status, const struct tombstone *tombs
 		return explain(answer, status,
 			       "\"%s\" is gone: it was unlinked %lld s ago; %s had it",
 			       tombstone->name, ago_s, who);
+	if (tombstone->how == DEPARTURE_EXPIRED)
+		return explain(answer, status,
+			       "\"%s\" is gone: it was kept after %s had gone, until its ttl ran "
+			       "out %lld s ago",
+			       tombstone->name, who, ago_s);
 	if (tombstone->how == DEPARTURE_WITHDRAWN)
 		what = "withdrew it";
 	else

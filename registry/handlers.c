@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "clock.h"
 #include "explain.h"
 #include "log.h"
@@ -59,58 +58,18 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 	return GPUSHARE_OK;
 }
 
-/* Enter what passed the check. */
-static int share_entry(struct registry *registry, struct lease *lease, const gpushare_Share *share,
-		       reply *answer, struct entry **out_entry)
+int handle_offer(struct registry *registry, const struct lease *lease, const struct entry *entry,
+		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer)
 {
-	const struct entry *taken = store_find(&registry->store, share->buffer.name);
-	struct entry *entry;
+	int status = vault_offer(&registry->vault, &lease->peer, lease->id, entry->held, clock_ns(),
+				 out_ticket);
 
-	if (taken)
-		return explain_taken(answer, taken);
-	if (registry->store.count >= registry->limits.names)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64
-			       " names are shared, which is all that this registry takes; "
-			       "free or unlink some",
-			       registry->limits.names);
-	entry = registry_add(registry, lease, &share->buffer, share->handle);
-	if (!entry)
-		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	*out_entry = entry;
-	return GPUSHARE_OK;
-}
-
-static int handle_share(struct registry *registry, struct lease *lease, const request *ask,
-			reply *answer)
-{
-	const gpushare_Share *share = &ask->verb.share;
-	struct held *held = NULL;
-	struct entry *entry = NULL;
-	int status = check_share(share, answer);
-
-	if (status)
-		return status;
-	if (backing_is_fd(share->buffer.backing)) {
-		held = vault_claim(&registry->vault, &lease->peer, share->ticket);
-		if (!held)
-			return explain(answer, GPUSHARE_E_INVALID,
-				       "\"%s\" comes with a ticket that this process does not have, or has "
-				       "no more; deposit the file descriptor again",
-				       share->buffer.name);
-	}
-	status = share_entry(registry, lease, share, answer, &entry);
-	if (status) {
-		if (held)
-			vault_release(&registry->vault, held);
-		return status;
-	}
-	entry->held = held;
-	answer->which_body = gpushare_Reply_share_tag;
-	answer->body.share.generation = entry->info.generation;
-	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
-		 lease->peer.pid, lease->peer.command, entry->info.name, entry->info.size);
-	return GPUSHARE_OK;
+	if (status == GPUSHARE_E_LIMIT)
+		return explain(answer, status,
+			       "%u descriptors wait for this process to fetch them, which is all "
+			       "that this registry lets it have; fetch some",
+			       registry->vault.guest_limit);
+	return status ? explain(answer, status, "the registry is out of memory") : status;
 }
 
 /* Nothing of that name: wait, or say why not. */
@@ -141,21 +100,6 @@ static int handle_lookup(struct registry *registry, struct lease *lease, const r
 	return GPUSHARE_OK;
 }
 
-/* The ticket for its descriptor; it ends by itself where the rest fails. */
-static int offer_fd(struct registry *registry, const struct lease *lease, const struct entry *entry,
-		    reply *answer)
-{
-	int status = vault_offer(&registry->vault, &lease->peer, lease->id, entry->held, clock_ns(),
-				 answer->body.attach.ticket);
-
-	if (status == GPUSHARE_E_LIMIT)
-		return explain(answer, status,
-			       "%u descriptors wait for this process to fetch them, which is all "
-			       "that this registry lets it have; fetch some",
-			       registry->vault.guest_limit);
-	return status ? explain(answer, status, "the registry is out of memory") : status;
-}
-
 static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
@@ -171,10 +115,11 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 			       "%" PRIu64 " attachments are held, which is all that this registry "
 			       "takes; detach some",
 			       registry->limits.attachments);
-	status = entry->held ? offer_fd(registry, lease, entry, answer) : GPUSHARE_OK;
+	status = entry->held ? handle_offer(registry, lease, entry, attach->ticket, answer)
+			     : GPUSHARE_OK;
 	if (status)
 		return status;
-	own = process_is_same(&lease->peer, &entry->owner);
+	own = entry->lease && process_is_same(&lease->peer, &entry->owner);
 	/* Of a descriptor the owner makes another mapping, which counts like anybody's. */
 	uncounted = own && !entry->held;
 	if (!lease_attach(&registry->leases, lease, entry->info.name, entry->info.generation,
@@ -236,7 +181,10 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 			       withdraw->name, entry->owner.uid);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
-	registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
+	if (!unlink && keep_is_asked(&entry->info))
+		keep_orphan(registry, entry);
+	else
+		registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
 	return GPUSHARE_OK;
 }
 

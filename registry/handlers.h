@@ -19,6 +19,12 @@ int handle_undecodable(int fault, reply *answer);
 /* A parked request whose time is up. */
 int handle_timeout(const struct registry *registry, const request *ask, reply *answer);
 
+/* handle_share.c */
+int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
+/* The ticket for a record's descriptor; it ends by itself where the rest of a request fails. */
+int handle_offer(struct registry *registry, const struct lease *lease, const struct entry *entry,
+		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer);
+
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);
 uint32_t handle_wait_ms(const request *ask);

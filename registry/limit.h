@@ -8,6 +8,8 @@
 #define LIMIT_ATTACHMENTS 1000000
 #define LIMIT_CONNECTIONS 10000
 #define LIMIT_WAITERS 256
+/* Memory of the names with KEEP, by what each one's allocation takes; --keep-limit says another. */
+#define LIMIT_KEPT_BYTES (UINT64_C(1) << 40)
 #define LIMIT_FDS 100000           /* kept for records; less where RLIMIT_NOFILE says so */
 #define LIMIT_FDS_PER_PROCESS 256  /* deposited and not shared, or attached and not fetched */
 
@@ -45,9 +47,11 @@ struct limits {
 	uint64_t attachments;
 	uint64_t connections;
 	uint64_t waiters;
+	uint64_t kept_bytes;
 };
 
 #define LIMITS_DEFAULT \
-	((struct limits){LIMIT_NAMES, LIMIT_ATTACHMENTS, LIMIT_CONNECTIONS, LIMIT_WAITERS})
+	((struct limits){LIMIT_NAMES, LIMIT_ATTACHMENTS, LIMIT_CONNECTIONS, LIMIT_WAITERS, \
+			 LIMIT_KEPT_BYTES})
 
 #endif

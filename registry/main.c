@@ -178,6 +178,8 @@ int main(int argc, char **argv)
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
+	if (registry)
+		registry->limits.kept_bytes = options.keep_limit;
 	if (signals < 0 || !registry ||
 	    !open_servers(&server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);

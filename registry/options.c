@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "limit.h"
 #include "protocol.h"
 
 #define EXIT_USAGE 2
@@ -19,6 +20,8 @@
 	  "serve there; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
 	X("idle-exit", "SECONDS", 'i', \
 	  "leave after so long without a connection; default 0: never") \
+	X("keep-limit", "BYTES", 'k', \
+	  "memory that names with keep may hold altogether; default 1 TiB") \
 	X("orphan", NULL, 'o', \
 	  "it was started on its own: where some program became its parent, leave when idle for 1 s, " \
 	  "for that one may be waiting") \
@@ -74,7 +77,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	long number;
 	int letter;
 
-	*options = (struct options){.ready_fd = -1};
+	*options = (struct options){.ready_fd = -1, .keep_limit = LIMIT_KEPT_BYTES};
 	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (letter) {
 		case 'f':
@@ -89,6 +92,11 @@ int options_parse(struct options *options, int argc, char **argv)
 			if (!parse_number(optarg, 365 * 24 * 3600, &number))
 				return fail_usage("--idle-exit wants seconds", optarg);
 			options->idle_exit_s = (unsigned int)number;
+			break;
+		case 'k':
+			if (!parse_number(optarg, LONG_MAX, &number))
+				return fail_usage("--keep-limit wants bytes", optarg);
+			options->keep_limit = (uint64_t)number;
 			break;
 		case 'o':
 			options->orphan = true;

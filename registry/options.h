@@ -2,11 +2,13 @@
 #ifndef GPUSHARE_REGISTRY_OPTIONS_H
 #define GPUSHARE_REGISTRY_OPTIONS_H
 #include <stdbool.h>
+#include <stdint.h>
 
 struct options {
 	bool foreground;
 	const char *directory;  /* NULL: as the environment says */
 	unsigned int idle_exit_s; /* 0: never */
+	uint64_t keep_limit;    /* bytes */
 	bool orphan;
 	int ready_fd;           /* -1: none */
 };

@@ -15,6 +15,7 @@ struct registry *registry_new(const char *directory)
 		return NULL;
 	pthread_mutex_init(&registry->lock, NULL);
 	registry->limits = LIMITS_DEFAULT;
+	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	store_init(&registry->store);
 	vault_init(&registry->vault);
@@ -28,6 +29,8 @@ struct registry *registry_free(struct registry *registry)
 		return NULL;
 	while (registry->leases.by_id)
 		registry_disconnect(registry, registry->leases.by_id);
+	while (registry->kept)
+		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
 	generation_finish(&registry->generation);
@@ -59,10 +62,15 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 	struct waiter *waiters = take_waiters(registry, lease);
 	struct attachment *attachment, *after;
 	struct entry *entry;
-	unsigned int names = 0, attachments = 0;
+	unsigned int names = 0, kept = 0, attachments = 0;
 
-	while (lease->entries) {
-		registry_remove(registry, lease->entries, DEPARTURE_LEASE);
+	while ((entry = lease->entries)) {
+		if (keep_is_asked(&entry->info)) {
+			keep_orphan(registry, entry);
+			kept++;
+			continue;
+		}
+		registry_remove(registry, entry, DEPARTURE_LEASE);
 		names++;
 	}
 	HASH_ITER(hh, lease->attachments, attachment, after) {
@@ -72,11 +80,34 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 		attachments += attachment->count;
 		lease_detach(&registry->leases, lease, attachment, attachment->count);
 	}
-	log_line("end: uid %u pid %d (%s), %u names withdrawn, %u attachments released",
-		 lease->peer.uid, lease->peer.pid, lease->peer.command, names, attachments);
+	log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments released",
+		 lease->peer.uid, lease->peer.pid, lease->peer.command, names, kept, attachments);
 	vault_end_lease(&registry->vault, lease->id);
 	lease_free(&registry->leases, lease);
 	return waiters;
+}
+
+void registry_begin(struct registry *registry, struct entry *entry)
+{
+	entry->info.generation = generation_take(&registry->generation);
+	entry->info.mode = 0600;
+	entry->info.attachers = 0;
+	entry->info.ttl_left_s = 0;
+	entry->info.created_unix_ns = clock_unix_ns();
+	entry->created_ns = clock_ns();
+}
+
+void registry_own(struct entry *entry, struct lease *lease)
+{
+	entry->lease = lease;
+	entry->owner = lease->peer;
+	entry->deadline_ns = INT64_MAX;
+	entry->info.owner_gone = false;
+	entry->info.owner_uid = lease->peer.uid;
+	entry->info.owner_pid = lease->peer.pid;
+	entry->info.owner_started = lease->peer.started;
+	strcpy(entry->info.owner_command, lease->peer.command);
+	DL_APPEND(lease->entries, entry);
 }
 
 struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
@@ -86,24 +117,22 @@ struct entry *registry_add(struct registry *registry, struct lease *lease, const
 
 	if (!entry)
 		return NULL;
-	entry->lease = lease;
-	entry->owner = lease->peer;
-	entry->info.generation = generation_take(&registry->generation);
-	entry->info.mode = 0600;
-	entry->info.owner_uid = lease->peer.uid;
-	entry->info.owner_pid = lease->peer.pid;
-	entry->info.owner_started = lease->peer.started;
-	strcpy(entry->info.owner_command, lease->peer.command);
-	entry->info.attachers = 0;
-	entry->info.created_unix_ns = clock_unix_ns();
-	DL_APPEND(lease->entries, entry);
+	registry_begin(registry, entry);
+	registry_own(entry, lease);
+	if (keep_is_asked(info))
+		registry->kept_bytes += info->base_size;
 	return entry;
 }
 
 void registry_remove(struct registry *registry, struct entry *entry, enum departure how)
 {
 	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
-	DL_DELETE(entry->lease->entries, entry);
+	if (entry->lease)
+		DL_DELETE(entry->lease->entries, entry);
+	else
+		DL_DELETE(registry->kept, entry);
+	if (keep_is_asked(&entry->info))
+		registry->kept_bytes -= entry->info.base_size;
 	if (entry->held)
 		vault_release(&registry->vault, entry->held);
 	store_remove(&registry->store, entry);
@@ -136,6 +165,13 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
 void registry_tell(const struct lease *lease, const struct entry *entry, record *out_info)
 {
 	*out_info = entry->info;
-	if (!process_is_same(&lease->peer, &entry->owner))
+	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
+	if (!entry->held && !process_is_same(&lease->peer, &entry->owner))
 		out_info->address = 0;
+	if (entry->deadline_ns != INT64_MAX) {
+		int64_t left_ns = entry->deadline_ns - clock_ns();
+
+		out_info->ttl_left_s =
+			left_ns > 0 ? (uint32_t)((left_ns + NS_PER_S - 1) / NS_PER_S) : 0;
+	}
 }

@@ -28,9 +28,12 @@ struct registry {
 	struct tombstones tombstones;
 	struct vault vault;
 	struct generation generation;
+	struct entry *kept;  /* whose owners have gone */
+	uint64_t kept_bytes; /* of all with KEEP, owner or not */
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	uint64_t requests;
+	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
 	reply reply; /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
@@ -45,20 +48,39 @@ struct registry *registry_free(struct registry *registry);
 
 /* A peer came. NULL: out of memory. */
 struct lease *registry_connect(struct registry *registry, uint32_t id, const struct process *peer);
-/* A peer went: its names and attachments go, its waiters come back as a list for the caller. */
+/* A peer went: its names and attachments go (names with KEEP stay, without an owner), its waiters come back as a list for the caller. */
 struct waiter *registry_disconnect(struct registry *registry, struct lease *lease);
 
+/* What a new buffer begins with, and what its owner brings. */
+void registry_begin(struct registry *registry, struct entry *entry);
+void registry_own(struct entry *entry, struct lease *lease);
 /* NULL: out of memory. */
 struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
 			   const uint8_t *handle);
 void registry_remove(struct registry *registry, struct entry *entry, enum departure how);
+
+/* keep.c: names that outlive their owners. */
+bool keep_is_asked(const record *info);
+/* No owner from now on; its ttl runs. */
+void keep_orphan(struct registry *registry, struct entry *entry);
+/* In place of what is kept without an owner: a new buffer, a new generation. It can't fail. */
+void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
+		  const record *info, const uint8_t *handle);
+/* Whether that is what `info` would make anew. */
+bool keep_is_alike(const struct entry *entry, const record *info);
+/* What is kept without an owner has one again, with what that asks for. */
+void keep_adopt(struct registry *registry, struct entry *entry, struct lease *lease,
+		const record *info);
+/* Remove those whose time is up; when the next one's will be, INT64_MAX: none. */
+int64_t keep_expire(struct registry *registry, int64_t now_ns);
 
 void registry_park(struct registry *registry, struct waiter *waiter);
 void registry_unpark(struct registry *registry, struct waiter *waiter);
 /* INT64_MAX: nobody waits. */
 int64_t registry_next_deadline_ns(const struct registry *registry);
 
-/* What `lease` may know of it: the address only in the owner's process, never the handle. */
+/* What `lease` may know of it: an ipc buffer's address only in the owner's process, never the
+ * handle. */
 void registry_tell(const struct lease *lease, const struct entry *entry, record *out_info);
 
 #endif

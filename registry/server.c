@@ -117,9 +117,10 @@ int64_t server_tick(struct server *server)
 	struct registry *registry = server->registry;
 	struct work *ready = NULL;
 	struct waiter *waiter, *after;
-	int64_t now = clock_ns(), next;
+	int64_t now = clock_ns(), next, kept;
 	unsigned int receiving;
 	uint32_t dead;
+	bool held;
 
 	while (watch_next(server->watches, &dead)) {
 		end_lease(server, dead);
@@ -132,13 +133,17 @@ int64_t server_tick(struct server *server)
 			work_time_out(waiter->work, &ready);
 	}
 	next = registry_next_deadline_ns(registry);
+	held = registry->kept;
+	kept = keep_expire(registry, now);
+	if (held && !registry->kept && !registry->leases.count)
+		server->idle_since_ns = now; /* nothing kept us busy any more */
 	receiving = server->receiving;
 	pthread_mutex_unlock(&registry->lock);
 
 	work_send(ready);
 	if (receiving < LIMIT_CONTEXTS_LOW)
 		open_contexts(server, LIMIT_CONTEXTS_FIRST);
-	return next;
+	return kept < next ? kept : next;
 }
 
 int64_t server_idle_since_ns(struct server *server)
@@ -146,7 +151,7 @@ int64_t server_idle_since_ns(struct server *server)
 	int64_t since;
 
 	pthread_mutex_lock(&server->registry->lock);
-	since = server->idle_since_ns;
+	since = server->registry->kept ? INT64_MAX : server->idle_since_ns;
 	pthread_mutex_unlock(&server->registry->lock);
 	return since;
 }
@@ -209,6 +214,7 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 		.heard = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 		.watches = watch_open(),
 	};
+	registry->wake = server->wake;
 	if (server->wake < 0 || server->heard < 0 || server->watches < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 		result = -1;
@@ -226,6 +232,7 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 void server_close(struct server *server)
 {
 	nng_close(server->socket);
+	server->registry->wake = -1;
 	while (server->works) {
 		struct work *next = server->works->next;
 

@@ -28,14 +28,14 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 void server_close(struct server *server);
 
 /*
- * What has become due: waiters whose time is up, peers that died, contexts to open. Returns when to
+ * What has become due: waiters and kept names whose time is up, peers that died, contexts to open. Returns when to
  * be called again at the latest; server->wake or ->watches turns readable when it should be
  * earlier.
  */
 int64_t server_tick(struct server *server);
 /* Asks whether `path` is still answered, and listens there anew if it isn't: see probe.h. */
 void server_hear(struct server *server, const char *path);
-/* Since when nobody is connected; INT64_MAX: somebody is. */
+/* Since when nobody is connected and nothing kept; INT64_MAX: somebody is, or something. */
 int64_t server_idle_since_ns(struct server *server);
 
 #endif

@@ -74,6 +74,7 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 		return NULL;
 	entry->info = *info;
 	entry->created_ns = clock_ns();
+	entry->deadline_ns = INT64_MAX;
 	memcpy(entry->handle, handle, sizeof(entry->handle));
 	HASH_ADD_STR(store->by_name, info.name, entry);
 	if (!entry->hh.tbl) {

@@ -117,7 +117,12 @@ static void a_bad_share_is_refused(void **state)
 	refused(what.verb.share.buffer.base_size = 0, GPUSHARE_E_RANGE);
 	refused(what.verb.share.buffer.backing = 0, GPUSHARE_E_NOT_SUPPORTED);
 	refused(what.verb.share.buffer.backing = 77, GPUSHARE_E_NOT_SUPPORTED);
-	refused(what.verb.share.buffer.flags = 1, GPUSHARE_E_NOT_SUPPORTED);
+	refused(what.verb.share.buffer.flags = 8, GPUSHARE_E_NOT_SUPPORTED);
+	refused(what.verb.share.buffer.flags = GPUSHARE_FLAG_VMM, GPUSHARE_E_NOT_SUPPORTED);
+	refused(what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP, GPUSHARE_E_INVALID);
+	refused(what.verb.share.buffer.flags = GPUSHARE_FLAG_READONLY, GPUSHARE_E_INVALID);
+	refused(what.verb.share.buffer.ttl_s = 5, GPUSHARE_E_INVALID);
+	refused(what.verb.share.adopt = true, GPUSHARE_E_INVALID);
 	refused(memset(what.verb.share.buffer.device_uuid, 0, 16), GPUSHARE_E_INVALID);
 	refused(memset(what.verb.share.handle, 0, 64), GPUSHARE_E_INVALID);
 	refused(what.verb.share.buffer.tags_count = 1, GPUSHARE_E_INVALID);
@@ -167,7 +172,7 @@ static void limits_are_answered(void **state)
 	struct waiter waiter = {.lease = lease, .ask = &what};
 
 	(void)state;
-	peer_registry->limits = (struct limits){2, 2, 1, 1};
+	peer_registry->limits = (struct limits){2, 2, 1, 1, 0};
 	peer_share(lease, "a");
 	peer_share(lease, "b");
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);

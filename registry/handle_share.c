@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* share: a new name, or what is kept under it, replaced or adopted. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "check.h"
+#include "clock.h"
+#include "explain.h"
+#include "handlers.h"
+#include "log.h"
+
+/* What is kept of that name, which the caller may take; NULL: nothing, or not for him. */
+static struct entry *find_kept(const struct registry *registry, const struct lease *lease,
+			       const char *name)
+{
+	struct entry *entry = store_find(&registry->store, name);
+
+	return entry && !entry->lease && entry->owner.uid == lease->peer.uid ? entry : NULL;
+}
+
+/* `freed` bytes go where that comes in place of something. */
+static int check_kept(const struct registry *registry, const record *info, uint64_t freed,
+		      reply *answer)
+{
+	uint64_t kept = registry->kept_bytes - freed, limit = registry->limits.kept_bytes;
+
+	if (!keep_is_asked(info) || (kept <= limit && info->base_size <= limit - kept))
+		return GPUSHARE_OK;
+	return explain(answer, GPUSHARE_E_LIMIT,
+		       "\"%s\" would keep %" PRIu64 " bytes more, where %" PRIu64 " of %" PRIu64
+		       " are kept already; 'gpushare ls' shows what is kept, 'gpushare rm NAME' lets "
+		       "go of it",
+		       info->name, info->base_size, kept, limit);
+}
+
+/* Enter what passed the check. */
+static int share_entry(struct registry *registry, struct lease *lease, const gpushare_Share *share,
+		       reply *answer, struct entry **out_entry)
+{
+	const struct entry *taken = store_find(&registry->store, share->buffer.name);
+	struct entry *kept = find_kept(registry, lease, share->buffer.name);
+	int status;
+
+	if (taken && !kept)
+		return explain_taken(answer, taken);
+	status = check_kept(registry, &share->buffer,
+			    kept ? kept->info.base_size : 0, answer);
+	if (status)
+		return status;
+	if (kept) {
+		keep_replace(registry, kept, lease, &share->buffer, share->handle);
+		*out_entry = kept;
+		return GPUSHARE_OK;
+	}
+	if (registry->store.count >= registry->limits.names)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "%" PRIu64
+			       " names are shared, which is all that this registry takes; "
+			       "free or unlink some",
+			       registry->limits.names);
+	*out_entry = registry_add(registry, lease, &share->buffer, share->handle);
+	if (!*out_entry)
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	return GPUSHARE_OK;
+}
+
+static int share_new(struct registry *registry, struct lease *lease, const gpushare_Share *share,
+		     reply *answer)
+{
+	struct held *held = NULL;
+	struct entry *entry = NULL;
+	int status;
+
+	if (backing_is_fd(share->buffer.backing)) {
+		held = vault_claim(&registry->vault, &lease->peer, share->ticket);
+		if (!held)
+			return explain(answer, GPUSHARE_E_INVALID,
+				       "\"%s\" comes with a ticket that this process does not have, or has "
+				       "no more; deposit the file descriptor again",
+				       share->buffer.name);
+	}
+	status = share_entry(registry, lease, share, answer, &entry);
+	if (status) {
+		if (held)
+			vault_release(&registry->vault, held);
+		return status;
+	}
+	entry->held = held;
+	answer->which_body = gpushare_Reply_share_tag;
+	answer->body.share.generation = entry->info.generation;
+	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
+		 lease->peer.pid, lease->peer.command, entry->info.name, entry->info.size);
+	return GPUSHARE_OK;
+}
+
+static int share_adopt(struct registry *registry, struct lease *lease, const gpushare_Share *share,
+		       struct entry *kept, reply *answer)
+{
+	gpushare_ShareReply *body = &answer->body.share;
+	struct held *unused = vault_claim(&registry->vault, &lease->peer, share->ticket);
+	int status;
+
+	if (unused)
+		vault_release(&registry->vault, unused);
+	status = handle_offer(registry, lease, kept, body->ticket, answer);
+	if (status)
+		return status;
+	keep_adopt(registry, kept, lease, &share->buffer);
+	answer->which_body = gpushare_Reply_share_tag;
+	body->generation = kept->info.generation;
+	body->adopted = body->has_buffer = true;
+	registry_tell(lease, kept, &body->buffer);
+	log_line("adopt: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
+		 lease->peer.pid, lease->peer.command, kept->info.name, kept->info.size);
+	return GPUSHARE_OK;
+}
+
+/* Came to adopt or to hear that there is nothing to adopt. */
+static int explain_strange(const gpushare_Share *share, const struct entry *kept, reply *answer)
+{
+	return explain(answer, GPUSHARE_E_NOT_FOUND,
+		       "\"%s\" is kept, but can't be adopted: it has %" PRIu64 " bytes, not %" PRIu64
+		       ", or is on another GPU",
+		       share->buffer.name, kept->info.size, share->buffer.size);
+}
+
+int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+{
+	static const uint8_t none[GPUSHARE_TICKET_SIZE];
+	const gpushare_Share *share = &ask->verb.share;
+	const char *name = share->buffer.name;
+	struct entry *kept;
+	int status = check_share(share, answer);
+
+	if (status)
+		return status;
+	kept = share->adopt ? find_kept(registry, lease, name) : NULL;
+	if (kept && keep_is_alike(kept, &share->buffer))
+		return share_adopt(registry, lease, share, kept, answer);
+	if (!share->adopt || memcmp(share->ticket, none, sizeof(none)))
+		return share_new(registry, lease, share, answer);
+	if (kept)
+		return explain_strange(share, kept, answer);
+	if (store_find(&registry->store, name))
+		return explain_taken(answer, store_find(&registry->store, name));
+	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
+}

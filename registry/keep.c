@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Names that outlive their owners: without one, with another one, in place of one, and gone. */
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "registry.h"
+
+bool keep_is_asked(const record *info)
+{
+	return info->flags & GPUSHARE_FLAG_KEEP;
+}
+
+void keep_orphan(struct registry *registry, struct entry *entry)
+{
+	DL_DELETE(entry->lease->entries, entry);
+	entry->lease = NULL;
+	entry->info.owner_gone = true;
+	DL_APPEND(registry->kept, entry);
+	if (!entry->info.ttl_s)
+		return;
+	entry->deadline_ns = clock_ns() + entry->info.ttl_s * NS_PER_S;
+	if (registry->wake >= 0)
+		eventfd_write(registry->wake, 1);
+}
+
+void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
+		  const record *info, const uint8_t *handle)
+{
+	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
+		 (unsigned long long)entry->info.generation);
+	DL_DELETE(registry->kept, entry);
+	vault_release(&registry->vault, entry->held);
+	entry->held = NULL;
+	registry->kept_bytes -= entry->info.base_size;
+	entry->info = *info; /* the same name, at the same place of the store */
+	memcpy(entry->handle, handle, sizeof(entry->handle));
+	registry_begin(registry, entry);
+	registry_own(entry, lease);
+	if (keep_is_asked(info))
+		registry->kept_bytes += info->base_size;
+}
+
+bool keep_is_alike(const struct entry *entry, const record *info)
+{
+	return entry->info.size == info->size && entry->info.backing == info->backing &&
+	       !memcmp(entry->info.device_uuid, info->device_uuid, sizeof(info->device_uuid));
+}
+
+void keep_adopt(struct registry *registry, struct entry *entry, struct lease *lease,
+		const record *info)
+{
+	DL_DELETE(registry->kept, entry);
+	entry->info.flags = info->flags;
+	entry->info.ttl_s = info->ttl_s;
+	registry_own(entry, lease);
+}
+
+int64_t keep_expire(struct registry *registry, int64_t now_ns)
+{
+	int64_t next = INT64_MAX;
+	struct entry *entry, *after;
+
+	DL_FOREACH_SAFE(registry->kept, entry, after) {
+		if (entry->deadline_ns <= now_ns) {
+			log_line("\"%s\" was kept for %u s", entry->info.name,
+				 (unsigned int)entry->info.ttl_s);
+			registry_remove(registry, entry, DEPARTURE_EXPIRED);
+		} else if (entry->deadline_ns < next) {
+			next = entry->deadline_ns;
+		}
+	}
+	return next;
+}
