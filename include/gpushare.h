@@ -93,6 +93,18 @@ struct gpushare_open_options {
 
 struct gpushare_attach_options {
 	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
+	int same_address;     /* at the owner's address, or GPUSHARE_E_ADDRESS_TAKEN: pointers that
+			       * the owner put into the buffer hold here too. For vmm buffers */
+	int prefer_same_address; /* the same, but at another one where that is taken */
+};
+
+/** struct gpushare_alloc_options - zero, or NULL in its place, means the default but for device */
+struct gpushare_alloc_options {
+	int device;	/* CUDA ordinal in this process; -1 (NULL: too) for the current context's
+			 * device, or 0 without one */
+	uint32_t flags; /* of enum gpushare_flag; any of them asks for cuMemCreate memory (vmm) */
+	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
+	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
 };
 
 /** struct gpushare_info - a buffer as the registry knows it; sizes and offsets in bytes */
@@ -110,6 +122,10 @@ struct gpushare_info {
 	char owner_command[GPUSHARE_COMMAND_MAX + 1];
 	uint32_t attachers;      /* processes' attachments now */
 	uint64_t created_unix_ns;
+	uint32_t flags;          /* of enum gpushare_flag: KEEP, READONLY */
+	uint32_t ttl_s;          /* with KEEP: seconds to stay after its owner has gone; 0: no end */
+	uint32_t ttl_left_s;     /* of those, once the owner has gone */
+	int owner_alive;         /* 0: kept, and its owner has freed it or ended; owner_* say who */
 	int isolated;            /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 };
@@ -185,6 +201,35 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
 		   struct gpushare_buffer **out_buffer);
 
 /**
+ * gpushare_alloc_with() - allocate device memory, give it a name, and say how it is to live
+ * @options: NULL is gpushare_alloc() with device -1
+ *
+ * GPUSHARE_FLAG_KEEP: gpushare_free(), gpushare_close() and the end of this process unmap it here,
+ * and the registry keeps it, for whoever attaches, until gpushare_unlink() ('gpushare rm'), the end
+ * of its ttl_s, or a new buffer under its name: which replaces it, as a new generation, where the
+ * owner has gone, or with adopt becomes its owner: gpushare_was_adopted() tells. An adopted buffer
+ * is mapped at the address that it had, where that is free. What is kept at most is the registry's
+ * affair (--keep-limit); memory comes back when the last process that maps it lets go.
+ * GPUSHARE_FLAG_READONLY: other processes map it for reading alone. Their calls of this library
+ * answer GPUSHARE_E_READ_ONLY, their own copies into it are refused by the driver, and a kernel's
+ * store ends that process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), nobody else's.
+ * GPUSHARE_FLAG_VMM: cuMemCreate memory without any of that.
+ *
+ * Such memory is taken in whole granules (2 MiB): gpushare_info.base_size.
+ *
+ * Errors:  as gpushare_alloc(), and GPUSHARE_E_INVALID (flags that there are not; ttl_s or adopt
+ *          without KEEP), _E_LIMIT (what the registry keeps; the sentence says how to remove some),
+ *          _E_NOT_SUPPORTED (a driver without cuMemCreate)
+ * Source:  CUDA Driver API, cuMemCreate, cuMemAddressReserve, cuMemMap, cuMemSetAccess,
+ *          cuMemExportToShareableHandle.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
+ */
+int gpushare_alloc_with(struct gpushare_session *session, const char *name, size_t size,
+			const struct gpushare_alloc_options *options,
+			struct gpushare_buffer **out_buffer);
+
+/**
  * gpushare_attach() - map a named buffer of another process into this one
  * @session: from gpushare_open()
  * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]
@@ -193,7 +238,9 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  *
  * Attaching an ipc buffer that this process owns gives the owner's own address; a vmm buffer is
  * mapped anew, and stays when its owner frees it or ends. Attaching the same
- * buffer twice gives the same struct, address and mapping, and counts. The GPU is found by its
+ * buffer twice gives the same struct, address and mapping, and counts. One that was made with
+ * GPUSHARE_FLAG_READONLY is mapped for reading where another process owns it: ask
+ * gpushare_is_read_only(). The GPU is found by its
  * UUID, whatever CUDA_VISIBLE_DEVICES says on either side.
  *
  * Shapes:  flat byte range of gpushare_size() bytes.
@@ -202,7 +249,7 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
  *          names), _E_TIMED_OUT, _E_DENIED, _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
  *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
- *          can't map such)
+ *          can't map such; same_address of another), _E_ADDRESS_TAKEN
  * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
@@ -227,7 +274,8 @@ int gpushare_detach(struct gpushare_buffer *buffer);
  * @buffer: NULL is allowed; not usable afterwards
  *
  * The name is withdrawn first; then memory from gpushare_alloc() is freed. Processes that are
- * attached should have detached: CUDA leaves reading freed IPC memory undefined.
+ * attached should have detached: CUDA leaves reading freed IPC memory undefined. A buffer with
+ * GPUSHARE_FLAG_KEEP is unmapped here and stays under its name, without an owner.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from attach), _E_FORKED, _E_CUDA
  *
@@ -236,7 +284,8 @@ int gpushare_detach(struct gpushare_buffer *buffer);
 int gpushare_free(struct gpushare_buffer *buffer);
 
 /**
- * gpushare_unlink() - take a name away; the memory and attachments stay as they are
+ * gpushare_unlink() - take a name away; the memory and attachments stay as they are, and what was
+ * kept goes when the last of them goes
  * @name: of a buffer that the caller's user owns
  *
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND, _E_DENIED, _E_NO_REGISTRY, _E_TIMED_OUT
@@ -274,6 +323,12 @@ size_t gpushare_size(const struct gpushare_buffer *buffer);
 /** gpushare_device() - the CUDA ordinal of the buffer's GPU in this process; -1 for NULL */
 int gpushare_device(const struct gpushare_buffer *buffer);
 
+/** gpushare_is_read_only() - 1: mapped for reading alone in this process; 0 for NULL */
+int gpushare_is_read_only(const struct gpushare_buffer *buffer);
+
+/** gpushare_was_adopted() - 1: gpushare_alloc_with() found it kept, contents and all; 0 for NULL */
+int gpushare_was_adopted(const struct gpushare_buffer *buffer);
+
 /** gpushare_buffer_info() - the buffer's record as it was at share or attach; no registry call */
 int gpushare_buffer_info(const struct gpushare_buffer *buffer, struct gpushare_info *out_info);
 
@@ -296,7 +351,8 @@ int gpushare_read(struct gpushare_buffer *buffer, size_t offset, size_t length,
  * gpushare_write() - stream host data into device memory through two pinned buffers
  * @source: fills @data with exactly @size bytes; anything but 0 ends it
  *
- * The rest as gpushare_read(). Bytes before a failure may have been written.
+ * The rest as gpushare_read(), and GPUSHARE_E_READ_ONLY, before any CUDA call. Bytes before another
+ * failure may have been written.
  */
 int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
 		   int (*source)(void *data, size_t size, void *user), void *user);
@@ -304,7 +360,7 @@ int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
 /** gpushare_copy_from() - device to host, synchronous; errors as gpushare_read() */
 int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
 
-/** gpushare_copy_to() - host to device, synchronous; errors as gpushare_read() */
+/** gpushare_copy_to() - host to device, synchronous; errors as gpushare_write() */
 int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *host, size_t length);
 
 /** gpushare_status_text() - a status in a few words; never NULL */

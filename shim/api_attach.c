@@ -88,42 +88,65 @@ static int attach_check(const record *from)
 	return GPUSHARE_OK;
 }
 
-/* The same buffer if this session has it, counted once more. The caller holds the lock. */
-static struct gpushare_buffer *attach_seen(struct gpushare_session *session, const record *from)
+/* The same buffer if this session has it, counted once more, unless it is not where it must be.
+ * The caller holds the lock. */
+static struct gpushare_buffer *attach_seen(struct gpushare_session *session, const record *from,
+					   const struct gpushare_attach_options *options,
+					   bool *out_misplaced)
 {
+	*out_misplaced = false;
 	for (struct gpushare_buffer *seen = session->buffers; seen; seen = seen->next) {
 		if ((seen->kind != BUFFER_ATTACHED && seen->kind != BUFFER_OWN) ||
 		    seen->info.generation != from->generation ||
 		    strcmp(seen->info.name, from->name))
 			continue;
-		seen->count++;
+		*out_misplaced = options->same_address && seen->pointer != from->address;
+		if (!*out_misplaced)
+			seen->count++;
 		return seen;
 	}
 	return NULL;
 }
 
+static int attach_misplaced(const record *from)
+{
+	return api_fail(GPUSHARE_E_ADDRESS_TAKEN,
+			"'%s' is attached here already, but not at 0x%" PRIx64
+			", where its owner has it; detach it first",
+			from->name, from->address);
+}
+
 /* Two threads may map the same buffer at once; the first struct stays and the other goes. */
-static struct gpushare_buffer *attach_publish(struct gpushare_buffer *buffer, const record *from)
+static int attach_publish(struct gpushare_buffer *buffer, const record *from,
+			  const struct gpushare_attach_options *options,
+			  struct gpushare_buffer **out_buffer)
 {
 	struct gpushare_session *session = buffer->session;
 	struct gpushare_buffer *seen;
+	bool misplaced;
 
 	pthread_mutex_lock(&session->lock);
-	seen = attach_seen(session, from);
+	seen = attach_seen(session, from, options, &misplaced);
 	if (!seen) {
 		buffer->next = session->buffers;
 		session->buffers = buffer;
 	}
 	pthread_mutex_unlock(&session->lock);
-	if (!seen)
-		return buffer;
+	if (!seen) {
+		*out_buffer = buffer;
+		return GPUSHARE_OK;
+	}
 	if (buffer->kind == BUFFER_ATTACHED)
 		mapping_close(buffer);
 	free(buffer);
-	return seen;
+	if (misplaced)
+		return attach_misplaced(from);
+	*out_buffer = seen;
+	return GPUSHARE_OK;
 }
 
 static int attach_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
+		       const struct gpushare_attach_options *options,
 		       struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
@@ -132,6 +155,11 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 
 	if (status)
 		return status;
+	if (options->same_address && !backing_is_fd(answer->buffer.backing) && !answer->own)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is cudaMalloc memory, which the driver maps where it likes; only "
+				"vmm buffers can be had at their owner's address",
+				answer->buffer.name);
 	driver = session_driver(session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
@@ -147,22 +175,24 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	if (!status && answer->own && !backing_is_fd(answer->buffer.backing))
 		status = mapping_own(buffer, answer->buffer.address);
 	else if (!status)
-		status = mapping_open(buffer, answer);
-	if (status)
-		return status;
-	*out_buffer = attach_publish(buffer, &answer->buffer);
-	buffer = NULL;
-	return GPUSHARE_OK;
+		status = mapping_open(buffer, answer, options);
+	if (!status) {
+		status = attach_publish(buffer, &answer->buffer, options, out_buffer);
+		buffer = NULL;
+	}
+	return status;
 }
 
 API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *name,
 			       const struct gpushare_attach_options *options,
 			       struct gpushare_buffer **out_buffer)
 {
+	static const struct gpushare_attach_options defaults;
 	gpushare_AttachReply answer;
 	struct gpushare_buffer *seen;
 	struct gpushare_info info;
 	int status = api_check_name(name);
+	bool misplaced;
 
 	if (!status)
 		status = session_check(session);
@@ -172,15 +202,18 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 		status = attach_register(session, name, options ? options->wait_ms : 0, &answer);
 	if (status)
 		return status;
+	if (!options)
+		options = &defaults;
 
 	pthread_mutex_lock(&session->lock);
-	seen = attach_seen(session, &answer.buffer);
+	seen = attach_seen(session, &answer.buffer, options, &misplaced);
 	pthread_mutex_unlock(&session->lock);
-	if (seen) {
+	if (seen && !misplaced) {
 		*out_buffer = seen;
 		return GPUSHARE_OK;
 	}
-	status = attach_make(session, &answer, out_buffer);
+	status = misplaced ? attach_misplaced(&answer.buffer)
+			   : attach_make(session, &answer, options, out_buffer);
 	if (status) {
 		query_info(&answer.buffer, &info);
 		session_tell_detach(session, &info);

@@ -90,25 +90,65 @@ static int mapping_refused_fd(const struct driver *driver, cu_result result, con
 			     from->name, from->owner_pid);
 }
 
-static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
+		  const struct vmm_wish *wish)
 {
 	const struct driver *driver = buffer->session->driver;
-	_cleanup_close_ int fd = -1;
 	const char *call = NULL;
-	cu_result result;
-	int status = session_withdraw(buffer->session, answer->ticket, &fd);
+	cu_result result = vmm_map(driver, fd, from->base_size, (cu_device)buffer->device, wish,
+				   &buffer->mapping, &call);
 
-	if (status)
-		return status;
-	result = vmm_map(driver, fd, answer->buffer.base_size, (cu_device)buffer->device, NULL,
-			 &buffer->mapping, &call);
+	if (result == VMM_ADDRESS_TAKEN)
+		return api_fail(GPUSHARE_E_ADDRESS_TAKEN,
+				"'%s' can't be mapped at 0x%" PRIx64 ", where its owner has it: that "
+				"address is taken here; attach it before other memory is made, or without "
+				"same_address",
+				from->name, from->address);
 	if (result != CU_OK)
-		return mapping_refused_fd(driver, result, call, &answer->buffer);
-	buffer->opened = buffer->mapping.pointer;
+		return mapping_refused_fd(driver, result, call, from);
+	buffer->pointer = buffer->mapping.pointer + from->base_offset;
+	buffer->read_only = wish->read_only;
 	return GPUSHARE_OK;
 }
 
-int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+/* Where, and for what. */
+static int mapping_wish(const gpushare_AttachReply *answer,
+			const struct gpushare_attach_options *options, struct vmm_wish *out_wish)
+{
+	const record *from = &answer->buffer;
+	bool there = options->same_address || options->prefer_same_address;
+	bool known = from->address > from->base_offset;
+
+	if (options->same_address && !known)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"the address that the owner of '%s' has it at is not known",
+				from->name);
+	*out_wish = (struct vmm_wish){
+	    .address = there && known ? from->address - from->base_offset : 0,
+	    .must = options->same_address,
+	    .read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own,
+	};
+	return GPUSHARE_OK;
+}
+
+static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+			     const struct gpushare_attach_options *options)
+{
+	_cleanup_close_ int fd = -1;
+	struct vmm_wish wish;
+	int status = mapping_wish(answer, options, &wish);
+
+	if (!status)
+		status = session_withdraw(buffer->session, answer->ticket, &fd);
+	if (!status)
+		status = mapping_place(buffer, &answer->buffer, fd, &wish);
+	if (!status)
+		buffer->opened = buffer->mapping.pointer;
+	return status;
+}
+
+int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+		 const struct gpushare_attach_options *options)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
@@ -118,8 +158,9 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 	if (!status)
 		status = device_enter(driver, buffer->context, &scope);
 	if (!status)
-		status = backing_is_fd(answer->buffer.backing) ? mapping_import_fd(buffer, answer)
-							       : mapping_import(buffer, answer);
+		status = backing_is_fd(answer->buffer.backing)
+			     ? mapping_import_fd(buffer, answer, options)
+			     : mapping_import(buffer, answer);
 	if (status)
 		return status;
 	buffer->kind = BUFFER_ATTACHED;

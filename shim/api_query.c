@@ -24,6 +24,10 @@ void query_info(const record *from, struct gpushare_info *to)
 	    .owner_started = from->owner_started,
 	    .attachers = from->attachers,
 	    .created_unix_ns = from->created_unix_ns,
+	    .flags = from->flags,
+	    .ttl_s = from->ttl_s,
+	    .ttl_left_s = from->ttl_left_s,
+	    .owner_alive = !from->owner_gone,
 	};
 	memcpy(to->name, from->name, sizeof(to->name));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
@@ -138,6 +142,16 @@ API_PUBLIC size_t gpushare_size(const struct gpushare_buffer *buffer)
 API_PUBLIC int gpushare_device(const struct gpushare_buffer *buffer)
 {
 	return buffer ? buffer->device : -1;
+}
+
+API_PUBLIC int gpushare_is_read_only(const struct gpushare_buffer *buffer)
+{
+	return buffer && buffer->read_only;
+}
+
+API_PUBLIC int gpushare_was_adopted(const struct gpushare_buffer *buffer)
+{
+	return buffer && buffer->adopted;
 }
 
 API_PUBLIC int gpushare_buffer_info(const struct gpushare_buffer *buffer,

@@ -26,7 +26,8 @@ struct gpushare_buffer {
 	unsigned int count; /* attaches that wait for their detach */
 	uint64_t pointer;
 	uint64_t opened; /* BUFFER_ATTACHED: where the allocation begins here */
-	struct vmm_mapping mapping; /* BUFFER_ATTACHED by a descriptor; else its size is 0 */
+	struct vmm_mapping mapping; /* where it came as a descriptor or was made for one; else size 0 */
+	bool read_only, adopted;
 	int device;	 /* ordinal here */
 	cu_context context;
 	struct gpushare_info info;
@@ -78,11 +79,15 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 bool session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
 
 /* api_mapping.c: the CUDA side of an attachment; the struct stays. */
-int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer);
+int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+		 const struct gpushare_attach_options *options);
+/* Map a descriptor's memory for a buffer whose device is known and whose context is current. */
+int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
+		  const struct vmm_wish *wish);
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address);
 int mapping_close(const struct gpushare_buffer *buffer);
 
-/* api_share.c: free what gpushare_alloc() made; the struct stays. */
+/* api_alloc.c: free what gpushare_alloc() made; the struct stays. */
 int share_release(const struct gpushare_buffer *buffer);
 
 /* api_transfer.c */

@@ -44,6 +44,9 @@ static void share_describe(struct gpushare_buffer *buffer, const char *name,
 	memcpy(info->device_uuid, source->uuid, GPUSHARE_UUID_SIZE);
 	info->backing = source->backing;
 	info->isolated = query_isolated(info);
+	info->flags = source->flags;
+	info->ttl_s = source->ttl_s;
+	info->owner_alive = 1;
 	info->owner_uid = getuid();
 	info->owner_pid = getpid();
 	info->owner_started = share_started();
@@ -71,12 +74,14 @@ static int share_register(struct gpushare_session *session, const struct source 
 	wanted->base_size = info->base_size;
 	memcpy(wanted->device_uuid, info->device_uuid, sizeof(wanted->device_uuid));
 	wanted->backing = info->backing;
+	wanted->address = source->pointer;
+	wanted->flags = info->flags;
+	wanted->ttl_s = info->ttl_s;
 	if (backing_is_fd(source->backing)) {
 		status = session_deposit(session, source->fd, ask.verb.share.ticket);
 		if (status)
 			return status;
 	} else {
-		wanted->address = source->pointer;
 		memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
 	}
 	status = session_ask(session, &ask, gpushare_Reply_share_tag, &answer, sizeof(answer));
@@ -85,9 +90,8 @@ static int share_register(struct gpushare_session *session, const struct source 
 	return status;
 }
 
-/* From a source that was exported to a named buffer in the session. */
-static int share_exported(struct gpushare_session *session, const char *name, enum buffer_kind kind,
-			  const struct source *source, struct gpushare_buffer **out_buffer)
+int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,
+		const struct source *source, struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
 	int status;
@@ -100,6 +104,7 @@ static int share_exported(struct gpushare_session *session, const char *name, en
 	buffer->pointer = source->pointer;
 	buffer->device = source->device;
 	buffer->context = source->context;
+	buffer->mapping = source->mapping;
 	share_describe(buffer, name, source);
 	status = share_register(session, source, &buffer->info);
 	if (status)
@@ -110,21 +115,19 @@ static int share_exported(struct gpushare_session *session, const char *name, en
 	return GPUSHARE_OK;
 }
 
-/* From a source whose device and context are known. */
-static int share_source(struct gpushare_session *session, const struct driver *driver,
-			const char *name, enum buffer_kind kind, struct source *source,
-			struct gpushare_buffer **out_buffer)
+int share_source(struct gpushare_session *session, const struct driver *driver, const char *name,
+		 enum buffer_kind kind, struct source *source, struct gpushare_buffer **out_buffer)
 {
 	int status = source_export(driver, source);
 
 	if (!status)
-		status = share_exported(session, name, kind, source, out_buffer);
+		status = share_enter(session, name, kind, source, out_buffer);
 	source_finish(source);
 	return status;
 }
 
-static int share_check(const struct gpushare_session *session, const char *name, size_t size,
-		       struct gpushare_buffer *const *out_buffer)
+int share_check(const struct gpushare_session *session, const char *name, size_t size,
+		struct gpushare_buffer *const *out_buffer)
 {
 	int status = api_check_name(name);
 
@@ -158,88 +161,6 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 	if (status)
 		return status;
 	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
-}
-
-/* Whole blocks, so that no stranger's memory is mapped along; where there is no room for that, what
- * was asked for. */
-static cu_result share_alloc_blocks(const struct driver *driver, cu_deviceptr *pointer, size_t size)
-{
-	size_t rest = size % API_BLOCK;
-	cu_result result = CU_OUT_OF_MEMORY;
-
-	if (rest && size <= SIZE_MAX - API_BLOCK)
-		result = driver->cuMemAlloc_v2(pointer, size - rest + API_BLOCK);
-	if (result == CU_OUT_OF_MEMORY)
-		result = driver->cuMemAlloc_v2(pointer, size);
-	return result;
-}
-
-static int share_alloc(const struct driver *driver, struct source *source, const char *name)
-{
-	_device_scope_ struct device_scope scope = {NULL};
-	cu_deviceptr pointer = 0;
-	cu_result result;
-	int status = device_enter(driver, source->context, &scope);
-
-	if (status)
-		return status;
-	result = share_alloc_blocks(driver, &pointer, source->size);
-	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
-				     "device %d has no %zu bytes for '%s'", source->device,
-				     source->size, name);
-	source->pointer = pointer;
-	return GPUSHARE_OK;
-}
-
-static int share_dealloc(const struct driver *driver, cu_context context, uint64_t pointer)
-{
-	_device_scope_ struct device_scope scope = {NULL};
-	cu_result result;
-	int status = device_enter(driver, context, &scope);
-
-	if (status)
-		return status;
-	result = driver->cuMemFree_v2(pointer);
-	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuMemFree_v2",
-				     "the memory at 0x%" PRIx64 " can't be freed", pointer);
-	return GPUSHARE_OK;
-}
-
-int share_release(const struct gpushare_buffer *buffer)
-{
-	return share_dealloc(buffer->session->driver, buffer->context, buffer->pointer);
-}
-
-API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name, int device,
-			      size_t size, struct gpushare_buffer **out_buffer)
-{
-	struct source source = {.size = size, .fd = -1};
-	const struct driver *driver;
-	int status = share_check(session, name, size, out_buffer);
-
-	if (status)
-		return status;
-	driver = session_driver(session);
-	if (!driver)
-		return GPUSHARE_E_NO_DRIVER;
-	status = device_choose(driver, device, &source.device);
-	if (!status)
-		status = device_retain(&session->devices, driver, source.device, &source.context);
-	if (!status)
-		status = share_alloc(driver, &source, name);
-	if (status)
-		return status;
-	status = share_source(session, driver, name, BUFFER_ALLOCATED, &source, out_buffer);
-	if (status) {
-		char why[API_SENTENCE_MAX];
-
-		snprintf(why, sizeof(why), "%s", gpushare_explain());
-		share_dealloc(driver, source.context, source.pointer);
-		api_fail(status, "%s", why);
-	}
-	return status;
 }
 
 API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)

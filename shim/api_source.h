@@ -16,6 +16,8 @@ struct source {
 	enum gpushare_backing backing;
 	cu_ipc_mem_handle handle; /* ipc */
 	int fd;			  /* vmm: source_finish() closes it; else -1 */
+	struct vmm_mapping mapping; /* vmm that we made; else its size is 0 */
+	uint32_t flags, ttl_s;
 };
 
 /* Memory that came from another process has its name already, there: E_NOT_SHAREABLE. */
@@ -26,5 +28,14 @@ int source_locate(struct gpushare_session *session, const struct driver *driver,
 /* From `pointer`, `size`, device and context: all the rest. */
 int source_export(const struct driver *driver, struct source *source);
 void source_finish(struct source *source);
+
+/* api_share.c: what can be said of the arguments; a source whose device and context are known, and
+ * one that was exported, to a named buffer in the session. */
+int share_check(const struct gpushare_session *session, const char *name, size_t size,
+		struct gpushare_buffer *const *out_buffer);
+int share_source(struct gpushare_session *session, const struct driver *driver, const char *name,
+		 enum buffer_kind kind, struct source *source, struct gpushare_buffer **out_buffer);
+int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,
+		const struct source *source, struct gpushare_buffer **out_buffer);
 
 #endif

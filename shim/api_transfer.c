@@ -19,12 +19,19 @@ struct transfer {
 	struct staging staging;
 };
 
-static int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length)
+static int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
+			  bool write)
 {
 	int status = session_check_buffer(buffer);
 
 	if (status)
 		return status;
+	if (write && buffer->read_only)
+		return api_fail(GPUSHARE_E_READ_ONLY,
+				"'%s' is read-only here: its owner, %s (process %d), lets others read "
+				"alone; write it there",
+				buffer->info.name, buffer->info.owner_command,
+				(int)buffer->info.owner_pid);
 	if (offset <= buffer->info.size && length <= buffer->info.size - offset)
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_RANGE,
@@ -210,7 +217,7 @@ static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t le
 	_device_scope_ struct device_scope scope = {NULL};
 	struct transfer transfer = {.buffer = buffer, .length = length};
 	cu_result result;
-	int status = transfer_check(buffer, offset, length);
+	int status = transfer_check(buffer, offset, length, source != NULL);
 
 	if (!status && !sink && !source)
 		status = api_fail(GPUSHARE_E_INVALID, "the callback is NULL");
@@ -252,7 +259,7 @@ static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver;
 	cu_result result;
-	int status = transfer_check(buffer, offset, length);
+	int status = transfer_check(buffer, offset, length, !to);
 
 	if (!status && length && !to && !from)
 		status = api_fail(GPUSHARE_E_INVALID, "the host pointer is NULL");

@@ -138,6 +138,11 @@ int attach_into(const struct attach_request *request, struct gpushare_buffer *bu
 	uint64_t size = 0;
 	int code = TOOL_FAILED;
 
+	if (gpushare_is_read_only(buffer)) {
+		tool_error("'%s' is read-only here: its owner lets others read alone; nothing was "
+			   "written", request->name);
+		return TOOL_FAILED;
+	}
 	if (!into_open(request, &into, &size))
 		tool_error("'%s' can't be read: %s", into.path, strerror(errno));
 	else if (size > request->length)

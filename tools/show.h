@@ -13,4 +13,8 @@ int show_dump(json_t *value);
 uint64_t show_age(const struct gpushare_info *info); /* seconds */
 const char *show_backing(const struct gpushare_info *info);
 
+#define SHOW_STATE_MAX 160
+/* "kept,owner-gone,left=12s", "read-only", or "" of an ordinary buffer. */
+void show_state(const struct gpushare_info *info, char out[SHOW_STATE_MAX]);
+
 #endif

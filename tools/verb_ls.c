@@ -9,10 +9,10 @@
 #include "show.h"
 #include "verbs.h"
 
-enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, COLUMNS };
+enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, STATE, COLUMNS };
 
 static const char *const titles[COLUMNS] = {"NAME",  "SIZE",	 "HELD", "GPU",
-					     "OWNER", "ATTACHED", "AGE"};
+					     "OWNER", "ATTACHED", "AGE",  "STATE"};
 static const bool right[COLUMNS] = {[SIZE] = true, [HELD] = true, [ATTACHED] = true, [AGE] = true};
 
 #define CELL_MAX (GPUSHARE_NAME_MAX + 1)
@@ -70,39 +70,46 @@ static int table_visit(const struct gpushare_info *info, void *user)
 	snprintf(row->cell[OWNER], CELL_MAX, "%s[%" PRId32 "]", command, info->owner_pid);
 	snprintf(row->cell[ATTACHED], CELL_MAX, "%" PRIu32, info->attachers);
 	tool_format_age(show_age(info), row->cell[AGE]);
+	show_state(info, row->cell[STATE]);
 	return 0;
 }
 
-static void print_row(const char *const cells[COLUMNS], const size_t widths[COLUMNS])
+static void print_row(const char *const cells[COLUMNS], const size_t widths[COLUMNS], int columns)
 {
-	for (int i = 0; i < COLUMNS; i++) {
+	for (int i = 0; i < columns; i++) {
 		int width = (int)widths[i];
 
-		if (right[i])
+		if (i + 1 == columns && !right[i])
+			printf("%s", cells[i]);
+		else if (right[i])
 			printf("%*s", width, cells[i]);
 		else
 			printf("%-*s", width, cells[i]);
-		fputs(i + 1 < COLUMNS ? "  " : "\n", stdout);
+		fputs(i + 1 < columns ? "  " : "\n", stdout);
 	}
 }
 
 static void table_print(const struct table *table)
 {
 	size_t widths[COLUMNS];
+	int columns = AGE + 1; /* nothing to say of any is no column */
 
+	for (size_t at = 0; at < table->count; at++)
+		if (*table->rows[at].cell[STATE])
+			columns = COLUMNS;
 	for (int i = 0; i < COLUMNS; i++) {
 		widths[i] = strlen(titles[i]);
 		for (size_t at = 0; at < table->count; at++)
 			if (strlen(table->rows[at].cell[i]) > widths[i])
 				widths[i] = strlen(table->rows[at].cell[i]);
 	}
-	print_row(titles, widths);
+	print_row(titles, widths, columns);
 	for (size_t at = 0; at < table->count; at++) {
 		const char *cells[COLUMNS];
 
 		for (int i = 0; i < COLUMNS; i++)
 			cells[i] = table->rows[at].cell[i];
-		print_row(cells, widths);
+		print_row(cells, widths, columns);
 	}
 }
 

@@ -7,6 +7,23 @@
 #include "show.h"
 #include "verbs.h"
 
+static void stat_print_life(const struct gpushare_info *info)
+{
+	char text[TOOL_TEXT_MAX];
+
+	if (info->flags & GPUSHARE_FLAG_READONLY)
+		printf("read-only:  yes, but for its owner\n");
+	if (!(info->flags & GPUSHARE_FLAG_KEEP))
+		return;
+	tool_format_age(info->owner_alive ? info->ttl_s : info->ttl_left_s, text);
+	if (!info->ttl_s)
+		printf("kept:       until 'gpushare rm %s'\n", info->name);
+	else if (info->owner_alive)
+		printf("kept:       for %s after its owner has gone\n", text);
+	else
+		printf("kept:       for %s more\n", text);
+}
+
 static int stat_print(const struct gpushare_info *info)
 {
 	char uuid[TOOL_TEXT_MAX], size[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX],
@@ -32,8 +49,9 @@ static int stat_print(const struct gpushare_info *info)
 				"of the owner in it; make it a multiple of 2 MiB, or use gpushare_alloc()");
 	printf("gpu:        %s\n", uuid);
 	printf("backing:    %s\n", show_backing(info));
-	printf("owner:      %s[%" PRId32 "], uid %" PRIu32 "\n", command, info->owner_pid,
-	       info->owner_uid);
+	printf("owner:      %s[%" PRId32 "], uid %" PRIu32 "%s\n", command, info->owner_pid,
+	       info->owner_uid, info->owner_alive ? "" : ", which has freed it or ended");
+	stat_print_life(info);
 	printf("attached:   %" PRIu32 "\n", info->attachers);
 	printf("created:    %s (%s ago)\n", made, age);
 	return tool_flush(TOOL_DONE);

@@ -3,9 +3,7 @@
 #include <poll.h>
 #include <sys/syscall.h>
 
-#include "cuda_abi.h"
-#include "gpushare.h"
-#include "script.h"
+#include "api_keep.h"
 
 static struct gpushare_session *session;
 static struct gpushare_buffer *buffers[128];
@@ -108,15 +106,59 @@ static void do_alloc(char **argument, int count)
 			   buffer_of(argument[0])));
 }
 
-/* attach=SLOT,NAME[,WAIT_MS] */
+/* make=SLOT,NAME,SIZE,OPTIONS: see keep_options() */
+static void do_make(char **argument, int count)
+{
+	struct gpushare_alloc_options options = keep_options(argument[3]);
+	struct gpushare_buffer **slot = buffer_of(argument[0]);
+	int status = gpushare_alloc_with(session, argument[1], script_number(argument[2]), &options,
+					 slot);
+
+	(void)count;
+	say("make", argument[1], status);
+	if (!status && gpushare_was_adopted(*slot))
+		printf("adopted\n");
+}
+
+/* what=NAME: how it lives */
+static void do_what(char **argument, int count)
+{
+	struct gpushare_info info;
+	int status = gpushare_stat(session, argument[0], &info);
+
+	(void)count;
+	if (status)
+		say("what", argument[0], status);
+	else
+		printf("what %s: flags %u ttl %u owner %s\n", argument[0], info.flags, info.ttl_s,
+		       info.owner_alive ? "alive" : "gone");
+}
+
+static void do_link(char **argument, int count)
+{
+	(void)count;
+	say("link", argument[0], keep_link(*buffer_of(argument[0])));
+}
+
+static void do_walk(char **argument, int count)
+{
+	(void)count;
+	printf("walk %s: %ld\n", argument[0], keep_walk(*buffer_of(argument[0])));
+}
+
+/* attach=SLOT,NAME[,WAIT_MS[,same|prefer]] */
 static void do_attach(char **argument, int count)
 {
 	struct gpushare_attach_options options = {0};
 
 	if (count > 2)
 		options.wait_ms = (unsigned int)script_number(argument[2]);
+	if (count > 3)
+		*(*argument[3] == 's' ? &options.same_address : &options.prefer_same_address) = 1;
 	say("attach", argument[1],
 	    gpushare_attach(session, argument[1], &options, buffer_of(argument[0])));
+	if (gpushare_is_read_only(*buffer_of(argument[0])))
+		printf("read-only\n");
 }
 
 static void do_detach(char **argument, int count)
@@ -330,13 +372,15 @@ static const struct script_verb verbs[] = {
     {"open", 0, 1, do_open},	   {"close", 0, 0, do_close},
     {"list", 0, 1, do_list},	   {"liststop", 0, 0, do_liststop},
     {"stat", 1, 1, do_stat},	   {"unlink", 1, 1, do_unlink},
-    {"alloc", 3, 3, do_alloc},	   {"attach", 2, 3, do_attach},
+    {"alloc", 3, 3, do_alloc},	   {"attach", 2, 4, do_attach},
     {"detach", 1, 1, do_detach},   {"free", 1, 1, do_free},
     {"same", 2, 2, do_same},	   {"size", 1, 1, do_size},
     {"fill", 2, 2, do_fill},	   {"put", 3, 3, do_put},
     {"byte", 2, 2, do_byte},	   {"save", 2, 2, do_save},
     {"raw", 2, 3, do_raw},	   {"share", 5, 5, do_share},
     {"gone", 3, 3, do_gone},	   {"many", 2, 2, do_many},
+    {"make", 4, 4, do_make},	   {"what", 1, 1, do_what},
+    {"link", 1, 1, do_link},	   {"walk", 1, 1, do_walk},
     {"inherit", 0, 0, do_inherit}, {NULL, 0, 0, NULL},
 };
 

@@ -1,0 +1,326 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Buffers that outlive their owners, that readers can't spoil, at the address that they had.
+load helpers
+
+# owner WORDS...: carries them out, then waits to be ended
+owner() {
+	rm -f "$WORK/up"
+	start owner "$BIN/api_app" open "$@" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	OWNER=$PID
+}
+
+# kill_owner NAME: and wait until the registry knows
+kill_owner() {
+	kill -KILL "$OWNER"
+	is_gone() { [[ $(api open "what=$1") == *"owner gone"* ]]; }
+	until_true is_gone "$1"
+}
+
+registry_fds() {
+	find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l
+}
+
+@test "killed: name and contents stay, for every reader, until rm" {
+	owner make=a,weights,3Mi,keep fill=a,7
+	before=$(names)
+	kill_owner weights
+	equal "$(names)" "$before"
+	gpushare-attach weights -o "$WORK/one"
+	api open attach=b,weights save=b,"$WORK/two" put=b,5,200 >/dev/null
+	cmp "$WORK/one" "$WORK/two"
+	equal "$(stat -c %s "$WORK/one")" 3145728
+	equal "$(api open attach=b,weights byte=b,4 byte=b,5)" "open: OK
+attach weights: OK
+byte b: 35
+byte b: 200"
+	gpushare rm weights
+	equal "$(names)" ""
+	run -1 --separate-stderr gpushare-attach weights
+	has "$stderr" "unlinked"
+}
+
+@test "freed, closed, exited: it stays all the same, and its descriptor goes with rm" {
+	api open alloc=x,ipc,1Mi touch="$WORK/started" >/dev/null
+	owner alloc=x,first,1Mi
+	before=$(registry_fds)
+	api open make=a,freed,2Mi,keep fill=a,7 free=a what=freed >"$WORK/out"
+	equal "$(tail -n 1 "$WORK/out")" "what freed: flags 1 ttl 0 owner gone"
+	api open make=a,closed,2Mi,keep fill=a,8 close >/dev/null
+	api open make=a,exited,2Mi,keep fill=a,9 exit=3 >/dev/null || true
+	equal "$(lines "$(names)")" 4
+	equal "$(api open attach=a,freed attach=b,closed attach=c,exited byte=a,4 byte=b,4 byte=c,4 | grep byte)" \
+		"byte a: 35
+byte b: 36
+byte c: 37"
+	for name in freed closed exited; do gpushare rm $name; done
+	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
+	until_true fds_are "$before"
+	equal "$(names)" "first 1048576"
+}
+
+@test "who is attached keeps the memory when rm takes the name" {
+	owner make=a,w,2Mi,keep fill=a,7
+	start reader "$BIN/api_app" open attach=b,w touch="$WORK/attached" await="$WORK/removed" byte=b,4 detach=b
+	await_file "$WORK/attached"
+	kill_owner w
+	gpushare rm w
+	touch "$WORK/removed"
+	finish "$PID"
+	equal "$(tail -n 2 "$WORK/reader.out")" "byte b: 35
+detach b: OK"
+}
+
+@test "a ttl runs from the owner's end, and the registry leaves after it, not before" {
+	owner make=a,w,2Mi,keep+ttl:2
+	kill -KILL "$(registry_pids)" # for one that leaves soon
+	kill -KILL "$OWNER"
+	rm -f "$GPUSHARE_DIR"/*.sock
+	start registry gpushare-registry --foreground --idle-exit 1 --dir "$GPUSHARE_DIR"
+	registry=$PID
+	await_file "$GPUSHARE_DIR/registry.sock"
+	owner make=a,w,2Mi,keep+ttl:3
+	sleep 1.5 # with its owner it has all the time
+	kill_owner w
+	equal "$(names)" "w 2097152"
+	has "$(gpushare stat w)" "kept:       for "
+	sleep 1.5
+	[ -e "/proc/$registry" ] # though nobody is connected
+	equal "$(names)" "w 2097152"
+	expired() { [ "$(names)" = "" ]; }
+	until_true expired
+	run -1 --separate-stderr gpushare-attach w
+	has "$stderr" "ttl"
+	until_true has_ended "$registry"
+	has "$(cat "$WORK/registry.err")" "idle: leaving"
+}
+
+@test "a restarted producer replaces it as a new generation; a living one's name is taken" {
+	needs jq
+	owner make=a,w,2Mi,keep fill=a,7
+	run -0 --separate-stderr api open make=b,w,2Mi,keep
+	equal "$output" "open: OK
+make w: E_EXISTS"
+	first=$(shown w generation)
+	start reader "$BIN/api_app" open attach=b,w touch="$WORK/attached" await="$WORK/replaced" byte=b,4 \
+		attach=c,w byte=c,4 detach=b detach=c
+	reader=$PID
+	await_file "$WORK/attached"
+	kill_owner w
+	owner make=a,w,4Mi,keep fill=a,50
+	[ "$(shown w generation)" -gt "$first" ]
+	equal "$(names)" "w 4194304"
+	equal "$(shown w attachers)" 0
+	touch "$WORK/replaced"
+	finish "$reader"
+	equal "$(tail -n 5 "$WORK/reader.out")" "byte b: 35
+attach w: OK
+byte c: 78
+detach b: OK
+detach c: OK"
+}
+
+@test "adopted: the old memory, contents, generation and address, writable again" {
+	needs jq
+	owner make=a,w,3Mi,keep+readonly fill=a,7 put=a,3000000,200 link=a
+	generation=$(shown w generation)
+	kill_owner w
+	equal "$(api open make=a,w,3Mi,keep+adopt byte=a,3000000 walk=a put=a,3000000,9 what=w free=a what=w)" "open: OK
+make w: OK
+adopted
+byte a: 200
+walk a: 4950
+put a: OK
+what w: flags 1 ttl 0 owner alive
+free a: OK
+what w: flags 1 ttl 0 owner gone"
+	equal "$(shown w generation)" "$generation"
+	# Another size is another buffer.
+	equal "$(api open make=a,w,2Mi,keep+adopt byte=a,5)" "open: OK
+make w: OK
+byte a: 0"
+	[ "$(shown w generation)" -gt "$generation" ]
+	# Nothing there: it is made.
+	equal "$(api open make=a,new,2Mi,keep+adopt)" "open: OK
+make new: OK"
+	# Its owner lives.
+	owner make=a,mine,2Mi,keep
+	run -0 --separate-stderr api open make=a,mine,2Mi,keep+adopt
+	equal "$output" "open: OK
+make mine: E_EXISTS"
+	has "$stderr" "taken by pid $OWNER"
+}
+
+@test "an adoption that fails leaves it kept for the next" {
+	needs_sim
+	owner make=a,w,2Mi,keep fill=a,7
+	kill_owner w
+	run -0 --separate-stderr env GPUSHARE_SIM_FAIL=cuMemMap:1:1:2 "$BIN/api_app" open make=a,w,2Mi,keep+adopt what=w
+	equal "$output" "open: OK
+make w: E_NO_MEMORY
+what w: flags 1 ttl 0 owner gone"
+	equal "$(api open make=a,w,2Mi,keep+adopt byte=a,4)" "open: OK
+make w: OK
+adopted
+byte a: 35"
+}
+
+@test "read-only: reads for all, writes for the owner alone" {
+	owner make=a,w,3Mi,readonly fill=a,7 put=a,5,200
+	run -0 --separate-stderr api open attach=b,w byte=b,4 byte=b,5 put=b,5,1 byte=b,5
+	equal "$output" "open: OK
+attach w: OK
+read-only
+byte b: 35
+byte b: 200
+put b: E_READ_ONLY
+byte b: 200"
+	has "$stderr" "'w' is read-only here"
+	echo new >"$WORK/new"
+	run -1 --separate-stderr gpushare-attach w --into "$WORK/new"
+	has "$stderr" "read-only"
+	has "$stderr" "nothing was written"
+	equal "$(gpushare-attach w | wc -c)" 3145728
+	equal "$(api open make=a,v,2Mi,readonly attach=b,v put=b,0,5 byte=a,0 what=v)" "open: OK
+make v: OK
+attach v: OK
+put b: OK
+byte a: 5
+what v: flags 2 ttl 0 owner alive"
+	kill -KILL "$OWNER"
+	equal "$(api open gone="$OWNER",w,1000)" "open: OK
+gone w: E_NOT_FOUND"
+}
+
+@test "read-only: refused before any CUDA call" {
+	needs_sim
+	owner make=a,w,2Mi,readonly
+	GPUSHARE_SIM_LOG=$WORK/log api open attach=b,w put=b,5,1 detach=b 2>/dev/null >"$WORK/out"
+	has "$(cat "$WORK/out")" "put b: E_READ_ONLY"
+	run -1 grep -E 'cuMemcpy|cuMemset|cuStreamCreate' "$WORK/log"
+	# What goes past this library is refused by the driver.
+	has "$(grep -c cuMemSetAccess "$WORK/log")" 1
+}
+
+@test "a linked structure with device pointers in it, at its address in another process" {
+	owner make=a,w,1Mi,keep link=a walk=a
+	equal "$(tail -n 1 "$WORK/owner.out")" "walk a: 4950"
+	equal "$(api open attach=b,w,0,same walk=b attach=c,w,0,same same=b,c)" "open: OK
+attach w: OK
+walk b: 4950
+attach w: OK
+same: yes"
+	kill_owner w
+	equal "$(api open attach=b,w,0,same walk=b)" "open: OK
+attach w: OK
+walk b: 4950"
+	equal "$(api open attach=b,w,0,prefer walk=b)" "open: OK
+attach w: OK
+walk b: 4950"
+}
+
+@test "the owner's address is taken: E_ADDRESS_TAKEN, and nothing stays attached" {
+	needs jq
+	owner make=a,w,2Mi,vmm raw=p,2Mi alloc=i,ipc,2Mi
+	run -0 --separate-stderr api open attach=b,w attach=c,w,0,same stat=w
+	equal "$output" "open: OK
+attach w: OK
+attach w: E_ADDRESS_TAKEN
+stat w: OK
+size 2097152 offset 0 base 2097152 attachers 1 mine 0 uid 1"
+	has "$stderr" "attached here already"
+	run -0 --separate-stderr api open make=a,v,2Mi,vmm attach=b,v,0,same attach=b,v,0,prefer put=b,3,4 byte=a,3 stat=v
+	equal "$output" "open: OK
+make v: OK
+attach v: E_ADDRESS_TAKEN
+attach v: OK
+put b: OK
+byte a: 4
+stat v: OK
+size 2097152 offset 0 base 2097152 attachers 1 mine 1 uid 1"
+	has "$stderr" "that address is taken here"
+	run -0 --separate-stderr api open attach=b,ipc,0,same attach=b,ipc,0,prefer
+	equal "$output" "open: OK
+attach ipc: E_NOT_SUPPORTED
+attach ipc: OK"
+	has "$stderr" "cudaMalloc memory"
+	equal "$(shown w attachers)$(shown ipc attachers)" 00
+}
+
+@test "what makes no sense is E_INVALID and leaves nothing" {
+	run -0 --separate-stderr api open make=a,w,2Mi,ttl:3 make=a,w,2Mi,adopt make=a,w,2Mi,strange \
+		make=a,w,2Mi,readonly+ttl:3 make=a,w,0,keep list
+	equal "$output" "open: OK
+make w: E_INVALID
+make w: E_INVALID
+make w: E_INVALID
+make w: E_INVALID
+make w: E_INVALID"
+	has "$stderr" "'w': ttl_s goes with GPUSHARE_FLAG_KEEP only"
+	has "$stderr" "there are no flags 0x40"
+}
+
+@test "the registry keeps so much and no more, and says what to do" {
+	start registry gpushare-registry --keep-limit 6Mi --dir "$GPUSHARE_DIR"
+	run -2 --separate-stderr gpushare-registry --keep-limit much --dir "$GPUSHARE_DIR"
+	has "$stderr" "keep-limit"
+	finish "$PID" || true
+	start registry gpushare-registry --keep-limit 6291456 --dir "$GPUSHARE_DIR"
+	await_file "$GPUSHARE_DIR/registry.sock"
+	run -0 --separate-stderr api open make=a,a,3Mi,keep make=b,b,1,keep make=c,c,1,keep make=d,d,8Mi,vmm
+	equal "$output" "open: OK
+make a: OK
+make b: OK
+make c: E_LIMIT
+make d: OK"
+	has "$stderr" "6291456 of 6291456 are kept already"
+	has "$stderr" "gpushare rm"
+	gpushare rm a
+	has "$(api open make=c,c,1,keep)" "make c: OK"
+}
+
+@test "ls, stat and JSON tell what is kept, read-only, without an owner, and for how long" {
+	needs jq
+	owner make=a,ro,2Mi,readonly make=b,kept,2Mi,keep make=c,both,2Mi,keep+readonly+ttl:90 alloc=d,plain,2Mi
+	run -0 gpushare ls
+	[[ ${lines[0]} == *"  STATE" ]]
+	[[ ${lines[1]} == both*"  read-only,kept,ttl=1m30s" ]]
+	[[ ${lines[2]} == kept*"  kept" ]]
+	[[ ${lines[4]} == ro*"  read-only" ]]
+	kill_owner kept
+	run -0 gpushare ls
+	equal "${#lines[@]}" 3
+	[[ ${lines[1]} =~ ^both.*\ api_app\[$OWNER\].*\ \ read-only,kept,owner-gone,left=1m[0-9]+s$ ]]
+	[[ ${lines[2]} == kept*"  kept,owner-gone" ]]
+	equal "$(gpushare ls --json | jq -c '.[] | [.name, .keep, .readonly, .owner_alive, .ttl_s, .ttl_left_s > 0, .owner_pid]')" \
+		"[\"both\",true,true,false,90,true,$OWNER]
+[\"kept\",true,false,false,0,false,$OWNER]"
+	has "$(gpushare stat both)" "read-only:  yes, but for its owner"
+	has "$(gpushare stat both)" ", which has freed it or ended"
+	has "$(gpushare stat kept)" "kept:       until 'gpushare rm kept'"
+}
+
+@test "killed at any moment: no stale name, no lost buffer, no descriptor left" {
+	owner alloc=x,there,2Mi
+	before=$(registry_fds)
+	for ms in 0 5 10 15 20 25 30 40 50 60 80 100; do
+		start victim "$BIN/api_app" open make=a,w,8Mi,keep fill=a,7 touch="$WORK/filled" put=a,1,1 free=a \
+			make=a,v,8Mi,keep+adopt fill=a,9 free=a make=b,u,2Mi,readonly alloc=c,t,2Mi await="$WORK/end"
+		sleep "0.$(printf %03d $ms)"
+		kill -KILL "$PID"
+		wait "$PID" 2>/dev/null || true
+		settled() { run api open what=w what=v stat=u stat=t && [[ $output != *alive* && $output != *"stat u: OK"* &&
+			$output != *"stat t: OK"* ]]; }
+		until_true settled
+		if [ -e "$WORK/filled" ]; then
+			equal "$(api open attach=b,w byte=b,4 | tail -n 1)" "byte b: 35"
+			rm "$WORK/filled"
+		fi
+		gpushare rm w 2>/dev/null || true
+	done
+	gpushare rm v 2>/dev/null || true
+	equal "$(names)" "there 2097152"
+	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
+	until_true fds_are "$before"
+}
