@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare_alloc_with(): what it refuses, each failure on its way, and what each leaves behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include "stage.h"
+
+#define SIZE ((size_t)3 << 20)
+#define HELD ((uint64_t)4 << 20)
+
+static int open_count(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = -1; /* its own */
+
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static size_t free_memory(const struct driver *driver)
+{
+	size_t left = 0, total;
+
+	CHECK(driver->cuMemGetInfo_v2(&left, &total) == CU_OK);
+	return left;
+}
+
+static void make_and_free(void)
+{
+	const struct driver *driver = part_driver();
+	struct gpushare_session *session = part_session();
+	const struct gpushare_alloc_options options = {.device = -1, .flags = GPUSHARE_FLAG_VMM};
+	struct gpushare_buffer *buffer = NULL;
+	struct gpushare_info info;
+	size_t before = free_memory(driver);
+	int fds;
+
+	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
+	OK(gpushare_free(buffer));
+	fds = open_count();
+	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
+	CHECK(gpushare_size(buffer) == SIZE && free_memory(driver) == before - HELD);
+	OK(gpushare_buffer_info(buffer, &info));
+	CHECK(info.backing == GPUSHARE_BACKING_VMM && info.base_size == HELD && info.isolated);
+	CHECK(info.flags == 0 && info.owner_alive && info.base_offset == 0);
+	OK(gpushare_stat(session, "w", &info));
+	CHECK(info.flags == 0 && info.owner_alive && info.size == SIZE);
+	CHECK(!gpushare_is_read_only(buffer) && !gpushare_was_adopted(buffer));
+	CHECK(!gpushare_is_read_only(NULL) && !gpushare_was_adopted(NULL));
+	OK(gpushare_free(buffer));
+	CHECK(free_memory(driver) == before && open_count() == fds);
+	FAILS(E_NOT_FOUND, "w", gpushare_stat(session, "w", &info));
+	OK(gpushare_alloc_with(session, "plain", SIZE, NULL, &buffer));
+	OK(gpushare_buffer_info(buffer, &info));
+	CHECK(info.backing == GPUSHARE_BACKING_IPC);
+	OK(gpushare_close(session));
+}
+
+static void test_make_and_free(void **state)
+{
+	(void)state;
+	stage_play(make_and_free, NULL);
+}
+
+/* One after another; each is said, and leaves neither memory, descriptor nor name. */
+static void fail_each(void)
+{
+	static const int answers[] = {GPUSHARE_E_NO_MEMORY, GPUSHARE_E_NOT_SUPPORTED,
+				      GPUSHARE_E_CUDA, GPUSHARE_E_CUDA, GPUSHARE_E_CUDA};
+	const struct gpushare_alloc_options options = {.flags = GPUSHARE_FLAG_KEEP};
+	struct gpushare_buffer *const untouched = (struct gpushare_buffer *)answers;
+	struct gpushare_buffer *buffer = untouched;
+	struct gpushare_session *session;
+	const struct driver *driver;
+	struct gpushare_info info;
+	size_t before;
+	int fds;
+
+	setenv("GPUSHARE_SIM_FAIL",
+	       "cuMemCreate:1:1:2,cuMemAddressReserve:1:1:801,cuMemMap:1:1:1,cuMemSetAccess:1:1:1,"
+	       "cuMemExportToShareableHandle:1:1:999",
+	       1);
+	driver = part_driver();
+	session = part_session();
+	before = free_memory(driver);
+	fds = open_count();
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		part_status(__FILE__, __LINE__, "alloc",
+			    gpushare_alloc_with(session, "w", SIZE, &options, &buffer), answers[i],
+			    "w");
+		CHECK(buffer == untouched);
+		CHECK(free_memory(driver) == before && open_count() == fds);
+		FAILS(E_NOT_FOUND, "w", gpushare_stat(session, "w", &info));
+	}
+	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
+	FAILS(E_EXISTS, "taken", gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
+	CHECK(free_memory(driver) == before - HELD);
+	OK(gpushare_close(session));
+}
+
+static void test_failures(void **state)
+{
+	(void)state;
+	stage_play(fail_each, NULL);
+}
+
+static const struct gpushare_alloc_options adopting = {
+	.device = -1, .flags = GPUSHARE_FLAG_KEEP, .adopt = 1};
+
+static void leave_behind(void)
+{
+	struct gpushare_session *session = part_session();
+	unsigned char *bytes = part_pattern(SIZE, 3);
+	struct gpushare_buffer *buffer;
+
+	OK(gpushare_alloc_with(session, "w", SIZE, &adopting, &buffer));
+	CHECK(!gpushare_was_adopted(buffer));
+	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
+	free(bytes);
+	OK(gpushare_close(session));
+}
+
+static void adopt_each(void)
+{
+	static const int answers[] = {GPUSHARE_E_CUDA, GPUSHARE_E_NO_MEMORY, GPUSHARE_E_CUDA,
+				      GPUSHARE_E_CUDA};
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+	struct gpushare_info info;
+	int fds;
+
+	setenv("GPUSHARE_SIM_FAIL",
+	       "cuMemImportFromShareableHandle:1:1:999,cuMemAddressReserve:1:2:2,cuMemMap:1:1:1,"
+	       "cuMemSetAccess:1:1:1",
+	       1);
+	session = part_session();
+	part_driver();
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		part_status(__FILE__, __LINE__, "adopt",
+			    gpushare_alloc_with(session, "w", SIZE, &adopting, &buffer),
+			    answers[i], "w");
+		OK(gpushare_stat(session, "w", &info));
+		CHECK(!info.owner_alive && info.flags == GPUSHARE_FLAG_KEEP);
+	}
+	OK(gpushare_alloc_with(session, "w", SIZE, &adopting, &buffer));
+	CHECK(gpushare_was_adopted(buffer));
+	part_holds(buffer, 0, SIZE, 3);
+	OK(gpushare_free(buffer));
+	fds = open_count();
+	OK(gpushare_alloc_with(session, "w", SIZE, &adopting, &buffer));
+	OK(gpushare_free(buffer));
+	CHECK(open_count() == fds);
+	OK(gpushare_unlink(session, "w"));
+	OK(gpushare_close(session));
+}
+
+static void test_adopt(void **state)
+{
+	(void)state;
+	stage_play(leave_behind, NULL);
+	stage_play(adopt_each, NULL);
+}
+
+static int gather(void *data, size_t size, void *user)
+{
+	memset(data, 1, size);
+	++*(int *)user;
+	return 0;
+}
+
+static void share_for_reading(void)
+{
+	const struct gpushare_alloc_options options = {.device = -1,
+						       .flags = GPUSHARE_FLAG_READONLY};
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer, *again;
+
+	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
+	say();
+	OK(gpushare_attach(session, "w", NULL, &again)); /* its own: writable */
+	CHECK(!gpushare_is_read_only(again));
+	OK(gpushare_copy_to(again, 7, "x", 1));
+	OK(gpushare_detach(again));
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void read_alone(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	const struct driver *driver;
+	int called = 0;
+	char byte;
+
+	hear();
+	OK(gpushare_attach(session, "w", NULL, &buffer));
+	CHECK(gpushare_is_read_only(buffer) == 1);
+	FAILS(E_READ_ONLY, "'w' is read-only here", gpushare_copy_to(buffer, 0, "x", 1));
+	FAILS(E_READ_ONLY, "'w' is read-only here",
+	      gpushare_write(buffer, 0, SIZE, gather, &called));
+	FAILS(E_READ_ONLY, "'w' is read-only here", gpushare_copy_to(buffer, SIZE, "x", 1));
+	CHECK(called == 0);
+	OK(gpushare_copy_from(buffer, 0, &byte, 1));
+	/* What goes past us meets the driver. */
+	driver = part_driver();
+	CHECK(driver->cuMemcpyHtoD_v2(gpushare_pointer(buffer), "x", 1) == CU_INVALID_VALUE);
+	CHECK(driver->cuMemsetD8_v2(gpushare_pointer(buffer), 1, 1) == CU_INVALID_VALUE);
+	OK(gpushare_detach(buffer));
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_read_only(void **state)
+{
+	(void)state;
+	stage_play(share_for_reading, read_alone);
+}
+
+/* The registry goes: what was kept goes with it, and nobody hangs. */
+static void outlive_the_registry(void)
+{
+	const struct gpushare_alloc_options options = {.device = -1, .flags = GPUSHARE_FLAG_KEEP};
+	struct gpushare_session *session = part_session();
+	const struct driver *driver = part_driver();
+	struct gpushare_buffer *buffer;
+	size_t before = free_memory(driver);
+
+	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
+	stage_end_registry();
+	OK(gpushare_copy_to(buffer, 0, "x", 1));
+	OK(gpushare_free(buffer));
+	CHECK(free_memory(driver) == before);
+	OK(gpushare_close(session));
+}
+
+static void test_without_registry(void **state)
+{
+	(void)state;
+	stage_play(outlive_the_registry, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+		PLAY(test_make_and_free), PLAY(test_failures),	       PLAY(test_adopt),
+		PLAY(test_read_only),	  PLAY(test_without_registry),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
