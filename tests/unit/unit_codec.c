@@ -27,7 +27,8 @@ static record full_record(void)
 		.backing = UINT32_MAX, .flags = UINT32_MAX, .address = UINT64_MAX,
 		.tags_count = 4, .generation = UINT64_MAX, .mode = 0600, .owner_uid = UINT32_MAX,
 		.owner_pid = INT32_MIN, .owner_started = UINT64_MAX, .attachers = UINT32_MAX,
-		.created_unix_ns = UINT64_MAX,
+		.created_unix_ns = UINT64_MAX, .ttl_s = UINT32_MAX, .owner_gone = true,
+		.ttl_left_s = UINT32_MAX,
 	};
 
 	fill(info.name, sizeof(info.name), 'n');
@@ -52,7 +53,7 @@ static request request_of(int verb)
 		fill(ask.verb.hello.client, sizeof(ask.verb.hello.client), 'h');
 		break;
 	case gpushare_Request_share_tag:
-		ask.verb.share.has_buffer = true;
+		ask.verb.share.has_buffer = ask.verb.share.adopt = true;
 		ask.verb.share.buffer = full_record();
 		memset(ask.verb.share.handle, 0xa5, sizeof(ask.verb.share.handle));
 		memset(ask.verb.share.ticket, 0xa6, sizeof(ask.verb.share.ticket));
@@ -99,6 +100,9 @@ static reply *reply_of(int body)
 		break;
 	case gpushare_Reply_share_tag:
 		answer->body.share.generation = UINT64_MAX;
+		answer->body.share.adopted = answer->body.share.has_buffer = true;
+		answer->body.share.buffer = full_record();
+		memset(answer->body.share.ticket, 0xa7, sizeof(answer->body.share.ticket));
 		break;
 	case gpushare_Reply_lookup_tag:
 		answer->body.lookup.has_buffer = true;
