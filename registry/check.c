@@ -99,9 +99,8 @@ static int check_flags(const gpushare_Share *share, reply *answer)
 			       "descriptor; use memory of cuMemCreate",
 			       info->name);
 	if (!keep && (info->ttl_s || share->adopt))
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" comes with %s, but without keep", info->name,
-			       share->adopt ? "adopt" : "a ttl");
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes with %s, but without keep",
+			       info->name, share->adopt ? "adopt" : "a ttl");
 	return GPUSHARE_OK;
 }
 

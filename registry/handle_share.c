@@ -26,11 +26,12 @@ static int check_kept(const struct registry *registry, const record *info, uint6
 
 	if (!keep_is_asked(info) || (kept <= limit && info->base_size <= limit - kept))
 		return GPUSHARE_OK;
-	return explain(answer, GPUSHARE_E_LIMIT,
-		       "\"%s\" would keep %" PRIu64 " bytes more, where %" PRIu64 " of %" PRIu64
-		       " are kept already; 'gpushare ls' shows what is kept, 'gpushare rm NAME' lets "
-		       "go of it",
-		       info->name, info->base_size, kept, limit);
+	return explain(
+	    answer, GPUSHARE_E_LIMIT,
+	    "\"%s\" would keep %" PRIu64 " bytes more, where %" PRIu64 " of %" PRIu64
+	    " are kept already; 'gpushare ls' shows what is kept, 'gpushare rm NAME' lets "
+	    "go of it",
+	    info->name, info->base_size, kept, limit);
 }
 
 /* Enter what passed the check. */
@@ -43,8 +44,7 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 
 	if (taken && !kept)
 		return explain_taken(answer, taken);
-	status = check_kept(registry, &share->buffer,
-			    kept ? kept->info.base_size : 0, answer);
+	status = check_kept(registry, &share->buffer, kept ? kept->info.base_size : 0, answer);
 	if (status)
 		return status;
 	if (kept) {
@@ -74,10 +74,11 @@ static int share_new(struct registry *registry, struct lease *lease, const gpush
 	if (backing_is_fd(share->buffer.backing)) {
 		held = vault_claim(&registry->vault, &lease->peer, share->ticket);
 		if (!held)
-			return explain(answer, GPUSHARE_E_INVALID,
-				       "\"%s\" comes with a ticket that this process does not have, or has "
-				       "no more; deposit the file descriptor again",
-				       share->buffer.name);
+			return explain(
+			    answer, GPUSHARE_E_INVALID,
+			    "\"%s\" comes with a ticket that this process does not have, or has "
+			    "no more; deposit the file descriptor again",
+			    share->buffer.name);
 	}
 	status = share_entry(registry, lease, share, answer, &entry);
 	if (status) {
@@ -119,8 +120,8 @@ static int share_adopt(struct registry *registry, struct lease *lease, const gpu
 static int explain_strange(const gpushare_Share *share, const struct entry *kept, reply *answer)
 {
 	return explain(answer, GPUSHARE_E_NOT_FOUND,
-		       "\"%s\" is kept, but can't be adopted: it has %" PRIu64 " bytes, not %" PRIu64
-		       ", or is on another GPU",
+		       "\"%s\" is kept, but can't be adopted: it has %" PRIu64
+		       " bytes, not %" PRIu64 ", or is on another GPU",
 		       share->buffer.name, kept->info.size, share->buffer.size);
 }
 
@@ -134,6 +135,7 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 
 	if (status)
 		return status;
+	registry_bury(registry, name);
 	kept = share->adopt ? find_kept(registry, lease, name) : NULL;
 	if (kept && keep_is_alike(kept, &share->buffer))
 		return share_adopt(registry, lease, share, kept, answer);

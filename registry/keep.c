@@ -62,7 +62,8 @@ int64_t keep_expire(struct registry *registry, int64_t now_ns)
 	int64_t next = INT64_MAX;
 	struct entry *entry, *after;
 
-	DL_FOREACH_SAFE(registry->kept, entry, after) {
+	DL_FOREACH_SAFE(registry->kept, entry, after)
+	{
 		if (entry->deadline_ns <= now_ns) {
 			log_line("\"%s\" was kept for %u s", entry->info.name,
 				 (unsigned int)entry->info.ttl_s);

@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "watch.h"
 
 struct registry *registry_new(const char *directory)
 {
@@ -65,13 +66,10 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 	unsigned int names = 0, kept = 0, attachments = 0;
 
 	while ((entry = lease->entries)) {
-		if (keep_is_asked(&entry->info)) {
-			keep_orphan(registry, entry);
+		if (registry_part(registry, entry))
 			kept++;
-			continue;
-		}
-		registry_remove(registry, entry, DEPARTURE_LEASE);
-		names++;
+		else
+			names++;
 	}
 	HASH_ITER(hh, lease->attachments, attachment, after) {
 		entry = store_find(&registry->store, attachment->name);
@@ -136,6 +134,24 @@ void registry_remove(struct registry *registry, struct entry *entry, enum depart
 	if (entry->held)
 		vault_release(&registry->vault, entry->held);
 	store_remove(&registry->store, entry);
+}
+
+bool registry_part(struct registry *registry, struct entry *entry)
+{
+	if (keep_is_asked(&entry->info)) {
+		keep_orphan(registry, entry);
+		return true;
+	}
+	registry_remove(registry, entry, DEPARTURE_LEASE);
+	return false;
+}
+
+void registry_bury(struct registry *registry, const char *name)
+{
+	struct entry *entry = store_find(&registry->store, name);
+
+	if (entry && entry->lease && watch_ended(entry->lease->watch))
+		registry_part(registry, entry);
 }
 
 void registry_park(struct registry *registry, struct waiter *waiter)

@@ -58,6 +58,10 @@ void registry_own(struct entry *entry, struct lease *lease);
 struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
 			   const uint8_t *handle);
 void registry_remove(struct registry *registry, struct entry *entry, enum departure how);
+/* The owner went: the name goes, or is kept. true: it is kept. */
+bool registry_part(struct registry *registry, struct entry *entry);
+/* Whoever shares `name` may come right after its owner's death, before we hear of that. */
+void registry_bury(struct registry *registry, const char *name);
 
 /* keep.c: names that outlive their owners. */
 bool keep_is_asked(const record *info);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +28,13 @@ void watch_remove(int watch)
 {
 	if (watch >= 0)
 		close(watch); /* the only fd of that pidfd: epoll forgets it */
+}
+
+bool watch_ended(int watch)
+{
+	struct pollfd event = {.fd = watch, .events = POLLIN};
+
+	return watch >= 0 && poll(&event, 1, 0) == 1;
 }
 
 bool watch_next(int watches, uint32_t *out_id)

@@ -13,6 +13,8 @@ int watch_open(void);
 /* Returns what watch_remove() wants; -1 where the process can't be watched (not visible here). */
 int watch_add(int watches, int32_t pid, uint32_t id);
 void watch_remove(int watch);
+/* Whether the process that watch_add() was asked to watch has ended; false where it can't be told. */
+bool watch_ended(int watch);
 /* The id of one more process that ended; each comes once. */
 bool watch_next(int watches, uint32_t *out_id);
 

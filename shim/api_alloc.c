@@ -73,10 +73,11 @@ static int alloc_vmm(const struct driver *driver, struct source *source, const c
 		return status;
 	result = vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
 	if (result == CU_NOT_SUPPORTED)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"this driver or device %d can't make memory of cuMemCreate, which '%s' "
-				"asks for",
-				source->device, name);
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "this driver or device %d can't make memory of cuMemCreate, which '%s' "
+		    "asks for",
+		    source->device, name);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemCreate",
 				     "device %d has no %zu bytes for '%s'", source->device,
@@ -169,12 +170,13 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	wanted->backing = GPUSHARE_BACKING_VMM;
 	wanted->flags = source->flags;
 	wanted->ttl_s = source->ttl_s;
-	status = session_ask(session, &ask, gpushare_Reply_share_tag, out_answer,
-			     sizeof(*out_answer));
-	if (status || (out_answer->adopted && out_answer->has_buffer &&
-		       out_answer->buffer.size == source->size &&
-		       out_answer->buffer.base_offset <= out_answer->buffer.base_size &&
-		       source->size <= out_answer->buffer.base_size - out_answer->buffer.base_offset))
+	status =
+	    session_ask(session, &ask, gpushare_Reply_share_tag, out_answer, sizeof(*out_answer));
+	if (status ||
+	    (out_answer->adopted && out_answer->has_buffer &&
+	     out_answer->buffer.size == source->size &&
+	     out_answer->buffer.base_offset <= out_answer->buffer.base_size &&
+	     source->size <= out_answer->buffer.base_size - out_answer->buffer.base_offset))
 		return status;
 	return api_fail(GPUSHARE_E_PROTOCOL,
 			"the registry gave another buffer for '%s' than was asked for", name);
@@ -237,8 +239,8 @@ static int alloc_check(const char *name, const struct gpushare_alloc_options *op
 		return api_fail(GPUSHARE_E_INVALID, "'%s': there are no flags 0x%" PRIx32, name,
 				options->flags & ~(FLAGS_SENT | GPUSHARE_FLAG_VMM));
 	if (!keep && (options->ttl_s || options->adopt))
-		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only", name,
-				options->adopt ? "adopt" : "ttl_s");
+		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only",
+				name, options->adopt ? "adopt" : "ttl_s");
 	return GPUSHARE_OK;
 }
 

@@ -156,10 +156,11 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	if (status)
 		return status;
 	if (options->same_address && !backing_is_fd(answer->buffer.backing) && !answer->own)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"'%s' is cudaMalloc memory, which the driver maps where it likes; only "
-				"vmm buffers can be had at their owner's address",
-				answer->buffer.name);
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' is cudaMalloc memory, which the driver maps where it likes; only "
+		    "vmm buffers can be had at their owner's address",
+		    answer->buffer.name);
 	driver = session_driver(session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;

@@ -27,11 +27,11 @@ static int transfer_check(const struct gpushare_buffer *buffer, size_t offset, s
 	if (status)
 		return status;
 	if (write && buffer->read_only)
-		return api_fail(GPUSHARE_E_READ_ONLY,
-				"'%s' is read-only here: its owner, %s (process %d), lets others read "
-				"alone; write it there",
-				buffer->info.name, buffer->info.owner_command,
-				(int)buffer->info.owner_pid);
+		return api_fail(
+		    GPUSHARE_E_READ_ONLY,
+		    "'%s' is read-only here: its owner, %s (process %d), lets others read "
+		    "alone; write it there",
+		    buffer->info.name, buffer->info.owner_command, (int)buffer->info.owner_pid);
 	if (offset <= buffer->info.size && length <= buffer->info.size - offset)
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_RANGE,

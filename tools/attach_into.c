@@ -140,7 +140,8 @@ int attach_into(const struct attach_request *request, struct gpushare_buffer *bu
 
 	if (gpushare_is_read_only(buffer)) {
 		tool_error("'%s' is read-only here: its owner lets others read alone; nothing was "
-			   "written", request->name);
+			   "written",
+			   request->name);
 		return TOOL_FAILED;
 	}
 	if (!into_open(request, &into, &size))

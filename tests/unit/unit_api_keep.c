@@ -115,7 +115,7 @@ static void test_failures(void **state)
 }
 
 static const struct gpushare_alloc_options adopting = {
-	.device = -1, .flags = GPUSHARE_FLAG_KEEP, .adopt = 1};
+    .device = -1, .flags = GPUSHARE_FLAG_KEEP, .adopt = 1};
 
 static void leave_behind(void)
 {
@@ -147,8 +147,8 @@ static void adopt_each(void)
 	part_driver();
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
 		part_status(__FILE__, __LINE__, "adopt",
-			    gpushare_alloc_with(session, "w", SIZE, &adopting, &buffer),
-			    answers[i], "w");
+			    gpushare_alloc_with(session, "w", SIZE, &adopting, &buffer), answers[i],
+			    "w");
 		OK(gpushare_stat(session, "w", &info));
 		CHECK(!info.owner_alive && info.flags == GPUSHARE_FLAG_KEEP);
 	}
@@ -255,8 +255,8 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-		PLAY(test_make_and_free), PLAY(test_failures),	       PLAY(test_adopt),
-		PLAY(test_read_only),	  PLAY(test_without_registry),
+	    PLAY(test_make_and_free), PLAY(test_failures),	   PLAY(test_adopt),
+	    PLAY(test_read_only),     PLAY(test_without_registry),
 	};
 
 	stage_init(argv);

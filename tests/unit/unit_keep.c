@@ -337,14 +337,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, peer_set_up, peer_tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(it_stays_when_the_owner_goes),
-		TEST(it_stays_when_the_owner_frees_it),
-		TEST(a_ttl_runs_from_the_owners_end),
-		TEST(a_new_share_replaces_it),
-		TEST(it_is_adopted),
-		TEST(a_quota_is_answered),
-		TEST(a_bad_wish_is_refused),
-		TEST(another_users_is_left_alone),
+	    TEST(it_stays_when_the_owner_goes),
+	    TEST(it_stays_when_the_owner_frees_it),
+	    TEST(a_ttl_runs_from_the_owners_end),
+	    TEST(a_new_share_replaces_it),
+	    TEST(it_is_adopted),
+	    TEST(a_quota_is_answered),
+	    TEST(a_bad_wish_is_refused),
+	    TEST(another_users_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon keeps what outlives its owner: over kills, in time, and to its own end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raw_fds.h"
+
+#define ROUNDS 200
+
+static request kept(const char *name, uint32_t ttl_s)
+{
+	request what;
+	int fd = raw_fds_dial();
+
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
+	close(fd);
+	what = raw_fds_share(name);
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	what.verb.share.buffer.ttl_s = ttl_s;
+	return what;
+}
+
+/* A process that shares `name` and waits to be killed. */
+static pid_t owner_new(const char *name, bool keep)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		int fd = raw_connect(&raw_here);
+
+		alarm(60);
+		if (raw_say(fd, keep ? kept(name, 0) : raw_share(name)) ||
+		    write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void a_dead_owners_name_is_free_at_once(void **state)
+{
+	int fd = raw_connect(&raw_here), before = raw_fds_settled();
+
+	(void)state;
+	for (int round = 0; round < ROUNDS; round++) {
+		pid_t pid = owner_new("x", round % 2);
+		request what = kept("x", 0);
+
+		assert_int_equal(raw_say(fd, what), GPUSHARE_E_EXISTS);
+		what = kept("x", 0);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		assert_int_equal(raw_say(fd, what), GPUSHARE_OK);
+		assert_int_equal(raw_say(fd, raw_withdraw("x", 0)), GPUSHARE_OK);
+	}
+	raw_fds_await(before);
+	close(fd);
+}
+
+static void a_killed_owners_buffer_is_kept(void **state)
+{
+	int fd = raw_connect(&raw_here), before = raw_fds_settled();
+	pid_t pid = owner_new("x", true);
+
+	(void)state;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	do {
+		assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
+	} while (!raw_answer.body.lookup.buffer.owner_gone);
+	assert_int_equal(raw_answer.body.lookup.buffer.owner_pid, pid);
+	raw_fds_await(before + 1);
+	assert_int_equal(raw_say(fd, raw_withdraw("x", 0)), GPUSHARE_OK);
+	raw_fds_await(before);
+	close(fd);
+}
+
+static void a_ttl_ends_in_time(void **state)
+{
+	int fd = raw_connect(&raw_here), own = raw_connect(&raw_here), before = raw_fds_settled();
+	long long begin;
+
+	(void)state;
+	assert_int_equal(raw_say(own, kept("x", 1)), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, kept("y", 1)), GPUSHARE_OK);
+	close(own);
+	do {
+		assert_int_equal(raw_say(fd, raw_lookup("y", 0)), GPUSHARE_OK);
+	} while (!raw_answer.body.lookup.buffer.owner_gone);
+	assert_int_equal(raw_answer.body.lookup.buffer.ttl_left_s, 1);
+	begin = raw_now_ms();
+	while (!raw_say(fd, raw_lookup("x", 0)))
+		raw_sleep_ms(5);
+	assert_in_range(raw_now_ms() - begin, 900, 1000 + RAW_GONE_MS);
+	raw_assert_sentence("ttl");
+	raw_fds_await(before - 2); /* the connection of its owner went too, and its watch */
+	close(fd);
+}
+
+static void it_ends_cleanly_with_what_it_keeps(void **state)
+{
+	int own = raw_connect(&raw_here);
+
+	(void)state;
+	assert_int_equal(raw_say(own, kept("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, kept("y", 1000)), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_withdraw("y", raw_answer.body.share.generation)),
+			 GPUSHARE_OK);
+	kill(raw_here.pid, SIGTERM);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	close(own);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, raw_set_up, raw_tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(a_dead_owners_name_is_free_at_once),
+		TEST(a_killed_owners_buffer_is_kept),
+		TEST(a_ttl_ends_in_time),
+		TEST(it_ends_cleanly_with_what_it_keeps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
