@@ -180,6 +180,10 @@ static bool take(struct rule *rule, const struct rules_allocation *allocation,
 	memcpy(out->name, name.text, name.length + 1);
 	out->wait_ms = rule->wait_ms;
 	out->must = rule->must;
+	out->flags = rule->flags;
+	out->ttl_s = rule->ttl_s;
+	out->adopt = rule->adopt;
+	out->vmm = rule->vmm || rule->flags;
 	return true;
 }
 

@@ -59,6 +59,10 @@ struct rules_match {
 	char name[256];
 	unsigned int wait_ms; /* wait= */
 	bool must;            /* must */
+	uint32_t flags;       /* keep, readonly: GPUSHARE_FLAG_... */
+	uint32_t ttl_s;       /* ttl=; 0: none was given */
+	bool adopt;           /* adopt */
+	bool vmm;             /* vmm, or what needs it: keep, readonly */
 	size_t rule;          /* which, from 0, for rules_return() */
 	uint64_t index;       /* what %i was */
 };

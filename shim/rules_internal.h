@@ -26,6 +26,9 @@ struct rule {
 	unsigned int wait_ms;
 	bool must;
 	bool repeats; /* has %i */
+	uint32_t flags, ttl_s;
+	bool vmm, adopt;
+	struct rules_part keeping; /* an option that only makes sense beside keep */
 
 	/* Changed under the callers' lock, but for `seen`, which rules_pass() counts up without it. */
 	_Atomic uint64_t seen;	/* allocations for which all selectors but nth held */

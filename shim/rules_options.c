@@ -2,11 +2,13 @@
 #include <limits.h>
 #include <string.h>
 
+#include "gpushare.h"
 #include "rules_internal.h"
 
 typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
 
-static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must;
+static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must, set_keep, set_ttl,
+    set_readonly, set_vmm, set_adopt;
 
 #define A(name, driver) " " #name
 static const char api_wants[] = "api wants one of" RULES_APIS(A);
@@ -14,7 +16,7 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 
 /*
  * X(kind, name, set, wants): every option of the grammar. `set` returns NULL or the sentence that
- * says what is wrong, mostly `wants`.
+ * says what is wrong, mostly `wants`. KEEPING is NAMING, and only beside keep.
  */
 #define OPTIONS(X) \
 	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
@@ -24,19 +26,19 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 	X(ANYWHERE, from, set_from, "from wants a file name or path, in which * ? [ ] are wild") \
 	X(ATTACHING, wait, set_wait, "wait wants seconds, such as 30 or 0.5") \
 	X(ATTACHING, must, set_must, "must takes no value") \
-	X(LATER, keep, NULL, NULL) \
-	X(LATER, ttl, NULL, NULL) \
-	X(LATER, readonly, NULL, NULL) \
+	X(NAMING, keep, set_keep, "keep takes no value") \
+	X(KEEPING, ttl, set_ttl, "ttl wants whole seconds from 1, such as 3600") \
+	X(NAMING, readonly, set_readonly, "readonly takes no value") \
+	X(NAMING, vmm, set_vmm, "vmm takes no value") \
+	X(KEEPING, adopt, set_adopt, "adopt takes no value") \
 	X(LATER, map, NULL, NULL) \
 	X(LATER, unified, NULL, NULL) \
-	X(LATER, vmm, NULL, NULL) \
-	X(LATER, adopt, NULL, NULL) \
 	X(LATER, mode, NULL, NULL) \
 	X(LATER, group, NULL, NULL) \
 	X(LATER, tag, NULL, NULL)
 
 static const struct option {
-	enum { ANYWHERE, ATTACHING, LATER } kind;
+	enum { ANYWHERE, ATTACHING, NAMING, KEEPING, LATER } kind;
 	const char *name;
 	set_call *set;
 	const char *wants;
@@ -218,6 +220,51 @@ static const char *set_must(struct rule *rule, struct rules_part value, const ch
 	return NULL;
 }
 
+static const char *set_keep(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.from)
+		return wants;
+	rule->flags |= GPUSHARE_FLAG_KEEP;
+	return NULL;
+}
+
+static const char *set_ttl(struct rule *rule, struct rules_part value, const char *wants)
+{
+	uint64_t seconds = 0;
+	const char *fault = take_number(&value, &seconds, wants);
+
+	if (fault || value.length > 0 || seconds == 0)
+		return fault ? fault : wants;
+	if (seconds > UINT32_MAX)
+		return too_large;
+	rule->ttl_s = (uint32_t)seconds;
+	return NULL;
+}
+
+static const char *set_readonly(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.from)
+		return wants;
+	rule->flags |= GPUSHARE_FLAG_READONLY;
+	return NULL;
+}
+
+static const char *set_vmm(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.from)
+		return wants;
+	rule->vmm = true;
+	return NULL;
+}
+
+static const char *set_adopt(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.from)
+		return wants;
+	rule->adopt = true;
+	return NULL;
+}
+
 static const struct option *find_option(struct rules_part name)
 {
 	for (const struct option *option = options; option < options + OPTION_COUNT; option++)
@@ -247,6 +294,11 @@ bool rules_parse_option(const struct rules_parser *parser, struct rules_part tex
 	if (option->kind == ATTACHING && parser->kind != RULES_ATTACH)
 		return rules_fail(parser, text, "option \"%s\" is for GPUSHARE_ATTACH only",
 				  option->name);
+	if ((option->kind == NAMING || option->kind == KEEPING) && parser->kind != RULES_NAME)
+		return rules_fail(parser, text, "option \"%s\" is for GPUSHARE_NAME only",
+				  option->name);
+	if (option->kind == KEEPING)
+		rule->keeping = text;
 	if (*given & 1u << (option - options))
 		return rules_fail(parser, text, "option \"%s\" is given twice", option->name);
 	*given |= 1u << (option - options);

@@ -98,6 +98,8 @@ static bool parse_rule(const struct rules_parser *parser, struct rules_part text
 		if (!parse_piece(parser, piece, &given, rule))
 			return false;
 	}
+	if (rule->keeping.from && !(rule->flags & GPUSHARE_FLAG_KEEP))
+		return rules_fail(parser, rule->keeping, "this goes with \"keep\" only");
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_own.h"
 #include "shim_scope.h"
 #include "shim_share.h"
 
@@ -42,7 +43,8 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 			size_t size)
 {
 	struct claim claim;
-	cu_result result;
+	cu_result result = CU_OK;
+	struct own own;
 
 	if (async_any())
 		async_sweep();
@@ -53,9 +55,10 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return make(real, pointer, size);
-	result = make_alone(real, pointer, size);
+	if (!own_make(&claim, size, false, pointer, &own))
+		result = own.shareable ? make_alone(real, pointer, size) : make(real, pointer, size);
 	if (result == CU_OK)
-		share_pointer(&claim, *pointer, size, false);
+		own_settle(&claim, &own, *pointer, size, false);
 	else
 		claim_return(&claim, RULES_NAME);
 	return result;
@@ -75,6 +78,21 @@ static void replace_pitched(const struct claim *claim, cu_deviceptr *pointer, si
 		return;
 	driver->cuMemFree_v2(*pointer);
 	*pointer = other;
+}
+
+/* Where mapped memory has no room beside it, it stays what it is. */
+static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
+{
+	cu_deviceptr mapped;
+	struct own own;
+
+	if (own_make(claim, size, false, &mapped, &own)) {
+		claim->driver->cuMemFree_v2(*pointer);
+		*pointer = mapped;
+	} else if (own.shareable) {
+		replace_pitched(claim, pointer, size);
+	}
+	own_settle(claim, &own, *pointer, size, false);
 }
 
 cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,
@@ -99,10 +117,8 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 			*pointer = attached;
 		return answer;
 	}
-	if (claim_take(&claim, RULES_NAME)) {
-		replace_pitched(&claim, pointer, size);
-		share_pointer(&claim, *pointer, size, false);
-	}
+	if (claim_take(&claim, RULES_NAME))
+		name_pitched(&claim, pointer, size);
 	return result;
 }
 

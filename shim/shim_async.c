@@ -236,7 +236,7 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	if (one->entry.kind == LIVE_VMM || one->entry.context != context)
+	if (live_is_mapped(&one->entry) || one->entry.context != context)
 		attach_close(driver, &one->entry);
 	if (one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);

@@ -98,9 +98,11 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 static bool open_vmm(const struct claim *claim, const struct found *found, struct live *entry,
 		     struct refusal *refusal)
 {
+	const struct vmm_wish wish = {
+		.read_only = !found->own && found->what.flags & GPUSHARE_FLAG_READONLY};
 	const char *call = NULL;
 	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
-				   claim->allocation.device, NULL, &entry->mapping, &call);
+				   claim->allocation.device, &wish, &entry->mapping, &call);
 
 	if (result != CU_OK)
 		return refuse_call(refusal, claim->driver, result, call);
@@ -203,6 +205,10 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "it is cudaMalloc memory, and the program asks for memory to map by "
 			      "itself (cuMemCreate); share cuMemCreate memory under that name");
+	if (!found->own && found->what.flags & GPUSHARE_FLAG_READONLY)
+		return refuse(refusal, CU_NOT_PERMITTED,
+			      "it is read-only, and the program asks for memory to map by itself "
+			      "(cuMemCreate)");
 	if (found->what.base_offset || found->what.base_size != size) {
 		snprintf(refusal->why, sizeof(refusal->why),
 			 "it is %llu bytes in one piece, the program asks for a piece of %zu",
@@ -258,7 +264,7 @@ cu_result attach_close(const struct driver *driver, const struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	if (entry->kind == LIVE_VMM)
+	if (live_is_mapped(entry))
 		return vmm_unmap(driver, &entry->mapping);
 	if (entry->context) /* cuMemFree asks for no current one, cuIpcCloseMemHandle does */
 		scope_push(&scope, entry->context);

@@ -18,18 +18,18 @@ static void end_names(cu_context context)
 {
 	struct live entry;
 
-	while (live_take_of(context, true, &entry))
+	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry))
 		share_end(entry.name, entry.generation, false);
 }
 
-/* Attachments go after it. Mapped memory is no context's own: it would stay. Work on it has ended
- * with the context. */
-static void end_attachments(const struct driver *driver, cu_context context)
+/* Attachments go after it. Mapped memory, the program's own too, is no context's own: it would stay.
+ * Work on it has ended with the context. */
+static void end_mappings(const struct driver *driver, cu_context context)
 {
 	struct live entry;
 
 	while (live_take_of(context, false, &entry)) {
-		if (entry.kind == LIVE_VMM)
+		if (live_is_mapped(&entry))
 			attach_close(driver, &entry);
 		for (unsigned int i = 0; i < entry.count; i++)
 			share_end(entry.name, entry.generation, true);
@@ -62,7 +62,7 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 		return result;
 	}
 	async_end(ending->driver, ending->context, ending->waiting);
-	end_attachments(ending->driver, ending->context);
+	end_mappings(ending->driver, ending->context);
 	return result;
 }
 

@@ -3,6 +3,7 @@
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_lookup.h"
+#include "shim_own.h"
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_share.h"
@@ -35,6 +36,8 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 		async_sweep();
 	if (!live_take(pointer, &entry))
 		return async_holds(pointer) ? CU_INVALID_VALUE : real(pointer);
+	if (entry.kind == LIVE_OWN_VMM)
+		return own_free(driver, &entry);
 	if (entry.kind != LIVE_OWN)
 		return detach(driver, &entry);
 	share_end(entry.name, entry.generation, false);

@@ -166,6 +166,25 @@ bool live_take_of(cu_context context, bool own, struct live *out_entry)
 	return gone != NULL;
 }
 
+bool live_unname_of(cu_context context, struct live *out_entry)
+{
+	struct node *node, *next, *found = NULL;
+
+	if (!live_any() || !lock_take(&table.lock))
+		return false;
+	HASH_ITER(hh, table.nodes, node, next) {
+		if (node->entry.context != context || node->entry.kind != LIVE_OWN_VMM ||
+		    !node->entry.name[0])
+			continue;
+		found = node;
+		*out_entry = node->entry;
+		node->entry.name[0] = '\0';
+		break;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
+}
+
 /* Several names may lie in one allocation: the last of them that does not begin behind `pointer`. */
 static struct node *find_shifted(uint64_t base, uint64_t pointer)
 {

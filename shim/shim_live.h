@@ -13,6 +13,7 @@ enum live_kind {
 	LIVE_OWN, /* the program's memory, made by cuMemAlloc */
 	LIVE_IPC, /* another process's, opened by cuIpcOpenMemHandle */
 	LIVE_VMM, /* another process's, mapped from a descriptor */
+	LIVE_OWN_VMM, /* the program's too, mapped in place of what it asked for */
 };
 
 struct live {
@@ -21,13 +22,19 @@ struct live {
 	enum live_kind kind;
 	unsigned int count;  /* LIVE_IPC: how often it was attached; others 1 */
 	cu_context context;  /* it ends with this one */
-	cu_device device;    /* LIVE_OWN */
-	bool stream_ordered; /* LIVE_OWN: the program asked for stream-ordered memory */
-	struct vmm_mapping mapping; /* LIVE_VMM; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
+	cu_device device;    /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
+	bool stream_ordered; /* the program asked for stream-ordered memory */
+	uint32_t flags, ttl_s; /* as the rule says */
+	struct vmm_mapping mapping; /* of what is mapped; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* LIVE_IPC: the owner's */
 	uint64_t generation;
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared after all */
 };
+
+static inline bool live_is_mapped(const struct live *entry)
+{
+	return entry->kind == LIVE_VMM || entry->kind == LIVE_OWN_VMM;
+}
 
 /* Copies. False: out of memory. The same buffer opened at the same address again is counted, and
  * one memory opened by two names is there twice; any other entry that the address had is replaced. */
@@ -44,6 +51,9 @@ bool live_take(uint64_t pointer, struct live *out_entry);
 
 /* Take any entry of that context out, LIVE_OWN or another, whatever its count. */
 bool live_take_of(cu_context context, bool own, struct live *out_entry);
+
+/* A copy of any LIVE_OWN_VMM entry of that context that has a name; it has none from now on. */
+bool live_unname_of(cu_context context, struct live *out_entry);
 
 /* A copy of the entry that `pointer` belongs to, in the memory that begins at `base` for the driver. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);

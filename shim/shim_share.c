@@ -55,40 +55,78 @@ static const char *describe(const struct driver *driver, struct live *entry, rec
 	return NULL;
 }
 
+static cu_result export_fd(const struct driver *driver, cu_mem_handle handle, int *out_fd)
+{
+	cu_result result = CU_NOT_SUPPORTED;
+
+	if (driver->cuMemExportToShareableHandle)
+		result = driver->cuMemExportToShareableHandle(
+			out_fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+	if (result == CU_OK)
+		fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
+	return result;
+}
+
+/* The same for mapped memory. */
+static const char *describe_mapped(const struct driver *driver, struct live *entry, record *what,
+				   int *out_fd, cu_result *out_result)
+{
+	*out_result = CU_NOT_SUPPORTED;
+	if (!driver->cuCtxGetCurrent)
+		return "the driver";
+	if (!entry->context && (*out_result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
+		return "cuCtxGetCurrent";
+	if ((*out_result = share_device(driver, entry->device, what->device_uuid)) != CU_OK)
+		return "cuDeviceGetUuid";
+	if ((*out_result = export_fd(driver, entry->mapping.handle, out_fd)) != CU_OK)
+		return "cuMemExportToShareableHandle";
+	what->base_size = entry->mapping.size;
+	what->backing = GPUSHARE_BACKING_VMM;
+	what->address = entry->pointer;
+	what->size = entry->size;
+	what->flags = entry->flags;
+	what->ttl_s = entry->ttl_s;
+	return NULL;
+}
+
 /* Into the registry under its name, or the entry stays without one. */
 static void enter(const struct driver *driver, struct live *entry)
 {
+	bool mapped = live_is_mapped(entry);
 	record what = gpushare_Buffer_init_zero;
+	_cleanup_close_ int fd = -1;
 	cu_result result;
 	const char *call;
 	char why[512];
 
 	strcpy(what.name, entry->name);
 	entry->name[0] = '\0';
-	call = describe(driver, entry, &what, &result);
+	call = mapped ? describe_mapped(driver, entry, &what, &fd, &result)
+		      : describe(driver, entry, &what, &result);
 	if (call)
 		state_log("\"%s\" is not shared: %s answered %s", what.name, call,
 			  driver_error_name(driver, result));
-	else if (link_share(&what, entry->handle, -1, &entry->generation, why, sizeof(why)) !=
-		 GPUSHARE_OK)
+	else if (link_share(&what, mapped ? NULL : entry->handle, fd, &entry->generation, why,
+			    sizeof(why)) != GPUSHARE_OK)
 		state_log("\"%s\" is not shared: %s", what.name, why);
 	else
 		strcpy(entry->name, what.name);
 }
 
 /* Without a name too: the program is to be told the size that it asked for. */
-static void remember(const struct live *entry)
+static bool remember(const struct live *entry)
 {
 	if (live_add(entry)) {
 		if (entry->name[0])
 			state_log("\"%s\" is shared: %llu bytes", entry->name,
 				  (unsigned long long)entry->size);
-		return;
+		return true;
 	}
 	if (entry->name[0])
 		state_log("\"%s\" is not shared: out of memory", entry->name);
 	/* A name whose end we could not notice must not stand. */
 	share_end(entry->name, entry->generation, false);
+	return false;
 }
 
 void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
@@ -106,6 +144,31 @@ void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 	remember(&entry);
 }
 
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
+		   bool stream_ordered)
+{
+	struct live entry = {.pointer = mapping->pointer,
+			     .size = size,
+			     .kind = LIVE_OWN_VMM,
+			     .device = claim->allocation.device,
+			     .stream_ordered = stream_ordered,
+			     .flags = claim->match.flags,
+			     .ttl_s = claim->match.ttl_s,
+			     .mapping = *mapping};
+
+	strcpy(entry.name, claim->match.name);
+	enter(claim->driver, &entry);
+	return entry.name[0] && remember(&entry);
+}
+
+void share_keep(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	remember(entry);
+}
+
 void share_again(const struct driver *driver, struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -114,23 +177,6 @@ void share_again(const struct driver *driver, struct live *entry)
 	if (entry->name[0])
 		enter(driver, entry);
 	remember(entry);
-}
-
-static bool export_object(const struct claim *claim, cu_mem_handle handle, int *out_fd)
-{
-	const struct driver *driver = claim->driver;
-	cu_result result = CU_NOT_SUPPORTED;
-
-	if (driver->cuMemExportToShareableHandle)
-		result = driver->cuMemExportToShareableHandle(
-			out_fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	if (result == CU_OK) {
-		fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
-		return true;
-	}
-	state_log("\"%s\" is not shared: cuMemExportToShareableHandle answered %s",
-		  claim->match.name, driver_error_name(driver, result));
-	return false;
 }
 
 bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
@@ -147,14 +193,20 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 	what.size = size;
 	what.base_size = size;
 	what.backing = GPUSHARE_BACKING_VMM;
+	what.flags = claim->match.flags;
+	what.ttl_s = claim->match.ttl_s;
 	result = share_device(claim->driver, claim->allocation.device, what.device_uuid);
 	if (result != CU_OK) {
 		state_log("\"%s\" is not shared: cuDeviceGetUuid answered %s", what.name,
 			  driver_error_name(claim->driver, result));
 		return false;
 	}
-	if (!export_object(claim, handle, &fd))
+	result = export_fd(claim->driver, handle, &fd);
+	if (result != CU_OK) {
+		state_log("\"%s\" is not shared: cuMemExportToShareableHandle answered %s", what.name,
+			  driver_error_name(claim->driver, result));
 		return false;
+	}
 	if (link_share(&what, NULL, fd, out_generation, why, sizeof(why)) != GPUSHARE_OK) {
 		state_log("\"%s\" is not shared: %s", what.name, why);
 		return false;

@@ -13,8 +13,16 @@
 void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 		   bool stream_ordered);
 
+/* Enter mapped memory that stands in for the program's allocation. True: it is shared, and in the
+ * live table; false: neither, which is logged. */
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
+		   bool stream_ordered);
+
 /* The driver refused to free what was withdrawn already: it has its name again. */
 void share_again(const struct driver *driver, struct live *entry);
+
+/* It was taken off the live table and is there again, with the name that it never lost. */
+void share_keep(const struct live *entry);
 
 /* Enter cuMemCreate memory, exported as a descriptor. True: it is shared, as `*out_generation`. */
 bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,

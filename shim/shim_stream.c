@@ -8,6 +8,7 @@
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_lookup.h"
+#include "shim_own.h"
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_share.h"
@@ -72,24 +73,40 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 
 	(void)scope;
 	return !is_capturing(claim->driver, call->meant) &&
-	       !is_elsewhere(claim->driver, call->meant);
+	       !is_elsewhere(claim->driver, call->meant) &&
+	       (!call->pooled || pool_is_here(claim, call));
 }
 
-static bool make_shareable(const struct claim *claim, const struct buffers_stream *call,
-			   cu_deviceptr *pointer, size_t size)
+static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	const struct driver *driver = claim->driver;
-	cu_deviceptr made;
 
 	(void)scope;
-	if (!driver->cuMemAlloc_v2 || (call->pooled && !pool_is_here(claim, call)) ||
-	    (driver->cuMemAlloc_v2(&made, buffers_rounded(size)) != CU_OK &&
-	     driver->cuMemAlloc_v2(&made, size) != CU_OK))
-		return false;
-	share_pointer(claim, made, size, true);
+	return driver->cuMemAlloc_v2 &&
+	       (driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
+		driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
+}
+
+static cu_result make_named(const struct claim *claim, const struct buffers_stream *call,
+			    cu_deviceptr *pointer, size_t size)
+{
+	cu_result result = CU_OK;
+	cu_deviceptr made;
+	struct own own;
+
+	if (!own_make(claim, size, true, &made, &own) &&
+	    !(own.shareable && make_plain(claim, size, &made))) {
+		own.shareable = false;
+		result = make(call, &made, size);
+	}
+	if (result != CU_OK) {
+		claim_return(claim, RULES_NAME);
+		return result;
+	}
+	own_settle(claim, &own, made, size, true);
 	*pointer = made;
-	return true;
+	return CU_OK;
 }
 
 cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
@@ -107,8 +124,8 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return make(call, pointer, size);
-	if (is_ours_to_replace(&claim, call) && make_shareable(&claim, call, pointer, size))
-		return CU_OK;
+	if (is_ours_to_replace(&claim, call))
+		return make_named(&claim, call, pointer, size);
 	claim_return(&claim, RULES_NAME);
 	return make(call, pointer, size);
 }
@@ -158,6 +175,21 @@ static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver
 	return result;
 }
 
+/* The name at once, the memory in the order of the stream. */
+static cu_result free_mapped_in_order(const struct driver *driver, struct live *entry,
+				      cu_stream stream)
+{
+	struct live unnamed = *entry;
+	cu_result result;
+
+	unnamed.name[0] = '\0';
+	share_end(entry->name, entry->generation, false);
+	result = close_in_order(driver, &unnamed, stream);
+	if (result != CU_OK)
+		share_again(driver, entry);
+	return result;
+}
+
 cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer, cu_stream stream,
 			     cu_stream meant)
 {
@@ -171,6 +203,12 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	/* A capturing stream takes no such free: the driver says so. */
 	if (!live_maybe(pointer) || is_capturing(driver, meant) || !live_take(pointer, &entry))
 		return async_holds(pointer) ? CU_INVALID_VALUE : real(pointer, stream);
-	return entry.kind == LIVE_OWN ? free_in_order(real, driver, &entry, stream)
-				      : close_in_order(driver, &entry, meant);
+	switch (entry.kind) {
+	case LIVE_OWN:
+		return free_in_order(real, driver, &entry, stream);
+	case LIVE_OWN_VMM:
+		return free_mapped_in_order(driver, &entry, meant);
+	default:
+		return close_in_order(driver, &entry, meant);
+	}
 }

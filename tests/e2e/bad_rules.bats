@@ -44,7 +44,7 @@ refused() {
 }
 
 @test "an option of later work is refused by name" {
-	for option in keep ttl=3 readonly map unified vmm adopt mode=600 group=users tag=a=b; do
+	for option in map unified mode=600 group=users tag=a=b; do
 		refused "w:$option" "$option"
 		has "$stderr" "${option%%=*}"
 		has "$stderr" "not supported"
@@ -72,6 +72,12 @@ refused() {
 @test "wait= and must belong to GPUSHARE_ATTACH" {
 	refused w:wait=3 wait=3
 	refused w:must must
+}
+
+@test "ttl= and adopt go with keep" {
+	refused w:ttl=3 ttl=3
+	refused w:readonly:adopt adopt
+	has "$stderr" '"keep"'
 }
 
 @test "GPUSHARE_ATTACH is refused in the same way" {

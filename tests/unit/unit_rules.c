@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "gpushare.h"
 #include "unit_rules.h"
 
 #define X16 "xxxxxxxxxxxxxxxx"
@@ -133,6 +134,37 @@ static void wait_and_must_come_with_the_match(void **state)
 	}
 }
 
+static void how_it_is_kept_comes_with_the_match(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t flags, ttl_s;
+		bool adopt, vmm;
+	} rows[] = {
+	    {"w", 0, 0, false, false},
+	    {"w:vmm", 0, 0, false, true},
+	    {"w:keep", GPUSHARE_FLAG_KEEP, 0, false, true},
+	    {"w:readonly", GPUSHARE_FLAG_READONLY, 0, false, true},
+	    {"w:keep:ttl=1", GPUSHARE_FLAG_KEEP, 1, false, true},
+	    {"w:ttl=4294967295:keep", GPUSHARE_FLAG_KEEP, 4294967295u, false, true},
+	    {"w:adopt:readonly:keep:ttl=60:vmm", GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY, 60, true,
+	     true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rules *rules = parsed(RULES_NAME, rows[i].text);
+		struct rules_match match = {.flags = 99, .ttl_s = 99, .adopt = true, .vmm = true};
+
+		assert_true(rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
+		assert_int_equal(match.flags, rows[i].flags);
+		assert_int_equal(match.ttl_s, rows[i].ttl_s);
+		assert_int_equal(match.adopt, rows[i].adopt);
+		assert_int_equal(match.vmm, rows[i].vmm);
+		rules_free(rules);
+	}
+}
+
 static void a_rank_is_digits_or_nothing(void **state)
 {
 	static const struct {
@@ -225,6 +257,7 @@ int main(void)
 	    cmocka_unit_test(no_text_is_no_rules),
 	    cmocka_unit_test(allocations_get_the_names_that_the_rules_give),
 	    cmocka_unit_test(wait_and_must_come_with_the_match),
+	    cmocka_unit_test(how_it_is_kept_comes_with_the_match),
 	    cmocka_unit_test(a_rank_is_digits_or_nothing),
 	    cmocka_unit_test(a_name_that_grows_too_long_does_not_match),
 	    cmocka_unit_test(out_is_untouched_without_a_match),

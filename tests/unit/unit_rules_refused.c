@@ -14,6 +14,8 @@
 #define X16 "xxxxxxxxxxxxxxxx"
 #define X255 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 X16 "xxxxxxxxxxxxxxx"
 
+#define TTL "ttl wants whole seconds from 1, such as 3600"
+
 static const struct refusal {
 	enum rules_kind kind;
 	const char *rules, *sentence, *shown;
@@ -60,6 +62,26 @@ static const struct refusal {
     {1, "a:must:must", "option \"must\" is given twice", "a:must:>>>must<<<"},
     {0, "a:wait=1", "option \"wait\" is for GPUSHARE_ATTACH only", "a:>>>wait=1<<<"},
     {0, "a:must", "option \"must\" is for GPUSHARE_ATTACH only", "a:>>>must<<<"},
+    {1, "a:keep", "option \"keep\" is for GPUSHARE_NAME only", "a:>>>keep<<<"},
+    {1, "a:ttl=5", "option \"ttl\" is for GPUSHARE_NAME only", "a:>>>ttl=5<<<"},
+    {1, "a:readonly", "option \"readonly\" is for GPUSHARE_NAME only", "a:>>>readonly<<<"},
+    {1, "a:vmm", "option \"vmm\" is for GPUSHARE_NAME only", "a:>>>vmm<<<"},
+    {1, "a:adopt", "option \"adopt\" is for GPUSHARE_NAME only", "a:>>>adopt<<<"},
+    {0, "a:keep:keep", "option \"keep\" is given twice", "a:keep:>>>keep<<<"},
+    {0, "a:keep,b:ttl=5", "this goes with \"keep\" only", "a:keep,b:>>>ttl=5<<<"},
+    {0, "a:ttl=5:vmm,b:keep", "this goes with \"keep\" only", "a:>>>ttl=5<<<:vmm,b:keep"},
+    {0, "a:readonly:adopt", "this goes with \"keep\" only", "a:readonly:>>>adopt<<<"},
+    {0, "a:keep=", "keep takes no value", "a:>>>keep=<<<"},
+    {0, "a:readonly=1", "readonly takes no value", "a:>>>readonly=1<<<"},
+    {0, "a:vmm=yes", "vmm takes no value", "a:>>>vmm=yes<<<"},
+    {0, "a:keep:adopt=1", "adopt takes no value", "a:keep:>>>adopt=1<<<"},
+    {0, "a:keep:ttl", TTL, "a:keep:>>>ttl<<<"},
+    {0, "a:keep:ttl=", TTL, "a:keep:>>>ttl=<<<"},
+    {0, "a:keep:ttl=0", TTL, "a:keep:>>>ttl=0<<<"},
+    {0, "a:keep:ttl=0.5", TTL, "a:keep:>>>ttl=0.5<<<"},
+    {0, "a:keep:ttl=1h", TTL, "a:keep:>>>ttl=1h<<<"},
+    {0, "a:keep:ttl=-1", TTL, "a:keep:>>>ttl=-1<<<"},
+    {0, "a:keep:ttl=4294967296", "the number is too large", "a:keep:>>>ttl=4294967296<<<"},
 };
 
 #define NTH "nth wants N or A-B, counted from 1"
@@ -144,8 +166,7 @@ static const struct value {
 };
 
 static const char *const later[] = {
-    "keep",  "ttl=3",    "readonly",    "map",     "unified", "vmm",
-    "adopt", "mode=600", "group=users", "tag=a=b", "keep=1",  "ttl"};
+    "map", "unified", "mode=600", "group=users", "tag=a=b", "map=1", "tag"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)
@@ -277,6 +298,7 @@ static void random_text(uint64_t *seed, char *to, size_t room)
 					     "wait=",
 					     "must",
 					     "keep",
+					     "readonly",
 					     "tag=",
 					     "1",
 					     "0",

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_own.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "shim_async.h"
+#include "shim_attach.h"
+#include "shim_scope.h"
+#include "shim_share.h"
+
+/*
+ * What a stream capture or an error that sticks would make of cuMemAlloc or cuMemFree: mapped memory
+ * would slip past it. An event that was never recorded has nothing else to answer, and a capture
+ * that forbids one forbids the other (cuThreadExchangeStreamCaptureMode; asserted in
+ * contract_unsafe.c).
+ */
+static cu_result ask_at_the_door(const struct driver *driver)
+{
+	cu_event event;
+	cu_result result;
+
+	if (!driver->cuEventCreate || !driver->cuEventQuery || !driver->cuEventDestroy_v2)
+		return CU_OK;
+	result = driver->cuEventCreate(&event, CU_EVENT_NO_TIMING);
+	if (result != CU_OK)
+		return result;
+	result = driver->cuEventQuery(event);
+	driver->cuEventDestroy_v2(event);
+	return result;
+}
+
+static bool fail(const struct driver *driver, cu_result result, const char *what, struct own *out)
+{
+	snprintf(out->why, sizeof(out->why), "%s answered %s", what,
+		 driver_error_name(driver, result));
+	return false;
+}
+
+/* What waits for its stream is given back before memory is short. */
+static cu_result make_mapped(const struct claim *claim, size_t size, struct vmm_mapping *out_mapping)
+{
+	cu_result result = vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
+
+	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+		result = vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
+	return result;
+}
+
+static bool make(const struct claim *claim, size_t size, bool stream_ordered,
+		 cu_deviceptr *out_pointer, struct own *out)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct vmm_mapping mapping;
+	cu_result result;
+
+	(void)scope;
+	result = make_mapped(claim, size, &mapping);
+	if (result != CU_OK)
+		return fail(claim->driver, result, "making mapped memory", out);
+	if (share_mapping(claim, &mapping, size, stream_ordered)) {
+		*out_pointer = mapping.pointer;
+		return true;
+	}
+	vmm_unmap(claim->driver, &mapping);
+	out->shareable = false;
+	return false;
+}
+
+bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
+	      cu_deviceptr *out_pointer, struct own *out)
+{
+	cu_result result;
+	int error = errno;
+
+	*out = (struct own){.shareable = !claim->match.flags};
+	if (!claim->match.vmm)
+		return false;
+	result = ask_at_the_door(claim->driver);
+	errno = error;
+	if (result != CU_OK)
+		return fail(claim->driver, result, "the driver", out);
+	out->made = make(claim, size, stream_ordered, out_pointer, out);
+	return out->made;
+}
+
+void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
+		bool stream_ordered)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	char line[700];
+
+	(void)quiet;
+	if (own->made)
+		return;
+	if (own->why[0]) {
+		snprintf(line, sizeof(line),
+			 "gpushare: GPUSHARE_NAME: \"%s\" is ordinary memory, %s: %s",
+			 claim->match.name,
+			 own->shareable ? "shared by an IPC handle" : "and not shared", own->why);
+		state_tell(line);
+	}
+	if (own->shareable)
+		share_pointer(claim, pointer, size, stream_ordered);
+}
+
+/* cuMemFree takes memory of any context, and needs none. */
+static cu_result wait_for_the_gpu(const struct driver *driver, const struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (entry->context)
+		scope_push(&scope, entry->context);
+	return driver->cuCtxSynchronize ? driver->cuCtxSynchronize() : CU_OK;
+}
+
+static cu_result ask_to_free(const struct driver *driver, const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	cu_context current = NULL, left;
+	cu_result result;
+	bool pushed;
+
+	(void)quiet;
+	if (driver->cuCtxGetCurrent)
+		driver->cuCtxGetCurrent(&current);
+	pushed = !current && entry->context && driver->cuCtxPushCurrent_v2 &&
+		 driver->cuCtxPopCurrent_v2 && driver->cuCtxPushCurrent_v2(entry->context) == CU_OK;
+	result = ask_at_the_door(driver);
+	if (pushed)
+		driver->cuCtxPopCurrent_v2(&left);
+	return result;
+}
+
+cu_result own_free(const struct driver *driver, struct live *entry)
+{
+	cu_result result = ask_to_free(driver, entry);
+
+	if (result != CU_OK) {
+		share_keep(entry);
+		return result;
+	}
+	share_end(entry->name, entry->generation, false);
+	wait_for_the_gpu(driver, entry);
+	return attach_close(driver, entry);
+}

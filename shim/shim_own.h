@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_OWN_H
+#define GPUSHARE_SHIM_OWN_H
+/*
+ * A rule says keep, readonly or vmm: the allocation is cuMemCreate memory behind an ordinary-looking
+ * pointer, or the memory that a program before this one has left under the name.
+ */
+#include "shim_claim.h"
+#include "shim_live.h"
+
+struct own {
+	bool made;	/* the program has its memory, and it is named */
+	bool shareable; /* else ordinary memory may have the name */
+	char why[200];	/* what stood in the way; "": nothing, or it is said already */
+};
+
+/* True: *out_pointer is the program's. False: it gets ordinary memory, which own_settle() then is
+ * told of if it could be made. errno, context and captures stay. */
+bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
+	      cu_deviceptr *out_pointer, struct own *out);
+
+/* Give ordinary memory its name as far as the rule lets it, and say on stderr what it is not. */
+void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
+		bool stream_ordered);
+
+/* The end of it, in place of the driver's calls: waiting for the GPU, or in order of the stream.
+ * `entry` is off the live table; where it can't be freed it is there again. */
+cu_result own_free(const struct driver *driver, struct live *entry);
+
+#endif
