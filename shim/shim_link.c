@@ -153,6 +153,48 @@ int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], i
 	return status;
 }
 
+/* What was just adopted; without its descriptor it is left to itself again. */
+static int fetch_adopted(const gpushare_ShareReply *answer, int *out_fd, char *why, size_t why_size)
+{
+	int status = client_withdraw(line.client, answer->ticket, out_fd);
+	gpushare_Withdraw *withdraw;
+
+	if (status == GPUSHARE_OK)
+		return status;
+	snprintf(why, why_size, "%s", line.client->why);
+	if (line.client->fd >= 0) {
+		withdraw = &ask(gpushare_Request_withdraw_tag)->verb.withdraw;
+		snprintf(withdraw->name, sizeof(withdraw->name), "%s", answer->buffer.name);
+		withdraw->generation = answer->generation;
+		client_call(line.client, 0);
+	}
+	note(is_answer(status));
+	return status;
+}
+
+int link_adopt(const record *what, record *out_record, int *out_fd, char *why, size_t why_size)
+{
+	gpushare_ShareReply answer;
+	gpushare_Share *share;
+	int status = enter(why, why_size);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	share = &ask(gpushare_Request_share_tag)->verb.share;
+	share->has_buffer = true;
+	share->buffer = *what;
+	share->adopt = true;
+	status = call(0, why, why_size);
+	if (status == GPUSHARE_OK) {
+		answer = line.client->reply.body.share;
+		status = fetch_adopted(&answer, out_fd, why, why_size);
+	}
+	if (status == GPUSHARE_OK)
+		*out_record = answer.buffer;
+	pthread_mutex_unlock(&line.lock);
+	return status;
+}
+
 /* The descriptor of what was just attached; without one the attachment is given back. */
 static int fetch(const gpushare_AttachReply *answer, int *out_fd, char *why, size_t why_size)
 {

@@ -8,12 +8,15 @@
  */
 #include "protocol.h"
 
-/* All four return a status; the sentence for a failure is in `why`. */
+/* All return a status; the sentence for a failure is in `why`. */
 
 /* By `handle` (then `fd` is -1), or by `fd`, which stays the caller's (then `handle` is NULL): as
  * backing_is_fd() says of what->backing. */
 int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], int fd,
 	       uint64_t *out_generation, char *why, size_t why_size);
+/* Become the owner of a kept buffer like `what`; E_NOT_FOUND: there is none. *out_fd is closed by
+ * the caller, close-on-exec. */
+int link_adopt(const record *what, record *out_record, int *out_fd, char *why, size_t why_size);
 /* *out_fd is -1, or a descriptor that the caller closes, close-on-exec. */
 int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own, char *why,
