@@ -56,6 +56,8 @@ static bool make(const struct claim *claim, size_t size, bool stream_ordered,
 	cu_result result;
 
 	(void)scope;
+	if (claim->match.adopt && share_adopted(claim, size, stream_ordered, out_pointer))
+		return true;
 	result = make_mapped(claim, size, &mapping);
 	if (result != CU_OK)
 		return fail(claim->driver, result, "making mapped memory", out);

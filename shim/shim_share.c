@@ -161,6 +161,67 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 	return entry.name[0] && remember(&entry);
 }
 
+static bool adopt(const struct claim *claim, record *found, int *out_fd)
+{
+	record what = gpushare_Buffer_init_zero;
+	char why[512];
+	int status;
+
+	strcpy(what.name, claim->match.name);
+	what.size = claim->allocation.size;
+	what.base_size = what.size;
+	what.backing = GPUSHARE_BACKING_VMM;
+	what.flags = claim->match.flags;
+	what.ttl_s = claim->match.ttl_s;
+	if (share_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
+		return false;
+	status = link_adopt(&what, found, out_fd, why, sizeof(why));
+	if (status != GPUSHARE_OK)
+		state_log("\"%s\" is not adopted: %s", what.name, why);
+	return status == GPUSHARE_OK;
+}
+
+bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
+		   cu_deviceptr *out_pointer)
+{
+	struct live entry = {.size = size,
+			     .kind = LIVE_OWN_VMM,
+			     .device = claim->allocation.device,
+			     .stream_ordered = stream_ordered,
+			     .flags = claim->match.flags,
+			     .ttl_s = claim->match.ttl_s};
+	_cleanup_close_ int fd = -1;
+	struct vmm_wish wish = {.read_only = false};
+	const char *call = "cuCtxGetCurrent";
+	cu_result result = CU_OK;
+	record found;
+
+	if (!adopt(claim, &found, &fd))
+		return false;
+	strcpy(entry.name, found.name);
+	entry.generation = found.generation;
+	wish.address = found.address;
+	if (claim->driver->cuCtxGetCurrent)
+		result = claim->driver->cuCtxGetCurrent(&entry.context);
+	if (result == CU_OK)
+		result = vmm_map(claim->driver, fd, found.base_size, entry.device, &wish,
+				 &entry.mapping, &call);
+	if (result != CU_OK) {
+		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
+			  driver_error_name(claim->driver, result));
+		share_end(entry.name, entry.generation, false); /* kept as it was */
+		return false;
+	}
+	entry.pointer = entry.mapping.pointer;
+	if (!remember(&entry)) {
+		vmm_unmap(claim->driver, &entry.mapping);
+		return false;
+	}
+	state_log("\"%s\" is adopted, with what it holds", entry.name);
+	*out_pointer = entry.pointer;
+	return true;
+}
+
 void share_keep(const struct live *entry)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -212,6 +273,32 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 		return false;
 	}
 	state_log("\"%s\" is shared: %zu bytes", what.name, size);
+	return true;
+}
+
+bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
+			  uint64_t *out_generation)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
+	_cleanup_close_ int fd = -1;
+	record found;
+
+	(void)scope;
+	if (!adopt(claim, &found, &fd))
+		return false;
+	if (driver->cuMemImportFromShareableHandle && found.base_size == found.size)
+		result = driver->cuMemImportFromShareableHandle(
+			out_handle, (void *)(intptr_t)fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
+	if (result != CU_OK) {
+		state_log("\"%s\" is not adopted: cuMemImportFromShareableHandle answered %s",
+			  found.name, driver_error_name(driver, result));
+		share_end(found.name, found.generation, false);
+		return false;
+	}
+	*out_generation = found.generation;
+	state_log("\"%s\" is adopted, with what it holds", found.name);
 	return true;
 }
 

@@ -18,6 +18,11 @@ void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
 		   bool stream_ordered);
 
+/* Become the owner of what a program before this one left under the name, mapped where it was if it
+ * can be. False: there is nothing of that size on that GPU, or it can't be had. */
+bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
+		   cu_deviceptr *out_pointer);
+
 /* The driver refused to free what was withdrawn already: it has its name again. */
 void share_again(const struct driver *driver, struct live *entry);
 
@@ -27,6 +32,10 @@ void share_keep(const struct live *entry);
 /* Enter cuMemCreate memory, exported as a descriptor. True: it is shared, as `*out_generation`. */
 bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 		  uint64_t *out_generation);
+
+/* share_adopted() for a program that maps by itself. */
+bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
+			  uint64_t *out_generation);
 
 /* A name is withdrawn, or an attachment given back. Nothing is asked of the registry at exit. */
 void share_end(const char *name, uint64_t generation, bool attached);

@@ -163,6 +163,19 @@ static bool attach_created(struct claim *claim, size_t size, cu_mem_handle *hand
 	return true;
 }
 
+static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
+{
+	cu_mem_handle adopted;
+	uint64_t generation;
+
+	if (!claim->match.adopt || !share_adopted_object(claim, &adopted, &generation))
+		return false;
+	if (!add_object(adopted, claim->match.name, generation, false))
+		share_end(claim->match.name, generation, false);
+	*handle = adopted;
+	return true;
+}
+
 /* Memory of the host is for NCCL's and other people's own purposes: it is left alone. */
 cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_handle *handle,
 			 size_t size, const cu_mem_prop *prop, unsigned long long flags)
@@ -177,6 +190,8 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return real(handle, size, prop, flags);
+	if (adopt_created(&claim, handle))
+		return CU_OK;
 	result = create_exportable(real, handle, size, prop, flags);
 	if (result == CU_OK)
 		name_object(&claim, *handle, size);

@@ -73,3 +73,206 @@ w1 vmm 3145728"
 			free=a free=a make=e,async,0 make=e,pool,0 exit=2
 	done
 }
+
+@test "freed by the wrong call, an interior pointer, another thread: as without us" {
+	for program in rt_app_static drv_linked "drv_lookup gpa2_t"; do
+		program "$program"
+		same_as_bare "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async free=a make=b,async,2Mi at=c,b,512 \
+			drop=c,async drop=b,free drop=b,async make=d,async,2Mi drop=d drop=d
+	done
+	same_as_bare "$BIN/drv_linked" init make=a,alloc,2Mi thread=make,b,alloc,2Mi thread=make,b,async,2Mi \
+		thread=drop,a thread=range,a drop=a thread=alloc,c,2Mi ctxset=none free=c free=c
+}
+
+@test "a free waits for the GPU; in a stream's order it waits for the stream and no more" {
+	for program in rt_app_static drv_linked; do
+		program "$program"
+		same_as_bare "${PROGRAM[@]}" init stream=s make=a,async,2Mi,s fill=a,3 byte=a,4 drop=a,async,s \
+			make=b,pool,2Mi,s make=c,async,700 drop=b,async,s go=s drop=c make=d,async,2Mi,s \
+			drop=d,free go=s
+		rm -f "$WORK"/{up,go,gone,end}
+		start_named app 'w%i:vmm' "${PROGRAM[@]}" init stream=s make=a,async,2Mi,s fill=a,7 go=s stall=s \
+			within=$((500 + SLACK_MS)) drop=a,async,s byte=a,5 put=a,6,99 byte=a,6 touch="$WORK/up" \
+			await="$WORK/go" go=s make=e,async,2Mi,s drop=a touch="$WORK/gone" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(names)" ""
+		equal "$(tail -n 4 "$WORK/app.out")" "drop a: 0
+byte a: 42
+put a: 0
+byte a: 99"
+		touch "$WORK/go"
+		await_file "$WORK/gone"
+		equal "$(tail -n 1 "$WORK/app.out")" "drop a: 1"
+		equal "$(names)" "w1 2097152"
+		touch "$WORK/end"
+		finish "$PID"
+	done
+}
+
+@test "cuMemFree unmaps behind the GPU's work" {
+	needs_sim
+	GPUSHARE_SIM_LOG=$WORK/log named w:vmm "$BIN/drv_linked" init alloc=a,2Mi fill=a,1 free=a >/dev/null
+	equal "$(grep -oE ' (cuMemCreate|cuMemMap|cuMemUnmap|cuMemAddressFree|cuMemRelease|cuMemAlloc_v2|cuMemFree_v2) ' \
+		"$WORK/log" | tr -d '\n')" " cuMemCreate  cuMemMap  cuMemUnmap  cuMemAddressFree  cuMemRelease "
+}
+
+@test "captures: an allocation and a free spoil what they would have spoilt, and spare the rest" {
+	for program in rt_app_static rt_thread_static drv_linked; do
+		program "$program"
+		way=alloc
+		[[ $program != rt_* ]] || way=malloc
+		for words in "capture=s make=a,async,2Mi,s" "capture=s make=a,$way,2Mi" \
+			"capture=s,relaxed make=a,async,2Mi,s" "capture=s,relaxed make=a,$way,2Mi" \
+			"make=a,$way,2Mi capture=s drop=a" "make=a,async,2Mi capture=s drop=a,async,s"; do
+			echo "$program, $words"
+			# shellcheck disable=SC2086 # words
+			same_as_bare "${PROGRAM[@]}" init stream=s $words endcapture=s make=b,$way,2Mi fill=b,1 drop=b
+		done
+	done
+}
+
+@test "contexts that end take it along" {
+	for words in "ctxnew=B make=a,alloc,2Mi ctxdestroy=B" "ctxnew=B make=a,alloc,2Mi ctxdestroy=B,v1" \
+		"make=a,alloc,2Mi primary=reset" "make=a,alloc,2Mi primary=release" \
+		"ctxnew=B stream=s make=a,async,2Mi,s drop=a,async,s ctxdestroy=B"; do
+		echo "$words"
+		rm -f "$WORK"/{up,end,log}
+		# shellcheck disable=SC2086 # words
+		same_as_bare "$BIN/drv_linked" init $words exit=2
+		# shellcheck disable=SC2086 # words
+		start app env GPUSHARE_SIM_LOG="$WORK/log" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:vmm \
+			"$BIN/drv_linked" init $words touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(names)" ""
+		[ ! -e "$WORK/log" ] || equal "$(grep -cE ' (cuMemCreate|cuMemUnmap) 0 ' "$WORK/log")" 2
+		touch "$WORK/end"
+		finish "$PID"
+	done
+}
+
+@test "out of memory is the same answer, and uses up no name" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=8M
+	for program in rt_app_static drv_linked "drv_lookup gpa2"; do
+		program "$program"
+		same_as_bare "${PROGRAM[@]}" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi make=a,pool,16Mi \
+			alloc=b,4Mi alloc=c,4Mi alloc=d,2Mi free=b alloc=d,4Mi alloc=e,2Mi free=c free=d
+	done
+	start_named app 'w%i:vmm' "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
+		alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(names)" "w0 4194304
+w1 2097152"
+}
+
+@test "memory that waits behind a stream is given back before memory is short" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=4M
+	same_as_bare "$BIN/drv_linked" init stream=s make=a,async,4Mi,s drop=a,async,s make=b,alloc,4Mi drop=b
+}
+
+# fallen RULE BACKING FAULT: the program has ordinary memory, one line says so, and what is shared
+fallen() {
+	rm -f "$WORK"/{up,end}
+	start app env GPUSHARE_SIM_FAIL="$3" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$1" "$BIN/drv_linked" init errno \
+		make=a,"$WAY",700 range=a fill=a,3 byte=a,4 touch="$WORK/up" await="$WORK/end" drop=a
+	await_file "$WORK/up"
+	equal "$(backings | cut -d' ' -f2,3)" "$2"
+	touch "$WORK/end"
+	finish "$PID"
+	equal "$(cat "$WORK/app.out")" "$("$BIN/drv_linked" init errno make=a,"$WAY",700 range=a fill=a,3 byte=a,4 drop=a)"
+	equal "$(lines "$(cat "$WORK/app.err")")" "$4"
+}
+
+@test "mapped memory that can't be made: ordinary memory, shared as the rule allows, one line" {
+	needs_sim
+	needs jq
+	start_registry
+	for WAY in alloc async; do
+		for call in cuMemGetAllocationGranularity cuMemCreate cuMemAddressReserve cuMemMap cuMemSetAccess; do
+			echo "$call"
+			fallen w:vmm "ipc 700" "$call:1:1" 1
+			has "$(cat "$WORK/app.err")" '"w" is ordinary memory, shared by an IPC handle'
+			for rule in keep readonly; do
+				fallen w:$rule "" "$call:1:1" 1
+				has "$(cat "$WORK/app.err")" '"w" is ordinary memory, and not shared'
+			done
+		done
+		fallen w:vmm "" cuMemExportToShareableHandle:1:1 0
+		fallen w:keep "" cuMemExportToShareableHandle:1:1 0
+	done
+}
+
+@test "a name that is taken, a registry that is not there: memory as without us" {
+	start_named owner w "$BIN/drv_linked" init alloc=a,2Mi touch="$WORK/owned" await="$WORK/end"
+	await_file "$WORK/owned"
+	untouched w:keep "$BIN/drv_linked" init errno alloc=a,3Mi range=a fill=a,3 byte=a,4 ipcget=a,"$WORK/h" free=a
+	equal "$stderr" ""
+	GPUSHARE_AUTOSTART=0 GPUSHARE_DIR=$WORK/nobody untouched w:keep "$BIN/drv_linked" init errno \
+		make=a,async,3Mi range=a fill=a,3 drop=a
+	equal "$stderr" ""
+}
+
+@test "keep: it stays when the owner frees it, exits, is killed; a restarted one replaces it" {
+	for end in free=a exit=0 kill; do
+		rm -f "$WORK/up"
+		start_named app kept:keep "$BIN/rt_app_static" init alloc=a,3000000 fill=a,7 touch="$WORK/up" \
+			$([ $end = kill ] && echo await="$WORK/never" || echo $end)
+		await_file "$WORK/up"
+		[ $end != kill ] || kill -KILL "$PID"
+		finish "$PID" || true
+		equal "$(api open attach=b,kept byte=b,5 detach=b | tail -n 2)" "byte b: 42
+detach b: OK"
+	done
+	was=$(gpushare stat kept | sed -n 's/^generation: *//p')
+	start_named app kept:keep "$BIN/rt_app_static" init alloc=a,4Mi fill=a,9 touch="$WORK/again" await="$WORK/end"
+	await_file "$WORK/again"
+	equal "$(api open attach=b,kept byte=b,5 | tail -n 1)" "byte b: 44"
+	[ "$(gpushare stat kept | sed -n 's/^generation: *//p')" -gt "$was" ]
+}
+
+@test "adopt: a restarted program gets what the one before it left, by every way" {
+	for program in rt_app_static drv_linked "drv_lookup gpa2_t"; do
+		program "$program"
+		ways "$program"
+		[ "$program" != drv_linked ] || WAYS+=(vmm)
+		for way in "${WAYS[@]}"; do
+			echo "$program $way"
+			named w:keep "${PROGRAM[@]}" init make=a,"$way",2Mi fill=a,7 >/dev/null
+			was=$(gpushare stat w | sed -n 's/^generation: *//p')
+			has "$(named w:keep:adopt "${PROGRAM[@]}" init make=a,"$way",2Mi byte=a,5 put=a,6,99 drop=a)" \
+				"byte a: 42"
+			has "$(named w:keep:adopt "${PROGRAM[@]}" init make=a,"$way",2Mi byte=a,6)" "byte a: 99"
+			equal "$(gpushare stat w | sed -n 's/^generation: *//p')" "$was"
+			gpushare rm w
+		done
+	done
+}
+
+@test "adopt: another size is replaced, nothing is nothing, and no second memory is needed" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=4M
+	named w:keep:adopt "$BIN/drv_linked" init alloc=a,4Mi fill=a,7 >/dev/null
+	has "$(named w:keep:adopt "$BIN/drv_linked" init alloc=a,4Mi byte=a,5)" "byte a: 42"
+	has "$(named w:keep:adopt "$BIN/drv_linked" init alloc=a,2Mi byte=a,5)" "byte a: 0"
+	equal "$(names)" "w 2097152"
+}
+
+@test "readonly: the owner writes, others read; an attaching program's write is refused" {
+	start_named owner w:readonly "$BIN/drv_linked" init alloc=a,2Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
+		put=a,6,9 byte=a,6 touch="$WORK/put" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(attaching w "$BIN/drv_linked" init alloc=a,2Mi byte=a,5 put=a,5,1 byte=a,5 free=a)" "init: 0
+alloc a: 0
+byte a: 42
+put a: 1
+byte a: 42
+free a: 0"
+	touch "$WORK/go"
+	await_file "$WORK/put"
+	equal "$(tail -n 1 "$WORK/owner.out")" "byte a: 9"
+	run -0 --separate-stderr attaching w:must "$BIN/drv_linked" init make=a,vmm,2Mi
+	equal "$output" "init: 0
+make a: 800"
+	has "$stderr" "read-only"
+}
