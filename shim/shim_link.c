@@ -267,6 +267,47 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 	return GPUSHARE_OK;
 }
 
+/* A page of names above `after`, which moves on. E_NOT_FOUND: it is not there, and no more follow. */
+static int find_in_page(const char *glob, char *after, uint64_t generation, bool *out_found,
+			char *why, size_t why_size)
+{
+	const gpushare_ListReply *page;
+	gpushare_List *list;
+	int status = enter(why, why_size);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	list = &ask(gpushare_Request_list_tag)->verb.list;
+	snprintf(list->glob, sizeof(list->glob), "%s", glob);
+	snprintf(list->after, sizeof(list->after), "%s", after);
+	status = call(0, why, why_size);
+	page = &line.client->reply.body.list;
+	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count; i++) {
+		*out_found = page->buffers[i].generation == generation;
+		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->buffers[i].name);
+	}
+	if (status == GPUSHARE_OK && !*out_found && !page->more) {
+		status = GPUSHARE_E_NOT_FOUND;
+		snprintf(why, why_size, "it is shared no more");
+	}
+	pthread_mutex_unlock(&line.lock);
+	return status;
+}
+
+int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1], char *why,
+	      size_t why_size)
+{
+	char name[GPUSHARE_NAME_MAX + 1] = "";
+	bool found = false;
+	int status = GPUSHARE_OK;
+
+	while (status == GPUSHARE_OK && !found)
+		status = find_in_page(glob, name, generation, &found, why, why_size);
+	if (status == GPUSHARE_OK)
+		memcpy(out_name, name, sizeof(name));
+	return status;
+}
+
 /* A lease that is gone has taken its names and attachments along: nothing to say then. */
 static int release(bool withdraw, const char *name, uint64_t generation, char *why, size_t why_size)
 {
