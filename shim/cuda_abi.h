@@ -235,6 +235,8 @@ enum cu_abi_values {
 	F(7000, 7000, cuPointerGetAttributes, \
 	  (unsigned int count, cu_pointer_attribute *attributes, void **values, cu_deviceptr pointer)) \
 	F(4010, 4010, cuIpcGetMemHandle, (cu_ipc_mem_handle *handle, cu_deviceptr pointer)) \
+	F(4010, 4010, cuIpcOpenMemHandle, \
+	  (cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
 	F(11000, 11000, cuIpcOpenMemHandle_v2, \
 	  (cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
 	F(4010, 4010, cuIpcCloseMemHandle, (cu_deviceptr pointer)) \

@@ -41,8 +41,6 @@
 	F(2000, 2000, cuMemcpyDtoD, (unsigned int to, unsigned int from, unsigned int size)) \
 	F(2000, 2000, cuMemsetD8, (unsigned int to, unsigned char value, unsigned int count)) \
 	F(2000, 2000, cuMemsetD32, (unsigned int to, unsigned int value, unsigned int count)) \
-	F(4010, 4010, cuIpcOpenMemHandle, \
-	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
 	F(2000, 2000, cuStreamDestroy, (cu_stream stream)) \
 	F(2000, 2000, cuEventDestroy, (cu_event event))
 
