@@ -270,3 +270,24 @@ cu_result attach_close(const struct driver *driver, const struct live *entry)
 		scope_push(&scope, entry->context);
 	return driver->cuIpcCloseMemHandle(entry->mapping.pointer);
 }
+
+void attach_wait(const struct driver *driver, const struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (entry->context)
+		scope_push(&scope, entry->context);
+	if (driver->cuCtxSynchronize)
+		driver->cuCtxSynchronize();
+}
+
+cu_result attach_end(const struct driver *driver, const struct live *entry)
+{
+	cu_result result;
+
+	if (live_is_mapped(entry))
+		attach_wait(driver, entry);
+	result = attach_close(driver, entry);
+	share_end(entry->name, entry->generation, true);
+	return result;
+}

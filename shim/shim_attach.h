@@ -23,6 +23,13 @@ bool attach_object(struct claim *claim, size_t size, struct attach_object *out,
 /* Memory that no buffer can stand for: refuse what a rule wants, with `result` if it says must. */
 bool attach_refuse(struct claim *claim, cu_result result, const char *why, cu_result *out_result);
 
+/* Wait for the GPU, in the entry's context: cuMemFree waits for the work that may still use the
+ * memory, and so does cuIpcCloseMemHandle; cuMemUnmap does not (measured). */
+void attach_wait(const struct driver *driver, const struct live *entry);
+
+/* Wait where that is ours to do, unmap, and give the attachment back. */
+cu_result attach_end(const struct driver *driver, const struct live *entry);
+
 /* Unmap. Work on it must have ended. */
 cu_result attach_close(const struct driver *driver, const struct live *entry);
 

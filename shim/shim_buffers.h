@@ -56,6 +56,11 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
 		      cu_mem_handle handle, unsigned long long flags);
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size);
 
+/* shim_query.c, too: handles of ours */
+cu_result buffers_open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr *pointer,
+			      const cu_ipc_mem_handle *handle, unsigned int flags);
+cu_result buffers_close_handle(cu_cuIpcCloseMemHandle_call *real, cu_deviceptr pointer);
+
 /* shim_query.c: what a program may ask about a pointer. Answers are corrected in place; the first
  * says whether it answers in the driver's place. */
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result);

@@ -31,6 +31,8 @@ static void end_mappings(const struct driver *driver, cu_context context)
 	while (live_take_of(context, false, &entry)) {
 		if (live_is_mapped(&entry))
 			attach_close(driver, &entry);
+		if (entry.kind == LIVE_OPENED)
+			entry.count = 1; /* attached once, however often it was opened */
 		for (unsigned int i = 0; i < entry.count; i++)
 			share_end(entry.name, entry.generation, true);
 	}

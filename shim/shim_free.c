@@ -5,24 +5,7 @@
 #include "shim_lookup.h"
 #include "shim_own.h"
 #include "shim_process.h"
-#include "shim_scope.h"
 #include "shim_share.h"
-
-/* cuMemFree waits for the work that may still use the memory, and so does cuIpcCloseMemHandle;
- * cuMemUnmap does not (measured). */
-static cu_result detach(const struct driver *driver, const struct live *entry)
-{
-	_scope_ struct scope scope = scope_enter(driver);
-	cu_result result;
-
-	if (entry->kind == LIVE_VMM && entry->context)
-		scope_push(&scope, entry->context);
-	if (entry->kind == LIVE_VMM && driver->cuCtxSynchronize)
-		driver->cuCtxSynchronize();
-	result = attach_close(driver, entry);
-	share_end(entry->name, entry->generation, true);
-	return result;
-}
 
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 {
@@ -39,7 +22,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	if (entry.kind == LIVE_OWN_VMM)
 		return own_free(driver, &entry);
 	if (entry.kind != LIVE_OWN)
-		return detach(driver, &entry);
+		return attach_end(driver, &entry);
 	share_end(entry.name, entry.generation, false);
 	result = real(pointer);
 	if (result != CU_OK && result != CU_DEINITIALIZED)

@@ -8,6 +8,7 @@
 #include "shim_async.h"
 #include "shim_buffers.h"
 #include "shim_elf.h"
+#include "shim_ipc.h"
 #include "shim_live.h"
 #include "shim_lookup.h"
 #include "shim_route.h"
@@ -140,6 +141,30 @@ BODY(cuIpcGetMemHandle, cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 	if (handle && live_any() && buffers_handle(pointer, handle, &result))
 		return result;
 	return real(handle, pointer);
+}
+
+BODY(cuIpcOpenMemHandle, cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
+{
+	UNUSED_CALLER;
+	if (!ipc_is_ours(&handle))
+		return real(pointer, handle, flags);
+	return buffers_open_handle(real, pointer, &handle, flags);
+}
+
+BODY(cuIpcOpenMemHandle_v2, cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
+{
+	UNUSED_CALLER;
+	if (!ipc_is_ours(&handle))
+		return real(pointer, handle, flags);
+	return buffers_open_handle(real, pointer, &handle, flags);
+}
+
+BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
+{
+	UNUSED_CALLER;
+	if (!live_maybe(pointer))
+		return real(pointer);
+	return buffers_close_handle(real, pointer);
 }
 
 BODY(cuMemGetAddressRange_v2, cu_deviceptr *base, size_t *size, cu_deviceptr pointer)

@@ -44,6 +44,13 @@
 	  (pointer, size, offset, handle, flags)) \
 	H(cuMemUnmap, (cu_deviceptr pointer, size_t size), (pointer, size)) \
 	H(cuIpcGetMemHandle, (cu_ipc_mem_handle * handle, cu_deviceptr pointer), (handle, pointer)) \
+	H(cuIpcOpenMemHandle, \
+	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags), \
+	  (pointer, handle, flags)) \
+	H(cuIpcOpenMemHandle_v2, \
+	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags), \
+	  (pointer, handle, flags)) \
+	H(cuIpcCloseMemHandle, (cu_deviceptr pointer), (pointer)) \
 	H(cuMemGetAddressRange_v2, (cu_deviceptr * base, size_t *size, cu_deviceptr pointer), \
 	  (base, size, pointer)) \
 	H(cuPointerGetAttribute, (void *value, cu_pointer_attribute attribute, cu_deviceptr pointer), \

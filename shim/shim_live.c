@@ -133,17 +133,47 @@ static struct node *count_down(struct node *node, struct live *out_entry)
 	return node;
 }
 
-bool live_take(uint64_t pointer, struct live *out_entry)
+static bool take(uint64_t pointer, bool opened, struct live *out_entry)
 {
 	struct node *found, *gone = NULL;
 
 	if (!live_maybe(pointer) || !lock_take(&table.lock))
 		return false;
 	found = find_node(pointer);
+	if (found && (found->entry.kind == LIVE_OPENED) != opened)
+		found = NULL;
 	if (found)
 		gone = count_down(found, out_entry);
 	pthread_mutex_unlock(&table.lock);
 	free(gone);
+	return found != NULL;
+}
+
+bool live_take(uint64_t pointer, struct live *out_entry)
+{
+	return take(pointer, false, out_entry);
+}
+
+bool live_take_opened(uint64_t pointer, struct live *out_entry)
+{
+	return take(pointer, true, out_entry);
+}
+
+bool live_open_again(uint64_t generation, struct live *out_entry)
+{
+	struct node *node, *next, *found = NULL;
+
+	if (!live_any() || !lock_take(&table.lock))
+		return false;
+	HASH_ITER(hh, table.nodes, node, next) {
+		if (node->entry.kind != LIVE_OPENED || node->entry.generation != generation)
+			continue;
+		found = node;
+		found->entry.count++;
+		*out_entry = found->entry;
+		break;
+	}
+	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
 }
 

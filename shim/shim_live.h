@@ -13,6 +13,7 @@ enum live_kind {
 	LIVE_OWN, /* the program's memory, made by cuMemAlloc */
 	LIVE_IPC, /* another process's, opened by cuIpcOpenMemHandle */
 	LIVE_VMM, /* another process's, mapped from a descriptor */
+	LIVE_OPENED, /* another process's, mapped because the program opened an IPC handle of ours */
 	LIVE_OWN_VMM, /* the program's too, mapped in place of what it asked for */
 };
 
@@ -20,7 +21,7 @@ struct live {
 	uint64_t pointer; /* as the program has it */
 	uint64_t size;	  /* as the program asked */
 	enum live_kind kind;
-	unsigned int count;  /* LIVE_IPC: how often it was attached; others 1 */
+	unsigned int count;  /* LIVE_IPC, LIVE_OPENED: how often it was attached, opened; others 1 */
 	cu_context context;  /* it ends with this one */
 	cu_device device;    /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
 	bool stream_ordered; /* the program asked for stream-ordered memory */
@@ -33,7 +34,8 @@ struct live {
 
 static inline bool live_is_mapped(const struct live *entry)
 {
-	return entry->kind == LIVE_VMM || entry->kind == LIVE_OWN_VMM;
+	return entry->kind == LIVE_VMM || entry->kind == LIVE_OPENED ||
+	       entry->kind == LIVE_OWN_VMM;
 }
 
 /* Copies. False: out of memory. The same buffer opened at the same address again is counted, and
@@ -46,8 +48,13 @@ bool live_any(void);
 /* Could `pointer` have one? One atomic load; no lock. */
 bool live_maybe(uint64_t pointer);
 
-/* Take the entry of `pointer` out, or count it down: `out_entry->count` is what is left then. */
+/* Take the entry of `pointer` out, or count it down: `out_entry->count` is what is left then.
+ * LIVE_OPENED is left alone: cuMemFree does not end it. */
 bool live_take(uint64_t pointer, struct live *out_entry);
+
+/* The same for LIVE_OPENED and no other; and count one up, by what it is. */
+bool live_take_opened(uint64_t pointer, struct live *out_entry);
+bool live_open_again(uint64_t generation, struct live *out_entry);
 
 /* Take any entry of that context out, LIVE_OWN or another, whatever its count. */
 bool live_take_of(cu_context context, bool own, struct live *out_entry);

@@ -108,15 +108,6 @@ void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 }
 
 /* cuMemFree takes memory of any context, and needs none. */
-static cu_result wait_for_the_gpu(const struct driver *driver, const struct live *entry)
-{
-	_scope_ struct scope scope = scope_enter(driver);
-
-	if (entry->context)
-		scope_push(&scope, entry->context);
-	return driver->cuCtxSynchronize ? driver->cuCtxSynchronize() : CU_OK;
-}
-
 static cu_result ask_to_free(const struct driver *driver, const struct live *entry)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -144,6 +135,6 @@ cu_result own_free(const struct driver *driver, struct live *entry)
 		return result;
 	}
 	share_end(entry->name, entry->generation, false);
-	wait_for_the_gpu(driver, entry);
+	attach_wait(driver, entry);
 	return attach_close(driver, entry);
 }

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "shim_buffers.h"
+#include "shim_ipc.h"
 #include "shim_lookup.h"
+#include "shim_process.h"
 
 static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry)
 {
@@ -13,24 +15,6 @@ static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry
 
 	errno = error;
 	return found;
-}
-
-/* The driver refuses a handle of memory that it opened from one: the owner's own is as good. Of
- * stream-ordered memory the program gets none without us. */
-bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result)
-{
-	struct live entry;
-
-	if (!find(pointer, pointer, &entry))
-		return false;
-	*out_result = CU_INVALID_VALUE;
-	if (entry.kind == LIVE_OWN)
-		return entry.stream_ordered;
-	if (entry.kind != LIVE_IPC || entry.pointer != entry.mapping.pointer)
-		return false;
-	memcpy(out_handle->reserved, entry.handle, GPUSHARE_HANDLE_SIZE);
-	*out_result = CU_OK;
-	return true;
 }
 
 /* Where the driver does not tell, the pointer itself may be where the memory begins. */
@@ -46,6 +30,72 @@ static bool find_around(cu_deviceptr pointer, struct live *out_entry)
 	return find(base, pointer, out_entry);
 }
 
+/* Mapped memory of ours has a handle of ours, where without us it would have one. */
+static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_handle)
+{
+	if (entry->kind == LIVE_OPENED || entry->stream_ordered || !entry->name[0])
+		return CU_INVALID_VALUE;
+	ipc_make(entry, out_handle);
+	return CU_OK;
+}
+
+static bool has_context(void)
+{
+	const struct driver *driver = lookup_driver();
+	cu_context context = NULL;
+
+	return driver && driver->cuCtxGetCurrent &&
+	       driver->cuCtxGetCurrent(&context) == CU_OK && context;
+}
+
+/* The driver refuses a handle of memory that it opened from one: the owner's own is as good. Of
+ * stream-ordered memory the program gets none without us. */
+bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result)
+{
+	struct live entry;
+
+	if (!find(pointer, pointer, &entry) &&
+	    !(find_around(pointer, &entry) && live_is_mapped(&entry)))
+		return false;
+	*out_result = CU_INVALID_VALUE;
+	if (entry.kind == LIVE_OWN)
+		return entry.stream_ordered;
+	if (live_is_mapped(&entry)) {
+		if (!has_context())
+			return false;
+		*out_result = make_handle(&entry, out_handle);
+		return true;
+	}
+	if (entry.pointer != entry.mapping.pointer)
+		return false;
+	memcpy(out_handle->reserved, entry.handle, GPUSHARE_HANDLE_SIZE);
+	*out_result = CU_OK;
+	return true;
+}
+
+cu_result buffers_open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr *pointer,
+			      const cu_ipc_mem_handle *handle, unsigned int flags)
+{
+	const struct driver *driver = lookup_driver();
+
+	if (!driver || process_is_ending())
+		return real(pointer, *handle, flags);
+	process_claim();
+	if (!process_is_mine())
+		return real(pointer, *handle, flags);
+	return ipc_open(driver, pointer, handle, flags);
+}
+
+cu_result buffers_close_handle(cu_cuIpcCloseMemHandle_call *real, cu_deviceptr pointer)
+{
+	const struct driver *driver = lookup_driver();
+	cu_result result;
+
+	if (driver && process_is_mine() && ipc_close(driver, pointer, &result))
+		return result;
+	return real(pointer);
+}
+
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
 {
 	struct live entry;
@@ -58,16 +108,26 @@ void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
 		*size = entry.size;
 }
 
+static bool is_asked_of_us(int attribute)
+{
+	return attribute == CU_ATTRIBUTE_RANGE_SIZE || attribute == CU_ATTRIBUTE_RANGE_START ||
+	       attribute == CU_ATTRIBUTE_CONTEXT || attribute == CU_ATTRIBUTE_LEGACY_IPC_CAPABLE;
+}
+
 void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value)
 {
 	struct live entry;
 
-	if (((int)attribute != CU_ATTRIBUTE_RANGE_SIZE &&
-	     (int)attribute != CU_ATTRIBUTE_RANGE_START) ||
-	    !value || !find_around(pointer, &entry))
+	if (!is_asked_of_us((int)attribute) || !value || !find_around(pointer, &entry))
 		return;
 	if ((int)attribute == CU_ATTRIBUTE_RANGE_SIZE)
 		*(size_t *)value = entry.size;
-	else
+	else if ((int)attribute == CU_ATTRIBUTE_RANGE_START)
 		*(cu_deviceptr *)value = entry.pointer;
+	else if (entry.kind != LIVE_OWN_VMM)
+		return;
+	else if ((int)attribute == CU_ATTRIBUTE_CONTEXT)
+		*(cu_context *)value = entry.context;
+	else
+		*(bool *)value = !entry.stream_ordered;
 }

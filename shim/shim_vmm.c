@@ -227,12 +227,27 @@ cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 	return result;
 }
 
+/* Mapped memory of ours that is no mapping to the program. */
+static bool stands_for_plain(cu_deviceptr pointer)
+{
+	int error = errno;
+	struct live entry;
+	bool found = live_maybe(pointer) && live_find(pointer, pointer, &entry) &&
+		     (entry.kind == LIVE_OWN_VMM || entry.kind == LIVE_OPENED);
+
+	errno = error;
+	return found;
+}
+
 cu_result buffers_retain(cu_cuMemRetainAllocationHandle_call *real, cu_mem_handle *handle,
 			 void *pointer)
 {
-	cu_result result = real(handle, pointer);
+	cu_result result;
 	struct object *object;
 
+	if (stands_for_plain((cu_deviceptr)(uintptr_t)pointer))
+		return CU_INVALID_VALUE;
+	result = real(handle, pointer);
 	if (result != CU_OK || !is_concerned() || !lock_take(&table.lock))
 		return result;
 	object = find_object(*handle);
@@ -324,10 +339,17 @@ static struct object *settle_places(struct place *taken, bool gone)
  * address. */
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size)
 {
-	struct place *taken = is_concerned() ? take_places(pointer, size) : NULL;
-	cu_result result = real(pointer, size);
-	int error = errno;
-	struct object *ended = settle_places(taken, result == CU_OK);
+	struct place *taken;
+	struct object *ended;
+	cu_result result;
+	int error;
+
+	if (stands_for_plain(pointer))
+		return CU_INVALID_VALUE;
+	taken = is_concerned() ? take_places(pointer, size) : NULL;
+	result = real(pointer, size);
+	error = errno;
+	ended = settle_places(taken, result == CU_OK);
 
 	tell_ended(ended, false);
 	tell_ended(ended, true);

@@ -276,3 +276,91 @@ free a: 0"
 make a: 800"
 	has "$stderr" "read-only"
 }
+
+# Programs to hand a handle between: which looks its calls up, and which is linked.
+PAIRS=("drv_linked drv_linked" "rt_app_static rt_app_shared" "drv_lookup:gpa2 drv_lookup:dlsym" "rt_app_11 rt_app_static")
+
+@test "the program's own IPC works on mapped buffers: handed to another, opened twice, closed twice" {
+	for pair in "${PAIRS[@]}"; do
+		echo "$pair"
+		program "$(tr : ' ' <<<"${pair% *}")" && owner=("${PROGRAM[@]}")
+		program "$(tr : ' ' <<<"${pair#* }")" && other=("${PROGRAM[@]}")
+		way=alloc
+		[[ $pair != rt_* ]] || way=malloc
+		for how in bare named; do
+			rm -f "$WORK"/{handle,got,seen,end}
+			[ $how = named ] && export LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:vmm
+			start owner "${owner[@]}" init make=a,$way,3000000 fill=a,7 ipcget=a,"$WORK/handle" \
+				touch="$WORK/got" await="$WORK/seen" byte=a,6 drop=a touch="$WORK/end"
+			await_file "$WORK/got"
+			GPUSHARE_NAME=unused:nth=99 start other "${other[@]}" init ipcopen=b,"$WORK/handle",3000000 range=b byte=b,5 \
+				ipcopen=c,"$WORK/handle",3000000 put=c,6,9 byte=b,6 drop=b,free ipcclose=b byte=c,5 \
+				touch="$WORK/seen" await="$WORK/end" byte=c,5 ipcclose=c ipcclose=c
+			unset LD_PRELOAD GPUSHARE_NAME
+			finish "$PID"
+			cat "$WORK/owner.out" "$WORK/other.out" "$WORK/other.err" >"$WORK/$how"
+		done
+		equal "$(cat "$WORK/named")" "$(cat "$WORK/bare")"
+		has "$(cat "$WORK/named")" "byte a: 9"
+		equal "$(tail -n 2 "$WORK/other.out")" "ipcclose c: 0
+ipcclose c: 1"
+		until_true gone
+	done
+}
+
+@test "handles: refused where the driver refuses them, with its answers" {
+	for words in "make=a,alloc,2Mi ipcget=a,$WORK/h ipcopen=b,$WORK/h,2Mi ipcclose=a" \
+		"make=a,async,2Mi ipcget=a,$WORK/h" "make=a,alloc,2Mi ctxset=none ipcget=a,$WORK/h" \
+		"make=a,alloc,2Mi at=b,a,512 ipcget=b,$WORK/h unmap=a,2Mi unmap=a,4Mi byte=a,1 drop=a ipcget=a,$WORK/h"; do
+		echo "$words"
+		# shellcheck disable=SC2086 # words
+		same_as_bare "$BIN/drv_linked" init errno $words
+	done
+}
+
+@test "a handle is worth what the registry says: not without the name, not to who may not ask" {
+	named w:keep "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,7 ipcget=a,"$WORK/h" >/dev/null
+	open() { named x:nth=99 "$BIN/drv_linked" init "ipcopen=b,$WORK/h,2Mi" "$@" | tail -n 1; }
+	equal "$(open byte=b,5)" "byte b: 42"
+	equal "$(open ctxset=none ipcopen=c,"$WORK/h",2Mi)" "ipcopen c: 201"
+	equal "$(GPUSHARE_AUTOSTART=0 GPUSHARE_DIR=$WORK/nobody open)" "ipcopen b: 205"
+	named w:keep "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,9 >/dev/null # another generation
+	equal "$(open)" "ipcopen b: 400"
+	gpushare rm w
+	equal "$(open)" "ipcopen b: 400"
+	# one bit of it is another handle, which is the driver's to refuse
+	printf x | dd of="$WORK/h" bs=1 seek=30 conv=notrunc 2>/dev/null
+	equal "$(open)" "ipcopen b: 1"
+}
+
+@test "a name longer than a handle holds; readonly is readonly; attached buffers have handles too" {
+	long=$(printf 'n%.0s' {1..250})
+	start_named owner "$long%i:readonly" "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,1 make=b,alloc,2Mi fill=b,7 \
+		ipcget=b,"$WORK/h" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(named x:nth=99 "$BIN/drv_linked" init ipcopen=b,"$WORK/h",2Mi byte=b,5 put=b,5,1 ipcget=b,"$WORK/n" ipcclose=b)" \
+		"init: 0
+ipcopen b: 0
+byte b: 42
+put b: 1
+ipcget b: 1
+ipcclose b: 0"
+	attaching "${long}1" "$BIN/drv_linked" init make=a,alloc,2Mi ipcget=a,"$WORK/again" free=a >/dev/null
+	cmp "$WORK/h" "$WORK/again"
+	attachers() { gpushare ls --json | jq '[.. | objects | select(.name?) | .attachers] | add'; }
+	none() { [ "$(attachers)" = 0 ]; }
+	until_true none
+}
+
+@test "opened in a context that goes, and in threads: given back once" {
+	named w:keep "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,7 ipcget=a,"$WORK/h" >/dev/null
+	start_named app x:nth=99 "$BIN/drv_linked" init ctxnew=B ipcopen=b,"$WORK/h",2Mi ipcopen=b,"$WORK/h",2Mi \
+		touch="$WORK/up" await="$WORK/go" ctxdestroy=B ctxset=primary ipcclose=b touch="$WORK/gone" await="$WORK/end"
+	await_file "$WORK/up"
+	attachers() { gpushare ls --json | jq '.[0].attachers'; }
+	equal "$(attachers)" 1
+	touch "$WORK/go"
+	await_file "$WORK/gone"
+	equal "$(attachers)" 0
+	equal "$(tail -n 1 "$WORK/app.out")" "ipcclose b: 1"
+}
