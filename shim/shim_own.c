@@ -2,13 +2,19 @@
 #include "shim_own.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
-#include "cleanup.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_scope.h"
 #include "shim_share.h"
+
+/* No call of the program's would pass: it may not while a stream is captured, or an error sticks to
+ * the context, or the driver is at its end. */
+static bool is_for_all_calls(cu_result result)
+{
+	return result == CU_STREAM_CAPTURE_UNSUPPORTED || result == CU_DEINITIALIZED ||
+	       (result >= CU_ILLEGAL_ADDRESS && result < CU_NOT_PERMITTED);
+}
 
 /*
  * What a stream capture or an error that sticks would make of cuMemAlloc or cuMemFree: mapped memory
@@ -24,11 +30,11 @@ static cu_result ask_at_the_door(const struct driver *driver)
 	if (!driver->cuEventCreate || !driver->cuEventQuery || !driver->cuEventDestroy_v2)
 		return CU_OK;
 	result = driver->cuEventCreate(&event, CU_EVENT_NO_TIMING);
-	if (result != CU_OK)
-		return result;
-	result = driver->cuEventQuery(event);
-	driver->cuEventDestroy_v2(event);
-	return result;
+	if (result == CU_OK) {
+		result = driver->cuEventQuery(event);
+		driver->cuEventDestroy_v2(event);
+	}
+	return is_for_all_calls(result) ? result : CU_OK;
 }
 
 static bool fail(const struct driver *driver, cu_result result, const char *what, struct own *out)
@@ -126,6 +132,15 @@ static cu_result ask_to_free(const struct driver *driver, const struct live *ent
 	return result;
 }
 
+void own_close(const struct driver *driver, const struct live *entry)
+{
+	cu_result result = attach_close(driver, entry);
+
+	if (result != CU_OK)
+		state_log("mapped memory of %llu bytes is not all given back: the driver answered %s",
+			  (unsigned long long)entry->mapping.size, driver_error_name(driver, result));
+}
+
 cu_result own_free(const struct driver *driver, struct live *entry)
 {
 	cu_result result = ask_to_free(driver, entry);
@@ -136,5 +151,6 @@ cu_result own_free(const struct driver *driver, struct live *entry)
 	}
 	share_end(entry->name, entry->generation, false);
 	attach_wait(driver, entry);
-	return attach_close(driver, entry);
+	own_close(driver, entry);
+	return CU_OK;
 }

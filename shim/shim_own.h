@@ -23,8 +23,11 @@ bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
 		bool stream_ordered);
 
-/* The end of it, in place of the driver's calls: waiting for the GPU, or in order of the stream.
- * `entry` is off the live table; where it can't be freed it is there again. */
+/* Give it back. Work on it must have ended. To the program it is freed, whatever the driver says. */
+void own_close(const struct driver *driver, const struct live *entry);
+
+/* cuMemFree of it, with that one's answers. `entry` is off the live table; where it can't be freed it
+ * is there again. */
 cu_result own_free(const struct driver *driver, struct live *entry);
 
 #endif

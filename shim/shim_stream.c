@@ -28,15 +28,21 @@ static cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, 
 	return result;
 }
 
+/* CU_OK: nobody captures it. */
+static cu_result ask_capturing(const struct driver *driver, cu_stream stream)
+{
+	cu_capture_status status = (cu_capture_status)CU_CAPTURE_NONE;
+	cu_result result = CU_OK;
+
+	if (driver->cuStreamIsCapturing)
+		result = driver->cuStreamIsCapturing(stream, &status);
+	return result == CU_OK && (int)status != CU_CAPTURE_NONE ? CU_INVALID_VALUE : result;
+}
+
 /* A capture makes a node of its graph, not memory. */
 static bool is_capturing(const struct driver *driver, cu_stream stream)
 {
-	cu_capture_status status = (cu_capture_status)CU_CAPTURE_NONE;
-
-	if (!driver->cuStreamIsCapturing)
-		return false;
-	return driver->cuStreamIsCapturing(stream, &status) != CU_OK ||
-	       (int)status != CU_CAPTURE_NONE;
+	return ask_capturing(driver, stream) != CU_OK;
 }
 
 /* The memory would be another device's: cuMemAlloc only gives that of the current context. */
@@ -139,7 +145,9 @@ static cu_result close_now(const struct driver *driver, const struct live *entry
 						       : CU_NOT_SUPPORTED;
 
 	(void)scope;
-	if (result == CU_OK)
+	if (result == CU_OK && entry->kind == LIVE_OWN_VMM)
+		own_close(driver, entry);
+	else if (result == CU_OK)
 		result = attach_close(driver, entry);
 	if (result == CU_OK)
 		share_end(entry->name, entry->generation, true);
@@ -194,14 +202,19 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 			     cu_stream meant)
 {
 	const struct driver *driver = lookup_driver();
+	cu_result capturing;
 	struct live entry;
 
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
 	if (async_any())
 		async_sweep();
-	/* A capturing stream takes no such free: the driver says so. */
-	if (!live_maybe(pointer) || is_capturing(driver, meant) || !live_take(pointer, &entry))
+	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
+	 * know for any that can be freed. */
+	capturing = live_maybe(pointer) ? ask_capturing(driver, meant) : CU_OK;
+	if (capturing != CU_OK && live_find(pointer, pointer, &entry) && entry.kind == LIVE_OWN_VMM)
+		return capturing;
+	if (!live_maybe(pointer) || capturing != CU_OK || !live_take(pointer, &entry))
 		return async_holds(pointer) ? CU_INVALID_VALUE : real(pointer, stream);
 	switch (entry.kind) {
 	case LIVE_OWN:

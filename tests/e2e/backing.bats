@@ -364,3 +364,18 @@ ipcclose b: 0"
 	equal "$(attachers)" 0
 	equal "$(tail -n 1 "$WORK/app.out")" "ipcclose b: 1"
 }
+
+@test "faults while a handle is opened: an error, and nothing stays attached" {
+	needs_sim
+	named w:keep "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,7 ipcget=a,"$WORK/h" >/dev/null
+	for call in cuMemImportFromShareableHandle cuMemAddressReserve cuMemMap cuMemSetAccess cuCtxGetCurrent; do
+		output=$(GPUSHARE_SIM_FAIL=$call:1:1 named x:nth=99 "$BIN/drv_linked" init errno ipcopen=b,"$WORK/h",2Mi \
+			ipcopen=b,"$WORK/h",2Mi byte=b,5 touch="$WORK/up" ipcclose=b)
+		equal "$output" "init: 0
+ipcopen b: 999 errno 0
+ipcopen b: 0 errno 0
+byte b: 42
+ipcclose b: 0 errno 0"
+		equal "$(gpushare ls --json | jq '.[0].attachers')" 0
+	done
+}

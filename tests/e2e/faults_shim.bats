@@ -48,6 +48,31 @@ naming() {
 	naming vmm
 }
 
+# naming_mapped WAY: what the program asks for is mapped memory, or ordinary memory where that fails
+naming_mapped() {
+	twice "$1" 700Ki
+	GPUSHARE_NAME=w:nth=1:vmm,w:nth=2:vmm each_fails names init errno "${WORDS[@]}" exit=7
+}
+
+@test "faults: mapped memory for cuMemAlloc" {
+	naming_mapped alloc
+}
+
+@test "faults: mapped memory for cuMemAllocPitch" {
+	naming_mapped pitch
+}
+
+# Where the driver does not tell whether the stream is captured, the free says so too.
+@test "faults: mapped memory for cuMemAllocAsync" {
+	OMIT=cuStreamIsCapturing naming_mapped async
+}
+
+@test "faults: contexts that end with mapped memory" {
+	OMIT='cuDevicePrimaryCtxRelease.*' GPUSHARE_NAME='w%i:vmm' each_fails nothing init errno \
+		make=a,alloc,700Ki primary=reset primary=retain ctxset=primary make=b,alloc,700Ki \
+		primary=release primary=release drop=b ctxnew=c make=d,alloc,1Mi ctxdestroy=c drop=d exit=7
+}
+
 # A context that the shim could not give back, nobody can. Whether a name outlives its context where
 # the driver does not say which one ends is not asked.
 @test "faults: contexts that end with named memory" {
@@ -134,6 +159,20 @@ without_memory() {
 	done
 }
 
+@test "faults: no memory for the shim while memory is mapped" {
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's memory is its instruments'"
+	export GPUSHARE_LOG=$WORK/log
+	program_words drv_linked
+	plain=$("$BIN/drv_linked" "${WORDS[@]}" </dev/null || echo "exit $?")
+	equal "$(GPUSHARE_NAME='w%i:vmm' without_memory 0 "$BIN/drv_linked" "${WORDS[@]}")" "$plain"
+	equal "$(grep -c 'is shared' "$WORK/log")" 8
+	for ((n = 1; n <= $(cat "$WORK/asked") + 1; n++)); do
+		equal "$(GPUSHARE_NAME='w%i:vmm' without_memory $n "$BIN/drv_linked" "${WORDS[@]}")" "$plain"
+	done
+	[ $n -ge 15 ]
+	equal "$(names)" ""
+}
+
 @test "faults: no memory for the shim while buffers are attached" {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's memory is its instruments'"
 	start_named producer x,y "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,3 make=b,vmm,2Mi fill=b,3 \
@@ -187,6 +226,13 @@ each_request() {
 @test "faults: the registry goes wrong at each request of a program that names" {
 	has "$(api open)" OK
 	each_request GPUSHARE_NAME 'w%i' 6 init errno within=$((450 + 2 * SLACK_MS)) make=a,alloc,700Ki fill=a,3 \
+		make=b,async,2Mi byte=a,4 drop=a drop=b exit=7
+	until_true nothing_left
+}
+
+@test "faults: the registry goes wrong at each request of a program whose memory is mapped" {
+	has "$(api open)" OK
+	each_request GPUSHARE_NAME 'w%i:vmm' 6 init errno within=$((450 + 2 * SLACK_MS)) make=a,alloc,700Ki fill=a,3 \
 		make=b,async,2Mi byte=a,4 drop=a drop=b exit=7
 	until_true nothing_left
 }
