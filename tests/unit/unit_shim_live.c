@@ -201,6 +201,47 @@ static void a_context_takes_its_own(void **state)
 	assert_false(live_any());
 }
 
+/* An opened handle is counted, and only closing it ends it. */
+static void what_was_opened_is_closed(void **state)
+{
+	struct live out;
+
+	(void)state;
+	assert_false(live_open_again(5, &out));
+	assert_true(add(STEP, LIVE_OPENED, 5) && add(2 * STEP, LIVE_VMM, 6) && add(3 * STEP, LIVE_VMM, 5));
+	assert_false(live_open_again(6, &out));
+	assert_true(live_open_again(5, &out) && out.pointer == STEP && out.count == 2);
+	assert_false(live_take(STEP, &out) || live_take_opened(2 * STEP, &out));
+	assert_true(live_take_opened(STEP, &out) && out.count == 1);
+	assert_true(live_take_opened(STEP, &out) && out.count == 0);
+	assert_false(live_take_opened(STEP, &out) || live_open_again(5, &out));
+	assert_true(live_take(2 * STEP, &out) && live_take(3 * STEP, &out));
+	assert_false(live_any());
+}
+
+/* The name goes before the context, the memory behind it. */
+static void a_mapped_one_loses_its_name_first(void **state)
+{
+	cu_context one = (cu_context)(uintptr_t)16;
+	struct live entry, out;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 3; i++) {
+		entry = entry_of(i * STEP, i == 3 ? LIVE_VMM : LIVE_OWN_VMM, i);
+		entry.context = one;
+		assert_true(live_add(&entry));
+	}
+	assert_false(live_take_of(one, true, &out) || live_unname_of(NULL, &out));
+	for (int i = 0; i < 2; i++) {
+		assert_true(live_unname_of(one, &out) && out.kind == LIVE_OWN_VMM && out.name[0] == 'b');
+		assert_true(live_find(out.pointer, out.pointer, &entry) && !entry.name[0]);
+	}
+	assert_false(live_unname_of(one, &out));
+	for (int i = 0; i < 3; i++)
+		assert_true(live_take_of(one, false, &out) && !!out.name[0] == (out.generation == 3));
+	assert_false(live_any());
+}
+
 /* malloc fails at any point of adding: nothing is half added, and what was there stays. */
 static void without_memory(void **state)
 {
@@ -268,6 +309,8 @@ int main(void)
 	    EMPTIED(many),
 	    EMPTIED(a_shifted_one_is_found_by_its_base),
 	    EMPTIED(a_context_takes_its_own),
+	    EMPTIED(what_was_opened_is_closed),
+	    EMPTIED(a_mapped_one_loses_its_name_first),
 	    EMPTIED(without_memory),
 	    EMPTIED(four_threads),
 	};
