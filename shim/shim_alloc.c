@@ -80,6 +80,14 @@ static void replace_pitched(const struct claim *claim, cu_deviceptr *pointer, si
 	*pointer = other;
 }
 
+static void give_back(const struct driver *driver, cu_deviceptr pointer)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	(void)scope;
+	driver->cuMemFree_v2(pointer);
+}
+
 /* Where mapped memory has no room beside it, it stays what it is. */
 static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
@@ -87,7 +95,7 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	struct own own;
 
 	if (own_make(claim, size, false, &mapped, &own)) {
-		claim->driver->cuMemFree_v2(*pointer);
+		give_back(claim->driver, *pointer);
 		*pointer = mapped;
 	} else if (own.shareable) {
 		replace_pitched(claim, pointer, size);
