@@ -94,7 +94,8 @@ struct gpushare_open_options {
 struct gpushare_attach_options {
 	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
 	int same_address;     /* at the owner's address, or GPUSHARE_E_ADDRESS_TAKEN: pointers that
-			       * the owner put into the buffer hold here too. For vmm buffers */
+			       * the owner put into the buffer hold here too. For vmm buffers; of an
+			       * adopted one it is the address that it was made at */
 	int prefer_same_address; /* the same, but at another one where that is taken */
 };
 
@@ -208,7 +209,8 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * and the registry keeps it, for whoever attaches, until gpushare_unlink() ('gpushare rm'), the end
  * of its ttl_s, or a new buffer under its name: which replaces it, as a new generation, where the
  * owner has gone, or with adopt becomes its owner: gpushare_was_adopted() tells. An adopted buffer
- * is mapped at the address that it had, where that is free. What is kept at most is the registry's
+ * is mapped at the address that it was made at, where that is free; to same_address of others that
+ * stays its address. What is kept at most is the registry's
  * affair (--keep-limit); memory comes back when the last process that maps it lets go.
  * GPUSHARE_FLAG_READONLY: other processes map it for reading alone. Their calls of this library
  * answer GPUSHARE_E_READ_ONLY, their own copies into it are refused by the driver, and a kernel's

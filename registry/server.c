@@ -6,6 +6,7 @@
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/transport/ipc/ipc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "probe.h"
 #include "work.h"
 
+#define CLOSE_AFTER_MS 1000
 #define FRESH_SUFFIX ".new" /* of a socket that is about to take the old one's place */
 
 /* Before the pipe's first request is read. May close it: then it never gets to send one. */
@@ -112,20 +114,52 @@ static void open_contexts(struct server *server, unsigned int count)
 	}
 }
 
+/*
+ * The connection of a process that died. The kernel has closed it, and nng is about to see that:
+ * closing it as well, between two parts of a message, loses nng 1.5.2 an aio (see work.c), its
+ * reaper waits for it, and no connection is ever let go of again. What is there still after a while
+ * is held by a forked child, and is idle.
+ */
+static void close_later(struct server *server, uint32_t id, int64_t now_ns)
+{
+	struct closing *closing = malloc(sizeof(*closing));
+
+	if (!closing)
+		return; /* the child's own end will do */
+	*closing = (struct closing){.id = id, .due_ns = now_ns + CLOSE_AFTER_MS * NS_PER_MS};
+	DL_APPEND(server->closing, closing);
+}
+
+/* When the next one is due; INT64_MAX: none. */
+static int64_t close_due(struct server *server, int64_t now_ns)
+{
+	struct closing *closing;
+
+	while ((closing = server->closing)) {
+		if (closing->due_ns > now_ns)
+			return closing->due_ns;
+		DL_DELETE(server->closing, closing);
+		nng_pipe_close((nng_pipe){.id = closing->id}); /* which has mostly gone */
+		free(closing);
+	}
+	return INT64_MAX;
+}
+
 int64_t server_tick(struct server *server)
 {
 	struct registry *registry = server->registry;
 	struct work *ready = NULL;
 	struct waiter *waiter, *after;
-	int64_t now = clock_ns(), next, kept;
+	int64_t now = clock_ns(), next, kept, closing;
 	unsigned int receiving;
 	uint32_t dead;
 	bool held;
 
 	while (watch_next(server->watches, &dead)) {
 		end_lease(server, dead);
-		nng_pipe_close((nng_pipe){.id = dead});
+		close_later(server, dead, now);
 	}
+	closing = close_due(server, now);
 
 	pthread_mutex_lock(&registry->lock);
 	DL_FOREACH_SAFE(registry->waiters, waiter, after) {
@@ -143,7 +177,8 @@ int64_t server_tick(struct server *server)
 	work_send(ready);
 	if (receiving < LIMIT_CONTEXTS_LOW)
 		open_contexts(server, LIMIT_CONTEXTS_FIRST);
-	return kept < next ? kept : next;
+	next = kept < next ? kept : next;
+	return closing < next ? closing : next;
 }
 
 int64_t server_idle_since_ns(struct server *server)
@@ -231,6 +266,8 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 
 void server_close(struct server *server)
 {
+	struct closing *closing;
+
 	nng_close(server->socket);
 	server->registry->wake = -1;
 	while (server->works) {
@@ -238,6 +275,10 @@ void server_close(struct server *server)
 
 		work_free(server->works);
 		server->works = next;
+	}
+	while ((closing = server->closing)) {
+		DL_DELETE(server->closing, closing);
+		free(closing);
 	}
 	close(server->watches);
 	close(server->heard);

@@ -8,6 +8,13 @@
 #include "registry.h"
 #include "watch.h"
 
+/* A connection to be closed, if it is there then. */
+struct closing {
+	uint32_t id;
+	int64_t due_ns;
+	struct closing *prev, *next;
+};
+
 struct server {
 	struct registry *registry;
 	nng_socket socket;
@@ -16,6 +23,7 @@ struct server {
 	int watches;      /* the peers' deaths; readable when one died */
 	struct work *works;
 	unsigned int work_count; /* main loop only */
+	struct closing *closing; /* main loop only; the first is the first due */
 
 	/* Under the registry's lock: */
 	unsigned int receiving; /* works that can take a request */
