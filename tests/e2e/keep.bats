@@ -18,8 +18,12 @@ kill_owner() {
 	until_true is_gone "$1"
 }
 
+# But for the sockets it listens at: one that went deaf stays open beside its successor.
 registry_fds() {
-	find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l
+	local all listening
+	all=$(find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l)
+	listening=$(awk -v "dir=$GPUSHARE_DIR/" '$4 == "00010000" && index($8, dir) == 1' /proc/net/unix | wc -l)
+	echo $((all - listening))
 }
 
 @test "killed: name and contents stay, for every reader, until rm" {

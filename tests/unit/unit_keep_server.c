@@ -91,6 +91,38 @@ static void a_killed_owners_buffer_is_kept(void **state)
 	close(fd);
 }
 
+/* Killed in the middle of whatever it asks: its connection goes, and those after it. */
+static void killed_clients_leave_no_connection(void **state)
+{
+	int before = raw_fds_settled();
+
+	(void)state;
+	for (int round = 0; round < ROUNDS; round++) {
+		int ready[2];
+		char byte;
+		pid_t pid;
+
+		assert_int_equal(pipe(ready), 0);
+		pid = fork();
+		if (!pid) {
+			int fd = raw_connect(&raw_here);
+
+			alarm(60);
+			if (write(ready[1], "x", 1) != 1)
+				_exit(1);
+			for (;;)
+				raw_say(fd, raw_lookup("x", 0));
+		}
+		close(ready[1]);
+		assert_int_equal(read(ready[0], &byte, 1), 1);
+		close(ready[0]);
+		usleep((unsigned int)(round % 20) * 50);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	raw_fds_await(before);
+}
+
 static void a_ttl_ends_in_time(void **state)
 {
 	int fd = raw_connect(&raw_here), own = raw_connect(&raw_here), before = raw_fds_settled();
@@ -133,6 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_dead_owners_name_is_free_at_once),
 		TEST(a_killed_owners_buffer_is_kept),
+		TEST(killed_clients_leave_no_connection),
 		TEST(a_ttl_ends_in_time),
 		TEST(it_ends_cleanly_with_what_it_keeps),
 	};
