@@ -22,8 +22,8 @@ extern "C" {
 #define GPUSHARE_VERSION_PATCH 0
 #define GPUSHARE_VERSION "0.1.0"
 
-#define GPUSHARE_NAME_MAX 255   /* bytes of a name, without the final NUL */
-#define GPUSHARE_UUID_SIZE 16   /* bytes of a GPU UUID */
+#define GPUSHARE_NAME_MAX 255	/* bytes of a name, without the final NUL */
+#define GPUSHARE_UUID_SIZE 16	/* bytes of a GPU UUID */
 #define GPUSHARE_COMMAND_MAX 63 /* bytes kept of the owner's command name */
 
 /* X(name, value, text) */
@@ -71,9 +71,9 @@ enum gpushare_backing {
 
 /* X(name, value, text): how a buffer is made */
 #define GPUSHARE_FLAGS(X) \
-	X(KEEP, 1, "keep") /* stays after its owner frees it, exits or is killed */ \
+	X(KEEP, 1, "keep")	   /* stays after its owner frees it, exits or is killed */ \
 	X(READONLY, 2, "readonly") /* other processes map it for reading only */ \
-	X(VMM, 4, "vmm") /* cuMemCreate memory; the others ask for that too */
+	X(VMM, 4, "vmm")	   /* cuMemCreate memory; the others ask for that too */
 
 enum gpushare_flag {
 #define X(name, value, text) GPUSHARE_FLAG_##name = value,
@@ -82,13 +82,13 @@ enum gpushare_flag {
 };
 
 struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
-struct gpushare_buffer;  /* a named buffer, mapped into this process */
+struct gpushare_buffer;	 /* a named buffer, mapped into this process */
 
 /** struct gpushare_open_options - zero, or NULL in its place, means the default everywhere */
 struct gpushare_open_options {
-	const char *directory;   /* of the registry; default $GPUSHARE_DIR and so on, see README.md */
+	const char *directory; /* of the registry; default $GPUSHARE_DIR and so on, see README.md */
 	unsigned int timeout_ms; /* for each registry call; default $GPUSHARE_TIMEOUT_MS or 1000 */
-	int no_autostart;        /* fail rather than start a registry where none runs */
+	int no_autostart;	 /* fail rather than start a registry where none runs */
 };
 
 struct gpushare_attach_options {
@@ -111,23 +111,23 @@ struct gpushare_alloc_options {
 /** struct gpushare_info - a buffer as the registry knows it; sizes and offsets in bytes */
 struct gpushare_info {
 	char name[GPUSHARE_NAME_MAX + 1];
-	uint64_t generation;     /* (name, generation) is the identity; never used again */
-	uint64_t size;           /* as requested */
-	uint64_t base_offset;    /* of the buffer in its allocation */
-	uint64_t base_size;      /* of that allocation: the GPU memory that is really held */
+	uint64_t generation;  /* (name, generation) is the identity; never used again */
+	uint64_t size;	      /* as requested */
+	uint64_t base_offset; /* of the buffer in its allocation */
+	uint64_t base_size;   /* of that allocation: the GPU memory that is really held */
 	unsigned char device_uuid[GPUSHARE_UUID_SIZE];
 	enum gpushare_backing backing;
 	uint32_t owner_uid;
-	int32_t owner_pid;       /* as the registry's pid namespace numbers it; 0: not visible there */
-	uint64_t owner_started;  /* clock ticks after boot, field 22 of /proc/PID/stat */
+	int32_t owner_pid; /* as the registry's pid namespace numbers it; 0: not visible there */
+	uint64_t owner_started; /* clock ticks after boot, field 22 of /proc/PID/stat */
 	char owner_command[GPUSHARE_COMMAND_MAX + 1];
-	uint32_t attachers;      /* processes' attachments now */
+	uint32_t attachers; /* processes' attachments now */
 	uint64_t created_unix_ns;
-	uint32_t flags;          /* of enum gpushare_flag: KEEP, READONLY */
-	uint32_t ttl_s;          /* with KEEP: seconds to stay after its owner has gone; 0: no end */
-	uint32_t ttl_left_s;     /* of those, once the owner has gone */
-	int owner_alive;         /* 0: kept, and its owner has freed it or ended; owner_* say who */
-	int isolated;            /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
+	uint32_t flags;	     /* of enum gpushare_flag: KEEP, READONLY */
+	uint32_t ttl_s;	     /* with KEEP: seconds to stay after its owner has gone; 0: no end */
+	uint32_t ttl_left_s; /* of those, once the owner has gone */
+	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
+	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 };
 
@@ -145,7 +145,8 @@ struct gpushare_info {
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_session is untouched then.
  */
-int gpushare_open(const struct gpushare_open_options *options, struct gpushare_session **out_session);
+int gpushare_open(const struct gpushare_open_options *options,
+		  struct gpushare_session **out_session);
 
 /**
  * gpushare_close() - end a session: detach and free every buffer of it, withdraw its names
@@ -180,8 +181,8 @@ int gpushare_close(struct gpushare_session *session);
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
-int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer, size_t size,
-		   struct gpushare_buffer **out_buffer);
+int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
+		   size_t size, struct gpushare_buffer **out_buffer);
 
 /**
  * gpushare_alloc() - allocate device memory and give it a name
@@ -257,7 +258,8 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
 int gpushare_attach(struct gpushare_session *session, const char *name,
-		    const struct gpushare_attach_options *options, struct gpushare_buffer **out_buffer);
+		    const struct gpushare_attach_options *options,
+		    struct gpushare_buffer **out_buffer);
 
 /**
  * gpushare_detach() - give back one attachment
@@ -302,7 +304,8 @@ int gpushare_unlink(struct gpushare_session *session, const char *name);
  *
  * Errors:  as gpushare_unlink()
  */
-int gpushare_stat(struct gpushare_session *session, const char *name, struct gpushare_info *out_info);
+int gpushare_stat(struct gpushare_session *session, const char *name,
+		  struct gpushare_info *out_info);
 
 /**
  * gpushare_list() - every name that a pattern matches and the caller may see, in byte order
@@ -363,7 +366,8 @@ int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
 int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
 
 /** gpushare_copy_to() - host to device, synchronous; errors as gpushare_write() */
-int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *host, size_t length);
+int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *host,
+		     size_t length);
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);

@@ -24,8 +24,8 @@ unsigned int closest_distance(const char *a, const char *b, unsigned int most)
 		for (size_t j = 1; j <= b_length; j++) {
 			unsigned int above = row[j];
 
-			row[j] = least(least(above, row[j - 1]) + 1,
-				       diagonal + (a[i - 1] != b[j - 1]));
+			row[j] =
+			    least(least(above, row[j - 1]) + 1, diagonal + (a[i - 1] != b[j - 1]));
 			diagonal = above;
 			row_least = least(row_least, row[j]);
 		}

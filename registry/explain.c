@@ -45,11 +45,11 @@ int explain_taken(reply *answer, const struct entry *entry)
 			       "\"%s\" is kept for uid %u; choose another name", entry->info.name,
 			       entry->owner.uid);
 	return explain(
-		answer, GPUSHARE_E_EXISTS,
-		"\"%s\" is taken by %s, uid %u, since %lld s; choose another name or end that "
-		"process",
-		entry->info.name, describe(&entry->owner, who), entry->owner.uid,
-		seconds_since(entry->created_ns));
+	    answer, GPUSHARE_E_EXISTS,
+	    "\"%s\" is taken by %s, uid %u, since %lld s; choose another name or end that "
+	    "process",
+	    entry->info.name, describe(&entry->owner, who), entry->owner.uid,
+	    seconds_since(entry->created_ns));
 }
 
 static int explain_gone(reply *answer, int status, const struct tombstone *tombstone)
@@ -78,8 +78,7 @@ static int explain_gone(reply *answer, int status, const struct tombstone *tombs
 
 int explain_missing(reply *answer, int status, const struct registry *registry, const char *name)
 {
-	const struct tombstone *tombstone =
-		tombstone_find(&registry->tombstones, name, clock_ns());
+	const struct tombstone *tombstone = tombstone_find(&registry->tombstones, name, clock_ns());
 	const char *meant[LIMIT_SUGGESTIONS];
 	char list[sizeof(answer->message)] = "";
 	size_t count, length = 0;
@@ -95,6 +94,9 @@ int explain_missing(reply *answer, int status, const struct registry *registry, 
 			       "no buffer is named \"%s\"; run 'gpushare ls' to see what is", name);
 	for (size_t i = 0; i < count && length < sizeof(list); i++)
 		length += (size_t)snprintf(list + length, sizeof(list) - length, "%s\"%s\"",
-					   i == 0 ? "" : i + 1 == count ? " or " : ", ", meant[i]);
+					   i == 0	    ? ""
+					   : i + 1 == count ? " or "
+							    : ", ",
+					   meant[i]);
 	return explain(answer, status, "no buffer is named \"%s\"; did you mean %s?", name, list);
 }

@@ -6,7 +6,7 @@
 
 /* Returns `status`. */
 int explain(reply *answer, int status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4)));
 /* Why a name can't be had: E_EXISTS. */
 int explain_taken(reply *answer, const struct entry *entry);
 /* Why a name isn't there, under the status of the caller's choice. */

@@ -29,8 +29,8 @@ static int handle_deposit(struct registry *registry, struct guest *guest,
 		status = GPUSHARE_E_INVALID;
 	pthread_mutex_lock(&registry->lock);
 	if (!status)
-		status = vault_deposit(&registry->vault, guest, fds, count, clock_ns(),
-				       answer->tickets);
+		status =
+		    vault_deposit(&registry->vault, guest, fds, count, clock_ns(), answer->tickets);
 	pthread_mutex_unlock(&registry->lock);
 	if (status) {
 		memset(answer->tickets, 0, sizeof(answer->tickets));

@@ -192,11 +192,11 @@ static bool add(const struct fds_server *server, int fd, void *what)
 bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path)
 {
 	*server = (struct fds_server){
-		.registry = registry,
-		.listener = listen_on(path),
-		.events = epoll_create1(EPOLL_CLOEXEC),
-		.watches = watch_open(),
-		.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	    .registry = registry,
+	    .listener = listen_on(path),
+	    .events = epoll_create1(EPOLL_CLOEXEC),
+	    .watches = watch_open(),
+	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
 	if (!add(server, server->listener, server) ||
 	    !add(server, server->watches, &server->watches) ||

@@ -11,7 +11,7 @@
 struct generation {
 	uint64_t next;
 	uint64_t reserved; /* the file promises that all below may be in use */
-	int directory;     /* fd; -1: the clock alone */
+	int directory;	   /* fd; -1: the clock alone */
 };
 
 /* `path` of the directory; NULL for the clock alone. */

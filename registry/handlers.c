@@ -38,10 +38,10 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 
 	if (hello->protocol != GPUSHARE_PROTOCOL)
 		return explain(
-			answer, GPUSHARE_E_NOT_SUPPORTED,
-			"this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
-			"protocol %" PRIu32 "; install the same version on both sides",
-			GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
+		    answer, GPUSHARE_E_NOT_SUPPORTED,
+		    "this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
+		    "protocol %" PRIu32 "; install the same version on both sides",
+		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
 	if (registry->leases.count > registry->limits.connections)
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "%" PRIu64
@@ -142,7 +142,7 @@ static int handle_detach(struct registry *registry, struct lease *lease, const r
 {
 	const gpushare_Detach *detach = &ask->verb.detach;
 	struct attachment *attachment =
-		lease_find_attachment(lease, detach->name, detach->generation);
+	    lease_find_attachment(lease, detach->name, detach->generation);
 	struct entry *entry;
 
 	if (!attachment)
@@ -217,12 +217,12 @@ static int handle_stat(struct registry *registry, struct lease *lease, const req
 	(void)ask;
 	answer->which_body = gpushare_Reply_stat_tag;
 	answer->body.stat = (gpushare_StatReply){
-		.names = registry->store.count,
-		.attachments = registry->leases.attachments,
-		.connections = registry->leases.count,
-		.waiters = registry->waiter_count,
-		.requests = registry->requests,
-		.started_unix_ns = registry->started_unix_ns,
+	    .names = registry->store.count,
+	    .attachments = registry->leases.attachments,
+	    .connections = registry->leases.count,
+	    .waiters = registry->waiter_count,
+	    .requests = registry->requests,
+	    .started_unix_ns = registry->started_unix_ns,
 	};
 	return GPUSHARE_OK;
 }
@@ -252,8 +252,8 @@ int handle_undecodable(int fault, reply *answer)
 	*answer = (reply){.status = fault};
 	if (fault == GPUSHARE_E_NAME)
 		return explain(
-			answer, fault,
-			"the request holds no valid name: 1 to 255 bytes of A-Z a-z 0-9 . _ / -");
+		    answer, fault,
+		    "the request holds no valid name: 1 to 255 bytes of A-Z a-z 0-9 . _ / -");
 	return explain(answer, fault,
 		       "this registry (gpushare %s, protocol %d) can't make sense of the request",
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);

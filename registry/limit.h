@@ -10,11 +10,11 @@
 #define LIMIT_WAITERS 256
 /* Memory of the names with KEEP, by what each one's allocation takes; --keep-limit says another. */
 #define LIMIT_KEPT_BYTES (UINT64_C(1) << 40)
-#define LIMIT_FDS 100000           /* kept for records; less where RLIMIT_NOFILE says so */
-#define LIMIT_FDS_PER_PROCESS 256  /* deposited and not shared, or attached and not fetched */
+#define LIMIT_FDS 100000	  /* kept for records; less where RLIMIT_NOFILE says so */
+#define LIMIT_FDS_PER_PROCESS 256 /* deposited and not shared, or attached and not fetched */
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
-#define LIMIT_PAGE 16                        /* names in one ListReply: registry.options */
+#define LIMIT_PAGE 16			     /* names in one ListReply: registry.options */
 #define LIMIT_TOMBSTONES 1024
 #define LIMIT_TOMBSTONE_S 600
 #define LIMIT_SUGGESTIONS 3

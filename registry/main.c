@@ -103,9 +103,9 @@ static void serve(struct server *server, const struct place *place, const struct
 		  int signals)
 {
 	struct pollfd events[] = {
-		{.fd = signals, .events = POLLIN},
-		{.fd = server->wake, .events = POLLIN},
-		{.fd = server->watches, .events = POLLIN},
+	    {.fd = signals, .events = POLLIN},
+	    {.fd = server->wake, .events = POLLIN},
+	    {.fd = server->watches, .events = POLLIN},
 	};
 	int64_t probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 

@@ -23,7 +23,8 @@
 	X("keep-limit", "BYTES", 'k', \
 	  "memory that names with keep may hold altogether; default 1 TiB") \
 	X("orphan", NULL, 'o', \
-	  "it was started on its own: where some program became its parent, leave when idle for 1 s, " \
+	  "it was started on its own: where some program became its parent, leave when idle for " \
+	  "1 s, " \
 	  "for that one may be waiting") \
 	X("ready-fd", "N", 'r', \
 	  "write READY=1 to this file descriptor, and close it, when it listens") \
@@ -33,7 +34,7 @@
 static const struct option long_options[] = {
 #define X(name, argument, letter, text) \
 	{name, (argument) ? required_argument : no_argument, NULL, letter},
-	OPTIONS(X)
+    OPTIONS(X)
 #undef X
 	{0},
 };

@@ -6,11 +6,11 @@
 
 struct options {
 	bool foreground;
-	const char *directory;  /* NULL: as the environment says */
+	const char *directory;	  /* NULL: as the environment says */
 	unsigned int idle_exit_s; /* 0: never */
-	uint64_t keep_limit;    /* bytes */
+	uint64_t keep_limit;	  /* bytes */
 	bool orphan;
-	int ready_fd;           /* -1: none */
+	int ready_fd; /* -1: none */
 };
 
 /* Exit status to leave with at once, or -1 to go on. */

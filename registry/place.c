@@ -103,8 +103,8 @@ int place_open(struct place *place, const char *given)
 	status = directory_find(given, place->directory);
 	if (status) {
 		log_error(
-			"the directory's path is too long for a socket; choose a shorter one with "
-			"--dir");
+		    "the directory's path is too long for a socket; choose a shorter one with "
+		    "--dir");
 		return status;
 	}
 	status = directory_prepare(place->directory, why, sizeof(why));

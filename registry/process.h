@@ -8,7 +8,7 @@
 #include "gpushare.h"
 
 struct process {
-	int32_t pid;      /* 0: not visible in this pid namespace */
+	int32_t pid; /* 0: not visible in this pid namespace */
 	uint32_t uid;
 	uint64_t started; /* clock ticks after boot; 0: not visible. A pid alone is used again. */
 	char command[GPUSHARE_COMMAND_MAX + 1]; /* printable ASCII; "": not visible */

@@ -49,7 +49,8 @@ static struct waiter *take_waiters(struct registry *registry, const struct lease
 {
 	struct waiter *taken = NULL, *waiter, *after;
 
-	DL_FOREACH_SAFE(registry->waiters, waiter, after) {
+	DL_FOREACH_SAFE(registry->waiters, waiter, after)
+	{
 		if (waiter->lease != lease)
 			continue;
 		registry_unpark(registry, waiter);
@@ -71,7 +72,7 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 		else
 			names++;
 	}
-	HASH_ITER(hh, lease->attachments, attachment, after) {
+	HASH_ITER (hh, lease->attachments, attachment, after) {
 		entry = store_find(&registry->store, attachment->name);
 		if (entry && entry->info.generation == attachment->generation && !attachment->own)
 			entry->info.attachers -= attachment->count;
@@ -171,7 +172,8 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
 	int64_t next = INT64_MAX;
 	const struct waiter *waiter;
 
-	DL_FOREACH(registry->waiters, waiter) {
+	DL_FOREACH(registry->waiters, waiter)
+	{
 		if (waiter->deadline_ns < next)
 			next = waiter->deadline_ns;
 	}
@@ -188,6 +190,6 @@ void registry_tell(const struct lease *lease, const struct entry *entry, record 
 		int64_t left_ns = entry->deadline_ns - clock_ns();
 
 		out_info->ttl_left_s =
-			left_ns > 0 ? (uint32_t)((left_ns + NS_PER_S - 1) / NS_PER_S) : 0;
+		    left_ns > 0 ? (uint32_t)((left_ns + NS_PER_S - 1) / NS_PER_S) : 0;
 	}
 }

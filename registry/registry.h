@@ -35,7 +35,7 @@ struct registry {
 	uint64_t requests;
 	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
-	reply reply; /* room to make one answer in */
+	reply reply;			   /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
 };
 

@@ -162,7 +162,8 @@ int64_t server_tick(struct server *server)
 	closing = close_due(server, now);
 
 	pthread_mutex_lock(&registry->lock);
-	DL_FOREACH_SAFE(registry->waiters, waiter, after) {
+	DL_FOREACH_SAFE(registry->waiters, waiter, after)
+	{
 		if (waiter->deadline_ns <= now)
 			work_time_out(waiter->work, &ready);
 	}
@@ -243,11 +244,11 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 	int result;
 
 	*server = (struct server){
-		.registry = registry,
-		.idle_since_ns = clock_ns(),
-		.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-		.heard = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-		.watches = watch_open(),
+	    .registry = registry,
+	    .idle_since_ns = clock_ns(),
+	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	    .heard = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	    .watches = watch_open(),
 	};
 	registry->wake = server->wake;
 	if (server->wake < 0 || server->heard < 0 || server->watches < 0) {

@@ -18,16 +18,16 @@ struct closing {
 struct server {
 	struct registry *registry;
 	nng_socket socket;
-	int wake;         /* eventfd: the main loop should look again */
-	int heard;        /* eventfd: a connection of our own, the probe's, was taken */
-	int watches;      /* the peers' deaths; readable when one died */
+	int wake;    /* eventfd: the main loop should look again */
+	int heard;   /* eventfd: a connection of our own, the probe's, was taken */
+	int watches; /* the peers' deaths; readable when one died */
 	struct work *works;
 	unsigned int work_count; /* main loop only */
 	struct closing *closing; /* main loop only; the first is the first due */
 
 	/* Under the registry's lock: */
 	unsigned int receiving; /* works that can take a request */
-	int64_t idle_since_ns;  /* INT64_MAX: somebody is connected */
+	int64_t idle_since_ns;	/* INT64_MAX: somebody is connected */
 };
 
 /* `path` of the socket, which must be free. On failure a sentence is logged and false returned. */

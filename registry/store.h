@@ -10,14 +10,14 @@ struct held;
 struct lease;
 
 struct entry {
-	record info;                          /* attachers is kept up to date by the leases */
+	record info;			      /* attachers is kept up to date by the leases */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply, nowhere else */
-	struct held *held;                    /* the descriptor of one that travels so; see vault.h */
+	struct held *held; /* the descriptor of one that travels so; see vault.h */
 	struct process owner;
-	struct lease *lease;                  /* NULL: kept, and its owner has gone */
-	struct entry *prev, *next;            /* of the same lease, or of what is kept without one */
+	struct lease *lease;	   /* NULL: kept, and its owner has gone */
+	struct entry *prev, *next; /* of the same lease, or of what is kept without one */
 	int64_t created_ns;
-	int64_t deadline_ns;                  /* of what is kept without a lease; INT64_MAX: none */
+	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */
 	UT_hash_handle hh;
 };
 

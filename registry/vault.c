@@ -19,10 +19,10 @@ _Static_assert(WHO_SIZE == 16, "no padding, which would not compare");
 void vault_init(struct vault *vault)
 {
 	*vault = (struct vault){
-		.limit = LIMIT_FDS,
-		.guest_limit = LIMIT_FDS_PER_PROCESS,
-		.ticket_ns = LIMIT_TICKET_MS * NS_PER_MS,
-		.wake = -1,
+	    .limit = LIMIT_FDS,
+	    .guest_limit = LIMIT_FDS_PER_PROCESS,
+	    .ticket_ns = LIMIT_TICKET_MS * NS_PER_MS,
+	    .wake = -1,
 	};
 }
 
@@ -181,7 +181,8 @@ void vault_bury(struct vault *vault, uint32_t guest_id)
 {
 	struct ticket *ticket, *after;
 
-	DL_FOREACH_SAFE(vault->by_age, ticket, after) {
+	DL_FOREACH_SAFE(vault->by_age, ticket, after)
+	{
 		if (ticket->guest->id == guest_id)
 			ticket_drop(vault, ticket);
 	}
@@ -191,7 +192,8 @@ void vault_end_lease(struct vault *vault, uint32_t lease)
 {
 	struct ticket *ticket, *after;
 
-	DL_FOREACH_SAFE(vault->by_age, ticket, after) {
+	DL_FOREACH_SAFE(vault->by_age, ticket, after)
+	{
 		if (ticket->use == TICKET_FETCH && ticket->lease == lease)
 			ticket_drop(vault, ticket);
 	}
@@ -216,8 +218,7 @@ static void deposit_undo(struct vault *vault, struct guest *guest,
 			 uint8_t (*tickets)[GPUSHARE_TICKET_SIZE], size_t count)
 {
 	while (count-- > 0)
-		free(ticket_use(vault,
-				ticket_find(vault, guest, tickets[count], TICKET_SHARE)));
+		free(ticket_use(vault, ticket_find(vault, guest, tickets[count], TICKET_SHARE)));
 }
 
 int vault_deposit(struct vault *vault, struct guest *guest, const int *fds, size_t count,
@@ -242,8 +243,7 @@ struct held *vault_claim(struct vault *vault, const struct process *peer,
 			 const uint8_t ticket[GPUSHARE_TICKET_SIZE])
 {
 	struct guest *guest = guest_find(vault, peer);
-	struct ticket *found =
-		guest ? ticket_find(vault, guest, ticket, TICKET_SHARE) : NULL;
+	struct ticket *found = guest ? ticket_find(vault, guest, ticket, TICKET_SHARE) : NULL;
 	struct held *held;
 
 	if (!found)
@@ -284,8 +284,8 @@ bool vault_redeem(struct vault *vault, const struct guest *guest,
 		}
 	}
 	for (size_t i = 0; i < count; i++)
-		out_held[i] = ticket_use(
-			vault, ticket_find(vault, guest, tickets[i], TICKET_FETCH));
+		out_held[i] =
+		    ticket_use(vault, ticket_find(vault, guest, tickets[i], TICKET_FETCH));
 	return true;
 }
 

@@ -50,7 +50,7 @@ struct vault {
 	uint64_t count; /* descriptors that are held */
 	uint64_t limit;
 	unsigned int guest_limit; /* tickets of one process */
-	int64_t ticket_ns;        /* how long one serves */
+	int64_t ticket_ns;	  /* how long one serves */
 	uint32_t last_id;
 	int wake; /* eventfd: there is something to close, or a deadline more; -1: nobody asks */
 };

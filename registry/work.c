@@ -106,7 +106,8 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 {
 	struct waiter *waiter, *after;
 
-	DL_FOREACH_SAFE(registry->waiters, waiter, after) {
+	DL_FOREACH_SAFE(registry->waiters, waiter, after)
+	{
 		if (!strcmp(handle_wait_name(waiter->ask), name))
 			work_serve(waiter->work, ready);
 	}
@@ -247,7 +248,8 @@ struct work *work_new(struct server *server)
 
 struct work *work_free(struct work *work)
 {
-	nng_aio_stop(work->aio); /* waits for the callback, which may have begun to send once more */
+	nng_aio_stop(
+	    work->aio); /* waits for the callback, which may have begun to send once more */
 	drop_message(work);
 	take_message(work);
 	drop_message(work);

@@ -11,11 +11,11 @@ struct work {
 	enum work_state state; /* under the registry's lock */
 	nng_aio *aio;
 	nng_ctx context;
-	nng_pipe pipe; /* of the request in hand */
+	nng_pipe pipe;	  /* of the request in hand */
 	nng_msg *message; /* the request, then the answer */
 	request request;
 	struct waiter waiter;
-	struct work *next;       /* of the server */
+	struct work *next;	 /* of the server */
 	struct work *next_ready; /* of a list of answers to be sent */
 };
 

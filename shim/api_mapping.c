@@ -78,10 +78,11 @@ static int mapping_refused_fd(const struct driver *driver, cu_result result, con
 			      const record *from)
 {
 	if (result == CU_NOT_SUPPORTED)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"'%s' is memory of cuMemCreate, which this driver or GPU can't map: "
-				"%s is not supported; use a driver of CUDA 11 or later",
-				from->name, call);
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' is memory of cuMemCreate, which this driver or GPU can't map: "
+		    "%s is not supported; use a driver of CUDA 11 or later",
+		    from->name, call);
 	if (result == CU_OUT_OF_MEMORY)
 		return api_fail_cuda(driver, result, call,
 				     "no room to map the %" PRIu64 " bytes of '%s'",
@@ -99,11 +100,12 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 				   &buffer->mapping, &call);
 
 	if (result == VMM_ADDRESS_TAKEN)
-		return api_fail(GPUSHARE_E_ADDRESS_TAKEN,
-				"'%s' can't be mapped at 0x%" PRIx64 ", where its owner has it: that "
-				"address is taken here; attach it before other memory is made, or without "
-				"same_address",
-				from->name, from->address);
+		return api_fail(
+		    GPUSHARE_E_ADDRESS_TAKEN,
+		    "'%s' can't be mapped at 0x%" PRIx64 ", where its owner has it: that "
+		    "address is taken here; attach it before other memory is made, or without "
+		    "same_address",
+		    from->name, from->address);
 	if (result != CU_OK)
 		return mapping_refused_fd(driver, result, call, from);
 	buffer->pointer = buffer->mapping.pointer + from->base_offset;

@@ -26,9 +26,10 @@ struct gpushare_buffer {
 	unsigned int count; /* attaches that wait for their detach */
 	uint64_t pointer;
 	uint64_t opened; /* BUFFER_ATTACHED: where the allocation begins here */
-	struct vmm_mapping mapping; /* where it came as a descriptor or was made for one; else size 0 */
+	struct vmm_mapping
+	    mapping; /* where it came as a descriptor or was made for one; else size 0 */
 	bool read_only, adopted;
-	int device;	 /* ordinal here */
+	int device; /* ordinal here */
 	cu_context context;
 	struct gpushare_info info;
 };

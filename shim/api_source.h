@@ -14,8 +14,8 @@ struct source {
 	cu_context context;
 	unsigned char uuid[GPUSHARE_UUID_SIZE];
 	enum gpushare_backing backing;
-	cu_ipc_mem_handle handle; /* ipc */
-	int fd;			  /* vmm: source_finish() closes it; else -1 */
+	cu_ipc_mem_handle handle;   /* ipc */
+	int fd;			    /* vmm: source_finish() closes it; else -1 */
 	struct vmm_mapping mapping; /* vmm that we made; else its size is 0 */
 	uint32_t flags, ttl_s;
 };

@@ -59,8 +59,8 @@ static int visit_self(struct dl_phdr_info *info, size_t size, void *user)
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 
-		if (part->p_type == PT_LOAD && (uintptr_t)visit_self - (info->dlpi_addr +
-						part->p_vaddr) < part->p_memsz) {
+		if (part->p_type == PT_LOAD &&
+		    (uintptr_t)visit_self - (info->dlpi_addr + part->p_vaddr) < part->p_memsz) {
 			*out_path = *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
 			return 1;
 		}
@@ -187,7 +187,8 @@ int autostart_registry(const char *directory, char *why, size_t why_size)
 	}
 	if (!find_program(launch->program)) {
 		snprintf(why, why_size,
-			 "no registry runs for %s and " PROGRAM " was not found: not in $GPUSHARE_REGISTRY, "
+			 "no registry runs for %s and " PROGRAM
+			 " was not found: not in $GPUSHARE_REGISTRY, "
 			 "beside the library, in ../bin from there, nor on PATH",
 			 directory);
 		return GPUSHARE_E_NO_REGISTRY;
@@ -202,8 +203,8 @@ int autostart_registry(const char *directory, char *why, size_t why_size)
 	launch->arguments[5] = (char *)"--orphan";
 	error = run_clones(launch, stacks);
 	if (error) {
-		snprintf(why, why_size, "no registry runs for %s and %s can't be started: %s", directory,
-			 launch->program, strerror(error));
+		snprintf(why, why_size, "no registry runs for %s and %s can't be started: %s",
+			 directory, launch->program, strerror(error));
 		return GPUSHARE_E_NO_REGISTRY;
 	}
 	return GPUSHARE_OK;

@@ -49,7 +49,8 @@ struct client *client_new(const struct client_options *options)
 		return NULL;
 	client->fd = -1;
 	client->wire = malloc(GPUSHARE_MESSAGE_MAX);
-	client->timeout_ms = options->timeout_ms ? options->timeout_ms : client_default_timeout_ms();
+	client->timeout_ms =
+	    options->timeout_ms ? options->timeout_ms : client_default_timeout_ms();
 	client->autostart = options->autostart && !(autostart && !strcmp(autostart, "0"));
 	snprintf(client->who, sizeof(client->who), "%s " GPUSHARE_VERSION, options->who);
 	client->pid = getpid();
@@ -134,13 +135,15 @@ static int fail_transfer(struct client *client, int status, const char *doing)
 {
 	client_disconnect(client);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return client_fail(client, status,
-			    "the registry in %s did not answer in time (%u ms) while %s; is it stopped or "
-			    "overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
-			    client->directory, client->timeout_ms, doing);
-	return client_fail(client, GPUSHARE_E_NO_REGISTRY,
-		    "the registry in %s closed the connection while %s; it may have been ended: try again",
-		    client->directory, doing);
+		return client_fail(
+		    client, status,
+		    "the registry in %s did not answer in time (%u ms) while %s; is it stopped or "
+		    "overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
+		    client->directory, client->timeout_ms, doing);
+	return client_fail(
+	    client, GPUSHARE_E_NO_REGISTRY,
+	    "the registry in %s closed the connection while %s; it may have been ended: try again",
+	    client->directory, doing);
 }
 
 /* One message of `size` bytes, already at wire + header, there and back. */
@@ -163,7 +166,8 @@ static int exchange(struct client *client, size_t size, size_t *out_size, int64_
 	    sp_id(client->wire + SP_HEADER_SIZE) != id) {
 		client_disconnect(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
-			    "what answers in %s does not speak the registry's protocol", client->directory);
+				   "what answers in %s does not speak the registry's protocol",
+				   client->directory);
 	}
 	status = transfer(client->fd, false, client->wire + header, (size_t)body, deadline);
 	if (status != GPUSHARE_OK)
@@ -189,11 +193,13 @@ static int exchange_messages(struct client *client, const request *question, rep
 	if (status != GPUSHARE_OK) {
 		client_disconnect(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
-			    "the registry in %s sent an answer that can't be decoded", client->directory);
+				   "the registry in %s sent an answer that can't be decoded",
+				   client->directory);
 	}
 	if (answer->status != GPUSHARE_OK)
 		return client_fail(client, answer->status, "%s",
-			    answer->message[0] ? answer->message : status_text(answer->status));
+				   answer->message[0] ? answer->message
+						      : status_text(answer->status));
 	return GPUSHARE_OK;
 }
 
@@ -235,7 +241,8 @@ static int reach(struct client *client, int64_t deadline)
 
 	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)
 		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
-			    "the registry's directory has too long a path; set GPUSHARE_DIR to a shorter one");
+				   "the registry's directory has too long a path; set GPUSHARE_DIR "
+				   "to a shorter one");
 	for (;;) {
 		int status, fd = client_dial(path, SOCK_STREAM);
 
@@ -244,15 +251,18 @@ static int reach(struct client *client, int64_t deadline)
 			return GPUSHARE_OK;
 		}
 		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)
-			return client_fail(client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
-				    "the registry's socket %s can't be connected to: %s", path, strerror(-fd));
+			return client_fail(
+			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
+			    "the registry's socket %s can't be connected to: %s", path,
+			    strerror(-fd));
 		if (!client->autostart && fd != -EAGAIN)
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
-				    "no registry listens on %s and autostart is off; start "
-				    "gpushare-registry --dir %s",
-				    path, client->directory);
+					   "no registry listens on %s and autostart is off; start "
+					   "gpushare-registry --dir %s",
+					   path, client->directory);
 		if (!started && fd != -EAGAIN) {
-			status = directory_prepare(client->directory, client->why, sizeof(client->why));
+			status =
+			    directory_prepare(client->directory, client->why, sizeof(client->why));
 			if (status == GPUSHARE_OK)
 				status = autostart_registry(client->directory, client->why,
 							    sizeof(client->why));
@@ -261,10 +271,12 @@ static int reach(struct client *client, int64_t deadline)
 			started = true;
 		}
 		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline)
-			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
-				    started ? "a registry was started for %s but did not listen within %u ms"
-					    : "the registry in %s took no connection within %u ms",
-				    client->directory, client->timeout_ms);
+			return client_fail(
+			    client, GPUSHARE_E_NO_REGISTRY,
+			    started
+				? "a registry was started for %s but did not listen within %u ms"
+				: "the registry in %s took no connection within %u ms",
+			    client->directory, client->timeout_ms);
 		poll(NULL, 0, CLIENT_RETRY_MS);
 	}
 }
@@ -277,8 +289,9 @@ int client_check_peer(struct client *client, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
 	    (peer.uid != geteuid() && peer.uid != 0))
 		return client_fail(client, GPUSHARE_E_DENIED,
-			    "the registry in %s runs as another user; set GPUSHARE_DIR to a directory of yours",
-			    client->directory);
+				   "the registry in %s runs as another user; set GPUSHARE_DIR to a "
+				   "directory of yours",
+				   client->directory);
 	return GPUSHARE_OK;
 }
 
@@ -295,8 +308,8 @@ static int greet(struct client *client, int64_t deadline)
 	if (status != GPUSHARE_OK)
 		return fail_transfer(client, status, "greeting");
 	if (!sp_greeting_is(theirs, SP_REP))
-		return client_fail(client, GPUSHARE_E_PROTOCOL, "what listens in %s is no gpushare registry",
-			    client->directory);
+		return client_fail(client, GPUSHARE_E_PROTOCOL,
+				   "what listens in %s is no gpushare registry", client->directory);
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
 	return exchange_messages(client, &hello, &client->reply, deadline);
@@ -309,8 +322,9 @@ static int connect_by(struct client *client, int64_t deadline)
 
 	if (client->pid != getpid()) {
 		client_disconnect(client);
-		return client_fail(client, GPUSHARE_E_FORKED,
-			    "this session was opened before fork(); the child must open its own");
+		return client_fail(
+		    client, GPUSHARE_E_FORKED,
+		    "this session was opened before fork(); the child must open its own");
 	}
 	if (fd_is_ours(client))
 		return GPUSHARE_OK;

@@ -8,16 +8,16 @@
 #include "protocol.h"
 
 struct client_options {
-	const char *directory;   /* NULL: see directory_find() */
-	const char *who;         /* "shim" or "api", for the registry's log */
+	const char *directory;	 /* NULL: see directory_find() */
+	const char *who;	 /* "shim" or "api", for the registry's log */
 	unsigned int timeout_ms; /* 0: $GPUSHARE_TIMEOUT_MS or 1000 */
-	bool autostart;          /* and $GPUSHARE_AUTOSTART isn't 0 */
+	bool autostart;		 /* and $GPUSHARE_AUTOSTART isn't 0 */
 };
 
 struct client {
-	int fd; /* -1: not connected */
+	int fd;					/* -1: not connected */
 	unsigned long long fd_device, fd_inode; /* proof that the fd is still ours */
-	int pid; /* that connected; a forked child has another */
+	int pid;				/* that connected; a forked child has another */
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;

@@ -14,29 +14,33 @@ static int fail_transfer(struct client *client, int status)
 {
 	switch (status) {
 	case GPUSHARE_E_TIMED_OUT:
-		return client_fail(client, status,
-				   "the registry in %s did not take or give file descriptors in time "
-				   "(%u ms); is it stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the "
-				   "limit",
-				   client->directory, client->timeout_ms);
+		return client_fail(
+		    client, status,
+		    "the registry in %s did not take or give file descriptors in time "
+		    "(%u ms); is it stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the "
+		    "limit",
+		    client->directory, client->timeout_ms);
 	case GPUSHARE_E_NO_REGISTRY:
-		return client_fail(client, status,
-				   "the registry in %s closed the connection to " GPUSHARE_FDS_SOCKET
-				   "; it may have been ended: try again",
-				   client->directory);
+		return client_fail(
+		    client, status,
+		    "the registry in %s closed the connection to " GPUSHARE_FDS_SOCKET
+		    "; it may have been ended: try again",
+		    client->directory);
 	case GPUSHARE_E_PROTOCOL:
 		return client_fail(client, status,
 				   "what answers at " GPUSHARE_FDS_SOCKET
 				   " in %s does not speak the registry's protocol",
 				   client->directory);
 	case GPUSHARE_E_LIMIT:
-		return client_fail(client, status,
-				   "this process can have or send no more file descriptors; see 'ulimit -n'");
+		return client_fail(
+		    client, status,
+		    "this process can have or send no more file descriptors; see 'ulimit -n'");
 	default:
-		return client_fail(client, status,
-				   "file descriptors could not be sent to the registry in %s: %s; are they "
-				   "open?",
-				   client->directory, status_text(status));
+		return client_fail(
+		    client, status,
+		    "file descriptors could not be sent to the registry in %s: %s; are they "
+		    "open?",
+		    client->directory, status_text(status));
 	}
 }
 
@@ -45,19 +49,22 @@ static int fail_answer(struct client *client, int status)
 {
 	switch (status) {
 	case GPUSHARE_E_LIMIT:
-		return client_fail(client, status,
-				   "the registry in %s takes no more file descriptors, of this process or "
-				   "at all; free some buffers, or raise its 'ulimit -n'",
-				   client->directory);
+		return client_fail(
+		    client, status,
+		    "the registry in %s takes no more file descriptors, of this process or "
+		    "at all; free some buffers, or raise its 'ulimit -n'",
+		    client->directory);
 	case GPUSHARE_E_INVALID:
-		return client_fail(client, status,
-				   "the registry in %s does not take a socket or a directory for memory",
-				   client->directory);
+		return client_fail(
+		    client, status,
+		    "the registry in %s does not take a socket or a directory for memory",
+		    client->directory);
 	case GPUSHARE_E_NOT_FOUND:
-		return client_fail(client, status,
-				   "the registry in %s keeps no descriptor for that ticket any more; it "
-				   "serves once and for ten seconds: attach again",
-				   client->directory);
+		return client_fail(
+		    client, status,
+		    "the registry in %s keeps no descriptor for that ticket any more; it "
+		    "serves once and for ten seconds: attach again",
+		    client->directory);
 	default:
 		return client_fail(client, status < 0 ? status : GPUSHARE_E_PROTOCOL,
 				   "the registry in %s refused at " GPUSHARE_FDS_SOCKET ": %s",
@@ -90,15 +97,16 @@ static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 			return GPUSHARE_OK;
 		}
 		if (fd != -EAGAIN && fd != -ENOENT && fd != -ECONNREFUSED)
-			return client_fail(client,
-					   fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
-					   "the registry's socket %s can't be connected to: %s", path,
-					   strerror(-fd));
+			return client_fail(
+			    client, fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
+			    "the registry's socket %s can't be connected to: %s", path,
+			    strerror(-fd));
 		if (fd != -EAGAIN && !has_ended(client))
-			return client_fail(client, GPUSHARE_E_NOT_SUPPORTED,
-					   "the registry in %s takes no file descriptors; it is older than "
-					   "gpushare " GPUSHARE_VERSION ": end it and try again",
-					   client->directory);
+			return client_fail(
+			    client, GPUSHARE_E_NOT_SUPPORTED,
+			    "the registry in %s takes no file descriptors; it is older than "
+			    "gpushare " GPUSHARE_VERSION ": end it and try again",
+			    client->directory);
 		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline_ms)
 			return fail_transfer(client, GPUSHARE_E_TIMED_OUT);
 		if (fd != -EAGAIN)
@@ -143,8 +151,8 @@ static int check_answer(struct client *client, const struct fds_message *ask,
 }
 
 /* One message there and one back; `want` descriptors come into `in`. */
-static int exchange(struct client *client, struct fds_message *ask, const int *out, size_t out_count,
-		    int in[FDS_MAX], size_t want, int64_t deadline_ms)
+static int exchange(struct client *client, struct fds_message *ask, const int *out,
+		    size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms)
 {
 	_cleanup_close_ int fd = -1;
 	struct fds_message answer;
@@ -177,9 +185,9 @@ int client_deposit(struct client *client, const int *fds, size_t count,
 	while (count) {
 		size_t part = count < FDS_MAX ? count : FDS_MAX;
 		struct fds_message message = {
-			.version = FDS_VERSION,
-			.verb = FDS_DEPOSIT,
-			.count = (uint16_t)part,
+		    .version = FDS_VERSION,
+		    .verb = FDS_DEPOSIT,
+		    .count = (uint16_t)part,
 		};
 		int status = exchange(client, &message, fds, part, none, 0, deadline_ms);
 

@@ -160,7 +160,8 @@ typedef struct cu_mem_access {
 	V(CU_PROC_VERSION_INSUFFICIENT, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, 2) \
 	V(CU_DEVICE_UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 41) \
 	V(CU_DEVICE_VMM_SUPPORTED, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102) \
-	V(CU_DEVICE_POSIX_FD_SUPPORTED, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)
+	V(CU_DEVICE_POSIX_FD_SUPPORTED, \
+	  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)
 
 enum cu_abi_values {
 #define V(ours, theirs, value) ours = value,
@@ -178,42 +179,48 @@ enum cu_abi_values {
 	F(2000, 2020, cuDriverGetVersion, (int *version)) \
 	F(6000, 6000, cuGetErrorName, (cu_result error, const char **text)) \
 	F(6000, 6000, cuGetErrorString, (cu_result error, const char **text)) \
-	F(2000, 2000, cuDeviceGet, (cu_device *device, int ordinal)) \
+	F(2000, 2000, cuDeviceGet, (cu_device * device, int ordinal)) \
 	F(2000, 2000, cuDeviceGetCount, (int *count)) \
 	F(2000, 2000, cuDeviceGetName, (char *name, int length, cu_device device)) \
-	F(11040, 11040, cuDeviceGetUuid_v2, (cu_uuid *uuid, cu_device device)) \
-	F(3020, 3020, cuDeviceTotalMem_v2, (size_t *bytes, cu_device device)) \
-	F(2000, 2000, cuDeviceGetAttribute, (int *value, cu_device_attribute attribute, cu_device device)) \
+	F(11040, 11040, cuDeviceGetUuid_v2, (cu_uuid * uuid, cu_device device)) \
+	F(3020, 3020, cuDeviceTotalMem_v2, (size_t * bytes, cu_device device)) \
+	F(2000, 2000, cuDeviceGetAttribute, \
+	  (int *value, cu_device_attribute attribute, cu_device device)) \
 	F(4000, 4000, cuDeviceCanAccessPeer, (int *can, cu_device device, cu_device peer)) \
-	F(11020, 11020, cuDeviceGetDefaultMemPool, (cu_mem_pool *pool, cu_device device)) \
-	F(7000, 7000, cuDevicePrimaryCtxRetain, (cu_context *context, cu_device device)) \
+	F(11020, 11020, cuDeviceGetDefaultMemPool, (cu_mem_pool * pool, cu_device device)) \
+	F(7000, 7000, cuDevicePrimaryCtxRetain, (cu_context * context, cu_device device)) \
 	F(7000, 7000, cuDevicePrimaryCtxRelease, (cu_device device)) \
 	F(11000, 11000, cuDevicePrimaryCtxRelease_v2, (cu_device device)) \
 	F(7000, 7000, cuDevicePrimaryCtxReset, (cu_device device)) \
 	F(11000, 11000, cuDevicePrimaryCtxReset_v2, (cu_device device)) \
-	F(7000, 7000, cuDevicePrimaryCtxGetState, (cu_device device, unsigned int *flags, int *active)) \
-	F(3020, 3020, cuCtxCreate_v2, (cu_context *context, unsigned int flags, cu_device device)) \
+	F(7000, 7000, cuDevicePrimaryCtxGetState, \
+	  (cu_device device, unsigned int *flags, int *active)) \
+	F(3020, 3020, cuCtxCreate_v2, \
+	  (cu_context * context, unsigned int flags, cu_device device)) \
 	F(2000, 2000, cuCtxDestroy, (cu_context context)) \
 	F(4000, 4000, cuCtxDestroy_v2, (cu_context context)) \
 	F(4000, 4000, cuCtxPushCurrent_v2, (cu_context context)) \
 	F(4000, 4000, cuCtxPopCurrent_v2, (cu_context * context)) \
 	F(4000, 4000, cuCtxSetCurrent, (cu_context context)) \
 	F(4000, 4000, cuCtxGetCurrent, (cu_context * context)) \
-	F(2000, 2000, cuCtxGetDevice, (cu_device *device)) \
+	F(2000, 2000, cuCtxGetDevice, (cu_device * device)) \
 	F(2000, 2000, cuCtxSynchronize, (void)) \
-	F(3020, 3020, cuMemGetInfo_v2, (size_t *free, size_t *total)) \
-	F(3020, 3020, cuMemAlloc_v2, (cu_deviceptr *pointer, size_t size)) \
+	F(3020, 3020, cuMemGetInfo_v2, (size_t * free, size_t * total)) \
+	F(3020, 3020, cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size)) \
 	F(3020, 3020, cuMemAllocPitch_v2, \
-	  (cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height, unsigned int element)) \
+	  (cu_deviceptr * pointer, size_t * pitch, size_t width, size_t height, \
+	   unsigned int element)) \
 	F(3020, 3020, cuMemFree_v2, (cu_deviceptr pointer)) \
-	F(3020, 3020, cuMemGetAddressRange_v2, (cu_deviceptr *base, size_t *size, cu_deviceptr pointer)) \
-	F(6000, 6000, cuMemAllocManaged, (cu_deviceptr *pointer, size_t size, unsigned int flags)) \
-	F(11020, 11020, cuMemAllocAsync, (cu_deviceptr *pointer, size_t size, cu_stream stream)) \
-	F(11020, 0, cuMemAllocAsync_ptsz, (cu_deviceptr *pointer, size_t size, cu_stream stream)) \
+	F(3020, 3020, cuMemGetAddressRange_v2, \
+	  (cu_deviceptr * base, size_t * size, cu_deviceptr pointer)) \
+	F(6000, 6000, cuMemAllocManaged, \
+	  (cu_deviceptr * pointer, size_t size, unsigned int flags)) \
+	F(11020, 11020, cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream)) \
+	F(11020, 0, cuMemAllocAsync_ptsz, (cu_deviceptr * pointer, size_t size, cu_stream stream)) \
 	F(11020, 11020, cuMemAllocFromPoolAsync, \
-	  (cu_deviceptr *pointer, size_t size, cu_mem_pool pool, cu_stream stream)) \
+	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream)) \
 	F(11020, 0, cuMemAllocFromPoolAsync_ptsz, \
-	  (cu_deviceptr *pointer, size_t size, cu_mem_pool pool, cu_stream stream)) \
+	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream)) \
 	F(11020, 11020, cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream)) \
 	F(11020, 0, cuMemFreeAsync_ptsz, (cu_deviceptr pointer, cu_stream stream)) \
 	F(2020, 2020, cuMemHostAlloc, (void **pointer, size_t size, unsigned int flags)) \
@@ -225,29 +232,34 @@ enum cu_abi_values {
 	F(3020, 3020, cuMemcpyDtoD_v2, (cu_deviceptr to, cu_deviceptr from, size_t size)) \
 	F(3020, 3020, cuMemcpyHtoDAsync_v2, \
 	  (cu_deviceptr to, const void *from, size_t size, cu_stream stream)) \
-	F(3020, 3020, cuMemcpyDtoHAsync_v2, (void *to, cu_deviceptr from, size_t size, cu_stream stream)) \
+	F(3020, 3020, cuMemcpyDtoHAsync_v2, \
+	  (void *to, cu_deviceptr from, size_t size, cu_stream stream)) \
 	F(4000, 4000, cuMemcpy, (cu_deviceptr to, cu_deviceptr from, size_t size)) \
-	F(4000, 4000, cuMemcpyAsync, (cu_deviceptr to, cu_deviceptr from, size_t size, cu_stream stream)) \
+	F(4000, 4000, cuMemcpyAsync, \
+	  (cu_deviceptr to, cu_deviceptr from, size_t size, cu_stream stream)) \
 	F(3020, 3020, cuMemsetD8_v2, (cu_deviceptr to, unsigned char value, size_t count)) \
 	F(3020, 3020, cuMemsetD32_v2, (cu_deviceptr to, unsigned int value, size_t count)) \
 	F(4000, 4000, cuPointerGetAttribute, \
 	  (void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)) \
 	F(7000, 7000, cuPointerGetAttributes, \
-	  (unsigned int count, cu_pointer_attribute *attributes, void **values, cu_deviceptr pointer)) \
-	F(4010, 4010, cuIpcGetMemHandle, (cu_ipc_mem_handle *handle, cu_deviceptr pointer)) \
+	  (unsigned int count, cu_pointer_attribute *attributes, void **values, \
+	   cu_deviceptr pointer)) \
+	F(4010, 4010, cuIpcGetMemHandle, (cu_ipc_mem_handle * handle, cu_deviceptr pointer)) \
 	F(4010, 4010, cuIpcOpenMemHandle, \
-	  (cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
+	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
 	F(11000, 11000, cuIpcOpenMemHandle_v2, \
-	  (cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
+	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
 	F(4010, 4010, cuIpcCloseMemHandle, (cu_deviceptr pointer)) \
 	F(10020, 10020, cuMemGetAllocationGranularity, \
-	  (size_t *granularity, const cu_mem_prop *prop, cu_granularity_flags option)) \
+	  (size_t * granularity, const cu_mem_prop *prop, cu_granularity_flags option)) \
 	F(10020, 10020, cuMemCreate, \
-	  (cu_mem_handle *handle, size_t size, const cu_mem_prop *prop, unsigned long long flags)) \
+	  (cu_mem_handle * handle, size_t size, const cu_mem_prop *prop, \
+	   unsigned long long flags)) \
 	F(10020, 10020, cuMemRelease, (cu_mem_handle handle)) \
-	F(11000, 11000, cuMemRetainAllocationHandle, (cu_mem_handle *handle, void *pointer)) \
+	F(11000, 11000, cuMemRetainAllocationHandle, (cu_mem_handle * handle, void *pointer)) \
 	F(10020, 10020, cuMemAddressReserve, \
-	  (cu_deviceptr *pointer, size_t size, size_t alignment, cu_deviceptr want, unsigned long long flags)) \
+	  (cu_deviceptr * pointer, size_t size, size_t alignment, cu_deviceptr want, \
+	   unsigned long long flags)) \
 	F(10020, 10020, cuMemAddressFree, (cu_deviceptr pointer, size_t size)) \
 	F(10020, 10020, cuMemMap, \
 	  (cu_deviceptr pointer, size_t size, size_t offset, cu_mem_handle handle, \
@@ -258,26 +270,28 @@ enum cu_abi_values {
 	F(10020, 10020, cuMemExportToShareableHandle, \
 	  (void *shareable, cu_mem_handle handle, cu_handle_type type, unsigned long long flags)) \
 	F(10020, 10020, cuMemImportFromShareableHandle, \
-	  (cu_mem_handle *handle, void *shareable, cu_handle_type type)) \
-	F(2000, 2000, cuStreamCreate, (cu_stream *stream, unsigned int flags)) \
+	  (cu_mem_handle * handle, void *shareable, cu_handle_type type)) \
+	F(2000, 2000, cuStreamCreate, (cu_stream * stream, unsigned int flags)) \
 	F(2000, 2000, cuStreamSynchronize, (cu_stream stream)) \
 	F(4000, 4000, cuStreamDestroy_v2, (cu_stream stream)) \
-	F(9020, 9020, cuStreamGetCtx, (cu_stream stream, cu_context *context)) \
+	F(9020, 9020, cuStreamGetCtx, (cu_stream stream, cu_context * context)) \
 	F(11070, 11070, cuStreamWaitValue32_v2, \
 	  (cu_stream stream, cu_deviceptr address, uint32_t value, unsigned int flags)) \
-	F(10000, 10000, cuStreamIsCapturing, (cu_stream stream, cu_capture_status *status)) \
+	F(10000, 10000, cuStreamIsCapturing, (cu_stream stream, cu_capture_status * status)) \
 	F(10010, 10010, cuStreamBeginCapture_v2, (cu_stream stream, cu_capture_mode mode)) \
-	F(10000, 10000, cuStreamEndCapture, (cu_stream stream, cu_graph *graph)) \
-	F(10010, 10010, cuThreadExchangeStreamCaptureMode, (cu_capture_mode *mode)) \
+	F(10000, 10000, cuStreamEndCapture, (cu_stream stream, cu_graph * graph)) \
+	F(10010, 10010, cuThreadExchangeStreamCaptureMode, (cu_capture_mode * mode)) \
 	F(10000, 10000, cuGraphDestroy, (cu_graph graph)) \
-	F(2000, 2000, cuEventCreate, (cu_event *event, unsigned int flags)) \
+	F(2000, 2000, cuEventCreate, (cu_event * event, unsigned int flags)) \
 	F(2000, 2000, cuEventRecord, (cu_event event, cu_stream stream)) \
 	F(2000, 2000, cuEventQuery, (cu_event event)) \
 	F(2000, 2000, cuEventSynchronize, (cu_event event)) \
 	F(4000, 4000, cuEventDestroy_v2, (cu_event event)) \
-	F(11030, 11030, cuGetProcAddress, (const char *symbol, void **pointer, int version, cu_uint64 flags)) \
+	F(11030, 11030, cuGetProcAddress, \
+	  (const char *symbol, void **pointer, int version, cu_uint64 flags)) \
 	F(12000, 12000, cuGetProcAddress_v2, \
-	  (const char *symbol, void **pointer, int version, cu_uint64 flags, cu_proc_status *status))
+	  (const char *symbol, void **pointer, int version, cu_uint64 flags, \
+	   cu_proc_status *status))
 
 #define F(since, version, name, params) typedef cu_result cu_##name##_call params;
 CUDA_ABI_CALLS(F)

@@ -5,11 +5,13 @@
 #include "cuda_abi.h"
 
 #define T(ours, theirs, is) \
-	_Static_assert(sizeof(ours) == sizeof(theirs) && _Alignof(ours) == _Alignof(theirs), #theirs);
+	_Static_assert(sizeof(ours) == sizeof(theirs) && _Alignof(ours) == _Alignof(theirs), \
+		       #theirs);
 CUDA_ABI_SCALARS(T)
 #undef T
 #define T(ours, theirs) \
-	_Static_assert(sizeof(ours) == sizeof(theirs) && _Alignof(ours) == _Alignof(theirs), #theirs);
+	_Static_assert(sizeof(ours) == sizeof(theirs) && _Alignof(ours) == _Alignof(theirs), \
+		       #theirs);
 CUDA_ABI_STRUCTS(T)
 #undef T
 #define F(ours, theirs, field) \

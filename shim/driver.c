@@ -46,6 +46,7 @@ void driver_fill(struct driver *table, void *library)
 }
 
 /* What the API can't do without; the rest is checked where it is used. */
+/* clang-format off */
 #define NEEDED(N) \
 	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \
 	N(cuDevicePrimaryCtxRetain) N(cuDevicePrimaryCtxRelease_v2) N(cuCtxPushCurrent_v2) \
@@ -55,6 +56,7 @@ void driver_fill(struct driver *table, void *library)
 	N(cuMemcpyHtoD_v2) N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) \
 	N(cuStreamCreate) N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuEventCreate) \
 	N(cuEventRecord) N(cuEventSynchronize) N(cuEventDestroy_v2)
+/* clang-format on */
 
 static const char *first_missing(const struct driver *table)
 {
@@ -81,7 +83,8 @@ static void open_once(void)
 	if (!library) {
 		const char *reason = dlerror();
 		snprintf(opened.why, sizeof(opened.why),
-			 "no CUDA driver: libcuda.so.1 was not found by the loader (%s); install the NVIDIA "
+			 "no CUDA driver: libcuda.so.1 was not found by the loader (%s); install "
+			 "the NVIDIA "
 			 "driver, or point LD_LIBRARY_PATH at it",
 			 reason ? reason : "no reason given");
 		return;
@@ -90,15 +93,17 @@ static void open_once(void)
 	missing = first_missing(&opened.table);
 	if (missing) {
 		snprintf(opened.why, sizeof(opened.why),
-			 "the CUDA driver is too old: libcuda.so.1 has no %s; CUDA 11.8 or later is needed",
+			 "the CUDA driver is too old: libcuda.so.1 has no %s; CUDA 11.8 or later "
+			 "is needed",
 			 missing);
 		return;
 	}
 	result = opened.table.cuInit(0);
 	if (result != CU_OK) {
-		snprintf(opened.why, sizeof(opened.why),
-			 "the CUDA driver does not start: cuInit answered %s; nvidia-smi may say more",
-			 driver_error_name(&opened.table, result));
+		snprintf(
+		    opened.why, sizeof(opened.why),
+		    "the CUDA driver does not start: cuInit answered %s; nvidia-smi may say more",
+		    driver_error_name(&opened.table, result));
 		return;
 	}
 	opened.usable = true;
@@ -120,7 +125,8 @@ const char *driver_error_name(const struct driver *driver, cu_result result)
 {
 	const char *text = NULL;
 
-	if (driver && driver->cuGetErrorName && driver->cuGetErrorName(result, &text) == CU_OK && text)
+	if (driver && driver->cuGetErrorName && driver->cuGetErrorName(result, &text) == CU_OK &&
+	    text)
 		return text;
 	switch (result) {
 #define V(ours, theirs, value) \

@@ -41,11 +41,12 @@ enum rules_api {
 
 /* An allocation that is about to happen, as far as the selectors look at it. */
 struct rules_allocation {
-	uint64_t size;	       /* bytes, as the program asked */
-	int device;	       /* CUDA ordinal in this process */
-	enum rules_api driver; /* the driver call */
+	uint64_t size;		/* bytes, as the program asked */
+	int device;		/* CUDA ordinal in this process */
+	enum rules_api driver;	/* the driver call */
 	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none was seen */
-	const char *from; /* path of the object that called; NULL or "": not known, no from= holds */
+	const char
+	    *from; /* path of the object that called; NULL or "": not known, no from= holds */
 };
 
 /* What %p and %r stand for. */
@@ -58,13 +59,13 @@ struct rules_process {
 struct rules_match {
 	char name[256];
 	unsigned int wait_ms; /* wait= */
-	bool must;            /* must */
-	uint32_t flags;       /* keep, readonly: GPUSHARE_FLAG_... */
-	uint32_t ttl_s;       /* ttl=; 0: none was given */
-	bool adopt;           /* adopt */
-	bool vmm;             /* vmm, or what needs it: keep, readonly */
-	size_t rule;          /* which, from 0, for rules_return() */
-	uint64_t index;       /* what %i was */
+	bool must;	      /* must */
+	uint32_t flags;	      /* keep, readonly: GPUSHARE_FLAG_... */
+	uint32_t ttl_s;	      /* ttl=; 0: none was given */
+	bool adopt;	      /* adopt */
+	bool vmm;	      /* vmm, or what needs it: keep, readonly */
+	size_t rule;	      /* which, from 0, for rules_return() */
+	uint64_t index;	      /* what %i was */
 };
 
 /*

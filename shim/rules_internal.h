@@ -33,7 +33,7 @@ struct rule {
 	/* Changed under the callers' lock, but for `seen`, which rules_pass() counts up without it. */
 	_Atomic uint64_t seen;	/* allocations for which all selectors but nth held */
 	_Atomic uint64_t taken; /* matches that were not returned */
-	uint64_t next;	/* what %i stands for in the next match */
+	uint64_t next;		/* what %i stands for in the next match */
 };
 
 struct rules {

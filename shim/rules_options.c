@@ -7,8 +7,8 @@
 
 typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
 
-static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must, set_keep, set_ttl,
-    set_readonly, set_vmm, set_adopt;
+static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must, set_keep,
+    set_ttl, set_readonly, set_vmm, set_adopt;
 
 #define A(name, driver) " " #name
 static const char api_wants[] = "api wants one of" RULES_APIS(A);

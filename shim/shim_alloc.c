@@ -56,7 +56,8 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	if (!claim_take(&claim, RULES_NAME))
 		return make(real, pointer, size);
 	if (!own_make(&claim, size, false, pointer, &own))
-		result = own.shareable ? make_alone(real, pointer, size) : make(real, pointer, size);
+		result =
+		    own.shareable ? make_alone(real, pointer, size) : make(real, pointer, size);
 	if (result == CU_OK)
 		own_settle(&claim, &own, *pointer, size, false);
 	else
@@ -145,9 +146,9 @@ cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *cal
 		return result;
 	result = real(pointer, size, flags);
 	if (result == CU_OK && claim_take(&claim, RULES_NAME))
-		share_refuse(&claim,
-			     "managed memory (cudaMallocManaged) has no handle that another process "
-			     "could open; allocate it with cudaMalloc, or choose another allocation "
-			     "with api=, nth= or size=");
+		share_refuse(
+		    &claim, "managed memory (cudaMallocManaged) has no handle that another process "
+			    "could open; allocate it with cudaMalloc, or choose another allocation "
+			    "with api=, nth= or size=");
 	return result;
 }

@@ -4,18 +4,25 @@
 /*
  * Attached buffers that the program has freed in stream order: each is detached once its stream has
  * got so far. There is no thread of ours: it is done at the program's next allocation or free after
- * that, or when an allocation fails for want of memory.
+ * that, or when an allocation fails for want of memory. Memory opened from an IPC handle stays mapped
+ * until the program frees something with cuMemFree: closing a handle waits for all of the GPU's work.
  */
 #include "shim_live.h"
 
-/* Is anything waiting? One atomic load. */
+/* Is anything here? One atomic load. */
 bool async_any(void);
+
+/* Is anything waiting for its stream? One atomic load. */
+bool async_waits(void);
 
 /* `entry` ends behind what the stream holds now. Anything but CU_OK: nothing has changed. */
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);
 
 /* Give back what is due, a few at a time. errno, context and capture stay. */
 void async_sweep(void);
+
+/* Close the handles of what has ended: in a call of the program that waits for the GPU anyway. */
+void async_close(void);
 
 /* Wait for what is waiting, no longer than the registry's deadline. True: some was given back. */
 bool async_drain(void);

@@ -62,7 +62,8 @@ static bool fits(const struct claim *claim, const struct found *found, size_t si
 	const record *what = &found->what;
 
 	if (what->size < size) {
-		snprintf(refusal->why, sizeof(refusal->why), "it has %llu bytes, the program asks for %zu",
+		snprintf(refusal->why, sizeof(refusal->why),
+			 "it has %llu bytes, the program asks for %zu",
 			 (unsigned long long)what->size, size);
 		refusal->result = CU_OUT_OF_MEMORY;
 		return false;
@@ -98,8 +99,8 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 static bool open_vmm(const struct claim *claim, const struct found *found, struct live *entry,
 		     struct refusal *refusal)
 {
-	const struct vmm_wish wish = {
-		.read_only = !found->own && found->what.flags & GPUSHARE_FLAG_READONLY};
+	const struct vmm_wish wish = {.read_only = !found->own &&
+						   found->what.flags & GPUSHARE_FLAG_READONLY};
 	const char *call = NULL;
 	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
 				   claim->allocation.device, &wish, &entry->mapping, &call);
@@ -123,7 +124,8 @@ static bool open_found(const struct claim *claim, const struct found *found, str
 		opened = open_vmm(claim, found, entry, refusal);
 		break;
 	default:
-		return refuse(refusal, CU_NOT_SUPPORTED, "its backing is not known to this version");
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "its backing is not known to this version");
 	}
 	entry->pointer = entry->mapping.pointer + found->what.base_offset;
 	return opened;
@@ -191,8 +193,7 @@ bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 	if (!claim_take(claim, RULES_ATTACH))
 		return false;
 	*out_result = CU_OK;
-	return attach(claim, size, out_pointer, &refusal) ||
-	       say(claim, &refusal, out_result);
+	return attach(claim, size, out_pointer, &refusal) || say(claim, &refusal, out_result);
 }
 
 static bool import(const struct claim *claim, const struct found *found, size_t size,
@@ -218,8 +219,7 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 	}
 	if (driver->cuMemImportFromShareableHandle)
 		result = driver->cuMemImportFromShareableHandle(
-			&out->handle, (void *)(intptr_t)found->fd,
-			(cu_handle_type)CU_HANDLE_POSIX_FD);
+		    &out->handle, (void *)(intptr_t)found->fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
 	return result == CU_OK ||
 	       refuse_call(refusal, driver, result, "cuMemImportFromShareableHandle");
 }

@@ -42,8 +42,8 @@ bool claim_open(struct claim *claim, enum rules_api call, size_t size, int devic
 	int error;
 	bool opened;
 
-	claim->allocation = (struct rules_allocation){
-	    .size = size, .driver = call, .runtime = site_here.runtime};
+	claim->allocation =
+	    (struct rules_allocation){.size = size, .driver = call, .runtime = site_here.runtime};
 	if (!is_wanted(RULES_NAME, &claim->allocation) &&
 	    !is_wanted(RULES_ATTACH, &claim->allocation))
 		return false;

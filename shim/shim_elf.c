@@ -10,20 +10,20 @@
 /* The tables of one object that a look-up needs. */
 struct object {
 	uintptr_t base;
-	const ElfW(Sym) *symbols;
+	const ElfW(Sym) * symbols;
 	const char *strings;
 	const uint32_t *gnu_hash;
 	const uint32_t *sysv_hash;
 	const char *soname; /* NULL: none */
-	const ElfW(Dyn) *dynamic;
+	const ElfW(Dyn) * dynamic;
 };
 
 struct search {
-	const char *prefix;  /* of the file name; NULL: any */
-	uintptr_t after;     /* only objects behind the one that holds this address; 0: all */
+	const char *prefix; /* of the file name; NULL: any */
+	uintptr_t after;    /* only objects behind the one that holds this address; 0: all */
 	bool passed;
-	const char *symbol;  /* NULL: the object itself is sought */
-	uintptr_t address;   /* sought in an object when `symbol` is NULL */
+	const char *symbol; /* NULL: the object itself is sought */
+	uintptr_t address;  /* sought in an object when `symbol` is NULL */
 	void *found;
 	uintptr_t found_base;
 };
@@ -41,7 +41,8 @@ static bool holds(const struct dl_phdr_info *info, uintptr_t address)
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 
-		if (part->p_type == PT_LOAD && address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
+		if (part->p_type == PT_LOAD &&
+		    address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz)
 			return true;
 	}
 	return false;

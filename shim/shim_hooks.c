@@ -288,7 +288,7 @@ static void *find_next(const void *caller, const char *symbol)
 	{ \
 		static struct route route; \
 		cu_##name##_call *real = \
-			(cu_##name##_call *)route_get(&route, NULL, #name, find_next); \
+		    (cu_##name##_call *)route_get(&route, NULL, #name, find_next); \
 \
 		if (!real) \
 			return CU_NOT_INITIALIZED; \

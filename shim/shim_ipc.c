@@ -98,7 +98,8 @@ static cu_result map(const struct driver *driver, const record *found, int fd, b
 	if (driver->cuCtxGetDevice)
 		result = driver->cuCtxGetDevice(&device);
 	if (result == CU_OK)
-		result = vmm_map(driver, fd, found->base_size, device, &wish, &entry->mapping, &call);
+		result =
+		    vmm_map(driver, fd, found->base_size, device, &wish, &entry->mapping, &call);
 	if (result != CU_OK) {
 		state_log("\"%s\" is not opened: %s answered %s", found->name, call,
 			  driver_error_name(driver, result));

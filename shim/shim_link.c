@@ -251,7 +251,8 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
 
 		status = attach_slice(name, slice, &answer, &fd, why, why_size);
-		if (left <= 0 || (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
+		if (left <= 0 ||
+		    (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
 			break;
 		if (status == GPUSHARE_E_NO_REGISTRY)
 			poll(NULL, 0, (int)slice);
@@ -282,7 +283,8 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	snprintf(list->after, sizeof(list->after), "%s", after);
 	status = call(0, why, why_size);
 	page = &line.client->reply.body.list;
-	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count; i++) {
+	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count;
+	     i++) {
 		*out_found = page->buffers[i].generation == generation;
 		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->buffers[i].name);
 	}
@@ -294,8 +296,8 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	return status;
 }
 
-int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1], char *why,
-	      size_t why_size)
+int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
+	      char *why, size_t why_size)
 {
 	char name[GPUSHARE_NAME_MAX + 1] = "";
 	bool found = false;

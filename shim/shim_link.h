@@ -22,8 +22,8 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own, char *why,
 		size_t why_size);
 /* The whole name of what has that generation, among the names that `glob` fits. */
-int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1], char *why,
-	      size_t why_size);
+int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
+	      char *why, size_t why_size);
 int link_withdraw(const char *name, uint64_t generation, char *why, size_t why_size);
 int link_detach(const char *name, uint64_t generation, char *why, size_t why_size);
 

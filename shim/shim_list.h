@@ -16,7 +16,8 @@
 #define SHIM_HOOKS(H) \
 	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
 	H(cuMemAllocPitch_v2, \
-	  (cu_deviceptr * pointer, size_t *pitch, size_t width, size_t height, unsigned int element), \
+	  (cu_deviceptr * pointer, size_t * pitch, size_t width, size_t height, \
+	   unsigned int element), \
 	  (pointer, pitch, width, height, element)) \
 	H(cuMemAllocManaged, (cu_deviceptr * pointer, size_t size, unsigned int flags), \
 	  (pointer, size, flags)) \
@@ -34,7 +35,8 @@
 	H(cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
 	H(cuMemFreeAsync_ptsz, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
 	H(cuMemCreate, \
-	  (cu_mem_handle * handle, size_t size, const cu_mem_prop *prop, unsigned long long flags), \
+	  (cu_mem_handle * handle, size_t size, const cu_mem_prop *prop, \
+	   unsigned long long flags), \
 	  (handle, size, prop, flags)) \
 	H(cuMemRelease, (cu_mem_handle handle), (handle)) \
 	H(cuMemRetainAllocationHandle, (cu_mem_handle * handle, void *pointer), (handle, pointer)) \
@@ -43,7 +45,8 @@
 	   unsigned long long flags), \
 	  (pointer, size, offset, handle, flags)) \
 	H(cuMemUnmap, (cu_deviceptr pointer, size_t size), (pointer, size)) \
-	H(cuIpcGetMemHandle, (cu_ipc_mem_handle * handle, cu_deviceptr pointer), (handle, pointer)) \
+	H(cuIpcGetMemHandle, (cu_ipc_mem_handle * handle, cu_deviceptr pointer), \
+	  (handle, pointer)) \
 	H(cuIpcOpenMemHandle, \
 	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags), \
 	  (pointer, handle, flags)) \
@@ -51,12 +54,14 @@
 	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags), \
 	  (pointer, handle, flags)) \
 	H(cuIpcCloseMemHandle, (cu_deviceptr pointer), (pointer)) \
-	H(cuMemGetAddressRange_v2, (cu_deviceptr * base, size_t *size, cu_deviceptr pointer), \
+	H(cuMemGetAddressRange_v2, (cu_deviceptr * base, size_t * size, cu_deviceptr pointer), \
 	  (base, size, pointer)) \
-	H(cuPointerGetAttribute, (void *value, cu_pointer_attribute attribute, cu_deviceptr pointer), \
+	H(cuPointerGetAttribute, \
+	  (void *value, cu_pointer_attribute attribute, cu_deviceptr pointer), \
 	  (value, attribute, pointer)) \
 	H(cuPointerGetAttributes, \
-	  (unsigned int count, cu_pointer_attribute *attributes, void **values, cu_deviceptr pointer), \
+	  (unsigned int count, cu_pointer_attribute *attributes, void **values, \
+	   cu_deviceptr pointer), \
 	  (count, attributes, values, pointer)) \
 	H(cuCtxDestroy, (cu_context context), (context)) \
 	H(cuCtxDestroy_v2, (cu_context context), (context)) \
@@ -67,7 +72,8 @@
 	H(cuGetProcAddress, (const char *symbol, void **pointer, int version, cu_uint64 flags), \
 	  (symbol, pointer, version, flags)) \
 	H(cuGetProcAddress_v2, \
-	  (const char *symbol, void **pointer, int version, cu_uint64 flags, cu_proc_status *status), \
+	  (const char *symbol, void **pointer, int version, cu_uint64 flags, \
+	   cu_proc_status *status), \
 	  (symbol, pointer, version, flags, status))
 
 /*

@@ -165,7 +165,7 @@ bool live_open_again(uint64_t generation, struct live *out_entry)
 
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
-	HASH_ITER(hh, table.nodes, node, next) {
+	HASH_ITER (hh, table.nodes, node, next) {
 		if (node->entry.kind != LIVE_OPENED || node->entry.generation != generation)
 			continue;
 		found = node;
@@ -183,7 +183,7 @@ bool live_take_of(cu_context context, bool own, struct live *out_entry)
 
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
-	HASH_ITER(hh, table.nodes, node, next) {
+	HASH_ITER (hh, table.nodes, node, next) {
 		if (node->entry.context != context || (node->entry.kind == LIVE_OWN) != own)
 			continue;
 		*out_entry = node->entry;
@@ -202,7 +202,7 @@ bool live_unname_of(cu_context context, struct live *out_entry)
 
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
-	HASH_ITER(hh, table.nodes, node, next) {
+	HASH_ITER (hh, table.nodes, node, next) {
 		if (node->entry.context != context || node->entry.kind != LIVE_OWN_VMM ||
 		    !node->entry.name[0])
 			continue;
@@ -220,9 +220,9 @@ static struct node *find_shifted(uint64_t base, uint64_t pointer)
 {
 	struct node *node, *next, *best = NULL;
 
-	HASH_ITER(hh, table.nodes, node, next) {
-		uint64_t begins = is_shifted(&node->entry) ? node->entry.mapping.pointer
-							   : node->entry.pointer;
+	HASH_ITER (hh, table.nodes, node, next) {
+		uint64_t begins =
+		    is_shifted(&node->entry) ? node->entry.mapping.pointer : node->entry.pointer;
 
 		if (begins == base && node->entry.pointer <= pointer &&
 		    (!best || best->entry.pointer < node->entry.pointer))

@@ -10,9 +10,9 @@
 #include "vmm.h"
 
 enum live_kind {
-	LIVE_OWN, /* the program's memory, made by cuMemAlloc */
-	LIVE_IPC, /* another process's, opened by cuIpcOpenMemHandle */
-	LIVE_VMM, /* another process's, mapped from a descriptor */
+	LIVE_OWN,    /* the program's memory, made by cuMemAlloc */
+	LIVE_IPC,    /* another process's, opened by cuIpcOpenMemHandle */
+	LIVE_VMM,    /* another process's, mapped from a descriptor */
 	LIVE_OPENED, /* another process's, mapped because the program opened an IPC handle of ours */
 	LIVE_OWN_VMM, /* the program's too, mapped in place of what it asked for */
 };
@@ -21,12 +21,13 @@ struct live {
 	uint64_t pointer; /* as the program has it */
 	uint64_t size;	  /* as the program asked */
 	enum live_kind kind;
-	unsigned int count;  /* LIVE_IPC, LIVE_OPENED: how often it was attached, opened; others 1 */
-	cu_context context;  /* it ends with this one */
-	cu_device device;    /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
-	bool stream_ordered; /* the program asked for stream-ordered memory */
+	unsigned int count; /* LIVE_IPC, LIVE_OPENED: how often it was attached, opened; others 1 */
+	cu_context context; /* it ends with this one */
+	cu_device device;   /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
+	bool stream_ordered;   /* the program asked for stream-ordered memory */
 	uint32_t flags, ttl_s; /* as the rule says */
-	struct vmm_mapping mapping; /* of what is mapped; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
+	struct vmm_mapping
+	    mapping; /* of what is mapped; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* LIVE_IPC: the owner's */
 	uint64_t generation;
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared after all */
@@ -34,8 +35,7 @@ struct live {
 
 static inline bool live_is_mapped(const struct live *entry)
 {
-	return entry->kind == LIVE_VMM || entry->kind == LIVE_OPENED ||
-	       entry->kind == LIVE_OWN_VMM;
+	return entry->kind == LIVE_VMM || entry->kind == LIVE_OPENED || entry->kind == LIVE_OWN_VMM;
 }
 
 /* Copies. False: out of memory. The same buffer opened at the same address again is counted, and

@@ -192,7 +192,8 @@ static bool is_only_ours(look_up *real, const char *symbol, const void *caller)
 	return next && is_ours(next) && !is_ours(caller) && !real(RTLD_NEXT, symbol);
 }
 
-static struct lookup_answer find(look_up *real, void *handle, const char *symbol, const void *caller)
+static struct lookup_answer find(look_up *real, void *handle, const char *symbol,
+				 const void *caller)
 {
 	const struct lookup_answer go_on = {.next = (void *)real};
 	uintptr_t base;

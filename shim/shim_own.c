@@ -45,7 +45,8 @@ static bool fail(const struct driver *driver, cu_result result, const char *what
 }
 
 /* What waits for its stream is given back before memory is short. */
-static cu_result make_mapped(const struct claim *claim, size_t size, struct vmm_mapping *out_mapping)
+static cu_result make_mapped(const struct claim *claim, size_t size,
+			     struct vmm_mapping *out_mapping)
 {
 	cu_result result = vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
 
@@ -137,8 +138,9 @@ void own_close(const struct driver *driver, const struct live *entry)
 	cu_result result = attach_close(driver, entry);
 
 	if (result != CU_OK)
-		state_log("mapped memory of %llu bytes is not all given back: the driver answered %s",
-			  (unsigned long long)entry->mapping.size, driver_error_name(driver, result));
+		state_log(
+		    "mapped memory of %llu bytes is not all given back: the driver answered %s",
+		    (unsigned long long)entry->mapping.size, driver_error_name(driver, result));
 }
 
 cu_result own_free(const struct driver *driver, struct live *entry)

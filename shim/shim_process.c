@@ -26,7 +26,8 @@ void process_claim(void)
 
 	if (atomic_load_explicit(&claimed, memory_order_acquire))
 		return;
-	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	made =
+	    mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (made == MAP_FAILED)
 		return;
 	if (madvise(made, sizeof(*made), MADV_WIPEONFORK))

@@ -44,8 +44,8 @@ static bool has_context(void)
 	const struct driver *driver = lookup_driver();
 	cu_context context = NULL;
 
-	return driver && driver->cuCtxGetCurrent &&
-	       driver->cuCtxGetCurrent(&context) == CU_OK && context;
+	return driver && driver->cuCtxGetCurrent && driver->cuCtxGetCurrent(&context) == CU_OK &&
+	       context;
 }
 
 /* The driver refuses a handle of memory that it opened from one: the owner's own is as good. Of

@@ -28,9 +28,9 @@ static void write_route(struct route *route, const void *caller, unsigned int un
 {
 	unsigned int before = atomic_load_explicit(&route->sequence, memory_order_relaxed);
 
-	if ((before & 1) || !atomic_compare_exchange_strong_explicit(
-				    &route->sequence, &before, before + 1, memory_order_acquire,
-				    memory_order_relaxed))
+	if ((before & 1) ||
+	    !atomic_compare_exchange_strong_explicit(&route->sequence, &before, before + 1,
+						     memory_order_acquire, memory_order_relaxed))
 		return;
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&route->caller, caller, memory_order_relaxed);

@@ -23,8 +23,7 @@ struct scope {
  */
 static inline struct scope scope_enter(const struct driver *driver)
 {
-	struct scope scope = {
-	    .driver = driver, .mode = CU_CAPTURE_RELAXED, .quiet = quiet_enter()};
+	struct scope scope = {.driver = driver, .mode = CU_CAPTURE_RELAXED, .quiet = quiet_enter()};
 
 	scope.exchanged = driver && driver->cuThreadExchangeStreamCaptureMode &&
 			  driver->cuThreadExchangeStreamCaptureMode(&scope.mode) == CU_OK;
@@ -34,8 +33,7 @@ static inline struct scope scope_enter(const struct driver *driver)
 /* And in that context. False: it can't be made current, and nothing is changed. */
 static inline bool scope_push(struct scope *scope, cu_context context)
 {
-	scope->pushed = scope->driver->cuCtxPushCurrent_v2 &&
-			scope->driver->cuCtxPopCurrent_v2 &&
+	scope->pushed = scope->driver->cuCtxPushCurrent_v2 && scope->driver->cuCtxPopCurrent_v2 &&
 			scope->driver->cuCtxPushCurrent_v2(context) == CU_OK;
 	return scope->pushed;
 }

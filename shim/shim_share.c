@@ -61,7 +61,7 @@ static cu_result export_fd(const struct driver *driver, cu_mem_handle handle, in
 
 	if (driver->cuMemExportToShareableHandle)
 		result = driver->cuMemExportToShareableHandle(
-			out_fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+		    out_fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
 	if (result == CU_OK)
 		fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
 	return result;
@@ -264,8 +264,8 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 	}
 	result = export_fd(claim->driver, handle, &fd);
 	if (result != CU_OK) {
-		state_log("\"%s\" is not shared: cuMemExportToShareableHandle answered %s", what.name,
-			  driver_error_name(claim->driver, result));
+		state_log("\"%s\" is not shared: cuMemExportToShareableHandle answered %s",
+			  what.name, driver_error_name(claim->driver, result));
 		return false;
 	}
 	if (link_share(&what, NULL, fd, out_generation, why, sizeof(why)) != GPUSHARE_OK) {
@@ -289,8 +289,8 @@ bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
 	if (!adopt(claim, &found, &fd))
 		return false;
 	if (driver->cuMemImportFromShareableHandle && found.base_size == found.size)
-		result = driver->cuMemImportFromShareableHandle(
-			out_handle, (void *)(intptr_t)fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
+		result = driver->cuMemImportFromShareableHandle(out_handle, (void *)(intptr_t)fd,
+								(cu_handle_type)CU_HANDLE_POSIX_FD);
 	if (result != CU_OK) {
 		state_log("\"%s\" is not adopted: cuMemImportFromShareableHandle answered %s",
 			  found.name, driver_error_name(driver, result));

@@ -7,7 +7,7 @@
 #include "rules.h"
 
 struct site {
-	bool inside;		/* a hook of ours is on its way: what it meets of ours passes through */
+	bool inside; /* a hook of ours is on its way: what it meets of ours passes through */
 	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none that we saw */
 	const void *caller;	/* of that call */
 };

@@ -25,7 +25,7 @@ struct state {
 	struct rules *rules[KINDS]; /* by enum rules_kind */
 	atomic_bool alive[KINDS];
 	pthread_mutex_t lock; /* over the rules' counters */
-	bool asks_pid; /* some template has %p */
+	bool asks_pid;	      /* some template has %p */
 	char rank[32];
 	char log[256];
 };
@@ -33,8 +33,8 @@ struct state {
 static _Atomic(struct state *) current;
 
 static const char *const variables[KINDS] = {
-	[RULES_NAME] = "GPUSHARE_NAME",
-	[RULES_ATTACH] = "GPUSHARE_ATTACH",
+    [RULES_NAME] = "GPUSHARE_NAME",
+    [RULES_ATTACH] = "GPUSHARE_ATTACH",
 };
 
 static const char *const rank_variables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
@@ -95,8 +95,8 @@ static struct state *state_new(char errors[KINDS][512])
 		errors[kind][0] = '\0';
 		made->asks_pid |= text && strstr(text, "%p");
 		if (text && *text)
-			made->rules[kind] = rules_parse((enum rules_kind)kind, variables[kind], text,
-							errors[kind], sizeof(errors[kind]));
+			made->rules[kind] = rules_parse((enum rules_kind)kind, variables[kind],
+							text, errors[kind], sizeof(errors[kind]));
 		atomic_init(&made->alive[kind], made->rules[kind] != NULL);
 	}
 	return made;
@@ -211,8 +211,9 @@ void state_log(const char *format, ...)
 		state_tell(line);
 		return;
 	}
-	_cleanup_close_ int fd = open(state->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
-						      O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+	_cleanup_close_ int fd = open(
+	    state->log,
+	    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd >= 0)
 		put_line(fd, line);
 }

@@ -141,8 +141,8 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
-	cu_result result = driver->cuStreamSynchronize ? driver->cuStreamSynchronize(stream)
-						       : CU_NOT_SUPPORTED;
+	cu_result result =
+	    driver->cuStreamSynchronize ? driver->cuStreamSynchronize(stream) : CU_NOT_SUPPORTED;
 
 	(void)scope;
 	if (result == CU_OK && entry->kind == LIVE_OWN_VMM)

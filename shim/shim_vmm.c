@@ -82,10 +82,8 @@ static bool add_object(cu_mem_handle handle, const char *name, uint64_t generati
 	bool added = false;
 
 	if (made) {
-		*made = (struct object){.handle = handle,
-					.handles = 1,
-					.attached = attached,
-					.generation = generation};
+		*made = (struct object){
+		    .handle = handle, .handles = 1, .attached = attached, .generation = generation};
 		strcpy(made->name, name);
 	}
 	if (made && lock_take(&table.lock)) {
@@ -302,7 +300,7 @@ static struct place *take_places(cu_deviceptr pointer, size_t size)
 
 	if (!lock_take(&table.lock))
 		return NULL;
-	HASH_ITER(hh, table.places, place, next) {
+	HASH_ITER (hh, table.places, place, next) {
 		if (place->pointer < pointer || place->pointer - pointer >= size)
 			continue;
 		HASH_DEL(table.places, place);

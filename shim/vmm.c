@@ -6,9 +6,11 @@
 /* What mapping and unmapping need, and what making needs besides: a driver older than CUDA 10.2
  * lacks them. */
 #define MAP_CALLS(N) \
-	N(cuMemImportFromShareableHandle) N(cuMemRelease) N(cuMemAddressReserve) \
-	N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) N(cuMemSetAccess)
-#define MAKE_CALLS(N) N(cuMemCreate) N(cuMemGetAllocationGranularity) N(cuMemExportToShareableHandle)
+	N(cuMemImportFromShareableHandle) \
+	N(cuMemRelease) \
+	N(cuMemAddressReserve) N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) N(cuMemSetAccess)
+#define MAKE_CALLS(N) \
+	N(cuMemCreate) N(cuMemGetAllocationGranularity) N(cuMemExportToShareableHandle)
 
 static const char *first_missing(const struct driver *driver)
 {
@@ -35,8 +37,8 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 			cu_device device, bool read_only, const char **out_call)
 {
 	const cu_mem_access access = {
-		.location = {.type = CU_LOCATION_DEVICE, .id = device},
-		.flags = read_only ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
+	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
+	    .flags = read_only ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
 	};
 	cu_result result = driver->cuMemMap(mapping->pointer, mapping->size, 0, mapping->handle, 0);
 
@@ -126,8 +128,8 @@ static void admit_peers(const struct driver *driver, const struct vmm_mapping *m
 		return;
 	for (int ordinal = 0; ordinal < count && ordinal < DEVICES_MAX; ordinal++) {
 		cu_mem_access access = {
-			.location = {.type = CU_LOCATION_DEVICE},
-			.flags = CU_ACCESS_READ_WRITE,
+		    .location = {.type = CU_LOCATION_DEVICE},
+		    .flags = CU_ACCESS_READ_WRITE,
 		};
 
 		can = 0;
@@ -144,9 +146,9 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 {
 	static const struct vmm_wish none;
 	const cu_mem_prop prop = {
-		.type = CU_ALLOCATION_PINNED,
-		.requestedHandleTypes = CU_HANDLE_POSIX_FD,
-		.location = {.type = CU_LOCATION_DEVICE, .id = device},
+	    .type = CU_ALLOCATION_PINNED,
+	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
+	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
 	};
 	struct vmm_mapping mapping = {.size = size};
 	size_t granule = 0;
@@ -156,7 +158,7 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 	if (!can_make(driver))
 		return CU_NOT_SUPPORTED;
 	result = driver->cuMemGetAllocationGranularity(
-		&granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
+	    &granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
 	if (result != CU_OK)
 		return result;
 	if (!size || !granule || size > UINT64_MAX - granule)

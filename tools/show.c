@@ -57,16 +57,17 @@ json_t *show_json(const struct gpushare_info *info)
 	tool_format_uuid(info->device_uuid, uuid);
 	tool_printable(info->owner_command, command, sizeof(command));
 	return json_pack(
-	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:b, s:b, s:I, "
+	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:b, "
+	    "s:b, s:I, "
 	    "s:I}",
-	    "name", info->name,
-	    "generation", (json_int_t)info->generation, "size", (json_int_t)info->size,
-	    "base_offset", (json_int_t)info->base_offset, "base_size", (json_int_t)info->base_size,
-	    "held", (json_int_t)info->base_size, "isolated", info->isolated, "gpu", uuid, "backing", show_backing(info), "owner_pid", (json_int_t)info->owner_pid,
-	    "owner_uid", (json_int_t)info->owner_uid, "owner_started",
+	    "name", info->name, "generation", (json_int_t)info->generation, "size",
+	    (json_int_t)info->size, "base_offset", (json_int_t)info->base_offset, "base_size",
+	    (json_int_t)info->base_size, "held", (json_int_t)info->base_size, "isolated",
+	    info->isolated, "gpu", uuid, "backing", show_backing(info), "owner_pid",
+	    (json_int_t)info->owner_pid, "owner_uid", (json_int_t)info->owner_uid, "owner_started",
 	    (json_int_t)info->owner_started, "owner_command", command, "attachers",
-	    (json_int_t)info->attachers, "created_unix_ns", (json_int_t)info->created_unix_ns, "keep",
-	    (info->flags & GPUSHARE_FLAG_KEEP) != 0, "readonly",
+	    (json_int_t)info->attachers, "created_unix_ns", (json_int_t)info->created_unix_ns,
+	    "keep", (info->flags & GPUSHARE_FLAG_KEEP) != 0, "readonly",
 	    (info->flags & GPUSHARE_FLAG_READONLY) != 0, "owner_alive", info->owner_alive, "ttl_s",
 	    (json_int_t)info->ttl_s, "ttl_left_s", (json_int_t)info->ttl_left_s);
 }

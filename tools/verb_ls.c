@@ -12,7 +12,7 @@
 enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, STATE, COLUMNS };
 
 static const char *const titles[COLUMNS] = {"NAME",  "SIZE",	 "HELD", "GPU",
-					     "OWNER", "ATTACHED", "AGE",  "STATE"};
+					    "OWNER", "ATTACHED", "AGE",	 "STATE"};
 static const bool right[COLUMNS] = {[SIZE] = true, [HELD] = true, [ATTACHED] = true, [AGE] = true};
 
 #define CELL_MAX (GPUSHARE_NAME_MAX + 1)

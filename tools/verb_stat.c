@@ -44,9 +44,10 @@ static int stat_print(const struct gpushare_info *info)
 	printf("allocation: offset %" PRIu64 " of %" PRIu64 "\n", info->base_offset,
 	       info->base_size);
 	printf("isolated:   %s\n",
-	       info->isolated ? "yes"
-			      : "no: who attaches maps all of its last 2 MiB block, with other memory "
-				"of the owner in it; make it a multiple of 2 MiB, or use gpushare_alloc()");
+	       info->isolated
+		   ? "yes"
+		   : "no: who attaches maps all of its last 2 MiB block, with other memory "
+		     "of the owner in it; make it a multiple of 2 MiB, or use gpushare_alloc()");
 	printf("gpu:        %s\n", uuid);
 	printf("backing:    %s\n", show_backing(info));
 	printf("owner:      %s[%" PRId32 "], uid %" PRIu32 "%s\n", command, info->owner_pid,

@@ -9,7 +9,8 @@
 	  "run a program whose GPU buffers get names, or are other programs' buffers") \
 	X(ls, "[--json] [--dir DIR] [GLOB]", "list the buffers that have a name") \
 	X(stat, "[--json] [--dir DIR] NAME", "show all that is known of one buffer") \
-	X(rm, "[--dir DIR] NAME", "take a name away; the memory stays as it is, what is kept without an owner goes")
+	X(rm, "[--dir DIR] NAME", \
+	  "take a name away; the memory stays as it is, what is kept without an owner goes")
 
 /* argv[0] is the verb. Returns a tool_exit and has said what went wrong. */
 #define X(verb, arguments, summary) int verb_##verb(int argc, char **argv);

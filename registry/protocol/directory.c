@@ -82,10 +82,10 @@ static int directory_examine(int fd, const char *path, char *why, size_t why_siz
 		return fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
 	if (is.st_uid != geteuid())
 		return fail(
-			GPUSHARE_E_DENIED, why, why_size,
-			"%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
-			"your own",
-			path, (unsigned)is.st_uid, (unsigned)geteuid());
+		    GPUSHARE_E_DENIED, why, why_size,
+		    "%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
+		    "your own",
+		    path, (unsigned)is.st_uid, (unsigned)geteuid());
 	if (is.st_mode & 077)
 		return fail(GPUSHARE_E_DENIED, why, why_size,
 			    "%s is open to others (mode %03o); run 'chmod 700 %s'", path,
@@ -120,7 +120,8 @@ int directory_check(const char *path, char *why, size_t why_size)
 	if (status && (errno == ELOOP || errno == ENOTDIR))
 		return fail(GPUSHARE_E_DENIED, why, why_size,
 			    "%s is not a directory, or is a symbolic link; remove it or set "
-			    "GPUSHARE_DIR", path);
+			    "GPUSHARE_DIR",
+			    path);
 	if (status)
 		return fail(status, why, why_size, "can't open %s: %m", path);
 	status = directory_examine(fd, path, why, why_size);

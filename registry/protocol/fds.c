@@ -91,10 +91,10 @@ int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX
 	struct iovec data = {.iov_base = out_message, .iov_len = sizeof(*out_message)};
 	union ancillary room;
 	struct msghdr header = {
-		.msg_iov = &data,
-		.msg_iovlen = 1,
-		.msg_control = room.bytes,
-		.msg_controllen = sizeof(room.bytes),
+	    .msg_iov = &data,
+	    .msg_iovlen = 1,
+	    .msg_control = room.bytes,
+	    .msg_controllen = sizeof(room.bytes),
 	};
 	int fds[KERNEL_MAX], status;
 	size_t count;

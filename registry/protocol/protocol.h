@@ -15,7 +15,7 @@
 #define GPUSHARE_FDS_SOCKET "fds.sock"
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_TICKET_SIZE 16
-#define GPUSHARE_PATH_MAX 108 /* sun_path, NUL included */
+#define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
 
@@ -33,7 +33,7 @@ int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
 /* SP (scalability protocols) over AF_UNIX, as nng speaks it on ipc://. FACTS: nng 1.5.2. */
 #define SP_GREETING_SIZE 8
 #define SP_HEADER_SIZE 9 /* 01, then the length as u64 BE */
-#define SP_ID_SIZE 4     /* request id, u32 BE, top bit set */
+#define SP_ID_SIZE 4	 /* request id, u32 BE, top bit set */
 #define SP_REQ 0x30
 #define SP_REP 0x31
 void sp_greeting(uint8_t to[SP_GREETING_SIZE], uint16_t protocol);
@@ -74,8 +74,8 @@ void fds_close(const int *fds, size_t count);
 bool backing_is_fd(uint32_t backing);
 
 /* name.c */
-bool name_is_valid(const char *name);             /* 1..255 of [A-Za-z0-9._/-] */
-const char *name_fault(const char *name);         /* why not, in words; NULL when it is valid */
+bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-] */
+const char *name_fault(const char *name); /* why not, in words; NULL when it is valid */
 
 /* directory.c: $GPUSHARE_DIR, else $XDG_RUNTIME_DIR/gpushare, else /tmp/gpushare-<uid>.
  * `given` (may be NULL) comes before all three. */

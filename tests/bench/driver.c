@@ -17,6 +17,7 @@
 #define FIRST_ADDRESS 0x700000000000ULL
 
 /* cuGetProcAddress knows each by its name without "_v2". */
+/* clang-format off */
 #define DRIVER_CALLS(N) \
 	N(cuInit) N(cuDriverGetVersion) N(cuGetErrorName) N(cuDeviceGet) N(cuDeviceGetCount) \
 	N(cuDeviceGetUuid_v2) N(cuDeviceGetAttribute) N(cuDevicePrimaryCtxRetain) \
@@ -26,6 +27,7 @@
 	N(cuMemGetAllocationGranularity) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) \
 	N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) \
 	N(cuStreamIsCapturing) N(cuGetProcAddress) N(cuGetProcAddress_v2)
+/* clang-format on */
 
 #define N(name) __attribute__((visibility("default"))) cu_##name##_call name;
 DRIVER_CALLS(N)

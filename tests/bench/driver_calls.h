@@ -9,11 +9,13 @@
 #include "cuda_abi.h"
 
 /* symbol, bare name and version for cuGetProcAddress */
+/* clang-format off */
 #define DRIVER_CALLS(N) \
 	N(cuInit, "cuInit", 2000) N(cuMemAlloc_v2, "cuMemAlloc", 3020) \
 	N(cuMemFree_v2, "cuMemFree", 3020) N(cuMemAllocAsync, "cuMemAllocAsync", 11020) \
 	N(cuMemFreeAsync, "cuMemFreeAsync", 11020) N(cuMemCreate, "cuMemCreate", 10020) \
 	N(cuMemRelease, "cuMemRelease", 10020)
+/* clang-format on */
 
 static struct {
 #define N(name, bare, version) cu_##name##_call *name;

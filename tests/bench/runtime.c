@@ -12,10 +12,12 @@
 
 #define DRIVER_MISSING 35 /* cudaErrorInsufficientDriver */
 
+/* clang-format off */
 #define RUNTIME_CALLS(N) \
 	N(cuInit, "cuInit", 2000) N(cuMemAlloc_v2, "cuMemAlloc", 3020) \
 	N(cuMemFree_v2, "cuMemFree", 3020) N(cuMemAllocAsync, "cuMemAllocAsync", 11020) \
 	N(cuMemFreeAsync, "cuMemFreeAsync", 11020)
+/* clang-format on */
 
 static struct {
 #define N(name, bare, version) cu_##name##_call *name;

@@ -16,8 +16,7 @@ int main(int count, char **argument)
 		fprintf(stderr, "usage: retoucher NAME\n");
 		return 2;
 	}
-	if (gpushare_open(NULL, &session) ||
-	    gpushare_attach(session, argument[1], NULL, &buffer) ||
+	if (gpushare_open(NULL, &session) || gpushare_attach(session, argument[1], NULL, &buffer) ||
 	    gpushare_copy_to(buffer, 0, stroke, sizeof(stroke))) {
 		fprintf(stderr, "retoucher: %s\n", gpushare_explain());
 		return 1;

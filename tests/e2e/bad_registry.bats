@@ -154,7 +154,9 @@ close: OK"
 		await="$WORK/stopped" within=$LIMIT_MS alloc=b,1Mi free=a free=b exit=5
 	app=$PID
 	await_file "$WORK/up"
-	kill -STOP "$(registry_pids)"
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	until_true has_stopped "$registry"
 	equal "$(api within=$LIMIT_MS open)" "open: E_TIMED_OUT"
 	touch "$WORK/stopped"
 	code=0

@@ -79,7 +79,7 @@ ends_in_time() {
 	await_file "$WORK/up"
 	registry=$(registry_pids)
 	kill "-$signal" "$registry"
-	[ "$signal" = STOP ] || until_true has_ended "$registry"
+	until_true "$([ "$signal" = STOP ] && echo has_stopped || echo has_ended)" "$registry"
 	touch "$WORK/go"
 	took_ms finish "$PID" || true
 	[ "$TOOK_MS" -le $((1000 + SLACK_MS)) ] || { echo "$signal, $*: $TOOK_MS ms"; return 1; }

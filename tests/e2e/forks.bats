@@ -127,6 +127,7 @@ release: 0 failed"
 	await_file "$WORK/up"
 	registry=$(registry_pids)
 	kill -STOP "$registry"
+	until_true has_stopped "$registry"
 	touch "$WORK/go"
 	await_file "$WORK/done"
 	kill -CONT "$registry"

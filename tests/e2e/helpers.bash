@@ -120,6 +120,11 @@ has_ended() {
 	[[ ${stat##*) } != [!ZX]* ]]
 }
 
+# Each thread of it: a signal takes its time to get there.
+has_stopped() {
+	! grep -hsqv '^State:[[:space:]]*T' < <(grep -hs '^State:' "/proc/$1/task"/*/status)
+}
+
 # The exit code of the process PID, which start() started.
 finish() {
 	local code=0

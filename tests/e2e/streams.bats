@@ -180,6 +180,22 @@ drop b: 0"
 	done
 }
 
+@test "attach: an asynchronous free does not wait for other streams" {
+	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init stream=s \
+		stream=t make=a,async,2Mi,t go=t stall=s within=$((500 + SLACK_MS)) drop=a,async,t \
+		make=b,async,2Mi,t touch="$WORK/dropped" await="$WORK/go" go=s drop=b,async,t make=c,alloc,2Mi \
+		drop=c exit=4
+	await_file "$WORK/dropped"
+	equal "$(attachers weights)" 0
+	touch "$WORK/go"
+	code=0
+	finish "$PID" || code=$?
+	equal "$code" 4
+	equal "$(grep late "$WORK/consumer.out" || true)" ""
+}
+
 @test "attach: an asynchronous free is in its stream's order" {
 	produced alloc 2Mi
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init stream=s \

@@ -81,7 +81,7 @@ static struct way {
 	double rates[REPEATS_MAX];
 } ways[] = {
 #define W(function, text) {.name = text, .run = function},
-	WAYS(W)
+    WAYS(W)
 #undef W
 };
 #define WAY_COUNT (sizeof(ways) / sizeof(*ways))
@@ -94,7 +94,8 @@ static double one_rate(const struct way *way)
 	counted = 0;
 	result = way->run();
 	if (result || counted != size) {
-		fprintf(stderr, "%s: %d after %zu bytes: %s\n", way->name, result, counted, gpushare_explain());
+		fprintf(stderr, "%s: %d after %zu bytes: %s\n", way->name, result, counted,
+			gpushare_explain());
 		exit(1);
 	}
 	return (double)size / (clock_us() - started) / 1e3;

@@ -71,7 +71,8 @@ int main(int argc, char **argv)
 	size_t count = argc >= 3 ? strtoul(argv[1], NULL, 0) : 0;
 	size_t size = argc >= 3 ? strtoul(argv[2], NULL, 0) : 0;
 	size_t turn = argc == 4 ? strtoul(argv[3], NULL, 0) : 0;
-	double *alloc_us = calloc(count + 1, sizeof(*alloc_us)), *free_us = calloc(count + 1, sizeof(*free_us));
+	double *alloc_us = calloc(count + 1, sizeof(*alloc_us)),
+	       *free_us = calloc(count + 1, sizeof(*free_us));
 	double started = 0, took, before, between;
 
 	if (!count || !size || !alloc_us || !free_us) {

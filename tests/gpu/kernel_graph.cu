@@ -21,13 +21,15 @@ static void must(cudaError_t error, const char *what)
 
 __global__ void fill(unsigned *words, size_t count, unsigned seed)
 {
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
 		words[i] = (unsigned)i * seed;
 }
 
 __global__ void accumulate(unsigned *to, const unsigned *from, size_t count)
 {
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
 		to[i] = to[i] * 3 + from[i];
 }
 
@@ -53,7 +55,8 @@ static cudaGraphExec_t capture(cudaStream_t stream, unsigned *words, cudaStreamC
 	unsigned *within;
 
 	must(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
-	must(cudaMallocAsync(&within, WORDS * sizeof(*within), stream), "cudaMallocAsync in the capture");
+	must(cudaMallocAsync(&within, WORDS * sizeof(*within), stream),
+	     "cudaMallocAsync in the capture");
 	fill<<<256, 256, 0, stream>>>(within, WORDS, 2654435761u);
 	accumulate<<<256, 256, 0, stream>>>(words, within, WORDS);
 	must(cudaFreeAsync(within, stream), "cudaFreeAsync in the capture");
@@ -88,8 +91,10 @@ int main(void)
 	must(cudaMemset(words, 1, WORDS * sizeof(*words)), "cudaMemset");
 	must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 	strict = capture(stream, words, cudaStreamCaptureModeGlobal);
-	must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
-	must((cudaError_t)pthread_create(&thread, NULL, allocate_beside, &beside), "pthread_create");
+	must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
+	     "cudaStreamBeginCapture");
+	must((cudaError_t)pthread_create(&thread, NULL, allocate_beside, &beside),
+	     "pthread_create");
 	pthread_join(thread, NULL);
 	accumulate<<<256, 256, 0, stream>>>(words, words, WORDS);
 	cudaGraph_t graph;
@@ -103,7 +108,8 @@ int main(void)
 	say_sum("after the graphs", words);
 	/* What a strict capture forbids must be forbidden in the same words. */
 	must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-	printf("cudaMalloc in a strict capture: %s\n", cudaGetErrorName(cudaMalloc(&invalid, 1 << 20)));
+	printf("cudaMalloc in a strict capture: %s\n",
+	       cudaGetErrorName(cudaMalloc(&invalid, 1 << 20)));
 	printf("its end: %s\n", cudaGetErrorName(cudaStreamEndCapture(stream, &graph)));
 	cudaGetLastError();
 	say_sum("at the end", words);

@@ -25,7 +25,8 @@ __device__ unsigned long long total;
 
 __global__ void fill(unsigned *words, size_t count, unsigned seed)
 {
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
 		words[i] = (unsigned)i * 2654435761u + seed;
 }
 
@@ -33,7 +34,8 @@ __global__ void add(const unsigned *words, size_t count)
 {
 	unsigned long long mine = 0;
 
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
 		mine += words[i] ^ (unsigned long long)i;
 	atomicAdd(&total, mine);
 }

@@ -24,13 +24,16 @@ __host__ __device__ static unsigned pattern(unsigned stage, size_t index)
 
 __global__ static void pattern_write(unsigned *words, size_t count, unsigned stage)
 {
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
 		words[i] = pattern(stage, i);
 }
 
-__global__ static void pattern_count(const unsigned *words, size_t count, unsigned stage, unsigned long long *wrong)
+__global__ static void pattern_count(const unsigned *words, size_t count, unsigned stage,
+				     unsigned long long *wrong)
 {
-	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
 		if (words[i] != pattern(stage, i))
 			atomicAdd(wrong, 1ULL);
 }

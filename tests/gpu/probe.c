@@ -37,8 +37,8 @@ static void print_driver_version(cu_cuDriverGetVersion_call *get_version)
 			fclose(file);
 	}
 	if (get_version && get_version(&cuda) == CU_OK)
-		printf(", driver %s (CUDA %d.%d)\n", *text ? text : "of unknown version", cuda / 1000,
-		       cuda % 1000 / 10);
+		printf(", driver %s (CUDA %d.%d)\n", *text ? text : "of unknown version",
+		       cuda / 1000, cuda % 1000 / 10);
 	else
 		printf(", driver %s\n", *text ? text : "of unknown version");
 }
@@ -64,8 +64,10 @@ int main(void)
 	if (!init || !count_devices || !get_device || !get_name)
 		return no_gpu("libcuda.so.1 lacks cuInit or cuDeviceGet: not a CUDA driver", "");
 	if (!dlsym(library, "cuDeviceGetUuid_v2"))
-		return no_gpu("the CUDA driver is too old: libcuda.so.1 has no cuDeviceGetUuid_v2 (CUDA 11.8 "
-			      "or later is needed)", "");
+		return no_gpu(
+		    "the CUDA driver is too old: libcuda.so.1 has no cuDeviceGetUuid_v2 (CUDA 11.8 "
+		    "or later is needed)",
+		    "");
 	result = init(0);
 	if (result != CU_OK) {
 		snprintf(code, sizeof(code), "%d", (int)result);

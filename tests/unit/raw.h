@@ -7,8 +7,8 @@
 #include "protocol.h"
 
 #define RAW_GONE_MS (100 + raw_slack_ms()) /* a dead owner's names, by the issue */
-#define RAW_HANDLE_BYTE 0xc3 /* raw_share() makes handles of it */
-#define RAW_TIMEOUT_MS 5000 /* for what should come at once; a machine may be busy */
+#define RAW_HANDLE_BYTE 0xc3		   /* raw_share() makes handles of it */
+#define RAW_TIMEOUT_MS 5000		   /* for what should come at once; a machine may be busy */
 
 struct raw_daemon {
 	char directory[64];
@@ -17,7 +17,7 @@ struct raw_daemon {
 };
 
 extern struct raw_daemon raw_here; /* of raw_set_up() */
-extern reply raw_answer;           /* to the latest raw_say() */
+extern reply raw_answer;	   /* to the latest raw_say() */
 
 /* For cmocka: a daemon and a folder of one test's own. The daemon's exit status counts: a
  * sanitizer's report is one. */

@@ -96,7 +96,7 @@ int raw_fds_ask(int fd, struct fds_message what, const int *fds, size_t count)
 struct fds_message raw_fds_message(int verb, size_t count)
 {
 	return (struct fds_message){
-		.version = FDS_VERSION, .verb = (uint8_t)verb, .count = (uint16_t)count};
+	    .version = FDS_VERSION, .verb = (uint8_t)verb, .count = (uint16_t)count};
 }
 
 void raw_fds_make(int *fds, size_t count)

@@ -24,7 +24,7 @@
 
 static char directory[64]; /* of this test's registry */
 static pid_t emulated_registry;
-static int other = -1;	   /* a part's line to the other part */
+static int other = -1; /* a part's line to the other part */
 
 bool stage_is_emulated(void)
 {
@@ -43,7 +43,8 @@ void stage_init(char **argv)
 	strcpy(program, self);
 	*strrchr(self, '/') = '\0'; /* BUILD/tests */
 	*strrchr(self, '/') = '\0';
-	snprintf(path, sizeof(path), "%s/gpushare-registry", stage_is_emulated() && build ? build : self);
+	snprintf(path, sizeof(path), "%s/gpushare-registry",
+		 stage_is_emulated() && build ? build : self);
 	setenv("GPUSHARE_REGISTRY", path, 1);
 	unsetenv("GPUSHARE_AUTOSTART");
 	unsetenv("GPUSHARE_TIMEOUT_MS");

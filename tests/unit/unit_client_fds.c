@@ -32,8 +32,8 @@ static int file; /* to deposit */
 
 static int set_up(void **state)
 {
-	const struct client_options options = {.directory = raw_here.directory, .who = "unit",
-					       .timeout_ms = TIMEOUT_MS};
+	const struct client_options options = {
+	    .directory = raw_here.directory, .who = "unit", .timeout_ms = TIMEOUT_MS};
 
 	raw_set_up(state);
 	directory_fds_socket(raw_here.directory, fds_socket);
@@ -318,16 +318,16 @@ static void a_forked_child_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_client(a_descriptor_comes_back),
-		with_client(many_go_in_parts),
-		with_client(what_is_refused_says_why),
-		with_client(a_registry_that_is_gone),
-		with_client(a_registry_without_that_socket),
-		with_client(a_silent_registry),
-		with_client(a_registry_that_hangs_up),
-		with_client(answers_that_make_no_sense),
-		with_client(a_stopped_registry),
-		with_client(a_forked_child_is_told),
+	    with_client(a_descriptor_comes_back),
+	    with_client(many_go_in_parts),
+	    with_client(what_is_refused_says_why),
+	    with_client(a_registry_that_is_gone),
+	    with_client(a_registry_without_that_socket),
+	    with_client(a_silent_registry),
+	    with_client(a_registry_that_hangs_up),
+	    with_client(answers_that_make_no_sense),
+	    with_client(a_stopped_registry),
+	    with_client(a_forked_child_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

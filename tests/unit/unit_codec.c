@@ -23,12 +23,23 @@ static void fill(char *to, size_t room, char with)
 static record full_record(void)
 {
 	record info = {
-		.size = UINT64_MAX, .base_offset = UINT64_MAX - 1, .base_size = UINT64_MAX - 2,
-		.backing = UINT32_MAX, .flags = UINT32_MAX, .address = UINT64_MAX,
-		.tags_count = 4, .generation = UINT64_MAX, .mode = 0600, .owner_uid = UINT32_MAX,
-		.owner_pid = INT32_MIN, .owner_started = UINT64_MAX, .attachers = UINT32_MAX,
-		.created_unix_ns = UINT64_MAX, .ttl_s = UINT32_MAX, .owner_gone = true,
-		.ttl_left_s = UINT32_MAX,
+	    .size = UINT64_MAX,
+	    .base_offset = UINT64_MAX - 1,
+	    .base_size = UINT64_MAX - 2,
+	    .backing = UINT32_MAX,
+	    .flags = UINT32_MAX,
+	    .address = UINT64_MAX,
+	    .tags_count = 4,
+	    .generation = UINT64_MAX,
+	    .mode = 0600,
+	    .owner_uid = UINT32_MAX,
+	    .owner_pid = INT32_MIN,
+	    .owner_started = UINT64_MAX,
+	    .attachers = UINT32_MAX,
+	    .created_unix_ns = UINT64_MAX,
+	    .ttl_s = UINT32_MAX,
+	    .owner_gone = true,
+	    .ttl_left_s = UINT32_MAX,
 	};
 
 	fill(info.name, sizeof(info.name), 'n');
@@ -194,7 +205,7 @@ static void replies_round_trip(void **state)
 		assert_int_equal(answered_again.status, answered.status);
 		assert_string_equal(answered_again.message, answered.message);
 		assert_int_equal(
-			codec_encode_reply(&answered_again, again, sizeof(again), &again_size), 0);
+		    codec_encode_reply(&answered_again, again, sizeof(again), &again_size), 0);
 		assert_int_equal(again_size, size);
 		assert_memory_equal(again, wire, size);
 	}
@@ -309,14 +320,14 @@ static void random_bytes_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests_round_trip),
-		cmocka_unit_test(request_fields_survive),
-		cmocka_unit_test(replies_round_trip),
-		cmocka_unit_test(no_room_is_refused),
-		cmocka_unit_test(truncation_is_seen),
-		cmocka_unit_test(truncated_replies_are_seen),
-		cmocka_unit_test(a_bad_name_in_a_reply_is_refused),
-		cmocka_unit_test(random_bytes_do_no_harm),
+	    cmocka_unit_test(requests_round_trip),
+	    cmocka_unit_test(request_fields_survive),
+	    cmocka_unit_test(replies_round_trip),
+	    cmocka_unit_test(no_room_is_refused),
+	    cmocka_unit_test(truncation_is_seen),
+	    cmocka_unit_test(truncated_replies_are_seen),
+	    cmocka_unit_test(a_bad_name_in_a_reply_is_refused),
+	    cmocka_unit_test(random_bytes_do_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static int decode_lookup_of(const char *name, size_t length)
 
 static void names_are_checked(void **state)
 {
-	static const char *const bad[] = {"",   " ",   "a b", "a\nb", "ü",
+	static const char *const bad[] = {"",	" ",   "a b", "a\nb", "ü",
 					  "a*", "a,b", "a:b", "%i",   "a\x7f"};
 	static char longest[GPUSHARE_NAME_MAX + 2];
 
@@ -145,12 +145,12 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_checked),
-		cmocka_unit_test(nul_in_a_string_is_refused),
-		cmocka_unit_test(lengths_are_fixed),
-		cmocka_unit_test(too_many_tags_are_refused),
-		cmocka_unit_test(an_adopted_name_is_checked),
-		cmocka_unit_test(nonsense_is_refused),
+	    cmocka_unit_test(names_are_checked),
+	    cmocka_unit_test(nul_in_a_string_is_refused),
+	    cmocka_unit_test(lengths_are_fixed),
+	    cmocka_unit_test(too_many_tags_are_refused),
+	    cmocka_unit_test(an_adopted_name_is_checked),
+	    cmocka_unit_test(nonsense_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

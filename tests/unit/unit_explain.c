@@ -95,7 +95,7 @@ static void a_slip_is_recognised(void **state)
 	peer_share(owner, "wight");
 	assert_int_equal(peer_lookup(owner, "weight", 0), GPUSHARE_E_NOT_FOUND);
 	assert_string_equal(peer_answer.message, "no buffer is named \"weight\"; did you mean "
-					    "\"weight2\", \"weight3\" or \"weights\"?");
+						 "\"weight2\", \"weight3\" or \"weights\"?");
 	assert_int_equal(peer_lookup(owner, "wigh", 0), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("did you mean \"wight\"");
 }
@@ -125,12 +125,12 @@ static void long_names_fit_a_sentence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_registry(a_taken_name_says_whose),
-		with_registry(a_closed_session_is_no_exit),
-		cmocka_unit_test(tombstones_are_few_and_forgotten),
-		cmocka_unit_test(distances),
-		with_registry(a_slip_is_recognised),
-		with_registry(long_names_fit_a_sentence),
+	    with_registry(a_taken_name_says_whose),
+	    with_registry(a_closed_session_is_no_exit),
+	    cmocka_unit_test(tombstones_are_few_and_forgotten),
+	    cmocka_unit_test(distances),
+	    with_registry(a_slip_is_recognised),
+	    with_registry(long_names_fit_a_sentence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

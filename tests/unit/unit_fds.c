@@ -39,7 +39,8 @@ static void fetch_and_exit(const char *name)
 
 static void a_descriptor_goes_round(void **state)
 {
-	int own = raw_connect(&raw_here), before = raw_fds_settled(), fd = raw_fds_dial(), file, status;
+	int own = raw_connect(&raw_here), before = raw_fds_settled(), fd = raw_fds_dial(), file,
+	    status;
 	pid_t pid;
 
 	(void)state;
@@ -84,10 +85,12 @@ static void sockets_and_directories_are_refused(void **state)
 	before = raw_fds_settled();
 	raw_fds_make(fds, 2);
 	fds[2] = open("/", O_RDONLY | O_DIRECTORY);
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 3), fds, 3), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 3), fds, 3),
+			 GPUSHARE_E_INVALID);
 	close(fds[2]);
 	fds[2] = socket(AF_UNIX, SOCK_STREAM, 0);
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 3), fds, 3), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 3), fds, 3),
+			 GPUSHARE_E_INVALID);
 	assert_memory_equal(raw_fds_answered.tickets, none, sizeof(none));
 	fds_close(fds, 3);
 	raw_fds_await(before);
@@ -104,7 +107,9 @@ static void send_surplus(int fd, size_t count)
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(253 * sizeof(int))];
 	} room = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
-	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = room.bytes,
+	struct msghdr header = {.msg_iov = &data,
+				.msg_iovlen = 1,
+				.msg_control = room.bytes,
 				.msg_controllen = CMSG_SPACE(count * sizeof(int))};
 	int fds[253];
 
@@ -196,7 +201,8 @@ static void a_dead_depositors_descriptors_go(void **state)
 
 static void limits_are_answered(void **state)
 {
-	int before, fds[LIMIT_FDS_CONNECTIONS_PER_PROCESS + 1], last = LIMIT_FDS_CONNECTIONS_PER_PROCESS;
+	int before, fds[LIMIT_FDS_CONNECTIONS_PER_PROCESS + 1],
+	    last = LIMIT_FDS_CONNECTIONS_PER_PROCESS;
 
 	(void)state;
 	before = raw_fds_settled();
@@ -209,10 +215,12 @@ static void limits_are_answered(void **state)
 	raw_fds_await(before + 256 + 2);
 	for (int i = 1; i <= last; i++)
 		fds[i] = raw_fds_dial();
-	assert_int_equal(raw_fds_withdraw(fds[last], raw_fds_answered.tickets[0]), GPUSHARE_E_LIMIT);
+	assert_int_equal(raw_fds_withdraw(fds[last], raw_fds_answered.tickets[0]),
+			 GPUSHARE_E_LIMIT);
 	close(fds[0]);
 	raw_fds_await(before + 256 + 1 + last);
-	assert_int_equal(raw_fds_withdraw(fds[last], raw_fds_answered.tickets[0]), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_fds_withdraw(fds[last], raw_fds_answered.tickets[0]),
+			 GPUSHARE_E_NOT_FOUND);
 	fds_close(fds + 1, (size_t)last);
 	raw_assert_serves();
 }
@@ -246,14 +254,16 @@ static void a_daemon_without_descriptors_says_so(void **state)
 /* Both limits of time in one test: it takes as long as they do. */
 static void silence_and_age_end(void **state)
 {
-	int own = raw_connect(&raw_here), before = raw_fds_settled(), fd = raw_fds_dial(), other = raw_fds_dial();
+	int own = raw_connect(&raw_here), before = raw_fds_settled(), fd = raw_fds_dial(),
+	    other = raw_fds_dial();
 	long long begin = raw_now_ms();
 
 	(void)state;
 	assert_int_equal(raw_fds_deposit(fd, 3), GPUSHARE_OK);
 	assert_int_equal(raw_say(own, raw_fds_share("x")), GPUSHARE_OK);
 	assert_int_equal(raw_fds_hear(other), 1);
-	assert_in_range(raw_now_ms() - begin, LIMIT_FDS_SILENT_MS - 500, LIMIT_FDS_SILENT_MS + 1500);
+	assert_in_range(raw_now_ms() - begin, LIMIT_FDS_SILENT_MS - 500,
+			LIMIT_FDS_SILENT_MS + 1500);
 	assert_int_equal(raw_fds_hear(fd), 1);
 	raw_fds_await(before + 3 + 1);
 	raw_sleep_ms((int)(begin + LIMIT_TICKET_MS - 500 - raw_now_ms()));
@@ -282,7 +292,8 @@ static void many_processes_at_once(void **state)
 			char name[32];
 
 			snprintf(name, sizeof(name), "p%d/%d", p, round);
-			if (raw_fds_deposit(fd, 1 + (size_t)round % 5) || raw_say(own, raw_fds_share(name)) ||
+			if (raw_fds_deposit(fd, 1 + (size_t)round % 5) ||
+			    raw_say(own, raw_fds_share(name)) ||
 			    raw_say(own, raw_attach(name, 0)) ||
 			    raw_fds_withdraw(fd, raw_answer.body.attach.ticket))
 				_exit(1);
@@ -307,15 +318,15 @@ static void many_processes_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_daemon(a_descriptor_goes_round),
-		with_daemon(the_socket_is_ours_alone),
-		with_daemon(sockets_and_directories_are_refused),
-		with_daemon(nonsense_gets_a_status_and_leaves_nothing),
-		with_daemon(a_dead_depositors_descriptors_go),
-		with_daemon(limits_are_answered),
-		with_daemon(a_daemon_without_descriptors_says_so),
-		with_daemon(silence_and_age_end),
-		with_daemon(many_processes_at_once),
+	    with_daemon(a_descriptor_goes_round),
+	    with_daemon(the_socket_is_ours_alone),
+	    with_daemon(sockets_and_directories_are_refused),
+	    with_daemon(nonsense_gets_a_status_and_leaves_nothing),
+	    with_daemon(a_dead_depositors_descriptors_go),
+	    with_daemon(limits_are_answered),
+	    with_daemon(a_daemon_without_descriptors_says_so),
+	    with_daemon(silence_and_age_end),
+	    with_daemon(many_processes_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

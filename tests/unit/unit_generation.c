@@ -93,8 +93,16 @@ static void the_file_wins_over_a_clock_set_back(void **state)
 static void a_garbage_file_is_survived(void **state)
 {
 	static const char *const garbage[] = {
-		"", "\n", "hello\n", "-5\n", "12", "12\n13\n", " 7\n", "0x99\n",
-		"18446744073709551615\n", "99999999999999999999999999\n",
+	    "",
+	    "\n",
+	    "hello\n",
+	    "-5\n",
+	    "12",
+	    "12\n13\n",
+	    " 7\n",
+	    "0x99\n",
+	    "18446744073709551615\n",
+	    "99999999999999999999999999\n",
 	};
 
 	(void)state;
@@ -129,10 +137,10 @@ static void an_unwritable_file_is_survived(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_folder(generations_are_never_reused),
-		with_folder(the_file_wins_over_a_clock_set_back),
-		with_folder(a_garbage_file_is_survived),
-		with_folder(an_unwritable_file_is_survived),
+	    with_folder(generations_are_never_reused),
+	    with_folder(the_file_wins_over_a_clock_set_back),
+	    with_folder(a_garbage_file_is_survived),
+	    with_folder(an_unwritable_file_is_survived),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,9 +139,9 @@ static void the_waiters_of_a_lease_come_back(void **state)
 	struct lease *a = peer_new(1, 10, "a"), *b = peer_new(2, 20, "b");
 	request what = {.which_verb = gpushare_Request_lookup_tag};
 	struct waiter waiters[3] = {
-		{.lease = a, .ask = &what, .deadline_ns = 30},
-		{.lease = b, .ask = &what, .deadline_ns = 20},
-		{.lease = a, .ask = &what, .deadline_ns = 10},
+	    {.lease = a, .ask = &what, .deadline_ns = 30},
+	    {.lease = b, .ask = &what, .deadline_ns = 20},
+	    {.lease = a, .ask = &what, .deadline_ns = 10},
 	};
 	struct waiter *taken;
 
@@ -194,14 +194,14 @@ static void a_process_is_told_from_its_successor(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_registry(attachers_are_counted),
-		with_registry(an_attachment_outlives_the_name),
-		with_registry(only_the_lease_withdraws_a_generation),
-		with_registry(the_same_user_unlinks),
-		with_registry(a_lease_takes_its_names_along),
-		with_registry(waiting_is_left_to_the_caller),
-		with_registry(the_waiters_of_a_lease_come_back),
-		cmocka_unit_test(a_process_is_told_from_its_successor),
+	    with_registry(attachers_are_counted),
+	    with_registry(an_attachment_outlives_the_name),
+	    with_registry(only_the_lease_withdraws_a_generation),
+	    with_registry(the_same_user_unlinks),
+	    with_registry(a_lease_takes_its_names_along),
+	    with_registry(waiting_is_left_to_the_caller),
+	    with_registry(the_waiters_of_a_lease_come_back),
+	    cmocka_unit_test(a_process_is_told_from_its_successor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

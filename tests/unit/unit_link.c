@@ -206,9 +206,9 @@ static void a_turn_for_each_thread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_daemon(both_ways_of_travel),
-		with_daemon(a_mute_fds_socket),
-		with_daemon(a_turn_for_each_thread),
+	    with_daemon(both_ways_of_travel),
+	    with_daemon(a_mute_fds_socket),
+	    with_daemon(a_turn_for_each_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

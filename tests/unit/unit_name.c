@@ -20,9 +20,9 @@ static void only_the_alphabet_is_a_name(void **state)
 	for (int byte = 1; byte < 256; byte++) {
 		char name[] = {'x', (char)byte, '\0'};
 		bool want =
-			byte < 128 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-					     "0123456789._/-",
-					     byte);
+		    byte < 128 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+					 "0123456789._/-",
+					 byte);
 
 		assert_int_equal(name_is_valid(name), want);
 		assert_int_equal(name_fault(name) == NULL, want);
@@ -304,21 +304,21 @@ static void errnos_become_statuses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_the_alphabet_is_a_name),
-		cmocka_unit_test(a_name_has_a_length),
-		cmocka_unit_test(the_greeting_is_nngs),
-		cmocka_unit_test(the_header_is_nngs),
-		cmocka_unit_test(a_header_without_sense_is_refused),
-		in_place(the_directory_is_found_in_order),
-		in_place(a_relative_directory_is_pinned),
-		in_place(a_long_directory_is_refused),
-		in_place(the_directory_is_made),
-		in_place(a_directory_open_to_others_is_refused),
-		in_place(a_link_or_file_is_refused),
-		in_place(another_users_directory_is_refused),
-		in_place(a_directory_that_cannot_be_made_says_why),
-		cmocka_unit_test(every_status_has_its_text),
-		cmocka_unit_test(errnos_become_statuses),
+	    cmocka_unit_test(only_the_alphabet_is_a_name),
+	    cmocka_unit_test(a_name_has_a_length),
+	    cmocka_unit_test(the_greeting_is_nngs),
+	    cmocka_unit_test(the_header_is_nngs),
+	    cmocka_unit_test(a_header_without_sense_is_refused),
+	    in_place(the_directory_is_found_in_order),
+	    in_place(a_relative_directory_is_pinned),
+	    in_place(a_long_directory_is_refused),
+	    in_place(the_directory_is_made),
+	    in_place(a_directory_open_to_others_is_refused),
+	    in_place(a_link_or_file_is_refused),
+	    in_place(another_users_directory_is_refused),
+	    in_place(a_directory_that_cannot_be_made_says_why),
+	    cmocka_unit_test(every_status_has_its_text),
+	    cmocka_unit_test(errnos_become_statuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

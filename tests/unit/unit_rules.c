@@ -19,7 +19,8 @@ static const char *name_of(struct rules *rules, uint64_t size, int device)
 {
 	static struct rules_match match;
 
-	if (!rules_match(rules, &(struct rules_allocation){.size = size, .device = device}, &process, &match))
+	if (!rules_match(rules, &(struct rules_allocation){.size = size, .device = device},
+			 &process, &match))
 		return "";
 	return match.name;
 }
@@ -126,7 +127,8 @@ static void wait_and_must_come_with_the_match(void **state)
 		struct rules *rules = parsed(RULES_ATTACH, rows[i].text);
 		struct rules_match match;
 
-		assert_true(rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
+		assert_true(
+		    rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
 		assert_string_equal(match.name, "w");
 		assert_int_equal(match.wait_ms, rows[i].wait_ms);
 		assert_int_equal(match.must, rows[i].must);
@@ -147,8 +149,8 @@ static void how_it_is_kept_comes_with_the_match(void **state)
 	    {"w:readonly", GPUSHARE_FLAG_READONLY, 0, false, true},
 	    {"w:keep:ttl=1", GPUSHARE_FLAG_KEEP, 1, false, true},
 	    {"w:ttl=4294967295:keep", GPUSHARE_FLAG_KEEP, 4294967295u, false, true},
-	    {"w:adopt:readonly:keep:ttl=60:vmm", GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY, 60, true,
-	     true},
+	    {"w:adopt:readonly:keep:ttl=60:vmm", GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY, 60,
+	     true, true},
 	};
 
 	(void)state;
@@ -156,7 +158,8 @@ static void how_it_is_kept_comes_with_the_match(void **state)
 		struct rules *rules = parsed(RULES_NAME, rows[i].text);
 		struct rules_match match = {.flags = 99, .ttl_s = 99, .adopt = true, .vmm = true};
 
-		assert_true(rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
+		assert_true(
+		    rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
 		assert_int_equal(match.flags, rows[i].flags);
 		assert_int_equal(match.ttl_s, rows[i].ttl_s);
 		assert_int_equal(match.adopt, rows[i].adopt);
@@ -187,7 +190,8 @@ static void a_rank_is_digits_or_nothing(void **state)
 		struct rules_process ranked = {.pid = 1, .rank = rows[i].rank};
 		struct rules_match match;
 
-		assert_true(rules_match(rules, &(struct rules_allocation){.size = 1}, &ranked, &match));
+		assert_true(
+		    rules_match(rules, &(struct rules_allocation){.size = 1}, &ranked, &match));
 		/* without a usable rank the rule does not match, and the next one does */
 		assert_string_equal(match.name, *rows[i].name ? rows[i].name : "plain");
 		rules_free(rules);

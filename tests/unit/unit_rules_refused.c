@@ -165,8 +165,8 @@ static const struct value {
     {"must=1", "must takes no value"},
 };
 
-static const char *const later[] = {
-    "map", "unified", "mode=600", "group=users", "tag=a=b", "map=1", "tag"};
+static const char *const later[] = {"map",     "unified", "mode=600", "group=users",
+				    "tag=a=b", "map=1",	  "tag"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)
@@ -351,10 +351,11 @@ static void a_hundred_thousand_random_texts_parse_or_say_why(void **state)
 		taken += rules != NULL;
 		refused += !rules;
 		for (uint64_t size = 0; rules && size < 8; size++) {
-			struct rules_allocation allocation = {.size = size,
-							      .device = (int)size % 2,
-							      .driver = size % 3 ? RULES_API_cuMemAlloc : 0,
-							      .from = size % 4 ? "./a" : NULL};
+			struct rules_allocation allocation = {
+			    .size = size,
+			    .device = (int)size % 2,
+			    .driver = size % 3 ? RULES_API_cuMemAlloc : 0,
+			    .from = size % 4 ? "./a" : NULL};
 
 			bool concerned = rules_concern(rules, &allocation);
 

@@ -327,7 +327,8 @@ static void who_counts_without_a_lock_leaves_the_wanted_ones(void **state)
 	pthread_t threads[MATCHERS];
 
 	(void)state;
-	queue.rules = parsed(RULES_NAME, "a:size=1:nth=1000-1002,w%i:size=1:nth=2000-2003,z:size=5");
+	queue.rules =
+	    parsed(RULES_NAME, "a:size=1:nth=1000-1002,w%i:size=1:nth=2000-2003,z:size=5");
 	for (int i = 0; i < MATCHERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, passer, &queue), 0);
 	for (int i = 0; i < MATCHERS; i++)

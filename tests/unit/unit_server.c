@@ -187,8 +187,10 @@ static void a_killed_attachers_attachments_go(void **state)
 
 static void a_handle_leaves_only_to_who_attaches(void **state)
 {
-	request asks[] = {raw_lookup("x", 0), {.which_verb = gpushare_Request_list_tag},
-			  {.which_verb = gpushare_Request_stat_tag}, raw_share("x")};
+	request asks[] = {raw_lookup("x", 0),
+			  {.which_verb = gpushare_Request_list_tag},
+			  {.which_verb = gpushare_Request_stat_tag},
+			  raw_share("x")};
 	uint8_t wire[gpushare_Reply_size + 16], needle[8];
 	int fd = raw_connect(&raw_here);
 
@@ -212,13 +214,13 @@ static void a_handle_leaves_only_to_who_attaches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_daemon(hello_is_wanted_first),
-		with_daemon(the_kernel_says_who_owns),
-		with_daemon(a_taken_name_says_whose),
-		with_daemon(a_killed_owners_names_go),
-		with_daemon(a_forked_child_does_not_keep_the_lease),
-		with_daemon(a_killed_attachers_attachments_go),
-		with_daemon(a_handle_leaves_only_to_who_attaches),
+	    with_daemon(hello_is_wanted_first),
+	    with_daemon(the_kernel_says_who_owns),
+	    with_daemon(a_taken_name_says_whose),
+	    with_daemon(a_killed_owners_names_go),
+	    with_daemon(a_forked_child_does_not_keep_the_lease),
+	    with_daemon(a_killed_attachers_attachments_go),
+	    with_daemon(a_handle_leaves_only_to_who_attaches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,8 @@ static void oversize_messages_end_the_connection(void **state)
 
 static void nonsense_is_answered(void **state)
 {
-	static const char unknown[] = "\x7a\x03" "abc"; /* field 15 */
+	static const char unknown[] = "\x7a\x03"
+				      "abc"; /* field 15 */
 	static char large[4096];
 	int fd = raw_connect(&raw_here);
 	uint32_t seed = 4711;
@@ -189,13 +190,13 @@ static void many_processes_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_daemon(garbage_is_shown_the_door),
-		with_daemon(silent_peers_disturb_nobody),
-		with_daemon(who_leaves_without_a_word_deafens_nobody),
-		with_daemon(oversize_messages_end_the_connection),
-		with_daemon(nonsense_is_answered),
-		with_daemon(who_reads_no_answers_holds_up_nobody),
-		with_daemon(many_processes_at_once),
+	    with_daemon(garbage_is_shown_the_door),
+	    with_daemon(silent_peers_disturb_nobody),
+	    with_daemon(who_leaves_without_a_word_deafens_nobody),
+	    with_daemon(oversize_messages_end_the_connection),
+	    with_daemon(nonsense_is_answered),
+	    with_daemon(who_reads_no_answers_holds_up_nobody),
+	    with_daemon(many_processes_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

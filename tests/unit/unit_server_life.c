@@ -48,8 +48,8 @@ static void one_daemon_a_directory(void **state)
 	(void)state;
 	raw_daemon_start(&raw_here, NULL);
 	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 3);
-	snprintf(sentence, sizeof(sentence), "a registry (pid %d) already serves %s",
-		 raw_here.pid, raw_here.directory);
+	snprintf(sentence, sizeof(sentence), "a registry (pid %d) already serves %s", raw_here.pid,
+		 raw_here.directory);
 	assert_non_null(strstr(words, sentence));
 	close(raw_connect(&raw_here));
 }
@@ -76,7 +76,8 @@ static void of_ten_one_serves(void **state)
 	snprintf(raw_here.socket, sizeof(raw_here.socket), "%s", in_folder(GPUSHARE_SOCKET));
 	fd = raw_connect(&raw_here);
 	assert_int_equal(raw_say(fd, (request){.which_verb = gpushare_Request_hello_tag,
-					   .verb.hello.protocol = GPUSHARE_PROTOCOL}), 0);
+					       .verb.hello.protocol = GPUSHARE_PROTOCOL}),
+			 0);
 	kill(raw_answer.body.hello.pid, SIGTERM);
 	close(fd);
 	assert_true(wait(NULL) > 0);
@@ -240,8 +241,8 @@ static void a_bad_directory_is_refused(void **state)
 static void wrong_usage_is_two(void **state)
 {
 	static const char *const wrong[][3] = {
-		{"--bogus"}, {"extra"}, {"--idle-exit", "-1"}, {"--idle-exit", "1s"},
-		{"--ready-fd", ""}, {"--dir"}, {"--dir", ""},
+	    {"--bogus"},	{"extra"}, {"--idle-exit", "-1"}, {"--idle-exit", "1s"},
+	    {"--ready-fd", ""}, {"--dir"}, {"--dir", ""},
 	};
 
 	(void)state;
@@ -250,10 +251,10 @@ static void wrong_usage_is_two(void **state)
 		assert_non_null(strstr(words, "usage: gpushare-registry"));
 	}
 	assert_int_equal(
-		raw_daemon_run((const char *const[]){"--help", NULL}, words, sizeof(words)), 0);
+	    raw_daemon_run((const char *const[]){"--help", NULL}, words, sizeof(words)), 0);
 	assert_non_null(strstr(words, "--idle-exit SECONDS"));
 	assert_int_equal(
-		raw_daemon_run((const char *const[]){"--version", NULL}, words, sizeof(words)), 0);
+	    raw_daemon_run((const char *const[]){"--version", NULL}, words, sizeof(words)), 0);
 	assert_non_null(strstr(words, GPUSHARE_VERSION));
 }
 
@@ -280,7 +281,7 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 		raw_sleep_ms(100);
 		fd = raw_connect(&raw_here);
 		raw_say(fd, (request){.which_verb = gpushare_Request_hello_tag,
-				  .verb.hello.protocol = GPUSHARE_PROTOCOL});
+				      .verb.hello.protocol = GPUSHARE_PROTOCOL});
 		kill(raw_answer.body.hello.pid, SIGTERM);
 		_exit(0);
 	}
@@ -301,18 +302,12 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		in_place(one_daemon_a_directory),
-		in_place(of_ten_one_serves),
-		in_place(a_killed_daemon_is_replaced),
-		in_place(signals_end_it_cleanly),
-		in_place(generations_outlive_restarts),
-		in_place(idle_it_leaves),
-		in_place(leaving_it_forgets_nobody),
-		in_place(a_successor_takes_over),
-		in_place(a_file_in_the_way_is_kept),
-		in_place(a_bad_directory_is_refused),
-		cmocka_unit_test(wrong_usage_is_two),
-		in_place(the_log_tells_who_and_never_a_handle),
+	    in_place(one_daemon_a_directory),	    in_place(of_ten_one_serves),
+	    in_place(a_killed_daemon_is_replaced),  in_place(signals_end_it_cleanly),
+	    in_place(generations_outlive_restarts), in_place(idle_it_leaves),
+	    in_place(leaving_it_forgets_nobody),    in_place(a_successor_takes_over),
+	    in_place(a_file_in_the_way_is_kept),    in_place(a_bad_directory_is_refused),
+	    cmocka_unit_test(wrong_usage_is_two),   in_place(the_log_tells_who_and_never_a_handle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

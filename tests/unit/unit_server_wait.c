@@ -178,12 +178,12 @@ static void a_daemon_that_leaves_lets_waiters_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_daemon(a_share_serves_who_waits),
-		with_daemon(a_wait_ends_in_time),
-		with_daemon(waits_end_in_the_order_of_their_deadlines),
-		with_daemon(who_goes_waits_no_longer),
-		with_daemon(three_hundred_waiters_meet_a_limit),
-		with_daemon(a_daemon_that_leaves_lets_waiters_go),
+	    with_daemon(a_share_serves_who_waits),
+	    with_daemon(a_wait_ends_in_time),
+	    with_daemon(waits_end_in_the_order_of_their_deadlines),
+	    with_daemon(who_goes_waits_no_longer),
+	    with_daemon(three_hundred_waiters_meet_a_limit),
+	    with_daemon(a_daemon_that_leaves_lets_waiters_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

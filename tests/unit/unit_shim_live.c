@@ -208,7 +208,8 @@ static void what_was_opened_is_closed(void **state)
 
 	(void)state;
 	assert_false(live_open_again(5, &out));
-	assert_true(add(STEP, LIVE_OPENED, 5) && add(2 * STEP, LIVE_VMM, 6) && add(3 * STEP, LIVE_VMM, 5));
+	assert_true(add(STEP, LIVE_OPENED, 5) && add(2 * STEP, LIVE_VMM, 6) &&
+		    add(3 * STEP, LIVE_VMM, 5));
 	assert_false(live_open_again(6, &out));
 	assert_true(live_open_again(5, &out) && out.pointer == STEP && out.count == 2);
 	assert_false(live_take(STEP, &out) || live_take_opened(2 * STEP, &out));
@@ -233,12 +234,14 @@ static void a_mapped_one_loses_its_name_first(void **state)
 	}
 	assert_false(live_take_of(one, true, &out) || live_unname_of(NULL, &out));
 	for (int i = 0; i < 2; i++) {
-		assert_true(live_unname_of(one, &out) && out.kind == LIVE_OWN_VMM && out.name[0] == 'b');
+		assert_true(live_unname_of(one, &out) && out.kind == LIVE_OWN_VMM &&
+			    out.name[0] == 'b');
 		assert_true(live_find(out.pointer, out.pointer, &entry) && !entry.name[0]);
 	}
 	assert_false(live_unname_of(one, &out));
 	for (int i = 0; i < 3; i++)
-		assert_true(live_take_of(one, false, &out) && !!out.name[0] == (out.generation == 3));
+		assert_true(live_take_of(one, false, &out) &&
+			    !!out.name[0] == (out.generation == 3));
 	assert_false(live_any());
 }
 

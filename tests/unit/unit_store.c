@@ -127,13 +127,16 @@ static void a_bad_share_is_refused(void **state)
 	refused(memset(what.verb.share.handle, 0, 64), GPUSHARE_E_INVALID);
 	refused(what.verb.share.buffer.tags_count = 1, GPUSHARE_E_INVALID);
 	refused((what.verb.share.buffer.tags_count = 1,
-		 strcpy(what.verb.share.buffer.tags[0].key, "a/b")), GPUSHARE_E_INVALID);
+		 strcpy(what.verb.share.buffer.tags[0].key, "a/b")),
+		GPUSHARE_E_INVALID);
 	refused((what.verb.share.buffer.tags_count = 1,
 		 strcpy(what.verb.share.buffer.tags[0].key, "k"),
-		 strcpy(what.verb.share.buffer.tags[0].value, "\x1b[2J")), GPUSHARE_E_INVALID);
+		 strcpy(what.verb.share.buffer.tags[0].value, "\x1b[2J")),
+		GPUSHARE_E_INVALID);
 	refused((what.verb.share.buffer.tags_count = 2,
 		 strcpy(what.verb.share.buffer.tags[0].key, "k"),
-		 strcpy(what.verb.share.buffer.tags[1].key, "k")), GPUSHARE_E_INVALID);
+		 strcpy(what.verb.share.buffer.tags[1].key, "k")),
+		GPUSHARE_E_INVALID);
 #undef refused
 	/* one byte of one handle byte is a handle, and the whole allocation is a range */
 	what = peer_share_of("x");
@@ -290,8 +293,8 @@ static void the_order_survives_changes(void **state)
 		assert_ptr_equal(store_find(&peer_registry->store, here),
 				 store_at(&peer_registry->store, i));
 		if (i > 0)
-			assert_true(strcmp(store_at(&peer_registry->store, i - 1)->info.name,
-					   here) < 0);
+			assert_true(
+			    strcmp(store_at(&peer_registry->store, i - 1)->info.name, here) < 0);
 	}
 	assert_null(store_at(&peer_registry->store, peer_registry->store.count));
 	assert_in_range(peer_registry->store.count, 20, 110);
@@ -319,17 +322,17 @@ static void stat_counts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_registry(a_share_is_found),
-		with_registry(the_registry_fills_in_its_own),
-		with_registry(the_address_is_the_owners_secret),
-		with_registry(nobody_invisible_owns_the_other),
-		with_registry(a_bad_share_is_refused),
-		with_registry(hello_comes_first),
-		with_registry(limits_are_answered),
-		with_registry(a_list_is_paged_in_byte_order),
-		with_registry(a_hostile_glob_is_cheap),
-		with_registry(the_order_survives_changes),
-		with_registry(stat_counts),
+	    with_registry(a_share_is_found),
+	    with_registry(the_registry_fills_in_its_own),
+	    with_registry(the_address_is_the_owners_secret),
+	    with_registry(nobody_invisible_owns_the_other),
+	    with_registry(a_bad_share_is_refused),
+	    with_registry(hello_comes_first),
+	    with_registry(limits_are_answered),
+	    with_registry(a_list_is_paged_in_byte_order),
+	    with_registry(a_hostile_glob_is_cheap),
+	    with_registry(the_order_survives_changes),
+	    with_registry(stat_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

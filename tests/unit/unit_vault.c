@@ -362,18 +362,18 @@ static void a_share_brings_what_its_backing_wants(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_registry(a_ticket_serves_one_share),
-		with_registry(a_share_that_fails_uses_the_ticket_up),
-		with_registry(a_ticket_is_its_processs_own),
-		with_registry(a_ticket_serves_one_purpose),
-		with_registry(a_ticket_ends),
-		with_registry(a_dead_processs_tickets_go),
-		with_registry(who_was_told_may_still_fetch),
-		with_registry(a_leases_end_takes_its_tickets),
-		with_registry(redeeming_is_all_or_nothing),
-		with_registry(limits_are_kept),
-		with_registry(a_descriptors_record_has_a_ticket_and_no_handle),
-		with_registry(a_share_brings_what_its_backing_wants),
+	    with_registry(a_ticket_serves_one_share),
+	    with_registry(a_share_that_fails_uses_the_ticket_up),
+	    with_registry(a_ticket_is_its_processs_own),
+	    with_registry(a_ticket_serves_one_purpose),
+	    with_registry(a_ticket_ends),
+	    with_registry(a_dead_processs_tickets_go),
+	    with_registry(who_was_told_may_still_fetch),
+	    with_registry(a_leases_end_takes_its_tickets),
+	    with_registry(redeeming_is_all_or_nothing),
+	    with_registry(limits_are_kept),
+	    with_registry(a_descriptors_record_has_a_ticket_and_no_handle),
+	    with_registry(a_share_brings_what_its_backing_wants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

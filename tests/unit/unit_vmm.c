@@ -41,8 +41,8 @@ static int exported(const struct driver *driver)
 	int fd = -1;
 
 	CHECK(driver->cuMemCreate(&handle, SIZE, &prop, 0) == CU_OK);
-	CHECK(driver->cuMemExportToShareableHandle(
-		  &fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
+	CHECK(driver->cuMemExportToShareableHandle(&fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD,
+						   0) == CU_OK);
 	CHECK(driver->cuMemRelease(handle) == CU_OK);
 	return fd;
 }
@@ -203,8 +203,8 @@ static void make(void)
 	before = open_count();
 	CHECK(vmm_make(driver, SIZE - 5, 1, &made) == CU_OK);
 	CHECK(made.size == SIZE);
-	CHECK(driver->cuMemExportToShareableHandle(
-		  &fd, made.handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
+	CHECK(driver->cuMemExportToShareableHandle(&fd, made.handle,
+						   (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
 	CHECK(driver->cuMemsetD8_v2(made.pointer + SIZE - 1, 77, 1) == CU_OK);
 	CHECK(vmm_unmap(driver, &made) == CU_OK);
 	CHECK(vmm_map(driver, fd, SIZE, 1, NULL, &mapped, &call) == CU_OK);
@@ -258,12 +258,8 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    PLAY(test_map),
-	    PLAY(test_faults),
-	    PLAY(test_old_driver),
-	    PLAY(test_wish),
-	    PLAY(test_make),
-	    PLAY(test_make_fails),
+	    PLAY(test_map),  PLAY(test_faults), PLAY(test_old_driver),
+	    PLAY(test_wish), PLAY(test_make),	PLAY(test_make_fails),
 	};
 
 	stage_init(argv);

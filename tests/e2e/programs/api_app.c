@@ -111,8 +111,8 @@ static void do_make(char **argument, int count)
 {
 	struct gpushare_alloc_options options = keep_options(argument[3]);
 	struct gpushare_buffer **slot = buffer_of(argument[0]);
-	int status = gpushare_alloc_with(session, argument[1], script_number(argument[2]), &options,
-					 slot);
+	int status =
+	    gpushare_alloc_with(session, argument[1], script_number(argument[2]), &options, slot);
 
 	(void)count;
 	say("make", argument[1], status);
@@ -252,8 +252,7 @@ static cu_deviceptr map_raw(void *library, size_t size, bool exportable)
 	CALL(cuMemSetAccess);
 #undef CALL
 	if (!cuMemCreate || !cuMemAddressReserve || !cuMemMap || !cuMemSetAccess ||
-	    cuMemCreate(&handle, size, &prop, 0) ||
-	    cuMemAddressReserve(&pointer, size, 0, 0, 0) ||
+	    cuMemCreate(&handle, size, &prop, 0) || cuMemAddressReserve(&pointer, size, 0, 0, 0) ||
 	    cuMemMap(pointer, size, 0, handle, 0) || cuMemSetAccess(pointer, size, &access, 1))
 		script_stop("raw: a driver call failed");
 	return pointer;
@@ -284,8 +283,9 @@ static void do_raw(char **argument, int count)
 		script_stop("raw: a driver call failed");
 	if (count > 2 && strcmp(argument[2], "managed"))
 		pointer = map_raw(library, script_number(argument[1]), !strcmp(argument[2], "vmm"));
-	else if (count > 2 ? cuMemAllocManaged(&pointer, script_number(argument[1]), CU_MANAGED_GLOBAL)
-			   : cuMemAlloc_v2(&pointer, script_number(argument[1])))
+	else if (count > 2
+		     ? cuMemAllocManaged(&pointer, script_number(argument[1]), CU_MANAGED_GLOBAL)
+		     : cuMemAlloc_v2(&pointer, script_number(argument[1])))
 		script_stop("raw: a driver call failed");
 	raw_pointers[(unsigned char)argument[0][0] & 127] = pointer;
 }
@@ -369,19 +369,15 @@ static void do_inherit(char **argument, int count)
 }
 
 static const struct script_verb verbs[] = {
-    {"open", 0, 1, do_open},	   {"close", 0, 0, do_close},
-    {"list", 0, 1, do_list},	   {"liststop", 0, 0, do_liststop},
-    {"stat", 1, 1, do_stat},	   {"unlink", 1, 1, do_unlink},
-    {"alloc", 3, 3, do_alloc},	   {"attach", 2, 4, do_attach},
-    {"detach", 1, 1, do_detach},   {"free", 1, 1, do_free},
-    {"same", 2, 2, do_same},	   {"size", 1, 1, do_size},
-    {"fill", 2, 2, do_fill},	   {"put", 3, 3, do_put},
-    {"byte", 2, 2, do_byte},	   {"save", 2, 2, do_save},
-    {"raw", 2, 3, do_raw},	   {"share", 5, 5, do_share},
-    {"gone", 3, 3, do_gone},	   {"many", 2, 2, do_many},
-    {"make", 4, 4, do_make},	   {"what", 1, 1, do_what},
-    {"link", 1, 1, do_link},	   {"walk", 1, 1, do_walk},
-    {"inherit", 0, 0, do_inherit}, {NULL, 0, 0, NULL},
+    {"open", 0, 1, do_open},	     {"close", 0, 0, do_close},	  {"list", 0, 1, do_list},
+    {"liststop", 0, 0, do_liststop}, {"stat", 1, 1, do_stat},	  {"unlink", 1, 1, do_unlink},
+    {"alloc", 3, 3, do_alloc},	     {"attach", 2, 4, do_attach}, {"detach", 1, 1, do_detach},
+    {"free", 1, 1, do_free},	     {"same", 2, 2, do_same},	  {"size", 1, 1, do_size},
+    {"fill", 2, 2, do_fill},	     {"put", 3, 3, do_put},	  {"byte", 2, 2, do_byte},
+    {"save", 2, 2, do_save},	     {"raw", 2, 3, do_raw},	  {"share", 5, 5, do_share},
+    {"gone", 3, 3, do_gone},	     {"many", 2, 2, do_many},	  {"make", 4, 4, do_make},
+    {"what", 1, 1, do_what},	     {"link", 1, 1, do_link},	  {"walk", 1, 1, do_walk},
+    {"inherit", 0, 0, do_inherit},   {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)

@@ -61,16 +61,19 @@ static void *ask(void *library, const char *how, const char *call)
 		return per_thread ? ask_per_thread(library, call) : dlsym(library, call);
 	snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(call, "_"), call);
 	if (!strcmp(how, "gpa") || !strcmp(how, "gpa_t"))
-		return get && !get(bare, &found, version_for(call, per_thread), flags) ? found : NULL;
+		return get && !get(bare, &found, version_for(call, per_thread), flags) ? found
+										       : NULL;
 	if (!strcmp(how, "gpa2s")) {
-		if (!get2 || get2(bare, &found, version_for(call, per_thread), 0, &status) || status)
+		if (!get2 || get2(bare, &found, version_for(call, per_thread), 0, &status) ||
+		    status)
 			return NULL;
 		return found;
 	}
 	if (!strcmp(how, "chain") &&
 	    (!get2 || get2("cuGetProcAddress", (void **)&get2, 12000, 0, NULL)))
 		return NULL;
-	return get2 && !get2(bare, &found, version_for(call, per_thread), flags, NULL) ? found : NULL;
+	return get2 && !get2(bare, &found, version_for(call, per_thread), flags, NULL) ? found
+										       : NULL;
 }
 
 int main(int argc, char **argv)

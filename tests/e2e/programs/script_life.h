@@ -240,22 +240,14 @@ static void verb_pid(char **argument, int count)
 }
 
 static const struct script_verb life_verbs[] = {
-    {"thread", 1, 8, verb_thread},
-    {"cancel", 1, 8, verb_cancel},
-    {"later", 1, 8, verb_later},
-    {"last", 1, 8, verb_last},
-    {"liblast", 2, 8, verb_liblast},
-    {"quick_exit", 1, 1, verb_quick_exit},
-    {"raise", 1, 1, verb_raise},
-    {"default", 1, 1, verb_default},
-    {"catch", 3, 3, verb_catch},
-    {"ignore", 1, 1, verb_ignore},
-    {"signals", 0, 0, verb_signals},
-    {"ticking", 1, 1, verb_ticking},
-    {"reading", 0, 0, verb_reading},
-    {"wasread", 0, 0, verb_wasread},
-    {"pid", 1, 1, verb_pid},
-    {NULL, 0, 0, NULL},
+    {"thread", 1, 8, verb_thread},   {"cancel", 1, 8, verb_cancel},
+    {"later", 1, 8, verb_later},     {"last", 1, 8, verb_last},
+    {"liblast", 2, 8, verb_liblast}, {"quick_exit", 1, 1, verb_quick_exit},
+    {"raise", 1, 1, verb_raise},     {"default", 1, 1, verb_default},
+    {"catch", 3, 3, verb_catch},     {"ignore", 1, 1, verb_ignore},
+    {"signals", 0, 0, verb_signals}, {"ticking", 1, 1, verb_ticking},
+    {"reading", 0, 0, verb_reading}, {"wasread", 0, 0, verb_wasread},
+    {"pid", 1, 1, verb_pid},	     {NULL, 0, 0, NULL},
 };
 
 #endif
