@@ -21,7 +21,7 @@ static cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t
 {
 	cu_result result = real(pointer, size);
 
-	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+	if (result == CU_OUT_OF_MEMORY && async_waits() && async_drain())
 		result = real(pointer, size);
 	return result;
 }
@@ -46,8 +46,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	cu_result result = CU_OK;
 	struct own own;
 
-	if (async_any())
-		async_sweep();
+	async_sweep();
 	if (!pointer || !size ||
 	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(real, pointer, size);
@@ -113,7 +112,7 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 	cu_deviceptr attached;
 	size_t size;
 
-	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+	if (result == CU_OUT_OF_MEMORY && async_waits() && async_drain())
 		result = real(pointer, pitch, width, height, element);
 	if (result != CU_OK)
 		return result;

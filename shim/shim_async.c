@@ -21,17 +21,24 @@ struct pending {
 	cu_context context; /* of the stream and the event */
 	cu_event event;
 	bool busy; /* a thread asks about it */
+	bool told; /* the registry knows of its end; what is left is to close the handle */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	atomic_size_t count;
+	atomic_size_t waiting; /* for their streams */
 	struct pending *first;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool async_any(void)
 {
 	return atomic_load_explicit(&queue.count, memory_order_acquire) != 0;
+}
+
+bool async_waits(void)
+{
+	return atomic_load_explicit(&queue.waiting, memory_order_acquire) != 0;
 }
 
 static void append(struct pending *made)
@@ -41,6 +48,7 @@ static void append(struct pending *made)
 	while (*link)
 		link = &(*link)->next;
 	*link = made;
+	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
 	atomic_fetch_add_explicit(&queue.count, 1, memory_order_release);
 }
 
@@ -52,6 +60,7 @@ static void unlink_one(struct pending *gone)
 	while (*link != gone)
 		link = &(*link)->next;
 	*link = gone->next;
+	atomic_fetch_sub_explicit(&queue.waiting, !gone->told, memory_order_release);
 	atomic_fetch_sub_explicit(&queue.count, 1, memory_order_release);
 }
 
@@ -109,15 +118,15 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* One that no other thread asks about, behind `skip` such. */
-static struct pending *pick(size_t skip)
+/* One that no other thread asks about, behind `skip` such: told, or still waiting. */
+static struct pending *pick(size_t skip, bool told)
 {
 	struct pending *one;
 
 	if (!lock_take(&queue.lock))
 		return NULL;
 	for (one = queue.first; one; one = one->next)
-		if (!one->busy && !skip--)
+		if (!one->busy && one->told == told && !skip--)
 			break;
 	if (one)
 		one->busy = true;
@@ -141,32 +150,57 @@ static void finish(const struct driver *driver, struct pending *one)
 	unlink_one(one);
 	pthread_mutex_unlock(&queue.lock);
 	attach_close(driver, &one->entry);
-	share_end(one->entry.name, one->entry.generation, true);
+	if (!one->told)
+		share_end(one->entry.name, one->entry.generation, true);
 	driver->cuEventDestroy_v2(one->event);
 	free(one);
 }
 
+/* The program has done with it, and so has its stream. */
+static void tell(struct pending *one)
+{
+	share_end(one->entry.name, one->entry.generation, true);
+	if (!lock_take(&queue.lock))
+		return;
+	one->told = true;
+	one->busy = false;
+	atomic_fetch_sub_explicit(&queue.waiting, 1, memory_order_release);
+	pthread_mutex_unlock(&queue.lock);
+}
+
+static bool is_due(const struct driver *driver, const struct pending *one, struct scope *scope)
+{
+	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
+}
+
+/* cuIpcCloseMemHandle waits for all of the GPU's work (measured): not in a call that does not. */
 static bool end_if_due(const struct driver *driver, struct pending *one)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	if (!scope_push(&scope, one->context) || driver->cuEventQuery(one->event) == CU_NOT_READY) {
+	if (!is_due(driver, one, &scope)) {
 		put_back(one);
 		return false;
 	}
-	finish(driver, one);
+	if (one->entry.kind == LIVE_IPC)
+		tell(one);
+	else
+		finish(driver, one);
 	return true;
+}
+
+static const struct driver *driver_to_end(void)
+{
+	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 }
 
 static size_t sweep(size_t most)
 {
-	const struct driver *driver = lookup_driver();
+	const struct driver *driver = driver_to_end();
 	size_t ended = 0, waiting = 0;
 	struct pending *one;
 
-	if (!driver || !process_is_mine() || process_is_ending())
-		return 0;
-	while (ended + waiting < most && (one = pick(waiting))) {
+	while (driver && ended + waiting < most && (one = pick(waiting, false))) {
 		if (end_if_due(driver, one))
 			ended++;
 		else
@@ -177,7 +211,21 @@ static size_t sweep(size_t most)
 
 void async_sweep(void)
 {
-	sweep(SWEEP_MAX);
+	if (async_waits())
+		sweep(SWEEP_MAX);
+}
+
+void async_close(void)
+{
+	const struct driver *driver = driver_to_end();
+	struct pending *one;
+
+	while (driver && (one = pick(0, true))) {
+		_scope_ struct scope scope = scope_enter(driver);
+
+		scope_push(&scope, one->context);
+		finish(driver, one);
+	}
 }
 
 bool async_drain(void)
@@ -187,7 +235,7 @@ bool async_drain(void)
 	size_t ended = 0;
 
 	(void)quiet;
-	while (async_any() && process_is_mine() && !process_is_ending()) {
+	while (async_waits() && process_is_mine() && !process_is_ending()) {
 		size_t now = sweep(SIZE_MAX);
 
 		ended += now;
@@ -240,7 +288,8 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 		attach_close(driver, &one->entry);
 	if (one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);
-	share_end(one->entry.name, one->entry.generation, true);
+	if (!one->told)
+		share_end(one->entry.name, one->entry.generation, true);
 }
 
 void async_end(const struct driver *driver, cu_context context, struct pending *taken)

@@ -15,17 +15,22 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 
 	if (!driver || !process_is_mine())
 		return real(pointer);
-	if (async_any())
-		async_sweep();
-	if (!live_take(pointer, &entry))
-		return async_holds(pointer) ? CU_INVALID_VALUE : real(pointer);
-	if (entry.kind == LIVE_OWN_VMM)
-		return own_free(driver, &entry);
-	if (entry.kind != LIVE_OWN)
-		return attach_end(driver, &entry);
-	share_end(entry.name, entry.generation, false);
-	result = real(pointer);
-	if (result != CU_OK && result != CU_DEINITIALIZED)
-		share_again(driver, &entry);
+	async_sweep();
+	if (!live_take(pointer, &entry)) {
+		if (async_holds(pointer))
+			return CU_INVALID_VALUE;
+		result = real(pointer);
+	} else if (entry.kind == LIVE_OWN_VMM) {
+		result = own_free(driver, &entry);
+	} else if (entry.kind != LIVE_OWN) {
+		result = attach_end(driver, &entry);
+	} else {
+		share_end(entry.name, entry.generation, false);
+		result = real(pointer);
+		if (result != CU_OK && result != CU_DEINITIALIZED)
+			share_again(driver, &entry);
+	}
+	if (pointer && result == CU_OK && async_any())
+		async_close();
 	return result;
 }

@@ -23,7 +23,7 @@ static cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, 
 {
 	cu_result result = go_on(call, pointer, size);
 
-	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+	if (result == CU_OUT_OF_MEMORY && async_waits() && async_drain())
 		result = go_on(call, pointer, size);
 	return result;
 }
@@ -121,8 +121,7 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	struct claim claim;
 	cu_result result;
 
-	if (async_any())
-		async_sweep();
+	async_sweep();
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
 	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call) &&
@@ -207,8 +206,7 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
-	if (async_any())
-		async_sweep();
+	async_sweep();
 	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
 	 * know for any that can be freed. */
 	capturing = live_maybe(pointer) ? ask_capturing(driver, meant) : CU_OK;
