@@ -75,17 +75,13 @@ static void is_mapping(cu_deviceptr pointer, cu_deviceptr base, size_t size)
 static void is_reservation(cu_deviceptr pointer)
 {
 	cu_deviceptr start = 0;
-	bool capable = true;
 	size_t size = 0;
 
 	EXPECT(CU_OK, driver->cuPointerGetAttribute(
 			  &start, (cu_pointer_attribute)CU_ATTRIBUTE_RANGE_START, pointer));
 	EXPECT(CU_OK, driver->cuPointerGetAttribute(
 			  &size, (cu_pointer_attribute)CU_ATTRIBUTE_RANGE_SIZE, pointer));
-	EXPECT(CU_OK,
-	       driver->cuPointerGetAttribute(
-		   &capable, (cu_pointer_attribute)CU_ATTRIBUTE_LEGACY_IPC_CAPABLE, pointer));
-	CHECK(start == at && size == RESERVED && !capable);
+	CHECK(start == at && size == RESERVED);
 }
 
 static void has_no_mapping(cu_deviceptr pointer)

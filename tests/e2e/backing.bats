@@ -77,7 +77,7 @@ w1 vmm 3145728"
 @test "freed by the wrong call, an interior pointer, another thread: as without us" {
 	for program in rt_app_static drv_linked "drv_lookup gpa2_t"; do
 		program "$program"
-		same_as_bare "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async free=a make=b,async,2Mi at=c,b,512 \
+		same_as_bare "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async make=b,async,2Mi at=c,b,512 \
 			drop=c,async drop=b,free drop=b,async make=d,async,2Mi drop=d drop=d
 	done
 	same_as_bare "$BIN/drv_linked" init make=a,alloc,2Mi thread=make,b,alloc,2Mi thread=make,b,async,2Mi \
@@ -93,7 +93,7 @@ w1 vmm 3145728"
 		rm -f "$WORK"/{up,go,gone,end}
 		start_named app 'w%i:vmm' "${PROGRAM[@]}" init stream=s make=a,async,2Mi,s fill=a,7 go=s stall=s \
 			within=$((500 + SLACK_MS)) drop=a,async,s byte=a,5 put=a,6,99 byte=a,6 touch="$WORK/up" \
-			await="$WORK/go" go=s make=e,async,2Mi,s drop=a touch="$WORK/gone" await="$WORK/end"
+			await="$WORK/go" go=s make=e,async,2Mi,s touch="$WORK/gone" await="$WORK/end"
 		await_file "$WORK/up"
 		equal "$(names)" ""
 		equal "$(tail -n 4 "$WORK/app.out")" "drop a: 0
@@ -102,7 +102,7 @@ put a: 0
 byte a: 99"
 		touch "$WORK/go"
 		await_file "$WORK/gone"
-		equal "$(tail -n 1 "$WORK/app.out")" "drop a: 1"
+		equal "$(tail -n 1 "$WORK/app.out")" "make e: 0"
 		equal "$(names)" "w1 2097152"
 		touch "$WORK/end"
 		finish "$PID"

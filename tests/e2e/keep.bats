@@ -125,16 +125,24 @@ detach b: OK
 detach c: OK"
 }
 
+# A real driver chooses addresses among those of the libraries: another process may have them in use,
+# and the next one not.
+address_is_free() {
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]
+}
+
 @test "adopted: the old memory, contents, generation and address, writable again" {
 	needs jq
 	owner make=a,w,3Mi,keep+readonly fill=a,7 put=a,3000000,200 link=a
 	generation=$(shown w generation)
 	kill_owner w
-	equal "$(api open make=a,w,3Mi,keep+adopt byte=a,3000000 walk=a put=a,3000000,9 what=w free=a what=w)" "open: OK
+	place=()
+	address_is_free && place=(walk=a)
+	equal "$(api open make=a,w,3Mi,keep+adopt byte=a,3000000 put=a,3000000,9 what=w "${place[@]}" free=a what=w |
+		sed '/^walk a: 4950$/d')" "open: OK
 make w: OK
 adopted
 byte a: 200
-walk a: 4950
 put a: OK
 what w: flags 1 ttl 0 owner alive
 free a: OK
@@ -209,6 +217,7 @@ gone w: E_NOT_FOUND"
 
 @test "a linked structure with device pointers in it, at its address in another process" {
 	owner make=a,w,1Mi,keep link=a walk=a
+	address_is_free
 	equal "$(tail -n 1 "$WORK/owner.out")" "walk a: 4950"
 	equal "$(api open attach=b,w,0,same walk=b attach=c,w,0,same same=b,c)" "open: OK
 attach w: OK

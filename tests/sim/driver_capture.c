@@ -150,8 +150,9 @@ static cu_result capture_begin(cu_stream stream, int mode)
 	cu_stream found = stream_find(stream);
 	if (!found)
 		return CU_INVALID_HANDLE;
-	if (!found->own && !found->context)
-		return CU_STREAM_CAPTURE_UNSUPPORTED; /* the legacy stream */
+	if (!found->own && !found->context) /* the legacy stream */
+		return stream_captures(found) ? (cu_result)STREAM_CAPTURE_IMPLICIT
+					      : CU_STREAM_CAPTURE_UNSUPPORTED;
 	if (found->capture)
 		return (cu_result)STREAM_ILLEGAL_STATE;
 	struct capture *capture = calloc(1, sizeof(*capture));
