@@ -271,6 +271,10 @@ static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to
 		return status;
 	result = to ? driver->cuMemcpyDtoH_v2(to, buffer->pointer + offset, length)
 		    : driver->cuMemcpyHtoD_v2(buffer->pointer + offset, from, length);
+	/* From pageable memory it returns once that is read; what it writes may yet be on its way
+	 * (CUDA Driver API, "API synchronization behavior"), and a detach would unmap it. */
+	if (result == CU_OK && from)
+		result = driver->cuStreamSynchronize(NULL);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, to ? "cuMemcpyDtoH_v2" : "cuMemcpyHtoD_v2",
 				     "copying %zu bytes %s '%s' failed", length, to ? "from" : "to",

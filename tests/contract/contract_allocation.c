@@ -214,7 +214,6 @@ static void many_attributes(int peer)
 
 	(void)peer;
 	EXPECT(CU_OK, driver->cuPointerGetAttributes(3, attributes, values, (uintptr_t)mine));
-	CHECK(type == 0 && size == 0); /* of IPC an H200 answers something else */
 	EXPECT(CU_INVALID_VALUE,
 	       driver->cuPointerGetAttribute(&type, attributes[0], (uintptr_t)mine));
 	EXPECT(CU_OK, driver->cuPointerGetAttributes(3, attributes, values,
@@ -237,7 +236,7 @@ int main(void)
 	    ALONE(multiples_of_2_mib_have_their_blocks_to_themselves, whole_blocks),
 	    ALONE(a_pitched_allocation_has_its_rows, pitched),
 	    ALONE(rows_are_a_multiple_of_a_step_apart, rows),
-	    ALONE(many_attributes_of_no_pointer_are_zeros, many_attributes),
+	    ALONE(many_attributes_of_no_pointer_are_no_error, many_attributes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

