@@ -263,7 +263,7 @@ static void fail_transfer(void)
 {
 	static const char *const faults =
 	    "cuStreamCreate:1:1,cuMemHostAlloc:2:1:2,cuEventCreate:2:1,cuMemcpyDtoHAsync:2:1,"
-	    "cuEventSynchronize:1:1,cuMemcpyHtoDAsync:1:1,cuStreamSynchronize:4:1,cuMemcpyDtoH:1:1";
+	    "cuEventSynchronize:1:1,cuMemcpyHtoDAsync:1:1,cuStreamSynchronize:5:1,cuMemcpyDtoH:1:1";
 	struct gpushare_session *session;
 	struct gpushare_buffer *buffer;
 	unsigned char *bytes = part_pattern(BIG, 6);
