@@ -45,7 +45,7 @@ static int attach_wait(struct gpushare_session *session, const char *name, uint3
 static int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
 			   gpushare_AttachReply *out_answer)
 {
-	int64_t deadline = monotonic_ms() + wait_ms;
+	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* the millisecond has begun already */
 	int status = attach_ask(session, name, out_answer);
 
 	while (status == GPUSHARE_E_NOT_FOUND && wait_ms) {

@@ -18,8 +18,8 @@
 #define PER_THREAD(stream) ((stream) ? (stream) : (cu_stream)2)
 
 #define BODY(name, ...) \
-	static inline cu_result body_##name(cu_##name##_call *real, const void *caller, __VA_ARGS__)
-#define UNUSED_CALLER ((void)caller)
+	static inline cu_result body_##name( \
+	    cu_##name##_call *real, __attribute__((unused)) const void *caller, __VA_ARGS__)
 
 BODY(cuMemAlloc_v2, cu_deviceptr *pointer, size_t size)
 {
@@ -80,26 +80,27 @@ BODY(cuMemAllocFromPoolAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_mem_po
 
 BODY(cuMemFree_v2, cu_deviceptr pointer)
 {
-	UNUSED_CALLER;
 	if (!live_maybe(pointer) && !async_any())
 		return real(pointer);
 	return buffers_free(real, pointer);
 }
 
-BODY(cuMemFreeAsync, cu_deviceptr pointer, cu_stream stream)
+static inline cu_result free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
+				   cu_stream stream, cu_stream meant)
 {
-	UNUSED_CALLER;
 	if (!live_maybe(pointer) && !async_any())
 		return real(pointer, stream);
-	return buffers_free_async(real, pointer, stream, stream);
+	return buffers_free_async(real, pointer, stream, meant);
+}
+
+BODY(cuMemFreeAsync, cu_deviceptr pointer, cu_stream stream)
+{
+	return free_async(real, pointer, stream, stream);
 }
 
 BODY(cuMemFreeAsync_ptsz, cu_deviceptr pointer, cu_stream stream)
 {
-	UNUSED_CALLER;
-	if (!live_maybe(pointer) && !async_any())
-		return real(pointer, stream);
-	return buffers_free_async(real, pointer, stream, PER_THREAD(stream));
+	return free_async(real, pointer, stream, PER_THREAD(stream));
 }
 
 BODY(cuMemCreate, cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
@@ -110,26 +111,22 @@ BODY(cuMemCreate, cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
 
 BODY(cuMemRelease, cu_mem_handle handle)
 {
-	UNUSED_CALLER;
 	return buffers_release(real, handle);
 }
 
 BODY(cuMemRetainAllocationHandle, cu_mem_handle *handle, void *pointer)
 {
-	UNUSED_CALLER;
 	return buffers_retain(real, handle, pointer);
 }
 
 BODY(cuMemMap, cu_deviceptr pointer, size_t size, size_t offset, cu_mem_handle handle,
      unsigned long long flags)
 {
-	UNUSED_CALLER;
 	return buffers_map(real, pointer, size, offset, handle, flags);
 }
 
 BODY(cuMemUnmap, cu_deviceptr pointer, size_t size)
 {
-	UNUSED_CALLER;
 	return buffers_unmap(real, pointer, size);
 }
 
@@ -137,31 +134,31 @@ BODY(cuIpcGetMemHandle, cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 {
 	cu_result result;
 
-	UNUSED_CALLER;
 	if (handle && live_any() && buffers_handle(pointer, handle, &result))
 		return result;
 	return real(handle, pointer);
 }
 
+static inline cu_result open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr *pointer,
+				    const cu_ipc_mem_handle *handle, unsigned int flags)
+{
+	if (!ipc_is_ours(handle))
+		return real(pointer, *handle, flags);
+	return buffers_open_handle(real, pointer, handle, flags);
+}
+
 BODY(cuIpcOpenMemHandle, cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
 {
-	UNUSED_CALLER;
-	if (!ipc_is_ours(&handle))
-		return real(pointer, handle, flags);
-	return buffers_open_handle(real, pointer, &handle, flags);
+	return open_handle(real, pointer, &handle, flags);
 }
 
 BODY(cuIpcOpenMemHandle_v2, cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
 {
-	UNUSED_CALLER;
-	if (!ipc_is_ours(&handle))
-		return real(pointer, handle, flags);
-	return buffers_open_handle(real, pointer, &handle, flags);
+	return open_handle(real, pointer, &handle, flags);
 }
 
 BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
 {
-	UNUSED_CALLER;
 	if (!live_maybe(pointer))
 		return real(pointer);
 	return buffers_close_handle(real, pointer);
@@ -171,7 +168,6 @@ BODY(cuMemGetAddressRange_v2, cu_deviceptr *base, size_t *size, cu_deviceptr poi
 {
 	cu_result result = real(base, size, pointer);
 
-	UNUSED_CALLER;
 	if (result == CU_OK && live_any())
 		buffers_range(pointer, base, size);
 	return result;
@@ -181,7 +177,6 @@ BODY(cuPointerGetAttribute, void *value, cu_pointer_attribute attribute, cu_devi
 {
 	cu_result result = real(value, attribute, pointer);
 
-	UNUSED_CALLER;
 	if (result == CU_OK && live_any())
 		buffers_attribute(pointer, attribute, value);
 	return result;
@@ -192,68 +187,42 @@ BODY(cuPointerGetAttributes, unsigned int count, cu_pointer_attribute *attribute
 {
 	cu_result result = real(count, attributes, values, pointer);
 
-	UNUSED_CALLER;
 	if (result == CU_OK && live_any())
 		for (unsigned int i = 0; i < count; i++)
 			buffers_attribute(pointer, attributes[i], values[i]);
 	return result;
 }
 
-BODY(cuCtxDestroy, cu_context context)
-{
-	UNUSED_CALLER;
-	return buffers_context_destroy(real, context);
-}
+/* What ends a context, or all of a device's memory: both generations take the same. */
+#define ENDING(name, type, end) \
+	BODY(name, type what) \
+	{ \
+		return end(real, what); \
+	}
+ENDING(cuCtxDestroy, cu_context, buffers_context_destroy)
+ENDING(cuCtxDestroy_v2, cu_context, buffers_context_destroy)
+ENDING(cuDevicePrimaryCtxRelease, cu_device, buffers_primary_release)
+ENDING(cuDevicePrimaryCtxRelease_v2, cu_device, buffers_primary_release)
+ENDING(cuDevicePrimaryCtxReset, cu_device, buffers_primary_reset)
+ENDING(cuDevicePrimaryCtxReset_v2, cu_device, buffers_primary_reset)
+#undef ENDING
 
-BODY(cuCtxDestroy_v2, cu_context context)
+static inline cu_result replaced(cu_result result, void **pointer)
 {
-	UNUSED_CALLER;
-	return buffers_context_destroy(real, context);
-}
-
-BODY(cuDevicePrimaryCtxRelease, cu_device device)
-{
-	UNUSED_CALLER;
-	return buffers_primary_release(real, device);
-}
-
-BODY(cuDevicePrimaryCtxRelease_v2, cu_device device)
-{
-	UNUSED_CALLER;
-	return buffers_primary_release(real, device);
-}
-
-BODY(cuDevicePrimaryCtxReset, cu_device device)
-{
-	UNUSED_CALLER;
-	return buffers_primary_reset(real, device);
-}
-
-BODY(cuDevicePrimaryCtxReset_v2, cu_device device)
-{
-	UNUSED_CALLER;
-	return buffers_primary_reset(real, device);
+	if (result == CU_OK && pointer && lookup_driver())
+		*pointer = lookup_replace(*pointer);
+	return result;
 }
 
 BODY(cuGetProcAddress, const char *symbol, void **pointer, int version, cu_uint64 flags)
 {
-	cu_result result = real(symbol, pointer, version, flags);
-
-	UNUSED_CALLER;
-	if (result == CU_OK && pointer && lookup_driver())
-		*pointer = lookup_replace(*pointer);
-	return result;
+	return replaced(real(symbol, pointer, version, flags), pointer);
 }
 
 BODY(cuGetProcAddress_v2, const char *symbol, void **pointer, int version, cu_uint64 flags,
      cu_proc_status *status)
 {
-	cu_result result = real(symbol, pointer, version, flags, status);
-
-	UNUSED_CALLER;
-	if (result == CU_OK && pointer && lookup_driver())
-		*pointer = lookup_replace(*pointer);
-	return result;
+	return replaced(real(symbol, pointer, version, flags, status), pointer);
 }
 
 /* What an exported entry goes on to: the next definition behind ours. */

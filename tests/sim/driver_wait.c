@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What keeps a stream behind: words in memory that have not yet the value it waits for, one after
+ * What keeps a stream behind: words in memory that still lack the value it waits for, one after
  * another. Nobody watches them: they are looked at when somebody asks, and what was seen once
  * stays.
  */

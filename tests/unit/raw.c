@@ -49,6 +49,29 @@ pid_t raw_fork(void)
 	return pid;
 }
 
+pid_t raw_owner(const char *name, request (*make)(const char *name))
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = raw_fork();
+	if (!pid) {
+		int fd = raw_connect(&raw_here);
+		request what = make(name);
+
+		if (raw_ask(fd, &what, &raw_answer) || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
 void raw_sleep_ms(int ms)
 {
 	poll(NULL, 0, ms);

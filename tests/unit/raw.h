@@ -29,6 +29,8 @@ long long raw_now_ms(void);
 int raw_slack_ms(void);
 /* A child that ends with the test, however that ends. */
 pid_t raw_fork(void);
+/* A process of its own that shares `name`, as `make` there says, and stays until it is killed. */
+pid_t raw_owner(const char *name, request (*make)(const char *name));
 void raw_sleep_ms(int ms);
 
 /* Start $BUILD/gpushare-registry (build) there and wait for READY=1; extra arguments end

@@ -8,24 +8,13 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "stage.h"
 
 #define SIZE ((size_t)3 << 20)
 #define HELD ((uint64_t)4 << 20)
-
-static int open_count(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = -1; /* its own */
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 static size_t free_memory(const struct driver *driver)
 {
@@ -47,7 +36,7 @@ static void make_and_free(void)
 
 	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
 	OK(gpushare_free(buffer));
-	fds = open_count();
+	fds = descriptors_open();
 	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
 	CHECK(gpushare_size(buffer) == SIZE && free_memory(driver) == before - HELD);
 	OK(gpushare_buffer_info(buffer, &info));
@@ -58,7 +47,7 @@ static void make_and_free(void)
 	CHECK(!gpushare_is_read_only(buffer) && !gpushare_was_adopted(buffer));
 	CHECK(!gpushare_is_read_only(NULL) && !gpushare_was_adopted(NULL));
 	OK(gpushare_free(buffer));
-	CHECK(free_memory(driver) == before && open_count() == fds);
+	CHECK(free_memory(driver) == before && descriptors_open() == fds);
 	FAILS(E_NOT_FOUND, "w", gpushare_stat(session, "w", &info));
 	OK(gpushare_alloc_with(session, "plain", SIZE, NULL, &buffer));
 	OK(gpushare_buffer_info(buffer, &info));
@@ -93,13 +82,13 @@ static void fail_each(void)
 	driver = part_driver();
 	session = part_session();
 	before = free_memory(driver);
-	fds = open_count();
+	fds = descriptors_open();
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
 		part_status(__FILE__, __LINE__, "alloc",
 			    gpushare_alloc_with(session, "w", SIZE, &options, &buffer), answers[i],
 			    "w");
 		CHECK(buffer == untouched);
-		CHECK(free_memory(driver) == before && open_count() == fds);
+		CHECK(free_memory(driver) == before && descriptors_open() == fds);
 		FAILS(E_NOT_FOUND, "w", gpushare_stat(session, "w", &info));
 	}
 	OK(gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
@@ -156,10 +145,10 @@ static void adopt_each(void)
 	CHECK(gpushare_was_adopted(buffer));
 	part_holds(buffer, 0, SIZE, 3);
 	OK(gpushare_free(buffer));
-	fds = open_count();
+	fds = descriptors_open();
 	OK(gpushare_alloc_with(session, "w", SIZE, &adopting, &buffer));
 	OK(gpushare_free(buffer));
-	CHECK(open_count() == fds);
+	CHECK(descriptors_open() == fds);
 	OK(gpushare_unlink(session, "w"));
 	OK(gpushare_close(session));
 }

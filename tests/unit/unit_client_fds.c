@@ -7,7 +7,6 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "client_fds.h"
 #include "raw.h"
 
@@ -49,17 +49,6 @@ static int tear_down(void **state)
 	return raw_tear_down(state);
 }
 
-static int open_count(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = -1; /* its own */
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 static int share(const char *name, const ticket_key ticket)
 {
 	client->request = raw_share(name);
@@ -84,7 +73,7 @@ static void a_descriptor_comes_back(void **state)
 	(void)state;
 	assert_int_equal(write(file, "hello", 5), 5);
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
-	before = open_count();
+	before = descriptors_open();
 	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_OK);
 	assert_int_equal(share("x", ticket[0]), GPUSHARE_OK);
 	client->request = raw_attach("x", 0);
@@ -99,7 +88,7 @@ static void a_descriptor_comes_back(void **state)
 	assert_int_equal(client_withdraw(client, fetch, &fd), GPUSHARE_E_NOT_FOUND);
 	assert_why("attach again");
 	assert_int_equal(fd, -7);
-	assert_int_equal(open_count(), before);
+	assert_int_equal(descriptors_open(), before);
 }
 
 static void many_go_in_parts(void **state)
@@ -111,7 +100,7 @@ static void many_go_in_parts(void **state)
 	for (int i = 0; i < 200; i++)
 		fds[i] = file;
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
-	before = open_count();
+	before = descriptors_open();
 	assert_int_equal(client_deposit(client, fds, 200, tickets), GPUSHARE_OK);
 	for (int i = 0; i < 200; i++) {
 		for (int j = 0; j < i; j++)
@@ -122,7 +111,7 @@ static void many_go_in_parts(void **state)
 	assert_int_equal(client_deposit(client, fds, 100, tickets), GPUSHARE_E_LIMIT);
 	assert_why("no more file descriptors");
 	assert_int_equal(client_deposit(client, fds, 0, tickets), GPUSHARE_OK);
-	assert_int_equal(open_count(), before);
+	assert_int_equal(descriptors_open(), before);
 }
 
 static void what_is_refused_says_why(void **state)
@@ -147,7 +136,7 @@ static void a_registry_that_is_gone(void **state)
 
 	(void)state;
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
-	before = open_count();
+	before = descriptors_open();
 	kill(raw_here.pid, SIGKILL);
 	raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS);
 	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_E_NO_REGISTRY);
@@ -155,7 +144,7 @@ static void a_registry_that_is_gone(void **state)
 	unlink(fds_socket);
 	assert_int_equal(client_withdraw(client, ticket[0], &fd), GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(fd, -7);
-	assert_int_equal(open_count(), before - 1);
+	assert_int_equal(descriptors_open(), before - 1);
 	/* One that took its place is found, by a client that believes to be connected to the first. */
 	raw_daemon_start(&raw_here, NULL);
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
@@ -218,7 +207,7 @@ static void fail_within_time(void (*how)(int fd), int status, const char *words)
 
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	pid = stand_in(how);
-	before = open_count();
+	before = descriptors_open();
 	begin = raw_now_ms();
 	assert_int_equal(client_deposit(client, &file, 1, ticket), status);
 	assert_why(words);
@@ -227,7 +216,7 @@ static void fail_within_time(void (*how)(int fd), int status, const char *words)
 	assert_in_range(raw_now_ms() - begin, status == GPUSHARE_E_TIMED_OUT ? 2 * TIMEOUT_MS : 0,
 			2 * TIMEOUT_MS + 500 + raw_slack_ms());
 	assert_int_equal(fd, -7);
-	assert_int_equal(open_count(), before);
+	assert_int_equal(descriptors_open(), before);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
@@ -286,13 +275,13 @@ static void a_stopped_registry(void **state)
 
 	(void)state;
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
-	before = open_count();
+	before = descriptors_open();
 	kill(raw_here.pid, SIGSTOP);
 	assert_int_equal(waitpid(raw_here.pid, NULL, WUNTRACED), raw_here.pid);
 	begin = raw_now_ms();
 	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_E_TIMED_OUT);
 	assert_in_range(raw_now_ms() - begin, TIMEOUT_MS, TIMEOUT_MS + 500 + raw_slack_ms());
-	assert_int_equal(open_count(), before);
+	assert_int_equal(descriptors_open(), before);
 	kill(raw_here.pid, SIGCONT);
 	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_OK);
 }

@@ -28,29 +28,9 @@ static request kept(const char *name, uint32_t ttl_s)
 	return what;
 }
 
-/* A process that shares `name` and waits to be killed. */
-static pid_t owner_new(const char *name, bool keep)
+static request kept_for_good(const char *name)
 {
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (!pid) {
-		int fd = raw_connect(&raw_here);
-
-		alarm(60);
-		if (raw_say(fd, keep ? kept(name, 0) : raw_share(name)) ||
-		    write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	return pid;
+	return kept(name, 0);
 }
 
 static void a_dead_owners_name_is_free_at_once(void **state)
@@ -59,7 +39,7 @@ static void a_dead_owners_name_is_free_at_once(void **state)
 
 	(void)state;
 	for (int round = 0; round < ROUNDS; round++) {
-		pid_t pid = owner_new("x", round % 2);
+		pid_t pid = raw_owner("x", round % 2 ? kept_for_good : raw_share);
 		request what = kept("x", 0);
 
 		assert_int_equal(raw_say(fd, what), GPUSHARE_E_EXISTS);
@@ -76,7 +56,7 @@ static void a_dead_owners_name_is_free_at_once(void **state)
 static void a_killed_owners_buffer_is_kept(void **state)
 {
 	int fd = raw_connect(&raw_here), before = raw_fds_settled();
-	pid_t pid = owner_new("x", true);
+	pid_t pid = raw_owner("x", kept_for_good);
 
 	(void)state;
 	kill(pid, SIGKILL);
@@ -103,7 +83,7 @@ static void killed_clients_leave_no_connection(void **state)
 		pid_t pid;
 
 		assert_int_equal(pipe(ready), 0);
-		pid = fork();
+		pid = raw_fork();
 		if (!pid) {
 			int fd = raw_connect(&raw_here);
 

@@ -15,30 +15,6 @@
 
 #include "raw.h"
 
-/* A process of its own that shares `name` and stays. */
-static pid_t fork_owner(const char *name)
-{
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	assert_int_equal(pipe(ready), 0);
-	pid = raw_fork();
-	if (!pid) {
-		int fd = raw_connect(&raw_here);
-		request what = raw_share(name);
-
-		if (raw_ask(fd, &what, &raw_answer) || write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	return pid;
-}
-
 static void hello_is_wanted_first(void **state)
 {
 	int fd = raw_greet(&raw_here);
@@ -59,7 +35,7 @@ static void hello_is_wanted_first(void **state)
 
 static void the_kernel_says_who_owns(void **state)
 {
-	pid_t pid = fork_owner("weights");
+	pid_t pid = raw_owner("weights", raw_share);
 	int fd = raw_connect(&raw_here);
 
 	(void)state;
@@ -85,7 +61,7 @@ static void the_kernel_says_who_owns(void **state)
 
 static void a_taken_name_says_whose(void **state)
 {
-	pid_t pid = fork_owner("weights");
+	pid_t pid = raw_owner("weights", raw_share);
 	int fd = raw_connect(&raw_here);
 	char who[64];
 
@@ -100,7 +76,7 @@ static void a_taken_name_says_whose(void **state)
 
 static void a_killed_owners_names_go(void **state)
 {
-	pid_t pid = fork_owner("weights");
+	pid_t pid = raw_owner("weights", raw_share);
 	int fd = raw_connect(&raw_here);
 	char who[64];
 

@@ -7,11 +7,11 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "clock.h"
 #include "peer.h"
 
@@ -20,17 +20,6 @@
 typedef uint8_t ticket_key[GPUSHARE_TICKET_SIZE];
 
 static struct guest *guest; /* of the latest deposit */
-
-static int open_count(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = -1; /* its own */
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 static bool is_open(int fd)
 {
@@ -280,7 +269,7 @@ static void limits_are_kept(void **state)
 {
 	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	ticket_key tickets[4];
-	int fds[4], before = open_count();
+	int fds[4], before = descriptors_open();
 
 	(void)state;
 	assert_int_equal(VAULT->guest_limit, 256);
@@ -301,9 +290,9 @@ static void limits_are_kept(void **state)
 	VAULT->guest_limit = 100;
 	VAULT->limit = 4;
 	assert_int_equal(deposit(&other->peer, 1, fds + 3, tickets + 3), GPUSHARE_E_LIMIT);
-	assert_int_equal(open_count(), before + 4);
+	assert_int_equal(descriptors_open(), before + 4);
 	peer_tear_down(state);
-	assert_int_equal(open_count(), before);
+	assert_int_equal(descriptors_open(), before);
 	peer_set_up(state);
 }
 

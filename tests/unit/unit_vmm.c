@@ -9,25 +9,13 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
-#include <dirent.h>
-
+#include "descriptors.h"
 #include "stage.h"
 #include "vmm.h"
 
 #define SIZE ((size_t)4 << 20)
 
 static const char *const UNTOUCHED = "untouched";
-
-static int open_count(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = -1; /* its own */
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 /* Memory of this process's own, as the descriptor that it exports. */
 static int exported(const struct driver *driver)
@@ -50,7 +38,7 @@ static int exported(const struct driver *driver)
 static void map_twice(void)
 {
 	const struct driver *driver = part_driver();
-	int fd = exported(driver), before = open_count();
+	int fd = exported(driver), before = descriptors_open();
 	struct vmm_mapping one, two;
 	const char *call = UNTOUCHED;
 	unsigned char byte = 0;
@@ -69,7 +57,7 @@ static void map_twice(void)
 	CHECK(driver->cuMemcpyDtoH_v2(&byte, one.pointer, 1) != CU_OK);
 	CHECK(vmm_unmap(driver, &two) == CU_OK);
 	CHECK(vmm_unmap(driver, &two) != CU_OK);
-	CHECK(open_count() == before);
+	CHECK(descriptors_open() == before);
 	close(fd);
 }
 
@@ -101,18 +89,18 @@ static void fail_each(void)
 	       1);
 	driver = part_driver();
 	fd = exported(driver);
-	before = open_count();
+	before = descriptors_open();
 	for (size_t i = 0; i < sizeof(fails) / sizeof(*fails); i++) {
 		const char *call = UNTOUCHED;
 
 		CHECK(vmm_map(driver, fd, SIZE, 0, NULL, &mapping, &call) == fails[i].result);
 		CHECK(!strcmp(call, fails[i].call));
 		CHECK(mapping.size == 1);
-		CHECK(open_count() == before); /* a handle or a mapping holds one */
+		CHECK(descriptors_open() == before); /* a handle or a mapping holds one */
 	}
 	CHECK(vmm_map(driver, fd, SIZE, 0, NULL, &mapping, &(const char *){NULL}) == CU_OK);
 	CHECK(vmm_unmap(driver, &mapping) == CU_OK);
-	CHECK(open_count() == before);
+	CHECK(descriptors_open() == before);
 	close(fd);
 }
 
@@ -126,7 +114,7 @@ static void lack_each(void)
 {
 	struct driver whole = *part_driver(), lacking;
 	struct vmm_mapping mapping = {.size = 1};
-	int fd = exported(&whole), before = open_count();
+	int fd = exported(&whole), before = descriptors_open();
 	const char *call;
 
 #define LACKS(name) \
@@ -147,7 +135,7 @@ static void lack_each(void)
 	LACKS(cuMemSetAccess);
 #undef LACKS
 	CHECK(mapping.size == 1);
-	CHECK(open_count() == before);
+	CHECK(descriptors_open() == before);
 	close(fd);
 }
 
@@ -160,7 +148,7 @@ static void test_old_driver(void **state)
 static void wish(void)
 {
 	const struct driver *driver = part_driver();
-	int fd = exported(driver), before = open_count();
+	int fd = exported(driver), before = descriptors_open();
 	const char *call = UNTOUCHED;
 	struct vmm_mapping one, two = {.size = 1}, three;
 	struct vmm_wish where = {.must = true};
@@ -180,7 +168,7 @@ static void wish(void)
 	CHECK(driver->cuMemsetD8_v2(three.pointer, 6, 1) != CU_OK);
 	CHECK(driver->cuMemcpyDtoH_v2(&(unsigned char){0}, three.pointer, 1) == CU_OK);
 	CHECK(vmm_unmap(driver, &two) == CU_OK && vmm_unmap(driver, &three) == CU_OK);
-	CHECK(open_count() == before);
+	CHECK(descriptors_open() == before);
 	close(fd);
 }
 
@@ -200,7 +188,7 @@ static void make(void)
 
 	setenv("GPUSHARE_SIM_DEVICES", "2", 1);
 	driver = part_driver();
-	before = open_count();
+	before = descriptors_open();
 	CHECK(vmm_make(driver, SIZE - 5, 1, &made) == CU_OK);
 	CHECK(made.size == SIZE);
 	CHECK(driver->cuMemExportToShareableHandle(&fd, made.handle,
@@ -211,7 +199,7 @@ static void make(void)
 	CHECK(driver->cuMemcpyDtoH_v2(&byte, mapped.pointer + SIZE - 1, 1) == CU_OK && byte == 77);
 	CHECK(vmm_unmap(driver, &mapped) == CU_OK);
 	close(fd);
-	CHECK(open_count() == before);
+	CHECK(descriptors_open() == before);
 }
 
 static void test_make(void **state)
@@ -233,10 +221,10 @@ static void make_fails(void)
 	       "cuMemMap:1:1:1,cuMemSetAccess:1:1:101",
 	       1);
 	driver = part_driver();
-	before = open_count();
+	before = descriptors_open();
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
 		CHECK(vmm_make(driver, SIZE, 0, &made) == answers[i]);
-		CHECK(made.size == 1 && open_count() == before);
+		CHECK(made.size == 1 && descriptors_open() == before);
 	}
 	CHECK(vmm_make(driver, 0, 0, &made) == CU_INVALID_VALUE);
 	CHECK(vmm_make(driver, UINT64_MAX - 1, 0, &made) == CU_INVALID_VALUE);

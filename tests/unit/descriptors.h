@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_UNIT_DESCRIPTORS_H
+#define GPUSHARE_TESTS_UNIT_DESCRIPTORS_H
+
+/* How many file descriptors this process has open. */
+int descriptors_open(void);
+
+#endif
