@@ -173,9 +173,12 @@ owner cuMemFree_v2: libgpushare_shim.so"
 @test "cuGetProcAddress, all that can be asked: codes, status, and the pointer that dlsym gives" {
 	three_ways "$BIN/drv_proc"
 	has "$plain" "entries: cuGetProcAddress cuGetProcAddress_v2"
-	has "$plain" "cuMemAlloc 2000 0: 0 cuMemAlloc null 1 "
-	has "$plain" "cuMemAlloc 3020 0: 0 cuMemAlloc_v2 null 1 "
-	has "$plain" "cuMemAllocAsync 12000 2: 0 cuMemAllocAsync_ptsz null 1 "
+	# a driver may write through a NULL result: then that is not asked
+	local null=" null 1"
+	[[ $plain != *"4 parameters, NULL result: signal"* ]] || null=
+	has "$plain" "cuMemAlloc 2000 0: 0 cuMemAlloc$null |"
+	has "$plain" "cuMemAlloc 3020 0: 0 cuMemAlloc_v2$null |"
+	has "$plain" "cuMemAllocAsync 12000 2: 0 cuMemAllocAsync_ptsz$null |"
 }
 
 @test "cuGetProcAddress: replaced with rules from the version on that means the 64-bit call" {

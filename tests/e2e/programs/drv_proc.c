@@ -6,8 +6,11 @@
  */
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cuda_abi.h"
 
@@ -30,6 +33,7 @@ static struct {
 
 static cu_cuGetProcAddress_call *get4;
 static cu_cuGetProcAddress_v2_call *get5;
+static bool null4, null5; /* a NULL result is answered, not written through */
 
 static void bare_of(char *to, size_t room, const char *name)
 {
@@ -86,7 +90,8 @@ static void ask(const char *name, int version, cu_uint64 flags)
 	if (get4) {
 		result = get4(name, &pointer, version, flags);
 		printf(" %d %s", result, name_of(pointer));
-		printf(" null %d", get4(name, NULL, version, flags));
+		if (null4)
+			printf(" null %d", get4(name, NULL, version, flags));
 	}
 	if (get5) {
 		pointer = NOTHING;
@@ -96,8 +101,10 @@ static void ask(const char *name, int version, cu_uint64 flags)
 		result = get5(name, &pointer, version, flags, NULL);
 		printf(" | %d %s", result, name_of(pointer));
 		status = STATUS_BEFORE;
-		result = get5(name, NULL, version, flags, &status);
-		printf(" null %d %d", result, status);
+		if (null5) {
+			result = get5(name, NULL, version, flags, &status);
+			printf(" null %d %d", result, status);
+		}
 	}
 	putchar('\n');
 }
@@ -142,12 +149,34 @@ static void ask_odd(void)
 	}
 }
 
+/* Whether a call with a NULL result comes back, tried in a child. */
+static bool survives_null(int parameters)
+{
+	int status = -1;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		if (parameters == 4)
+			get4("cuMemAlloc", NULL, 3020, 0);
+		else
+			get5("cuMemAlloc", NULL, 12000, 0, NULL);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (WIFSIGNALED(status))
+		printf("%d parameters, NULL result: signal %d\n", parameters, WTERMSIG(status));
+	return !status;
+}
+
 int main(int argc, char **argv)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	if (!library)
 		return 1;
+	setvbuf(stdout, NULL, _IOLBF, 0); /* what was printed is there, should a call end us */
 	get4 = (cu_cuGetProcAddress_call *)dlsym(library, "cuGetProcAddress");
 	get5 = (cu_cuGetProcAddress_v2_call *)dlsym(library, "cuGetProcAddress_v2");
 	printf("entries:%s%s\n", get4 ? " cuGetProcAddress" : "",
@@ -159,6 +188,8 @@ int main(int argc, char **argv)
 		ask_all(own);
 		return 0;
 	}
+	null4 = get4 && survives_null(4);
+	null5 = get5 && survives_null(5);
 	ask_all(ask);
 	ask_odd();
 	return 0;
