@@ -218,7 +218,9 @@ static void many_attributes(int peer)
 	       driver->cuPointerGetAttribute(&type, attributes[0], (uintptr_t)mine));
 	EXPECT(CU_OK, driver->cuPointerGetAttributes(3, attributes, values,
 						     contract_filled(CONTRACT_BLOCK, 1)));
-	CHECK(type == CU_MEMORY_DEVICE && size == CONTRACT_BLOCK && capable);
+	CHECK(type == CU_MEMORY_DEVICE);
+	CHECK(size == CONTRACT_BLOCK);
+	CHECK(capable);
 }
 
 int main(void)

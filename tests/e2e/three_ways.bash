@@ -21,7 +21,11 @@ as_usual() {
 three_ways() {
 	local plain_code=0 rules out code
 	plain=$(as_usual "$@" 2>"$WORK/plain.err") || plain_code=$?
-	[ -n "$plain" ] # else nothing was tested
+	if [ -z "$plain" ]; then # nothing was tested
+		echo "no output from: $*, LD_PRELOAD=$(preloads), exit code $plain_code, on stderr:"
+		cat "$WORK/plain.err"
+		return 1
+	fi
 	for rules in "" 'w%i'; do
 		code=0
 		out=$(env LD_PRELOAD="$(preloads yes)" GPUSHARE_NAME="$rules" "$@" </dev/null \
