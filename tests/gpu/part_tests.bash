@@ -30,6 +30,20 @@ jobs=$(($(nproc) / 2))
 # shellcheck disable=SC2016 # the inner shell's
 test_files | xargs -P $((jobs < 1 ? 1 : jobs > 6 ? 6 : jobs)) -I FILE bash -c \
 	'"$1" --said "$2" >"$3$2" 2>&1' - "$root/tests/run" FILE "$scratch/tests"
+# Others beside it take memory and contexts of the same GPU: what failed has one more try, alone.
+for log in "$scratch"/tests/*; do
+	[ -f "$log" ] || continue
+	[[ $(tail -n 1 "$log") != *" passed, 0 failed, "* ]] || continue
+	again=$("$root/tests/run" --said "/${log##*/}" 2>&1)
+	if [[ $(tail -n 1 <<<"$again") == *" passed, 0 failed, "* ]]; then
+		sed -n 's/^ *not ok [0-9]* /failed beside others, passed alone: /p' "$log"
+		printf '%s\n' "$again"
+	else
+		cat "$log"
+		printf 'And alone:\n%s\n' "$again"
+	fi >"$log.again"
+	mv "$log.again" "$log"
+done
 cat "$scratch"/tests/* 2>/dev/null | grep -v ' passed, [0-9]* failed, [0-9]* skipped$' >"$out/tests.log"
 # The summary is each file's last line; one without it was ended.
 for log in "$scratch"/tests/*; do
