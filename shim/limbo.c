@@ -71,6 +71,8 @@ bool limbo_put(struct limbo *limbo, const struct limbo_entry *entry)
 		return false;
 	}
 	*made = *entry;
+	if (!limbo->first) /* the registry has just said that somebody has it */
+		limbo->asked_ms = monotonic_ms();
 	append(limbo, made);
 	pthread_mutex_unlock(&limbo->lock);
 	return true;
@@ -183,7 +185,7 @@ static bool begin_to_ask(struct limbo *limbo, struct asked *asked)
 
 	if (!limbo_any(limbo) || !lock_take(&limbo->lock))
 		return false;
-	due = !limbo->asked_ms || now_ms - limbo->asked_ms >= LIMBO_PAUSE_MS;
+	due = now_ms - limbo->asked_ms >= LIMBO_PAUSE_MS;
 	if (due)
 		limbo->asked_ms = now_ms;
 	for (const struct limbo_entry *entry = limbo->first; entry && asked->count < LIMBO_MAX;
