@@ -83,11 +83,10 @@ enum gpushare_flag {
 
 /* X(name, value, text): what became of an attached buffer's name */
 #define GPUSHARE_STATES(X) \
-	X(SHARED, 1, "shared") /* its owner has it, under its name */ \
-	X(KEPT, 2, "kept")     /* its owner has gone, and it was to be kept */ \
-	X(WITHDRAWN, 3, \
-	  "withdrawn")		   /* nobody has the name; the memory is yours until you detach */ \
-	X(REPLACED, 4, "replaced") /* the same, and the name is another buffer's now */
+	X(SHARED, 1, "shared")	     /* its owner has it, under its name */ \
+	X(KEPT, 2, "kept")	     /* its owner has gone, and it was to be kept */ \
+	X(WITHDRAWN, 3, "withdrawn") /* nobody has the name; the memory stays until you detach */ \
+	X(REPLACED, 4, "replaced")   /* the same, and the name is another buffer's now */
 
 enum gpushare_state {
 #define X(name, value, text) GPUSHARE_STATE_##name = value,
