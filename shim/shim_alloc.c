@@ -43,13 +43,20 @@ static cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t
  * Whoever opens an IPC handle maps whole blocks: a named allocation gets its blocks to itself. Where
  * they don't fit, the size that was asked for may.
  */
-static cu_result make_alone(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+static cu_result try_alone(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
 {
 	size_t rounded = buffers_rounded(size);
 
-	if (rounded > size && real(pointer, rounded) == CU_OK)
-		return CU_OK;
-	return make(real, pointer, size);
+	return rounded > size && real(pointer, rounded) == CU_OK ? CU_OK : real(pointer, size);
+}
+
+static cu_result make_alone(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+{
+	cu_result result = try_alone(real, pointer, size);
+
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+		result = try_alone(real, pointer, size);
+	return result;
 }
 
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,

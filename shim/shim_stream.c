@@ -92,9 +92,12 @@ static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out
 	(void)scope;
 	if (!driver->cuMemAlloc_v2)
 		return false;
-	return driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
-	       driver->cuMemAlloc_v2(out_pointer, size) == CU_OK ||
-	       (buffers_make_room() && driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
+	do {
+		if (driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
+		    driver->cuMemAlloc_v2(out_pointer, size) == CU_OK)
+			return true;
+	} while (buffers_make_room());
+	return false;
 }
 
 static cu_result make_named(const struct claim *claim, const struct buffers_stream *call,

@@ -134,6 +134,34 @@ setup_more() {
 	done
 }
 
+@test "an unmodified program has it, and frees it" {
+	program rt_app_static
+	for way in free drop=a,async; do
+		[[ $way != free ]] || way=free=a
+		owner x init mark alloc=a,4Mi fill=a,7 "${UP[@]}" free=a alloc=b,4Mi fill=b,9 "${FREED[@]}" \
+			free=b taken=last "${END[@]}"
+		GPUSHARE_ATTACH=x:must LD_PRELOAD="$PRELOAD" start holder "$BIN/rt_app_shared" init make=a,malloc,4Mi \
+			touch="$WORK/held" await="$WORK/leave" byte=a,0 byte=a,4194303 $way touch="$WORK/left" \
+			await="$WORK/end"
+		HOLDER=$PID
+		await_file "$WORK/held"
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		equal "$(limbo)" "x 1"
+		leave
+		equal "$(grep '^byte' "$WORK/holder.out")" "byte a: 7
+byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
+		until_true limbo_is "x 0"
+		touch "$WORK/again"
+		await_file "$WORK/done"
+		equal "$(limbo)" ""
+		taken 0
+		touch "$WORK/end"
+		finish "$OWNER"
+		finish "$HOLDER"
+	done
+}
+
 @test "the one that has it is killed" {
 	program rt_app_static
 	owner x init alloc=a,4Mi "${UP[@]}" free=a "${FREED[@]}" alloc=b,2Mi "${END[@]}"
