@@ -366,6 +366,10 @@ int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
 	verb->generations_count = (pb_size_t)*count;
 	status = call(0, why, why_size);
 	left = &line.client->reply.body.limbo;
+	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_limbo_tag) {
+		snprintf(why, why_size, "the registry answered another question");
+		status = GPUSHARE_E_PROTOCOL;
+	}
 	if (status == GPUSHARE_OK) {
 		*count = left->generations_count;
 		memcpy(generations, left->generations, *count * sizeof(*generations));
