@@ -32,6 +32,7 @@ struct registry *registry_free(struct registry *registry)
 		registry_disconnect(registry, registry->leases.by_id);
 	while (registry->kept)
 		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
+	free(registry->limbo);
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
 	generation_finish(&registry->generation);
@@ -72,9 +73,11 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 		else
 			names++;
 	}
+	while (lease->limbo)
+		limbo_leave(registry, lease->limbo);
 	HASH_ITER (hh, lease->attachments, attachment, after) {
-		entry = store_find(&registry->store, attachment->name);
-		if (entry && entry->info.generation == attachment->generation && !attachment->own)
+		entry = registry_find(registry, attachment->name, attachment->generation);
+		if (entry && !attachment->own)
 			entry->info.attachers -= attachment->count;
 		attachments += attachment->count;
 		lease_detach(&registry->leases, lease, attachment, attachment->count);
@@ -145,6 +148,15 @@ bool registry_part(struct registry *registry, struct entry *entry)
 	}
 	registry_remove(registry, entry, DEPARTURE_LEASE);
 	return false;
+}
+
+struct entry *registry_find(const struct registry *registry, const char *name, uint64_t generation)
+{
+	struct entry *entry = store_find(&registry->store, name);
+
+	if (entry && entry->info.generation == generation)
+		return entry;
+	return limbo_find(registry, generation);
 }
 
 void registry_bury(struct registry *registry, const char *name)

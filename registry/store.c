@@ -89,7 +89,7 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 	return entry;
 }
 
-void store_remove(struct store *store, struct entry *entry)
+void store_take(struct store *store, struct entry *entry)
 {
 	size_t at = store_seek(store, entry->info.name) - 1; /* seek is one past the name itself */
 
@@ -97,5 +97,10 @@ void store_remove(struct store *store, struct entry *entry)
 	memmove(store->ordered + at, store->ordered + at + 1,
 		(store->count - at) * sizeof(struct entry *));
 	HASH_DEL(store->by_name, entry);
+}
+
+void store_remove(struct store *store, struct entry *entry)
+{
+	store_take(store, entry);
 	free(entry);
 }
