@@ -50,7 +50,7 @@ void journal_open(struct journal *journal, int directory)
 }
 
 /* Whatever else goes wrong, a successor must not take what is there for the truth. */
-void journal_clear(struct journal *journal)
+static void clear(struct journal *journal)
 {
 	if (journal->file >= 0 && ftruncate(journal->file, 0))
 		log_line("can't empty %s: %s", JOURNAL_FILE, strerror(errno));
@@ -72,7 +72,7 @@ void journal_close(struct journal *journal, bool keep)
 	if (journal->directory < 0)
 		return;
 	if (!keep)
-		journal_clear(journal);
+		clear(journal);
 	close_file(journal);
 	close(journal->directory);
 	journal->directory = -1;
@@ -85,7 +85,7 @@ static bool fail(struct journal *journal)
 	if (!journal->retry_ns)
 		log_line("can't write %s: %s; a restart of the registry would lose what is shared",
 			 JOURNAL_FILE, strerror(error));
-	journal_clear(journal);
+	clear(journal);
 	close_file(journal);
 	journal->retry_ns = clock_ns() + JOURNAL_RETRY_S * NS_PER_S;
 	return false;

@@ -34,8 +34,6 @@ struct journal {
 void journal_init(struct journal *journal);
 /* The directory is the journal's from here on. */
 void journal_open(struct journal *journal, int directory);
-/* There is nothing to tell: remove what a predecessor told. */
-void journal_clear(struct journal *journal);
 /* `keep` the file, for a successor. */
 void journal_close(struct journal *journal, bool keep);
 

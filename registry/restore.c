@@ -99,10 +99,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	missing = end_lost(registry);
 	fdstore_settle(registry->fdstore);
 	journal_open(&registry->journal, fd);
-	if (registry->store.count)
-		note_all(registry);
-	else
-		journal_clear(&registry->journal);
+	note_all(registry);
 	if (registry->store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
 			 registry->store.count, missing, (unsigned int)registry->leases.ghosts);
