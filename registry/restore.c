@@ -38,12 +38,17 @@ static bool lives(const struct process *process)
 	return !ended;
 }
 
+static bool has_nothing(const struct lease *lease)
+{
+	return !lease->entries && !lease->attachments;
+}
+
 static void end_dead(struct registry *registry)
 {
 	struct lease *lease, *after;
 
 	HASH_ITER (hh, registry->leases.by_id, lease, after) {
-		if (!lives(&lease->peer))
+		if (has_nothing(lease) || !lives(&lease->peer))
 			registry_disconnect(registry, lease);
 	}
 }
@@ -125,7 +130,8 @@ uint32_t restore_next_dead(const struct registry *registry)
 	if (!registry->leases.ghosts)
 		return 0;
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		if (lease->ghost && lease->watch < 0 && !lives(&lease->peer))
+		if (lease->ghost &&
+		    (has_nothing(lease) || (lease->watch < 0 && !lives(&lease->peer))))
 			return lease->id;
 	}
 	return 0;

@@ -13,7 +13,7 @@
 bool restore_open(struct registry *registry, const char *directory);
 /* Have the ghosts' ends told by `watches`; see watch.h. */
 void restore_watch(struct registry *registry, int watches);
-/* A ghost whose process has ended and could not be watched; 0: none. */
+/* A ghost that has nothing any more, or whose process has ended and could not be watched; 0: none. */
 uint32_t restore_next_dead(const struct registry *registry);
 /* What the connection that had `key` shared and attached is this one's. false: not to be had. */
 bool restore_resume(struct registry *registry, struct lease *lease,
