@@ -165,35 +165,48 @@ static int check_lost(const struct registry *registry, const gpushare_Share *sha
 	return status ? status : check_names(registry, answer);
 }
 
+/* Enter or complete what passed the check. NULL: out of memory. */
+static struct entry *bring_back(struct registry *registry, struct lease *lease,
+				const gpushare_Share *share, struct entry *entry)
+{
+	if (entry) {
+		if (!entry->lease && !share->orphan)
+			keep_return(registry, entry, lease);
+		return entry;
+	}
+	entry = registry_add(registry, lease, &share->buffer, share->handle, share->again);
+	if (!entry)
+		return NULL;
+	registry_count(registry, entry);
+	if (share->orphan)
+		keep_strand(registry, entry, lease);
+	return entry;
+}
+
 /* With the generation that it had before the registry's restart. */
 static int share_again(struct registry *registry, struct lease *lease, const gpushare_Share *share,
 		       reply *answer)
 {
 	struct entry *entry = store_find(&registry->store, share->buffer.name);
 	struct held *held;
-	int status;
+	int status = claim(registry, lease, share, answer, &held);
 
-	status = entry ? check_standing(lease, share, entry, answer)
-		       : check_lost(registry, share, answer);
-	if (!status)
-		status = claim(registry, lease, share, answer, &held);
 	if (status)
 		return status;
-	if (!entry) {
-		entry = registry_add(registry, lease, &share->buffer, share->handle, share->again);
-		if (entry)
-			registry_count(registry, entry);
-	} else if (!entry->lease && !share->orphan) {
-		keep_return(registry, entry, lease);
+	status = entry ? check_standing(lease, share, entry, answer)
+		       : check_lost(registry, share, answer);
+	if (!status) {
+		entry = bring_back(registry, lease, share, entry);
+		if (!entry)
+			status =
+			    explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	}
-	if (held && (!entry || entry->held))
+	if (held && (status || entry->held))
 		vault_release(&registry->vault, held);
 	else if (held)
 		registry_hold(registry, entry, held);
-	if (!entry)
-		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	if (share->orphan && entry->lease == lease)
-		keep_strand(registry, entry, lease);
+	if (status)
+		return status;
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = share->again;
 	log_line("again: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
