@@ -256,17 +256,22 @@ static void a_share_again_is_checked_like_any(void **state)
 	what.verb.share.buffer.flags = KEEP;
 	what.verb.share.adopt = true;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
-	what.verb.share.adopt = what.verb.share.orphan = false;
+	what = successor_share(lease, "x", KEEP);
+	what.verb.share.again = 1;
 	peer_registry->limits.kept_bytes = 1;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
+	peer_assert_sentence("would keep");
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID); /* it is used up */
+	peer_assert_sentence("ticket");
+	what = successor_share(lease, "x", KEEP);
+	what.verb.share.again = 1;
 	peer_registry->limits.kept_bytes = 1000;
 	peer_registry->limits.names = 0;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
+	peer_assert_sentence("names are shared");
+	what = successor_share(lease, "x", KEEP);
+	what.verb.share.again = 1;
 	peer_registry->limits.names = 1;
-	what.verb.share.ticket[0] ^= 1;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
-	peer_assert_sentence("ticket");
-	what.verb.share.ticket[0] ^= 1;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
 }
 
