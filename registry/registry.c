@@ -224,18 +224,21 @@ struct attachment *registry_set(struct registry *registry, struct lease *lease, 
 	return attachment;
 }
 
+void registry_join(const struct lease *lease, struct attachment *attachment, struct entry *entry)
+{
+	attachment->own = is_own(lease, entry);
+	if (!attachment->own)
+		entry->info.attachers += attachment->count;
+}
+
 void registry_count(struct registry *registry, struct entry *entry)
 {
-	entry->info.attachers = 0;
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		struct attachment *attachment =
 		    lease_find_attachment(lease, entry->info.name, entry->info.generation);
 
-		if (!attachment)
-			continue;
-		attachment->own = is_own(lease, entry);
-		if (!attachment->own)
-			entry->info.attachers += attachment->count;
+		if (attachment)
+			registry_join(lease, attachment, entry);
 	}
 }
 

@@ -78,7 +78,9 @@ bool registry_lose(struct registry *registry, struct entry *entry);
 /* That many of a generation, whether it is here or not. NULL: out of memory. */
 struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,
 				uint64_t generation, unsigned int count);
-/* All that have attached it, whether they were known before it or not. */
+/* What was attached before `entry`, which it is an attachment of, was known here. */
+void registry_join(const struct lease *lease, struct attachment *attachment, struct entry *entry);
+/* All of these, of a new entry. */
 void registry_count(struct registry *registry, struct entry *entry);
 /* `count` fewer; what was attached may have gone, or go with that. */
 void registry_detach(struct registry *registry, struct lease *lease, struct attachment *attachment,

@@ -161,8 +161,13 @@ void replay(struct registry *registry, int directory)
 	struct entry *entry;
 
 	journal_read(directory, read_state, &reader);
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
-		registry_count(registry, entry);
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		generation_pass(&registry->generation, entry->info.generation);
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
+			entry = find(registry, each->name, each->generation);
+			if (entry)
+				registry_join(lease, each, entry);
+		}
 	}
 }
