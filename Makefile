@@ -111,7 +111,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
-$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c $< -o $@
