@@ -81,6 +81,19 @@ enum gpushare_flag {
 #undef X
 };
 
+/* X(name, value, text): what became of an attached buffer's name */
+#define GPUSHARE_STATES(X) \
+	X(SHARED, 1, "shared")	     /* its owner has it, under its name */ \
+	X(KEPT, 2, "kept")	     /* its owner has gone, and it was to be kept */ \
+	X(WITHDRAWN, 3, "withdrawn") /* nobody has the name; the memory stays until you detach */ \
+	X(REPLACED, 4, "replaced")   /* the same, and the name is another buffer's now */
+
+enum gpushare_state {
+#define X(name, value, text) GPUSHARE_STATE_##name = value,
+	GPUSHARE_STATES(X)
+#undef X
+};
+
 struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
 
@@ -127,8 +140,20 @@ struct gpushare_info {
 	uint32_t ttl_s;	     /* with KEEP: seconds to stay after its owner has gone; 0: no end */
 	uint32_t ttl_left_s; /* of those, once the owner has gone */
 	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
+	int in_limbo;	     /* 1: freed by its owner, who holds it for those who are attached */
 	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
+};
+
+/** struct gpushare_registry_info - what a registry has to do, all its clients together */
+struct gpushare_registry_info {
+	uint64_t names;
+	uint64_t attachments;
+	uint64_t connections;
+	uint64_t waiters;  /* requests that wait for a name */
+	uint64_t requests; /* since it was started */
+	uint64_t limbo;	   /* buffers that their owners have freed and hold for who is attached */
+	uint64_t started_unix_ns;
 };
 
 /**
@@ -277,8 +302,12 @@ int gpushare_detach(struct gpushare_buffer *buffer);
  * gpushare_free() - end what gpushare_share() or gpushare_alloc() began
  * @buffer: NULL is allowed; not usable afterwards
  *
- * The name is withdrawn first; then memory from gpushare_alloc() is freed. Processes that are
- * attached should have detached: CUDA leaves reading freed IPC memory undefined. A buffer with
+ * The name is withdrawn first; then memory from gpushare_alloc() is freed. What other processes have
+ * attached still is held for them (ipc; a vmm buffer outlives its owner by itself), 64 buffers and
+ * $GPUSHARE_LIMBO bytes of a session at most, the oldest going first: a later gpushare_alloc(),
+ * gpushare_share() or gpushare_free() frees it once the last of them has left, a gpushare_alloc()
+ * that finds no room frees all of it, and so does gpushare_close(). Memory that was given to
+ * gpushare_share() stays the caller's: let the others detach before it is freed. A buffer with
  * GPUSHARE_FLAG_KEEP is unmapped here and stays under its name, without an owner.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from attach), _E_FORKED, _E_CUDA
@@ -318,6 +347,44 @@ int gpushare_stat(struct gpushare_session *session, const char *name,
  */
 int gpushare_list(struct gpushare_session *session, const char *glob,
 		  int (*visit)(const struct gpushare_info *info, void *user), void *user);
+
+/**
+ * gpushare_list_limbo() - what was freed by its owner and is held for those who have it attached
+ *
+ * The rest as gpushare_list(), but ordered by generation; a name may come more than once.
+ */
+int gpushare_list_limbo(struct gpushare_session *session, const char *glob,
+			int (*visit)(const struct gpushare_info *info, void *user), void *user);
+
+/**
+ * gpushare_stat_registry() - what the session's registry has to do
+ * @out_info: filled on success
+ *
+ * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_info is untouched then.
+ */
+int gpushare_stat_registry(struct gpushare_session *session,
+			   struct gpushare_registry_info *out_info);
+
+/**
+ * gpushare_state() - whether a buffer still stands for its name
+ * @buffer: any buffer; of interest where it came from gpushare_attach()
+ * @out_state: one of GPUSHARE_STATES
+ *
+ * Asks the registry. Whatever the state, the memory of an attached buffer stays valid until
+ * gpushare_detach(): of an ipc buffer within what gpushare_free() says of its owner, and as long as
+ * that lives.
+ *
+ * Threads: safe from any thread; no CUDA call is made.
+ * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_state is untouched then.
+ */
+int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_state *out_state);
+
+/** gpushare_state_text() - a state in a word; never NULL */
+const char *gpushare_state_text(enum gpushare_state state);
 
 /** gpushare_pointer() - the device pointer in this process (a CUdeviceptr); 0 for NULL */
 uint64_t gpushare_pointer(const struct gpushare_buffer *buffer);

@@ -54,7 +54,7 @@ static void tell_shared(struct registry *registry, struct lease *lease, const gp
 static int tell_attached(struct registry *registry, struct lease *lease, const gpushare_Hold *hold,
 			 reply *answer)
 {
-	const struct entry *entry = store_find(&registry->store, hold->name);
+	const struct entry *entry = registry_find(registry, hold->name, hold->generation);
 	const struct attachment *before =
 	    lease_find_attachment(lease, hold->name, hold->generation);
 	uint64_t others = registry->leases.attachments - (before ? before->count : 0);
@@ -72,8 +72,9 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	if (!attachment)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	attachment->told = true;
-	if (entry ? entry->info.generation == hold->generation && entry->info.missing
-		  : !registry_has_gone(registry, hold->name, hold->generation))
+	if (entry ? entry->info.missing
+		  : !store_find(&registry->store, hold->name) &&
+			!registry_has_gone(registry, hold->name, hold->generation))
 		want(answer, hold);
 	return GPUSHARE_OK;
 }

@@ -161,6 +161,8 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 	struct entry *entry = store_find(&registry->store, withdraw->name);
 	bool unlink = !withdraw->generation;
 
+	if (handle_withdraw_nameless(registry, lease, withdraw, answer))
+		return GPUSHARE_OK;
 	if (!entry)
 		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, withdraw->name);
 	if (!unlink && entry->info.generation != withdraw->generation)
@@ -178,7 +180,7 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 		 lease->peer.pid, lease->peer.command, withdraw->name);
 	if (!unlink && keep_is_asked(&entry->info))
 		keep_orphan(registry, entry);
-	else
+	else if (!handle_withdraw_limbo(registry, entry, withdraw, answer))
 		registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
 	return GPUSHARE_OK;
 }
@@ -192,6 +194,8 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	const struct entry *entry;
 
 	answer->which_body = gpushare_Reply_list_tag;
+	if (list->limbo)
+		return handle_list_limbo(registry, lease, list, limit, page);
 	for (size_t at = store_seek(&registry->store, list->after);
 	     (entry = store_at(&registry->store, at)); at++) {
 		if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
@@ -218,12 +222,14 @@ static int handle_stat(struct registry *registry, struct lease *lease, const req
 	    .waiters = registry->waiter_count,
 	    .requests = registry->requests,
 	    .started_unix_ns = registry->started_unix_ns,
+	    .limbo = limbo_count(registry),
 	};
 	return GPUSHARE_OK;
 }
 
 #define VERBS(X) \
-	X(hello) X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(retell)
+	X(hello) \
+	X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell)
 
 static int handle_verb(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)

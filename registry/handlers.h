@@ -28,6 +28,17 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 int handle_offer(struct registry *registry, const struct lease *lease, const struct entry *entry,
 		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer);
 
+/* handle_limbo.c */
+int handle_limbo(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
+/* Without a name rather than away, where somebody has it attached and its owner is to hold it. */
+bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
+			   const gpushare_Withdraw *withdraw, reply *answer);
+/* Of what has no name: its owner frees it, or wants to hold it. */
+bool handle_withdraw_nameless(struct registry *registry, const struct lease *lease,
+			      const gpushare_Withdraw *withdraw, reply *answer);
+int handle_list_limbo(const struct registry *registry, const struct lease *lease,
+		      const gpushare_List *list, pb_size_t limit, gpushare_ListReply *page);
+
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);
 uint32_t handle_wait_ms(const request *ask);

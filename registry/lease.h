@@ -29,6 +29,7 @@ struct lease {
 	unsigned int noted;  /* see note.h */
 	unsigned int unread; /* answers that it has not made room for */
 	struct entry *entries;
+	struct entry *limbo; /* what it has freed; not among its entries */
 	struct attachment *attachments;
 	UT_hash_handle hh;
 };

@@ -61,6 +61,7 @@ void note_entry(struct registry *registry, struct entry *entry)
 	stand->created_boot_ns = entry->created_ns + boot_ns;
 	if (entry->deadline_ns != INT64_MAX)
 		stand->deadline_boot_ns = entry->deadline_ns + boot_ns;
+	stand->nameless = limbo_find(registry, entry->info.generation) == entry;
 	put(&registry->journal, &what, &entry->noted);
 }
 
@@ -108,6 +109,12 @@ void note_end(struct registry *registry, struct lease *lease)
 	}
 }
 
+static void put_entry(struct registry *registry, struct entry *entry)
+{
+	entry->noted = 0;
+	note_entry(registry, entry);
+}
+
 static void put_all(struct registry *registry)
 {
 	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
@@ -119,10 +126,10 @@ static void put_all(struct registry *registry)
 	journal_put(&registry->journal, &begin);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next)
 		lease->noted = 0;
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
-		entry->noted = 0;
-		note_entry(registry, entry);
-	}
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
+		put_entry(registry, entry);
+	for (size_t at = 0; at < registry->nameless; at++)
+		put_entry(registry, registry->limbo[at]);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
 			each->noted = 0;

@@ -45,6 +45,7 @@ struct registry *registry_free(struct registry *registry)
 		registry_disconnect(registry, registry->leases.by_id);
 	while (registry->kept)
 		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
+	free(registry->limbo);
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
 	generation_finish(&registry->generation);
@@ -85,6 +86,8 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 		else
 			names++;
 	}
+	while (lease->limbo)
+		limbo_leave(registry, lease->limbo);
 	note_end(registry, lease);
 	HASH_ITER (hh, lease->attachments, attachment, after) {
 		attachments += attachment->count;
@@ -207,14 +210,14 @@ static bool is_own(const struct lease *lease, const struct entry *entry)
 struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,
 				uint64_t generation, unsigned int count)
 {
-	struct entry *entry = store_find(&registry->store, name);
+	struct entry *entry = registry_find(registry, name, generation);
 	struct attachment *attachment = lease_find_attachment(lease, name, generation);
 	unsigned int before = attachment ? attachment->count : 0;
 
 	attachment = lease_set(&registry->leases, lease, name, generation, count);
 	if (!attachment)
 		return NULL;
-	if (entry && entry->info.generation == generation) {
+	if (entry) {
 		if (!before)
 			attachment->own = is_own(lease, entry);
 		if (!attachment->own)
@@ -246,9 +249,8 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 		     unsigned int count)
 {
 	/* The name may have gone, or be another buffer's by now. */
-	struct entry *entry = store_find(&registry->store, attachment->name);
-	bool counted =
-	    entry && entry->info.generation == attachment->generation && !attachment->own;
+	struct entry *entry = registry_find(registry, attachment->name, attachment->generation);
+	bool counted = entry && !attachment->own;
 
 	if (counted)
 		entry->info.attachers -= count;
@@ -264,6 +266,15 @@ bool registry_has_gone(const struct registry *registry, const char *name, uint64
 	const struct tombstone *tombstone = tombstone_find(&registry->tombstones, name, clock_ns());
 
 	return generation > registry->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
+}
+
+struct entry *registry_find(const struct registry *registry, const char *name, uint64_t generation)
+{
+	struct entry *entry = store_find(&registry->store, name);
+
+	if (entry && entry->info.generation == generation)
+		return entry;
+	return limbo_find(registry, generation);
 }
 
 void registry_bury(struct registry *registry, const char *name)

@@ -30,11 +30,13 @@ struct registry {
 	struct vault vault;
 	struct generation generation;
 	struct journal journal;
-	struct fdstore *fdstore; /* NULL: none */
-	uint64_t since;		 /* what got a generation above this one is here, or has gone */
-	bool leaving;		 /* no request is answered any more */
-	struct entry *kept;	 /* whose owners have gone */
-	uint64_t kept_bytes;	 /* of all with KEEP, owner or not */
+	struct fdstore *fdstore;     /* NULL: none */
+	uint64_t since;		     /* what got a generation above this one is here, or has gone */
+	bool leaving;		     /* no request is answered any more */
+	struct entry *kept;	     /* whose owners have gone */
+	uint64_t kept_bytes;	     /* of all with KEEP, owner or not */
+	struct entry **limbo;	     /* without a name, ordered by generation: limbo.c */
+	size_t nameless, limbo_room; /* of those */
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	uint64_t requests;
@@ -87,6 +89,8 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 		     unsigned int count);
 /* Whether it is known that this was here and has gone, and not only that it isn't here. */
 bool registry_has_gone(const struct registry *registry, const char *name, uint64_t generation);
+/* What is attached as that, named or in limbo; NULL: it has gone. */
+struct entry *registry_find(const struct registry *registry, const char *name, uint64_t generation);
 /* Whoever shares `name` may come right after its owner's death, before we hear of that. */
 void registry_bury(struct registry *registry, const char *name);
 
@@ -109,6 +113,21 @@ void keep_adopt(struct registry *registry, struct entry *entry, struct lease *le
 		const record *info);
 /* Remove those whose time is up; when the next one's will be, INT64_MAX: none. */
 int64_t keep_expire(struct registry *registry, int64_t now_ns);
+
+/* limbo.c: what has no name any more while others have it attached: freed by its owner, who holds
+ * the memory (info.in_limbo), or unlinked, and not freed yet. */
+/* From the names to there. false: out of memory or too many, nothing changed. */
+bool limbo_enter(struct registry *registry, struct entry *entry, enum departure how);
+/* What has no name in the store. false: out of memory or too many. */
+bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *entry);
+/* Its memory is gone, or goes now. */
+void limbo_leave(struct registry *registry, struct entry *entry);
+/* NULL: not there. */
+struct entry *limbo_find(const struct registry *registry, uint64_t generation);
+/* How many are freed and held. */
+uint64_t limbo_count(const struct registry *registry);
+/* The position of the first generation above `after`. */
+size_t limbo_seek(const struct registry *registry, uint64_t after);
 
 void registry_park(struct registry *registry, struct waiter *waiter);
 void registry_unpark(struct registry *registry, struct waiter *waiter);

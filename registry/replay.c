@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
@@ -38,39 +39,35 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	registry->leases.ghosts++;
 }
 
-static struct entry *find(const struct registry *registry, const char *name, uint64_t generation)
+/* As it was, on its own. NULL: out of memory. */
+static struct entry *fill(struct entry *entry, const gpushare_Stand *stand)
 {
-	struct entry *entry = store_find(&registry->store, name);
-
-	return entry && entry->info.generation == generation ? entry : NULL;
-}
-
-static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
-{
-	static const uint8_t none[GPUSHARE_LEASE_SIZE];
-	const record *info = &stand->buffer;
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
-	bool orphan = !memcmp(stand->key, none, sizeof(none));
-	struct lease *lease = orphan ? NULL : lease_find_key(&registry->leases, stand->key);
-	struct entry *entry = store_find(&registry->store, info->name);
+	const record *info = &stand->buffer;
 
-	if (!name_is_valid(info->name) || !info->generation || (!orphan && !lease) ||
-	    (orphan && !keep_is_asked(info)))
-		return;
-	if (entry)
-		registry_drop(registry, entry);
-	entry = store_add(&registry->store, info, stand->handle);
 	if (!entry)
-		return;
-	store_number(&registry->store, entry, info->generation);
+		return NULL;
+	entry->info = *info;
+	memcpy(entry->handle, stand->handle, sizeof(entry->handle));
 	entry->info.attachers = 0;
 	entry->info.missing = false;
 	entry->created_ns = stand->created_boot_ns - boot_ns;
-	if (stand->deadline_boot_ns)
-		entry->deadline_ns = stand->deadline_boot_ns - boot_ns;
+	entry->deadline_ns =
+	    stand->deadline_boot_ns ? stand->deadline_boot_ns - boot_ns : INT64_MAX;
 	entry->owner = (struct process){
 	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
 	strcpy(entry->owner.command, info->owner_command);
+	return entry;
+}
+
+static void stand_named(struct registry *registry, struct lease *lease, const gpushare_Stand *stand)
+{
+	const record *info = &stand->buffer;
+	struct entry *entry = fill(store_add(&registry->store, info, stand->handle), stand);
+
+	if (!entry)
+		return;
+	store_number(&registry->store, entry, info->generation);
 	entry->lease = lease;
 	if (lease)
 		DL_APPEND(lease->entries, entry);
@@ -78,6 +75,50 @@ static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
 		DL_APPEND(registry->kept, entry);
 	if (keep_is_asked(info))
 		registry->kept_bytes += info->base_size;
+}
+
+static void stand_nameless(struct registry *registry, struct lease *lease,
+			   const gpushare_Stand *stand)
+{
+	struct entry *entry = fill(calloc(1, sizeof(*entry)), stand);
+
+	if (entry && limbo_insert(registry, lease, entry))
+		store_number(&registry->store, entry, stand->buffer.generation);
+	else
+		free(entry);
+}
+
+static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
+{
+	static const uint8_t none[GPUSHARE_LEASE_SIZE];
+	const record *info = &stand->buffer;
+	bool orphan = !memcmp(stand->key, none, sizeof(none));
+	struct lease *lease = orphan ? NULL : lease_find_key(&registry->leases, stand->key);
+	struct entry *named = store_find(&registry->store, info->name);
+	struct entry *nameless = limbo_find(registry, info->generation);
+
+	if (!name_is_valid(info->name) || !info->generation || (!orphan && !lease) ||
+	    (orphan && (stand->nameless || !keep_is_asked(info))))
+		return;
+	if (nameless)
+		limbo_leave(registry, nameless);
+	if (named && (!stand->nameless || named->info.generation == info->generation))
+		registry_drop(registry, named);
+	if (stand->nameless)
+		stand_nameless(registry, lease, stand);
+	else
+		stand_named(registry, lease, stand);
+}
+
+static void replay_go(struct registry *registry, const gpushare_Go *go)
+{
+	struct entry *named = store_find(&registry->store, go->name);
+	struct entry *nameless = limbo_find(registry, go->generation);
+
+	if (named && named->info.generation == go->generation)
+		registry_drop(registry, named);
+	else if (nameless)
+		limbo_leave(registry, nameless);
 }
 
 static void replay_use(struct registry *registry, const gpushare_Use *use)
@@ -106,6 +147,8 @@ static void replay_end(struct registry *registry, const gpushare_End *end)
 		return;
 	while (lease->entries)
 		registry_drop(registry, lease->entries);
+	while (lease->limbo)
+		limbo_leave(registry, lease->limbo);
 	HASH_ITER (hh, lease->attachments, attachment, after) {
 		lease_detach(&registry->leases, lease, attachment, attachment->count);
 	}
@@ -115,7 +158,6 @@ static void replay_end(struct registry *registry, const gpushare_End *end)
 static bool replay_one(void *context, const gpushare_State *what)
 {
 	struct registry *registry = context;
-	struct entry *entry;
 
 	switch (what->which_change) {
 	case gpushare_State_peer_tag:
@@ -125,9 +167,7 @@ static bool replay_one(void *context, const gpushare_State *what)
 		replay_stand(registry, &what->change.stand);
 		break;
 	case gpushare_State_go_tag:
-		entry = find(registry, what->change.go.name, what->change.go.generation);
-		if (entry)
-			registry_drop(registry, entry);
+		replay_go(registry, &what->change.go);
 		break;
 	case gpushare_State_use_tag:
 		replay_use(registry, &what->change.use);
@@ -163,9 +203,12 @@ void replay(struct registry *registry, int directory)
 	journal_read(directory, read_state, &reader);
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		generation_pass(&registry->generation, entry->info.generation);
+	if (registry->nameless)
+		generation_pass(&registry->generation,
+				registry->limbo[registry->nameless - 1]->info.generation);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
-			entry = find(registry, each->name, each->generation);
+			entry = registry_find(registry, each->name, each->generation);
 			if (entry)
 				registry_join(lease, each, entry);
 		}

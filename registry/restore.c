@@ -40,7 +40,7 @@ static bool lives(const struct process *process)
 
 static bool has_nothing(const struct lease *lease)
 {
-	return !lease->entries && !lease->attachments;
+	return !lease->entries && !lease->attachments && !lease->limbo;
 }
 
 static void end_dead(struct registry *registry)
@@ -149,11 +149,16 @@ static void move_all(struct lease *from, struct lease *to)
 	to->noted = from->noted;
 	to->entries = from->entries;
 	to->attachments = from->attachments;
+	to->limbo = from->limbo;
 	from->noted = 0;
-	from->entries = NULL;
+	from->entries = from->limbo = NULL;
 	from->attachments = NULL;
 	to->retelling = false;
 	DL_FOREACH(to->entries, entry)
+	{
+		entry->lease = to;
+	}
+	DL_FOREACH(to->limbo, entry)
 	{
 		entry->lease = to;
 	}
@@ -165,8 +170,7 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 	struct lease *old = is_none(key) ? NULL : lease_find_key(&registry->leases, key);
 
 	if (!old || old == lease || old->peer.uid != lease->peer.uid ||
-	    !process_is_same(&old->peer, &lease->peer) || lease->entries || lease->attachments ||
-	    lease->noted)
+	    !process_is_same(&old->peer, &lease->peer) || !has_nothing(lease) || lease->noted)
 		return false;
 	move_all(old, lease);
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
@@ -184,7 +188,7 @@ void restore_leave(struct registry *registry)
 
 	pthread_mutex_lock(&registry->lock);
 	registry->leaving = true;
-	keep = registry->store.count;
+	keep = registry->store.count || registry->nameless;
 	if (keep && registry->journal.file < 0)
 		note_all(registry);
 	registry_let_go(registry, keep);

@@ -109,7 +109,7 @@ struct entry *store_find_generation(const struct store *store, uint64_t generati
 	return found;
 }
 
-void store_remove(struct store *store, struct entry *entry)
+void store_take(struct store *store, struct entry *entry)
 {
 	size_t at = store_seek(store, entry->info.name) - 1; /* seek is one past the name itself */
 
@@ -117,6 +117,11 @@ void store_remove(struct store *store, struct entry *entry)
 	memmove(store->ordered + at, store->ordered + at + 1,
 		(store->count - at) * sizeof(struct entry *));
 	HASH_DEL(store->by_name, entry);
+}
+
+void store_remove(struct store *store, struct entry *entry)
+{
+	store_take(store, entry);
 	store_number(store, entry, 0);
 	free(entry);
 }

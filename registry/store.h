@@ -14,10 +14,11 @@ struct entry {
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply, nowhere else */
 	struct held *held; /* the descriptor of one that travels so; see vault.h */
 	struct process owner;
-	struct lease *lease;	   /* NULL: kept, and its owner has gone */
-	struct entry *prev, *next; /* of the same lease, or of what is kept without one */
-	bool told;		   /* see lease.retelling */
-	unsigned int noted;	   /* see note.h */
+	struct lease *lease; /* NULL: kept, and its owner has gone */
+	struct entry *prev,
+	    *next; /* of the same lease (named, or in limbo), or of what is kept without one */
+	bool told; /* see lease.retelling */
+	unsigned int noted; /* see note.h */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */
 	UT_hash_handle hh;
@@ -39,6 +40,8 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 void store_number(struct store *store, struct entry *entry, uint64_t generation);
 struct entry *store_find_generation(const struct store *store, uint64_t generation);
 void store_remove(struct store *store, struct entry *entry);
+/* The name is free; the entry is the caller's. */
+void store_take(struct store *store, struct entry *entry);
 struct entry *store_find(const struct store *store, const char *name);
 /* The position of the first name above `after`; "" for the beginning. */
 size_t store_seek(const struct store *store, const char *after);

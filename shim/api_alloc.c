@@ -27,7 +27,8 @@ static cu_result alloc_blocks(const struct driver *driver, cu_deviceptr *pointer
 	return result;
 }
 
-static int alloc_plain(const struct driver *driver, struct source *source, const char *name)
+static int alloc_plain(struct gpushare_session *session, const struct driver *driver,
+		       struct source *source, const char *name)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	cu_deviceptr pointer = 0;
@@ -37,6 +38,8 @@ static int alloc_plain(const struct driver *driver, struct source *source, const
 	if (status)
 		return status;
 	result = alloc_blocks(driver, &pointer, source->size);
+	if (result == CU_OUT_OF_MEMORY && session_limbo_empty(session))
+		result = alloc_blocks(driver, &pointer, source->size);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
 				     "device %d has no %zu bytes for '%s'", source->device,
@@ -45,7 +48,7 @@ static int alloc_plain(const struct driver *driver, struct source *source, const
 	return GPUSHARE_OK;
 }
 
-static int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer)
+int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	cu_result result;
@@ -61,7 +64,8 @@ static int alloc_free(const struct driver *driver, cu_context context, uint64_t 
 }
 
 /* Memory of cuMemCreate, mapped, and the descriptor for it. */
-static int alloc_vmm(const struct driver *driver, struct source *source, const char *name)
+static int alloc_vmm(struct gpushare_session *session, const struct driver *driver,
+		     struct source *source, const char *name)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	cu_result result;
@@ -72,6 +76,9 @@ static int alloc_vmm(const struct driver *driver, struct source *source, const c
 	if (status)
 		return status;
 	result = vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
+	if (result == CU_OUT_OF_MEMORY && session_limbo_empty(session))
+		result =
+		    vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
 	if (result == CU_NOT_SUPPORTED)
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
@@ -140,7 +147,8 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 		     const char *name, bool vmm, struct source *source,
 		     struct gpushare_buffer **out_buffer)
 {
-	int status = vmm ? alloc_vmm(driver, source, name) : alloc_plain(driver, source, name);
+	int status = vmm ? alloc_vmm(session, driver, source, name)
+			 : alloc_plain(session, driver, source, name);
 
 	if (status)
 		return status;
@@ -262,6 +270,7 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 	driver = session_driver(session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
+	session_limbo_sweep(session);
 	source.flags = options->flags & FLAGS_SENT;
 	source.ttl_s = options->ttl_s;
 	status = device_choose(driver, options->device, &source.device);

@@ -28,6 +28,7 @@ void query_info(const record *from, struct gpushare_info *to)
 	    .ttl_s = from->ttl_s,
 	    .ttl_left_s = from->ttl_left_s,
 	    .owner_alive = !from->owner_gone,
+	    .in_limbo = from->in_limbo,
 	};
 	memcpy(to->name, from->name, sizeof(to->name));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
@@ -68,65 +69,65 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 	return status;
 }
 
-/* One page at a time; `after` must grow, or the listing would never end. */
-static int query_page(struct gpushare_session *session, const char *glob, const char *after,
-		      gpushare_ListReply *out_page)
+API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
+				      struct gpushare_registry_info *out_info)
 {
-	request ask = {.which_verb = gpushare_Request_list_tag};
-	const char *last = after;
-	int status;
+	request ask = {.which_verb = gpushare_Request_stat_tag};
+	gpushare_StatReply answer;
+	int status = session_check(session);
 
-	memcpy(ask.verb.list.glob, glob, strlen(glob) + 1);
-	memcpy(ask.verb.list.after, after, strlen(after) + 1);
-	status = session_ask(session, &ask, gpushare_Reply_list_tag, out_page, sizeof(*out_page));
+	if (!status && !out_info)
+		status = api_fail(GPUSHARE_E_INVALID, "out_info is NULL");
+	if (!status)
+		status =
+		    session_ask(session, &ask, gpushare_Reply_stat_tag, &answer, sizeof(answer));
+	if (!status)
+		*out_info = (struct gpushare_registry_info){
+		    .names = answer.names,
+		    .attachments = answer.attachments,
+		    .connections = answer.connections,
+		    .waiters = answer.waiters,
+		    .requests = answer.requests,
+		    .limbo = answer.limbo,
+		    .started_unix_ns = answer.started_unix_ns,
+		};
+	return status;
+}
+
+API_PUBLIC int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_state *out_state)
+{
+	request ask = {.which_verb = gpushare_Request_lookup_tag};
+	gpushare_LookupReply answer;
+	int status = session_check_buffer(buffer);
+
+	if (!status && !out_state)
+		status = api_fail(GPUSHARE_E_INVALID, "out_state is NULL");
 	if (status)
 		return status;
-	for (pb_size_t i = 0; i < out_page->buffers_count; i++) {
-		if (strcmp(out_page->buffers[i].name, last) <= 0)
-			return api_fail(GPUSHARE_E_PROTOCOL, "the registry lists '%s' after '%s'",
-					out_page->buffers[i].name, last);
-		last = out_page->buffers[i].name;
-	}
-	if (out_page->more && !out_page->buffers_count)
-		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry says there is more, but lists nothing");
+	memcpy(ask.verb.lookup.name, buffer->info.name, sizeof(buffer->info.name));
+	status =
+	    session_ask(buffer->session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
+	if (status && status != GPUSHARE_E_NOT_FOUND)
+		return status;
+	if (status)
+		*out_state = GPUSHARE_STATE_WITHDRAWN;
+	else if (answer.buffer.generation != buffer->info.generation)
+		*out_state = GPUSHARE_STATE_REPLACED;
+	else
+		*out_state = answer.buffer.owner_gone ? GPUSHARE_STATE_KEPT : GPUSHARE_STATE_SHARED;
 	return GPUSHARE_OK;
 }
 
-API_PUBLIC int gpushare_list(struct gpushare_session *session, const char *glob,
-			     int (*visit)(const struct gpushare_info *info, void *user), void *user)
+API_PUBLIC const char *gpushare_state_text(enum gpushare_state state)
 {
-	_cleanup_free_ gpushare_ListReply *page = NULL;
-	char after[GPUSHARE_NAME_MAX + 1] = "";
-	int status = session_check(session);
-
-	if (!status && !visit)
-		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
-	if (!status && glob && strlen(glob) > GPUSHARE_NAME_MAX)
-		status =
-		    api_fail(GPUSHARE_E_INVALID, "the pattern is %zu bytes long; %d are the limit",
-			     strlen(glob), GPUSHARE_NAME_MAX);
-	if (status)
-		return status;
-	page = malloc(sizeof(*page));
-	if (!page)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to list buffers");
-	do {
-		status = query_page(session, glob ? glob : "", after, page);
-		if (status)
-			return status;
-		for (pb_size_t i = 0; i < page->buffers_count; i++) {
-			struct gpushare_info info;
-
-			query_info(&page->buffers[i], &info);
-			memcpy(after, info.name, sizeof(after));
-			if (visit(&info, user))
-				return api_fail(GPUSHARE_E_CANCELLED,
-						"the listing was ended by its caller at '%s'",
-						info.name);
-		}
-	} while (page->more);
-	return GPUSHARE_OK;
+	switch (state) {
+#define X(name, value, text) \
+	case GPUSHARE_STATE_##name: \
+		return text;
+		GPUSHARE_STATES(X)
+#undef X
+	}
+	return "unknown";
 }
 
 API_PUBLIC uint64_t gpushare_pointer(const struct gpushare_buffer *buffer)

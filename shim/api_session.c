@@ -129,6 +129,7 @@ static void session_free(struct gpushare_session *session)
 		session->buffers = buffer->next;
 		free(buffer);
 	}
+	session_limbo_finish(session);
 	client_free(session->client);
 	free(session);
 }
@@ -157,6 +158,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session->pid = getpid();
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->devices.lock, NULL);
+	session_limbo_init(session);
 	session->client = client_new(&wanted);
 	if (!session->client) {
 		session_free(session);
@@ -184,6 +186,7 @@ static void session_give_back(struct gpushare_session *session)
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
 		if (buffer->kind == BUFFER_ALLOCATED)
 			share_release(buffer);
+	session_limbo_empty(session);
 }
 
 API_PUBLIC int gpushare_close(struct gpushare_session *session)

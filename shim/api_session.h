@@ -8,6 +8,7 @@
 #include "api_status.h"
 #include "client.h"
 #include "device.h"
+#include "limbo.h"
 #include "vmm.h"
 
 #define API_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once: FACTS.md */
@@ -51,6 +52,7 @@ struct gpushare_session {
 	struct gpushare_buffer *buffers;
 	struct staging staging; /* kept between transfers */
 	struct devices devices;
+	struct limbo limbo;
 };
 
 /* GPUSHARE_OK, E_INVALID or E_FORKED. */
@@ -88,8 +90,19 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address);
 int mapping_close(const struct gpushare_buffer *buffer);
 
-/* api_alloc.c: free what gpushare_alloc() made; the struct stays. */
+/* api_alloc.c: free what gpushare_alloc() made; the struct stays. The first of what is no vmm buffer. */
+int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);
 int share_release(const struct gpushare_buffer *buffer);
+
+/* api_limbo.c: memory that others have attached, and that is freed. */
+void session_limbo_init(struct gpushare_session *session);
+/* Free what nobody has attached any more; or all of it: true if there was any. */
+void session_limbo_sweep(struct gpushare_session *session);
+bool session_limbo_empty(struct gpushare_session *session);
+/* Forget all of it. */
+void session_limbo_finish(struct gpushare_session *session);
+/* The buffer's name goes. True: its memory is held, for others have it; else it is to be freed. */
+bool session_limbo_put(struct gpushare_session *session, const struct gpushare_buffer *buffer);
 
 /* api_transfer.c */
 void staging_finish(struct staging *staging, const struct driver *driver);

@@ -157,6 +157,7 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 	driver = session_driver(session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
+	session_limbo_sweep(session);
 	status = source_locate(session, driver, &source);
 	if (status)
 		return status;
@@ -165,6 +166,7 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 
 API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 {
+	struct gpushare_session *session;
 	int status;
 
 	if (!buffer)
@@ -172,15 +174,22 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 	status = session_check_buffer(buffer);
 	if (status)
 		return status;
+	session = buffer->session;
 	if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_ALLOCATED)
 		return api_fail(GPUSHARE_E_INVALID,
 				"'%s' came from gpushare_attach(); give it back with "
 				"gpushare_detach()",
 				buffer->info.name);
-	session_release(buffer->session, buffer);
-	session_tell_withdraw(buffer->session, &buffer->info);
-	if (buffer->kind == BUFFER_ALLOCATED)
-		status = share_release(buffer);
+	session_release(session, buffer);
+	session_limbo_sweep(session);
+	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size) {
+		if (!session_limbo_put(session, buffer))
+			status = share_release(buffer);
+	} else {
+		session_tell_withdraw(session, &buffer->info);
+		if (buffer->kind == BUFFER_ALLOCATED)
+			status = share_release(buffer);
+	}
 	free(buffer);
 	return status;
 }

@@ -3,6 +3,7 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_linger.h"
 #include "shim_own.h"
 #include "shim_scope.h"
 #include "shim_share.h"
@@ -16,12 +17,24 @@ size_t buffers_rounded(size_t size)
 	return rounded & ~(BUFFERS_BLOCK - 1);
 }
 
-/* What waits for its stream is given back before the program hears that memory is short. */
+void buffers_sweep(void)
+{
+	async_sweep();
+	linger_sweep(false);
+}
+
+bool buffers_make_room(void)
+{
+	bool made = async_waits() && async_drain();
+
+	return linger_empty() || made;
+}
+
 static cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
 {
 	cu_result result = real(pointer, size);
 
-	if (result == CU_OUT_OF_MEMORY && async_waits() && async_drain())
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
 		result = real(pointer, size);
 	return result;
 }
@@ -46,7 +59,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	cu_result result = CU_OK;
 	struct own own;
 
-	async_sweep();
+	buffers_sweep();
 	if (!pointer || !size ||
 	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(real, pointer, size);
@@ -107,12 +120,14 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 			      cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
 			      unsigned int element)
 {
-	cu_result result = real(pointer, pitch, width, height, element), answer;
+	cu_result result, answer;
 	struct claim claim;
 	cu_deviceptr attached;
 	size_t size;
 
-	if (result == CU_OUT_OF_MEMORY && async_waits() && async_drain())
+	buffers_sweep();
+	result = real(pointer, pitch, width, height, element);
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
 		result = real(pointer, pitch, width, height, element);
 	if (result != CU_OK)
 		return result;
@@ -130,6 +145,18 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 	return result;
 }
 
+static cu_result make_managed(cu_cuMemAllocManaged_call *real, cu_deviceptr *pointer, size_t size,
+			      unsigned int flags)
+{
+	cu_result result;
+
+	buffers_sweep();
+	result = real(pointer, size, flags);
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+		result = real(pointer, size, flags);
+	return result;
+}
+
 cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *caller,
 				cu_deviceptr *pointer, size_t size, unsigned int flags)
 {
@@ -138,12 +165,12 @@ cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *cal
 
 	if (!pointer || !size ||
 	    !claim_open(&claim, RULES_API_cuMemAllocManaged, size, CLAIM_CURRENT_DEVICE, caller))
-		return real(pointer, size, flags);
+		return make_managed(real, pointer, size, flags);
 	if (attach_refuse(&claim, CU_NOT_SUPPORTED,
 			  "managed memory is for the CPU too, which can't reach a device buffer",
 			  &result))
 		return result;
-	result = real(pointer, size, flags);
+	result = make_managed(real, pointer, size, flags);
 	if (result == CU_OK && claim_take(&claim, RULES_NAME))
 		share_refuse(
 		    &claim, "managed memory (cudaMallocManaged) has no handle that another process "

@@ -7,6 +7,7 @@
 
 #include "client.h"
 #include "shim_attach.h"
+#include "shim_linger.h"
 #include "shim_lock.h"
 #include "shim_lookup.h"
 #include "shim_process.h"
@@ -142,6 +143,18 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
+/* Attached memory is left; the program's own, which others have attached, goes on in limbo. */
+static void end_entry(const struct driver *driver, const struct pending *one)
+{
+	if (one->entry.kind == LIVE_OWN) {
+		linger_keep(driver, &one->entry, false);
+		return;
+	}
+	attach_close(driver, &one->entry);
+	if (!one->told)
+		share_end(one->entry.name, one->entry.generation, true);
+}
+
 /* Off the list first: once it is freed, the address may be anybody's. */
 static void finish(const struct driver *driver, struct pending *one)
 {
@@ -149,9 +162,7 @@ static void finish(const struct driver *driver, struct pending *one)
 		return;
 	unlink_one(one);
 	pthread_mutex_unlock(&queue.lock);
-	attach_close(driver, &one->entry);
-	if (!one->told)
-		share_end(one->entry.name, one->entry.generation, true);
+	end_entry(driver, one);
 	driver->cuEventDestroy_v2(one->event);
 	free(one);
 }
@@ -285,11 +296,11 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 	_scope_ struct scope scope = scope_enter(driver);
 
 	if (live_is_mapped(&one->entry) || one->entry.context != context)
-		attach_close(driver, &one->entry);
+		end_entry(driver, one);
+	else if (!one->told)
+		share_end(one->entry.name, one->entry.generation, one->entry.kind != LIVE_OWN);
 	if (one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);
-	if (!one->told)
-		share_end(one->entry.name, one->entry.generation, true);
 }
 
 void async_end(const struct driver *driver, cu_context context, struct pending *taken)

@@ -3,7 +3,7 @@
 #define GPUSHARE_SHIM_ASYNC_H
 /*
  * Attached buffers that the program has freed in stream order: each is detached once its stream has
- * got so far. There is no thread of ours: it is done at the program's next allocation or free after
+ * got so far; and buffers of its own, freed so, that others have attached (shim_linger.h). There is no thread of ours: it is done at the program's next allocation or free after
  * that, or when an allocation fails for want of memory. Memory opened from an IPC handle stays mapped
  * until the program frees something with cuMemFree: closing a handle waits for all of the GPU's work.
  */

@@ -14,6 +14,11 @@
 
 #define BUFFERS_BLOCK ((size_t)2 << 20) /* what the driver maps at once (FACTS.md) */
 
+/* shim_alloc.c, too: give back what is due of what was freed before its time; and, for an allocation
+ * that fails, all of it that can be: true if there was any. */
+void buffers_sweep(void);
+bool buffers_make_room(void);
+
 /* shim_alloc.c: memory at once. buffers_rounded() is whole blocks, or `size` where that overflows. */
 size_t buffers_rounded(size_t size);
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
@@ -61,8 +66,9 @@ cu_result buffers_open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr 
 			      const cu_ipc_mem_handle *handle, unsigned int flags);
 cu_result buffers_close_handle(cu_cuIpcCloseMemHandle_call *real, cu_deviceptr pointer);
 
-/* shim_query.c: what a program may ask about a pointer. Answers are corrected in place; the first
+/* shim_query.c: what a program may ask about a pointer. Answers are corrected in place; the second
  * says whether it answers in the driver's place. */
+cu_deviceptr buffers_told(cu_deviceptr pointer); /* the driver is to be asked of; see there */
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result);
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);
 void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value);

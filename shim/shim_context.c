@@ -3,6 +3,7 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_process.h"
 #include "shim_scope.h"
@@ -10,7 +11,7 @@
 
 static bool is_concerned(void)
 {
-	return (live_any() || async_any()) && process_is_mine();
+	return (live_any() || async_any() || linger_any()) && process_is_mine();
 }
 
 /* Own names go before the memory does. */
@@ -42,6 +43,7 @@ struct ending {
 	const struct driver *driver; /* NULL: nothing of ours is concerned */
 	cu_context context;
 	struct pending *waiting;
+	struct limbo_entry *lingering;
 };
 
 static struct ending begin(const struct driver *driver, cu_context context)
@@ -51,6 +53,7 @@ static struct ending begin(const struct driver *driver, cu_context context)
 	if (!ending.driver)
 		return ending;
 	ending.waiting = async_take_of(context);
+	ending.lingering = linger_take_of(context);
 	end_names(context);
 	return ending;
 }
@@ -61,9 +64,11 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 		return result;
 	if (result != CU_OK) {
 		async_return(ending->waiting);
+		linger_return(ending->lingering);
 		return result;
 	}
 	async_end(ending->driver, ending->context, ending->waiting);
+	linger_end(ending->lingering);
 	end_mappings(ending->driver, ending->context);
 	return result;
 }

@@ -2,10 +2,47 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
 #include "shim_process.h"
+#include "shim_quiet.h"
 #include "shim_share.h"
+
+/* CU_OUT_OF_MEMORY, too, where its context can't be asked. */
+static cu_result stand_in(const struct driver *driver, cu_context context)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	cu_result result;
+	cu_context left;
+
+	(void)quiet;
+	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 || !driver->cuCtxPushCurrent_v2 ||
+	    !driver->cuCtxPopCurrent_v2 || driver->cuCtxPushCurrent_v2(context) != CU_OK)
+		return CU_OUT_OF_MEMORY;
+	result = limbo_stand_in(driver);
+	driver->cuCtxPopCurrent_v2(&left);
+	return result;
+}
+
+static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *driver,
+			  struct live *entry)
+{
+	bool attached = linger_withdraw(entry);
+	cu_result result = attached ? stand_in(driver, entry->context) : CU_OUT_OF_MEMORY;
+
+	if (result == CU_OK) {
+		linger_keep(driver, entry, true);
+		return CU_OK;
+	}
+	if (attached)
+		linger_drop(entry);
+	if (result == CU_OUT_OF_MEMORY)
+		result = real(entry->pointer);
+	if (result != CU_OK && result != CU_DEINITIALIZED)
+		share_again(driver, entry);
+	return result;
+}
 
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 {
@@ -17,7 +54,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 		return real(pointer);
 	async_sweep();
 	if (!live_take(pointer, &entry)) {
-		if (async_holds(pointer))
+		if (async_holds(pointer) || linger_holds(pointer, 1))
 			return CU_INVALID_VALUE;
 		result = real(pointer);
 	} else if (entry.kind == LIVE_OWN_VMM) {
@@ -25,12 +62,10 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	} else if (entry.kind != LIVE_OWN) {
 		result = attach_end(driver, &entry);
 	} else {
-		share_end(entry.name, entry.generation, false);
-		result = real(pointer);
-		if (result != CU_OK && result != CU_DEINITIALIZED)
-			share_again(driver, &entry);
+		result = free_own(real, driver, &entry);
 	}
 	if (pointer && result == CU_OK && async_any())
 		async_close();
+	linger_sweep(pointer && result == CU_OK);
 	return result;
 }

@@ -9,6 +9,7 @@
 #include "shim_buffers.h"
 #include "shim_elf.h"
 #include "shim_ipc.h"
+#include "shim_linger.h"
 #include "shim_live.h"
 #include "shim_lookup.h"
 #include "shim_route.h"
@@ -80,7 +81,7 @@ BODY(cuMemAllocFromPoolAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_mem_po
 
 BODY(cuMemFree_v2, cu_deviceptr pointer)
 {
-	if (!live_maybe(pointer) && !async_any())
+	if (!live_maybe(pointer) && !async_any() && !linger_any())
 		return real(pointer);
 	return buffers_free(real, pointer);
 }
@@ -88,7 +89,7 @@ BODY(cuMemFree_v2, cu_deviceptr pointer)
 static inline cu_result free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 				   cu_stream stream, cu_stream meant)
 {
-	if (!live_maybe(pointer) && !async_any())
+	if (!live_maybe(pointer) && !async_any() && !linger_any())
 		return real(pointer, stream);
 	return buffers_free_async(real, pointer, stream, meant);
 }
@@ -136,7 +137,7 @@ BODY(cuIpcGetMemHandle, cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 
 	if (handle && live_any() && buffers_handle(pointer, handle, &result))
 		return result;
-	return real(handle, pointer);
+	return real(handle, buffers_told(pointer));
 }
 
 static inline cu_result open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr *pointer,
@@ -166,7 +167,7 @@ BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
 
 BODY(cuMemGetAddressRange_v2, cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
 {
-	cu_result result = real(base, size, pointer);
+	cu_result result = real(base, size, buffers_told(pointer));
 
 	if (result == CU_OK && live_any())
 		buffers_range(pointer, base, size);
@@ -175,7 +176,7 @@ BODY(cuMemGetAddressRange_v2, cu_deviceptr *base, size_t *size, cu_deviceptr poi
 
 BODY(cuPointerGetAttribute, void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
 {
-	cu_result result = real(value, attribute, pointer);
+	cu_result result = real(value, attribute, buffers_told(pointer));
 
 	if (result == CU_OK && live_any())
 		buffers_attribute(pointer, attribute, value);
@@ -185,7 +186,7 @@ BODY(cuPointerGetAttribute, void *value, cu_pointer_attribute attribute, cu_devi
 BODY(cuPointerGetAttributes, unsigned int count, cu_pointer_attribute *attributes, void **values,
      cu_deviceptr pointer)
 {
-	cu_result result = real(count, attributes, values, pointer);
+	cu_result result = real(count, attributes, values, buffers_told(pointer));
 
 	if (result == CU_OK && live_any())
 		for (unsigned int i = 0; i < count; i++)

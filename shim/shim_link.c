@@ -310,8 +310,14 @@ int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME
 	return status;
 }
 
+static bool said_limbo(const reply *answer)
+{
+	return answer->which_body == gpushare_Reply_withdraw_tag && answer->body.withdraw.limbo;
+}
+
 /* A lease that is gone has taken its names and attachments along: nothing to say then. */
-static int release(bool withdraw, const char *name, uint64_t generation, char *why, size_t why_size)
+static int release(bool withdraw, bool *limbo, const char *name, uint64_t generation, char *why,
+		   size_t why_size)
 {
 	int status = enter(why, why_size);
 
@@ -322,7 +328,10 @@ static int release(bool withdraw, const char *name, uint64_t generation, char *w
 
 		snprintf(verb->name, sizeof(verb->name), "%s", name);
 		verb->generation = generation;
+		verb->limbo = limbo != NULL;
 		status = call(0, why, why_size);
+		if (limbo)
+			*limbo = status == GPUSHARE_OK && said_limbo(&line.client->reply);
 	} else if (line.client->fd >= 0) {
 		gpushare_Detach *verb = &ask(gpushare_Request_detach_tag)->verb.detach;
 
@@ -334,12 +343,33 @@ static int release(bool withdraw, const char *name, uint64_t generation, char *w
 	return status;
 }
 
-int link_withdraw(const char *name, uint64_t generation, char *why, size_t why_size)
+int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size)
 {
-	return release(true, name, generation, why, why_size);
+	return release(true, limbo, name, generation, why, why_size);
 }
 
 int link_detach(const char *name, uint64_t generation, char *why, size_t why_size)
 {
-	return release(false, name, generation, why, why_size);
+	return release(false, NULL, name, generation, why, why_size);
+}
+
+int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
+{
+	const gpushare_LimboReply *left;
+	gpushare_Limbo *verb;
+	int status = enter(why, why_size);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	verb = &ask(gpushare_Request_limbo_tag)->verb.limbo;
+	memcpy(verb->generations, generations, *count * sizeof(*generations));
+	verb->generations_count = (pb_size_t)*count;
+	status = call(0, why, why_size);
+	left = &line.client->reply.body.limbo;
+	if (status == GPUSHARE_OK) {
+		*count = left->generations_count;
+		memcpy(generations, left->generations, *count * sizeof(*generations));
+	}
+	pthread_mutex_unlock(&line.lock);
+	return status;
 }

@@ -24,7 +24,10 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 /* The whole name of what has that generation, among the names that `glob` fits. */
 int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
 	      char *why, size_t why_size);
-int link_withdraw(const char *name, uint64_t generation, char *why, size_t why_size);
+/* `limbo`: NULL, or whether others have it attached and the registry expects it to be held for them. */
+int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size);
+/* Of what is held so: the generations that nobody has attached any more, in their place. */
+int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size);
 int link_detach(const char *name, uint64_t generation, char *why, size_t why_size);
 
 #endif

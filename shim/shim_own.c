@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "shim_async.h"
 #include "shim_attach.h"
+#include "shim_buffers.h"
 #include "shim_scope.h"
 #include "shim_share.h"
 
@@ -44,13 +44,12 @@ static bool fail(const struct driver *driver, cu_result result, const char *what
 	return false;
 }
 
-/* What waits for its stream is given back before memory is short. */
 static cu_result make_mapped(const struct claim *claim, size_t size,
 			     struct vmm_mapping *out_mapping)
 {
 	cu_result result = vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
 
-	if (result == CU_OUT_OF_MEMORY && async_any() && async_drain())
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
 		result = vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
 	return result;
 }

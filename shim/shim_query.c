@@ -5,6 +5,7 @@
 
 #include "shim_buffers.h"
 #include "shim_ipc.h"
+#include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_process.h"
 
@@ -15,6 +16,26 @@ static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry
 
 	errno = error;
 	return found;
+}
+
+#define NOBODYS ((cu_deviceptr)8)
+
+/* Of memory that the program has freed the driver would know nothing, if it were not held for those
+ * who have it attached: it is asked of a pointer that is nobody's. */
+cu_deviceptr buffers_told(cu_deviceptr pointer)
+{
+	const struct driver *driver = linger_any() ? lookup_driver() : NULL;
+	cu_deviceptr base;
+	size_t size;
+
+	if (!driver || !process_is_mine())
+		return pointer;
+	if (!driver->cuMemGetAddressRange_v2 ||
+	    driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK) {
+		base = pointer;
+		size = 1;
+	}
+	return linger_holds(base, size) ? NOBODYS : pointer;
 }
 
 /* Where the driver does not tell, the pointer itself may be where the memory begins. */

@@ -302,7 +302,7 @@ bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
 	return true;
 }
 
-void share_end(const char *name, uint64_t generation, bool attached)
+static void tell_end(const char *name, uint64_t generation, bool attached, bool *limbo)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	char why[512];
@@ -312,9 +312,22 @@ void share_end(const char *name, uint64_t generation, bool attached)
 	if (!*name || process_is_ending() || !process_is_mine())
 		return;
 	status = attached ? link_detach(name, generation, why, sizeof(why))
-			  : link_withdraw(name, generation, why, sizeof(why));
+			  : link_withdraw(name, generation, limbo, why, sizeof(why));
 	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 		state_log("\"%s\" is freed, but the registry was not told: %s", name, why);
+}
+
+void share_end(const char *name, uint64_t generation, bool attached)
+{
+	tell_end(name, generation, attached, NULL);
+}
+
+bool share_end_attached(const char *name, uint64_t generation)
+{
+	bool limbo = false;
+
+	tell_end(name, generation, false, &limbo);
+	return limbo;
 }
 
 void share_refuse(const struct claim *claim, const char *why)

@@ -40,6 +40,9 @@ bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
 /* A name is withdrawn, or an attachment given back. Nothing is asked of the registry at exit. */
 void share_end(const char *name, uint64_t generation, bool attached);
 
+/* A name is withdrawn. True: others have it attached, and the memory is to be held for them. */
+bool share_end_attached(const char *name, uint64_t generation);
+
 /* Why a rule's allocation can't be shared: one line on stderr, once a process. */
 void share_refuse(const struct claim *claim, const char *why);
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "limbo.h"
 #include "shim_lock.h"
 #include "shim_process.h"
 #include "shim_quiet.h"
@@ -28,6 +29,7 @@ struct state {
 	bool asks_pid;	      /* some template has %p */
 	char rank[32];
 	char log[256];
+	uint64_t limbo;
 };
 
 static _Atomic(struct state *) current;
@@ -87,6 +89,7 @@ static struct state *state_new(char errors[KINDS][512])
 		return NULL;
 	pthread_mutex_init(&made->lock, NULL);
 	copy_variable(made->log, sizeof(made->log), "GPUSHARE_LOG");
+	made->limbo = limbo_parse(secure_getenv("GPUSHARE_LIMBO"));
 	for (size_t i = 0; i < sizeof(rank_variables) / sizeof(*rank_variables); i++)
 		copy_variable(made->rank, sizeof(made->rank), rank_variables[i]);
 	for (int kind = 0; kind < KINDS; kind++) {
@@ -153,6 +156,13 @@ bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocat
 	const struct state *state = state_get();
 
 	return state && state->rules[kind] && rules_concern(state->rules[kind], allocation);
+}
+
+uint64_t state_limbo(void)
+{
+	const struct state *state = state_get();
+
+	return state ? state->limbo : 0;
 }
 
 static void note_alive(struct state *state, enum rules_kind kind)

@@ -15,6 +15,9 @@ bool state_wants(enum rules_kind kind);
 /* Could a rule of that kind concern the allocation? Looks at size and calls only; no lock. */
 bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation);
 
+/* $GPUSHARE_LIMBO, in bytes. */
+uint64_t state_limbo(void);
+
 /* rules_match() and rules_return() under the rules' lock. */
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
 		 struct rules_match *out);

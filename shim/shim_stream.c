@@ -7,6 +7,7 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
 #include "shim_process.h"
@@ -23,7 +24,7 @@ static cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, 
 {
 	cu_result result = go_on(call, pointer, size);
 
-	if (result == CU_OUT_OF_MEMORY && async_waits() && async_drain())
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
 		result = go_on(call, pointer, size);
 	return result;
 }
@@ -89,9 +90,11 @@ static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out
 	const struct driver *driver = claim->driver;
 
 	(void)scope;
-	return driver->cuMemAlloc_v2 &&
-	       (driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
-		driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
+	if (!driver->cuMemAlloc_v2)
+		return false;
+	return driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
+	       driver->cuMemAlloc_v2(out_pointer, size) == CU_OK ||
+	       (buffers_make_room() && driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
 }
 
 static cu_result make_named(const struct claim *claim, const struct buffers_stream *call,
@@ -121,7 +124,7 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	struct claim claim;
 	cu_result result;
 
-	async_sweep();
+	buffers_sweep();
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
 	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call) &&
@@ -168,14 +171,30 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 	return result;
 }
 
+/* Into limbo once the stream has got so far. */
+static bool linger_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (async_defer(driver, entry, stream) != CU_OK)
+		return false;
+	async_sweep();
+	return true;
+}
+
 /* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
  * Guide, "Stream Ordered Memory Allocator"; measured). */
 static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver *driver,
-			       struct live *entry, cu_stream stream)
+			       struct live *entry, cu_stream stream, cu_stream meant)
 {
+	bool attached = linger_withdraw(entry);
 	cu_result result;
 
-	share_end(entry->name, entry->generation, false);
+	if (attached && linger_behind(driver, entry, meant))
+		return CU_OK;
+	if (attached)
+		linger_drop(entry);
 	result = real(entry->pointer, stream);
 	if (result != CU_OK)
 		share_again(driver, entry);
@@ -206,17 +225,18 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
-	async_sweep();
+	buffers_sweep();
 	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
 	 * know for any that can be freed. */
 	capturing = live_maybe(pointer) ? ask_capturing(driver, meant) : CU_OK;
 	if (capturing != CU_OK && live_find(pointer, pointer, &entry) && entry.kind == LIVE_OWN_VMM)
 		return capturing;
 	if (!live_maybe(pointer) || capturing != CU_OK || !live_take(pointer, &entry))
-		return async_holds(pointer) ? CU_INVALID_VALUE : real(pointer, stream);
+		return async_holds(pointer) || linger_holds(pointer, 1) ? CU_INVALID_VALUE
+									: real(pointer, stream);
 	switch (entry.kind) {
 	case LIVE_OWN:
-		return free_in_order(real, driver, &entry, stream);
+		return free_in_order(real, driver, &entry, stream, meant);
 	case LIVE_OWN_VMM:
 		return free_mapped_in_order(driver, &entry, meant);
 	default:

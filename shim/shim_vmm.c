@@ -125,6 +125,16 @@ static void free_ended(struct object *ended)
 	}
 }
 
+static cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
+			const cu_mem_prop *prop, unsigned long long flags)
+{
+	cu_result result = real(handle, size, prop, flags);
+
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+		result = real(handle, size, prop, flags);
+	return result;
+}
+
 /* The same with a handle type more, so that it can travel; without it where that can't be had. */
 static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
 				   const cu_mem_prop *prop, unsigned long long flags)
@@ -133,7 +143,7 @@ static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *han
 	cu_result result;
 
 	wider.requestedHandleTypes |= CU_HANDLE_POSIX_FD;
-	result = real(handle, size, &wider, flags);
+	result = create(real, handle, size, &wider, flags);
 	return result != CU_OK ? real(handle, size, prop, flags) : result;
 }
 
@@ -181,13 +191,14 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	struct claim claim;
 	cu_result result;
 
+	buffers_sweep();
 	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
 	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
-		return real(handle, size, prop, flags);
+		return create(real, handle, size, prop, flags);
 	if (attach_created(&claim, size, handle, &result))
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
-		return real(handle, size, prop, flags);
+		return create(real, handle, size, prop, flags);
 	if (adopt_created(&claim, handle))
 		return CU_OK;
 	result = create_exportable(real, handle, size, prop, flags);

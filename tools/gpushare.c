@@ -48,12 +48,13 @@ int verb_help(const char *verb)
 	return tool_flush(TOOL_DONE);
 }
 
-int verb_parse(int argc, char **argv, bool json, struct verb_options *out)
+int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options *out)
 {
 	static const struct option options[] = {
 	    {"dir", required_argument, NULL, 'd'},
 	    {"help", no_argument, NULL, 'h'},
 	    {"json", no_argument, NULL, 'j'},
+	    {"limbo", no_argument, NULL, 'l'},
 	    {NULL, 0, NULL, 0},
 	};
 	int option;
@@ -66,8 +67,12 @@ int verb_parse(int argc, char **argv, bool json, struct verb_options *out)
 			return TOOL_USAGE;
 		if (option == 'j' && !json)
 			return tool_usage("'%s' has no --json", argv[0]);
+		if (option == 'l' && !limbo)
+			return tool_usage("'%s' has no --limbo", argv[0]);
 		if (option == 'j')
 			out->json = true;
+		else if (option == 'l')
+			out->limbo = true;
 		else
 			out->directory = optarg;
 	}

@@ -59,7 +59,7 @@ json_t *show_json(const struct gpushare_info *info)
 	return json_pack(
 	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:b, "
 	    "s:b, s:I, "
-	    "s:I}",
+	    "s:I, s:b}",
 	    "name", info->name, "generation", (json_int_t)info->generation, "size",
 	    (json_int_t)info->size, "base_offset", (json_int_t)info->base_offset, "base_size",
 	    (json_int_t)info->base_size, "held", (json_int_t)info->base_size, "isolated",
@@ -69,7 +69,17 @@ json_t *show_json(const struct gpushare_info *info)
 	    (json_int_t)info->attachers, "created_unix_ns", (json_int_t)info->created_unix_ns,
 	    "keep", (info->flags & GPUSHARE_FLAG_KEEP) != 0, "readonly",
 	    (info->flags & GPUSHARE_FLAG_READONLY) != 0, "owner_alive", info->owner_alive, "ttl_s",
-	    (json_int_t)info->ttl_s, "ttl_left_s", (json_int_t)info->ttl_left_s);
+	    (json_int_t)info->ttl_s, "ttl_left_s", (json_int_t)info->ttl_left_s, "in_limbo",
+	    info->in_limbo);
+}
+
+json_t *show_registry_json(const struct gpushare_registry_info *info)
+{
+	return json_pack(
+	    "{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "names", (json_int_t)info->names, "attachments",
+	    (json_int_t)info->attachments, "limbo", (json_int_t)info->limbo, "connections",
+	    (json_int_t)info->connections, "waiters", (json_int_t)info->waiters, "requests",
+	    (json_int_t)info->requests, "started_unix_ns", (json_int_t)info->started_unix_ns);
 }
 
 int show_dump(json_t *value)

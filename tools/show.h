@@ -8,6 +8,7 @@
 
 /* A new object, or NULL without memory. */
 json_t *show_json(const struct gpushare_info *info);
+json_t *show_registry_json(const struct gpushare_registry_info *info);
 /* Print and release; returns a tool_exit. NULL is said to be out of memory. */
 int show_dump(json_t *value);
 uint64_t show_age(const struct gpushare_info *info); /* seconds */

@@ -113,10 +113,13 @@ static void table_print(const struct table *table)
 	}
 }
 
-static int ls_table(struct gpushare_session *session, const char *glob)
+typedef int list_call(struct gpushare_session *session, const char *glob,
+		      int (*visit)(const struct gpushare_info *info, void *user), void *user);
+
+static int ls_table(struct gpushare_session *session, list_call *list, const char *glob)
 {
 	struct table table = {.human = isatty(STDOUT_FILENO)};
-	int status = gpushare_list(session, glob, table_visit, &table);
+	int status = list(session, glob, table_visit, &table);
 
 	if (!status)
 		table_print(&table);
@@ -133,10 +136,10 @@ static int json_visit(const struct gpushare_info *info, void *user)
 	return json_array_append_new(user, show_json(info));
 }
 
-static int ls_json(struct gpushare_session *session, const char *glob)
+static int ls_json(struct gpushare_session *session, list_call *list, const char *glob)
 {
 	json_t *array = json_array();
-	int status = array ? gpushare_list(session, glob, json_visit, array) : GPUSHARE_E_CANCELLED;
+	int status = array ? list(session, glob, json_visit, array) : GPUSHARE_E_CANCELLED;
 
 	if (!status)
 		return show_dump(array);
@@ -148,8 +151,9 @@ int verb_ls(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct verb_options options;
+	list_call *list;
 	const char *glob;
-	int code = verb_parse(argc, argv, true, &options);
+	int code = verb_parse(argc, argv, true, true, &options);
 
 	if (code >= 0)
 		return code;
@@ -160,5 +164,6 @@ int verb_ls(int argc, char **argv)
 	session = tool_open(options.directory);
 	if (!session)
 		return TOOL_FAILED;
-	return options.json ? ls_json(session, glob) : ls_table(session, glob);
+	list = options.limbo ? gpushare_list_limbo : gpushare_list;
+	return options.json ? ls_json(session, list, glob) : ls_table(session, list, glob);
 }

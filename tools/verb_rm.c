@@ -7,7 +7,7 @@ int verb_rm(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct verb_options options;
-	int status, code = verb_parse(argc, argv, false, &options);
+	int status, code = verb_parse(argc, argv, false, false, &options);
 
 	if (code >= 0)
 		return code;

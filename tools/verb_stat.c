@@ -58,20 +58,48 @@ static int stat_print(const struct gpushare_info *info)
 	return tool_flush(TOOL_DONE);
 }
 
+static int stat_print_registry(const struct gpushare_registry_info *info)
+{
+	uint64_t now = (uint64_t)time(NULL), started = info->started_unix_ns / 1000000000u;
+	char age[TOOL_TEXT_MAX];
+
+	tool_format_age(now > started ? now - started : 0, age);
+	printf("names:       %" PRIu64 "\n", info->names);
+	printf("attachments: %" PRIu64 "\n", info->attachments);
+	printf("limbo:       %" PRIu64 "\n", info->limbo);
+	printf("connections: %" PRIu64 "\n", info->connections);
+	printf("waiters:     %" PRIu64 "\n", info->waiters);
+	printf("requests:    %" PRIu64 "\n", info->requests);
+	printf("started:     %s ago\n", age);
+	return tool_flush(TOOL_DONE);
+}
+
+static int stat_registry(struct gpushare_session *session, bool json)
+{
+	struct gpushare_registry_info info;
+	int status = gpushare_stat_registry(session, &info);
+
+	if (status)
+		return tool_failed(status);
+	return json ? show_dump(show_registry_json(&info)) : stat_print_registry(&info);
+}
+
 int verb_stat(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct verb_options options;
 	struct gpushare_info info;
-	int status, code = verb_parse(argc, argv, true, &options);
+	int status, code = verb_parse(argc, argv, true, false, &options);
 
 	if (code >= 0)
 		return code;
-	if (argc - optind != 1)
-		return tool_usage("stat wants one NAME");
+	if (argc - optind > 1)
+		return tool_usage("stat wants one NAME, or none");
 	session = tool_open(options.directory);
 	if (!session)
 		return TOOL_FAILED;
+	if (optind == argc)
+		return stat_registry(session, options.json);
 	status = gpushare_stat(session, argv[optind], &info);
 	if (status)
 		return tool_failed(status);

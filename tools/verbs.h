@@ -7,8 +7,10 @@
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
 	  "run a program whose GPU buffers get names, or are other programs' buffers") \
-	X(ls, "[--json] [--dir DIR] [GLOB]", "list the buffers that have a name") \
-	X(stat, "[--json] [--dir DIR] NAME", "show all that is known of one buffer") \
+	X(ls, "[--limbo] [--json] [--dir DIR] [GLOB]", \
+	  "list the buffers that have a name, or those that were freed and are held for others") \
+	X(stat, "[--json] [--dir DIR] [NAME]", \
+	  "show all that is known of one buffer, or what the registry has to do") \
 	X(rm, "[--dir DIR] NAME", \
 	  "take a name away; the memory stays as it is, what is kept without an owner goes")
 
@@ -21,10 +23,11 @@ VERBS(X)
 struct verb_options {
 	const char *directory; /* --dir */
 	bool json;	       /* --json */
+	bool limbo;	       /* --limbo, of ls */
 };
 
-/* Parse those; `json` says whether --json is known. -1 to go on at optind, else the exit code. */
-int verb_parse(int argc, char **argv, bool json, struct verb_options *out);
+/* Parse those; `json` says whether --json is known, `limbo` the other. -1 to go on at optind, else the exit code. */
+int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options *out);
 /* Usage of one verb on stdout. */
 int verb_help(const char *verb);
 

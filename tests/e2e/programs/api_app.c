@@ -173,6 +173,18 @@ static void do_free(char **argument, int count)
 	say("free", argument[0], gpushare_free(*buffer_of(argument[0])));
 }
 
+static void do_state(char **argument, int count)
+{
+	enum gpushare_state state;
+	int status = gpushare_state(*buffer_of(argument[0]), &state);
+
+	(void)count;
+	if (status)
+		say("state", argument[0], status);
+	else
+		printf("state %s: %s\n", argument[0], gpushare_state_text(state));
+}
+
 /* same=SLOT,SLOT: one address? */
 static void do_same(char **argument, int count)
 {
@@ -377,7 +389,7 @@ static const struct script_verb verbs[] = {
     {"save", 2, 2, do_save},	     {"raw", 2, 3, do_raw},	  {"share", 5, 5, do_share},
     {"gone", 3, 3, do_gone},	     {"many", 2, 2, do_many},	  {"make", 4, 4, do_make},
     {"what", 1, 1, do_what},	     {"link", 1, 1, do_link},	  {"walk", 1, 1, do_walk},
-    {"inherit", 0, 0, do_inherit},   {NULL, 0, 0, NULL},
+    {"inherit", 0, 0, do_inherit},   {"state", 1, 1, do_state},	  {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)

@@ -23,8 +23,10 @@
 	N(cuMemUnmap) \
 	N(cuMemSetAccess) \
 	N(cuMemGetAddressRange_v2) \
+	N(cuMemGetInfo_v2) \
 	N(cuMemHostAlloc) \
 	N(cuPointerGetAttribute) \
+	N(cuPointerGetAttributes) \
 	N(cuIpcGetMemHandle) \
 	N(cuIpcOpenMemHandle_v2) \
 	N(cuIpcCloseMemHandle) \

@@ -161,6 +161,48 @@ static void verb_range(char **argument, int count)
 	       range, pointer - start);
 }
 
+/* told=SLOT: what the driver says of the pointer, in every way that it can be asked */
+static void verb_told(char **argument, int count)
+{
+	cu_deviceptr pointer = gpu_slot(argument[0])->pointer, start = 1;
+	cu_pointer_attribute wanted[] = {(cu_pointer_attribute)CU_ATTRIBUTE_RANGE_START};
+	void *values[] = {&start};
+	cu_deviceptr base;
+	size_t size;
+	int range = DRV(cuMemGetAddressRange_v2)(&base, &size, pointer);
+	int one = DRV(cuPointerGetAttribute)(&size, CU_ATTRIBUTE_RANGE_SIZE, pointer + 1);
+	int many = DRV(cuPointerGetAttributes)(1, wanted, values, pointer);
+
+	(void)count;
+	printf("told %s: %d %d %d%s\n", argument[0], range, one, many, start ? "" : " nothing");
+}
+
+static size_t drv_room_before;
+
+static size_t drv_room(void)
+{
+	size_t free_bytes = 0, total;
+
+	DRV(cuMemGetInfo_v2)(&free_bytes, &total);
+	return free_bytes;
+}
+
+/* mark: how much memory is free now ... */
+static void verb_mark(char **argument, int count)
+{
+	(void)argument;
+	(void)count;
+	drv_room_before = drv_room();
+}
+
+/* ... taken=LABEL: and how much of that is not, in MiB */
+static void verb_taken(char **argument, int count)
+{
+	(void)count;
+	printf("taken %s: %lld\n", argument[0],
+	       ((long long)drv_room_before - (long long)drv_room()) >> 20);
+}
+
 /* ipcget=SLOT,FILE: the program's own IPC handle of it */
 static void verb_ipcget(char **argument, int count)
 {
@@ -199,10 +241,17 @@ static void verb_ipcclose(char **argument, int count)
 }
 
 static const struct script_verb drv_way_verbs[] = {
-    {"remap", 1, 1, verb_remap},       {"range", 1, 1, verb_range},
-    {"handle", 1, 1, verb_handle},     {"unmap", 2, 2, verb_unmap},
-    {"ipcget", 2, 2, verb_ipcget},     {"ipcopen", 3, 3, verb_ipcopen},
-    {"ipcclose", 1, 1, verb_ipcclose}, {NULL, 0, 0, NULL},
+    {"remap", 1, 1, verb_remap},
+    {"range", 1, 1, verb_range},
+    {"handle", 1, 1, verb_handle},
+    {"unmap", 2, 2, verb_unmap},
+    {"ipcget", 2, 2, verb_ipcget},
+    {"ipcopen", 3, 3, verb_ipcopen},
+    {"ipcclose", 1, 1, verb_ipcclose},
+    {"told", 1, 1, verb_told},
+    {"mark", 0, 0, verb_mark},
+    {"taken", 1, 1, verb_taken},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* limbo, and what withdraw and list have to do with it. */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "handlers.h"
+#include "log.h"
+#include "note.h"
+
+static void answer_limbo(const struct entry *entry, reply *answer)
+{
+	log_line("limbo: \"%s\", generation %" PRIu64 ", attached %" PRIu32 " times",
+		 entry->info.name, entry->info.generation, entry->info.attachers);
+	answer->which_body = gpushare_Reply_withdraw_tag;
+	answer->body.withdraw.limbo = true;
+}
+
+bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
+			   const gpushare_Withdraw *withdraw, reply *answer)
+{
+	bool unlink = !withdraw->generation;
+
+	/* What travels as a descriptor outlives its owner's mapping by itself. */
+	if ((!unlink && !withdraw->limbo) || backing_is_fd(entry->info.backing) ||
+	    !entry->info.attachers ||
+	    !limbo_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
+		return false;
+	if (!unlink)
+		answer_limbo(entry, answer);
+	return true;
+}
+
+bool handle_withdraw_nameless(struct registry *registry, const struct lease *lease,
+			      const gpushare_Withdraw *withdraw, reply *answer)
+{
+	struct entry *entry = limbo_find(registry, withdraw->generation);
+
+	if (!entry || entry->lease != lease || strcmp(entry->info.name, withdraw->name))
+		return false;
+	if (withdraw->limbo && entry->info.attachers) {
+		entry->info.in_limbo = true;
+		note_entry(registry, entry);
+		answer_limbo(entry, answer);
+	} else {
+		limbo_leave(registry, entry);
+	}
+	return true;
+}
+
+/* What is not there any more, or not this connection's, nobody holds for it. */
+static bool is_attached(const struct entry *entry, const struct lease *lease)
+{
+	return entry && entry->lease == lease && entry->info.attachers;
+}
+
+int handle_limbo(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+{
+	const gpushare_Limbo *limbo = &ask->verb.limbo;
+	gpushare_LimboReply *left = &answer->body.limbo;
+
+	answer->which_body = gpushare_Reply_limbo_tag;
+	for (pb_size_t i = 0; i < limbo->generations_count; i++) {
+		struct entry *entry = limbo_find(registry, limbo->generations[i]);
+
+		if (is_attached(entry, lease))
+			continue;
+		left->generations[left->generations_count++] = limbo->generations[i];
+		if (entry && entry->lease == lease)
+			limbo_leave(registry, entry);
+	}
+	return GPUSHARE_OK;
+}
+
+int handle_list_limbo(const struct registry *registry, const struct lease *lease,
+		      const gpushare_List *list, pb_size_t limit, gpushare_ListReply *page)
+{
+	for (size_t at = limbo_seek(registry, list->after_generation); at < registry->nameless;
+	     at++) {
+		const struct entry *entry = registry->limbo[at];
+
+		if (!entry->info.in_limbo ||
+		    (*list->glob && fnmatch(list->glob, entry->info.name, 0)))
+			continue;
+		if (page->buffers_count == limit) {
+			page->more = true;
+			break;
+		}
+		registry_tell(lease, entry, &page->buffers[page->buffers_count++]);
+	}
+	return GPUSHARE_OK;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* A session's limbo: what gpushare_alloc() made and gpushare_free() found attached by others. */
+#include "api_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In silence, and without starting a registry, which would not know what we mean. */
+static int ask_body(struct gpushare_session *session, const request *ask, pb_size_t body,
+		    void *out_body, size_t body_size)
+{
+	struct client *client = session->client;
+	bool autostart = client->autostart;
+	int status;
+
+	pthread_mutex_lock(&session->lock);
+	client->request = *ask;
+	client->autostart = false;
+	status = client_call(client, 0);
+	client->autostart = autostart;
+	if (status == GPUSHARE_OK && client->reply.which_body != body)
+		status = GPUSHARE_E_PROTOCOL;
+	if (status == GPUSHARE_OK)
+		memcpy(out_body, &client->reply.body, body_size);
+	pthread_mutex_unlock(&session->lock);
+	return status;
+}
+
+static int ask_left(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+{
+	request ask = {.which_verb = gpushare_Request_limbo_tag};
+	gpushare_LimboReply left;
+	int status;
+
+	memcpy(ask.verb.limbo.generations, generations, *count * sizeof(*generations));
+	ask.verb.limbo.generations_count = (pb_size_t)*count;
+	status = ask_body(user, &ask, gpushare_Reply_limbo_tag, &left, sizeof(left));
+	if (status)
+		return status;
+	*count = left.generations_count;
+	memcpy(generations, left.generations, *count * sizeof(*generations));
+	return GPUSHARE_OK;
+}
+
+void session_limbo_init(struct gpushare_session *session)
+{
+	pthread_mutex_init(&session->limbo.lock, NULL);
+	limbo_set_limit(&session->limbo, limbo_parse(secure_getenv("GPUSHARE_LIMBO")));
+}
+
+void session_limbo_sweep(struct gpushare_session *session)
+{
+	struct limbo_entry *left = limbo_take_left(&session->limbo, ask_left, session);
+
+	for (; left; left = limbo_next(left))
+		alloc_free(session->driver, left->context, left->pointer);
+}
+
+static void withdraw(struct gpushare_session *session, const char *name, uint64_t generation)
+{
+	struct gpushare_info info = {.generation = generation};
+
+	memcpy(info.name, name, sizeof(info.name));
+	session_tell_withdraw(session, &info);
+}
+
+/* Although somebody may have it attached still. */
+static void give_up(struct gpushare_session *session, struct limbo_entry *list)
+{
+	for (; list; list = limbo_next(list)) {
+		alloc_free(session->driver, list->context, list->pointer);
+		withdraw(session, list->name, list->generation);
+	}
+}
+
+bool session_limbo_empty(struct gpushare_session *session)
+{
+	struct limbo_entry *all = limbo_take_all(&session->limbo);
+
+	give_up(session, all);
+	return all != NULL;
+}
+
+void session_limbo_finish(struct gpushare_session *session)
+{
+	struct limbo_entry *all = limbo_take_all(&session->limbo);
+
+	while (all)
+		all = limbo_next(all);
+}
+
+/* Its name goes. True: others have it attached. */
+static bool leave(struct gpushare_session *session, const struct gpushare_info *info)
+{
+	request ask = {.which_verb = gpushare_Request_withdraw_tag};
+	gpushare_WithdrawReply answer;
+
+	ask.verb.withdraw.limbo = true;
+	ask.verb.withdraw.generation = info->generation;
+	memcpy(ask.verb.withdraw.name, info->name, sizeof(info->name));
+	return !ask_body(session, &ask, gpushare_Reply_withdraw_tag, &answer, sizeof(answer)) &&
+	       answer.limbo;
+}
+
+/* As cuMemFree waits. */
+static bool wait_for_work(const struct driver *driver, cu_context context)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+
+	return !device_enter(driver, context, &scope) && limbo_stand_in(driver) == CU_OK;
+}
+
+bool session_limbo_put(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+{
+	struct limbo_entry entry = {.pointer = buffer->pointer,
+				    .size = buffer->info.base_size,
+				    .generation = buffer->info.generation,
+				    .context = buffer->context};
+
+	if (!limbo_fits(&session->limbo, entry.size)) {
+		session_tell_withdraw(session, &buffer->info);
+		return false;
+	}
+	if (!leave(session, &buffer->info))
+		return false;
+	memcpy(entry.name, buffer->info.name, sizeof(entry.name));
+	if (!wait_for_work(session->driver, buffer->context) ||
+	    !limbo_put(&session->limbo, &entry)) {
+		session_tell_withdraw(session, &buffer->info);
+		return false;
+	}
+	give_up(session, limbo_take_over(&session->limbo));
+	return true;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_linger.h"
+
+#include <string.h>
+
+#include "shim_buffers.h"
+#include "shim_link.h"
+#include "shim_lookup.h"
+#include "shim_process.h"
+#include "shim_scope.h"
+#include "shim_share.h"
+
+static struct limbo limbo = LIMBO_INITIALIZER;
+
+static const struct driver *driver_to_end(void)
+{
+	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
+}
+
+bool linger_any(void)
+{
+	return limbo_any(&limbo);
+}
+
+bool linger_holds(uint64_t base, uint64_t size)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	return limbo_holds(&limbo, base, size);
+}
+
+bool linger_withdraw(const struct live *entry)
+{
+	limbo_set_limit(&limbo, state_limbo());
+	if (limbo_fits(&limbo, buffers_rounded(entry->size)))
+		return share_end_attached(entry->name, entry->generation);
+	share_end(entry->name, entry->generation, false);
+	return false;
+}
+
+void linger_drop(const struct live *entry)
+{
+	share_end(entry->name, entry->generation, false);
+}
+
+/* In a stream of our own, which no work of the program's holds up: unlike cuMemFree it does not
+ * wait. */
+static cu_result free_apart(const struct driver *driver, cu_deviceptr pointer)
+{
+	cu_stream stream;
+	cu_result result;
+
+	if (!driver->cuStreamCreate || !driver->cuStreamDestroy_v2 || !driver->cuMemFreeAsync)
+		return CU_NOT_SUPPORTED;
+	result = driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING);
+	if (result != CU_OK)
+		return result;
+	result = driver->cuMemFreeAsync(pointer, stream);
+	driver->cuStreamDestroy_v2(stream);
+	return result;
+}
+
+static void give_back(const struct driver *driver, const struct limbo_entry *entry, bool waits)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_result result;
+
+	if (!scope_push(&scope, entry->context))
+		return; /* it has gone, and its memory with it */
+	result = waits ? CU_NOT_SUPPORTED : free_apart(driver, entry->pointer);
+	if (result != CU_OK)
+		result = driver->cuMemFree_v2(entry->pointer);
+	state_log("\"%s\" is given back: %s", entry->name,
+		  result == CU_OK ? "it was held for those who had it attached"
+				  : driver_error_name(driver, result));
+}
+
+/* Although it may be attached still. */
+static void give_up(const struct driver *driver, struct limbo_entry *list, bool waits)
+{
+	for (; list; list = limbo_next(list)) {
+		give_back(driver, list, waits);
+		share_end(list->name, list->generation, false);
+	}
+}
+
+void linger_keep(const struct driver *driver, const struct live *entry, bool waits)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct limbo_entry kept = {.pointer = entry->pointer,
+				   .size = buffers_rounded(entry->size),
+				   .generation = entry->generation,
+				   .context = entry->context};
+
+	(void)quiet;
+	strcpy(kept.name, entry->name);
+	state_log("\"%s\" is held for those who have it attached", kept.name);
+	if (!limbo_put(&limbo, &kept)) {
+		give_back(driver, &kept, waits);
+		linger_drop(entry);
+	}
+	give_up(driver, limbo_take_over(&limbo), waits);
+}
+
+static int ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+{
+	char why[512];
+
+	(void)user;
+	return link_limbo(generations, count, why, sizeof(why));
+}
+
+void linger_sweep(bool waits)
+{
+	const struct driver *driver = limbo_any(&limbo) ? driver_to_end() : NULL;
+	struct limbo_entry *left;
+	struct quiet quiet;
+
+	if (!driver)
+		return;
+	quiet = quiet_enter();
+	for (left = limbo_take_left(&limbo, ask, NULL); left; left = limbo_next(left))
+		give_back(driver, left, waits);
+	quiet_leave(&quiet);
+}
+
+bool linger_empty(void)
+{
+	const struct driver *driver = limbo_any(&limbo) ? driver_to_end() : NULL;
+	struct limbo_entry *all = driver ? limbo_take_all(&limbo) : NULL;
+	struct quiet quiet = quiet_enter();
+
+	give_up(driver, all, true);
+	quiet_leave(&quiet);
+	return all != NULL;
+}
+
+struct limbo_entry *linger_take_of(cu_context context)
+{
+	return limbo_take_of(&limbo, context);
+}
+
+void linger_end(struct limbo_entry *taken)
+{
+	for (; taken; taken = limbo_next(taken))
+		share_end(taken->name, taken->generation, false);
+}
+
+void linger_return(struct limbo_entry *taken)
+{
+	limbo_return(&limbo, taken);
+}

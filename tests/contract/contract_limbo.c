@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* What holding freed memory for its importers builds on: waiting without a free, freeing without a
+ * wait, and what is left of it then. */
+#include "contract.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SIZE \
+	((size_t)128 << 20) /* other programs may use the GPU meanwhile, but not so much of it */
+#define HELD_UP_US 20000
+
+static const struct driver *driver;
+static atomic_uint *word; /* pinned: what the stream waits for */
+static atomic_bool released;
+
+/* Work that stands until somebody stores 1. */
+static cu_event held_up(void)
+{
+	cu_stream stream = NULL;
+	cu_event event = NULL;
+	void *pinned = NULL;
+
+	if (!driver->cuStreamWaitValue32_v2)
+		contract_skip("this driver has no cuStreamWaitValue32_v2");
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
+	word = pinned;
+	atomic_store(word, 0);
+	EXPECT(CU_OK, driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	return event;
+}
+
+static size_t room(void)
+{
+	size_t left = 0, total = 0;
+
+	EXPECT(CU_OK, driver->cuMemGetInfo_v2(&left, &total));
+	return left;
+}
+
+static void *release_later(void *unused)
+{
+	usleep(HELD_UP_US); /* so that a call that doesn't wait is back by then */
+	atomic_store(&released, true);
+	atomic_store(word, 1);
+	return unused;
+}
+
+/* Whatever is freed: a few bytes of a block that goes on to be used will do. */
+static void small_free(int peer)
+{
+	cu_deviceptr neighbour, pointer;
+	pthread_t thread;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuMemAlloc_v2(&neighbour, 1));
+	held_up();
+	EXPECT(CU_OK, driver->cuMemAlloc_v2(&pointer, 1));
+	CHECK(pthread_create(&thread, NULL, release_later, NULL) == 0);
+	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+	CHECK(atomic_load(&released));
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void free_apart(int peer)
+{
+	cu_stream apart = NULL;
+	cu_deviceptr pointer;
+	cu_event event;
+	size_t before;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	event = held_up();
+	before = room();
+	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, apart));
+	EXPECT(CU_OK, driver->cuStreamDestroy_v2(apart));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	atomic_store(word, 1);
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+	CHECK(room() >= before + SIZE / 2);
+}
+
+static void owner(int peer)
+{
+	cu_deviceptr pointer, other;
+	cu_ipc_mem_handle handle;
+	size_t before;
+
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, pointer));
+	contract_send(peer, &handle, sizeof(handle));
+	contract_hear(peer);
+	/* held: what is made meanwhile is other memory */
+	other = contract_filled(SIZE, 2);
+	CHECK(other != pointer);
+	contract_tell(peer);
+	contract_hear(peer);
+	before = room();
+	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+	CHECK(room() >= before + SIZE / 2);
+	CHECK(contract_holds(other, SIZE, 2));
+}
+
+static void importer(int peer)
+{
+	cu_ipc_mem_handle handle;
+	cu_deviceptr pointer = 0;
+
+	driver = contract_context(0);
+	contract_receive(peer, &handle, sizeof(handle));
+	EXPECT(CU_OK, driver->cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_LAZY_PEER_ACCESS));
+	contract_tell(peer);
+	contract_hear(peer);
+	CHECK(contract_holds(pointer, SIZE, 1));
+	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
+	contract_tell(peer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(a_small_free_waits_for_all_streams, small_free),
+	    ALONE(a_free_in_a_stream_of_its_own_waits_for_none, free_apart),
+	    PAIR(held_memory_is_read_until_the_last_close_and_given_back_then, owner, importer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,474 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Named memory that is freed while others have it attached: to its program it is freed, and it stays
+# what it is until the last of the others has left; then it is given back.
+load helpers
+
+PROGRAMS=(rt_app_static rt_app_shared drv_linked "drv_lookup gpa2_t")
+
+# held NAME...: another process attaches them, in its slots a, b, ...; it detaches all when $WORK/leave
+# comes, and tells by $WORK/left; its pid in HOLDER
+held() {
+	local letters=abcdefghij words=() leave=() at=0 name
+	for name in "$@"; do
+		words+=("attach=${letters:at:1},$name")
+		leave+=("save=${letters:at:1},$WORK/is.$name" "detach=${letters:at:1}")
+		at=$((at + 1))
+	done
+	start holder "$BIN/api_app" open "${words[@]}" touch="$WORK/held" await="$WORK/leave" \
+		"${leave[@]}" touch="$WORK/left" await="$WORK/end"
+	HOLDER=$PID
+	await_file "$WORK/held"
+	equal "$(grep -c ': OK$' "$WORK/holder.out")" $(($# + 1))
+}
+
+# owner RULES WORD...: the program PROGRAM; held by somebody else once it has made $WORK/up
+owner() {
+	rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end}
+	start_named app "$1" "${PROGRAM[@]}" "${@:2}"
+	OWNER=$PID
+	await_file "$WORK/up"
+}
+
+leave() {
+	touch "$WORK/leave"
+	await_file "$WORK/left"
+}
+
+limbo() {
+	gpushare ls --limbo --json >"$WORK/ls.json" || echo failed
+	jq -r '.[] | "\(.name) \(.attachers)"' "$WORK/ls.json"
+}
+
+limbo_is() {
+	[ "$(limbo)" = "$1" ]
+}
+
+said() {
+	sed -n "s/^$1: //p" "$WORK/app.out"
+}
+
+# What is taken of the memory, MiB a line. On a GPU others take some of it too.
+taken() {
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || equal "$(said 'taken .*')" "$1"
+}
+
+setup_more() {
+	UP=(touch="$WORK/up" await="$WORK/go")
+	FREED=(touch="$WORK/freed" await="$WORK/again")
+	END=(touch="$WORK/done" await="$WORK/end")
+}
+
+@test "it stays as long as others have it, whatever the owner makes meanwhile; then it is given back" {
+	for program in "${PROGRAMS[@]}"; do
+		echo "$program"
+		program "$program"
+		owner x "init" mark alloc=a,4Mi fill=a,7 save=a,"$WORK/was" "${UP[@]}" free=a taken=freed \
+			alloc=b,4Mi fill=b,9 taken=made "${FREED[@]}" free=b taken=last "${END[@]}"
+		held x
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		equal "$(names)" ""
+		equal "$(limbo)" "x 1"
+		leave
+		cmp "$WORK/was" "$WORK/is.x"
+		equal "$(limbo)" "x 0"
+		touch "$WORK/again"
+		await_file "$WORK/done"
+		equal "$(limbo)" ""
+		equal "$(said 'free [ab]')" "0
+0"
+		taken "4
+8
+0"
+		touch "$WORK/end"
+		finish "$OWNER"
+		finish "$HOLDER"
+	done
+}
+
+@test "an allocation gives back what was left, without a wait for the GPU's work" {
+	needs_sim
+	program drv_linked
+	owner x init stream=s mark alloc=a,4Mi "${UP[@]}" free=a "${FREED[@]}" stall=s \
+		within=$((500 + SLACK_MS)) alloc=b,2Mi taken=alloc make=c,async,2Mi drop=c,async \
+		free=b taken=free "${END[@]}"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	leave
+	sleep 0.06 # the registry is not asked more often
+	touch "$WORK/again"
+	until_true grep -q '^taken alloc: 2' "$WORK/app.out"
+	equal "$(limbo)" ""
+	kill -KILL "$OWNER"
+	! grep late "$WORK/app.out"
+}
+
+@test "freed in the order of a stream: the same, behind the stream" {
+	needs_sim
+	for program in "${PROGRAMS[@]}"; do
+		echo "$program"
+		program "$program"
+		owner x init stream=s mark make=a,async,4Mi,s fill=a,7 save=a,"$WORK/was" "${UP[@]}" \
+			stall=s within=$((500 + SLACK_MS)) drop=a,async,s drop=a,async,s free=a \
+			make=b,async,2Mi,s taken=behind go=s make=c,async,2Mi,s taken=there "${FREED[@]}" \
+			drop=b,async,s taken=last "${END[@]}"
+		held x
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		equal "$(said 'drop a')" "0
+1"
+		equal "$(said 'free a')" 1
+		! grep late "$WORK/app.out"
+		equal "$(limbo)" "x 1"
+		leave
+		cmp "$WORK/was" "$WORK/is.x"
+		sleep 0.06
+		touch "$WORK/again"
+		await_file "$WORK/done"
+		equal "$(limbo)" ""
+		touch "$WORK/end"
+		finish "$OWNER"
+		finish "$HOLDER"
+	done
+}
+
+@test "the one that has it is killed" {
+	program rt_app_static
+	owner x init alloc=a,4Mi "${UP[@]}" free=a "${FREED[@]}" alloc=b,2Mi "${END[@]}"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	kill -KILL "$HOLDER"
+	until_true limbo_is "x 0"
+	sleep 0.06
+	touch "$WORK/again"
+	await_file "$WORK/done"
+	equal "$(limbo)" ""
+}
+
+@test "the owner ends: nothing is left; the name can be had again meanwhile" {
+	program rt_app_static
+	owner 'x,x' init alloc=a,4Mi "${UP[@]}" free=a alloc=a,2Mi "${FREED[@]}" free=a "${END[@]}"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	equal "$(names)" "x 2097152"
+	equal "$(limbo)" "x 1"
+	touch "$WORK/again" "$WORK/end"
+	finish "$OWNER"
+	until_true limbo_is ""
+}
+
+@test "to the program it is freed: a second free, and all that can be asked of a pointer" {
+	for program in "${PROGRAMS[@]}"; do
+		echo "$program"
+		program "$program"
+		rest=(errno free=a told=a free=a drop=a,async ipcget=a,"$WORK/handle" told=a fork=exit
+			alloc=b,2Mi free=b)
+		plain=$("${PROGRAM[@]}" init alloc=a,4Mi "${rest[@]}")
+		owner x init alloc=a,4Mi "${UP[@]}" "${rest[@]}" "${END[@]}"
+		held x
+		touch "$WORK/go"
+		await_file "$WORK/done"
+		equal "$(limbo)" "x 1"
+		equal "$(cat "$WORK/app.out")" "$plain"
+		leave
+		touch "$WORK/end"
+		finish "$OWNER"
+		finish "$HOLDER"
+	done
+}
+
+@test "GPUSHARE_LIMBO=0 frees at once; so is freed what nobody has, or is bigger than all of it" {
+	program rt_app_static
+	for limit in 0 1Mi 4M; do
+		export GPUSHARE_LIMBO=$limit
+		owner x init mark alloc=a,4Mi "${UP[@]}" free=a taken=freed "${END[@]}"
+		unset GPUSHARE_LIMBO
+		held x
+		touch "$WORK/go"
+		await_file "$WORK/done"
+		equal "$(limbo)" ""
+		taken 0
+		touch "$WORK/leave" "$WORK/end"
+		finish "$OWNER"
+		finish "$HOLDER"
+	done
+	named x "$BIN/rt_app_static" init mark alloc=a,4Mi free=a taken=a >"$WORK/app.out"
+	taken 0
+}
+
+@test "it holds so many bytes: the oldest goes" {
+	program rt_app_static
+	export GPUSHARE_LIMBO=9Mi
+	owner 'w%i' init mark alloc=a,4Mi alloc=b,2Mi alloc=c,3Mi alloc=d,1Mi "${UP[@]}" free=b free=a \
+		taken=two free=c taken=three free=d taken=four "${END[@]}"
+	held w0 w1 w2 w3
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	taken "12
+10
+6"
+	equal "$(limbo)" "w2 1
+w3 1"
+}
+
+@test "it holds 64 buffers: the oldest goes" {
+	program drv_linked
+	owner 'w%i' init mark hoard=1,70,2Mi "${UP[@]}" release taken=all "${END[@]}"
+	attach=()
+	for i in $(seq 0 69); do attach+=("attach=a,w$i"); done
+	start holder "$BIN/api_app" open "${attach[@]}" touch="$WORK/held" await="$WORK/end"
+	HOLDER=$PID
+	await_file "$WORK/held"
+	equal "$(grep -c '^attach .*: OK$' "$WORK/holder.out")" 70
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	taken 128
+	equal "$(lines "$(limbo)")" 64
+	equal "$(gpushare stat | sed -n 's/^limbo: *//p')" 64
+	equal "$(gpushare ls --limbo | wc -l)" 65
+}
+
+@test "memory is short: all of it goes, and the allocation is made, by whichever call" {
+	needs_sim
+	for way in alloc pitch managed async pool vmm; do
+		for rule in 'w%i' 'w%i:nth=1'; do
+			echo "$way, $rule"
+			program drv_linked
+				export GPUSHARE_SIM_MEMORY=64M
+			# the simulated driver has any amount of it
+			[ $way != managed ] || export GPUSHARE_SIM_FAIL=cuMemAllocManaged:1:1:2
+			owner "$rule" init alloc=a,40Mi "${UP[@]}" free=a make=b,$way,40Mi "${END[@]}"
+			unset GPUSHARE_SIM_MEMORY GPUSHARE_SIM_FAIL
+			held w0
+			touch "$WORK/go"
+			await_file "$WORK/done"
+			equal "$(said 'make b')" 0
+			equal "$(limbo)" ""
+			touch "$WORK/leave" "$WORK/end"
+			finish "$OWNER"
+			finish "$HOLDER"
+		done
+	done
+	program rt_app_static
+	export GPUSHARE_SIM_MEMORY=64M
+	owner 'w%i:nth=1' init alloc=a,40Mi "${UP[@]}" free=a alloc=b,80Mi alloc=b,40Mi "${END[@]}"
+	held w0
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	equal "$(said 'alloc b')" "2
+0"
+}
+
+@test "its context is destroyed, the primary one reset or released: it is gone, and the program goes on" {
+	program drv_linked
+	for words in "ctxnew=B|ctxset=B|ctxdestroy=B ctxset=primary" "|ctxset=primary|primary=reset" \
+		"|ctxset=primary|primary=release"; do
+		IFS='|' read -r before meanwhile after <<<"$words"
+		echo "$words"
+		# shellcheck disable=SC2086 # words
+		owner x init mark $before make=a,alloc,4Mi "${UP[@]}" $meanwhile free=a "${FREED[@]}" $after \
+			primary=retain ctxset=primary taken=end make=b,alloc,2Mi free=b "${END[@]}"
+		held x
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		equal "$(limbo)" "x 1"
+		touch "$WORK/again"
+		await_file "$WORK/done"
+		equal "$(limbo)" ""
+		equal "$(said 'make b') $(said 'free b')" "0 0"
+		touch "$WORK/leave" "$WORK/end"
+		finish "$OWNER"
+		finish "$HOLDER"
+	done
+}
+
+@test "while a stream is captured: a free is what it is without us" {
+	program drv_linked
+	for mode in "" ,relaxed; do
+		rest=(stream=s capture=s$mode free=a endcapture=s capture=s$mode alloc=b,2Mi endcapture=s)
+		plain=$("${PROGRAM[@]}" init alloc=a,4Mi "${rest[@]}")
+		owner x init alloc=a,4Mi "${UP[@]}" "${rest[@]}" "${FREED[@]}" capture=s,relaxed alloc=b,2Mi \
+			endcapture=s "${END[@]}"
+		held x
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		equal "$(cat "$WORK/app.out")" "$plain"
+		leave
+		sleep 0.06
+		touch "$WORK/again"
+		await_file "$WORK/done"
+		equal "$(tail -n 1 "$WORK/app.out")" "endcapture s: 0, a graph"
+		equal "$(limbo)" ""
+		touch "$WORK/end"
+		finish "$OWNER"
+		finish "$HOLDER"
+	done
+}
+
+@test "a free waits for the GPU's work, as ever" {
+	needs_sim
+	program drv_linked
+	owner x init stream=s alloc=a,4Mi "${UP[@]}" stall=s touch="$WORK/freeing" free=a touch="$WORK/done"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/freeing"
+	sleep 0.3
+	[ ! -e "$WORK/done" ]
+	kill -KILL "$OWNER"
+}
+
+@test "there is no registry any more: all of it is given back" {
+	program rt_app_static
+	[ -n "${EMULATOR:-}" ] || start_registry
+	GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=300 owner x init mark alloc=a,4Mi "${UP[@]}" free=a \
+		taken=freed "${FREED[@]}" alloc=b,2Mi free=b taken=gone "${END[@]}"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	for pid in $(registry_pids); do
+		kill -KILL "$pid"
+		until_true has_ended "$pid"
+	done
+	sleep 0.06
+	touch "$WORK/again"
+	await_file "$WORK/done"
+	taken "4
+0"
+}
+
+@test "the name was taken away before: what is attached is held all the same" {
+	program rt_app_static
+	owner x init mark alloc=a,4Mi fill=a,3 save=a,"$WORK/was" "${UP[@]}" free=a taken=freed "${END[@]}"
+	held x
+	gpushare rm x
+	equal "$(limbo)" ""
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	equal "$(limbo)" "x 1"
+	taken 4
+	leave
+	cmp "$WORK/was" "$WORK/is.x"
+}
+
+@test "the owner's own attachments hold nothing, nor does mapped memory" {
+	program rt_app_static
+	owner x init mark alloc=a,4Mi "${UP[@]}" free=a "${END[@]}"
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	equal "$(limbo)" ""
+	touch "$WORK/end"
+	finish "$OWNER"
+	owner y:vmm init mark alloc=a,4Mi fill=a,7 save=a,"$WORK/was" "${UP[@]}" free=a "${END[@]}"
+	held y
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	equal "$(limbo)" ""
+	leave
+	cmp "$WORK/was" "$WORK/is.y"
+}
+
+@test "threads free and allocate while others attach, leave and are killed" {
+	for program in rt_app_static drv_linked; do
+		program "$program"
+		owner 'w%i' init mark "${UP[@]}" churn=8,300,256Ki,"$WORK/live" release taken=end "${END[@]}"
+		touch "$WORK/go"
+		until [ -e "$WORK/done" ]; do
+			timeout -s KILL 0.2 "$BIN/api_app" open attach=a,w1 attach=b,w2 attach=c,w3 attach=d,w4 \
+				attach=e,w5 attach=f,w6 await="$WORK/never" >"$WORK/killed.out" || true
+		done
+		equal "$(said release)" "0 failed"
+		touch "$WORK/end"
+		finish "$OWNER"
+		until_true limbo_is ""
+	done
+}
+
+@test "API: gpushare_free holds what others have, the next calls give it back, close gives all" {
+	start owner "$BIN/api_app" open alloc=a,x,4Mi alloc=b,y,4Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
+		free=a free=b touch="$WORK/freed" await="$WORK/again" alloc=c,z,1Mi touch="$WORK/third" \
+		await="$WORK/closing" close touch="$WORK/done" await="$WORK/end"
+	await_file "$WORK/up"
+	held x
+	start other "$BIN/api_app" open attach=a,y touch="$WORK/other" await="$WORK/end"
+	await_file "$WORK/other"
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	equal "$(limbo)" "x 1
+y 1"
+	equal "$(names)" ""
+	leave
+	equal "$(od -An -tu1 -N 2 "$WORK/is.x" | xargs)" "7 14"
+	touch "$WORK/again"
+	await_file "$WORK/third"
+	equal "$(limbo)" "y 1"
+	touch "$WORK/closing"
+	await_file "$WORK/done"
+	until_true limbo_is ""
+	has "$(cat "$WORK/owner.out")" "free a: OK
+free b: OK"
+}
+
+@test "API: memory is short: what was held goes" {
+	needs_sim
+	GPUSHARE_SIM_MEMORY=64M start owner "$BIN/api_app" open alloc=a,x,40Mi touch="$WORK/up" await="$WORK/go" \
+		free=a alloc=b,y,40Mi free=b make=c,z,40Mi,vmm touch="$WORK/done" await="$WORK/end"
+	await_file "$WORK/up"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	has "$(cat "$WORK/owner.out")" "free a: OK
+alloc y: OK
+free b: OK
+make z: OK"
+	equal "$(limbo)" ""
+}
+
+@test "API: gpushare_state tells an attacher what became of the name" {
+	program rt_app_static
+	owner 'x,x' init alloc=a,4Mi "${UP[@]}" free=a "${FREED[@]}" alloc=a,2Mi "${END[@]}"
+	start holder "$BIN/api_app" open attach=a,x state=a touch="$WORK/held" await="$WORK/two" state=a \
+		touch="$WORK/left" await="$WORK/three" state=a detach=a
+	HOLDER=$PID
+	await_file "$WORK/held"
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	touch "$WORK/two"
+	await_file "$WORK/left"
+	touch "$WORK/again"
+	await_file "$WORK/done"
+	touch "$WORK/three"
+	finish "$HOLDER"
+	equal "$(grep '^state' "$WORK/holder.out")" "state a: shared
+state a: withdrawn
+state a: replaced"
+	api open make=a,k,2Mi,keep
+	equal "$(api open attach=a,k state=a | tail -n 1)" "state a: kept"
+	api open unlink=k
+}
+
+@test "ls --limbo: a table, JSON, a glob, nothing; stat without a name" {
+	program rt_app_static
+	run -0 --separate-stderr gpushare ls --limbo
+	equal "$stderr" ""
+	equal "$output" "NAME  SIZE  HELD  GPU  OWNER  ATTACHED  AGE"
+	equal "$(gpushare ls --limbo --json)" "[]"
+	owner 'w%i' init alloc=a,4Mi alloc=b,3000000 alloc=c,2Mi "${UP[@]}" free=a free=b "${FREED[@]}"
+	held w0 w1 w2
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	run -0 gpushare ls --limbo
+	equal "${#lines[@]}" 3
+	[[ ${lines[1]} =~ ^w0\ +4194304\ +4194304\ +GPU-.*\ 1\  ]]
+	[[ ${lines[2]} =~ ^w1\ +3000000\ +4194304\ +GPU-.*\ 1\  ]]
+	equal "$(gpushare ls --limbo --json 'w1*' | jq -r '.[] | "\(.name) \(.size) \(.in_limbo)"')" "w1 3000000 true"
+	equal "$(gpushare ls --json | jq -r '.[] | "\(.name) \(.in_limbo)"')" "w2 false"
+	run -0 gpushare stat
+	has "$output" "names:       1"
+	has "$output" "attachments: 3"
+	has "$output" "limbo:       2"
+	equal "$(gpushare stat --json | jq -r '"\(.names) \(.attachments) \(.limbo) \(.connections >= 2)"')" "1 3 2 true"
+}

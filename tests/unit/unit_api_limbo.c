@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare_free() of what others have attached, and what they are told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "limbo.h"
+#include "stage.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct gpushare_session *session;
+static struct gpushare_buffer *buffer;
+
+static unsigned int in_limbo(void)
+{
+	struct gpushare_registry_info info;
+
+	OK(gpushare_stat_registry(session, &info));
+	return (unsigned int)info.limbo;
+}
+
+static enum gpushare_state state_of(struct gpushare_buffer *one)
+{
+	enum gpushare_state state;
+
+	OK(gpushare_state(one, &state));
+	return state;
+}
+
+/* x, until it is told to leave it; what it holds stays. */
+static void attach_and_leave(void)
+{
+	struct gpushare_attach_options options = {.wait_ms = 10000};
+
+	session = part_session();
+	hear();
+	OK(gpushare_attach(session, "x", &options, &buffer));
+	CHECK(state_of(buffer) == GPUSHARE_STATE_SHARED);
+	say();
+	hear();
+	part_holds(buffer, 0, MIB, 5);
+	CHECK(state_of(buffer) == GPUSHARE_STATE_WITHDRAWN);
+	OK(gpushare_detach(buffer));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void begin(const char *limit, const char *faults)
+{
+	unsigned char *bytes = part_pattern(MIB, 5);
+
+	setenv("GPUSHARE_LIMBO", limit, 1);
+	setenv("GPUSHARE_SIM_FAIL", faults, 1);
+	session = part_session();
+	OK(gpushare_alloc(session, "x", -1, MIB, &buffer));
+	OK(gpushare_copy_to(buffer, 0, bytes, MIB));
+	free(bytes);
+	say();
+	hear();
+}
+
+static void end(void)
+{
+	say();
+	hear();
+	OK(gpushare_close(session));
+	say();
+}
+
+static int first_name(const struct gpushare_info *info, void *user)
+{
+	CHECK(info->in_limbo && info->attachers == 1 && info->size == MIB);
+	strcpy(user, info->name);
+	return 0;
+}
+
+static void held(void)
+{
+	char name[GPUSHARE_NAME_MAX + 1] = "";
+	struct gpushare_buffer *other;
+	uint64_t pointer;
+
+	begin("1Gi", "");
+	pointer = gpushare_pointer(buffer);
+	OK(gpushare_free(buffer));
+	CHECK(in_limbo() == 1);
+	OK(gpushare_list_limbo(session, "x*", first_name, name));
+	CHECK(!strcmp(name, "x"));
+	*name = '\0';
+	OK(gpushare_list_limbo(session, "y", first_name, name));
+	CHECK(!*name);
+	say();
+	hear();
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	OK(gpushare_alloc(session, "y", -1, MIB, &other));
+	CHECK(in_limbo() == 0);
+	CHECK(gpushare_pointer(other) == pointer || part_driver()->cuMemFree_v2(pointer));
+	OK(gpushare_free(other));
+	OK(gpushare_close(session));
+	say();
+}
+
+/* Freed at once: it is bigger than all that may be held, or can't be waited for. */
+static void too_big(void)
+{
+	begin("1Mi", "");
+	OK(gpushare_free(buffer));
+	CHECK(in_limbo() == 0);
+	end();
+}
+
+static void no_room_to_wait(void)
+{
+	begin("1Gi", "cuMemAlloc:2:1:2");
+	OK(gpushare_free(buffer));
+	CHECK(in_limbo() == 0);
+	end();
+}
+
+static void closed(void)
+{
+	begin("1Gi", "");
+	OK(gpushare_free(buffer));
+	CHECK(in_limbo() == 1);
+	OK(gpushare_close(session));
+	session = part_session();
+	CHECK(in_limbo() == 0);
+	end();
+}
+
+/* A child neither frees nor asks. */
+static void forked(void)
+{
+	enum gpushare_state state = GPUSHARE_STATE_KEPT;
+	struct gpushare_buffer *other;
+	int status;
+	pid_t pid;
+
+	begin("1Gi", "");
+	OK(gpushare_alloc(session, "y", -1, MIB, &other));
+	OK(gpushare_free(buffer));
+	pid = fork();
+	if (!pid) {
+		FAILS(E_FORKED, "before fork", gpushare_state(other, &state));
+		CHECK(state == GPUSHARE_STATE_KEPT);
+		OK(gpushare_close(session));
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK(in_limbo() == 1);
+	end();
+}
+
+static void test_held(void **state)
+{
+	(void)state;
+	stage_play(held, attach_and_leave);
+	stage_play(closed, attach_and_leave);
+	stage_play(forked, attach_and_leave);
+}
+
+static void test_freed_at_once(void **state)
+{
+	(void)state;
+	stage_play(too_big, attach_and_leave);
+	stage_play(no_room_to_wait, attach_and_leave);
+}
+
+static void arguments(void)
+{
+	struct gpushare_registry_info info;
+	enum gpushare_state state;
+
+	session = part_session();
+	OK(gpushare_alloc(session, "x", -1, MIB, &buffer));
+	FAILS(E_INVALID, "buffer is NULL", gpushare_state(NULL, &state));
+	FAILS(E_INVALID, "out_state is NULL", gpushare_state(buffer, NULL));
+	FAILS(E_INVALID, "out_info is NULL", gpushare_stat_registry(session, NULL));
+	FAILS(E_INVALID, "session is NULL", gpushare_stat_registry(NULL, &info));
+	FAILS(E_INVALID, "visit is NULL", gpushare_list_limbo(session, NULL, NULL, NULL));
+	CHECK(state_of(buffer) == GPUSHARE_STATE_SHARED);
+	OK(gpushare_unlink(session, "x"));
+	CHECK(state_of(buffer) == GPUSHARE_STATE_WITHDRAWN);
+	OK(gpushare_stat_registry(session, &info));
+	CHECK(info.names == 0 && info.connections == 1 && info.requests > 3 &&
+	      info.started_unix_ns);
+	CHECK(!strcmp(gpushare_state_text(GPUSHARE_STATE_REPLACED), "replaced"));
+	CHECK(!strcmp(gpushare_state_text((enum gpushare_state)0), "unknown"));
+	OK(gpushare_close(session));
+}
+
+static void test_arguments(void **state)
+{
+	(void)state;
+	stage_play(arguments, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_held),
+	    PLAY(test_freed_at_once),
+	    PLAY(test_arguments),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/* What is freed and held: bounds, questions, contexts, without a driver and without memory too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdio.h>
+
+static _Thread_local unsigned int mallocs_left = -1u; /* then there is no memory */
+
+static void *short_malloc(size_t size)
+{
+	if (!mallocs_left)
+		return NULL;
+	mallocs_left--;
+	return malloc(size);
+}
+
+#define malloc short_malloc
+#include "limbo.c"
+#undef malloc
+
+static struct limbo limbo;
+static unsigned int asked;    /* how often */
+static int answer;	      /* a status */
+static uint64_t attached[70]; /* of generations */
+
+static int set_up(void **state)
+{
+	(void)state;
+	limbo = (struct limbo)LIMBO_INITIALIZER;
+	limbo_set_limit(&limbo, LIMBO_BYTES);
+	asked = 0;
+	answer = GPUSHARE_OK;
+	memset(attached, 0, sizeof(attached));
+	return 0;
+}
+
+/* The list's generations as text, "1 2"; it is freed. */
+static const char *taken(struct limbo_entry *list)
+{
+	static char text[512];
+
+	text[0] = '\0';
+	for (; list; list = limbo_next(list))
+		sprintf(text + strlen(text), "%s%d", *text ? " " : "", (int)list->generation);
+	return text;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	taken(limbo_take_all(&limbo));
+	assert_false(limbo_any(&limbo));
+	assert_int_equal(limbo.bytes, 0);
+	return 0;
+}
+
+static cu_context context_of(uint64_t number)
+{
+	return (cu_context)(uintptr_t)(number * 64);
+}
+
+static void put(uint64_t generation, uint64_t size)
+{
+	struct limbo_entry entry = {.pointer = generation << 21,
+				    .size = size,
+				    .generation = generation,
+				    .context = context_of(generation % 2)};
+
+	assert_true(limbo_put(&limbo, &entry));
+}
+
+static int ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+{
+	size_t left = 0;
+
+	assert_ptr_equal(user, &limbo);
+	asked++;
+	for (size_t i = 0; i < *count; i++)
+		if (!attached[generations[i]])
+			generations[left++] = generations[i];
+	*count = left;
+	return answer;
+}
+
+static void pause_ms(int ms)
+{
+	poll(NULL, 0, ms);
+}
+
+static void test_parse(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} cases[] = {
+	    {"0", 0},
+	    {"1", 1},
+	    {"12K", 12000},
+	    {"12Ki", 12288},
+	    {"3M", 3000000},
+	    {"3Mi", 3 << 20},
+	    {"2G", 2000000000},
+	    {"2Gi", UINT64_C(2) << 30},
+	    {"18446744073709551615", UINT64_MAX},
+	    {NULL, LIMBO_BYTES},
+	    {"", LIMBO_BYTES},
+	    {"-1", LIMBO_BYTES},
+	    {" 1", LIMBO_BYTES},
+	    {"1k", LIMBO_BYTES},
+	    {"1KiB", LIMBO_BYTES},
+	    {"1i", LIMBO_BYTES},
+	    {"1Kx", LIMBO_BYTES},
+	    {"1 K", LIMBO_BYTES},
+	    {"x", LIMBO_BYTES},
+	    {"18446744073709551616", LIMBO_BYTES},
+	    {"18446744073709551615K", LIMBO_BYTES},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (limbo_parse(cases[i].text) != cases[i].bytes)
+			fail_msg("%s", cases[i].text);
+}
+
+static void test_bytes(void **state)
+{
+	(void)state;
+	limbo_set_limit(&limbo, 100);
+	assert_true(limbo_fits(&limbo, 100));
+	assert_false(limbo_fits(&limbo, 101));
+	put(1, 40);
+	put(2, 40);
+	put(3, 20);
+	assert_null(limbo_take_over(&limbo));
+	put(4, 1);
+	assert_string_equal(taken(limbo_take_over(&limbo)), "1");
+	put(5, 100);
+	assert_string_equal(taken(limbo_take_over(&limbo)), "2 3 4");
+	limbo_set_limit(&limbo, 0);
+	assert_false(limbo_fits(&limbo, 1));
+	assert_string_equal(taken(limbo_take_over(&limbo)), "5");
+}
+
+static void test_count(void **state)
+{
+	(void)state;
+	for (int i = 1; i <= LIMBO_MAX; i++)
+		put((uint64_t)i, 1);
+	assert_null(limbo_take_over(&limbo));
+	put(65, 1);
+	put(66, 1);
+	assert_string_equal(taken(limbo_take_over(&limbo)), "1 2");
+	assert_int_equal(limbo.bytes, LIMBO_MAX);
+}
+
+static void test_holds(void **state)
+{
+	(void)state;
+	assert_false(limbo_holds(&limbo, 0, UINT64_MAX));
+	put(3, 1 << 21);
+	assert_true(limbo_holds(&limbo, 3 << 21, 1));
+	assert_false(limbo_holds(&limbo, (3 << 21) + 1, 1 << 21));
+	assert_true(limbo_holds(&limbo, 2 << 21, (1 << 21) + 1));
+	assert_false(limbo_holds(&limbo, 2 << 21, 1 << 21));
+}
+
+static void test_left(void **state)
+{
+	(void)state;
+	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	assert_int_equal(asked, 0);
+	for (int i = 1; i <= 4; i++) {
+		put((uint64_t)i, 1);
+		attached[i] = i != 2;
+	}
+	/* the registry has said so a moment ago */
+	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	assert_int_equal(asked, 0);
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "2");
+	attached[4] = attached[1] = 0;
+	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	assert_int_equal(asked, 1);
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "1 4");
+	assert_int_equal(asked, 2);
+}
+
+/* Nobody can tell: all of it goes, but where an answer may come yet. */
+static void test_no_registry(void **state)
+{
+	(void)state;
+	for (int i = 1; i <= 3; i++)
+		put((uint64_t)i, attached[i] = 1);
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	answer = GPUSHARE_E_TIMED_OUT;
+	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	answer = GPUSHARE_E_NO_REGISTRY;
+	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "1 2 3");
+}
+
+/* More than one question can hold, for a moment: the oldest are asked about. */
+static void test_many(void **state)
+{
+	(void)state;
+	for (int i = 1; i <= 66; i++)
+		put((uint64_t)i, attached[i] = 1);
+	attached[64] = attached[65] = 0;
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "64");
+}
+
+static void test_context(void **state)
+{
+	struct limbo_entry *list;
+
+	(void)state;
+	for (int i = 1; i <= 5; i++)
+		put((uint64_t)i, 7);
+	list = limbo_take_of(&limbo, context_of(1));
+	assert_int_equal(limbo.bytes, 14);
+	assert_false(limbo_holds(&limbo, 1 << 21, 1));
+	limbo_return(&limbo, list);
+	assert_int_equal(limbo.bytes, 35);
+	assert_string_equal(taken(limbo_take_of(&limbo, context_of(0))), "2 4");
+	assert_string_equal(taken(limbo_take_of(&limbo, context_of(1))), "1 3 5");
+}
+
+static void test_no_memory(void **state)
+{
+	const struct limbo_entry entry = {.size = 1};
+
+	(void)state;
+	mallocs_left = 0;
+	assert_false(limbo_put(&limbo, &entry));
+	mallocs_left = -1u;
+}
+
+/* Threads put, ask and take; nothing comes twice, nothing is lost. */
+static _Atomic(uint64_t) sum_in, sum_out;
+
+static uint64_t sum_of(struct limbo_entry *list)
+{
+	uint64_t sum = 0;
+
+	for (; list; list = limbo_next(list))
+		sum += list->generation;
+	return sum;
+}
+
+static void *churn(void *number)
+{
+	uint64_t first = (uintptr_t)number * 1000 + 1;
+
+	for (uint64_t i = first; i < first + 1000; i++) {
+		struct limbo_entry entry = {.pointer = i, .size = 1 << 20, .generation = i};
+
+		if (limbo_put(&limbo, &entry))
+			sum_in += i;
+		sum_out += sum_of(i % 100 ? limbo_take_over(&limbo) : limbo_take_all(&limbo));
+		limbo_holds(&limbo, i, 1);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	pthread_t threads[4];
+
+	(void)state;
+	limbo_set_limit(&limbo, 10 << 20);
+	for (uintptr_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	sum_out += sum_of(limbo_take_all(&limbo));
+	assert_int_equal(sum_in, sum_out);
+	assert_int_equal(sum_in, 4000 * 4001 / 2);
+}
+
+static cu_result alloc_result, free_result;
+static cu_deviceptr freed;
+
+static cu_result fake_alloc(cu_deviceptr *pointer, size_t size)
+{
+	assert_int_equal(size, 1);
+	*pointer = 4711;
+	return alloc_result;
+}
+
+static cu_result fake_free(cu_deviceptr pointer)
+{
+	freed = pointer;
+	return free_result;
+}
+
+static void test_stand_in(void **state)
+{
+	const struct driver fake = {.cuMemAlloc_v2 = fake_alloc, .cuMemFree_v2 = fake_free};
+
+	(void)state;
+	assert_int_equal(limbo_stand_in(&fake), CU_OK);
+	assert_int_equal(freed, 4711);
+	free_result = CU_ILLEGAL_ADDRESS;
+	assert_int_equal(limbo_stand_in(&fake), CU_ILLEGAL_ADDRESS);
+	freed = 0;
+	alloc_result = CU_STREAM_CAPTURE_UNSUPPORTED;
+	assert_int_equal(limbo_stand_in(&fake), CU_STREAM_CAPTURE_UNSUPPORTED);
+	assert_int_equal(freed, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+	    TEST(test_parse),	  TEST(test_bytes),	  TEST(test_count),    TEST(test_holds),
+	    TEST(test_left),	  TEST(test_no_registry), TEST(test_many),     TEST(test_context),
+	    TEST(test_no_memory), TEST(test_threads),	  TEST(test_stand_in),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

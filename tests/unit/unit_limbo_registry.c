@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* What was freed while others had it attached, in a registry without a socket. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "clock.h"
+#include "peer.h"
+
+/* A free that would hold the memory. Does the registry say so? */
+static bool leave(struct lease *lease, const char *name, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_withdraw_tag};
+
+	strcpy(what.verb.withdraw.name, name);
+	what.verb.withdraw.generation = generation;
+	what.verb.withdraw.limbo = true;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.which_body == gpushare_Reply_withdraw_tag &&
+	       peer_answer.body.withdraw.limbo;
+}
+
+/* Which of the two nobody has attached, as bits. */
+static unsigned int left(struct lease *lease, uint64_t one, uint64_t two)
+{
+	request what = {.which_verb = gpushare_Request_limbo_tag};
+	const gpushare_LimboReply *answer = &peer_answer.body.limbo;
+	unsigned int bits = 0;
+
+	what.verb.limbo.generations_count = 2;
+	what.verb.limbo.generations[0] = one;
+	what.verb.limbo.generations[1] = two;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.which_body, gpushare_Reply_limbo_tag);
+	for (pb_size_t i = 0; i < answer->generations_count; i++)
+		bits |= (answer->generations[i] == one) | (answer->generations[i] == two) << 1;
+	return bits;
+}
+
+static const gpushare_ListReply *list(struct lease *lease, const char *glob, uint64_t after,
+				      uint32_t limit)
+{
+	request what = {.which_verb = gpushare_Request_list_tag};
+
+	what.verb.list.limbo = true;
+	strcpy(what.verb.list.glob, glob);
+	what.verb.list.after_generation = after;
+	what.verb.list.limit = limit;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return &peer_answer.body.list;
+}
+
+static uint64_t held(struct lease *lease)
+{
+	request what = {.which_verb = gpushare_Request_stat_tag};
+
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.stat.limbo;
+}
+
+static void end(struct lease *lease)
+{
+	assert_null(registry_disconnect(peer_registry, lease));
+}
+
+static void nobody_has_it(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *own = peer_new(2, 10, "owner");
+	uint64_t generation = peer_share(owner, "x");
+
+	(void)state;
+	own->peer.started = owner->peer.started;
+	assert_int_equal(peer_attach(own, "x"), GPUSHARE_OK); /* its own process: not an attacher */
+	assert_false(leave(owner, "x", generation));
+	assert_int_equal(held(owner), 0);
+	assert_int_equal(peer_detach(own, "x", generation), GPUSHARE_OK);
+	assert_int_equal(left(owner, generation, 77), 3);
+}
+
+static void the_last_attacher_ends_it(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
+		     *b = peer_new(3, 30, "b");
+	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(b, "y"), GPUSHARE_OK);
+	assert_true(leave(owner, "x", x));
+	assert_true(leave(owner, "y", y));
+	assert_int_equal(held(a), 2);
+	assert_int_equal(peer_registry->store.count, 0);
+	assert_int_equal(peer_lookup(a, "x", 0), GPUSHARE_E_NOT_FOUND);
+	peer_assert_sentence("pid 10 (owner) withdrew it");
+	assert_int_equal(left(owner, x, y), 0);
+	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(left(owner, x, y), 0);
+	assert_int_equal(peer_detach(b, "x", x), GPUSHARE_OK);
+	assert_int_equal(left(owner, x, y), 1);
+	assert_int_equal(held(a), 1);
+	end(b); /* killed, for all that the registry knows */
+	assert_int_equal(left(owner, x, y), 3);
+	assert_int_equal(held(a), 0);
+	assert_int_equal(peer_registry->leases.attachments, 0);
+}
+
+static void the_name_is_free(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	uint64_t first = peer_share(owner, "x"), second;
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_true(leave(owner, "x", first));
+	second = peer_share(owner, "x");
+	assert_true(second > first);
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attachers(a, "x"), 2);
+	assert_int_equal(peer_detach(a, "x", first), GPUSHARE_OK);
+	assert_int_equal(peer_attachers(a, "x"), 2);
+	assert_true(leave(owner, "x", second));
+	assert_int_equal(left(owner, first, second), 1);
+	end(a);
+	assert_int_equal(left(owner, first, second), 3);
+}
+
+static void it_ends_with_its_owner(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	uint64_t x = peer_share(owner, "x"), y = peer_share(other, "y");
+
+	(void)state;
+	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(owner, "y"), GPUSHARE_OK);
+	assert_true(leave(owner, "x", x));
+	assert_true(leave(other, "y", y));
+	assert_int_equal(left(owner, x, y), 2); /* y is not its to hold */
+	assert_int_equal(held(other), 2);
+	end(owner);
+	assert_int_equal(held(other), 1);
+	assert_int_equal(left(other, x, y), 3); /* its attacher has ended */
+	assert_int_equal(peer_detach(other, "x", x), GPUSHARE_OK);
+}
+
+/* The owner needs the memory, and frees it although it is attached. */
+static void it_is_given_up(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	uint64_t x = peer_share(owner, "x");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_true(leave(owner, "x", x));
+	assert_int_equal(peer_withdraw(a, "x", x), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(held(a), 1);
+	assert_int_equal(peer_withdraw(owner, "x", x), GPUSHARE_OK);
+	assert_int_equal(held(a), 0);
+	assert_int_equal(peer_withdraw(owner, "x", x), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
+}
+
+/* Somebody takes the name away; then the owner frees what is attached all the same. */
+static void after_an_unlink(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y"), again;
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(a, "y"), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(a, "y", 0), GPUSHARE_OK);
+	assert_int_equal(peer_lookup(a, "x", 0), GPUSHARE_E_NOT_FOUND);
+	peer_assert_sentence("it was unlinked");
+	assert_int_equal(held(a), 0);
+	assert_int_equal(list(a, "", 0, 0)->buffers_count, 0);
+	again = peer_share(owner, "x");
+	assert_true(leave(owner, "x", x));
+	assert_int_equal(held(a), 1);
+	assert_int_equal(peer_detach(a, "y", y), GPUSHARE_OK);
+	assert_false(leave(owner, "y", y));
+	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(left(owner, x, again), 3);
+	assert_int_equal(peer_lookup(a, "x", 0), GPUSHARE_OK);
+}
+
+static void only_ipc(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	uint64_t x = peer_share(owner, "x");
+	struct entry *entry = store_find(&peer_registry->store, "x");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	entry->info.backing = GPUSHARE_BACKING_VMM;
+	assert_false(leave(owner, "x", x));
+	assert_int_equal(held(a), 0);
+}
+
+static void it_is_listed_by_generation(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	const gpushare_ListReply *page;
+	uint64_t generations[40];
+	char name[8];
+
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		generations[i] = peer_share(owner, name);
+		assert_int_equal(peer_attach(a, name), GPUSHARE_OK);
+	}
+	for (int i = 39; i >= 0; i--) {
+		snprintf(name, sizeof(name), "n%d", i);
+		assert_true(leave(owner, name, generations[i]));
+	}
+	page = list(a, "", 0, 0);
+	assert_int_equal(page->buffers_count, LIMIT_PAGE);
+	assert_true(page->more);
+	for (pb_size_t i = 0; i < page->buffers_count; i++) {
+		assert_int_equal(page->buffers[i].generation, generations[i]);
+		assert_true(page->buffers[i].in_limbo);
+		assert_int_equal(page->buffers[i].attachers, 1);
+		assert_int_equal(page->buffers[i].address, 0);
+	}
+	page = list(a, "", generations[LIMIT_PAGE - 1], 3);
+	assert_int_equal(page->buffers_count, 3);
+	assert_string_equal(page->buffers[0].name, "n16");
+	page = list(a, "n3?", 0, 0);
+	assert_int_equal(page->buffers_count, 10);
+	assert_false(page->more);
+	assert_int_equal(list(a, "", generations[39], 0)->buffers_count, 0);
+}
+
+static void there_is_an_end_to_it(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y");
+
+	(void)state;
+	peer_registry->limits.names = 1;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(a, "y"), GPUSHARE_OK);
+	assert_true(leave(owner, "x", x));
+	assert_false(leave(owner, "y", y));
+	assert_int_equal(peer_lookup(a, "y", 0), GPUSHARE_E_NOT_FOUND);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, peer_set_up, peer_tear_down)
+	const struct CMUnitTest tests[] = {
+	    TEST(nobody_has_it),
+	    TEST(the_last_attacher_ends_it),
+	    TEST(the_name_is_free),
+	    TEST(it_ends_with_its_owner),
+	    TEST(it_is_given_up),
+	    TEST(after_an_unlink),
+	    TEST(only_ipc),
+	    TEST(it_is_listed_by_generation),
+	    TEST(there_is_an_end_to_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* Named memory that is freed while others have it attached, where the driver has not all that we
+ * need, or fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+
+#include "preloaded.h"
+#include "shim_linger.h"
+
+#define SIZE BLOCK
+
+static struct driver *table;
+static struct driver whole;
+static cu_deviceptr pointer;
+
+/* x and then, when it is told to, leaves it. */
+static void attach_and_leave(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_attach_options options = {.wait_ms = 10000};
+	struct gpushare_buffer *buffer;
+
+	OK(gpushare_attach(session, "x", &options, &buffer));
+	say();
+	hear();
+	OK(gpushare_detach(buffer));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void begin(const char *limit)
+{
+	setenv("GPUSHARE_LIMBO", limit, 1);
+	preloaded("x,x", NULL);
+	table = preloaded_table();
+	whole = *table;
+	CHECK(preloaded_alloc(&pointer, SIZE) == CU_OK);
+	hear();
+}
+
+static void leave(void)
+{
+	say();
+	hear();
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+}
+
+static unsigned int in_limbo(void)
+{
+	static struct gpushare_session *session;
+	struct gpushare_registry_info info;
+
+	if (!session)
+		session = part_session();
+	OK(gpushare_stat_registry(session, &info));
+	return (unsigned int)info.limbo;
+}
+
+static cu_result free_it(void)
+{
+	cu_result result;
+
+	errno = 77;
+	result = preloaded_free(pointer);
+	CHECK(errno == 77);
+	return result;
+}
+
+/* Gone, for the driver too. */
+static bool is_gone(void)
+{
+	return !linger_any() && part_driver()->cuMemFree_v2(pointer) == CU_INVALID_VALUE;
+}
+
+static void held_and_given_back(void)
+{
+	struct gpushare_info info;
+
+	begin("1Gi");
+	CHECK(free_it() == CU_OK && in_limbo() == 1 && !preloaded_finds("x", &info));
+	CHECK(linger_holds(pointer, 1) && preloaded_works(pointer, SIZE));
+	CHECK(free_it() == CU_INVALID_VALUE);
+	leave();
+	CHECK(preloaded_free(12345) != CU_OK);
+	CHECK(in_limbo() == 0 && is_gone());
+	say();
+}
+
+static cu_result no_alloc(cu_deviceptr *out_pointer, size_t size)
+{
+	(void)out_pointer;
+	(void)size;
+	return CU_OUT_OF_MEMORY;
+}
+
+static cu_result broken_alloc(cu_deviceptr *out_pointer, size_t size)
+{
+	(void)out_pointer;
+	(void)size;
+	return CU_ILLEGAL_ADDRESS;
+}
+
+static cu_result no_push(cu_context context)
+{
+	(void)context;
+	return CU_UNKNOWN;
+}
+
+/* It can't be waited for in cuMemFree's place: cuMemFree it is. */
+static void no_room_to_wait(void)
+{
+	begin("1Gi");
+	table->cuMemAlloc_v2 = no_alloc;
+	CHECK(free_it() == CU_OK);
+	*table = whole;
+	CHECK(in_limbo() == 0 && is_gone());
+	leave();
+	say();
+}
+
+static void no_context_to_wait_in(void)
+{
+	begin("1Gi");
+	table->cuCtxPushCurrent_v2 = no_push;
+	CHECK(free_it() == CU_OK);
+	*table = whole;
+	CHECK(in_limbo() == 0 && is_gone());
+	leave();
+	say();
+}
+
+/* cuMemFree would have failed as this does: it is the program's still, and has its name. */
+static void refused(void)
+{
+	struct gpushare_info info;
+
+	begin("1Gi");
+	table->cuMemAlloc_v2 = broken_alloc;
+	CHECK(free_it() == CU_ILLEGAL_ADDRESS);
+	*table = whole;
+	CHECK(in_limbo() == 0 && !linger_any() && preloaded_finds("x", &info));
+	CHECK(preloaded_works(pointer, SIZE) && free_it() == CU_OK && is_gone());
+	leave();
+	say();
+}
+
+static cu_result no_free_async(cu_deviceptr freed, cu_stream stream)
+{
+	(void)freed;
+	(void)stream;
+	return CU_NOT_SUPPORTED;
+}
+
+/* An allocation gives it back, without the calls that wait for nothing. */
+static void by_the_plain_call(void)
+{
+	cu_deviceptr other;
+
+	begin("1Gi");
+	CHECK(free_it() == CU_OK && in_limbo() == 1);
+	leave();
+	table->cuMemFreeAsync = no_free_async;
+	CHECK(preloaded_alloc(&other, SIZE) == CU_OK);
+	*table = whole;
+	CHECK(in_limbo() == 0 && is_gone() && preloaded_free(other) == CU_OK);
+	say();
+}
+
+static void without_streams(void)
+{
+	cu_deviceptr other;
+
+	begin("1Gi");
+	CHECK(free_it() == CU_OK && in_limbo() == 1);
+	leave();
+	table->cuStreamCreate = NULL;
+	CHECK(preloaded_alloc(&other, SIZE) == CU_OK);
+	*table = whole;
+	CHECK(in_limbo() == 0 && is_gone() && preloaded_free(other) == CU_OK);
+	say();
+}
+
+/* A context that can't be made current any more has taken its memory along. */
+static void context_lost(void)
+{
+	begin("1Gi");
+	CHECK(free_it() == CU_OK);
+	leave();
+	table->cuCtxPushCurrent_v2 = no_push;
+	linger_sweep(false);
+	*table = whole;
+	CHECK(!linger_any() && in_limbo() == 0);
+	say();
+}
+
+static cu_result short_of_memory(cu_deviceptr *out_pointer, size_t size)
+{
+	return linger_any() ? CU_OUT_OF_MEMORY : part_driver()->cuMemAlloc_v2(out_pointer, size);
+}
+
+static void memory_is_short(void)
+{
+	cu_deviceptr other = 16;
+
+	begin("1Gi");
+	CHECK(free_it() == CU_OK && in_limbo() == 1);
+	errno = 77;
+	CHECK(buffers_alloc(short_of_memory, (const void *)preloaded, &other, SIZE) == CU_OK);
+	CHECK(errno == 77 && in_limbo() == 0 && is_gone() && !buffers_make_room());
+	CHECK(preloaded_free(other) == CU_OK);
+	leave();
+	say();
+}
+
+static void switched_off(void)
+{
+	begin("0");
+	CHECK(free_it() == CU_OK && in_limbo() == 0 && is_gone());
+	leave();
+	say();
+}
+
+static void test_held(void **state)
+{
+	(void)state;
+	stage_play(held_and_given_back, attach_and_leave);
+	stage_play(switched_off, attach_and_leave);
+}
+
+static void test_wait(void **state)
+{
+	(void)state;
+	stage_play(no_room_to_wait, attach_and_leave);
+	stage_play(no_context_to_wait_in, attach_and_leave);
+	stage_play(refused, attach_and_leave);
+}
+
+static void test_give_back(void **state)
+{
+	(void)state;
+	stage_play(by_the_plain_call, attach_and_leave);
+	stage_play(without_streams, attach_and_leave);
+	stage_play(context_lost, attach_and_leave);
+	stage_play(memory_is_short, attach_and_leave);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_held),
+	    PLAY(test_wait),
+	    PLAY(test_give_back),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
