@@ -13,14 +13,16 @@
 
 #include "clock.h"
 #include "fds_server.h"
+#include "keeper.h"
 #include "log.h"
+#include "notify.h"
 #include "options.h"
 #include "place.h"
 #include "probe.h"
 #include "server.h"
 
 #define EXIT_SERVED 3
-#define CLOSING_S 5
+#define CLOSING_S 3   /* and who replaces us waits longer */
 #define LINGER_MS 100 /* for a client that connected just before the socket was hidden */
 
 /* Signals come through a fd; nng's threads, started later, inherit the mask. */
@@ -60,6 +62,7 @@ static void tell_ready(const struct options *options, const struct place *place)
 	int null;
 
 	log_line("serving %s", place->socket);
+	notify_say("READY=1");
 	if (options->ready_fd >= 0) {
 		if (write(options->ready_fd, ready, sizeof(ready) - 1) < 0)
 			log_line("can't write to fd %d: %s", options->ready_fd, strerror(errno));
@@ -100,10 +103,11 @@ static unsigned int idle_limit_s(const struct options *options)
 }
 
 static void serve(struct server *server, const struct place *place, const struct options *options,
-		  int signals)
+		  int signals, int replaced)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
+	    {.fd = replaced, .events = POLLIN},
 	    {.fd = server->wake, .events = POLLIN},
 	    {.fd = server->watches, .events = POLLIN},
 	};
@@ -127,12 +131,14 @@ static void serve(struct server *server, const struct place *place, const struct
 			server_hear(server, place->socket);
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
-		poll(events, 3, clock_timeout_ms(next < probe_ns ? next : probe_ns));
+		poll(events, 4, clock_timeout_ms(next < probe_ns ? next : probe_ns));
 		if (events[0].revents) {
 			log_line("ended by a signal");
 			return;
 		}
 		if (events[1].revents)
+			return;
+		if (events[2].revents)
 			eventfd_read(server->wake, &ignored);
 	}
 }
@@ -172,9 +178,12 @@ int main(int argc, char **argv)
 		return leave;
 	log_enable(options.foreground);
 	umask(077);
+	if (options.keeper)
+		return keeper_run(options.directory);
+	notify_init(!options.orphan);
 	signals = open_signals();
 	fds_limit = raise_file_limit();
-	status = place_open(&place, options.directory);
+	status = place_open(&place, options.directory, options.replace);
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
@@ -187,7 +196,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	tell_ready(&options, &place);
-	serve(&server, &place, &options, signals);
+	serve(&server, &place, &options, signals, fds_server.leave);
+	notify_say("STOPPING=1");
 	unlink(place.fds_socket);
 	unlink(place.socket); /* nobody new, then nobody at all, then the lock */
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
