@@ -2,6 +2,7 @@
 #include "keeper_link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -36,17 +37,17 @@ static void address_of(const struct keeper_link *link, struct sockaddr_un *out)
 	snprintf(out->sun_path, sizeof(out->sun_path), "%s/" KEEPER_SOCKET, link->directory);
 }
 
-/* No link that leads elsewhere, nobody else's socket. ENOENT in errno: there is none. */
+/* No link that leads elsewhere, nobody else's socket; else errno: ENOENT, there is none. */
 static bool is_our_socket(const char *path)
 {
 	struct stat is;
 
 	if (lstat(path, &is))
 		return false;
-	errno = 0;
 	if (S_ISSOCK(is.st_mode) && is.st_uid == geteuid())
 		return true;
-	log_line("%s is no socket of this user's: no keeper", path);
+	log_line("%s is no socket of this user's", path);
+	errno = EEXIST;
 	return false;
 }
 
@@ -96,6 +97,9 @@ static int make_listener(const struct keeper_link *link)
 /* In a session of its own from its first moment on: what ends our group does not end it. */
 static int spawn(struct keeper_link *link, int connection, int listener)
 {
+	/* out of the way of the numbers that they are to have */
+	int from[] = {fcntl(connection, F_DUPFD_CLOEXEC, KEEPER_LISTENER_FD + 1),
+		      fcntl(listener, F_DUPFD_CLOEXEC, KEEPER_LISTENER_FD + 1)};
 	char *const arguments[] = {(char *)"gpushare-registry", (char *)"--keeper", (char *)"--dir",
 				   link->directory, NULL};
 	posix_spawn_file_actions_t files;
@@ -106,13 +110,14 @@ static int spawn(struct keeper_link *link, int connection, int listener)
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&files);
 	posix_spawnattr_init(&with);
-	posix_spawn_file_actions_adddup2(&files, connection, KEEPER_FIRST_FD);
-	posix_spawn_file_actions_adddup2(&files, listener, KEEPER_LISTENER_FD);
+	posix_spawn_file_actions_adddup2(&files, from[0], KEEPER_FIRST_FD);
+	posix_spawn_file_actions_adddup2(&files, from[1], KEEPER_LISTENER_FD);
 	posix_spawnattr_setsigmask(&with, &none);
 	posix_spawnattr_setflags(&with, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
 	error = posix_spawn(&link->starting, PROGRAM, &files, &with, arguments, environ);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&with);
+	fds_close(from, 2);
 	if (error)
 		link->starting = 0;
 	return error;
