@@ -36,16 +36,20 @@ static void write_holder(int lock)
 		log_line("can't write the pid to %s: %s", PLACE_LOCK, strerror(errno));
 }
 
-static int say_served(const struct place *place, bool replace)
+static int say_served(const struct place *place, const struct replace *asking)
 {
 	int pid = read_holder(place->lock);
+	char who[32] = "";
 
 	if (pid > 0)
-		log_error("a registry (pid %d) already serves %s%s", pid, place->directory,
-			  replace ? " and does not leave" : "");
+		snprintf(who, sizeof(who), " (pid %d)", pid);
+	if (asking)
+		log_error(
+		    "the registry%s that serves %s does not leave (%s); end it with 'kill', or "
+		    "'kill -KILL' where it hangs",
+		    who, place->directory, asking->why);
 	else
-		log_error("a registry already serves %s%s", place->directory,
-			  replace ? " and does not leave" : "");
+		log_error("a registry%s already serves %s", who, place->directory);
 	return PLACE_SERVED;
 }
 

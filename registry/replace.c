@@ -6,12 +6,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "log.h"
 #include "protocol.h"
 
 void replace_init(struct replace *replace, const char *fds_socket)
 {
-	*replace = (struct replace){.fds_socket = fds_socket, .fd = -1, .asked = -1};
+	*replace = (struct replace){.fds_socket = fds_socket,
+				    .fd = -1,
+				    .asked = -1,
+				    .why = "nobody listens at " GPUSHARE_FDS_SOCKET};
 }
 
 void replace_finish(struct replace *replace)
@@ -54,6 +56,7 @@ static void ask(struct replace *replace)
 	}
 	replace->fd = fd;
 	replace->asked = pid;
+	replace->why = "it does not answer";
 }
 
 bool replace_ask(struct replace *replace)
@@ -68,15 +71,12 @@ bool replace_ask(struct replace *replace)
 		return true;
 	status = fds_receive(replace->fd, &answer, fds, &count);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return true; /* no answer so far */
-	replace_finish(replace);
-	if (status)
-		return true; /* it has gone, which is what it was to do */
-	fds_close(fds, count);
-	if (!answer.status)
+		return true; /* no answer so far, or it is about to leave */
+	if (status) {
+		replace_finish(replace); /* it has gone, or will be asked no more */
 		return true;
-	log_error(
-	    "the registry (pid %d) does not leave for another one (%s); end it with 'kill %d'",
-	    replace->asked, status_text(answer.status), replace->asked);
-	return false;
+	}
+	fds_close(fds, count);
+	replace->why = answer.status ? status_text(answer.status) : "it said that it would";
+	return !answer.status;
 }
