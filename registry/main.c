@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -22,8 +23,8 @@
 #include "server.h"
 
 #define EXIT_SERVED 3
-#define CLOSING_S 3   /* and who replaces us waits longer */
-#define LINGER_MS 100 /* for a client that connected just before the socket was hidden */
+#define CLOSING_MS 500 /* who replaces us waits, and so do those who are connected */
+#define LINGER_MS 100  /* for a client that connected just before the socket was hidden */
 
 /* Signals come through a fd; nng's threads, started later, inherit the mask. */
 static int open_signals(void)
@@ -165,6 +166,7 @@ static void leave_now(int number)
 
 int main(int argc, char **argv)
 {
+	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
 	struct options options;
 	struct fds_server fds_server;
 	struct registry *registry;
@@ -202,7 +204,7 @@ int main(int argc, char **argv)
 	unlink(place.socket); /* nobody new, then nobody at all, then the lock */
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
 	signal(SIGALRM, leave_now);
-	alarm(CLOSING_S);
+	setitimer(ITIMER_REAL, &closing, NULL);
 	server_close(&server);
 	fds_server_close(&fds_server);
 	registry_free(registry);

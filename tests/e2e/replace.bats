@@ -113,7 +113,7 @@ free b: 0"
 	touch "$WORK/stop"
 	until_true has_ended "$calls"
 	[ "$(grep -c '^open: OK$' "$WORK/calls")" -ge 10 ]
-	# the one that was answering it left: try again
+	# the one that was answering left, or one that had come up in between: try again
 	equal "$(grep -vx 'open: OK\|open: E_NO_REGISTRY' "$WORK/calls")" ""
-	[ "$(grep -cx 'open: E_NO_REGISTRY' "$WORK/calls")" -le 10 ]
+	[ "$(grep -cx 'open: E_NO_REGISTRY' "$WORK/calls")" -le 20 ]
 }
