@@ -166,8 +166,9 @@ static void keeper_lost(struct fdstore *store)
 	struct item *item, *after;
 
 	keeper_link_abandon(&store->link);
-	HASH_ITER (hh, store->items, item, after)
+	HASH_ITER (hh, store->items, item, after) {
 		item_owe(store, item, item->fd >= 0, false);
+	}
 }
 
 /* Whether there is somebody to send to. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The service manager's side played: what is told it, kept by it, and given back by it. */
+/* The service manager's side played: what is manager_told it, kept by it, and given back by it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,135 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fdnames.h"
+#include "manager.h"
 #include "notify.h"
 #include "raw.h"
 #include "shelf.h"
-
-#define KEPT_MAX 64
-
-/* The manager: its socket, what it was told last, what it keeps. */
-static char path[128];
-static int manager = -1;
-static char told[FDNAMES_MESSAGE + 1];
-static struct {
-	char name[64];
-	int fd;
-} kept[KEPT_MAX];
-static int kept_count;
-
-static void listen_at(const char *where)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	size_t length = strlen(where);
-
-	snprintf(path, sizeof(path), "%s", where);
-	memcpy(at.sun_path, where, length);
-	if (*where == '@')
-		at.sun_path[0] = '\0';
-	manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	assert_int_equal(bind(manager, (const struct sockaddr *)&at,
-			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)),
-			 0);
-}
-
-static void forget(const char *name)
-{
-	for (int i = kept_count - 1; i >= 0; i--) {
-		if (strcmp(kept[i].name, name) != 0)
-			continue;
-		close(kept[i].fd);
-		kept[i] = kept[--kept_count];
-	}
-}
-
-/* Do what the next message says, as a service manager does. false: there is none. */
-static bool hear(int timeout_ms)
-{
-	struct pollfd event = {.fd = manager, .events = POLLIN};
-	char name[64] = "";
-	const char *field;
-	int fds[FDS_MAX];
-	size_t size, count;
-
-	if (poll(&event, 1, timeout_ms) != 1)
-		return false;
-	assert_int_equal(fds_receive_bytes(manager, told, sizeof(told) - 1, &size, fds, &count), 0);
-	told[size] = '\0';
-	field = strstr(told, "FDNAME=");
-	if (field)
-		sscanf(field, "FDNAME=%63[^\n]", name);
-	if (strstr(told, "FDSTOREREMOVE=1")) {
-		assert_int_equal(count, 0);
-		forget(name);
-	} else if (strstr(told, "FDSTORE=1")) {
-		assert_int_equal(count, 1);
-		assert_null(strchr(name, ':'));
-		strcpy(kept[kept_count].name, name);
-		kept[kept_count++].fd = fds[0];
-	} else {
-		fds_close(fds, count);
-	}
-	return true;
-}
-
-static void hear_all(void)
-{
-	while (hear(0))
-		;
-}
-
-static int set_up(void **state)
-{
-	if (shelf_set_up(state))
-		return -1;
-	kept_count = 0;
-	listen_at(shelf_path("notify"));
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	while (kept_count)
-		close(kept[--kept_count].fd);
-	close(manager);
-	return shelf_tear_down(state);
-}
-
-/* Start a registry's process: its environment, and what was kept, from 3 on. It is over when `act`
- * returns, whatever that says. */
-static int served(const char *store_size, int (*act)(void))
-{
-	char names[KEPT_MAX * (sizeof(kept->name) + 1)] = "", text[32];
-	int status;
-	pid_t pid = raw_fork();
-
-	if (pid) {
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	}
-	for (int i = 0; i < kept_count; i++) /* out of the way first */
-		kept[i].fd = fcntl(kept[i].fd, F_DUPFD, 100);
-	for (int i = 0; i < kept_count; i++) {
-		dup2(kept[i].fd, 3 + i);
-		strcat(strcat(names, i ? ":" : ""), kept[i].name);
-		close(kept[i].fd);
-	}
-	if (kept_count) {
-		setenv("LISTEN_FDNAMES", names, 1);
-		sprintf(text, "%d", kept_count);
-		setenv("LISTEN_FDS", text, 1);
-		sprintf(text, "%d", getpid());
-		setenv("LISTEN_PID", text, 1);
-	}
-	setenv("NOTIFY_SOCKET", path, 1);
-	unsetenv("SYSTEMD_EXEC_PID");
-	if (store_size)
-		setenv("FDSTORE", store_size, 1);
-	status = act();
-	fflush(NULL);
-	_exit(status);
-}
 
 /* In the registry's process. */
 static int put_three_and_be_killed(void)
@@ -194,32 +69,25 @@ static int take_all_and_end(void)
 	return 0;
 }
 
-/* Somebody else's is kept, and given to us with ours. */
-static void add_foreign(const char *name)
-{
-	strcpy(kept[kept_count].name, name);
-	kept[kept_count++].fd = shelf_make(1000);
-}
-
 static void keep_and_give_back(void)
 {
-	assert_int_equal(served("3", put_three_and_be_killed), 128 + SIGKILL);
-	assert_true(hear(0));
-	assert_string_equal(told, "READY=1");
-	hear_all();
-	assert_int_equal(kept_count, 3);
-	assert_null(strstr(told, "gpushare-5"));
+	assert_int_equal(manager_start("3", put_three_and_be_killed), 128 + SIGKILL);
+	assert_true(manager_hear(0));
+	assert_string_equal(manager_told, "READY=1");
+	manager_hear_all();
+	assert_int_equal(manager_count, 3);
+	assert_null(strstr(manager_told, "gpushare-5"));
 	assert_int_not_equal(access(shelf_path("keeper.sock"), F_OK), 0);
-	add_foreign("gpushare");
-	add_foreign("gpushare-x");
-	add_foreign("stored");
-	assert_int_equal(served("3", take_two), 0);
-	hear_all();
-	assert_string_equal(told, "STOPPING=1");
-	assert_int_equal(kept_count, 5); /* without 3; what is somebody else's is there */
-	assert_int_equal(served("3", take_all_and_end), 0);
-	hear_all();
-	assert_int_equal(kept_count, 3);
+	manager_add("gpushare");
+	manager_add("gpushare-x");
+	manager_add("stored");
+	assert_int_equal(manager_start("3", take_two), 0);
+	manager_hear_all();
+	assert_string_equal(manager_told, "STOPPING=1");
+	assert_int_equal(manager_count, 5); /* without 3; what is somebody else's is there */
+	assert_int_equal(manager_start("3", take_all_and_end), 0);
+	manager_hear_all();
+	assert_int_equal(manager_count, 3);
 }
 
 static void it_keeps_and_gives_back(void **state)
@@ -233,9 +101,9 @@ static void at_an_abstract_socket_too(void **state)
 	char where[64];
 
 	(void)state;
-	close(manager);
+	manager_close();
 	snprintf(where, sizeof(where), "@gpushare-unit-%d", getpid());
-	listen_at(where);
+	manager_listen(where);
 	keep_and_give_back();
 }
 
@@ -254,11 +122,11 @@ static int take_one(void)
 static void one_that_came_back_proves_it(void **state)
 {
 	(void)state;
-	add_foreign("gpushare-1");
-	assert_int_equal(pwrite(kept[0].fd, &(uint64_t){1}, 8, 0), 8);
-	assert_int_equal(served(NULL, take_one), 0);
-	hear_all();
-	assert_int_equal(kept_count, 2);
+	manager_add("gpushare-1");
+	assert_int_equal(pwrite(manager_kept[0].fd, &(uint64_t){1}, 8, 0), 8);
+	assert_int_equal(manager_start(NULL, take_one), 0);
+	manager_hear_all();
+	assert_int_equal(manager_count, 2);
 }
 
 /* A registry that a program of the service started: its manager is not ours to speak to. */
@@ -299,11 +167,11 @@ static void what_is_not_meant_for_us_is_left(void **state)
 
 	(void)state;
 	shelf_needs_keeper();
-	add_foreign("gpushare-1");
-	assert_int_equal(served("9", not_ours), 128 + SIGKILL);
-	assert_int_equal(served("9", a_childs), 0);
-	assert_int_equal(served("9", anothers_descriptors), 0);
-	assert_false(hear(0));
+	manager_add("gpushare-1");
+	assert_int_equal(manager_start("9", not_ours), 128 + SIGKILL);
+	assert_int_equal(manager_start("9", a_childs), 0);
+	assert_int_equal(manager_start("9", anothers_descriptors), 0);
+	assert_false(manager_hear(0));
 	store = fdstore_open(shelf_directory); /* the keeper has it */
 	shelf_take(store, 1, 1);
 	fdstore_close(store, false);
@@ -328,10 +196,10 @@ static void without_a_store_there_is_a_keeper(void **state)
 	(void)state;
 	shelf_needs_keeper();
 	for (int i = 0; i < 4; i++) {
-		assert_int_equal(served(sizes[i], put_one), 128 + SIGKILL);
-		assert_true(hear(0));
-		assert_string_equal(told, "READY=1");
-		assert_false(hear(0));
+		assert_int_equal(manager_start(sizes[i], put_one), 128 + SIGKILL);
+		assert_true(manager_hear(0));
+		assert_string_equal(manager_told, "READY=1");
+		assert_false(manager_hear(0));
 		store = fdstore_open(shelf_directory);
 		shelf_take(store, 1, 1);
 		fdstore_close(store, true);
@@ -345,12 +213,12 @@ static void a_keepers_things_move(void **state)
 
 	(void)state;
 	shelf_needs_keeper();
-	assert_int_equal(served(NULL, put_one), 128 + SIGKILL);
+	assert_int_equal(manager_start(NULL, put_one), 128 + SIGKILL);
 	keeper = shelf_keeper();
-	hear_all();
-	assert_int_equal(served("5", take_one), 0);
-	hear_all();
-	assert_int_equal(kept_count, 2);
+	manager_hear_all();
+	assert_int_equal(manager_start("5", take_one), 0);
+	manager_hear_all();
+	assert_int_equal(manager_count, 2);
 	shelf_await_end(keeper, 1000);
 }
 
@@ -386,10 +254,10 @@ static void a_busy_manager_gets_it_later(void **state)
 	}
 	pid = raw_fork();
 	if (!pid)
-		_exit(served("50", put_many));
+		_exit(manager_start("50", put_many));
 	raw_sleep_ms(300);
-	while (kept_count < 50)
-		assert_true(hear(RAW_TIMEOUT_MS));
+	while (manager_count < 50)
+		assert_true(manager_hear(RAW_TIMEOUT_MS));
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);
 }
@@ -415,12 +283,12 @@ static void a_manager_that_is_not_there_harms_nobody(void **state)
 	(void)state;
 	shelf_needs_keeper();
 	for (int i = 0; i < 6; i++) {
-		strcpy(path, places[i]);
-		assert_int_equal(served("5", put_and_end), 0);
+		strcpy(manager_path, places[i]);
+		assert_int_equal(manager_start("5", put_and_end), 0);
 	}
-	memset(path, 'x', sizeof(path) - 1);
-	*path = '/';
-	assert_int_equal(served("5", put_and_end), 0);
+	memset(manager_path, 'x', sizeof(manager_path) - 1);
+	*manager_path = '/';
+	assert_int_equal(manager_start("5", put_and_end), 0);
 }
 
 /* The daemon itself. */
@@ -430,20 +298,20 @@ static void the_daemon_says_when_it_is_ready_and_when_it_leaves(void **state)
 
 	(void)state;
 	strcpy(daemon.directory, shelf_directory);
-	setenv("NOTIFY_SOCKET", path, 1);
+	setenv("NOTIFY_SOCKET", manager_path, 1);
 	unsetenv("SYSTEMD_EXEC_PID");
 	raw_daemon_start(&daemon, NULL);
 	unsetenv("NOTIFY_SOCKET");
-	assert_true(hear(RAW_TIMEOUT_MS));
-	assert_string_equal(told, "READY=1");
+	assert_true(manager_hear(RAW_TIMEOUT_MS));
+	assert_string_equal(manager_told, "READY=1");
 	close(raw_connect(&daemon)); /* and it was */
 	kill(daemon.pid, SIGTERM);
-	assert_true(hear(RAW_TIMEOUT_MS));
-	assert_string_equal(told, "STOPPING=1");
+	assert_true(manager_hear(RAW_TIMEOUT_MS));
+	assert_string_equal(manager_told, "STOPPING=1");
 	assert_int_equal(raw_daemon_wait(&daemon, 4 * RAW_TIMEOUT_MS), 0);
 }
 
-#define with_manager(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define with_manager(test) cmocka_unit_test_setup_teardown(test, manager_set_up, manager_tear_down)
 
 int main(int argc, char **argv)
 {
