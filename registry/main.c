@@ -20,6 +20,7 @@
 #include "options.h"
 #include "place.h"
 #include "probe.h"
+#include "restore.h"
 #include "server.h"
 
 #define EXIT_SERVED 3
@@ -191,7 +192,7 @@ int main(int argc, char **argv)
 	registry = registry_new(place.directory);
 	if (registry)
 		registry->limits.kept_bytes = options.keep_limit;
-	if (signals < 0 || !registry ||
+	if (signals < 0 || !registry || !restore_open(registry, place.directory) ||
 	    !open_servers(&server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);
 		place_close(&place);
@@ -200,6 +201,7 @@ int main(int argc, char **argv)
 	tell_ready(&options, &place);
 	serve(&server, &place, &options, signals, fds_server.leave);
 	notify_say("STOPPING=1");
+	restore_leave(registry);
 	unlink(place.fds_socket);
 	unlink(place.socket); /* nobody new, then nobody at all, then the lock */
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */

@@ -15,6 +15,7 @@
 #define GPUSHARE_FDS_SOCKET "fds.sock"
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_TICKET_SIZE 16
+#define GPUSHARE_LEASE_SIZE 16	   /* of HelloReply.lease, by which a lost connection is resumed */
 #define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
