@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "fds_server.h"
+#include "fdstore.h"
 #include "keeper.h"
 #include "log.h"
 #include "notify.h"
@@ -104,6 +105,18 @@ static unsigned int idle_limit_s(const struct options *options)
 	return options->idle_exit_s;
 }
 
+/* A keeper that was killed is missed here. When to look again at the latest. */
+static int64_t tend_store(struct registry *registry)
+{
+	int64_t next = INT64_MAX;
+
+	pthread_mutex_lock(&registry->lock);
+	if (registry->fdstore)
+		next = fdstore_tick(registry->fdstore);
+	pthread_mutex_unlock(&registry->lock);
+	return next;
+}
+
 static void serve(struct server *server, const struct place *place, const struct options *options,
 		  int signals, int replaced)
 {
@@ -116,7 +129,7 @@ static void serve(struct server *server, const struct place *place, const struct
 	int64_t probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 
 	for (;;) {
-		int64_t next = server_tick(server);
+		int64_t next = server_tick(server), store_ns = tend_store(server->registry);
 		int64_t since = server_idle_since_ns(server);
 		eventfd_t ignored;
 
@@ -133,6 +146,7 @@ static void serve(struct server *server, const struct place *place, const struct
 			server_hear(server, place->socket);
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
+		next = store_ns < next ? store_ns : next;
 		poll(events, 4, clock_timeout_ms(next < probe_ns ? next : probe_ns));
 		if (events[0].revents) {
 			log_line("ended by a signal");
