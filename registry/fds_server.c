@@ -33,6 +33,8 @@ static void connection_close(struct fds_server *server, struct connection *conne
 
 	DL_DELETE(server->connections, connection);
 	server->count--;
+	/* A keeper that is being started may hold it open a little longer, and so would epoll. */
+	epoll_ctl(server->events, EPOLL_CTL_DEL, connection->fd, NULL);
 	close(connection->fd);
 	pthread_mutex_lock(&registry->lock);
 	vault_leave(&registry->vault, connection->guest);
