@@ -314,7 +314,7 @@ static void many_processes_at_once(void **state)
 	raw_assert_serves();
 }
 
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
 int main(void)
 {
