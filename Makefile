@@ -61,7 +61,7 @@ PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
 CLIENT := $(call objects,shim/client*.c shim/autostart.c) $(PROTOCOL)
 API := $(call objects,shim/api*.c shim/device.c shim/driver.c shim/limbo.c shim/vmm.c) $(CLIENT)
 SHIM := $(call objects,shim/shim*.c shim/dlsym_$(ARCH).S shim/driver.c shim/limbo.c shim/vmm.c shim/rules*.c) $(CLIENT)
-REGISTRY := $(call objects,registry/*.c) $(PROTOCOL)
+REGISTRY := $(call objects,registry/*.c) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
 TOOLS_ALL := $(call objects,tools/*.c)
 TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
 PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_abi_calls.o)
@@ -85,7 +85,13 @@ $(BUILD)/gen/registry.pb.c: registry/protocol/registry.proto registry/protocol/r
 	@mkdir -p $(@D)
 	$(Q)cd registry/protocol && $(PROTOC) -I. --plugin=protoc-gen-nanopb=$(NANOPB) \
 		--nanopb_out=$(abspath $(@D)) registry.proto
+$(BUILD)/gen/state.pb.c: registry/state.proto registry/state.options $(wildcard registry/protocol/registry.[po]*)
+	$(call say,NANOPB,$@)
+	@mkdir -p $(@D)
+	$(Q)cd registry && $(PROTOC) -I. -Iprotocol --plugin=protoc-gen-nanopb=$(NANOPB) --nanopb_opt=-Iprotocol \
+		--nanopb_out=$(abspath $(@D)) state.proto
 $(BUILD)/gen/registry.pb.h: $(BUILD)/gen/registry.pb.c ;
+$(BUILD)/gen/state.pb.h: $(BUILD)/gen/state.pb.c ;
 
 # The flags are remembered: other flags in the same folder rebuild it.
 FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(CUDA)
@@ -101,11 +107,11 @@ $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
 # that the sanitizer does not know.
 $(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o shim_route.o shim_unload.o autostart.o): SANFLAGS :=
 $(BUILD)/obj/shim/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
-$(BUILD)/obj/%.o: %.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h
+$(BUILD)/obj/%.o: %.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
-$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c $< -o $@

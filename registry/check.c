@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "explain.h"
@@ -104,6 +105,23 @@ static int check_flags(const gpushare_Share *share, reply *answer)
 	return GPUSHARE_OK;
 }
 
+static int check_again(const gpushare_Share *share, reply *answer)
+{
+	const char *name = share->buffer.name;
+
+	if (share->again > GENERATION_SANE)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" can't have had generation %" PRIu64, name, share->again);
+	if (share->orphan && (!share->again || !(share->buffer.flags & GPUSHARE_FLAG_KEEP)))
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" is brought back without its owner, but without %s", name,
+			       share->again ? "keep" : "its generation");
+	if (share->again && share->adopt)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" is brought back or adopted, not both", name);
+	return GPUSHARE_OK;
+}
+
 int check_share(const gpushare_Share *share, reply *answer)
 {
 	const record *info = &share->buffer;
@@ -123,6 +141,8 @@ int check_share(const gpushare_Share *share, reply *answer)
 	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
 		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
 	status = check_flags(share, answer);
+	if (!status)
+		status = check_again(share, answer);
 	if (!status)
 		status = check_travel(share, answer);
 	return status ? status : check_tags(info, answer);

@@ -68,6 +68,11 @@ static int explain_gone(reply *answer, int status, const struct tombstone *tombs
 			       "\"%s\" is gone: it was kept after %s had gone, until its ttl ran "
 			       "out %lld s ago",
 			       tombstone->name, who, ago_s);
+	if (tombstone->how == DEPARTURE_LOST)
+		return explain(answer, status,
+			       "\"%s\" is gone: it was lost with the registry, which was started "
+			       "anew %lld s ago or before; %s had it",
+			       tombstone->name, ago_s, who);
 	if (tombstone->how == DEPARTURE_WITHDRAWN)
 		what = "withdrew it";
 	else
@@ -76,13 +81,28 @@ static int explain_gone(reply *answer, int status, const struct tombstone *tombs
 		       what, ago_s);
 }
 
+/* It is there, but what it stands for is not. */
+static int explain_absent(reply *answer, int status, const struct entry *entry)
+{
+	char who[WHO_SIZE];
+
+	return explain(answer, status,
+		       "\"%s\" is of before the registry's restart, and nobody has brought its "
+		       "memory back so far; %s %s it",
+		       entry->info.name, describe(&entry->owner, who),
+		       entry->lease ? "has" : "had");
+}
+
 int explain_missing(reply *answer, int status, const struct registry *registry, const char *name)
 {
+	const struct entry *entry = store_find(&registry->store, name);
 	const struct tombstone *tombstone = tombstone_find(&registry->tombstones, name, clock_ns());
 	const char *meant[LIMIT_SUGGESTIONS];
 	char list[sizeof(answer->message)] = "";
 	size_t count, length = 0;
 
+	if (entry && entry->info.missing)
+		return explain_absent(answer, status, entry);
 	if (tombstone)
 		return explain_gone(answer, status, tombstone);
 	if (!registry->store.count)

@@ -76,7 +76,19 @@ static int withdraw(struct registry *registry, struct guest *guest, struct fds_m
 	return status;
 }
 
-bool fds_answer(struct registry *registry, struct guest *guest, int socket)
+/* Whether it is a message that this guest may send, with what belongs beside it. */
+static int check(const struct guest *guest, const struct fds_message *ask, size_t count)
+{
+	if (guest->connections > LIMIT_FDS_CONNECTIONS_PER_PROCESS)
+		return GPUSHARE_E_LIMIT;
+	if (ask->verb == FDS_DEPOSIT)
+		return GPUSHARE_OK;
+	return (ask->verb == FDS_WITHDRAW || ask->verb == FDS_REPLACE) && !count
+		   ? GPUSHARE_OK
+		   : GPUSHARE_E_PROTOCOL;
+}
+
+enum fds_outcome fds_answer(struct registry *registry, struct guest *guest, int socket)
 {
 	struct fds_message ask = {0}, answer = {.version = FDS_VERSION};
 	int fds[FDS_MAX];
@@ -84,28 +96,29 @@ bool fds_answer(struct registry *registry, struct guest *guest, int socket)
 	int status = fds_receive(socket, &ask, fds, &count);
 
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return true; /* nothing there after all */
+		return FDS_GO_ON; /* nothing there after all */
 	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO)
-		return false;
+		return FDS_CLOSE;
 	answer.verb = ask.verb;
-	if (!status && guest->connections > LIMIT_FDS_CONNECTIONS_PER_PROCESS)
-		status = GPUSHARE_E_LIMIT;
-	else if (!status && ask.verb != FDS_DEPOSIT && (ask.verb != FDS_WITHDRAW || count))
-		status = GPUSHARE_E_PROTOCOL;
+	if (!status)
+		status = check(guest, &ask, count);
 	if (status) {
 		fds_close(fds, count);
 	} else if (ask.verb == FDS_DEPOSIT) {
 		status = handle_deposit(registry, guest, &ask, fds, count, &answer);
-	} else {
+	} else if (ask.verb == FDS_WITHDRAW) {
 		status = withdraw(registry, guest, &ask, socket, &answer);
 		if (!status)
-			return true;
+			return FDS_GO_ON;
 	}
 	answer.status = status;
 	if (status)
 		log_line("%s: uid %u pid %d (%s), request %u of %u: %s", GPUSHARE_FDS_SOCKET,
 			 guest->peer.uid, guest->peer.pid, guest->peer.command, ask.verb, ask.count,
 			 status_text(status));
-	/* Who sends nonsense or takes no answer has no business here. */
-	return !fds_send(socket, &answer, NULL, 0) && status != GPUSHARE_E_PROTOCOL;
+	/* Who sends nonsense or takes no answer has no business here; who asked us to leave and has
+	 * gone meanwhile does not come in our place. */
+	if (fds_send(socket, &answer, NULL, 0) || status == GPUSHARE_E_PROTOCOL)
+		return FDS_CLOSE;
+	return !status && ask.verb == FDS_REPLACE ? FDS_LEAVE : FDS_GO_ON;
 }

@@ -33,6 +33,8 @@ static void connection_close(struct fds_server *server, struct connection *conne
 
 	DL_DELETE(server->connections, connection);
 	server->count--;
+	/* A keeper that is being started may hold it open a little longer, and so would epoll. */
+	epoll_ctl(server->events, EPOLL_CTL_DEL, connection->fd, NULL);
 	close(connection->fd);
 	pthread_mutex_lock(&registry->lock);
 	vault_leave(&registry->vault, connection->guest);
@@ -42,9 +44,15 @@ static void connection_close(struct fds_server *server, struct connection *conne
 
 static void connection_read(struct fds_server *server, struct connection *connection)
 {
-	if (!fds_answer(server->registry, connection->guest, connection->fd)) {
+	enum fds_outcome outcome = fds_answer(server->registry, connection->guest, connection->fd);
+
+	if (outcome == FDS_CLOSE) {
 		connection_close(server, connection);
 		return;
+	}
+	if (outcome == FDS_LEAVE) {
+		log_line("pid %d takes over", connection->guest->peer.pid);
+		eventfd_write(server->leave, 1);
 	}
 	DL_DELETE(server->connections, connection);
 	connection->deadline_ns = clock_ns() + LIMIT_FDS_SILENT_MS * NS_PER_MS;
@@ -197,8 +205,9 @@ bool fds_server_open(struct fds_server *server, struct registry *registry, const
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	    .watches = watch_open(),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	    .leave = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
-	if (!add(server, server->listener, server) ||
+	if (server->leave < 0 || !add(server, server->listener, server) ||
 	    !add(server, server->watches, &server->watches) ||
 	    !add(server, server->wake, &server->wake)) {
 		log_error("can't listen on %s: %s", path, strerror(errno));
@@ -228,5 +237,7 @@ void fds_server_close(struct fds_server *server)
 	pthread_mutex_lock(&registry->lock);
 	registry->vault.wake = -1;
 	pthread_mutex_unlock(&registry->lock);
-	fds_close((int[]){server->listener, server->events, server->watches, server->wake}, 4);
+	fds_close(
+	    (int[]){server->listener, server->events, server->watches, server->wake, server->leave},
+	    5);
 }

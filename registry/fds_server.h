@@ -15,6 +15,7 @@ struct fds_server {
 	int events;  /* epoll: the listener, the connections, the two below */
 	int watches; /* the deaths of those who have tickets: see watch.h */
 	int wake;    /* eventfd, also the vault's */
+	int leave;   /* eventfd: another daemon wants our place */
 	pthread_t thread;
 	atomic_bool ending;
 	struct connection *connections; /* who was silent for longest comes first */

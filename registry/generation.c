@@ -15,7 +15,6 @@
 #define GENERATION_FILE "generation"
 #define GENERATION_NEW "generation.new"
 #define GENERATION_BLOCK (UINT64_C(1) << 20) /* reserved with one write */
-#define GENERATION_SANE (UINT64_MAX / 2)     /* no clock and no counting ever gets there */
 
 /* 0 when there is none or it makes no sense. */
 static uint64_t generation_load(int directory)
@@ -88,6 +87,15 @@ void generation_finish(struct generation *generation)
 	if (generation->directory >= 0)
 		close(generation->directory);
 	generation->directory = -1;
+}
+
+void generation_pass(struct generation *generation, uint64_t used)
+{
+	if (used <= generation->next)
+		return;
+	generation->next = used;
+	if (generation->next >= generation->reserved)
+		generation_reserve(generation);
 }
 
 uint64_t generation_take(struct generation *generation)

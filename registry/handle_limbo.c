@@ -6,6 +6,7 @@
 
 #include "handlers.h"
 #include "log.h"
+#include "note.h"
 
 static void answer_limbo(const struct entry *entry, reply *answer)
 {
@@ -39,6 +40,7 @@ bool handle_withdraw_nameless(struct registry *registry, const struct lease *lea
 		return false;
 	if (withdraw->limbo && entry->info.attachers) {
 		entry->info.in_limbo = true;
+		note_entry(registry, entry);
 		answer_limbo(entry, answer);
 	} else {
 		limbo_leave(registry, entry);

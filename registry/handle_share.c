@@ -34,6 +34,16 @@ static int check_kept(const struct registry *registry, const record *info, uint6
 	    info->name, info->base_size, kept, limit);
 }
 
+static int check_names(const struct registry *registry, reply *answer)
+{
+	if (registry->store.count < registry->limits.names)
+		return GPUSHARE_OK;
+	return explain(answer, GPUSHARE_E_LIMIT,
+		       "%" PRIu64 " names are shared, which is all that this registry takes; "
+		       "free or unlink some",
+		       registry->limits.names);
+}
+
 /* Enter what passed the check. */
 static int share_entry(struct registry *registry, struct lease *lease, const gpushare_Share *share,
 		       reply *answer, struct entry **out_entry)
@@ -52,41 +62,49 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 		*out_entry = kept;
 		return GPUSHARE_OK;
 	}
-	if (registry->store.count >= registry->limits.names)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64
-			       " names are shared, which is all that this registry takes; "
-			       "free or unlink some",
-			       registry->limits.names);
-	*out_entry = registry_add(registry, lease, &share->buffer, share->handle);
+	status = check_names(registry, answer);
+	if (status)
+		return status;
+	*out_entry = registry_add(registry, lease, &share->buffer, share->handle, 0);
 	if (!*out_entry)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	return GPUSHARE_OK;
 }
 
+/* What was deposited for it, where it travels so. */
+static int claim(struct registry *registry, const struct lease *lease, const gpushare_Share *share,
+		 reply *answer, struct held **out_held)
+{
+	*out_held = NULL;
+	if (!backing_is_fd(share->buffer.backing))
+		return GPUSHARE_OK;
+	*out_held = vault_claim(&registry->vault, &lease->peer, share->ticket);
+	if (*out_held)
+		return GPUSHARE_OK;
+	return explain(
+	    answer, GPUSHARE_E_INVALID,
+	    "\"%s\" comes with a ticket that this process does not have, or has no more; "
+	    "deposit the file descriptor again",
+	    share->buffer.name);
+}
+
 static int share_new(struct registry *registry, struct lease *lease, const gpushare_Share *share,
 		     reply *answer)
 {
-	struct held *held = NULL;
 	struct entry *entry = NULL;
+	struct held *held;
 	int status;
 
-	if (backing_is_fd(share->buffer.backing)) {
-		held = vault_claim(&registry->vault, &lease->peer, share->ticket);
-		if (!held)
-			return explain(
-			    answer, GPUSHARE_E_INVALID,
-			    "\"%s\" comes with a ticket that this process does not have, or has "
-			    "no more; deposit the file descriptor again",
-			    share->buffer.name);
-	}
-	status = share_entry(registry, lease, share, answer, &entry);
+	status = claim(registry, lease, share, answer, &held);
+	if (!status)
+		status = share_entry(registry, lease, share, answer, &entry);
 	if (status) {
 		if (held)
 			vault_release(&registry->vault, held);
 		return status;
 	}
-	entry->held = held;
+	if (held)
+		registry_hold(registry, entry, held);
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = entry->info.generation;
 	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
@@ -116,6 +134,86 @@ static int share_adopt(struct registry *registry, struct lease *lease, const gpu
 	return GPUSHARE_OK;
 }
 
+/* Whether what stands under that name is what is brought back, and may be by this one. */
+static int check_standing(const struct lease *lease, const gpushare_Share *share,
+			  const struct entry *entry, reply *answer)
+{
+	if (entry->info.generation != share->again || entry->owner.uid != lease->peer.uid ||
+	    (!share->orphan && entry->lease && entry->lease != lease))
+		return explain_taken(answer, entry);
+	if (keep_is_alike(entry, &share->buffer))
+		return GPUSHARE_OK;
+	return explain(answer, GPUSHARE_E_INVALID,
+		       "\"%s\", generation %" PRIu64 ", has %" PRIu64 " bytes, not %" PRIu64
+		       ", or is on another GPU",
+		       entry->info.name, share->again, entry->info.size, share->buffer.size);
+}
+
+/* Nothing stands under that name: whether it may be what it was. */
+static int check_lost(const struct registry *registry, const gpushare_Share *share, reply *answer)
+{
+	const struct entry *other = store_find_generation(&registry->store, share->again);
+	int status;
+
+	if (other)
+		return explain(answer, GPUSHARE_E_EXISTS,
+			       "generation %" PRIu64 " is \"%s\", not \"%s\"", share->again,
+			       other->info.name, share->buffer.name);
+	if (share->orphan && registry_has_gone(registry, share->buffer.name, share->again))
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, share->buffer.name);
+	status = check_kept(registry, &share->buffer, 0, answer);
+	return status ? status : check_names(registry, answer);
+}
+
+/* Enter or complete what passed the check. NULL: out of memory. */
+static struct entry *bring_back(struct registry *registry, struct lease *lease,
+				const gpushare_Share *share, struct entry *entry)
+{
+	if (entry) {
+		if (!entry->lease && !share->orphan)
+			keep_return(registry, entry, lease);
+		return entry;
+	}
+	entry = registry_add(registry, lease, &share->buffer, share->handle, share->again);
+	if (!entry)
+		return NULL;
+	registry_count(registry, entry);
+	if (share->orphan)
+		keep_strand(registry, entry, lease);
+	return entry;
+}
+
+/* With the generation that it had before the registry's restart. */
+static int share_again(struct registry *registry, struct lease *lease, const gpushare_Share *share,
+		       reply *answer)
+{
+	struct entry *entry = store_find(&registry->store, share->buffer.name);
+	struct held *held;
+	int status = claim(registry, lease, share, answer, &held);
+
+	if (status)
+		return status;
+	status = entry ? check_standing(lease, share, entry, answer)
+		       : check_lost(registry, share, answer);
+	if (!status) {
+		entry = bring_back(registry, lease, share, entry);
+		if (!entry)
+			status =
+			    explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	}
+	if (held && (status || entry->held))
+		vault_release(&registry->vault, held);
+	else if (held)
+		registry_hold(registry, entry, held);
+	if (status)
+		return status;
+	answer->which_body = gpushare_Reply_share_tag;
+	answer->body.share.generation = share->again;
+	log_line("again: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
+		 lease->peer.pid, lease->peer.command, share->buffer.name, share->buffer.size);
+	return GPUSHARE_OK;
+}
+
 /* Came to adopt or to hear that there is nothing to adopt. */
 static int explain_strange(const gpushare_Share *share, const struct entry *kept, reply *answer)
 {
@@ -136,11 +234,15 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 	if (status)
 		return status;
 	registry_bury(registry, name);
+	if (share->again)
+		return share_again(registry, lease, share, answer);
 	kept = share->adopt ? find_kept(registry, lease, name) : NULL;
-	if (kept && keep_is_alike(kept, &share->buffer))
+	if (kept && !kept->info.missing && keep_is_alike(kept, &share->buffer))
 		return share_adopt(registry, lease, share, kept, answer);
 	if (!share->adopt || memcmp(share->ticket, none, sizeof(none)))
 		return share_new(registry, lease, share, answer);
+	if (kept && kept->info.missing)
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
 	if (kept)
 		return explain_strange(share, kept, answer);
 	if (store_find(&registry->store, name))

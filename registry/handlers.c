@@ -10,6 +10,8 @@
 #include "clock.h"
 #include "explain.h"
 #include "log.h"
+#include "note.h"
+#include "restore.h"
 
 const char *handle_wait_name(const request *ask)
 {
@@ -48,6 +50,8 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 			       " connections are open, which is all that this registry takes",
 			       registry->limits.connections);
 	lease->greeted = true;
+	answer->body.hello.resumed = restore_resume(registry, lease, hello->resume);
+	memcpy(answer->body.hello.lease, lease->key, sizeof(lease->key));
 	answer->which_body = gpushare_Reply_hello_tag;
 	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 	answer->body.hello.pid = getpid();
@@ -92,7 +96,7 @@ static int handle_lookup(struct registry *registry, struct lease *lease, const r
 {
 	const struct entry *entry = store_find(&registry->store, ask->verb.lookup.name);
 
-	if (!entry)
+	if (!entry || (entry->info.missing && handle_wait_ms(ask)))
 		return answer_missing(registry, ask, ask->verb.lookup.name, answer);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = true;
@@ -105,10 +109,10 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 {
 	struct entry *entry = store_find(&registry->store, ask->verb.attach.name);
 	gpushare_AttachReply *attach = &answer->body.attach;
-	bool own, uncounted;
+	const struct attachment *held;
 	int status;
 
-	if (!entry)
+	if (!entry || entry->info.missing)
 		return answer_missing(registry, ask, ask->verb.attach.name, answer);
 	if (registry->leases.attachments >= registry->limits.attachments)
 		return explain(answer, GPUSHARE_E_LIMIT,
@@ -119,17 +123,13 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 			     : GPUSHARE_OK;
 	if (status)
 		return status;
-	own = entry->lease && process_is_same(&lease->peer, &entry->owner);
-	/* Of a descriptor the owner makes another mapping, which counts like anybody's. */
-	uncounted = own && !entry->held;
-	if (!lease_attach(&registry->leases, lease, entry->info.name, entry->info.generation,
-			  uncounted))
+	held = lease_find_attachment(lease, entry->info.name, entry->info.generation);
+	if (!registry_set(registry, lease, entry->info.name, entry->info.generation,
+			  held ? held->count + 1 : 1))
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	if (!uncounted)
-		entry->info.attachers++;
 	answer->which_body = gpushare_Reply_attach_tag;
 	attach->has_buffer = true;
-	attach->own = own;
+	attach->own = entry->lease && process_is_same(&lease->peer, &entry->owner);
 	registry_tell(lease, entry, &attach->buffer);
 	memcpy(attach->handle, entry->handle, sizeof(attach->handle));
 	log_line("attach: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
@@ -143,17 +143,12 @@ static int handle_detach(struct registry *registry, struct lease *lease, const r
 	const gpushare_Detach *detach = &ask->verb.detach;
 	struct attachment *attachment =
 	    lease_find_attachment(lease, detach->name, detach->generation);
-	struct entry *entry;
 
 	if (!attachment)
 		return explain(answer, GPUSHARE_E_NOT_FOUND,
 			       "this connection has not attached \"%s\", generation %" PRIu64,
 			       detach->name, detach->generation);
-	/* The name may have gone, or be another buffer's by now. */
-	entry = registry_find(registry, detach->name, detach->generation);
-	if (entry && !attachment->own)
-		entry->info.attachers--;
-	lease_detach(&registry->leases, lease, attachment, 1);
+	registry_detach(registry, lease, attachment, 1);
 	log_line("detach: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command, detach->name);
 	return GPUSHARE_OK;
@@ -223,7 +218,7 @@ static int handle_stat(struct registry *registry, struct lease *lease, const req
 	answer->body.stat = (gpushare_StatReply){
 	    .names = registry->store.count,
 	    .attachments = registry->leases.attachments,
-	    .connections = registry->leases.count,
+	    .connections = registry->leases.count - registry->leases.ghosts,
 	    .waiters = registry->waiter_count,
 	    .requests = registry->requests,
 	    .started_unix_ns = registry->started_unix_ns,
@@ -233,24 +228,35 @@ static int handle_stat(struct registry *registry, struct lease *lease, const req
 }
 
 #define VERBS(X) \
-	X(hello) X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo)
+	X(hello) \
+	X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell)
+
+static int handle_verb(struct registry *registry, struct lease *lease, const request *ask,
+		       reply *answer)
+{
+	if (!lease->greeted && ask->which_verb != gpushare_Request_hello_tag)
+		return explain(answer, GPUSHARE_E_PROTOCOL,
+			       "the first request on a connection must be hello");
+	switch (ask->which_verb) {
+#define X(verb) \
+	case gpushare_Request_##verb##_tag: \
+		return handle_##verb(registry, lease, ask, answer);
+		VERBS(X)
+#undef X
+	}
+	return handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
+}
 
 int handle_request(struct registry *registry, struct lease *lease, const request *ask,
 		   reply *answer)
 {
+	int status;
+
 	registry->requests++;
 	*answer = (reply){0};
-	if (!lease->greeted && ask->which_verb != gpushare_Request_hello_tag)
-		return answer->status = explain(answer, GPUSHARE_E_PROTOCOL,
-						"the first request on a connection must be hello");
-	switch (ask->which_verb) {
-#define X(verb) \
-	case gpushare_Request_##verb##_tag: \
-		return answer->status = handle_##verb(registry, lease, ask, answer);
-		VERBS(X)
-#undef X
-	}
-	return answer->status = handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
+	status = handle_verb(registry, lease, ask, answer);
+	note_flush(registry);
+	return answer->status = status;
 }
 
 int handle_undecodable(int fault, reply *answer)

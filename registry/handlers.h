@@ -19,6 +19,9 @@ int handle_undecodable(int fault, reply *answer);
 /* A parked request whose time is up. */
 int handle_timeout(const struct registry *registry, const request *ask, reply *answer);
 
+/* handle_retell.c */
+int handle_retell(struct registry *registry, struct lease *lease, const request *ask,
+		  reply *answer);
 /* handle_share.c */
 int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
 /* The ticket for a record's descriptor; it ends by itself where the rest of a request fails. */

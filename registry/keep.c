@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "note.h"
 #include "registry.h"
 
 bool keep_is_asked(const record *info)
@@ -18,11 +19,13 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 	entry->lease = NULL;
 	entry->info.owner_gone = true;
 	DL_APPEND(registry->kept, entry);
-	if (!entry->info.ttl_s)
-		return;
-	entry->deadline_ns = clock_ns() + entry->info.ttl_s * NS_PER_S;
-	if (registry->wake >= 0)
-		eventfd_write(registry->wake, 1);
+	if (entry->info.ttl_s) {
+		entry->deadline_ns = clock_ns() + entry->info.ttl_s * NS_PER_S;
+		if (registry->wake >= 0)
+			eventfd_write(registry->wake, 1);
+	}
+	note_entry(registry, entry);
+	registry_lose(registry, entry);
 }
 
 void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
@@ -31,15 +34,33 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 		 (unsigned long long)entry->info.generation);
 	DL_DELETE(registry->kept, entry);
-	vault_release(&registry->vault, entry->held);
-	entry->held = NULL;
+	registry_release(registry, entry);
+	note_gone(registry, entry);
 	registry->kept_bytes -= entry->info.base_size;
+	store_number(&registry->store, entry, 0);
 	entry->info = *info; /* the same name, at the same place of the store */
 	memcpy(entry->handle, handle, sizeof(entry->handle));
-	registry_begin(registry, entry);
+	registry_begin(registry, entry, 0);
 	registry_own(entry, lease);
 	if (keep_is_asked(info))
 		registry->kept_bytes += info->base_size;
+	note_entry(registry, entry);
+}
+
+void keep_return(struct registry *registry, struct entry *entry, struct lease *lease)
+{
+	DL_DELETE(registry->kept, entry);
+	registry_own(entry, lease);
+	note_entry(registry, entry);
+}
+
+void keep_strand(struct registry *registry, struct entry *entry, struct lease *lease)
+{
+	entry->owner = (struct process){.uid = lease->peer.uid};
+	entry->info.owner_pid = 0;
+	entry->info.owner_started = 0;
+	*entry->info.owner_command = '\0';
+	keep_orphan(registry, entry);
 }
 
 bool keep_is_alike(const struct entry *entry, const record *info)
@@ -51,10 +72,9 @@ bool keep_is_alike(const struct entry *entry, const record *info)
 void keep_adopt(struct registry *registry, struct entry *entry, struct lease *lease,
 		const record *info)
 {
-	DL_DELETE(registry->kept, entry);
 	entry->info.flags = info->flags;
 	entry->info.ttl_s = info->ttl_s;
-	registry_own(entry, lease);
+	keep_return(registry, entry, lease);
 }
 
 int64_t keep_expire(struct registry *registry, int64_t now_ns)
@@ -72,5 +92,6 @@ int64_t keep_expire(struct registry *registry, int64_t now_ns)
 			next = entry->deadline_ns;
 		}
 	}
+	note_flush(registry);
 	return next;
 }

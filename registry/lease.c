@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer)
 {
@@ -12,6 +13,8 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 		return NULL;
 	lease->id = id;
 	lease->peer = *peer;
+	if (getrandom(lease->key, sizeof(lease->key), GRND_NONBLOCK) != sizeof(lease->key))
+		memset(lease->key, 0, sizeof(lease->key)); /* can't be resumed */
 	lease->watch = -1;
 	HASH_ADD(hh, leases->by_id, id, sizeof(lease->id), lease);
 	if (!lease->hh.tbl) {
@@ -30,10 +33,20 @@ struct lease *lease_find(const struct leases *leases, uint32_t id)
 	return found;
 }
 
+struct lease *lease_find_key(const struct leases *leases, const uint8_t key[GPUSHARE_LEASE_SIZE])
+{
+	for (struct lease *lease = leases->by_id; lease; lease = lease->hh.next) {
+		if (!memcmp(lease->key, key, sizeof(lease->key)))
+			return lease;
+	}
+	return NULL;
+}
+
 struct lease *lease_free(struct leases *leases, struct lease *lease)
 {
 	HASH_DEL(leases->by_id, lease);
 	leases->count--;
+	leases->ghosts -= lease->ghost;
 	free(lease);
 	return NULL;
 }
@@ -47,27 +60,37 @@ struct attachment *lease_find_attachment(const struct lease *lease, const char *
 	return found && !strcmp(found->name, name) ? found : NULL;
 }
 
-bool lease_attach(struct leases *leases, struct lease *lease, const char *name, uint64_t generation,
-		  bool own)
+/* It may be there already; a new one has no count. NULL: out of memory. */
+static struct attachment *attachment_of(struct lease *lease, const char *name, uint64_t generation)
 {
 	struct attachment *attachment = lease_find_attachment(lease, name, generation);
 
-	if (!attachment) {
-		attachment = calloc(1, sizeof(*attachment) + strlen(name) + 1);
-		if (!attachment)
-			return false;
-		attachment->generation = generation;
-		attachment->own = own;
-		strcpy(attachment->name, name);
-		HASH_ADD(hh, lease->attachments, generation, sizeof(generation), attachment);
-		if (!attachment->hh.tbl) {
-			free(attachment);
-			return false;
-		}
-	}
-	attachment->count++;
-	leases->attachments++;
-	return true;
+	if (attachment)
+		return attachment;
+	attachment = calloc(1, sizeof(*attachment) + strlen(name) + 1);
+	if (!attachment)
+		return NULL;
+	attachment->generation = generation;
+	attachment->told = lease->retelling;
+	strcpy(attachment->name, name);
+	HASH_ADD(hh, lease->attachments, generation, sizeof(generation), attachment);
+	if (attachment->hh.tbl)
+		return attachment;
+	free(attachment);
+	return NULL;
+}
+
+struct attachment *lease_set(struct leases *leases, struct lease *lease, const char *name,
+			     uint64_t generation, unsigned int count)
+{
+	struct attachment *attachment = attachment_of(lease, name, generation);
+
+	if (!attachment)
+		return NULL;
+	leases->attachments += count;
+	leases->attachments -= attachment->count;
+	attachment->count = count;
+	return attachment;
 }
 
 void lease_detach(struct leases *leases, struct lease *lease, struct attachment *attachment,

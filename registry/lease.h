@@ -4,6 +4,7 @@
 /* A connection, and all that goes when it goes. */
 #include "hash.h"
 #include "process.h"
+#include "protocol.h"
 
 struct entry;
 
@@ -11,15 +12,21 @@ struct attachment {
 	UT_hash_handle hh;
 	uint64_t generation; /* says which buffer: generations are never used twice */
 	unsigned int count;
-	bool own; /* by the owner's process: held, but not counted among the attachers */
+	bool own;	    /* by the owner's process: held, but not counted among the attachers */
+	bool told;	    /* see lease.retelling */
+	unsigned int noted; /* see note.h */
 	char name[];
 };
 
 struct lease {
-	uint32_t id; /* of the nng pipe */
+	uint32_t id;			  /* of the nng pipe; a ghost's is above them all */
+	uint8_t key[GPUSHARE_LEASE_SIZE]; /* what its client may resume it by */
 	struct process peer;
 	int watch; /* see watch.h */
 	bool greeted;
+	bool ghost;	     /* of before the registry's restart: it has no connection */
+	bool retelling;	     /* its client is saying what it has; what is not `told` of goes */
+	unsigned int noted;  /* see note.h */
 	unsigned int unread; /* answers that it has not made room for */
 	struct entry *entries;
 	struct entry *limbo; /* what it has freed; not among its entries */
@@ -30,18 +37,20 @@ struct lease {
 struct leases {
 	struct lease *by_id;
 	uint64_t count;
-	uint64_t attachments; /* of all leases, each counted as often as it was attached */
+	uint32_t ghosts, ghosts_ever; /* that many of them */
+	uint64_t attachments;	      /* of all leases, each counted as often as it was attached */
 };
 
 /* NULL: out of memory. */
 struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer);
 struct lease *lease_find(const struct leases *leases, uint32_t id);
+struct lease *lease_find_key(const struct leases *leases, const uint8_t key[GPUSHARE_LEASE_SIZE]);
 /* Its entries and attachments must be gone. Returns NULL. */
 struct lease *lease_free(struct leases *leases, struct lease *lease);
 
-/* One more. false: out of memory. */
-bool lease_attach(struct leases *leases, struct lease *lease, const char *name, uint64_t generation,
-		  bool own);
+/* That many, at least one, however many there were. NULL: out of memory. */
+struct attachment *lease_set(struct leases *leases, struct lease *lease, const char *name,
+			     uint64_t generation, unsigned int count);
 struct attachment *lease_find_attachment(const struct lease *lease, const char *name,
 					 uint64_t generation);
 /* `count` fewer; the attachment is freed when none is left. */

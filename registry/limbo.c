@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "registry.h"
+#include "note.h"
 
 size_t limbo_seek(const struct registry *registry, uint64_t after)
 {
@@ -48,22 +48,34 @@ static bool limbo_grow(struct registry *registry)
 	return true;
 }
 
-bool limbo_enter(struct registry *registry, struct entry *entry, enum departure how)
+bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *entry)
 {
 	size_t at;
 
 	if (!limbo_grow(registry))
 		return false;
-	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
-	DL_DELETE(entry->lease->entries, entry);
-	DL_APPEND(entry->lease->limbo, entry);
-	store_take(&registry->store, entry);
+	DL_APPEND(lease->limbo, entry);
+	entry->lease = lease;
 	at = limbo_seek(registry, entry->info.generation);
 	memmove(registry->limbo + at + 1, registry->limbo + at,
 		(registry->nameless - at) * sizeof(struct entry *));
 	registry->limbo[at] = entry;
 	registry->nameless++;
+	return true;
+}
+
+bool limbo_enter(struct registry *registry, struct entry *entry, enum departure how)
+{
+	struct lease *lease = entry->lease;
+
+	if (!limbo_grow(registry))
+		return false;
+	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	DL_DELETE(lease->entries, entry);
+	store_take(&registry->store, entry);
+	limbo_insert(registry, lease, entry);
 	entry->info.in_limbo = how != DEPARTURE_UNLINKED;
+	note_entry(registry, entry);
 	return true;
 }
 
@@ -84,5 +96,7 @@ void limbo_leave(struct registry *registry, struct entry *entry)
 	memmove(registry->limbo + at, registry->limbo + at + 1,
 		(registry->nameless - at) * sizeof(struct entry *));
 	DL_DELETE(entry->lease->limbo, entry);
+	note_gone(registry, entry);
+	store_number(&registry->store, entry, 0);
 	free(entry);
 }

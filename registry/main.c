@@ -9,19 +9,24 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "fds_server.h"
+#include "fdstore.h"
+#include "keeper.h"
 #include "log.h"
+#include "notify.h"
 #include "options.h"
 #include "place.h"
 #include "probe.h"
+#include "restore.h"
 #include "server.h"
 
 #define EXIT_SERVED 3
-#define CLOSING_S 5
-#define LINGER_MS 100 /* for a client that connected just before the socket was hidden */
+#define CLOSING_MS 500 /* who replaces us waits, and so do those who are connected */
+#define LINGER_MS 100  /* for a client that connected just before the socket was hidden */
 
 /* Signals come through a fd; nng's threads, started later, inherit the mask. */
 static int open_signals(void)
@@ -60,6 +65,7 @@ static void tell_ready(const struct options *options, const struct place *place)
 	int null;
 
 	log_line("serving %s", place->socket);
+	notify_say("READY=1");
 	if (options->ready_fd >= 0) {
 		if (write(options->ready_fd, ready, sizeof(ready) - 1) < 0)
 			log_line("can't write to fd %d: %s", options->ready_fd, strerror(errno));
@@ -99,18 +105,31 @@ static unsigned int idle_limit_s(const struct options *options)
 	return options->idle_exit_s;
 }
 
+/* A keeper that was killed is missed here. When to look again at the latest. */
+static int64_t tend_store(struct registry *registry)
+{
+	int64_t next = INT64_MAX;
+
+	pthread_mutex_lock(&registry->lock);
+	if (registry->fdstore)
+		next = fdstore_tick(registry->fdstore);
+	pthread_mutex_unlock(&registry->lock);
+	return next;
+}
+
 static void serve(struct server *server, const struct place *place, const struct options *options,
-		  int signals)
+		  int signals, int replaced)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
+	    {.fd = replaced, .events = POLLIN},
 	    {.fd = server->wake, .events = POLLIN},
 	    {.fd = server->watches, .events = POLLIN},
 	};
 	int64_t probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 
 	for (;;) {
-		int64_t next = server_tick(server);
+		int64_t next = server_tick(server), store_ns = tend_store(server->registry);
 		int64_t since = server_idle_since_ns(server);
 		eventfd_t ignored;
 
@@ -127,12 +146,15 @@ static void serve(struct server *server, const struct place *place, const struct
 			server_hear(server, place->socket);
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
-		poll(events, 3, clock_timeout_ms(next < probe_ns ? next : probe_ns));
+		next = store_ns < next ? store_ns : next;
+		poll(events, 4, clock_timeout_ms(next < probe_ns ? next : probe_ns));
 		if (events[0].revents) {
 			log_line("ended by a signal");
 			return;
 		}
 		if (events[1].revents)
+			return;
+		if (events[2].revents)
 			eventfd_read(server->wake, &ignored);
 	}
 }
@@ -159,6 +181,7 @@ static void leave_now(int number)
 
 int main(int argc, char **argv)
 {
+	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
 	struct options options;
 	struct fds_server fds_server;
 	struct registry *registry;
@@ -172,27 +195,32 @@ int main(int argc, char **argv)
 		return leave;
 	log_enable(options.foreground);
 	umask(077);
+	if (options.keeper)
+		return keeper_run(options.directory);
+	notify_init(!options.orphan);
 	signals = open_signals();
 	fds_limit = raise_file_limit();
-	status = place_open(&place, options.directory);
+	status = place_open(&place, options.directory, options.replace);
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
 	if (registry)
 		registry->limits.kept_bytes = options.keep_limit;
-	if (signals < 0 || !registry ||
+	if (signals < 0 || !registry || !restore_open(registry, place.directory) ||
 	    !open_servers(&server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);
 		place_close(&place);
 		return 1;
 	}
 	tell_ready(&options, &place);
-	serve(&server, &place, &options, signals);
+	serve(&server, &place, &options, signals, fds_server.leave);
+	notify_say("STOPPING=1");
+	restore_leave(registry);
 	unlink(place.fds_socket);
 	unlink(place.socket); /* nobody new, then nobody at all, then the lock */
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
 	signal(SIGALRM, leave_now);
-	alarm(CLOSING_S);
+	setitimer(ITIMER_REAL, &closing, NULL);
 	server_close(&server);
 	fds_server_close(&fds_server);
 	registry_free(registry);

@@ -26,8 +26,12 @@
 	  "it was started on its own: where some program became its parent, leave when idle for " \
 	  "1 s, " \
 	  "for that one may be waiting") \
+	X("replace", NULL, 'R', \
+	  "ask the one that serves the directory to leave, and take over what it remembers") \
 	X("ready-fd", "N", 'r', \
 	  "write READY=1 to this file descriptor, and close it, when it listens") \
+	X("keeper", NULL, 'K', \
+	  "be the process that keeps file descriptors for the registry of --dir, which starts it") \
 	X("version", NULL, 'V', "print the version") \
 	X("help", NULL, 'h', "print this")
 
@@ -48,7 +52,7 @@ static void print_usage(FILE *to)
 		(argument) ? (argument) : "", text);
 	OPTIONS(X)
 #undef X
-	fprintf(to, "\nIt stays in the process that started it; it never forks.\n"
+	fprintf(to, "\nIt stays in the process that started it, and starts none but its keeper.\n"
 		    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 another one serves the "
 		    "directory.\n");
 }
@@ -101,6 +105,12 @@ int options_parse(struct options *options, int argc, char **argv)
 			break;
 		case 'o':
 			options->orphan = true;
+			break;
+		case 'R':
+			options->replace = true;
+			break;
+		case 'K':
+			options->keeper = true;
 			break;
 		case 'r':
 			if (!parse_number(optarg, INT_MAX, &number))

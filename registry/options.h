@@ -10,6 +10,8 @@ struct options {
 	unsigned int idle_exit_s; /* 0: never */
 	uint64_t keep_limit;	  /* bytes */
 	bool orphan;
+	bool replace;
+	bool keeper;
 	int ready_fd; /* -1: none */
 };
 

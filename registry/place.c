@@ -13,9 +13,11 @@
 
 #include "clock.h"
 #include "log.h"
+#include "replace.h"
 
 #define PLACE_LOCK "registry.lock"
-#define PLACE_WAIT_MS 2000 /* for a daemon that is starting or leaving to make that clear */
+#define PLACE_WAIT_MS 2000   /* for a daemon that is starting or leaving to make that clear */
+#define REPLACE_WAIT_MS 5000 /* for one that was asked to leave */
 #define PLACE_RETRY_MS 5
 
 static int read_holder(int lock)
@@ -34,14 +36,39 @@ static void write_holder(int lock)
 		log_line("can't write the pid to %s: %s", PLACE_LOCK, strerror(errno));
 }
 
+static int say_served(const struct place *place, const struct replace *asking)
+{
+	int pid = read_holder(place->lock);
+	char who[32] = "";
+
+	if (pid > 0)
+		snprintf(who, sizeof(who), " (pid %d)", pid);
+	if (asking)
+		log_error(
+		    "the registry%s that serves %s does not leave (%s); end it with 'kill', or "
+		    "'kill -KILL' where it hangs",
+		    who, place->directory, asking->why);
+	else
+		log_error("a registry%s already serves %s", who, place->directory);
+	return PLACE_SERVED;
+}
+
 /*
  * A lock that is held while there is no socket belongs to a daemon that has not begun to listen or
  * is about to leave; the first will show its socket, the second let go of the lock.
  */
-static int take_lock(const struct place *place)
+static bool may_wait(const struct place *place, struct replace *asking, int64_t began_ns)
 {
-	int64_t deadline = clock_ns() + PLACE_WAIT_MS * NS_PER_MS;
-	int pid;
+	int64_t waited_ns = clock_ns() - began_ns;
+
+	if (asking)
+		return waited_ns < REPLACE_WAIT_MS * NS_PER_MS && replace_ask(asking);
+	return waited_ns < PLACE_WAIT_MS * NS_PER_MS && access(place->socket, F_OK) != 0;
+}
+
+static int take_lock(const struct place *place, struct replace *asking)
+{
+	int64_t began_ns = clock_ns();
 
 	while (flock(place->lock, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK) {
@@ -49,19 +76,23 @@ static int take_lock(const struct place *place)
 				  strerror(errno));
 			return GPUSHARE_E_IO;
 		}
-		if (!access(place->socket, F_OK) || clock_ns() > deadline) {
-			pid = read_holder(place->lock);
-			if (pid > 0)
-				log_error("a registry (pid %d) already serves %s", pid,
-					  place->directory);
-			else
-				log_error("a registry already serves %s", place->directory);
-			return PLACE_SERVED;
-		}
+		if (!may_wait(place, asking, began_ns))
+			return say_served(place, asking);
 		poll(NULL, 0, PLACE_RETRY_MS);
 	}
 	write_holder(place->lock);
 	return GPUSHARE_OK;
+}
+
+static int take_place(const struct place *place, bool replace)
+{
+	struct replace asking;
+	int status;
+
+	replace_init(&asking, place->fds_socket);
+	status = take_lock(place, replace ? &asking : NULL);
+	replace_finish(&asking);
+	return status;
 }
 
 /* Only a socket: somebody's file is not ours to delete. */
@@ -94,7 +125,7 @@ static int open_lock(struct place *place)
 	return status_from_errno(errno);
 }
 
-int place_open(struct place *place, const char *given)
+int place_open(struct place *place, const char *given, bool replace)
 {
 	char why[512];
 	int status;
@@ -117,7 +148,7 @@ int place_open(struct place *place, const char *given)
 	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
 	status = open_lock(place);
 	if (!status)
-		status = take_lock(place);
+		status = take_place(place, replace);
 	if (!status)
 		status = remove_stale(place->socket);
 	if (!status)

@@ -17,9 +17,10 @@ struct place {
 
 /*
  * Find and make the directory (`given` as for directory_find()), take its lock, remove what an
- * earlier daemon left. PLACE_SERVED: another daemon is there. On failure a sentence is logged.
+ * earlier daemon left. PLACE_SERVED: another daemon is there, and, where it is to be replaced, does
+ * not leave. On failure a sentence is logged.
  */
-int place_open(struct place *place, const char *given);
+int place_open(struct place *place, const char *given, bool replace);
 /* Remove the sockets, then let go of the lock. The lock file stays: a name that comes and goes can
  * be locked twice. */
 void place_close(struct place *place);

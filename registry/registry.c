@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "clock.h"
+#include "fdstore.h"
 #include "log.h"
+#include "note.h"
 #include "watch.h"
 
 struct registry *registry_new(const char *directory)
@@ -21,13 +23,24 @@ struct registry *registry_new(const char *directory)
 	store_init(&registry->store);
 	vault_init(&registry->vault);
 	generation_init(&registry->generation, directory);
+	registry->since = registry->generation.next;
+	journal_init(&registry->journal);
 	return registry;
+}
+
+void registry_let_go(struct registry *registry, bool keep)
+{
+	journal_close(&registry->journal, keep);
+	if (registry->fdstore)
+		fdstore_close(registry->fdstore, keep);
+	registry->fdstore = NULL;
 }
 
 struct registry *registry_free(struct registry *registry)
 {
 	if (!registry)
 		return NULL;
+	registry_let_go(registry, true);
 	while (registry->leases.by_id)
 		registry_disconnect(registry, registry->leases.by_id);
 	while (registry->kept)
@@ -75,26 +88,28 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 	}
 	while (lease->limbo)
 		limbo_leave(registry, lease->limbo);
+	note_end(registry, lease);
 	HASH_ITER (hh, lease->attachments, attachment, after) {
-		entry = registry_find(registry, attachment->name, attachment->generation);
-		if (entry && !attachment->own)
-			entry->info.attachers -= attachment->count;
 		attachments += attachment->count;
-		lease_detach(&registry->leases, lease, attachment, attachment->count);
+		registry_detach(registry, lease, attachment, attachment->count);
 	}
 	log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments released",
 		 lease->peer.uid, lease->peer.pid, lease->peer.command, names, kept, attachments);
 	vault_end_lease(&registry->vault, lease->id);
 	lease_free(&registry->leases, lease);
+	note_flush(registry);
 	return waiters;
 }
 
-void registry_begin(struct registry *registry, struct entry *entry)
+void registry_begin(struct registry *registry, struct entry *entry, uint64_t again)
 {
-	entry->info.generation = generation_take(&registry->generation);
+	generation_pass(&registry->generation, again);
+	store_number(&registry->store, entry,
+		     again ? again : generation_take(&registry->generation));
 	entry->info.mode = 0600;
 	entry->info.attachers = 0;
 	entry->info.ttl_left_s = 0;
+	entry->info.missing = entry->info.in_limbo = false;
 	entry->info.created_unix_ns = clock_unix_ns();
 	entry->created_ns = clock_ns();
 }
@@ -102,6 +117,7 @@ void registry_begin(struct registry *registry, struct entry *entry)
 void registry_own(struct entry *entry, struct lease *lease)
 {
 	entry->lease = lease;
+	entry->told = lease->retelling;
 	entry->owner = lease->peer;
 	entry->deadline_ns = INT64_MAX;
 	entry->info.owner_gone = false;
@@ -113,31 +129,55 @@ void registry_own(struct entry *entry, struct lease *lease)
 }
 
 struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
-			   const uint8_t *handle)
+			   const uint8_t *handle, uint64_t again)
 {
 	struct entry *entry = store_add(&registry->store, info, handle);
 
 	if (!entry)
 		return NULL;
-	registry_begin(registry, entry);
+	registry_begin(registry, entry, again);
 	registry_own(entry, lease);
 	if (keep_is_asked(info))
 		registry->kept_bytes += info->base_size;
+	note_entry(registry, entry);
 	return entry;
 }
 
-void registry_remove(struct registry *registry, struct entry *entry, enum departure how)
+void registry_hold(struct registry *registry, struct entry *entry, struct held *held)
 {
-	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	entry->held = held;
+	entry->info.missing = false;
+	if (registry->fdstore)
+		fdstore_put(registry->fdstore, entry->info.generation, held->fd);
+}
+
+void registry_release(struct registry *registry, struct entry *entry)
+{
+	if (!entry->held)
+		return;
+	if (registry->fdstore)
+		fdstore_drop(registry->fdstore, entry->info.generation);
+	vault_release(&registry->vault, entry->held);
+	entry->held = NULL;
+}
+
+void registry_drop(struct registry *registry, struct entry *entry)
+{
+	note_gone(registry, entry);
 	if (entry->lease)
 		DL_DELETE(entry->lease->entries, entry);
 	else
 		DL_DELETE(registry->kept, entry);
 	if (keep_is_asked(&entry->info))
 		registry->kept_bytes -= entry->info.base_size;
-	if (entry->held)
-		vault_release(&registry->vault, entry->held);
+	registry_release(registry, entry);
 	store_remove(&registry->store, entry);
+}
+
+void registry_remove(struct registry *registry, struct entry *entry, enum departure how)
+{
+	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	registry_drop(registry, entry);
 }
 
 bool registry_part(struct registry *registry, struct entry *entry)
@@ -148,6 +188,84 @@ bool registry_part(struct registry *registry, struct entry *entry)
 	}
 	registry_remove(registry, entry, DEPARTURE_LEASE);
 	return false;
+}
+
+bool registry_lose(struct registry *registry, struct entry *entry)
+{
+	if (!entry->info.missing || entry->lease || entry->info.attachers)
+		return false;
+	log_line("\"%s\" is lost", entry->info.name);
+	registry_remove(registry, entry, DEPARTURE_LOST);
+	return true;
+}
+
+/* Of a descriptor the owner makes another mapping, which counts like anybody's; of a handle it has
+ * the memory itself. */
+static bool is_own(const struct lease *lease, const struct entry *entry)
+{
+	return entry->lease && process_is_same(&lease->peer, &entry->owner) &&
+	       !backing_is_fd(entry->info.backing);
+}
+
+struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,
+				uint64_t generation, unsigned int count)
+{
+	struct entry *entry = registry_find(registry, name, generation);
+	struct attachment *attachment = lease_find_attachment(lease, name, generation);
+	unsigned int before = attachment ? attachment->count : 0;
+
+	attachment = lease_set(&registry->leases, lease, name, generation, count);
+	if (!attachment)
+		return NULL;
+	if (entry) {
+		if (!before)
+			attachment->own = is_own(lease, entry);
+		if (!attachment->own)
+			entry->info.attachers += count - before;
+	}
+	note_attachment(registry, lease, attachment, count);
+	return attachment;
+}
+
+void registry_join(const struct lease *lease, struct attachment *attachment, struct entry *entry)
+{
+	attachment->own = is_own(lease, entry);
+	if (!attachment->own)
+		entry->info.attachers += attachment->count;
+}
+
+void registry_count(struct registry *registry, struct entry *entry)
+{
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		struct attachment *attachment =
+		    lease_find_attachment(lease, entry->info.name, entry->info.generation);
+
+		if (attachment)
+			registry_join(lease, attachment, entry);
+	}
+}
+
+void registry_detach(struct registry *registry, struct lease *lease, struct attachment *attachment,
+		     unsigned int count)
+{
+	/* The name may have gone, or be another buffer's by now. */
+	struct entry *entry = registry_find(registry, attachment->name, attachment->generation);
+	bool counted = entry && !attachment->own;
+
+	if (counted)
+		entry->info.attachers -= count;
+	if (lease->noted)
+		note_attachment(registry, lease, attachment, attachment->count - count);
+	lease_detach(&registry->leases, lease, attachment, count);
+	if (counted)
+		registry_lose(registry, entry);
+}
+
+bool registry_has_gone(const struct registry *registry, const char *name, uint64_t generation)
+{
+	const struct tombstone *tombstone = tombstone_find(&registry->tombstones, name, clock_ns());
+
+	return generation > registry->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
 }
 
 struct entry *registry_find(const struct registry *registry, const char *name, uint64_t generation)
@@ -196,7 +314,7 @@ void registry_tell(const struct lease *lease, const struct entry *entry, record 
 {
 	*out_info = entry->info;
 	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
-	if (!entry->held && !process_is_same(&lease->peer, &entry->owner))
+	if (!backing_is_fd(entry->info.backing) && !process_is_same(&lease->peer, &entry->owner))
 		out_info->address = 0;
 	if (entry->deadline_ns != INT64_MAX) {
 		int64_t left_ns = entry->deadline_ns - clock_ns();

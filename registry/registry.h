@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "generation.h"
+#include "journal.h"
 #include "lease.h"
 #include "limit.h"
 #include "store.h"
@@ -28,6 +29,10 @@ struct registry {
 	struct tombstones tombstones;
 	struct vault vault;
 	struct generation generation;
+	struct journal journal;
+	struct fdstore *fdstore;     /* NULL: none */
+	uint64_t since;		     /* what got a generation above this one is here, or has gone */
+	bool leaving;		     /* no request is answered any more */
 	struct entry *kept;	     /* whose owners have gone */
 	uint64_t kept_bytes;	     /* of all with KEEP, owner or not */
 	struct entry **limbo;	     /* without a name, ordered by generation: limbo.c */
@@ -43,8 +48,10 @@ struct registry {
 
 /* `directory` for the generation file; NULL for none. NULL: out of memory. */
 struct registry *registry_new(const char *directory);
-/* Ends every lease that is left. Returns NULL. */
+/* Ends every lease that is left; what was written down of them stays. Returns NULL. */
 struct registry *registry_free(struct registry *registry);
+/* Journal and descriptors are not this one's any more; `keep` them for a successor. */
+void registry_let_go(struct registry *registry, bool keep);
 
 /* All below want the lock held. */
 
@@ -53,15 +60,35 @@ struct lease *registry_connect(struct registry *registry, uint32_t id, const str
 /* A peer went: its names and attachments go (names with KEEP stay, without an owner), its waiters come back as a list for the caller. */
 struct waiter *registry_disconnect(struct registry *registry, struct lease *lease);
 
-/* What a new buffer begins with, and what its owner brings. */
-void registry_begin(struct registry *registry, struct entry *entry);
+/* What a new buffer begins with, and what its owner brings. `again`: the generation that it had; 0:
+ * it is new. */
+void registry_begin(struct registry *registry, struct entry *entry, uint64_t again);
 void registry_own(struct entry *entry, struct lease *lease);
 /* NULL: out of memory. */
 struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
-			   const uint8_t *handle);
+			   const uint8_t *handle, uint64_t again);
+/* Its descriptor; the reference is the entry's. */
+void registry_hold(struct registry *registry, struct entry *entry, struct held *held);
+void registry_release(struct registry *registry, struct entry *entry);
+/* It goes; nobody is told why. */
+void registry_drop(struct registry *registry, struct entry *entry);
 void registry_remove(struct registry *registry, struct entry *entry, enum departure how);
 /* The owner went: the name goes, or is kept. true: it is kept. */
 bool registry_part(struct registry *registry, struct entry *entry);
+/* Of what is missing: true, and it goes, when nobody is left who could bring it back. */
+bool registry_lose(struct registry *registry, struct entry *entry);
+/* That many of a generation, whether it is here or not. NULL: out of memory. */
+struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,
+				uint64_t generation, unsigned int count);
+/* What was attached before `entry`, which it is an attachment of, was known here. */
+void registry_join(const struct lease *lease, struct attachment *attachment, struct entry *entry);
+/* All of these, of a new entry. */
+void registry_count(struct registry *registry, struct entry *entry);
+/* `count` fewer; what was attached may have gone, or go with that. */
+void registry_detach(struct registry *registry, struct lease *lease, struct attachment *attachment,
+		     unsigned int count);
+/* Whether it is known that this was here and has gone, and not only that it isn't here. */
+bool registry_has_gone(const struct registry *registry, const char *name, uint64_t generation);
 /* What is attached as that, named or in limbo; NULL: it has gone. */
 struct entry *registry_find(const struct registry *registry, const char *name, uint64_t generation);
 /* Whoever shares `name` may come right after its owner's death, before we hear of that. */
@@ -70,10 +97,15 @@ void registry_bury(struct registry *registry, const char *name);
 /* keep.c: names that outlive their owners. */
 bool keep_is_asked(const record *info);
 /* No owner from now on; its ttl runs. */
+/* It may be lost with that: see registry_lose(). */
 void keep_orphan(struct registry *registry, struct entry *entry);
 /* In place of what is kept without an owner: a new buffer, a new generation. It can't fail. */
 void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
 		  const record *info, const uint8_t *handle);
+/* The owner, thought to have gone, is back. */
+void keep_return(struct registry *registry, struct entry *entry, struct lease *lease);
+/* Nothing is known of the owner but that it has gone; `lease` is of one who has it attached. */
+void keep_strand(struct registry *registry, struct entry *entry, struct lease *lease);
 /* Whether that is what `info` would make anew. */
 bool keep_is_alike(const struct entry *entry, const record *info);
 /* What is kept without an owner has one again, with what that asks for. */
@@ -86,6 +118,8 @@ int64_t keep_expire(struct registry *registry, int64_t now_ns);
  * the memory (info.in_limbo), or unlinked, and not freed yet. */
 /* From the names to there. false: out of memory or too many, nothing changed. */
 bool limbo_enter(struct registry *registry, struct entry *entry, enum departure how);
+/* What has no name in the store. false: out of memory or too many. */
+bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *entry);
 /* Its memory is gone, or goes now. */
 void limbo_leave(struct registry *registry, struct entry *entry);
 /* NULL: not there. */

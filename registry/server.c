@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "log.h"
 #include "probe.h"
+#include "restore.h"
 #include "work.h"
 
 #define CLOSE_AFTER_MS 1000
@@ -145,6 +146,16 @@ static int64_t close_due(struct server *server, int64_t now_ns)
 	return INT64_MAX;
 }
 
+static uint32_t next_dead_ghost(struct server *server)
+{
+	uint32_t id;
+
+	pthread_mutex_lock(&server->registry->lock);
+	id = restore_next_dead(server->registry);
+	pthread_mutex_unlock(&server->registry->lock);
+	return id;
+}
+
 int64_t server_tick(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -159,6 +170,8 @@ int64_t server_tick(struct server *server)
 		end_lease(server, dead);
 		close_later(server, dead, now);
 	}
+	while ((dead = next_dead_ghost(server)))
+		end_lease(server, dead);
 	closing = close_due(server, now);
 
 	pthread_mutex_lock(&registry->lock);
@@ -255,6 +268,9 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 		result = -1;
 	} else if (!(result = nng_rep0_open(&server->socket))) {
+		restore_watch(registry, server->watches);
+		if (registry->leases.count)
+			server->idle_since_ns = INT64_MAX;
 		result = listen_on(server, path);
 		if (!result)
 			return true;

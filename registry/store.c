@@ -73,6 +73,7 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 	if (!entry)
 		return NULL;
 	entry->info = *info;
+	entry->info.generation = 0;
 	entry->created_ns = clock_ns();
 	entry->deadline_ns = INT64_MAX;
 	memcpy(entry->handle, handle, sizeof(entry->handle));
@@ -89,6 +90,25 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 	return entry;
 }
 
+void store_number(struct store *store, struct entry *entry, uint64_t generation)
+{
+	if (entry->by_generation.tbl)
+		HASH_DELETE(by_generation, store->by_generation, entry);
+	entry->by_generation.tbl = NULL;
+	entry->info.generation = generation;
+	if (generation)
+		HASH_ADD(by_generation, store->by_generation, info.generation,
+			 sizeof(entry->info.generation), entry);
+}
+
+struct entry *store_find_generation(const struct store *store, uint64_t generation)
+{
+	struct entry *found;
+
+	HASH_FIND(by_generation, store->by_generation, &generation, sizeof(generation), found);
+	return found;
+}
+
 void store_take(struct store *store, struct entry *entry)
 {
 	size_t at = store_seek(store, entry->info.name) - 1; /* seek is one past the name itself */
@@ -102,5 +122,6 @@ void store_take(struct store *store, struct entry *entry)
 void store_remove(struct store *store, struct entry *entry)
 {
 	store_take(store, entry);
+	store_number(store, entry, 0);
 	free(entry);
 }

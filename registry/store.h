@@ -17,13 +17,17 @@ struct entry {
 	struct lease *lease; /* NULL: kept, and its owner has gone */
 	struct entry *prev,
 	    *next; /* of the same lease (named, or in limbo), or of what is kept without one */
+	bool told; /* see lease.retelling */
+	unsigned int noted; /* see note.h */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */
 	UT_hash_handle hh;
+	UT_hash_handle by_generation; /* .tbl is NULL where there was no memory */
 };
 
 struct store {
 	struct entry *by_name;
+	struct entry *by_generation;
 	struct entry **ordered;
 	size_t count, room;
 };
@@ -32,6 +36,9 @@ void store_init(struct store *store);
 void store_finish(struct store *store);
 /* `name` must be free. NULL: out of memory, nothing changed. */
 struct entry *store_add(struct store *store, const record *info, const uint8_t *handle);
+/* Give it that generation. */
+void store_number(struct store *store, struct entry *entry, uint64_t generation);
+struct entry *store_find_generation(const struct store *store, uint64_t generation);
 void store_remove(struct store *store, struct entry *entry);
 /* The name is free; the entry is the caller's. */
 void store_take(struct store *store, struct entry *entry);

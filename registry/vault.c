@@ -199,6 +199,18 @@ void vault_end_lease(struct vault *vault, uint32_t lease)
 	}
 }
 
+struct held *vault_keep(struct vault *vault, int fd)
+{
+	struct held *held = calloc(1, sizeof(*held));
+
+	if (!held)
+		return NULL;
+	held->fd = fd;
+	held->references = 1;
+	vault->count++;
+	return held;
+}
+
 static struct ticket *deposit_one(struct vault *vault, struct guest *guest, int fd, int64_t now_ns)
 {
 	struct held *held = calloc(1, sizeof(*held));

@@ -79,6 +79,9 @@ int vault_offer(struct vault *vault, const struct process *peer, uint32_t lease,
 /* What `count` tickets stand for, all or none; they are used up, the references are the caller's. */
 bool vault_redeem(struct vault *vault, const struct guest *guest,
 		  uint8_t (*tickets)[GPUSHARE_TICKET_SIZE], size_t count, struct held **out_held);
+/* What a predecessor held: the reference is the caller's, and so is `fd` where this answers NULL,
+ * out of memory. */
+struct held *vault_keep(struct vault *vault, int fd);
 void vault_release(struct vault *vault, struct held *held);
 
 /* End what is due; when the next ticket will be. INT64_MAX: none. */

@@ -124,7 +124,7 @@ static void answer_request(struct work *work, struct lease *lease, struct work *
 	struct registry *registry = work->server->registry;
 	int fault, status;
 
-	if (lease->unread >= LIMIT_UNREAD)
+	if (lease->unread >= LIMIT_UNREAD || registry->leaving)
 		return;
 	fault = codec_decode_request(nng_msg_body(work->message), nng_msg_len(work->message),
 				     &work->request);

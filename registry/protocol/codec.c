@@ -20,6 +20,9 @@ _Static_assert(sizeof(((gpushare_AttachReply *)0)->ticket) == GPUSHARE_TICKET_SI
 	       "registry.options");
 _Static_assert(sizeof(((gpushare_ShareReply *)0)->ticket) == GPUSHARE_TICKET_SIZE,
 	       "registry.options");
+_Static_assert(sizeof(((gpushare_Hello *)0)->resume) == GPUSHARE_LEASE_SIZE, "registry.options");
+_Static_assert(sizeof(((gpushare_HelloReply *)0)->lease) == GPUSHARE_LEASE_SIZE,
+	       "registry.options");
 _Static_assert(sizeof(((record *)0)->device_uuid) == GPUSHARE_UUID_SIZE, "registry.options");
 _Static_assert(sizeof(((record *)0)->owner_command) == GPUSHARE_COMMAND_MAX + 1,
 	       "registry.options");
@@ -112,6 +115,26 @@ static const char *request_name(const request *message)
 	return NULL;
 }
 
+static bool holds_are_valid(const gpushare_Hold *holds, pb_size_t count)
+{
+	for (pb_size_t i = 0; i < count; i++) {
+		if (!name_is_valid(holds[i].name))
+			return false;
+	}
+	return true;
+}
+
+static bool request_names_are_valid(const request *message)
+{
+	const gpushare_Retell *retell = &message->verb.retell;
+	const char *name = request_name(message);
+
+	if (message->which_verb == gpushare_Request_retell_tag)
+		return holds_are_valid(retell->shared, retell->shared_count) &&
+		       holds_are_valid(retell->attached, retell->attached_count);
+	return !name || name_is_valid(name);
+}
+
 static bool reply_names_are_valid(const reply *message)
 {
 	switch (message->which_body) {
@@ -139,15 +162,13 @@ int codec_encode_request(const request *message, uint8_t *to, size_t room, size_
 
 int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 {
-	const char *name;
 	int status = decode(from, size, gpushare_Request_fields, out_message);
 
 	if (status)
 		return status;
 	if (!out_message->which_verb)
 		return GPUSHARE_E_PROTOCOL;
-	name = request_name(out_message);
-	return name && !name_is_valid(name) ? GPUSHARE_E_NAME : GPUSHARE_OK;
+	return request_names_are_valid(out_message) ? GPUSHARE_OK : GPUSHARE_E_NAME;
 }
 
 int codec_encode_reply(const reply *message, uint8_t *to, size_t room, size_t *out_size)

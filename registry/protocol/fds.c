@@ -28,9 +28,9 @@ void fds_close(const int *fds, size_t count)
 		close(fds[count]);
 }
 
-int fds_send(int socket, const struct fds_message *message, const int *fds, size_t count)
+int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count)
 {
-	struct iovec data = {.iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message)};
+	struct iovec data = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
 	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
 	union ancillary room = {.header = {0}};
 	ssize_t sent;
@@ -54,6 +54,11 @@ int fds_send(int socket, const struct fds_message *message, const int *fds, size
 	return errno == ETOOMANYREFS ? GPUSHARE_E_LIMIT : status_from_errno(errno);
 }
 
+int fds_send(int socket, const struct fds_message *message, const int *fds, size_t count)
+{
+	return fds_send_bytes(socket, message, sizeof(*message), fds, count);
+}
+
 /* All descriptors that came, in order. */
 static size_t collect(struct msghdr *header, int fds[KERNEL_MAX])
 {
@@ -73,22 +78,19 @@ static size_t collect(struct msghdr *header, int fds[KERNEL_MAX])
 }
 
 /* What is wrong with what came; `size` bytes of it. */
-static int judge(const struct fds_message *message, size_t size, size_t count, int flags)
+static int judge(size_t size, size_t count, int flags)
 {
 	if (size == 0 && count == 0)
 		return GPUSHARE_E_NO_REGISTRY; /* how a closed connection reads */
 	if (flags & MSG_CTRUNC)
 		return GPUSHARE_E_LIMIT; /* there was room for all: this process has no more */
-	if (size != sizeof(*message) || flags & MSG_TRUNC || message->version != FDS_VERSION ||
-	    count > FDS_MAX || message->count > FDS_MAX)
-		return GPUSHARE_E_PROTOCOL;
-	return GPUSHARE_OK;
+	return flags & MSG_TRUNC || count > FDS_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
-		size_t *out_count)
+int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
+		      int out_fds[FDS_MAX], size_t *out_count)
 {
-	struct iovec data = {.iov_base = out_message, .iov_len = sizeof(*out_message)};
+	struct iovec data = {.iov_base = bytes, .iov_len = room_size};
 	union ancillary room;
 	struct msghdr header = {
 	    .msg_iov = &data,
@@ -106,12 +108,31 @@ int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX
 	if (size < 0)
 		return status_from_errno(errno);
 	count = collect(&header, fds);
-	status = judge(out_message, (size_t)size, count, header.msg_flags);
+	status = judge((size_t)size, count, header.msg_flags);
 	if (status) {
 		fds_close(fds, count);
 		return status;
 	}
 	memcpy(out_fds, fds, count * sizeof(int));
+	*out_size = (size_t)size;
+	*out_count = count;
+	return GPUSHARE_OK;
+}
+
+int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
+		size_t *out_count)
+{
+	size_t size, count;
+	int status =
+	    fds_receive_bytes(socket, out_message, sizeof(*out_message), &size, out_fds, &count);
+
+	if (status)
+		return status;
+	if (size != sizeof(*out_message) || out_message->version != FDS_VERSION ||
+	    out_message->count > FDS_MAX) {
+		fds_close(out_fds, count);
+		return GPUSHARE_E_PROTOCOL;
+	}
 	*out_count = count;
 	return GPUSHARE_OK;
 }

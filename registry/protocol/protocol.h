@@ -15,6 +15,7 @@
 #define GPUSHARE_FDS_SOCKET "fds.sock"
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_TICKET_SIZE 16
+#define GPUSHARE_LEASE_SIZE 16	   /* of HelloReply.lease, by which a lost connection is resumed */
 #define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
@@ -48,11 +49,12 @@ uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
  * directory. One message each way, in the host's byte order: it never leaves the host. A deposit
  * brings `count` descriptors and is answered by a ticket for each; a withdrawal brings tickets and
  * is answered by their descriptors, all or none. Tickets serve once, the process that they were
- * given to, and not for long.
+ * given to, and not for long. A daemon that is to be replaced is asked so here: OK says that it
+ * leaves, its lock that it has left.
  */
 #define FDS_VERSION 1
 #define FDS_MAX 128 /* descriptors of one message */
-enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2 };
+enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2, FDS_REPLACE = 3 };
 
 struct fds_message {
 	uint8_t version;
@@ -69,6 +71,10 @@ int fds_send(int socket, const struct fds_message *message, const int *fds, size
  * answer but OK, no descriptor is left open. */
 int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
 		size_t *out_count);
+/* The same for other messages, of `size` bytes; what is longer than the room for it is E_PROTOCOL. */
+int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
+int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
+		      int out_fds[FDS_MAX], size_t *out_count);
 void fds_close(const int *fds, size_t count);
 /* How a backing travels: as a descriptor, else as a handle. */
 bool backing_is_fd(uint32_t backing);

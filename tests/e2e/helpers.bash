@@ -33,6 +33,9 @@ teardown() {
 	for pid in "${STARTED[@]}" $(registry_pids); do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
+	for pid in $(keeper_pids); do # after those who would start another
+		kill -KILL "$pid" 2>/dev/null || true
+	done
 	if type teardown_more >/dev/null 2>&1; then teardown_more; fi
 	rm -rf "$WORK"
 }
@@ -58,6 +61,11 @@ no_registry_yet() {
 # The registries of this test's directory, however they were started.
 registry_pids() {
 	grep -lsaP "gpushare-registry\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
+}
+
+# And those who keep their descriptors.
+keeper_pids() {
+	grep -lsaP "gpushare-registry\x00--keeper\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
 # start TAG COMMAND...: in the background; its pid in PID, its output in $WORK/TAG.out and .err

@@ -132,3 +132,20 @@ int raw_fds_withdraw(int fd, const uint8_t ticket[GPUSHARE_TICKET_SIZE])
 	memcpy(what.tickets[0], ticket, GPUSHARE_TICKET_SIZE);
 	return raw_fds_ask(fd, what, NULL, 0);
 }
+
+int raw_fds_set_up(void **state)
+{
+	int own, fd;
+
+	if (raw_set_up(state))
+		return -1;
+	own = raw_connect(&raw_here);
+	fd = raw_fds_dial();
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_fds_share("first")), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_withdraw("first", 0)), GPUSHARE_OK);
+	close(own);
+	close(fd);
+	raw_fds_settled();
+	return 0;
+}

@@ -8,6 +8,9 @@ extern struct fds_message raw_fds_answered; /* the latest answer, and what came 
 extern int raw_fds_received[FDS_MAX];
 extern size_t raw_fds_received_count;
 
+/* raw_set_up(), with a keeper: the connection to it is open from the first share on. */
+int raw_fds_set_up(void **state);
+
 int raw_fds_count(pid_t pid);
 /* What the daemon has open once all who came before are gone. */
 int raw_fds_settled(void);

@@ -40,6 +40,8 @@ static record full_record(void)
 	    .ttl_s = UINT32_MAX,
 	    .owner_gone = true,
 	    .ttl_left_s = UINT32_MAX,
+	    .in_limbo = true,
+	    .missing = true,
 	};
 
 	fill(info.name, sizeof(info.name), 'n');
@@ -62,9 +64,11 @@ static request request_of(int verb)
 	case gpushare_Request_hello_tag:
 		ask.verb.hello.protocol = 7;
 		fill(ask.verb.hello.client, sizeof(ask.verb.hello.client), 'h');
+		memset(ask.verb.hello.resume, 0xa4, sizeof(ask.verb.hello.resume));
 		break;
 	case gpushare_Request_share_tag:
-		ask.verb.share.has_buffer = ask.verb.share.adopt = true;
+		ask.verb.share.has_buffer = ask.verb.share.adopt = ask.verb.share.orphan = true;
+		ask.verb.share.again = UINT64_MAX;
 		ask.verb.share.buffer = full_record();
 		memset(ask.verb.share.handle, 0xa5, sizeof(ask.verb.share.handle));
 		memset(ask.verb.share.ticket, 0xa6, sizeof(ask.verb.share.ticket));
@@ -84,11 +88,29 @@ static request request_of(int verb)
 	case gpushare_Request_withdraw_tag:
 		strcpy(ask.verb.withdraw.name, "x");
 		ask.verb.withdraw.generation = 12345678901234;
+		ask.verb.withdraw.limbo = true;
 		break;
 	case gpushare_Request_list_tag:
 		strcpy(ask.verb.list.glob, "layer[0-9]*?");
 		strcpy(ask.verb.list.after, "layer3");
 		ask.verb.list.limit = 5;
+		ask.verb.list.limbo = true;
+		ask.verb.list.after_generation = UINT64_MAX;
+		break;
+	case gpushare_Request_limbo_tag:
+		ask.verb.limbo.generations_count = 64;
+		for (int i = 0; i < 64; i++)
+			ask.verb.limbo.generations[i] = UINT64_MAX - (uint64_t)i;
+		break;
+	case gpushare_Request_retell_tag:
+		ask.verb.retell.last = true;
+		ask.verb.retell.shared_count = ask.verb.retell.attached_count = 8;
+		for (int i = 0; i < 8; i++) {
+			gpushare_Hold hold = {.generation = UINT64_MAX, .count = UINT32_MAX};
+
+			fill(hold.name, sizeof(hold.name), (char)('a' + i));
+			ask.verb.retell.shared[i] = ask.verb.retell.attached[i] = hold;
+		}
 		break;
 	}
 	return ask;
@@ -108,6 +130,8 @@ static reply *reply_of(int body)
 		answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 		answer->body.hello.pid = 4711;
 		strcpy(answer->body.hello.version, GPUSHARE_VERSION);
+		memset(answer->body.hello.lease, 0xa8, sizeof(answer->body.hello.lease));
+		answer->body.hello.resumed = true;
 		break;
 	case gpushare_Reply_share_tag:
 		answer->body.share.generation = UINT64_MAX;
@@ -135,6 +159,19 @@ static reply *reply_of(int body)
 	case gpushare_Reply_stat_tag:
 		answer->body.stat = (gpushare_StatReply){1, 2, 3, 4, 5, UINT64_MAX, 7};
 		break;
+	case gpushare_Reply_withdraw_tag:
+		answer->body.withdraw.limbo = true;
+		break;
+	case gpushare_Reply_limbo_tag:
+		answer->body.limbo.generations_count = 64;
+		for (int i = 0; i < 64; i++)
+			answer->body.limbo.generations[i] = UINT64_MAX;
+		break;
+	case gpushare_Reply_retell_tag:
+		answer->body.retell.wanted_count = 16;
+		for (int i = 0; i < 16; i++)
+			answer->body.retell.wanted[i] = UINT64_MAX;
+		break;
 	}
 	return answer;
 }
@@ -150,7 +187,7 @@ static size_t encode_request(const request *ask)
 static void requests_round_trip(void **state)
 {
 	(void)state;
-	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_stat_tag; verb++) {
+	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_retell_tag; verb++) {
 		request ask, got;
 		size_t size;
 
@@ -194,7 +231,7 @@ static void replies_round_trip(void **state)
 	static uint8_t again[GPUSHARE_MESSAGE_MAX];
 
 	(void)state;
-	for (int body = 0; body <= gpushare_Reply_stat_tag; body++) {
+	for (int body = 0; body <= gpushare_Reply_retell_tag; body++) {
 		size_t size, again_size;
 
 		if (body == gpushare_Reply_status_tag || body == gpushare_Reply_message_tag)
@@ -228,9 +265,12 @@ static void no_room_is_refused(void **state)
 static void truncation_is_seen(void **state)
 {
 	(void)state;
-	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_list_tag; verb++) {
+	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_retell_tag; verb++) {
 		request ask = request_of(verb);
 		size_t size = encode_request(&ask);
+
+		if (verb == gpushare_Request_stat_tag)
+			continue; /* it has no fields */
 
 		for (size_t cut = 0; cut < size; cut++) {
 			uint8_t *exact = malloc(cut + 1); /* so that reading on is seen */
@@ -247,7 +287,7 @@ static void truncated_replies_are_seen(void **state)
 	size_t size;
 
 	(void)state;
-	for (int body = gpushare_Reply_hello_tag; body <= gpushare_Reply_stat_tag; body++) {
+	for (int body = gpushare_Reply_hello_tag; body <= gpushare_Reply_retell_tag; body++) {
 		assert_int_equal(codec_encode_reply(reply_of(body), wire, sizeof(wire), &size), 0);
 		for (size_t cut = 1; cut < size; cut++) {
 			uint8_t *exact = malloc(cut);
@@ -271,6 +311,18 @@ static void a_bad_name_in_a_reply_is_refused(void **state)
 	reply_of(gpushare_Reply_attach_tag)->body.attach.buffer.name[0] = '\0';
 	assert_int_equal(codec_encode_reply(&answered, wire, sizeof(wire), &size), 0);
 	assert_int_equal(codec_decode_reply(wire, size, &answered_again), GPUSHARE_E_PROTOCOL);
+}
+
+static void a_bad_name_in_a_retell_is_refused(void **state)
+{
+	(void)state;
+	for (int which = 0; which < 2; which++) {
+		request ask = request_of(gpushare_Request_retell_tag);
+
+		(which ? ask.verb.retell.shared : ask.verb.retell.attached)[7].name[3] = ' ';
+		assert_int_equal(codec_decode_request(wire, encode_request(&ask), &asked),
+				 GPUSHARE_E_NAME);
+	}
 }
 
 static uint32_t random_next(uint32_t *seed)
@@ -328,6 +380,7 @@ int main(void)
 	    cmocka_unit_test(truncation_is_seen),
 	    cmocka_unit_test(truncated_replies_are_seen),
 	    cmocka_unit_test(a_bad_name_in_a_reply_is_refused),
+	    cmocka_unit_test(a_bad_name_in_a_retell_is_refused),
 	    cmocka_unit_test(random_bytes_do_no_harm),
 	};
 

@@ -144,7 +144,8 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	refused(GPUSHARE_E_NOT_FOUND, raw_fds_message(FDS_WITHDRAW, 1), 0);
 	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_WITHDRAW, 1), 1);
 	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(0, 1), 1);
-	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(3, 1), 1);
+	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_REPLACE, 1), 1);
+	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_REPLACE + 1, 1), 0);
 	bad.version = FDS_VERSION + 1;
 	refused(GPUSHARE_E_PROTOCOL, bad, 1);
 #undef refused
@@ -313,7 +314,7 @@ static void many_processes_at_once(void **state)
 	raw_assert_serves();
 }
 
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
 int main(void)
 {

@@ -141,7 +141,7 @@ static void it_ends_cleanly_with_what_it_keeps(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, raw_set_up, raw_tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, raw_fds_set_up, raw_tear_down)
 	const struct CMUnitTest tests[] = {
 	    TEST(a_dead_owners_name_is_free_at_once), TEST(a_killed_owners_buffer_is_kept),
 	    TEST(killed_clients_leave_no_connection), TEST(a_ttl_ends_in_time),

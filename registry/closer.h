@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_CLOSER_H
+#define GPUSHARE_REGISTRY_CLOSER_H
+/* Closes descriptors in a thread of its own: closing may wait for whoever made the file. */
+
+struct closer;
+
+/* NULL: out of memory, or no thread to be had. */
+struct closer *closer_open(void);
+/* Does not wait. `closer` NULL, or no memory left: it is closed here and now. */
+void closer_add(struct closer *closer, int fd);
+/* Its thread ends when it has closed what it was given; nobody waits for that. */
+void closer_end(struct closer *closer);
+
+#endif

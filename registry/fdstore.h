@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_FDSTORE_H
+#define GPUSHARE_REGISTRY_FDSTORE_H
+/*
+ * Descriptors that outlive this process: in the service manager's fd store ($NOTIFY_SOCKET, sd_notify
+ * protocol FDSTORE=1/FDNAME=/FDSTOREREMOVE=1, back through LISTEN_FDS/LISTEN_FDNAMES), else in a
+ * keeper process of ours that speaks the same. One thread uses it at a time (the registry's lock).
+ * Nothing here blocks, but for fdstore_open() and fdstore_close(), which give a keeper and a service
+ * manager a second.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fdstore;
+
+/* And take over what a predecessor left. NULL: out of memory. */
+struct fdstore *fdstore_open(const char *directory);
+/* What was left under that generation: the caller's fd; -1: nothing. It stays in the store too. */
+int fdstore_take(struct fdstore *store, uint64_t generation);
+/* What nobody took goes, in the store too. */
+void fdstore_settle(struct fdstore *store);
+/*
+ * `fd` stays the caller's, and open until fdstore_drop(): it is put again when the keeper was killed.
+ * So is one from fdstore_take(). false: logged; it will not survive.
+ */
+bool fdstore_put(struct fdstore *store, uint64_t generation, int fd);
+void fdstore_drop(struct fdstore *store, uint64_t generation);
+/* Every half a second: a keeper that was killed has a successor, what it was too busy for is sent.
+ * When to be called at the latest; INT64_MAX: as ever. */
+int64_t fdstore_tick(struct fdstore *store);
+/* keep: for a successor; else all goes, the keeper ends. */
+void fdstore_close(struct fdstore *store, bool keep);
+
+#endif

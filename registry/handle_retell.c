@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* retell: all that a client has, after its connection was lost. */
+#include <inttypes.h>
+
+#include "explain.h"
+#include "handlers.h"
+#include "log.h"
+
+/* Until the last part nothing counts as told of. */
+static void begin(struct lease *lease)
+{
+	struct attachment *attachment, *after;
+	struct entry *entry;
+
+	if (lease->retelling)
+		return;
+	lease->retelling = true;
+	DL_FOREACH(lease->entries, entry)
+	{
+		entry->told = false;
+	}
+	HASH_ITER (hh, lease->attachments, attachment, after) {
+		attachment->told = false;
+	}
+}
+
+static struct entry *find(const struct registry *registry, const gpushare_Hold *hold)
+{
+	struct entry *entry = store_find(&registry->store, hold->name);
+
+	return entry && entry->info.generation == hold->generation ? entry : NULL;
+}
+
+static void want(reply *answer, const gpushare_Hold *hold)
+{
+	gpushare_RetellReply *body = &answer->body.retell;
+
+	body->wanted[body->wanted_count++] = hold->generation;
+}
+
+static void tell_shared(struct registry *registry, struct lease *lease, const gpushare_Hold *hold,
+			reply *answer)
+{
+	struct entry *entry = find(registry, hold);
+
+	if (entry && !entry->lease && process_is_same(&entry->owner, &lease->peer))
+		keep_return(registry, entry, lease);
+	if (!entry || entry->lease != lease || entry->info.missing)
+		want(answer, hold);
+	if (entry && entry->lease == lease)
+		entry->told = true;
+}
+
+static int tell_attached(struct registry *registry, struct lease *lease, const gpushare_Hold *hold,
+			 reply *answer)
+{
+	const struct entry *entry = registry_find(registry, hold->name, hold->generation);
+	const struct attachment *before =
+	    lease_find_attachment(lease, hold->name, hold->generation);
+	uint64_t others = registry->leases.attachments - (before ? before->count : 0);
+	struct attachment *attachment;
+
+	if (!hold->count)
+		return GPUSHARE_OK;
+	if (others + hold->count > registry->limits.attachments)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "with %" PRIu32
+			       " of \"%s\" there would be more attachments than the "
+			       "%" PRIu64 " that this registry takes",
+			       hold->count, hold->name, registry->limits.attachments);
+	attachment = registry_set(registry, lease, hold->name, hold->generation, hold->count);
+	if (!attachment)
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	attachment->told = true;
+	if (entry ? entry->info.missing
+		  : !store_find(&registry->store, hold->name) &&
+			!registry_has_gone(registry, hold->name, hold->generation))
+		want(answer, hold);
+	return GPUSHARE_OK;
+}
+
+/* What was not told of is not there any more. */
+static void end(struct registry *registry, struct lease *lease)
+{
+	struct attachment *attachment, *after_attachment;
+	struct entry *entry, *after;
+
+	DL_FOREACH_SAFE(lease->entries, entry, after)
+	{
+		if (entry->told)
+			continue;
+		log_line("withdraw: uid %u pid %d (%s), \"%s\", while it was away", lease->peer.uid,
+			 lease->peer.pid, lease->peer.command, entry->info.name);
+		if (keep_is_asked(&entry->info))
+			keep_orphan(registry, entry);
+		else
+			registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
+	}
+	HASH_ITER (hh, lease->attachments, attachment, after_attachment) {
+		if (!attachment->told)
+			registry_detach(registry, lease, attachment, attachment->count);
+	}
+	lease->retelling = false;
+}
+
+int handle_retell(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+{
+	const gpushare_Retell *retell = &ask->verb.retell;
+	int status;
+
+	begin(lease);
+	for (pb_size_t i = 0; i < retell->shared_count; i++)
+		tell_shared(registry, lease, &retell->shared[i], answer);
+	for (pb_size_t i = 0; i < retell->attached_count; i++) {
+		status = tell_attached(registry, lease, &retell->attached[i], answer);
+		if (status)
+			return status;
+	}
+	if (retell->last)
+		end(registry, lease);
+	answer->which_body = gpushare_Reply_retell_tag;
+	return GPUSHARE_OK;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "note.h"
+
+#include <string.h>
+
+#include "clock.h"
+
+static bool is_off(const struct registry *registry)
+{
+	return registry->journal.directory < 0;
+}
+
+/* Put it down; `noted` is what it took the last time, which means nothing any more. */
+static void put(struct journal *journal, const gpushare_State *what, unsigned int *noted)
+{
+	unsigned int size = journal_put(journal, what);
+
+	journal->live += size;
+	journal->live -= *noted;
+	*noted = size;
+}
+
+/* What ends something. */
+static void put_end(struct journal *journal, const gpushare_State *what, unsigned int *noted)
+{
+	journal_put(journal, what);
+	journal->live -= *noted;
+	*noted = 0;
+}
+
+static void note_lease(struct registry *registry, struct lease *lease)
+{
+	gpushare_State what = {.which_change = gpushare_State_peer_tag};
+	gpushare_Peer *peer = &what.change.peer;
+
+	if (lease->noted)
+		return;
+	memcpy(peer->key, lease->key, sizeof(peer->key));
+	peer->pid = lease->peer.pid;
+	peer->uid = lease->peer.uid;
+	peer->started = lease->peer.started;
+	strcpy(peer->command, lease->peer.command);
+	put(&registry->journal, &what, &lease->noted);
+}
+
+void note_entry(struct registry *registry, struct entry *entry)
+{
+	gpushare_State what = {.which_change = gpushare_State_stand_tag};
+	gpushare_Stand *stand = &what.change.stand;
+	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
+
+	if (is_off(registry))
+		return;
+	if (entry->lease) {
+		note_lease(registry, entry->lease);
+		memcpy(stand->key, entry->lease->key, sizeof(stand->key));
+	}
+	stand->has_buffer = true;
+	stand->buffer = entry->info;
+	memcpy(stand->handle, entry->handle, sizeof(stand->handle));
+	stand->created_boot_ns = entry->created_ns + boot_ns;
+	if (entry->deadline_ns != INT64_MAX)
+		stand->deadline_boot_ns = entry->deadline_ns + boot_ns;
+	stand->nameless = limbo_find(registry, entry->info.generation) == entry;
+	put(&registry->journal, &what, &entry->noted);
+}
+
+void note_gone(struct registry *registry, struct entry *entry)
+{
+	gpushare_State what = {.which_change = gpushare_State_go_tag};
+
+	if (is_off(registry) || !entry->noted)
+		return;
+	strcpy(what.change.go.name, entry->info.name);
+	what.change.go.generation = entry->info.generation;
+	put_end(&registry->journal, &what, &entry->noted);
+}
+
+void note_attachment(struct registry *registry, struct lease *lease, struct attachment *attachment,
+		     unsigned int count)
+{
+	gpushare_State what = {.which_change = gpushare_State_use_tag};
+	gpushare_Use *use = &what.change.use;
+
+	if (is_off(registry))
+		return;
+	note_lease(registry, lease);
+	memcpy(use->key, lease->key, sizeof(use->key));
+	strcpy(use->name, attachment->name);
+	use->generation = attachment->generation;
+	use->count = count;
+	if (count)
+		put(&registry->journal, &what, &attachment->noted);
+	else
+		put_end(&registry->journal, &what, &attachment->noted);
+}
+
+void note_end(struct registry *registry, struct lease *lease)
+{
+	gpushare_State what = {.which_change = gpushare_State_end_tag};
+
+	if (is_off(registry) || !lease->noted)
+		return;
+	memcpy(what.change.end.key, lease->key, sizeof(what.change.end.key));
+	put_end(&registry->journal, &what, &lease->noted);
+	for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
+		registry->journal.live -= each->noted;
+		each->noted = 0;
+	}
+}
+
+static void put_entry(struct registry *registry, struct entry *entry)
+{
+	entry->noted = 0;
+	note_entry(registry, entry);
+}
+
+static void put_all(struct registry *registry)
+{
+	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
+	struct entry *entry;
+
+	begin.change.begin.version = JOURNAL_VERSION;
+	begin.change.begin.since = registry->since;
+	journal_boot(begin.change.begin.boot);
+	journal_put(&registry->journal, &begin);
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next)
+		lease->noted = 0;
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
+		put_entry(registry, entry);
+	for (size_t at = 0; at < registry->nameless; at++)
+		put_entry(registry, registry->limbo[at]);
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
+			each->noted = 0;
+			note_attachment(registry, lease, each, each->count);
+		}
+	}
+}
+
+void note_all(struct registry *registry)
+{
+	struct journal *journal = &registry->journal;
+
+	if (is_off(registry) || !journal_begin(journal))
+		return;
+	put_all(registry);
+	journal_commit(journal);
+}
+
+void note_flush(struct registry *registry)
+{
+	struct journal *journal = &registry->journal;
+
+	if (!journal->dirty)
+		return;
+	journal->dirty = false;
+	if (journal_write(journal)) {
+		if (journal_is_long(journal))
+			note_all(registry);
+	} else if (clock_ns() >= journal->retry_ns) {
+		note_all(registry);
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_NOTE_H
+#define GPUSHARE_REGISTRY_NOTE_H
+/*
+ * What changes in the registry, put down in its journal. Whatever a request or an end changes is
+ * gathered and goes to the file together, with note_flush(), before anybody hears of it. All want
+ * the registry's lock held.
+ */
+#include "registry.h"
+
+/* Shared, or other than before: its owner, descriptor, deadline. */
+void note_entry(struct registry *registry, struct entry *entry);
+void note_gone(struct registry *registry, struct entry *entry);
+/* That it is held so often from now on; 0: no more. */
+void note_attachment(struct registry *registry, struct lease *lease, struct attachment *attachment,
+		     unsigned int count);
+/* The lease goes, its entries have gone, its attachments go with it. */
+void note_end(struct registry *registry, struct lease *lease);
+
+void note_flush(struct registry *registry);
+/* Write the whole of it anew. */
+void note_all(struct registry *registry);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+
+#define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */
+
+static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
+{
+	char boot[sizeof(begin->boot)];
+
+	journal_boot(boot);
+	if (begin->version != JOURNAL_VERSION || !*boot || strcmp(begin->boot, boot) != 0) {
+		log_line("%s is of another boot or version, and not heeded", JOURNAL_FILE);
+		return false;
+	}
+	if (begin->since < registry->since)
+		registry->since = begin->since;
+	return true;
+}
+
+static void replay_peer(struct registry *registry, const gpushare_Peer *told)
+{
+	struct process peer = {.pid = told->pid, .uid = told->uid, .started = told->started};
+	struct lease *lease = lease_find_key(&registry->leases, told->key);
+
+	if (lease)
+		return;
+	strcpy(peer.command, told->command);
+	lease = registry_connect(registry, GHOST_FIRST + registry->leases.ghosts_ever++, &peer);
+	if (!lease)
+		return;
+	memcpy(lease->key, told->key, sizeof(lease->key));
+	lease->ghost = true;
+	registry->leases.ghosts++;
+}
+
+/* As it was, on its own. NULL: out of memory. */
+static struct entry *fill(struct entry *entry, const gpushare_Stand *stand)
+{
+	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
+	const record *info = &stand->buffer;
+
+	if (!entry)
+		return NULL;
+	entry->info = *info;
+	memcpy(entry->handle, stand->handle, sizeof(entry->handle));
+	entry->info.attachers = 0;
+	entry->info.missing = false;
+	entry->created_ns = stand->created_boot_ns - boot_ns;
+	entry->deadline_ns =
+	    stand->deadline_boot_ns ? stand->deadline_boot_ns - boot_ns : INT64_MAX;
+	entry->owner = (struct process){
+	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
+	strcpy(entry->owner.command, info->owner_command);
+	return entry;
+}
+
+static void stand_named(struct registry *registry, struct lease *lease, const gpushare_Stand *stand)
+{
+	const record *info = &stand->buffer;
+	struct entry *entry = fill(store_add(&registry->store, info, stand->handle), stand);
+
+	if (!entry)
+		return;
+	store_number(&registry->store, entry, info->generation);
+	entry->lease = lease;
+	if (lease)
+		DL_APPEND(lease->entries, entry);
+	else
+		DL_APPEND(registry->kept, entry);
+	if (keep_is_asked(info))
+		registry->kept_bytes += info->base_size;
+}
+
+static void stand_nameless(struct registry *registry, struct lease *lease,
+			   const gpushare_Stand *stand)
+{
+	struct entry *entry = fill(calloc(1, sizeof(*entry)), stand);
+
+	if (entry && limbo_insert(registry, lease, entry))
+		store_number(&registry->store, entry, stand->buffer.generation);
+	else
+		free(entry);
+}
+
+static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
+{
+	static const uint8_t none[GPUSHARE_LEASE_SIZE];
+	const record *info = &stand->buffer;
+	bool orphan = !memcmp(stand->key, none, sizeof(none));
+	struct lease *lease = orphan ? NULL : lease_find_key(&registry->leases, stand->key);
+	struct entry *named = store_find(&registry->store, info->name);
+	struct entry *nameless = limbo_find(registry, info->generation);
+
+	if (!name_is_valid(info->name) || !info->generation || (!orphan && !lease) ||
+	    (orphan && (stand->nameless || !keep_is_asked(info))))
+		return;
+	if (nameless)
+		limbo_leave(registry, nameless);
+	if (named && (!stand->nameless || named->info.generation == info->generation))
+		registry_drop(registry, named);
+	if (stand->nameless)
+		stand_nameless(registry, lease, stand);
+	else
+		stand_named(registry, lease, stand);
+}
+
+static void replay_go(struct registry *registry, const gpushare_Go *go)
+{
+	struct entry *named = store_find(&registry->store, go->name);
+	struct entry *nameless = limbo_find(registry, go->generation);
+
+	if (named && named->info.generation == go->generation)
+		registry_drop(registry, named);
+	else if (nameless)
+		limbo_leave(registry, nameless);
+}
+
+static void replay_use(struct registry *registry, const gpushare_Use *use)
+{
+	struct lease *lease = lease_find_key(&registry->leases, use->key);
+
+	struct attachment *attachment;
+
+	if (!lease || !name_is_valid(use->name))
+		return;
+	if (use->count) {
+		lease_set(&registry->leases, lease, use->name, use->generation, use->count);
+		return;
+	}
+	attachment = lease_find_attachment(lease, use->name, use->generation);
+	if (attachment)
+		lease_detach(&registry->leases, lease, attachment, attachment->count);
+}
+
+static void replay_end(struct registry *registry, const gpushare_End *end)
+{
+	struct lease *lease = lease_find_key(&registry->leases, end->key);
+	struct attachment *attachment, *after;
+
+	if (!lease)
+		return;
+	while (lease->entries)
+		registry_drop(registry, lease->entries);
+	while (lease->limbo)
+		limbo_leave(registry, lease->limbo);
+	HASH_ITER (hh, lease->attachments, attachment, after) {
+		lease_detach(&registry->leases, lease, attachment, attachment->count);
+	}
+	lease_free(&registry->leases, lease);
+}
+
+static bool replay_one(void *context, const gpushare_State *what)
+{
+	struct registry *registry = context;
+
+	switch (what->which_change) {
+	case gpushare_State_peer_tag:
+		replay_peer(registry, &what->change.peer);
+		break;
+	case gpushare_State_stand_tag:
+		replay_stand(registry, &what->change.stand);
+		break;
+	case gpushare_State_go_tag:
+		replay_go(registry, &what->change.go);
+		break;
+	case gpushare_State_use_tag:
+		replay_use(registry, &what->change.use);
+		break;
+	case gpushare_State_end_tag:
+		replay_end(registry, &what->change.end);
+		break;
+	}
+	return true; /* what is of no kind that we know is a later version's */
+}
+
+struct reader {
+	struct registry *registry;
+	bool begun;
+};
+
+static bool read_state(void *context, const gpushare_State *what)
+{
+	struct reader *reader = context;
+
+	if (reader->begun)
+		return replay_one(reader->registry, what);
+	reader->begun = what->which_change == gpushare_State_begin_tag &&
+			replay_begin(reader->registry, &what->change.begin);
+	return reader->begun;
+}
+
+void replay(struct registry *registry, int directory)
+{
+	struct reader reader = {.registry = registry};
+	struct entry *entry;
+
+	journal_read(directory, read_state, &reader);
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
+		generation_pass(&registry->generation, entry->info.generation);
+	if (registry->nameless)
+		generation_pass(&registry->generation,
+				registry->limbo[registry->nameless - 1]->info.generation);
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
+			entry = registry_find(registry, each->name, each->generation);
+			if (entry)
+				registry_join(lease, each, entry);
+		}
+	}
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fdstore.h"
+#include "log.h"
+#include "note.h"
+#include "replay.h"
+#include "watch.h"
+
+static bool is_none(const uint8_t key[GPUSHARE_LEASE_SIZE])
+{
+	static const uint8_t none[GPUSHARE_LEASE_SIZE];
+
+	return !memcmp(key, none, sizeof(none));
+}
+
+/* Not by its state alone: a process whose first thread has ended is a zombie, and lives. */
+static bool lives(const struct process *process)
+{
+	int fd = process->pid > 0 ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
+	struct pollfd event = {.fd = fd, .events = POLLIN};
+	struct process now;
+	bool ended;
+
+	if (fd < 0)
+		return errno != ESRCH && process_runs(process);
+	process_read(process->pid, process->uid, &now);
+	ended = !process_is_same(&now, process) || poll(&event, 1, 0) == 1;
+	close(fd);
+	return !ended;
+}
+
+static bool has_nothing(const struct lease *lease)
+{
+	return !lease->entries && !lease->attachments && !lease->limbo;
+}
+
+static void end_dead(struct registry *registry)
+{
+	struct lease *lease, *after;
+
+	HASH_ITER (hh, registry->leases.by_id, lease, after) {
+		if (has_nothing(lease) || !lives(&lease->peer))
+			registry_disconnect(registry, lease);
+	}
+}
+
+/* What travels as a descriptor has it again, or misses it. */
+static void take_descriptors(struct registry *registry)
+{
+	struct entry *entry;
+
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+		int fd;
+
+		if (!backing_is_fd(entry->info.backing))
+			continue;
+		fd = fdstore_take(registry->fdstore, entry->info.generation);
+		if (fd >= 0)
+			entry->held = vault_keep(&registry->vault, fd);
+		if (fd >= 0 && !entry->held) {
+			fdstore_drop(registry->fdstore, entry->info.generation);
+			close(fd);
+		}
+		entry->info.missing = !entry->held;
+	}
+}
+
+/* Names that nobody is left to bring back. Returns how many are still missing. */
+static unsigned int end_lost(struct registry *registry)
+{
+	unsigned int missing = 0;
+	struct entry *entry;
+
+	for (size_t at = registry->store.count; at-- > 0;) {
+		entry = store_at(&registry->store, at);
+		if (entry->info.missing && !registry_lose(registry, entry))
+			missing++;
+	}
+	return missing;
+}
+
+bool restore_open(struct registry *registry, const char *directory)
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned int missing;
+
+	registry->fdstore = fdstore_open(directory);
+	if (fd < 0 || !registry->fdstore) {
+		log_error("can't open %s: %s", directory, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	replay(registry, fd);
+	end_dead(registry);
+	take_descriptors(registry);
+	missing = end_lost(registry);
+	fdstore_settle(registry->fdstore);
+	journal_open(&registry->journal, fd);
+	note_all(registry);
+	if (registry->store.count)
+		log_line("of before: %zu names, %u of them without their memory, %u processes",
+			 registry->store.count, missing, (unsigned int)registry->leases.ghosts);
+	return true;
+}
+
+void restore_watch(struct registry *registry, int watches)
+{
+	struct lease *lease, *after;
+
+	HASH_ITER (hh, registry->leases.by_id, lease, after) {
+		lease->watch = watch_add(watches, lease->peer.pid, lease->id);
+		/* It may have ended, and another one have its pid. */
+		if (!lives(&lease->peer)) {
+			watch_remove(lease->watch);
+			registry_disconnect(registry, lease);
+		}
+	}
+}
+
+uint32_t restore_next_dead(const struct registry *registry)
+{
+	if (!registry->leases.ghosts)
+		return 0;
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		if (lease->ghost &&
+		    (has_nothing(lease) || (lease->watch < 0 && !lives(&lease->peer))))
+			return lease->id;
+	}
+	return 0;
+}
+
+/* The old lease is left with nothing, and with a key that nobody was told. */
+static void move_all(struct lease *from, struct lease *to)
+{
+	uint8_t key[GPUSHARE_LEASE_SIZE];
+	struct entry *entry;
+
+	memcpy(key, to->key, sizeof(key));
+	memcpy(to->key, from->key, sizeof(key));
+	memcpy(from->key, key, sizeof(key));
+	to->noted = from->noted;
+	to->entries = from->entries;
+	to->attachments = from->attachments;
+	to->limbo = from->limbo;
+	from->noted = 0;
+	from->entries = from->limbo = NULL;
+	from->attachments = NULL;
+	to->retelling = false;
+	DL_FOREACH(to->entries, entry)
+	{
+		entry->lease = to;
+	}
+	DL_FOREACH(to->limbo, entry)
+	{
+		entry->lease = to;
+	}
+}
+
+bool restore_resume(struct registry *registry, struct lease *lease,
+		    const uint8_t key[GPUSHARE_LEASE_SIZE])
+{
+	struct lease *old = is_none(key) ? NULL : lease_find_key(&registry->leases, key);
+
+	if (!old || old == lease || old->peer.uid != lease->peer.uid ||
+	    !process_is_same(&old->peer, &lease->peer) || !has_nothing(lease) || lease->noted)
+		return false;
+	move_all(old, lease);
+	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
+		 lease->peer.command);
+	if (old->ghost) {
+		watch_remove(old->watch);
+		lease_free(&registry->leases, old);
+	}
+	return true;
+}
+
+void restore_leave(struct registry *registry)
+{
+	bool keep;
+
+	pthread_mutex_lock(&registry->lock);
+	registry->leaving = true;
+	keep = registry->store.count || registry->nameless;
+	if (keep && registry->journal.file < 0)
+		note_all(registry);
+	registry_let_go(registry, keep);
+	pthread_mutex_unlock(&registry->lock);
+}

@@ -1,0 +1,192 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# A registry that is killed, or ended, and its successor: what the living share is there, without
+# their doing, and what the dead shared is not.
+load helpers
+
+# kill_registry [SIGNAL]: and wait for its end; the next one is whoever's that asks first
+kill_registry() {
+	local pid
+	pid=$(registry_pids)
+	kill "-${1:-KILL}" "$pid"
+	until_true has_ended "$pid"
+}
+
+# owner NAME RULES WORD...: an unmodified program that carries out the words and waits
+owner() {
+	rm -f "$WORK/$1.up"
+	start_named "$1" "$2" "$BIN/rt_app_static" init "${@:3}" touch="$WORK/$1.up" await="$WORK/end"
+	await_file "$WORK/$1.up"
+}
+
+end_owner() {
+	kill -KILL "$1"
+	until_true has_ended "$1"
+}
+
+attachers() {
+	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
+}
+
+gone() {
+	[ -z "$(names)" ]
+}
+
+@test "killed: an ipc buffer of a living program is attached at once, though that does nothing" {
+	needs jq
+	owner one weights alloc=a,2Mi fill=a,7
+	generation=$(shown weights generation)
+	for _ in 1 2 3; do
+		kill_registry
+		equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi byte=a,4 | tail -n 1)" \
+			"byte a: 35"
+		equal "$(shown weights generation)" "$generation"
+		equal "$(names)" "weights 2097152"
+		run ! named weights "$BIN/rt_app_static" init alloc=a,1Mi must=none
+	done
+	# its end is seen all the same
+	end_owner "$PID"
+	until_true gone
+	run -1 --separate-stderr gpushare-attach weights
+	has "$stderr" "exited"
+}
+
+@test "killed: hundreds of names, all there; a generation is never given again" {
+	needs jq
+	start_named many 'w%i' "$BIN/drv_linked" init hoard=2,200,4Ki touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	before=$(gpushare ls --json | jq -S '[.. | objects | select(.generation?) | {name, generation}]')
+	kill_registry
+	equal "$(gpushare ls --json | jq -S '[.. | objects | select(.generation?) | {name, generation}]')" "$before"
+	owner fresh fresh alloc=a,1Mi
+	[ "$(shown fresh generation)" -gt "$(jq '[.[].generation] | max' <<<"$before")" ]
+}
+
+@test "an owner that dies while there is no registry: its names are gone, and who had them" {
+	owner one lost alloc=a,1Mi
+	first=$PID
+	owner two stays alloc=a,1Mi
+	kill_registry
+	end_owner "$first"
+	equal "$(names)" "stays 1048576"
+	run -1 --separate-stderr gpushare-attach lost
+	has "$stderr" "\"lost\" is gone: pid $first (rt_app_static) exited"
+}
+
+@test "attachers stay counted, and one that dies meanwhile is not" {
+	owner one weights alloc=a,2Mi fill=a,7
+	for tag in a b; do
+		start "$tag" env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
+			alloc=a,2Mi touch="$WORK/$tag.up" await="$WORK/end"
+		await_file "$WORK/$tag.up"
+	done
+	equal "$(attachers weights)" 2
+	kill_registry
+	equal "$(attachers weights)" 2
+	kill_registry
+	end_owner "$PID"
+	equal "$(attachers weights)" 1
+	end_owner "${STARTED[1]}"
+	is_alone() { [ "$(attachers weights)" = 0 ]; }
+	until_true is_alone
+}
+
+@test "the last change was cut: all before it is there" {
+	owner one first alloc=a,1Mi
+	owner two second alloc=a,1Mi
+	kill_registry
+	truncate -s -3 "$GPUSHARE_DIR/registry.state"
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground
+	serves() { grep -q serving "$WORK/registry.err"; }
+	until_true serves
+	equal "$(names)" "first 1048576"
+	has "$(cat "$WORK/registry.err")" "in the middle of a change"
+}
+
+@test "what is kept and has a ttl ends in its time, over a restart" {
+	start keeper "$BIN/api_app" open make=a,w,2Mi,keep+ttl:4 touch="$WORK/up" await="$WORK/end"
+	keeper=$PID
+	await_file "$WORK/up"
+	start reader "$BIN/api_app" open attach=a,w touch="$WORK/attached" await="$WORK/end"
+	await_file "$WORK/attached"
+	end_owner "$keeper"
+	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
+	until_true is_gone
+	kill_registry
+	sleep 1.5
+	equal "$(names)" "w 2097152"
+	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\) s.*/\1/p')
+	[ "$left" -ge 1 ] && [ "$left" -le 3 ]
+	until_true gone
+	run -1 --separate-stderr gpushare-attach w
+	has "$stderr" "ttl"
+}
+
+@test "ended by a signal: what is shared stays for the next one, and nothing where nothing is" {
+	owner one weights alloc=a,2Mi fill=a,7
+	for signal in TERM INT; do
+		kill_registry "$signal"
+		[ ! -e "$GPUSHARE_DIR/registry.sock" ]
+		[ -s "$GPUSHARE_DIR/registry.state" ]
+		equal "$(names)" "weights 2097152"
+	done
+	end_owner "$PID"
+	until_true gone
+	kill_registry TERM
+	[ ! -e "$GPUSHARE_DIR/registry.state" ]
+}
+
+@test "left when idle: no file; not while a program of before lives" {
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --idle-exit 1
+	await_file "$GPUSHARE_DIR/registry.sock"
+	owner one weights alloc=a,1Mi
+	program=$PID
+	kill_registry
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
+	registry=$PID
+	sleep 2
+	kill -0 "$registry"
+	equal "$(names)" "weights 1048576"
+	end_owner "$program"
+	until_true has_ended "$registry"
+	has "$(cat "$WORK/registry.err")" "idle: leaving"
+	[ ! -e "$GPUSHARE_DIR/registry.state" ]
+}
+
+@test "the file can't be written: said once, and everything else goes on" {
+	no_registry_yet
+	mkdir "$GPUSHARE_DIR/registry.state"
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground
+	await_file "$GPUSHARE_DIR/registry.sock"
+	owner one a alloc=a,1Mi
+	owner two b alloc=a,1Mi
+	equal "$(names)" "a 1048576
+b 1048576"
+	equal "$(grep -c "can't write registry.state" "$WORK/registry.err")" 1
+	kill_registry
+	equal "$(names)" "" # and a new one serves
+	rmdir "$GPUSHARE_DIR/registry.state"
+}
+
+@test "a link, a pipe or noise in its place is not followed, waited for or believed" {
+	no_registry_yet
+	echo mine >"$WORK/precious"
+	ln -s "$WORK/precious" "$GPUSHARE_DIR/registry.state"
+	owner one a alloc=a,1Mi
+	equal "$(names)" "a 1048576"
+	equal "$(cat "$WORK/precious")" mine
+	[ ! -L "$GPUSHARE_DIR/registry.state" ]
+	cp "$GPUSHARE_DIR/registry.state" "$WORK/state"
+	kill_registry
+	# What a link leads to is not read either.
+	ln -sf "$WORK/state" "$GPUSHARE_DIR/registry.state"
+	equal "$(names)" ""
+	kill_registry
+	rm -f "$GPUSHARE_DIR/registry.state"
+	mkfifo "$GPUSHARE_DIR/registry.state"
+	took_ms equal "$(names)" ""
+	[ "$TOOK_MS" -lt 5000 ]
+	kill_registry
+	head -c 100000 /dev/urandom >"$GPUSHARE_DIR/registry.state"
+	equal "$(names)" ""
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "successor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "restore.h"
+
+char successor_folder[64];
+
+static uint32_t last_id;
+
+static void start(void)
+{
+	peer_registry = registry_new(successor_folder);
+	assert_non_null(peer_registry);
+	assert_true(restore_open(peer_registry, successor_folder));
+}
+
+int successor_set_up(void **state)
+{
+	(void)state;
+	strcpy(successor_folder, "/tmp/gpushare-unit-XXXXXX");
+	if (!mkdtemp(successor_folder))
+		return -1;
+	start();
+	return 0;
+}
+
+int successor_tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	registry_let_go(peer_registry, false);
+	peer_registry = registry_free(peer_registry);
+	snprintf(command, sizeof(command), "rm -rf %s", successor_folder);
+	return system(command);
+}
+
+void successor_start(void)
+{
+	peer_registry = registry_free(peer_registry);
+	start();
+}
+
+struct lease *successor_resume(pid_t pid, const uint8_t key[GPUSHARE_LEASE_SIZE])
+{
+	request what = {.which_verb = gpushare_Request_hello_tag};
+	struct process process;
+	struct lease *lease;
+
+	process_read(pid, getuid(), &process);
+	assert_int_not_equal(process.started, 0);
+	lease = registry_connect(peer_registry, ++last_id, &process);
+	assert_non_null(lease);
+	what.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	if (key)
+		memcpy(what.verb.hello.resume, key, GPUSHARE_LEASE_SIZE);
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return lease;
+}
+
+struct lease *successor_connect(pid_t pid)
+{
+	return successor_resume(pid, NULL);
+}
+
+pid_t successor_process(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+void successor_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+request successor_share(const struct lease *lease, const char *name, uint32_t flags)
+{
+	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
+	struct guest *guest = vault_enter(&peer_registry->vault, &lease->peer);
+	int fd = memfd_create(name, MFD_CLOEXEC);
+	request what = peer_share_of(name);
+
+	assert_non_null(guest);
+	assert_int_equal(vault_deposit(&peer_registry->vault, guest, &fd, 1, clock_ns(), ticket),
+			 GPUSHARE_OK);
+	vault_leave(&peer_registry->vault, guest);
+	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
+	what.verb.share.buffer.flags = flags;
+	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
+	memcpy(what.verb.share.ticket, ticket, GPUSHARE_TICKET_SIZE);
+	return what;
+}
+
+const record *successor_seen(struct lease *lease, const char *name)
+{
+	assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_OK);
+	return &peer_answer.body.lookup.buffer;
+}
+
+void successor_tell(request *what, const char *name, uint64_t generation, uint32_t count)
+{
+	gpushare_Retell *retell = &what->verb.retell;
+	gpushare_Hold *hold = count ? &retell->attached[retell->attached_count++]
+				    : &retell->shared[retell->shared_count++];
+
+	what->which_verb = gpushare_Request_retell_tag;
+	strcpy(hold->name, name);
+	hold->generation = generation;
+	hold->count = count;
+}

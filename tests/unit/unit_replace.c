@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* --replace, and what serves the directory so far and doesn't do as it should. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raw.h"
+
+static char words[4096];
+
+static int make_folder(void **state)
+{
+	(void)state;
+	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
+	return mkdtemp(raw_here.directory) ? 0 : -1;
+}
+
+static char *in_folder(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
+	return path;
+}
+
+/* What holds the lock and listens at fds.sock, in a process of its own. */
+struct holder {
+	pid_t pid;
+	int status;    /* what it answers */
+	size_t size;   /* and how much of that; 0: it hangs up */
+	int leaves_ms; /* after that; -1: never */
+};
+
+static void hold(const struct holder *holder, int ready)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct fds_message message;
+	int fds[FDS_MAX], listener, fd, lock;
+	size_t count;
+
+	lock = open(in_folder("registry.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	flock(lock, LOCK_EX);
+	dprintf(lock, "%d\n", getpid());
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", in_folder(GPUSHARE_FDS_SOCKET));
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 4) ||
+	    write(ready, "x", 1) != 1)
+		_exit(1);
+	for (;;) {
+		fd = accept(listener, NULL, NULL);
+		poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+		if (fds_receive(fd, &message, fds, &count) || message.verb != FDS_REPLACE) {
+			close(fd);
+			continue;
+		}
+		message.status = holder->status;
+		if (holder->size)
+			fds_send_bytes(fd, &message, holder->size, NULL, 0);
+		close(fd);
+		if (holder->leaves_ms >= 0) {
+			raw_sleep_ms(holder->leaves_ms);
+			_exit(0);
+		}
+	}
+}
+
+static void start(struct holder *holder)
+{
+	int ready[2];
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	holder->pid = raw_fork();
+	if (!holder->pid)
+		hold(holder, ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* Its status: of a daemon that is not to get the place. */
+static long long replace_fails(struct holder holder, const char *why)
+{
+	const char *const arguments[] = {"--dir", raw_here.directory, "--replace", NULL};
+	long long begin = raw_now_ms();
+	char sentence[256];
+
+	start(&holder);
+	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 3);
+	snprintf(sentence, sizeof(sentence),
+		 "the registry (pid %d) that serves %s does not leave (%s)", holder.pid,
+		 raw_here.directory, why);
+	if (!strstr(words, sentence))
+		fail_msg("\"%s\" is not in: %s", sentence, words);
+	assert_ptr_equal(strchr(words, '\n'), words + strlen(words) - 1);
+	kill(holder.pid, SIGKILL);
+	waitpid(holder.pid, NULL, 0);
+	unlink(in_folder(GPUSHARE_FDS_SOCKET));
+	return raw_now_ms() - begin;
+}
+
+static void one_that_does_not_know_how_is_named(void **state)
+{
+	struct holder old = {
+	    .status = GPUSHARE_E_PROTOCOL, .size = sizeof(struct fds_message), .leaves_ms = -1};
+
+	(void)state;
+	assert_in_range(replace_fails(old, status_text(GPUSHARE_E_PROTOCOL)), 0,
+			1000 + raw_slack_ms());
+}
+
+static void one_that_stays_is_given_up(void **state)
+{
+	struct holder stays = {.size = sizeof(struct fds_message), .leaves_ms = -1};
+
+	(void)state;
+	assert_in_range(replace_fails(stays, "it said that it would"), 5000, 6000 + raw_slack_ms());
+}
+
+static void one_that_talks_nonsense_is_given_up(void **state)
+{
+	struct holder nonsense = {.size = 100, .leaves_ms = -1};
+
+	(void)state;
+	assert_in_range(replace_fails(nonsense, "it does not answer"), 5000, 6000 + raw_slack_ms());
+}
+
+static void replace_succeeds(struct holder holder)
+{
+	const char *const replace[] = {"--replace", NULL};
+	int status;
+
+	start(&holder);
+	raw_daemon_start(&raw_here, replace);
+	assert_int_equal(waitpid(holder.pid, &status, WNOHANG), holder.pid);
+	assert_int_equal(status, 0);
+	raw_assert_serves();
+	kill(raw_here.pid, SIGTERM);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+}
+
+/* Slowly, or without a word: what counts is that it has gone. */
+static void one_that_leaves_in_time_is_waited_for(void **state)
+{
+	(void)state;
+	replace_succeeds((struct holder){.size = sizeof(struct fds_message), .leaves_ms = 3500});
+	replace_succeeds((struct holder){.size = 0, .leaves_ms = 200});
+}
+
+/* Who asked it has given up: it stays. */
+static void who_has_gone_replaces_nobody(void **state)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_REPLACE};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	raw_daemon_start(&raw_here, NULL);
+	kill(raw_here.pid, SIGSTOP);
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", in_folder(GPUSHARE_FDS_SOCKET));
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(fds_send(fd, &message, NULL, 0), 0);
+	close(fd);
+	kill(raw_here.pid, SIGCONT);
+	raw_assert_serves();
+	raw_sleep_ms(300);
+	raw_assert_serves();
+}
+
+#define in_place(test) cmocka_unit_test_setup_teardown(test, make_folder, raw_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    in_place(one_that_does_not_know_how_is_named),
+	    in_place(one_that_stays_is_given_up),
+	    in_place(one_that_talks_nonsense_is_given_up),
+	    in_place(one_that_leaves_in_time_is_waited_for),
+	    in_place(who_has_gone_replaces_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* The daemon, killed at any moment: its clients come back to the next one by their keys, and what
+ * was answered is so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raw.h"
+
+static uint8_t key[GPUSHARE_LEASE_SIZE];
+
+/* A connection that tries to resume that of `key`, whose own key comes there. */
+static int connect_by_key(bool *out_resumed)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	int fd = raw_greet(&raw_here);
+
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	memcpy(hello.verb.hello.resume, key, sizeof(key));
+	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
+	memcpy(key, raw_answer.body.hello.lease, sizeof(key));
+	*out_resumed = raw_answer.body.hello.resumed;
+	return fd;
+}
+
+static int come_new(void)
+{
+	bool resumed;
+	int fd;
+
+	memset(key, 0, sizeof(key));
+	fd = connect_by_key(&resumed);
+	assert_false(resumed);
+	return fd;
+}
+
+static int come_back(int fd)
+{
+	bool resumed;
+
+	close(fd);
+	fd = connect_by_key(&resumed);
+	assert_true(resumed);
+	return fd;
+}
+
+static void end_daemon(int number)
+{
+	kill(raw_here.pid, number);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS),
+			 number == SIGKILL ? 128 + SIGKILL : 0);
+}
+
+static void restart(int number)
+{
+	end_daemon(number);
+	raw_daemon_start(&raw_here, NULL);
+}
+
+static uint64_t share(int fd, const char *name)
+{
+	assert_int_equal(raw_say(fd, raw_share(name)), GPUSHARE_OK);
+	return raw_answer.body.share.generation;
+}
+
+static request told(const char *name, uint64_t generation, uint32_t count)
+{
+	request ask = {.which_verb = gpushare_Request_retell_tag};
+	gpushare_Hold hold = {.generation = generation, .count = count};
+
+	strcpy(hold.name, name);
+	ask.verb.retell.last = true;
+	if (count)
+		ask.verb.retell.attached[ask.verb.retell.attached_count++] = hold;
+	else
+		ask.verb.retell.shared[ask.verb.retell.shared_count++] = hold;
+	return ask;
+}
+
+static void a_client_comes_back_to_what_it_has(void **state)
+{
+	static const int ending[] = {SIGKILL, SIGTERM, SIGKILL};
+	int fd = come_new();
+	uint64_t x = share(fd, "x");
+
+	(void)state;
+	assert_int_equal(raw_say(fd, raw_attach("x", 0)), GPUSHARE_OK);
+	for (int i = 0; i < 3; i++) {
+		restart(ending[i]);
+		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
+		fd = come_back(fd);
+		assert_int_equal(raw_stat(fd).connections, 1); /* no ghost among them */
+		assert_int_equal(raw_stat(fd).attachments, 1);
+	}
+	assert_int_equal(raw_say(fd, raw_withdraw("x", x)), GPUSHARE_OK);
+	close(fd);
+}
+
+static void what_went_meanwhile_is_told(void **state)
+{
+	int fd = come_new();
+	uint64_t x = share(fd, "x");
+
+	(void)state;
+	share(fd, "freed");
+	restart(SIGKILL);
+	fd = come_back(fd);
+	assert_int_equal(raw_say(fd, raw_lookup("freed", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(fd, told("x", x, 0)), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.retell.wanted_count, 0);
+	assert_int_equal(raw_say(fd, raw_lookup("freed", 0)), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("withdrew it");
+	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
+	close(fd);
+	fd = come_new();
+	raw_ms_until_gone(fd, "x");
+	close(fd);
+}
+
+static void a_waiter_gets_what_is_shared_again(void **state)
+{
+	int fd = come_new(), other;
+	uint64_t x = share(fd, "x");
+	request again = raw_share("x");
+	char command[128];
+
+	(void)state;
+	end_daemon(SIGKILL);
+	snprintf(command, sizeof(command), "rm %s/registry.state", raw_here.directory);
+	assert_int_equal(system(command), 0);
+	raw_daemon_start(&raw_here, NULL);
+	close(fd);
+	other = raw_connect(&raw_here);
+	assert_int_equal(raw_say(other, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
+	again.verb.share.again = x;
+	request waits = raw_attach("x", 5000);
+	assert_true(raw_send(other, 7, &waits));
+	fd = come_new();
+	assert_int_equal(raw_say(fd, told("x", x, 0)), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.retell.wanted[0], x);
+	assert_int_equal(raw_say(fd, again), GPUSHARE_OK);
+	assert_true(raw_receive(other, 7, &raw_answer, 2000));
+	assert_int_equal(raw_answer.status, GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.attach.buffer.generation, x);
+	close(fd);
+	close(other);
+}
+
+static void a_key_is_one_processs(void **state)
+{
+	int old = come_new(), fd, status;
+	uint64_t x = share(old, "x");
+	bool resumed;
+	pid_t pid;
+
+	(void)state;
+	pid = raw_fork();
+	if (!pid) {
+		connect_by_key(&resumed);
+		_exit(resumed);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	fd = connect_by_key(&resumed); /* the old one is open still */
+	assert_true(resumed);
+	assert_int_equal(raw_say(old, raw_withdraw("x", x)), GPUSHARE_E_DENIED);
+	close(old);
+	raw_sleep_ms(100);
+	assert_int_equal(raw_say(fd, raw_withdraw("x", x)), GPUSHARE_OK);
+	close(fd);
+}
+
+/* A daemon that is killed while it is asked: what it answered is so, what it did not may be. */
+static uint64_t random_next(uint64_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	*seed ^= *seed << 17;
+	return *seed;
+}
+
+#define NAMES 20
+static uint64_t generations[NAMES]; /* what was answered; 0: not shared */
+
+static const char *name_of(int which)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "n%d", which);
+	return name;
+}
+
+/* Until the daemon is no more; the name of which it is not known then. */
+static int ask_until_it_dies(int fd, uint64_t *seed, int *asked)
+{
+	for (;;) {
+		int which = (int)(random_next(seed) % NAMES);
+		request ask = generations[which] ? raw_withdraw(name_of(which), generations[which])
+						 : raw_share(name_of(which));
+
+		if (!raw_send(fd, 1, &ask) || !raw_receive(fd, 1, &raw_answer, RAW_TIMEOUT_MS))
+			return which;
+		assert_int_equal(raw_answer.status, GPUSHARE_OK);
+		generations[which] = generations[which] ? 0 : raw_answer.body.share.generation;
+		++*asked;
+	}
+}
+
+static void assert_as_answered(int fd, int unknown)
+{
+	for (int which = 0; which < NAMES; which++) {
+		int status = raw_say(fd, raw_lookup(name_of(which), 0));
+		uint64_t generation = status ? 0 : raw_answer.body.lookup.buffer.generation;
+
+		if (which != unknown && generation != generations[which])
+			fail_msg("n%d is generation %llu, not %llu", which,
+				 (unsigned long long)generation,
+				 (unsigned long long)generations[which]);
+		generations[which] = generation;
+	}
+}
+
+static void what_was_answered_is_so(void **state)
+{
+	uint64_t seed = 0x9e3779b97f4a7c15;
+	int fd = come_new(), asked = 0;
+
+	(void)state;
+	memset(generations, 0, sizeof(generations));
+	share(fd, "always"); /* so that there is something to come back to */
+	for (int round = 0; round < 40; round++) {
+		int unknown, daemon = raw_here.pid, number = round % 2 ? SIGTERM : SIGKILL;
+		pid_t killer = raw_fork();
+
+		if (!killer) {
+			usleep((useconds_t)(random_next(&seed) % 8000));
+			kill(daemon, number);
+			_exit(0);
+		}
+		random_next(&seed);
+		unknown = ask_until_it_dies(fd, &seed, &asked);
+		assert_int_equal(waitpid(killer, &(int){0}, 0), killer);
+		assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS),
+				 number == SIGKILL ? 128 + SIGKILL : 0);
+		raw_daemon_start(&raw_here, NULL);
+		fd = come_back(fd);
+		assert_as_answered(fd, unknown);
+	}
+	assert_in_range(asked, 100, 10000000);
+	close(fd);
+}
+
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_daemon(a_client_comes_back_to_what_it_has),
+	    with_daemon(what_went_meanwhile_is_told),
+	    with_daemon(a_waiter_gets_what_is_shared_again),
+	    with_daemon(a_key_is_one_processs),
+	    with_daemon(what_was_answered_is_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* What a registry finds of a predecessor that was killed: names and attachments of the living. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fake_fdstore.h"
+#include "restore.h"
+#include "successor.h"
+
+#define KEEP GPUSHARE_FLAG_KEEP
+
+static const char *journal_path(void)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/" JOURNAL_FILE, successor_folder);
+	return path;
+}
+
+static void what_the_living_have_is_there_at_once(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
+	uint64_t generation = peer_share(owner, "x");
+	record before;
+	request what;
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(owner, "x"), GPUSHARE_OK); /* not an attacher */
+	before = *successor_seen(owner, "x");
+	for (int again = 0; again < 3; again++) {
+		successor_start();
+		assert_int_equal(peer_registry->leases.ghosts, 2);
+		assert_int_equal(peer_registry->leases.attachments, 3);
+		a = successor_connect(other);
+		assert_int_equal(successor_seen(a, "x")->attachers, 2);
+		assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+		assert_int_equal(peer_answer.body.attach.handle[63], 0xab);
+		assert_int_equal(peer_answer.body.attach.buffer.generation, generation);
+		assert_int_equal(peer_answer.body.attach.buffer.created_unix_ns,
+				 before.created_unix_ns);
+		assert_string_equal(peer_answer.body.attach.buffer.owner_command,
+				    before.owner_command);
+		assert_int_equal(peer_answer.body.attach.buffer.owner_pid, getpid());
+		assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
+		assert_int_equal(peer_share(a, "y") > generation, true);
+		assert_int_equal(peer_withdraw(a, "y", peer_answer.body.share.generation), 0);
+	}
+	what = peer_share_of("x"); /* the name is taken */
+	assert_int_equal(peer_ask(a, &what), GPUSHARE_E_EXISTS);
+	successor_end(other);
+}
+
+static void a_dead_owners_names_are_gone(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *owner = successor_connect(other), *a = successor_connect(getpid());
+	char said[64];
+
+	(void)state;
+	peer_share(owner, "x");
+	peer_share(a, "y");
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(owner, "y"), GPUSHARE_OK);
+	successor_end(other);
+	successor_start();
+	assert_int_equal(peer_registry->leases.ghosts, 1);
+	a = successor_connect(getpid());
+	assert_int_equal(peer_lookup(a, "x", 0), GPUSHARE_E_NOT_FOUND);
+	snprintf(said, sizeof(said), "\"x\" is gone: pid %d (", other);
+	peer_assert_sentence(said);
+	peer_assert_sentence("exited 0 s ago");
+	assert_int_equal(successor_seen(a, "y")->attachers, 0);
+	assert_int_equal(peer_registry->leases.attachments, 1); /* of what has gone */
+}
+
+static void a_pid_alone_is_nobody(void **state)
+{
+	struct lease *owner = successor_connect(getpid()), *unseen = successor_connect(getpid());
+
+	(void)state;
+	owner->peer.started--;
+	unseen->peer.pid = 0;
+	peer_share(owner, "x");
+	peer_share(unseen, "y");
+	successor_start();
+	assert_int_equal(peer_registry->store.count, 0);
+	assert_int_equal(peer_registry->leases.count, 0);
+}
+
+static void what_has_ended_stays_so(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *a = successor_connect(getpid()), *b = successor_connect(other);
+	uint64_t x = peer_share(a, "x"), y = peer_share(a, "y");
+
+	(void)state;
+	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(b, "y"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(b, "y"), GPUSHARE_OK);
+	assert_int_equal(peer_detach(b, "x", x), GPUSHARE_OK);
+	assert_int_equal(peer_detach(b, "y", y), GPUSHARE_OK);
+	peer_share(b, "z");
+	assert_int_equal(peer_withdraw(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(a, "z", 0), GPUSHARE_OK); /* unlinked */
+	successor_start();
+	assert_int_equal(peer_registry->store.count, 1);
+	assert_int_equal(peer_registry->leases.attachments, 1);
+	a = successor_connect(getpid());
+	assert_int_equal(successor_seen(a, "y")->attachers, 1);
+	assert_null(registry_disconnect(peer_registry, a));
+	/* A connection that ended before its registry did is no ghost. */
+	a = successor_connect(getpid());
+	peer_share(a, "w");
+	assert_null(registry_disconnect(peer_registry, a));
+	successor_start();
+	assert_int_equal(peer_registry->leases.ghosts, 2);
+	assert_int_equal(peer_registry->store.count, 1);
+	successor_end(other);
+}
+
+/* Change the first State of the file, which tells of what boot it is. */
+static void write_begin(uint32_t version, const char *boot)
+{
+	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
+	uint8_t frame[JOURNAL_FRAME_MAX];
+	uint32_t before;
+	size_t size;
+	int file = open(journal_path(), O_RDWR | O_CLOEXEC);
+
+	begin.change.begin.version = version;
+	begin.change.begin.since = peer_registry->since;
+	strcpy(begin.change.begin.boot, boot);
+	size = journal_encode(&begin, frame);
+	assert_int_equal(pread(file, &before, sizeof(before), 0), sizeof(before));
+	assert_memory_equal(frame, &before, sizeof(before)); /* the same size, for what follows */
+	assert_int_equal(pwrite(file, frame, size, 0), size);
+	close(file);
+}
+
+static void another_boot_or_version_is_not_heeded(void **state)
+{
+	char boot[sizeof(((gpushare_Begin *)0)->boot)];
+
+	(void)state;
+	journal_boot(boot);
+	assert_int_equal(strlen(boot), 36);
+	for (int which = 0; which < 3; which++) {
+		peer_share(successor_connect(getpid()), "x");
+		if (which == 0)
+			write_begin(JOURNAL_VERSION, boot);
+		else if (which == 1)
+			write_begin(JOURNAL_VERSION + 1, boot);
+		else
+			write_begin(JOURNAL_VERSION, "01234567-0123-0123-0123-0123456789ab");
+		successor_start();
+		assert_int_equal(peer_registry->store.count, which == 0);
+		if (which == 0)
+			assert_int_equal(peer_withdraw(successor_connect(getpid()), "x", 0), 0);
+	}
+}
+
+static ino_t inode_of(const struct entry *entry)
+{
+	struct stat is;
+
+	assert_int_equal(fstat(entry->held->fd, &is), 0);
+	return is.st_ino;
+}
+
+static void a_descriptor_comes_out_of_the_store(void **state)
+{
+	struct lease *owner = successor_connect(getpid());
+	request what = successor_share(owner, "x", 0);
+	ino_t inode;
+
+	(void)state;
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	inode = inode_of(store_find(&peer_registry->store, "x"));
+	what = successor_share(owner, "y", 0);
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	assert_int_equal(fake_fdstore_count(), 2);
+	assert_int_equal(peer_withdraw(owner, "y", 0), GPUSHARE_OK);
+	assert_int_equal(fake_fdstore_count(), 1);
+	successor_start();
+	assert_int_equal(inode_of(store_find(&peer_registry->store, "x")), inode);
+	assert_int_equal(peer_registry->vault.count, 1);
+	owner = successor_connect(getpid());
+	assert_false(successor_seen(owner, "x")->missing);
+	assert_int_equal(successor_seen(owner, "x")->address, 0x7f0000001000);
+	assert_int_equal(peer_withdraw(owner, "x", 0), GPUSHARE_OK);
+	assert_int_equal(fake_fdstore_count(), 0);
+}
+
+static void what_is_kept_is_kept_on(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *owner = successor_connect(other), *a;
+	request what = successor_share(owner, "short", KEEP);
+	int64_t deadline;
+	uint64_t kept;
+
+	(void)state;
+	what.verb.share.buffer.ttl_s = 50;
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	what = successor_share(owner, "long", KEEP);
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	what = successor_share(owner, "gone", 0);
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	assert_null(registry_disconnect(peer_registry, owner));
+	deadline = store_find(&peer_registry->store, "short")->deadline_ns;
+	kept = peer_registry->kept_bytes;
+	successor_start();
+	assert_int_equal(peer_registry->leases.count, 0);
+	assert_int_equal(peer_registry->store.count, 2);
+	assert_int_equal(peer_registry->kept_bytes, kept);
+	assert_true(labs(store_find(&peer_registry->store, "short")->deadline_ns - deadline) <
+		    NS_PER_S / 10);
+	a = successor_connect(getpid());
+	assert_true(successor_seen(a, "long")->owner_gone);
+	assert_int_equal(successor_seen(a, "long")->owner_pid, other);
+	assert_int_equal(peer_attach(a, "long"), GPUSHARE_OK);
+	store_find(&peer_registry->store, "short")->deadline_ns = clock_ns() - 1;
+	assert_int_equal(keep_expire(peer_registry, clock_ns()), INT64_MAX);
+	assert_int_equal(peer_registry->store.count, 1);
+	successor_start();
+	assert_int_equal(peer_registry->store.count, 1);
+	successor_end(other);
+}
+
+static void an_owner_that_dies_meanwhile_leaves_what_is_kept(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *owner = successor_connect(other);
+	request what = successor_share(owner, "x", KEEP);
+	int64_t left;
+
+	(void)state;
+	what.verb.share.buffer.ttl_s = 50;
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	successor_end(other);
+	successor_start();
+	assert_non_null(peer_registry->kept);
+	left = peer_registry->kept->deadline_ns - clock_ns();
+	assert_in_range(left, 49 * NS_PER_S, 50 * NS_PER_S);
+	assert_true(successor_seen(successor_connect(getpid()), "x")->owner_gone);
+	assert_int_equal(fake_fdstore_count(), 1);
+}
+
+static off_t journal_size(void)
+{
+	struct stat is;
+
+	assert_int_equal(stat(journal_path(), &is), 0);
+	assert_int_equal(is.st_size, peer_registry->journal.size);
+	return is.st_size;
+}
+
+static void it_is_written_anew_before_it_grows_long(void **state)
+{
+	struct lease *a = successor_connect(getpid());
+	off_t size = 0, largest = 0;
+	int shrunk = 0;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "stays%d", i);
+		peer_share(a, name);
+	}
+	for (int i = 0; i < 20000; i++) {
+		off_t before = size;
+
+		peer_withdraw(a, "x", peer_share(a, "x"));
+		size = journal_size();
+		largest = size > largest ? size : largest;
+		shrunk += size < before;
+	}
+	assert_in_range(shrunk, 2, 10);
+	assert_in_range(largest, JOURNAL_SMALL - 1000, JOURNAL_SMALL + 1000);
+	successor_start();
+	assert_int_equal(peer_registry->store.count, 100);
+	assert_true(peer_registry->journal.live < (uint64_t)journal_size());
+	assert_true(peer_registry->journal.live + 100 > (uint64_t)journal_size());
+}
+
+/* What lives is what the file holds, however it came about. */
+static void what_lives_is_counted(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *a = successor_connect(getpid()), *b = successor_connect(other);
+	request what;
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		peer_share(a, "x");
+		assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
+		assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
+		what = successor_share(b, "kept", KEEP);
+		assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
+		assert_null(registry_disconnect(peer_registry, b));
+		b = successor_connect(other);
+		what = successor_share(b, "kept", KEEP);
+		assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
+		assert_int_equal(peer_withdraw(a, "kept", 0), GPUSHARE_OK);
+		assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK);
+	}
+	assert_null(registry_disconnect(peer_registry, a));
+	assert_null(registry_disconnect(peer_registry, b));
+	assert_int_equal(peer_registry->journal.live, 0);
+	successor_end(other);
+}
+
+static void a_full_disk_is_survived(void **state)
+{
+	struct lease *a = successor_connect(getpid());
+	struct rlimit before, small;
+
+	(void)state;
+	peer_share(a, "x");
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small = (struct rlimit){(rlim_t)journal_size() + 5, before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	peer_share(a, "y");
+	peer_share(a, "z");
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_not_equal(access(journal_path(), F_OK), 0);
+	peer_share(a, "w"); /* too soon to try again */
+	assert_int_not_equal(access(journal_path(), F_OK), 0);
+	peer_registry->journal.retry_ns = 1;
+	assert_int_equal(peer_withdraw(a, "w", 0), GPUSHARE_OK);
+	journal_size();
+	successor_start();
+	assert_int_equal(peer_registry->store.count, 3);
+}
+
+static void it_leaves_a_file_where_something_is_shared(void **state)
+{
+	struct lease *a;
+
+	(void)state;
+	peer_share(successor_connect(getpid()), "x");
+	restore_leave(peer_registry);
+	assert_true(peer_registry->leaving);
+	assert_int_equal(access(journal_path(), F_OK), 0);
+	successor_start();
+	a = successor_connect(getpid());
+	assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK);
+	restore_leave(peer_registry);
+	assert_int_not_equal(access(journal_path(), F_OK), 0);
+}
+
+#define with_registry(test) \
+	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_registry(what_the_living_have_is_there_at_once),
+	    with_registry(a_dead_owners_names_are_gone),
+	    with_registry(a_pid_alone_is_nobody),
+	    with_registry(what_has_ended_stays_so),
+	    with_registry(another_boot_or_version_is_not_heeded),
+	    with_registry(a_descriptor_comes_out_of_the_store),
+	    with_registry(what_is_kept_is_kept_on),
+	    with_registry(an_owner_that_dies_meanwhile_leaves_what_is_kept),
+	    with_registry(it_is_written_anew_before_it_grows_long),
+	    with_registry(what_lives_is_counted),
+	    with_registry(a_full_disk_is_survived),
+	    with_registry(it_leaves_a_file_where_something_is_shared),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* What has no name any more and is attached, over a restart of the registry. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "fake_fdstore.h"
+#include "restore.h"
+#include "successor.h"
+
+static uint8_t key[GPUSHARE_LEASE_SIZE]; /* of owner() */
+
+static struct lease *owner(void)
+{
+	struct lease *lease = successor_connect(getpid());
+
+	memcpy(key, lease->key, sizeof(key));
+	return lease;
+}
+
+static bool free_into_limbo(struct lease *lease, const char *name, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_withdraw_tag};
+
+	strcpy(what.verb.withdraw.name, name);
+	what.verb.withdraw.generation = generation;
+	what.verb.withdraw.limbo = true;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.withdraw.limbo;
+}
+
+/* Whether nobody has that one of the lease's attached any more. */
+static bool has_been_left(struct lease *lease, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_limbo_tag};
+
+	what.verb.limbo.generations[what.verb.limbo.generations_count++] = generation;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.limbo.generations_count;
+}
+
+static void what_is_freed_waits_for_its_attachers(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = owner(), *a = successor_connect(other);
+	uint64_t first = peer_share(lease, "x"), second;
+	uint8_t others[GPUSHARE_LEASE_SIZE];
+
+	(void)state;
+	memcpy(others, a->key, sizeof(others));
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_true(free_into_limbo(lease, "x", first));
+	second = peer_share(lease, "x"); /* the name is free */
+	for (int again = 0; again < 3; again++) {
+		successor_start();
+		assert_int_equal(limbo_count(peer_registry), 1);
+		assert_int_equal(limbo_find(peer_registry, first)->info.attachers, 1);
+		lease = successor_resume(getpid(), key);
+		assert_true(peer_answer.body.hello.resumed);
+		assert_int_equal(peer_registry->leases.ghosts, 1);
+		assert_false(has_been_left(lease, first));
+		assert_int_equal(successor_seen(lease, "x")->generation, second);
+		assert_int_equal(successor_seen(lease, "x")->attachers, 0);
+	}
+	/* Told of again, it is asked for by nobody, and counts. */
+	request told = {0};
+	successor_tell(&told, "x", first, 2);
+	a = successor_resume(other, others);
+	assert_int_equal(peer_ask(a, &told), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	assert_int_equal(limbo_find(peer_registry, first)->info.attachers, 2);
+	assert_int_equal(peer_detach(a, "x", first), GPUSHARE_OK);
+	assert_false(has_been_left(lease, first));
+	successor_end(other);
+	successor_start();
+	lease = successor_resume(getpid(), key);
+	assert_true(has_been_left(lease, first));
+	assert_true(has_been_left(lease, first));
+	assert_int_equal(limbo_count(peer_registry), 0);
+	successor_start();
+	assert_int_equal(limbo_count(peer_registry), 0);
+	assert_int_equal(peer_registry->store.count, 1);
+}
+
+static void what_is_unlinked_stays_nameless(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = owner(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK);
+	successor_start();
+	assert_int_equal(peer_registry->nameless, 1);
+	assert_int_equal(peer_registry->store.count, 0);
+	lease = successor_resume(getpid(), key);
+	assert_true(peer_answer.body.hello.resumed);
+	assert_true(free_into_limbo(lease, "x", x));
+	successor_start();
+	assert_int_equal(limbo_count(peer_registry), 1);
+	assert_true(peer_share(owner(), "y") > x);
+	successor_end(other);
+}
+
+static void it_ends_with_its_owner(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = successor_connect(other), *a = owner();
+	uint64_t x = peer_share(lease, "x");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_true(free_into_limbo(lease, "x", x));
+	successor_end(other);
+	successor_start();
+	assert_int_equal(peer_registry->nameless, 0);
+	a = successor_resume(getpid(), key);
+	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
+	assert_null(registry_disconnect(peer_registry, a));
+	assert_int_equal(peer_registry->journal.live, 0);
+}
+
+#define with_registry(test) \
+	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_registry(what_is_freed_waits_for_its_attachers),
+	    with_registry(what_is_unlinked_stays_nameless),
+	    with_registry(it_ends_with_its_owner),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

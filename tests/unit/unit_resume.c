@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections that come back, and what they tell of. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fake_fdstore.h"
+#include "restore.h"
+#include "successor.h"
+
+#define KEEP GPUSHARE_FLAG_KEEP
+
+static uint8_t key[GPUSHARE_LEASE_SIZE];
+
+/* A connection of this process; its key is kept. */
+static struct lease *connect_me(void)
+{
+	struct lease *lease = successor_connect(getpid());
+
+	assert_false(peer_answer.body.hello.resumed);
+	memcpy(key, peer_answer.body.hello.lease, sizeof(key));
+	return lease;
+}
+
+static struct lease *resume_me(bool resumed)
+{
+	struct lease *lease = successor_resume(getpid(), key);
+
+	assert_int_equal(peer_answer.body.hello.resumed, resumed);
+	/* The same one: a resumption whose answer was lost is tried again. */
+	assert_int_equal(!memcmp(peer_answer.body.hello.lease, key, sizeof(key)), resumed);
+	memcpy(key, peer_answer.body.hello.lease, sizeof(key));
+	return lease;
+}
+
+/* Whether that generation was wanted. */
+static bool wanted(uint64_t generation)
+{
+	const gpushare_RetellReply *body = &peer_answer.body.retell;
+
+	for (pb_size_t i = 0; i < body->wanted_count; i++) {
+		if (body->wanted[i] == generation)
+			return true;
+	}
+	return false;
+}
+
+static void retell(struct lease *lease, request what, bool last)
+{
+	what.which_verb = gpushare_Request_retell_tag;
+	what.verb.retell.last = last;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+}
+
+/* As if nothing had been written down. */
+static void lose_all(void)
+{
+	registry_let_go(peer_registry, false);
+	successor_start();
+}
+
+static void a_lease_is_resumed_by_its_process_alone(void **state)
+{
+	pid_t other = successor_process();
+	static const uint8_t none[GPUSHARE_LEASE_SIZE], unknown[GPUSHARE_LEASE_SIZE] = {1};
+	struct lease *lease = connect_me(), *stranger;
+	uint64_t generation = peer_share(lease, "x");
+
+	(void)state;
+	assert_memory_not_equal(key, none, sizeof(none));
+	assert_int_equal(peer_attach(lease, "x"), GPUSHARE_OK);
+	successor_start();
+	stranger = successor_resume(other, key);
+	assert_false(peer_answer.body.hello.resumed);
+	assert_int_equal(peer_withdraw(stranger, "x", generation), GPUSHARE_E_DENIED);
+	successor_resume(getpid(), unknown);
+	assert_false(peer_answer.body.hello.resumed);
+	successor_resume(getpid(), none);
+	assert_false(peer_answer.body.hello.resumed);
+	assert_int_equal(peer_registry->leases.ghosts, 1);
+	lease = resume_me(true);
+	assert_int_equal(peer_registry->leases.ghosts, 0);
+	assert_int_equal(peer_registry->leases.count, 4);
+	assert_int_equal(peer_registry->leases.attachments, 1);
+	assert_int_equal(peer_detach(lease, "x", generation), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
+	peer_share(lease, "y");
+	/* And over the next restart. */
+	successor_start();
+	lease = resume_me(true);
+	assert_null(registry_disconnect(peer_registry, lease));
+	assert_int_equal(peer_registry->store.count, 0);
+	successor_end(other);
+}
+
+static void a_connection_that_lingers_gives_it_all_up(void **state)
+{
+	struct lease *old = connect_me(), *lease;
+	uint64_t generation = peer_share(old, "x");
+
+	(void)state;
+	assert_int_equal(peer_attach(old, "x"), GPUSHARE_OK);
+	lease = resume_me(true);
+	assert_int_equal(peer_withdraw(old, "x", generation), GPUSHARE_E_DENIED);
+	assert_null(registry_disconnect(peer_registry, old));
+	assert_int_equal(peer_registry->store.count, 1);
+	assert_int_equal(peer_registry->leases.attachments, 1);
+	successor_start();
+	assert_int_equal(peer_registry->leases.attachments, 1);
+	lease = resume_me(true);
+	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
+	/* Who has something already takes over nothing. */
+	peer_share(lease, "y");
+	old = connect_me();
+	peer_share(old, "z");
+	request what = {.which_verb = gpushare_Request_hello_tag,
+			.verb.hello.protocol = GPUSHARE_PROTOCOL};
+	memcpy(what.verb.hello.resume, old->key, sizeof(key));
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_false(peer_answer.body.hello.resumed);
+	memcpy(what.verb.hello.resume, lease->key, sizeof(key)); /* its own */
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_false(peer_answer.body.hello.resumed);
+}
+
+static void what_is_not_told_of_goes(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = connect_me(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x"), z = peer_share(a, "z"), w = peer_share(a, "w");
+	request what = successor_share(lease, "kept", KEEP), told = {0}, more = {0};
+
+	(void)state;
+	peer_share(lease, "y");
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_attach(lease, "z"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
+	successor_start();
+	lease = resume_me(true);
+	successor_tell(&told, "x", x, 0);
+	retell(lease, told, false);
+	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	assert_int_equal(peer_registry->store.count, 5); /* not before the last part */
+	assert_int_equal(peer_registry->leases.attachments, 3);
+	peer_share(lease, "new"); /* between two parts: it is known, and stays */
+	assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
+	successor_tell(&more, "w", w, 5);
+	retell(lease, more, true);
+	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	a = successor_connect(other);
+	assert_int_equal(successor_seen(a, "x")->generation, x);
+	assert_int_equal(peer_lookup(a, "y", 0), GPUSHARE_E_NOT_FOUND);
+	peer_assert_sentence("withdrew it 0 s ago");
+	assert_true(successor_seen(a, "kept")->owner_gone);
+	assert_false(successor_seen(a, "new")->owner_gone);
+	assert_int_equal(successor_seen(a, "z")->attachers, 0);
+	assert_int_equal(successor_seen(a, "w")->attachers, 5);
+	assert_int_equal(peer_detach(lease, "z", z), GPUSHARE_E_NOT_FOUND);
+	/* A second time it begins from nothing. */
+	retell(lease, (request){0}, true);
+	assert_int_equal(peer_registry->store.count, 3); /* z, w, kept */
+	assert_int_equal(peer_registry->leases.attachments, 0);
+	successor_start();
+	assert_int_equal(peer_registry->store.count, 3);
+	assert_int_equal(peer_registry->leases.attachments, 0);
+	successor_end(other);
+}
+
+static void what_is_lost_is_shared_again(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = connect_me(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x");
+	request told = {0}, attached = {0}, what;
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	lose_all();
+	/* The attacher comes first. */
+	a = successor_connect(other);
+	successor_tell(&attached, "x", x, 2);
+	retell(a, attached, true);
+	assert_true(wanted(x));
+	lease = resume_me(false);
+	successor_tell(&told, "x", x, 0);
+	retell(lease, told, true);
+	assert_true(wanted(x));
+	what = peer_share_of("x");
+	what.verb.share.again = x;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.share.generation, x);
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK); /* said twice */
+	assert_int_equal(successor_seen(a, "x")->generation, x);
+	assert_int_equal(successor_seen(a, "x")->attachers, 2);
+	assert_int_equal(successor_seen(a, "x")->owner_pid, getpid());
+	retell(lease, told, true);
+	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(successor_seen(a, "x")->attachers, 1);
+	assert_int_equal(peer_attach(lease, "x"), GPUSHARE_OK);
+	assert_int_equal(successor_seen(a, "x")->attachers, 1); /* the owner's own */
+	successor_start();
+	assert_int_equal(successor_seen(resume_me(true), "x")->attachers, 1);
+	successor_end(other);
+}
+
+static int share_again(struct lease *lease, const char *name, uint64_t generation)
+{
+	request what = peer_share_of(name);
+
+	what.verb.share.again = generation;
+	return peer_ask(lease, &what);
+}
+
+static void a_generation_is_one_names(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = connect_me(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x"), far = x + 5000000;
+
+	(void)state;
+	assert_int_equal(share_again(lease, "y", x), GPUSHARE_E_EXISTS);
+	peer_assert_sentence("is \"x\", not \"y\"");
+	assert_int_equal(share_again(a, "x", x), GPUSHARE_E_EXISTS); /* another living owner */
+	assert_int_equal(share_again(lease, "x", x + 1), GPUSHARE_E_EXISTS);
+	assert_int_equal(share_again(lease, "y", UINT64_MAX), GPUSHARE_E_INVALID);
+	assert_int_equal(share_again(lease, "y", far), GPUSHARE_OK);
+	assert_int_equal(share_again(lease, "z", far), GPUSHARE_E_EXISTS);
+	assert_true(peer_share(a, "w") > far);
+	successor_start();
+	assert_true(peer_share(connect_me(), "v") > far);
+	successor_end(other);
+}
+
+static void a_share_again_is_checked_like_any(void **state)
+{
+	struct lease *lease = connect_me();
+	request what = successor_share(lease, "x", KEEP);
+
+	(void)state;
+	what.verb.share.orphan = true;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
+	peer_assert_sentence("without its generation");
+	what.verb.share.again = 1;
+	what.verb.share.buffer.flags = 0;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
+	peer_assert_sentence("without keep");
+	what.verb.share.buffer.flags = KEEP;
+	what.verb.share.adopt = true;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
+	what = successor_share(lease, "x", KEEP);
+	what.verb.share.again = 1;
+	peer_registry->limits.kept_bytes = 1;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
+	peer_assert_sentence("would keep");
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID); /* it is used up */
+	peer_assert_sentence("ticket");
+	what = successor_share(lease, "x", KEEP);
+	what.verb.share.again = 1;
+	peer_registry->limits.kept_bytes = 1000;
+	peer_registry->limits.names = 0;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
+	peer_assert_sentence("names are shared");
+	what = successor_share(lease, "x", KEEP);
+	what.verb.share.again = 1;
+	peer_registry->limits.names = 1;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+}
+
+static void too_many_attachments_are_refused(void **state)
+{
+	struct lease *lease = connect_me();
+	request told = {0}, many = {0};
+
+	(void)state;
+	peer_registry->limits.attachments = 10;
+	successor_tell(&told, "a", 1, 4);
+	successor_tell(&told, "b", 2, 6);
+	retell(lease, told, false);
+	successor_tell(&many, "a", 1, UINT32_MAX);
+	assert_int_equal(peer_ask(lease, &many), GPUSHARE_E_LIMIT);
+	assert_int_equal(peer_registry->leases.attachments, 10);
+	many.verb.retell.attached[0].count = 3;
+	many.verb.retell.last = true;
+	assert_int_equal(peer_ask(lease, &many), GPUSHARE_OK);
+	assert_int_equal(peer_registry->leases.attachments, 9); /* b was told of before */
+	retell(lease, (request){0}, true);
+	assert_int_equal(peer_registry->leases.attachments, 0);
+}
+
+/* A connection ended, its owner did not. */
+static void an_owner_takes_back_what_it_kept(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = connect_me();
+	request what = successor_share(lease, "x", KEEP), told = {0}, wrong;
+	uint64_t x;
+
+	(void)state;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	x = peer_answer.body.share.generation;
+	assert_null(registry_disconnect(peer_registry, lease));
+	successor_tell(&told, "x", x, 0);
+	retell(successor_connect(other), told, true);
+	assert_true(wanted(x));
+	assert_non_null(peer_registry->kept);
+	lease = resume_me(false);
+	retell(lease, told, true);
+	assert_false(wanted(x));
+	assert_null(peer_registry->kept);
+	assert_false(successor_seen(lease, "x")->owner_gone);
+	wrong = successor_share(lease, "x", KEEP);
+	wrong.verb.share.again = x;
+	wrong.verb.share.buffer.size--;
+	assert_int_equal(peer_ask(lease, &wrong), GPUSHARE_E_INVALID);
+	successor_end(other);
+}
+
+#define with_registry(test) \
+	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_registry(a_lease_is_resumed_by_its_process_alone),
+	    with_registry(a_connection_that_lingers_gives_it_all_up),
+	    with_registry(what_is_not_told_of_goes),
+	    with_registry(what_is_lost_is_shared_again),
+	    with_registry(a_generation_is_one_names),
+	    with_registry(a_share_again_is_checked_like_any),
+	    with_registry(too_many_attachments_are_refused),
+	    with_registry(an_owner_takes_back_what_it_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
