@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "vmm.h"
 
+#include "vmm_range.h"
+
 #define DEVICES_MAX 64
+#define RANGE_TRIES 3
 
 /* What mapping and unmapping need, and what making needs besides: a driver older than CUDA 10.2
  * lacks them. */
@@ -55,14 +58,22 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 }
 
 /* A wanted address is a hint to the driver: another one may come, or none. */
+static cu_result reserve_at(const struct driver *driver, uint64_t size, uint64_t wanted,
+			    cu_deviceptr *out_pointer)
+{
+	uint64_t alignment = wanted && wanted % RANGE_ALIGNMENT == 0 ? RANGE_ALIGNMENT : 0;
+
+	return driver->cuMemAddressReserve(out_pointer, size, alignment, wanted, 0);
+}
+
 static cu_result reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
 			 uint64_t *out_pointer)
 {
 	cu_deviceptr pointer = 0;
-	cu_result result = driver->cuMemAddressReserve(&pointer, size, 0, wish->address, 0);
+	cu_result result = reserve_at(driver, size, wish->address, &pointer);
 
 	if (result != CU_OK && wish->address)
-		result = driver->cuMemAddressReserve(&pointer, size, 0, 0, 0);
+		result = reserve_at(driver, size, 0, &pointer);
 	if (result != CU_OK)
 		return result;
 	if (wish->must && wish->address && pointer != wish->address) {
@@ -73,16 +84,42 @@ static cu_result reserve(const struct driver *driver, const struct vmm_wish *wis
 	return CU_OK;
 }
 
+/* In the range of ours, or where the driver likes it: that is never a reason to fail. */
+static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_t *out_pointer)
+{
+	cu_deviceptr pointer = 0;
+	cu_result result;
+	uint64_t wanted;
+
+	for (int i = 1; (wanted = range_pick(size)); i++) {
+		result = reserve_at(driver, size, wanted, &pointer);
+		if (result == CU_OK && pointer == wanted) {
+			*out_pointer = pointer;
+			return CU_OK;
+		}
+		if (result == CU_OK)
+			driver->cuMemAddressFree(pointer, size);
+		if (result != CU_OK || i == RANGE_TRIES)
+			range_give_up();
+	}
+	result = reserve_at(driver, size, 0, &pointer);
+	if (result == CU_OK)
+		*out_pointer = pointer;
+	return result;
+}
+
+/* No wish: it is made here, and others may wish for its address. */
 static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
 		       const struct vmm_wish *wish, const char **out_call)
 {
-	cu_result result = reserve(driver, wish, mapping->size, &mapping->pointer);
+	cu_result result = wish ? reserve(driver, wish, mapping->size, &mapping->pointer)
+				: reserve_own(driver, mapping->size, &mapping->pointer);
 
 	if (result != CU_OK) {
 		*out_call = "cuMemAddressReserve";
 		return result;
 	}
-	result = map_at(driver, mapping, device, wish->read_only, out_call);
+	result = map_at(driver, mapping, device, wish && wish->read_only, out_call);
 	if (result != CU_OK)
 		driver->cuMemAddressFree(mapping->pointer, mapping->size);
 	return result;
@@ -144,7 +181,6 @@ static void admit_peers(const struct driver *driver, const struct vmm_mapping *m
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping)
 {
-	static const struct vmm_wish none;
 	const cu_mem_prop prop = {
 	    .type = CU_ALLOCATION_PINNED,
 	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
@@ -167,7 +203,7 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 	result = driver->cuMemCreate(&mapping.handle, mapping.size, &prop, 0);
 	if (result != CU_OK)
 		return result;
-	result = place(driver, &mapping, device, &none, &call);
+	result = place(driver, &mapping, device, NULL, &call);
 	if (result != CU_OK) {
 		driver->cuMemRelease(mapping.handle);
 		return result;

@@ -30,8 +30,8 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		  const char **out_call);
 /* Make memory on `device` that can be exported as a descriptor, and map it for it and for every
- * visible device that can reach it; what it takes, whole granules, is out_mapping->size. On failure
- * nothing is left. */
+ * visible device that can reach it, where others are likely to find the address free (vmm_range.h);
+ * what it takes, whole granules, is out_mapping->size. On failure nothing is left. */
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping);
 /* The first failure, after trying all. */
