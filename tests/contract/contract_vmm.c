@@ -187,6 +187,32 @@ static void hinted(int peer)
 	CHECK(contract_holds(pointer, SIZE, VALUE));
 }
 
+/* One call for all devices, also for those that nobody ever asked to peer. */
+static void access_for_all(int peer)
+{
+	const struct driver *driver;
+	cu_mem_access access[2] = {{{CU_LOCATION_DEVICE, 0}, CU_ACCESS_READ_WRITE},
+				   {{CU_LOCATION_DEVICE, 1}, CU_ACCESS_READ_WRITE}};
+	cu_mem_handle handle;
+	cu_deviceptr pointer;
+	int can = 0;
+
+	(void)peer;
+	contract_need_devices(2);
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuDeviceCanAccessPeer(&can, 1, 0));
+	if (!can)
+		contract_skip("the devices can't peer");
+	handle = created();
+	pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
+	EXPECT(CU_OK, driver->cuMemSetAccess(pointer, SIZE, access, 2));
+	contract_fill(pointer, SIZE, VALUE);
+	contract_context(1);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+	contract_fill(pointer, SIZE, VALUE + 1);
+	CHECK(contract_holds(pointer, SIZE, VALUE + 1));
+}
+
 static cu_mem_handle imported(int fd)
 {
 	cu_mem_handle handle = 0;
@@ -318,6 +344,7 @@ int main(void)
 	    ALONE(a_handle_is_exported_as_what_it_was_asked_for, handle_types),
 	    ALONE(each_export_is_a_descriptor_and_an_import_has_none, exported_twice),
 	    ALONE(an_address_that_is_asked_for_is_given_if_free, hinted),
+	    ALONE(one_call_gives_access_to_several_devices, access_for_all),
 	    ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
 	    PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
 	    PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),
