@@ -3,7 +3,7 @@
 # Everything that only a GPU can show: tests/gpu/run.sh [OUT_DIR [PART...]] writes OUT_DIR/RESULTS.md.
 #   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
 #   measure   rates and costs, and their targets                facts              asks the driver
-#   matrix    programs bare, preloaded, and with all named          bench              what the preload costs
+#   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs
 # Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
 # GPUSHARE_BUNDLE_SIM=1 runs the script on the simulated driver, to try the script itself.
 set -u
