@@ -76,6 +76,19 @@ static int withdraw(struct registry *registry, struct guest *guest, struct fds_m
 	return status;
 }
 
+/* It is made once and stays: nobody needs the lock for it. */
+static int handle_changes(const struct registry *registry, int socket, struct fds_message *answer)
+{
+	int fd = registry->store.changes.fd;
+
+	return fd >= 0 ? fds_send(socket, answer, &fd, 1) : GPUSHARE_E_NOT_SUPPORTED;
+}
+
+static bool is_known(uint8_t verb)
+{
+	return verb == FDS_DEPOSIT || verb == FDS_WITHDRAW || verb == FDS_CHANGES;
+}
+
 bool fds_answer(struct registry *registry, struct guest *guest, int socket)
 {
 	struct fds_message ask = {0}, answer = {.version = FDS_VERSION};
@@ -90,14 +103,15 @@ bool fds_answer(struct registry *registry, struct guest *guest, int socket)
 	answer.verb = ask.verb;
 	if (!status && guest->connections > LIMIT_FDS_CONNECTIONS_PER_PROCESS)
 		status = GPUSHARE_E_LIMIT;
-	else if (!status && ask.verb != FDS_DEPOSIT && (ask.verb != FDS_WITHDRAW || count))
+	else if (!status && (!is_known(ask.verb) || (ask.verb != FDS_DEPOSIT && count)))
 		status = GPUSHARE_E_PROTOCOL;
 	if (status) {
 		fds_close(fds, count);
 	} else if (ask.verb == FDS_DEPOSIT) {
 		status = handle_deposit(registry, guest, &ask, fds, count, &answer);
 	} else {
-		status = withdraw(registry, guest, &ask, socket, &answer);
+		status = ask.verb == FDS_CHANGES ? handle_changes(registry, socket, &answer)
+						 : withdraw(registry, guest, &ask, socket, &answer);
 		if (!status)
 			return true;
 	}

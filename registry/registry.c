@@ -88,6 +88,7 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 
 void registry_begin(struct registry *registry, struct entry *entry)
 {
+	changes_mark(&registry->store.changes, entry->info.name);
 	entry->info.generation = generation_take(&registry->generation);
 	entry->info.mode = 0600;
 	entry->info.attachers = 0;

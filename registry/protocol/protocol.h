@@ -3,6 +3,7 @@
 #define GPUSHARE_REGISTRY_PROTOCOL_H
 /* What both sides agree on: limits, socket names, the codec, the SP framing, descriptors, names, the
  * directory. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,11 +49,11 @@ uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
  * directory. One message each way, in the host's byte order: it never leaves the host. A deposit
  * brings `count` descriptors and is answered by a ticket for each; a withdrawal brings tickets and
  * is answered by their descriptors, all or none. Tickets serve once, the process that they were
- * given to, and not for long.
+ * given to, and not for long. FDS_CHANGES gets the descriptor of the page of changes.
  */
 #define FDS_VERSION 1
 #define FDS_MAX 128 /* descriptors of one message */
-enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2 };
+enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2, FDS_CHANGES = 4 };
 
 struct fds_message {
 	uint8_t version;
@@ -72,6 +73,17 @@ int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX
 void fds_close(const int *fds, size_t count);
 /* How a backing travels: as a descriptor, else as a handle. */
 bool backing_is_fd(uint32_t backing);
+
+/*
+ * slot.c: the page of changes, which the registry writes and clients map for reading. Before
+ * anybody is told that a name has gone or stands for another generation, the count at its slot
+ * grows. A count is compared with an earlier one of the same page for being equal, and no more.
+ */
+#define CHANGES_SLOTS 512
+struct changes_page {
+	_Atomic uint64_t count[CHANGES_SLOTS];
+};
+size_t changes_slot(const char *name);
 
 /* name.c */
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-] */
