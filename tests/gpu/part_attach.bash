@@ -6,7 +6,7 @@
 : "${root:?}" "${bin:?}" "${scratch:?}" "${shm:?}"
 COST_ROUNDS=${GPUSHARE_GPU_ROUNDS:-200} ATTACH_SIZE=2097152
 export GPUSHARE_REGISTRY=$BUILD/gpushare-registry # the cost_ programs have the library inside
-REOPEN=${GPUSHARE_GPU_REOPEN:-8589934592} ALLOC_MOST=${GPUSHARE_GPU_ALLOC:-17179869184}
+REOPEN=${GPUSHARE_GPU_REOPEN:-$([ "$GPUSHARE_TEST_GPU" = no ] && echo 67108864 || echo 8589934592)} ALLOC_MOST=${GPUSHARE_GPU_ALLOC:-17179869184}
 
 # cost NAME WHAT: the median that the latest program printed
 cost() {
@@ -93,9 +93,9 @@ alloc_cost
 reopen_size() {
 	{
 		echo "$REOPEN"
-		df -B1 --output=avail "$shm" | awk 'NR == 2 { print int($1 * 0.8) }'
-		awk '/^MemAvailable:/ { print int($2 * 1024 * 0.3) }' /proc/meminfo
-	} | sort -g | head -n 1 | awk '{ print int($1 / 1048576) * 1048576 }'
+		df -B1 --output=avail "$shm" | awk 'NR == 2 { printf "%.0f\n", $1 * 0.8 }'
+		awk '/^MemAvailable:/ { printf "%.0f\n", $2 * 1024 * 0.3 }' /proc/meminfo
+	} | sort -g | head -n 1 | awk '{ printf "%.0f", int($1 / 1048576) * 1048576 }'
 }
 
 # reopened TIMES COMMAND...: "wall: median (least - most)" in ms, and its words' columns likewise, in $scratch/reopened
@@ -112,9 +112,12 @@ reopened() {
 reopen_cost() {
 	local bytes ours theirs python=(python3 "$root/tests/gpu/cost_load.py") code=0
 	bytes=$(reopen_size)
+	until "$bin/api_reopen" make kept "$bytes" 2>"$scratch/errors"; do
+		[ "$bytes" -gt 67108864 ] || { bad "api_reopen make"; return; }
+		bytes=$((bytes / 2)) # the GPU has no room for it
+	done
 	write "" "## Having a kept buffer of $((bytes >> 20)) MiB again in a new process, ms" ""
 	[ "$bytes" = "$REOPEN" ] || write "$((REOPEN >> 20)) MiB was asked for; this host has room for so much." ""
-	"$bin/api_reopen" make kept "$bytes" 2>"$scratch/errors" || { bad "api_reopen make"; return; }
 	write "| new process | end to end | until CUDA is there | until the bytes are | reading the first and last |" "|---|---|---|---|---|"
 	if reopened 7 "$bin/api_reopen" open kept; then
 		write "| C, gpushare_open and gpushare_attach | $(median_of "$scratch/reopened" 1) | $(median_of "$scratch/reopened" 2) | $(median_of "$scratch/reopened" 3) | $(median_of "$scratch/reopened" 4) |"
@@ -132,7 +135,7 @@ reopen_cost() {
 		write "| PyTorch tensor, torch.load from a tmpfs | $(median_of "$scratch/reopened" 1) | $(median_of "$scratch/reopened" 2) | $theirs | |" ""
 		cut -d' ' -f4 "$scratch/reopened" | sort -u >>"$scratch/sums"
 		if [ "$(sort -u "$scratch/sums")" = $((bytes * 90)) ]; then
-			ok "the kept buffer again: $(awk -v a="${theirs%% *}" -v b="${ours%% *}" 'BEGIN { printf "%.0f", a / b }') times as fast as torch.load of the same bytes, CUDA being there; the same sum both ways"
+			ok "the kept buffer again: $(awk -v a="${theirs%% *}" -v b="${ours%% *}" 'BEGIN { printf "%.1f", a / b }') times as fast as torch.load of the same bytes, CUDA being there; the same sum both ways"
 		else
 			bad "the bytes add up to $(tr '\n' ' ' <"$scratch/sums"), not to $((bytes * 90))"
 		fi
