@@ -266,7 +266,9 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  *
  * Attaching an ipc buffer that this process owns gives the owner's own address; a vmm buffer is
  * mapped anew, and stays when its owner frees it or ends. Attaching the same
- * buffer twice gives the same struct, address and mapping, and counts. One that was made with
+ * buffer twice gives the same struct, address and mapping, and counts. A session that does so again
+ * and again asks the registry for the first of them only, and only those show in
+ * gpushare_info.attachers. One that was made with
  * GPUSHARE_FLAG_READONLY is mapped for reading where another process owns it: ask
  * gpushare_is_read_only(). The GPU is found by its
  * UUID, whatever CUDA_VISIBLE_DEVICES says on either side.

@@ -76,6 +76,19 @@ static int withdraw(struct registry *registry, struct guest *guest, struct fds_m
 	return status;
 }
 
+/* It is made once and stays: nobody needs the lock for it. */
+static int handle_changes(const struct registry *registry, int socket, struct fds_message *answer)
+{
+	int fd = registry->store.changes.fd;
+
+	return fd >= 0 ? fds_send(socket, answer, &fd, 1) : GPUSHARE_E_NOT_SUPPORTED;
+}
+
+static bool is_known(uint8_t verb)
+{
+	return verb >= FDS_DEPOSIT && verb <= FDS_CHANGES;
+}
+
 /* Whether it is a message that this guest may send, with what belongs beside it. */
 static int check(const struct guest *guest, const struct fds_message *ask, size_t count)
 {
@@ -83,9 +96,7 @@ static int check(const struct guest *guest, const struct fds_message *ask, size_
 		return GPUSHARE_E_LIMIT;
 	if (ask->verb == FDS_DEPOSIT)
 		return GPUSHARE_OK;
-	return (ask->verb == FDS_WITHDRAW || ask->verb == FDS_REPLACE) && !count
-		   ? GPUSHARE_OK
-		   : GPUSHARE_E_PROTOCOL;
+	return is_known(ask->verb) && !count ? GPUSHARE_OK : GPUSHARE_E_PROTOCOL;
 }
 
 enum fds_outcome fds_answer(struct registry *registry, struct guest *guest, int socket)
@@ -106,8 +117,9 @@ enum fds_outcome fds_answer(struct registry *registry, struct guest *guest, int 
 		fds_close(fds, count);
 	} else if (ask.verb == FDS_DEPOSIT) {
 		status = handle_deposit(registry, guest, &ask, fds, count, &answer);
-	} else if (ask.verb == FDS_WITHDRAW) {
-		status = withdraw(registry, guest, &ask, socket, &answer);
+	} else if (ask.verb == FDS_WITHDRAW || ask.verb == FDS_CHANGES) {
+		status = ask.verb == FDS_CHANGES ? handle_changes(registry, socket, &answer)
+						 : withdraw(registry, guest, &ask, socket, &answer);
 		if (!status)
 			return FDS_GO_ON;
 	}

@@ -103,6 +103,7 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 
 void registry_begin(struct registry *registry, struct entry *entry, uint64_t again)
 {
+	changes_mark(&registry->store.changes, entry->info.name);
 	generation_pass(&registry->generation, again);
 	store_number(&registry->store, entry,
 		     again ? again : generation_take(&registry->generation));

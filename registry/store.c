@@ -9,6 +9,7 @@
 void store_init(struct store *store)
 {
 	*store = (struct store){0};
+	changes_init(&store->changes);
 }
 
 void store_finish(struct store *store)
@@ -16,6 +17,7 @@ void store_finish(struct store *store)
 	while (store->count)
 		store_remove(store, store->ordered[store->count - 1]);
 	free(store->ordered);
+	changes_finish(&store->changes);
 	*store = (struct store){0};
 }
 
@@ -113,6 +115,7 @@ void store_take(struct store *store, struct entry *entry)
 {
 	size_t at = store_seek(store, entry->info.name) - 1; /* seek is one past the name itself */
 
+	changes_mark(&store->changes, entry->info.name);
 	store->count--;
 	memmove(store->ordered + at, store->ordered + at + 1,
 		(store->count - at) * sizeof(struct entry *));

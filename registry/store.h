@@ -2,6 +2,7 @@
 #ifndef GPUSHARE_REGISTRY_STORE_H
 #define GPUSHARE_REGISTRY_STORE_H
 /* Names and what is known of each. Found by hash, walked in byte order. */
+#include "changes.h"
 #include "hash.h"
 #include "process.h"
 #include "protocol.h"
@@ -26,6 +27,7 @@ struct entry {
 };
 
 struct store {
+	struct changes changes;
 	struct entry *by_name;
 	struct entry *by_generation;
 	struct entry **ordered;

@@ -18,6 +18,39 @@ static int attach_ask(struct gpushare_session *session, const char *name,
 			   sizeof(*out_answer));
 }
 
+/* Under the lock. What the registry says from here on holds until the name's count grows. */
+static bool attach_watch(struct gpushare_session *session, const char *name, uint64_t *out_change)
+{
+	return changes_read(&session->changes, session->client, name, out_change);
+}
+
+static bool attach_is_current(const struct gpushare_buffer *seen, const char *name, uint64_t change)
+{
+	return (seen->kind == BUFFER_ATTACHED || seen->kind == BUFFER_OWN) && seen->is_watched &&
+	       seen->change == change && !strcmp(seen->info.name, name);
+}
+
+/* What this session has attached already, where nothing has changed since the registry named it:
+ * counted once more here, and the registry is not asked. NULL: ask it. */
+static struct gpushare_buffer *attach_warm(struct gpushare_session *session, const char *name,
+					   const struct gpushare_attach_options *options)
+{
+	struct gpushare_buffer *seen = NULL;
+	uint64_t change;
+
+	if (options->same_address)
+		return NULL;
+	pthread_mutex_lock(&session->lock);
+	if (session->changes.page && attach_watch(session, name, &change))
+		for (seen = session->buffers; seen; seen = seen->next)
+			if (attach_is_current(seen, name, change))
+				break;
+	if (seen)
+		seen->warm++;
+	pthread_mutex_unlock(&session->lock);
+	return seen;
+}
+
 /* Wait over a connection of its own: the session stays usable by other threads meanwhile. */
 static int attach_wait(struct gpushare_session *session, const char *name, uint32_t wait_ms)
 {
@@ -184,49 +217,95 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	return status;
 }
 
+/* Under the lock. What the registry answered holds as long as the count that was read before. The
+ * page of counts is worth its question from the second attach on. */
+static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uint64_t change)
+{
+	struct gpushare_session *session = buffer->session;
+
+	if (is_watched) {
+		buffer->is_watched = true;
+		buffer->change = change;
+	} else if (buffer->count > 1) {
+		changes_fetch(&session->changes, session->client);
+	}
+}
+
+/* What the registry has counted, attached here already or not. */
+static int attach_answered(struct gpushare_session *session, const gpushare_AttachReply *answer,
+			   const struct gpushare_attach_options *options,
+			   struct gpushare_buffer **out_buffer)
+{
+	struct gpushare_buffer *seen;
+	bool misplaced;
+
+	pthread_mutex_lock(&session->lock);
+	seen = attach_seen(session, &answer->buffer, options, &misplaced);
+	pthread_mutex_unlock(&session->lock);
+	if (misplaced)
+		return attach_misplaced(&answer->buffer);
+	if (!seen)
+		return attach_make(session, answer, options, out_buffer);
+	*out_buffer = seen;
+	return GPUSHARE_OK;
+}
+
+static int attach_cold(struct gpushare_session *session, const char *name,
+		       const struct gpushare_attach_options *options,
+		       struct gpushare_buffer **out_buffer)
+{
+	gpushare_AttachReply answer;
+	struct gpushare_info info;
+	bool is_watched;
+	uint64_t change = 0;
+	int status;
+
+	pthread_mutex_lock(&session->lock);
+	is_watched = attach_watch(session, name, &change);
+	pthread_mutex_unlock(&session->lock);
+	status = attach_register(session, name, options->wait_ms, &answer);
+	if (status)
+		return status;
+	status = attach_answered(session, &answer, options, out_buffer);
+	if (status) {
+		query_info(&answer.buffer, &info);
+		session_tell_detach(session, &info);
+		return status;
+	}
+	pthread_mutex_lock(&session->lock);
+	attach_remember(*out_buffer, is_watched, change);
+	pthread_mutex_unlock(&session->lock);
+	return GPUSHARE_OK;
+}
+
 API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *name,
 			       const struct gpushare_attach_options *options,
 			       struct gpushare_buffer **out_buffer)
 {
 	static const struct gpushare_attach_options defaults;
-	gpushare_AttachReply answer;
 	struct gpushare_buffer *seen;
-	struct gpushare_info info;
 	int status = api_check_name(name);
-	bool misplaced;
 
 	if (!status)
 		status = session_check(session);
 	if (!status && !out_buffer)
 		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
-	if (!status)
-		status = attach_register(session, name, options ? options->wait_ms : 0, &answer);
 	if (status)
 		return status;
 	if (!options)
 		options = &defaults;
-
-	pthread_mutex_lock(&session->lock);
-	seen = attach_seen(session, &answer.buffer, options, &misplaced);
-	pthread_mutex_unlock(&session->lock);
-	if (seen && !misplaced) {
-		*out_buffer = seen;
-		return GPUSHARE_OK;
-	}
-	status = misplaced ? attach_misplaced(&answer.buffer)
-			   : attach_make(session, &answer, options, out_buffer);
-	if (status) {
-		query_info(&answer.buffer, &info);
-		session_tell_detach(session, &info);
-	}
-	return status;
+	seen = attach_warm(session, name, options);
+	if (!seen)
+		return attach_cold(session, name, options, out_buffer);
+	*out_buffer = seen;
+	return GPUSHARE_OK;
 }
 
 API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session;
 	struct gpushare_info info;
-	bool last;
+	enum release what;
 	int status;
 
 	if (!buffer)
@@ -240,11 +319,13 @@ API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 				buffer->info.name);
 	session = buffer->session;
 	info = buffer->info;
-	last = session_release(session, buffer);
+	what = session_release(session, buffer);
+	if (what == RELEASE_WARM)
+		return GPUSHARE_OK;
 	/* Unmap first: once the registry knows, the owner may free. */
-	if (last && buffer->kind == BUFFER_ATTACHED)
+	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
-	if (last)
+	if (what == RELEASE_LAST)
 		free(buffer);
 	session_tell_detach(session, &info);
 	return status;

@@ -105,20 +105,31 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 	pthread_mutex_unlock(&session->lock);
 }
 
-bool session_release(struct gpushare_session *session, struct gpushare_buffer *buffer)
+/* What the registry was not told of goes first, and is not the last. Under the lock. */
+static enum release session_count_down(struct gpushare_buffer *buffer)
 {
-	bool last;
+	if (buffer->warm) {
+		buffer->warm--;
+		return RELEASE_WARM;
+	}
+	return --buffer->count ? RELEASE_COUNTED : RELEASE_LAST;
+}
+
+enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer)
+{
+	enum release what;
 
 	pthread_mutex_lock(&session->lock);
-	last = --buffer->count == 0;
-	for (struct gpushare_buffer **at = &session->buffers; last && *at; at = &(*at)->next) {
+	what = session_count_down(buffer);
+	for (struct gpushare_buffer **at = &session->buffers; what == RELEASE_LAST && *at;
+	     at = &(*at)->next) {
 		if (*at == buffer) {
 			*at = buffer->next;
 			break;
 		}
 	}
 	pthread_mutex_unlock(&session->lock);
-	return last;
+	return what;
 }
 
 static void session_free(struct gpushare_session *session)
@@ -130,6 +141,7 @@ static void session_free(struct gpushare_session *session)
 		free(buffer);
 	}
 	session_limbo_finish(session);
+	changes_drop(&session->changes);
 	client_free(session->client);
 	free(session);
 }

@@ -7,6 +7,7 @@
 
 #include "api_status.h"
 #include "client.h"
+#include "client_changes.h"
 #include "device.h"
 #include "limbo.h"
 #include "vmm.h"
@@ -24,7 +25,11 @@ struct gpushare_buffer {
 	struct gpushare_session *session;
 	struct gpushare_buffer *next;
 	enum buffer_kind kind;
-	unsigned int count; /* attaches that wait for their detach */
+	unsigned int
+	    count;	   /* attaches that wait for their detach, and that the registry knows of */
+	unsigned int warm; /* those that it was not told of, besides */
+	uint64_t change;   /* the name's count (client_changes.h) when the registry named it */
+	bool is_watched;   /* there is one */
 	uint64_t pointer;
 	uint64_t opened; /* BUFFER_ATTACHED: where the allocation begins here */
 	struct vmm_mapping
@@ -46,9 +51,10 @@ struct staging {
 
 struct gpushare_session {
 	int pid;	      /* that opened it */
-	pthread_mutex_t lock; /* client, buffers, staging; never held over a CUDA call */
+	pthread_mutex_t lock; /* client, changes, buffers, staging; never held over a CUDA call */
 	struct client *client;
 	const struct driver *driver; /* NULL until session_driver() */
+	struct changes_view changes;
 	struct gpushare_buffer *buffers;
 	struct staging staging; /* kept between transfers */
 	struct devices devices;
@@ -78,8 +84,9 @@ int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUS
 		     int *out_fd);
 
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer);
-/* Count down; true when that was the last, and the buffer is off the session's list. */
-bool session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
+/* Count down; what that was. The last one takes the buffer off the session's list. */
+enum release { RELEASE_WARM, RELEASE_COUNTED, RELEASE_LAST };
+enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
 
 /* api_mapping.c: the CUDA side of an attachment; the struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,

@@ -150,6 +150,16 @@ static int check_answer(struct client *client, const struct fds_message *ask,
 	return answer->status ? fail_answer(client, answer->status) : GPUSHARE_OK;
 }
 
+/* Somebody may have removed the directory under one registry, and started another. */
+static bool is_one_registry(const struct client *client, int fd)
+{
+	struct ucred one, other;
+	socklen_t size = sizeof(one);
+
+	return !getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &one, &size) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) && one.pid == other.pid;
+}
+
 /* One message there and one back; `want` descriptors come into `in`. */
 static int exchange(struct client *client, struct fds_message *ask, const int *out,
 		    size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms)
@@ -161,6 +171,8 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 
 	if (!status)
 		status = client_check_peer(client, fd);
+	if (!status && ask->verb == FDS_CHANGES && !is_one_registry(client, fd))
+		status = fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
 	if (status)
 		return status;
 	status = send_by(fd, ask, out, out_count, deadline_ms);
@@ -199,6 +211,18 @@ int client_deposit(struct client *client, const int *fds, size_t count,
 		count -= part;
 	}
 	return GPUSHARE_OK;
+}
+
+int client_changes(struct client *client, int *out_fd)
+{
+	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_CHANGES};
+	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
+	int fds[FDS_MAX];
+	int status = exchange(client, &message, NULL, 0, fds, 1, deadline_ms);
+
+	if (!status)
+		*out_fd = fds[0];
+	return status;
 }
 
 int client_withdraw(struct client *client, const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd)

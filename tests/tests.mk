@@ -125,6 +125,9 @@ $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from
 $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
+# Those that time the library from inside have its objects, and the client's calls led through them.
+$(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $(patsubst %,-Wl$(comma)--wrap=client_%,call withdraw deposit) \
+	$(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
 # Plug-ins: one that is linked against the driver, one with each kind of runtime, plain ones.
 $(call each,$(call from,lib_linked),.so,-shared -L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
 $(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
@@ -222,7 +225,7 @@ bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
 	@tests/bench/run.sh
-bench-programs: $(BENCH) $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing)
+bench-programs: $(BENCH) $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing cost_attach)
 
 ifneq ($(SANITIZE),)
 SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \

@@ -3,6 +3,7 @@
 #define GPUSHARE_REGISTRY_PROTOCOL_H
 /* What both sides agree on: limits, socket names, the codec, the SP framing, descriptors, names, the
  * directory. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,11 +51,11 @@ uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
  * brings `count` descriptors and is answered by a ticket for each; a withdrawal brings tickets and
  * is answered by their descriptors, all or none. Tickets serve once, the process that they were
  * given to, and not for long. A daemon that is to be replaced is asked so here: OK says that it
- * leaves, its lock that it has left.
+ * leaves, its lock that it has left. FDS_CHANGES gets the descriptor of the page of changes.
  */
 #define FDS_VERSION 1
 #define FDS_MAX 128 /* descriptors of one message */
-enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2, FDS_REPLACE = 3 };
+enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2, FDS_REPLACE = 3, FDS_CHANGES = 4 };
 
 struct fds_message {
 	uint8_t version;
@@ -78,6 +79,17 @@ int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_siz
 void fds_close(const int *fds, size_t count);
 /* How a backing travels: as a descriptor, else as a handle. */
 bool backing_is_fd(uint32_t backing);
+
+/*
+ * slot.c: the page of changes, which the registry writes and clients map for reading. Before
+ * anybody is told that a name has gone or stands for another generation, the count at its slot
+ * grows. A count is compared with an earlier one of the same page for being equal, and no more.
+ */
+#define CHANGES_SLOTS 512
+struct changes_page {
+	_Atomic uint64_t count[CHANGES_SLOTS];
+};
+size_t changes_slot(const char *name);
 
 /* name.c */
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-] */

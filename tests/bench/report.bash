@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Sourced by tests/bench/run.sh: from what was measured to RESULTS.md.
-: "${no_gpu=}" "${here:?}" "${out:?}" "${scratch:?}" "${BUILD:?}" "${ROUNDS:?}" "${STARTS:?}" "${RUNS:?}"
-CALL_TARGET=50 START_TARGET=1000 MEMORY_TARGET=300 RATIO_TARGET=1.005 # ns, us, KiB
+: "${ATTACHES:?}" "${no_gpu=}" "${here:?}" "${out:?}" "${scratch:?}" "${BUILD:?}" "${ROUNDS:?}" "${STARTS:?}" "${RUNS:?}"
+CALL_TARGET=50 START_TARGET=1000 MEMORY_TARGET=300 RATIO_TARGET=1.005 WARM_TARGET=2 # ns, us, KiB, ratio, us
 
 # What the cases are called in the report.
 declare -A words=(
@@ -71,6 +71,22 @@ rows_footprint() {
 	done
 }
 
+# attach_cost NAME WHAT: "median (least - most)"
+attach_cost() {
+	awk -F'\t' -v n="$1" -v w="$2" '$1 == n && $2 == w { printf "%.2f (%.2f - %.2f)", $3, $4, $5 }' "$scratch/attach"
+}
+
+rows_attach() {
+	local kind warm
+	[ -s "$scratch/attach" ] || return 0
+	for kind in ipc vmm; do
+		warm=$(attach_cost "$kind again" attach)
+		row "attaching again what the session has, $kind" "$WARM_TARGET us or less" "$warm us" "$(verdict "${warm%% *}" $WARM_TARGET)"
+		row "attaching first, $kind: the registry's part" "" "$(attach_cost $kind "registry round trips") us$([ $kind = ipc ] ||
+			echo ", the descriptor $(attach_cost $kind "fetching the descriptor (fds.sock)") us")" ""
+	done
+}
+
 rows_gpu() {
 	local ratio
 	if [ -z "$gpu" ]; then
@@ -99,6 +115,7 @@ report() {
 	rows_calls
 	rows_start
 	rows_footprint
+	rows_attach
 	rows_gpu
 	{
 		echo "# What the preload costs"
@@ -113,7 +130,7 @@ report() {
 		cat "$scratch/summary"
 		echo
 		echo "Calls, threads, descriptors and memory are those of programs on a driver whose allocation costs nothing."
-		echo "In brackets: least and most of $ROUNDS rounds (calls), 15 (memory), $RUNS (GPU); $STARTS starts of each kind."
+		echo "In brackets: least and most of $ROUNDS rounds (calls), 15 (memory), $RUNS (GPU), $ATTACHES (attaching); $STARTS starts of each kind."
 		details
 	} >"$scratch/results"
 	cp "$scratch/results" "$results" || exit 1

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What the preload costs a program that it has nothing to name for: tests/bench/run.sh [OUT_DIR]
+# What the preload costs a program that it has nothing to name for, and what attaching costs beside the
+# driver's part of it: tests/bench/run.sh [OUT_DIR]
 # measures it and writes OUT_DIR/RESULTS.md (tests/bench). A missed target is said and is no
-# failure; what could not be measured is one. GPUSHARE_BENCH_ROUNDS, _STARTS, _RUNS, _PAIRS make it
-# shorter or longer; GPUSHARE_BENCH_SIM=1 tries the GPU's part on the simulated driver.
+# failure; what could not be measured is one. GPUSHARE_BENCH_ROUNDS, _STARTS, _RUNS, _PAIRS,
+# _ATTACHES make it shorter or longer; GPUSHARE_BENCH_SIM=1 tries the GPU's part on the simulated driver.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -16,6 +17,7 @@ export GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
 ROUNDS=${GPUSHARE_BENCH_ROUNDS:-9} STARTS=${GPUSHARE_BENCH_STARTS:-400}
 RUNS=${GPUSHARE_BENCH_RUNS:-21} PAIRS=${GPUSHARE_BENCH_PAIRS:-4000} PAIR_SIZE=2097152
+ATTACHES=${GPUSHARE_BENCH_ATTACHES:-200}
 registry=
 # shellcheck source=tests/bench/report.bash
 . "$here/report.bash"
@@ -128,6 +130,15 @@ measure_gpu() {
 	awk '{ print $1 / $2 }' "$scratch/gpu_turn" >"$scratch/gpu_turns"
 }
 
+# Of no interest here is the driver's part: the simulated one does, and a GPU host's own where there is none.
+measure_attach() {
+	local driver=
+	[ ! -e "$BUILD/sim/libcuda.so.1" ] || driver=$BUILD/sim
+	[ -n "$driver$gpu" ] || return 0
+	LD_LIBRARY_PATH=$driver${driver:+${LD_LIBRARY_PATH:+:}}${LD_LIBRARY_PATH:-} "$bin/cost_attach" $PAIR_SIZE "$ATTACHES" \
+		>"$scratch/attach" 2>"$scratch/errors" || fail "attaching"
+}
+
 gpu="" no_gpu=""
 if [ "${GPUSHARE_BENCH_SIM:-}" = 1 ]; then
 	gpu="the simulated driver, whose numbers mean nothing"
@@ -144,5 +155,6 @@ measure_calls
 check_naming
 measure_start
 measure_footprint
+measure_attach
 [ -z "$gpu" ] || measure_gpu
 report

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* FACTS.md, "VMM allocations": what concerns legacy handles, lifetime, addresses and protection. */
 #include "contract.h"
+#include "vmm_range.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -139,7 +140,8 @@ static cu_deviceptr offer(int peer)
 {
 	const struct driver *driver = contract_context(0);
 	cu_mem_handle handle = created();
-	cu_deviceptr pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
+	cu_deviceptr pointer =
+	    contract_vmm_map(handle, SIZE, range_pick(SIZE), CU_ACCESS_READ_WRITE);
 	int fd = -1;
 
 	contract_fill(pointer, SIZE, VALUE);
@@ -148,6 +150,67 @@ static cu_deviceptr offer(int peer)
 	contract_send(peer, &pointer, sizeof(pointer));
 	contract_send_fd(peer, fd);
 	return pointer;
+}
+
+static cu_deviceptr reserved(size_t size, size_t alignment, cu_deviceptr wanted)
+{
+	cu_deviceptr pointer = 0;
+
+	EXPECT(CU_OK, contract_load()->cuMemAddressReserve(&pointer, size, alignment, wanted, 0));
+	return pointer;
+}
+
+/* What vmm_make() leans on: an address that nobody uses is given, one that is in use is not. */
+static void hinted(int peer)
+{
+	static const size_t sizes[] = {CONTRACT_BLOCK, SIZE, RANGE_ALIGNMENT, 3 * RANGE_ALIGNMENT};
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = 0, other;
+
+	(void)peer;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		cu_deviceptr wanted = range_pick(sizes[i]);
+
+		pointer = reserved(sizes[i], RANGE_ALIGNMENT, wanted);
+		CHECK(wanted && pointer == wanted);
+		other = reserved(sizes[i], RANGE_ALIGNMENT, wanted);
+		CHECK(other != wanted);
+		EXPECT(CU_OK, driver->cuMemAddressFree(other, sizes[i]));
+		EXPECT(CU_INVALID_VALUE,
+		       driver->cuMemAddressReserve(&other, sizes[i], RANGE_ALIGNMENT,
+						   wanted + CONTRACT_BLOCK, 0));
+		EXPECT(CU_OK, driver->cuMemAddressFree(pointer, sizes[i]));
+	}
+	CHECK(reserved(SIZE, 0, pointer) != pointer); /* without an alignment: from a pool */
+	pointer = contract_vmm_map(created(), SIZE, pointer, CU_ACCESS_READ_WRITE);
+	contract_fill(pointer, SIZE, VALUE);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+}
+
+/* One call for all devices, also for those that nobody ever asked to peer. */
+static void access_for_all(int peer)
+{
+	const struct driver *driver;
+	cu_mem_access access[2] = {{{CU_LOCATION_DEVICE, 0}, CU_ACCESS_READ_WRITE},
+				   {{CU_LOCATION_DEVICE, 1}, CU_ACCESS_READ_WRITE}};
+	cu_mem_handle handle;
+	cu_deviceptr pointer;
+	int can = 0;
+
+	(void)peer;
+	contract_need_devices(2);
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuDeviceCanAccessPeer(&can, 1, 0));
+	if (!can)
+		contract_skip("the devices can't peer");
+	handle = created();
+	pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
+	EXPECT(CU_OK, driver->cuMemSetAccess(pointer, SIZE, access, 2));
+	contract_fill(pointer, SIZE, VALUE);
+	contract_context(1);
+	CHECK(contract_holds(pointer, SIZE, VALUE));
+	contract_fill(pointer, SIZE, VALUE + 1);
+	CHECK(contract_holds(pointer, SIZE, VALUE + 1));
 }
 
 static cu_mem_handle imported(int fd)
@@ -280,6 +343,8 @@ int main(void)
 	    ALONE(a_released_handle_is_known_while_mapped, released),
 	    ALONE(a_handle_is_exported_as_what_it_was_asked_for, handle_types),
 	    ALONE(each_export_is_a_descriptor_and_an_import_has_none, exported_twice),
+	    ALONE(an_address_that_is_asked_for_is_given_if_free, hinted),
+	    ALONE(one_call_gives_access_to_several_devices, access_for_all),
 	    ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
 	    PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
 	    PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver that the loader finds, real or simulated, and memory to look at. */
 #include "contract.h"
+#include "vmm_range.h"
 
 #include <dlfcn.h>
 
@@ -103,14 +104,15 @@ cu_mem_prop contract_vmm_prop(void)
 			     .location = {CU_LOCATION_DEVICE, 0}};
 }
 
-/* At `want` where that is free and not 0. */
+/* At `want` where that is free and not 0; it is a multiple of RANGE_ALIGNMENT. */
 cu_deviceptr contract_vmm_map(cu_mem_handle handle, size_t size, cu_deviceptr want, int flags)
 {
 	const struct driver *driver = contract_load();
 	cu_mem_access access = {.location = {CU_LOCATION_DEVICE, 0}, .flags = flags};
 	cu_deviceptr pointer = 0;
 
-	EXPECT(CU_OK, driver->cuMemAddressReserve(&pointer, size, 0, want, 0));
+	EXPECT(CU_OK,
+	       driver->cuMemAddressReserve(&pointer, size, want ? RANGE_ALIGNMENT : 0, want, 0));
 	EXPECT(CU_OK, driver->cuMemMap(pointer, size, 0, handle, 0));
 	EXPECT(CU_OK, driver->cuMemSetAccess(pointer, size, &access, 1));
 	return pointer;

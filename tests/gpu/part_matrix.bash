@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by tests/gpu/run.sh: every program bare, preloaded, and with all its allocations named.
+# Sourced by tests/gpu/run.sh: every program bare, preloaded, with all its allocations named, and with them mapped.
+# GPUSHARE_MATRIX_WAYS: which of "bare shim named vmm"; GPUSHARE_MATRIX_SECONDS: for all of it
 : "${root:?}" "${bin:?}" "${out:?}" "${scratch:?}"
 rows=$scratch/rows
 mkdir "$rows"
@@ -23,7 +24,7 @@ program() {
 		why="no such libcudart is here; tests/gpu/runtimes.sh brings it"
 	fi
 	if [ -n "$why" ]; then
-		echo "| $label | skipped: $why | | | | |" >"$rows/$row.row"
+		echo "| $label | skipped: $why | | | | | |" >"$rows/$row.row"
 		return
 	fi
 	[[ $6 != *.py ]] || command=(python3 "$file" "${command[@]}")
@@ -71,14 +72,14 @@ program ipc_shared 60 all 'm%p.%i' "a program's own cudaIpc, shared cudart" rt_i
 program ipc_12 60 all 'm%p.%i' "a program's own cudaIpc, cudart 12" rt_ipc_12
 program ipc_11 60 all 'm%p.%i' "a program's own cudaIpc, cudart 11" rt_ipc_11
 
-write "" "## Programs bare, preloaded, and with all their allocations named" ""
-write "Output and exit code are compared with the bare run's. Records: how often the registry was told of an allocation, of how many the program says it made; all were gone when it had ended. Several ran side by side, so their seconds say little." ""
+write "" "## Programs bare, preloaded, with all their allocations named, and with all of them mapped" ""
+write "Output and exit code are compared with the bare run's. Mapped: named by a rule with \`vmm\`. Records: how often the registry was told of an allocation, of how many the program says it made, named and mapped; all were gone when it had ended. Several ran side by side, so their seconds say little.${GPUSHARE_MATRIX_WAYS:+ Only these ways were run: $GPUSHARE_MATRIX_WAYS.}" ""
 at_once=$(($(nproc) / 2))
 export OMP_NUM_THREADS=2 PYTHONDONTWRITEBYTECODE=1
 tr '\n' '\0' <"$scratch/matrix" | xargs -0 -P $((at_once < 1 ? 1 : at_once > 6 ? 6 : at_once)) -I COMMAND bash -c COMMAND
-write "| program | exit code | preloaded | named | records | seconds: bare, preloaded, named |" "|---|---|---|---|---|---|"
+write "| program | exit code | preloaded | named | mapped | records | seconds: bare, preloaded, named, mapped |" "|---|---|---|---|---|---|---|"
 for row in $(cat "$scratch/order"); do
-	[ -e "$rows/$row.row" ] || echo "| $row | **FAILED**: ended without a word | | | | |" >"$rows/$row.row"
+	[ -e "$rows/$row.row" ] || echo "| $row | **FAILED**: ended without a word | | | | | |" >"$rows/$row.row"
 	write "$(cat "$rows/$row.row")"
 	case $(cat "$rows/$row.row") in
 	*FAILED*) failed=$((failed + 1)) ;;

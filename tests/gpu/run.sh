@@ -3,7 +3,8 @@
 # Everything that only a GPU can show: tests/gpu/run.sh [OUT_DIR [PART...]] writes OUT_DIR/RESULTS.md.
 #   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
 #   measure   rates and costs, and their targets                facts              asks the driver
-#   matrix    programs bare, preloaded, and with all named          bench              what the preload costs
+#   attach    what attaching, naming and having again cost
+#   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs
 # Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
 # GPUSHARE_BUNDLE_SIM=1 runs the script on the simulated driver, to try the script itself.
 set -u
@@ -12,10 +13,10 @@ BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 export BUILD
 bin=$BUILD/tests/bin
 parts=("${@:2}") FILTERS=()
-[ ${#parts[@]} != 0 ] || parts=(job measure bench facts matrix tests)
+[ ${#parts[@]} != 0 ] || parts=(job measure attach bench facts matrix tests)
 for ((i = 0; i < ${#parts[@]}; i++)); do
 	if [ ! -f "$root/tests/gpu/part_${parts[i]}.bash" ]; then
-		echo "gpushare: no part ${parts[i]}; they are: job measure bench facts matrix tests" >&2
+		echo "gpushare: no part ${parts[i]}; they are: job measure attach bench facts matrix tests" >&2
 		exit 2
 	fi
 	[ "${parts[i]}" = tests ] || continue

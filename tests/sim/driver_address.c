@@ -2,7 +2,8 @@
 /*
  * Where memory goes. "Device pointers" are CPU addresses, and each process hands them out of a slot
  * of its own (by pid), so that one process's pointer means nothing in another and an importer of
- * VMM memory finds the owner's address free.
+ * VMM memory finds the owner's address free. GPUSHARE_SIM_SLOT is what real drivers do: the same
+ * addresses in each.
  */
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -12,7 +13,6 @@
 
 #define ADDRESS_FIRST UINT64_C(0x200000000000)
 #define ADDRESS_SLOT (UINT64_C(32) << 30)
-#define ADDRESS_SLOTS 2048u
 #define ADDRESS_LOW UINT64_C(0x40000000)
 #define ADDRESS_TRIES 64 /* places that are taken, passed over */
 
@@ -47,7 +47,8 @@ static void *address_anywhere(uint64_t size, uint64_t alignment)
 
 static uint64_t address_next(struct part *part, uint64_t size, uint64_t alignment)
 {
-	uint64_t slot = ADDRESS_FIRST + (uint64_t)getpid() % ADDRESS_SLOTS * ADDRESS_SLOT;
+	uint64_t number = (uint64_t)(state.slot < 0 ? getpid() % SIM_ADDRESS_SLOTS : state.slot);
+	uint64_t slot = ADDRESS_FIRST + number * ADDRESS_SLOT;
 
 	part->cursor = (part->cursor + alignment - 1) & ~(alignment - 1);
 	if (part->cursor + size > ADDRESS_SLOT / 2)
@@ -111,7 +112,7 @@ void *address_reserve_low(uint64_t size)
 /* Could this have been a device pointer of some process? */
 bool address_is_ours(uint64_t address)
 {
-	return address - ADDRESS_FIRST < ADDRESS_SLOT * ADDRESS_SLOTS;
+	return address - ADDRESS_FIRST < ADDRESS_SLOT * SIM_ADDRESS_SLOTS;
 }
 
 int address_memfd(uint64_t size)

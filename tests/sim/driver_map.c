@@ -5,12 +5,31 @@
 
 #include "driver_vmm.h"
 
+#define MAP_WHOLE ((uint64_t)32 << 20)
+
 struct reservation {
 	struct reservation *next;
 	uint64_t start, size;
+	uint64_t asked; /* of that */
 };
 
 static struct reservation *reservations;
+
+/*
+ * Measured on an H100, driver 580.159.04: what is smaller and asks for no alignment comes out of a
+ * pool of the driver's, wherever the caller wants it; anything else is whole, there if that is free.
+ */
+static void map_round(uint64_t *size, uint64_t *alignment, uint64_t *want)
+{
+	if (*size < MAP_WHOLE && *alignment < MAP_WHOLE) {
+		*alignment = *alignment < SIM_BLOCK ? SIM_BLOCK : *alignment;
+		*want = 0;
+		return;
+	}
+	*size = (*size + MAP_WHOLE - 1) / MAP_WHOLE * MAP_WHOLE;
+	*want = (*want + MAP_WHOLE - 1) / MAP_WHOLE * MAP_WHOLE;
+	*alignment = *alignment < MAP_WHOLE ? MAP_WHOLE : *alignment;
+}
 
 static cu_result map_reserve(cu_deviceptr *pointer, uint64_t size, uint64_t alignment,
 			     uint64_t want)
@@ -18,18 +37,22 @@ static cu_result map_reserve(cu_deviceptr *pointer, uint64_t size, uint64_t alig
 	if (!pointer || !size || size % SIM_BLOCK || size > (uint64_t)1 << 46 ||
 	    (alignment & (alignment - 1)))
 		return CU_INVALID_VALUE;
-	if (alignment < SIM_BLOCK)
-		alignment = SIM_BLOCK;
+	if (want && alignment && want % alignment)
+		return CU_INVALID_VALUE;
+	struct reservation model = {.size = size, .asked = size};
+	map_round(&model.size, &alignment, &want);
 	struct reservation *reservation = malloc(sizeof(*reservation));
 	if (!reservation)
 		return CU_OUT_OF_MEMORY;
 	STATE_LOCKED;
-	void *address = address_reserve(size, alignment, want);
+	void *address = address_reserve(model.size, alignment, want);
 	if (!address) {
 		free(reservation);
 		return CU_OUT_OF_MEMORY;
 	}
-	*reservation = (struct reservation){reservations, (uintptr_t)address, size};
+	*reservation = model;
+	reservation->start = (uintptr_t)address;
+	reservation->next = reservations;
 	reservations = reservation;
 	*pointer = reservation->start;
 	return CU_OK;
@@ -51,10 +74,10 @@ static cu_result map_unreserve(uint64_t start, uint64_t size)
 	while (*link && (*link)->start != start)
 		link = &(*link)->next;
 	struct reservation *reservation = *link;
-	if (!reservation || reservation->size != size || region_overlaps(start, size))
+	if (!reservation || reservation->asked != size || region_overlaps(start, size))
 		return CU_INVALID_VALUE;
 	*link = reservation->next;
-	munmap((void *)(uintptr_t)start, size);
+	munmap((void *)(uintptr_t)start, reservation->size);
 	free(reservation);
 	return CU_OK;
 }

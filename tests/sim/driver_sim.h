@@ -140,6 +140,7 @@ struct state {
 	atomic_bool initialised;
 	bool forked; /* a child of an initialised process: no call works any more */
 	int version;
+	int slot;			/* that its addresses come out of; -1: the pid's */
 	int device_count;		/* visible ones */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
 	uint64_t capacity;		/* bytes a device, counted a process */
@@ -157,6 +158,8 @@ void state_uuid(int physical, cu_uuid *uuid);
 bool state_device_good(cu_device device);
 int state_ordinal(int physical); /* -1: not visible here */
 bool state_parse_size(const char *text, uint64_t *size);
+
+#define SIM_ADDRESS_SLOTS 2048
 
 /* driver_context.c: those that programs make, and each thread's stack of current ones. */
 struct cu_context_opaque {

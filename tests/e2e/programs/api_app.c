@@ -137,7 +137,7 @@ static void do_what(char **argument, int count)
 static void do_link(char **argument, int count)
 {
 	(void)count;
-	say("link", argument[0], keep_link(*buffer_of(argument[0])));
+	printf("link %s: %d\n", argument[0], keep_link(*buffer_of(argument[0])));
 }
 
 static void do_walk(char **argument, int count)

@@ -6,14 +6,8 @@
 
 #include "cuda_abi.h"
 #include "gpushare.h"
+#include "nodes.h"
 #include "script.h"
-
-/* NODES of them, each pointing to the one before; the first is the last that was written. */
-struct keep_node {
-	uint64_t next; /* a device pointer */
-	uint64_t value;
-};
-#define KEEP_NODES 100
 
 /* keep+readonly+vmm+adopt+ttl:SECONDS, some of them, or none */
 static struct gpushare_alloc_options keep_options(char *words)
@@ -37,48 +31,48 @@ static struct gpushare_alloc_options keep_options(char *words)
 	return options;
 }
 
-/* How each node lies in the buffer: apart, and not in order. */
-static size_t keep_place(int node)
+/* The driver as an ordinary program has it: by device pointers, whatever they belong to. */
+static cu_cuMemcpyHtoD_v2_call *keep_to;
+static cu_cuMemcpyDtoH_v2_call *keep_from;
+
+static int keep_write(uint64_t to, const void *from, size_t size)
 {
-	return (size_t)(node * 37 % KEEP_NODES) * 4096;
+	return keep_to(to, from, size);
 }
 
-static int keep_link(struct gpushare_buffer *buffer)
+static int keep_read(void *to, uint64_t from, size_t size)
 {
-	uint64_t before = 0;
-	int status = GPUSHARE_OK;
-
-	for (int i = 0; !status && i < KEEP_NODES; i++) {
-		const struct keep_node node = {before, (uint64_t)i};
-
-		before = gpushare_pointer(buffer) + keep_place(i);
-		status = gpushare_copy_to(buffer, keep_place(i), &node, sizeof(node));
-	}
-	return status;
+	return keep_from(to, from, size);
 }
 
-/* The sum of what hangs together, by the device pointers in it; -1: one of them leads nowhere. */
-static long keep_walk(const struct gpushare_buffer *buffer)
+static void keep_enter(const struct gpushare_buffer *buffer)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	struct keep_node node = {gpushare_pointer(buffer) + keep_place(KEEP_NODES - 1), 0};
 	cu_context context;
-	long sum = 0;
 
 #define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
 	CALL(cuDevicePrimaryCtxRetain);
 	CALL(cuCtxSetCurrent);
+	CALL(cuMemcpyHtoD_v2);
 	CALL(cuMemcpyDtoH_v2);
 #undef CALL
-	if (!cuDevicePrimaryCtxRetain || !cuCtxSetCurrent || !cuMemcpyDtoH_v2 ||
+	if (!cuDevicePrimaryCtxRetain || !cuCtxSetCurrent || !cuMemcpyHtoD_v2 || !cuMemcpyDtoH_v2 ||
 	    cuDevicePrimaryCtxRetain(&context, gpushare_device(buffer)) || cuCtxSetCurrent(context))
-		script_stop("walk: a driver call failed");
-	for (int i = 0; node.next && i <= KEEP_NODES; i++) {
-		if (cuMemcpyDtoH_v2(&node, node.next, sizeof(node)))
-			return -1;
-		sum += (long)node.value;
-	}
-	return sum;
+		script_stop("a driver call failed");
+	keep_to = cuMemcpyHtoD_v2;
+	keep_from = cuMemcpyDtoH_v2;
+}
+
+static int keep_link(const struct gpushare_buffer *buffer)
+{
+	keep_enter(buffer);
+	return nodes_link(gpushare_pointer(buffer), keep_write);
+}
+
+static long keep_walk(const struct gpushare_buffer *buffer)
+{
+	keep_enter(buffer);
+	return nodes_walk(gpushare_pointer(buffer), keep_read);
 }
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 
+#include "nodes.h"
 #include "script_child.h"
 #include "script_life.h"
 
@@ -160,6 +161,19 @@ static void verb_save(char **argument, int count)
 	free(bytes);
 }
 
+/* link=SLOT, walk=SLOT: see nodes.h */
+static void verb_link(char **argument, int count)
+{
+	(void)count;
+	gpu_say("link", argument[0], nodes_link(gpu_slot(argument[0])->pointer, gpu.write));
+}
+
+static void verb_walk(char **argument, int count)
+{
+	(void)count;
+	printf("walk %s: %ld\n", argument[0], nodes_walk(gpu_slot(argument[0])->pointer, gpu.read));
+}
+
 static void *gpu_alloc_from_thread(void *size)
 {
 	uint64_t pointer = 0;
@@ -188,10 +202,13 @@ static void verb_threads(char **argument, int count)
 }
 
 static const struct script_verb gpu_verbs[] = {
-    {"init", 0, 0, verb_init},	 {"device", 1, 1, verb_device},	  {"errno", 0, 0, verb_errno},
-    {"alloc", 2, 2, verb_alloc}, {"pitch", 3, 3, verb_pitch},	  {"free", 1, 1, verb_free},
-    {"fill", 2, 2, verb_fill},	 {"put", 3, 3, verb_put},	  {"byte", 2, 2, verb_byte},
-    {"save", 2, 2, verb_save},	 {"threads", 2, 2, verb_threads}, {NULL, 0, 0, NULL},
+    {"init", 0, 0, verb_init},	     {"device", 1, 1, verb_device},
+    {"errno", 0, 0, verb_errno},     {"alloc", 2, 2, verb_alloc},
+    {"pitch", 3, 3, verb_pitch},     {"free", 1, 1, verb_free},
+    {"fill", 2, 2, verb_fill},	     {"put", 3, 3, verb_put},
+    {"byte", 2, 2, verb_byte},	     {"save", 2, 2, verb_save},
+    {"threads", 2, 2, verb_threads}, {"link", 1, 1, verb_link},
+    {"walk", 1, 1, verb_walk},	     {NULL, 0, 0, NULL},
 };
 
 #endif

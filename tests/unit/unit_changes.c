@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon's page of changes: whose count grows when, and that nobody else writes to it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raw_fds.h"
+
+static int page_fd(void)
+{
+	int fd = raw_fds_dial();
+
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_CHANGES, 0), NULL, 0), GPUSHARE_OK);
+	assert_int_equal(raw_fds_received_count, 1);
+	close(fd);
+	return raw_fds_received[0];
+}
+
+static struct changes_page *page_map(void)
+{
+	int fd = page_fd();
+	void *page = mmap(NULL, sizeof(struct changes_page), PROT_READ, MAP_SHARED, fd, 0);
+
+	close(fd);
+	assert_true(page != MAP_FAILED);
+	return page;
+}
+
+static uint64_t count_of(struct changes_page *page, const char *name)
+{
+	return atomic_load(&page->count[changes_slot(name)]);
+}
+
+static request kept(const char *name)
+{
+	request what;
+	int fd = raw_fds_dial();
+
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
+	close(fd);
+	what = raw_fds_share(name);
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	return what;
+}
+
+/* Names that count at other places. */
+static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
+{
+	struct changes_page *page = page_map();
+	int own = raw_connect(&raw_here), other = raw_connect(&raw_here);
+	uint64_t quiet = count_of(page, "quiet"), before;
+	request what;
+	pid_t pid;
+
+	(void)state;
+	assert_int_not_equal(changes_slot("quiet"), changes_slot("x"));
+	assert_int_not_equal(changes_slot("quiet"), changes_slot("k"));
+	assert_int_equal(raw_say(own, raw_share("quiet")), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
+	quiet = count_of(page, "quiet");
+	before = count_of(page, "x");
+	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_lookup("x", 0)), GPUSHARE_OK);
+	assert_int_equal(count_of(page, "x"), before);
+	assert_int_equal(raw_say(own, raw_withdraw("x", 0)), GPUSHARE_OK);
+	assert_int_not_equal(count_of(page, "x"), before);
+	pid = raw_owner("x", raw_share);
+	before = count_of(page, "x");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	while (raw_say(other, raw_lookup("x", 0)) != GPUSHARE_E_NOT_FOUND)
+		raw_sleep_ms(1);
+	assert_int_not_equal(count_of(page, "x"), before);
+	/* Kept without an owner it is the same buffer; what comes in its place is another. */
+	pid = raw_owner("k", kept);
+	before = count_of(page, "k");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	do {
+		assert_int_equal(raw_say(other, raw_lookup("k", 0)), GPUSHARE_OK);
+	} while (!raw_answer.body.lookup.buffer.owner_gone);
+	assert_int_equal(count_of(page, "k"), before);
+	what = kept("k");
+	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
+	assert_int_not_equal(count_of(page, "k"), before);
+	assert_int_equal(count_of(page, "quiet"), quiet);
+	close(own);
+	close(other);
+	munmap(page, sizeof(*page));
+}
+
+static void nobody_else_writes_to_it(void **state)
+{
+	int fd = page_fd(), again;
+	char path[64];
+
+	(void)state;
+	assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(again < 0 || pwrite(again, "x", 1, 0) == -1);
+	if (again >= 0)
+		close(again);
+	close(fd);
+}
+
+static void every_daemon_begins_elsewhere(void **state)
+{
+	struct changes_page *first = page_map(), *second;
+
+	(void)state;
+	kill(raw_here.pid, SIGTERM);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	raw_daemon_start(&raw_here, NULL);
+	second = page_map();
+	for (size_t i = 0; i < CHANGES_SLOTS; i++)
+		assert_int_not_equal(atomic_load(&first->count[i]), atomic_load(&second->count[i]));
+	munmap(first, sizeof(*first));
+	munmap(second, sizeof(*second));
+}
+
+/* A descriptor beside the question is nonsense, as beside any but a deposit. */
+static void it_is_asked_for_with_nothing_beside(void **state)
+{
+	int before = raw_fds_settled(), fd = raw_fds_dial(), file;
+
+	(void)state;
+	raw_fds_make(&file, 1);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_CHANGES, 0), &file, 1),
+			 GPUSHARE_E_PROTOCOL);
+	assert_int_equal(raw_fds_hear(fd), 1);
+	close(file);
+	close(fd);
+	raw_fds_await(before);
+}
+
+int main(void)
+{
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
+	const struct CMUnitTest tests[] = {
+	    SERVED(a_count_grows_when_its_name_goes_or_is_replaced),
+	    SERVED(nobody_else_writes_to_it),
+	    SERVED(every_daemon_begins_elsewhere),
+	    SERVED(it_is_asked_for_with_nothing_beside),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
