@@ -5,6 +5,7 @@
 #include "client.h"
 
 #define CLIENT_RETRY_MS 5 /* between two tries to reach a registry that is starting, or is busy */
+#define CLIENT_PATIENCE_MS 250 /* with a first connection that is not answered; then twice that */
 
 /* CLOCK_MONOTONIC, as deadlines are told. */
 /* Keep the sentence; returns `status`. */
