@@ -312,6 +312,8 @@ static int greet(struct client *client, int64_t deadline)
 				   "what listens in %s is no gpushare registry", client->directory);
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
+	hello.verb.hello.has_self = true;
+	client_self(&hello.verb.hello.self);
 	return exchange_messages(client, &hello, &client->reply, deadline);
 }
 
