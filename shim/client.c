@@ -312,12 +312,34 @@ static int greet(struct client *client, int64_t deadline)
 				   "what listens in %s is no gpushare registry", client->directory);
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
+	hello.verb.hello.has_self = true;
+	client_self(&hello.verb.hello.self);
 	return exchange_messages(client, &hello, &client->reply, deadline);
+}
+
+/* One connection, greeted by `patience`. */
+static int connect_once(struct client *client, int64_t deadline, int64_t patience)
+{
+	struct stat is;
+	int status = reach(client, deadline);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	if (fstat(client->fd, &is) == 0) {
+		client->fd_device = is.st_dev;
+		client->fd_inode = is.st_ino;
+	}
+	status = client_check_peer(client, client->fd);
+	if (status == GPUSHARE_OK)
+		status = greet(client, patience < deadline ? patience : deadline);
+	if (status != GPUSHARE_OK)
+		client_disconnect(client);
+	return status;
 }
 
 static int connect_by(struct client *client, int64_t deadline)
 {
-	struct stat is;
+	int64_t patience_ms = CLIENT_PATIENCE_MS;
 	int status;
 
 	if (client->pid != getpid()) {
@@ -334,18 +356,12 @@ static int connect_by(struct client *client, int64_t deadline)
 		if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 			return status;
 	}
-	status = reach(client, deadline);
-	if (status != GPUSHARE_OK)
-		return status;
-	if (fstat(client->fd, &is) == 0) {
-		client->fd_device = is.st_dev;
-		client->fd_inode = is.st_ino;
-	}
-	status = client_check_peer(client, client->fd);
-	if (status == GPUSHARE_OK)
-		status = greet(client, deadline);
-	if (status != GPUSHARE_OK)
-		client_disconnect(client);
+	/* A listener of nng 1.5.2 can go deaf, and the registry then opens another: a connection of
+	 * meanwhile is never answered, the next one is. */
+	do {
+		status = connect_once(client, deadline, monotonic_ms() + patience_ms);
+		patience_ms *= 2;
+	} while (status == GPUSHARE_E_TIMED_OUT && monotonic_ms() < deadline);
 	return status;
 }
 
