@@ -66,8 +66,10 @@ static void take_descriptors(struct registry *registry)
 		fd = fdstore_take(registry->fdstore, entry->info.generation);
 		if (fd >= 0)
 			entry->held = vault_keep(&registry->vault, fd);
-		if (fd >= 0 && !entry->held)
+		if (fd >= 0 && !entry->held) {
+			fdstore_drop(registry->fdstore, entry->info.generation);
 			close(fd);
+		}
 		entry->info.missing = !entry->held;
 	}
 }
