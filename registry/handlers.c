@@ -45,7 +45,7 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 		    "protocol %" PRIu32 "; install the same version on both sides",
 		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
 	process_says(&lease->peer, hello->self.pid_namespace, hello->self.pid, hello->self.started);
-	if (registry->leases.count > registry->limits.connections)
+	if (leases_connected(&registry->leases) > registry->limits.connections)
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "%" PRIu64
 			       " connections are open, which is all that this registry takes",
@@ -219,7 +219,7 @@ static int handle_stat(struct registry *registry, struct lease *lease, const req
 	answer->body.stat = (gpushare_StatReply){
 	    .names = registry->store.count,
 	    .attachments = registry->leases.attachments,
-	    .connections = registry->leases.count - registry->leases.ghosts,
+	    .connections = leases_connected(&registry->leases),
 	    .waiters = registry->waiter_count,
 	    .requests = registry->requests,
 	    .started_unix_ns = registry->started_unix_ns,

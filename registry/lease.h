@@ -41,6 +41,12 @@ struct leases {
 	uint64_t attachments;	      /* of all leases, each counted as often as it was attached */
 };
 
+/* Those that have a connection. */
+static inline uint64_t leases_connected(const struct leases *leases)
+{
+	return leases->count - leases->ghosts;
+}
+
 /* NULL: out of memory. */
 struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer);
 struct lease *lease_find(const struct leases *leases, uint32_t id);

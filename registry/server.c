@@ -48,7 +48,8 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	process_read((int32_t)pid, (uint32_t)uid, &peer);
 	watch = watch_add(server->watches, peer.pid, (uint32_t)nng_pipe_id(pipe));
 	pthread_mutex_lock(&registry->lock);
-	if (registry->leases.count < registry->limits.connections + LIMIT_CONNECTIONS_SPARE)
+	if (leases_connected(&registry->leases) <
+	    registry->limits.connections + LIMIT_CONNECTIONS_SPARE)
 		lease = registry_connect(registry, (uint32_t)nng_pipe_id(pipe), &peer);
 	if (lease) {
 		lease->watch = watch;

@@ -12,7 +12,7 @@ struct lease;
 
 struct entry {
 	record info;			      /* attachers is kept up to date by the leases */
-	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply, nowhere else */
+	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply and the journal only */
 	struct held *held; /* the descriptor of one that travels so; see vault.h */
 	struct process owner;
 	struct lease *lease; /* NULL: kept, and its owner has gone */

@@ -190,3 +190,20 @@ b 1048576"
 	head -c 100000 /dev/urandom >"$GPUSHARE_DIR/registry.state"
 	equal "$(names)" ""
 }
+
+@test "what is kept without an owner, and what a living one has by descriptor, is there with its contents" {
+	api open make=a,kept,2Mi,keep fill=a,7 >/dev/null
+	start one "$BIN/api_app" open make=b,own,2Mi,readonly fill=b,9 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	for signal in KILL TERM KILL; do
+		kill_registry "$signal"
+		equal "$(api open attach=a,kept byte=a,4 attach=b,own byte=b,4 | grep byte)" "byte a: 35
+byte b: 37"
+	done
+	end_owner "$PID"
+	is_alone() { [ "$(names)" = "kept 2097152" ]; }
+	until_true is_alone
+	gpushare rm kept
+	kill_registry
+	equal "$(names)" ""
+}

@@ -111,6 +111,7 @@ attach w: OK"
 
 @test "the registry keeps one descriptor a name and none for long" {
 	owner alloc=x,ipc,1Mi
+	api open raw=p,2Mi,vmm share=a,w,p,0,5000 >/dev/null # from then on it has a keeper
 	before=$(registry_fds)
 	start many "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 touch="$WORK/all" await="$WORK/end"
 	await_file "$WORK/all"

@@ -324,6 +324,23 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	successor_end(other);
 }
 
+static void a_ghost_is_no_connection(void **state)
+{
+	struct lease *lease = connect_me();
+
+	(void)state;
+	peer_share(lease, "x");
+	successor_start();
+	peer_registry->limits.connections = 1;
+	lease = resume_me(true);
+	assert_int_equal(leases_connected(&peer_registry->leases), 1);
+	peer_share(lease, "y");
+	successor_start();
+	peer_registry->limits.connections = 1;
+	connect_me(); /* whoever that is; the ghost takes nobody's place */
+	assert_int_equal(peer_registry->leases.count, 2);
+}
+
 #define with_registry(test) \
 	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
 
@@ -337,6 +354,7 @@ int main(void)
 	    with_registry(a_generation_is_one_names),
 	    with_registry(a_share_again_is_checked_like_any),
 	    with_registry(too_many_attachments_are_refused),
+	    with_registry(a_ghost_is_no_connection),
 	    with_registry(an_owner_takes_back_what_it_kept),
 	};
 
