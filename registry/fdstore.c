@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fdstore.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -126,20 +127,27 @@ static int store_send(struct fdstore *store, const char *verb, const uint64_t *g
 static int send_some(struct fdstore *store, bool put, size_t most)
 {
 	uint64_t generations[FDS_MAX];
-	struct item *items[FDS_MAX], *item;
+	struct item *items[FDS_MAX], *item, *after;
 	int fds[FDS_MAX], status;
 	size_t count = 0;
 
-	DL_FOREACH(store->owed, item)
+	DL_FOREACH_SAFE(store->owed, item, after)
 	{
 		if (!(put ? item->put : item->remove))
 			continue;
+		if (put && fcntl(item->fd, F_GETFD) < 0) { /* else no other one could be sent */
+			log_line("generation %" PRIu64 " was closed", item->generation);
+			item_owe(store, item, false, false);
+			continue;
+		}
 		items[count] = item;
 		generations[count] = item->generation;
 		fds[count++] = item->fd;
 		if (count == most)
 			break;
 	}
+	if (!count)
+		return GPUSHARE_OK;
 	status =
 	    store_send(store, put ? FDNAMES_STORE : FDNAMES_REMOVE, generations, fds, count, put);
 	for (size_t i = 0; !status && i < count; i++)
@@ -189,9 +197,8 @@ static void flush(struct fdstore *store)
 	for (int try = 0; try < 2 && store->owed && has_other_side(store); try++) {
 		int status = send_all(store);
 
-		if (!status || store->manager || status == GPUSHARE_E_TIMED_OUT ||
-		    status == GPUSHARE_E_LIMIT)
-			return; /* it is busy, or many are under way: later */
+		if (!status || store->manager || keeper_link_lives(&store->link))
+			return; /* done, or later: it is busy, or many are under way */
 		log_line("the keeper has gone");
 		keeper_lost(store);
 	}

@@ -218,3 +218,22 @@ void shelf_await_kept(pid_t keeper, int wanted)
 		raw_sleep_ms(2);
 	}
 }
+
+struct fdstore *shelf_reopen(struct fdstore *store)
+{
+	if (store)
+		fdstore_close(store, true);
+	store = fdstore_open(shelf_directory);
+	assert_non_null(store);
+	return store;
+}
+
+void shelf_finish(struct fdstore *store)
+{
+	pid_t keeper = shelf_keeper();
+
+	fdstore_close(store, false);
+	if (keeper)
+		shelf_await_end(keeper, 1000);
+	assert_int_not_equal(access(shelf_path("keeper.sock"), F_OK), 0);
+}

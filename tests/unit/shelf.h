@@ -21,6 +21,11 @@ int shelf_set_up(void **state);
 int shelf_tear_down(void **state);
 char *shelf_path(const char *name);
 
+/* Close it for a successor, where it is not NULL, and open it again. */
+struct fdstore *shelf_reopen(struct fdstore *store);
+/* Close it so that nothing stays: the keeper ends, and its socket goes. */
+void shelf_finish(struct fdstore *store);
+
 /* Memory that says whose it is. */
 int shelf_make(uint64_t generation);
 void shelf_assert_is(int fd, uint64_t generation);

@@ -18,26 +18,6 @@
 #include "raw.h"
 #include "shelf.h"
 
-static struct fdstore *reopen(struct fdstore *store)
-{
-	if (store)
-		fdstore_close(store, true);
-	store = fdstore_open(shelf_directory);
-	assert_non_null(store);
-	return store;
-}
-
-/* Drop what was taken or never there, so that nothing stays. */
-static void finish(struct fdstore *store)
-{
-	pid_t keeper = shelf_keeper();
-
-	fdstore_close(store, false);
-	if (keeper)
-		shelf_await_end(keeper, 1000);
-	assert_int_not_equal(access(shelf_path("keeper.sock"), F_OK), 0);
-}
-
 static void put_three(struct fdstore *store)
 {
 	shelf_put(store, 1, 3);
@@ -50,13 +30,13 @@ static void what_was_put_outlives_a_kill(void **state)
 	(void)state;
 	shelf_needs_keeper();
 	shelf_killed(put_three);
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	shelf_take_none(store, 4, 1);
 	shelf_take_none(store, 0, 1);
 	shelf_take(store, 1, 3);
-	store = reopen(store); /* it stayed there */
+	store = shelf_reopen(store); /* it stayed there */
 	shelf_take(store, 1, 3);
-	finish(store);
+	shelf_finish(store);
 }
 
 static void put_and_drop(struct fdstore *store)
@@ -76,12 +56,12 @@ static void what_was_dropped_is_not_there(void **state)
 	(void)state;
 	shelf_needs_keeper();
 	shelf_killed(put_and_drop);
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	shelf_take_none(store, 2, 1);
 	shelf_take(store, 1, 1);
 	shelf_take(store, 3, 4);
 	shelf_await_kept(shelf_keeper(), 5);
-	finish(store);
+	shelf_finish(store);
 }
 
 static void what_nobody_takes_goes(void **state)
@@ -93,12 +73,12 @@ static void what_nobody_takes_goes(void **state)
 	shelf_needs_keeper();
 	shelf_killed(put_three);
 	keeper = shelf_keeper();
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	shelf_take(store, 2, 1);
 	fdstore_settle(store);
 	shelf_take_none(store, 1, 3);
 	shelf_await_kept(keeper, 1);
-	store = reopen(store);
+	store = shelf_reopen(store);
 	shelf_take_none(store, 1, 1);
 	shelf_take_none(store, 3, 1);
 	shelf_take(store, 2, 1);
@@ -122,11 +102,11 @@ static void a_thousand_outlive_it(void **state)
 	shelf_needs_keeper();
 	shelf_killed(put_a_thousand);
 	begin = raw_now_ms();
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	assert_in_range(raw_now_ms() - begin, 0, 1000 + raw_slack_ms());
 	shelf_take(store, UINT64_MAX - 1000, 1000);
 	assert_int_equal(shelf_kept(shelf_keeper()), 1000);
-	finish(store);
+	shelf_finish(store);
 }
 
 static void stop_and_put(struct fdstore *store)
@@ -159,10 +139,10 @@ static void what_waits_in_the_socket_is_not_lost(void **state)
 		close(fd);
 	}
 	kill(keeper, SIGCONT);
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	shelf_take_none(store, 1, 49);
 	shelf_take(store, 50, 52);
-	finish(store);
+	shelf_finish(store);
 }
 
 /* More than its socket takes: it is sent when the keeper can take it. */
@@ -175,7 +155,7 @@ static void a_busy_keeper_gets_it_later(void **state)
 
 	(void)state;
 	shelf_needs_keeper();
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	assert_int_equal(fdstore_tick(store), INT64_MAX);
 	fd = shelf_make(1);
 	assert_true(fdstore_put(store, 1, fd));
@@ -194,78 +174,7 @@ static void a_busy_keeper_gets_it_later(void **state)
 	shelf_await_kept(keeper, 2);
 	assert_int_equal(shelf_keeper(), keeper);
 	close(fd);
-	finish(store);
-}
-
-static void a_killed_keeper_has_a_successor(void **state)
-{
-	struct fdstore *store;
-	int fds[300];
-	pid_t keeper, next;
-
-	(void)state;
-	shelf_needs_keeper();
-	store = reopen(NULL);
-	for (int i = 0; i < 300; i++) {
-		fds[i] = shelf_make((uint64_t)i);
-		assert_true(fdstore_put(store, (uint64_t)i, fds[i]));
-	}
-	keeper = shelf_keeper();
-	fdstore_drop(store, 0);
-	kill(keeper, SIGKILL);
-	shelf_await_end(keeper, 1000);
-	while (fdstore_tick(store) != INT64_MAX) /* not again and again: once a second */
-		raw_sleep_ms(5);
-	next = shelf_keeper();
-	assert_int_not_equal(next, 0);
-	assert_int_not_equal(next, keeper);
-	shelf_await_kept(next, 299);
-	/* and where nobody looked in between */
-	kill(next, SIGKILL);
-	shelf_await_end(next, 1000);
-	fdstore_put(store, 0, fds[0]);
-	while (fdstore_tick(store) != INT64_MAX)
-		raw_sleep_ms(5);
-	shelf_await_kept(shelf_keeper(), 300);
-	store = reopen(store);
-	shelf_take(store, 0, 300);
-	for (int i = 0; i < 300; i++)
-		close(fds[i]);
-	finish(store);
-}
-
-/* Its socket is what a predecessor's keeper left, or it hangs and does not answer. */
-static void a_dead_or_hanging_keeper_is_nobodys(void **state)
-{
-	struct fdstore *store;
-	long long begin;
-	pid_t keeper;
-	int fd = shelf_make(9);
-
-	(void)state;
-	shelf_needs_keeper();
-	shelf_killed(put_three);
-	keeper = shelf_keeper();
-	kill(keeper, SIGKILL);
-	shelf_await_end(keeper, 1000);
-	assert_int_equal(access(shelf_path("keeper.sock"), F_OK), 0);
-	store = reopen(NULL);
-	shelf_take_none(store, 1, 3);
-	assert_true(fdstore_put(store, 9, fd));
-	keeper = shelf_keeper();
-	kill(keeper, SIGSTOP);
-	begin = raw_now_ms();
-	store = reopen(store);
-	assert_in_range(raw_now_ms() - begin, 500, 2500 + raw_slack_ms());
-	shelf_take_none(store, 9, 1);
-	assert_true(fdstore_put(store, 9, fd));
-	assert_int_not_equal(shelf_keeper(), keeper);
-	assert_int_not_equal(shelf_keeper(), 0);
-	kill(keeper, SIGCONT);
-	shelf_await_end(keeper, 1000);
-	shelf_await_kept(shelf_keeper(), 1);
-	close(fd);
-	finish(store);
+	shelf_finish(store);
 }
 
 /* A name that is put again stands for what was put last. */
@@ -276,18 +185,18 @@ static void the_last_put_counts(void **state)
 
 	(void)state;
 	shelf_needs_keeper();
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	assert_true(fdstore_put(store, 2, one));
 	assert_true(fdstore_put(store, 2, two));
 	fdstore_drop(store, 2);
 	assert_true(fdstore_put(store, 2, one));
 	assert_true(fdstore_put(store, 2, two));
-	store = reopen(store);
+	store = shelf_reopen(store);
 	shelf_await_kept(shelf_keeper(), 1);
 	shelf_take(store, 2, 1);
 	close(one);
 	close(two);
-	finish(store);
+	shelf_finish(store);
 }
 
 /* The new one is there before the old one has left. */
@@ -298,15 +207,15 @@ static void two_registries_at_a_time(void **state)
 
 	(void)state;
 	shelf_needs_keeper();
-	old = reopen(NULL);
+	old = shelf_reopen(NULL);
 	assert_true(fdstore_put(old, 1, fd));
-	new = reopen(NULL);
+	new = shelf_reopen(NULL);
 	shelf_take(new, 1, 1);
 	fdstore_close(old, true);
-	new = reopen(new);
+	new = shelf_reopen(new);
 	shelf_take(new, 1, 1);
 	close(fd);
-	finish(new);
+	shelf_finish(new);
 }
 
 static void what_is_in_the_way_stays(void **state)
@@ -318,7 +227,7 @@ static void what_is_in_the_way_stays(void **state)
 	(void)state;
 	shelf_needs_keeper();
 	assert_int_equal(symlink("/dev/null", shelf_path("keeper.sock")), 0);
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	assert_false(fdstore_put(store, 1, fd));
 	assert_false(fdstore_put(store, 2, fd));
 	assert_int_equal(lstat(shelf_path("keeper.sock"), &is), 0);
@@ -328,7 +237,7 @@ static void what_is_in_the_way_stays(void **state)
 
 	shelf_killed(put_three); /* a keeper that lives, of another user by the look of it */
 	if (!chown(shelf_path("keeper.sock"), 65534, 65534)) {
-		store = reopen(NULL);
+		store = shelf_reopen(NULL);
 		shelf_take_none(store, 1, 3);
 		assert_false(fdstore_put(store, 1, fd));
 		assert_int_not_equal(shelf_keeper(), 0);
@@ -346,7 +255,7 @@ static void without_its_directory_nothing_is_kept(void **state)
 
 	(void)state;
 	rmdir(shelf_directory);
-	store = reopen(NULL);
+	store = shelf_reopen(NULL);
 	assert_false(fdstore_put(store, 1, fd));
 	assert_true(fdstore_tick(store) < INT64_MAX);
 	shelf_take_none(store, 1, 1);
@@ -366,8 +275,6 @@ int main(int argc, char **argv)
 	    with_shelf(a_thousand_outlive_it),
 	    with_shelf(what_waits_in_the_socket_is_not_lost),
 	    with_shelf(a_busy_keeper_gets_it_later),
-	    with_shelf(a_killed_keeper_has_a_successor),
-	    with_shelf(a_dead_or_hanging_keeper_is_nobodys),
 	    with_shelf(the_last_put_counts),
 	    with_shelf(two_registries_at_a_time),
 	    with_shelf(what_is_in_the_way_stays),
