@@ -267,7 +267,8 @@ int keeper_run(const char *directory)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, leave);
 	signal(SIGTERM, leave);
-	listen(KEEPER_LISTENER_FD, PEERS_MAX); /* again: who connects sees this process's pid */
+	listen(KEEPER_LISTENER_FD,
+	       KEEPER_BACKLOG); /* again: who connects sees this process's pid */
 	keeper.closer = closer_open();
 	admit(KEEPER_FIRST_FD);
 	serve();

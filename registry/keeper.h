@@ -12,6 +12,7 @@
 /* What it is started with: a connection and the listening socket. */
 #define KEEPER_FIRST_FD 3
 #define KEEPER_LISTENER_FD 4
+#define KEEPER_BACKLOG 128
 
 /* Become the keeper of that directory's socket. Returns what to exit with, if at all. */
 int keeper_run(const char *directory);

@@ -14,12 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "fdnames.h"
 #include "keeper.h"
 #include "log.h"
 
 #define ANSWER_MS 1000
-#define BACKLOG 16
+#define RETRY_MS 5
 #define SEND_BUFFER (4 << 20)	 /* of what comes at once; the kernel gives less */
 #define PROGRAM "/proc/self/exe" /* and not a path, where another version may be by now */
 
@@ -51,6 +52,19 @@ static bool is_our_socket(const char *path)
 	return false;
 }
 
+/* Where others wait to be taken, for a second. */
+static bool connect_in_time(int fd, const struct sockaddr_un *to)
+{
+	int64_t deadline = clock_ns() + ANSWER_MS * NS_PER_MS;
+
+	while (connect(fd, (const struct sockaddr *)to, sizeof(*to))) {
+		if (errno != EAGAIN || clock_ns() > deadline)
+			return false;
+		poll(NULL, 0, RETRY_MS);
+	}
+	return true;
+}
+
 bool keeper_link_find(struct keeper_link *link)
 {
 	struct sockaddr_un to;
@@ -64,8 +78,8 @@ bool keeper_link_find(struct keeper_link *link)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
-	if (!connect(fd, (const struct sockaddr *)&to, sizeof(to)) &&
-	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) && ucred.uid == geteuid()) {
+	if (connect_in_time(fd, &to) && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) &&
+	    ucred.uid == geteuid()) {
 		link->fd = fd;
 		return true;
 	}
@@ -87,7 +101,7 @@ static int make_listener(const struct keeper_link *link)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
-	    !listen(fd, BACKLOG))
+	    !listen(fd, KEEPER_BACKLOG))
 		return fd;
 	if (fd >= 0)
 		close(fd);

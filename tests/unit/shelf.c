@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -140,12 +141,14 @@ void shelf_killed(void (*act)(struct fdstore *store))
 int shelf_dial(void)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int error, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s/" KEEPER_SOCKET, shelf_directory);
 	if (!connect(fd, (const struct sockaddr *)&to, sizeof(to)))
 		return fd;
+	error = errno;
 	close(fd);
+	errno = error; /* EAGAIN: it has not come to take others who wait */
 	return -1;
 }
 
@@ -160,10 +163,12 @@ pid_t shelf_keeper(void)
 		struct process process;
 		int fd = shelf_dial();
 
-		if (fd < 0)
+		if (fd < 0 && errno != EAGAIN)
 			return 0;
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size);
-		close(fd);
+		if (fd >= 0) {
+			getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size);
+			close(fd);
+		}
 		process_read(ucred.pid, ucred.uid, &process);
 		if (!strcmp(process.command, KEEPER_NAME))
 			return ucred.pid;
