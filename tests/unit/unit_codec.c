@@ -133,7 +133,7 @@ static reply *reply_of(int body)
 			answer->body.list.buffers[i] = full_record();
 		break;
 	case gpushare_Reply_stat_tag:
-		answer->body.stat = (gpushare_StatReply){1, 2, 3, 4, 5, UINT64_MAX};
+		answer->body.stat = (gpushare_StatReply){1, 2, 3, 4, 5, UINT64_MAX, 6};
 		break;
 	}
 	return answer;
