@@ -2,14 +2,10 @@
 #include "client.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include "cleanup.h"
 #include "client_internal.h"
@@ -69,6 +65,14 @@ static bool fd_is_ours(const struct client *client)
 	       is.st_ino == client->fd_inode;
 }
 
+bool client_has_ended(const struct client *client)
+{
+	char byte;
+	ssize_t got = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 void client_disconnect(struct client *client)
 {
 	if (fd_is_ours(client))
@@ -76,24 +80,40 @@ void client_disconnect(struct client *client)
 	client->fd = -1;
 }
 
+static int say_hello(struct client *client, int64_t deadline)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	const gpushare_HelloReply *answer = &client->reply.body.hello;
+	int status;
+
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
+	memcpy(hello.verb.hello.resume, client->lease, sizeof(client->lease));
+	status = client_exchange(client, &hello, &client->reply, deadline);
+	if (status != GPUSHARE_OK)
+		return status;
+	memset(client->lease, 0, sizeof(client->lease));
+	if (client->reply.which_body == gpushare_Reply_hello_tag)
+		memcpy(client->lease, answer->lease, sizeof(client->lease));
+	client->fresh = client->connections++ > 0;
+	return GPUSHARE_OK;
+}
+
 static int greet(struct client *client, int64_t deadline)
 {
 	uint8_t mine[SP_GREETING_SIZE], theirs[SP_GREETING_SIZE];
-	request hello = {.which_verb = gpushare_Request_hello_tag};
 	int status;
 
 	sp_greeting(mine, SP_REQ);
-	status = transfer(client->fd, true, mine, sizeof(mine), deadline);
+	status = client_transfer(client, true, mine, sizeof(mine), deadline);
 	if (status == GPUSHARE_OK)
-		status = transfer(client->fd, false, theirs, sizeof(theirs), deadline);
+		status = client_transfer(client, false, theirs, sizeof(theirs), deadline);
 	if (status != GPUSHARE_OK)
-		return fail_transfer(client, status, "greeting");
+		return client_fail_transfer(client, status, "greeting");
 	if (!sp_greeting_is(theirs, SP_REP))
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
 				   "what listens in %s is no gpushare registry", client->directory);
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
-	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
-	return exchange_messages(client, &hello, &client->reply, deadline);
+	return say_hello(client, deadline);
 }
 
 static int connect_by(struct client *client, int64_t deadline)
@@ -107,15 +127,15 @@ static int connect_by(struct client *client, int64_t deadline)
 		    client, GPUSHARE_E_FORKED,
 		    "this session was opened before fork(); the child must open its own");
 	}
-	if (fd_is_ours(client))
+	if (fd_is_ours(client) && !client_has_ended(client))
 		return GPUSHARE_OK;
-	client->fd = -1;
+	client_disconnect(client);
 	if (client->directory[0]) {
 		status = directory_check(client->directory, client->why, sizeof(client->why));
 		if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 			return status;
 	}
-	status = reach(client, deadline);
+	status = client_reach(client, deadline);
 	if (status != GPUSHARE_OK)
 		return status;
 	if (fstat(client->fd, &is) == 0) {
@@ -135,21 +155,51 @@ int client_connect(struct client *client)
 	return connect_by(client, monotonic_ms() + client->timeout_ms);
 }
 
+void client_retell_by(struct client *client, client_retell *retell, void *owner)
+{
+	client->retell = retell;
+	client->owner = owner;
+}
+
+bool client_has_lease(const struct client *client)
+{
+	static const uint8_t none[sizeof(client->lease)];
+
+	return memcmp(client->lease, none, sizeof(none)) != 0;
+}
+
+int client_ask_aside(struct client *client, int64_t deadline_ms)
+{
+	return client_exchange(client, &client->aside, &client->reply, deadline_ms);
+}
+
+/* Over the connection there is. */
+static int ask(struct client *client, int64_t deadline)
+{
+	int status = GPUSHARE_OK;
+
+	if (client->fresh && client->retell)
+		status = client->retell(client, client->owner, deadline);
+	if (status != GPUSHARE_OK)
+		return status;
+	return client_exchange(client, &client->request, &client->reply, deadline);
+}
+
 int client_call(struct client *client, unsigned int extra_ms)
 {
 	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
-	bool fresh = !fd_is_ours(client);
-	int status = connect_by(client, monotonic_ms() + client->timeout_ms);
+	unsigned int before = client->connections;
+	int status = client_connect(client);
 
 	if (status != GPUSHARE_OK)
 		return status;
-	status = exchange_messages(client, &client->request, &client->reply, deadline);
-	/* A registry that was restarted since our last call knows nothing of a request it didn't
-	 * answer: ask the new one. fd -1 tells a transport failure from the registry's own word. */
-	if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || fresh)
+	status = ask(client, deadline);
+	/* A connection of before that died under the request was a registry's that ended: ask its
+	 * successor, which first hears how things stand. fd -1 tells a failure of the transport
+	 * from the registry's own word. */
+	if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard ||
+	    client->connections != before)
 		return status;
 	status = connect_by(client, deadline);
-	if (status != GPUSHARE_OK)
-		return status;
-	return exchange_messages(client, &client->request, &client->reply, deadline);
+	return status == GPUSHARE_OK ? ask(client, deadline) : status;
 }
