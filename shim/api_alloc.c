@@ -157,7 +157,8 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 
 /* Become the owner of what is kept of that name; E_NOT_FOUND: there is none, or another kind. */
 static int adopt_ask(struct gpushare_session *session, const char *name,
-		     const struct source *source, gpushare_ShareReply *out_answer)
+		     const struct source *source, gpushare_ShareReply *out_answer,
+		     unsigned int *out_readings)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	record *wanted = &ask.verb.share.buffer;
@@ -170,8 +171,8 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	wanted->backing = GPUSHARE_BACKING_VMM;
 	wanted->flags = source->flags;
 	wanted->ttl_s = source->ttl_s;
-	status =
-	    session_ask(session, &ask, gpushare_Reply_share_tag, out_answer, sizeof(*out_answer));
+	status = session_ask(session, &ask, gpushare_Reply_share_tag, out_answer,
+			     sizeof(*out_answer), out_readings);
 	if (status ||
 	    (out_answer->adopted && out_answer->has_buffer &&
 	     out_answer->buffer.size == source->size &&
@@ -204,13 +205,14 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
 	gpushare_ShareReply answer;
+	unsigned int readings;
 	int status;
 
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
 	status = device_uuid(driver, source->device, source->uuid);
 	if (!status)
-		status = adopt_ask(session, name, source, &answer);
+		status = adopt_ask(session, name, source, &answer, &readings);
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
 	buffer->session = session;
@@ -225,7 +227,7 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 		session_tell_withdraw(session, &buffer->info);
 		return status;
 	}
-	session_add(session, buffer);
+	session_add(session, buffer, readings);
 	*out_buffer = buffer;
 	buffer = NULL;
 	return GPUSHARE_OK;
