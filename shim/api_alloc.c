@@ -189,7 +189,7 @@ static int adopt_map(struct gpushare_buffer *buffer, const gpushare_ShareReply *
 	_device_scope_ struct device_scope scope = {NULL};
 	_cleanup_close_ int fd = -1;
 	const record *from = &answer->buffer;
-	struct vmm_wish wish = {0};
+	struct vmm_wish wish = {.hold = true};
 	int status = session_withdraw(buffer->session, answer->ticket, &fd);
 
 	if (from->address > from->base_offset)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "api_retell.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "api_source.h"
 #include "cleanup.h"
 #include "client_fds.h"
+#include "client_held.h"
 #include "monotonic.h"
 
 #define PART 8 /* buffers of one Retell: none of its lists holds fewer */
@@ -183,25 +183,8 @@ static bool take_wanted(struct gpushare_session *session, struct retell_wanted *
 	return any;
 }
 
-/* The memory of others can be brought back only where it is kept without them. */
-static int export_kept(const struct gpushare_buffer *buffer, struct source *source)
-{
-	const struct driver *driver = buffer->session->driver;
-	cu_result result = CU_NOT_SUPPORTED;
-
-	if (!buffer->mapping.size || !(buffer->info.flags & GPUSHARE_FLAG_KEEP))
-		return GPUSHARE_E_NOT_SHAREABLE;
-	if (driver->cuMemExportToShareableHandle)
-		result = driver->cuMemExportToShareableHandle(
-		    &source->fd, buffer->mapping.handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	if (result != CU_OK) {
-		source->fd = -1;
-		return GPUSHARE_E_CUDA;
-	}
-	fcntl(source->fd, F_SETFD, FD_CLOEXEC);
-	return GPUSHARE_OK;
-}
-
+/* What was imported is exported no more: its descriptor is held, or it can't be had. The memory of
+ * others can be brought back only where it is kept without them. */
 static int export_again(const struct gpushare_buffer *buffer, struct source *source)
 {
 	*source = (struct source){
@@ -209,10 +192,13 @@ static int export_again(const struct gpushare_buffer *buffer, struct source *sou
 	    .size = buffer->info.size,
 	    .device = buffer->device,
 	    .context = buffer->context,
-	    .fd = -1,
+	    .fd = buffer->mapping.held ? held_open(buffer->mapping.held) : -1,
 	};
-	return is_own(buffer) ? source_export(buffer->session->driver, source)
-			      : export_kept(buffer, source);
+	if (source->fd >= 0)
+		return GPUSHARE_OK;
+	return is_own(buffer) && !buffer->mapping.held
+		   ? source_export(buffer->session->driver, source)
+		   : GPUSHARE_E_NOT_SHAREABLE;
 }
 
 /* With what is left of the time. */

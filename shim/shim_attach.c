@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "client_held.h"
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_scope.h"
@@ -101,8 +102,10 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 static bool open_vmm(const struct claim *claim, const struct found *found, struct live *entry,
 		     struct refusal *refusal)
 {
-	const struct vmm_wish wish = {.read_only = !found->own &&
-						   found->what.flags & GPUSHARE_FLAG_READONLY};
+	const struct vmm_wish wish = {
+	    .read_only = !found->own && found->what.flags & GPUSHARE_FLAG_READONLY,
+	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
+	};
 	const char *call = NULL;
 	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
 				   claim->allocation.device, &wish, &entry->mapping, &call);
@@ -252,6 +255,8 @@ bool attach_object(struct claim *claim, size_t size, struct live *out_object, cu
 	if (fits(claim, &found, size, &refusal) &&
 	    import(claim, &found, size, out_object, &refusal)) {
 		state_log("\"%s\" is attached: %zu bytes", claim->match.name, size);
+		if (found.what.flags & GPUSHARE_FLAG_KEEP)
+			out_object->mapping.held = held_keep(fd);
 		return true;
 	}
 	share_end(out_object->name, out_object->generation, true);

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "client_held.h"
+
 cu_result describe_device(const struct driver *driver, cu_device device,
 			  uint8_t out_uuid[GPUSHARE_UUID_SIZE])
 {
@@ -47,13 +49,18 @@ static bool describe_plain(const struct driver *driver, struct live *entry, stru
 	return true;
 }
 
-/* By the handle, or by where the program has mapped memory whose handle it released. */
+/* What was imported is exported no more: its descriptor is held, or it can't be had. By the handle,
+ * or by where the program has mapped memory whose handle it released. */
 static cu_result export_fd(const struct driver *driver, const struct live *entry, int *out_fd)
 {
 	bool by_address = !entry->pointer && entry->mapping.pointer;
 	cu_mem_handle handle = entry->mapping.handle;
 	cu_result result = CU_NOT_SUPPORTED;
 
+	if (entry->mapping.held) {
+		*out_fd = held_open(entry->mapping.held);
+		return *out_fd < 0 ? CU_INVALID_HANDLE : CU_OK;
+	}
 	if (!driver->cuMemExportToShareableHandle)
 		return result;
 	if (by_address) {

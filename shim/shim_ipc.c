@@ -86,7 +86,8 @@ static cu_result result_of(int status)
 static cu_result map(const struct driver *driver, const record *found, int fd, bool own,
 		     struct live *entry)
 {
-	const struct vmm_wish wish = {.read_only = found->flags & GPUSHARE_FLAG_READONLY};
+	const struct vmm_wish wish = {.read_only = found->flags & GPUSHARE_FLAG_READONLY,
+				      .hold = found->flags & GPUSHARE_FLAG_KEEP};
 	const char *call = "cuCtxGetDevice";
 	cu_result result = CU_INVALID_CONTEXT;
 	cu_device device;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "client_held.h"
 #include "shim_lock.h"
 #include "shim_process.h"
 #include "shim_share.h"
@@ -112,6 +113,7 @@ void objects_free(struct object *ended)
 	while (ended) {
 		struct object *next = ended->next;
 
+		held_drop(ended->entry.mapping.held);
 		free(ended);
 		ended = next;
 	}

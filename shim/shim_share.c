@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "client_held.h"
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_live.h"
@@ -113,7 +114,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 			     .flags = claim->match.flags,
 			     .ttl_s = claim->match.ttl_s};
 	_cleanup_close_ int fd = -1;
-	struct vmm_wish wish = {.read_only = false};
+	struct vmm_wish wish = {.hold = true};
 	const char *call = "cuCtxGetCurrent";
 	cu_result result = CU_OK;
 	record found;
@@ -212,6 +213,7 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	}
 	out_object->size = out_object->mapping.size = found.size;
 	out_object->mapping.handle = handle;
+	out_object->mapping.held = held_keep(fd);
 	out_object->generation = found.generation;
 	strcpy(out_object->name, found.name);
 	state_log("\"%s\" is adopted, with what it holds", found.name);

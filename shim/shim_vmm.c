@@ -2,6 +2,7 @@
 /* cuMemCreate memory under a name: what becomes of it around the calls. */
 #include <errno.h>
 
+#include "client_held.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_objects.h"
@@ -38,7 +39,8 @@ static bool attach_created(struct claim *claim, size_t size, cu_mem_handle *hand
 		return true;
 	*handle = object.mapping.handle;
 	/* Not remembered, the attachment counts until the process ends. */
-	objects_add(&object);
+	if (!objects_add(&object))
+		held_drop(object.mapping.held);
 	return true;
 }
 
@@ -48,8 +50,10 @@ static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
 
 	if (!claim->match.adopt || !share_adopted_object(claim, &object))
 		return false;
-	if (!objects_add(&object))
+	if (!objects_add(&object)) {
+		held_drop(object.mapping.held);
 		share_end(object.name, object.generation, false);
+	}
 	*handle = object.mapping.handle;
 	return true;
 }
