@@ -262,6 +262,18 @@ bool async_holds(uint64_t pointer)
 	return one != NULL;
 }
 
+unsigned int async_attached(uint64_t generation)
+{
+	unsigned int count = 0;
+
+	if (!lock_take(&queue.lock))
+		return 0;
+	for (const struct pending *one = queue.first; one; one = one->next)
+		count += !one->told && one->entry.name[0] && one->entry.generation == generation;
+	pthread_mutex_unlock(&queue.lock);
+	return count;
+}
+
 bool async_read_anew(void)
 {
 	if (!lock_take(&queue.lock))
@@ -282,8 +294,7 @@ bool async_read(struct live *out, size_t room, size_t *out_count)
 		if (one->read || one->told || !one->entry.name[0])
 			continue;
 		one->read = true;
-		out[count] = one->entry;
-		out[count++].count = 1;
+		out[count++] = one->entry;
 	}
 	pthread_mutex_unlock(&queue.lock);
 	*out_count = count;

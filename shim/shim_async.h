@@ -31,7 +31,8 @@ bool async_drain(void);
  * buffer more than once: ask live_take() first. */
 bool async_holds(uint64_t pointer);
 
-/* live_read_anew() and live_read() of what the registry counts as attached still. */
+/* live_attached(), live_read_anew() and live_read() of what the registry counts as attached still. */
+unsigned int async_attached(uint64_t generation);
 bool async_read_anew(void);
 bool async_read(struct live *out, size_t room, size_t *out_count);
 

@@ -337,3 +337,18 @@ bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to)
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
 }
+
+/* However often a handle was opened, its buffer was attached once. */
+unsigned int live_attached(uint64_t generation)
+{
+	struct node *node, *next;
+	unsigned int count = 0;
+
+	if (!lock_take(&table.lock))
+		return 0;
+	HASH_ITER (hh, table.nodes, node, next)
+		if (node->entry.generation == generation && !live_is_own(&node->entry))
+			count += node->entry.kind == LIVE_OPENED ? 1 : node->entry.count;
+	pthread_mutex_unlock(&table.lock);
+	return count;
+}

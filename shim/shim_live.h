@@ -83,6 +83,8 @@ bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
  */
 bool live_read_anew(void);
 bool live_read(struct live *out, size_t room, size_t *out_count);
+/* How often that buffer is attached, by all entries that it has. */
+unsigned int live_attached(uint64_t generation);
 /* How often it was read so far. Whoever has a buffer while it is not on the table, has been missed
  * where this moved on; then live_miss(), and everything is told again. */
 unsigned int live_reading(void);

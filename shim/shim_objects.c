@@ -215,6 +215,20 @@ struct object *objects_settle_places(struct places *taken, bool gone)
 	return ended;
 }
 
+unsigned int objects_attached(uint64_t generation)
+{
+	struct node *node, *next;
+	unsigned int count = 0;
+
+	if (!lock_take(&table.lock))
+		return 0;
+	HASH_ITER (hh, table.nodes, node, next)
+		count += node->object.entry.generation == generation &&
+			 !live_is_own(&node->object.entry);
+	pthread_mutex_unlock(&table.lock);
+	return count;
+}
+
 bool objects_read_anew(void)
 {
 	struct node *node, *next;

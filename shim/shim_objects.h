@@ -35,8 +35,9 @@ struct object *objects_settle_places(struct places *taken, bool gone);
 void objects_tell_ended(const struct object *ended, bool attached);
 void objects_free(struct object *ended);
 
-/* live_read_anew(), live_read(), live_get() and live_rename() of these. Where the program has released
+/* live_attached(), live_read_anew(), live_read(), live_get() and live_rename() of these. Where the program has released
  * its handles, the entry's mapping has an address, by which the memory can be had. */
+unsigned int objects_attached(uint64_t generation);
 bool objects_read_anew(void);
 bool objects_read(struct live *out, size_t room, size_t *out_count);
 bool objects_get(cu_mem_handle handle, uint64_t generation, struct live *out_entry);

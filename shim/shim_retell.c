@@ -134,14 +134,26 @@ static bool read_part(size_t *out_count)
 	return true;
 }
 
-/* However often it was opened, it was attached once. */
+/* What is attached in several places is told of as often, each time with how often it is altogether:
+ * the last one counts. */
+static unsigned int count_of(const struct live *entry)
+{
+	unsigned int count;
+
+	if (live_is_own(entry))
+		return 1;
+	count = live_attached(entry->generation) + async_attached(entry->generation) +
+		objects_attached(entry->generation);
+	return count ? count : 1;
+}
+
 static void add_hold(const struct live *entry, gpushare_Hold *list, pb_size_t *count)
 {
 	gpushare_Hold *hold = &list[(*count)++];
 
 	strcpy(hold->name, entry->name);
 	hold->generation = entry->generation;
-	hold->count = entry->kind == LIVE_OPENED ? 1 : entry->count;
+	hold->count = count_of(entry);
 }
 
 static int tell_part(struct client *client, size_t count, int64_t deadline_ms)
