@@ -171,8 +171,8 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	wanted->backing = GPUSHARE_BACKING_VMM;
 	wanted->flags = source->flags;
 	wanted->ttl_s = source->ttl_s;
-	status = session_ask(session, &ask, gpushare_Reply_share_tag, out_answer,
-			     sizeof(*out_answer), out_readings);
+	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, out_answer,
+				    sizeof(*out_answer), out_readings);
 	if (status ||
 	    (out_answer->adopted && out_answer->has_buffer &&
 	     out_answer->buffer.size == source->size &&

@@ -17,8 +17,8 @@ static int attach_ask(struct gpushare_session *session, const char *name,
 	request ask = {.which_verb = gpushare_Request_attach_tag};
 
 	memcpy(ask.verb.attach.name, name, strlen(name) + 1);
-	return session_ask(session, &ask, gpushare_Reply_attach_tag, out_answer,
-			   sizeof(*out_answer), out_readings);
+	return session_ask_noting(session, &ask, gpushare_Reply_attach_tag, out_answer,
+				  sizeof(*out_answer), out_readings);
 }
 
 /* Wait over a connection of its own: the session stays usable by other threads meanwhile. */

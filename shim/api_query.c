@@ -45,7 +45,7 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 	if (status)
 		return status;
 	memcpy(ask.verb.withdraw.name, name, strlen(name) + 1);
-	return session_ask(session, &ask, 0, NULL, 0, NULL);
+	return session_ask(session, &ask, 0, NULL, 0);
 }
 
 API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
@@ -62,8 +62,7 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 	if (status)
 		return status;
 	memcpy(ask.verb.lookup.name, name, strlen(name) + 1);
-	status =
-	    session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer), NULL);
+	status = session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
 	if (!status)
 		query_info(&answer.buffer, out_info);
 	return status;
@@ -79,8 +78,7 @@ static int query_page(struct gpushare_session *session, const char *glob, const 
 
 	memcpy(ask.verb.list.glob, glob, strlen(glob) + 1);
 	memcpy(ask.verb.list.after, after, strlen(after) + 1);
-	status =
-	    session_ask(session, &ask, gpushare_Reply_list_tag, out_page, sizeof(*out_page), NULL);
+	status = session_ask(session, &ask, gpushare_Reply_list_tag, out_page, sizeof(*out_page));
 	if (status)
 		return status;
 	for (pb_size_t i = 0; i < out_page->buffers_count; i++) {

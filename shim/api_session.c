@@ -54,8 +54,8 @@ static int call(struct gpushare_session *session)
 	return status;
 }
 
-int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
-		void *out_body, size_t body_size, unsigned int *out_readings)
+int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
+		       void *out_body, size_t body_size, unsigned int *out_readings)
 {
 	struct client *client = session->client;
 	int64_t until_ms;
@@ -74,11 +74,18 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 				  client->directory, GPUSHARE_VERSION);
 	else if (body)
 		memcpy(out_body, &client->reply.body, body_size);
-	if (out_readings)
-		*out_readings = session->retell.readings;
+	*out_readings = session->retell.readings;
 	pthread_mutex_unlock(&session->lock);
 	session_share_wanted(session, until_ms);
 	return status;
+}
+
+int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
+		void *out_body, size_t body_size)
+{
+	unsigned int readings;
+
+	return session_ask_noting(session, ask, body, out_body, body_size, &readings);
 }
 
 /* A connection that has gone has not taken the names along, where the registry that comes after it

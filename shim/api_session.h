@@ -68,9 +68,12 @@ int session_check_buffer(const struct gpushare_buffer *buffer);
 const struct driver *session_driver(struct gpushare_session *session);
 
 /* Ask the registry. `body` is the wanted gpushare_Reply_*_tag with its struct copied to `out_body`,
- * or 0. *out_readings, which may be NULL, is for session_retell_check(). */
+ * or 0. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
-		void *out_body, size_t body_size, unsigned int *out_readings);
+		void *out_body, size_t body_size);
+/* And note how many readings there had been, for session_retell_check(). */
+int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
+		       void *out_body, size_t body_size, unsigned int *out_readings);
 /* The same in silence, and to a registry that is there: for giving things back. */
 void session_tell(struct gpushare_session *session, const request *tell);
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info);

@@ -91,8 +91,8 @@ static int share_register(struct gpushare_session *session, const struct source 
 	} else {
 		memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
 	}
-	status = session_ask(session, &ask, gpushare_Reply_share_tag, &answer, sizeof(answer),
-			     out_readings);
+	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, &answer,
+				    sizeof(answer), out_readings);
 	if (!status)
 		buffer->info.generation = answer.generation;
 	return status;
