@@ -168,6 +168,19 @@ bool client_has_lease(const struct client *client)
 	return memcmp(client->lease, none, sizeof(none)) != 0;
 }
 
+void client_tell_withdrawn(const struct client *client, gpushare_Retell *part)
+{
+	const gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
+	gpushare_Hold *hold;
+
+	if (client->request.which_verb != gpushare_Request_withdraw_tag || !withdraw->limbo)
+		return;
+	hold = &part->shared[part->shared_count++];
+	memcpy(hold->name, withdraw->name, sizeof(hold->name));
+	hold->generation = withdraw->generation;
+	hold->count = 1;
+}
+
 int client_ask_aside(struct client *client, int64_t deadline_ms)
 {
 	return client_exchange(client, &client->aside, &client->reply, deadline_ms);

@@ -55,6 +55,9 @@ struct client *client_free(struct client *client);
 void client_retell_by(struct client *client, client_retell *retell, void *owner);
 /* Send client->aside, receive into client->reply. The answer's status, or the transport's. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
+/* For the last part of a Retell, which has room: what the waiting request withdraws into limbo, and is
+ * told of by nobody else any more, stands until then. */
+void client_tell_withdrawn(const struct client *client, gpushare_Retell *part);
 /* Does the registry know leases that can be resumed, and Retell? */
 bool client_has_lease(const struct client *client);
 

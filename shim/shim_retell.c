@@ -171,6 +171,8 @@ static int tell_part(struct client *client, size_t count, int64_t deadline_ms)
 		else
 			add_hold(&telling.part[i], part->attached, &part->attached_count);
 	}
+	if (part->last)
+		client_tell_withdrawn(client, part);
 	status = client_ask_aside(client, deadline_ms);
 	if (status != GPUSHARE_OK || client->reply.which_body != gpushare_Reply_retell_tag)
 		return status;

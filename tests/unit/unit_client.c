@@ -118,6 +118,26 @@ static void what_got_no_answer_is_asked_again(void **state)
 	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 6);
 }
 
+/* Until the request that waits has withdrawn it. */
+static void what_goes_into_limbo_is_told_of(void **state)
+{
+	const gpushare_Hold *hold = &client->aside.verb.retell.shared[0];
+	gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
+
+	(void)state;
+	client->aside = (request){.which_verb = gpushare_Request_retell_tag};
+	client->request = (request){.which_verb = gpushare_Request_withdraw_tag};
+	strcpy(withdraw->name, "w");
+	withdraw->generation = 7;
+	client_tell_withdrawn(client, &client->aside.verb.retell);
+	assert_int_equal(client->aside.verb.retell.shared_count, 0);
+	withdraw->limbo = true;
+	client_tell_withdrawn(client, &client->aside.verb.retell);
+	assert_int_equal(client->aside.verb.retell.shared_count, 1);
+	assert_string_equal(hold->name, "w");
+	assert_true(hold->generation == 7 && hold->count == 1);
+}
+
 static void what_the_owner_says_stands(void **state)
 {
 	(void)state;
@@ -169,6 +189,7 @@ int main(void)
 	    scripted_test(the_lease_is_resumed),
 	    scripted_test(an_old_registry_gives_none),
 	    scripted_test(what_got_no_answer_is_asked_again),
+	    scripted_test(what_goes_into_limbo_is_told_of),
 	    scripted_test(what_the_owner_says_stands),
 	    scripted_test(a_registry_that_never_takes_it_in),
 	    scripted_test(while_there_is_none),
