@@ -165,7 +165,8 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 
 /* Become the owner of what is kept of that name; E_NOT_FOUND: there is none, or another kind. */
 static int adopt_ask(struct gpushare_session *session, const char *name,
-		     const struct source *source, gpushare_ShareReply *out_answer)
+		     const struct source *source, gpushare_ShareReply *out_answer,
+		     unsigned int *out_readings)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	record *wanted = &ask.verb.share.buffer;
@@ -178,8 +179,8 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	wanted->backing = GPUSHARE_BACKING_VMM;
 	wanted->flags = source->flags;
 	wanted->ttl_s = source->ttl_s;
-	status =
-	    session_ask(session, &ask, gpushare_Reply_share_tag, out_answer, sizeof(*out_answer));
+	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, out_answer,
+				    sizeof(*out_answer), out_readings);
 	if (status ||
 	    (out_answer->adopted && out_answer->has_buffer &&
 	     out_answer->buffer.size == source->size &&
@@ -196,7 +197,7 @@ static int adopt_map(struct gpushare_buffer *buffer, const gpushare_ShareReply *
 	_device_scope_ struct device_scope scope = {NULL};
 	_cleanup_close_ int fd = -1;
 	const record *from = &answer->buffer;
-	struct vmm_wish wish = {0};
+	struct vmm_wish wish = {.hold = true};
 	int status = session_withdraw(buffer->session, answer->ticket, &fd);
 
 	if (from->address > from->base_offset)
@@ -212,13 +213,14 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
 	gpushare_ShareReply answer;
+	unsigned int readings;
 	int status;
 
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
 	status = device_uuid(driver, source->device, source->uuid);
 	if (!status)
-		status = adopt_ask(session, name, source, &answer);
+		status = adopt_ask(session, name, source, &answer, &readings);
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
 	buffer->session = session;
@@ -233,7 +235,7 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 		session_tell_withdraw(session, &buffer->info);
 		return status;
 	}
-	session_add(session, buffer);
+	session_add(session, buffer, readings);
 	*out_buffer = buffer;
 	buffer = NULL;
 	return GPUSHARE_OK;

@@ -2,20 +2,23 @@
 #include "api_session.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cleanup.h"
 #include "monotonic.h"
 
+#define ATTACH_NAP_MS 20 /* before what failed at once is tried again */
+
 static int attach_ask(struct gpushare_session *session, const char *name,
-		      gpushare_AttachReply *out_answer)
+		      gpushare_AttachReply *out_answer, unsigned int *out_readings)
 {
 	request ask = {.which_verb = gpushare_Request_attach_tag};
 
 	memcpy(ask.verb.attach.name, name, strlen(name) + 1);
-	return session_ask(session, &ask, gpushare_Reply_attach_tag, out_answer,
-			   sizeof(*out_answer));
+	return session_ask_noting(session, &ask, gpushare_Reply_attach_tag, out_answer,
+				  sizeof(*out_answer), out_readings);
 }
 
 /* Under the lock. What the registry says from here on holds until the name's count grows. */
@@ -57,7 +60,7 @@ static int attach_wait(struct gpushare_session *session, const char *name, uint3
 	const struct client_options options = {
 	    .directory = session->client->directory,
 	    .who = "api wait",
-	    .timeout_ms = session->client->timeout_ms,
+	    .timeout_ms = session->timeout_ms,
 	};
 	struct client *client = client_new(&options);
 	int status;
@@ -70,26 +73,30 @@ static int attach_wait(struct gpushare_session *session, const char *name, uint3
 	status = client_call(client, wait_ms);
 	if (status)
 		api_fail(status, "%s", *client->why ? client->why : status_text(status));
+	if (status ? status == GPUSHARE_E_NO_REGISTRY : client->reply.body.lookup.buffer.missing)
+		poll(NULL, 0, ATTACH_NAP_MS);
 	client_free(client);
 	return status;
 }
 
-/* Attach at the registry; the name may go again between a wait's end and the attach. */
+/* Attach at the registry; the name may go again between a wait's end and the attach, and the registry
+ * may be another one then. */
 static int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-			   gpushare_AttachReply *out_answer)
+			   gpushare_AttachReply *out_answer, unsigned int *out_readings)
 {
 	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* the millisecond has begun already */
-	int status = attach_ask(session, name, out_answer);
+	int status = attach_ask(session, name, out_answer, out_readings);
+	bool waits = status == GPUSHARE_E_NOT_FOUND && wait_ms;
 
-	while (status == GPUSHARE_E_NOT_FOUND && wait_ms) {
+	while (waits && (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_REGISTRY)) {
 		int64_t now = monotonic_ms();
 
 		if (now >= deadline)
 			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",
 					name, wait_ms);
 		status = attach_wait(session, name, (uint32_t)(deadline - now));
-		if (!status)
-			status = attach_ask(session, name, out_answer);
+		if (!status || status == GPUSHARE_E_NO_REGISTRY)
+			status = attach_ask(session, name, out_answer, out_readings);
 	}
 	return status;
 }
@@ -151,7 +158,7 @@ static int attach_misplaced(const record *from)
 
 /* Two threads may map the same buffer at once; the first struct stays and the other goes. */
 static int attach_publish(struct gpushare_buffer *buffer, const record *from,
-			  const struct gpushare_attach_options *options,
+			  const struct gpushare_attach_options *options, unsigned int readings,
 			  struct gpushare_buffer **out_buffer)
 {
 	struct gpushare_session *session = buffer->session;
@@ -159,6 +166,7 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 	bool misplaced;
 
 	pthread_mutex_lock(&session->lock);
+	session_retell_check(session, readings);
 	seen = attach_seen(session, from, options, &misplaced);
 	if (!seen) {
 		buffer->next = session->buffers;
@@ -179,7 +187,7 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 }
 
 static int attach_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
-		       const struct gpushare_attach_options *options,
+		       const struct gpushare_attach_options *options, unsigned int readings,
 		       struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
@@ -203,6 +211,7 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 				answer->buffer.name);
 	buffer->session = session;
 	buffer->count = 1;
+	buffer->address = answer->buffer.address;
 	query_info(&answer->buffer, &buffer->info);
 	status = device_reach(driver, answer->buffer.device_uuid,
 			      options->on_device ? &options->device : NULL, &buffer->device);
@@ -212,7 +221,7 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	else if (!status)
 		status = mapping_open(buffer, answer, options);
 	if (!status) {
-		status = attach_publish(buffer, &answer->buffer, options, out_buffer);
+		status = attach_publish(buffer, &answer->buffer, options, readings, out_buffer);
 		buffer = NULL;
 	}
 	return status;
@@ -234,7 +243,7 @@ static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uin
 
 /* What the registry has counted, attached here already or not. */
 static int attach_answered(struct gpushare_session *session, const gpushare_AttachReply *answer,
-			   const struct gpushare_attach_options *options,
+			   const struct gpushare_attach_options *options, unsigned int readings,
 			   struct gpushare_buffer **out_buffer)
 {
 	struct gpushare_buffer *seen;
@@ -242,11 +251,12 @@ static int attach_answered(struct gpushare_session *session, const gpushare_Atta
 
 	pthread_mutex_lock(&session->lock);
 	seen = attach_seen(session, &answer->buffer, options, &misplaced);
+	session_retell_check(session, readings);
 	pthread_mutex_unlock(&session->lock);
 	if (misplaced)
 		return attach_misplaced(&answer->buffer);
 	if (!seen)
-		return attach_make(session, answer, options, out_buffer);
+		return attach_make(session, answer, options, readings, out_buffer);
 	*out_buffer = seen;
 	return GPUSHARE_OK;
 }
@@ -258,16 +268,17 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 	gpushare_AttachReply answer;
 	struct gpushare_info info;
 	bool is_watched;
+	unsigned int readings = 0;
 	uint64_t change = 0;
 	int status;
 
 	pthread_mutex_lock(&session->lock);
 	is_watched = attach_watch(session, name, &change);
 	pthread_mutex_unlock(&session->lock);
-	status = attach_register(session, name, options->wait_ms, &answer);
+	status = attach_register(session, name, options->wait_ms, &answer, &readings);
 	if (status)
 		return status;
-	status = attach_answered(session, &answer, options, out_buffer);
+	status = attach_answered(session, &answer, options, readings, out_buffer);
 	if (status) {
 		query_info(&answer.buffer, &info);
 		session_tell_detach(session, &info);

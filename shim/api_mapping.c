@@ -146,6 +146,7 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	    .address = there && known ? from->address - from->base_offset : 0,
 	    .must = options->same_address,
 	    .read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own,
+	    .hold = from->flags & GPUSHARE_FLAG_KEEP,
 	};
 	return GPUSHARE_OK;
 }

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "monotonic.h"
+
+#define SILENT_MS 1000
 
 int session_check(const struct gpushare_session *session)
 {
@@ -41,15 +44,27 @@ const struct driver *session_driver(struct gpushare_session *session)
 	return driver;
 }
 
-int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
-		void *out_body, size_t body_size)
+/* Under the lock. */
+static int call(struct gpushare_session *session)
+{
+	int status = client_call(session->client, 0);
+
+	if (status == GPUSHARE_E_TIMED_OUT)
+		session->silent_until_ms = monotonic_ms() + SILENT_MS;
+	return status;
+}
+
+int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
+		       void *out_body, size_t body_size, unsigned int *out_readings)
 {
 	struct client *client = session->client;
+	int64_t until_ms;
 	int status;
 
 	pthread_mutex_lock(&session->lock);
+	until_ms = monotonic_ms() + session->timeout_ms;
 	client->request = *ask;
-	status = client_call(client, 0);
+	status = call(session);
 	if (status)
 		api_fail(status, "%s", *client->why ? client->why : status_text(status));
 	else if (body && client->reply.which_body != body)
@@ -59,24 +74,38 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 				  client->directory, GPUSHARE_VERSION);
 	else if (body)
 		memcpy(out_body, &client->reply.body, body_size);
+	*out_readings = session->retell.readings;
 	pthread_mutex_unlock(&session->lock);
+	session_share_wanted(session, until_ms);
 	return status;
 }
 
-/* A connection that has gone has taken the lease along: nothing is left to give back. */
+int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
+		void *out_body, size_t body_size)
+{
+	unsigned int readings;
+
+	return session_ask_noting(session, ask, body, out_body, body_size, &readings);
+}
+
+/* A connection that has gone has not taken the names along, where the registry that comes after it
+ * knows them; but one that did not answer is not waited for once more each time. */
 void session_tell(struct gpushare_session *session, const request *tell)
 {
 	struct client *client = session->client;
 	bool autostart = client->autostart;
+	int64_t until_ms;
 
 	pthread_mutex_lock(&session->lock);
-	if (client->fd >= 0) {
+	until_ms = monotonic_ms() + session->timeout_ms;
+	if (client->fd >= 0 || session->silent_until_ms <= monotonic_ms()) {
 		client->request = *tell;
-		client->autostart = false; /* a new registry would not know what we mean */
-		(void)client_call(client, 0);
+		client->autostart = false; /* for what nobody knows */
+		(void)call(session);
 		client->autostart = autostart;
 	}
 	pthread_mutex_unlock(&session->lock);
+	session_share_wanted(session, until_ms);
 }
 
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info)
@@ -97,9 +126,11 @@ void session_tell_withdraw(struct gpushare_session *session, const struct gpusha
 	session_tell(session, &tell);
 }
 
-void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer)
+void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
+		 unsigned int readings)
 {
 	pthread_mutex_lock(&session->lock);
+	session_retell_check(session, readings);
 	buffer->next = session->buffers;
 	session->buffers = buffer;
 	pthread_mutex_unlock(&session->lock);
@@ -124,6 +155,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 	for (struct gpushare_buffer **at = &session->buffers; what == RELEASE_LAST && *at;
 	     at = &(*at)->next) {
 		if (*at == buffer) {
+			session_retell_forget(session, buffer);
 			*at = buffer->next;
 			break;
 		}
@@ -143,6 +175,7 @@ static void session_free(struct gpushare_session *session)
 	session_limbo_finish(session);
 	changes_drop(&session->changes);
 	client_free(session->client);
+	session_retell_finish(&session->retell);
 	free(session);
 }
 
@@ -176,6 +209,9 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 		session_free(session);
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a session");
 	}
+	session->timeout_ms = session->client->timeout_ms;
+	client_retell_by(session->client, session_retell, session);
+	session->retell.connection = 1;
 	status = client_connect(session->client);
 	if (status) {
 		api_fail(status, "%s", session->client->why);
@@ -189,6 +225,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 /* Unmap before the registry hears of it, withdraw before the memory goes. */
 static void session_give_back(struct gpushare_session *session)
 {
+	session->retell.busy = true; /* nothing is shared any more */
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next) {
 		if (buffer->kind == BUFFER_ATTACHED)
 			mapping_close(buffer);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "api_retell.h"
 #include "api_status.h"
 #include "client.h"
 #include "client_changes.h"
@@ -31,7 +32,10 @@ struct gpushare_buffer {
 	uint64_t change;   /* the name's count (client_changes.h) when the registry named it */
 	bool is_watched;   /* there is one */
 	uint64_t pointer;
-	uint64_t opened; /* BUFFER_ATTACHED: where the allocation begins here */
+	uint64_t opened;   /* BUFFER_ATTACHED: where the allocation begins here */
+	uint64_t address;  /* BUFFER_ATTACHED: where its owner has the buffer */
+	unsigned int told; /* in which of the session's retellings; see api_retell.h */
+	bool lost;	   /* a registry's restart took the name: it is another's, or nobody's */
 	struct vmm_mapping
 	    mapping; /* where it came as a descriptor or was made for one; else size 0 */
 	bool read_only, adopted;
@@ -53,10 +57,13 @@ struct gpushare_session {
 	int pid;	      /* that opened it */
 	pthread_mutex_t lock; /* client, changes, buffers, staging; never held over a CUDA call */
 	struct client *client;
+	unsigned int timeout_ms;     /* of a call, as it was opened */
 	const struct driver *driver; /* NULL until session_driver() */
 	struct changes_view changes;
 	struct gpushare_buffer *buffers;
-	struct staging staging; /* kept between transfers */
+	struct retell retell;
+	int64_t silent_until_ms; /* after a registry that did not answer */
+	struct staging staging;	 /* kept between transfers */
 	struct devices devices;
 	struct limbo limbo;
 };
@@ -72,7 +79,10 @@ const struct driver *session_driver(struct gpushare_session *session);
  * or 0. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size);
-/* The same in silence and to an open connection only: for giving things back. */
+/* And note how many readings there had been, for session_retell_check(). */
+int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
+		       void *out_body, size_t body_size, unsigned int *out_readings);
+/* The same in silence, and to a registry that is there: for giving things back. */
 void session_tell(struct gpushare_session *session, const request *tell);
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info);
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
@@ -83,7 +93,9 @@ int session_deposit(struct gpushare_session *session, int fd,
 int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUSHARE_TICKET_SIZE],
 		     int *out_fd);
 
-void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer);
+/* Shared or attached when there were so many readings. */
+void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
+		 unsigned int readings);
 /* Count down; what that was. The last one takes the buffer off the session's list. */
 enum release { RELEASE_WARM, RELEASE_COUNTED, RELEASE_LAST };
 enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
@@ -96,6 +108,9 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		  const struct vmm_wish *wish);
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address);
 int mapping_close(const struct gpushare_buffer *buffer);
+
+/* api_share.c: the buffer's record, as it is to be entered. */
+void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
 
 /* api_alloc.c: free what gpushare_alloc() made; the struct stays. The first of what is no vmm buffer. */
 int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);

@@ -30,8 +30,8 @@ static uint64_t share_started(void)
 	return started;
 }
 
-static void share_describe(struct gpushare_buffer *buffer, const char *name,
-			   const struct source *source)
+static void share_note(struct gpushare_buffer *buffer, const char *name,
+		       const struct source *source)
 {
 	struct gpushare_info *info = &buffer->info;
 	struct timespec now;
@@ -59,24 +59,31 @@ static void share_describe(struct gpushare_buffer *buffer, const char *name,
 	info->created_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static int share_register(struct gpushare_session *session, const struct source *source,
-			  struct gpushare_info *info)
+void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)
 {
-	request ask = {.which_verb = gpushare_Request_share_tag};
-	record *wanted = &ask.verb.share.buffer;
-	gpushare_ShareReply answer;
-	int status;
+	const struct gpushare_info *info = &buffer->info;
+	record *wanted = &share->buffer;
 
-	ask.verb.share.has_buffer = true;
+	share->has_buffer = true;
 	memcpy(wanted->name, info->name, sizeof(wanted->name));
 	wanted->size = info->size;
 	wanted->base_offset = info->base_offset;
 	wanted->base_size = info->base_size;
 	memcpy(wanted->device_uuid, info->device_uuid, sizeof(wanted->device_uuid));
 	wanted->backing = info->backing;
-	wanted->address = source->pointer;
+	wanted->address = buffer->address ? buffer->address : buffer->pointer;
 	wanted->flags = info->flags;
 	wanted->ttl_s = info->ttl_s;
+}
+
+static int share_register(struct gpushare_session *session, const struct source *source,
+			  struct gpushare_buffer *buffer, unsigned int *out_readings)
+{
+	request ask = {.which_verb = gpushare_Request_share_tag};
+	gpushare_ShareReply answer;
+	int status;
+
+	share_describe(buffer, &ask.verb.share);
 	if (backing_is_fd(source->backing)) {
 		status = session_deposit(session, source->fd, ask.verb.share.ticket);
 		if (status)
@@ -84,9 +91,10 @@ static int share_register(struct gpushare_session *session, const struct source 
 	} else {
 		memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
 	}
-	status = session_ask(session, &ask, gpushare_Reply_share_tag, &answer, sizeof(answer));
+	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, &answer,
+				    sizeof(answer), out_readings);
 	if (!status)
-		info->generation = answer.generation;
+		buffer->info.generation = answer.generation;
 	return status;
 }
 
@@ -94,6 +102,7 @@ int share_enter(struct gpushare_session *session, const char *name, enum buffer_
 		const struct source *source, struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
+	unsigned int readings = 0;
 	int status;
 
 	if (!buffer)
@@ -105,11 +114,11 @@ int share_enter(struct gpushare_session *session, const char *name, enum buffer_
 	buffer->device = source->device;
 	buffer->context = source->context;
 	buffer->mapping = source->mapping;
-	share_describe(buffer, name, source);
-	status = share_register(session, source, &buffer->info);
+	share_note(buffer, name, source);
+	status = share_register(session, source, buffer, &readings);
 	if (status)
 		return status;
-	session_add(session, buffer);
+	session_add(session, buffer, readings);
 	*out_buffer = buffer;
 	buffer = NULL;
 	return GPUSHARE_OK;

@@ -14,6 +14,14 @@ struct client_options {
 	bool autostart;		 /* and $GPUSHARE_AUTOSTART isn't 0 */
 };
 
+/*
+ * How the client's owner tells a registry anew what it has: client_call() calls it before a request
+ * that goes over another connection than the one before, and again until `client->fresh` is false.
+ * It asks by client_ask_aside(), by the deadline. Anything but OK: the request is not sent.
+ */
+struct client;
+typedef int client_retell(struct client *client, void *owner, int64_t deadline_ms);
+
 struct client {
 	int fd;					/* -1: not connected */
 	unsigned long long fd_device, fd_inode; /* proof that the fd is still ours */
@@ -21,11 +29,18 @@ struct client {
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
+	bool heard;		  /* a byte of the answer to the latest request has come */
+	bool fresh;		  /* the registry is to be told of all that the owner has */
+	unsigned int connections; /* made so far */
+	uint8_t lease[16];	  /* the latest one's, to resume by; all zero: none */
+	client_retell *retell;
+	void *owner;
 	char who[64];
 	char directory[GPUSHARE_PATH_MAX];
 	char why[512]; /* the sentence behind the last failure */
 	uint8_t *wire; /* GPUSHARE_MESSAGE_MAX bytes */
 	request request;
+	request aside; /* of the owner's retelling, while `request` waits */
 	reply reply;
 };
 
@@ -37,6 +52,15 @@ struct client *client_new(const struct client_options *options);
 /* Closes (without a word: the registry sees the connection go) and frees. NULL is allowed. Returns NULL. */
 struct client *client_free(struct client *client);
 
+void client_retell_by(struct client *client, client_retell *retell, void *owner);
+/* Send client->aside, receive into client->reply. The answer's status, or the transport's. */
+int client_ask_aside(struct client *client, int64_t deadline_ms);
+/* For the last part of a Retell, which has room: what the waiting request withdraws into limbo, and is
+ * told of by nobody else any more, stands until then. */
+void client_tell_withdrawn(const struct client *client, gpushare_Retell *part);
+/* Does the registry know leases that can be resumed, and Retell? */
+bool client_has_lease(const struct client *client);
+
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
 int client_connect(struct client *client);
 /* Drop the connection; in a forked child too, where only the inherited fd is closed. */
@@ -44,7 +68,8 @@ void client_disconnect(struct client *client);
 
 /*
  * Send client->request, receive into client->reply, within timeout_ms + extra_ms altogether.
- * Connects first where needed. Returns the reply's own status, or a transport status
+ * Connects first where needed, and where the registry has ended meanwhile asks the one that came
+ * after it, once. Returns the reply's own status, or a transport status
  * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why has the sentence either way.
  * After a transport failure the connection is closed: a late answer never meets a later question.
  */

@@ -72,15 +72,6 @@ static int fail_answer(struct client *client, int status)
 	}
 }
 
-/* A registry that has gone is noticed on its other socket, without a word to it. */
-static bool has_ended(const struct client *client)
-{
-	char byte;
-	ssize_t got = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
-}
-
 static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 {
 	char path[GPUSHARE_PATH_MAX];
@@ -101,7 +92,7 @@ static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		if (fd != -EAGAIN && !has_ended(client))
+		if (fd != -EAGAIN && !client_has_ended(client))
 			return client_fail(
 			    client, GPUSHARE_E_NOT_SUPPORTED,
 			    "the registry in %s takes no file descriptors; it is older than "

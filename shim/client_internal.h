@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_CLIENT_INTERNAL_H
 #define GPUSHARE_SHIM_CLIENT_INTERNAL_H
-/* Between client.c and client_fds.c: deadlines, sockets, sentences. */
+/* Between the client's files: deadlines, sockets, sentences. */
 #include "client.h"
 
 #define CLIENT_RETRY_MS 5 /* between two tries to reach a registry that is starting, or is busy */
 #define CLIENT_PATIENCE_MS 250 /* with a first connection that is not answered; then twice that */
 
-/* CLOCK_MONOTONIC, as deadlines are told. */
 /* Keep the sentence; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* This process, for a registry to which the kernel doesn't tell it; zeros where /proc doesn't say. */
 void client_self(gpushare_Self *out_self);
+/* Has the registry closed the connection? Without a word to it. */
+bool client_has_ended(const struct client *client);
+
+/* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
+int client_reach(struct client *client, int64_t deadline_ms);
 /* A socket of that type that is connected, or a negative errno; it never blocks. */
 int client_dial(const char *path, int type);
 /* The socket's other end must be ours or root's: a directory check alone leaves a race. */
 int client_check_peer(struct client *client, int fd);
-/* Wait for `events`; OK, E_TIMED_OUT, or E_IO for a poll that failed. */
+
+/* client_wire.c. Wait for `events`; OK, E_TIMED_OUT, or E_IO for a poll that failed. */
 int client_wait(int fd, short events, int64_t deadline_ms);
+/* Move all `size` bytes one way. E_NO_REGISTRY: the other side closed. */
+int client_transfer(struct client *client, bool out, uint8_t *data, size_t size,
+		    int64_t deadline_ms);
+/* Close the connection over that failure, with the sentence for it. */
+int client_fail_transfer(struct client *client, int status, const char *doing);
+/* A question and its answer; the answer's status. */
+int client_exchange(struct client *client, const request *question, reply *answer,
+		    int64_t deadline_ms);
 
 #endif

@@ -22,6 +22,7 @@ struct pending {
 	cu_context context; /* of the stream and the event */
 	cu_event event;
 	bool busy; /* a thread asks about it */
+	bool read; /* by async_read() */
 	bool told; /* the registry knows of its end; what is left is to close the handle */
 };
 
@@ -270,6 +271,45 @@ bool async_holds(uint64_t pointer)
 		one = one->next;
 	pthread_mutex_unlock(&queue.lock);
 	return one != NULL;
+}
+
+unsigned int async_attached(uint64_t generation)
+{
+	unsigned int count = 0;
+
+	if (!lock_take(&queue.lock))
+		return 0;
+	for (const struct pending *one = queue.first; one; one = one->next)
+		count += !one->told && one->entry.name[0] && one->entry.generation == generation;
+	pthread_mutex_unlock(&queue.lock);
+	return count;
+}
+
+bool async_read_anew(void)
+{
+	if (!lock_take(&queue.lock))
+		return false;
+	for (struct pending *one = queue.first; one; one = one->next)
+		one->read = false;
+	pthread_mutex_unlock(&queue.lock);
+	return true;
+}
+
+bool async_read(struct live *out, size_t room, size_t *out_count)
+{
+	size_t count = 0;
+
+	if (!lock_take(&queue.lock))
+		return false;
+	for (struct pending *one = queue.first; one && count < room; one = one->next) {
+		if (one->read || one->told || !one->entry.name[0])
+			continue;
+		one->read = true;
+		out[count++] = one->entry;
+	}
+	pthread_mutex_unlock(&queue.lock);
+	*out_count = count;
+	return true;
 }
 
 struct pending *async_take_of(cu_context context)

@@ -31,6 +31,11 @@ bool async_drain(void);
  * buffer more than once: ask live_take() first. */
 bool async_holds(uint64_t pointer);
 
+/* live_attached(), live_read_anew() and live_read() of what the registry counts as attached still. */
+unsigned int async_attached(uint64_t generation);
+bool async_read_anew(void);
+bool async_read(struct live *out, size_t room, size_t *out_count);
+
 /* A context is about to end: what waits in it is taken off, and ends behind it or, if the context
  * stays after all, waits on. */
 struct pending;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "client_held.h"
+#include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_scope.h"
 #include "shim_share.h"
@@ -21,6 +23,7 @@ struct found {
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
 	int fd; /* -1: none */
 	bool own;
+	unsigned int reading;
 };
 
 static bool refuse(struct refusal *refusal, cu_result result, const char *why)
@@ -50,7 +53,7 @@ static int device_seek(const struct driver *driver, const uint8_t wanted[GPUSHAR
 		return -1;
 	for (int i = 0; i < count; i++)
 		if (driver->cuDeviceGet && driver->cuDeviceGet(&device, i) == CU_OK &&
-		    share_device(driver, device, uuid) == CU_OK &&
+		    describe_device(driver, device, uuid) == CU_OK &&
 		    !memcmp(uuid, wanted, GPUSHARE_UUID_SIZE))
 			return i;
 	return -1;
@@ -113,8 +116,10 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 static bool open_vmm(const struct claim *claim, const struct found *found, struct live *entry,
 		     struct refusal *refusal)
 {
-	const struct vmm_wish wish = {.read_only = !found->own &&
-						   found->what.flags & GPUSHARE_FLAG_READONLY};
+	const struct vmm_wish wish = {
+	    .read_only = !found->own && found->what.flags & GPUSHARE_FLAG_READONLY,
+	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
+	};
 	const char *call = NULL;
 	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
 				   claim->allocation.device, &wish, &entry->mapping, &call);
@@ -156,7 +161,7 @@ static bool ask(const struct claim *claim, struct found *found, struct refusal *
 	found->fd = -1;
 	refusal->result = CU_OUT_OF_MEMORY;
 	return link_attach(claim->match.name, claim->match.wait_ms, &found->what, found->handle,
-			   &found->fd, &found->own, refusal->why,
+			   &found->fd, &found->own, &found->reading, refusal->why,
 			   sizeof(refusal->why)) == GPUSHARE_OK;
 }
 
@@ -172,6 +177,8 @@ static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_poi
 	fd = found.fd;
 	strcpy(entry.name, found.what.name);
 	entry.generation = found.what.generation;
+	entry.reading = found.reading;
+	describe_note(&entry, &found.what);
 	if (claim->driver->cuCtxGetCurrent)
 		claim->driver->cuCtxGetCurrent(&entry.context);
 	if (!fits(claim, &found, size, refusal) || !open_found(claim, &found, &entry, refusal)) {
@@ -217,7 +224,7 @@ bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 }
 
 static bool import(const struct claim *claim, const struct found *found, size_t size,
-		   struct attach_object *out, struct refusal *refusal)
+		   struct live *out, struct refusal *refusal)
 {
 	const struct driver *driver = claim->driver;
 	cu_result result = CU_NOT_SUPPORTED;
@@ -241,14 +248,14 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 		return false;
 	}
 	if (driver->cuMemImportFromShareableHandle)
-		result = driver->cuMemImportFromShareableHandle(
-		    &out->handle, (void *)(intptr_t)found->fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
+		result = driver->cuMemImportFromShareableHandle(&out->mapping.handle,
+								(void *)(intptr_t)found->fd,
+								(cu_handle_type)CU_HANDLE_POSIX_FD);
 	return result == CU_OK ||
 	       refuse_call(refusal, driver, result, "cuMemImportFromShareableHandle");
 }
 
-bool attach_object(struct claim *claim, size_t size, struct attach_object *out,
-		   cu_result *out_result)
+bool attach_object(struct claim *claim, size_t size, struct live *out_object, cu_result *out_result)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct refusal refusal = {.result = CU_OK};
@@ -259,15 +266,23 @@ bool attach_object(struct claim *claim, size_t size, struct attach_object *out,
 	if (!claim_take(claim, RULES_ATTACH))
 		return false;
 	*out_result = CU_OK;
+	*out_object =
+	    (struct live){.size = size, .kind = LIVE_VMM, .count = 1, .mapping = {.size = size}};
 	if (!ask(claim, &found, &refusal))
 		return say(claim, &refusal, out_result);
 	fd = found.fd;
-	out->generation = found.what.generation;
-	if (fits(claim, &found, size, &refusal) && import(claim, &found, size, out, &refusal)) {
+	strcpy(out_object->name, found.what.name);
+	out_object->generation = found.what.generation;
+	out_object->reading = found.reading;
+	describe_note(out_object, &found.what);
+	if (fits(claim, &found, size, &refusal) &&
+	    import(claim, &found, size, out_object, &refusal)) {
 		state_log("\"%s\" is attached: %zu bytes", claim->match.name, size);
+		if (found.what.flags & GPUSHARE_FLAG_KEEP)
+			out_object->mapping.held = held_keep(fd);
 		return true;
 	}
-	share_end(claim->match.name, out->generation, true);
+	share_end(out_object->name, out_object->generation, true);
 	return say(claim, &refusal, out_result);
 }
 

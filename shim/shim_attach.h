@@ -12,12 +12,8 @@
 bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		    cu_result *out_result);
 
-/* The same for a program that wants a handle to map by itself. */
-struct attach_object {
-	cu_mem_handle handle;
-	uint64_t generation;
-};
-bool attach_object(struct claim *claim, size_t size, struct attach_object *out,
+/* The same for a program that wants a handle to map by itself: out_object->mapping.handle. */
+bool attach_object(struct claim *claim, size_t size, struct live *out_object,
 		   cu_result *out_result);
 
 /* Memory that no buffer can stand for: refuse what a rule wants, with `result` if it says must. */

@@ -6,6 +6,7 @@
 
 #include "cleanup.h"
 #include "shim_attach.h"
+#include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_scope.h"
 #include "shim_share.h"
@@ -85,7 +86,8 @@ static cu_result result_of(int status)
 static cu_result map(const struct driver *driver, const record *found, int fd, bool own,
 		     struct live *entry)
 {
-	const struct vmm_wish wish = {.read_only = found->flags & GPUSHARE_FLAG_READONLY};
+	const struct vmm_wish wish = {.read_only = found->flags & GPUSHARE_FLAG_READONLY,
+				      .hold = found->flags & GPUSHARE_FLAG_KEEP};
 	const char *call = "cuCtxGetDevice";
 	cu_result result = CU_INVALID_CONTEXT;
 	cu_device device;
@@ -122,12 +124,14 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 
 	if (!find_name(wire, entry->name))
 		return CU_INVALID_HANDLE;
-	status = link_attach(entry->name, 0, &found, handle, &fd, &own, why, sizeof(why));
+	status = link_attach(entry->name, 0, &found, handle, &fd, &own, &entry->reading, why,
+			     sizeof(why));
 	if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not opened: %s", entry->name, why);
 		return result_of(status);
 	}
 	entry->generation = found.generation;
+	describe_note(entry, &found);
 	if (found.generation == wire->generation)
 		result = map(driver, &found, fd, own, entry);
 	if (result == CU_OK && !live_add(entry)) {

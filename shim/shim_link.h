@@ -2,25 +2,37 @@
 #ifndef GPUSHARE_SHIM_LINK_H
 #define GPUSHARE_SHIM_LINK_H
 /*
- * The shim's one connection to the registry: made when a rule first matches, shared by the
- * program's threads, given up in a forked child. No call here outlasts the deadline, not even one
- * that waits behind another thread's; after a failure the registry is left alone for a while.
+ * What the shim asks the registry: over one connection (shim_line.h), made when a rule first
+ * matches, shared by the program's threads, given up in a forked child. No call here outlasts the
+ * deadline, not even one that waits behind another thread's.
  */
 #include "protocol.h"
 
-/* All return a status; the sentence for a failure is in `why`. */
+/* All return a status; the sentence for a failure is in `why`. *out_reading is live_reading() of when
+ * the registry said yes. */
 
 /* By `handle` (then `fd` is -1), or by `fd`, which stays the caller's (then `handle` is NULL): as
  * backing_is_fd() says of what->backing. */
 int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], int fd,
-	       uint64_t *out_generation, char *why, size_t why_size);
+	       uint64_t *out_generation, unsigned int *out_reading, char *why, size_t why_size);
+/* For a registry that knows its memory no more, in shim_retell.c. */
+struct link_again {
+	record what;
+	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* where fd is -1 */
+	int fd;
+	uint64_t generation; /* 0: as a new one */
+	bool orphan;	     /* from one who has it attached */
+};
+int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t *out_generation,
+		     char *why, size_t why_size);
 /* Become the owner of a kept buffer like `what`; E_NOT_FOUND: there is none. *out_fd is closed by
  * the caller, close-on-exec. */
-int link_adopt(const record *what, record *out_record, int *out_fd, char *why, size_t why_size);
+int link_adopt(const record *what, record *out_record, int *out_fd, unsigned int *out_reading,
+	       char *why, size_t why_size);
 /* *out_fd is -1, or a descriptor that the caller closes, close-on-exec. */
 int link_attach(const char *name, unsigned int wait_ms, record *out_record,
-		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own, char *why,
-		size_t why_size);
+		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
+		unsigned int *out_reading, char *why, size_t why_size);
 /* The whole name of what has that generation, among the names that `glob` fits. */
 int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
 	      char *why, size_t why_size);

@@ -23,6 +23,10 @@ static struct {
 	atomic_size_t count;
 	size_t shifted; /* entries whose pointer is not where the driver's memory begins */
 	struct node *nodes;
+	struct node *read; /* the last that live_read() gave; NULL: none yet */
+	bool reads_on;	   /* it has given some */
+	atomic_uint readings;
+	atomic_bool missed;
 	atomic_uint filter[FILTER_SIZE]; /* entries by a hash of their pointers */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -46,6 +50,8 @@ static void count_in(const struct node *node)
 
 static void take_out(struct node *node)
 {
+	if (table.read == node)
+		table.read = node->hh.prev;
 	HASH_DEL(table.nodes, node);
 	table.shifted -= is_shifted(&node->entry);
 	atomic_fetch_sub_explicit(filter_of(node->entry.pointer), 1, memory_order_release);
@@ -79,6 +85,8 @@ static void replace(struct node *old, const struct live *entry)
 		     old->entry.generation == entry->generation;
 	unsigned int before = again ? old->entry.count : 0;
 
+	if (table.reads_on)
+		live_miss(); /* its place may have been read */
 	table.shifted -= is_shifted(&old->entry);
 	old->entry = *entry;
 	old->entry.count = before + 1;
@@ -106,10 +114,27 @@ bool live_add(const struct live *entry)
 		replace(old, entry);
 	else
 		added = put_in(made);
+	if (entry->name[0] && entry->reading != live_reading())
+		live_miss();
 	pthread_mutex_unlock(&table.lock);
 	if (old || !added)
 		free(made);
 	return added;
+}
+
+unsigned int live_reading(void)
+{
+	return atomic_load_explicit(&table.readings, memory_order_acquire);
+}
+
+void live_miss(void)
+{
+	atomic_store_explicit(&table.missed, true, memory_order_release);
+}
+
+bool live_missed(void)
+{
+	return atomic_exchange_explicit(&table.missed, false, memory_order_acq_rel);
 }
 
 bool live_any(void)
@@ -122,11 +147,17 @@ bool live_maybe(uint64_t pointer)
 	return atomic_load_explicit(filter_of(pointer), memory_order_acquire) != 0;
 }
 
+static void copy_out(const struct node *node, struct live *out_entry)
+{
+	*out_entry = node->entry;
+	out_entry->reading = live_reading();
+}
+
 /* The node leaves the table and is the caller's; NULL where only its count went down. */
 static struct node *count_down(struct node *node, struct live *out_entry)
 {
 	node->entry.count--;
-	*out_entry = node->entry;
+	copy_out(node, out_entry);
 	if (node->entry.count)
 		return NULL;
 	take_out(node);
@@ -186,7 +217,7 @@ bool live_take_of(cu_context context, bool own, struct live *out_entry)
 	HASH_ITER (hh, table.nodes, node, next) {
 		if (node->entry.context != context || (node->entry.kind == LIVE_OWN) != own)
 			continue;
-		*out_entry = node->entry;
+		copy_out(node, out_entry);
 		take_out(node);
 		gone = node;
 		break;
@@ -242,4 +273,82 @@ bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry)
 		*out_entry = found->entry;
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
+}
+
+bool live_read_anew(void)
+{
+	if (!lock_take(&table.lock))
+		return false;
+	table.read = NULL;
+	table.reads_on = false;
+	pthread_mutex_unlock(&table.lock);
+	return true;
+}
+
+/* The table keeps the order in which they came. */
+bool live_read(struct live *out, size_t room, size_t *out_count)
+{
+	size_t count = 0;
+	struct node *node;
+
+	if (!lock_take(&table.lock))
+		return false;
+	atomic_fetch_add_explicit(&table.readings, 1, memory_order_acq_rel);
+	node = table.read ? table.read->hh.next : table.nodes;
+	for (; node && count < room; node = node->hh.next) {
+		table.read = node;
+		if (node->entry.name[0])
+			out[count++] = node->entry;
+	}
+	table.reads_on = table.read != NULL;
+	pthread_mutex_unlock(&table.lock);
+	*out_count = count;
+	return true;
+}
+
+bool live_get(uint64_t pointer, uint64_t generation, struct live *out_entry)
+{
+	struct node *found;
+
+	if (!live_maybe(pointer) || !lock_take(&table.lock))
+		return false;
+	found = find_node(pointer);
+	if (found && (found->entry.generation != generation || !found->entry.name[0]))
+		found = NULL;
+	if (found)
+		copy_out(found, out_entry);
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
+}
+
+bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to)
+{
+	struct node *found;
+
+	if (!lock_take(&table.lock))
+		return false;
+	found = find_node(pointer);
+	if (found && (found->entry.generation != generation || !found->entry.name[0]))
+		found = NULL;
+	if (found && to)
+		found->entry.generation = to;
+	else if (found)
+		found->entry.name[0] = '\0';
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
+}
+
+/* However often a handle was opened, its buffer was attached once. */
+unsigned int live_attached(uint64_t generation)
+{
+	struct node *node, *next;
+	unsigned int count = 0;
+
+	if (!lock_take(&table.lock))
+		return 0;
+	HASH_ITER (hh, table.nodes, node, next)
+		if (node->entry.generation == generation && !live_is_own(&node->entry))
+			count += node->entry.kind == LIVE_OPENED ? 1 : node->entry.count;
+	pthread_mutex_unlock(&table.lock);
+	return count;
 }

@@ -25,11 +25,16 @@ struct live {
 	cu_context context; /* it ends with this one */
 	cu_device device;   /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
 	bool stream_ordered;   /* the program asked for stream-ordered memory */
-	uint32_t flags, ttl_s; /* as the rule says */
+	uint32_t flags, ttl_s; /* as the rule says; LIVE_VMM, LIVE_OPENED: as the record does */
 	struct vmm_mapping
 	    mapping; /* of what is mapped; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* LIVE_IPC: the owner's */
+	uint64_t whole, address; /* of what is attached: the buffer's size, its owner's pointer, its
+				    GPU; flags and ttl_s are its record's */
+	uint8_t uuid[GPUSHARE_UUID_SIZE];
 	uint64_t generation;
+	unsigned int reading; /* live_reading() of when it was on the table, or before it was shared
+				 or attached: see live_add() */
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared after all */
 };
 
@@ -38,8 +43,14 @@ static inline bool live_is_mapped(const struct live *entry)
 	return entry->kind == LIVE_VMM || entry->kind == LIVE_OPENED || entry->kind == LIVE_OWN_VMM;
 }
 
+static inline bool live_is_own(const struct live *entry)
+{
+	return entry->kind == LIVE_OWN || entry->kind == LIVE_OWN_VMM;
+}
+
 /* Copies. False: out of memory. The same buffer opened at the same address again is counted, and
- * one memory opened by two names is there twice; any other entry that the address had is replaced. */
+ * one memory opened by two names is there twice; any other entry that the address had is replaced.
+ * Where the table was read since entry->reading, live_missed() will say so. */
 bool live_add(const struct live *entry);
 
 /* Is there any entry? One atomic load. */
@@ -64,5 +75,25 @@ bool live_unname_of(cu_context context, struct live *out_entry);
 
 /* A copy of the entry that `pointer` belongs to, in the memory that begins at `base` for the driver. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
+
+/*
+ * All that is shared and attached, for a registry that has to be told: copies of entries that have a
+ * name, in parts, each once, with those that come meanwhile. Fewer than there is room for: that was
+ * all so far. One thread at a time. False: not now.
+ */
+bool live_read_anew(void);
+bool live_read(struct live *out, size_t room, size_t *out_count);
+/* How often that buffer is attached, by all entries that it has. */
+unsigned int live_attached(uint64_t generation);
+/* How often it was read so far. Whoever has a buffer while it is not on the table, has been missed
+ * where this moved on; then live_miss(), and everything is told again. */
+unsigned int live_reading(void);
+void live_miss(void);
+/* Was anything missed since this was asked? */
+bool live_missed(void);
+
+/* By pointer and generation: a copy; another generation for it, or for 0 no name. */
+bool live_get(uint64_t pointer, uint64_t generation, struct live *out_entry);
+bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to);
 
 #endif

@@ -1,116 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_share.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cleanup.h"
+#include "client_held.h"
+#include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_live.h"
 #include "shim_process.h"
 #include "shim_scope.h"
 
-cu_result share_device(const struct driver *driver, cu_device device,
-		       uint8_t out_uuid[GPUSHARE_UUID_SIZE])
-{
-	cu_result result = CU_NOT_SUPPORTED;
-	cu_uuid uuid;
-
-	if (driver->cuDeviceGetUuid_v2)
-		result = driver->cuDeviceGetUuid_v2(&uuid, device);
-	if (result == CU_OK)
-		memcpy(out_uuid, uuid.bytes, GPUSHARE_UUID_SIZE);
-	return result;
-}
-
-/* NULL, or the call that failed. */
-static const char *describe(const struct driver *driver, struct live *entry, record *what,
-			    cu_result *out_result)
-{
-	cu_ipc_mem_handle ipc;
-	cu_deviceptr base = 0;
-	size_t base_size = 0;
-
-	*out_result = CU_NOT_SUPPORTED;
-	if (!driver->cuCtxGetCurrent || !driver->cuMemGetAddressRange_v2 ||
-	    !driver->cuIpcGetMemHandle)
-		return "the driver";
-	if ((*out_result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
-		return "cuCtxGetCurrent";
-	if ((*out_result = share_device(driver, entry->device, what->device_uuid)) != CU_OK)
-		return "cuDeviceGetUuid";
-	if ((*out_result = driver->cuMemGetAddressRange_v2(&base, &base_size, entry->pointer)) !=
-	    CU_OK)
-		return "cuMemGetAddressRange";
-	if ((*out_result = driver->cuIpcGetMemHandle(&ipc, entry->pointer)) != CU_OK)
-		return "cuIpcGetMemHandle";
-	memcpy(entry->handle, ipc.reserved, GPUSHARE_HANDLE_SIZE);
-	what->base_offset = entry->pointer - base;
-	what->base_size = base_size;
-	what->backing = GPUSHARE_BACKING_IPC;
-	what->address = entry->pointer;
-	what->size = entry->size;
-	return NULL;
-}
-
-static cu_result export_fd(const struct driver *driver, cu_mem_handle handle, int *out_fd)
-{
-	cu_result result = CU_NOT_SUPPORTED;
-
-	if (driver->cuMemExportToShareableHandle)
-		result = driver->cuMemExportToShareableHandle(
-		    out_fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	if (result == CU_OK)
-		fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
-	return result;
-}
-
-/* The same for mapped memory. */
-static const char *describe_mapped(const struct driver *driver, struct live *entry, record *what,
-				   int *out_fd, cu_result *out_result)
-{
-	*out_result = CU_NOT_SUPPORTED;
-	if (!driver->cuCtxGetCurrent)
-		return "the driver";
-	if (!entry->context && (*out_result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
-		return "cuCtxGetCurrent";
-	if ((*out_result = share_device(driver, entry->device, what->device_uuid)) != CU_OK)
-		return "cuDeviceGetUuid";
-	if ((*out_result = export_fd(driver, entry->mapping.handle, out_fd)) != CU_OK)
-		return "cuMemExportToShareableHandle";
-	what->base_size = entry->mapping.size;
-	what->backing = GPUSHARE_BACKING_VMM;
-	what->address = entry->pointer;
-	what->size = entry->size;
-	what->flags = entry->flags;
-	what->ttl_s = entry->ttl_s;
-	return NULL;
-}
-
 /* Into the registry under its name, or the entry stays without one. */
 static void enter(const struct driver *driver, struct live *entry)
 {
-	bool mapped = live_is_mapped(entry);
-	record what = gpushare_Buffer_init_zero;
+	char name[GPUSHARE_NAME_MAX + 1], why[512];
+	struct description found;
 	_cleanup_close_ int fd = -1;
-	cu_result result;
-	const char *call;
-	char why[512];
 
-	strcpy(what.name, entry->name);
+	strcpy(name, entry->name);
 	entry->name[0] = '\0';
-	call = mapped ? describe_mapped(driver, entry, &what, &fd, &result)
-		      : describe(driver, entry, &what, &result);
-	if (call)
-		state_log("\"%s\" is not shared: %s answered %s", what.name, call,
-			  driver_error_name(driver, result));
-	else if (link_share(&what, mapped ? NULL : entry->handle, fd, &entry->generation, why,
-			    sizeof(why)) != GPUSHARE_OK)
-		state_log("\"%s\" is not shared: %s", what.name, why);
+	if (!describe_own(driver, entry, &found)) {
+		state_log("\"%s\" is not shared: %s answered %s", name, found.call,
+			  driver_error_name(driver, found.result));
+		return;
+	}
+	fd = found.fd;
+	strcpy(found.what.name, name);
+	if (link_share(&found.what, fd < 0 ? entry->handle : NULL, fd, &entry->generation,
+		       &entry->reading, why, sizeof(why)) == GPUSHARE_OK)
+		strcpy(entry->name, name);
 	else
-		strcpy(entry->name, what.name);
+		state_log("\"%s\" is not shared: %s", name, why);
 }
 
 /* Without a name too: the program is to be told the size that it asked for. */
@@ -161,7 +84,7 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 	return entry.name[0] && remember(&entry);
 }
 
-static bool adopt(const struct claim *claim, record *found, int *out_fd)
+static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigned int *out_reading)
 {
 	record what = gpushare_Buffer_init_zero;
 	char why[512];
@@ -173,9 +96,9 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd)
 	what.backing = GPUSHARE_BACKING_VMM;
 	what.flags = claim->match.flags;
 	what.ttl_s = claim->match.ttl_s;
-	if (share_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
+	if (describe_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
 		return false;
-	status = link_adopt(&what, found, out_fd, why, sizeof(why));
+	status = link_adopt(&what, found, out_fd, out_reading, why, sizeof(why));
 	if (status != GPUSHARE_OK)
 		state_log("\"%s\" is not adopted: %s", what.name, why);
 	return status == GPUSHARE_OK;
@@ -191,12 +114,12 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 			     .flags = claim->match.flags,
 			     .ttl_s = claim->match.ttl_s};
 	_cleanup_close_ int fd = -1;
-	struct vmm_wish wish = {.read_only = false};
+	struct vmm_wish wish = {.hold = true};
 	const char *call = "cuCtxGetCurrent";
 	cu_result result = CU_OK;
 	record found;
 
-	if (!adopt(claim, &found, &fd))
+	if (!adopt(claim, &found, &fd, &entry.reading))
 		return false;
 	strcpy(entry.name, found.name);
 	entry.generation = found.generation;
@@ -240,56 +163,47 @@ void share_again(const struct driver *driver, struct live *entry)
 	remember(entry);
 }
 
-bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
-		  uint64_t *out_generation)
+/* Of an allocation that the program maps by itself. */
+static struct live object_of(const struct claim *claim, cu_mem_handle handle, size_t size)
 {
-	_scope_ struct scope scope = scope_enter(claim->driver);
-	record what = gpushare_Buffer_init_zero;
-	_cleanup_close_ int fd = -1;
-	cu_result result;
-	char why[512];
-
-	(void)scope;
-	strcpy(what.name, claim->match.name);
-	what.size = size;
-	what.base_size = size;
-	what.backing = GPUSHARE_BACKING_VMM;
-	what.flags = claim->match.flags;
-	what.ttl_s = claim->match.ttl_s;
-	result = share_device(claim->driver, claim->allocation.device, what.device_uuid);
-	if (result != CU_OK) {
-		state_log("\"%s\" is not shared: cuDeviceGetUuid answered %s", what.name,
-			  driver_error_name(claim->driver, result));
-		return false;
-	}
-	result = export_fd(claim->driver, handle, &fd);
-	if (result != CU_OK) {
-		state_log("\"%s\" is not shared: cuMemExportToShareableHandle answered %s",
-			  what.name, driver_error_name(claim->driver, result));
-		return false;
-	}
-	if (link_share(&what, NULL, fd, out_generation, why, sizeof(why)) != GPUSHARE_OK) {
-		state_log("\"%s\" is not shared: %s", what.name, why);
-		return false;
-	}
-	state_log("\"%s\" is shared: %zu bytes", what.name, size);
-	return true;
+	return (struct live){.size = size,
+			     .kind = LIVE_OWN_VMM,
+			     .count = 1,
+			     .device = claim->allocation.device,
+			     .flags = claim->match.flags,
+			     .ttl_s = claim->match.ttl_s,
+			     .mapping = {.size = size, .handle = handle}};
 }
 
-bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
-			  uint64_t *out_generation)
+bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
+		  struct live *out_object)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	*out_object = object_of(claim, handle, size);
+	strcpy(out_object->name, claim->match.name);
+	enter(claim->driver, out_object);
+	if (out_object->name[0])
+		state_log("\"%s\" is shared: %zu bytes", out_object->name, size);
+	return out_object->name[0];
+}
+
+bool share_adopted_object(const struct claim *claim, struct live *out_object)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	const struct driver *driver = claim->driver;
 	cu_result result = CU_NOT_SUPPORTED;
 	_cleanup_close_ int fd = -1;
+	cu_mem_handle handle = 0;
 	record found;
 
 	(void)scope;
-	if (!adopt(claim, &found, &fd))
+	*out_object = object_of(claim, 0, 0);
+	if (!adopt(claim, &found, &fd, &out_object->reading))
 		return false;
 	if (driver->cuMemImportFromShareableHandle && found.base_size == found.size)
-		result = driver->cuMemImportFromShareableHandle(out_handle, (void *)(intptr_t)fd,
+		result = driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
 								(cu_handle_type)CU_HANDLE_POSIX_FD);
 	if (result != CU_OK) {
 		state_log("\"%s\" is not adopted: cuMemImportFromShareableHandle answered %s",
@@ -297,7 +211,11 @@ bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
 		share_end(found.name, found.generation, false);
 		return false;
 	}
-	*out_generation = found.generation;
+	out_object->size = out_object->mapping.size = found.size;
+	out_object->mapping.handle = handle;
+	out_object->mapping.held = held_keep(fd);
+	out_object->generation = found.generation;
+	strcpy(out_object->name, found.name);
 	state_log("\"%s\" is adopted, with what it holds", found.name);
 	return true;
 }

@@ -29,13 +29,13 @@ void share_again(const struct driver *driver, struct live *entry);
 /* It was taken off the live table and is there again, with the name that it never lost. */
 void share_keep(const struct live *entry);
 
-/* Enter cuMemCreate memory, exported as a descriptor. True: it is shared, as `*out_generation`. */
+/* Enter cuMemCreate memory of the program's, exported as a descriptor. True: it is shared, as
+ * `*out_object` says, which is not in the live table. */
 bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
-		  uint64_t *out_generation);
+		  struct live *out_object);
 
 /* share_adopted() for a program that maps by itself. */
-bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle,
-			  uint64_t *out_generation);
+bool share_adopted_object(const struct claim *claim, struct live *out_object);
 
 /* A name is withdrawn, or an attachment given back. Nothing is asked of the registry at exit. */
 void share_end(const char *name, uint64_t generation, bool attached);
@@ -45,9 +45,5 @@ bool share_end_attached(const char *name, uint64_t generation);
 
 /* Why a rule's allocation can't be shared: one line on stderr, once a process. */
 void share_refuse(const struct claim *claim, const char *why);
-
-/* The record's part that says which GPU. */
-cu_result share_device(const struct driver *driver, cu_device device,
-		       uint8_t out_uuid[GPUSHARE_UUID_SIZE]);
 
 #endif

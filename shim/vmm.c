@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "vmm.h"
 
+#include "client_held.h"
 #include "vmm_range.h"
 
 #define DEVICES_MAX 64
@@ -188,6 +189,8 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 		driver->cuMemRelease(mapping.handle);
 		return result;
 	}
+	if (wish && wish->hold)
+		mapping.held = held_keep(fd);
 	*out_mapping = mapping;
 	return CU_OK;
 }
@@ -235,6 +238,7 @@ cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mappi
 	unmapped = driver->cuMemUnmap(mapping->pointer, mapping->size);
 	freed = driver->cuMemAddressFree(mapping->pointer, mapping->size);
 	released = driver->cuMemRelease(mapping->handle);
+	held_drop(mapping->held);
 	if (unmapped != CU_OK)
 		return unmapped;
 	return freed != CU_OK ? freed : released;

@@ -12,6 +12,7 @@
 struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
+	uint64_t held; /* of imported memory, where it was wished for: see client_held.h */
 };
 
 /* How it should be mapped. */
@@ -19,6 +20,7 @@ struct vmm_wish {
 	uint64_t address; /* 0: anywhere */
 	bool must;	  /* there or not at all */
 	bool read_only;
+	bool hold; /* the descriptor too, for who may have to give it away again */
 };
 
 #define VMM_ADDRESS_TAKEN ((cu_result)-1) /* no CUresult: `must`, and another address came */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_retell.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api_session.h"
+#include "api_source.h"
+#include "cleanup.h"
+#include "client_fds.h"
+#include "client_held.h"
+#include "monotonic.h"
+
+#define PART 8 /* buffers of one Retell: none of its lists holds fewer */
+
+static bool is_own(const struct gpushare_buffer *buffer)
+{
+	return buffer->kind == BUFFER_SHARED || buffer->kind == BUFFER_ALLOCATED;
+}
+
+void session_retell_forget(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+{
+	if (session->retell.at == buffer)
+		session->retell.at = buffer->next;
+}
+
+void session_retell_check(struct gpushare_session *session, unsigned int readings)
+{
+	if (session->retell.readings != readings)
+		session->client->fresh = true;
+}
+
+void session_retell_finish(struct retell *retell)
+{
+	free(retell->wanted);
+	retell->wanted = NULL;
+	retell->count = retell->room = 0;
+}
+
+/* Where there is no memory for that, it is lost until the next registry. */
+static void want(struct retell *retell, uint64_t generation, bool anew)
+{
+	if (retell->count == retell->room) {
+		size_t room = retell->room ? 2 * retell->room : PART;
+		struct retell_wanted *grown =
+		    realloc(retell->wanted, room * sizeof(*retell->wanted));
+
+		if (!grown)
+			return;
+		retell->wanted = grown;
+		retell->room = room;
+	}
+	retell->wanted[retell->count++] = (struct retell_wanted){generation, anew};
+}
+
+static void begin(struct retell *retell, const struct client *client)
+{
+	retell->connection = client->connections;
+	retell->goes_on = true;
+	retell->round++;
+	retell->at = NULL;
+	retell->count = 0; /* what one registry asked for, another one may have */
+}
+
+/* New ones come in front. */
+static struct gpushare_buffer *next_untold(struct gpushare_session *session)
+{
+	struct retell *retell = &session->retell;
+	struct gpushare_buffer *at = retell->at ? retell->at : session->buffers;
+
+	while (at && (at->told == retell->round || at->lost))
+		at = at->next;
+	if (at)
+		at->told = retell->round;
+	retell->at = at ? at->next : NULL;
+	return at;
+}
+
+static void add_hold(const struct gpushare_buffer *buffer, gpushare_Hold *list, pb_size_t *count)
+{
+	gpushare_Hold *hold = &list[(*count)++];
+
+	memcpy(hold->name, buffer->info.name, sizeof(hold->name));
+	hold->generation = buffer->info.generation;
+	hold->count = buffer->count;
+}
+
+/* True: that was the last part. */
+static bool fill_part(struct gpushare_session *session, bool old, gpushare_Retell *part)
+{
+	struct gpushare_buffer *buffer;
+	size_t count = 0;
+
+	session->retell.readings++;
+	while (count < PART && (buffer = next_untold(session))) {
+		count++;
+		if (old && is_own(buffer))
+			want(&session->retell, buffer->info.generation, true);
+		else if (is_own(buffer))
+			add_hold(buffer, part->shared, &part->shared_count);
+		else
+			add_hold(buffer, part->attached, &part->attached_count);
+	}
+	return count < PART;
+}
+
+static int tell_part(struct gpushare_session *session, bool old, int64_t deadline_ms,
+		     bool *out_last)
+{
+	struct client *client = session->client;
+	const gpushare_RetellReply *answer = &client->reply.body.retell;
+	gpushare_Retell *part = &client->aside.verb.retell;
+	int status;
+
+	memset(&client->aside, 0, sizeof(client->aside));
+	client->aside.which_verb = gpushare_Request_retell_tag;
+	part->last = *out_last = fill_part(session, old, part);
+	if (old)
+		return GPUSHARE_OK;
+	if (part->last)
+		client_tell_withdrawn(client, part);
+	status = client_ask_aside(client, deadline_ms);
+	if (status == GPUSHARE_OK && client->reply.which_body == gpushare_Reply_retell_tag)
+		for (pb_size_t i = 0; i < answer->wanted_count; i++)
+			want(&session->retell, answer->wanted[i], false);
+	return status;
+}
+
+/* Half of the time is for what the call is there for. What the registry refuses to hear, it won't
+ * hear the next time either. */
+int session_retell(struct client *client, void *owner, int64_t deadline_ms)
+{
+	struct gpushare_session *session = owner;
+	struct retell *retell = &session->retell;
+	int64_t now = monotonic_ms(), until_ms = now + (deadline_ms - now) / 2;
+	bool moved = retell->connection != client->connections, old = !client_has_lease(client);
+	bool last = old && !moved && !retell->goes_on; /* it knows the names already */
+	int status = GPUSHARE_OK;
+
+	if (!last && (moved || !retell->goes_on))
+		begin(retell, client);
+	while (!last && monotonic_ms() < until_ms) {
+		status = tell_part(session, old, deadline_ms, &last);
+		if (status != GPUSHARE_OK && client->fd < 0)
+			return status;
+		last |= status != GPUSHARE_OK;
+	}
+	if (last)
+		client->fresh = retell->goes_on = false;
+	return GPUSHARE_OK;
+}
+
+/* Under the lock. */
+static struct gpushare_buffer *find(const struct gpushare_session *session, uint64_t generation)
+{
+	struct gpushare_buffer *buffer = session->buffers;
+
+	while (buffer && (buffer->info.generation != generation || buffer->lost))
+		buffer = buffer->next;
+	return buffer;
+}
+
+static bool copy_of(struct gpushare_session *session, uint64_t generation,
+		    struct gpushare_buffer *out_copy)
+{
+	const struct gpushare_buffer *found;
+
+	pthread_mutex_lock(&session->lock);
+	found = find(session, generation);
+	if (found)
+		*out_copy = *found;
+	pthread_mutex_unlock(&session->lock);
+	return found != NULL;
+}
+
+static bool take_wanted(struct gpushare_session *session, struct retell_wanted *out)
+{
+	bool any;
+
+	pthread_mutex_lock(&session->lock);
+	any = session->retell.count != 0;
+	if (any)
+		*out = session->retell.wanted[--session->retell.count];
+	pthread_mutex_unlock(&session->lock);
+	return any;
+}
+
+/* What was imported is exported no more: its descriptor is held, or it can't be had. The memory of
+ * others can be brought back only where it is kept without them. */
+static int export_again(const struct gpushare_buffer *buffer, struct source *source)
+{
+	*source = (struct source){
+	    .pointer = buffer->pointer,
+	    .size = buffer->info.size,
+	    .device = buffer->device,
+	    .context = buffer->context,
+	    .fd = buffer->mapping.held ? held_open(buffer->mapping.held) : -1,
+	};
+	if (source->fd >= 0)
+		return GPUSHARE_OK;
+	return is_own(buffer) && !buffer->mapping.held
+		   ? source_export(buffer->session->driver, source)
+		   : GPUSHARE_E_NOT_SHAREABLE;
+}
+
+/* With what is left of the time. */
+static int ask_again(struct gpushare_session *session, const request *ask, int fd, int64_t until_ms,
+		     uint64_t *out_generation)
+{
+	struct client *client = session->client;
+	uint8_t ticket[1][GPUSHARE_TICKET_SIZE] = {{0}};
+	int64_t left_ms;
+	int status = GPUSHARE_OK;
+
+	pthread_mutex_lock(&session->lock);
+	left_ms = until_ms - monotonic_ms();
+	client->timeout_ms = left_ms > 0 ? (unsigned int)left_ms : 1;
+	if (fd >= 0)
+		status = client_deposit(client, &fd, 1, ticket);
+	if (status == GPUSHARE_OK) {
+		client->request = *ask;
+		memcpy(client->request.verb.share.ticket, ticket, sizeof(*ticket));
+		status = client_call(client, 0);
+	}
+	client->timeout_ms = session->timeout_ms;
+	if (status == GPUSHARE_OK)
+		*out_generation = client->reply.body.share.generation;
+	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT)
+		client->fresh = true;
+	pthread_mutex_unlock(&session->lock);
+	return status;
+}
+
+/* The registry has it again, or has not. What was freed meanwhile, it is to have no longer. */
+static void settle(struct gpushare_session *session, struct gpushare_buffer *copy, int status,
+		   uint64_t generation)
+{
+	struct gpushare_buffer *found;
+
+	pthread_mutex_lock(&session->lock);
+	found = find(session, copy->info.generation);
+	if (found && is_own(found) && status != GPUSHARE_OK)
+		found->lost = true;
+	else if (found)
+		found->info.generation = generation;
+	pthread_mutex_unlock(&session->lock);
+	if (found || status != GPUSHARE_OK || !is_own(copy))
+		return;
+	copy->info.generation = generation;
+	session_tell_withdraw(session, &copy->info);
+}
+
+static bool is_transport(int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
+
+/* What was exported is what it was taken for if it is not freed even then: a handle may be another's
+ * as soon as it is. False: no more of this now. */
+static bool share_one(struct gpushare_session *session, const struct retell_wanted *wanted,
+		      int64_t until_ms)
+{
+	uint64_t generation = wanted->generation;
+	struct gpushare_buffer copy, now;
+	struct source source;
+	request ask = {.which_verb = gpushare_Request_share_tag};
+	int status;
+
+	if (!copy_of(session, wanted->generation, &copy) || !copy.session->driver)
+		return true;
+	status = export_again(&copy, &source);
+	if (copy_of(session, wanted->generation, &now)) {
+		share_describe(&copy, &ask.verb.share);
+		memcpy(ask.verb.share.handle, &source.handle, sizeof(ask.verb.share.handle));
+		ask.verb.share.again = wanted->anew ? 0 : wanted->generation;
+		ask.verb.share.orphan = !is_own(&copy);
+		if (status == GPUSHARE_OK)
+			status = ask_again(session, &ask, source.fd, until_ms, &generation);
+		if (!is_transport(status))
+			settle(session, &copy, status, generation);
+	}
+	source_finish(&source);
+	return !is_transport(status);
+}
+
+/* One thread at a time; a call that has to be broken off costs the connection: none is begun without
+ * time for it. */
+void session_share_wanted(struct gpushare_session *session, int64_t until_ms)
+{
+	int64_t last_ms = until_ms - session->timeout_ms / 4;
+	struct retell_wanted wanted;
+	char why[API_SENTENCE_MAX];
+	bool mine;
+
+	pthread_mutex_lock(&session->lock);
+	mine = session->retell.count && !session->retell.busy;
+	session->retell.busy |= mine;
+	pthread_mutex_unlock(&session->lock);
+	if (!mine)
+		return;
+	snprintf(why, sizeof(why), "%s", gpushare_explain());
+	while (monotonic_ms() < last_ms && take_wanted(session, &wanted) &&
+	       share_one(session, &wanted, until_ms))
+		;
+	pthread_mutex_lock(&session->lock);
+	session->retell.busy = false;
+	pthread_mutex_unlock(&session->lock);
+	api_fail(GPUSHARE_OK, "%s", why);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_API_RETELL_H
+#define GPUSHARE_SHIM_API_RETELL_H
+/*
+ * A registry that was restarted is told what a session shares and has attached, in the session's next
+ * call that asks it something: names and generations before the question, under the session's lock;
+ * the memory of what the registry wants again behind it, without. What a call has no time for is left
+ * to the next one.
+ */
+#include "client.h"
+
+struct gpushare_session;
+struct gpushare_buffer;
+
+struct retell_wanted {
+	uint64_t generation;
+	bool anew; /* by a registry that does not know what was before it */
+};
+
+/* A session's; under its lock. */
+struct retell {
+	unsigned int
+	    connection;	    /* that is being told, or was: of the first there is nothing to tell */
+	unsigned int round; /* buffers know which one told of them */
+	unsigned int readings; /* parts that were told */
+	bool goes_on;
+	bool busy; /* a thread shares again */
+	struct gpushare_buffer
+	    *at; /* the next to tell of; NULL: the first, till one that is told */
+	struct retell_wanted *wanted;
+	size_t count, room;
+};
+
+/* A client_retell of a session. */
+int session_retell(struct client *client, void *session, int64_t deadline_ms);
+/* Share again what was asked for, until then. What gpushare_explain() says stays. No lock is held. */
+void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
+
+/* Under the lock: the buffer leaves the session's list; or was counted there for what the registry
+ * had said when there were so many readings. */
+void session_retell_forget(struct gpushare_session *session, const struct gpushare_buffer *buffer);
+void session_retell_check(struct gpushare_session *session, unsigned int readings);
+
+void session_retell_finish(struct retell *retell);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* To the registry's socket, which may have to be waited for, and to no one else's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "cleanup.h"
+#include "client_internal.h"
+#include "monotonic.h"
+
+/* Never 0, 1 or 2: a program that has closed one of those may write there all the same. */
+static int dial_socket(int type)
+{
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), moved, error;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	error = errno;
+	close(fd);
+	errno = error;
+	return moved;
+}
+
+int client_dial(const char *path, int type)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	_cleanup_close_ int fd = dial_socket(type);
+	int taken;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
+	if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0)
+		return -errno;
+	taken = fd;
+	fd = -1;
+	return taken;
+}
+
+int client_reach(struct client *client, int64_t deadline)
+{
+	char path[GPUSHARE_PATH_MAX];
+	bool started = false;
+
+	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)
+		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
+				   "the registry's directory has too long a path; set GPUSHARE_DIR "
+				   "to a shorter one");
+	for (;;) {
+		int status, fd = client_dial(path, SOCK_STREAM);
+
+		if (fd >= 0) {
+			client->fd = fd;
+			return GPUSHARE_OK;
+		}
+		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)
+			return client_fail(
+			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
+			    "the registry's socket %s can't be connected to: %s", path,
+			    strerror(-fd));
+		if (!client->autostart && fd != -EAGAIN)
+			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
+					   "no registry listens on %s and autostart is off; start "
+					   "gpushare-registry --dir %s",
+					   path, client->directory);
+		if (!started && fd != -EAGAIN) {
+			status =
+			    directory_prepare(client->directory, client->why, sizeof(client->why));
+			if (status == GPUSHARE_OK)
+				status = autostart_registry(client->directory, client->why,
+							    sizeof(client->why));
+			if (status != GPUSHARE_OK)
+				return status;
+			started = true;
+		}
+		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline)
+			return client_fail(
+			    client, GPUSHARE_E_NO_REGISTRY,
+			    started
+				? "a registry was started for %s but did not listen within %u ms"
+				: "the registry in %s took no connection within %u ms",
+			    client->directory, client->timeout_ms);
+		poll(NULL, 0, CLIENT_RETRY_MS);
+	}
+}
+
+int client_check_peer(struct client *client, int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
+	    (peer.uid != geteuid() && peer.uid != 0))
+		return client_fail(client, GPUSHARE_E_DENIED,
+				   "the registry in %s runs as another user; set GPUSHARE_DIR to a "
+				   "directory of yours",
+				   client->directory);
+	return GPUSHARE_OK;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_LINE_H
+#define GPUSHARE_SHIM_LINE_H
+/*
+ * The shim's one connection to the registry, and whose turn it is: one thread's at a time, from
+ * line_enter() to line_leave(). After a failure the registry is left alone for a while.
+ */
+#include "client.h"
+
+struct line {
+	struct client *client;
+	int64_t until_ms; /* this turn's deadline */
+};
+
+extern struct line line; /* for whose turn it is */
+
+/* Wait for the turn; E_TIMED_OUT, E_NO_REGISTRY, E_NO_MEMORY: there is none, and `why` says so. */
+int line_enter(char *why, size_t why_size);
+/* The same for what has to be over by then. */
+int line_enter_by(int64_t until_ms, char *why, size_t why_size);
+/* Then, in nobody's turn, what the registry has asked for is shared again. */
+void line_leave(void);
+/* Does another thread wait for its turn? One atomic load. */
+bool line_is_queued(void);
+
+/* In a turn. A request to fill in; ask it, within what is left of the turn and `extra_ms`. */
+request *line_ask(pb_size_t verb);
+int line_call(unsigned int extra_ms, char *why, size_t why_size);
+/* The same, but no registry is started for it, and it has a moment even where no time is left. */
+int line_call_who_is_there(char *why, size_t why_size);
+/* client_deposit() of one, and client_withdraw(). */
+int line_deposit(int fd, uint8_t (*out_ticket)[GPUSHARE_TICKET_SIZE], char *why, size_t why_size);
+int line_fetch(const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd, char *why, size_t why_size);
+/* Is the registry another than when so many connections had been made? */
+bool line_has_moved(unsigned int connections);
+
+#endif

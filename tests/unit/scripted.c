@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+#include "scripted.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include "raw.h"
+
+#define PEERS 16
+enum { LISTENER, FDS_LISTENER, FIRST_PEER };
+
+struct scripted scripted;
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	bool runs, ends;
+	unsigned int lives; /* how often it was started: the lease's key */
+	struct pollfd sockets[FIRST_PEER + PEERS];
+	bool greeted[FIRST_PEER + PEERS], carries_fds[FIRST_PEER + PEERS];
+} play = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void scripted_lock(void)
+{
+	pthread_mutex_lock(&play.lock);
+}
+
+void scripted_unlock(void)
+{
+	pthread_mutex_unlock(&play.lock);
+}
+
+static bool matches_once(pb_size_t *at, pb_size_t verb)
+{
+	bool matches = *at == verb;
+
+	if (matches)
+		*at = 0;
+	return matches;
+}
+
+static void take_hold(const gpushare_Hold *hold, gpushare_Hold *list, size_t *count, reply *answer)
+{
+	gpushare_RetellReply *body = &answer->body.retell;
+
+	if (*count < SCRIPTED_MAX)
+		list[(*count)++] = *hold;
+	for (size_t i = 0; i < scripted.wants_count; i++)
+		if (scripted.wants[i] == hold->generation)
+			body->wanted[body->wanted_count++] = hold->generation;
+}
+
+static void on_retell(const gpushare_Retell *part, reply *answer)
+{
+	static bool goes_on;
+
+	if (!goes_on)
+		scripted.shared_count = scripted.attached_count = 0;
+	goes_on = !part->last;
+	answer->which_body = gpushare_Reply_retell_tag;
+	for (pb_size_t i = 0; i < part->shared_count; i++)
+		take_hold(&part->shared[i], scripted.shared, &scripted.shared_count, answer);
+	for (pb_size_t i = 0; i < part->attached_count; i++)
+		take_hold(&part->attached[i], scripted.attached, &scripted.attached_count, answer);
+	scripted.retellings += part->last;
+}
+
+static void on_share(const gpushare_Share *share, reply *answer)
+{
+	if (scripted.shares_count < SCRIPTED_MAX)
+		scripted.shares[scripted.shares_count++] = *share;
+	if (share->again && scripted.share_status) {
+		answer->status = scripted.share_status;
+		strcpy(answer->message, "not again");
+		return;
+	}
+	answer->which_body = gpushare_Reply_share_tag;
+	answer->body.share.generation = share->again ? share->again : ++scripted.generation;
+}
+
+static void on_hello(const gpushare_Hello *hello, reply *answer)
+{
+	memcpy(scripted.resumed_by, hello->resume, sizeof(scripted.resumed_by));
+	answer->which_body = gpushare_Reply_hello_tag;
+	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
+	answer->body.hello.pid = getpid();
+	if (!scripted.old)
+		memset(answer->body.hello.lease, (int)play.lives, 16);
+}
+
+static void answer_to(const request *ask, reply *answer)
+{
+	memset(answer, 0, sizeof(*answer));
+	if (ask->which_verb == gpushare_Request_hello_tag) {
+		on_hello(&ask->verb.hello, answer);
+	} else if (ask->which_verb == gpushare_Request_share_tag) {
+		on_share(&ask->verb.share, answer);
+	} else if (ask->which_verb == gpushare_Request_retell_tag && !scripted.old) {
+		on_retell(&ask->verb.retell, answer);
+	} else if (ask->which_verb == gpushare_Request_retell_tag) {
+		answer->status = GPUSHARE_E_PROTOCOL;
+	} else if (ask->which_verb == gpushare_Request_lookup_tag ||
+		   ask->which_verb == gpushare_Request_attach_tag) {
+		answer->status = GPUSHARE_E_NOT_FOUND;
+	} else if (ask->which_verb == gpushare_Request_list_tag) {
+		answer->which_body = gpushare_Reply_list_tag;
+	}
+}
+
+static bool send_answer(int fd, uint32_t id, const reply *answer, bool half)
+{
+	uint8_t wire[GPUSHARE_MESSAGE_MAX];
+	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
+	size_t size;
+
+	if (codec_encode_reply(answer, wire + header, sizeof(wire) - header, &size))
+		return false;
+	sp_header(wire, id, size);
+	return raw_write(fd, wire, half ? header / 2 : header + size) && !half;
+}
+
+/* False: the connection is to be closed. */
+static bool serve_request(int fd)
+{
+	static uint8_t body[GPUSHARE_MESSAGE_MAX];
+	static request ask;
+	static reply answer;
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
+	long size;
+	pb_size_t verb;
+
+	if (!raw_read(fd, header, sizeof(header), RAW_TIMEOUT_MS))
+		return false;
+	size = sp_header_body_size(header);
+	if (size < 0 || !raw_read(fd, body, (size_t)size, RAW_TIMEOUT_MS) ||
+	    codec_decode_request(body, (size_t)size, &ask))
+		return false;
+	verb = ask.which_verb;
+	scripted.asked[verb]++;
+	if (matches_once(&scripted.drop_at, verb))
+		return false;
+	if (matches_once(&scripted.end_at, verb)) {
+		play.ends = true;
+		return false;
+	}
+	if (scripted.mute_at == verb)
+		return true;
+	answer_to(&ask, &answer);
+	poll(NULL, 0, (int)scripted.nap_ms);
+	return send_answer(fd, sp_id(header + SP_HEADER_SIZE), &answer,
+			   matches_once(&scripted.half_at, verb));
+}
+
+static bool serve_fds(int fd)
+{
+	struct fds_message message;
+	int fds[FDS_MAX];
+	size_t count;
+
+	if (fds_receive(fd, &message, fds, &count))
+		return false;
+	fds_close(fds, count);
+	scripted.deposits += (unsigned int)count;
+	memset(message.tickets, 7, sizeof(message.tickets));
+	return !fds_send(fd, &message, NULL, 0);
+}
+
+static bool serve(int i)
+{
+	uint8_t greeting[SP_GREETING_SIZE];
+	int fd = play.sockets[i].fd;
+
+	if (play.carries_fds[i])
+		return serve_fds(fd);
+	if (play.greeted[i])
+		return serve_request(fd);
+	play.greeted[i] = true;
+	if (!raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS))
+		return false;
+	sp_greeting(greeting, SP_REP);
+	return raw_write(fd, greeting, sizeof(greeting));
+}
+
+static void welcome(int listener)
+{
+	int fd = accept4(play.sockets[listener].fd, NULL, NULL, SOCK_CLOEXEC), i = FIRST_PEER;
+
+	while (i < FIRST_PEER + PEERS - 1 && play.sockets[i].fd >= 0)
+		i++;
+	play.sockets[i].fd = fd;
+	play.greeted[i] = false;
+	play.carries_fds[i] = listener == FDS_LISTENER;
+}
+
+static void serve_all(void)
+{
+	for (int i = 0; i < FIRST_PEER + PEERS && !play.ends; i++) {
+		if (!(play.sockets[i].revents & (POLLIN | POLLHUP)))
+			continue;
+		if (i < FIRST_PEER) {
+			welcome(i);
+		} else if (!serve(i)) {
+			close(play.sockets[i].fd);
+			play.sockets[i].fd = -1;
+		}
+	}
+}
+
+static void *run(void *unused)
+{
+	(void)unused;
+	for (bool ends = false; !ends;) {
+		if (poll(play.sockets, FIRST_PEER + PEERS, 10) < 0)
+			continue;
+		scripted_lock();
+		serve_all();
+		ends = play.ends;
+		scripted_unlock();
+	}
+	for (int i = 0; i < FIRST_PEER + PEERS; i++) {
+		if (play.sockets[i].fd >= 0)
+			close(play.sockets[i].fd);
+		play.sockets[i].fd = -1;
+	}
+	return NULL;
+}
+
+static int listen_at(const char *path, int type)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	unlink(path);
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, 8))
+		abort();
+	return fd;
+}
+
+void scripted_start(void)
+{
+	char path[GPUSHARE_PATH_MAX];
+
+	for (int i = 0; i < FIRST_PEER + PEERS; i++)
+		play.sockets[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+	directory_socket(scripted.directory, path);
+	play.sockets[LISTENER].fd = listen_at(path, SOCK_STREAM);
+	directory_fds_socket(scripted.directory, path);
+	play.sockets[FDS_LISTENER].fd = listen_at(path, SOCK_SEQPACKET);
+	play.ends = false;
+	play.lives++;
+	play.runs = !pthread_create(&play.thread, NULL, run, NULL);
+	if (!play.runs)
+		abort();
+}
+
+void scripted_end(void)
+{
+	if (!play.runs)
+		return;
+	scripted_lock();
+	play.ends = true;
+	scripted_unlock();
+	pthread_join(play.thread, NULL);
+	play.runs = false;
+}
+
+int scripted_set_up(void **state)
+{
+	(void)state;
+	scripted = (struct scripted){.generation = 100};
+	play.lives = 0;
+	strcpy(scripted.directory, "/tmp/gpushare-unit-XXXXXX");
+	if (!mkdtemp(scripted.directory))
+		return -1;
+	setenv("GPUSHARE_DIR", scripted.directory, 1);
+	setenv("GPUSHARE_AUTOSTART", "0", 1);
+	return 0;
+}
+
+int scripted_tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	scripted_end();
+	snprintf(command, sizeof(command), "rm -rf %s", scripted.directory);
+	return system(command);
+}

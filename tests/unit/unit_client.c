@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* The registry client and registries that end: resuming, telling anew, asking once more. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "client.h"
+#include "raw.h"
+#include "scripted.h"
+
+#define TIMEOUT_MS 400
+
+static struct client *client;
+static unsigned int retold; /* by tell() */
+static int tell_answers;
+
+static int set_up(void **state)
+{
+	struct client_options options = {.who = "unit", .timeout_ms = TIMEOUT_MS};
+
+	if (scripted_set_up(state))
+		return -1;
+	options.directory = scripted.directory;
+	scripted_start();
+	client = client_new(&options);
+	retold = 0;
+	tell_answers = GPUSHARE_OK;
+	return client ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	client = client_free(client);
+	return scripted_tear_down(state);
+}
+
+static void restart(void)
+{
+	scripted_end();
+	scripted_start();
+}
+
+/* One part that tells of nothing. */
+static int tell(struct client *its, void *owner, int64_t deadline_ms)
+{
+	int status;
+
+	assert_ptr_equal(owner, &retold);
+	its->aside = (request){.which_verb = gpushare_Request_retell_tag};
+	its->aside.verb.retell.last = true;
+	status = client_ask_aside(its, deadline_ms);
+	if (status)
+		return status;
+	retold++;
+	its->fresh = false;
+	return tell_answers;
+}
+
+static int stat_it(void)
+{
+	client->request = (request){.which_verb = gpushare_Request_stat_tag};
+	return client_call(client, 0);
+}
+
+static void the_lease_is_resumed(void **state)
+{
+	static const uint8_t none[16], first[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+	(void)state;
+	client_retell_by(client, tell, &retold);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_memory_equal(scripted.resumed_by, none, 16);
+	assert_true(client_has_lease(client) && !client->fresh);
+	restart();
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_memory_equal(scripted.resumed_by, first, 16);
+	assert_int_equal(client->lease[0], 2);
+	assert_int_equal(retold, 1);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_int_equal(retold, 1);
+	assert_int_equal(client->connections, 2);
+}
+
+static void an_old_registry_gives_none(void **state)
+{
+	(void)state;
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	scripted_end();
+	scripted.old = true;
+	scripted_start();
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_false(client_has_lease(client));
+	assert_true(client->fresh); /* nobody is there to tell anything */
+}
+
+/* Dead before a byte of the answer: asked again, after the retelling. */
+static void what_got_no_answer_is_asked_again(void **state)
+{
+	(void)state;
+	client_retell_by(client, tell, &retold);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	scripted.drop_at = gpushare_Request_stat_tag;
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 3);
+	assert_int_equal(retold, 1);
+	/* half an answer may mean that it was done */
+	scripted.half_at = gpushare_Request_stat_tag;
+	assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 4);
+	/* and nobody is asked a third time */
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	scripted.drop_at = gpushare_Request_stat_tag;
+	scripted.end_at = gpushare_Request_retell_tag;
+	assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 6);
+}
+
+/* Until the request that waits has withdrawn it. */
+static void what_goes_into_limbo_is_told_of(void **state)
+{
+	const gpushare_Hold *hold = &client->aside.verb.retell.shared[0];
+	gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
+
+	(void)state;
+	client->aside = (request){.which_verb = gpushare_Request_retell_tag};
+	client->request = (request){.which_verb = gpushare_Request_withdraw_tag};
+	strcpy(withdraw->name, "w");
+	withdraw->generation = 7;
+	client_tell_withdrawn(client, &client->aside.verb.retell);
+	assert_int_equal(client->aside.verb.retell.shared_count, 0);
+	withdraw->limbo = true;
+	client_tell_withdrawn(client, &client->aside.verb.retell);
+	assert_int_equal(client->aside.verb.retell.shared_count, 1);
+	assert_string_equal(hold->name, "w");
+	assert_true(hold->generation == 7 && hold->count == 1);
+}
+
+static void what_the_owner_says_stands(void **state)
+{
+	(void)state;
+	client_retell_by(client, tell, &retold);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	restart();
+	tell_answers = GPUSHARE_E_NO_MEMORY;
+	assert_int_equal(stat_it(), GPUSHARE_E_NO_MEMORY);
+	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 1);
+}
+
+static void a_registry_that_never_takes_it_in(void **state)
+{
+	long long begin;
+
+	(void)state;
+	client_retell_by(client, tell, &retold);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	restart();
+	scripted.mute_at = gpushare_Request_retell_tag;
+	begin = raw_now_ms();
+	assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
+	assert_in_range(raw_now_ms() - begin, TIMEOUT_MS - 1, TIMEOUT_MS + 200 + raw_slack_ms());
+	assert_true(client->fd < 0 && client->fresh);
+	scripted.mute_at = 0;
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_int_equal(retold, 1);
+}
+
+static void while_there_is_none(void **state)
+{
+	(void)state;
+	client_retell_by(client, tell, &retold);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	scripted_end();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
+	scripted_start();
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_int_equal(retold, 1);
+	assert_int_equal(scripted.resumed_by[0], 1);
+}
+
+#define scripted_test(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    scripted_test(the_lease_is_resumed),
+	    scripted_test(an_old_registry_gives_none),
+	    scripted_test(what_got_no_answer_is_asked_again),
+	    scripted_test(what_goes_into_limbo_is_told_of),
+	    scripted_test(what_the_owner_says_stands),
+	    scripted_test(a_registry_that_never_takes_it_in),
+	    scripted_test(while_there_is_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
