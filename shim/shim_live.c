@@ -346,9 +346,10 @@ unsigned int live_attached(uint64_t generation)
 
 	if (!lock_take(&table.lock))
 		return 0;
-	HASH_ITER (hh, table.nodes, node, next)
+	HASH_ITER (hh, table.nodes, node, next) {
 		if (node->entry.generation == generation && !live_is_own(&node->entry))
 			count += node->entry.kind == LIVE_OPENED ? 1 : node->entry.count;
+	}
 	pthread_mutex_unlock(&table.lock);
 	return count;
 }

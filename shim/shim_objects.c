@@ -222,9 +222,10 @@ unsigned int objects_attached(uint64_t generation)
 
 	if (!lock_take(&table.lock))
 		return 0;
-	HASH_ITER (hh, table.nodes, node, next)
+	HASH_ITER (hh, table.nodes, node, next) {
 		count += node->object.entry.generation == generation &&
 			 !live_is_own(&node->object.entry);
+	}
 	pthread_mutex_unlock(&table.lock);
 	return count;
 }
@@ -235,8 +236,9 @@ bool objects_read_anew(void)
 
 	if (!lock_take(&table.lock))
 		return false;
-	HASH_ITER (hh, table.nodes, node, next)
+	HASH_ITER (hh, table.nodes, node, next) {
 		node->read = false;
+	}
 	pthread_mutex_unlock(&table.lock);
 	return true;
 }
@@ -276,9 +278,10 @@ static cu_deviceptr place_of(const struct node *node)
 {
 	struct places *place, *next;
 
-	HASH_ITER (hh, table.places, place, next)
+	HASH_ITER (hh, table.places, place, next) {
 		if (place->node == node)
 			return place->pointer;
+	}
 	return 0;
 }
 

@@ -30,6 +30,16 @@ end_registry() {
 	rm -f "$GPUSHARE_DIR"/*
 }
 
+# replace_registry: by SIGKILL, and its successor finds what it wrote
+replace_registry() {
+	local registry
+	registry=$(registry_pids)
+	kill -KILL "$registry"
+	until_true has_ended "$registry"
+	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
+	start_registry
+}
+
 restart_registry() {
 	end_registry
 	start_registry
@@ -341,11 +351,7 @@ w2 4194304"
 		touch="$WORK/again" await="$WORK/end" free=a free=b free=c exit=5)
 	app 'i:size=1Mi,v:size=2Mi:vmm,late' "${words[@]}"
 	before=$(shown i generation)-$(shown v generation)
-	registry=$(registry_pids)
-	kill -KILL "$registry"
-	until_true has_ended "$registry"
-	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
-	start_registry
+	replace_registry
 	equal "$(shown i generation)-$(shown v generation)" "$before"
 	gpushare-attach v -o "$WORK/read"
 	cmp "$WORK/read" "$WORK/b"
@@ -358,6 +364,25 @@ v 2097152"
 	touch "$WORK/end"
 	app_ends "${words[@]}"
 	equal "$(names)" ""
+}
+
+@test "freed as the first thing after it: held for who has it attached, all the same" {
+	words=(alloc=a,2Mi fill=a,3 touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" await="$WORK/end"
+		alloc=b,1Mi free=b exit=5)
+	app 'w%i' "${words[@]}"
+	start reader "$BIN/api_app" open attach=b,w0 touch="$WORK/attached" await="$WORK/freed" byte=b,1 \
+		touch="$WORK/read" await="$WORK/end" detach=b
+	reader=$PID
+	await_file "$WORK/attached"
+	replace_registry
+	go
+	await_file "$WORK/read"
+	equal "$(names)" ""
+	has "$(gpushare ls --limbo)" "w0"
+	has "$(cat "$WORK/reader.out")" "byte b: 10"
+	touch "$WORK/end"
+	finish "$reader"
+	app_ends "${words[@]}"
 }
 
 @test "a moment without one is no outage: soon afterwards names are given again" {

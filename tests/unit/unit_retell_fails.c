@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Registries that fail while they are told what is shared, and what happens meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <sys/wait.h>
+
+#include "raw.h"
+#include "retold.h"
+
+/* The program waits no longer than for any registry that fails, and later all is told. */
+static void wait_for_it(void)
+{
+	cu_deviceptr one, two;
+	long long begin;
+
+	retold_act("w%i", NULL);
+	one = retold_alloc(MIB);
+	retold_restart();
+	scripted.mute_at = gpushare_Request_retell_tag;
+	begin = raw_now_ms();
+	two = retold_alloc(MIB);
+	CHECK(raw_now_ms() - begin < RETOLD_TIMEOUT_MS + 300 + raw_slack_ms());
+	retold_free(two);
+	CHECK(raw_now_ms() - begin < RETOLD_TIMEOUT_MS + 300 + raw_slack_ms());
+	scripted.mute_at = 0;
+	raw_sleep_ms(1100);
+	retold_free(retold_alloc(MIB));
+	CHECK(scripted.retellings == 1 && scripted.shared_count == 1);
+	/* one that ends in the middle of it */
+	retold_restart();
+	scripted.end_at = gpushare_Request_retell_tag;
+	two = retold_alloc(MIB); /* has no name */
+	retold_restart();
+	raw_sleep_ms(100);
+	retold_free(retold_alloc(MIB));
+	CHECK(scripted.retellings == 2 && retold_is_told("w0", 101));
+	retold_free(two);
+	retold_free(one);
+}
+
+static void test_one_that_fails_in_it(void **state)
+{
+	(void)state;
+	stage_play(wait_for_it, NULL);
+}
+
+/* More than one call has time for: the rest is told in the next ones. */
+static void tell_slowly(void)
+{
+	cu_deviceptr all[64];
+	unsigned int calls = 0;
+	long long begin;
+
+	retold_act("w%i", NULL);
+	for (int i = 0; i < 64; i++)
+		all[i] = retold_alloc(MIB);
+	retold_restart();
+	scripted.nap_ms = 100;
+	while (!scripted.retellings && calls < 20) {
+		begin = raw_now_ms();
+		retold_free(retold_alloc(MIB));
+		CHECK(raw_now_ms() - begin < 2 * RETOLD_TIMEOUT_MS + raw_slack_ms());
+		calls++;
+	}
+	CHECK(calls > 1 && scripted.retellings == 1);
+	CHECK(scripted.asked[gpushare_Request_hello_tag] == 1);
+	for (int i = 0; i < 64; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "w%d", i);
+		CHECK(retold_is_told(name, 101 + (uint64_t)i));
+	}
+	scripted.nap_ms = 0;
+	for (int i = 0; i < 64; i++)
+		retold_free(all[i]);
+}
+
+static void test_in_parts(void **state)
+{
+	(void)state;
+	stage_play(tell_slowly, NULL);
+}
+
+/* Freed while no registry could be reached: found gone. */
+static void free_without_one(void)
+{
+	cu_deviceptr one, two;
+
+	retold_act("w%i", NULL);
+	one = retold_alloc(MIB);
+	two = retold_alloc(MIB);
+	scripted_end();
+	retold_free(one);
+	retold_restart();
+	raw_sleep_ms(100);
+	retold_free(retold_alloc(MIB));
+	CHECK(scripted.retellings == 1 && scripted.shared_count == 1 && retold_is_told("w1", 102));
+	retold_free(two);
+	CHECK(!live_any());
+}
+
+static void test_freed_without_one(void **state)
+{
+	(void)state;
+	stage_play(free_without_one, NULL);
+}
+
+/* A child has nothing to tell, and the parent's lease stays. */
+static void fork_in_between(void)
+{
+	cu_deviceptr one;
+	int status;
+	pid_t pid;
+
+	retold_act("w%i", NULL);
+	one = retold_alloc(MIB);
+	retold_restart();
+	pid = fork();
+	if (!pid) {
+		cu_deviceptr pointer;
+
+		part_driver()->cuMemAlloc_v2(&pointer, MIB);
+		buffers_free(part_driver()->cuMemFree_v2, one);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	CHECK(!scripted.asked[gpushare_Request_hello_tag]);
+	retold_free(retold_alloc(MIB));
+	CHECK(scripted.retellings == 1 && retold_is_told("w0", 101));
+	retold_free(one);
+}
+
+static void test_a_child_tells_nothing(void **state)
+{
+	(void)state;
+	stage_play(fork_in_between, NULL);
+}
+
+static void *race(void *rounds)
+{
+	cu_context context;
+	cu_deviceptr pointer;
+
+	CHECK(part_driver()->cuDevicePrimaryCtxRetain(&context, 0) == CU_OK);
+	CHECK(part_driver()->cuCtxSetCurrent(context) == CU_OK);
+	for (int i = 0; i < *(int *)rounds; i++) {
+		CHECK(preloaded_alloc(&pointer, MIB) == CU_OK);
+		CHECK(preloaded_works(pointer, MIB));
+		CHECK(preloaded_free(pointer) == CU_OK);
+	}
+	return NULL;
+}
+
+/* Names that come and go while registries do: in the end what is shared is known, and no more. */
+static void race_each_other(void)
+{
+	static int rounds = 200;
+	cu_deviceptr held[4];
+	pthread_t threads[3];
+	char name[16];
+
+	retold_act("v%i:vmm", NULL);
+	for (int i = 0; i < 4; i++)
+		held[i] = retold_alloc(MIB);
+	memcpy(scripted.wants, (uint64_t[]){101, 102, 103, 104}, 4 * sizeof(uint64_t));
+	scripted.wants_count = 4;
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&threads[i], NULL, race, &rounds));
+	for (int i = 0; i < 10; i++) {
+		raw_sleep_ms(20);
+		retold_restart();
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	raw_sleep_ms(1100);
+	retold_restart();
+	raw_sleep_ms(100);
+	retold_free(retold_alloc(MIB));
+	CHECK(scripted.shared_count == 4 && !scripted.attached_count);
+	for (int i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "v%d", i);
+		CHECK(retold_is_told(name, 101 + (uint64_t)i) && retold_share(name)->again);
+		retold_free(held[i]);
+	}
+	CHECK(!live_any());
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	stage_play(race_each_other, NULL);
+}
+
+#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    staged(test_one_that_fails_in_it),
+	    staged(test_in_parts),
+	    staged(test_freed_without_one),
+	    staged(test_a_child_tells_nothing),
+	    staged(test_threads),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
