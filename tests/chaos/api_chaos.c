@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Kills owners, attachers and the registry at every moment, and looks what is left: see README.md.
+ * api_chaos KILLS SEED PROGRAMS: so many kills, of the programs in that folder.
+ */
+#include "crew.h"
+#include "judge.h"
+
+#define BATCH 50
+
+/* X(moment, who is killed, behind which gate it is, whether somebody is attached) */
+#define MOMENTS(X) \
+	X(before_share, OWNER, START, false) \
+	X(during_share, OWNER, CALL, false) \
+	X(after_share, OWNER, WRITE, false) \
+	X(while_read, OWNER, BUSY, true) \
+	X(during_free, OWNER, END, false) \
+	X(during_free_while_read, OWNER, END, true) \
+	X(during_attach, ATTACHER, CALL, true) \
+	X(during_copy, ATTACHER, BUSY, true) \
+	X(during_detach, ATTACHER, END, true) \
+	X(registry_at_share, REGISTRY, CALL, true) \
+	X(registry_at_copy, REGISTRY, BUSY, true) \
+	X(registry_at_free, REGISTRY, END, true)
+
+enum victim {
+	VICTIM_OWNER,
+	VICTIM_ATTACHER,
+	VICTIM_REGISTRY,
+};
+
+static const struct moment {
+	const char *name;
+	enum victim victim;
+	enum chaos_gate gate;
+	bool read;
+} moments[] = {
+#define X(moment, victim, gate, read) {#moment, VICTIM_##victim, CHAOS_##gate, read},
+    MOMENTS(X)
+#undef X
+};
+#define MOMENT_COUNT (sizeof(moments) / sizeof(*moments))
+
+struct round {
+	unsigned int number;
+	uint64_t random;
+	const struct moment *moment;
+	const struct crew_kind *kind, *attacher_kind;
+	struct member owner, attacher;
+	struct kept left;
+	bool again; /* the name is kept from an owner before */
+};
+
+static struct {
+	uint64_t seed;
+	unsigned int kills, slots;
+	bool registry; /* is killed too */
+	const char *only; /* part of a moment's name; NULL: all */
+} settings;
+
+static atomic_uint next_round; /* of the batch that runs */
+static unsigned int batch_end;
+static struct kept kept[BATCH];
+static atomic_uint kept_count;
+static atomic_int bad_rounds;
+static atomic_uint killed[MOMENT_COUNT];
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* splitmix64: each round has its own, whichever thread carries it out. */
+static uint64_t random_next(struct round *round)
+{
+	uint64_t word = round->random += UINT64_C(0x9e3779b97f4a7c15);
+
+	word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return word ^ (word >> 31);
+}
+
+static bool moment_is_wanted(const struct moment *moment)
+{
+	return (settings.registry || moment->victim != VICTIM_REGISTRY) &&
+	       (!settings.only || strstr(moment->name, settings.only));
+}
+
+static void round_plan(struct round *round, unsigned int number)
+{
+	static const size_t sizes[] = {4096, 65536 + 24, 1 << 20, 2 << 20, (3 << 20) + 40};
+	size_t wanted = 0, at = 0;
+
+	*round = (struct round){.number = number, .random = settings.seed * 1000003 + number};
+	for (size_t i = 0; i < MOMENT_COUNT; i++)
+		wanted += moment_is_wanted(&moments[i]);
+	wanted = number % wanted; /* each as often as the others */
+	while (!moment_is_wanted(&moments[at]) || wanted--)
+		at++;
+	round->moment = &moments[at];
+	round->kind = &crew_kinds[random_next(round) % CREW_KIND_COUNT];
+	round->attacher_kind = &crew_kinds[random_next(round) % CREW_KIND_COUNT];
+	round->again = round->kind->keeps && random_next(round) % 4 == 0;
+	round->left.size = sizes[random_next(round) % (sizeof(sizes) / sizeof(*sizes))];
+	round->left.seed = random_next(round);
+	snprintf(round->left.name, sizeof(round->left.name), "chaos/%u", number);
+}
+
+static bool round_start(struct round *round, struct member *member, unsigned int slot, bool owns)
+{
+	return member_start(member, (int)(slot * CREW_EACH + owns), owns,
+			    owns ? round->kind : round->attacher_kind, round->left.name,
+			    round->left.size, round->left.seed);
+}
+
+/* At a random moment of what it does behind the gate, or a little later. */
+static void round_delay(struct round *round, const struct member *member, enum chaos_gate gate)
+{
+	int64_t usual = atomic_load(&crew.usual_ns[member->owns][gate]);
+	int64_t until = member->opened_ns +
+			(int64_t)(random_next(round) % (uint64_t)(usual + usual / 4 + 100000));
+	int64_t left;
+
+	while ((left = until - chaos_now_ns()) > 0)
+		if (left > 300000)
+			chaos_nap_us(left / 1000 - 200);
+}
+
+static bool registry_kill(void)
+{
+	pid_t pid;
+
+	pthread_mutex_lock(&registry_lock);
+	while (!(pid = judge_registry())) /* another round's new one is about to come */
+		chaos_nap_us(1000);
+	kill(pid, SIGKILL);
+	while (judge_registry() == pid)
+		chaos_nap_us(200);
+	pthread_mutex_unlock(&registry_lock);
+	return true;
+}
+
+/* Bring the one who is in the way of the moment there, and strike. */
+static bool round_strike(struct round *round, struct member *member)
+{
+	enum chaos_gate gate = round->moment->gate;
+
+	if (gate > CHAOS_START && (!member_advance(member, gate - 1) || !member_await(member, gate)))
+		return false;
+	if (gate == CHAOS_BUSY && !member_advance(member, gate))
+		return false;
+	if (gate != CHAOS_START)
+		member_open(member, gate);
+	round_delay(round, member, gate);
+	if (round->moment->victim == VICTIM_REGISTRY)
+		return registry_kill();
+	return member_kill(member);
+}
+
+/* What of it may be there, and must be: by how far its owner came. */
+static void round_note(struct round *round)
+{
+	uint32_t asked = atomic_load(&round->owner.page->asked);
+	bool called = atomic_load(&round->owner.page->open) >= CHAOS_CALL;
+
+	if (!round->kind->keeps || (!called && !round->left.must))
+		return;
+	if (called) {
+		round->left.must |= asked >= CHAOS_WRITE;
+		round->left.known = asked >= CHAOS_BUSY;
+	}
+}
+
+/* An owner before this one: its buffer is kept, and its contents until they are replaced. */
+static bool round_precede(struct round *round, unsigned int slot)
+{
+	if (!round->again)
+		return true;
+	if (!round_start(round, &round->owner, slot, true) ||
+	    !member_advance(&round->owner, CHAOS_BUSY) || !member_kill(&round->owner))
+		return false;
+	round->left.must = round->left.known = true;
+	return true;
+}
+
+static bool round_with_reader(struct round *round, unsigned int slot)
+{
+	struct member *owner = &round->owner, *attacher = &round->attacher;
+
+	if (!member_advance(owner, CHAOS_BUSY) || !round_start(round, attacher, slot, false))
+		return false;
+	if (round->moment->victim == VICTIM_ATTACHER)
+		return round_strike(round, attacher) && member_finish(owner);
+	if (!member_advance(attacher, CHAOS_BUSY) || !member_await_copies(attacher, 1))
+		return false;
+	if (round->moment->gate != CHAOS_CALL && !round_strike(round, owner))
+		return false;
+	if (!member_await_copies(attacher, 3))
+		return false;
+	if (round->moment->victim == VICTIM_REGISTRY && !member_finish(owner))
+		return false;
+	return member_finish(attacher);
+}
+
+static bool round_run(struct round *round, unsigned int slot)
+{
+	if (!round_precede(round, slot) || !round_start(round, &round->owner, slot, true))
+		return false;
+	if (round->moment->read && round->moment->gate != CHAOS_CALL)
+		return round_with_reader(round, slot);
+	if (round->moment->victim == VICTIM_ATTACHER)
+		return round_with_reader(round, slot);
+	if (!round_strike(round, &round->owner))
+		return false;
+	return round->moment->victim != VICTIM_REGISTRY || round_with_reader(round, slot);
+}
+
+static void member_drop(struct member *member)
+{
+	if (member->pid) {
+		kill(member->pid, SIGKILL);
+		waitpid(member->pid, NULL, 0);
+	}
+}
+
+static void round_carry_out(unsigned int number, unsigned int slot)
+{
+	struct round round;
+	bool good;
+
+	round_plan(&round, number);
+	good = round_run(&round, slot);
+	member_drop(&round.owner);
+	member_drop(&round.attacher);
+	atomic_fetch_add(&killed[round.moment - moments], 1);
+	if (!good) {
+		atomic_fetch_add(&bad_rounds, 1);
+		printf("chaos: kill %u, %s of %s, read by %s, %zu bytes: %s%s\n", number,
+		       round.moment->name, round.kind->name, round.attacher_kind->name,
+		       round.left.size, round.owner.why, round.attacher.why);
+	}
+	round_note(&round);
+	if (round.kind->keeps)
+		kept[atomic_fetch_add(&kept_count, 1)] = round.left;
+}
+
+static void *slot_run(void *argument)
+{
+	unsigned int slot = (unsigned int)(uintptr_t)argument, number;
+
+	while ((number = atomic_fetch_add(&next_round, 1)) < batch_end)
+		round_carry_out(number, slot);
+	return NULL;
+}
+
+static bool batch_run(unsigned int first)
+{
+	pthread_t threads[CREW_SLOTS];
+
+	atomic_store(&kept_count, 0);
+	atomic_store(&next_round, first);
+	batch_end = first + BATCH < settings.kills ? first + BATCH : settings.kills;
+	for (uintptr_t i = 0; i < settings.slots; i++)
+		pthread_create(&threads[i], NULL, slot_run, (void *)i);
+	for (uintptr_t i = 0; i < settings.slots; i++)
+		pthread_join(threads[i], NULL);
+	judge_batch(kept, atomic_load(&kept_count));
+	return !judge.faults && !atomic_load(&bad_rounds);
+}
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static bool settle(char **argument)
+{
+	bool real = argument[1][0] == 'g'; /* gpu: starting takes its time there */
+	int64_t deadline_ns = (real ? 60 : 20) * INT64_C(1000000000);
+
+	settings.kills = (unsigned int)setting("GPUSHARE_CHAOS_KILLS", real ? 100 : 1000);
+	settings.seed = setting("GPUSHARE_CHAOS_SEED", 4);
+	settings.slots = (unsigned int)setting("GPUSHARE_CHAOS_SLOTS", real ? 8 : 4);
+	settings.registry = setting("GPUSHARE_CHAOS_REGISTRY", 0);
+	settings.only = getenv("GPUSHARE_CHAOS_ONLY");
+	if (!settings.slots || settings.slots > CREW_SLOTS)
+		return false;
+	return crew_open(argument[2], argument[3], deadline_ns) &&
+	       judge_open(getenv("GPUSHARE_DIR"), deadline_ns / 2);
+}
+
+int main(int argc, char **argv)
+{
+	int64_t began_ns = chaos_now_ns();
+	bool good = true;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc != 4 || !getenv("GPUSHARE_DIR") || !settle(argv)) {
+		fprintf(stderr, "api_chaos sim|gpu PROGRAMS PRELOAD, with GPUSHARE_DIR\n");
+		return 2;
+	}
+	printf("chaos: seed %llu, %u kills, %u at a time\n", (unsigned long long)settings.seed,
+	       settings.kills, settings.slots);
+	for (unsigned int first = 0; good && first < settings.kills; first += BATCH)
+		good = batch_run(first);
+	for (size_t i = 0; i < MOMENT_COUNT; i++)
+		if (killed[i])
+			printf("%6u %s\n", killed[i], moments[i].name);
+	printf("chaos: %s after %lld ms; at most %d names were kept at once\n",
+	       good ? "nothing is wrong" : "SOMETHING IS WRONG",
+	       (long long)(chaos_now_ns() - began_ns) / 1000000, judge.most_names);
+	gpushare_close(judge.session);
+	return good ? 0 : 1;
+}

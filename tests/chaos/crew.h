@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_CHAOS_CREW_H
+#define TESTS_CHAOS_CREW_H
+/* Workers from outside: started, let through their gates, killed, seen off. */
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "chaos.h"
+
+#define CREW_SLOTS 32
+#define CREW_EACH 2 /* workers of one kill: an owner and an attacher */
+
+/* X(kind, its program, its words after the name in GPUSHARE_NAME, whether it is kept) */
+#define CREW_KINDS(X) \
+	X(rule_ipc, "drv_chaos_worker", "", false) \
+	X(rule_vmm, "drv_chaos_worker", ":vmm", false) \
+	X(rule_keep, "drv_chaos_worker", ":keep", true) \
+	X(ipc, "api_chaos_worker", NULL, false) \
+	X(vmm, "api_chaos_worker", NULL, false) \
+	X(keep, "api_chaos_worker", NULL, true)
+
+static const struct crew_kind {
+	const char *name, *program, *rule;
+	bool keeps;
+} crew_kinds[] = {
+#define X(kind, program, rule, keeps) {#kind, program, rule, keeps},
+    CREW_KINDS(X)
+#undef X
+};
+#define CREW_KIND_COUNT (sizeof(crew_kinds) / sizeof(*crew_kinds))
+
+struct crew {
+	const char *programs, *preload; /* their folder; what LD_PRELOAD is to say */
+	int memory;			/* the pages */
+	struct chaos_page *pages;
+	int64_t deadline_ns; /* what each step may take */
+	/* How long the way from a gate to the next one takes lately, owners' and attachers'. */
+	_Atomic int64_t usual_ns[2][CHAOS_GATE_COUNT];
+};
+static struct crew crew;
+
+struct member {
+	pid_t pid; /* 0: none */
+	bool owns;
+	struct chaos_page *page;
+	int64_t opened_ns;
+	char why[300]; /* what went wrong; "": nothing */
+};
+
+static bool member_fail(struct member *member, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (!*member->why)
+		vsnprintf(member->why, sizeof(member->why), format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+static bool crew_open(const char *programs, const char *preload, int64_t deadline_ns)
+{
+	size_t size = sizeof(struct chaos_page) * CREW_SLOTS * CREW_EACH;
+
+	crew.programs = programs;
+	crew.preload = preload;
+	crew.deadline_ns = deadline_ns;
+	crew.memory = memfd_create("chaos", 0); /* the workers inherit it */
+	if (crew.memory < 0 || ftruncate(crew.memory, (off_t)size))
+		return false;
+	crew.pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, crew.memory, 0);
+	return crew.pages != MAP_FAILED;
+}
+
+/* The environment, and a rule where the program knows nothing of gpushare. */
+static void crew_environment(char **to, size_t room, char *preload, char *rule)
+{
+	size_t count = 0;
+
+	for (char **at = environ; *at && count + 3 < room; at++)
+		to[count++] = *at;
+	if (*rule) {
+		to[count++] = preload;
+		to[count++] = rule;
+	}
+	to[count] = NULL;
+}
+
+/* `place`: of its page. An owner's kind says how it shares; an attacher's is its program only. */
+static bool member_start(struct member *member, int place, bool owns, const struct crew_kind *kind,
+			 const char *name, size_t size, uint64_t seed)
+{
+	char program[512], preload[600], rule[400] = "", numbers[4][24];
+	char *argv[] = {program,	 numbers[0],   numbers[1], owns ? "owner" : "attacher",
+			(char *)kind->name, (char *)name, numbers[2], numbers[3],
+			NULL};
+	char *environment[512];
+	int error;
+
+	*member = (struct member){.owns = owns, .page = crew.pages + place};
+	memset(member->page, 0, sizeof(*member->page));
+	snprintf(program, sizeof(program), "%s/%s", crew.programs, kind->program);
+	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", crew.preload);
+	if (kind->rule && owns)
+		snprintf(rule, sizeof(rule), "GPUSHARE_NAME=%s%s", name, kind->rule);
+	else if (kind->rule)
+		snprintf(rule, sizeof(rule), "GPUSHARE_ATTACH=%s:must", name);
+	snprintf(numbers[0], sizeof(numbers[0]), "%d", crew.memory);
+	snprintf(numbers[1], sizeof(numbers[1]), "%d", place);
+	snprintf(numbers[2], sizeof(numbers[2]), "%zu", size);
+	snprintf(numbers[3], sizeof(numbers[3]), "%llu", (unsigned long long)seed);
+	crew_environment(environment, sizeof(environment) / sizeof(*environment), preload, rule);
+	member->opened_ns = chaos_now_ns();
+	error = posix_spawn(&member->pid, program, NULL, NULL, argv, environment);
+	if (!error)
+		return true;
+	member->pid = 0;
+	return member_fail(member, "%s can't be started: %s", program, strerror(error));
+}
+
+static bool member_has_ended(const struct member *member)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_PID, (id_t)member->pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+	       info.si_pid;
+}
+
+/* The gate where it stands when everything before `gate` is done. */
+static enum chaos_gate gate_before(enum chaos_gate gate)
+{
+	return gate == CHAOS_END ? CHAOS_BUSY : gate;
+}
+
+/* Until it stands at `gate`. */
+static bool member_await(struct member *member, enum chaos_gate gate)
+{
+	int64_t deadline = chaos_now_ns() + crew.deadline_ns;
+
+	while (atomic_load(&member->page->asked) < gate_before(gate)) {
+		if (member_has_ended(member))
+			return member_fail(member, "%s ended: %s", member->owns ? "owner" : "attacher",
+					   member->page->trouble);
+		if (chaos_now_ns() > deadline)
+			return member_fail(member, "%s hangs before gate %d",
+					   member->owns ? "owner" : "attacher", (int)gate);
+		chaos_nap_us(100);
+	}
+	return true;
+}
+
+static void member_open(struct member *member, enum chaos_gate gate)
+{
+	member->opened_ns = chaos_now_ns();
+	atomic_store(&member->page->open, gate);
+	syscall(SYS_futex, &member->page->open, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Through all gates up to `gate`, each when it stands there, and until it stands at the next. */
+static bool member_advance(struct member *member, enum chaos_gate gate)
+{
+	for (enum chaos_gate at = atomic_load(&member->page->open) + 1; at <= gate; at++) {
+		_Atomic int64_t *usual = &crew.usual_ns[member->owns][at];
+
+		if (!member_await(member, at))
+			return false;
+		member_open(member, at);
+		if (at == CHAOS_BUSY || at == CHAOS_ENDED)
+			continue;
+		if (!member_await(member, at + 1))
+			return false;
+		atomic_store(usual, (atomic_load(usual) * 7 + member->page->asked_ns[at + 1] -
+				     member->opened_ns) /
+					8);
+	}
+	return true;
+}
+
+/* It copies: so often more. */
+static bool member_await_copies(struct member *member, uint64_t more)
+{
+	uint64_t wanted = atomic_load(&member->page->copies) + more;
+	int64_t deadline = chaos_now_ns() + crew.deadline_ns;
+
+	while (atomic_load(&member->page->copies) < wanted) {
+		if (member_has_ended(member))
+			return member_fail(member, "attacher ended: %s", member->page->trouble);
+		if (chaos_now_ns() > deadline)
+			return member_fail(member, "attacher copies no more");
+		chaos_nap_us(200);
+	}
+	return true;
+}
+
+/* Until it has ended, and how. A process that hangs is killed. */
+static bool member_reap(struct member *member, int *out_status)
+{
+	int64_t deadline = chaos_now_ns() + crew.deadline_ns;
+	bool in_time = true;
+
+	while (!member_has_ended(member)) {
+		if (in_time && chaos_now_ns() > deadline) {
+			in_time = member_fail(member, "%s does not end",
+					      member->owns ? "owner" : "attacher");
+			kill(member->pid, SIGKILL);
+		}
+		chaos_nap_us(200);
+	}
+	waitpid(member->pid, out_status, 0);
+	member->pid = 0;
+	return in_time;
+}
+
+static bool member_kill(struct member *member)
+{
+	int status = 0;
+
+	kill(member->pid, SIGKILL);
+	if (!member_reap(member, &status))
+		return false;
+	if (WIFEXITED(status) && WEXITSTATUS(status))
+		return member_fail(member, "%s ended by itself: %s",
+				   member->owns ? "owner" : "attacher", member->page->trouble);
+	return true;
+}
+
+/* The orderly way to its end. */
+static bool member_finish(struct member *member)
+{
+	int status = 0;
+
+	if (!member_advance(member, CHAOS_ENDED) || !member_reap(member, &status))
+		return false;
+	if (status)
+		return member_fail(member, "%s ended with %d: %s", member->owns ? "owner" : "attacher",
+				   status, member->page->trouble);
+	return true;
+}
+
+#endif

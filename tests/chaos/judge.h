@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_CHAOS_JUDGE_H
+#define TESTS_CHAOS_JUDGE_H
+/*
+ * What must hold when all workers are dead: no name of theirs but the kept ones, each of those with
+ * its contents; and with those removed the registry's descriptors and the GPU's memory are as
+ * they were.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+
+#include "chaos.h"
+#include "cuda_abi.h"
+#include "gpushare.h"
+
+#define JUDGE_NAME 40
+
+/* What one kill left, or may have left, under a name with keep. */
+struct kept {
+	char name[JUDGE_NAME];
+	size_t size;
+	uint64_t seed;
+	bool must;  /* it must be there */
+	bool known; /* and the contents are what the seed makes */
+};
+
+struct judge {
+	struct gpushare_session *session;
+	const char *directory;
+	int64_t deadline_ns;
+	cu_context context;
+	cu_cuMemGetInfo_v2_call *memory_info;
+	size_t free_at_start;
+	int fds_at_start;
+	int faults;
+	int most_names;
+};
+static struct judge judge;
+
+__attribute__((format(printf, 1, 2))) static void judge_fault(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	printf("chaos: ");
+	vprintf(format, arguments);
+	putchar('\n');
+	va_end(arguments);
+	judge.faults++;
+}
+
+/* The registry's pid, as its lock file says; 0: none. */
+static pid_t judge_registry(void)
+{
+	char path[512], text[64] = "";
+	FILE *file;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "%s/registry.lock", judge.directory);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%d", &pid) != 1)
+		pid = 0;
+	fclose(file);
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = pid > 0 ? fopen(path, "r") : NULL;
+	if (!file)
+		return 0;
+	if (!fgets(text, sizeof(text), file) || strncmp(text, "gpushare-regis", 14))
+		pid = 0;
+	fclose(file);
+	return pid;
+}
+
+/* But for the sockets at which it listens: one that went deaf stays open beside its successor. */
+static int judge_count_listening(void)
+{
+	FILE *file = fopen("/proc/net/unix", "r");
+	size_t length = strlen(judge.directory);
+	char line[512], path[400];
+	unsigned int flags;
+	int count = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%*s %*s %*s %x %*s %*s %*s %399s", &flags, path) == 2 &&
+		    flags & 0x10000 && !strncmp(path, judge.directory, length) &&
+		    path[length] == '/')
+			count++;
+	}
+	if (file)
+		fclose(file);
+	return count;
+}
+
+static int judge_count_fds(void)
+{
+	char path[64];
+	DIR *folder;
+	int count = -2; /* "." and ".." */
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)judge_registry());
+	folder = opendir(path);
+	if (!folder)
+		return -1;
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count - judge_count_listening();
+}
+
+static size_t judge_free_memory(void)
+{
+	size_t free_bytes = 0, total = 0;
+
+	judge.memory_info(&free_bytes, &total);
+	return free_bytes;
+}
+
+struct count {
+	int names, alive;
+	char stale[GPUSHARE_NAME_MAX + 1];
+};
+
+static int judge_count_one(const struct gpushare_info *info, void *user)
+{
+	struct count *count = user;
+
+	count->names++;
+	if (info->owner_alive || info->attachers) {
+		count->alive++;
+		snprintf(count->stale, sizeof(count->stale), "%s", info->name);
+	}
+	return 0;
+}
+
+static struct count judge_count(void)
+{
+	struct count count = {0};
+	int status = gpushare_list(judge.session, NULL, judge_count_one, &count);
+
+	if (status)
+		judge_fault("the names can't be listed: %s", gpushare_explain());
+	return count;
+}
+
+/* Everybody is dead: the registry may need a moment to hear of it. */
+static void judge_stale(void)
+{
+	int64_t deadline = chaos_now_ns() + judge.deadline_ns;
+	struct count count = judge_count();
+
+	while (count.alive && chaos_now_ns() < deadline) {
+		chaos_nap_us(2000);
+		count = judge_count();
+	}
+	if (count.alive)
+		judge_fault("%d stale names or attachments, one is '%s'", count.alive, count.stale);
+	if (count.names > judge.most_names)
+		judge.most_names = count.names;
+}
+
+static void judge_contents(const struct kept *kept, struct gpushare_buffer *buffer)
+{
+	unsigned char *bytes = malloc(kept->size);
+
+	if (gpushare_size(buffer) != kept->size)
+		judge_fault("'%s' has %zu bytes, not %zu", kept->name, gpushare_size(buffer),
+			    kept->size);
+	else if (!bytes || gpushare_copy_from(buffer, 0, bytes, kept->size))
+		judge_fault("'%s' can't be read: %s", kept->name, gpushare_explain());
+	else if (kept->known && !chaos_is_pattern(bytes, kept->size, kept->seed))
+		judge_fault("'%s' has lost its contents", kept->name);
+	free(bytes);
+}
+
+static void judge_one(const struct kept *kept)
+{
+	struct gpushare_buffer *buffer;
+	int status = gpushare_attach(judge.session, kept->name, NULL, &buffer);
+
+	if (status == GPUSHARE_E_NOT_FOUND && !kept->must)
+		return;
+	if (status) {
+		judge_fault("'%s' was kept, and can't be attached: %s", kept->name,
+			    gpushare_explain());
+		return;
+	}
+	judge_contents(kept, buffer);
+	if (gpushare_detach(buffer))
+		judge_fault("'%s' can't be detached: %s", kept->name, gpushare_explain());
+	if (gpushare_unlink(judge.session, kept->name))
+		judge_fault("'%s' can't be removed: %s", kept->name, gpushare_explain());
+}
+
+/* Registry and GPU as they were at the start, a moment later at the latest. */
+static void judge_leaks(void)
+{
+	int64_t deadline = chaos_now_ns() + judge.deadline_ns;
+	int fds = judge_count_fds();
+	size_t free_bytes = judge_free_memory();
+
+	while ((fds > judge.fds_at_start || free_bytes < judge.free_at_start) &&
+	       chaos_now_ns() < deadline) {
+		chaos_nap_us(5000);
+		fds = judge_count_fds();
+		free_bytes = judge_free_memory();
+	}
+	if (fds > judge.fds_at_start || fds < 0)
+		judge_fault("the registry has %d descriptors, at the start it had %d", fds,
+			    judge.fds_at_start);
+	if (free_bytes < judge.free_at_start)
+		judge_fault("the GPU has %zu bytes free, at the start it had %zu", free_bytes,
+			    judge.free_at_start);
+}
+
+static void judge_batch(const struct kept *kept, size_t count)
+{
+	int names;
+
+	judge_stale();
+	for (size_t i = 0; i < count; i++)
+		judge_one(&kept[i]);
+	names = judge_count().names;
+	if (names)
+		judge_fault("%d names are left that nobody kept", names);
+	judge_leaks();
+}
+
+/* A context of our own, for the question how much is free. */
+static bool judge_open_driver(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	cu_device device;
+
+#define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
+	CALL(cuInit);
+	CALL(cuDeviceGet);
+	CALL(cuDevicePrimaryCtxRetain);
+	CALL(cuCtxSetCurrent);
+#undef CALL
+	judge.memory_info = library ? dlsym(library, "cuMemGetInfo_v2") : NULL;
+	return cuInit && cuDeviceGet && cuDevicePrimaryCtxRetain && cuCtxSetCurrent &&
+	       judge.memory_info && !cuInit(0) && !cuDeviceGet(&device, 0) &&
+	       !cuDevicePrimaryCtxRetain(&judge.context, device) && !cuCtxSetCurrent(judge.context);
+}
+
+/* What the first use of anything costs for good is paid before the start is measured. */
+static bool judge_warm_up(void)
+{
+	const struct gpushare_alloc_options options = {.device = -1, .flags = GPUSHARE_FLAG_KEEP};
+	struct gpushare_buffer *made, *seen;
+	unsigned char byte = 1;
+
+	if (gpushare_alloc_with(judge.session, "warm", 1, &options, &made) ||
+	    gpushare_attach(judge.session, "warm", NULL, &seen) ||
+	    gpushare_copy_to(made, 0, &byte, 1) || gpushare_copy_from(seen, 0, &byte, 1) ||
+	    gpushare_detach(seen) || gpushare_free(made) || gpushare_unlink(judge.session, "warm"))
+		return false;
+	chaos_nap_us(50000);
+	judge.fds_at_start = judge_count_fds();
+	judge.free_at_start = judge_free_memory();
+	return judge.fds_at_start > 0;
+}
+
+static bool judge_open(const char *directory, int64_t deadline_ns)
+{
+	judge.directory = directory;
+	judge.deadline_ns = deadline_ns;
+	if (!judge_open_driver())
+		judge_fault("no driver that works");
+	else if (gpushare_open(NULL, &judge.session))
+		judge_fault("%s", gpushare_explain());
+	else if (!judge_warm_up())
+		judge_fault("the warm-up failed: %s", gpushare_explain());
+	return !judge.faults;
+}
+
+#endif
