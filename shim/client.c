@@ -116,9 +116,29 @@ static int greet(struct client *client, int64_t deadline)
 	return say_hello(client, deadline);
 }
 
-static int connect_by(struct client *client, int64_t deadline)
+/* One connection, greeted by `patience`. */
+static int connect_once(struct client *client, int64_t deadline, int64_t patience)
 {
 	struct stat is;
+	int status = client_reach(client, deadline);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	if (fstat(client->fd, &is) == 0) {
+		client->fd_device = is.st_dev;
+		client->fd_inode = is.st_ino;
+	}
+	status = client_check_peer(client, client->fd);
+	if (status == GPUSHARE_OK)
+		status = greet(client, patience < deadline ? patience : deadline);
+	if (status != GPUSHARE_OK)
+		client_disconnect(client);
+	return status;
+}
+
+static int connect_by(struct client *client, int64_t deadline)
+{
+	int64_t patience_ms = CLIENT_PATIENCE_MS;
 	int status;
 
 	if (client->pid != getpid()) {
@@ -135,18 +155,12 @@ static int connect_by(struct client *client, int64_t deadline)
 		if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 			return status;
 	}
-	status = client_reach(client, deadline);
-	if (status != GPUSHARE_OK)
-		return status;
-	if (fstat(client->fd, &is) == 0) {
-		client->fd_device = is.st_dev;
-		client->fd_inode = is.st_ino;
-	}
-	status = client_check_peer(client, client->fd);
-	if (status == GPUSHARE_OK)
-		status = greet(client, deadline);
-	if (status != GPUSHARE_OK)
-		client_disconnect(client);
+	/* A listener of nng 1.5.2 can go deaf, and the registry then opens another: a connection of
+	 * meanwhile is never answered, the next one is. */
+	do {
+		status = connect_once(client, deadline, monotonic_ms() + patience_ms);
+		patience_ms *= 2;
+	} while (status == GPUSHARE_E_TIMED_OUT && monotonic_ms() < deadline);
 	return status;
 }
 
