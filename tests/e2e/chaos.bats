@@ -1,0 +1,11 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Kills at every moment, from a fixed seed: see tests/chaos/README.md.
+load helpers
+
+@test "owners and attachers are killed at every moment: nothing stale, lost, leaked or hung" {
+	export GPUSHARE_TIMEOUT_MS=5000
+	# Instruments make each start ten times as long.
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || export GPUSHARE_CHAOS_KILLS=${GPUSHARE_CHAOS_KILLS:-100}
+	"$BIN/api_chaos" "${GPUSHARE_TEST_DRIVER:-sim}" "$BIN" "$PRELOAD"
+}
