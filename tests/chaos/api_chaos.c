@@ -54,7 +54,7 @@ struct round {
 static struct {
 	uint64_t seed;
 	unsigned int kills, slots;
-	bool registry; /* is killed too */
+	bool registry;	  /* is killed too */
 	const char *only; /* part of a moment's name; NULL: all */
 } settings;
 
@@ -141,7 +141,8 @@ static bool round_strike(struct round *round, struct member *member)
 {
 	enum chaos_gate gate = round->moment->gate;
 
-	if (gate > CHAOS_START && (!member_advance(member, gate - 1) || !member_await(member, gate)))
+	if (gate > CHAOS_START &&
+	    (!member_advance(member, gate - 1) || !member_await(member, gate)))
 		return false;
 	if (gate == CHAOS_BUSY && !member_advance(member, gate))
 		return false;

@@ -27,8 +27,7 @@ static const char *api_call(const struct worker *worker)
 		options.flags = value;
 	GPUSHARE_FLAGS(X)
 #undef X
-	return failed(
-	    gpushare_alloc_with(session, worker->name, worker->size, &options, &buffer));
+	return failed(gpushare_alloc_with(session, worker->name, worker->size, &options, &buffer));
 }
 
 static const char *api_write(const struct worker *worker)

@@ -35,8 +35,9 @@ enum chaos_gate {
 };
 
 struct chaos_page {
-	_Atomic uint32_t open;	/* the last gate that it may pass */
-	_Atomic uint32_t asked; /* the gate that it stands at, or passed last: what is before is done */
+	_Atomic uint32_t open; /* the last gate that it may pass */
+	_Atomic uint32_t
+	    asked; /* the gate that it stands at, or passed last: what is before is done */
 	_Atomic uint64_t copies;
 	_Atomic int64_t asked_ns[CHAOS_GATE_COUNT];
 	char trouble[240];

@@ -94,8 +94,14 @@ static bool member_start(struct member *member, int place, bool owns, const stru
 			 const char *name, size_t size, uint64_t seed)
 {
 	char program[512], preload[600], rule[400] = "", numbers[4][24];
-	char *argv[] = {program,	 numbers[0],   numbers[1], owns ? "owner" : "attacher",
-			(char *)kind->name, (char *)name, numbers[2], numbers[3],
+	char *argv[] = {program,
+			numbers[0],
+			numbers[1],
+			owns ? "owner" : "attacher",
+			(char *)kind->name,
+			(char *)name,
+			numbers[2],
+			numbers[3],
 			NULL};
 	char *environment[512];
 	int error;
@@ -125,8 +131,7 @@ static bool member_has_ended(const struct member *member)
 {
 	siginfo_t info = {0};
 
-	return waitid(P_PID, (id_t)member->pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
-	       info.si_pid;
+	return waitid(P_PID, (id_t)member->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
 }
 
 /* The gate where it stands when everything before `gate` is done. */
@@ -142,7 +147,8 @@ static bool member_await(struct member *member, enum chaos_gate gate)
 
 	while (atomic_load(&member->page->asked) < gate_before(gate)) {
 		if (member_has_ended(member))
-			return member_fail(member, "%s ended: %s", member->owns ? "owner" : "attacher",
+			return member_fail(member, "%s ended: %s",
+					   member->owns ? "owner" : "attacher",
 					   member->page->trouble);
 		if (chaos_now_ns() > deadline)
 			return member_fail(member, "%s hangs before gate %d",
@@ -235,8 +241,9 @@ static bool member_finish(struct member *member)
 	if (!member_advance(member, CHAOS_ENDED) || !member_reap(member, &status))
 		return false;
 	if (status)
-		return member_fail(member, "%s ended with %d: %s", member->owns ? "owner" : "attacher",
-				   status, member->page->trouble);
+		return member_fail(member, "%s ended with %d: %s",
+				   member->owns ? "owner" : "attacher", status,
+				   member->page->trouble);
 	return true;
 }
 

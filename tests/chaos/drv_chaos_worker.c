@@ -64,14 +64,12 @@ static const char *drv_call(const struct worker *worker)
 
 static const char *drv_write(const struct worker *worker)
 {
-	return failed("cuMemcpyHtoD",
-		      drv.cuMemcpyHtoD_v2(pointer, worker->host, worker->size));
+	return failed("cuMemcpyHtoD", drv.cuMemcpyHtoD_v2(pointer, worker->host, worker->size));
 }
 
 static const char *drv_read(const struct worker *worker)
 {
-	return failed("cuMemcpyDtoH",
-		      drv.cuMemcpyDtoH_v2(worker->host, pointer, worker->size));
+	return failed("cuMemcpyDtoH", drv.cuMemcpyDtoH_v2(worker->host, pointer, worker->size));
 }
 
 static const char *drv_end(const struct worker *worker)

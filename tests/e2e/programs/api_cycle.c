@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/* A program of gpushare's API that does the same again and again. See script.h for what it is told. */
+#include "gpushare.h"
+#include "script_marks.h"
+
+static struct gpushare_session *session;
+
+/* A context is current from here on: for the question how much memory is free. */
+static void do_open(char **argument, int count)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	cu_device device;
+	cu_context context;
+
+	(void)argument;
+	(void)count;
+#define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
+	CALL(cuInit);
+	CALL(cuDeviceGet);
+	CALL(cuDevicePrimaryCtxRetain);
+	CALL(cuCtxSetCurrent);
+#undef CALL
+	if (!cuInit || !cuDeviceGet || !cuDevicePrimaryCtxRetain || !cuCtxSetCurrent || cuInit(0) ||
+	    cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) ||
+	    cuCtxSetCurrent(context))
+		script_stop("open: a driver call failed");
+	printf("open: %d\n", gpushare_open(NULL, &session));
+}
+
+/* hold=NAME,SIZE,FLAGS,BYTE: made, and filled */
+static void do_hold(char **argument, int count)
+{
+	const struct gpushare_alloc_options options = {
+	    .device = -1, .flags = (uint32_t)script_number(argument[2])};
+	size_t size = script_number(argument[1]);
+	unsigned char *bytes = malloc(size);
+	struct gpushare_buffer *buffer = NULL;
+	int status = gpushare_alloc_with(session, argument[0], size, &options, &buffer);
+
+	(void)count;
+	if (!bytes)
+		script_stop("out of memory");
+	memset(bytes, (int)script_number(argument[3]), size);
+	if (!status)
+		status = gpushare_copy_to(buffer, 0, bytes, size);
+	free(bytes);
+	printf("hold: %d\n", status);
+}
+
+static int cycle_attach(const char *name, uint64_t byte)
+{
+	struct gpushare_buffer *buffer;
+	unsigned char first = 0;
+	int status = gpushare_attach(session, name, NULL, &buffer);
+
+	if (!status)
+		status = gpushare_copy_from(buffer, 0, &first, 1);
+	if (!status && first != byte)
+		status = GPUSHARE_E_IO;
+	return status ? status : gpushare_detach(buffer);
+}
+
+/* cycle=COUNT,NAME,BYTE: attached so often, begins with BYTE, is detached */
+static void do_cycle(char **argument, int count)
+{
+	int failed = 0;
+
+	(void)count;
+	for (uint64_t i = 0; i < script_number(argument[0]); i++)
+		failed += cycle_attach(argument[1], script_number(argument[2])) != GPUSHARE_OK;
+	printf("cycle: %d failed\n", failed);
+}
+
+/* make=COUNT,NAME,SIZE,FLAGS: made so often, and freed */
+static void do_make(char **argument, int count)
+{
+	const struct gpushare_alloc_options options = {
+	    .device = -1, .flags = (uint32_t)script_number(argument[3])};
+	struct gpushare_buffer *buffer;
+	int failed = 0;
+
+	(void)count;
+	for (uint64_t i = 0; i < script_number(argument[0]); i++)
+		failed += gpushare_alloc_with(session, argument[1], script_number(argument[2]),
+					      &options, &buffer) ||
+			  gpushare_free(buffer);
+	printf("make: %d failed\n", failed);
+}
+
+static const struct script_verb verbs[] = {
+    {"open", 0, 0, do_open}, {"hold", 4, 4, do_hold}, {"cycle", 3, 3, do_cycle},
+    {"make", 4, 4, do_make}, {NULL, 0, 0, NULL},
+};
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	script_use(marks_verbs);
+	return script_run(verbs, argv + 1);
+}

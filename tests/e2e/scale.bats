@@ -1,0 +1,159 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Many: what a thousand cycles leave behind, and ten thousand names at once.
+load helpers
+
+NOTHING_MORE="more than at the mark: 0 fds, 0 mappings, 0 bytes"
+
+setup_more() {
+	# A name costs a descriptor or two at its owner, where it travels as one.
+	ulimit -n 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
+}
+
+# holds NAME WORD...: an owner that marks what it holds, and tells what is more of it at $WORK/end
+holds() {
+	start "$@" touch="$WORK/$1.up" await="$WORK/mark" mark touch="$WORK/$1.marked" await="$WORK/end" marked
+	await_file "$WORK/$1.up"
+	OWNERS+=("$PID")
+}
+
+# rules NAME: a rule for each of a thousand and ten allocations
+rules() {
+	printf "$1:must,%.0s" {1..1009}
+	echo "$1:must"
+}
+
+# But for the sockets it listens at: one that went deaf stays open beside its successor.
+registry_fds() {
+	local all listening
+	all=$(find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l)
+	listening=$(awk -v "dir=$GPUSHARE_DIR/" '$4 == "00010000" && index($8, dir) == 1' /proc/net/unix | wc -l)
+	echo $((all - listening))
+}
+
+registry_mappings() {
+	wc -l <"/proc/$(registry_pids)/maps"
+}
+
+@test "a thousand attaches and detaches leave everything as it was" {
+	OWNERS=()
+	holds ipc "$BIN/api_cycle" open hold=ipc,2Mi,0,7
+	holds vmm "$BIN/api_cycle" open hold=vmm,2Mi,4,8
+	holds ruled env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="rule/ipc,rule/vmm:vmm" "$BIN/drv_cycle" init hold=2Mi,9 hold=2Mi,10
+	touch "$WORK/mark"
+	for tag in ipc vmm ruled; do await_file "$WORK/$tag.marked"; done
+	for cycle in ipc,7 vmm,8 rule/ipc,9 rule/vmm,10; do
+		rm -f "$WORK/warm" "$WORK/go"
+		start api "$BIN/api_cycle" open cycle=10,$cycle mark touch="$WORK/warm" await="$WORK/go" \
+			cycle=1000,$cycle marked touch="$WORK/cycled" await="$WORK/seen"
+		unchanged_by "$PID" api
+		start rule env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH="$(rules "${cycle%,*}")" "$BIN/drv_cycle" init \
+			cycle=10,2Mi,"${cycle#*,}" mark touch="$WORK/warm" await="$WORK/go" \
+			cycle=1000,2Mi,"${cycle#*,}" marked touch="$WORK/cycled" await="$WORK/seen"
+		unchanged_by "$PID" rule
+	done
+	touch "$WORK/end"
+	for pid in "${OWNERS[@]}"; do finish "$pid"; done
+	for tag in ipc vmm ruled; do equal "$(tail -n 1 "$WORK/$tag.out")" "$NOTHING_MORE"; done
+}
+
+# unchanged_by PID TAG [WORD]: from its $WORK/warm to its $WORK/cycled nothing is more, in it and in the registry
+unchanged_by() {
+	local fds mappings
+	await_file "$WORK/warm"
+	fds=$(registry_fds) mappings=$(registry_mappings)
+	touch "$WORK/go"
+	await_file "$WORK/cycled"
+	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
+	until_true fds_are "$fds"
+	[ "$(registry_mappings)" -le $((mappings + 2)) ] # its heap's parts
+	touch "$WORK/seen"
+	finish "$1"
+	equal "$(tail -n 2 "$WORK/$2.out")" "${3:-cycle}: 0 failed
+$NOTHING_MORE"
+	rm -f "$WORK/warm" "$WORK/go" "$WORK/cycled" "$WORK/seen"
+}
+
+@test "a thousand named allocations and frees leave everything as it was" {
+	start keeper "$BIN/api_cycle" open hold=first,2Mi,4,1 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	for flags in 0 4; do
+		start api "$BIN/api_cycle" open make=10,w,2Mi,$flags mark touch="$WORK/warm" await="$WORK/go" \
+			make=1000,w,2Mi,$flags marked touch="$WORK/cycled" await="$WORK/seen"
+		unchanged_by "$PID" api make
+	done
+	for rule in 'w%i' 'w%i:vmm'; do
+		start_named rule "$rule" "$BIN/drv_cycle" init cycle=10,2Mi mark touch="$WORK/warm" await="$WORK/go" \
+			cycle=1000,2Mi marked touch="$WORK/cycled" await="$WORK/seen"
+		unchanged_by "$PID" rule
+	done
+	equal "$(names)" "first 2097152"
+}
+
+# within_ms LIMIT COMMAND...: its output goes to $WORK/list
+within_ms() {
+	took_ms "${@:2}" >"$WORK/list"
+	[ "$TOOK_MS" -le $(($1 + 4 * SLACK_MS)) ] || { echo "took $TOOK_MS ms: ${*:2}"; return 1; }
+}
+
+@test "ten thousand names at once, of cudaMalloc memory: listed within a second, found, gone" {
+	needs jq
+	start owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(cat "$WORK/owner.out")" "open: OK"
+	ten_thousand_are_there
+	kill -KILL "$PID"
+	equal "$(api open gone="$PID",m9999,$((1000 + SLACK_MS)) list)" "open: OK
+gone m9999: E_NOT_FOUND"
+}
+
+@test "ten thousand names at once that travel as descriptors: the same, and no descriptor is left" {
+	needs jq
+	api open >/dev/null
+	before=$(registry_fds)
+	[ "$(sed -n 's/^Max open files *[0-9]* *\([0-9]*\).*/\1/p' "/proc/$(registry_pids)/limits")" -ge 20000 ] ||
+		skip "a process may have too few descriptors here"
+	start owner "$BIN/api_app" open raw=p,2Mi,vmm many=p,10000 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(cat "$WORK/owner.out")" "open: OK"
+	ten_thousand_are_there
+	[ "$(registry_fds)" -ge $((before + 10000)) ]
+	kill -KILL "$PID"
+	equal "$(api open gone="$PID",m9999,$((1000 + SLACK_MS)) list)" "open: OK
+gone m9999: E_NOT_FOUND"
+	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
+	until_true fds_are "$before"
+}
+
+ten_thousand_are_there() {
+	within_ms 1000 gpushare ls
+	equal "$(wc -l <"$WORK/list")" 10001
+	within_ms 1500 gpushare ls --json
+	equal "$(jq length "$WORK/list")" 10000
+	equal "$(api open within=$((100 + SLACK_MS)) stat=m9999 stat=m000 stat=none attach=a,m5000 detach=a | grep -v ^size)" "open: OK
+stat m9999: OK
+stat m000: OK
+stat none: E_NOT_FOUND
+attach m5000: OK
+detach a: OK"
+}
+
+@test "what the registry has descriptors for is E_LIMIT, and the rest goes on" {
+	(
+		ulimit -n 400
+		exec gpushare-registry --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>&1 3>&- 8>&-
+	) &
+	STARTED+=($!)
+	await_file "$GPUSHARE_DIR/registry.sock"
+	start owner "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 raw=q,2Mi share=i,ipc,q,0,1Mi touch="$WORK/up" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(grep -c 'share m[0-9]*: E_LIMIT' "$WORK/owner.out")" 100
+	equal "$(tail -n 1 "$WORK/owner.out")" "share ipc: OK"
+	has "$(cat "$WORK/owner.err")" "descriptors"
+	equal "$(lines "$(names)")" 201
+	gpushare rm m007
+	equal "$(api open attach=a,m199 make=b,again,2Mi,vmm)" "open: OK
+attach m199: OK
+make again: OK"
+}
