@@ -110,6 +110,10 @@ struct gpushare_attach_options {
 			       * the owner put into the buffer hold here too. For vmm buffers; of an
 			       * adopted one it is the address that it was made at */
 	int prefer_same_address; /* the same, but at another one where that is taken */
+	int on_device; /* map it for `device`, by peer access where it is on another GPU; 0: for its
+			* own GPU, or where that is not visible here for the current context's
+			* device, or 0 without one */
+	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
 };
 
 /** struct gpushare_alloc_options - zero, or NULL in its place, means the default but for device */
@@ -269,7 +273,9 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  * buffer twice gives the same struct, address and mapping, and counts. One that was made with
  * GPUSHARE_FLAG_READONLY is mapped for reading where another process owns it: ask
  * gpushare_is_read_only(). The GPU is found by its
- * UUID, whatever CUDA_VISIBLE_DEVICES says on either side.
+ * UUID, whatever CUDA_VISIBLE_DEVICES says on either side; where it is not visible here, or with
+ * on_device, another GPU of the machine reaches the memory by peer access: GPUSHARE_E_DEVICE where
+ * there is none. What is attached already stays as it is mapped: see gpushare_device().
  *
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.
@@ -392,7 +398,8 @@ uint64_t gpushare_pointer(const struct gpushare_buffer *buffer);
 /** gpushare_size() - bytes; 0 for NULL */
 size_t gpushare_size(const struct gpushare_buffer *buffer);
 
-/** gpushare_device() - the CUDA ordinal of the buffer's GPU in this process; -1 for NULL */
+/** gpushare_device() - the CUDA ordinal of the GPU that it is mapped for here, which is the buffer's
+ * own unless it was attached for another; -1 for NULL */
 int gpushare_device(const struct gpushare_buffer *buffer);
 
 /** gpushare_is_read_only() - 1: mapped for reading alone in this process; 0 for NULL */

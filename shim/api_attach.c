@@ -180,7 +180,8 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	buffer->count = 1;
 	buffer->address = answer->buffer.address;
 	query_info(&answer->buffer, &buffer->info);
-	status = device_find(driver, answer->buffer.device_uuid, &buffer->device);
+	status = device_reach(driver, answer->buffer.device_uuid,
+			      options->on_device ? &options->device : NULL, &buffer->device);
 	/* Of a descriptor its owner makes a second mapping, as anybody does. */
 	if (!status && answer->own && !backing_is_fd(answer->buffer.backing))
 		status = mapping_own(buffer, answer->buffer.address);

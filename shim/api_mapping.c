@@ -35,6 +35,18 @@ static int mapping_refused(const struct driver *driver, cu_result result, const 
 	}
 }
 
+/* Not for want of anything but a way from the device that it is mapped for. */
+static bool mapping_is_unreached(const struct gpushare_buffer *buffer, const record *from,
+				 cu_result result)
+{
+	unsigned char uuid[GPUSHARE_UUID_SIZE];
+
+	return (result == CU_INVALID_DEVICE || result == CU_PEER_ACCESS_UNSUPPORTED ||
+		result == CU_NOT_SUPPORTED) &&
+	       !device_uuid(buffer->session->driver, buffer->device, uuid) &&
+	       memcmp(uuid, from->device_uuid, sizeof(uuid)) != 0;
+}
+
 static int mapping_verify(const struct driver *driver, const record *from, cu_deviceptr opened)
 {
 	cu_deviceptr base = 0;
@@ -62,6 +74,9 @@ static int mapping_import(struct gpushare_buffer *buffer, const gpushare_AttachR
 
 	memcpy(&handle, answer->handle, sizeof(handle));
 	result = driver->cuIpcOpenMemHandle_v2(&opened, handle, CU_IPC_LAZY_PEER_ACCESS);
+	if (mapping_is_unreached(buffer, &answer->buffer, result))
+		return device_unreached(driver, answer->buffer.device_uuid, buffer->device,
+					"cuIpcOpenMemHandle_v2", result);
 	if (result != CU_OK)
 		return mapping_refused(driver, result, &answer->buffer);
 	status = mapping_verify(driver, &answer->buffer, opened);
@@ -106,6 +121,8 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		    "address is taken here; attach it before other memory is made, or without "
 		    "same_address",
 		    from->name, from->address);
+	if (mapping_is_unreached(buffer, from, result))
+		return device_unreached(driver, from->device_uuid, buffer->device, call, result);
 	if (result != CU_OK)
 		return mapping_refused_fd(driver, result, call, from);
 	buffer->pointer = buffer->mapping.pointer + from->base_offset;

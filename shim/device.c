@@ -7,6 +7,8 @@
 
 #include "api_status.h"
 
+#define DEVICE_VISIBLE_TEXT (4 * (DEVICE_UUID_TEXT + 2))
+
 void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT])
 {
 	char *to = out + sprintf(out, "GPU-");
@@ -47,28 +49,16 @@ static int device_count(const struct driver *driver, int *out_count)
 	return GPUSHARE_OK;
 }
 
-static int device_not_visible(const unsigned char uuid[GPUSHARE_UUID_SIZE], const char *visible)
+/* Its ordinal here, or -1 and the UUIDs that there are. */
+static int device_seek(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		       int *out_ordinal, char out_visible[DEVICE_VISIBLE_TEXT])
 {
-	const char *variable = getenv("CUDA_VISIBLE_DEVICES");
-	char text[DEVICE_UUID_TEXT];
-
-	device_uuid_text(uuid, text);
-	return api_fail(GPUSHARE_E_DEVICE,
-			"the buffer is on %s, which this process does not see; it sees %s%s%s%s; "
-			"add that GPU to CUDA_VISIBLE_DEVICES",
-			text, *visible ? visible : "no GPU",
-			variable ? " (CUDA_VISIBLE_DEVICES=" : "", variable ? variable : "",
-			variable ? ")" : "");
-}
-
-int device_find(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
-		int *out_ordinal)
-{
-	char visible[4 * (DEVICE_UUID_TEXT + 2)] = "";
 	size_t used = 0;
 	int count;
 	int status = device_count(driver, &count);
 
+	*out_ordinal = -1;
+	*out_visible = '\0';
 	for (int ordinal = 0; !status && ordinal < count; ordinal++) {
 		unsigned char seen[GPUSHARE_UUID_SIZE];
 
@@ -77,13 +67,13 @@ int device_find(const struct driver *driver, const unsigned char uuid[GPUSHARE_U
 			*out_ordinal = ordinal;
 			return GPUSHARE_OK;
 		}
-		if (!status && used + DEVICE_UUID_TEXT + 2 <= sizeof(visible)) {
-			used += (size_t)sprintf(visible + used, "%s", used ? ", " : "");
-			device_uuid_text(seen, visible + used);
-			used += strlen(visible + used);
+		if (!status && used + DEVICE_UUID_TEXT + 2 <= DEVICE_VISIBLE_TEXT) {
+			used += (size_t)sprintf(out_visible + used, "%s", used ? ", " : "");
+			device_uuid_text(seen, out_visible + used);
+			used += strlen(out_visible + used);
 		}
 	}
-	return status ? status : device_not_visible(uuid, visible);
+	return status;
 }
 
 int device_choose(const struct driver *driver, int wanted, int *out_ordinal)
@@ -107,6 +97,62 @@ int device_choose(const struct driver *driver, int wanted, int *out_ordinal)
 		wanted = device;
 	*out_ordinal = wanted < 0 ? 0 : wanted;
 	return GPUSHARE_OK;
+}
+
+static bool device_can_peer(const struct driver *driver, int from, int to)
+{
+	cu_device device, peer;
+	int can = 0;
+
+	return driver->cuDeviceCanAccessPeer && driver->cuDeviceGet(&device, from) == CU_OK &&
+	       driver->cuDeviceGet(&peer, to) == CU_OK &&
+	       driver->cuDeviceCanAccessPeer(&can, device, peer) == CU_OK && can;
+}
+
+int device_reach(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		 const int *wanted, int *out_ordinal)
+{
+	char visible[DEVICE_VISIBLE_TEXT];
+	int home, chosen;
+	int status = device_seek(driver, uuid, &home, visible);
+
+	if (!status && home >= 0 && !wanted) {
+		*out_ordinal = home;
+		return GPUSHARE_OK;
+	}
+	if (!status)
+		status = device_choose(driver, wanted ? *wanted : -1, &chosen);
+	if (status)
+		return status;
+	if (home >= 0 && home != chosen && !device_can_peer(driver, chosen, home))
+		return api_fail(GPUSHARE_E_DEVICE,
+				"the buffer is on device %d of this process, whose memory device "
+				"%d can't reach: the two have no peer access; attach it for device "
+				"%d",
+				home, chosen, home);
+	*out_ordinal = chosen;
+	return GPUSHARE_OK;
+}
+
+int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		     int ordinal, const char *call, cu_result result)
+{
+	const char *variable = getenv("CUDA_VISIBLE_DEVICES");
+	char text[DEVICE_UUID_TEXT], visible[DEVICE_VISIBLE_TEXT];
+	int home;
+
+	device_uuid_text(uuid, text);
+	if (device_seek(driver, uuid, &home, visible) || home >= 0)
+		return api_fail_cuda(driver, result, call,
+				     "the buffer on %s can't be reached from device %d", text,
+				     ordinal);
+	return api_fail(GPUSHARE_E_DEVICE,
+			"the buffer is on %s, which this process does not see; it sees %s%s%s%s, "
+			"and device %d can't reach it (%s answered %s); add that GPU to "
+			"CUDA_VISIBLE_DEVICES",
+			text, *visible ? visible : "no GPU",
+			variable ? " (CUDA_VISIBLE_DEVICES=" : "", variable ? variable : "",
+			variable ? ")" : "", ordinal, call, driver_error_name(driver, result));
 }
 
 int device_retain(struct devices *devices, const struct driver *driver, int ordinal,

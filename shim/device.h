@@ -24,11 +24,15 @@ struct devices {
 void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT]);
 int device_uuid(const struct driver *driver, int ordinal,
 		unsigned char out_uuid[GPUSHARE_UUID_SIZE]);
-/* E_DEVICE names the UUID and what is visible. */
-int device_find(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
-		int *out_ordinal);
 /* `wanted`, or for -1 the current context's device, or 0 without one. */
 int device_choose(const struct driver *driver, int wanted, int *out_ordinal);
+/* For which device memory of that GPU is to be mapped: `wanted`, which may be another one; NULL: that
+ * GPU where it is visible, else the one that -1 chooses. E_DEVICE where it is known not to reach it. */
+int device_reach(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		 const int *wanted, int *out_ordinal);
+/* What the driver answered where that was tried in vain. */
+int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		     int ordinal, const char *call, cu_result result);
 
 int device_retain(struct devices *devices, const struct driver *driver, int ordinal,
 		  cu_context *out_context);

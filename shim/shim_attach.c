@@ -42,20 +42,33 @@ static bool refuse_call(struct refusal *refusal, const struct driver *driver, cu
 	return false;
 }
 
-static bool device_is_visible(const struct driver *driver, const uint8_t wanted[GPUSHARE_UUID_SIZE])
+/* Its ordinal here; -1: it is not visible. */
+static int device_seek(const struct driver *driver, const uint8_t wanted[GPUSHARE_UUID_SIZE])
 {
 	uint8_t uuid[GPUSHARE_UUID_SIZE];
 	cu_device device;
 	int count = 0;
 
 	if (!driver->cuDeviceGetCount || driver->cuDeviceGetCount(&count) != CU_OK)
-		return false;
+		return -1;
 	for (int i = 0; i < count; i++)
 		if (driver->cuDeviceGet && driver->cuDeviceGet(&device, i) == CU_OK &&
 		    describe_device(driver, device, uuid) == CU_OK &&
 		    !memcmp(uuid, wanted, GPUSHARE_UUID_SIZE))
-			return true;
-	return false;
+			return i;
+	return -1;
+}
+
+/* From the device that the program allocates on. Of a GPU that is not visible only a try tells. */
+static bool is_reached(const struct claim *claim, const record *what)
+{
+	int home = device_seek(claim->driver, what->device_uuid), can = 0;
+
+	return home < 0 || home == claim->allocation.device ||
+	       (claim->driver->cuDeviceCanAccessPeer &&
+		claim->driver->cuDeviceCanAccessPeer(&can, claim->allocation.device, home) ==
+		    CU_OK &&
+		can);
 }
 
 /* Big enough, reachable, and said to be what it can be. */
@@ -73,8 +86,9 @@ static bool fits(const struct claim *claim, const struct found *found, size_t si
 	}
 	if (what->base_offset > what->base_size || what->size > what->base_size - what->base_offset)
 		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
-	if (!device_is_visible(claim->driver, what->device_uuid))
-		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
+	if (!is_reached(claim, what))
+		return refuse(refusal, CU_INVALID_DEVICE,
+			      "it is on another GPU, to which the program's has no peer access");
 	return true;
 }
 
@@ -132,6 +146,12 @@ static bool open_found(const struct claim *claim, const struct found *found, str
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "its backing is not known to this version");
 	}
+	if (!opened && device_seek(claim->driver, found->what.device_uuid) < 0 &&
+	    (refusal->result == CU_INVALID_DEVICE || refusal->result == CU_NOT_SUPPORTED ||
+	     refusal->result == CU_PEER_ACCESS_UNSUPPORTED))
+		return refuse(refusal, CU_INVALID_DEVICE,
+			      "its GPU is not visible to this process, and the program's can't "
+			      "reach it");
 	entry->pointer = entry->mapping.pointer + found->what.base_offset;
 	return opened;
 }
@@ -209,6 +229,9 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 	const struct driver *driver = claim->driver;
 	cu_result result = CU_NOT_SUPPORTED;
 
+	/* Whether the program can map it would come out too late, in a call of its own. */
+	if (device_seek(driver, found->what.device_uuid) < 0)
+		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
 	if (found->what.backing != GPUSHARE_BACKING_VMM)
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "it is cudaMalloc memory, and the program asks for memory to map by "

@@ -259,17 +259,17 @@ ordinary() {
 	equal "$(api open attach=b,weights byte=b,5 | tail -n 1)" "byte b: 42"
 }
 
-@test "attach: a GPU that is not visible: one line, ordinary memory" {
+@test "attach: a GPU that is not visible and not in reach: one line, ordinary memory" {
 	needs_sim
 	export GPUSHARE_SIM_DEVICES=2
 	CUDA_VISIBLE_DEVICES=0 start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
-	export CUDA_VISIBLE_DEVICES=1
+	export CUDA_VISIBLE_DEVICES=1 GPUSHARE_SIM_PEERS=0
 	ordinary '"weights"' visible weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,5 free=a
 	ordinary '"weights"' visible weights "$BIN/drv_linked" init make=a,async,2Mi fill=a,1 byte=a,5 drop=a
 	equal "$(attaching weights:must "$BIN/drv_linked" init alloc=a,2Mi 2>/dev/null | tail -n 1)" "alloc a: 101"
-	export CUDA_VISIBLE_DEVICES=1,0
+	export CUDA_VISIBLE_DEVICES=1,0 GPUSHARE_SIM_PEERS=1
 	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi byte=a,5 free=a | tail -n 2)" "byte a: 42
 free a: 0"
 }

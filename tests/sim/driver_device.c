@@ -139,7 +139,7 @@ static cu_result device_peer(int *can, cu_device device, cu_device peer)
 		return CU_INVALID_VALUE;
 	if (!state_device_good(device) || !state_device_good(peer))
 		return CU_INVALID_DEVICE;
-	*can = device != peer;
+	*can = device != peer && state.peers;
 	return CU_OK;
 }
 

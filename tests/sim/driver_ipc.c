@@ -183,6 +183,8 @@ static cu_result ipc_open_new(cu_deviceptr *pointer, const struct wire *wire)
 	_cleanup_close_ int fd = -1;
 	cu_result result = ipc_ask_owner(wire, &fd);
 
+	if (result == CU_OK && !state_reaches(context_device(), wire->physical))
+		result = CU_PEER_ACCESS_UNSUPPORTED;
 	if (result != CU_OK)
 		return result;
 	struct import *import = ipc_block(wire, fd);

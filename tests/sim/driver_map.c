@@ -186,15 +186,19 @@ cu_result cuMemUnmap(cu_deviceptr pointer, size_t size)
 	ANSWER_LOGGED(cuMemUnmap, NEED_INIT, map_unmap(pointer, size), pointer, size);
 }
 
-static cu_result map_access_good(const cu_mem_access *access, bool host)
+static cu_result map_access_good(const cu_mem_access *access, const struct object *object)
 {
 	int flags = (int)access->flags;
 
 	if (flags != 0 && flags != CU_ACCESS_READ && flags != CU_ACCESS_READ_WRITE)
 		return CU_INVALID_VALUE;
 	if ((int)access->location.type == CU_LOCATION_DEVICE)
-		return state_device_good(access->location.id) ? CU_OK : CU_INVALID_DEVICE;
-	return host ? CU_OK : CU_NOT_SUPPORTED; /* the CPU has no way into device memory */
+		return state_device_good(access->location.id) &&
+			       (object->host ||
+				state_reaches(access->location.id, object->physical))
+			   ? CU_OK
+			   : CU_INVALID_DEVICE;
+	return object->host ? CU_OK : CU_NOT_SUPPORTED; /* the CPU has no way into device memory */
 }
 
 static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *access, size_t count)
@@ -207,7 +211,7 @@ static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *acc
 	const struct object *object = region_exactly(start)->owner;
 	int flags = 0;
 	for (size_t i = 0; i < count; i++) {
-		cu_result result = map_access_good(&access[i], object->host);
+		cu_result result = map_access_good(&access[i], object);
 		if (result != CU_OK)
 			return result;
 		flags |= (int)access[i].flags;

@@ -142,6 +142,7 @@ struct state {
 	int version;
 	int device_count;		/* visible ones */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
+	int peers;			/* 1: devices reach each other's memory */
 	uint64_t capacity;		/* bytes a device, counted a process */
 	uint64_t used[SIM_DEVICES_MAX]; /* by ordinal; under the lock */
 	pthread_mutex_t lock;
@@ -156,6 +157,7 @@ void state_unlock(const int *unused);
 void state_uuid(int physical, cu_uuid *uuid);
 bool state_device_good(cu_device device);
 int state_ordinal(int physical); /* -1: not visible here */
+bool state_reaches(cu_device device, int physical);
 bool state_parse_size(const char *text, uint64_t *size);
 
 /* driver_context.c: those that programs make, and each thread's stack of current ones. */

@@ -130,9 +130,11 @@ static void state_start(void)
 
 	state.version = SIM_CUDA;
 	state.capacity = (uint64_t)4 << 30;
+	state.peers = 1;
 	state.settings_good =
 	    (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
 	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
+	    state_parse_int("GPUSHARE_SIM_PEERS", 0, 1, &state.peers) &&
 	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) && faults_parse();
 	state_select(machine);
 	pthread_atfork(NULL, NULL, state_after_fork);
@@ -157,6 +159,12 @@ int state_ordinal(int physical)
 			return i;
 	}
 	return -1;
+}
+
+/* Whether a visible device may use memory of that device of the machine. */
+bool state_reaches(cu_device device, int physical)
+{
+	return state.peers || state.physical[device] == physical;
 }
 
 /* A setting that does not parse must not pass for "no fault": then nothing works. */

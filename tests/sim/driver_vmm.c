@@ -117,13 +117,14 @@ static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_pro
 	    .handles = 1,
 	};
 	model.device = model.host ? 0 : prop->location.id;
+	model.physical = model.host ? -1 : state.physical[model.device];
 	model.counted = !model.host;
 	STATE_LOCKED;
 	if (model.counted && !block_account(model.device, size))
 		return CU_OUT_OF_MEMORY;
 	model.fd = address_memfd(size + SIM_CONTROL);
 	struct object *object = NULL;
-	if (model.fd >= 0 && vmm_mark(&model, model.host ? -1 : state.physical[model.device]))
+	if (model.fd >= 0 && vmm_mark(&model, model.physical))
 		object = vmm_object(&model);
 	if (!object) {
 		if (model.fd >= 0)
@@ -258,6 +259,7 @@ static cu_result vmm_import(cu_mem_handle *handle, void *shareable, int type)
 	    .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
 	    .host = control.physical < 0,
 	    .device = ordinal >= 0 ? ordinal : 0,
+	    .physical = control.physical,
 	    .handles = 1,
 	};
 	struct object *object = model.fd >= 0 ? vmm_object(&model) : NULL;

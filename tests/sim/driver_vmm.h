@@ -9,6 +9,7 @@ struct object {
 	uint64_t size;
 	int fd;
 	cu_device device;
+	int physical;	  /* its device's number in the machine; -1: host memory */
 	bool host;	  /* at HOST or HOST_NUMA */
 	bool counted;	  /* against the device's capacity: made here, not imported */
 	int handle_types; /* asked for; an imported one has none */

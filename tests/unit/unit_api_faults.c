@@ -241,6 +241,7 @@ static void open_no_device(void)
 {
 	setenv("GPUSHARE_SIM_DEVICES", "2", 1);
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+	setenv("GPUSHARE_SIM_PEERS", "0", 1);
 	fail_open(
 	    "cuMemFree:1:1", GPUSHARE_E_DEVICE,
 	    "GPU-516d751a-7ed0-4a11-8e00-677075736800, which this process does not see; it sees "

@@ -159,7 +159,8 @@ static void not_visible(void)
 	hear();
 	setenv("GPUSHARE_SIM_DEVICES", "2", 1);
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
-	refused("w:must", 1, CU_INVALID_DEVICE, "its GPU is not visible to this process;");
+	setenv("GPUSHARE_SIM_PEERS", "0", 1);
+	refused("w:must", 1, CU_INVALID_DEVICE, "its GPU is not visible to this process, and");
 	CHECK(attachers("w") == 0);
 	say();
 }

@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Several GPUs in the machine: whichever are visible on either side, and by peer access.
+load helpers
+
+setup_more() {
+	export GPUSHARE_SIM_DEVICES=2
+	[ "$("$BIN/api_gpus" count)" -ge 2 ] || skip "one GPU here; the simulated driver has two"
+}
+
+# owner DEVICE [VISIBLE]: shares ipc, vmm and ro on that device; they hold 7 at 5
+owner() {
+	start owner env ${2:+CUDA_VISIBLE_DEVICES=$2} "$BIN/api_gpus" open make=ipc,"$1",0 put=5,7 \
+		make=vmm,"$1",4 put=5,7 make=ro,"$1",2 put=5,7 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(sort -u "$WORK/owner.out")" "make: OK
+put: OK"
+}
+
+gpus() {
+	"$BIN/api_gpus" open "$@" </dev/null
+}
+
+@test "attached for another GPU, which reaches the owner's: read and written" {
+	owner 0
+	for name in ipc vmm; do
+		equal "$(gpus attach=$name,1 byte=5 put=6,9 detach)" "attach: OK
+for device 1
+byte: 7
+put: OK
+detach: OK"
+		equal "$(gpus attach=$name,0 byte=6)" "attach: OK
+for device 0
+byte: 9"
+	done
+	equal "$(gpus attach=ro,1 byte=5 put=5,1 2>/dev/null)" "attach: OK
+for device 1
+byte: 7
+put: E_READ_ONLY"
+	run -0 --separate-stderr gpus attach=vmm,64
+	equal "$output" "attach: E_INVALID"
+	has "$stderr" "there is no device 64"
+}
+
+@test "the owner's GPU is not visible here: it is attached for the one that is" {
+	owner 0 0
+	for name in ipc vmm; do
+		equal "$(CUDA_VISIBLE_DEVICES=1 gpus attach=$name byte=5 put=5,8 byte=5 put=5,7 detach)" "attach: OK
+for device 0
+byte: 7
+put: OK
+byte: 8
+put: OK
+detach: OK"
+	done
+	equal "$(CUDA_VISIBLE_DEVICES=1 gpushare-attach ipc | head -c 6 | tail -c 1 | od -An -tu1 | tr -d ' ')" 7
+}
+
+@test "other ordinals on either side: the UUID decides" {
+	owner 1 0,1
+	for name in ipc vmm; do
+		equal "$(CUDA_VISIBLE_DEVICES=1,0 gpus attach=$name byte=5)" "attach: OK
+for device 0
+byte: 7"
+		equal "$(CUDA_VISIBLE_DEVICES=1 gpus attach=$name byte=5)" "attach: OK
+for device 0
+byte: 7"
+		equal "$(CUDA_VISIBLE_DEVICES=1,0 gpus attach=$name,1 byte=5)" "attach: OK
+for device 1
+byte: 7"
+	done
+}
+
+@test "by a rule: an unmodified program on another GPU, or that sees only another, gets the buffer" {
+	owner 0 0
+	start_named named "rule/ipc,rule/vmm:vmm" "$BIN/drv_cycle" init hold=2Mi,9 hold=2Mi,9 touch="$WORK/named" \
+		await="$WORK/end"
+	await_file "$WORK/named"
+	for name in rule/ipc rule/vmm; do
+		equal "$(attaching $name:must "$BIN/drv_cycle" init=1 cycle=1,2Mi,9)" "cycle: 0 failed"
+		equal "$(CUDA_VISIBLE_DEVICES=1 attaching $name:must "$BIN/drv_cycle" init cycle=1,2Mi,9)" \
+			"cycle: 0 failed"
+	done
+}
+
+@test "a program that maps memory by itself gets no buffer of a GPU that it does not see" {
+	start_named named w:vmm "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,7 touch="$WORK/named" await="$WORK/end"
+	await_file "$WORK/named"
+	equal "$(attaching w:must "$BIN/drv_linked" init make=a,vmm,2Mi byte=a,5 | tail -n 1)" "byte a: 42"
+	run -0 --separate-stderr env CUDA_VISIBLE_DEVICES=1 LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=w \
+		"$BIN/drv_linked" init make=a,vmm,2Mi
+	has "$stderr" "its GPU is not visible to this process"
+	equal "$output" "init: 0
+make a: 0"
+}
+
+@test "no peer access: E_DEVICE with a sentence, one line by a rule, and nothing stays attached" {
+	needs_sim
+	needs jq
+	export GPUSHARE_SIM_PEERS=0
+	owner 0 0
+	for name in ipc vmm; do
+		run -0 --separate-stderr gpus attach=$name,1
+		equal "$output" "attach: E_DEVICE"
+		has "$stderr" "the two have no peer access"
+		CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr gpus attach=$name
+		equal "$output" "attach: E_DEVICE"
+		has "$stderr" "which this process does not see; it sees GPU-"
+		has "$stderr" "(CUDA_VISIBLE_DEVICES=1), and device 0 can't reach it"
+		run -0 --separate-stderr attaching $name:must "$BIN/drv_cycle" init=1 cycle=1,2Mi
+		equal "$output" "cycle: 1 failed"
+		has "$stderr" "it is on another GPU, to which the program's has no peer access;"
+		CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr attaching $name "$BIN/drv_cycle" init cycle=1,2Mi
+		equal "$output" "cycle: 0 failed"
+		has "$stderr" "its GPU is not visible to this process, and the program's can't reach it;"
+		equal "$(gpus attach=$name byte=5)" "attach: OK
+for device 0
+byte: 7"
+		equal "$(shown $name attachers)" 0
+	done
+}
