@@ -41,7 +41,7 @@ extern "C" {
 	X(E_RANGE, -10, "offset or length past the end of the buffer") \
 	X(E_NO_MEMORY, -11, "out of memory") \
 	X(E_NO_DRIVER, -12, "no usable CUDA driver") \
-	X(E_DEVICE, -13, "the buffer's GPU is not visible here") \
+	X(E_DEVICE, -13, "the buffer's GPU can't be reached from here") \
 	X(E_CUDA, -14, "a CUDA call failed") \
 	X(E_NOT_SUPPORTED, -15, "not supported") \
 	X(E_NOT_SHAREABLE, -16, "this memory can't be shared") \

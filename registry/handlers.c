@@ -44,6 +44,7 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 		    "this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
 		    "protocol %" PRIu32 "; install the same version on both sides",
 		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
+	process_says(&lease->peer, hello->self.pid_namespace, hello->self.pid, hello->self.started);
 	if (leases_connected(&registry->leases) > registry->limits.connections)
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "%" PRIu64

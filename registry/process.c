@@ -65,9 +65,21 @@ bool process_is_awaited(void)
 	return parent.pid > 1 && strcmp(parent.command, "systemd") != 0;
 }
 
+void process_says(struct process *process, uint64_t pid_namespace, int32_t pid, uint64_t started)
+{
+	if (process->pid > 0)
+		return;
+	process->own_namespace = pid_namespace;
+	process->own_pid = pid;
+	process->own_started = started;
+}
+
 bool process_is_same(const struct process *a, const struct process *b)
 {
-	return a->pid > 0 && a->pid == b->pid && a->started == b->started;
+	if (a->pid > 0 || b->pid > 0)
+		return a->pid == b->pid && a->started == b->started;
+	return a->own_namespace && a->own_namespace == b->own_namespace && a->own_pid > 0 &&
+	       a->own_pid == b->own_pid && a->own_started == b->own_started && a->uid == b->uid;
 }
 
 bool process_runs(const struct process *process)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_PROCESS_H
 #define GPUSHARE_REGISTRY_PROCESS_H
-/* Who is at the other end, as the kernel tells it. */
+/* Who is at the other end, as the kernel tells it; for one in another pid namespace, as it says itself. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,9 +12,14 @@ struct process {
 	uint32_t uid;
 	uint64_t started; /* clock ticks after boot; 0: not visible. A pid alone is used again. */
 	char command[GPUSHARE_COMMAND_MAX + 1]; /* printable ASCII; "": not visible */
+	/* Where pid is 0, what it says of itself, to tell it from others of whom we know as little. */
+	uint64_t own_namespace, own_started; /* 0: nothing */
+	int32_t own_pid;
 };
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process);
+/* Nothing, where the kernel has told who it is. */
+void process_says(struct process *process, uint64_t pid_namespace, int32_t pid, uint64_t started);
 bool process_is_same(const struct process *a, const struct process *b);
 /* Whether that very process runs still; a zombie does not. */
 bool process_runs(const struct process *process);

@@ -88,6 +88,8 @@ static int say_hello(struct client *client, int64_t deadline)
 
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
+	hello.verb.hello.has_self = true;
+	client_self(&hello.verb.hello.self);
 	memcpy(hello.verb.hello.resume, client->lease, sizeof(client->lease));
 	status = client_exchange(client, &hello, &client->reply, deadline);
 	if (status != GPUSHARE_OK)

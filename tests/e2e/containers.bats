@@ -1,0 +1,175 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Processes in pid, ipc, mount and user namespaces of their own share one folder, and nothing else.
+load helpers
+
+setup_more() {
+	local flags
+	for flags in -Urmpif -mpif; do
+		if unshare $flags --mount-proc true 2>/dev/null; then
+			NAMESPACES=$flags
+			return
+		fi
+	done
+	skip "unshare(1) is not allowed here"
+}
+
+# in_container PROGRAM...: as the first process there; the folder is at /mnt, this test's files are not there
+in_container() {
+	# shellcheck disable=SC2016 # the inner shell's
+	exec unshare "$NAMESPACES" --kill-child --mount-proc sh -c '
+		mount --make-rprivate / && mount --bind "$1" /mnt && mount -t tmpfs none "$2" &&
+			mount -t tmpfs none /dev/shm || exit 90
+		shift 2
+		GPUSHARE_DIR=/mnt exec "$@"' sh "$GPUSHARE_DIR" "$WORK" "$@"
+}
+
+# contained TAG PROGRAM...: in the background, as start() does. PID is unshare's: what it holds ends with it.
+contained() {
+	start "$1" in_container "${@:2}"
+}
+
+# inside PROGRAM...: in a container of its own, to its end
+inside() {
+	(in_container "$@" </dev/null)
+}
+
+# Where a registry is to be: on the host, or the first process of a container, which sees nobody outside by pid.
+start_outside() {
+	start registry gpushare-registry --foreground --dir "$GPUSHARE_DIR"
+	await_file "$GPUSHARE_DIR/registry.sock"
+}
+
+start_inside() {
+	contained registry gpushare-registry --foreground --dir /mnt
+	await_file "$GPUSHARE_DIR/registry.sock"
+}
+
+gone() {
+	[ -z "$(names)" ]
+}
+
+attachers_are() {
+	[ "$(shown "$1" attachers)" = "$2" ]
+}
+
+# Files to meet at are in the one folder that everybody has.
+shares_and_attaches() {
+	needs jq
+	contained owner "$BIN/api_app" open make=a,vmm,2Mi,vmm fill=a,7 make=b,ro,2Mi,readonly fill=b,7 \
+		make=c,kept,2Mi,keep fill=c,7 touch=/mnt/up await=/mnt/end
+	owner=$PID
+	await_file "$GPUSHARE_DIR/up"
+	equal "$(inside "$BIN/api_app" open attach=a,vmm byte=a,5 put=a,6,200 attach=b,ro byte=b,5 put=b,5,1 \
+		attach=c,kept byte=c,5 detach=a 2>/dev/null)" "open: OK
+attach vmm: OK
+byte a: 42
+put a: OK
+attach ro: OK
+read-only
+byte b: 42
+put b: E_READ_ONLY
+attach kept: OK
+byte c: 42
+detach a: OK"
+	equal "$(api open attach=a,vmm byte=a,6)" "open: OK
+attach vmm: OK
+byte a: 200"
+	equal "$(inside env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=vmm:must "$BIN/drv_linked" init alloc=a,2Mi byte=a,6)" \
+		"init: 0
+alloc a: 0
+byte a: 200"
+	contained attacher "$BIN/api_app" open attach=a,vmm touch=/mnt/attached await=/mnt/end
+	await_file "$GPUSHARE_DIR/attached"
+	attachers_are vmm 1
+	kill -KILL "$PID"
+	until_true attachers_are vmm 0
+	kill -KILL "$owner"
+	kept_is_left() { [ "$(names)" = "kept 2097152" ] && [ "$(shown kept owner_alive)" = false ]; }
+	until_true kept_is_left
+	equal "$(inside "$BIN/api_app" open attach=c,kept byte=c,5 unlink=kept)" "open: OK
+attach kept: OK
+byte c: 42
+unlink kept: OK"
+	gone
+}
+
+@test "the registry outside: owner and attacher in containers; kills are seen" {
+	start_outside
+	shares_and_attaches
+}
+
+@test "the registry in a container: the others' pids mean nothing to it, their connections do" {
+	start_inside
+	shares_and_attaches
+}
+
+@test "a program of rules in a container names its buffers, and they go with it" {
+	start_inside
+	contained owner env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=ipc,vmm:vmm,kept:keep "$BIN/drv_linked" init alloc=a,2Mi \
+		fill=a,7 alloc=b,2Mi fill=b,7 alloc=c,2Mi fill=c,7 free=c touch=/mnt/up await=/mnt/end
+	await_file "$GPUSHARE_DIR/up"
+	equal "$(names)" "ipc 2097152
+kept 2097152
+vmm 2097152"
+	equal "$(api open attach=b,vmm byte=b,5 attach=c,kept byte=c,5)" "open: OK
+attach vmm: OK
+byte b: 42
+attach kept: OK
+byte c: 42"
+	kill -KILL "$PID"
+	only_kept() { [ "$(names)" = "kept 2097152" ]; }
+	until_true only_kept
+}
+
+@test "a process that the registry can't see knows its own buffers, and takes nobody's of the same pid for them" {
+	start_inside
+	words=(open alloc=a,ipc%,2Mi fill=a,7 make=r,ro%,2Mi,readonly attach=b,ipc% same=a,b attach=s,ro% put=s,5,1)
+	want="open: OK
+alloc ipc%: OK
+fill a: OK
+make ro%: OK
+attach ipc%: OK
+same: yes
+attach ro%: OK
+put s: OK"
+	contained one "$BIN/api_app" "${words[@]//%/1}" touch=/mnt/up await=/mnt/end
+	await_file "$GPUSHARE_DIR/up"
+	equal "$(cat "$WORK/one.out")" "${want//%/1}"
+	# The first process of its container, as that one is, outside the registry's, as that one is.
+	equal "$(inside "$BIN/api_app" "${words[@]//%/2}" attach=x,ro1 put=x,5,1 2>/dev/null)" "${want//%/2}
+attach ro1: OK
+read-only
+put x: E_READ_ONLY"
+	run -0 --separate-stderr inside "$BIN/api_app" open make=r,ro1,2Mi,readonly
+	equal "$output" "open: OK
+make ro1: E_EXISTS"
+}
+
+@test "buffers of cudaMalloc, too, cross containers" {
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = gpu ] || skip "the simulated driver finds an IPC handle's owner by its pid"
+	start_inside
+	contained owner "$BIN/api_app" open alloc=a,ipc,2Mi fill=a,7 touch=/mnt/up await=/mnt/end
+	await_file "$GPUSHARE_DIR/up"
+	equal "$(inside "$BIN/api_app" open attach=a,ipc byte=a,5)" "open: OK
+attach ipc: OK
+byte a: 42"
+	equal "$(inside env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=ipc:must "$BIN/drv_linked" init alloc=a,2Mi byte=a,5)" \
+		"init: 0
+alloc a: 0
+byte a: 42"
+}
+
+@test "what starts by itself in a container serves the others as well, and ends with the container" {
+	contained first "$BIN/api_app" open make=a,vmm,2Mi,vmm fill=a,7 touch=/mnt/up await=/mnt/end
+	first=$PID
+	await_file "$GPUSHARE_DIR/up"
+	equal "$(inside "$BIN/api_app" open attach=a,vmm byte=a,5)" "open: OK
+attach vmm: OK
+byte a: 42"
+	kill -KILL "$first"
+	until_true has_ended "$first"
+	until_true gone # which starts another, here
+	equal "$(inside "$BIN/api_app" open make=a,vmm,2Mi,vmm)" "open: OK
+make vmm: OK"
+}
