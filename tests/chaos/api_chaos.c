@@ -122,15 +122,18 @@ static void round_delay(struct round *round, const struct member *member, enum c
 			chaos_nap_us(left / 1000 - 200);
 }
 
+/* Where another round has killed it before, a new one is about to come, once somebody needs it. */
 static bool registry_kill(void)
 {
+	int64_t deadline = chaos_now_ns() + crew.deadline_ns / 100;
 	pid_t pid;
 
 	pthread_mutex_lock(&registry_lock);
-	while (!(pid = judge_registry())) /* another round's new one is about to come */
-		chaos_nap_us(1000);
-	kill(pid, SIGKILL);
-	while (judge_registry() == pid)
+	while (!(pid = judge_registry()) && chaos_now_ns() < deadline)
+		chaos_nap_us(500);
+	if (pid)
+		kill(pid, SIGKILL);
+	while (pid && judge_registry() == pid)
 		chaos_nap_us(200);
 	pthread_mutex_unlock(&registry_lock);
 	return true;
@@ -237,6 +240,8 @@ static void round_carry_out(unsigned int number, unsigned int slot)
 		       round.left.size, round.owner.why, round.attacher.why);
 	}
 	round_note(&round);
+	snprintf(round.left.how, sizeof(round.left.how), "%s%s of %s", round.moment->name,
+		 round.again ? " again" : "", round.kind->name);
 	if (round.kind->keeps)
 		kept[atomic_fetch_add(&kept_count, 1)] = round.left;
 }

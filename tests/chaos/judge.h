@@ -20,8 +20,9 @@ struct kept {
 	char name[JUDGE_NAME];
 	size_t size;
 	uint64_t seed;
-	bool must;  /* it must be there */
-	bool known; /* and the contents are what the seed makes */
+	bool must;    /* it must be there */
+	bool known;   /* and the contents are what the seed makes */
+	char how[64]; /* it came to be */
 };
 
 struct judge {
@@ -165,12 +166,13 @@ static void judge_contents(const struct kept *kept, struct gpushare_buffer *buff
 	unsigned char *bytes = malloc(kept->size);
 
 	if (gpushare_size(buffer) != kept->size)
-		judge_fault("'%s' has %zu bytes, not %zu", kept->name, gpushare_size(buffer),
-			    kept->size);
+		judge_fault("'%s' (%s) has %zu bytes, not %zu", kept->name, kept->how,
+			    gpushare_size(buffer), kept->size);
 	else if (!bytes || gpushare_copy_from(buffer, 0, bytes, kept->size))
-		judge_fault("'%s' can't be read: %s", kept->name, gpushare_explain());
+		judge_fault("'%s' (%s) can't be read: %s", kept->name, kept->how,
+			    gpushare_explain());
 	else if (kept->known && !chaos_is_pattern(bytes, kept->size, kept->seed))
-		judge_fault("'%s' has lost its contents", kept->name);
+		judge_fault("'%s' (%s) has lost its contents", kept->name, kept->how);
 	free(bytes);
 }
 
@@ -182,7 +184,7 @@ static void judge_one(const struct kept *kept)
 	if (status == GPUSHARE_E_NOT_FOUND && !kept->must)
 		return;
 	if (status) {
-		judge_fault("'%s' was kept, and can't be attached: %s", kept->name,
+		judge_fault("'%s' (%s) was kept, and can't be attached: %s", kept->name, kept->how,
 			    gpushare_explain());
 		return;
 	}
