@@ -141,15 +141,18 @@ static int check_answer(struct client *client, const struct fds_message *ask,
 	return answer->status ? fail_answer(client, answer->status) : GPUSHARE_OK;
 }
 
-/* One message there and one back; `want` descriptors come into `in`. */
-static int exchange(struct client *client, struct fds_message *ask, const int *out,
-		    size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms)
+/* One message there and one back; `want` descriptors come into `in`. *out_closed: the registry ended
+ * with it in its hands. */
+static int exchange_once(struct client *client, struct fds_message *ask, const int *out,
+			 size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms,
+			 bool *out_closed)
 {
 	_cleanup_close_ int fd = -1;
 	struct fds_message answer;
 	size_t got = 0;
 	int status = reach(client, deadline_ms, &fd);
 
+	*out_closed = false;
 	if (!status)
 		status = client_check_peer(client, fd);
 	if (status)
@@ -157,6 +160,7 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 	status = send_by(fd, ask, out, out_count, deadline_ms);
 	if (!status)
 		status = receive_by(fd, &answer, in, &got, deadline_ms);
+	*out_closed = status == GPUSHARE_E_NO_REGISTRY;
 	if (status)
 		return fail_transfer(client, status);
 	status = check_answer(client, ask, &answer, want, got);
@@ -164,6 +168,20 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 		fds_close(in, got);
 	else
 		memcpy(ask->tickets, answer.tickets, sizeof(ask->tickets));
+	return status;
+}
+
+/* What it did not answer another one may be asked: a deposit is used up by a share alone. */
+static int exchange(struct client *client, struct fds_message *ask, const int *out,
+		    size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms)
+{
+	bool closed;
+	int tries = 1, status;
+
+	while (
+	    (status = exchange_once(client, ask, out, out_count, in, want, deadline_ms, &closed)) &&
+	    closed && tries++ < CLIENT_TRIES && monotonic_ms() < deadline_ms)
+		poll(NULL, 0, CLIENT_RETRY_MS);
 	return status;
 }
 

@@ -5,7 +5,6 @@
 #include "client.h"
 
 #define CLIENT_RETRY_MS 5 /* between two tries to reach a registry that is starting, or is busy */
-#define CLIENT_TRIES 3	  /* with registries that end under it, one after the other */
 #define CLIENT_PATIENCE_MS 250 /* with a first connection that is not answered; then twice that */
 
 /* Keep the sentence; returns `status`. */
