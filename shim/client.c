@@ -155,7 +155,7 @@ static int connect_again(struct client *client, int64_t deadline)
 	do {
 		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
 		if (status == GPUSHARE_E_NO_REGISTRY && reached && ++closed < CLIENT_TRIES)
-			poll(NULL, 0, CLIENT_RETRY_MS);
+			poll(NULL, 0, CLIENT_RETRY_MS << closed);
 		else if (status != GPUSHARE_E_TIMED_OUT || !reached)
 			return status;
 		patience_ms *= 2;

@@ -7,7 +7,7 @@
  */
 #include "protocol.h"
 
-#define CLIENT_TRIES 3 /* with registries that end under it, one after the other */
+#define CLIENT_TRIES 5 /* with registries that end under it, one after the other */
 
 struct client_options {
 	const char *directory;	 /* NULL: see directory_find() */

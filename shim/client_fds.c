@@ -10,6 +10,8 @@
 #include "client_internal.h"
 #include "monotonic.h"
 
+#define ENDING_MS 100
+
 static int fail_transfer(struct client *client, int status)
 {
 	switch (status) {
@@ -72,6 +74,19 @@ static int fail_answer(struct client *client, int status)
 	}
 }
 
+/* Whether the connection ends in a moment: of a registry that is killed this socket may go first. */
+static bool is_ending(const struct client *client)
+{
+	int64_t until_ms = monotonic_ms() + ENDING_MS;
+
+	while (!client_has_ended(client)) {
+		if (monotonic_ms() >= until_ms)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
 static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 {
 	char path[GPUSHARE_PATH_MAX];
@@ -92,7 +107,7 @@ static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		if (fd != -EAGAIN && !client_has_ended(client))
+		if (fd != -EAGAIN && !is_ending(client))
 			return client_fail(
 			    client, GPUSHARE_E_NOT_SUPPORTED,
 			    "the registry in %s takes no file descriptors; it is older than "
