@@ -163,8 +163,8 @@ static int mapping_fetch(struct gpushare_session *session, const gpushare_Attach
 	memcpy(ask.verb.attach.name, answer->buffer.name, sizeof(ask.verb.attach.name));
 	for (int tries = 1; status && tries < CLIENT_TRIES && session_has_moved(session, before);
 	     tries++) {
-		status = session_ask(session, &ask, gpushare_Reply_attach_tag, &again,
-				     sizeof(again));
+		status =
+		    session_ask(session, &ask, gpushare_Reply_attach_tag, &again, sizeof(again));
 		if (status || again.buffer.generation != answer->buffer.generation)
 			return status ? status
 				      : api_fail(GPUSHARE_E_NOT_FOUND,
