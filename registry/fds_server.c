@@ -75,8 +75,10 @@ static struct guest *admit(struct fds_server *server, int fd)
 	process_read(ucred.pid, ucred.uid, &peer);
 	pthread_mutex_lock(&registry->lock);
 	guest = vault_enter(&registry->vault, &peer);
-	if (guest && guest->watch < 0)
+	if (guest && guest->watch < 0) {
 		guest->watch = watch_add(server->watches, peer.pid, guest->id);
+		guest->ended = guest->watch < 0 && peer.pid > 0 && errno == ESRCH;
+	}
 	pthread_mutex_unlock(&registry->lock);
 	return guest;
 }

@@ -181,6 +181,8 @@ void vault_bury(struct vault *vault, uint32_t guest_id)
 {
 	struct ticket *ticket, *after;
 
+	for (struct guest *guest = vault->guests; guest; guest = guest->hh.next)
+		guest->ended |= guest->id == guest_id;
 	DL_FOREACH_SAFE(vault->by_age, ticket, after)
 	{
 		if (ticket->guest->id == guest_id)
@@ -236,6 +238,8 @@ static void deposit_undo(struct vault *vault, struct guest *guest,
 int vault_deposit(struct vault *vault, struct guest *guest, const int *fds, size_t count,
 		  int64_t now_ns, uint8_t (*out_tickets)[GPUSHARE_TICKET_SIZE])
 {
+	if (guest->ended)
+		return GPUSHARE_E_OWNER_GONE;
 	if (vault->count + count > vault->limit || guest->tickets + count > vault->guest_limit)
 		return GPUSHARE_E_LIMIT;
 	for (size_t i = 0; i < count; i++) {

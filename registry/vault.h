@@ -25,6 +25,7 @@ struct guest {
 	int watch;
 	unsigned int connections;
 	unsigned int tickets;
+	bool ended; /* the process: what it sent before and is read now gets no ticket */
 };
 
 enum ticket_use {
@@ -66,7 +67,7 @@ void vault_leave(struct vault *vault, struct guest *guest);
 void vault_bury(struct vault *vault, uint32_t guest_id);
 void vault_end_lease(struct vault *vault, uint32_t lease);
 
-/* Take `count` descriptors in, all or none. OK, E_LIMIT, E_NO_MEMORY. */
+/* Take `count` descriptors in, all or none. OK, E_LIMIT, E_NO_MEMORY, E_OWNER_GONE. */
 int vault_deposit(struct vault *vault, struct guest *guest, const int *fds, size_t count,
 		  int64_t now_ns, uint8_t (*out_tickets)[GPUSHARE_TICKET_SIZE]);
 /* What `peer` deposited for that ticket, which is used up; NULL: no such ticket of that process.

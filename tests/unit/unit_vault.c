@@ -202,6 +202,24 @@ static void a_dead_processs_tickets_go(void **state)
 	assert_int_equal(share(other, "x", more[0]), GPUSHARE_OK);
 }
 
+/* Its last message may be read after we heard of its end. */
+static void a_dead_process_deposits_nothing(void **state)
+{
+	const struct process peer = {.pid = 10, .uid = 1000, .started = 100};
+	struct guest *dead = vault_enter(VAULT, &peer);
+	ticket_key ticket[1];
+	int fd = memfd_create("unit", MFD_CLOEXEC);
+
+	(void)state;
+	vault_bury(VAULT, dead->id);
+	assert_int_equal(vault_deposit(VAULT, dead, &fd, 1, clock_ns(), ticket),
+			 GPUSHARE_E_OWNER_GONE);
+	assert_int_equal(VAULT->count, 0);
+	vault_leave(VAULT, dead);
+	assert_null(VAULT->guests);
+	close(fd);
+}
+
 /* Its record may go while somebody is on the way to fetch it. */
 static void who_was_told_may_still_fetch(void **state)
 {
@@ -357,6 +375,7 @@ int main(void)
 	    with_registry(a_ticket_serves_one_purpose),
 	    with_registry(a_ticket_ends),
 	    with_registry(a_dead_processs_tickets_go),
+	    with_registry(a_dead_process_deposits_nothing),
 	    with_registry(who_was_told_may_still_fetch),
 	    with_registry(a_leases_end_takes_its_tickets),
 	    with_registry(redeeming_is_all_or_nothing),
