@@ -151,6 +151,31 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	return GPUSHARE_OK;
 }
 
+/* The descriptor behind a ticket. A registry that came since has another ticket for it. */
+static int mapping_fetch(struct gpushare_session *session, const gpushare_AttachReply *answer,
+			 int *out_fd)
+{
+	request ask = {.which_verb = gpushare_Request_attach_tag};
+	gpushare_AttachReply again = *answer;
+	unsigned int before = session_connections(session);
+	int status = session_withdraw(session, answer->ticket, out_fd);
+
+	memcpy(ask.verb.attach.name, answer->buffer.name, sizeof(ask.verb.attach.name));
+	for (int tries = 1; status && tries < CLIENT_TRIES && session_has_moved(session, before);
+	     tries++) {
+		status =
+		    session_ask(session, &ask, gpushare_Reply_attach_tag, &again, sizeof(again));
+		if (status || again.buffer.generation != answer->buffer.generation)
+			return status ? status
+				      : api_fail(GPUSHARE_E_NOT_FOUND,
+						 "'%s' is another buffer by now: attach again",
+						 answer->buffer.name);
+		before = session_connections(session);
+		status = session_withdraw(session, again.ticket, out_fd);
+	}
+	return status;
+}
+
 static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
 			     const struct gpushare_attach_options *options)
 {
@@ -159,7 +184,7 @@ static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_Atta
 	int status = mapping_wish(answer, options, &wish);
 
 	if (!status)
-		status = session_withdraw(buffer->session, answer->ticket, &fd);
+		status = mapping_fetch(buffer->session, answer, &fd);
 	if (!status)
 		status = mapping_place(buffer, &answer->buffer, fd, &wish);
 	if (!status)

@@ -88,6 +88,27 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 	return session_ask_noting(session, ask, body, out_body, body_size, &readings);
 }
 
+unsigned int session_connections(struct gpushare_session *session)
+{
+	unsigned int connections;
+
+	pthread_mutex_lock(&session->lock);
+	connections = session->client->connections;
+	pthread_mutex_unlock(&session->lock);
+	return connections;
+}
+
+bool session_has_moved(struct gpushare_session *session, unsigned int connections)
+{
+	bool moved;
+
+	pthread_mutex_lock(&session->lock);
+	moved = client_connect(session->client) == GPUSHARE_OK &&
+		session->client->connections != connections;
+	pthread_mutex_unlock(&session->lock);
+	return moved;
+}
+
 /* A connection that has gone has not taken the names along, where the registry that comes after it
  * knows them; but one that did not answer is not waited for once more each time. */
 void session_tell(struct gpushare_session *session, const request *tell)

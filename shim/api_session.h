@@ -82,6 +82,9 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 /* And note how many readings there had been, for session_retell_check(). */
 int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
 		       void *out_body, size_t body_size, unsigned int *out_readings);
+/* How many connections it has made; whether it is another than then, so that tickets are lost. */
+unsigned int session_connections(struct gpushare_session *session);
+bool session_has_moved(struct gpushare_session *session, unsigned int connections);
 /* The same in silence, and to a registry that is there: for giving things back. */
 void session_tell(struct gpushare_session *session, const request *tell);
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info);

@@ -76,8 +76,8 @@ void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)
 	wanted->ttl_s = info->ttl_s;
 }
 
-static int share_register(struct gpushare_session *session, const struct source *source,
-			  struct gpushare_buffer *buffer, unsigned int *out_readings)
+static int share_register_once(struct gpushare_session *session, const struct source *source,
+			       struct gpushare_buffer *buffer, unsigned int *out_readings)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	gpushare_ShareReply answer;
@@ -95,6 +95,21 @@ static int share_register(struct gpushare_session *session, const struct source 
 				    sizeof(answer), out_readings);
 	if (!status)
 		buffer->info.generation = answer.generation;
+	return status;
+}
+
+/* A ticket is worth nothing to a registry that came since. */
+static int share_register(struct gpushare_session *session, const struct source *source,
+			  struct gpushare_buffer *buffer, unsigned int *out_readings)
+{
+	unsigned int before;
+	int tries = 1, status;
+
+	do {
+		before = session_connections(session);
+		status = share_register_once(session, source, buffer, out_readings);
+	} while (status == GPUSHARE_E_INVALID && backing_is_fd(source->backing) &&
+		 tries++ < CLIENT_TRIES && session_has_moved(session, before));
 	return status;
 }
 

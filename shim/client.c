@@ -2,6 +2,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -88,9 +89,9 @@ static int say_hello(struct client *client, int64_t deadline)
 
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
-	memcpy(hello.verb.hello.resume, client->lease, sizeof(client->lease));
 	hello.verb.hello.has_self = true;
 	client_self(&hello.verb.hello.self);
+	memcpy(hello.verb.hello.resume, client->lease, sizeof(client->lease));
 	status = client_exchange(client, &hello, &client->reply, deadline);
 	if (status != GPUSHARE_OK)
 		return status;
@@ -118,12 +119,14 @@ static int greet(struct client *client, int64_t deadline)
 	return say_hello(client, deadline);
 }
 
-/* One connection, greeted by `patience`. */
-static int connect_once(struct client *client, int64_t deadline, int64_t patience)
+/* One connection, greeted by `patience`. *out_reached: somebody was there. */
+static int connect_once(struct client *client, int64_t deadline, int64_t patience,
+			bool *out_reached)
 {
 	struct stat is;
 	int status = client_reach(client, deadline);
 
+	*out_reached = status == GPUSHARE_OK;
 	if (status != GPUSHARE_OK)
 		return status;
 	if (fstat(client->fd, &is) == 0) {
@@ -138,9 +141,30 @@ static int connect_once(struct client *client, int64_t deadline, int64_t patienc
 	return status;
 }
 
-static int connect_by(struct client *client, int64_t deadline)
+/*
+ * A listener of nng 1.5.2 can go deaf, and the registry then opens another: a connection of meanwhile
+ * is never answered, the next one is. And a registry can end with our greeting in its hands: there is,
+ * or we start, another.
+ */
+static int connect_again(struct client *client, int64_t deadline)
 {
 	int64_t patience_ms = CLIENT_PATIENCE_MS;
+	int closed = 0, status;
+	bool reached;
+
+	do {
+		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
+		if (status == GPUSHARE_E_NO_REGISTRY && reached && ++closed < CLIENT_TRIES)
+			poll(NULL, 0, CLIENT_RETRY_MS << closed);
+		else if (status != GPUSHARE_E_TIMED_OUT || !reached)
+			return status;
+		patience_ms *= 2;
+	} while (monotonic_ms() < deadline);
+	return status;
+}
+
+static int connect_by(struct client *client, int64_t deadline)
+{
 	int status;
 
 	if (client->pid != getpid()) {
@@ -157,13 +181,7 @@ static int connect_by(struct client *client, int64_t deadline)
 		if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 			return status;
 	}
-	/* A listener of nng 1.5.2 can go deaf, and the registry then opens another: a connection of
-	 * meanwhile is never answered, the next one is. */
-	do {
-		status = connect_once(client, deadline, monotonic_ms() + patience_ms);
-		patience_ms *= 2;
-	} while (status == GPUSHARE_E_TIMED_OUT && monotonic_ms() < deadline);
-	return status;
+	return connect_again(client, deadline);
 }
 
 int client_connect(struct client *client)
@@ -217,18 +235,17 @@ static int ask(struct client *client, int64_t deadline)
 int client_call(struct client *client, unsigned int extra_ms)
 {
 	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
-	unsigned int before = client->connections;
 	int status = client_connect(client);
 
-	if (status != GPUSHARE_OK)
-		return status;
-	status = ask(client, deadline);
-	/* A connection of before that died under the request was a registry's that ended: ask its
-	 * successor, which first hears how things stand. fd -1 tells a failure of the transport
-	 * from the registry's own word. */
-	if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard ||
-	    client->connections != before)
-		return status;
-	status = connect_by(client, deadline);
-	return status == GPUSHARE_OK ? ask(client, deadline) : status;
+	/* A connection that died under the request was a registry's that ended: ask its successor,
+	 * which first hears how things stand. fd -1 tells a failure of the transport from the
+	 * registry's own word. */
+	for (int tries = 1; status == GPUSHARE_OK; tries++) {
+		status = ask(client, deadline);
+		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard ||
+		    tries == CLIENT_TRIES)
+			break;
+		status = connect_by(client, deadline);
+	}
+	return status;
 }

@@ -7,6 +7,8 @@
  */
 #include "protocol.h"
 
+#define CLIENT_TRIES 5 /* with registries that end under it, one after the other */
+
 struct client_options {
 	const char *directory;	 /* NULL: see directory_find() */
 	const char *who;	 /* "shim" or "api", for the registry's log */

@@ -10,6 +10,8 @@
 #include "client_internal.h"
 #include "monotonic.h"
 
+#define ENDING_MS 100
+
 static int fail_transfer(struct client *client, int status)
 {
 	switch (status) {
@@ -72,6 +74,19 @@ static int fail_answer(struct client *client, int status)
 	}
 }
 
+/* Whether the connection ends in a moment: of a registry that is killed this socket may go first. */
+static bool is_ending(const struct client *client)
+{
+	int64_t until_ms = monotonic_ms() + ENDING_MS;
+
+	while (!client_has_ended(client)) {
+		if (monotonic_ms() >= until_ms)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
 static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 {
 	char path[GPUSHARE_PATH_MAX];
@@ -92,7 +107,7 @@ static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		if (fd != -EAGAIN && !client_has_ended(client))
+		if (fd != -EAGAIN && !is_ending(client))
 			return client_fail(
 			    client, GPUSHARE_E_NOT_SUPPORTED,
 			    "the registry in %s takes no file descriptors; it is older than "
@@ -151,15 +166,18 @@ static bool is_one_registry(const struct client *client, int fd)
 	       !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) && one.pid == other.pid;
 }
 
-/* One message there and one back; `want` descriptors come into `in`. */
-static int exchange(struct client *client, struct fds_message *ask, const int *out,
-		    size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms)
+/* One message there and one back; `want` descriptors come into `in`. *out_closed: the registry ended
+ * with it in its hands. */
+static int exchange_once(struct client *client, struct fds_message *ask, const int *out,
+			 size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms,
+			 bool *out_closed)
 {
 	_cleanup_close_ int fd = -1;
 	struct fds_message answer;
 	size_t got = 0;
 	int status = reach(client, deadline_ms, &fd);
 
+	*out_closed = false;
 	if (!status)
 		status = client_check_peer(client, fd);
 	if (!status && ask->verb == FDS_CHANGES && !is_one_registry(client, fd))
@@ -169,6 +187,7 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 	status = send_by(fd, ask, out, out_count, deadline_ms);
 	if (!status)
 		status = receive_by(fd, &answer, in, &got, deadline_ms);
+	*out_closed = status == GPUSHARE_E_NO_REGISTRY;
 	if (status)
 		return fail_transfer(client, status);
 	status = check_answer(client, ask, &answer, want, got);
@@ -176,6 +195,20 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 		fds_close(in, got);
 	else
 		memcpy(ask->tickets, answer.tickets, sizeof(ask->tickets));
+	return status;
+}
+
+/* What it did not answer another one may be asked: a deposit is used up by a share alone. */
+static int exchange(struct client *client, struct fds_message *ask, const int *out,
+		    size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms)
+{
+	bool closed;
+	int tries = 1, status;
+
+	while (
+	    (status = exchange_once(client, ask, out, out_count, in, want, deadline_ms, &closed)) &&
+	    closed && tries++ < CLIENT_TRIES && monotonic_ms() < deadline_ms)
+		poll(NULL, 0, CLIENT_RETRY_MS);
 	return status;
 }
 

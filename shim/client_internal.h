@@ -4,7 +4,8 @@
 /* Between the client's files: deadlines, sockets, sentences. */
 #include "client.h"
 
-#define CLIENT_RETRY_MS 5 /* between two tries to reach a registry that is starting, or is busy */
+#define CLIENT_RETRY_MS 5   /* between two tries to reach a registry that is starting, or is busy */
+#define CLIENT_START_MS 500 /* what a registry that we started may take before we start another */
 #define CLIENT_PATIENCE_MS 250 /* with a first connection that is not answered; then twice that */
 
 /* Keep the sentence; returns `status`. */
@@ -17,6 +18,9 @@ bool client_has_ended(const struct client *client);
 
 /* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
 int client_reach(struct client *client, int64_t deadline_ms);
+
+/* This process, for a registry to which the kernel doesn't tell it; zeros where /proc doesn't say. */
+void client_self(gpushare_Self *out_self);
 /* A socket of that type that is connected, or a negative errno; it never blocks. */
 int client_dial(const char *path, int type);
 /* The socket's other end must be ours or root's: a directory check alone leaves a race. */

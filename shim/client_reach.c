@@ -45,7 +45,7 @@ int client_dial(const char *path, int type)
 int client_reach(struct client *client, int64_t deadline)
 {
 	char path[GPUSHARE_PATH_MAX];
-	bool started = false;
+	int64_t start_ms = 0; /* when to start one, or another: the one that was may be killed */
 
 	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)
 		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
@@ -68,7 +68,7 @@ int client_reach(struct client *client, int64_t deadline)
 					   "no registry listens on %s and autostart is off; start "
 					   "gpushare-registry --dir %s",
 					   path, client->directory);
-		if (!started && fd != -EAGAIN) {
+		if (fd != -EAGAIN && monotonic_ms() >= start_ms) {
 			status =
 			    directory_prepare(client->directory, client->why, sizeof(client->why));
 			if (status == GPUSHARE_OK)
@@ -76,12 +76,12 @@ int client_reach(struct client *client, int64_t deadline)
 							    sizeof(client->why));
 			if (status != GPUSHARE_OK)
 				return status;
-			started = true;
+			start_ms = monotonic_ms() + CLIENT_START_MS;
 		}
 		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline)
 			return client_fail(
 			    client, GPUSHARE_E_NO_REGISTRY,
-			    started
+			    start_ms
 				? "a registry was started for %s but did not listen within %u ms"
 				: "the registry in %s took no connection within %u ms",
 			    client->directory, client->timeout_ms);

@@ -215,5 +215,8 @@ int line_fetch(const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd, char *wh
 
 bool line_has_moved(unsigned int connections)
 {
-	return client_connect(limited()) == GPUSHARE_OK && line.client->connections != connections;
+	if (client_connect(limited()) != GPUSHARE_OK || line.client->connections == connections)
+		return false;
+	note(true); /* what failed was the one before */
+	return true;
 }

@@ -34,11 +34,14 @@ static int ask_to_share(const gpushare_Share *what, int fd, char *why, size_t wh
 static int share(const gpushare_Share *what, int fd, uint64_t *out_generation,
 		 unsigned int *out_reading, char *why, size_t why_size)
 {
-	unsigned int before = line.client->connections;
-	int status = ask_to_share(what, fd, why, why_size);
+	unsigned int before;
+	int tries = 1, status;
 
-	if (status == GPUSHARE_E_INVALID && fd >= 0 && line.client->connections != before)
+	do {
+		before = line.client->connections;
 		status = ask_to_share(what, fd, why, why_size);
+	} while (status == GPUSHARE_E_INVALID && fd >= 0 && line.client->connections != before &&
+		 tries++ < CLIENT_TRIES);
 	if (status == GPUSHARE_OK)
 		*out_generation = line.client->reply.body.share.generation;
 	*out_reading = live_reading();
@@ -176,10 +179,10 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 {
 	gpushare_AttachReply answer;
 	int64_t until = monotonic_ms() + wait_ms;
-	bool moved = false, again = false;
-	int status, fd = -1;
+	bool moved = false;
+	int tries = 1, status, fd = -1;
 
-	for (;; again = moved) {
+	for (;;) {
 		bool queued = line_is_queued();
 		unsigned int most = queued ? SLICE_QUEUED_MS : SLICE_MS;
 		int64_t left = until - monotonic_ms();
@@ -187,7 +190,7 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 
 		status =
 		    attach_slice(name, slice, &answer, &fd, out_reading, &moved, why, why_size);
-		if (moved && !again)
+		if (moved && tries++ < CLIENT_TRIES)
 			continue;
 		if (left <= 0 ||
 		    (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))

@@ -285,7 +285,7 @@ static bool settle(char **argument)
 	settings.kills = (unsigned int)setting("GPUSHARE_CHAOS_KILLS", real ? 100 : 1000);
 	settings.seed = setting("GPUSHARE_CHAOS_SEED", 4);
 	settings.slots = (unsigned int)setting("GPUSHARE_CHAOS_SLOTS", real ? 8 : 4);
-	settings.registry = setting("GPUSHARE_CHAOS_REGISTRY", 0);
+	settings.registry = setting("GPUSHARE_CHAOS_REGISTRY", 1);
 	settings.only = getenv("GPUSHARE_CHAOS_ONLY");
 	if (!settings.slots || settings.slots > CREW_SLOTS)
 		return false;

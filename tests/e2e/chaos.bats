@@ -3,7 +3,7 @@
 # Kills at every moment, from a fixed seed: see tests/chaos/README.md.
 load helpers
 
-@test "owners and attachers are killed at every moment: nothing stale, lost, leaked or hung" {
+@test "owners, attachers and the registry are killed at every moment: nothing stale, lost, leaked or hung" {
 	export GPUSHARE_TIMEOUT_MS=5000
 	# Instruments make each start ten times as long.
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || export GPUSHARE_CHAOS_KILLS=${GPUSHARE_CHAOS_KILLS:-100}
