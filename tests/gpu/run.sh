@@ -6,6 +6,7 @@
 #   attach    what attaching, naming and having again cost
 #   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs
 # Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
+# GPUSHARE_GPU_APPEND=1 adds to OUT_DIR/RESULTS.md: a further visit to the same machine.
 # GPUSHARE_BUNDLE_SIM=1 runs the script on the simulated driver, to try the script itself.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -46,7 +47,9 @@ else
 	driver="running on $driver"
 fi
 echo "$driver"
-{
+# A run may take several visits to one machine: GPUSHARE_GPU_APPEND=1 adds to what OUT_DIR has.
+[ "${GPUSHARE_GPU_APPEND:-}" = 1 ] || rm -f "$results"
+[ -s "$results" ] || {
 	echo "# Measured results"
 	echo
 	echo "Written by \`tests/gpu/run.sh\` on $(date -u '+%Y-%m-%d %H:%M UTC'), $driver;"
