@@ -28,8 +28,9 @@ write "" "## Tests on this driver${FILTERS[*]:+, those of ${FILTERS[*]}}" ""
 mkdir "$scratch/tests"
 jobs=$(($(nproc) / 2))
 # shellcheck disable=SC2016 # the inner shell's
-test_files | xargs -P $((jobs < 1 ? 1 : jobs > 6 ? 6 : jobs)) -I FILE bash -c \
-	'"$1" --said "$2" >"$3$2" 2>&1' - "$root/tests/run" FILE "$scratch/tests"
+test_files | xargs -P $((jobs < 1 ? 1 : jobs > 10 ? 10 : jobs)) -I FILE bash -c \
+	'"$1" --said "$2" >"$3$2" 2>&1; { echo "$SECONDS s: $2"; cat "$3$2"; } >>"$4"' \
+	- "$root/tests/run" FILE "$scratch/tests" "$out/tests.log" # there, should we be ended
 # Others beside it take memory and contexts of the same GPU: what failed has one more try, alone.
 for log in "$scratch"/tests/*; do
 	[ -f "$log" ] || continue
