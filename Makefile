@@ -16,6 +16,8 @@ HOST_ARCH := $(shell uname -m)
 ARCH := $(HOST_ARCH)
 CROSS := $(if $(filter-out $(HOST_ARCH),$(ARCH)),$(ARCH)-linux-gnu-)
 BUILD ?= build$(if $(CROSS),-$(ARCH))
+# One name for a folder, however it was told: what was compiled says by it what it depends on.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 CFLAGS ?= -O2 -g

@@ -208,7 +208,7 @@ static void many_attributes(int peer)
 	};
 	unsigned int type = 77;
 	size_t size = 77;
-	bool capable = true;
+	uint64_t capable = 0; /* a boolean; some drivers write four bytes of it */
 	void *values[] = {&type, &size, &capable};
 	char mine[64];
 

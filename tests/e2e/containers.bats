@@ -146,15 +146,32 @@ put x: E_READ_ONLY"
 make ro1: E_EXISTS"
 }
 
+# CUDA knows the process that exported a handle by the pid that this has in its namespace.
+@test "buffers of cudaMalloc: whose owner has the same pid is refused, and why is said" {
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = gpu ] || skip "the simulated driver finds an IPC handle's owner in /dev/shm"
+	start_inside
+	contained owner "$BIN/api_app" open alloc=a,ipc,2Mi fill=a,7 touch=/mnt/up await=/mnt/end
+	await_file "$GPUSHARE_DIR/up"
+	run -0 --separate-stderr inside "$BIN/api_app" open attach=a,ipc
+	equal "$output" "open: OK
+attach ipc: E_NOT_SUPPORTED"
+	has "$stderr" "it has the same pid, 1, in another container"
+	run --separate-stderr inside env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=ipc:must "$BIN/drv_linked" init alloc=a,2Mi
+	has "$output" "alloc a: 201"
+	has "$stderr" "who has the same pid in another container"
+	equal "$(shown ipc attachers)" 0
+}
+
 @test "buffers of cudaMalloc, too, cross containers" {
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = gpu ] || skip "the simulated driver finds an IPC handle's owner by its pid"
 	start_inside
 	contained owner "$BIN/api_app" open alloc=a,ipc,2Mi fill=a,7 touch=/mnt/up await=/mnt/end
 	await_file "$GPUSHARE_DIR/up"
-	equal "$(inside "$BIN/api_app" open attach=a,ipc byte=a,5)" "open: OK
+	behind=(sh -c '"$@"; exit' sh) # another pid than 1
+	equal "$(inside "${behind[@]}" "$BIN/api_app" open attach=a,ipc byte=a,5)" "open: OK
 attach ipc: OK
 byte a: 42"
-	equal "$(inside env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=ipc:must "$BIN/drv_linked" init alloc=a,2Mi byte=a,5)" \
+	equal "$(inside "${behind[@]}" env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=ipc:must "$BIN/drv_linked" init alloc=a,2Mi byte=a,5)" \
 		"init: 0
 alloc a: 0
 byte a: 42"

@@ -16,6 +16,7 @@ __attribute__((weak)) int ompt_start_tool(void)
 
 	if (++depth > 1) {
 		fputs("ompt: found itself\n", stderr);
+		fflush(stdout);
 		_exit(98);
 	}
 	next = dlsym(RTLD_NEXT, "ompt_start_tool");
