@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "shim_apart.h"
 #include "shim_buffers.h"
 #include "shim_link.h"
 #include "shim_lookup.h"
@@ -44,23 +45,6 @@ void linger_drop(const struct live *entry)
 	share_end(entry->name, entry->generation, false);
 }
 
-/* In a stream of our own, which no work of the program's holds up: unlike cuMemFree it does not
- * wait. */
-static cu_result free_apart(const struct driver *driver, cu_deviceptr pointer)
-{
-	cu_stream stream;
-	cu_result result;
-
-	if (!driver->cuStreamCreate || !driver->cuStreamDestroy_v2 || !driver->cuMemFreeAsync)
-		return CU_NOT_SUPPORTED;
-	result = driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING);
-	if (result != CU_OK)
-		return result;
-	result = driver->cuMemFreeAsync(pointer, stream);
-	driver->cuStreamDestroy_v2(stream);
-	return result;
-}
-
 static void give_back(const struct driver *driver, const struct limbo_entry *entry, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -68,7 +52,7 @@ static void give_back(const struct driver *driver, const struct limbo_entry *ent
 
 	if (!scope_push(&scope, entry->context))
 		return; /* it has gone, and its memory with it */
-	result = waits ? CU_NOT_SUPPORTED : free_apart(driver, entry->pointer);
+	result = waits ? CU_NOT_SUPPORTED : apart_free(driver, entry->context, entry->pointer);
 	if (result != CU_OK)
 		result = driver->cuMemFree_v2(entry->pointer);
 	state_log("\"%s\" is given back: %s", entry->name,
@@ -138,6 +122,7 @@ bool linger_empty(void)
 
 struct limbo_entry *linger_take_of(cu_context context)
 {
+	apart_forget(context);
 	return limbo_take_of(&limbo, context);
 }
 

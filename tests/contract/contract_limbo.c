@@ -80,11 +80,31 @@ static void free_apart(int peer)
 	before = room();
 	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, apart));
-	EXPECT(CU_OK, driver->cuStreamDestroy_v2(apart));
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	atomic_store(word, 1);
 	EXPECT(CU_OK, driver->cuCtxSynchronize());
 	CHECK(room() >= before + SIZE / 2);
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+/* What is to be freed in a stream that goes before its context is synchronized is not freed. */
+static void free_in_what_goes(int peer)
+{
+	cu_stream apart = NULL;
+	cu_deviceptr pointer, base = 0;
+	size_t size = 0;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, apart));
+	EXPECT(CU_OK, driver->cuStreamDestroy_v2(apart));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_OK, driver->cuMemGetAddressRange_v2(&base, &size, pointer));
+	CHECK(base == pointer && size == SIZE);
+	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
 static void owner(int peer)
@@ -129,6 +149,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    ALONE(a_small_free_waits_for_all_streams, small_free),
 	    ALONE(a_free_in_a_stream_of_its_own_waits_for_none, free_apart),
+	    ALONE(a_free_in_a_stream_that_is_destroyed_is_none, free_in_what_goes),
 	    PAIR(held_memory_is_read_until_the_last_close_and_given_back_then, owner, importer),
 	};
 

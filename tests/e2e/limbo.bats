@@ -201,7 +201,8 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		touch "$WORK/go"
 		await_file "$WORK/done"
 		equal "$(limbo)" "x 1"
-		equal "$(cat "$WORK/app.out")" "$plain"
+		# A real driver's child may crash at its exit, with us or without.
+		equal "$(sed '/^child:/d' "$WORK/app.out")" "$(sed '/^child:/d' <<<"$plain")"
 		leave
 		touch "$WORK/end"
 		finish "$OWNER"

@@ -137,6 +137,7 @@ static cu_result memory_info(size_t *free_bytes, size_t *total)
 	if (!free_bytes || !total)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
+	pool_look();
 	cu_device device = context_device();
 	*free_bytes = state.capacity - state.used[device] + block_cached(device);
 	*total = state.capacity;

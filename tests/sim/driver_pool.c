@@ -14,6 +14,7 @@ struct freed {
 	uint64_t start;
 	uint32_t generation;
 	struct wait *until;
+	cu_stream plain; /* of memory of cuMemAlloc: the stream that has to live until then */
 };
 
 static struct freed *freed;
@@ -90,7 +91,23 @@ void pool_look(void)
 	}
 }
 
-static cu_result pool_free_behind(const struct region *region, struct wait *until)
+void pool_keep_of(cu_stream stream)
+{
+	struct freed **link = &freed, *one;
+
+	while ((one = *link)) {
+		if (one->plain != stream) {
+			link = &one->next;
+			continue;
+		}
+		*link = one->next;
+		wait_drop(one->until);
+		free(one);
+	}
+}
+
+static cu_result pool_free_behind(const struct region *region, struct wait *until,
+				  cu_stream stream)
 {
 	struct freed *made = malloc(sizeof(*made));
 
@@ -98,12 +115,13 @@ static cu_result pool_free_behind(const struct region *region, struct wait *unti
 		wait_drop(until);
 		return CU_OUT_OF_MEMORY;
 	}
-	*made = (struct freed){freed, region->start, region->generation, until};
+	*made = (struct freed){freed, region->start, region->generation, until,
+			       region->kind == REGION_DEVICE ? stream : NULL};
 	freed = made;
 	return CU_OK;
 }
 
-/* Takes cuMemAlloc memory too. */
+/* Takes cuMemAlloc memory too, which goes with a later call, and not at all if its stream goes before. */
 static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 {
 	if (!pointer)
@@ -121,8 +139,10 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 	    pool_has_freed(region))
 		return CU_INVALID_VALUE;
 	struct wait *tail = stream_tail(found);
-	cu_result result = pool_free_behind(region, tail);
-	pool_look();
+	bool plain = region->kind == REGION_DEVICE;
+	cu_result result = pool_free_behind(region, tail, found);
+	if (!plain)
+		pool_look();
 	return result;
 }
 

@@ -99,6 +99,7 @@ static void stream_remove(cu_stream stream)
 	while (*link != stream)
 		link = &(*link)->next;
 	*link = stream->next;
+	pool_keep_of(stream);
 	wait_drop(stream->last);
 	if (stream->capture)
 		capture_discard(stream->capture);

@@ -43,6 +43,7 @@ void stream_end(cu_context context);
 /* driver_pool.c. Under the lock. */
 bool pool_has_freed(const struct region *region); /* it is still there for its stream's sake */
 void pool_look(void);
+void pool_keep_of(cu_stream stream); /* it ends: memory of cuMemAlloc freed in it stays */
 
 /* driver_event.c. Under the lock. */
 void event_end(cu_context context);
