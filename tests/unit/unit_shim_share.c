@@ -155,8 +155,8 @@ static cu_result refuse_free_async(cu_deviceptr pointer, cu_stream stream)
 /* It is named again, as another buffer than before; what can't be named again is the program's. */
 static void free_refused(void)
 {
-	struct driver *driver = (struct driver *)preloaded("w", NULL);
-	cu_cuStreamWaitEvent_call *wait = driver->cuStreamWaitEvent;
+	const struct driver *driver = preloaded("w", NULL);
+	struct driver *table = preloaded_table(), whole = *table;
 	struct gpushare_info first, again;
 	cu_deviceptr pointer;
 
@@ -165,9 +165,9 @@ static void free_refused(void)
 	CHECK(preloaded_finds("w", &again) && again.generation > first.generation);
 	CHECK(again.size == 100 && again.base_size == BLOCK);
 	first = again;
-	driver->cuStreamWaitEvent = NULL; /* so that the program's own call has the word */
+	table->cuStreamWaitEvent = NULL; /* so that the program's own call has the word */
 	CHECK(buffers_free_async(refuse_free_async, pointer, NULL, NULL) == CU_UNKNOWN);
-	driver->cuStreamWaitEvent = wait;
+	*table = whole;
 	CHECK(preloaded_finds("w", &again) && again.generation > first.generation);
 	CHECK(buffers_free_async(driver->cuMemFreeAsync, pointer, NULL, NULL) == CU_OK);
 	CHECK(!preloaded_finds("w", &again) && !live_any());
