@@ -85,7 +85,7 @@ int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t 
  * that comes hears of it by what it is not told of. */
 static int give_back(char *why, size_t why_size)
 {
-	return line.client->connections ? line_call_who_is_there(why, why_size) : GPUSHARE_OK;
+	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
 }
 
 /* What was just adopted; without its descriptor it is left to itself again. */

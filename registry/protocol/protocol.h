@@ -14,6 +14,7 @@
 #define GPUSHARE_PROTOCOL 1
 #define GPUSHARE_SOCKET "registry.sock"
 #define GPUSHARE_FDS_SOCKET "fds.sock"
+#define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_TICKET_SIZE 16
 #define GPUSHARE_LEASE_SIZE 16	   /* of HelloReply.lease, by which a lost connection is resumed */
