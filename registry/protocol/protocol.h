@@ -21,6 +21,7 @@
 #define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
+#define GPUSHARE_IDLE_EXIT_S "60" /* --idle-exit of a registry that was started on its own */
 
 typedef gpushare_Request request;
 typedef gpushare_Reply reply;
