@@ -227,7 +227,7 @@ int main(int argc, char **argv)
 	restore_leave(registry);
 	if (place_is_lost(&place))
 		leave_now(0); /* nng would remove the socket of whoever has the place now */
-	place_clear(&place); /* nobody new, then nobody at all, then the lock */
+	place_clear(&place);  /* nobody new, then nobody at all, then the lock */
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
 	signal(SIGALRM, leave_now);
 	setitimer(ITIMER_REAL, &closing, NULL);

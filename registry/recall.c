@@ -71,7 +71,8 @@ void recall_tick(struct recall *recall, bool connected)
 	}
 	if (recall->due_ns == INT64_MAX) {
 		recall->due_ns = now + RECALL_ALONE_MS * NS_PER_MS;
-		if (recall->last_ns && recall->due_ns < recall->last_ns + RECALL_AGAIN_MS * NS_PER_MS)
+		if (recall->last_ns &&
+		    recall->due_ns < recall->last_ns + RECALL_AGAIN_MS * NS_PER_MS)
 			recall->due_ns = recall->last_ns + RECALL_AGAIN_MS * NS_PER_MS;
 	}
 	if (now < recall->due_ns)

@@ -188,9 +188,8 @@ static void adopt_twice(void)
 	struct vmm_mapping memory;
 
 	CHECK(vmm_make(part_driver(), 2 * MIB, 0, &memory) == CU_OK);
-	CHECK(part_driver()->cuMemExportToShareableHandle(&scripted.memory, memory.handle,
-							  (cu_handle_type)CU_HANDLE_POSIX_FD,
-							  0) == CU_OK);
+	CHECK(part_driver()->cuMemExportToShareableHandle(
+		  &scripted.memory, memory.handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
 	make(session, "other", 0);
 	scripted.lose_tickets = true;
 	OK(gpushare_alloc_with(session, "w", 2 * MIB, &adopting, &buffer));
@@ -219,11 +218,8 @@ PLAY(adopt_twice)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    staged(test_tell_all),
-	    staged(test_want_some),
-	    staged(test_meet_an_old_one),
-	    staged(test_wait_for_it),
-	    staged(test_adopt_twice),
+	    staged(test_tell_all),    staged(test_want_some),	staged(test_meet_an_old_one),
+	    staged(test_wait_for_it), staged(test_adopt_twice),
 	};
 
 	(void)argc;

@@ -148,8 +148,8 @@ static void who_is_not_visible_has_a_moment(void **state)
 	assert_int_equal(successor_seen(stays, "stays")->attachers, 1);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
-		assert_null(registry_disconnect(peer_registry,
-						lease_find(&peer_registry->leases, id)));
+		assert_null(
+		    registry_disconnect(peer_registry, lease_find(&peer_registry->leases, id)));
 	assert_int_equal(peer_registry->leases.ghosts, 0);
 	assert_int_equal(peer_lookup(stays, "goes", 0), GPUSHARE_E_NOT_FOUND);
 	assert_true(successor_seen(stays, "kept")->owner_gone);

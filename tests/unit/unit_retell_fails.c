@@ -207,8 +207,7 @@ static void adopt_twice(void)
 
 	CHECK(vmm_make(driver, 2 * MIB, 0, &memory) == CU_OK);
 	CHECK(driver->cuMemExportToShareableHandle(&scripted.memory, memory.handle,
-						   (cu_handle_type)CU_HANDLE_POSIX_FD,
-						   0) == CU_OK);
+						   (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
 	other = retold_alloc(MIB);
 	scripted.lose_tickets = true;
 	pointer = retold_alloc(2 * MIB);
