@@ -11,10 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "protocol.h"
 #include "state.pb.h"
 
 #define JOURNAL_VERSION 1
-#define JOURNAL_FILE "registry.state"
+#define JOURNAL_FILE GPUSHARE_STATE
 #define JOURNAL_SMALL (UINT64_C(1) << 20) /* bytes: below this it is not written anew */
 #define JOURNAL_SLACK 4			  /* nor where that many times what lives would be more */
 #define JOURNAL_RETRY_S 10		  /* after a write that failed */

@@ -18,6 +18,7 @@
 #include "fdnames.h"
 #include "hash.h"
 #include "log.h"
+#include "recall.h"
 
 #define PEERS_MAX 16
 #define LOOK_MS 400	    /* between two looks whether the socket has its name still */
@@ -46,6 +47,7 @@ static struct keeper {
 	struct peer peers[PEERS_MAX];
 	int peer_count;
 	struct closer *closer;
+	struct recall recall;
 } keeper;
 
 static bool has_name(void)
@@ -226,6 +228,7 @@ static void serve(void)
 			events[i + 1] = (struct pollfd){.fd = keeper.peers[i].fd, .events = POLLIN};
 		poll(events, (nfds_t)count + 1, LOOK_MS);
 		serve_peers();
+		recall_tick(&keeper.recall, keeper.peer_count > 0);
 		if (events[0].revents &&
 		    (fd = accept4(KEEPER_LISTENER_FD, NULL, NULL, SOCK_CLOEXEC)) >= 0)
 			admit(fd);
@@ -270,6 +273,7 @@ int keeper_run(const char *directory)
 	listen(KEEPER_LISTENER_FD,
 	       KEEPER_BACKLOG); /* again: who connects sees this process's pid */
 	keeper.closer = closer_open();
+	recall_init(&keeper.recall, directory);
 	admit(KEEPER_FIRST_FD);
 	serve();
 	leave(0);

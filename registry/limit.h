@@ -41,6 +41,10 @@
 #define LIMIT_CONTEXTS_LOW 8
 #define LIMIT_CONTEXTS (LIMIT_WAITERS + 64)
 
+/* After a restart: how long one of before has to come back of whom only that can tell that it lives, as
+ * it is in another pid namespace. */
+#define LIMIT_UNSEEN_S 30
+
 /* In a struct, so that a test can set them lower. */
 struct limits {
 	uint64_t names;

@@ -89,6 +89,8 @@ static bool may_leave(struct server *server, const struct place *place)
 {
 	int64_t since = server_idle_since_ns(server);
 
+	if (place_is_lost(place))
+		return true;
 	if (!place_hide(place))
 		return true; /* somebody removed it: nobody will ever find us again */
 	poll(NULL, 0, LINGER_MS);
@@ -143,7 +145,14 @@ static void serve(struct server *server, const struct place *place, const struct
 			next = since + idle_ns < next ? since + idle_ns : next;
 		}
 		if (clock_ns() >= probe_ns) {
-			server_hear(server, place->socket);
+			bool lost = place_is_lost(place);
+
+			if (lost && server_is_alone(server)) {
+				log_line("%s has gone: leaving", place->directory);
+				return;
+			}
+			if (!lost)
+				server_hear(server, place->socket);
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
 		next = store_ns < next ? store_ns : next;
@@ -216,8 +225,9 @@ int main(int argc, char **argv)
 	serve(&server, &place, &options, signals, fds_server.leave);
 	notify_say("STOPPING=1");
 	restore_leave(registry);
-	unlink(place.fds_socket);
-	unlink(place.socket); /* nobody new, then nobody at all, then the lock */
+	if (place_is_lost(&place))
+		leave_now(0); /* nng would remove the socket of whoever has the place now */
+	place_clear(&place);  /* nobody new, then nobody at all, then the lock */
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
 	signal(SIGALRM, leave_now);
 	setitimer(ITIMER_REAL, &closing, NULL);

@@ -40,6 +40,10 @@ static void note_lease(struct registry *registry, struct lease *lease)
 	peer->uid = lease->peer.uid;
 	peer->started = lease->peer.started;
 	strcpy(peer->command, lease->peer.command);
+	peer->stack = lease->peer.stack;
+	peer->own_namespace = lease->peer.own_namespace;
+	peer->own_pid = lease->peer.own_pid;
+	peer->own_started = lease->peer.own_started;
 	put(&registry->journal, &what, &lease->noted);
 }
 

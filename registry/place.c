@@ -16,9 +16,26 @@
 #include "replace.h"
 
 #define PLACE_LOCK "registry.lock"
+#define LOCK_PATH_MAX (GPUSHARE_PATH_MAX + sizeof(PLACE_LOCK))
 #define PLACE_WAIT_MS 2000   /* for a daemon that is starting or leaving to make that clear */
 #define REPLACE_WAIT_MS 5000 /* for one that was asked to leave */
 #define PLACE_RETRY_MS 5
+
+static void lock_path(const struct place *place, char out_path[LOCK_PATH_MAX])
+{
+	snprintf(out_path, LOCK_PATH_MAX, "%s/%s", place->directory, PLACE_LOCK);
+}
+
+/* Is what we hold, or are about to, what others who come find? */
+static bool lock_has_name(const struct place *place)
+{
+	char path[LOCK_PATH_MAX];
+	struct stat is, held;
+
+	lock_path(place, path);
+	return !lstat(path, &is) && !fstat(place->lock, &held) && is.st_ino == held.st_ino &&
+	       is.st_dev == held.st_dev;
+}
 
 static int read_holder(int lock)
 {
@@ -84,13 +101,33 @@ static int take_lock(const struct place *place, struct replace *asking)
 	return GPUSHARE_OK;
 }
 
-static int take_place(const struct place *place, bool replace)
+static int open_lock(struct place *place)
+{
+	char path[LOCK_PATH_MAX];
+
+	lock_path(place, path);
+	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (place->lock >= 0)
+		return GPUSHARE_OK;
+	log_error("can't open %s: %s", path, strerror(errno));
+	return status_from_errno(errno);
+}
+
+static int take_place(struct place *place, bool replace)
 {
 	struct replace asking;
 	int status;
 
 	replace_init(&asking, place->fds_socket);
-	status = take_lock(place, replace ? &asking : NULL);
+	for (;;) {
+		status = open_lock(place);
+		if (!status)
+			status = take_lock(place, replace ? &asking : NULL);
+		if (status || lock_has_name(place))
+			break;
+		close(place->lock); /* somebody removed it while we waited */
+		place->lock = -1;
+	}
 	replace_finish(&asking);
 	return status;
 }
@@ -111,18 +148,6 @@ static int remove_stale(const char *path)
 		return status_from_errno(errno);
 	}
 	return GPUSHARE_OK;
-}
-
-static int open_lock(struct place *place)
-{
-	char path[GPUSHARE_PATH_MAX + sizeof(PLACE_LOCK)];
-
-	snprintf(path, sizeof(path), "%s/%s", place->directory, PLACE_LOCK);
-	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (place->lock >= 0)
-		return GPUSHARE_OK;
-	log_error("can't open %s: %s", path, strerror(errno));
-	return status_from_errno(errno);
 }
 
 int place_open(struct place *place, const char *given, bool replace)
@@ -146,9 +171,7 @@ int place_open(struct place *place, const char *given, bool replace)
 	directory_socket(place->directory, place->socket);
 	directory_fds_socket(place->directory, place->fds_socket);
 	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
-	status = open_lock(place);
-	if (!status)
-		status = take_place(place, replace);
+	status = take_place(place, replace);
 	if (!status)
 		status = remove_stale(place->socket);
 	if (!status)
@@ -162,11 +185,29 @@ int place_open(struct place *place, const char *given, bool replace)
 	return status;
 }
 
-void place_close(struct place *place)
+bool place_is_lost(const struct place *place)
 {
+	char path[LOCK_PATH_MAX];
+	struct stat held;
+
+	if (fstat(place->lock, &held) || held.st_nlink)
+		return false;
+	lock_path(place, path);
+	return !access(path, F_OK) || access(place->socket, F_OK);
+}
+
+void place_clear(const struct place *place)
+{
+	if (!lock_has_name(place))
+		return; /* nor may what stands there be ours */
 	unlink(place->socket);
 	unlink(place->aside);
 	unlink(place->fds_socket);
+}
+
+void place_close(struct place *place)
+{
+	place_clear(place);
 	close(place->lock);
 	place->lock = -1;
 }

@@ -21,7 +21,11 @@ struct place {
  * not leave. On failure a sentence is logged.
  */
 int place_open(struct place *place, const char *given, bool replace);
-/* Remove the sockets, then let go of the lock. The lock file stays: a name that comes and goes can
+/* Whether somebody has removed the directory, or made it another one's: nobody finds us any more. */
+bool place_is_lost(const struct place *place);
+/* Remove the sockets. */
+void place_clear(const struct place *place);
+/* That, then let go of the lock. The lock file stays: a name that comes and goes can
  * be locked twice. */
 void place_close(struct place *place);
 

@@ -23,8 +23,8 @@ static void read_proc(int32_t pid, const char *file, char *to, size_t room)
 	to[length < 0 ? 0 : length] = '\0';
 }
 
-/* Fields 3 and 22 of /proc/PID/stat. The command, field 2, may hold blanks and parentheses. */
-static bool read_stat(int32_t pid, char *out_state, uint64_t *out_started)
+/* Fields 3, 22 and 28 of /proc/PID/stat. The command, field 2, may hold blanks and parentheses. */
+static bool read_stat(int32_t pid, char *out_state, uint64_t *out_started, uint64_t *out_stack)
 {
 	char stat[1024];
 	const char *after;
@@ -34,8 +34,8 @@ static bool read_stat(int32_t pid, char *out_state, uint64_t *out_started)
 	return after &&
 	       sscanf(after + 1,
 		      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		      "%*s %*s %" SCNu64,
-		      out_state, out_started) == 2;
+		      "%*s %*s %" SCNu64 " %*s %*s %*s %*s %*s %" SCNu64,
+		      out_state, out_started, out_stack) == 3;
 }
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process)
@@ -44,8 +44,8 @@ void process_read(int32_t pid, uint32_t uid, struct process *out_process)
 	char state;
 
 	if (pid > 0) {
-		if (!read_stat(pid, &state, &process.started))
-			process.started = 0;
+		if (!read_stat(pid, &state, &process.started, &process.stack))
+			process.started = process.stack = 0;
 		read_proc(pid, "comm", process.command, sizeof(process.command));
 		process.command[strcspn(process.command, "\n")] = '\0';
 		/* It travels as a protobuf string, which must be UTF-8, and ends on terminals. */
@@ -82,11 +82,16 @@ bool process_is_same(const struct process *a, const struct process *b)
 	       a->own_pid == b->own_pid && a->own_started == b->own_started && a->uid == b->uid;
 }
 
+bool process_is_other_program(const struct process *a, const struct process *b)
+{
+	return a->stack && b->stack && a->stack != b->stack;
+}
+
 bool process_runs(const struct process *process)
 {
-	uint64_t started;
+	uint64_t started, stack;
 	char state;
 
-	return process->pid > 0 && read_stat(process->pid, &state, &started) &&
+	return process->pid > 0 && read_stat(process->pid, &state, &started, &stack) &&
 	       started == process->started && state != 'Z' && state != 'X';
 }

@@ -15,12 +15,16 @@ struct process {
 	/* Where pid is 0, what it says of itself, to tell it from others of whom we know as little. */
 	uint64_t own_namespace, own_started; /* 0: nothing */
 	int32_t own_pid;
+	uint64_t stack; /* where its program's stack begins; 0: not visible */
 };
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process);
 /* Nothing, where the kernel has told who it is. */
 void process_says(struct process *process, uint64_t pid_namespace, int32_t pid, uint64_t started);
 bool process_is_same(const struct process *a, const struct process *b);
+/* Of one process: whether it has called exec() in between, by where the kernel then put its stack. false
+ * where that can't be told. */
+bool process_is_other_program(const struct process *a, const struct process *b);
 /* Whether that very process runs still; a zombie does not. */
 bool process_runs(const struct process *process);
 

@@ -32,6 +32,7 @@ struct registry {
 	struct journal journal;
 	struct fdstore *fdstore;     /* NULL: none */
 	uint64_t since;		     /* what got a generation above this one is here, or has gone */
+	int64_t unseen_until_ns;     /* so long ghosts that can't be watched have: restore.c */
 	bool leaving;		     /* no request is answered any more */
 	struct entry *kept;	     /* whose owners have gone */
 	uint64_t kept_bytes;	     /* of all with KEEP, owner or not */

@@ -25,7 +25,15 @@ static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
 
 static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 {
-	struct process peer = {.pid = told->pid, .uid = told->uid, .started = told->started};
+	struct process peer = {
+	    .pid = told->pid,
+	    .uid = told->uid,
+	    .started = told->started,
+	    .stack = told->stack,
+	    .own_namespace = told->own_namespace,
+	    .own_pid = told->own_pid,
+	    .own_started = told->own_started,
+	};
 	struct lease *lease = lease_find_key(&registry->leases, told->key);
 
 	if (lease)
@@ -40,7 +48,8 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 }
 
 /* As it was, on its own. NULL: out of memory. */
-static struct entry *fill(struct entry *entry, const gpushare_Stand *stand)
+static struct entry *fill(struct entry *entry, const struct lease *lease,
+			  const gpushare_Stand *stand)
 {
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 	const record *info = &stand->buffer;
@@ -57,13 +66,15 @@ static struct entry *fill(struct entry *entry, const gpushare_Stand *stand)
 	entry->owner = (struct process){
 	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
 	strcpy(entry->owner.command, info->owner_command);
+	if (lease)
+		entry->owner = lease->peer;
 	return entry;
 }
 
 static void stand_named(struct registry *registry, struct lease *lease, const gpushare_Stand *stand)
 {
 	const record *info = &stand->buffer;
-	struct entry *entry = fill(store_add(&registry->store, info, stand->handle), stand);
+	struct entry *entry = fill(store_add(&registry->store, info, stand->handle), lease, stand);
 
 	if (!entry)
 		return;
@@ -80,7 +91,7 @@ static void stand_named(struct registry *registry, struct lease *lease, const gp
 static void stand_nameless(struct registry *registry, struct lease *lease,
 			   const gpushare_Stand *stand)
 {
-	struct entry *entry = fill(calloc(1, sizeof(*entry)), stand);
+	struct entry *entry = fill(calloc(1, sizeof(*entry)), lease, stand);
 
 	if (entry && limbo_insert(registry, lease, entry))
 		store_number(&registry->store, entry, stand->buffer.generation);

@@ -23,7 +23,7 @@ static bool is_none(const uint8_t key[GPUSHARE_LEASE_SIZE])
 }
 
 /* Not by its state alone: a process whose first thread has ended is a zombie, and lives. */
-static bool lives(const struct process *process)
+static bool runs(const struct process *process)
 {
 	int fd = process->pid > 0 ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
 	struct pollfd event = {.fd = fd, .events = POLLIN};
@@ -33,9 +33,18 @@ static bool lives(const struct process *process)
 	if (fd < 0)
 		return errno != ESRCH && process_runs(process);
 	process_read(process->pid, process->uid, &now);
-	ended = !process_is_same(&now, process) || poll(&event, 1, 0) == 1;
+	ended = !process_is_same(&now, process) || process_is_other_program(&now, process) ||
+		poll(&event, 1, 0) == 1;
 	close(fd);
 	return !ended;
+}
+
+/* Who isn't visible, but can be told from others when it comes back, has some time for that. */
+static bool lives(const struct registry *registry, const struct lease *lease)
+{
+	if (lease->peer.pid <= 0 && lease->peer.own_namespace)
+		return clock_ns() < registry->unseen_until_ns;
+	return runs(&lease->peer);
 }
 
 static bool has_nothing(const struct lease *lease)
@@ -48,7 +57,7 @@ static void end_dead(struct registry *registry)
 	struct lease *lease, *after;
 
 	HASH_ITER (hh, registry->leases.by_id, lease, after) {
-		if (has_nothing(lease) || !lives(&lease->peer))
+		if (has_nothing(lease) || !lives(registry, lease))
 			registry_disconnect(registry, lease);
 	}
 }
@@ -100,6 +109,7 @@ bool restore_open(struct registry *registry, const char *directory)
 			close(fd);
 		return false;
 	}
+	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
 	replay(registry, fd);
 	end_dead(registry);
 	take_descriptors(registry);
@@ -120,7 +130,7 @@ void restore_watch(struct registry *registry, int watches)
 	HASH_ITER (hh, registry->leases.by_id, lease, after) {
 		lease->watch = watch_add(watches, lease->peer.pid, lease->id);
 		/* It may have ended, and another one have its pid. */
-		if (!lives(&lease->peer)) {
+		if (!lives(registry, lease)) {
 			watch_remove(lease->watch);
 			registry_disconnect(registry, lease);
 		}
@@ -133,7 +143,7 @@ uint32_t restore_next_dead(const struct registry *registry)
 		return 0;
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		if (lease->ghost &&
-		    (has_nothing(lease) || (lease->watch < 0 && !lives(&lease->peer))))
+		    (has_nothing(lease) || (lease->watch < 0 && !lives(registry, lease))))
 			return lease->id;
 	}
 	return 0;

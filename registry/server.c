@@ -206,6 +206,16 @@ int64_t server_idle_since_ns(struct server *server)
 	return since;
 }
 
+bool server_is_alone(struct server *server)
+{
+	bool alone;
+
+	pthread_mutex_lock(&server->registry->lock);
+	alone = !leases_connected(&server->registry->leases);
+	pthread_mutex_unlock(&server->registry->lock);
+	return alone;
+}
+
 static int start_listener(const struct server *server, const char *path, const char *suffix)
 {
 	char url[sizeof("ipc://") + GPUSHARE_PATH_MAX + 8];

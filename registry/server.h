@@ -45,5 +45,7 @@ int64_t server_tick(struct server *server);
 void server_hear(struct server *server, const char *path);
 /* Since when nobody is connected and nothing kept; INT64_MAX: somebody is, or something. */
 int64_t server_idle_since_ns(struct server *server);
+/* Whether nobody is connected, whatever is kept. */
+bool server_is_alone(struct server *server);
 
 #endif

@@ -207,34 +207,53 @@ static int adopt_map(struct gpushare_buffer *buffer, const gpushare_ShareReply *
 	return status ? status : mapping_place(buffer, from, fd, &wish);
 }
 
+/* *out_moved: the registry ended in between, and its ticket with it. The next one hears what we have
+ * before it is asked anything: this is not among that, and is left to itself again. */
+static int adopt_once(struct gpushare_buffer *buffer, const char *name, const struct source *source,
+		      unsigned int *out_readings, bool *out_moved)
+{
+	struct gpushare_session *session = buffer->session;
+	gpushare_ShareReply answer;
+	unsigned int before;
+	int status = adopt_ask(session, name, source, &answer, out_readings);
+
+	*out_moved = false;
+	if (status)
+		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
+	before = session_connections(session);
+	query_info(&answer.buffer, &buffer->info);
+	status = adopt_map(buffer, &answer);
+	*out_moved = status && session_has_moved(session, before);
+	if (status && !*out_moved) /* it stays kept, for another one */
+		session_tell_withdraw(session, &buffer->info);
+	return status;
+}
+
 /* ADOPT_NONE: there is nothing to adopt. */
 static int alloc_adopt(struct gpushare_session *session, const struct driver *driver,
 		       const char *name, struct source *source, struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
-	gpushare_ShareReply answer;
 	unsigned int readings;
-	int status;
+	int tries = 1, status;
+	bool moved = false;
 
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
-	status = device_uuid(driver, source->device, source->uuid);
-	if (!status)
-		status = adopt_ask(session, name, source, &answer, &readings);
-	if (status)
-		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
 	buffer->session = session;
 	buffer->kind = BUFFER_ALLOCATED;
 	buffer->count = 1;
 	buffer->adopted = true;
 	buffer->device = source->device;
 	buffer->context = source->context;
-	query_info(&answer.buffer, &buffer->info);
-	status = adopt_map(buffer, &answer);
-	if (status) { /* it stays kept, for another one */
-		session_tell_withdraw(session, &buffer->info);
+	status = device_uuid(driver, source->device, source->uuid);
+	if (status)
 		return status;
-	}
+	do
+		status = adopt_once(buffer, name, source, &readings, &moved);
+	while (moved && tries++ < CLIENT_TRIES);
+	if (status)
+		return status;
 	session_add(session, buffer, readings);
 	*out_buffer = buffer;
 	buffer = NULL;

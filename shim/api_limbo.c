@@ -5,19 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In silence, and without starting a registry, which would not know what we mean. */
+/* In silence, and without starting a registry that would not know what we mean. */
 static int ask_body(struct gpushare_session *session, const request *ask, pb_size_t body,
 		    void *out_body, size_t body_size)
 {
 	struct client *client = session->client;
-	bool autostart = client->autostart;
 	int status;
 
 	pthread_mutex_lock(&session->lock);
 	client->request = *ask;
-	client->autostart = false;
+	client->giving_back = true;
 	status = client_call(client, 0);
-	client->autostart = autostart;
+	client->giving_back = false;
 	if (status == GPUSHARE_OK && client->reply.which_body != body)
 		status = GPUSHARE_E_PROTOCOL;
 	if (status == GPUSHARE_OK)

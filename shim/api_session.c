@@ -47,9 +47,11 @@ const struct driver *session_driver(struct gpushare_session *session)
 /* Under the lock. */
 static int call(struct gpushare_session *session)
 {
+	int64_t began_ms = monotonic_ms();
 	int status = client_call(session->client, 0);
+	bool slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
 
-	if (status == GPUSHARE_E_TIMED_OUT)
+	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NO_REGISTRY && slow))
 		session->silent_until_ms = monotonic_ms() + SILENT_MS;
 	return status;
 }
@@ -114,16 +116,15 @@ bool session_has_moved(struct gpushare_session *session, unsigned int connection
 void session_tell(struct gpushare_session *session, const request *tell)
 {
 	struct client *client = session->client;
-	bool autostart = client->autostart;
 	int64_t until_ms;
 
 	pthread_mutex_lock(&session->lock);
 	until_ms = monotonic_ms() + session->timeout_ms;
 	if (client->fd >= 0 || session->silent_until_ms <= monotonic_ms()) {
 		client->request = *tell;
-		client->autostart = false; /* for what nobody knows */
+		client->giving_back = true;
 		(void)call(session);
-		client->autostart = autostart;
+		client->giving_back = false;
 	}
 	pthread_mutex_unlock(&session->lock);
 	session_share_wanted(session, until_ms);

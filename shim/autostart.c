@@ -16,7 +16,6 @@
 #include "cleanup.h"
 
 #define PROGRAM "gpushare-registry"
-#define IDLE_EXIT_S "60"
 #define STACK_SIZE 65536
 
 extern char **environ;
@@ -199,7 +198,7 @@ int autostart_registry(const char *directory, char *why, size_t why_size)
 	launch->arguments[1] = (char *)"--dir";
 	launch->arguments[2] = (char *)(uintptr_t)directory;
 	launch->arguments[3] = (char *)"--idle-exit";
-	launch->arguments[4] = (char *)IDLE_EXIT_S;
+	launch->arguments[4] = (char *)GPUSHARE_IDLE_EXIT_S;
 	launch->arguments[5] = (char *)"--orphan";
 	error = run_clones(launch, stacks);
 	if (error) {

@@ -47,16 +47,6 @@ struct client *client_new(const struct client_options *options)
 	return client->wire ? client : client_free(client);
 }
 
-struct client *client_free(struct client *client)
-{
-	if (!client)
-		return NULL;
-	client_disconnect(client);
-	free(client->wire);
-	free(client);
-	return NULL;
-}
-
 /* A program may close every fd, or put one of its own where ours was: look before each use. */
 static bool fd_is_ours(const struct client *client)
 {
@@ -79,6 +69,18 @@ void client_disconnect(struct client *client)
 	if (fd_is_ours(client))
 		close(client->fd);
 	client->fd = -1;
+}
+
+struct client *client_free(struct client *client)
+{
+	if (!client)
+		return NULL;
+	if (!fd_is_ours(client) || client_has_ended(client))
+		client_owe(client);
+	client_disconnect(client);
+	free(client->wire);
+	free(client);
+	return NULL;
 }
 
 static int say_hello(struct client *client, int64_t deadline)
@@ -181,7 +183,10 @@ static int connect_by(struct client *client, int64_t deadline)
 		if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 			return status;
 	}
-	return connect_again(client, deadline);
+	status = connect_again(client, deadline);
+	if (status == GPUSHARE_OK)
+		client_settle(client, deadline);
+	return status;
 }
 
 int client_connect(struct client *client)

@@ -31,8 +31,9 @@ struct client {
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
-	bool heard;		  /* a byte of the answer to the latest request has come */
-	bool fresh;		  /* the registry is to be told of all that the owner has */
+	bool giving_back; /* so no registry is started but one that would know what is given back */
+	bool heard;	  /* a byte of the answer to the latest request has come */
+	bool fresh;	  /* the registry is to be told of all that the owner has */
 	unsigned int connections; /* made so far */
 	uint8_t lease[16];	  /* the latest one's, to resume by; all zero: none */
 	client_retell *retell;

@@ -16,6 +16,14 @@ void client_self(gpushare_Self *out_self);
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
 
+/* client_owed.c. Of a client that goes, and has not told the registry so: the next connection of this
+ * process to that directory does. */
+void client_owe(const struct client *client);
+/* Over a connection of its own each. */
+void client_settle(const struct client *client, int64_t deadline_ms);
+/* Whether a registry that is started now would know what this client shared or attached. */
+bool client_is_remembered(const struct client *client);
+
 /* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
 int client_reach(struct client *client, int64_t deadline_ms);
 

@@ -45,6 +45,8 @@ int client_dial(const char *path, int type)
 int client_reach(struct client *client, int64_t deadline)
 {
 	char path[GPUSHARE_PATH_MAX];
+	bool may_start =
+	    client->autostart && (!client->giving_back || client_is_remembered(client));
 	int64_t start_ms = 0; /* when to start one, or another: the one that was may be killed */
 
 	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)
@@ -63,7 +65,7 @@ int client_reach(struct client *client, int64_t deadline)
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		if (!client->autostart && fd != -EAGAIN)
+		if (!may_start && fd != -EAGAIN)
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 					   "no registry listens on %s and autostart is off; start "
 					   "gpushare-registry --dir %s",

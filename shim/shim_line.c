@@ -181,17 +181,16 @@ int line_call(unsigned int extra_ms, char *why, size_t why_size)
 	return say(status, why, why_size);
 }
 
-int line_call_who_is_there(char *why, size_t why_size)
+int line_give_back(char *why, size_t why_size)
 {
 	int64_t least_ms = monotonic_ms() + turn.limit_ms / 4;
-	bool autostart = line.client->autostart;
 	int status;
 
 	if (line.until_ms < least_ms)
 		line.until_ms = least_ms;
-	line.client->autostart = false;
+	line.client->giving_back = true;
 	status = client_call(limited(), 0);
-	line.client->autostart = autostart;
+	line.client->giving_back = false;
 	if (status != GPUSHARE_OK && line.client->fd < 0)
 		note(false); /* else what failed before, if anything did, is still the case */
 	return say(status, why, why_size);

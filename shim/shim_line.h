@@ -26,8 +26,9 @@ bool line_is_queued(void);
 /* In a turn. A request to fill in; ask it, within what is left of the turn and `extra_ms`. */
 request *line_ask(pb_size_t verb);
 int line_call(unsigned int extra_ms, char *why, size_t why_size);
-/* The same, but no registry is started for it, and it has a moment even where no time is left. */
-int line_call_who_is_there(char *why, size_t why_size);
+/* The same for what is given back: it has a moment even where no time is left, and no registry is
+ * started for it but one that would know what is meant. */
+int line_give_back(char *why, size_t why_size);
 /* client_deposit() of one, and client_withdraw(). */
 int line_deposit(int fd, uint8_t (*out_ticket)[GPUSHARE_TICKET_SIZE], char *why, size_t why_size);
 int line_fetch(const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd, char *why, size_t why_size);

@@ -85,17 +85,21 @@ int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t 
  * that comes hears of it by what it is not told of. */
 static int give_back(char *why, size_t why_size)
 {
-	return line.client->connections ? line_call_who_is_there(why, why_size) : GPUSHARE_OK;
+	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
 }
 
-/* What was just adopted; without its descriptor it is left to itself again. */
-static int fetch_adopted(const gpushare_ShareReply *answer, int *out_fd, char *why, size_t why_size)
+/* What was just adopted; without its descriptor it is left to itself again. *out_moved: the registry
+ * ended in between, and its ticket with it; the next one leaves it so, as it is not told of it. */
+static int fetch_adopted(const gpushare_ShareReply *answer, int *out_fd, bool *out_moved, char *why,
+			 size_t why_size)
 {
+	unsigned int connections = line.client->connections;
 	int status = line_fetch(answer->ticket, out_fd, why, why_size);
 	gpushare_Withdraw *withdraw;
 	char unsaid[512];
 
-	if (status == GPUSHARE_OK)
+	*out_moved = status != GPUSHARE_OK && line_has_moved(connections);
+	if (status == GPUSHARE_OK || *out_moved)
 		return status;
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
 	snprintf(withdraw->name, sizeof(withdraw->name), "%s", answer->buffer.name);
@@ -104,26 +108,36 @@ static int fetch_adopted(const gpushare_ShareReply *answer, int *out_fd, char *w
 	return status;
 }
 
-int link_adopt(const record *what, record *out_record, int *out_fd, unsigned int *out_reading,
-	       char *why, size_t why_size)
+static int adopt(const record *what, record *out_record, int *out_fd, bool *out_moved, char *why,
+		 size_t why_size)
 {
+	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	gpushare_ShareReply answer;
-	gpushare_Share *share;
-	int status = line_enter(why, why_size);
+	int status;
 
-	if (status != GPUSHARE_OK)
-		return status;
-	share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	share->has_buffer = true;
 	share->buffer = *what;
 	share->adopt = true;
+	*out_moved = false;
 	status = line_call(0, why, why_size);
-	if (status == GPUSHARE_OK) {
-		answer = line.client->reply.body.share;
-		status = fetch_adopted(&answer, out_fd, why, why_size);
-	}
-	if (status == GPUSHARE_OK)
-		*out_record = answer.buffer;
+	if (status != GPUSHARE_OK)
+		return status;
+	answer = line.client->reply.body.share;
+	*out_record = answer.buffer;
+	return fetch_adopted(&answer, out_fd, out_moved, why, why_size);
+}
+
+int link_adopt(const record *what, record *out_record, int *out_fd, unsigned int *out_reading,
+	       char *why, size_t why_size)
+{
+	int tries = 1, status = line_enter(why, why_size);
+	bool moved;
+
+	if (status != GPUSHARE_OK)
+		return status;
+	do
+		status = adopt(what, out_record, out_fd, &moved, why, why_size);
+	while (moved && tries++ < CLIENT_TRIES);
 	*out_reading = live_reading();
 	line_leave();
 	return status;

@@ -14,12 +14,14 @@
 #define GPUSHARE_PROTOCOL 1
 #define GPUSHARE_SOCKET "registry.sock"
 #define GPUSHARE_FDS_SOCKET "fds.sock"
+#define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_TICKET_SIZE 16
 #define GPUSHARE_LEASE_SIZE 16	   /* of HelloReply.lease, by which a lost connection is resumed */
 #define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
+#define GPUSHARE_IDLE_EXIT_S "60" /* --idle-exit of a registry that was started on its own */
 
 typedef gpushare_Request request;
 typedef gpushare_Reply reply;

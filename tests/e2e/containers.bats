@@ -190,3 +190,23 @@ byte a: 42"
 	equal "$(inside "$BIN/api_app" open make=a,vmm,2Mi,vmm)" "open: OK
 make vmm: OK"
 }
+
+@test "a registry that is killed leaves those whom the next one can't see a moment to come back" {
+	export GPUSHARE_AUTOSTART=0
+	start_inside
+	first=$PID
+	start owner "$BIN/api_app" open make=a,vmm,2Mi,vmm fill=a,7 touch="$WORK/up" await="$WORK/go" list \
+		touch="$WORK/again" await="$WORK/end"
+	owner=$PID
+	await_file "$WORK/up"
+	kill -KILL "$first"
+	until_true has_ended "$first"
+	rm "$GPUSHARE_DIR/registry.sock"
+	start_inside
+	equal "$(names)" "vmm 2097152"
+	touch "$WORK/go"
+	await_file "$WORK/again"
+	equal "$(api open attach=a,vmm byte=a,5 | tail -n 1)" "byte a: 42"
+	kill -KILL "$owner"
+	until_true gone
+}

@@ -209,3 +209,14 @@ byte b: 37"
 	kill_registry
 	equal "$(names)" ""
 }
+
+@test "exec while there is no registry: what the program before it shared has gone" {
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
+		become=4 init touch="$WORK/again" await="$WORK/end" exit=0
+	await_file "$WORK/up"
+	kill_registry
+	touch "$WORK/go"
+	await_file "$WORK/again"
+	equal "$(names)" ""
+	kill -0 "$PID"
+}

@@ -85,6 +85,12 @@ static void on_share(const gpushare_Share *share, reply *answer)
 	}
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = share->again ? share->again : ++scripted.generation;
+	if (!share->adopt)
+		return;
+	answer->body.share.adopted = answer->body.share.has_buffer = true;
+	answer->body.share.buffer = share->buffer;
+	answer->body.share.buffer.generation = answer->body.share.generation;
+	memset(answer->body.share.ticket, 7, sizeof(answer->body.share.ticket));
 }
 
 static void on_hello(const gpushare_Hello *hello, reply *answer)
@@ -160,6 +166,27 @@ static bool serve_request(int fd)
 			   matches_once(&scripted.half_at, verb));
 }
 
+static void lose_connections(void)
+{
+	for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++) {
+		if (play.sockets[i].fd < 0 || play.carries_fds[i])
+			continue;
+		close(play.sockets[i].fd);
+		play.sockets[i].fd = -1;
+	}
+}
+
+static bool fetch(int fd, struct fds_message *message)
+{
+	scripted.fetches++;
+	if (!scripted.lose_tickets)
+		return !fds_send(fd, message, &scripted.memory, 1);
+	scripted.lose_tickets = false;
+	lose_connections();
+	message->status = GPUSHARE_E_NOT_FOUND;
+	return !fds_send(fd, message, NULL, 0);
+}
+
 static bool serve_fds(int fd)
 {
 	struct fds_message message;
@@ -169,6 +196,8 @@ static bool serve_fds(int fd)
 	if (fds_receive(fd, &message, fds, &count))
 		return false;
 	fds_close(fds, count);
+	if (message.verb == FDS_WITHDRAW && scripted.memory)
+		return fetch(fd, &message);
 	scripted.deposits += (unsigned int)count;
 	memset(message.tickets, 7, sizeof(message.tickets));
 	return !fds_send(fd, &message, NULL, 0);

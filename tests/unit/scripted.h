@@ -22,7 +22,9 @@ struct scripted {
 	unsigned int nap_ms;	      /* before each answer */
 	uint64_t wants[SCRIPTED_MAX]; /* these generations, when it is told of them */
 	size_t wants_count;
-	int share_status; /* what a Share with `again` is answered */
+	int memory;	   /* what is behind every ticket; 0: nothing */
+	bool lose_tickets; /* at the first one that is to be fetched, as by a restart */
+	int share_status;  /* what a Share with `again` is answered */
 	/* what it was asked */
 	unsigned int asked[16];					    /* by tag */
 	uint8_t resumed_by[16];					    /* of the latest Hello */
@@ -31,7 +33,7 @@ struct scripted {
 	unsigned int retellings; /* that came to their end */
 	gpushare_Share shares[SCRIPTED_MAX];
 	size_t shares_count;
-	unsigned int deposits;
+	unsigned int deposits, fetches;
 	uint64_t generation; /* the latest that it gave */
 };
 

@@ -11,6 +11,7 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
+#include "protocol.h"
 #include "stage.h"
 
 #define SIZE 100000
@@ -89,6 +90,7 @@ static void lose_registry(void)
 	struct gpushare_session *session = NULL, *manual = NULL;
 	struct gpushare_buffer *buffer, *other = UNTOUCHED;
 	struct gpushare_info info;
+	char left[128];
 	double began;
 
 	FAILS(E_NO_REGISTRY, "autostart is off", gpushare_open(&options, &session));
@@ -104,15 +106,18 @@ static void lose_registry(void)
 	/* What was attached and allocated stays usable, and goes back without a registry. */
 	OK(gpushare_copy_from(other, 0, &info, sizeof(info)));
 	OK(gpushare_detach(other));
+	CHECK(stage_registry() == 0); /* this session must not start one */
 	OK(gpushare_free(buffer));
-	CHECK(stage_registry() == 0); /* giving back starts none */
+	CHECK(stage_registry() > 0); /* which would have the name from its predecessor */
+	FAILS(E_NOT_FOUND, "", gpushare_stat(manual, "x", &info));
 	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
-	CHECK(stage_registry() > 0);
 	OK(gpushare_stat(manual, "x", &info));
 	OK(gpushare_close(manual));
 	stage_end_registry();
+	snprintf(left, sizeof(left), "%s/" GPUSHARE_STATE, getenv("GPUSHARE_DIR"));
+	CHECK(!unlink(left));
 	OK(gpushare_close(session));
-	CHECK(stage_registry() == 0);
+	CHECK(stage_registry() == 0); /* a new one would know nothing of it */
 }
 
 static void test_lost_registry(void **state)

@@ -178,6 +178,29 @@ static void wait_for_it(void)
 	CHECK(raw_now_ms() - begin < TIMEOUT_MS + 300 + raw_slack_ms());
 }
 
+/* A registry that ends between its answer and its descriptor: the next one is asked again. */
+static void adopt_twice(void)
+{
+	const struct gpushare_alloc_options adopting = {
+	    .flags = GPUSHARE_FLAG_KEEP, .device = -1, .adopt = 1};
+	struct gpushare_session *session = act();
+	struct gpushare_buffer *buffer;
+	struct vmm_mapping memory;
+
+	CHECK(vmm_make(part_driver(), 2 * MIB, 0, &memory) == CU_OK);
+	CHECK(part_driver()->cuMemExportToShareableHandle(
+		  &scripted.memory, memory.handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
+	make(session, "other", 0);
+	scripted.lose_tickets = true;
+	OK(gpushare_alloc_with(session, "w", 2 * MIB, &adopting, &buffer));
+	CHECK(gpushare_was_adopted(buffer) && buffer->info.generation == 103);
+	CHECK(scripted.fetches == 2 && scripted.retellings == 1);
+	CHECK(scripted.shared_count == 1 && is_told("other", 101) && !is_told("w", 102));
+	CHECK(!scripted.asked[gpushare_Request_withdraw_tag]);
+	OK(gpushare_close(session));
+	close(scripted.memory);
+}
+
 #define PLAY(part) \
 	static void test_##part(void **state) \
 	{ \
@@ -188,16 +211,15 @@ PLAY(tell_all)
 PLAY(want_some)
 PLAY(meet_an_old_one)
 PLAY(wait_for_it)
+PLAY(adopt_twice)
 
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    staged(test_tell_all),
-	    staged(test_want_some),
-	    staged(test_meet_an_old_one),
-	    staged(test_wait_for_it),
+	    staged(test_tell_all),    staged(test_want_some),	staged(test_meet_an_old_one),
+	    staged(test_wait_for_it), staged(test_adopt_twice),
 	};
 
 	(void)argc;

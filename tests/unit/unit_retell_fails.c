@@ -198,6 +198,34 @@ static void test_threads(void **state)
 	stage_play(race_each_other, NULL);
 }
 
+/* One that ends between its answer and its descriptor: the next one is asked again. */
+static void adopt_twice(void)
+{
+	const struct driver *driver = retold_act("w:size=2Mi:keep:adopt,other", NULL);
+	struct vmm_mapping memory;
+	cu_deviceptr other, pointer;
+
+	CHECK(vmm_make(driver, 2 * MIB, 0, &memory) == CU_OK);
+	CHECK(driver->cuMemExportToShareableHandle(&scripted.memory, memory.handle,
+						   (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
+	other = retold_alloc(MIB);
+	scripted.lose_tickets = true;
+	pointer = retold_alloc(2 * MIB);
+	CHECK(scripted.fetches == 2 && scripted.retellings == 1 && scripted.generation == 103);
+	CHECK(scripted.shared_count == 1 && retold_is_told("other", 101));
+	CHECK(!scripted.asked[gpushare_Request_withdraw_tag]);
+	retold_free(pointer);
+	CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 1);
+	retold_free(other);
+	close(scripted.memory);
+}
+
+static void test_adopted_from_one_that_ends(void **state)
+{
+	(void)state;
+	stage_play(adopt_twice, NULL);
+}
+
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 
 int main(int argc, char **argv)
@@ -208,6 +236,7 @@ int main(int argc, char **argv)
 	    staged(test_freed_without_one),
 	    staged(test_a_child_tells_nothing),
 	    staged(test_threads),
+	    staged(test_adopted_from_one_that_ends),
 	};
 
 	(void)argc;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* What was given back while no registry ran, where the one before left behind what it knew. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "client_internal.h"
+#include "monotonic.h"
+
+/* The lease of a client that has gone. */
+struct owed {
+	struct owed *next;
+	uint8_t lease[GPUSHARE_LEASE_SIZE];
+	char directory[GPUSHARE_PATH_MAX];
+};
+
+static _Atomic(struct owed *) table; /* pushed to, and taken as a whole */
+
+static void push(struct owed *owed)
+{
+	owed->next = atomic_load(&table);
+	while (!atomic_compare_exchange_weak(&table, &owed->next, owed))
+		;
+}
+
+bool client_is_remembered(const struct client *client)
+{
+	char path[GPUSHARE_PATH_MAX + sizeof(GPUSHARE_STATE)];
+
+	snprintf(path, sizeof(path), "%s/" GPUSHARE_STATE, client->directory);
+	return client->connections && client_has_lease(client) && !access(path, F_OK);
+}
+
+void client_owe(const struct client *client)
+{
+	struct owed *made;
+
+	if (client->pid != getpid() || !client_is_remembered(client))
+		return;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return;
+	memcpy(made->lease, client->lease, sizeof(made->lease));
+	memcpy(made->directory, client->directory, sizeof(made->directory));
+	push(made);
+}
+
+/* As the client that had it: with nothing to tell of. Where that fails it is owed again. */
+static void settle(const struct owed *owed, unsigned int timeout_ms)
+{
+	const struct client_options options = {
+	    .directory = owed->directory,
+	    .who = "owed",
+	    .timeout_ms = timeout_ms,
+	};
+	struct client *client = client_new(&options);
+
+	if (!client)
+		return;
+	memcpy(client->lease, owed->lease, sizeof(client->lease));
+	client->connections = 1; /* that was the other one's */
+	client->request.which_verb = gpushare_Request_retell_tag;
+	client->request.verb.retell.last = true;
+	(void)client_call(client, 0);
+	client_free(client);
+}
+
+void client_settle(const struct client *client, int64_t deadline_ms)
+{
+	struct owed *list = atomic_load_explicit(&table, memory_order_relaxed)
+				? atomic_exchange(&table, NULL)
+				: NULL;
+
+	while (list) {
+		struct owed *owed = list;
+		int64_t left_ms = (deadline_ms - monotonic_ms()) / 2;
+
+		list = owed->next;
+		if (left_ms <= 0 || strcmp(owed->directory, client->directory) != 0) {
+			push(owed);
+			continue;
+		}
+		settle(owed, (unsigned int)left_ms);
+		free(owed);
+	}
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What a process gives back while no registry runs: its names go all the same, not with its end only.
+load helpers
+
+# kill_registry: what it wrote stays
+kill_registry() {
+	local pid
+	pid=$(registry_pids)
+	kill -KILL "$pid"
+	until_true has_ended "$pid"
+}
+
+# session WORD...: up to its first await
+session() {
+	start app "$BIN/api_app" open "$@"
+	await_file "$WORK/up"
+}
+
+no_start() {
+	needs_autostart
+	export GPUSHARE_AUTOSTART=0
+	start_registry
+}
+
+needs_autostart() {
+	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
+}
+
+# found NAMES: by a registry that is there, or that this starts
+found() {
+	GPUSHARE_AUTOSTART=1 equal "$(GPUSHARE_AUTOSTART=1 names)" "$1"
+}
+
+@test "freed by a session: nothing else is asked" {
+	needs_autostart
+	session alloc=a,one,1Mi make=b,two,1Mi,vmm alloc=c,stays,1Mi touch="$WORK/up" await="$WORK/go" \
+		free=a free=b touch="$WORK/freed" await="$WORK/end" close
+	kill_registry
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	found "stays 1048576"
+	touch "$WORK/end"
+	finish "$PID"
+	has "$(cat "$WORK/app.out")" "free a: OK
+free b: OK"
+}
+
+@test "a session is closed: its names go with it, in one deadline" {
+	needs_autostart
+	session alloc=a,one,1Mi make=b,two,1Mi,vmm alloc=c,three,1Mi touch="$WORK/up" await="$WORK/go" \
+		within=$((1000 + SLACK_MS)) close touch="$WORK/closed" await="$WORK/end"
+	kill_registry
+	touch "$WORK/go"
+	await_file "$WORK/closed"
+	found ""
+	touch "$WORK/end"
+	finish "$PID"
+}
+
+@test "freed by a preloaded program" {
+	needs_autostart
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/go" \
+		free=a touch="$WORK/freed" await="$WORK/end" free=b
+	await_file "$WORK/up"
+	kill_registry
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	found "w1 2097152"
+	touch "$WORK/end"
+	finish "$PID"
+}
+
+@test "no registry may be started: the next connection of that process tells of it" {
+	no_start
+	session alloc=a,one,1Mi touch="$WORK/up" await="$WORK/go" close open touch="$WORK/closed" await="$WORK/on" \
+		open alloc=b,two,1Mi touch="$WORK/opened" await="$WORK/end" free=b close
+	kill_registry
+	touch "$WORK/go"
+	await_file "$WORK/closed"
+	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
+	start_registry
+	found "one 1048576" # nobody could know
+	touch "$WORK/on"
+	await_file "$WORK/opened"
+	found "two 1048576"
+	run -1 --separate-stderr gpushare-attach one
+	has "$stderr" "withdr"
+	touch "$WORK/end"
+	finish "$PID"
+	has "$(cat "$WORK/app.out")" "close: OK
+open: E_NO_REGISTRY
+open: OK"
+}
+
+@test "nothing was left behind that could know the names: no registry is started for them" {
+	needs_autostart
+	session alloc=a,one,1Mi alloc=b,two,1Mi touch="$WORK/up" await="$WORK/go" free=a close touch="$WORK/closed" \
+		await="$WORK/end"
+	kill_registry
+	rm -rf "$GPUSHARE_DIR"
+	touch "$WORK/go"
+	await_file "$WORK/closed"
+	[ ! -e "$GPUSHARE_DIR" ]
+	equal "$(registry_pids)" ""
+	touch "$WORK/end"
+	finish "$PID"
+	mkdir -m 700 "$GPUSHARE_DIR"
+	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up2" await="$WORK/go2" free=a
+	await_file "$WORK/up2"
+	kill_registry
+	rm -rf "$GPUSHARE_DIR"
+	touch "$WORK/go2"
+	finish "$PID"
+	[ ! -e "$GPUSHARE_DIR" ]
+}

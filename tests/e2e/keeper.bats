@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What a keeper does when no registry comes any more: it gets one, so that memory which nobody needs is let go of.
+load helpers
+
+# in_folder TAG COMMAND...: with a directory of its own
+in_folder() {
+	GPUSHARE_DIR=$WORK/$1 "${@:2}"
+}
+
+teardown_more() {
+	local tag pid
+	for tag in dead ttl lives off; do
+		for pid in $(in_folder "$tag" registry_pids) $(in_folder "$tag" keeper_pids); do
+			kill -KILL "$pid" 2>/dev/null || true
+		done
+	done
+}
+
+# begin TAG WORD...: a session with memory in a keeper; its pid in PID
+begin() {
+	mkdir -m 700 "$WORK/$1"
+	in_folder "$1" start_registry
+	in_folder "$1" start "$1" "$BIN/api_app" open "${@:2}" touch="$WORK/$1.up" await="$WORK/end"
+	await_file "$WORK/$1.up"
+	until_true keeps_one "$1"
+}
+
+end_registry() {
+	local pid
+	pid=$(in_folder "$1" registry_pids)
+	kill -KILL "$pid"
+	until_true has_ended "$pid"
+}
+
+# kill_both TAG PID: the owner too
+kill_both() {
+	end_registry "$1"
+	kill -KILL "$2"
+	until_true has_ended "$2"
+}
+
+# keeps TAG: how many descriptors of others
+keeps() {
+	local pid
+	pid=$(in_folder "$1" keeper_pids)
+	[ -n "$pid" ] || pid=none
+	readlink "/proc/$pid"/fd/* 2>/dev/null | grep -vc 'socket:\|/dev/null' || true
+}
+
+keeps_one() {
+	[ "$(keeps "$1")" = 1 ]
+}
+
+let_go() {
+	[ "$(keeps "$1")" = 0 ]
+}
+
+@test "left alone it starts a registry, after ten seconds: for owners that died, for a ttl; not if told not to" {
+	begin dead make=a,w,2Mi,vmm
+	kill_both dead "$PID"
+	begin ttl make=a,w,2Mi,keep+ttl:3
+	kill_both ttl "$PID"
+	begin lives make=a,w,2Mi,vmm
+	end_registry lives
+	GPUSHARE_AUTOSTART=0 begin off make=a,w,2Mi,vmm
+	kill_both off "$PID"
+	sleep 6
+	for tag in dead ttl lives off; do
+		equal "$(in_folder "$tag" registry_pids)" ""
+		equal "$(keeps "$tag")" 1
+	done
+	for tag in dead ttl; do until_true let_go "$tag"; done
+	serves() { [ -n "$(in_folder lives registry_pids)" ]; }
+	until_true serves
+	# nobody's child, with nothing of the keeper's but its own connection to it
+	registry=$(in_folder lives registry_pids)
+	equal "$(cat "/proc/$registry/comm")" gpushare-regist
+	[ "$(sed -n 's/^PPid:\t//p' "/proc/$registry/status")" != "$(in_folder lives keeper_pids)" ]
+	equal "$(GPUSHARE_AUTOSTART=0 in_folder lives names)" "w 2097152"
+	sleep 2
+	equal "$(in_folder off registry_pids)" ""
+	equal "$(keeps off)" 1
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The registry's directory is removed, or made anew, under it: no daemon stays behind that nobody finds, and
+# none harms the one that comes after it.
+load helpers
+
+# serve TAG: its pid in PID
+serve() {
+	start "$1" gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 60
+	serves() { grep -qs serving "$WORK/$1.err"; }
+	until_true serves "$1"
+}
+
+# ends_soon PID: not after a minute of idleness only
+ends_soon() {
+	took_ms until_true has_ended "$1"
+	[ "$TOOK_MS" -le $((2000 + SLACK_MS)) ] || { echo "$TOOK_MS ms"; return 1; }
+}
+
+@test "removed: an idle registry ends, and one that keeps what nobody can find any more" {
+	serve idle
+	rm -rf "$GPUSHARE_DIR"
+	ends_soon "$PID"
+	has "$(cat "$WORK/idle.err")" "has gone: leaving"
+	mkdir -m 700 "$GPUSHARE_DIR"
+	serve keeping
+	api open make=a,kept,2Mi,keep >/dev/null
+	rm -rf "$GPUSHARE_DIR"
+	ends_soon "$PID"
+	alone() { [ -z "$(keeper_pids)" ]; }
+	until_true alone
+}
+
+@test "removed: a registry stays as long as somebody is connected" {
+	serve first
+	registry=$PID
+	start app "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/go" stat=w touch="$WORK/asked" \
+		await="$WORK/end" free=a close
+	await_file "$WORK/up"
+	rm -rf "$GPUSHARE_DIR"
+	sleep 1.2
+	touch "$WORK/go"
+	await_file "$WORK/asked"
+	has "$(cat "$WORK/app.out")" "stat w: OK"
+	touch "$WORK/end"
+	finish "$PID"
+	ends_soon "$registry"
+}
+
+@test "made anew: the one before leaves the one that serves there alone" {
+	serve first
+	first=$PID
+	start app "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/end"
+	app=$PID
+	await_file "$WORK/up"
+	rm -rf "$GPUSHARE_DIR"
+	mkdir -m 700 "$GPUSHARE_DIR"
+	serve second
+	second=$PID
+	equal "$(names)" ""
+	touch "$WORK/end"
+	finish "$app"
+	ends_soon "$first"
+	[ -S "$GPUSHARE_DIR/registry.sock" ]
+	[ -S "$GPUSHARE_DIR/fds.sock" ]
+	equal "$(GPUSHARE_AUTOSTART=0 api open make=a,w,1Mi,vmm attach=b,w)" "open: OK
+make w: OK
+attach w: OK"
+	kill -0 "$second"
+}
+
+@test "made anew while a registry waits for the lock: it takes the one that others see" {
+	needs flock
+	start holder flock "$GPUSHARE_DIR/registry.lock" sleep 0.7
+	await_file "$GPUSHARE_DIR/registry.lock"
+	sleep 0.2
+	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
+	sleep 0.2
+	rm -rf "$GPUSHARE_DIR"
+	mkdir -m 700 "$GPUSHARE_DIR"
+	serves() { grep -qs serving "$WORK/second.err"; }
+	until_true serves
+	equal "$(cat "$GPUSHARE_DIR/registry.lock")" "$PID"
+	run -3 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"
+}
+
+@test "several clients at once start one registry, and none is left behind by it" {
+	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
+	rm -rf "$GPUSHARE_DIR"
+	for i in {1..15}; do
+		mkdir -m 700 "$GPUSHARE_DIR"
+		for tag in a b c; do start "$tag" "$BIN/api_app" open list; done
+		for app in "${STARTED[@]: -3}"; do finish "$app"; done
+		equal "$(cat "$WORK"/{a,b,c}.out)" "open: OK
+open: OK
+open: OK"
+		[ $((i % 2)) = 0 ] || kill -KILL "$(cat "$GPUSHARE_DIR/registry.lock")"
+		rm -rf "$GPUSHARE_DIR"
+	done
+	none() { [ -z "$(registry_pids)" ]; }
+	took_ms until_true none
+	[ "$TOOK_MS" -le $((3000 + SLACK_MS)) ] || { echo "$TOOK_MS ms"; false; }
+}
