@@ -21,10 +21,13 @@ bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 {
 	bool unlink = !withdraw->generation;
 
-	/* What travels as a descriptor outlives its owner's mapping by itself. */
-	if ((!unlink && !withdraw->limbo) || backing_is_fd(entry->info.backing) ||
-	    !entry->info.attachers ||
-	    !limbo_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
+	/* An owner is not told of an unlink, and after a restart would bring it back. What travels
+	 * as a descriptor outlives its owner's mapping by itself. */
+	if (unlink ? !entry->lease
+		   : !withdraw->limbo || backing_is_fd(entry->info.backing) ||
+			 !entry->info.attachers)
+		return false;
+	if (!limbo_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
 		return false;
 	if (!unlink)
 		answer_limbo(entry, answer);

@@ -42,7 +42,10 @@ static void tell_shared(struct registry *registry, struct lease *lease, const gp
 			reply *answer)
 {
 	struct entry *entry = find(registry, hold);
+	const struct entry *nameless = limbo_find(registry, hold->generation);
 
+	if (nameless && nameless->lease == lease)
+		return; /* unlinked, and he has not freed it */
 	if (entry && !entry->lease && process_is_same(&entry->owner, &lease->peer))
 		keep_return(registry, entry, lease);
 	if (!entry || entry->lease != lease || entry->info.missing)

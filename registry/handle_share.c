@@ -155,6 +155,8 @@ static int check_lost(const struct registry *registry, const gpushare_Share *sha
 	const struct entry *other = store_find_generation(&registry->store, share->again);
 	int status;
 
+	if (limbo_find(registry, share->again)) /* the name was taken from it */
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, share->buffer.name);
 	if (other)
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "generation %" PRIu64 " is \"%s\", not \"%s\"", share->again,

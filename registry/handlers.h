@@ -30,7 +30,8 @@ int handle_offer(struct registry *registry, const struct lease *lease, const str
 
 /* handle_limbo.c */
 int handle_limbo(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
-/* Without a name rather than away, where somebody has it attached and its owner is to hold it. */
+/* Without a name rather than away: where somebody has it attached and its owner is to hold it, or its
+ * owner is not the one who takes the name. */
 bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 			   const gpushare_Withdraw *withdraw, reply *answer);
 /* Of what has no name: its owner frees it, or wants to hold it. */
