@@ -11,8 +11,6 @@
 /* Keep the sentence; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* This process, for a registry to which the kernel doesn't tell it; zeros where /proc doesn't say. */
-void client_self(gpushare_Self *out_self);
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
 
