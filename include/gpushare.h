@@ -145,7 +145,7 @@ struct gpushare_info {
 	uint32_t ttl_left_s; /* of those, once the owner has gone */
 	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
 	int in_limbo;	     /* 1: freed by its owner, who holds it for those who are attached */
-	int missing;	     /* 1: of before the registry's restart, its memory not brought back so far */
+	int missing;  /* 1: of before the registry's restart, its memory not brought back so far */
 	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 };
