@@ -23,9 +23,9 @@ bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 
 	/* An owner is not told of an unlink, and after a restart would bring it back. What travels
 	 * as a descriptor outlives its owner's mapping by itself. */
-	if (unlink ? !entry->lease
-		   : !withdraw->limbo || backing_is_fd(entry->info.backing) ||
-			 !entry->info.attachers)
+	if (unlink
+		? !entry->lease
+		: !withdraw->limbo || backing_is_fd(entry->info.backing) || !entry->info.attachers)
 		return false;
 	if (!limbo_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
 		return false;
@@ -43,6 +43,7 @@ bool handle_withdraw_nameless(struct registry *registry, const struct lease *lea
 		return false;
 	if (withdraw->limbo && entry->info.attachers) {
 		entry->info.in_limbo = true;
+		entry->untold = false;
 		note_entry(registry, entry);
 		answer_limbo(entry, answer);
 	} else {

@@ -150,6 +150,57 @@ static void what_is_unlinked_does_not_come_back(void **state)
 	assert_int_equal(peer_registry->journal.live, 0);
 }
 
+/* One thread has taken it off its list and is about to say so, while another one tells of the rest. */
+static void what_is_being_freed_gets_there_all_the_same(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = owner(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x"), y = peer_share(lease, "y");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	successor_start();
+	lease = successor_resume(getpid(), key);
+	assert_int_equal(asked_for(lease, "y", y), 0);
+	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_NOT_FOUND);
+	peer_assert_sentence("withdrew it");
+	assert_int_equal(limbo_count(peer_registry), 0);
+	for (int again = 0; again < 2; again++) {
+		assert_true(free_into_limbo(lease, "x", x));
+		assert_int_equal(limbo_find(peer_registry, x)->info.attachers, 1);
+		successor_start();
+		lease = successor_resume(getpid(), key);
+		assert_int_equal(limbo_count(peer_registry), 1);
+	}
+	successor_end(other);
+}
+
+/* It was on its way to the list, somebody had it attached already, and the next telling has it. */
+static void what_was_left_out_is_back(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = owner(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x");
+	request again = peer_share_of("x");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	for (int restarts = 0; restarts < 2; restarts++) {
+		assert_int_equal(asked_for(lease, "y", x + 1), 1);
+		assert_int_equal(peer_registry->store.count, 0);
+		successor_start();
+		lease = successor_resume(getpid(), key);
+		assert_int_equal(asked_for(lease, "x", x), 1);
+		again.verb.share.again = x;
+		assert_int_equal(peer_ask(lease, &again), GPUSHARE_OK);
+		assert_int_equal(successor_seen(lease, "x")->attachers, 1);
+		assert_int_equal(successor_seen(lease, "x")->generation, x);
+		assert_int_equal(peer_registry->nameless, 0);
+		assert_int_equal(asked_for(lease, "x", x), 0);
+	}
+	successor_end(other);
+}
+
 static void it_ends_with_its_owner(void **state)
 {
 	pid_t other = successor_process();
@@ -177,6 +228,8 @@ int main(void)
 	    with_registry(what_is_freed_waits_for_its_attachers),
 	    with_registry(what_is_unlinked_stays_nameless),
 	    with_registry(what_is_unlinked_does_not_come_back),
+	    with_registry(what_is_being_freed_gets_there_all_the_same),
+	    with_registry(what_was_left_out_is_back),
 	    with_registry(it_ends_with_its_owner),
 	};
 
