@@ -380,11 +380,8 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    PLAY(test_order),
-	    PLAY(test_drain),
-	    PLAY(test_forget),
-	    PLAY(test_on_its_way),
-	    PLAY(test_without_events),
+	    PLAY(test_order),	   PLAY(test_drain),	      PLAY(test_forget),
+	    PLAY(test_on_its_way), PLAY(test_without_events),
 	};
 
 	stage_init(argv);
