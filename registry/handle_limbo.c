@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* limbo, and what withdraw and list have to do with it. */
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -83,14 +82,8 @@ int handle_list_limbo(const struct registry *registry, const struct lease *lease
 	     at++) {
 		const struct entry *entry = registry->limbo[at];
 
-		if (!entry->info.in_limbo ||
-		    (*list->glob && fnmatch(list->glob, entry->info.name, 0)))
-			continue;
-		if (page->buffers_count == limit) {
-			page->more = true;
+		if (entry->info.in_limbo && !handle_list_one(lease, list, entry, limit, page))
 			break;
-		}
-		registry_tell(lease, entry, &page->buffers[page->buffers_count++]);
 	}
 	return GPUSHARE_OK;
 }

@@ -40,6 +40,10 @@ bool handle_withdraw_nameless(struct registry *registry, const struct lease *lea
 int handle_list_limbo(const struct registry *registry, const struct lease *lease,
 		      const gpushare_List *list, pb_size_t limit, gpushare_ListReply *page);
 
+/* On to the page, where its pattern fits. false: there is no room, and it is said that there is more. */
+bool handle_list_one(const struct lease *lease, const gpushare_List *list,
+		     const struct entry *entry, pb_size_t limit, gpushare_ListReply *page);
+
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);
 uint32_t handle_wait_ms(const request *ask);

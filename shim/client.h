@@ -77,6 +77,9 @@ void client_disconnect(struct client *client);
  */
 int client_call(struct client *client, unsigned int extra_ms);
 
+/* This process, as the kernel would tell of it; zeros where /proc doesn't say. */
+void client_self(gpushare_Self *out_self);
+
 /* autostart.c: start `gpushare-registry --dir DIRECTORY` detached: no SIGCHLD, nothing that the
  * program could reap, none of its fds, its signal mask as it was. */
 int autostart_registry(const char *directory, char *why, size_t why_size);
