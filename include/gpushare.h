@@ -145,6 +145,7 @@ struct gpushare_info {
 	uint32_t ttl_left_s; /* of those, once the owner has gone */
 	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
 	int in_limbo;	     /* 1: freed by its owner, who holds it for those who are attached */
+	int missing;  /* 1: of before the registry's restart, its memory not brought back so far */
 	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 };
@@ -384,7 +385,8 @@ int gpushare_stat_registry(struct gpushare_session *session,
  * gpushare_detach(): of an ipc buffer within what gpushare_free() says of its owner, and as long as
  * that lives.
  *
- * Threads: safe from any thread; no CUDA call is made.
+ * Threads: safe from any thread; no CUDA call is made, but for what the session is to share again with
+ *          a registry that was restarted.
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_state is untouched then.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* limbo, and what withdraw and list have to do with it. */
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,10 +20,13 @@ bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 {
 	bool unlink = !withdraw->generation;
 
-	/* What travels as a descriptor outlives its owner's mapping by itself. */
-	if ((!unlink && !withdraw->limbo) || backing_is_fd(entry->info.backing) ||
-	    !entry->info.attachers ||
-	    !limbo_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
+	/* An owner is not told of an unlink, and after a restart would bring it back. What travels
+	 * as a descriptor outlives its owner's mapping by itself. */
+	if (unlink
+		? !entry->lease
+		: !withdraw->limbo || backing_is_fd(entry->info.backing) || !entry->info.attachers)
+		return false;
+	if (!limbo_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
 		return false;
 	if (!unlink)
 		answer_limbo(entry, answer);
@@ -40,6 +42,7 @@ bool handle_withdraw_nameless(struct registry *registry, const struct lease *lea
 		return false;
 	if (withdraw->limbo && entry->info.attachers) {
 		entry->info.in_limbo = true;
+		entry->untold = false;
 		note_entry(registry, entry);
 		answer_limbo(entry, answer);
 	} else {
@@ -79,14 +82,8 @@ int handle_list_limbo(const struct registry *registry, const struct lease *lease
 	     at++) {
 		const struct entry *entry = registry->limbo[at];
 
-		if (!entry->info.in_limbo ||
-		    (*list->glob && fnmatch(list->glob, entry->info.name, 0)))
-			continue;
-		if (page->buffers_count == limit) {
-			page->more = true;
+		if (entry->info.in_limbo && !handle_list_one(lease, list, entry, limit, page))
 			break;
-		}
-		registry_tell(lease, entry, &page->buffers[page->buffers_count++]);
 	}
 	return GPUSHARE_OK;
 }

@@ -5,6 +5,7 @@
 #include "explain.h"
 #include "handlers.h"
 #include "log.h"
+#include "note.h"
 
 /* Until the last part nothing counts as told of. */
 static void begin(struct lease *lease)
@@ -42,7 +43,14 @@ static void tell_shared(struct registry *registry, struct lease *lease, const gp
 			reply *answer)
 {
 	struct entry *entry = find(registry, hold);
+	const struct entry *nameless = limbo_find(registry, hold->generation);
 
+	/* Of what was unlinked only its free is owed. */
+	if (nameless && nameless->lease == lease) {
+		if (nameless->untold)
+			want(answer, hold);
+		return;
+	}
 	if (entry && !entry->lease && process_is_same(&entry->owner, &lease->peer))
 		keep_return(registry, entry, lease);
 	if (!entry || entry->lease != lease || entry->info.missing)
@@ -79,6 +87,22 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	return GPUSHARE_OK;
 }
 
+/* It has been freed, or another thread is about to say so, and to ask whether it is to be held: then it
+ * has its place already. */
+static void end_entry(struct registry *registry, struct entry *entry)
+{
+	if (keep_is_asked(&entry->info)) {
+		keep_orphan(registry, entry);
+	} else if (!backing_is_fd(entry->info.backing) && entry->info.attachers &&
+		   limbo_enter(registry, entry, DEPARTURE_WITHDRAWN)) {
+		entry->info.in_limbo = false;
+		entry->untold = true;
+		note_entry(registry, entry);
+	} else {
+		registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
+	}
+}
+
 /* What was not told of is not there any more. */
 static void end(struct registry *registry, struct lease *lease)
 {
@@ -91,10 +115,7 @@ static void end(struct registry *registry, struct lease *lease)
 			continue;
 		log_line("withdraw: uid %u pid %d (%s), \"%s\", while it was away", lease->peer.uid,
 			 lease->peer.pid, lease->peer.command, entry->info.name);
-		if (keep_is_asked(&entry->info))
-			keep_orphan(registry, entry);
-		else
-			registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
+		end_entry(registry, entry);
 	}
 	HASH_ITER (hh, lease->attachments, attachment, after_attachment) {
 		if (!attachment->told)

@@ -149,13 +149,17 @@ static int check_standing(const struct lease *lease, const gpushare_Share *share
 		       entry->info.name, share->again, entry->info.size, share->buffer.size);
 }
 
-/* Nothing stands under that name: whether it may be what it was. */
-static int check_lost(const struct registry *registry, const gpushare_Share *share, reply *answer)
+/* Nothing stands under that name: whether it may be what it was, and did not lose it by an unlink. */
+static int check_lost(const struct registry *registry, const struct lease *lease,
+		      const gpushare_Share *share, reply *answer)
 {
 	const struct entry *other = store_find_generation(&registry->store, share->again);
+	const struct entry *nameless = limbo_find(registry, share->again);
 	int status;
 
-	if (other)
+	if (nameless && (!nameless->untold || nameless->lease != lease))
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, share->buffer.name);
+	if (other && other != nameless)
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "generation %" PRIu64 " is \"%s\", not \"%s\"", share->again,
 			       other->info.name, share->buffer.name);
@@ -169,11 +173,15 @@ static int check_lost(const struct registry *registry, const gpushare_Share *sha
 static struct entry *bring_back(struct registry *registry, struct lease *lease,
 				const gpushare_Share *share, struct entry *entry)
 {
+	struct entry *nameless = limbo_find(registry, share->again);
+
 	if (entry) {
 		if (!entry->lease && !share->orphan)
 			keep_return(registry, entry, lease);
 		return entry;
 	}
+	if (nameless)
+		limbo_leave(registry, nameless);
 	entry = registry_add(registry, lease, &share->buffer, share->handle, share->again);
 	if (!entry)
 		return NULL;
@@ -194,7 +202,7 @@ static int share_again(struct registry *registry, struct lease *lease, const gpu
 	if (status)
 		return status;
 	status = entry ? check_standing(lease, share, entry, answer)
-		       : check_lost(registry, share, answer);
+		       : check_lost(registry, lease, share, answer);
 	if (!status) {
 		entry = bring_back(registry, lease, share, entry);
 		if (!entry)

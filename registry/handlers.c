@@ -186,6 +186,17 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 	return GPUSHARE_OK;
 }
 
+bool handle_list_one(const struct lease *lease, const gpushare_List *list,
+		     const struct entry *entry, pb_size_t limit, gpushare_ListReply *page)
+{
+	if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
+		return true;
+	page->more = page->buffers_count == limit;
+	if (!page->more)
+		registry_tell(lease, entry, &page->buffers[page->buffers_count++]);
+	return !page->more;
+}
+
 static int handle_list(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)
 {
@@ -199,13 +210,8 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 		return handle_list_limbo(registry, lease, list, limit, page);
 	for (size_t at = store_seek(&registry->store, list->after);
 	     (entry = store_at(&registry->store, at)); at++) {
-		if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
-			continue;
-		if (page->buffers_count == limit) {
-			page->more = true;
+		if (!handle_list_one(lease, list, entry, limit, page))
 			break;
-		}
-		registry_tell(lease, entry, &page->buffers[page->buffers_count++]);
 	}
 	return GPUSHARE_OK;
 }

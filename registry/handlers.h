@@ -30,7 +30,8 @@ int handle_offer(struct registry *registry, const struct lease *lease, const str
 
 /* handle_limbo.c */
 int handle_limbo(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
-/* Without a name rather than away, where somebody has it attached and its owner is to hold it. */
+/* Without a name rather than away: where somebody has it attached and its owner is to hold it, or its
+ * owner is not the one who takes the name. */
 bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 			   const gpushare_Withdraw *withdraw, reply *answer);
 /* Of what has no name: its owner frees it, or wants to hold it. */
@@ -38,6 +39,10 @@ bool handle_withdraw_nameless(struct registry *registry, const struct lease *lea
 			      const gpushare_Withdraw *withdraw, reply *answer);
 int handle_list_limbo(const struct registry *registry, const struct lease *lease,
 		      const gpushare_List *list, pb_size_t limit, gpushare_ListReply *page);
+
+/* On to the page, where its pattern fits. false: there is no room, and it is said that there is more. */
+bool handle_list_one(const struct lease *lease, const gpushare_List *list,
+		     const struct entry *entry, pb_size_t limit, gpushare_ListReply *page);
 
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);

@@ -36,7 +36,6 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	DL_DELETE(registry->kept, entry);
 	registry_release(registry, entry);
 	note_gone(registry, entry);
-	registry->kept_bytes -= entry->info.base_size;
 	store_number(&registry->store, entry, 0);
 	entry->info = *info; /* the same name, at the same place of the store */
 	memcpy(entry->handle, handle, sizeof(entry->handle));

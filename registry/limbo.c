@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* No names any more, but attached: freed by owners who hold the memory until the last attacher
- * leaves, or unlinked, and to be freed so. */
+/* No names any more, but not gone: freed by owners who hold the memory until the last attacher
+ * leaves, or unlinked, and to be freed by owners who don't know that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +73,9 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
 	DL_DELETE(lease->entries, entry);
 	store_take(&registry->store, entry);
+	registry_release(registry, entry);
 	limbo_insert(registry, lease, entry);
+	entry->info.missing = false;
 	entry->info.in_limbo = how != DEPARTURE_UNLINKED;
 	note_entry(registry, entry);
 	return true;

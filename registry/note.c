@@ -66,6 +66,7 @@ void note_entry(struct registry *registry, struct entry *entry)
 	if (entry->deadline_ns != INT64_MAX)
 		stand->deadline_boot_ns = entry->deadline_ns + boot_ns;
 	stand->nameless = limbo_find(registry, entry->info.generation) == entry;
+	stand->untold = entry->untold;
 	put(&registry->journal, &what, &entry->noted);
 }
 

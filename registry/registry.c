@@ -154,6 +154,8 @@ void registry_hold(struct registry *registry, struct entry *entry, struct held *
 
 void registry_release(struct registry *registry, struct entry *entry)
 {
+	if (keep_is_asked(&entry->info))
+		registry->kept_bytes -= entry->info.base_size;
 	if (!entry->held)
 		return;
 	if (registry->fdstore)
@@ -169,8 +171,6 @@ void registry_drop(struct registry *registry, struct entry *entry)
 		DL_DELETE(entry->lease->entries, entry);
 	else
 		DL_DELETE(registry->kept, entry);
-	if (keep_is_asked(&entry->info))
-		registry->kept_bytes -= entry->info.base_size;
 	registry_release(registry, entry);
 	store_remove(&registry->store, entry);
 }

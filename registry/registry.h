@@ -97,8 +97,7 @@ void registry_bury(struct registry *registry, const char *name);
 
 /* keep.c: names that outlive their owners. */
 bool keep_is_asked(const record *info);
-/* No owner from now on; its ttl runs. */
-/* It may be lost with that: see registry_lose(). */
+/* No owner from now on; its ttl runs. It may be lost with that: see registry_lose(). */
 void keep_orphan(struct registry *registry, struct entry *entry);
 /* In place of what is kept without an owner: a new buffer, a new generation. It can't fail. */
 void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
@@ -115,9 +114,9 @@ void keep_adopt(struct registry *registry, struct entry *entry, struct lease *le
 /* Remove those whose time is up; when the next one's will be, INT64_MAX: none. */
 int64_t keep_expire(struct registry *registry, int64_t now_ns);
 
-/* limbo.c: what has no name any more while others have it attached: freed by its owner, who holds
- * the memory (info.in_limbo), or unlinked, and not freed yet. */
-/* From the names to there. false: out of memory or too many, nothing changed. */
+/* limbo.c: what has no name any more: freed by its owner, who holds the memory for others who have it
+ * attached (info.in_limbo), or unlinked, and not freed yet. */
+/* From the names to there, without its descriptor. false: out of memory or too many, nothing changed. */
 bool limbo_enter(struct registry *registry, struct entry *entry, enum departure how);
 /* What has no name in the store. false: out of memory or too many. */
 bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *entry);

@@ -60,6 +60,7 @@ static struct entry *fill(struct entry *entry, const struct lease *lease,
 	memcpy(entry->handle, stand->handle, sizeof(entry->handle));
 	entry->info.attachers = 0;
 	entry->info.missing = false;
+	entry->untold = stand->untold;
 	entry->created_ns = stand->created_boot_ns - boot_ns;
 	entry->deadline_ns =
 	    stand->deadline_boot_ns ? stand->deadline_boot_ns - boot_ns : INT64_MAX;

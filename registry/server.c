@@ -279,9 +279,11 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 		result = -1;
 	} else if (!(result = nng_rep0_open(&server->socket))) {
+		pthread_mutex_lock(&registry->lock); /* fds.sock is being served already */
 		restore_watch(registry, server->watches);
 		if (registry->leases.count)
 			server->idle_since_ns = INT64_MAX;
+		pthread_mutex_unlock(&registry->lock);
 		result = listen_on(server, path);
 		if (!result)
 			return true;

@@ -17,8 +17,9 @@ struct entry {
 	struct process owner;
 	struct lease *lease; /* NULL: kept, and its owner has gone */
 	struct entry *prev,
-	    *next; /* of the same lease (named, or in limbo), or of what is kept without one */
-	bool told; /* see lease.retelling */
+	    *next;   /* of the same lease (named, or in limbo), or of what is kept without one */
+	bool told;   /* see lease.retelling */
+	bool untold; /* without a name for that alone */
 	unsigned int noted; /* see note.h */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */

@@ -158,6 +158,17 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	return GPUSHARE_OK;
 }
 
+/* Attached under the name since: what this is for gives back the one that it was, and not that. */
+static int mapping_is_another(struct gpushare_session *session, const record *found)
+{
+	struct gpushare_info info;
+
+	query_info(found, &info);
+	session_tell_detach(session, &info);
+	return api_fail(GPUSHARE_E_NOT_FOUND, "'%s' is another buffer by now: attach again",
+			found->name);
+}
+
 /* The descriptor behind a ticket. A registry that came since has another ticket for it. */
 static int mapping_fetch(struct gpushare_session *session, const gpushare_AttachReply *answer,
 			 int *out_fd)
@@ -172,11 +183,10 @@ static int mapping_fetch(struct gpushare_session *session, const gpushare_Attach
 	     tries++) {
 		status =
 		    session_ask(session, &ask, gpushare_Reply_attach_tag, &again, sizeof(again));
-		if (status || again.buffer.generation != answer->buffer.generation)
-			return status ? status
-				      : api_fail(GPUSHARE_E_NOT_FOUND,
-						 "'%s' is another buffer by now: attach again",
-						 answer->buffer.name);
+		if (status)
+			return status;
+		if (again.buffer.generation != answer->buffer.generation)
+			return mapping_is_another(session, &again.buffer);
 		before = session_connections(session);
 		status = session_withdraw(session, again.ticket, out_fd);
 	}

@@ -29,6 +29,7 @@ void query_info(const record *from, struct gpushare_info *to)
 	    .ttl_left_s = from->ttl_left_s,
 	    .owner_alive = !from->owner_gone,
 	    .in_limbo = from->in_limbo,
+	    .missing = from->missing,
 	};
 	memcpy(to->name, from->name, sizeof(to->name));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));

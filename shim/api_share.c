@@ -2,41 +2,21 @@
 #include "api_session.h"
 #include "api_source.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "cleanup.h"
 
-/* Field 22 of /proc/self/stat; the command in field 2 may hold spaces and brackets. */
-static uint64_t share_started(void)
-{
-	char line[1024];
-	uint64_t started = 0;
-	const char *at;
-	FILE *file = fopen("/proc/self/stat", "re");
-
-	if (!file)
-		return 0;
-	at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-	fclose(file);
-	if (at)
-		sscanf(
-		    at + 1,
-		    " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-		    "%" SCNu64,
-		    &started);
-	return started;
-}
-
 static void share_note(struct gpushare_buffer *buffer, const char *name,
 		       const struct source *source)
 {
 	struct gpushare_info *info = &buffer->info;
 	struct timespec now;
+	gpushare_Self self;
 	FILE *file = fopen("/proc/self/comm", "re");
 
+	client_self(&self);
 	memcpy(info->name, name, strlen(name) + 1);
 	info->size = source->size;
 	info->base_offset = source->pointer - source->base;
@@ -48,8 +28,8 @@ static void share_note(struct gpushare_buffer *buffer, const char *name,
 	info->ttl_s = source->ttl_s;
 	info->owner_alive = 1;
 	info->owner_uid = getuid();
-	info->owner_pid = getpid();
-	info->owner_started = share_started();
+	info->owner_pid = self.pid;
+	info->owner_started = self.started;
 	if (file) {
 		if (fgets(info->owner_command, sizeof(info->owner_command), file))
 			info->owner_command[strcspn(info->owner_command, "\n")] = '\0';

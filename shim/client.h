@@ -72,11 +72,14 @@ void client_disconnect(struct client *client);
 /*
  * Send client->request, receive into client->reply, within timeout_ms + extra_ms altogether.
  * Connects first where needed, and where the registry has ended meanwhile asks the one that came
- * after it, once. Returns the reply's own status, or a transport status
+ * after it, CLIENT_TRIES altogether. Returns the reply's own status, or a transport status
  * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why has the sentence either way.
  * After a transport failure the connection is closed: a late answer never meets a later question.
  */
 int client_call(struct client *client, unsigned int extra_ms);
+
+/* This process, as the kernel would tell of it; zeros where /proc doesn't say. */
+void client_self(gpushare_Self *out_self);
 
 /* autostart.c: start `gpushare-registry --dir DIRECTORY` detached: no SIGCHLD, nothing that the
  * program could reap, none of its fds, its signal mask as it was. */

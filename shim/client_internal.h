@@ -11,8 +11,6 @@
 /* Keep the sentence; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* This process, for a registry to which the kernel doesn't tell it; zeros where /proc doesn't say. */
-void client_self(gpushare_Self *out_self);
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
 
@@ -27,8 +25,6 @@ bool client_is_remembered(const struct client *client);
 /* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
 int client_reach(struct client *client, int64_t deadline_ms);
 
-/* This process, for a registry to which the kernel doesn't tell it; zeros where /proc doesn't say. */
-void client_self(gpushare_Self *out_self);
 /* A socket of that type that is connected, or a negative errno; it never blocks. */
 int client_dial(const char *path, int type);
 /* The socket's other end must be ours or root's: a directory check alone leaves a race. */

@@ -43,6 +43,7 @@ bool async_waits(void)
 	return atomic_load_explicit(&queue.waiting, memory_order_acquire) != 0;
 }
 
+/* Whoever read all there is while it was on no list, has missed it. */
 static void append(struct pending *made)
 {
 	struct pending **link = &queue.first;
@@ -50,6 +51,8 @@ static void append(struct pending *made)
 	while (*link)
 		link = &(*link)->next;
 	*link = made;
+	if (!made->told && made->entry.name[0] && made->entry.reading != live_reading())
+		live_miss();
 	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
 	atomic_fetch_add_explicit(&queue.count, 1, memory_order_release);
 }
@@ -323,6 +326,7 @@ struct pending *async_take_of(cu_context context)
 		if (one->busy || (one->context != context && one->entry.context != context))
 			continue;
 		unlink_one(one);
+		one->entry.reading = live_reading();
 		one->next = taken;
 		taken = one;
 	}

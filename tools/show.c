@@ -38,6 +38,8 @@ void show_state(const struct gpushare_info *info, char out[SHOW_STATE_MAX])
 	char word[TOOL_TEXT_MAX + 8], left[TOOL_TEXT_MAX];
 
 	*out = '\0';
+	if (info->missing)
+		show_add(out, "missing");
 	if (info->flags & GPUSHARE_FLAG_READONLY)
 		show_add(out, "read-only");
 	if (!(info->flags & GPUSHARE_FLAG_KEEP))
@@ -59,7 +61,7 @@ json_t *show_json(const struct gpushare_info *info)
 	return json_pack(
 	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:b, "
 	    "s:b, s:I, "
-	    "s:I, s:b}",
+	    "s:I, s:b, s:b}",
 	    "name", info->name, "generation", (json_int_t)info->generation, "size",
 	    (json_int_t)info->size, "base_offset", (json_int_t)info->base_offset, "base_size",
 	    (json_int_t)info->base_size, "held", (json_int_t)info->base_size, "isolated",
@@ -70,7 +72,7 @@ json_t *show_json(const struct gpushare_info *info)
 	    "keep", (info->flags & GPUSHARE_FLAG_KEEP) != 0, "readonly",
 	    (info->flags & GPUSHARE_FLAG_READONLY) != 0, "owner_alive", info->owner_alive, "ttl_s",
 	    (json_int_t)info->ttl_s, "ttl_left_s", (json_int_t)info->ttl_left_s, "in_limbo",
-	    info->in_limbo);
+	    info->in_limbo, "missing", info->missing);
 }
 
 json_t *show_registry_json(const struct gpushare_registry_info *info)

@@ -11,6 +11,9 @@ static void stat_print_life(const struct gpushare_info *info)
 {
 	char text[TOOL_TEXT_MAX];
 
+	if (info->missing)
+		printf("missing:    it can't be attached: after the registry's restart nobody has "
+		       "brought its memory back so far\n");
 	if (info->flags & GPUSHARE_FLAG_READONLY)
 		printf("read-only:  yes, but for its owner\n");
 	if (!(info->flags & GPUSHARE_FLAG_KEEP))

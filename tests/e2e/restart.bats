@@ -220,3 +220,18 @@ byte b: 37"
 	equal "$(names)" ""
 	kill -0 "$PID"
 }
+
+@test "killed with its keeper: what nobody has brought back so far is listed as missing" {
+	needs jq
+	owner one 'w:keep' alloc=a,2Mi fill=a,7
+	equal "$(shown w missing)" false
+	for pid in $(registry_pids) $(keeper_pids); do
+		kill -KILL "$pid"
+		until_true has_ended "$pid"
+	done
+	equal "$(shown w missing)" true
+	has "$(gpushare ls)" "missing,kept"
+	has "$(gpushare stat w)" "missing:    it can't be attached"
+	run -1 --separate-stderr gpushare-attach w
+	has "$stderr" "nobody has brought its memory back"
+}

@@ -10,13 +10,7 @@ setup_more() {
 	[ -n "${EMULATOR:-}" ] || start_registry
 }
 
-keeper_pids() {
-	grep -lsaP "gpushare-registry\x00--keeper\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
-}
-
 teardown_more() {
-	local pid
-	for pid in $(keeper_pids); do kill -KILL "$pid" 2>/dev/null || true; done
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || tail -n 20 "$WORK/registry.err"
 }
 

@@ -352,16 +352,23 @@ static void a_full_disk_is_survived(void **state)
 
 static void it_leaves_a_file_where_something_is_shared(void **state)
 {
-	struct lease *a;
+	struct lease *a = successor_connect(getpid());
+	uint64_t x = peer_share(a, "x");
+	uint8_t key[GPUSHARE_LEASE_SIZE];
 
 	(void)state;
-	peer_share(successor_connect(getpid()), "x");
+	memcpy(key, a->key, sizeof(key));
 	restore_leave(peer_registry);
 	assert_true(peer_registry->leaving);
 	assert_int_equal(access(journal_path(), F_OK), 0);
 	successor_start();
-	a = successor_connect(getpid());
+	a = successor_resume(getpid(), key);
 	assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK);
+	restore_leave(peer_registry); /* its owner shares it still, for all that he knows */
+	assert_int_equal(access(journal_path(), F_OK), 0);
+	successor_start();
+	a = successor_resume(getpid(), key);
+	assert_int_equal(peer_withdraw(a, "x", x), GPUSHARE_OK);
 	restore_leave(peer_registry);
 	assert_int_not_equal(access(journal_path(), F_OK), 0);
 }

@@ -45,6 +45,17 @@ static bool has_been_left(struct lease *lease, uint64_t generation)
 	return peer_answer.body.limbo.generations_count;
 }
 
+/* Of all that is shared it is told that; how much of it the registry wants. */
+static unsigned int asked_for(struct lease *lease, const char *name, uint64_t generation)
+{
+	request told = {0};
+
+	successor_tell(&told, name, generation, 0);
+	told.verb.retell.last = true;
+	assert_int_equal(peer_ask(lease, &told), GPUSHARE_OK);
+	return peer_answer.body.retell.wanted_count;
+}
+
 static void what_is_freed_waits_for_its_attachers(void **state)
 {
 	pid_t other = successor_process();
@@ -102,10 +113,91 @@ static void what_is_unlinked_stays_nameless(void **state)
 	assert_int_equal(peer_registry->store.count, 0);
 	lease = successor_resume(getpid(), key);
 	assert_true(peer_answer.body.hello.resumed);
+	assert_int_equal(asked_for(lease, "x", x), 0);
 	assert_true(free_into_limbo(lease, "x", x));
 	successor_start();
 	assert_int_equal(limbo_count(peer_registry), 1);
 	assert_true(peer_share(owner(), "y") > x);
+	successor_end(other);
+}
+
+/* Its owner, who was not told, shares it still for all that he knows: it is not brought back. */
+static void what_is_unlinked_does_not_come_back(void **state)
+{
+	struct lease *lease = owner();
+	uint64_t x = peer_share(lease, "x"), k;
+	request keep = successor_share(lease, "k", GPUSHARE_FLAG_KEEP);
+
+	(void)state;
+	assert_int_equal(peer_ask(lease, &keep), GPUSHARE_OK);
+	k = peer_answer.body.share.generation;
+	assert_int_equal(peer_withdraw(lease, "x", 0), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(lease, "k", 0), GPUSHARE_OK);
+	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_non_null(peer_registry->vault.unneeded);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(asked_for(lease, "x", x) + asked_for(lease, "k", k), 0);
+		assert_int_equal(peer_registry->store.count, 0);
+		assert_int_equal(limbo_count(peer_registry), 0);
+		successor_start();
+		lease = successor_resume(getpid(), key);
+	}
+	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_int_equal(peer_withdraw(lease, "k", k), GPUSHARE_OK);
+	assert_false(free_into_limbo(lease, "x", x));
+	assert_int_equal(peer_registry->nameless, 0);
+	assert_null(registry_disconnect(peer_registry, lease));
+	assert_int_equal(peer_registry->journal.live, 0);
+}
+
+/* One thread has taken it off its list and is about to say so, while another one tells of the rest. */
+static void what_is_being_freed_gets_there_all_the_same(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = owner(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x"), y = peer_share(lease, "y");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	successor_start();
+	lease = successor_resume(getpid(), key);
+	assert_int_equal(asked_for(lease, "y", y), 0);
+	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_NOT_FOUND);
+	peer_assert_sentence("withdrew it");
+	assert_int_equal(limbo_count(peer_registry), 0);
+	for (int again = 0; again < 2; again++) {
+		assert_true(free_into_limbo(lease, "x", x));
+		assert_int_equal(limbo_find(peer_registry, x)->info.attachers, 1);
+		successor_start();
+		lease = successor_resume(getpid(), key);
+		assert_int_equal(limbo_count(peer_registry), 1);
+	}
+	successor_end(other);
+}
+
+/* It was on its way to the list, somebody had it attached already, and the next telling has it. */
+static void what_was_left_out_is_back(void **state)
+{
+	pid_t other = successor_process();
+	struct lease *lease = owner(), *a = successor_connect(other);
+	uint64_t x = peer_share(lease, "x");
+	request again = peer_share_of("x");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	for (int restarts = 0; restarts < 2; restarts++) {
+		assert_int_equal(asked_for(lease, "y", x + 1), 1);
+		assert_int_equal(peer_registry->store.count, 0);
+		successor_start();
+		lease = successor_resume(getpid(), key);
+		assert_int_equal(asked_for(lease, "x", x), 1);
+		again.verb.share.again = x;
+		assert_int_equal(peer_ask(lease, &again), GPUSHARE_OK);
+		assert_int_equal(successor_seen(lease, "x")->attachers, 1);
+		assert_int_equal(successor_seen(lease, "x")->generation, x);
+		assert_int_equal(peer_registry->nameless, 0);
+		assert_int_equal(asked_for(lease, "x", x), 0);
+	}
 	successor_end(other);
 }
 
@@ -135,6 +227,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    with_registry(what_is_freed_waits_for_its_attachers),
 	    with_registry(what_is_unlinked_stays_nameless),
+	    with_registry(what_is_unlinked_does_not_come_back),
+	    with_registry(what_is_being_freed_gets_there_all_the_same),
+	    with_registry(what_was_left_out_is_back),
 	    with_registry(it_ends_with_its_owner),
 	};
 

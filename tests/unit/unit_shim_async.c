@@ -321,15 +321,67 @@ static void test_without_events(void **state)
 	stage_play(produce, without_events);
 }
 
+static struct driver whole_table;
+
+/* A registry that was restarted is told of all there is, by another thread, right now. */
+static void tell_all(void)
+{
+	struct live part[BUFFERS];
+	size_t count, more;
+
+	CHECK(live_read_anew() && async_read_anew());
+	CHECK(live_read(part, BUFFERS, &count) && async_read(part, BUFFERS, &more));
+	CHECK(count == 0 && more == 0);
+}
+
+static cu_result record_meanwhile(cu_event event, cu_stream stream)
+{
+	tell_all();
+	return whole_table.cuEventRecord(event, stream);
+}
+
+static cu_result destroy_in_vain(cu_context context)
+{
+	(void)context;
+	tell_all();
+	return CU_UNKNOWN;
+}
+
+/* What is on no table in that moment is told of once more. */
+static void on_its_way(void)
+{
+	struct driver *table;
+	cu_context context;
+
+	begin(1);
+	table = preloaded_table();
+	whole_table = *table;
+	CHECK(table->cuCtxGetCurrent(&context) == CU_OK);
+	stall(0);
+	live_missed();
+	table->cuEventRecord = record_meanwhile;
+	CHECK(free_in(0, 0) == CU_OK && async_any() && live_missed());
+	*table = whole_table;
+	CHECK(buffers_context_destroy(destroy_in_vain, context) == CU_UNKNOWN);
+	CHECK(async_any() && live_missed());
+	go(0);
+	async_sweep();
+	end();
+}
+
+static void test_on_its_way(void **state)
+{
+	(void)state;
+	stage_play(produce, on_its_way);
+}
+
 int main(int argc, char **argv)
 {
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    PLAY(test_order),
-	    PLAY(test_drain),
-	    PLAY(test_forget),
-	    PLAY(test_without_events),
+	    PLAY(test_order),	   PLAY(test_drain),	      PLAY(test_forget),
+	    PLAY(test_on_its_way), PLAY(test_without_events),
 	};
 
 	stage_init(argv);
