@@ -59,13 +59,13 @@ JANSSON_LIB := $(call archive,jansson,-ljansson)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(filter-out $(2),$(wildcard $(1)))))
 PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
 CLIENT := $(call objects,shim/client*.c shim/autostart.c) $(PROTOCOL)
-API := $(call objects,shim/api*.c shim/device.c shim/driver.c shim/vmm.c) $(CLIENT)
+API := $(call objects,shim/api*.c shim/map*.c shim/device.c shim/driver.c shim/vmm.c) $(CLIENT)
 SHIM := $(call objects,shim/shim*.c shim/dlsym_$(ARCH).S shim/driver.c shim/vmm.c shim/rules*.c) $(CLIENT)
 REGISTRY := $(call objects,registry/*.c) $(PROTOCOL)
 TOOLS_ALL := $(call objects,tools/*.c)
 TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
 PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_abi_calls.o)
-SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a)
+SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1)
 
 PRODUCTS := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so libgpushare.a \
 	gpushare.pc gpushare-registry gpushare gpushare-attach)

@@ -195,7 +195,13 @@ static int adopt_map(struct gpushare_buffer *buffer, const gpushare_ShareReply *
 		wish.address = from->address - from->base_offset;
 	if (!status)
 		status = device_enter(buffer->session->driver, buffer->context, &scope);
-	return status ? status : mapping_place(buffer, from, fd, &wish);
+	if (!status)
+		status = mapping_place(buffer, from, fd, &wish);
+	if (!status) {
+		buffer->fd = fd;
+		fd = -1;
+	}
+	return status;
 }
 
 /* ADOPT_NONE: there is nothing to adopt. */
@@ -214,6 +220,7 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
 	buffer->session = session;
+	buffer->fd = -1;
 	buffer->kind = BUFFER_ALLOCATED;
 	buffer->count = 1;
 	buffer->adopted = true;

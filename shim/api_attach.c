@@ -97,6 +97,7 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 	*out_misplaced = false;
 	for (struct gpushare_buffer *seen = session->buffers; seen; seen = seen->next) {
 		if ((seen->kind != BUFFER_ATTACHED && seen->kind != BUFFER_OWN) ||
+		    seen->host_only != (options->host_only != 0) ||
 		    seen->info.generation != from->generation ||
 		    strcmp(seen->info.name, from->name))
 			continue;
@@ -138,11 +139,32 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 	}
 	if (buffer->kind == BUFFER_ATTACHED)
 		mapping_close(buffer);
-	free(buffer);
+	buffer_free(buffer);
 	if (misplaced)
 		return attach_misplaced(from);
 	*out_buffer = seen;
 	return GPUSHARE_OK;
+}
+
+/* Where it is in this process: through CUDA, or without. */
+static int attach_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+		       const struct gpushare_attach_options *options)
+{
+	const struct driver *driver;
+	int status;
+
+	if (options->host_only)
+		return mapping_open_host(buffer, answer);
+	driver = session_driver(buffer->session);
+	if (!driver)
+		return GPUSHARE_E_NO_DRIVER;
+	status = device_find(driver, answer->buffer.device_uuid, &buffer->device);
+	if (status)
+		return status;
+	/* Of a descriptor its owner makes a second mapping, as anybody does. */
+	if (answer->own && !backing_is_fd(answer->buffer.backing))
+		return mapping_own(buffer, answer->buffer.address);
+	return mapping_open(buffer, answer, options);
 }
 
 static int attach_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
@@ -150,7 +172,6 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 		       struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
-	const struct driver *driver;
 	int status = attach_check(&answer->buffer);
 
 	if (status)
@@ -161,22 +182,15 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 		    "'%s' is cudaMalloc memory, which the driver maps where it likes; only "
 		    "vmm buffers can be had at their owner's address",
 		    answer->buffer.name);
-	driver = session_driver(session);
-	if (!driver)
-		return GPUSHARE_E_NO_DRIVER;
 	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach '%s'",
 				answer->buffer.name);
 	buffer->session = session;
 	buffer->count = 1;
+	buffer->fd = -1;
 	query_info(&answer->buffer, &buffer->info);
-	status = device_find(driver, answer->buffer.device_uuid, &buffer->device);
-	/* Of a descriptor its owner makes a second mapping, as anybody does. */
-	if (!status && answer->own && !backing_is_fd(answer->buffer.backing))
-		status = mapping_own(buffer, answer->buffer.address);
-	else if (!status)
-		status = mapping_open(buffer, answer, options);
+	status = attach_open(buffer, answer, options);
 	if (!status) {
 		status = attach_publish(buffer, &answer->buffer, options, out_buffer);
 		buffer = NULL;
@@ -199,6 +213,10 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 		status = session_check(session);
 	if (!status && !out_buffer)
 		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
+	if (!status && options && options->host_only && options->same_address)
+		status =
+		    api_fail(GPUSHARE_E_INVALID,
+			     "'%s': host_only gives no address that could be the owner's", name);
 	if (!status)
 		status = attach_register(session, name, options ? options->wait_ms : 0, &answer);
 	if (status)
@@ -245,7 +263,7 @@ API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 	if (last && buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
 	if (last)
-		free(buffer);
+		buffer_free(buffer);
 	session_tell_detach(session, &info);
 	return status;
 }

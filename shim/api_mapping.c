@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "map.h"
 
 /* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
@@ -144,9 +145,12 @@ static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_Atta
 		status = session_withdraw(buffer->session, answer->ticket, &fd);
 	if (!status)
 		status = mapping_place(buffer, &answer->buffer, fd, &wish);
-	if (!status)
-		buffer->opened = buffer->mapping.pointer;
-	return status;
+	if (status)
+		return status;
+	buffer->opened = buffer->mapping.pointer;
+	buffer->fd = fd;
+	fd = -1;
+	return GPUSHARE_OK;
 }
 
 int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
@@ -170,6 +174,23 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 	return GPUSHARE_OK;
 }
 
+int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	const record *from = &answer->buffer;
+
+	if (!backing_is_fd(from->backing))
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' is cudaMalloc memory, of which there is nothing without CUDA; "
+		    "let it be made by a rule with 'map', or with GPUSHARE_FLAG_VMM",
+		    from->name);
+	buffer->kind = BUFFER_ATTACHED;
+	buffer->host_only = true;
+	buffer->device = -1;
+	buffer->read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own;
+	return session_withdraw(buffer->session, answer->ticket, &buffer->fd);
+}
+
 /* This process owns it: its own address, and the context that it was made in. */
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address)
 {
@@ -189,8 +210,14 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
 	cu_result result;
-	int status = device_enter(driver, buffer->context, &scope);
+	int status;
 
+	if (buffer->host_only) {
+		if (buffer->view)
+			map_view_close(buffer->view);
+		return GPUSHARE_OK;
+	}
+	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
 	if (buffer->mapping.size)

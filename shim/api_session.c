@@ -121,13 +121,20 @@ bool session_release(struct gpushare_session *session, struct gpushare_buffer *b
 	return last;
 }
 
+void buffer_free(struct gpushare_buffer *buffer)
+{
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	free(buffer);
+}
+
 static void session_free(struct gpushare_session *session)
 {
 	while (session->buffers) {
 		struct gpushare_buffer *buffer = session->buffers;
 
 		session->buffers = buffer->next;
-		free(buffer);
+		buffer_free(buffer);
 	}
 	client_free(session->client);
 	free(session);

@@ -27,8 +27,10 @@ struct gpushare_buffer {
 	uint64_t pointer;
 	uint64_t opened; /* BUFFER_ATTACHED: where the allocation begins here */
 	struct vmm_mapping
-	    mapping; /* where it came as a descriptor or was made for one; else size 0 */
-	bool read_only, adopted;
+	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
+	int fd;		       /* what came as a descriptor has it still, to be mapped: else -1 */
+	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
+	bool read_only, adopted, host_only;
 	int device; /* ordinal here */
 	cu_context context;
 	struct gpushare_info info;
@@ -57,6 +59,9 @@ struct gpushare_session {
 int session_check(const struct gpushare_session *session);
 int session_check_buffer(const struct gpushare_buffer *buffer);
 
+/* Also in a forked child: the struct and what this process has of it; nothing is told to anybody. */
+void buffer_free(struct gpushare_buffer *buffer);
+
 /* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
 const struct driver *session_driver(struct gpushare_session *session);
 
@@ -82,6 +87,8 @@ bool session_release(struct gpushare_session *session, struct gpushare_buffer *b
 /* api_mapping.c: the CUDA side of an attachment; the struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
 		 const struct gpushare_attach_options *options);
+/* The same without CUDA: its descriptor, and no address. */
+int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer);
 /* Map a descriptor's memory for a buffer whose device is known and whose context is current. */
 int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		  const struct vmm_wish *wish);

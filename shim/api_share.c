@@ -99,6 +99,7 @@ int share_enter(struct gpushare_session *session, const char *name, enum buffer_
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
 	buffer->session = session;
+	buffer->fd = -1;
 	buffer->kind = kind;
 	buffer->count = 1;
 	buffer->pointer = source->pointer;
@@ -181,6 +182,6 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 	session_tell_withdraw(buffer->session, &buffer->info);
 	if (buffer->kind == BUFFER_ALLOCATED)
 		status = share_release(buffer);
-	free(buffer);
+	buffer_free(buffer);
 	return status;
 }

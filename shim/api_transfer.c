@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "map.h"
+
 /*
  * Bytes that travel at once. The copy engine needs about 0.15 ms for 8 MiB, far more than a
  * hand-over costs, and pinning two of them still takes only a few milliseconds.
@@ -223,6 +225,8 @@ static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t le
 		status = api_fail(GPUSHARE_E_INVALID, "the callback is NULL");
 	if (status || !length)
 		return status;
+	if (buffer->host_only)
+		return map_stream(buffer, offset, length, sink, source, user);
 	transfer.driver = buffer->session->driver;
 	transfer.at = buffer->pointer + offset;
 	status = device_enter(transfer.driver, buffer->context, &scope);
@@ -265,6 +269,8 @@ static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to
 		status = api_fail(GPUSHARE_E_INVALID, "the host pointer is NULL");
 	if (status || !length)
 		return status;
+	if (buffer->host_only)
+		return map_copy(buffer, offset, to, from, length);
 	driver = buffer->session->driver;
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)

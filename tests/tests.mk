@@ -20,6 +20,10 @@ $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+$(BUILD)/sim/libvulkan.so.1: $(call objects,tests/sim/vulkan_*.c)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -o $@
 # Older ones, by what differs: without cuGetProcAddress_v2, and without cuGetProcAddress too.
 # older(name, the objects that are made anew, those that are left out, flags)
 define older

@@ -165,8 +165,8 @@ static const struct value {
     {"must=1", "must takes no value"},
 };
 
-static const char *const later[] = {"map",     "unified", "mode=600", "group=users",
-				    "tag=a=b", "map=1",	  "tag"};
+static const char *const later[] = {"unified", "mode=600",  "group=users",
+				    "tag=a=b", "unified=1", "tag"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)
