@@ -3,13 +3,13 @@
 #include <inttypes.h>
 
 #include "cleanup.h"
+#include "lineage.h"
 #include "map.h"
 
 #define ACCESSES (GPUSHARE_READ | GPUSHARE_WRITE)
 
 struct gpushare_map {
 	struct map_view *view;
-	int pid;	 /* that made it */
 	uint64_t offset; /* in the view */
 	size_t size;
 };
@@ -73,7 +73,6 @@ API_PUBLIC int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, 
 	status = map_view_open(buffer, options && options->need_coherent, &map->view);
 	if (status)
 		return status;
-	map->pid = getpid();
 	map->offset = buffer->info.base_offset + offset;
 	map->size = length;
 	if (access & GPUSHARE_READ)
@@ -95,7 +94,7 @@ API_PUBLIC int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_
 
 API_PUBLIC void *gpushare_map_data(const struct gpushare_map *map)
 {
-	if (!map || map->pid != getpid())
+	if (!map || !lineage_is_mine())
 		return NULL;
 	return (char *)map->view->memory.address + map->offset;
 }
@@ -122,11 +121,11 @@ static int check_part(const struct gpushare_map *map, size_t offset, size_t leng
 {
 	if (!map)
 		return api_fail(GPUSHARE_E_INVALID, "the map is NULL; get one from gpushare_map()");
-	if (map->pid != getpid())
+	if (!lineage_is_mine())
 		return api_fail(GPUSHARE_E_FORKED,
-				"the map of '%s' is process %d's, which this one was forked from; "
+				"the map of '%s' is the process's that this one was forked from; "
 				"its address is not there in this process",
-				map->view->name, map->pid);
+				map->view->name);
 	if (offset <= map->size && length <= map->size - offset)
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_RANGE,

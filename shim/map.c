@@ -7,13 +7,13 @@
 #include <sys/mman.h>
 
 #include "cleanup.h"
+#include "lineage.h"
 
 /*
  * Two locks: who only counts a view up or down does not wait for one who is at starting Vulkan.
  * A forked child takes neither: whoever had them is not there to let go.
  */
 static struct {
-	atomic_int pid; /* 0: nobody has mapped anything yet */
 	pthread_mutex_t opening;
 	pthread_mutex_t views_lock;
 	struct map_view *views;
@@ -27,9 +27,9 @@ static const struct map_backend *const backends[] = {
 
 static int claim(const char *name)
 {
-	int mine = getpid(), whose = 0;
+	int whose;
 
-	if (atomic_compare_exchange_strong(&maps.pid, &whose, mine) || whose == mine)
+	if (lineage_claim(&whose))
 		return GPUSHARE_OK;
 	return api_fail(
 	    GPUSHARE_E_FORKED,

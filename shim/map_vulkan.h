@@ -19,8 +19,7 @@
 	V(AllocateMemory) \
 	V(FreeMemory) \
 	V(MapMemory) \
-	V(UnmapMemory) V(FlushMappedMemoryRanges) V(InvalidateMappedMemoryRanges) \
-	    V(GetMemoryFdKHR)
+	V(UnmapMemory) V(FlushMappedMemoryRanges) V(InvalidateMappedMemoryRanges) V(GetMemoryFdKHR)
 
 struct vulkan_device {
 	unsigned char uuid[VK_UUID_SIZE];

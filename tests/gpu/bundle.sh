@@ -56,6 +56,10 @@ for name in libjemalloc.so.2 faketime/libfaketime.so.1 faketime/libfaketimeMT.so
 		[ ! -e "$file" ] || cp -L "$file" "$bundle/lib/$name"
 	done
 done
+# The Vulkan loader: drivers bring their part of Vulkan, and not always that.
+for file in /usr/lib/*-linux-gnu/libvulkan.so.1; do
+	[ ! -e "$file" ] || cp -L "$file" "$bundle/lib/"
+done
 for contract in "$bundle"/build/tests/contract_*; do
 	cp "$(loaded "$contract" libcmocka)" "$bundle/lib/"
 	break

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The simulated Vulkan's instance and devices: the machine's, whatever CUDA_VISIBLE_DEVICES says. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,17 @@
 
 static struct VkPhysicalDevice_T machine[MACHINE_MAX];
 
+/* A real driver makes threads with these two. */
+static void check_signals(void)
+{
+	sigset_t now;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	if (!sigismember(&now, SIGTERM) || !sigismember(&now, SIGCHLD) ||
+	    sigismember(&now, SIGSEGV))
+		vulkan_misused("its threads would take the program's signals");
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateInstance(const VkInstanceCreateInfo *info,
 						     const VkAllocationCallbacks *allocator,
 						     VkInstance *out_instance)
@@ -21,6 +33,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateInstance(const VkInstanceCreateInfo 
 	VkResult result = vulkan_fault(VULKAN_CreateInstance);
 	VkInstance instance;
 
+	check_signals();
 	if (info->sType != VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO || !info->pApplicationInfo ||
 	    info->pApplicationInfo->sType != VK_STRUCTURE_TYPE_APPLICATION_INFO ||
 	    info->pApplicationInfo->apiVersion < VK_API_VERSION_1_1)
@@ -130,6 +143,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateDevice(VkPhysicalDevice physical,
 
 	(void)allocator;
 	vulkan_check(physical, "physical device");
+	check_signals();
 	if (info->sType != VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO ||
 	    info->queueCreateInfoCount != 1 || info->pQueueCreateInfos[0].queueFamilyIndex != 1 ||
 	    info->pQueueCreateInfos[0].queueCount != 1 ||

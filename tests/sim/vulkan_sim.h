@@ -26,8 +26,7 @@
 	V(AllocateMemory) \
 	V(FreeMemory) \
 	V(MapMemory) \
-	V(UnmapMemory) V(FlushMappedMemoryRanges) V(InvalidateMappedMemoryRanges) \
-	    V(GetMemoryFdKHR)
+	V(UnmapMemory) V(FlushMappedMemoryRanges) V(InvalidateMappedMemoryRanges) V(GetMemoryFdKHR)
 #define SIM_VULKAN_CALLS(V) \
 	SIM_VULKAN_GLOBAL_CALLS(V) SIM_VULKAN_INSTANCE_CALLS(V) SIM_VULKAN_DEVICE_CALLS(V)
 
