@@ -423,7 +423,7 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  * Vulkan, for which libvulkan.so.1 and a Vulkan driver of that GPU must be there, and the GPU's
  * memory visible to the CPU (its BAR). Vulkan takes 0.3 to 0.8 s to start, with the process's first
  * map, and stays; the first map also proves on memory of its own that stores arrive. Where neither
- * works the answer is GPUSHARE_E_NOT_SUPPORTED with the reason: gpushare_mirror_open() works
+ * works the answer is GPUSHARE_E_NOT_SUPPORTED with the reason: a mirror (gpushare_mirror_open) works
  * wherever CUDA does.
  *
  * Work that is given to the GPU after a store (and gpushare_map_flush(), which also completes

@@ -44,7 +44,7 @@ static int vulkan_open(const struct map_source *source, struct map_memory *memor
 
 	if (status)
 		return status;
-	for (int coherent = 1; coherent >= source->coherent; coherent--) {
+	for (int coherent = 1; coherent >= (source->coherent ? 1 : 0); coherent--) {
 		for (uint32_t type = 0; type < device->memory.memoryTypeCount; type++) {
 			if (!type_suits(device, type, coherent))
 				continue;
