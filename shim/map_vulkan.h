@@ -54,8 +54,8 @@ void vulkan_free(const struct vulkan_device *device, VkDeviceMemory memory);
 int vulkan_sync(const struct vulkan_device *device, VkDeviceMemory memory, uint64_t size,
 		uint64_t offset, uint64_t length, bool flush, struct map_reason *why);
 /* Does memory that comes as a descriptor show what is stored, both ways? Tried on memory of our
- * own, so that nobody's data is touched and no CUDA call is made; not tried where the GPU has no
- * room for it. */
+ * own, so that nobody's data is touched and no CUDA call is made; not tried where none can be
+ * made, as on a full GPU. */
 int vulkan_prove(const struct vulkan_device *device, uint32_t type, struct map_reason *why);
 
 #endif

@@ -17,7 +17,7 @@ needs_map() {
 
 # hostly WORD...: api_app in a process that can't start CUDA, on the simulated driver at least
 hostly() {
-	env GPUSHARE_SIM_FAIL="cuInit:1:99:100${FAULT:+,$FAULT}" "$BIN/api_app" open "$@" </dev/null
+	env ASAN_OPTIONS=handle_segv=0 GPUSHARE_SIM_FAIL="cuInit:1:99:100${FAULT:+,$FAULT}" "$BIN/api_app" open "$@" </dev/null
 }
 
 # owner RULE WORD...: an unmodified program, its 4 MiB filled with pattern 7
