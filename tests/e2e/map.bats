@@ -282,7 +282,7 @@ load n: 7
 child exec: 0
 load m: 42
 unmap m: OK"
-	equal "$(hostly child=fork,4 open attach=c,w,0,host map=n,c,5,1,r load=n,0 | tail -n 2)" "load n: 42
+	equal "$(hostly child=fork,5 close open attach=c,w,0,host map=n,c,5,1,r load=n,0 | tail -n 2)" "load n: 42
 child fork: 0"
 }
 
