@@ -70,7 +70,7 @@ if [ $runtime = cuda ]; then
 	cp "$(readlink -f "${CUDA_RT%/*}/libcudart.so")" "$bundle/build/tests/lib/libcudart.so.${CUDART_MAJOR:-13}"
 else
 	mkdir "$bundle/build/sim"
-	cp -r "$BUILD"/sim/{libcuda.so.1,old,ancient} "$bundle/build/sim/"
+	cp -r "$BUILD"/sim/{libcuda.so.1,libvulkan.so.1,old,ancient} "$bundle/build/sim/"
 	cp "$BUILD"/sim/libcudart.so.1[123]* "$bundle/build/tests/lib/"
 fi
 cat >"$bundle/run" <<'RUN'

@@ -39,7 +39,7 @@ find_vulkan() {
 	for file in "$(dirname "$library")"/../share/vulkan/icd.d/nvidia*.json; do
 		[ ! -e "$file" ] || export VK_DRIVER_FILES=$file
 	done
-} >&2
+} >/dev/null
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART LD_PRELOAD
 # shellcheck source=tests/gpu/stage.bash
 . "$root/tests/gpu/stage.bash"
