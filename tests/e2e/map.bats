@@ -172,6 +172,18 @@ close: OK
 unmap m: OK"
 }
 
+@test "the driver gives no descriptor of the owner's own: the call is named, and the next try works" {
+	needs_sim
+	for fault in cuMemRetainAllocationHandle:1:1:1 cuMemExportToShareableHandle:2:1:1; do
+		GPUSHARE_SIM_FAIL=$fault run --separate-stderr api open make=a,mine,2Mi,vmm map=m,a,0,1,r map=m,a,0,1,r free=a unmap=m
+		equal "$(tail -n 4 <<<"$output")" "map m: E_CUDA
+map m: OK
+free a: OK
+unmap m: OK"
+		has "$stderr" "${fault%%:*} answered CUDA_ERROR_INVALID_VALUE"
+	done
+}
+
 @test "a program's own cuMemCreate memory, by an inner range of it" {
 	needs_map
 	start owner "$BIN/api_app" open raw=p,4Mi,vmm share=w,whole,p,0,4Mi fill=w,7 share=s,inner,p,2097153,8000 \
