@@ -104,6 +104,7 @@ enum gpushare_caching {
 struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
 struct gpushare_map;	 /* a buffer's memory at an address of the CPU's */
+struct gpushare_mirror;	 /* a pinned host copy of a part of one */
 
 /** struct gpushare_open_options - zero, or NULL in its place, means the default everywhere */
 struct gpushare_open_options {
@@ -186,7 +187,9 @@ int gpushare_open(const struct gpushare_open_options *options,
 
 /**
  * gpushare_close() - end a session: detach and free every buffer of it, withdraw its names
- * @session: NULL is allowed; not usable afterwards, nor are its buffers
+ * @session: NULL is allowed; not usable afterwards, nor are its buffers and mirrors
+ *
+ * Mirrors that are still open are dropped: what was not written back is lost.
  *
  * Return: GPUSHARE_OK
  */
@@ -491,6 +494,76 @@ int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t leng
  * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_unmap(struct gpushare_map *map);
+
+/**
+ * gpushare_mirror_open() - a copy of a part of a buffer in pinned host memory
+ * @buffer: any buffer; what a mirror is open of stays mapped after its detach or free until the
+ *          mirror goes, too
+ * @offset, @length: bytes, within the buffer; a @length of 0 is allowed and copies nothing
+ * @access: of enum gpushare_access: READ fills the copy now, WRITE writes it back when it is closed.
+ *          WRITE without READ: the copy begins with any bytes, so write them all
+ * @out_mirror: end with gpushare_mirror_close() or gpushare_mirror_drop()
+ *
+ * One copy by the GPU each way, ordered as cuMemcpy is. Pinning takes longer than copying: the
+ * session keeps the pinned memory of closed mirrors for the next ones, never more than its mirrors
+ * had at one time, until gpushare_close().
+ *
+ * Threads: safe; each mirror is one thread's at a time.
+ * Errors:  GPUSHARE_E_RANGE, _E_INVALID (no access or another), _E_READ_ONLY (WRITE of a buffer that
+ *          is read-only here), _E_NO_MEMORY (the sentence has the size: mirror it in parts),
+ *          _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuMemHostAlloc, cuMemcpyDtoH, cuMemcpyHtoD.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_mirror is untouched then.
+ */
+int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offset, size_t length,
+			 unsigned int access, struct gpushare_mirror **out_mirror);
+
+/** gpushare_mirror_data() - the first byte of the copy, page-aligned; NULL for NULL */
+void *gpushare_mirror_data(const struct gpushare_mirror *mirror);
+
+/** gpushare_mirror_size() - bytes; 0 for NULL */
+size_t gpushare_mirror_size(const struct gpushare_mirror *mirror);
+
+/**
+ * gpushare_mirror_sync() - write the copy back now; the mirror stays open
+ *
+ * When this returns the bytes are there, for whatever any process does afterwards.
+ *
+ * Errors:  GPUSHARE_E_INVALID (the mirror is not for WRITE), _E_CUDA, _E_FORKED
+ */
+int gpushare_mirror_sync(struct gpushare_mirror *mirror);
+
+/**
+ * gpushare_mirror_close() - write the copy back if it is for WRITE, and end the mirror
+ * @mirror: NULL is allowed; not usable afterwards unless this failed
+ *
+ * Errors:  GPUSHARE_E_CUDA, _E_FORKED: the mirror stays open and its bytes stay readable, also when
+ *          a context that the program made for the buffer has been destroyed. Try again, save them,
+ *          or gpushare_mirror_drop() it.
+ */
+int gpushare_mirror_close(struct gpushare_mirror *mirror);
+
+/** gpushare_mirror_drop() - end a mirror without writing back; NULL is allowed */
+void gpushare_mirror_drop(struct gpushare_mirror *mirror);
+
+#ifdef __GNUC__
+static inline void gpushare_mirror_scope_end(struct gpushare_mirror **mirror)
+{
+	gpushare_mirror_drop(*mirror);
+}
+
+/*
+ * In C, a mirror that ends with its scope:
+ *
+ *	gpushare_mirror_scope struct gpushare_mirror *mirror = NULL;
+ *
+ * It is dropped there, so that an early return publishes nothing half done: say
+ * gpushare_mirror_sync() for what is to be written back, which also tells whether it was. Don't
+ * close or drop it yourself.
+ */
+#define gpushare_mirror_scope __attribute__((cleanup(gpushare_mirror_scope_end)))
+#endif
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);

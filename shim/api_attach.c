@@ -244,7 +244,7 @@ API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session;
 	struct gpushare_info info;
-	bool last;
+	enum release what;
 	int status;
 
 	if (!buffer)
@@ -258,12 +258,13 @@ API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 				buffer->info.name);
 	session = buffer->session;
 	info = buffer->info;
-	last = session_release(session, buffer);
+	what = session_release(session, buffer);
 	/* Unmap first: once the registry knows, the owner may free. */
-	if (last && buffer->kind == BUFFER_ATTACHED)
+	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
-	if (last)
+	if (what == RELEASE_LAST)
 		buffer_free(buffer);
-	session_tell_detach(session, &info);
+	if (what != RELEASE_HELD)
+		session_tell_detach(session, &info);
 	return status;
 }

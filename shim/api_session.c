@@ -105,20 +105,65 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 	pthread_mutex_unlock(&session->lock);
 }
 
-bool session_release(struct gpushare_session *session, struct gpushare_buffer *buffer)
+/* The caller holds the lock. */
+static void session_unlist(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
-	bool last;
-
-	pthread_mutex_lock(&session->lock);
-	last = --buffer->count == 0;
-	for (struct gpushare_buffer **at = &session->buffers; last && *at; at = &(*at)->next) {
+	for (struct gpushare_buffer **at = &session->buffers; *at; at = &(*at)->next) {
 		if (*at == buffer) {
 			*at = buffer->next;
-			break;
+			return;
 		}
 	}
+}
+
+enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer)
+{
+	enum release what = RELEASE_COUNTED;
+
+	pthread_mutex_lock(&session->lock);
+	if (--buffer->count == 0 && !buffer->users)
+		what = RELEASE_LAST;
+	else if (!buffer->count && !buffer->owed)
+		what = RELEASE_HELD;
+	if (what == RELEASE_HELD)
+		buffer->owed = true;
+	if (what == RELEASE_LAST)
+		session_unlist(session, buffer);
 	pthread_mutex_unlock(&session->lock);
-	return last;
+	return what;
+}
+
+void session_use(struct gpushare_buffer *buffer)
+{
+	pthread_mutex_lock(&buffer->session->lock);
+	buffer->users++;
+	pthread_mutex_unlock(&buffer->session->lock);
+}
+
+void session_unuse(struct gpushare_buffer *buffer)
+{
+	struct gpushare_session *session = buffer->session;
+	const struct gpushare_info info = buffer->info;
+	bool attached = buffer->kind == BUFFER_ATTACHED || buffer->kind == BUFFER_OWN;
+	bool gone = false, owed = false;
+
+	pthread_mutex_lock(&session->lock);
+	if (--buffer->users == 0) {
+		gone = !buffer->count;
+		owed = attached && buffer->owed;
+		buffer->owed = false;
+	}
+	if (gone)
+		session_unlist(session, buffer);
+	pthread_mutex_unlock(&session->lock);
+	if (gone && buffer->kind == BUFFER_ATTACHED)
+		mapping_close(buffer);
+	if (gone && buffer->kind == BUFFER_ALLOCATED)
+		share_release(buffer);
+	if (gone)
+		buffer_free(buffer);
+	if (owed)
+		session_tell_detach(session, &info);
 }
 
 void buffer_free(struct gpushare_buffer *buffer)
@@ -130,6 +175,7 @@ void buffer_free(struct gpushare_buffer *buffer)
 
 static void session_free(struct gpushare_session *session)
 {
+	mirror_forget_all(session);
 	while (session->buffers) {
 		struct gpushare_buffer *buffer = session->buffers;
 
@@ -199,6 +245,7 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 		return GPUSHARE_OK;
 	/* In a forked child the CUDA side and the lease are the parent's. */
 	if (session->pid == getpid()) {
+		mirror_drop_all(session);
 		session_give_back(session);
 		if (session->driver) {
 			staging_finish(&session->staging, session->driver);

@@ -24,6 +24,8 @@ struct gpushare_buffer {
 	struct gpushare_buffer *next;
 	enum buffer_kind kind;
 	unsigned int count; /* attaches that wait for their detach */
+	unsigned int users; /* open mirrors and maps: the memory stays for them */
+	bool owed;	    /* a detach that the registry hears of when the last of them goes */
 	uint64_t pointer;
 	uint64_t opened; /* BUFFER_ATTACHED: where the allocation begins here */
 	struct vmm_mapping
@@ -53,6 +55,8 @@ struct gpushare_session {
 	struct gpushare_buffer *buffers;
 	struct staging staging; /* kept between transfers */
 	struct devices devices;
+	struct gpushare_mirror *mirrors; /* that are open */
+	struct pinned *spares;		 /* of closed mirrors, for the next */
 };
 
 /* GPUSHARE_OK, E_INVALID or E_FORKED. */
@@ -81,8 +85,15 @@ int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUS
 		     int *out_fd);
 
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer);
-/* Count down; true when that was the last, and the buffer is off the session's list. */
-bool session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
+enum release {
+	RELEASE_COUNTED, /* it stays */
+	RELEASE_LAST,	 /* it is off the session's list, to be ended now */
+	RELEASE_HELD,	 /* the last session_unuse() ends it, and tells of the detach */
+};
+enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
+/* Keep the memory where it is, whatever is detached and freed meanwhile. */
+void session_use(struct gpushare_buffer *buffer);
+void session_unuse(struct gpushare_buffer *buffer);
 
 /* api_mapping.c: the CUDA side of an attachment; the struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
@@ -98,8 +109,16 @@ int mapping_close(const struct gpushare_buffer *buffer);
 /* api_alloc.c: free what gpushare_alloc() made; the struct stays. */
 int share_release(const struct gpushare_buffer *buffer);
 
-/* api_transfer.c */
+/* api_transfer.c: what can be said of a range and of writing to it; one copy by the GPU, of which
+ * one of `to` and `from` says the way, and which is there when this returns. */
+int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length, bool write);
+int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+		 size_t length);
 void staging_finish(struct staging *staging, const struct driver *driver);
+
+/* api_mirror.c: drop what is open, and free the structs of a session that is not this process's. */
+void mirror_drop_all(struct gpushare_session *session);
+void mirror_forget_all(struct gpushare_session *session);
 
 /* api_query.c */
 void query_info(const record *from, struct gpushare_info *to);

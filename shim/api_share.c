@@ -178,8 +178,9 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 				"'%s' came from gpushare_attach(); give it back with "
 				"gpushare_detach()",
 				buffer->info.name);
-	session_release(buffer->session, buffer);
 	session_tell_withdraw(buffer->session, &buffer->info);
+	if (session_release(buffer->session, buffer) == RELEASE_HELD)
+		return GPUSHARE_OK;
 	if (buffer->kind == BUFFER_ALLOCATED)
 		status = share_release(buffer);
 	buffer_free(buffer);
