@@ -160,11 +160,11 @@ install: all
 	install -m644 $(BUILD)/libgpushare.a $(DESTDIR)$(LIBDIR)
 	ln -sf libgpushare.so.0 $(DESTDIR)$(LIBDIR)/libgpushare.so
 	install -m644 $(BUILD)/gpushare.pc $(DESTDIR)$(LIBDIR)/pkgconfig
-	install -m644 include/gpushare.h $(DESTDIR)$(PREFIX)/include
+	install -m644 include/gpushare.h include/gpushare.hpp $(DESTDIR)$(PREFIX)/include
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,gpushare gpushare-attach gpushare-registry)
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so \
-		libgpushare.a pkgconfig/gpushare.pc) $(DESTDIR)$(PREFIX)/include/gpushare.h
+		libgpushare.a pkgconfig/gpushare.pc) $(addprefix $(DESTDIR)$(PREFIX)/include/gpushare.,h hpp)
 clean:
 	rm -rf $(BUILD)
 
