@@ -40,15 +40,14 @@ test  libcmocka-dev$of   header  cmocka.h cmocka
 test  pkg-config         command pkg-config
 test  bats               command bats
 test  jq                 command jq
-${foreign:-
-test  g++                command g++
-}
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
 test  procps             command pkill
 lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
 lint  clang-format       command clang-format
+"
+[ -n "$foreign" ] || NEEDS+="test  g++  command g++
 "
 case ${1:-} in
 --check) wanted=" build " ;;
