@@ -127,7 +127,7 @@ $(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-
 $(call each,tests/e2e/programs/drv_static.c,,-static)
 $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from,drv)) $(call from,app),)
 $(call each,$(call from,tool),,$$(SANFLAGS))
-$(call each,$(call from,api) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
+$(call each,$(call from,api) $(call from,host) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
 # gpushare.hpp, by each C++ compiler that is there: cpp_app_g++, cpp_app_clang++.
 CXXS := $(foreach c,$(if $(CROSS),,g++ clang++),$(if $(shell command -v $(c)),$(c)))
