@@ -274,6 +274,71 @@ class mirror
 	int exceptions_;
 };
 
+/* The memory itself at an address of the CPU's; it needs neither the buffer nor the session. */
+class map
+{
+      public:
+	map(const buffer &of, unsigned int access) : map(of, access, 0, of.size())
+	{
+	}
+	map(const buffer &of, unsigned int access, std::size_t offset, std::size_t length,
+	    const ::gpushare_map_options &options = {})
+	{
+		check(gpushare_map_with(of.get(), offset, length, access, &options, &handle_));
+	}
+	map(map &&other) noexcept : handle_(std::exchange(other.handle_, nullptr))
+	{
+	}
+	map &operator=(map &&other) noexcept
+	{
+		std::swap(handle_, other.handle_);
+		return *this;
+	}
+	~map()
+	{
+		gpushare_unmap(handle_);
+	}
+
+	void close()
+	{
+		check(gpushare_unmap(handle_));
+		handle_ = nullptr;
+	}
+	void flush(std::size_t offset, std::size_t length) const
+	{
+		check(gpushare_map_flush(handle_, offset, length));
+	}
+	void invalidate(std::size_t offset, std::size_t length) const
+	{
+		check(gpushare_map_invalidate(handle_, offset, length));
+	}
+	struct ::gpushare_map_info info() const
+	{
+		struct ::gpushare_map_info info;
+		check(gpushare_map_info(handle_, &info));
+		return info;
+	}
+	struct ::gpushare_map *get() const noexcept
+	{
+		return handle_;
+	}
+	void *data() const noexcept
+	{
+		return gpushare_map_data(handle_);
+	}
+	template <class T> T *as() const noexcept
+	{
+		return static_cast<T *>(data());
+	}
+	std::size_t size() const noexcept
+	{
+		return gpushare_map_size(handle_);
+	}
+
+      private:
+	struct ::gpushare_map *handle_ = nullptr;
+};
+
 } // namespace gpushare
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies without CUDA: of a host_only buffer, by the CPU, through a view that stays to its detach. */
-#include <string.h>
-
 #include "cleanup.h"
+#include "host_copy.h"
 #include "map.h"
 
 #define CHUNK ((size_t)1 << 20) /* what a sink gets at once: it stays in the CPU's cache */
@@ -32,8 +31,8 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 	return GPUSHARE_OK;
 }
 
-static int copy_part(const struct map_view *view, uint64_t at, void *to, const void *from,
-		     size_t length)
+int map_view_copy(const struct map_view *view, uint64_t at, void *to, const void *from,
+		  size_t length)
 {
 	char *device = (char *)view->memory.address + at;
 	int status = to ? map_view_invalidate(view, at, length) : GPUSHARE_OK;
@@ -41,10 +40,10 @@ static int copy_part(const struct map_view *view, uint64_t at, void *to, const v
 	if (status)
 		return status;
 	if (!to) {
-		memcpy(device, from, length);
+		host_copy_to(device, from, length);
 		return map_view_flush(view, at, length);
 	}
-	memcpy(to, device, length);
+	host_copy_from(to, device, length);
 	return GPUSHARE_OK;
 }
 
@@ -55,7 +54,7 @@ int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void
 	int status = copy_view(buffer, &view);
 
 	return status ? status
-		      : copy_part(view, buffer->info.base_offset + offset, to, from, length);
+		      : map_view_copy(view, buffer->info.base_offset + offset, to, from, length);
 }
 
 int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
@@ -76,7 +75,7 @@ int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			    GPUSHARE_E_CANCELLED,
 			    "writing '%s' was ended by its caller after %zu of %zu bytes",
 			    buffer->info.name, done, length);
-		status = copy_part(view, at + done, sink ? chunk : NULL, chunk, part);
+		status = map_view_copy(view, at + done, sink ? chunk : NULL, chunk, part);
 		if (!status && sink && sink(chunk, part, user))
 			return api_fail(
 			    GPUSHARE_E_CANCELLED,

@@ -26,6 +26,11 @@ static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, siz
 				"a mirror of '%s' is for GPUSHARE_READ, GPUSHARE_WRITE or both, "
 				"not for access 0x%x",
 				buffer->info.name, access);
+	if (buffer->host_only)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is attached host_only, and a mirror takes CUDA; "
+				"gpushare_map() does without",
+				buffer->info.name);
 	return GPUSHARE_OK;
 }
 

@@ -58,6 +58,11 @@ static struct map_view *seen(const struct gpushare_buffer *buffer)
 	return view;
 }
 
+struct map_view *map_view_seen(const struct gpushare_buffer *buffer)
+{
+	return lineage_is_mine() ? seen(buffer) : NULL;
+}
+
 /* What this process owns can be exported anew; what came from elsewhere can't (measured, driver
  * 580: CUDA_ERROR_INVALID_VALUE), and has its descriptor still. */
 static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)

@@ -41,6 +41,18 @@ scopes() {
 	each scopes
 }
 
+map() {
+	if [ "$("$1" map 2>"$WORK/map.err")" = mapped ]; then return; fi
+	cat "$WORK/map.err"
+	# a GPU or a host that gives the CPU no way in says so
+	[ "$GPUSHARE_TEST_DRIVER" = gpu ] && grep -q '^-15: ' "$WORK/map.err" && skip "$(cat "$WORK/map.err")"
+	return 1
+}
+
+@test "a map ends with its scope and outlives its session" {
+	each map
+}
+
 lost() {
 	equal "$(GPUSHARE_SIM_FAIL=cuMemcpyHtoD:1:1 "$1" lost)" "not lost"
 }

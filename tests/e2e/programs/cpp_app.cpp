@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * gpushare.hpp at work. `create FILE FILE` and `get` are the two processes of vineyard's published
- * example of GPU memory sharing; `scopes` and `lost` say how things end. Prints what it found.
+ * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end. Prints what it found.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -189,6 +189,35 @@ static void lose_write_back()
 	std::printf("not lost\n");
 }
 
+/* Of memory that is mapped, what the CPU stores is what the GPU has. */
+static void map_memory()
+{
+	gpushare_alloc_options options = {};
+	options.device = -1;
+	options.flags = GPUSHARE_FLAG_VMM;
+	gpushare::map outlives = [&] {
+		gpushare::session client;
+		gpushare::buffer buffer = client.alloc("x", 100, options);
+		gpushare::map map(buffer, GPUSHARE_READ | GPUSHARE_WRITE), other = std::move(map);
+
+		MUST(!map.data() && other.size() == 100 && *other.info().backend);
+		*other.as<char>() = 'h';
+		other.flush(0, 1);
+		MUST(first_byte(buffer) == 'h');
+		buffer.copy_to("i", 1);
+		other.invalidate(0, 1);
+		MUST(*other.as<char>() == 'i');
+		MUST(thrown([&] { gpushare::map(buffer, GPUSHARE_READ, 100, 1); }, "x") ==
+		     GPUSHARE_E_RANGE);
+		MUST(thrown([&] { other.flush(0, 101); }, "x") == GPUSHARE_E_RANGE);
+		return other;
+	}();
+	MUST(*outlives.as<char>() == 'i');
+	outlives.close();
+	MUST(!outlives.data());
+	std::printf("mapped\n");
+}
+
 int main(int argc, char **argv)
 try {
 	const std::string verb = argc > 1 ? argv[1] : "";
@@ -199,6 +228,8 @@ try {
 		get();
 	else if (verb == "scopes")
 		end_scopes();
+	else if (verb == "map")
+		map_memory();
 	else if (verb == "lost")
 		lose_write_back();
 	else
