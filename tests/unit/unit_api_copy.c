@@ -6,39 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
-#include "host_copy.h"
+#include "filled.h"
 #include "host_crossover.h"
-#include "stage.h"
 
 #define SIZE ((size_t)100000)
 #define BOTH (GPUSHARE_READ | GPUSHARE_WRITE)
 #define CPU_TO ((size_t)4096)
 #define CPU_FROM ((size_t)512)
 #define NO_DMA "cuMemcpyHtoD:1:1000000,cuMemcpyDtoH:1:1000000"
-
-static struct gpushare_buffer *part_alloc(struct gpushare_session *session, const char *name,
-					  uint32_t flags)
-{
-	const struct gpushare_alloc_options options = {.flags = flags};
-	struct gpushare_buffer *buffer;
-
-	OK(gpushare_alloc_with(session, name, SIZE, &options, &buffer));
-	return buffer;
-}
-
-static struct gpushare_map *part_map(struct gpushare_buffer *buffer, unsigned int access)
-{
-	struct gpushare_map *map;
-
-	OK(gpushare_map(buffer, 0, SIZE, access, &map));
-	return map;
-}
 
 static void known_crossover(const struct gpushare_buffer *buffer)
 {
@@ -60,7 +40,7 @@ static void choose(void)
 	CHECK(found != NULL);
 	setenv("GPUSHARE_SIM_FAIL", NO_DMA, 1);
 	session = part_session();
-	buffer = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
+	buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	known_crossover(buffer);
 	FAILS(E_CUDA, "cuMemcpyHtoD", gpushare_copy_to(buffer, 0, bytes, 1));
 	FAILS(E_CUDA, "cuMemcpyDtoH", gpushare_copy_from(buffer, 0, found, 1));
@@ -93,7 +73,7 @@ static void mix_ways(void)
 {
 	static const size_t lengths[] = {1, 2, 3, 7, 8, 15, 64, 65, 511, 513, 4095, 4097, 50001};
 	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	unsigned char *wanted = part_pattern(SIZE, 2), *found = malloc(SIZE), *data;
 	struct gpushare_map *map = part_map(buffer, BOTH), *second = part_map(buffer, BOTH);
 
@@ -141,7 +121,7 @@ static void launch_after(void)
 {
 	struct gpushare_session *session = part_session();
 	const struct driver *driver = part_driver();
-	struct gpushare_buffer *buffer = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	struct gpushare_map *map = part_map(buffer, GPUSHARE_WRITE);
 	cu_deviceptr elsewhere;
 	char found[16] = "";
@@ -181,7 +161,7 @@ static void measure(void)
 {
 	struct gpushare_session *session = part_session();
 	const struct driver *driver = part_driver();
-	struct gpushare_buffer *buffer = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	unsigned char *bytes = part_pattern(SIZE, 3);
 	struct gpushare_map *map = part_map(buffer, BOTH);
 	size_t room, left, total;
@@ -208,7 +188,7 @@ static void measure_not(void)
 	/* the buffer's; the one that the map is proven on; ours */
 	setenv("GPUSHARE_SIM_FAIL", "cuMemCreate:2:100:2," NO_DMA, 1);
 	session = part_session();
-	buffer = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
+	buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	map = part_map(buffer, BOTH);
 	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
 	OK(gpushare_copy_from(buffer, SIZE - 4096, bytes, 4096));
@@ -246,8 +226,8 @@ static void test_not_measured(void **state)
 static void own_and_go(void)
 {
 	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *x = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
-	struct gpushare_buffer *r = part_alloc(session, "r", GPUSHARE_FLAG_READONLY);
+	struct gpushare_buffer *x = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	struct gpushare_buffer *r = part_made(session, "r", SIZE, GPUSHARE_FLAG_READONLY);
 	unsigned char *bytes = part_pattern(SIZE, 5);
 
 	OK(gpushare_copy_to(x, 0, bytes, SIZE));
@@ -306,7 +286,7 @@ static void test_anothers(void **state)
 static void own_for_host(void)
 {
 	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *x = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
+	struct gpushare_buffer *x = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	unsigned char *bytes = part_pattern(SIZE, 6);
 
 	OK(gpushare_copy_to(x, 0, bytes, SIZE));
@@ -364,7 +344,7 @@ static void test_host_only(void **state)
 static void copy_in_child(void)
 {
 	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer = part_alloc(session, "x", GPUSHARE_FLAG_VMM);
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	struct gpushare_map *map = part_map(buffer, BOTH);
 	char byte = 0;
 	int status;
