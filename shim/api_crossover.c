@@ -10,7 +10,7 @@
 #include "host_crossover.h"
 #include "map.h"
 
-#define SCRATCH ((size_t)2 << 20)
+#define SCRATCH ((size_t)1 << 20)
 
 /* Where it can't be measured: what an H200 has, rounded down. */
 static const struct host_crossover assumed = {.to = 256 << 10, .from = 4 << 10};

@@ -19,8 +19,8 @@ struct host_crossover {
 /* One copy to the device or from it, by the CPU or by DMA; false: it failed. */
 typedef bool host_race(void *user, bool to, bool dma, size_t size);
 
-/* Races of both, of doubling sizes up to `most` bytes. False: a copy failed, or 10 ms each way were
- * not enough. */
+/* Races of both, of doubling sizes up to `most` bytes. False: a copy failed, or 10 ms each way of
+ * this thread's were not enough. */
 bool host_crossover_measure(host_race *race, void *user, size_t most, struct host_crossover *out);
 
 /* False: nothing is kept there that is ours to believe, or it is of another CPU's way to copy. */

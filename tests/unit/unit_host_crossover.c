@@ -17,17 +17,17 @@
 static const unsigned char uuid[GPUSHARE_UUID_SIZE] = {1, 2, 3, 0xfe};
 static char directory[64], path[160];
 
-static int64_t now_us(void)
+static int64_t now_us(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static void spin_us(int64_t us)
+static void spin_us(clockid_t clock, int64_t us)
 {
-	for (int64_t end = now_us() + us; now_us() < end;)
+	for (int64_t end = now_us(clock) + us; now_us(clock) < end;)
 		;
 }
 
@@ -49,9 +49,11 @@ static bool known_race(void *user, bool to, bool dma, size_t size)
 	if (size == known->fails)
 		return false;
 	if (known->slow_us)
-		spin_us(known->slow_us);
+		spin_us(CLOCK_THREAD_CPUTIME_ID, known->slow_us);
 	else
-		spin_us(dma ? 60 : size <= (to ? known->to : known->from) ? 1 : 150);
+		spin_us(CLOCK_MONOTONIC, dma					  ? 60
+					 : size <= (to ? known->to : known->from) ? 1
+										  : 150);
 	return true;
 }
 
