@@ -133,7 +133,7 @@ $(call each,$(call from,api) $(call from,host) tests/demo/retoucher.c,,$$(SANFLA
 CXXS := $(foreach c,$(if $(CROSS),,g++ clang++),$(if $(shell command -v $(c)),$(c)))
 $(bin)/cpp_app_%: tests/e2e/programs/cpp_app.cpp include/gpushare.hpp include/gpushare.h $(BUILD)/libgpushare.so $(BUILD)/.flags
 	$(call say,CXX,$@)
-	$(Q)mkdir -p $(@D) && $* -std=c++17 -O2 -g -Wall -Wextra -Werror -Iinclude $(if $(filter g++,$*),$(SANFLAGS)) \
+	$(Q)mkdir -p $(@D) && $* -std=c++17 -O2 -g -Wall -Wextra -Werror -Iinclude $(or $(SANFLAGS),-static-libstdc++ -static-libgcc) \
 		$< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/../..' -lgpushare -o $@
 PROGRAMS += $(addprefix $(bin)/cpp_app_,$(if $(SANITIZE),$(filter g++,$(CXXS)),$(CXXS)))
 # Plug-ins: one that is linked against the driver, one with each kind of runtime, plain ones.

@@ -71,3 +71,6 @@ elif [ "$GPUSHARE_TEST_GPU" = no ]; then
 else
 	host_kernels
 fi
+
+# shellcheck source=tests/gpu/host_copies.bash
+. "$root/tests/gpu/host_copies.bash"
