@@ -130,12 +130,13 @@ $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) $(call from,host) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
 # gpushare.hpp, by each C++ compiler that is there: cpp_app_g++, cpp_app_clang++.
-CXXS := $(foreach c,$(if $(CROSS),,g++ clang++),$(if $(shell command -v $(c)),$(c)))
+CXXS := $(foreach c,$(if $(CROSS),,$(if $(SANITIZE),$(if $(findstring clang,$(CC)),clang++,g++),g++ clang++)),$(if $(shell \
+	command -v $(c)),$(c)))
 $(bin)/cpp_app_%: tests/e2e/programs/cpp_app.cpp include/gpushare.hpp include/gpushare.h $(BUILD)/libgpushare.so $(BUILD)/.flags
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D) && $* -std=c++17 -O2 -g -Wall -Wextra -Werror -Iinclude $(or $(SANFLAGS),-static-libstdc++ -static-libgcc) \
 		$< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/../..' -lgpushare -o $@
-PROGRAMS += $(addprefix $(bin)/cpp_app_,$(if $(SANITIZE),$(filter g++,$(CXXS)),$(CXXS)))
+PROGRAMS += $(addprefix $(bin)/cpp_app_,$(CXXS))
 # Plug-ins: one that is linked against the driver, one with each kind of runtime, plain ones.
 $(call each,$(call from,lib_linked),.so,-shared -L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
 $(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
