@@ -556,14 +556,11 @@ int gpushare_mirror_close(struct gpushare_mirror *mirror);
 /** gpushare_mirror_drop() - end a mirror without writing back; NULL is allowed */
 void gpushare_mirror_drop(struct gpushare_mirror *mirror);
 
-#ifdef __GNUC__
-static inline void gpushare_mirror_scope_end(struct gpushare_mirror **mirror)
-{
-	gpushare_mirror_drop(*mirror);
-}
+/** gpushare_mirror_scope_end() - gpushare_mirror_drop() of *@mirror: what a scope's end calls */
+void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
 
 /*
- * In C, a mirror that ends with its scope:
+ * In C with GNU cleanup, a mirror that ends with its scope:
  *
  *	gpushare_mirror_scope struct gpushare_mirror *mirror = NULL;
  *
@@ -572,7 +569,6 @@ static inline void gpushare_mirror_scope_end(struct gpushare_mirror **mirror)
  * close or drop it yourself.
  */
 #define gpushare_mirror_scope __attribute__((cleanup(gpushare_mirror_scope_end)))
-#endif
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);

@@ -170,6 +170,11 @@ API_PUBLIC void gpushare_mirror_drop(struct gpushare_mirror *mirror)
 		mirror_end(mirror);
 }
 
+API_PUBLIC void gpushare_mirror_scope_end(struct gpushare_mirror **mirror)
+{
+	gpushare_mirror_drop(*mirror);
+}
+
 void mirror_drop_all(struct gpushare_session *session)
 {
 	while (session->mirrors)
