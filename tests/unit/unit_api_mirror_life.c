@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Mirrors over the ends of things: contexts, buffers, sessions, forked children. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -195,15 +196,105 @@ static void test_closed_session(void **state)
 	logged_play(close_over_mirrors, NULL);
 }
 
+/* The program frees what it has named, under an open mirror. */
+static void free_under_mirror(void)
+{
+	struct gpushare_session *session = part_session();
+	const struct driver *driver = part_driver();
+	struct gpushare_buffer *buffer;
+	struct gpushare_mirror *mirror;
+	unsigned char *bytes = part_pattern(SIZE, 14);
+	cu_deviceptr pointer;
+
+	CHECK(driver->cuMemAlloc_v2(&pointer, SIZE) == CU_OK);
+	CHECK(driver->cuMemcpyHtoD_v2(pointer, bytes, SIZE) == CU_OK);
+	OK(gpushare_share(session, "x", pointer, SIZE, &buffer));
+	OK(gpushare_mirror_open(buffer, 0, SIZE, BOTH, &mirror));
+	CHECK(driver->cuMemFree_v2(pointer) == CU_OK);
+	FAILS(E_CUDA, "the mirror is still open", gpushare_mirror_close(mirror));
+	CHECK(!memcmp(gpushare_mirror_data(mirror), bytes, SIZE));
+	gpushare_mirror_drop(mirror);
+	free(bytes);
+	OK(gpushare_close(session));
+}
+
+static void test_freed(void **state)
+{
+	(void)state;
+	stage_play(free_under_mirror, NULL);
+}
+
+#define THREADS 4
+
+static struct gpushare_session *shared;
+
+/* Each has its own bytes of the buffer; attaching, mirroring and detaching go on beside each other. */
+static void *use_mirrors(void *argument)
+{
+	size_t number = (size_t)(uintptr_t)argument, part = SIZE / THREADS;
+
+	for (unsigned int round = 0; round < 100; round++) {
+		struct gpushare_buffer *buffer;
+		struct gpushare_mirror *mirror;
+		size_t length = part - round;
+
+		OK(gpushare_attach(shared, "x", NULL, &buffer));
+		OK(gpushare_mirror_open(buffer, number * part, length, GPUSHARE_WRITE, &mirror));
+		OK(gpushare_detach(buffer));
+		memset(gpushare_mirror_data(mirror), (int)(round + number), length);
+		OK(gpushare_mirror_close(mirror));
+	}
+	return NULL;
+}
+
+static void run_threads(void)
+{
+	pthread_t threads[THREADS];
+	unsigned char found[SIZE];
+	struct gpushare_buffer *buffer;
+
+	hear();
+	shared = part_session();
+	for (size_t i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, use_mirrors, (void *)(uintptr_t)i));
+	for (size_t i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	CHECK(attachers(shared, "x") == 0);
+	OK(gpushare_attach(shared, "x", NULL, &buffer));
+	OK(gpushare_copy_from(buffer, 0, found, SIZE));
+	for (size_t i = 0; i < SIZE; i++) {
+		size_t number = i / (SIZE / THREADS), at = i % (SIZE / THREADS);
+		size_t last = SIZE / THREADS - 1 - at; /* the last round that reached it */
+
+		CHECK(found[i] == (unsigned char)(number + (last < 99 ? last : 99)));
+	}
+	say();
+	OK(gpushare_close(shared));
+}
+
+static void own_one(void)
+{
+	struct gpushare_session *session = part_session();
+
+	part_filled(session, "x", SIZE, 15);
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	stage_play(own_one, run_threads);
+}
+
 int main(int argc, char **argv)
 {
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    PLAY(test_lost_context),
-	    PLAY(test_fork),
-	    PLAY(test_held),
-	    PLAY(test_closed_session),
+	    PLAY(test_lost_context),   PLAY(test_fork),	 PLAY(test_held),
+	    PLAY(test_closed_session), PLAY(test_freed), PLAY(test_threads),
 	};
 
 	stage_init(argv);
