@@ -36,7 +36,8 @@ const struct driver *session_driver(struct gpushare_session *session)
 		return NULL;
 	}
 	pthread_mutex_lock(&session->lock);
-	session->driver = driver;
+	if (!session->driver)
+		session->driver = driver; /* once: it is read without the lock */
 	pthread_mutex_unlock(&session->lock);
 	return driver;
 }
@@ -67,9 +68,10 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 void session_tell(struct gpushare_session *session, const request *tell)
 {
 	struct client *client = session->client;
-	bool autostart = client->autostart;
+	bool autostart;
 
 	pthread_mutex_lock(&session->lock);
+	autostart = client->autostart;
 	if (client->fd >= 0) {
 		client->request = *tell;
 		client->autostart = false; /* a new registry would not know what we mean */
