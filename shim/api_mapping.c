@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "client_held.h"
+#include "map.h"
 
 /* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
@@ -146,7 +148,7 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	    .address = there && known ? from->address - from->base_offset : 0,
 	    .must = options->same_address,
 	    .read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own,
-	    .hold = from->flags & GPUSHARE_FLAG_KEEP,
+	    .hold = true, /* for maps, and for a registry that has lost it */
 	};
 	return GPUSHARE_OK;
 }
@@ -213,6 +215,33 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 	return GPUSHARE_OK;
 }
 
+int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	_cleanup_close_ int fd = -1;
+	const record *from = &answer->buffer;
+	int status;
+
+	if (!backing_is_fd(from->backing))
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' is cudaMalloc memory, of which there is nothing without CUDA; "
+		    "let it be made by a rule with 'map', or with GPUSHARE_FLAG_VMM",
+		    from->name);
+	buffer->kind = BUFFER_ATTACHED;
+	buffer->host_only = true;
+	buffer->device = -1;
+	buffer->read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own;
+	status = mapping_fetch(buffer->session, answer, &fd);
+	if (status)
+		return status;
+	buffer->mapping.held = held_keep(fd);
+	return buffer->mapping.held
+		   ? GPUSHARE_OK
+		   : api_fail(GPUSHARE_E_LIMIT,
+			      "'%s' can't be attached: no file descriptor is left; see 'ulimit -n'",
+			      from->name);
+}
+
 /* This process owns it: its own address, and the context that it was made in. */
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address)
 {
@@ -232,8 +261,14 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
 	cu_result result;
-	int status = device_enter(driver, buffer->context, &scope);
+	int status;
 
+	if (buffer->host_only) {
+		if (buffer->view)
+			map_view_close(buffer->view);
+		return GPUSHARE_OK;
+	}
+	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
 	if (buffer->mapping.size)

@@ -7,6 +7,7 @@
 
 static struct gpushare_session *session;
 static struct gpushare_buffer *buffers[128];
+static struct gpushare_map *maps[128];
 static uint64_t raw_pointers[128];
 
 static struct gpushare_buffer **buffer_of(const char *slot)
@@ -146,7 +147,7 @@ static void do_walk(char **argument, int count)
 	printf("walk %s: %ld\n", argument[0], keep_walk(*buffer_of(argument[0])));
 }
 
-/* attach=SLOT,NAME[,WAIT_MS[,same|prefer]] */
+/* attach=SLOT,NAME[,WAIT_MS[,same|prefer|host]] */
 static void do_attach(char **argument, int count)
 {
 	struct gpushare_attach_options options = {0};
@@ -154,7 +155,9 @@ static void do_attach(char **argument, int count)
 	if (count > 2)
 		options.wait_ms = (unsigned int)script_number(argument[2]);
 	if (count > 3)
-		*(*argument[3] == 's' ? &options.same_address : &options.prefer_same_address) = 1;
+		*(*argument[3] == 's'	? &options.same_address
+		  : *argument[3] == 'h' ? &options.host_only
+					: &options.prefer_same_address) = 1;
 	say("attach", argument[1],
 	    gpushare_attach(session, argument[1], &options, buffer_of(argument[0])));
 	if (gpushare_is_read_only(*buffer_of(argument[0])))
@@ -380,6 +383,8 @@ static void do_inherit(char **argument, int count)
 		printf("inherit: child ended with %d\n", status);
 }
 
+#include "api_map.h"
+
 static const struct script_verb verbs[] = {
     {"open", 0, 1, do_open},	     {"close", 0, 0, do_close},	  {"list", 0, 1, do_list},
     {"liststop", 0, 0, do_liststop}, {"stat", 1, 1, do_stat},	  {"unlink", 1, 1, do_unlink},
@@ -395,5 +400,7 @@ static const struct script_verb verbs[] = {
 int main(int argc, char **argv)
 {
 	(void)argc;
+	child_use(argv);
+	script_use(map_verbs);
 	return script_run(verbs, argv + 1);
 }
