@@ -137,7 +137,8 @@ struct gpushare_attach_options {
 			* device, or 0 without one */
 	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
 	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and their like. Of
-			* vmm buffers; gpushare_pointer() is 0, gpushare_device() -1 */
+			* vmm buffers; gpushare_pointer() is 0, gpushare_device() -1. Not with
+			* same_address or on_device */
 };
 
 /** struct gpushare_alloc_options - zero, or NULL in its place, means the default but for device */
@@ -318,7 +319,9 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  * on_device, another GPU of the machine reaches the memory by peer access: GPUSHARE_E_DEVICE where
  * there is none. What is attached already stays as it is mapped: see gpushare_device(). With
  * host_only no CUDA call is made, now or later; an attachment with it and one without are two, also
- * in one session.
+ * in one session. Of each attached vmm buffer one file descriptor is held, close-on-exec, numbered
+ * 256 or more where there is room, and closed in a forked child; a program that closes it can't
+ * gpushare_map() the buffer any more, and loses nothing else.
  *
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.

@@ -326,10 +326,11 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 		status = session_check(session);
 	if (!status && !out_buffer)
 		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
-	if (!status && options && options->host_only && (options->same_address || options->on_device))
-		status = api_fail(GPUSHARE_E_INVALID,
-				  "'%s': host_only gives no address, the owner's or a device's",
-				  name);
+	if (!status && options && options->host_only &&
+	    (options->same_address || options->on_device))
+		status =
+		    api_fail(GPUSHARE_E_INVALID,
+			     "'%s': host_only gives no address, the owner's or a device's", name);
 	if (status)
 		return status;
 	if (!options)

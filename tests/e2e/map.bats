@@ -457,6 +457,23 @@ unmap m: OK"
 	has "$(GPUSHARE_SIM_FAIL=cuMemCreate:1:1:2 GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by dma-buf"
 }
 
+@test "attached for another GPU, by peer access: mapped all the same, by Vulkan, and copies are right" {
+	needs_sim
+	export GPUSHARE_SIM_DEVICES=2 GPUSHARE_SIM_DMABUF=mmap
+	owner w:map
+	equal "$(CUDA_VISIBLE_DEVICES=1 api open attach=b,w map=m,b,5,1,rw mapped=m load=m,0 store=m,0,99 byte=b,5 put=b,5,42 \
+		load=m,0 unmap=m)" "open: OK
+attach w: OK
+map m: OK
+mapped m: 1 bytes by vulkan, write-combined, coherent, atom 1
+load m: 42
+byte b: 99
+put b: OK
+load m: 42
+unmap m: OK"
+	[ -z "$(find "$GPUSHARE_DIR" -name '*crossover*')" ] # nothing was measured that would not hold there
+}
+
 @test "no descriptors left: E_LIMIT, and the attachment is given back" {
 	needs_sim
 	owner w:map

@@ -37,7 +37,7 @@ no_context=cuDevicePrimaryCtxRetain:1:99:2,cuCtxCreate:1:99:2
 	gpushare-attach weights | cmp - "$WORK/own"
 }
 
-@test "no driver, a driver that won't start, another GPU made visible" {
+@test "no driver, a driver that won't start, another GPU made visible, with a way to it and without" {
 	mkdir "$WORK/lib"
 	ln -s "$BUILD/sim/libvulkan.so.1" "$WORK/lib/"
 	LD_LIBRARY_PATH=$WORK/lib run -0 --separate-stderr gpushare-attach weights -o "$WORK/a"
@@ -46,9 +46,13 @@ no_context=cuDevicePrimaryCtxRetain:1:99:2,cuCtxCreate:1:99:2
 	GPUSHARE_SIM_FAIL=cuInit:1:1:999 run -0 --separate-stderr gpushare-attach weights -o "$WORK/b"
 	has "$stderr" "the CUDA driver does not start"
 	cmp "$WORK/own" "$WORK/b"
-	GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr gpushare-attach weights -o "$WORK/c"
+	export GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1
+	GPUSHARE_SIM_PEERS=0 run -0 --separate-stderr gpushare-attach weights -o "$WORK/c"
 	has "$stderr" "which this process does not see"
 	cmp "$WORK/own" "$WORK/c"
+	run -0 --separate-stderr gpushare-attach weights -o "$WORK/d"
+	equal "$stderr" ""
+	cmp "$WORK/own" "$WORK/d"
 }
 
 @test "what the CPU can't reach either: both reasons, and no file" {
