@@ -16,10 +16,12 @@ SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c,%_test.c)
 $(BUILD)/obj/tests/sim/%.o: SANFLAGS :=
 $(BUILD)/obj/tests/sim/%.o: VISIBILITY := -fvisibility=default
 $(BUILD)/obj/tests/sim/runtime_%.o: ALL_CFLAGS += -Itests/sim/include
+# In steps of 64 KiB, so that an older one takes the same room and comes where this one was.
+SIM_LINK := -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,max-page-size=65536
 $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+	$(Q)$(CC) $(SIM_LINK) $^ -pthread -ldl -o $@
 $(BUILD)/sim/libvulkan.so.1: $(call objects,tests/sim/vulkan_*.c)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
@@ -33,8 +35,7 @@ $(BUILD)/obj/$(1)/%.o: SANFLAGS :=
 $(BUILD)/sim/$(1)/libcuda.so.1: $(filter-out $(2) $(3),$(SIM_DRIVER)) \
 		$(subst /obj/,/obj/$(1)/,$(filter $(2),$(SIM_DRIVER)))
 	$$(call say,LD,$$@)
-	$$(Q)mkdir -p $$(@D) && $$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $$^ \
-		-pthread -ldl -o $$@
+	$$(Q)mkdir -p $$(@D) && $$(CC) $(SIM_LINK) $$^ -pthread -ldl -o $$@
 SIM_OLDER += $(BUILD)/sim/$(1)/libcuda.so.1
 endef
 $(eval $(call older,old,%/driver_state.o %/driver_proc.o,,-DSIM_CUDA=11080))
