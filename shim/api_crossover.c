@@ -108,8 +108,8 @@ static void crossover_of(const struct gpushare_buffer *buffer, struct host_cross
 	const unsigned char *uuid = buffer->info.device_uuid;
 	const char *directory = buffer->session->client->directory;
 
-	if (!device_is(buffer->session->driver, buffer->device, uuid)) {
-		*out = assumed; /* by peer access from another GPU: what is known is not of that */
+	if (buffer->away) {
+		*out = assumed; /* what is known is not of that */
 		return;
 	}
 	if (crossover_known(uuid, out))

@@ -38,15 +38,10 @@ static int mapping_refused(const struct driver *driver, cu_result result, const 
 }
 
 /* Not for want of anything but a way from the device that it is mapped for. */
-static bool mapping_is_unreached(const struct gpushare_buffer *buffer, const record *from,
-				 cu_result result)
+static bool mapping_is_unreached(const struct gpushare_buffer *buffer, cu_result result)
 {
-	unsigned char uuid[GPUSHARE_UUID_SIZE];
-
-	return (result == CU_INVALID_DEVICE || result == CU_PEER_ACCESS_UNSUPPORTED ||
-		result == CU_NOT_SUPPORTED) &&
-	       !device_uuid(buffer->session->driver, buffer->device, uuid) &&
-	       memcmp(uuid, from->device_uuid, sizeof(uuid)) != 0;
+	return buffer->away && (result == CU_INVALID_DEVICE ||
+				result == CU_PEER_ACCESS_UNSUPPORTED || result == CU_NOT_SUPPORTED);
 }
 
 static int mapping_verify(const struct driver *driver, const record *from, cu_deviceptr opened)
@@ -76,7 +71,7 @@ static int mapping_import(struct gpushare_buffer *buffer, const gpushare_AttachR
 
 	memcpy(&handle, answer->handle, sizeof(handle));
 	result = driver->cuIpcOpenMemHandle_v2(&opened, handle, CU_IPC_LAZY_PEER_ACCESS);
-	if (mapping_is_unreached(buffer, &answer->buffer, result))
+	if (mapping_is_unreached(buffer, result))
 		return device_unreached(driver, answer->buffer.device_uuid, buffer->device,
 					"cuIpcOpenMemHandle_v2", result);
 	if (result != CU_OK)
@@ -123,7 +118,7 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		    "address is taken here; attach it before other memory is made, or without "
 		    "same_address",
 		    from->name, from->address);
-	if (mapping_is_unreached(buffer, from, result))
+	if (mapping_is_unreached(buffer, result))
 		return device_unreached(driver, from->device_uuid, buffer->device, call, result);
 	if (result != CU_OK)
 		return mapping_refused_fd(driver, result, call, from);
@@ -202,6 +197,7 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 	int status =
 	    device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
 
+	buffer->away = !device_is(driver, buffer->device, answer->buffer.device_uuid);
 	if (!status)
 		status = device_enter(driver, buffer->context, &scope);
 	if (!status)

@@ -226,11 +226,12 @@ static int session_end(struct gpushare_session *session, struct gpushare_buffer 
 int session_unuse(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;
-	const struct gpushare_info info = buffer->info;
 	bool gone = false, owed = false;
 	int status = GPUSHARE_OK;
+	struct gpushare_info info;
 
 	pthread_mutex_lock(&session->lock);
+	info = buffer->info;
 	if (--buffer->users == 0) {
 		gone = !buffer->count;
 		owed = buffer->owed;

@@ -43,6 +43,7 @@ struct gpushare_buffer {
 	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
 	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
 	bool read_only, adopted, host_only;
+	bool away;  /* mapped for another GPU than its own, which reaches it by peer access */
 	int device; /* ordinal here */
 	cu_context context;
 	struct gpushare_info info;

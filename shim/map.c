@@ -155,7 +155,7 @@ static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_v
 	if (status)
 		return status;
 	source.fd = fd;
-	if (!buffer->host_only) {
+	if (!buffer->host_only && !buffer->away) {
 		source.driver = buffer->session->driver;
 		source.context = buffer->context;
 		source.device = buffer->device;

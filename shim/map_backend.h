@@ -20,7 +20,8 @@ struct map_source {
 	int fd;	       /* its descriptor, the caller's */
 	bool coherent; /* needed */
 	bool read_only;
-	const struct driver *driver; /* NULL: no CUDA here, and nothing of the next three */
+	const struct driver *driver; /* NULL: nothing of the next three; not mapped by CUDA here, or
+				      * for another GPU than its own */
 	cu_context context;
 	int device;
 	uint64_t pointer; /* of all of it, as CUDA has mapped it here */

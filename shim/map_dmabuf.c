@@ -105,14 +105,12 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 	int status;
 
 	if (!driver)
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "CUDA has not mapped it here");
+		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+				  "CUDA has not mapped it here for its own GPU");
 	if (!driver->cuMemGetHandleForAddressRange || !driver->cuDeviceGetAttribute ||
 	    !offers(driver, source->device, (cu_device_attribute)CU_DEVICE_DMA_BUF) ||
 	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))
 		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "the driver has no dma-buf mmap");
-	if (!device_is(driver, source->device, source->device_uuid))
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-				  "CUDA has mapped it here for another GPU than its own");
 	if (driver->cuCtxPushCurrent_v2(source->context) != CU_OK)
 		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "its CUDA context is not usable");
 	scope.driver = driver;
