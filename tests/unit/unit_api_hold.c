@@ -218,7 +218,7 @@ static void own_two(void)
 	say();
 }
 
-/* x is detached and mirrored, with CUDA, and z attached with it and without. */
+/* x is detached and mirrored; z attached with CUDA and without, and by its owner. */
 static void retell(void)
 {
 	struct gpushare_session *session = part_session(), *owner = part_session();
@@ -233,15 +233,16 @@ static void retell(void)
 	part_made(owner, "z", SIZE, GPUSHARE_FLAG_VMM);
 	for (int i = 0; i < 2; i++)
 		z[i] = attached(session, "z", i);
+	attached(owner, "z", 0);
 	turn();
 	FAILS(E_NOT_FOUND, "z", gpushare_stat(owner, "z", &info)); /* z comes behind it */
 	CHECK(attachers(session, "x") == 1);
-	CHECK(attachers(owner, "z") == 2);
+	CHECK(attachers(owner, "z") == 3);
 	OK(gpushare_detach(z[0]));
-	CHECK(attachers(owner, "z") == 1);
+	CHECK(attachers(owner, "z") == 2);
 	OK(gpushare_detach(z[1]));
 	OK(gpushare_mirror_close(mirror));
-	CHECK(attachers(session, "x") == 0 && attachers(session, "z") == 0);
+	CHECK(attachers(session, "x") == 0 && attachers(session, "z") == 1);
 	turn();
 	OK(gpushare_close(session));
 	OK(gpushare_close(owner));
