@@ -61,10 +61,11 @@ static void refill(struct gpushare_mirror *mirror, unsigned int seed)
 /* x, as it is twice, and then no more. */
 static void read_twice(void)
 {
-	struct gpushare_session *session = part_session();
+	struct gpushare_session *session;
 	struct gpushare_buffer *buffer;
 
 	hear();
+	session = part_session();
 	buffer = attached(session, "x", 0);
 	say();
 	for (unsigned int seed = 1; seed <= 2; seed++) {
@@ -156,12 +157,13 @@ static void own(void)
 /* An attach whose detach waits for a mirror goes on with the next one, which nobody is asked for. */
 static void attach_warm(void)
 {
-	struct gpushare_session *session = part_session();
+	struct gpushare_session *session;
 	struct gpushare_buffer *x = NULL;
 	struct gpushare_mirror *mirror;
 	uint32_t asked;
 
 	hear();
+	session = part_session();
 	for (int i = 0; i <= COLD; i++)
 		x = attached(session, "x", 0);
 	CHECK(x->count == COLD && x->warm == 1);
@@ -221,12 +223,14 @@ static void own_two(void)
 /* x is detached and mirrored; z attached with CUDA and without, and by its owner. */
 static void retell(void)
 {
-	struct gpushare_session *session = part_session(), *owner = part_session();
+	struct gpushare_session *session, *owner;
 	struct gpushare_buffer *x, *z[2];
 	struct gpushare_mirror *mirror;
 	struct gpushare_info info;
 
 	hear();
+	session = part_session();
+	owner = part_session();
 	x = attached(session, "x", 0);
 	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
 	OK(gpushare_detach(x));

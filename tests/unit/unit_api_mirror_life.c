@@ -130,13 +130,14 @@ static void own_two(void)
 
 static void hold_by_mirror(void)
 {
-	struct gpushare_session *session = part_session();
+	struct gpushare_session *session;
 	struct gpushare_buffer *buffer, *again;
 	struct gpushare_mirror *mirror, *second;
 	unsigned char *bytes = part_pattern(SIZE, 11);
 	uint64_t pointer;
 
 	hear();
+	session = part_session();
 	OK(gpushare_attach(session, "x", NULL, &buffer));
 	pointer = gpushare_pointer(buffer);
 	OK(gpushare_mirror_open(buffer, 0, SIZE, BOTH, &mirror));
