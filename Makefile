@@ -61,13 +61,13 @@ JANSSON_LIB := $(call archive,jansson,-ljansson)
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(filter-out $(2),$(wildcard $(1)))))
 PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
 CLIENT := $(call objects,shim/client*.c shim/autostart.c) $(PROTOCOL)
-API := $(call objects,shim/api*.c shim/device.c shim/driver.c shim/limbo.c shim/vmm*.c) $(CLIENT)
+API := $(call objects,shim/api*.c shim/host*.c shim/map*.c shim/lineage.c shim/device.c shim/driver.c shim/limbo.c shim/vmm*.c) $(CLIENT)
 SHIM := $(call objects,shim/shim*.c shim/dlsym_$(ARCH).S shim/driver.c shim/limbo.c shim/vmm*.c shim/rules*.c) $(CLIENT)
 REGISTRY := $(call objects,registry/*.c) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
 TOOLS_ALL := $(call objects,tools/*.c)
 TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
 PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_abi_calls.o)
-SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a)
+SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1)
 
 PRODUCTS := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so libgpushare.a \
 	gpushare.pc gpushare-registry gpushare gpushare-attach)
@@ -168,11 +168,11 @@ install: all
 	install -m644 $(BUILD)/libgpushare.a $(DESTDIR)$(LIBDIR)
 	ln -sf libgpushare.so.0 $(DESTDIR)$(LIBDIR)/libgpushare.so
 	install -m644 $(BUILD)/gpushare.pc $(DESTDIR)$(LIBDIR)/pkgconfig
-	install -m644 include/gpushare.h $(DESTDIR)$(PREFIX)/include
+	install -m644 include/gpushare.h include/gpushare.hpp $(DESTDIR)$(PREFIX)/include
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,gpushare gpushare-attach gpushare-registry)
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so \
-		libgpushare.a pkgconfig/gpushare.pc) $(DESTDIR)$(PREFIX)/include/gpushare.h
+		libgpushare.a pkgconfig/gpushare.pc) $(addprefix $(DESTDIR)$(PREFIX)/include/gpushare.,h hpp)
 clean:
 	rm -rf $(BUILD)
 

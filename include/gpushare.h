@@ -94,8 +94,30 @@ enum gpushare_state {
 #undef X
 };
 
+/* X(name, value, text): what the CPU is to do with the memory */
+#define GPUSHARE_ACCESSES(X) X(READ, 1, "read") X(WRITE, 2, "write")
+
+enum gpushare_access {
+#define X(name, value, text) GPUSHARE_##name = value,
+	GPUSHARE_ACCESSES(X)
+#undef X
+};
+
+/* X(name, value, text): how the CPU's loads and stores of mapped memory travel */
+#define GPUSHARE_CACHINGS(X) \
+	X(WRITE_COMBINED, 1, "write-combined") /* stores in order are fast, loads slow */ \
+	X(CACHED, 2, "cached")
+
+enum gpushare_caching {
+#define X(name, value, text) GPUSHARE_##name = value,
+	GPUSHARE_CACHINGS(X)
+#undef X
+};
+
 struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
+struct gpushare_map;	 /* a buffer's memory at an address of the CPU's */
+struct gpushare_mirror;	 /* a pinned host copy of a part of one */
 
 /** struct gpushare_open_options - zero, or NULL in its place, means the default everywhere */
 struct gpushare_open_options {
@@ -114,6 +136,9 @@ struct gpushare_attach_options {
 			* own GPU, or where that is not visible here for the current context's
 			* device, or 0 without one */
 	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
+	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and their like. Of
+			* vmm buffers; gpushare_pointer() is 0, gpushare_device() -1. Not with
+			* same_address or on_device */
 };
 
 /** struct gpushare_alloc_options - zero, or NULL in its place, means the default but for device */
@@ -123,6 +148,19 @@ struct gpushare_alloc_options {
 	uint32_t flags; /* of enum gpushare_flag; any of them asks for cuMemCreate memory (vmm) */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
 	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
+};
+
+/** struct gpushare_map_options - zero, or NULL in its place, means the default everywhere */
+struct gpushare_map_options {
+	int need_coherent; /* rather GPUSHARE_E_NOT_SUPPORTED than a map that wants flushing */
+};
+
+/** struct gpushare_map_info - how a map was made, and what that means for its use */
+struct gpushare_map_info {
+	const char *backend; /* "dma-buf" or "vulkan"; a string that stays */
+	enum gpushare_caching caching;
+	int coherent;	  /* 0: gpushare_map_flush() and gpushare_map_invalidate() are needed */
+	size_t atom_size; /* bytes that those two work on at once; 1 where it is coherent */
 };
 
 /** struct gpushare_info - a buffer as the registry knows it; sizes and offsets in bytes */
@@ -180,7 +218,9 @@ int gpushare_open(const struct gpushare_open_options *options,
 
 /**
  * gpushare_close() - end a session: detach and free every buffer of it, withdraw its names
- * @session: NULL is allowed; not usable afterwards, nor are its buffers
+ * @session: NULL is allowed; not usable afterwards, nor are its buffers and mirrors
+ *
+ * Mirrors that are still open are dropped: what was not written back is lost.
  *
  * Return: GPUSHARE_OK
  */
@@ -278,7 +318,11 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  * gpushare_is_read_only(). The GPU is found by its
  * UUID, whatever CUDA_VISIBLE_DEVICES says on either side; where it is not visible here, or with
  * on_device, another GPU of the machine reaches the memory by peer access: GPUSHARE_E_DEVICE where
- * there is none. What is attached already stays as it is mapped: see gpushare_device().
+ * there is none. What is attached already stays as it is mapped: see gpushare_device(). With
+ * host_only no CUDA call is made, now or later; an attachment with it and one without are two, also
+ * in one session. Of each attached vmm buffer one file descriptor is held, close-on-exec, numbered
+ * 256 or more where there is room, and closed in a forked child; a program that closes it can't
+ * gpushare_map() the buffer any more, and loses nothing else.
  *
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.
@@ -286,7 +330,7 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
  *          names), _E_TIMED_OUT, _E_DENIED, _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
  *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
- *          can't map such; same_address of another), _E_ADDRESS_TAKEN
+ *          can't map such; same_address or host_only of another), _E_ADDRESS_TAKEN
  * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
@@ -396,14 +440,14 @@ int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_state *out_stat
 /** gpushare_state_text() - a state in a word; never NULL */
 const char *gpushare_state_text(enum gpushare_state state);
 
-/** gpushare_pointer() - the device pointer in this process (a CUdeviceptr); 0 for NULL */
+/** gpushare_pointer() - the device pointer in this process (a CUdeviceptr); 0 for NULL, host_only */
 uint64_t gpushare_pointer(const struct gpushare_buffer *buffer);
 
 /** gpushare_size() - bytes; 0 for NULL */
 size_t gpushare_size(const struct gpushare_buffer *buffer);
 
 /** gpushare_device() - the CUDA ordinal of the GPU that it is mapped for here, which is the buffer's
- * own unless it was attached for another; -1 for NULL */
+ * own unless it was attached for another; -1 for NULL, host_only */
 int gpushare_device(const struct gpushare_buffer *buffer);
 
 /** gpushare_is_read_only() - 1: mapped for reading alone in this process; 0 for NULL */
@@ -421,7 +465,8 @@ int gpushare_buffer_info(const struct gpushare_buffer *buffer, struct gpushare_i
  * @offset, @length: bytes, within the buffer; a @length of 0 does nothing
  * @sink: called in order with host memory that is valid during the call; anything but 0 ends it
  *
- * The copy of one chunk runs while @sink has the one before.
+ * The copy of one chunk runs while @sink has the one before. Of a host_only buffer the CPU copies,
+ * through a map as gpushare_map() makes it, with its errors; so do the three calls below.
  *
  * Threads: safe; @sink runs on the caller's thread with the buffer's context current.
  * Errors:  GPUSHARE_E_RANGE, _E_CANCELLED (@sink ended it), _E_NO_MEMORY, _E_CUDA, _E_FORKED
@@ -440,12 +485,172 @@ int gpushare_read(struct gpushare_buffer *buffer, size_t offset, size_t length,
 int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
 		   int (*source)(void *data, size_t size, void *user), void *user);
 
-/** gpushare_copy_from() - device to host, synchronous; errors as gpushare_read() */
+/**
+ * gpushare_copy_from() - device to host, synchronous; errors as gpushare_read()
+ *
+ * As cuMemcpy: what was given to the GPU before is waited for as that does. But while this process
+ * has the buffer mapped (gpushare_map()), a small copy is the CPU's own, through that: it waits for
+ * no stream. So wait for work that writes the buffer first; and only work that is launched after a
+ * gpushare_copy_to() is sure to see it. Up to which size that is faster is measured with the first
+ * such copy for each GPU, in 20 ms at most, on memory of its own, and kept in the registry's
+ * directory.
+ */
 int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
 
-/** gpushare_copy_to() - host to device, synchronous; errors as gpushare_write() */
+/** gpushare_copy_to() - host to device; errors as gpushare_write(), the rest as above */
 int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *host,
 		     size_t length);
+
+/**
+ * gpushare_map() - let the CPU load from and store to the GPU's memory of a buffer
+ * @buffer: a vmm buffer of any process, attached, host_only too, or this process's own
+ * @offset, @length: bytes, within the buffer, at any alignment; @length 1 or more
+ * @access: GPUSHARE_READ, GPUSHARE_WRITE or both, of enum gpushare_access
+ * @out_map: release with gpushare_unmap()
+ *
+ * No copy: what is stored is in the GPU's memory, and what is there is what is loaded. The memory
+ * belongs to the map too: it stays when its owner frees it or ends, and when the buffer is detached
+ * or its session closed before the map. Maps of one buffer share one mapping of all of it. That of a
+ * buffer that is read-only here is read-only: a store ends in SIGSEGV.
+ *
+ * Made by dma-buf where the driver offers that (and CUDA has the buffer mapped here), else by
+ * Vulkan, for which libvulkan.so.1 and a Vulkan driver of that GPU must be there, and the GPU's
+ * memory visible to the CPU (its BAR). Vulkan takes 0.3 to 0.8 s to start, with the process's first
+ * map, and stays; the first map also proves on memory of its own that stores arrive. Where neither
+ * works the answer is GPUSHARE_E_NOT_SUPPORTED with the reason: a mirror (gpushare_mirror_open) works
+ * wherever CUDA does.
+ *
+ * Work that is given to the GPU after a store (and gpushare_map_flush(), which also completes
+ * write-combined stores) sees it; what a kernel that runs already sees is its own affair. The CPU
+ * sees what the GPU wrote once that work has ended (and gpushare_map_invalidate()).
+ *
+ * After fork() the mapping is the parent's alone: the address is not there in the child, calls on
+ * the map answer GPUSHARE_E_FORKED, and so does every gpushare_map() in the child of a process that
+ * has called it: Vulkan does not survive a fork. exec() makes a new start.
+ *
+ * Shapes:  flat byte range.
+ * Units:   bytes.
+ * Threads: safe from any thread; needs no CUDA context, and no CUDA for a host_only buffer.
+ * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_READ_ONLY, _E_NOT_SUPPORTED (an ipc buffer; no Vulkan
+ *          and no dma-buf; a GPU that does not show its memory to the CPU), _E_NO_MEMORY (the GPU's
+ *          window for the CPU is full, or the CPU's memory), _E_LIMIT (file descriptors), _E_CUDA,
+ *          _E_FORKED
+ * Source:  Vulkan, VK_KHR_external_memory_fd, vkMapMemory; CUDA Driver API,
+ *          cuMemGetHandleForAddressRange.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_map is untouched then.
+ */
+int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_t length, unsigned int access,
+		 struct gpushare_map **out_map);
+
+/**
+ * gpushare_map_with() - gpushare_map(), and what it must be like
+ * @options: NULL for defaults
+ */
+int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, size_t length,
+		      unsigned int access, const struct gpushare_map_options *options,
+		      struct gpushare_map **out_map);
+
+/** gpushare_map_data() - the first byte, at @offset of the buffer; NULL for NULL, in a forked child */
+void *gpushare_map_data(const struct gpushare_map *map);
+
+/** gpushare_map_size() - bytes: the length that was asked for; 0 for NULL */
+size_t gpushare_map_size(const struct gpushare_map *map);
+
+/** gpushare_map_info() - how it was made; errors: GPUSHARE_E_INVALID */
+int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *out_info);
+
+/**
+ * gpushare_map_flush() - what the CPU has stored in that part is on its way to the GPU
+ * @offset, @length: bytes, within the map
+ *
+ * Where the memory is coherent this only waits for the CPU's own buffers, which takes nanoseconds.
+ *
+ * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NO_MEMORY, _E_FORKED
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status.
+ */
+int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_t length);
+
+/** gpushare_map_invalidate() - the CPU's next loads of that part see what the GPU has written;
+ * nothing where the memory is coherent. The rest as gpushare_map_flush() */
+int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t length);
+
+/**
+ * gpushare_unmap() - give back one map; the last of a buffer's unmaps it
+ * @map: NULL is allowed; not usable afterwards, nor is its address
+ *
+ * Errors:  GPUSHARE_E_FORKED: the map is the parent's, and stays
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status.
+ */
+int gpushare_unmap(struct gpushare_map *map);
+
+/**
+ * gpushare_mirror_open() - a copy of a part of a buffer in pinned host memory
+ * @buffer: any buffer; what a mirror is open of stays mapped after its detach or free until the
+ *          mirror goes, too
+ * @offset, @length: bytes, within the buffer; a @length of 0 is allowed and copies nothing
+ * @access: of enum gpushare_access: READ fills the copy now, WRITE writes it back when it is closed.
+ *          WRITE without READ: the copy begins with any bytes, so write them all
+ * @out_mirror: end with gpushare_mirror_close() or gpushare_mirror_drop()
+ *
+ * One copy by the GPU each way, ordered as cuMemcpy is. Pinning takes longer than copying: the
+ * session keeps the pinned memory of closed mirrors for the next ones, never more than its mirrors
+ * had at one time, until gpushare_close().
+ *
+ * Threads: safe; each mirror is one thread's at a time.
+ * Errors:  GPUSHARE_E_RANGE, _E_INVALID (no access or another), _E_READ_ONLY (WRITE of a buffer that
+ *          is read-only here), _E_NO_MEMORY (the sentence has the size: mirror it in parts),
+ *          _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuMemHostAlloc, cuMemcpyDtoH, cuMemcpyHtoD.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_mirror is untouched then.
+ */
+int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offset, size_t length,
+			 unsigned int access, struct gpushare_mirror **out_mirror);
+
+/** gpushare_mirror_data() - the first byte of the copy, page-aligned; NULL for NULL */
+void *gpushare_mirror_data(const struct gpushare_mirror *mirror);
+
+/** gpushare_mirror_size() - bytes; 0 for NULL */
+size_t gpushare_mirror_size(const struct gpushare_mirror *mirror);
+
+/**
+ * gpushare_mirror_sync() - write the copy back now; the mirror stays open
+ *
+ * When this returns the bytes are there, for whatever any process does afterwards.
+ *
+ * Errors:  GPUSHARE_E_INVALID (the mirror is not for WRITE), _E_CUDA, _E_FORKED
+ */
+int gpushare_mirror_sync(struct gpushare_mirror *mirror);
+
+/**
+ * gpushare_mirror_close() - write the copy back if it is for WRITE, and end the mirror
+ * @mirror: NULL is allowed; not usable afterwards unless this failed
+ *
+ * Errors:  GPUSHARE_E_CUDA, _E_FORKED: the mirror stays open and its bytes stay readable, also when
+ *          a context that the program made for the buffer has been destroyed. Try again, save them,
+ *          or gpushare_mirror_drop() it.
+ */
+int gpushare_mirror_close(struct gpushare_mirror *mirror);
+
+/** gpushare_mirror_drop() - end a mirror without writing back; NULL is allowed */
+void gpushare_mirror_drop(struct gpushare_mirror *mirror);
+
+/** gpushare_mirror_scope_end() - gpushare_mirror_drop() of *@mirror: what a scope's end calls */
+void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
+
+/*
+ * In C with GNU cleanup, a mirror that ends with its scope:
+ *
+ *	gpushare_mirror_scope struct gpushare_mirror *mirror = NULL;
+ *
+ * It is dropped there, so that an early return publishes nothing half done: say
+ * gpushare_mirror_sync() for what is to be written back, which also tells whether it was. Don't
+ * close or drop it yourself.
+ */
+#define gpushare_mirror_scope __attribute__((cleanup(gpushare_mirror_scope_end)))
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);

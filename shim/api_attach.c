@@ -27,10 +27,22 @@ static bool attach_watch(struct gpushare_session *session, const char *name, uin
 	return changes_read(&session->changes, session->client, name, out_change);
 }
 
-static bool attach_is_current(const struct gpushare_buffer *seen, const char *name, uint64_t change)
+static bool attach_is_current(const struct gpushare_buffer *seen, const char *name, bool host_only,
+			      uint64_t change)
 {
-	return (seen->kind == BUFFER_ATTACHED || seen->kind == BUFFER_OWN) && seen->is_watched &&
+	return buffer_is_attached(seen) && seen->host_only == host_only && seen->is_watched &&
 	       seen->change == change && !strcmp(seen->info.name, name);
+}
+
+/* Under the lock. An attach whose end the registry has not heard of yet goes on. */
+static void attach_count_warm(struct gpushare_buffer *seen)
+{
+	if (seen->count) {
+		seen->warm++;
+		return;
+	}
+	seen->count = 1;
+	seen->owed = false;
 }
 
 /* What this session has attached already, where nothing has changed since the registry named it:
@@ -46,10 +58,10 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 	pthread_mutex_lock(&session->lock);
 	if (session->changes.page && attach_watch(session, name, &change))
 		for (seen = session->buffers; seen; seen = seen->next)
-			if (attach_is_current(seen, name, change))
+			if (attach_is_current(seen, name, options->host_only != 0, change))
 				break;
 	if (seen)
-		seen->warm++;
+		attach_count_warm(seen);
 	pthread_mutex_unlock(&session->lock);
 	return seen;
 }
@@ -136,7 +148,7 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 {
 	*out_misplaced = false;
 	for (struct gpushare_buffer *seen = session->buffers; seen; seen = seen->next) {
-		if ((seen->kind != BUFFER_ATTACHED && seen->kind != BUFFER_OWN) ||
+		if (!buffer_is_attached(seen) || seen->host_only != (options->host_only != 0) ||
 		    seen->info.generation != from->generation ||
 		    strcmp(seen->info.name, from->name))
 			continue;
@@ -179,11 +191,33 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 	}
 	if (buffer->kind == BUFFER_ATTACHED)
 		mapping_close(buffer);
-	free(buffer);
+	buffer_free(buffer);
 	if (misplaced)
 		return attach_misplaced(from);
 	*out_buffer = seen;
 	return GPUSHARE_OK;
+}
+
+/* Where it is in this process: through CUDA, or without. */
+static int attach_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+		       const struct gpushare_attach_options *options)
+{
+	const struct driver *driver;
+	int status;
+
+	if (options->host_only)
+		return mapping_open_host(buffer, answer);
+	driver = session_driver(buffer->session);
+	if (!driver)
+		return GPUSHARE_E_NO_DRIVER;
+	status = device_reach(driver, answer->buffer.device_uuid,
+			      options->on_device ? &options->device : NULL, &buffer->device);
+	if (status)
+		return status;
+	/* Of a descriptor its owner makes a second mapping, as anybody does. */
+	if (answer->own && !backing_is_fd(answer->buffer.backing))
+		return mapping_own(buffer, answer->buffer.address);
+	return mapping_open(buffer, answer, options);
 }
 
 static int attach_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
@@ -191,7 +225,6 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 		       struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
-	const struct driver *driver;
 	int status = attach_check(&answer->buffer);
 
 	if (status)
@@ -202,9 +235,6 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 		    "'%s' is cudaMalloc memory, which the driver maps where it likes; only "
 		    "vmm buffers can be had at their owner's address",
 		    answer->buffer.name);
-	driver = session_driver(session);
-	if (!driver)
-		return GPUSHARE_E_NO_DRIVER;
 	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach '%s'",
@@ -213,13 +243,7 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	buffer->count = 1;
 	buffer->address = answer->buffer.address;
 	query_info(&answer->buffer, &buffer->info);
-	status = device_reach(driver, answer->buffer.device_uuid,
-			      options->on_device ? &options->device : NULL, &buffer->device);
-	/* Of a descriptor its owner makes a second mapping, as anybody does. */
-	if (!status && answer->own && !backing_is_fd(answer->buffer.backing))
-		status = mapping_own(buffer, answer->buffer.address);
-	else if (!status)
-		status = mapping_open(buffer, answer, options);
+	status = attach_open(buffer, answer, options);
 	if (!status) {
 		status = attach_publish(buffer, &answer->buffer, options, readings, out_buffer);
 		buffer = NULL;
@@ -302,6 +326,11 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 		status = session_check(session);
 	if (!status && !out_buffer)
 		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
+	if (!status && options && options->host_only &&
+	    (options->same_address || options->on_device))
+		status =
+		    api_fail(GPUSHARE_E_INVALID,
+			     "'%s': host_only gives no address, the owner's or a device's", name);
 	if (status)
 		return status;
 	if (!options)
@@ -325,7 +354,7 @@ API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 	status = session_check_buffer(buffer);
 	if (status)
 		return status;
-	if (buffer->kind != BUFFER_ATTACHED && buffer->kind != BUFFER_OWN)
+	if (!buffer_is_attached(buffer))
 		return api_fail(GPUSHARE_E_INVALID,
 				"'%s' was shared by this process; end that with gpushare_free()",
 				buffer->info.name);
@@ -338,7 +367,8 @@ API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
 	if (what == RELEASE_LAST)
-		free(buffer);
-	session_tell_detach(session, &info);
+		buffer_free(buffer);
+	if (what != RELEASE_HELD)
+		session_tell_detach(session, &info);
 	return status;
 }

@@ -109,6 +109,14 @@ static bool wait_for_work(const struct driver *driver, cu_context context)
 	return !device_enter(driver, context, &scope) && limbo_stand_in(driver) == CU_OK;
 }
 
+bool session_limbo_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+{
+	if (limbo_fits(&session->limbo, buffer->info.base_size))
+		return leave(session, &buffer->info);
+	session_tell_withdraw(session, &buffer->info);
+	return false;
+}
+
 bool session_limbo_put(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
 	struct limbo_entry entry = {.pointer = buffer->pointer,
@@ -116,12 +124,6 @@ bool session_limbo_put(struct gpushare_session *session, const struct gpushare_b
 				    .generation = buffer->info.generation,
 				    .context = buffer->context};
 
-	if (!limbo_fits(&session->limbo, entry.size)) {
-		session_tell_withdraw(session, &buffer->info);
-		return false;
-	}
-	if (!leave(session, &buffer->info))
-		return false;
 	memcpy(entry.name, buffer->info.name, sizeof(entry.name));
 	if (!wait_for_work(session->driver, buffer->context) ||
 	    !limbo_put(&session->limbo, &entry)) {

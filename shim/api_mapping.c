@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "client_held.h"
+#include "map.h"
 
 /* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
@@ -43,15 +45,10 @@ static int mapping_refused(const struct driver *driver, cu_result result, const 
 }
 
 /* Not for want of anything but a way from the device that it is mapped for. */
-static bool mapping_is_unreached(const struct gpushare_buffer *buffer, const record *from,
-				 cu_result result)
+static bool mapping_is_unreached(const struct gpushare_buffer *buffer, cu_result result)
 {
-	unsigned char uuid[GPUSHARE_UUID_SIZE];
-
-	return (result == CU_INVALID_DEVICE || result == CU_PEER_ACCESS_UNSUPPORTED ||
-		result == CU_NOT_SUPPORTED) &&
-	       !device_uuid(buffer->session->driver, buffer->device, uuid) &&
-	       memcmp(uuid, from->device_uuid, sizeof(uuid)) != 0;
+	return buffer->away && (result == CU_INVALID_DEVICE ||
+				result == CU_PEER_ACCESS_UNSUPPORTED || result == CU_NOT_SUPPORTED);
 }
 
 static int mapping_verify(const struct driver *driver, const record *from, cu_deviceptr opened)
@@ -81,7 +78,7 @@ static int mapping_import(struct gpushare_buffer *buffer, const gpushare_AttachR
 
 	memcpy(&handle, answer->handle, sizeof(handle));
 	result = driver->cuIpcOpenMemHandle_v2(&opened, handle, CU_IPC_LAZY_PEER_ACCESS);
-	if (mapping_is_unreached(buffer, &answer->buffer, result))
+	if (mapping_is_unreached(buffer, result))
 		return device_unreached(driver, answer->buffer.device_uuid, buffer->device,
 					"cuIpcOpenMemHandle_v2", result);
 	if (result != CU_OK)
@@ -128,7 +125,7 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		    "address is taken here; attach it before other memory is made, or without "
 		    "same_address",
 		    from->name, from->address);
-	if (mapping_is_unreached(buffer, from, result))
+	if (mapping_is_unreached(buffer, result))
 		return device_unreached(driver, from->device_uuid, buffer->device, call, result);
 	if (result != CU_OK)
 		return mapping_refused_fd(driver, result, call, from);
@@ -153,7 +150,7 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	    .address = there && known ? from->address - from->base_offset : 0,
 	    .must = options->same_address,
 	    .read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own,
-	    .hold = from->flags & GPUSHARE_FLAG_KEEP,
+	    .hold = true, /* for maps, and for a registry that has lost it */
 	};
 	return GPUSHARE_OK;
 }
@@ -217,6 +214,7 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 	int status =
 	    device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
 
+	buffer->away = !device_is(driver, buffer->device, answer->buffer.device_uuid);
 	if (!status)
 		status = device_enter(driver, buffer->context, &scope);
 	if (!status)
@@ -228,6 +226,33 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 	buffer->kind = BUFFER_ATTACHED;
 	buffer->pointer = buffer->opened + answer->buffer.base_offset;
 	return GPUSHARE_OK;
+}
+
+int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	_cleanup_close_ int fd = -1;
+	const record *from = &answer->buffer;
+	int status;
+
+	if (!backing_is_fd(from->backing))
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' is cudaMalloc memory, of which there is nothing without CUDA; "
+		    "let it be made by a rule with 'map', or with GPUSHARE_FLAG_VMM",
+		    from->name);
+	buffer->kind = BUFFER_ATTACHED;
+	buffer->host_only = true;
+	buffer->device = -1;
+	buffer->read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own;
+	status = mapping_fetch(buffer->session, answer, &fd);
+	if (status)
+		return status;
+	buffer->mapping.held = held_keep(fd);
+	return buffer->mapping.held
+		   ? GPUSHARE_OK
+		   : api_fail(GPUSHARE_E_LIMIT,
+			      "'%s' can't be attached: no file descriptor is left; see 'ulimit -n'",
+			      from->name);
 }
 
 /* This process owns it: its own address, and the context that it was made in. */
@@ -249,8 +274,14 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
 	cu_result result;
-	int status = device_enter(driver, buffer->context, &scope);
+	int status;
 
+	if (buffer->host_only) {
+		if (buffer->view)
+			map_view_close(buffer->view);
+		return GPUSHARE_OK;
+	}
+	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
 	if (buffer->mapping.size)

@@ -15,7 +15,7 @@
 
 static bool is_own(const struct gpushare_buffer *buffer)
 {
-	return buffer->kind == BUFFER_SHARED || buffer->kind == BUFFER_ALLOCATED;
+	return !buffer_is_attached(buffer);
 }
 
 void session_retell_forget(struct gpushare_session *session, const struct gpushare_buffer *buffer)
@@ -82,7 +82,24 @@ static void add_hold(const struct gpushare_buffer *buffer, gpushare_Hold *list, 
 
 	memcpy(hold->name, buffer->info.name, sizeof(hold->name));
 	hold->generation = buffer->info.generation;
-	hold->count = buffer->count;
+	hold->count = buffer->count + buffer->owed;
+}
+
+/* With and without CUDA it may be attached, and the registry counts both as one. */
+static void add_attached(struct gpushare_session *session, const struct gpushare_buffer *buffer,
+			 gpushare_Retell *part)
+{
+	gpushare_Hold *hold = &part->attached[part->attached_count];
+
+	add_hold(buffer, part->attached, &part->attached_count);
+	for (struct gpushare_buffer *other = session->buffers; other; other = other->next) {
+		if (other == buffer || is_own(other) ||
+		    other->info.generation != hold->generation ||
+		    strcmp(other->info.name, hold->name) != 0)
+			continue;
+		hold->count += other->count + other->owed;
+		other->told = session->retell.round;
+	}
 }
 
 /* True: that was the last part. */
@@ -99,7 +116,7 @@ static bool fill_part(struct gpushare_session *session, bool old, gpushare_Retel
 		else if (is_own(buffer))
 			add_hold(buffer, part->shared, &part->shared_count);
 		else
-			add_hold(buffer, part->attached, &part->attached_count);
+			add_attached(session, buffer, part);
 	}
 	return count < PART;
 }
@@ -150,14 +167,16 @@ int session_retell(struct client *client, void *owner, int64_t deadline_ms)
 	return GPUSHARE_OK;
 }
 
-/* Under the lock. */
+/* Under the lock. What is shared, before what is attached of it. */
 static struct gpushare_buffer *find(const struct gpushare_session *session, uint64_t generation)
 {
-	struct gpushare_buffer *buffer = session->buffers;
+	struct gpushare_buffer *found = NULL;
 
-	while (buffer && (buffer->info.generation != generation || buffer->lost))
-		buffer = buffer->next;
-	return buffer;
+	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
+		if (buffer->info.generation == generation && !buffer->lost &&
+		    (!found || is_own(buffer)))
+			found = buffer;
+	return found;
 }
 
 static bool copy_of(struct gpushare_session *session, uint64_t generation,
@@ -189,12 +208,14 @@ static bool take_wanted(struct gpushare_session *session, struct retell_wanted *
  * others can be brought back only where it is kept without them. */
 static int export_again(const struct gpushare_buffer *buffer, struct source *source)
 {
+	bool kept = buffer->info.flags & GPUSHARE_FLAG_KEEP;
+
 	*source = (struct source){
 	    .pointer = buffer->pointer,
 	    .size = buffer->info.size,
 	    .device = buffer->device,
 	    .context = buffer->context,
-	    .fd = buffer->mapping.held ? held_open(buffer->mapping.held) : -1,
+	    .fd = kept || is_own(buffer) ? held_open(buffer->mapping.held) : -1,
 	};
 	if (source->fd >= 0)
 		return GPUSHARE_OK;
@@ -266,7 +287,7 @@ static bool share_one(struct gpushare_session *session, const struct retell_want
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	int status;
 
-	if (!copy_of(session, wanted->generation, &copy) || !copy.session->driver)
+	if (!copy_of(session, wanted->generation, &copy))
 		return true;
 	status = export_again(&copy, &source);
 	if (copy_of(session, wanted->generation, &now)) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "client_held.h"
 #include "monotonic.h"
 
 #define SILENT_MS 1000
@@ -39,7 +40,8 @@ const struct driver *session_driver(struct gpushare_session *session)
 		return NULL;
 	}
 	pthread_mutex_lock(&session->lock);
-	session->driver = driver;
+	if (!session->driver)
+		session->driver = driver; /* once: it is read without the lock */
 	pthread_mutex_unlock(&session->lock);
 	return driver;
 }
@@ -158,6 +160,18 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 	pthread_mutex_unlock(&session->lock);
 }
 
+/* Under the lock. */
+static void session_unlist(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+{
+	for (struct gpushare_buffer **at = &session->buffers; *at; at = &(*at)->next) {
+		if (*at == buffer) {
+			session_retell_forget(session, buffer);
+			*at = buffer->next;
+			return;
+		}
+	}
+}
+
 /* What the registry was not told of goes first, and is not the last. Under the lock. */
 static enum release session_count_down(struct gpushare_buffer *buffer)
 {
@@ -165,7 +179,11 @@ static enum release session_count_down(struct gpushare_buffer *buffer)
 		buffer->warm--;
 		return RELEASE_WARM;
 	}
-	return --buffer->count ? RELEASE_COUNTED : RELEASE_LAST;
+	if (--buffer->count)
+		return RELEASE_COUNTED;
+	if (!buffer->users)
+		return RELEASE_LAST;
+	return buffer->owed ? RELEASE_COUNTED : RELEASE_HELD;
 }
 
 enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer)
@@ -174,25 +192,75 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 
 	pthread_mutex_lock(&session->lock);
 	what = session_count_down(buffer);
-	for (struct gpushare_buffer **at = &session->buffers; what == RELEASE_LAST && *at;
-	     at = &(*at)->next) {
-		if (*at == buffer) {
-			session_retell_forget(session, buffer);
-			*at = buffer->next;
-			break;
-		}
-	}
+	if (what == RELEASE_HELD && buffer_is_attached(buffer))
+		buffer->owed = true;
+	else if (what == RELEASE_HELD)
+		buffer->lost = true; /* freed: a new registry is not to hear of it */
+	if (what == RELEASE_LAST)
+		session_unlist(session, buffer);
 	pthread_mutex_unlock(&session->lock);
 	return what;
 }
 
+void session_use(struct gpushare_buffer *buffer)
+{
+	pthread_mutex_lock(&buffer->session->lock);
+	buffer->users++;
+	pthread_mutex_unlock(&buffer->session->lock);
+}
+
+/* The memory, on whatever way it goes, and the struct. */
+static int session_end(struct gpushare_session *session, struct gpushare_buffer *buffer)
+{
+	int status = GPUSHARE_OK;
+
+	if (buffer->kind == BUFFER_ATTACHED)
+		status = mapping_close(buffer);
+	if (buffer->kind == BUFFER_ALLOCATED &&
+	    !(buffer->in_limbo && session_limbo_put(session, buffer)))
+		status = share_release(buffer);
+	buffer_free(buffer);
+	return status;
+}
+
+int session_unuse(struct gpushare_buffer *buffer)
+{
+	struct gpushare_session *session = buffer->session;
+	bool gone = false, owed = false;
+	int status = GPUSHARE_OK;
+	struct gpushare_info info;
+
+	pthread_mutex_lock(&session->lock);
+	info = buffer->info;
+	if (--buffer->users == 0) {
+		gone = !buffer->count;
+		owed = buffer->owed;
+		buffer->owed = false;
+	}
+	if (gone)
+		session_unlist(session, buffer);
+	pthread_mutex_unlock(&session->lock);
+	if (gone)
+		status = session_end(session, buffer);
+	if (owed)
+		session_tell_detach(session, &info);
+	return status;
+}
+
+void buffer_free(struct gpushare_buffer *buffer)
+{
+	held_drop(buffer->mapping.held);
+	free(buffer);
+}
+
 static void session_free(struct gpushare_session *session)
 {
+	mirror_forget_all(session);
 	while (session->buffers) {
 		struct gpushare_buffer *buffer = session->buffers;
 
 		session->buffers = buffer->next;
-		free(buffer);
+		buffer_free(buffer);
 	}
 	session_limbo_finish(session);
 	changes_drop(&session->changes);
@@ -266,6 +334,7 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 		return GPUSHARE_OK;
 	/* In a forked child the CUDA side and the lease are the parent's. */
 	if (session->pid == getpid()) {
+		mirror_drop_all(session);
 		session_give_back(session);
 		if (session->driver) {
 			staging_finish(&session->staging, session->driver);

@@ -31,14 +31,19 @@ struct gpushare_buffer {
 	unsigned int warm; /* those that it was not told of, besides */
 	uint64_t change;   /* the name's count (client_changes.h) when the registry named it */
 	bool is_watched;   /* there is one */
+	unsigned int users; /* open mirrors: the memory stays for them */
+	bool owed;	    /* a detach that the registry hears of when the last of them goes */
+	bool in_limbo;	    /* freed, and the registry says that others have it attached */
 	uint64_t pointer;
 	uint64_t opened;   /* BUFFER_ATTACHED: where the allocation begins here */
 	uint64_t address;  /* BUFFER_ATTACHED: where its owner has the buffer */
 	unsigned int told; /* in which of the session's retellings; see api_retell.h */
 	bool lost;	   /* a registry's restart took the name: it is another's, or nobody's */
 	struct vmm_mapping
-	    mapping; /* where it came as a descriptor or was made for one; else size 0 */
-	bool read_only, adopted;
+	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
+	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
+	bool read_only, adopted, host_only;
+	bool away;  /* mapped for another GPU than its own, which reaches it by peer access */
 	int device; /* ordinal here */
 	cu_context context;
 	struct gpushare_info info;
@@ -66,11 +71,22 @@ struct gpushare_session {
 	struct staging staging;	 /* kept between transfers */
 	struct devices devices;
 	struct limbo limbo;
+	struct gpushare_mirror *mirrors; /* that are open */
+	struct pinned *spares;		 /* of closed mirrors, for the next */
 };
 
 /* GPUSHARE_OK, E_INVALID or E_FORKED. */
 int session_check(const struct gpushare_session *session);
 int session_check_buffer(const struct gpushare_buffer *buffer);
+
+/* It came from gpushare_attach(); else it is this session's, to be freed. */
+static inline bool buffer_is_attached(const struct gpushare_buffer *buffer)
+{
+	return buffer->kind == BUFFER_ATTACHED || buffer->kind == BUFFER_OWN;
+}
+
+/* Also in a forked child: the struct and what this process has of it; nothing is told to anybody. */
+void buffer_free(struct gpushare_buffer *buffer);
 
 /* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
 const struct driver *session_driver(struct gpushare_session *session);
@@ -99,13 +115,24 @@ int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUS
 /* Shared or attached when there were so many readings. */
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
 		 unsigned int readings);
-/* Count down; what that was. The last one takes the buffer off the session's list. */
-enum release { RELEASE_WARM, RELEASE_COUNTED, RELEASE_LAST };
+enum release {
+	RELEASE_WARM,	 /* it stays, and the registry was not told of that one */
+	RELEASE_COUNTED, /* it stays */
+	RELEASE_LAST,	 /* it is off the session's list, to be ended now */
+	RELEASE_HELD,	 /* the last session_unuse() ends it, and tells of the detach */
+};
+/* Count down; what that was. */
 enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
+/* Keep the memory where it is, whatever is detached and freed meanwhile. */
+void session_use(struct gpushare_buffer *buffer);
+/* What ending it answers, where that was the last. */
+int session_unuse(struct gpushare_buffer *buffer);
 
 /* api_mapping.c: the CUDA side of an attachment; the struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
 		 const struct gpushare_attach_options *options);
+/* The same without CUDA: its descriptor, and no address. */
+int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer);
 /* Map a descriptor's memory for a buffer whose device is known and whose context is current. */
 int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		  const struct vmm_wish *wish);
@@ -126,11 +153,21 @@ void session_limbo_sweep(struct gpushare_session *session);
 bool session_limbo_empty(struct gpushare_session *session);
 /* Forget all of it. */
 void session_limbo_finish(struct gpushare_session *session);
-/* The buffer's name goes. True: its memory is held, for others have it; else it is to be freed. */
+/* The buffer's name goes. True: others have its memory, which is to be held for them. */
+bool session_limbo_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer);
+/* Hold it from now on. False: it is to be freed. */
 bool session_limbo_put(struct gpushare_session *session, const struct gpushare_buffer *buffer);
 
-/* api_transfer.c */
+/* api_transfer.c: what can be said of a range and of writing to it; one copy by the GPU, of which
+ * one of `to` and `from` says the way, and which is there when this returns. */
+int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length, bool write);
+int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+		 size_t length);
 void staging_finish(struct staging *staging, const struct driver *driver);
+
+/* api_mirror.c: drop what is open, and free the structs of a session that is not this process's. */
+void mirror_drop_all(struct gpushare_session *session);
+void mirror_forget_all(struct gpushare_session *session);
 
 /* api_query.c */
 void query_info(const record *from, struct gpushare_info *to);

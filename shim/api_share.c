@@ -184,16 +184,12 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 				"'%s' came from gpushare_attach(); give it back with "
 				"gpushare_detach()",
 				buffer->info.name);
+	session_use(buffer); /* until its name has gone */
 	session_release(session, buffer);
 	session_limbo_sweep(session);
-	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size) {
-		if (!session_limbo_put(session, buffer))
-			status = share_release(buffer);
-	} else {
+	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size)
+		buffer->in_limbo = session_limbo_leave(session, buffer);
+	else
 		session_tell_withdraw(session, &buffer->info);
-		if (buffer->kind == BUFFER_ALLOCATED)
-			status = share_release(buffer);
-	}
-	free(buffer);
-	return status;
+	return session_unuse(buffer);
 }

@@ -72,7 +72,7 @@ int source_check_foreign(struct gpushare_session *session, uint64_t pointer)
 
 	pthread_mutex_lock(&session->lock);
 	for (struct gpushare_buffer *seen = session->buffers; seen && !*name; seen = seen->next)
-		if (seen->kind == BUFFER_ATTACHED && pointer >= seen->opened &&
+		if (seen->kind == BUFFER_ATTACHED && !seen->host_only && pointer >= seen->opened &&
 		    pointer - seen->opened < seen->info.base_size)
 			memcpy(name, seen->info.name, sizeof(name));
 	pthread_mutex_unlock(&session->lock);

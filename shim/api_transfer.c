@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "map.h"
+
 /*
  * Bytes that travel at once. The copy engine needs about 0.15 ms for 8 MiB, far more than a
  * hand-over costs, and pinning two of them still takes only a few milliseconds.
@@ -19,8 +21,7 @@ struct transfer {
 	struct staging staging;
 };
 
-static int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
-			  bool write)
+int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length, bool write)
 {
 	int status = session_check_buffer(buffer);
 
@@ -223,6 +224,8 @@ static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t le
 		status = api_fail(GPUSHARE_E_INVALID, "the callback is NULL");
 	if (status || !length)
 		return status;
+	if (buffer->host_only)
+		return map_stream(buffer, offset, length, sink, source, user);
 	transfer.driver = buffer->session->driver;
 	transfer.at = buffer->pointer + offset;
 	status = device_enter(transfer.driver, buffer->context, &scope);
@@ -252,21 +255,14 @@ API_PUBLIC int gpushare_write(struct gpushare_buffer *buffer, size_t offset, siz
 	return transfer_run(buffer, offset, length, NULL, source, user);
 }
 
-/* One of `to` and `from` is set, and says which way. */
-static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
-			 size_t length)
+int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+		 size_t length)
 {
 	_device_scope_ struct device_scope scope = {NULL};
-	const struct driver *driver;
+	const struct driver *driver = buffer->session->driver;
+	int status = device_enter(driver, buffer->context, &scope);
 	cu_result result;
-	int status = transfer_check(buffer, offset, length, !to);
 
-	if (!status && length && !to && !from)
-		status = api_fail(GPUSHARE_E_INVALID, "the host pointer is NULL");
-	if (status || !length)
-		return status;
-	driver = buffer->session->driver;
-	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
 	result = to ? driver->cuMemcpyDtoH_v2(to, buffer->pointer + offset, length)
@@ -280,6 +276,23 @@ static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to
 				     "copying %zu bytes %s '%s' failed", length, to ? "from" : "to",
 				     buffer->info.name);
 	return GPUSHARE_OK;
+}
+
+/* One of `to` and `from` is set, and says which way. */
+static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+			 size_t length)
+{
+	int status = transfer_check(buffer, offset, length, !to);
+
+	if (!status && length && !to && !from)
+		status = api_fail(GPUSHARE_E_INVALID, "the host pointer is NULL");
+	if (status || !length)
+		return status;
+	if (buffer->host_only)
+		return map_copy(buffer, offset, to, from, length);
+	if (crossover_copy(buffer, offset, to, from, length, &status))
+		return status;
+	return transfer_dma(buffer, offset, to, from, length);
 }
 
 API_PUBLIC int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host,

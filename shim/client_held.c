@@ -48,10 +48,11 @@ static void in_child(void)
 {
 	int error = errno;
 
-	for (const struct held *held = table.first; held; held = held->next)
+	for (struct held *held = table.first; held; held = held->next) {
 		if (is_ours(held))
 			close(held->fd);
-	table.first = NULL;
+		held->fd = -1;
+	}
 	pthread_mutex_unlock(&table.lock);
 	errno = error;
 }

@@ -3,8 +3,8 @@
 #define GPUSHARE_SHIM_CLIENT_HELD_H
 /*
  * Descriptors of memory that was imported: the driver exports such memory no more (INVALID_VALUE,
- * measured), so that what a registry may have to be given again is held. They lie where a program
- * hardly looks, and a forked child has none of them.
+ * measured), so that what a registry may have to be given again, or the CPU is to map, is held. They
+ * lie where a program hardly looks, and a forked child has none of them.
  */
 #include <stdint.h>
 

@@ -23,6 +23,7 @@
 	T(cu_capture_status, CUstreamCaptureStatus, int) \
 	T(cu_capture_mode, CUstreamCaptureMode, int) \
 	T(cu_handle_type, CUmemAllocationHandleType, int) \
+	T(cu_range_handle_type, CUmemRangeHandleType, int) \
 	T(cu_granularity_flags, CUmemAllocationGranularity_flags, int) \
 	T(cu_proc_status, CUdriverProcAddressQueryResult, int) \
 	T(cu_deviceptr, CUdeviceptr, unsigned long long) \
@@ -161,7 +162,11 @@ typedef struct cu_mem_access {
 	V(CU_DEVICE_UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 41) \
 	V(CU_DEVICE_VMM_SUPPORTED, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102) \
 	V(CU_DEVICE_POSIX_FD_SUPPORTED, \
-	  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)
+	  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103) \
+	V(CU_DEVICE_HOST_PAGE_TABLES, \
+	  CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
+	V(CU_DEVICE_DMA_BUF, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124) \
+	V(CU_RANGE_DMA_BUF_FD, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)
 
 enum cu_abi_values {
 #define V(ours, theirs, value) ours = value,
@@ -271,6 +276,9 @@ enum cu_abi_values {
 	  (void *shareable, cu_mem_handle handle, cu_handle_type type, unsigned long long flags)) \
 	F(10020, 10020, cuMemImportFromShareableHandle, \
 	  (cu_mem_handle * handle, void *shareable, cu_handle_type type)) \
+	F(11070, 11070, cuMemGetHandleForAddressRange, \
+	  (void *handle, cu_deviceptr pointer, size_t size, cu_range_handle_type type, \
+	   unsigned long long flags)) \
 	F(2000, 2000, cuStreamCreate, (cu_stream * stream, unsigned int flags)) \
 	F(2000, 2000, cuStreamSynchronize, (cu_stream stream)) \
 	F(4000, 4000, cuStreamDestroy_v2, (cu_stream stream)) \

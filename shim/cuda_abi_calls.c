@@ -12,6 +12,7 @@
 #endif
 #if CUDA_VERSION < 11070
 #define cuStreamWaitValue32_v2 ((cu_cuStreamWaitValue32_v2_call *)0)
+#define cuMemGetHandleForAddressRange ((cu_cuMemGetHandleForAddressRange_call *)0)
 #endif
 #if CUDA_VERSION < 12000
 #define cuGetProcAddress_v2 ((cu_cuGetProcAddress_v2_call *)0)

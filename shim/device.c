@@ -37,6 +37,14 @@ int device_uuid(const struct driver *driver, int ordinal,
 	return GPUSHARE_OK;
 }
 
+bool device_is(const struct driver *driver, int ordinal,
+	       const unsigned char uuid[GPUSHARE_UUID_SIZE])
+{
+	unsigned char seen[GPUSHARE_UUID_SIZE];
+
+	return !device_uuid(driver, ordinal, seen) && !memcmp(seen, uuid, GPUSHARE_UUID_SIZE);
+}
+
 static int device_count(const struct driver *driver, int *out_count)
 {
 	int count = 0;

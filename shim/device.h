@@ -24,6 +24,9 @@ struct devices {
 void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT]);
 int device_uuid(const struct driver *driver, int ordinal,
 		unsigned char out_uuid[GPUSHARE_UUID_SIZE]);
+/* False too where its UUID is not known. */
+bool device_is(const struct driver *driver, int ordinal,
+	       const unsigned char uuid[GPUSHARE_UUID_SIZE]);
 /* `wanted`, or for -1 the current context's device, or 0 without one. */
 int device_choose(const struct driver *driver, int wanted, int *out_ordinal);
 /* For which device memory of that GPU is to be mapped: `wanted`, which may be another one; NULL: that

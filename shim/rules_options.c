@@ -30,8 +30,8 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 	X(KEEPING, ttl, set_ttl, "ttl wants whole seconds from 1, such as 3600") \
 	X(NAMING, readonly, set_readonly, "readonly takes no value") \
 	X(NAMING, vmm, set_vmm, "vmm takes no value") \
+	X(NAMING, map, set_vmm, "map takes no value") \
 	X(KEEPING, adopt, set_adopt, "adopt takes no value") \
-	X(LATER, map, NULL, NULL) \
 	X(LATER, unified, NULL, NULL) \
 	X(LATER, mode, NULL, NULL) \
 	X(LATER, group, NULL, NULL) \

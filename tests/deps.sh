@@ -35,6 +35,7 @@ build libnng-dev$of      header  nng/nng.h nng
 build libmbedtls-dev$of  header  mbedtls/ssl.h mbedtls
 build libjansson-dev$of  header  jansson.h jansson
 build uthash-dev         header  uthash.h
+build libvulkan-dev      header  vulkan/vulkan_core.h
 test  libcmocka-dev$of   header  cmocka.h cmocka
 test  pkg-config         command pkg-config
 test  bats               command bats
@@ -45,6 +46,8 @@ test  procps             command pkill
 lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
 lint  clang-format       command clang-format
+"
+[ -n "$foreign" ] || NEEDS+="test  g++  command g++
 "
 case ${1:-} in
 --check) wanted=" build " ;;

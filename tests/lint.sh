@@ -31,7 +31,8 @@ spdx() {
 	return $bad
 }
 
-# The public header is one file, however much of it is documentation.
+# The public header is all of the API's contract, in one file that a reader looks for, however much
+# of it is documentation.
 long_files() {
 	find registry shim tools tests -name '*.[chS]' -print0 | xargs -0 wc -l |
 		awk '$2 != "total" && $1 > 400 { print $2 ": " $1 " lines; over 400 it wants splitting"; bad = 1 } END { exit bad }'

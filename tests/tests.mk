@@ -16,10 +16,16 @@ SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c,%_test.c)
 $(BUILD)/obj/tests/sim/%.o: SANFLAGS :=
 $(BUILD)/obj/tests/sim/%.o: VISIBILITY := -fvisibility=default
 $(BUILD)/obj/tests/sim/runtime_%.o: ALL_CFLAGS += -Itests/sim/include
+# In steps of 64 KiB, so that an older one takes the same room and comes where this one was.
+SIM_LINK := -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,max-page-size=65536
 $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -ldl -o $@
+	$(Q)$(CC) $(SIM_LINK) $^ -pthread -ldl -o $@
+$(BUILD)/sim/libvulkan.so.1: $(call objects,tests/sim/vulkan_*.c)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -o $@
 # Older ones, by what differs: without cuGetProcAddress_v2, and without cuGetProcAddress too.
 # older(name, the objects that are made anew, those that are left out, flags)
 define older
@@ -29,8 +35,7 @@ $(BUILD)/obj/$(1)/%.o: SANFLAGS :=
 $(BUILD)/sim/$(1)/libcuda.so.1: $(filter-out $(2) $(3),$(SIM_DRIVER)) \
 		$(subst /obj/,/obj/$(1)/,$(filter $(2),$(SIM_DRIVER)))
 	$$(call say,LD,$$@)
-	$$(Q)mkdir -p $$(@D) && $$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $$^ \
-		-pthread -ldl -o $$@
+	$$(Q)mkdir -p $$(@D) && $$(CC) $(SIM_LINK) $$^ -pthread -ldl -o $$@
 SIM_OLDER += $(BUILD)/sim/$(1)/libcuda.so.1
 endef
 $(eval $(call older,old,%/driver_state.o %/driver_proc.o,,-DSIM_CUDA=11080))
@@ -123,11 +128,19 @@ $(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-
 $(call each,tests/e2e/programs/drv_static.c,,-static)
 $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from,drv)) $(call from,app),)
 $(call each,$(call from,tool),,$$(SANFLAGS))
-$(call each,$(call from,api) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
+$(call each,$(call from,api) $(call from,host) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
 # Those that time the library from inside have its objects, and the client's calls led through them.
 $(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $(patsubst %,-Wl$(comma)--wrap=client_%,call withdraw deposit) \
 	$(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
+# gpushare.hpp, by each C++ compiler that is there: cpp_app_g++, cpp_app_clang++.
+CXXS := $(foreach c,$(if $(CROSS),,$(if $(SANITIZE),$(if $(findstring clang,$(CC)),clang++,g++),g++ clang++)),$(if $(shell \
+	command -v $(c)),$(c)))
+$(bin)/cpp_app_%: tests/e2e/programs/cpp_app.cpp include/gpushare.hpp include/gpushare.h $(BUILD)/libgpushare.so $(BUILD)/.flags
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D) && $* -std=c++17 -O2 -g -Wall -Wextra -Werror -Iinclude $(or $(SANFLAGS),-static-libstdc++ -static-libgcc) \
+		$< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/../..' -lgpushare -o $@
+PROGRAMS += $(addprefix $(bin)/cpp_app_,$(CXXS))
 # Plug-ins: one that is linked against the driver, one with each kind of runtime, plain ones.
 $(call each,$(call from,lib_linked),.so,-shared -L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
 $(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))

@@ -10,6 +10,8 @@ static const char help[] =
     "\n"
     "Attach the GPU buffer NAME of another process and copy its bytes to the host.\n"
     "On a terminal the first 256 bytes are shown in hex; a file or a pipe gets them all.\n"
+    "Where CUDA can't be used, a buffer of a rule with 'map', 'keep', 'readonly' or 'vmm' is\n"
+    "reached by the CPU itself, through Vulkan.\n"
     "\n"
     "  -o, --output FILE   write to FILE; '-' is standard output, raw on a terminal too\n"
     "      --offset N      begin N bytes into the buffer\n"
@@ -120,13 +122,41 @@ static bool find_range(struct attach_request *request, const struct gpushare_buf
 	return true;
 }
 
+/* What keeps CUDA from starting here, or from reaching that GPU. */
+static bool is_cudas(int status)
+{
+	return status == GPUSHARE_E_NO_DRIVER || status == GPUSHARE_E_DEVICE ||
+	       status == GPUSHARE_E_CUDA || status == GPUSHARE_E_NO_MEMORY;
+}
+
+/* Through CUDA, whose copy engine is the fastest way; where there is no CUDA the CPU may still reach
+ * the memory, slower. NULL: it was said why. */
+static struct gpushare_buffer *attach(struct gpushare_session *session,
+				      const struct attach_request *request)
+{
+	struct gpushare_attach_options wanted = {.wait_ms = request->wait_ms};
+	struct gpushare_buffer *buffer = NULL;
+	int status = gpushare_attach(session, request->name, &wanted, &buffer);
+
+	if (!is_cudas(status)) {
+		if (status)
+			tool_failed(status);
+		return buffer;
+	}
+	tool_error("%s; going on without CUDA", gpushare_explain());
+	wanted.host_only = 1;
+	status = gpushare_attach(session, request->name, &wanted, &buffer);
+	if (status)
+		tool_failed(status);
+	return buffer;
+}
+
 int main(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct attach_request request = {.name = NULL};
-	struct gpushare_attach_options attach = {0};
-	struct gpushare_buffer *buffer = NULL;
-	int status, code;
+	struct gpushare_buffer *buffer;
+	int code;
 
 	tool_name = "gpushare-attach";
 	signal(SIGPIPE, SIG_IGN);
@@ -137,11 +167,8 @@ int main(int argc, char **argv)
 	session = tool_open(request.directory);
 	if (!session)
 		return TOOL_FAILED;
-	attach.wait_ms = request.wait_ms;
-	status = gpushare_attach(session, request.name, &attach, &buffer);
-	if (status)
-		return tool_failed(status);
-	if (!find_range(&request, buffer))
+	buffer = attach(session, &request);
+	if (!buffer || !find_range(&request, buffer))
 		return TOOL_FAILED;
 	return request.into ? attach_into(&request, buffer) : attach_dump(&request, buffer);
 }

@@ -5,12 +5,14 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define SIZE (2 * CONTRACT_BLOCK)
 #define VALUE 0x5a
 #define LOCATION_HOST 2
 #define HANDLE_FABRIC 8
+#define DEVICE_DMA_BUF_MMAP ((cu_device_attribute)152) /* of CUDA 13.3 */
 
 static cu_mem_handle created(void)
 {
@@ -133,6 +135,28 @@ static void no_host_access(int peer)
 
 	(void)peer;
 	EXPECT(CU_NOT_SUPPORTED, driver->cuMemSetAccess(pointer, SIZE, &host, 1));
+}
+
+/* Driver 580 makes a dma-buf of device memory, and its mmap answers errno 524; from CUDA 13.3 on an
+ * attribute says where it works. */
+static void dma_buf(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_deviceptr pointer = contract_vmm_map(created(), SIZE, 0, CU_ACCESS_READ_WRITE);
+	int can_export = 0, can_map = 0, fd = -1;
+	void *address;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuDeviceGetAttribute(&can_export,
+						   (cu_device_attribute)CU_DEVICE_DMA_BUF, 0));
+	if (!can_export)
+		contract_skip("this device makes no dma-buf");
+	if (driver->cuDeviceGetAttribute(&can_map, DEVICE_DMA_BUF_MMAP, 0) != CU_OK)
+		can_map = 0;
+	EXPECT(CU_OK, driver->cuMemGetHandleForAddressRange(
+			  &fd, pointer, SIZE, (cu_range_handle_type)CU_RANGE_DMA_BUF_FD, 0));
+	address = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK((address != MAP_FAILED) == (can_map != 0));
 }
 
 /* Fills a buffer and hands out its address and its fd. */
@@ -346,6 +370,7 @@ int main(void)
 	    ALONE(an_address_that_is_asked_for_is_given_if_free, hinted),
 	    ALONE(one_call_gives_access_to_several_devices, access_for_all),
 	    ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
+	    ALONE(a_dma_buf_is_mapped_where_an_attribute_says_so, dma_buf),
 	    PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
 	    PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),
 	    CONTRACT_TEST(an_fd_keeps_the_memory_when_the_owner_is_killed,

@@ -239,6 +239,29 @@ rule 2097152"
 	gpushare rm rule
 }
 
+@test "kept likewise: who has it attached without CUDA brings it back too" {
+	needs_sim # Vulkan is not on every host
+	start owner "$BIN/api_app" open make=a,w,1Mi,keep fill=a,3 save=a,"$WORK/a" touch="$WORK/up" await="$WORK/end"
+	owner=$PID
+	await_file "$WORK/up"
+	start session env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host touch="$WORK/attached" \
+		await="$WORK/go" list touch="$WORK/listed" await="$WORK/end" byte=b,1
+	session=$PID
+	await_file "$WORK/attached"
+	kill -KILL "$owner"
+	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
+	until_true is_gone
+	restart_registry
+	go
+	await_file "$WORK/listed"
+	is_gone
+	gpushare-attach w -o "$WORK/read"
+	cmp "$WORK/read" "$WORK/a"
+	touch "$WORK/end"
+	finish "$session"
+	gpushare rm w
+}
+
 @test "a child that forks in between has nothing to tell" {
 	words=(alloc=a,1Mi touch="$WORK/up" await="$WORK/go" fork=_exit fork=exit touch="$WORK/forked" await="$WORK/on"
 		alloc=b,2Mi touch="$WORK/again" await="$WORK/end" free=a exit=5)

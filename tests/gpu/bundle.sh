@@ -56,6 +56,10 @@ for name in libjemalloc.so.2 faketime/libfaketime.so.1 faketime/libfaketimeMT.so
 		[ ! -e "$file" ] || cp -L "$file" "$bundle/lib/$name"
 	done
 done
+# The Vulkan loader: drivers bring their part of Vulkan, and not always that.
+for file in /usr/lib/*-linux-gnu/libvulkan.so.1; do
+	[ ! -e "$file" ] || cp -L "$file" "$bundle/lib/"
+done
 for contract in "$bundle"/build/tests/contract_*; do
 	cp "$(loaded "$contract" libcmocka)" "$bundle/lib/"
 	break
@@ -66,7 +70,7 @@ if [ $runtime = cuda ]; then
 	cp "$(readlink -f "${CUDA_RT%/*}/libcudart.so")" "$bundle/build/tests/lib/libcudart.so.${CUDART_MAJOR:-13}"
 else
 	mkdir "$bundle/build/sim"
-	cp -r "$BUILD"/sim/{libcuda.so.1,old,ancient} "$bundle/build/sim/"
+	cp -r "$BUILD"/sim/{libcuda.so.1,libvulkan.so.1,old,ancient} "$bundle/build/sim/"
 	cp "$BUILD"/sim/libcudart.so.1[123]* "$bundle/build/tests/lib/"
 fi
 cat >"$bundle/run" <<'RUN'

@@ -12,8 +12,8 @@
 /* clang-format off */
 #define GPU_CALLS(N) \
 	N(cuInit) N(cuDeviceGet) N(cuDevicePrimaryCtxRetain) N(cuCtxSetCurrent) N(cuMemAlloc_v2) \
-	N(cuMemFree_v2) N(cuMemHostAlloc) N(cuMemFreeHost) N(cuMemcpyDtoH_v2) N(cuMemsetD8_v2) \
-	N(cuCtxSynchronize)
+	N(cuMemFree_v2) N(cuMemHostAlloc) N(cuMemFreeHost) N(cuMemcpyDtoH_v2) N(cuMemcpyHtoD_v2) \
+	N(cuMemsetD8_v2) N(cuCtxSynchronize)
 /* clang-format on */
 
 static struct {

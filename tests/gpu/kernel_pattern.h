@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "pattern.h"
+
 #define PATTERN_PATIENCE_MS 30000
 
 static void must(cudaError_t error, const char *what)
@@ -15,11 +17,6 @@ static void must(cudaError_t error, const char *what)
 		return;
 	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
 	exit(1);
-}
-
-__host__ __device__ static unsigned pattern(unsigned stage, size_t index)
-{
-	return (unsigned)index * (2654435761u + 2 * stage) + stage;
 }
 
 __global__ static void pattern_write(unsigned *words, size_t count, unsigned stage)

@@ -4,6 +4,7 @@
 #   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
 #   measure   rates and costs, and their targets                facts              asks the driver
 #   attach    what attaching, naming and having again cost
+#   host      what the CPU's own loads and stores cost
 #   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs
 # Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
 # GPUSHARE_GPU_APPEND=1 adds to OUT_DIR/RESULTS.md: a further visit to the same machine.
@@ -14,10 +15,10 @@ BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 export BUILD
 bin=$BUILD/tests/bin
 parts=("${@:2}") FILTERS=()
-[ ${#parts[@]} != 0 ] || parts=(job measure attach bench facts matrix tests)
+[ ${#parts[@]} != 0 ] || parts=(job measure attach host bench facts matrix tests)
 for ((i = 0; i < ${#parts[@]}; i++)); do
 	if [ ! -f "$root/tests/gpu/part_${parts[i]}.bash" ]; then
-		echo "gpushare: no part ${parts[i]}; they are: job measure attach bench facts matrix tests" >&2
+		echo "gpushare: no part ${parts[i]}; they are: job measure attach host bench facts matrix tests" >&2
 		exit 2
 	fi
 	[ "${parts[i]}" = tests ] || continue
@@ -30,6 +31,17 @@ results=$out/RESULTS.md
 scratch=$(mktemp -d /tmp/gpushare-gpu.XXXXXX)
 shm=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)/gpushare-gpu.XXXXXX")
 export GPUSHARE_DIR=$scratch/registry
+
+# Containers have the driver's own part of Vulkan beside its libraries, where the loader does not look.
+find_vulkan() {
+	local library file
+	[ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] || return 0
+	! compgen -G '/etc/vulkan/icd.d/nvidia*' && ! compgen -G '/usr/share/vulkan/icd.d/nvidia*' || return 0
+	library=$(ldd "$bin/drv_linked" | awk '$1 == "libcuda.so.1" { print $3 }')
+	for file in "$(dirname "$library")"/../share/vulkan/icd.d/nvidia*.json; do
+		[ ! -e "$file" ] || export VK_DRIVER_FILES=$file
+	done
+} >/dev/null
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART LD_PRELOAD
 # shellcheck source=tests/gpu/stage.bash
 . "$root/tests/gpu/stage.bash"
@@ -45,6 +57,7 @@ else
 		exit 1
 	fi
 	driver="running on $driver"
+	find_vulkan
 fi
 echo "$driver"
 # A run may take several visits to one machine: GPUSHARE_GPU_APPEND=1 adds to what OUT_DIR has.

@@ -2,7 +2,7 @@
 /* The devices: how many, which, how large. */
 #include <stdio.h>
 
-#include "driver_sim.h"
+#include "driver_vmm.h"
 
 /* numbers of CUdevice_attribute that programs ask for before they do anything */
 enum {
@@ -15,6 +15,7 @@ enum {
 	DEVICE_COMPRESSION = 107,
 	DEVICE_POOLS = 115,
 	DEVICE_FABRIC = 128, /* the device has it; whether one may use it is another matter */
+	DEVICE_DMA_BUF_MMAP = 152,
 	DEVICE_LAST = 200,
 };
 
@@ -117,10 +118,14 @@ static cu_result device_attribute(int *value, cu_device_attribute attribute, cu_
 	case DEVICE_COMPRESSION:
 	case DEVICE_POOLS:
 	case DEVICE_FABRIC:
+	case CU_DEVICE_DMA_BUF:
 	case CU_DEVICE_UNIFIED_ADDRESSING:
 	case CU_DEVICE_VMM_SUPPORTED:
 	case CU_DEVICE_POSIX_FD_SUPPORTED:
 		*value = 1;
+		break;
+	case DEVICE_DMA_BUF_MMAP:
+		*value = dmabuf_promises_mmap();
 		break;
 	default:
 		*value = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver_sim.h"
+#include "sim_uuid.h"
 
 struct state state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -61,13 +62,7 @@ static bool state_parse_int(const char *name, int low, int high, int *value)
 
 void state_uuid(int physical, cu_uuid *uuid)
 {
-	static const unsigned char model[CUDA_ABI_UUID_SIZE] = {0x51, 0x6d, 0x75, 0x1a, 0x7e, 0xd0,
-								0x4a, 0x11, 0x8e, 0x00, 0x67, 0x70,
-								0x75, 0x73, 0x68, 0x00};
-
-	memcpy(uuid->bytes, model, sizeof(model));
-	uuid->bytes[0] = (char)(model[0] + 37 * physical); /* prefixes tell devices apart too */
-	uuid->bytes[15] = (char)physical;
+	sim_uuid(physical, uuid->bytes);
 }
 
 /* Does "GPU-xxxx..." of CUDA_VISIBLE_DEVICES, which may be cut short, name this device? */

@@ -20,6 +20,7 @@ struct object {
 #pragma GCC visibility push(hidden)
 struct object *vmm_find(cu_mem_handle handle);
 void vmm_unref(struct object *object);
+bool dmabuf_promises_mmap(void); /* driver_dmabuf.c */
 bool map_reservation(uint64_t address, uint64_t *start, uint64_t *size);
 #pragma GCC visibility pop
 

@@ -41,8 +41,8 @@ static void attach_and_leave(void)
 {
 	struct gpushare_attach_options options = {.wait_ms = 10000};
 
-	session = part_session();
 	hear();
+	session = part_session();
 	OK(gpushare_attach(session, "x", &options, &buffer));
 	CHECK(state_of(buffer) == GPUSHARE_STATE_SHARED);
 	say();

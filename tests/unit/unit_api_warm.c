@@ -84,10 +84,11 @@ static void own(void)
 static void use(void)
 {
 	const struct gpushare_attach_options same = {.same_address = 1};
-	struct gpushare_session *session = part_session();
 	struct gpushare_buffer *x, *other = NULL;
+	struct gpushare_session *session;
 
 	hear();
+	session = part_session();
 	x = warmed(session, "x", COLD);
 	say();
 	hear();

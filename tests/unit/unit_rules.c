@@ -145,6 +145,8 @@ static void how_it_is_kept_comes_with_the_match(void **state)
 	} rows[] = {
 	    {"w", 0, 0, false, false},
 	    {"w:vmm", 0, 0, false, true},
+	    {"w:map", 0, 0, false, true},
+	    {"w:map:readonly", GPUSHARE_FLAG_READONLY, 0, false, true},
 	    {"w:keep", GPUSHARE_FLAG_KEEP, 0, false, true},
 	    {"w:readonly", GPUSHARE_FLAG_READONLY, 0, false, true},
 	    {"w:keep:ttl=1", GPUSHARE_FLAG_KEEP, 1, false, true},

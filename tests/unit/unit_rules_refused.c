@@ -66,6 +66,8 @@ static const struct refusal {
     {1, "a:ttl=5", "option \"ttl\" is for GPUSHARE_NAME only", "a:>>>ttl=5<<<"},
     {1, "a:readonly", "option \"readonly\" is for GPUSHARE_NAME only", "a:>>>readonly<<<"},
     {1, "a:vmm", "option \"vmm\" is for GPUSHARE_NAME only", "a:>>>vmm<<<"},
+    {1, "a:map", "option \"map\" is for GPUSHARE_NAME only", "a:>>>map<<<"},
+    {0, "a:map=1", "map takes no value", "a:>>>map=1<<<"},
     {1, "a:adopt", "option \"adopt\" is for GPUSHARE_NAME only", "a:>>>adopt<<<"},
     {0, "a:keep:keep", "option \"keep\" is given twice", "a:keep:>>>keep<<<"},
     {0, "a:keep,b:ttl=5", "this goes with \"keep\" only", "a:keep,b:>>>ttl=5<<<"},
@@ -165,8 +167,8 @@ static const struct value {
     {"must=1", "must takes no value"},
 };
 
-static const char *const later[] = {"map",     "unified", "mode=600", "group=users",
-				    "tag=a=b", "map=1",	  "tag"};
+static const char *const later[] = {"unified", "mode=600",  "group=users",
+				    "tag=a=b", "unified=1", "tag"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)

@@ -4,10 +4,11 @@
 #include <sys/syscall.h>
 
 #include "api_keep.h"
+#include "api_raw.h"
 
 static struct gpushare_session *session;
 static struct gpushare_buffer *buffers[128];
-static uint64_t raw_pointers[128];
+static struct gpushare_map *maps[128];
 
 static struct gpushare_buffer **buffer_of(const char *slot)
 {
@@ -146,7 +147,7 @@ static void do_walk(char **argument, int count)
 	printf("walk %s: %ld\n", argument[0], keep_walk(*buffer_of(argument[0])));
 }
 
-/* attach=SLOT,NAME[,WAIT_MS[,same|prefer]] */
+/* attach=SLOT,NAME[,WAIT_MS[,same|prefer|host]] */
 static void do_attach(char **argument, int count)
 {
 	struct gpushare_attach_options options = {0};
@@ -154,7 +155,9 @@ static void do_attach(char **argument, int count)
 	if (count > 2)
 		options.wait_ms = (unsigned int)script_number(argument[2]);
 	if (count > 3)
-		*(*argument[3] == 's' ? &options.same_address : &options.prefer_same_address) = 1;
+		*(*argument[3] == 's'	? &options.same_address
+		  : *argument[3] == 'h' ? &options.host_only
+					: &options.prefer_same_address) = 1;
 	say("attach", argument[1],
 	    gpushare_attach(session, argument[1], &options, buffer_of(argument[0])));
 	if (gpushare_is_read_only(*buffer_of(argument[0])))
@@ -245,67 +248,10 @@ static void do_save(char **argument, int count)
 	free(bytes);
 }
 
-/* Memory of cuMemCreate, mapped and accessible; with a descriptor handle, or without any. */
-static cu_deviceptr map_raw(void *library, size_t size, bool exportable)
-{
-	const cu_mem_prop prop = {
-	    .type = CU_ALLOCATION_PINNED,
-	    .requestedHandleTypes = exportable ? CU_HANDLE_POSIX_FD : 0,
-	    .location = {.type = CU_LOCATION_DEVICE},
-	};
-	const cu_mem_access access = {{.type = CU_LOCATION_DEVICE}, CU_ACCESS_READ_WRITE};
-	cu_mem_handle handle;
-	cu_deviceptr pointer = 0;
-
-#define CALL(name) cu_##name##_call *name = dlsym(library, #name)
-	CALL(cuMemCreate);
-	CALL(cuMemAddressReserve);
-	CALL(cuMemMap);
-	CALL(cuMemSetAccess);
-#undef CALL
-	if (!cuMemCreate || !cuMemAddressReserve || !cuMemMap || !cuMemSetAccess ||
-	    cuMemCreate(&handle, size, &prop, 0) || cuMemAddressReserve(&pointer, size, 0, 0, 0) ||
-	    cuMemMap(pointer, size, 0, handle, 0) || cuMemSetAccess(pointer, size, &access, 1))
-		script_stop("raw: a driver call failed");
-	return pointer;
-}
-
-/* raw=SLOT,SIZE[,managed|vmm|private]: memory of the program's own, made through the driver; vmm
- * and private are cuMemCreate's, with and without a handle type */
-static void do_raw(char **argument, int count)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	cu_device device;
-	cu_context context;
-	cu_deviceptr pointer = 0;
-
-#define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
-	CALL(cuInit);
-	CALL(cuDeviceGet);
-	CALL(cuDevicePrimaryCtxRetain);
-	CALL(cuCtxSetCurrent);
-	CALL(cuMemAlloc_v2);
-	CALL(cuMemAllocManaged);
-#undef CALL
-	if (!cuInit || !cuDeviceGet || !cuDevicePrimaryCtxRetain || !cuCtxSetCurrent ||
-	    !cuMemAlloc_v2 || !cuMemAllocManaged)
-		script_stop("no driver");
-	if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) ||
-	    cuCtxSetCurrent(context))
-		script_stop("raw: a driver call failed");
-	if (count > 2 && strcmp(argument[2], "managed"))
-		pointer = map_raw(library, script_number(argument[1]), !strcmp(argument[2], "vmm"));
-	else if (count > 2
-		     ? cuMemAllocManaged(&pointer, script_number(argument[1]), CU_MANAGED_GLOBAL)
-		     : cuMemAlloc_v2(&pointer, script_number(argument[1])))
-		script_stop("raw: a driver call failed");
-	raw_pointers[(unsigned char)argument[0][0] & 127] = pointer;
-}
-
 /* share=SLOT,NAME,RAW,OFFSET,SIZE */
 static void do_share(char **argument, int count)
 {
-	uint64_t pointer = raw_pointers[(unsigned char)argument[2][0] & 127];
+	uint64_t pointer = *raw_of(argument[2]);
 
 	(void)count;
 	if (pointer)
@@ -318,7 +264,7 @@ static void do_share(char **argument, int count)
 /* many=RAW,COUNT: so many names m000, m001, ... for parts of one allocation */
 static void do_many(char **argument, int count)
 {
-	uint64_t pointer = raw_pointers[(unsigned char)argument[0][0] & 127];
+	uint64_t pointer = *raw_of(argument[0]);
 	struct gpushare_buffer *one;
 	char name[32];
 
@@ -380,6 +326,8 @@ static void do_inherit(char **argument, int count)
 		printf("inherit: child ended with %d\n", status);
 }
 
+#include "api_map.h"
+
 static const struct script_verb verbs[] = {
     {"open", 0, 1, do_open},	     {"close", 0, 0, do_close},	  {"list", 0, 1, do_list},
     {"liststop", 0, 0, do_liststop}, {"stat", 1, 1, do_stat},	  {"unlink", 1, 1, do_unlink},
@@ -395,5 +343,7 @@ static const struct script_verb verbs[] = {
 int main(int argc, char **argv)
 {
 	(void)argc;
+	child_use(argv);
+	script_use(map_verbs);
 	return script_run(verbs, argv + 1);
 }

@@ -35,7 +35,7 @@ static long script_limit_ms;				       /* 0: none */
 static char **script_at;				       /* the next word */
 static const struct script_verb *script_tables[SCRIPT_TABLES]; /* asked in order */
 
-static inline void script_stop(const char *what)
+__attribute__((noreturn)) static inline void script_stop(const char *what)
 {
 	fprintf(stderr, "script: %s\n", what);
 	exit(99);

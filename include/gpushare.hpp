@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_HPP
+#define GPUSHARE_HPP
+/*
+ * gpushare.h for C++17: what is opened ends with its scope, and what fails throws gpushare::error,
+ * which has the status and the sentence. Nothing else is added; get() gives what the C calls take.
+ * Objects can be moved, not copied, and may end in any order: a session lasts as long as anything
+ * that came from it. After a move only destroying and assigning are allowed.
+ */
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpushare.h"
+
+namespace gpushare
+{
+
+/* what() is gpushare_explain(), which names the thing, the cause and the next step. */
+class error : public std::runtime_error
+{
+      public:
+	explicit error(int status)
+	    : std::runtime_error(*gpushare_explain() ? gpushare_explain()
+						     : gpushare_status_text(status)),
+	      status_(status)
+	{
+	}
+	int status() const noexcept
+	{
+		return status_;
+	}
+
+      private:
+	int status_;
+};
+
+inline void check(int status)
+{
+	if (status)
+		throw error(status);
+}
+
+/* A named buffer: ends by gpushare_detach() or gpushare_free(), whichever it takes. */
+class buffer
+{
+      public:
+	buffer(buffer &&other) noexcept
+	    : session_(std::move(other.session_)), handle_(std::exchange(other.handle_, nullptr)),
+	      end_(other.end_)
+	{
+	}
+	buffer &operator=(buffer &&other) noexcept
+	{
+		std::swap(session_, other.session_);
+		std::swap(handle_, other.handle_);
+		std::swap(end_, other.end_);
+		return *this;
+	}
+	~buffer()
+	{
+		end_(handle_);
+	}
+
+	/* End it now, and learn of errors. */
+	void close()
+	{
+		check(end_(std::exchange(handle_, nullptr)));
+	}
+	::gpushare_buffer *get() const noexcept
+	{
+		return handle_;
+	}
+	/* A CUdeviceptr */
+	std::uint64_t pointer() const noexcept
+	{
+		return gpushare_pointer(handle_);
+	}
+	std::size_t size() const noexcept
+	{
+		return gpushare_size(handle_);
+	}
+	int device() const noexcept
+	{
+		return gpushare_device(handle_);
+	}
+	bool is_read_only() const noexcept
+	{
+		return gpushare_is_read_only(handle_);
+	}
+	bool was_adopted() const noexcept
+	{
+		return gpushare_was_adopted(handle_);
+	}
+	::gpushare_info info() const
+	{
+		::gpushare_info info;
+		check(gpushare_buffer_info(handle_, &info));
+		return info;
+	}
+	void copy_from(void *host, std::size_t length, std::size_t offset = 0) const
+	{
+		check(gpushare_copy_from(handle_, offset, host, length));
+	}
+	void copy_to(const void *host, std::size_t length, std::size_t offset = 0) const
+	{
+		check(gpushare_copy_to(handle_, offset, host, length));
+	}
+
+      private:
+	friend class session;
+	friend class mirror;
+	using ending = int(::gpushare_buffer *);
+
+	buffer(std::shared_ptr<::gpushare_session> session, ending *end)
+	    : session_(std::move(session)), end_(end)
+	{
+	}
+
+	std::shared_ptr<::gpushare_session> session_;
+	::gpushare_buffer *handle_ = nullptr;
+	ending *end_;
+};
+
+class session
+{
+      public:
+	explicit session(const ::gpushare_open_options &options = {})
+	{
+		::gpushare_session *opened = nullptr;
+		check(gpushare_open(&options, &opened));
+		handle_.reset(opened, gpushare_close);
+	}
+
+	::gpushare_session *get() const noexcept
+	{
+		return handle_.get();
+	}
+	buffer share(const std::string &name, std::uint64_t pointer, std::size_t size) const
+	{
+		buffer made(handle_, gpushare_free);
+		check(gpushare_share(get(), name.c_str(), pointer, size, &made.handle_));
+		return made;
+	}
+	buffer alloc(const std::string &name, std::size_t size) const
+	{
+		buffer made(handle_, gpushare_free);
+		check(gpushare_alloc_with(get(), name.c_str(), size, nullptr, &made.handle_));
+		return made;
+	}
+	buffer alloc(const std::string &name, std::size_t size,
+		     const ::gpushare_alloc_options &options) const
+	{
+		buffer made(handle_, gpushare_free);
+		check(gpushare_alloc_with(get(), name.c_str(), size, &options, &made.handle_));
+		return made;
+	}
+	buffer attach(const std::string &name, const ::gpushare_attach_options &options = {}) const
+	{
+		buffer made(handle_, gpushare_detach);
+		check(gpushare_attach(get(), name.c_str(), &options, &made.handle_));
+		return made;
+	}
+	void unlink(const std::string &name) const
+	{
+		check(gpushare_unlink(get(), name.c_str()));
+	}
+	::gpushare_info stat(const std::string &name) const
+	{
+		::gpushare_info info;
+		check(gpushare_stat(get(), name.c_str(), &info));
+		return info;
+	}
+	std::vector<::gpushare_info> list(const std::string &glob = "*") const
+	{
+		std::pair<std::vector<::gpushare_info>, std::exception_ptr> found;
+		int status = gpushare_list(get(), glob.c_str(), add, &found);
+		if (found.second)
+			std::rethrow_exception(found.second);
+		check(status);
+		return std::move(found.first);
+	}
+
+      private:
+	/* No exception may pass the C code in between. */
+	static int add(const ::gpushare_info *info, void *user) noexcept
+	{
+		auto found = static_cast<
+		    std::pair<std::vector<::gpushare_info>, std::exception_ptr> *>(user);
+		try {
+			found->first.push_back(*info);
+			return 0;
+		} catch (...) {
+			found->second = std::current_exception();
+			return 1;
+		}
+	}
+
+	std::shared_ptr<::gpushare_session> handle_;
+};
+
+/*
+ * A pinned host copy of a part of a buffer. At its scope's end it is written back if it is for
+ * GPUSHARE_WRITE, but not where an exception ends the scope: what is half done stays here. A
+ * destructor can't tell of a failure: close() does, and leaves the mirror open with its bytes then.
+ */
+class mirror
+{
+      public:
+	mirror(const buffer &of, unsigned int access) : mirror(of, access, 0, of.size())
+	{
+	}
+	mirror(const buffer &of, unsigned int access, std::size_t offset, std::size_t length)
+	    : session_(of.session_), exceptions_(std::uncaught_exceptions())
+	{
+		check(gpushare_mirror_open(of.get(), offset, length, access, &handle_));
+	}
+	mirror(mirror &&other) noexcept
+	    : session_(std::move(other.session_)), handle_(std::exchange(other.handle_, nullptr)),
+	      exceptions_(other.exceptions_)
+	{
+	}
+	mirror &operator=(mirror &&other) noexcept
+	{
+		std::swap(session_, other.session_);
+		std::swap(handle_, other.handle_);
+		std::swap(exceptions_, other.exceptions_);
+		return *this;
+	}
+	~mirror()
+	{
+		if (std::uncaught_exceptions() > exceptions_ || gpushare_mirror_close(handle_))
+			gpushare_mirror_drop(handle_);
+	}
+
+	void sync() const
+	{
+		check(gpushare_mirror_sync(handle_));
+	}
+	void close()
+	{
+		check(gpushare_mirror_close(handle_));
+		handle_ = nullptr;
+	}
+	void drop() noexcept
+	{
+		gpushare_mirror_drop(std::exchange(handle_, nullptr));
+	}
+	::gpushare_mirror *get() const noexcept
+	{
+		return handle_;
+	}
+	void *data() const noexcept
+	{
+		return gpushare_mirror_data(handle_);
+	}
+	template <class T> T *as() const noexcept
+	{
+		return static_cast<T *>(data());
+	}
+	std::size_t size() const noexcept
+	{
+		return gpushare_mirror_size(handle_);
+	}
+
+      private:
+	std::shared_ptr<::gpushare_session> session_;
+	::gpushare_mirror *handle_ = nullptr;
+	int exceptions_;
+};
+
+/* The memory itself at an address of the CPU's; it needs neither the buffer nor the session. */
+class map
+{
+      public:
+	map(const buffer &of, unsigned int access) : map(of, access, 0, of.size())
+	{
+	}
+	map(const buffer &of, unsigned int access, std::size_t offset, std::size_t length,
+	    const ::gpushare_map_options &options = {})
+	{
+		check(gpushare_map_with(of.get(), offset, length, access, &options, &handle_));
+	}
+	map(map &&other) noexcept : handle_(std::exchange(other.handle_, nullptr))
+	{
+	}
+	map &operator=(map &&other) noexcept
+	{
+		std::swap(handle_, other.handle_);
+		return *this;
+	}
+	~map()
+	{
+		gpushare_unmap(handle_);
+	}
+
+	void close()
+	{
+		check(gpushare_unmap(handle_));
+		handle_ = nullptr;
+	}
+	void flush(std::size_t offset, std::size_t length) const
+	{
+		check(gpushare_map_flush(handle_, offset, length));
+	}
+	void invalidate(std::size_t offset, std::size_t length) const
+	{
+		check(gpushare_map_invalidate(handle_, offset, length));
+	}
+	struct ::gpushare_map_info info() const
+	{
+		struct ::gpushare_map_info info;
+		check(gpushare_map_info(handle_, &info));
+		return info;
+	}
+	struct ::gpushare_map *get() const noexcept
+	{
+		return handle_;
+	}
+	void *data() const noexcept
+	{
+		return gpushare_map_data(handle_);
+	}
+	template <class T> T *as() const noexcept
+	{
+		return static_cast<T *>(data());
+	}
+	std::size_t size() const noexcept
+	{
+		return gpushare_map_size(handle_);
+	}
+
+      private:
+	struct ::gpushare_map *handle_ = nullptr;
+};
+
+} // namespace gpushare
+
+#endif

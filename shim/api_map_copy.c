@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies without CUDA: of a host_only buffer, by the CPU, through a view that stays to its detach. */
+#include "cleanup.h"
+#include "host_copy.h"
+#include "map.h"
+
+#define CHUNK ((size_t)1 << 20) /* what a sink gets at once: it stays in the CPU's cache */
+
+static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
+{
+	struct gpushare_session *session = buffer->session;
+	struct map_view *fresh = NULL, *view;
+	int status;
+
+	pthread_mutex_lock(&session->lock);
+	view = buffer->view;
+	pthread_mutex_unlock(&session->lock);
+	if (!view) {
+		status = map_view_open(buffer, false, &fresh);
+		if (status)
+			return status;
+		pthread_mutex_lock(&session->lock);
+		view = buffer->view;
+		if (!view)
+			buffer->view = view = fresh;
+		pthread_mutex_unlock(&session->lock);
+		if (view != fresh)
+			map_view_close(fresh); /* another thread came first */
+	}
+	*out_view = view;
+	return GPUSHARE_OK;
+}
+
+int map_view_copy(const struct map_view *view, uint64_t at, void *to, const void *from,
+		  size_t length)
+{
+	char *device = (char *)view->memory.address + at;
+	int status = to ? map_view_invalidate(view, at, length) : GPUSHARE_OK;
+
+	if (status)
+		return status;
+	if (!to) {
+		host_copy_to(device, from, length);
+		return map_view_flush(view, at, length);
+	}
+	host_copy_from(to, device, length);
+	return GPUSHARE_OK;
+}
+
+int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+	     size_t length)
+{
+	struct map_view *view;
+	int status = copy_view(buffer, &view);
+
+	return status ? status
+		      : map_view_copy(view, buffer->info.base_offset + offset, to, from, length);
+}
+
+int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
+	       int (*sink)(const void *data, size_t size, void *user),
+	       int (*source)(void *data, size_t size, void *user), void *user)
+{
+	_cleanup_free_ char *chunk = malloc(length < CHUNK ? length : CHUNK);
+	uint64_t at = buffer->info.base_offset + offset;
+	struct map_view *view;
+	int status = chunk ? copy_view(buffer, &view)
+			   : api_fail(GPUSHARE_E_NO_MEMORY, "no memory to copy '%s' through",
+				      buffer->info.name);
+
+	for (size_t done = 0, part; !status && done < length; done += part) {
+		part = length - done < CHUNK ? length - done : CHUNK;
+		if (source && source(chunk, part, user))
+			return api_fail(
+			    GPUSHARE_E_CANCELLED,
+			    "writing '%s' was ended by its caller after %zu of %zu bytes",
+			    buffer->info.name, done, length);
+		status = map_view_copy(view, at + done, sink ? chunk : NULL, chunk, part);
+		if (!status && sink && sink(chunk, part, user))
+			return api_fail(
+			    GPUSHARE_E_CANCELLED,
+			    "reading '%s' was ended by its caller after %zu of %zu bytes",
+			    buffer->info.name, done, length);
+	}
+	return status;
+}

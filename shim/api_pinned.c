@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_pinned.h"
+
+#include <stdlib.h>
+
+#define PAGE ((size_t)4096)
+
+static void pinned_unpin(const struct driver *driver, struct pinned *list)
+{
+	while (list) {
+		_device_scope_ struct device_scope scope = {NULL};
+		struct pinned *pinned = list;
+
+		list = pinned->next;
+		if (device_enter(driver, pinned->context, &scope) == GPUSHARE_OK)
+			driver->cuMemFreeHost(pinned->data);
+		free(pinned);
+	}
+}
+
+/* The smallest that is large enough; else NULL, and none of the others is any use: they are taken
+ * off the session, so that all that is pinned never exceeds what was in use at one time. */
+static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
+				  struct pinned **out_useless)
+{
+	struct pinned **best = NULL, *found = NULL;
+
+	*out_useless = NULL;
+	pthread_mutex_lock(&session->lock);
+	for (struct pinned **at = &session->spares; *at; at = &(*at)->next)
+		if ((*at)->size >= size && (!best || (*at)->size < (*best)->size))
+			best = at;
+	if (best) {
+		found = *best;
+		*best = found->next;
+	} else {
+		*out_useless = session->spares;
+		session->spares = NULL;
+	}
+	pthread_mutex_unlock(&session->lock);
+	return found;
+}
+
+static int pinned_make(const struct gpushare_buffer *buffer, struct pinned *pinned)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	int status =
+	    device_retain(&buffer->session->devices, driver, buffer->device, &pinned->context);
+	cu_result result;
+
+	if (!status)
+		status = device_enter(driver, pinned->context, &scope);
+	if (status)
+		return status;
+	result = driver->cuMemHostAlloc(&pinned->data, pinned->size, CU_HOST_ALLOC_PORTABLE);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemHostAlloc",
+				     "there are no %zu bytes of pinned host memory to mirror '%s' "
+				     "in; mirror it in parts",
+				     pinned->size, buffer->info.name);
+	return GPUSHARE_OK;
+}
+
+int pinned_take(const struct gpushare_buffer *buffer, size_t size, struct pinned **out_pinned)
+{
+	struct pinned *useless;
+	struct pinned *pinned = pinned_find(buffer->session, size, &useless);
+	int status;
+
+	pinned_unpin(buffer->session->driver, useless);
+	if (pinned) {
+		*out_pinned = pinned;
+		return GPUSHARE_OK;
+	}
+	pinned = calloc(1, sizeof(*pinned));
+	if (!pinned)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to mirror '%s'",
+				buffer->info.name);
+	pinned->size = (size + PAGE - 1) / PAGE * PAGE;
+	status = pinned_make(buffer, pinned);
+	if (status) {
+		free(pinned);
+		return status;
+	}
+	*out_pinned = pinned;
+	return GPUSHARE_OK;
+}
+
+void pinned_give(struct gpushare_session *session, struct pinned *pinned)
+{
+	pthread_mutex_lock(&session->lock);
+	pinned->next = session->spares;
+	session->spares = pinned;
+	pthread_mutex_unlock(&session->lock);
+}
+
+void pinned_finish(struct gpushare_session *session)
+{
+	struct pinned *spares = session->spares;
+
+	session->spares = NULL;
+	pinned_unpin(session->driver, spares);
+}

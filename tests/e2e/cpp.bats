@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# gpushare.hpp, built by each C++ compiler that was there; vineyard's published example among it.
+load helpers
+
+# each TEST...: with the program of each compiler; without any there is nothing to run
+each() {
+	local program found=0
+	for program in "$BIN"/cpp_app_*; do
+		[ -x "$program" ] || continue
+		found=1
+		"$@" "$program"
+	done
+	[ $found = 1 ] || skip "no C++ compiler made a cpp_app"
+}
+
+vineyard() {
+	rm -f "$WORK/up" "$WORK/end"
+	start creator "$1" create "$WORK/up" "$WORK/end"
+	await_file "$WORK/up"
+	equal "$("$1" get)" "CPU data from GPU is: hello world
+GPU data is still: hello world"
+	touch "$WORK/end"
+	finish "$PID"
+	equal "$(cat "$WORK/creator.out")" "GPU data is: hello world
+deleted"
+	run -1 --separate-stderr "$1" get
+	has "$stderr" "-3: "
+	has "$stderr" "object"
+}
+
+@test "vineyard's example: create, compose, get, read from the CPU, refuse writing, delete" {
+	each vineyard
+}
+
+scopes() {
+	equal "$("$1" scopes)" "all ended"
+}
+
+@test "scopes end mirrors, buffers and sessions, in any order" {
+	each scopes
+}
+
+map() {
+	if [ "$("$1" map 2>"$WORK/map.err")" = mapped ]; then return; fi
+	cat "$WORK/map.err"
+	# a GPU or a host that gives the CPU no way in says so
+	[ "$GPUSHARE_TEST_DRIVER" = gpu ] && grep -q '^-15: ' "$WORK/map.err" && skip "$(cat "$WORK/map.err")"
+	return 1
+}
+
+@test "a map ends with its scope and outlives its session" {
+	each map
+}
+
+lost() {
+	equal "$(GPUSHARE_SIM_FAIL=cuMemcpyHtoD:1:1 "$1" lost)" "not lost"
+}
+
+@test "a write-back that fails throws, and the copy is still there" {
+	needs_sim
+	each lost
+}

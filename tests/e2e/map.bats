@@ -1,0 +1,497 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# A buffer's memory at an address of the CPU's, in processes that make no CUDA call.
+load helpers
+
+setup_more() {
+	export GPUSHARE_SIM_LOG=$WORK/log
+}
+
+# Vulkan, as far as this takes it, is not on every host with a GPU.
+needs_map() {
+	local said
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || return 0
+	said=$(api open make=a,probe,2Mi,vmm map=m,a,0,1,r 2>&1)
+	[[ $said == *"map m: OK"* ]] || skip "this host maps nothing: ${said##*map m: }"
+}
+
+# hostly WORD...: api_app in a process that can't start CUDA, on the simulated driver at least
+hostly() {
+	env ASAN_OPTIONS=handle_segv=0 GPUSHARE_SIM_FAIL="cuInit:1:99:100${FAULT:+,$FAULT}" "$BIN/api_app" open "$@" </dev/null
+}
+
+# owner RULE WORD...: an unmodified program, its 4 MiB filled with pattern 7
+owner() {
+	start_named owner "$1" "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/up" \
+		await="$WORK/go" "${@:2}"
+	await_file "$WORK/up"
+	OWNER=$PID
+}
+
+owner_ends() {
+	touch "$WORK/go"
+	finish "$OWNER"
+}
+
+# pattern PLACE: the byte there, of pattern 7
+pattern() {
+	echo $(((7 + $1 * 7 + ($1 >> 8) * 13) & 255))
+}
+
+# calls NAME: how often Vulkan was called so
+calls() {
+	grep -c " vk$1 " "$WORK/log" || true
+}
+
+@test "an unmodified program's cudaMalloc, mapped without CUDA: stores are seen both ways" {
+	needs_map
+	owner w:map put=a,4194303,17 touch="$WORK/put" await="$WORK/stored" byte=a,100 byte=a,4194303
+	start guest env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host where=b \
+		map=m,b,0,4Mi,rw load=m,5 store=m,100,201 touch="$WORK/go" await="$WORK/put" load=m,4194303 \
+		store=m,4194303,18 flush=m,0,4Mi touch="$WORK/stored" await="$WORK/looked" unmap=m detach=b close
+	until_true test -e "$WORK/stored"
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || run -1 grep libcuda "/proc/$PID/maps"
+	touch "$WORK/looked"
+	finish "$PID"
+	finish "$OWNER"
+	equal "$(cat "$WORK/guest.out")" "open: OK
+attach w: OK
+where b: no address, device -1
+map m: OK
+load m: 42
+load m: 17
+flush m: OK
+unmap m: OK
+detach b: OK
+close: OK"
+	equal "$(tail -n 2 "$WORK/owner.out")" "byte a: 201
+byte a: 18"
+}
+
+@test "any offset, any length; maps of one buffer share a mapping, and each is given back by itself" {
+	needs_map
+	owner w:map
+	equal "$(hostly attach=b,w,0,host map=m,b,1,1,r map=n,b,4099,4190205,rw map=o,b,0,4Mi,rw \
+		apart=o,m apart=o,n load=m,0 load=n,0 load=o,4099 store=n,4190204,9 load=o,4194303 \
+		unmap=o load=n,4190204 unmap=n load=m,0 unmap=m map=p,b,4194303,1,r load=p,0)" "open: OK
+attach w: OK
+map m: OK
+map n: OK
+map o: OK
+apart: 1
+apart: 4099
+load m: $(pattern 1)
+load n: $(pattern 4099)
+load o: $(pattern 4099)
+load o: 9
+unmap o: OK
+load n: 9
+unmap n: OK
+load m: $(pattern 1)
+unmap m: OK
+map p: OK
+load p: 9"
+}
+
+@test "shared: the second map of a buffer calls nobody; the last unmap gives all back" {
+	needs_sim
+	owner w:map
+	hostly attach=b,w,0,host map=m,b,0,1,r map=n,b,0,1,r unmap=m unmap=n attach=c,w,0,host map=m,c,0,1,r unmap=m
+	equal "$(calls CreateInstance) $(calls CreateDevice)" "1 1"
+	equal "$(grep -c 'vkAllocateMemory 0 0x0 4194304' "$WORK/log")" 2
+	equal "$(calls AllocateMemory)" "$(calls FreeMemory)"
+	equal "$(grep -c 'vkAllocateMemory 0 0x0 65536' "$WORK/log")" 2 # proven once: one, and its import
+}
+
+@test "the owner is killed, or frees it: what is mapped stays" {
+	needs_map
+	owner w:map
+	start guest "$BIN/api_app" open attach=b,w,0,host map=m,b,0,4Mi,rw touch="$WORK/mapped" \
+		await="$WORK/killed" load=m,5 store=m,6,77 load=m,6 load=m,4194303 unmap=m
+	await_file "$WORK/mapped"
+	kill -KILL "$OWNER"
+	until_true has_ended "$OWNER"
+	touch "$WORK/killed"
+	finish "$PID"
+	equal "$(tail -n 4 "$WORK/guest.out")" "load m: 42
+load m: 77
+load m: $(pattern 4194303)
+unmap m: OK"
+	rm "$WORK"/{up,mapped}
+	owner w:map free=a touch="$WORK/freed" await="$WORK/end"
+	start guest "$BIN/api_app" open attach=b,w,0,host map=m,b,0,4Mi,rw touch="$WORK/mapped" \
+		await="$WORK/freed" load=m,5 store=m,5,1 load=m,5
+	await_file "$WORK/mapped"
+	touch "$WORK/go"
+	finish "$PID"
+	equal "$(tail -n 2 "$WORK/guest.out")" "load m: 42
+load m: 1"
+}
+
+@test "a map outlives its attachment and its session; exit with a live one is an ordinary exit" {
+	needs_map
+	owner w:map
+	equal "$(hostly attach=b,w,0,host map=m,b,0,4Mi,rw detach=b load=m,5 close load=m,5 unmap=m \
+		open attach=b,w,0,host map=n,b,5,1,r close load=n,0 exit=3 || echo "exit $?")" "open: OK
+attach w: OK
+map m: OK
+detach b: OK
+load m: 42
+close: OK
+load m: 42
+unmap m: OK
+open: OK
+attach w: OK
+map n: OK
+close: OK
+load n: 42
+exit 3"
+	touch "$WORK/go"
+}
+
+@test "with CUDA too: attached by address, the owner's own, and adopted" {
+	needs_map
+	owner w:map
+	equal "$(api open attach=b,w map=m,b,0,4Mi,rw load=m,5 put=b,5,3 load=m,5 store=m,6,4 byte=b,6 where=b |
+		sed 1,3d)" "load m: 42
+put b: OK
+load m: 3
+byte b: 4
+where b: an address, device 0"
+	equal "$(api open make=a,mine,2Mi,vmm map=m,a,0,2Mi,rw put=a,9,3 load=m,9 store=m,9,5 byte=a,9 |
+		sed 1,3d)" "put a: OK
+load m: 3
+byte a: 5"
+	api open make=a,kept,2Mi,keep fill=a,7 close >/dev/null
+	equal "$(api open make=a,kept,2Mi,keep+adopt map=m,a,0,2Mi,rw load=m,5 close unmap=m)" "open: OK
+make kept: OK
+adopted
+map m: OK
+load m: 42
+close: OK
+unmap m: OK"
+}
+
+@test "the driver gives no descriptor of the owner's own: the call is named, and the next try works" {
+	needs_sim
+	for fault in cuMemRetainAllocationHandle:1:1:1 cuMemExportToShareableHandle:2:1:1; do
+		GPUSHARE_SIM_FAIL=$fault run --separate-stderr api open make=a,mine,2Mi,vmm map=m,a,0,1,r map=m,a,0,1,r free=a unmap=m
+		equal "$(tail -n 4 <<<"$output")" "map m: E_CUDA
+map m: OK
+free a: OK
+unmap m: OK"
+		has "$stderr" "${fault%%:*} answered CUDA_ERROR_INVALID_VALUE"
+	done
+}
+
+@test "a program's own cuMemCreate memory, by an inner range of it" {
+	needs_map
+	start owner "$BIN/api_app" open raw=p,4Mi,vmm share=w,whole,p,0,4Mi fill=w,7 share=s,inner,p,2097153,8000 \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(hostly attach=b,inner,0,host attach=w,whole,0,host map=m,b,1,7999,rw map=n,w,0,4Mi,r \
+		store=m,7998,250 load=n,2105152 load=m,0 | sed 1,5d)" "load n: 250
+load m: $(pattern 2097154)"
+}
+
+@test "read-only: not for writing, and a store ends in a signal" {
+	needs_map
+	owner w:map:readonly
+	run --separate-stderr hostly attach=b,w,0,host map=m,b,0,1,w map=m,b,0,1,rw put=b,0,1 map=m,b,5,1,r load=m,0 mapped=m
+	equal "$(sed '$d' <<<"$output")" "open: OK
+attach w: OK
+read-only
+map m: E_READ_ONLY
+map m: E_READ_ONLY
+put b: E_READ_ONLY
+map m: OK
+load m: 42"
+	has "$stderr" "map it with GPUSHARE_READ"
+	run -139 hostly attach=b,w,0,host map=m,b,5,1,r store=m,0,1
+	touch "$WORK/go"
+	finish "$OWNER"
+}
+
+@test "cudaMalloc memory is not mapped: the reason, and what to do" {
+	owner w
+	run --separate-stderr api open attach=b,w map=m,b,0,1,r
+	equal "$output" "open: OK
+attach w: OK
+map m: E_NOT_SUPPORTED"
+	has "$stderr" "'map'"
+	has "$stderr" "gpushare_mirror_open()"
+	run --separate-stderr hostly attach=b,w,0,host stat=w
+	has "$output" "attach w: E_NOT_SUPPORTED"
+	has "$output" "attachers 0"
+	has "$stderr" "'map'"
+}
+
+@test "what makes no sense is refused, and nothing is mapped" {
+	owner w:map
+	equal "$(hostly attach=b,w,0,host map=m,b,0,0,r map=m,b,4Mi,1,r map=m,b,1,4Mi,r map=m,b,0,1,x \
+		map=m,z,0,1,r unmap=m mapped=m flush=m,0,1 attach=c,w,0,host map=n,c,3,5,r flush=n,0,5 flush=n,1,5 \
+		invalidate=n,5,0 invalidate=n,6,0 2>/dev/null | sed 1,2d)" "map m: E_INVALID
+map m: E_RANGE
+map m: E_RANGE
+map m: E_INVALID
+map m: E_INVALID
+unmap m: OK
+mapped m: E_INVALID
+flush m: E_INVALID
+attach w: OK
+map n: OK
+flush n: OK
+flush n: E_RANGE
+invalidate n: OK
+invalidate n: E_RANGE"
+}
+
+@test "copies of a host_only buffer go through the map; a kept buffer is read where CUDA does not start" {
+	needs_map
+	api open make=a,kept,3Mi,keep fill=a,7 close >/dev/null
+	equal "$(hostly attach=b,kept,0,host byte=b,5 put=b,3145727,9 byte=b,3145727 save=b,"$WORK/saved" ones=b sum=b \
+		sum=b detach=b close | sed 1,2d)" "byte b: 42
+put b: OK
+byte b: 9
+save b: OK
+ones b: OK
+sum b: 3145728
+sum b: 3145728
+detach b: OK
+close: OK"
+	equal "$(stat -c %s "$WORK/saved")" 3145728
+	equal "$(od -An -tu1 -N1 -j3145727 "$WORK/saved" | tr -d ' ')" 9
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || equal "$(calls AllocateMemory)" "$(calls FreeMemory)"
+}
+
+@test "fork: the map is the parent's; the child's calls say so, and its address is not there" {
+	needs_map
+	owner w:map
+	equal "$(hostly attach=b,w,0,host map=m,b,0,4Mi,rw address=m \
+		child=fork,6 address=m mapped=m map=n,b,0,1,r flush=m,0,1 unmap=m close \
+		child=fork,1 peek=0 \
+		child=fork,3 open attach=c,w,0,host map=n,c,0,1,r \
+		child=exec,4 open attach=c,w,0,host map=n,c,0,1,r load=n,0 load=m,5 unmap=m 2>/dev/null |
+		grep -v '^mapped')" "open: OK
+attach w: OK
+map m: OK
+address m: there
+address m: none
+map n: E_FORKED
+flush m: E_FORKED
+unmap m: E_FORKED
+close: OK
+child fork: 0
+child fork: signal 11
+open: OK
+attach w: OK
+map n: E_FORKED
+child fork: 0
+open: OK
+attach w: OK
+map n: OK
+load n: 7
+child exec: 0
+load m: 42
+unmap m: OK"
+	equal "$(hostly child=fork,5 close open attach=c,w,0,host map=n,c,5,1,r load=n,0 | tail -n 2)" "load n: 42
+child fork: 0"
+}
+
+@test "no Vulkan loader, or none that is one: the reason and the alternative" {
+	needs_sim
+	owner w:map
+	mkdir "$WORK/bad"
+	echo "not a library" >"$WORK/bad/libvulkan.so.1"
+	run --separate-stderr env LD_LIBRARY_PATH="$WORK/bad:$LD_LIBRARY_PATH" "$BIN/api_app" open attach=b,w,0,host \
+		map=m,b,0,1,r byte=b,0
+	equal "$output" "open: OK
+attach w: OK
+map m: E_NOT_SUPPORTED
+byte b: E_NOT_SUPPORTED"
+	has "$stderr" "'w' can't be mapped for the CPU: the Vulkan loader, libvulkan.so.1, can't be loaded"
+	has "$stderr" "libvulkan1"
+	has "$stderr" "gpushare_mirror_open()"
+	cp "$BUILD/sim/libcuda.so.1" "$WORK/bad/libvulkan.so.1"
+	run --separate-stderr env LD_LIBRARY_PATH="$WORK/bad:$LD_LIBRARY_PATH" "$BIN/api_app" open attach=b,w,0,host map=m,b,0,1,r
+	has "$stderr" "no vkGetInstanceProcAddr"
+}
+
+@test "a GPU that Vulkan does not show, or does not show the memory of" {
+	needs_sim
+	start owner env GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1 "$BIN/api_app" open make=a,w,2Mi,vmm fill=a,7 \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	run --separate-stderr hostly attach=b,w,0,host map=m,b,0,1,r
+	has "$output" "map m: E_NOT_SUPPORTED"
+	has "$stderr" "Vulkan shows 1 device here, and its GPU, GPU-$(shown w gpu | cut -d - -f 2-), is not among them"
+	GPUSHARE_SIM_DEVICES=2 run --separate-stderr hostly attach=b,w,0,host map=m,b,5,1,r load=m,0
+	has "$output" "load m: 42"
+	run --separate-stderr env GPUSHARE_SIM_DEVICES=2 GPUSHARE_SIM_VULKAN=small-bar "$BIN/api_app" open attach=b,w,0,host map=m,b,0,1,r
+	has "$output" "map m: E_NOT_SUPPORTED"
+	has "$stderr" "BAR"
+	for word in no-import no-queues; do
+		run --separate-stderr env GPUSHARE_SIM_DEVICES=2 GPUSHARE_SIM_VULKAN=$word "$BIN/api_app" open attach=b,w,0,host map=m,b,0,1,r
+		has "$output" "map m: E_NOT_SUPPORTED"
+		has "$stderr" "can't import memory"
+	done
+}
+
+@test "what Vulkan refuses: a status and a reason; the next try works, and nothing is left behind" {
+	needs_sim
+	owner w:map
+	clean=$(hostly attach=b,w,0,host map=m,b,5,1,r load=m,0 unmap=m map=m,b,5,1,r load=m,0 census | tail -n 3)
+	has "$clean" "census: 1 threads"
+	while read -r fault wanted words; do
+		FAULT=$fault run --separate-stderr hostly attach=b,w,0,host map=m,b,5,1,r map=m,b,5,1,r load=m,0 census
+		equal "$fault $(tail -n 4 <<<"$output")" "$fault map m: $wanted
+$clean"
+		has "$stderr" "$words"
+		has "$stderr" "gpushare_mirror_open()"
+	done <<-'TABLE'
+		vkCreateInstance:1:1:-9 E_NOT_SUPPORTED no Vulkan driver was found
+		vkCreateInstance:1:1:-1 E_NO_MEMORY VK_ERROR_OUT_OF_HOST_MEMORY
+		vkCreateInstance:1:1:-3 E_NOT_SUPPORTED Vulkan does not start here
+		vkCreateInstance:1:1:-6 E_NOT_SUPPORTED VK_ERROR_LAYER_NOT_PRESENT
+		vkEnumeratePhysicalDevices:1:1:-3 E_NOT_SUPPORTED vkEnumeratePhysicalDevices answered VK_ERROR_INITIALIZATION_FAILED
+		vkCreateDevice:1:1:-4 E_NOT_SUPPORTED the GPU was lost
+		vkCreateDevice:1:1:-10 E_LIMIT vkCreateDevice
+		vkAllocateMemory:2:1:-1000072003 E_NOT_SUPPORTED does not take this kind of memory
+		vkAllocateMemory:3:1:-1000072003 E_NOT_SUPPORTED VK_ERROR_INVALID_EXTERNAL_HANDLE
+		vkAllocateMemory:3:1:-2 E_NO_MEMORY BAR1
+		vkAllocateMemory:3:1:-10 E_LIMIT unmap some
+		vkMapMemory:2:1:-5 E_NO_MEMORY VK_ERROR_MEMORY_MAP_FAILED
+		vkMapMemory:3:1:-5 E_NO_MEMORY vkMapMemory
+		vkMapMemory:3:1 E_NOT_SUPPORTED vkMapMemory answered -13
+	TABLE
+	equal "$(calls AllocateMemory)" "$(($(calls FreeMemory) + 15 + $(grep -c 'vkAllocateMemory -' "$WORK/log")))"
+}
+
+@test "Vulkan of another age: the call that it lacks is named" {
+	needs_sim
+	owner w:map
+	while read -r name words; do
+		run --separate-stderr env GPUSHARE_SIM_LACKS="$name" "$BIN/api_app" open attach=b,w,0,host map=m,b,0,1,r map=m,b,0,1,r
+		has "$output" "map m: E_NOT_SUPPORTED"
+		has "$stderr" "$words"
+	done <<-'TABLE'
+		vkCreateInstance vkCreateInstance answered VK_ERROR_INCOMPATIBLE_DRIVER
+		vkGetPhysicalDeviceProperties2 the Vulkan loader is too old: no vkGetPhysicalDeviceProperties2
+		vkGetMemoryFdKHR the GPU's Vulkan driver has no vkGetMemoryFdKHR
+	TABLE
+	equal "$(calls CreateInstance) $(calls DestroyInstance)" "3 2"
+	equal "$(calls CreateDevice) $(calls DestroyDevice)" "2 2"
+}
+
+@test "what is stored must be in the GPU's memory: tried on memory of our own, once; on a full GPU not" {
+	needs_sim
+	owner w:map
+	run --separate-stderr env GPUSHARE_SIM_VULKAN=apart "$BIN/api_app" open attach=b,w,0,host map=m,b,0,1,r
+	has "$output" "map m: E_NOT_SUPPORTED"
+	has "$stderr" "is not in the GPU's memory: tried on memory of our own"
+	rm "$WORK/log"
+	for call in vkAllocateMemory:1:1:-2 vkGetMemoryFdKHR:1:1:-10 vkMapMemory:1:1:-5; do
+		FAULT=$call run -0 hostly attach=b,w,0,host map=m,b,5,1,r load=m,0 unmap=m census map=m,b,5,1,r unmap=m \
+			census map=m,b,5,1,r unmap=m
+		has "$output" "load m: 42"
+		equal "$(grep -c census <<<"$output") $(grep census <<<"$output" | sort -u | wc -l)" "2 1"
+	done
+	# each time the proof's own memory and its import, once: what failed is made up for by the second map
+	equal "$(grep -c 'vkAllocateMemory 0 0x0 65536' "$WORK/log")" 8
+	equal "$(calls AllocateMemory)" "$(($(calls FreeMemory) + 1))" # the one that failed
+	equal "$(api open attach=b,w byte=b,5 | tail -n 1)" "byte b: 42"
+}
+
+@test "memory that is not coherent: flush and invalidate carry it, and need_coherent refuses it" {
+	needs_sim
+	export GPUSHARE_SIM_VULKAN=noncoherent
+	owner w:map await="$WORK/stored" byte=a,100 byte=a,200 put=a,100,9 touch="$WORK/put" await="$WORK/end"
+	start guest "$BIN/api_app" open attach=b,w,0,host map=n,b,0,4Mi,r,coherent map=m,b,3,1000,rw mapped=m load=m,2 \
+		store=m,97,55 store=m,197,66 flush=m,97,1 touch="$WORK/go" touch="$WORK/stored" await="$WORK/put" \
+		load=m,97 invalidate=m,97,1 load=m,97 map=n,b,0,4Mi,r,coherent put=b,4194303,7 byte=b,4194303
+	finish "$PID"
+	equal "$(sed 1,2d "$WORK/guest.out")" "map n: E_NOT_SUPPORTED
+map m: OK
+mapped m: 1000 bytes by vulkan, cached, not coherent, atom 64
+load m: 42
+flush m: OK
+load m: 55
+invalidate m: OK
+load m: 9
+map n: E_NOT_SUPPORTED
+put b: OK
+byte b: 7"
+	has "$(cat "$WORK/guest.err")" "shows the CPU none of its memory coherently"
+	has "$(cat "$WORK/guest.err")" "mapped here already, and not coherently"
+	equal "$(grep byte "$WORK/owner.out")" "byte a: 55
+byte a: $(pattern 200)"
+	# of a coherent type and another the first, whichever comes first
+	equal "$(GPUSHARE_SIM_VULKAN=both api open attach=b,w,0,host map=m,b,0,8,r mapped=m | tail -n 1)" \
+		"mapped m: 8 bytes by vulkan, cached, coherent, atom 1"
+	for call in vkFlushMappedMemoryRanges:2:1:-1 vkInvalidateMappedMemoryRanges:4:1:-2; do
+		FAULT=$call run --separate-stderr hostly attach=b,w,0,host map=m,b,0,8,rw flush=m,0,1 invalidate=m,0,1 unmap=m
+		equal "$(grep -c E_NO_MEMORY <<<"$output")" 1
+		has "$stderr" "${call%%:*} answered VK_ERROR_OUT_OF"
+	done
+}
+
+@test "dma-buf where the driver offers its mmap, and Vulkan where that is refused or shows something else" {
+	needs_sim
+	owner w:map
+	script=(open attach=b,w map=m,b,5,1,rw mapped=m load=m,0 store=m,0,99 byte=b,5 put=b,5,42 unmap=m)
+	equal "$(GPUSHARE_SIM_DMABUF=mmap api "${script[@]}" | sed 1,3d)" "mapped m: 1 bytes by dma-buf, write-combined, coherent, atom 1
+load m: 42
+byte b: 99
+put b: OK
+unmap m: OK"
+	run -1 grep vk "$WORK/log"
+	for how in broken apart none; do
+		has "$(GPUSHARE_SIM_DMABUF=$how api "${script[@]}")" "mapped m: 1 bytes by vulkan"
+	done
+	# without CUDA there is no address to make one of
+	has "$(GPUSHARE_SIM_DMABUF=mmap hostly attach=b,w,0,host map=m,b,5,1,rw mapped=m)" "by vulkan"
+	for fault in cuMemGetHandleForAddressRange:2:1 cuMemGetHandleForAddressRange:1:1 cuDeviceGetAttribute:1:9; do
+		has "$(GPUSHARE_SIM_FAIL=$fault GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by vulkan"
+	done
+	# no room for the proof: mapped all the same
+	has "$(GPUSHARE_SIM_FAIL=cuMemCreate:1:1:2 GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by dma-buf"
+}
+
+@test "attached for another GPU, by peer access: mapped all the same, by Vulkan, and copies are right" {
+	needs_sim
+	export GPUSHARE_SIM_DEVICES=2 GPUSHARE_SIM_DMABUF=mmap
+	owner w:map
+	equal "$(CUDA_VISIBLE_DEVICES=1 api open attach=b,w map=m,b,5,1,rw mapped=m load=m,0 store=m,0,99 byte=b,5 put=b,5,42 \
+		load=m,0 unmap=m)" "open: OK
+attach w: OK
+map m: OK
+mapped m: 1 bytes by vulkan, write-combined, coherent, atom 1
+load m: 42
+byte b: 99
+put b: OK
+load m: 42
+unmap m: OK"
+	[ -z "$(find "$GPUSHARE_DIR" -name '*crossover*')" ] # nothing was measured that would not hold there
+}
+
+@test "no descriptors left: E_LIMIT, and the attachment is given back" {
+	needs_sim
+	owner w:map
+	for left in 0 1; do # for the descriptor itself, and for the one that Vulkan takes over
+		run --separate-stderr hostly attach=b,w,0,host map=m,b,0,1,r unmap=m fdlimit=$left map=m,b,0,1,r
+		equal "$(tail -n 2 <<<"$output")" "unmap m: OK
+map m: E_LIMIT"
+		has "$stderr" "ulimit -n"
+	done
+}
+
+@test "host_only attachments are a thing of their own: counted, and given back as others" {
+	needs_map
+	owner w:map
+	equal "$(api open attach=b,w,0,host attach=c,w where=b where=c stat=w detach=b detach=c stat=w 2>&1 |
+		grep -E 'where|attachers')" "where b: no address, device -1
+where c: an address, device 0
+size 4194304 offset 0 base 4194304 attachers 2 mine 0 uid 1
+size 4194304 offset 0 base 4194304 attachers 0 mine 0 uid 1"
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || has "$(hostly attach=b,w,0,same)" "attach w: E_NO_DRIVER"
+}

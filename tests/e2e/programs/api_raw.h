@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_API_RAW_H
+#define GPUSHARE_TESTS_API_RAW_H
+/* Memory that api_app makes through the driver, as a program would that shares its own. */
+#include <dlfcn.h>
+
+#include "cuda_abi.h"
+#include "script.h"
+
+static cu_deviceptr *raw_of(const char *slot)
+{
+	static cu_deviceptr pointers[128];
+
+	return &pointers[(unsigned char)slot[0] & 127];
+}
+
+/* Memory of cuMemCreate, mapped and accessible; with a descriptor handle, or without any. */
+static cu_deviceptr map_raw(void *library, size_t size, bool exportable)
+{
+	const cu_mem_prop prop = {
+	    .type = CU_ALLOCATION_PINNED,
+	    .requestedHandleTypes = exportable ? CU_HANDLE_POSIX_FD : 0,
+	    .location = {.type = CU_LOCATION_DEVICE},
+	};
+	const cu_mem_access access = {{.type = CU_LOCATION_DEVICE}, CU_ACCESS_READ_WRITE};
+	cu_mem_handle handle;
+	cu_deviceptr pointer = 0;
+
+#define CALL(name) cu_##name##_call *name = dlsym(library, #name)
+	CALL(cuMemCreate);
+	CALL(cuMemAddressReserve);
+	CALL(cuMemMap);
+	CALL(cuMemSetAccess);
+#undef CALL
+	if (!cuMemCreate || !cuMemAddressReserve || !cuMemMap || !cuMemSetAccess ||
+	    cuMemCreate(&handle, size, &prop, 0) || cuMemAddressReserve(&pointer, size, 0, 0, 0) ||
+	    cuMemMap(pointer, size, 0, handle, 0) || cuMemSetAccess(pointer, size, &access, 1))
+		script_stop("raw: a driver call failed");
+	return pointer;
+}
+
+/* raw=SLOT,SIZE[,managed|vmm|private]: memory of the program's own, made through the driver; vmm
+ * and private are cuMemCreate's, with and without a handle type */
+static void do_raw(char **argument, int count)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	cu_device device;
+	cu_context context;
+	cu_deviceptr pointer = 0;
+
+#define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
+	CALL(cuInit);
+	CALL(cuDeviceGet);
+	CALL(cuDevicePrimaryCtxRetain);
+	CALL(cuCtxSetCurrent);
+	CALL(cuMemAlloc_v2);
+	CALL(cuMemAllocManaged);
+#undef CALL
+	if (!cuInit || !cuDeviceGet || !cuDevicePrimaryCtxRetain || !cuCtxSetCurrent ||
+	    !cuMemAlloc_v2 || !cuMemAllocManaged)
+		script_stop("no driver");
+	if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) ||
+	    cuCtxSetCurrent(context))
+		script_stop("raw: a driver call failed");
+	if (count > 2 && strcmp(argument[2], "managed"))
+		pointer = map_raw(library, script_number(argument[1]), !strcmp(argument[2], "vmm"));
+	else if (count > 2
+		     ? cuMemAllocManaged(&pointer, script_number(argument[1]), CU_MANAGED_GLOBAL)
+		     : cuMemAlloc_v2(&pointer, script_number(argument[1])))
+		script_stop("raw: a driver call failed");
+	*raw_of(argument[0]) = pointer;
+}
+
+#endif

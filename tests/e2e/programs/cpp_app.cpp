@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+/*
+ * gpushare.hpp at work. `create FILE FILE` and `get` are the two processes of vineyard's published
+ * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end. Prints what it found.
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+#include <gpushare.hpp>
+
+static constexpr std::size_t DATA_SIZE = 1 << 20;
+
+static void must(bool good, const char *what)
+{
+	if (good)
+		return;
+	std::fprintf(stderr, "not so: %s\n", what);
+	std::exit(1);
+}
+#define MUST(what) must(what, #what)
+
+/* The status that `call` throws; 0: it didn't. */
+template <class T> static int thrown(T call, const char *words = "")
+{
+	try {
+		call();
+	} catch (const gpushare::error &caught) {
+		MUST(std::strstr(caught.what(), words));
+		return caught.status();
+	}
+	return 0;
+}
+
+static char pattern(std::size_t i)
+{
+	return static_cast<char>(i * 31 + (i >> 9));
+}
+
+static void tell(const char *path)
+{
+	std::ofstream file(path);
+}
+
+static void await(const char *path)
+{
+	while (access(path, F_OK))
+		usleep(1000);
+}
+
+/* The first process: create, compose the content from host code, keep it until FILE, delete. */
+static void create(const char *up, const char *end)
+{
+	gpushare::session client;
+	gpushare_alloc_options options = {};
+	options.device = -1;
+	options.flags = GPUSHARE_FLAG_READONLY;
+	gpushare::buffer buffer = client.alloc("object", DATA_SIZE, options);
+
+	MUST(buffer.pointer() != 0); /* GPU memory */
+	MUST(!buffer.is_read_only());
+	MUST(buffer.size() == DATA_SIZE);
+	{
+		gpushare::mirror mirror(buffer, GPUSHARE_WRITE);
+		for (std::size_t i = 0; i < DATA_SIZE; i++)
+			mirror.as<char>()[i] = pattern(i);
+		std::memcpy(mirror.data(), "hello world", 12);
+	}
+	char found[12];
+	buffer.copy_from(found, sizeof(found));
+	std::printf("GPU data is: %s\n", found);
+	tell(up);
+	await(end);
+	buffer.close();
+	MUST(thrown([&] { client.stat("object"); }, "object") == GPUSHARE_E_NOT_FOUND);
+	std::printf("deleted\n");
+}
+
+/* The second: get, read from the CPU, compare every byte; writing is refused. */
+static void get()
+{
+	gpushare::session client;
+	gpushare::buffer buffer = client.attach("object");
+
+	MUST(buffer.pointer() != 0);
+	MUST(buffer.is_read_only());
+	{
+		gpushare::mirror mirror(buffer, GPUSHARE_READ);
+		std::printf("CPU data from GPU is: %s\n", mirror.as<const char>());
+		MUST(mirror.size() == DATA_SIZE);
+		for (std::size_t i = 12; i < DATA_SIZE; i++)
+			MUST(mirror.as<const char>()[i] == pattern(i));
+		std::memset(mirror.data(), 0, DATA_SIZE); /* stays here */
+	}
+	for (unsigned int access : {0u + GPUSHARE_WRITE, 0u + (GPUSHARE_READ | GPUSHARE_WRITE)})
+		MUST(thrown([&] { gpushare::mirror mirror(buffer, access); }, "read-only") ==
+		     GPUSHARE_E_READ_ONLY);
+	MUST(thrown([&] { buffer.copy_to("x", 1); }) == GPUSHARE_E_READ_ONLY);
+	char found[12];
+	buffer.copy_from(found, sizeof(found));
+	std::printf("GPU data is still: %s\n", found);
+}
+
+static char first_byte(const gpushare::buffer &buffer)
+{
+	char byte;
+	buffer.copy_from(&byte, 1);
+	return byte;
+}
+
+static void end_mirrors(const gpushare::buffer &buffer)
+{
+	{
+		gpushare::mirror one(buffer, GPUSHARE_WRITE, 0, 1);
+		*one.as<char>() = 'a';
+	}
+	MUST(first_byte(buffer) == 'a');
+	try {
+		gpushare::mirror one(buffer, GPUSHARE_WRITE, 0, 1);
+		*one.as<char>() = 'b';
+		throw std::runtime_error("half done");
+	} catch (const std::runtime_error &) {
+	}
+	MUST(first_byte(buffer) == 'a');
+	{
+		gpushare::mirror one(buffer, GPUSHARE_WRITE, 0, 1), two(std::move(one));
+		MUST(!one.data() && two.size() == 1);
+		*two.as<char>() = 'c';
+		two.sync();
+		MUST(first_byte(buffer) == 'c');
+		*two.as<char>() = 'd';
+		one = std::move(two);
+		one.drop();
+	}
+	MUST(first_byte(buffer) == 'c');
+	gpushare::mirror one(buffer, GPUSHARE_WRITE, 0, 1);
+	*one.as<char>() = 'e';
+	one.close();
+	MUST(!one.data() && first_byte(buffer) == 'e');
+}
+
+/* What came from a session keeps it; nothing is left of any. */
+static void end_scopes()
+{
+	gpushare::session client;
+	{
+		gpushare::buffer buffer = client.alloc("x", 100);
+		std::string names;
+
+		end_mirrors(buffer);
+		client.alloc("y", 1);
+		for (const gpushare_info &info : client.list())
+			names += info.name;
+		MUST(names == "x" && client.list("y*").empty());
+		MUST(client.stat("x").generation == buffer.info().generation);
+		MUST(thrown([&] { client.alloc("x", 1); }, "x") == GPUSHARE_E_EXISTS);
+		MUST(thrown([&] { gpushare::mirror(buffer, GPUSHARE_READ, 100, 1); }, "x") ==
+		     GPUSHARE_E_RANGE);
+		gpushare::mirror outlives = [&] {
+			gpushare::buffer attached = gpushare::session().attach("x");
+			return gpushare::mirror(attached, GPUSHARE_READ | GPUSHARE_WRITE);
+		}();
+		*outlives.as<char>() = 'f';
+		outlives.close();
+		MUST(first_byte(buffer) == 'f');
+		gpushare::buffer elsewhere = std::move(buffer);
+		client.unlink("x");
+		MUST(elsewhere.size() == 100 && client.list().empty());
+	}
+	std::printf("all ended\n");
+}
+
+/* A write-back that fails is an exception, and the copy is still there. */
+static void lose_write_back()
+{
+	gpushare::session client;
+	gpushare::buffer buffer = client.alloc("x", 100);
+	gpushare::mirror mirror(buffer, GPUSHARE_WRITE, 0, 1);
+
+	*mirror.as<char>() = 'g';
+	MUST(thrown([&] { mirror.close(); }, "still open") == GPUSHARE_E_CUDA);
+	MUST(*mirror.as<char>() == 'g');
+	mirror.close();
+	MUST(first_byte(buffer) == 'g');
+	std::printf("not lost\n");
+}
+
+/* Of memory that is mapped, what the CPU stores is what the GPU has. */
+static void map_memory()
+{
+	gpushare_alloc_options options = {};
+	options.device = -1;
+	options.flags = GPUSHARE_FLAG_VMM;
+	gpushare::map outlives = [&] {
+		gpushare::session client;
+		gpushare::buffer buffer = client.alloc("x", 100, options);
+		gpushare::map map(buffer, GPUSHARE_READ | GPUSHARE_WRITE), other = std::move(map);
+
+		MUST(!map.data() && other.size() == 100 && *other.info().backend);
+		*other.as<char>() = 'h';
+		other.flush(0, 1);
+		MUST(first_byte(buffer) == 'h');
+		buffer.copy_to("i", 1);
+		other.invalidate(0, 1);
+		MUST(*other.as<char>() == 'i');
+		MUST(thrown([&] { gpushare::map(buffer, GPUSHARE_READ, 100, 1); }, "x") ==
+		     GPUSHARE_E_RANGE);
+		MUST(thrown([&] { other.flush(0, 101); }, "x") == GPUSHARE_E_RANGE);
+		return other;
+	}();
+	MUST(*outlives.as<char>() == 'i');
+	outlives.close();
+	MUST(!outlives.data());
+	std::printf("mapped\n");
+}
+
+int main(int argc, char **argv)
+try {
+	const std::string verb = argc > 1 ? argv[1] : "";
+
+	if (verb == "create" && argc == 4)
+		create(argv[2], argv[3]);
+	else if (verb == "get")
+		get();
+	else if (verb == "scopes")
+		end_scopes();
+	else if (verb == "map")
+		map_memory();
+	else if (verb == "lost")
+		lose_write_back();
+	else
+		return 2;
+	return 0;
+} catch (const gpushare::error &caught) {
+	std::fprintf(stderr, "%d: %s\n", caught.status(), caught.what());
+	return 1;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the CPU's loads and stores of a named buffer cost, beside CUDA's copies: `api_host NAME`, of
+ * another process, 32 MiB or more. First without CUDA, as a process that only maps would be. A line
+ * a figure: what it is, a tab, and the number; then the table: "size", and us for each way.
+ */
+#include <gpushare.h>
+#include <string.h>
+
+#include "gpu_driver.h"
+
+#define TABLE_MAX ((size_t)16 << 20)
+#define STREAM ((size_t)32 << 20)
+#define LOADS ((size_t)4 << 20) /* bytes: at 60 MB/s these take 70 ms */
+#define TRIES 9
+
+static struct gpushare_session *session;
+static struct gpushare_buffer *buffer;
+static struct gpushare_map *map;
+static char *mapped, *host;
+static cu_deviceptr pointer;
+
+static void must(int status, const char *what)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "%s: %s\n", what, gpushare_explain());
+	exit(1);
+}
+
+static void do_store(size_t size)
+{
+	memcpy(mapped, host, size);
+	must(gpushare_map_flush(map, 0, size), "gpushare_map_flush");
+}
+
+/* One word to a line of its own each: nothing for the CPU to combine, nothing to wait for. */
+static void do_post(size_t size)
+{
+	static size_t place;
+
+	*(volatile uint64_t *)(mapped + place) = size;
+	place = (place + 64) % STREAM;
+}
+
+static void do_load(size_t size)
+{
+	memcpy(host, mapped, size);
+}
+
+static void do_into(size_t size)
+{
+	gpu_must(gpu.cuMemcpyHtoD_v2(pointer, host, size), "cuMemcpyHtoD");
+}
+
+static void do_out(size_t size)
+{
+	gpu_must(gpu.cuMemcpyDtoH_v2(host, pointer, size), "cuMemcpyDtoH");
+}
+
+/* Median us of one: enough of them a try that the clock does not matter. */
+static double cost_us(void (*way)(size_t size), size_t size, double about_us)
+{
+	size_t count = (size_t)(2000 / about_us) + 1;
+	double times[TRIES];
+
+	way(size);
+	for (int i = 0; i < TRIES; i++) {
+		double began = clock_us();
+
+		for (size_t k = 0; k < count; k++)
+			way(size);
+		times[i] = (clock_us() - began) / (double)count;
+	}
+	return clock_median(times, TRIES);
+}
+
+static void say(const char *what, double number)
+{
+	printf("%s\t%.3f\n", what, number);
+}
+
+/* Starting Vulkan, once a process; then what an import and a second map of a buffer take. */
+static void first_maps(void)
+{
+	struct gpushare_map *second;
+	double began = clock_us(), times[4][TRIES];
+
+	must(gpushare_map(buffer, 0, STREAM, GPUSHARE_READ | GPUSHARE_WRITE, &map), "gpushare_map");
+	say("first map of the process, ms", (clock_us() - began) / 1e3);
+	for (int i = 0; i < TRIES; i++) {
+		began = clock_us();
+		must(gpushare_map(buffer, 0, 1, GPUSHARE_READ, &second), "gpushare_map");
+		times[0][i] = clock_us() - began;
+		began = clock_us();
+		must(gpushare_unmap(second), "gpushare_unmap");
+		times[1][i] = clock_us() - began;
+		began = clock_us();
+		must(gpushare_unmap(map), "gpushare_unmap");
+		times[2][i] = clock_us() - began;
+		began = clock_us();
+		must(gpushare_map(buffer, 0, STREAM, GPUSHARE_READ | GPUSHARE_WRITE, &map),
+		     "gpushare_map");
+		times[3][i] = clock_us() - began;
+	}
+	say("map of a buffer that is mapped already, us", clock_median(times[0], TRIES));
+	say("its unmap, us", clock_median(times[1], TRIES));
+	say("map of a buffer that is not, us", clock_median(times[3], TRIES));
+	say("its unmap, us", clock_median(times[2], TRIES));
+}
+
+/* What is stored is there: seen through a second mapping of CUDA's later. */
+static void figures(void)
+{
+	struct gpushare_map_info info;
+
+	must(gpushare_map_info(map, &info), "gpushare_map_info");
+	printf("made by %s, %s, %scoherent; atom\t%zu\n", info.backend,
+	       info.caching == GPUSHARE_CACHED ? "cached" : "write-combined",
+	       info.coherent ? "" : "not ", info.atom_size);
+	say("store 8 B, us", cost_us(do_post, 8, 0.05));
+	say("store 8 B and flush, us", cost_us(do_store, 8, 0.05));
+	say("store 64 KiB, us", cost_us(do_store, (size_t)64 << 10, 5));
+	say("stream to the mapping, GB/s", (double)STREAM / cost_us(do_store, STREAM, 2000) / 1e3);
+	say("load 8 B, us", cost_us(do_load, 8, 1));
+	say("stream from the mapping, MB/s", (double)LOADS / cost_us(do_load, LOADS, 50000));
+}
+
+static void table(void)
+{
+	printf("size\tstore\tload\tcuMemcpyHtoD\tcuMemcpyDtoH\n");
+	for (size_t size = 1; size <= TABLE_MAX; size *= 4)
+		printf("%zu\t%.3f\t%.3f\t%.3f\t%.3f\n", size,
+		       cost_us(do_store, size, 0.05 + (double)size / 13e3),
+		       cost_us(do_load, size, 1 + (double)size / 60),
+		       cost_us(do_into, size, 3 + (double)size / 50e3),
+		       cost_us(do_out, size, 3 + (double)size / 50e3));
+}
+
+/* CUDA copies out what was stored, and the CPU loads what CUDA copied in. */
+static void agree(const char *name)
+{
+	struct gpushare_buffer *attached;
+	int wrong = 0;
+
+	must(gpushare_attach(session, name, NULL, &attached), "gpushare_attach");
+	pointer = gpushare_pointer(attached);
+	for (size_t i = 0; i < STREAM; i++)
+		host[i] = (char)(i * 2654435761u >> 13);
+	do_store(STREAM);
+	memset(host, 0, STREAM);
+	do_out(STREAM);
+	for (size_t i = 0; i < STREAM; i++)
+		wrong += host[i] != (char)(i * 2654435761u >> 13);
+	for (size_t i = 0; i < LOADS; i++)
+		host[i] = (char)(i * 40503u >> 7);
+	do_into(LOADS);
+	memset(host, 0, LOADS);
+	do_load(LOADS);
+	for (size_t i = 0; i < LOADS; i++)
+		wrong += host[i] != (char)(i * 40503u >> 7);
+	printf("bytes that CPU and CUDA see differently\t%d\n", wrong);
+}
+
+int main(int argc, char **argv)
+{
+	const struct gpushare_attach_options without_cuda = {.host_only = 1};
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: api_host NAME\n");
+		return 2;
+	}
+	must(gpushare_open(NULL, &session), "gpushare_open");
+	must(gpushare_attach(session, argv[1], &without_cuda, &buffer), "gpushare_attach");
+	host = aligned_alloc(4096, STREAM);
+	gpu_must(!host, "memory");
+	memset(host, 1, STREAM);
+	first_maps();
+	mapped = gpushare_map_data(map);
+	figures();
+	free(host);
+	gpu_start();
+	gpu_must(gpu.cuMemHostAlloc((void **)&host, STREAM, 0), "cuMemHostAlloc");
+	agree(argv[1]);
+	table();
+	must(gpushare_unmap(map), "gpushare_unmap");
+	must(gpushare_close(session), "gpushare_close");
+	gpu_must(gpu.cuMemFreeHost(host), "cuMemFreeHost");
+	return 0;
+}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by part_host.bash: copies of mapped buffers by each way, and a mirror's round trip.
+: "${root:?}" "${bin:?}" "${scratch:?}" "${pid:=}"
+COPIES_SIZE=$((64 << 20)) MIRROR_SIZE=${GPUSHARE_GPU_DUMP:-1073741824} MIRROR_REPEATS=7
+
+# reaches BOUND VALUE TEXT: at least so much; on the simulated driver the numbers mean nothing
+reaches() {
+	if [ "$GPUSHARE_TEST_GPU" = no ]; then
+		write "- (simulated driver, no target) $3: $2"
+	elif within "$1" "$2"; then
+		ok "$3: $2 (target: $1 or more)"
+	else
+		bad "target missed: $3: $2 (target: $1 or more)"
+	fi
+}
+
+# copies_figure TEXT: the number behind it
+copies_figure() {
+	awk -F'\t' -v what="$1" '$1 == what { print $2 }' "$scratch/copies"
+}
+
+copies() {
+	write "" "## gpushare_copy_to and gpushare_copy_from of another process's buffer, us" ""
+	start "$BUILD/gpushare" run --name copied:map -- "$bin/app_hold" $COPIES_SIZE
+	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
+	if ! "$bin/host_copies" copied >"$scratch/copies" 2>"$scratch/errors"; then
+		bad "host_copies: $(tail -n 1 "$scratch/errors")"
+		end
+		return
+	fi
+	end || bad "app_hold: exit code $?"
+	write "GPU: before the process has mapped it; CPU: streaming stores and loads through a map; chosen: what a process that has mapped it gets. Pageable host memory, median of 7; 0: not tried." ""
+	write "$(awk -F'\t' 'NR == 1 { head = "|"; rule = "|"; for (i = 1; i <= NF; i++) { head = head " " $i " |"; rule = rule "---|" }; print head; print rule; next }
+		NF > 2 { row = "|"; for (i = 1; i <= NF; i++) row = row " " $i " |"; print row }' "$scratch/copies")"
+	write "" "$(awk -F'\t' 'NF == 2 { print "- " $1 ": " $2 }' "$scratch/copies")"
+	write "- kept: \`$(cat "$GPUSHARE_DIR"/crossover-GPU-* 2>/dev/null || echo nothing)\`"
+	reaches 17.5 "$(copies_figure "16 MiB to, by the CPU, GB/s")" "stream to the mapping, GB/s"
+	reaches 800 "$(copies_figure "1 MiB from, by the CPU, MB/s")" "stream from the mapping, MB/s"
+	if [ "$(copies_figure "bytes that CPU and CUDA see differently")" = 0 ]; then
+		ok "at odd places and lengths, CPU and CUDA see the same bytes"
+	else
+		bad "CPU and CUDA see different bytes"
+	fi
+}
+copies
+
+# mirror_rate LINE: of what host_mirror printed
+mirror_rate() {
+	sed -n "$1p" "$scratch/mirror" | cut -f 2
+}
+
+mirror() {
+	write "" "## A mirror of $((MIRROR_SIZE >> 20)) MiB of another process, GB/s" ""
+	start "$BUILD/gpushare" run --name mirrored -- "$bin/app_hold" "$MIRROR_SIZE"
+	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
+	if ! "$bin/host_mirror" mirrored $MIRROR_REPEATS >"$scratch/mirror" 2>"$scratch/errors"; then
+		bad "host_mirror: $(tail -n 1 "$scratch/errors")"
+		end
+		return
+	fi
+	end || bad "app_hold: exit code $?"
+	write "| way | median | least | most |" "|---|---|---|---|"
+	write "$(awk -F'\t' '$1 != "first" { printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 }' "$scratch/mirror")"
+	write "" "- the first opening pins the memory: $(awk -F'\t' '$1 == "first" { print $2 }' "$scratch/mirror") ms; the session keeps it for the next"
+	reaches 0.9 "$(awk -v a="$(mirror_rate 3)" -v b="$(mirror_rate 1)" 'BEGIN { printf "%.3f", a / b }')" "a mirror's opening, of the pinned copy beside it"
+	reaches 0.9 "$(awk -v a="$(mirror_rate 4)" -v b="$(mirror_rate 2)" 'BEGIN { printf "%.3f", a / b }')" "a mirror's write-back, of the pinned copy beside it"
+}
+mirror

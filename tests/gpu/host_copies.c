@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gpushare_copy_to() and gpushare_copy_from() of another process's buffer NAME, 16 MiB or more, by
+ * each way: `host_copies NAME`. GPU: before this process has mapped anything; CPU: through a host_only
+ * attachment; chosen: through CUDA's, now that it is mapped. Prints "size" and us for each way; then a
+ * line a figure: what it is, a tab, and the number.
+ */
+#include <gpushare.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "gpu_driver.h"
+
+#define MOST ((size_t)16 << 20)
+#define LOAD_MOST ((size_t)1 << 20) /* the CPU's loads: 1.3 ms */
+#define TRIES 7
+#define SIZES 13
+
+static struct gpushare_session *session;
+static struct gpushare_buffer *cuda, *host_only;
+static char *host;
+
+/* W(name, how the columns are called) */
+#define WAYS(W) \
+	W(GPU, "GPU") \
+	W(CPU, "CPU") \
+	W(CHOSEN, "chosen")
+
+enum way {
+#define W(name, text) name,
+	WAYS(W) WAY_COUNT
+#undef W
+};
+
+static void must(int status, const char *what)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "%s: %s\n", what, gpushare_explain());
+	exit(1);
+}
+
+static void one(struct gpushare_buffer *buffer, bool to, size_t size)
+{
+	must(to ? gpushare_copy_to(buffer, 0, host, size)
+		: gpushare_copy_from(buffer, 0, host, size),
+	     to ? "gpushare_copy_to" : "gpushare_copy_from");
+}
+
+/* Median us of one: enough of them a try that the clock does not matter. */
+static double cost_us(enum way way, bool to, size_t size)
+{
+	struct gpushare_buffer *buffer = way == CPU ? host_only : cuda;
+	double times[TRIES], began = clock_us();
+	size_t count;
+
+	one(buffer, to, size);
+	one(buffer, to, size);
+	count = (size_t)(1000 / (clock_us() - began)) + 1;
+	for (int i = 0; i < TRIES; i++) {
+		began = clock_us();
+		for (size_t k = 0; k < count; k++)
+			one(buffer, to, size);
+		times[i] = (clock_us() - began) / (double)count;
+	}
+	return clock_median(times, TRIES);
+}
+
+static void measure(enum way way, double out[SIZES][WAY_COUNT][2])
+{
+	size_t size = 1;
+
+	for (int i = 0; i < SIZES; i++, size *= 4)
+		for (int to = 0; to < 2; to++)
+			out[i][way][to] =
+			    way == CPU && !to && size > LOAD_MOST ? 0 : cost_us(way, to, size);
+}
+
+/* The bytes that one way brought in are what the other takes out, whatever the places. */
+static int differences(void)
+{
+	char *other = malloc(LOAD_MOST);
+	int wrong = 0;
+
+	gpu_must(!other, "malloc");
+	for (size_t i = 0; i < LOAD_MOST; i++)
+		host[i] = (char)(i * 2654435761u >> 13);
+	for (size_t at = 0; at < 129; at += 3) {
+		size_t size = LOAD_MOST - 2 * at - at % 7;
+
+		must(gpushare_copy_to(host_only, at, host + at, size), "gpushare_copy_to");
+		gpu_must(gpu.cuMemcpyDtoH_v2(other, gpushare_pointer(cuda) + at, size),
+			 "cuMemcpyDtoH");
+		wrong += memcmp(other, host + at, size) != 0;
+		memset(other, 0, size);
+		must(gpushare_copy_from(host_only, at + 1, other, size - 1), "gpushare_copy_from");
+		wrong += memcmp(other, host + at + 1, size - 1) != 0;
+		host[at] ^= 1;
+	}
+	free(other);
+	return wrong;
+}
+
+static void print(double us[SIZES][WAY_COUNT][2])
+{
+	size_t size = 1;
+
+	printf("size");
+	for (int to = 1; to >= 0; to--) {
+#define W(name, text) printf("\t%s %s", to ? "to" : "from", text);
+		WAYS(W)
+#undef W
+	}
+	printf("\n");
+	for (int i = 0; i < SIZES; i++, size *= 4) {
+		printf("%zu", size);
+		for (int to = 1; to >= 0; to--)
+			for (int way = 0; way < WAY_COUNT; way++)
+				printf("\t%.2f", us[i][way][to]);
+		printf("\n");
+	}
+	printf("64 KiB to, by the CPU, us\t%.3f\n", us[8][CPU][1]);
+	printf("16 MiB to, by the CPU, GB/s\t%.3f\n", (double)MOST / us[12][CPU][1] / 1e3);
+	printf("1 MiB from, by the CPU, MB/s\t%.3f\n", (double)LOAD_MOST / us[10][CPU][0]);
+}
+
+int main(int argc, char **argv)
+{
+	const struct gpushare_attach_options without = {.host_only = 1};
+	static double us[SIZES][WAY_COUNT][2];
+	double began;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: host_copies NAME\n");
+		return 2;
+	}
+	gpu_start();
+	host = malloc(MOST);
+	gpu_must(!host, "malloc");
+	memset(host, 1, MOST);
+	must(gpushare_open(NULL, &session), "gpushare_open");
+	must(gpushare_attach(session, argv[1], NULL, &cuda), "gpushare_attach");
+	must(gpushare_attach(session, argv[1], &without, &host_only), "gpushare_attach");
+	measure(GPU, us);
+	measure(CPU, us);
+	began = clock_us();
+	one(cuda, true, 1);
+	began = clock_us() - began;
+	measure(CHOSEN, us);
+	print(us);
+	printf("measuring the crossover, ms\t%.3f\n", began / 1e3);
+	printf("bytes that CPU and CUDA see differently\t%d\n", differences());
+	free(host);
+	return gpushare_close(session) ? 1 : 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A dma-buf of mapped memory. GPUSHARE_SIM_DMABUF says what becomes of one: by itself a descriptor
+ * that mmap refuses, and no promise of more, as of driver 580; `mmap`: it is promised and works, as
+ * from CUDA 13.3 on; `broken`: promised, and refused; `apart`: what is stored there stays there.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "driver_vmm.h"
+
+#define DMABUF_PAGE 4096
+
+static bool dmabuf_is(const char *word)
+{
+	const char *set = getenv("GPUSHARE_SIM_DMABUF");
+
+	return set && !strcmp(set, word);
+}
+
+bool dmabuf_promises_mmap(void)
+{
+	return dmabuf_is("mmap") || dmabuf_is("broken") || dmabuf_is("apart");
+}
+
+/* A descriptor of what is mapped there, of something else, or of what nobody can map. */
+static int dmabuf_make(const struct object *object)
+{
+	int fd;
+
+	if (dmabuf_is("mmap"))
+		return fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
+	if (!dmabuf_is("apart"))
+		return eventfd(0, EFD_CLOEXEC);
+	fd = memfd_create("gpushare-sim-apart", MFD_CLOEXEC);
+	if (fd >= 0 && ftruncate(fd, (off_t)object->size) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Here of whole mappings only: a memfd has no other beginning than its own. */
+static cu_result dmabuf_handle(int *handle, uint64_t start, uint64_t size, int type,
+			       unsigned long long flags)
+{
+	if (!handle || type != CU_RANGE_DMA_BUF_FD || flags || !size || start % DMABUF_PAGE ||
+	    size % DMABUF_PAGE)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct region *region = region_exactly(start);
+	if (!region || region->kind != REGION_MAPPED || region->size != size)
+		return CU_INVALID_VALUE;
+	int fd = dmabuf_make(region->owner);
+	if (fd < 0)
+		return CU_OPERATING_SYSTEM;
+	*handle = fd;
+	return CU_OK;
+}
+
+cu_result cuMemGetHandleForAddressRange(void *handle, cu_deviceptr pointer, size_t size,
+					cu_range_handle_type type, unsigned long long flags)
+{
+	ANSWER_LOGGED(cuMemGetHandleForAddressRange, NEED_CONTEXT,
+		      dmabuf_handle(handle, pointer, size, (int)type, flags), pointer, size);
+}

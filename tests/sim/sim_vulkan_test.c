@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The simulated Vulkan, where the library that uses it can't look: it must notice what an
+ * application may not do, and show what is not coherent only when it is told to.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include "sim_calls.h"
+
+#define SIZE (4 * MIB)
+#define VISIBLE 4 /* of its memory types the one that both see */
+
+static PFN_vkGetInstanceProcAddr find;
+static VkInstance instance;
+static VkPhysicalDevice physical;
+static VkDevice device;
+
+#define CALL(name) ((PFN_vk##name)find(instance, "vk" #name))
+#define IS(result, call) CHECK((call) == (result))
+
+static void block_signals(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+static void start_instance(void)
+{
+	const VkApplicationInfo application = {
+	    .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+	    .apiVersion = VK_API_VERSION_1_1,
+	};
+	const VkInstanceCreateInfo info = {
+	    .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+	    .pApplicationInfo = &application,
+	};
+
+	find =
+	    (PFN_vkGetInstanceProcAddr)dlsym(child_load("libvulkan.so.1"), "vkGetInstanceProcAddr");
+	CHECK(find && !CALL(CreateDevice) && !CALL(AllocateMemory));
+	block_signals();
+	IS(VK_SUCCESS, CALL(CreateInstance)(&info, NULL, &instance));
+}
+
+static void start_vulkan(void)
+{
+	static const char *const extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+	static const float priority = 1;
+	const VkDeviceQueueCreateInfo queue = {
+	    .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+	    .queueFamilyIndex = 1,
+	    .queueCount = 1,
+	    .pQueuePriorities = &priority,
+	};
+	const VkDeviceCreateInfo info = {
+	    .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+	    .queueCreateInfoCount = 1,
+	    .pQueueCreateInfos = &queue,
+	    .enabledExtensionCount = 1,
+	    .ppEnabledExtensionNames = &extension,
+	};
+	uint32_t count = 1;
+
+	start_instance();
+	IS(VK_SUCCESS, CALL(EnumeratePhysicalDevices)(instance, &count, &physical));
+	CHECK(count == 1);
+	IS(VK_SUCCESS, CALL(CreateDevice)(physical, &info, NULL, &device));
+}
+
+/* Memory of cuMemCreate, mapped by CUDA at *out_pointer, as a descriptor. */
+static int make_cuda(cu_deviceptr *out_pointer)
+{
+	const cu_mem_prop prop = {
+	    .type = CU_ALLOCATION_PINNED,
+	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
+	    .location = {.type = CU_LOCATION_DEVICE},
+	};
+	const cu_mem_access access = {{.type = CU_LOCATION_DEVICE}, CU_ACCESS_READ_WRITE};
+	cu_mem_handle handle;
+	int fd = -1;
+
+	start();
+	IS(CU_OK, cu.cuMemCreate(&handle, SIZE, &prop, 0));
+	IS(CU_OK, cu.cuMemAddressReserve(out_pointer, SIZE, 0, 0, 0));
+	IS(CU_OK, cu.cuMemMap(*out_pointer, SIZE, 0, handle, 0));
+	IS(CU_OK, cu.cuMemSetAccess(*out_pointer, SIZE, &access, 1));
+	IS(CU_OK, cu.cuMemExportToShareableHandle(&fd, handle, CU_HANDLE_POSIX_FD, 0));
+	return fd;
+}
+
+static VkResult import(int fd, VkDeviceSize size, VkDeviceMemory *out)
+{
+	const VkImportMemoryFdInfoKHR from = {
+	    .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
+	    .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+	    .fd = fd,
+	};
+	const VkMemoryAllocateInfo info = {
+	    .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+	    .pNext = &from,
+	    .allocationSize = size,
+	    .memoryTypeIndex = VISIBLE,
+	};
+
+	return CALL(AllocateMemory)(device, &info, NULL, out);
+}
+
+static char *map(VkDeviceMemory memory)
+{
+	void *address = NULL;
+
+	IS(VK_SUCCESS, CALL(MapMemory)(device, memory, 0, VK_WHOLE_SIZE, 0, &address));
+	return address;
+}
+
+static VkMappedMemoryRange range_of(VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size)
+{
+	return (VkMappedMemoryRange){
+	    .sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE,
+	    .memory = memory,
+	    .offset = offset,
+	    .size = size,
+	};
+}
+
+static void body_imports(void)
+{
+	cu_deviceptr pointer;
+	VkDeviceMemory memory;
+	int fd = make_cuda(&pointer), other = open("/dev/null", O_RDWR);
+	unsigned char byte = 0;
+	char *mapped;
+
+	start_vulkan();
+	IS(VK_ERROR_INVALID_EXTERNAL_HANDLE, import(fd, SIZE - MIB, &memory));
+	IS(VK_ERROR_INVALID_EXTERNAL_HANDLE, import(other, SIZE, &memory));
+	CHECK(fcntl(fd, F_GETFD) >= 0 && fcntl(other, F_GETFD) >= 0); /* still the caller's */
+	IS(VK_SUCCESS, import(fd, SIZE, &memory));
+	mapped = map(memory);
+	mapped[SIZE - 1] = 77;
+	IS(CU_OK, cu.cuMemcpyDtoH_v2(&byte, pointer + SIZE - 1, 1));
+	CHECK(byte == 77);
+	CALL(UnmapMemory)(device, memory);
+	CALL(FreeMemory)(device, memory, NULL);
+	CHECK(fcntl(fd, F_GETFD) < 0); /* Vulkan had it, and has closed it */
+	CALL(DestroyDevice)(device, NULL);
+	CALL(DestroyInstance)(instance, NULL);
+}
+
+static void body_not_coherent(void)
+{
+	cu_deviceptr pointer;
+	VkDeviceMemory memory;
+	VkMappedMemoryRange range;
+	int fd = make_cuda(&pointer);
+	unsigned char bytes[2] = {0};
+	char *mapped;
+
+	start_vulkan();
+	IS(VK_SUCCESS, import(fd, SIZE, &memory));
+	mapped = map(memory);
+	mapped[64] = mapped[128] = 5;
+	range = range_of(memory, 64, 64);
+	IS(CU_OK, cu.cuMemcpyDtoH_v2(bytes, pointer + 64, 1));
+	CHECK(bytes[0] == 0);
+	IS(VK_SUCCESS, CALL(FlushMappedMemoryRanges)(device, 1, &range));
+	IS(CU_OK, cu.cuMemcpyDtoH_v2(&bytes[0], pointer + 64, 1));
+	IS(CU_OK, cu.cuMemcpyDtoH_v2(&bytes[1], pointer + 128, 1));
+	CHECK(bytes[0] == 5 && bytes[1] == 0);
+	IS(CU_OK, cu.cuMemsetD8_v2(pointer, 9, SIZE));
+	CHECK(mapped[0] == 0);
+	range = range_of(memory, 0, VK_WHOLE_SIZE);
+	IS(VK_SUCCESS, CALL(InvalidateMappedMemoryRanges)(device, 1, &range));
+	CHECK(mapped[0] == 9 && mapped[SIZE - 1] == 9);
+}
+
+static VkDeviceMemory imported(void)
+{
+	cu_deviceptr pointer;
+	VkDeviceMemory memory;
+	int fd = make_cuda(&pointer);
+
+	start_vulkan();
+	IS(VK_SUCCESS, import(fd, SIZE, &memory));
+	return memory;
+}
+
+static void misuse_map_twice(void)
+{
+	VkDeviceMemory memory = imported();
+
+	map(memory);
+	map(memory);
+}
+
+static void misuse_free_mapped(void)
+{
+	VkDeviceMemory memory = imported();
+
+	map(memory);
+	CALL(FreeMemory)(device, memory, NULL);
+}
+
+static void misuse_unmap_twice(void)
+{
+	VkDeviceMemory memory = imported();
+
+	map(memory);
+	CALL(UnmapMemory)(device, memory);
+	CALL(UnmapMemory)(device, memory);
+}
+
+static void misuse_odd_flush(void)
+{
+	VkMappedMemoryRange range = range_of(imported(), 1, 64);
+
+	map(range.memory);
+	CALL(FlushMappedMemoryRanges)(device, 1, &range);
+}
+
+static void misuse_destroy_early(void)
+{
+	imported();
+	CALL(DestroyDevice)(device, NULL);
+}
+
+static void misuse_closed_descriptor(void)
+{
+	VkDeviceMemory memory;
+
+	imported();
+	import(1000, SIZE, &memory);
+}
+
+static void misuse_in_a_child(void)
+{
+	VkDeviceMemory memory = imported();
+	int status = 0;
+
+	if (!fork())
+		map(memory);
+	while (wait(&status) < 0)
+		;
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	abort();
+}
+
+static void misuse_open_signals(void)
+{
+	sigset_t none;
+
+	start_instance();
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	instance = NULL;
+	CALL(CreateInstance)(NULL, NULL, &instance);
+}
+
+static void test_it_shows_what_cuda_has(void **state)
+{
+	(void)state;
+	IN_CHILD(body_imports);
+	IN_CHILD(body_not_coherent, "GPUSHARE_SIM_VULKAN=noncoherent");
+}
+
+static void (*misuse)(void);
+
+/* A grandchild, as IN_CHILD wants its child to end well. */
+static void body_misuse(void)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (!child) {
+		fclose(stderr);
+		misuse();
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+static void test_misuse_ends_the_process(void **state)
+{
+	static void (*const all[])(void) = {
+	    misuse_map_twice,	  misuse_free_mapped,	    misuse_unmap_twice, misuse_odd_flush,
+	    misuse_destroy_early, misuse_closed_descriptor, misuse_in_a_child,	misuse_open_signals,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		misuse = all[i];
+		IN_CHILD(body_misuse);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_it_shows_what_cuda_has),
+	    cmocka_unit_test(test_misuse_ends_the_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "filled.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gpushare_buffer *part_filled(struct gpushare_session *session, const char *name, size_t size,
+				    unsigned int seed)
+{
+	struct gpushare_buffer *buffer;
+	unsigned char *bytes = part_pattern(size, seed);
+
+	OK(gpushare_alloc(session, name, 0, size, &buffer));
+	OK(gpushare_copy_to(buffer, 0, bytes, size));
+	free(bytes);
+	return buffer;
+}
+
+struct gpushare_buffer *part_made(struct gpushare_session *session, const char *name, size_t size,
+				  uint32_t flags)
+{
+	const struct gpushare_alloc_options options = {.flags = flags};
+	struct gpushare_buffer *buffer;
+
+	OK(gpushare_alloc_with(session, name, size, &options, &buffer));
+	return buffer;
+}
+
+struct gpushare_map *part_map(struct gpushare_buffer *buffer, unsigned int access)
+{
+	struct gpushare_map *map;
+
+	OK(gpushare_map(buffer, 0, gpushare_size(buffer), access, &map));
+	return map;
+}
+
+void logged_play(void (*first)(void), void (*second)(void))
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/log", getenv("GPUSHARE_DIR"));
+	setenv("GPUSHARE_SIM_LOG", path, 1);
+	stage_play(first, second);
+	unsetenv("GPUSHARE_SIM_LOG");
+}
+
+int logged(const char *text)
+{
+	FILE *file = fopen(getenv("GPUSHARE_SIM_LOG"), "re");
+	char line[256];
+	int count = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		count += strstr(line, text) != NULL;
+	if (file)
+		fclose(file);
+	return count;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies of buffers that the CPU has mapped: who makes which, and that the bytes are right. */
+#include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include "filled.h"
+#include "host_crossover.h"
+
+#define SIZE ((size_t)100000)
+#define BOTH (GPUSHARE_READ | GPUSHARE_WRITE)
+#define CPU_TO ((size_t)4096)
+#define CPU_FROM ((size_t)512)
+#define NO_DMA "cuMemcpyHtoD:1:1000000,cuMemcpyDtoH:1:1000000"
+
+static void known_crossover(const struct gpushare_buffer *buffer)
+{
+	const struct host_crossover crossover = {CPU_TO, CPU_FROM};
+	struct gpushare_info info;
+
+	OK(gpushare_buffer_info(buffer, &info));
+	host_crossover_save(getenv("GPUSHARE_DIR"), info.device_uuid, &crossover);
+}
+
+/* The copy engine is broken, so that what works was not its work. */
+static void choose(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+	struct gpushare_map *map;
+	unsigned char *bytes = part_pattern(SIZE, 1), *found = malloc(SIZE);
+
+	CHECK(found != NULL);
+	setenv("GPUSHARE_SIM_FAIL", NO_DMA, 1);
+	session = part_session();
+	buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	known_crossover(buffer);
+	FAILS(E_CUDA, "cuMemcpyHtoD", gpushare_copy_to(buffer, 0, bytes, 1));
+	FAILS(E_CUDA, "cuMemcpyDtoH", gpushare_copy_from(buffer, 0, found, 1));
+	map = part_map(buffer, BOTH);
+	memset(gpushare_map_data(map), 0, SIZE);
+	OK(gpushare_copy_to(buffer, 1, bytes, CPU_TO));
+	FAILS(E_CUDA, "cuMemcpyHtoD", gpushare_copy_to(buffer, 1, bytes, CPU_TO + 1));
+	OK(gpushare_copy_from(buffer, 1, found, CPU_FROM));
+	FAILS(E_CUDA, "cuMemcpyDtoH", gpushare_copy_from(buffer, 1, found, CPU_FROM + 1));
+	CHECK(!memcmp(found, bytes, CPU_FROM));
+	CHECK(!memcmp((char *)gpushare_map_data(map) + 1, bytes, CPU_TO));
+	CHECK(!*(char *)gpushare_map_data(map) && !((char *)gpushare_map_data(map))[CPU_TO + 1]);
+	FAILS(E_RANGE, "x", gpushare_copy_to(buffer, SIZE - 1, bytes, 2));
+	OK(gpushare_copy_to(buffer, SIZE, NULL, 0));
+	OK(gpushare_unmap(map));
+	FAILS(E_CUDA, "cuMemcpyHtoD", gpushare_copy_to(buffer, 1, bytes, 1));
+	free(bytes);
+	free(found);
+	OK(gpushare_close(session));
+}
+
+static void test_chosen(void **state)
+{
+	(void)state;
+	stage_play(choose, NULL);
+}
+
+/* Any offset and length, through both ways, by turns with maps and mirrors of the same bytes. */
+static void mix_ways(void)
+{
+	static const size_t lengths[] = {1, 2, 3, 7, 8, 15, 64, 65, 511, 513, 4095, 4097, 50001};
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	unsigned char *wanted = part_pattern(SIZE, 2), *found = malloc(SIZE), *data;
+	struct gpushare_map *map = part_map(buffer, BOTH), *second = part_map(buffer, BOTH);
+
+	CHECK(found != NULL);
+	known_crossover(buffer);
+	data = gpushare_map_data(map);
+	OK(gpushare_copy_to(buffer, 0, wanted, SIZE));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		for (size_t at = 0; at < 130; at += 13) {
+			size_t length = lengths[i];
+			struct gpushare_mirror *mirror;
+
+			OK(gpushare_copy_from(buffer, at, found, length));
+			CHECK(!memcmp(found, wanted + at, length));
+			for (size_t k = 0; k < length; k++)
+				wanted[at + k] ^= (unsigned char)(k + i + at);
+			OK(gpushare_copy_to(buffer, at, wanted + at, length));
+			CHECK(!memcmp(data, wanted, SIZE));
+			data[at] = wanted[at] = (unsigned char)at;
+			OK(gpushare_map_flush(map, at, 1));
+			OK(gpushare_mirror_open(buffer, at, length, BOTH, &mirror));
+			CHECK(!memcmp(gpushare_mirror_data(mirror), wanted + at, length));
+			*(unsigned char *)gpushare_mirror_data(mirror) = wanted[at] = 0x77;
+			OK(gpushare_mirror_close(mirror));
+			CHECK(*((unsigned char *)gpushare_map_data(second) + at) == 0x77);
+		}
+	}
+	OK(gpushare_unmap(map));
+	OK(gpushare_copy_from(buffer, 0, found, SIZE));
+	CHECK(!memcmp(found, wanted, SIZE));
+	OK(gpushare_unmap(second));
+	free(wanted);
+	free(found);
+	OK(gpushare_close(session));
+}
+
+static void test_mixed(void **state)
+{
+	(void)state;
+	stage_play(mix_ways, NULL);
+}
+
+/* What is launched after a copy to it sees it. */
+static void launch_after(void)
+{
+	struct gpushare_session *session = part_session();
+	const struct driver *driver = part_driver();
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	struct gpushare_map *map = part_map(buffer, GPUSHARE_WRITE);
+	cu_deviceptr elsewhere;
+	char found[16] = "";
+
+	known_crossover(buffer);
+	CHECK(driver->cuMemAlloc_v2(&elsewhere, 16) == CU_OK);
+	CHECK(driver->cuMemsetD8_v2(gpushare_pointer(buffer), 'a', SIZE) == CU_OK);
+	OK(gpushare_copy_to(buffer, 3, "hello", 5));
+	CHECK(driver->cuMemcpyDtoD_v2(elsewhere, gpushare_pointer(buffer), 15) == CU_OK);
+	CHECK(driver->cuMemsetD8_v2(gpushare_pointer(buffer) + 4, 'b', 1) == CU_OK);
+	CHECK(driver->cuMemcpyDtoH_v2(found, elsewhere, 15) == CU_OK);
+	CHECK(!strcmp(found, "aaahelloaaaaaaa"));
+	OK(gpushare_copy_from(buffer, 2, found, 4));
+	CHECK(!memcmp(found, "ahbl", 4));
+	CHECK(driver->cuMemFree_v2(elsewhere) == CU_OK);
+	OK(gpushare_unmap(map));
+	OK(gpushare_close(session));
+}
+
+static void test_launched(void **state)
+{
+	(void)state;
+	stage_play(launch_after, NULL);
+}
+
+static bool kept(const struct gpushare_buffer *buffer)
+{
+	struct host_crossover found;
+	struct gpushare_info info;
+
+	OK(gpushare_buffer_info(buffer, &info));
+	return host_crossover_load(getenv("GPUSHARE_DIR"), info.device_uuid, &found);
+}
+
+/* Measured on memory of its own: the buffer's bytes stay, and nothing is left of it. */
+static void measure(void)
+{
+	struct gpushare_session *session = part_session();
+	const struct driver *driver = part_driver();
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	unsigned char *bytes = part_pattern(SIZE, 3);
+	struct gpushare_map *map = part_map(buffer, BOTH);
+	size_t room, left, total;
+	char byte;
+
+	memcpy(gpushare_map_data(map), bytes, SIZE);
+	CHECK(!kept(buffer));
+	CHECK(driver->cuMemGetInfo_v2(&room, &total) == CU_OK);
+	OK(gpushare_copy_from(buffer, 0, &byte, 1));
+	CHECK(driver->cuMemGetInfo_v2(&left, &total) == CU_OK && left == room);
+	CHECK(!memcmp(gpushare_map_data(map), bytes, SIZE));
+	OK(gpushare_unmap(map));
+	free(bytes);
+	OK(gpushare_close(session));
+}
+
+static void measure_not(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+	struct gpushare_map *map;
+	unsigned char *bytes = part_pattern(SIZE, 4);
+
+	/* the buffer's; the one that the map is proven on; ours */
+	setenv("GPUSHARE_SIM_FAIL", "cuMemCreate:2:100:2," NO_DMA, 1);
+	session = part_session();
+	buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	map = part_map(buffer, BOTH);
+	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
+	OK(gpushare_copy_from(buffer, SIZE - 4096, bytes, 4096));
+	FAILS(E_CUDA, "cuMemcpyDtoH", gpushare_copy_from(buffer, 0, bytes, 4097));
+	CHECK(!kept(buffer));
+	OK(gpushare_unmap(map));
+	free(bytes);
+	OK(gpushare_close(session));
+}
+
+static void test_measured(void **state)
+{
+	char path[160];
+	glob_t found = {0};
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/crossover-GPU-*", getenv("GPUSHARE_DIR"));
+	/* a busy machine may disturb it: then nothing is kept */
+	for (int tries = 0; !found.gl_pathc && tries < 50; tries++) {
+		stage_play(measure, NULL);
+		globfree(&found);
+		glob(path, 0, NULL, &found);
+	}
+	assert_int_equal(found.gl_pathc, 1);
+	globfree(&found);
+}
+
+static void test_not_measured(void **state)
+{
+	(void)state;
+	stage_play(measure_not, NULL);
+}
+
+/* The owner's side of the next: its buffers go while the other has them. */
+static void own_and_go(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *x = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	struct gpushare_buffer *r = part_made(session, "r", SIZE, GPUSHARE_FLAG_READONLY);
+	unsigned char *bytes = part_pattern(SIZE, 5);
+
+	OK(gpushare_copy_to(x, 0, bytes, SIZE));
+	OK(gpushare_copy_to(r, 0, bytes, SIZE));
+	free(bytes);
+	known_crossover(x);
+	say();
+	hear();
+	part_holds(x, 7, 3, 8);
+	OK(gpushare_free(x));
+	OK(gpushare_close(session));
+	say();
+}
+
+static void copy_anothers(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *x, *r;
+	struct gpushare_map *map, *reading;
+	unsigned char *bytes = part_pattern(SIZE, 5), *more = part_pattern(SIZE, 8), found[600];
+
+	setenv("GPUSHARE_SIM_FAIL", NO_DMA, 1);
+	session = part_session();
+	hear();
+	OK(gpushare_attach(session, "x", NULL, &x));
+	OK(gpushare_attach(session, "r", NULL, &r));
+	map = part_map(x, BOTH);
+	reading = part_map(r, GPUSHARE_READ);
+	OK(gpushare_copy_from(x, 11, found, 500));
+	CHECK(!memcmp(found, bytes + 11, 500));
+	OK(gpushare_copy_from(r, SIZE - 33, found, 33));
+	CHECK(!memcmp(found, bytes + SIZE - 33, 33));
+	FAILS(E_READ_ONLY, "r", gpushare_copy_to(r, 0, found, 1));
+	OK(gpushare_copy_to(x, 7, more, 3));
+	say();
+	hear();
+	/* access after free: the memory is here as long as it is attached */
+	OK(gpushare_copy_from(x, 7, found, 3));
+	CHECK(!memcmp(found, more, 3));
+	OK(gpushare_detach(x));
+	CHECK(!memcmp((char *)gpushare_map_data(map) + 7, more, 3));
+	OK(gpushare_unmap(map));
+	OK(gpushare_unmap(reading));
+	free(bytes);
+	free(more);
+	OK(gpushare_close(session));
+}
+
+static void test_anothers(void **state)
+{
+	(void)state;
+	stage_play(own_and_go, copy_anothers);
+}
+
+/* Without CUDA: every copy is the CPU's, of any size, and a mirror says what to do instead. */
+static void own_for_host(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *x = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	unsigned char *bytes = part_pattern(SIZE, 6);
+
+	OK(gpushare_copy_to(x, 0, bytes, SIZE));
+	free(bytes);
+	say();
+	hear();
+	part_holds(x, 1, SIZE - 2, 9);
+	OK(gpushare_close(session));
+}
+
+static int take(const void *data, size_t size, void *user)
+{
+	unsigned char **at = user;
+
+	memcpy(*at, data, size);
+	*at += size;
+	return 0;
+}
+
+static void copy_on_host(void)
+{
+	const struct gpushare_attach_options options = {.host_only = 1};
+	struct gpushare_session *session;
+	struct gpushare_buffer *x;
+	struct gpushare_mirror *mirror;
+	unsigned char *bytes = part_pattern(SIZE, 6), *more = part_pattern(SIZE, 9);
+	unsigned char *found = malloc(SIZE), *at = found;
+
+	CHECK(found != NULL);
+	setenv("GPUSHARE_SIM_FAIL", "cuInit:1:1000:100", 1);
+	session = part_session();
+	hear();
+	OK(gpushare_attach(session, "x", &options, &x));
+	OK(gpushare_read(x, 3, SIZE - 3, take, &at));
+	CHECK(!memcmp(found, bytes + 3, SIZE - 3));
+	OK(gpushare_copy_from(x, 13, found, 777));
+	CHECK(!memcmp(found, bytes + 13, 777));
+	OK(gpushare_copy_to(x, 1, more, SIZE - 2));
+	FAILS(E_NOT_SUPPORTED, "gpushare_map()",
+	      gpushare_mirror_open(x, 0, SIZE, GPUSHARE_READ, &mirror));
+	say();
+	free(bytes);
+	free(more);
+	free(found);
+	OK(gpushare_close(session));
+}
+
+static void test_host_only(void **state)
+{
+	(void)state;
+	stage_play(own_for_host, copy_on_host);
+}
+
+/* A child can neither copy nor take the parent's view for its own. */
+static void copy_in_child(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
+	struct gpushare_map *map = part_map(buffer, BOTH);
+	char byte = 0;
+	int status;
+	pid_t child;
+
+	*(char *)gpushare_map_data(map) = 'k';
+	child = fork();
+	if (!child) {
+		FAILS(E_FORKED, "fork", gpushare_copy_from(buffer, 0, &byte, 1));
+		OK(gpushare_close(session));
+		session = part_session();
+		FAILS(E_CUDA, "", gpushare_attach(session, "x", NULL, &buffer));
+		OK(gpushare_close(session));
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	known_crossover(buffer);
+	OK(gpushare_copy_from(buffer, 0, &byte, 1));
+	CHECK(byte == 'k');
+	OK(gpushare_unmap(map));
+	OK(gpushare_close(session));
+}
+
+static void test_forked(void **state)
+{
+	(void)state;
+	stage_play(copy_in_child, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_chosen),	     PLAY(test_mixed),	  PLAY(test_launched),	PLAY(test_measured),
+	    PLAY(test_not_measured), PLAY(test_anothers), PLAY(test_host_only), PLAY(test_forked),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/* What an open mirror keeps where others, limbo or warm attaches have a say; the one descriptor. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api_session.h"
+#include "filled.h"
+
+#define SIZE ((size_t)1 << 20)
+#define BOTH (GPUSHARE_READ | GPUSHARE_WRITE)
+#define COLD 3 /* a session's first attaches of one buffer, until the next needs no question */
+#define LOW 256
+#define HIGH 1024 /* descriptors are held between the two */
+
+static unsigned int in_limbo(struct gpushare_session *session)
+{
+	struct gpushare_registry_info info;
+
+	OK(gpushare_stat_registry(session, &info));
+	return (unsigned int)info.limbo;
+}
+
+static unsigned int attachers(struct gpushare_session *session, const char *name)
+{
+	struct gpushare_info info;
+
+	OK(gpushare_stat(session, name, &info));
+	return info.attachers;
+}
+
+static struct gpushare_buffer *attached(struct gpushare_session *session, const char *name,
+					int host_only)
+{
+	const struct gpushare_attach_options options = {.host_only = host_only};
+	struct gpushare_buffer *buffer;
+
+	OK(gpushare_attach(session, name, &options, &buffer));
+	return buffer;
+}
+
+/* Fill it through a mirror. */
+static void refill(struct gpushare_mirror *mirror, unsigned int seed)
+{
+	unsigned char *bytes = part_pattern(SIZE, seed);
+
+	memcpy(gpushare_mirror_data(mirror), bytes, SIZE);
+	free(bytes);
+	OK(gpushare_mirror_close(mirror));
+}
+
+/* x, as it is twice, and then no more. */
+static void read_twice(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+
+	hear();
+	session = part_session();
+	buffer = attached(session, "x", 0);
+	say();
+	for (unsigned int seed = 1; seed <= 2; seed++) {
+		hear();
+		part_holds(buffer, 0, SIZE, seed);
+		say();
+	}
+	hear();
+	OK(gpushare_detach(buffer));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void turn(void)
+{
+	say();
+	hear();
+}
+
+/* Its name goes at once; its memory when neither the mirror nor the other has it. */
+static void free_under_mirror(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *x = part_filled(session, "x", SIZE, 1), *y;
+	struct gpushare_mirror *mirror;
+	struct gpushare_info info;
+	uint64_t pointer = gpushare_pointer(x);
+
+	turn();
+	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
+	OK(gpushare_free(x));
+	FAILS(E_NOT_FOUND, "x", gpushare_stat(session, "x", &info));
+	CHECK(in_limbo(session) == 1);
+	turn();
+	refill(mirror, 2);
+	CHECK(in_limbo(session) == 1);
+	turn();
+	turn();
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	OK(gpushare_alloc(session, "y", -1, SIZE, &y));
+	CHECK(in_limbo(session) == 0);
+	CHECK(gpushare_pointer(y) == pointer || part_driver()->cuMemFree_v2(pointer));
+	OK(gpushare_close(session));
+	say();
+}
+
+/* The session is closed over what the other has still, and over what a mirror has. */
+static void close_under_mirror(void)
+{
+	struct gpushare_session *session = part_session(), *other = part_session();
+	struct gpushare_buffer *x = part_filled(session, "x", SIZE, 1);
+	struct gpushare_mirror *mirror;
+	uint64_t pointer = gpushare_pointer(x);
+
+	turn();
+	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
+	OK(gpushare_free(x));
+	turn();
+	refill(mirror, 2);
+	CHECK(in_limbo(other) == 1);
+	turn();
+	x = part_filled(session, "x", SIZE, 3);
+	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
+	OK(gpushare_free(x));
+	OK(gpushare_close(session));
+	CHECK(in_limbo(other) == 0 && part_driver()->cuMemFree_v2(pointer) != CU_OK);
+	turn();
+	OK(gpushare_close(other));
+	say();
+}
+
+static void test_limbo(void **state)
+{
+	(void)state;
+	stage_play(free_under_mirror, read_twice);
+	stage_play(close_under_mirror, read_twice);
+}
+
+static void own(void)
+{
+	struct gpushare_session *session = part_session();
+
+	part_filled(session, "x", SIZE, 1);
+	turn();
+	OK(gpushare_close(session));
+}
+
+/* An attach whose detach waits for a mirror goes on with the next one, which nobody is asked for. */
+static void attach_warm(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *x = NULL;
+	struct gpushare_mirror *mirror;
+	uint32_t asked;
+
+	hear();
+	session = part_session();
+	for (int i = 0; i <= COLD; i++)
+		x = attached(session, "x", 0);
+	CHECK(x->count == COLD && x->warm == 1);
+	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
+	for (int i = 0; i <= COLD; i++)
+		OK(gpushare_detach(x));
+	CHECK(attachers(session, "x") == 1);
+	asked = session->client->next_id;
+	CHECK(attached(session, "x", 0) == x);
+	refill(mirror, 2);
+	CHECK(session->client->next_id == asked && attachers(session, "x") == 1);
+	part_holds(x, 0, SIZE, 2);
+	OK(gpushare_detach(x));
+	CHECK(attachers(session, "x") == 0 && !session->buffers);
+	OK(gpushare_close(session));
+	say();
+}
+
+static void test_warm(void **state)
+{
+	(void)state;
+	stage_play(own, attach_warm);
+}
+
+/* Nothing is left of it but what its clients have. */
+static void lose_registry(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/registry.state", getenv("GPUSHARE_DIR"));
+	CHECK(!unlink(path));
+	stage_end_registry();
+}
+
+/* y is freed and mirrored as the registry goes, x shared. */
+static void own_two(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *y = part_filled(session, "y", SIZE, 2);
+	struct gpushare_mirror *mirror;
+	struct gpushare_info info;
+
+	part_filled(session, "x", SIZE, 1);
+	OK(gpushare_mirror_open(y, 0, SIZE, BOTH, &mirror));
+	turn();
+	OK(gpushare_free(y));
+	lose_registry();
+	FAILS(E_NOT_FOUND, "y", gpushare_stat(session, "y", &info));
+	OK(gpushare_stat(session, "x", &info));
+	turn();
+	FAILS(E_NOT_FOUND, "y", gpushare_stat(session, "y", &info));
+	OK(gpushare_mirror_close(mirror));
+	OK(gpushare_close(session));
+	say();
+}
+
+/* x is detached and mirrored; z attached with CUDA and without, and by its owner. */
+static void retell(void)
+{
+	struct gpushare_session *session, *owner;
+	struct gpushare_buffer *x, *z[2];
+	struct gpushare_mirror *mirror;
+	struct gpushare_info info;
+
+	hear();
+	session = part_session();
+	owner = part_session();
+	x = attached(session, "x", 0);
+	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
+	OK(gpushare_detach(x));
+	part_made(owner, "z", SIZE, GPUSHARE_FLAG_VMM);
+	for (int i = 0; i < 2; i++)
+		z[i] = attached(session, "z", i);
+	attached(owner, "z", 0);
+	turn();
+	FAILS(E_NOT_FOUND, "z", gpushare_stat(owner, "z", &info)); /* z comes behind it */
+	CHECK(attachers(session, "x") == 1);
+	CHECK(attachers(owner, "z") == 3);
+	OK(gpushare_detach(z[0]));
+	CHECK(attachers(owner, "z") == 2);
+	OK(gpushare_detach(z[1]));
+	OK(gpushare_mirror_close(mirror));
+	CHECK(attachers(session, "x") == 0 && attachers(session, "z") == 1);
+	turn();
+	OK(gpushare_close(session));
+	OK(gpushare_close(owner));
+}
+
+static void test_retell(void **state)
+{
+	(void)state;
+	if (stage_is_emulated())
+		skip();
+	stage_play(own_two, retell);
+}
+
+/* How many are open between the two; the highest in *out_last. */
+static int held(int *out_last)
+{
+	int count = 0;
+
+	*out_last = -1;
+	for (int fd = LOW; fd < HIGH; fd++) {
+		if (fcntl(fd, F_GETFD) < 0)
+			continue;
+		count++;
+		*out_last = fd;
+	}
+	return count;
+}
+
+static struct gpushare_session *warmed(const char *name)
+{
+	struct gpushare_session *session = part_session();
+
+	OK(gpushare_detach(attached(session, name, 0)));
+	return session;
+}
+
+/* For maps and for a registry that has lost it, however often it is attached. */
+static void hold_one(void)
+{
+	static const uint32_t flags[] = {GPUSHARE_FLAG_VMM, GPUSHARE_FLAG_KEEP};
+	struct gpushare_session *owner = part_session(), *session;
+	struct gpushare_buffer *buffer;
+	int before, last = -1;
+
+	for (int i = 0; i < 4; i++) {
+		struct gpushare_buffer *x = part_made(owner, "x", SIZE, flags[i & 1]);
+
+		session = warmed("x");
+		before = held(&last);
+		buffer = attached(session, "x", i >> 1);
+		CHECK(held(&last) == before + 1 && fcntl(last, F_GETFD) == FD_CLOEXEC);
+		CHECK(attached(session, "x", i >> 1) == buffer);
+		OK(gpushare_unmap(part_map(buffer, BOTH)));
+		CHECK(held(&last) == before + 1);
+		OK(gpushare_detach(buffer));
+		OK(gpushare_detach(buffer));
+		CHECK(held(&last) == before);
+		attached(session, "x", i >> 1);
+		OK(gpushare_close(session));
+		CHECK(held(&last) <= before);
+		OK(gpushare_free(x));
+	}
+	OK(gpushare_close(owner));
+}
+
+/* A program that closes what it does not know, and a child. */
+static void lose_it(void)
+{
+	struct gpushare_session *owner = part_session(), *session;
+	struct gpushare_buffer *buffer;
+	struct gpushare_map *map;
+	int mine = -1, status;
+	pid_t child;
+
+	part_made(owner, "x", SIZE, GPUSHARE_FLAG_VMM);
+	session = warmed("x");
+	buffer = attached(session, "x", 1);
+	held(&mine);
+	child = fork();
+	if (!child) {
+		CHECK(fcntl(mine, F_GETFD) < 0);
+		OK(gpushare_close(session));
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	OK(gpushare_unmap(part_map(buffer, BOTH)));
+	CHECK(dup2(STDERR_FILENO, mine) == mine);
+	FAILS(E_LIMIT, "the program has closed", gpushare_map(buffer, 0, 1, BOTH, &map));
+	OK(gpushare_detach(buffer));
+	CHECK(fcntl(mine, F_GETFD) >= 0);
+	close(mine);
+	OK(gpushare_unmap(part_map(attached(session, "x", 1), BOTH)));
+	OK(gpushare_close(session));
+	OK(gpushare_close(owner));
+}
+
+static void test_descriptor(void **state)
+{
+	(void)state;
+	stage_play(hold_one, NULL);
+	stage_play(lose_it, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {PLAY(test_limbo), PLAY(test_warm), PLAY(test_retell),
+					   PLAY(test_descriptor)};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
