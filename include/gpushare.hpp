@@ -190,8 +190,9 @@ class session
 	/* No exception may pass the C code in between. */
 	static int add(const ::gpushare_info *info, void *user) noexcept
 	{
-		auto found = static_cast<
-		    std::pair<std::vector<::gpushare_info>, std::exception_ptr> *>(user);
+		auto found =
+		    static_cast<std::pair<std::vector<::gpushare_info>, std::exception_ptr> *>(
+			user);
 		try {
 			found->first.push_back(*info);
 			return 0;

@@ -23,11 +23,12 @@ static int mapping_refused(const struct driver *driver, cu_result result, const 
 				from->name, from->owner_command, from->owner_pid,
 				driver_error_name(driver, result), from->name);
 	case CU_INVALID_CONTEXT: /* of the exporting process, by its pid: measured on driver 580 */
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"CUDA takes the owner of '%s' for this process: it has the same pid, "
-				"%d, in another container. Start either with another pid, or share it "
-				"as mapped memory (vmm)",
-				from->name, getpid());
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "CUDA takes the owner of '%s' for this process: it has the same pid, "
+		    "%d, in another container. Start either with another pid, or share it "
+		    "as mapped memory (vmm)",
+		    from->name, getpid());
 	case CU_OUT_OF_MEMORY:
 		return api_fail(GPUSHARE_E_NO_MEMORY,
 				"no room to map the %" PRIu64 " bytes of '%s' (%s)",

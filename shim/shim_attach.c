@@ -106,9 +106,10 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 	if (driver->cuIpcOpenMemHandle_v2 && driver->cuIpcCloseMemHandle)
 		result = driver->cuIpcOpenMemHandle_v2(&mapping, ipc, CU_IPC_LAZY_PEER_ACCESS);
 	if (result == CU_INVALID_CONTEXT)
-		return refuse(refusal, result,
-			      "CUDA takes its owner, who has the same pid in another container, for "
-			      "this process; start either with another pid, or share it as vmm");
+		return refuse(
+		    refusal, result,
+		    "CUDA takes its owner, who has the same pid in another container, for "
+		    "this process; start either with another pid, or share it as vmm");
 	if (result != CU_OK)
 		return refuse_call(refusal, driver, result, "cuIpcOpenMemHandle");
 	entry->kind = LIVE_IPC;

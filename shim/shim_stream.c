@@ -189,7 +189,8 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 
 /* cuMemFreeAsync takes cuMemAlloc memory too (measured), but forgets it where the stream is destroyed
  * soon after: so it is freed behind the program's stream, in one that stays. */
-static cu_result free_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
+static cu_result free_behind(const struct driver *driver, const struct live *entry,
+			     cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_context current = NULL;

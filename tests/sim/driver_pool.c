@@ -106,8 +106,7 @@ void pool_keep_of(cu_stream stream)
 	}
 }
 
-static cu_result pool_free_behind(const struct region *region, struct wait *until,
-				  cu_stream stream)
+static cu_result pool_free_behind(const struct region *region, struct wait *until, cu_stream stream)
 {
 	struct freed *made = malloc(sizeof(*made));
 
