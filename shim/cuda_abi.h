@@ -292,7 +292,6 @@ enum cu_abi_values {
 	F(10000, 10000, cuGraphDestroy, (cu_graph graph)) \
 	F(2000, 2000, cuEventCreate, (cu_event * event, unsigned int flags)) \
 	F(2000, 2000, cuEventRecord, (cu_event event, cu_stream stream)) \
-	F(3020, 3020, cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags)) \
 	F(2000, 2000, cuEventQuery, (cu_event event)) \
 	F(2000, 2000, cuEventSynchronize, (cu_event event)) \
 	F(4000, 4000, cuEventDestroy_v2, (cu_event event)) \

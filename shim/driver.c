@@ -55,7 +55,7 @@ void driver_fill(struct driver *table, void *library)
 	N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) N(cuMemHostAlloc) N(cuMemFreeHost) \
 	N(cuMemcpyHtoD_v2) N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) \
 	N(cuStreamCreate) N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuEventCreate) \
-	N(cuEventRecord) N(cuStreamWaitEvent) N(cuEventSynchronize) N(cuEventDestroy_v2)
+	N(cuEventRecord) N(cuEventSynchronize) N(cuEventDestroy_v2)
 /* clang-format on */
 
 static const char *first_missing(const struct driver *table)

@@ -69,26 +69,6 @@ cu_result apart_free(const struct driver *driver, cu_context context, cu_devicep
 	return stream ? driver->cuMemFreeAsync(pointer, stream) : CU_NOT_SUPPORTED;
 }
 
-cu_result apart_free_behind(const struct driver *driver, cu_context context, cu_deviceptr pointer,
-			    cu_stream behind)
-{
-	cu_stream stream = driver->cuMemFreeAsync ? stream_of(driver, context) : NULL;
-	cu_result result;
-	cu_event event;
-
-	if (!stream || !driver->cuEventCreate || !driver->cuEventRecord ||
-	    !driver->cuStreamWaitEvent || !driver->cuEventDestroy_v2)
-		return CU_NOT_SUPPORTED;
-	result = driver->cuEventCreate(&event, CU_EVENT_NO_TIMING);
-	if (result != CU_OK)
-		return result;
-	result = driver->cuEventRecord(event, behind);
-	if (result == CU_OK)
-		result = driver->cuStreamWaitEvent(stream, event, 0);
-	driver->cuEventDestroy_v2(event);
-	return result == CU_OK ? driver->cuMemFreeAsync(pointer, stream) : result;
-}
-
 void apart_forget(cu_context context)
 {
 	pthread_mutex_lock(&apart.lock);

@@ -14,10 +14,6 @@
  * not wait. CU_NOT_SUPPORTED: the driver can't, or there are too many contexts. */
 cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer);
 
-/* The same, once what `behind` holds now is done: in its order, and whatever becomes of it. */
-cu_result apart_free_behind(const struct driver *driver, cu_context context, cu_deviceptr pointer,
-			    cu_stream behind);
-
 /* The context is about to end, and its stream with it. */
 void apart_forget(cu_context context);
 

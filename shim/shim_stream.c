@@ -4,7 +4,6 @@
  * instead: there at once, which is no later than the program expects. It is freed, and an attached
  * buffer detached, in the order of the stream.
  */
-#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -187,21 +186,8 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 	return true;
 }
 
-/* cuMemFreeAsync takes cuMemAlloc memory too (measured), but forgets it where the stream is destroyed
- * soon after: so it is freed behind the program's stream, in one that stays. */
-static cu_result free_behind(const struct driver *driver, const struct live *entry,
-			     cu_stream stream)
-{
-	_scope_ struct scope scope = scope_enter(driver);
-	cu_context current = NULL;
-
-	(void)scope;
-	if (!driver->cuCtxGetCurrent || driver->cuCtxGetCurrent(&current) != CU_OK ||
-	    current != entry->context)
-		return CU_NOT_SUPPORTED;
-	return apart_free_behind(driver, current, entry->pointer, stream);
-}
-
+/* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
+ * Guide, "Stream Ordered Memory Allocator"; measured). */
 static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver *driver,
 			       struct live *entry, cu_stream stream, cu_stream meant)
 {
@@ -212,9 +198,7 @@ static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver
 		return CU_OK;
 	if (attached)
 		linger_drop(entry);
-	result = free_behind(driver, entry, meant);
-	if (result != CU_OK)
-		result = real(entry->pointer, stream);
+	result = real(entry->pointer, stream);
 	if (result != CU_OK)
 		share_again(driver, entry);
 	return result;

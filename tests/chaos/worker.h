@@ -105,6 +105,7 @@ static int worker_run(char **argument, const struct way *way)
 	worker_pass(&worker, CHAOS_END);
 	worker_check(&worker, worker.owns ? "freeing" : "detaching", way->end(&worker));
 	worker_pass(&worker, CHAOS_ENDED);
+	free(worker.host);
 	return 0;
 }
 

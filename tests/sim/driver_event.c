@@ -75,33 +75,6 @@ cu_result cuEventRecord(cu_event event, cu_stream stream)
 	ANSWER(cuEventRecord, NEED_CONTEXT, event_record(event, stream));
 }
 
-/* What the stream is given from now on comes after what the event stands for. In a capture that is an
- * edge of its graph, which nobody looks at. */
-static cu_result event_wait(cu_stream stream, cu_event event, unsigned int flags)
-{
-	if (flags > 1)
-		return CU_INVALID_VALUE;
-	STATE_LOCKED;
-	cu_event found = event_find(event);
-	cu_stream its = stream_find(stream);
-	if (!found || !its)
-		return CU_INVALID_HANDLE;
-	wait_look();
-	if (its->capture || wait_over(found->after))
-		return CU_OK;
-	struct wait *both = wait_new(wait_hold(its->last), wait_hold(found->after), 0, 0);
-	if (!both)
-		return CU_OUT_OF_MEMORY;
-	wait_drop(its->last);
-	its->last = both;
-	return CU_OK;
-}
-
-cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned int flags)
-{
-	ANSWER(cuStreamWaitEvent, NEED_CONTEXT, event_wait(stream, event, flags));
-}
-
 static cu_result event_query(cu_event event)
 {
 	STATE_LOCKED;

@@ -75,7 +75,6 @@
 	P(cuMemsetD32Async, _ptsz) \
 	P(cuStreamSynchronize, _ptsz) \
 	P(cuStreamQuery, _ptsz) \
-	P(cuStreamWaitEvent, _ptsz) \
 	P(cuStreamGetCtx, _ptsz) \
 	P(cuStreamWaitValue32_v2, _ptsz) \
 	P(cuStreamIsCapturing, _ptsz) \

@@ -42,6 +42,4 @@ TWIN(cuStreamWaitValue32_v2,
 TWIN(cuStreamIsCapturing, (cu_stream stream, cu_capture_status *status), stream, status)
 TWIN(cuStreamBeginCapture_v2, (cu_stream stream, cu_capture_mode mode), stream, mode)
 TWIN(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), stream, graph)
-TWIN(cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags), stream, event,
-     flags)
 TWIN(cuEventRecord, (cu_event event, cu_stream stream), event, stream)

