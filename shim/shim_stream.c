@@ -29,21 +29,24 @@ static cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, 
 	return result;
 }
 
-/* CU_OK: nobody captures it. */
-static cu_result ask_capturing(const struct driver *driver, cu_stream stream)
+/* The driver's answer; false where it has none. */
+static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bool *out_captures)
 {
 	cu_capture_status status = (cu_capture_status)CU_CAPTURE_NONE;
 	cu_result result = CU_OK;
 
 	if (driver->cuStreamIsCapturing)
 		result = driver->cuStreamIsCapturing(stream, &status);
-	return result == CU_OK && (int)status != CU_CAPTURE_NONE ? CU_INVALID_VALUE : result;
+	*out_captures = result == CU_OK && (int)status != CU_CAPTURE_NONE;
+	return result;
 }
 
 /* A capture makes a node of its graph, not memory. */
 static bool is_capturing(const struct driver *driver, cu_stream stream)
 {
-	return ask_capturing(driver, stream) != CU_OK;
+	bool captures;
+
+	return ask_capturing(driver, stream, &captures) != CU_OK || captures;
 }
 
 /* The memory would be another device's: cuMemAlloc only gives that of the current context. */
@@ -223,18 +226,25 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 			     cu_stream meant)
 {
 	const struct driver *driver = lookup_driver();
-	cu_result capturing;
+	cu_result asked = CU_OK;
+	bool known, captures = false;
 	struct live entry;
 
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
 	buffers_sweep();
+	known = live_maybe(pointer);
+	if (known)
+		asked = ask_capturing(driver, meant, &captures);
 	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
-	 * know for any that can be freed. */
-	capturing = live_maybe(pointer) ? ask_capturing(driver, meant) : CU_OK;
-	if (capturing != CU_OK && live_find(pointer, pointer, &entry) && entry.kind == LIVE_OWN_VMM)
-		return capturing;
-	if (!live_maybe(pointer) || capturing != CU_OK || !live_take(pointer, &entry))
+	 * know for any that can be freed. Where it can't be told, it has the word on its own memory. */
+	if (asked != CU_OK || captures) {
+		known = live_find(pointer, pointer, &entry);
+		if (known && entry.kind == LIVE_OWN_VMM)
+			return captures ? CU_INVALID_VALUE : asked;
+		known = known && !captures && entry.kind == LIVE_OWN;
+	}
+	if (!known || !live_take(pointer, &entry))
 		return async_holds(pointer) || linger_holds(pointer, 1) ? CU_INVALID_VALUE
 									: real(pointer, stream);
 	switch (entry.kind) {
