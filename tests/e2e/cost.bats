@@ -32,12 +32,14 @@ least() {
 @test "cost: under 300 KiB of resident memory more, without rules and with one that never matches" {
 	[ -z "$base" ] || skip "an instrumented library's memory is its instruments'"
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || skip "only the simulated driver's own memory is steady"
-	bare=$(least "" "")
-	for rules in "" $rule; do
-		added=$(($(least "$rules" "$SHIM") - bare))
-		echo "rules '$rules': $added KiB more"
-		[ $added -lt 300 ]
+	# What the kernel maps around is chance on both sides: one try of three is enough.
+	for ((try = 0; try < 3; try++)); do
+		bare=$(least "" "")
+		without=$(($(least "" "$SHIM") - bare)) with=$(($(least $rule "$SHIM") - bare))
+		echo "without rules $without KiB more, with one $with"
+		if [ $without -lt 300 ] && [ $with -lt 300 ]; then return 0; fi
 	done
+	return 1
 }
 
 # Start-up on a busy machine is mostly waiting, so one quiet try of five is enough; a preload that
