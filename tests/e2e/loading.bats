@@ -180,7 +180,11 @@ unseen() {
 }
 
 @test "a constructor that waits for a thread which allocates: nobody waits for the loader" {
-	run -0 timeout 10 "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so"
+	run timeout 10 "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so"
+	if [ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] && [ "$status" = 124 ]; then
+		skip "without us too it waits for ever: a real cuInit loads libraries, the simulated driver does not"
+	fi
+	equal "$status" 0
 	has "$output" "joined: 0"
 	equal "$(named w timeout 10 "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so")" "$output"
 	start_named app w "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so" touch="$WORK/up" await="$WORK/end"

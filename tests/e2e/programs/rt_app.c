@@ -28,6 +28,12 @@ static void find_entry(void **call, const char *symbol)
 		*call = (void *)drv_not_found;
 }
 
+/* From CUDA 13 on the runtime finds another call of that name, which wants the context told too. */
+static cu_result current_device(cu_device *out_device)
+{
+	return (cu_result)cudaGetDevice(out_device);
+}
+
 static int runtime_init(void)
 {
 	int code = (int)cudaFree(NULL);
@@ -37,6 +43,7 @@ static int runtime_init(void)
 #define N(call) find_entry((void **)&drv.call, #call);
 	ENTRIES(N)
 #undef N
+	drv.cuCtxGetDevice = current_device;
 	return 0;
 }
 
