@@ -33,7 +33,7 @@ bool stage_is_emulated(void)
 
 int stage_skip_all(const char *why)
 {
-	printf("skipped: %s\n[  SKIPPED ] all_of_it\n", why);
+	printf("skipped: %s\n[  SKIPPED ] all_of_it\n[  SKIPPED ] 1 test(s)\n", why);
 	return 0;
 }
 
