@@ -50,7 +50,7 @@ static bool enter(cu_context context, cu_stream stream)
 /* NULL: there is none, and none can be made. */
 static cu_stream stream_of(const struct driver *driver, cu_context context)
 {
-	cu_stream stream = find(context);
+	cu_stream stream = context ? find(context) : NULL; /* a free place keeps what it had */
 
 	if (stream || !context || !driver->cuStreamCreate || !driver->cuStreamDestroy_v2 ||
 	    !driver->cuMemFreeAsync ||
