@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "vmm.h"
 
+#include "client_held.h"
+#include "vmm_range.h"
+
 #define DEVICES_MAX 64
+#define RANGE_TRIES 3
 
 /* What mapping and unmapping need, and what making needs besides: a driver older than CUDA 10.2
  * lacks them. */
@@ -32,21 +36,60 @@ static bool can_make(const struct driver *driver)
 	return !first_missing(driver);
 }
 
+/* The others, as far as the machine has a way from them: nobody misses what it does not have. */
+static size_t find_peers(const struct driver *driver, cu_device device,
+			 cu_mem_access accesses[DEVICES_MAX], int flags)
+{
+	int count = 0, can;
+	size_t found = 0;
+	cu_device peer;
+
+	if (!driver->cuDeviceGetCount || !driver->cuDeviceGet || !driver->cuDeviceCanAccessPeer ||
+	    driver->cuDeviceGetCount(&count) != CU_OK)
+		return 0;
+	for (int ordinal = 0; ordinal < count && found < DEVICES_MAX; ordinal++) {
+		can = 0;
+		if (driver->cuDeviceGet(&peer, ordinal) == CU_OK && peer != device &&
+		    driver->cuDeviceCanAccessPeer(&can, peer, device) == CU_OK && can)
+			accesses[found++] = (cu_mem_access){
+			    .location = {.type = CU_LOCATION_DEVICE, .id = peer},
+			    .flags = flags,
+			};
+	}
+	return found;
+}
+
+/* For `device`, and for those beside it that can: all in one call, or each by itself where one of
+ * them is refused. */
+static cu_result admit(const struct driver *driver, const struct vmm_mapping *mapping,
+		       cu_device device, bool read_only)
+{
+	cu_mem_access accesses[1 + DEVICES_MAX] = {{
+	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
+	    .flags = read_only ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
+	}};
+	size_t count = 1 + find_peers(driver, device, accesses + 1, (int)accesses[0].flags);
+	cu_result result = driver->cuMemSetAccess(mapping->pointer, mapping->size, accesses, count);
+
+	if (result == CU_OK || count == 1)
+		return result;
+	result = driver->cuMemSetAccess(mapping->pointer, mapping->size, accesses, 1);
+	for (size_t i = 1; result == CU_OK && i < count; i++)
+		driver->cuMemSetAccess(mapping->pointer, mapping->size, accesses + i, 1);
+	return result;
+}
+
 /* There is an address already: memory behind it, and access to that. */
 static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
 			cu_device device, bool read_only, const char **out_call)
 {
-	const cu_mem_access access = {
-	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
-	    .flags = read_only ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
-	};
 	cu_result result = driver->cuMemMap(mapping->pointer, mapping->size, 0, mapping->handle, 0);
 
 	if (result != CU_OK) {
 		*out_call = "cuMemMap";
 		return result;
 	}
-	result = driver->cuMemSetAccess(mapping->pointer, mapping->size, &access, 1);
+	result = admit(driver, mapping, device, read_only);
 	if (result == CU_OK)
 		return CU_OK;
 	*out_call = "cuMemSetAccess";
@@ -55,14 +98,22 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 }
 
 /* A wanted address is a hint to the driver: another one may come, or none. */
+static cu_result reserve_at(const struct driver *driver, uint64_t size, uint64_t wanted,
+			    cu_deviceptr *out_pointer)
+{
+	uint64_t alignment = wanted && wanted % RANGE_ALIGNMENT == 0 ? RANGE_ALIGNMENT : 0;
+
+	return driver->cuMemAddressReserve(out_pointer, size, alignment, wanted, 0);
+}
+
 static cu_result reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
 			 uint64_t *out_pointer)
 {
 	cu_deviceptr pointer = 0;
-	cu_result result = driver->cuMemAddressReserve(&pointer, size, 0, wish->address, 0);
+	cu_result result = reserve_at(driver, size, wish->address, &pointer);
 
 	if (result != CU_OK && wish->address)
-		result = driver->cuMemAddressReserve(&pointer, size, 0, 0, 0);
+		result = reserve_at(driver, size, 0, &pointer);
 	if (result != CU_OK)
 		return result;
 	if (wish->must && wish->address && pointer != wish->address) {
@@ -73,16 +124,42 @@ static cu_result reserve(const struct driver *driver, const struct vmm_wish *wis
 	return CU_OK;
 }
 
+/* In the range of ours, or where the driver likes it: that is never a reason to fail. */
+static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_t *out_pointer)
+{
+	cu_deviceptr pointer = 0;
+	cu_result result;
+	uint64_t wanted;
+
+	for (int i = 1; (wanted = range_pick(size)); i++) {
+		result = reserve_at(driver, size, wanted, &pointer);
+		if (result == CU_OK && pointer == wanted) {
+			*out_pointer = pointer;
+			return CU_OK;
+		}
+		if (result == CU_OK)
+			driver->cuMemAddressFree(pointer, size);
+		if (result != CU_OK || i == RANGE_TRIES)
+			range_give_up();
+	}
+	result = reserve_at(driver, size, 0, &pointer);
+	if (result == CU_OK)
+		*out_pointer = pointer;
+	return result;
+}
+
+/* No wish: it is made here, and others may wish for its address. */
 static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
 		       const struct vmm_wish *wish, const char **out_call)
 {
-	cu_result result = reserve(driver, wish, mapping->size, &mapping->pointer);
+	cu_result result = wish ? reserve(driver, wish, mapping->size, &mapping->pointer)
+				: reserve_own(driver, mapping->size, &mapping->pointer);
 
 	if (result != CU_OK) {
 		*out_call = "cuMemAddressReserve";
 		return result;
 	}
-	result = map_at(driver, mapping, device, wish->read_only, out_call);
+	result = map_at(driver, mapping, device, wish && wish->read_only, out_call);
 	if (result != CU_OK)
 		driver->cuMemAddressFree(mapping->pointer, mapping->size);
 	return result;
@@ -112,39 +189,15 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 		driver->cuMemRelease(mapping.handle);
 		return result;
 	}
+	if (wish && wish->hold)
+		mapping.held = held_keep(fd);
 	*out_mapping = mapping;
 	return CU_OK;
-}
-
-/* Nobody misses a way that the machine does not have: what fails here is left as it was. */
-static void admit_peers(const struct driver *driver, const struct vmm_mapping *mapping,
-			cu_device device)
-{
-	int count = 0, can;
-	cu_device peer;
-
-	if (!driver->cuDeviceGetCount || !driver->cuDeviceGet || !driver->cuDeviceCanAccessPeer ||
-	    driver->cuDeviceGetCount(&count) != CU_OK)
-		return;
-	for (int ordinal = 0; ordinal < count && ordinal < DEVICES_MAX; ordinal++) {
-		cu_mem_access access = {
-		    .location = {.type = CU_LOCATION_DEVICE},
-		    .flags = CU_ACCESS_READ_WRITE,
-		};
-
-		can = 0;
-		if (driver->cuDeviceGet(&peer, ordinal) != CU_OK || peer == device ||
-		    driver->cuDeviceCanAccessPeer(&can, peer, device) != CU_OK || !can)
-			continue;
-		access.location.id = peer;
-		driver->cuMemSetAccess(mapping->pointer, mapping->size, &access, 1);
-	}
 }
 
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping)
 {
-	static const struct vmm_wish none;
 	const cu_mem_prop prop = {
 	    .type = CU_ALLOCATION_PINNED,
 	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
@@ -167,12 +220,11 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 	result = driver->cuMemCreate(&mapping.handle, mapping.size, &prop, 0);
 	if (result != CU_OK)
 		return result;
-	result = place(driver, &mapping, device, &none, &call);
+	result = place(driver, &mapping, device, NULL, &call);
 	if (result != CU_OK) {
 		driver->cuMemRelease(mapping.handle);
 		return result;
 	}
-	admit_peers(driver, &mapping, device);
 	*out_mapping = mapping;
 	return CU_OK;
 }
@@ -186,6 +238,7 @@ cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mappi
 	unmapped = driver->cuMemUnmap(mapping->pointer, mapping->size);
 	freed = driver->cuMemAddressFree(mapping->pointer, mapping->size);
 	released = driver->cuMemRelease(mapping->handle);
+	held_drop(mapping->held);
 	if (unmapped != CU_OK)
 		return unmapped;
 	return freed != CU_OK ? freed : released;

@@ -12,6 +12,7 @@
 struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
+	uint64_t held; /* of imported memory, where it was wished for: see client_held.h */
 };
 
 /* How it should be mapped. */
@@ -19,19 +20,20 @@ struct vmm_wish {
 	uint64_t address; /* 0: anywhere */
 	bool must;	  /* there or not at all */
 	bool read_only;
+	bool hold; /* the descriptor too, for who may have to give it away again */
 };
 
 #define VMM_ADDRESS_TAKEN ((cu_result)-1) /* no CUresult: `must`, and another address came */
 
-/* Import, reserve, map, and let `device` read and write, or what `wish` says; NULL: no wish.
- * `size` is a multiple of the granularity; the fd stays the caller's. On failure nothing is left,
- * and *out_call names the call. */
+/* Import, reserve, map, and let `device` read and write, or what `wish` says; NULL: no wish. So may
+ * every visible device that can reach `device`. `size` is a multiple of the granularity; the fd
+ * stays the caller's. On failure nothing is left, and *out_call names the call. */
 cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
 		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		  const char **out_call);
 /* Make memory on `device` that can be exported as a descriptor, and map it for it and for every
- * visible device that can reach it; what it takes, whole granules, is out_mapping->size. On failure
- * nothing is left. */
+ * visible device that can reach it, where others are likely to find the address free (vmm_range.h);
+ * what it takes, whole granules, is out_mapping->size. On failure nothing is left. */
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping);
 /* The first failure, after trying all. */

@@ -217,7 +217,7 @@ static void make_fails(void)
 	int before;
 
 	setenv("GPUSHARE_SIM_FAIL",
-	       "cuMemGetAllocationGranularity:1:1:1,cuMemCreate:1:1:2,cuMemAddressReserve:1:1:3,"
+	       "cuMemGetAllocationGranularity:1:1:1,cuMemCreate:1:1:2,cuMemAddressReserve:1:2:3,"
 	       "cuMemMap:1:1:1,cuMemSetAccess:1:1:101",
 	       1);
 	driver = part_driver();

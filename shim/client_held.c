@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "client_held.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OUT_OF_THE_WAY 256 /* where a program's own descriptors don't come so soon */
+
+struct held {
+	struct held *next;
+	uint64_t id;
+	int fd;
+	dev_t device; /* proof that it is still ours */
+	ino_t inode;
+};
+
+static struct {
+	pthread_mutex_t lock; /* for a few instructions */
+	struct held *first;
+	uint64_t last_id;
+	bool forks;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_ours(const struct held *held)
+{
+	struct stat is;
+
+	return !fstat(held->fd, &is) && is.st_dev == held->device && is.st_ino == held->inode;
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&table.lock);
+}
+
+static void in_parent(void)
+{
+	pthread_mutex_unlock(&table.lock);
+}
+
+/* The memory is the parent's: a child that lives on must not keep it. */
+static void in_child(void)
+{
+	int error = errno;
+
+	for (const struct held *held = table.first; held; held = held->next)
+		if (is_ours(held))
+			close(held->fd);
+	table.first = NULL;
+	pthread_mutex_unlock(&table.lock);
+	errno = error;
+}
+
+static bool identify(struct held *held)
+{
+	struct stat is;
+
+	if (fstat(held->fd, &is))
+		return false;
+	held->device = is.st_dev;
+	held->inode = is.st_ino;
+	return true;
+}
+
+static uint64_t put_in(struct held *made)
+{
+	bool forks;
+	uint64_t id;
+
+	pthread_mutex_lock(&table.lock);
+	forks = table.forks;
+	table.forks = true;
+	id = made->id = ++table.last_id;
+	made->next = table.first;
+	table.first = made;
+	pthread_mutex_unlock(&table.lock);
+	if (!forks)
+		pthread_atfork(before_fork, in_parent, in_child);
+	return id;
+}
+
+uint64_t held_keep(int fd)
+{
+	int error = errno;
+	struct held *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return 0;
+	made->fd = fcntl(fd, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+	if (made->fd < 0)
+		made->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	errno = error;
+	if (made->fd >= 0 && identify(made))
+		return put_in(made);
+	if (made->fd >= 0)
+		close(made->fd);
+	free(made);
+	return 0;
+}
+
+int held_open(uint64_t held)
+{
+	const struct held *found;
+	int fd = -1;
+
+	pthread_mutex_lock(&table.lock);
+	for (found = table.first; found && found->id != held; found = found->next)
+		;
+	if (found && is_ours(found))
+		fd = fcntl(found->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	pthread_mutex_unlock(&table.lock);
+	return fd;
+}
+
+void held_drop(uint64_t held)
+{
+	struct held **at, *gone = NULL;
+	int error = errno;
+
+	if (!held)
+		return;
+	pthread_mutex_lock(&table.lock);
+	for (at = &table.first; *at && (*at)->id != held; at = &(*at)->next)
+		;
+	if (*at) {
+		gone = *at;
+		*at = gone->next;
+	}
+	pthread_mutex_unlock(&table.lock);
+	if (gone && is_ours(gone))
+		close(gone->fd);
+	free(gone);
+	errno = error;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors that are held beside the memory that was imported from them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client_held.h"
+#include "descriptors.h"
+
+static int make(char byte)
+{
+	int fd = memfd_create("unit", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, &byte, 1), 1);
+	return fd;
+}
+
+static char byte_of(int fd)
+{
+	char byte = 0;
+
+	return pread(fd, &byte, 1, 0) == 1 ? byte : 0;
+}
+
+static void what_is_held_can_be_had(void **state)
+{
+	int one = make('1'), two = make('2'), before = descriptors_open(), fd;
+	uint64_t first = held_keep(one), second = held_keep(two);
+
+	(void)state;
+	close(one);
+	close(two);
+	assert_true(first && second && first != second);
+	fd = held_open(first);
+	assert_int_equal(byte_of(fd), '1');
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	close(fd);
+	errno = 77;
+	held_drop(first);
+	held_drop(first);
+	held_drop(0);
+	assert_int_equal(errno, 77);
+	assert_int_equal(held_open(first), -1);
+	fd = held_open(second);
+	assert_int_equal(byte_of(fd), '2');
+	close(fd);
+	held_drop(second);
+	assert_int_equal(descriptors_open(), before - 2);
+	errno = 77;
+	assert_int_equal(held_keep(-1), 0);
+	assert_int_equal(errno, 77);
+}
+
+/* The number that the next duplicate gets: what the test closes lies there. */
+static int next_number(int fd)
+{
+	int number = fcntl(fd, F_DUPFD_CLOEXEC, 256);
+
+	close(number);
+	return number;
+}
+
+static void what_the_program_closed_is_not(void **state)
+{
+	int one = make('1'), other = make('2'), number = next_number(one);
+	uint64_t held = held_keep(one);
+
+	(void)state;
+	assert_int_equal(byte_of(number), '1');
+	close(number);
+	assert_int_equal(held_open(held), -1);
+	assert_int_equal(dup2(other, number), number); /* the program's own now */
+	assert_int_equal(held_open(held), -1);
+	held_drop(held);
+	assert_int_equal(byte_of(number), '2');
+	close(number);
+	close(one);
+	close(other);
+}
+
+static void a_child_has_none(void **state)
+{
+	int one = make('1'), number = next_number(one), status, fd;
+	uint64_t held = held_keep(one);
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(fcntl(number, F_GETFD) >= 0 || held_open(held) >= 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	fd = held_open(held);
+	assert_int_equal(byte_of(fd), '1');
+	close(fd);
+	held_drop(held);
+	close(one);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_is_held_can_be_had),
+	    cmocka_unit_test(what_the_program_closed_is_not),
+	    cmocka_unit_test(a_child_has_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
