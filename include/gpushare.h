@@ -61,7 +61,8 @@ enum gpushare_status {
 /* X(name, value, text): what the memory is and how it travels */
 #define GPUSHARE_BACKINGS(X) \
 	X(IPC, 1, "ipc") /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
-	X(VMM, 2, "vmm") /* cuMemCreate memory, by its exported file descriptor */
+	X(VMM, 2, "vmm") /* cuMemCreate memory, by its exported file descriptor */ \
+	X(HOST, 3, "host") /* the host's, by its descriptor, at one address for CPU and GPU */
 
 enum gpushare_backing {
 #define X(name, value, text) GPUSHARE_BACKING_##name = value,
@@ -73,7 +74,8 @@ enum gpushare_backing {
 #define GPUSHARE_FLAGS(X) \
 	X(KEEP, 1, "keep")	   /* stays after its owner frees it, exits or is killed */ \
 	X(READONLY, 2, "readonly") /* other processes map it for reading only */ \
-	X(VMM, 4, "vmm")	   /* cuMemCreate memory; the others ask for that too */
+	X(VMM, 4, "vmm")	   /* cuMemCreate memory; the first two ask for that too */ \
+	X(UNIFIED, 8, "unified")   /* the host's memory, at one address for CPU and GPU */
 
 enum gpushare_flag {
 #define X(name, value, text) GPUSHARE_FLAG_##name = value,

@@ -141,6 +141,7 @@ struct state {
 	bool forked; /* a child of an initialised process: no call works any more */
 	int version;
 	int device_count;		/* visible ones */
+	int host_numa;			/* 1: cuMemCreate knows the host's node 0; 0: no node */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
 	uint64_t capacity;		/* bytes a device, counted a process */
 	uint64_t used[SIM_DEVICES_MAX]; /* by ordinal; under the lock */
@@ -191,6 +192,7 @@ struct region {
 	cu_device device;
 	cu_context context;	 /* goes with it; NULL: with none, as what a pool gave */
 	int access;		 /* CU_ACCESS_*; 0: none */
+	int cpu_access;		 /* the same, of a mapping of the host's memory */
 	void *owner;		 /* block, import or object, by kind */
 	uint32_t generation;	 /* tells this allocation from others at the same place */
 	unsigned int references; /* REGION_IMPORT: how often opened */

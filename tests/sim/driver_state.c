@@ -124,10 +124,12 @@ static void state_start(void)
 	int machine = 1;
 
 	state.version = SIM_CUDA;
+	state.host_numa = 1;
 	state.capacity = (uint64_t)4 << 30;
 	state.settings_good =
 	    (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
 	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
+	    state_parse_int("GPUSHARE_SIM_HOST_NUMA", 0, 1, &state.host_numa) &&
 	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) && faults_parse();
 	state_select(machine);
 	pthread_atfork(NULL, NULL, state_after_fork);
