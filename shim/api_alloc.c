@@ -2,6 +2,7 @@
 /* Memory that is made to be shared. */
 #include "api_session.h"
 #include "api_source.h"
+#include "api_unified.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,6 +12,8 @@
 #include "cleanup.h"
 
 #define ADOPT_NONE 1 /* no status */
+#define X(name, value, text) | value
+#define FLAGS_KNOWN ((uint32_t)(0 GPUSHARE_FLAGS(X)))
 #define FLAGS_SENT (uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
 
 /* Whole blocks, so that no stranger's memory is mapped along; where there is no room for that, what
@@ -71,6 +74,8 @@ static int alloc_vmm(const struct driver *driver, struct source *source, const c
 		status = device_uuid(driver, source->device, source->uuid);
 	if (status)
 		return status;
+	if (source->backing == GPUSHARE_BACKING_HOST)
+		return unified_make(driver, source, name);
 	result = vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
 	if (result == CU_NOT_SUPPORTED)
 		return api_fail(
@@ -82,7 +87,6 @@ static int alloc_vmm(const struct driver *driver, struct source *source, const c
 		return api_fail_cuda(driver, result, "cuMemCreate",
 				     "device %d has no %zu bytes for '%s'", source->device,
 				     source->size, name);
-	source->backing = GPUSHARE_BACKING_VMM;
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
 	result = driver->cuMemExportToShareableHandle(&source->fd, source->mapping.handle,
@@ -109,8 +113,8 @@ static int alloc_unmap(const struct driver *driver, cu_context context,
 	result = vmm_unmap(driver, mapping);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemUnmap",
-				     "the memory at 0x%" PRIx64 " can't be unmapped",
-				     mapping->pointer);
+				     "the %" PRIu64 " bytes at 0x%" PRIx64 " can't be freed",
+				     mapping->size, mapping->pointer);
 	return GPUSHARE_OK;
 }
 
@@ -118,6 +122,8 @@ int share_release(const struct gpushare_buffer *buffer)
 {
 	const struct driver *driver = buffer->session->driver;
 
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		return unified_drop(buffer->mapping.pointer);
 	if (buffer->mapping.size)
 		return alloc_unmap(driver, buffer->context, &buffer->mapping);
 	return alloc_free(driver, buffer->context, buffer->pointer);
@@ -136,10 +142,25 @@ static void alloc_undo(const struct driver *driver, const struct source *source)
 	api_fail(GPUSHARE_OK, "%s", why);
 }
 
-static int alloc_new(struct gpushare_session *session, const struct driver *driver,
-		     const char *name, bool vmm, struct source *source,
-		     struct gpushare_buffer **out_buffer)
+/* Without that nobody could give it back. */
+static int alloc_count(struct gpushare_buffer **out_buffer)
 {
+	struct gpushare_buffer *buffer = *out_buffer;
+	int status = unified_add(buffer);
+
+	if (!status)
+		return GPUSHARE_OK;
+	session_tell_withdraw(buffer->session, &buffer->info);
+	alloc_unmap(buffer->session->driver, buffer->context, &buffer->mapping);
+	session_release(buffer->session, buffer);
+	buffer_free(buffer);
+	return api_fail(status, "no memory to count it");
+}
+
+static int alloc_new(struct gpushare_session *session, const struct driver *driver,
+		     const char *name, struct source *source, struct gpushare_buffer **out_buffer)
+{
+	bool vmm = backing_is_fd(source->backing);
 	int status = vmm ? alloc_vmm(driver, source, name) : alloc_plain(driver, source, name);
 
 	if (status)
@@ -152,6 +173,8 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 	}
 	if (status)
 		alloc_undo(driver, source);
+	else if (source->backing == GPUSHARE_BACKING_HOST)
+		status = alloc_count(out_buffer);
 	return status;
 }
 
@@ -167,7 +190,7 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	memcpy(wanted->name, name, strlen(name) + 1);
 	wanted->size = wanted->base_size = source->size;
 	memcpy(wanted->device_uuid, source->uuid, sizeof(wanted->device_uuid));
-	wanted->backing = GPUSHARE_BACKING_VMM;
+	wanted->backing = source->backing;
 	wanted->flags = source->flags;
 	wanted->ttl_s = source->ttl_s;
 	status =
@@ -242,9 +265,14 @@ static int alloc_check(const char *name, const struct gpushare_alloc_options *op
 {
 	bool keep = options->flags & GPUSHARE_FLAG_KEEP;
 
-	if (options->flags & ~(FLAGS_SENT | GPUSHARE_FLAG_VMM))
+	if (options->flags & ~FLAGS_KNOWN)
 		return api_fail(GPUSHARE_E_INVALID, "'%s': there are no flags 0x%" PRIx32, name,
-				options->flags & ~(FLAGS_SENT | GPUSHARE_FLAG_VMM));
+				options->flags & ~FLAGS_KNOWN);
+	if (options->flags & GPUSHARE_FLAG_VMM && options->flags & GPUSHARE_FLAG_UNIFIED)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s': VMM is the GPU's memory and UNIFIED the host's; say one of "
+				"them",
+				name);
 	if (!keep && (options->ttl_s || options->adopt))
 		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only",
 				name, options->adopt ? "adopt" : "ttl_s");
@@ -271,6 +299,9 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 		return GPUSHARE_E_NO_DRIVER;
 	source.flags = options->flags & FLAGS_SENT;
 	source.ttl_s = options->ttl_s;
+	source.backing = options->flags & GPUSHARE_FLAG_UNIFIED ? GPUSHARE_BACKING_HOST
+			 : options->flags			? GPUSHARE_BACKING_VMM
+								: GPUSHARE_BACKING_IPC;
 	status = device_choose(driver, options->device, &source.device);
 	if (!status)
 		status = device_retain(&session->devices, driver, source.device, &source.context);
@@ -281,7 +312,7 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 		if (status != ADOPT_NONE)
 			return status;
 	}
-	return alloc_new(session, driver, name, options->flags != 0, &source, out_buffer);
+	return alloc_new(session, driver, name, &source, out_buffer);
 }
 
 API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name, int device,
@@ -290,4 +321,17 @@ API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name
 	const struct gpushare_alloc_options options = {.device = device};
 
 	return gpushare_alloc_with(session, name, size, &options, out_buffer);
+}
+
+API_PUBLIC int gpushare_alloc_array(struct gpushare_session *session, const char *name,
+				    size_t count, size_t element_size,
+				    const struct gpushare_alloc_options *options,
+				    struct gpushare_buffer **out_buffer)
+{
+	size_t size;
+
+	if (!__builtin_mul_overflow(count, element_size, &size) && size)
+		return gpushare_alloc_with(session, name, size, options, out_buffer);
+	return api_fail(GPUSHARE_E_INVALID, "%zu elements of %zu bytes are %s", count, element_size,
+			count && element_size ? "more than any address can have" : "no bytes");
 }

@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api_unified.h"
 #include "cleanup.h"
 #include "map.h"
+#include "vmm_host.h"
 
 /* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
@@ -97,9 +99,12 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 {
 	const struct driver *driver = buffer->session->driver;
 	const char *call = NULL;
-	cu_result result = vmm_map(driver, fd, from->base_size, (cu_device)buffer->device, wish,
-				   &buffer->mapping, &call);
+	cu_result result;
 
+	if (from->backing == GPUSHARE_BACKING_HOST)
+		return unified_map(buffer, from, fd, wish->read_only);
+	result = vmm_map(driver, fd, from->base_size, (cu_device)buffer->device, wish,
+			 &buffer->mapping, &call);
 	if (result == VMM_ADDRESS_TAKEN)
 		return api_fail(
 		    GPUSHARE_E_ADDRESS_TAKEN,
@@ -177,6 +182,7 @@ int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *ans
 int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
 {
 	const record *from = &answer->buffer;
+	int status;
 
 	if (!backing_is_fd(from->backing))
 		return api_fail(
@@ -188,7 +194,20 @@ int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply
 	buffer->host_only = true;
 	buffer->device = -1;
 	buffer->read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own;
-	return session_withdraw(buffer->session, answer->ticket, &buffer->fd);
+	status = session_withdraw(buffer->session, answer->ticket, &buffer->fd);
+	if (status || from->backing != GPUSHARE_BACKING_HOST)
+		return status;
+	if (from->address > from->base_offset)
+		buffer->elsewhere = from->address - from->base_offset;
+	if (vmm_host_is_file(buffer->fd, from->base_size))
+		return GPUSHARE_OK;
+	close(buffer->fd);
+	buffer->fd = -1;
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"'%s' is unified memory that its owner's CUDA driver made "
+			"(cuMemCreate at a NUMA node), and nothing but CUDA maps that; attach it "
+			"without host_only",
+			from->name);
 }
 
 /* This process owns it: its own address, and the context that it was made in. */
@@ -220,6 +239,8 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		return unified_drop(buffer->mapping.pointer);
 	if (buffer->mapping.size)
 		result = vmm_unmap(driver, &buffer->mapping);
 	else

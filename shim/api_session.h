@@ -31,6 +31,7 @@ struct gpushare_buffer {
 	struct vmm_mapping
 	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
 	int fd;		       /* what came as a descriptor has it still, to be mapped: else -1 */
+	uint64_t elsewhere;    /* host_only, unified: where those have it who have CUDA */
 	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
 	bool read_only, adopted, host_only;
 	int device; /* ordinal here */
