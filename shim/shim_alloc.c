@@ -129,25 +129,3 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 		name_pitched(&claim, pointer, size);
 	return result;
 }
-
-cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *caller,
-				cu_deviceptr *pointer, size_t size, unsigned int flags)
-{
-	struct claim claim;
-	cu_result result;
-
-	if (!pointer || !size ||
-	    !claim_open(&claim, RULES_API_cuMemAllocManaged, size, CLAIM_CURRENT_DEVICE, caller))
-		return real(pointer, size, flags);
-	if (attach_refuse(&claim, CU_NOT_SUPPORTED,
-			  "managed memory is for the CPU too, which can't reach a device buffer",
-			  &result))
-		return result;
-	result = real(pointer, size, flags);
-	if (result == CU_OK && claim_take(&claim, RULES_NAME))
-		share_refuse(
-		    &claim, "managed memory (cudaMallocManaged) has no handle that another process "
-			    "could open; allocate it with cudaMalloc, or choose another allocation "
-			    "with api=, nth= or size=");
-	return result;
-}

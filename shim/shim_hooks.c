@@ -11,6 +11,7 @@
 #include "shim_ipc.h"
 #include "shim_live.h"
 #include "shim_lookup.h"
+#include "shim_managed.h"
 #include "shim_route.h"
 #include "shim_site.h"
 
@@ -164,10 +165,19 @@ BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
 	return buffers_close_handle(real, pointer);
 }
 
+/* The driver does not know unified memory for managed; all else that it refuses stays refused. */
+static inline bool can_answer(cu_result result)
+{
+	return live_any_managed() &&
+	       (result == CU_OK || result == CU_INVALID_VALUE || result == CU_NOT_FOUND);
+}
+
 BODY(cuMemGetAddressRange_v2, cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
 {
 	cu_result result = real(base, size, pointer);
 
+	if (can_answer(result) && managed_range(pointer, base, size))
+		return CU_OK;
 	if (result == CU_OK && live_any())
 		buffers_range(pointer, base, size);
 	return result;
@@ -177,6 +187,8 @@ BODY(cuPointerGetAttribute, void *value, cu_pointer_attribute attribute, cu_devi
 {
 	cu_result result = real(value, attribute, pointer);
 
+	if (can_answer(result) && managed_attribute(pointer, attribute, value))
+		return CU_OK;
 	if (result == CU_OK && live_any())
 		buffers_attribute(pointer, attribute, value);
 	return result;
@@ -189,7 +201,8 @@ BODY(cuPointerGetAttributes, unsigned int count, cu_pointer_attribute *attribute
 
 	if (result == CU_OK && live_any())
 		for (unsigned int i = 0; i < count; i++)
-			buffers_attribute(pointer, attributes[i], values[i]);
+			if (!managed_attribute(pointer, attributes[i], values[i]))
+				buffers_attribute(pointer, attributes[i], values[i]);
 	return result;
 }
 

@@ -11,6 +11,7 @@
 #include "shim_live.h"
 #include "shim_process.h"
 #include "shim_scope.h"
+#include "vmm_host.h"
 
 cu_result share_device(const struct driver *driver, cu_device device,
 		       uint8_t out_uuid[GPUSHARE_UUID_SIZE])
@@ -78,10 +79,12 @@ static const char *describe_mapped(const struct driver *driver, struct live *ent
 		return "cuCtxGetCurrent";
 	if ((*out_result = share_device(driver, entry->device, what->device_uuid)) != CU_OK)
 		return "cuDeviceGetUuid";
-	if ((*out_result = export_fd(driver, entry->mapping.handle, out_fd)) != CU_OK)
+	*out_result = entry->unified ? vmm_host_export(driver, &entry->mapping, out_fd)
+				     : export_fd(driver, entry->mapping.handle, out_fd);
+	if (*out_result != CU_OK)
 		return "cuMemExportToShareableHandle";
 	what->base_size = entry->mapping.size;
-	what->backing = GPUSHARE_BACKING_VMM;
+	what->backing = entry->unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;
 	what->address = entry->pointer;
 	what->size = entry->size;
 	what->flags = entry->flags;
@@ -152,6 +155,8 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 			     .kind = LIVE_OWN_VMM,
 			     .device = claim->allocation.device,
 			     .stream_ordered = stream_ordered,
+			     .unified = claim->match.unified,
+			     .managed = claim->match.unified,
 			     .flags = claim->match.flags,
 			     .ttl_s = claim->match.ttl_s,
 			     .mapping = *mapping};
@@ -170,7 +175,7 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd)
 	strcpy(what.name, claim->match.name);
 	what.size = claim->allocation.size;
 	what.base_size = what.size;
-	what.backing = GPUSHARE_BACKING_VMM;
+	what.backing = claim->match.unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;
 	what.flags = claim->match.flags;
 	what.ttl_s = claim->match.ttl_s;
 	if (share_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
@@ -188,10 +193,12 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 			     .kind = LIVE_OWN_VMM,
 			     .device = claim->allocation.device,
 			     .stream_ordered = stream_ordered,
+			     .unified = claim->match.unified,
+			     .managed = claim->match.unified,
 			     .flags = claim->match.flags,
 			     .ttl_s = claim->match.ttl_s};
 	_cleanup_close_ int fd = -1;
-	struct vmm_wish wish = {.read_only = false};
+	struct vmm_wish wish = {.hold = claim->match.unified};
 	const char *call = "cuCtxGetCurrent";
 	cu_result result = CU_OK;
 	record found;
@@ -204,11 +211,12 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 	if (claim->driver->cuCtxGetCurrent)
 		result = claim->driver->cuCtxGetCurrent(&entry.context);
 	if (result == CU_OK)
-		result = vmm_map(claim->driver, fd, found.base_size, entry.device, &wish,
-				 &entry.mapping, &call);
+		result = (entry.unified ? vmm_host_map : vmm_map)(
+		    claim->driver, fd, found.base_size, entry.device, &wish, &entry.mapping, &call);
 	if (result != CU_OK) {
 		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
-			  driver_error_name(claim->driver, result));
+			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
+						      : driver_error_name(claim->driver, result));
 		share_end(entry.name, entry.generation, false); /* kept as it was */
 		return false;
 	}
