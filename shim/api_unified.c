@@ -125,8 +125,8 @@ int unified_make(const struct driver *driver, struct source *source, const char 
 				"'%s' asks for: %s is not supported",
 				source->device, name, call);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, call,
-				     "the host has no %zu bytes for '%s'", source->size, name);
+		return api_fail_cuda(driver, result, call, "the host has no %zu bytes for '%s'",
+				     source->size, name);
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
 	result = vmm_host_export(driver, &source->mapping, &source->fd);
@@ -141,11 +141,11 @@ static int refused(const struct driver *driver, cu_result result, const char *ca
 		   const record *from)
 {
 	if (result == VMM_ADDRESS_TAKEN)
-		return api_fail(
-		    GPUSHARE_E_ADDRESS_TAKEN,
-		    "'%s' is unified memory, at 0x%" PRIx64 " in every process, and that address "
-		    "is taken here; attach it earlier, before other memory is made",
-		    from->name, from->address);
+		return api_fail(GPUSHARE_E_ADDRESS_TAKEN,
+				"'%s' is unified memory, at 0x%" PRIx64
+				" in every process, and that address "
+				"is taken here; attach it earlier, before other memory is made",
+				from->name, from->address);
 	if (result == CU_NOT_SUPPORTED)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' is unified memory, which this driver or GPU can't map: %s is "

@@ -20,6 +20,7 @@
 	T(cu_device_attribute, CUdevice_attribute, int) \
 	T(cu_pointer_attribute, CUpointer_attribute, int) \
 	T(cu_memory_type, CUmemorytype, int) \
+	T(cu_mem_advice, CUmem_advise, int) \
 	T(cu_capture_status, CUstreamCaptureStatus, int) \
 	T(cu_capture_mode, CUstreamCaptureMode, int) \
 	T(cu_handle_type, CUmemAllocationHandleType, int) \
@@ -225,6 +226,24 @@ enum cu_abi_values {
 	  (cu_deviceptr * base, size_t * size, cu_deviceptr pointer)) \
 	F(6000, 6000, cuMemAllocManaged, \
 	  (cu_deviceptr * pointer, size_t size, unsigned int flags)) \
+	F(8000, 8000, cuMemPrefetchAsync, \
+	  (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream)) \
+	F(8000, 0, cuMemPrefetchAsync_ptsz, \
+	  (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream)) \
+	F(12020, 12020, cuMemPrefetchAsync_v2, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+	   cu_stream stream)) \
+	F(12020, 0, cuMemPrefetchAsync_v2_ptsz, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+	   cu_stream stream)) \
+	F(8000, 8000, cuMemAdvise, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device)) \
+	F(12020, 12020, cuMemAdvise_v2, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_mem_location location)) \
+	F(6000, 6000, cuStreamAttachMemAsync, \
+	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags)) \
+	F(7000, 0, cuStreamAttachMemAsync_ptsz, \
+	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags)) \
 	F(11020, 11020, cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream)) \
 	F(11020, 0, cuMemAllocAsync_ptsz, (cu_deviceptr * pointer, size_t size, cu_stream stream)) \
 	F(11020, 11020, cuMemAllocFromPoolAsync, \

@@ -48,7 +48,8 @@ static bool lies_well(const struct map_view *view, const struct gpushare_buffer 
 static bool is_of(const struct map_view *view, const struct gpushare_buffer *buffer)
 {
 	return view->generation == buffer->info.generation &&
-	       view->read_only == buffer->read_only && lies_well(view, buffer) && !strcmp(view->name, buffer->info.name) &&
+	       view->read_only == buffer->read_only && lies_well(view, buffer) &&
+	       !strcmp(view->name, buffer->info.name) &&
 	       !strcmp(view->directory, buffer->session->client->directory);
 }
 

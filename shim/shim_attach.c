@@ -76,7 +76,8 @@ static bool fits(const struct claim *claim, const struct found *found, size_t si
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "managed memory is for the CPU too, which can't reach a device "
 			      "buffer; share one that was made by a rule with \"unified\"");
-	if (what->backing != GPUSHARE_BACKING_HOST && !device_is_visible(claim->driver, what->device_uuid))
+	if (what->backing != GPUSHARE_BACKING_HOST &&
+	    !device_is_visible(claim->driver, what->device_uuid))
 		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
 	return true;
 }

@@ -38,6 +38,36 @@ BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
 	return buffers_alloc_managed(real, caller, pointer, size, flags);
 }
 
+/* What a program may ask for managed memory, and unified memory has already. */
+#define ADVICE(name, params, args) \
+	BODY(name, ADVICE_PARAMS params) \
+	{ \
+		return managed_is(pointer, size) ? CU_OK : real args; \
+	}
+#define ADVICE_PARAMS(...) __VA_ARGS__
+#define PREFETCH(name) \
+	ADVICE(name, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
+	       (pointer, size, to, stream))
+#define PREFETCH_V2(name) \
+	ADVICE(name, \
+	       (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+		cu_stream stream), \
+	       (pointer, size, to, flags, stream))
+#define ATTACH(name) \
+	ADVICE(name, (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
+	       (stream, pointer, size, flags))
+PREFETCH(cuMemPrefetchAsync)
+PREFETCH(cuMemPrefetchAsync_ptsz)
+PREFETCH_V2(cuMemPrefetchAsync_v2)
+PREFETCH_V2(cuMemPrefetchAsync_v2_ptsz)
+ADVICE(cuMemAdvise, (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device),
+       (pointer, size, advice, device))
+ADVICE(cuMemAdvise_v2,
+       (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_mem_location location),
+       (pointer, size, advice, location))
+ATTACH(cuStreamAttachMemAsync)
+ATTACH(cuStreamAttachMemAsync_ptsz)
+
 static inline cu_result alloc_async(cu_cuMemAllocAsync_call *real, const void *caller,
 				    cu_deviceptr *pointer, size_t size, cu_stream stream,
 				    cu_stream meant)

@@ -22,7 +22,7 @@ static struct {
 	pthread_mutex_t lock;
 	atomic_size_t count;
 	atomic_size_t managed; /* of those */
-	size_t shifted; /* entries whose pointer is not where the driver's memory begins */
+	size_t shifted;	       /* entries whose pointer is not where the driver's memory begins */
 	struct node *nodes;
 	atomic_uint filter[FILTER_SIZE]; /* entries by a hash of their pointers */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};

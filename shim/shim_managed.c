@@ -15,9 +15,10 @@
 
 static void refuse(const struct claim *claim)
 {
-	share_refuse(claim, "managed memory (cudaMallocManaged) has no handle that another process "
-			    "could open; let the rule say \"unified\", allocate it with cudaMalloc, "
-			    "or choose another allocation with api=, nth= or size=");
+	share_refuse(claim,
+		     "managed memory (cudaMallocManaged) has no handle that another process "
+		     "could open; let the rule say \"unified\", allocate it with cudaMalloc, "
+		     "or choose another allocation with api=, nth= or size=");
 }
 
 /* Where the host's memory can't be had the program has managed memory, without a name. */

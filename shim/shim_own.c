@@ -149,11 +149,11 @@ void own_close(const struct driver *driver, const struct live *entry)
 	cu_result result = attach_close(driver, entry);
 
 	if (result != CU_OK)
-		state_log(
-		    "mapped memory of %llu bytes at 0x%llx is not all given back: the driver "
-		    "answered %s",
-		    (unsigned long long)entry->mapping.size,
-		    (unsigned long long)entry->mapping.pointer, driver_error_name(driver, result));
+		state_log("mapped memory of %llu bytes at 0x%llx is not all given back: the driver "
+			  "answered %s",
+			  (unsigned long long)entry->mapping.size,
+			  (unsigned long long)entry->mapping.pointer,
+			  driver_error_name(driver, result));
 }
 
 cu_result own_free(const struct driver *driver, struct live *entry)

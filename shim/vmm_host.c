@@ -125,8 +125,8 @@ bool vmm_host_is_file(int fd, uint64_t size)
 {
 	int error = errno, seals = fcntl(fd, F_GET_SEALS);
 	struct stat is;
-	bool good = seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &is) &&
-		    is.st_size >= 0 && (uint64_t)is.st_size == size;
+	bool good = seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &is) && is.st_size >= 0 &&
+		    (uint64_t)is.st_size == size;
 
 	errno = error;
 	return good;
@@ -316,10 +316,9 @@ cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_de
 {
 	struct vmm_mapping mapping = {.size = size};
 	int error = errno;
-	cu_result result =
-	    vmm_host_is_file(fd, size)
-		? map_file(driver, fd, device, wish, &mapping, out_call)
-		: map_at_node(driver, fd, device, wish, &mapping, out_call);
+	cu_result result = vmm_host_is_file(fd, size)
+			       ? map_file(driver, fd, device, wish, &mapping, out_call)
+			       : map_at_node(driver, fd, device, wish, &mapping, out_call);
 
 	errno = error;
 	if (result != CU_OK)

@@ -69,6 +69,9 @@
 	P(cuMemAllocAsync, _ptsz) \
 	P(cuMemAllocFromPoolAsync, _ptsz) \
 	P(cuMemFreeAsync, _ptsz) \
+	P(cuMemPrefetchAsync, _ptsz) \
+	P(cuMemPrefetchAsync_v2, _ptsz) \
+	P(cuStreamAttachMemAsync, _ptsz) \
 	P(cuMemcpyHtoDAsync_v2, _ptsz) \
 	P(cuMemcpyDtoHAsync_v2, _ptsz) \
 	P(cuMemcpyAsync, _ptsz) \

@@ -167,8 +167,7 @@ static const struct value {
     {"must=1", "must takes no value"},
 };
 
-static const char *const later[] = {"unified", "mode=600",  "group=users",
-				    "tag=a=b", "unified=1", "tag"};
+static const char *const later[] = {"mode=600", "group=users", "tag=a=b", "tag"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)

@@ -7,8 +7,7 @@
 /* cpuput=SLOT,OFFSET,VALUE and cpubyte=SLOT,OFFSET: by the CPU, at gpushare_pointer() */
 static void do_cpuput(char **argument, int count)
 {
-	volatile unsigned char *data =
-	    (void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
+	volatile unsigned char *data = (void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
 
 	(void)count;
 	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
@@ -96,8 +95,7 @@ static void do_array(char **argument, int count)
 	(void)count;
 	say("array", argument[1],
 	    gpushare_alloc_array(session, argument[1], strtoull(argument[2], NULL, 0),
-				 strtoull(argument[3], NULL, 0), &options,
-				 buffer_of(argument[0])));
+				 strtoull(argument[3], NULL, 0), &options, buffer_of(argument[0])));
 }
 
 /* another: a second session of this process, used from now on */
@@ -123,10 +121,17 @@ static void do_backing(char **argument, int count)
 }
 
 static const struct script_verb unified_verbs[] = {
-    {"cpuput", 3, 3, do_cpuput},   {"cpubyte", 2, 2, do_cpubyte}, {"cpuwalk", 1, 1, do_cpuwalk},
-    {"pointer", 2, 2, do_pointer}, {"block", 1, 1, do_block},	  {"at", 2, 2, do_at},
-    {"mapat", 2, 2, do_mapat},	   {"array", 5, 5, do_array},	  {"another", 0, 0, do_another},
-    {"backing", 1, 1, do_backing}, {NULL, 0, 0, NULL},
+    {"cpuput", 3, 3, do_cpuput},
+    {"cpubyte", 2, 2, do_cpubyte},
+    {"cpuwalk", 1, 1, do_cpuwalk},
+    {"pointer", 2, 2, do_pointer},
+    {"block", 1, 1, do_block},
+    {"at", 2, 2, do_at},
+    {"mapat", 2, 2, do_mapat},
+    {"array", 5, 5, do_array},
+    {"another", 0, 0, do_another},
+    {"backing", 1, 1, do_backing},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

@@ -25,6 +25,12 @@
 	N(cuMemGetAddressRange_v2) \
 	N(cuMemHostAlloc) \
 	N(cuPointerGetAttribute) \
+	N(cuPointerGetAttributes) \
+	N(cuMemPrefetchAsync) \
+	N(cuMemPrefetchAsync_v2) \
+	N(cuMemAdvise) \
+	N(cuMemAdvise_v2) \
+	N(cuStreamAttachMemAsync) \
 	N(cuIpcGetMemHandle) \
 	N(cuIpcOpenMemHandle_v2) \
 	N(cuIpcCloseMemHandle) \
