@@ -294,7 +294,7 @@ managed_life=(init stream=s make=a,managed,3000000 poke=a,5,77 byte=a,5 fill=a,3
 @test "rule: managed memory of an unmodified program, which notices nothing" {
 	for kind in $(kinds); do
 		export GPUSHARE_SIM_HOST_NUMA=$kind
-		for program in drv_linked "drv_lookup gpa2" "drv_lookup gpa_t" drv_static; do
+		for program in drv_linked "drv_lookup gpa2" "drv_lookup gpa2_t"; do
 			program "$program"
 			untouched w:unified "${PROGRAM[@]}" "${managed_life[@]}"
 			equal "$stderr" ""
