@@ -297,6 +297,7 @@ void facts_host_file(void)
 		facts_must("mprotect", CU_OPERATING_SYSTEM);
 	facts_ask("cuMemHostRegister of what is read-only, ordinarily",
 		  cu.cuMemHostRegister_v2(address, BLOCK, CU_HOST_REGISTER_PORTABLE));
+	cu.cuMemHostUnregister(address);
 	facts_ask("cuMemHostRegister of it for reading alone",
 		  cu.cuMemHostRegister_v2(address, BLOCK,
 					  CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_READ_ONLY));
