@@ -15,10 +15,13 @@ struct placed {
 	uint64_t generation;
 };
 
+/* Who maps or unmaps is alone: else one thread finds the address taken that another is just about to
+ * count, or to give up. */
 static struct {
+	pthread_mutex_t placing;
 	pthread_mutex_t lock; /* never held over a CUDA call */
 	struct placed *first;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} table = {.placing = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Under the lock. */
 static struct placed **find(uint64_t base)
@@ -101,6 +104,7 @@ int unified_drop(uint64_t base)
 	struct placed **at, *last = NULL;
 	int status;
 
+	pthread_mutex_lock(&table.placing);
 	pthread_mutex_lock(&table.lock);
 	at = find(base);
 	if (*at && --(*at)->users == 0) {
@@ -109,6 +113,7 @@ int unified_drop(uint64_t base)
 	}
 	pthread_mutex_unlock(&table.lock);
 	status = last ? end(last) : GPUSHARE_OK;
+	pthread_mutex_unlock(&table.placing);
 	free(last);
 	return status;
 }
@@ -155,16 +160,32 @@ static int refused(const struct driver *driver, cu_result result, const char *ca
 			     from->base_size, from->name);
 }
 
-int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool read_only)
+static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 {
 	const struct driver *driver = buffer->session->driver;
 	const struct vmm_wish wish = {
 	    .address = from->address - from->base_offset,
 	    .must = true,
-	    .read_only = read_only,
+	    .read_only = buffer->read_only,
 	};
 	const char *call = NULL;
 	cu_result result;
+	int status;
+
+	if (unified_use(wish.address, from->generation, &buffer->mapping))
+		return GPUSHARE_OK;
+	result = vmm_host_map(driver, fd, from->base_size, (cu_device)buffer->device, &wish,
+			      &buffer->mapping, &call);
+	if (result != CU_OK)
+		return refused(driver, result, call, from);
+	status = unified_add(buffer);
+	if (status)
+		vmm_unmap(driver, &buffer->mapping);
+	return status;
+}
+
+int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool read_only)
+{
 	int status;
 
 	if (from->address <= from->base_offset)
@@ -173,17 +194,8 @@ int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool
 				from->name);
 	buffer->read_only = read_only;
 	buffer->pointer = from->address;
-	if (unified_use(wish.address, from->generation, &buffer->mapping))
-		return GPUSHARE_OK;
-	result = vmm_host_map(driver, fd, from->base_size, (cu_device)buffer->device, &wish,
-			      &buffer->mapping, &call);
-	if (result == VMM_ADDRESS_TAKEN && /* another thread came first */
-	    unified_use(wish.address, from->generation, &buffer->mapping))
-		return GPUSHARE_OK;
-	if (result != CU_OK)
-		return refused(driver, result, call, from);
-	status = unified_add(buffer);
-	if (status)
-		vmm_unmap(driver, &buffer->mapping);
+	pthread_mutex_lock(&table.placing);
+	status = place(buffer, from, fd);
+	pthread_mutex_unlock(&table.placing);
 	return status;
 }

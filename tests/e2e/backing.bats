@@ -191,10 +191,10 @@ fallen() {
 	for WAY in alloc async; do
 		for call in cuMemGetAllocationGranularity cuMemCreate cuMemAddressReserve cuMemMap cuMemSetAccess; do
 			echo "$call"
-			fallen w:vmm "ipc 700" "$call:1:1" 1
+			fallen w:vmm "ipc 700" "$call:1:2" 1 # twice: an address is asked for in two ways
 			has "$(cat "$WORK/app.err")" '"w" is ordinary memory, shared by an IPC handle'
 			for rule in keep readonly; do
-				fallen w:$rule "" "$call:1:1" 1
+				fallen w:$rule "" "$call:1:2" 1
 				has "$(cat "$WORK/app.err")" '"w" is ordinary memory, and not shared'
 			done
 		done

@@ -76,7 +76,7 @@ static void fail_each(void)
 	int fds;
 
 	setenv("GPUSHARE_SIM_FAIL",
-	       "cuMemCreate:1:1:2,cuMemAddressReserve:1:1:801,cuMemMap:1:1:1,cuMemSetAccess:1:1:1,"
+	       "cuMemCreate:1:1:2,cuMemAddressReserve:1:2:801,cuMemMap:1:1:1,cuMemSetAccess:1:1:1,"
 	       "cuMemExportToShareableHandle:1:1:999",
 	       1);
 	driver = part_driver();
