@@ -60,8 +60,8 @@ enum gpushare_status {
 
 /* X(name, value, text): what the memory is and how it travels */
 #define GPUSHARE_BACKINGS(X) \
-	X(IPC, 1, "ipc") /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
-	X(VMM, 2, "vmm") /* cuMemCreate memory, by its exported file descriptor */ \
+	X(IPC, 1, "ipc")   /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
+	X(VMM, 2, "vmm")   /* cuMemCreate memory, by its exported file descriptor */ \
 	X(HOST, 3, "host") /* the host's, by its descriptor, at one address for CPU and GPU */
 
 enum gpushare_backing {

@@ -231,9 +231,8 @@ static void read_file(int peer)
 	if (!device_has(DEVICE_READ_ONLY_REGISTER))
 		contract_skip("this device registers no memory for reading alone");
 	address = mapped_file(fd, its, PROT_READ);
-	EXPECT(CU_OK,
-	       driver->cuMemHostRegister_v2(
-		   address, SIZE, CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_READ_ONLY));
+	EXPECT(CU_OK, driver->cuMemHostRegister_v2(
+			  address, SIZE, CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_READ_ONLY));
 	CHECK(contract_holds(its, SIZE, VALUE));
 	contract_tell(peer);
 	contract_hear(peer);
