@@ -224,7 +224,7 @@ static void open_not_supported(void)
 
 static void open_invalid_context(void)
 {
-	fail_open("cuIpcOpenMemHandle:1:1:201", GPUSHARE_E_CUDA, "CUDA_ERROR_INVALID_CONTEXT");
+	fail_open("cuIpcOpenMemHandle:1:1:201", GPUSHARE_E_NOT_SUPPORTED, "the same pid");
 }
 
 static void open_out_of_memory(void)
