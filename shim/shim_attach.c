@@ -277,6 +277,10 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 	/* Whether the program can map it would come out too late, in a call of its own. */
 	if (device_seek(driver, found->what.device_uuid) < 0)
 		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
+	if (found->what.backing == GPUSHARE_BACKING_HOST)
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "it is unified memory, which the program can't map by itself "
+			      "(cuMemCreate); share cuMemCreate memory under that name");
 	if (found->what.backing != GPUSHARE_BACKING_VMM)
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "it is cudaMalloc memory, and the program asks for memory to map by "

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "api_session.h"
+#include "api_unified.h"
 #include "descriptors.h"
 #include "stage.h"
 
@@ -163,11 +164,50 @@ static void test_hostile(void **state)
 	stage_play(liar, believer);
 }
 
+/* A registry that came since counts anew: what is mapped is found by the new number alone. */
+static void renamer(void)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+	struct vmm_mapping mapping;
+	uint64_t base, generation;
+
+	hear();
+	session = part_session();
+	OK(gpushare_alloc_with(session, "anew", SIZE, &unified, &buffer));
+	base = gpushare_pointer(buffer);
+	generation = buffer->info.generation;
+	unified_rename(base, generation + 1, generation + 2);
+	CHECK(unified_has(base, generation));
+	unified_rename(base, generation, generation + 3);
+	CHECK(!unified_has(base, generation) && !unified_use(base, generation, &mapping));
+	CHECK(unified_use(base, generation + 3, &mapping) && mapping.pointer == base);
+	OK(gpushare_free(buffer));
+	CHECK(unified_has(base, generation + 3)); /* used once more */
+	OK(unified_drop(base));
+	CHECK(!unified_has(base, generation + 3));
+	OK(gpushare_close(session));
+	say();
+}
+
+static void nobody(void)
+{
+	say();
+	hear();
+}
+
+static void test_rename(void **state)
+{
+	(void)state;
+	stage_play(nobody, renamer);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_threads, stage_open, stage_close),
 	    cmocka_unit_test_setup_teardown(test_hostile, stage_open, stage_close),
+	    cmocka_unit_test_setup_teardown(test_rename, stage_open, stage_close),
 	};
 
 	(void)argc;
