@@ -297,10 +297,11 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * Such memory is taken in whole granules (2 MiB): gpushare_info.base_size.
  *
  * Errors:  as gpushare_alloc(), and GPUSHARE_E_INVALID (flags that there are not; ttl_s or adopt
- *          without KEEP; VMM with UNIFIED), _E_LIMIT (what the registry keeps; the sentence says how to remove some),
- *          _E_NOT_SUPPORTED (a driver without cuMemCreate), _E_ADDRESS_TAKEN (adopted unified memory)
- * Source:  CUDA Driver API, cuMemCreate, cuMemHostRegister, cuMemAddressReserve, cuMemMap, cuMemSetAccess,
- *          cuMemExportToShareableHandle.
+ *          without KEEP; VMM with UNIFIED), _E_LIMIT (what the registry keeps; the sentence
+ *          says how to remove some), _E_NOT_SUPPORTED (a driver without cuMemCreate),
+ *          _E_ADDRESS_TAKEN (adopted unified memory)
+ * Source:  CUDA Driver API, cuMemCreate, cuMemHostRegister, cuMemAddressReserve, cuMemMap,
+ *          cuMemSetAccess, cuMemExportToShareableHandle.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
@@ -336,11 +337,11 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
  * on_device, another GPU of the machine reaches the memory by peer access: GPUSHARE_E_DEVICE where
  * there is none. Unified memory is at its owner's address or not at all, once in a process for
  * however many sessions, and any GPU will do. What is attached already stays as it is mapped: see
- * gpushare_device(). With
- * host_only no CUDA call is made, now or later; an attachment with it and one without are two, also
- * in one session. Of each attached vmm buffer one file descriptor is held, close-on-exec, numbered
- * 256 or more where there is room, and closed in a forked child; a program that closes it can't
- * gpushare_map() the buffer any more, and loses nothing else.
+ * gpushare_device(). With host_only no CUDA call is made, now or later; an attachment with it and
+ * one without are two, also in one session. Of each attached vmm or unified buffer one file
+ * descriptor is held, close-on-exec, numbered 256 or more where there is room, and closed in a
+ * forked child; a program that closes it can't gpushare_map() a vmm buffer any more, nor give the
+ * memory again to a registry that has lost it, and loses nothing else.
  *
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.
@@ -348,8 +349,8 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
  *          names), _E_TIMED_OUT, _E_DENIED, _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
  *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
- *          can't map such; same_address or host_only of another; host_only of unified memory that is cuMemCreate's),
- *          _E_ADDRESS_TAKEN
+ *          can't map such; same_address or host_only of another; host_only of unified memory
+ *          that is cuMemCreate's), _E_ADDRESS_TAKEN
  * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.

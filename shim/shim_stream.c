@@ -245,10 +245,10 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
 	buffers_sweep();
-	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
-	 * know for any that can be freed. */
 	if (live_find_managed(pointer, 1, &entry))
 		return CU_NOT_SUPPORTED; /* as of managed memory: contract_free.c */
+	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
+	 * know for any that can be freed. */
 	capturing = live_maybe(pointer) ? ask_capturing(driver, meant) : CU_OK;
 	if (capturing != CU_OK && live_find(pointer, pointer, &entry) && entry.kind == LIVE_OWN_VMM)
 		return capturing;

@@ -145,8 +145,8 @@ put b: E_READ_ONLY
 map m: E_READ_ONLY
 map m: OK
 load m: 35"
-		run -139 "$BIN/api_app" open attach=b,w cpuput=b,4,1
-		[ "$kind" = 1 ] || run -139 "$BIN/api_app" open attach=b,w,0,host map=m,b,0,9,r store=m,4,1
+		run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" open attach=b,w cpuput=b,4,1
+		[ "$kind" = 1 ] || run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" open attach=b,w,0,host map=m,b,0,9,r store=m,4,1
 		end_owner
 	done
 }

@@ -99,8 +99,14 @@ static void do_array(char **argument, int count)
 /* another: a second session of this process, used from now on */
 static void do_another(char **argument, int count)
 {
+	static struct gpushare_session *earlier[8]; /* what they have stays */
+	static size_t used;
+
 	(void)argument;
 	(void)count;
+	if (used == sizeof(earlier) / sizeof(*earlier))
+		script_stop("another: no room");
+	earlier[used++] = session;
 	say("another", "", gpushare_open(NULL, &session));
 }
 
