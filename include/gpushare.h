@@ -60,8 +60,9 @@ enum gpushare_status {
 
 /* X(name, value, text): what the memory is and how it travels */
 #define GPUSHARE_BACKINGS(X) \
-	X(IPC, 1, "ipc") /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
-	X(VMM, 2, "vmm") /* cuMemCreate memory, by its exported file descriptor */
+	X(IPC, 1, "ipc")   /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
+	X(VMM, 2, "vmm")   /* cuMemCreate memory, by its exported file descriptor */ \
+	X(HOST, 3, "host") /* the host's, by its descriptor, at one address for CPU and GPU */
 
 enum gpushare_backing {
 #define X(name, value, text) GPUSHARE_BACKING_##name = value,
@@ -73,7 +74,8 @@ enum gpushare_backing {
 #define GPUSHARE_FLAGS(X) \
 	X(KEEP, 1, "keep")	   /* stays after its owner frees it, exits or is killed */ \
 	X(READONLY, 2, "readonly") /* other processes map it for reading only */ \
-	X(VMM, 4, "vmm")	   /* cuMemCreate memory; the others ask for that too */
+	X(VMM, 4, "vmm")	   /* cuMemCreate memory; the first two ask for that too */ \
+	X(UNIFIED, 8, "unified")   /* the host's memory, at one address for CPU and GPU */
 
 enum gpushare_flag {
 #define X(name, value, text) GPUSHARE_FLAG_##name = value,
@@ -145,7 +147,7 @@ struct gpushare_attach_options {
 struct gpushare_alloc_options {
 	int device;	/* CUDA ordinal in this process; -1 (NULL: too) for the current context's
 			 * device, or 0 without one */
-	uint32_t flags; /* of enum gpushare_flag; any of them asks for cuMemCreate memory (vmm) */
+	uint32_t flags; /* of enum gpushare_flag; any but UNIFIED asks for cuMemCreate memory */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
 	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
 };
@@ -157,7 +159,7 @@ struct gpushare_map_options {
 
 /** struct gpushare_map_info - how a map was made, and what that means for its use */
 struct gpushare_map_info {
-	const char *backend; /* "dma-buf" or "vulkan"; a string that stays */
+	const char *backend; /* "dma-buf", "vulkan" or "host"; a string that stays */
 	enum gpushare_caching caching;
 	int coherent;	  /* 0: gpushare_map_flush() and gpushare_map_invalidate() are needed */
 	size_t atom_size; /* bytes that those two work on at once; 1 where it is coherent */
@@ -287,20 +289,35 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * answer GPUSHARE_E_READ_ONLY, their own copies into it are refused by the driver, and a kernel's
  * store ends that process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), nobody else's.
  * GPUSHARE_FLAG_VMM: cuMemCreate memory without any of that.
+ * GPUSHARE_FLAG_UNIFIED: the host's memory, pinned, which the CPU and every GPU reach at one address:
+ * gpushare_pointer() is good for both, and is the same in every process that attaches it. Alone or
+ * with KEEP, READONLY; @device says whose NUMA node. Memory of cuMemCreate there, or where the driver
+ * makes none, a memfd that is registered in each process. What the GPU reads goes over the bus.
  *
  * Such memory is taken in whole granules (2 MiB): gpushare_info.base_size.
  *
  * Errors:  as gpushare_alloc(), and GPUSHARE_E_INVALID (flags that there are not; ttl_s or adopt
- *          without KEEP), _E_LIMIT (what the registry keeps; the sentence says how to remove some),
- *          _E_NOT_SUPPORTED (a driver without cuMemCreate)
- * Source:  CUDA Driver API, cuMemCreate, cuMemAddressReserve, cuMemMap, cuMemSetAccess,
- *          cuMemExportToShareableHandle.
+ *          without KEEP; VMM with UNIFIED), _E_LIMIT (what the registry keeps; the sentence
+ *          says how to remove some), _E_NOT_SUPPORTED (a driver without cuMemCreate),
+ *          _E_ADDRESS_TAKEN (adopted unified memory)
+ * Source:  CUDA Driver API, cuMemCreate, cuMemHostRegister, cuMemAddressReserve, cuMemMap,
+ *          cuMemSetAccess, cuMemExportToShareableHandle.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
 int gpushare_alloc_with(struct gpushare_session *session, const char *name, size_t size,
 			const struct gpushare_alloc_options *options,
 			struct gpushare_buffer **out_buffer);
+
+/**
+ * gpushare_alloc_array() - gpushare_alloc_with() for @count elements of @element_size bytes
+ *
+ * Errors:  as gpushare_alloc_with(), and GPUSHARE_E_INVALID where those are 0 bytes or more than a
+ *          size_t holds
+ */
+int gpushare_alloc_array(struct gpushare_session *session, const char *name, size_t count,
+			 size_t element_size, const struct gpushare_alloc_options *options,
+			 struct gpushare_buffer **out_buffer);
 
 /**
  * gpushare_attach() - map a named buffer of another process into this one
@@ -318,11 +335,13 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  * gpushare_is_read_only(). The GPU is found by its
  * UUID, whatever CUDA_VISIBLE_DEVICES says on either side; where it is not visible here, or with
  * on_device, another GPU of the machine reaches the memory by peer access: GPUSHARE_E_DEVICE where
- * there is none. What is attached already stays as it is mapped: see gpushare_device(). With
- * host_only no CUDA call is made, now or later; an attachment with it and one without are two, also
- * in one session. Of each attached vmm buffer one file descriptor is held, close-on-exec, numbered
- * 256 or more where there is room, and closed in a forked child; a program that closes it can't
- * gpushare_map() the buffer any more, and loses nothing else.
+ * there is none. Unified memory is at its owner's address or not at all, once in a process for
+ * however many sessions, and any GPU will do. What is attached already stays as it is mapped: see
+ * gpushare_device(). With host_only no CUDA call is made, now or later; an attachment with it and
+ * one without are two, also in one session. Of each attached vmm or unified buffer one file
+ * descriptor is held, close-on-exec, numbered 256 or more where there is room, and closed in a
+ * forked child; a program that closes it can't gpushare_map() a vmm buffer any more, nor give the
+ * memory again to a registry that has lost it, and loses nothing else.
  *
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.
@@ -330,7 +349,8 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
  *          names), _E_TIMED_OUT, _E_DENIED, _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
  *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
- *          can't map such; same_address or host_only of another), _E_ADDRESS_TAKEN
+ *          can't map such; same_address or host_only of another; host_only of unified memory
+ *          that is cuMemCreate's), _E_ADDRESS_TAKEN
  * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
@@ -503,7 +523,7 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
 
 /**
  * gpushare_map() - let the CPU load from and store to the GPU's memory of a buffer
- * @buffer: a vmm buffer of any process, attached, host_only too, or this process's own
+ * @buffer: a vmm or unified buffer of any process, attached, host_only too, or this process's own
  * @offset, @length: bytes, within the buffer, at any alignment; @length 1 or more
  * @access: GPUSHARE_READ, GPUSHARE_WRITE or both, of enum gpushare_access
  * @out_map: release with gpushare_unmap()
@@ -512,6 +532,10 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  * belongs to the map too: it stays when its owner frees it or ends, and when the buffer is detached
  * or its session closed before the map. Maps of one buffer share one mapping of all of it. That of a
  * buffer that is read-only here is read-only: a store ends in SIGSEGV.
+ *
+ * Of unified memory the map is that itself, at the address that it has ("host"), cached and coherent,
+ * read-only where the buffer is. host_only it is there if that is free in this process, else at
+ * another one; CUDA can then no more attach it here until the map is gone.
  *
  * Made by dma-buf where the driver offers that (and CUDA has the buffer mapped here), else by
  * Vulkan, for which libvulkan.so.1 and a Vulkan driver of that GPU must be there, and the GPU's

@@ -160,6 +160,15 @@ class session
 		check(gpushare_alloc_with(get(), name.c_str(), size, &options, &made.handle_));
 		return made;
 	}
+	/* Of `count` elements; GPUSHARE_E_INVALID: none, or more bytes than a size_t holds. */
+	buffer alloc_array(const std::string &name, std::size_t count, std::size_t element_size,
+			   const ::gpushare_alloc_options &options) const
+	{
+		buffer made(handle_, gpushare_free);
+		check(gpushare_alloc_array(get(), name.c_str(), count, element_size, &options,
+					   &made.handle_));
+		return made;
+	}
 	buffer attach(const std::string &name, const ::gpushare_attach_options &options = {}) const
 	{
 		buffer made(handle_, gpushare_detach);

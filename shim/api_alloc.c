@@ -2,6 +2,7 @@
 /* Memory that is made to be shared. */
 #include "api_session.h"
 #include "api_source.h"
+#include "api_unified.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,6 +12,8 @@
 #include "cleanup.h"
 
 #define ADOPT_NONE 1 /* no status */
+#define X(name, value, text) | value
+#define FLAGS_KNOWN ((uint32_t)(0 GPUSHARE_FLAGS(X)))
 #define FLAGS_SENT (uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
 
 /* Whole blocks, so that no stranger's memory is mapped along; where there is no room for that, what
@@ -75,6 +78,8 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 		status = device_uuid(driver, source->device, source->uuid);
 	if (status)
 		return status;
+	if (source->backing == GPUSHARE_BACKING_HOST)
+		return unified_make(driver, source, name);
 	result = vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
 	if (result == CU_OUT_OF_MEMORY && session_limbo_empty(session))
 		result =
@@ -89,7 +94,6 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 		return api_fail_cuda(driver, result, "cuMemCreate",
 				     "device %d has no %zu bytes for '%s'", source->device,
 				     source->size, name);
-	source->backing = GPUSHARE_BACKING_VMM;
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
 	result = driver->cuMemExportToShareableHandle(&source->fd, source->mapping.handle,
@@ -116,8 +120,8 @@ static int alloc_unmap(const struct driver *driver, cu_context context,
 	result = vmm_unmap(driver, mapping);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemUnmap",
-				     "the memory at 0x%" PRIx64 " can't be unmapped",
-				     mapping->pointer);
+				     "the %" PRIu64 " bytes at 0x%" PRIx64 " can't be freed",
+				     mapping->size, mapping->pointer);
 	return GPUSHARE_OK;
 }
 
@@ -125,6 +129,8 @@ int share_release(const struct gpushare_buffer *buffer)
 {
 	const struct driver *driver = buffer->session->driver;
 
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		return unified_drop(buffer->mapping.pointer);
 	if (buffer->mapping.size)
 		return alloc_unmap(driver, buffer->context, &buffer->mapping);
 	return alloc_free(driver, buffer->context, buffer->pointer);
@@ -143,10 +149,25 @@ static void alloc_undo(const struct driver *driver, const struct source *source)
 	api_fail(GPUSHARE_OK, "%s", why);
 }
 
-static int alloc_new(struct gpushare_session *session, const struct driver *driver,
-		     const char *name, bool vmm, struct source *source,
-		     struct gpushare_buffer **out_buffer)
+/* Without that nobody could give it back. */
+static int alloc_count(struct gpushare_buffer **out_buffer)
 {
+	struct gpushare_buffer *buffer = *out_buffer;
+	int status = unified_add(buffer);
+
+	if (!status)
+		return GPUSHARE_OK;
+	session_tell_withdraw(buffer->session, &buffer->info);
+	alloc_unmap(buffer->session->driver, buffer->context, &buffer->mapping);
+	session_release(buffer->session, buffer);
+	buffer_free(buffer);
+	return api_fail(status, "no memory to count it");
+}
+
+static int alloc_new(struct gpushare_session *session, const struct driver *driver,
+		     const char *name, struct source *source, struct gpushare_buffer **out_buffer)
+{
+	bool vmm = backing_is_fd(source->backing);
 	int status = vmm ? alloc_vmm(session, driver, source, name)
 			 : alloc_plain(session, driver, source, name);
 
@@ -160,6 +181,8 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 	}
 	if (status)
 		alloc_undo(driver, source);
+	else if (source->backing == GPUSHARE_BACKING_HOST)
+		status = alloc_count(out_buffer);
 	return status;
 }
 
@@ -176,7 +199,7 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	memcpy(wanted->name, name, strlen(name) + 1);
 	wanted->size = wanted->base_size = source->size;
 	memcpy(wanted->device_uuid, source->uuid, sizeof(wanted->device_uuid));
-	wanted->backing = GPUSHARE_BACKING_VMM;
+	wanted->backing = source->backing;
 	wanted->flags = source->flags;
 	wanted->ttl_s = source->ttl_s;
 	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, out_answer,
@@ -264,9 +287,14 @@ static int alloc_check(const char *name, const struct gpushare_alloc_options *op
 {
 	bool keep = options->flags & GPUSHARE_FLAG_KEEP;
 
-	if (options->flags & ~(FLAGS_SENT | GPUSHARE_FLAG_VMM))
+	if (options->flags & ~FLAGS_KNOWN)
 		return api_fail(GPUSHARE_E_INVALID, "'%s': there are no flags 0x%" PRIx32, name,
-				options->flags & ~(FLAGS_SENT | GPUSHARE_FLAG_VMM));
+				options->flags & ~FLAGS_KNOWN);
+	if (options->flags & GPUSHARE_FLAG_VMM && options->flags & GPUSHARE_FLAG_UNIFIED)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s': VMM is the GPU's memory and UNIFIED the host's; say one of "
+				"them",
+				name);
 	if (!keep && (options->ttl_s || options->adopt))
 		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only",
 				name, options->adopt ? "adopt" : "ttl_s");
@@ -294,6 +322,9 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 	session_limbo_sweep(session);
 	source.flags = options->flags & FLAGS_SENT;
 	source.ttl_s = options->ttl_s;
+	source.backing = options->flags & GPUSHARE_FLAG_UNIFIED ? GPUSHARE_BACKING_HOST
+			 : options->flags			? GPUSHARE_BACKING_VMM
+								: GPUSHARE_BACKING_IPC;
 	status = device_choose(driver, options->device, &source.device);
 	if (!status)
 		status = device_retain(&session->devices, driver, source.device, &source.context);
@@ -304,7 +335,7 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 		if (status != ADOPT_NONE)
 			return status;
 	}
-	return alloc_new(session, driver, name, options->flags != 0, &source, out_buffer);
+	return alloc_new(session, driver, name, &source, out_buffer);
 }
 
 API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name, int device,
@@ -313,4 +344,17 @@ API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name
 	const struct gpushare_alloc_options options = {.device = device};
 
 	return gpushare_alloc_with(session, name, size, &options, out_buffer);
+}
+
+API_PUBLIC int gpushare_alloc_array(struct gpushare_session *session, const char *name,
+				    size_t count, size_t element_size,
+				    const struct gpushare_alloc_options *options,
+				    struct gpushare_buffer **out_buffer)
+{
+	size_t size;
+
+	if (!__builtin_mul_overflow(count, element_size, &size) && size)
+		return gpushare_alloc_with(session, name, size, options, out_buffer);
+	return api_fail(GPUSHARE_E_INVALID, "%zu elements of %zu bytes are %s", count, element_size,
+			count && element_size ? "more than any address can have" : "no bytes");
 }

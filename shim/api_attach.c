@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "api_session.h"
+#include "api_unified.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -212,8 +213,15 @@ static int attach_open(struct gpushare_buffer *buffer, const gpushare_AttachRepl
 		return GPUSHARE_E_NO_DRIVER;
 	status = device_reach(driver, answer->buffer.device_uuid,
 			      options->on_device ? &options->device : NULL, &buffer->device);
+	if (status == GPUSHARE_E_DEVICE && answer->buffer.backing == GPUSHARE_BACKING_HOST)
+		status = device_choose(driver, options->on_device ? options->device : -1,
+				       &buffer->device); /* any of them reaches it */
 	if (status)
 		return status;
+	if (answer->own && answer->buffer.backing == GPUSHARE_BACKING_HOST &&
+	    !unified_has(answer->buffer.address - answer->buffer.base_offset,
+			 answer->buffer.generation))
+		return mapping_own(buffer, answer->buffer.address); /* a preloaded library has it */
 	/* Of a descriptor its owner makes a second mapping, as anybody does. */
 	if (answer->own && !backing_is_fd(answer->buffer.backing))
 		return mapping_own(buffer, answer->buffer.address);

@@ -126,7 +126,8 @@ static void crossover_of(const struct gpushare_buffer *buffer, struct host_cross
 bool crossover_copy(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 		    size_t length, int *out_status)
 {
-	struct map_view *view = map_view_seen(buffer);
+	bool unified = buffer->info.backing == GPUSHARE_BACKING_HOST;
+	struct map_view *view = unified ? NULL : map_view_seen(buffer);
 	struct host_crossover crossover;
 	bool mine;
 

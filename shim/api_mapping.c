@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api_unified.h"
 #include "cleanup.h"
 #include "client_held.h"
 #include "map.h"
+#include "vmm_host.h"
 
 /* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
@@ -116,9 +118,12 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 {
 	const struct driver *driver = buffer->session->driver;
 	const char *call = NULL;
-	cu_result result = vmm_map(driver, fd, from->base_size, (cu_device)buffer->device, wish,
-				   &buffer->mapping, &call);
+	cu_result result;
 
+	if (from->backing == GPUSHARE_BACKING_HOST)
+		return unified_map(buffer, from, fd, wish->read_only);
+	result = vmm_map(driver, fd, from->base_size, (cu_device)buffer->device, wish,
+			 &buffer->mapping, &call);
 	if (result == VMM_ADDRESS_TAKEN)
 		return api_fail(
 		    GPUSHARE_E_ADDRESS_TAKEN,
@@ -248,6 +253,14 @@ int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply
 	status = mapping_fetch(buffer->session, answer, &fd);
 	if (status)
 		return status;
+	if (from->backing == GPUSHARE_BACKING_HOST && !vmm_host_is_file(fd, from->base_size))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is unified memory that its owner's CUDA driver made "
+				"(cuMemCreate at a NUMA node), and nothing but CUDA maps that; "
+				"attach it without host_only",
+				from->name);
+	if (from->backing == GPUSHARE_BACKING_HOST && from->address > from->base_offset)
+		buffer->elsewhere = from->address - from->base_offset;
 	buffer->mapping.held = held_keep(fd);
 	return buffer->mapping.held
 		   ? GPUSHARE_OK
@@ -285,6 +298,8 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		return unified_drop(buffer->mapping.pointer);
 	if (buffer->mapping.size)
 		result = vmm_unmap(driver, &buffer->mapping);
 	else

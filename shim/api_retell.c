@@ -6,10 +6,12 @@
 
 #include "api_session.h"
 #include "api_source.h"
+#include "api_unified.h"
 #include "cleanup.h"
 #include "client_fds.h"
 #include "client_held.h"
 #include "monotonic.h"
+#include "vmm_host.h"
 
 #define PART 8 /* buffers of one Retell: none of its lists holds fewer */
 
@@ -209,17 +211,24 @@ static bool take_wanted(struct gpushare_session *session, struct retell_wanted *
 static int export_again(const struct gpushare_buffer *buffer, struct source *source)
 {
 	bool kept = buffer->info.flags & GPUSHARE_FLAG_KEEP;
+	bool unified = buffer->info.backing == GPUSHARE_BACKING_HOST;
 
 	*source = (struct source){
 	    .pointer = buffer->pointer,
 	    .size = buffer->info.size,
 	    .device = buffer->device,
 	    .context = buffer->context,
-	    .fd = kept || is_own(buffer) ? held_open(buffer->mapping.held) : -1,
+	    .fd = -1,
 	};
+	if (!kept && !is_own(buffer))
+		return GPUSHARE_E_NOT_SHAREABLE;
+	if (unified && !buffer->host_only)
+		vmm_host_export(buffer->session->driver, &buffer->mapping, &source->fd);
+	else
+		source->fd = held_open(buffer->mapping.held);
 	if (source->fd >= 0)
 		return GPUSHARE_OK;
-	return is_own(buffer) && !buffer->mapping.held
+	return !unified && is_own(buffer) && !buffer->mapping.held
 		   ? source_export(buffer->session->driver, source)
 		   : GPUSHARE_E_NOT_SHAREABLE;
 }
@@ -252,6 +261,13 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 	return status;
 }
 
+static void rename_to(struct gpushare_buffer *buffer, uint64_t generation)
+{
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		unified_rename(buffer->mapping.pointer, buffer->info.generation, generation);
+	buffer->info.generation = generation;
+}
+
 /* The registry has it again, or has not. What was freed meanwhile, it is to have no longer. */
 static void settle(struct gpushare_session *session, struct gpushare_buffer *copy, int status,
 		   uint64_t generation)
@@ -263,7 +279,7 @@ static void settle(struct gpushare_session *session, struct gpushare_buffer *cop
 	if (found && is_own(found) && status != GPUSHARE_OK)
 		found->lost = true;
 	else if (found)
-		found->info.generation = generation;
+		rename_to(found, generation);
 	pthread_mutex_unlock(&session->lock);
 	if (found || status != GPUSHARE_OK || !is_own(copy))
 		return;

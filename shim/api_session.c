@@ -247,9 +247,11 @@ int session_unuse(struct gpushare_buffer *buffer)
 	return status;
 }
 
+/* Of unified memory that is mapped the descriptor goes with the mapping, which others may have too. */
 void buffer_free(struct gpushare_buffer *buffer)
 {
-	held_drop(buffer->mapping.held);
+	if (buffer->host_only || buffer->info.backing != GPUSHARE_BACKING_HOST)
+		held_drop(buffer->mapping.held);
 	free(buffer);
 }
 

@@ -41,6 +41,7 @@ struct gpushare_buffer {
 	bool lost;	   /* a registry's restart took the name: it is another's, or nobody's */
 	struct vmm_mapping
 	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
+	uint64_t elsewhere;    /* host_only, unified: where those have it who have CUDA */
 	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
 	bool read_only, adopted, host_only;
 	bool away;  /* mapped for another GPU than its own, which reaches it by peer access */

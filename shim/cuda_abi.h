@@ -20,6 +20,7 @@
 	T(cu_device_attribute, CUdevice_attribute, int) \
 	T(cu_pointer_attribute, CUpointer_attribute, int) \
 	T(cu_memory_type, CUmemorytype, int) \
+	T(cu_mem_advice, CUmem_advise, int) \
 	T(cu_capture_status, CUstreamCaptureStatus, int) \
 	T(cu_capture_mode, CUstreamCaptureMode, int) \
 	T(cu_handle_type, CUmemAllocationHandleType, int) \
@@ -131,6 +132,8 @@ typedef struct cu_mem_access {
 	V(CU_IPC_LAZY_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, 1) \
 	V(CU_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_CONTEXT, 1) \
 	V(CU_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2) \
+	V(CU_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, 3) \
+	V(CU_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER, 4) \
 	V(CU_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_MANAGED, 8) \
 	V(CU_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9) \
 	V(CU_ATTRIBUTE_RANGE_START, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11) \
@@ -144,6 +147,7 @@ typedef struct cu_mem_access {
 	V(CU_HOST_ALLOC_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1) \
 	V(CU_HOST_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1) \
 	V(CU_MANAGED_GLOBAL, CU_MEM_ATTACH_GLOBAL, 1) \
+	V(CU_HOST_REGISTER_READ_ONLY, CU_MEMHOSTREGISTER_READ_ONLY, 8) \
 	V(CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, 1) \
 	V(CU_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE, 0) \
 	V(CU_CAPTURE_GLOBAL, CU_STREAM_CAPTURE_MODE_GLOBAL, 0) \
@@ -165,6 +169,8 @@ typedef struct cu_mem_access {
 	  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103) \
 	V(CU_DEVICE_HOST_PAGE_TABLES, \
 	  CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
+	V(CU_DEVICE_HOST_POINTER_REGISTERED, \
+	  CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91) \
 	V(CU_DEVICE_DMA_BUF, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124) \
 	V(CU_RANGE_DMA_BUF_FD, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)
 
@@ -220,6 +226,24 @@ enum cu_abi_values {
 	  (cu_deviceptr * base, size_t * size, cu_deviceptr pointer)) \
 	F(6000, 6000, cuMemAllocManaged, \
 	  (cu_deviceptr * pointer, size_t size, unsigned int flags)) \
+	F(8000, 8000, cuMemPrefetchAsync, \
+	  (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream)) \
+	F(8000, 0, cuMemPrefetchAsync_ptsz, \
+	  (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream)) \
+	F(12020, 12020, cuMemPrefetchAsync_v2, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+	   cu_stream stream)) \
+	F(12020, 0, cuMemPrefetchAsync_v2_ptsz, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+	   cu_stream stream)) \
+	F(8000, 8000, cuMemAdvise, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device)) \
+	F(12020, 12020, cuMemAdvise_v2, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_mem_location location)) \
+	F(6000, 6000, cuStreamAttachMemAsync, \
+	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags)) \
+	F(7000, 0, cuStreamAttachMemAsync_ptsz, \
+	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags)) \
 	F(11020, 11020, cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream)) \
 	F(11020, 0, cuMemAllocAsync_ptsz, (cu_deviceptr * pointer, size_t size, cu_stream stream)) \
 	F(11020, 11020, cuMemAllocFromPoolAsync, \

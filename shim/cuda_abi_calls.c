@@ -17,6 +17,13 @@
 #if CUDA_VERSION < 12000
 #define cuGetProcAddress_v2 ((cu_cuGetProcAddress_v2_call *)0)
 #endif
+/* The toolkit declares the per-thread twins of some calls under no name of their own. */
+#define cuMemPrefetchAsync_v2_ptsz ((cu_cuMemPrefetchAsync_v2_ptsz_call *)0)
+#define cuStreamAttachMemAsync_ptsz ((cu_cuStreamAttachMemAsync_ptsz_call *)0)
+#if CUDA_VERSION < 12020
+#define cuMemPrefetchAsync_v2 ((cu_cuMemPrefetchAsync_v2_call *)0)
+#define cuMemAdvise_v2 ((cu_cuMemAdvise_v2_call *)0)
+#endif
 #define F(since, version, name, params) \
 	_Static_assert(__builtin_types_compatible_p(__typeof__(*(name)), cu_##name##_call), #name);
 CUDA_ABI_CALLS(F)

@@ -9,6 +9,7 @@
 #include "cleanup.h"
 #include "client_held.h"
 #include "lineage.h"
+#include "map_host.h"
 
 /*
  * Two locks: who only counts a view up or down does not wait for one who is at starting Vulkan.
@@ -39,10 +40,17 @@ static int claim(const char *name)
 	    name, whose);
 }
 
+static bool lies_well(const struct map_view *view, const struct gpushare_buffer *buffer)
+{
+	return buffer->info.backing != GPUSHARE_BACKING_HOST ||
+	       map_host_fits(buffer, &view->memory);
+}
+
 static bool is_of(const struct map_view *view, const struct gpushare_buffer *buffer)
 {
 	return view->generation == buffer->info.generation &&
-	       view->read_only == buffer->read_only && !strcmp(view->name, buffer->info.name) &&
+	       view->read_only == buffer->read_only && lies_well(view, buffer) &&
+	       !strcmp(view->name, buffer->info.name) &&
 	       !strcmp(view->directory, buffer->session->client->directory);
 }
 
@@ -135,11 +143,8 @@ static int open_memory(const struct map_source *source, const char *name, struct
 	    name, why.text);
 }
 
-static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_view **out_view)
+static int open_device(const struct gpushare_buffer *buffer, bool coherent, struct map_memory *out)
 {
-	const char *directory = buffer->session->client->directory;
-	size_t length = strlen(directory) + 1;
-	_cleanup_free_ struct map_view *view = calloc(1, sizeof(*view) + length);
 	_cleanup_close_ int fd = -1;
 	struct map_source source = {
 	    .device_uuid = buffer->info.device_uuid,
@@ -147,11 +152,8 @@ static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_v
 	    .coherent = coherent,
 	    .read_only = buffer->read_only,
 	};
-	int status;
+	int status = descriptor(buffer, &fd);
 
-	if (!view)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to map '%s'", buffer->info.name);
-	status = descriptor(buffer, &fd);
 	if (status)
 		return status;
 	source.fd = fd;
@@ -161,7 +163,31 @@ static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_v
 		source.device = buffer->device;
 		source.pointer = buffer->pointer - buffer->info.base_offset;
 	}
-	status = open_memory(&source, buffer->info.name, &view->memory);
+	return open_memory(&source, buffer->info.name, out);
+}
+
+static int open_unified(const struct gpushare_buffer *buffer, struct map_memory *out)
+{
+	struct map_reason why;
+	int status = map_host_open(buffer, out, &why);
+
+	return status ? api_fail(status, "'%s' can't be mapped for the CPU: %s", buffer->info.name,
+				 why.text)
+		      : status;
+}
+
+static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_view **out_view)
+{
+	const char *directory = buffer->session->client->directory;
+	size_t length = strlen(directory) + 1;
+	_cleanup_free_ struct map_view *view = calloc(1, sizeof(*view) + length);
+	int status;
+
+	if (!view)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to map '%s'", buffer->info.name);
+	status = buffer->info.backing == GPUSHARE_BACKING_HOST
+		     ? open_unified(buffer, &view->memory)
+		     : open_device(buffer, coherent, &view->memory);
 	if (status)
 		return status;
 	view->users = 1;

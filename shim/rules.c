@@ -183,7 +183,8 @@ static bool take(struct rule *rule, const struct rules_allocation *allocation,
 	out->flags = rule->flags;
 	out->ttl_s = rule->ttl_s;
 	out->adopt = rule->adopt;
-	out->vmm = rule->vmm || rule->flags;
+	out->unified = rule->unified;
+	out->vmm = rule->vmm || rule->flags || rule->unified;
 	return true;
 }
 

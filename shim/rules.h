@@ -63,7 +63,8 @@ struct rules_match {
 	uint32_t flags;	      /* keep, readonly: GPUSHARE_FLAG_... */
 	uint32_t ttl_s;	      /* ttl=; 0: none was given */
 	bool adopt;	      /* adopt */
-	bool vmm;	      /* vmm, or what needs it: keep, readonly, map */
+	bool vmm;	      /* vmm, or what needs it: keep, readonly, map, unified */
+	bool unified;	      /* unified: managed memory is the host's */
 	size_t rule;	      /* which, from 0, for rules_return() */
 	uint64_t index;	      /* what %i was */
 };

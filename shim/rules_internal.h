@@ -27,7 +27,7 @@ struct rule {
 	bool must;
 	bool repeats; /* has %i */
 	uint32_t flags, ttl_s;
-	bool vmm, adopt;
+	bool vmm, adopt, unified;
 	struct rules_part keeping; /* an option that only makes sense beside keep */
 
 	/* Changed under the callers' lock, but for `seen`, which rules_pass() counts up without it. */

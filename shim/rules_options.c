@@ -8,7 +8,7 @@
 typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
 
 static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must, set_keep,
-    set_ttl, set_readonly, set_vmm, set_adopt;
+    set_ttl, set_readonly, set_vmm, set_adopt, set_unified;
 
 #define A(name, driver) " " #name
 static const char api_wants[] = "api wants one of" RULES_APIS(A);
@@ -32,7 +32,7 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 	X(NAMING, vmm, set_vmm, "vmm takes no value") \
 	X(NAMING, map, set_vmm, "map takes no value") \
 	X(KEEPING, adopt, set_adopt, "adopt takes no value") \
-	X(LATER, unified, NULL, NULL) \
+	X(NAMING, unified, set_unified, "unified takes no value") \
 	X(LATER, mode, NULL, NULL) \
 	X(LATER, group, NULL, NULL) \
 	X(LATER, tag, NULL, NULL)
@@ -262,6 +262,14 @@ static const char *set_adopt(struct rule *rule, struct rules_part value, const c
 	if (value.from)
 		return wants;
 	rule->adopt = true;
+	return NULL;
+}
+
+static const char *set_unified(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.from)
+		return wants;
+	rule->unified = true;
 	return NULL;
 }
 

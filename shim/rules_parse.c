@@ -79,9 +79,15 @@ static bool parse_piece(const struct rules_parser *parser, struct rules_part pie
 	return rules_parse_option(parser, piece, given, rule);
 }
 
+static bool is_managed(enum rules_api api)
+{
+	return api == RULES_API_NONE || api == RULES_API_cuMemAllocManaged ||
+	       api == RULES_API_cudaMallocManaged;
+}
+
 static bool parse_rule(const struct rules_parser *parser, struct rules_part text, struct rule *rule)
 {
-	struct rules_part piece;
+	struct rules_part whole = text, piece;
 	unsigned int given = 0;
 	bool more = cut(&text, ':', &piece);
 	const char *fault = has_blank(&piece) ? "rules can't hold blanks" : template_fault(piece);
@@ -100,6 +106,11 @@ static bool parse_rule(const struct rules_parser *parser, struct rules_part text
 	}
 	if (rule->keeping.from && !(rule->flags & GPUSHARE_FLAG_KEEP))
 		return rules_fail(parser, rule->keeping, "this goes with \"keep\" only");
+	if (rule->unified && !is_managed(rule->api))
+		return rules_fail(parser, whole,
+				  "\"unified\" is for managed memory (cudaMallocManaged) only");
+	if (rule->unified && rule->api == RULES_API_NONE)
+		rule->api = RULES_API_cuMemAllocManaged;
 	return true;
 }
 

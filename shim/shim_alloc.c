@@ -151,37 +151,3 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 		name_pitched(&claim, pointer, size);
 	return result;
 }
-
-static cu_result make_managed(cu_cuMemAllocManaged_call *real, cu_deviceptr *pointer, size_t size,
-			      unsigned int flags)
-{
-	cu_result result;
-
-	buffers_sweep();
-	result = real(pointer, size, flags);
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
-		result = real(pointer, size, flags);
-	return result;
-}
-
-cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *caller,
-				cu_deviceptr *pointer, size_t size, unsigned int flags)
-{
-	struct claim claim;
-	cu_result result;
-
-	if (!pointer || !size ||
-	    !claim_open(&claim, RULES_API_cuMemAllocManaged, size, CLAIM_CURRENT_DEVICE, caller))
-		return make_managed(real, pointer, size, flags);
-	if (attach_refuse(&claim, CU_NOT_SUPPORTED,
-			  "managed memory is for the CPU too, which can't reach a device buffer",
-			  &result))
-		return result;
-	result = make_managed(real, pointer, size, flags);
-	if (result == CU_OK && claim_take(&claim, RULES_NAME))
-		share_refuse(
-		    &claim, "managed memory (cudaMallocManaged) has no handle that another process "
-			    "could open; allocate it with cudaMalloc, or choose another allocation "
-			    "with api=, nth= or size=");
-	return result;
-}

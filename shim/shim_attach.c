@@ -10,6 +10,7 @@
 #include "shim_link.h"
 #include "shim_scope.h"
 #include "shim_share.h"
+#include "vmm_host.h"
 
 /* Why a rule's buffer was not used: one line, and the error for a rule with `must`. */
 struct refusal {
@@ -86,7 +87,12 @@ static bool fits(const struct claim *claim, const struct found *found, size_t si
 	}
 	if (what->base_offset > what->base_size || what->size > what->base_size - what->base_offset)
 		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
-	if (!is_reached(claim, what))
+	if (claim->allocation.driver == RULES_API_cuMemAllocManaged &&
+	    what->backing != GPUSHARE_BACKING_HOST)
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "managed memory is for the CPU too, which can't reach a device "
+			      "buffer; share one that was made by a rule with \"unified\"");
+	if (what->backing != GPUSHARE_BACKING_HOST && !is_reached(claim, what))
 		return refuse(refusal, CU_INVALID_DEVICE,
 			      "it is on another GPU, to which the program's has no peer access");
 	return true;
@@ -135,6 +141,36 @@ static bool open_vmm(const struct claim *claim, const struct found *found, struc
 	return true;
 }
 
+/* At the address that it has in every process. */
+static bool open_host(const struct claim *claim, const struct found *found, struct live *entry,
+		      struct refusal *refusal)
+{
+	const struct vmm_wish wish = {
+	    .address = found->what.address - found->what.base_offset,
+	    .must = true,
+	    .read_only = found->what.flags & GPUSHARE_FLAG_READONLY,
+	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
+	};
+	const char *call = NULL;
+	cu_result result;
+
+	if (found->own)
+		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
+	if (found->what.address <= found->what.base_offset)
+		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
+	result = vmm_host_map(claim->driver, found->fd, found->what.base_size,
+			      claim->allocation.device, &wish, &entry->mapping, &call);
+	if (result == VMM_ADDRESS_TAKEN)
+		return refuse(refusal, CU_OUT_OF_MEMORY,
+			      "the address that it has in every process is taken in this one");
+	if (result != CU_OK)
+		return refuse_call(refusal, claim->driver, result, call);
+	entry->kind = LIVE_VMM;
+	entry->unified = true;
+	entry->managed = claim->allocation.driver == RULES_API_cuMemAllocManaged;
+	return true;
+}
+
 static bool open_found(const struct claim *claim, const struct found *found, struct live *entry,
 		       struct refusal *refusal)
 {
@@ -147,11 +183,15 @@ static bool open_found(const struct claim *claim, const struct found *found, str
 	case GPUSHARE_BACKING_VMM:
 		opened = open_vmm(claim, found, entry, refusal);
 		break;
+	case GPUSHARE_BACKING_HOST:
+		opened = open_host(claim, found, entry, refusal);
+		break;
 	default:
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "its backing is not known to this version");
 	}
-	if (!opened && device_seek(claim->driver, found->what.device_uuid) < 0 &&
+	if (!opened && found->what.backing != GPUSHARE_BACKING_HOST &&
+	    device_seek(claim->driver, found->what.device_uuid) < 0 &&
 	    (refusal->result == CU_INVALID_DEVICE || refusal->result == CU_NOT_SUPPORTED ||
 	     refusal->result == CU_PEER_ACCESS_UNSUPPORTED))
 		return refuse(refusal, CU_INVALID_DEVICE,
@@ -173,7 +213,7 @@ static bool ask(const struct claim *claim, struct found *found, struct refusal *
 static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		   struct refusal *refusal)
 {
-	struct live entry = {.size = size};
+	struct live entry = {.size = size, .device = claim->allocation.device};
 	struct found found = {.own = false};
 	_cleanup_close_ int fd = -1;
 
@@ -237,6 +277,10 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 	/* Whether the program can map it would come out too late, in a call of its own. */
 	if (device_seek(driver, found->what.device_uuid) < 0)
 		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
+	if (found->what.backing == GPUSHARE_BACKING_HOST)
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "it is unified memory, which the program can't map by itself "
+			      "(cuMemCreate); share cuMemCreate memory under that name");
 	if (found->what.backing != GPUSHARE_BACKING_VMM)
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "it is cudaMalloc memory, and the program asks for memory to map by "
@@ -291,26 +335,17 @@ bool attach_object(struct claim *claim, size_t size, struct live *out_object, cu
 	return say(claim, &refusal, out_result);
 }
 
-bool attach_refuse(struct claim *claim, cu_result result, const char *why, cu_result *out_result)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-	struct refusal refusal;
-
-	(void)quiet;
-	if (!claim_take(claim, RULES_ATTACH))
-		return false;
-	refuse(&refusal, result, why);
-	return say(claim, &refusal, out_result);
-}
-
 cu_result attach_close(const struct driver *driver, const struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	if (live_is_mapped(entry))
+	if (live_is_mapped(entry) && !entry->mapping.file)
 		return vmm_unmap(driver, &entry->mapping);
-	if (entry->context) /* cuMemFree asks for no current one, cuIpcCloseMemHandle does */
+	/* cuMemFree asks for no current one, cuIpcCloseMemHandle and cuMemHostUnregister do */
+	if (entry->context)
 		scope_push(&scope, entry->context);
+	if (entry->mapping.file)
+		return vmm_unmap(driver, &entry->mapping);
 	return driver->cuIpcCloseMemHandle(entry->mapping.pointer);
 }
 

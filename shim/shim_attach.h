@@ -16,9 +16,6 @@ bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 bool attach_object(struct claim *claim, size_t size, struct live *out_object,
 		   cu_result *out_result);
 
-/* Memory that no buffer can stand for: refuse what a rule wants, with `result` if it says must. */
-bool attach_refuse(struct claim *claim, cu_result result, const char *why, cu_result *out_result);
-
 /* Wait for the GPU, in the entry's context: cuMemFree waits for the work that may still use the
  * memory, and so does cuIpcCloseMemHandle; cuMemUnmap does not (measured). */
 void attach_wait(const struct driver *driver, const struct live *entry);

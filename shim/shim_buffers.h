@@ -26,6 +26,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,
 			      cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
 			      unsigned int element);
+/* shim_managed.c */
 cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *caller,
 				cu_deviceptr *pointer, size_t size, unsigned int flags);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client_held.h"
+#include "vmm_host.h"
 
 cu_result describe_device(const struct driver *driver, cu_device device,
 			  uint8_t out_uuid[GPUSHARE_UUID_SIZE])
@@ -57,6 +58,8 @@ static cu_result export_fd(const struct driver *driver, const struct live *entry
 	cu_mem_handle handle = entry->mapping.handle;
 	cu_result result = CU_NOT_SUPPORTED;
 
+	if (entry->unified)
+		return vmm_host_export(driver, &entry->mapping, out_fd);
 	if (entry->mapping.held) {
 		*out_fd = held_open(entry->mapping.held);
 		return *out_fd < 0 ? CU_INVALID_HANDLE : CU_OK;
@@ -90,7 +93,7 @@ static bool describe_mapped(const struct driver *driver, const struct live *entr
 		return fail(out, "cuMemExportToShareableHandle", result);
 	}
 	what->base_size = entry->mapping.size;
-	what->backing = GPUSHARE_BACKING_VMM;
+	what->backing = entry->unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;
 	what->flags = entry->flags;
 	what->ttl_s = entry->ttl_s;
 	return true;

@@ -12,6 +12,7 @@
 #include "shim_linger.h"
 #include "shim_live.h"
 #include "shim_lookup.h"
+#include "shim_managed.h"
 #include "shim_route.h"
 #include "shim_site.h"
 
@@ -37,6 +38,36 @@ BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
 {
 	return buffers_alloc_managed(real, caller, pointer, size, flags);
 }
+
+/* What a program may ask for managed memory, and unified memory has already. */
+#define ADVICE(name, params, args) \
+	BODY(name, ADVICE_PARAMS params) \
+	{ \
+		return managed_is(pointer, size) ? CU_OK : real args; \
+	}
+#define ADVICE_PARAMS(...) __VA_ARGS__
+#define PREFETCH(name) \
+	ADVICE(name, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
+	       (pointer, size, to, stream))
+#define PREFETCH_V2(name) \
+	ADVICE(name, \
+	       (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+		cu_stream stream), \
+	       (pointer, size, to, flags, stream))
+#define ATTACH(name) \
+	ADVICE(name, (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
+	       (stream, pointer, size, flags))
+PREFETCH(cuMemPrefetchAsync)
+PREFETCH(cuMemPrefetchAsync_ptsz)
+PREFETCH_V2(cuMemPrefetchAsync_v2)
+PREFETCH_V2(cuMemPrefetchAsync_v2_ptsz)
+ADVICE(cuMemAdvise, (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device),
+       (pointer, size, advice, device))
+ADVICE(cuMemAdvise_v2,
+       (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_mem_location location),
+       (pointer, size, advice, location))
+ATTACH(cuStreamAttachMemAsync)
+ATTACH(cuStreamAttachMemAsync_ptsz)
 
 static inline cu_result alloc_async(cu_cuMemAllocAsync_call *real, const void *caller,
 				    cu_deviceptr *pointer, size_t size, cu_stream stream,
@@ -165,10 +196,19 @@ BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
 	return buffers_close_handle(real, pointer);
 }
 
+/* The driver does not know unified memory for managed; all else that it refuses stays refused. */
+static inline bool can_answer(cu_result result)
+{
+	return live_any_managed() &&
+	       (result == CU_OK || result == CU_INVALID_VALUE || result == CU_NOT_FOUND);
+}
+
 BODY(cuMemGetAddressRange_v2, cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
 {
 	cu_result result = real(base, size, buffers_told(pointer));
 
+	if (can_answer(result) && managed_range(pointer, base, size))
+		return CU_OK;
 	if (result == CU_OK && live_any())
 		buffers_range(pointer, base, size);
 	return result;
@@ -178,6 +218,8 @@ BODY(cuPointerGetAttribute, void *value, cu_pointer_attribute attribute, cu_devi
 {
 	cu_result result = real(value, attribute, buffers_told(pointer));
 
+	if (can_answer(result) && managed_attribute(pointer, attribute, value))
+		return CU_OK;
 	if (result == CU_OK && live_any())
 		buffers_attribute(pointer, attribute, value);
 	return result;
@@ -190,7 +232,8 @@ BODY(cuPointerGetAttributes, unsigned int count, cu_pointer_attribute *attribute
 
 	if (result == CU_OK && live_any())
 		for (unsigned int i = 0; i < count; i++)
-			buffers_attribute(pointer, attributes[i], values[i]);
+			if (!managed_attribute(pointer, attributes[i], values[i]))
+				buffers_attribute(pointer, attributes[i], values[i]);
 	return result;
 }
 

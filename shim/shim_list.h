@@ -11,7 +11,9 @@
  *
  * Not in the issue's own list but here: what answers a program's questions about a pointer. A named
  * allocation is rounded up to whole blocks, and the program is to see the size it asked for; and
- * cuMemRetainAllocationHandle, without which the end of an allocation could not be told.
+ * cuMemRetainAllocationHandle, without which the end of an allocation could not be told. And advice,
+ * prefetches and attaching to streams: the driver refuses them of unified memory that stands for
+ * managed memory.
  */
 #define SHIM_HOOKS(H) \
 	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
@@ -21,6 +23,31 @@
 	  (pointer, pitch, width, height, element)) \
 	H(cuMemAllocManaged, (cu_deviceptr * pointer, size_t size, unsigned int flags), \
 	  (pointer, size, flags)) \
+	H(cuMemPrefetchAsync, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
+	  (pointer, size, to, stream)) \
+	H(cuMemPrefetchAsync_ptsz, \
+	  (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
+	  (pointer, size, to, stream)) \
+	H(cuMemPrefetchAsync_v2, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+	   cu_stream stream), \
+	  (pointer, size, to, flags, stream)) \
+	H(cuMemPrefetchAsync_v2_ptsz, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+	   cu_stream stream), \
+	  (pointer, size, to, flags, stream)) \
+	H(cuMemAdvise, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device), \
+	  (pointer, size, advice, device)) \
+	H(cuMemAdvise_v2, \
+	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_mem_location location), \
+	  (pointer, size, advice, location)) \
+	H(cuStreamAttachMemAsync, \
+	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
+	  (stream, pointer, size, flags)) \
+	H(cuStreamAttachMemAsync_ptsz, \
+	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
+	  (stream, pointer, size, flags)) \
 	H(cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream), \
 	  (pointer, size, stream)) \
 	H(cuMemAllocAsync_ptsz, (cu_deviceptr * pointer, size_t size, cu_stream stream), \

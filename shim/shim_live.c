@@ -21,7 +21,8 @@ struct node {
 static struct {
 	pthread_mutex_t lock;
 	atomic_size_t count;
-	size_t shifted; /* entries whose pointer is not where the driver's memory begins */
+	atomic_size_t managed; /* of those */
+	size_t shifted;	       /* entries whose pointer is not where the driver's memory begins */
 	struct node *nodes;
 	struct node *read; /* the last that live_read() gave; NULL: none yet */
 	bool reads_on;	   /* it has given some */
@@ -44,6 +45,7 @@ static bool is_shifted(const struct live *entry)
 static void count_in(const struct node *node)
 {
 	table.shifted += is_shifted(&node->entry);
+	atomic_fetch_add_explicit(&table.managed, node->entry.managed, memory_order_release);
 	atomic_fetch_add_explicit(filter_of(node->entry.pointer), 1, memory_order_release);
 	atomic_fetch_add_explicit(&table.count, 1, memory_order_release);
 }
@@ -54,6 +56,7 @@ static void take_out(struct node *node)
 		table.read = node->hh.prev;
 	HASH_DEL(table.nodes, node);
 	table.shifted -= is_shifted(&node->entry);
+	atomic_fetch_sub_explicit(&table.managed, node->entry.managed, memory_order_release);
 	atomic_fetch_sub_explicit(filter_of(node->entry.pointer), 1, memory_order_release);
 	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
 }
@@ -88,9 +91,11 @@ static void replace(struct node *old, const struct live *entry)
 	if (table.reads_on)
 		live_miss(); /* its place may have been read */
 	table.shifted -= is_shifted(&old->entry);
+	atomic_fetch_sub_explicit(&table.managed, old->entry.managed, memory_order_release);
 	old->entry = *entry;
 	old->entry.count = before + 1;
 	table.shifted += is_shifted(entry);
+	atomic_fetch_add_explicit(&table.managed, entry->managed, memory_order_release);
 }
 
 bool live_add(const struct live *entry)
@@ -352,4 +357,29 @@ unsigned int live_attached(uint64_t generation)
 	}
 	pthread_mutex_unlock(&table.lock);
 	return count;
+}
+
+bool live_any_managed(void)
+{
+	return atomic_load_explicit(&table.managed, memory_order_acquire) != 0;
+}
+
+bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry)
+{
+	struct node *node, *next, *found = NULL;
+
+	if (!live_any_managed() || !lock_take(&table.lock))
+		return false;
+	HASH_ITER (hh, table.nodes, node, next) {
+		const struct live *entry = &node->entry;
+
+		if (entry->managed && pointer >= entry->pointer &&
+		    pointer - entry->pointer < entry->size &&
+		    size <= entry->size - (pointer - entry->pointer))
+			found = node;
+	}
+	if (found)
+		*out_entry = found->entry;
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
 }

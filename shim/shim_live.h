@@ -25,6 +25,8 @@ struct live {
 	cu_context context; /* it ends with this one */
 	cu_device device;   /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
 	bool stream_ordered;   /* the program asked for stream-ordered memory */
+	bool unified;	       /* LIVE_VMM, LIVE_OWN_VMM: the host's memory, of vmm_host.h */
+	bool managed;	       /* of those: the program asked for managed memory */
 	uint32_t flags, ttl_s; /* as the rule says; LIVE_VMM, LIVE_OPENED: as the record does */
 	struct vmm_mapping
 	    mapping; /* of what is mapped; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
@@ -58,6 +60,10 @@ bool live_any(void);
 
 /* Could `pointer` have one? One atomic load; no lock. */
 bool live_maybe(uint64_t pointer);
+
+/* Is there any managed one? One atomic load. And a copy of the one that has `size` bytes there. */
+bool live_any_managed(void);
+bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry);
 
 /* Take the entry of `pointer` out, or count it down: `out_entry->count` is what is left then.
  * LIVE_OPENED is left alone: cuMemFree does not end it. */

@@ -7,6 +7,7 @@
 #include "shim_buffers.h"
 #include "shim_scope.h"
 #include "shim_share.h"
+#include "vmm_host.h"
 
 /* No call of the program's would pass: it may not while a stream is captured, or an error sticks to
  * the context, or the driver is at its end. */
@@ -44,13 +45,23 @@ static bool fail(const struct driver *driver, cu_result result, const char *what
 	return false;
 }
 
+static cu_result make_once(const struct claim *claim, size_t size, struct vmm_mapping *out_mapping)
+{
+	const char *call;
+
+	if (claim->match.unified)
+		return vmm_host_make(claim->driver, size, claim->allocation.device, out_mapping,
+				     &call);
+	return vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
+}
+
 static cu_result make_mapped(const struct claim *claim, size_t size,
 			     struct vmm_mapping *out_mapping)
 {
-	cu_result result = vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
+	cu_result result = make_once(claim, size, out_mapping);
 
 	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
-		result = vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
+		result = make_once(claim, size, out_mapping);
 	return result;
 }
 
@@ -82,7 +93,7 @@ bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	cu_result result;
 	int error = errno;
 
-	*out = (struct own){.shareable = !claim->match.flags};
+	*out = (struct own){.shareable = !claim->match.flags && !claim->match.unified};
 	if (!claim->match.vmm)
 		return false;
 	result = ask_at_the_door(claim->driver);
@@ -137,9 +148,11 @@ void own_close(const struct driver *driver, const struct live *entry)
 	cu_result result = attach_close(driver, entry);
 
 	if (result != CU_OK)
-		state_log(
-		    "mapped memory of %llu bytes is not all given back: the driver answered %s",
-		    (unsigned long long)entry->mapping.size, driver_error_name(driver, result));
+		state_log("mapped memory of %llu bytes at 0x%llx is not all given back: the driver "
+			  "answered %s",
+			  (unsigned long long)entry->mapping.size,
+			  (unsigned long long)entry->mapping.pointer,
+			  driver_error_name(driver, result));
 }
 
 cu_result own_free(const struct driver *driver, struct live *entry)

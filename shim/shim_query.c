@@ -54,7 +54,8 @@ static bool find_around(cu_deviceptr pointer, struct live *out_entry)
 /* Mapped memory of ours has a handle of ours, where without us it would have one. */
 static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_handle)
 {
-	if (entry->kind == LIVE_OPENED || entry->stream_ordered || !entry->name[0])
+	if (entry->kind == LIVE_OPENED || entry->stream_ordered || entry->managed ||
+	    !entry->name[0])
 		return CU_INVALID_VALUE;
 	ipc_make(entry, out_handle);
 	return CU_OK;

@@ -12,6 +12,7 @@
 #include "shim_live.h"
 #include "shim_process.h"
 #include "shim_scope.h"
+#include "vmm_host.h"
 
 /* Into the registry under its name, or the entry stays without one. */
 static void enter(const struct driver *driver, struct live *entry)
@@ -75,6 +76,8 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 			     .kind = LIVE_OWN_VMM,
 			     .device = claim->allocation.device,
 			     .stream_ordered = stream_ordered,
+			     .unified = claim->match.unified,
+			     .managed = claim->match.unified,
 			     .flags = claim->match.flags,
 			     .ttl_s = claim->match.ttl_s,
 			     .mapping = *mapping};
@@ -93,7 +96,7 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 	strcpy(what.name, claim->match.name);
 	what.size = claim->allocation.size;
 	what.base_size = what.size;
-	what.backing = GPUSHARE_BACKING_VMM;
+	what.backing = claim->match.unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;
 	what.flags = claim->match.flags;
 	what.ttl_s = claim->match.ttl_s;
 	if (describe_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
@@ -111,6 +114,8 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 			     .kind = LIVE_OWN_VMM,
 			     .device = claim->allocation.device,
 			     .stream_ordered = stream_ordered,
+			     .unified = claim->match.unified,
+			     .managed = claim->match.unified,
 			     .flags = claim->match.flags,
 			     .ttl_s = claim->match.ttl_s};
 	_cleanup_close_ int fd = -1;
@@ -127,11 +132,12 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 	if (claim->driver->cuCtxGetCurrent)
 		result = claim->driver->cuCtxGetCurrent(&entry.context);
 	if (result == CU_OK)
-		result = vmm_map(claim->driver, fd, found.base_size, entry.device, &wish,
-				 &entry.mapping, &call);
+		result = (entry.unified ? vmm_host_map : vmm_map)(
+		    claim->driver, fd, found.base_size, entry.device, &wish, &entry.mapping, &call);
 	if (result != CU_OK) {
 		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
-			  driver_error_name(claim->driver, result));
+			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
+						      : driver_error_name(claim->driver, result));
 		share_end(entry.name, entry.generation, false); /* kept as it was */
 		return false;
 	}

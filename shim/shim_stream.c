@@ -233,6 +233,8 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
 	buffers_sweep();
+	if (live_find_managed(pointer, 1, &entry))
+		return CU_NOT_SUPPORTED; /* as of managed memory: contract_free.c */
 	known = live_maybe(pointer);
 	if (known)
 		asked = ask_capturing(driver, meant, &captures);

@@ -2,6 +2,7 @@
 #include "vmm.h"
 
 #include "client_held.h"
+#include "vmm_host.h"
 #include "vmm_range.h"
 
 #define DEVICES_MAX 64
@@ -16,7 +17,7 @@
 #define MAKE_CALLS(N) \
 	N(cuMemCreate) N(cuMemGetAllocationGranularity) N(cuMemExportToShareableHandle)
 
-static const char *first_missing(const struct driver *driver)
+const char *vmm_first_missing(const struct driver *driver)
 {
 #define N(name) \
 	if (!driver->name) \
@@ -26,14 +27,14 @@ static const char *first_missing(const struct driver *driver)
 	return NULL;
 }
 
-static bool can_make(const struct driver *driver)
+bool vmm_can_make(const struct driver *driver)
 {
 #define N(name) \
 	if (!driver->name) \
 		return false;
 	MAKE_CALLS(N)
 #undef N
-	return !first_missing(driver);
+	return !vmm_first_missing(driver);
 }
 
 /* The others, as far as the machine has a way from them: nobody misses what it does not have. */
@@ -149,11 +150,17 @@ static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_
 }
 
 /* No wish: it is made here, and others may wish for its address. */
+cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
+		      uint64_t *out_pointer)
+{
+	return wish ? reserve(driver, wish, size, out_pointer)
+		    : reserve_own(driver, size, out_pointer);
+}
+
 static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
 		       const struct vmm_wish *wish, const char **out_call)
 {
-	cu_result result = wish ? reserve(driver, wish, mapping->size, &mapping->pointer)
-				: reserve_own(driver, mapping->size, &mapping->pointer);
+	cu_result result = vmm_reserve(driver, wish, mapping->size, &mapping->pointer);
 
 	if (result != CU_OK) {
 		*out_call = "cuMemAddressReserve";
@@ -171,7 +178,7 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 {
 	static const struct vmm_wish none;
 	struct vmm_mapping mapping = {.size = size};
-	const char *missing = first_missing(driver);
+	const char *missing = vmm_first_missing(driver);
 	cu_result result;
 
 	if (missing) {
@@ -208,7 +215,7 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 	const char *call;
 	cu_result result;
 
-	if (!can_make(driver))
+	if (!vmm_can_make(driver))
 		return CU_NOT_SUPPORTED;
 	result = driver->cuMemGetAllocationGranularity(
 	    &granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
@@ -233,7 +240,9 @@ cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mappi
 {
 	cu_result unmapped, freed, released;
 
-	if (first_missing(driver))
+	if (mapping->file)
+		return vmm_host_unmap_file(driver, mapping);
+	if (vmm_first_missing(driver))
 		return CU_NOT_SUPPORTED;
 	unmapped = driver->cuMemUnmap(mapping->pointer, mapping->size);
 	freed = driver->cuMemAddressFree(mapping->pointer, mapping->size);

@@ -12,6 +12,7 @@
 struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
+	bool file;     /* of vmm_host.h; else a handle's memory */
 	uint64_t held; /* of imported memory, where it was wished for: see client_held.h */
 };
 
@@ -36,7 +37,14 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
  * what it takes, whole granules, is out_mapping->size. On failure nothing is left. */
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping);
-/* The first failure, after trying all. */
+/* The first failure, after trying all; of what vmm_host.h makes too. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
+
+/* For vmm_host.c: the call that is missing for mapping, or NULL; an address, by a wish or, without
+ * one, where others are likely to find it free. */
+const char *vmm_first_missing(const struct driver *driver);
+bool vmm_can_make(const struct driver *driver);
+cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
+		      uint64_t *out_pointer);
 
 #endif

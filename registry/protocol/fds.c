@@ -19,7 +19,7 @@ union ancillary {
 
 bool backing_is_fd(uint32_t backing)
 {
-	return backing == GPUSHARE_BACKING_VMM;
+	return backing == GPUSHARE_BACKING_VMM || backing == GPUSHARE_BACKING_HOST;
 }
 
 void fds_close(const int *fds, size_t count)

@@ -44,7 +44,7 @@ refused() {
 }
 
 @test "an option of later work is refused by name" {
-	for option in unified mode=600 group=users tag=a=b; do
+	for option in mode=600 group=users tag=a=b; do
 		refused "w:$option" "$option"
 		has "$stderr" "${option%%=*}"
 		has "$stderr" "not supported"

@@ -53,6 +53,14 @@ map() {
 	each map
 }
 
+array() {
+	equal "$("$1" array)" "an array"
+}
+
+@test "an array of unified memory" {
+	each array
+}
+
 lost() {
 	equal "$(GPUSHARE_SIM_FAIL=cuMemcpyHtoD:1:1 "$1" lost)" "not lost"
 }

@@ -44,6 +44,14 @@ naming() {
 	naming pool
 }
 
+@test "faults: naming managed memory, as unified" {
+	for kind in 1 0; do
+		export GPUSHARE_SIM_HOST_NUMA=$kind
+		twice managed 700Ki
+		GPUSHARE_NAME=w:unified:nth=1,w:unified:nth=2 each_fails names init errno "${WORDS[@]}" exit=7
+	done
+}
+
 @test "faults: naming cuMemCreate memory" {
 	naming vmm
 }

@@ -175,6 +175,13 @@ needs_sim() {
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || skip "faults need the simulated driver"
 }
 
+# The values of GPUSHARE_SIM_HOST_NUMA: unified memory is the driver's (1) or a memfd (0); a real driver
+# has its own way.
+unified_kinds() {
+	echo 1
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || echo 0
+}
+
 # alike PROGRAM...: bare, preloaded without rules and with every allocation named, the same stdout
 # and exit code; without rules nothing is said
 alike() {

@@ -78,6 +78,10 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(vmm_range) \
 	S(vmm_export) \
 	S(vmm_retain) \
+	S(host_make) \
+	S(host_share) \
+	S(host_file) \
+	S(host_managed) \
 	S(create) \
 	S(capture) \
 	S(capture_relaxed) \

@@ -12,6 +12,9 @@ enum {
 	DEVICE_MAJOR = 75,
 	DEVICE_MINOR = 76,
 	DEVICE_MANAGED = 83,
+	DEVICE_READ_ONLY_REGISTER = 113,
+	DEVICE_HOST_NUMA_ID = 134,
+	DEVICE_HOST_NUMA_VMM = 141,
 	DEVICE_COMPRESSION = 107,
 	DEVICE_POOLS = 115,
 	DEVICE_FABRIC = 128, /* the device has it; whether one may use it is another matter */
@@ -118,11 +121,19 @@ static cu_result device_attribute(int *value, cu_device_attribute attribute, cu_
 	case DEVICE_COMPRESSION:
 	case DEVICE_POOLS:
 	case DEVICE_FABRIC:
+	case DEVICE_READ_ONLY_REGISTER:
+	case CU_DEVICE_HOST_POINTER_REGISTERED:
 	case CU_DEVICE_DMA_BUF:
 	case CU_DEVICE_UNIFIED_ADDRESSING:
 	case CU_DEVICE_VMM_SUPPORTED:
 	case CU_DEVICE_POSIX_FD_SUPPORTED:
 		*value = 1;
+		break;
+	case DEVICE_HOST_NUMA_ID:
+		*value = state.host_numa - 1;
+		break;
+	case DEVICE_HOST_NUMA_VMM:
+		*value = state.host_numa;
 		break;
 	case DEVICE_DMA_BUF_MMAP:
 		*value = dmabuf_promises_mmap();

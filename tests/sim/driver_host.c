@@ -125,7 +125,7 @@ static cu_result host_register(void *pointer, size_t size, unsigned int flags)
 	    .kind = REGION_REGISTERED,
 	    .device = context_device(),
 	    .context = context_current(),
-	    .access = CU_ACCESS_READ_WRITE,
+	    .access = flags & CU_HOST_REGISTER_READ_ONLY ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
 	};
 	return region_add(&region) ? CU_OK : CU_OUT_OF_MEMORY;
 }

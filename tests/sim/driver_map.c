@@ -209,6 +209,20 @@ cu_result cuMemUnmap(cu_deviceptr pointer, size_t size)
 	ANSWER_LOGGED(cuMemUnmap, NEED_INIT, map_unmap(pointer, size), pointer, size);
 }
 
+static bool map_is_cpu(const cu_mem_access *access)
+{
+	return (int)access->location.type == VMM_LOCATION_HOST ||
+	       (int)access->location.type == VMM_LOCATION_HOST_NUMA;
+}
+
+static int map_protection(const struct region *region)
+{
+	int flags = region->access | region->cpu_access;
+
+	return (flags & CU_ACCESS_READ ? PROT_READ : 0) |
+	       (flags == CU_ACCESS_READ_WRITE ? PROT_WRITE : 0);
+}
+
 static cu_result map_access_good(const cu_mem_access *access, const struct object *object)
 {
 	int flags = (int)access->flags;
@@ -221,7 +235,8 @@ static cu_result map_access_good(const cu_mem_access *access, const struct objec
 				state_reaches(access->location.id, object->physical))
 			   ? CU_OK
 			   : CU_INVALID_DEVICE;
-	return object->host ? CU_OK : CU_NOT_SUPPORTED; /* the CPU has no way into device memory */
+	/* The CPU has no way into device memory; into the host's it has one, by the node's name. */
+	return object->host && map_is_cpu(access) ? CU_OK : CU_NOT_SUPPORTED;
 }
 
 static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *access, size_t count)
@@ -232,20 +247,20 @@ static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *acc
 	if (!map_whole(start, size))
 		return CU_INVALID_VALUE;
 	const struct object *object = region_exactly(start)->owner;
-	int flags = 0;
+	int flags[2] = {-1, -1}; /* for devices, for the CPU; -1: as it was */
 	for (size_t i = 0; i < count; i++) {
 		cu_result result = map_access_good(&access[i], object);
+		int *side = &flags[map_is_cpu(&access[i])];
 		if (result != CU_OK)
 			return result;
-		flags |= (int)access[i].flags;
+		*side = (*side < 0 ? 0 : *side) | (int)access[i].flags;
 	}
-	int protection = (flags & CU_ACCESS_READ ? PROT_READ : 0) |
-			 (flags == CU_ACCESS_READ_WRITE ? PROT_WRITE : 0);
-	if (mprotect((void *)(uintptr_t)start, size, protection) < 0)
-		return CU_INVALID_VALUE;
 	for (uint64_t end = start + size; start < end;) {
 		struct region *region = region_exactly(start);
-		region->access = flags;
+		region->access = flags[0] < 0 ? region->access : flags[0];
+		region->cpu_access = flags[1] < 0 ? region->cpu_access : flags[1];
+		if (mprotect((void *)(uintptr_t)start, region->size, map_protection(region)) < 0)
+			return CU_INVALID_VALUE;
 		start += region->size;
 	}
 	return CU_OK;

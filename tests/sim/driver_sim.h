@@ -69,6 +69,9 @@
 	P(cuMemAllocAsync, _ptsz) \
 	P(cuMemAllocFromPoolAsync, _ptsz) \
 	P(cuMemFreeAsync, _ptsz) \
+	P(cuMemPrefetchAsync, _ptsz) \
+	P(cuMemPrefetchAsync_v2, _ptsz) \
+	P(cuStreamAttachMemAsync, _ptsz) \
 	P(cuMemcpyHtoDAsync_v2, _ptsz) \
 	P(cuMemcpyDtoHAsync_v2, _ptsz) \
 	P(cuMemcpyAsync, _ptsz) \
@@ -142,6 +145,7 @@ struct state {
 	int version;
 	int slot;			/* that its addresses come out of; -1: the pid's */
 	int device_count;		/* visible ones */
+	int host_numa;			/* 1: cuMemCreate knows the host's node 0; 0: no node */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
 	int peers;			/* 1: devices reach each other's memory */
 	uint64_t capacity;		/* bytes a device, counted a process */
@@ -196,6 +200,7 @@ struct region {
 	cu_device device;
 	cu_context context;	 /* goes with it; NULL: with none, as what a pool gave */
 	int access;		 /* CU_ACCESS_*; 0: none */
+	int cpu_access;		 /* the same, of a mapping of the host's memory */
 	void *owner;		 /* block, import or object, by kind */
 	uint32_t generation;	 /* tells this allocation from others at the same place */
 	unsigned int references; /* REGION_IMPORT: how often opened */

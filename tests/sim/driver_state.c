@@ -125,11 +125,13 @@ static void state_start(void)
 
 	state.version = SIM_CUDA;
 	state.slot = -1;
+	state.host_numa = 1;
 	state.capacity = (uint64_t)4 << 30;
 	state.peers = 1;
 	state.settings_good =
 	    (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
 	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
+	    state_parse_int("GPUSHARE_SIM_HOST_NUMA", 0, 1, &state.host_numa) &&
 	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) &&
 	    state_parse_int("GPUSHARE_SIM_SLOT", 0, SIM_ADDRESS_SLOTS - 1, &state.slot) &&
 	    state_parse_int("GPUSHARE_SIM_PEERS", 0, 1, &state.peers) && faults_parse();

@@ -9,7 +9,7 @@
 
 #include "driver_vmm.h"
 
-enum { VMM_LOCATION_HOST = 2, VMM_LOCATION_HOST_NUMA = 3, VMM_FABRIC = 8 };
+enum { VMM_FABRIC = 8 };
 #define VMM_HANDLE_TYPES (CU_HANDLE_POSIX_FD | VMM_FABRIC)
 
 static struct object *objects;
@@ -56,8 +56,9 @@ static bool vmm_prop_good(const cu_mem_prop *prop)
 	case CU_LOCATION_DEVICE:
 		return state_device_good(prop->location.id);
 	case VMM_LOCATION_HOST:
-	case VMM_LOCATION_HOST_NUMA:
 		return prop->location.id == 0;
+	case VMM_LOCATION_HOST_NUMA:
+		return state.host_numa && prop->location.id == 0;
 	default:
 		return false;
 	}

@@ -4,6 +4,8 @@
 /* Between driver_vmm.c, which has the memory, and driver_map.c, which gives it addresses. */
 #include "driver_sim.h"
 
+enum { VMM_LOCATION_HOST = 2, VMM_LOCATION_HOST_NUMA = 3 };
+
 struct object {
 	struct object *next;
 	uint64_t size;

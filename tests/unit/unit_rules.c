@@ -158,7 +158,8 @@ static void how_it_is_kept_comes_with_the_match(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct rules *rules = parsed(RULES_NAME, rows[i].text);
-		struct rules_match match = {.flags = 99, .ttl_s = 99, .adopt = true, .vmm = true};
+		struct rules_match match = {
+		    .flags = 99, .ttl_s = 99, .adopt = true, .vmm = true, .unified = true};
 
 		assert_true(
 		    rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
@@ -166,6 +167,30 @@ static void how_it_is_kept_comes_with_the_match(void **state)
 		assert_int_equal(match.ttl_s, rows[i].ttl_s);
 		assert_int_equal(match.adopt, rows[i].adopt);
 		assert_int_equal(match.vmm, rows[i].vmm);
+		assert_false(match.unified);
+		rules_free(rules);
+	}
+}
+
+static void unified_takes_managed_memory_and_passes_over_the_rest(void **state)
+{
+	static const char *const texts[] = {"u:unified", "u:unified:api=cudaMallocManaged",
+					    "u:api=cuMemAllocManaged:unified:keep:map"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		struct rules *rules = parsed(RULES_NAME, texts[i]);
+		const struct rules_allocation plain = {.size = 1, .driver = RULES_API_cuMemAlloc};
+		const struct rules_allocation managed = {.size = 1,
+							 .driver = RULES_API_cuMemAllocManaged,
+							 .runtime = RULES_API_cudaMallocManaged};
+		struct rules_match match = {.unified = false};
+
+		assert_false(rules_match(rules, &plain, &process, &match));
+		assert_false(rules_concern(rules, &plain));
+		assert_true(rules_match(rules, &managed, &process, &match));
+		assert_true(match.unified && match.vmm);
+		assert_int_equal(match.flags, strstr(texts[i], "keep") ? GPUSHARE_FLAG_KEEP : 0);
 		rules_free(rules);
 	}
 }
@@ -264,6 +289,7 @@ int main(void)
 	    cmocka_unit_test(allocations_get_the_names_that_the_rules_give),
 	    cmocka_unit_test(wait_and_must_come_with_the_match),
 	    cmocka_unit_test(how_it_is_kept_comes_with_the_match),
+	    cmocka_unit_test(unified_takes_managed_memory_and_passes_over_the_rest),
 	    cmocka_unit_test(a_rank_is_digits_or_nothing),
 	    cmocka_unit_test(a_name_that_grows_too_long_does_not_match),
 	    cmocka_unit_test(out_is_untouched_without_a_match),

@@ -76,6 +76,10 @@ static const struct refusal {
     {0, "a:keep=", "keep takes no value", "a:>>>keep=<<<"},
     {0, "a:readonly=1", "readonly takes no value", "a:>>>readonly=1<<<"},
     {0, "a:vmm=yes", "vmm takes no value", "a:>>>vmm=yes<<<"},
+    {0, "a:unified=", "unified takes no value", "a:>>>unified=<<<"},
+    {1, "a:unified", "option \"unified\" is for GPUSHARE_NAME only", "a:>>>unified<<<"},
+    {0, "a:unified:api=cudaMalloc,b", "\"unified\" is for managed memory (cudaMallocManaged) only",
+     ">>>a:unified:api=cudaMalloc<<<,b"},
     {0, "a:keep:adopt=1", "adopt takes no value", "a:keep:>>>adopt=1<<<"},
     {0, "a:keep:ttl", TTL, "a:keep:>>>ttl<<<"},
     {0, "a:keep:ttl=", TTL, "a:keep:>>>ttl=<<<"},
@@ -167,8 +171,7 @@ static const struct value {
     {"must=1", "must takes no value"},
 };
 
-static const char *const later[] = {"unified", "mode=600",  "group=users",
-				    "tag=a=b", "unified=1", "tag"};
+static const char *const later[] = {"mode=600", "group=users", "tag=a=b", "tag"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)

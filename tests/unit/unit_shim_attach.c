@@ -211,17 +211,19 @@ static void test_refusals(void **state)
 	stage_play(of_its_own, NULL);
 }
 
-/* Memory that no buffer can stand for. */
+/* Memory that no buffer of the device's can stand for. */
 static void managed(const char *rule, cu_result result)
 {
 	const struct driver *driver = preloaded(NULL, rule);
 	cu_deviceptr pointer;
 
+	hear();
 	preloaded_hush();
 	CHECK(buffers_alloc_managed(driver->cuMemAllocManaged, CALLER, &pointer, 100,
 				    CU_MANAGED_GLOBAL) == result);
 	CHECK(strstr(preloaded_hushed(), "managed memory is for the CPU too"));
 	CHECK(result != CU_OK || preloaded_free(pointer) == CU_OK);
+	say();
 }
 
 static void managed_ordinary(void)
@@ -286,8 +288,8 @@ static void create_ordinary(void)
 static void test_by_handle(void **state)
 {
 	(void)state;
-	stage_play(managed_ordinary, NULL);
-	stage_play(managed_must, NULL);
+	stage_play(produce, managed_ordinary);
+	stage_play(produce, managed_must);
 	stage_play(produce, create_attached);
 	stage_play(produce, create_of_ipc);
 	stage_play(produce, create_of_another_size);

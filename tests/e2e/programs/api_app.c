@@ -327,6 +327,7 @@ static void do_inherit(char **argument, int count)
 }
 
 #include "api_map.h"
+#include "api_unified.h"
 
 static const struct script_verb verbs[] = {
     {"open", 0, 1, do_open},	     {"close", 0, 0, do_close},	  {"list", 0, 1, do_list},
@@ -345,5 +346,6 @@ int main(int argc, char **argv)
 	(void)argc;
 	child_use(argv);
 	script_use(map_verbs);
+	script_use(unified_verbs);
 	return script_run(verbs, argv + 1);
 }

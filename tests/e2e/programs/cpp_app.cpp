@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * gpushare.hpp at work. `create FILE FILE` and `get` are the two processes of vineyard's published
- * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end. Prints what it found.
+ * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end,
+ * `array` what the CPU has at a buffer's own pointer. Prints what it found.
  */
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -218,6 +220,26 @@ static void map_memory()
 	std::printf("mapped\n");
 }
 
+/* The host's memory, which the CPU has at the pointer itself. */
+static void make_array()
+{
+	gpushare_alloc_options options = {};
+	options.device = -1;
+	options.flags = GPUSHARE_FLAG_UNIFIED;
+	gpushare::session client;
+	gpushare::buffer buffer = client.alloc_array("x", 1000, sizeof(float), options);
+	auto cells = reinterpret_cast<float *>(static_cast<std::uintptr_t>(buffer.pointer()));
+
+	MUST(buffer.size() == 1000 * sizeof(float));
+	cells[999] = 2.5f;
+	float seen = 0;
+	buffer.copy_from(&seen, sizeof(seen), 999 * sizeof(float));
+	MUST(seen == 2.5f);
+	MUST(thrown([&] { client.alloc_array("y", SIZE_MAX / 2, 4, options); },
+		    "more than any address can have") == GPUSHARE_E_INVALID);
+	std::printf("an array\n");
+}
+
 int main(int argc, char **argv)
 try {
 	const std::string verb = argc > 1 ? argv[1] : "";
@@ -230,6 +252,8 @@ try {
 		end_scopes();
 	else if (verb == "map")
 		map_memory();
+	else if (verb == "array")
+		make_array();
 	else if (verb == "lost")
 		lose_write_back();
 	else

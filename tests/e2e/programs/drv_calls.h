@@ -27,6 +27,11 @@
 	N(cuMemHostAlloc) \
 	N(cuPointerGetAttribute) \
 	N(cuPointerGetAttributes) \
+	N(cuMemPrefetchAsync) \
+	N(cuMemPrefetchAsync_v2) \
+	N(cuMemAdvise) \
+	N(cuMemAdvise_v2) \
+	N(cuStreamAttachMemAsync) \
 	N(cuIpcGetMemHandle) \
 	N(cuIpcOpenMemHandle_v2) \
 	N(cuIpcCloseMemHandle) \

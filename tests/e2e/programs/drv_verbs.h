@@ -3,6 +3,7 @@
 #define TESTS_E2E_DRV_VERBS_H
 /* struct gpu over the driver API. The program that includes this defines DRV(call) first. */
 #include "drv_contexts.h"
+#include "drv_managed.h"
 #include "drv_streams.h"
 #include "gpu_many.h"
 
@@ -72,6 +73,7 @@ static void drv_use(char **argv)
 	script_use(drv_way_verbs);
 	script_use(drv_stream_verbs);
 	script_use(drv_context_verbs);
+	script_use(drv_managed_verbs);
 }
 
 #endif

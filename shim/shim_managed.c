@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_managed.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_own.h"
+#include "shim_share.h"
+
+/* CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST: what cuMemAllocManaged takes. */
+#define FLAGS_LEAST 1u
+#define FLAGS_MOST 2u
+
+static void refuse(const struct claim *claim)
+{
+	share_refuse(claim,
+		     "managed memory (cudaMallocManaged) has no handle that another process "
+		     "could open; let the rule say \"unified\", allocate it with cudaMalloc, "
+		     "or choose another allocation with api=, nth= or size=");
+}
+
+static cu_result make_managed(cu_cuMemAllocManaged_call *real, cu_deviceptr *pointer, size_t size,
+			      unsigned int flags)
+{
+	cu_result result;
+
+	buffers_sweep();
+	result = real(pointer, size, flags);
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+		result = real(pointer, size, flags);
+	return result;
+}
+
+/* Where the host's memory can't be had the program has managed memory, without a name. */
+static cu_result make_unified(cu_cuMemAllocManaged_call *real, const struct claim *claim,
+			      cu_deviceptr *pointer, size_t size, unsigned int flags)
+{
+	cu_result result = CU_OK;
+	struct own own;
+
+	if (!own_make(claim, size, false, pointer, &own))
+		result = make_managed(real, pointer, size, flags);
+	if (result == CU_OK)
+		own_settle(claim, &own, *pointer, size, false);
+	else
+		claim_return(claim, RULES_NAME);
+	return result;
+}
+
+cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *caller,
+				cu_deviceptr *pointer, size_t size, unsigned int flags)
+{
+	struct claim claim;
+	cu_result result;
+
+	if (!pointer || !size || flags < FLAGS_LEAST || flags > FLAGS_MOST ||
+	    !claim_open(&claim, RULES_API_cuMemAllocManaged, size, CLAIM_CURRENT_DEVICE, caller))
+		return make_managed(real, pointer, size, flags);
+	if (attach_pointer(&claim, size, pointer, &result))
+		return result;
+	if (!claim_take(&claim, RULES_NAME))
+		return make_managed(real, pointer, size, flags);
+	if (claim.match.unified)
+		return make_unified(real, &claim, pointer, size, flags);
+	result = make_managed(real, pointer, size, flags);
+	if (result == CU_OK)
+		refuse(&claim);
+	else
+		claim_return(&claim, RULES_NAME);
+	return result;
+}
+
+static bool find(cu_deviceptr pointer, struct live *out_entry)
+{
+	int error = errno;
+	bool found = live_find_managed(pointer, 1, out_entry);
+
+	errno = error;
+	return found;
+}
+
+bool managed_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
+{
+	struct live entry;
+
+	if (!find(pointer, &entry))
+		return false;
+	if (base)
+		*base = entry.pointer;
+	if (size)
+		*size = entry.size;
+	return true;
+}
+
+/* Each at the width that its attribute has. */
+#define ANSWER(type, what) \
+	do { \
+		const type answer = what; \
+\
+		memcpy(value, &answer, sizeof(answer)); \
+		return true; \
+	} while (0)
+
+bool managed_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value)
+{
+	struct live entry;
+
+	if (!value || !find(pointer, &entry))
+		return false;
+	switch ((int)attribute) {
+	case CU_ATTRIBUTE_CONTEXT:
+		ANSWER(cu_context, entry.context);
+	case CU_ATTRIBUTE_MEMORY_TYPE:
+		ANSWER(unsigned int, CU_MEMORY_DEVICE);
+	case CU_ATTRIBUTE_DEVICE_POINTER:
+	case CU_ATTRIBUTE_HOST_POINTER:
+		ANSWER(cu_deviceptr, pointer);
+	case CU_ATTRIBUTE_IS_MANAGED:
+		ANSWER(bool, true);
+	case CU_ATTRIBUTE_DEVICE_ORDINAL:
+		ANSWER(cu_device, entry.device);
+	case CU_ATTRIBUTE_LEGACY_IPC_CAPABLE:
+		ANSWER(bool, false);
+	case CU_ATTRIBUTE_RANGE_START:
+		ANSWER(cu_deviceptr, entry.pointer);
+	case CU_ATTRIBUTE_RANGE_SIZE:
+		ANSWER(size_t, entry.size);
+	case CU_ATTRIBUTE_MEMPOOL:
+		ANSWER(cu_mem_pool, NULL);
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_API_UNIFIED_H
+#define GPUSHARE_TESTS_API_UNIFIED_H
+/* Verbs of api_app for memory that the CPU has at the device pointer; over its slots. */
+#include <sys/mman.h>
+
+/* cpuput=SLOT,OFFSET,VALUE and cpubyte=SLOT,OFFSET: by the CPU, at gpushare_pointer() */
+static void do_cpuput(char **argument, int count)
+{
+	volatile unsigned char *data = (void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
+
+	(void)count;
+	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
+}
+
+static void do_cpubyte(char **argument, int count)
+{
+	const volatile unsigned char *data =
+	    (const void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
+
+	(void)count;
+	printf("cpubyte %s: %d\n", argument[0], data[script_number(argument[1])]);
+}
+
+static int read_by_cpu(void *to, uint64_t from, size_t size)
+{
+	memcpy(to, (const void *)(uintptr_t)from, size);
+	return 0;
+}
+
+/* cpuwalk=SLOT: what do_link() wrote, followed by the CPU */
+static void do_cpuwalk(char **argument, int count)
+{
+	(void)count;
+	printf("cpuwalk %s: %ld\n", argument[0],
+	       nodes_walk(gpushare_pointer(*buffer_of(argument[0])), read_by_cpu));
+}
+
+/* pointer=SLOT,FILE: its address, for block=FILE and at=SLOT,FILE in another process */
+static void do_pointer(char **argument, int count)
+{
+	uint64_t pointer = gpushare_pointer(*buffer_of(argument[0]));
+
+	(void)count;
+	script_save(argument[1], &pointer, sizeof(pointer));
+}
+
+static uint64_t pointer_from(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	uint64_t pointer;
+
+	if (!file || fread(&pointer, sizeof(pointer), 1, file) != 1)
+		script_stop("no pointer");
+	fclose(file);
+	return pointer;
+}
+
+static void do_block(char **argument, int count)
+{
+	void *wanted = (void *)(uintptr_t)pointer_from(argument[0]);
+
+	(void)count;
+	if (mmap(wanted, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+		 0) != wanted)
+		script_stop("block: it is taken");
+}
+
+static void do_at(char **argument, int count)
+{
+	(void)count;
+	printf("at %s: %s\n", argument[0],
+	       gpushare_pointer(*buffer_of(argument[0])) == pointer_from(argument[1])
+		   ? "there"
+		   : "elsewhere");
+}
+
+/* mapat=MAP,FILE: the same of a map */
+static void do_mapat(char **argument, int count)
+{
+	(void)count;
+	printf("mapat %s: %s\n", argument[0],
+	       (uintptr_t)gpushare_map_data(*map_of(argument[0])) == pointer_from(argument[1])
+		   ? "there"
+		   : "elsewhere");
+}
+
+/* array=SLOT,NAME,COUNT,SIZE,OPTIONS */
+static void do_array(char **argument, int count)
+{
+	struct gpushare_alloc_options options = keep_options(argument[4]);
+
+	(void)count;
+	say("array", argument[1],
+	    gpushare_alloc_array(session, argument[1], strtoull(argument[2], NULL, 0),
+				 strtoull(argument[3], NULL, 0), &options, buffer_of(argument[0])));
+}
+
+/* another: a second session of this process, used from now on */
+static void do_another(char **argument, int count)
+{
+	static struct gpushare_session *earlier[8]; /* what they have stays */
+	static size_t used;
+
+	(void)argument;
+	(void)count;
+	if (used == sizeof(earlier) / sizeof(*earlier))
+		script_stop("another: no room");
+	earlier[used++] = session;
+	say("another", "", gpushare_open(NULL, &session));
+}
+
+/* backing=NAME */
+static void do_backing(char **argument, int count)
+{
+	struct gpushare_info info;
+	int status = gpushare_stat(session, argument[0], &info);
+
+	(void)count;
+	if (status)
+		say("backing", argument[0], status);
+	else
+		printf("backing %s: %d, %llu of %llu\n", argument[0], (int)info.backing,
+		       (unsigned long long)info.size, (unsigned long long)info.base_size);
+}
+
+static const struct script_verb unified_verbs[] = {
+    {"cpuput", 3, 3, do_cpuput},
+    {"cpubyte", 2, 2, do_cpubyte},
+    {"cpuwalk", 1, 1, do_cpuwalk},
+    {"pointer", 2, 2, do_pointer},
+    {"block", 1, 1, do_block},
+    {"at", 2, 2, do_at},
+    {"mapat", 2, 2, do_mapat},
+    {"array", 5, 5, do_array},
+    {"another", 0, 0, do_another},
+    {"backing", 1, 1, do_backing},
+    {NULL, 0, 0, NULL},
+};
+
+#endif

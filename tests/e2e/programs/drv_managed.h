@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_DRV_MANAGED_H
+#define TESTS_E2E_DRV_MANAGED_H
+/* Managed memory: by the CPU, what is told of it, and advice. */
+#include "drv_streams.h"
+
+/* poke=SLOT,OFFSET,VALUE and peek=SLOT,OFFSET: by the CPU */
+static void verb_poke(char **argument, int count)
+{
+	volatile unsigned char *data = (void *)(uintptr_t)gpu_slot(argument[0])->pointer;
+
+	(void)count;
+	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
+}
+
+static void verb_peek(char **argument, int count)
+{
+	const volatile unsigned char *data =
+	    (const void *)(uintptr_t)gpu_slot(argument[0])->pointer;
+
+	(void)count;
+	printf("peek %s: %d\n", argument[0], data[script_number(argument[1])]);
+}
+
+/* about=SLOT,OFFSET: what both calls tell of it, less what differs from run to run */
+static void verb_about(char **argument, int count)
+{
+	cu_pointer_attribute asked[] = {
+	    CU_ATTRIBUTE_CONTEXT,
+	    CU_ATTRIBUTE_MEMORY_TYPE,
+	    CU_ATTRIBUTE_DEVICE_POINTER,
+	    CU_ATTRIBUTE_HOST_POINTER,
+	    CU_ATTRIBUTE_IS_MANAGED,
+	    CU_ATTRIBUTE_DEVICE_ORDINAL,
+	    CU_ATTRIBUTE_LEGACY_IPC_CAPABLE,
+	    CU_ATTRIBUTE_RANGE_START,
+	    CU_ATTRIBUTE_RANGE_SIZE,
+	    CU_ATTRIBUTE_MEMPOOL,
+	};
+	enum { COUNT = sizeof(asked) / sizeof(*asked) };
+	uint64_t values[COUNT] = {0}, one;
+	void *places[COUNT];
+	cu_deviceptr base = gpu_slot(argument[0])->pointer, at = base;
+	int code;
+
+	at += count > 1 ? script_number(argument[1]) : 0;
+	for (int i = 0; i < COUNT; i++)
+		places[i] = &values[i];
+	code = DRV(cuPointerGetAttributes)(COUNT, asked, places, at);
+	printf("about %s: %d", argument[0], code);
+	for (int i = 0; i < COUNT; i++) {
+		one = 0;
+		code = DRV(cuPointerGetAttribute)(&one, asked[i], at);
+		printf(" %d:%d%s", (int)asked[i], code, one == values[i] ? "" : "!");
+		if (asked[i] == CU_ATTRIBUTE_CONTEXT)
+			printf("=%s", one ? "some" : "none");
+		else if (one >= base && one <= at)
+			printf("=+%llu", (unsigned long long)(one - base));
+		else
+			printf("=%llu", (unsigned long long)one);
+	}
+	printf("\n");
+}
+
+/* prefetch=SLOT,SIZE and advise=SLOT,SIZE: to device 0, in each generation */
+static void verb_prefetch(char **argument, int count)
+{
+	cu_deviceptr at = gpu_slot(argument[0])->pointer;
+	const cu_mem_location here = {CU_LOCATION_DEVICE, 0};
+	size_t size = script_number(argument[1]);
+
+	(void)count;
+	printf("prefetch %s: %d", argument[0], DRV(cuMemPrefetchAsync)(at, size, 0, NULL));
+	printf(" %d\n", DRV(cuMemPrefetchAsync_v2)(at, size, here, 0, NULL));
+}
+
+static void verb_advise(char **argument, int count)
+{
+	enum { SET_PREFERRED_LOCATION = 3 };
+	cu_deviceptr at = gpu_slot(argument[0])->pointer;
+	const cu_mem_location here = {CU_LOCATION_DEVICE, 0};
+	size_t size = script_number(argument[1]);
+
+	(void)count;
+	printf("advise %s: %d", argument[0], DRV(cuMemAdvise)(at, size, SET_PREFERRED_LOCATION, 0));
+	printf(" %d\n", DRV(cuMemAdvise_v2)(at, size, SET_PREFERRED_LOCATION, here));
+}
+
+/* attachmem=SLOT,LETTER: to that stream, all of it */
+static void verb_attachmem(char **argument, int count)
+{
+	enum { SINGLE = 4 };
+
+	(void)count;
+	gpu_say("attachmem", argument[0],
+		DRV(cuStreamAttachMemAsync)(drv_stream(argument[1]), gpu_slot(argument[0])->pointer,
+					    0, SINGLE));
+}
+
+/* freeasync=SLOT,LETTER */
+static void verb_freeasync(char **argument, int count)
+{
+	(void)count;
+	gpu_say("freeasync", argument[0],
+		DRV(cuMemFreeAsync)(gpu_slot(argument[0])->pointer, drv_stream(argument[1])));
+}
+
+static const struct script_verb drv_managed_verbs[] = {
+    {"poke", 3, 3, verb_poke},		 {"peek", 2, 2, verb_peek},
+    {"about", 1, 2, verb_about},	 {"prefetch", 2, 2, verb_prefetch},
+    {"advise", 2, 2, verb_advise},	 {"attachmem", 2, 2, verb_attachmem},
+    {"freeasync", 2, 2, verb_freeasync}, {NULL, 0, 0, NULL},
+};
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Advice on managed memory, and of no other: pages don't move here, so that it is only judged. */
+#include "driver_stream.h"
+
+#define MANAGED_CPU (-1)
+enum { MANAGED_ADVICE_LAST = 6, MANAGED_LOCATION_LAST = 4 };
+
+/* A whole range of it. */
+static cu_result managed_range(uint64_t pointer, uint64_t size)
+{
+	STATE_LOCKED;
+	const struct region *region = region_find(pointer);
+	return region && region->kind == REGION_MANAGED && size &&
+		       size <= region->start + region->size - pointer
+		   ? CU_OK
+		   : CU_INVALID_VALUE;
+}
+
+static cu_result managed_place(cu_device device)
+{
+	return device == MANAGED_CPU || state_device_good(device) ? CU_OK : CU_INVALID_DEVICE;
+}
+
+static cu_result managed_location(cu_mem_location location)
+{
+	if ((int)location.type == CU_LOCATION_DEVICE)
+		return managed_place(location.id);
+	return (int)location.type > CU_LOCATION_DEVICE &&
+		       (int)location.type <= MANAGED_LOCATION_LAST
+		   ? CU_OK
+		   : CU_INVALID_VALUE;
+}
+
+static cu_result managed_stream(cu_stream stream)
+{
+	STATE_LOCKED;
+	return stream_find(stream) ? CU_OK : CU_INVALID_HANDLE;
+}
+
+static cu_result managed_advice(cu_result where, cu_mem_advice advice)
+{
+	if (where != CU_OK)
+		return where;
+	return (int)advice > 0 && (int)advice <= MANAGED_ADVICE_LAST ? CU_OK : CU_INVALID_VALUE;
+}
+
+/* The first that is wrong. */
+static cu_result managed_judge(cu_result where, cu_result stream, cu_result range)
+{
+	if (where != CU_OK)
+		return where;
+	return stream != CU_OK ? stream : range;
+}
+
+#define MANAGED_CALLS(suffix, stream) \
+	cu_result cuMemPrefetchAsync##suffix(cu_deviceptr pointer, size_t size, cu_device to, \
+					     cu_stream stream_) \
+	{ \
+		ANSWER(cuMemPrefetchAsync##suffix, NEED_CONTEXT, \
+		       managed_judge(managed_place(to), managed_stream(stream), \
+				     managed_range(pointer, size))); \
+	} \
+\
+	cu_result cuMemPrefetchAsync_v2##suffix(cu_deviceptr pointer, size_t size, \
+						cu_mem_location to, unsigned int flags, \
+						cu_stream stream_) \
+	{ \
+		ANSWER(cuMemPrefetchAsync_v2##suffix, NEED_CONTEXT, \
+		       flags ? CU_INVALID_VALUE \
+			     : managed_judge(managed_location(to), managed_stream(stream), \
+					     managed_range(pointer, size))); \
+	} \
+\
+	cu_result cuStreamAttachMemAsync##suffix(cu_stream stream_, cu_deviceptr pointer, \
+						 size_t size, unsigned int flags) \
+	{ \
+		ANSWER(cuStreamAttachMemAsync##suffix, NEED_CONTEXT, \
+		       managed_judge( \
+			   flags == 1 || flags == 2 || flags == 4 ? CU_OK : CU_INVALID_VALUE, \
+			   managed_stream(stream), managed_range(pointer, size ? size : 1))); \
+	}
+MANAGED_CALLS(, stream_)
+MANAGED_CALLS(_ptsz, stream_ ? stream_ : STREAM_PER_THREAD)
+
+cu_result cuMemAdvise(cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device)
+{
+	ANSWER(cuMemAdvise, NEED_INIT,
+	       managed_judge(managed_advice(managed_place(device), advice), CU_OK,
+			     managed_range(pointer, size)));
+}
+
+cu_result cuMemAdvise_v2(cu_deviceptr pointer, size_t size, cu_mem_advice advice,
+			 cu_mem_location location)
+{
+	ANSWER(cuMemAdvise_v2, NEED_INIT,
+	       managed_judge(managed_advice(managed_location(location), advice), CU_OK,
+			     managed_range(pointer, size)));
+}
