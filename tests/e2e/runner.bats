@@ -53,6 +53,31 @@ TEST \"not here\" { sleep 0.$file; skip \"as $file says\"; }"
 skipped: many3.bats: not here: as 3 says"
 }
 
+@test "run: what failed beside others has one more try, alone, and is named" {
+	made flaky <<<"TEST \"second time\" { [ -e $WORK/once ] || { touch $WORK/once; echo not yet; false; }; }"
+	made good <<<'TEST "one" { true; }'
+	ran 0 GPUSHARE_TEST_JOBS=2
+	has "$output" "flaky: flaky.bats: failed beside others, passed alone"
+	has "$output" "beside others:     not ok 1 second time"
+	equal "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
+	rm "$WORK/once"
+	ran 1 GPUSHARE_TEST_JOBS=1
+	equal "${lines[-1]}" "1 passed, 1 failed, 0 skipped"
+}
+
+@test "run: what fails twice has failed, and so have many at a time" {
+	made bad <<<"TEST \"never\" { echo >>$WORK/tries; false; }"
+	ran 1 GPUSHARE_TEST_JOBS=2
+	equal "$(wc -l <"$WORK/tries")" 2
+	equal "${lines[-1]}" "0 passed, 1 failed, 0 skipped"
+	for file in 1 2 3; do
+		made "worse$file" <<<"TEST \"never\" { false; }"
+	done
+	ran 1 GPUSHARE_TEST_JOBS=2
+	equal "$(wc -l <"$WORK/tries")" 3
+	equal "${lines[-1]}" "0 passed, 4 failed, 0 skipped"
+}
+
 @test "run: what reports nothing is a failure, and so is no test at all" {
 	made none <<<'exit 0'
 	ran 1
