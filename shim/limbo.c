@@ -219,7 +219,10 @@ struct limbo_entry *limbo_next(struct limbo_entry *list)
 cu_result limbo_stand_in(const struct driver *driver)
 {
 	cu_deviceptr small;
-	cu_result result = driver->cuMemAlloc_v2(&small, 1);
+	cu_result result;
 
+	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2)
+		return CU_NOT_SUPPORTED;
+	result = driver->cuMemAlloc_v2(&small, 1);
 	return result == CU_OK ? driver->cuMemFree_v2(small) : result;
 }

@@ -6,6 +6,7 @@
 
 #include "cleanup.h"
 #include "client_held.h"
+#include "limbo.h"
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_scope.h"
@@ -355,7 +356,8 @@ void attach_wait(const struct driver *driver, const struct live *entry)
 
 	if (entry->context)
 		scope_push(&scope, entry->context);
-	if (driver->cuCtxSynchronize)
+	/* cuMemFree spares a capture in relaxed mode, which cuCtxSynchronize spoils */
+	if (limbo_stand_in(driver) != CU_OK && driver->cuCtxSynchronize)
 		driver->cuCtxSynchronize();
 }
 

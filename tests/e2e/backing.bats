@@ -113,7 +113,7 @@ byte a: 99"
 	needs_sim
 	GPUSHARE_SIM_LOG=$WORK/log named w:vmm "$BIN/drv_linked" init alloc=a,2Mi fill=a,1 free=a >/dev/null
 	equal "$(grep -oE ' (cuMemCreate|cuMemMap|cuMemUnmap|cuMemAddressFree|cuMemRelease|cuMemAlloc_v2|cuMemFree_v2) ' \
-		"$WORK/log" | tr -d '\n')" " cuMemCreate  cuMemMap  cuMemUnmap  cuMemAddressFree  cuMemRelease "
+		"$WORK/log" | tr -d '\n')" " cuMemCreate  cuMemMap  cuMemAlloc_v2  cuMemFree_v2  cuMemUnmap  cuMemAddressFree  cuMemRelease "
 }
 
 @test "captures: an allocation and a free spoil what they would have spoilt, and spare the rest" {
@@ -123,7 +123,8 @@ byte a: 99"
 		[[ $program != rt_* ]] || way=malloc
 		for words in "capture=s make=a,async,2Mi,s" "capture=s make=a,$way,2Mi" \
 			"capture=s,relaxed make=a,async,2Mi,s" "capture=s,relaxed make=a,$way,2Mi" \
-			"make=a,$way,2Mi capture=s drop=a" "make=a,async,2Mi capture=s drop=a,async,s"; do
+			"make=a,$way,2Mi capture=s drop=a" "make=a,$way,2Mi capture=s,relaxed drop=a" \
+			"make=a,async,2Mi capture=s drop=a,async,s"; do
 			echo "$program, $words"
 			# shellcheck disable=SC2086 # words
 			same_as_bare "${PROGRAM[@]}" init stream=s $words endcapture=s make=b,$way,2Mi fill=b,1 drop=b
