@@ -3,61 +3,7 @@
 # Named memory that is freed while others have it attached: to its program it is freed, and it stays
 # what it is until the last of the others has left; then it is given back.
 load helpers
-
-PROGRAMS=(rt_app_static rt_app_shared drv_linked "drv_lookup gpa2_t")
-
-# held NAME...: another process attaches them, in its slots a, b, ...; it detaches all when $WORK/leave
-# comes, and tells by $WORK/left; its pid in HOLDER
-held() {
-	local letters=abcdefghij words=() leave=() at=0 name
-	for name in "$@"; do
-		words+=("attach=${letters:at:1},$name")
-		leave+=("save=${letters:at:1},$WORK/is.$name" "detach=${letters:at:1}")
-		at=$((at + 1))
-	done
-	start holder "$BIN/api_app" open "${words[@]}" touch="$WORK/held" await="$WORK/leave" \
-		"${leave[@]}" touch="$WORK/left" await="$WORK/end"
-	HOLDER=$PID
-	await_file "$WORK/held"
-	equal "$(grep -c ': OK$' "$WORK/holder.out")" $(($# + 1))
-}
-
-# owner RULES WORD...: the program PROGRAM; held by somebody else once it has made $WORK/up
-owner() {
-	rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end}
-	start_named app "$1" "${PROGRAM[@]}" "${@:2}"
-	OWNER=$PID
-	await_file "$WORK/up"
-}
-
-leave() {
-	touch "$WORK/leave"
-	await_file "$WORK/left"
-}
-
-limbo() {
-	gpushare ls --limbo --json >"$WORK/ls.json" || echo failed
-	jq -r '.[] | "\(.name) \(.attachers)"' "$WORK/ls.json"
-}
-
-limbo_is() {
-	[ "$(limbo)" = "$1" ]
-}
-
-said() {
-	sed -n "s/^$1: //p" "$WORK/app.out"
-}
-
-# What is taken of the memory, MiB a line. On a GPU others take some of it too.
-taken() {
-	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || equal "$(said 'taken .*')" "$1"
-}
-
-setup_more() {
-	UP=(touch="$WORK/up" await="$WORK/go")
-	FREED=(touch="$WORK/freed" await="$WORK/again")
-	END=(touch="$WORK/done" await="$WORK/end")
-}
+load in_limbo
 
 @test "it stays as long as others have it, whatever the owner makes meanwhile; then it is given back" {
 	for program in "${PROGRAMS[@]}"; do
@@ -210,111 +156,6 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	done
 }
 
-@test "GPUSHARE_LIMBO=0 frees at once; so is freed what nobody has, or is bigger than all of it" {
-	program rt_app_static
-	for limit in 0 1Mi 4M; do
-		export GPUSHARE_LIMBO=$limit
-		owner x init mark alloc=a,4Mi "${UP[@]}" free=a taken=freed "${END[@]}"
-		unset GPUSHARE_LIMBO
-		held x
-		touch "$WORK/go"
-		await_file "$WORK/done"
-		equal "$(limbo)" ""
-		taken 0
-		touch "$WORK/leave" "$WORK/end"
-		finish "$OWNER"
-		finish "$HOLDER"
-	done
-	named x "$BIN/rt_app_static" init mark alloc=a,4Mi free=a taken=a >"$WORK/app.out"
-	taken 0
-}
-
-@test "it holds so many bytes: the oldest goes" {
-	program rt_app_static
-	export GPUSHARE_LIMBO=9Mi
-	owner 'w%i' init mark alloc=a,4Mi alloc=b,2Mi alloc=c,3Mi alloc=d,1Mi "${UP[@]}" free=b free=a \
-		taken=two free=c taken=three free=d taken=four "${END[@]}"
-	held w0 w1 w2 w3
-	touch "$WORK/go"
-	await_file "$WORK/done"
-	taken "12
-10
-6"
-	equal "$(limbo)" "w2 1
-w3 1"
-}
-
-@test "it holds 64 buffers: the oldest goes" {
-	program drv_linked
-	owner 'w%i' init mark hoard=1,70,2Mi "${UP[@]}" release taken=all "${END[@]}"
-	attach=()
-	for i in $(seq 0 69); do attach+=("attach=a,w$i"); done
-	start holder "$BIN/api_app" open "${attach[@]}" touch="$WORK/held" await="$WORK/end"
-	HOLDER=$PID
-	await_file "$WORK/held"
-	equal "$(grep -c '^attach .*: OK$' "$WORK/holder.out")" 70
-	touch "$WORK/go"
-	await_file "$WORK/done"
-	taken 128
-	equal "$(lines "$(limbo)")" 64
-	equal "$(gpushare stat | sed -n 's/^limbo: *//p')" 64
-	equal "$(gpushare ls --limbo | wc -l)" 65
-}
-
-@test "memory is short: all of it goes, and the allocation is made, by whichever call" {
-	needs_sim
-	for way in alloc pitch managed async pool vmm; do
-		for rule in 'w%i' 'w%i:nth=1'; do
-			echo "$way, $rule"
-			program drv_linked
-				export GPUSHARE_SIM_MEMORY=64M
-			# the simulated driver has any amount of it
-			[ $way != managed ] || export GPUSHARE_SIM_FAIL=cuMemAllocManaged:1:1:2
-			owner "$rule" init alloc=a,40Mi "${UP[@]}" free=a make=b,$way,40Mi "${END[@]}"
-			unset GPUSHARE_SIM_MEMORY GPUSHARE_SIM_FAIL
-			held w0
-			touch "$WORK/go"
-			await_file "$WORK/done"
-			equal "$(said 'make b')" 0
-			equal "$(limbo)" ""
-			touch "$WORK/leave" "$WORK/end"
-			finish "$OWNER"
-			finish "$HOLDER"
-		done
-	done
-	program rt_app_static
-	export GPUSHARE_SIM_MEMORY=64M
-	owner 'w%i:nth=1' init alloc=a,40Mi "${UP[@]}" free=a alloc=b,80Mi alloc=b,40Mi "${END[@]}"
-	held w0
-	touch "$WORK/go"
-	await_file "$WORK/done"
-	equal "$(said 'alloc b')" "2
-0"
-}
-
-@test "its context is destroyed, the primary one reset or released: it is gone, and the program goes on" {
-	program drv_linked
-	for words in "ctxnew=B|ctxset=B|ctxdestroy=B ctxset=primary" "|ctxset=primary|primary=reset" \
-		"|ctxset=primary|primary=release"; do
-		IFS='|' read -r before meanwhile after <<<"$words"
-		echo "$words"
-		# shellcheck disable=SC2086 # words
-		owner x init mark $before make=a,alloc,4Mi "${UP[@]}" $meanwhile free=a "${FREED[@]}" $after \
-			primary=retain ctxset=primary taken=end make=b,alloc,2Mi free=b "${END[@]}"
-		held x
-		touch "$WORK/go"
-		await_file "$WORK/freed"
-		equal "$(limbo)" "x 1"
-		touch "$WORK/again"
-		await_file "$WORK/done"
-		equal "$(limbo)" ""
-		equal "$(said 'make b') $(said 'free b')" "0 0"
-		touch "$WORK/leave" "$WORK/end"
-		finish "$OWNER"
-		finish "$HOLDER"
-	done
-}
-
 @test "while a stream is captured: a free is what it is without us" {
 	program drv_linked
 	for mode in "" ,relaxed; do
@@ -348,25 +189,6 @@ w3 1"
 	sleep 0.3
 	[ ! -e "$WORK/done" ]
 	kill -KILL "$OWNER"
-}
-
-@test "there is no registry any more: all of it is given back" {
-	program rt_app_static
-	[ -n "${EMULATOR:-}" ] || start_registry
-	GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=300 owner x init mark alloc=a,4Mi "${UP[@]}" free=a \
-		taken=freed "${FREED[@]}" alloc=b,2Mi free=b taken=gone "${END[@]}"
-	held x
-	touch "$WORK/go"
-	await_file "$WORK/freed"
-	for pid in $(registry_pids); do
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-	done
-	sleep 0.06
-	touch "$WORK/again"
-	await_file "$WORK/done"
-	taken "4
-0"
 }
 
 @test "the name was taken away before: what is attached is held all the same" {
@@ -439,21 +261,6 @@ y 1"
 	until_true limbo_is ""
 	has "$(cat "$WORK/owner.out")" "free a: OK
 free b: OK"
-}
-
-@test "API: memory is short: what was held goes" {
-	needs_sim
-	GPUSHARE_SIM_MEMORY=64M start owner "$BIN/api_app" open alloc=a,x,40Mi touch="$WORK/up" await="$WORK/go" \
-		free=a alloc=b,y,40Mi free=b make=c,z,40Mi,vmm touch="$WORK/done" await="$WORK/end"
-	await_file "$WORK/up"
-	held x
-	touch "$WORK/go"
-	await_file "$WORK/done"
-	has "$(cat "$WORK/owner.out")" "free a: OK
-alloc y: OK
-free b: OK
-make z: OK"
-	equal "$(limbo)" ""
 }
 
 @test "API: gpushare_state tells an attacher what became of the name" {
