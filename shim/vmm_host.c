@@ -134,10 +134,14 @@ bool vmm_host_is_file(int fd, uint64_t size)
 
 void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 {
-	void *wanted = (void *)(uintptr_t)address;
-	void *got = mmap(wanted, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
-			 MAP_SHARED | (wanted ? MAP_FIXED_NOREPLACE : 0), fd, 0);
+	void *wanted = (void *)(uintptr_t)address, *got;
 
+	if (address % (uint64_t)sysconf(_SC_PAGESIZE)) { /* which older kernels take for a hint */
+		errno = EINVAL;
+		return NULL;
+	}
+	got = mmap(wanted, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
+		   MAP_SHARED | (wanted ? MAP_FIXED_NOREPLACE : 0), fd, 0);
 	if (got == MAP_FAILED)
 		return NULL;
 	if (wanted && got != wanted) { /* Linux before 4.17 */
