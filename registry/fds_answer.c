@@ -76,17 +76,18 @@ static int withdraw(struct registry *registry, struct guest *guest, struct fds_m
 	return status;
 }
 
-/* It is made once and stays: nobody needs the lock for it. */
-static int handle_changes(const struct registry *registry, int socket, struct fds_message *answer)
+/* They are made once and stay: nobody needs the lock for them. */
+static int handle_page(const struct registry *registry, int socket, struct fds_message *answer)
 {
-	int fd = registry->store.changes.fd;
+	const struct store *store = &registry->store;
+	int fd = answer->verb == FDS_INDEX ? store->index.fd : store->changes.fd;
 
 	return fd >= 0 ? fds_send(socket, answer, &fd, 1) : GPUSHARE_E_NOT_SUPPORTED;
 }
 
 static bool is_known(uint8_t verb)
 {
-	return verb >= FDS_DEPOSIT && verb <= FDS_CHANGES;
+	return verb >= FDS_DEPOSIT && verb < FDS_NO_VERB;
 }
 
 /* Whether it is a message that this guest may send, with what belongs beside it. */
@@ -117,9 +118,9 @@ enum fds_outcome fds_answer(struct registry *registry, struct guest *guest, int 
 		fds_close(fds, count);
 	} else if (ask.verb == FDS_DEPOSIT) {
 		status = handle_deposit(registry, guest, &ask, fds, count, &answer);
-	} else if (ask.verb == FDS_WITHDRAW || ask.verb == FDS_CHANGES) {
-		status = ask.verb == FDS_CHANGES ? handle_changes(registry, socket, &answer)
-						 : withdraw(registry, guest, &ask, socket, &answer);
+	} else if (ask.verb != FDS_REPLACE) {
+		status = ask.verb == FDS_WITHDRAW ? withdraw(registry, guest, &ask, socket, &answer)
+						  : handle_page(registry, socket, &answer);
 		if (!status)
 			return FDS_GO_ON;
 	}

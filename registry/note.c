@@ -53,6 +53,10 @@ void note_entry(struct registry *registry, struct entry *entry)
 	gpushare_Stand *stand = &what.change.stand;
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
+	bool nameless = limbo_find(registry, entry->info.generation) == entry;
+
+	if (!nameless)
+		indexer_put(&registry->store.index, entry);
 	if (is_off(registry))
 		return;
 	if (entry->lease) {
@@ -65,7 +69,7 @@ void note_entry(struct registry *registry, struct entry *entry)
 	stand->created_boot_ns = entry->created_ns + boot_ns;
 	if (entry->deadline_ns != INT64_MAX)
 		stand->deadline_boot_ns = entry->deadline_ns + boot_ns;
-	stand->nameless = limbo_find(registry, entry->info.generation) == entry;
+	stand->nameless = nameless;
 	stand->untold = entry->untold;
 	put(&registry->journal, &what, &entry->noted);
 }

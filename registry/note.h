@@ -3,8 +3,8 @@
 #define GPUSHARE_REGISTRY_NOTE_H
 /*
  * What changes in the registry, put down in its journal. Whatever a request or an end changes is
- * gathered and goes to the file together, with note_flush(), before anybody hears of it. All want
- * the registry's lock held.
+ * gathered and goes to the file together, with note_flush(), before anybody hears of it. What stands
+ * under a name goes to the index at once. All want the registry's lock held.
  */
 #include "registry.h"
 

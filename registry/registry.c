@@ -148,6 +148,7 @@ void registry_hold(struct registry *registry, struct entry *entry, struct held *
 {
 	entry->held = held;
 	entry->info.missing = false;
+	indexer_update(&registry->store.index, entry);
 	if (registry->fdstore)
 		fdstore_put(registry->fdstore, entry->info.generation, held->fd);
 }
@@ -223,6 +224,7 @@ struct attachment *registry_set(struct registry *registry, struct lease *lease, 
 			attachment->own = is_own(lease, entry);
 		if (!attachment->own)
 			entry->info.attachers += count - before;
+		indexer_update(&registry->store.index, entry);
 	}
 	note_attachment(registry, lease, attachment, count);
 	return attachment;
@@ -244,6 +246,7 @@ void registry_count(struct registry *registry, struct entry *entry)
 		if (attachment)
 			registry_join(lease, attachment, entry);
 	}
+	indexer_update(&registry->store.index, entry);
 }
 
 void registry_detach(struct registry *registry, struct lease *lease, struct attachment *attachment,
@@ -253,8 +256,10 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 	struct entry *entry = registry_find(registry, attachment->name, attachment->generation);
 	bool counted = entry && !attachment->own;
 
-	if (counted)
+	if (counted) {
 		entry->info.attachers -= count;
+		indexer_update(&registry->store.index, entry);
+	}
 	if (lease->noted)
 		note_attachment(registry, lease, attachment, attachment->count - count);
 	lease_detach(&registry->leases, lease, attachment, count);

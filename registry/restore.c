@@ -117,6 +117,8 @@ bool restore_open(struct registry *registry, const char *directory)
 	fdstore_settle(registry->fdstore);
 	journal_open(&registry->journal, fd);
 	note_all(registry);
+	for (size_t at = 0; at < registry->store.count; at++)
+		indexer_put(&registry->store.index, store_at(&registry->store, at));
 	if (registry->store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
 			 registry->store.count, missing, (unsigned int)registry->leases.ghosts);
@@ -200,6 +202,7 @@ void restore_leave(struct registry *registry)
 
 	pthread_mutex_lock(&registry->lock);
 	registry->leaving = true;
+	indexer_close(&registry->store.index);
 	keep = registry->store.count || registry->nameless;
 	if (keep && registry->journal.file < 0)
 		note_all(registry);

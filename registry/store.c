@@ -10,6 +10,7 @@ void store_init(struct store *store)
 {
 	*store = (struct store){0};
 	changes_init(&store->changes);
+	indexer_init(&store->index);
 }
 
 void store_finish(struct store *store)
@@ -18,6 +19,7 @@ void store_finish(struct store *store)
 		store_remove(store, store->ordered[store->count - 1]);
 	free(store->ordered);
 	changes_finish(&store->changes);
+	indexer_finish(&store->index);
 	*store = (struct store){0};
 }
 
@@ -116,6 +118,7 @@ void store_take(struct store *store, struct entry *entry)
 	size_t at = store_seek(store, entry->info.name) - 1; /* seek is one past the name itself */
 
 	changes_mark(&store->changes, entry->info.name);
+	indexer_remove(&store->index, entry);
 	store->count--;
 	memmove(store->ordered + at, store->ordered + at + 1,
 		(store->count - at) * sizeof(struct entry *));

@@ -4,6 +4,7 @@
 /* Names and what is known of each. Found by hash, walked in byte order. */
 #include "changes.h"
 #include "hash.h"
+#include "indexer.h"
 #include "process.h"
 #include "protocol.h"
 
@@ -21,6 +22,7 @@ struct entry {
 	bool told;   /* see lease.retelling */
 	bool untold; /* without a name for that alone */
 	unsigned int noted; /* see note.h */
+	unsigned int indexed; /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */
 	UT_hash_handle hh;
@@ -29,6 +31,7 @@ struct entry {
 
 struct store {
 	struct changes changes;
+	struct indexer index;
 	struct entry *by_name;
 	struct entry *by_generation;
 	struct entry **ordered;

@@ -50,11 +50,39 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 	return session_ask(session, &ask, 0, NULL, 0);
 }
 
-API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
-			     struct gpushare_info *out_info)
+/* Without a question, where the registry has it in its index. */
+static bool query_index(struct gpushare_session *session, const char *name, record *out_found)
+{
+	bool is_there;
+
+	pthread_mutex_lock(&session->lock);
+	is_there = index_look_up(&session->index, session->client, name, out_found);
+	pthread_mutex_unlock(&session->lock);
+	return is_there;
+}
+
+static int query_look_up(struct gpushare_session *session, const char *name, record *out_found)
 {
 	request ask = {.which_verb = gpushare_Request_lookup_tag};
 	gpushare_LookupReply answer;
+	int status;
+
+	if (query_index(session, name, out_found))
+		return GPUSHARE_OK;
+	memcpy(ask.verb.lookup.name, name, strlen(name) + 1);
+	status = session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
+	if (!status)
+		*out_found = answer.buffer;
+	pthread_mutex_lock(&session->lock);
+	index_asked(&session->index, session->client);
+	pthread_mutex_unlock(&session->lock);
+	return status;
+}
+
+API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
+			     struct gpushare_info *out_info)
+{
+	record found;
 	int status = api_check_name(name);
 
 	if (!status)
@@ -63,10 +91,9 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 		status = api_fail(GPUSHARE_E_INVALID, "out_info is NULL");
 	if (status)
 		return status;
-	memcpy(ask.verb.lookup.name, name, strlen(name) + 1);
-	status = session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
+	status = query_look_up(session, name, &found);
 	if (!status)
-		query_info(&answer.buffer, out_info);
+		query_info(&found, out_info);
 	return status;
 }
 
@@ -97,25 +124,22 @@ API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
 
 API_PUBLIC int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_state *out_state)
 {
-	request ask = {.which_verb = gpushare_Request_lookup_tag};
-	gpushare_LookupReply answer;
+	record found;
 	int status = session_check_buffer(buffer);
 
 	if (!status && !out_state)
 		status = api_fail(GPUSHARE_E_INVALID, "out_state is NULL");
 	if (status)
 		return status;
-	memcpy(ask.verb.lookup.name, buffer->info.name, sizeof(buffer->info.name));
-	status =
-	    session_ask(buffer->session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
+	status = query_look_up(buffer->session, buffer->info.name, &found);
 	if (status && status != GPUSHARE_E_NOT_FOUND)
 		return status;
 	if (status)
 		*out_state = GPUSHARE_STATE_WITHDRAWN;
-	else if (answer.buffer.generation != buffer->info.generation)
+	else if (found.generation != buffer->info.generation)
 		*out_state = GPUSHARE_STATE_REPLACED;
 	else
-		*out_state = answer.buffer.owner_gone ? GPUSHARE_STATE_KEPT : GPUSHARE_STATE_SHARED;
+		*out_state = found.owner_gone ? GPUSHARE_STATE_KEPT : GPUSHARE_STATE_SHARED;
 	return GPUSHARE_OK;
 }
 

@@ -266,6 +266,7 @@ static void session_free(struct gpushare_session *session)
 	}
 	session_limbo_finish(session);
 	changes_drop(&session->changes);
+	index_drop(&session->index);
 	client_free(session->client);
 	session_retell_finish(&session->retell);
 	free(session);

@@ -9,6 +9,7 @@
 #include "api_status.h"
 #include "client.h"
 #include "client_changes.h"
+#include "client_index.h"
 #include "device.h"
 #include "limbo.h"
 #include "vmm.h"
@@ -61,11 +62,12 @@ struct staging {
 
 struct gpushare_session {
 	int pid;	      /* that opened it */
-	pthread_mutex_t lock; /* client, changes, buffers, staging; never held over a CUDA call */
+	pthread_mutex_t lock; /* client, changes, index, buffers, staging; never held over a CUDA call */
 	struct client *client;
 	unsigned int timeout_ms;     /* of a call, as it was opened */
 	const struct driver *driver; /* NULL until session_driver() */
 	struct changes_view changes;
+	struct index_view index;
 	struct gpushare_buffer *buffers;
 	struct retell retell;
 	int64_t silent_until_ms; /* after a registry that did not answer */

@@ -40,7 +40,7 @@ void changes_fetch(struct changes_view *view, struct client *client)
 	if (client->fd >= 0 && view->fd_inode == client->fd_inode)
 		return;
 	changes_drop(view);
-	if (client_changes(client, &fd) != GPUSHARE_OK)
+	if (client_page(client, FDS_CHANGES, &fd) != GPUSHARE_OK)
 		fd = -1;
 	view->fd_inode = client->fd >= 0 ? client->fd_inode : 0;
 	if (fd < 0 || fstat(fd, &is) || is.st_size != (off_t)sizeof(*view->page))

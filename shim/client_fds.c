@@ -180,7 +180,8 @@ static int exchange_once(struct client *client, struct fds_message *ask, const i
 	*out_closed = false;
 	if (!status)
 		status = client_check_peer(client, fd);
-	if (!status && ask->verb == FDS_CHANGES && !is_one_registry(client, fd))
+	if (!status && (ask->verb == FDS_CHANGES || ask->verb == FDS_INDEX) &&
+	    !is_one_registry(client, fd))
 		status = fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
 	if (status)
 		return status;
@@ -237,9 +238,9 @@ int client_deposit(struct client *client, const int *fds, size_t count,
 	return GPUSHARE_OK;
 }
 
-int client_changes(struct client *client, int *out_fd)
+int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 {
-	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_CHANGES};
+	struct fds_message message = {.version = FDS_VERSION, .verb = (uint8_t)verb};
 	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
 	int fds[FDS_MAX];
 	int status = exchange(client, &message, NULL, 0, fds, 1, deadline_ms);

@@ -16,7 +16,8 @@ int client_deposit(struct client *client, const int *fds, size_t count,
  * Besides the above E_NOT_FOUND: the ticket is too old, used, or another process's. */
 int client_withdraw(struct client *client, const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd);
 
-/* The descriptor of the registry's page of changes (client_changes.h); the caller closes it. */
-int client_changes(struct client *client, int *out_fd);
+/* The descriptor of a page that the registry writes: of changes (FDS_CHANGES, client_changes.h), or
+ * its index (FDS_INDEX, client_index.h); the caller closes it. */
+int client_page(struct client *client, enum fds_verb verb, int *out_fd);
 
 #endif

@@ -53,11 +53,19 @@ uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
  * brings `count` descriptors and is answered by a ticket for each; a withdrawal brings tickets and
  * is answered by their descriptors, all or none. Tickets serve once, the process that they were
  * given to, and not for long. A daemon that is to be replaced is asked so here: OK says that it
- * leaves, its lock that it has left. FDS_CHANGES gets the descriptor of the page of changes.
+ * leaves, its lock that it has left. FDS_CHANGES gets the descriptor of the page of changes,
+ * FDS_INDEX that of the index (index.h).
  */
 #define FDS_VERSION 1
 #define FDS_MAX 128 /* descriptors of one message */
-enum fds_verb { FDS_DEPOSIT = 1, FDS_WITHDRAW = 2, FDS_REPLACE = 3, FDS_CHANGES = 4 };
+enum fds_verb {
+	FDS_DEPOSIT = 1,
+	FDS_WITHDRAW = 2,
+	FDS_REPLACE = 3,
+	FDS_CHANGES = 4,
+	FDS_INDEX = 5,
+	FDS_NO_VERB, /* nor anything above */
+};
 
 struct fds_message {
 	uint8_t version;

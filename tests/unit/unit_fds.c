@@ -145,7 +145,7 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_WITHDRAW, 1), 1);
 	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(0, 1), 1);
 	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_REPLACE, 1), 1);
-	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_CHANGES + 1, 1), 0);
+	refused(GPUSHARE_E_PROTOCOL, raw_fds_message(FDS_NO_VERB, 1), 0);
 	bad.version = FDS_VERSION + 1;
 	refused(GPUSHARE_E_PROTOCOL, bad, 1);
 #undef refused

@@ -39,7 +39,7 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 			pause();
 	}
 	for (int i = 0; i < 20; i++) { /* it closes them for their nonsense */
-		assert_int_equal(raw_fds_ask(fds[i], raw_fds_message(FDS_CHANGES + 1, 1), NULL, 0),
+		assert_int_equal(raw_fds_ask(fds[i], raw_fds_message(FDS_NO_VERB, 1), NULL, 0),
 				 GPUSHARE_E_PROTOCOL);
 		close(fds[i]);
 	}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "indexer.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "store.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+/* Robust locks are the C library's and the kernel's affair; an emulator may know nothing of them. */
+static bool kernel_marks_deaths(void)
+{
+	void *head = NULL;
+	size_t size = 0;
+
+	return !syscall(SYS_get_robust_list, 0, &head, &size) && head;
+}
+
+/*
+ * A robust mutex that is not unlocked: when its thread ends, however that comes, the kernel changes
+ * the word that readers look at. It is the first of the C library's struct on the machines that we
+ * know, and holds the thread's number: where it does not, readers can't tell, and ask.
+ */
+static bool own(struct index_page *page)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)page->lock;
+	pthread_mutexattr_t attributes;
+	bool done;
+
+	_Static_assert(sizeof(*lock) <= sizeof(page->lock), "it has room");
+	if (!kernel_marks_deaths() || pthread_mutexattr_init(&attributes))
+		return false;
+	done = !pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) &&
+	       !pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) &&
+	       !pthread_mutex_init(lock, &attributes) && !pthread_mutex_lock(lock);
+	pthread_mutexattr_destroy(&attributes);
+	if (done && atomic_load(&page->owner) == (uint32_t)gettid())
+		page->owner_is = (uint32_t)gettid();
+	return done;
+}
+
+void indexer_init(struct indexer *indexer)
+{
+	struct index_page *page = MAP_FAILED;
+
+	*indexer =
+	    (struct indexer){.fd = memfd_create("gpushare-index", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+	if (indexer->fd >= 0 && !ftruncate(indexer->fd, sizeof(*page)))
+		page =
+		    mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, indexer->fd, 0);
+	if (page != MAP_FAILED && own(page)) {
+		page->version = INDEX_VERSION;
+		page->size = sizeof(*page);
+		indexer->page = page;
+		if (page->owner_is && !fcntl(indexer->fd, F_ADD_SEALS, SEALS))
+			return;
+	} else if (page != MAP_FAILED) {
+		munmap(page, sizeof(*page));
+	}
+	log_line("no index: clients ask for each look-up");
+	indexer_finish(indexer);
+}
+
+void indexer_finish(struct indexer *indexer)
+{
+	if (indexer->page) {
+		indexer_close(indexer);
+		pthread_mutex_unlock((pthread_mutex_t *)indexer->page->lock);
+		pthread_mutex_destroy((pthread_mutex_t *)indexer->page->lock);
+		munmap(indexer->page, sizeof(*indexer->page));
+	}
+	if (indexer->fd >= 0)
+		close(indexer->fd);
+	*indexer = (struct indexer){.fd = -1};
+}
+
+void indexer_close(struct indexer *indexer)
+{
+	if (indexer->page)
+		atomic_store(&indexer->page->closed, 1);
+}
+
+static void describe(const struct entry *entry, struct index_record *out)
+{
+	const record *info = &entry->info;
+
+	*out = (struct index_record){.deadline_ns = entry->deadline_ns};
+#define F(type, field) out->field = info->field;
+	INDEX_FIELDS(F)
+#undef F
+	strcpy(out->name, info->name);
+	strcpy(out->owner_command, info->owner_command);
+	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
+}
+
+static void write_slot(struct index_slot *slot, const struct index_record *what)
+{
+	uint64_t sequence = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
+	uint64_t words[INDEX_WORDS];
+
+	memcpy(words, what, sizeof(words));
+	atomic_store_explicit(&slot->sequence, sequence + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	for (size_t i = 0; i < INDEX_WORDS; i++)
+		atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
+	atomic_store_explicit(&slot->sequence, sequence + 2, memory_order_release);
+}
+
+static void write_place(struct index_page *page, unsigned int place,
+			const struct index_record *what)
+{
+	write_slot(&page->slots[place / INDEX_WAYS][place % INDEX_WAYS], what);
+}
+
+static _Atomic uint32_t *mark_of(struct index_page *page, unsigned int place)
+{
+	return &page->marks[place / INDEX_WAYS][place % INDEX_WAYS];
+}
+
+void indexer_put(struct indexer *indexer, struct entry *entry)
+{
+	struct index_page *page = indexer->page;
+	struct index_record what;
+	uint64_t hash;
+	size_t bucket;
+
+	if (entry->indexed || !page) {
+		indexer_update(indexer, entry);
+		return;
+	}
+	hash = index_hash(entry->info.name);
+	bucket = index_bucket(hash);
+	for (unsigned int way = 0; way < INDEX_WAYS; way++) {
+		unsigned int place = (unsigned int)bucket * INDEX_WAYS + way;
+
+		if (atomic_load(mark_of(page, place)))
+			continue;
+		describe(entry, &what);
+		write_place(page, place, &what);
+		atomic_store_explicit(mark_of(page, place), index_mark(hash), memory_order_release);
+		entry->indexed = place + 1;
+		return;
+	}
+}
+
+void indexer_update(struct indexer *indexer, const struct entry *entry)
+{
+	struct index_record what;
+
+	if (!entry->indexed || !indexer->page)
+		return;
+	describe(entry, &what);
+	write_place(indexer->page, entry->indexed - 1, &what);
+}
+
+/* The name goes first, for those who have found the mark already. */
+void indexer_remove(struct indexer *indexer, struct entry *entry)
+{
+	static const struct index_record none;
+
+	if (!entry->indexed || !indexer->page)
+		return;
+	write_place(indexer->page, entry->indexed - 1, &none);
+	atomic_store_explicit(mark_of(indexer->page, entry->indexed - 1), 0, memory_order_release);
+	entry->indexed = 0;
+}

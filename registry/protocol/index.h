@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_INDEX_H
+#define GPUSHARE_REGISTRY_INDEX_H
+/*
+ * The index: what the registry would answer to a look-up, in memory that it writes and that its
+ * clients map for reading. A hash table of buckets; each record is sequence-locked by itself. What
+ * is not found here is asked for over the socket: a bucket may be full, and why a name is not there
+ * only the registry can say. Nothing in it attaches anything: no handle, no descriptor.
+ */
+#include "protocol.h"
+
+#define INDEX_VERSION 1
+#define INDEX_BUCKETS 2048 /* a power of two */
+#define INDEX_WAYS 16	   /* records of one bucket: one cache line of marks */
+
+/* F(type, name): what is as it is in a record. */
+#define INDEX_FIELDS(F) \
+	F(uint64_t, generation) \
+	F(uint64_t, size) \
+	F(uint64_t, base_offset) \
+	F(uint64_t, base_size) \
+	F(uint64_t, created_unix_ns) \
+	F(uint64_t, owner_started) \
+	F(uint32_t, backing) \
+	F(uint32_t, flags) \
+	F(uint32_t, ttl_s) \
+	F(uint32_t, attachers) \
+	F(uint32_t, owner_uid) \
+	F(int32_t, owner_pid) \
+	F(uint32_t, mode) \
+	F(bool, owner_gone) \
+	F(bool, missing)
+
+struct index_record {
+	char name[GPUSHARE_NAME_MAX + 1];
+	char owner_command[GPUSHARE_COMMAND_MAX + 1];
+	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
+	int64_t deadline_ns; /* CLOCK_MONOTONIC; INT64_MAX: none */
+#define F(type, name) type name;
+	INDEX_FIELDS(F)
+#undef F
+} __attribute__((aligned(8)));
+
+#define INDEX_WORDS ((sizeof(struct index_record) + 7) / 8)
+
+struct index_slot {
+	_Atomic uint64_t sequence; /* odd: it is being written */
+	_Atomic uint64_t words[INDEX_WORDS];
+} __attribute__((aligned(64)));
+
+struct index_page {
+	uint32_t version;
+	uint32_t size;		 /* of this struct: both sides were compiled alike */
+	_Atomic uint32_t closed; /* the writer serves no more */
+	uint32_t owner_is; /* what `owner` holds while the writer lives; 0: that can't be told */
+	union {
+		_Atomic uint32_t owner; /* the kernel changes it when the writer dies: indexer.c */
+		unsigned char lock[64];
+	} __attribute__((aligned(64)));
+	/* Of each record, 0: none there. */
+	_Atomic uint32_t marks[INDEX_BUCKETS][INDEX_WAYS] __attribute__((aligned(64)));
+	struct index_slot slots[INDEX_BUCKETS][INDEX_WAYS];
+};
+
+uint64_t index_hash(const char *name);
+static inline size_t index_bucket(uint64_t hash)
+{
+	return hash % INDEX_BUCKETS;
+}
+static inline uint32_t index_mark(uint64_t hash)
+{
+	return (uint32_t)(hash >> 32) | 1;
+}
+
+/* Whether what it says holds now: its writer lives and serves. False where that can't be told. */
+bool index_is_live(const struct index_page *page);
+/* false: ask the registry; it has no tags and no address either. Safe while it is written, by any number of threads. */
+bool index_find(const struct index_page *page, const char *name, struct index_record *out_record);
+
+#endif
