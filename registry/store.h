@@ -21,7 +21,7 @@ struct entry {
 	    *next;   /* of the same lease (named, or in limbo), or of what is kept without one */
 	bool told;   /* see lease.retelling */
 	bool untold; /* without a name for that alone */
-	unsigned int noted; /* see note.h */
+	unsigned int noted;   /* see note.h */
 	unsigned int indexed; /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */
