@@ -50,7 +50,8 @@ extern "C" {
 	X(E_FORKED, -19, "the session belongs to the parent process") \
 	X(E_CANCELLED, -20, "cancelled by the caller") \
 	X(E_READ_ONLY, -21, "the buffer is read-only here") \
-	X(E_ADDRESS_TAKEN, -22, "the owner's address is taken here")
+	X(E_ADDRESS_TAKEN, -22, "the owner's address is taken here") \
+	X(E_NOT_READY, -23, "not done yet")
 
 enum gpushare_status {
 #define X(name, value, text) GPUSHARE_##name = value,
@@ -62,7 +63,8 @@ enum gpushare_status {
 #define GPUSHARE_BACKINGS(X) \
 	X(IPC, 1, "ipc")   /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
 	X(VMM, 2, "vmm")   /* cuMemCreate memory, by its exported file descriptor */ \
-	X(HOST, 3, "host") /* the host's, by its descriptor, at one address for CPU and GPU */
+	X(HOST, 3, "host") /* the host's, by its descriptor, at one address for CPU and GPU */ \
+	X(EVENT, 4, "event") /* no memory but a named event, by its CUDA IPC handle */
 
 enum gpushare_backing {
 #define X(name, value, text) GPUSHARE_BACKING_##name = value,
