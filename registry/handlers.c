@@ -100,9 +100,9 @@ static int lookup_generation(const struct registry *registry, const struct lease
 
 	if (!entry && registry_has_gone(registry, lookup->name, lookup->generation)) {
 		entry = store_find(&registry->store, lookup->name);
-		return entry ? explain_other(answer, entry, lookup->generation)
-			     : explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry,
-					       lookup->name);
+		return entry
+			   ? explain_other(answer, entry, lookup->generation)
+			   : explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lookup->name);
 	}
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = entry != NULL;
