@@ -132,6 +132,10 @@ generation() {
 	gpushare events --json | jq -r '.[0].generation'
 }
 
+two_connected() {
+	[ "$(gpushare stat --json | jq .connections)" -ge 2 ]
+}
+
 @test "a registry that is killed: names, opens and waits go on" {
 	held_maker
 	before=$(generation)
@@ -148,7 +152,7 @@ evopen step: OK
 evquery e: E_NOT_READY
 evclose e: OK"
 	equal "$(generation)" "$before"
-	sleep 0.7 # who waits has asked the new one
+	until_true two_connected # that is, who waits has asked the new one
 	touch "$WORK/go"
 	finish "$waiter"
 	equal "$(tail -n 2 "$WORK/waiter.out")" "evhost e: OK
