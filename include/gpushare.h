@@ -50,7 +50,8 @@ extern "C" {
 	X(E_FORKED, -19, "the session belongs to the parent process") \
 	X(E_CANCELLED, -20, "cancelled by the caller") \
 	X(E_READ_ONLY, -21, "the buffer is read-only here") \
-	X(E_ADDRESS_TAKEN, -22, "the owner's address is taken here")
+	X(E_ADDRESS_TAKEN, -22, "the owner's address is taken here") \
+	X(E_NOT_READY, -23, "not done yet")
 
 enum gpushare_status {
 #define X(name, value, text) GPUSHARE_##name = value,
@@ -60,9 +61,10 @@ enum gpushare_status {
 
 /* X(name, value, text): what the memory is and how it travels */
 #define GPUSHARE_BACKINGS(X) \
-	X(IPC, 1, "ipc")   /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
-	X(VMM, 2, "vmm")   /* cuMemCreate memory, by its exported file descriptor */ \
-	X(HOST, 3, "host") /* the host's, by its descriptor, at one address for CPU and GPU */
+	X(IPC, 1, "ipc")     /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
+	X(VMM, 2, "vmm")     /* cuMemCreate memory, by its exported file descriptor */ \
+	X(HOST, 3, "host")   /* the host's, by its descriptor, at one address for CPU and GPU */ \
+	X(EVENT, 4, "event") /* no memory but a named event, by its CUDA IPC handle */
 
 enum gpushare_backing {
 #define X(name, value, text) GPUSHARE_BACKING_##name = value,
@@ -120,6 +122,7 @@ struct gpushare_session; /* a connection to the registry, and the lease on all t
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
 struct gpushare_map;	 /* a buffer's memory at an address of the CPU's */
 struct gpushare_mirror;	 /* a pinned host copy of a part of one */
+struct gpushare_event;	 /* a named event: what one process records, others wait for */
 
 /** struct gpushare_open_options - zero, or NULL in its place, means the default everywhere */
 struct gpushare_open_options {
@@ -150,6 +153,14 @@ struct gpushare_alloc_options {
 	uint32_t flags; /* of enum gpushare_flag; any but UNIFIED asks for cuMemCreate memory */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
 	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
+};
+
+/** struct gpushare_event_options - zero, or NULL in its place, means the default everywhere */
+struct gpushare_event_options {
+	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
+	int on_device; /* open it for `device`; 0: for its owner's GPU, or where that is not visible
+			* here for the current context's device, or 0 without one */
+	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
 };
 
 /** struct gpushare_map_options - zero, or NULL in its place, means the default everywhere */
@@ -410,7 +421,7 @@ int gpushare_stat(struct gpushare_session *session, const char *name,
 		  struct gpushare_info *out_info);
 
 /**
- * gpushare_list() - every name that a pattern matches and the caller may see, in byte order
+ * gpushare_list() - every buffer's name that a pattern matches and the caller may see, in byte order
  * @glob:  fnmatch(3) pattern; NULL for all. '*' matches '/' too.
  * @visit: called once a buffer with @user; anything but 0 ends the listing
  *
@@ -428,6 +439,10 @@ int gpushare_list(struct gpushare_session *session, const char *glob,
  */
 int gpushare_list_limbo(struct gpushare_session *session, const char *glob,
 			int (*visit)(const struct gpushare_info *info, void *user), void *user);
+
+/** gpushare_list_events() - named events instead of buffers; the rest as gpushare_list() */
+int gpushare_list_events(struct gpushare_session *session, const char *glob,
+			 int (*visit)(const struct gpushare_info *info, void *user), void *user);
 
 /**
  * gpushare_stat_registry() - what the session's registry has to do
@@ -675,6 +690,131 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  * close or drop it yourself.
  */
 #define gpushare_mirror_scope __attribute__((cleanup(gpushare_mirror_scope_end)))
+
+/**
+ * gpushare_event_create() - make a CUDA event that other processes open by name
+ * @session: from gpushare_open()
+ * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]; buffers and events have their names in
+ *           one place, where each is taken once
+ * @device:  CUDA ordinal in this process; -1 for the current context's device, or 0 without one
+ * @flags:   0, or CUDA's own: CU_EVENT_DISABLE_TIMING, and at will CU_EVENT_BLOCKING_SYNC and
+ *           CU_EVENT_INTERPROCESS, which is added anyway. Others without DISABLE_TIMING are refused,
+ *           as CUDA refuses them: no event between processes keeps time
+ * @out_event: end it with gpushare_event_close()
+ *
+ * It is an event of the current context where that is of @device, else of the device's primary one,
+ * and is recorded on streams of that context alone, as CUDA has it. Of one that was never recorded
+ * everything is done. Its name goes as a buffer's does: by gpushare_event_close(), gpushare_close(),
+ * gpushare_unlink(), or with the process; who may open it is decided as for buffers.
+ * gpushare_list_events() and 'gpushare events' list events, gpushare_list() does not.
+ *
+ * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
+ * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (4095 such events are
+ *          what a process can have), _E_LIMIT, _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_TIMED_OUT,
+ *          _E_NO_DRIVER, _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuEventCreate, cuIpcGetEventHandle.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_event is untouched then.
+ */
+int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
+			  unsigned int flags, struct gpushare_event **out_event);
+
+/**
+ * gpushare_event_open() - an event of another process, by name
+ * @options: NULL for defaults: its owner's device, no wait
+ * @out_event: end it with gpushare_event_close()
+ *
+ * What is opened can be recorded too, then the owner and all others wait for that. In the process that
+ * created it this gives that very event, which CUDA itself refuses (CUDA_ERROR_INVALID_CONTEXT).
+ * Opening twice in a session gives the same and counts. Processes must have one /dev/shm, by which
+ * CUDA shares events: from another container GPUSHARE_E_CUDA (CUDA_ERROR_MAP_FAILED) else.
+ *
+ * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
+ * Errors:  GPUSHARE_E_NOT_FOUND, _E_INVALID (the name is a buffer's), _E_OWNER_GONE (it has gone just
+ *          now), _E_TIMED_OUT (with wait_ms), _E_DENIED, _E_DEVICE, _E_NO_MEMORY, _E_NOT_SUPPORTED,
+ *          _E_NO_REGISTRY, _E_NO_DRIVER, _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuIpcOpenEventHandle.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_event is untouched then.
+ */
+int gpushare_event_open(struct gpushare_session *session, const char *name,
+			const struct gpushare_event_options *options,
+			struct gpushare_event **out_event);
+
+/**
+ * gpushare_event_record() - the event stands for what @stream has been given up to now
+ * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream
+ *
+ * Whoever waits from now on waits for that; who waits already, for what was recorded before. On a
+ * stream that is being captured it does what cuEventRecord does there: the event becomes a mark of
+ * that capture, for its own streams to wait for, which no other process sees; until it is recorded
+ * outside again gpushare_event_query() answers GPUSHARE_E_CUDA (CUDA_ERROR_CAPTURED_EVENT).
+ *
+ * Threads: safe; needs no current CUDA context. The registry is not asked.
+ * Errors:  GPUSHARE_E_INVALID (a stream of another context, or none), _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuEventRecord.
+ */
+int gpushare_event_record(struct gpushare_event *event, void *stream);
+
+/**
+ * gpushare_event_wait() - what @stream is given from now on comes after what was recorded last
+ * @stream: a CUstream or cudaStream_t of any context; NULL for the current context's default stream,
+ *          or without one the event's context's
+ *
+ * The CPU does not wait. What was recorded by a process that has died is not waited for if it is not
+ * done: GPUSHARE_E_OWNER_GONE. A wait that a stream has begun before its owner died is CUDA's
+ * affair; where that matters use gpushare_event_wait_host(). On a stream that is being captured CUDA refuses
+ * what was recorded outside that capture, and ends the capture: GPUSHARE_E_CUDA
+ * (CUDA_ERROR_STREAM_CAPTURE_ISOLATION).
+ *
+ * Threads: safe; needs no current CUDA context. The registry is asked only when it has let know that
+ *          something about the name has changed.
+ * Errors:  GPUSHARE_E_INVALID, _E_OWNER_GONE, _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuStreamWaitEvent.
+ */
+int gpushare_event_wait(struct gpushare_event *event, void *stream);
+
+/**
+ * gpushare_event_query() - is what was recorded last done?
+ *
+ * Threads: as gpushare_event_wait(); spoils no stream capture.
+ *
+ * Return: GPUSHARE_OK: it is; GPUSHARE_E_NOT_READY: not yet; _E_OWNER_GONE: not yet, and the owner is
+ *         gone, by whom it may never be done; _E_INVALID, _E_CUDA, _E_FORKED.
+ */
+int gpushare_event_query(struct gpushare_event *event);
+
+/**
+ * gpushare_event_wait_host() - wait on the CPU for what was recorded last
+ * @timeout_ms: milliseconds; 0: only look; negative: as long as it takes
+ *
+ * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and twice a
+ * second asks the registry whether the owner is there.
+ *
+ * Threads: safe, also with each other; needs no current CUDA context; spoils no stream capture.
+ * Errors:  GPUSHARE_E_TIMED_OUT, _E_OWNER_GONE (it is not done, and its owner is gone), _E_INVALID,
+ *          _E_CUDA, _E_FORKED
+ * Source:  CUDA Driver API, cuEventQuery.
+ */
+int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms);
+
+/**
+ * gpushare_event_close() - give back one open; the last one, and the creator's, end the event here
+ * @event: NULL is allowed; not usable afterwards
+ *
+ * The creator's takes the name away. The event itself stays, in the creator's session, until nobody
+ * has it open any more, or the session ends: what others wait for still comes.
+ *
+ * Errors:  GPUSHARE_E_CUDA, _E_FORKED
+ */
+int gpushare_event_close(struct gpushare_event *event);
+
+/** gpushare_event_handle() - the CUevent, for CUDA calls of one's own in its context; NULL for NULL */
+void *gpushare_event_handle(const struct gpushare_event *event);
+
+/** gpushare_event_info() - as the registry knew it at that time: of no bytes, its backing EVENT;
+ * errors: GPUSHARE_E_INVALID */
+int gpushare_event_info(const struct gpushare_event *event, struct gpushare_info *out_info);
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);

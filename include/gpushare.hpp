@@ -127,6 +127,83 @@ class buffer
 	ending *end_;
 };
 
+/* A named event: ends by gpushare_event_close(). Streams are CUstream or cudaStream_t. */
+class event
+{
+      public:
+	event(event &&other) noexcept
+	    : session_(std::move(other.session_)), handle_(std::exchange(other.handle_, nullptr))
+	{
+	}
+	event &operator=(event &&other) noexcept
+	{
+		std::swap(session_, other.session_);
+		std::swap(handle_, other.handle_);
+		return *this;
+	}
+	~event()
+	{
+		gpushare_event_close(handle_);
+	}
+
+	/* End it now, and learn of errors. */
+	void close()
+	{
+		check(gpushare_event_close(std::exchange(handle_, nullptr)));
+	}
+	void record(void *stream = nullptr) const
+	{
+		check(gpushare_event_record(handle_, stream));
+	}
+	void wait(void *stream = nullptr) const
+	{
+		check(gpushare_event_wait(handle_, stream));
+	}
+	/* Is what was recorded last done? */
+	bool query() const
+	{
+		int status = gpushare_event_query(handle_);
+		if (status == GPUSHARE_E_NOT_READY)
+			return false;
+		check(status);
+		return true;
+	}
+	/* False: not within that time, of which a negative one is none. */
+	bool wait_host(int timeout_ms = -1) const
+	{
+		int status = gpushare_event_wait_host(handle_, timeout_ms);
+		if (status == GPUSHARE_E_TIMED_OUT)
+			return false;
+		check(status);
+		return true;
+	}
+	::gpushare_event *get() const noexcept
+	{
+		return handle_;
+	}
+	/* A CUevent */
+	void *handle() const noexcept
+	{
+		return gpushare_event_handle(handle_);
+	}
+	::gpushare_info info() const
+	{
+		::gpushare_info info;
+		check(gpushare_event_info(handle_, &info));
+		return info;
+	}
+
+      private:
+	friend class session;
+
+	explicit event(std::shared_ptr<::gpushare_session> session) : session_(std::move(session))
+	{
+	}
+
+	std::shared_ptr<::gpushare_session> session_;
+	::gpushare_event *handle_ = nullptr;
+};
+
 class session
 {
       public:
@@ -175,6 +252,19 @@ class session
 		check(gpushare_attach(get(), name.c_str(), &options, &made.handle_));
 		return made;
 	}
+	event event_create(const std::string &name, int device = -1, unsigned int flags = 0) const
+	{
+		event made(handle_);
+		check(gpushare_event_create(get(), name.c_str(), device, flags, &made.handle_));
+		return made;
+	}
+	event event_open(const std::string &name,
+			 const ::gpushare_event_options &options = {}) const
+	{
+		event made(handle_);
+		check(gpushare_event_open(get(), name.c_str(), &options, &made.handle_));
+		return made;
+	}
 	void unlink(const std::string &name) const
 	{
 		check(gpushare_unlink(get(), name.c_str()));
@@ -187,15 +277,24 @@ class session
 	}
 	std::vector<::gpushare_info> list(const std::string &glob = "*") const
 	{
+		return listed(gpushare_list, glob);
+	}
+	std::vector<::gpushare_info> list_events(const std::string &glob = "*") const
+	{
+		return listed(gpushare_list_events, glob);
+	}
+
+      private:
+	std::vector<::gpushare_info> listed(decltype(gpushare_list) *list,
+					    const std::string &glob) const
+	{
 		std::pair<std::vector<::gpushare_info>, std::exception_ptr> found;
-		int status = gpushare_list(get(), glob.c_str(), add, &found);
+		int status = list(get(), glob.c_str(), add, &found);
 		if (found.second)
 			std::rethrow_exception(found.second);
 		check(status);
 		return std::move(found.first);
 	}
-
-      private:
 	/* No exception may pass the C code in between. */
 	static int add(const ::gpushare_info *info, void *user) noexcept
 	{

@@ -122,6 +122,23 @@ static int check_again(const gpushare_Share *share, reply *answer)
 	return GPUSHARE_OK;
 }
 
+/* What there is of it: memory, or an event. */
+static int check_extent(const record *info, reply *answer)
+{
+	if (info->backing == GPUSHARE_BACKING_EVENT) {
+		if (!info->size && !info->base_offset && !info->base_size)
+			return GPUSHARE_OK;
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" is an event, and has bytes",
+			       info->name);
+	}
+	if (!info->size)
+		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" has no bytes", info->name);
+	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
+		return explain(answer, GPUSHARE_E_RANGE,
+			       "\"%s\" reaches past the end of its allocation", info->name);
+	return GPUSHARE_OK;
+}
+
 int check_share(const gpushare_Share *share, reply *answer)
 {
 	const record *info = &share->buffer;
@@ -129,11 +146,9 @@ int check_share(const gpushare_Share *share, reply *answer)
 
 	if (!name_is_valid(info->name))
 		return explain(answer, GPUSHARE_E_NAME, "%s", name_fault(info->name));
-	if (!info->size)
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" has no bytes", info->name);
-	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
-		return explain(answer, GPUSHARE_E_RANGE,
-			       "\"%s\" reaches past the end of its allocation", info->name);
+	status = check_extent(info, answer);
+	if (status)
+		return status;
 	if (!backing_is_known(info->backing))
 		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
 			       "\"%s\": this registry knows no backing %u", info->name,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "explain.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,6 +80,13 @@ static int explain_gone(reply *answer, int status, const struct tombstone *tombs
 		what = process_runs(&tombstone->owner) ? "closed its session" : "exited";
 	return explain(answer, status, "\"%s\" is gone: %s %s %lld s ago", tombstone->name, who,
 		       what, ago_s);
+}
+
+int explain_other(reply *answer, const struct entry *entry, uint64_t generation)
+{
+	return explain(answer, GPUSHARE_E_NOT_FOUND,
+		       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
+		       entry->info.name, entry->info.generation, generation);
 }
 
 /* It is there, but what it stands for is not. */

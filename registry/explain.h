@@ -9,6 +9,8 @@ int explain(reply *answer, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Why a name can't be had: E_EXISTS. */
 int explain_taken(reply *answer, const struct entry *entry);
+/* It stands for that one, and not for who had `generation`: E_NOT_FOUND. */
+int explain_other(reply *answer, const struct entry *entry, uint64_t generation);
 /* Why a name isn't there, under the status of the caller's choice. */
 int explain_missing(reply *answer, int status, const struct registry *registry, const char *name);
 

@@ -92,17 +92,50 @@ static int answer_missing(const struct registry *registry, const request *ask, c
 	return HANDLE_WAIT;
 }
 
+/* What somebody has had: it stands, it has gone, or nobody has told of it since the restart. */
+static int lookup_generation(const struct registry *registry, const struct lease *lease,
+			     const gpushare_Lookup *lookup, reply *answer)
+{
+	const struct entry *entry = registry_find(registry, lookup->name, lookup->generation);
+
+	if (!entry && registry_has_gone(registry, lookup->name, lookup->generation)) {
+		entry = store_find(&registry->store, lookup->name);
+		return entry
+			   ? explain_other(answer, entry, lookup->generation)
+			   : explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lookup->name);
+	}
+	answer->which_body = gpushare_Reply_lookup_tag;
+	answer->body.lookup.has_buffer = entry != NULL;
+	if (entry)
+		registry_tell(lease, entry, &answer->body.lookup.buffer);
+	return GPUSHARE_OK;
+}
+
 static int handle_lookup(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
 	const struct entry *entry = store_find(&registry->store, ask->verb.lookup.name);
 
+	if (ask->verb.lookup.generation)
+		return lookup_generation(registry, lease, &ask->verb.lookup, answer);
 	if (!entry || (entry->info.missing && handle_wait_ms(ask)))
 		return answer_missing(registry, ask, ask->verb.lookup.name, answer);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = true;
 	registry_tell(lease, entry, &answer->body.lookup.buffer);
 	return GPUSHARE_OK;
+}
+
+/* The handle of the one is nothing to who asks for the other. */
+static int check_kind(const record *info, bool event, reply *answer)
+{
+	if ((info->backing == GPUSHARE_BACKING_EVENT) == event)
+		return GPUSHARE_OK;
+	return explain(answer, GPUSHARE_E_INVALID,
+		       event ? "\"%s\" is a buffer, no event; attach it with gpushare_attach()"
+			     : "\"%s\" is an event, no buffer; open it with "
+			       "gpushare_event_open()",
+		       info->name);
 }
 
 static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
@@ -120,8 +153,9 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 			       "%" PRIu64 " attachments are held, which is all that this registry "
 			       "takes; detach some",
 			       registry->limits.attachments);
-	status = entry->held ? handle_offer(registry, lease, entry, attach->ticket, answer)
-			     : GPUSHARE_OK;
+	status = check_kind(&entry->info, ask->verb.attach.event, answer);
+	if (!status && entry->held)
+		status = handle_offer(registry, lease, entry, attach->ticket, answer);
 	if (status)
 		return status;
 	held = lease_find_attachment(lease, entry->info.name, entry->info.generation);
@@ -167,9 +201,7 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 	if (!entry)
 		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, withdraw->name);
 	if (!unlink && entry->info.generation != withdraw->generation)
-		return explain(answer, GPUSHARE_E_NOT_FOUND,
-			       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
-			       withdraw->name, entry->info.generation, withdraw->generation);
+		return explain_other(answer, entry, withdraw->generation);
 	if (!unlink && entry->lease != lease)
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "\"%s\" was not shared through this connection; unlink it instead",
@@ -189,6 +221,8 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 bool handle_list_one(const struct lease *lease, const gpushare_List *list,
 		     const struct entry *entry, pb_size_t limit, gpushare_ListReply *page)
 {
+	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events)
+		return true;
 	if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
 		return true;
 	page->more = page->buffers_count == limit;

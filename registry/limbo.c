@@ -98,6 +98,8 @@ void limbo_leave(struct registry *registry, struct entry *entry)
 	memmove(registry->limbo + at, registry->limbo + at + 1,
 		(registry->nameless - at) * sizeof(struct entry *));
 	DL_DELETE(entry->lease->limbo, entry);
+	if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* who waits for it looks there */
+		changes_mark(&registry->store.changes, entry->info.name);
 	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
 	free(entry);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that is made to be shared. */
-#include "api_session.h"
+#include "api_event.h"
 #include "api_source.h"
 #include "api_unified.h"
 
@@ -129,6 +129,8 @@ int share_release(const struct gpushare_buffer *buffer)
 {
 	const struct driver *driver = buffer->session->driver;
 
+	if (buffer_is_event(buffer))
+		return event_drop(buffer->pointer);
 	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
 		return unified_drop(buffer->mapping.pointer);
 	if (buffer->mapping.size)

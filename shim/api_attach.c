@@ -12,12 +12,13 @@
 
 #define ATTACH_NAP_MS 20 /* before what failed at once is tried again */
 
-static int attach_ask(struct gpushare_session *session, const char *name,
+static int attach_ask(struct gpushare_session *session, const char *name, bool event,
 		      gpushare_AttachReply *out_answer, unsigned int *out_readings)
 {
 	request ask = {.which_verb = gpushare_Request_attach_tag};
 
 	memcpy(ask.verb.attach.name, name, strlen(name) + 1);
+	ask.verb.attach.event = event;
 	return session_ask_noting(session, &ask, gpushare_Reply_attach_tag, out_answer,
 				  sizeof(*out_answer), out_readings);
 }
@@ -31,8 +32,8 @@ static bool attach_watch(struct gpushare_session *session, const char *name, uin
 static bool attach_is_current(const struct gpushare_buffer *seen, const char *name, bool host_only,
 			      uint64_t change)
 {
-	return buffer_is_attached(seen) && seen->host_only == host_only && seen->is_watched &&
-	       seen->change == change && !strcmp(seen->info.name, name);
+	return buffer_is_attached(seen) && !buffer_is_event(seen) && seen->host_only == host_only &&
+	       seen->is_watched && seen->change == change && !strcmp(seen->info.name, name);
 }
 
 /* Under the lock. An attach whose end the registry has not heard of yet goes on. */
@@ -94,11 +95,11 @@ static int attach_wait(struct gpushare_session *session, const char *name, uint3
 
 /* Attach at the registry; the name may go again between a wait's end and the attach, and the registry
  * may be another one then. */
-static int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-			   gpushare_AttachReply *out_answer, unsigned int *out_readings)
+int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
+		    bool event, gpushare_AttachReply *out_answer, unsigned int *out_readings)
 {
 	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* the millisecond has begun already */
-	int status = attach_ask(session, name, out_answer, out_readings);
+	int status = attach_ask(session, name, event, out_answer, out_readings);
 	bool waits = status == GPUSHARE_E_NOT_FOUND && wait_ms;
 
 	while (waits && (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_REGISTRY)) {
@@ -109,7 +110,7 @@ static int attach_register(struct gpushare_session *session, const char *name, u
 					name, wait_ms);
 		status = attach_wait(session, name, (uint32_t)(deadline - now));
 		if (!status || status == GPUSHARE_E_NO_REGISTRY)
-			status = attach_ask(session, name, out_answer, out_readings);
+			status = attach_ask(session, name, event, out_answer, out_readings);
 	}
 	return status;
 }
@@ -307,7 +308,7 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 	pthread_mutex_lock(&session->lock);
 	is_watched = attach_watch(session, name, &change);
 	pthread_mutex_unlock(&session->lock);
-	status = attach_register(session, name, options->wait_ms, &answer, &readings);
+	status = attach_register(session, name, options->wait_ms, false, &answer, &readings);
 	if (status)
 		return status;
 	status = attach_answered(session, &answer, options, readings, out_buffer);
@@ -350,11 +351,27 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 	return GPUSHARE_OK;
 }
 
+int session_end_attached(struct gpushare_buffer *buffer)
+{
+	struct gpushare_session *session = buffer->session;
+	struct gpushare_info info = buffer->info;
+	enum release what = session_release(session, buffer);
+	int status = GPUSHARE_OK;
+
+	if (what == RELEASE_WARM)
+		return GPUSHARE_OK;
+	/* Unmap first: once the registry knows, the owner may free. */
+	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
+		status = mapping_close(buffer);
+	if (what == RELEASE_LAST)
+		buffer_free(buffer);
+	if (what != RELEASE_HELD)
+		session_tell_detach(session, &info);
+	return status;
+}
+
 API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 {
-	struct gpushare_session *session;
-	struct gpushare_info info;
-	enum release what;
 	int status;
 
 	if (!buffer)
@@ -366,17 +383,5 @@ API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 		return api_fail(GPUSHARE_E_INVALID,
 				"'%s' was shared by this process; end that with gpushare_free()",
 				buffer->info.name);
-	session = buffer->session;
-	info = buffer->info;
-	what = session_release(session, buffer);
-	if (what == RELEASE_WARM)
-		return GPUSHARE_OK;
-	/* Unmap first: once the registry knows, the owner may free. */
-	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
-		status = mapping_close(buffer);
-	if (what == RELEASE_LAST)
-		buffer_free(buffer);
-	if (what != RELEASE_HELD)
-		session_tell_detach(session, &info);
-	return status;
+	return session_end_attached(buffer);
 }

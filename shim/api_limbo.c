@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A session's limbo: what gpushare_alloc() made and gpushare_free() found attached by others. */
-#include "api_session.h"
+/* A session's limbo: what gpushare_alloc() or gpushare_event_create() made and others still have
+ * when it is given back. */
+#include "api_event.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +45,28 @@ static int ask_left(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
 void session_limbo_init(struct gpushare_session *session)
 {
 	pthread_mutex_init(&session->limbo.lock, NULL);
+	pthread_mutex_init(&session->events.lock, NULL);
 	limbo_set_limit(&session->limbo, limbo_parse(secure_getenv("GPUSHARE_LIMBO")));
+}
+
+static void give_back(struct gpushare_session *session, const struct limbo_entry *entry)
+{
+	if (entry->size)
+		alloc_free(session->driver, entry->context, entry->pointer);
+	else
+		event_drop(entry->pointer);
 }
 
 void session_limbo_sweep(struct gpushare_session *session)
 {
-	struct limbo_entry *left = limbo_take_left(&session->limbo, ask_left, session);
+	struct limbo *const all[] = {&session->limbo, &session->events};
 
-	for (; left; left = limbo_next(left))
-		alloc_free(session->driver, left->context, left->pointer);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct limbo_entry *left = limbo_take_left(all[i], ask_left, session);
+
+		for (; left; left = limbo_next(left))
+			give_back(session, left);
+	}
 }
 
 static void withdraw(struct gpushare_session *session, const char *name, uint64_t generation)
@@ -67,7 +81,7 @@ static void withdraw(struct gpushare_session *session, const char *name, uint64_
 static void give_up(struct gpushare_session *session, struct limbo_entry *list)
 {
 	for (; list; list = limbo_next(list)) {
-		alloc_free(session->driver, list->context, list->pointer);
+		give_back(session, list);
 		withdraw(session, list->name, list->generation);
 	}
 }
@@ -80,12 +94,21 @@ bool session_limbo_empty(struct gpushare_session *session)
 	return all != NULL;
 }
 
+void session_limbo_empty_events(struct gpushare_session *session)
+{
+	give_up(session, limbo_take_all(&session->events));
+}
+
 void session_limbo_finish(struct gpushare_session *session)
 {
-	struct limbo_entry *all = limbo_take_all(&session->limbo);
+	struct limbo *const all[] = {&session->limbo, &session->events};
 
-	while (all)
-		all = limbo_next(all);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct limbo_entry *left = limbo_take_all(all[i]);
+
+		while (left)
+			left = limbo_next(left);
+	}
 }
 
 /* Its name goes. True: others have it attached. */
@@ -119,17 +142,18 @@ bool session_limbo_leave(struct gpushare_session *session, const struct gpushare
 
 bool session_limbo_put(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
+	struct limbo *limbo = buffer_is_event(buffer) ? &session->events : &session->limbo;
 	struct limbo_entry entry = {.pointer = buffer->pointer,
 				    .size = buffer->info.base_size,
 				    .generation = buffer->info.generation,
 				    .context = buffer->context};
 
 	memcpy(entry.name, buffer->info.name, sizeof(entry.name));
-	if (!wait_for_work(session->driver, buffer->context) ||
-	    !limbo_put(&session->limbo, &entry)) {
+	if ((entry.size && !wait_for_work(session->driver, buffer->context)) ||
+	    !limbo_put(limbo, &entry)) {
 		session_tell_withdraw(session, &buffer->info);
 		return false;
 	}
-	give_up(session, limbo_take_over(&session->limbo));
+	give_up(session, limbo_take_over(limbo));
 	return true;
 }

@@ -62,10 +62,10 @@ static int list_all(struct gpushare_session *session, request *ask,
 	return GPUSHARE_OK;
 }
 
-static int list(struct gpushare_session *session, const char *glob, bool limbo,
+static int list(struct gpushare_session *session, const char *glob, gpushare_List which,
 		int (*visit)(const struct gpushare_info *info, void *user), void *user)
 {
-	request ask = {.which_verb = gpushare_Request_list_tag, .verb.list.limbo = limbo};
+	request ask = {.which_verb = gpushare_Request_list_tag, .verb.list = which};
 	int status = session_check(session);
 
 	if (!status && !visit)
@@ -84,12 +84,19 @@ static int list(struct gpushare_session *session, const char *glob, bool limbo,
 API_PUBLIC int gpushare_list(struct gpushare_session *session, const char *glob,
 			     int (*visit)(const struct gpushare_info *info, void *user), void *user)
 {
-	return list(session, glob, false, visit, user);
+	return list(session, glob, (gpushare_List){.events = false}, visit, user);
 }
 
 API_PUBLIC int gpushare_list_limbo(struct gpushare_session *session, const char *glob,
 				   int (*visit)(const struct gpushare_info *info, void *user),
 				   void *user)
 {
-	return list(session, glob, true, visit, user);
+	return list(session, glob, (gpushare_List){.limbo = true}, visit, user);
+}
+
+API_PUBLIC int gpushare_list_events(struct gpushare_session *session, const char *glob,
+				    int (*visit)(const struct gpushare_info *info, void *user),
+				    void *user)
+{
+	return list(session, glob, (gpushare_List){.events = true}, visit, user);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api_event.h"
 #include "api_unified.h"
 #include "cleanup.h"
 #include "client_held.h"
@@ -290,6 +291,8 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	cu_result result;
 	int status;
 
+	if (buffer_is_event(buffer))
+		return event_drop(buffer->pointer);
 	if (buffer->host_only) {
 		if (buffer->view)
 			map_view_close(buffer->view);

@@ -222,6 +222,9 @@ static int export_again(const struct gpushare_buffer *buffer, struct source *sou
 	};
 	if (!kept && !is_own(buffer))
 		return GPUSHARE_E_NOT_SHAREABLE;
+	source->handle = buffer->handle;
+	if (buffer_is_event(buffer))
+		return GPUSHARE_OK;
 	if (unified && !buffer->host_only)
 		vmm_host_export(buffer->session->driver, &buffer->mapping, &source->fd);
 	else

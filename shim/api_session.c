@@ -329,6 +329,7 @@ static void session_give_back(struct gpushare_session *session)
 		if (buffer->kind == BUFFER_ALLOCATED)
 			share_release(buffer);
 	session_limbo_empty(session);
+	session_limbo_empty_events(session);
 }
 
 API_PUBLIC int gpushare_close(struct gpushare_session *session)

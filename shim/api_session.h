@@ -48,6 +48,7 @@ struct gpushare_buffer {
 	bool away;  /* mapped for another GPU than its own, which reaches it by peer access */
 	int device; /* ordinal here */
 	cu_context context;
+	cu_ipc_mem_handle handle; /* of an event (api_event.h): what it was shared by */
 	struct gpushare_info info;
 };
 
@@ -74,6 +75,7 @@ struct gpushare_session {
 	struct staging staging;	 /* kept between transfers */
 	struct devices devices;
 	struct limbo limbo;
+	struct limbo events;		 /* the same for events */
 	struct gpushare_mirror *mirrors; /* that are open */
 	struct pinned *spares;		 /* of closed mirrors, for the next */
 };
@@ -86,6 +88,11 @@ int session_check_buffer(const struct gpushare_buffer *buffer);
 static inline bool buffer_is_attached(const struct gpushare_buffer *buffer)
 {
 	return buffer->kind == BUFFER_ATTACHED || buffer->kind == BUFFER_OWN;
+}
+
+static inline bool buffer_is_event(const struct gpushare_buffer *buffer)
+{
+	return buffer->info.backing == GPUSHARE_BACKING_EVENT;
 }
 
 /* Also in a forked child: the struct and what this process has of it; nothing is told to anybody. */
@@ -142,8 +149,15 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address);
 int mapping_close(const struct gpushare_buffer *buffer);
 
-/* api_share.c: the buffer's record, as it is to be entered. */
+/* api_share.c: the buffer's record, as it is to be entered; what gpushare_free() does. */
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
+int session_end_shared(struct gpushare_buffer *buffer);
+
+/* api_attach.c: attach at the registry, what may not be there yet, memory or an `event`; what
+ * gpushare_detach() does. */
+int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
+		    bool event, gpushare_AttachReply *out_answer, unsigned int *out_readings);
+int session_end_attached(struct gpushare_buffer *buffer);
 
 /* api_alloc.c: free what gpushare_alloc() made; the struct stays. The first of what is no vmm buffer. */
 int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);
@@ -154,6 +168,7 @@ void session_limbo_init(struct gpushare_session *session);
 /* Free what nobody has attached any more; or all of it: true if there was any. */
 void session_limbo_sweep(struct gpushare_session *session);
 bool session_limbo_empty(struct gpushare_session *session);
+void session_limbo_empty_events(struct gpushare_session *session);
 /* Forget all of it. */
 void session_limbo_finish(struct gpushare_session *session);
 /* The buffer's name goes. True: others have its memory, which is to be held for them. */

@@ -109,6 +109,8 @@ int share_enter(struct gpushare_session *session, const char *name, enum buffer_
 	buffer->device = source->device;
 	buffer->context = source->context;
 	buffer->mapping = source->mapping;
+	if (source->backing == GPUSHARE_BACKING_EVENT)
+		buffer->handle = source->handle;
 	share_note(buffer, name, source);
 	status = share_register(session, source, buffer, &readings);
 	if (status)
@@ -168,22 +170,10 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
 }
 
-API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
+int session_end_shared(struct gpushare_buffer *buffer)
 {
-	struct gpushare_session *session;
-	int status;
+	struct gpushare_session *session = buffer->session;
 
-	if (!buffer)
-		return GPUSHARE_OK;
-	status = session_check_buffer(buffer);
-	if (status)
-		return status;
-	session = buffer->session;
-	if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_ALLOCATED)
-		return api_fail(GPUSHARE_E_INVALID,
-				"'%s' came from gpushare_attach(); give it back with "
-				"gpushare_detach()",
-				buffer->info.name);
 	session_use(buffer); /* until its name has gone */
 	session_release(session, buffer);
 	session_limbo_sweep(session);
@@ -192,4 +182,21 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 	else
 		session_tell_withdraw(session, &buffer->info);
 	return session_unuse(buffer);
+}
+
+API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
+{
+	int status;
+
+	if (!buffer)
+		return GPUSHARE_OK;
+	status = session_check_buffer(buffer);
+	if (status)
+		return status;
+	if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_ALLOCATED)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' came from gpushare_attach(); give it back with "
+				"gpushare_detach()",
+				buffer->info.name);
+	return session_end_shared(buffer);
 }

@@ -21,8 +21,8 @@
 
 struct limbo_entry {
 	struct limbo_entry *next;
-	uint64_t pointer;
-	uint64_t size; /* that the GPU holds */
+	uint64_t pointer; /* or a CUevent */
+	uint64_t size;	  /* that the GPU holds; 0: it is an event */
 	uint64_t generation;
 	cu_context context;
 	char name[GPUSHARE_NAME_MAX + 1]; /* that it had */

@@ -11,6 +11,10 @@ json_t *show_json(const struct gpushare_info *info);
 json_t *show_registry_json(const struct gpushare_registry_info *info);
 /* Print and release; returns a tool_exit. NULL is said to be out of memory. */
 int show_dump(json_t *value);
+/* All that one of the calls that list gives, as one array; returns a tool_exit. */
+typedef int show_list(struct gpushare_session *session, const char *glob,
+		      int (*visit)(const struct gpushare_info *info, void *user), void *user);
+int show_list_json(struct gpushare_session *session, show_list *list, const char *glob);
 uint64_t show_age(const struct gpushare_info *info); /* seconds */
 const char *show_backing(const struct gpushare_info *info);
 

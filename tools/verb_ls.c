@@ -113,10 +113,7 @@ static void table_print(const struct table *table)
 	}
 }
 
-typedef int list_call(struct gpushare_session *session, const char *glob,
-		      int (*visit)(const struct gpushare_info *info, void *user), void *user);
-
-static int ls_table(struct gpushare_session *session, list_call *list, const char *glob)
+static int ls_table(struct gpushare_session *session, show_list *list, const char *glob)
 {
 	struct table table = {.human = isatty(STDOUT_FILENO)};
 	int status = list(session, glob, table_visit, &table);
@@ -131,27 +128,11 @@ static int ls_table(struct gpushare_session *session, list_call *list, const cha
 	return status ? TOOL_FAILED : tool_flush(TOOL_DONE);
 }
 
-static int json_visit(const struct gpushare_info *info, void *user)
-{
-	return json_array_append_new(user, show_json(info));
-}
-
-static int ls_json(struct gpushare_session *session, list_call *list, const char *glob)
-{
-	json_t *array = json_array();
-	int status = array ? list(session, glob, json_visit, array) : GPUSHARE_E_CANCELLED;
-
-	if (!status)
-		return show_dump(array);
-	json_decref(array);
-	return status == GPUSHARE_E_CANCELLED ? show_dump(NULL) : tool_failed(status);
-}
-
 int verb_ls(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct verb_options options;
-	list_call *list;
+	show_list *list;
 	const char *glob;
 	int code = verb_parse(argc, argv, true, true, &options);
 
@@ -165,5 +146,5 @@ int verb_ls(int argc, char **argv)
 	if (!session)
 		return TOOL_FAILED;
 	list = options.limbo ? gpushare_list_limbo : gpushare_list;
-	return options.json ? ls_json(session, list, glob) : ls_table(session, list, glob);
+	return options.json ? show_list_json(session, list, glob) : ls_table(session, list, glob);
 }

@@ -27,22 +27,11 @@ static void stat_print_life(const struct gpushare_info *info)
 		printf("kept:       for %s more\n", text);
 }
 
-static int stat_print(const struct gpushare_info *info)
+static void stat_print_extent(const struct gpushare_info *info)
 {
-	char uuid[TOOL_TEXT_MAX], size[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX],
-	    made[TOOL_TEXT_MAX] = "?";
-	char command[GPUSHARE_COMMAND_MAX + 1];
-	time_t created = (time_t)(info->created_unix_ns / 1000000000u);
-	struct tm local;
+	char size[TOOL_TEXT_MAX];
 
-	tool_format_uuid(info->device_uuid, uuid);
 	tool_format_size(info->size, size);
-	tool_format_age(show_age(info), age);
-	tool_printable(info->owner_command, command, sizeof(command));
-	if (localtime_r(&created, &local))
-		strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S %z", &local);
-	printf("name:       %s\n", info->name);
-	printf("generation: %" PRIu64 "\n", info->generation);
 	printf("size:       %" PRIu64 " (%s)\n", info->size, size);
 	printf("allocation: offset %" PRIu64 " of %" PRIu64 "\n", info->base_offset,
 	       info->base_size);
@@ -51,6 +40,24 @@ static int stat_print(const struct gpushare_info *info)
 		   ? "yes"
 		   : "no: who attaches maps all of its last 2 MiB block, with other memory "
 		     "of the owner in it; make it a multiple of 2 MiB, or use gpushare_alloc()");
+}
+
+static int stat_print(const struct gpushare_info *info)
+{
+	char uuid[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX], made[TOOL_TEXT_MAX] = "?";
+	char command[GPUSHARE_COMMAND_MAX + 1];
+	time_t created = (time_t)(info->created_unix_ns / 1000000000u);
+	struct tm local;
+
+	tool_format_uuid(info->device_uuid, uuid);
+	tool_format_age(show_age(info), age);
+	tool_printable(info->owner_command, command, sizeof(command));
+	if (localtime_r(&created, &local))
+		strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S %z", &local);
+	printf("name:       %s\n", info->name);
+	printf("generation: %" PRIu64 "\n", info->generation);
+	if (info->backing != GPUSHARE_BACKING_EVENT)
+		stat_print_extent(info);
 	printf("gpu:        %s\n", uuid);
 	printf("backing:    %s\n", show_backing(info));
 	printf("owner:      %s[%" PRId32 "], uid %" PRIu32 "%s\n", command, info->owner_pid,

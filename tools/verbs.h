@@ -9,6 +9,8 @@
 	  "run a program whose GPU buffers get names, or are other programs' buffers") \
 	X(ls, "[--limbo] [--json] [--dir DIR] [GLOB]", \
 	  "list the buffers that have a name, or those that were freed and are held for others") \
+	X(events, "[--json] [--dir DIR] [GLOB]", \
+	  "list the events that have a name, by which processes wait for each other's work") \
 	X(stat, "[--json] [--dir DIR] [NAME]", \
 	  "show all that is known of one buffer, or what the registry has to do") \
 	X(rm, "[--dir DIR] NAME", \

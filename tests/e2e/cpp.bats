@@ -61,6 +61,14 @@ array() {
 	each array
 }
 
+events() {
+	equal "$("$1" events)" "events"
+}
+
+@test "events end with their scopes, and last as long as any has them" {
+	each events
+}
+
 lost() {
 	equal "$(GPUSHARE_SIM_FAIL=cuMemcpyHtoD:1:1 "$1" lost)" "not lost"
 }

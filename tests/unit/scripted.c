@@ -93,6 +93,18 @@ static void on_share(const gpushare_Share *share, reply *answer)
 	memset(answer->body.share.ticket, 7, sizeof(answer->body.share.ticket));
 }
 
+static void on_attach(reply *answer)
+{
+	const gpushare_Share *latest = &scripted.shares[scripted.shares_count - 1];
+	gpushare_AttachReply *body = &answer->body.attach;
+
+	answer->which_body = gpushare_Reply_attach_tag;
+	body->has_buffer = true;
+	body->buffer = latest->buffer;
+	body->buffer.generation = scripted.generation;
+	memcpy(body->handle, latest->handle, sizeof(body->handle));
+}
+
 static void on_hello(const gpushare_Hello *hello, reply *answer)
 {
 	memcpy(scripted.resumed_by, hello->resume, sizeof(scripted.resumed_by));
@@ -114,6 +126,8 @@ static void answer_to(const request *ask, reply *answer)
 		on_retell(&ask->verb.retell, answer);
 	} else if (ask->which_verb == gpushare_Request_retell_tag) {
 		answer->status = GPUSHARE_E_PROTOCOL;
+	} else if (ask->which_verb == gpushare_Request_attach_tag && scripted.gives_latest) {
+		on_attach(answer);
 	} else if (ask->which_verb == gpushare_Request_lookup_tag ||
 		   ask->which_verb == gpushare_Request_attach_tag) {
 		answer->status = GPUSHARE_E_NOT_FOUND;

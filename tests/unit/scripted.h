@@ -19,6 +19,7 @@ struct scripted {
 	pb_size_t drop_at;	      /* is asked that and closes the connection, once */
 	pb_size_t half_at;	      /* the same, with half an answer sent */
 	pb_size_t end_at;	      /* is asked that and ends */
+	bool gives_latest;	      /* whatever is attached is what was shared last */
 	unsigned int nap_ms;	      /* before each answer */
 	uint64_t wants[SCRIPTED_MAX]; /* these generations, when it is told of them */
 	size_t wants_count;

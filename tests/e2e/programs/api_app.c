@@ -326,6 +326,7 @@ static void do_inherit(char **argument, int count)
 		printf("inherit: child ended with %d\n", status);
 }
 
+#include "api_event.h"
 #include "api_map.h"
 #include "api_unified.h"
 
@@ -347,5 +348,6 @@ int main(int argc, char **argv)
 	child_use(argv);
 	script_use(map_verbs);
 	script_use(unified_verbs);
+	script_use(event_verbs);
 	return script_run(verbs, argv + 1);
 }

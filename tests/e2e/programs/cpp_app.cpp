@@ -2,7 +2,7 @@
 /*
  * gpushare.hpp at work. `create FILE FILE` and `get` are the two processes of vineyard's published
  * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end,
- * `array` what the CPU has at a buffer's own pointer. Prints what it found.
+ * `array` what the CPU has at a buffer's own pointer, `events` what is recorded and waited for. Prints what it found.
  */
 #include <cstdint>
 #include <cstdio>
@@ -240,6 +240,33 @@ static void make_array()
 	std::printf("an array\n");
 }
 
+/* One that is recorded here and opened twice ends with the last of its scopes. */
+static void use_events()
+{
+	gpushare::session client;
+	gpushare::event outlives = [&] {
+		gpushare::event step = client.event_create("step"), moved = std::move(step);
+		gpushare::event same = gpushare::session().event_open("step");
+
+		MUST(!step.handle() && same.handle() == moved.handle());
+		MUST(moved.info().backing == GPUSHARE_BACKING_EVENT);
+		same.record();
+		moved.wait();
+		MUST(moved.wait_host(20000) && same.query());
+		MUST(client.list().empty() && client.list_events("s*").size() == 1);
+		MUST(thrown([&] { client.attach("step"); }, "is an event") == GPUSHARE_E_INVALID);
+		MUST(thrown([&] { client.event_create("step"); }, "step") == GPUSHARE_E_EXISTS);
+		step = std::move(moved);
+		step.close();
+		return same;
+	}();
+	MUST(client.list_events().empty());
+	outlives.record();
+	MUST(outlives.wait_host());
+	MUST(thrown([&] { client.event_open("step"); }, "step") == GPUSHARE_E_NOT_FOUND);
+	std::printf("events\n");
+}
+
 int main(int argc, char **argv)
 try {
 	const std::string verb = argc > 1 ? argv[1] : "";
@@ -254,6 +281,8 @@ try {
 		map_memory();
 	else if (verb == "array")
 		make_array();
+	else if (verb == "events")
+		use_events();
 	else if (verb == "lost")
 		lose_write_back();
 	else

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Named events: made, and ended. */
+#include "api_event.h"
+#include "api_source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EVENT_FLAGS (CU_EVENT_WAITS_BLOCKING | CU_EVENT_NO_TIMING | CU_EVENT_SHARED)
+
+struct event_relaxed event_relax(const struct driver *driver)
+{
+	struct event_relaxed scope = {NULL, (cu_capture_mode)CU_CAPTURE_RELAXED};
+
+	if (driver->cuThreadExchangeStreamCaptureMode &&
+	    driver->cuThreadExchangeStreamCaptureMode(&scope.before) == CU_OK)
+		scope.driver = driver;
+	return scope;
+}
+
+void event_relaxed_end(struct event_relaxed *scope)
+{
+	if (scope->driver)
+		scope->driver->cuThreadExchangeStreamCaptureMode(&scope->before);
+}
+
+int event_check(const struct gpushare_session *session, const char *name,
+		struct gpushare_event *const *out_event)
+{
+	int status = api_check_name(name);
+
+	if (!status)
+		status = session_check(session);
+	if (!status && !out_event)
+		status = api_fail(GPUSHARE_E_INVALID, "out_event is NULL");
+	return status;
+}
+
+const struct driver *event_driver(struct gpushare_session *session, const char *name)
+{
+	const struct driver *driver = session_driver(session);
+	const char *missing = NULL;
+
+	if (!driver)
+		return NULL;
+	if (!driver->cuIpcGetEventHandle || !driver->cuIpcOpenEventHandle)
+		missing =
+		    driver->cuIpcGetEventHandle ? "cuIpcOpenEventHandle" : "cuIpcGetEventHandle";
+	else if (!driver->cuEventQuery || !driver->cuStreamWaitEvent)
+		missing = driver->cuEventQuery ? "cuStreamWaitEvent" : "cuEventQuery";
+	if (!missing)
+		return driver;
+	api_fail(GPUSHARE_E_NO_DRIVER, "'%s' can't be had: the CUDA driver has no %s", name,
+		 missing);
+	return NULL;
+}
+
+int event_context(struct gpushare_session *session, int device, cu_context *out_context,
+		  bool *out_kept)
+{
+	const struct driver *driver = session->driver;
+	cu_context current = NULL;
+	cu_device its = -1;
+
+	*out_kept = driver->cuCtxGetCurrent(&current) != CU_OK || !current ||
+		    driver->cuCtxGetDevice(&its) != CU_OK || (int)its != device;
+	if (*out_kept)
+		return device_retain(&session->devices, driver, device, out_context);
+	*out_context = current;
+	return GPUSHARE_OK;
+}
+
+/* As cuEventCreate judges them; it would not say why. */
+static int event_check_flags(const char *name, unsigned int flags)
+{
+	if (flags & ~(unsigned int)EVENT_FLAGS)
+		return api_fail(GPUSHARE_E_INVALID, "'%s': there are no event flags 0x%x", name,
+				flags & ~(unsigned int)EVENT_FLAGS);
+	if (flags && !(flags & CU_EVENT_NO_TIMING))
+		return api_fail(
+		    GPUSHARE_E_INVALID,
+		    "'%s' would keep time, which no event between processes does: "
+		    "CUDA answers CUDA_ERROR_INVALID_VALUE; add CU_EVENT_DISABLE_TIMING",
+		    name);
+	return GPUSHARE_OK;
+}
+
+static int event_refused(const struct driver *driver, cu_result result, const char *call,
+			 const char *name)
+{
+	if (result == CU_OUT_OF_MEMORY)
+		return api_fail_cuda(
+		    driver, result, call,
+		    "no event for '%s': a process has at most 4095 that others can "
+		    "open; close some",
+		    name);
+	if (result == CU_NOT_SUPPORTED)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' can't be shared: CUDA IPC events are not supported on this "
+				"GPU (%s)",
+				name, call);
+	return api_fail_cuda(driver, result, call, "no event for '%s'", name);
+}
+
+/* In the source's context: the event is its pointer then. */
+static int event_make(const struct driver *driver, const char *name, unsigned int flags, bool kept,
+		      struct source *source)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	_event_relaxed_ struct event_relaxed relaxed = event_relax(driver);
+	const char *call = "cuEventCreate";
+	cu_ipc_event_handle handle;
+	cu_event event = NULL;
+	cu_result result;
+	int status = device_enter(driver, source->context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuEventCreate(&event, flags | CU_EVENT_NO_TIMING | CU_EVENT_SHARED);
+	if (result == CU_OK) {
+		call = "cuIpcGetEventHandle";
+		result = driver->cuIpcGetEventHandle(&handle, event);
+	}
+	status = result == CU_OK ? event_add(driver, event, source->context, kept)
+				 : event_refused(driver, result, call, name);
+	if (status) {
+		if (event)
+			driver->cuEventDestroy_v2(event);
+		return status;
+	}
+	_Static_assert(sizeof(handle) == sizeof(source->handle), "both travel as 64 bytes");
+	memcpy(&source->handle, &handle, sizeof(handle));
+	source->pointer = source->base = (uintptr_t)event;
+	return GPUSHARE_OK;
+}
+
+static int event_enter(struct gpushare_session *session, const char *name, unsigned int flags,
+		       struct source *source, struct gpushare_buffer **out_buffer)
+{
+	char why[API_SENTENCE_MAX];
+	bool kept;
+	int status = event_context(session, source->device, &source->context, &kept);
+
+	if (!status)
+		status = device_uuid(session->driver, source->device, source->uuid);
+	if (!status)
+		status = event_make(session->driver, name, flags, kept, source);
+	if (status)
+		return status;
+	status = share_enter(session, name, BUFFER_ALLOCATED, source, out_buffer);
+	if (!status)
+		return GPUSHARE_OK;
+	snprintf(why, sizeof(why), "%s", gpushare_explain());
+	event_drop(source->pointer);
+	return api_fail(status, "%s", why);
+}
+
+API_PUBLIC int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
+				     unsigned int flags, struct gpushare_event **out_event)
+{
+	struct source source = {.fd = -1, .backing = GPUSHARE_BACKING_EVENT};
+	struct gpushare_buffer *buffer = NULL;
+	const struct driver *driver;
+	int status = event_check(session, name, out_event);
+
+	if (!status)
+		status = event_check_flags(name, flags);
+	if (status)
+		return status;
+	driver = event_driver(session, name);
+	if (!driver)
+		return GPUSHARE_E_NO_DRIVER;
+	session_limbo_sweep(session);
+	status = device_choose(driver, device, &source.device);
+	if (!status)
+		status = event_enter(session, name, flags, &source, &buffer);
+	if (!status)
+		*out_event = (struct gpushare_event *)buffer;
+	return status;
+}
+
+API_PUBLIC int gpushare_event_close(struct gpushare_event *event)
+{
+	int status;
+
+	if (!event)
+		return GPUSHARE_OK;
+	status = session_check_buffer(&event->named);
+	if (status)
+		return status;
+	return buffer_is_attached(&event->named) ? session_end_attached(&event->named)
+						 : session_end_shared(&event->named);
+}
+
+API_PUBLIC void *gpushare_event_handle(const struct gpushare_event *event)
+{
+	return event ? event_of(&event->named) : NULL;
+}
+
+API_PUBLIC int gpushare_event_info(const struct gpushare_event *event,
+				   struct gpushare_info *out_info)
+{
+	if (!event || !out_info)
+		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", event ? "out_info" : "event");
+	*out_info = event->named.info;
+	return GPUSHARE_OK;
+}

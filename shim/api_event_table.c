@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_event.h"
+
+#include <stdlib.h>
+
+struct used {
+	struct used *next;
+	unsigned int users;
+	const struct driver *driver;
+	cu_event event;
+	cu_context context;
+	bool kept; /* the context is a primary one, which a session keeps */
+};
+
+static struct {
+	pthread_mutex_t lock; /* never held over a CUDA call */
+	struct used *first;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Under the lock. */
+static struct used **find(uint64_t event)
+{
+	struct used **at = &table.first;
+
+	while (*at && (uintptr_t)(*at)->event != event)
+		at = &(*at)->next;
+	return at;
+}
+
+int event_add(const struct driver *driver, cu_event event, cu_context context, bool kept)
+{
+	struct used *made = malloc(sizeof(*made));
+
+	if (!made)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to count an event");
+	*made = (struct used){NULL, 1, driver, event, context, kept};
+	pthread_mutex_lock(&table.lock);
+	made->next = table.first;
+	table.first = made;
+	pthread_mutex_unlock(&table.lock);
+	return GPUSHARE_OK;
+}
+
+bool event_use(uint64_t event, cu_context *out_context, bool *out_kept)
+{
+	struct used *found;
+
+	pthread_mutex_lock(&table.lock);
+	found = *find(event);
+	if (found) {
+		found->users++;
+		*out_context = found->context;
+		*out_kept = found->kept;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
+}
+
+/* With its context an event has gone already. */
+static int end(const struct used *used)
+{
+	const struct driver *driver = used->driver;
+	cu_context left;
+	cu_result result;
+
+	if (driver->cuCtxPushCurrent_v2(used->context) != CU_OK)
+		return GPUSHARE_OK;
+	result = driver->cuEventDestroy_v2(used->event);
+	driver->cuCtxPopCurrent_v2(&left);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	return api_fail_cuda(driver, result, "cuEventDestroy_v2", "the event can't be destroyed");
+}
+
+int event_drop(uint64_t event)
+{
+	struct used **at, *last = NULL;
+	int status;
+
+	pthread_mutex_lock(&table.lock);
+	at = find(event);
+	if (*at && --(*at)->users == 0) {
+		last = *at;
+		*at = last->next;
+	}
+	pthread_mutex_unlock(&table.lock);
+	status = last ? end(last) : GPUSHARE_OK;
+	free(last);
+	return status;
+}

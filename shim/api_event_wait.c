@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* Events at work: recorded, waited for, asked. */
+#include "api_event.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "monotonic.h"
+
+#define SPIN_NS 50000 /* how long the CPU asks without a pause */
+#define NAP_NS 10000  /* the first pause; each is twice the one before */
+#define NAP_MAX_NS 1000000
+#define ASK_NS 500000000 /* between two questions to the registry whether the owner is there */
+
+static int wait_check(const struct gpushare_event *event)
+{
+	if (!event)
+		return api_fail(GPUSHARE_E_INVALID, "the event is NULL; get one from "
+						    "gpushare_event_create() or _open()");
+	return session_check(event->named.session);
+}
+
+API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver;
+	cu_result result;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	driver = event->named.session->driver;
+	status = device_enter(driver, event->named.context, &scope);
+	if (status)
+		return status;
+	result = driver->cuEventRecord(event_of(&event->named), stream);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_INVALID_HANDLE)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' can't be recorded on that stream: it is none, or not of the "
+				"CUDA context in which the event was made or opened, on device %d",
+				event->named.info.name, event->named.device);
+	return api_fail_cuda(driver, result, "cuEventRecord", "'%s' can't be recorded",
+			     event->named.info.name);
+}
+
+/* Has the name's count grown since the registry last said that its owner has it? `out_known`: there
+ * is a count. */
+static bool has_changed(struct gpushare_buffer *buffer, uint64_t *out_change, bool *out_known)
+{
+	struct gpushare_session *session = buffer->session;
+	bool changed;
+
+	pthread_mutex_lock(&session->lock);
+	*out_known =
+	    changes_read(&session->changes, session->client, buffer->info.name, out_change);
+	changed = *out_known && buffer->is_watched && buffer->change != *out_change;
+	pthread_mutex_unlock(&session->lock);
+	return changed;
+}
+
+static void remember(struct gpushare_buffer *buffer, uint64_t change, bool is_known)
+{
+	struct gpushare_session *session = buffer->session;
+
+	pthread_mutex_lock(&session->lock);
+	buffer->is_watched = is_known;
+	buffer->change = change;
+	if (!is_known) /* for the next time */
+		changes_fetch(&session->changes, session->client);
+	pthread_mutex_unlock(&session->lock);
+}
+
+/* Of an event that is not done: will it ever be? Without `ask` the registry is asked only where its
+ * page says that something has changed. The reason is this thread's sentence then. */
+static bool owner_is_gone(struct gpushare_buffer *buffer, bool ask)
+{
+	request question = {.which_verb = gpushare_Request_lookup_tag};
+	gpushare_Lookup *lookup = &question.verb.lookup;
+	gpushare_LookupReply answer;
+	uint64_t change = 0;
+	bool is_known;
+	int status;
+
+	if (!buffer_is_attached(buffer) || (!has_changed(buffer, &change, &is_known) && !ask))
+		return false;
+	memcpy(lookup->name, buffer->info.name, sizeof(lookup->name));
+	lookup->generation = buffer->info.generation;
+	status = session_ask(buffer->session, &question, gpushare_Reply_lookup_tag, &answer,
+			     sizeof(answer));
+	if (status == GPUSHARE_OK)
+		remember(buffer, change, is_known);
+	return status == GPUSHARE_E_NOT_FOUND;
+}
+
+static int gone(const struct gpushare_buffer *buffer)
+{
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"'%s' was recorded and is not done, and its owner is gone: %s",
+			buffer->info.name, gpushare_explain());
+}
+
+/* A stream capture of another thread's, or of this one's other streams, is not spoilt by that. */
+static int ask_driver(const struct gpushare_buffer *buffer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	_event_relaxed_ struct event_relaxed relaxed = event_relax(driver);
+	cu_result result;
+	int status = device_enter(driver, buffer->context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuEventQuery(event_of(buffer));
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_NOT_READY)
+		return GPUSHARE_E_NOT_READY;
+	return api_fail_cuda(driver, result, "cuEventQuery", "'%s' does not say whether it is done",
+			     buffer->info.name);
+}
+
+/* What was done before its owner went is done. */
+static int look(struct gpushare_buffer *buffer, bool ask)
+{
+	int status = ask_driver(buffer);
+
+	if (status != GPUSHARE_E_NOT_READY || !owner_is_gone(buffer, ask))
+		return status;
+	status = ask_driver(buffer);
+	return status == GPUSHARE_E_NOT_READY ? gone(buffer) : status;
+}
+
+API_PUBLIC int gpushare_event_query(struct gpushare_event *event)
+{
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	status = look(&event->named, false);
+	if (status == GPUSHARE_E_NOT_READY)
+		return api_fail(status, "'%s' is not done yet", event->named.info.name);
+	return status;
+}
+
+/* The default stream is that of the current context; without one, of the event's. */
+static int wait_enter(const struct gpushare_buffer *buffer, struct device_scope *scope)
+{
+	const struct driver *driver = buffer->session->driver;
+	cu_context current = NULL;
+
+	if (driver->cuCtxGetCurrent(&current) == CU_OK && current)
+		return GPUSHARE_OK;
+	return device_enter(driver, buffer->context, scope);
+}
+
+API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	struct gpushare_buffer *buffer;
+	const struct driver *driver;
+	uint64_t change;
+	bool is_known;
+	cu_result result;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	buffer = &event->named;
+	driver = buffer->session->driver;
+	/* no stream is to wait for what won't come */
+	if (buffer_is_attached(buffer) && has_changed(buffer, &change, &is_known)) {
+		status = look(buffer, false);
+		if (status == GPUSHARE_E_OWNER_GONE)
+			return status;
+	}
+	status = wait_enter(buffer, &scope);
+	if (status)
+		return status;
+	result = driver->cuStreamWaitEvent(stream, event_of(buffer), 0);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_INVALID_HANDLE)
+		return api_fail(GPUSHARE_E_INVALID, "no stream to let wait for '%s'",
+				buffer->info.name);
+	return api_fail_cuda(driver, result, "cuStreamWaitEvent", "'%s' can't be waited for",
+			     buffer->info.name);
+}
+
+static int64_t now_ns(void)
+{
+	const struct timespec now = monotonic_in_ms(0);
+
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void nap(int64_t ns)
+{
+	const struct timespec pause = {0, ns > 0 ? ns : 0};
+
+	nanosleep(&pause, NULL); /* a signal ends it: then it is asked sooner */
+}
+
+API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms)
+{
+	int64_t begin_ns = now_ns(), ask_ns = begin_ns + ASK_NS, pause_ns = NAP_NS;
+	int64_t end_ns = timeout_ms < 0 ? INT64_MAX : begin_ns + timeout_ms * INT64_C(1000000);
+	int status = wait_check(event);
+
+	while (!status) {
+		int64_t at_ns = now_ns();
+		bool ask = at_ns >= ask_ns;
+
+		status = look(&event->named, ask);
+		if (status != GPUSHARE_E_NOT_READY)
+			return status;
+		if (at_ns >= end_ns)
+			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' was not done within %d ms",
+					event->named.info.name, timeout_ms);
+		status = GPUSHARE_OK;
+		if (ask)
+			ask_ns = now_ns() + ASK_NS;
+		if (at_ns - begin_ns < SPIN_NS)
+			continue;
+		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns);
+		pause_ns = pause_ns < NAP_MAX_NS / 2 ? 2 * pause_ns : NAP_MAX_NS;
+	}
+	return status;
+}
