@@ -99,6 +99,7 @@ void limbo_leave(struct registry *registry, struct entry *entry)
 		(registry->nameless - at) * sizeof(struct entry *));
 	DL_DELETE(entry->lease->limbo, entry);
 	note_gone(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);
 	free(entry);
 }
