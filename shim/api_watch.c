@@ -104,21 +104,24 @@ static int take_in(struct gpushare_watch *watch, const uint8_t *body, size_t siz
 	return GPUSHARE_OK;
 }
 
-/* Until something is to be told, a while at most. E_TIMED_OUT: no more has come. */
-static int take_some(struct gpushare_watch *watch)
+/* E_TIMED_OUT: none has come. */
+static int take_one(struct gpushare_watch *watch)
 {
 	const uint8_t *body;
 	size_t size;
+	int status = subscriber_next(&watch->subscriber, &body, &size);
 
-	for (int i = 0; i < TAKE_MAX && !has_more(watch); i++) {
-		int status = subscriber_next(&watch->subscriber, &body, &size);
+	return status ? status : take_in(watch, body, size);
+}
 
-		if (!status)
-			status = take_in(watch, body, size);
-		if (status)
-			return status;
-	}
-	return GPUSHARE_OK;
+/* Until something is to be told, a while at most. */
+static int take_some(struct gpushare_watch *watch)
+{
+	int status = GPUSHARE_OK;
+
+	for (int i = 0; i < TAKE_MAX && !status && !has_more(watch); i++)
+		status = take_one(watch);
+	return status;
 }
 
 static int next(struct gpushare_watch *watch, int64_t deadline_ms,
@@ -145,7 +148,7 @@ static int next(struct gpushare_watch *watch, int64_t deadline_ms,
 static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
 {
 	for (;;) {
-		int status = take_some(watch);
+		int status = take_one(watch);
 
 		if (watch->registry || (status && status != GPUSHARE_E_TIMED_OUT))
 			return watch->registry ? GPUSHARE_OK : status;
