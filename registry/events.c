@@ -122,9 +122,14 @@ void events_welcome(struct registry *registry, uint32_t id)
 	send(registry);
 }
 
-/* Count it; false: nobody wants to know. */
-static bool begin(struct events *events, enum gpushare_notice_kind kind, int32_t pid)
+/* Count it; false: nobody wants to know. Connections that end because this registry leaves are no
+ * news: their processes live, and its successor knows them. */
+static bool begin(struct registry *registry, enum gpushare_notice_kind kind, int32_t pid)
 {
+	struct events *events = &registry->events;
+
+	if (registry->leaving)
+		return false;
 	events->serial++;
 	if (!events->watchers)
 		return false;
@@ -135,7 +140,7 @@ static bool begin(struct events *events, enum gpushare_notice_kind kind, int32_t
 void events_tell(struct registry *registry, enum gpushare_notice_kind kind,
 		 const struct entry *entry, int32_t pid)
 {
-	if (!begin(&registry->events, kind, pid))
+	if (!begin(registry, kind, pid))
 		return;
 	registry_tell(NULL, entry, &registry->events.notice.buffer);
 	send(registry);
@@ -172,7 +177,7 @@ void events_tell_attachment(struct registry *registry, enum gpushare_notice_kind
 		events_tell(registry, kind, entry, lease->peer.pid);
 		return;
 	}
-	if (!begin(&registry->events, kind, lease->peer.pid))
+	if (!begin(registry, kind, lease->peer.pid))
 		return;
 	strcpy(info->name, attachment->name);
 	info->generation = attachment->generation;
@@ -184,7 +189,7 @@ void events_published(struct registry *registry, const struct entry *entry, uint
 {
 	notice *told = &registry->events.notice;
 
-	if (!begin(&registry->events, GPUSHARE_NOTICE_PUBLISH, entry->owner.pid))
+	if (!begin(registry, GPUSHARE_NOTICE_PUBLISH, entry->owner.pid))
 		return;
 	registry_tell(NULL, entry, &told->buffer);
 	told->published = published;

@@ -185,6 +185,8 @@ int verb_watch(int argc, char **argv)
 	if (!session)
 		return TOOL_FAILED;
 	status = gpushare_watch(session, options.glob, &watch);
+	if (!status)
+		tool_error("watching %s", options.glob ? options.glob : "all names");
 	code = status ? tool_failed(status) : follow(watch, &options, signals);
 	gpushare_watch_close(watch);
 	close(signals);

@@ -111,6 +111,19 @@ static void an_owner_that_ends(void **state)
 	assert_false(next());
 }
 
+/* It takes all connections along, and no process with them. */
+static void a_registry_that_leaves_tells_nothing(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner");
+
+	(void)state;
+	peer_share(owner, "w");
+	EXPECT(SHARE, "w", 100);
+	peer_registry->leaving = true;
+	registry_disconnect(peer_registry, owner);
+	assert_false(next());
+}
+
 static void an_unlink_is_told_with_who_did_it(void **state)
 {
 	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
@@ -323,6 +336,7 @@ int main(void)
 	    PEER(nothing_is_written_down_for_nobody),
 	    PEER(an_ipc_buffers_life),
 	    PEER(an_owner_that_ends),
+	    PEER(a_registry_that_leaves_tells_nothing),
 	    PEER(an_unlink_is_told_with_who_did_it),
 	    PEER(limbo_and_its_end),
 	    PEER(what_is_kept),
