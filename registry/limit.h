@@ -56,12 +56,12 @@ struct limits {
 	uint64_t attachments;
 	uint64_t connections;
 	uint64_t waiters;
-	uint64_t watchers;
 	uint64_t kept_bytes;
+	uint64_t watchers;
 };
 
 #define LIMITS_DEFAULT \
 	((struct limits){LIMIT_NAMES, LIMIT_ATTACHMENTS, LIMIT_CONNECTIONS, LIMIT_WAITERS, \
-			 LIMIT_WATCHERS, LIMIT_KEPT_BYTES})
+			 LIMIT_KEPT_BYTES, LIMIT_WATCHERS})
 
 #endif

@@ -175,6 +175,7 @@ static int dial(struct subscriber *subscriber)
 	sp_greeting(greeting, SP_SUB);
 	if (send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
 		return GPUSHARE_E_TIMED_OUT; /* it went at once */
+	subscriber->reached = true;
 	subscriber->due_ms = monotonic_ms() + subscriber->patience_ms;
 	return GPUSHARE_OK;
 }

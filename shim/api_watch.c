@@ -154,7 +154,7 @@ static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
 			return watch->registry ? GPUSHARE_OK : status;
 		if (monotonic_ms() >= deadline_ms)
 			return api_fail(
-			    watch->subscriber.greeted ? status : GPUSHARE_E_NO_REGISTRY,
+			    watch->subscriber.reached ? status : GPUSHARE_E_NO_REGISTRY,
 			    "nobody speaks at " GPUSHARE_EVENTS_SOCKET
 			    " in %s; the registry there may be older than %s, stopped, or have all "
 			    "the watchers that it takes",
