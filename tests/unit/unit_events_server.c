@@ -76,8 +76,9 @@ static int events_connect(void)
 {
 	int fd = events_greet();
 
-	assert_true(hear(fd, RAW_TIMEOUT_MS));
-	assert_int_equal(told.kind, 0);
+	do
+		assert_true(hear(fd, RAW_TIMEOUT_MS)); /* what was on its way already comes first */
+	while (told.kind);
 	return fd;
 }
 
