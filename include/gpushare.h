@@ -118,11 +118,37 @@ enum gpushare_caching {
 #undef X
 };
 
+/*
+ * X(name, value, text): what a watcher is told. The buffer's record is as it is after that; what has
+ * gone, as it was.
+ */
+#define GPUSHARE_NOTICES(X) \
+	X(SHARE, 1, "share")	   /* it has the name now: new, adopted, or its owner is back */ \
+	X(ATTACH, 2, "attach")	   /* one process more, or once more */ \
+	X(DETACH, 3, "detach")	   /* by a detach or that process's end */ \
+	X(PUBLISH, 4, "publish")   /* at most once a second: the latest sequence, and the rate */ \
+	X(WITHDRAW, 5, "withdraw") /* its owner took the name back: it is freed */ \
+	X(UNLINK, 6, "unlink")	   /* somebody took the name away */ \
+	X(LIMBO, 7, "limbo")	   /* freed, and held for those who have it attached */ \
+	X(OWNER_GONE, 8, \
+	  "owner-gone")		/* its owner ended, or freed what is kept (KEEP) and stays */ \
+	X(EXPIRE, 9, "expire")	/* kept, and its ttl_s is over */ \
+	X(REMOVE, 10, "remove") /* what had no name or owner any more: replaced, lost, or freed */ \
+	X(LOST, 100, "lost")	/* so many notices were missed; about no buffer */ \
+	X(RESTART, 101, "restart") /* another registry: list again what there is; about no buffer */
+
+enum gpushare_notice_kind {
+#define X(name, value, text) GPUSHARE_NOTICE_##name = value,
+	GPUSHARE_NOTICES(X)
+#undef X
+};
+
 struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
 struct gpushare_map;	 /* a buffer's memory at an address of the CPU's */
 struct gpushare_mirror;	 /* a pinned host copy of a part of one */
 struct gpushare_event;	 /* a named event: what one process records, others wait for */
+struct gpushare_watch;	 /* a connection that is told what happens to buffers */
 
 /** struct gpushare_open_options - zero, or NULL in its place, means the default everywhere */
 struct gpushare_open_options {
@@ -210,6 +236,19 @@ struct gpushare_registry_info {
 	uint64_t requests; /* since it was started */
 	uint64_t limbo;	   /* buffers that their owners have freed and hold for who is attached */
 	uint64_t started_unix_ns;
+};
+
+/** struct gpushare_notice - one thing that happened */
+struct gpushare_notice {
+	enum gpushare_notice_kind kind;
+	int32_t pid;	  /* of the process that did it; 0: none, or not visible to the registry */
+	uint64_t serial;  /* counts all notices of one registry, of other names too */
+	uint64_t unix_ns; /* when */
+	uint64_t lost;	  /* LOST: how many notices were missed, of whatever names */
+	uint64_t published;	   /* PUBLISH: the latest sequence */
+	uint64_t rate;		   /* PUBLISH: publications a second */
+	struct gpushare_info info; /* zero for LOST and RESTART; a DETACH from what has gone has its
+				    * name and generation only */
 };
 
 /**
@@ -454,6 +493,60 @@ int gpushare_list_events(struct gpushare_session *session, const char *glob,
  */
 int gpushare_stat_registry(struct gpushare_session *session,
 			   struct gpushare_registry_info *out_info);
+
+/**
+ * gpushare_watch() - be told what happens to buffers from now on
+ * @session: from gpushare_open(); it may be closed before the watch
+ * @glob:    fnmatch(3) pattern for the names; NULL for all. '*' matches '/' too.
+ * @out_watch: end with gpushare_watch_close()
+ *
+ * What happens after this call has returned is told, in order, to every watcher: to each through a
+ * socket of its own that the registry never waits for. A watcher that is slow loses the oldest of
+ * what waits for it (1024 notices and what the socket takes), and hears how many: LOST. When the registry
+ * ends, the watch looks for the next one, and says RESTART when it is there: what happened in between
+ * is not told. It starts none itself. No thread is made, and memory is bounded (64 KiB).
+ *
+ * Three file descriptors are held, close-on-exec. After fork() the child can but close its copy.
+ * While somebody watches, a registry does not leave because it is idle.
+ *
+ * Threads: safe from any thread; each watch is one thread's at a time. No CUDA call is made.
+ * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY (an old one, too, tells nothing), _E_DENIED,
+ *          _E_TIMED_OUT, _E_LIMIT (file descriptors), _E_NO_MEMORY
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_watch is untouched then.
+ */
+int gpushare_watch(struct gpushare_session *session, const char *glob,
+		   struct gpushare_watch **out_watch);
+
+/**
+ * gpushare_watch_next() - the next notice
+ * @timeout_ms: how long to wait for one; 0: don't, negative: without an end
+ * @out_notice: filled on success
+ *
+ * Waiting, it takes no CPU time. While no registry runs it waits too.
+ *
+ * Errors:  GPUSHARE_E_TIMED_OUT (there is none), _E_INVALID, _E_FORKED, _E_PROTOCOL (what listens
+ *          there is no registry, or another version's; the next call connects anew), _E_DENIED
+ *          (another user's), _E_IO
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_notice is untouched then.
+ */
+int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
+			struct gpushare_notice *out_notice);
+
+/**
+ * gpushare_watch_fd() - what poll(2) and epoll(7) may wait for POLLIN on; -1 for NULL
+ *
+ * It stays the same. When it is readable call gpushare_watch_next() with timeout 0, which may answer
+ * GPUSHARE_E_TIMED_OUT; nothing else may be done with it.
+ */
+int gpushare_watch_fd(const struct gpushare_watch *watch);
+
+/** gpushare_watch_close() - end a watch; NULL is allowed; in a forked child its copy alone */
+void gpushare_watch_close(struct gpushare_watch *watch);
+
+/** gpushare_notice_text() - a kind of notice in a word; never NULL */
+const char *gpushare_notice_text(enum gpushare_notice_kind kind);
 
 /**
  * gpushare_state() - whether a buffer still stands for its name

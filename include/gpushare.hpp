@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -446,6 +447,52 @@ class map
 
       private:
 	struct ::gpushare_map *handle_ = nullptr;
+};
+
+/* What happens to buffers, from now on. It outlives its session. */
+class watch
+{
+      public:
+	explicit watch(const session &of, const std::string &glob = "*")
+	{
+		check(gpushare_watch(of.get(), glob.c_str(), &handle_));
+	}
+	watch(watch &&other) noexcept : handle_(std::exchange(other.handle_, nullptr))
+	{
+	}
+	watch &operator=(watch &&other) noexcept
+	{
+		std::swap(handle_, other.handle_);
+		return *this;
+	}
+	~watch()
+	{
+		gpushare_watch_close(handle_);
+	}
+
+	/* Nothing, where nothing has happened in that time; negative: wait without an end. */
+	std::optional<::gpushare_notice> next(int timeout_ms = -1) const
+	{
+		::gpushare_notice notice;
+		int status = gpushare_watch_next(handle_, timeout_ms, &notice);
+
+		if (status == GPUSHARE_E_TIMED_OUT)
+			return std::nullopt;
+		check(status);
+		return notice;
+	}
+	/* For poll(2): see gpushare_watch_fd(). */
+	int fd() const noexcept
+	{
+		return gpushare_watch_fd(handle_);
+	}
+	struct ::gpushare_watch *get() const noexcept
+	{
+		return handle_;
+	}
+
+      private:
+	struct ::gpushare_watch *handle_ = nullptr;
 };
 
 } // namespace gpushare

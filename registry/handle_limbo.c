@@ -7,12 +7,13 @@
 #include "log.h"
 #include "note.h"
 
-static void answer_limbo(const struct entry *entry, reply *answer)
+static void answer_limbo(struct registry *registry, const struct entry *entry, reply *answer)
 {
 	log_line("limbo: \"%s\", generation %" PRIu64 ", attached %" PRIu32 " times",
 		 entry->info.name, entry->info.generation, entry->info.attachers);
 	answer->which_body = gpushare_Reply_withdraw_tag;
 	answer->body.withdraw.limbo = true;
+	events_tell(registry, GPUSHARE_NOTICE_LIMBO, entry, entry->owner.pid);
 }
 
 bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
@@ -29,7 +30,9 @@ bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 	if (!limbo_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
 		return false;
 	if (!unlink)
-		answer_limbo(entry, answer);
+		answer_limbo(registry, entry, answer);
+	else
+		events_tell_departure(registry, entry, DEPARTURE_UNLINKED);
 	return true;
 }
 
@@ -44,7 +47,7 @@ bool handle_withdraw_nameless(struct registry *registry, const struct lease *lea
 		entry->info.in_limbo = true;
 		entry->untold = false;
 		note_entry(registry, entry);
-		answer_limbo(entry, answer);
+		answer_limbo(registry, entry, answer);
 	} else {
 		limbo_leave(registry, entry);
 	}

@@ -98,6 +98,7 @@ static void end_entry(struct registry *registry, struct entry *entry)
 		entry->info.in_limbo = false;
 		entry->untold = true;
 		note_entry(registry, entry);
+		events_tell_departure(registry, entry, DEPARTURE_WITHDRAWN);
 	} else {
 		registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
 	}

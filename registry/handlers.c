@@ -295,7 +295,9 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 
 	registry->requests++;
 	*answer = (reply){0};
+	registry->events.actor = lease->peer.pid;
 	status = handle_verb(registry, lease, ask, answer);
+	registry->events.actor = 0;
 	note_flush(registry);
 	return answer->status = status;
 }

@@ -25,6 +25,7 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 			eventfd_write(registry->wake, 1);
 	}
 	note_entry(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_OWNER_GONE, entry, entry->owner.pid);
 	registry_lose(registry, entry);
 }
 
@@ -33,6 +34,7 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 {
 	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 		 (unsigned long long)entry->info.generation);
+	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, lease->peer.pid);
 	DL_DELETE(registry->kept, entry);
 	registry_release(registry, entry);
 	note_gone(registry, entry);
@@ -44,6 +46,7 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	if (keep_is_asked(info))
 		registry->kept_bytes += info->base_size;
 	note_entry(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
 }
 
 void keep_return(struct registry *registry, struct entry *entry, struct lease *lease)
@@ -51,6 +54,7 @@ void keep_return(struct registry *registry, struct entry *entry, struct lease *l
 	DL_DELETE(registry->kept, entry);
 	registry_own(entry, lease);
 	note_entry(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
 }
 
 void keep_strand(struct registry *registry, struct entry *entry, struct lease *lease)

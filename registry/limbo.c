@@ -101,6 +101,7 @@ void limbo_leave(struct registry *registry, struct entry *entry)
 	if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* who waits for it looks there */
 		changes_mark(&registry->store.changes, entry->info.name);
 	note_gone(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);
 	free(entry);
 }

@@ -8,10 +8,15 @@
 #define LIMIT_ATTACHMENTS 1000000
 #define LIMIT_CONNECTIONS 10000
 #define LIMIT_WAITERS 256
+#define LIMIT_WATCHERS 1024
 /* Memory of the names with KEEP, by what each one's allocation takes; --keep-limit says another. */
 #define LIMIT_KEPT_BYTES (UINT64_C(1) << 40)
 #define LIMIT_FDS 100000	  /* kept for records; less where RLIMIT_NOFILE says so */
 #define LIMIT_FDS_PER_PROCESS 256 /* deposited and not shared, or attached and not fetched */
+
+/* Notices that wait to be sent, and that wait for one watcher; the oldest goes first. nng takes 8192
+ * at most. */
+#define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
 #define LIMIT_PAGE 16			     /* names in one ListReply: registry.options */
@@ -52,10 +57,11 @@ struct limits {
 	uint64_t connections;
 	uint64_t waiters;
 	uint64_t kept_bytes;
+	uint64_t watchers;
 };
 
 #define LIMITS_DEFAULT \
 	((struct limits){LIMIT_NAMES, LIMIT_ATTACHMENTS, LIMIT_CONNECTIONS, LIMIT_WAITERS, \
-			 LIMIT_KEPT_BYTES})
+			 LIMIT_KEPT_BYTES, LIMIT_WATCHERS})
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "events_server.h"
 #include "fds_server.h"
 #include "fdstore.h"
 #include "keeper.h"
@@ -119,8 +120,9 @@ static int64_t tend_store(struct registry *registry)
 	return next;
 }
 
-static void serve(struct server *server, const struct place *place, const struct options *options,
-		  int signals, int replaced)
+static void serve(struct server *server, struct events_server *events_server,
+		  const struct place *place, const struct options *options, int signals,
+		  int replaced)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
@@ -151,8 +153,10 @@ static void serve(struct server *server, const struct place *place, const struct
 				log_line("%s has gone: leaving", place->directory);
 				return;
 			}
-			if (!lost)
+			if (!lost) {
 				server_hear(server, place->socket);
+				events_server_hear(events_server, place->events_socket);
+			}
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
 		next = store_ns < next ? store_ns : next;
@@ -168,15 +172,19 @@ static void serve(struct server *server, const struct place *place, const struct
 	}
 }
 
-/* Whoever is told of the first socket must find the other. */
-static bool open_servers(struct server *server, struct fds_server *fds_server,
-			 struct registry *registry, const struct place *place, uint64_t fds_limit)
+/* Whoever is told of the first socket must find the others. */
+static bool open_servers(struct server *server, struct events_server *events_server,
+			 struct fds_server *fds_server, struct registry *registry,
+			 const struct place *place, uint64_t fds_limit)
 {
 	registry->vault.limit = fds_limit;
 	if (!fds_server_open(fds_server, registry, place->fds_socket))
 		return false;
-	if (server_open(server, registry, place->socket))
-		return true;
+	if (events_server_open(events_server, registry, place->events_socket)) {
+		if (server_open(server, registry, place->socket))
+			return true;
+		events_server_close(events_server);
+	}
 	fds_server_close(fds_server);
 	return false;
 }
@@ -192,6 +200,7 @@ int main(int argc, char **argv)
 {
 	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
 	struct options options;
+	struct events_server events_server;
 	struct fds_server fds_server;
 	struct registry *registry;
 	struct server server;
@@ -216,13 +225,13 @@ int main(int argc, char **argv)
 	if (registry)
 		registry->limits.kept_bytes = options.keep_limit;
 	if (signals < 0 || !registry || !restore_open(registry, place.directory) ||
-	    !open_servers(&server, &fds_server, registry, &place, fds_limit)) {
+	    !open_servers(&server, &events_server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);
 		place_close(&place);
 		return 1;
 	}
 	tell_ready(&options, &place);
-	serve(&server, &place, &options, signals, fds_server.leave);
+	serve(&server, &events_server, &place, &options, signals, fds_server.leave);
 	notify_say("STOPPING=1");
 	restore_leave(registry);
 	if (place_is_lost(&place))
@@ -232,6 +241,7 @@ int main(int argc, char **argv)
 	signal(SIGALRM, leave_now);
 	setitimer(ITIMER_REAL, &closing, NULL);
 	server_close(&server);
+	events_server_close(&events_server);
 	fds_server_close(&fds_server);
 	registry_free(registry);
 	place_close(&place);

@@ -170,6 +170,7 @@ int place_open(struct place *place, const char *given, bool replace)
 	}
 	directory_socket(place->directory, place->socket);
 	directory_fds_socket(place->directory, place->fds_socket);
+	directory_events_socket(place->directory, place->events_socket);
 	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
 	status = take_place(place, replace);
 	if (!status)
@@ -178,6 +179,8 @@ int place_open(struct place *place, const char *given, bool replace)
 		status = remove_stale(place->aside);
 	if (!status)
 		status = remove_stale(place->fds_socket);
+	if (!status)
+		status = remove_stale(place->events_socket);
 	if (status && place->lock >= 0) {
 		close(place->lock);
 		place->lock = -1;
@@ -203,6 +206,7 @@ void place_clear(const struct place *place)
 	unlink(place->socket);
 	unlink(place->aside);
 	unlink(place->fds_socket);
+	unlink(place->events_socket);
 }
 
 void place_close(struct place *place)

@@ -13,20 +13,20 @@
 #include "protocol.h"
 
 /* nng's transport greets even when its core no longer takes the connection: only `heard` tells. */
-static bool is_heard(int fd, int heard)
+static bool is_heard(int fd, uint16_t protocol, int heard)
 {
 	struct pollfd one = {.fd = heard, .events = POLLIN};
 	uint8_t greeting[SP_GREETING_SIZE];
 	eventfd_t ignored;
 
 	eventfd_read(heard, &ignored);
-	sp_greeting(greeting, SP_REQ);
+	sp_greeting(greeting, protocol);
 	if (send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
 		return true; /* no word on the listener */
 	return poll(&one, 1, PROBE_ANSWER_MS) > 0;
 }
 
-bool probe_is_answered(const char *path, int heard)
+bool probe_is_answered(const char *path, uint16_t protocol, int heard)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -38,7 +38,7 @@ bool probe_is_answered(const char *path, int heard)
 	/* A full backlog says EAGAIN at once: that is a busy listener or a deaf one. */
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
 	    connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
-		answered = is_heard(fd, heard);
+		answered = is_heard(fd, protocol, heard);
 	else if (errno == EAGAIN)
 		answered = false;
 	close(fd);

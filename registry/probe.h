@@ -6,12 +6,13 @@
  * an nng 1.5.2 listener deaf for good (nanomsg/nng#1518), and nothing tells: so ask now and then.
  */
 #include <stdbool.h>
+#include <stdint.h>
 
 #define PROBE_EVERY_MS 500
 #define PROBE_ANSWER_MS 100
 
-/* Connects to `path` and greets; false only when the eventfd `heard`, which the server writes when
+/* Connects to `path` and greets as `protocol`; false only when the eventfd `heard`, which the server writes when
  * it is given a connection of this process, stays silent for PROBE_ANSWER_MS. */
-bool probe_is_answered(const char *path, int heard);
+bool probe_is_answered(const char *path, uint16_t protocol, int heard);
 
 #endif

@@ -22,6 +22,7 @@ struct registry *registry_new(const char *directory)
 	registry->started_unix_ns = clock_unix_ns();
 	store_init(&registry->store);
 	vault_init(&registry->vault);
+	events_init(&registry->events);
 	generation_init(&registry->generation, directory);
 	registry->since = registry->generation.next;
 	journal_init(&registry->journal);
@@ -46,6 +47,7 @@ struct registry *registry_free(struct registry *registry)
 	while (registry->kept)
 		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
 	free(registry->limbo);
+	events_finish(&registry->events);
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
 	generation_finish(&registry->generation);
@@ -141,6 +143,7 @@ struct entry *registry_add(struct registry *registry, struct lease *lease, const
 	if (keep_is_asked(info))
 		registry->kept_bytes += info->base_size;
 	note_entry(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
 	return entry;
 }
 
@@ -179,6 +182,7 @@ void registry_drop(struct registry *registry, struct entry *entry)
 void registry_remove(struct registry *registry, struct entry *entry, enum departure how)
 {
 	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	events_tell_departure(registry, entry, how);
 	registry_drop(registry, entry);
 }
 
@@ -227,6 +231,10 @@ struct attachment *registry_set(struct registry *registry, struct lease *lease, 
 		indexer_update(&registry->store.index, entry);
 	}
 	note_attachment(registry, lease, attachment, count);
+	if (count != before)
+		events_tell_attachment(
+		    registry, count > before ? GPUSHARE_NOTICE_ATTACH : GPUSHARE_NOTICE_DETACH,
+		    lease, attachment, entry);
 	return attachment;
 }
 
@@ -262,6 +270,7 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 	}
 	if (lease->noted)
 		note_attachment(registry, lease, attachment, attachment->count - count);
+	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, lease, attachment, entry);
 	lease_detach(&registry->leases, lease, attachment, count);
 	if (counted)
 		registry_lose(registry, entry);
@@ -320,7 +329,8 @@ void registry_tell(const struct lease *lease, const struct entry *entry, record 
 {
 	*out_info = entry->info;
 	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
-	if (!backing_is_fd(entry->info.backing) && !process_is_same(&lease->peer, &entry->owner))
+	if (!backing_is_fd(entry->info.backing) &&
+	    !(lease && process_is_same(&lease->peer, &entry->owner)))
 		out_info->address = 0;
 	if (entry->deadline_ns != INT64_MAX) {
 		int64_t left_ns = entry->deadline_ns - clock_ns();

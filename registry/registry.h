@@ -4,6 +4,7 @@
 /* All that the daemon remembers, behind one lock. Knows nothing of nng. */
 #include <pthread.h>
 
+#include "events.h"
 #include "generation.h"
 #include "journal.h"
 #include "lease.h"
@@ -28,6 +29,7 @@ struct registry {
 	struct leases leases;
 	struct tombstones tombstones;
 	struct vault vault;
+	struct events events;
 	struct generation generation;
 	struct journal journal;
 	struct fdstore *fdstore;     /* NULL: none */
@@ -135,7 +137,7 @@ void registry_unpark(struct registry *registry, struct waiter *waiter);
 int64_t registry_next_deadline_ns(const struct registry *registry);
 
 /* What `lease` may know of it: an ipc buffer's address only in the owner's process, never the
- * handle. */
+ * handle. NULL: anybody. */
 void registry_tell(const struct lease *lease, const struct entry *entry, record *out_info);
 
 #endif

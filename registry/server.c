@@ -12,13 +12,12 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "listen.h"
 #include "log.h"
-#include "probe.h"
 #include "restore.h"
 #include "work.h"
 
 #define CLOSE_AFTER_MS 1000
-#define FRESH_SUFFIX ".new" /* of a socket that is about to take the old one's place */
 
 /* Before the pipe's first request is read. May close it: then it never gets to send one. */
 static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
@@ -157,6 +156,12 @@ static uint32_t next_dead_ghost(struct server *server)
 	return id;
 }
 
+/* With nobody connected. */
+static bool is_busy(const struct registry *registry)
+{
+	return registry->kept || registry->events.watchers;
+}
+
 int64_t server_tick(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -165,7 +170,7 @@ int64_t server_tick(struct server *server)
 	int64_t now = clock_ns(), next, kept, closing;
 	unsigned int receiving;
 	uint32_t dead;
-	bool held;
+	bool busy;
 
 	while (watch_next(server->watches, &dead)) {
 		end_lease(server, dead);
@@ -182,10 +187,11 @@ int64_t server_tick(struct server *server)
 			work_time_out(waiter->work, &ready);
 	}
 	next = registry_next_deadline_ns(registry);
-	held = registry->kept;
 	kept = keep_expire(registry, now);
-	if (held && !registry->kept && !registry->leases.count)
-		server->idle_since_ns = now; /* nothing kept us busy any more */
+	busy = is_busy(registry);
+	if (server->busy && !busy && !registry->leases.count)
+		server->idle_since_ns = now; /* nothing keeps us busy any more */
+	server->busy = busy;
 	receiving = server->receiving;
 	pthread_mutex_unlock(&registry->lock);
 
@@ -201,7 +207,7 @@ int64_t server_idle_since_ns(struct server *server)
 	int64_t since;
 
 	pthread_mutex_lock(&server->registry->lock);
-	since = server->registry->kept ? INT64_MAX : server->idle_since_ns;
+	since = is_busy(server->registry) ? INT64_MAX : server->idle_since_ns;
 	pthread_mutex_unlock(&server->registry->lock);
 	return since;
 }
@@ -216,38 +222,9 @@ bool server_is_alone(struct server *server)
 	return alone;
 }
 
-static int start_listener(const struct server *server, const char *path, const char *suffix)
-{
-	char url[sizeof("ipc://") + GPUSHARE_PATH_MAX + 8];
-	nng_listener listener;
-	int result;
-
-	snprintf(url, sizeof(url), "ipc://%s%s", path, suffix);
-	if ((result = nng_listener_create(&listener, server->socket, url)))
-		return result;
-	if (!(result = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)) &&
-	    !(result = nng_listener_start(listener, 0)))
-		return 0;
-	nng_listener_close(listener);
-	return result;
-}
-
-/* The old listener stays open, for the connections that it has. */
 void server_hear(struct server *server, const char *path)
 {
-	char fresh[GPUSHARE_PATH_MAX + 8];
-	int result;
-
-	if (probe_is_answered(path, server->heard))
-		return;
-	snprintf(fresh, sizeof(fresh), "%s%s", path, FRESH_SUFFIX);
-	unlink(fresh);
-	result = start_listener(server, path, FRESH_SUFFIX);
-	if (result || rename(fresh, path))
-		log_error("%s does not answer and can't be opened anew: %s", path,
-			  result ? nng_strerror(result) : strerror(errno));
-	else
-		log_line("%s did not answer: opened anew", path);
+	listen_hear(server->socket, path, SP_REQ, server->heard);
 }
 
 static int listen_on(struct server *server, const char *path)
@@ -260,7 +237,7 @@ static int listen_on(struct server *server, const char *path)
 	    (result = nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_disconnect, server)))
 		return result;
 	open_contexts(server, LIMIT_CONTEXTS_FIRST);
-	return start_listener(server, path, "");
+	return listen_start(server->socket, path);
 }
 
 bool server_open(struct server *server, struct registry *registry, const char *path)

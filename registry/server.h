@@ -23,6 +23,7 @@ struct server {
 	int watches; /* the peers' deaths; readable when one died */
 	struct work *works;
 	unsigned int work_count; /* main loop only */
+	bool busy;		 /* main loop only: with something kept, or watchers */
 	struct closing *closing; /* main loop only; the first is the first due */
 
 	/* Under the registry's lock: */

@@ -13,6 +13,8 @@
 	  "list the events that have a name, by which processes wait for each other's work") \
 	X(stat, "[--json] [--dir DIR] [NAME]", \
 	  "show all that is known of one buffer, or what the registry has to do") \
+	X(watch, "[--count N] [--json] [--dir DIR] [GLOB]", \
+	  "tell what happens to buffers, a line each, until it is interrupted") \
 	X(rm, "[--dir DIR] NAME", \
 	  "take a name away; the memory stays as it is, what is kept without an owner goes")
 

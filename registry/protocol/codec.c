@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One Request or Reply to bytes and back. A message is decoded in place (a Reply is too big for
+ * One Request, Reply or Notice to bytes and back. A message is decoded in place (a Reply is too big for
  * somebody else's stack), so one that is refused leaves *out_message without meaning.
  */
 #include <pb_common.h>
@@ -14,6 +14,7 @@
 
 _Static_assert(gpushare_Request_size <= GPUSHARE_MESSAGE_MAX, "a Request fits a message");
 _Static_assert(gpushare_Reply_size <= GPUSHARE_MESSAGE_MAX, "a Reply fits a message");
+_Static_assert(gpushare_Notice_size <= GPUSHARE_MESSAGE_MAX, "a Notice fits a message");
 _Static_assert(sizeof(((gpushare_Share *)0)->handle) == GPUSHARE_HANDLE_SIZE, "registry.options");
 _Static_assert(sizeof(((gpushare_Share *)0)->ticket) == GPUSHARE_TICKET_SIZE, "registry.options");
 _Static_assert(sizeof(((gpushare_AttachReply *)0)->ticket) == GPUSHARE_TICKET_SIZE,
@@ -183,6 +184,24 @@ int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message)
 	if (status)
 		return status;
 	if (out_message->status > 0 || !reply_names_are_valid(out_message))
+		return GPUSHARE_E_PROTOCOL;
+	return GPUSHARE_OK;
+}
+
+int codec_encode_notice(const notice *message, uint8_t *to, size_t room, size_t *out_size)
+{
+	return encode(gpushare_Notice_fields, message, to, room, out_size);
+}
+
+int codec_decode_notice(const uint8_t *from, size_t size, notice *out_message)
+{
+	int status = decode(from, size, gpushare_Notice_fields, out_message);
+
+	if (status)
+		return status;
+	/* Only a greeting is about no buffer. */
+	if (out_message->kind &&
+	    !(out_message->has_buffer && name_is_valid(out_message->buffer.name)))
 		return GPUSHARE_E_PROTOCOL;
 	return GPUSHARE_OK;
 }

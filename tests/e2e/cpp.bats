@@ -53,6 +53,14 @@ map() {
 	each map
 }
 
+watch() {
+	equal "$("$1" watch)" "watched"
+}
+
+@test "a watch, which outlives its session" {
+	each watch
+}
+
 array() {
 	equal "$("$1" array)" "an array"
 }

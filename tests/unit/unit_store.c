@@ -175,7 +175,7 @@ static void limits_are_answered(void **state)
 	struct waiter waiter = {.lease = lease, .ask = &what};
 
 	(void)state;
-	peer_registry->limits = (struct limits){2, 2, 1, 1, 0};
+	peer_registry->limits = (struct limits){2, 2, 1, 1, 0, 0};
 	peer_share(lease, "a");
 	peer_share(lease, "b");
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);

@@ -2,7 +2,7 @@
 /*
  * gpushare.hpp at work. `create FILE FILE` and `get` are the two processes of vineyard's published
  * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end,
- * `array` what the CPU has at a buffer's own pointer, `events` what is recorded and waited for. Prints what it found.
+ * `watch` what happens to buffers, `array` what the CPU has at a buffer's own pointer, `events` what is recorded and waited for. Prints what it found.
  */
 #include <cstdint>
 #include <cstdio>
@@ -267,6 +267,31 @@ static void use_events()
 	std::printf("events\n");
 }
 
+/* What happens to a buffer of another session, told to one that has ended. */
+static void watch_buffers()
+{
+	auto told = [] {
+		gpushare::session client;
+		return gpushare::watch(client, "x*");
+	}();
+	gpushare::watch moved = std::move(told);
+
+	MUST(!moved.next(0));
+	{
+		gpushare::session client;
+		gpushare::buffer other = client.alloc("other", 4096),
+				 one = client.alloc("x1", 4096);
+	}
+	MUST(moved.fd() >= 0);
+	auto notice = moved.next();
+	MUST(notice && notice->kind == GPUSHARE_NOTICE_SHARE && notice->pid == getpid());
+	MUST(!std::strcmp(notice->info.name, "x1") && notice->info.size == 4096);
+	notice = moved.next(10000);
+	MUST(notice && notice->kind == GPUSHARE_NOTICE_WITHDRAW);
+	MUST(!moved.next(10));
+	std::printf("watched\n");
+}
+
 int main(int argc, char **argv)
 try {
 	const std::string verb = argc > 1 ? argv[1] : "";
@@ -283,6 +308,8 @@ try {
 		make_array();
 	else if (verb == "events")
 		use_events();
+	else if (verb == "watch")
+		watch_buffers();
 	else if (verb == "lost")
 		lose_write_back();
 	else

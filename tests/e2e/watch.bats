@@ -1,0 +1,300 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# `gpushare watch` and gpushare_watch(): what happens to buffers, told to whoever wants to know.
+load helpers
+
+# watching TAG ARGUMENT...: in the background; what it tells in $WORK/TAG.out, its pid in PID
+watching() {
+	start "$1" gpushare watch "${@:2}"
+	until_true grep -qs "watching" "$WORK/$1.err"
+}
+
+# told TAG: "KIND NAME", a line a notice
+told() {
+	awk '{ print $2, $3 }' "$WORK/$1.out"
+}
+
+tells() {
+	[ "$(told "$1")" = "$2" ]
+}
+
+# await_told TAG LINES: these and no others
+await_told() {
+	until_true tells "$1" "$2" || equal "$(told "$1")" "$2"
+}
+
+has_told() {
+	grep -q "$2" "$WORK/$1.out"
+}
+
+# act NAME WORD...: a process of the API's that does this and then waits for $WORK/end
+act() {
+	start "$1" "$BIN/api_app" open "${@:2}" touch="$WORK/$1.up" await="$WORK/end"
+	await_file "$WORK/$1.up"
+}
+
+# quiet: those that the registry has connected to events.sock
+watchers() {
+	awk -v "path=$GPUSHARE_DIR/events.sock" '$6 == "03" && $8 == path' /proc/net/unix | wc -l
+}
+
+no_watchers() {
+	[ "$(watchers)" = 0 ]
+}
+
+@test "an ipc buffer's life, in order: share, attach, detach, withdraw, limbo, remove" {
+	watching w
+	start_named app x "$BIN/rt_app_static" init alloc=a,4Mi touch="$WORK/up" await="$WORK/go" free=a \
+		touch="$WORK/freed" await="$WORK/end"
+	app=$PID
+	await_file "$WORK/up"
+	api open attach=a,x detach=a >/dev/null
+	start holder "$BIN/api_app" open attach=a,x touch="$WORK/held" await="$WORK/leave" detach=a
+	holder=$PID
+	await_file "$WORK/held"
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	touch "$WORK/leave"
+	finish "$holder"
+	touch "$WORK/end"
+	finish "$app"
+	await_told w "share x
+attach x
+detach x
+attach x
+limbo x
+detach x
+remove x"
+	equal "$(awk '$2 == "share" || $2 == "limbo"' "$WORK/w.out" | grep -c "  pid=$app  size=4194304  owner=rt_app_static\[$app\]")" 2
+	has "$(awk '$2 == "limbo"' "$WORK/w.out")" "attached=1"
+	has "$(awk '$2 == "attach"' "$WORK/w.out" | tail -n 1)" "  pid=$holder  "
+}
+
+@test "a free that nobody minds, and an end: withdraw, owner-gone" {
+	watching w
+	api open alloc=a,one,1Mi free=a >/dev/null
+	act app alloc=a,two,1Mi
+	kill -KILL "$PID"
+	await_told w "share one
+withdraw one
+share two
+owner-gone two"
+	equal "$(grep -c "pid=$PID " "$WORK/w.out")" 2
+}
+
+@test "what is kept: owner-gone, adopted, replaced, its time over, unlinked" {
+	watching w
+	api open make=a,k,2Mi,keep free=a >/dev/null
+	await_told w "share k
+owner-gone k"
+	has "$(tail -n 1 "$WORK/w.out")" "kept,owner-gone"
+	api open make=a,k,2Mi,keep+adopt free=a | grep adopted
+	api open make=a,k,4Mi,keep free=a >/dev/null
+	gpushare rm k
+	api open make=a,t,2Mi,keep+ttl:1 free=a >/dev/null
+	await_told w "share k
+owner-gone k
+share k
+owner-gone k
+remove k
+share k
+owner-gone k
+unlink k
+share t
+owner-gone t
+expire t"
+	equal "$(awk '$3 == "k" { print $4 }' "$WORK/w.out" | uniq | wc -l)" 2
+}
+
+@test "an unlink says who did it; a GLOB leaves out the rest" {
+	watching w 'kv/*'
+	act app alloc=a,kv/1,1Mi alloc=b,other,1Mi
+	start rm gpushare rm kv/1
+	rm=$PID
+	finish "$rm"
+	gpushare rm other
+	await_told w "share kv/1
+unlink kv/1"
+	has "$(tail -n 1 "$WORK/w.out")" "  pid=$rm  "
+	equal "$(cat "$WORK/w.err")" "gpushare: watching kv/*"
+}
+
+@test "--json: an object a line, as it happens" {
+	watching w --json
+	act app alloc=a,x,1Mi
+	until_true has_told w share
+	equal "$(jq -r '"\(.kind) \(.pid) \(.lost) \(.buffer.name) \(.buffer.size) \(.buffer.owner_pid) \(.buffer.backing)"' \
+		"$WORK/w.out")" "share $PID 0 x 1048576 $PID ipc"
+	began=$(jq .unix_ns "$WORK/w.out")
+	[ $(($(date +%s) - began / 1000000000)) -le $((20 + SLACK_MS / 1000)) ]
+	gpushare rm x
+	until_true has_told w unlink
+	equal "$(jq -s 'map(.serial) | .[1] - .[0]' "$WORK/w.out")" 1
+}
+
+@test "it ends by --count, SIGINT and SIGTERM with 0, and when its reader goes" {
+	api open >/dev/null
+	watching counted --count 3
+	counted=$PID
+	watching first
+	first=$PID
+	watching second
+	second=$PID
+	start piped bash -c "gpushare watch 2>'$WORK/piped.watch' | head -n 1"
+	piped=$PID
+	until_true grep -qs watching "$WORK/piped.watch"
+	api open alloc=a,x,1Mi free=a alloc=a,y,1Mi free=a >/dev/null
+	finish "$counted"
+	equal "$(told counted)" "share x
+withdraw x
+share y"
+	finish "$piped"
+	kill -INT "$first"
+	finish "$first"
+	kill -TERM "$second"
+	finish "$second"
+	equal "$(lines "$(told first)")" 4
+	equal "$(told second)" "$(told first)"
+	until_true no_watchers
+}
+
+@test "what it does not understand, and where there is no registry" {
+	no_registry_yet
+	run -2 --separate-stderr gpushare watch --count 0
+	has "$stderr" "--count wants a number of 1 or more"
+	run -2 --separate-stderr gpushare watch a b
+	run -2 --separate-stderr gpushare watch --limbo
+	GPUSHARE_AUTOSTART=0 run -1 --separate-stderr gpushare watch
+	has "$stderr" "autostart is off"
+	run -0 gpushare watch --help
+	has "$output" "usage: gpushare watch [--count N]"
+	equal "$(registry_pids)" ""
+}
+
+@test "one that is stopped delays nobody, loses the oldest, and is told how many" {
+	watching slow
+	slow=$PID
+	watching quick
+	kill -STOP "$slow"
+	until_true has_stopped "$slow"
+	local words=() i
+	for ((i = 0; i < 60; i++)); do words+=(alloc="a,x,64Ki" free=a); done
+	# each process 121 notices; what a socket takes and what waits is far less than all of them
+	for ((i = 0; i < 40; i++)); do
+		api open alloc=z,"p$i",64Ki "${words[@]}" >/dev/null
+	done
+	api open alloc=z,last,64Ki >/dev/null
+	until_true has_told quick last
+	kill -CONT "$slow"
+	until_true has_told slow "owner-gone  last\|withdraw  *last"
+	equal "$(awk '$2 == "lost"' "$WORK/quick.out")" ""
+	equal "$(awk '$2 == "lost" { n++; lost += $3 } END { print n, (lost > 0) }' "$WORK/slow.out")" "1 1"
+	# What it has lost and what it has heard is what the other has heard, and its end is the same.
+	equal "$(awk '$2 == "lost" { n += $3 } $2 != "lost" { n++ } END { print n }' "$WORK/slow.out")" \
+		"$(wc -l <"$WORK/quick.out")"
+	equal "$(tail -n 500 "$WORK/slow.out")" "$(tail -n 500 "$WORK/quick.out")"
+}
+
+@test "a hundred watchers hear the same; none is left behind" {
+	local pids=() i
+	for ((i = 0; i < 100; i++)); do
+		start "w$i" gpushare watch --count 40
+		pids+=("$PID")
+	done
+	for ((i = 0; i < 100; i++)); do until_true grep -qs watching "$WORK/w$i.err"; done
+	local words=()
+	for ((i = 0; i < 20; i++)); do words+=(alloc="a,x$i,64Ki" free=a); done
+	took_ms api open "${words[@]}" >/dev/null
+	echo "20 buffers, 100 watchers: $TOOK_MS ms"
+	for i in "${pids[@]}"; do finish "$i"; done
+	for ((i = 1; i < 100; i++)); do cmp "$WORK/w0.out" "$WORK/w$i.out"; done
+	equal "$(lines "$(told w0)")" 40
+	until_true no_watchers
+}
+
+@test "watchers that are killed leave nothing behind" {
+	api open >/dev/null
+	local i
+	for ((i = 0; i < 5; i++)); do
+		watching w
+		kill -KILL "$PID"
+		rm "$WORK/w.err"
+	done
+	until_true no_watchers
+	watching w
+	api open alloc=a,x,1Mi free=a >/dev/null
+	await_told w "share x
+withdraw x"
+}
+
+@test "the registry is killed: the watch goes on with the next one, and says so" {
+	watching w
+	watch=$PID
+	act app alloc=a,x,1Mi
+	await_told w "share x"
+	files=$(find "/proc/$watch/fd" | wc -l)
+	kill -KILL "$(registry_pids)"
+	until_true no_watchers
+	sleep 0.3
+	api open >/dev/null
+	until_true has_told w restart
+	api open alloc=a,y,1Mi free=a >/dev/null
+	await_told w "share x
+restart 
+share y
+withdraw y"
+	touch "$WORK/end"
+	until_true has_told w "owner-gone  x"
+	[ "$(find "/proc/$watch/fd" | wc -l)" -le "$files" ]
+	# Nobody waits for a registry in a loop: in ten seconds' time it would be seen.
+	read -ra stat <"/proc/$watch/stat"
+	[ $((stat[13] + stat[14])) -le 50 ]
+}
+
+@test "the registry is replaced: nothing is missed afterwards" {
+	no_registry_yet
+	start old gpushare-registry --dir "$GPUSHARE_DIR" --foreground
+	old=$PID
+	until_true grep -qs serving "$WORK/old.err"
+	watching w
+	act app alloc=a,x,1Mi
+	start new gpushare-registry --dir "$GPUSHARE_DIR" --replace --foreground
+	finish "$old"
+	until_true has_told w restart
+	api open alloc=a,y,1Mi free=a >/dev/null
+	await_told w "share x
+restart 
+share y
+withdraw y"
+	[ -S "$GPUSHARE_DIR/events.sock" ]
+	touch "$WORK/end"
+}
+
+@test "one that leaves when idle stays for its watchers, and goes after them" {
+	no_registry_yet
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
+	registry=$PID
+	until_true grep -qs serving "$WORK/registry.err"
+	watching w
+	watch=$PID
+	kill -KILL "$registry"
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
+	registry=$PID
+	until_true has_told w restart # its lease is not made again: it has nothing to be told of
+	sleep 2
+	kill -0 "$registry"
+	kill -INT "$watch"
+	finish "$watch"
+	finish "$registry"
+	[ ! -e "$GPUSHARE_DIR/events.sock" ]
+}
+
+@test "no file descriptor, no room: said in a line" {
+	api open >/dev/null
+	for limit in 4 5 6 7; do
+		run -1 --separate-stderr bash -c "for fd in {3..63}; do eval \"exec \$fd>&-\"; done
+			ulimit -n $limit; exec gpushare watch"
+		equal "$(lines "$stderr")" 1
+	done
+	until_true no_watchers
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* What a registry writes down for those who watch: what, when, and how much of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "clock.h"
+#include "peer.h"
+
+static notice told;
+
+/* The next that waits, in `told`; false: none. */
+static bool next(void)
+{
+	struct event *event = events_take(peer_registry);
+
+	if (!event)
+		return false;
+	assert_int_equal(codec_decode_notice(event->bytes, event->size, &told), GPUSHARE_OK);
+	assert_true(told.registry == peer_registry->started_unix_ns && told.unix_ns);
+	free(event);
+	return true;
+}
+
+static void expect(enum gpushare_notice_kind kind, const char *name, int32_t pid)
+{
+	assert_true(next());
+	assert_string_equal(gpushare_notice_text(told.kind), gpushare_notice_text(kind));
+	assert_string_equal(told.buffer.name, name);
+	assert_int_equal(told.pid, pid);
+	if (told.buffer.backing == GPUSHARE_BACKING_IPC)
+		assert_int_equal(told.buffer.address, 0);
+}
+
+#define EXPECT(kind, name, pid) expect(GPUSHARE_NOTICE_##kind, name, pid)
+
+static int set_up(void **state)
+{
+	int result = peer_set_up(state);
+
+	return result ? result : !events_enter(peer_registry, 77);
+}
+
+static void nothing_is_written_down_for_nobody(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner");
+	uint64_t generation;
+
+	(void)state;
+	events_leave(peer_registry, 77);
+	generation = peer_share(owner, "w");
+	assert_false(next());
+	assert_int_equal(peer_withdraw(owner, "w", generation), GPUSHARE_OK);
+	assert_true(events_enter(peer_registry, 5));
+	events_welcome(peer_registry, 6); /* has gone meanwhile */
+	assert_false(next());
+	events_welcome(peer_registry, 5);
+	assert_true(next());
+	assert_true(!told.kind && !told.has_buffer && told.serial == 2);
+	peer_share(owner, "w");
+	EXPECT(SHARE, "w", 100);
+	assert_int_equal(told.serial, 3); /* a greeting has no number of its own */
+	assert_false(next());
+}
+
+static void an_ipc_buffers_life(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	uint64_t generation = peer_share(owner, "w");
+
+	(void)state;
+	EXPECT(SHARE, "w", 100);
+	assert_int_equal(told.buffer.generation, generation);
+	assert_int_equal(peer_attach(other, "w"), GPUSHARE_OK);
+	EXPECT(ATTACH, "w", 200);
+	assert_int_equal(told.buffer.attachers, 1);
+	assert_int_equal(peer_detach(other, "w", generation), GPUSHARE_OK);
+	EXPECT(DETACH, "w", 200);
+	assert_int_equal(told.buffer.attachers, 0);
+	assert_int_equal(peer_attach(other, "w"), GPUSHARE_OK);
+	EXPECT(ATTACH, "w", 200);
+	assert_int_equal(peer_withdraw(owner, "w", generation), GPUSHARE_OK);
+	EXPECT(WITHDRAW, "w", 100);
+	assert_int_equal(peer_detach(other, "w", generation), GPUSHARE_OK);
+	EXPECT(DETACH, "w", 200); /* of what is not here any more */
+	assert_true(told.buffer.generation == generation && !told.buffer.size);
+	assert_int_equal(told.serial, 6);
+	assert_int_equal(peer_lookup(other, "w", 0), GPUSHARE_E_NOT_FOUND);
+	assert_false(next());
+}
+
+static void an_owner_that_ends(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+
+	(void)state;
+	peer_share(owner, "mine");
+	peer_share(other, "w");
+	EXPECT(SHARE, "mine", 100);
+	EXPECT(SHARE, "w", 200);
+	assert_int_equal(peer_attach(owner, "w"), GPUSHARE_OK);
+	EXPECT(ATTACH, "w", 100);
+	registry_disconnect(peer_registry, owner);
+	EXPECT(OWNER_GONE, "mine", 100);
+	EXPECT(DETACH, "w", 100);
+	assert_false(next());
+}
+
+/* It takes all connections along, and no process with them. */
+static void a_registry_that_leaves_tells_nothing(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner");
+
+	(void)state;
+	peer_share(owner, "w");
+	EXPECT(SHARE, "w", 100);
+	peer_registry->leaving = true;
+	registry_disconnect(peer_registry, owner);
+	assert_false(next());
+}
+
+static void an_unlink_is_told_with_who_did_it(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	uint64_t generation = peer_share(owner, "w");
+
+	(void)state;
+	EXPECT(SHARE, "w", 100);
+	assert_int_equal(peer_withdraw(other, "w", 0), GPUSHARE_OK);
+	EXPECT(UNLINK, "w", 200);
+	/* Its owner frees what has no name any more. */
+	assert_int_equal(peer_withdraw(owner, "w", generation), GPUSHARE_OK);
+	EXPECT(REMOVE, "w", 100);
+	assert_false(next());
+}
+
+static void limbo_and_its_end(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	request withdraw = {.which_verb = gpushare_Request_withdraw_tag};
+	request ask = {.which_verb = gpushare_Request_limbo_tag};
+	uint64_t generation = peer_share(owner, "w");
+
+	(void)state;
+	EXPECT(SHARE, "w", 100);
+	assert_int_equal(peer_attach(other, "w"), GPUSHARE_OK);
+	EXPECT(ATTACH, "w", 200);
+	strcpy(withdraw.verb.withdraw.name, "w");
+	withdraw.verb.withdraw.generation = generation;
+	withdraw.verb.withdraw.limbo = true;
+	assert_int_equal(peer_ask(owner, &withdraw), GPUSHARE_OK);
+	EXPECT(LIMBO, "w", 100);
+	assert_true(told.buffer.in_limbo && told.buffer.attachers == 1);
+	assert_int_equal(peer_detach(other, "w", generation), GPUSHARE_OK);
+	EXPECT(DETACH, "w", 200);
+	assert_true(told.buffer.in_limbo && !told.buffer.attachers);
+	ask.verb.limbo.generations_count = 1;
+	ask.verb.limbo.generations[0] = generation;
+	assert_int_equal(peer_ask(owner, &ask), GPUSHARE_OK);
+	EXPECT(REMOVE, "w", 100);
+	assert_false(next());
+}
+
+static struct entry *kept(struct lease *owner, const char *name, uint32_t ttl_s)
+{
+	record info = peer_share_of(name).verb.share.buffer;
+	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {0};
+
+	info.backing = GPUSHARE_BACKING_VMM;
+	info.flags = GPUSHARE_FLAG_KEEP;
+	info.ttl_s = ttl_s;
+	return registry_add(peer_registry, owner, &info, handle, 0);
+}
+
+static void what_is_kept(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	struct entry *entry = kept(owner, "k", 5);
+	uint64_t generation = entry->info.generation;
+	record again = entry->info;
+
+	(void)state;
+	EXPECT(SHARE, "k", 100);
+	registry_disconnect(peer_registry, owner);
+	EXPECT(OWNER_GONE, "k", 100);
+	assert_true(told.buffer.owner_gone && told.buffer.ttl_left_s == 5);
+	keep_adopt(peer_registry, entry, other, &again);
+	EXPECT(SHARE, "k", 200);
+	assert_true(told.buffer.generation == generation && !told.buffer.owner_gone);
+	assert_int_equal(peer_withdraw(other, "k", generation), GPUSHARE_OK); /* a free */
+	EXPECT(OWNER_GONE, "k", 200);
+	keep_replace(peer_registry, entry, other, &again, entry->handle);
+	EXPECT(REMOVE, "k", 200);
+	assert_int_equal(told.buffer.generation, generation);
+	EXPECT(SHARE, "k", 200);
+	assert_true(told.buffer.generation > generation);
+	registry_disconnect(peer_registry, other);
+	EXPECT(OWNER_GONE, "k", 200);
+	keep_expire(peer_registry, clock_ns() + 6 * NS_PER_S);
+	EXPECT(EXPIRE, "k", 0);
+	assert_false(next());
+}
+
+static void what_is_lost(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner");
+	struct entry *entry = kept(owner, "k", 0);
+
+	(void)state;
+	EXPECT(SHARE, "k", 100);
+	entry->info.missing = true;
+	registry_disconnect(peer_registry, owner);
+	EXPECT(OWNER_GONE, "k", 100);
+	EXPECT(REMOVE, "k", 0);
+	assert_false(next());
+}
+
+/* By a retelling: counts as they are from then on. */
+static void a_retelling_is_told_where_it_changes_something(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	request retell = {.which_verb = gpushare_Request_retell_tag};
+	gpushare_Hold *hold = &retell.verb.retell.attached[0];
+
+	(void)state;
+	strcpy(hold->name, "w");
+	hold->generation = peer_share(owner, "w");
+	hold->count = 2;
+	retell.verb.retell.attached_count = 1;
+	EXPECT(SHARE, "w", 100);
+	assert_int_equal(peer_ask(other, &retell), GPUSHARE_OK);
+	EXPECT(ATTACH, "w", 200);
+	assert_int_equal(told.buffer.attachers, 2);
+	assert_int_equal(peer_ask(other, &retell), GPUSHARE_OK);
+	assert_false(next());
+	hold->count = 1;
+	assert_int_equal(peer_ask(other, &retell), GPUSHARE_OK);
+	EXPECT(DETACH, "w", 200);
+	retell = (request){.which_verb = gpushare_Request_retell_tag};
+	retell.verb.retell.last = true;
+	assert_int_equal(peer_ask(owner, &retell), GPUSHARE_OK);
+	EXPECT(WITHDRAW, "w", 100); /* not told of any more */
+	assert_false(next());
+}
+
+static void of_too_many_the_oldest_go(void **state)
+{
+	struct lease *owner = peer_new(1, 100, "owner");
+	char name[16];
+
+	(void)state;
+	for (int i = 0; i < LIMIT_EVENTS + 10; i++) {
+		snprintf(name, sizeof(name), "w%d", i);
+		peer_share(owner, name);
+	}
+	for (int i = 10; i < LIMIT_EVENTS + 10; i++) {
+		snprintf(name, sizeof(name), "w%d", i);
+		EXPECT(SHARE, name, 100);
+		assert_int_equal(told.serial, i + 1);
+	}
+	assert_false(next());
+	peer_share(owner, "more");
+	EXPECT(SHARE, "more", 100);
+}
+
+/* An ipc buffer's handle is what the attaching is for. */
+static void no_secret_leaves(void **state)
+{
+	struct event *event;
+	uint8_t needle[8];
+
+	(void)state;
+	memset(needle, 0xab, sizeof(needle));
+	peer_share(peer_new(1, 100, "owner"), "w");
+	event = events_take(peer_registry);
+	assert_non_null(event);
+	assert_null(memmem(event->bytes, event->size, needle, sizeof(needle)));
+	free(event);
+}
+
+static void so_many_watch_and_no_more(void **state)
+{
+	(void)state;
+	peer_registry->limits.watchers = 3;
+	assert_true(events_enter(peer_registry, 1));
+	assert_true(events_enter(peer_registry, 2));
+	assert_false(events_enter(peer_registry, 3));
+	events_leave(peer_registry, 3);
+	events_leave(peer_registry, 1);
+	assert_true(events_enter(peer_registry, 3));
+}
+
+static int64_t elapsed[8];
+static int ticks;
+
+static void on_tick(struct registry *registry, int64_t elapsed_ns)
+{
+	elapsed[ticks++] = elapsed_ns;
+	events_published(registry, store_find(&registry->store, "w"), 1000, 250);
+}
+
+static void publications_are_asked_for_once_a_second(void **state)
+{
+	const int64_t begin = 1000 * NS_PER_S;
+
+	(void)state;
+	peer_share(peer_new(1, 100, "owner"), "w");
+	EXPECT(SHARE, "w", 100);
+	assert_true(events_due(peer_registry, begin) == INT64_MAX);
+	peer_registry->events.tick = on_tick;
+	assert_true(events_due(peer_registry, begin) == begin + NS_PER_S);
+	EXPECT(PUBLISH, "w", 100);
+	assert_true(told.published == 1000 && told.rate == 250 && told.buffer.size == 100);
+	assert_true(events_due(peer_registry, begin + NS_PER_S - 1) == begin + NS_PER_S);
+	assert_false(next());
+	assert_true(events_due(peer_registry, begin + 2 * NS_PER_S) == begin + 3 * NS_PER_S);
+	EXPECT(PUBLISH, "w", 100);
+	events_leave(peer_registry, 77);
+	assert_true(events_due(peer_registry, begin + 9 * NS_PER_S) == INT64_MAX);
+	assert_true(events_enter(peer_registry, 78));
+	assert_true(events_due(peer_registry, begin + 10 * NS_PER_S) == begin + 11 * NS_PER_S);
+	assert_int_equal(ticks, 3);
+	assert_true(!elapsed[0] && elapsed[1] == 2 * NS_PER_S && !elapsed[2]);
+}
+
+#define PEER(test) cmocka_unit_test_setup_teardown(test, set_up, peer_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    PEER(nothing_is_written_down_for_nobody),
+	    PEER(an_ipc_buffers_life),
+	    PEER(an_owner_that_ends),
+	    PEER(a_registry_that_leaves_tells_nothing),
+	    PEER(an_unlink_is_told_with_who_did_it),
+	    PEER(limbo_and_its_end),
+	    PEER(what_is_kept),
+	    PEER(what_is_lost),
+	    PEER(a_retelling_is_told_where_it_changes_something),
+	    PEER(of_too_many_the_oldest_go),
+	    PEER(no_secret_leaves),
+	    PEER(so_many_watch_and_no_more),
+	    PEER(publications_are_asked_for_once_a_second),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
