@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RUN_PATIENCE_MS 10000
+#define LIST_PATIENCE_MS 10000
 
 void *aside_room(size_t size)
 {
@@ -78,18 +78,18 @@ enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int pat
 	return ASIDE_CRASHED;
 }
 
-static void become(char *const argv[], const char *preload, int out)
+/* As ldd does it. Source: ld.so(8), LD_TRACE_LOADED_OBJECTS. */
+static void become(const char *loader, const char *program, const char *preload, int out)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
-	if (preload ? setenv("LD_PRELOAD", preload, 1) : unsetenv("LD_PRELOAD"))
-		_exit(127);
-	execv(argv[0], argv);
+	if (!setenv("LD_PRELOAD", preload, 1) && !setenv("LD_TRACE_LOADED_OBJECTS", "1", 1))
+		execl(loader, loader, program, NULL);
 	_exit(127);
 }
 
-int aside_run(char *const argv[], const char *preload, char *out, size_t room)
+int aside_list(const char *loader, const char *program, const char *preload, char *out, size_t room)
 {
 	struct pollfd more = {.events = POLLIN};
 	size_t used = 0;
@@ -101,10 +101,10 @@ int aside_run(char *const argv[], const char *preload, char *out, size_t room)
 		return -1;
 	pid = fork();
 	if (!pid)
-		become(argv, preload, line[1]);
+		become(loader, program, preload, line[1]);
 	close(line[1]);
 	more.fd = line[0];
-	while (pid > 0 && used + 1 < room && poll(&more, 1, RUN_PATIENCE_MS) > 0 &&
+	while (pid > 0 && used + 1 < room && poll(&more, 1, LIST_PATIENCE_MS) > 0 &&
 	       (size = read(line[0], out + used, room - used - 1)) > 0)
 		used += (size_t)size;
 	out[used] = '\0';

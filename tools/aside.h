@@ -17,8 +17,9 @@ enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int pat
 			int *out_signal);
 /* Room for facts, of zeros; NULL: none. It stays for the process. */
 void *aside_room(size_t size);
-/* What a program says on stdout and stderr, up to `room`, a NUL behind it. -1: it can't be started;
- * else its exit code, 128 and more for a signal. `preload`: LD_PRELOAD of it, NULL: none. */
-int aside_run(char *const argv[], const char *preload, char *out, size_t room);
+/* What the loader says that a program loads, which isn't started: up to `room`, a NUL behind it. -1: it
+ * can't be asked; else its exit code, 128 and more for a signal. `preload`: "" for nothing. */
+int aside_list(const char *loader, const char *program, const char *preload, char *out,
+	       size_t room);
 
 #endif

@@ -86,7 +86,7 @@ static void ask(void *room)
 	calls.cuDriverGetVersion(&facts->version);
 	facts->init = (int)calls.cuInit(0);
 	calls.cuGetErrorName((cu_result)facts->init, &name);
-	snprintf(facts->init_name, sizeof(facts->init_name), "%s", name ? name : "?");
+	snprintf(facts->init_name, sizeof(facts->init_name), "%s", name ? name : "an error");
 	if (facts->init || calls.cuDeviceGetCount(&facts->count))
 		return;
 	for (int i = 0; i < facts->count && i < DOCTOR_GPUS_MAX; i++)

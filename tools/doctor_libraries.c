@@ -144,7 +144,6 @@ void doctor_libraries(struct doctor *doctor, const char *interpreter, const char
 		      const char *shim)
 {
 	struct libraries all = {.doctor = doctor, .shim = shim};
-	char *const list[] = {(char *)interpreter, "--list", (char *)path, NULL};
 	_cleanup_free_ char *said = malloc(LIST_MAX);
 	char *rest = said;
 	int code;
@@ -155,7 +154,7 @@ void doctor_libraries(struct doctor *doctor, const char *interpreter, const char
 		return;
 	}
 	say_file(&all, path);
-	code = aside_run(list, *shim ? shim : NULL, said, LIST_MAX);
+	code = aside_list(interpreter, path, shim, said, LIST_MAX);
 	for (char *line; (line = strsep(&rest, "\n"));)
 		read_line(&all, line);
 	if (code && !all.seen_shim)

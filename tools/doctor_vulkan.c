@@ -108,8 +108,9 @@ static void say_gpus(struct doctor *doctor, const struct facts *facts, struct do
 
 		if (at >= 0) {
 			found->mapped++;
-			doctor_say(doctor, VERDICT_OK, AREA, NULL, "GPU %d is its device %d, %s", i,
-				   at, facts->devices[at].name);
+			doctor_say(doctor, VERDICT_OK, AREA, NULL, "GPU %d is its device %d%s%s", i,
+				   at, *facts->devices[at].name ? ", " : "",
+				   facts->devices[at].name);
 		} else {
 			doctor_say(doctor, VERDICT_WARN, AREA,
 				   "in a container, have 'graphics' in NVIDIA_DRIVER_CAPABILITIES; "

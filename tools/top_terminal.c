@@ -98,7 +98,7 @@ bool top_terminal_begin(void)
 	X(SIGWINCH)
 	X(SIGCONT)
 #undef X
-	    sigprocmask(SIG_BLOCK, &ours, &outside);
+	sigprocmask(SIG_BLOCK, &ours, &outside);
 #define X(number) handle(number, on_end);
 	ENDS(X)
 #undef X
