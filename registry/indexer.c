@@ -100,6 +100,8 @@ static void describe(const struct entry *entry, struct index_record *out)
 	strcpy(out->name, info->name);
 	strcpy(out->owner_command, info->owner_command);
 	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
+	out->tags_count = info->tags_count;
+	memcpy(out->tags, info->tags, info->tags_count * sizeof(*info->tags));
 }
 
 static void write_slot(struct index_slot *slot, const struct index_record *what)
@@ -110,7 +112,7 @@ static void write_slot(struct index_slot *slot, const struct index_record *what)
 	memcpy(words, what, sizeof(words));
 	atomic_store_explicit(&slot->sequence, sequence + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	for (size_t i = 0; i < INDEX_WORDS; i++)
+	for (size_t i = 0; i < index_words(what->tags_count); i++)
 		atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
 	atomic_store_explicit(&slot->sequence, sequence + 2, memory_order_release);
 }

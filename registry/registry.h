@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "events.h"
+#include "counts.h"
 #include "generation.h"
 #include "journal.h"
 #include "lease.h"
@@ -43,7 +44,8 @@ struct registry {
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	uint64_t requests;
-	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
+	struct counts counts; /* of those, the answered ones */
+	int wake;	      /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
 	reply reply;			   /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */

@@ -39,6 +39,8 @@ static void expand(const struct index_record *from, record *to)
 	memcpy(to->name, from->name, sizeof(to->name));
 	memcpy(to->owner_command, from->owner_command, sizeof(to->owner_command));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
+	to->tags_count = (pb_size_t)(from->tags_count < INDEX_TAGS ? from->tags_count : INDEX_TAGS);
+	memcpy(to->tags, from->tags, to->tags_count * sizeof(*to->tags));
 }
 
 bool index_look_up(const struct index_view *view, const struct client *client, const char *name,

@@ -14,7 +14,7 @@ struct index_view {
 	unsigned int asked;	       /* look-ups that went over the socket */
 };
 
-/* What the registry would answer now, but for tags and address. false: ask it, and say so with
+/* What the registry would answer now, but for an address. false: ask it, and say so with 
  * index_asked(). */
 bool index_look_up(const struct index_view *view, const struct client *client, const char *name,
 		   record *out_found);

@@ -52,7 +52,7 @@ void show_state(const struct gpushare_info *info, char out[SHOW_STATE_MAX])
 	show_add(out, word);
 }
 
-json_t *show_json(const struct gpushare_info *info)
+static json_t *info_json(const struct gpushare_info *info)
 {
 	char uuid[TOOL_TEXT_MAX], command[GPUSHARE_COMMAND_MAX + 1];
 
@@ -75,13 +75,100 @@ json_t *show_json(const struct gpushare_info *info)
 	    info->in_limbo, "missing", info->missing);
 }
 
+json_t *show_tags_json(const struct gpushare_info *info)
+{
+	json_t *tags = json_object();
+	char value[GPUSHARE_TAG_VALUE_MAX + 1];
+
+	for (uint32_t i = 0; i < info->tag_count; i++) {
+		tool_printable(info->tags[i].value, value, sizeof(value));
+		json_object_set_new(tags, info->tags[i].key, json_string(value));
+	}
+	return tags;
+}
+
+json_t *show_json(const struct gpushare_info *info)
+{
+	json_t *all = info_json(info);
+
+	if (all && json_object_set_new(all, "tags", show_tags_json(info))) {
+		json_decref(all);
+		return NULL;
+	}
+	return all;
+}
+
+static json_t *counts_json(const struct gpushare_count counts[GPUSHARE_COUNTS_MAX], bool bytes)
+{
+	json_t *all = json_object();
+
+	for (int i = 0; i < GPUSHARE_COUNTS_MAX && *counts[i].what; i++) {
+		json_int_t count = (json_int_t)counts[i].count;
+
+		json_object_set_new(all, counts[i].what,
+				    bytes ? json_pack("{s:I, s:I}", "names", count, "bytes",
+						      (json_int_t)counts[i].bytes)
+					  : json_integer(count));
+	}
+	return all;
+}
+
 json_t *show_registry_json(const struct gpushare_registry_info *info)
 {
 	return json_pack(
-	    "{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "names", (json_int_t)info->names, "attachments",
-	    (json_int_t)info->attachments, "limbo", (json_int_t)info->limbo, "connections",
-	    (json_int_t)info->connections, "waiters", (json_int_t)info->waiters, "requests",
-	    (json_int_t)info->requests, "started_unix_ns", (json_int_t)info->started_unix_ns);
+	    "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o, s:o}",
+	    "names", (json_int_t)info->names, "attachments", (json_int_t)info->attachments, "limbo",
+	    (json_int_t)info->limbo, "connections", (json_int_t)info->connections, "waiters",
+	    (json_int_t)info->waiters, "requests", (json_int_t)info->requests, "started_unix_ns",
+	    (json_int_t)info->started_unix_ns, "limbo_bytes", (json_int_t)info->limbo_bytes,
+	    "kept_bytes", (json_int_t)info->kept_bytes, "kept_limit", (json_int_t)info->kept_limit,
+	    "descriptors", (json_int_t)info->descriptors, "version", info->version, "pid",
+	    (json_int_t)info->pid, "requests_by_verb", counts_json(info->by_verb, false),
+	    "refusals_by_status", counts_json(info->by_status, false), "backings",
+	    counts_json(info->by_backing, true));
+}
+
+static void name_process(const char *command, int32_t pid, char out[SHOW_CELL_MAX])
+{
+	char printable[GPUSHARE_COMMAND_MAX + 1];
+
+	tool_printable(command, printable, sizeof(printable));
+	snprintf(out, SHOW_CELL_MAX, "%s[%d]", printable, (int)pid);
+}
+
+void show_owner(const struct gpushare_info *info, char out[SHOW_CELL_MAX])
+{
+	name_process(info->owner_command, info->owner_pid, out);
+}
+
+void show_holder(const struct gpushare_holder *holder, char out[SHOW_CELL_MAX])
+{
+	name_process(holder->command, holder->pid, out);
+}
+
+void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX])
+{
+	char value[GPUSHARE_TAG_VALUE_MAX + 1];
+	size_t length = 0;
+
+	*out = '\0';
+	for (uint32_t i = 0; i < info->tag_count && length < SHOW_CELL_MAX; i++) {
+		tool_printable(info->tags[i].value, value, sizeof(value));
+		length += (size_t)snprintf(out + length, SHOW_CELL_MAX - length, "%s%s=%s",
+					   i ? " " : "", info->tags[i].key, value);
+	}
+}
+
+int show_holder_visit(const struct gpushare_holder *holder, void *array)
+{
+	char command[GPUSHARE_COMMAND_MAX + 1];
+
+	tool_printable(holder->command, command, sizeof(command));
+	return json_array_append_new(
+	    array,
+	    json_pack("{s:I, s:I, s:I, s:s, s:I, s:b}", "pid", (json_int_t)holder->pid, "uid",
+		      (json_int_t)holder->uid, "started", (json_int_t)holder->started, "command",
+		      command, "count", (json_int_t)holder->count, "own", holder->own));
 }
 
 int show_dump(json_t *value)

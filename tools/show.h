@@ -18,6 +18,16 @@ int show_list_json(struct gpushare_session *session, show_list *list, const char
 uint64_t show_age(const struct gpushare_info *info); /* seconds */
 const char *show_backing(const struct gpushare_info *info);
 
+#define SHOW_CELL_MAX (GPUSHARE_NAME_MAX + 1)
+/* "trainer[123]", made safe for a terminal. */
+void show_owner(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
+void show_holder(const struct gpushare_holder *holder, char out[SHOW_CELL_MAX]);
+/* "dtype=f16 shape=2,3" */
+void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
+json_t *show_tags_json(const struct gpushare_info *info);
+/* Of a gpushare_holders() visitor: append to that array. */
+int show_holder_visit(const struct gpushare_holder *holder, void *array);
+
 #define SHOW_STATE_MAX 160
 /* "kept,owner-gone,left=12s", "read-only", or "" of an ordinary buffer. */
 void show_state(const struct gpushare_info *info, char out[SHOW_STATE_MAX]);

@@ -8,21 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "cleanup.h"
 #include "rules.h"
 #include "verbs.h"
 
-#define SHIM "libgpushare_shim.so"
 #define EXIT_NOT_FOUND 127 /* as a shell says it */
 #define EXIT_NOT_RUN 126
-
-#if defined(__x86_64__)
-#define MULTIARCH "x86_64-linux-gnu"
-#elif defined(__aarch64__)
-#define MULTIARCH "aarch64-linux-gnu"
-#else
-#error "gpushare runs on x86-64 and aarch64"
-#endif
 
 /* The rules, the environment variable that carries each, and the option that sets it. */
 #define RULE_VARIABLES(X) \
@@ -35,43 +27,6 @@ struct run {
 	RULE_VARIABLES(X)
 #undef X
 };
-
-/* Beside this program, or where it is installed. */
-static const char *const places[] = {"", "../lib/", "../lib/" MULTIARCH "/"};
-
-static bool shim_usable(const char *path, char out[PATH_MAX])
-{
-	return realpath(path, out) && !access(out, R_OK);
-}
-
-static bool shim_find(char out[PATH_MAX])
-{
-	const char *given = getenv("GPUSHARE_SHIM");
-	char self[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t length;
-	char *slash;
-
-	if (given && *given) {
-		if (shim_usable(given, out))
-			return true;
-		tool_error("GPUSHARE_SHIM names '%s', which can't be read: %s", given,
-			   strerror(errno));
-		return false;
-	}
-	length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	self[length > 0 ? length : 0] = '\0';
-	slash = strrchr(self, '/');
-	if (slash)
-		slash[1] = '\0';
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		snprintf(path, sizeof(path), "%s%s" SHIM, self, places[i]);
-		if (shim_usable(path, out))
-			return true;
-	}
-	tool_error("%s was not found in %s, its ../lib or ../lib/%s; set GPUSHARE_SHIM to its path",
-		   SHIM, self, MULTIARCH);
-	return false;
-}
 
 static bool set_variable(const char *name, const char *value)
 {
@@ -155,7 +110,7 @@ static int parse(int argc, char **argv, struct run *run)
 int verb_run(int argc, char **argv)
 {
 	struct run run = {.directory = NULL};
-	char shim[PATH_MAX];
+	char shim[PATH_MAX], why[BESIDE_WHY_MAX];
 	int code = parse(argc, argv, &run);
 
 	if (code >= 0)
@@ -165,7 +120,11 @@ int verb_run(int argc, char **argv)
 		return TOOL_USAGE;
 	RULE_VARIABLES(X)
 #undef X
-	if (!shim_find(shim) || !set_preload(shim) || !set_variable("GPUSHARE_DIR", run.directory))
+	if (!beside_shim(shim, why)) {
+		tool_error("%s", why);
+		return TOOL_FAILED;
+	}
+	if (!set_preload(shim) || !set_variable("GPUSHARE_DIR", run.directory))
 		return TOOL_FAILED;
 #define X(field, kind, variable, option) \
 	if (!set_variable(variable, run.field)) \

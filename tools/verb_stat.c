@@ -27,6 +27,24 @@ static void stat_print_life(const struct gpushare_info *info)
 		printf("kept:       for %s more\n", text);
 }
 
+static int print_holder(const struct gpushare_holder *holder, void *user)
+{
+	char text[SHOW_CELL_MAX];
+
+	(void)user;
+	show_holder(holder, text);
+	printf("held by:    %s, uid %" PRIu32 ", %" PRIu32 " time%s%s\n", text, holder->uid,
+	       holder->count, holder->count == 1 ? "" : "s",
+	       holder->own ? ", the owner's process itself" : "");
+	return 0;
+}
+
+/* Whose process it is that has it, as far as the registry says: an older one doesn't. */
+static void stat_print_holders(struct gpushare_session *session, const struct gpushare_info *info)
+{
+	gpushare_holders(session, info->name, info->generation, print_holder, NULL);
+}
+
 static void stat_print_extent(const struct gpushare_info *info)
 {
 	char size[TOOL_TEXT_MAX];
@@ -42,16 +60,16 @@ static void stat_print_extent(const struct gpushare_info *info)
 		     "of the owner in it; make it a multiple of 2 MiB, or use gpushare_alloc()");
 }
 
-static int stat_print(const struct gpushare_info *info)
+static int stat_print(struct gpushare_session *session, const struct gpushare_info *info)
 {
 	char uuid[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX], made[TOOL_TEXT_MAX] = "?";
-	char command[GPUSHARE_COMMAND_MAX + 1];
+	char owner[SHOW_CELL_MAX], value[GPUSHARE_TAG_VALUE_MAX + 1];
 	time_t created = (time_t)(info->created_unix_ns / 1000000000u);
 	struct tm local;
 
 	tool_format_uuid(info->device_uuid, uuid);
 	tool_format_age(show_age(info), age);
-	tool_printable(info->owner_command, command, sizeof(command));
+	show_owner(info, owner);
 	if (localtime_r(&created, &local))
 		strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S %z", &local);
 	printf("name:       %s\n", info->name);
@@ -60,12 +78,34 @@ static int stat_print(const struct gpushare_info *info)
 		stat_print_extent(info);
 	printf("gpu:        %s\n", uuid);
 	printf("backing:    %s\n", show_backing(info));
-	printf("owner:      %s[%" PRId32 "], uid %" PRIu32 "%s\n", command, info->owner_pid,
-	       info->owner_uid, info->owner_alive ? "" : ", which has freed it or ended");
+	printf("owner:      %s, uid %" PRIu32 "%s\n", owner, info->owner_uid,
+	       info->owner_alive ? "" : ", which has freed it or ended");
 	stat_print_life(info);
 	printf("attached:   %" PRIu32 "\n", info->attachers);
+	stat_print_holders(session, info);
+	for (uint32_t i = 0; i < info->tag_count; i++) {
+		tool_printable(info->tags[i].value, value, sizeof(value));
+		printf("tag:        %s=%s\n", info->tags[i].key, value);
+	}
 	printf("created:    %s (%s ago)\n", made, age);
 	return tool_flush(TOOL_DONE);
+}
+
+static void stat_print_memory(const struct gpushare_registry_info *info)
+{
+	char kept[TOOL_TEXT_MAX], limit[TOOL_TEXT_MAX];
+
+	for (int i = 0; i < GPUSHARE_COUNTS_MAX && *info->by_backing[i].what; i++) {
+		tool_format_size(info->by_backing[i].bytes, kept);
+		printf("%-12s %" PRIu64 " name%s, %s\n", info->by_backing[i].what,
+		       info->by_backing[i].count, info->by_backing[i].count == 1 ? "" : "s", kept);
+	}
+	tool_format_size(info->kept_bytes, kept);
+	tool_format_size(info->kept_limit, limit);
+	if (info->kept_limit)
+		printf("kept:        %s of %s\n", kept, limit);
+	if (*info->version)
+		printf("version:     %s, pid %" PRId32 "\n", info->version, info->pid);
 }
 
 static int stat_print_registry(const struct gpushare_registry_info *info)
@@ -80,6 +120,7 @@ static int stat_print_registry(const struct gpushare_registry_info *info)
 	printf("connections: %" PRIu64 "\n", info->connections);
 	printf("waiters:     %" PRIu64 "\n", info->waiters);
 	printf("requests:    %" PRIu64 "\n", info->requests);
+	stat_print_memory(info);
 	printf("started:     %s ago\n", age);
 	return tool_flush(TOOL_DONE);
 }
@@ -92,6 +133,19 @@ static int stat_registry(struct gpushare_session *session, bool json)
 	if (status)
 		return tool_failed(status);
 	return json ? show_dump(show_registry_json(&info)) : stat_print_registry(&info);
+}
+
+static int stat_json(struct gpushare_session *session, const struct gpushare_info *info)
+{
+	json_t *all = show_json(info), *holders = json_array();
+
+	/* What a registry doesn't tell is an empty list. */
+	gpushare_holders(session, info->name, info->generation, show_holder_visit, holders);
+	if (all && json_object_set_new(all, "holders", holders)) {
+		json_decref(all);
+		all = NULL;
+	}
+	return show_dump(all);
 }
 
 int verb_stat(int argc, char **argv)
@@ -113,5 +167,5 @@ int verb_stat(int argc, char **argv)
 	status = gpushare_stat(session, argv[optind], &info);
 	if (status)
 		return tool_failed(status);
-	return options.json ? show_dump(show_json(&info)) : stat_print(&info);
+	return options.json ? stat_json(session, &info) : stat_print(session, &info);
 }

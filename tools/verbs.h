@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_VERBS_H
 #define GPUSHARE_TOOLS_VERBS_H
-/* The verbs of `gpushare`, once: X(verb, arguments, what it does). A file each, verb_<verb>.c. */
+/*
+ * The verbs of `gpushare`, once: X(verb, arguments, what it does). A file each, verb_<verb>.c.
+ * `arguments` is what --help and shell completion go by, too: words in capitals say what stands
+ * there (verb_complete.c), and what an option does is told in verb_help.c.
+ */
 #include "tool.h"
 
 #define VERBS(X) \
@@ -15,8 +19,20 @@
 	  "show all that is known of one buffer, or what the registry has to do") \
 	X(watch, "[--count N] [--json] [--dir DIR] [GLOB]", \
 	  "tell what happens to buffers, a line each, until it is interrupted") \
+	X(top, "[-d SECONDS] [-n N] [--sort KEY] [--json] [--dir DIR] [GLOB]", \
+	  "watch who owns and who holds what, as top(1) watches processes") \
+	X(get, "NAME [-o FILE] [OPTION]...", \
+	  "copy a buffer to a file or into a pipe, as gpushare-attach does") \
+	X(put, "FILE NAME [OPTION]...", \
+	  "copy a file into a buffer, as gpushare-attach --into does") \
+	X(tag, "[--json] [--dir DIR] NAME [KEY=VALUE | -KEY]...", \
+	  "show a buffer's tags, set some, take some away") \
 	X(rm, "[--dir DIR] NAME", \
-	  "take a name away; the memory stays as it is, what is kept without an owner goes")
+	  "take a name away; the memory stays as it is, what is kept without an owner goes") \
+	X(metrics, "[--json] [--dir DIR]", \
+	  "print the registry's numbers as Prometheus reads them") \
+	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \
+	  "say what works here and what doesn't, and why; of a program too")
 
 /* argv[0] is the verb. Returns a tool_exit and has said what went wrong. */
 #define X(verb, arguments, summary) int verb_##verb(int argc, char **argv);
@@ -32,7 +48,10 @@ struct verb_options {
 
 /* Parse those; `json` says whether --json is known, `limbo` the other. -1 to go on at optind, else the exit code. */
 int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options *out);
-/* Usage of one verb on stdout. */
+/* Usage, options and examples of one verb on stdout; of all of them. */
 int verb_help(const char *verb);
+int verb_help_all(void);
+/* What may stand at the last of these words, a line each, or ":files" and the like. */
+int verb_complete(int argc, char **argv);
 
 #endif

@@ -28,15 +28,23 @@ static bool read_slot(const struct index_slot *slot, struct index_record *out_re
 {
 	uint64_t before = atomic_load_explicit(&slot->sequence, memory_order_acquire);
 	uint64_t words[INDEX_WORDS];
+	size_t read = 0, count = index_words(0);
+	uint32_t tags;
 
 	if (before & 1)
 		return false;
-	for (size_t i = 0; i < INDEX_WORDS; i++)
-		words[i] = atomic_load_explicit(&slot->words[i], memory_order_relaxed);
+	while (read < count) {
+		for (; read < count; read++)
+			words[read] =
+			    atomic_load_explicit(&slot->words[read], memory_order_relaxed);
+		memcpy(&tags, (char *)words + offsetof(struct index_record, tags_count),
+		       sizeof(tags));
+		count = index_words(tags);
+	}
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) != before)
 		return false;
-	memcpy(out_record, words, sizeof(*out_record));
+	memcpy(out_record, words, count * sizeof(*words));
 	return true;
 }
 

@@ -11,7 +11,8 @@
 
 #define INDEX_VERSION 1
 #define INDEX_BUCKETS 2048 /* a power of two */
-#define INDEX_WAYS 16	   /* records of one bucket: one cache line of marks */
+#define INDEX_TAGS (sizeof(((record *)0)->tags) / sizeof(gpushare_Tag))
+#define INDEX_WAYS 16 /* records of one bucket: one cache line of marks */
 
 /* F(type, name): what is as it is in a record. */
 #define INDEX_FIELDS(F) \
@@ -39,9 +40,18 @@ struct index_record {
 #define F(type, name) type name;
 	INDEX_FIELDS(F)
 #undef F
+	uint32_t tags_count;
+	gpushare_Tag tags[INDEX_TAGS]; /* what isn't used is neither written nor read */
 } __attribute__((aligned(8)));
 
-#define INDEX_WORDS ((sizeof(struct index_record) + 7) / 8)
+#define INDEX_WORDS (sizeof(struct index_record) / 8)
+/* Of a record with so many tags. */
+static inline size_t index_words(uint32_t tags)
+{
+	size_t room = tags < INDEX_TAGS ? tags : INDEX_TAGS;
+
+	return (offsetof(struct index_record, tags) + room * sizeof(gpushare_Tag) + 7) / 8;
+}
 
 struct index_slot {
 	_Atomic uint64_t sequence; /* odd: it is being written */
@@ -74,7 +84,7 @@ static inline uint32_t index_mark(uint64_t hash)
 
 /* Whether what it says holds now: its writer lives and serves. False where that can't be told. */
 bool index_is_live(const struct index_page *page);
-/* false: ask the registry; it has no tags and no address either. Safe while it is written, by any number of threads. */
+/* false: ask the registry; it has no address either. Safe while it is written, by any number of threads. */
 bool index_find(const struct index_page *page, const char *name, struct index_record *out_record);
 
 #endif

@@ -38,6 +38,25 @@ static void agrees(struct lease *asks, const char *name)
 	assert_string_equal(found.name, told->name);
 	assert_string_equal(found.owner_command, told->owner_command);
 	assert_memory_equal(found.device_uuid, told->device_uuid, sizeof(found.device_uuid));
+	assert_int_equal(found.tags_count, told->tags_count);
+	for (uint32_t i = 0; i < found.tags_count; i++) {
+		assert_string_equal(found.tags[i].key, told->tags[i].key);
+		assert_string_equal(found.tags[i].value, told->tags[i].value);
+	}
+}
+
+static void tagged(struct lease *owner, const char *name, pb_size_t count)
+{
+	request ask = {.which_verb = gpushare_Request_tag_tag};
+	gpushare_SetTags *tag = &ask.verb.tag;
+
+	strcpy(tag->name, name);
+	for (pb_size_t i = 0; i < count; i++) {
+		snprintf(tag->tags[i].key, sizeof(tag->tags[i].key), "key%d", i);
+		snprintf(tag->tags[i].value, sizeof(tag->tags[i].value), "value %d", i);
+	}
+	tag->tags_count = count;
+	assert_int_equal(peer_ask(owner, &ask), GPUSHARE_OK);
 }
 
 static void it_follows_the_registry(void **state)
@@ -53,6 +72,11 @@ static void it_follows_the_registry(void **state)
 	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
 	agrees(other, "x");
 	assert_true(index_find(page(), "x", &found) && found.attachers == 1);
+	tagged(owner, "x", 1);
+	agrees(other, "x");
+	assert_true(index_find(page(), "x", &found) && found.tags_count == 1);
+	tagged(owner, "x", 4);
+	agrees(other, "x");
 	registry_disconnect(peer_registry, other);
 	agrees(owner, "x");
 	registry_disconnect(peer_registry, owner);

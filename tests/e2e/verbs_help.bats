@@ -1,0 +1,160 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The table of verbs: help by example, and shell completion, which go by nothing else.
+load helpers
+
+# The verbs, as the program tells them.
+verbs() {
+	gpushare --complete '' | cut -f 1 | grep -v '^--'
+}
+
+@test "each verb tells what it does by example, in its own --help and as 'help VERB'" {
+	[ "$(verbs | wc -l)" -ge 10 ]
+	for verb in $(verbs); do
+		run -0 --separate-stderr gpushare "$verb" --help
+		has "$output" "usage: gpushare $verb"
+		has "$output" "For example"
+		grep -q "^  .*gpushare $verb" <<<"$output" || { echo "$verb has no example"; false; }
+		equal "$stderr" ""
+		equal "$(gpushare help "$verb")" "$output"
+		has "$(gpushare --help)" "  $verb "
+	done
+	run -2 --separate-stderr gpushare help fly
+	has "$stderr" "fly"
+	equal "$(registry_pids)" ""
+}
+
+@test "every option that a usage tells of is told of below it, and understood" {
+	for verb in $(verbs); do
+		case $verb in get | put) continue ;; esac # gpushare-attach's
+		help=$(gpushare "$verb" --help)
+		while read -r option argument; do
+			[ -n "$option" ] || continue
+			grep -q "^  $option" <<<"$help" || { echo "$verb $option is not told of"; false; }
+			value=
+			case $argument in
+			"") ;;
+			KEY) value=size ;;
+			*) value=1 ;;
+			esac
+			# shellcheck disable=SC2086 # nothing where there is no argument
+			run -0 --separate-stderr gpushare "$verb" "$option" $value --help
+			has "$output" "usage: gpushare $verb"
+		done < <(head -n 1 <<<"$help" | grep -o '\[-[^]]*\]' | tr -d '[]' | grep -v '^-KEY\|^KEY\|^--$\|^-$' || true)
+	done
+}
+
+@test "no option that a verb does not have is understood, and none is asked for twice" {
+	for verb in $(verbs); do
+		case $verb in run | get | put) continue ;; esac
+		run -2 --separate-stderr gpushare "$verb" --nonsense
+		equal "$output" ""
+		[ -n "$stderr" ]
+	done
+	run -2 gpushare rm --json x
+	run -2 gpushare metrics --limbo
+	equal "$(registry_pids)" ""
+}
+
+@test "errors are sentences on stderr: the thing, the cause, the next step" {
+	run -2 --separate-stderr gpushare fly
+	has "$stderr" "there is no verb 'fly'"
+	has "$stderr" "doctor"
+	run -2 --separate-stderr gpushare
+	has "$stderr" "which verb?"
+	run -1 --separate-stderr gpushare stat 'a b'
+	has "$stderr" "'a b' is not a buffer name"
+	run -1 --separate-stderr gpushare tag nobody
+	has "$stderr" nobody
+}
+
+complete_words() {
+	gpushare --complete "$@" | cut -f 1 | tr '\n' ' '
+}
+
+named_buffers() {
+	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,-odd..//name-,1Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+}
+
+@test "completion: verbs, options, names, and what the shell knows itself" {
+	named_buffers
+	equal "$(complete_words ls '')" "-odd..//name- weights "
+	equal "$(complete_words stat '')" "-odd..//name- weights "
+	equal "$(complete_words rm weights '')" ""
+	equal "$(complete_words ls --limbo -)" "--limbo --json --dir --help "
+	equal "$(complete_words ls --dir '')" ":dirs "
+	equal "$(complete_words ls --dir /nonexistent '')" ""
+	equal "$(complete_words run '')" ":commands "
+	equal "$(complete_words run --name w '')" ":commands "
+	equal "$(complete_words run app '')" ":files "
+	equal "$(complete_words run app -)" ":files "
+	equal "$(complete_words put '')" ":files "
+	equal "$(complete_words put file '')" "-odd..//name- weights "
+	equal "$(complete_words get '')" "-odd..//name- weights "
+	equal "$(complete_words doctor '')" ":commands "
+	equal "$(complete_words fly '')" ""
+	run -2 gpushare --complete
+}
+
+@test "completion starts no registry, and says nothing where there is none" {
+	no_registry_yet
+	run -0 --separate-stderr gpushare --complete ls ''
+	equal "$output$stderr" ""
+	GPUSHARE_DIR=relative/nowhere run -0 --separate-stderr gpushare --complete stat ''
+	equal "$output$stderr" ""
+	equal "$(registry_pids)" ""
+}
+
+# completed WORD...: what bash offers for the last of them
+completed() {
+	bash -c '. "$1"; shift
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		case $1 in *attach) _gpushare_attach ;; *) _gpushare ;; esac
+		((!${#COMPREPLY[@]})) || printf "%s\n" "${COMPREPLY[@]}"' bash "$ROOT/tools/completions/gpushare.bash" "$@" | sort | tr '\n' ' '
+}
+
+@test "bash completes gpushare by that" {
+	named_buffers
+	mkdir "$WORK/d"
+	touch "$WORK/d/some file" "$WORK/d/other"
+	equal "$(completed gpushare st)" "stat "
+	equal "$(completed gpushare t)" "tag top "
+	equal "$(completed gpushare stat we)" "weights "
+	equal "$(completed gpushare stat --j)" "--json "
+	equal "$(completed gpushare put "$WORK/d/s")" "$WORK/d/some file "
+	equal "$(completed gpushare ls --dir "$WORK/d")" "$WORK/d "
+	has "$(completed gpushare run bas)" "bash "
+	equal "$(completed gpushare fly '')" ""
+	has "$(completed gpushare get weights --)" "--offset "
+	bash -c '. "$1"; complete -p gpushare gpushare-attach' bash "$ROOT/tools/completions/gpushare.bash"
+}
+
+@test "bash completes gpushare-attach by its own --help" {
+	named_buffers
+	has "$(completed gpushare-attach --)" "--into "
+	has "$(completed gpushare-attach --)" "--offset "
+	has "$(completed gpushare-attach -)" "-o "
+	equal "$(completed gpushare-attach w)" "weights "
+	equal "$(completed gpushare-attach weights --dir "$WORK/r")" "$WORK/r "
+}
+
+@test "zsh completes gpushare by that" {
+	needs zsh
+	named_buffers
+	zsh -n "$ROOT/tools/completions/_gpushare"
+	# The completion system's own calls, as this one uses them, print what they are given.
+	cat >"$WORK/try.zsh" <<-'EOF'
+		_describe() { local list=$4; print -rl -- ${(P)list} }
+		_files() { print -r -- "files $*" }
+		_command_names() { print -r -- commands }
+		compadd() { shift; local list=$1; print -rl -- ${(P)list} }
+		file=$1; shift
+		words=("$@"); CURRENT=$#; service=$1
+		. $file
+	EOF
+	equal "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare stat we | cut -d : -f 1 | tr '\n' ' ')" "-odd..//name- weights "
+	has "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare '')" "top:watch"
+	equal "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare put '')" "files "
+	has "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare-attach --)" "--into"
+}

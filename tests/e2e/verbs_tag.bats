@@ -1,0 +1,103 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# gpushare tag, and what others show of tags and of who holds a buffer.
+load helpers
+
+shared() {
+	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,-odd..//name-,1Mi make=k,kept,2Mi,keep \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	OWNER=$PID
+}
+
+@test "tags are set, shown, changed and taken away" {
+	shared
+	run -0 --separate-stderr gpushare tag weights
+	equal "$output$stderr" ""
+	run -0 --separate-stderr gpushare tag weights dtype=f16 shape=1024,512
+	equal "$output$stderr" ""
+	equal "$(gpushare tag weights)" "dtype=f16
+shape=1024,512"
+	gpushare tag weights dtype=f32 note='a = "b"' -shape -never
+	equal "$(gpushare tag weights)" 'dtype=f32
+note=a = "b"'
+	has "$(gpushare ls)" 'dtype=f32 note=a = "b"'
+	has "$(gpushare ls)" TAGS
+	has "$(gpushare stat weights)" "tag:        dtype=f32"
+	gpushare tag weights -dtype -note
+	equal "$(gpushare tag weights)" ""
+	[[ $(gpushare ls) != *TAGS* ]]
+}
+
+@test "tags as JSON, of tag, ls and stat" {
+	needs jq
+	shared
+	equal "$(gpushare tag --json weights step=7 'q="\' | jq -c .)" '{"step":"7","q":"\"\\"}'
+	equal "$(gpushare tag weights --json | jq -r .step)" 7
+	equal "$(gpushare ls --json | jq -c '[.[].tags.step]')" '[null,null,"7"]'
+	equal "$(gpushare stat --json weights | jq -r .tags.q)" '"\'
+	equal "$(gpushare tag --json kept | jq -c .)" '{}'
+}
+
+@test "what is refused changes nothing, and is said" {
+	shared
+	gpushare tag weights a=1 b=2 c=3
+	run -1 --separate-stderr gpushare tag weights d=4 e=5
+	has "$stderr" "at most 4"
+	equal "$output" ""
+	run -1 --separate-stderr gpushare tag weights a=9 'b c=1'
+	has "$stderr" "key of tag 2"
+	run -1 --separate-stderr gpushare tag weights a=9 "c=$(printf 'x\033[2J')"
+	has "$stderr" "control character"
+	run -1 --separate-stderr gpushare tag nobody a=1
+	has "$stderr" nobody
+	run -1 --separate-stderr gpushare tag 'a b' a=1
+	has "$stderr" "not a buffer name"
+	equal "$(gpushare tag weights | tr '\n' ' ')" "a=1 b=2 c=3 "
+}
+
+@test "tag: words that are none are exit code 2, before anybody is asked" {
+	for words in "" "--json" "w x" "w =1" "w a=" "w -a=1" "w -" "-a w" "w a=1 --limbo" "w --dir" \
+		"w a=1 b=1 c=1 d=1 e=1" "w $(printf 'k%.0s' {1..32})=1" "w k=$(printf 'v%.0s' {1..128})"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare tag $words
+		equal "$output" ""
+		[ -n "$stderr" ]
+	done
+	equal "$(registry_pids)" "$([ -z "${EMULATOR:-}" ] || registry_pids)"
+}
+
+@test "a name that looks like an option, and a registry elsewhere" {
+	shared
+	gpushare tag -- -odd..//name- k=v
+	equal "$(gpushare tag -- -odd..//name-)" k=v
+	equal "$(gpushare stat -- -odd..//name- | sed -n 's/^name: *//p')" -odd..//name-
+	here=$GPUSHARE_DIR
+	equal "$(GPUSHARE_DIR=/nonexistent gpushare tag --dir "$here" -- -odd..//name-)" k=v
+	equal "$(GPUSHARE_DIR=/nonexistent gpushare tag "--dir=$here" -- -odd..//name-)" k=v
+	gpushare rm -- -odd..//name-
+	run -1 gpushare tag -- -odd..//name-
+}
+
+@test "tags stay over the registry's restart, and with a kept buffer over its owner's end" {
+	shared
+	gpushare tag kept what=state
+	for pid in $(registry_pids); do kill -KILL "$pid"; done
+	equal "$(gpushare tag kept)" "what=state"
+	kill -KILL "$OWNER"
+	until_true has_ended "$OWNER"
+	until_true eval '[ "$(shown kept owner_alive)" = false ]'
+	equal "$(gpushare tag kept)" "what=state"
+	gpushare tag kept what=left
+	equal "$(gpushare tag kept)" "what=left"
+}
+
+@test "stat tells who holds it" {
+	shared
+	start one "$BIN/api_app" open attach=w,weights attach=x,weights touch="$WORK/one" await="$WORK/end"
+	await_file "$WORK/one"
+	has "$(gpushare stat weights)" "held by:    api_app[$PID], uid $(id -u), 2 times"
+	[ -z "$(command -v jq)" ] || equal "$(gpushare stat --json weights |
+		jq -c '.holders[] | [.pid, .command, .count, .own]')" "[$PID,\"api_app\",2,false]"
+	[[ $(gpushare stat kept) != *"held by"* ]]
+}

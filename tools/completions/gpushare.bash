@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Completion of gpushare and gpushare-attach for bash. What there is to say is asked of the programs
+# themselves: see tools/verb_complete.c.
+
+# The options that gpushare-attach tells of in its --help.
+_gpushare_attach_options() {
+	"$1" --help 2>/dev/null | grep -o -- '\(^\|[ ,]\)--\{0,1\}[a-z][a-z0-9-]*' | tr -d ' ,'
+}
+
+_gpushare_offer() {
+	local word=$1 line
+	shift
+	while IFS= read -r line; do
+		case $line in
+		:files)
+			compopt -o filenames 2>/dev/null
+			mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$word")
+			;;
+		:dirs)
+			compopt -o filenames 2>/dev/null
+			mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -d -- "$word")
+			;;
+		:commands)
+			compopt -o filenames 2>/dev/null
+			mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(
+				compgen -c -- "$word"
+				compgen -f -- "$word"
+			)
+			;;
+		:attach)
+			[[ $word != -* ]] ||
+				mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$(_gpushare_attach_options gpushare-attach)" -- "$word")
+			;;
+		*)
+			line=${line%%$'\t'*}
+			[[ $line != "$word"* ]] || COMPREPLY+=("$line")
+			;;
+		esac
+	done < <("$@" 2>/dev/null)
+}
+
+_gpushare() {
+	COMPREPLY=()
+	_gpushare_offer "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[0]}" --complete \
+		"${COMP_WORDS[@]:1:COMP_CWORD}"
+}
+
+_gpushare_attach() {
+	local word=${COMP_WORDS[COMP_CWORD]}
+	COMPREPLY=()
+	case ${COMP_WORDS[COMP_CWORD - 1]} in
+	-o | --output | --into | --diff | --restore) _gpushare_offer "$word" echo :files ;;
+	--dir) _gpushare_offer "$word" echo :dirs ;;
+	*)
+		if [[ $word == -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_gpushare_attach_options "${COMP_WORDS[0]}")" -- "$word")
+		else
+			_gpushare_offer "$word" gpushare --complete ls "$word"
+		fi
+		;;
+	esac
+}
+
+complete -F _gpushare gpushare
+complete -F _gpushare_attach gpushare-attach

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* What a program loads, as its loader lists it without starting it, and how each comes to CUDA. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aside.h"
+#include "cleanup.h"
+#include "doctor.h"
+#include "elf_file.h"
+
+#define AREA "program"
+#define LIST_MAX (256 * 1024)
+#define RUNTIME "libcudart.so"
+#define DRIVER "libcuda.so"
+
+struct libraries {
+	struct doctor *doctor;
+	const char *shim;
+	bool seen_shim, seen_cuda;
+};
+
+static bool begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* How one file comes to CUDA, the program or one of its libraries. */
+static void say_cuda(struct libraries *all, const char *path, const struct elf_file *file)
+{
+	const char *runtime = elf_file_needs(file, RUNTIME), *driver = elf_file_needs(file, DRIVER);
+
+	all->seen_cuda |= runtime || driver || file->names_driver;
+	if (runtime)
+		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
+			   "%s links the CUDA runtime as a library, %s", name_of(path), runtime);
+	if (file->has_runtime)
+		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
+			   "%s has the CUDA runtime in it (static)", name_of(path));
+	if (driver)
+		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
+			   "%s calls the driver itself, and links %s", name_of(path), driver);
+	else if (file->names_driver && !file->has_runtime)
+		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
+			   "%s calls the driver itself, and loads it when it runs", name_of(path));
+}
+
+/* What goes past the preload whatever we do: DESIGN.md, "by design not interceptable". */
+static void say_oddities(struct libraries *all, const char *path, const struct elf_file *file)
+{
+	const char *paths[] = {file->rpath, file->runpath};
+
+	/* The CUDA runtime knows of dlmopen() too, and comes to the driver without. */
+	if (!file->has_runtime && (file->calls_dlmopen || file->calls_dlvsym))
+		doctor_say(all->doctor, VERDICT_WARN, AREA,
+			   "see whether names come for what it allocates",
+			   "%s calls %s: what it finds of CUDA by that goes past the preload",
+			   name_of(path), file->calls_dlmopen ? "dlmopen" : "dlvsym");
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		if (strstr(paths[i], "/stubs"))
+			doctor_say(all->doctor, VERDICT_FAIL, AREA, "link it without that RPATH",
+				   "%s looks for libraries in a folder of stubs: %s", name_of(path),
+				   paths[i]);
+		else if (*paths[i] && (*paths[i] != '/' && *paths[i] != '$'))
+			doctor_say(all->doctor, VERDICT_WARN, AREA,
+				   "link it with $ORIGIN in its place",
+				   "%s looks for libraries below the current directory: %s",
+				   name_of(path), paths[i]);
+	}
+	if (*file->rpath && !*file->runpath)
+		doctor_say(all->doctor, VERDICT_WARN, AREA, NULL,
+			   "%s has an RPATH, which comes before LD_LIBRARY_PATH: %s", name_of(path),
+			   file->rpath);
+}
+
+static void say_file(struct libraries *all, const char *path)
+{
+	struct elf_file file;
+
+	if (begins(name_of(path), DRIVER) || begins(name_of(path), RUNTIME)) {
+		if (strstr(path, "/stubs/"))
+			doctor_say(all->doctor, VERDICT_FAIL, AREA,
+				   "take the stubs' folder out of LD_LIBRARY_PATH",
+				   "it would load %s, which is for linking alone", path);
+		return;
+	}
+	if (elf_file_read(path, &file) != ELF_FILE_OK)
+		return;
+	say_cuda(all, path, &file);
+	/* The C library has those functions, it does not call them. */
+	if (!begins(name_of(path), "libc.so") && !begins(name_of(path), "libdl.so") &&
+	    !begins(name_of(path), "ld-linux"))
+		say_oddities(all, path, &file);
+}
+
+/* "	libx.so => /lib/libx.so (0x...)", "	/lib/libx.so (0x...)", or "	libx.so => not found" */
+static void read_line(struct libraries *all, char *line)
+{
+	char *arrow, *path = line + strspn(line, " \t"), *end;
+
+	arrow = strstr(path, " => ");
+	if (arrow && begins(arrow + 4, "not found")) {
+		*arrow = '\0';
+		doctor_say(all->doctor, VERDICT_FAIL, AREA,
+			   "install it, or have its folder in LD_LIBRARY_PATH",
+			   "it needs %s, which is not found", path);
+		return;
+	}
+	if (strstr(path, "cannot be preloaded"))
+		doctor_say(all->doctor, VERDICT_FAIL, AREA, "see what it says", "%s", path);
+	path = arrow ? arrow + 4 : path;
+	end = strstr(path, " (0x");
+	if (*path != '/' || !end)
+		return;
+	*end = '\0';
+	if (*all->shim && !strcmp(path, all->shim))
+		all->seen_shim = true;
+	else
+		say_file(all, path);
+}
+
+static void say_end(const struct libraries *all)
+{
+	if (all->seen_shim)
+		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
+			   "the preload library loads into it");
+	else if (*all->shim)
+		doctor_say(all->doctor, VERDICT_FAIL, AREA, "see what LD_DEBUG=libs says",
+			   "the preload library does not load into it");
+	if (!all->seen_cuda)
+		doctor_say(all->doctor, VERDICT_WARN, AREA,
+			   "none, if it loads CUDA when it runs, as Python does: that is seen too",
+			   "nothing that it links uses CUDA");
+}
+
+void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,
+		      const char *shim)
+{
+	struct libraries all = {.doctor = doctor, .shim = shim};
+	_cleanup_free_ char *said = malloc(LIST_MAX);
+	char *rest = said;
+	int code;
+
+	if (!said) {
+		doctor_say(doctor, VERDICT_FAIL, AREA, "free some memory",
+			   "no memory for its list");
+		return;
+	}
+	say_file(&all, path);
+	code = aside_list(interpreter, path, shim, said, LIST_MAX);
+	for (char *line; (line = strsep(&rest, "\n"));)
+		read_line(&all, line);
+	if (code && !all.seen_shim)
+		doctor_say(doctor, VERDICT_FAIL, AREA, "see whether it starts at all",
+			   "its loader does not say what it loads: %.200s", said);
+	else
+		say_end(&all);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* The directory, who listens there, and the socket for descriptors. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "beside.h"
+#include "doctor.h"
+#include "protocol.h"
+#include "tool.h"
+
+#define AREA "registry"
+#define PROGRAM "gpushare-registry"
+
+/* What the path comes from, as directory_find() goes about it. */
+static const char *path_source(const char *given)
+{
+	const char *variable = getenv("GPUSHARE_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+
+	if (given)
+		return "--dir";
+	if (variable && *variable)
+		return "GPUSHARE_DIR";
+	return runtime && *runtime ? "XDG_RUNTIME_DIR" : "the user's number";
+}
+
+static bool check_directory(struct doctor *doctor, const char *given, char path[GPUSHARE_PATH_MAX])
+{
+	char why[512] = "";
+	int status = directory_find(given, path);
+
+	if (status) {
+		doctor_say(doctor, VERDICT_FAIL, AREA, "name a shorter one in GPUSHARE_DIR",
+			   "the directory that %s tells of can't be used: %s", path_source(given),
+			   gpushare_status_text(status));
+		return false;
+	}
+	status = directory_check(path, why, sizeof(why));
+	if (status == GPUSHARE_E_NOT_FOUND)
+		doctor_say(doctor, VERDICT_OK, AREA, NULL,
+			   "its directory is %s, by %s; it is made when it is needed", path,
+			   path_source(given));
+	else if (status)
+		doctor_say(doctor, VERDICT_FAIL, AREA, "make it yours alone: chmod 700, chown",
+			   "%s", why);
+	else
+		doctor_say(doctor, VERDICT_OK, AREA, NULL, "its directory is %s, by %s", path,
+			   path_source(given));
+	return !status || status == GPUSHARE_E_NOT_FOUND;
+}
+
+static bool program_find(char out[PATH_MAX])
+{
+	const char *given = getenv("GPUSHARE_REGISTRY");
+
+	if (!given || !*given)
+		return beside_program(PROGRAM, out);
+	snprintf(out, PATH_MAX, "%s", given);
+	return !access(given, X_OK);
+}
+
+/* None runs: would one start? */
+static void say_none(struct doctor *doctor, const char *path, struct doctor_found *found)
+{
+	const char *autostart = getenv("GPUSHARE_AUTOSTART");
+	char program[PATH_MAX];
+
+	if (autostart && !strcmp(autostart, "0")) {
+		doctor_say(
+		    doctor, VERDICT_FAIL, AREA, "start " PROGRAM ", or unset GPUSHARE_AUTOSTART",
+		    "none runs in %s, and GPUSHARE_AUTOSTART=0 keeps one from being started", path);
+	} else if (!program_find(program)) {
+		doctor_say(doctor, VERDICT_FAIL, AREA,
+			   "install it beside this program, or name it in GPUSHARE_REGISTRY",
+			   "none runs in %s, and " PROGRAM " was not found to be started", path);
+	} else {
+		found->registry = true;
+		doctor_say(doctor, VERDICT_OK, AREA, NULL,
+			   "none runs; the first who needs it starts %s", program);
+	}
+}
+
+static void say_running(struct doctor *doctor, const struct gpushare_registry_info *info)
+{
+	uint64_t now = (uint64_t)time(NULL), started = info->started_unix_ns / 1000000000;
+	bool same = !strcmp(info->version, gpushare_version());
+	char age[TOOL_TEXT_MAX];
+
+	tool_format_age(now > started ? now - started : 0, age);
+	doctor_say(
+	    doctor, same ? VERDICT_OK : VERDICT_WARN, AREA,
+	    same ? NULL : "install the same version on both sides; what runs ends when it is idle",
+	    "one runs: version %s%s%s, pid %" PRId32 ", for %s, with %" PRIu64 " names and %" PRIu64
+	    " attachments",
+	    *info->version ? info->version : "before 0.1.0", same ? "" : ", and this program is ",
+	    same ? "" : gpushare_version(), info->pid, age, info->names, info->attachments);
+}
+
+static void check_descriptors(struct doctor *doctor, const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool good = !directory_fds_socket(path, to.sun_path) && fd >= 0 &&
+		    !connect(fd, (const struct sockaddr *)&to, sizeof(to));
+
+	if (good)
+		doctor_say(doctor, VERDICT_OK, AREA, NULL,
+			   "descriptors go over " GPUSHARE_FDS_SOCKET);
+	else
+		doctor_say(
+		    doctor, VERDICT_FAIL, AREA, "end the registry; the next one makes it anew",
+		    GPUSHARE_FDS_SOCKET " can't be reached (%s): no kept, read-only or mapped "
+					"buffers",
+		    strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+void doctor_registry(struct doctor *doctor, const char *directory, struct doctor_found *found)
+{
+	const struct gpushare_open_options options = {.directory = directory, .no_autostart = 1};
+	_tool_session_ struct gpushare_session *session = NULL;
+	struct gpushare_registry_info info;
+	char path[GPUSHARE_PATH_MAX];
+	int status;
+
+	if (!check_directory(doctor, directory, path))
+		return;
+	status = gpushare_open(&options, &session);
+	if (!status)
+		status = gpushare_stat_registry(session, &info);
+	if (status == GPUSHARE_E_NO_REGISTRY) {
+		say_none(doctor, path, found);
+		return;
+	}
+	if (status) {
+		doctor_say(doctor, VERDICT_FAIL, AREA, "end what listens there, and try again",
+			   "%s", gpushare_explain());
+		return;
+	}
+	found->registry = true;
+	say_running(doctor, &info);
+	check_descriptors(doctor, path);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#include "elf_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define OWN_MACHINE EM_X86_64
+#else
+#define OWN_MACHINE EM_AARCH64
+#endif
+
+/* X(machine, its name) */
+#define MACHINES(X) \
+	X(EM_X86_64, "x86-64") \
+	X(EM_386, "32-bit x86") \
+	X(EM_AARCH64, "aarch64") \
+	X(EM_ARM, "32-bit ARM") \
+	X(EM_PPC64, "POWER") \
+	X(EM_RISCV, "RISC-V")
+
+struct bytes {
+	const unsigned char *at;
+	size_t size;
+};
+
+/* `size` bytes from `offset` on, or NULL where the file has not that many. */
+static const void *part(const struct bytes *file, uint64_t offset, uint64_t size)
+{
+	if (offset > file->size || size > file->size - offset)
+		return NULL;
+	return file->at + offset;
+}
+
+/* A string that ends within the file; NULL: it doesn't. */
+static const char *text(const struct bytes *file, uint64_t offset)
+{
+	if (offset >= file->size || !memchr(file->at + offset, '\0', file->size - offset))
+		return NULL;
+	return (const char *)file->at + offset;
+}
+
+static bool holds(const struct bytes *file, const char *what, size_t size)
+{
+	return memmem(file->at, file->size, what, size) != NULL;
+}
+
+static bool header_at(const struct bytes *file, const Elf64_Ehdr *header, size_t index,
+		      Elf64_Phdr *out)
+{
+	const void *from;
+
+	if (header->e_phentsize != sizeof(*out))
+		return false;
+	from = part(file, header->e_phoff + index * sizeof(*out), sizeof(*out));
+	if (!from || header->e_phoff > file->size)
+		return false;
+	memcpy(out, from, sizeof(*out));
+	return true;
+}
+
+/* Where in the file an address lies; UINT64_MAX: in no part of it. */
+static uint64_t offset_of(const struct bytes *file, const Elf64_Ehdr *header, uint64_t address)
+{
+	Elf64_Phdr each;
+
+	for (size_t i = 0; i < header->e_phnum && header_at(file, header, i, &each); i++)
+		if (each.p_type == PT_LOAD && address >= each.p_vaddr &&
+		    address - each.p_vaddr < each.p_filesz)
+			return each.p_offset + (address - each.p_vaddr);
+	return UINT64_MAX;
+}
+
+struct dynamic {
+	Elf64_Phdr part;
+	uint64_t strings, strings_size;
+};
+
+static bool entry_at(const struct bytes *file, const struct dynamic *dynamic, size_t index,
+		     Elf64_Dyn *out)
+{
+	const void *from;
+
+	if ((index + 1) * sizeof(*out) > dynamic->part.p_filesz)
+		return false;
+	from = part(file, dynamic->part.p_offset + index * sizeof(*out), sizeof(*out));
+	if (!from)
+		return false;
+	memcpy(out, from, sizeof(*out));
+	return out->d_tag != DT_NULL;
+}
+
+static bool find_strings(const struct bytes *file, const Elf64_Ehdr *header,
+			 struct dynamic *dynamic)
+{
+	Elf64_Dyn entry;
+
+	for (size_t i = 0; entry_at(file, dynamic, i, &entry); i++) {
+		if (entry.d_tag == DT_STRTAB)
+			dynamic->strings = offset_of(file, header, entry.d_un.d_ptr);
+		else if (entry.d_tag == DT_STRSZ)
+			dynamic->strings_size = entry.d_un.d_val;
+	}
+	return dynamic->strings && part(file, dynamic->strings, dynamic->strings_size);
+}
+
+static const char *string_at(const struct bytes *file, const struct dynamic *dynamic,
+			     uint64_t index)
+{
+	const char *found =
+	    index < dynamic->strings_size ? text(file, dynamic->strings + index) : NULL;
+
+	return found ? found : "";
+}
+
+static void read_entry(const struct bytes *file, const struct dynamic *dynamic,
+		       const Elf64_Dyn *entry, struct elf_file *out)
+{
+	const char *string = string_at(file, dynamic, entry->d_un.d_val);
+
+	switch (entry->d_tag) {
+	case DT_NEEDED:
+		if (out->needed_count < ELF_FILE_NEEDED_MAX)
+			snprintf(out->needed[out->needed_count++], sizeof(out->needed[0]), "%s",
+				 string);
+		return;
+	case DT_RPATH:
+		snprintf(out->rpath, sizeof(out->rpath), "%s", string);
+		return;
+	case DT_RUNPATH:
+		snprintf(out->runpath, sizeof(out->runpath), "%s", string);
+		return;
+	}
+}
+
+#define HOLDS(file, literal) holds(file, literal, sizeof(literal))
+
+static bool read_dynamic(const struct bytes *file, const Elf64_Ehdr *header,
+			 const Elf64_Phdr *found, struct elf_file *out)
+{
+	struct dynamic dynamic = {.part = *found};
+	struct bytes strings;
+	Elf64_Dyn entry;
+
+	out->has_dynamic = true;
+	if (!find_strings(file, header, &dynamic))
+		return false;
+	for (size_t i = 0; entry_at(file, &dynamic, i, &entry); i++)
+		read_entry(file, &dynamic, &entry, out);
+	strings = (struct bytes){file->at + dynamic.strings, dynamic.strings_size};
+	out->calls_dlmopen = HOLDS(&strings, "\0dlmopen");
+	out->calls_dlvsym = HOLDS(&strings, "\0dlvsym");
+	return true;
+}
+
+static bool read_interpreter(const struct bytes *file, const Elf64_Phdr *found,
+			     struct elf_file *out)
+{
+	const char *name = text(file, found->p_offset);
+
+	if (!name || !*name)
+		return false;
+	snprintf(out->interpreter, sizeof(out->interpreter), "%s", name);
+	return true;
+}
+
+/* The runtime brings its errors' names and the two ways to find the driver's functions, whether its
+ * symbols were stripped or not. */
+static void look_for_cuda(const struct bytes *file, struct elf_file *out)
+{
+	out->names_driver = HOLDS(file, "libcuda.so.1") || HOLDS(file, "\0libcuda.so");
+	out->has_runtime = out->names_driver && HOLDS(file, "cuGetProcAddress") &&
+			   HOLDS(file, "cudaErrorMemoryAllocation");
+}
+
+enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, struct elf_file *out)
+{
+	const struct bytes file = {bytes, size};
+	Elf64_Ehdr header;
+	Elf64_Phdr each;
+	bool good = true;
+
+	*out = (struct elf_file){.machine = EM_NONE};
+	if (size < SELFMAG || memcmp(bytes, ELFMAG, SELFMAG) != 0)
+		return ELF_FILE_NOT_ELF;
+	if (size < sizeof(Elf32_Ehdr))
+		return ELF_FILE_BROKEN;
+	out->is_64 = bytes[EI_CLASS] == ELFCLASS64;
+	memcpy(&out->type, bytes + offsetof(Elf64_Ehdr, e_type), sizeof(out->type));
+	memcpy(&out->machine, bytes + offsetof(Elf64_Ehdr, e_machine), sizeof(out->machine));
+	if (!out->is_64 || bytes[EI_DATA] != ELFDATA2LSB)
+		return ELF_FILE_OK;
+	if (size < sizeof(header))
+		return ELF_FILE_BROKEN;
+	memcpy(&header, bytes, sizeof(header));
+	for (size_t i = 0; i < header.e_phnum && good; i++) {
+		if (!header_at(&file, &header, i, &each))
+			return ELF_FILE_BROKEN;
+		if (each.p_type == PT_INTERP)
+			good = read_interpreter(&file, &each, out);
+		else if (each.p_type == PT_DYNAMIC)
+			good = read_dynamic(&file, &header, &each, out);
+	}
+	if (!good)
+		return ELF_FILE_BROKEN;
+	look_for_cuda(&file, out);
+	return ELF_FILE_OK;
+}
+
+enum elf_file_status elf_file_read(const char *path, struct elf_file *out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
+	enum elf_file_status status;
+	struct stat is;
+	void *bytes;
+
+	if (fd < 0)
+		return ELF_FILE_UNREADABLE;
+	if (fstat(fd, &is) || !S_ISREG(is.st_mode) || !is.st_size) {
+		close(fd);
+		errno = S_ISDIR(is.st_mode) ? EISDIR : EINVAL;
+		return is.st_size || !S_ISREG(is.st_mode) ? ELF_FILE_UNREADABLE : ELF_FILE_NOT_ELF;
+	}
+	bytes = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	error = errno;
+	close(fd);
+	if (bytes == MAP_FAILED) {
+		errno = error;
+		return ELF_FILE_UNREADABLE;
+	}
+	status = elf_file_parse(bytes, (size_t)is.st_size, out);
+	munmap(bytes, (size_t)is.st_size);
+	return status;
+}
+
+const char *elf_file_machine(uint16_t machine)
+{
+	static char unknown[32];
+
+	switch (machine) {
+#define X(number, name) \
+	case number: \
+		return name;
+		MACHINES(X)
+#undef X
+	}
+	snprintf(unknown, sizeof(unknown), "machine %u", (unsigned int)machine);
+	return unknown;
+}
+
+uint16_t elf_file_own_machine(void)
+{
+	return OWN_MACHINE;
+}
+
+const char *elf_file_needs(const struct elf_file *file, const char *prefix)
+{
+	for (size_t i = 0; i < file->needed_count; i++)
+		if (!strncmp(file->needed[i], prefix, strlen(prefix)))
+			return file->needed[i];
+	return NULL;
+}

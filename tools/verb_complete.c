@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gpushare --complete WORD...: for completions/, which know nothing themselves. The words are those
+ * behind "gpushare", the last is being typed. A line each: "candidate<TAB>what it is", or what the
+ * shell is to offer itself: ":files", ":dirs", ":commands", ":attach" (gpushare-attach's options).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "verbs.h"
+
+#define WORD_MAX 64
+#define PATIENCE_MS 500 /* somebody has a finger on the key */
+
+static const struct {
+	const char *name, *arguments, *summary;
+} verbs[] = {
+#define X(verb, arguments, summary) {#verb, arguments, summary},
+    VERBS(X)
+#undef X
+};
+
+#define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
+
+/* What stands for what in the table. */
+static const struct {
+	const char *word, *what;
+} kinds[] = {
+    {"DIR", ":dirs"},	      {"FILE", ":files"}, {"APP", ":commands"},
+    {"PROGRAM", ":commands"}, {"ARG", ":files"},  {"OPTION", ":attach"},
+};
+
+struct word {
+	char text[WORD_MAX]; /* without brackets */
+	bool option;	     /* --dir */
+	bool argument;	     /* and DIR behind it */
+	bool again;	     /* ... */
+};
+
+/* The next word of a verb's arguments; NULL at their end. */
+static const char *word_next(const char *at, struct word *word)
+{
+	size_t length, used = 0;
+
+	at += strspn(at, " |");
+	length = strcspn(at, " ");
+	if (!length)
+		return NULL;
+	*word = (struct word){.again = length > 3 && !strncmp(at + length - 3, "...", 3)};
+	for (size_t i = 0; i < length && used + 1 < WORD_MAX; i++)
+		if (!strchr("[].", at[i]))
+			word->text[used++] = at[i];
+	word->option = word->text[0] == '-' && word->text[1];
+	word->argument = word->option && at[length] == ' ' && !memchr(at, ']', length);
+	return at + length;
+}
+
+static int print_name(const struct gpushare_info *info, void *user)
+{
+	char owner[GPUSHARE_COMMAND_MAX + 1];
+
+	(void)user;
+	tool_printable(info->owner_command, owner, sizeof(owner));
+	printf("%s\t%s, of %s\n", info->name, "buffer", owner);
+	return 0;
+}
+
+/* Quietly: no registry, no names. */
+static void offer_names(const char *directory)
+{
+	const struct gpushare_open_options options = {
+	    .directory = directory, .timeout_ms = PATIENCE_MS, .no_autostart = 1};
+	_tool_session_ struct gpushare_session *session = NULL;
+
+	if (!gpushare_open(&options, &session))
+		gpushare_list(session, NULL, print_name, NULL);
+}
+
+static void offer(const char *what, const char *directory)
+{
+	if (!strcmp(what, "NAME") || !strcmp(what, "GLOB"))
+		offer_names(directory);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(what, kinds[i].word))
+			puts(kinds[i].what);
+}
+
+static void offer_options(const char *arguments)
+{
+	struct word word;
+
+	for (const char *at = arguments; (at = word_next(at, &word));) {
+		if (word.option && strcmp(word.text, "--") != 0 && strcmp(word.text, "-KEY") != 0)
+			puts(word.text);
+		if (!strcmp(word.text, "OPTION"))
+			puts(":attach");
+	}
+	puts("--help");
+}
+
+/* What the option wants behind it; "": nothing. */
+static void option_argument(const char *arguments, const char *option, char out[WORD_MAX])
+{
+	struct word word, behind;
+
+	*out = '\0';
+	for (const char *at = arguments; (at = word_next(at, &word));)
+		if (word.option && word.argument && !strcmp(word.text, option) &&
+		    word_next(at, &behind))
+			strcpy(out, behind.text);
+}
+
+/* The operand at that place, counted from 0; "": there is none. */
+static void find_operand(const char *arguments, int place, char out[WORD_MAX])
+{
+	bool skip = false;
+	struct word word;
+
+	*out = '\0';
+	for (const char *at = arguments; (at = word_next(at, &word));) {
+		if (!skip && !word.option && (place-- == 0 || word.again)) {
+			strcpy(out, word.text);
+			return;
+		}
+		skip = word.argument;
+	}
+}
+
+static void complete_verb(const char *arguments, int argc, char **argv)
+{
+	const char *directory = NULL, *now = argv[argc - 1];
+	char wanted[WORD_MAX] = "";
+	int operands = 0;
+
+	for (int i = 0; i < argc - 1; i++) {
+		option_argument(arguments, argv[i], wanted);
+		if (!*wanted) {
+			operands += argv[i][0] != '-';
+			continue;
+		}
+		if (++i == argc - 1)
+			break; /* the word that is typed is this option's */
+		if (!strcmp(wanted, "DIR"))
+			directory = argv[i];
+		*wanted = '\0';
+	}
+	if (!*wanted) {
+		find_operand(arguments, operands, wanted);
+		if (*now == '-' && strcmp(wanted, "ARG") != 0) {
+			offer_options(arguments);
+			return;
+		}
+	}
+	offer(wanted, directory);
+}
+
+int verb_complete(int argc, char **argv)
+{
+	if (argc < 1)
+		return tool_usage("--complete wants the words, the last one being typed");
+	for (size_t i = 0; i < VERB_COUNT; i++) {
+		if (argc == 1)
+			printf("%s\t%s\n", verbs[i].name, verbs[i].summary);
+		else if (!strcmp(argv[0], verbs[i].name))
+			complete_verb(verbs[i].arguments, argc - 1, argv + 1);
+	}
+	if (argc == 1)
+		puts("--help\n--version");
+	return tool_flush(TOOL_DONE);
+}

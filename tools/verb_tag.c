@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "show.h"
+#include "verbs.h"
+
+struct tagging {
+	const char *directory, *name;
+	bool json;
+	struct gpushare_tag tags[2 * GPUSHARE_TAGS_MAX];
+	size_t count;
+};
+
+/* KEY=VALUE, or -KEY: an empty value takes it away. */
+static int add(struct tagging *tagging, const char *word)
+{
+	struct gpushare_tag *tag = &tagging->tags[tagging->count];
+	bool away = *word == '-';
+	const char *key = word + away, *equals = strchr(key, '=');
+	size_t length = equals ? (size_t)(equals - key) : strlen(key);
+
+	if (away == (equals != NULL) || !length || (equals && !equals[1]))
+		return tool_usage("'%s' is neither KEY=VALUE nor -KEY, which takes a tag away",
+				  word);
+	if (length > GPUSHARE_TAG_KEY_MAX ||
+	    (equals && strlen(equals + 1) > GPUSHARE_TAG_VALUE_MAX))
+		return tool_usage(
+		    "'%.64s...' is too long: a KEY has up to %d bytes, a VALUE up to %d", word,
+		    GPUSHARE_TAG_KEY_MAX, GPUSHARE_TAG_VALUE_MAX);
+	if (tagging->count == GPUSHARE_TAGS_MAX)
+		return tool_usage("%d tags at a time, which is also all that a buffer can have",
+				  GPUSHARE_TAGS_MAX);
+	memcpy(tag->key, key, length);
+	if (equals)
+		strcpy(tag->value, equals + 1);
+	tagging->count++;
+	return TOOL_DONE;
+}
+
+/* By hand: getopt would take -KEY for options. -1 to go on, else the exit code. */
+static int parse(int argc, char **argv, struct tagging *tagging)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *word = argv[i];
+		int code = TOOL_DONE;
+
+		if (!strcmp(word, "--help"))
+			return verb_help(argv[0]);
+		if (!strcmp(word, "--json"))
+			tagging->json = true;
+		else if (!strncmp(word, "--dir=", 6))
+			tagging->directory = word + 6;
+		else if (!strcmp(word, "--dir") && i + 1 < argc)
+			tagging->directory = argv[++i];
+		else if (!strcmp(word, "--") && !tagging->name && i + 1 < argc)
+			tagging->name = argv[++i];
+		else if (!strncmp(word, "--", 2))
+			return tool_usage(strcmp(word, "--dir") ? "tag has no option '%s'"
+								: "'%s' wants a directory",
+					  word);
+		else if (!tagging->name && *word != '-')
+			tagging->name = word;
+		else if (!tagging->name)
+			return tool_usage("the NAME comes before '%s'", word);
+		else
+			code = add(tagging, word);
+		if (code)
+			return code;
+	}
+	return tagging->name ? -1 : tool_usage("tag wants a NAME");
+}
+
+static int print(const struct gpushare_info *info)
+{
+	char value[GPUSHARE_TAG_VALUE_MAX + 1];
+
+	for (uint32_t i = 0; i < info->tag_count; i++) {
+		tool_printable(info->tags[i].value, value, sizeof(value));
+		printf("%s=%s\n", info->tags[i].key, value);
+	}
+	return tool_flush(TOOL_DONE);
+}
+
+int verb_tag(int argc, char **argv)
+{
+	_tool_session_ struct gpushare_session *session = NULL;
+	struct tagging tagging = {.name = NULL};
+	struct gpushare_info info;
+	int status = GPUSHARE_OK, code = parse(argc, argv, &tagging);
+
+	if (code >= 0)
+		return code;
+	session = tool_open(tagging.directory);
+	if (!session)
+		return TOOL_FAILED;
+	if (tagging.count)
+		status = gpushare_tag(session, tagging.name, tagging.tags, tagging.count);
+	if (!status && (!tagging.count || tagging.json))
+		status = gpushare_stat(session, tagging.name, &info);
+	if (status)
+		return tool_failed(status);
+	if (tagging.json)
+		return show_dump(show_tags_json(&info));
+	return tagging.count ? TOOL_DONE : print(&info);
+}
