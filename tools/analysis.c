@@ -10,6 +10,9 @@
 
 #include "source.h"
 
+#define PIECE ((size_t)256 << 10) /* bytes that one thread looks at */
+#define THREADS 7		  /* beside the caller's */
+
 bool analysis_wanted(const struct attach_request *request)
 {
 	return request->stats || request->sha256 || request->diff;
@@ -22,7 +25,7 @@ static bool open_theirs(struct analysis *analysis)
 	enum dtype dtype = analysis->request->dtype;
 	struct source source;
 
-	if (!source_open(&source, path)) {
+	if (!source_open(&source, path, false)) {
 		tool_error("'%s' can't be compared: %s", path, source.why);
 		return false;
 	}
@@ -78,15 +81,53 @@ static bool compare_chunk(struct analysis *analysis, const void *data, size_t si
 	return true;
 }
 
+static void stats_piece(void *user, size_t piece)
+{
+	struct analysis *analysis = user;
+	size_t from = piece * PIECE;
+	size_t size = analysis->size - from < PIECE ? analysis->size - from : PIECE;
+
+	stats_begin(&analysis->parts[piece], analysis->layout->dtype);
+	stats_add(&analysis->parts[piece], analysis->data + from,
+		  size / dtype_traits(analysis->layout->dtype)->size);
+}
+
+/* In pieces that depend on the bytes' place alone, so that the same bytes have the same sum. */
+static bool stats_chunk(struct analysis *analysis, const void *data, size_t size)
+{
+	size_t pieces = (size + PIECE - 1) / PIECE;
+
+	if (!analysis->crew) {
+		int cpus = crew_cpus();
+
+		analysis->crew = crew_new(cpus > THREADS ? THREADS : cpus - 1);
+	}
+	if (analysis->part_room < pieces) {
+		free(analysis->parts);
+		analysis->parts = calloc(pieces, sizeof(*analysis->parts));
+		analysis->part_room = analysis->parts ? pieces : 0;
+	}
+	if (!analysis->crew || !analysis->parts) {
+		analysis->error = ENOMEM;
+		return false;
+	}
+	analysis->data = data;
+	analysis->size = size;
+	crew_start(analysis->crew, stats_piece, analysis, pieces);
+	crew_wait(analysis->crew);
+	for (size_t i = 0; i < pieces; i++)
+		stats_merge(&analysis->stats, &analysis->parts[i]);
+	return true;
+}
+
 bool analysis_add(struct analysis *analysis, const void *data, size_t size)
 {
 	const struct attach_request *request = analysis->request;
 
 	if (request->sha256)
 		digest_add(&analysis->digest, data, size);
-	if (request->stats)
-		stats_add(&analysis->stats, data,
-			  size / dtype_traits(analysis->layout->dtype)->size);
+	if (request->stats && !stats_chunk(analysis, data, size))
+		return false;
 	return !request->diff || compare_chunk(analysis, data, size);
 }
 
@@ -156,4 +197,8 @@ void analysis_end(struct analysis *analysis)
 	analysis->fd = -1;
 	free(analysis->room);
 	analysis->room = NULL;
+	free(analysis->parts);
+	analysis->parts = NULL;
+	crew_free(analysis->crew);
+	analysis->crew = NULL;
 }

@@ -3,6 +3,7 @@
 #define GPUSHARE_TOOLS_ANALYSIS_H
 /* What is found out about bytes while they come by: --stats, --sha256, --diff. */
 #include "compare.h"
+#include "crew.h"
 #include "digest.h"
 #include "layout.h"
 #include "stats.h"
@@ -11,6 +12,11 @@ struct analysis {
 	const struct attach_request *request;
 	const struct layout *layout;
 	struct stats stats;
+	struct crew *crew; /* for the stats; NULL: none */
+	const unsigned char *data;
+	size_t size;
+	struct stats *parts; /* one for each piece of it */
+	size_t part_room;
 	struct digest digest;
 	struct compare compare;
 	int fd; /* of --diff; -1: none */

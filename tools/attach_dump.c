@@ -158,7 +158,9 @@ static int dump_failed(struct dump *dump, int status)
 		return TOOL_FAILED;
 	}
 	if (dump->analysis.error) {
-		tool_error("reading '%s' failed: %s%s", dump->request->diff,
+		tool_error("%s '%s' failed: %s%s",
+			   dump->request->diff ? "comparing with" : "looking at",
+			   dump->request->diff ? dump->request->diff : dump->request->name,
 			   strerror(dump->analysis.error), gone);
 		return TOOL_FAILED;
 	}

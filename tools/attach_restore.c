@@ -119,7 +119,7 @@ static bool read_file(struct restore *restore)
 		tool_error("'%s' is a file: say the one NAME that it is to have", request->restore);
 		return false;
 	}
-	if (!source_open(&source, request->restore)) {
+	if (!source_open(&source, request->restore, false)) {
 		tool_error("'%s' can't be restored: %s", request->restore, source.why);
 		return false;
 	}
@@ -154,17 +154,9 @@ static bool open_source(struct restore *restore, const struct manifest_entry *en
 
 	snprintf(path, sizeof(path), "%s%s%s", restore->request->restore,
 		 restore->verify ? "/" : "", entry->file);
-	if (!source_open(source, path)) {
+	if (!source_open(source, path, !entry->npy)) {
 		tool_error("'%s' can't be restored: %s", path, source->why);
 		return false;
-	}
-	/* Raw bytes may begin as a .npy file does. */
-	if (!entry->npy && source->is_npy) {
-		struct stat there;
-
-		source->is_npy = false;
-		source->size = fstat(source->fd, &there) ? 0 : (uint64_t)there.st_size;
-		lseek(source->fd, 0, SEEK_SET);
 	}
 	if (source->is_npy == entry->npy && source->size == entry->info.size)
 		return true;

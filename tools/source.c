@@ -37,14 +37,14 @@ static bool source_fail(struct source *source, const char *why)
 }
 
 /* `file_size` bytes are there. */
-static bool source_look(struct source *source, int fd, uint64_t file_size)
+static bool source_look(struct source *source, int fd, uint64_t file_size, bool raw)
 {
 	_cleanup_free_ char *head = malloc(NPY_HEADER_MAX);
 	ssize_t got = head ? source_read(fd, head, NPY_HEADER_MAX) : -1;
 
 	if (got < 0)
 		return source_fail(source, strerror(head ? errno : ENOMEM));
-	source->is_npy = npy_is(head, (size_t)got);
+	source->is_npy = !raw && npy_is(head, (size_t)got);
 	source->size = file_size;
 	if (source->is_npy) {
 		if (!npy_parse(head, (size_t)got, &source->npy, source->why))
@@ -62,7 +62,7 @@ static bool source_look(struct source *source, int fd, uint64_t file_size)
 	return true;
 }
 
-bool source_open(struct source *source, const char *path)
+bool source_open(struct source *source, const char *path, bool raw)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat there;
@@ -74,7 +74,7 @@ bool source_open(struct source *source, const char *path)
 		return source_fail(source, strerror(EISDIR));
 	if (!S_ISREG(there.st_mode))
 		return source_fail(source, "it is no regular file");
-	if (!source_look(source, fd, (uint64_t)there.st_size))
+	if (!source_look(source, fd, (uint64_t)there.st_size, raw))
 		return false;
 	source->fd = fd;
 	fd = -1;

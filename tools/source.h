@@ -14,7 +14,8 @@ struct source {
 	char why[NPY_WHY_MAX]; /* of a failure */
 };
 
-bool source_open(struct source *source, const char *path);
+/* `raw`: whatever it begins with, it is no .npy file. */
+bool source_open(struct source *source, const char *path, bool raw);
 /* Up to `size` bytes; fewer only at the end. -1 with errno. */
 ssize_t source_read(int fd, void *data, size_t size);
 

@@ -98,6 +98,25 @@ void stats_add(struct stats *stats, const void *data, size_t count)
 	add[stats->dtype](stats, data, count);
 }
 
+void stats_merge(struct stats *stats, const struct stats *behind)
+{
+	struct stats extremes = *stats;
+
+	if (!is_first(behind)) {
+		stats_add(&extremes, behind->least, 1);
+		stats_add(&extremes, behind->most, 1);
+		memcpy(stats->least, extremes.least, sizeof(stats->least));
+		memcpy(stats->most, extremes.most, sizeof(stats->most));
+	}
+	stats->count += behind->count;
+	stats->nans += behind->nans;
+	stats->zeros += behind->zeros;
+	for (int i = 0; i < 2; i++)
+		stats->infinities[i] += behind->infinities[i];
+	sum_add(stats, behind->sum);
+	stats->lost += behind->lost;
+}
+
 double stats_mean(const struct stats *stats)
 {
 	const uint64_t *infinities = stats->infinities;

@@ -18,6 +18,8 @@ struct stats {
 void stats_begin(struct stats *stats, enum dtype dtype);
 /* `count` elements more, which need not be aligned. */
 void stats_add(struct stats *stats, const void *data, size_t count);
+/* What comes behind it, found out apart. */
+void stats_merge(struct stats *stats, const struct stats *behind);
 /* NaN where there is none: no elements, or infinities of both signs. */
 double stats_mean(const struct stats *stats);
 /* Text of the least and the most; "none" where all are NaN. */

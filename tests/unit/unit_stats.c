@@ -119,6 +119,34 @@ static void test_stats_sum(void **state)
 	free(tenths);
 }
 
+/* Found out in parts, it is what the whole has. */
+static void test_stats_merge(void **state)
+{
+	static const float values[] = {NAN, 3.5f, -1.25f, 0, HUGE_VALF, -0.0f, NAN, 2};
+	char least[DTYPE_TEXT_MAX], most[DTYPE_TEXT_MAX];
+	struct stats whole;
+
+	(void)state;
+	find(DTYPE_F32, values, 8, 8, &whole);
+	stats_extremes(&whole, least, most);
+	for (size_t first = 0; first <= 8; first++)
+		for (size_t second = first; second <= 8; second++) {
+			struct stats parts[3];
+
+			find(DTYPE_F32, values, first, 8, &parts[0]);
+			find(DTYPE_F32, values + first, second - first, 8, &parts[1]);
+			find(DTYPE_F32, values + second, 8 - second, 8, &parts[2]);
+			stats_merge(&parts[0], &parts[1]);
+			stats_merge(&parts[0], &parts[2]);
+			assert_extremes(&parts[0], least, most);
+			assert_int_equal(parts[0].count, 8);
+			assert_int_equal(parts[0].nans, 2);
+			assert_int_equal(parts[0].zeros, 2);
+			assert_int_equal(parts[0].infinities[1], 1);
+			assert_true(parts[0].sum + parts[0].lost == 4.25);
+		}
+}
+
 static void test_compare(void **state)
 {
 	static float ours[5000], theirs[5000];
@@ -180,7 +208,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_stats_reals), cmocka_unit_test(test_stats_integers),
 	    cmocka_unit_test(test_stats_none),	cmocka_unit_test(test_stats_sum),
-	    cmocka_unit_test(test_compare),	cmocka_unit_test(test_digest),
+	    cmocka_unit_test(test_stats_merge), cmocka_unit_test(test_compare),
+	    cmocka_unit_test(test_digest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
