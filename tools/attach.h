@@ -40,6 +40,7 @@ struct attach_request {
 	bool has_head;
 	bool stats;
 	bool sha256;
+	bool rate;
 	int device; /* for what is restored; -1: as gpushare_alloc_with() chooses */
 };
 

@@ -167,9 +167,18 @@ static int dump_failed(struct dump *dump, int status)
 	return tool_failed(status);
 }
 
+static void say_rate(const struct dump *dump, double began)
+{
+	char text[PROGRESS_TEXT];
+
+	progress_rate(dump->layout.length, progress_seconds() - began, text);
+	tool_error("%s", text);
+}
+
 static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 {
 	const struct attach_request *request = dump->request;
+	double began = progress_seconds();
 	int status;
 
 	if (dump->writes && !output_open(&dump->output, request->output, &attach_caught)) {
@@ -183,6 +192,8 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 	status = dump_bytes(dump, buffer);
 	if (status || (dump->writes && !output_commit(&dump->output)))
 		return dump_failed(dump, status);
+	if (request->rate)
+		say_rate(dump, began);
 	if (dump->writes && dump->layout.length < dump->whole)
 		tool_error("%" PRIu64 " of %" PRIu64
 			   " bytes shown; -o FILE or a pipe gets them all",

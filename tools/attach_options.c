@@ -103,6 +103,13 @@ static int take_sha256(struct attach_request *request, const char *value)
 	return TOOL_DONE;
 }
 
+static int take_rate(struct attach_request *request, const char *value)
+{
+	(void)value;
+	request->rate = true;
+	return TOOL_DONE;
+}
+
 static int take_diff(struct attach_request *request, const char *value)
 {
 	request->diff = value;
@@ -163,6 +170,7 @@ static int take_dir(struct attach_request *request, const char *value)
 	X("diff", 0, "FILE", diff, \
 	  "compare with FILE, raw or .npy: say where they differ first and in how\n" \
 	  "many elements; exit 0 the same, 1 they differ, 2 trouble") \
+	X("rate", 0, NULL, rate, "say how long a dump took, CUDA's own start not counted") \
 	X("wait", 0, "SECONDS", wait, "wait that long for NAME to appear") \
 	X("into", 0, "FILE", into, "copy FILE into the buffer instead; '-' is standard input") \
 	X("in", 0, "FILE.npy", in, "the same with the array in it, which must fit size and tags") \

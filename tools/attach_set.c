@@ -210,6 +210,8 @@ static bool write_manifest(struct set *set)
 
 static bool set_write(struct set *set)
 {
+	double began = progress_seconds();
+	char rate[PROGRESS_TEXT];
 	uint64_t total = 0;
 	bool good = true;
 
@@ -219,6 +221,9 @@ static bool set_write(struct set *set)
 	for (size_t i = 0; good && i < set->manifest.count; i++)
 		good = write_entry(set, &set->manifest.entries[i]);
 	progress_end(&set->progress);
+	progress_rate(total, progress_seconds() - began, rate);
+	if (good && set->request->rate)
+		tool_error("%s", rate);
 	return good && write_manifest(set) && !attach_caught;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,20 @@ static uint64_t now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+double progress_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void progress_rate(uint64_t size, double seconds, char out[PROGRESS_TEXT])
+{
+	snprintf(out, PROGRESS_TEXT, "%" PRIu64 " bytes in %.3f s, %.2f GB/s", size, seconds,
+		 seconds > 0 ? (double)size / seconds / 1e9 : 0.0);
 }
 
 void progress_begin(struct progress *progress, uint64_t total)

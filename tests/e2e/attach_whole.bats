@@ -130,7 +130,7 @@ while sys.stdin.buffer.read(4 << 20): time.sleep(0.2)' <"$WORK/pipe" & }
 	mkfifo "$WORK/pipe"
 	slowly
 	plain=$(NO_COLOR=1 TERM=xterm bar)
-	has "$plain" "% "
+	has "$plain" "%, "
 	has "$plain" "/s, "
 	has "$plain" " left"
 	[[ $plain != *$'\e[32m'* ]]
