@@ -56,6 +56,7 @@ NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)
 NNG := $(if $(findstring -l:,$(call archive,mbedtls)),$(call archive,nng))
 NNG_LIBS := $(if $(NNG),-l:libnng.a -l:libmbedtls.a -l:libmbedx509.a -l:libmbedcrypto.a,-lnng)
 JANSSON_LIB := $(call archive,jansson,-ljansson)
+NETTLE_LIB := $(call archive,nettle,-lnettle)
 
 # What each product is made of, by the files' names.
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(filter-out $(2),$(wildcard $(1)))))
@@ -154,7 +155,7 @@ $(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)
 	$(Q)$(CC) $^ $(NANOPB_LIB) $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(ALL_LDFLAGS) -ldl -o $@
+	$(Q)$(CC) $^ $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
 
 include tests/tests.mk
 

@@ -34,6 +34,7 @@ build libnanopb-dev$of   header  pb_encode.h protobuf-nanopb
 build libnng-dev$of      header  nng/nng.h nng
 build libmbedtls-dev$of  header  mbedtls/ssl.h mbedtls
 build libjansson-dev$of  header  jansson.h jansson
+build nettle-dev$of      header  nettle/sha2.h nettle
 build uthash-dev         header  uthash.h
 build libvulkan-dev      header  vulkan/vulkan_core.h
 test  libcmocka-dev$of   header  cmocka.h cmocka

@@ -1,31 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "attach.h"
-#include "hexview.h"
+#include "analysis.h"
+#include "npy.h"
 #include "output.h"
 #include "progress.h"
+#include "view.h"
 
-#define VIEW_SIZE 256 /* bytes shown on a terminal */
+#define VIEW_BYTES 256 /* shown on a terminal */
+#define VIEW_ELEMENTS 64
 
-struct dump {
-	struct output output;
-	struct progress progress;
-};
-
-static volatile sig_atomic_t caught; /* the signal that asks to stop; 0: none */
+volatile sig_atomic_t attach_caught;
 
 static void catch_signal(int number)
 {
-	caught = number;
+	attach_caught = number;
 }
 
-static void catch_signals(void)
+void attach_catch_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 	/* The second one of a kind ends us at once, should the first come just before a write
@@ -40,77 +36,187 @@ static void catch_signals(void)
 	}
 }
 
-static int dump_view(const struct attach_request *request, struct gpushare_buffer *buffer)
+void attach_die(const char *words)
 {
-	unsigned char bytes[VIEW_SIZE];
-	size_t size = request->length < VIEW_SIZE ? request->length : VIEW_SIZE;
-	int status = gpushare_copy_from(buffer, request->offset, bytes, size);
-
-	if (status)
-		return tool_failed(status);
-	hexview_print(stdout, bytes, size, request->offset);
-	if (request->length > size)
-		tool_error("%zu of %" PRIu64 " bytes shown; -o FILE or a pipe gets them all", size,
-			   request->length);
-	return tool_flush(TOOL_DONE);
+	if (*words)
+		tool_error("%s", words);
+	signal(attach_caught, SIG_DFL);
+	raise(attach_caught);
 }
 
-static int dump_chunk(const void *data, size_t size, void *user)
+struct dump {
+	const struct attach_request *request;
+	struct layout layout;
+	enum format format;
+	uint64_t whole; /* bytes that there are, where fewer are shown */
+	bool writes;	/* the bytes go somewhere, not only by */
+	struct output output;
+	struct view view;
+	struct analysis analysis;
+	struct progress progress;
+};
+
+static bool put_text(const void *text, size_t size, void *user)
 {
 	struct dump *dump = user;
 
-	if (caught || !output_write(&dump->output, data, size))
+	return output_write(&dump->output, text, size);
+}
+
+/* A terminal gets a part, unless it was asked for one. */
+static void choose_format(struct dump *dump)
+{
+	const struct attach_request *request = dump->request;
+	bool terminal = !request->output && isatty(STDOUT_FILENO);
+	struct layout *layout = &dump->layout;
+	size_t each = dtype_traits(layout->dtype)->size;
+	uint64_t most;
+
+	dump->writes = request->output || !analysis_wanted(request);
+	dump->format = request->format;
+	if (!dump->format)
+		dump->format = terminal ? FORMAT_HEX : FORMAT_RAW;
+	dump->whole = layout->length;
+	most = dump->format == FORMAT_HEX ? VIEW_BYTES : VIEW_ELEMENTS * each;
+	if (dump->writes && terminal && !request->has_head && layout->length > most &&
+	    (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT))
+		layout->length = most;
+}
+
+/* What comes before the bytes. */
+static bool dump_begin(struct dump *dump)
+{
+	const struct layout *layout = &dump->layout;
+	char header[NPY_FORMAT_MAX];
+	size_t size = 0;
+
+	if (dump->format == FORMAT_HEX)
+		view_hex(&dump->view, layout->offset, put_text, dump);
+	if (dump->format == FORMAT_TEXT)
+		view_values(&dump->view, layout->dtype, &layout->shape, put_text, dump);
+	if (dump->format == FORMAT_NPY) /* a large one's data as a disk takes it */
+		size = npy_format(layout->dtype, &layout->shape,
+				  layout->length < BULK_LEAST ? 64 : BULK_ALIGN, header);
+	if (dump->format == FORMAT_NPY || dump->format == FORMAT_RAW)
+		return output_reserve(&dump->output, size + layout->length) &&
+		       output_write(&dump->output, header, size);
+	return true;
+}
+
+static bool dump_put(struct dump *dump, const void *data, size_t size)
+{
+	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
+		return view_add(&dump->view, data, size);
+	return output_start(&dump->output, data, size);
+}
+
+/* Others write while this thread looks. */
+static int dump_chunk(const void *data, size_t size, void *user)
+{
+	struct dump *dump = user;
+	bool good;
+
+	if (attach_caught || (dump->writes && !dump_put(dump, data, size)))
+		return 1;
+	good = analysis_add(&dump->analysis, data, size);
+	if (dump->writes && !output_wait(&dump->output))
 		return 1;
 	progress_add(&dump->progress, size);
-	return caught != 0;
+	return !good || attach_caught;
+}
+
+/* All of it, but for giving the file its name. */
+static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
+{
+	const struct layout *layout = &dump->layout;
+	int status;
+
+	if (dump->writes && !dump_begin(dump))
+		return GPUSHARE_E_CANCELLED;
+	progress_begin(&dump->progress, layout->length);
+	status = gpushare_read(buffer, layout->offset, layout->length, dump_chunk, dump);
+	progress_end(&dump->progress);
+	if (!status && dump->writes &&
+	    (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT) && !view_end(&dump->view))
+		return GPUSHARE_E_CANCELLED;
+	return attach_caught ? GPUSHARE_E_CANCELLED : status;
 }
 
 /* A pipe's reader that has had enough is no news to anybody. */
-static int dump_output_failed(const struct output *output, bool removed)
+static int dump_failed(struct dump *dump, int status)
 {
-	if (output->error != EPIPE)
-		tool_error("writing '%s' failed after %" PRIu64 " bytes: %s%s", output->path,
-			   output->written, strerror(output->error),
-			   removed ? "; the partial file was removed" : "");
-	return TOOL_FAILED;
+	bool removed = dump->writes && output_abandon(&dump->output);
+	const char *gone = removed ? "; the partial file was removed" : "";
+
+	if (attach_caught)
+		attach_die(removed ? "interrupted; the partial file was removed" : "");
+	if (dump->writes && dump->output.error) {
+		if (dump->output.error != EPIPE)
+			tool_error("writing '%s' failed after %" PRIu64 " bytes: %s%s",
+				   dump->output.path, dump->output.written,
+				   strerror(dump->output.error), gone);
+		return TOOL_FAILED;
+	}
+	if (dump->analysis.error) {
+		tool_error("%s '%s' failed: %s%s",
+			   dump->request->diff ? "comparing with" : "looking at",
+			   dump->request->diff ? dump->request->diff : dump->request->name,
+			   strerror(dump->analysis.error), gone);
+		return TOOL_FAILED;
+	}
+	return tool_failed(status);
 }
 
-/* Die of the signal that was caught, so that whoever waits for us sees it. */
-static void dump_die(bool removed)
+static void say_rate(const struct dump *dump, double began)
 {
-	if (removed)
-		tool_error("interrupted; the partial file was removed");
-	signal(caught, SIG_DFL);
-	raise(caught);
+	char text[PROGRESS_TEXT];
+
+	progress_rate(dump->layout.length, progress_seconds() - began, text);
+	tool_error("%s", text);
+}
+
+static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
+{
+	const struct attach_request *request = dump->request;
+	double began = progress_seconds();
+	int status;
+
+	if (dump->writes && !output_open(&dump->output, request->output, &attach_caught)) {
+		output_abandon(&dump->output);
+		if (attach_caught)
+			attach_die("");
+		tool_error("'%s' can't be opened for writing: %s", dump->output.path,
+			   strerror(dump->output.error));
+		return TOOL_FAILED;
+	}
+	status = dump_bytes(dump, buffer);
+	if (status || (dump->writes && !output_commit(&dump->output)))
+		return dump_failed(dump, status);
+	if (request->rate)
+		say_rate(dump, began);
+	if (dump->writes && dump->layout.length < dump->whole)
+		tool_error("%" PRIu64 " of %" PRIu64
+			   " bytes shown; -o FILE or a pipe gets them all",
+			   dump->layout.length, dump->whole);
+	return analysis_report(&dump->analysis);
 }
 
 int attach_dump(const struct attach_request *request, struct gpushare_buffer *buffer)
 {
-	struct dump dump;
-	bool removed;
-	int status;
+	static struct dump dump; /* larger than a stack likes */
+	struct gpushare_info info;
+	int status = gpushare_buffer_info(buffer, &info);
+	int code = TOOL_FAILED;
 
-	if (!request->output && isatty(STDOUT_FILENO))
-		return dump_view(request, buffer);
-	catch_signals();
-	if (!output_open(&dump.output, request->output, &caught)) {
-		output_abandon(&dump.output);
-		if (caught)
-			dump_die(false);
-		tool_error("'%s' can't be opened for writing: %s", dump.output.path,
-			   strerror(dump.output.error));
+	if (status)
+		return tool_failed(status);
+	dump.request = request;
+	if (!layout_find(request, &info, &dump.layout))
 		return TOOL_FAILED;
-	}
-	progress_begin(&dump.progress, request->length);
-	status = gpushare_read(buffer, request->offset, request->length, dump_chunk, &dump);
-	progress_end(&dump.progress);
-	if (!status && !caught && output_commit(&dump.output))
-		return TOOL_DONE;
-	removed = *dump.output.partial;
-	output_abandon(&dump.output);
-	if (caught)
-		dump_die(removed);
-	if (dump.output.error)
-		return dump_output_failed(&dump.output, removed);
-	return tool_failed(status);
+	choose_format(&dump);
+	attach_catch_signals();
+	if (analysis_begin(&dump.analysis, request, &dump.layout))
+		code = dump_run(&dump, buffer);
+	analysis_end(&dump.analysis);
+	return code;
 }

@@ -10,7 +10,9 @@
 
 #include "attach.h"
 #include "cleanup.h"
+#include "layout.h"
 #include "progress.h"
+#include "source.h"
 
 struct into {
 	const char *path; /* for messages */
@@ -20,29 +22,10 @@ struct into {
 	bool ended; /* the file has shrunk */
 };
 
-/* Up to `size` bytes; fewer only at the end. -1 with errno. */
-static ssize_t into_read(int fd, void *data, size_t size)
-{
-	size_t done = 0;
-
-	while (done < size) {
-		ssize_t part = read(fd, (char *)data + done, size - done);
-
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part < 0)
-			return -1;
-		if (!part)
-			break;
-		done += (size_t)part;
-	}
-	return (ssize_t)done;
-}
-
 static int into_chunk(void *data, size_t size, void *user)
 {
 	struct into *into = user;
-	ssize_t part = into_read(into->fd, data, size);
+	ssize_t part = source_read(into->fd, data, size);
 
 	if (part < 0)
 		into->error = errno;
@@ -67,7 +50,7 @@ static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_siz
 		  0600);
 	if (fd < 0)
 		return false;
-	while (size <= limit && (part = into_read(from, room, sizeof(room))) != 0) {
+	while (size <= limit && (part = source_read(from, room, sizeof(room))) != 0) {
 		if (part < 0)
 			return false;
 		for (ssize_t done = 0, wrote; done < part; done += wrote) {
@@ -132,27 +115,115 @@ static int into_copy(const struct attach_request *request, struct gpushare_buffe
 	return status ? TOOL_FAILED : TOOL_DONE;
 }
 
-int attach_into(const struct attach_request *request, struct gpushare_buffer *buffer)
+static bool may_write(const struct attach_request *request, const struct gpushare_buffer *buffer)
 {
+	if (!gpushare_is_read_only(buffer))
+		return true;
+	tool_error("'%s' is read-only here: its owner lets others read alone; nothing was "
+		   "written",
+		   request->name);
+	return false;
+}
+
+/* The whole range or the beginning of it. */
+static bool find_range(struct attach_request *request, struct gpushare_buffer *buffer)
+{
+	struct gpushare_info info;
+	struct layout layout;
+	int status = gpushare_buffer_info(buffer, &info);
+
+	if (status) {
+		tool_failed(status);
+		return false;
+	}
+	if (!layout_find(request, &info, &layout))
+		return false;
+	request->length = layout.length;
+	return true;
+}
+
+int attach_into(const struct attach_request *wanted, struct gpushare_buffer *buffer)
+{
+	struct attach_request request = *wanted;
 	struct into into = {.fd = -1};
 	uint64_t size = 0;
 	int code = TOOL_FAILED;
 
-	if (gpushare_is_read_only(buffer)) {
-		tool_error("'%s' is read-only here: its owner lets others read alone; nothing was "
-			   "written",
+	if (!find_range(&request, buffer) || !may_write(&request, buffer))
+		return TOOL_FAILED;
+	if (!into_open(&request, &into, &size))
+		tool_error("'%s' can't be read: %s", into.path, strerror(errno));
+	else if (size > request.length)
+		tool_error("'%s' holds more than the %" PRIu64 " bytes from offset %" PRIu64
+			   " of '%s'; nothing was written",
+			   into.path, request.length, request.offset, request.name);
+	else
+		code = into_copy(&request, buffer, &into, size);
+	if (into.fd >= 0)
+		close(into.fd);
+	return code;
+}
+
+/* What a buffer is tagged as it stays: the array must be that. */
+static bool npy_fits(const struct attach_request *request, const struct gpushare_info *info,
+		     const struct npy *npy)
+{
+	struct shape shape = npy->shape;
+	enum dtype dtype = npy->dtype;
+	char ours[SHAPE_TEXT_MAX], theirs[SHAPE_TEXT_MAX];
+	bool tagged;
+
+	if (!layout_read_tags(info, &dtype, &shape, &tagged))
+		return false;
+	if (dtype == npy->dtype && shape_equal(&shape, &npy->shape))
+		return true;
+	shape_text(&shape, ours);
+	shape_text(&npy->shape, theirs);
+	tool_error("'%s' holds %s %s, and '%s' is tagged %s %s; nothing was written", request->in,
+		   dtype_traits(npy->dtype)->name, theirs, info->name, dtype_traits(dtype)->name,
+		   ours);
+	return false;
+}
+
+static int npy_copy(struct attach_request *request, struct gpushare_buffer *buffer,
+		    const struct source *source)
+{
+	struct into into = {.path = request->in, .fd = source->fd};
+	struct gpushare_info info;
+	int status = gpushare_buffer_info(buffer, &info);
+
+	if (status)
+		return tool_failed(status);
+	if (!source->is_npy) {
+		tool_error("'%s' is no .npy file; --into takes any", request->in);
+		return TOOL_FAILED;
+	}
+	/* A part of a buffer is not what its tags tell of. */
+	if (!request->offset && !request->has_length && !npy_fits(request, &info, &source->npy))
+		return TOOL_FAILED;
+	if (source->size != request->length) {
+		tool_error("'%s' holds %" PRIu64 " bytes, and there are %" PRIu64
+			   " from offset %" PRIu64 " of '%s'; nothing was written",
+			   request->in, source->size, request->length, request->offset,
 			   request->name);
 		return TOOL_FAILED;
 	}
-	if (!into_open(request, &into, &size))
-		tool_error("'%s' can't be read: %s", into.path, strerror(errno));
-	else if (size > request->length)
-		tool_error("'%s' holds more than the %" PRIu64 " bytes from offset %" PRIu64
-			   " of '%s'; nothing was written",
-			   into.path, request->length, request->offset, request->name);
-	else
-		code = into_copy(request, buffer, &into, size);
-	if (into.fd >= 0)
-		close(into.fd);
+	return into_copy(request, buffer, &into, source->size);
+}
+
+int attach_npy(const struct attach_request *wanted, struct gpushare_buffer *buffer)
+{
+	struct attach_request request = *wanted;
+	struct source source;
+	int code;
+
+	if (!find_range(&request, buffer) || !may_write(&request, buffer))
+		return TOOL_FAILED;
+	if (!source_open(&source, request.in, false)) {
+		tool_error("'%s' can't be read: %s", request.in, source.why);
+		return TOOL_FAILED;
+	}
+	code = npy_copy(&request, buffer, &source);
+	close(source.fd);
 	return code;
 }

@@ -31,12 +31,36 @@ static bool output_name_partial(struct output *output)
 	return output_fail(output, ENAMETOOLONG);
 }
 
+/* A file that has no name goes with us, whatever ends us. It needs /proc to get one. */
+static int output_open_unnamed(const struct output *output)
+{
+	const char *slash = strrchr(output->path, '/');
+	char directory[PATH_MAX] = ".", link[32];
+	int fd;
+
+	if (slash)
+		snprintf(directory, sizeof(directory), "%.*s", (int)(slash + 1 - output->path),
+			 output->path);
+	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (!access(link, F_OK))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /* `mode`: of the file that will be replaced, or 0666 less the umask for a new one. */
 static bool output_open_partial(struct output *output, mode_t mode)
 {
-	if (!output_name_partial(output))
-		return false;
-	output->fd = mkostemps(output->partial, (int)strlen(".partial"), O_CLOEXEC);
+	output->fd = output_open_unnamed(output);
+	output->unnamed = output->fd >= 0;
+	if (!output->unnamed) {
+		if (!output_name_partial(output))
+			return false;
+		output->fd = mkostemps(output->partial, (int)strlen(".partial"), O_CLOEXEC);
+	}
 	if (output->fd < 0) {
 		*output->partial = '\0';
 		return output_fail(output, errno);
@@ -61,6 +85,7 @@ bool output_open(struct output *output, const char *path, const volatile sig_ato
 	struct stat there;
 
 	*output = (struct output){.fd = STDOUT_FILENO, .path = "standard output", .stop = stop};
+	output->bulk.direct = -1;
 	if (!path || !strcmp(path, "-"))
 		return true;
 	output->fd = -1;
@@ -89,7 +114,7 @@ bool output_open(struct output *output, const char *path, const volatile sig_ato
 	return true;
 }
 
-bool output_write(struct output *output, const void *data, size_t size)
+static bool output_write_plain(struct output *output, const void *data, size_t size)
 {
 	const char *at = data;
 
@@ -110,17 +135,95 @@ bool output_write(struct output *output, const void *data, size_t size)
 	return true;
 }
 
+bool output_reserve(struct output *output, uint64_t size)
+{
+	int error;
+
+	if (!output->unnamed && !*output->partial)
+		return true;
+	error = bulk_begin(&output->bulk, output->fd, size);
+	return error ? output_fail(output, error) : true;
+}
+
+bool output_start(struct output *output, const void *data, size_t size)
+{
+	const char *at = data;
+
+	if (output->bulk.way == BULK_NONE)
+		return output_write_plain(output, data, size);
+	for (; size > BULK_BLOCK; size -= BULK_BLOCK, at += BULK_BLOCK)
+		if (!output_start(output, at, BULK_BLOCK) || !output_wait(output))
+			return false;
+	bulk_start(&output->bulk, at, size, output->written);
+	output->pending = size;
+	return true;
+}
+
+bool output_wait(struct output *output)
+{
+	int error;
+
+	if (!output->pending)
+		return !output->error;
+	error = bulk_wait(&output->bulk);
+	if (error)
+		return output_fail(output, error);
+	output->written += output->pending;
+	output->pending = 0;
+	return true;
+}
+
+bool output_write(struct output *output, const void *data, size_t size)
+{
+	return output_start(output, data, size) && output_wait(output);
+}
+
 static bool output_close(struct output *output)
 {
-	bool bad = output->opened && close(output->fd);
+	bool bad;
 
+	if (output->pending)
+		bulk_wait(&output->bulk);
+	output->pending = 0;
+	bulk_end(&output->bulk);
+	bad = output->opened && close(output->fd);
 	output->fd = -1;
 	output->opened = false;
 	return bad ? output_fail(output, errno) : true;
 }
 
+/* Give the file its temporary name; what close() may yet have to say is heard before. */
+static bool output_link(struct output *output)
+{
+	int copy = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
+	char link[32];
+
+	if (copy < 0 || close(copy))
+		return output_fail(output, errno);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", output->fd);
+	for (int tries = 0; tries < 100; tries++) {
+		char *x;
+
+		if (!output_name_partial(output))
+			return false;
+		x = output->partial + strlen(output->partial) - strlen("XXXXXX.partial");
+		snprintf(x, strlen(x) + 1, "%06x.partial",
+			 (unsigned int)(getpid() * 100 + tries) & 0xffffff);
+		if (!linkat(AT_FDCWD, link, AT_FDCWD, output->partial, AT_SYMLINK_FOLLOW)) {
+			output->unnamed = false;
+			return true;
+		}
+		if (errno != EEXIST)
+			break;
+	}
+	*output->partial = '\0';
+	return output_fail(output, errno);
+}
+
 bool output_commit(struct output *output)
 {
+	if (output->unnamed && !output_link(output))
+		return false;
 	if (!output_close(output))
 		return false;
 	if (*output->partial && rename(output->partial, output->path))
@@ -129,10 +232,14 @@ bool output_commit(struct output *output)
 	return true;
 }
 
-void output_abandon(struct output *output)
+bool output_abandon(struct output *output)
 {
+	bool removed = output->unnamed || *output->partial;
+
 	output_close(output);
 	if (*output->partial)
 		unlink(output->partial);
 	*output->partial = '\0';
+	output->unnamed = false;
+	return removed;
 }

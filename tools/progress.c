@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 
 #define QUIET_MS 1000 /* what is over by then shows nothing */
 #define EVERY_MS 200
+#define BAR 20 /* characters of it */
 
 static uint64_t now_ms(void)
 {
@@ -19,6 +22,20 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+double progress_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void progress_rate(uint64_t size, double seconds, char out[PROGRESS_TEXT])
+{
+	snprintf(out, PROGRESS_TEXT, "%" PRIu64 " bytes in %.3f s, %.2f GB/s", size, seconds,
+		 seconds > 0 ? (double)size / seconds / 1e9 : 0.0);
+}
+
 void progress_begin(struct progress *progress, uint64_t total)
 {
 	*progress = (struct progress){
@@ -26,6 +43,25 @@ void progress_begin(struct progress *progress, uint64_t total)
 	    .began_ms = now_ms(),
 	    .visible = isatty(STDERR_FILENO),
 	};
+	progress->colour = progress->visible && progress_may_colour();
+}
+
+/* Source: no-color.org. */
+bool progress_may_colour(void)
+{
+	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	return !(no && *no) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+void progress_bar(uint64_t done, uint64_t total, bool colour, char out[PROGRESS_TEXT])
+{
+	int full = total ? (int)((double)done / (double)total * BAR) : BAR;
+
+	if (full > BAR)
+		full = BAR;
+	snprintf(out, PROGRESS_TEXT, "[%s%.*s%s%*s]", colour ? "\033[32m" : "", full,
+		 "====================", colour ? "\033[0m" : "", BAR - full, "");
 }
 
 void progress_format(uint64_t done, uint64_t total, uint64_t elapsed_ms, char out[PROGRESS_TEXT])
@@ -47,7 +83,7 @@ void progress_format(uint64_t done, uint64_t total, uint64_t elapsed_ms, char ou
 void progress_add(struct progress *progress, uint64_t size)
 {
 	uint64_t now;
-	char text[PROGRESS_TEXT];
+	char text[PROGRESS_TEXT], bar[PROGRESS_TEXT];
 
 	progress->done += size;
 	if (!progress->visible)
@@ -57,7 +93,8 @@ void progress_add(struct progress *progress, uint64_t size)
 		return;
 	progress->shown_ms = now;
 	progress_format(progress->done, progress->total, now - progress->began_ms, text);
-	fprintf(stderr, "\r%s: %s\033[K", tool_name, text);
+	progress_bar(progress->done, progress->total, progress->colour, bar);
+	fprintf(stderr, "\r%s: %s %s\033[K", tool_name, bar, text);
 	fflush(stderr);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An unmodified program that holds SIZE bytes of GPU memory until SIGTERM, or 120 s. */
+/* An unmodified program that holds SIZE bytes of GPU memory until SIGTERM, or SECONDS (120). */
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,13 +12,14 @@ static void stop(int signal)
 
 int main(int argc, char **argv)
 {
-	size_t size = argc == 2 ? strtoul(argv[1], NULL, 0) : 0;
+	size_t size = argc > 1 ? strtoul(argv[1], NULL, 0) : 0;
+	time_t seconds = argc > 2 ? atoi(argv[2]) : 120;
 	struct sigaction action = {.sa_handler = stop};
 	sigset_t term, before;
 	cu_deviceptr pointer;
 
 	if (!size) {
-		fprintf(stderr, "usage: app_hold SIZE\n");
+		fprintf(stderr, "usage: app_hold SIZE [SECONDS]\n");
 		return 2;
 	}
 	sigemptyset(&term);
@@ -30,7 +31,7 @@ int main(int argc, char **argv)
 	gpu_must(gpu.cuMemsetD8_v2(pointer, 0xa5, size), "cuMemsetD8");
 	printf("ready\n");
 	fflush(stdout);
-	sigtimedwait(&term, NULL, &(struct timespec){.tv_sec = 120});
+	sigtimedwait(&term, NULL, &(struct timespec){.tv_sec = seconds});
 	gpu_must(gpu.cuMemFree_v2(pointer), "cuMemFree");
 	return 0;
 }

@@ -198,6 +198,37 @@ static void test_progress(void **state)
 	assert_non_null(strstr(text, "100%"));
 	progress_format(1, UINT64_MAX, UINT64_MAX / 2, text);
 	assert_non_null(strstr(text, " left"));
+	progress_rate(1u << 30, 0.5, text);
+	assert_string_equal(text, "1073741824 bytes in 0.500 s, 2.15 GB/s");
+	progress_rate(0, 0, text);
+	assert_string_equal(text, "0 bytes in 0.000 s, 0.00 GB/s");
+}
+
+static void test_progress_bar(void **state)
+{
+	char text[PROGRESS_TEXT];
+
+	(void)state;
+	progress_bar(0, 100, false, text);
+	assert_string_equal(text, "[                    ]");
+	progress_bar(26, 100, false, text);
+	assert_string_equal(text, "[=====               ]");
+	progress_bar(26, 100, true, text);
+	assert_string_equal(text, "[\033[32m=====\033[0m               ]");
+	progress_bar(200, 100, false, text);
+	assert_string_equal(text, "[====================]");
+	progress_bar(0, 0, false, text);
+	assert_string_equal(text, "[====================]");
+	setenv("TERM", "xterm", 1);
+	unsetenv("NO_COLOR");
+	assert_true(progress_may_colour());
+	setenv("NO_COLOR", "", 1); /* no-color.org: present and not empty */
+	assert_true(progress_may_colour());
+	setenv("NO_COLOR", "1", 1);
+	assert_false(progress_may_colour());
+	unsetenv("NO_COLOR");
+	setenv("TERM", "dumb", 1);
+	assert_false(progress_may_colour());
 }
 
 static const volatile sig_atomic_t go_on = 0;
@@ -295,10 +326,11 @@ static void test_output_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_parse_size),	  cmocka_unit_test(test_parse_seconds),
-	    cmocka_unit_test(test_format),	  cmocka_unit_test(test_hexview_line),
-	    cmocka_unit_test(test_hexview_print), cmocka_unit_test(test_progress),
-	    cmocka_unit_test(test_output),	  cmocka_unit_test(test_output_refused),
+	    cmocka_unit_test(test_parse_size),	   cmocka_unit_test(test_parse_seconds),
+	    cmocka_unit_test(test_format),	   cmocka_unit_test(test_hexview_line),
+	    cmocka_unit_test(test_hexview_print),  cmocka_unit_test(test_progress),
+	    cmocka_unit_test(test_progress_bar),   cmocka_unit_test(test_output),
+	    cmocka_unit_test(test_output_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

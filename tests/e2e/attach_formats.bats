@@ -1,0 +1,198 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# gpushare-attach: bytes as values, as hex, as .npy files; what tags and flags say of them.
+load helpers
+
+# A kept buffer of a .npy file is tagged as the array is.
+setup_more() {
+	python3 - "$WORK" <<-'END'
+		import struct, sys
+
+		def npy(name, descr, shape, data):
+		    text = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
+		    text += ' ' * (-(10 + len(text) + 1) % 64) + '\n'
+		    with open(sys.argv[1] + '/' + name, 'wb') as f:
+		        f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(text)) + text.encode() + data)
+
+		npy('matrix.npy', '<f4', '(2, 3)', struct.pack('<6f', 0.5, -1.25, 3, 1e10, float('nan'), 0.1))
+		npy('halves.npy', '<f2', '(4,)', struct.pack('<4e', 1, -2, 0.5, 65504))
+		npy('brains.npy', '<V2', '(2, 2)', struct.pack('<4H', 0x3f80, 0xc000, 0x7f80, 0x3dcd))
+		npy('longs.npy', '<i8', '(3, 1)', struct.pack('<3q', -2**63, 2**63 - 1, 0))
+		npy('truths.npy', '|b1', '(2,)', b'\x01\x00')
+	END
+}
+
+# put NAME...: each as a buffer
+put() {
+	local name
+	for name in "$@"; do gpushare-attach --restore "$WORK/$name.npy" "$name"; done
+}
+
+# The data of a .npy file, without the header.
+data() {
+	python3 -c 'import struct, sys
+all = open(sys.argv[1], "rb").read()
+sys.stdout.buffer.write(all[10 + struct.unpack("<H", all[8:10])[0]:])' "$1"
+}
+
+@test "text: values with their index, of the type and shape of the tags" {
+	put matrix halves brains longs truths
+	equal "$(gpushare-attach matrix --format text | tr -s ' ')" \
+		$'[0,0] 0.5 -1.25 3\n[1,0] 1e+10 nan 0.1'
+	equal "$(gpushare-attach halves --format text | tr -s ' ')" '[0] 1 -2 0.5 65504'
+	equal "$(gpushare-attach brains --format text | tr -s ' ')" $'[0,0] 1 -2\n[1,0] inf 0.1001'
+	equal "$(gpushare-attach longs --format text)" \
+		$'[0,0] -9223372036854775808\n[1,0] 9223372036854775807\n[2,0] 0'
+	equal "$(gpushare-attach truths --format text | tr -s ' ')" '[0] true false'
+}
+
+@test "every type reads the bytes as its own" {
+	printf '\x01\x00\x00\x00\x00\x00\xf0\x3f' >"$WORK/one"
+	gpushare-attach --restore "$WORK/one" one
+	for pair in "f64 1" "i8 1 0 0 0 0 0 -16 63" "u8 1 0 0 0 0 0 240 63" "i16 1 0 0 16368" "u16 1 0 0 16368" \
+		"i32 1 1072693248" "u32 1 1072693248" "i64 4607182418800017409" "u64 4607182418800017409" \
+		"f16 5.9605e-08 0 0 1.9844" "bf16 9.184e-41 0 0 1.875" "f32 1.4013e-45 1.875" \
+		"bool true false false false false false true true"; do
+		type=${pair%% *} want=${pair#* }
+		case $type in
+		f64) want=$(python3 -c 'import struct; print(repr(struct.unpack("<d", open("'"$WORK/one"'", "rb").read())[0]))') ;;
+		esac
+		found=$(gpushare-attach one --format "$type" | tr -s ' ')
+		case $type in
+		f32) has "$found" "e-45 1.875" ;;
+		*) equal "$found" "[0] $want" ;;
+		esac
+	done
+	equal "$(gpushare-attach one --dtype torch.int32 --format text)" "$(gpushare-attach one --format i32)"
+}
+
+@test "flags come before tags" {
+	put matrix
+	equal "$(gpushare-attach matrix --format u32 --shape 3,2 --head 3 | tr -s ' ')" \
+		$'[0,0] 1056964608 3214934016\n[1,0] 1077936128'
+	equal "$(gpushare-attach matrix --format u8 --head 2 | tr -s ' ')" '[0] 0 0'
+	equal "$(gpushare-attach matrix --format text --offset 4 --length 8 | tr -s ' ')" '[0] -1.25 3'
+	equal "$(gpushare-attach matrix --format text --shape '(6,)' --head 1 | tr -s ' ')" '[0] 0.5'
+}
+
+@test "hex and raw; --head counts bytes of them" {
+	put truths matrix
+	equal "$(gpushare-attach matrix --format hex --offset 8 --head 4)" \
+		$'00000008  00 00 40 40                                       |..@@|\n0000000c'
+	gpushare-attach matrix --format raw | cmp - <(data "$WORK/matrix.npy")
+	equal "$(gpushare-attach matrix --head 5 | wc -c)" 5
+	equal "$(gpushare-attach matrix --head 1K | wc -c)" 24
+	equal "$(gpushare-attach matrix --format text --head 0)" ""
+}
+
+@test "npy: what went in comes out, and NumPy reads it" {
+	put matrix halves brains longs truths
+	for name in matrix halves brains longs truths; do
+		gpushare-attach $name --format npy -o "$WORK/out.npy"
+		cmp "$WORK/$name.npy" "$WORK/out.npy"
+	done
+	gpushare-attach matrix --format npy --head 4 -o "$WORK/head.npy"
+	gpushare-attach matrix --format npy --dtype i16 --shape 2x2x3 >"$WORK/flags.npy"
+	for python in python3 /usr/bin/python3; do
+		$python -c 'import numpy' 2>/dev/null || continue
+		equal "$($python -c 'import numpy, sys
+for name in "out", "head", "flags":
+    a = numpy.load(sys.argv[1] + "/" + name + ".npy")
+    print(a.dtype, a.shape, a.flags.c_contiguous)' "$WORK")" $'bool (2,) True\nfloat32 (4,) True\nint16 (2, 2, 3) True'
+		return
+	done
+	has "$(head -c 128 "$WORK/flags.npy")" "'descr': '<i2', 'fortran_order': False, 'shape': (2, 2, 3), }"
+	equal "$(stat -c %s "$WORK/head.npy")" 144
+}
+
+@test "without tags and flags a .npy file is of bytes" {
+	head -c 5 /dev/urandom >"$WORK/five"
+	gpushare-attach --restore "$WORK/five" five
+	gpushare-attach five --format npy -o "$WORK/five.npy"
+	has "$(head -c 128 "$WORK/five.npy" | tr -d '\0')" "'|u1', 'fortran_order': False, 'shape': (5,)"
+	data "$WORK/five.npy" | cmp - "$WORK/five"
+}
+
+@test "a large .npy file begins its data at a page" {
+	head -c 20000000 /dev/urandom >"$WORK/large"
+	gpushare-attach --restore "$WORK/large" large
+	gpushare-attach large --format npy --dtype f32 -o "$WORK/large.npy"
+	equal "$(stat -c %s "$WORK/large.npy")" 20004096
+	tail -c +4097 "$WORK/large.npy" | cmp - "$WORK/large"
+	data "$WORK/large.npy" | cmp - "$WORK/large"
+}
+
+@test "what does not fit: said with the numbers, no output, no file" {
+	put matrix
+	mkdir "$WORK/out"
+	for words in "--format npy --shape 2x4" "--format text --shape 5" "--stats --shape 3x3" \
+		"--format f64 --length 12" "--format npy --offset 1" \
+		"--format text --shape 4294967296x1073741825" "--format npy --shape 9223372036854775807"; do
+		# shellcheck disable=SC2086 # options
+		run -1 --separate-stderr gpushare-attach matrix $words -o "$WORK/out/file"
+		equal "$output" ""
+		equal "$(lines "$stderr")" 1
+		equal "$(ls -A "$WORK/out")" ""
+	done
+	run -1 --separate-stderr gpushare-attach matrix --format npy --shape 2x4
+	has "$stderr" "2x4 of float32 is 32 bytes, and 24 of 'matrix'"
+}
+
+@test "words that make no sense: exit code 2, one line, no registry" {
+	for words in "--format f33" "--format" "--dtype float" "--shape 2x" "--shape 4294967296x4294967297" \
+		"--head x" "--format f32 --dtype f16" "--dtype f16 --format f32" "--into f --format npy" "--in f --into f" \
+		"--restore f --stats" "-o - --stats" "--stats -o - --sha256" "--device x" "--in f -o g"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare-attach name $words
+		equal "$output" ""
+		[ -n "$stderr" ]
+	done
+	equal "$(registry_pids)" ""
+}
+
+@test "--in: an array goes into a buffer that it fits" {
+	put matrix longs
+	python3 -c 'import sys; f = open(sys.argv[1], "r+b"); f.seek(128); f.write(bytes(24))' "$WORK/matrix.npy"
+	gpushare-attach matrix --in "$WORK/matrix.npy"
+	equal "$(gpushare-attach matrix --format text | tr -s ' ')" $'[0,0] 0 0 0\n[1,0] 0 0 0'
+	run -1 --separate-stderr gpushare-attach matrix --in "$WORK/longs.npy"
+	has "$stderr" "int64 3x1"
+	has "$stderr" "float32 2x3"
+	run -1 --separate-stderr gpushare-attach matrix --in "$WORK/halves.npy" --offset 8
+	has "$stderr" "8 bytes"
+	gpushare-attach matrix --in "$WORK/halves.npy" --offset 8 --length 8
+	equal "$(gpushare-attach matrix --format f16 --offset 8 --length 8 | tr -s ' ')" '[0] 1 -2 0.5 65504'
+}
+
+@test "--in: a file that is none, or is cut, or lies, changes nothing" {
+	put matrix
+	gpushare-attach matrix -o "$WORK/before"
+	head -c 100 "$WORK/matrix.npy" >"$WORK/cut-header.npy"
+	head -c 150 "$WORK/matrix.npy" >"$WORK/cut-data.npy"
+	{ cat "$WORK/matrix.npy" && echo; } >"$WORK/long.npy"
+	sed 's/(2, 3)/(2, 4)/' "$WORK/matrix.npy" >"$WORK/lies.npy"
+	sed 's/(2, 3), }  */(2, 9223372036854775807), }/' "$WORK/matrix.npy" >"$WORK/huge.npy"
+	data "$WORK/matrix.npy" >"$WORK/raw.npy"
+	: >"$WORK/empty.npy"
+	for file in cut-header cut-data long lies huge raw empty missing; do
+		run -1 --separate-stderr gpushare-attach matrix --in "$WORK/$file.npy"
+		has "$stderr" "$file.npy"
+		equal "$(lines "$stderr")" 1
+		[ $file = raw ] || [ $file = empty ] || run -1 gpushare-attach --restore "$WORK/$file.npy" other
+	done
+	gpushare-attach matrix | cmp - "$WORK/before"
+	run -1 gpushare stat other
+}
+
+@test "on a terminal text is cut, and NO_COLOR is no matter there" {
+	needs script
+	head -c 4096 /dev/zero >"$WORK/zeros"
+	gpushare-attach --restore "$WORK/zeros" zeros
+	run -0 script -qec 'gpushare-attach zeros --format f32' /dev/null </dev/null
+	has "$output" "[56]"
+	[[ $output != *"[64]"* ]]
+	has "$output" "256 of 4096 bytes shown"
+	run -0 script -qec 'gpushare-attach zeros --format f32 --head 72' /dev/null </dev/null
+	has "$output" "[64]"
+	[[ $output != *"shown"* ]]
+}

@@ -1,0 +1,193 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# gpushare-attach: many buffers into a directory, and back.
+load helpers
+
+setup_more() {
+	start_named producer a/weights,a/bias,other "$BIN/rt_app_static" await="$WORK/produce" init alloc=a,18Mi \
+		fill=a,7 alloc=b,24 fill=b,3 alloc=c,1Ki fill=c,5 touch="$WORK/up" await="$WORK/end"
+	PRODUCER=$PID
+}
+
+teardown_more() {
+	if [ -e "$WORK/mounted" ]; then umount "$WORK/disk"; fi
+}
+
+produce() {
+	touch "$WORK/produce"
+	await_file "$WORK/up"
+}
+
+end_producer() {
+	kill -KILL "$PRODUCER"
+	gone() { equal "$(gpushare ls 'a/*' | wc -l)" 1 >/dev/null; }
+	until_true gone
+}
+
+# entry NAME FIELD: what the manifest says
+entry() {
+	jq -r --arg name "$1" ".buffers[] | select(.name == \$name) | .$2" "$WORK/set/manifest.json"
+}
+
+@test "names and patterns, each once, with a manifest" {
+	produce
+	run -0 --separate-stderr gpushare-attach 'a/*' a/bias -o "$WORK/set"
+	equal "$output$stderr" ""
+	equal "$(cd "$WORK/set" && ls -A)" $'a%2Fbias.bin\na%2Fweights.bin\nmanifest.json'
+	gpushare-attach a/weights | cmp - "$WORK/set/a%2Fweights.bin"
+	equal "$(entry a/bias size) $(entry a/bias file) $(entry a/bias format) $(entry a/bias backing)" "24 a%2Fbias.bin raw ipc"
+	equal "$(entry a/weights sha256)" "$(sha256sum <"$WORK/set/a%2Fweights.bin" | cut -d ' ' -f 1)"
+	equal "$(entry a/bias device_uuid)" "$(shown a/bias gpu)"
+	equal "$(entry a/bias generation)" "$(shown a/bias generation)"
+}
+
+@test "one name into a directory: with a slash behind it" {
+	produce
+	gpushare-attach other -o "$WORK/set/"
+	equal "$(ls -A "$WORK/set")" $'manifest.json\nother.bin'
+}
+
+@test "--restore puts all of it back, kept, tags and all" {
+	produce
+	gpushare-attach '*' -o "$WORK/set"
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
+	has "$stderr" "there is a 'a/bias' already"
+	end_producer
+	run -0 --separate-stderr gpushare-attach --restore "$WORK/set"
+	equal "$output$stderr" ""
+	for name in a/weights a/bias other; do
+		run -0 gpushare-attach $name --diff "$WORK/set/${name//\//%2F}.bin"
+		has "$(gpushare ls $name)" kept
+	done
+	# again: nothing is touched
+	run -1 gpushare-attach --restore "$WORK/set"
+	run -0 gpushare-attach other --diff "$WORK/set/other.bin"
+}
+
+@test "--restore of some" {
+	produce
+	gpushare-attach '*' -o "$WORK/set"
+	end_producer
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set" other 'b/*'
+	has "$stderr" "b/*"
+	equal "$(gpushare ls | wc -l)" 1
+	gpushare-attach --restore "$WORK/set" 'a/*'
+	equal "$(gpushare ls | awk 'NR > 1 { print $1 }')" $'a/bias\na/weights'
+}
+
+@test "npy sets carry dtype and shape, and come back with the tags" {
+	produce
+	gpushare-attach a/bias --format npy --dtype f32 --shape 2x3 -o "$WORK/bias.npy"
+	end_producer
+	gpushare-attach --restore "$WORK/bias.npy" bias
+	gpushare-attach bias 'b*' --format npy -o "$WORK/set"
+	equal "$(entry bias dtype) $(entry bias 'shape | tostring') $(entry bias tags.shape)" "float32 [2,3] 2x3"
+	cmp "$WORK/bias.npy" "$WORK/set/bias.npy"
+	gpushare rm bias
+	gpushare-attach --restore "$WORK/set"
+	gpushare-attach bias --format npy | cmp - "$WORK/bias.npy"
+}
+
+@test "raw bytes that begin like a .npy file are bytes" {
+	printf '\x93NUMPY\x01\x00nonsense' >"$WORK/odd"
+	produce
+	gpushare-attach a/bias --into "$WORK/odd"
+	gpushare-attach a/bias other -o "$WORK/set"
+	end_producer
+	gpushare-attach --restore "$WORK/set"
+	gpushare-attach a/bias | cmp - "$WORK/set/a%2Fbias.bin"
+}
+
+@test "a file that was changed: nothing of the set comes back" {
+	produce
+	gpushare-attach '*' -o "$WORK/set"
+	end_producer
+	printf 'x' | dd of="$WORK/set/other.bin" bs=1 seek=100 conv=notrunc status=none
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
+	has "$stderr" SHA-256
+	has "$stderr" other
+	equal "$(gpushare ls | wc -l)" 1
+	gpushare-attach --restore "$WORK/set" a/bias
+	truncate -s 20 "$WORK/set/other.bin"
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set" other
+	has "$stderr" "20 bytes"
+	rm "$WORK/set/other.bin"
+	run -1 gpushare-attach --restore "$WORK/set" other
+}
+
+@test "a manifest that makes no sense, or leads out of its directory" {
+	produce
+	gpushare-attach a/bias other -o "$WORK/set"
+	cp "$WORK/set/manifest.json" "$WORK/good"
+	for change in '.buffers[0].file = "../good"' '.buffers[0].file = "/etc/passwd"' '.buffers[0].file = ".."' \
+		'.buffers[0].name = ""' '.buffers[0].size = -1' '.buffers[0].size = "24"' '.buffers[0].sha256 = "x"' \
+		'del(.buffers[0].file)' '.buffers = {}' '.buffers[0].format = "zip"' '.buffers[0].shape = [1.5]' \
+		'.buffers[0].tags = {"k": 1}' '[]'; do
+		jq "$change" "$WORK/good" >"$WORK/set/manifest.json"
+		run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
+		has "$stderr" "makes no sense"
+		equal "$(lines "$stderr")" 1
+	done
+	head -c 100 "$WORK/good" >"$WORK/set/manifest.json"
+	run -1 gpushare-attach --restore "$WORK/set"
+	rm "$WORK/set/manifest.json"
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
+	has "$stderr" manifest.json
+	run -1 gpushare-attach --restore "$WORK/missing"
+	run -1 gpushare-attach --restore "$WORK/good" # a file: what is it to be called?
+}
+
+@test "a set that fails leaves what was there, and nothing of its own" {
+	produce
+	gpushare-attach a/bias other -o "$WORK/set"
+	(cd "$WORK/set" && sha256sum ./* >"$WORK/sums")
+	run -1 --separate-stderr gpushare-attach other a/bias nobody -o "$WORK/set"
+	has "$stderr" nobody
+	run -1 gpushare-attach 'nobody*' -o "$WORK/new"
+	[ ! -e "$WORK/new" ]
+	if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
+		run -1 env GPUSHARE_SIM_FAIL=cuMemcpyDtoHAsync:3:1 gpushare-attach 'a/*' other -o "$WORK/set"
+		run -1 env GPUSHARE_SIM_FAIL=cuMemcpyDtoHAsync:3:1 gpushare-attach 'a/*' other -o "$WORK/new"
+		[ ! -e "$WORK/new" ]
+	fi
+	run -1 gpushare-attach other a/bias -o "$WORK/sums"
+	run -1 gpushare-attach other a/bias -o "$WORK/missing/set"
+	(cd "$WORK/set" && sha256sum --quiet -c "$WORK/sums")
+	equal "$(find "$WORK/set" -type f | wc -l)" 3
+	equal "$(find "$WORK/set" -mindepth 1 -type d)" ""
+}
+
+@test "a set on a disk that is full" {
+	produce
+	mkdir "$WORK/disk"
+	if mount -t tmpfs -o size=10m none "$WORK/disk" 2>/dev/null; then
+		touch "$WORK/mounted"
+		run -1 --separate-stderr gpushare-attach '*' -o "$WORK/disk/set"
+	else
+		run -1 --separate-stderr sh -c 'ulimit -f 10000; exec "$@"' sh gpushare-attach '*' -o "$WORK/disk/set"
+	fi
+	equal "$(lines "$stderr")" 1
+	equal "$(ls -A "$WORK/disk")" ""
+}
+
+@test "--restore that fails on the way takes back what it had done" {
+	needs_sim
+	produce
+	gpushare-attach '*' -o "$WORK/set"
+	end_producer
+	for fault in cuMemCreate:2:9 cuMemcpyHtoDAsync:2:1 cuMemExportToShareableHandle:3:9; do
+		run -1 env GPUSHARE_SIM_FAIL=$fault gpushare-attach --restore "$WORK/set"
+		equal "$(gpushare ls | wc -l)" 1
+	done
+	gpushare-attach --restore "$WORK/set"
+}
+
+@test "words about sets" {
+	for words in "a b" "a* -o -" "a b -o d --stats" "a b -o d --head 3" "a* -o d --format hex" "a* -o d --offset 1"; do
+		set -f
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare-attach $words
+		set +f
+		equal "$output" ""
+	done
+}

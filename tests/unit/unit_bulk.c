@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* Large files by several threads: on a disk, in a tmpfs, and where the kernel refuses a way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../../tools/bulk.h"
+#include "../../tools/crew.h"
+#include "../../tools/output.h"
+
+#define SIZE ((size_t)(20 << 20) + 4096 + 77)
+
+/* What the kernel is made to answer; the C library's own are not asked. */
+static struct {
+	const unsigned char *unreadable; /* BULK_BLOCK there: no disk reads from it itself */
+	int direct;			 /* errno of all that goes past the page cache */
+	int populate;			 /* errno of madvise() */
+	atomic_int bounced, refused;
+} kernel;
+
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
+{
+	bool direct = fcntl(fd, F_GETFL) & O_DIRECT;
+	const unsigned char *from = data;
+
+	if (direct && kernel.unreadable && from >= kernel.unreadable &&
+	    from < kernel.unreadable + BULK_BLOCK) {
+		kernel.bounced++;
+		errno = EFAULT;
+		return -1;
+	}
+	if (direct && kernel.direct) {
+		kernel.refused++;
+		errno = kernel.direct;
+		return -1;
+	}
+	return syscall(SYS_pwrite64, fd, data, size, at);
+}
+
+int madvise(void *at, size_t size, int advice)
+{
+	if (advice == 23 && kernel.populate) {
+		kernel.refused++;
+		errno = kernel.populate;
+		return -1;
+	}
+	return (int)syscall(SYS_madvise, at, size, advice);
+}
+
+static unsigned char *data;
+
+static int make_data(void **state)
+{
+	uint32_t value = 1;
+
+	(void)state;
+	data = aligned_alloc(BULK_ALIGN, (SIZE / BULK_ALIGN + 1) * BULK_ALIGN);
+	for (size_t i = 0; data && i < SIZE; i++)
+		data[i] = (unsigned char)((value = value * 1664525 + 1013904223) >> 24);
+	return !data;
+}
+
+static int free_data(void **state)
+{
+	(void)state;
+	free(data);
+	return 0;
+}
+
+static int new_kernel(void **state)
+{
+	(void)state;
+	kernel.unreadable = NULL;
+	kernel.direct = kernel.populate = 0;
+	kernel.bounced = kernel.refused = 0;
+	return 0;
+}
+
+static int open_in(const char *folder)
+{
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0) {
+		print_message("skipped: no file can be made in %s\n", folder);
+		skip();
+	}
+	return fd;
+}
+
+/* All of the data in blocks of `step`; 0 or an errno. */
+static int put(struct bulk *bulk, size_t step)
+{
+	int error = 0;
+
+	for (size_t at = 0, part; !error && at < SIZE; at += part) {
+		part = SIZE - at < step ? SIZE - at : step;
+		bulk_start(bulk, data + at, part, at);
+		error = bulk_wait(bulk);
+	}
+	return error;
+}
+
+static void assert_file(int fd)
+{
+	unsigned char *found = malloc(SIZE + 1);
+
+	assert_non_null(found);
+	assert_int_equal(pread(fd, found, SIZE + 1, 0), SIZE);
+	assert_memory_equal(found, data, SIZE);
+	free(found);
+}
+
+static enum bulk_way put_in(const char *folder, size_t step)
+{
+	int fd = open_in(folder);
+	struct bulk bulk;
+	enum bulk_way way;
+
+	assert_int_equal(bulk_begin(&bulk, fd, SIZE), 0);
+	way = bulk.way;
+	assert_int_equal(put(&bulk, step), 0);
+	bulk_end(&bulk);
+	assert_file(fd);
+	close(fd);
+	return way;
+}
+
+static void test_disk(void **state)
+{
+	(void)state;
+	assert_int_not_equal(put_in("/var/tmp", BULK_BLOCK), BULK_NONE);
+	put_in("/var/tmp", 3 << 20);
+	put_in("/var/tmp", (1 << 20) + 512); /* not as a disk takes it */
+}
+
+static void test_tmpfs(void **state)
+{
+	(void)state;
+	assert_int_equal(put_in("/dev/shm", BULK_BLOCK), BULK_MAPPED);
+	put_in("/dev/shm", (1 << 20) + 7);
+}
+
+static void test_small(void **state)
+{
+	int fd = open_in("/tmp");
+	struct bulk bulk;
+
+	(void)state;
+	assert_int_equal(bulk_begin(&bulk, fd, BULK_LEAST - 1), 0);
+	assert_int_equal(bulk.way, BULK_NONE);
+	bulk_end(&bulk);
+	close(fd);
+}
+
+/* Memory that a GPU's driver has mapped may be none for a disk: then by way of our own. */
+static void test_unreadable(void **state)
+{
+	(void)state;
+	kernel.unreadable = data;
+	if (put_in("/var/tmp", BULK_BLOCK) == BULK_DIRECT)
+		assert_in_range(kernel.bounced, 1, BULK_PIECES);
+}
+
+static void test_direct_refused(void **state)
+{
+	(void)state;
+	kernel.direct = EINVAL;
+	if (put_in("/var/tmp", BULK_BLOCK) == BULK_DIRECT)
+		assert_in_range(kernel.refused, 1, BULK_PIECES);
+}
+
+static void test_old_kernel(void **state)
+{
+	(void)state;
+	kernel.populate = EINVAL;
+	put_in("/dev/shm", BULK_BLOCK);
+	assert_true(kernel.refused > 0);
+}
+
+/* A disk that fails, a tmpfs that another fills meanwhile: the errno, and no signal. */
+static void test_fails(void **state)
+{
+	static const struct {
+		const char *folder;
+		int direct, populate, error;
+	} failures[] = {{"/var/tmp", EIO, 0, EIO}, {"/dev/shm", 0, EFAULT, ENOSPC}};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		int fd = open_in(failures[i].folder);
+		struct bulk bulk;
+
+		kernel.direct = failures[i].direct;
+		kernel.populate = failures[i].populate;
+		assert_int_equal(bulk_begin(&bulk, fd, SIZE), 0);
+		if (bulk.way == BULK_DIRECT || bulk.way == BULK_MAPPED)
+			assert_int_equal(put(&bulk, BULK_BLOCK), failures[i].error);
+		bulk_end(&bulk);
+		close(fd);
+	}
+}
+
+static void test_no_room(void **state)
+{
+	int fd = open_in("/dev/shm");
+	struct bulk bulk;
+
+	(void)state;
+	assert_int_equal(bulk_begin(&bulk, fd, (uint64_t)1 << 46), ENOSPC);
+	bulk_end(&bulk);
+	close(fd);
+}
+
+/* An output takes blocks of any size, and counts what it has. */
+static void test_output(void **state)
+{
+	static const volatile sig_atomic_t go_on = 0;
+	char path[] = "/var/tmp/gpushare-unit.XXXXXX";
+	struct output output;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_true(output_open(&output, path, &go_on));
+	assert_true(output_reserve(&output, SIZE));
+	assert_true(output_write(&output, data, 100));
+	assert_true(output_write(&output, data + 100, SIZE - 100));
+	assert_int_equal(output.written, SIZE);
+	assert_true(output_commit(&output));
+	close(fd);
+	fd = open(path, O_RDONLY);
+	assert_file(fd);
+	close(fd);
+	assert_int_equal(unlink(path), 0);
+}
+
+struct count {
+	atomic_int each[1000];
+};
+
+static void count_piece(void *user, size_t piece)
+{
+	struct count *count = user;
+
+	count->each[piece]++;
+}
+
+static void test_crew(void **state)
+{
+	static struct count count;
+
+	(void)state;
+	for (int threads = 0; threads <= CREW_MAX + 1; threads += 3) {
+		struct crew *crew = crew_new(threads);
+
+		assert_non_null(crew);
+		memset(&count, 0, sizeof(count));
+		for (size_t round = 1; round <= 1000; round++) {
+			crew_start(crew, count_piece, &count, round);
+			crew_wait(crew);
+			for (size_t i = 0; i < 1000; i += 37)
+				assert_int_equal(count.each[i], i < round ? round - i : 0);
+		}
+		crew_free(crew);
+	}
+	crew_free(NULL);
+	assert_true(crew_cpus() > 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, new_kernel)
+	const struct CMUnitTest tests[] = {
+	    TEST(test_disk),	   TEST(test_tmpfs),	      TEST(test_small),
+	    TEST(test_unreadable), TEST(test_direct_refused), TEST(test_old_kernel),
+	    TEST(test_fails),	   TEST(test_no_room),	      TEST(test_output),
+	    TEST(test_crew),
+	};
+
+	return cmocka_run_group_tests(tests, make_data, free_data);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Headers of .npy files: what we write is read again, and nothing else is taken for one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "../../tools/npy.h"
+
+#define DICTIONARY(descr, order, shape) \
+	"{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }"
+
+/* A header of version 1.0 around a dictionary; its size. */
+static size_t make(const char *dictionary, char out[512])
+{
+	size_t length = strlen(dictionary);
+
+	memcpy(out, "\x93NUMPY\x01\x00", 8);
+	out[8] = (char)(length & 255);
+	out[9] = (char)(length >> 8);
+	memcpy(out + 10, dictionary, length);
+	return 10 + length;
+}
+
+static void test_round_trip(void **state)
+{
+	static const struct shape shapes[] = {
+	    {0, {0}}, {1, {6}}, {1, {0}}, {2, {2, 3}}, {4, {1, 1u << 20, 7, 1}},
+	};
+	char header[NPY_FORMAT_MAX], why[NPY_WHY_MAX];
+
+	(void)state;
+	for (int type = DTYPE_NONE + 1; type < DTYPE_COUNT; type++)
+		for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+			for (size_t align = 64; align <= 4096; align *= 64) {
+				size_t size =
+				    npy_format((enum dtype)type, &shapes[i], align, header);
+				struct npy npy;
+
+				assert_int_equal(size % align, 0);
+				assert_int_equal(header[size - 1], '\n');
+				assert_true(npy_parse(header, size, &npy, why));
+				assert_int_equal(npy.dtype, type);
+				assert_true(shape_equal(&npy.shape, &shapes[i]));
+				assert_int_equal(npy.header_size, size);
+			}
+}
+
+/* As NumPy's documentation has it, to the byte. */
+static void test_bytes(void **state)
+{
+	const struct shape shape = {2, {2, 3}};
+	char header[NPY_FORMAT_MAX];
+	size_t size = npy_format(DTYPE_F32, &shape, 64, header);
+
+	(void)state;
+	assert_int_equal(size, 128);
+	assert_memory_equal(header, "\x93NUMPY\x01\x00\x76\x00", 10);
+	assert_memory_equal(header + 10,
+			    "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } ", 60);
+	npy_format(DTYPE_BF16, &(struct shape){1, {5}}, 64, header);
+	assert_non_null(strstr(header + 10, "'descr': '<V2'"));
+	assert_non_null(strstr(header + 10, "'shape': (5,),"));
+}
+
+static void test_longest_shape(void **state)
+{
+	struct shape shape = {.rank = SHAPE_RANK_MAX};
+	char header[NPY_FORMAT_MAX], why[NPY_WHY_MAX];
+	struct npy npy;
+	size_t size;
+
+	(void)state;
+	for (int i = 0; i < SHAPE_RANK_MAX; i++)
+		shape.extent[i] = i ? UINT64_MAX : 0;
+	size = npy_format(DTYPE_U8, &shape, 4096, header);
+	assert_int_equal(size, 4096);
+	assert_true(npy_parse(header, size, &npy, why));
+	assert_true(shape_equal(&npy.shape, &shape));
+	assert_int_equal(npy.data_size, 0);
+}
+
+static void test_good(void **state)
+{
+	static const struct {
+		const char *dictionary;
+		enum dtype dtype;
+		uint64_t size;
+	} good[] = {
+	    {DICTIONARY("'<f4'", "False", "(2, 3)"), DTYPE_F32, 24},
+	    {"{'shape':(3,),'fortran_order':True,'descr':\"=i8\"}  \n", DTYPE_I64, 24},
+	    {DICTIONARY("'|b1'", "False", "()"), DTYPE_BOOL, 1},
+	    {DICTIONARY("'>u1'", "False", "(4,)"), DTYPE_U8, 4},
+	    {DICTIONARY("'|V2'", "False", "(4, 0)"), DTYPE_BF16, 0},
+	    {DICTIONARY("'<f2'", "False", "( 1 ,2,\n3 )"), DTYPE_F16, 12},
+	};
+	char header[512], why[NPY_WHY_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		size_t size = make(good[i].dictionary, header);
+		struct npy npy;
+
+		if (!npy_parse(header, size, &npy, why))
+			fail_msg("%s: %s", good[i].dictionary, why);
+		assert_int_equal(npy.dtype, good[i].dtype);
+		assert_int_equal(npy.data_size, good[i].size);
+		assert_int_equal(npy.header_size, size);
+	}
+}
+
+static void test_bad(void **state)
+{
+	static const struct {
+		const char *dictionary;
+		const char *why;
+	} bad[] = {
+	    {"", "no dictionary"},
+	    {"{}", "lacks"},
+	    {"{'descr': '<f4', 'shape': (2,)}", "lacks"},
+	    {"{'descr': '<f4', 'descr': '<f4', 'shape': (2,)}", "too many"},
+	    {"{'descr': '<f4', 'colour': 1}", "too many"},
+	    {DICTIONARY("'>f4'", "False", "(2,)"), "other order"},
+	    {DICTIONARY("'<c8'", "False", "(2,)"), "'<c8'"},
+	    {DICTIONARY("'|O'", "False", "(2,)"), "'|O'"},
+	    {DICTIONARY("''", "False", "(2,)"), "''"},
+	    {DICTIONARY("'\x1b[2J'", "False", "(2,)"), "'?[2J'"},
+	    {DICTIONARY("[('a', '<f4')]", "False", "(2,)"), "structures"},
+	    {DICTIONARY("'<f4", "False", "(2,)"), "'<f4, '"},
+	    {DICTIONARY("'<fffffffffffffffffffffffffffff4'", "False", "(2,)"), "too long"},
+	    {DICTIONARY("'<f4'", "True", "(2, 3)"), "Fortran"},
+	    {DICTIONARY("'<f4'", "Maybe", "(2, 3)"), "neither"},
+	    {DICTIONARY("'<f4'", "False", "(-2, 3)"), "its shape"},
+	    {DICTIONARY("'<f4'", "False", "(2 3)"), "no dictionary"},
+	    {DICTIONARY("'<f4'", "False", "(2, 3"), "its shape"},
+	    {DICTIONARY("'<f4'", "False", "2"), "no dictionary"},
+	    {DICTIONARY("'<f4'", "False", "(18446744073709551616,)"), "too large"},
+	    {DICTIONARY("'<f4'", "False", "(4611686018427387904,)"), "more elements"},
+	    {DICTIONARY("'<f4'", "False", "(4294967296, 4294967296)"), "more elements"},
+	    {DICTIONARY("'<f4'", "False",
+			"(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+			"1,1,1,1,1,1,1)"),
+	     "over 32"},
+	    {DICTIONARY("'<f4'", "False", "(2,)") "x", "behind"},
+	};
+	char header[512], why[NPY_WHY_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct npy npy = {.dtype = DTYPE_I8};
+		size_t size = make(bad[i].dictionary, header);
+
+		if (npy_parse(header, size, &npy, why))
+			fail_msg("%s was taken", bad[i].dictionary);
+		if (!strstr(why, bad[i].why))
+			fail_msg("%s: '%s', not '%s'", bad[i].dictionary, why, bad[i].why);
+		assert_int_equal(npy.dtype, DTYPE_I8);
+	}
+}
+
+/* Cut anywhere, it is refused, and nothing behind the cut is read (the sanitizer sees that). */
+static void test_cut(void **state)
+{
+	char header[512], why[NPY_WHY_MAX];
+	size_t size = make(DICTIONARY("'<f4'", "False", "(2, 3)"), header);
+	struct npy npy;
+
+	(void)state;
+	for (size_t part = 0; part < size; part++) {
+		char *copy = malloc(part ? part : 1);
+
+		assert_non_null(copy);
+		memcpy(copy, header, part);
+		assert_false(npy_parse(copy, part, &npy, why));
+		assert_true(*why != '\0');
+		free(copy);
+	}
+	for (size_t part = 0; part + 10 < size; part++) {
+		char *copy = malloc(10 + part);
+
+		assert_non_null(copy);
+		memcpy(copy, header, 10 + part);
+		copy[8] = (char)part;
+		assert_false(npy_parse(copy, 10 + part, &npy, why));
+		free(copy);
+	}
+}
+
+static void test_versions(void **state)
+{
+	char header[512], why[NPY_WHY_MAX];
+	const char *dictionary = DICTIONARY("'<f8'", "False", "(2, 3)");
+	size_t length = strlen(dictionary);
+	struct npy npy;
+
+	(void)state;
+	for (char version = 2; version <= 3; version++) {
+		memcpy(header, "\x93NUMPY\x02\x00\x00\x00\x00\x00", 12);
+		header[6] = version;
+		header[8] = (char)length;
+		memcpy(header + 12, dictionary, length);
+		assert_true(npy_parse(header, 12 + length, &npy, why));
+		assert_int_equal(npy.header_size, 12 + length);
+	}
+	header[11] = 1; /* 16 MiB */
+	assert_false(npy_parse(header, sizeof(header), &npy, why));
+	assert_non_null(strstr(why, "limit"));
+	header[6] = 4;
+	assert_false(npy_parse(header, sizeof(header), &npy, why));
+	assert_non_null(strstr(why, "version"));
+	assert_false(npy_is("\x93NUMP", 5));
+	assert_false(npy_is("PK\x03\x04..", 6));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_round_trip),	  cmocka_unit_test(test_bytes),
+	    cmocka_unit_test(test_longest_shape), cmocka_unit_test(test_good),
+	    cmocka_unit_test(test_bad),		  cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_versions),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* What is found out while bytes come by: stats, differences, checksums. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the above first */
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "../../tools/compare.h"
+#include "../../tools/digest.h"
+#include "../../tools/stats.h"
+
+static void find(enum dtype dtype, const void *data, size_t count, size_t step, struct stats *out)
+{
+	size_t each = dtype_traits(dtype)->size;
+
+	stats_begin(out, dtype);
+	for (size_t at = 0, part; at < count; at += part) {
+		part = count - at < step ? count - at : step;
+		stats_add(out, (const char *)data + at * each, part);
+	}
+	assert_int_equal(out->count, count);
+}
+
+static void assert_extremes(const struct stats *stats, const char *least, const char *most)
+{
+	char low[DTYPE_TEXT_MAX], high[DTYPE_TEXT_MAX];
+
+	stats_extremes(stats, low, high);
+	assert_string_equal(low, least);
+	assert_string_equal(high, most);
+}
+
+static void test_stats_reals(void **state)
+{
+	static const float values[] = {NAN, 3.5f, -1.25f, 0, 7, -0.0f, NAN, 2};
+	static const uint16_t halves[] = {0x7e00, 0xc000, 0x3c00}; /* NaN, -2, 1 */
+	static const uint16_t brains[] = {0x3f80, 0x4049};	   /* 1, 3.140625 */
+	struct stats stats;
+
+	(void)state;
+	for (size_t step = 1; step <= 8; step++) {
+		find(DTYPE_F32, values, 8, step, &stats);
+		assert_extremes(&stats, "-1.25", "7");
+		assert_int_equal(stats.nans, 2);
+		assert_int_equal(stats.zeros, 2);
+		assert_true(stats_mean(&stats) == 11.25 / 6);
+	}
+	find(DTYPE_F16, halves, 3, 2, &stats);
+	assert_extremes(&stats, "-2", "1");
+	assert_true(stats_mean(&stats) == -0.5 && stats.nans == 1);
+	find(DTYPE_BF16, brains, 2, 1, &stats);
+	assert_extremes(&stats, "1", "3.141");
+	assert_true(stats_mean(&stats) == 2.0703125);
+}
+
+static void test_stats_integers(void **state)
+{
+	static const int64_t signeds[] = {INT64_MAX, INT64_MIN, INT64_MAX - 1};
+	static const uint64_t unsigneds[] = {UINT64_MAX - 1, UINT64_MAX, 5};
+	static const int8_t bytes[] = {-128, 127, 0};
+	static const uint8_t truths[] = {0, 1, 7, 0};
+	struct stats stats;
+
+	(void)state;
+	find(DTYPE_I64, signeds, 3, 1, &stats); /* a double would not tell them apart */
+	assert_extremes(&stats, "-9223372036854775808", "9223372036854775807");
+	find(DTYPE_U64, unsigneds, 2, 1, &stats);
+	assert_extremes(&stats, "18446744073709551614", "18446744073709551615");
+	find(DTYPE_I8, bytes, 3, 2, &stats);
+	assert_extremes(&stats, "-128", "127");
+	assert_true(stats_mean(&stats) == -1.0 / 3);
+	find(DTYPE_BOOL, truths, 4, 3, &stats);
+	assert_extremes(&stats, "false", "true");
+	assert_true(stats_mean(&stats) == 0.5);
+	assert_int_equal(stats.zeros, 2);
+}
+
+static void test_stats_none(void **state)
+{
+	static const double nans[] = {NAN, NAN};
+	static const double infinite[] = {HUGE_VAL, 1, -HUGE_VAL};
+	struct stats stats;
+
+	(void)state;
+	find(DTYPE_F64, nans, 0, 1, &stats);
+	assert_extremes(&stats, "none", "none");
+	assert_true(isnan(stats_mean(&stats)));
+	find(DTYPE_F64, nans, 2, 1, &stats);
+	assert_extremes(&stats, "none", "none");
+	assert_true(isnan(stats_mean(&stats)));
+	find(DTYPE_F64, infinite, 2, 1, &stats);
+	assert_extremes(&stats, "1", "inf");
+	assert_true(stats_mean(&stats) == HUGE_VAL);
+	find(DTYPE_F64, infinite, 3, 2, &stats);
+	assert_true(isnan(stats_mean(&stats)));
+	assert_int_equal(stats.infinities[0], 1);
+	assert_int_equal(stats.infinities[1], 1);
+}
+
+/* Where a plain sum of doubles loses all of it. */
+static void test_stats_sum(void **state)
+{
+	static const double values[] = {1, 1e100, 1, -1e100};
+	double *tenths = malloc(1000000 * sizeof(*tenths));
+	struct stats stats;
+
+	(void)state;
+	assert_non_null(tenths);
+	find(DTYPE_F64, values, 4, 1, &stats);
+	assert_true(stats_mean(&stats) == 0.5);
+	for (int i = 0; i < 1000000; i++)
+		tenths[i] = 0.1;
+	find(DTYPE_F64, tenths, 1000000, 4096, &stats);
+	assert_true(stats_mean(&stats) == 0.1);
+	free(tenths);
+}
+
+/* Found out in parts, it is what the whole has. */
+static void test_stats_merge(void **state)
+{
+	static const float values[] = {NAN, 3.5f, -1.25f, 0, HUGE_VALF, -0.0f, NAN, 2};
+	char least[DTYPE_TEXT_MAX], most[DTYPE_TEXT_MAX];
+	struct stats whole;
+
+	(void)state;
+	find(DTYPE_F32, values, 8, 8, &whole);
+	stats_extremes(&whole, least, most);
+	for (size_t first = 0; first <= 8; first++)
+		for (size_t second = first; second <= 8; second++) {
+			struct stats parts[3];
+
+			find(DTYPE_F32, values, first, 8, &parts[0]);
+			find(DTYPE_F32, values + first, second - first, 8, &parts[1]);
+			find(DTYPE_F32, values + second, 8 - second, 8, &parts[2]);
+			stats_merge(&parts[0], &parts[1]);
+			stats_merge(&parts[0], &parts[2]);
+			assert_extremes(&parts[0], least, most);
+			assert_int_equal(parts[0].count, 8);
+			assert_int_equal(parts[0].nans, 2);
+			assert_int_equal(parts[0].zeros, 2);
+			assert_int_equal(parts[0].infinities[1], 1);
+			assert_true(parts[0].sum + parts[0].lost == 4.25);
+		}
+}
+
+static void test_compare(void **state)
+{
+	static float ours[5000], theirs[5000];
+	struct compare compare;
+
+	(void)state;
+	for (int i = 0; i < 5000; i++)
+		ours[i] = theirs[i] = (float)i;
+	for (size_t step = 4; step <= sizeof(ours); step = step * 3 / 4 * 4) {
+		compare_begin(&compare, DTYPE_F32);
+		for (size_t at = 0, part; at < sizeof(ours); at += part) {
+			part = sizeof(ours) - at < step ? sizeof(ours) - at : step;
+			compare_add(&compare, (char *)ours + at, (char *)theirs + at, part);
+		}
+		assert_int_equal(compare.done, sizeof(ours));
+		assert_int_equal(compare.bytes, ours[4000] == theirs[4000] ? 0 : 5);
+		if (compare.bytes) {
+			assert_int_equal(compare.elements, 2);
+			assert_int_equal(compare.first, 1025 * 4 + 3);
+			assert_memory_equal(compare.ours, &ours[1025], 4);
+			assert_memory_equal(compare.theirs, &theirs[1025], 4);
+		}
+		/* From the second round on two differ: one in its last byte, one in all. */
+		((unsigned char *)&theirs[1025])[3] = 0xff;
+		memset(&theirs[4000], 0xee, 4);
+	}
+	compare_begin(&compare, DTYPE_F64);
+	compare_add(&compare, "12345678abc", "12345678abd", 11); /* the last may be short */
+	assert_int_equal(compare.elements, 1);
+	assert_int_equal(compare.first, 10);
+}
+
+/* FIPS 180-4's examples. */
+static void test_digest(void **state)
+{
+	struct digest digest;
+	char text[DIGEST_TEXT_MAX];
+
+	(void)state;
+	digest_begin(&digest);
+	digest_end(&digest, text);
+	assert_string_equal(text,
+			    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	digest_begin(&digest);
+	digest_add(&digest, "a", 1);
+	digest_add(&digest, "bc", 2);
+	digest_end(&digest, text);
+	assert_string_equal(text,
+			    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	assert_true(digest_is_valid(text));
+	text[0] = 'G';
+	assert_false(digest_is_valid(text));
+	assert_false(digest_is_valid(text + 1));
+	assert_false(digest_is_valid(""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_stats_reals), cmocka_unit_test(test_stats_integers),
+	    cmocka_unit_test(test_stats_none),	cmocka_unit_test(test_stats_sum),
+	    cmocka_unit_test(test_stats_merge), cmocka_unit_test(test_compare),
+	    cmocka_unit_test(test_digest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare-attach's words. An option is a row of the table and a function. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attach.h"
+
+/* Each returns a tool_exit. */
+static int take_output(struct attach_request *request, const char *value)
+{
+	request->output = value;
+	return TOOL_DONE;
+}
+
+static int take_format(struct attach_request *request, const char *value)
+{
+	static const char *const names[] = {
+#define X(name, text) [FORMAT_##name] = text,
+	    FORMATS(X)
+#undef X
+	};
+	enum dtype dtype = dtype_parse(value);
+
+	for (size_t i = FORMAT_NONE + 1; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(value, names[i])) {
+			request->format = (enum format)i;
+			return TOOL_DONE;
+		}
+	if (!dtype)
+		return tool_usage("--format is raw, hex, npy, text or an element's type, not '%s'",
+				  value);
+	if (request->dtype && request->dtype != dtype)
+		return tool_usage("--format and --dtype tell of two types: give one of them");
+	request->format = FORMAT_TEXT;
+	request->dtype = dtype;
+	return TOOL_DONE;
+}
+
+static int take_dtype(struct attach_request *request, const char *value)
+{
+	enum dtype dtype = dtype_parse(value);
+
+	if (!dtype)
+		return tool_usage("--dtype is one of the types of --help, not '%s'", value);
+	if (request->dtype && request->dtype != dtype)
+		return tool_usage("--format and --dtype tell of two types: give one of them");
+	request->dtype = dtype;
+	return TOOL_DONE;
+}
+
+static int take_shape(struct attach_request *request, const char *value)
+{
+	uint64_t count;
+
+	request->has_shape = true;
+	if (shape_parse(value, &request->shape) && shape_count(&request->shape, &count))
+		return TOOL_DONE;
+	return tool_usage("--shape wants extents, as in 2x3 or 2,3, not '%s'", value);
+}
+
+static int take_head(struct attach_request *request, const char *value)
+{
+	request->has_head = true;
+	if (tool_parse_size(value, &request->head))
+		return TOOL_DONE;
+	return tool_usage("--head wants a number, not '%s'", value);
+}
+
+static int take_offset(struct attach_request *request, const char *value)
+{
+	if (tool_parse_size(value, &request->offset))
+		return TOOL_DONE;
+	return tool_usage("--offset wants bytes, not '%s'", value);
+}
+
+static int take_length(struct attach_request *request, const char *value)
+{
+	request->has_length = true;
+	if (tool_parse_size(value, &request->length))
+		return TOOL_DONE;
+	return tool_usage("--length wants bytes, not '%s'", value);
+}
+
+static int take_wait(struct attach_request *request, const char *value)
+{
+	if (tool_parse_seconds(value, &request->wait_ms))
+		return TOOL_DONE;
+	return tool_usage("--wait wants seconds, not '%s'", value);
+}
+
+static int take_stats(struct attach_request *request, const char *value)
+{
+	(void)value;
+	request->stats = true;
+	return TOOL_DONE;
+}
+
+static int take_sha256(struct attach_request *request, const char *value)
+{
+	(void)value;
+	request->sha256 = true;
+	return TOOL_DONE;
+}
+
+static int take_rate(struct attach_request *request, const char *value)
+{
+	(void)value;
+	request->rate = true;
+	return TOOL_DONE;
+}
+
+static int take_diff(struct attach_request *request, const char *value)
+{
+	request->diff = value;
+	return TOOL_DONE;
+}
+
+static int take_into(struct attach_request *request, const char *value)
+{
+	request->into = value;
+	return TOOL_DONE;
+}
+
+static int take_in(struct attach_request *request, const char *value)
+{
+	request->in = value;
+	return TOOL_DONE;
+}
+
+static int take_restore(struct attach_request *request, const char *value)
+{
+	request->restore = value;
+	return TOOL_DONE;
+}
+
+static int take_device(struct attach_request *request, const char *value)
+{
+	uint64_t device;
+
+	if (!tool_parse_size(value, &device) || device > 1023)
+		return tool_usage("--device wants the number of a GPU, not '%s'", value);
+	request->device = (int)device;
+	return TOOL_DONE;
+}
+
+static int take_dir(struct attach_request *request, const char *value)
+{
+	request->directory = value;
+	return TOOL_DONE;
+}
+
+/* X(name, letter, argument, function's name, what it does) */
+#define OPTIONS(X) \
+	X("output", 'o', "FILE", output, \
+	  "write to FILE; '-' is standard output, raw on a terminal too; of many\n" \
+	  "NAMEs a directory") \
+	X("format", 0, "FORMAT", format, \
+	  "raw, hex, npy (NumPy's file), text (values with their index), or text of\n" \
+	  "the type that is named: f32 and so on") \
+	X("dtype", 0, "TYPE", dtype, \
+	  "what the elements are; otherwise the tag dtype says, or bytes") \
+	X("shape", 0, "SHAPE", shape, \
+	  "2x3 or 2,3; otherwise the tag shape says, or one dimension") \
+	X("head", 0, "N", head, "only the first N elements; of raw and hex, bytes") \
+	X("offset", 0, "N", offset, "begin N bytes into the buffer") \
+	X("length", 0, "N", length, "only N bytes; otherwise up to the end") \
+	X("stats", 0, NULL, stats, "print least, most, mean, zeros and NaNs") \
+	X("sha256", 0, NULL, sha256, "print the bytes' SHA-256") \
+	X("diff", 0, "FILE", diff, \
+	  "compare with FILE, raw or .npy: say where they differ first and in how\n" \
+	  "many elements; exit 0 the same, 1 they differ, 2 trouble") \
+	X("rate", 0, NULL, rate, "say how long a dump took, CUDA's own start not counted") \
+	X("wait", 0, "SECONDS", wait, "wait that long for NAME to appear") \
+	X("into", 0, "FILE", into, "copy FILE into the buffer instead; '-' is standard input") \
+	X("in", 0, "FILE.npy", in, "the same with the array in it, which must fit size and tags") \
+	X("restore", 0, "PATH", restore, \
+	  "put the set in the directory PATH back as kept buffers, all or those of\n" \
+	  "NAME...; or the file PATH, .npy or raw, as one called NAME") \
+	X("device", 0, "N", device, "restore to that GPU") \
+	X("dir", 0, "DIR", dir, "of the registry; otherwise $GPUSHARE_DIR and so on")
+
+static const struct {
+	const char *name;
+	int letter;
+	const char *argument; /* NULL: it takes none */
+	int (*take)(struct attach_request *request, const char *value);
+	const char *text;
+} options[] = {
+#define X(name, letter, argument, function, text) {name, letter, argument, take_##function, text},
+    OPTIONS(X)
+#undef X
+};
+
+#define COUNT (sizeof(options) / sizeof(*options))
+#define FIRST 256 /* what getopt_long() answers for the first of them */
+#define HELP (FIRST + (int)COUNT)
+#define VERSION (HELP + 1)
+
+static const char usage[] =
+    "usage: gpushare-attach [OPTION]... NAME\n"
+    "       gpushare-attach [OPTION]... -o DIR NAME|PATTERN NAME|PATTERN...\n"
+    "       gpushare-attach --restore PATH [NAME|PATTERN]...\n"
+    "\n"
+    "Attach the GPU buffer NAME of another process and copy its bytes to the host.\n"
+    "On a terminal the first 256 bytes are shown in hex; a file or a pipe gets them all.\n"
+    "\n"
+    "  gpushare-attach weights -o weights.bin         all of its bytes\n"
+    "  gpushare-attach weights --format f32 --head 8  [0] 0.5 -1.25 ...\n"
+    "  gpushare-attach weights --stats --dtype bf16   min, max, mean, NaNs\n"
+    "  gpushare-attach weights --format npy -o w.npy  for numpy.load(), as it is tagged\n"
+    "  gpushare-attach weights --diff w.npy           has it changed since?\n"
+    "  gpushare-attach 'llama.*' -o llama/            a set, with a manifest.json\n"
+    "  gpushare-attach --restore llama/               the same buffers again, kept\n"
+    "\n";
+
+static const char notes[] =
+    "      --help, --version\n"
+    "\n"
+    "Types: f16 bf16 f32 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool, or float16 and so on. Tags are\n"
+    "set by their owner or by 'gpushare tag NAME dtype=float16 shape=2x3'. A .npy file has\n"
+    "bfloat16 as '<V2': numpy.load(FILE).view(ml_dtypes.bfloat16).\n"
+    "--stats, --sha256 and --diff print what they find; the bytes only go where -o says.\n"
+    "N takes K M G T (powers of 1000) and Ki Mi Gi Ti (of 1024).\n"
+    "Where CUDA can't be used, a buffer of a rule with 'map', 'keep', 'readonly' or 'vmm' is\n"
+    "reached by the CPU itself, through Vulkan.\n"
+    "Exit: 0 done, 1 the request failed, 2 it was not understood.\n";
+
+static int print_help(void)
+{
+	fputs(usage, stdout);
+	for (size_t i = 0; i < COUNT; i++) {
+		char left[64];
+		const char *text = options[i].text;
+		int length;
+
+		snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", options[i].letter ? '-' : ' ',
+			 options[i].letter ? options[i].letter : ' ', options[i].letter ? ',' : ' ',
+			 options[i].name, options[i].argument ? " " : "",
+			 options[i].argument ? options[i].argument : "");
+		for (; *text; text += length + (text[length] == '\n')) {
+			length = (int)strcspn(text, "\n");
+			printf("%-23s %.*s\n", left, length, text);
+			*left = '\0';
+		}
+	}
+	return tool_print(notes);
+}
+
+static bool is_pattern(const char *name)
+{
+	return strpbrk(name, "*?[") != NULL;
+}
+
+bool attach_is_set(const struct attach_request *request)
+{
+	size_t length = request->output ? strlen(request->output) : 0;
+
+	for (int i = 0; i < request->name_count; i++)
+		if (is_pattern(request->names[i]))
+			return true;
+	return request->name_count > 1 || (length && request->output[length - 1] == '/');
+}
+
+static bool is_looked_at(const struct attach_request *request)
+{
+	return request->stats || request->sha256 || request->diff || request->has_head ||
+	       request->has_shape || request->dtype || request->format;
+}
+
+static int check_set(const struct attach_request *request)
+{
+	if (!request->output || !strcmp(request->output, "-"))
+		return tool_usage("one NAME at a time, or -o DIR for them");
+	if (request->has_length || request->offset || request->stats || request->sha256 ||
+	    request->diff || request->has_head || request->has_shape || request->dtype ||
+	    request->format == FORMAT_HEX || request->format == FORMAT_TEXT)
+		return tool_usage("a set is of whole buffers, raw or --format npy");
+	return -1;
+}
+
+static int check(const struct attach_request *request)
+{
+	int writes = !!request->into + !!request->in + !!request->restore;
+
+	if (request->output && writes)
+		return tool_usage("-o and --%s go opposite ways: give one of them",
+				  request->into ? "into"
+				  : request->in ? "in"
+						: "restore");
+	if (writes > 1 || (writes && is_looked_at(request)))
+		return tool_usage("--into, --in and --restore go without each other, and without "
+				  "what looks at the bytes");
+	if (request->restore)
+		return -1;
+	if (!request->name_count)
+		return tool_usage("which buffer? NAME is missing");
+	if (writes)
+		return request->name_count == 1 ? -1 : tool_usage("one NAME at a time");
+	if (attach_is_set(request))
+		return check_set(request);
+	if (request->output && !strcmp(request->output, "-") &&
+	    (request->stats || request->sha256 || request->diff))
+		return tool_usage("-o - and what is found would both be on standard output");
+	return -1;
+}
+
+int attach_parse(int argc, char **argv, struct attach_request *request)
+{
+	struct option table[COUNT + 3] = {
+	    [COUNT] = {"help", no_argument, NULL, HELP},
+	    [COUNT + 1] = {"version", no_argument, NULL, VERSION},
+	};
+	int option, code;
+
+	for (size_t i = 0; i < COUNT; i++)
+		table[i] = (struct option){options[i].name,
+					   options[i].argument ? required_argument : no_argument,
+					   NULL, FIRST + (int)i};
+	while ((option = getopt_long(argc, argv, "o:", table, NULL)) != -1) {
+		if (option == HELP)
+			return print_help();
+		if (option == VERSION)
+			return tool_version();
+		if (option == '?') /* getopt has said what is wrong */
+			return TOOL_USAGE;
+		code = options[option == 'o' ? 0 : option - FIRST].take(request, optarg);
+		if (code)
+			return code;
+	}
+	request->names = argv + optind;
+	request->name_count = argc - optind;
+	request->name = request->name_count ? argv[optind] : NULL;
+	return check(request);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers from files: a set that was dumped, or one file. All of them come back, or none. */
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "cleanup.h"
+#include "layout.h"
+#include "manifest.h"
+#include "progress.h"
+#include "source.h"
+
+struct restore {
+	const struct attach_request *request;
+	struct gpushare_session *session;
+	struct manifest manifest; /* of those that are to come back */
+	size_t done;		  /* of those, that have */
+	bool verify;		  /* there are checksums */
+	struct progress progress;
+	struct source source;
+	struct digest digest;
+	int error; /* errno of reading */
+};
+
+static bool read_whole(const char *path, char **out_text, size_t *out_size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *text = NULL;
+	struct stat there;
+	ssize_t got;
+
+	if (fd < 0 || fstat(fd, &there)) {
+		tool_error("'%s' can't be read: %s", path, strerror(errno));
+		return false;
+	}
+	if (!S_ISREG(there.st_mode) || (uint64_t)there.st_size > MANIFEST_SIZE_MAX) {
+		tool_error("'%s' is no manifest: it is no file, or over %zu bytes", path,
+			   MANIFEST_SIZE_MAX);
+		return false;
+	}
+	text = malloc((size_t)there.st_size + 1);
+	got = text ? source_read(fd, text, (size_t)there.st_size) : -1;
+	if (got < 0) {
+		tool_error("'%s' can't be read: %s", path, strerror(text ? errno : ENOMEM));
+		return false;
+	}
+	*out_text = text;
+	*out_size = (size_t)got;
+	text = NULL;
+	return true;
+}
+
+static bool is_wanted(const struct attach_request *request, const char *name)
+{
+	for (int i = 0; i < request->name_count; i++)
+		if (!fnmatch(request->names[i], name, 0))
+			return true;
+	return !request->name_count;
+}
+
+/* Leave those that nobody asked for. */
+static bool choose(struct restore *restore)
+{
+	const struct attach_request *request = restore->request;
+	struct manifest *manifest = &restore->manifest;
+	size_t kept = 0;
+
+	for (int i = 0; i < request->name_count; i++) {
+		size_t j = 0;
+
+		while (j < manifest->count &&
+		       fnmatch(request->names[i], manifest->entries[j].info.name, 0) != 0)
+			j++;
+		if (j == manifest->count) {
+			tool_error("the set in '%s' has no '%s'", request->restore,
+				   request->names[i]);
+			return false;
+		}
+	}
+	for (size_t i = 0; i < manifest->count; i++)
+		if (is_wanted(request, manifest->entries[i].info.name))
+			manifest->entries[kept++] = manifest->entries[i];
+	manifest->count = kept;
+	return true;
+}
+
+static bool read_set(struct restore *restore)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[PATH_MAX], why[MANIFEST_WHY_MAX];
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/%s", restore->request->restore, MANIFEST_FILE);
+	if (!read_whole(path, &text, &size))
+		return false;
+	if (!manifest_parse(text, size, &restore->manifest, why)) {
+		tool_error("'%s' makes no sense: %s", path, why);
+		return false;
+	}
+	restore->verify = true;
+	return choose(restore);
+}
+
+/* One file, told by the request what it is called. */
+static bool read_file(struct restore *restore)
+{
+	const struct attach_request *request = restore->request;
+	struct manifest_entry entry = {.dtype = DTYPE_NONE};
+	struct source source;
+
+	if (request->name_count != 1 || strlen(request->name) > GPUSHARE_NAME_MAX) {
+		tool_error("'%s' is a file: say the one NAME that it is to have", request->restore);
+		return false;
+	}
+	if (!source_open(&source, request->restore, false)) {
+		tool_error("'%s' can't be restored: %s", request->restore, source.why);
+		return false;
+	}
+	close(source.fd);
+	memcpy(entry.info.name, request->name, strlen(request->name) + 1);
+	entry.info.size = source.size;
+	entry.npy = source.is_npy;
+	if (source.is_npy)
+		entry.info.tag_count = (uint32_t)layout_make_tags(
+		    source.npy.dtype, &source.npy.shape, entry.info.tags);
+	return manifest_add(&restore->manifest, &entry);
+}
+
+/* Nothing is replaced: who wants that removes what is there. */
+static bool is_free(struct restore *restore, const char *name)
+{
+	struct gpushare_info there;
+	int status = gpushare_stat(restore->session, name, &there);
+
+	if (status == GPUSHARE_E_NOT_FOUND)
+		return true;
+	if (status)
+		return !tool_failed(status);
+	tool_error("there is a '%s' already; 'gpushare rm %s' removes it", name, name);
+	return false;
+}
+
+static bool open_source(struct restore *restore, const struct manifest_entry *entry)
+{
+	struct source *source = &restore->source;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s%s", restore->request->restore,
+		 restore->verify ? "/" : "", entry->file);
+	if (!source_open(source, path, !entry->npy)) {
+		tool_error("'%s' can't be restored: %s", path, source->why);
+		return false;
+	}
+	if (source->is_npy == entry->npy && source->size == entry->info.size)
+		return true;
+	tool_error("'%s' holds %" PRIu64 " bytes of data, and the manifest says %" PRIu64 "%s",
+		   path, source->size, entry->info.size, entry->npy ? " behind a header" : "");
+	close(source->fd);
+	return false;
+}
+
+static int restore_chunk(void *data, size_t size, void *user)
+{
+	struct restore *restore = user;
+	ssize_t got;
+
+	if (attach_caught)
+		return 1;
+	got = source_read(restore->source.fd, data, size);
+	if (got != (ssize_t)size) {
+		restore->error = got < 0 ? errno : EIO;
+		return 1;
+	}
+	if (restore->verify)
+		digest_add(&restore->digest, data, size);
+	progress_add(&restore->progress, size);
+	return attach_caught != 0;
+}
+
+static bool fill(struct restore *restore, const struct manifest_entry *entry,
+		 struct gpushare_buffer *buffer)
+{
+	const struct gpushare_info *info = &entry->info;
+	char sha256[DIGEST_TEXT_MAX];
+	int status;
+
+	digest_begin(&restore->digest);
+	restore->error = 0;
+	status = gpushare_write(buffer, 0, info->size, restore_chunk, restore);
+	if (attach_caught)
+		return false;
+	if (restore->error) {
+		tool_error("reading what '%s' is to hold failed: %s", info->name,
+			   strerror(restore->error));
+		return false;
+	}
+	if (status)
+		return !tool_failed(status);
+	digest_end(&restore->digest, sha256);
+	if (restore->verify && strcmp(sha256, entry->sha256) != 0) {
+		tool_error(
+		    "'%s' is not what was saved: the SHA-256 of '%s' is %s, and the manifest "
+		    "says %s",
+		    info->name, entry->file, sha256, entry->sha256);
+		return false;
+	}
+	status = gpushare_tag(restore->session, info->name, info->tags, info->tag_count);
+	return !status || !tool_failed(status);
+}
+
+static bool restore_entry(struct restore *restore, const struct manifest_entry *entry)
+{
+	const struct gpushare_info *info = &entry->info;
+	uint32_t unified = info->backing == GPUSHARE_BACKING_HOST ? GPUSHARE_FLAG_UNIFIED : 0;
+	const struct gpushare_alloc_options options = {
+	    .device = restore->request->device,
+	    .flags = GPUSHARE_FLAG_KEEP | unified | (info->flags & GPUSHARE_FLAG_READONLY),
+	    .ttl_s = info->ttl_s,
+	};
+	struct gpushare_buffer *buffer;
+	int status;
+	bool good;
+
+	if (!open_source(restore, entry))
+		return false;
+	status = gpushare_alloc_with(restore->session, info->name, info->size, &options, &buffer);
+	if (status) {
+		close(restore->source.fd);
+		return !tool_failed(status);
+	}
+	restore->done++;
+	good = fill(restore, entry, buffer);
+	close(restore->source.fd);
+	status = gpushare_free(buffer);
+	if (good && status)
+		tool_failed(status);
+	return good && !status;
+}
+
+static bool restore_all(struct restore *restore)
+{
+	const struct manifest *manifest = &restore->manifest;
+	uint64_t total = 0;
+	bool good = true;
+
+	for (size_t i = 0; i < manifest->count; i++) {
+		if (!is_free(restore, manifest->entries[i].info.name))
+			return false;
+		total += manifest->entries[i].info.size;
+	}
+	attach_catch_signals();
+	progress_begin(&restore->progress, total);
+	for (size_t i = 0; good && i < manifest->count; i++)
+		good = restore_entry(restore, &manifest->entries[i]);
+	progress_end(&restore->progress);
+	return good;
+}
+
+int attach_restore(const struct attach_request *request, struct gpushare_session *session)
+{
+	struct restore restore = {.request = request, .session = session};
+	struct stat there;
+	bool good;
+
+	if (stat(request->restore, &there)) {
+		tool_error("'%s' can't be restored: %s", request->restore, strerror(errno));
+		return TOOL_FAILED;
+	}
+	good = (S_ISDIR(there.st_mode) ? read_set(&restore) : read_file(&restore)) &&
+	       restore_all(&restore);
+	for (size_t i = 0; !good && i < restore.done; i++)
+		gpushare_unlink(session, restore.manifest.entries[i].info.name);
+	manifest_finish(&restore.manifest);
+	if (!good && attach_caught)
+		attach_die(restore.done ? "interrupted; what had been restored was removed" : "");
+	return good ? TOOL_DONE : TOOL_FAILED;
+}

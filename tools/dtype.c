@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "dtype.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "elements are read as a GPU writes them: the least byte first"
+#endif
+
+static const struct dtype_traits all[DTYPE_COUNT] = {
+#define X(id, alias, name, descr, size, kind, width) \
+	[DTYPE_##id] = {alias, name, descr, size, DTYPE_##kind, width},
+    DTYPES(X)
+#undef X
+};
+
+const struct dtype_traits *dtype_traits(enum dtype dtype)
+{
+	return &all[dtype];
+}
+
+enum dtype dtype_parse(const char *text)
+{
+	static const char torch[] = "torch.";
+
+	if (!strncmp(text, torch, strlen(torch)))
+		text += strlen(torch);
+	for (int i = DTYPE_NONE + 1; i < DTYPE_COUNT; i++)
+		if (!strcmp(text, all[i].alias) || !strcmp(text, all[i].name))
+			return (enum dtype)i;
+	return DTYPE_NONE;
+}
+
+static float from_bits(uint32_t bits)
+{
+	float value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+float dtype_half(uint16_t bits)
+{
+	uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
+	uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+
+	if (exponent == 31)
+		return from_bits(sign | 0x7f800000 | fraction << 13);
+	if (exponent)
+		return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+	return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
+}
+
+float dtype_brain(uint16_t bits)
+{
+	return from_bits((uint32_t)bits << 16);
+}
+
+int64_t dtype_signed(enum dtype dtype, const void *data)
+{
+	union {
+		int8_t i8;
+		int16_t i16;
+		int32_t i32;
+		int64_t i64;
+	} value;
+
+	memcpy(&value, data, all[dtype].size);
+	switch (all[dtype].size) {
+	case 1:
+		return value.i8;
+	case 2:
+		return value.i16;
+	case 4:
+		return value.i32;
+	default:
+		return value.i64;
+	}
+}
+
+uint64_t dtype_unsigned(enum dtype dtype, const void *data)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, data, all[dtype].size);
+	return dtype == DTYPE_BOOL ? value != 0 : value;
+}
+
+static double real_real(enum dtype dtype, const void *data)
+{
+	uint16_t half;
+	float single;
+	double value;
+
+	switch (dtype) {
+	case DTYPE_F16:
+		memcpy(&half, data, sizeof(half));
+		return (double)dtype_half(half);
+	case DTYPE_BF16:
+		memcpy(&half, data, sizeof(half));
+		return (double)dtype_brain(half);
+	case DTYPE_F32:
+		memcpy(&single, data, sizeof(single));
+		return (double)single;
+	default:
+		memcpy(&value, data, sizeof(value));
+		return value;
+	}
+}
+
+double dtype_real(enum dtype dtype, const void *data)
+{
+	switch (all[dtype].kind) {
+	case DTYPE_REAL:
+		return real_real(dtype, data);
+	case DTYPE_SIGNED:
+		return (double)dtype_signed(dtype, data);
+	default:
+		return (double)dtype_unsigned(dtype, data);
+	}
+}
+
+static void real_text(enum dtype dtype, double value, char out[DTYPE_TEXT_MAX])
+{
+	/* Digits that are always enough to tell the values apart, and those that mostly are. */
+	int most = dtype == DTYPE_F16 ? 5 : dtype == DTYPE_BF16 ? 4 : dtype == DTYPE_F32 ? 9 : 17;
+	int digits = dtype == DTYPE_F32 ? 6 : dtype == DTYPE_F64 ? 15 : most;
+
+	if (isnan(value)) {
+		strcpy(out, "nan"); /* the sign of one says nothing */
+		return;
+	}
+	for (;; digits++) {
+		snprintf(out, DTYPE_TEXT_MAX, "%.*g", digits, value);
+		if (digits >= most ||
+		    (dtype == DTYPE_F32 ? (double)strtof(out, NULL) : strtod(out, NULL)) == value)
+			return;
+	}
+}
+
+void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX])
+{
+	switch (all[dtype].kind) {
+	case DTYPE_REAL:
+		real_text(dtype, real_real(dtype, data), out);
+		return;
+	case DTYPE_SIGNED:
+		snprintf(out, DTYPE_TEXT_MAX, "%" PRId64, dtype_signed(dtype, data));
+		return;
+	case DTYPE_TRUTH:
+		strcpy(out, dtype_unsigned(dtype, data) ? "true" : "false");
+		return;
+	default:
+		snprintf(out, DTYPE_TEXT_MAX, "%" PRIu64, dtype_unsigned(dtype, data));
+	}
+}

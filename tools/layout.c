@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *tag_of(const struct gpushare_info *info, const char *key)
+{
+	for (uint32_t i = 0; i < info->tag_count; i++)
+		if (!strcmp(info->tags[i].key, key))
+			return info->tags[i].value;
+	return NULL;
+}
+
+bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
+		      bool *has_shape)
+{
+	const char *type = tag_of(info, LAYOUT_DTYPE_TAG), *text = tag_of(info, LAYOUT_SHAPE_TAG);
+
+	if (type && !(*dtype = dtype_parse(type))) {
+		tool_error("'%s' is tagged dtype=%s, which is none of the known types; say which "
+			   "with --dtype",
+			   info->name, type);
+		return false;
+	}
+	if (text && !shape_parse(text, shape)) {
+		tool_error("'%s' is tagged shape=%s, which is no shape; say which with --shape",
+			   info->name, text);
+		return false;
+	}
+	*has_shape = text != NULL;
+	return true;
+}
+
+/* From what was asked to bytes that are there. */
+static bool find_range(const struct attach_request *request, const struct gpushare_info *info,
+		       struct layout *layout)
+{
+	layout->offset = request->offset;
+	if (request->offset > info->size) {
+		tool_error("offset %" PRIu64 " is past the end of '%s', which has %" PRIu64
+			   " bytes",
+			   request->offset, info->name, info->size);
+		return false;
+	}
+	layout->length = request->has_length ? request->length : info->size - request->offset;
+	if (layout->length > info->size - request->offset) {
+		tool_error("%" PRIu64 " bytes from offset %" PRIu64
+			   " run past the end of '%s', which has "
+			   "%" PRIu64 " bytes",
+			   layout->length, request->offset, info->name, info->size);
+		return false;
+	}
+	return true;
+}
+
+/* Whether it matters what the elements are. */
+static bool wants_elements(const struct attach_request *request)
+{
+	return request->format == FORMAT_NPY || request->format == FORMAT_TEXT || request->stats ||
+	       request->has_shape;
+}
+
+static bool fits(const struct layout *layout, const struct shape *shape, const char *name,
+		 const char *source)
+{
+	size_t each = dtype_traits(layout->dtype)->size;
+	char text[SHAPE_TEXT_MAX];
+	uint64_t size = 0;
+	bool counts = shape_size(shape, each, &size);
+
+	if (counts && size == layout->length)
+		return true;
+	shape_text(shape, text);
+	if (counts)
+		tool_error(
+		    "%s %s of %s is %" PRIu64 " bytes, and %" PRIu64 " of '%s' are to be read",
+		    source, text, dtype_traits(layout->dtype)->name, size, layout->length, name);
+	else
+		tool_error("%s %s of %s is more than any memory", source, text,
+			   dtype_traits(layout->dtype)->name);
+	return false;
+}
+
+/* A tagged shape is of the whole buffer as it is tagged: of a part of it, or read as another type,
+ * it is taken where it fits all the same. */
+static bool find_elements(const struct attach_request *request, const struct gpushare_info *info,
+			  struct layout *layout)
+{
+	struct shape tag = {.rank = 0};
+	bool tagged = false, whole = layout->length == info->size && !request->dtype;
+	enum dtype dtype = DTYPE_NONE;
+	uint64_t size = 0;
+	size_t each;
+
+	/* What flags say needs no sense in the tags. */
+	if (!(request->dtype && request->has_shape) &&
+	    !layout_read_tags(info, &dtype, &tag, &tagged))
+		return false;
+	layout->dtype = request->dtype ? request->dtype : dtype ? dtype : DTYPE_U8;
+	each = dtype_traits(layout->dtype)->size;
+	if (layout->length % each) {
+		tool_error("%" PRIu64 " bytes of '%s' are no multiple of the %zu of a %s",
+			   layout->length, info->name, each, dtype_traits(layout->dtype)->name);
+		return false;
+	}
+	layout->shape = shape_line(layout->length / each);
+	if (request->has_shape) {
+		layout->shape = request->shape;
+		return fits(layout, &request->shape, info->name, "--shape");
+	}
+	if (tagged && !whole)
+		tagged = shape_size(&tag, each, &size) && size == layout->length;
+	if (tagged)
+		layout->shape = tag;
+	return !tagged || fits(layout, &tag, info->name, "the tag shape");
+}
+
+/* Of bytes the elements only say where they differ from others. */
+static void find_bytes(const struct attach_request *request, const struct gpushare_info *info,
+		       struct layout *layout)
+{
+	const char *tag = tag_of(info, LAYOUT_DTYPE_TAG);
+
+	layout->dtype = DTYPE_U8;
+	if (request->diff && (request->dtype || (tag && dtype_parse(tag))))
+		layout->dtype = request->dtype ? request->dtype : dtype_parse(tag);
+	if (layout->length % dtype_traits(layout->dtype)->size)
+		layout->dtype = DTYPE_U8;
+	layout->shape = shape_line(layout->length / dtype_traits(layout->dtype)->size);
+}
+
+bool layout_find(const struct attach_request *request, const struct gpushare_info *info,
+		 struct layout *out)
+{
+	struct layout layout = {.dtype = DTYPE_NONE};
+
+	if (!find_range(request, info, &layout))
+		return false;
+	if (!wants_elements(request))
+		find_bytes(request, info, &layout);
+	else if (!find_elements(request, info, &layout))
+		return false;
+	layout.count = layout.length / dtype_traits(layout.dtype)->size;
+	if (request->has_head && request->head < layout.count) {
+		layout.count = request->head;
+		layout.length = layout.count * dtype_traits(layout.dtype)->size;
+		/* Text goes on counting as the whole does. */
+		if (request->format == FORMAT_NPY || request->stats)
+			layout.shape = shape_line(layout.count);
+	}
+	*out = layout;
+	return true;
+}
+
+size_t layout_make_tags(enum dtype dtype, const struct shape *shape, struct gpushare_tag *out)
+{
+	char text[SHAPE_TEXT_MAX];
+
+	out[0] = (struct gpushare_tag){.key = LAYOUT_DTYPE_TAG};
+	snprintf(out[0].value, sizeof(out[0].value), "%s", dtype_traits(dtype)->name);
+	shape_text(shape, text);
+	if (strlen(text) > GPUSHARE_TAG_VALUE_MAX)
+		return 1;
+	out[1] = (struct gpushare_tag){.key = LAYOUT_SHAPE_TAG};
+	memcpy(out[1].value, text, strlen(text) + 1);
+	return 2;
+}
