@@ -93,7 +93,7 @@ static void every_kind_that_there_is_room_for(void **state)
 static void columns_as_wide_as_they_need_to_be(void **state)
 {
 	static const struct table_column columns[] = {
-	    {"NAME"}, {"N", .right = true}, {"NOTE", .optional = true}};
+	    {.title = "NAME"}, {.title = "N", .right = true}, {.title = "NOTE", .optional = true}};
 	struct table table = {.columns = columns, .count = 3};
 	size_t widths[TABLE_COLUMNS_MAX];
 	char line[TABLE_LINE_MAX];

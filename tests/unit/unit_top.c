@@ -42,18 +42,21 @@ static struct top_view *some(void)
 
 static const char *order(struct top_view *view, const struct top_options *options)
 {
-	static char text[256];
+	static char text[1024];
+	size_t length = 0;
 
 	top_view_arrange(view, options);
 	*text = '\0';
 	for (size_t i = 0; i < view->count; i++)
-		sprintf(text + strlen(text), "%s ", view->rows[i].info.name);
+		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s ",
+					   view->rows[i].info.name);
 	return text;
 }
 
 static void sorted(void **state)
 {
 	struct top_options options = {.sort = TOP_SIZE};
+	struct top_view *view;
 
 	(void)state;
 	assert_string_equal(order(some(), &options), "a abc b "); /* by name where alike */
@@ -66,8 +69,9 @@ static void sorted(void **state)
 	options.reverse = true;
 	assert_string_equal(order(some(), &options), "b abc a ");
 	options = (struct top_options){.sort = TOP_RATE};
-	some()->rows[2].rate = 3;
-	top_view_arrange(some(), &options);
+	view = some();
+	view->rows[2].rate = 3;
+	assert_string_equal(order(view, &options), "abc a b ");
 	assert_true(top_sort_parse("rate", &options.sort));
 	assert_false(top_sort_parse("rat", &options.sort));
 	for (int i = 0; i < TOP_SORT_COUNT; i++) {
