@@ -253,8 +253,8 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 #define VERBS(X) \
 	X(hello) \
 	X(share) \
-	X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) \
-	    X(holders)
+	X(lookup) \
+	X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) X(holders)
 
 const char *handle_verb_name(pb_size_t which)
 {

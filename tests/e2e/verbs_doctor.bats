@@ -93,7 +93,7 @@ copy_of() {
 	line warn environment "256 descriptors"
 	GPUSHARE_SHIM=/nonexistent doctor 1
 	line fail preload /nonexistent
-	GPUSHARE_SHIM=$ROOT/Makefile doctor 1
+	GPUSHARE_SHIM=$BATS_TEST_FILENAME doctor 1
 	line fail preload "no library of this machine"
 }
 

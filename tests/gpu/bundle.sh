@@ -42,6 +42,8 @@ cp tests/demo/demo.sh "$bundle/tests/demo/"
 cp tests/gpu/run.sh tests/gpu/matrix.sh tests/gpu/*.bash tests/gpu/*.py "$bundle/tests/gpu/"
 cp shim/*.sym shim/cuda_abi.h "$bundle/shim/" # a test compiles there, if it can
 cp include/gpushare.h "$bundle/include/"
+mkdir "$bundle/tools"
+cp -r tools/completions "$bundle/tools/"
 cp "$(command -v bats)" "$bundle/bats/bin/"
 cp -r /usr/lib/bats-core "$bundle/bats/lib/"
 cp -r /usr/libexec/bats-core "$bundle/bats/libexec/"

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* What the doctor reads out of programs: whole ones, ones that are cut off, bent ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../tools/elf_file.h"
+
+#define BASE 0x400000
+#define STRINGS 1024 /* where in the file */
+#define DYNAMIC 2048
+#define TEXT 3072
+#define SIZE 4096
+
+/* A program as a linker makes it, as far as the doctor looks. */
+struct made {
+	_Alignas(16) unsigned char bytes[SIZE];
+	size_t strings, entries, text;
+};
+
+static uint64_t add_string(struct made *made, const char *string)
+{
+	uint64_t at = made->strings;
+
+	strcpy((char *)made->bytes + STRINGS + at, string);
+	made->strings += strlen(string) + 1;
+	return at;
+}
+
+static void add_entry(struct made *made, int64_t tag, uint64_t value)
+{
+	const Elf64_Dyn entry = {.d_tag = tag, .d_un.d_val = value};
+
+	memcpy(made->bytes + DYNAMIC + made->entries++ * sizeof(entry), &entry, sizeof(entry));
+}
+
+static void add_text(struct made *made, const char *string)
+{
+	strcpy((char *)made->bytes + TEXT + made->text, string);
+	made->text += strlen(string) + 1;
+}
+
+static void set_part(struct made *made, int index, uint32_t type, uint64_t offset, uint64_t size)
+{
+	const Elf64_Phdr part = {
+	    .p_type = type,
+	    .p_offset = offset,
+	    .p_vaddr = BASE + offset,
+	    .p_filesz = size,
+	    .p_memsz = size,
+	};
+
+	memcpy(made->bytes + sizeof(Elf64_Ehdr) + (size_t)index * sizeof(part), &part,
+	       sizeof(part));
+}
+
+static struct made *make(const char *interpreter)
+{
+	struct made *made = calloc(1, sizeof(*made));
+	Elf64_Ehdr header = {
+	    .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+	    .e_type = ET_DYN,
+	    .e_machine = elf_file_own_machine(),
+	    .e_phoff = sizeof(header),
+	    .e_phentsize = sizeof(Elf64_Phdr),
+	    .e_phnum = 3,
+	};
+
+	assert_non_null(made);
+	memcpy(made->bytes, &header, sizeof(header));
+	made->strings = 1;
+	made->text = 1;
+	set_part(made, 0, PT_LOAD, 0, SIZE);
+	set_part(made, 1, PT_DYNAMIC, DYNAMIC, 1024);
+	if (interpreter) {
+		strcpy((char *)made->bytes + 512, interpreter);
+		set_part(made, 2, PT_INTERP, 512, strlen(interpreter) + 1);
+	}
+	add_entry(made, DT_STRTAB, BASE + STRINGS);
+	add_entry(made, DT_STRSZ, 1024);
+	return made;
+}
+
+static struct elf_file read_all(struct made *made)
+{
+	struct elf_file file;
+
+	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_OK);
+	return file;
+}
+
+static void what_it_needs_and_where_it_looks(void **state)
+{
+	struct made *made = make("/lib64/ld-linux-x86-64.so.2");
+	struct elf_file file;
+
+	(void)state;
+	add_entry(made, DT_NEEDED, add_string(made, "libcudart.so.12"));
+	add_entry(made, DT_NEEDED, add_string(made, "libc.so.6"));
+	add_entry(made, DT_RUNPATH, add_string(made, "$ORIGIN/../lib:/opt/x"));
+	add_entry(made, DT_RPATH, add_string(made, "/old"));
+	file = read_all(made);
+	assert_string_equal(file.interpreter, "/lib64/ld-linux-x86-64.so.2");
+	assert_int_equal(file.needed_count, 2);
+	assert_string_equal(elf_file_needs(&file, "libcudart.so"), "libcudart.so.12");
+	assert_null(elf_file_needs(&file, "libcuda.so"));
+	assert_string_equal(file.runpath, "$ORIGIN/../lib:/opt/x");
+	assert_string_equal(file.rpath, "/old");
+	assert_true(file.has_dynamic && file.is_64);
+	assert_false(file.has_runtime || file.names_driver);
+	assert_false(file.calls_dlmopen || file.calls_dlvsym);
+	free(made);
+}
+
+static void how_it_comes_to_cuda(void **state)
+{
+	struct made *made = make("/lib/ld.so");
+
+	(void)state;
+	add_text(made, "cudaErrorMemoryAllocation"); /* of one that prints errors */
+	assert_false(read_all(made).has_runtime);
+	add_text(made, "libcuda.so.1");
+	assert_true(read_all(made).names_driver);
+	assert_false(read_all(made).has_runtime);
+	add_text(made, "cuGetProcAddress");
+	assert_true(read_all(made).has_runtime);
+	free(made);
+	made = make("/lib/ld.so");
+	add_text(made, "notlibcuda.so");
+	assert_false(read_all(made).names_driver);
+	add_text(made, "libcuda.so");
+	assert_true(read_all(made).names_driver);
+	add_string(made, "my_dlmopen");
+	assert_false(read_all(made).calls_dlmopen);
+	add_string(made, "dlvsym");
+	assert_true(read_all(made).calls_dlvsym);
+	add_string(made, "dlmopen");
+	assert_true(read_all(made).calls_dlmopen);
+	free(made);
+}
+
+static void static_ones(void **state)
+{
+	struct made *made = make(NULL);
+	Elf64_Ehdr *header = (Elf64_Ehdr *)made->bytes;
+
+	(void)state;
+	assert_string_equal(read_all(made).interpreter, "");
+	assert_true(read_all(made).has_dynamic); /* static-pie */
+	header->e_phnum = 1;
+	assert_false(read_all(made).has_dynamic);
+	free(made);
+}
+
+static void other_machines(void **state)
+{
+	struct made *made = make("/lib/ld.so");
+	Elf64_Ehdr *header = (Elf64_Ehdr *)made->bytes;
+
+	(void)state;
+	header->e_machine = EM_RISCV;
+	assert_string_equal(elf_file_machine(read_all(made).machine), "RISC-V");
+	header->e_machine = 9999;
+	assert_string_equal(elf_file_machine(read_all(made).machine), "machine 9999");
+	made->bytes[EI_CLASS] = ELFCLASS32;
+	header->e_machine = EM_386;
+	assert_false(read_all(made).is_64);
+	assert_string_equal(read_all(made).interpreter, ""); /* not looked for */
+	made->bytes[EI_CLASS] = ELFCLASS64;
+	made->bytes[EI_DATA] = ELFDATA2MSB;
+	assert_true(read_all(made).is_64);
+	free(made);
+}
+
+static void what_points_outside_is_broken(void **state)
+{
+	struct made *made = make("/lib/ld.so");
+	Elf64_Ehdr *header = (Elf64_Ehdr *)made->bytes;
+	struct elf_file file;
+
+	(void)state;
+	header->e_phoff = UINT64_MAX - 8;
+	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_BROKEN);
+	header->e_phoff = SIZE - 8;
+	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_BROKEN);
+	header->e_phoff = sizeof(*header);
+	header->e_phentsize = 8;
+	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_BROKEN);
+	header->e_phentsize = sizeof(Elf64_Phdr);
+	set_part(made, 2, PT_INTERP, SIZE + 1, 5);
+	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_BROKEN);
+	set_part(made, 2, PT_INTERP, 512, 5);
+	add_entry(made, DT_NEEDED, 1 << 20); /* past its strings: no name */
+	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_OK);
+	assert_string_equal(file.needed[0], "");
+	add_entry(made, DT_STRSZ, UINT64_MAX);
+	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_BROKEN);
+	free(made);
+}
+
+static void more_needed_than_there_is_room_for(void **state)
+{
+	struct made *made = make("/lib/ld.so");
+	char longer[300];
+	struct elf_file file;
+
+	(void)state;
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	add_entry(made, DT_NEEDED, add_string(made, longer));
+	for (int i = 0; i < 60; i++)
+		add_entry(made, DT_NEEDED, add_string(made, "l"));
+	file = read_all(made);
+	assert_int_equal(file.needed_count, 61);
+	assert_int_equal(strlen(file.needed[0]), sizeof(file.needed[0]) - 1);
+	free(made);
+}
+
+/* Behind the bytes is nothing that may be read: the sanitizers look. */
+static void cut_off_anywhere(void **state)
+{
+	struct made *made = make("/lib/ld.so");
+	struct elf_file file;
+
+	(void)state;
+	add_entry(made, DT_NEEDED, add_string(made, "libc.so.6"));
+	for (size_t size = 0; size < SIZE; size += size < 256 ? 1 : 13) {
+		unsigned char *exact = malloc(size + !size);
+
+		memcpy(exact, made->bytes, size);
+		assert_in_range(elf_file_parse(exact, size, &file), ELF_FILE_OK, ELF_FILE_BROKEN);
+		if (size < SELFMAG)
+			assert_int_equal(elf_file_parse(exact, size, &file), ELF_FILE_NOT_ELF);
+		free(exact);
+	}
+	free(made);
+}
+
+static void bent_anywhere(void **state)
+{
+	struct made *made = make("/lib/ld.so");
+	unsigned char *exact = malloc(SIZE);
+	unsigned int read = 0, seed = 20240607;
+	struct elf_file file;
+
+	(void)state;
+	add_entry(made, DT_NEEDED, add_string(made, "libc.so.6"));
+	for (int round = 0; round < 20000; round++) {
+		memcpy(exact, made->bytes, SIZE);
+		for (int i = 0; i < 1 + round % 4; i++) {
+			size_t at = (size_t)rand_r(&seed) % 3;
+
+			at = at == 0   ? (size_t)rand_r(&seed) % 240
+			     : at == 1 ? DYNAMIC + (size_t)rand_r(&seed) % 64
+				       : (size_t)rand_r(&seed) % SIZE;
+			exact[at] = (unsigned char)rand_r(&seed);
+		}
+		read += elf_file_parse(exact, SIZE, &file) == ELF_FILE_OK;
+	}
+	assert_in_range(read, 1000, 19000); /* else the bending did nothing, or too much */
+	free(exact);
+	free(made);
+}
+
+static void files(void **state)
+{
+	struct elf_file file;
+	char path[] = "/tmp/gpushare-unit.XXXXXX";
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_int_equal(elf_file_read("/proc/self/exe", &file), ELF_FILE_OK);
+	assert_int_equal(file.machine, elf_file_own_machine());
+	assert_true(*file.interpreter && elf_file_needs(&file, "libc.so"));
+	assert_int_equal(elf_file_read("/nonexistent", &file), ELF_FILE_UNREADABLE);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(elf_file_read("/tmp", &file), ELF_FILE_UNREADABLE);
+	assert_int_equal(errno, EISDIR);
+	assert_int_equal(elf_file_read("/dev/null", &file), ELF_FILE_UNREADABLE);
+	assert_true(fd >= 0);
+	assert_int_equal(elf_file_read(path, &file), ELF_FILE_NOT_ELF); /* empty */
+	assert_int_equal(write(fd, "#!/bin/sh\n", 10), 10);
+	assert_int_equal(elf_file_read(path, &file), ELF_FILE_NOT_ELF);
+	close(fd);
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes into it: no waiting */
+	assert_int_equal(elf_file_read(path, &file), ELF_FILE_UNREADABLE);
+	unlink(path);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_it_needs_and_where_it_looks),
+	    cmocka_unit_test(how_it_comes_to_cuda),
+	    cmocka_unit_test(static_ones),
+	    cmocka_unit_test(other_machines),
+	    cmocka_unit_test(what_points_outside_is_broken),
+	    cmocka_unit_test(more_needed_than_there_is_room_for),
+	    cmocka_unit_test(cut_off_anywhere),
+	    cmocka_unit_test(bent_anywhere),
+	    cmocka_unit_test(files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

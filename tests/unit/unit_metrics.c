@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* The text of gpushare metrics, tables, tags and owners as they are shown. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include "../../tools/metrics.h"
+#include "../../tools/show.h"
+#include "../../tools/table.h"
+
+static char *text_of(const struct gpushare_registry_info *info)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	assert_non_null(to);
+	metrics_print(to, info);
+	fclose(to);
+	return text;
+}
+
+static void escaped(void **state)
+{
+	char out[64];
+
+	(void)state;
+	metrics_escape("plain", out);
+	assert_string_equal(out, "plain");
+	metrics_escape("a\"b\\c\nd", out);
+	assert_string_equal(out, "a\\\"b\\\\c\\nd");
+	metrics_escape("\"\"\\\\", out);
+	assert_string_equal(out, "\\\"\\\"\\\\\\\\");
+	metrics_escape("", out);
+	assert_string_equal(out, "");
+}
+
+static void nothing_but_down(void **state)
+{
+	char *text = text_of(NULL);
+
+	(void)state;
+	assert_string_equal(text, "# HELP gpushare_up Whether the registry can be reached.\n"
+				  "# TYPE gpushare_up gauge\n"
+				  "gpushare_up 0\n");
+	free(text);
+}
+
+static void numbers_and_families(void **state)
+{
+	struct gpushare_registry_info info = {
+	    .names = UINT64_MAX,
+	    .started_unix_ns = 1700000000007000000,
+	    .version = "0.\"1",
+	    .by_verb = {{.what = "attach", .count = 7}, {.what = "odd\"\\", .count = 1}},
+	    .by_backing = {{.what = "ipc", .count = 2, .bytes = 5}},
+	};
+	char *text = text_of(&info);
+
+	(void)state;
+	assert_non_null(strstr(text, "\ngpushare_up 1\n"));
+	assert_non_null(strstr(text, "\ngpushare_names 18446744073709551615\n"));
+	assert_non_null(strstr(text, "\ngpushare_start_time_seconds 1700000000.007\n"));
+	assert_non_null(strstr(text, "{version=\"0.\\\"1\"} 1\n"));
+	assert_non_null(strstr(text, "# TYPE gpushare_requests_total counter\n"
+				     "gpushare_requests_total{verb=\"attach\"} 7\n"
+				     "gpushare_requests_total{verb=\"odd\\\"\\\\\"} 1\n"));
+	assert_non_null(strstr(text, "gpushare_buffers{backing=\"ipc\"} 2\n"));
+	assert_non_null(strstr(text, "gpushare_buffer_bytes{backing=\"ipc\"} 5\n"));
+	/* nothing was refused: the family is there all the same */
+	assert_non_null(strstr(text, "# TYPE gpushare_refusals_total counter\n"));
+	free(text);
+}
+
+static void every_kind_that_there_is_room_for(void **state)
+{
+	struct gpushare_registry_info info = {.names = 0};
+	char *text;
+
+	(void)state;
+	for (int i = 0; i < GPUSHARE_COUNTS_MAX; i++)
+		snprintf(info.by_status[i].what, sizeof(info.by_status[i].what), "E_%d", i);
+	text = text_of(&info);
+	assert_non_null(strstr(text, "{status=\"E_0\"} 0\n"));
+	assert_non_null(strstr(text, "{status=\"E_31\"} 0\n"));
+	free(text);
+}
+
+static void columns_as_wide_as_they_need_to_be(void **state)
+{
+	static const struct table_column columns[] = {
+	    {.title = "NAME"}, {.title = "N", .right = true}, {.title = "NOTE", .optional = true}};
+	struct table table = {.columns = columns, .count = 3};
+	size_t widths[TABLE_COLUMNS_MAX];
+	char line[TABLE_LINE_MAX];
+	char(*cells)[TABLE_CELL_MAX];
+
+	(void)state;
+	table_widths(&table, widths);
+	table_line(&table, widths, -1, line);
+	assert_string_equal(line, "NAME  N");
+	for (int i = 0; i < 100; i++) {
+		cells = table_add(&table);
+		assert_non_null(cells);
+		snprintf(cells[0], TABLE_CELL_MAX, "%s", i == 50 ? "longer name" : "w");
+		snprintf(cells[1], TABLE_CELL_MAX, "%d", i);
+	}
+	table_widths(&table, widths);
+	table_line(&table, widths, 7, line);
+	assert_string_equal(line, "w             7");
+	snprintf(cells[2], TABLE_CELL_MAX, "last");
+	table_widths(&table, widths);
+	table_line(&table, widths, 99, line);
+	assert_string_equal(line, "w            99  last");
+	table_line(&table, widths, 50, line);
+	assert_string_equal(line, "longer name  50"); /* no blanks at the end */
+	table_finish(&table);
+}
+
+static void tags_and_owners(void **state)
+{
+	struct gpushare_info info = {
+	    .owner_pid = 7,
+	    .owner_command = "a\033[2J",
+	    .tag_count = 2,
+	    .tags = {{"dtype", "f16"}, {"note", "\033x"}},
+	};
+	struct gpushare_holder holder = {.pid = -1, .command = "h"};
+	char out[SHOW_CELL_MAX];
+	json_t *json;
+
+	(void)state;
+	show_owner(&info, out);
+	assert_string_equal(out, "a?[2J[7]");
+	show_holder(&holder, out);
+	assert_string_equal(out, "h[-1]");
+	show_tags(&info, out);
+	assert_string_equal(out, "dtype=f16 note=?x");
+	json = show_json(&info);
+	assert_string_equal(
+	    json_string_value(json_object_get(json_object_get(json, "tags"), "note")), "?x");
+	json_decref(json);
+	info.tag_count = GPUSHARE_TAGS_MAX;
+	for (int i = 0; i < GPUSHARE_TAGS_MAX; i++) {
+		memset(info.tags[i].key, 'k', GPUSHARE_TAG_KEY_MAX);
+		memset(info.tags[i].value, 'v', GPUSHARE_TAG_VALUE_MAX);
+	}
+	show_tags(&info, out);
+	assert_int_equal(strlen(out), SHOW_CELL_MAX - 1);
+	info.tag_count = 0;
+	show_tags(&info, out);
+	assert_string_equal(out, "");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(escaped),
+	    cmocka_unit_test(nothing_but_down),
+	    cmocka_unit_test(numbers_and_families),
+	    cmocka_unit_test(every_kind_that_there_is_room_for),
+	    cmocka_unit_test(columns_as_wide_as_they_need_to_be),
+	    cmocka_unit_test(tags_and_owners),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
