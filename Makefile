@@ -146,7 +146,7 @@ $(BUILD)/gpushare.pc: shim/gpushare.pc.in include/gpushare.h Makefile
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $< >$@
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -Wl,--wrap=sendmsg,--wrap=readv -o $@
+	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(patsubst %,-Wl$(comma)--wrap=%,sendmsg readv accept accept4) -o $@
 $(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c registry/protocol/name.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a

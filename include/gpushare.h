@@ -587,7 +587,8 @@ int gpushare_stat_registry(struct gpushare_session *session,
  * ends, the watch looks for the next one, and says RESTART when it is there: what happened in between
  * is not told. It starts none itself. No thread is made, and memory is bounded (64 KiB).
  *
- * Three file descriptors are held, close-on-exec. After fork() the child can but close its copy.
+ * Three file descriptors are held, close-on-exec. After fork() the child can but close its copy; until
+ * it does, calls exec() or ends, the registry has a watcher.
  * While somebody watches, a registry does not leave because it is idle.
  *
  * Threads: safe from any thread; each watch is one thread's at a time. No CUDA call is made.

@@ -117,6 +117,8 @@ static int open_socket(struct events_server *server, const char *path)
 	if (!result)
 		result = nng_socket_set_int(server->socket, NNG_OPT_SENDBUF, LIMIT_EVENTS);
 	if (!result)
+		result = nng_socket_set_size(server->socket, NNG_OPT_RECVMAXSZ, 1);
+	if (!result)
 		result = nng_pipe_notify(server->socket, NNG_PIPE_EV_ADD_PRE, on_connect, server);
 	if (!result)
 		result = nng_pipe_notify(server->socket, NNG_PIPE_EV_ADD_POST, on_listed, server);

@@ -252,8 +252,8 @@ static void garbage_is_shown_the_door(void **state)
 	close(fd);
 }
 
-/* A watcher has nothing to say. What it says all the same, while it is told something, ends its connection
- * and disturbs no other; and all of them are let go of. */
+/* A watcher has nothing to say. What it says all the same, a part of a message or a whole one, while it is
+ * told something, ends its connection and disturbs no other; and all of them are let go of. */
 static void who_talks_is_not_listened_to(void **state)
 {
 	static const uint8_t message[SP_HEADER_SIZE + 4] = {1, 0, 0, 0, 0, 0, 0, 0, 4};
@@ -263,7 +263,7 @@ static void who_talks_is_not_listened_to(void **state)
 	for (int i = 0; i < 200; i++) {
 		int talker = events_greet();
 
-		assert_true(raw_write(talker, message, sizeof(message) - (i % 3 ? 0 : 2)));
+		assert_true(raw_write(talker, message, (size_t)i % sizeof(message) + 1));
 		assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
 		assert_int_equal(raw_say(fd, raw_withdraw("w", raw_answer.body.share.generation)),
 				 GPUSHARE_OK);
@@ -275,6 +275,38 @@ static void who_talks_is_not_listened_to(void **state)
 	close(watcher);
 	close(fd);
 	raw_assert_serves();
+}
+
+/* In the midst of what they are told, having read some of it or none. */
+static void watchers_that_go_are_let_go_of(void **state)
+{
+	int before = daemon_fds(), stop[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(stop), 0);
+	pid = raw_fork();
+	if (!pid) {
+		int fd = raw_connect(&raw_here);
+
+		close(stop[1]);
+		while (!raw_is_closed(stop[0], 0))
+			rounds_us(fd, 10);
+		_exit(0);
+	}
+	close(stop[0]);
+	for (int i = 0; i < 600; i++) {
+		int fd = events_greet();
+
+		if (i % 3)
+			raw_sleep_ms(i % 3);
+		if (i % 2)
+			hear(fd, RAW_TIMEOUT_MS);
+		close(fd);
+	}
+	close(stop[1]);
+	waitpid(pid, NULL, 0);
+	await_fds(before + 3);
 }
 
 static void who_watches_keeps_an_idle_daemon(void **state)
@@ -331,6 +363,7 @@ int main(void)
 	    with_daemon(a_hundred_watchers),
 	    with_daemon(garbage_is_shown_the_door),
 	    with_daemon(who_talks_is_not_listened_to),
+	    with_daemon(watchers_that_go_are_let_go_of),
 	    with_daemon(who_watches_keeps_an_idle_daemon),
 	    with_daemon(its_socket_comes_and_goes),
 	};
