@@ -25,6 +25,10 @@ extern "C" {
 #define GPUSHARE_NAME_MAX 255	/* bytes of a name, without the final NUL */
 #define GPUSHARE_UUID_SIZE 16	/* bytes of a GPU UUID */
 #define GPUSHARE_COMMAND_MAX 63 /* bytes kept of the owner's command name */
+#define GPUSHARE_TAGS_MAX 4	/* tags of a buffer */
+#define GPUSHARE_TAG_KEY_MAX 31 /* bytes, without the final NUL */
+#define GPUSHARE_TAG_VALUE_MAX 127
+#define GPUSHARE_COUNTS_MAX 32 /* kinds of one sort that a registry counts */
 
 /* X(name, value, text) */
 #define GPUSHARE_STATUSES(X) \
@@ -165,6 +169,12 @@ struct gpushare_map_info {
 	size_t atom_size; /* bytes that those two work on at once; 1 where it is coherent */
 };
 
+/** struct gpushare_tag - what a buffer is said to be: "dtype", "f16" */
+struct gpushare_tag {
+	char key[GPUSHARE_TAG_KEY_MAX + 1];	/* 1 or more of [A-Za-z0-9._-] */
+	char value[GPUSHARE_TAG_VALUE_MAX + 1]; /* no control characters */
+};
+
 /** struct gpushare_info - a buffer as the registry knows it; sizes and offsets in bytes */
 struct gpushare_info {
 	char name[GPUSHARE_NAME_MAX + 1];
@@ -188,6 +198,25 @@ struct gpushare_info {
 	int missing;  /* 1: of before the registry's restart, its memory not brought back so far */
 	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
+	uint32_t tag_count;
+	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];
+};
+
+/** struct gpushare_holder - a process that has a buffer attached, once for each connection */
+struct gpushare_holder {
+	int32_t pid; /* as the registry's pid namespace numbers it; 0: not visible there */
+	uint32_t uid;
+	uint64_t started; /* clock ticks after boot, field 22 of /proc/PID/stat */
+	char command[GPUSHARE_COMMAND_MAX + 1];
+	uint32_t count; /* attachments */
+	int own;	/* 1: the owner's own process, not among gpushare_info.attachers */
+};
+
+/** struct gpushare_count - how many of one kind */
+struct gpushare_count {
+	char what[24];
+	uint64_t count;
+	uint64_t bytes; /* where it is of memory */
 };
 
 /** struct gpushare_registry_info - what a registry has to do, all its clients together */
@@ -199,6 +228,16 @@ struct gpushare_registry_info {
 	uint64_t requests; /* since it was started */
 	uint64_t limbo;	   /* buffers that their owners have freed and hold for who is attached */
 	uint64_t started_unix_ns;
+	uint64_t limbo_bytes; /* of those */
+	uint64_t kept_bytes;  /* of all that is to be kept, whether its owner lives or not */
+	uint64_t kept_limit;  /* bytes; --keep-limit of gpushare-registry */
+	uint64_t descriptors; /* file descriptors that it holds for memory */
+	char version[32];     /* of the registry; "": it is older than that it says so */
+	int32_t pid;
+	/* Up to the first whose `what` is empty. */
+	struct gpushare_count by_verb[GPUSHARE_COUNTS_MAX];    /* requests answered: "attach" */
+	struct gpushare_count by_status[GPUSHARE_COUNTS_MAX];  /* refusals: "E_NOT_FOUND" */
+	struct gpushare_count by_backing[GPUSHARE_COUNTS_MAX]; /* names: "ipc", with their bytes */
 };
 
 /**
@@ -399,6 +438,48 @@ int gpushare_free(struct gpushare_buffer *buffer);
  * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_unlink(struct gpushare_session *session, const char *name);
+
+/**
+ * gpushare_tag() - set tags of a buffer, for whoever looks at it
+ * @name:  of a buffer that the caller's user owns
+ * @tags:  what is set; one with an empty value takes the tag of that key away. All or none.
+ * @count: of @tags, up to GPUSHARE_TAGS_MAX
+ *
+ * Tags stay as long as the name's generation, also when the owner of a kept buffer goes and another
+ * adopts it. They are words: nothing is done by them.
+ *
+ * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND, _E_DENIED, _E_INVALID (a key or value that can't be, a key
+ *          that comes twice), _E_LIMIT (more than GPUSHARE_TAGS_MAX), _E_NO_REGISTRY, _E_TIMED_OUT
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; then no tag was changed.
+ */
+int gpushare_tag(struct gpushare_session *session, const char *name,
+		 const struct gpushare_tag *tags, size_t count);
+
+/**
+ * gpushare_tags() - a buffer's tags as they are now; gpushare_buffer_info() has those of when it came
+ * @out_tags:  room for GPUSHARE_TAGS_MAX
+ * @out_count: of those that were filled in
+ *
+ * Asks the registry.
+ *
+ * Errors:  GPUSHARE_E_NOT_FOUND (its name has gone, or is another buffer's), _E_INVALID,
+ *          _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; nothing is filled in then.
+ */
+int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag *out_tags, size_t *out_count);
+
+/**
+ * gpushare_holders() - who has a buffer attached
+ * @generation: gpushare_info.generation, of what is in limbo too; 0: whichever has the name now
+ * @visit: called once a connection with @user; anything but 0 ends it
+ *
+ * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_NAME, _E_NOT_FOUND, _E_INVALID,
+ *          _E_NO_REGISTRY, _E_TIMED_OUT
+ */
+int gpushare_holders(struct gpushare_session *session, const char *name, uint64_t generation,
+		     int (*visit)(const struct gpushare_holder *holder, void *user), void *user);
 
 /**
  * gpushare_stat() - what the registry knows of one name

@@ -40,23 +40,23 @@ static bool value_is_valid(const char *value)
 	return true;
 }
 
-static int check_tags(const record *info, reply *answer)
+int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer)
 {
-	for (pb_size_t i = 0; i < info->tags_count; i++) {
-		const gpushare_Tag *tag = &info->tags[i];
+	for (pb_size_t i = 0; i < count; i++) {
+		const gpushare_Tag *tag = &tags[i];
 
 		if (!key_is_valid(tag->key))
 			return explain(answer, GPUSHARE_E_INVALID,
 				       "\"%s\": the key of tag %d is not made of A-Z a-z 0-9 . _ -",
-				       info->name, i + 1);
+				       name, i + 1);
 		if (!value_is_valid(tag->value))
 			return explain(answer, GPUSHARE_E_INVALID,
 				       "\"%s\": the value of tag %s holds a control character",
-				       info->name, tag->key);
+				       name, tag->key);
 		for (pb_size_t j = 0; j < i; j++) {
-			if (!strcmp(info->tags[j].key, tag->key))
+			if (!strcmp(tags[j].key, tag->key))
 				return explain(answer, GPUSHARE_E_INVALID,
-					       "\"%s\": tag %s comes twice", info->name, tag->key);
+					       "\"%s\": tag %s comes twice", name, tag->key);
 		}
 	}
 	return GPUSHARE_OK;
@@ -145,5 +145,5 @@ int check_share(const gpushare_Share *share, reply *answer)
 		status = check_again(share, answer);
 	if (!status)
 		status = check_travel(share, answer);
-	return status ? status : check_tags(info, answer);
+	return status ? status : check_tags(info->name, info->tags, info->tags_count, answer);
 }

@@ -6,5 +6,6 @@
 
 /* GPUSHARE_OK, or a status with its sentence in *answer. */
 int check_share(const gpushare_Share *share, reply *answer);
+int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer);
 
 #endif

@@ -216,27 +216,23 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	return GPUSHARE_OK;
 }
 
-static int handle_stat(struct registry *registry, struct lease *lease, const request *ask,
-		       reply *answer)
-{
-	(void)lease;
-	(void)ask;
-	answer->which_body = gpushare_Reply_stat_tag;
-	answer->body.stat = (gpushare_StatReply){
-	    .names = registry->store.count,
-	    .attachments = registry->leases.attachments,
-	    .connections = leases_connected(&registry->leases),
-	    .waiters = registry->waiter_count,
-	    .requests = registry->requests,
-	    .started_unix_ns = registry->started_unix_ns,
-	    .limbo = limbo_count(registry),
-	};
-	return GPUSHARE_OK;
-}
-
 #define VERBS(X) \
 	X(hello) \
-	X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell)
+	X(share) \
+	X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) \
+	    X(holders)
+
+const char *handle_verb_name(pb_size_t which)
+{
+	switch (which) {
+#define X(verb) \
+	case gpushare_Request_##verb##_tag: \
+		return #verb;
+		VERBS(X)
+#undef X
+	}
+	return NULL;
+}
 
 static int handle_verb(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)
@@ -262,6 +258,8 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 	registry->requests++;
 	*answer = (reply){0};
 	status = handle_verb(registry, lease, ask, answer);
+	if (status != HANDLE_WAIT)
+		counts_answered(&registry->counts, ask->which_verb, status);
 	note_flush(registry);
 	return answer->status = status;
 }

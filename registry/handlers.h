@@ -19,6 +19,15 @@ int handle_undecodable(int fault, reply *answer);
 /* A parked request whose time is up. */
 int handle_timeout(const struct registry *registry, const request *ask, reply *answer);
 
+/* "attach"; NULL: there is no such verb. */
+const char *handle_verb_name(pb_size_t which);
+
+/* handle_stat.c, handle_tag.c */
+int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
+int handle_tag(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
+int handle_holders(struct registry *registry, struct lease *lease, const request *ask,
+		   reply *answer);
+
 /* handle_retell.c */
 int handle_retell(struct registry *registry, struct lease *lease, const request *ask,
 		  reply *answer);

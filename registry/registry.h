@@ -4,6 +4,7 @@
 /* All that the daemon remembers, behind one lock. Knows nothing of nng. */
 #include <pthread.h>
 
+#include "counts.h"
 #include "generation.h"
 #include "journal.h"
 #include "lease.h"
@@ -41,7 +42,8 @@ struct registry {
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	uint64_t requests;
-	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
+	struct counts counts; /* of those, the answered ones */
+	int wake;	      /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
 	reply reply;			   /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */

@@ -84,6 +84,7 @@ void work_time_out(struct work *work, struct work **ready)
 
 	registry_unpark(registry, &work->waiter);
 	handle_timeout(registry, &work->request, &registry->reply);
+	counts_answered(&registry->counts, work->request.which_verb, GPUSHARE_E_TIMED_OUT);
 	put_answer(work, &registry->reply);
 	push_ready(work, work->waiter.lease, ready);
 }
@@ -128,10 +129,12 @@ static void answer_request(struct work *work, struct lease *lease, struct work *
 		return;
 	fault = codec_decode_request(nng_msg_body(work->message), nng_msg_len(work->message),
 				     &work->request);
-	if (fault)
+	if (fault) {
 		status = handle_undecodable(fault, &registry->reply);
-	else
+		counts_answered(&registry->counts, 0, status);
+	} else {
 		status = handle_request(registry, lease, &work->request, &registry->reply);
+	}
 	if (status == HANDLE_WAIT) {
 		park(work, lease);
 		return;

@@ -35,6 +35,7 @@ void query_info(const record *from, struct gpushare_info *to)
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
 	memcpy(to->owner_command, from->owner_command, sizeof(to->owner_command));
 	to->isolated = query_isolated(to);
+	to->tag_count = tags_read(from, to->tags);
 }
 
 API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *name)
@@ -67,31 +68,6 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 	status = session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
 	if (!status)
 		query_info(&answer.buffer, out_info);
-	return status;
-}
-
-API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
-				      struct gpushare_registry_info *out_info)
-{
-	request ask = {.which_verb = gpushare_Request_stat_tag};
-	gpushare_StatReply answer;
-	int status = session_check(session);
-
-	if (!status && !out_info)
-		status = api_fail(GPUSHARE_E_INVALID, "out_info is NULL");
-	if (!status)
-		status =
-		    session_ask(session, &ask, gpushare_Reply_stat_tag, &answer, sizeof(answer));
-	if (!status)
-		*out_info = (struct gpushare_registry_info){
-		    .names = answer.names,
-		    .attachments = answer.attachments,
-		    .connections = answer.connections,
-		    .waiters = answer.waiters,
-		    .requests = answer.requests,
-		    .limbo = answer.limbo,
-		    .started_unix_ns = answer.started_unix_ns,
-		};
 	return status;
 }
 

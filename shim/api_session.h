@@ -174,6 +174,9 @@ void staging_finish(struct staging *staging, const struct driver *driver);
 void mirror_drop_all(struct gpushare_session *session);
 void mirror_forget_all(struct gpushare_session *session);
 
+/* api_tags.c: how many there are. */
+uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAGS_MAX]);
+
 /* api_query.c */
 void query_info(const record *from, struct gpushare_info *to);
 int query_isolated(const struct gpushare_info *info);

@@ -26,6 +26,11 @@ _Static_assert(sizeof(((gpushare_HelloReply *)0)->lease) == GPUSHARE_LEASE_SIZE,
 _Static_assert(sizeof(((record *)0)->device_uuid) == GPUSHARE_UUID_SIZE, "registry.options");
 _Static_assert(sizeof(((record *)0)->owner_command) == GPUSHARE_COMMAND_MAX + 1,
 	       "registry.options");
+_Static_assert(sizeof(((gpushare_Tag *)0)->key) == GPUSHARE_TAG_KEY_MAX + 1, "registry.options");
+_Static_assert(sizeof(((gpushare_Tag *)0)->value) == GPUSHARE_TAG_VALUE_MAX + 1,
+	       "registry.options");
+_Static_assert(sizeof(((record *)0)->tags) == GPUSHARE_TAGS_MAX * sizeof(gpushare_Tag),
+	       "registry.options");
 
 static bool string_is_clean(pb_istream_t *stream)
 {
@@ -109,6 +114,10 @@ static const char *request_name(const request *message)
 		return message->verb.detach.name;
 	case gpushare_Request_withdraw_tag:
 		return message->verb.withdraw.name;
+	case gpushare_Request_tag_tag:
+		return message->verb.tag.name;
+	case gpushare_Request_holders_tag:
+		return message->verb.holders.name;
 	case gpushare_Request_list_tag:
 		return *message->verb.list.after ? message->verb.list.after : NULL;
 	}

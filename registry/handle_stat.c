@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* stat: what there is, and what was asked and refused so far. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "handlers.h"
+
+_Static_assert(gpushare_Request_holders_tag < COUNTS_VERBS, "each verb is counted");
+
+static const char *status_name(int status)
+{
+	switch (status) {
+#define X(name, value, text) \
+	case value: \
+		return #name;
+		GPUSHARE_STATUSES(X)
+#undef X
+	}
+	return "unknown";
+}
+
+static const char *backing_name(uint32_t backing)
+{
+	switch (backing) {
+#define X(name, value, text) \
+	case value: \
+		return text;
+		GPUSHARE_BACKINGS(X)
+#undef X
+	}
+	return "unknown";
+}
+
+static gpushare_Count *add(gpushare_Count *counts, pb_size_t *count, const char *what)
+{
+	gpushare_Count *to = &counts[(*count)++];
+
+	snprintf(to->what, sizeof(to->what), "%s", what);
+	return to;
+}
+
+/* All verbs, so that a counter is there before it counts. */
+static void stat_verbs(const struct registry *registry, gpushare_StatReply *to)
+{
+	for (pb_size_t verb = 0; verb < COUNTS_VERBS; verb++) {
+		const char *name = verb ? handle_verb_name(verb) : "unknown";
+
+		if (name)
+			add(to->by_verb, &to->by_verb_count, name)->count =
+			    registry->counts.verbs[verb];
+	}
+}
+
+static void stat_statuses(const struct registry *registry, gpushare_StatReply *to)
+{
+	for (int status = 0; status < COUNTS_STATUSES; status++)
+		if (registry->counts.statuses[status])
+			add(to->by_status, &to->by_status_count,
+			    status ? status_name(-status) : "unknown")
+			    ->count = registry->counts.statuses[status];
+}
+
+static void stat_backings(const struct registry *registry, gpushare_StatReply *to)
+{
+	static const uint32_t known[] = {
+#define X(name, value, text) value,
+	    GPUSHARE_BACKINGS(X)
+#undef X
+	};
+	const struct entry *entry;
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		add(to->by_backing, &to->by_backing_count, backing_name(known[i]));
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+		for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+			if (entry->info.backing != known[i])
+				continue;
+			to->by_backing[i].count++;
+			to->by_backing[i].bytes += entry->info.base_size;
+		}
+	}
+}
+
+static uint64_t limbo_bytes(const struct registry *registry)
+{
+	uint64_t bytes = 0;
+
+	for (size_t at = 0; at < registry->nameless; at++)
+		if (registry->limbo[at]->info.in_limbo)
+			bytes += registry->limbo[at]->info.base_size;
+	return bytes;
+}
+
+int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+{
+	gpushare_StatReply *to = &answer->body.stat;
+
+	(void)lease;
+	(void)ask;
+	answer->which_body = gpushare_Reply_stat_tag;
+	*to = (gpushare_StatReply){
+	    .names = registry->store.count,
+	    .attachments = registry->leases.attachments,
+	    .connections = leases_connected(&registry->leases),
+	    .waiters = registry->waiter_count,
+	    .requests = registry->requests,
+	    .started_unix_ns = registry->started_unix_ns,
+	    .limbo = limbo_count(registry),
+	    .limbo_bytes = limbo_bytes(registry),
+	    .kept_bytes = registry->kept_bytes,
+	    .kept_limit = registry->limits.kept_bytes,
+	    .descriptors = registry->vault.count,
+	    .version = GPUSHARE_VERSION,
+	    .pid = getpid(),
+	};
+	stat_verbs(registry, to);
+	stat_statuses(registry, to);
+	stat_backings(registry, to);
+	return GPUSHARE_OK;
+}
