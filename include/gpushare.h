@@ -278,7 +278,8 @@ int gpushare_close(struct gpushare_session *session);
  *
  * Call gpushare_free() before freeing the memory. Memory of cuMemCreate must have been made with
  * requestedHandleTypes CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, and the bytes must lie in one
- * mapping; its backing is vmm, and whoever is attached keeps it when the owner goes. Who attaches a
+ * mapping; its backing is vmm, and whoever is attached keeps it when the owner goes. A part of a buffer
+ * that this session made with GPUSHARE_FLAG_READONLY is for others to read alone, too. Who attaches a
  * cudaMalloc allocation maps its 2 MiB blocks whole: see gpushare_info.isolated.
  *
  * Shapes:  flat byte range.

@@ -320,7 +320,7 @@ class Array:
         """A pinned host copy, filled now if it is to be read, written back at its end if `write`."""
         opened = _native.call_out("gpushare_mirror_open", self._open().handle, self.offset, self.nbytes,
                                   _READ * read | _WRITE * write)
-        hold = _native.Hold(opened, "gpushare_mirror_drop", (self._hold,))
+        hold = _native.Hold(opened, "gpushare_mirror_drop", self._hold.keep)
         address = _native.library().gpushare_mirror_data(opened)
         mirror = _host.Mirror(hold, address, self._dtype, self.shape, self.nbytes, not write)
         mirror._write = write

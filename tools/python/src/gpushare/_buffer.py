@@ -4,7 +4,7 @@ import ctypes
 import warnings
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from . import _abi, _errors, _native
+from . import _abi, _dlpack, _errors, _native
 from ._array import Array
 from ._dtypes import BYTES, DTYPES, DType, Shape, count, dtype_of, shape_from_text, shape_text
 from ._info import Info, state_text
@@ -119,8 +119,8 @@ class Buffer(Array, Ordered):
         self.close()
 
     def __del__(self) -> None:
-        from ._dlpack import sweep
-        sweep()
+        if not _native._exiting:
+            _dlpack.sweep()
 
     def __reduce__(self) -> Any:
         """Pickled, it is attached again where it arrives."""

@@ -150,19 +150,19 @@ def milliseconds(seconds: Optional[float], forever: int) -> int:
 class Hold:
     """Something of the library's that is given back once: by whoever has it last."""
 
-    __slots__ = ("handle", "_end", "_keep", "_pid", "before", "__weakref__")
+    __slots__ = ("handle", "_end", "keep", "_pid", "before", "__weakref__")
 
     def __init__(self, handle: int, end: str, keep: Tuple[Any, ...] = ()):
         self.handle = handle
         self._end = end
-        self._keep = keep  # what must be there as long; goes afterwards
+        self.keep = keep  # what must be there as long; goes afterwards
         self._pid = os.getpid()
         self.before: Any = None  # called first, where something is to be waited for
 
     def give_back(self) -> int:
         """Now, whoever else may have it; its status."""
         handle, self.handle = self.handle, 0
-        keep, self._keep = self._keep, ()
+        keep, self.keep = self.keep, ()
         if not handle or _exiting or self._pid != os.getpid():
             return 0
         if self.before is not None:
