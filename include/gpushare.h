@@ -328,7 +328,8 @@ int gpushare_close(struct gpushare_session *session);
  *
  * Call gpushare_free() before freeing the memory. Memory of cuMemCreate must have been made with
  * requestedHandleTypes CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, and the bytes must lie in one
- * mapping; its backing is vmm, and whoever is attached keeps it when the owner goes. Who attaches a
+ * mapping; its backing is vmm, and whoever is attached keeps it when the owner goes. A part of a buffer
+ * that this session made with GPUSHARE_FLAG_READONLY is for others to read alone, too. Who attaches a
  * cudaMalloc allocation maps its 2 MiB blocks whole: see gpushare_info.isolated.
  *
  * Shapes:  flat byte range.
@@ -990,6 +991,43 @@ void *gpushare_event_handle(const struct gpushare_event *event);
 /** gpushare_event_info() - as the registry knew it at that time: of no bytes, its backing EVENT;
  * errors: GPUSHARE_E_INVALID */
 int gpushare_event_info(const struct gpushare_event *event, struct gpushare_info *out_info);
+
+/** struct gpushare_dlpack_options - a tensor over a buffer, C-contiguous; the fields but for the last
+ * three as in DLPack's DLDataType and DLDevice */
+struct gpushare_dlpack_options {
+	int device_type; /* 2 or 0: CUDA's; of a unified buffer also 1, the CPU's, or 3, pinned */
+	unsigned char code;   /* of the element's type; with bits 0 it is uint8 */
+	unsigned char bits;   /* of an element, in whole bytes with its lanes */
+	unsigned short lanes; /* 0: 1 */
+	int versioned;	      /* 1: a DLManagedTensorVersioned, which tells of read-only ones */
+	int ndim;
+	const int64_t *shape; /* elements in each of ndim dimensions */
+	size_t offset;	      /* bytes into the buffer */
+};
+
+/**
+ * gpushare_dlpack() - a buffer as a DLPack tensor, for whatever takes those
+ * @options: NULL for all of it in one dimension of uint8, as a DLManagedTensor
+ * @out_managed: a DLManagedTensor or DLManagedTensorVersioned; end it with its `deleter`
+ *
+ * The memory stays mapped until the deleter is called, after gpushare_detach(), gpushare_free() and
+ * gpushare_close() too: what those would have ended last ends then, and is waited for as
+ * cuCtxSynchronize does. Memory that was given to gpushare_share() stays the caller's affair. The
+ * deleter may be called by any thread, at any time, once; in a forked child it frees the struct.
+ *
+ * Nothing is waited for here: whoever reads orders itself behind whoever wrote.
+ *
+ * Shapes:  as told, C-contiguous, within the buffer.
+ * Units:   elements; offset in bytes.
+ * Threads: safe from any thread; needs no current CUDA context.
+ * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NOT_SUPPORTED (a host_only buffer; the CPU's device type,
+ *          and the buffer is not unified), _E_NO_MEMORY, _E_FORKED
+ * Source:  DLPack 1.0, dlpack.h.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_managed is untouched then.
+ */
+int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack_options *options,
+		    void **out_managed);
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);

@@ -254,7 +254,8 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	X(hello) \
 	X(share) \
 	X(lookup) \
-	X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) X(holders)
+	X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) \
+	    X(holders)
 
 const char *handle_verb_name(pb_size_t which)
 {

@@ -339,6 +339,8 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 	/* In a forked child the CUDA side and the lease are the parent's. */
 	if (session->pid == getpid()) {
 		mirror_drop_all(session);
+		if (dlpack_holds(session))
+			return GPUSHARE_OK;
 		session_give_back(session);
 		if (session->driver) {
 			staging_finish(&session->staging, session->driver);

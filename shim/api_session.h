@@ -78,6 +78,8 @@ struct gpushare_session {
 	struct limbo events;		 /* the same for events */
 	struct gpushare_mirror *mirrors; /* that are open */
 	struct pinned *spares;		 /* of closed mirrors, for the next */
+	unsigned int tensors;		 /* DLPack's, that were not deleted yet */
+	bool closed;			 /* when the last of those goes, the session does */
 };
 
 /* GPUSHARE_OK, E_INVALID or E_FORKED. */
@@ -137,6 +139,8 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 void session_use(struct gpushare_buffer *buffer);
 /* What ending it answers, where that was the last. */
 int session_unuse(struct gpushare_buffer *buffer);
+/* api_dlpack.c: true, and the last tensor's end closes the session, if there are any. */
+bool dlpack_holds(struct gpushare_session *session);
 
 /* api_mapping.c: the CUDA side of an attachment; the struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,

@@ -147,6 +147,20 @@ int share_check(const struct gpushare_session *session, const char *name, size_t
 	return status;
 }
 
+/* A part of a buffer of the session's own is for reading alone where that is. */
+static uint32_t share_inherited(struct gpushare_session *session, uint64_t pointer)
+{
+	uint32_t flags = 0;
+
+	pthread_mutex_lock(&session->lock);
+	for (const struct gpushare_buffer *own = session->buffers; own && !flags; own = own->next)
+		if (own->kind == BUFFER_ALLOCATED && pointer >= own->pointer &&
+		    pointer - own->pointer < own->info.size)
+			flags = own->info.flags & GPUSHARE_FLAG_READONLY;
+	pthread_mutex_unlock(&session->lock);
+	return flags;
+}
+
 API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
 			      size_t size, struct gpushare_buffer **out_buffer)
 {
@@ -167,6 +181,7 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 	status = source_locate(session, driver, &source);
 	if (status)
 		return status;
+	source.flags = share_inherited(session, pointer);
 	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
 }
 

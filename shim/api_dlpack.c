@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers as DLPack tensors, which keep the memory and the session until their deleter is called. */
+#include "api_session.h"
+
+#include <string.h>
+
+#include "cleanup.h"
+#include "dlpack.h"
+
+#define NDIM_MAX 64
+
+struct tensor {
+	union {
+		struct dlpack_plain plain;
+		struct dlpack_versioned versioned;
+	} managed; /* first: whoever has this has that */
+	struct gpushare_buffer *buffer;
+	int64_t dims[]; /* the shape, and the strides behind it */
+};
+
+static const struct gpushare_dlpack_options BYTES = {0};
+
+static size_t element_size(const struct gpushare_dlpack_options *options)
+{
+	size_t bits = options->bits ? options->bits : 8;
+
+	return bits * (options->lanes ? options->lanes : 1) / 8;
+}
+
+static int check_place(const struct gpushare_buffer *buffer, int device_type)
+{
+	bool unified = buffer->info.backing == GPUSHARE_BACKING_HOST;
+
+	if (buffer->host_only)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is attached host_only: it has no address for a tensor; "
+				"gpushare_map() gives the CPU one",
+				buffer->info.name);
+	if (!device_type || device_type == DLPACK_CUDA)
+		return GPUSHARE_OK;
+	if (device_type != DLPACK_CPU && device_type != DLPACK_CUDA_HOST)
+		return api_fail(GPUSHARE_E_INVALID,
+				"a tensor of '%s' is for DLPack's device type 1, 2 or 3, not %d",
+				buffer->info.name, device_type);
+	if (unified)
+		return GPUSHARE_OK;
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"'%s' lies in the GPU's memory, which is no tensor of the CPU's; "
+			"gpushare_map() or gpushare_mirror_open() are for that",
+			buffer->info.name);
+}
+
+/* The shape's bytes must lie in the buffer. */
+static int check_shape(const struct gpushare_buffer *buffer,
+		       const struct gpushare_dlpack_options *options)
+{
+	size_t length = element_size(options);
+
+	if (!length ||
+	    (options->bits && (options->bits * (options->lanes ? options->lanes : 1)) % 8))
+		return api_fail(GPUSHARE_E_INVALID,
+				"a tensor's element of %u bits is not made of whole bytes",
+				(unsigned int)options->bits);
+	if (options->ndim < 0 || options->ndim > NDIM_MAX || (options->ndim && !options->shape))
+		return api_fail(GPUSHARE_E_INVALID,
+				"a tensor of '%s' has 0 to %d dimensions and their shape, not %d",
+				buffer->info.name, NDIM_MAX, options->ndim);
+	for (int i = 0; i < options->ndim; i++) {
+		if (options->shape[i] < 0)
+			return api_fail(GPUSHARE_E_INVALID, "dimension %d of a tensor is %lld", i,
+					(long long)options->shape[i]);
+		if (__builtin_mul_overflow(length, (size_t)options->shape[i], &length))
+			return api_fail(GPUSHARE_E_INVALID, "no buffer is as large as that shape");
+	}
+	return transfer_check(buffer, options->offset, length, false);
+}
+
+static int check(const struct gpushare_buffer *buffer,
+		 const struct gpushare_dlpack_options *options, void *const *out_managed)
+{
+	int status = session_check_buffer(buffer);
+
+	if (!status && !out_managed)
+		status = api_fail(GPUSHARE_E_INVALID, "out_managed is NULL");
+	if (!status)
+		status = check_place(buffer, options->device_type);
+	/* NULL and zero: all of it, as bytes */
+	return status || options == &BYTES ? status : check_shape(buffer, options);
+}
+
+/* What the GPU still does with it must end before the memory goes. False: that can't be known. */
+static bool settle(const struct gpushare_buffer *buffer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_capture_mode mode = CU_CAPTURE_RELAXED;
+	cu_result result;
+
+	if (!driver || device_enter(driver, buffer->context, &scope) != GPUSHARE_OK)
+		return true; /* with its context all work on it has ended */
+	if (driver->cuThreadExchangeStreamCaptureMode)
+		driver->cuThreadExchangeStreamCaptureMode(&mode);
+	result = driver->cuCtxSynchronize();
+	if (driver->cuThreadExchangeStreamCaptureMode)
+		driver->cuThreadExchangeStreamCaptureMode(&mode);
+	return result != CU_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* Whoever calls the deleter may hold any lock and have any context current; also at exit. */
+static void tensor_end(struct tensor *tensor)
+{
+	struct gpushare_buffer *buffer = tensor->buffer;
+	struct gpushare_session *session = buffer->session;
+	bool ending, close;
+
+	if (session->pid != getpid()) {
+		free(tensor); /* all else is the parent's */
+		return;
+	}
+	free(tensor);
+	pthread_mutex_lock(&session->lock);
+	ending = !buffer->count;
+	pthread_mutex_unlock(&session->lock);
+	if (ending && !settle(buffer))
+		return; /* in the middle of a capture: it stays until the session's process ends */
+	(void)session_unuse(buffer);
+	pthread_mutex_lock(&session->lock);
+	close = --session->tensors == 0 && session->closed;
+	pthread_mutex_unlock(&session->lock);
+	if (close)
+		gpushare_close(session);
+}
+
+static void delete_plain(struct dlpack_plain *self)
+{
+	tensor_end((struct tensor *)self);
+}
+
+static void delete_versioned(struct dlpack_versioned *self)
+{
+	tensor_end((struct tensor *)self);
+}
+
+static void describe(struct tensor *tensor, const struct gpushare_dlpack_options *options,
+		     struct dlpack_tensor *out)
+{
+	const struct gpushare_buffer *buffer = tensor->buffer;
+	int type = options->device_type ? options->device_type : DLPACK_CUDA;
+	int ndim = options == &BYTES ? 1 : options->ndim;
+	int64_t *strides = tensor->dims + ndim, stride = 1;
+
+	for (int i = ndim; i-- > 0;) {
+		tensor->dims[i] =
+		    options == &BYTES ? (int64_t)buffer->info.size : options->shape[i];
+		strides[i] = stride;
+		stride *= tensor->dims[i] ? tensor->dims[i] : 1;
+	}
+	*out = (struct dlpack_tensor){
+	    .data = (void *)(uintptr_t)(buffer->pointer + options->offset), // NOLINT
+	    .device = {.type = type, .id = type == DLPACK_CUDA ? buffer->device : 0},
+	    .ndim = ndim,
+	    .type = {.code = options->bits ? options->code : DLPACK_UINT,
+		     .bits = options->bits ? options->bits : 8,
+		     .lanes = options->lanes ? options->lanes : 1},
+	    .shape = ndim ? tensor->dims : NULL,
+	    .strides = ndim ? strides : NULL,
+	};
+}
+
+static void fill(struct tensor *tensor, const struct gpushare_dlpack_options *options)
+{
+	if (!options->versioned) {
+		describe(tensor, options, &tensor->managed.plain.tensor);
+		tensor->managed.plain.context = tensor;
+		tensor->managed.plain.deleter = delete_plain;
+		return;
+	}
+	tensor->managed.versioned = (struct dlpack_versioned){
+	    .major = DLPACK_MAJOR,
+	    .minor = DLPACK_MINOR,
+	    .context = tensor,
+	    .deleter = delete_versioned,
+	    .flags = tensor->buffer->read_only ? DLPACK_READ_ONLY : 0,
+	};
+	describe(tensor, options, &tensor->managed.versioned.tensor);
+}
+
+API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
+			       const struct gpushare_dlpack_options *options, void **out_managed)
+{
+	struct tensor *tensor;
+	int status;
+
+	if (!options)
+		options = &BYTES;
+	status = check(buffer, options, out_managed);
+	if (status)
+		return status;
+	tensor = calloc(1, sizeof(*tensor) + 2 * (size_t)(options->ndim + 1) * sizeof(int64_t));
+	if (!tensor)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a tensor of '%s'",
+				buffer->info.name);
+	tensor->buffer = buffer;
+	fill(tensor, options);
+	session_use(buffer);
+	pthread_mutex_lock(&buffer->session->lock);
+	buffer->session->tensors++;
+	pthread_mutex_unlock(&buffer->session->lock);
+	*out_managed = tensor;
+	return GPUSHARE_OK;
+}
+
+bool dlpack_holds(struct gpushare_session *session)
+{
+	bool holds;
+
+	pthread_mutex_lock(&session->lock);
+	holds = session->tensors != 0;
+	session->closed = holds;
+	pthread_mutex_unlock(&session->lock);
+	return holds;
+}

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+"""torch.utils"""
+from . import dlpack  # noqa: F401

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: MIT
+"""What other libraries see: DLPack, the CUDA array interface, the array interface, the buffer protocol."""
+import ctypes
+import gc
+import sys
+import unittest
+
+from common import Case, Child, Memory, gpushare, needs_numpy, needs_sim, numpy
+from gpushare import _dlpack, _driver
+
+DTYPES = gpushare._dtypes.DTYPES
+
+
+def told(capsule):
+    return _dlpack.read(capsule)
+
+
+class Consumer:
+    """Takes a capsule as the protocol says: renames it, and calls the deleter in the end."""
+
+    NAMES = {_dlpack.PLAIN: b"used_dltensor", _dlpack.VERSIONED: b"used_dltensor_versioned"}
+
+    def __init__(self, capsule):
+        name = _dlpack.VERSIONED if _dlpack._is_valid(capsule, _dlpack.VERSIONED) else _dlpack.PLAIN
+        self.told = told(capsule)._replace(keep=None)
+        self.address = _dlpack._get(capsule, name)
+        kind = _dlpack._Versioned if name == _dlpack.VERSIONED else _dlpack._Plain
+        self.deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kind.from_address(self.address).deleter)
+        ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+            ("PyCapsule_SetName", ctypes.pythonapi))(capsule, self.NAMES[name])
+
+    def end(self):
+        self.deleter(self.address)
+
+
+class DLPack(Case):
+    def test_each_type_as_it_is_named(self):
+        for dtype in DTYPES.values():
+            with gpushare.alloc("x", (2, 3), dtype.name) as b:
+                seen = told(b.__dlpack__())
+                self.assertEqual((seen.dtype, seen.shape, seen.strides, seen.pointer, seen.device_type, seen.device),
+                                 (dtype, (2, 3), (3, 1), b.pointer, 2, 0))
+                self.assertEqual(b.__dlpack_device__(), (2, 0))
+
+    def test_versions_and_read_only(self):
+        with gpushare.alloc("x", 8, read_only=True) as b:
+            self.assertIn('"dltensor"', repr(b.__dlpack__()))
+            self.assertIn('"dltensor"', repr(b.__dlpack__(max_version=(0, 8))))
+            for version in ((1, 0), (1, 1), (2, 0)):
+                capsule = b.__dlpack__(max_version=version)
+                self.assertIn('"dltensor_versioned"', repr(capsule))
+                self.assertFalse(told(capsule).read_only)  # its owner may write
+            with gpushare.Session() as other, other.attach("x") as attached:
+                self.assertIn(attached.read_only, (True, False))
+
+    def test_views(self):
+        with gpushare.alloc("x", (4, 4), "float32") as b:
+            part = b.view("int16", (3,), offset=8)
+            seen = told(part.__dlpack__())
+            self.assertEqual((seen.pointer, seen.shape, seen.dtype.name), (b.pointer + 8, (3,), "int16"))
+            self.assertEqual(b.view("uint8").shape, (64,))
+            self.assertEqual(b.view(shape=(2, 8)).shape, (2, 8))
+            self.assertEqual(part.view(offset=2).shape, (2,))
+            scalar = b.view("float64", ())
+            self.assertEqual((told(scalar.__dlpack__()).shape, scalar.nbytes), ((), 8))
+            with self.assertRaises(TypeError):
+                len(scalar)
+
+    def test_streams(self):
+        waits = []
+        settle, order = _driver.settle, _driver.order
+        _driver.settle, _driver.order = lambda d: waits.append("all"), lambda d, a, b: waits.append((a, b))
+        try:
+            with gpushare.alloc("x", 8) as b:
+                for stream, expected in ((None, ["all"]), (-1, []), (1, ["all"]), (2, ["all"]), (0x1234560, ["all"])):
+                    if stream == 0x1234560:
+                        _driver_is, _driver.is_capturing = _driver.is_capturing, lambda s: False
+                    b.__dlpack__(stream=stream)
+                    self.assertEqual(waits, expected, stream)
+                    waits.clear()
+                with self.assertRaisesRegex(BufferError, "ambiguous"):
+                    b.__dlpack__(stream=0)
+                b.written_on(0x40)
+                b.__dlpack__(stream=0x80)
+                b.__dlpack__(stream=0x40)
+                b.__dlpack__(stream=None)
+                self.assertEqual(waits, [(0x40, 0x80), (0x40, 1)])
+                self.assertEqual(b.__cuda_array_interface__["stream"], 0x40)
+                b.written_on(None)
+                self.assertEqual(b.__cuda_array_interface__["stream"], 1)
+                waits.clear()
+                _driver.is_capturing = lambda s: True
+                b.__dlpack__(stream=0x80)
+                self.assertEqual(waits, [])  # it happens later: nothing can be waited for
+                _driver.is_capturing = _driver_is
+        finally:
+            _driver.settle, _driver.order = settle, order
+
+    def test_places(self):
+        with gpushare.alloc("x", 8) as b:
+            self.assertIn("PyCapsule", repr(type(b.__dlpack__(dl_device=(2, 0)))))
+            for place in ((1, 0), (2, 7), (3, 0), (13, 0)):
+                with self.assertRaisesRegex(BufferError, "not for"):
+                    b.__dlpack__(dl_device=place)
+            with self.assertRaisesRegex(BufferError, "copy"):
+                b.__dlpack__(copy=True)
+            with self.assertRaises(gpushare.NotSupportedError):
+                b.cpu
+        with gpushare.alloc("u", 8, unified=True) as u:
+            self.assertEqual((u.__dlpack_device__(), u.cpu.__dlpack_device__()), ((2, 0), (1, 0)))
+            for array, place, expected in ((u, None, 2), (u, (1, 0), 1), (u, (3, 0), 3), (u.cpu, None, 1),
+                                           (u.cpu, (2, 0), 2)):
+                seen = told(array.__dlpack__(dl_device=place))
+                self.assertEqual((seen.device_type, seen.pointer), (expected, u.pointer))
+            with self.assertRaisesRegex(BufferError, "stream"):
+                u.cpu.__dlpack__(stream=2)
+
+    def test_the_last_consumer_lets_go(self):
+        with Child("gpushare_kept = gpushare.alloc('x', 4096); gpushare_kept.write(b'abc'); print('up'); input()"
+                   ) as child:
+            child.hear()
+            b = gpushare.attach("x")
+            consumers = [Consumer(b.__dlpack__(max_version=v)) for v in (None, (1, 0), None)]
+            other = b.view(shape=16)
+            del b
+            self.assertEqual(self.attachers("x"), 1)
+            del other
+            for consumer in consumers:
+                self.assertEqual(self.attachers("x"), 1)
+                consumer.end()
+            self.assertEqual(self.attachers("x"), 0)
+            # nor does one that nobody took keep anything
+            b = gpushare.attach("x")
+            capsule = b.__dlpack__()
+            del b
+            gc.collect()
+            self.assertEqual(self.attachers("x"), 1)
+            del capsule
+            gc.collect()
+            self.assertEqual(self.attachers("x"), 0)
+            b = gpushare.attach("x")
+            with self.assertRaises(ZeroDivisionError):
+                [b.__dlpack__(), 1 / 0]
+            b.close()
+            del b
+            self.assertEqual(self.attachers("x"), 0)
+
+    def test_nothing_is_left_of_many(self):
+        with gpushare.alloc("x", 64) as b:
+            def once():
+                for _ in range(500):
+                    Consumer(b.__dlpack__()).end()
+                    b.__dlpack__(max_version=(1, 0))
+                    b.__cuda_array_interface__
+                    with b.mirror(write=True) as m:
+                        m.memory[0] = 1
+                gc.collect()
+                return sys.getallocatedblocks(), len(gc.get_objects())
+
+            once()
+            first, second = once(), once()
+            self.assertLess(second[0] - first[0], 200)
+            self.assertLess(second[1] - first[1], 50)
+            self.assertLess(len(_dlpack._pending), 3)
+
+    @needs_numpy
+    def test_numpy_takes_unified(self):
+        with gpushare.alloc("u", (2, 3), "float32", unified=True) as u:
+            array = numpy.from_dlpack(u.cpu)
+            numpy.asarray(u)[:] = 3
+            self.assertEqual(array.tolist(), [[3.0] * 3] * 2)
+        self.assertEqual(self.names(), [])
+        self.assertEqual(array.tolist(), [[3.0] * 3] * 2)  # the memory is there for it
+        with gpushare.alloc("d", 4) as d:
+            with self.assertRaises((RuntimeError, BufferError)) as caught:
+                numpy.from_dlpack(d)
+            self.assertNotIsInstance(caught.exception, SystemError)
+
+    @needs_numpy
+    def test_an_exception_under_way_is_not_lost(self):
+        def take(*_):
+            raise AssertionError
+
+        with gpushare.alloc("u", 8, unified=True) as u:
+            with self.assertRaises(ZeroDivisionError):
+                take(numpy.from_dlpack(u.cpu), 1 / 0)
+            with self.assertRaises(ZeroDivisionError):
+                take(u.cpu.__dlpack__(), 1 / 0)
+        self.assertEqual(self.names(), [])
+
+
+class Interfaces(Case):
+    def test_cuda_array_interface(self):
+        for dtype in DTYPES.values():
+            with gpushare.alloc("x", (2, 3), dtype.name) as b:
+                if dtype.typestr is None:
+                    self.assertFalse(hasattr(b, "__cuda_array_interface__"))
+                    continue
+                self.assertEqual(b.__cuda_array_interface__, {
+                    "version": 3, "shape": (2, 3), "typestr": dtype.typestr, "strides": None,
+                    "data": (b.pointer, False), "stream": None})
+                self.assertFalse(hasattr(b, "__array_interface__"))
+
+    @needs_numpy
+    def test_unified_memory_is_an_array_of_the_cpus(self):
+        for read_only in (False, True):
+            with gpushare.alloc("u", (2, 3), "int32", unified=True, read_only=read_only) as u:
+                u.write(numpy.arange(6, dtype="int32"))
+                array = numpy.asarray(u)
+                self.assertEqual(array.tolist(), [[0, 1, 2], [3, 4, 5]])
+                self.assertTrue(array.flags.writeable)
+                array[1, 2] = 50
+                self.assertEqual(u.read(20), (50).to_bytes(4, "little"))
+                self.assertEqual(memoryview(u.memory).nbytes, 24)
+                code = """
+                    b = gpushare.attach("u")
+                    import numpy
+                    a = numpy.asarray(b)
+                    print(b.read_only, a.flags.writeable, a.tolist())
+                """
+                with Child(code) as child:
+                    self.assertEqual(child.hear(), f"{read_only} {not read_only} [[0, 1, 2], [3, 4, 50]]")
+            self.assertEqual(array.tolist(), [[0, 1, 2], [3, 4, 50]])
+            del array
+
+    def test_buffer_protocol(self):
+        with gpushare.alloc("u", (2, 3), "int32", unified=True) as u:
+            for thing in (u, u.mirror(write=True), u.map(write=True)):
+                if sys.version_info >= (3, 12):
+                    view = memoryview(thing)
+                else:
+                    with self.assertRaises(TypeError):
+                        memoryview(thing)
+                    view = thing.__buffer__(0)
+                self.assertEqual((view.format, view.shape, view.nbytes, view.readonly), ("i", (2, 3), 24, False))
+                view[1, 2] = 7
+                view.release()
+            with self.assertRaises(BufferError):
+                u.view("bfloat16").__buffer__(0)
+            scalar = u.view("int32", ()).__buffer__(0)
+            self.assertEqual(scalar[()], u.memory.cast("i")[0])
+        with gpushare.alloc("d", 4) as d:
+            with self.assertRaisesRegex(BufferError, "map"):
+                d.__buffer__(0)
+
+
+class Sharing(Case):
+    def test_by_the_interface(self):
+        memory = Memory(4096, "<f4", (16, 64))
+        b = gpushare.share("x", memory, tags={"who": "me"})
+        self.assertEqual((b.dtype, b.shape, b.pointer), ("float32", (16, 64), memory.pointer))
+        self.assertEqual(gpushare.stat("x").tags, {"dtype": "float32", "shape": "16,64", "who": "me"})
+        with Child("b = gpushare.attach('x'); b.write(b'hello'); print(b)") as child:
+            self.assertEqual(child.hear(), "<gpushare.Buffer 'x' float32[16, 64]>")
+            child.end()
+        self.assertEqual(b.read(0, 5), b"hello")
+        b.close()
+        memory.free()
+
+    def test_it_keeps_the_array(self):
+        import weakref
+        memory = Memory(4096)
+        looked = weakref.ref(memory)
+        b = gpushare.share("x", memory)
+        m = b.mirror()
+        del memory
+        self.assertIsNotNone(looked())
+        pointer = looked().pointer
+        del b
+        self.assertEqual(self.names(), [])
+        self.assertIsNotNone(looked())  # the mirror is of it
+        del m
+        gc.collect()
+        self.assertIsNone(looked())
+        Memory.driver.cuMemFree_v2(ctypes.c_uint64(pointer))
+
+    def test_by_dlpack(self):
+        with gpushare.alloc("source", (3, 5), "bfloat16") as source:
+            for version in (None, (1, 0)):
+                class Array:
+                    requires_grad = True
+                    asked = []
+
+                    def detach(self):
+                        self.requires_grad = False
+                        return self
+
+                    def __dlpack_device__(self):
+                        return source.__dlpack_device__()
+
+                    def __dlpack__(self, *, stream=None):
+                        assert not self.requires_grad
+                        self.asked.append(stream)
+                        return source.__dlpack__(stream=stream, max_version=version)
+
+                array = Array()
+                with gpushare.share("again", array) as b:
+                    self.assertEqual((b.dtype, b.shape, b.pointer), ("bfloat16", (3, 5), source.pointer))
+                    self.assertEqual(array.asked, [-1])
+                    self.assertEqual(told(b.__dlpack__(stream=1)).pointer, source.pointer)  # the array's own
+                    self.assertEqual(array.asked, [-1, 1])
+                    with self.assertRaisesRegex(BufferError, "take that array"):
+                        b.view("uint8", (1,)).__dlpack__()
+
+    def test_refused_with_a_sentence(self):
+        memory = Memory(4096)
+        class Cpu:
+            def __dlpack__(self):
+                raise AssertionError
+
+            def __dlpack_device__(self):
+                return 1, 0
+
+        def like(**told):
+            made = type("Fake", (), {})()
+            made.__cuda_array_interface__ = {**memory.__cuda_array_interface__, **told}
+            return made
+
+        for array, error, words in (
+                ([1, 2], TypeError, "builtins.list has neither"), (Cpu(), ValueError, "not in a GPU's memory"),
+                (like(shape=(4, 4), strides=(8, 1)), ValueError, r"not contiguous: shape \(4, 4\), strides \(8, 1\)"),
+                (like(shape=(4, 4), strides=(1, 4)), ValueError, "not contiguous"),
+                (like(shape=(2,), typestr="<i4", strides=(6,)), ValueError, "not contiguous"),
+                (like(shape=(0, 4)), ValueError, "no elements"), (like(mask=memory), ValueError, "mask"),
+                (like(shape=(1 << 20,)), gpushare.RangeError, "allocation|past"),
+                (like(data=(0x10, False)), gpushare.GpushareError, ""),
+                (like(data=(0, False)), gpushare.GpushareError, "")):
+            with self.assertRaisesRegex(error, words):
+                gpushare.share("x", array)
+            self.assertEqual(self.names(), [])
+        # these are contiguous, however it is written
+        for told_ in ({"shape": (1, 4), "strides": (99, 1)}, {"shape": (4, 1), "strides": (1, 7)},
+                      {"shape": (2, 2), "strides": (2, 1)}, {"shape": ()}):
+            with gpushare.share("x", like(**told_)) as b:
+                self.assertEqual(b.shape, told_["shape"])
+        with gpushare.share("x", like(typestr="|V16", shape=(2,))) as b:
+            self.assertEqual((b.dtype, b.shape), ("uint8", (32,)))
+        memory.free()
+
+    def test_capsules_that_are_none(self):
+        for thing in (None, 3, object()):
+            with self.assertRaises((BufferError, TypeError)):
+                _dlpack.read(thing)
+        with gpushare.alloc("x", 8) as b:
+            capsule = b.__dlpack__()
+            Consumer(capsule).end()
+            with self.assertRaisesRegex(BufferError, "consumed"):
+                _dlpack.read(capsule)
+
+
+@needs_sim
+class Threads(Case):
+    def test_deleters_on_any_thread(self):
+        import threading
+        with Child("b = gpushare.alloc('x', 1 << 20); print('up'); input()") as child:
+            child.hear()
+            failed = []
+
+            def work():
+                try:
+                    for _ in range(100):
+                        b = gpushare.attach("x")
+                        consumer = Consumer(b.__dlpack__(stream=-1))
+                        b.view(shape=4).read()
+                        del b
+                        consumer.end()
+                except BaseException as error:
+                    failed.append(error)
+
+            threads = [threading.Thread(target=work) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failed, [])
+            self.assertEqual(self.attachers("x"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

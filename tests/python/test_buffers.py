@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: MIT
+"""Names, copies, maps, mirrors: what the C API does, as Python says it."""
+import io
+import os
+import pickle
+import sys
+import threading
+import time
+import unittest
+import warnings
+
+from common import Case, Child, gpushare, needs_numpy, needs_sim, numpy
+
+PATTERN = bytes(range(256)) * 64
+
+
+class Names(Case):
+    def test_alloc_attach_and_what_is_known(self):
+        with gpushare.alloc("a/b", (4, 8), "float32", tags={"step": "3"}) as made:
+            self.assertEqual((made.dtype, made.shape, made.nbytes, len(made)), ("float32", (4, 8), 128, 4))
+            self.assertEqual(made.tags, {"dtype": "float32", "shape": "4,8", "step": "3"})
+            info = gpushare.stat("a/b")
+            self.assertEqual((info.name, info.size, info.backing, info.owner_pid), ("a/b", 128, "ipc", os.getpid()))
+            self.assertTrue(info.device_uuid.startswith("GPU-") and len(info.device_uuid) == 40)
+            self.assertEqual(gpushare.ls("a/*"), [info])
+            self.assertEqual(gpushare.ls("b*"), [])
+            with Child("""
+                b = gpushare.attach("a/b")
+                print(b, b.device, b.read_only, b.generation)
+                b.write(bytes(range(128)))
+                input()
+            """) as child:
+                self.assertEqual(child.hear(), f"<gpushare.Buffer 'a/b' float32[4, 8]> 0 False {made.generation}")
+                self.until(lambda: made.read() == bytes(range(128)), "written")
+                self.assertEqual([h.pid for h in gpushare.holders("a/b")], [child.process.pid])
+                child.say()
+                child.end()
+            self.until(lambda: self.attachers("a/b") == 0, "detached")
+            made.tags = {"step": "4", "shape": None}
+            self.assertEqual(made.tags, {"dtype": "float32", "step": "4"})
+        with self.assertRaises(gpushare.NotFoundError) as caught:
+            gpushare.attach("a/b")
+        self.assertIn("gone", str(caught.exception))
+        self.assertEqual(caught.exception.status, "E_NOT_FOUND")
+
+    def test_bad_words(self):
+        for name in ("", "a b", "\u00e9", "a\0b", "x" * 256):
+            with self.assertRaises(gpushare.BadNameError):
+                gpushare.alloc(name, 1)
+        for name in (None, 3, ["a"]):
+            with self.assertRaises(TypeError):
+                gpushare.attach(name)
+        for shape in ((-1,), (2, -3)):
+            with self.assertRaises(ValueError):
+                gpushare.alloc("x", shape)
+        with self.assertRaises(TypeError):
+            gpushare.alloc("x", 2.5)
+        with self.assertRaises(gpushare.InvalidError):
+            gpushare.alloc("x", 0)
+        with self.assertRaisesRegex(ValueError, "no element type"):
+            gpushare.alloc("x", 1, "float33")
+        with self.assertRaises(gpushare.GpushareError):
+            gpushare.alloc("x", 1 << 60)
+        with self.assertRaises(gpushare.InvalidError):
+            gpushare.alloc("x", 1, ttl=3)
+        for wait in (-1, 1 << 40, float("nan")):
+            with self.assertRaises(ValueError):
+                gpushare.attach("x", wait=wait)
+        with gpushare.alloc("x", 8) as buffer:
+            with self.assertRaises(gpushare.ExistsError):
+                gpushare.alloc("x", 8)
+            for tags in ({"k" * 32: "v"}, {"k": "v" * 128}, {"a/b": "v"}, {"k": "\n"}):
+                with self.assertRaises(gpushare.InvalidError):
+                    buffer.tags = tags
+            with self.assertRaises(gpushare.GpushareError):
+                buffer.tags = {f"k{i}": "v" for i in range(5)}
+        with self.assertRaises(ValueError):
+            buffer.read()
+        with self.assertRaises(gpushare.GpushareError):
+            gpushare.Session("/nonexistent/\u00e9", autostart=False)
+
+    def test_what_fails_after_the_name_takes_it_back(self):
+        with self.assertRaises(gpushare.InvalidError):
+            gpushare.alloc("x", 8, tags={"bad/key": "v"})
+        self.assertEqual(self.names(), [])
+
+    def test_layout_from_tags_told_and_false(self):
+        with gpushare.alloc("x", 24) as made:
+            self.assertEqual(gpushare.attach("x").shape, (24,))
+            told = gpushare.attach("x", dtype="<i4", shape=(2, 3))
+            self.assertEqual((told.dtype, told.shape), ("int32", (2, 3)))
+            self.assertEqual(gpushare.attach("x", dtype="float16").shape, (12,))
+            with self.assertRaises(gpushare.RangeError):
+                gpushare.attach("x", dtype="float64", shape=4)
+            del told  # what is attached already comes with the tags that it came with
+            made.tags = {"dtype": "bfloat16", "shape": "3,4"}
+            self.assertEqual(gpushare.attach("x").shape, (3, 4))
+            made.tags = {"shape": None}
+            self.assertEqual(gpushare.attach("x").shape, (12,))
+            for tags in ({"dtype": "what"}, {"dtype": "int32", "shape": "7"}, {"dtype": "int32", "shape": "-1"},
+                         {"dtype": "int32", "shape": "0"}, {"dtype": "int32", "shape": "9" * 100},
+                         {"dtype": "int32", "shape": "2,,3"}):
+                made.tags = tags
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    self.assertEqual(gpushare.attach("x").shape, (24,))
+                self.assertEqual(len(said), 1, tags)
+        with gpushare.alloc("s", (), "float64") as scalar:
+            self.assertEqual((scalar.shape, scalar.nbytes, scalar.tags["shape"] if "shape" in scalar.tags else ""),
+                             ((), 8, ""))
+            self.assertEqual(gpushare.attach("s").shape, ())
+
+    def test_waiting_for_a_name(self):
+        threading.Timer(0.2, lambda: made.append(gpushare.alloc("late", (3,), "int32"))).start()
+        made = []
+        self.assertEqual(gpushare.attach("late", wait=20).shape, (3,))
+        made.clear()
+        began = time.monotonic()
+        with self.assertRaises((gpushare.NotFoundError, gpushare.TimedOutError)):
+            gpushare.attach("never", wait=0.2)
+        self.assertGreater(time.monotonic() - began, 0.15)
+
+    def test_kept_adopted_and_removed(self):
+        with Child("""
+            b = gpushare.alloc("k", (16,), "int32", keep=True)
+            b.write(bytes(range(64)))
+        """) as child:
+            self.assertEqual(child.end()[0], 0)
+        self.until(lambda: not gpushare.stat("k").owner_alive)
+        self.assertIn("keep", gpushare.stat("k").flags)
+        attached = gpushare.attach("k")
+        self.assertEqual((attached.read(), attached.dtype, attached.state), (bytes(range(64)), "int32", "kept"))
+        with gpushare.alloc("k", (16,), "int32", keep=True, adopt=True) as adopted:
+            self.assertTrue(adopted.was_adopted)
+            adopted.unlink()
+            self.assertEqual(attached.state, "withdrawn")
+        self.assertEqual(attached.read(0, 4), bytes(range(4)))
+
+    def test_read_only_for_others(self):
+        with gpushare.alloc("r", 64, read_only=True) as made:
+            made.write(PATTERN[:64])
+            self.assertFalse(made.read_only)
+            with Child("""
+                b = gpushare.attach("r")
+                print(b.read_only, b.read().hex())
+                for act in (lambda: b.write(b"x"), lambda: b.mirror(write=True), lambda: b.map(write=True)):
+                    try: act()
+                    except gpushare.ReadOnlyError as error: print(error)
+                try: b.__dlpack__()
+                except BufferError as error: print(error)
+                print("dltensor_versioned" in repr(b.__dlpack__(max_version=(1, 0))))
+                print("dltensor" in repr(b.view(promise_read_only=True).__dlpack__()))
+                print(b.__cuda_array_interface__["data"][1])
+            """) as child:
+                self.assertEqual(child.hear(), f"True {PATTERN[:64].hex()}")
+                for _ in range(3):
+                    self.assertIn("read-only here", child.hear())
+                self.assertIn("promise_read_only", child.hear())
+                self.assertEqual([child.hear() for _ in range(3)], ["True"] * 3)
+                self.assertEqual(child.end()[0], 0)
+
+    def test_sessions_of_their_own(self):
+        with gpushare.Session(os.environ["GPUSHARE_DIR"], timeout=5) as session:
+            buffer = session.alloc("own", 16)
+            self.assertEqual(session.stat("own").size, 16)
+            self.assertGreaterEqual(session.registry().connections, 1)
+            self.assertEqual(session.ls(limbo=True), [])
+        with self.assertRaisesRegex(ValueError, "closed"):
+            session.ls()
+        self.assertEqual(self.names(), ["own"])  # the lease is the buffer's
+        buffer.write(b"still")
+        self.assertEqual(gpushare.attach("own").read(0, 5), b"still")
+        del buffer
+        self.until(lambda: not self.names())
+
+    def test_pickled_it_is_attached(self):
+        with gpushare.alloc("p", (2, 2), "int16") as made:
+            made.write(bytes(range(8)))
+            with Child("""
+                import pickle
+                b = pickle.loads(bytes.fromhex(input()))
+                print(b, b.read().hex())
+            """) as child:
+                child.say(pickle.dumps(made).hex())
+                self.assertEqual(child.hear(), f"<gpushare.Buffer 'p' int16[2, 2]> {bytes(range(8)).hex()}")
+            old = pickle.dumps(made)
+        with gpushare.alloc("p", (2, 2), "int16"):
+            with self.assertRaises(gpushare.OwnerGoneError):
+                pickle.loads(old)
+
+
+class Copies(Case):
+    def test_read_write_and_ranges(self):
+        with gpushare.alloc("x", len(PATTERN)) as b:
+            self.assertEqual(b.write(PATTERN), len(PATTERN))
+            self.assertEqual(b.write(memoryview(b"abcd"), 10), 4)
+            self.assertEqual(b.write(bytearray(b"ef"), 14), 2)
+            self.assertEqual(b.read(9, 8), PATTERN[9:10] + b"abcdef" + PATTERN[16:17])
+            target = bytearray(6)
+            self.assertEqual(b.readinto(target, 10), 6)
+            self.assertEqual(target, b"abcdef")
+            self.assertEqual((b.read(len(PATTERN)), b.read(3, 0), b.write(b"")), (b"", b"", 0))
+            part = b.view(offset=8, shape=4)
+            self.assertEqual(part.read(), PATTERN[8:10] + b"ab")
+            part.write(b"zz", 2)
+            self.assertEqual(b.read(10, 2), b"zz")
+            for act in (lambda: b.read(-1), lambda: b.read(0, len(PATTERN) + 1), lambda: b.write(b"xy", len(PATTERN) - 1),
+                        lambda: part.read(0, 5), lambda: part.view(shape=5), lambda: b.view(offset=-1),
+                        lambda: b.view("int64", shape=len(PATTERN))):
+                with self.assertRaises(gpushare.RangeError):
+                    act()
+            for bad in ("text", 3, None):
+                with self.assertRaises(TypeError):
+                    b.write(bad)
+            with self.assertRaises(TypeError):
+                b.readinto(b"constant")
+
+    def test_streams_both_ways(self):
+        size = (9 << 20) + 17
+        data = (PATTERN * (size // len(PATTERN) + 1))[:size]
+        with gpushare.alloc("x", size) as b:
+            source = io.BytesIO(data)
+            b.feed(lambda chunk: source.readinto(chunk))
+            sink, chunks = io.BytesIO(), []
+            b.stream(lambda chunk: (chunks.append(len(chunk)), self.assertTrue(chunk.readonly), sink.write(chunk)))
+            self.assertEqual(sink.getvalue(), data)
+            self.assertGreater(len(chunks), 1)
+            with self.assertRaisesRegex(ZeroDivisionError, "division"):
+                b.stream(lambda chunk: 1 / 0)
+            kept = []
+            b.stream(kept.append, 0, 16)
+            with self.assertRaises(ValueError):
+                bytes(kept[0])  # its memory has gone
+
+    @needs_numpy
+    def test_arrays_go_in_and_out(self):
+        with gpushare.alloc("x", (3, 4), "float64") as b:
+            array = numpy.arange(12.0).reshape(3, 4)
+            b.write(array)
+            out = numpy.empty_like(array)
+            b.readinto(out)
+            self.assertTrue((out == array).all())
+            with self.assertRaises((TypeError, ValueError)):
+                b.write(array.T)
+
+
+class Looks(Case):
+    def test_mirrors(self):
+        with gpushare.alloc("x", (4,), "int32") as b:
+            with b.mirror(write=True, read=False) as m:
+                m.memory[:] = bytes(range(16))
+                m.sync()
+                self.assertEqual(b.read(), bytes(range(16)))
+                m.memory[0] = 99
+            self.assertEqual(b.read(0, 1), b"c")
+            with self.assertRaises(ZeroDivisionError):
+                with b.mirror(write=True) as m:
+                    m.memory[0] = 1
+                    1 / 0
+            self.assertEqual(b.read(0, 1), b"c")
+            with b.mirror() as m:
+                view = m.memory
+                self.assertTrue(view.readonly)
+                self.assertEqual((m.dtype, m.shape, len(m), m.nbytes), ("int32", (4,), 4, 16))
+                with self.assertRaises(TypeError):
+                    view[0] = 1
+                with self.assertRaises(gpushare.InvalidError):
+                    m.sync()
+            self.assertTrue(m.closed)
+            with self.assertRaisesRegex(ValueError, "the mirror is closed"):
+                m.memory
+            self.assertEqual(bytes(view[:1]), b"c")  # is still there
+            with b.view(shape=1, offset=4).mirror(write=True) as m:
+                m.memory[:] = b"efgh"
+            self.assertEqual(b.read(4, 4), b"efgh")
+            with self.assertRaises(gpushare.InvalidError):
+                b.mirror(read=False)
+
+    @needs_sim
+    def test_a_mirror_that_can_not_be_written_back_stays_open(self):
+        with Child("""
+            import os
+            os.environ["GPUSHARE_SIM_FAIL"] = "cuMemcpyHtoD:1:1"
+            b = gpushare.alloc("x", 4)
+            m = b.mirror(write=True)
+            m.memory[:] = b"abcd"
+            try: m.close()
+            except gpushare.CudaError as error: print(m.closed, bytes(m.memory))
+            m.close()
+            print(m.closed, b.read())
+        """) as child:
+            self.assertEqual(child.hear(), "False b'abcd'")
+            self.assertEqual(child.hear(), "True bytearray(b'abcd')")
+
+    def test_maps(self):
+        with gpushare.alloc("x", (4,), "int32", vmm=True) as b:
+            try:
+                with b.map(write=True) as m:
+                    view = m.memory
+                    view[:] = bytes(range(16))
+                    m.flush()
+                    m.invalidate(4, 4)
+                    self.assertIn(m.backend, ("vulkan", "dma-buf"))
+                    self.assertIn(m.caching, ("write-combined", "cached"))
+                    for act in (lambda: m.flush(15, 2), lambda: m.invalidate(17, 0)):
+                        with self.assertRaises(gpushare.RangeError):
+                            act()
+            except gpushare.NotSupportedError as error:
+                self.skipTest(str(error))  # a host that gives the CPU no way in
+            self.assertEqual(b.read(), bytes(range(16)))
+            with b.map() as m:
+                self.assertTrue(m.memory.readonly)
+            del b
+        self.assertEqual(bytes(view[:4]), bytes(range(4)))  # outlives the buffer
+        with gpushare.alloc("x", 4) as b:
+            with self.assertRaises(gpushare.NotSupportedError):
+                b.map()
+
+    @needs_numpy
+    def test_as_arrays(self):
+        with gpushare.alloc("x", (2, 3), "float32") as b:
+            with b.mirror(write=True) as m:
+                array = numpy.asarray(m)
+                self.assertEqual((array.dtype, array.shape, array.flags.writeable), ("float32", (2, 3), True))
+                array[:] = 2.5
+            with b.mirror() as m:
+                array = numpy.asarray(m)
+                self.assertFalse(array.flags.writeable)
+            self.assertEqual(array.tolist(), [[2.5] * 3] * 2)
+        for dtype in gpushare._dtypes.DTYPES.values():
+            with gpushare.alloc("x", (2,), dtype.name) as b, b.mirror() as m:
+                self.assertEqual(numpy.asarray(m).dtype.itemsize, dtype.itemsize)
+                self.assertEqual(gpushare._dtypes.dtype_of(numpy.asarray(m).dtype if dtype.typestr else dtype), dtype)
+
+    def test_without_cuda(self):
+        with gpushare.alloc("x", (2,), "int64", vmm=True) as made:
+            made.write(bytes(range(16)))
+            with Child("""
+                b = gpushare.attach("x", host_only=True)
+                print(b.device, b.pointer, b.dtype)
+                try: b.__dlpack__()
+                except BufferError as error: print(error)
+                print(hasattr(b, "__cuda_array_interface__"))
+                try: print(b.read().hex())
+                except gpushare.NotSupportedError as error: print("no way in")
+            """) as child:
+                self.assertEqual(child.hear(), "-1 0 int64")
+                self.assertIn("without CUDA", child.hear())
+                self.assertEqual(child.hear(), "False")
+                self.assertIn(child.hear(), (bytes(range(16)).hex(), "no way in"))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Ends: of interpreters, of forked children, of processes that are killed."""
+import os
+import unittest
+
+from common import Case, Child, gpushare, needs_numpy
+
+
+class Exits(Case):
+    def ends(self, code, path=()):
+        with Child(code, path=path) as child:
+            self.assertEqual(child.end(), (0, "done\n", ""))
+        self.until(lambda: not self.names(), "all gone")
+
+    def test_with_all_kinds_alive(self):
+        self.ends("""
+            b = gpushare.alloc("x", 4096, unified=True)
+            v, m, c, s = b.view("int32"), b.mirror(write=True), b.__dlpack__(), gpushare.Session()
+            y = b.map(write=True).memory
+            gpushare.attach("x")
+            class Late:
+                def __del__(self):
+                    v.read(); y[0] = 1
+            late = Late()
+            cycle = [b, m]; cycle.append(cycle)
+            print("done")
+        """)
+
+    @needs_numpy
+    def test_with_arrays_alive(self):
+        self.ends("""
+            import numpy, threading
+            b = gpushare.alloc("x", 4096, unified=True)
+            gpushare.kept = numpy.from_dlpack(b.cpu), numpy.asarray(b)
+            threading.Thread(target=lambda: b.read()).start()
+            print("done")
+        """)
+
+    def test_by_sys_exit_and_by_exceptions(self):
+        with Child("b = gpushare.alloc('x', 64); c = b.__dlpack__(); sys.exit(7)") as child:
+            self.assertEqual(child.end(), (7, "", ""))
+        with Child("b = gpushare.alloc('x', 64); c = b.__dlpack__(); 1 / 0") as child:
+            code, _, said = child.end()
+            self.assertEqual((code, said.count("Error")), (1, 1))
+        self.until(lambda: not self.names(), "all gone")
+
+    def test_killed(self):
+        with Child("b = gpushare.alloc('x', 64); print('up'); input()") as child:
+            child.hear()
+            b = gpushare.attach("x")
+            child.kill()
+        self.until(lambda: not self.names(), "all gone")
+        self.assertEqual((b.state, len(b.read())), ("withdrawn", 64))
+
+
+class Forks(Case):
+    def child(self, work):
+        """What `work` says in a forked child."""
+        read, write = os.pipe()
+        pid = os.fork()
+        if not pid:
+            try:
+                os.write(write, repr(work()).encode())
+            except BaseException as error:
+                os.write(write, f"{type(error).__name__}: {error}".encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as said:
+            words = said.read()
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        return words
+
+    def test_what_was_made_before_is_the_parents(self):
+        b = gpushare.alloc("x", 64)
+        capsule = b.__dlpack__()
+        mirror = b.mirror(write=True)
+        for work in (b.read, lambda: b.tags, mirror.sync, lambda: b.__dlpack__(stream=-1), b.unlink, b.mirror):
+            self.assertIn("ForkedError", self.child(work))
+        self.assertEqual(self.child(lambda: b.close()), "None")
+        self.assertEqual(self.child(mirror.drop), "None")
+        self.assertEqual(self.names(), ["x"])
+        b.write(b"still")
+        self.assertEqual(b.read(0, 5), b"still")
+        del b, mirror, capsule
+
+    def test_a_child_has_sessions_of_its_own(self):
+        with gpushare.alloc("x", 64):
+            self.assertEqual(self.child(lambda: [i.name for i in gpushare.ls()]), "['x']")
+            self.assertEqual(self.child(lambda: gpushare.stat("x").size), "64")
+            self.assertEqual(self.names(), ["x"])
+
+    def test_with_multiprocessing(self):
+        with Child("""
+            import multiprocessing, pickle
+            def take(b):
+                return b.read(0, 3), b.shape
+            if __name__ == "__main__":
+                import __main__
+                b = gpushare.alloc("x", (8, 2)); b.write(b"abc")
+                with multiprocessing.get_context("forkserver").Pool(1) as pool:
+                    print(pool.apply(bytes, (b"ok",)), pickle.loads(pickle.dumps(b)).read(0, 3))
+        """) as child:
+            self.assertEqual(child.hear(), "b'ok' bytearray(b'abc')")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""gpushare.torch's logic, with a stand-in for torch; tests/gpu has the real one."""
+import pathlib
+import sys
+import threading
+import time
+import unittest
+
+from common import Case, Child, gpushare, needs_sim, numpy
+
+FAKE = pathlib.Path(__file__).resolve().parent / "fake"
+if numpy:
+    sys.path.insert(0, str(FAKE))
+    import torch
+    share, attach = gpushare.torch.share_state_dict, gpushare.torch.attach_state_dict
+
+MANY = 1 << 19  # of float32: above PACK_BELOW
+
+
+def states():
+    big = torch.tensor(numpy.arange(MANY))
+    return {"embed.weight": big, "layers.0.norm": torch.tensor([1.5, 2.5]), "head.weight": big,
+            "layers.0.scale": torch.tensor(3.25), "steps": torch.tensor([[1, 2], [3, 4]], torch.int64),
+            "odd name:\u00e9": torch.tensor([7, 8, 9], torch.bfloat16), "odd name_\u00e9": torch.tensor([1.0]),
+            "empty": torch.empty((0, 4)), "turned": torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()}
+
+
+CONSUMER = """
+    import torch, sys
+    name, many = sys.argv[1], int(sys.argv[2])
+    states = gpushare.torch.attach_state_dict(name, wait=20)
+    print(list(states))
+    print([(str(t.dtype), t.shape, t.device.type, t.array.reshape(-1)[:4].tolist()) for t in states.values()])
+    print(states["embed.weight"] is states["head.weight"], int(states["embed.weight"].array[-1]))
+    try:
+        gpushare.attach(name + "/embed.weight").write(b"no")
+    except gpushare.ReadOnlyError:
+        print("read-only")
+    try:
+        gpushare.attach(name + "/layers.0.norm").write(b"no")
+    except gpushare.ReadOnlyError:
+        print("read-only")
+    norm = gpushare.attach(name + "/layers.0.norm")
+    print(norm.dtype, norm.shape, norm.tags["key"], norm.read().hex())
+    input()
+    print(states["layers.0.norm"].array.tolist())
+"""
+
+
+@needs_sim
+@unittest.skipUnless(numpy, "numpy is not installed")
+class Torch(Case):
+    def test_one_copy_by_name(self):
+        source = states()
+        shared = share(torch.Module(**source), "llama")
+        self.assertEqual(list(shared), list(source))
+        with Child(CONSUMER, "llama", MANY, path=[FAKE]) as child:
+            self.assertEqual(child.hear(), repr(list(source)))
+            expected = [(str(t.dtype), t.shape, "cuda" if t.numel() else "cpu", t.array.reshape(-1)[:4].tolist())
+                        for t in source.values()]
+            self.assertEqual(child.hear(), repr(expected))
+            self.assertEqual(child.hear(), f"True {MANY - 1}")
+            self.assertEqual([child.hear(), child.hear()], ["read-only"] * 2)
+            self.assertEqual(child.hear(), "float32 (2,) layers.0.norm 0000c03f00002040")
+            self.assertEqual(self.attachers("llama"), 1)
+            shared.close()
+            self.assertEqual(self.names(), [])
+            child.say()
+            self.assertEqual(child.hear(), "[1.5, 2.5]")
+            self.assertEqual(child.end()[0], 0)
+
+    def test_small_ones_take_one_granule(self):
+        shared = share({f"p{i}": torch.tensor([float(i)]) for i in range(50)}, "many")
+        made = {(info.base_size, info.base_offset) for info in gpushare.ls("many/p*")}
+        self.assertEqual(len(made), 50)  # each is a part of one allocation
+        self.assertEqual(sum(i.base_size for i in gpushare.ls() if "/p" not in i.name), 2 * (2 << 20))
+        self.assertEqual(gpushare.stat("many/p7").tags, {"dtype": "float32", "shape": "1", "key": "p7"})
+        shared.close()
+
+    def test_odd_names_are_told_apart(self):
+        shared = share(states(), "s")
+        names = [n for n in self.names() if n.startswith("s/odd")]
+        self.assertEqual(len(names), 2)
+        self.assertIn("s/odd_name__", names)
+        self.assertEqual({gpushare.stat(n).tags["key"] for n in names}, {"odd name:\u00e9", "odd name_\u00e9"})
+        long = gpushare.torch.buffer_name("s", "x" * 300, set())
+        self.assertEqual(len(long), 255)
+        self.assertNotEqual(long, gpushare.torch.buffer_name("s", "x" * 301, set()))
+        shared.close()
+
+    def test_a_type_without_a_name_travels_as_bytes(self):
+        shared = share({"q": torch.tensor([1, 2, 3], torch.quint4)}, "q")
+        self.assertEqual((gpushare.stat("q/q").size, attach("q")["q"].dtype), (3, torch.quint4))
+        shared.close()
+
+    def test_assign_takes_the_shared_copy(self):
+        module = torch.Module(weight=torch.tensor([1.0, 2.0]))
+        shared = share(module, "m", assign=True)
+        self.assertTrue(module.states["weight"].is_cuda)
+        other = torch.Module(weight=torch.empty((2,)))
+        loaded = attach("m", other)
+        module.states["weight"].array[0] = 5
+        self.assertEqual(other.states["weight"].array.tolist(), [5, 2])
+        with self.assertRaises(RuntimeError):
+            attach("m", torch.Module(bias=torch.empty((2,))))
+        del loaded
+        shared.close()
+
+    def test_what_is_none_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "module or a state dict, not int"):
+            share(3, "x")
+        with self.assertRaisesRegex(TypeError, "'a' is no tensor but str"):
+            share({"a": "b"}, "x")
+        with self.assertRaises(gpushare.NotFoundError):
+            attach("x")
+        with gpushare.alloc("x", 4096):
+            with self.assertRaisesRegex(ValueError, "no state dict"):
+                gpushare.attach("x").write(b"x" * 4096)
+                attach("x")
+
+    def test_what_fails_leaves_nothing(self):
+        with gpushare.alloc("t/b", 16):
+            with self.assertRaises(gpushare.ExistsError):
+                share({"a": torch.tensor([1.0]), "b": torch.tensor([2.0])}, "t", keep=True)
+            self.assertEqual(self.names(), ["t/b"])
+
+    def test_kept_outlives_its_process_and_is_replaced(self):
+        code = """
+            import torch
+            gpushare.torch.share_state_dict({"w": torch.tensor([float(sys.argv[1])])}, "k", keep=True)
+            print("there")
+        """
+        for value in (1.0, 2.0):
+            with Child(code, value, path=[FAKE]) as child:
+                self.assertEqual(child.hear(), "there")
+                self.assertEqual(child.end()[0], 0)
+            self.until(lambda: not gpushare.stat("k").owner_alive)
+            self.assertEqual(attach("k")["w"].array.tolist(), [value])
+        gpushare.torch.remove_state_dict("k")
+
+    def test_two_generations_are_never_mixed(self):
+        stop, seen, wrong = threading.Event(), set(), []
+        shared = [share({f"p{i}": torch.tensor([0.0]) for i in range(8)}, "g")]
+
+        def look():
+            while not stop.is_set():
+                try:
+                    found = attach("g", wait=10)
+                except gpushare.GpushareError as error:
+                    wrong.append(error)
+                    return
+                values = {float(t.array[0]) for t in found.values()}
+                if len(values) != 1:
+                    wrong.append(values)
+                seen.update(values)
+
+        with Child("""
+            import torch
+            for value in range(1, 16):
+                while input() != "go": pass
+                shared = gpushare.torch.share_state_dict(
+                    {f"p{i}": torch.tensor([float(value)]) for i in range(8)}, "g", replace=True)
+                print(value)
+            input()
+        """, path=[FAKE]) as child:
+            looker = threading.Thread(target=look)
+            looker.start()
+            for value in range(1, 16):
+                child.say("go")
+                self.assertEqual(child.hear(), str(value))
+                shared.clear()
+            time.sleep(0.1)
+            stop.set()
+            looker.join()
+            child.say()
+            child.end()
+        self.assertEqual(wrong, [])
+        self.assertGreater(len(seen), 1)
+        self.until(lambda: not self.names(), "all gone")
+
+    def test_a_list_that_lies_is_not_believed(self):
+        shared = share({"a": torch.tensor([1.0])}, "l")
+        packed = gpushare.stat("l/_packed")
+        gpushare.unlink("l/_packed")
+        with gpushare.alloc("l/_packed", packed.size):
+            with self.assertRaisesRegex(gpushare.OwnerGoneError, "not whole: 'l/_packed' is of generation"):
+                attach("l")
+        shared.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers as DLPack tensors: what they say, and what they keep, over the ends of all else. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include "dlpack.h"
+#include "filled.h"
+
+#define SIZE ((size_t)100000)
+
+static void *const UNTOUCHED = (void *)(uintptr_t)16;
+static const int64_t shape[] = {3, 4, 5};
+
+static void end(void *managed)
+{
+	struct dlpack_plain *plain = managed;
+
+	plain->deleter(plain);
+}
+
+static void end_versioned(void *managed)
+{
+	struct dlpack_versioned *versioned = managed;
+
+	versioned->deleter(versioned);
+}
+
+static void say_all(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer = part_filled(session, "x", SIZE, 1);
+	struct gpushare_buffer *unified = part_made(session, "u", SIZE, GPUSHARE_FLAG_UNIFIED);
+	struct gpushare_dlpack_options options = {
+	    .code = 2, .bits = 32, .ndim = 3, .shape = shape, .offset = 64};
+	struct dlpack_plain *plain;
+	struct dlpack_versioned *versioned;
+	void *out = UNTOUCHED;
+
+	OK(gpushare_dlpack(buffer, NULL, &out));
+	plain = out;
+	CHECK((uintptr_t)plain->tensor.data == gpushare_pointer(buffer));
+	CHECK(plain->tensor.device.type == DLPACK_CUDA && plain->tensor.device.id == 0);
+	CHECK(plain->tensor.ndim == 1 && plain->tensor.shape[0] == (int64_t)SIZE);
+	CHECK(plain->tensor.strides[0] == 1 && !plain->tensor.byte_offset);
+	CHECK(plain->tensor.type.code == DLPACK_UINT && plain->tensor.type.bits == 8 &&
+	      plain->tensor.type.lanes == 1);
+	end(plain);
+
+	options.versioned = 1;
+	OK(gpushare_dlpack(buffer, &options, &out));
+	versioned = out;
+	CHECK(versioned->major == 1 && versioned->flags == 0);
+	CHECK((uintptr_t)versioned->tensor.data == gpushare_pointer(buffer) + 64);
+	CHECK(versioned->tensor.ndim == 3 &&
+	      !memcmp(versioned->tensor.shape, shape, sizeof(shape)));
+	CHECK(versioned->tensor.strides[0] == 20 && versioned->tensor.strides[1] == 5 &&
+	      versioned->tensor.strides[2] == 1);
+	end_versioned(versioned);
+
+	options = (struct gpushare_dlpack_options){.device_type = DLPACK_CPU};
+	OK(gpushare_dlpack(unified, &options, &out)); /* a scalar */
+	plain = out;
+	CHECK(plain->tensor.device.type == DLPACK_CPU && plain->tensor.ndim == 0);
+	*(unsigned char *)plain->tensor.data = 77;
+	end(plain);
+	OK(gpushare_close(session));
+}
+
+static void test_says(void **state)
+{
+	(void)state;
+	stage_play(say_all, NULL);
+}
+
+static void refuse(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer = part_filled(session, "x", SIZE, 1), *looked;
+	struct gpushare_attach_options host_only = {.host_only = 1};
+	struct gpushare_dlpack_options options = {.device_type = DLPACK_CPU};
+	int64_t sizes[2] = {-1, 1};
+	void *out = UNTOUCHED;
+
+	FAILS(E_INVALID, "NULL", gpushare_dlpack(NULL, NULL, &out));
+	FAILS(E_INVALID, "out_managed", gpushare_dlpack(buffer, NULL, NULL));
+	FAILS(E_NOT_SUPPORTED, "gpushare_map", gpushare_dlpack(buffer, &options, &out));
+	options.device_type = 9;
+	FAILS(E_INVALID, "not 9", gpushare_dlpack(buffer, &options, &out));
+	options = (struct gpushare_dlpack_options){.bits = 4};
+	FAILS(E_INVALID, "whole bytes", gpushare_dlpack(buffer, &options, &out));
+	options = (struct gpushare_dlpack_options){.bits = 12};
+	FAILS(E_INVALID, "whole bytes", gpushare_dlpack(buffer, &options, &out));
+	options = (struct gpushare_dlpack_options){.ndim = 1};
+	FAILS(E_INVALID, "dimensions", gpushare_dlpack(buffer, &options, &out));
+	options = (struct gpushare_dlpack_options){.ndim = 65, .shape = sizes};
+	FAILS(E_INVALID, "dimensions", gpushare_dlpack(buffer, &options, &out));
+	options = (struct gpushare_dlpack_options){.ndim = 2, .shape = sizes};
+	FAILS(E_INVALID, "dimension 0", gpushare_dlpack(buffer, &options, &out));
+	sizes[0] = INT64_MAX, sizes[1] = 4;
+	FAILS(E_INVALID, "as large", gpushare_dlpack(buffer, &options, &out));
+	sizes[0] = (int64_t)SIZE, sizes[1] = 1, options.offset = 1;
+	FAILS(E_RANGE, "past the end", gpushare_dlpack(buffer, &options, &out));
+	part_made(session, "v", SIZE, GPUSHARE_FLAG_VMM);
+	OK(gpushare_attach(session, "v", &host_only, &looked));
+	FAILS(E_NOT_SUPPORTED, "host_only", gpushare_dlpack(looked, NULL, &out));
+	CHECK(out == UNTOUCHED);
+	OK(gpushare_close(session));
+}
+
+static void test_refuses(void **state)
+{
+	(void)state;
+	stage_play(refuse, NULL);
+}
+
+/* What the attached bytes are, read by the tensor's own address. */
+static void holds(const void *data, unsigned int seed)
+{
+	unsigned char *expected = part_pattern(SIZE, seed), *found = malloc(SIZE);
+
+	CHECK(found && part_driver()->cuMemcpyDtoH_v2(found, (uintptr_t)data, SIZE) == CU_OK);
+	CHECK(!memcmp(found, expected, SIZE));
+	free(expected);
+	free(found);
+}
+
+static void keep_three(void)
+{
+	struct gpushare_session *session = part_session();
+
+	part_filled(session, "a", SIZE, 3);
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void outlive(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *attached, *own = part_filled(session, "o", SIZE, 4);
+	struct dlpack_plain *first, *second, *of_own;
+	struct gpushare_info info;
+	void *out;
+
+	hear();
+	OK(gpushare_attach(session, "a", NULL, &attached));
+	OK(gpushare_dlpack(attached, NULL, &out));
+	first = out;
+	OK(gpushare_dlpack(attached, NULL, &out));
+	second = out;
+	OK(gpushare_dlpack(own, NULL, &out));
+	of_own = out;
+	OK(gpushare_detach(attached));
+	OK(gpushare_free(own));
+	FAILS(E_NOT_FOUND, "gone", gpushare_stat(session, "o", &info)); /* the name went */
+	OK(gpushare_stat(session, "a", &info));
+	CHECK(info.attachers == 1);
+	end(first);
+	OK(gpushare_stat(session, "a", &info));
+	CHECK(info.attachers == 1);
+	holds(second->tensor.data, 3);
+	holds(of_own->tensor.data, 4);
+	end(second);
+	OK(gpushare_stat(session, "a", &info));
+	CHECK(info.attachers == 0);
+	/* and over the session's end */
+	OK(gpushare_attach(session, "a", NULL, &attached));
+	OK(gpushare_dlpack(attached, NULL, &out));
+	first = out;
+	OK(gpushare_close(session));
+	holds(first->tensor.data, 3);
+	holds(of_own->tensor.data, 4);
+	session = part_session();
+	OK(gpushare_stat(session, "a", &info));
+	CHECK(info.attachers == 1);
+	end(first);
+	holds(of_own->tensor.data, 4);
+	end(of_own);
+	do /* the registry hears of a connection's end in its own time */
+		OK(gpushare_stat(session, "a", &info));
+	while (info.attachers);
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_outlives(void **state)
+{
+	(void)state;
+	stage_play(keep_three, outlive);
+}
+
+static void fork_with_tensor(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer = part_filled(session, "x", SIZE, 5);
+	void *out;
+	int status;
+	pid_t child;
+
+	OK(gpushare_dlpack(buffer, NULL, &out));
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		void *another = UNTOUCHED;
+
+		end(out);
+		_exit(gpushare_dlpack(buffer, NULL, &another) != GPUSHARE_E_FORKED);
+	}
+	while (waitpid(child, &status, 0) < 0)
+		CHECK(errno == EINTR);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	OK(gpushare_free(buffer));
+	holds(((struct dlpack_plain *)out)->tensor.data, 5);
+	end(out);
+	OK(gpushare_close(session));
+}
+
+static void test_fork(void **state)
+{
+	(void)state;
+	stage_play(fork_with_tensor, NULL);
+}
+
+/* The flag, and parts of a buffer that others may only read. */
+static void make_read_only(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *whole = part_made(session, "r", SIZE, GPUSHARE_FLAG_READONLY),
+			       *part;
+
+	OK(gpushare_share(session, "r/part", gpushare_pointer(whole) + 256, 16, &part));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void take_read_only(void)
+{
+	static const char *const names[] = {"r", "r/part"};
+	struct gpushare_session *session = part_session();
+
+	hear();
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct gpushare_dlpack_options options = {.versioned = 1};
+		struct gpushare_buffer *buffer;
+		struct dlpack_versioned *versioned;
+		void *out;
+
+		OK(gpushare_attach(session, names[i], NULL, &buffer));
+		FAILS(E_READ_ONLY, "read-only", gpushare_copy_to(buffer, 0, "x", 1));
+		OK(gpushare_dlpack(buffer, &options, &out));
+		versioned = out;
+		CHECK(versioned->flags == DLPACK_READ_ONLY);
+		end_versioned(versioned);
+	}
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_read_only(void **state)
+{
+	(void)state;
+	stage_play(make_read_only, take_read_only);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_says), PLAY(test_refuses),   PLAY(test_outlives),
+	    PLAY(test_fork), PLAY(test_read_only),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

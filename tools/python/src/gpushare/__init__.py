@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""gpushare: GPU buffers with names, across processes, without a copy.
+
+    weights = gpushare.attach("weights")        # another process's buffer
+    tensor = torch.from_dlpack(weights)         # or cupy.asarray, jax.dlpack, numba.cuda
+    gpushare.share("activations", tensor)       # this process's tensor, under a name
+    gpushare.alloc("frame", (480, 640), "float32", unified=True)
+
+Works from the installed libgpushare.so.0, by ctypes; GPUSHARE_LIBRARY names another file.
+Failures are exceptions, one for each status of the library, with its sentence.
+"""
+from typing import Any, List
+
+from . import _errors
+from ._array import Array
+from ._buffer import Buffer
+from ._errors import GpushareError, LibraryError
+from ._host import Map, Mirror
+from ._info import Holder, Info, RegistryInfo
+from ._native import version as library_version
+from ._order import Event
+from ._session import (Session, alloc, attach, event_create, event_open, holders, ls, registry, share,
+                       share_pointer, stat, tag, unlink, watch)
+from ._watch import Notice, Watch
+
+__version__ = "0.1.0"
+__all__ = [
+    "Array", "Buffer", "Event", "GpushareError", "Holder", "Info", "LibraryError", "Map", "Mirror", "Notice",
+    "RegistryInfo", "Session", "Watch", "alloc", "attach", "event_create", "event_open", "holders",
+    "library_version", "ls", "registry", "share", "share_pointer", "stat", "tag", "unlink", "watch",
+    *_errors.CLASSES,
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The statuses' exceptions, and gpushare.torch, which is loaded when it is asked for."""
+    if name == "torch":
+        import importlib
+        return importlib.import_module(".torch", __name__)
+    if name in _errors.CLASSES:
+        return _errors.CLASSES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> List[str]:
+    return sorted([*globals(), *_errors.CLASSES])

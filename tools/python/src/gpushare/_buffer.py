@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Buffers: named memory of this process's or another's."""
+import ctypes
+import warnings
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from . import _abi, _dlpack, _errors, _native
+from ._array import Array
+from ._dtypes import BYTES, DTYPES, DType, Shape, count, dtype_of, shape_from_text, shape_text
+from ._info import Info, state_text
+from ._order import Ordered
+
+
+def layout_tags(dtype: DType, shape: Shape) -> Dict[str, str]:
+    """The tags that say how a buffer is laid out."""
+    return {"dtype": dtype.name, "shape": shape_text(shape)}
+
+
+def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None:
+    """Set tags of a name; None or "" takes one away."""
+    rows = (_abi.Tag * max(len(tags), 1))()
+    for row, (key, value) in zip(rows, tags.items()):
+        data = _native.text(str(value if value is not None else ""))
+        if len(_native.text(key)) > _abi.TAG_KEY_MAX or len(data) > _abi.TAG_VALUE_MAX:
+            raise _errors.of("E_INVALID", f"tag {key!r} of '{name}' is longer than {_abi.TAG_KEY_MAX} bytes, or its "
+                                          f"value than {_abi.TAG_VALUE_MAX}")
+        row.key, row.value = _native.text(key), data
+    _native.call("gpushare_tag", session, _native.text(name), rows, len(tags))
+
+
+def tagged_layout(info: Info) -> Tuple[DType, Shape]:
+    """As its tags say; else bytes. A scalar has the tag dtype, and none or an empty one for the shape."""
+    tags = info.tags
+    if "dtype" not in tags:
+        return BYTES, (info.size,)
+    try:
+        dtype = dtype_of(tags["dtype"])
+        if "shape" in tags or info.size == dtype.itemsize:
+            shape = shape_from_text(tags.get("shape", ""))
+        else:
+            shape = (info.size // dtype.itemsize,)
+        if count(shape) * dtype.itemsize > info.size or not count(shape):
+            raise ValueError("that is not what the buffer has room for")
+    except ValueError as error:
+        warnings.warn(f"'{info.name}' has {info.size} bytes and is tagged dtype={tags['dtype']}, "
+                      f"shape={tags.get('shape')}: {error}; taken as bytes", stacklevel=3)
+        return BYTES, (info.size,)
+    return dtype, shape
+
+
+class Buffer(Array, Ordered):
+    """A named buffer: memory of attach(), share() or alloc(). As an array it is all of it.
+
+    The name of alloc() and share() is there while this or a view() of it lives. The memory is there while
+    either, or anything that a consumer made of them lives, and goes with the last of those. close() and
+    leaving a with block let go of it earlier; what others made of it by then stays valid.
+    """
+
+    def __init__(self, hold: _native.Hold, session: Any, info: Info, dtype: DType, shape: Shape):
+        super().__init__(hold, info, dtype, shape)
+        self.session = session
+        self.closed = False
+
+    def _open(self) -> _native.Hold:
+        if self.closed:
+            raise ValueError(f"the buffer '{self.name}' is closed")
+        return self._hold
+
+    @property
+    def generation(self) -> int:
+        """(name, generation) is the identity; never used again."""
+        return self._info.generation
+
+    @property
+    def info(self) -> Info:
+        """The buffer's record as it was at share or attach."""
+        struct = _native.make(_abi.Info)
+        _native.call("gpushare_buffer_info", self.handle, ctypes.byref(struct))
+        return Info(struct)
+
+    @property
+    def state(self) -> str:
+        """Asks the registry: "shared", "kept", "withdrawn" or "replaced"."""
+        out = ctypes.c_int()
+        _native.call("gpushare_state", self.handle, ctypes.byref(out))
+        return state_text(out.value)
+
+    @property
+    def was_adopted(self) -> bool:
+        """alloc(adopt=True) found it kept, contents and all."""
+        return bool(_native.library().gpushare_was_adopted(self.handle))
+
+    @property
+    def tags(self) -> Dict[str, str]:
+        """As they are now. Assign some of them to set those: buffer.tags = {"step": "3"}."""
+        rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
+        _native.call("gpushare_tags", self.handle, rows, ctypes.byref(out))
+        return {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
+
+    @tags.setter
+    def tags(self, tags: Mapping[str, Optional[str]]) -> None:
+        set_tags(self.session.handle, self.name, tags)
+
+    def unlink(self) -> None:
+        """Take the name away; the memory and attachments stay as they are."""
+        _native.call("gpushare_unlink", self.session.handle, _native.text(self.name))
+
+    def close(self) -> None:
+        """Let go of it. Views, tensors and arrays of it stay valid, and keep it as long as they live."""
+        if not self.closed:
+            self.closed = True
+            self._hold, self._source = _GONE, None
+
+    def __enter__(self) -> "Buffer":
+        self._open()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not _native._exiting:
+            _dlpack.sweep()
+
+    def __reduce__(self) -> Any:
+        """Pickled, it is attached again where it arrives."""
+        self._open()
+        return _attach_again, (self.session.directory, self.name, self.generation, self.dtype, self.shape)
+
+
+_GONE = _native.Hold(0, "gpushare_detach")
+
+
+def _attach_again(directory: Optional[str], name: str, generation: int, dtype: str, shape: Shape) -> Buffer:
+    from ._session import session_of
+    buffer = session_of(directory).attach(name, dtype=DTYPES[dtype], shape=shape)
+    if buffer.generation != generation:
+        raise _errors.of("E_OWNER_GONE", f"'{name}' is another buffer's name now: generation {buffer.generation}, "
+                                         f"not {generation}")
+    return buffer

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""The few calls of the CUDA driver that waiting needs. libgpushare has loaded it by then."""
+import ctypes
+import os
+import threading
+from typing import Any, Dict, Optional, Tuple
+
+_CAPTURE_UNSUPPORTED = 900  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, as DLPack's too
+_lock = threading.Lock()
+_driver: Any = None
+_contexts: Dict[Tuple[int, int], ctypes.c_void_p] = {}
+
+
+def _open() -> Any:
+    global _driver
+    if _driver is None:
+        _driver = ctypes.CDLL("libcuda.so.1")
+    return _driver
+
+
+def _call(name: str, *arguments: Any) -> int:
+    function = getattr(_open(), name, None)
+    return function(*arguments) if function is not None else -1
+
+
+def _context(device: int) -> Optional[ctypes.c_void_p]:
+    """The device's primary context, which is the frameworks' too; retained once a process."""
+    key = os.getpid(), device
+    with _lock:
+        if key not in _contexts:
+            number, context = ctypes.c_int(), ctypes.c_void_p()
+            if _call("cuInit", 0) or _call("cuDeviceGet", ctypes.byref(number), device):
+                return None
+            if _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number):
+                return None
+            _contexts[key] = context
+        return _contexts[key]
+
+
+class _Current:
+    """A device's primary context is current in here; what was before is afterwards."""
+
+    def __init__(self, device: int):
+        self.context = _context(device)
+        self.entered = False
+
+    def __enter__(self) -> bool:
+        self.entered = bool(self.context) and not _call("cuCtxPushCurrent_v2", self.context)
+        self.mode = ctypes.c_int(_RELAXED)
+        if self.entered:
+            _call("cuThreadExchangeStreamCaptureMode", ctypes.byref(self.mode))
+        return self.entered
+
+    def __exit__(self, *_: Any) -> None:
+        if self.entered:
+            _call("cuThreadExchangeStreamCaptureMode", ctypes.byref(self.mode))
+            _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+def is_capturing(stream: int) -> bool:
+    """What a stream that is captured does happens later: there is nothing to wait for."""
+    status = ctypes.c_int()
+    return not _call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status)) and bool(status.value)
+
+
+def settle(device: int) -> bool:
+    """Wait until all that this process gave the GPU has ended. False: a capture forbids to ask."""
+    if device < 0:
+        return True
+    with _Current(device) as entered:
+        return not entered or _call("cuCtxSynchronize") != _CAPTURE_UNSUPPORTED
+
+
+def order(device: int, before: int, after: Optional[int]) -> None:
+    """Let stream `after` wait for what `before` has to do by now; None: the CPU waits."""
+    with _Current(device) as entered:
+        if not entered:
+            return
+        event = ctypes.c_void_p()
+        if (after is not None and hasattr(_open(), "cuStreamWaitEvent")
+                and not _call("cuEventCreate", ctypes.byref(event), _NO_TIMING)):
+            failed = (_call("cuEventRecord", event, ctypes.c_void_p(before))
+                      or _call("cuStreamWaitEvent", ctypes.c_void_p(after), event, 0))
+            _call("cuEventDestroy_v2", event)
+            if not failed:
+                return
+        if _call("cuStreamSynchronize", ctypes.c_void_p(before)):
+            _call("cuCtxSynchronize")
+
+
+def stream_handle(stream: Any) -> int:
+    """A CUstream's number, of a number or of torch's, CuPy's or Numba's streams; None: the legacy one."""
+    if stream is None:
+        return 0
+    if hasattr(stream, "__cuda_stream__"):
+        told = stream.__cuda_stream__() if callable(stream.__cuda_stream__) else stream.__cuda_stream__
+        return int(told[1])
+    for name in ("cuda_stream", "ptr", "handle"):
+        value = getattr(stream, name, None)
+        if value is not None:
+            return int(getattr(value, "value", value) or 0)
+    return int(stream)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Element types: their names as tags have them, and how DLPack, numpy and struct write them."""
+import math
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+
+
+class DType(NamedTuple):
+    """name: as numpy and torch say it; code, bits: DLPack's; typestr: numpy's, or None where numpy
+    has no such type; format: of a memoryview, or None."""
+
+    name: str
+    code: int
+    bits: int
+    typestr: Optional[str]
+    format: Optional[str]
+
+    @property
+    def itemsize(self) -> int:
+        return self.bits // 8
+
+
+DTYPES: Dict[str, DType] = {row[0]: DType(*row) for row in (
+    ("bool", 6, 8, "|b1", "?"),
+    ("int8", 0, 8, "|i1", "b"), ("int16", 0, 16, "<i2", "h"),
+    ("int32", 0, 32, "<i4", "i"), ("int64", 0, 64, "<i8", "q"),
+    ("uint8", 1, 8, "|u1", "B"), ("uint16", 1, 16, "<u2", "H"),
+    ("uint32", 1, 32, "<u4", "I"), ("uint64", 1, 64, "<u8", "Q"),
+    ("float16", 2, 16, "<f2", "e"), ("float32", 2, 32, "<f4", "f"), ("float64", 2, 64, "<f8", "d"),
+    ("complex64", 5, 64, "<c8", None), ("complex128", 5, 128, "<c16", None),
+    ("bfloat16", 4, 16, None, None),
+    ("float8_e3m4", 7, 8, None, None), ("float8_e4m3", 8, 8, None, None),
+    ("float8_e4m3b11fnuz", 9, 8, None, None), ("float8_e4m3fn", 10, 8, None, None),
+    ("float8_e4m3fnuz", 11, 8, None, None), ("float8_e5m2", 12, 8, None, None),
+    ("float8_e5m2fnuz", 13, 8, None, None), ("float8_e8m0fnu", 14, 8, None, None),
+)}
+BYTES = DTYPES["uint8"]
+_BY_TYPESTR = {d.typestr: d for d in DTYPES.values() if d.typestr}
+_BY_CODE = {(d.code, d.bits): d for d in DTYPES.values()}
+_ALIASES = {"half": "float16", "float": "float32", "double": "float64", "bool_": "bool"}
+DTypeLike = Union[str, DType, Any]
+
+
+def dtype_of(what: DTypeLike) -> DType:
+    """From a name ("float16"), numpy's or torch's types, or a typestr ("<f4")."""
+    if isinstance(what, DType):
+        return what
+    name = what if isinstance(what, str) else getattr(what, "name", None) or getattr(
+        what, "__name__", None) or str(what)
+    name = str(name).rsplit(".", 1)[-1]
+    name = _ALIASES.get(name, name) if not isinstance(what, type) else {
+        "int": "int64", "float": "float64"}.get(name, _ALIASES.get(name, name))
+    found = DTYPES.get(name) or _BY_TYPESTR.get(name) or _BY_TYPESTR.get(
+        "|" + name) or _BY_TYPESTR.get("<" + name) or (
+        _BY_TYPESTR.get("<" + name[1:]) if name[:1] in "=|" else None)
+    if not found:
+        raise ValueError(f"{what!r} is no element type that buffers have; they are: {', '.join(DTYPES)}")
+    return found
+
+
+def dtype_from_dlpack(code: int, bits: int, lanes: int) -> Optional[DType]:
+    """None: one that has no name here."""
+    return _BY_CODE.get((code, bits)) if lanes == 1 else None
+
+
+Shape = Tuple[int, ...]
+
+
+def shape_of(what: Union[int, Sequence[int]]) -> Shape:
+    """A tuple of sizes, none negative."""
+    shape = (what,) if hasattr(what, "__index__") else tuple(what)  # type: ignore[arg-type]
+    shape = tuple(s.__index__() for s in shape)  # type: ignore[union-attr]
+    if any(s < 0 for s in shape):
+        raise ValueError(f"a shape of {shape}")
+    return shape
+
+
+def count(shape: Shape) -> int:
+    """How many elements."""
+    return math.prod(shape)
+
+
+def shape_text(shape: Shape) -> str:
+    """As the tag has it: "2,3", and "" for a scalar."""
+    return ",".join(map(str, shape))
+
+
+def shape_from_text(text: str) -> Shape:
+    """Of the tag; ValueError for what is none."""
+    if not text:
+        return ()
+    parts = text.split(",")
+    if not all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts) or len(parts) > 64:
+        raise ValueError(f"{text!r} is no shape")
+    return tuple(map(int, parts))
+
+
+def strides_are_compact(shape: Shape, strides: Optional[Sequence[int]]) -> bool:
+    """C order without gaps; strides in elements, None: that."""
+    if strides is None:
+        return True
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(tuple(strides))):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Host memory that the library gives: as memoryviews and arrays that keep it for as long as they live."""
+import ctypes
+from typing import Any, Dict, Optional
+
+from . import _native
+from ._dtypes import BYTES, DType, Shape, count
+
+
+def memory(hold: _native.Hold, address: int, size: int, read_only: bool) -> memoryview:
+    """Bytes at an address. The view, and whatever is made of it, keeps `hold`."""
+    block = (ctypes.c_ubyte * size).from_address(address)
+    block._gpushare_hold = hold  # a ctypes array is what a memoryview's `obj` keeps
+    view = memoryview(block).cast("B")
+    return view.toreadonly() if read_only else view
+
+
+def shaped(view: memoryview, dtype: DType, shape: Shape) -> memoryview:
+    """The same memory as elements; BufferError where a memoryview has no such type."""
+    if dtype.format is None:
+        raise BufferError(f"a memoryview has no elements of {dtype.name}; take `memory`, the bytes")
+    if not count(shape):
+        raise BufferError("a memoryview can't have a dimension of 0; take `memory`")
+    return view if (dtype, shape) == (BYTES, view.shape) else view.cast(dtype.format, shape)
+
+
+def array_interface(view: memoryview, dtype: DType, shape: Shape) -> Dict[str, Any]:
+    """numpy's protocol. The array's base is the view, so it keeps the memory and nothing else."""
+    return {"version": 3, "shape": shape, "typestr": dtype.typestr or f"|V{dtype.itemsize}", "data": view}
+
+
+class HostMemory:
+    """What maps and mirrors have in common: bytes on the host, while they are open and as long as
+    a view of them lives."""
+
+    _what = "memory"
+
+    def __init__(self, hold: _native.Hold, address: int, dtype: DType, shape: Shape, size: int,
+                 read_only: bool):
+        self._hold: Optional[_native.Hold] = hold
+        self._address, self._size, self._dtype, self.shape = address, size, dtype, shape
+        self.read_only = read_only
+
+    @property
+    def dtype(self) -> str:
+        """The element type's name."""
+        return self._dtype.name
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in all."""
+        return self._size
+
+    @property
+    def closed(self) -> bool:
+        """Has close() been called, or the with block left?"""
+        return self._hold is None
+
+    @property
+    def handle(self) -> int:
+        """The library's own, for calls of it that this package does not have."""
+        return self._open().handle
+
+    def _open(self) -> _native.Hold:
+        if self._hold is None:
+            raise ValueError(f"the {self._what} is closed; open another")
+        return self._hold
+
+    @property
+    def memory(self) -> memoryview:
+        """The bytes. Stays valid after close(), for as long as the memoryview lives."""
+        return memory(self._open(), self._address, self._size, self.read_only)
+
+    @property
+    def __array_interface__(self) -> Dict[str, Any]:
+        return array_interface(self.memory, self._dtype, self.shape)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return shaped(self.memory, self._dtype, self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a scalar has no length")
+        return self.shape[0]
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._hold = None
+
+    def __enter__(self) -> Any:
+        self._open()
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.close()
+
+
+class Map(HostMemory):
+    """The GPU's memory of a buffer at an address of the CPU's: no copy. See gpushare_map().
+
+    `with buffer.map() as m:` flushes at its end. Arrays and memoryviews of it stay valid: the
+    mapping goes with the last of them, whatever became of the buffer.
+    """
+
+    _what = "map"
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        from . import _abi
+        info = _native.make(_abi.MapInfo)
+        _native.call("gpushare_map_info", self.handle, ctypes.byref(info))
+        self.backend = info.backend.decode()
+        """"dma-buf", "vulkan" or "host"."""
+        self.caching = {v: t for v, t in _abi.CACHINGS.values()}.get(info.caching, "")
+        """"write-combined" (loads are slow) or "cached"."""
+        self.coherent = bool(info.coherent)
+        """False: flush() and invalidate() are needed."""
+        self.atom_size = info.atom_size
+
+    def flush(self, offset: int = 0, length: Optional[int] = None) -> None:
+        """What the CPU has stored there is on its way to the GPU."""
+        _native.call("gpushare_map_flush", self.handle, offset, self._size - offset if length is None else length)
+
+    def invalidate(self, offset: int = 0, length: Optional[int] = None) -> None:
+        """The CPU's next loads from there see what the GPU has written."""
+        _native.call("gpushare_map_invalidate", self.handle, offset,
+                     self._size - offset if length is None else length)
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if self._hold is not None and not self.read_only:
+            self.flush()
+        self.close()
+
+
+class Mirror(HostMemory):
+    """A pinned host copy of a part of a buffer. See gpushare_mirror_open().
+
+    `with buffer.mirror(write=True) as m:` writes it back at its end; not where the block ends by an
+    exception: nothing half done is published. Views of it stay readable; what is stored into them after
+    the end goes nowhere.
+    """
+
+    _what = "mirror"
+    _write = False
+
+    def sync(self) -> None:
+        """Write the copy back now; the mirror stays open."""
+        _native.call("gpushare_mirror_sync", self.handle)
+
+    def close(self) -> None:
+        """Write the copy back if it is for writing, and let go of it. Where that fails it stays open."""
+        if self._hold is not None and self._write:
+            self.sync()
+        self._hold = None
+
+    def drop(self) -> None:
+        """Let go of it without writing back."""
+        self._hold = None
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.drop()

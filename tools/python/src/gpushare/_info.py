@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""What the registry knows of a buffer, as a plain object."""
+import ctypes
+import uuid
+from typing import Any, Dict, Tuple
+
+from . import _abi
+
+_BACKINGS = {number: text for number, text in _abi.BACKINGS.values()}
+_STATES = {number: text for number, text in _abi.STATES.values()}
+
+
+def _rows(array: ctypes.Array) -> Dict[str, Any]:
+    """An array of small structs, of which the first field says what it is, up to the first empty one."""
+    rows: Dict[str, Any] = {}
+    for struct in array:
+        (key, *_), *more = struct._fields_
+        name = getattr(struct, key).decode("utf-8", "replace")
+        if not name:
+            break
+        values = [getattr(struct, field) for field, *_ in more]
+        values = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values]
+        rows[name] = values[0] if len(values) == 1 else tuple(values)
+    return rows
+
+
+class Record:
+    """The fields of a struct of the library's, by their names: numbers, words, truth values."""
+
+    _TRUTHS: Tuple[str, ...] = ()
+    _OMITTED: Tuple[str, ...] = ()
+
+    def __init__(self, struct: ctypes.Structure):
+        for name, *_ in struct._fields_:
+            if name not in self._OMITTED:
+                setattr(self, name, self._convert(name, getattr(struct, name)))
+
+    def _convert(self, name: str, value: Any) -> Any:
+        if name in self._TRUTHS:
+            return bool(value)
+        if isinstance(value, ctypes.Array):
+            return _rows(value)
+        if isinstance(value, _abi.Info):
+            return Info(value)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+    def as_dict(self) -> Dict[str, Any]:
+        """All of it, for json and the like."""
+        return dict(self.__dict__)
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({said})"
+
+
+class Info(Record):
+    """struct gpushare_info: a buffer; sizes and offsets in bytes, times in seconds or nanoseconds."""
+
+    _TRUTHS = ("owner_alive", "in_limbo", "missing", "isolated")
+    _OMITTED = ("tag_count",)
+    name: str
+    generation: int
+    size: int
+    base_offset: int
+    base_size: int
+    device_uuid: str  # "GPU-...", as nvidia-smi writes it
+    backing: str  # "ipc", "vmm" or "host"
+    owner_uid: int
+    owner_pid: int
+    owner_started: int
+    owner_command: str
+    attachers: int
+    created_unix_ns: int
+    flags: Tuple[str, ...]  # of "keep", "readonly", ...
+    ttl_s: int
+    ttl_left_s: int
+    owner_alive: bool
+    in_limbo: bool
+    missing: bool
+    isolated: bool
+    tags: Dict[str, str]
+
+    def _convert(self, name: str, value: Any) -> Any:
+        if name == "device_uuid":
+            return f"GPU-{uuid.UUID(bytes=bytes(value))}"
+        if name == "backing":
+            return _BACKINGS.get(value, str(value))
+        if name == "flags":
+            return tuple(text for bit, text in _abi.FLAGS.values() if value & bit)
+        return super()._convert(name, value)
+
+
+class Holder(Record):
+    """struct gpushare_holder: a process that has a buffer attached."""
+
+    _TRUTHS = ("own",)
+    pid: int
+    uid: int
+    started: int
+    command: str
+    count: int
+    own: bool
+
+
+class RegistryInfo(Record):
+    """struct gpushare_registry_info: what a registry has to do. The counts are (number, bytes) by kind."""
+
+    names: int
+    attachments: int
+    connections: int
+    waiters: int
+    requests: int
+    limbo: int
+    started_unix_ns: int
+    limbo_bytes: int
+    kept_bytes: int
+    kept_limit: int
+    descriptors: int
+    version: str
+    pid: int
+    by_verb: Dict[str, Tuple[int, int]]
+    by_status: Dict[str, Tuple[int, int]]
+    by_backing: Dict[str, Tuple[int, int]]
+
+
+def state_text(number: int) -> str:
+    """Of enum gpushare_state."""
+    return _STATES.get(number, str(number))

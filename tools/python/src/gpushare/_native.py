@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""libgpushare.so.0, found and loaded at the first call, and what its calls and handles need."""
+import atexit
+import ctypes
+import glob
+import os
+import sys
+import threading
+from typing import Any, List, Optional, Tuple, Type, TypeVar
+
+from . import _abi, _errors
+
+SONAME = "libgpushare.so.0"
+SPARE = 4096  # behind each struct: a newer library may know of more fields
+_library: Optional[ctypes.CDLL] = None
+_lock = threading.Lock()
+_exiting = False
+
+
+@atexit.register
+def _at_exit() -> None:
+    """From here on nothing is given back one by one: the process's end does that."""
+    global _exiting
+    _exiting = True
+
+
+def _candidates() -> List[str]:
+    """The loader's own ways first, then where `make install` and a wheel's prefix put it."""
+    told = os.environ.get("GPUSHARE_LIBRARY")
+    if told:
+        return [told]
+    found = [SONAME]
+    for prefix in dict.fromkeys((sys.prefix, "/usr/local", "/usr")):
+        found += [os.path.join(prefix, "lib", SONAME), os.path.join(prefix, "lib64", SONAME)]
+        found += glob.glob(os.path.join(glob.escape(prefix), "lib", "*-linux-gnu", SONAME))
+    return found
+
+
+def _bind(library: ctypes.CDLL) -> None:
+    for name, (result, arguments) in _abi.FUNCTIONS.items():
+        function = getattr(library, name, None)
+        if function is not None:
+            function.restype = result
+            function.argtypes = arguments
+
+
+def _load() -> ctypes.CDLL:
+    why = ""
+    for path in _candidates():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            why = why or str(error)
+            continue
+        if not hasattr(library, "gpushare_version"):
+            raise _errors.LibraryError(f"{path} is no gpushare library: it has no gpushare_version()")
+        _bind(library)
+        return library
+    raise _errors.LibraryError(
+        f"{SONAME} can't be loaded: {why}; install gpushare, or set GPUSHARE_LIBRARY to the file")
+
+
+def library() -> ctypes.CDLL:
+    """The library, with its calls' types."""
+    global _library
+    if _library is None:
+        with _lock:
+            if _library is None:
+                _library = _load()
+    return _library
+
+
+def has(*names: str) -> bool:
+    """Does the library have these calls, and does this package know them?"""
+    return all(name in _abi.FUNCTIONS and hasattr(library(), name) for name in names)
+
+
+def function(name: str) -> Any:
+    """One of the calls; NotSupportedError where the library has none of that name."""
+    if not has(name):
+        raise _errors.of("E_NOT_SUPPORTED", f"this {SONAME} ({version()}) has no {name}()")
+    return getattr(library(), name)
+
+
+def explain() -> str:
+    """The sentence behind this thread's last failure."""
+    return library().gpushare_explain().decode("utf-8", "replace")
+
+
+def check(code: int) -> None:
+    """Raise what a negative status stands for."""
+    if code < 0:
+        sentence = explain()
+        if not sentence:
+            sentence = library().gpushare_status_text(code).decode()
+        raise _errors.from_code(code, sentence)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """A call that answers with a status."""
+    check(function(name)(*arguments))
+
+
+def call_out(name: str, *arguments: Any) -> int:
+    """The same with a last argument that it sets to a handle."""
+    out = ctypes.c_void_p()
+    call(name, *arguments, ctypes.byref(out))
+    return out.value or 0
+
+
+def version() -> str:
+    """Of the library that is loaded."""
+    return library().gpushare_version().decode()
+
+
+S = TypeVar("S", bound=ctypes.Structure)
+
+
+def make(kind: Type[S], **values: Any) -> S:
+    """A struct of zeros and these values, with room behind it."""
+    block = (ctypes.c_char * (ctypes.sizeof(kind) + SPARE))()
+    struct = kind.from_buffer(block)
+    for name, value in values.items():
+        setattr(struct, name, value)
+    return struct
+
+
+def text(value: Any) -> bytes:
+    """A name or a pattern for the library; what can't be one is told by its sentence."""
+    if isinstance(value, bytes):
+        data = value
+    elif isinstance(value, str):
+        data = value.encode("utf-8", "surrogateescape")
+    else:
+        raise TypeError(f"a name is a str, not {type(value).__name__}")
+    if b"\0" in data:
+        raise _errors.of("E_NAME", f"{value!r} holds a NUL, and no name does")
+    return data
+
+
+def milliseconds(seconds: Optional[float], forever: int) -> int:
+    """Of a time in seconds; None: `forever`."""
+    if seconds is None:
+        return forever
+    if not 0 <= seconds < 1 << 31:
+        raise ValueError(f"a time of {seconds} seconds")
+    return min(int(seconds * 1000 + 0.999), forever)
+
+
+class Hold:
+    """Something of the library's that is given back once: by whoever has it last."""
+
+    __slots__ = ("handle", "_end", "keep", "_pid", "before", "__weakref__")
+
+    def __init__(self, handle: int, end: str, keep: Tuple[Any, ...] = ()):
+        self.handle = handle
+        self._end = end
+        self.keep = keep  # what must be there as long; goes afterwards
+        self._pid = os.getpid()
+        self.before: Any = None  # called first, where something is to be waited for
+
+    def give_back(self) -> int:
+        """Now, whoever else may have it; its status."""
+        handle, self.handle = self.handle, 0
+        keep, self.keep = self.keep, ()
+        if not handle or _exiting or self._pid != os.getpid():
+            return 0
+        if self.before is not None:
+            self.before()
+        status = getattr(library(), self._end)(handle)
+        del keep
+        return status or 0
+
+    def __del__(self) -> None:
+        self.give_back()

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: MIT
+"""Sessions: a connection to the registry, and the lease on all that is shared and attached by it."""
+import ctypes
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import _abi, _driver, _errors, _foreign, _native
+from ._buffer import Buffer, layout_tags, set_tags, tagged_layout
+from ._dtypes import BYTES, DType, DTypeLike, Shape, count, dtype_of, shape_of
+from ._info import Holder, Info, RegistryInfo
+from ._order import Event
+from ._watch import Watch
+
+_FLAG = {text: bit for bit, text in _abi.FLAGS.values()}
+_WAIT_MOST = (1 << 32) - 1
+_TAGS_AFTER_NS = 50_000_000
+
+
+def _visited(name: str, *arguments: Any) -> List[Any]:
+    """What a listing call visits. The callback's type is the one before the last."""
+    found: List[Any] = []
+    kind = {"gpushare_holders": Holder}.get(name, Info)
+
+    def visit(struct: Any, _: Any) -> int:
+        found.append(kind(struct[0]))
+        return 0
+
+    callback = _native.function(name).argtypes[-2](visit)
+    _native.call(name, *arguments, callback, None)
+    return found
+
+
+def _info_of(handle: int) -> Info:
+    struct = _native.make(_abi.Info)
+    _native.call("gpushare_buffer_info", handle, ctypes.byref(struct))
+    return Info(struct)
+
+
+def _await_tags(handle: int, info: Info) -> None:
+    """A name that has just come gets its tags a moment later."""
+    while "dtype" not in info.tags and abs(time.time_ns() - info.created_unix_ns) < _TAGS_AFTER_NS:
+        time.sleep(0.002)
+        rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
+        if _native.function("gpushare_tags")(handle, rows, ctypes.byref(out)) < 0:
+            return
+        info.tags = {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
+
+
+class Session:
+    """A connection to the registry, which is started where none runs. See gpushare_open().
+
+    `directory`: the registry's, default $GPUSHARE_DIR and so on; `timeout`: seconds for each of its
+    answers. It ends with close(), a with block, or when it and all that came of it have gone.
+    """
+
+    def __init__(self, directory: Optional[str] = None, timeout: Optional[float] = None, *,
+                 autostart: bool = True):
+        self.directory = None if directory is None else os.fspath(directory)
+        options = _native.make(
+            _abi.OpenOptions, directory=None if directory is None else os.fsencode(directory),
+            timeout_ms=0 if timeout is None else _native.milliseconds(timeout, (1 << 31) - 1),
+            no_autostart=not autostart)
+        self._hold: Optional[_native.Hold] = _native.Hold(
+            _native.call_out("gpushare_open", ctypes.byref(options)), "gpushare_close")
+
+    @property
+    def handle(self) -> int:
+        """The library's struct gpushare_session."""
+        if self._hold is None:
+            raise ValueError("the session is closed")
+        return self._hold.handle
+
+    @property
+    def closed(self) -> bool:
+        """Has close() been called?"""
+        return self._hold is None
+
+    def close(self) -> None:
+        """Use it no more. What came of it stays valid, and the lease until the last of that has gone."""
+        self._hold = None
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    # Buffers.
+
+    def _own(self, handle: int, kind: DType, shape: Shape, tags: Optional[Mapping[str, str]],
+             keep: Any = None) -> Buffer:
+        hold = _native.Hold(handle, "gpushare_free", (self._hold, keep))
+        buffer = Buffer(hold, self, _info_of(handle), kind, shape)
+        told: Dict[str, str] = dict(tags or {})
+        # bytes need no words for it, and a shape that is too long to be told is not
+        if not (kind == BYTES and len(shape) == 1):
+            layout = layout_tags(kind, shape)
+            if len(layout["shape"]) <= _abi.TAG_VALUE_MAX:
+                told = {**layout, **told}
+        if told:
+            set_tags(self.handle, buffer.name, told)
+        return buffer
+
+    def attach(self, name: str, *, wait: float = 0, device: Optional[int] = None, same_address: bool = False,
+               prefer_same_address: bool = False, host_only: bool = False, passive: bool = False,
+               dtype: Optional[DTypeLike] = None,
+               shape: Union[None, int, Sequence[int]] = None) -> Buffer:
+        """Map a named buffer of another process into this one. See gpushare_attach().
+
+        `wait`: seconds for the name to appear; `device`: map it for that GPU. Element type and shape are
+        those of its tags, unless told here.
+        """
+        options = _native.make(
+            _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), same_address=same_address,
+            prefer_same_address=prefer_same_address, on_device=device is not None,
+            device=-1 if device is None else device, host_only=host_only)
+        if passive:
+            if not hasattr(options, "passive"):
+                raise _errors.of("E_NOT_SUPPORTED", "this library's attachments are all passive: it has no acquire")
+            options.passive = 1
+        told = None if dtype is None else dtype_of(dtype)
+        asked = None if shape is None else shape_of(shape)
+        handle = _wait_interruptibly(self.handle, _native.text(name), options)
+        hold = _native.Hold(handle, "gpushare_detach", (self._hold,))
+        info = _info_of(handle)
+        if wait and told is None:
+            _await_tags(handle, info)
+        kind, wanted = (told, None) if told else tagged_layout(info)
+        if asked is not None or wanted is None:
+            wanted = asked if asked is not None else (info.size // kind.itemsize,)
+        return Buffer(hold, self, info, kind, wanted)
+
+    def alloc(self, name: str, shape: Union[int, Sequence[int]], dtype: DTypeLike = "uint8", *,
+              device: Optional[int] = None, keep: bool = False, ttl: int = 0, adopt: bool = False,
+              read_only: bool = False, vmm: bool = False, unified: bool = False,
+              tags: Optional[Mapping[str, str]] = None) -> Buffer:
+        """Allocate memory and give it a name, tagged with its element type and shape, and `tags`.
+
+        `keep`: it stays when this process frees it, exits or is killed, for `ttl` seconds (0: until
+        removed); with `adopt` what is kept of that name and size is taken over. `read_only`: for others.
+        `unified`: the host's memory, at one address for the CPU and the GPU. See gpushare_alloc_with().
+        """
+        kind, wanted = dtype_of(dtype), shape_of(shape)
+        chosen = {"keep": keep, "readonly": read_only, "vmm": vmm, "unified": unified}
+        options = _native.make(_abi.AllocOptions, device=-1 if device is None else device,
+                               flags=sum(_FLAG[flag] for flag, on in chosen.items() if on),
+                               ttl_s=ttl, adopt=adopt)
+        handle = _native.call_out("gpushare_alloc_with", self.handle, _native.text(name),
+                                  count(wanted) * kind.itemsize, ctypes.byref(options))
+        return self._own(handle, kind, wanted, tags)
+
+    def share(self, name: str, array: Any, *, tags: Optional[Mapping[str, str]] = None) -> Buffer:
+        """Give a device array's memory a name: of PyTorch, CuPy, JAX, Numba, whatever speaks DLPack or has
+        the CUDA array interface, and is contiguous. The array stays as long as the buffer."""
+        found = _foreign.locate(array)
+        kind = found.dtype or BYTES
+        wanted = found.shape if found.dtype else (count(found.shape) * found.itemsize,)
+        return self.share_pointer(name, found.pointer, count(wanted) * kind.itemsize, dtype=kind, shape=wanted,
+                                  tags=tags, keep=(found.keep, array), source=array)
+
+    def share_pointer(self, name: str, pointer: int, size: int, *, dtype: DTypeLike = "uint8",
+                      shape: Union[None, int, Sequence[int]] = None, tags: Optional[Mapping[str, str]] = None,
+                      keep: Any = None, source: Any = None) -> Buffer:
+        """Give `size` bytes of device memory at `pointer` a name. `keep` is kept as long. The GPU's work
+        of this process is waited for, so that who attaches it finds what was written."""
+        kind = dtype_of(dtype)
+        wanted = shape_of(shape) if shape is not None else (size // kind.itemsize,)
+        handle = _native.call_out("gpushare_share", self.handle, _native.text(name), pointer, size)
+        _driver.settle(_native.library().gpushare_device(handle))
+        buffer = self._own(handle, kind, wanted, tags, keep)
+        buffer._source = source
+        return buffer
+
+    def unlink(self, name: str) -> None:
+        """Take a name away; the memory and attachments stay as they are."""
+        _native.call("gpushare_unlink", self.handle, _native.text(name))
+
+    def tag(self, name: str, **tags: Optional[str]) -> None:
+        """Set tags of a name; None takes one away."""
+        set_tags(self.handle, name, tags)
+
+    # Looks.
+
+    def ls(self, glob: Optional[str] = None, *, limbo: bool = False) -> List[Info]:
+        """The buffers whose names match (all: None), by name. '*' matches '/' too. `limbo`: what was freed
+        and is held for those who have it attached."""
+        return _visited("gpushare_list_limbo" if limbo else "gpushare_list", self.handle,
+                        None if glob is None else _native.text(glob))
+
+    def stat(self, name: str) -> Info:
+        """What the registry knows of one name."""
+        struct = _native.make(_abi.Info)
+        _native.call("gpushare_stat", self.handle, _native.text(name), ctypes.byref(struct))
+        return Info(struct)
+
+    def holders(self, name: str, generation: int = 0) -> List[Holder]:
+        """Who has a buffer attached."""
+        return _visited("gpushare_holders", self.handle, _native.text(name), generation)
+
+    def registry(self) -> RegistryInfo:
+        """What the registry has to do."""
+        struct = _native.make(_abi.RegistryInfo)
+        _native.call("gpushare_stat_registry", self.handle, ctypes.byref(struct))
+        return RegistryInfo(struct)
+
+    def watch(self, glob: Optional[str] = None) -> Watch:
+        """Be told what happens to buffers from now on."""
+        return Watch(self, glob)
+
+    def event_create(self, name: str, *, device: Optional[int] = None) -> Event:
+        """Make a CUDA event that other processes find by its name."""
+        handle = _native.call_out("gpushare_event_create", self.handle, _native.text(name),
+                                  -1 if device is None else device, 0)
+        return Event(handle, name, self._hold)
+
+    def event_open(self, name: str) -> Event:
+        """Open another process's event."""
+        return Event(_native.call_out("gpushare_event_open", self.handle, _native.text(name), None), name,
+                     self._hold)
+
+
+def _wait_interruptibly(session: int, name: bytes, options: Any) -> int:
+    """Attach; in turns of a second, so that Ctrl-C is heard."""
+    left = options.wait_ms
+    while True:
+        options.wait_ms = min(left, 1000)
+        left -= options.wait_ms
+        try:
+            return _native.call_out("gpushare_attach", session, name, ctypes.byref(options))
+        except (_errors.CLASSES["NotFoundError"], _errors.CLASSES["TimedOutError"]):
+            if not left:
+                raise
+
+
+_lock = threading.Lock()
+_sessions: Dict[Optional[str], Session] = {}
+
+
+def session_of(directory: Optional[str] = None) -> Session:
+    """This process's session with that registry; None: what the environment says."""
+    with _lock:
+        session = _sessions.get(directory)
+        if session is None or session.closed:
+            session = _sessions[directory] = Session(directory)
+        return session
+
+
+def _forget() -> None:
+    """In a forked child: the sessions are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    _sessions.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _of_default(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of this process's own session, as a function."""
+    def function(*arguments: Any, **named: Any) -> Any:
+        return method(session_of(), *arguments, **named)
+    function.__name__ = function.__qualname__ = method.__name__
+    function.__doc__ = method.__doc__
+    function.__wrapped__ = method  # type: ignore[attr-defined]
+    return function
+
+
+attach = _of_default(Session.attach)
+alloc = _of_default(Session.alloc)
+share = _of_default(Session.share)
+share_pointer = _of_default(Session.share_pointer)
+unlink = _of_default(Session.unlink)
+tag = _of_default(Session.tag)
+ls = _of_default(Session.ls)
+stat = _of_default(Session.stat)
+holders = _of_default(Session.holders)
+registry = _of_default(Session.registry)
+watch = _of_default(Session.watch)
+event_create = _of_default(Session.event_create)
+event_open = _of_default(Session.event_open)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Being told what happens to buffers. Where the library can."""
+import ctypes
+from typing import Any, Iterator, Optional
+
+from . import _abi, _errors, _native
+from ._info import Info, Record
+
+_KINDS = {number: text for number, text in getattr(_abi, "NOTICES", {}).values()}
+
+
+class Notice(Record):
+    """struct gpushare_notice: one thing that happened; `kind` is a word ("share", "publish", ...)."""
+
+    kind: str
+    pid: int
+    serial: int
+    unix_ns: int
+    lost: int
+    published: int
+    rate: int
+    info: Optional[Info]  # None: it is about no buffer
+
+    def _convert(self, name: str, value: Any) -> Any:
+        if name == "kind":
+            return _KINDS.get(value, str(value))
+        if name == "info":
+            return Info(value) if value.name else None
+        return super()._convert(name, value)
+
+
+class Watch:
+    """Notices, one after the other: for notice in session.watch("frames/*"). See gpushare_watch()."""
+
+    def __init__(self, session: Any, glob: Optional[str]):
+        handle = _native.call_out("gpushare_watch", session.handle, None if glob is None else _native.text(glob))
+        self._hold: Optional[_native.Hold] = _native.Hold(handle, "gpushare_watch_close")
+
+    @property
+    def handle(self) -> int:
+        """The library's struct gpushare_watch."""
+        if self._hold is None:
+            raise ValueError("the watch is closed")
+        return self._hold.handle
+
+    def next(self, timeout: Optional[float] = None) -> Optional[Notice]:
+        """The next notice; None where none came in so many seconds (None: without an end)."""
+        struct = _native.make(_abi.Notice)  # type: ignore[attr-defined]
+        while True:
+            # in turns of a second, so that Ctrl-C is heard
+            turn = 1.0 if timeout is None else min(timeout, 1.0)
+            try:
+                _native.call("gpushare_watch_next", self.handle, _native.milliseconds(turn, 1000),
+                             ctypes.byref(struct))
+                return Notice(struct)
+            except _errors.CLASSES["TimedOutError"]:
+                if timeout is not None:
+                    timeout -= turn
+                    if timeout <= 0:
+                        return None
+
+    def fileno(self) -> int:
+        """For select and asyncio: readable when next(0) is worth a try."""
+        return _native.library().gpushare_watch_fd(self.handle)
+
+    def __iter__(self) -> Iterator[Notice]:
+        while self._hold is not None:
+            notice = self.next()
+            if notice is not None:
+                yield notice
+
+    def close(self) -> None:
+        """End it."""
+        self._hold = None
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
