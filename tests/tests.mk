@@ -186,7 +186,7 @@ $(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(SIM_TESTS) $(PROGR
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)/as $(@D)/tests/bin
 	$(Q)ln -s ../sim $(addprefix ../,$(notdir $(filter %.so %.so.0,$(PRODUCTS)))) $(@D)
 	$(Q)ln -s $(addprefix ../../../tests/bin/,$(notdir $(filter %.so,$(PROGRAMS)))) $(@D)/tests/bin
-	$(Q)for program in $(patsubst $(BUILD)/%,%,$(filter-out %.so %.so.0 %.a %.pc,$(PRODUCTS) \
+	$(Q)for program in $(patsubst $(BUILD)/%,%,$(filter-out %.so %.so.0 %.a,$(PRODUCTS) \
 		$(CMOCKA) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe)); do \
 		ln $< $(@D)/$$program && ln -s $$(command -v $(EMULATOR)) $(@D)/as/$${program##*/} || exit 1; done
 	$(Q)touch $@
