@@ -192,7 +192,7 @@ $(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(SIM_TESTS) $(PROGR
 	$(Q)touch $@
 endif
 
-tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels)
+tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels) man
 
 # make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
 # each way by which programs come to them.

@@ -24,6 +24,7 @@ def read(path):
 
 
 HEADER = read("include/gpushare.h")
+STATUSES = re.search(r"#define GPUSHARE_STATUSES.*?\n\n", HEADER, re.S)[0]
 VERSION = re.search(r'#define GPUSHARE_VERSION "(.*)"', HEADER)[1]
 
 
@@ -80,6 +81,13 @@ class Call:
 def calls():
     for comment, prototype in re.findall(r"/\*\*((?:(?!\*/).)*)\*/\n([^/#]*?\);)", HEADER, re.S):
         yield Call(comment, prototype)
+
+
+def check(all_calls):
+    """Each call has a comment: a page is made of it."""
+    lacking = set(re.findall(r"\b(gpushare_[a-z_]+)\(", HEADER)) - {call.name for call in all_calls}
+    if lacking:
+        sys.exit("gpushare.h: no comment of its own: " + ", ".join(sorted(lacking)))
 
 
 def structs():
@@ -140,7 +148,7 @@ def overview(all_calls, definitions):
     for call in all_calls:
         out += [".TP", f".BR {call.name} (3)", roff(call.summary)]
     out += [".SH STATUSES"]
-    for name, _, text in re.findall(r'X\((\w+), (-?\d+), "([^"]*)"\)', HEADER.split("enum gpushare_status")[0]):
+    for name, _, text in re.findall(r'X\((\w+), (-?\d+), "([^"]*)"\)', STATUSES):
         out += [".TP", roff("GPUSHARE_" + name), roff(text)]
     shown = [name for name in definitions if not any(f"struct {name} " in c.prototype for c in all_calls)]
     for name in shown:
@@ -156,6 +164,7 @@ def write(directory, name, lines):
 def write_calls(directory):
     all_calls, definitions = list(calls()), structs()
     known = {call.name for call in all_calls}
+    check(all_calls)
     for call in all_calls:
         write(directory, call.name, page(call, known, definitions))
     write(directory, "gpushare.h", overview(all_calls, definitions))

@@ -25,10 +25,12 @@ MAN8DIR = $(MANDIR)/man8
 SYSTEMUNITDIR = $(SYSTEMDDIR)/system
 USERUNITDIR = $(SYSTEMDDIR)/user
 
+# Where scdoc is missing the rest is installed all the same, and it is said.
+HAVE_SCDOC := $(shell command -v scdoc)
 # The manual: written in scdoc, and the calls' pages from the comments of gpushare.h.
 CALLS := $(sort $(shell grep -oP '\bgpushare_[a-z_]+(?=\x28)' include/gpushare.h))
 PAGES := $(patsubst tools/man/%.scd,%,$(wildcard tools/man/*.scd))
-MAN := $(addprefix $(BUILD)/man/,$(PAGES) gpushare.h.3 $(addsuffix .3,$(CALLS)))
+MAN := $(addprefix $(BUILD)/man/,$(if $(HAVE_SCDOC),$(PAGES)) gpushare.h.3 $(addsuffix .3,$(CALLS)))
 # A date that a second build has too: of the last commit, or of the header that has the version.
 ifndef SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y include/gpushare.h))
@@ -54,8 +56,8 @@ files_SYSTEMUNITDIR := $(wildcard tools/systemd/system/*.in)
 files_USERUNITDIR := $(wildcard tools/systemd/user/*.in)
 files_TMPFILESDIR := tools/systemd/gpushare.conf
 files_EXAMPLEDIR := $(filter-out %.md,$(wildcard tools/examples/*))
-files_BASHCOMPDIR := $(wildcard tools/completion/bash/*)
-files_ZSHCOMPDIR := $(wildcard tools/completion/zsh/*)
+files_BASHCOMPDIR := $(wildcard tools/completions/*.bash)
+files_ZSHCOMPDIR := $(wildcard tools/completions/_*)
 
 # From the config files to the headers, so that the tree may be moved as a whole.
 SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|' \
@@ -73,12 +75,7 @@ $(BUILD)/man/.calls: tools/man/pages.py include/gpushare.h
 	$(Q)tools/man/pages.py calls $(@D) && touch $@
 $(filter %.3,$(MAN)): $(BUILD)/man/.calls ;
 man: $(MAN)
-
-# Where scdoc is missing the rest is installed all the same, and it is said.
-HAVE_SCDOC := $(shell command -v scdoc)
-ifeq ($(HAVE_SCDOC),)
-MAN := $(filter %.3,$(MAN))
-endif
+	@:
 
 # put(DIR): its plain files, then those with words to replace
 define put
@@ -88,13 +85,15 @@ define put
 		chmod 644 '$(DESTDIR)$($(1))/$(notdir $(basename $(f)))' &&) :
 
 endef
+installable: $(PRODUCTS) $(MAN)
+	@:
 # Only copies: what was built already, from whatever flags.
 install-files: $(MAN)
 	$(foreach place,$(PLACES),$(if $(files_$(place)),$(call put,$(place))))
 	$(Q)ln -sf libgpushare.so.0 '$(DESTDIR)$(LIBDIR)/libgpushare.so'
 	$(if $(HAVE_SCDOC),,@echo "skipped: manual pages of the programs: scdoc is not installed")
 install: $(BUILD)/.checked
-	@$(MAKE) --no-print-directory $(jobs) $(PRODUCTS)
+	@$(MAKE) --no-print-directory $(jobs) installable
 	@$(MAKE) --no-print-directory install-files
 	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
 uninstall:
@@ -103,6 +102,6 @@ uninstall:
 	$(Q)for own in $(own_dirs); do [ ! -d "$(DESTDIR)$$own" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$own"; done
 
 deb: $(BUILD)/.checked
-	@$(MAKE) --no-print-directory $(jobs) $(PRODUCTS) man
+	@$(MAKE) --no-print-directory $(jobs) installable
 	@VERSION=$(VERSION) tools/packages/deb.sh
-.PHONY: install install-files uninstall man deb
+.PHONY: install installable install-files uninstall man deb
