@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Packs what was built into Debian packages, in $BUILD/deb. Called by make deb, which says BUILD, ARCH,
-# VERSION and SOURCE_DATE_EPOCH. DEBFULLNAME and DEBEMAIL are who makes them. Needs debhelper, no network,
+# Packs what was built into Debian packages, in $DEBDIR. Called by make deb, which says BUILD, DEBDIR,
+# ARCH, VERSION and SOURCE_DATE_EPOCH. DEBFULLNAME and DEBEMAIL are who makes them. Needs debhelper, no network,
 # no root.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
-out=$(cd "$BUILD" && pwd)/deb
+build=$(cd "$BUILD" && pwd)
+out=$DEBDIR
 tree=$out/tree
 log=$out/log
 
@@ -18,7 +19,8 @@ case $ARCH in
 x86_64) arch=amd64 ;;
 aarch64) arch=arm64 ;;
 esac
-rm -rf "$out"
+umask 022
+rm -rf "$tree" "$log" "$out"/*.deb
 mkdir -p "$tree"
 cp -r tools/packages/debian "$tree/"
 who="${DEBFULLNAME:-The gpushare authors} <${DEBEMAIL:-gpushare@example.org}>"
@@ -45,7 +47,7 @@ fi
 # Of the machine's own compiler flags and of a make around this one nothing is wanted.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES CFLAGS LDFLAGS
 if ! (cd "$tree" && env "DEB_HOST_ARCH=$arch" DEB_RULES_REQUIRES_ROOT=no DEB_BUILD_OPTIONS=noautodbgsym \
-	"SOURCE=$root" "BUILD=$out/.." "ARCH=$ARCH" debian/rules binary) >"$log" 2>&1; then
+	"SOURCE=$root" "BUILD=$build" "ARCH=$ARCH" debian/rules binary) >"$log" 2>&1; then
 	cat "$log" >&2
 	echo "gpushare: make deb failed; $log is above" >&2
 	exit 1

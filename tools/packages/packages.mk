@@ -59,6 +59,7 @@ files_EXAMPLEDIR := $(filter-out %.md,$(wildcard tools/examples/*))
 files_BASHCOMPDIR := $(wildcard tools/completions/*.bash)
 files_ZSHCOMPDIR := $(wildcard tools/completions/_*)
 
+DEBDIR ?= $(BUILD)/deb
 # From the config files to the headers, so that the tree may be moved as a whole.
 SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|' \
 	-e 's|@VERSION@|$(VERSION)|; s|@TO_INCLUDEDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(INCLUDEDIR)')|' \
@@ -70,7 +71,7 @@ $(BUILD)/man/%: tools/man/%.scd tools/man/pages.py tools/environment.h include/g
 	$(Q)tools/man/pages.py page $< | scdoc >$@
 # All calls' pages are made at once.
 $(BUILD)/man/.calls: tools/man/pages.py include/gpushare.h
-	$(call say,MAN,$(@D)/*.3)
+	$(call say,MAN,"$(@D)/*.3")
 	@mkdir -p $(@D)
 	$(Q)tools/man/pages.py calls $(@D) && touch $@
 $(filter %.3,$(MAN)): $(BUILD)/man/.calls ;
@@ -103,5 +104,7 @@ uninstall:
 
 deb: $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) installable
-	@VERSION=$(VERSION) tools/packages/deb.sh
-.PHONY: install installable install-files uninstall man deb
+	@$(MAKE) --no-print-directory deb-files
+deb-files:
+	@VERSION=$(VERSION) DEBDIR=$(abspath $(DEBDIR)) tools/packages/deb.sh
+.PHONY: install installable install-files uninstall man deb deb-files
