@@ -218,7 +218,9 @@ driver:
 	$(if $(CROSS),,@$(MAKE) -s --no-print-directory $(bin)/probe)
 	@$(RUN) --driver
 # A package that has just arrived is found by the next make, not by this one.
-tested: driver
+more: driver
+	@tests/deps.sh --more
+tested: driver $(if $(filter check,$(MAKECMDGOALS)),more)
 	@tests/deps.sh
 	@$(MAKE) -s --no-print-directory $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) tests RUNTIME=$$($(RUN) --runtime $(CUDA_RT))
@@ -245,4 +247,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	$(shell $(CC) -print-file-name=libasan.so 2>/dev/null))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0
 endif
-.PHONY: tests kernels driver tested check demo check-gpu bundle lint bench bench-programs
+.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs

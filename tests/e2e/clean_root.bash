@@ -61,6 +61,7 @@ clean_root_make() {
 # clean_root_way: how this process may enter one, in WAY; why it can't, in WHY
 clean_root_way() {
 	local way
+	# shellcheck disable=SC2034 # for the caller
 	WHY="neither root nor user namespaces here"
 	for way in "unshare --mount --pid --fork --kill-child" "unshare --map-root-user --mount --pid --fork --kill-child"; do
 		read -ra WAY <<<"$way"

@@ -56,11 +56,11 @@ managed() {
 	cat >"$WORK/inside" <<'INSIDE'
 umount -R /sys/fs/cgroup 2>/dev/null
 mount -t cgroup2 none /sys/fs/cgroup && mkdir -p "/sys/fs/cgroup/$1" && echo $$ >"/sys/fs/cgroup/$1/cgroup.procs" &&
-	mount -t tmpfs -o mode=755 none /run && mount -t proc proc /proc && mkdir -m 700 -p /run/systemd/system /run/user /run/bin || exit 77
+	mount -t tmpfs -o mode=755 none /run && mount -t proc proc /proc && mkdir -m 700 -p /run/systemd/system /run/mine /run/bin || exit 77
 # what a system's manager has for everything that is hidden
 mkdir -p /run/systemd/inaccessible/dir && : >/run/systemd/inaccessible/reg && chmod 000 /run/systemd/inaccessible/*
 cp "$2/usr/bin/"* /run/bin/
-export XDG_RUNTIME_DIR=/run/user SYSTEMD_UNIT_PATH=$3/units HOME=$3
+export XDG_RUNTIME_DIR=/run/mine SYSTEMD_UNIT_PATH=$3/units HOME=$3
 export GPUSHARE_DIR=$XDG_RUNTIME_DIR/gpushare
 ! grep -q gpushare/main "$3/units/main.service" || GPUSHARE_DIR+=/main
 /usr/lib/systemd/systemd --user --unit=basic.target --log-target=console >"$3/manager.log" 2>&1 &
@@ -107,6 +107,7 @@ begins() { gpushare-attach canvas --length 22 -o - | said "painted by the painte
 systemctl --user start main
 show SubState | said running
 first=$(show MainPID)
+grep -qE "^Seccomp:.*2$" "/proc/$first/status" && grep -qE "^NoNewPrivs:.*1$" "/proc/$first/status"
 LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep GPUSHARE_AUTOSTART=0 "$PAINTER" "$HOME/seen" >/dev/null &
 owner=$!
 until gpushare stat canvas >/dev/null 2>&1; do sleep 0.05; kill -0 $owner; done
