@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make            everything, in $(BUILD)          make demo     the main job, shown
 # make check      all tests                        make bundle   what a run on another GPU host needs
+# make install    below PREFIX, and make uninstall; make deb      Debian packages, in $(BUILD)/deb
 # V=1 shows the commands; BUILD=dir builds elsewhere; SANITIZE=address,undefined instruments;
 # CUDA= ignores the toolkit; ARCH=aarch64 builds for that machine, in build-aarch64, where this is another.
 
@@ -18,8 +19,6 @@ CROSS := $(if $(filter-out $(HOST_ARCH),$(ARCH)),$(ARCH)-linux-gnu-)
 BUILD ?= build$(if $(CROSS),-$(ARCH))
 # One name for a folder, however it was told: what was compiled says by it what it depends on.
 override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
-PREFIX ?= /usr/local
-LIBDIR ?= $(PREFIX)/lib
 CFLAGS ?= -O2 -g
 PROTOC ?= /usr/bin/protoc
 NANOPB ?= /usr/bin/protoc-gen-nanopb
@@ -48,7 +47,7 @@ archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/nu
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
 	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),,-Wno-format-truncation)
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -Iinclude \
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
 	$(patsubst %,-iquote %,registry/protocol shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs
@@ -71,7 +70,7 @@ PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_
 SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1)
 
 PRODUCTS := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so libgpushare.a \
-	gpushare.pc gpushare-registry gpushare gpushare-attach)
+	gpushare-registry gpushare gpushare-attach)
 
 all: $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) products
@@ -142,8 +141,6 @@ $(BUILD)/libgpushare.a: $(API)
 	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) -o $(BUILD)/obj/libgpushare.o
 	$(Q)$(OBJCOPY) --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
-$(BUILD)/gpushare.pc: shim/gpushare.pc.in include/gpushare.h Makefile
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $< >$@
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
 	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(patsubst %,-Wl$(comma)--wrap=%,sendmsg readv accept accept4) -o $@
@@ -158,27 +155,16 @@ $(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
 	$(Q)$(CC) $^ $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
 
 include tests/tests.mk
+include tools/packages/packages.mk
 
 deps:
 	@tests/deps.sh
 
-install: all
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include) $(DESTDIR)$(LIBDIR)/pkgconfig
-	install -m755 $(addprefix $(BUILD)/,gpushare gpushare-attach gpushare-registry) $(DESTDIR)$(PREFIX)/bin
-	install -m755 $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0) $(DESTDIR)$(LIBDIR)
-	install -m644 $(BUILD)/libgpushare.a $(DESTDIR)$(LIBDIR)
-	ln -sf libgpushare.so.0 $(DESTDIR)$(LIBDIR)/libgpushare.so
-	install -m644 $(BUILD)/gpushare.pc $(DESTDIR)$(LIBDIR)/pkgconfig
-	install -m644 include/gpushare.h include/gpushare.hpp $(DESTDIR)$(PREFIX)/include
-uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,gpushare gpushare-attach gpushare-registry)
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so \
-		libgpushare.a pkgconfig/gpushare.pc) $(addprefix $(DESTDIR)$(PREFIX)/include/gpushare.,h hpp)
 clean:
 	rm -rf $(BUILD)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all products deps install uninstall clean FORCE
+.PHONY: all products deps clean FORCE
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/obj/%.o
 .SUFFIXES:

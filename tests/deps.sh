@@ -4,6 +4,7 @@
 #   tests/deps.sh          install what is missing (apt-get, as root or through passwordless sudo)
 #   tests/deps.sh --check  name the first thing that building lacks; install nothing
 #   tests/deps.sh --lint   install what the lints are run with, and no more
+#   tests/deps.sh --more   install what some tests are skipped without; where that can't be, say so
 set -u
 # With CROSS set, for building for the machine ARCH and running the tests under its emulator.
 CC=${CC:-gcc}
@@ -18,7 +19,7 @@ if [ -n "${CROSS:-}" ]; then
 fi
 of=${foreign:+:$foreign}
 
-# need: build (everything), test or lint; package; kind of probe; what the probe looks for; its library
+# need: build (everything), test, more or lint; package; kind of probe; what the probe looks for; its library
 NEEDS="
 build gcc${foreign:+-aarch64-linux-gnu} command $CC
 ${foreign:+
@@ -47,12 +48,19 @@ test  procps             command pkill
 lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
 lint  clang-format       command clang-format
+lint  lintian            command lintian
 "
-[ -n "$foreign" ] || NEEDS+="test  g++  command g++
+[ -n "$foreign" ] || NEEDS+="test  g++        command g++
+more  scdoc      command scdoc
+more  mandoc     command mandoc
+more  man-db     command man
+more  debhelper  command dh
+more  cmake      command cmake
 "
 case ${1:-} in
 --check) wanted=" build " ;;
 --lint) wanted=" lint " ;;
+--more) wanted=" more " ;;
 *) wanted=" build test " ;;
 esac
 
@@ -107,8 +115,18 @@ while read -r need package kind thing library; do
 done <<<"$NEEDS"
 [ -n "$missing" ] || exit 0
 
+# give_up MESSAGE: for the rest of what is missing nothing else is done
+give_up() {
+	[ "$wanted" != " more " ] || { echo "gpushare: tests that need$missing are skipped: $1"; exit 0; }
+	echo "gpushare: $1" >&2
+	exit 1
+}
+
 read -ra packages <<<"$missing"
-line="apt-get install -y --no-install-recommends ${packages[*]}"
+# What can be done without is not waited for where no server answers.
+patience=
+[ "$wanted" != " more " ] || patience="-o Acquire::http::Timeout=10 -o Acquire::Retries=0"
+line="apt-get install -y --no-install-recommends ${patience:+$patience }${packages[*]}"
 add=
 if [ -n "$foreign" ] && [[ $line == *"$of"* ]] && command -v dpkg >/dev/null 2>&1 &&
 	! dpkg --print-foreign-architectures | grep -qx "$foreign"; then
@@ -116,13 +134,11 @@ if [ -n "$foreign" ] && [[ $line == *"$of"* ]] && command -v dpkg >/dev/null 2>&
 fi
 sudo=
 if ! command -v apt-get >/dev/null 2>&1; then
-	echo "gpushare: missing:$missing (Debian's names), and there is no apt-get here to install them with" >&2
-	exit 1
+	give_up "missing:$missing (Debian's names), and there is no apt-get here to install them with"
 fi
 if [ "$(id -u)" != 0 ]; then
 	if ! command -v sudo >/dev/null 2>&1 || ! sudo -n true </dev/null >/dev/null 2>&1; then
-		echo "gpushare: packages are missing and this user may not install them; run: ${add:+sudo $add && sudo apt-get update && }sudo $line" >&2
-		exit 1
+		give_up "packages are missing and this user may not install them; run: ${add:+sudo $add && sudo apt-get update && }sudo $line"
 	fi
 	sudo="sudo -n"
 fi
@@ -139,12 +155,11 @@ trap 'rm -f "$log"' EXIT
 # The package lists of a fresh machine are empty or old: update only when the first try fails.
 if ! install; then
 	# shellcheck disable=SC2086
-	$sudo apt-get update </dev/null >/dev/null 2>&1
+	$sudo apt-get $patience update </dev/null >/dev/null 2>&1
 	if ! install; then
-		cat "$log" >&2
+		[ "$wanted" = " more " ] || cat "$log" >&2
 		# shellcheck disable=SC2086 # an architecture that the package servers don't have breaks each update
 		[ -z "$add" ] || $sudo dpkg --remove-architecture "$foreign" || true
-		echo "gpushare: \`$line\` failed; its output is above" >&2
-		exit 1
+		give_up "\`$line\` failed$([ -n "$patience" ] || echo "; its output is above")"
 	fi
 fi

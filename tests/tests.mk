@@ -186,13 +186,13 @@ $(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(SIM_TESTS) $(PROGR
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)/as $(@D)/tests/bin
 	$(Q)ln -s ../sim $(addprefix ../,$(notdir $(filter %.so %.so.0,$(PRODUCTS)))) $(@D)
 	$(Q)ln -s $(addprefix ../../../tests/bin/,$(notdir $(filter %.so,$(PROGRAMS)))) $(@D)/tests/bin
-	$(Q)for program in $(patsubst $(BUILD)/%,%,$(filter-out %.so %.so.0 %.a %.pc,$(PRODUCTS) \
+	$(Q)for program in $(patsubst $(BUILD)/%,%,$(filter-out %.so %.so.0 %.a,$(PRODUCTS) \
 		$(CMOCKA) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe)); do \
 		ln $< $(@D)/$$program && ln -s $$(command -v $(EMULATOR)) $(@D)/as/$${program##*/} || exit 1; done
 	$(Q)touch $@
 endif
 
-tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels)
+tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels) man
 
 # make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
 # each way by which programs come to them.
@@ -218,7 +218,9 @@ driver:
 	$(if $(CROSS),,@$(MAKE) -s --no-print-directory $(bin)/probe)
 	@$(RUN) --driver
 # A package that has just arrived is found by the next make, not by this one.
-tested: driver
+more: driver
+	@tests/deps.sh --more
+tested: driver $(if $(filter check,$(MAKECMDGOALS)),more)
 	@tests/deps.sh
 	@$(MAKE) -s --no-print-directory $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) tests RUNTIME=$$($(RUN) --runtime $(CUDA_RT))
@@ -245,4 +247,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	$(shell $(CC) -print-file-name=libasan.so 2>/dev/null))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0
 endif
-.PHONY: tests kernels driver tested check demo check-gpu bundle lint bench bench-programs
+.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs

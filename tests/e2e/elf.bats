@@ -72,3 +72,9 @@ exported() {
 	[[ ! $output =~ GNU_STACK[^$'\n']*RWE ]]
 	has "$output" BIND_NOW
 }
+
+@test "the API library has its soname, and each of its symbols the version that it came with" {
+	has "$(readelf -dW "$BUILD/libgpushare.so.0")" "soname: [libgpushare.so.0]"
+	equal "$(nm -D --defined-only "$BUILD/libgpushare.so.0" | sed -n 's/.*@@//p' | sort -u)" GPUSHARE_0.1
+	equal "$(nm -D --defined-only "$BUILD/libgpushare.so.0" | awk '$2 == "T"' | grep -vc '@@')" 0
+}

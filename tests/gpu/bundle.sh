@@ -33,8 +33,9 @@ done
 find "$BUILD/tests" -maxdepth 1 -name 'contract_*' -type f -exec cp {} "$bundle/build/tests/" \;
 find "$BUILD/tests/bin" -maxdepth 1 -type f -exec cp {} "$bundle/build/tests/bin/" \;
 cp -r tests/e2e "$bundle/tests/"
-# What looks at built files with a developer's tools, or needs the simulated driver's faults.
-rm -rf "$bundle/tests/e2e/elf.bats" "$bundle/tests/e2e/faults_sim.bats"
+# What looks at built files or the source tree with a developer's tools, or needs the simulated
+# driver's faults.
+rm -rf "$bundle"/tests/e2e/{elf,faults_sim,install,deb,manual,units}.bats
 cp tests/run "$bundle/tests/"
 cp -r tests/bench "$bundle/tests/"
 cp -r "$BUILD/bench" "$bundle/build/"

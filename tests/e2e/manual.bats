@@ -1,0 +1,120 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The manual: its pages are well formed, and nothing that there is lacks a line in it.
+load helpers
+
+setup_more() {
+	[ -d "$ROOT/tools/man" ] || skip "no source tree here"
+	needs scdoc
+	MAN=$BUILD/man
+}
+
+# The words of a page, with neither macros nor fonts.
+words() {
+	sed 's/^\.[A-Z]* //; s/\\f[A-Z]//g; s/\\&//g; s/\\-/-/g; s/\\(aq/'"'"'/g; s/\\e/\\/g' "$MAN/$1"
+}
+
+# missing PAGE WORD...: those that stand nowhere in it
+missing() {
+	local text page=$1 word
+	text=$(words "$page")
+	for word in "${@:2}"; do
+		grep -qE -- "(^|[^A-Za-z0-9_-])$(sed 's/[.[\*^$]/\\&/g' <<<"$word")($|[^A-Za-z0-9_-])" <<<"$text" || echo "$page: $word"
+	done
+}
+
+# The long options of what a program's --help prints.
+options_of() {
+	"$@" --help | grep -oE -- '--[a-z][a-z-]+' | sort -u
+}
+
+verbs() {
+	sed -n 's/^#define VERBS/&/; /^#define VERBS/,/^$/s/^\tX(\([a-z_]*\),.*/\1/p' "$ROOT/tools/verbs.h"
+}
+
+@test "mandoc and groff find nothing to say of any page" {
+	for page in "$MAN"/*.[1378]; do
+		# of scdoc's making, and harmless
+		! mandoc -T lint -W warning "$page" | grep -v 'skipping paragraph macro: PP'
+	done
+	needs mandoc
+	needs man
+	for page in "$MAN"/*.[1378]; do
+		equal "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)" ""
+	done
+}
+
+@test "each page says what it is, which version, and no word is left to replace" {
+	version=$(gpushare --version | sed 's/.* //')
+	for page in "$MAN"/*.[1378]; do
+		name=${page##*/}
+		has "$(grep '^\.TH ' "$page")" "gpushare $version"
+		has "$(grep '^\.TH ' "$page" | tr -d '"')" ".TH ${name%.*} ${name##*.} "
+		[[ $(grep -A2 '^\.SH NAME' "$page" | tr -d '\\') == *"${name%.*} - "* ]]
+		run -1 grep -E '@[A-Z_]+@' "$page"
+	done
+}
+
+@test "what a page refers to is there" {
+	for page in "$MAN"/*.[1378]; do
+		while read -r other; do
+			[ -e "$MAN/$other" ] || { echo "${page##*/}: $other"; false; }
+		done < <(sed 's/\\f[A-Z]//g; s/\\-/-/g; s/^\.BR \([^ ]*\) (\([0-9]\)).*/\1(\2)/' "$page" |
+			grep -oE '\bgpushare[a-z_.-]*\([1378]\)' | sed 's/(\([0-9]\))/.\1/' | sort -u)
+	done
+}
+
+@test "gpushare(1) has a section for each verb, and every option of it" {
+	mapfile -t verbs < <(verbs)
+	has " ${verbs[*]} " " run "
+	lacking=
+	for verb in "${verbs[@]}"; do
+		grep -q "^\.SH ${verb^^}\$" "$MAN/gpushare.1" || lacking+=" section:$verb"
+		mapfile -t options < <(options_of gpushare "$verb")
+		lacking+=$(missing gpushare.1 "${options[@]}")
+	done
+	equal "$lacking" ""
+}
+
+@test "gpushare-attach(1) and gpushare-registry(8) have every option" {
+	mapfile -t options < <(options_of gpushare-attach)
+	has "${options[*]}" --into
+	equal "$(missing gpushare-attach.1 "${options[@]}")" ""
+	mapfile -t options < <(options_of gpushare-registry)
+	has "${options[*]}" --keep-limit
+	equal "$(missing gpushare-registry.8 "${options[@]}")" ""
+}
+
+@test "every environment variable that is asked for is in the one list, and in the manual" {
+	asked=$(grep -rhoE '"GPUSHARE_[A-Z_]+"' "$ROOT"/{shim,registry,tools} --include='*.c' | tr -d '"' | sort -u)
+	listed=$(sed -n 's/^\tX(\(GPUSHARE_[A-Z_]*\),.*/\1/p' "$ROOT/tools/environment.h")
+	has "$listed" GPUSHARE_NAME
+	equal "$(sort <<<"$listed")" "$asked"
+	mapfile -t listed <<<"$listed"
+	equal "$(missing gpushare.7 "${listed[@]}")" ""
+	equal "$(missing gpushare.1 "${listed[@]}")" ""
+}
+
+@test "gpushare(7) has every option of a rule" {
+	mapfile -t options < <(sed -n 's/^\tX(\(ANYWHERE\|ATTACHING\|NAMING\|KEEPING\), \([a-z_]*\),.*/\2/p' "$ROOT"/shim/rules_options.c)
+	has "${options[*]}" readonly
+	equal "$(missing gpushare.7 "${options[@]}")" ""
+	mapfile -t apis < <(sed -n 's/^\tA(\([A-Za-z0-9]*\),.*/\1/p' "$ROOT/shim/rules.h")
+	has "${apis[*]}" cuMemAlloc
+	equal "$(missing gpushare.7 "${apis[@]}")" ""
+}
+
+@test "each call has a page with its prototype and what its comment says; each status has a line" {
+	needs nm
+	mapfile -t calls < <(nm -D --defined-only "$BUILD/libgpushare.so.0" | sed -n 's/.* T \(gpushare_[a-z_]*\)@.*/\1/p')
+	[ ${#calls[@]} -gt 40 ]
+	for call in "${calls[@]}"; do
+		has "$(words "$call.3")" "$call("
+		has "$(cat "$MAN/$call.3")" ".SH DESCRIPTION"
+	done
+	equal "$(missing gpushare.h.3 "${calls[@]}")" ""
+	mapfile -t statuses < <(sed -n 's/^\tX(\(E_[A-Z_]*\), -.*/GPUSHARE_\1/p' "$ROOT/include/gpushare.h")
+	has "${statuses[*]}" GPUSHARE_E_NOT_FOUND
+	equal "$(missing gpushare.h.3 "${statuses[@]}")" ""
+	has "$(words gpushare_attach.3)" "GPUSHARE_E_TIMED_OUT, GPUSHARE_E_DENIED"
+}

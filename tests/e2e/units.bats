@@ -1,0 +1,160 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The units, under a systemd of the test's own: a user's manager in namespaces that end with it.
+load helpers
+
+setup_more() {
+	[ -d "$ROOT/tools/systemd" ] || skip "no source tree here"
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented build is not for installing"
+	needs make
+	DEST=$WORK/dest
+	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -C "$ROOT" BUILD="$BUILD" install-files DESTDIR="$DEST" PREFIX=/usr
+	UNITS=$DEST/usr/lib/systemd
+}
+
+@test "systemd-analyze and systemd-tmpfiles understand every line" {
+	needs systemd-analyze
+	mkdir "$WORK/units"
+	cp "$UNITS/system/gpushare-registry@.service" "$WORK/units/gpushare-registry@root.service"
+	cp "$UNITS/user/gpushare-registry.service" "$WORK/units/"
+	# of a program that is there
+	sed -i "s|=/usr/bin/|=$DEST/usr/bin/|" "$WORK"/units/*
+	equal "$(systemd-analyze verify --man=no "$WORK/units/gpushare-registry@root.service" 2>&1)" ""
+	equal "$(XDG_RUNTIME_DIR=$WORK systemd-analyze --user verify --man=no "$WORK/units/gpushare-registry.service" 2>&1)" ""
+	needs systemd-tmpfiles
+	root=$WORK/root
+	mkdir -p "$root/run"
+	equal "$(systemd-tmpfiles --root="$root" --create "$DEST/usr/lib/tmpfiles.d/gpushare.conf" 2>&1)" ""
+	equal "$(stat -c %a "$root/run/gpushare")" 755
+}
+
+@test "all programs and manual pages that the units name are installed" {
+	for unit in "$UNITS"/*/*; do
+		while read -r program; do
+			[ -x "$DEST$program" ] || { echo "$unit: $program"; false; }
+		done < <(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$unit")
+		while read -r page; do
+			[ -e "$BUILD/man/$page" ] || ! command -v scdoc >/dev/null || { echo "$unit: $page"; false; }
+		done < <(grep '^Documentation=' "$unit" | grep -oE 'man:[a-z-]*\([178]\)' | sed 's/man:\(.*\)(\(.\))/\1.\2/')
+		# the number is told twice: to systemd, and to those of its versions that don't pass it on
+		equal "$(sed -n 's/^FileDescriptorStoreMax=//p' "$unit")" "$(sed -n 's/^Environment=FDSTORE=//p' "$unit")"
+	done
+}
+
+# managed UNIT SCRIPT: it runs under a manager that has nothing but UNIT, started as main.service
+managed() {
+	local units=$WORK/units target
+	mkdir -p "$units"
+	for target in basic shutdown exit; do
+		printf '[Unit]\nDefaultDependencies=no\n' >"$units/$target.target"
+	done
+	cp "$1" "$units/main.service"
+	# What stands there is hidden from the service, or of the wrong user: a copy where /run is ours alone.
+	sed -i 's|=/usr/bin/|=/run/bin/|; s|/run/gpushare/%i|%t/gpushare/%i|; /^User=/d' "$units/main.service"
+	sed -i "s|%i|main|g" "$units/main.service"
+	printf '%s\n' "$2" >"$WORK/script"
+	cat >"$WORK/inside" <<'INSIDE'
+umount -R /sys/fs/cgroup 2>/dev/null
+mount -t cgroup2 none /sys/fs/cgroup && mkdir -p "/sys/fs/cgroup/$1" && echo $$ >"/sys/fs/cgroup/$1/cgroup.procs" &&
+	mount -t tmpfs -o mode=755 none /run && mount -t proc proc /proc && mkdir -m 700 -p /run/systemd/system /run/mine /run/bin || exit 77
+# what a system's manager has for everything that is hidden
+mkdir -p /run/systemd/inaccessible/dir && : >/run/systemd/inaccessible/reg && chmod 000 /run/systemd/inaccessible/*
+cp "$2/usr/bin/"* /run/bin/
+export XDG_RUNTIME_DIR=/run/mine SYSTEMD_UNIT_PATH=$3/units HOME=$3
+export GPUSHARE_DIR=$XDG_RUNTIME_DIR/gpushare
+! grep -q gpushare/main "$3/units/main.service" || GPUSHARE_DIR+=/main
+/usr/lib/systemd/systemd --user --unit=basic.target --log-target=console >"$3/manager.log" 2>&1 &
+manager=$!
+for _ in $(seq 100); do [ -S $XDG_RUNTIME_DIR/systemd/private ] && break; kill -0 $manager || exit 77; sleep 0.05; done
+set -e
+. "$3/script" # with its end, this process's, all others' comes
+INSIDE
+	# The cgroup is named after the test's folder: gone with its last process, but for its name.
+	GROUP=gpushare-${WORK##*.}
+	code=0
+	timeout -k 5 60 unshare --mount --cgroup --pid --fork --kill-child --propagation private \
+		bash "$WORK/inside" "$GROUP" "$DEST" "$WORK" </dev/null 3>&- || code=$?
+	[ $code != 77 ] || skip "systemd can't be a user's manager here: $(tail -n 1 "$WORK/manager.log" 2>/dev/null)"
+	[ $code = 0 ] || { cat "$WORK/manager.log"; return 1; }
+}
+
+teardown_more() {
+	[ -n "${GROUP:-}" ] || return 0
+	local mine=$WORK/cgroup
+	mkdir -p "$mine"
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare --mount --propagation private sh -c 'mount -t cgroup2 none "$1" && find "$1/$2" -depth -type d -exec rmdir {} \;' \
+		- "$mine" "$GROUP" 2>/dev/null || true
+}
+
+needs_manager() {
+	needs_sim
+	needs unshare
+	needs systemctl
+	[ -x /usr/lib/systemd/systemd ] || skip "systemd is not installed"
+	[ "$(id -u)" = 0 ] || skip "a manager in namespaces of its own wants root"
+	unshare --mount --cgroup --pid --fork true 2>/dev/null || skip "no namespaces to make here"
+	export PAINTER=$BIN/painter_static SHIM
+}
+
+# What is kept survives its owner's death and the daemon's restart, on the manager's store; all that the
+# unit forbids the daemon can do without.
+# shellcheck disable=SC2016 # the script's
+KEPT='
+said() { [ "$(cat)" = "$1" ] || { echo "not: $1" >&2; exit 1; }; }
+show() { systemctl --user show main -p "$1" --value; }
+begins() { gpushare-attach canvas --length 22 -o - | said "painted by the painter"; }
+systemctl --user start main
+show SubState | said running
+first=$(show MainPID)
+grep -qE "^Seccomp:.*2$" "/proc/$first/status" && grep -qE "^NoNewPrivs:.*1$" "/proc/$first/status"
+LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep GPUSHARE_AUTOSTART=0 "$PAINTER" "$HOME/seen" >/dev/null &
+owner=$!
+until gpushare stat canvas >/dev/null 2>&1; do sleep 0.05; kill -0 $owner; done
+begins
+kill -KILL $owner
+wait $owner || true
+until gpushare ls | grep -q owner-gone; do sleep 0.05; done
+show NFileDescriptorStore | said 1
+systemctl --user restart main
+[ "$(show MainPID)" != "$first" ]
+begins
+# killed, it comes back by itself
+second=$(show MainPID)
+kill -KILL "$second"
+until [ "$(show SubState)" = running ] && [ "$(show MainPID)" != "$second" ]; do sleep 0.05; done
+begins
+gpushare rm canvas
+until [ "$(show NFileDescriptorStore)" = 0 ]; do sleep 0.05; done
+if pgrep -f "gpushare-registry.--keeper"; then exit 1; fi
+systemctl --user stop main
+show Result | said success
+'
+
+@test "the user's unit: ready is told, descriptors are kept over a restart, nothing that it needs is forbidden" {
+	needs_manager
+	managed "$UNITS/user/gpushare-registry.service" "$KEPT"
+}
+
+@test "the system's unit: the same behind all that it is shut off from" {
+	needs_manager
+	managed "$UNITS/system/gpushare-registry@.service" "$KEPT"
+}
+
+@test "a unit takes over from a registry that started by itself, and what that keeps" {
+	needs_manager
+	# shellcheck disable=SC2016 # the script's
+	managed "$UNITS/user/gpushare-registry.service" '
+said() { [ "$(cat)" = "$1" ] || { echo "not: $1" >&2; exit 1; }; }
+LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep "$PAINTER" "$HOME/seen" >/dev/null &
+owner=$!
+until gpushare stat canvas >/dev/null 2>&1; do sleep 0.05; kill -0 $owner; done
+kill -KILL $owner
+wait $owner || true
+systemctl --user start main
+gpushare-attach canvas --length 22 -o - | said "painted by the painter"
+systemctl --user show main -p NFileDescriptorStore --value | said 1
+gpushare rm canvas
+systemctl --user stop main
+'
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_ENVIRONMENT_H
+#define GPUSHARE_TOOLS_ENVIRONMENT_H
+/* Every environment variable that some part of gpushare reads: X(name, what it means, without it).
+ * The manual is made from it; tests/e2e/manual.bats holds it against what the sources ask for. */
+#define ENVIRONMENT(X) \
+	X(GPUSHARE_NAME, "rules that name a program's allocations", "none gets a name") \
+	X(GPUSHARE_ATTACH, \
+	  "rules that answer a program's allocations with other programs' named buffers", \
+	  "none is answered so") \
+	X(GPUSHARE_DIR, "the registry's directory: one directory, one world of names", \
+	  "$XDG_RUNTIME_DIR/gpushare, else /tmp/gpushare-UID") \
+	X(GPUSHARE_TIMEOUT_MS, "longest wait for an answer of the registry, in milliseconds", \
+	  "1000") \
+	X(GPUSHARE_AUTOSTART, "0: never start a registry", "one is started where none runs") \
+	X(GPUSHARE_LIMBO, \
+	  "how many bytes of freed memory a process holds for those who have it attached still, " \
+	  "such as 512Mi or 2G; 0: none", \
+	  "1Gi") \
+	X(GPUSHARE_LOG, \
+	  "a file, or stderr, that gets a line for each buffer that the preload library shares, " \
+	  "attaches, or can't share and why", \
+	  "silence") \
+	X(GPUSHARE_REGISTRY, "path of the registry's program", \
+	  "gpushare-registry beside the library, in ../bin or ../../bin from there, on PATH") \
+	X(GPUSHARE_SHIM, "path of the preload library, for gpushare run", \
+	  "libgpushare_shim.so beside gpushare, or in ../lib and below")
+
+#endif

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The manual, from what stands elsewhere already.
+
+pages.py page FILE.scd  FILE for scdoc on stdout: @VERSION@ and @ENVIRONMENT@ replaced
+pages.py calls DIR      gpushare.h(3), and a page for each call, from the comments of gpushare.h
+"""
+import os
+import re
+import sys
+import time
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+# What a comment's paragraph begins with, and the section that it becomes.
+SECTIONS = {
+    "Shapes": "NOTES", "Units": "NOTES", "Threads": "NOTES", "Errors": "ERRORS",
+    "Source": "NOTES", "Return": "RETURN VALUE",
+}
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+HEADER = read("include/gpushare.h")
+STATUSES = re.search(r"#define GPUSHARE_STATUSES.*?\n\n", HEADER, re.S)[0]
+VERSION = re.search(r'#define GPUSHARE_VERSION "(.*)"', HEADER)[1]
+
+
+def strip(comment):
+    """A comment's lines without its stars."""
+    return [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in comment.strip().split("\n")]
+
+
+def roff(text):
+    text = re.sub(r"(?<![A-Z])_(E_[A-Z_]+)", r"GPUSHARE_\1", text)
+    text = text.replace("\\", "\\e").replace("'", "\\(aq").replace("`", "\\(ga")
+    text = re.sub(r"(?<![\w)])-(?=[-\w])", r"\\-", text)
+    text = re.sub(r"@(\w+)", r"\\fI\1\\fP", text)
+    text = re.sub(r"\b(gpushare_\w+)\(\)", r"\\fB\1\\fP(3)", text)
+    text = re.sub(r"(?<!\w)(GPUSHARE_\w+)", r"\\fB\1\\fP", text)
+    return re.sub(r"(?m)^([.'])", r"\\&\1", text)
+
+
+def verbatim(text):
+    text = text.expandtabs(8).replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    return ".nf\n" + re.sub(r"(?m)^([.'])", r"\\&\1", text) + "\n.fi"
+
+
+class Call:
+    def __init__(self, comment, prototype):
+        self.name = re.search(r"\b(gpushare_\w+)\(", prototype)[1]
+        self.prototype = prototype
+        self.parameters, self.paragraphs = [], []
+        self.sections = {}
+        blocks = "\n".join(strip(comment)).split("\n\n")
+        head, _, parameters = blocks[0].partition("\n@")
+        head = re.sub(r"^\w+\(\) - ", "", head.replace("\n", " "))
+        self.summary = re.split(r"; |: ", head)[0]
+        if self.summary != head:
+            self.paragraphs.append(head[0].upper() + head[1:] + ".")
+        if parameters:
+            for line in re.split(r"\n(?=@)", "@" + parameters):
+                names, _, text = line.partition(":")
+                self.parameters.append((names, re.sub(r"\s+", " ", text).strip()))
+        for block in blocks[1:]:
+            self.add(block)
+
+    def add(self, block):
+        for part in re.split(r"\n(?=(?:%s):)" % "|".join(SECTIONS), block):
+            word, _, text = part.partition(":")
+            if word in SECTIONS:
+                text = re.sub(r"\s+", " ", text).strip()
+                label = "" if SECTIONS[word] != "NOTES" else word
+                self.sections.setdefault(SECTIONS[word], []).append((label, text))
+            else:
+                self.paragraphs.append(part)
+
+
+def calls():
+    for comment, prototype in re.findall(r"/\*\*((?:(?!\*/).)*)\*/\n([^/#]*?\);)", HEADER, re.S):
+        yield Call(comment, prototype)
+
+
+def check(all_calls):
+    """Each call has a comment: a page is made of it."""
+    lacking = set(re.findall(r"\b(gpushare_[a-z_]+)\(", HEADER)) - {call.name for call in all_calls}
+    if lacking:
+        sys.exit("gpushare.h: no comment of its own: " + ", ".join(sorted(lacking)))
+
+
+def structs():
+    """Name to definition, of those that a caller fills in or reads."""
+    found = re.findall(r"^(struct (gpushare_\w+) \{.*?^\};)", HEADER, re.S | re.M)
+    return {name: text for text, name in found}
+
+
+def title(name, summary):
+    day = time.strftime("%Y-%m-%d", time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))))
+    return [
+        '.\\" SPDX-License-Identifier: MIT',
+        '.\\" Made from gpushare.h by tools/man/pages.py.',
+        f'.TH {name} 3 {day} "gpushare {VERSION}" "gpushare\'s calls"',
+        ".SH NAME", f"{name} \\- {roff(summary)}",
+    ]
+
+
+def mentioned(call):
+    text = call.prototype + " ".join(call.paragraphs) + str(call.sections) + str(call.parameters)
+    return sorted(set(re.findall(r"\b(gpushare_\w+)\(", text)) - {call.name})
+
+
+def page(call, known, definitions):
+    out = title(call.name, call.summary)
+    out += [".SH LIBRARY", "gpushare (libgpushare, \\fB\\-lgpushare\\fP; \\fBpkg\\-config gpushare\\fP)"]
+    out += [".SH SYNOPSIS", verbatim("#include <gpushare.h>\n\n" + call.prototype)]
+    used = [name for name in definitions if f"struct {name} " in call.prototype]
+    if call.paragraphs or call.parameters:
+        out.append(".SH DESCRIPTION")
+    for names, text in call.parameters:
+        out += [".TP", roff(names), roff(text)]
+    for i, paragraph in enumerate(call.paragraphs):
+        out += [".PP"] if i or call.parameters else []
+        out += [roff(paragraph)]
+    if not call.paragraphs and not call.parameters:
+        out += [".SH DESCRIPTION", roff(call.summary[0].upper() + call.summary[1:]) + "."]
+    for name in used:
+        out += [f".SH STRUCT {name.upper()}", verbatim(definitions[name])]
+    if "RETURN VALUE" not in call.sections and call.prototype.startswith("int") and "ERRORS" in call.sections:
+        call.sections["RETURN VALUE"] = [("", "GPUSHARE_OK, or a negative enum gpushare_status.")]
+    for section in ("RETURN VALUE", "ERRORS", "NOTES"):
+        texts = call.sections.get(section, [])
+        out += [f".SH {section}"] if texts else []
+        for label, text in texts:
+            out += [".TP", f"{label}:", roff(text)] if label else [roff(text)]
+    others = [name for name in mentioned(call) if name in known]
+    see = [f".BR {name} (3)," for name in sorted(others + ["gpushare.h"], key=lambda n: n != "gpushare.h")]
+    return out + [".SH SEE ALSO"] + see + [".BR gpushare (7)"]
+
+
+def overview(all_calls, definitions):
+    out = title("gpushare.h", "GPU buffers with names, across processes, without a copy")
+    out += [".SH LIBRARY", "gpushare (libgpushare, \\fB\\-lgpushare\\fP; \\fBpkg\\-config gpushare\\fP)"]
+    out += [".SH SYNOPSIS", verbatim("#include <gpushare.h>"), ".SH DESCRIPTION"]
+    about = re.search(r"/\*\n \* gpushare: [^\n]*\n \*\n(.*?)\*/", HEADER, re.S)[1]
+    out += [roff("\n".join(strip(about))), ".SH CALLS"]
+    for call in all_calls:
+        out += [".TP", f".BR {call.name} (3)", roff(call.summary)]
+    out += [".SH STATUSES"]
+    for name, _, text in re.findall(r'X\((\w+), (-?\d+), "([^"]*)"\)', STATUSES):
+        out += [".TP", roff("GPUSHARE_" + name), roff(text)]
+    shown = [name for name in definitions if not any(f"struct {name} " in c.prototype for c in all_calls)]
+    for name in shown:
+        out += [f".SH STRUCT {name.upper()}", verbatim(definitions[name])]
+    return out + [".SH SEE ALSO", ".BR gpushare (7),", ".BR gpushare (1)"]
+
+
+def write(directory, name, lines):
+    with open(os.path.join(directory, name + ".3"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def write_calls(directory):
+    all_calls, definitions = list(calls()), structs()
+    known = {call.name for call in all_calls}
+    check(all_calls)
+    for call in all_calls:
+        write(directory, call.name, page(call, known, definitions))
+    write(directory, "gpushare.h", overview(all_calls, definitions))
+
+
+def environment():
+    """The list of environment.h, each as scdoc has a term and its text."""
+    text = re.sub(r"\\\n", "", read("tools/environment.h"))
+    strings = r'((?:"[^"]*"\s*)+)'
+    found = re.findall(r"X\((GPUSHARE_\w+),\s*%s,\s*%s\)" % (strings, strings), text)
+    join = lambda parts: "".join(re.findall(r'"([^"]*)"', parts)).replace("_", "\\_")
+    terms = [f"*{name}*\n\t{join(what)}. Without it: {join(default)}." for name, what, default in found]
+    return "\n\n".join(terms)
+
+
+def main(arguments):
+    if len(arguments) == 2 and arguments[0] == "calls":
+        write_calls(arguments[1])
+    elif len(arguments) == 2 and arguments[0] == "page":
+        with open(arguments[1], encoding="utf-8") as file:
+            text = file.read()
+        sys.stdout.write(text.replace("@VERSION@", VERSION).replace("@ENVIRONMENT@", environment()))
+    else:
+        sys.exit(__doc__)
+
+
+main(sys.argv[1:])

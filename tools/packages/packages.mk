@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+# make install, uninstall, man, deb. Included by the Makefile.
+# Where things go: GNU's directory variables, in capitals or, as GNU has them, in small letters.
+PREFIX ?= $(or $(prefix),/usr/local)
+EXEC_PREFIX ?= $(or $(exec_prefix),$(PREFIX))
+BINDIR ?= $(or $(bindir),$(EXEC_PREFIX)/bin)
+LIBDIR ?= $(or $(libdir),$(EXEC_PREFIX)/lib)
+INCLUDEDIR ?= $(or $(includedir),$(PREFIX)/include)
+DATAROOTDIR ?= $(or $(datarootdir),$(PREFIX)/share)
+MANDIR ?= $(or $(mandir),$(DATAROOTDIR)/man)
+DOCDIR ?= $(or $(docdir),$(DATAROOTDIR)/doc/gpushare)
+# What others read has its place from them, below the prefix; not below the library's folder.
+SYSTEMDDIR ?= $(PREFIX)/lib/systemd
+TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
+PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
+CMAKEDIR ?= $(LIBDIR)/cmake/gpushare
+BASHCOMPDIR ?= $(DATAROOTDIR)/bash-completion/completions
+ZSHCOMPDIR ?= $(DATAROOTDIR)/zsh/site-functions
+
+EXAMPLEDIR = $(DOCDIR)/examples
+MAN1DIR = $(MANDIR)/man1
+MAN3DIR = $(MANDIR)/man3
+MAN7DIR = $(MANDIR)/man7
+MAN8DIR = $(MANDIR)/man8
+SYSTEMUNITDIR = $(SYSTEMDDIR)/system
+USERUNITDIR = $(SYSTEMDDIR)/user
+
+# Where scdoc is missing the rest is installed all the same, and it is said.
+HAVE_SCDOC := $(shell command -v scdoc)
+# The manual: written in scdoc, and the calls' pages from the comments of gpushare.h.
+CALLS := $(sort $(shell grep -oP '\bgpushare_[a-z_]+(?=\x28)' include/gpushare.h))
+PAGES := $(patsubst tools/man/%.scd,%,$(wildcard tools/man/*.scd))
+MAN := $(addprefix $(BUILD)/man/,$(if $(HAVE_SCDOC),$(PAGES)) gpushare.h.3 $(addsuffix .3,$(CALLS)))
+# A date that a second build has too: of the last commit, or of the header that has the version.
+ifndef SOURCE_DATE_EPOCH
+SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y include/gpushare.h))
+endif
+export SOURCE_DATE_EPOCH
+
+# files_DIR: what is installed in $(DIR), *.in with its @WORDS@ replaced; mode_DIR: 644 unless it says.
+# own_dirs: those that nobody else has anything in.
+PLACES := BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR CMAKEDIR MAN1DIR MAN3DIR MAN7DIR MAN8DIR SYSTEMUNITDIR \
+	USERUNITDIR TMPFILESDIR EXAMPLEDIR BASHCOMPDIR ZSHCOMPDIR
+own_dirs = $(EXAMPLEDIR) $(DOCDIR) $(CMAKEDIR)
+mode_BINDIR := 755
+files_BINDIR := $(addprefix $(BUILD)/,gpushare gpushare-attach gpushare-registry)
+files_LIBDIR := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.a)
+files_INCLUDEDIR := include/gpushare.h include/gpushare.hpp
+files_PKGCONFIGDIR := tools/packages/gpushare.pc.in
+files_CMAKEDIR := $(wildcard tools/packages/*.cmake.in)
+files_MAN1DIR = $(filter %.1,$(MAN))
+files_MAN3DIR = $(filter %.3,$(MAN))
+files_MAN7DIR = $(filter %.7,$(MAN))
+files_MAN8DIR = $(filter %.8,$(MAN))
+files_SYSTEMUNITDIR := $(wildcard tools/systemd/system/*.in)
+files_USERUNITDIR := $(wildcard tools/systemd/user/*.in)
+files_TMPFILESDIR := tools/systemd/gpushare.conf
+files_EXAMPLEDIR := $(filter-out %.md,$(wildcard tools/examples/*))
+files_BASHCOMPDIR := $(wildcard tools/completions/*.bash)
+files_ZSHCOMPDIR := $(wildcard tools/completions/_*)
+
+DEBDIR ?= $(BUILD)/deb
+# From the config files to the headers, so that the tree may be moved as a whole.
+SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+	-e 's|@VERSION@|$(VERSION)|; s|@TO_INCLUDEDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(INCLUDEDIR)')|' \
+	-e 's|@TO_LIBDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|'
+
+$(BUILD)/man/%: tools/man/%.scd tools/man/pages.py tools/environment.h include/gpushare.h
+	$(call say,SCDOC,$@)
+	@mkdir -p $(@D)
+	$(Q)tools/man/pages.py page $< | scdoc >$@
+# All calls' pages are made at once.
+$(BUILD)/man/.calls: tools/man/pages.py include/gpushare.h
+	$(call say,MAN,"$(@D)/*.3")
+	@mkdir -p $(@D)
+	$(Q)tools/man/pages.py calls $(@D) && touch $@
+$(filter %.3,$(MAN)): $(BUILD)/man/.calls ;
+man: $(MAN)
+	@:
+
+# put(DIR): its plain files, then those with words to replace
+define put
+	$(Q)install -d '$(DESTDIR)$($(1))'
+	$(if $(filter-out %.in,$(files_$(1))),$(Q)install -m $(or $(mode_$(1)),644) $(filter-out %.in,$(files_$(1))) '$(DESTDIR)$($(1))')
+	$(Q)$(foreach f,$(filter %.in,$(files_$(1))),sed $(SUBSTITUTE) $(f) >'$(DESTDIR)$($(1))/$(notdir $(basename $(f)))' && \
+		chmod 644 '$(DESTDIR)$($(1))/$(notdir $(basename $(f)))' &&) :
+
+endef
+installable: $(PRODUCTS) $(MAN)
+	@:
+# Only copies: what was built already, from whatever flags.
+install-files: $(MAN)
+	$(foreach place,$(PLACES),$(if $(files_$(place)),$(call put,$(place))))
+	$(Q)ln -sf libgpushare.so.0 '$(DESTDIR)$(LIBDIR)/libgpushare.so'
+	$(if $(HAVE_SCDOC),,@echo "skipped: manual pages of the programs: scdoc is not installed")
+install: $(BUILD)/.checked
+	@$(MAKE) --no-print-directory $(jobs) installable
+	@$(MAKE) --no-print-directory install-files
+	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
+uninstall:
+	$(Q)rm -f $(foreach place,$(PLACES),$(foreach f,$(files_$(place)),'$(DESTDIR)$($(place))/$(patsubst %.in,%,$(notdir $(f)))')) \
+		'$(DESTDIR)$(LIBDIR)/libgpushare.so'
+	$(Q)for own in $(own_dirs); do [ ! -d "$(DESTDIR)$$own" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$own"; done
+
+deb: $(BUILD)/.checked
+	@$(MAKE) --no-print-directory $(jobs) installable
+	@$(MAKE) --no-print-directory deb-files
+deb-files:
+	@VERSION=$(VERSION) DEBDIR=$(abspath $(DEBDIR)) tools/packages/deb.sh
+.PHONY: install installable install-files uninstall man deb deb-files
