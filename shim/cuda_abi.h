@@ -39,6 +39,7 @@
 
 #define CUDA_ABI_STRUCTS(T) \
 	T(cu_ipc_mem_handle, CUipcMemHandle) \
+	T(cu_ipc_event_handle, CUipcEventHandle) \
 	T(cu_uuid, CUuuid) \
 	T(cu_mem_location, CUmemLocation) \
 	T(cu_mem_prop, CUmemAllocationProp) \
@@ -59,6 +60,10 @@ CUDA_ABI_SCALARS(T)
 typedef struct cu_ipc_mem_handle {
 	char reserved[CUDA_ABI_IPC_HANDLE_SIZE];
 } cu_ipc_mem_handle;
+
+typedef struct cu_ipc_event_handle {
+	char reserved[CUDA_ABI_IPC_HANDLE_SIZE];
+} cu_ipc_event_handle;
 
 typedef struct cu_uuid {
 	char bytes[CUDA_ABI_UUID_SIZE];
@@ -91,6 +96,7 @@ typedef struct cu_mem_access {
 /* struct, field: proven offset by offset */
 #define CUDA_ABI_FIELDS(F) \
 	F(cu_ipc_mem_handle, CUipcMemHandle, reserved) \
+	F(cu_ipc_event_handle, CUipcEventHandle, reserved) \
 	F(cu_uuid, CUuuid, bytes) \
 	F(cu_mem_location, CUmemLocation, type) \
 	F(cu_mem_location, CUmemLocation, id) \
@@ -143,7 +149,9 @@ typedef struct cu_mem_access {
 	V(CU_MEMORY_HOST, CU_MEMORYTYPE_HOST, 1) \
 	V(CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE, 2) \
 	V(CU_STREAM_NONBLOCKING, CU_STREAM_NON_BLOCKING, 1) \
+	V(CU_EVENT_WAITS_BLOCKING, CU_EVENT_BLOCKING_SYNC, 1) \
 	V(CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING, 2) \
+	V(CU_EVENT_SHARED, CU_EVENT_INTERPROCESS, 4) \
 	V(CU_HOST_ALLOC_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1) \
 	V(CU_HOST_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1) \
 	V(CU_MANAGED_GLOBAL, CU_MEM_ATTACH_GLOBAL, 1) \
@@ -279,6 +287,8 @@ enum cu_abi_values {
 	F(11000, 11000, cuIpcOpenMemHandle_v2, \
 	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags)) \
 	F(4010, 4010, cuIpcCloseMemHandle, (cu_deviceptr pointer)) \
+	F(4010, 4010, cuIpcGetEventHandle, (cu_ipc_event_handle * handle, cu_event event)) \
+	F(4010, 4010, cuIpcOpenEventHandle, (cu_event * event, cu_ipc_event_handle handle)) \
 	F(10020, 10020, cuMemGetAllocationGranularity, \
 	  (size_t * granularity, const cu_mem_prop *prop, cu_granularity_flags option)) \
 	F(10020, 10020, cuMemCreate, \
@@ -307,6 +317,7 @@ enum cu_abi_values {
 	F(2000, 2000, cuStreamSynchronize, (cu_stream stream)) \
 	F(4000, 4000, cuStreamDestroy_v2, (cu_stream stream)) \
 	F(9020, 9020, cuStreamGetCtx, (cu_stream stream, cu_context * context)) \
+	F(3020, 3020, cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags)) \
 	F(11070, 11070, cuStreamWaitValue32_v2, \
 	  (cu_stream stream, cu_deviceptr address, uint32_t value, unsigned int flags)) \
 	F(10000, 10000, cuStreamIsCapturing, (cu_stream stream, cu_capture_status * status)) \

@@ -87,6 +87,13 @@ cu_result capture_spoil(cu_stream stream)
 	return CU_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+/* For a dependence on work from before or beside the capture. Under the lock. */
+cu_result capture_cross(struct capture *capture)
+{
+	capture->invalid = true;
+	return (cu_result)STREAM_CAPTURE_ISOLATION;
+}
+
 static void capture_empty(struct room *room)
 {
 	while (room) {

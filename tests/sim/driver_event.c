@@ -2,25 +2,13 @@
 /* Events: done when what their stream had to wait for has come. */
 #include <stdlib.h>
 
-#include "driver_stream.h"
+#include "driver_event.h"
 
-#define EVENT_SHARED_MAX 4095u /* one process's interprocess events: the next is refused */
-
-enum { EVENT_INTERPROCESS = 4, EVENT_FLAGS = 7 };
-
-struct cu_event_opaque {
-	struct cu_event_opaque *next;
-	cu_context context;
-	unsigned int flags;
-	bool captured; /* last recorded in a capture */
-	struct wait *after;
-};
+enum { EVENT_FLAGS = CU_EVENT_WAITS_BLOCKING | CU_EVENT_NO_TIMING | CU_EVENT_SHARED };
 
 static cu_event events;
-static unsigned int events_shared;
 
-/* Under the lock. */
-static cu_event event_find(cu_event event)
+cu_event event_find(cu_event event)
 {
 	cu_event found = events;
 
@@ -29,24 +17,36 @@ static cu_event event_find(cu_event event)
 	return found;
 }
 
+cu_event event_add(const struct cu_event_opaque *model)
+{
+	cu_event made = malloc(sizeof(*made));
+
+	if (!made)
+		return NULL;
+	*made = *model;
+	made->next = events;
+	events = made;
+	return made;
+}
+
 /* An interprocess event may not keep time. */
 static cu_result event_create(cu_event *event, unsigned int flags)
 {
-	bool shared = flags & EVENT_INTERPROCESS;
+	struct cu_event_opaque model = {.context = context_current(), .flags = flags};
+	bool shared = flags & CU_EVENT_SHARED;
 
 	if (!event || (flags & ~(unsigned int)EVENT_FLAGS) ||
 	    (shared && !(flags & CU_EVENT_NO_TIMING)))
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
-	cu_event made =
-	    shared && events_shared == EVENT_SHARED_MAX ? NULL : calloc(1, sizeof(*made));
-	if (!made)
+	if (shared && !(model.slot = slot_take()))
 		return CU_OUT_OF_MEMORY;
-	made->context = context_current();
-	made->flags = flags;
-	made->next = events;
-	events = made;
-	events_shared += shared;
+	cu_event made = event_add(&model);
+	if (!made) {
+		if (model.slot)
+			slot_give(model.slot);
+		return CU_OUT_OF_MEMORY;
+	}
 	*event = made;
 	return CU_OK;
 }
@@ -61,18 +61,27 @@ static cu_result event_record(cu_event event, cu_stream stream)
 	STATE_LOCKED;
 	cu_event found = event_find(event);
 	cu_stream its = found ? stream_find(stream) : NULL;
-	if (!its)
+	if (!its || (its->context && its->context != found->context))
 		return CU_INVALID_HANDLE;
 	wait_look();
+	found->captured = its->capture;
+	if (found->slot)
+		return its->capture || slot_record(found->slot, stream_tail(its))
+			   ? CU_OK
+			   : CU_OUT_OF_MEMORY;
 	wait_drop(found->after);
-	found->captured = its->capture != NULL;
-	found->after = found->captured ? NULL : stream_tail(its);
+	found->after = its->capture ? NULL : stream_tail(its);
 	return CU_OK;
 }
 
 cu_result cuEventRecord(cu_event event, cu_stream stream)
 {
 	ANSWER(cuEventRecord, NEED_CONTEXT, event_record(event, stream));
+}
+
+static bool event_over(const struct cu_event_opaque *event)
+{
+	return event->slot ? slot_over(event->slot) : wait_over(event->after);
 }
 
 static cu_result event_query(cu_event event)
@@ -84,7 +93,7 @@ static cu_result event_query(cu_event event)
 	if (found->captured)
 		return (cu_result)STREAM_CAPTURED_EVENT;
 	wait_look();
-	return wait_over(found->after) ? CU_OK : CU_NOT_READY;
+	return event_over(found) ? CU_OK : CU_NOT_READY;
 }
 
 cu_result cuEventQuery(cu_event event)
@@ -92,22 +101,72 @@ cu_result cuEventQuery(cu_event event)
 	ANSWER(cuEventQuery, NEED_NO_CAPTURE, event_query(event));
 }
 
+/* What comes after `first`, which it takes over, and after the event. */
+static struct wait *event_wait(const struct cu_event_opaque *event, struct wait *first)
+{
+	return event->slot ? slot_wait(event->slot, first)
+			   : wait_new(first, wait_hold(event->after), 0, 0);
+}
+
 static cu_result event_synchronize(cu_event event)
 {
 	state_lock();
 	cu_event found = event_find(event);
 	bool captured = found && found->captured;
-	struct wait *after = found ? wait_hold(found->after) : NULL;
+	struct wait *after = found && !captured ? event_wait(found, NULL) : NULL;
 	pthread_mutex_unlock(&state.lock);
 	if (!found)
 		return CU_INVALID_HANDLE;
+	if (captured)
+		return (cu_result)STREAM_CAPTURED_EVENT;
+	if (!after)
+		return CU_OUT_OF_MEMORY;
 	wait_for(after);
-	return captured ? (cu_result)STREAM_CAPTURED_EVENT : CU_OK;
+	return CU_OK;
 }
 
 cu_result cuEventSynchronize(cu_event event)
 {
 	ANSWER(cuEventSynchronize, NEED_CONTEXT, event_synchronize(event));
+}
+
+/* A capture waits for nothing but what it has recorded itself, and the mark of a capture is nothing
+ * to wait for outside: on a real driver that draws the stream into the capture. */
+static cu_result event_in_capture(cu_event event, cu_stream stream)
+{
+	if (!event->captured)
+		return capture_cross(stream->capture);
+	return event->captured == stream->capture ? CU_OK : CU_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+static cu_result event_stream_wait(cu_stream stream, cu_event event, unsigned int flags)
+{
+	if (flags)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	cu_event found = event_find(event);
+	cu_stream its = found ? stream_find(stream) : NULL;
+	if (!its)
+		return CU_INVALID_HANDLE;
+	if (found->captured || its->capture)
+		return event_in_capture(found, its);
+	wait_look();
+	if (event_over(found))
+		return CU_OK;
+	struct wait *tail = stream_tail(its);
+	struct wait *wait = event_wait(found, tail);
+	if (!wait) {
+		wait_drop(tail);
+		return CU_OUT_OF_MEMORY;
+	}
+	wait_drop(its->last);
+	its->last = wait;
+	return CU_OK;
+}
+
+cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned int flags)
+{
+	ANSWER(cuStreamWaitEvent, NEED_CONTEXT, event_stream_wait(stream, event, flags));
 }
 
 static void event_remove(cu_event event)
@@ -117,8 +176,8 @@ static void event_remove(cu_event event)
 	while (*link != event)
 		link = &(*link)->next;
 	*link = event->next;
-	if (event->flags & EVENT_INTERPROCESS)
-		events_shared--;
+	if (event->slot && !event->opened)
+		slot_give(event->slot);
 	wait_drop(event->after);
 	free(event);
 }

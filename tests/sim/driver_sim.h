@@ -79,6 +79,7 @@
 	P(cuStreamSynchronize, _ptsz) \
 	P(cuStreamQuery, _ptsz) \
 	P(cuStreamGetCtx, _ptsz) \
+	P(cuStreamWaitEvent, _ptsz) \
 	P(cuStreamWaitValue32_v2, _ptsz) \
 	P(cuStreamIsCapturing, _ptsz) \
 	P(cuStreamBeginCapture_v2, _ptsz) \

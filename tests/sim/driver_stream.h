@@ -7,6 +7,7 @@
 /* CUresult numbers that nothing of ours names */
 enum {
 	STREAM_ILLEGAL_STATE = 401,
+	STREAM_CAPTURE_ISOLATION = 905,
 	STREAM_CAPTURE_IMPLICIT = 906,
 	STREAM_CAPTURED_EVENT = 907,
 	STREAM_CAPTURE_WRONG_THREAD = 908,
@@ -27,6 +28,8 @@ struct cu_stream_opaque {
 #pragma GCC visibility push(hidden)
 /* driver_wait.c: words in memory that a stream waits for. Under the lock but for the _for calls. */
 struct wait *wait_new(struct wait *first, struct wait *second, uint64_t address, uint32_t value);
+/* And for a counter that only grows, and stays where it is. */
+struct wait *wait_new_counter(struct wait *first, const _Atomic uint64_t *counter, uint64_t number);
 struct wait *wait_hold(struct wait *wait);
 void wait_drop(struct wait *wait);
 bool wait_over(const struct wait *wait); /* NULL is over */
@@ -52,6 +55,7 @@ void event_end(cu_context context);
 cu_result capture_permits(void);
 cu_result capture_conflict(cu_context context);
 cu_result capture_spoil(cu_stream stream);
+cu_result capture_cross(struct capture *capture);
 cu_result capture_alloc(struct capture *capture, cu_deviceptr *pointer, uint64_t size);
 cu_result capture_free(struct capture *capture, cu_deviceptr pointer);
 void capture_discard(struct capture *capture);

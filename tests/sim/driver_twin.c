@@ -36,6 +36,8 @@ TWIN(cuMemsetD32Async, (cu_deviceptr to, unsigned int value, size_t count, cu_st
 TWIN(cuStreamSynchronize, (cu_stream stream), stream)
 TWIN(cuStreamQuery, (cu_stream stream), stream)
 TWIN(cuStreamGetCtx, (cu_stream stream, cu_context *context), stream, context)
+TWIN(cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags), stream, event,
+     flags)
 TWIN(cuStreamWaitValue32_v2,
      (cu_stream stream, cu_deviceptr address, uint32_t value, unsigned int flags), stream, address,
      value, flags)

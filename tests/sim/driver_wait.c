@@ -16,6 +16,8 @@ struct wait {
 	struct wait *after[2]; /* older */
 	uint64_t address;      /* 0: nothing but `after` */
 	uint32_t value;
+	const _Atomic uint64_t *counter; /* instead of a word: what must be at least... */
+	uint64_t number;		 /* ... this */
 	unsigned int references;
 	bool over;
 };
@@ -66,6 +68,17 @@ struct wait *wait_new(struct wait *first, struct wait *second, uint64_t address,
 	return wait;
 }
 
+struct wait *wait_new_counter(struct wait *first, const _Atomic uint64_t *counter, uint64_t number)
+{
+	struct wait *wait = wait_new(first, NULL, 0, 0);
+
+	if (wait) {
+		wait->counter = counter;
+		wait->number = number;
+	}
+	return wait;
+}
+
 bool wait_over(const struct wait *wait)
 {
 	return !wait || wait->over;
@@ -76,6 +89,8 @@ static bool wait_satisfied(const struct wait *wait)
 {
 	if (!wait_over(wait->after[0]) || !wait_over(wait->after[1]))
 		return false;
+	if (wait->counter)
+		return *wait->counter >= wait->number;
 	if (!wait->address || !region_covers(wait->address, sizeof(uint32_t), CU_ACCESS_READ))
 		return true;
 	uint32_t now =

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* Interprocess events, and what a stream waits for by them. */
+#include "capture.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mount.h>
+
+#define SIZE (3 * CONTRACT_BLOCK)
+#define VALUE 7
+#define EVENTS 4095 /* of one process; no more */
+#define CAPTURED_EVENT ((cu_result)907)
+#define ISOLATION ((cu_result)905)
+
+struct offer {
+	cu_ipc_event_handle event;
+	cu_ipc_mem_handle memory;
+};
+
+static const struct driver *driver;
+static struct offer offered;
+
+static void start(void)
+{
+	driver = contract_context(0);
+	if (!driver->cuIpcGetEventHandle || !driver->cuIpcOpenEventHandle)
+		contract_skip("this driver has no interprocess events");
+}
+
+static cu_stream stream_of_its_own(void)
+{
+	cu_stream stream = NULL;
+
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	return stream;
+}
+
+static void *pinned(size_t size)
+{
+	static void *memory; /* of a local one gcc 12 thinks that it is what is returned */
+
+	EXPECT(CU_OK, driver->cuMemHostAlloc(&memory, size, CU_HOST_ALLOC_PORTABLE));
+	return memory;
+}
+
+/* Until somebody stores 1 in what this returns. */
+static atomic_uint *hold_up(cu_stream stream)
+{
+	atomic_uint *word = pinned(4096);
+
+	if (!driver->cuStreamWaitValue32_v2)
+		contract_skip("this driver has no cuStreamWaitValue32_v2");
+	atomic_store(word, 0);
+	EXPECT(CU_OK, driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+	return word;
+}
+
+static cu_event shared_event(void)
+{
+	cu_event event = NULL;
+
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_SHARED | CU_EVENT_NO_TIMING));
+	return event;
+}
+
+static void send_event(int peer, cu_event event)
+{
+	EXPECT(CU_OK, driver->cuIpcGetEventHandle(&offered.event, event));
+	contract_send(peer, &offered, sizeof(offered));
+}
+
+static cu_event receive_event(int peer)
+{
+	cu_event event = NULL;
+
+	contract_receive(peer, &offered, sizeof(offered));
+	EXPECT(CU_OK, driver->cuIpcOpenEventHandle(&event, offered.event));
+	return event;
+}
+
+static void owner_fills(int peer)
+{
+	unsigned char *bytes;
+	cu_deviceptr memory;
+	atomic_uint *word;
+	cu_stream stream;
+	cu_event event;
+
+	start();
+	event = shared_event();
+	memory = contract_filled(SIZE, VALUE - 1);
+	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&offered.memory, memory));
+	bytes = memset(pinned(SIZE), VALUE, SIZE);
+	stream = stream_of_its_own();
+	word = hold_up(stream);
+	EXPECT(CU_OK, driver->cuMemcpyHtoDAsync_v2(memory, bytes, SIZE, stream));
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	send_event(peer, event);
+	contract_hear(peer); /* it has seen that, and waits */
+	atomic_store(word, 1);
+	contract_hear(peer);
+	EXPECT(CU_OK, driver->cuEventQuery(event));
+	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
+}
+
+static void importer_copies(int peer)
+{
+	cu_event event, behind = NULL;
+	cu_deviceptr memory = 0;
+	unsigned char *bytes;
+	cu_stream stream;
+
+	start();
+	event = receive_event(peer);
+	EXPECT(CU_OK,
+	       driver->cuIpcOpenMemHandle_v2(&memory, offered.memory, CU_IPC_LAZY_PEER_ACCESS));
+	bytes = pinned(SIZE);
+	stream = stream_of_its_own();
+	EXPECT(CU_OK, driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream, event, 0));
+	EXPECT(CU_OK, driver->cuMemcpyDtoHAsync_v2(bytes, memory, SIZE, stream));
+	EXPECT(CU_OK, driver->cuEventRecord(behind, stream));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(behind));
+	contract_tell(peer);
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	for (size_t i = 0; i < SIZE; i++)
+		CHECK(bytes[i] == VALUE);
+	EXPECT(CU_OK, driver->cuEventQuery(event));
+	EXPECT(CU_OK, driver->cuEventSynchronize(event));
+	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
+	contract_tell(peer);
+}
+
+/* CUDA's documentation: what is opened behaves like an event of one's own. */
+static void owner_waits(int peer)
+{
+	cu_stream stream;
+	cu_event event;
+
+	start();
+	event = shared_event();
+	EXPECT(CU_OK, driver->cuEventQuery(event)); /* never recorded: nothing to wait for */
+	send_event(peer, event);
+	contract_hear(peer);
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	stream = stream_of_its_own();
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream, event, 0));
+	contract_tell(peer);
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	EXPECT(CU_OK, driver->cuEventQuery(event));
+	contract_tell(peer);
+}
+
+static void importer_records(int peer)
+{
+	cu_stream stream;
+	atomic_uint *word;
+	cu_event event;
+
+	start();
+	event = receive_event(peer);
+	EXPECT(CU_OK, driver->cuEventQuery(event));
+	stream = stream_of_its_own();
+	word = hold_up(stream);
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	contract_tell(peer);
+	contract_hear(peer);
+	atomic_store(word, 1);
+	contract_hear(peer);
+	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
+}
+
+static void with_timing(int peer)
+{
+	cu_event event = NULL;
+
+	(void)peer;
+	start();
+	EXPECT(CU_INVALID_VALUE, driver->cuEventCreate(&event, CU_EVENT_SHARED));
+	EXPECT(CU_INVALID_VALUE,
+	       driver->cuEventCreate(&event, CU_EVENT_SHARED | CU_EVENT_WAITS_BLOCKING));
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_SHARED | CU_EVENT_NO_TIMING |
+							CU_EVENT_WAITS_BLOCKING));
+}
+
+static void ones_own(int peer)
+{
+	cu_event opened = NULL;
+
+	(void)peer;
+	start();
+	EXPECT(CU_OK, driver->cuIpcGetEventHandle(&offered.event, shared_event()));
+	EXPECT(CU_INVALID_CONTEXT, driver->cuIpcOpenEventHandle(&opened, offered.event));
+}
+
+static void one_too_many(int peer)
+{
+	cu_event event = NULL, last = NULL;
+
+	(void)peer;
+	start();
+	for (int i = 0; i < EVENTS; i++)
+		last = shared_event();
+	EXPECT(CU_OUT_OF_MEMORY,
+	       driver->cuEventCreate(&event, CU_EVENT_SHARED | CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventDestroy_v2(last));
+	shared_event();
+}
+
+static void owner_stays(int peer)
+{
+	start();
+	send_event(peer, shared_event());
+	contract_hear(peer);
+}
+
+static void importer_elsewhere(int peer)
+{
+	cu_event event = NULL;
+
+	contract_receive(peer, &offered, sizeof(offered));
+	if (unshare(CLONE_NEWNS) < 0) {
+		CHECK(errno == EPERM || errno == ENOSPC || errno == EINVAL);
+		contract_skip("unshare(2) is not permitted");
+	}
+	CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	CHECK(mount("none", "/dev/shm", "tmpfs", 0, NULL) == 0);
+	start();
+	EXPECT(CU_MAP_FAILED, driver->cuIpcOpenEventHandle(&event, offered.event));
+	contract_tell(peer);
+}
+
+/* CUDA's documentation of cuEventRecord: event and stream are of one context. */
+static void two_contexts(int peer)
+{
+	cu_event event;
+	cu_context context = NULL;
+
+	(void)peer;
+	start();
+	event = shared_event();
+	EXPECT(CU_OK, driver->cuCtxCreate_v2(&context, 0, 0));
+	EXPECT(CU_INVALID_HANDLE, driver->cuEventRecord(event, stream_of_its_own()));
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream_of_its_own(), event, 0));
+}
+
+/* CUDA's documentation of stream capture; with an interprocess event unmeasured. */
+static void in_a_capture(int peer)
+{
+	cu_event before, marked;
+	cu_stream stream;
+	atomic_uint *word;
+
+	(void)peer;
+	start();
+	before = shared_event();
+	marked = shared_event();
+	stream = stream_of_its_own();
+	word = hold_up(stream);
+	EXPECT(CU_OK, driver->cuEventRecord(before, stream));
+	capture_begin(CU_CAPTURE_RELAXED);
+	EXPECT(CU_OK, driver->cuEventRecord(marked, capture_stream));
+	EXPECT(CAPTURED_EVENT, driver->cuEventQuery(marked));
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(capture_stream, marked, 0));
+	capture_ends_well();
+	capture_begin(CU_CAPTURE_RELAXED);
+	EXPECT(ISOLATION, driver->cuStreamWaitEvent(capture_stream, before, 0));
+	capture_ends_invalidated();
+	atomic_store(word, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    PAIR(the_importer_sees_it_and_its_copies_wait, owner_fills, importer_copies),
+	    PAIR(the_importer_may_record_it_too, owner_waits, importer_records),
+	    ALONE(one_that_keeps_time_is_invalid_value, with_timing),
+	    ALONE(opening_ones_own_is_invalid_context, ones_own),
+	    ALONE(the_4096th_is_out_of_memory, one_too_many),
+	    PAIR(from_another_dev_shm_it_is_map_failed, owner_stays, importer_elsewhere),
+	    ALONE(event_and_stream_are_of_one_context, two_contexts),
+	    ALONE(a_capture_waits_for_nothing_from_before, in_a_capture),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
