@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "log.h"
 #include "note.h"
+#include "order_page.h"
 #include "registry.h"
 
 bool keep_is_asked(const record *info)
@@ -25,6 +26,7 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 			eventfd_write(registry->wake, 1);
 	}
 	note_entry(registry, entry);
+	order_check(registry, entry->info.generation);
 	registry_lose(registry, entry);
 }
 
@@ -34,6 +36,7 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 		 (unsigned long long)entry->info.generation);
 	DL_DELETE(registry->kept, entry);
+	order_end(registry, entry->info.generation);
 	registry_release(registry, entry);
 	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
@@ -51,6 +54,7 @@ void keep_return(struct registry *registry, struct entry *entry, struct lease *l
 	DL_DELETE(registry->kept, entry);
 	registry_own(entry, lease);
 	note_entry(registry, entry);
+	order_adopt(registry, entry->info.generation);
 }
 
 void keep_strand(struct registry *registry, struct entry *entry, struct lease *lease)

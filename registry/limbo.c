@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "note.h"
+#include "order_page.h"
 
 size_t limbo_seek(const struct registry *registry, uint64_t after)
 {
@@ -78,6 +79,7 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	entry->info.missing = false;
 	entry->info.in_limbo = how != DEPARTURE_UNLINKED;
 	note_entry(registry, entry);
+	order_check(registry, entry->info.generation);
 	return true;
 }
 
@@ -98,6 +100,7 @@ void limbo_leave(struct registry *registry, struct entry *entry)
 	memmove(registry->limbo + at, registry->limbo + at + 1,
 		(registry->nameless - at) * sizeof(struct entry *));
 	DL_DELETE(entry->lease->limbo, entry);
+	order_end(registry, entry->info.generation);
 	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
 	free(entry);

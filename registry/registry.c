@@ -8,6 +8,7 @@
 #include "fdstore.h"
 #include "log.h"
 #include "note.h"
+#include "order_page.h"
 #include "watch.h"
 
 struct registry *registry_new(const char *directory)
@@ -30,6 +31,7 @@ struct registry *registry_new(const char *directory)
 
 void registry_let_go(struct registry *registry, bool keep)
 {
+	order_let_go(registry);
 	journal_close(&registry->journal, keep);
 	if (registry->fdstore)
 		fdstore_close(registry->fdstore, keep);
@@ -45,6 +47,7 @@ struct registry *registry_free(struct registry *registry)
 		registry_disconnect(registry, registry->leases.by_id);
 	while (registry->kept)
 		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
+	order_finish(registry);
 	free(registry->limbo);
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
@@ -80,6 +83,7 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 	struct entry *entry;
 	unsigned int names = 0, kept = 0, attachments = 0;
 
+	order_end_lease(registry, lease);
 	while ((entry = lease->entries)) {
 		if (registry_part(registry, entry))
 			kept++;
@@ -166,6 +170,7 @@ void registry_release(struct registry *registry, struct entry *entry)
 
 void registry_drop(struct registry *registry, struct entry *entry)
 {
+	order_end(registry, entry->info.generation);
 	note_gone(registry, entry);
 	if (entry->lease)
 		DL_DELETE(entry->lease->entries, entry);
@@ -252,12 +257,14 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 	/* The name may have gone, or be another buffer's by now. */
 	struct entry *entry = registry_find(registry, attachment->name, attachment->generation);
 	bool counted = entry && !attachment->own;
+	uint64_t generation = attachment->generation;
 
 	if (counted)
 		entry->info.attachers -= count;
 	if (lease->noted)
 		note_attachment(registry, lease, attachment, attachment->count - count);
 	lease_detach(&registry->leases, lease, attachment, count);
+	order_check(registry, generation);
 	if (counted)
 		registry_lose(registry, entry);
 }
@@ -311,9 +318,11 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
 	return next;
 }
 
-void registry_tell(const struct lease *lease, const struct entry *entry, record *out_info)
+void registry_tell(const struct registry *registry, const struct lease *lease,
+		   const struct entry *entry, record *out_info)
 {
 	*out_info = entry->info;
+	order_tell(registry, entry, out_info);
 	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
 	if (!backing_is_fd(entry->info.backing) && !process_is_same(&lease->peer, &entry->owner))
 		out_info->address = 0;

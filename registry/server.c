@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "order_page.h"
 #include "probe.h"
 #include "restore.h"
 #include "work.h"
@@ -162,7 +163,7 @@ int64_t server_tick(struct server *server)
 	struct registry *registry = server->registry;
 	struct work *ready = NULL;
 	struct waiter *waiter, *after;
-	int64_t now = clock_ns(), next, kept, closing;
+	int64_t now = clock_ns(), next, kept, marks, closing;
 	unsigned int receiving;
 	uint32_t dead;
 	bool held;
@@ -184,6 +185,7 @@ int64_t server_tick(struct server *server)
 	next = registry_next_deadline_ns(registry);
 	held = registry->kept;
 	kept = keep_expire(registry, now);
+	marks = order_tick(registry, now);
 	if (held && !registry->kept && !registry->leases.count)
 		server->idle_since_ns = now; /* nothing kept us busy any more */
 	receiving = server->receiving;
@@ -193,6 +195,7 @@ int64_t server_tick(struct server *server)
 	if (receiving < LIMIT_CONTEXTS_LOW)
 		open_contexts(server, LIMIT_CONTEXTS_FIRST);
 	next = kept < next ? kept : next;
+	next = marks < next ? marks : next;
 	return closing < next ? closing : next;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "api_order.h"
 #include "api_session.h"
 #include "api_source.h"
 
@@ -184,6 +185,7 @@ API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 				"'%s' came from gpushare_attach(); give it back with "
 				"gpushare_detach()",
 				buffer->info.name);
+	ordering_end(buffer);
 	session_use(buffer); /* until its name has gone */
 	session_release(session, buffer);
 	session_limbo_sweep(session);

@@ -109,6 +109,8 @@ static const char *request_name(const request *message)
 		return message->verb.detach.name;
 	case gpushare_Request_withdraw_tag:
 		return message->verb.withdraw.name;
+	case gpushare_Request_order_tag:
+		return message->verb.order.name;
 	case gpushare_Request_list_tag:
 		return *message->verb.list.after ? message->verb.list.after : NULL;
 	}
