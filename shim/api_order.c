@@ -135,8 +135,10 @@ API_PUBLIC int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t se
 	if (status)
 		return status;
 	slot = atomic_load_explicit(&ordering->slot, memory_order_relaxed);
-	if (slot)
-		order_release(ordering->page, slot - 1, sequence);
+	if (!slot)
+		return GPUSHARE_OK;
+	stream_await_releases(ordering, slot - 1, sequence);
+	order_release(ordering->page, slot - 1, sequence);
 	return GPUSHARE_OK;
 }
 

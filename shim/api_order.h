@@ -45,8 +45,12 @@ struct ordering {
 	_Atomic uint32_t pending;   /* host functions that have not run */
 	_Atomic bool captured;	    /* in a graph: it may be launched until the process ends */
 	cu_event probe;		    /* tells of a context that has failed */
-	cu_event event;		    /* of a publisher without stream memory operations */
-	_Atomic(cu_event) opened;   /* a publisher's, in a consumer without them */
+
+	/* api_order_event.c */
+	_Atomic(cu_event) event;     /* of what is published */
+	_Atomic(cu_event) released;  /* of what is released */
+	_Atomic(cu_event) opened;    /* another process's of what is published... */
+	_Atomic uint64_t opened_for; /* ...by this one */
 };
 
 /* This buffer's, with those roles; asks the registry only for what is not there yet. Also where the
@@ -54,6 +58,8 @@ struct ordering {
 int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering);
 /* The same if it is there already; NULL. */
 struct ordering *ordering_seen(const struct gpushare_buffer *buffer);
+/* Of one that is there: those roles, besides, in words to the registry whatever there is already. */
+int ordering_ask(struct ordering *ordering, uint32_t roles);
 /* Those roles end. */
 int ordering_leave(struct ordering *ordering, uint32_t roles);
 /* The buffer goes: before the registry hears of that. */
@@ -77,6 +83,8 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 		   cu_stream stream, uint64_t sequence);
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t sequence);
+/* The CPU is about to release: after all that streams were to release before. */
+void stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence);
 /* For struct order_stuck; `ordering` is one. */
 bool stream_has_failed(void *ordering);
 /* Whether this process's GPUs have work to do for it that has not come to its end. */

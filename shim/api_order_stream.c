@@ -172,6 +172,28 @@ static int publish_numbered(struct ordering *ordering, cu_stream stream, bool ca
 	return status;
 }
 
+/* By words in memory; else by events. */
+static bool has_words(const struct ordering *ordering)
+{
+	return atomic_load_explicit(&ordering->at, memory_order_relaxed);
+}
+
+static int refuse_capture(const struct ordering *ordering)
+{
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"this GPU has no 64-bit stream memory operations, so that the order of "
+			"'%s' can't be captured into a graph",
+			ordering->name);
+}
+
+static int publish_event(struct ordering *ordering, cu_stream stream, bool captured,
+			 uint64_t *out_sequence)
+{
+	if (captured)
+		return refuse_capture(ordering);
+	return order_event_publish(ordering, stream, out_sequence);
+}
+
 int stream_publish(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t *out_sequence)
 {
@@ -188,7 +210,9 @@ int stream_publish(const struct gpushare_buffer *buffer, struct ordering *orderi
 	if (!status)
 		status = see_capture(ordering, stream, &captured);
 	if (!status)
-		status = publish_numbered(ordering, stream, captured, out_sequence);
+		status = has_words(ordering)
+			     ? publish_numbered(ordering, stream, captured, out_sequence)
+			     : publish_event(ordering, stream, captured, out_sequence);
 	if (!status)
 		atomic_store_explicit(&ordering->page->means, ordering->means,
 				      memory_order_relaxed);
@@ -224,7 +248,10 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 	if (status)
 		return status;
 	raise_to(&ordering->waited, at_least);
-	return wait_word(ordering, stream, &page->published, at_least);
+	if (has_words(ordering))
+		return wait_word(ordering, stream, &page->published, at_least);
+	return captured ? refuse_capture(ordering)
+			: order_event_acquire(ordering, stream, at_least);
 }
 
 static void lane_take(struct order_lane *lane)
@@ -248,8 +275,12 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 
 	lane_take(lane);
 	before = atomic_load(&lane->last);
-	if (before < sequence)
+	if (before < sequence && has_words(ordering))
 		status = write_next(ordering, lane, stream, released, before, sequence);
+	else if (before < sequence)
+		status = order_event_release(ordering, stream, slot, sequence);
+	if (!status)
+		raise_to(&lane->last, sequence);
 	lane_give(lane);
 	return status;
 }
@@ -272,9 +303,27 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 	if (status)
 		return status;
 	if (captured)
-		return write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
-				  sequence);
+		return has_words(ordering)
+			   ? write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
+					sequence)
+			   : refuse_capture(ordering);
 	return release_next(ordering, slot - 1, stream, sequence);
+}
+
+void stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence)
+{
+	struct order_lane *lane = &ordering->releasing;
+	struct order_page *page = ordering->page;
+	const struct order_stuck stuck = {stream_has_failed, ordering};
+	uint64_t last = atomic_load(&lane->last);
+
+	if (!last)
+		return;
+	order_wait_number(&page->slot[slot].released, &page->reclaimers, last, ORDER_FOR_EVER,
+			  &stuck);
+	lane_take(lane);
+	raise_to(&lane->last, sequence);
+	lane_give(lane);
 }
 
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
@@ -295,6 +344,12 @@ int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *orderi
 		status = stream_enter(buffer, stream, &scope);
 	if (!status)
 		status = see_capture(ordering, stream, &captured);
+	if (!status && !has_words(ordering)) {
+		if (captured)
+			return refuse_capture(ordering);
+		order_reclaim(page, sequence, ORDER_FOR_EVER);
+		return GPUSHARE_OK;
+	}
 	raise_to(&ordering->reclaimed, sequence);
 	for (; !status && (slot = order_next_behind(page, sequence, &at)); at++)
 		status = wait_word(ordering, stream, &slot->released, sequence);

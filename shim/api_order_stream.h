@@ -23,14 +23,16 @@ int stream_fail(const struct ordering *ordering, cu_result result, const char *c
  * and means is EVENTS. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering);
 
-/* api_order_event.c: the same without stream memory operations. */
+/* What a stream may come to later is in one list until then. */
+void view_add(struct ordering *ordering);
+
+/* api_order_event.c: the same without stream memory operations; nothing of it can be captured. */
 int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering);
-bool order_event_keep(struct ordering *ordering);
 int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence);
 int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least);
-int order_event_release(struct ordering *ordering, cu_stream stream, uint64_t sequence);
-int order_event_reclaim(struct ordering *ordering, uint64_t sequence);
-/* What it has made for that. */
+/* Once at a time. */
+int order_event_release(struct ordering *ordering, cu_stream stream, uint32_t slot,
+			uint64_t sequence);
 void order_event_finish(struct ordering *ordering);
 
 #endif

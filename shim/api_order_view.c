@@ -92,7 +92,7 @@ static void view_drop(const struct driver *driver, struct order_page *view)
 		order_page_unmap(view);
 }
 
-static void view_add(struct ordering *ordering)
+void view_add(struct ordering *ordering)
 {
 	pthread_mutex_lock(&views.lock);
 	ordering->next_view = views.first;
@@ -120,8 +120,8 @@ static int view_open(const struct gpushare_buffer *buffer, struct ordering *orde
 		ordering->probe = probe;
 	ordering->context = buffer->context;
 	atomic_store(&ordering->means, GPUSHARE_ORDERING_STREAM);
-	atomic_store(&ordering->at, at);
 	view_add(ordering);
+	atomic_store(&ordering->at, at);
 	return GPUSHARE_OK;
 }
 
@@ -215,7 +215,9 @@ static void view_close(struct ordering *ordering)
 	const struct driver *driver = ordering->driver;
 
 	if (order_enter(driver, ordering->context, &scope) == GPUSHARE_OK) {
-		view_drop(driver, ordering->view);
+		if (ordering->view)
+			view_drop(driver, ordering->view);
+		order_event_finish(ordering);
 		if (ordering->probe)
 			driver->cuEventDestroy_v2(ordering->probe);
 	}
@@ -240,8 +242,8 @@ static void sweep(const struct gpushare_session *session, unsigned int many)
 
 bool stream_keep(struct ordering *ordering)
 {
-	if (!atomic_load(&ordering->at))
-		return order_event_keep(ordering);
+	if (!atomic_load(&ordering->means))
+		return false;
 	pthread_mutex_lock(&views.lock);
 	ordering->retired = true;
 	views.retired++;

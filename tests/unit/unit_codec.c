@@ -357,7 +357,7 @@ static void random_bytes_do_no_harm(void **state)
 		memcpy(exact, wire, size);
 		if (codec_decode_request(exact, size, &asked) == GPUSHARE_OK) {
 			decoded++;
-			assert_in_range(asked.which_verb, 1, gpushare_Request_retell_tag);
+			assert_in_range(asked.which_verb, 1, gpushare_Request_order_tag);
 			if (asked.which_verb == gpushare_Request_share_tag) {
 				assert_true(name_is_valid(asked.verb.share.buffer.name));
 				assert_in_range(asked.verb.share.buffer.tags_count, 0, 4);
