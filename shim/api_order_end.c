@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is_unsettled(const struct ordering *ordering, uint32_t roles)
 {

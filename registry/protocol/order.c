@@ -88,9 +88,11 @@ uint64_t order_published(const struct order_page *page)
 	return order_number(atomic_load_explicit(&page->published, memory_order_acquire));
 }
 
+/* The mark lets streams through before the state says so; a late write may take the mark away. */
 bool order_is_gone(const struct order_page *page)
 {
-	return atomic_load_explicit(&page->state, memory_order_acquire) == ORDER_GONE;
+	return atomic_load_explicit(&page->state, memory_order_acquire) == ORDER_GONE ||
+	       (atomic_load(&page->published) & ORDER_GONE_BIT);
 }
 
 bool order_raise(_Atomic uint64_t *word, uint64_t number)
