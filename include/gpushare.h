@@ -147,6 +147,19 @@ enum gpushare_notice_kind {
 #undef X
 };
 
+/* X(name, value, text): what carries the order of a buffer between GPUs */
+#define GPUSHARE_ORDERINGS(X) \
+	X(NONE, 0, "none")     /* nothing was published, or waited for, so far */ \
+	X(HOST, 1, "host")     /* the CPU's loads and stores alone */ \
+	X(EVENTS, 2, "events") /* a CUDA IPC event: a GPU without 64-bit stream memory operations */ \
+	X(STREAM, 3, "stream-memory-operations")
+
+enum gpushare_ordering {
+#define X(name, value, text) GPUSHARE_ORDERING_##name = value,
+	GPUSHARE_ORDERINGS(X)
+#undef X
+};
+
 struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
 struct gpushare_map;	 /* a buffer's memory at an address of the CPU's */
@@ -171,6 +184,8 @@ struct gpushare_attach_options {
 			* own GPU, or where that is not visible here for the current context's
 			* device, or 0 without one */
 	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
+	int passive; /* gpushare_acquire() does not make this process a consumer whom those who
+		      * publish wait for: see gpushare_join() */
 	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and their like. Of
 			* vmm buffers; gpushare_pointer() is 0, gpushare_device() -1. Not with
 			* same_address or on_device */
@@ -233,7 +248,9 @@ struct gpushare_info {
 	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
 	int in_limbo;	     /* 1: freed by its owner, who holds it for those who are attached */
 	int missing;  /* 1: of before the registry's restart, its memory not brought back so far */
-	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
+	uint64_t sequence; /* that was published last, see gpushare_publish(); 0: nothing so far */
+	enum gpushare_ordering ordering; /* how who publishes it does so */
+	int isolated;			 /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 	uint32_t tag_count;
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];
@@ -1028,6 +1045,140 @@ struct gpushare_dlpack_options {
  */
 int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack_options *options,
 		    void **out_managed);
+
+/*
+ * The order of what one process writes into a buffer and others read: publications, numbered 1, 2,
+ * 3 and so on, in a page of host memory that is the buffer's. One process publishes: the first that
+ * does, the buffer's owner or another that may write it; others are told who. Any number of processes
+ * consume, each at its own pace; the publisher may wait until all of them are done with a number.
+ * A ring of K frames: see tests/demo/ring_producer.c and ring_consumer.c.
+ *
+ * What the calls with a stream do happens in the stream's order, and they return at once. `stream` is
+ * a CUstream or cudaStream_t of any context; NULL: the legacy default stream of the current context,
+ * or of the buffer's where none is current. Those that end in _host do it now, by the CPU, and need
+ * no CUDA: also of host_only buffers. The first of these calls on a buffer asks the registry, and so
+ * do the first that publishes and the first that joins; later ones don't.
+ *
+ * Where a GPU has no 64-bit stream memory operations, publications travel by one CUDA IPC event, and
+ * gpushare_acquire() and gpushare_reclaim() wait on the CPU: gpushare_ordering() tells.
+ *
+ * When the publisher has gone (it detaches or frees the buffer, ends, is killed) nobody waits for it
+ * any more: waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
+ * let through, within a moment of the registry's hearing of it: gpushare_order_status() then says so,
+ * and gpushare_sequence() how far what was read is whole. A consumer that has gone is not waited for.
+ */
+
+/**
+ * gpushare_publish() - what the stream was given so far is a publication once it is done
+ * @stream:       see above; it may be capturing
+ * @out_sequence: its number; may be NULL. 0 where that is not known yet, see below
+ *
+ * What other streams of this process published before comes before it. Captured into a graph, each
+ * launch publishes once, and takes its number then, by a host function; from then on so does every
+ * gpushare_publish() of that buffer in this process, and the number that this tells is 0.
+ *
+ * Threads: safe; those that publish one buffer do so one after the other.
+ * Errors:  GPUSHARE_E_DENIED (another process publishes it: the sentence says which), _E_READ_ONLY,
+ *          _E_OWNER_GONE (the name has gone), _E_INVALID (host_only), _E_CUDA, _E_NO_MEMORY,
+ *          _E_FORKED; the first call also _E_NO_REGISTRY, _E_TIMED_OUT, _E_LIMIT
+ * Source:  CUDA Driver API, cuStreamWriteValue64, cuStreamWaitValue64, cuMemHostRegister,
+ *          cuLaunchHostFunc.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_sequence is untouched then.
+ */
+int gpushare_publish(struct gpushare_buffer *buffer, void *stream, uint64_t *out_sequence);
+
+/**
+ * gpushare_publish_host() - the bytes that the CPU has written are a publication, now
+ *
+ * Waits for what streams of this process were given to publish before. Not to be called in a host
+ * function of CUDA's: what comes before it may be behind that.
+ *
+ * The rest as gpushare_publish().
+ */
+int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *out_sequence);
+
+/**
+ * gpushare_acquire() - what the stream is given from now on comes after a publication
+ * @at_least: its number, or a later one's
+ *
+ * Makes this process a consumer as gpushare_join() does, if it neither is one nor publishes, unless
+ * the buffer was attached as passive. Captured into a graph, each launch waits for that number.
+ *
+ * Errors:  GPUSHARE_E_OWNER_GONE (it will not come), _E_LIMIT (no room for a consumer more), and as
+ *          gpushare_publish()
+ * Source:  CUDA Driver API, cuStreamWaitValue64, cuStreamWaitEvent.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status.
+ */
+int gpushare_acquire(struct gpushare_buffer *buffer, void *stream, uint64_t at_least);
+
+/**
+ * gpushare_acquire_host() - wait on the CPU for a publication
+ * @timeout_ms:   0: just look; negative: for ever
+ * @out_sequence: what is published by now, @at_least or more; may be NULL
+ *
+ * Looks again and again for some 50 us, then sleeps, a millisecond at a time at most. What a GPU has
+ * published is in the buffer's memory then; what reads it there is the caller's affair.
+ *
+ * Errors:  as gpushare_acquire(), and GPUSHARE_E_TIMED_OUT
+ */
+int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at_least, int timeout_ms,
+			  uint64_t *out_sequence);
+
+/**
+ * gpushare_release() - once the stream is there, this process is done with all up to @sequence
+ *
+ * What other streams of this process release before comes before it; less than what was released
+ * already says nothing.
+ *
+ * Errors:  GPUSHARE_E_INVALID (this process has not joined), _E_RANGE (neither published nor waited
+ *          for), _E_CUDA, _E_FORKED
+ */
+int gpushare_release(struct gpushare_buffer *buffer, void *stream, uint64_t sequence);
+
+/** gpushare_release_host() - this process is done with all up to @sequence; errors as above */
+int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t sequence);
+
+/**
+ * gpushare_reclaim() - the stream waits until every process that joined has released @sequence
+ *
+ * From then on the publisher may overwrite what it published as that or before. Who joins after this
+ * call is told a later number. With nobody joined it waits for nobody.
+ *
+ * Errors:  as gpushare_publish()
+ */
+int gpushare_reclaim(struct gpushare_buffer *buffer, void *stream, uint64_t sequence);
+
+/** gpushare_reclaim_host() - the same on the CPU; @timeout_ms as gpushare_acquire_host() */
+int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t sequence, int timeout_ms);
+
+/**
+ * gpushare_join() - be a consumer for whom the publisher waits
+ * @out_first: nothing from this number on is reclaimed before this process releases it; may be NULL
+ *
+ * Joined already, it tells the number after what was released. A buffer takes 240 processes.
+ *
+ * Errors:  GPUSHARE_E_LIMIT, and as gpushare_acquire()
+ */
+int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first);
+
+/** gpushare_leave() - be none any more; the publisher does not wait. Errors: those of a first call */
+int gpushare_leave(struct gpushare_buffer *buffer);
+
+/** gpushare_sequence() - what was published last; 0: nothing so far. Errors: those of a first call */
+int gpushare_sequence(struct gpushare_buffer *buffer, uint64_t *out_published);
+
+/** gpushare_order_status() - GPUSHARE_OK: more may be published; GPUSHARE_E_OWNER_GONE: nothing that
+ * was not, and streams that waited for it were let through. Errors: those of a first call */
+int gpushare_order_status(struct gpushare_buffer *buffer);
+
+/** gpushare_ordering() - how this process does it, or where it used no stream the publisher; asks
+ * nobody. NONE before the first of the calls above */
+enum gpushare_ordering gpushare_ordering(struct gpushare_buffer *buffer);
+
+/** gpushare_ordering_text() - that in a word; never NULL */
+const char *gpushare_ordering_text(enum gpushare_ordering ordering);
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);

@@ -142,7 +142,7 @@ void events_tell(struct registry *registry, enum gpushare_notice_kind kind,
 {
 	if (!begin(registry, kind, pid))
 		return;
-	registry_tell(NULL, entry, &registry->events.notice.buffer);
+	registry_tell(registry, NULL, entry, &registry->events.notice.buffer);
 	send(registry);
 }
 
@@ -191,7 +191,7 @@ void events_published(struct registry *registry, const struct entry *entry, uint
 
 	if (!begin(registry, GPUSHARE_NOTICE_PUBLISH, entry->owner.pid))
 		return;
-	registry_tell(NULL, entry, &told->buffer);
+	registry_tell(registry, NULL, entry, &told->buffer);
 	told->published = published;
 	told->rate = rate;
 	send(registry);

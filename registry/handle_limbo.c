@@ -6,6 +6,7 @@
 #include "handlers.h"
 #include "log.h"
 #include "note.h"
+#include "order_page.h"
 
 static void answer_limbo(struct registry *registry, const struct entry *entry, reply *answer)
 {
@@ -47,6 +48,7 @@ bool handle_withdraw_nameless(struct registry *registry, const struct lease *lea
 		entry->info.in_limbo = true;
 		entry->untold = false;
 		note_entry(registry, entry);
+		order_check(registry, entry->info.generation);
 		answer_limbo(registry, entry, answer);
 	} else {
 		limbo_leave(registry, entry);
@@ -85,7 +87,7 @@ int handle_list_limbo(const struct registry *registry, const struct lease *lease
 	     at++) {
 		const struct entry *entry = registry->limbo[at];
 
-		if (entry->info.in_limbo && !handle_list_one(lease, list, entry, limit, page))
+		if (entry->info.in_limbo && !handle_list_one(registry, lease, list, entry, limit, page))
 			break;
 	}
 	return GPUSHARE_OK;

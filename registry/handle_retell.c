@@ -6,6 +6,7 @@
 #include "handlers.h"
 #include "log.h"
 #include "note.h"
+#include "order_page.h"
 
 /* Until the last part nothing counts as told of. */
 static void begin(struct lease *lease)
@@ -99,6 +100,7 @@ static void end_entry(struct registry *registry, struct entry *entry)
 		entry->untold = true;
 		note_entry(registry, entry);
 		events_tell_departure(registry, entry, DEPARTURE_WITHDRAWN);
+		order_check(registry, entry->info.generation);
 	} else {
 		registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
 	}

@@ -121,14 +121,14 @@ static int share_adopt(struct registry *registry, struct lease *lease, const gpu
 
 	if (unused)
 		vault_release(&registry->vault, unused);
-	status = handle_offer(registry, lease, kept, body->ticket, answer);
+	status = handle_offer(registry, lease, kept->held, body->ticket, answer);
 	if (status)
 		return status;
 	keep_adopt(registry, kept, lease, &share->buffer);
 	answer->which_body = gpushare_Reply_share_tag;
 	body->generation = kept->info.generation;
 	body->adopted = body->has_buffer = true;
-	registry_tell(lease, kept, &body->buffer);
+	registry_tell(registry, lease, kept, &body->buffer);
 	log_line("adopt: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, kept->info.name, kept->info.size);
 	return GPUSHARE_OK;

@@ -63,10 +63,10 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 	return GPUSHARE_OK;
 }
 
-int handle_offer(struct registry *registry, const struct lease *lease, const struct entry *entry,
+int handle_offer(struct registry *registry, const struct lease *lease, struct held *held,
 		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer)
 {
-	int status = vault_offer(&registry->vault, &lease->peer, lease->id, entry->held, clock_ns(),
+	int status = vault_offer(&registry->vault, &lease->peer, lease->id, held, clock_ns(),
 				 out_ticket);
 
 	if (status == GPUSHARE_E_LIMIT)
@@ -107,7 +107,7 @@ static int lookup_generation(const struct registry *registry, const struct lease
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = entry != NULL;
 	if (entry)
-		registry_tell(lease, entry, &answer->body.lookup.buffer);
+		registry_tell(registry, lease, entry, &answer->body.lookup.buffer);
 	return GPUSHARE_OK;
 }
 
@@ -122,7 +122,7 @@ static int handle_lookup(struct registry *registry, struct lease *lease, const r
 		return answer_missing(registry, ask, ask->verb.lookup.name, answer);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = true;
-	registry_tell(lease, entry, &answer->body.lookup.buffer);
+	registry_tell(registry, lease, entry, &answer->body.lookup.buffer);
 	return GPUSHARE_OK;
 }
 
@@ -155,7 +155,7 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 			       registry->limits.attachments);
 	status = check_kind(&entry->info, ask->verb.attach.event, answer);
 	if (!status && entry->held)
-		status = handle_offer(registry, lease, entry, attach->ticket, answer);
+		status = handle_offer(registry, lease, entry->held, attach->ticket, answer);
 	if (status)
 		return status;
 	held = lease_find_attachment(lease, entry->info.name, entry->info.generation);
@@ -165,7 +165,7 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 	answer->which_body = gpushare_Reply_attach_tag;
 	attach->has_buffer = true;
 	attach->own = entry->lease && process_is_same(&lease->peer, &entry->owner);
-	registry_tell(lease, entry, &attach->buffer);
+	registry_tell(registry, lease, entry, &attach->buffer);
 	memcpy(attach->handle, entry->handle, sizeof(attach->handle));
 	log_line("attach: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command, entry->info.name);
@@ -218,8 +218,9 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 	return GPUSHARE_OK;
 }
 
-bool handle_list_one(const struct lease *lease, const gpushare_List *list,
-		     const struct entry *entry, pb_size_t limit, gpushare_ListReply *page)
+bool handle_list_one(const struct registry *registry, const struct lease *lease,
+		     const gpushare_List *list, const struct entry *entry, pb_size_t limit,
+		     gpushare_ListReply *page)
 {
 	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events)
 		return true;
@@ -227,7 +228,7 @@ bool handle_list_one(const struct lease *lease, const gpushare_List *list,
 		return true;
 	page->more = page->buffers_count == limit;
 	if (!page->more)
-		registry_tell(lease, entry, &page->buffers[page->buffers_count++]);
+		registry_tell(registry, lease, entry, &page->buffers[page->buffers_count++]);
 	return !page->more;
 }
 
@@ -244,7 +245,7 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 		return handle_list_limbo(registry, lease, list, limit, page);
 	for (size_t at = store_seek(&registry->store, list->after);
 	     (entry = store_at(&registry->store, at)); at++) {
-		if (!handle_list_one(lease, list, entry, limit, page))
+		if (!handle_list_one(registry, lease, list, entry, limit, page))
 			break;
 	}
 	return GPUSHARE_OK;
@@ -255,7 +256,7 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	X(share) \
 	X(lookup) \
 	X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) \
-	    X(holders)
+	    X(holders) X(order)
 
 const char *handle_verb_name(pb_size_t which)
 {

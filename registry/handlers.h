@@ -28,13 +28,15 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 int handle_holders(struct registry *registry, struct lease *lease, const request *ask,
 		   reply *answer);
 
+/* handle_order.c */
+int handle_order(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
 /* handle_retell.c */
 int handle_retell(struct registry *registry, struct lease *lease, const request *ask,
 		  reply *answer);
 /* handle_share.c */
 int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
 /* The ticket for a record's descriptor; it ends by itself where the rest of a request fails. */
-int handle_offer(struct registry *registry, const struct lease *lease, const struct entry *entry,
+int handle_offer(struct registry *registry, const struct lease *lease, struct held *held,
 		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer);
 
 /* handle_limbo.c */
@@ -50,8 +52,9 @@ int handle_list_limbo(const struct registry *registry, const struct lease *lease
 		      const gpushare_List *list, pb_size_t limit, gpushare_ListReply *page);
 
 /* On to the page, where its pattern fits. false: there is no room, and it is said that there is more. */
-bool handle_list_one(const struct lease *lease, const gpushare_List *list,
-		     const struct entry *entry, pb_size_t limit, gpushare_ListReply *page);
+bool handle_list_one(const struct registry *registry, const struct lease *lease,
+		     const gpushare_List *list, const struct entry *entry, pb_size_t limit,
+		     gpushare_ListReply *page);
 
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);

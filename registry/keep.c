@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "log.h"
 #include "note.h"
+#include "order_page.h"
 #include "registry.h"
 
 bool keep_is_asked(const record *info)
@@ -26,6 +27,7 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 	}
 	note_entry(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_OWNER_GONE, entry, entry->owner.pid);
+	order_check(registry, entry->info.generation);
 	registry_lose(registry, entry);
 }
 
@@ -36,6 +38,7 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 		 (unsigned long long)entry->info.generation);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, lease->peer.pid);
 	DL_DELETE(registry->kept, entry);
+	order_end(registry, entry->info.generation);
 	registry_release(registry, entry);
 	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
@@ -55,6 +58,7 @@ void keep_return(struct registry *registry, struct entry *entry, struct lease *l
 	registry_own(entry, lease);
 	note_entry(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
+	order_adopt(registry, entry->info.generation);
 }
 
 void keep_strand(struct registry *registry, struct entry *entry, struct lease *lease)

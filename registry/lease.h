@@ -31,6 +31,7 @@ struct lease {
 	struct entry *entries;
 	struct entry *limbo; /* what it has freed; not among its entries */
 	struct attachment *attachments;
+	struct player *players; /* what it is to orders: order_page.h */
 	UT_hash_handle hh;
 };
 

@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "note.h"
+#include "order_page.h"
 
 size_t limbo_seek(const struct registry *registry, uint64_t after)
 {
@@ -78,6 +79,7 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	entry->info.missing = false;
 	entry->info.in_limbo = how != DEPARTURE_UNLINKED;
 	note_entry(registry, entry);
+	order_check(registry, entry->info.generation);
 	return true;
 }
 
@@ -100,6 +102,7 @@ void limbo_leave(struct registry *registry, struct entry *entry)
 	DL_DELETE(entry->lease->limbo, entry);
 	if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* who waits for it looks there */
 		changes_mark(&registry->store.changes, entry->info.name);
+	order_end(registry, entry->info.generation);
 	note_gone(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);

@@ -40,6 +40,10 @@
 #define LIMIT_FDS_CONNECTIONS_PER_PROCESS 64
 #define LIMIT_FDS_SILENT_MS 5000
 
+/* So long a mark in an order page is made again after it was found missing, and a consumer's slot is
+ * not another one's: order_page.h. */
+#define LIMIT_ORDER_SETTLE_MS 10000
+
 /* Contexts that can take a request: at the start, and when to open more. All of them together
  * suffice for every waiter and some answers under way. */
 #define LIMIT_CONTEXTS_FIRST 16

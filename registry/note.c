@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "order_page.h"
 
 static bool is_off(const struct registry *registry)
 {
@@ -56,7 +57,7 @@ void note_entry(struct registry *registry, struct entry *entry)
 	bool nameless = limbo_find(registry, entry->info.generation) == entry;
 
 	if (!nameless)
-		indexer_put(&registry->store.index, entry);
+		registry_show(registry, entry);
 	if (is_off(registry))
 		return;
 	if (entry->lease) {
@@ -104,6 +105,24 @@ void note_attachment(struct registry *registry, struct lease *lease, struct atta
 		put_end(&registry->journal, &what, &attachment->noted);
 }
 
+void note_player(struct registry *registry, struct player *player)
+{
+	gpushare_State what = {.which_change = gpushare_State_play_tag};
+	gpushare_Play *play = &what.change.play;
+
+	if (is_off(registry))
+		return;
+	note_lease(registry, player->lease);
+	memcpy(play->key, player->lease->key, sizeof(play->key));
+	play->generation = player->order->generation;
+	play->roles = player->roles;
+	play->slot = player->slot;
+	if (player->roles)
+		put(&registry->journal, &what, &player->noted);
+	else
+		put_end(&registry->journal, &what, &player->noted);
+}
+
 void note_end(struct registry *registry, struct lease *lease)
 {
 	gpushare_State what = {.which_change = gpushare_State_end_tag};
@@ -143,6 +162,15 @@ static void put_all(struct registry *registry)
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
 			each->noted = 0;
 			note_attachment(registry, lease, each, each->count);
+		}
+	}
+	for (struct order *order = registry->orders; order; order = order->hh.next) {
+		struct player *player;
+
+		DL_FOREACH(order->players, player)
+		{
+			player->noted = 0;
+			note_player(registry, player);
 		}
 	}
 }

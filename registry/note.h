@@ -8,12 +8,16 @@
  */
 #include "registry.h"
 
+struct player;
+
 /* Shared, or other than before: its owner, descriptor, deadline. */
 void note_entry(struct registry *registry, struct entry *entry);
 void note_gone(struct registry *registry, struct entry *entry);
 /* That it is held so often from now on; 0: no more. */
 void note_attachment(struct registry *registry, struct lease *lease, struct attachment *attachment,
 		     unsigned int count);
+/* What it is to the order of a buffer from now on. */
+void note_player(struct registry *registry, struct player *player);
 /* The lease goes, its entries have gone, its attachments go with it. */
 void note_end(struct registry *registry, struct lease *lease);
 

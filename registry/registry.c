@@ -8,6 +8,8 @@
 #include "fdstore.h"
 #include "log.h"
 #include "note.h"
+#include "rate.h"
+#include "order_page.h"
 #include "watch.h"
 
 struct registry *registry_new(const char *directory)
@@ -23,6 +25,7 @@ struct registry *registry_new(const char *directory)
 	store_init(&registry->store);
 	vault_init(&registry->vault);
 	events_init(&registry->events);
+	registry->events.tick = rate_tick;
 	generation_init(&registry->generation, directory);
 	registry->since = registry->generation.next;
 	journal_init(&registry->journal);
@@ -31,6 +34,7 @@ struct registry *registry_new(const char *directory)
 
 void registry_let_go(struct registry *registry, bool keep)
 {
+	order_let_go(registry);
 	journal_close(&registry->journal, keep);
 	if (registry->fdstore)
 		fdstore_close(registry->fdstore, keep);
@@ -46,6 +50,7 @@ struct registry *registry_free(struct registry *registry)
 		registry_disconnect(registry, registry->leases.by_id);
 	while (registry->kept)
 		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
+	order_finish(registry);
 	free(registry->limbo);
 	events_finish(&registry->events);
 	store_finish(&registry->store);
@@ -82,6 +87,7 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 	struct entry *entry;
 	unsigned int names = 0, kept = 0, attachments = 0;
 
+	order_end_lease(registry, lease);
 	while ((entry = lease->entries)) {
 		if (registry_part(registry, entry))
 			kept++;
@@ -170,6 +176,7 @@ void registry_release(struct registry *registry, struct entry *entry)
 
 void registry_drop(struct registry *registry, struct entry *entry)
 {
+	order_end(registry, entry->info.generation);
 	note_gone(registry, entry);
 	if (entry->lease)
 		DL_DELETE(entry->lease->entries, entry);
@@ -263,6 +270,7 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 	/* The name may have gone, or be another buffer's by now. */
 	struct entry *entry = registry_find(registry, attachment->name, attachment->generation);
 	bool counted = entry && !attachment->own;
+	uint64_t generation = attachment->generation;
 
 	if (counted) {
 		entry->info.attachers -= count;
@@ -272,6 +280,7 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 		note_attachment(registry, lease, attachment, attachment->count - count);
 	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, lease, attachment, entry);
 	lease_detach(&registry->leases, lease, attachment, count);
+	order_check(registry, generation);
 	if (counted)
 		registry_lose(registry, entry);
 }
@@ -325,9 +334,20 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
 	return next;
 }
 
-void registry_tell(const struct lease *lease, const struct entry *entry, record *out_info)
+/* What was published last is not in the index: it changes without the registry's doing. */
+void registry_show(struct registry *registry, struct entry *entry)
+{
+	if (order_find(registry, entry->info.generation))
+		indexer_remove(&registry->store.index, entry);
+	else
+		indexer_put(&registry->store.index, entry);
+}
+
+void registry_tell(const struct registry *registry, const struct lease *lease,
+		   const struct entry *entry, record *out_info)
 {
 	*out_info = entry->info;
+	order_tell(registry, entry, out_info);
 	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
 	if (!backing_is_fd(entry->info.backing) &&
 	    !(lease && process_is_same(&lease->peer, &entry->owner)))

@@ -41,6 +41,9 @@ struct registry {
 	uint64_t kept_bytes;	     /* of all with KEEP, owner or not */
 	struct entry **limbo;	     /* without a name, ordered by generation: limbo.c */
 	size_t nameless, limbo_room; /* of those */
+	struct order *orders;	     /* by generation: order_page.h */
+	struct order *marking;	     /* those that are marked again */
+	bool replaying;		     /* the journal is being read */
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	uint64_t requests;
@@ -138,8 +141,12 @@ void registry_unpark(struct registry *registry, struct waiter *waiter);
 /* INT64_MAX: nobody waits. */
 int64_t registry_next_deadline_ns(const struct registry *registry);
 
+/* It stands under its name, as it is now: so says the index, too. */
+void registry_show(struct registry *registry, struct entry *entry);
+
 /* What `lease` may know of it: an ipc buffer's address only in the owner's process, never the
  * handle. NULL: anybody. */
-void registry_tell(const struct lease *lease, const struct entry *entry, record *out_info);
+void registry_tell(const struct registry *registry, const struct lease *lease,
+		   const struct entry *entry, record *out_info);
 
 #endif

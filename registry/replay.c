@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "order_page.h"
 
 #define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */
 
@@ -150,6 +151,14 @@ static void replay_use(struct registry *registry, const gpushare_Use *use)
 		lease_detach(&registry->leases, lease, attachment, attachment->count);
 }
 
+static void replay_play(struct registry *registry, const gpushare_Play *play)
+{
+	struct lease *lease = lease_find_key(&registry->leases, play->key);
+
+	if (lease && play->generation)
+		player_replay(registry, lease, play->generation, play->roles, play->slot);
+}
+
 static void replay_end(struct registry *registry, const gpushare_End *end)
 {
 	struct lease *lease = lease_find_key(&registry->leases, end->key);
@@ -157,6 +166,8 @@ static void replay_end(struct registry *registry, const gpushare_End *end)
 
 	if (!lease)
 		return;
+	while (lease->players)
+		player_replay(registry, lease, lease->players->order->generation, 0, 0);
 	while (lease->entries)
 		registry_drop(registry, lease->entries);
 	while (lease->limbo)
@@ -183,6 +194,9 @@ static bool replay_one(void *context, const gpushare_State *what)
 		break;
 	case gpushare_State_use_tag:
 		replay_use(registry, &what->change.use);
+		break;
+	case gpushare_State_play_tag:
+		replay_play(registry, &what->change.play);
 		break;
 	case gpushare_State_end_tag:
 		replay_end(registry, &what->change.end);
@@ -212,7 +226,9 @@ void replay(struct registry *registry, int directory)
 	struct reader reader = {.registry = registry};
 	struct entry *entry;
 
+	registry->replaying = true;
 	journal_read(directory, read_state, &reader);
+	registry->replaying = false;
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		generation_pass(&registry->generation, entry->info.generation);
 	if (registry->nameless)

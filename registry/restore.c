@@ -12,6 +12,7 @@
 #include "fdstore.h"
 #include "log.h"
 #include "note.h"
+#include "order_page.h"
 #include "replay.h"
 #include "watch.h"
 
@@ -49,7 +50,7 @@ static bool lives(const struct registry *registry, const struct lease *lease)
 
 static bool has_nothing(const struct lease *lease)
 {
-	return !lease->entries && !lease->attachments && !lease->limbo;
+	return !lease->entries && !lease->attachments && !lease->limbo && !lease->players;
 }
 
 static void end_dead(struct registry *registry)
@@ -111,6 +112,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	}
 	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
 	replay(registry, fd);
+	order_restore(registry);
 	end_dead(registry);
 	take_descriptors(registry);
 	missing = end_lost(registry);
@@ -118,7 +120,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	journal_open(&registry->journal, fd);
 	note_all(registry);
 	for (size_t at = 0; at < registry->store.count; at++)
-		indexer_put(&registry->store.index, store_at(&registry->store, at));
+		registry_show(registry, store_at(&registry->store, at));
 	if (registry->store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
 			 registry->store.count, missing, (unsigned int)registry->leases.ghosts);
@@ -164,6 +166,7 @@ static void move_all(struct lease *from, struct lease *to)
 	to->entries = from->entries;
 	to->attachments = from->attachments;
 	to->limbo = from->limbo;
+	player_move_all(from, to);
 	from->noted = 0;
 	from->entries = from->limbo = NULL;
 	from->attachments = NULL;

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "listen.h"
 #include "log.h"
+#include "order_page.h"
 #include "restore.h"
 #include "work.h"
 
@@ -167,7 +168,7 @@ int64_t server_tick(struct server *server)
 	struct registry *registry = server->registry;
 	struct work *ready = NULL;
 	struct waiter *waiter, *after;
-	int64_t now = clock_ns(), next, kept, closing;
+	int64_t now = clock_ns(), next, kept, marks, closing;
 	unsigned int receiving;
 	uint32_t dead;
 	bool busy;
@@ -188,6 +189,7 @@ int64_t server_tick(struct server *server)
 	}
 	next = registry_next_deadline_ns(registry);
 	kept = keep_expire(registry, now);
+	marks = order_tick(registry, now);
 	busy = is_busy(registry);
 	if (server->busy && !busy && !registry->leases.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
@@ -199,6 +201,7 @@ int64_t server_tick(struct server *server)
 	if (receiving < LIMIT_CONTEXTS_LOW)
 		open_contexts(server, LIMIT_CONTEXTS_FIRST);
 	next = kept < next ? kept : next;
+	next = marks < next ? marks : next;
 	return closing < next ? closing : next;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "api_order.h"
 #include "api_session.h"
 #include "api_unified.h"
 
@@ -251,6 +252,7 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	buffer->session = session;
 	buffer->count = 1;
 	buffer->address = answer->buffer.address;
+	buffer->passive = options->passive;
 	query_info(&answer->buffer, &buffer->info);
 	status = attach_open(buffer, answer, options);
 	if (!status) {
@@ -345,10 +347,13 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 	if (!options)
 		options = &defaults;
 	seen = attach_warm(session, name, options);
-	if (!seen)
-		return attach_cold(session, name, options, out_buffer);
-	*out_buffer = seen;
-	return GPUSHARE_OK;
+	if (seen)
+		*out_buffer = seen;
+	else
+		status = attach_cold(session, name, options, out_buffer);
+	if (!status && !options->passive)
+		atomic_store(&(*out_buffer)->passive, false);
+	return status;
 }
 
 int session_end_attached(struct gpushare_buffer *buffer)
@@ -360,6 +365,8 @@ int session_end_attached(struct gpushare_buffer *buffer)
 
 	if (what == RELEASE_WARM)
 		return GPUSHARE_OK;
+	if (what == RELEASE_LAST)
+		ordering_end(buffer);
 	/* Unmap first: once the registry knows, the owner may free. */
 	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);

@@ -30,6 +30,8 @@ void query_info(const record *from, struct gpushare_info *to)
 	    .owner_alive = !from->owner_gone,
 	    .in_limbo = from->in_limbo,
 	    .missing = from->missing,
+	    .sequence = from->sequence,
+	    .ordering = (enum gpushare_ordering)from->ordering,
 	};
 	memcpy(to->name, from->name, sizeof(to->name));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api_order.h"
 #include "cleanup.h"
 #include "client_held.h"
 #include "monotonic.h"
@@ -81,6 +82,7 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 	*out_readings = session->retell.readings;
 	pthread_mutex_unlock(&session->lock);
 	session_share_wanted(session, until_ms);
+	session_order_again(session);
 	return status;
 }
 
@@ -130,6 +132,7 @@ void session_tell(struct gpushare_session *session, const request *tell)
 	}
 	pthread_mutex_unlock(&session->lock);
 	session_share_wanted(session, until_ms);
+	session_order_again(session);
 }
 
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info)
@@ -214,6 +217,7 @@ static int session_end(struct gpushare_session *session, struct gpushare_buffer 
 {
 	int status = GPUSHARE_OK;
 
+	ordering_end(buffer);
 	if (buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
 	if (buffer->kind == BUFFER_ALLOCATED &&
@@ -250,6 +254,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 /* Of unified memory that is mapped the descriptor goes with the mapping, which others may have too. */
 void buffer_free(struct gpushare_buffer *buffer)
 {
+	ordering_forget(buffer);
 	if (buffer->host_only || buffer->info.backing != GPUSHARE_BACKING_HOST)
 		held_drop(buffer->mapping.held);
 	free(buffer);
@@ -319,6 +324,8 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 static void session_give_back(struct gpushare_session *session)
 {
 	session->retell.busy = true; /* nothing is shared any more */
+	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
+		ordering_end(buffer);
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next) {
 		if (buffer->kind == BUFFER_ATTACHED)
 			mapping_close(buffer);
@@ -343,6 +350,7 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 			return GPUSHARE_OK;
 		session_give_back(session);
 		if (session->driver) {
+			stream_sweep(session);
 			staging_finish(&session->staging, session->driver);
 			device_release_all(&session->devices, session->driver);
 		}

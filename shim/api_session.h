@@ -3,6 +3,7 @@
 #define GPUSHARE_SHIM_API_SESSION_H
 /* What the API's files share: sessions, buffers, and how they ask the registry. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "api_retell.h"
@@ -45,6 +46,8 @@ struct gpushare_buffer {
 	uint64_t elsewhere;    /* host_only, unified: where those have it who have CUDA */
 	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
 	bool read_only, adopted, host_only;
+	_Atomic bool passive; /* a stream that waits for it makes nobody a consumer */
+	_Atomic(struct ordering *) ordering; /* NULL: none so far; see api_order.h */
 	bool away;  /* mapped for another GPU than its own, which reaches it by peer access */
 	int device; /* ordinal here */
 	cu_context context;
@@ -76,6 +79,8 @@ struct gpushare_session {
 	struct devices devices;
 	struct limbo limbo;
 	struct limbo events;		 /* the same for events */
+	struct ordering *orderings;	 /* of its buffers; see api_order.h */
+	bool ordering_busy;		 /* a thread tells of them again */
 	struct gpushare_mirror *mirrors; /* that are open */
 	struct pinned *spares;		 /* of closed mirrors, for the next */
 	unsigned int tensors;		 /* DLPack's, that were not deleted yet */

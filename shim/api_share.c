@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "api_order.h"
 #include "api_session.h"
 #include "api_source.h"
 
@@ -189,6 +190,7 @@ int session_end_shared(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;
 
+	ordering_end(buffer);
 	session_use(buffer); /* until its name has gone */
 	session_release(session, buffer);
 	session_limbo_sweep(session);

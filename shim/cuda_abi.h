@@ -154,10 +154,12 @@ typedef struct cu_mem_access {
 	V(CU_EVENT_SHARED, CU_EVENT_INTERPROCESS, 4) \
 	V(CU_HOST_ALLOC_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1) \
 	V(CU_HOST_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1) \
+	V(CU_HOST_REGISTER_MAPPED, CU_MEMHOSTREGISTER_DEVICEMAP, 2) \
 	V(CU_MANAGED_GLOBAL, CU_MEM_ATTACH_GLOBAL, 1) \
 	V(CU_HOST_REGISTER_READ_ONLY, CU_MEMHOSTREGISTER_READ_ONLY, 8) \
 	V(CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, 1) \
 	V(CU_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE, 0) \
+	V(CU_CAPTURE_ACTIVE, CU_STREAM_CAPTURE_STATUS_ACTIVE, 1) \
 	V(CU_CAPTURE_GLOBAL, CU_STREAM_CAPTURE_MODE_GLOBAL, 0) \
 	V(CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED, 2) \
 	V(CU_WAIT_GEQ, CU_STREAM_WAIT_VALUE_GEQ, 0) \
@@ -179,6 +181,7 @@ typedef struct cu_mem_access {
 	  CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
 	V(CU_DEVICE_HOST_POINTER_REGISTERED, \
 	  CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91) \
+	V(CU_DEVICE_STREAM_WORDS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 122) \
 	V(CU_DEVICE_DMA_BUF, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124) \
 	V(CU_RANGE_DMA_BUF_FD, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)
 
@@ -264,6 +267,8 @@ enum cu_abi_values {
 	F(2000, 2000, cuMemFreeHost, (void *pointer)) \
 	F(6050, 6050, cuMemHostRegister_v2, (void *pointer, size_t size, unsigned int flags)) \
 	F(4000, 4000, cuMemHostUnregister, (void *pointer)) \
+	F(3020, 3020, cuMemHostGetDevicePointer_v2, \
+	  (cu_deviceptr * device, void *pointer, unsigned int flags)) \
 	F(3020, 3020, cuMemcpyHtoD_v2, (cu_deviceptr to, const void *from, size_t size)) \
 	F(3020, 3020, cuMemcpyDtoH_v2, (void *to, cu_deviceptr from, size_t size)) \
 	F(3020, 3020, cuMemcpyDtoD_v2, (cu_deviceptr to, cu_deviceptr from, size_t size)) \
@@ -320,6 +325,13 @@ enum cu_abi_values {
 	F(3020, 3020, cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags)) \
 	F(11070, 11070, cuStreamWaitValue32_v2, \
 	  (cu_stream stream, cu_deviceptr address, uint32_t value, unsigned int flags)) \
+	F(11070, 11070, cuStreamWaitValue64_v2, \
+	  (cu_stream stream, cu_deviceptr address, cu_uint64 value, unsigned int flags)) \
+	F(11070, 11070, cuStreamWriteValue64_v2, \
+	  (cu_stream stream, cu_deviceptr address, cu_uint64 value, unsigned int flags)) \
+	F(12000, 12000, cuStreamGetId, (cu_stream stream, unsigned long long *id)) \
+	F(10000, 10000, cuLaunchHostFunc, \
+	  (cu_stream stream, void (*function)(void *user), void *user)) \
 	F(10000, 10000, cuStreamIsCapturing, (cu_stream stream, cu_capture_status * status)) \
 	F(10010, 10010, cuStreamBeginCapture_v2, (cu_stream stream, cu_capture_mode mode)) \
 	F(10000, 10000, cuStreamEndCapture, (cu_stream stream, cu_graph * graph)) \

@@ -12,10 +12,13 @@
 #endif
 #if CUDA_VERSION < 11070
 #define cuStreamWaitValue32_v2 ((cu_cuStreamWaitValue32_v2_call *)0)
+#define cuStreamWaitValue64_v2 ((cu_cuStreamWaitValue64_v2_call *)0)
+#define cuStreamWriteValue64_v2 ((cu_cuStreamWriteValue64_v2_call *)0)
 #define cuMemGetHandleForAddressRange ((cu_cuMemGetHandleForAddressRange_call *)0)
 #endif
 #if CUDA_VERSION < 12000
 #define cuGetProcAddress_v2 ((cu_cuGetProcAddress_v2_call *)0)
+#define cuStreamGetId ((cu_cuStreamGetId_call *)0)
 #endif
 /* The toolkit declares the per-thread twins of some calls under no name of their own. */
 #define cuMemPrefetchAsync_v2_ptsz ((cu_cuMemPrefetchAsync_v2_ptsz_call *)0)

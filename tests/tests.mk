@@ -128,7 +128,7 @@ $(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-
 $(call each,tests/e2e/programs/drv_static.c,,-static)
 $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from,drv)) $(call from,app),)
 $(call each,$(call from,tool),,$$(SANFLAGS))
-$(call each,$(call from,api) $(call from,host) tests/demo/retoucher.c,,$$(SANFLAGS) -L$(BUILD) \
+$(call each,$(call from,api) $(call from,host) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
 # Those that time the library from inside have its objects, and the client's calls led through them.
 $(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $(patsubst %,-Wl$(comma)--wrap=client_%,call withdraw deposit) \

@@ -106,7 +106,7 @@ static bool dump_begin(struct dump *dump)
 static bool dump_put(struct dump *dump, const void *data, size_t size)
 {
 	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
-		return view_add(&dump->view, data, size);
+		return view_feed(&dump->view, data, size);
 	return output_start(&dump->output, data, size);
 }
 

@@ -95,7 +95,7 @@ static bool view_line(struct view *view, const unsigned char *data, size_t size)
 	return true;
 }
 
-bool view_add(struct view *view, const void *data, size_t size)
+bool view_feed(struct view *view, const void *data, size_t size)
 {
 	size_t step = view->dtype ? dtype_traits(view->dtype)->size : HEXVIEW_LINE;
 	const unsigned char *at = data;

@@ -27,7 +27,7 @@ void view_values(struct view *view, enum dtype dtype, const struct shape *shape,
 void view_hex(struct view *view, uint64_t offset,
 	      bool (*put)(const void *text, size_t size, void *user), void *user);
 /* Whole elements, or lines of HEXVIEW_LINE bytes; only the last may be short. */
-bool view_add(struct view *view, const void *data, size_t size);
+bool view_feed(struct view *view, const void *data, size_t size);
 bool view_end(struct view *view);
 
 #endif

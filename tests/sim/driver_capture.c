@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stream capture: who may do what while a stream's work is only written down. The rules are those
- * of CUDA's documentation of cuThreadExchangeStreamCaptureMode. A graph here holds nothing but
- * addresses.
+ * of CUDA's documentation of cuThreadExchangeStreamCaptureMode. A graph here holds addresses, and what
+ * driver_work.h knows, in one order.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "driver_stream.h"
+#include "driver_work.h"
 
 enum { CAPTURE_STATUS_ACTIVE = 1, CAPTURE_STATUS_INVALIDATED = 2 };
 
@@ -19,6 +19,7 @@ struct room { /* an address that a graph would give memory to if it ran */
 struct cu_graph_opaque {
 	struct cu_graph_opaque *next;
 	struct room *rooms;
+	struct ops ops;
 };
 
 struct capture {
@@ -28,6 +29,7 @@ struct capture {
 	pthread_t thread;
 	bool invalid;
 	struct room *rooms;
+	struct ops ops;
 };
 
 static struct capture *captures;
@@ -113,6 +115,7 @@ void capture_discard(struct capture *capture)
 		link = &(*link)->next;
 	*link = capture->next;
 	capture_empty(capture->rooms);
+	ops_free(&capture->ops);
 	free(capture);
 }
 
@@ -147,6 +150,25 @@ cu_result capture_free(struct capture *capture, cu_deviceptr pointer)
 			return CU_OK;
 	}
 	return CU_INVALID_VALUE;
+}
+
+/* What comes from the program's own memory is read when the graph is launched. */
+bool capture_note(struct capture *capture, const struct op *op)
+{
+	struct op noted = *op;
+
+	free(noted.bytes);
+	noted.bytes = NULL;
+	return ops_add(&capture->ops, &noted);
+}
+
+struct ops *graph_ops(cu_graph graph)
+{
+	cu_graph found = graphs;
+
+	while (found && found != graph)
+		found = found->next;
+	return found ? &found->ops : NULL;
 }
 
 static cu_result capture_begin(cu_stream stream, int mode)
@@ -199,6 +221,8 @@ static cu_result capture_end(cu_stream stream, cu_graph *graph)
 	if (made) {
 		made->rooms = capture->rooms;
 		capture->rooms = NULL;
+		made->ops = capture->ops;
+		capture->ops = (struct ops){.list = NULL};
 		made->next = graphs;
 		graphs = made;
 	}
@@ -263,6 +287,7 @@ static cu_result capture_destroy(cu_graph graph)
 		return CU_INVALID_VALUE;
 	*link = graph->next;
 	capture_empty(graph->rooms);
+	ops_free(&graph->ops);
 	free(graph);
 	return CU_OK;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and fills: done at once, also where the real driver would queue them behind a wait; only
- * what is being captured is not done at all. */
+/* Copies and fills: done at once, but for what comes behind a wait in its stream, or is captured. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "driver_stream.h"
+#include "driver_work.h"
 
 enum side { SIDE_HOST, SIDE_DEVICE, SIDE_ANY };
 
@@ -35,21 +35,58 @@ static cu_result copy_run(uint64_t to, enum side to_side, uint64_t from, enum si
 	return CU_OK;
 }
 
-static cu_result copy_stream(cu_stream stream, bool *captured)
+/* Whether it goes on later; NULL: there is no such stream. Under the lock. */
+static cu_stream copy_later(cu_stream stream, bool *later)
 {
-	STATE_LOCKED;
-	const struct cu_stream_opaque *found = stream_find(stream);
-	*captured = found && found->capture;
-	return found ? CU_OK : CU_INVALID_HANDLE;
+	cu_stream found = stream_find(stream);
+
+	*later = found && (found->capture || work_is_held(found));
+	return found;
+}
+
+/* The program's own memory, neither pinned nor registered: what is read from there is read before
+ * the call returns, and what is written there is written by then. Under the lock. */
+static bool copy_is_pageable(uint64_t address)
+{
+	return !address_is_ours(address) && !region_find(address);
+}
+
+/* `waits`: what the caller is to wait for, with the lock let go. Under the lock. */
+static cu_result copy_submit(cu_stream stream, uint64_t to, uint64_t from, size_t size,
+			     struct wait **waits)
+{
+	struct op op = {.kind = OP_COPY, .to = to, .from = from, .size = size};
+
+	if (!stream->capture && copy_is_pageable(from)) {
+		op.bytes = malloc(size);
+		if (!op.bytes)
+			return CU_OUT_OF_MEMORY;
+		memcpy(op.bytes, (const void *)(uintptr_t)from, size);
+	}
+	cu_result result = work_submit(stream, &op);
+	if (result == CU_OK && !stream->capture && copy_is_pageable(to))
+		*waits = wait_hold(stream->last);
+	return result;
 }
 
 static cu_result copy_queue(uint64_t to, enum side to_side, uint64_t from, enum side from_side,
 			    size_t size, cu_stream stream)
 {
-	bool captured;
-	cu_result result = copy_stream(stream, &captured);
+	struct wait *waits = NULL;
+	bool later;
 
-	return result != CU_OK || captured ? result : copy_run(to, to_side, from, from_side, size);
+	state_lock();
+	cu_stream found = copy_later(stream, &later);
+	cu_result result = found ? CU_OK : CU_INVALID_HANDLE;
+	if (found && later && size)
+		result = copy_good(to, size, to_side, CU_ACCESS_READ_WRITE) &&
+				 copy_good(from, size, from_side, CU_ACCESS_READ)
+			     ? copy_submit(found, to, from, size, &waits)
+			     : CU_INVALID_VALUE;
+	pthread_mutex_unlock(&state.lock);
+	if (waits)
+		wait_for(waits);
+	return result != CU_OK || later ? result : copy_run(to, to_side, from, from_side, size);
 }
 
 #define COPY_TO_DEVICE(name, to, from, size) \
@@ -145,10 +182,18 @@ cu_result cuMemsetD32_v2(cu_deviceptr to, unsigned int value, size_t count)
 
 static cu_result copy_fill_queue(uint64_t to, unsigned int value, size_t count, cu_stream stream)
 {
-	bool captured;
-	cu_result result = copy_stream(stream, &captured);
+	struct op op = {.kind = OP_FILL, .to = to, .value = value, .size = count, .width = 4};
+	bool later;
 
-	return result != CU_OK || captured ? result : copy_fill(to, value, 4, count);
+	state_lock();
+	cu_stream found = copy_later(stream, &later);
+	cu_result result = found ? CU_OK : CU_INVALID_HANDLE;
+	if (found && later && count)
+		result = to % 4 || !copy_good(to, count * 4, SIDE_DEVICE, CU_ACCESS_READ_WRITE)
+			     ? CU_INVALID_VALUE
+			     : work_submit(found, &op);
+	pthread_mutex_unlock(&state.lock);
+	return result != CU_OK || later ? result : copy_fill(to, value, 4, count);
 }
 
 cu_result cuMemsetD32Async(cu_deviceptr to, unsigned int value, size_t count, cu_stream stream)

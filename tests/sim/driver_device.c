@@ -132,6 +132,9 @@ static cu_result device_attribute(int *value, cu_device_attribute attribute, cu_
 	case DEVICE_HOST_NUMA_ID:
 		*value = state.host_numa - 1;
 		break;
+	case CU_DEVICE_STREAM_WORDS:
+		*value = state.stream_words;
+		break;
 	case DEVICE_HOST_NUMA_VMM:
 		*value = state.host_numa;
 		break;

@@ -142,6 +142,25 @@ cu_result cuMemHostRegister(void *pointer, size_t size, unsigned int flags)
 		      (uintptr_t)pointer, size);
 }
 
+/* What the CPU has is where the GPU has it: unified addressing. */
+static cu_result host_device_pointer(cu_deviceptr *device, const void *pointer, unsigned int flags)
+{
+	if (!device || flags)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct region *region = region_find((uintptr_t)pointer);
+	if (!region || (region->kind != REGION_HOST && region->kind != REGION_REGISTERED))
+		return CU_INVALID_VALUE;
+	*device = (uintptr_t)pointer;
+	return CU_OK;
+}
+
+cu_result cuMemHostGetDevicePointer_v2(cu_deviceptr *device, void *pointer, unsigned int flags)
+{
+	ANSWER(cuMemHostGetDevicePointer_v2, NEED_CONTEXT,
+	       host_device_pointer(device, pointer, flags));
+}
+
 static cu_result host_unregister(void *pointer)
 {
 	STATE_LOCKED;

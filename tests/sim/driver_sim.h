@@ -44,11 +44,17 @@
 	F(2000, 2000, cuStreamDestroy, (cu_stream stream)) \
 	F(2000, 2000, cuEventDestroy, (cu_event event))
 
+typedef struct cu_graph_exec_opaque *cu_graph_exec;
+
 /* Calls that programs make and nothing of ours needs. F as in CUDA_ABI_CALLS. */
 #define SIM_OTHER_CALLS(F) \
 	F(2000, 2000, cuStreamQuery, (cu_stream stream)) \
 	F(3020, 3020, cuMemsetD32Async, \
 	  (cu_deviceptr to, unsigned int value, size_t count, cu_stream stream)) \
+	F(11040, 11040, cuGraphInstantiateWithFlags, \
+	  (cu_graph_exec * exec, cu_graph graph, unsigned long long flags)) \
+	F(10000, 10000, cuGraphLaunch, (cu_graph_exec exec, cu_stream stream)) \
+	F(10000, 10000, cuGraphExecDestroy, (cu_graph_exec exec)) \
 	F(10020, 10020, cuMemGetAllocationPropertiesFromHandle, \
 	  (cu_mem_prop * prop, cu_mem_handle handle))
 
@@ -81,6 +87,11 @@
 	P(cuStreamGetCtx, _ptsz) \
 	P(cuStreamWaitEvent, _ptsz) \
 	P(cuStreamWaitValue32_v2, _ptsz) \
+	P(cuStreamWaitValue64_v2, _ptsz) \
+	P(cuStreamWriteValue64_v2, _ptsz) \
+	P(cuLaunchHostFunc, _ptsz) \
+	P(cuStreamGetId, _ptsz) \
+	P(cuGraphLaunch, _ptsz) \
 	P(cuStreamIsCapturing, _ptsz) \
 	P(cuStreamBeginCapture_v2, _ptsz) \
 	P(cuStreamEndCapture, _ptsz) \
@@ -148,6 +159,7 @@ struct state {
 	int device_count;		/* visible ones */
 	int host_numa;			/* 1: cuMemCreate knows the host's node 0; 0: no node */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
+	int stream_words;		/* 1: streams write and wait for words of 64 bits */
 	int peers;			/* 1: devices reach each other's memory */
 	uint64_t capacity;		/* bytes a device, counted a process */
 	uint64_t used[SIM_DEVICES_MAX]; /* by ordinal; under the lock */

@@ -128,12 +128,14 @@ static void state_start(void)
 	state.host_numa = 1;
 	state.capacity = (uint64_t)4 << 30;
 	state.peers = 1;
+	state.stream_words = 1;
 	state.settings_good =
 	    (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
 	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
 	    state_parse_int("GPUSHARE_SIM_HOST_NUMA", 0, 1, &state.host_numa) &&
 	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) &&
 	    state_parse_int("GPUSHARE_SIM_SLOT", 0, SIM_ADDRESS_SLOTS - 1, &state.slot) &&
+	    state_parse_int("GPUSHARE_SIM_STREAM_WORDS", 0, 1, &state.stream_words) &&
 	    state_parse_int("GPUSHARE_SIM_PEERS", 0, 1, &state.peers) && faults_parse();
 	state_select(machine);
 	pthread_atfork(NULL, NULL, state_after_fork);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams. Work is done when its call returns; only a wait on a word in memory holds a stream up.
- */
+/* Streams. Work is done when its call returns, but for what comes after a wait on a word in memory. */
 #include <stdlib.h>
 
 #include "driver_stream.h"
 
-static struct cu_stream_opaque stream_legacy = {.blocking = true};
+static struct cu_stream_opaque stream_legacy = {.blocking = true, .id = 1};
+static unsigned long long stream_ids = 1;
 static cu_stream streams;
 static _Thread_local cu_stream stream_own;
 
@@ -16,6 +16,7 @@ static cu_stream stream_add(const struct cu_stream_opaque *model)
 	if (!stream)
 		return NULL;
 	*stream = *model;
+	stream->id = ++stream_ids;
 	stream->next = streams;
 	streams = stream;
 	return stream;
@@ -189,40 +190,6 @@ static cu_result stream_context(cu_stream stream, cu_context *context)
 cu_result cuStreamGetCtx(cu_stream stream, cu_context *context)
 {
 	ANSWER(cuStreamGetCtx, NEED_CONTEXT, stream_context(stream, context));
-}
-
-static cu_result stream_wait_value(cu_stream stream, uint64_t address, uint32_t value,
-				   unsigned int flags)
-{
-	if (address % sizeof(value))
-		return CU_INVALID_VALUE;
-	if (flags != CU_WAIT_GEQ)
-		return CU_NOT_SUPPORTED;
-	STATE_LOCKED;
-	cu_stream found = stream_find(stream);
-	if (!found)
-		return CU_INVALID_HANDLE;
-	if (!region_covers(address, sizeof(value), CU_ACCESS_READ))
-		return CU_INVALID_VALUE;
-	if (found->capture)
-		return CU_OK; /* a node of a graph that never runs here */
-	wait_look();
-	struct wait *tail = stream_tail(found);
-	struct wait *wait = wait_new(tail, NULL, address, value);
-	if (!wait) {
-		wait_drop(tail);
-		return CU_OUT_OF_MEMORY;
-	}
-	wait_drop(found->last);
-	found->last = wait;
-	return CU_OK;
-}
-
-cu_result cuStreamWaitValue32_v2(cu_stream stream, cu_deviceptr address, uint32_t value,
-				 unsigned int flags)
-{
-	ANSWER(cuStreamWaitValue32_v2, NEED_CONTEXT,
-	       stream_wait_value(stream, address, value, flags));
 }
 
 /* Work on the legacy stream would come after what is only being captured. */

@@ -21,6 +21,7 @@ struct cu_stream_opaque {
 	cu_context context;	 /* NULL: of a default stream, which any context has */
 	bool blocking;		 /* in one order with the legacy stream */
 	bool own;		 /* a thread's default stream */
+	unsigned long long id;
 	struct wait *last;	 /* what its newest work comes after; NULL: nothing is left to do */
 	struct capture *capture; /* under way on this stream */
 };
@@ -30,6 +31,13 @@ struct cu_stream_opaque {
 struct wait *wait_new(struct wait *first, struct wait *second, uint64_t address, uint32_t value);
 /* And for a counter that only grows, and stays where it is. */
 struct wait *wait_new_counter(struct wait *first, const _Atomic uint64_t *counter, uint64_t number);
+/* And for an op, which is done by whoever looks when its turn has come; its bytes go with it. */
+struct op;
+struct wait *wait_new_op(struct wait *first, const struct op *op);
+/* A host function whose turn it is: to be called, then said to be done. NULL: none. */
+struct wait *wait_take_call(struct op *out_op);
+void wait_done(struct wait *wait);
+bool wait_has_work(void); /* an op is left to be done */
 struct wait *wait_hold(struct wait *wait);
 void wait_drop(struct wait *wait);
 bool wait_over(const struct wait *wait); /* NULL is over */

@@ -41,6 +41,16 @@ TWIN(cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags), 
 TWIN(cuStreamWaitValue32_v2,
      (cu_stream stream, cu_deviceptr address, uint32_t value, unsigned int flags), stream, address,
      value, flags)
+TWIN(cuStreamWaitValue64_v2,
+     (cu_stream stream, cu_deviceptr address, cu_uint64 value, unsigned int flags), stream, address,
+     value, flags)
+TWIN(cuStreamWriteValue64_v2,
+     (cu_stream stream, cu_deviceptr address, cu_uint64 value, unsigned int flags), stream, address,
+     value, flags)
+TWIN(cuLaunchHostFunc, (cu_stream stream, void (*function)(void *user), void *user), stream,
+     function, user)
+TWIN(cuStreamGetId, (cu_stream stream, unsigned long long *id), stream, id)
+TWIN(cuGraphLaunch, (cu_graph_exec exec, cu_stream stream), exec, stream)
 TWIN(cuStreamIsCapturing, (cu_stream stream, cu_capture_status *status), stream, status)
 TWIN(cuStreamBeginCapture_v2, (cu_stream stream, cu_capture_mode mode), stream, mode)
 TWIN(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), stream, graph)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What keeps a stream behind: words in memory that still lack the value it waits for, one after
- * another. Nobody watches them: they are looked at when somebody asks, and what was seen once
- * stays.
+ * What keeps a stream behind: words in memory that still lack the value it waits for, and the work
+ * behind them, one after another. They are looked at when somebody asks, and by a thread while there
+ * is work; what was seen once stays.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "driver_stream.h"
+#include "driver_work.h"
 
 #define WAIT_INTERVAL_US 50
 
 struct wait {
 	struct wait *next;     /* newer */
 	struct wait *after[2]; /* older */
-	uint64_t address;      /* 0: nothing but `after` */
-	uint32_t value;
+	struct op op;	       /* OP_WAIT without an address: nothing but `after` */
 	const _Atomic uint64_t *counter; /* instead of a word: what must be at least... */
 	uint64_t number;		 /* ... this */
 	unsigned int references;
+	bool called; /* a host function, which has been taken to be called */
 	bool over;
 };
 
@@ -58,13 +58,21 @@ struct wait *wait_new(struct wait *first, struct wait *second, uint64_t address,
 		return NULL;
 	*wait = (struct wait){
 	    .after = {first, second},
-	    .address = address,
-	    .value = value,
+	    .op = {.kind = OP_WAIT, .to = address, .value = value, .width = 4},
 	    .references = 1,
 	};
 	while (*link)
 		link = &(*link)->next;
 	*link = wait;
+	return wait;
+}
+
+struct wait *wait_new_op(struct wait *first, const struct op *op)
+{
+	struct wait *wait = wait_new(first, NULL, 0, 0);
+
+	if (wait)
+		wait->op = *op;
 	return wait;
 }
 
@@ -84,6 +92,17 @@ bool wait_over(const struct wait *wait)
 	return !wait || wait->over;
 }
 
+static bool wait_reached(const struct op *op)
+{
+	const void *word = (const void *)(uintptr_t)op->to;
+
+	if (op->width == 8)
+		return (int64_t)(__atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE) -
+				 op->value) >= 0;
+	return (int32_t)(__atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE) -
+			 (uint32_t)op->value) >= 0;
+}
+
 /* A word that is no longer there can't be waited for. */
 static bool wait_satisfied(const struct wait *wait)
 {
@@ -91,11 +110,22 @@ static bool wait_satisfied(const struct wait *wait)
 		return false;
 	if (wait->counter)
 		return *wait->counter >= wait->number;
-	if (!wait->address || !region_covers(wait->address, sizeof(uint32_t), CU_ACCESS_READ))
-		return true;
-	uint32_t now =
-	    __atomic_load_n((const uint32_t *)(uintptr_t)wait->address, __ATOMIC_ACQUIRE);
-	return (int32_t)(now - wait->value) >= 0;
+	if (wait->op.kind != OP_WAIT)
+		return wait->op.kind != OP_CALL; /* a call is done when wait_done() says so */
+	return !wait->op.to || !region_covers(wait->op.to, wait->op.width, CU_ACCESS_READ) ||
+	       wait_reached(&wait->op);
+}
+
+static void wait_end(struct wait *wait)
+{
+	wait->over = true;
+	wait_drop(wait->after[0]);
+	wait_drop(wait->after[1]);
+	wait->after[0] = wait->after[1] = NULL;
+	free(wait->op.bytes);
+	wait->op.bytes = NULL;
+	if (!wait->references)
+		wait_free(wait);
 }
 
 /* From the oldest on, so that one look is enough for a whole row. */
@@ -107,13 +137,37 @@ void wait_look(void)
 		next = wait->next;
 		if (wait->over || !wait_satisfied(wait))
 			continue;
-		wait->over = true;
-		wait_drop(wait->after[0]);
-		wait_drop(wait->after[1]);
-		wait->after[0] = wait->after[1] = NULL;
-		if (!wait->references)
-			wait_free(wait);
+		op_run(&wait->op);
+		wait_end(wait);
 	}
+}
+
+struct wait *wait_take_call(struct op *out_op)
+{
+	for (struct wait *wait = waits; wait; wait = wait->next) {
+		if (wait->over || wait->called || wait->op.kind != OP_CALL ||
+		    !wait_over(wait->after[0]) || !wait_over(wait->after[1]))
+			continue;
+		wait->called = true;
+		*out_op = wait->op;
+		return wait_hold(wait);
+	}
+	return NULL;
+}
+
+void wait_done(struct wait *wait)
+{
+	wait->references--;
+	wait_end(wait);
+}
+
+bool wait_has_work(void)
+{
+	for (const struct wait *wait = waits; wait; wait = wait->next) {
+		if (!wait->over && wait->op.kind != OP_WAIT)
+			return true;
+	}
+	return false;
 }
 
 void wait_for(struct wait *wait)

@@ -222,7 +222,7 @@ static void look(enum dtype dtype, const struct shape *shape, const void *data, 
 		view_hex(&view, 32, hear, heard);
 	for (size_t at = 0, part; at < count; at += part) {
 		part = count - at < step ? count - at : step;
-		assert_true(view_add(&view, (const char *)data + at, part));
+		assert_true(view_feed(&view, (const char *)data + at, part));
 	}
 	assert_true(view_end(&view));
 }
@@ -280,7 +280,7 @@ static void test_view_flushes(void **state)
 	(void)state;
 	view_values(&view, DTYPE_U64, &shape, hear, &heard);
 	for (size_t i = 0; good && i < 16384; i += 1024)
-		good = view_add(&view, values + i, 1024 * sizeof(*values));
+		good = view_feed(&view, values + i, 1024 * sizeof(*values));
 	assert_false(good);
 	assert_int_equal(heard.used, 0);
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* order: a buffer's order page, and what the caller is to it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "clock.h"
+#include "explain.h"
+#include "handlers.h"
+#include "log.h"
+#include "order_page.h"
+
+#define ROLES ((uint32_t)(ORDER_CONSUMES | ORDER_PUBLISHES))
+
+static int check_entry(const struct registry *registry, const struct lease *lease,
+		       const gpushare_Order *ask, const struct entry *entry, reply *answer)
+{
+	const struct entry *other = store_find(&registry->store, ask->name);
+
+	if (entry && order_may(entry, lease))
+		return GPUSHARE_OK;
+	if (entry)
+		return explain(answer, GPUSHARE_E_DENIED,
+			       "this connection neither shares \"%s\" nor has it attached",
+			       ask->name);
+	if (other)
+		return explain(answer, GPUSHARE_E_NOT_FOUND,
+			       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
+			       ask->name, other->info.generation, ask->generation);
+	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, ask->name);
+}
+
+static int check_publisher(const struct lease *lease, const struct entry *entry,
+			   const struct order *order, reply *answer)
+{
+	const struct player *rival = player_rival(order, lease);
+
+	if ((entry->info.flags & GPUSHARE_FLAG_READONLY) &&
+	    !process_is_same(&entry->owner, &lease->peer))
+		return explain(answer, GPUSHARE_E_READ_ONLY,
+			       "\"%s\" is read-only but for its owner, who alone publishes it",
+			       entry->info.name);
+	if (rival)
+		return explain(
+		    answer, GPUSHARE_E_DENIED,
+		    "\"%s\" is published by process %" PRId32 " (%s), and by one process at a time",
+		    entry->info.name, rival->lease->peer.pid, rival->lease->peer.command);
+	if (clock_ns() < order->settled_ns && !player_published_last(order, lease))
+		return explain(answer, GPUSHARE_E_DENIED,
+			       "the process that published \"%s\" has left, but its GPU may still "
+			       "be at it; try again in %d seconds",
+			       entry->info.name, LIMIT_ORDER_SETTLE_MS / 1000);
+	return GPUSHARE_OK;
+}
+
+static int explain_failed(const struct entry *entry, int status, reply *answer)
+{
+	if (status == GPUSHARE_E_LIMIT)
+		return explain(answer, status,
+			       "no room is left to order \"%s\": %d consumers are all that a "
+			       "buffer has, and who has left counts for %d seconds more; or the "
+			       "registry has no file descriptor left",
+			       entry->info.name, (int)ORDER_SLOTS, LIMIT_ORDER_SETTLE_MS / 1000);
+	return explain(answer, status, "the registry is out of memory");
+}
+
+/* What the caller brings, where the registry has lost it. */
+static void take_back(struct registry *registry, const struct lease *lease,
+		      const gpushare_Order *ask, struct order *order)
+{
+	struct held *held = vault_claim(&registry->vault, &lease->peer, ask->ticket);
+
+	if (held && !order_give_back(registry, order, held))
+		vault_release(&registry->vault, held);
+}
+
+static int leave(struct registry *registry, const struct lease *lease, const gpushare_Order *ask)
+{
+	struct order *order = order_find(registry, ask->generation);
+	struct player *player = order ? player_find(order, lease) : NULL;
+
+	if (player)
+		player_end(registry, player, ask->unsettled);
+	order_check(registry, ask->generation);
+	return GPUSHARE_OK;
+}
+
+static int join(struct registry *registry, struct lease *lease, const gpushare_Order *ask,
+		const struct entry *entry, struct order *order, reply *answer)
+{
+	gpushare_OrderReply *body = &answer->body.order;
+	const struct player *player;
+	int status = GPUSHARE_OK;
+
+	if (ask->roles & ORDER_PUBLISHES)
+		status = check_publisher(lease, entry, order, answer);
+	if (!status && !ask->again)
+		status = handle_offer(registry, lease, order->held, body->ticket, answer);
+	if (status)
+		return status;
+	status = player_add(registry, order, lease, ask->roles, ask->slot, &body->first);
+	if (status)
+		return explain_failed(entry, status, answer);
+	player = player_find(order, lease);
+	body->id = order->page->id;
+	body->slot = player ? player->slot : 0;
+	log_line("order: uid %u pid %d (%s), \"%s\", roles %" PRIu32 ", slot %" PRIu32,
+		 lease->peer.uid, lease->peer.pid, lease->peer.command, entry->info.name,
+		 ask->roles, body->slot);
+	return GPUSHARE_OK;
+}
+
+int handle_order(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+{
+	const gpushare_Order *wanted = &ask->verb.order;
+	const struct entry *entry = registry_find(registry, wanted->name, wanted->generation);
+	struct order *order;
+	int status;
+
+	if (wanted->roles & ~ROLES)
+		return handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
+	status = check_entry(registry, lease, wanted, entry, answer);
+	answer->which_body = gpushare_Reply_order_tag;
+	if (status)
+		return status;
+	if (wanted->leave)
+		return leave(registry, lease, wanted);
+	status = order_open(registry, wanted->generation, !wanted->again, &order);
+	if (status)
+		return explain_failed(entry, status, answer);
+	if (wanted->again)
+		take_back(registry, lease, wanted, order);
+	if (!order->page || (wanted->again && order->page->id != wanted->again)) {
+		answer->body.order.id = order->page ? order->page->id : 0;
+		return GPUSHARE_OK;
+	}
+	return join(registry, lease, wanted, entry, order, answer);
+}

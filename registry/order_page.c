@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+#include "order_page.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fdstore.h"
+#include "log.h"
+
+#define AGAIN_MS 250 /* between two marks */
+/* In the store of descriptors, beside that of the buffer itself. */
+#define KEY(generation) ((generation) | UINT64_C(1) << 63)
+
+static struct order *find(const struct registry *registry, uint64_t generation)
+{
+	struct order *order;
+
+	HASH_FIND(hh, registry->orders, &generation, sizeof(generation), order);
+	return order;
+}
+
+struct order *order_find(const struct registry *registry, uint64_t generation)
+{
+	struct order *order = find(registry, generation);
+
+	return order && !order->ended ? order : NULL;
+}
+
+bool order_may(const struct entry *entry, const struct lease *lease)
+{
+	const record *info;
+
+	if (!entry)
+		return false;
+	info = &entry->info;
+	if (entry->lease == lease && !info->in_limbo && !entry->untold)
+		return true;
+	return lease_find_attachment(lease, info->name, info->generation);
+}
+
+/* The owner is there, and may yet publish. */
+static bool has_owner(const struct entry *entry)
+{
+	return entry && entry->lease && !entry->info.in_limbo && !entry->untold;
+}
+
+static struct order *order_new(struct registry *registry, uint64_t generation)
+{
+	struct order *order = calloc(1, sizeof(*order));
+
+	if (!order)
+		return NULL;
+	order->generation = generation;
+	HASH_ADD(hh, registry->orders, generation, sizeof(generation), order);
+	if (order->hh.tbl)
+		return order;
+	free(order);
+	return NULL;
+}
+
+static void unmark(struct registry *registry, struct order *order)
+{
+	if (order->marked_ns)
+		DL_DELETE(registry->marking, order);
+	order->marked_ns = 0;
+}
+
+static void order_free(struct registry *registry, struct order *order)
+{
+	while (order->players)
+		player_end(registry, order->players, false);
+	unmark(registry, order);
+	order_page_unmap(order->page);
+	if (order->held) {
+		if (registry->fdstore)
+			fdstore_drop(registry->fdstore, KEY(order->generation));
+		vault_release(&registry->vault, order->held);
+	}
+	HASH_DEL(registry->orders, order);
+	free(order);
+}
+
+void order_mark_soon(struct registry *registry, struct order *order)
+{
+	if (!order->marked_ns)
+		DL_APPEND(registry->marking, order);
+	order->marked_ns = clock_ns();
+	if (registry->wake >= 0)
+		eventfd_write(registry->wake, 1);
+}
+
+/* Gone, or not: by who is left, as the page is to say. */
+static void settle(struct registry *registry, struct order *order, const struct entry *entry)
+{
+	bool published = false;
+	const struct player *player;
+
+	DL_FOREACH(order->players, player)
+	{
+		published |= player->roles & ORDER_PUBLISHES;
+	}
+	order->gone = !published && (order->left || !has_owner(entry));
+	if (!order->page)
+		return;
+	if (order->gone && order_mark_gone(order->page))
+		order_mark_soon(registry, order);
+	if (!order->gone && !published && order_is_gone(order->page))
+		order_begin(order->page, 0);
+}
+
+static bool order_hold(struct registry *registry, struct order *order, struct held *held)
+{
+	struct order_page *page;
+
+	if (order_page_map(held->fd, order->generation, &page))
+		return false;
+	order->held = held;
+	order->page = page;
+	if (registry->fdstore)
+		fdstore_put(registry->fdstore, KEY(order->generation), held->fd);
+	return true;
+}
+
+static int order_make(struct registry *registry, struct order *order)
+{
+	struct held *held;
+	uint64_t id;
+	int fd;
+
+	if (registry->vault.count >= registry->vault.limit)
+		return GPUSHARE_E_LIMIT;
+	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
+		return GPUSHARE_E_NO_MEMORY;
+	fd = order_page_make(order->generation, id | 1);
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE ? GPUSHARE_E_LIMIT : GPUSHARE_E_NO_MEMORY;
+	held = vault_keep(&registry->vault, fd);
+	if (!held) {
+		close(fd);
+		return GPUSHARE_E_NO_MEMORY;
+	}
+	if (order_hold(registry, order, held))
+		return GPUSHARE_OK;
+	vault_release(&registry->vault, held);
+	return GPUSHARE_E_NO_MEMORY;
+}
+
+/* From now on what the index says of it is not all. */
+static void hide(struct registry *registry, uint64_t generation)
+{
+	struct entry *entry = store_find_generation(&registry->store, generation);
+
+	if (entry)
+		indexer_remove(&registry->store.index, entry);
+}
+
+int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order)
+{
+	struct order *order = find(registry, generation);
+	int status = GPUSHARE_OK;
+
+	if (!order) {
+		order = order_new(registry, generation);
+		hide(registry, generation);
+	}
+	if (!order)
+		return GPUSHARE_E_NO_MEMORY;
+	order->ended = false; /* the buffer was brought back */
+	if (make && !order->page) {
+		status = order_make(registry, order);
+		if (!status)
+			settle(registry, order,
+			       store_find_generation(&registry->store, generation));
+	}
+	if (status && !order->players)
+		order_free(registry, order);
+	else
+		*out_order = order;
+	return status;
+}
+
+bool order_give_back(struct registry *registry, struct order *order, struct held *held)
+{
+	if (order->page || !order_hold(registry, order, held))
+		return false;
+	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
+		order->place[at].free_ns =
+		    atomic_load(&order->page->slot[at].state) == ORDER_SLOT_UNUSED
+			? 0
+			: clock_ns() + LIMIT_ORDER_SETTLE_MS * NS_PER_MS;
+	return true;
+}
+
+void order_check(struct registry *registry, uint64_t generation)
+{
+	struct order *order = order_find(registry, generation);
+	const struct entry *entry = store_find_generation(&registry->store, generation);
+	struct player *player, *after;
+
+	if (!order || registry->replaying)
+		return;
+	DL_FOREACH_SAFE(order->players, player, after)
+	{
+		if (!order_may(entry, player->lease))
+			player_end(registry, player, false);
+	}
+	settle(registry, order, entry);
+}
+
+void order_adopt(struct registry *registry, uint64_t generation)
+{
+	struct order *order = order_find(registry, generation);
+
+	if (!order)
+		return;
+	order->left = false;
+	order_check(registry, generation);
+}
+
+void order_end(struct registry *registry, uint64_t generation)
+{
+	struct order *order = order_find(registry, generation);
+
+	if (!order || registry->replaying)
+		return;
+	while (order->players)
+		player_end(registry, order->players, false);
+	settle(registry, order, NULL);
+	order->ended = true;
+	if (!order->marked_ns)
+		order_free(registry, order);
+}
+
+void order_end_lease(struct registry *registry, struct lease *lease)
+{
+	while (lease->players) {
+		struct player *player = lease->players;
+		struct order *order = player->order;
+
+		player_end(registry, player, false);
+		settle(registry, order, store_find_generation(&registry->store, order->generation));
+	}
+}
+
+/* True: some were missing. */
+static bool mark_again(struct order *order)
+{
+	uint32_t top = atomic_load(&order->page->top);
+	bool missing = order->gone && order_mark_gone(order->page);
+
+	for (uint32_t at = 0; at < ORDER_SLOTS && at < top; at++)
+		if (!order->place[at].taken)
+			missing |= order_mark_left(order->page, at);
+	return missing;
+}
+
+int64_t order_tick(struct registry *registry, int64_t now_ns)
+{
+	struct order *order, *after;
+
+	DL_FOREACH_SAFE(registry->marking, order, after)
+	{
+		if (order->page && mark_again(order))
+			order->marked_ns = now_ns;
+		if (order->page && now_ns - order->marked_ns < LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
+			continue;
+		unmark(registry, order);
+		if (order->ended)
+			order_free(registry, order);
+	}
+	return registry->marking ? now_ns + AGAIN_MS * NS_PER_MS : INT64_MAX;
+}
+
+void order_tell(const struct registry *registry, const struct entry *entry, record *out_info)
+{
+	const struct order *order = order_find(registry, entry->info.generation);
+
+	out_info->sequence = 0;
+	out_info->ordering = 0;
+	if (!order || !order->page)
+		return;
+	out_info->sequence = order_published(order->page);
+	out_info->ordering = atomic_load(&order->page->means);
+}
+
+static void take(struct registry *registry, uint64_t generation)
+{
+	int fd = fdstore_take(registry->fdstore, KEY(generation));
+	struct order *order = order_find(registry, generation);
+	struct held *held;
+
+	if (fd < 0)
+		return;
+	if (!order)
+		order = order_new(registry, generation);
+	held = order ? vault_keep(&registry->vault, fd) : NULL;
+	if (held && order_give_back(registry, order, held))
+		return;
+	fdstore_drop(registry->fdstore, KEY(generation));
+	if (held)
+		vault_release(&registry->vault, held);
+	else
+		close(fd);
+}
+
+void order_restore(struct registry *registry)
+{
+	struct order *order, *after;
+	struct entry *entry;
+
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
+		take(registry, entry->info.generation);
+	for (size_t at = 0; at < registry->nameless; at++)
+		take(registry, registry->limbo[at]->info.generation);
+	HASH_ITER (hh, registry->orders, order, after) {
+		player_restore(order);
+		if (store_find_generation(&registry->store, order->generation))
+			order_check(registry, order->generation);
+		else
+			order_end(registry, order->generation);
+	}
+}
+
+void order_let_go(struct registry *registry)
+{
+	struct order *order;
+
+	for (order = registry->orders; order; order = order->hh.next) {
+		unmark(registry, order);
+		order_page_unmap(order->page);
+		order->page = NULL;
+	}
+}
+
+void order_finish(struct registry *registry)
+{
+	while (registry->orders)
+		order_free(registry, registry->orders);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Who is what to the order of a buffer. */
+#include <stdlib.h>
+
+#include "clock.h"
+#include "log.h"
+#include "note.h"
+#include "order_page.h"
+
+#define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
+
+struct player *player_find(const struct order *order, const struct lease *lease)
+{
+	struct player *player;
+
+	DL_FOREACH(order->players, player)
+	{
+		if (player->lease == lease)
+			return player;
+	}
+	return NULL;
+}
+
+static struct player *player_new(struct order *order, struct lease *lease)
+{
+	struct player *player = calloc(1, sizeof(*player));
+
+	if (!player)
+		return NULL;
+	player->lease = lease;
+	player->order = order;
+	DL_APPEND(order->players, player);
+	DL_APPEND2(lease->players, player, lease_prev, lease_next);
+	return player;
+}
+
+static void player_free(struct player *player)
+{
+	DL_DELETE(player->order->players, player);
+	DL_DELETE2(player->lease->players, player, lease_prev, lease_next);
+	free(player);
+}
+
+/* From 1 on; 0: all are taken, or were until a moment ago. The lowest, so that few are looked at. */
+static uint32_t free_slot(const struct order *order)
+{
+	int64_t now = clock_ns();
+
+	for (uint32_t at = 0; at < ORDER_SLOTS; at++) {
+		const struct order_place *place = &order->place[at];
+
+		if (!place->taken && !place->burned && place->free_ns <= now)
+			return at + 1;
+	}
+	return 0;
+}
+
+/* The slot that it has had stays as it is, where nobody else has it. */
+static int consume(struct player *player, uint32_t slot, uint64_t *out_first)
+{
+	struct order *order = player->order;
+	bool again = slot && slot <= ORDER_SLOTS && !order->place[slot - 1].taken;
+
+	if (!again)
+		slot = free_slot(order);
+	if (!slot)
+		return GPUSHARE_E_LIMIT;
+	order->place[slot - 1].taken = true;
+	player->slot = slot;
+	if (!again)
+		*out_first = order_join(order->page, slot - 1);
+	return GPUSHARE_OK;
+}
+
+/* One number for a process, which is told from others of the host. */
+static uint64_t process_number(const struct process *peer)
+{
+	uint64_t number = peer->started * 4194304u + (uint32_t)peer->pid;
+
+	if (!peer->pid)
+		number = peer->own_namespace * 1099511628211u + peer->own_started * 4194304u +
+			 (uint32_t)peer->own_pid;
+	return number ? number : 1;
+}
+
+bool player_published_last(const struct order *order, const struct lease *lease)
+{
+	return order->page && atomic_load(&order->page->publisher) == process_number(&lease->peer);
+}
+
+static int take_roles(struct player *player, uint32_t roles, uint32_t slot, uint64_t *out_first)
+{
+	struct order *order = player->order;
+	int status = GPUSHARE_OK;
+
+	if ((roles & ORDER_CONSUMES) && !(player->roles & ORDER_CONSUMES))
+		status = consume(player, slot, out_first);
+	else if (roles & ORDER_CONSUMES)
+		*out_first =
+		    order_number(atomic_load(&order->page->slot[player->slot - 1].released)) + 1;
+	if (status)
+		return status;
+	if ((roles & ORDER_PUBLISHES) && !(player->roles & ORDER_PUBLISHES)) {
+		order_begin(order->page, process_number(&player->lease->peer));
+		order->left = order->gone = false;
+	}
+	player->roles |= roles;
+	return GPUSHARE_OK;
+}
+
+int player_add(struct registry *registry, struct order *order, struct lease *lease, uint32_t roles,
+	       uint32_t slot, uint64_t *out_first)
+{
+	struct player *player = player_find(order, lease);
+	uint32_t before = player ? player->roles : 0;
+	int status;
+
+	*out_first = 0;
+	if (!roles)
+		return GPUSHARE_OK;
+	if (!player)
+		player = player_new(order, lease);
+	if (!player)
+		return GPUSHARE_E_NO_MEMORY;
+	status = take_roles(player, roles, slot, out_first);
+	if (player->roles != before)
+		note_player(registry, player);
+	else if (!before)
+		player_free(player);
+	return status;
+}
+
+static void leave_slot(struct registry *registry, struct player *player, bool unsettled)
+{
+	struct order *order = player->order;
+	struct order_place *place = &order->place[player->slot - 1];
+
+	place->taken = false;
+	place->burned |= unsettled;
+	place->free_ns = clock_ns() + COOL_NS;
+	if (order->page && order_mark_left(order->page, player->slot - 1))
+		order_mark_soon(registry, order);
+}
+
+void player_end(struct registry *registry, struct player *player, bool unsettled)
+{
+	struct order *order = player->order;
+
+	if (player->slot)
+		leave_slot(registry, player, unsettled);
+	if (player->roles & ORDER_PUBLISHES) {
+		order->left = true;
+		if (unsettled)
+			order->settled_ns = clock_ns() + COOL_NS;
+	}
+	player->roles = 0;
+	note_player(registry, player);
+	player_free(player);
+}
+
+const struct player *player_rival(const struct order *order, const struct lease *lease)
+{
+	const struct player *player;
+
+	DL_FOREACH(order->players, player)
+	{
+		if ((player->roles & ORDER_PUBLISHES) &&
+		    !process_is_same(&player->lease->peer, &lease->peer))
+			return player;
+	}
+	return NULL;
+}
+
+void player_replay(struct registry *registry, struct lease *lease, uint64_t generation,
+		   uint32_t roles, uint32_t slot)
+{
+	struct order *order = order_find(registry, generation);
+	struct player *player;
+
+	if (slot > ORDER_SLOTS || (!order && order_open(registry, generation, false, &order)))
+		return;
+	player = player_find(order, lease);
+	if (player && !roles) {
+		order->left |= player->roles & ORDER_PUBLISHES;
+		player_free(player);
+		return;
+	}
+	if (!player && roles)
+		player = player_new(order, lease);
+	if (!player)
+		return;
+	if (roles & ORDER_PUBLISHES)
+		order->left = false;
+	player->roles = roles;
+	player->slot = roles & ORDER_CONSUMES ? slot : 0;
+}
+
+/* Two can't have one slot, whatever the journal says. */
+void player_restore(struct order *order)
+{
+	struct player *player;
+
+	DL_FOREACH(order->players, player)
+	{
+		struct order_place *place = player->slot ? &order->place[player->slot - 1] : NULL;
+
+		if (place && place->taken)
+			player->slot = 0;
+		else if (place)
+			place->taken = true;
+		if (!player->slot)
+			player->roles &= ~(uint32_t)ORDER_CONSUMES;
+	}
+}
+
+void player_move_all(struct lease *from, struct lease *to)
+{
+	struct player *player;
+
+	to->players = from->players;
+	from->players = NULL;
+	DL_FOREACH2(to->players, player, lease_next)
+	{
+		player->lease = to;
+	}
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_API_ORDER_H
+#define GPUSHARE_SHIM_API_ORDER_H
+/*
+ * The order of a buffer's publications, in one session: its page (order.h) and what this process is
+ * to it. A session has one for each generation, whatever buffers stand for that. Once it is there no
+ * call talks to the registry, but those that take a role for the first time or give it back.
+ */
+#include "api_session.h"
+#include "client_order.h"
+
+/* What a stream of this process was given last, so that what comes next comes after it. */
+struct order_lane {
+	_Atomic uint32_t turn;
+	_Atomic uint64_t last;
+	unsigned long long stream; /* which one that was, if `known` */
+	bool known;
+};
+
+struct ordering {
+	struct ordering *next; /* of the session */
+	struct gpushare_session *session;
+	unsigned int users; /* buffers; under the session's lock */
+	int pid;
+	char name[GPUSHARE_NAME_MAX + 1];
+	uint64_t generation;
+	int fd;
+	struct order_page *page;
+	_Atomic uint32_t roles;	 /* enum order_role */
+	_Atomic uint32_t slot;	 /* a consumer's, from 1 on */
+	unsigned int connection; /* over which the registry was told last */
+	bool lost;		 /* the registry has another page of that buffer */
+
+	/* api_order_stream.c */
+	_Atomic(const struct driver *) driver;
+	cu_context context;	/* in which `view` is registered */
+	_Atomic uint32_t means; /* enum gpushare_ordering; 0: no stream was used so far */
+	_Atomic(struct order_page *) view; /* the page again, where GPUs see it */
+	_Atomic cu_deviceptr at;	   /* what that is for them; then the rest is there */
+	struct ordering *next_view;	   /* of all that have one */
+	bool retired;			   /* the session has it no more */
+	struct order_lane publishing, releasing;
+	_Atomic uint64_t waited;    /* the highest that a stream was to wait for */
+	_Atomic uint64_t reclaimed; /* the same, of consumers */
+	_Atomic uint32_t pending;   /* host functions that have not run */
+	_Atomic bool captured;	    /* in a graph: it may be launched until the process ends */
+	cu_event probe;		    /* tells of a context that has failed */
+
+	/* api_order_event.c */
+	_Atomic(cu_event) event;     /* of what is published */
+	_Atomic(cu_event) released;  /* of what is released */
+	_Atomic(cu_event) opened;    /* another process's of what is published... */
+	_Atomic uint64_t opened_for; /* ...by this one */
+};
+
+/* This buffer's, with those roles; asks the registry only for what is not there yet. Also where the
+ * session is the parent's: E_FORKED. */
+int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering);
+/* The same if it is there already; NULL. */
+struct ordering *ordering_seen(const struct gpushare_buffer *buffer);
+/* Of one that is there: those roles, besides, in words to the registry whatever there is already. */
+int ordering_ask(struct ordering *ordering, uint32_t roles);
+/* Those roles end. */
+int ordering_leave(struct ordering *ordering, uint32_t roles);
+/* The buffer goes: before the registry hears of that. */
+void ordering_end(struct gpushare_buffer *buffer);
+/* Also in a forked child: nothing is told, nothing is given back but memory. */
+void ordering_forget(struct gpushare_buffer *buffer);
+/* A registry that was restarted is told of roles, and given pages that it has lost. No lock is held. */
+void session_order_again(struct gpushare_session *session);
+
+/* Memory and descriptor. */
+void ordering_free(struct ordering *ordering);
+
+int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
+
+/* api_order_stream.c, with the order.h names of gpushare_*(). */
+int stream_publish(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t *out_sequence);
+int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t at_least);
+int stream_release(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t sequence);
+int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t sequence);
+/* The CPU is about to release: after all that streams were to release before. */
+void stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence);
+/* For struct order_stuck; `ordering` is one. */
+bool stream_has_failed(void *ordering);
+/* Whether this process's GPUs have work to do for it that has not come to its end. */
+bool stream_has_unpublished(const struct ordering *ordering);
+bool stream_has_unreleased(const struct ordering *ordering);
+/* It is used no more, but for what streams were given. False: nothing was; else it is kept for them, and
+ * given back some time. */
+bool stream_keep(struct ordering *ordering);
+/* The session ends: now, if it can be. */
+void stream_sweep(const struct gpushare_session *session);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The order of a buffer on GPUs without 64-bit stream memory operations. A publication is one IPC
+ * event, recorded again each time, and a host function behind it that stores the number; a consumer's
+ * stream waits for the event once the CPU has seen it recorded. Numbers that are released are stored
+ * by a host function too, and reclaiming waits on the CPU. What is killed between a record and the
+ * GPU's coming there leaves waits for the event to the driver.
+ */
+#include "api_order_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_MS 1 /* a record wakes nobody */
+
+/* What a host function stores. */
+struct stored {
+	struct ordering *ordering;
+	uint32_t slot; /* a consumer's, from 1 on; 0: it is published */
+	uint64_t number;
+};
+
+int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
+{
+	uint32_t none = 0;
+
+	if (!ordering->driver->cuIpcGetEventHandle || !ordering->driver->cuIpcOpenEventHandle ||
+	    !ordering->driver->cuStreamWaitEvent || !ordering->driver->cuLaunchHostFunc)
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "the CUDA driver has neither stream memory operations nor IPC "
+		    "events and host functions, so no stream orders '%s'; use the calls "
+		    "that end in _host",
+		    ordering->name);
+	if (atomic_compare_exchange_strong(&ordering->means, &none, GPUSHARE_ORDERING_EVENTS)) {
+		ordering->context = buffer->context;
+		view_add(ordering);
+	}
+	return GPUSHARE_OK;
+}
+
+static void store_here(void *user)
+{
+	struct stored *stored = user;
+	struct ordering *ordering = stored->ordering;
+
+	if (stored->slot) {
+		order_release(ordering->page, stored->slot - 1, stored->number);
+	} else {
+		order_raise(&ordering->page->published, stored->number);
+		order_wake_readers(ordering->page);
+	}
+	free(stored);
+	atomic_fetch_sub(&ordering->pending, 1);
+}
+
+static int store_later(struct ordering *ordering, cu_stream stream, uint32_t slot, uint64_t number)
+{
+	struct stored *stored = malloc(sizeof(*stored));
+	cu_result result;
+
+	if (!stored)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to order '%s'", ordering->name);
+	*stored = (struct stored){ordering, slot, number};
+	atomic_fetch_add(&ordering->pending, 1);
+	result = ordering->driver->cuLaunchHostFunc(stream, store_here, stored);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	atomic_fetch_sub(&ordering->pending, 1);
+	free(stored);
+	return stream_fail(ordering, result, "cuLaunchHostFunc");
+}
+
+/* Made when it is first needed. No lock is held over the driver: another thread's one may stay. */
+static int event_make(struct ordering *ordering, _Atomic(cu_event) *event, unsigned int flags)
+{
+	_order_scope_ struct order_scope scope = {.driver = NULL};
+	cu_event made, none = NULL;
+	cu_result result;
+	int status;
+
+	if (atomic_load(event))
+		return GPUSHARE_OK;
+	status = order_enter(ordering->driver, ordering->context, &scope);
+	if (status)
+		return status;
+	result = ordering->driver->cuEventCreate(&made, CU_EVENT_NO_TIMING | flags);
+	if (result != CU_OK)
+		return stream_fail(ordering, result, "cuEventCreate");
+	if (!atomic_compare_exchange_strong(event, &none, made))
+		ordering->driver->cuEventDestroy_v2(made);
+	return GPUSHARE_OK;
+}
+
+/* In the turn of who publishes. */
+static int event_tell(const struct ordering *ordering)
+{
+	struct order_page *page = ordering->page;
+	cu_ipc_event_handle handle;
+	cu_result result;
+
+	if (atomic_load(&page->has_event))
+		return GPUSHARE_OK;
+	result = ordering->driver->cuIpcGetEventHandle(&handle, ordering->event);
+	if (result != CU_OK)
+		return stream_fail(ordering, result, "cuIpcGetEventHandle");
+	memcpy(page->event, &handle, sizeof(page->event));
+	atomic_store(&page->has_event, 1);
+	return GPUSHARE_OK;
+}
+
+/* What the stream does next comes after the event's last record, and the event after that. */
+static int event_chain(const struct ordering *ordering, cu_stream stream, cu_event event)
+{
+	const char *call = "cuStreamWaitEvent";
+	cu_result result = ordering->driver->cuStreamWaitEvent(stream, event, 0);
+
+	if (result == CU_OK) {
+		call = "cuEventRecord";
+		result = ordering->driver->cuEventRecord(event, stream);
+	}
+	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, call);
+}
+
+static int publish_next(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence)
+{
+	struct order_page *page = ordering->page;
+	uint64_t number = atomic_load(&page->next) + 1;
+	int status = event_tell(ordering);
+
+	if (!status)
+		status = event_chain(ordering, stream, ordering->event);
+	if (!status)
+		status = store_later(ordering, stream, 0, number);
+	if (status)
+		return status;
+	atomic_store(&page->next, number);
+	atomic_store(&page->recorded, number);
+	atomic_store(&ordering->publishing.last, number);
+	if (out_sequence)
+		*out_sequence = number;
+	return GPUSHARE_OK;
+}
+
+int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence)
+{
+	int status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
+
+	if (status)
+		return status;
+	order_take_turn(ordering->page);
+	status = publish_next(ordering, stream, out_sequence);
+	order_give_turn(ordering->page);
+	return status;
+}
+
+/* The publisher's, in this process; NULL: it can't be had here. */
+static cu_event event_opened(struct ordering *ordering)
+{
+	_order_scope_ struct order_scope scope = {.driver = NULL};
+	uint64_t publisher = atomic_load(&ordering->page->publisher);
+	cu_ipc_event_handle handle;
+	cu_event made = NULL, none = NULL;
+
+	if (atomic_load(&ordering->roles) & ORDER_PUBLISHES)
+		return ordering->event;
+	if (atomic_load(&ordering->opened))
+		return ordering->opened_for == publisher ? atomic_load(&ordering->opened) : NULL;
+	memcpy(&handle, ordering->page->event, sizeof(handle));
+	if (order_enter(ordering->driver, ordering->context, &scope) ||
+	    ordering->driver->cuIpcOpenEventHandle(&made, handle) != CU_OK)
+		return NULL;
+	ordering->opened_for = publisher;
+	if (atomic_compare_exchange_strong(&ordering->opened, &none, made))
+		return made;
+	ordering->driver->cuEventDestroy_v2(made);
+	return none;
+}
+
+int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least)
+{
+	struct order_page *page = ordering->page;
+	cu_event event = NULL;
+	cu_result result;
+	int status;
+
+	for (;;) {
+		status = order_wait(page, at_least, 0, NULL);
+		if (status != GPUSHARE_E_TIMED_OUT)
+			break;
+		if (atomic_load(&page->has_event) &&
+		    !order_wait_number(&page->recorded, &page->readers, at_least, LOOK_MS, NULL) &&
+		    (event = event_opened(ordering)))
+			break;
+		order_wait(page, at_least, LOOK_MS, NULL);
+	}
+	if (status == GPUSHARE_E_OWNER_GONE)
+		return ordering_fail_gone(ordering, at_least);
+	if (!event)
+		return GPUSHARE_OK;
+	result = ordering->driver->cuStreamWaitEvent(stream, event, 0);
+	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuStreamWaitEvent");
+}
+
+/* In the lane's turn. */
+int order_event_release(struct ordering *ordering, cu_stream stream, uint32_t slot,
+			uint64_t sequence)
+{
+	int status = event_make(ordering, &ordering->released, 0);
+
+	if (!status)
+		status = event_chain(ordering, stream, ordering->released);
+	return status ? status : store_later(ordering, stream, slot + 1, sequence);
+}
+
+void order_event_finish(struct ordering *ordering)
+{
+	cu_event events[] = {ordering->event, ordering->released, ordering->opened};
+
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		if (events[i])
+			ordering->driver->cuEventDestroy_v2(events[i]);
+}

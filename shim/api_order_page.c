@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Order pages: fetched, and shared by a session's buffers; roles that the registry is asked for. */
+#include "api_order.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cleanup.h"
+
+/* Which process this is, in memory that a child finds empty: a system call for each call would cost
+ * as much as the rest of it. */
+static _Atomic(_Atomic int *) process_mark;
+
+static bool process_claim(void)
+{
+	_Atomic int *mark = atomic_load(&process_mark), *none = NULL;
+
+	if (!mark) {
+		mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (mark == MAP_FAILED)
+			return false;
+		if (madvise((void *)mark, sizeof(*mark), MADV_WIPEONFORK) ||
+		    !atomic_compare_exchange_strong(&process_mark, &none, mark)) {
+			munmap((void *)mark, sizeof(*mark));
+			if (!none)
+				return false;
+			mark = none;
+		}
+	}
+	atomic_store(mark, getpid());
+	return true;
+}
+
+static bool is_mine(const struct ordering *ordering)
+{
+	const _Atomic int *mark = atomic_load_explicit(&process_mark, memory_order_acquire);
+
+	return ordering->pid == atomic_load_explicit(mark, memory_order_relaxed);
+}
+
+struct ordering *ordering_seen(const struct gpushare_buffer *buffer)
+{
+	struct ordering *ordering = atomic_load_explicit(&buffer->ordering, memory_order_acquire);
+
+	return ordering && is_mine(ordering) ? ordering : NULL;
+}
+
+int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least)
+{
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"who published '%s' has gone: %" PRIu64 " was the last, and %" PRIu64
+			" will not come",
+			ordering->name, order_published(ordering->page), at_least);
+}
+
+static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
+		     gpushare_OrderReply *out_answer)
+{
+	request ask = {.which_verb = gpushare_Request_order_tag};
+
+	ask.verb.order = *order;
+	return session_ask(session, &ask, gpushare_Reply_order_tag, out_answer,
+			   sizeof(*out_answer));
+}
+
+/* The descriptor of a page that is new here. A registry that came since has another ticket. */
+static int fetch(struct gpushare_session *session, const gpushare_Order *ask,
+		 gpushare_OrderReply *out_answer, unsigned int *out_connection, int *out_fd)
+{
+	int tries = 0, status;
+
+	do {
+		*out_connection = session_connections(session);
+		status = ask_order(session, ask, out_answer);
+		if (!status)
+			status = session_withdraw(session, out_answer->ticket, out_fd);
+	} while (status && ++tries < CLIENT_TRIES && session_has_moved(session, *out_connection));
+	return status;
+}
+
+static int fail_page(const struct gpushare_buffer *buffer, int status)
+{
+	return api_fail(status,
+			status == GPUSHARE_E_NO_MEMORY
+			    ? "no memory to order '%s'"
+			    : "what the registry gave as the order page of '%s' is none",
+			buffer->info.name);
+}
+
+static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **out_ordering)
+{
+	struct ordering *ordering = process_claim() ? calloc(1, sizeof(*ordering)) : NULL;
+	int status = GPUSHARE_E_NO_MEMORY;
+
+	if (ordering)
+		status = order_page_map(fd, buffer->info.generation, &ordering->page);
+	if (status) {
+		free(ordering);
+		return fail_page(buffer, status);
+	}
+	ordering->session = buffer->session;
+	ordering->pid = getpid();
+	memcpy(ordering->name, buffer->info.name, sizeof(ordering->name));
+	ordering->generation = buffer->info.generation;
+	ordering->fd = fd;
+	*out_ordering = ordering;
+	return GPUSHARE_OK;
+}
+
+void ordering_free(struct ordering *ordering)
+{
+	order_page_unmap(ordering->page);
+	close(ordering->fd);
+	free(ordering);
+}
+
+/* Under the session's lock. */
+static struct ordering *find(const struct gpushare_session *session, uint64_t generation)
+{
+	struct ordering *ordering = session->orderings;
+
+	while (ordering && (ordering->generation != generation || ordering->lost))
+		ordering = ordering->next;
+	return ordering;
+}
+
+/* Under the session's lock: what the registry has answered. */
+static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
+		       unsigned int connection)
+{
+	if (answer->slot)
+		atomic_store(&ordering->slot, answer->slot);
+	atomic_fetch_or(&ordering->roles, roles);
+	ordering->connection = connection;
+}
+
+/* Under the session's lock: the buffer is one of those that have it. */
+static void use(struct gpushare_buffer *buffer, struct ordering *ordering)
+{
+	if (atomic_load(&buffer->ordering))
+		return;
+	ordering->users++;
+	atomic_store_explicit(&buffer->ordering, ordering, memory_order_release);
+}
+
+/* Another thread may have come first: its one stays. */
+static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
+		    struct ordering **out_ordering)
+{
+	struct gpushare_session *session = buffer->session;
+	struct ordering *made = NULL, *seen;
+	gpushare_OrderReply answer;
+	unsigned int connection;
+	int fd = -1;
+	int status = fetch(session, ask, &answer, &connection, &fd);
+
+	if (status)
+		return status;
+	status = make(buffer, fd, &made);
+	if (status) {
+		close(fd);
+		return status;
+	}
+	pthread_mutex_lock(&session->lock);
+	seen = find(session, made->generation);
+	if (!seen) {
+		made->next = session->orderings;
+		session->orderings = made;
+	}
+	*out_ordering = seen ? seen : made;
+	note_roles(*out_ordering, ask->roles, &answer, connection);
+	use(buffer, *out_ordering);
+	pthread_mutex_unlock(&session->lock);
+	if (seen)
+		ordering_free(made);
+	return GPUSHARE_OK;
+}
+
+/* What is mapped here is not the registry's: nobody who comes will see what is said there. */
+static int fail_lost(struct ordering *ordering)
+{
+	order_mark_gone(ordering->page);
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"the registry was restarted and has lost the order of '%s'; detach it, and "
+			"attach it again",
+			ordering->name);
+}
+
+/* The registry has lost the page: give it this one. */
+static int give_back(struct ordering *ordering, gpushare_Order *ask,
+		     gpushare_OrderReply *out_answer)
+{
+	int status = session_deposit(ordering->session, ordering->fd, ask->ticket);
+
+	return status ? status : ask_order(ordering->session, ask, out_answer);
+}
+
+int ordering_ask(struct ordering *ordering, uint32_t roles)
+{
+	struct gpushare_session *session = ordering->session;
+	gpushare_Order ask = {
+	    .generation = ordering->generation,
+	    .roles = atomic_load(&ordering->roles) | roles,
+	    .again = ordering->page->id,
+	    .slot = atomic_load(&ordering->slot),
+	};
+	gpushare_OrderReply answer;
+	unsigned int connection = session_connections(session);
+	int status;
+
+	memcpy(ask.name, ordering->name, sizeof(ask.name));
+	status = ask_order(session, &ask, &answer);
+	if (!status && !answer.id)
+		status = give_back(ordering, &ask, &answer);
+	if (status)
+		return status;
+	pthread_mutex_lock(&session->lock);
+	if (answer.id == ordering->page->id)
+		note_roles(ordering, ask.roles, &answer, connection);
+	else
+		ordering->lost = true;
+	pthread_mutex_unlock(&session->lock);
+	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
+}
+
+int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering)
+{
+	struct ordering *ordering = buffer ? ordering_seen(buffer) : NULL;
+	gpushare_Order ask = {.roles = roles};
+	int status;
+
+	if (ordering && !(roles & ~atomic_load_explicit(&ordering->roles, memory_order_acquire))) {
+		*out_ordering = ordering;
+		return GPUSHARE_OK;
+	}
+	status = session_check_buffer(buffer);
+	if (status)
+		return status;
+	if (!ordering) {
+		pthread_mutex_lock(&buffer->session->lock);
+		ordering = find(buffer->session, buffer->info.generation);
+		if (ordering)
+			use(buffer, ordering);
+		pthread_mutex_unlock(&buffer->session->lock);
+	}
+	if (ordering) {
+		*out_ordering = ordering;
+		return roles & ~atomic_load(&ordering->roles) ? ordering_ask(ordering, roles)
+							      : GPUSHARE_OK;
+	}
+	ask.generation = buffer->info.generation;
+	memcpy(ask.name, buffer->info.name, sizeof(ask.name));
+	return open_new(buffer, &ask, out_ordering);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* What streams do with an order page: write a number when they come there, wait for one. */
+#include "api_order_stream.h"
+
+#include <sched.h>
+
+#define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
+
+/* The stream's own context, where that is another than the current one; a default stream is the
+ * current context's, and the buffer's where there is none. */
+static int stream_enter(const struct gpushare_buffer *buffer, cu_stream stream,
+			struct device_scope *scope)
+{
+	const struct driver *driver = buffer->session->driver;
+	cu_context current = NULL, its = NULL;
+
+	if (driver->cuCtxGetCurrent(&current) != CU_OK)
+		current = NULL;
+	if ((uintptr_t)stream >= FIRST_HANDLE && driver->cuStreamGetCtx &&
+	    driver->cuStreamGetCtx(stream, &its) == CU_OK && its && its != current)
+		return device_enter(driver, its, scope);
+	return current ? GPUSHARE_OK : device_enter(driver, buffer->context, scope);
+}
+
+static cu_deviceptr stream_word(const struct ordering *ordering, const _Atomic uint64_t *word)
+{
+	cu_deviceptr at = atomic_load_explicit(&ordering->at, memory_order_acquire);
+
+	return at + (cu_deviceptr)((const char *)word - (const char *)ordering->page);
+}
+
+static int wait_word(const struct ordering *ordering, cu_stream stream,
+		     const _Atomic uint64_t *word, uint64_t number)
+{
+	cu_result result = ordering->driver->cuStreamWaitValue64_v2(
+	    stream, stream_word(ordering, word), number, CU_WAIT_GEQ);
+
+	return result == CU_OK ? GPUSHARE_OK
+			       : stream_fail(ordering, result, "cuStreamWaitValue64_v2");
+}
+
+static int write_word(const struct ordering *ordering, cu_stream stream,
+		      const _Atomic uint64_t *word, uint64_t number)
+{
+	cu_result result = ordering->driver->cuStreamWriteValue64_v2(
+	    stream, stream_word(ordering, word), number, 0);
+
+	return result == CU_OK ? GPUSHARE_OK
+			       : stream_fail(ordering, result, "cuStreamWriteValue64_v2");
+}
+
+/* A graph that this is captured into may be launched at any time: what it needs stays. */
+static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_captured)
+{
+	cu_capture_status status = CU_CAPTURE_NONE;
+	cu_result result = ordering->driver->cuStreamIsCapturing
+			       ? ordering->driver->cuStreamIsCapturing(stream, &status)
+			       : CU_OK;
+
+	if (result != CU_OK)
+		return stream_fail(ordering, result, "cuStreamIsCapturing");
+	*out_captured = status == CU_CAPTURE_ACTIVE;
+	if (*out_captured)
+		atomic_store(&ordering->captured, true);
+	return GPUSHARE_OK;
+}
+
+static bool is_same_stream(const struct order_lane *lane, unsigned long long id, uint64_t before)
+{
+	return lane->known && lane->stream == id &&
+	       atomic_load_explicit(&lane->last, memory_order_relaxed) == before;
+}
+
+/* What tells a stream from one that had its handle before; false: nothing does. */
+static bool stream_id(const struct ordering *ordering, cu_stream stream, unsigned long long *out_id)
+{
+	return ordering->driver->cuStreamGetId &&
+	       ordering->driver->cuStreamGetId(stream, out_id) == CU_OK;
+}
+
+/* `number` on the word behind what the stream has, and behind `before`. In the lane's turn. */
+static int write_next(struct ordering *ordering, struct order_lane *lane, cu_stream stream,
+		      _Atomic uint64_t *word, uint64_t before, uint64_t number)
+{
+	unsigned long long id = 0;
+	bool known = stream_id(ordering, stream, &id);
+	int status = GPUSHARE_OK;
+
+	if (!order_reaches(atomic_load(word), before) &&
+	    !(known && is_same_stream(lane, id, before)))
+		status = wait_word(ordering, stream, word, before);
+	if (!status)
+		status = write_word(ordering, stream, word, number);
+	if (status)
+		return status;
+	lane->known = known;
+	lane->stream = id;
+	atomic_store(&lane->last, number);
+	return GPUSHARE_OK;
+}
+
+static void publish_here(void *user)
+{
+	struct ordering *ordering = user;
+
+	if (atomic_load(&ordering->roles) & ORDER_PUBLISHES)
+		order_publish_late(ordering->page);
+}
+
+static void publish_here_once(void *user)
+{
+	struct ordering *ordering = user;
+
+	publish_here(user);
+	atomic_fetch_sub(&ordering->pending, 1);
+}
+
+/* The number is given when the stream comes there. */
+static int publish_late(struct ordering *ordering, cu_stream stream, bool captured,
+			uint64_t *out_sequence)
+{
+	struct order_page *page = ordering->page;
+	uint64_t after = atomic_load(&page->late_after);
+	cu_result result;
+	int status = GPUSHARE_OK;
+
+	if (!order_reaches(atomic_load(&page->published), after))
+		status = wait_word(ordering, stream, &page->published, after);
+	if (status)
+		return status;
+	if (!captured)
+		atomic_fetch_add(&ordering->pending, 1);
+	result = ordering->driver->cuLaunchHostFunc(
+	    stream, captured ? publish_here : publish_here_once, ordering);
+	if (result == CU_OK) {
+		if (out_sequence)
+			*out_sequence = 0;
+		return GPUSHARE_OK;
+	}
+	if (!captured)
+		atomic_fetch_sub(&ordering->pending, 1);
+	return stream_fail(ordering, result, "cuLaunchHostFunc");
+}
+
+/* Nothing but the driver's enqueuing is done in the turn, which nobody else's calls take. */
+static int publish_numbered(struct ordering *ordering, cu_stream stream, bool captured,
+			    uint64_t *out_sequence)
+{
+	struct order_page *page = ordering->page;
+	uint64_t before;
+	bool late;
+	int status = GPUSHARE_OK;
+
+	order_take_turn(page);
+	before = atomic_load(&page->next);
+	late = atomic_load(&page->late);
+	if (captured && !late) {
+		atomic_store(&page->late_after, before);
+		atomic_store(&page->late, 1);
+		late = true;
+	}
+	if (!late)
+		status = write_next(ordering, &ordering->publishing, stream, &page->published,
+				    before, before + 1);
+	if (!late && !status)
+		atomic_store(&page->next, before + 1);
+	order_give_turn(page);
+	if (late)
+		return publish_late(ordering, stream, captured, out_sequence);
+	if (!status && out_sequence)
+		*out_sequence = before + 1;
+	return status;
+}
+
+/* By words in memory; else by events. */
+static bool has_words(const struct ordering *ordering)
+{
+	return atomic_load_explicit(&ordering->at, memory_order_relaxed);
+}
+
+static int refuse_capture(const struct ordering *ordering)
+{
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"this GPU has no 64-bit stream memory operations, so that the order of "
+			"'%s' can't be captured into a graph",
+			ordering->name);
+}
+
+static int publish_event(struct ordering *ordering, cu_stream stream, bool captured,
+			 uint64_t *out_sequence)
+{
+	if (captured)
+		return refuse_capture(ordering);
+	return order_event_publish(ordering, stream, out_sequence);
+}
+
+int stream_publish(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t *out_sequence)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	bool captured;
+	int status;
+
+	if (order_is_gone(ordering->page))
+		return api_fail(GPUSHARE_E_OWNER_GONE,
+				"'%s' has ended: nothing more is published of it", ordering->name);
+	status = stream_ready(buffer, ordering);
+	if (!status)
+		status = stream_enter(buffer, stream, &scope);
+	if (!status)
+		status = see_capture(ordering, stream, &captured);
+	if (!status)
+		status = has_words(ordering)
+			     ? publish_numbered(ordering, stream, captured, out_sequence)
+			     : publish_event(ordering, stream, captured, out_sequence);
+	if (!status)
+		atomic_store_explicit(&ordering->page->means, ordering->means,
+				      memory_order_relaxed);
+	return status;
+}
+
+static void raise_to(_Atomic uint64_t *highest, uint64_t number)
+{
+	uint64_t before = atomic_load_explicit(highest, memory_order_relaxed);
+
+	while (before < number && !atomic_compare_exchange_weak(highest, &before, number))
+		;
+}
+
+/* What the CPU has seen published, work that it gives to a GPU afterwards sees too. */
+int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t at_least)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	struct order_page *page = ordering->page;
+	bool gone = order_is_gone(page), captured;
+	int status;
+
+	if (order_reaches(atomic_load(&page->published), at_least))
+		return GPUSHARE_OK;
+	if (gone)
+		return ordering_fail_gone(ordering, at_least);
+	status = stream_ready(buffer, ordering);
+	if (!status)
+		status = stream_enter(buffer, stream, &scope);
+	if (!status)
+		status = see_capture(ordering, stream, &captured);
+	if (status)
+		return status;
+	raise_to(&ordering->waited, at_least);
+	if (has_words(ordering))
+		return wait_word(ordering, stream, &page->published, at_least);
+	return captured ? refuse_capture(ordering)
+			: order_event_acquire(ordering, stream, at_least);
+}
+
+static void lane_take(struct order_lane *lane)
+{
+	while (atomic_exchange_explicit(&lane->turn, 1, memory_order_acquire))
+		sched_yield();
+}
+
+static void lane_give(struct order_lane *lane)
+{
+	atomic_store_explicit(&lane->turn, 0, memory_order_release);
+}
+
+static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stream,
+			uint64_t sequence)
+{
+	struct order_lane *lane = &ordering->releasing;
+	_Atomic uint64_t *released = &ordering->page->slot[slot].released;
+	uint64_t before;
+	int status = GPUSHARE_OK;
+
+	lane_take(lane);
+	before = atomic_load(&lane->last);
+	if (before < sequence && has_words(ordering))
+		status = write_next(ordering, lane, stream, released, before, sequence);
+	else if (before < sequence)
+		status = order_event_release(ordering, stream, slot, sequence);
+	if (!status)
+		raise_to(&lane->last, sequence);
+	lane_give(lane);
+	return status;
+}
+
+int stream_release(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t sequence)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	uint32_t slot = atomic_load_explicit(&ordering->slot, memory_order_relaxed);
+	bool captured;
+	int status;
+
+	if (!slot)
+		return GPUSHARE_OK;
+	status = stream_ready(buffer, ordering);
+	if (!status)
+		status = stream_enter(buffer, stream, &scope);
+	if (!status)
+		status = see_capture(ordering, stream, &captured);
+	if (status)
+		return status;
+	if (captured)
+		return has_words(ordering)
+			   ? write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
+					sequence)
+			   : refuse_capture(ordering);
+	return release_next(ordering, slot - 1, stream, sequence);
+}
+
+void stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence)
+{
+	struct order_lane *lane = &ordering->releasing;
+	struct order_page *page = ordering->page;
+	const struct order_stuck stuck = {stream_has_failed, ordering};
+	uint64_t last = atomic_load(&lane->last);
+
+	if (!last)
+		return;
+	order_wait_number(&page->slot[slot].released, &page->reclaimers, last, ORDER_FOR_EVER,
+			  &stuck);
+	lane_take(lane);
+	raise_to(&lane->last, sequence);
+	lane_give(lane);
+}
+
+int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
+		   cu_stream stream, uint64_t sequence)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	struct order_page *page = ordering->page;
+	const struct order_slot *slot;
+	bool captured;
+	uint32_t at = 0;
+	int status;
+
+	order_stop_joins(page, sequence);
+	if (!order_next_behind(page, sequence, &at))
+		return GPUSHARE_OK;
+	status = stream_ready(buffer, ordering);
+	if (!status)
+		status = stream_enter(buffer, stream, &scope);
+	if (!status)
+		status = see_capture(ordering, stream, &captured);
+	if (!status && !has_words(ordering)) {
+		if (captured)
+			return refuse_capture(ordering);
+		order_reclaim(page, sequence, ORDER_FOR_EVER);
+		return GPUSHARE_OK;
+	}
+	raise_to(&ordering->reclaimed, sequence);
+	for (; !status && (slot = order_next_behind(page, sequence, &at)); at++)
+		status = wait_word(ordering, stream, &slot->released, sequence);
+	return status;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_API_ORDER_STREAM_H
+#define GPUSHARE_SHIM_API_ORDER_STREAM_H
+/* Between the files of what streams do with an order page. */
+#include "api_order.h"
+
+/*
+ * A context is current and no capture of this thread forbids or is spoilt by what follows. Source:
+ * cuThreadExchangeStreamCaptureMode.
+ */
+struct order_scope {
+	struct device_scope device;
+	const struct driver *driver; /* NULL: the mode is as it was */
+	cu_capture_mode mode;
+};
+int order_enter(const struct driver *driver, cu_context context, struct order_scope *scope);
+void order_leave(struct order_scope *scope);
+#define _order_scope_ __attribute__((cleanup(order_leave)))
+
+int stream_fail(const struct ordering *ordering, cu_result result, const char *call);
+
+/* api_order_view.c: the page is where the GPUs of the buffer's context reach it, or they can't use it
+ * and means is EVENTS. */
+int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering);
+
+/* What a stream may come to later is in one list until then. */
+void view_add(struct ordering *ordering);
+
+/* api_order_event.c: the same without stream memory operations; nothing of it can be captured. */
+int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering);
+int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence);
+int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least);
+/* Once at a time. */
+int order_event_release(struct ordering *ordering, cu_stream stream, uint32_t slot,
+			uint64_t sequence);
+void order_event_finish(struct ordering *ordering);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hand-overs between processes, of frames that tell when they are torn.
+ *   api_order crew CONSUMERS COUNT SLOTS WAY   one producer and so many consumers, all children
+ *   api_order produce NAME SLOTS COUNT WAY [PAUSE]
+ *   api_order consume NAME SLOTS WAY [PAUSE]   until the producer goes; tells how many and its end
+ * WAY: host, stream, or mixed (every second process the one). With PAUSE a producer stops for ever when
+ * it has written that frame and before it publishes it, a consumer while it has it.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "order_crew.h"
+
+struct part {
+	const char *name, *way;
+	uint64_t slots, count, pause;
+	int ready, go; /* pipes; -1: nobody is told, nobody is waited for */
+};
+
+static int by_stream(const struct part *part, unsigned int index)
+{
+	return !strcmp(part->way, "stream") || (!strcmp(part->way, "mixed") && index % 2);
+}
+
+static void stop_at(const struct part *part, uint64_t number, const char *what)
+{
+	if (number != part->pause)
+		return;
+	printf("%s %" PRIu64 "\n", what, number);
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
+static void write_host(struct gpushare_buffer *ring, const struct part *part, uint64_t number)
+{
+	uint64_t frame[WORDS], sequence;
+
+	if (number > part->slots)
+		MUST(gpushare_reclaim_host(ring, number - part->slots, PATIENCE_MS));
+	frame_fill(frame, number);
+	MUST(gpushare_copy_to(ring, frame_offset(number, part->slots), frame, FRAME));
+	stop_at(part, number, "written");
+	MUST(gpushare_publish_host(ring, &sequence));
+	must(sequence == number, "the number of a publication");
+}
+
+/* The staging slot is free when what was copied from it has been published. */
+static void write_stream(struct gpushare_buffer *ring, const struct part *part, cu_stream stream,
+			 uint64_t *staging, uint64_t number)
+{
+	uint64_t *from = staging + (number - 1) % part->slots * WORDS, sequence;
+
+	if (number > part->slots) {
+		MUST(gpushare_acquire_host(ring, number - part->slots, PATIENCE_MS, NULL));
+		MUST(gpushare_reclaim(ring, stream, number - part->slots));
+	}
+	frame_fill(from, number);
+	MUST(cu.cuMemcpyHtoDAsync_v2(gpushare_pointer(ring) + frame_offset(number, part->slots),
+				     from, FRAME, stream));
+	stop_at(part, number, "written");
+	MUST(gpushare_publish(ring, stream, &sequence));
+	must(sequence == number, "the number of a publication");
+}
+
+static void produce(const struct part *part)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *ring;
+	uint64_t *staging, sequence;
+	cu_stream stream = NULL;
+
+	crew_start_cuda();
+	MUST(gpushare_open(NULL, &session));
+	MUST(gpushare_alloc(session, part->name, -1, part->slots * FRAME, &ring));
+	MUST(gpushare_sequence(ring, &sequence));
+	staging = pinned(part->slots * FRAME);
+	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	if (part->go >= 0)
+		hear(part->go);
+	for (uint64_t number = 1; number <= part->count; number++) {
+		if (by_stream(part, 0))
+			write_stream(ring, part, stream, staging, number);
+		else
+			write_host(ring, part, number);
+	}
+	MUST(gpushare_reclaim_host(ring, part->count, PATIENCE_MS));
+	printf("produced %" PRIu64 " by %s\n", part->count,
+	       gpushare_ordering_text(gpushare_ordering(ring)));
+	MUST(cu.cuStreamSynchronize(stream));
+	MUST(gpushare_close(session));
+}
+
+static int read_host(struct gpushare_buffer *ring, const struct part *part, uint64_t number)
+{
+	uint64_t frame[WORDS];
+	int status = gpushare_acquire_host(ring, number, PATIENCE_MS, NULL);
+
+	if (status)
+		return status;
+	stop_at(part, number, "holding");
+	MUST(gpushare_copy_from(ring, frame_offset(number, part->slots), frame, FRAME));
+	MUST(gpushare_release_host(ring, number));
+	frame_check(frame, number);
+	return 0;
+}
+
+/* What the stream was let through for is no frame. */
+static int read_stream(struct gpushare_buffer *ring, const struct part *part, cu_stream stream,
+		       uint64_t *staging, uint64_t number)
+{
+	uint64_t *to = staging + (number - 1) % part->slots * WORDS, published;
+	int status = gpushare_acquire(ring, stream, number);
+
+	if (status)
+		return status;
+	stop_at(part, number, "holding");
+	MUST(cu.cuMemcpyDtoHAsync_v2(
+	    to, gpushare_pointer(ring) + frame_offset(number, part->slots), FRAME, stream));
+	MUST(gpushare_release(ring, stream, number));
+	MUST(cu.cuStreamSynchronize(stream));
+	MUST(gpushare_sequence(ring, &published));
+	if (published < number)
+		return gpushare_order_status(ring);
+	frame_check(to, number);
+	return 0;
+}
+
+static void consume(const struct part *part, unsigned int index)
+{
+	const struct gpushare_attach_options options = {.wait_ms = PATIENCE_MS};
+	struct gpushare_session *session;
+	struct gpushare_buffer *ring;
+	uint64_t *staging, first, number;
+	cu_stream stream = NULL;
+	int status;
+
+	crew_start_cuda();
+	MUST(gpushare_open(NULL, &session));
+	MUST(gpushare_attach(session, part->name, &options, &ring));
+	staging = pinned(part->slots * FRAME);
+	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	MUST(gpushare_join(ring, &first));
+	printf("joined from %" PRIu64 "\n", first);
+	fflush(stdout);
+	if (part->ready >= 0)
+		tell(part->ready);
+	for (number = first;; number++) {
+		status = by_stream(part, index)
+			     ? read_stream(ring, part, stream, staging, number)
+			     : read_host(ring, part, number);
+		if (status)
+			break;
+	}
+	must(status == GPUSHARE_E_OWNER_GONE, "the end of what is published");
+	must(!part->count || number == part->count + 1, "all that was published");
+	printf("consumed %" PRIu64 ", then %s\n", number - first, gpushare_status_text(status));
+	MUST(gpushare_close(session));
+}
+
+static pid_t child(const struct part *part, unsigned int index)
+{
+	pid_t pid = fork();
+
+	must(pid >= 0, "fork");
+	if (pid)
+		return pid;
+	if (index)
+		consume(part, index);
+	else
+		produce(part);
+	fflush(stdout);
+	_exit(0);
+}
+
+static int crew(unsigned int consumers, struct part *part)
+{
+	int ready[2], go[2], failed = 0, status;
+
+	must(!pipe(ready) && !pipe(go), "pipe");
+	part->name = "crew";
+	part->ready = ready[1];
+	part->go = go[0];
+	for (unsigned int index = 0; index <= consumers; index++)
+		child(part, index);
+	close(ready[1]);
+	close(go[0]);
+	for (unsigned int index = 0; index < consumers; index++)
+		hear(ready[0]);
+	tell(go[1]);
+	for (unsigned int index = 0; index <= consumers; index++) {
+		must(wait(&status) > 0, "wait");
+		failed |= status;
+	}
+	printf("%s: %u consumers, %" PRIu64 " hand-overs, %" PRIu64 " slots, %s\n",
+	       failed ? "FAILED" : "whole", consumers, part->count, part->slots, part->way);
+	return failed != 0;
+}
+
+static uint64_t number_of(const char *text)
+{
+	return strtoull(text, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct part part = {.ready = -1, .go = -1};
+
+	signal(SIGPIPE, SIG_IGN);
+	if (argc == 6 && !strcmp(argv[1], "crew")) {
+		part.count = number_of(argv[3]);
+		part.slots = number_of(argv[4]);
+		part.way = argv[5];
+		return crew((unsigned int)number_of(argv[2]), &part);
+	}
+	if (argc >= 6 && !strcmp(argv[1], "produce")) {
+		part.name = argv[2];
+		part.slots = number_of(argv[3]);
+		part.count = number_of(argv[4]);
+		part.way = argv[5];
+		part.pause = argc > 6 ? number_of(argv[6]) : 0;
+		part.go = STDIN_FILENO;
+		produce(&part);
+		return 0;
+	}
+	if (argc >= 5 && !strcmp(argv[1], "consume")) {
+		part.name = argv[2];
+		part.slots = number_of(argv[3]);
+		part.way = argv[4];
+		part.pause = argc > 5 ? number_of(argv[5]) : 0;
+		consume(&part, 1);
+		return 0;
+	}
+	fprintf(stderr, "usage: api_order crew CONSUMERS COUNT SLOTS WAY | produce NAME SLOTS COUNT "
+			"WAY [PAUSE] | consume NAME SLOTS WAY [PAUSE]\n");
+	return 2;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_E2E_ORDER_CREW_H
+#define TESTS_E2E_ORDER_CREW_H
+/* What the processes of api_order share: the driver, frames that tell when they are torn, words. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <gpushare.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda_abi.h"
+
+#define WORDS 1024 /* of a frame */
+#define FRAME ((size_t)WORDS * sizeof(uint64_t))
+#define PATIENCE_MS 60000
+
+static struct {
+#define F(since, version, name, params) cu_##name##_call *name;
+	CUDA_ABI_CALLS(F)
+#undef F
+} cu;
+
+static inline void must(int good, const char *what)
+{
+	if (good)
+		return;
+	fprintf(stderr, "api_order %d: %s: %s\n", (int)getpid(), what, gpushare_explain());
+	exit(1);
+}
+#define MUST(call) must((call) == 0, #call)
+
+/* The driver, with device 0's primary context current. */
+static inline void crew_start_cuda(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	cu_context context;
+	cu_device device;
+
+	must(library != NULL, "libcuda.so.1");
+#define F(since, version, name, params) cu.name = (cu_##name##_call *)dlsym(library, #name);
+	CUDA_ABI_CALLS(F)
+#undef F
+	MUST(cu.cuInit(0));
+	MUST(cu.cuDeviceGet(&device, 0));
+	MUST(cu.cuDevicePrimaryCtxRetain(&context, device));
+	MUST(cu.cuCtxSetCurrent(context));
+}
+
+static inline void frame_fill(uint64_t *frame, uint64_t number)
+{
+	for (uint64_t i = 0; i < WORDS; i++)
+		frame[i] = number * UINT64_C(0x9e3779b97f4a7c15) + i;
+}
+
+static inline void frame_check(const uint64_t *frame, uint64_t number)
+{
+	for (uint64_t i = 0; i < WORDS; i++) {
+		if (frame[i] == number * UINT64_C(0x9e3779b97f4a7c15) + i)
+			continue;
+		fprintf(stderr, "api_order %d: frame %" PRIu64 " is torn at word %" PRIu64 "\n",
+			(int)getpid(), number, i);
+		exit(1);
+	}
+}
+
+static inline size_t frame_offset(uint64_t number, uint64_t slots)
+{
+	return (size_t)((number - 1) % slots) * FRAME;
+}
+
+static inline void *pinned(size_t size)
+{
+	void *host = NULL;
+
+	MUST(cu.cuMemHostAlloc(&host, size, CU_HOST_ALLOC_PORTABLE));
+	return host;
+}
+
+static inline void tell(int fd)
+{
+	must(write(fd, "x", 1) == 1, "telling the others");
+}
+
+static inline void hear(int fd)
+{
+	char byte;
+
+	must(read(fd, &byte, 1) == 1, "hearing from the others");
+}
+
+#endif

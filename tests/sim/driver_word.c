@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Stream memory operations and host functions; graphs, as far as these and copies go. */
+#include <stdlib.h>
+
+#include "driver_work.h"
+
+/* Both widths. GEQ compares by the sign of the difference. */
+static cu_result word_wait(cu_stream stream, uint64_t address, uint64_t value, unsigned int width,
+			   unsigned int flags)
+{
+	struct op op = {.kind = OP_WAIT, .to = address, .value = value, .width = width};
+
+	if (address % width)
+		return CU_INVALID_VALUE;
+	if (flags != CU_WAIT_GEQ || (width == 8 && !state.stream_words))
+		return CU_NOT_SUPPORTED;
+	STATE_LOCKED;
+	cu_stream found = stream_find(stream);
+	if (!found)
+		return CU_INVALID_HANDLE;
+	if (!region_covers(address, width, CU_ACCESS_READ))
+		return CU_INVALID_VALUE;
+	return work_submit(found, &op);
+}
+
+cu_result cuStreamWaitValue32_v2(cu_stream stream, cu_deviceptr address, uint32_t value,
+				 unsigned int flags)
+{
+	ANSWER(cuStreamWaitValue32_v2, NEED_CONTEXT, word_wait(stream, address, value, 4, flags));
+}
+
+cu_result cuStreamWaitValue64_v2(cu_stream stream, cu_deviceptr address, cu_uint64 value,
+				 unsigned int flags)
+{
+	ANSWER(cuStreamWaitValue64_v2, NEED_CONTEXT, word_wait(stream, address, value, 8, flags));
+}
+
+static cu_result word_write(cu_stream stream, uint64_t address, uint64_t value, unsigned int flags)
+{
+	struct op op = {.kind = OP_WRITE, .to = address, .value = value};
+
+	if (address % sizeof(value))
+		return CU_INVALID_VALUE;
+	if (flags || !state.stream_words)
+		return CU_NOT_SUPPORTED;
+	STATE_LOCKED;
+	cu_stream found = stream_find(stream);
+	if (!found)
+		return CU_INVALID_HANDLE;
+	if (!region_covers(address, sizeof(value), CU_ACCESS_READ_WRITE))
+		return CU_INVALID_VALUE;
+	return work_submit(found, &op);
+}
+
+cu_result cuStreamWriteValue64_v2(cu_stream stream, cu_deviceptr address, cu_uint64 value,
+				  unsigned int flags)
+{
+	ANSWER(cuStreamWriteValue64_v2, NEED_CONTEXT, word_write(stream, address, value, flags));
+}
+
+static cu_result word_call(cu_stream stream, void (*function)(void *user), void *user)
+{
+	struct op op = {.kind = OP_CALL, .function = function, .user = user};
+
+	if (!function)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	cu_stream found = stream_find(stream);
+	return found ? work_submit(found, &op) : CU_INVALID_HANDLE;
+}
+
+cu_result cuLaunchHostFunc(cu_stream stream, void (*function)(void *user), void *user)
+{
+	ANSWER(cuLaunchHostFunc, NEED_CONTEXT, word_call(stream, function, user));
+}
+
+struct cu_graph_exec_opaque {
+	struct cu_graph_exec_opaque *next;
+	struct ops ops;
+};
+
+static cu_graph_exec execs;
+
+static cu_result exec_make(cu_graph_exec *exec, cu_graph graph, unsigned long long flags)
+{
+	if (!exec || flags)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct ops *ops = graph_ops(graph);
+	if (!ops)
+		return CU_INVALID_VALUE;
+	cu_graph_exec made = calloc(1, sizeof(*made));
+	if (!made || ops_copy(&made->ops, ops) != CU_OK) {
+		free(made);
+		return CU_OUT_OF_MEMORY;
+	}
+	made->next = execs;
+	execs = made;
+	*exec = made;
+	return CU_OK;
+}
+
+cu_result cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsigned long long flags)
+{
+	ANSWER(cuGraphInstantiateWithFlags, NEED_CONTEXT, exec_make(exec, graph, flags));
+}
+
+static cu_graph_exec *exec_find(cu_graph_exec exec)
+{
+	cu_graph_exec *link = &execs;
+
+	while (*link && *link != exec)
+		link = &(*link)->next;
+	return link;
+}
+
+static cu_result exec_launch(cu_graph_exec exec, cu_stream stream)
+{
+	STATE_LOCKED;
+	const struct cu_graph_exec_opaque *found = *exec_find(exec);
+	cu_stream its = found ? stream_find(stream) : NULL;
+	if (!found)
+		return CU_INVALID_VALUE;
+	return its ? ops_launch(&found->ops, its) : CU_INVALID_HANDLE;
+}
+
+cu_result cuGraphLaunch(cu_graph_exec exec, cu_stream stream)
+{
+	ANSWER(cuGraphLaunch, NEED_CONTEXT, exec_launch(exec, stream));
+}
+
+static cu_result exec_destroy(cu_graph_exec exec)
+{
+	STATE_LOCKED;
+	cu_graph_exec *link = exec_find(exec), found = *link;
+	if (!found)
+		return CU_INVALID_VALUE;
+	*link = found->next;
+	ops_free(&found->ops);
+	free(found);
+	return CU_OK;
+}
+
+cu_result cuGraphExecDestroy(cu_graph_exec exec)
+{
+	ANSWER(cuGraphExecDestroy, NEED_INIT, exec_destroy(exec));
+}
+
+static cu_result stream_number(cu_stream stream, unsigned long long *id)
+{
+	if (!id)
+		return CU_INVALID_VALUE;
+	STATE_LOCKED;
+	const struct cu_stream_opaque *found = stream_find(stream);
+	if (!found)
+		return CU_INVALID_HANDLE;
+	*id = found->id;
+	return CU_OK;
+}
+
+cu_result cuStreamGetId(cu_stream stream, unsigned long long *id)
+{
+	ANSWER(cuStreamGetId, NEED_CONTEXT, stream_number(stream, id));
+}

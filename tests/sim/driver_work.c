@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Work behind a wait. What a stream can do at once is done in the call; the rest is done by whoever
+ * looks first, and a thread of the process looks as long as there is any. Host functions run in that
+ * thread, and nowhere else.
+ */
+#include "driver_work.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORK_INTERVAL_US 20
+
+static bool working;
+
+/* What is no longer there is left alone: a real device would end the context. */
+static bool op_good(const struct op *op)
+{
+	uint64_t size = op->kind == OP_COPY ? op->size : op->size * op->width;
+
+	if (op->kind == OP_WRITE)
+		return region_covers(op->to, sizeof(uint64_t), CU_ACCESS_READ_WRITE);
+	if (!address_is_ours(op->to) && !address_is_ours(op->from))
+		return true;
+	return (!address_is_ours(op->to) || region_covers(op->to, size, CU_ACCESS_READ_WRITE)) &&
+	       (op->bytes || !address_is_ours(op->from) ||
+		region_covers(op->from, size, CU_ACCESS_READ));
+}
+
+static void fill(const struct op *op)
+{
+	unsigned int *cell = (unsigned int *)(uintptr_t)op->to;
+
+	if (op->width == 1) {
+		memset(cell, (int)op->value, op->size);
+		return;
+	}
+	for (size_t count = op->size; count--; cell++)
+		*cell = (unsigned int)op->value;
+}
+
+void op_run(const struct op *op)
+{
+	const void *from = op->bytes ? op->bytes : (const void *)(uintptr_t)op->from;
+
+	if (op->kind == OP_CALL || !op_good(op))
+		return;
+	if (op->kind == OP_WRITE)
+		__atomic_store_n((uint64_t *)(uintptr_t)op->to, op->value, __ATOMIC_SEQ_CST);
+	else if (op->kind == OP_COPY)
+		memmove((void *)(uintptr_t)op->to, from, op->size);
+	else if (op->kind == OP_FILL)
+		fill(op);
+}
+
+/* One host function whose turn it is. False: there is none. */
+static bool work_call(void)
+{
+	struct wait *due;
+	struct op call;
+
+	state_lock();
+	wait_look();
+	due = wait_take_call(&call);
+	pthread_mutex_unlock(&state.lock);
+	if (!due)
+		return false;
+	call.function(call.user);
+	state_lock();
+	wait_done(due);
+	pthread_mutex_unlock(&state.lock);
+	return true;
+}
+
+static void *work(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		while (work_call())
+			;
+		state_lock();
+		wait_look();
+		working = wait_has_work();
+		pthread_mutex_unlock(&state.lock);
+		if (!working)
+			return NULL;
+		usleep(WORK_INTERVAL_US);
+	}
+}
+
+/* It takes none of the program's signals. */
+static bool work_start(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (working)
+		return true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	working = !pthread_create(&thread, NULL, work, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (working)
+		pthread_detach(thread);
+	return working;
+}
+
+bool work_is_held(cu_stream stream)
+{
+	wait_look();
+	struct wait *tail = stream_tail(stream);
+	bool held = !wait_over(tail);
+	wait_drop(tail);
+	return held;
+}
+
+static cu_result work_queue(cu_stream stream, const struct op *op)
+{
+	struct wait *tail = stream_tail(stream);
+	struct wait *made = wait_new_op(tail, op);
+
+	if (!made) {
+		wait_drop(tail);
+		free(op->bytes);
+		return CU_OUT_OF_MEMORY;
+	}
+	wait_drop(stream->last);
+	stream->last = made;
+	return op->kind == OP_WAIT || work_start() ? CU_OK : CU_OUT_OF_MEMORY;
+}
+
+cu_result work_submit(cu_stream stream, const struct op *op)
+{
+	if (stream->capture)
+		return capture_note(stream->capture, op) ? CU_OK : CU_OUT_OF_MEMORY;
+	wait_look();
+	if (op->kind == OP_WAIT || op->kind == OP_CALL || work_is_held(stream))
+		return work_queue(stream, op);
+	op_run(op);
+	free(op->bytes);
+	return CU_OK;
+}
+
+bool ops_add(struct ops *ops, const struct op *op)
+{
+	if (ops->count == ops->room) {
+		size_t room = ops->room ? 2 * ops->room : 8;
+		struct op *grown = realloc(ops->list, room * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		ops->list = grown;
+		ops->room = room;
+	}
+	ops->list[ops->count++] = *op;
+	return true;
+}
+
+cu_result ops_copy(struct ops *to, const struct ops *from)
+{
+	*to = (struct ops){.list = NULL};
+	for (size_t i = 0; i < from->count; i++) {
+		if (!ops_add(to, &from->list[i])) {
+			ops_free(to);
+			return CU_OUT_OF_MEMORY;
+		}
+	}
+	return CU_OK;
+}
+
+cu_result ops_launch(const struct ops *ops, cu_stream stream)
+{
+	for (size_t i = 0; i < ops->count; i++) {
+		cu_result result = work_submit(stream, &ops->list[i]);
+		if (result != CU_OK)
+			return result;
+	}
+	return CU_OK;
+}
+
+void ops_free(struct ops *ops)
+{
+	free(ops->list);
+	*ops = (struct ops){.list = NULL};
+}
