@@ -768,7 +768,7 @@ int gpushare_event_record(struct gpushare_event *event, void *stream);
  * (CUDA_ERROR_STREAM_CAPTURE_ISOLATION).
  *
  * Threads: safe; needs no current CUDA context. The registry is asked only when it has let know that
- *          something about the name has changed.
+ *          something about the name has changed, or has been started anew.
  * Errors:  GPUSHARE_E_INVALID, _E_OWNER_GONE, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuStreamWaitEvent.
  */
@@ -788,8 +788,8 @@ int gpushare_event_query(struct gpushare_event *event);
  * gpushare_event_wait_host() - wait on the CPU for what was recorded last
  * @timeout_ms: milliseconds; 0: only look; negative: as long as it takes
  *
- * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and twice a
- * second asks the registry whether the owner is there.
+ * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and looks
+ * whether the owner is there.
  *
  * Threads: safe, also with each other; needs no current CUDA context; spoils no stream capture.
  * Errors:  GPUSHARE_E_TIMED_OUT, _E_OWNER_GONE (it is not done, and its owner is gone), _E_INVALID,
