@@ -803,7 +803,8 @@ int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms);
  * @event: NULL is allowed; not usable afterwards
  *
  * The creator's takes the name away. The event itself stays, in the creator's session, until nobody
- * has it open any more, or the session ends: what others wait for still comes.
+ * has it open any more, or the session ends: what others wait for still comes. Of more than 64 such
+ * events of a session the oldest goes first.
  *
  * Errors:  GPUSHARE_E_CUDA, _E_FORKED
  */
