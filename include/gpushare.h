@@ -961,7 +961,7 @@ int gpushare_event_record(struct gpushare_event *event, void *stream);
  * (CUDA_ERROR_STREAM_CAPTURE_ISOLATION).
  *
  * Threads: safe; needs no current CUDA context. The registry is asked only when it has let know that
- *          something about the name has changed.
+ *          something about the name has changed, or has been started anew.
  * Errors:  GPUSHARE_E_INVALID, _E_OWNER_GONE, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuStreamWaitEvent.
  */
@@ -981,8 +981,8 @@ int gpushare_event_query(struct gpushare_event *event);
  * gpushare_event_wait_host() - wait on the CPU for what was recorded last
  * @timeout_ms: milliseconds; 0: only look; negative: as long as it takes
  *
- * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and twice a
- * second asks the registry whether the owner is there.
+ * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and looks
+ * whether the owner is there.
  *
  * Threads: safe, also with each other; needs no current CUDA context; spoils no stream capture.
  * Errors:  GPUSHARE_E_TIMED_OUT, _E_OWNER_GONE (it is not done, and its owner is gone), _E_INVALID,
@@ -996,7 +996,8 @@ int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms);
  * @event: NULL is allowed; not usable afterwards
  *
  * The creator's takes the name away. The event itself stays, in the creator's session, until nobody
- * has it open any more, or the session ends: what others wait for still comes.
+ * has it open any more, or the session ends: what others wait for still comes. Of more than 64 such
+ * events of a session the oldest goes first.
  *
  * Errors:  GPUSHARE_E_CUDA, _E_FORKED
  */

@@ -218,8 +218,10 @@ static int open_cold(struct gpushare_session *session, const char *name,
 		return status;
 	}
 	pthread_mutex_lock(&session->lock);
-	(*out)->is_watched = is_watched;
+	(*out)->is_watched = is_watched && !answer.own;
 	(*out)->change = change;
+	if (answer.own) /* whoever closes it here, this process is there */
+		(*out)->ask_ms = INT64_MAX;
 	pthread_mutex_unlock(&session->lock);
 	return GPUSHARE_OK;
 }

@@ -11,7 +11,8 @@
 #define SPIN_NS 50000 /* how long the CPU asks without a pause */
 #define NAP_NS 10000  /* the first pause; each is twice the one before */
 #define NAP_MAX_NS 1000000
-#define ASK_NS 500000000 /* between two questions to the registry whether the owner is there */
+#define ASK_MS 500     /* between two questions to a registry that gives no count of changes */
+#define SILENT_MS 5000 /* the same after one that did not answer */
 
 static int wait_check(const struct gpushare_event *event)
 {
@@ -46,36 +47,39 @@ API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
 			     event->named.info.name);
 }
 
-/* Has the name's count grown since the registry last said that its owner has it? `out_known`: there
- * is a count. */
-static bool has_changed(struct gpushare_buffer *buffer, uint64_t *out_change, bool *out_known)
+/* Nothing has to be asked as long as the name's count is what it was when the registry said that the
+ * owner has it; without a count, as after a restart, now and then. `out_known`: there is one. */
+static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool *out_known)
 {
 	struct gpushare_session *session = buffer->session;
-	bool changed;
+	bool must;
 
 	pthread_mutex_lock(&session->lock);
 	*out_known =
 	    changes_read(&session->changes, session->client, buffer->info.name, out_change);
-	changed = *out_known && buffer->is_watched && buffer->change != *out_change;
+	if (*out_known && buffer->is_watched)
+		must = buffer->change != *out_change;
+	else
+		must = monotonic_ms() >= buffer->ask_ms;
 	pthread_mutex_unlock(&session->lock);
-	return changed;
+	return must;
 }
 
-static void remember(struct gpushare_buffer *buffer, uint64_t change, bool is_known)
+static void remember(struct gpushare_buffer *buffer, int status, uint64_t change, bool is_known)
 {
 	struct gpushare_session *session = buffer->session;
 
 	pthread_mutex_lock(&session->lock);
-	buffer->is_watched = is_known;
+	buffer->is_watched = is_known && status == GPUSHARE_OK;
 	buffer->change = change;
-	if (!is_known) /* for the next time */
+	buffer->ask_ms = monotonic_ms() + (status == GPUSHARE_OK ? ASK_MS : SILENT_MS);
+	if (!is_known && status == GPUSHARE_OK) /* for the next time */
 		changes_fetch(&session->changes, session->client);
 	pthread_mutex_unlock(&session->lock);
 }
 
-/* Of an event that is not done: will it ever be? Without `ask` the registry is asked only where its
- * page says that something has changed. The reason is this thread's sentence then. */
-static bool owner_is_gone(struct gpushare_buffer *buffer, bool ask)
+/* Of an event that is not done: will it ever be? The reason is this thread's sentence then. */
+static bool owner_is_gone(struct gpushare_buffer *buffer)
 {
 	request question = {.which_verb = gpushare_Request_lookup_tag};
 	gpushare_Lookup *lookup = &question.verb.lookup;
@@ -84,14 +88,14 @@ static bool owner_is_gone(struct gpushare_buffer *buffer, bool ask)
 	bool is_known;
 	int status;
 
-	if (!buffer_is_attached(buffer) || (!has_changed(buffer, &change, &is_known) && !ask))
+	if (!buffer_is_attached(buffer) || !must_ask(buffer, &change, &is_known))
 		return false;
 	memcpy(lookup->name, buffer->info.name, sizeof(lookup->name));
 	lookup->generation = buffer->info.generation;
 	status = session_ask(buffer->session, &question, gpushare_Reply_lookup_tag, &answer,
 			     sizeof(answer));
-	if (status == GPUSHARE_OK)
-		remember(buffer, change, is_known);
+	if (status != GPUSHARE_E_NOT_FOUND)
+		remember(buffer, status, change, is_known);
 	return status == GPUSHARE_E_NOT_FOUND;
 }
 
@@ -123,11 +127,11 @@ static int ask_driver(const struct gpushare_buffer *buffer)
 }
 
 /* What was done before its owner went is done. */
-static int look(struct gpushare_buffer *buffer, bool ask)
+static int look(struct gpushare_buffer *buffer)
 {
 	int status = ask_driver(buffer);
 
-	if (status != GPUSHARE_E_NOT_READY || !owner_is_gone(buffer, ask))
+	if (status != GPUSHARE_E_NOT_READY || !owner_is_gone(buffer))
 		return status;
 	status = ask_driver(buffer);
 	return status == GPUSHARE_E_NOT_READY ? gone(buffer) : status;
@@ -139,7 +143,7 @@ API_PUBLIC int gpushare_event_query(struct gpushare_event *event)
 
 	if (status)
 		return status;
-	status = look(&event->named, false);
+	status = look(&event->named);
 	if (status == GPUSHARE_E_NOT_READY)
 		return api_fail(status, "'%s' is not done yet", event->named.info.name);
 	return status;
@@ -161,8 +165,6 @@ API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 	_device_scope_ struct device_scope scope = {NULL};
 	struct gpushare_buffer *buffer;
 	const struct driver *driver;
-	uint64_t change;
-	bool is_known;
 	cu_result result;
 	int status = wait_check(event);
 
@@ -171,11 +173,8 @@ API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 	buffer = &event->named;
 	driver = buffer->session->driver;
 	/* no stream is to wait for what won't come */
-	if (buffer_is_attached(buffer) && has_changed(buffer, &change, &is_known)) {
-		status = look(buffer, false);
-		if (status == GPUSHARE_E_OWNER_GONE)
-			return status;
-	}
+	if (owner_is_gone(buffer) && ask_driver(buffer) == GPUSHARE_E_NOT_READY)
+		return gone(buffer);
 	status = wait_enter(buffer, &scope);
 	if (status)
 		return status;
@@ -205,23 +204,20 @@ static void nap(int64_t ns)
 
 API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms)
 {
-	int64_t begin_ns = now_ns(), ask_ns = begin_ns + ASK_NS, pause_ns = NAP_NS;
+	int64_t begin_ns = now_ns(), pause_ns = NAP_NS;
 	int64_t end_ns = timeout_ms < 0 ? INT64_MAX : begin_ns + timeout_ms * INT64_C(1000000);
 	int status = wait_check(event);
 
 	while (!status) {
 		int64_t at_ns = now_ns();
-		bool ask = at_ns >= ask_ns;
 
-		status = look(&event->named, ask);
+		status = look(&event->named);
 		if (status != GPUSHARE_E_NOT_READY)
 			return status;
 		if (at_ns >= end_ns)
 			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' was not done within %d ms",
 					event->named.info.name, timeout_ms);
 		status = GPUSHARE_OK;
-		if (ask)
-			ask_ns = now_ns() + ASK_NS;
 		if (at_ns - begin_ns < SPIN_NS)
 			continue;
 		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns);

@@ -52,6 +52,7 @@ struct gpushare_buffer {
 	int device; /* ordinal here */
 	cu_context context;
 	cu_ipc_mem_handle handle; /* of an event (api_event.h): what it was shared by */
+	int64_t ask_ms;		  /* of one: before that the registry is not asked for its owner */
 	struct gpushare_info info;
 };
 

@@ -12,7 +12,7 @@ maker() {
 
 held_maker() {
 	maker hold evmake=e,step evrecord=e,held touch="$WORK/up" await="$WORK/go" letgo \
-		evhost=e,20000 touch="$WORK/done" await="$WORK/end" evclose=e "$@"
+		evhost=e,20000 touch="$WORK/done" await="$WORK/end" evclose=e
 }
 
 @test "who opens it sees what is not done, and waits for it" {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Named events between two processes: order, lifetimes, the owner's end, a registry's restart. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -128,6 +129,8 @@ static void own(void)
 	OK(gpushare_close(session));
 	FAILS(E_NOT_FOUND, "own", gpushare_stat(another, "own", &info));
 	CHECK(driver->cuEventQuery(handle) == CU_NOT_READY);
+	FAILS(E_NOT_READY, "own", gpushare_event_query(there));
+	FAILS(E_TIMED_OUT, "own", gpushare_event_wait_host(there, 20));
 	held_let_go();
 	OK(gpushare_event_wait_host(there, 20000));
 	OK(gpushare_event_close(there));
@@ -178,7 +181,7 @@ static void still_waiting(void)
 	CHECK(next != event);
 	OK(gpushare_event_query(next));
 	FAILS(E_NOT_READY, "'e'", gpushare_event_query(event));
-	FAILS(E_TIMED_OUT, "'e'", gpushare_event_wait_host(event, 600)); /* asks the registry */
+	FAILS(E_TIMED_OUT, "'e'", gpushare_event_wait_host(event, 60));
 	say();
 	OK(gpushare_event_wait_host(event, 20000));
 	OK(gpushare_event_close(event));
@@ -227,7 +230,7 @@ static void left_behind(void)
 	say();
 	hear();
 	FAILS(E_NOT_READY, "", gpushare_event_query(unlinked));
-	FAILS(E_TIMED_OUT, "", gpushare_event_wait_host(unlinked, 600));
+	FAILS(E_TIMED_OUT, "", gpushare_event_wait_host(unlinked, 60));
 	say();
 	began = raw_now_ms();
 	FAILS(E_OWNER_GONE, "'left' was recorded", gpushare_event_wait_host(left, 20000));
@@ -307,13 +310,72 @@ static void test_restart(void **state)
 	stage_play(restarter, waiter);
 }
 
+#define THREADS 4
+#define ROUNDS 100
+
+static struct gpushare_session *shared_session;
+
+/* Opens it, works with it and closes it, as the others do at that time; and one of its own. */
+static void *work(void *name)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		struct gpushare_event *event = open_one(shared_session, "many");
+		struct gpushare_event *mine = create(shared_session, name), *same;
+
+		OK(gpushare_event_record(event, NULL));
+		OK(gpushare_event_wait(event, NULL));
+		OK(gpushare_event_wait_host(event, 20000));
+		same = open_one(shared_session, name);
+		OK(gpushare_event_record(same, NULL));
+		OK(gpushare_event_close(mine));
+		OK(gpushare_event_wait_host(same, 20000));
+		OK(gpushare_event_close(same));
+		OK(gpushare_event_close(event));
+	}
+	return NULL;
+}
+
+static void keeper(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_info info;
+
+	create(session, "many");
+	say();
+	hear();
+	OK(gpushare_stat(session, "many", &info));
+	CHECK(!info.attachers);
+	OK(gpushare_close(session));
+}
+
+static void threads(void)
+{
+	static char names[THREADS][2] = {"a", "b", "c", "d"};
+	pthread_t thread[THREADS];
+
+	hear();
+	shared_session = part_session();
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&thread[i], NULL, work, names[i]));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(thread[i], NULL));
+	say();
+	OK(gpushare_close(shared_session));
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	stage_play(keeper, threads);
+}
+
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    staged(test_order), staged(test_own),     staged(test_closed),
-	    staged(test_gone),	staged(test_restart),
+	    staged(test_gone),	staged(test_restart), staged(test_threads),
 	};
 
 	(void)argc;

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* The simulated driver's interprocess events, where contract tests cannot look. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <signal.h>
+
+#include "sim_calls.h"
+
+#define WAITER_US 200000 /* longer than any look of the driver's thread */
+#define CAPTURED 907
+
+static unsigned int *word;
+
+static cu_stream stream_new(void)
+{
+	cu_stream stream;
+
+	CHECK(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
+	return stream;
+}
+
+static cu_stream held_up(unsigned int value)
+{
+	cu_stream stream = stream_new();
+	void *pinned;
+
+	if (!word) {
+		CHECK(cu.cuMemHostAlloc(&pinned, 4096, 0) == CU_OK);
+		word = pinned;
+	}
+	CHECK(cu.cuStreamWaitValue32_v2(stream, (uintptr_t)word, value, CU_WAIT_GEQ) == CU_OK);
+	return stream;
+}
+
+static cu_event shared_event(void)
+{
+	cu_event event;
+
+	CHECK(cu.cuEventCreate(&event, CU_EVENT_SHARED | CU_EVENT_NO_TIMING) == CU_OK);
+	return event;
+}
+
+static int threads(void)
+{
+	DIR *folder = opendir("/proc/self/task");
+	int count = -2; /* . and .. */
+
+	CHECK(folder);
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+/* Recorded again: who waits already waits for what was recorded then. */
+static void body_again(void)
+{
+	start();
+	cu_event event = shared_event();
+	cu_stream first = held_up(1), second = held_up(2), waiter = stream_new();
+	CHECK(cu.cuEventQuery(event) == CU_OK);
+	CHECK(cu.cuEventRecord(event, first) == CU_OK);
+	CHECK(cu.cuStreamWaitEvent(waiter, event, 0) == CU_OK);
+	CHECK(cu.cuEventRecord(event, second) == CU_OK);
+	cu_event behind = shared_event();
+	CHECK(cu.cuEventRecord(behind, waiter) == CU_OK);
+	CHECK(cu.cuEventQuery(behind) == CU_NOT_READY && cu.cuEventQuery(event) == CU_NOT_READY);
+	*word = 1;
+	CHECK(cu.cuStreamSynchronize(waiter) == CU_OK && cu.cuEventQuery(behind) == CU_OK);
+	CHECK(cu.cuEventQuery(event) == CU_NOT_READY);
+	CHECK(cu.cuEventDestroy_v2(event) == CU_OK); /* what waits for it goes on to */
+	CHECK(cu.cuEventQuery(event) == CU_INVALID_HANDLE);
+	*word = 2;
+	CHECK(cu.cuCtxSynchronize() == CU_OK);
+}
+
+/* The driver's thread is there while something is not done, and no longer. */
+static void body_thread(void)
+{
+	start();
+	cu_event event = shared_event();
+	int before = threads();
+	CHECK(cu.cuEventRecord(event, NULL) == CU_OK && threads() == before);
+	CHECK(cu.cuEventRecord(event, held_up(1)) == CU_OK && threads() == before + 1);
+	*word = 1;
+	while (threads() != before)
+		usleep(1000);
+	CHECK(cu.cuEventQuery(event) == CU_OK);
+	CHECK(cu.cuEventRecord(event, held_up(2)) == CU_OK && threads() == before + 1);
+	*word = 2;
+	CHECK(cu.cuEventSynchronize(event) == CU_OK);
+}
+
+static void body_refused(void)
+{
+	cu_ipc_event_handle handle;
+	cu_event plain, event = NULL;
+
+	start();
+	CHECK(cu.cuEventCreate(&plain, CU_EVENT_NO_TIMING) == CU_OK);
+	CHECK(cu.cuIpcGetEventHandle(&handle, plain) == CU_INVALID_HANDLE);
+	CHECK(cu.cuIpcGetEventHandle(NULL, shared_event()) == CU_INVALID_VALUE);
+	memset(&handle, 0x33, sizeof(handle));
+	CHECK(cu.cuIpcOpenEventHandle(&event, handle) == CU_INVALID_VALUE);
+	CHECK(cu.cuStreamWaitEvent(NULL, plain, 1) == CU_INVALID_VALUE);
+	CHECK(cu.cuStreamWaitEvent(NULL, (cu_event)(uintptr_t)64, 0) == CU_INVALID_HANDLE);
+	CHECK(cu.cuStreamWaitEvent((cu_stream)(uintptr_t)64, plain, 0) == CU_INVALID_HANDLE);
+}
+
+/* A mark of a capture: nothing to anybody outside, until it is recorded there. */
+static void body_capture(void)
+{
+	cu_graph graph;
+
+	start();
+	cu_event event = shared_event();
+	cu_stream stream = stream_new(), other = stream_new();
+	CHECK(cu.cuStreamBeginCapture_v2(stream, (cu_capture_mode)CU_CAPTURE_RELAXED) == CU_OK);
+	CHECK(cu.cuEventRecord(event, stream) == CU_OK);
+	CHECK(cu.cuEventSynchronize(event) == CAPTURED);
+	CHECK(cu.cuStreamWaitEvent(other, event, 0) == CU_STREAM_CAPTURE_UNSUPPORTED);
+	CHECK(cu.cuStreamEndCapture(stream, &graph) == CU_OK);
+	CHECK(cu.cuEventQuery(event) == CAPTURED);
+	CHECK(cu.cuEventRecord(event, other) == CU_OK && cu.cuEventQuery(event) == CU_OK);
+}
+
+static int to_owner[2], to_importer[2];
+
+static void owner(void)
+{
+	cu_ipc_event_handle handle;
+	char byte;
+
+	start();
+	cu_event pending = shared_event(), closed = shared_event();
+	CHECK(cu.cuEventRecord(pending, held_up(1)) == CU_OK);
+	CHECK(cu.cuIpcGetEventHandle(&handle, pending) == CU_OK);
+	CHECK(write(to_importer[1], &handle, sizeof(handle)) == sizeof(handle));
+	CHECK(cu.cuIpcGetEventHandle(&handle, closed) == CU_OK);
+	CHECK(cu.cuEventDestroy_v2(closed) == CU_OK);
+	CHECK(write(to_importer[1], &handle, sizeof(handle)) == sizeof(handle));
+	CHECK(read(to_owner[0], &byte, 1) == 1);
+	kill(getpid(), SIGKILL);
+}
+
+/* Of a killed process nothing is ever done, and it gives nothing out any more. */
+static void body_killed(void)
+{
+	cu_ipc_event_handle pending, closed;
+	cu_event event, none = NULL;
+	int status;
+
+	CHECK(!pipe(to_owner) && !pipe(to_importer));
+	pid_t child = fork();
+	if (!child)
+		owner();
+	start();
+	CHECK(read(to_importer[0], &pending, sizeof(pending)) == sizeof(pending));
+	CHECK(read(to_importer[0], &closed, sizeof(closed)) == sizeof(closed));
+	CHECK(cu.cuIpcOpenEventHandle(&event, pending) == CU_OK);
+	CHECK(cu.cuIpcOpenEventHandle(&none, closed) == CU_INVALID_HANDLE);
+	CHECK(cu.cuIpcGetEventHandle(&closed, event) == CU_INVALID_HANDLE);
+	CHECK(cu.cuEventQuery(event) == CU_NOT_READY);
+	CHECK(write(to_owner[1], "", 1) == 1);
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	CHECK(cu.cuIpcOpenEventHandle(&none, pending) == CU_INVALID_HANDLE);
+	usleep(WAITER_US);
+	CHECK(cu.cuEventQuery(event) == CU_NOT_READY);
+	CHECK(cu.cuEventRecord(event, NULL) == CU_OK && cu.cuEventQuery(event) == CU_OK);
+	CHECK(cu.cuEventDestroy_v2(event) == CU_OK);
+}
+
+/* Faults, the twin, and what the log says. */
+static void body_faults(void)
+{
+	cu_cuStreamWaitEvent_call *wait;
+	cu_ipc_event_handle handle;
+	cu_event event = NULL;
+
+	start();
+	event = shared_event();
+	*(void **)&wait = dlsym(library, "cuStreamWaitEvent_ptsz");
+	CHECK(wait && wait(NULL, event, 0) == 999 && cu.cuStreamWaitEvent(NULL, event, 0) == CU_OK);
+	CHECK(cu.cuIpcGetEventHandle(&handle, event) == CU_MAP_FAILED);
+	CHECK(cu.cuIpcGetEventHandle(&handle, event) == CU_OK);
+	CHECK(cu.cuIpcOpenEventHandle(&event, handle) == CU_NOT_SUPPORTED);
+	CHECK(cu.cuIpcOpenEventHandle(&event, handle) == CU_INVALID_CONTEXT);
+}
+
+static void test_bodies(void **state)
+{
+	(void)state;
+	IN_CHILD(body_again);
+	IN_CHILD(body_thread);
+	IN_CHILD(body_refused);
+	IN_CHILD(body_capture);
+	IN_CHILD(body_killed);
+	IN_CHILD(body_faults, "GPUSHARE_SIM_FAIL=cuStreamWaitEvent:1:1,cuIpcGetEventHandle:1:1:205,"
+			      "cuIpcOpenEventHandle:1:1:801");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_bodies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
