@@ -21,7 +21,7 @@ struct subscriber {
 	int events;  /* epoll of the other two: readable when subscriber_next() may know more */
 	int timer;   /* for that which no socket tells */
 	int64_t armed_ms;    /* when it fires; 0: it has; INT64_MAX: never */
-	bool reached;		 /* somebody was there, once */
+	bool reached;	     /* somebody was there, once */
 	bool greeted, heard; /* the other side has, and a message came */
 	int64_t due_ms;	     /* when to dial; when to give up one that was not heard */
 	unsigned int patience_ms, retry_ms; /* for the next time */

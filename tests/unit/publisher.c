@@ -129,13 +129,15 @@ void publisher_end(void)
 	close(publisher.listener);
 	if (publisher.line >= 0)
 		close(publisher.line);
-	publisher.listener = publisher.line = -1;
+	publisher.listener = -1;
+	publisher.line = -1;
 }
 
 int publisher_open(void)
 {
 	memset(&publisher, 0, sizeof(publisher));
-	publisher.listener = publisher.line = -1;
+	publisher.listener = -1;
+	publisher.line = -1;
 	return pipe(publisher.stop);
 }
 
