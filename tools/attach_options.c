@@ -153,8 +153,8 @@ static int take_dir(struct attach_request *request, const char *value)
 /* X(name, letter, argument, function's name, what it does) */
 #define OPTIONS(X) \
 	X("output", 'o', "FILE", output, \
-	  "write to FILE; '-' is standard output, raw on a terminal too; of many\n" \
-	  "NAMEs a directory") \
+	  "write to FILE; '-' is standard output, raw on a terminal too; DIR/, and what\n" \
+	  "many NAMEs go to, is a directory") \
 	X("format", 0, "FORMAT", format, \
 	  "raw, hex, npy (NumPy's file), text (values with their index), or text of\n" \
 	  "the type that is named: f32 and so on") \
@@ -199,7 +199,7 @@ static const struct {
 
 static const char usage[] =
     "usage: gpushare-attach [OPTION]... NAME\n"
-    "       gpushare-attach [OPTION]... -o DIR NAME|PATTERN NAME|PATTERN...\n"
+    "       gpushare-attach [OPTION]... -o DIR/ NAME|PATTERN...\n"
     "       gpushare-attach --restore PATH [NAME|PATTERN]...\n"
     "\n"
     "Attach the GPU buffer NAME of another process and copy its bytes to the host.\n"
