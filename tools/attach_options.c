@@ -170,7 +170,8 @@ static int take_dir(struct attach_request *request, const char *value)
 	X("diff", 0, "FILE", diff, \
 	  "compare with FILE, raw or .npy: say where they differ first and in how\n" \
 	  "many elements; exit 0 the same, 1 they differ, 2 trouble") \
-	X("rate", 0, NULL, rate, "say how long a dump took, CUDA's own start not counted") \
+	X("rate", 0, NULL, rate, \
+	  "say how long the copy took, without CUDA's start and the pinning of memory") \
 	X("wait", 0, "SECONDS", wait, "wait that long for NAME to appear") \
 	X("into", 0, "FILE", into, "copy FILE into the buffer instead; '-' is standard input") \
 	X("in", 0, "FILE.npy", in, "the same with the array in it, which must fit size and tags") \
