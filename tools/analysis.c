@@ -134,13 +134,15 @@ bool analysis_add(struct analysis *analysis, const void *data, size_t size)
 static void report_stats(const struct analysis *analysis)
 {
 	const struct stats *stats = &analysis->stats;
-	char shape[SHAPE_TEXT_MAX], least[DTYPE_TEXT_MAX], most[DTYPE_TEXT_MAX];
+	char shape[SHAPE_TEXT_MAX], least[DTYPE_TEXT_MAX], most[DTYPE_TEXT_MAX],
+	    mean[DTYPE_TEXT_MAX];
 
 	shape_text(&analysis->layout->shape, shape);
 	stats_extremes(stats, least, most);
 	printf("dtype  %s\nshape  %s\ncount  %" PRIu64 "\n", dtype_traits(stats->dtype)->name,
 	       shape, stats->count);
-	printf("min    %s\nmax    %s\nmean   %.17g\n", least, most, stats_mean(stats));
+	dtype_text(DTYPE_F64, &(double){stats_mean(stats)}, mean);
+	printf("min    %s\nmax    %s\nmean   %s\n", least, most, mean);
 	printf("zeros  %" PRIu64 "\n", stats->zeros);
 	if (dtype_traits(stats->dtype)->kind == DTYPE_REAL)
 		printf("nan    %" PRIu64 "\ninf    %" PRIu64 "\n", stats->nans,

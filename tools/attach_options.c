@@ -153,8 +153,8 @@ static int take_dir(struct attach_request *request, const char *value)
 /* X(name, letter, argument, function's name, what it does) */
 #define OPTIONS(X) \
 	X("output", 'o', "FILE", output, \
-	  "write to FILE; '-' is standard output, raw on a terminal too; of many\n" \
-	  "NAMEs a directory") \
+	  "write to FILE; '-' is standard output, raw on a terminal too; DIR/, and what\n" \
+	  "many NAMEs go to, is a directory") \
 	X("format", 0, "FORMAT", format, \
 	  "raw, hex, npy (NumPy's file), text (values with their index), or text of\n" \
 	  "the type that is named: f32 and so on") \
@@ -170,7 +170,8 @@ static int take_dir(struct attach_request *request, const char *value)
 	X("diff", 0, "FILE", diff, \
 	  "compare with FILE, raw or .npy: say where they differ first and in how\n" \
 	  "many elements; exit 0 the same, 1 they differ, 2 trouble") \
-	X("rate", 0, NULL, rate, "say how long a dump took, CUDA's own start not counted") \
+	X("rate", 0, NULL, rate, \
+	  "say how long the copy took, without CUDA's start and the pinning of memory") \
 	X("wait", 0, "SECONDS", wait, "wait that long for NAME to appear") \
 	X("into", 0, "FILE", into, "copy FILE into the buffer instead; '-' is standard input") \
 	X("in", 0, "FILE.npy", in, "the same with the array in it, which must fit size and tags") \
@@ -199,7 +200,7 @@ static const struct {
 
 static const char usage[] =
     "usage: gpushare-attach [OPTION]... NAME\n"
-    "       gpushare-attach [OPTION]... -o DIR NAME|PATTERN NAME|PATTERN...\n"
+    "       gpushare-attach [OPTION]... -o DIR/ NAME|PATTERN...\n"
     "       gpushare-attach --restore PATH [NAME|PATTERN]...\n"
     "\n"
     "Attach the GPU buffer NAME of another process and copy its bytes to the host.\n"

@@ -3,7 +3,8 @@
 #define GPUSHARE_TOOLS_BULK_H
 /*
  * Large blocks into a regular file, by several threads at once, while the caller looks at them. A
- * tmpfs file is mapped and stored to: its own write() lets one thread in. Other files are written
+ * tmpfs file is mapped and stored to, where there are CPUs for it: its own write() lets one thread
+ * in. Other files are written
  * past the page cache where the file system allows that; where it does not, through it.
  */
 #include <stdatomic.h>
@@ -18,7 +19,7 @@
 #define BULK_PIECES (BULK_BLOCK / BULK_PIECE)
 
 enum bulk_way {
-	BULK_NONE,   /* too small: use write() */
+	BULK_NONE,   /* too small, or of too few CPUs: use write() */
 	BULK_MAPPED, /* tmpfs */
 	BULK_DIRECT, /* O_DIRECT */
 	BULK_CACHED, /* through the page cache */

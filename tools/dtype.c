@@ -35,31 +35,6 @@ enum dtype dtype_parse(const char *text)
 	return DTYPE_NONE;
 }
 
-static float from_bits(uint32_t bits)
-{
-	float value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-float dtype_half(uint16_t bits)
-{
-	uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
-	uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
-
-	if (exponent == 31)
-		return from_bits(sign | 0x7f800000 | fraction << 13);
-	if (exponent)
-		return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
-	return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
-}
-
-float dtype_brain(uint16_t bits)
-{
-	return from_bits((uint32_t)bits << 16);
-}
-
 int64_t dtype_signed(enum dtype dtype, const void *data)
 {
 	union {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum dtype_kind {
 	DTYPE_SIGNED,
@@ -64,7 +65,31 @@ uint64_t dtype_unsigned(enum dtype dtype, const void *data); /* of unsigned ones
 /* Reals with as many digits as it takes to read the same value back. */
 void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX]);
 
-float dtype_half(uint16_t bits);  /* IEEE 754 binary16 */
-float dtype_brain(uint16_t bits); /* bfloat16: a float's upper half */
+static inline float dtype_from_bits(uint32_t bits)
+{
+	float value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* IEEE 754 binary16 */
+static inline float dtype_half(uint16_t bits)
+{
+	uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
+	uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+
+	if (exponent == 31)
+		return dtype_from_bits(sign | 0x7f800000 | fraction << 13);
+	if (exponent)
+		return dtype_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+	return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
+}
+
+/* bfloat16: a float's upper half */
+static inline float dtype_brain(uint16_t bits)
+{
+	return dtype_from_bits((uint32_t)bits << 16);
+}
 
 #endif

@@ -50,7 +50,7 @@ bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry)
 void manifest_finish(struct manifest *manifest)
 {
 	free(manifest->entries);
-	*manifest = (struct manifest){NULL};
+	*manifest = (struct manifest){.entries = NULL};
 }
 
 void manifest_name_file(const struct gpushare_info *info, bool npy, char out[NAME_MAX + 1])
@@ -294,7 +294,7 @@ static bool read_all(json_t *all, struct manifest *manifest, char *why)
 
 bool manifest_parse(const char *text, size_t size, struct manifest *out, char why[MANIFEST_WHY_MAX])
 {
-	struct manifest manifest = {NULL};
+	struct manifest manifest = {.entries = NULL};
 	json_error_t error;
 	json_t *all = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
 	bool good;

@@ -10,15 +10,14 @@ void stats_begin(struct stats *stats, enum dtype dtype)
 }
 
 /* Neumaier's sum: what is too small to show in the sum is added up beside it. */
-static void sum_add(struct stats *stats, double value)
+static inline void sum_add(double *sum, double *lost, double value)
 {
-	double sum = stats->sum + value;
+	double all = *sum + value;
+	bool small = fabs(*sum) >= fabs(value);
+	double most = small ? *sum : value, least = small ? value : *sum;
 
-	if (fabs(stats->sum) >= fabs(value))
-		stats->lost += (stats->sum - sum) + value;
-	else
-		stats->lost += (value - sum) + stats->sum;
-	stats->sum = sum;
+	*lost += (most - all) + least;
+	*sum = all;
 }
 
 static bool is_first(const struct stats *stats)
@@ -26,11 +25,13 @@ static bool is_first(const struct stats *stats)
 	return stats->count == stats->nans;
 }
 
-/* All values of a type, as `wide` that holds each of them as it is. NARROW is what memory has. */
+/* All values of a type, as `wide` that holds each of them as it is. NARROW is what memory has. What
+ * is counted is in variables of its own, for they stay in registers. */
 #define ADD(name, wide, narrow, value, is_real) \
-	static void add_##name(struct stats *all, const unsigned char *data, size_t count) \
+	static void add_##name(struct stats *stats, const unsigned char *data, size_t count) \
 	{ \
-		struct stats copy = *all, *stats = &copy; /* nobody else's: kept in registers */ \
+		double sum = stats->sum, lost = stats->lost; \
+		uint64_t nans = 0, zeros = 0; \
 		narrow least_raw, most_raw, raw; \
 		wide least = 0, most = 0; \
 		bool any = !is_first(stats); \
@@ -49,7 +50,7 @@ static bool is_first(const struct stats *stats)
 			memcpy(&raw, data + i * sizeof(raw), sizeof(raw)); \
 			here = (value); \
 			if ((is_real) && isnan((double)here)) { \
-				stats->nans++; \
+				nans++; \
 				continue; \
 			} \
 			if (!any || here < least) { \
@@ -61,16 +62,19 @@ static bool is_first(const struct stats *stats)
 				most_raw = raw; \
 			} \
 			any = true; \
-			stats->zeros += here == 0; \
+			zeros += here == 0; \
 			if ((is_real) && isinf((double)here)) \
 				stats->infinities[here > 0]++; \
 			else \
-				sum_add(stats, (double)here); \
+				sum_add(&sum, &lost, (double)here); \
 		} \
 		stats->count += count; \
+		stats->nans += nans; \
+		stats->zeros += zeros; \
+		stats->sum = sum; \
+		stats->lost = lost; \
 		memcpy(stats->least, &least_raw, sizeof(raw)); \
 		memcpy(stats->most, &most_raw, sizeof(raw)); \
-		*all = copy; \
 	}
 
 ADD(F16, float, uint16_t, dtype_half(raw), true)
@@ -113,7 +117,7 @@ void stats_merge(struct stats *stats, const struct stats *behind)
 	stats->zeros += behind->zeros;
 	for (int i = 0; i < 2; i++)
 		stats->infinities[i] += behind->infinities[i];
-	sum_add(stats, behind->sum);
+	sum_add(&stats->sum, &stats->lost, behind->sum);
 	stats->lost += behind->lost;
 }
 

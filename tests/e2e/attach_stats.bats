@@ -39,7 +39,7 @@ field() {
 	run -0 gpushare-attach large --stats --dtype u16
 	equal "$(field count) $(field min) $(field max) $(field mean)" "$(python3 -c 'import array, math, sys
 a = array.array("H", open(sys.argv[1], "rb").read())
-print(len(a), min(a), max(a), "%.17g" % (sum(a) / len(a)))' "$WORK/large")"
+print(len(a), min(a), max(a), sum(a) / len(a))' "$WORK/large")"
 }
 
 @test "--sha256 is sha256sum's, and -o writes beside it" {
@@ -105,4 +105,17 @@ f.seek(19000003); f.write(bytes([old[0] ^ 8, old[1] ^ 1]))' "$WORK/large"
 	has "$output" "$(sha256sum <"$WORK/large" | cut -d ' ' -f 1)"
 	has "$output" "count  20000000"
 	cmp "$WORK/large" "$WORK/out"
+}
+
+@test "--rate: bytes, seconds and GB/s on standard error" {
+	put large
+	run -0 --separate-stderr gpushare-attach large --rate -o "$WORK/out"
+	equal "$output" ""
+	[[ $stderr =~ ^"gpushare-attach: 20000000 bytes in "[0-9]+\.[0-9]{3}" s, "[0-9]+\.[0-9]{2}" GB/s"$ ]]
+	cmp "$WORK/large" "$WORK/out"
+	run -0 --separate-stderr gpushare-attach large --rate --offset 5 --length 3 --sha256
+	has "$stderr" "3 bytes in "
+	has "$output" "$(tail -c +6 "$WORK/large" | head -c 3 | sha256sum | cut -d ' ' -f 1)"
+	run -0 --separate-stderr gpushare-attach large --rate -o "$WORK/set/"
+	has "$stderr" "20000000 bytes in "
 }

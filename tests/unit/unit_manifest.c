@@ -32,7 +32,7 @@ static void test_round_trip(void **state)
 	    .shape = {2, {2, 3}},
 	    .sha256 = SHA,
 	};
-	struct manifest manifest = {NULL}, again;
+	struct manifest manifest = {.entries = NULL}, again;
 	char why[MANIFEST_WHY_MAX];
 	char *text;
 
