@@ -108,9 +108,9 @@ systemctl --user start main
 show SubState | said running
 first=$(show MainPID)
 grep -qE "^Seccomp:.*2$" "/proc/$first/status" && grep -qE "^NoNewPrivs:.*1$" "/proc/$first/status"
-LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep GPUSHARE_AUTOSTART=0 "$PAINTER" "$HOME/seen" >/dev/null &
+LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep GPUSHARE_AUTOSTART=0 "$PAINTER" "$HOME/seen" >"$HOME/painter" &
 owner=$!
-until gpushare stat canvas >/dev/null 2>&1; do sleep 0.05; kill -0 $owner; done
+until grep -q painted "$HOME/painter"; do sleep 0.05; kill -0 $owner; done
 begins
 kill -KILL $owner
 wait $owner || true
@@ -146,9 +146,9 @@ show Result | said success
 	# shellcheck disable=SC2016 # the script's
 	managed "$UNITS/user/gpushare-registry.service" '
 said() { [ "$(cat)" = "$1" ] || { echo "not: $1" >&2; exit 1; }; }
-LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep "$PAINTER" "$HOME/seen" >/dev/null &
+LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep "$PAINTER" "$HOME/seen" >"$HOME/painter" &
 owner=$!
-until gpushare stat canvas >/dev/null 2>&1; do sleep 0.05; kill -0 $owner; done
+until grep -q painted "$HOME/painter"; do sleep 0.05; kill -0 $owner; done
 kill -KILL $owner
 wait $owner || true
 systemctl --user start main

@@ -26,7 +26,7 @@ cp -r tools/packages/debian "$tree/"
 who="${DEBFULLNAME:-The gpushare authors} <${DEBEMAIL:-gpushare@example.org}>"
 # The Python package comes along where there is one.
 if [ -d tools/python/src/gpushare ]; then
-	cat tools/packages/python/control >>"$tree/debian/control"
+	echo | cat - tools/packages/python/control >>"$tree/debian/control"
 	cp tools/packages/python/python3-gpushare.* "$tree/debian/"
 fi
 sed -i "s/@MAINTAINER@/$who/" "$tree/debian/control"
