@@ -10,15 +10,15 @@
 enum column { NAME, SIZE, GPU, OWNER, ATTACHED, RATE, AGE, STATE, HOLDERS, COLUMNS };
 
 static const struct table_column columns[COLUMNS] = {
-    [NAME] = {"NAME"},
-    [SIZE] = {"HELD", .right = true},
-    [GPU] = {"GPU"},
-    [OWNER] = {"OWNER"},
-    [ATTACHED] = {"ATTACHED", .right = true},
-    [RATE] = {"PUBLISHED/S", .right = true, .optional = true},
-    [AGE] = {"AGE", .right = true},
-    [STATE] = {"STATE", .optional = true},
-    [HOLDERS] = {"HELD BY", .optional = true},
+    [NAME] = {.title = "NAME"},
+    [SIZE] = {.title = "HELD", .right = true},
+    [GPU] = {.title = "GPU"},
+    [OWNER] = {.title = "OWNER"},
+    [ATTACHED] = {.title = "ATTACHED", .right = true},
+    [RATE] = {.title = "PUBLISHED/S", .right = true, .optional = true},
+    [AGE] = {.title = "AGE", .right = true},
+    [STATE] = {.title = "STATE", .optional = true},
+    [HOLDERS] = {.title = "HELD BY", .optional = true},
 };
 
 #define LINE_MAX_BYTES TABLE_LINE_MAX

@@ -12,15 +12,15 @@
 enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, STATE, TAGS, COLUMNS };
 
 static const struct table_column columns[COLUMNS] = {
-    [NAME] = {"NAME"},
-    [SIZE] = {"SIZE", .right = true},
-    [HELD] = {"HELD", .right = true},
-    [GPU] = {"GPU"},
-    [OWNER] = {"OWNER"},
-    [ATTACHED] = {"ATTACHED", .right = true},
-    [AGE] = {"AGE", .right = true},
-    [STATE] = {"STATE", .optional = true},
-    [TAGS] = {"TAGS", .optional = true},
+    [NAME] = {.title = "NAME"},
+    [SIZE] = {.title = "SIZE", .right = true},
+    [HELD] = {.title = "HELD", .right = true},
+    [GPU] = {.title = "GPU"},
+    [OWNER] = {.title = "OWNER"},
+    [ATTACHED] = {.title = "ATTACHED", .right = true},
+    [AGE] = {.title = "AGE", .right = true},
+    [STATE] = {.title = "STATE", .optional = true},
+    [TAGS] = {.title = "TAGS", .optional = true},
 };
 
 struct listing {

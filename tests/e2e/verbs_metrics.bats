@@ -3,9 +3,9 @@
 # gpushare metrics: the registry's numbers as Prometheus reads them.
 load helpers
 
-# metrics [WORD...]: each sample, as a parser of the format reads them
+# metrics: each sample, as a parser of the format reads them
 metrics() {
-	gpushare metrics "$@" >"$WORK/metrics"
+	gpushare metrics >"$WORK/metrics"
 	awk -f "$BATS_TEST_DIRNAME/prometheus.awk" "$WORK/metrics"
 }
 
