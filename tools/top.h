@@ -28,9 +28,8 @@ enum top_sort {
 
 struct top_row {
 	struct gpushare_info info;
-	bool has_sequence; /* it counts what is published */
-	uint64_t sequence;
-	double rate; /* of that, since the look before; below 0: not known */
+	double
+	    rate; /* of what is published, since the look before; below 0: not known, or nothing is */
 	char holders[TOP_HOLDERS_MAX];
 };
 

@@ -38,17 +38,6 @@ bool top_sort_parse(const char *text, enum top_sort *out_sort)
 	return false;
 }
 
-/* What the record says of it, as `ls --json` shows it: not every registry counts it. */
-static void row_sequence(struct top_row *row)
-{
-	json_t *all = show_json(&row->info);
-	const json_t *sequence = json_object_get(all, "sequence");
-
-	row->has_sequence = json_is_integer(sequence);
-	row->sequence = (uint64_t)json_integer_value(sequence);
-	json_decref(all);
-}
-
 static int visit(const struct gpushare_info *info, void *user)
 {
 	struct top_view *view = user;
@@ -65,7 +54,6 @@ static int visit(const struct gpushare_info *info, void *user)
 	}
 	row = &view->rows[view->count++];
 	*row = (struct top_row){.info = *info, .rate = -1};
-	row_sequence(row);
 	return 0;
 }
 
@@ -122,8 +110,8 @@ void top_view_rates(struct top_view *view, const struct top_view *before)
 		struct top_row *row = &view->rows[i];
 
 		old = bsearch(row, before->rows, before->count, sizeof(*row), by_generation);
-		if (row->has_sequence && old && old->has_sequence && row->sequence >= old->sequence)
-			row->rate = (double)(row->sequence - old->sequence) / seconds;
+		if (row->info.sequence && old && row->info.sequence >= old->info.sequence)
+			row->rate = (double)(row->info.sequence - old->info.sequence) / seconds;
 	}
 }
 

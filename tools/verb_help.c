@@ -15,6 +15,7 @@
 	X("-d", "SECONDS", "between two looks; 1 unless told") \
 	X("-n", "N", "that many looks as plain text, then end; on no terminal 1 unless told") \
 	X("--sort", "KEY", "by size, age, attached, rate or name; size unless told") \
+	X("--count", "N", "that many lines, then end") \
 	X("-o", "FILE", "to FILE; '-' is standard output, raw on a terminal too") \
 	X("--json", "", "as JSON, with every field") \
 	X("--dir", "DIR", "where the registry is; else $GPUSHARE_DIR and so on")
@@ -37,6 +38,10 @@
 	X("top", "gpushare top", "all buffers, the largest first; 'h' there tells the keys") \
 	X("top", "gpushare top --sort attached 'llama/*'", "those below llama, by attachments") \
 	X("top", "gpushare top -n 1 | head", "once, as plain text") \
+	X("watch", "gpushare watch 'llama/*'", "a line for whatever happens to those below llama") \
+	X("watch", "gpushare watch --count 1 weights && ./reader", \
+	  "start it once something happens") \
+	X("events", "gpushare events", "all events that have a name, and whose they are") \
 	X("get", "gpushare get weights", "its first bytes in hex, on a terminal") \
 	X("get", "gpushare get weights -o weights.bin", "all of it to a file") \
 	X("get", "gpushare get weights | sha256sum", "all of it into a pipe") \

@@ -87,6 +87,8 @@ static int stat_print(struct gpushare_session *session, const struct gpushare_in
 		tool_printable(info->tags[i].value, value, sizeof(value));
 		printf("tag:        %s=%s\n", info->tags[i].key, value);
 	}
+	if (info->sequence)
+		printf("published:  %" PRIu64 "\n", info->sequence);
 	printf("created:    %s (%s ago)\n", made, age);
 	return tool_flush(TOOL_DONE);
 }

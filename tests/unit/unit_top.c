@@ -101,12 +101,6 @@ static void filtered(void **state)
 	assert_string_equal(order(view, &options), "a abc ");
 }
 
-static void publishes(struct top_row *row, uint64_t sequence)
-{
-	row->has_sequence = true;
-	row->sequence = sequence;
-}
-
 static void rates(void **state)
 {
 	struct top_view now = {.at_ms = 3000}, before = {.at_ms = 1000};
@@ -116,11 +110,11 @@ static void rates(void **state)
 		add(&now, "n", 1, 0, 1, i);
 	for (uint64_t i = 4; i >= 2; i--) /* in another order; the first is new */
 		add(&before, "n", 1, 0, 1, i);
-	publishes(&now.rows[0], 100);
-	publishes(&now.rows[1], 100);
-	publishes(&now.rows[2], 5);
-	publishes(&before.rows[2], 90);
-	publishes(&before.rows[1], 7); /* it can't count backwards: not the same counter */
+	now.rows[0].info.sequence = 100;
+	now.rows[1].info.sequence = 100;
+	now.rows[2].info.sequence = 5;
+	before.rows[2].info.sequence = 90;
+	before.rows[1].info.sequence = 7; /* it can't count backwards: not the same counter */
 	now.registry.requests = 50;
 	before.registry.requests = 10;
 	top_view_rates(&now, &before);
