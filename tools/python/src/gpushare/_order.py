@@ -16,7 +16,10 @@ class Ordered:
     """What buffers have. Sequences are 1, 2, 3, ...; streams are numbers (CUstream) or those of torch,
     CuPy and Numba, None the legacy default stream. NotSupportedError where the library is older."""
 
-    handle: int
+    @property
+    def handle(self) -> int:
+        """The library's struct gpushare_buffer."""
+        raise NotImplementedError
 
     def _number(self, name: str, *arguments: Any) -> int:
         out = ctypes.c_uint64()
