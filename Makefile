@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make            everything, in $(BUILD)          make demo     the main job, shown
 # make check      all tests                        make bundle   what a run on another GPU host needs
+# make wheel      the Python package, tools/python
 # V=1 shows the commands; BUILD=dir builds elsewhere; SANITIZE=address,undefined instruments;
 # CUDA= ignores the toolkit; ARCH=aarch64 builds for that machine, in build-aarch64, where this is another.
 
@@ -156,6 +157,7 @@ $(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $^ $(ALL_LDFLAGS) -ldl -o $@
 
+include tools/python/python.mk
 include tests/tests.mk
 
 deps:
