@@ -159,6 +159,11 @@ class Hold:
         self._pid = os.getpid()
         self.before: Any = None  # called first, where something is to be waited for
 
+    @property
+    def is_attachment(self) -> bool:
+        """Of another process's buffer, or of this one's by its name."""
+        return self._end == "gpushare_detach"
+
     def give_back(self) -> int:
         """Now, whoever else may have it; its status."""
         handle, self.handle = self.handle, 0
