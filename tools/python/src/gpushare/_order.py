@@ -73,6 +73,16 @@ class Ordered:
         """What was published last; 0: nothing yet."""
         return self._number("gpushare_sequence")
 
+    @property
+    def ordering(self) -> str:
+        """What carries the order: "none" so far, "host", "events" or "stream-memory-operations"."""
+        kind = _native.function("gpushare_ordering")(self.handle)
+        return _native.function("gpushare_ordering_text")(kind).decode()
+
+    def order_status(self) -> None:
+        """OwnerGoneError where nothing more will be published, and streams that waited were let through."""
+        _native.call("gpushare_order_status", self.handle)
+
 
 class Event:
     """A CUDA event with a name. Made by Session.event_create() and event_open()."""
