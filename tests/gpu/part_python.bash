@@ -37,7 +37,7 @@ mib() {
 
 write "" "## $STATE_PROCESSES processes on one state dict of $((STATE >> 20)) MiB, beside each loading its own" ""
 python_state() {
-	local code=0 way bytes context weights forward last own_bytes= shared_bytes= own= shared= sharing sums
+	local code=0 way bytes context weights forward last own_bytes=0 shared_bytes=0 own=0 shared=0 sharing sums
 	timeout 500 python3 "$root/tests/gpu/py_state.py" measure "$STATE_PROCESSES" "$STATE" "$shm/state.pt" \
 		>"$scratch/state" 2>"$scratch/errors" || code=$?
 	rm -f "$shm/state.pt"
