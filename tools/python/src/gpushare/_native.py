@@ -176,10 +176,10 @@ class Hold:
 
     def give_back(self) -> int:
         """Now, whoever else may have it; its status."""
+        if not self.handle or _exiting or self._pid != os.getpid():
+            return 0
         handle, self.handle = self.handle, 0
         keep, self.keep = self.keep, ()
-        if not handle or _exiting or self._pid != os.getpid():
-            return 0
         retry, _later[:] = _later[:], []
         for waiting in retry:
             _give(*waiting)
