@@ -2,6 +2,7 @@
 # make            everything, in $(BUILD)          make demo     the main job, shown
 # make check      all tests                        make bundle   what a run on another GPU host needs
 # make install    below PREFIX, and make uninstall; make deb      Debian packages, in $(BUILD)/deb
+# make wheel      the Python package, tools/python
 # V=1 shows the commands; BUILD=dir builds elsewhere; SANITIZE=address,undefined instruments;
 # CUDA= ignores the toolkit; ARCH=aarch64 builds for that machine, in build-aarch64, where this is another.
 
@@ -154,6 +155,7 @@ $(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $^ $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
 
+include tools/python/python.mk
 include tests/tests.mk
 include tools/packages/packages.mk
 

@@ -210,12 +210,37 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 	return GPUSHARE_OK;
 }
 
+/* A buffer that was not given back yet, once only from now on; NULL: there is none. */
+static struct gpushare_buffer *left(struct gpushare_session *session)
+{
+	struct gpushare_buffer *buffer;
+
+	pthread_mutex_lock(&session->lock);
+	for (buffer = session->buffers; buffer && !buffer->count; buffer = buffer->next)
+		;
+	if (buffer) {
+		buffer->count = 1;
+		buffer->warm = 0;
+	}
+	pthread_mutex_unlock(&session->lock);
+	return buffer;
+}
+
 bool dlpack_holds(struct gpushare_session *session)
 {
+	struct gpushare_buffer *buffer;
 	bool holds;
 
 	pthread_mutex_lock(&session->lock);
-	holds = session->tensors != 0;
+	holds = session->tensors && !session->closed;
+	pthread_mutex_unlock(&session->lock);
+	if (!holds)
+		return false;
+	while ((buffer = left(session)))
+		(void)(buffer_is_attached(buffer) ? gpushare_detach(buffer)
+						  : gpushare_free(buffer));
+	pthread_mutex_lock(&session->lock);
+	holds = session->tensors;
 	session->closed = holds;
 	pthread_mutex_unlock(&session->lock);
 	return holds;

@@ -42,6 +42,7 @@ test  libcmocka-dev$of   header  cmocka.h cmocka
 test  pkg-config         command pkg-config
 test  bats               command bats
 test  jq                 command jq
+test  python3-numpy      python  numpy
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
 test  procps             command pkill

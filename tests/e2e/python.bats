@@ -12,7 +12,7 @@ setup_more() {
 }
 
 module() {
-	cd "$ROOT/tests/python"
+	cd "$ROOT/tests/python" || return 1
 	run "$PYTHON" -X faulthandler -m unittest "$1"
 	echo "$output"
 	[ "$status" = 0 ]

@@ -45,6 +45,9 @@ cp shim/*.sym shim/cuda_abi.h "$bundle/shim/" # a test compiles there, if it can
 cp include/gpushare.h "$bundle/include/"
 mkdir "$bundle/tools"
 cp -r tools/completions "$bundle/tools/"
+mkdir -p "$bundle/tools" && cp -r tools/python "$bundle/tools/" && cp -r tests/python "$bundle/tests/"
+find "$bundle/tools" "$bundle/tests" -name __pycache__ -prune -exec rm -r {} +
+cp LICENSE "$bundle/" # it goes into the wheel
 cp "$(command -v bats)" "$bundle/bats/bin/"
 cp -r /usr/lib/bats-core "$bundle/bats/lib/"
 cp -r /usr/libexec/bats-core "$bundle/bats/libexec/"

@@ -96,6 +96,21 @@ class DLPack(Case):
         finally:
             _driver.settle, _driver.order = settle, order
 
+    def test_what_a_capture_forbids_to_wait_for_stays_till_later(self):
+        settle = _driver.settle
+        with Child("b = gpushare.alloc('x', 8); print('up'); input()") as child:
+            child.hear()
+            b = gpushare.attach("x")
+            b.__cuda_array_interface__
+            try:
+                _driver.settle = lambda device: False
+                del b
+                self.assertEqual(self.attachers("x"), 1)
+            finally:
+                _driver.settle = settle
+            gpushare.attach("x").close()
+            self.assertEqual(self.attachers("x"), 0)
+
     def test_places(self):
         with gpushare.alloc("x", 8) as b:
             self.assertIn("PyCapsule", repr(type(b.__dlpack__(dl_device=(2, 0)))))

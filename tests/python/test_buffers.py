@@ -204,8 +204,8 @@ class Copies(Case):
             self.assertEqual(part.read(), PATTERN[8:10] + b"ab")
             part.write(b"zz", 2)
             self.assertEqual(b.read(10, 2), b"zz")
-            for act in (lambda: b.read(-1), lambda: b.read(0, len(PATTERN) + 1), lambda: b.write(b"xy", len(PATTERN) - 1),
-                        lambda: part.read(0, 5), lambda: part.view(shape=5), lambda: b.view(offset=-1),
+            for act in (lambda: b.read(-1), lambda: b.read(0, len(PATTERN) + 1),
+                        lambda: b.write(b"xy", len(PATTERN) - 1), lambda: part.read(0, 5), lambda: part.view(shape=5), lambda: b.view(offset=-1),
                         lambda: b.view("int64", shape=len(PATTERN))):
                 with self.assertRaises(gpushare.RangeError):
                     act()

@@ -89,19 +89,6 @@ class Forks(Case):
             self.assertEqual(self.child(lambda: gpushare.stat("x").size), "64")
             self.assertEqual(self.names(), ["x"])
 
-    def test_with_multiprocessing(self):
-        with Child("""
-            import multiprocessing, pickle
-            def take(b):
-                return b.read(0, 3), b.shape
-            if __name__ == "__main__":
-                import __main__
-                b = gpushare.alloc("x", (8, 2)); b.write(b"abc")
-                with multiprocessing.get_context("forkserver").Pool(1) as pool:
-                    print(pool.apply(bytes, (b"ok",)), pickle.loads(pickle.dumps(b)).read(0, 3))
-        """) as child:
-            self.assertEqual(child.hear(), "b'ok' bytearray(b'abc')")
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -60,6 +60,8 @@ class Order(Case):
                 print(b.sequence)
             """) as child:
                 self.assertEqual(child.hear(), str(at))
+            self.assertIn(b.ordering, ("events", "stream-memory-operations"))
+            b.order_status()
 
 
 @unittest.skipUnless(EVENTS, "the library has no named events")

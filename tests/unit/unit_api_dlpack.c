@@ -174,10 +174,14 @@ static void outlive(void)
 	OK(gpushare_attach(session, "a", NULL, &attached));
 	OK(gpushare_dlpack(attached, NULL, &out));
 	first = out;
+	part_filled(session, "other", SIZE, 6);
+	OK(gpushare_attach(session, "other", NULL, &attached));
+	OK(gpushare_attach(session, "other", NULL, &attached));
 	OK(gpushare_close(session));
 	holds(first->tensor.data, 3);
 	holds(of_own->tensor.data, 4);
 	session = part_session();
+	FAILS(E_NOT_FOUND, "gone", gpushare_stat(session, "other", &info));
 	OK(gpushare_stat(session, "a", &info));
 	CHECK(info.attachers == 1);
 	end(first);

@@ -123,7 +123,7 @@ def generate(text):
            "# ruff: noqa",
            "from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64,",
            "                    c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64, c_uint8, c_ushort,",
-           "                    c_void_p)", ""]
+           "                    c_void_p)", "from typing import Any, Dict", ""]
     for name, value in header.numbers.items():
         out.append(f"{name[len('GPUSHARE_'):]} = {value}")
     for name, rows in header.lists.items():
@@ -131,7 +131,7 @@ def generate(text):
     for name, body in header.structs.items():
         out += ["", "", f"class {camel(name)}(Structure):", f'    """struct {name}"""', "", "    _fields_ = ["]
         out += [f'        ("{field}", {kind}),' for field, kind in header.fields(body)] + ["    ]"]
-    out += ["", "", "# name: (result, arguments)", "FUNCTIONS = {"]
+    out += ["", "", "# name: (result, arguments)", "FUNCTIONS: Dict[str, Any] = {"]
     for result, name, arguments in header.functions:
         kinds = header.arguments(arguments)
         listed = ", ".join(kinds) + ("," if len(kinds) == 1 else "")

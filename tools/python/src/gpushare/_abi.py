@@ -4,6 +4,7 @@
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64,
                     c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64, c_uint8, c_ushort,
                     c_void_p)
+from typing import Any, Dict
 
 VERSION_MAJOR = 0
 VERSION_MINOR = 1
@@ -226,7 +227,7 @@ class DlpackOptions(Structure):
 
 
 # name: (result, arguments)
-FUNCTIONS = {
+FUNCTIONS: Dict[str, Any] = {
     "gpushare_open": (c_int, (POINTER(OpenOptions), POINTER(c_void_p))),
     "gpushare_close": (c_int, (c_void_p,)),
     "gpushare_share": (c_int, (c_void_p, c_char_p, c_uint64, c_size_t, POINTER(c_void_p))),

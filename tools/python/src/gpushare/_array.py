@@ -312,7 +312,8 @@ class Array:
         options = _native.make(_abi.MapOptions, need_coherent=need_coherent)
         map_ = _native.call_out("gpushare_map_with", self._open().handle, self.offset, self.nbytes,
                                 _READ * read | _WRITE * write, ctypes.byref(options))
-        hold = _native.Hold(map_, "gpushare_unmap")
+        # what is looked at is attached; an owner's name is not held up by it
+        hold = _native.Hold(map_, "gpushare_unmap", (self._hold,) if self._hold.is_attachment else ())
         address = _native.library().gpushare_map_data(map_)
         return _host.Map(hold, address, self._dtype, self.shape, self.nbytes, not write)
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any, Dict, Optional, Tuple
 
 _CAPTURE_UNSUPPORTED = 900  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+_CAPTURE_IMPLICIT = 906  # ..._IMPLICIT: of the legacy stream, while another is captured
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, as DLPack's too
@@ -63,7 +64,8 @@ class _Current:
 def is_capturing(stream: int) -> bool:
     """What a stream that is captured does happens later: there is nothing to wait for."""
     status = ctypes.c_int()
-    return not _call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status)) and bool(status.value)
+    code = _call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+    return code == _CAPTURE_IMPLICIT or (code == 0 and bool(status.value))
 
 
 def settle(device: int) -> bool:

@@ -10,7 +10,7 @@ from ._dtypes import BYTES, DType, Shape, count
 def memory(hold: _native.Hold, address: int, size: int, read_only: bool) -> memoryview:
     """Bytes at an address. The view, and whatever is made of it, keeps `hold`."""
     block = (ctypes.c_ubyte * size).from_address(address)
-    block._gpushare_hold = hold  # a ctypes array is what a memoryview's `obj` keeps
+    block._gpushare_hold = hold  # type: ignore[attr-defined]  # a ctypes array is what a memoryview's `obj` keeps
     view = memoryview(block).cast("B")
     return view.toreadonly() if read_only else view
 
@@ -21,7 +21,7 @@ def shaped(view: memoryview, dtype: DType, shape: Shape) -> memoryview:
         raise BufferError(f"a memoryview has no elements of {dtype.name}; take `memory`, the bytes")
     if not count(shape):
         raise BufferError("a memoryview can't have a dimension of 0; take `memory`")
-    return view if (dtype, shape) == (BYTES, view.shape) else view.cast(dtype.format, shape)
+    return view if (dtype, shape) == (BYTES, view.shape) else view.cast(dtype.format, shape)  # type: ignore
 
 
 def array_interface(view: memoryview, dtype: DType, shape: Shape) -> Dict[str, Any]:

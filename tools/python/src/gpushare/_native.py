@@ -147,6 +147,16 @@ def milliseconds(seconds: Optional[float], forever: int) -> int:
     return min(int(seconds * 1000 + 0.999), forever)
 
 
+_later: List[Tuple[Any, str, int, Tuple[Any, ...]]] = []  # what a capture forbade to wait for
+
+
+def _give(before: Any, end: str, handle: int, keep: Tuple[Any, ...]) -> int:
+    if before is not None and before() is False:
+        _later.append((before, end, handle, keep))
+        return 0
+    return getattr(library(), end)(handle) or 0
+
+
 class Hold:
     """Something of the library's that is given back once: by whoever has it last."""
 
@@ -157,19 +167,23 @@ class Hold:
         self._end = end
         self.keep = keep  # what must be there as long; goes afterwards
         self._pid = os.getpid()
-        self.before: Any = None  # called first, where something is to be waited for
+        self.before: Any = None  # called first, to wait; False: that can't be now
+
+    @property
+    def is_attachment(self) -> bool:
+        """Of another process's buffer, or of this one's by its name."""
+        return self._end == "gpushare_detach"
 
     def give_back(self) -> int:
         """Now, whoever else may have it; its status."""
+        if not self.handle or _exiting or self._pid != os.getpid():
+            return 0
         handle, self.handle = self.handle, 0
         keep, self.keep = self.keep, ()
-        if not handle or _exiting or self._pid != os.getpid():
-            return 0
-        if self.before is not None:
-            self.before()
-        status = getattr(library(), self._end)(handle)
-        del keep
-        return status or 0
+        retry, _later[:] = _later[:], []
+        for waiting in retry:
+            _give(*waiting)
+        return _give(self.before, self._end, handle, keep)
 
     def __del__(self) -> None:
         self.give_back()

@@ -16,7 +16,10 @@ class Ordered:
     """What buffers have. Sequences are 1, 2, 3, ...; streams are numbers (CUstream) or those of torch,
     CuPy and Numba, None the legacy default stream. NotSupportedError where the library is older."""
 
-    handle: int
+    @property
+    def handle(self) -> int:
+        """The library's struct gpushare_buffer."""
+        raise NotImplementedError
 
     def _number(self, name: str, *arguments: Any) -> int:
         out = ctypes.c_uint64()
@@ -69,6 +72,16 @@ class Ordered:
     def sequence(self) -> int:
         """What was published last; 0: nothing yet."""
         return self._number("gpushare_sequence")
+
+    @property
+    def ordering(self) -> str:
+        """What carries the order: "none" so far, "host", "events" or "stream-memory-operations"."""
+        kind = _native.function("gpushare_ordering")(self.handle)
+        return _native.function("gpushare_ordering_text")(kind).decode()
+
+    def order_status(self) -> None:
+        """OwnerGoneError where nothing more will be published, and streams that waited were let through."""
+        _native.call("gpushare_order_status", self.handle)
 
 
 class Event:

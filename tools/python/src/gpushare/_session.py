@@ -215,9 +215,12 @@ class Session:
                                   -1 if device is None else device, 0)
         return Event(handle, name, self._hold)
 
-    def event_open(self, name: str) -> Event:
-        """Open another process's event."""
-        return Event(_native.call_out("gpushare_event_open", self.handle, _native.text(name), None), name,
+    def event_open(self, name: str, *, wait: float = 0) -> Event:
+        """Open another process's event. `wait`: seconds for the name to appear."""
+        kind = getattr(_abi, "EventOptions", None)
+        options = kind and ctypes.byref(_native.make(
+            kind, wait_ms=_native.milliseconds(wait, _WAIT_MOST), device=-1))
+        return Event(_native.call_out("gpushare_event_open", self.handle, _native.text(name), options), name,
                      self._hold)
 
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""N processes with a model of BYTES each: from one shared state dict, and each from a file of its own.
+
+py_state.py measure N BYTES FILE   one line a way: "own|shared", GPU bytes that the N took, then medians of
+                                   ms: until PyTorch had a context, until the weights were there, until the
+                                   first forward pass was done; and the largest of the last
+Exit code 77: PyTorch is not here, or the GPU has no room.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+began = time.perf_counter()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "python" / "src"))
+from matrix_check import need, skip
+
+torch = need("torch")
+import gpushare
+
+WIDTH = 8192
+
+
+def model(size, device):
+    """Layers of 128 MiB in half precision, as many as that makes, and small ones between them."""
+    layers = []
+    for _ in range(max(size // (WIDTH * WIDTH * 2), 1)):
+        layers += [torch.nn.Linear(WIDTH, WIDTH, bias=False, device=device, dtype=torch.float16),
+                   torch.nn.LayerNorm(WIDTH, device=device, dtype=torch.float16)]
+    return torch.nn.Sequential(*layers).eval()
+
+
+def ms(since):
+    return (time.perf_counter() - since) * 1e3
+
+
+def one(way, where, size):
+    """A process of the N: says its times, stays until it is told to end."""
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
+    said = {"context": ms(began)}
+    with torch.no_grad():
+        net = model(size, "meta")
+        if way == "own":
+            net.load_state_dict(torch.load(where, map_location="cuda", weights_only=True), assign=True)
+        else:
+            kept = gpushare.torch.attach_state_dict(where, net, wait=60)
+        torch.cuda.synchronize()
+        said["weights"] = ms(began)
+        out = net(torch.ones(1, WIDTH, device="cuda", dtype=torch.float16))
+        torch.cuda.synchronize()
+    said["forward"] = ms(began)
+    said["sum"] = float(out.double().sum())
+    print(json.dumps(said), flush=True)
+    sys.stdin.readline()
+    if way == "shared":
+        kept.close()
+
+
+def used():
+    free, total = torch.cuda.mem_get_info()
+    return total - free
+
+
+def run(way, count, where, size):
+    """Start the N at once; what they took, and what they said."""
+    before = used()
+    started = [subprocess.Popen([sys.executable, __file__, way, str(where), str(size)], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True) for _ in range(count)]
+    try:
+        said = [json.loads(p.stdout.readline() or "null") for p in started]
+        took = used() - before
+    finally:
+        for p in started:
+            p.stdin.close()
+            p.wait()
+    if not all(said):
+        sys.exit(f"{way}: a process ended without its numbers")
+    return took, said
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def measure(count, size, file):
+    if not torch.cuda.is_available():
+        skip("PyTorch sees no GPU")
+    if torch.cuda.mem_get_info()[0] < size * (count + 2) + count * (1 << 30):
+        skip(f"the GPU has no room for {count} processes of {size >> 30} GiB each")
+    torch.manual_seed(7)
+    net = model(size, "cuda")
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(0, WIDTH ** -0.5)
+    torch.save(net.state_dict(), file)
+    base = used()
+    began_sharing = time.perf_counter()
+    shared = gpushare.torch.share_state_dict(net, "state", assign=True)
+    sharing = ms(began_sharing)
+    torch.cuda.empty_cache()
+    kept = used() - base  # in place of the model's own: about nothing
+    sums = set()
+    for way, where, more in (("own", file, 0), ("shared", "state", size)):
+        took, said = run(way, count, where, size)
+        sums.update(s["sum"] for s in said)
+        print(way, took + more, *(f"{median([s[key] for s in said]):.1f}" for key in ("context", "weights", "forward")),
+              f"{max(s['forward'] for s in said):.1f}", flush=True)
+    print("sharing", kept, f"{sharing:.1f}", len(sums), flush=True)
+    shared.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "measure":
+        measure(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    else:
+        one(sys.argv[1], sys.argv[2], int(sys.argv[3]))
