@@ -101,14 +101,15 @@ needs_manager() {
 # unit forbids the daemon can do without.
 # shellcheck disable=SC2016 # the script's
 KEPT='
-said() { [ "$(cat)" = "$1" ] || { echo "not: $1" >&2; exit 1; }; }
+said() { local is; is=$(tr -d '\0'); [ "$is" = "$1" ] || { echo "is '$is', not '$1'" >&2; exit 1; }; }
 show() { systemctl --user show main -p "$1" --value; }
+export GPUSHARE_AUTOSTART=0 # or one of ours would come up between two of the unit
 begins() { gpushare-attach canvas --length 22 -o - | said "painted by the painter"; }
 systemctl --user start main
 show SubState | said running
 first=$(show MainPID)
 grep -qE "^Seccomp:.*2$" "/proc/$first/status" && grep -qE "^NoNewPrivs:.*1$" "/proc/$first/status"
-LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep GPUSHARE_AUTOSTART=0 "$PAINTER" "$HOME/seen" >"$HOME/painter" &
+LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep "$PAINTER" "$HOME/seen" >"$HOME/painter" &
 owner=$!
 until grep -q painted "$HOME/painter"; do sleep 0.05; kill -0 $owner; done
 begins
@@ -122,7 +123,7 @@ begins
 # killed, it comes back by itself
 second=$(show MainPID)
 kill -KILL "$second"
-until [ "$(show SubState)" = running ] && [ "$(show MainPID)" != "$second" ]; do sleep 0.05; done
+until [ "$(show MainPID)" != "$second" ] && [ "$(show SubState)" = running ]; do sleep 0.05; done
 begins
 gpushare rm canvas
 until [ "$(show NFileDescriptorStore)" = 0 ]; do sleep 0.05; done
@@ -145,7 +146,7 @@ show Result | said success
 	needs_manager
 	# shellcheck disable=SC2016 # the script's
 	managed "$UNITS/user/gpushare-registry.service" '
-said() { [ "$(cat)" = "$1" ] || { echo "not: $1" >&2; exit 1; }; }
+said() { local is; is=$(tr -d '\0'); [ "$is" = "$1" ] || { echo "is '$is', not '$1'" >&2; exit 1; }; }
 LD_PRELOAD=$SHIM GPUSHARE_NAME=canvas:keep "$PAINTER" "$HOME/seen" >"$HOME/painter" &
 owner=$!
 until grep -q painted "$HOME/painter"; do sleep 0.05; kill -0 $owner; done
