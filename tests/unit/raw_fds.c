@@ -49,6 +49,19 @@ int raw_fds_settled(void)
 	return count;
 }
 
+/* The least of some time: a daemon that asks itself whether it is heard has more for a moment. */
+int raw_fds_least(int ms)
+{
+	int least = raw_fds_settled();
+
+	for (long long end = raw_now_ms() + ms; raw_now_ms() < end; raw_sleep_ms(10)) {
+		int now = raw_fds_count(raw_here.pid);
+
+		least = now < least ? now : least;
+	}
+	return least;
+}
+
 /* One less than expected is the keeper's, which can't be started under an emulator. */
 static bool is_wanted(int count, int wanted)
 {

@@ -311,6 +311,7 @@ static void publications_are_asked_for_once_a_second(void **state)
 	(void)state;
 	peer_share(peer_new(1, 100, "owner"), "w");
 	EXPECT(SHARE, "w", 100);
+	peer_registry->events.tick = NULL;
 	assert_true(events_due(peer_registry, begin) == INT64_MAX);
 	peer_registry->events.tick = on_tick;
 	assert_true(events_due(peer_registry, begin) == begin + NS_PER_S);

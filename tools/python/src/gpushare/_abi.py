@@ -41,12 +41,14 @@ STATUSES = {
     "E_CANCELLED": (-20, "cancelled by the caller"),
     "E_READ_ONLY": (-21, "the buffer is read-only here"),
     "E_ADDRESS_TAKEN": (-22, "the owner's address is taken here"),
+    "E_NOT_READY": (-23, "not done yet"),
 }
 
 BACKINGS = {
     "IPC": (1, "ipc"),
     "VMM": (2, "vmm"),
     "HOST": (3, "host"),
+    "EVENT": (4, "event"),
 }
 
 FLAGS = {
@@ -73,6 +75,28 @@ CACHINGS = {
     "CACHED": (2, "cached"),
 }
 
+NOTICES = {
+    "SHARE": (1, "share"),
+    "ATTACH": (2, "attach"),
+    "DETACH": (3, "detach"),
+    "PUBLISH": (4, "publish"),
+    "WITHDRAW": (5, "withdraw"),
+    "UNLINK": (6, "unlink"),
+    "LIMBO": (7, "limbo"),
+    "OWNER_GONE": (8, "owner-gone"),
+    "EXPIRE": (9, "expire"),
+    "REMOVE": (10, "remove"),
+    "LOST": (100, "lost"),
+    "RESTART": (101, "restart"),
+}
+
+ORDERINGS = {
+    "NONE": (0, "none"),
+    "HOST": (1, "host"),
+    "EVENTS": (2, "events"),
+    "STREAM": (3, "stream-memory-operations"),
+}
+
 
 class OpenOptions(Structure):
     """struct gpushare_open_options"""
@@ -93,6 +117,7 @@ class AttachOptions(Structure):
         ("prefer_same_address", c_int),
         ("on_device", c_int),
         ("device", c_int),
+        ("passive", c_int),
         ("host_only", c_int),
     ]
 
@@ -105,6 +130,16 @@ class AllocOptions(Structure):
         ("flags", c_uint32),
         ("ttl_s", c_uint32),
         ("adopt", c_int),
+    ]
+
+
+class EventOptions(Structure):
+    """struct gpushare_event_options"""
+
+    _fields_ = [
+        ("wait_ms", c_uint),
+        ("on_device", c_int),
+        ("device", c_int),
     ]
 
 
@@ -159,6 +194,8 @@ class Info(Structure):
         ("owner_alive", c_int),
         ("in_limbo", c_int),
         ("missing", c_int),
+        ("sequence", c_uint64),
+        ("ordering", c_int),
         ("isolated", c_int),
         ("tag_count", c_uint32),
         ("tags", Tag * 4),
@@ -211,6 +248,21 @@ class RegistryInfo(Structure):
     ]
 
 
+class Notice(Structure):
+    """struct gpushare_notice"""
+
+    _fields_ = [
+        ("kind", c_int),
+        ("pid", c_int32),
+        ("serial", c_uint64),
+        ("unix_ns", c_uint64),
+        ("lost", c_uint64),
+        ("published", c_uint64),
+        ("rate", c_uint64),
+        ("info", Info),
+    ]
+
+
 class DlpackOptions(Structure):
     """struct gpushare_dlpack_options"""
 
@@ -244,7 +296,13 @@ FUNCTIONS: Dict[str, Any] = {
     "gpushare_stat": (c_int, (c_void_p, c_char_p, POINTER(Info))),
     "gpushare_list": (c_int, (c_void_p, c_char_p, CFUNCTYPE(c_int, POINTER(Info), c_void_p), c_void_p)),
     "gpushare_list_limbo": (c_int, (c_void_p, c_char_p, CFUNCTYPE(c_int, POINTER(Info), c_void_p), c_void_p)),
+    "gpushare_list_events": (c_int, (c_void_p, c_char_p, CFUNCTYPE(c_int, POINTER(Info), c_void_p), c_void_p)),
     "gpushare_stat_registry": (c_int, (c_void_p, POINTER(RegistryInfo))),
+    "gpushare_watch": (c_int, (c_void_p, c_char_p, POINTER(c_void_p))),
+    "gpushare_watch_next": (c_int, (c_void_p, c_int, POINTER(Notice))),
+    "gpushare_watch_fd": (c_int, (c_void_p,)),
+    "gpushare_watch_close": (None, (c_void_p,)),
+    "gpushare_notice_text": (c_char_p, (c_int,)),
     "gpushare_state": (c_int, (c_void_p, POINTER(c_int))),
     "gpushare_state_text": (c_char_p, (c_int,)),
     "gpushare_pointer": (c_uint64, (c_void_p,)),
@@ -272,7 +330,30 @@ FUNCTIONS: Dict[str, Any] = {
     "gpushare_mirror_close": (c_int, (c_void_p,)),
     "gpushare_mirror_drop": (None, (c_void_p,)),
     "gpushare_mirror_scope_end": (None, (POINTER(c_void_p),)),
+    "gpushare_event_create": (c_int, (c_void_p, c_char_p, c_int, c_uint, POINTER(c_void_p))),
+    "gpushare_event_open": (c_int, (c_void_p, c_char_p, POINTER(EventOptions), POINTER(c_void_p))),
+    "gpushare_event_record": (c_int, (c_void_p, c_void_p)),
+    "gpushare_event_wait": (c_int, (c_void_p, c_void_p)),
+    "gpushare_event_query": (c_int, (c_void_p,)),
+    "gpushare_event_wait_host": (c_int, (c_void_p, c_int)),
+    "gpushare_event_close": (c_int, (c_void_p,)),
+    "gpushare_event_handle": (c_void_p, (c_void_p,)),
+    "gpushare_event_info": (c_int, (c_void_p, POINTER(Info))),
     "gpushare_dlpack": (c_int, (c_void_p, POINTER(DlpackOptions), POINTER(c_void_p))),
+    "gpushare_publish": (c_int, (c_void_p, c_void_p, POINTER(c_uint64))),
+    "gpushare_publish_host": (c_int, (c_void_p, POINTER(c_uint64))),
+    "gpushare_acquire": (c_int, (c_void_p, c_void_p, c_uint64)),
+    "gpushare_acquire_host": (c_int, (c_void_p, c_uint64, c_int, POINTER(c_uint64))),
+    "gpushare_release": (c_int, (c_void_p, c_void_p, c_uint64)),
+    "gpushare_release_host": (c_int, (c_void_p, c_uint64)),
+    "gpushare_reclaim": (c_int, (c_void_p, c_void_p, c_uint64)),
+    "gpushare_reclaim_host": (c_int, (c_void_p, c_uint64, c_int)),
+    "gpushare_join": (c_int, (c_void_p, POINTER(c_uint64))),
+    "gpushare_leave": (c_int, (c_void_p,)),
+    "gpushare_sequence": (c_int, (c_void_p, POINTER(c_uint64))),
+    "gpushare_order_status": (c_int, (c_void_p,)),
+    "gpushare_ordering": (c_int, (c_void_p,)),
+    "gpushare_ordering_text": (c_char_p, (c_int,)),
     "gpushare_status_text": (c_char_p, (c_int,)),
     "gpushare_explain": (c_char_p, ()),
     "gpushare_version": (c_char_p, ()),
