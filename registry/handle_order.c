@@ -79,7 +79,8 @@ static int leave(struct registry *registry, const struct lease *lease, const gpu
 	struct player *player = order ? player_find(order, lease) : NULL;
 
 	if (player)
-		player_end(registry, player, ask->unsettled);
+		player_part(registry, player, ask->roles,
+			    ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED);
 	order_check(registry, ask->generation);
 	return GPUSHARE_OK;
 }

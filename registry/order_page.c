@@ -72,7 +72,7 @@ static void unmark(struct registry *registry, struct order *order)
 static void order_free(struct registry *registry, struct order *order)
 {
 	while (order->players)
-		player_end(registry, order->players, false);
+		player_end(registry, order->players);
 	unmark(registry, order);
 	order_page_unmap(order->page);
 	if (order->held) {
@@ -195,7 +195,7 @@ void order_check(struct registry *registry, uint64_t generation)
 	DL_FOREACH_SAFE(order->players, player, after)
 	{
 		if (!order_may(entry, player->lease))
-			player_end(registry, player, false);
+			player_end(registry, player);
 	}
 	settle(registry, order, entry);
 }
@@ -217,7 +217,7 @@ void order_end(struct registry *registry, uint64_t generation)
 	if (!order || registry->replaying)
 		return;
 	while (order->players)
-		player_end(registry, order->players, false);
+		player_end(registry, order->players);
 	settle(registry, order, NULL);
 	order->ended = true;
 	if (!order->marked_ns)
@@ -230,7 +230,7 @@ void order_end_lease(struct registry *registry, struct lease *lease)
 		struct player *player = lease->players;
 		struct order *order = player->order;
 
-		player_end(registry, player, false);
+		player_end(registry, player);
 		settle(registry, order, store_find_generation(&registry->store, order->generation));
 	}
 }

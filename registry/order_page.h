@@ -57,7 +57,15 @@ struct player *player_find(const struct order *order, const struct lease *lease)
 /* And that besides. OK, E_NO_MEMORY, E_LIMIT: no slot. `slot`: the one that it has had; 0: none. */
 int player_add(struct registry *registry, struct order *order, struct lease *lease, uint32_t roles,
 	       uint32_t slot, uint64_t *out_first);
-void player_end(struct registry *registry, struct player *player, bool unsettled);
+/* Those roles end, and with the last one the player. */
+enum parting {
+	PARTING_DEATH,	   /* nobody says what its GPU has still to do */
+	PARTING_SETTLED,   /* nothing */
+	PARTING_UNSETTLED, /* something, at any time */
+};
+void player_part(struct registry *registry, struct player *player, uint32_t roles,
+		 enum parting how);
+void player_end(struct registry *registry, struct player *player);
 /* Somebody else's process that publishes; NULL: none. */
 const struct player *player_rival(const struct order *order, const struct lease *lease);
 /* The page says that it was this process who published. */
