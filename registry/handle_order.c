@@ -73,6 +73,7 @@ static void take_back(struct registry *registry, const struct lease *lease,
 		vault_release(&registry->vault, held);
 }
 
+/* Of what has gone nobody is anything, and that is well. */
 static int leave(struct registry *registry, const struct lease *lease, const gpushare_Order *ask)
 {
 	struct order *order = order_find(registry, ask->generation);
@@ -119,12 +120,12 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 
 	if (wanted->roles & ~ROLES)
 		return handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
-	status = check_entry(registry, lease, wanted, entry, answer);
-	answer->which_body = gpushare_Reply_order_tag;
-	if (status)
-		return status;
 	if (wanted->leave)
 		return leave(registry, lease, wanted);
+	status = check_entry(registry, lease, wanted, entry, answer);
+	if (status)
+		return status;
+	answer->which_body = gpushare_Reply_order_tag;
 	status = order_open(registry, wanted->generation, !wanted->again, &order);
 	if (status)
 		return explain_failed(entry, status, answer);

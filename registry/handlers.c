@@ -66,8 +66,8 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 int handle_offer(struct registry *registry, const struct lease *lease, struct held *held,
 		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer)
 {
-	int status = vault_offer(&registry->vault, &lease->peer, lease->id, held, clock_ns(),
-				 out_ticket);
+	int status =
+	    vault_offer(&registry->vault, &lease->peer, lease->id, held, clock_ns(), out_ticket);
 
 	if (status == GPUSHARE_E_LIMIT)
 		return explain(answer, status,
@@ -237,7 +237,8 @@ static int handle_stat(struct registry *registry, struct lease *lease, const req
 
 #define VERBS(X) \
 	X(hello) \
-	X(share) X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(order)
+	X(share) \
+	X(lookup) X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(order)
 
 static int handle_verb(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)

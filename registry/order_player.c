@@ -145,8 +145,7 @@ static void leave_slot(struct registry *registry, struct player *player, enum pa
 	player->slot = 0;
 }
 
-void player_part(struct registry *registry, struct player *player, uint32_t roles,
-		 enum parting how)
+void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how)
 {
 	struct order *order = player->order;
 

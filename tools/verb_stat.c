@@ -57,6 +57,9 @@ static int stat_print(const struct gpushare_info *info)
 	       info->owner_uid, info->owner_alive ? "" : ", which has freed it or ended");
 	stat_print_life(info);
 	printf("attached:   %" PRIu32 "\n", info->attachers);
+	if (info->sequence)
+		printf("published:  %" PRIu64 ", by %s\n", info->sequence,
+		       gpushare_ordering_text(info->ordering));
 	printf("created:    %s (%s ago)\n", made, age);
 	return tool_flush(TOOL_DONE);
 }

@@ -142,22 +142,6 @@ kill_registry() {
 	has "$(cat "$WORK/two.out")" "then the owner is gone"
 }
 
-@test "killed with its keeper: those who have the page give it back, and roles with it" {
-	produce 2 100000000 host
-	consume one 2 host
-	ONE=$PID
-	touch "$WORK/go"
-	keeper=$(keeper_pids)
-	kill -KILL $(registry_pids) "$keeper"
-	until_true has_ended "$keeper"
-	gpushare ls >/dev/null
-	kill -KILL "$PRODUCER"
-	# nobody has given it back: the consumer's own next word to the registry does
-	start late "$BIN/api_order" consume ring 2 host
-	run ! has_ended "$ONE"
-	kill -KILL "$ONE" "$PID"
-}
-
 @test "a producer dies while there is no registry: the next one hears of it" {
 	produce 2 100000000 host
 	consume one 2 stream

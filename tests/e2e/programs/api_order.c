@@ -178,7 +178,7 @@ static void visit(const struct part *part)
 	staging = pinned(part->slots * FRAME);
 	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 	for (; !status; visits++) {
-		MUST(gpushare_join(ring, &number));
+		status = gpushare_join(ring, &number);
 		for (unsigned int some = 0; !status && some < 3; some++, number++) {
 			status = by_stream(part, 1)
 				     ? read_stream(ring, part, stream, staging, number)
