@@ -60,6 +60,11 @@ static int explain_failed(const struct entry *entry, int status, reply *answer)
 			       "buffer has, and who has left counts for %d seconds more; or the "
 			       "registry has no file descriptor left",
 			       entry->info.name, (int)ORDER_SLOTS, LIMIT_ORDER_SETTLE_MS / 1000);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return explain(answer, status,
+			       "the order of \"%s\" was lost with the registry's keeper, and those "
+			       "who have it have not given it back so far; try again",
+			       entry->info.name);
 	return explain(answer, status, "the registry is out of memory");
 }
 

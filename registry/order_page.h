@@ -43,7 +43,8 @@ struct order {
 struct order *order_find(const struct registry *registry, uint64_t generation);
 /* Whether it has the buffer: may be something to its order. */
 bool order_may(const struct entry *entry, const struct lease *lease);
-/* Its page is there. OK, E_NO_MEMORY, E_LIMIT; `out_order` may be one without a page, where `make`
+/* Its page is there. OK, E_NO_MEMORY, E_LIMIT; E_TIMED_OUT: it was lost, and is yet to be given back
+ * by those who have it; `out_order` may be one without a page, where `make`
  * is false. */
 int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order);
 /* The page comes back; the reference is the order's where this says true. */
