@@ -180,11 +180,13 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	return status;
 }
 
-/* It is not new: which slots were used a moment ago is not known. */
+/* It is not new: which slots were used a moment ago is not known, and only the page that somebody had
+ * gone. */
 static bool order_take(struct order *order, struct held *held)
 {
 	if (order->page || !order_hold(order, held))
 		return false;
+	order->left |= order_is_gone(order->page);
 	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
 		order->place[at].free_ns =
 		    atomic_load(&order->page->slot[at].state) == ORDER_SLOT_UNUSED
