@@ -87,7 +87,8 @@ int handle_list_limbo(const struct registry *registry, const struct lease *lease
 	     at++) {
 		const struct entry *entry = registry->limbo[at];
 
-		if (entry->info.in_limbo && !handle_list_one(registry, lease, list, entry, limit, page))
+		if (entry->info.in_limbo &&
+		    !handle_list_one(registry, lease, list, entry, limit, page))
 			break;
 	}
 	return GPUSHARE_OK;

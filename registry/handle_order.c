@@ -60,6 +60,11 @@ static int explain_failed(const struct entry *entry, int status, reply *answer)
 			       "buffer has, and who has left counts for %d seconds more; or the "
 			       "registry has no file descriptor left",
 			       entry->info.name, (int)ORDER_SLOTS, LIMIT_ORDER_SETTLE_MS / 1000);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return explain(answer, status,
+			       "the order of \"%s\" was lost with the registry's keeper, and those "
+			       "who have it have not given it back so far; try again",
+			       entry->info.name);
 	return explain(answer, status, "the registry is out of memory");
 }
 
@@ -73,13 +78,15 @@ static void take_back(struct registry *registry, const struct lease *lease,
 		vault_release(&registry->vault, held);
 }
 
+/* Of what has gone nobody is anything, and that is well. */
 static int leave(struct registry *registry, const struct lease *lease, const gpushare_Order *ask)
 {
 	struct order *order = order_find(registry, ask->generation);
 	struct player *player = order ? player_find(order, lease) : NULL;
 
 	if (player)
-		player_end(registry, player, ask->unsettled);
+		player_part(registry, player, ask->roles,
+			    ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED);
 	order_check(registry, ask->generation);
 	return GPUSHARE_OK;
 }
@@ -118,12 +125,12 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 
 	if (wanted->roles & ~ROLES)
 		return handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
-	status = check_entry(registry, lease, wanted, entry, answer);
-	answer->which_body = gpushare_Reply_order_tag;
-	if (status)
-		return status;
 	if (wanted->leave)
 		return leave(registry, lease, wanted);
+	status = check_entry(registry, lease, wanted, entry, answer);
+	if (status)
+		return status;
+	answer->which_body = gpushare_Reply_order_tag;
 	status = order_open(registry, wanted->generation, !wanted->again, &order);
 	if (status)
 		return explain_failed(entry, status, answer);

@@ -66,8 +66,8 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 int handle_offer(struct registry *registry, const struct lease *lease, struct held *held,
 		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer)
 {
-	int status = vault_offer(&registry->vault, &lease->peer, lease->id, held, clock_ns(),
-				 out_ticket);
+	int status =
+	    vault_offer(&registry->vault, &lease->peer, lease->id, held, clock_ns(), out_ticket);
 
 	if (status == GPUSHARE_E_LIMIT)
 		return explain(answer, status,
@@ -255,8 +255,8 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	X(hello) \
 	X(share) \
 	X(lookup) \
-	X(attach) X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) \
-	    X(holders) X(order)
+	X(attach) \
+	X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) X(holders) X(order)
 
 const char *handle_verb_name(pb_size_t which)
 {

@@ -72,7 +72,7 @@ static void unmark(struct registry *registry, struct order *order)
 static void order_free(struct registry *registry, struct order *order)
 {
 	while (order->players)
-		player_end(registry, order->players, false);
+		player_end(registry, order->players);
 	unmark(registry, order);
 	order_page_unmap(order->page);
 	if (order->held) {
@@ -112,7 +112,7 @@ static void settle(struct registry *registry, struct order *order, const struct 
 		order_begin(order->page, 0);
 }
 
-static bool order_hold(struct registry *registry, struct order *order, struct held *held)
+static bool order_hold(struct order *order, struct held *held)
 {
 	struct order_page *page;
 
@@ -120,9 +120,13 @@ static bool order_hold(struct registry *registry, struct order *order, struct he
 		return false;
 	order->held = held;
 	order->page = page;
-	if (registry->fdstore)
-		fdstore_put(registry->fdstore, KEY(order->generation), held->fd);
 	return true;
+}
+
+static void order_put(struct registry *registry, const struct order *order)
+{
+	if (registry->fdstore)
+		fdstore_put(registry->fdstore, KEY(order->generation), order->held->fd);
 }
 
 static int order_make(struct registry *registry, struct order *order)
@@ -143,8 +147,10 @@ static int order_make(struct registry *registry, struct order *order)
 		close(fd);
 		return GPUSHARE_E_NO_MEMORY;
 	}
-	if (order_hold(registry, order, held))
+	if (order_hold(order, held)) {
+		order_put(registry, order);
 		return GPUSHARE_OK;
+	}
 	vault_release(&registry->vault, held);
 	return GPUSHARE_E_NO_MEMORY;
 }
@@ -170,6 +176,8 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	if (!order)
 		return GPUSHARE_E_NO_MEMORY;
 	order->ended = false; /* the buffer was brought back */
+	if (make && !order->page && order->players)
+		return GPUSHARE_E_TIMED_OUT; /* some have one: two would be two orders */
 	if (make && !order->page) {
 		status = order_make(registry, order);
 		if (!status)
@@ -183,15 +191,26 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	return status;
 }
 
-bool order_give_back(struct registry *registry, struct order *order, struct held *held)
+/* It is not new: which slots were used a moment ago is not known, and only the page that somebody had
+ * gone. */
+static bool order_take(struct order *order, struct held *held)
 {
-	if (order->page || !order_hold(registry, order, held))
+	if (order->page || !order_hold(order, held))
 		return false;
+	order->left |= order_is_gone(order->page);
 	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
 		order->place[at].free_ns =
 		    atomic_load(&order->page->slot[at].state) == ORDER_SLOT_UNUSED
 			? 0
 			: clock_ns() + LIMIT_ORDER_SETTLE_MS * NS_PER_MS;
+	return true;
+}
+
+bool order_give_back(struct registry *registry, struct order *order, struct held *held)
+{
+	if (!order_take(order, held))
+		return false;
+	order_put(registry, order);
 	return true;
 }
 
@@ -206,7 +225,7 @@ void order_check(struct registry *registry, uint64_t generation)
 	DL_FOREACH_SAFE(order->players, player, after)
 	{
 		if (!order_may(entry, player->lease))
-			player_end(registry, player, false);
+			player_end(registry, player);
 	}
 	settle(registry, order, entry);
 }
@@ -228,7 +247,7 @@ void order_end(struct registry *registry, uint64_t generation)
 	if (!order || registry->replaying)
 		return;
 	while (order->players)
-		player_end(registry, order->players, false);
+		player_end(registry, order->players);
 	settle(registry, order, NULL);
 	order->ended = true;
 	if (!order->marked_ns)
@@ -241,7 +260,7 @@ void order_end_lease(struct registry *registry, struct lease *lease)
 		struct player *player = lease->players;
 		struct order *order = player->order;
 
-		player_end(registry, player, false);
+		player_end(registry, player);
 		settle(registry, order, store_find_generation(&registry->store, order->generation));
 	}
 }
@@ -298,7 +317,7 @@ static void take(struct registry *registry, uint64_t generation)
 	if (!order)
 		order = order_new(registry, generation);
 	held = order ? vault_keep(&registry->vault, fd) : NULL;
-	if (held && order_give_back(registry, order, held))
+	if (held && order_take(order, held))
 		return;
 	fdstore_drop(registry->fdstore, KEY(generation));
 	if (held)

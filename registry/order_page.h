@@ -44,7 +44,8 @@ struct order {
 struct order *order_find(const struct registry *registry, uint64_t generation);
 /* Whether it has the buffer: may be something to its order. */
 bool order_may(const struct entry *entry, const struct lease *lease);
-/* Its page is there. OK, E_NO_MEMORY, E_LIMIT; `out_order` may be one without a page, where `make`
+/* Its page is there. OK, E_NO_MEMORY, E_LIMIT; E_TIMED_OUT: it was lost, and is yet to be given back
+ * by those who have it; `out_order` may be one without a page, where `make`
  * is false. */
 int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order);
 /* The page comes back; the reference is the order's where this says true. */
@@ -58,7 +59,15 @@ struct player *player_find(const struct order *order, const struct lease *lease)
 /* And that besides. OK, E_NO_MEMORY, E_LIMIT: no slot. `slot`: the one that it has had; 0: none. */
 int player_add(struct registry *registry, struct order *order, struct lease *lease, uint32_t roles,
 	       uint32_t slot, uint64_t *out_first);
-void player_end(struct registry *registry, struct player *player, bool unsettled);
+/* Those roles end, and with the last one the player. */
+enum parting {
+	PARTING_DEATH,	   /* nobody says what its GPU has still to do */
+	PARTING_SETTLED,   /* nothing */
+	PARTING_UNSETTLED, /* something, at any time */
+};
+void player_part(struct registry *registry, struct player *player, uint32_t roles,
+		 enum parting how);
+void player_end(struct registry *registry, struct player *player);
 /* Somebody else's process that publishes; NULL: none. */
 const struct player *player_rival(const struct order *order, const struct lease *lease);
 /* The page says that it was this process who published. */

@@ -130,32 +130,41 @@ int player_add(struct registry *registry, struct order *order, struct lease *lea
 	return status;
 }
 
-static void leave_slot(struct registry *registry, struct player *player, bool unsettled)
+/* What is left in order is another one's at once: what a stream waits for there is behind what can't
+ * be joined for any more. */
+static void leave_slot(struct registry *registry, struct player *player, enum parting how)
 {
 	struct order *order = player->order;
 	struct order_place *place = &order->place[player->slot - 1];
 
 	place->taken = false;
-	place->burned |= unsettled;
-	place->free_ns = clock_ns() + COOL_NS;
+	place->burned |= how == PARTING_UNSETTLED;
+	place->free_ns = how == PARTING_SETTLED ? 0 : clock_ns() + COOL_NS;
 	if (order->page && order_mark_left(order->page, player->slot - 1))
 		order_mark_soon(registry, order);
+	player->slot = 0;
 }
 
-void player_end(struct registry *registry, struct player *player, bool unsettled)
+void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how)
 {
 	struct order *order = player->order;
 
-	if (player->slot)
-		leave_slot(registry, player, unsettled);
-	if (player->roles & ORDER_PUBLISHES) {
+	roles &= player->roles;
+	if ((roles & ORDER_CONSUMES) && player->slot)
+		leave_slot(registry, player, how);
+	if (roles & ORDER_PUBLISHES)
 		order->left = true;
-		if (unsettled)
-			order->settled_ns = clock_ns() + COOL_NS;
-	}
-	player->roles = 0;
+	if ((roles & ORDER_PUBLISHES) && how == PARTING_UNSETTLED)
+		order->settled_ns = clock_ns() + COOL_NS;
+	player->roles &= ~roles;
 	note_player(registry, player);
-	player_free(player);
+	if (!player->roles)
+		player_free(player);
+}
+
+void player_end(struct registry *registry, struct player *player)
+{
+	player_part(registry, player, player->roles, PARTING_DEATH);
 }
 
 const struct player *player_rival(const struct order *order, const struct lease *lease)

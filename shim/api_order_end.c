@@ -76,7 +76,7 @@ void ordering_end(struct gpushare_buffer *buffer)
 	if (!last)
 		return;
 	roles = atomic_load(&ordering->roles);
-	if (is_unsettled(ordering, roles)) {
+	if ((roles & ORDER_CONSUMES) || is_unsettled(ordering, roles)) {
 		describe_leave(ordering, roles, &tell);
 		session_tell(session, &tell);
 	}

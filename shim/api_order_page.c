@@ -56,14 +56,18 @@ int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least)
 			ordering->name, order_published(ordering->page), at_least);
 }
 
+/* What is attached here and not known there has gone; the sentence says why. */
 static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
 		     gpushare_OrderReply *out_answer)
 {
 	request ask = {.which_verb = gpushare_Request_order_tag};
 
+	int status;
+
 	ask.verb.order = *order;
-	return session_ask(session, &ask, gpushare_Reply_order_tag, out_answer,
-			   sizeof(*out_answer));
+	status = session_ask(session, &ask, gpushare_Reply_order_tag, out_answer,
+			     sizeof(*out_answer));
+	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_E_OWNER_GONE : status;
 }
 
 /* The descriptor of a page that is new here. A registry that came since has another ticket. */

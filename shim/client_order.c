@@ -195,10 +195,10 @@ void order_release(struct order_page *page, uint32_t slot, uint64_t sequence)
 		wake(released, &page->reclaimers);
 }
 
+/* Before any slot is looked at: see order_join(). */
 void order_stop_joins(struct order_page *page, uint64_t sequence)
 {
 	order_raise(&page->reclaimed, sequence);
-	atomic_thread_fence(memory_order_seq_cst);
 }
 
 static bool is_behind(const struct order_slot *slot, uint64_t sequence)

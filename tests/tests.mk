@@ -245,6 +245,7 @@ bench-programs: $(BENCH) $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app
 ifneq ($(SANITIZE),)
 SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \
 	$(shell $(CC) -print-file-name=libasan.so 2>/dev/null))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0
+	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
+	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
 .PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs

@@ -61,7 +61,7 @@ static json_t *info_json(const struct gpushare_info *info)
 	return json_pack(
 	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:b, "
 	    "s:b, s:I, "
-	    "s:I, s:b, s:b, s:I}",
+	    "s:I, s:b, s:b, s:I, s:s}",
 	    "name", info->name, "generation", (json_int_t)info->generation, "size",
 	    (json_int_t)info->size, "base_offset", (json_int_t)info->base_offset, "base_size",
 	    (json_int_t)info->base_size, "held", (json_int_t)info->base_size, "isolated",
@@ -72,7 +72,8 @@ static json_t *info_json(const struct gpushare_info *info)
 	    "keep", (info->flags & GPUSHARE_FLAG_KEEP) != 0, "readonly",
 	    (info->flags & GPUSHARE_FLAG_READONLY) != 0, "owner_alive", info->owner_alive, "ttl_s",
 	    (json_int_t)info->ttl_s, "ttl_left_s", (json_int_t)info->ttl_left_s, "in_limbo",
-	    info->in_limbo, "missing", info->missing, "sequence", (json_int_t)info->sequence);
+	    info->in_limbo, "missing", info->missing, "sequence", (json_int_t)info->sequence,
+	    "ordering", gpushare_ordering_text(info->ordering));
 }
 
 json_t *show_tags_json(const struct gpushare_info *info)

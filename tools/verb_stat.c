@@ -88,7 +88,8 @@ static int stat_print(struct gpushare_session *session, const struct gpushare_in
 		printf("tag:        %s=%s\n", info->tags[i].key, value);
 	}
 	if (info->sequence)
-		printf("published:  %" PRIu64 "\n", info->sequence);
+		printf("published:  %" PRIu64 ", by %s\n", info->sequence,
+		       gpushare_ordering_text(info->ordering));
 	printf("created:    %s (%s ago)\n", made, age);
 	return tool_flush(TOOL_DONE);
 }

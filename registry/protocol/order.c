@@ -118,7 +118,8 @@ uint64_t order_join(struct order_page *page, uint32_t slot)
 	atomic_store(&mine->state, ORDER_SLOT_ACTIVE);
 	while (top <= slot && !atomic_compare_exchange_weak(&page->top, &top, slot + 1))
 		;
-	atomic_thread_fence(memory_order_seq_cst);
+	/* All of these are in one order (seq_cst): either this sees what is reclaimed, or who reclaims
+	 * sees the slot. */
 	reclaimed = order_number(atomic_load(&page->reclaimed));
 	if (order_reaches(reclaimed, first)) {
 		first = reclaimed + 1;

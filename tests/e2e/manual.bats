@@ -25,7 +25,7 @@ missing() {
 
 # The long options of what a program's --help prints.
 options_of() {
-	"$@" --help | grep -oE -- '--[a-z][a-z-]+' | sort -u
+	"$@" --help | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u
 }
 
 verbs() {

@@ -12,9 +12,9 @@
 #define WAIT_INTERVAL_US 50
 
 struct wait {
-	struct wait *next;     /* newer */
-	struct wait *after[2]; /* older */
-	struct op op;	       /* OP_WAIT without an address: nothing but `after` */
+	struct wait *next;		 /* newer */
+	struct wait *after[2];		 /* older */
+	struct op op;			 /* OP_WAIT without an address: nothing but `after` */
 	const _Atomic uint64_t *counter; /* instead of a word: what must be at least... */
 	uint64_t number;		 /* ... this */
 	unsigned int references;

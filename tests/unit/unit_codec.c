@@ -42,6 +42,8 @@ static record full_record(void)
 	    .ttl_left_s = UINT32_MAX,
 	    .in_limbo = true,
 	    .missing = true,
+	    .sequence = UINT64_MAX,
+	    .ordering = UINT32_MAX,
 	};
 
 	fill(info.name, sizeof(info.name), 'n');
@@ -112,6 +114,13 @@ static request request_of(int verb)
 			ask.verb.retell.shared[i] = ask.verb.retell.attached[i] = hold;
 		}
 		break;
+	case gpushare_Request_order_tag:
+		fill(ask.verb.order.name, sizeof(ask.verb.order.name), 'o');
+		ask.verb.order.generation = ask.verb.order.again = UINT64_MAX;
+		ask.verb.order.roles = ask.verb.order.slot = UINT32_MAX;
+		ask.verb.order.leave = ask.verb.order.unsettled = true;
+		memset(ask.verb.order.ticket, 0xa9, sizeof(ask.verb.order.ticket));
+		break;
 	}
 	return ask;
 }
@@ -175,6 +184,11 @@ static reply *reply_of(int body)
 		for (int i = 0; i < 16; i++)
 			answer->body.retell.wanted[i] = UINT64_MAX;
 		break;
+	case gpushare_Reply_order_tag:
+		memset(answer->body.order.ticket, 0xaa, sizeof(answer->body.order.ticket));
+		answer->body.order.id = answer->body.order.first = UINT64_MAX;
+		answer->body.order.slot = UINT32_MAX;
+		break;
 	}
 	return answer;
 }
@@ -190,7 +204,7 @@ static size_t encode_request(const request *ask)
 static void requests_round_trip(void **state)
 {
 	(void)state;
-	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_retell_tag; verb++) {
+	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_order_tag; verb++) {
 		request ask, got;
 		size_t size;
 
@@ -234,7 +248,7 @@ static void replies_round_trip(void **state)
 	static uint8_t again[GPUSHARE_MESSAGE_MAX];
 
 	(void)state;
-	for (int body = 0; body <= gpushare_Reply_retell_tag; body++) {
+	for (int body = 0; body <= gpushare_Reply_order_tag; body++) {
 		size_t size, again_size;
 
 		if (body == gpushare_Reply_status_tag || body == gpushare_Reply_message_tag)
@@ -268,7 +282,7 @@ static void no_room_is_refused(void **state)
 static void truncation_is_seen(void **state)
 {
 	(void)state;
-	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_retell_tag; verb++) {
+	for (int verb = gpushare_Request_hello_tag; verb <= gpushare_Request_order_tag; verb++) {
 		request ask = request_of(verb);
 		size_t size = encode_request(&ask);
 
@@ -290,7 +304,7 @@ static void truncated_replies_are_seen(void **state)
 	size_t size;
 
 	(void)state;
-	for (int body = gpushare_Reply_hello_tag; body <= gpushare_Reply_retell_tag; body++) {
+	for (int body = gpushare_Reply_hello_tag; body <= gpushare_Reply_order_tag; body++) {
 		assert_int_equal(codec_encode_reply(reply_of(body), wire, sizeof(wire), &size), 0);
 		for (size_t cut = 1; cut < size; cut++) {
 			uint8_t *exact = malloc(cut);
@@ -345,7 +359,7 @@ static void random_bytes_do_no_harm(void **state)
 	(void)state;
 	for (int round = 0; round < 10000; round++) {
 		request ask =
-		    request_of(1 + (int)(random_next(&seed) % gpushare_Request_retell_tag));
+		    request_of(1 + (int)(random_next(&seed) % gpushare_Request_order_tag));
 		size_t size = encode_request(&ask);
 		uint8_t *exact;
 

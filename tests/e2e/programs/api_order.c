@@ -4,8 +4,10 @@
  *   api_order crew CONSUMERS COUNT SLOTS WAY   one producer and so many consumers, all children
  *   api_order produce NAME SLOTS COUNT WAY [PAUSE]
  *   api_order consume NAME SLOTS WAY [PAUSE]   until the producer goes; tells how many and its end
+ *   api_order visit NAME SLOTS WAY   join, read some, leave, again and again until the producer goes
  * WAY: host, stream, or mixed (every second process the one). With PAUSE a producer stops for ever when
- * it has written that frame and before it publishes it, a consumer while it has it.
+ * it has written that frame and before it publishes it, a consumer while it has it. A producer begins
+ * when the file $API_ORDER_GO is there.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -79,6 +81,8 @@ static void produce(const struct part *part)
 	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 	if (part->go >= 0)
 		hear(part->go);
+	while (getenv("API_ORDER_GO") && access(getenv("API_ORDER_GO"), F_OK))
+		usleep(1000);
 	for (uint64_t number = 1; number <= part->count; number++) {
 		if (by_stream(part, 0))
 			write_stream(ring, part, stream, staging, number);
@@ -116,8 +120,8 @@ static int read_stream(struct gpushare_buffer *ring, const struct part *part, cu
 	if (status)
 		return status;
 	stop_at(part, number, "holding");
-	MUST(cu.cuMemcpyDtoHAsync_v2(
-	    to, gpushare_pointer(ring) + frame_offset(number, part->slots), FRAME, stream));
+	MUST(cu.cuMemcpyDtoHAsync_v2(to, gpushare_pointer(ring) + frame_offset(number, part->slots),
+				     FRAME, stream));
 	MUST(gpushare_release(ring, stream, number));
 	MUST(cu.cuStreamSynchronize(stream));
 	MUST(gpushare_sequence(ring, &published));
@@ -147,15 +151,45 @@ static void consume(const struct part *part, unsigned int index)
 	if (part->ready >= 0)
 		tell(part->ready);
 	for (number = first;; number++) {
-		status = by_stream(part, index)
-			     ? read_stream(ring, part, stream, staging, number)
-			     : read_host(ring, part, number);
+		status = by_stream(part, index) ? read_stream(ring, part, stream, staging, number)
+						: read_host(ring, part, number);
 		if (status)
 			break;
 	}
 	must(status == GPUSHARE_E_OWNER_GONE, "the end of what is published");
 	must(!part->count || number == part->count + 1, "all that was published");
 	printf("consumed %" PRIu64 ", then %s\n", number - first, gpushare_status_text(status));
+	MUST(gpushare_close(session));
+}
+
+/* Whoever comes in the middle gets whole frames too, from the first that it is told on. */
+static void visit(const struct part *part)
+{
+	const struct gpushare_attach_options options = {.wait_ms = PATIENCE_MS};
+	struct gpushare_session *session;
+	struct gpushare_buffer *ring;
+	uint64_t *staging, number, visits = 0, frames = 0;
+	cu_stream stream = NULL;
+	int status = 0;
+
+	crew_start_cuda();
+	MUST(gpushare_open(NULL, &session));
+	MUST(gpushare_attach(session, part->name, &options, &ring));
+	staging = pinned(part->slots * FRAME);
+	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	for (; !status; visits++) {
+		status = gpushare_join(ring, &number);
+		for (unsigned int some = 0; !status && some < 3; some++, number++) {
+			status = by_stream(part, 1)
+				     ? read_stream(ring, part, stream, staging, number)
+				     : read_host(ring, part, number);
+			frames += !status;
+		}
+		if (visits % 2)
+			MUST(gpushare_leave(ring));
+	}
+	must(status == GPUSHARE_E_OWNER_GONE, "the end of what is published");
+	printf("visited %" PRIu64 " times, read %" PRIu64 " frames\n", visits, frames);
 	MUST(gpushare_close(session));
 }
 
@@ -220,7 +254,6 @@ int main(int argc, char **argv)
 		part.count = number_of(argv[4]);
 		part.way = argv[5];
 		part.pause = argc > 6 ? number_of(argv[6]) : 0;
-		part.go = STDIN_FILENO;
 		produce(&part);
 		return 0;
 	}
@@ -232,7 +265,15 @@ int main(int argc, char **argv)
 		consume(&part, 1);
 		return 0;
 	}
-	fprintf(stderr, "usage: api_order crew CONSUMERS COUNT SLOTS WAY | produce NAME SLOTS COUNT "
-			"WAY [PAUSE] | consume NAME SLOTS WAY [PAUSE]\n");
+	if (argc == 5 && !strcmp(argv[1], "visit")) {
+		part.name = argv[2];
+		part.slots = number_of(argv[3]);
+		part.way = argv[4];
+		visit(&part);
+		return 0;
+	}
+	fprintf(stderr,
+		"usage: api_order crew CONSUMERS COUNT SLOTS WAY | produce NAME SLOTS COUNT "
+		"WAY [PAUSE] | consume NAME SLOTS WAY [PAUSE] | visit NAME SLOTS WAY\n");
 	return 2;
 }

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* Words in shared memory that streams of two processes write and wait for; host functions; the same in
+ * graphs. What shim/api_order_stream.c leans on. */
+#include "contract.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#define PAGE 16384
+#define GONE (UINT64_C(1) << 62)
+
+typedef struct graph_exec_opaque *graph_exec;
+
+static const struct driver *driver;
+static _Atomic uint64_t *words; /* of a memfd that both processes have */
+static cu_deviceptr at;		/* for the GPU */
+
+static void need_words(void)
+{
+	cu_device device;
+	int has = 0;
+
+	if (!driver->cuStreamWriteValue64_v2 || !driver->cuStreamWaitValue64_v2)
+		contract_skip("this driver has no 64-bit stream memory operations");
+	EXPECT(CU_OK, driver->cuCtxGetDevice(&device));
+	EXPECT(CU_OK, driver->cuDeviceGetAttribute(&has, CU_DEVICE_STREAM_WORDS, device));
+	if (!has)
+		contract_skip("this GPU has no 64-bit stream memory operations");
+}
+
+static void map_words(int fd)
+{
+	words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(words != MAP_FAILED);
+}
+
+static void register_words(void)
+{
+	EXPECT(CU_OK,
+	       driver->cuMemHostRegister_v2((void *)words, PAGE,
+					    CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_MAPPED));
+	EXPECT(CU_OK, driver->cuMemHostGetDevicePointer_v2(&at, (void *)words, 0));
+}
+
+static cu_stream set_up(int fd)
+{
+	cu_stream stream = NULL;
+
+	driver = contract_context(0);
+	need_words();
+	if (fd < 0) {
+		fd = memfd_create("contract", MFD_CLOEXEC);
+		CHECK(fd >= 0 && !ftruncate(fd, PAGE));
+	}
+	map_words(fd);
+	register_words();
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	return stream;
+}
+
+static cu_result wait_for(cu_stream stream, size_t word, uint64_t value)
+{
+	return driver->cuStreamWaitValue64_v2(stream, at + word * 8, value, CU_WAIT_GEQ);
+}
+
+static cu_result write_to(cu_stream stream, size_t word, uint64_t value)
+{
+	return driver->cuStreamWriteValue64_v2(stream, at + word * 8, value, 0);
+}
+
+/* Greater or equal by the sign of the difference: 2^62 more lets everybody through. */
+static void geq_is_cyclic(int peer)
+{
+	cu_stream stream = set_up(-1);
+
+	(void)peer;
+	atomic_store(&words[0], 7);
+	EXPECT(CU_OK, wait_for(stream, 0, 7));
+	EXPECT(CU_OK, wait_for(stream, 0, 6));
+	EXPECT(CU_OK, write_to(stream, 1, 1));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&words[1]) == 1);
+	EXPECT(CU_OK, wait_for(stream, 0, 8));
+	EXPECT(CU_OK, write_to(stream, 1, 2));
+	usleep(20000);
+	CHECK(atomic_load(&words[1]) == 1);
+	atomic_store(&words[0], 7 + GONE);
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&words[1]) == 2);
+	atomic_store(&words[0], UINT64_MAX - 1); /* it wraps */
+	EXPECT(CU_OK, wait_for(stream, 0, UINT64_MAX - 1));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+}
+
+/* What is behind a wait is done behind it, and what was written is there before the word is. */
+static void work_stays_in_order(int peer)
+{
+	cu_stream stream = set_up(-1);
+	cu_deviceptr memory = contract_filled(CONTRACT_BLOCK, 1);
+	void *host = NULL;
+	unsigned char *bytes;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuMemHostAlloc(&host, CONTRACT_BLOCK, CU_HOST_ALLOC_PORTABLE));
+	bytes = host;
+	memset(bytes, 9, CONTRACT_BLOCK);
+	EXPECT(CU_OK, wait_for(stream, 0, 1));
+	EXPECT(CU_OK, driver->cuMemcpyHtoDAsync_v2(memory, bytes, CONTRACT_BLOCK, stream));
+	EXPECT(CU_OK, write_to(stream, 1, 1));
+	EXPECT(CU_OK, driver->cuMemcpyDtoHAsync_v2(bytes, memory, CONTRACT_BLOCK, stream));
+	memset(bytes, 3, CONTRACT_BLOCK); /* pinned: it is read when its turn comes */
+	usleep(20000);
+	CHECK(atomic_load(&words[1]) == 0);
+	CHECK(contract_holds(memory, CONTRACT_BLOCK, 1));
+	atomic_store(&words[0], 1);
+	while (!atomic_load(&words[1]))
+		usleep(100);
+	CHECK(contract_holds(memory, CONTRACT_BLOCK, 3));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(bytes[0] == 3 && bytes[CONTRACT_BLOCK - 1] == 3);
+}
+
+/* Two processes' streams, by the same memory. */
+static void ping(int peer)
+{
+	int fd = memfd_create("contract", MFD_CLOEXEC);
+	cu_stream stream;
+
+	CHECK(fd >= 0 && !ftruncate(fd, PAGE));
+	contract_send_fd(peer, fd);
+	stream = set_up(fd);
+	for (uint64_t turn = 1; turn <= 200; turn++) {
+		EXPECT(CU_OK, write_to(stream, 0, turn));
+		EXPECT(CU_OK, wait_for(stream, 8, turn));
+	}
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&words[8]) == 200);
+	contract_hear(peer);
+}
+
+static void pong(int peer)
+{
+	cu_stream stream = set_up(contract_receive_fd(peer));
+
+	for (uint64_t turn = 1; turn <= 200; turn++) {
+		EXPECT(CU_OK, wait_for(stream, 0, turn));
+		EXPECT(CU_OK, write_to(stream, 8, turn));
+	}
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&words[0]) == 200);
+	contract_tell(peer);
+}
+
+static void count(void *user)
+{
+	atomic_fetch_add((_Atomic uint64_t *)user, 1);
+}
+
+static void host_functions_come_in_turn(int peer)
+{
+	cu_stream stream = set_up(-1);
+
+	(void)peer;
+	EXPECT(CU_OK, wait_for(stream, 0, 1));
+	EXPECT(CU_OK, driver->cuLaunchHostFunc(stream, count, (void *)&words[1]));
+	EXPECT(CU_OK, wait_for(stream, 1, 1));
+	EXPECT(CU_OK, write_to(stream, 2, 5));
+	usleep(20000);
+	CHECK(!atomic_load(&words[1]) && !atomic_load(&words[2]));
+	atomic_store(&words[0], 1);
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&words[1]) == 1 && atomic_load(&words[2]) == 5);
+	EXPECT(CU_INVALID_VALUE, driver->cuLaunchHostFunc(stream, NULL, NULL));
+}
+
+static void they_are_captured(int peer)
+{
+	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long) =
+	    contract_symbol("cuGraphInstantiateWithFlags");
+	cu_result (*launch)(graph_exec, cu_stream) = contract_symbol("cuGraphLaunch");
+	cu_result (*destroy)(graph_exec) = contract_symbol("cuGraphExecDestroy");
+	cu_stream stream = set_up(-1);
+	graph_exec exec = NULL;
+	cu_graph graph = NULL;
+
+	(void)peer;
+	if (!instantiate || !launch || !destroy)
+		contract_skip("this driver has no cuGraphInstantiateWithFlags");
+	EXPECT(CU_OK, driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL));
+	EXPECT(CU_OK, wait_for(stream, 0, 1));
+	EXPECT(CU_OK, driver->cuLaunchHostFunc(stream, count, (void *)&words[1]));
+	EXPECT(CU_OK, write_to(stream, 2, 3));
+	EXPECT(CU_OK, driver->cuStreamEndCapture(stream, &graph));
+	CHECK(!atomic_load(&words[1]) && !atomic_load(&words[2]));
+	EXPECT(CU_OK, instantiate(&exec, graph, 0));
+	EXPECT(CU_OK, launch(exec, stream));
+	usleep(20000);
+	CHECK(!atomic_load(&words[1]) && !atomic_load(&words[2]));
+	atomic_store(&words[0], 1);
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&words[1]) == 1 && atomic_load(&words[2]) == 3);
+	EXPECT(CU_OK, launch(exec, stream));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
+	CHECK(atomic_load(&words[1]) == 2);
+	EXPECT(CU_OK, destroy(exec));
+	EXPECT(CU_OK, driver->cuGraphDestroy(graph));
+}
+
+/* In another thread or stream than the one that captures, a relaxed thread may register memory. */
+static void memory_is_registered_beside_a_capture(int peer)
+{
+	cu_stream stream = set_up(-1);
+	cu_capture_mode mode = CU_CAPTURE_RELAXED;
+	void *more = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cu_graph graph = NULL;
+
+	(void)peer;
+	EXPECT(CU_OK, driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL));
+	EXPECT(CU_OK, driver->cuThreadExchangeStreamCaptureMode(&mode));
+	EXPECT(CU_OK, driver->cuMemHostRegister_v2(
+			  more, PAGE, CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_MAPPED));
+	EXPECT(CU_OK, driver->cuThreadExchangeStreamCaptureMode(&mode));
+	EXPECT(CU_OK, driver->cuStreamEndCapture(stream, &graph));
+	CHECK(graph != NULL);
+	EXPECT(CU_OK, driver->cuMemHostUnregister(more));
+}
+
+static void streams_have_numbers(int peer)
+{
+	cu_stream stream = set_up(-1), other = NULL;
+	unsigned long long first = 0, again = 0, second = 0, own = 0;
+
+	(void)peer;
+	if (!driver->cuStreamGetId)
+		contract_skip("this driver has no cuStreamGetId");
+	EXPECT(CU_OK, driver->cuStreamCreate(&other, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuStreamGetId(stream, &first));
+	EXPECT(CU_OK, driver->cuStreamGetId(stream, &again));
+	EXPECT(CU_OK, driver->cuStreamGetId(other, &second));
+	EXPECT(CU_OK, driver->cuStreamGetId(NULL, &own));
+	CHECK(first == again && first != second && own != first && own != second);
+	EXPECT(CU_OK, driver->cuStreamDestroy_v2(other));
+	EXPECT(CU_OK, driver->cuStreamCreate(&other, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuStreamGetId(other, &again));
+	CHECK(again != first && again != second);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(geq_is_cyclic, geq_is_cyclic),
+	    ALONE(work_stays_in_order, work_stays_in_order),
+	    PAIR(streams_of_two_processes_take_turns, ping, pong),
+	    ALONE(host_functions_come_in_turn, host_functions_come_in_turn),
+	    ALONE(they_are_captured, they_are_captured),
+	    ALONE(memory_is_registered_beside_a_capture, memory_is_registered_beside_a_capture),
+	    ALONE(streams_have_numbers, streams_have_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Publish and acquire between real processes: every frame once, in order and whole, whoever is killed.
+load helpers
+
+COUNT=${GPUSHARE_ORDER_COUNT:-2000}
+[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${EMULATOR:-}" ] || COUNT=${GPUSHARE_ORDER_COUNT:-200}
+
+crew() {
+	run -0 "$BIN/api_order" crew "$@"
+	has "$output" "whole: $1 consumers, $2 hand-overs, $3 slots, $4"
+}
+
+# produce SLOTS COUNT WAY [PAUSE]: a producer that begins when all consumers are there
+produce() {
+	start producer env API_ORDER_GO="$WORK/go" "$BIN/api_order" produce ring "$@"
+	PRODUCER=$PID
+}
+
+# consume TAG SLOTS WAY [PAUSE]: and has joined
+consume() {
+	start "$1" "$BIN/api_order" consume ring "${@:2}"
+	await_words "$1" joined
+}
+
+await_words() {
+	until_true grep -q "$2" "$WORK/$1.out"
+}
+
+kill_registry() {
+	local pid
+	pid=$(registry_pids)
+	kill -KILL "$pid"
+	until_true has_ended "$pid"
+}
+
+@test "CPU to CPU: one producer, 1, 4 and 16 consumers, every frame once and whole" {
+	crew 1 "$COUNT" 4 host
+	crew 4 "$COUNT" 4 host
+	crew 16 $((COUNT / 2)) 8 host
+	crew 3 $((COUNT / 2)) 1 host
+}
+
+@test "stream to stream: one producer, 1, 4 and 16 consumers, every frame once and whole" {
+	crew 1 "$COUNT" 4 stream
+	has "$output" "by stream-memory-operations"
+	crew 4 "$COUNT" 4 stream
+	crew 16 $((COUNT / 4)) 8 stream
+	crew 3 $((COUNT / 2)) 1 stream
+}
+
+@test "CPU and streams beside each other on one ring" {
+	crew 4 "$COUNT" 4 mixed
+	crew 15 $((COUNT / 4)) 2 mixed
+}
+
+@test "a GPU without stream memory operations: by one IPC event" {
+	export GPUSHARE_ORDERING=events
+	crew 1 $((COUNT / 2)) 4 stream
+	has "$output" "by events"
+	crew 4 $((COUNT / 4)) 1 mixed
+}
+
+@test "a GPU that says so itself: by one IPC event" {
+	needs_sim
+	export GPUSHARE_SIM_STREAM_WORDS=0
+	crew 4 $((COUNT / 2)) 4 stream
+	has "$output" "by events"
+}
+
+@test "a producer that is killed between writing and publishing never yields that frame" {
+	for way in host stream; do
+		rm -f "$WORK/go" "$WORK"/*.out
+		produce 4 100 $way 8
+		consume one 4 host
+		ONE=$PID
+		consume two 4 stream
+		TWO=$PID
+		touch "$WORK/go"
+		await_words producer "written 8"
+		kill -KILL "$PRODUCER"
+		finish "$ONE"
+		finish "$TWO"
+		has "$(cat "$WORK/one.out")" "consumed 7, then the owner is gone"
+		has "$(cat "$WORK/two.out")" "consumed 7, then the owner is gone"
+	done
+}
+
+@test "a consumer that is killed while it has a frame stops the producer no longer than its lease" {
+	for way in host stream; do
+		rm -f "$WORK/go" "$WORK"/*.out
+		produce 2 50 $way
+		consume stays 2 host
+		STAYS=$PID
+		consume holds 2 stream 5
+		touch "$WORK/go"
+		await_words holds "holding 5"
+		sleep 0.3
+		run ! has_ended "$PRODUCER"
+		kill -KILL "$PID"
+		took_ms finish "$PRODUCER"
+		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
+		finish "$STAYS"
+		has "$(cat "$WORK/stays.out")" "consumed 50, then the owner is gone"
+	done
+}
+
+@test "who waits for a dead producer hears of it at once, and streams are let through" {
+	produce 4 3 host
+	consume cpu 4 host
+	CPU=$PID
+	consume gpu 4 stream
+	GPU=$PID
+	touch "$WORK/go"
+	finish "$PRODUCER"
+	took_ms finish "$GPU"
+	[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
+	finish "$CPU"
+	has "$(cat "$WORK/gpu.out")" "consumed 3, then the owner is gone"
+}
+
+@test "the registry is killed: hand-overs go on, and a death after that is heard of" {
+	produce 2 100000000 stream
+	consume one 2 host
+	ONE=$PID
+	consume two 2 stream
+	TWO=$PID
+	touch "$WORK/go"
+	for _ in 1 2 3; do
+		kill_registry
+		sleep 0.1
+		gpushare ls >/dev/null
+		before=$(api open stat=ring | grep -c ring)
+		equal "$before" 1
+	done
+	run ! has_ended "$ONE"
+	run ! has_ended "$TWO"
+	kill -KILL "$PRODUCER"
+	finish "$ONE"
+	finish "$TWO"
+	has "$(cat "$WORK/one.out")" "then the owner is gone"
+	has "$(cat "$WORK/two.out")" "then the owner is gone"
+}
+
+@test "a producer dies while there is no registry: the next one hears of it" {
+	produce 2 100000000 host
+	consume one 2 stream
+	ONE=$PID
+	touch "$WORK/go"
+	sleep 0.1
+	kill_registry
+	kill -KILL "$PRODUCER"
+	until_true has_ended "$PRODUCER"
+	run ! has_ended "$ONE"
+	gpushare ls >/dev/null
+	finish "$ONE"
+	has "$(cat "$WORK/one.out")" "then the owner is gone"
+}
+
+@test "who comes and goes in the middle, on a ring of one, reads whole frames too" {
+	produce 1 100000000 stream
+	touch "$WORK/go"
+	for i in 1 2 3 4; do
+		start "visit$i" "$BIN/api_order" visit ring 1 "$([ $((i % 2)) = 0 ] && echo host || echo stream)"
+		VISITORS[i]=$PID
+	done
+	sleep 2
+	kill -KILL "$PRODUCER"
+	for i in 1 2 3 4; do
+		finish "${VISITORS[i]}"
+		has "$(cat "$WORK/visit$i.out")" "visited "
+		[ "$(sed -n 's/.*read \([0-9]*\) frames/\1/p' "$WORK/visit$i.out")" -gt 10 ]
+	done
+}
+
+@test "what is shown of a buffer has its sequence and how it is ordered" {
+	needs jq
+	produce 4 5 stream 6
+	touch "$WORK/go"
+	finish "$PRODUCER" || true
+	produce 4 100 stream 6
+	await_words producer "written 6"
+	equal "$(shown ring sequence)" 5
+	equal "$(shown ring ordering)" stream-memory-operations
+}
+
+@test "the example: a ring of frames with checksums" {
+	mkfifo "$WORK/key"
+	start producer "$BIN/ring_producer" frames 300
+	kill -KILL "$PID"
+	"$BIN/ring_producer" frames 300 <"$WORK/key" >"$WORK/ring.out" 2>"$WORK/ring.err" 3>&- 8>&- &
+	RING=$!
+	STARTED+=("$RING")
+	exec 7>"$WORK/key"
+	start one "$BIN/ring_consumer" frames
+	ONE=$PID
+	start two "$BIN/ring_consumer" frames
+	await_words one "from frame 1 on"
+	await_words two "from frame 1 on"
+	echo >&7
+	exec 7>&-
+	finish "$RING"
+	finish "$ONE"
+	finish "$PID"
+	has "$(cat "$WORK/ring.out")" "300 frames were read"
+	has "$(cat "$WORK/one.out")" "300 frames, whole and in order"
+	has "$(cat "$WORK/two.out")" "300 frames, whole and in order"
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What publishing and acquiring cost between two processes: `api_order_bench COUNT` prints lines
+ * "WHAT<tab>MEDIAN<tab>P99", in us. Two buffers, one published by each side.
+ */
+#include <gpushare.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu_driver.h"
+
+#define SIZE 4096
+#define BATCH 64 /* what a stream has before it is waited for */
+#define PATIENCE_MS 60000
+
+#define MUST(call) must(call, #call)
+
+struct side {
+	struct gpushare_session *session;
+	struct gpushare_buffer *mine, *theirs;
+	int to, from; /* the other side's ear, and ours */
+	size_t count;
+	double *first, *second; /* of two kinds of calls */
+};
+
+static void must(int status, const char *call)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "api_order_bench: %s: %s\n", call, gpushare_explain());
+	_exit(1);
+}
+
+static void meet(const struct side *side)
+{
+	char byte = 'x';
+
+	if (write(side->to, &byte, 1) != 1 || read(side->from, &byte, 1) != 1)
+		_exit(1);
+}
+
+static void print_times(const char *what, double *times, size_t count)
+{
+	double median = clock_median(times, count);
+
+	printf("%s\t%.3f\t%.3f\n", what, median, times[count * 99 / 100]);
+}
+
+static void print_one(const char *what, double us)
+{
+	printf("%s\t%.3f\t\n", what, us);
+}
+
+/* The CPU's word to the CPU: there and back, halved. */
+static void cpu_to_cpu(const struct side *side, int leads, uint64_t from)
+{
+	for (uint64_t i = 0; i < side->count; i++) {
+		double began = clock_us();
+
+		if (leads)
+			MUST(gpushare_publish_host(side->mine, NULL));
+		MUST(gpushare_acquire_host(side->theirs, from + i, PATIENCE_MS, NULL));
+		if (!leads)
+			MUST(gpushare_publish_host(side->mine, NULL));
+		side->first[i] = (clock_us() - began) / 2;
+	}
+	if (leads)
+		print_times("CPU to CPU, one way", side->first, side->count);
+}
+
+/* Streams alone: all that is to be done is given to them, and they answer each other. */
+static void gpu_to_gpu(const struct side *side, int leads, uint64_t from)
+{
+	double began = clock_us();
+
+	for (uint64_t i = 0; i < side->count; i++) {
+		if (leads)
+			MUST(gpushare_publish(side->mine, NULL, NULL));
+		MUST(gpushare_acquire(side->theirs, NULL, from + i));
+		if (!leads)
+			MUST(gpushare_publish(side->mine, NULL, NULL));
+	}
+	gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
+	if (leads)
+		print_one("GPU to GPU, round trip", (clock_us() - began) / (double)side->count);
+}
+
+/* What the calls take of the CPU, with a stream that is not full. */
+static void call_costs(const struct side *side, int leads, uint64_t from)
+{
+	for (uint64_t i = 0; i < side->count; i++) {
+		double began = clock_us(), between;
+
+		if (leads)
+			MUST(gpushare_publish(side->mine, NULL, NULL));
+		else
+			MUST(gpushare_acquire(side->theirs, NULL, from + i));
+		between = clock_us();
+		if (leads)
+			MUST(gpushare_reclaim(side->mine, NULL, from + i));
+		else
+			MUST(gpushare_release(side->theirs, NULL, from + i));
+		side->first[i] = between - began;
+		side->second[i] = clock_us() - between;
+		if (i % BATCH == BATCH - 1)
+			gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
+	}
+	gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
+	print_times(leads ? "gpushare_publish" : "gpushare_acquire", side->first, side->count);
+	print_times(leads ? "gpushare_reclaim" : "gpushare_release", side->second, side->count);
+	fflush(stdout);
+}
+
+static int run(struct side *side, int leads)
+{
+	const struct gpushare_attach_options options = {.wait_ms = PATIENCE_MS, .passive = leads};
+
+	gpu_start();
+	side->first = calloc(side->count, sizeof(double));
+	side->second = calloc(side->count, sizeof(double));
+	if (!side->first || !side->second)
+		return 1;
+	MUST(gpushare_open(NULL, &side->session));
+	MUST(gpushare_alloc(side->session, leads ? "ping" : "pong", 0, SIZE, &side->mine));
+	MUST(gpushare_attach(side->session, leads ? "pong" : "ping", &options, &side->theirs));
+	/* all that is done once */
+	MUST(gpushare_publish(side->mine, NULL, NULL));
+	MUST(gpushare_acquire(side->theirs, NULL, 1));
+	gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
+	meet(side);
+	cpu_to_cpu(side, leads, 2);
+	meet(side);
+	gpu_to_gpu(side, leads, 2 + side->count);
+	meet(side);
+	call_costs(side, leads, 2 + 2 * side->count);
+	if (leads)
+		printf("means\t%s\t\n", gpushare_ordering_text(gpushare_ordering(side->mine)));
+	fflush(stdout);
+	meet(side);
+	MUST(gpushare_close(side->session));
+	free(side->first);
+	free(side->second);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct side side = {.count = argc == 2 ? strtoul(argv[1], NULL, 0) : 0};
+	int there[2], back[2], status, failed;
+	pid_t child;
+
+	if (!side.count) {
+		fprintf(stderr, "usage: api_order_bench COUNT\n");
+		return 2;
+	}
+	if (pipe(there) || pipe(back))
+		return 1;
+	child = fork();
+	if (child < 0)
+		return 1;
+	side.to = child ? there[1] : back[1];
+	side.from = child ? back[0] : there[0];
+	close(child ? there[0] : there[1]);
+	close(child ? back[1] : back[0]);
+	failed = run(&side, child != 0);
+	if (!child)
+		_exit(failed);
+	return waitpid(child, &status, 0) != child || status || failed;
+}

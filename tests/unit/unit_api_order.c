@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare_publish() and what goes with it, on the simulated driver: refusals, failures, graphs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "filled.h"
+
+#define SIZE 4096
+
+typedef struct graph_exec_opaque *graph_exec;
+
+static const struct driver *driver;
+static struct gpushare_session *session;
+
+static struct gpushare_buffer *begin(void)
+{
+	driver = part_driver();
+	session = part_session();
+	return part_filled(session, "x", SIZE, 1);
+}
+
+static cu_stream new_stream(void)
+{
+	cu_stream stream = NULL;
+
+	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
+	return stream;
+}
+
+static uint64_t published(struct gpushare_buffer *buffer)
+{
+	uint64_t sequence = 99;
+
+	OK(gpushare_sequence(buffer, &sequence));
+	return sequence;
+}
+
+static void refuse(void)
+{
+	const struct gpushare_attach_options here = {.host_only = 1, .passive = 1};
+	struct gpushare_buffer *buffer = begin(), *seen;
+	uint64_t sequence = 42;
+	pid_t child;
+	int status;
+
+	FAILS(E_INVALID, "NULL", gpushare_publish(NULL, NULL, NULL));
+	FAILS(E_INVALID, "NULL", gpushare_acquire_host(NULL, 1, 0, NULL));
+	FAILS(E_INVALID, "NULL", gpushare_leave(NULL));
+	FAILS(E_INVALID, "out_published", gpushare_sequence(buffer, NULL));
+	CHECK(gpushare_ordering(NULL) == GPUSHARE_ORDERING_NONE);
+	CHECK(published(buffer) == 0);
+	FAILS(E_INVALID, "not joined", gpushare_release_host(buffer, 1));
+	FAILS(E_INVALID, "not joined", gpushare_release(buffer, NULL, 1));
+	FAILS(E_TIMED_OUT, "1 of 'x'", gpushare_acquire_host(buffer, 1, 0, &sequence));
+	FAILS(E_TIMED_OUT, "within 30 ms", gpushare_acquire_host(buffer, 1, 30, &sequence));
+	CHECK(sequence == 42);
+	FAILS(E_RANGE, "neither published", gpushare_release_host(buffer, 1));
+	OK(gpushare_join(buffer, &sequence));
+	CHECK(sequence == 1);
+	OK(gpushare_leave(buffer));
+	OK(gpushare_leave(buffer));
+	OK(gpushare_free(buffer));
+	buffer = part_made(session, "y", SIZE, GPUSHARE_FLAG_VMM);
+	OK(gpushare_attach(session, "y", &here, &seen));
+	FAILS(E_INVALID, "_host", gpushare_publish(seen, NULL, NULL));
+	FAILS(E_INVALID, "_host", gpushare_acquire(seen, NULL, 1));
+	OK(gpushare_publish_host(buffer, &sequence));
+	CHECK(sequence == 1 && published(seen) == 1);
+	CHECK(gpushare_ordering(seen) == GPUSHARE_ORDERING_HOST);
+	child = fork();
+	if (!child)
+		_exit(gpushare_publish_host(buffer, NULL) == GPUSHARE_E_FORKED &&
+			      gpushare_acquire_host(seen, 1, 0, NULL) == GPUSHARE_E_FORKED
+			  ? 0
+			  : 1);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	OK(gpushare_close(session));
+}
+
+static void test_refusals(void **state)
+{
+	(void)state;
+	stage_play(refuse, NULL);
+}
+
+/* Each call of the driver's on the way: said, and nothing is lost by it. */
+static void fail_each(void)
+{
+	static const char *const calls[] = {"cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2",
+					    "cuStreamIsCapturing", "cuStreamWriteValue64_v2"};
+	struct gpushare_buffer *buffer;
+	uint64_t sequence = 42;
+	cu_stream stream;
+
+	setenv(
+	    "GPUSHARE_SIM_FAIL",
+	    "cuMemHostRegister:1:1:999,cuMemHostGetDevicePointer:1:1:999,"
+	    "cuStreamIsCapturing:1:1:999,cuStreamWriteValue64:1:1:999,cuStreamWaitValue64:1:1:999",
+	    1);
+	buffer = begin();
+	stream = new_stream();
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		FAILS(E_CUDA, calls[i], gpushare_publish(buffer, stream, &sequence));
+		CHECK(sequence == 42 && published(buffer) == 0);
+	}
+	OK(gpushare_publish(buffer, stream, &sequence));
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	CHECK(sequence == 1 && published(buffer) == 1);
+	FAILS(E_CUDA, "cuStreamWaitValue64_v2", gpushare_acquire(buffer, stream, 2));
+	OK(gpushare_acquire(buffer, stream, 2));
+	OK(gpushare_publish_host(buffer, NULL));
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_close(session));
+}
+
+static void test_failures(void **state)
+{
+	(void)state;
+	stage_play(fail_each, NULL);
+}
+
+/* What comes second is published second, on whatever stream. */
+static void keep_order(void)
+{
+	struct gpushare_buffer *buffer = begin(), *gate = part_filled(session, "gate", SIZE, 1);
+	cu_stream slow = new_stream(), fast = new_stream();
+	uint64_t first, second, third, fourth;
+
+	OK(gpushare_acquire(gate, slow, 1));
+	OK(gpushare_publish(buffer, slow, &first));
+	OK(gpushare_publish(buffer, slow, &second));
+	OK(gpushare_publish(buffer, fast, &third));
+	CHECK(first == 1 && second == 2 && third == 3);
+	usleep(20000);
+	CHECK(published(buffer) == 0);
+	OK(gpushare_publish_host(gate, NULL));
+	OK(gpushare_publish_host(buffer, &fourth)); /* after those that are under way */
+	CHECK(fourth == 4 && published(buffer) == 4);
+	CHECK(driver->cuStreamSynchronize(fast) == CU_OK);
+	OK(gpushare_close(session));
+}
+
+static void test_order_of_streams(void **state)
+{
+	(void)state;
+	stage_play(keep_order, NULL);
+}
+
+/* Of releases too: what is released last does not come before what is released first. */
+static void release_in_order(void)
+{
+	const struct gpushare_attach_options defaults = {.wait_ms = 5000};
+	struct gpushare_buffer *buffer, *gate;
+	cu_stream slow, fast;
+
+	driver = part_driver();
+	session = part_session();
+	gate = part_filled(session, "gate", SIZE, 1);
+	OK(gpushare_attach(session, "x", &defaults, &buffer));
+	slow = new_stream();
+	fast = new_stream();
+	OK(gpushare_join(buffer, NULL));
+	say();
+	OK(gpushare_acquire(gate, slow, 1));
+	OK(gpushare_acquire(buffer, slow, 1));
+	OK(gpushare_release(buffer, slow, 1));
+	OK(gpushare_acquire_host(buffer, 2, 5000, NULL));
+	OK(gpushare_release(buffer, fast, 2));
+	OK(gpushare_release(buffer, fast, 1)); /* says nothing */
+	say();
+	hear();
+	OK(gpushare_publish_host(gate, NULL));
+	OK(gpushare_release_host(buffer, 2));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void reclaim_in_order(void)
+{
+	struct gpushare_buffer *buffer = begin();
+	cu_stream stream = new_stream();
+
+	hear();
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_publish_host(buffer, NULL));
+	hear();
+	FAILS(E_TIMED_OUT, "not released", gpushare_reclaim_host(buffer, 1, 30));
+	OK(gpushare_reclaim(buffer, stream, 2));
+	OK(gpushare_publish(buffer, stream, NULL));
+	usleep(20000);
+	CHECK(published(buffer) == 2);
+	say();
+	hear();
+	OK(gpushare_reclaim_host(buffer, 2, 5000));
+	OK(gpushare_acquire_host(buffer, 3, 5000, NULL));
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_order_of_releases(void **state)
+{
+	(void)state;
+	stage_play(reclaim_in_order, release_in_order);
+}
+
+/* Captured: each launch publishes one more, and waits for its constant. */
+static void capture(void)
+{
+	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long);
+	cu_result (*launch)(graph_exec, cu_stream);
+	struct gpushare_buffer *buffer = begin(), *gate = part_filled(session, "gate", SIZE, 1);
+	cu_stream stream = new_stream(), other = new_stream();
+	uint64_t sequence = 42;
+	graph_exec exec;
+	cu_graph graph;
+
+	CHECK(driver->cuGetProcAddress("cuGraphInstantiateWithFlags", (void **)&instantiate, 12000,
+				       0) == CU_OK);
+	CHECK(driver->cuGetProcAddress("cuGraphLaunch", (void **)&launch, 12000, 0) == CU_OK);
+	OK(gpushare_publish(buffer, other, &sequence));
+	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
+	OK(gpushare_acquire(gate, stream, 1));
+	OK(gpushare_publish(buffer, stream, &sequence));
+	CHECK(sequence == 0);
+	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
+	CHECK(published(buffer) == 1);
+	CHECK(instantiate(&exec, graph, 0) == CU_OK);
+	CHECK(launch(exec, stream) == CU_OK);
+	CHECK(launch(exec, stream) == CU_OK);
+	usleep(20000);
+	CHECK(published(buffer) == 1);
+	OK(gpushare_publish_host(gate, NULL));
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	CHECK(published(buffer) == 3);
+	sequence = 42;
+	OK(gpushare_publish(buffer, stream, &sequence));
+	CHECK(sequence == 0);
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_publish_host(buffer, &sequence));
+	CHECK(sequence == 5 && published(buffer) == 5);
+	OK(gpushare_close(session));
+	CHECK(launch(exec, stream) == CU_OK); /* late: it publishes nothing, and harms nobody */
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+}
+
+static void test_capture(void **state)
+{
+	(void)state;
+	stage_play(capture, NULL);
+}
+
+static void capture_by_events(void)
+{
+	struct gpushare_buffer *buffer;
+	cu_stream stream;
+	cu_graph graph;
+
+	setenv("GPUSHARE_SIM_STREAM_WORDS", "0", 1);
+	buffer = begin();
+	stream = new_stream();
+	OK(gpushare_publish(buffer, stream, NULL));
+	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_EVENTS);
+	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
+	FAILS(E_NOT_SUPPORTED, "captured", gpushare_publish(buffer, stream, NULL));
+	FAILS(E_NOT_SUPPORTED, "captured", gpushare_acquire(buffer, stream, 2));
+	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
+	OK(gpushare_close(session));
+}
+
+static void test_capture_by_events(void **state)
+{
+	(void)state;
+	stage_play(capture_by_events, NULL);
+}
+
+/* A GPU that has neither. */
+static void lack_all(void)
+{
+	struct gpushare_buffer *buffer;
+
+	setenv("GPUSHARE_SIM_STREAM_WORDS", "0", 1);
+	setenv("GPUSHARE_SIM_FAIL", "cuIpcGetEventHandle:1:1:801", 1);
+	buffer = begin();
+	FAILS(E_CUDA, "cuIpcGetEventHandle", gpushare_publish(buffer, NULL, NULL));
+	OK(gpushare_publish(buffer, NULL, NULL));
+	OK(gpushare_acquire_host(buffer, 1, 5000, NULL));
+	OK(gpushare_close(session));
+}
+
+static void test_no_event(void **state)
+{
+	(void)state;
+	stage_play(lack_all, NULL);
+}
+
+static void publish_first(void)
+{
+	struct gpushare_buffer *buffer = begin();
+
+	OK(gpushare_publish_host(buffer, NULL));
+	say();
+	hear();
+	OK(gpushare_free(buffer));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void publish_second(void)
+{
+	struct gpushare_buffer *buffer;
+	cu_stream stream;
+	uint64_t sequence;
+
+	driver = part_driver();
+	session = part_session();
+	stream = new_stream();
+	hear();
+	OK(gpushare_attach(session, "x", NULL, &buffer));
+	FAILS(E_DENIED, "published by process", gpushare_publish_host(buffer, NULL));
+	FAILS(E_DENIED, "published by process", gpushare_reclaim_host(buffer, 1, 0));
+	OK(gpushare_acquire(buffer, stream, 1));
+	OK(gpushare_acquire(buffer, stream, 2)); /* stands */
+	OK(gpushare_order_status(buffer));
+	say();
+	hear();
+	/* freed: what waits is let through, and what was published is there */
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	FAILS(E_OWNER_GONE, "has gone", gpushare_order_status(buffer));
+	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire(buffer, stream, 2));
+	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire_host(buffer, 2, -1, NULL));
+	OK(gpushare_acquire_host(buffer, 1, 0, &sequence));
+	CHECK(sequence == 1 && published(buffer) == 1);
+	OK(gpushare_release_host(buffer, 1));
+	OK(gpushare_detach(buffer));
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_two_processes(void **state)
+{
+	(void)state;
+	stage_play(publish_first, publish_second);
+}
+
+/* Nothing is owed to a registry that does not answer, and nothing is lost by it. */
+static void stay_mute(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 300};
+	struct gpushare_buffer *buffer;
+	uint64_t sequence;
+	pid_t registry;
+
+	driver = part_driver();
+	OK(gpushare_open(&options, &session));
+	buffer = part_filled(session, "x", SIZE, 1);
+	registry = stage_registry();
+	CHECK(registry > 0 && !kill(registry, SIGSTOP));
+	FAILS(E_TIMED_OUT, NULL, gpushare_publish_host(buffer, NULL));
+	FAILS(E_TIMED_OUT, NULL, gpushare_join(buffer, NULL));
+	CHECK(!kill(registry, SIGCONT));
+	usleep(100000);
+	OK(gpushare_publish_host(buffer, &sequence));
+	CHECK(sequence == 1);
+	CHECK(!kill(registry, SIGSTOP)); /* nobody is asked any more */
+	OK(gpushare_publish_host(buffer, &sequence));
+	OK(gpushare_publish(buffer, NULL, &sequence));
+	OK(gpushare_acquire_host(buffer, 3, 5000, NULL));
+	CHECK(!kill(registry, SIGCONT));
+	OK(gpushare_close(session));
+}
+
+static void test_mute_registry(void **state)
+{
+	(void)state;
+	stage_play(stay_mute, NULL);
+}
+
+/* Many that come and go: what streams have used is given back in the end. */
+static void come_and_go(void)
+{
+	struct gpushare_buffer *buffer, *stands = begin();
+	cu_stream stream = new_stream();
+	char name[16];
+
+	OK(gpushare_publish(stands, stream, NULL));
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		buffer = part_filled(session, name, SIZE, 1);
+		OK(gpushare_publish(buffer, stream, NULL));
+		OK(gpushare_free(buffer));
+	}
+	CHECK(logged("cuMemHostRegister_v2 0") == 101);
+	CHECK(logged("cuMemHostUnregister 0") >= 64);
+	OK(gpushare_acquire(stands, stream, 2)); /* while somebody waits, nothing is given back */
+	OK(gpushare_close(session));
+	CHECK(logged("cuMemHostUnregister 0") < 101);
+}
+
+static void test_come_and_go(void **state)
+{
+	(void)state;
+	logged_play(come_and_go, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
+	    T(test_refusals),	       T(test_failures),      T(test_order_of_streams),
+	    T(test_order_of_releases), T(test_capture),	      T(test_capture_by_events),
+	    T(test_no_event),	       T(test_two_processes), T(test_mute_registry),
+	    T(test_come_and_go),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
