@@ -6,5 +6,7 @@
 
 /* GPUSHARE_OK, or a status with its sentence in *answer. */
 int check_share(const gpushare_Share *share, reply *answer);
+/* The same of a generation that a client says it was given. */
+int check_generation(const char *name, uint64_t generation, reply *answer);
 
 #endif

@@ -220,6 +220,7 @@ void replay(struct registry *registry, int directory)
 				registry->limbo[registry->nameless - 1]->info.generation);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
+			generation_pass(&registry->generation, each->generation);
 			entry = registry_find(registry, each->name, each->generation);
 			if (entry)
 				registry_join(lease, each, entry);
