@@ -60,7 +60,8 @@ static struct entry *fill(struct entry *entry, const struct lease *lease,
 	memcpy(entry->handle, stand->handle, sizeof(entry->handle));
 	entry->info.attachers = 0;
 	entry->info.missing = false;
-	entry->untold = stand->untold;
+	entry->info.in_limbo = info->in_limbo && stand->nameless;
+	entry->untold = stand->untold && stand->nameless;
 	entry->created_ns = stand->created_boot_ns - boot_ns;
 	entry->deadline_ns =
 	    stand->deadline_boot_ns ? stand->deadline_boot_ns - boot_ns : INT64_MAX;
