@@ -46,6 +46,8 @@ test  procps             command pkill
 lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
 lint  clang-format       command clang-format
+lint  clang-tidy         command clang-tidy
+lint  spin               command spin
 "
 [ -n "$foreign" ] || NEEDS+="test  g++  command g++
 "

@@ -68,7 +68,7 @@ byte x_lost;		/* of lose() */
 /* Claim 3, between any two steps. A set's bits are read from the lowest generation up. */
 inline judge() {
 	if
-	:: up ->
+	:: up && !twice -> /* else claim 1 has its say */
 		assert(!named || owner[named] || HAS(keeps, named));
 		g = 1;
 		do
@@ -133,7 +133,7 @@ inline drop(x) {
 inline lose() {
 	if
 	:: named && HAS(missing, named) && !owner[named] && !HAS(ALL_ATTACHED, named) ->
-		assert(keeper_died);
+		assert(keeper_died || twice);
 		promised = promised & ~BIT(named);
 		x_lost = named;
 		drop(x_lost);
@@ -627,7 +627,7 @@ proctype registry() {
 /* Everybody has ended and nothing is left to do: nothing may be left. */
 proctype monitor() {
 	timeout ->
-	assert(!up || (!named && !nameless && lease[0] == NONE && lease[1] == NONE &&
+	assert(!up || twice || (!named && !nameless && lease[0] == NONE && lease[1] == NONE &&
 		       lease[2] == NONE && lease[3] == NONE))
 }
 

@@ -31,7 +31,7 @@ whole() {
 	read -ra flags <<<"${MODEL_FLAGS:--DCRASHES=1 -DCUTS=0 -DLAST=2}"
 	build "${flags[@]}" -DCOLLAPSE || return
 	# -E: that a client has nothing to do is no fault; -m: how deep
-	timeout "${MODEL_SECONDS:-40}" ./pan -E -m200000 -w22 >pan.log 2>&1
+	timeout -s INT -k 10 "${MODEL_SECONDS:-40}" ./pan -E -m200000 -w22 >pan.log 2>&1
 	states=$(sed -n 's/^ *\([0-9][0-9]*\) states, stored.*/\1/p; s/^Depth=.*States= *\([0-9.e+]*\) .*/\1/p' pan.log | tail -n 1)
 	if grep -q '^pan:.*\(assertion violated\|invalid\)' pan.log; then
 		failed=$((failed + 1))
@@ -49,11 +49,11 @@ whole() {
 	fi
 }
 
-# broken PART CLAIM: without that part the assertion that holds CLAIM must fail; the shortest way first
+# broken PART CUTS LAST CLAIM: without that part the assertion that holds CLAIM must fail; the shortest way first
 broken() {
-	build -DCRASHES=1 -DCUTS=1 -DLAST=3 "-DBREAK_$1" -DBFS -DCOLLAPSE || return
-	timeout 60 ./pan -E -w22 >pan.log 2>&1
-	if grep -q "^pan:.*assertion violated.*$2" pan.log; then
+	build -DCRASHES=1 "-DCUTS=$2" "-DLAST=$3" "-DBREAK_$1" -DBFS -DCOLLAPSE || return
+	timeout -s INT -k 10 120 ./pan -E -w22 >pan.log 2>&1
+	if grep -q "^pan:.*assertion violated.*$4" pan.log; then
 		passed=$((passed + 1))
 		echo "model: without $1: caught"
 	else
@@ -63,15 +63,15 @@ broken() {
 }
 
 whole || failed=$((failed + 1))
-while read -r part claim; do
-	broken "$part" "$claim" || failed=$((failed + 1))
+while read -r part cuts last claim; do
+	broken "$part" "$cuts" "$last" "$claim" || failed=$((failed + 1))
 done <<'END'
-RESERVE twice
-KEEP promised
-JOURNAL_BEFORE_ANSWER promised
-SETTLE keeper_died
-MOVE lease
-WATCH nameless
+RESERVE 0 2 !.*twice
+KEEP 1 3 promised
+JOURNAL_BEFORE_ANSWER 1 3 promised
+SETTLE 1 3 keeper_died
+MOVE 1 3 lease
+WATCH 1 3 nameless
 END
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]
