@@ -47,6 +47,7 @@ lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
 lint  clang-format       command clang-format
 lint  clang-tidy         command clang-tidy
+lint  gcovr              command gcovr
 lint  spin               command spin
 "
 [ -n "$foreign" ] || NEEDS+="test  g++  command g++

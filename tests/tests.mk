@@ -256,6 +256,9 @@ model:
 # So long as that; without GPUSHARE_SOAK_SECONDS soak.bats is a short test of `make check`.
 soak: tested
 	@GPUSHARE_SOAK_SECONDS=$(or $(GPUSHARE_SOAK_SECONDS),600) $(RUN) --said e2e/soak
+# Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
+coverage:
+	@tests/coverage.sh $(T)
 bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
@@ -267,4 +270,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	$(shell $(CC) -print-file-name=libasan.so 2>/dev/null))) UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0
 endif
-.PHONY: tests kernels driver tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak
+.PHONY: tests kernels driver tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak coverage
