@@ -31,7 +31,7 @@ endif
 ifeq ($(origin AR),default)
 AR := $(CROSS)ar
 endif
-export ARCH BUILD CC CROSS HOST_CC PROTOC NANOPB SANITIZE
+export ARCH BUILD CC COVERAGE CROSS HOST_CC PROTOC NANOPB SANITIZE
 
 VERSION := $(shell sed -n 's/^.define GPUSHARE_VERSION "\(.*\)"/\1/p' include/gpushare.h)
 CUDA := $(firstword $(foreach d,$(CUDA_HOME) /usr/local/cuda \
@@ -48,6 +48,9 @@ archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/nu
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
 	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),,-Wno-format-truncation)
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+ifneq ($(COVERAGE),)
+SANFLAGS += --coverage -fprofile-update=atomic -fprofile-abs-path
+endif
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
 	$(patsubst %,-iquote %,registry/protocol shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) -pthread -Wl,--as-needed
@@ -97,7 +100,7 @@ $(BUILD)/gen/registry.pb.h: $(BUILD)/gen/registry.pb.c ;
 $(BUILD)/gen/state.pb.h: $(BUILD)/gen/state.pb.c ;
 
 # The flags are remembered: other flags in the same folder rebuild it.
-FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(CUDA)
+FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(COVERAGE) $(CUDA)
 ifneq ($(strip $(FLAGS_NOW)),$(strip $(shell cat $(BUILD)/.flags 2>/dev/null)))
 $(BUILD)/.flags: FORCE
 endif

@@ -105,13 +105,18 @@ static int check_flags(const gpushare_Share *share, reply *answer)
 	return GPUSHARE_OK;
 }
 
+int check_generation(const char *name, uint64_t generation, reply *answer)
+{
+	if (generation <= GENERATION_TOLD)
+		return GPUSHARE_OK;
+	return explain(answer, GPUSHARE_E_INVALID, "\"%s\" can't have had generation %" PRIu64,
+		       name, generation);
+}
+
 static int check_again(const gpushare_Share *share, reply *answer)
 {
 	const char *name = share->buffer.name;
 
-	if (share->again > GENERATION_SANE)
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" can't have had generation %" PRIu64, name, share->again);
 	if (share->orphan && (!share->again || !(share->buffer.flags & GPUSHARE_FLAG_KEEP)))
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "\"%s\" is brought back without its owner, but without %s", name,
@@ -119,7 +124,7 @@ static int check_again(const gpushare_Share *share, reply *answer)
 	if (share->again && share->adopt)
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "\"%s\" is brought back or adopted, not both", name);
-	return GPUSHARE_OK;
+	return check_generation(name, share->again, answer);
 }
 
 /* What there is of it: memory, or an event. */

@@ -91,7 +91,7 @@ void generation_finish(struct generation *generation)
 
 void generation_pass(struct generation *generation, uint64_t used)
 {
-	if (used <= generation->next)
+	if (used <= generation->next || used > GENERATION_SANE)
 		return;
 	generation->next = used;
 	if (generation->next >= generation->reserved)

@@ -17,7 +17,10 @@ struct generation {
 /* `path` of the directory; NULL for the clock alone. */
 void generation_init(struct generation *generation, const char *path);
 void generation_finish(struct generation *generation);
-#define GENERATION_SANE (UINT64_MAX / 2) /* no clock and no counting ever gets there */
+/* No clock and no counting ever gets there. */
+#define GENERATION_SANE (UINT64_MAX / 2)
+/* The highest that a client is believed to have been given: no counting on from it passes the other. */
+#define GENERATION_TOLD (GENERATION_SANE / 2)
 /* That one is in use, wherever it came from. */
 void generation_pass(struct generation *generation, uint64_t used);
 uint64_t generation_take(struct generation *generation);

@@ -2,6 +2,7 @@
 /* retell: all that a client has, after its connection was lost. */
 #include <inttypes.h>
 
+#include "check.h"
 #include "explain.h"
 #include "handlers.h"
 #include "log.h"
@@ -66,11 +67,16 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	const struct entry *entry = registry_find(registry, hold->name, hold->generation);
 	const struct attachment *before =
 	    lease_find_attachment(lease, hold->name, hold->generation);
+	const struct attachment *same = lease_find_generation(lease, hold->generation);
 	uint64_t others = registry->leases.attachments - (before ? before->count : 0);
 	struct attachment *attachment;
 
 	if (!hold->count)
 		return GPUSHARE_OK;
+	if (same && !before)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "generation %" PRIu64 " is \"%s\", not \"%s\"", hold->generation,
+			       same->name, hold->name);
 	if (others + hold->count > registry->limits.attachments)
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "with %" PRIu32
@@ -127,11 +133,29 @@ static void end(struct registry *registry, struct lease *lease)
 	lease->retelling = false;
 }
 
+/* What a client has had nobody else is given, whatever became of the file of generations. */
+static int pass(struct registry *registry, const gpushare_Hold *holds, pb_size_t count,
+		reply *answer)
+{
+	for (pb_size_t i = 0; i < count; i++) {
+		int status = check_generation(holds[i].name, holds[i].generation, answer);
+
+		if (status)
+			return status;
+		generation_pass(&registry->generation, holds[i].generation);
+	}
+	return GPUSHARE_OK;
+}
+
 int handle_retell(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
 	const gpushare_Retell *retell = &ask->verb.retell;
-	int status;
+	int status = pass(registry, retell->shared, retell->shared_count, answer);
 
+	if (!status)
+		status = pass(registry, retell->attached, retell->attached_count, answer);
+	if (status)
+		return status;
 	begin(lease);
 	for (pb_size_t i = 0; i < retell->shared_count; i++)
 		tell_shared(registry, lease, &retell->shared[i], answer);

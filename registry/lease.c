@@ -51,22 +51,29 @@ struct lease *lease_free(struct leases *leases, struct lease *lease)
 	return NULL;
 }
 
-struct attachment *lease_find_attachment(const struct lease *lease, const char *name,
-					 uint64_t generation)
+struct attachment *lease_find_generation(const struct lease *lease, uint64_t generation)
 {
 	struct attachment *found;
 
 	HASH_FIND(hh, lease->attachments, &generation, sizeof(generation), found);
+	return found;
+}
+
+struct attachment *lease_find_attachment(const struct lease *lease, const char *name,
+					 uint64_t generation)
+{
+	struct attachment *found = lease_find_generation(lease, generation);
+
 	return found && !strcmp(found->name, name) ? found : NULL;
 }
 
-/* It may be there already; a new one has no count. NULL: out of memory. */
+/* It may be there already; a new one has no count. NULL: see lease_set(). */
 static struct attachment *attachment_of(struct lease *lease, const char *name, uint64_t generation)
 {
-	struct attachment *attachment = lease_find_attachment(lease, name, generation);
+	struct attachment *attachment = lease_find_generation(lease, generation);
 
 	if (attachment)
-		return attachment;
+		return strcmp(attachment->name, name) ? NULL : attachment;
 	attachment = calloc(1, sizeof(*attachment) + strlen(name) + 1);
 	if (!attachment)
 		return NULL;

@@ -55,11 +55,14 @@ struct lease *lease_find_key(const struct leases *leases, const uint8_t key[GPUS
 /* Its entries and attachments must be gone. Returns NULL. */
 struct lease *lease_free(struct leases *leases, struct lease *lease);
 
-/* That many, at least one, however many there were. NULL: out of memory. */
+/* That many, at least one, however many there were. NULL: out of memory, or that generation is
+ * attached by another name. */
 struct attachment *lease_set(struct leases *leases, struct lease *lease, const char *name,
 			     uint64_t generation, unsigned int count);
 struct attachment *lease_find_attachment(const struct lease *lease, const char *name,
 					 uint64_t generation);
+/* Whatever its name; NULL: that one is not attached. */
+struct attachment *lease_find_generation(const struct lease *lease, uint64_t generation);
 /* `count` fewer; the attachment is freed when none is left. */
 void lease_detach(struct leases *leases, struct lease *lease, struct attachment *attachment,
 		  unsigned int count);

@@ -298,7 +298,8 @@ struct entry *registry_find(const struct registry *registry, const char *name, u
 
 	if (entry && entry->info.generation == generation)
 		return entry;
-	return limbo_find(registry, generation);
+	entry = limbo_find(registry, generation);
+	return entry && !strcmp(entry->info.name, name) ? entry : NULL;
 }
 
 void registry_bury(struct registry *registry, const char *name)

@@ -61,7 +61,8 @@ static struct entry *fill(struct entry *entry, const struct lease *lease,
 	memcpy(entry->handle, stand->handle, sizeof(entry->handle));
 	entry->info.attachers = 0;
 	entry->info.missing = false;
-	entry->untold = stand->untold;
+	entry->info.in_limbo = info->in_limbo && stand->nameless;
+	entry->untold = stand->untold && stand->nameless;
 	entry->created_ns = stand->created_boot_ns - boot_ns;
 	entry->deadline_ns =
 	    stand->deadline_boot_ns ? stand->deadline_boot_ns - boot_ns : INT64_MAX;
@@ -236,6 +237,7 @@ void replay(struct registry *registry, int directory)
 				registry->limbo[registry->nameless - 1]->info.generation);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
+			generation_pass(&registry->generation, each->generation);
 			entry = registry_find(registry, each->name, each->generation);
 			if (entry)
 				registry_join(lease, each, entry);

@@ -31,8 +31,8 @@ struct retell {
 	size_t count, room;
 };
 
-/* A client_retell of a session. */
-int session_retell(struct client *client, void *session, int64_t deadline_ms);
+/* A client_retell; its owner is a session. */
+int session_retell(struct client *client, void *owner, int64_t deadline_ms);
 /* Share again what was asked for, until then. What gpushare_explain() says stays. No lock is held. */
 void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
 

@@ -50,6 +50,11 @@ lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
 lint  clang-format       command clang-format
 lint  lintian            command lintian
+lint  clang-tidy         command clang-tidy
+lint  clang              command clang
+lint  libclang-rt-14-dev fuzzer  clang
+lint  gcovr              command gcovr
+lint  spin               command spin
 "
 [ -n "$foreign" ] || NEEDS+="test  g++        command g++
 more  scdoc      command scdoc
@@ -77,6 +82,7 @@ has() {
 	command) command -v "$2" >/dev/null 2>&1 ;;
 	python) /usr/bin/python3 -c "import $2" >/dev/null 2>&1 || python3 -c "import $2" >/dev/null 2>&1 ;;
 	library) command -v "$CC" >/dev/null 2>&1 && has_library "$2" ;;
+	fuzzer) compgen -G "$("$2" -print-resource-dir 2>/dev/null)/lib/linux/libclang_rt.fuzzer-*" >/dev/null ;;
 	preload) [ -n "$foreign" ] || compgen -G "/usr/lib/*-linux-gnu/$2" >/dev/null || [ -e "/usr/lib64/$2" ] || [ -e "/usr/lib/$2" ] ;;
 	header)
 		if command -v "$CC" >/dev/null 2>&1; then
@@ -94,6 +100,7 @@ where() {
 	command) case $2 in /*) echo "at $2" ;; *) echo "on PATH ($PATH)" ;; esac ;;
 	python) echo "in /usr/bin/python3" ;;
 	library) echo "as a library of $CC" ;;
+	fuzzer) echo "among the libraries of $2" ;;
 	preload) echo "in /usr/lib and below" ;;
 	header) echo "in the include path of $CC (/usr/include and below)" ;;
 	esac

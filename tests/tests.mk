@@ -82,6 +82,18 @@ $(BUILD)/tests/contract_%: $(BUILD)/obj/tests/contract/contract_%.o $(CONTRACT_H
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 
+# Fuzzers: what each has found, as a test; and in a folder of its own, built by clang, the fuzzer.
+FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_TESTS := $(addprefix $(BUILD)/tests/unit_fuzz_,$(FUZZERS))
+$(BUILD)/obj/tests/fuzz/%.o: ALL_CFLAGS += -iquote tests/fuzz
+$(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,fuzz_%.o replay.o) $(BUILD)/libunits.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libunits.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $< $(UNIT_LIBS) -fsanitize=fuzzer -o $@
+fuzzers: $(addprefix $(BUILD)/fuzz/,$(FUZZERS))
+
 # The simulated driver's own tests; what they test is found beside them, in ../sim.
 SIM_TESTS := $(patsubst tests/sim/%_test.c,$(BUILD)/tests/unit_%,$(wildcard tests/sim/*_test.c))
 $(BUILD)/obj/tests/sim/%_test.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
@@ -182,17 +194,17 @@ STAND_INS := $(BUILD)/emulated/.done
 $(BUILD)/tests/launcher: tests/launcher.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(HOST_CC) -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static $< -o $@
-$(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe
+$(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)/as $(@D)/tests/bin
 	$(Q)ln -s ../sim $(addprefix ../,$(notdir $(filter %.so %.so.0,$(PRODUCTS)))) $(@D)
 	$(Q)ln -s $(addprefix ../../../tests/bin/,$(notdir $(filter %.so,$(PROGRAMS)))) $(@D)/tests/bin
 	$(Q)for program in $(patsubst $(BUILD)/%,%,$(filter-out %.so %.so.0 %.a,$(PRODUCTS) \
-		$(CMOCKA) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe)); do \
+		$(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe)); do \
 		ln $< $(@D)/$$program && ln -s $$(command -v $(EMULATOR)) $(@D)/as/$${program##*/} || exit 1; done
 	$(Q)touch $@
 endif
 
-tests: products $(CMOCKA) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels) man
+tests: products $(CMOCKA) $(FUZZ_TESTS) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels) man
 
 # make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
 # each way by which programs come to them.
@@ -236,6 +248,19 @@ bundle:
 	@NVCC=$(NVCC) CUDA_RT=$(CUDA_RT) JOBS=$(or $(jobs),-j) tests/gpu/bundle.sh
 lint:
 	@tests/lint.sh
+# A minute of all fuzzers together, an hour of each; FUZZ_SECONDS: of each.
+fuzz:
+	@tests/fuzz/run.sh $(or $(FUZZ_SECONDS),share) "$(T)"
+fuzz-long:
+	@tests/fuzz/run.sh $(or $(FUZZ_SECONDS),3600) "$(T)"
+model:
+	@tests/model/run.sh
+# So long as that; without GPUSHARE_SOAK_SECONDS soak.bats is a short test of `make check`.
+soak: tested
+	@GPUSHARE_SOAK_SECONDS=$(or $(GPUSHARE_SOAK_SECONDS),600) $(RUN) --said e2e/soak
+# Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
+coverage:
+	@tests/coverage.sh $(T)
 bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
@@ -248,4 +273,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
 	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
-.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs
+.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak coverage

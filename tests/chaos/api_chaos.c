@@ -6,7 +6,8 @@
 #include "crew.h"
 #include "judge.h"
 
-#define BATCH 50
+#define BATCH 50 /* or twice as many as there are slots */
+#define BATCH_MAX (2 * CREW_SLOTS)
 
 /* X(moment, who is killed, behind which gate it is, whether somebody is attached) */
 #define MOMENTS(X) \
@@ -53,14 +54,15 @@ struct round {
 
 static struct {
 	uint64_t seed;
-	unsigned int kills, slots;
+	unsigned int kills, slots, batch;
+	int64_t until_ns; /* however many it is until then; 0: `kills` */
 	bool registry;	  /* is killed too */
 	const char *only; /* part of a moment's name; NULL: all */
 } settings;
 
 static atomic_uint next_round; /* of the batch that runs */
 static unsigned int batch_end;
-static struct kept kept[BATCH];
+static struct kept kept[BATCH_MAX];
 static atomic_uint kept_count;
 static atomic_int bad_rounds;
 static atomic_uint killed[MOMENT_COUNT];
@@ -261,7 +263,8 @@ static bool batch_run(unsigned int first)
 
 	atomic_store(&kept_count, 0);
 	atomic_store(&next_round, first);
-	batch_end = first + BATCH < settings.kills ? first + BATCH : settings.kills;
+	batch_end =
+	    first + settings.batch < settings.kills ? first + settings.batch : settings.kills;
 	for (uintptr_t i = 0; i < settings.slots; i++)
 		pthread_create(&threads[i], NULL, slot_run, (void *)i);
 	for (uintptr_t i = 0; i < settings.slots; i++)
@@ -280,7 +283,8 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 static bool settle(char **argument)
 {
 	bool real = argument[1][0] == 'g'; /* gpu: starting takes its time there */
-	int64_t deadline_ns = (real ? 60 : 20) * INT64_C(1000000000);
+	uint64_t seconds = setting("GPUSHARE_CHAOS_SECONDS", 0);
+	int64_t deadline_ns = (seconds ? 180 : real ? 60 : 20) * INT64_C(1000000000);
 
 	settings.kills = (unsigned int)setting("GPUSHARE_CHAOS_KILLS", real ? 100 : 1000);
 	settings.seed = setting("GPUSHARE_CHAOS_SEED", 4);
@@ -289,8 +293,18 @@ static bool settle(char **argument)
 	settings.only = getenv("GPUSHARE_CHAOS_ONLY");
 	if (!settings.slots || settings.slots > CREW_SLOTS)
 		return false;
+	settings.batch = settings.slots * 2 > BATCH ? settings.slots * 2 : BATCH;
+	if (seconds) {
+		settings.until_ns = chaos_now_ns() + (int64_t)seconds * INT64_C(1000000000);
+		settings.kills = UINT32_MAX / 2;
+	}
 	return crew_open(argument[2], argument[3], deadline_ns) &&
 	       judge_open(getenv("GPUSHARE_DIR"), deadline_ns / 2);
+}
+
+static bool is_to_go_on(unsigned int first)
+{
+	return first < settings.kills && (!settings.until_ns || chaos_now_ns() < settings.until_ns);
 }
 
 int main(int argc, char **argv)
@@ -305,7 +319,7 @@ int main(int argc, char **argv)
 	}
 	printf("chaos: seed %llu, %u kills, %u at a time\n", (unsigned long long)settings.seed,
 	       settings.kills, settings.slots);
-	for (unsigned int first = 0; good && first < settings.kills; first += BATCH)
+	for (unsigned int first = 0; good && is_to_go_on(first); first += settings.batch)
 		good = batch_run(first);
 	for (size_t i = 0; i < MOMENT_COUNT; i++)
 		if (killed[i])

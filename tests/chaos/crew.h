@@ -10,7 +10,7 @@
 
 #include "chaos.h"
 
-#define CREW_SLOTS 32
+#define CREW_SLOTS 128
 #define CREW_EACH 2 /* workers of one kill: an owner and an attacher */
 
 /* X(kind, its program, its words after the name in GPUSHARE_NAME, whether it is kept) */

@@ -1,0 +1,13 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Many processes at once, for long: twenty seconds of twelve, or what `make soak` says; see tests/chaos/README.md.
+load helpers
+
+@test "after so long of sharing, attaching, freeing and dying no name, descriptor or byte is left" {
+	local processes=${GPUSHARE_SOAK_PROCESSES:-12}
+	[ -z "${GPUSHARE_SOAK_SECONDS:-}" ] || processes=${GPUSHARE_SOAK_PROCESSES:-200}
+	export GPUSHARE_CHAOS_SLOTS=$((processes / 2)) GPUSHARE_CHAOS_SECONDS=${GPUSHARE_SOAK_SECONDS:-20}
+	export GPUSHARE_TIMEOUT_MS=90000 # hundreds of processes take turns on few cores
+	export GPUSHARE_CHAOS_REGISTRY=${GPUSHARE_CHAOS_REGISTRY:-0} # its deaths are chaos.bats's
+	"$BIN/api_chaos" "${GPUSHARE_TEST_DRIVER:-sim}" "$BIN" "$PRELOAD"
+}

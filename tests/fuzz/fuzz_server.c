@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests of several connections, deaths, and restarts of the registry, in any order; after each one
+ * judge.h, and the three claims of tests/model on the code itself: a generation is not given twice,
+ * what is kept is there after a restart, no record without a living lease or a keep.
+ */
+#include "clock.h"
+#include "handlers.h"
+#include "judge.h"
+#include "note.h"
+#include "place.h"
+#include "replay.h"
+#include "restore.h"
+
+#define CLIENTS 4
+#define KNOWN 8 /* generations that an input can mean */
+
+static const char *const names[] = {"a", "b", "a/b", "w0"};
+
+static struct world {
+	struct registry *registry;
+	struct lease *lease[CLIENTS]; /* NULL: not connected */
+	uint8_t key[CLIENTS][GPUSHARE_LEASE_SIZE];
+	uint64_t known[KNOWN], highest;
+	unsigned int next_known;
+	uint32_t last_id;
+	reply answer;
+} world;
+
+/* The second and the third are connections of one process, the last one is another user's. */
+static struct process process_of(unsigned int client)
+{
+	struct process process = {.uid = client == 3 ? 1001 : 1000, .command = "fuzz"};
+
+	process.pid = client == 2 ? 11 : 10 + (int32_t)client;
+	process.started = (uint64_t)process.pid * 10;
+	return process;
+}
+
+static const char *name_of(struct fuzz_bytes *from)
+{
+	return names[fuzz_byte(from) % (sizeof(names) / sizeof(*names))];
+}
+
+/* One that was given, the next one, none, or one that can't be. */
+static uint64_t generation_of(struct fuzz_bytes *from)
+{
+	static const uint64_t strange[] = {0, 1, UINT64_MAX, GENERATION_TOLD, GENERATION_TOLD + 1};
+	uint8_t byte = fuzz_byte(from);
+
+	if (byte >= 224)
+		return strange[byte % (sizeof(strange) / sizeof(*strange))];
+	if (byte >= 192)
+		return world.highest + byte % 4;
+	return world.known[byte % KNOWN];
+}
+
+static void learn(uint64_t generation)
+{
+	world.known[world.next_known++ % KNOWN] = generation;
+	if (generation > world.highest)
+		world.highest = generation;
+}
+
+static int ask(unsigned int client, const request *what)
+{
+	return handle_request(world.registry, world.lease[client], what, &world.answer);
+}
+
+static void join(unsigned int client, struct fuzz_bytes *from)
+{
+	request what = {.which_verb = gpushare_Request_hello_tag};
+	struct process process = process_of(client);
+
+	if (world.lease[client])
+		return;
+	world.lease[client] = registry_connect(world.registry, ++world.last_id, &process);
+	what.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	memcpy(what.verb.hello.resume, world.key[fuzz_byte(from) % CLIENTS], GPUSHARE_LEASE_SIZE);
+	FUZZ_MUST(!ask(client, &what));
+	memcpy(world.key[client], world.answer.body.hello.lease, GPUSHARE_LEASE_SIZE);
+}
+
+static void part(unsigned int client)
+{
+	FUZZ_MUST(!registry_disconnect(world.registry, world.lease[client]));
+	world.lease[client] = NULL;
+}
+
+static void deposit(unsigned int client, uint8_t out_ticket[GPUSHARE_TICKET_SIZE])
+{
+	struct vault *vault = &world.registry->vault;
+	struct guest *guest = vault_enter(vault, &world.lease[client]->peer);
+	uint8_t tickets[1][GPUSHARE_TICKET_SIZE];
+	int fd = place_again();
+
+	if (vault_deposit(vault, guest, &fd, 1, clock_ns(), tickets))
+		close(fd);
+	else
+		memcpy(out_ticket, tickets[0], sizeof(tickets[0]));
+	vault_leave(vault, guest);
+}
+
+static void share(unsigned int client, struct fuzz_bytes *from)
+{
+	request what = {.which_verb = gpushare_Request_share_tag};
+	gpushare_Share *share = &what.verb.share;
+	uint8_t kind = fuzz_byte(from);
+
+	share->has_buffer = true;
+	strcpy(share->buffer.name, name_of(from));
+	share->buffer.size = share->buffer.base_size = kind & 1 ? 4096 : 8192;
+	memset(share->buffer.device_uuid, 0xd, sizeof(share->buffer.device_uuid));
+	share->buffer.backing = kind & 2 ? GPUSHARE_BACKING_VMM : GPUSHARE_BACKING_IPC;
+	share->buffer.flags = kind & 4 ? GPUSHARE_FLAG_KEEP : 0;
+	share->buffer.ttl_s = kind & 8 ? 5 : 0;
+	share->adopt = kind & 16;
+	share->orphan = kind & 32;
+	if (kind & 64)
+		share->again = generation_of(from);
+	if (!(kind & 2))
+		memset(share->handle, 0xab, sizeof(share->handle));
+	else if (kind & 128)
+		deposit(client, share->ticket);
+	if (ask(client, &what))
+		return;
+	FUZZ_MUST(world.answer.body.share.generation);
+	if (!share->again && !world.answer.body.share.adopted)
+		FUZZ_MUST(world.answer.body.share.generation > world.highest);
+	learn(world.answer.body.share.generation);
+}
+
+static void attach(unsigned int client, struct fuzz_bytes *from)
+{
+	request what = {.which_verb = gpushare_Request_attach_tag};
+	const struct entry *entry;
+
+	strcpy(what.verb.attach.name, name_of(from));
+	what.verb.attach.wait_ms = fuzz_byte(from) % 2;
+	if (ask(client, &what))
+		return;
+	entry = store_find(&world.registry->store, what.verb.attach.name);
+	FUZZ_MUST(entry && !entry->info.missing);
+	FUZZ_MUST(world.answer.body.attach.buffer.generation == entry->info.generation);
+	FUZZ_MUST(entry->info.generation <= world.highest);
+}
+
+static void detach(unsigned int client, struct fuzz_bytes *from)
+{
+	request what = {.which_verb = gpushare_Request_detach_tag};
+
+	strcpy(what.verb.detach.name, name_of(from));
+	what.verb.detach.generation = generation_of(from);
+	ask(client, &what);
+}
+
+static void withdraw(unsigned int client, struct fuzz_bytes *from)
+{
+	request what = {.which_verb = gpushare_Request_withdraw_tag};
+
+	strcpy(what.verb.withdraw.name, name_of(from));
+	what.verb.withdraw.generation = generation_of(from);
+	what.verb.withdraw.limbo = fuzz_byte(from) % 2;
+	ask(client, &what);
+}
+
+static void hold(gpushare_Hold *hold, struct fuzz_bytes *from)
+{
+	strcpy(hold->name, name_of(from));
+	hold->generation = generation_of(from);
+	hold->count = fuzz_byte(from) % 4;
+}
+
+static void retell(unsigned int client, struct fuzz_bytes *from)
+{
+	request what = {.which_verb = gpushare_Request_retell_tag};
+	gpushare_Retell *retell = &what.verb.retell;
+	uint8_t counts = fuzz_byte(from);
+
+	retell->shared_count = counts % 4;
+	retell->attached_count = counts / 4 % 4;
+	retell->last = counts & 128;
+	for (pb_size_t i = 0; i < retell->shared_count; i++)
+		hold(&retell->shared[i], from);
+	for (pb_size_t i = 0; i < retell->attached_count; i++)
+		hold(&retell->attached[i], from);
+	ask(client, &what);
+}
+
+static void limbo(unsigned int client, struct fuzz_bytes *from)
+{
+	request what = {.which_verb = gpushare_Request_limbo_tag};
+
+	what.verb.limbo.generations_count = fuzz_byte(from) % 4;
+	for (pb_size_t i = 0; i < what.verb.limbo.generations_count; i++)
+		what.verb.limbo.generations[i] = generation_of(from);
+	ask(client, &what);
+}
+
+/* Any request, as its bytes come. */
+static void ask_anything(unsigned int client, struct fuzz_bytes *from)
+{
+	size_t size;
+	const uint8_t *bytes = fuzz_block(from, &size);
+	request what = {0};
+
+	if (codec_decode_request(bytes, size, &what) || ask(client, &what))
+		return;
+	if (world.answer.which_body == gpushare_Reply_share_tag)
+		learn(world.answer.body.share.generation);
+}
+
+struct standing {
+	char name[GPUSHARE_NAME_MAX + 1];
+	uint64_t generation;
+	bool owned;
+	uint32_t attachers;
+};
+
+static size_t remember(struct standing *standing, size_t room)
+{
+	size_t count = 0;
+	const struct entry *entry;
+
+	for (; count < room && (entry = store_at(&world.registry->store, count)); count++) {
+		strcpy(standing[count].name, entry->info.name);
+		standing[count].generation = entry->info.generation;
+		standing[count].owned = entry->lease;
+		standing[count].attachers = entry->info.attachers;
+	}
+	return count;
+}
+
+/* Those of dead processes, and records whose descriptors are lost; see restore_open(). */
+static void bury(struct fuzz_bytes *from)
+{
+	struct lease *lease, *after;
+	struct entry *entry;
+	uint8_t dead = fuzz_byte(from), lost = fuzz_byte(from);
+
+	HASH_ITER (hh, world.registry->leases.by_id, lease, after) {
+		if (dead & 1u << lease->peer.pid % 4)
+			registry_disconnect(world.registry, lease);
+	}
+	for (size_t at = world.registry->store.count; at-- > 0;) {
+		entry = store_at(&world.registry->store, at);
+		if (!backing_is_fd(entry->info.backing))
+			continue;
+		entry->info.missing = lost & 1u << at % 8;
+		if (entry->info.missing)
+			registry_lose(world.registry, entry);
+		else
+			entry->held = vault_keep(&world.registry->vault, place_again());
+	}
+}
+
+/* All at once, as after SIGKILL: nothing is said to the journal. */
+static void restart(struct fuzz_bytes *from)
+{
+	struct standing before[64];
+	size_t count = remember(before, sizeof(before) / sizeof(*before));
+	size_t nameless = world.registry->nameless;
+
+	registry_free(world.registry);
+	memset(world.lease, 0, sizeof(world.lease));
+	world.registry = registry_new(place_path);
+	replay(world.registry, place_open());
+	judge_registry(world.registry);
+	FUZZ_MUST(world.registry->store.count == count && world.registry->nameless == nameless);
+	for (size_t i = 0; i < count; i++) {
+		const struct entry *entry = store_find(&world.registry->store, before[i].name);
+
+		FUZZ_MUST(entry && entry->info.generation == before[i].generation);
+		FUZZ_MUST(!!entry->lease == before[i].owned);
+		FUZZ_MUST(entry->info.attachers == before[i].attachers);
+	}
+	bury(from);
+	judge_registry(world.registry);
+	journal_open(&world.registry->journal, place_again());
+	note_all(world.registry);
+}
+
+static void step(struct fuzz_bytes *from)
+{
+	uint8_t what = fuzz_byte(from);
+	unsigned int client = what / 32 % CLIENTS;
+
+	if (what % 32 == 31)
+		return restart(from);
+	if (what % 32 == 30)
+		return (void)keep_expire(world.registry, INT64_MAX - 1);
+	if (!world.lease[client])
+		return join(client, from);
+	switch (what % 10) {
+	case 0:
+		return part(client);
+	case 1:
+	case 2:
+		return share(client, from);
+	case 3:
+	case 4:
+		return attach(client, from);
+	case 5:
+		return detach(client, from);
+	case 6:
+		return withdraw(client, from);
+	case 7:
+		return retell(client, from);
+	case 8:
+		return limbo(client, from);
+	default:
+		return ask_anything(client, from);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_bytes from = {data, size};
+
+	unlinkat(place_open(), JOURNAL_FILE, 0);
+	world = (struct world){0};
+	world.registry = registry_new(place_path);
+	journal_open(&world.registry->journal, place_again());
+	note_all(world.registry);
+	while (from.left) {
+		step(&from);
+		held_close(vault_take_unneeded(&world.registry->vault));
+		judge_registry(world.registry);
+	}
+	registry_free(world.registry);
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FUZZ_JUDGE_H
+#define TESTS_FUZZ_JUDGE_H
+/* What holds of a registry between any two requests, whoever asked for what. */
+#include "fuzz.h"
+#include "registry.h"
+
+/* That many have it attached, by what each lease says of itself. */
+static uint32_t judge_attachers(const struct registry *registry, const struct entry *entry)
+{
+	uint32_t count = 0;
+
+	for (const struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		const struct attachment *attachment =
+		    lease_find_attachment(lease, entry->info.name, entry->info.generation);
+
+		if (attachment && !attachment->own)
+			count += attachment->count;
+	}
+	return count;
+}
+
+/* No record without a living lease or a keep: each is in exactly one list, of a lease or the kept. */
+static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
+{
+	const struct entry *entry;
+	size_t named = 0;
+
+	*out_nameless = 0;
+	for (const struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		DL_FOREACH(lease->entries, entry)
+		{
+			named++;
+			FUZZ_MUST(entry->lease == lease);
+			FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
+		}
+		DL_FOREACH(lease->limbo, entry)
+		{
+			++*out_nameless;
+			FUZZ_MUST(entry->lease == lease);
+			FUZZ_MUST(limbo_find(registry, entry->info.generation) == entry);
+		}
+	}
+	DL_FOREACH(registry->kept, entry)
+	{
+		named++;
+		FUZZ_MUST(!entry->lease && keep_is_asked(&entry->info));
+		FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
+	}
+	return named;
+}
+
+static void judge_counts(const struct registry *registry)
+{
+	uint64_t attachments = 0, leases = 0, ghosts = 0;
+
+	for (const struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		const struct attachment *each;
+
+		leases++;
+		ghosts += lease->ghost;
+		for (each = lease->attachments; each; each = each->hh.next) {
+			FUZZ_MUST(each->count);
+			attachments += each->count;
+		}
+	}
+	FUZZ_MUST(attachments == registry->leases.attachments);
+	FUZZ_MUST(leases == registry->leases.count && ghosts == registry->leases.ghosts);
+}
+
+static void judge_registry(const struct registry *registry)
+{
+	uint64_t kept_bytes = 0, before = 0;
+	const struct entry *entry, *last = NULL;
+	size_t nameless;
+
+	FUZZ_MUST(judge_lists(registry, &nameless) == registry->store.count);
+	FUZZ_MUST(nameless == registry->nameless);
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+		FUZZ_MUST(name_is_valid(entry->info.name) && entry->info.generation);
+		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
+		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
+		FUZZ_MUST(!entry->info.in_limbo);
+		kept_bytes += keep_is_asked(&entry->info) ? entry->info.base_size : 0;
+		last = entry;
+	}
+	FUZZ_MUST(kept_bytes == registry->kept_bytes);
+	for (size_t at = 0; at < registry->nameless; at++) {
+		entry = registry->limbo[at];
+		FUZZ_MUST(entry->info.generation > before && entry->lease && !entry->held);
+		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
+		before = entry->info.generation;
+	}
+	judge_counts(registry);
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FUZZ_PLACE_H
+#define TESTS_FUZZ_PLACE_H
+/* A directory of the process's own in memory, for what a registry leaves to the next. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "journal.h"
+
+static char place_path[64];
+static int place = -1;
+
+static void place_leave(void)
+{
+	static const char *const files[] = {JOURNAL_FILE, JOURNAL_FILE ".new", "generation",
+					    "generation.new"};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		unlinkat(place, files[i], 0);
+	close(place);
+	rmdir(place_path);
+}
+
+static int place_open(void)
+{
+	if (place < 0) {
+		strcpy(place_path, "/dev/shm/gpushare-fuzz-XXXXXX");
+		FUZZ_MUST(mkdtemp(place_path));
+		place = open(place_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		FUZZ_MUST(place >= 0);
+		atexit(place_leave);
+	}
+	return place;
+}
+
+/* Its own, which journal_open() makes the journal's. */
+static int place_again(void)
+{
+	return openat(place_open(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+#endif

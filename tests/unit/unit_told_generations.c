@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Generations that clients tell of: none of them is given to another buffer, or counted for one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "note.h"
+#include "peer.h"
+#include "replay.h"
+
+static int retell(struct lease *lease, bool attached, const char *name, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_retell_tag};
+	gpushare_Retell *retell = &what.verb.retell;
+	gpushare_Hold *hold = attached ? retell->attached : retell->shared;
+
+	*(attached ? &retell->attached_count : &retell->shared_count) = 1;
+	strcpy(hold->name, name);
+	hold->generation = generation;
+	hold->count = 1;
+	retell->last = true;
+	return peer_ask(lease, &what);
+}
+
+static void what_is_told_of_is_given_to_nobody_else(void **state)
+{
+	struct lease *a = peer_new(1, 10, "a"), *b = peer_new(2, 20, "b");
+	uint64_t ahead = peer_registry->generation.next + 1;
+
+	(void)state;
+	/* as after a clock that was set back, in a directory that was made anew */
+	assert_int_equal(retell(a, true, "x", ahead), GPUSHARE_OK);
+	assert_true(peer_share(b, "x") > ahead);
+	assert_int_equal(peer_attachers(b, "x"), 0);
+	ahead = peer_registry->generation.next + 1;
+	assert_int_equal(retell(a, false, "y", ahead), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.retell.wanted_count, 1);
+	assert_true(peer_share(b, "z") > ahead);
+}
+
+static void a_generation_has_one_name(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
+		     *b = peer_new(3, 30, "b");
+	uint64_t x = peer_share(owner, "x");
+
+	(void)state;
+	assert_int_equal(retell(a, true, "y", x), GPUSHARE_OK);
+	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(b, "x", 0), GPUSHARE_OK); /* no name, not freed yet */
+	assert_int_equal(limbo_find(peer_registry, x)->info.attachers, 1);
+	assert_int_equal(peer_detach(a, "y", x), GPUSHARE_OK);
+	assert_int_equal(limbo_find(peer_registry, x)->info.attachers, 1);
+	assert_int_equal(retell(a, true, "y", x), GPUSHARE_OK);
+	assert_int_equal(limbo_find(peer_registry, x)->info.attachers, 1);
+	/* nor does one who has it attach it by another */
+	assert_int_equal(retell(b, true, "y", x), GPUSHARE_E_INVALID);
+	peer_assert_sentence("\"x\", not \"y\"");
+	assert_int_equal(peer_registry->leases.attachments, 2);
+}
+
+static void none_is_told_that_leaves_no_room(void **state)
+{
+	struct lease *a = peer_new(1, 10, "a");
+	request again = peer_share_of("x");
+
+	(void)state;
+	again.verb.share.again = GENERATION_TOLD + 1;
+	assert_int_equal(peer_ask(a, &again), GPUSHARE_E_INVALID);
+	peer_assert_sentence("can't have had generation");
+	assert_int_equal(retell(a, true, "x", GENERATION_TOLD + 1), GPUSHARE_E_INVALID);
+	peer_assert_sentence("can't have had generation");
+	assert_int_equal(retell(a, false, "x", GENERATION_TOLD + 1), GPUSHARE_E_INVALID);
+	assert_int_equal(peer_registry->leases.attachments, 0);
+	assert_true(peer_share(a, "y") < GENERATION_TOLD);
+}
+
+/* However high a client drives them, another registry of the directory goes on above. */
+static void the_highest_is_not_forgotten(void **state)
+{
+	char folder[] = "/tmp/gpushare-unit-XXXXXX", path[64];
+	struct lease *a;
+	request again = peer_share_of("x");
+	uint64_t last;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	registry_free(peer_registry);
+	peer_registry = registry_new(folder);
+	a = peer_new(1, 10, "a");
+	again.verb.share.again = GENERATION_TOLD;
+	assert_int_equal(peer_ask(a, &again), GPUSHARE_OK);
+	last = peer_share(a, "y");
+	assert_true(last > GENERATION_TOLD);
+	registry_free(peer_registry);
+	peer_registry = registry_new(folder);
+	assert_true(peer_share(peer_new(1, 10, "a"), "y") > last);
+	snprintf(path, sizeof(path), "%s/generation", folder);
+	unlink(path);
+	assert_int_equal(rmdir(folder), 0);
+}
+
+/* So after a restart what is attached, and was here before the journal began, counts as given. */
+static void what_is_attached_is_not_given_after_a_restart(void **state)
+{
+	char folder[] = "/tmp/gpushare-unit-XXXXXX", path[64];
+	uint64_t ahead;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	journal_open(&peer_registry->journal, open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	ahead = peer_registry->generation.next + (UINT64_C(1) << 40); /* two weeks of a clock */
+	note_all(peer_registry);
+	assert_int_equal(retell(peer_new(1, 10, "a"), true, "x", ahead), GPUSHARE_OK);
+	registry_free(peer_registry);
+	peer_registry = registry_new(NULL);
+	journal_close(&peer_registry->journal, true);
+	int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	replay(peer_registry, directory);
+	close(directory);
+	assert_int_equal(peer_registry->leases.attachments, 1);
+	assert_true(peer_share(peer_new(2, 20, "b"), "x") > ahead);
+	snprintf(path, sizeof(path), "%s/%s", folder, JOURNAL_FILE);
+	unlink(path);
+	assert_int_equal(rmdir(folder), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, peer_set_up, peer_tear_down)
+	const struct CMUnitTest tests[] = {
+	    TEST(what_is_told_of_is_given_to_nobody_else),
+	    TEST(a_generation_has_one_name),
+	    TEST(none_is_told_that_leaves_no_room),
+	    TEST(the_highest_is_not_forgotten),
+	    TEST(what_is_attached_is_not_given_after_a_restart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
