@@ -117,8 +117,7 @@ static request request_of(int verb)
 	case gpushare_Request_order_tag:
 		fill(ask.verb.order.name, sizeof(ask.verb.order.name), 'o');
 		ask.verb.order.generation = ask.verb.order.again = UINT64_MAX;
-		ask.verb.order.roles = ask.verb.order.slot = UINT32_MAX;
-		ask.verb.order.leave = ask.verb.order.unsettled = true;
+		ask.verb.order.roles = ask.verb.order.slot = ask.verb.order.leave = true;
 		memset(ask.verb.order.ticket, 0xa9, sizeof(ask.verb.order.ticket));
 		break;
 	}
