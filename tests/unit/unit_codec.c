@@ -117,7 +117,8 @@ static request request_of(int verb)
 	case gpushare_Request_order_tag:
 		fill(ask.verb.order.name, sizeof(ask.verb.order.name), 'o');
 		ask.verb.order.generation = ask.verb.order.again = UINT64_MAX;
-		ask.verb.order.roles = ask.verb.order.slot = ask.verb.order.leave = true;
+		ask.verb.order.roles = ask.verb.order.slot = UINT32_MAX;
+		ask.verb.order.leave = ask.verb.order.unsettled = true;
 		memset(ask.verb.order.ticket, 0xa9, sizeof(ask.verb.order.ticket));
 		break;
 	}
@@ -181,9 +182,7 @@ static reply *reply_of(int body)
 			answer->body.retell.wanted[i] = UINT64_MAX;
 		break;
 	case gpushare_Reply_order_tag:
-		memset(answer->body.order.ticket, 0xaa, sizeof(answer->body.order.ticket));
-		answer->body.order.id = answer->body.order.first = UINT64_MAX;
-		answer->body.order.slot = UINT32_MAX;
+		answer->body.order = (gpushare_OrderReply){{0xaa}, UINT64_MAX, 1, UINT64_MAX};
 		break;
 	}
 	return answer;
