@@ -95,7 +95,7 @@ static void test_two_processes(void **state)
 /* Nothing is owed to a registry that does not answer, and nothing is lost by it. */
 static void stay_mute(void)
 {
-	const struct gpushare_open_options options = {.timeout_ms = 300};
+	const struct gpushare_open_options options = {.timeout_ms = 1000};
 	struct gpushare_buffer *buffer;
 	uint64_t sequence;
 	pid_t registry;
