@@ -149,9 +149,10 @@ enum gpushare_notice_kind {
 
 /* X(name, value, text): what carries the order of a buffer between GPUs */
 #define GPUSHARE_ORDERINGS(X) \
-	X(NONE, 0, "none")     /* nothing was published, or waited for, so far */ \
-	X(HOST, 1, "host")     /* the CPU's loads and stores alone */ \
-	X(EVENTS, 2, "events") /* a CUDA IPC event: a GPU without 64-bit stream memory operations */ \
+	X(NONE, 0, "none") /* nothing was published, or waited for, so far */ \
+	X(HOST, 1, "host") /* the CPU's loads and stores alone */ \
+	X(EVENTS, 2, \
+	  "events") /* a CUDA IPC event: a GPU without 64-bit stream memory operations */ \
 	X(STREAM, 3, "stream-memory-operations")
 
 enum gpushare_ordering {
@@ -184,7 +185,7 @@ struct gpushare_attach_options {
 			* own GPU, or where that is not visible here for the current context's
 			* device, or 0 without one */
 	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
-	int passive; /* gpushare_acquire() does not make this process a consumer whom those who
+	int passive;   /* gpushare_acquire() does not make this process a consumer whom those who
 		      * publish wait for: see gpushare_join() */
 	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and their like. Of
 			* vmm buffers; gpushare_pointer() is 0, gpushare_device() -1. Not with
@@ -247,10 +248,10 @@ struct gpushare_info {
 	uint32_t ttl_left_s; /* of those, once the owner has gone */
 	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
 	int in_limbo;	     /* 1: freed by its owner, who holds it for those who are attached */
-	int missing;  /* 1: of before the registry's restart, its memory not brought back so far */
+	int missing; /* 1: of before the registry's restart, its memory not brought back so far */
 	uint64_t sequence; /* that was published last, see gpushare_publish(); 0: nothing so far */
 	enum gpushare_ordering ordering; /* how who publishes it does so */
-	int isolated;			 /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
+	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 	uint32_t tag_count;
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];

@@ -113,6 +113,68 @@ class buffer
 		check(gpushare_copy_to(handle_, offset, host, length));
 	}
 
+	/* Publications; the number, 0 where it is not known yet. `stream` is a CUstream. */
+	std::uint64_t publish(void *stream) const
+	{
+		std::uint64_t sequence = 0;
+		check(gpushare_publish(handle_, stream, &sequence));
+		return sequence;
+	}
+	std::uint64_t publish() const
+	{
+		std::uint64_t sequence = 0;
+		check(gpushare_publish_host(handle_, &sequence));
+		return sequence;
+	}
+	void acquire(void *stream, std::uint64_t at_least) const
+	{
+		check(gpushare_acquire(handle_, stream, at_least));
+	}
+	/* What is published by then; an error of GPUSHARE_E_OWNER_GONE ends a loop. */
+	std::uint64_t acquire(std::uint64_t at_least, int timeout_ms = -1) const
+	{
+		std::uint64_t sequence = 0;
+		check(gpushare_acquire_host(handle_, at_least, timeout_ms, &sequence));
+		return sequence;
+	}
+	void release(void *stream, std::uint64_t sequence) const
+	{
+		check(gpushare_release(handle_, stream, sequence));
+	}
+	void release(std::uint64_t sequence) const
+	{
+		check(gpushare_release_host(handle_, sequence));
+	}
+	void reclaim(void *stream, std::uint64_t sequence) const
+	{
+		check(gpushare_reclaim(handle_, stream, sequence));
+	}
+	void reclaim(std::uint64_t sequence, int timeout_ms = -1) const
+	{
+		check(gpushare_reclaim_host(handle_, sequence, timeout_ms));
+	}
+	/* The first that is not reclaimed before this process releases it. */
+	std::uint64_t join() const
+	{
+		std::uint64_t first = 0;
+		check(gpushare_join(handle_, &first));
+		return first;
+	}
+	void leave() const
+	{
+		check(gpushare_leave(handle_));
+	}
+	std::uint64_t sequence() const
+	{
+		std::uint64_t published = 0;
+		check(gpushare_sequence(handle_, &published));
+		return published;
+	}
+	enum ::gpushare_ordering ordering() const noexcept
+	{
+		return gpushare_ordering(handle_);
+	}
+
       private:
 	friend class session;
 	friend class mirror;

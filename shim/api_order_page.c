@@ -65,8 +65,8 @@ static int ask_order(struct gpushare_session *session, const gpushare_Order *ord
 	int status;
 
 	ask.verb.order = *order;
-	status = session_ask(session, &ask, gpushare_Reply_order_tag, out_answer,
-			     sizeof(*out_answer));
+	status =
+	    session_ask(session, &ask, gpushare_Reply_order_tag, out_answer, sizeof(*out_answer));
 	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_E_OWNER_GONE : status;
 }
 

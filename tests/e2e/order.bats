@@ -184,10 +184,25 @@ kill_registry() {
 	equal "$(shown ring ordering)" stream-memory-operations
 }
 
+@test "the GPU host's part of the measurements runs, here at small counts" {
+	needs_sim
+	GPUSHARE_BUNDLE_SIM=1 GPUSHARE_ORDER_COUNT=200 GPUSHARE_ORDER_ROUNDS=50 \
+		run -0 "$ROOT/tests/gpu/run.sh" "$WORK/out" order
+	has "$output" " 0 failed"
+	has "$(cat "$WORK/out/RESULTS.md")" "GPU to GPU, round trip"
+	has "$(cat "$WORK/out/RESULTS.md")" "16 consumers"
+}
+
+@test "the same from C++" {
+	for app in "$BIN"/cpp_app_*; do
+		[ -x "$app" ] || continue
+		run -0 "$app" order
+		equal "$output" "two publications"
+	done
+}
+
 @test "the example: a ring of frames with checksums" {
 	mkfifo "$WORK/key"
-	start producer "$BIN/ring_producer" frames 300
-	kill -KILL "$PID"
 	"$BIN/ring_producer" frames 300 <"$WORK/key" >"$WORK/ring.out" 2>"$WORK/ring.err" 3>&- 8>&- &
 	RING=$!
 	STARTED+=("$RING")

@@ -6,6 +6,7 @@
 #   attach    what attaching, naming and having again cost
 #   host      what the CPU's own loads and stores cost          dump               8 GiB to memory, tmpfs and disk
 #   python    the Python package under frameworks; one state dict for many processes
+#   order     publish and acquire between processes
 #   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs
 # Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
 # GPUSHARE_GPU_APPEND=1 adds to OUT_DIR/RESULTS.md: a further visit to the same machine.
@@ -16,10 +17,10 @@ BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 export BUILD
 bin=$BUILD/tests/bin
 parts=("${@:2}") FILTERS=()
-[ ${#parts[@]} != 0 ] || parts=(job measure attach dump host python bench facts matrix tests)
+[ ${#parts[@]} != 0 ] || parts=(job measure attach dump host python order bench facts matrix tests)
 for ((i = 0; i < ${#parts[@]}; i++)); do
 	if [ ! -f "$root/tests/gpu/part_${parts[i]}.bash" ]; then
-		echo "gpushare: no part ${parts[i]}; they are: job measure attach dump host python bench facts matrix tests" >&2
+		echo "gpushare: no part ${parts[i]}; they are: job measure attach dump host python order bench facts matrix tests" >&2
 		exit 2
 	fi
 	[ "${parts[i]}" = tests ] || continue

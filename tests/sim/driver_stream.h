@@ -18,9 +18,9 @@ enum {
 
 struct cu_stream_opaque {
 	struct cu_stream_opaque *next;
-	cu_context context;	 /* NULL: of a default stream, which any context has */
-	bool blocking;		 /* in one order with the legacy stream */
-	bool own;		 /* a thread's default stream */
+	cu_context context; /* NULL: of a default stream, which any context has */
+	bool blocking;	    /* in one order with the legacy stream */
+	bool own;	    /* a thread's default stream */
 	unsigned long long id;
 	struct wait *last;	 /* what its newest work comes after; NULL: nothing is left to do */
 	struct capture *capture; /* under way on this stream */

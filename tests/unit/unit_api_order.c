@@ -8,7 +8,6 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -303,124 +302,14 @@ static void test_no_event(void **state)
 	stage_play(lack_all, NULL);
 }
 
-static void publish_first(void)
-{
-	struct gpushare_buffer *buffer = begin();
-
-	OK(gpushare_publish_host(buffer, NULL));
-	say();
-	hear();
-	OK(gpushare_free(buffer));
-	say();
-	hear();
-	OK(gpushare_close(session));
-}
-
-static void publish_second(void)
-{
-	struct gpushare_buffer *buffer;
-	cu_stream stream;
-	uint64_t sequence;
-
-	driver = part_driver();
-	session = part_session();
-	stream = new_stream();
-	hear();
-	OK(gpushare_attach(session, "x", NULL, &buffer));
-	FAILS(E_DENIED, "published by process", gpushare_publish_host(buffer, NULL));
-	FAILS(E_DENIED, "published by process", gpushare_reclaim_host(buffer, 1, 0));
-	OK(gpushare_acquire(buffer, stream, 1));
-	OK(gpushare_acquire(buffer, stream, 2)); /* stands */
-	OK(gpushare_order_status(buffer));
-	say();
-	hear();
-	/* freed: what waits is let through, and what was published is there */
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	FAILS(E_OWNER_GONE, "has gone", gpushare_order_status(buffer));
-	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire(buffer, stream, 2));
-	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire_host(buffer, 2, -1, NULL));
-	OK(gpushare_acquire_host(buffer, 1, 0, &sequence));
-	CHECK(sequence == 1 && published(buffer) == 1);
-	OK(gpushare_release_host(buffer, 1));
-	OK(gpushare_detach(buffer));
-	say();
-	OK(gpushare_close(session));
-}
-
-static void test_two_processes(void **state)
-{
-	(void)state;
-	stage_play(publish_first, publish_second);
-}
-
-/* Nothing is owed to a registry that does not answer, and nothing is lost by it. */
-static void stay_mute(void)
-{
-	const struct gpushare_open_options options = {.timeout_ms = 300};
-	struct gpushare_buffer *buffer;
-	uint64_t sequence;
-	pid_t registry;
-
-	driver = part_driver();
-	OK(gpushare_open(&options, &session));
-	buffer = part_filled(session, "x", SIZE, 1);
-	registry = stage_registry();
-	CHECK(registry > 0 && !kill(registry, SIGSTOP));
-	FAILS(E_TIMED_OUT, NULL, gpushare_publish_host(buffer, NULL));
-	FAILS(E_TIMED_OUT, NULL, gpushare_join(buffer, NULL));
-	CHECK(!kill(registry, SIGCONT));
-	usleep(100000);
-	OK(gpushare_publish_host(buffer, &sequence));
-	CHECK(sequence == 1);
-	CHECK(!kill(registry, SIGSTOP)); /* nobody is asked any more */
-	OK(gpushare_publish_host(buffer, &sequence));
-	OK(gpushare_publish(buffer, NULL, &sequence));
-	OK(gpushare_acquire_host(buffer, 3, 5000, NULL));
-	CHECK(!kill(registry, SIGCONT));
-	OK(gpushare_close(session));
-}
-
-static void test_mute_registry(void **state)
-{
-	(void)state;
-	stage_play(stay_mute, NULL);
-}
-
-/* Many that come and go: what streams have used is given back in the end. */
-static void come_and_go(void)
-{
-	struct gpushare_buffer *buffer, *stands = begin();
-	cu_stream stream = new_stream();
-	char name[16];
-
-	OK(gpushare_publish(stands, stream, NULL));
-	for (int i = 0; i < 100; i++) {
-		snprintf(name, sizeof(name), "n%d", i);
-		buffer = part_filled(session, name, SIZE, 1);
-		OK(gpushare_publish(buffer, stream, NULL));
-		OK(gpushare_free(buffer));
-	}
-	CHECK(logged("cuMemHostRegister_v2 0") == 101);
-	CHECK(logged("cuMemHostUnregister 0") >= 64);
-	OK(gpushare_acquire(stands, stream, 2)); /* while somebody waits, nothing is given back */
-	OK(gpushare_close(session));
-	CHECK(logged("cuMemHostUnregister 0") < 101);
-}
-
-static void test_come_and_go(void **state)
-{
-	(void)state;
-	logged_play(come_and_go, NULL);
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_refusals),	       T(test_failures),      T(test_order_of_streams),
-	    T(test_order_of_releases), T(test_capture),	      T(test_capture_by_events),
-	    T(test_no_event),	       T(test_two_processes), T(test_mute_registry),
-	    T(test_come_and_go),
+	    T(test_refusals),	       T(test_failures), T(test_order_of_streams),
+	    T(test_order_of_releases), T(test_capture),	 T(test_capture_by_events),
+	    T(test_no_event),
+
 	};
 
 	(void)argc;

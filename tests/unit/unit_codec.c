@@ -185,9 +185,7 @@ static reply *reply_of(int body)
 			answer->body.retell.wanted[i] = UINT64_MAX;
 		break;
 	case gpushare_Reply_order_tag:
-		memset(answer->body.order.ticket, 0xaa, sizeof(answer->body.order.ticket));
-		answer->body.order.id = answer->body.order.first = UINT64_MAX;
-		answer->body.order.slot = UINT32_MAX;
+		answer->body.order = (gpushare_OrderReply){{0xaa}, UINT64_MAX, 1, UINT64_MAX};
 		break;
 	}
 	return answer;

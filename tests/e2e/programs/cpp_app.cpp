@@ -292,6 +292,29 @@ static void watch_buffers()
 	std::printf("watched\n");
 }
 
+/* By the CPU, in one process: the calls' own tests are in C. */
+static void publish_and_acquire()
+{
+	gpushare::session client;
+	auto ring = client.alloc("ring", 4096);
+	auto seen = client.attach("ring");
+
+	MUST(seen.join() == 1);
+	MUST(ring.publish() == 1 && ring.sequence() == 1);
+	MUST(seen.acquire(1) == 1);
+	MUST(thrown([&] { ring.reclaim(1, 0); }, "not released") == GPUSHARE_E_TIMED_OUT);
+	seen.acquire(nullptr, 1);
+	seen.release(1);
+	ring.reclaim(1);
+	ring.reclaim(nullptr, 1);
+	MUST(ring.publish(nullptr) == 2);
+	MUST(seen.acquire(2) == 2);
+	seen.release(nullptr, 2);
+	seen.leave();
+	MUST(ring.ordering() != GPUSHARE_ORDERING_NONE);
+	std::printf("two publications\n");
+}
+
 int main(int argc, char **argv)
 try {
 	const std::string verb = argc > 1 ? argv[1] : "";
@@ -310,6 +333,8 @@ try {
 		use_events();
 	else if (verb == "watch")
 		watch_buffers();
+	else if (verb == "order")
+		publish_and_acquire();
 	else if (verb == "lost")
 		lose_write_back();
 	else
