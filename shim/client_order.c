@@ -99,6 +99,19 @@ void order_take_turn(struct order_page *page)
 	}
 }
 
+static bool try_turn(struct order_page *page)
+{
+	uint32_t free = 0;
+
+	for (unsigned int tries = 0; tries < SPIN_LOOKS; tries++, free = 0) {
+		if (atomic_compare_exchange_weak_explicit(
+			&page->turn, &free, 1, memory_order_acquire, memory_order_relaxed))
+			return true;
+		relax();
+	}
+	return false;
+}
+
 void order_give_turn(struct order_page *page)
 {
 	atomic_store_explicit(&page->turn, 0, memory_order_release);
@@ -163,6 +176,34 @@ int order_publish(struct order_page *page, const struct order_stuck *stuck, uint
 	}
 	if (out_sequence)
 		*out_sequence = sequence;
+	return GPUSHARE_OK;
+}
+
+int order_publish_now(struct order_page *page, uint64_t *out_sequence)
+{
+	uint64_t before;
+	bool late, ready;
+
+	if (order_is_gone(page))
+		return GPUSHARE_E_OWNER_GONE;
+	if (!try_turn(page))
+		return GPUSHARE_E_NOT_READY;
+	late = atomic_load_explicit(&page->late, memory_order_relaxed);
+	before = late ? atomic_load(&page->late_after) : atomic_load(&page->next);
+	ready = order_reaches(atomic_load(&page->published), before);
+	if (ready && !late) {
+		atomic_store(&page->next, before + 1);
+		order_raise(&page->published, before + 1);
+	}
+	order_give_turn(page);
+	if (!ready)
+		return GPUSHARE_E_NOT_READY;
+	if (late)
+		before = order_publish_late(page) - 1;
+	else
+		order_wake_readers(page);
+	if (out_sequence)
+		*out_sequence = before + 1;
 	return GPUSHARE_OK;
 }
 

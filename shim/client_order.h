@@ -25,6 +25,9 @@ void order_give_turn(struct order_page *page);
 /* After all that was published or given to a stream before. OK; E_OWNER_GONE: ordering has ended,
  * or another publishes; E_CUDA: `stuck` (may be NULL) said so. */
 int order_publish(struct order_page *page, const struct order_stuck *stuck, uint64_t *out_sequence);
+/* The same, but waits for nobody: E_NOT_READY where something is still to be published before, or
+ * another thread has the turn for longer than a moment. */
+int order_publish_now(struct order_page *page, uint64_t *out_sequence);
 /* `published` was stored elsewhere: wake those who sleep. */
 void order_wake_readers(struct order_page *page);
 /* The next number, published at once: for a buffer whose numbers are given late. */

@@ -227,6 +227,7 @@ enum cu_abi_values {
 	F(4000, 4000, cuCtxGetCurrent, (cu_context * context)) \
 	F(2000, 2000, cuCtxGetDevice, (cu_device * device)) \
 	F(2000, 2000, cuCtxSynchronize, (void)) \
+	F(13000, 13000, cuCtxSynchronize_v2, (cu_context context)) \
 	F(3020, 3020, cuMemGetInfo_v2, (size_t * free, size_t * total)) \
 	F(3020, 3020, cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size)) \
 	F(3020, 3020, cuMemAllocPitch_v2, \
@@ -320,6 +321,7 @@ enum cu_abi_values {
 	   unsigned long long flags)) \
 	F(2000, 2000, cuStreamCreate, (cu_stream * stream, unsigned int flags)) \
 	F(2000, 2000, cuStreamSynchronize, (cu_stream stream)) \
+	F(7000, 0, cuStreamSynchronize_ptsz, (cu_stream stream)) \
 	F(4000, 4000, cuStreamDestroy_v2, (cu_stream stream)) \
 	F(9020, 9020, cuStreamGetCtx, (cu_stream stream, cu_context * context)) \
 	F(3020, 3020, cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags)) \

@@ -20,6 +20,9 @@
 #define cuGetProcAddress_v2 ((cu_cuGetProcAddress_v2_call *)0)
 #define cuStreamGetId ((cu_cuStreamGetId_call *)0)
 #endif
+#if CUDA_VERSION < 13000
+#define cuCtxSynchronize_v2 ((cu_cuCtxSynchronize_v2_call *)0)
+#endif
 /* The toolkit declares the per-thread twins of some calls under no name of their own. */
 #define cuMemPrefetchAsync_v2_ptsz ((cu_cuMemPrefetchAsync_v2_ptsz_call *)0)
 #define cuStreamAttachMemAsync_ptsz ((cu_cuStreamAttachMemAsync_ptsz_call *)0)

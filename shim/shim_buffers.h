@@ -46,6 +46,8 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 /* shim_free.c: the end of an allocation. The name goes first: the address may be handed out again
  * at once. */
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer);
+/* Wait as it would, and answer so; CU_OUT_OF_MEMORY, too, where the context can't be asked. */
+cu_result buffers_stand_in(const struct driver *driver, cu_context context);
 
 /* shim_context.c: the end of all allocations of a context */
 cu_result buffers_context_destroy(cu_cuCtxDestroy_v2_call *real, cu_context context);

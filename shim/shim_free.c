@@ -5,12 +5,12 @@
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
+#include "shim_pages.h"
 #include "shim_process.h"
 #include "shim_quiet.h"
 #include "shim_share.h"
 
-/* CU_OUT_OF_MEMORY, too, where its context can't be asked. */
-static cu_result stand_in(const struct driver *driver, cu_context context)
+cu_result buffers_stand_in(const struct driver *driver, cu_context context)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	cu_result result;
@@ -28,9 +28,12 @@ static cu_result stand_in(const struct driver *driver, cu_context context)
 static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *driver,
 			  struct live *entry)
 {
-	bool attached = linger_withdraw(entry);
-	cu_result result = attached ? stand_in(driver, entry->context) : CU_OUT_OF_MEMORY;
+	bool attached;
+	cu_result result;
 
+	pages_publish_freed(driver, entry);
+	attached = linger_withdraw(entry);
+	result = attached ? buffers_stand_in(driver, entry->context) : CU_OUT_OF_MEMORY;
 	if (result == CU_OK) {
 		linger_keep(driver, entry, true);
 		return CU_OK;

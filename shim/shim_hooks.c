@@ -269,11 +269,10 @@ BODY(cuGetProcAddress_v2, const char *symbol, void **pointer, int version, cu_ui
 	return replaced(real(symbol, pointer, version, flags, status), pointer);
 }
 
-/* What an exported entry goes on to: the next definition behind ours. */
-static void *find_next(const void *caller, const char *symbol)
+void *hooks_find_next(const void *caller, const char *symbol)
 {
 	(void)caller;
-	return elf_find_after((const void *)find_next, symbol);
+	return elf_find_after((const void *)hooks_find_next, symbol);
 }
 
 /* (a, b) behind two first arguments: a, b */
@@ -301,7 +300,7 @@ static void *find_next(const void *caller, const char *symbol)
 	{ \
 		static struct route route; \
 		cu_##name##_call *real = \
-		    (cu_##name##_call *)route_get(&route, NULL, #name, find_next); \
+		    (cu_##name##_call *)route_get(&route, NULL, #name, hooks_find_next); \
 \
 		if (!real) \
 			return CU_NOT_INITIALIZED; \

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client_fds.h"
+#include "client_internal.h"
 #include "monotonic.h"
 #include "shim_live.h"
 #include "shim_lock.h"
@@ -119,6 +120,20 @@ void line_leave(void)
 bool line_is_queued(void)
 {
 	return atomic_load_explicit(&turn.queued, memory_order_relaxed);
+}
+
+bool line_standing(unsigned int *out_connection)
+{
+	const struct client *client;
+
+	if (pthread_mutex_trylock(&turn.lock))
+		return false;
+	client = line.client;
+	*out_connection = 0;
+	if (client && client->fd >= 0 && !client_has_ended(client))
+		*out_connection = client->connections;
+	pthread_mutex_unlock(&turn.lock);
+	return true;
 }
 
 /* Keep count of the transport's failures. */

@@ -125,6 +125,17 @@
 	R(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync, \
 	  (void **pointer, size_t size, void *pool, void *stream), (pointer, size, pool, stream))
 
+/*
+ * S(name, params, args): the calls that wait for the GPU, behind which GPUSHARE_PUBLISH=sync publishes.
+ * As H, but the driver's own pointers are replaced only where that was asked for.
+ */
+#define SHIM_SYNC(S) \
+	S(cuStreamSynchronize, (cu_stream stream), (stream)) \
+	S(cuStreamSynchronize_ptsz, (cu_stream stream), (stream)) \
+	S(cuCtxSynchronize, (void), ()) \
+	S(cuCtxSynchronize_v2, (cu_context context), (context)) \
+	S(cuEventSynchronize, (cu_event event), (event))
+
 /* Of the loader: dlsym to replace what it finds, dlclose to notice what has gone. */
 #define SHIM_LOADER(L) L(dlsym) L(dlclose)
 

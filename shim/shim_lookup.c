@@ -96,6 +96,9 @@ void *lookup_replace(void *pointer)
 	if (pointer == (void *)known->driver.name) \
 		return (void *)hook_##name;
 	SHIM_HOOKS(H)
+	if (state_publishes(PUBLISH_SYNC)) {
+		SHIM_SYNC(H)
+	}
 #undef H
 	return pointer;
 }
@@ -110,6 +113,7 @@ static bool is_ours_to_answer(const char *symbol)
 		return true;
 	if (symbol[2] >= 'A' && symbol[2] <= 'Z') {
 		SHIM_HOOKS(H)
+		SHIM_SYNC(H)
 	} else if (!strncmp(symbol, "cudaM", 5)) {
 		SHIM_RUNTIME(H)
 	}

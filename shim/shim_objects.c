@@ -7,6 +7,7 @@
 
 #include "client_held.h"
 #include "shim_lock.h"
+#include "shim_pages.h"
 #include "shim_process.h"
 #include "shim_share.h"
 
@@ -103,8 +104,11 @@ static void end_if_unheld(struct node *node, struct object **ended)
 void objects_tell_ended(const struct object *ended, bool attached)
 {
 	for (; ended; ended = ended->next)
-		if (live_is_own(&ended->entry) != attached)
+		if (live_is_own(&ended->entry) != attached) {
+			if (!attached)
+				pages_publish_ended(ended->entry.generation);
 			share_end(ended->entry.name, ended->entry.generation, attached);
+		}
 }
 
 /* The object is where its node begins. */

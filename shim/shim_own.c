@@ -5,6 +5,7 @@
 
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_pages.h"
 #include "shim_scope.h"
 #include "shim_share.h"
 #include "vmm_host.h"
@@ -163,6 +164,7 @@ cu_result own_free(const struct driver *driver, struct live *entry)
 		share_keep(entry);
 		return result;
 	}
+	pages_publish_freed(driver, entry);
 	share_end(entry->name, entry->generation, false);
 	attach_wait(driver, entry);
 	own_close(driver, entry);

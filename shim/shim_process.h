@@ -7,6 +7,9 @@
 /* From now on this process is the one; a child that it forks passes through until exec. */
 void process_claim(void);
 
+/* For the time when exit() begins, before process_is_ending() says so; one such call. */
+void process_on_exit(void (*call)(void));
+
 /* Is this the process that claimed? Anyone is, until one has. A load or two. */
 bool process_is_mine(void);
 

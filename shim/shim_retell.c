@@ -14,6 +14,7 @@
 #include "shim_lock.h"
 #include "shim_lookup.h"
 #include "shim_objects.h"
+#include "shim_pages.h"
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_state.h"
@@ -253,6 +254,10 @@ static void settle(const struct wanted *wanted, const struct live *entry, uint64
 	bool stands =
 	    generation == wanted->generation ? get(wanted, &now) : rename_to(wanted, generation);
 
+	if (stands && generation != wanted->generation) {
+		pages_end(wanted->generation);
+		pages_add(entry->name, generation);
+	}
 	if (stands)
 		state_log("\"%s\" is known to the registry again", entry->name);
 	else if (live_is_own(entry))
@@ -266,6 +271,7 @@ static void lose(const struct wanted *wanted, const struct live *entry, const ch
 		return;
 	}
 	rename_to(wanted, 0);
+	pages_end(wanted->generation);
 	state_log("\"%s\" is not shared any more: the registry was restarted, and %s", entry->name,
 		  why);
 }

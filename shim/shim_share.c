@@ -10,6 +10,7 @@
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_live.h"
+#include "shim_pages.h"
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "vmm_host.h"
@@ -31,10 +32,12 @@ static void enter(const struct driver *driver, struct live *entry)
 	fd = found.fd;
 	strcpy(found.what.name, name);
 	if (link_share(&found.what, fd < 0 ? entry->handle : NULL, fd, &entry->generation,
-		       &entry->reading, why, sizeof(why)) == GPUSHARE_OK)
-		strcpy(entry->name, name);
-	else
+		       &entry->reading, why, sizeof(why)) != GPUSHARE_OK) {
 		state_log("\"%s\" is not shared: %s", name, why);
+		return;
+	}
+	strcpy(entry->name, name);
+	pages_add(name, entry->generation);
 }
 
 /* Without a name too: the program is to be told the size that it asked for. */
@@ -102,9 +105,12 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 	if (describe_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
 		return false;
 	status = link_adopt(&what, found, out_fd, out_reading, why, sizeof(why));
-	if (status != GPUSHARE_OK)
+	if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not adopted: %s", what.name, why);
-	return status == GPUSHARE_OK;
+		return false;
+	}
+	pages_add(found->name, found->generation);
+	return true;
 }
 
 bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
@@ -235,6 +241,8 @@ static void tell_end(const char *name, uint64_t generation, bool attached, bool 
 	(void)quiet;
 	if (!*name || process_is_ending() || !process_is_mine())
 		return;
+	if (!attached)
+		pages_end(generation);
 	status = attached ? link_detach(name, generation, why, sizeof(why))
 			  : link_withdraw(name, generation, limbo, why, sizeof(why));
 	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)

@@ -21,6 +21,7 @@
 #include "shim_quiet.h"
 
 #define KINDS 2
+#define VARIABLES (KINDS + 1) /* GPUSHARE_PUBLISH is the last */
 
 struct state {
 	struct rules *rules[KINDS]; /* by enum rules_kind */
@@ -30,6 +31,7 @@ struct state {
 	char rank[32];
 	char log[256];
 	uint64_t limbo;
+	unsigned int publishes; /* bits of enum publish_when */
 };
 
 static _Atomic(struct state *) current;
@@ -81,7 +83,7 @@ void state_tell(const char *line)
 	put_line(STDERR_FILENO, line);
 }
 
-static struct state *state_new(char errors[KINDS][512])
+static struct state *state_new(char errors[VARIABLES][512])
 {
 	struct state *made = calloc(1, sizeof(*made));
 
@@ -102,6 +104,9 @@ static struct state *state_new(char errors[KINDS][512])
 							text, errors[kind], sizeof(errors[kind]));
 		atomic_init(&made->alive[kind], made->rules[kind] != NULL);
 	}
+	made->publishes = when_parse(secure_getenv("GPUSHARE_PUBLISH"), errors[KINDS], 512);
+	if (!made->rules[RULES_NAME])
+		made->publishes = 0;
 	return made;
 }
 
@@ -117,7 +122,7 @@ static struct state *state_free(struct state *state)
 static struct state *state_get(void)
 {
 	struct state *known = atomic_load_explicit(&current, memory_order_acquire);
-	char errors[KINDS][512];
+	char errors[VARIABLES][512];
 	struct state *made;
 	struct quiet quiet;
 
@@ -129,9 +134,9 @@ static struct state *state_get(void)
 		state_free(made);
 		made = known;
 	} else if (made) {
-		for (int kind = 0; kind < KINDS; kind++)
-			if (errors[kind][0])
-				state_tell(errors[kind]);
+		for (int i = 0; i < VARIABLES; i++)
+			if (errors[i][0])
+				state_tell(errors[i]);
 	}
 	quiet_leave(&quiet);
 	return made;
@@ -163,6 +168,13 @@ uint64_t state_limbo(void)
 	const struct state *state = state_get();
 
 	return state ? state->limbo : 0;
+}
+
+bool state_publishes(enum publish_when when)
+{
+	const struct state *state = state_get();
+
+	return state && (state->publishes & when);
 }
 
 static void note_alive(struct state *state, enum rules_kind kind)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "rules.h"
+#include "shim_when.h"
 
 /* Some rule was given: pointers are replaced. False: the program gets the driver's own. */
 bool state_is_active(void);
@@ -17,6 +18,9 @@ bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocat
 
 /* $GPUSHARE_LIMBO, in bytes. */
 uint64_t state_limbo(void);
+
+/* Was it asked to publish then? Never where there is no rule that names. Cheap; no lock. */
+bool state_publishes(enum publish_when when);
 
 /* rules_match() and rules_return() under the rules' lock. */
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,

@@ -41,8 +41,15 @@ struct attach_request {
 	bool stats;
 	bool sha256;
 	bool rate;
+	bool follow;
+	uint64_t count;	   /* of --follow: end after so many; 0: no end */
+	uint64_t wait_for; /* a sequence; 0: none was given */
+	unsigned int timeout_ms;
+	bool has_timeout;
 	int device; /* for what is restored; -1: as gpushare_alloc_with() chooses */
 };
+
+#define ATTACH_SEQUENCE_MAX (UINT64_C(1) << 61)
 
 /* A tool_exit, and one more: of --diff, where main() makes it 1 and a failure 2, as cmp does. */
 #define ATTACH_DIFFERS 3
@@ -58,6 +65,10 @@ struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const ch
 
 /* These return a tool_exit (attach_dump: ATTACH_DIFFERS too) and have said what went wrong. */
 int attach_dump(const struct attach_request *request, struct gpushare_buffer *buffer);
+/* The same of bytes of the range that were copied already. */
+int attach_dump_bytes(const struct attach_request *request, struct gpushare_buffer *buffer,
+		      const void *bytes);
+int attach_follow(const struct attach_request *request, struct gpushare_buffer *buffer);
 int attach_set(const struct attach_request *request, struct gpushare_session *session);
 int attach_into(const struct attach_request *request, struct gpushare_buffer *buffer);
 int attach_npy(const struct attach_request *request, struct gpushare_buffer *buffer);

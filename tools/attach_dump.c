@@ -46,6 +46,7 @@ void attach_die(const char *words)
 
 struct dump {
 	const struct attach_request *request;
+	const unsigned char *bytes; /* NULL: they are read from the buffer */
 	struct layout layout;
 	enum format format;
 	uint64_t whole; /* bytes that there are, where fewer are shown */
@@ -125,6 +126,23 @@ static int dump_chunk(const void *data, size_t size, void *user)
 	return !good || attach_caught;
 }
 
+/* What was copied before, as gpushare_read() would give it. */
+static int dump_copied(struct dump *dump)
+{
+	uint64_t left = dump->layout.length;
+	const unsigned char *at = dump->bytes;
+
+	while (left) {
+		size_t size = left < BULK_BLOCK ? (size_t)left : BULK_BLOCK;
+
+		if (dump_chunk(at, size, dump))
+			return GPUSHARE_E_CANCELLED;
+		at += size;
+		left -= size;
+	}
+	return GPUSHARE_OK;
+}
+
 /* All of it, but for giving the file its name. */
 static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 {
@@ -134,7 +152,9 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 	if (dump->writes && !dump_begin(dump))
 		return GPUSHARE_E_CANCELLED;
 	progress_begin(&dump->progress, layout->length);
-	status = gpushare_read(buffer, layout->offset, layout->length, dump_chunk, dump);
+	status = dump->bytes
+		     ? dump_copied(dump)
+		     : gpushare_read(buffer, layout->offset, layout->length, dump_chunk, dump);
 	progress_end(&dump->progress);
 	if (!status && dump->writes &&
 	    (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT) && !view_end(&dump->view))
@@ -223,6 +243,12 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 
 int attach_dump(const struct attach_request *request, struct gpushare_buffer *buffer)
 {
+	return attach_dump_bytes(request, buffer, NULL);
+}
+
+int attach_dump_bytes(const struct attach_request *request, struct gpushare_buffer *buffer,
+		      const void *bytes)
+{
 	static struct dump dump; /* larger than a stack likes */
 	struct gpushare_info info;
 	int status = gpushare_buffer_info(buffer, &info);
@@ -230,7 +256,9 @@ int attach_dump(const struct attach_request *request, struct gpushare_buffer *bu
 
 	if (status)
 		return tool_failed(status);
+	memset(&dump, 0, sizeof(dump));
 	dump.request = request;
+	dump.bytes = bytes;
 	if (!layout_find(request, &info, &dump.layout))
 		return TOOL_FAILED;
 	choose_format(&dump);

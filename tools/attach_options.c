@@ -116,6 +116,36 @@ static int take_diff(struct attach_request *request, const char *value)
 	return TOOL_DONE;
 }
 
+static int take_follow(struct attach_request *request, const char *value)
+{
+	(void)value;
+	request->follow = true;
+	return TOOL_DONE;
+}
+
+static int take_count(struct attach_request *request, const char *value)
+{
+	if (tool_parse_size(value, &request->count) && request->count)
+		return TOOL_DONE;
+	return tool_usage("--count wants a number from 1 on, not '%s'", value);
+}
+
+static int take_wait_for(struct attach_request *request, const char *value)
+{
+	if (tool_parse_size(value, &request->wait_for) && request->wait_for &&
+	    request->wait_for < ATTACH_SEQUENCE_MAX)
+		return TOOL_DONE;
+	return tool_usage("--wait-for wants a publication's number, from 1 on, not '%s'", value);
+}
+
+static int take_timeout(struct attach_request *request, const char *value)
+{
+	request->has_timeout = true;
+	if (tool_parse_seconds(value, &request->timeout_ms))
+		return TOOL_DONE;
+	return tool_usage("--timeout wants seconds, not '%s'", value);
+}
+
 static int take_into(struct attach_request *request, const char *value)
 {
 	request->into = value;
@@ -173,6 +203,11 @@ static int take_dir(struct attach_request *request, const char *value)
 	X("rate", 0, NULL, rate, \
 	  "say how long the copy took, without CUDA's start and the pinning of memory") \
 	X("wait", 0, "SECONDS", wait, "wait that long for NAME to appear") \
+	X("follow", 0, NULL, follow, \
+	  "dump each publication, until the owner has gone; %s in FILE is its number") \
+	X("count", 0, "N", count, "end --follow after N of them") \
+	X("wait-for", 0, "SEQ", wait_for, "wait until publication SEQ, or a later one, is there") \
+	X("timeout", 0, "SECONDS", timeout, "wait no longer than that for a publication") \
 	X("into", 0, "FILE", into, "copy FILE into the buffer instead; '-' is standard input") \
 	X("in", 0, "FILE.npy", in, "the same with the array in it, which must fit size and tags") \
 	X("restore", 0, "PATH", restore, \
@@ -280,6 +315,22 @@ static int check_set(const struct attach_request *request)
 	return -1;
 }
 
+static bool is_followed(const struct attach_request *request)
+{
+	return request->follow || request->wait_for;
+}
+
+static int check_followed(const struct attach_request *request)
+{
+	if (request->name_count != 1 || attach_is_set(request) || request->into || request->in ||
+	    request->restore || request->diff || request->rate)
+		return tool_usage("--follow and --wait-for are of one NAME, and go without --into, "
+				  "--in, --restore, --diff and --rate");
+	if (request->count && !request->follow)
+		return tool_usage("--count is how many --follow dumps");
+	return -1;
+}
+
 static int check(const struct attach_request *request)
 {
 	int writes = !!request->into + !!request->in + !!request->restore;
@@ -292,10 +343,14 @@ static int check(const struct attach_request *request)
 	if (writes > 1 || (writes && is_looked_at(request)))
 		return tool_usage("--into, --in and --restore go without each other, and without "
 				  "what looks at the bytes");
-	if (request->restore)
+	if (request->restore && !is_followed(request))
 		return -1;
 	if (!request->name_count)
 		return tool_usage("which buffer? NAME is missing");
+	if (request->has_timeout && !is_followed(request))
+		return tool_usage("--timeout is of --follow and --wait-for");
+	if ((is_followed(request) || request->count) && check_followed(request) != -1)
+		return TOOL_USAGE;
 	if (writes)
 		return request->name_count == 1 ? -1 : tool_usage("one NAME at a time");
 	if (attach_is_set(request))

@@ -8,6 +8,11 @@
 	X(GPUSHARE_ATTACH, \
 	  "rules that answer a program's allocations with other programs' named buffers", \
 	  "none is answered so") \
+	X(GPUSHARE_PUBLISH, \
+	  "when a program's named buffers are published for it, several with commas between " \
+	  "them: " \
+	  "sync, after each wait for the GPU; free, before a free; exit, when it ends", \
+	  "never") \
 	X(GPUSHARE_DIR, "the registry's directory: one directory, one world of names", \
 	  "$XDG_RUNTIME_DIR/gpushare, else /tmp/gpushare-UID") \
 	X(GPUSHARE_TIMEOUT_MS, "longest wait for an answer of the registry, in milliseconds", \

@@ -43,6 +43,8 @@ static int run(const struct attach_request *request, struct gpushare_session *se
 		return TOOL_FAILED;
 	if (request->in)
 		return attach_npy(request, buffer);
+	if (request->follow || request->wait_for)
+		return attach_follow(request, buffer);
 	return request->into ? attach_into(request, buffer) : attach_dump(request, buffer);
 }
 

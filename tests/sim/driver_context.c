@@ -220,3 +220,10 @@ cu_result cuCtxSynchronize(void)
 {
 	ANSWER(cuCtxSynchronize, NEED_CONTEXT, context_synchronize());
 }
+
+/* NULL: the current one. Work of all contexts is waited for, whichever is meant. */
+cu_result cuCtxSynchronize_v2(cu_context context)
+{
+	(void)context;
+	ANSWER(cuCtxSynchronize_v2, NEED_CONTEXT, context_synchronize());
+}

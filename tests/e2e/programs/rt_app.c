@@ -164,7 +164,65 @@ static void verb_nullout(char **argument, int count)
 	gpu_say("nullout", argument[0], (int)cudaMalloc(NULL, script_number(argument[0])));
 }
 
+cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
+
+static int wait_for_event(void)
+{
+	cudaEvent_t event = NULL;
+	int code = (int)cudaEventCreate(&event);
+
+	if (!code)
+		code = (int)cudaEventRecord(event, NULL);
+	if (!code)
+		code = (int)cudaEventSynchronize(event);
+	cudaEventDestroy(event);
+	return code;
+}
+
+/* wait=device, wait=stream, wait=thread (the thread's own default stream), wait=event */
+static void verb_wait(char **argument, int count)
+{
+	int code = -1;
+
+	(void)count;
+	if (!strcmp(argument[0], "device"))
+		code = (int)cudaDeviceSynchronize();
+	else if (!strcmp(argument[0], "stream"))
+		code = (int)cudaStreamSynchronize(NULL);
+	else if (!strcmp(argument[0], "thread"))
+		code = (int)cudaStreamSynchronize_ptsz(NULL);
+	else if (!strcmp(argument[0], "event"))
+		code = wait_for_event();
+	else
+		script_stop("wait: no such way");
+	gpu_say("wait", argument[0], code);
+}
+
+static void *wait_often(void *count)
+{
+	for (uint64_t i = 0; i < *(uint64_t *)count; i++)
+		if (cudaStreamSynchronize(NULL) != cudaSuccess)
+			script_stop("cudaStreamSynchronize failed");
+	return NULL;
+}
+
+/* waits=THREADS,COUNT: each so often */
+static void verb_waits(char **argument, int count)
+{
+	uint64_t threads = script_number(argument[0]), often = script_number(argument[1]);
+	pthread_t thread[16];
+
+	(void)count;
+	for (uint64_t i = 0; i < threads && i < 16; i++)
+		if (pthread_create(&thread[i], NULL, wait_often, &often))
+			script_stop("pthread_create failed");
+	for (uint64_t i = 0; i < threads && i < 16; i++)
+		pthread_join(thread[i], NULL);
+}
+
 static const struct script_verb runtime_verbs[] = {
+    {"wait", 1, 1, verb_wait},
+    {"waits", 2, 2, verb_waits},
     {"devicereset", 0, 0, verb_devicereset},
     {"nullout", 1, 1, verb_nullout},
     {NULL, 0, 0, NULL},

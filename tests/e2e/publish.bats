@@ -1,0 +1,304 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# GPUSHARE_PUBLISH: unmodified programs whose named buffers are published for them; and what follows
+# them, gpushare-attach --follow and --wait-for.
+load helpers
+
+setup_more() {
+	needs jq
+}
+
+# publishing WHEN RULES TAG PROGRAM...: in the background, under the preload
+publishing() {
+	start "$3" env LD_PRELOAD="$PRELOAD" GPUSHARE_PUBLISH="$1" GPUSHARE_NAME="$2" "${@:4}"
+}
+
+# sequence NAME: how often it was published
+sequence() {
+	gpushare stat --json "$1" | jq '.sequence // 0'
+}
+
+# step N: let the program come to its Nth mark, which it waits behind (see mark)
+step() {
+	[ "$1" = 1 ] || touch "$WORK/go$(($1 - 1))"
+	await_file "$WORK/at$1"
+}
+
+# end_program: which waits at $WORK/end
+end_program() {
+	touch "$WORK/end"
+	finish "$PID"
+	rm -f "$WORK"/at* "$WORK"/go* "$WORK/end"
+}
+
+# follow TAG ARGUMENT...: in the background, once it consumes; its pid in FOLLOWER
+follow() {
+	local before
+	before=$(joined)
+	start "$1" gpushare-attach --follow "${@:2}"
+	FOLLOWER=$PID
+	until_true more_than "$before"
+}
+
+joined() {
+	gpushare ls --json | jq '[.[].attachers // 0] | add // 0' 2>/dev/null || echo 0
+}
+
+more_than() {
+	[ "$(joined)" -gt "$1" ]
+}
+
+has_size() {
+	[ "$(stat -c %s "$1" 2>/dev/null)" = "$2" ]
+}
+
+@test "sync: each wait that went well publishes each named buffer once, however it is looked up" {
+	for program in rt_app_static rt_app_shared rt_app_11 rt_app_12 drv_linked "drv_lookup dlsym" \
+		"drv_lookup gpa2"; do
+		# shellcheck disable=SC2086 # a program and its argument
+		publishing sync a,b app "$BIN"/$program init alloc=x,1Mi alloc=y,2Mi stream=s \
+			touch="$WORK/at1" await="$WORK/go1" fill=x,7 go=s touch="$WORK/at2" \
+			await="$WORK/go2" go=s go=s touch="$WORK/at3" await="$WORK/end"
+		step 1
+		equal "$program $(sequence a) $(sequence b)" "$program 0 0"
+		step 2
+		equal "$program $(sequence a) $(sequence b)" "$program 1 1"
+		step 3
+		equal "$program $(sequence a) $(sequence b)" "$program 3 3"
+		equal "$(cat "$WORK/app.err")" ""
+		end_program
+	done
+}
+
+@test "sync: a device, a stream, a thread's own stream, an event, in each runtime" {
+	for program in rt_app_static rt_app_shared rt_app_11 rt_app_12; do
+		publishing sync w app "$BIN/$program" init alloc=x,1Mi wait=device touch="$WORK/at1" \
+			await="$WORK/go1" wait=stream touch="$WORK/at2" await="$WORK/go2" wait=thread \
+			touch="$WORK/at3" await="$WORK/go3" wait=event touch="$WORK/at4" await="$WORK/end"
+		for n in 1 2 3 4; do
+			step $n
+			equal "$program $(sequence w)" "$program $n"
+		done
+		end_program
+		equal "$(grep -c ': 0$' "$WORK/app.out")" 6
+	done
+}
+
+@test "sync: a wait that a stream capture refuses publishes nothing, and the capture ends as without us" {
+	script=(init alloc=x,1Mi stream=s go=s capture=s go=s endcapture=s)
+	plain=$("$BIN/drv_linked" "${script[@]}" 2>&1 </dev/null)
+	publishing sync w app "$BIN/drv_linked" "${script[@]}" touch="$WORK/at1" await="$WORK/end"
+	step 1
+	equal "$(sequence w)" 1
+	equal "$(cat "$WORK/app.out")" "$plain"
+	end_program
+}
+
+@test "sync: threads that wait at a time publish once a wait" {
+	publishing sync 'w%i' app "$BIN/rt_app_static" init alloc=x,1Mi alloc=y,1Mi waits=8,200 \
+		touch="$WORK/at1" await="$WORK/end"
+	step 1
+	equal "$(sequence w0) $(sequence w1)" "1600 1600"
+	end_program
+}
+
+@test "sync: who waits for a publication finds it whole" {
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,4Mi touch="$WORK/at1" await="$WORK/go1" \
+		fill=x,5 wait=device save=x,"$WORK/first" touch="$WORK/at2" await="$WORK/go2" \
+		fill=x,9 wait=device save=x,"$WORK/second" touch="$WORK/at3" await="$WORK/end"
+	step 1
+	run -1 --separate-stderr gpushare-attach w --wait-for 1 --timeout 0.2 -o "$WORK/dump"
+	has "$stderr" "was not published"
+	[ ! -e "$WORK/dump" ]
+	start waiter gpushare-attach w --wait-for 1 --timeout 20 -o "$WORK/dump"
+	waiter=$PID
+	step 2
+	finish "$waiter"
+	cmp "$WORK/dump" "$WORK/first"
+	step 3
+	gpushare-attach w --wait-for 2 -o "$WORK/dump"
+	cmp "$WORK/dump" "$WORK/second"
+}
+
+@test "follow: each publication into a file of its own, until the owner has gone" {
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi touch="$WORK/at1" await="$WORK/go1" \
+		fill=x,1 wait=stream save=x,"$WORK/saved.1" touch="$WORK/at2" await="$WORK/go2" \
+		fill=x,2 wait=stream save=x,"$WORK/saved.2" touch="$WORK/at3" await="$WORK/go3" \
+		fill=x,3 wait=stream save=x,"$WORK/saved.3" touch="$WORK/at4" await="$WORK/end"
+	app=$PID
+	step 1
+	follow f w -o "$WORK/w.%s"
+	for n in 1 2 3; do
+		step $((n + 1))
+		await_file "$WORK/w.$n"
+		cmp "$WORK/w.$n" "$WORK/saved.$n"
+	done
+	touch "$WORK/end"
+	finish "$app"
+	finish "$FOLLOWER"
+	equal "$(cat "$WORK/f.err")" ""
+	equal "$(find "$WORK" -name 'w.*' | wc -l)" 3
+}
+
+@test "follow: a producer that is killed ends it; what was published is there, and no more" {
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi touch="$WORK/at1" await="$WORK/go1" \
+		fill=x,1 wait=stream save=x,"$WORK/saved" fill=x,2 touch="$WORK/at2" await="$WORK/end"
+	app=$PID
+	step 1
+	start f gpushare-attach --follow w --wait-for 2 -o "$WORK/w.%s"
+	follower=$PID
+	step 2
+	kill -KILL "$app"
+	finish "$follower"
+	[ ! -e "$WORK/w.1" ]
+	[ ! -e "$WORK/w.2" ]
+}
+
+@test "follow: to standard output, --count, a signal" {
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi fill=x,1 wait=stream \
+		save=x,"$WORK/saved" touch="$WORK/at1" await="$WORK/end"
+	step 1
+	gpushare-attach w --follow --count 1 >"$WORK/dump"
+	cmp "$WORK/dump" "$WORK/saved"
+	follow f w
+	until_true has_size "$WORK/f.out" 1048576
+	kill -TERM "$FOLLOWER"
+	code=0
+	finish "$FOLLOWER" || code=$?
+	equal "$code" $((128 + 15))
+	cmp "$WORK/f.out" "$WORK/saved"
+	run -1 --separate-stderr gpushare-attach w --follow --timeout 0.1
+	has "$stderr" "2 of 'w' was not published"
+}
+
+@test "follow: with back-pressure nothing is missed and nothing is torn" {
+	start producer "$BIN/api_order" produce ring 1 100000000 host
+	run -0 --separate-stderr gpushare-attach ring --wait 20 --follow --count 20 -o "$WORK/ring.%s"
+	equal "$stderr" ""
+	first=$(find "$WORK" -name 'ring.*' | sed 's/.*ring\.//' | sort -n | head -n 1)
+	for ((n = first; n < first + 20; n++)); do
+		equal "$(od -An -tu8 -N8 "$WORK/ring.$n" | tr -d ' ')" "$n"
+	done
+}
+
+@test "free: published behind the work that the free waits for" {
+	for rule in w w:vmm; do
+		publishing free "$rule" app "$BIN/rt_app_static" init alloc=x,1Mi stream=s fill=x,6 go=s \
+			save=x,"$WORK/saved" touch="$WORK/at1" await="$WORK/go1" free=x \
+			touch="$WORK/at2" await="$WORK/end"
+		step 1
+		equal "$(sequence w)" 0
+		follow f w -o "$WORK/dump.%s"
+		step 2
+		finish "$FOLLOWER"
+		equal "$(cat "$WORK/f.err")" ""
+		cmp "$WORK/dump.1" "$WORK/saved"
+		rm "$WORK"/dump.*
+		end_program
+	done
+}
+
+@test "exit: published when the program ends by itself, not when it is killed" {
+	for ending in exit=3 _exit=3; do
+		publishing exit w:keep app "$BIN/rt_app_static" init alloc=x,1Mi fill=x,6 wait=device \
+			save=x,"$WORK/saved" touch="$WORK/at1" await="$WORK/end" $ending
+		app=$PID
+		step 1
+		follow f w -o "$WORK/dump.%s"
+		touch "$WORK/end"
+		code=0
+		finish "$app" || code=$?
+		equal "$code" 3
+		finish "$FOLLOWER"
+		if [ $ending = exit=3 ]; then
+			cmp "$WORK/dump.1" "$WORK/saved"
+			rm "$WORK"/dump.*
+		else
+			[ ! -e "$WORK/dump.1" ]
+		fi
+		gpushare rm w
+		rm -f "$WORK"/at* "$WORK"/end
+	done
+}
+
+@test "all of them together; a forked child publishes nothing" {
+	publishing sync,free,exit w app "$BIN/rt_app_static" init alloc=x,1Mi wait=device fork=exit \
+		touch="$WORK/at1" await="$WORK/go1" free=x alloc=x,1Mi
+	app=$PID
+	step 1
+	equal "$(sequence w)" 1
+	touch "$WORK/go1"
+	finish "$app"
+	equal "$(cat "$WORK/app.err")" ""
+}
+
+@test "a value that is none is one line, and the program runs as without it" {
+	for value in nonsense sync,nonsense ,sync sync, SYNC; do
+		run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" GPUSHARE_PUBLISH=$value GPUSHARE_NAME=w \
+			"$BIN/rt_app_static" init alloc=x,1Mi wait=device
+		equal "$(lines "$stderr")" 1
+		has "$stderr" "gpushare: GPUSHARE_PUBLISH: "
+		has "$stderr" ">>>"
+	done
+	GPUSHARE_PUBLISH=nonsense publishing nonsense w app "$BIN/rt_app_static" init alloc=x,1Mi \
+		wait=device touch="$WORK/at1" await="$WORK/end"
+	step 1
+	equal "$(sequence w)" 0
+	end_program
+}
+
+@test "without a rule that names nothing happens; without GPUSHARE_PUBLISH nothing is published" {
+	no_registry_yet
+	export GPUSHARE_PUBLISH=sync,free,exit
+	untouched '' "$BIN/rt_app_static" init alloc=x,1Mi wait=device free=x
+	equal "$stderr" ""
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+	untouched never:size=512Gi "$BIN/rt_app_static" init alloc=x,1Mi wait=device census free=x
+	equal "$stderr" ""
+	equal "$(ls -A "$GPUSHARE_DIR")" ""
+	unset GPUSHARE_PUBLISH
+	start_named app w "$BIN/rt_app_static" init alloc=x,1Mi wait=device touch="$WORK/at1" await="$WORK/end"
+	step 1
+	equal "$(sequence w)" 0
+	end_program
+}
+
+@test "no registry: nothing waits longer than it may, nothing is said" {
+	no_registry_yet
+	export GPUSHARE_PUBLISH=sync,free,exit GPUSHARE_AUTOSTART=0
+	untouched 'w%i' "$BIN/rt_app_static" errno init alloc=x,1Mi wait=device waits=2,1000 free=x exit=4
+	equal "$stderr" ""
+}
+
+@test "a registry that was killed: publications go on, and the next one hears of them" {
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi wait=device touch="$WORK/at1" \
+		await="$WORK/go1" wait=device wait=device touch="$WORK/at2" await="$WORK/go2" \
+		wait=device wait=device touch="$WORK/at3" await="$WORK/end"
+	app=$PID
+	step 1
+	equal "$(sequence w)" 1
+	pid=$(registry_pids)
+	kill -KILL "$pid"
+	until_true has_ended "$pid"
+	step 2
+	equal "$(sequence w)" 3
+	sleep 1.1 # after which a wait looks whether the registry is the same
+	step 3
+	equal "$(sequence w)" 5
+	start f gpushare-attach --follow w -o "$WORK/w.%s"
+	follower=$PID
+	await_file "$WORK/w.5"
+	kill -KILL "$app"
+	finish "$follower"
+	equal "$(cat "$WORK/f.err")" ""
+}
+
+@test "usage: what does not go together" {
+	for words in "--follow" "a b --follow" "a --follow --into f" "a --wait-for 0" "a --wait-for x" \
+		"a --count 2" "a --follow --count 0" "a --timeout 2" "a --follow --rate" \
+		"--restore d --follow" "a --follow --timeout x" "a* --follow -o d/"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare-attach $words
+		equal "$(lines "$stderr")" 1
+	done
+}
