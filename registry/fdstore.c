@@ -242,6 +242,11 @@ struct fdstore *fdstore_open(const char *directory)
 	return store;
 }
 
+bool fdstore_is_managers(const struct fdstore *store)
+{
+	return store->manager;
+}
+
 int fdstore_take(struct fdstore *store, uint64_t generation)
 {
 	struct item *item = item_find(store, generation);

@@ -17,6 +17,8 @@ struct fdstore;
 struct fdstore *fdstore_open(const char *directory);
 /* What was left under that generation: the caller's fd; -1: nothing. It stays in the store too. */
 int fdstore_take(struct fdstore *store, uint64_t generation);
+/* Whether that is the service manager's: the next registry that it starts gets them, and no other. */
+bool fdstore_is_managers(const struct fdstore *store);
 /* What nobody took goes, in the store too. */
 void fdstore_settle(struct fdstore *store);
 /*

@@ -86,11 +86,19 @@ void keep_adopt(struct registry *registry, struct entry *entry, struct lease *le
 
 int64_t keep_expire(struct registry *registry, int64_t now_ns)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = registry->away_until_ns ? registry->away_until_ns : INT64_MAX;
+	bool is_over = next <= now_ns; /* no service manager has brought it */
 	struct entry *entry, *after;
 
+	if (is_over) {
+		registry->away = false;
+		registry->away_until_ns = 0;
+		next = INT64_MAX;
+	}
 	DL_FOREACH_SAFE(registry->kept, entry, after)
 	{
+		if (is_over && registry_lose(registry, entry))
+			continue;
 		if (entry->deadline_ns <= now_ns) {
 			log_line("\"%s\" was kept for %u s", entry->info.name,
 				 (unsigned int)entry->info.ttl_s);
@@ -100,5 +108,7 @@ int64_t keep_expire(struct registry *registry, int64_t now_ns)
 		}
 	}
 	note_flush(registry);
+	if (is_over)
+		note_all(registry);
 	return next;
 }

@@ -54,6 +54,10 @@
  * it is in another pid namespace. */
 #define LIMIT_UNSEEN_S 30
 
+/* How long what is kept waits for its memory, where that is with a service manager who has started
+ * another registry than this one. */
+#define LIMIT_AWAY_S 600
+
 /* In a struct, so that a test can set them lower. */
 struct limits {
 	uint64_t names;

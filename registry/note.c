@@ -150,6 +150,7 @@ static void put_all(struct registry *registry)
 
 	begin.change.begin.version = JOURNAL_VERSION;
 	begin.change.begin.since = registry->since;
+	begin.change.begin.away = registry->away;
 	journal_boot(begin.change.begin.boot);
 	journal_put(&registry->journal, &begin);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next)

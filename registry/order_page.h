@@ -30,7 +30,7 @@ struct order {
 	bool left;  /* who published has gone, and nobody else does */
 	bool gone;  /* so whoever waits is let through */
 	bool ended; /* the buffer is not known any more: the page goes when it need not be marked */
-	uint64_t rated;	 /* what was published when it was last told to who watches */
+	uint64_t rated;		   /* what was published when it was last told to who watches */
 	int64_t settled_ns;	   /* before then another process may not publish */
 	int64_t marked_ns;	   /* when a mark was made last that was not there */
 	struct order *prev, *next; /* of those that are marked */

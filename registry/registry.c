@@ -205,7 +205,8 @@ bool registry_part(struct registry *registry, struct entry *entry)
 
 bool registry_lose(struct registry *registry, struct entry *entry)
 {
-	if (!entry->info.missing || entry->lease || entry->info.attachers)
+	if (!entry->info.missing || entry->lease || entry->info.attachers ||
+	    registry->away_until_ns)
 		return false;
 	log_line("\"%s\" is lost", entry->info.name);
 	registry_remove(registry, entry, DEPARTURE_LOST);

@@ -36,6 +36,8 @@ struct registry {
 	struct fdstore *fdstore;     /* NULL: none */
 	uint64_t since;		     /* what got a generation above this one is here, or has gone */
 	int64_t unseen_until_ns;     /* so long ghosts that can't be watched have: restore.c */
+	bool away;		     /* a predecessor's descriptors are a service manager's */
+	int64_t away_until_ns;	     /* so long nothing is lost for that; 0: it is not so */
 	bool leaving;		     /* no request is answered any more */
 	struct entry *kept;	     /* whose owners have gone */
 	uint64_t kept_bytes;	     /* of all with KEEP, owner or not */
@@ -83,7 +85,8 @@ void registry_drop(struct registry *registry, struct entry *entry);
 void registry_remove(struct registry *registry, struct entry *entry, enum departure how);
 /* The owner went: the name goes, or is kept. true: it is kept. */
 bool registry_part(struct registry *registry, struct entry *entry);
-/* Of what is missing: true, and it goes, when nobody is left who could bring it back. */
+/* Of what is missing: true, and it goes, when nobody is left who could bring it back, and no service
+ * manager has it. */
 bool registry_lose(struct registry *registry, struct entry *entry);
 /* That many of a generation, whether it is here or not. NULL: out of memory. */
 struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,

@@ -21,6 +21,7 @@ static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
 	}
 	if (begin->since < registry->since)
 		registry->since = begin->since;
+	registry->away = begin->away;
 	return true;
 }
 

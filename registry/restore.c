@@ -115,6 +115,10 @@ bool restore_open(struct registry *registry, const char *directory)
 	order_restore(registry);
 	end_dead(registry);
 	take_descriptors(registry);
+	if (registry->away && !fdstore_is_managers(registry->fdstore))
+		registry->away_until_ns = clock_ns() + LIMIT_AWAY_S * NS_PER_S;
+	else
+		registry->away = fdstore_is_managers(registry->fdstore);
 	missing = end_lost(registry);
 	fdstore_settle(registry->fdstore);
 	journal_open(&registry->journal, fd);
