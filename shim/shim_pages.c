@@ -94,6 +94,7 @@ static struct page *find_due(int64_t now_ms, unsigned int connection)
 /* Under the lock: the registry has answered. True: of a page that is new here. */
 static bool install(struct page *node, const struct link_page_answer *answer)
 {
+	node->connection = answer->connection;
 	node->ask_ms = 0;
 	if (node->page && node->page->id != answer->id) {
 		order_mark_gone(node->page);
@@ -110,7 +111,7 @@ static bool install(struct page *node, const struct link_page_answer *answer)
 
 /* Under the lock. What the registry refuses it goes on refusing; a restarted one may not know the
  * buffer yet. False: no more of this now. */
-static bool note_failure(struct page *node, int status, const char *why)
+static bool note_failure(struct page *node, int status, unsigned int connection, const char *why)
 {
 	bool unheard = status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 	bool again = unheard || status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_MEMORY;
@@ -118,6 +119,8 @@ static bool note_failure(struct page *node, int status, const char *why)
 	if (!node->ask_ms || !again)
 		state_log("\"%s\" is not published: %s", node->name, why);
 	node->ask_ms = again ? monotonic_ms() + AGAIN_MS : INT64_MAX;
+	if (!again)
+		node->connection = connection;
 	return !unheard;
 }
 
@@ -128,6 +131,7 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 	struct link_page question = {.generation = generation};
 	_cleanup_close_ int given = -1, got = -1;
 	struct page *node;
+	unsigned int connection = 0;
 	bool good = true;
 	char why[512];
 	int status;
@@ -139,20 +143,22 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 		memcpy(question.name, node->name, sizeof(question.name));
 		question.id = node->page ? node->page->id : 0;
 		given = node->page ? held_open(node->held) : -1;
+		connection = node->connection;
 	}
 	pthread_mutex_unlock(&pages.lock);
 	if (!node)
 		return true;
 	question.fd = given;
 	status = link_page(&question, until_ms, &answer, why, sizeof(why));
+	/* A registry that has just come, and was given behind that what it did not know. */
+	if (status == GPUSHARE_E_NOT_FOUND && answer.connection != connection)
+		status = link_page(&question, until_ms, &answer, why, sizeof(why));
 	got = answer.fd;
 	if (!lock_take(&pages.lock))
 		return false;
 	node = find(generation);
-	if (node)
-		node->connection = answer.connection;
 	if (node && status)
-		good = note_failure(node, status, why);
+		good = note_failure(node, status, answer.connection, why);
 	else if (node && install(node, &answer) && publishes)
 		publish(node);
 	pthread_mutex_unlock(&pages.lock);

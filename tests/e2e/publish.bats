@@ -18,6 +18,10 @@ sequence() {
 	gpushare stat --json "$1" | jq '.sequence // 0'
 }
 
+has_sequence() {
+	[ "$(sequence "$1")" = "$2" ]
+}
+
 # step N: let the program come to its Nth mark, which it waits behind (see mark)
 step() {
 	[ "$1" = 1 ] || touch "$WORK/go$(($1 - 1))"
@@ -300,6 +304,20 @@ has_size() {
 	kill -KILL "$app"
 	finish "$follower"
 	equal "$(cat "$WORK/f.err")" ""
+}
+
+@test "a registry that was killed with all that it kept: the page is given back, the numbers go on" {
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi wait=device touch="$WORK/at1" \
+		await="$WORK/go1" wait=device wait=device touch="$WORK/at2" await="$WORK/end"
+	step 1
+	equal "$(sequence w)" 1
+	# shellcheck disable=SC2046 # pids
+	kill -KILL $(registry_pids) $(keeper_pids)
+	rm -f "$GPUSHARE_DIR/registry.state"
+	sleep 1.1
+	step 2
+	until_true has_sequence w 3
+	end_program
 }
 
 @test "usage: what does not go together" {
