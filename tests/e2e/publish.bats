@@ -211,6 +211,22 @@ has_size() {
 	done
 }
 
+@test "free: memory that the program maps by itself, when it goes; not what is freed in stream order" {
+	publishing free 'w%i' app "$BIN/drv_linked" init stream=s make=a,vmm,2Mi fill=a,6 \
+		save=a,"$WORK/saved" make=b,async,2Mi,s go=s touch="$WORK/at1" await="$WORK/go1" \
+		drop=a,vmm drop=b,async,s go=s touch="$WORK/at2" await="$WORK/end"
+	step 1
+	follow mapped w0 -o "$WORK/mapped.%s"
+	mapped=$FOLLOWER
+	follow async w1 -o "$WORK/async.%s"
+	step 2
+	finish "$mapped"
+	cmp "$WORK/mapped.1" "$WORK/saved"
+	finish "$FOLLOWER"
+	[ ! -e "$WORK/async.1" ]
+	end_program
+}
+
 @test "exit: published when the program ends by itself, not when it is killed" {
 	for ending in exit=3 _exit=3; do
 		publishing exit w:keep app "$BIN/rt_app_static" init alloc=x,1Mi fill=x,6 wait=device \
