@@ -109,19 +109,23 @@ static bool install(struct page *node, const struct link_page_answer *answer)
 	return true;
 }
 
-/* Under the lock. What the registry refuses it goes on refusing; a restarted one may not know the
- * buffer yet. False: no more of this now. */
-static bool note_failure(struct page *node, int status, unsigned int connection, const char *why)
+static bool is_unheard(int status)
 {
-	bool unheard = status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
-	bool again = unheard || status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_MEMORY;
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
 
-	if (!node->ask_ms || !again)
-		state_log("\"%s\" is not published: %s", node->name, why);
+/* Under the lock. What the registry refuses it goes on refusing; a restarted one may not know the
+ * buffer yet. True: that is news. */
+static bool note_failure(struct page *node, int status, unsigned int connection)
+{
+	bool again =
+	    is_unheard(status) || status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_MEMORY;
+	bool news = !node->ask_ms || !again;
+
 	node->ask_ms = again ? monotonic_ms() + AGAIN_MS : INT64_MAX;
 	if (!again)
 		node->connection = connection;
-	return !unheard;
+	return news;
 }
 
 /* Of a buffer that is there still: ask, in nobody's lock. False: no more of this now. */
@@ -132,7 +136,7 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 	_cleanup_close_ int given = -1, got = -1;
 	struct page *node;
 	unsigned int connection = 0;
-	bool good = true;
+	bool news = false;
 	char why[512];
 	int status;
 
@@ -158,11 +162,13 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 		return false;
 	node = find(generation);
 	if (node && status)
-		good = note_failure(node, status, answer.connection, why);
+		news = note_failure(node, status, answer.connection);
 	else if (node && install(node, &answer) && publishes)
 		publish(node);
 	pthread_mutex_unlock(&pages.lock);
-	return good;
+	if (news)
+		state_log("\"%s\" is not published: %s", question.name, why);
+	return !is_unheard(status);
 }
 
 /* Under the lock: is it time to look whether the registry is still the same? */
