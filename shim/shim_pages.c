@@ -94,6 +94,7 @@ static struct page *find_due(int64_t now_ms, unsigned int connection)
 /* Under the lock: the registry has answered. True: of a page that is new here. */
 static bool install(struct page *node, const struct link_page_answer *answer)
 {
+	node->connection = answer->connection;
 	node->ask_ms = 0;
 	if (node->page && node->page->id != answer->id) {
 		order_mark_gone(node->page);
@@ -108,17 +109,23 @@ static bool install(struct page *node, const struct link_page_answer *answer)
 	return true;
 }
 
-/* Under the lock. What the registry refuses it goes on refusing; a restarted one may not know the
- * buffer yet. False: no more of this now. */
-static bool note_failure(struct page *node, int status, const char *why)
+static bool is_unheard(int status)
 {
-	bool unheard = status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
-	bool again = unheard || status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_MEMORY;
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
 
-	if (!node->ask_ms || !again)
-		state_log("\"%s\" is not published: %s", node->name, why);
+/* Under the lock. What the registry refuses it goes on refusing; a restarted one may not know the
+ * buffer yet. True: that is news. */
+static bool note_failure(struct page *node, int status, unsigned int connection)
+{
+	bool again =
+	    is_unheard(status) || status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_MEMORY;
+	bool news = !node->ask_ms || !again;
+
 	node->ask_ms = again ? monotonic_ms() + AGAIN_MS : INT64_MAX;
-	return !unheard;
+	if (!again)
+		node->connection = connection;
+	return news;
 }
 
 /* Of a buffer that is there still: ask, in nobody's lock. False: no more of this now. */
@@ -128,7 +135,8 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 	struct link_page question = {.generation = generation};
 	_cleanup_close_ int given = -1, got = -1;
 	struct page *node;
-	bool good = true;
+	unsigned int connection = 0;
+	bool news = false;
 	char why[512];
 	int status;
 
@@ -139,24 +147,28 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 		memcpy(question.name, node->name, sizeof(question.name));
 		question.id = node->page ? node->page->id : 0;
 		given = node->page ? held_open(node->held) : -1;
+		connection = node->connection;
 	}
 	pthread_mutex_unlock(&pages.lock);
 	if (!node)
 		return true;
 	question.fd = given;
 	status = link_page(&question, until_ms, &answer, why, sizeof(why));
+	/* A registry that has just come, and was given behind that what it did not know. */
+	if (status == GPUSHARE_E_NOT_FOUND && answer.connection != connection)
+		status = link_page(&question, until_ms, &answer, why, sizeof(why));
 	got = answer.fd;
 	if (!lock_take(&pages.lock))
 		return false;
 	node = find(generation);
-	if (node)
-		node->connection = answer.connection;
 	if (node && status)
-		good = note_failure(node, status, why);
+		news = note_failure(node, status, answer.connection);
 	else if (node && install(node, &answer) && publishes)
 		publish(node);
 	pthread_mutex_unlock(&pages.lock);
-	return good;
+	if (news)
+		state_log("\"%s\" is not published: %s", question.name, why);
+	return !is_unheard(status);
 }
 
 /* Under the lock: is it time to look whether the registry is still the same? */

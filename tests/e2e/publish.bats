@@ -18,6 +18,10 @@ sequence() {
 	gpushare stat --json "$1" | jq '.sequence // 0'
 }
 
+has_sequence() {
+	[ "$(sequence "$1")" = "$2" ]
+}
+
 # step N: let the program come to its Nth mark, which it waits behind (see mark)
 step() {
 	[ "$1" = 1 ] || touch "$WORK/go$(($1 - 1))"
@@ -207,6 +211,22 @@ has_size() {
 	done
 }
 
+@test "free: memory that the program maps by itself, when it goes; not what is freed in stream order" {
+	publishing free 'w%i' app "$BIN/drv_linked" init stream=s make=a,vmm,2Mi fill=a,6 \
+		save=a,"$WORK/saved" make=b,async,2Mi,s go=s touch="$WORK/at1" await="$WORK/go1" \
+		drop=a,vmm drop=b,async,s go=s touch="$WORK/at2" await="$WORK/end"
+	step 1
+	follow mapped w0 -o "$WORK/mapped.%s"
+	mapped=$FOLLOWER
+	follow async w1 -o "$WORK/async.%s"
+	step 2
+	finish "$mapped"
+	cmp "$WORK/mapped.1" "$WORK/saved"
+	finish "$FOLLOWER"
+	[ ! -e "$WORK/async.1" ]
+	end_program
+}
+
 @test "exit: published when the program ends by itself, not when it is killed" {
 	for ending in exit=3 _exit=3; do
 		publishing exit w:keep app "$BIN/rt_app_static" init alloc=x,1Mi fill=x,6 wait=device \
@@ -300,6 +320,20 @@ has_size() {
 	kill -KILL "$app"
 	finish "$follower"
 	equal "$(cat "$WORK/f.err")" ""
+}
+
+@test "a registry that was killed with all that it kept: the page is given back, the numbers go on" {
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi wait=device touch="$WORK/at1" \
+		await="$WORK/go1" wait=device wait=device touch="$WORK/at2" await="$WORK/end"
+	step 1
+	equal "$(sequence w)" 1
+	# shellcheck disable=SC2046 # pids
+	kill -KILL $(registry_pids) $(keeper_pids)
+	rm -f "$GPUSHARE_DIR/registry.state"
+	sleep 1.1
+	step 2
+	until_true has_sequence w 3
+	end_program
 }
 
 @test "usage: what does not go together" {
