@@ -66,8 +66,9 @@ struct staging {
 };
 
 struct gpushare_session {
-	int pid;	      /* that opened it */
-	pthread_mutex_t lock; /* client, changes, index, buffers, staging; never held over a CUDA call */
+	int pid; /* that opened it */
+	pthread_mutex_t
+	    lock; /* client, changes, index, buffers, staging; never held over a CUDA call */
 	struct client *client;
 	unsigned int timeout_ms;     /* of a call, as it was opened */
 	const struct driver *driver; /* NULL until session_driver() */

@@ -278,10 +278,10 @@ withdraw y"
 	watching w
 	watch=$PID
 	kill -KILL "$registry"
-	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 4
 	registry=$PID
 	until_true has_told w restart # its lease is not made again: it has nothing to be told of
-	sleep 2
+	sleep 5
 	kill -0 "$registry"
 	kill -INT "$watch"
 	finish "$watch"
