@@ -36,7 +36,7 @@ static bool own(struct index_page *page)
 	pthread_mutexattr_t attributes;
 	bool done;
 
-	_Static_assert(sizeof(*lock) <= sizeof(page->lock), "it has room");
+	_Static_assert(sizeof(pthread_mutex_t) <= sizeof(page->lock), "it has room");
 	if (!kernel_marks_deaths() || pthread_mutexattr_init(&attributes))
 		return false;
 	done = !pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) &&

@@ -70,8 +70,8 @@ int attach_dump_bytes(const struct attach_request *request, struct gpushare_buff
 		      const void *bytes);
 int attach_follow(const struct attach_request *request, struct gpushare_buffer *buffer);
 int attach_set(const struct attach_request *request, struct gpushare_session *session);
-int attach_into(const struct attach_request *request, struct gpushare_buffer *buffer);
-int attach_npy(const struct attach_request *request, struct gpushare_buffer *buffer);
+int attach_into(const struct attach_request *wanted, struct gpushare_buffer *buffer);
+int attach_npy(const struct attach_request *wanted, struct gpushare_buffer *buffer);
 int attach_restore(const struct attach_request *request, struct gpushare_session *session);
 
 /* From here on SIGINT, SIGTERM and SIGHUP only say that they came; a second one ends us. */

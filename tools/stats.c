@@ -81,7 +81,7 @@ ADD(F16, float, uint16_t, dtype_half(raw), true)
 ADD(BF16, float, uint16_t, dtype_brain(raw), true)
 ADD(F32, float, float, raw, true)
 ADD(F64, double, double, raw, true)
-ADD(I8, int64_t, int8_t, raw, false)
+ADD(I8, int64_t, int8_t, raw, false) /* NOLINT(bugprone-signed-char-misuse,cert-str34-c): numbers */
 ADD(U8, uint64_t, uint8_t, raw, false)
 ADD(I16, int64_t, int16_t, raw, false)
 ADD(U16, uint64_t, uint16_t, raw, false)

@@ -340,14 +340,6 @@ static void a_bad_name_in_a_retell_is_refused(void **state)
 	}
 }
 
-static uint32_t random_next(uint32_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 17;
-	*seed ^= *seed << 5;
-	return *seed;
-}
-
 /* Whatever comes out of random or bent bytes keeps the bounds that the handlers rely on. */
 static void random_bytes_do_no_harm(void **state)
 {
@@ -357,16 +349,17 @@ static void random_bytes_do_no_harm(void **state)
 	(void)state;
 	for (int round = 0; round < 10000; round++) {
 		request ask =
-		    request_of(1 + (int)(random_next(&seed) % gpushare_Request_order_tag));
+		    request_of(1 + (int)((uint32_t)rand_r(&seed) % gpushare_Request_order_tag));
 		size_t size = encode_request(&ask);
 		uint8_t *exact;
 
 		if (round % 2) {
-			size = random_next(&seed) % 300;
+			size = (uint32_t)rand_r(&seed) % 300;
 			for (size_t i = 0; i < size; i++)
-				wire[i] = (uint8_t)random_next(&seed);
+				wire[i] = (uint8_t)(uint32_t)rand_r(&seed);
 		} else if (size) {
-			wire[random_next(&seed) % size] ^= (uint8_t)(1u << random_next(&seed) % 8);
+			wire[(uint32_t)rand_r(&seed) % size] ^=
+			    (uint8_t)(1u << (uint32_t)rand_r(&seed) % 8);
 		}
 		exact = malloc(size + 1);
 		memcpy(exact, wire, size);
