@@ -6,9 +6,10 @@ load helpers
 # kill_registry: what it wrote stays
 kill_registry() {
 	local pid
-	pid=$(registry_pids)
-	kill -KILL "$pid"
-	until_true has_ended "$pid"
+	for pid in $(registry_pids); do # one that came too late to serve may be about to end
+		kill -KILL "$pid" 2>/dev/null || true
+		until_true has_ended "$pid"
+	done
 }
 
 # session WORD...: up to its first await

@@ -74,12 +74,12 @@ skipped: many3.bats: not here: as 3 says"
 	ran 1 GPUSHARE_TEST_JOBS=2
 	equal "$(wc -l <"$WORK/tries")" 2
 	equal "${lines[-1]}" "0 passed, 1 failed, 0 skipped"
-	for file in 1 2 3; do
+	for file in 1 2 3 4 5; do
 		made "worse$file" <<<"TEST \"never\" { false; }"
 	done
 	ran 1 GPUSHARE_TEST_JOBS=2
 	equal "$(wc -l <"$WORK/tries")" 3
-	equal "${lines[-1]}" "0 passed, 4 failed, 0 skipped"
+	equal "${lines[-1]}" "0 passed, 6 failed, 0 skipped"
 }
 
 @test "run: what reports nothing is a failure, and so is no test at all" {

@@ -40,7 +40,8 @@ static void try_header(const uint8_t *data, size_t size)
 	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE] = {0};
 	long body;
 
-	memcpy(header, data, size < sizeof(header) ? size : sizeof(header));
+	if (size)
+		memcpy(header, data, size < sizeof(header) ? size : sizeof(header));
 	body = sp_header_body_size(header);
 	FUZZ_MUST(body >= -1 && body <= GPUSHARE_MESSAGE_MAX);
 	if (body < 0)

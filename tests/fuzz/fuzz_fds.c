@@ -135,7 +135,8 @@ static void try_names(const uint8_t *data, size_t size)
 	uint64_t names[FDS_MAX], again[FDS_MAX];
 	int count;
 
-	memcpy(message, data, size < FDNAMES_MESSAGE ? size : FDNAMES_MESSAGE);
+	if (size)
+		memcpy(message, data, size < FDNAMES_MESSAGE ? size : FDNAMES_MESSAGE);
 	count = fdnames_read(message, names);
 	fdnames_says(message, FDNAMES_STORE);
 	if (count <= 0)
