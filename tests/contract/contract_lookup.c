@@ -68,9 +68,11 @@ static const struct entry {
 };
 
 /* CUDA 11.4 and 13 have other calls behind the same bare names of some context entry points. */
-static int last_version_of(const char *symbol, int newest)
+static int last_version_of(const struct entry *entry, int newest)
 {
-	return strncmp(symbol, "cuCtx", 5) == 0 && newest > 11030 ? 11030 : newest;
+	if (strncmp(entry->symbol, "cuCtx", 5) != 0 || newest <= 11030)
+		return newest;
+	return entry->version > 11030 ? entry->version : 11030;
 }
 
 /* The same bare name means another symbol of ours from some later version on. */
@@ -99,13 +101,13 @@ static void every_entry_point(int peer)
 	     entry < entries + sizeof(entries) / sizeof(*entries); entry++) {
 		char bare[64];
 
-		if (entry->version == 0 || !is_measured(entry->symbol))
+		if (entry->version == 0 || entry->version > newest || !is_measured(entry->symbol))
 			continue;
 		bare_name(entry->symbol, bare);
 		yields(driver, bare, entry->version, CU_PROC_DEFAULT, entry->symbol);
 		if (!is_superseded(entry, bare))
-			yields(driver, bare, last_version_of(entry->symbol, newest),
-			       CU_PROC_DEFAULT, entry->symbol);
+			yields(driver, bare, last_version_of(entry, newest), CU_PROC_DEFAULT,
+			       entry->symbol);
 		measured++;
 	}
 	CHECK(measured >= 19);
