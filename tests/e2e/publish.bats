@@ -184,7 +184,8 @@ has_size() {
 	# shellcheck disable=SC2016 # for the inner one
 	start producer bash -c 'exec "$1" produce ring 1 100000000 host <>"$2"' bash "$BIN/api_order" "$WORK/go"
 	until_true is_shared ring
-	follow f ring --count 20 -o "$WORK/ring.%s"
+	start f gpushare-attach --follow ring --count 20 -o "$WORK/ring.%s"
+	FOLLOWER=$PID
 	echo >"$WORK/go"
 	finish "$FOLLOWER"
 	equal "$(cat "$WORK/f.err")" ""
