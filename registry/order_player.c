@@ -67,7 +67,9 @@ static int consume(struct player *player, uint32_t slot, uint64_t *out_first)
 		return GPUSHARE_E_LIMIT;
 	order->place[slot - 1].taken = true;
 	player->slot = slot;
-	if (!again)
+	if (again)
+		order_rejoin(order->page, slot - 1);
+	else
 		*out_first = order_join(order->page, slot - 1);
 	return GPUSHARE_OK;
 }

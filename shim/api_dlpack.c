@@ -15,6 +15,7 @@ struct tensor {
 		struct dlpack_versioned versioned;
 	} managed; /* first: whoever has this has that */
 	struct gpushare_buffer *buffer;
+	int pid;	/* whose: in a forked child the session may have been freed */
 	int64_t dims[]; /* the shape, and the strides behind it */
 };
 
@@ -100,7 +101,9 @@ static bool settle(const struct gpushare_buffer *buffer)
 		return true; /* with its context all work on it has ended */
 	if (driver->cuThreadExchangeStreamCaptureMode)
 		driver->cuThreadExchangeStreamCaptureMode(&mode);
-	result = driver->cuCtxSynchronize();
+	result = limbo_stand_in(driver); /* waits as cuMemFree does, and spares captures */
+	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
+		result = driver->cuCtxSynchronize();
 	if (driver->cuThreadExchangeStreamCaptureMode)
 		driver->cuThreadExchangeStreamCaptureMode(&mode);
 	return result != CU_STREAM_CAPTURE_UNSUPPORTED;
@@ -110,20 +113,24 @@ static bool settle(const struct gpushare_buffer *buffer)
 static void tensor_end(struct tensor *tensor)
 {
 	struct gpushare_buffer *buffer = tensor->buffer;
-	struct gpushare_session *session = buffer->session;
-	bool ending, close;
+	struct gpushare_session *session;
+	bool stays, close;
 
-	if (session->pid != getpid()) {
+	if (tensor->pid != getpid()) {
 		free(tensor); /* all else is the parent's */
 		return;
 	}
 	free(tensor);
+	session = buffer->session;
 	pthread_mutex_lock(&session->lock);
-	ending = !buffer->count;
+	stays = buffer->count || buffer->users > 1;
+	if (stays)
+		buffer->users--;
 	pthread_mutex_unlock(&session->lock);
-	if (ending && !settle(buffer))
+	if (!stays && !settle(buffer))
 		return; /* in the middle of a capture: it stays until the session's process ends */
-	(void)session_unuse(buffer);
+	if (!stays)
+		(void)session_unuse(buffer);
 	pthread_mutex_lock(&session->lock);
 	close = --session->tensors == 0 && session->closed;
 	pthread_mutex_unlock(&session->lock);
@@ -201,6 +208,7 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a tensor of '%s'",
 				buffer->info.name);
 	tensor->buffer = buffer;
+	tensor->pid = getpid();
 	fill(tensor, options);
 	session_use(buffer);
 	pthread_mutex_lock(&buffer->session->lock);

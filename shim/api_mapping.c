@@ -298,11 +298,11 @@ int mapping_close(const struct gpushare_buffer *buffer)
 			map_view_close(buffer->view);
 		return GPUSHARE_OK;
 	}
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		return unified_drop(buffer->mapping.pointer);
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
-	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
-		return unified_drop(buffer->mapping.pointer);
 	if (buffer->mapping.size)
 		result = vmm_unmap(driver, &buffer->mapping);
 	else

@@ -135,8 +135,9 @@ static struct ordering *find(const struct gpushare_session *session, uint64_t ge
 static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
 		       unsigned int connection)
 {
-	if (answer->slot)
-		atomic_store(&ordering->slot, answer->slot);
+	/* another slot has none of what streams were given for the one before */
+	if (answer->slot && atomic_exchange(&ordering->slot, answer->slot) != answer->slot)
+		atomic_store(&ordering->releasing.last, 0);
 	atomic_fetch_or(&ordering->roles, roles);
 	ordering->connection = connection;
 }

@@ -60,7 +60,7 @@ static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_ca
 	if (result != CU_OK)
 		return stream_fail(ordering, result, "cuStreamIsCapturing");
 	*out_captured = status == CU_CAPTURE_ACTIVE;
-	if (*out_captured)
+	if (*out_captured && atomic_load(&ordering->at)) /* else it is refused */
 		atomic_store(&ordering->captured, true);
 	return GPUSHARE_OK;
 }

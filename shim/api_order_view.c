@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RETIRED_MANY \
 	32 /* so many are given back together: each waits for the GPU, as cuMemFree does */
@@ -16,6 +17,7 @@
 /* All that have a view, in use and retired. */
 static struct {
 	pthread_mutex_t lock; /* never held over a CUDA call */
+	int pid;	      /* whose these are: a forked child has none */
 	struct ordering *first;
 	unsigned int retired;
 } views = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -95,6 +97,11 @@ static void view_drop(const struct driver *driver, struct order_page *view)
 void view_add(struct ordering *ordering)
 {
 	pthread_mutex_lock(&views.lock);
+	if (views.pid != getpid()) {
+		views.pid = getpid();
+		views.first = NULL;
+		views.retired = 0;
+	}
 	ordering->next_view = views.first;
 	views.first = ordering;
 	pthread_mutex_unlock(&views.lock);
@@ -178,10 +185,11 @@ bool stream_has_unreleased(const struct ordering *ordering)
 /* Nothing that it has given to streams waits for somebody else. */
 static bool is_quiet(const struct ordering *ordering)
 {
+	uint64_t published = atomic_load(&ordering->page->published);
 	uint32_t at = 0;
 
-	return order_reaches(atomic_load(&ordering->page->published),
-			     atomic_load(&ordering->waited)) &&
+	return ((published & ORDER_GONE_BIT) || /* which lets all of them through */
+		order_reaches(published, atomic_load(&ordering->waited))) &&
 	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
 }
 
@@ -228,6 +236,8 @@ static void sweep(const struct gpushare_session *session, unsigned int many)
 {
 	struct ordering *taken = NULL;
 
+	if (views.pid != getpid())
+		return;
 	pthread_mutex_lock(&views.lock);
 	if (views.retired >= many)
 		taken = take_quiet(session);

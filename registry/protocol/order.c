@@ -128,6 +128,12 @@ uint64_t order_join(struct order_page *page, uint32_t slot)
 	return first;
 }
 
+void order_rejoin(struct order_page *page, uint32_t slot)
+{
+	atomic_fetch_and(&page->slot[slot].released, ~ORDER_GONE_BIT);
+	atomic_store(&page->slot[slot].state, ORDER_SLOT_ACTIVE);
+}
+
 void order_begin(struct order_page *page, uint64_t publisher)
 {
 	uint64_t last = order_published(page);

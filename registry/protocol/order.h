@@ -99,6 +99,8 @@ bool order_raise(_Atomic uint64_t *word, uint64_t number);
  * slot is seen by whoever reclaims later than what was reclaimed before was read here.
  */
 uint64_t order_join(struct order_page *page, uint32_t slot);
+/* Whose slot that is has not gone after all. */
+void order_rejoin(struct order_page *page, uint32_t slot);
 /* `publisher` publishes from now on: after what was published last, where it is another than before. */
 void order_begin(struct order_page *page, uint64_t publisher);
 

@@ -343,6 +343,10 @@ static void a_join_and_a_reclaim_agree(void **state)
 	assert_false(order_raise(&page->slot[2].released, 5));
 	assert_true(order_mark_left(page, 2));
 	assert_false(order_mark_left(page, 2));
+	order_rejoin(page, 2); /* not gone after all: waited for again, from where it was */
+	assert_int_equal(page->slot[2].released, 6);
+	assert_int_equal(page->slot[2].state, ORDER_SLOT_ACTIVE);
+	assert_true(order_mark_left(page, 2));
 	assert_true(order_raise(&page->slot[2].released, 7));
 	assert_int_equal(page->slot[2].released, 7 | ORDER_GONE_BIT);
 	order_page_unmap(page);
