@@ -79,6 +79,8 @@ else
 	cp -r "$BUILD"/sim/{libcuda.so.1,libvulkan.so.1,old,ancient} "$bundle/build/sim/"
 	cp "$BUILD"/sim/libcudart.so.1[123]* "$bundle/build/tests/lib/"
 fi
+# Debug information is a third of it.
+find "$bundle/build" -type f \( -perm -u+x -o -name '*.so*' \) -exec strip --strip-debug {} + 2>/dev/null || :
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
