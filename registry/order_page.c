@@ -207,7 +207,8 @@ void order_end_lease(struct registry *registry, struct lease *lease)
 		struct order *order = player->order;
 
 		player_end(registry, player);
-		order_settle(registry, order, store_find_generation(&registry->store, order->generation));
+		order_settle(registry, order,
+			     store_find_generation(&registry->store, order->generation));
 	}
 }
 

@@ -125,8 +125,7 @@ void order_look_over(struct registry *registry, struct order *order)
 static void stop_waiting(struct registry *registry, struct order *order)
 {
 	order->awaited_ns = 0;
-	order->left |=
-	    has_strange_publisher(order) && !player_publisher_is_here(registry, order);
+	order->left |= has_strange_publisher(order) && !player_publisher_is_here(registry, order);
 	order_settle(registry, order, store_find_generation(&registry->store, order->generation));
 }
 

@@ -127,7 +127,8 @@ static void consumers_get_slots_that_end_with_them(void **state)
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	assert_int_equal(peer_answer.body.order.first, 9);
 	assert_int_equal(page->slot[1].released, 8);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK); /* as before */
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES),
+			 GPUSHARE_OK); /* as before */
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	/* one that goes is let through; its slot is not another's for a while */
 	assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
@@ -178,7 +179,8 @@ static void marks_are_made_again_for_a_while(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES | ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES | ORDER_PUBLISHES),
+			 GPUSHARE_OK);
 	page = ordered_page(generation);
 	assert_int_equal(order_tick(peer_registry, now), INT64_MAX);
 	registry_disconnect(peer_registry, a);

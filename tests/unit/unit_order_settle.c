@@ -69,8 +69,7 @@ static void who_died_while_the_page_was_away_is_marked_when_it_comes(void **stat
 	successor_start();
 	assert_null(order_find(peer_registry, generation)->page);
 	successor_end(other);
-	registry_disconnect(peer_registry,
-			    order_find(peer_registry, generation)->players->lease);
+	registry_disconnect(peer_registry, order_find(peer_registry, generation)->players->lease);
 	owner = successor_resume(getpid(), key);
 	assert_int_equal(ordered_bring(owner, "x", generation, 0, id, 0, fd), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.id, id);
@@ -156,9 +155,9 @@ static void a_successor_goes_on_marking(void **state)
 
 	(void)state;
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(order_page_map(order_find(peer_registry, generation)->held->fd, generation,
-					&page),
-			 GPUSHARE_OK);
+	assert_int_equal(
+	    order_page_map(order_find(peer_registry, generation)->held->fd, generation, &page),
+	    GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
 	note_flush(peer_registry);
 	assert_true(order_is_gone(page));
