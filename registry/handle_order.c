@@ -88,7 +88,7 @@ static int leave(struct registry *registry, const struct lease *lease, const gpu
 
 	if (player)
 		player_part(registry, player, ask->roles,
-			    ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED);
+			    ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED, ask->settles);
 	order_check(registry, ask->generation);
 	return GPUSHARE_OK;
 }

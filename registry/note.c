@@ -139,6 +139,7 @@ void note_burn(struct registry *registry, const struct order *order, uint32_t sl
 	what.change.burn.slot = slot;
 	what.change.burn.has_process = true;
 	describe(&burn->process, &what.change.burn.process);
+	what.change.burn.settles = burn->settles;
 	put(&registry->journal, &what, &burn->noted);
 }
 

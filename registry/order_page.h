@@ -44,9 +44,10 @@ struct order {
 	} place[ORDER_SLOTS];
 };
 
-/* A slot that the process has left, and that its GPU may write to at any time. */
+/* A slot that the process has left, and that its GPU may write to. */
 struct burn {
 	struct process process;
+	uint64_t settles;   /* until one less than that is released there; 0: at any time */
 	unsigned int noted; /* see note.h */
 };
 
@@ -73,10 +74,10 @@ int player_add(struct registry *registry, struct order *order, struct lease *lea
 enum parting {
 	PARTING_DEATH,	   /* nobody says what its GPU has still to do */
 	PARTING_SETTLED,   /* nothing */
-	PARTING_UNSETTLED, /* something, at any time */
+	PARTING_UNSETTLED, /* something: `settles`, see struct burn */
 };
-void player_part(struct registry *registry, struct player *player, uint32_t roles,
-		 enum parting how);
+void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how,
+		 uint64_t settles);
 void player_end(struct registry *registry, struct player *player);
 /* Whether who published last may still be at it. */
 bool player_is_unsettled(const struct order *order);
@@ -94,12 +95,12 @@ bool player_publisher_is_here(const struct registry *registry, const struct orde
 
 /* order_burn.c: slots from 1 on. */
 void burn_add(struct registry *registry, struct order *order, uint32_t slot,
-	      const struct process *process);
+	      const struct process *process, uint64_t settles);
 void burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
-		 const struct process *process);
+		 const struct process *process, uint64_t settles);
 void burn_end(struct registry *registry, struct order_place *place);
-/* False, and there is none any more: the process has ended. */
-bool burn_stands(struct registry *registry, struct order_place *place);
+/* False, and there is none any more: the process has ended, or its GPU has. Places from 0 on. */
+bool burn_stands(struct registry *registry, struct order *order, uint32_t at);
 
 /* order_settle.c: what the page says, and is to say, of who is there. */
 void order_unmark(struct registry *registry, struct order *order);

@@ -47,9 +47,9 @@ static uint32_t free_slot(struct registry *registry, struct order *order)
 	int64_t now = clock_ns();
 
 	for (uint32_t at = 0; at < ORDER_SLOTS; at++) {
-		struct order_place *place = &order->place[at];
+		const struct order_place *place = &order->place[at];
 
-		if (!place->taken && place->free_ns <= now && !burn_stands(registry, place))
+		if (!place->taken && place->free_ns <= now && !burn_stands(registry, order, at))
 			return at + 1;
 	}
 	return 0;
@@ -146,7 +146,8 @@ int player_add(struct registry *registry, struct order *order, struct lease *lea
 
 /* What is left in order is another one's at once: what a stream waits for there is behind what can't
  * be joined for any more. */
-static void leave_slot(struct registry *registry, struct player *player, enum parting how)
+static void leave_slot(struct registry *registry, struct player *player, enum parting how,
+		       uint64_t settles)
 {
 	const struct process *process = &player->lease->peer;
 	struct order *order = player->order;
@@ -156,7 +157,7 @@ static void leave_slot(struct registry *registry, struct player *player, enum pa
 	place->missed = !order->page;
 	place->free_ns = how == PARTING_SETTLED ? 0 : clock_ns() + COOL_NS;
 	if (how == PARTING_UNSETTLED || (how == PARTING_DEATH && process_lives(process)))
-		burn_add(registry, order, player->slot, process);
+		burn_add(registry, order, player->slot, process, settles);
 	if (order->page && order_mark_left(order->page, player->slot - 1))
 		order_mark_soon(registry, order);
 	player->slot = 0;
@@ -181,11 +182,12 @@ static void stop_publishing(const struct player *player, enum parting how)
 	order->leaver = player->lease->peer;
 }
 
-void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how)
+void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how,
+		 uint64_t settles)
 {
 	roles &= player->roles;
 	if ((roles & ORDER_CONSUMES) && player->slot)
-		leave_slot(registry, player, how);
+		leave_slot(registry, player, how, settles);
 	if (roles & ORDER_PUBLISHES)
 		stop_publishing(player, how);
 	player->roles &= ~roles;
@@ -196,7 +198,7 @@ void player_part(struct registry *registry, struct player *player, uint32_t role
 
 void player_end(struct registry *registry, struct player *player)
 {
-	player_part(registry, player, player->roles, PARTING_DEATH);
+	player_part(registry, player, player->roles, PARTING_DEATH, 0);
 }
 
 const struct player *player_rival(const struct order *order, const struct lease *lease)

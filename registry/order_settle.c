@@ -143,6 +143,16 @@ static bool mark_again(struct order *order)
 	return missing;
 }
 
+/* A GPU may take a mark away at any time. */
+static bool is_burned(struct registry *registry, struct order *order)
+{
+	uint32_t at = 0;
+
+	while (at < ORDER_SLOTS && !burn_stands(registry, order, at))
+		at++;
+	return at < ORDER_SLOTS;
+}
+
 /* True: it needs no more marks. */
 static bool is_marked(struct registry *registry, struct order *order, int64_t now_ns)
 {
@@ -152,7 +162,8 @@ static bool is_marked(struct registry *registry, struct order *order, int64_t no
 		stop_waiting(registry, order);
 	if (mark_again(order))
 		order->marked_ns = now_ns;
-	return !order->awaited_ns && now_ns - order->marked_ns >= COOL_NS;
+	return !order->awaited_ns && now_ns - order->marked_ns >= COOL_NS &&
+	       (order->ended || !is_burned(registry, order));
 }
 
 int64_t order_tick(struct registry *registry, int64_t now_ns)

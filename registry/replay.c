@@ -173,7 +173,7 @@ static void replay_burn(struct registry *registry, const gpushare_Burn *burn)
 	const struct process process = process_of(&burn->process);
 
 	if (burn->generation)
-		burn_replay(registry, burn->generation, burn->slot, &process);
+		burn_replay(registry, burn->generation, burn->slot, &process, burn->settles);
 }
 
 static void replay_end(struct registry *registry, const gpushare_End *end)

@@ -31,7 +31,8 @@ struct ordering {
 	unsigned int connection; /* over which the registry was told last */
 	bool lost;		 /* the registry has another page of that buffer */
 	uint32_t leaving;	 /* under the lock: what it did not hear the end of... */
-	bool leaves_unsettled;	 /* ...which may be unsettled */
+	bool leaves_unsettled;	 /* ...which may be unsettled... */
+	uint64_t leaves_settles; /* ...until then: see the protocol's Order */
 
 	/* api_order_stream.c */
 	_Atomic(const struct driver *) driver;

@@ -23,11 +23,20 @@ static void describe_leave(const struct ordering *ordering, request *out_tell)
 	order->roles = ordering->leaving;
 	order->leave = true;
 	order->unsettled = ordering->leaves_unsettled;
+	order->settles = ordering->leaves_settles;
 }
 
 bool ordering_is_unheard(int status)
 {
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
+
+/* When the last number that streams were to release has come, but where a graph may bring more. */
+static uint64_t settles(const struct ordering *ordering)
+{
+	uint64_t last = atomic_load(&ordering->releasing.last);
+
+	return atomic_load(&ordering->captured) ? 0 : last + 1;
 }
 
 /* They end here, and the registry is yet to hear of it. */
@@ -39,8 +48,10 @@ static void end_roles(struct ordering *ordering, uint32_t roles)
 	roles &= atomic_fetch_and(&ordering->roles, ~roles);
 	ordering->leaving |= roles;
 	ordering->leaves_unsettled |= is_unsettled(ordering, roles);
-	if (roles & ORDER_CONSUMES)
+	if (roles & ORDER_CONSUMES) {
+		ordering->leaves_settles = settles(ordering);
 		stream_leave_slot(ordering, 0);
+	}
 	pthread_mutex_unlock(&session->lock);
 }
 

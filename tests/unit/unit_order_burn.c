@@ -73,6 +73,30 @@ static void a_burned_slot_is_free_when_its_process_has_gone(void **state)
 	assert_int_equal(joined_slot(b), 1);
 }
 
+/* It is the process's no longer than its GPU has work to do there. */
+static void a_slot_is_free_when_the_last_release_has_come(void **state)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+	struct lease *a = attacher(getpid());
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	atomic_store(&ordered_page(generation)->slot[0].released, 3);
+	strcpy(what.verb.order.name, "x");
+	what.verb.order.generation = generation;
+	what.verb.order.roles = ORDER_CONSUMES;
+	what.verb.order.leave = what.verb.order.unsettled = true;
+	what.verb.order.settles = 5 + 1;
+	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
+	successor_start();
+	cool();
+	a = attacher(getpid());
+	assert_int_equal(joined_slot(a), 2);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	atomic_store(&ordered_page(generation)->slot[0].released, 5);
+	assert_int_equal(joined_slot(a), 1);
+}
+
 static void a_burned_slot_stays_so_over_restarts(void **state)
 {
 	struct lease *a = attacher(other);
@@ -93,6 +117,26 @@ static void a_burned_slot_stays_so_over_restarts(void **state)
 	successor_start();
 	cool();
 	assert_int_equal(joined_slot(attacher(getpid())), 1);
+}
+
+/* Whoever's GPU comes to its wait late is let through too. */
+static void a_burned_slot_is_marked_as_long_as_it_is_one(void **state)
+{
+	struct lease *a = attacher(other);
+	struct order_page *page;
+	int64_t now;
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	page = ordered_page(generation);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	now = clock_ns() + 60 * NS_PER_S;
+	assert_true(order_tick(peer_registry, now) != INT64_MAX);
+	atomic_store(&page->slot[0].released, 2); /* the graph was launched */
+	assert_true(order_tick(peer_registry, now) != INT64_MAX);
+	assert_int_equal(page->slot[0].released, 2 | ORDER_GONE_BIT);
+	successor_end(other);
+	assert_int_equal(order_tick(peer_registry, now + 20 * NS_PER_S), INT64_MAX);
 }
 
 /* It has not said that its GPU is done with it. */
@@ -161,7 +205,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	    T(a_burned_slot_is_free_when_its_process_has_gone),
+	    T(a_slot_is_free_when_the_last_release_has_come),
 	    T(a_burned_slot_stays_so_over_restarts),
+	    T(a_burned_slot_is_marked_as_long_as_it_is_one),
 	    T(a_living_consumer_whose_connection_ended_keeps_its_slot),
 	    T(a_living_publisher_whose_connection_ended_is_waited_for),
 	    T(a_publisher_is_waited_for_over_a_restart),
