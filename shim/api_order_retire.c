@@ -87,13 +87,21 @@ static bool is_quiet(const struct ordering *ordering)
 	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
 }
 
+/* To give another one back would wait for the stream that is to write, too: and whoever holds that up
+ * may be this thread. */
+static bool is_held_up(const struct ordering *ordering)
+{
+	return !is_quiet(ordering) ||
+	       (ordering->retired && !atomic_load(&ordering->captured) && is_written_to(ordering));
+}
+
 /* Under the lock: those that can be given back, as a list; none while any stream waits. */
 static struct ordering *take_quiet(const struct gpushare_session *session)
 {
 	struct ordering *taken = NULL, **at = &views.first;
 
 	for (const struct ordering *each = views.first; each; each = each->next_view)
-		if (!is_quiet(each))
+		if (is_held_up(each))
 			return NULL;
 	while (*at) {
 		struct ordering *each = *at;
