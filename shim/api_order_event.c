@@ -146,10 +146,27 @@ static int publish_next(struct ordering *ordering, cu_stream stream, uint64_t *o
 	return GPUSHARE_OK;
 }
 
+/* The stream's context is current. Drivers crash where an interprocess event meets a stream of
+ * another context. */
+static bool is_elsewhere(const struct ordering *ordering)
+{
+	cu_context current = NULL;
+
+	return ordering->driver->cuCtxGetCurrent(&current) == CU_OK && current &&
+	       current != ordering->context;
+}
+
 int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence)
 {
-	int status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
+	int status;
 
+	if (is_elsewhere(ordering))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is ordered by events, which only streams of the CUDA context "
+				"record in which it was made or attached; wait for this stream, "
+				"and call gpushare_publish_host()",
+				ordering->name);
+	status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
 	if (status)
 		return status;
 	order_take_turn(ordering->page);
@@ -181,9 +198,11 @@ static cu_event event_opened(struct ordering *ordering)
 	return none;
 }
 
+/* A stream of another context waits by the CPU alone. */
 int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least)
 {
 	struct order_page *page = ordering->page;
+	bool elsewhere = is_elsewhere(ordering);
 	cu_event event = NULL;
 	cu_result result;
 	int status;
@@ -192,7 +211,7 @@ int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at
 		status = order_wait(page, at_least, 0, NULL);
 		if (status != GPUSHARE_E_TIMED_OUT)
 			break;
-		if (atomic_load(&page->has_event) &&
+		if (!elsewhere && atomic_load(&page->has_event) &&
 		    !order_wait_number(&page->recorded, &page->readers, at_least, LOOK_MS, NULL) &&
 		    (event = event_opened(ordering)))
 			break;

@@ -262,6 +262,31 @@ static void test_capture_by_events(void **state)
 	stage_play(capture_by_events, NULL);
 }
 
+/* Streams of another context: an interprocess event that met one would end the process. */
+static void elsewhere_by_events(void)
+{
+	struct gpushare_buffer *buffer;
+	cu_context mine;
+	cu_stream stream;
+
+	setenv("GPUSHARE_ORDERING", "events", 1);
+	buffer = part_begin(&driver, &session);
+	OK(gpushare_publish(buffer, NULL, NULL));
+	CHECK(driver->cuCtxCreate_v2(&mine, 0, 0) == CU_OK);
+	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
+	FAILS(E_NOT_SUPPORTED, "gpushare_publish_host", gpushare_publish(buffer, stream, NULL));
+	OK(gpushare_acquire(buffer, stream, 1));
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	CHECK(driver->cuCtxDestroy_v2(mine) == CU_OK);
+	OK(gpushare_close(session));
+}
+
+static void test_elsewhere_by_events(void **state)
+{
+	(void)state;
+	stage_play(elsewhere_by_events, NULL);
+}
+
 /* A GPU that has neither. */
 static void lack_all(void)
 {
@@ -286,10 +311,10 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_refusals),	       T(test_failures), T(test_order_of_streams),
-	    T(test_order_of_releases), T(test_capture),	 T(test_capture_by_events),
-	    T(test_no_event),
-
+	    T(test_refusals),	      T(test_failures),
+	    T(test_order_of_streams), T(test_order_of_releases),
+	    T(test_capture),	      T(test_capture_by_events),
+	    T(test_no_event),	      T(test_elsewhere_by_events),
 	};
 
 	(void)argc;
