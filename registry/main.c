@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ static uint64_t raise_file_limit(void)
 		if (!setrlimit(RLIMIT_NOFILE, &raised))
 			files = raised;
 	}
+	watch_limit((int)(files.rlim_cur / 2 < INT_MAX ? files.rlim_cur / 2 : INT_MAX));
 	return files.rlim_cur / 2 < LIMIT_FDS ? files.rlim_cur / 2 : LIMIT_FDS;
 }
 
@@ -255,8 +257,10 @@ int main(int argc, char **argv)
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
-	if (registry)
+	if (registry) {
 		registry->limits = options.settings.limits;
+		registry->limits.message_bytes = options.settings.message_bytes;
+	}
 	sockets_init((int64_t)options.settings.silent_s * NS_PER_S,
 		     crowd_of(&options.settings.limits));
 	if (signals < 0 || !registry ||
