@@ -36,6 +36,7 @@ static int open_signals(void)
 {
 	sigset_t ending;
 
+	signal(SIGHUP, SIG_IGN); /* a child's, too; what is blocked comes all the same */
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&ending);
 	sigaddset(&ending, SIGTERM);

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "protocol.h"
 #include "sockets.h"
@@ -73,7 +74,7 @@ static int kind_of(int fd)
 	return begins(name + 1, GPUSHARE_SOCKET) ? SOCKET_ASKS : -1;
 }
 
-/* Of one whose user has too many nng is told that it went before it was taken. */
+/* Of one whose user has too many nng is told that it went before it was taken. The probe is our own. */
 static int taken(int fd)
 {
 	struct ucred ucred = {0};
@@ -84,7 +85,7 @@ static int taken(int fd)
 		return fd;
 	kind = kind_of(fd);
 	if (kind >= 0 && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) &&
-	    !sockets_enter(fd, kind, ucred.uid)) {
+	    ucred.pid != getpid() && !sockets_enter(fd, kind, ucred.uid)) {
 		__real_close(fd);
 		errno = ECONNABORTED;
 		return -1;

@@ -256,6 +256,40 @@ static void a_crowd_of_them(void **state)
 	close(fd);
 }
 
+static int set_up_small(void **state)
+{
+	(void)state;
+	configured_start("user_connections = 5\nuser_watchers = 1\n");
+	return 0;
+}
+
+/* A user's sockets are bounded, whether they say anything or not; who is in is served. */
+static void who_opens_without_end(void **state)
+{
+	enum { ROOM = 5 + 1 + 2 * 100, MORE = 60 };
+	int first = raw_connect(&raw_here), fds[ROOM + MORE], closed = 0, before;
+
+	(void)state;
+	begin();
+	before = configured_fds();
+	for (int i = 0; i < ROOM + MORE; i++)
+		fds[i] = raw_dial(&raw_here);
+	assert_true(raw_is_closed(fds[ROOM + MORE - 1], RAW_TIMEOUT_MS));
+	for (int i = 0; i < ROOM + MORE; i++)
+		closed += raw_is_closed(fds[i], 0);
+	assert_int_equal(closed, MORE + 1);
+	assert_in_range(configured_fds(), before, before + ROOM + 2);
+	raw_sleep_ms(1200); /* the daemon hears itself, and says so by opening nothing anew */
+	assert_in_range(configured_fds(), before, before + ROOM + 2);
+	assert_int_equal(raw_say(first, raw_share("x")), GPUSHARE_OK);
+	assert_int_equal(configured_drops(first, "crowd"), MORE + 1);
+	for (int i = 0; i < ROOM + MORE; i++)
+		close(fds[i]);
+	raw_sleep_ms(100 + raw_slack_ms());
+	raw_assert_serves();
+	close(first);
+}
+
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
 
 int main(void)
@@ -269,6 +303,7 @@ int main(void)
 	    with_daemon(who_never_reads),
 	    with_daemon(watchers),
 	    with_daemon(a_crowd_of_them),
+	    cmocka_unit_test_setup_teardown(who_opens_without_end, set_up_small, raw_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
