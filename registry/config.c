@@ -138,7 +138,7 @@ unsigned int config_parse(const char *name, const char *text, size_t size,
 	struct parser parser = {.name = name, .say = say, .settings = settings};
 	const char *end = text + size;
 
-	while (text < end) {
+	while (text < end && parser.faults < CONFIG_FAULTS_MAX) {
 		const char *feed = memchr(text, '\n', (size_t)(end - text));
 		size_t length = (size_t)((feed ? feed : end) - text);
 		const char *nul = memchr(text, '\0', length);

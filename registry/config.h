@@ -9,6 +9,7 @@
 #define CONFIG_FILE "/etc/gpushare/registry.conf"
 #define CONFIG_LINE_MAX 1024 /* and no value is longer */
 #define CONFIG_SIZE_MAX 65536
+#define CONFIG_FAULTS_MAX 20 /* what comes behind so many is not looked at */
 
 /*
  * What `text` of the file called `name` says, over what *settings has; each fault is a line to `say`,

@@ -106,6 +106,9 @@ static void faults_say_where(void **state)
 	assert_fault("names = \x1b[2J", "f:1:9: byte 0x1b is none");
 	assert_fault("n\xc3\xa4mes = 1", "f:1:2: byte 0xc3 is none");
 	assert_int_equal(parse("a = 1\nb = 2\nnames = x"), 3);
+	assert_int_equal(
+	    parse("x\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\n"),
+	    CONFIG_FAULTS_MAX);
 	assert_int_equal(parse_bytes("names = 1\0\nb", 12), 2);
 	assert_non_null(strstr(said, "f:1:10: byte 0x00"));
 }
