@@ -293,6 +293,9 @@ struct gpushare_registry_info {
 	struct gpushare_count by_verb[GPUSHARE_COUNTS_MAX];    /* requests answered: "attach" */
 	struct gpushare_count by_status[GPUSHARE_COUNTS_MAX];  /* refusals: "E_NOT_FOUND" */
 	struct gpushare_count by_backing[GPUSHARE_COUNTS_MAX]; /* names: "ipc", with their bytes */
+	struct gpushare_count by_limit[GPUSHARE_COUNTS_MAX];   /* reached: "user_names" */
+	struct gpushare_count by_drop[GPUSHARE_COUNTS_MAX];    /* connections closed: "silent" */
+	struct gpushare_count by_audit[GPUSHARE_COUNTS_MAX];   /* audit lines: "written" */
 };
 
 /** struct gpushare_notice - one thing that happened */

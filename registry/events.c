@@ -52,20 +52,24 @@ static struct watcher *find(const struct events *events, uint32_t id)
 	return found;
 }
 
-bool events_enter(struct registry *registry, uint32_t id)
+bool events_enter(struct registry *registry, uint32_t id, uint32_t uid)
 {
 	struct events *events = &registry->events;
+	struct user *user = user_of(&registry->users, uid);
 	struct watcher *watcher;
 
-	if (HASH_COUNT(events->watchers) >= registry->limits.watchers)
+	if (!user || limit_check(registry, user, LIMIT_watchers, 1, NULL))
 		return false;
 	watcher = calloc(1, sizeof(*watcher));
 	if (!watcher)
 		return false;
 	watcher->id = id;
+	watcher->user = user;
 	HASH_ADD(hh, events->watchers, id, sizeof(watcher->id), watcher);
-	if (watcher->hh.tbl)
+	if (watcher->hh.tbl) {
+		user_add(user, LIMIT_watchers, 1);
 		return true;
+	}
 	free(watcher);
 	return false;
 }
@@ -78,6 +82,7 @@ void events_leave(struct registry *registry, uint32_t id)
 	if (!watcher)
 		return;
 	HASH_DEL(events->watchers, watcher);
+	user_take(watcher->user, LIMIT_watchers, 1);
 	free(watcher);
 	if (!events->watchers)
 		events->ticked_ns = 0;

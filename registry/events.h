@@ -23,6 +23,7 @@ struct event {
 
 struct watcher {
 	uint32_t id; /* of the nng pipe */
+	struct user *user;
 	UT_hash_handle hh;
 };
 
@@ -50,7 +51,7 @@ void events_init(struct events *events);
 void events_finish(struct events *events);
 
 /* A watcher comes, and goes. false: too many, or out of memory. */
-bool events_enter(struct registry *registry, uint32_t id);
+bool events_enter(struct registry *registry, uint32_t id, uint32_t uid);
 void events_leave(struct registry *registry, uint32_t id);
 /* It is connected: say so, with the latest serial, from which on it misses nothing unknowingly. */
 void events_welcome(struct registry *registry, uint32_t id);

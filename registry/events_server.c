@@ -33,11 +33,14 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 		eventfd_write(server->heard, 1); /* our own probe: nobody to tell anything */
 		return;
 	}
+	pthread_mutex_lock(&registry->lock);
 	if (uid == geteuid()) {
-		pthread_mutex_lock(&registry->lock);
-		entered = events_enter(registry, (uint32_t)nng_pipe_id(pipe));
-		pthread_mutex_unlock(&registry->lock);
+		entered = events_enter(registry, (uint32_t)nng_pipe_id(pipe), (uint32_t)uid);
+	} else {
+		registry->counts.drops[DROP_stranger]++;
+		audit_stranger(registry, (uint32_t)uid, (int32_t)pid);
 	}
+	pthread_mutex_unlock(&registry->lock);
 	log_line("%s: uid %" PRIu64 " pid %" PRIu64, entered ? "watch" : "refused to watch", uid,
 		 pid);
 	if (!entered)

@@ -70,6 +70,10 @@ static struct guest *admit(struct fds_server *server, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) || ucred.uid != geteuid()) {
 		log_line("refused at %s: uid %u pid %d", GPUSHARE_FDS_SOCKET, ucred.uid, ucred.pid);
+		pthread_mutex_lock(&registry->lock);
+		registry->counts.drops[DROP_stranger]++;
+		audit_stranger(registry, ucred.uid, ucred.pid);
+		pthread_mutex_unlock(&registry->lock);
 		return NULL;
 	}
 	process_read(ucred.pid, ucred.uid, &peer);
@@ -133,14 +137,18 @@ static int64_t tick(struct fds_server *server)
 	struct registry *registry = server->registry;
 	struct held *unneeded;
 	int64_t now = clock_ns(), next;
+	uint64_t silent = 0;
 	uint32_t dead;
 
-	while (server->connections && server->connections->deadline_ns <= now)
+	while (server->connections && server->connections->deadline_ns <= now) {
 		connection_close(server, server->connections);
+		silent++;
+	}
 	if (server->deaf_until_ns && server->deaf_until_ns <= now)
 		listen_again(server, true);
 
 	pthread_mutex_lock(&registry->lock);
+	registry->counts.drops[DROP_silent] += silent;
 	while (watch_next(server->watches, &dead))
 		vault_bury(&registry->vault, dead);
 	next = vault_expire(&registry->vault, now);

@@ -68,7 +68,8 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	const struct attachment *before =
 	    lease_find_attachment(lease, hold->name, hold->generation);
 	const struct attachment *same = lease_find_generation(lease, hold->generation);
-	uint64_t others = registry->leases.attachments - (before ? before->count : 0);
+	unsigned int had = before ? before->count : 0;
+	int status;
 	struct attachment *attachment;
 
 	if (!hold->count)
@@ -77,12 +78,10 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "generation %" PRIu64 " is \"%s\", not \"%s\"", hold->generation,
 			       same->name, hold->name);
-	if (others + hold->count > registry->limits.attachments)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "with %" PRIu32
-			       " of \"%s\" there would be more attachments than the "
-			       "%" PRIu64 " that this registry takes",
-			       hold->count, hold->name, registry->limits.attachments);
+	status = limit_check(registry, lease->user, LIMIT_attachments,
+			     hold->count > had ? hold->count - had : 0, answer);
+	if (status)
+		return status;
 	attachment = registry_set(registry, lease, hold->name, hold->generation, hold->count);
 	if (!attachment)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");

@@ -19,30 +19,31 @@ static struct entry *find_kept(const struct registry *registry, const struct lea
 	return entry && !entry->lease && entry->owner.uid == lease->peer.uid ? entry : NULL;
 }
 
-/* `freed` bytes go where that comes in place of something. */
-static int check_kept(const struct registry *registry, const record *info, uint64_t freed,
-		      reply *answer)
+/* It may come in place of something, whose bytes go then. */
+static int check_kept(struct registry *registry, const struct lease *lease, const record *info,
+		      struct entry *instead, reply *answer)
 {
-	uint64_t kept = registry->kept_bytes - freed, limit = registry->limits.kept_bytes;
+	uint64_t freed = instead ? instead->kept_bytes : 0;
+	int status;
 
-	if (!keep_is_asked(info) || (kept <= limit && info->base_size <= limit - kept))
+	if (!keep_is_asked(info))
 		return GPUSHARE_OK;
-	return explain(
-	    answer, GPUSHARE_E_LIMIT,
-	    "\"%s\" would keep %" PRIu64 " bytes more, where %" PRIu64 " of %" PRIu64
-	    " are kept already; 'gpushare ls' shows what is kept, 'gpushare rm NAME' lets "
-	    "go of it",
-	    info->name, info->base_size, kept, limit);
+	if (freed)
+		keep_uncount(instead);
+	status = limit_check(registry, lease->user, LIMIT_kept_bytes, info->base_size, answer);
+	if (freed)
+		keep_count(instead);
+	return status;
 }
 
-static int check_names(const struct registry *registry, reply *answer)
+/* One name more, with its tags. */
+static int check_names(struct registry *registry, const struct lease *lease, const record *info,
+		       reply *answer)
 {
-	if (registry->store.count < registry->limits.names)
-		return GPUSHARE_OK;
-	return explain(answer, GPUSHARE_E_LIMIT,
-		       "%" PRIu64 " names are shared, which is all that this registry takes; "
-		       "free or unlink some",
-		       registry->limits.names);
+	int status = limit_check(registry, lease->user, LIMIT_names, 1, answer);
+
+	return status ? status
+		      : limit_check(registry, lease->user, LIMIT_tags, info->tags_count, answer);
 }
 
 /* Enter what passed the check. */
@@ -55,7 +56,7 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 
 	if (taken && !kept)
 		return explain_taken(answer, taken);
-	status = check_kept(registry, &share->buffer, kept ? kept->info.base_size : 0, answer);
+	status = check_kept(registry, lease, &share->buffer, kept, answer);
 	if (status)
 		return status;
 	if (kept) {
@@ -63,7 +64,7 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 		*out_entry = kept;
 		return GPUSHARE_OK;
 	}
-	status = check_names(registry, answer);
+	status = check_names(registry, lease, &share->buffer, answer);
 	if (status)
 		return status;
 	*out_entry = registry_add(registry, lease, &share->buffer, share->handle, 0);
@@ -151,7 +152,7 @@ static int check_standing(const struct lease *lease, const gpushare_Share *share
 }
 
 /* Nothing stands under that name: whether it may be what it was, and did not lose it by an unlink. */
-static int check_lost(const struct registry *registry, const struct lease *lease,
+static int check_lost(struct registry *registry, const struct lease *lease,
 		      const gpushare_Share *share, reply *answer)
 {
 	const struct entry *other = store_find_generation(&registry->store, share->again);
@@ -166,8 +167,8 @@ static int check_lost(const struct registry *registry, const struct lease *lease
 			       other->info.name, share->buffer.name);
 	if (share->orphan && registry_has_gone(registry, share->buffer.name, share->again))
 		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, share->buffer.name);
-	status = check_kept(registry, &share->buffer, 0, answer);
-	return status ? status : check_names(registry, answer);
+	status = check_kept(registry, lease, &share->buffer, NULL, answer);
+	return status ? status : check_names(registry, lease, &share->buffer, answer);
 }
 
 /* Enter or complete what passed the check. NULL: out of memory. */

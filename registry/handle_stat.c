@@ -8,7 +8,7 @@
 
 _Static_assert(gpushare_Request_holders_tag < COUNTS_VERBS, "each verb is counted");
 
-static const char *status_name(int status)
+const char *handle_status_name(int status)
 {
 	switch (status) {
 #define X(name, value, text) \
@@ -57,7 +57,7 @@ static void stat_statuses(const struct registry *registry, gpushare_StatReply *t
 	for (int status = 0; status < COUNTS_STATUSES; status++)
 		if (registry->counts.statuses[status])
 			add(to->by_status, &to->by_status_count,
-			    status ? status_name(-status) : "unknown")
+			    status ? handle_status_name(-status) : "unknown")
 			    ->count = registry->counts.statuses[status];
 }
 
@@ -80,6 +80,32 @@ static void stat_backings(const struct registry *registry, gpushare_StatReply *t
 			to->by_backing[i].bytes += entry->info.base_size;
 		}
 	}
+}
+
+/* Those are all told of, as the verbs are. */
+static void stat_others(const struct registry *registry, gpushare_StatReply *to)
+{
+	static const char *const drops[] = {
+#define X(name, why) #name,
+	    DROPS(X)
+#undef X
+	};
+	static const char *const audited[] = {
+#define X(name, what) #name,
+	    AUDITED(X)
+#undef X
+	};
+	char key[LIMIT_KEY_MAX + 1];
+
+	for (unsigned int i = 0; i < COUNTS_LIMITS; i++) {
+		limit_key(i, key);
+		add(to->by_limit, &to->by_limit_count, key)->count = registry->counts.limits[i];
+	}
+	for (int i = 0; i < DROP_KINDS; i++)
+		add(to->by_drop, &to->by_drop_count, drops[i])->count = registry->counts.drops[i];
+	for (int i = 0; i < AUDITED_KINDS; i++)
+		add(to->by_audit, &to->by_audit_count, audited[i])->count =
+		    registry->counts.audited[i];
 }
 
 static uint64_t limbo_bytes(const struct registry *registry)
@@ -108,7 +134,7 @@ int handle_stat(struct registry *registry, struct lease *lease, const request *a
 	    .started_unix_ns = registry->started_unix_ns,
 	    .limbo = limbo_count(registry),
 	    .limbo_bytes = limbo_bytes(registry),
-	    .kept_bytes = registry->kept_bytes,
+	    .kept_bytes = registry->users.held[LIMIT_kept_bytes],
 	    .kept_limit = registry->limits.kept_bytes,
 	    .descriptors = registry->vault.count,
 	    .version = GPUSHARE_VERSION,
@@ -117,5 +143,6 @@ int handle_stat(struct registry *registry, struct lease *lease, const request *a
 	stat_verbs(registry, to);
 	stat_statuses(registry, to);
 	stat_backings(registry, to);
+	stat_others(registry, to);
 	return GPUSHARE_OK;
 }

@@ -72,6 +72,13 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 			       "\"%s\" would have %d tags, and a buffer has at most %d; take some "
 			       "away",
 			       wanted->name, all.count, TAGS_MAX);
+	if (all.count > entry->info.tags_count)
+		status = limit_check(registry, lease->user, LIMIT_tags,
+				     all.count - entry->info.tags_count, answer);
+	if (status)
+		return status;
+	user_take(entry->user, LIMIT_tags, entry->info.tags_count);
+	user_add(entry->user, LIMIT_tags, all.count);
 	memcpy(entry->info.tags, all.tags, sizeof(entry->info.tags));
 	entry->info.tags_count = all.count;
 	note_entry(registry, entry);

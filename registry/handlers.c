@@ -37,6 +37,7 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 			reply *answer)
 {
 	const gpushare_Hello *hello = &ask->verb.hello;
+	int status;
 
 	if (hello->protocol != GPUSHARE_PROTOCOL)
 		return explain(
@@ -45,11 +46,9 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 		    "protocol %" PRIu32 "; install the same version on both sides",
 		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
 	process_says(&lease->peer, hello->self.pid_namespace, hello->self.pid, hello->self.started);
-	if (leases_connected(&registry->leases) > registry->limits.connections)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64
-			       " connections are open, which is all that this registry takes",
-			       registry->limits.connections);
+	status = limit_check(registry, lease->user, LIMIT_connections, 0, answer); /* it counts */
+	if (status)
+		return status;
 	lease->greeted = true;
 	answer->body.hello.resumed = restore_resume(registry, lease, hello->resume);
 	memcpy(answer->body.hello.lease, lease->key, sizeof(lease->key));
@@ -78,18 +77,15 @@ int handle_offer(struct registry *registry, const struct lease *lease, struct he
 }
 
 /* Nothing of that name: wait, or say why not. */
-static int answer_missing(const struct registry *registry, const request *ask, const char *name,
-			  reply *answer)
+static int answer_missing(struct registry *registry, const struct lease *lease, const request *ask,
+			  const char *name, reply *answer)
 {
+	int status;
+
 	if (!handle_wait_ms(ask))
 		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
-	if (registry->waiter_count >= registry->limits.waiters)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64
-			       " requests wait for a name, which is all that this registry "
-			       "takes; ask again without waiting",
-			       registry->limits.waiters);
-	return HANDLE_WAIT;
+	status = limit_check(registry, lease->user, LIMIT_waiters, 1, answer);
+	return status ? status : HANDLE_WAIT;
 }
 
 /* What somebody has had: it stands, it has gone, or nobody has told of it since the restart. */
@@ -119,7 +115,7 @@ static int handle_lookup(struct registry *registry, struct lease *lease, const r
 	if (ask->verb.lookup.generation)
 		return lookup_generation(registry, lease, &ask->verb.lookup, answer);
 	if (!entry || (entry->info.missing && handle_wait_ms(ask)))
-		return answer_missing(registry, ask, ask->verb.lookup.name, answer);
+		return answer_missing(registry, lease, ask, ask->verb.lookup.name, answer);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = true;
 	registry_tell(registry, lease, entry, &answer->body.lookup.buffer);
@@ -147,13 +143,10 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 	int status;
 
 	if (!entry || entry->info.missing)
-		return answer_missing(registry, ask, ask->verb.attach.name, answer);
-	if (registry->leases.attachments >= registry->limits.attachments)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "%" PRIu64 " attachments are held, which is all that this registry "
-			       "takes; detach some",
-			       registry->limits.attachments);
-	status = check_kind(&entry->info, ask->verb.attach.event, answer);
+		return answer_missing(registry, lease, ask, ask->verb.attach.name, answer);
+	status = limit_check(registry, lease->user, LIMIT_attachments, 1, answer);
+	if (!status)
+		status = check_kind(&entry->info, ask->verb.attach.event, answer);
 	if (!status && entry->held)
 		status = handle_offer(registry, lease, entry->held, attach->ticket, answer);
 	if (status)
@@ -294,12 +287,16 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 	registry->requests++;
 	*answer = (reply){0};
 	registry->events.actor = lease->peer.pid;
-	status = handle_verb(registry, lease, ask, answer);
+	registry->asking = &lease->peer;
+	answer->status = status = handle_verb(registry, lease, ask, answer);
+	registry->asking = NULL;
 	registry->events.actor = 0;
-	if (status != HANDLE_WAIT)
+	if (status != HANDLE_WAIT) {
 		counts_answered(&registry->counts, ask->which_verb, status);
+		audit_request(registry, lease, ask, answer);
+	}
 	note_flush(registry);
-	return answer->status = status;
+	return status;
 }
 
 int handle_undecodable(int fault, reply *answer)
@@ -312,6 +309,16 @@ int handle_undecodable(int fault, reply *answer)
 	return explain(answer, fault,
 		       "this registry (gpushare %s, protocol %d) can't make sense of the request",
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
+}
+
+int handle_too_long(struct registry *registry, size_t size, reply *answer)
+{
+	registry->counts.limits[COUNTS_LIMITS - 1]++;
+	*answer = (reply){.status = GPUSHARE_E_LIMIT};
+	return explain(answer, GPUSHARE_E_LIMIT,
+		       "the request has %zu bytes, where %" PRIu64
+		       " are all that this registry takes (message_bytes in registry.conf)",
+		       size, registry->limits.message_bytes);
 }
 
 int handle_timeout(const struct registry *registry, const request *ask, reply *answer)

@@ -14,6 +14,20 @@ bool keep_is_asked(const record *info)
 	return info->flags & GPUSHARE_FLAG_KEEP;
 }
 
+void keep_count(struct entry *entry)
+{
+	if (!keep_is_asked(&entry->info))
+		return;
+	entry->kept_bytes = entry->info.base_size;
+	user_add(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
+}
+
+void keep_uncount(struct entry *entry)
+{
+	user_take(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
+	entry->kept_bytes = 0;
+}
+
 void keep_orphan(struct registry *registry, struct entry *entry)
 {
 	DL_DELETE(entry->lease->entries, entry);
@@ -37,17 +51,18 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 		 (unsigned long long)entry->info.generation);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, lease->peer.pid);
+	audit_removal(registry, entry, &lease->peer, "replaced");
 	DL_DELETE(registry->kept, entry);
 	order_end(registry, entry->info.generation);
 	registry_release(registry, entry);
 	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
+	user_leave(entry);   /* its tags may be others */
 	entry->info = *info; /* the same name, at the same place of the store */
 	memcpy(entry->handle, handle, sizeof(entry->handle));
 	registry_begin(registry, entry, 0);
 	registry_own(entry, lease);
-	if (keep_is_asked(info))
-		registry->kept_bytes += info->base_size;
+	keep_count(entry);
 	note_entry(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
 }

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer)
+struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer,
+			struct user *user)
 {
 	struct lease *lease = calloc(1, sizeof(*lease));
 
@@ -13,6 +14,7 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 		return NULL;
 	lease->id = id;
 	lease->peer = *peer;
+	lease->user = user;
 	if (getrandom(lease->key, sizeof(lease->key), GRND_NONBLOCK) != sizeof(lease->key))
 		memset(lease->key, 0, sizeof(lease->key)); /* can't be resumed */
 	lease->watch = -1;
@@ -22,7 +24,15 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 		return NULL;
 	}
 	leases->count++;
+	user_add(user, LIMIT_connections, 1);
 	return lease;
+}
+
+void lease_haunt(struct leases *leases, struct lease *lease)
+{
+	lease->ghost = true;
+	leases->ghosts++;
+	user_take(lease->user, LIMIT_connections, 1);
 }
 
 struct lease *lease_find(const struct leases *leases, uint32_t id)
@@ -47,6 +57,8 @@ struct lease *lease_free(struct leases *leases, struct lease *lease)
 	HASH_DEL(leases->by_id, lease);
 	leases->count--;
 	leases->ghosts -= lease->ghost;
+	if (!lease->ghost)
+		user_take(lease->user, LIMIT_connections, 1);
 	free(lease);
 	return NULL;
 }
@@ -96,6 +108,8 @@ struct attachment *lease_set(struct leases *leases, struct lease *lease, const c
 		return NULL;
 	leases->attachments += count;
 	leases->attachments -= attachment->count;
+	user_add(lease->user, LIMIT_attachments, count);
+	user_take(lease->user, LIMIT_attachments, attachment->count);
 	attachment->count = count;
 	return attachment;
 }
@@ -105,6 +119,7 @@ void lease_detach(struct leases *leases, struct lease *lease, struct attachment 
 {
 	attachment->count -= count;
 	leases->attachments -= count;
+	user_take(lease->user, LIMIT_attachments, count);
 	if (attachment->count)
 		return;
 	HASH_DEL(lease->attachments, attachment);

@@ -5,6 +5,7 @@
 #include "hash.h"
 #include "process.h"
 #include "protocol.h"
+#include "users.h"
 
 struct entry;
 
@@ -22,6 +23,7 @@ struct lease {
 	uint32_t id;			  /* of the nng pipe; a ghost's is above them all */
 	uint8_t key[GPUSHARE_LEASE_SIZE]; /* what its client may resume it by */
 	struct process peer;
+	struct user *user;
 	int watch; /* see watch.h */
 	bool greeted;
 	bool ghost;	     /* of before the registry's restart: it has no connection */
@@ -49,7 +51,10 @@ static inline uint64_t leases_connected(const struct leases *leases)
 }
 
 /* NULL: out of memory. */
-struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer);
+struct lease *lease_new(struct leases *leases, uint32_t id, const struct process *peer,
+			struct user *user);
+/* It has no connection: it is of before the restart. */
+void lease_haunt(struct leases *leases, struct lease *lease);
 struct lease *lease_find(const struct leases *leases, uint32_t id);
 struct lease *lease_find_key(const struct leases *leases, const uint8_t key[GPUSHARE_LEASE_SIZE]);
 /* Its entries and attachments must be gone. Returns NULL. */

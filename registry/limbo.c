@@ -32,12 +32,12 @@ struct entry *limbo_find(const struct registry *registry, uint64_t generation)
 	return registry->limbo[at];
 }
 
-static bool limbo_grow(struct registry *registry)
+static bool limbo_grow(struct registry *registry, const struct entry *entry)
 {
 	size_t room = registry->limbo_room ? registry->limbo_room * 2 : 64;
 	struct entry **grown;
 
-	if (registry->nameless >= registry->limits.names)
+	if (limit_check(registry, entry->user, LIMIT_limbo, 1, NULL))
 		return false;
 	if (registry->nameless < registry->limbo_room)
 		return true;
@@ -53,10 +53,11 @@ bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *
 {
 	size_t at;
 
-	if (!limbo_grow(registry))
+	if (!limbo_grow(registry, entry))
 		return false;
 	DL_APPEND(lease->limbo, entry);
 	entry->lease = lease;
+	user_enter(entry->user, entry, LIMIT_limbo);
 	at = limbo_seek(registry, entry->info.generation);
 	memmove(registry->limbo + at + 1, registry->limbo + at,
 		(registry->nameless - at) * sizeof(struct entry *));
@@ -69,9 +70,10 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 {
 	struct lease *lease = entry->lease;
 
-	if (!limbo_grow(registry))
+	if (!limbo_grow(registry, entry))
 		return false;
 	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	audit_departure(registry, entry, how);
 	DL_DELETE(lease->entries, entry);
 	store_take(&registry->store, entry);
 	registry_release(registry, entry);
@@ -105,6 +107,7 @@ void limbo_give_up(struct registry *registry, struct entry *entry)
 	note_gone(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);
+	user_leave(entry);
 	free(entry);
 }
 

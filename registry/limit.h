@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_LIMIT_H
 #define GPUSHARE_REGISTRY_LIMIT_H
-/* What one registry takes on. The first group is answered by E_LIMIT and a sentence. */
+/* What one registry takes on. */
 #include <stdint.h>
 
-#define LIMIT_NAMES 1000000
-#define LIMIT_ATTACHMENTS 1000000
-#define LIMIT_CONNECTIONS 10000
-#define LIMIT_WAITERS 256
-#define LIMIT_WATCHERS 1024
-/* Memory of the names with KEEP, by what each one's allocation takes; --keep-limit says another. */
-#define LIMIT_KEPT_BYTES (UINT64_C(1) << 40)
+/*
+ * What is answered by E_LIMIT, of all users together and of each: X(key, of all, of one, so many, what
+ * helps). In registry.conf they are called KEY and user_KEY. user_of() counts them.
+ */
+#define LIMITS(X) \
+	X(names, 4000000, 1000000, "names are shared", "free or unlink some") \
+	X(kept_bytes, 1099511627776, 1099511627776, "bytes are kept", \
+	  "'gpushare ls' shows what is kept, 'gpushare rm NAME' lets go of it") \
+	X(attachments, 4000000, 1000000, "attachments are held", "detach some") \
+	X(connections, 40000, 10000, "connections are open", "end some programs") \
+	X(waiters, 1024, 256, "requests wait for a name", "ask again without waiting") \
+	X(watchers, 4096, 1024, "watchers listen", "end some of them") \
+	X(limbo, 4000000, 1000000, "buffers have no name any more", \
+	  "who has them attached must let go of them") \
+	X(tags, 16000000, 4000000, "tags are set", "take some away")
+
+/* More of a message is answered by E_LIMIT, too, up to GPUSHARE_MESSAGE_MAX; beyond it closes the
+ * connection. No request of ours is as long as the least that may be set. */
+#define LIMIT_MESSAGE_LEAST 8192
+
 #define LIMIT_FDS 100000	  /* kept for records; less where RLIMIT_NOFILE says so */
 #define LIMIT_FDS_PER_PROCESS 256 /* deposited and not shared, or attached and not fetched */
 
@@ -25,7 +38,7 @@
 #define LIMIT_SUGGESTIONS 3
 #define LIMIT_SUGGESTION_SCAN 10000 /* names compared with one that was not found */
 
-/* Connections over LIMIT_CONNECTIONS that still hear a sentence instead of a closed socket. */
+/* Connections over the limit that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
 /* Answers that may pile up, and how long each may, while a peer does not read: each holds a
  * context. What such a peer asks beyond that is not answered. */
@@ -48,7 +61,7 @@
  * suffice for every waiter and some answers under way. */
 #define LIMIT_CONTEXTS_FIRST 16
 #define LIMIT_CONTEXTS_LOW 8
-#define LIMIT_CONTEXTS (LIMIT_WAITERS + 64)
+#define LIMIT_CONTEXTS_SPARE 64
 
 /* After a restart: how long one of before has to come back of whom only that can tell that it lives, as
  * it is in another pid namespace. */
@@ -58,18 +71,27 @@
  * another registry than this one. */
 #define LIMIT_AWAY_S 600
 
-/* In a struct, so that a test can set them lower. */
-struct limits {
-	uint64_t names;
-	uint64_t attachments;
-	uint64_t connections;
-	uint64_t waiters;
-	uint64_t kept_bytes;
-	uint64_t watchers;
+#define LIMIT_KEY_MAX 23 /* bytes of a key: Count.what of registry.options */
+
+enum limit {
+#define X(key, ...) LIMIT_##key,
+	LIMITS(X)
+#undef X
+	    LIMIT_KINDS,
 };
 
-#define LIMITS_DEFAULT \
-	((struct limits){LIMIT_NAMES, LIMIT_ATTACHMENTS, LIMIT_CONNECTIONS, LIMIT_WAITERS, \
-			 LIMIT_KEPT_BYTES, LIMIT_WATCHERS})
+/* In a struct, so that a test and an administrator can set them lower. */
+struct limits {
+	union {
+		struct {
+#define X(key, ...) uint64_t key;
+			LIMITS(X)
+#undef X
+		};
+		uint64_t of_all[LIMIT_KINDS];
+	};
+	uint64_t of_user[LIMIT_KINDS];
+	uint64_t message_bytes;
+};
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 #include "probe.h"
 #include "restore.h"
 #include "server.h"
+#include "sockets.h"
 
 #define EXIT_SERVED 3
 #define CLOSING_MS 500 /* who replaces us waits, and so do those who are connected */
@@ -34,11 +36,12 @@ static int open_signals(void)
 {
 	sigset_t ending;
 
-	signal(SIGHUP, SIG_IGN);
+	signal(SIGHUP, SIG_IGN); /* a child's, too; what is blocked comes all the same */
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&ending);
 	sigaddset(&ending, SIGTERM);
 	sigaddset(&ending, SIGINT);
+	sigaddset(&ending, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &ending, NULL);
 	return signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -57,6 +60,7 @@ static uint64_t raise_file_limit(void)
 		if (!setrlimit(RLIMIT_NOFILE, &raised))
 			files = raised;
 	}
+	watch_limit((int)(files.rlim_cur / 2 < INT_MAX ? files.rlim_cur / 2 : INT_MAX));
 	return files.rlim_cur / 2 < LIMIT_FDS ? files.rlim_cur / 2 : LIMIT_FDS;
 }
 
@@ -103,9 +107,9 @@ static bool may_leave(struct server *server, const struct place *place)
 /* Who started us has left us to whoever collects orphans: mostly pid 1, which has time. */
 static unsigned int idle_limit_s(const struct options *options)
 {
-	if (options->orphan && options->idle_exit_s > 1 && process_is_awaited())
+	if (options->orphan && options->settings.idle_exit_s > 1 && process_is_awaited())
 		return 1;
-	return options->idle_exit_s;
+	return (unsigned int)options->settings.idle_exit_s;
 }
 
 /* A keeper that was killed is missed here. When to look again at the latest. */
@@ -118,6 +122,30 @@ static int64_t tend_store(struct registry *registry)
 		next = fdstore_tick(registry->fdstore);
 	pthread_mutex_unlock(&registry->lock);
 	return next;
+}
+
+/* Whether it goes on after that. */
+static bool next_signal(struct registry *registry, int signals)
+{
+	struct signalfd_siginfo signal;
+
+	if (read(signals, &signal, sizeof(signal)) != sizeof(signal))
+		return true; /* nothing there after all */
+	if (signal.ssi_signo != SIGHUP)
+		return false;
+	audit_reopen(registry);
+	return true;
+}
+
+static void end_slow(struct registry *registry)
+{
+	uint64_t drops[DROP_KINDS] = {0};
+
+	sockets_end(clock_ns(), drops);
+	pthread_mutex_lock(&registry->lock);
+	for (int why = 0; why < DROP_KINDS; why++)
+		registry->counts.drops[why] += drops[why];
+	pthread_mutex_unlock(&registry->lock);
 }
 
 static void serve(struct server *server, struct events_server *events_server,
@@ -137,7 +165,7 @@ static void serve(struct server *server, struct events_server *events_server,
 		int64_t since = server_idle_since_ns(server);
 		eventfd_t ignored;
 
-		if (options->idle_exit_s && since != INT64_MAX) {
+		if (options->settings.idle_exit_s && since != INT64_MAX) {
 			int64_t idle_ns = idle_limit_s(options) * NS_PER_S;
 
 			if (clock_ns() - since >= idle_ns && may_leave(server, place)) {
@@ -149,6 +177,7 @@ static void serve(struct server *server, struct events_server *events_server,
 		if (clock_ns() >= probe_ns) {
 			bool lost = place_is_lost(place);
 
+			end_slow(server->registry);
 			if (lost && server_is_alone(server)) {
 				log_line("%s has gone: leaving", place->directory);
 				return;
@@ -161,7 +190,7 @@ static void serve(struct server *server, struct events_server *events_server,
 		}
 		next = store_ns < next ? store_ns : next;
 		poll(events, 4, clock_timeout_ms(next < probe_ns ? next : probe_ns));
-		if (events[0].revents) {
+		if (events[0].revents && !next_signal(server->registry, signals)) {
 			log_line("ended by a signal");
 			return;
 		}
@@ -196,6 +225,13 @@ static void leave_now(int number)
 	_exit(0);
 }
 
+/* So many sockets of one user, said hello or not. */
+static uint64_t crowd_of(const struct limits *limits)
+{
+	return limits->of_user[LIMIT_connections] + limits->of_user[LIMIT_watchers] +
+	       2 * LIMIT_CONNECTIONS_SPARE;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
@@ -222,9 +258,16 @@ int main(int argc, char **argv)
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
-	if (registry)
-		registry->limits.kept_bytes = options.keep_limit;
-	if (signals < 0 || !registry || !restore_open(registry, place.directory) ||
+	if (registry) {
+		registry->limits = options.settings.limits;
+		registry->limits.message_bytes = options.settings.message_bytes;
+	}
+	sockets_init((int64_t)options.settings.silent_s * NS_PER_S,
+		     crowd_of(&options.settings.limits));
+	if (signals < 0 || !registry ||
+	    !audit_open(registry, options.settings.audit, options.settings.audit_rate,
+			place.directory) ||
+	    !restore_open(registry, place.directory) ||
 	    !open_servers(&server, &events_server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);
 		place_close(&place);

@@ -8,21 +8,18 @@
  *
  * And of a watcher, who has nothing to say, nng is told of the greeting alone, then of its end: between two
  * parts of a message an end loses an aio (work.c).
+ *
+ * sockets.c is told what passes here, and knows by that who is too slow.
  */
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "protocol.h"
-
-#define WATCHED_FDS 65536 /* those above are let through */
-
-/* By descriptor: 0, it is no watcher's; else one more than the bytes of greeting that are to come. */
-static _Atomic uint8_t greeting_left[WATCHED_FDS];
+#include "sockets.h"
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -32,35 +29,67 @@ int __real_accept4(int fd, struct sockaddr *from, socklen_t *size, int flags);
 int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *size, int flags);
 int __real_accept(int fd, struct sockaddr *from, socklen_t *size);
 int __wrap_accept(int fd, struct sockaddr *from, socklen_t *size);
+int __real_close(int fd);
+int __wrap_close(int fd);
+
+static size_t size_of(const struct msghdr *message)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < message->msg_iovlen; i++)
+		size += message->msg_iov[i].iov_len;
+	return size;
+}
 
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	ssize_t sent = __real_sendmsg(fd, message, flags);
+	int error = errno;
 
-	if (sent < 0 && errno == EPIPE)
-		errno = ECONNRESET;
+	if (sent >= 0 || error == EAGAIN)
+		sockets_told(fd, sent == (ssize_t)size_of(message));
+	errno = sent < 0 && error == EPIPE ? ECONNRESET : error;
 	return sent;
 }
 
-/* A listener that was opened anew has another word behind its name. */
-static bool is_events(int fd)
+static bool begins(const char *name, const char *with)
+{
+	return !strncmp(name, with, strlen(with));
+}
+
+/* A listener that was opened anew has another word behind its name. -1: it is none of nng's. */
+static int kind_of(int fd)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNSPEC};
 	socklen_t size = sizeof(at) - 1; /* so that the path ends */
 	const char *name;
 
 	if (getsockname(fd, (struct sockaddr *)&at, &size) || at.sun_family != AF_UNIX)
-		return false;
+		return -1;
 	name = strrchr(at.sun_path, '/');
-	return name && !strncmp(name + 1, GPUSHARE_EVENTS_SOCKET, strlen(GPUSHARE_EVENTS_SOCKET));
+	if (!name)
+		return -1;
+	if (begins(name + 1, GPUSHARE_EVENTS_SOCKET))
+		return SOCKET_WATCHES;
+	return begins(name + 1, GPUSHARE_SOCKET) ? SOCKET_ASKS : -1;
 }
 
+/* Of one whose user has too many nng is told that it went before it was taken. The probe is our own. */
 static int taken(int fd)
 {
-	int error = errno;
+	struct ucred ucred = {0};
+	socklen_t size = sizeof(ucred);
+	int error = errno, kind;
 
-	if (fd >= 0 && fd < WATCHED_FDS)
-		atomic_store(&greeting_left[fd], is_events(fd) ? SP_GREETING_SIZE + 1 : 0);
+	if (fd < 0)
+		return fd;
+	kind = kind_of(fd);
+	if (kind >= 0 && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) &&
+	    ucred.pid != getpid() && !sockets_enter(fd, kind, ucred.uid)) {
+		__real_close(fd);
+		errno = ECONNABORTED;
+		return -1;
+	}
 	errno = error;
 	return fd;
 }
@@ -75,24 +104,31 @@ int __wrap_accept(int fd, struct sockaddr *from, socklen_t *size)
 	return taken(__real_accept(fd, from, size));
 }
 
-/* Whether that was no part of a greeting. */
-static bool is_talk(int fd, ssize_t got)
+int __wrap_close(int fd)
 {
-	uint8_t left = fd < WATCHED_FDS ? atomic_load(&greeting_left[fd]) : 0;
+	sockets_leave(fd);
+	return __real_close(fd);
+}
 
-	if (!left)
-		return false;
-	if (got >= left)
-		return true;
-	atomic_store(&greeting_left[fd], (uint8_t)(left - got));
-	return false;
+/* Whether all of it was for nng. */
+static bool hear(int fd, const struct iovec *parts, int count, size_t got)
+{
+	bool welcome = true;
+
+	for (int i = 0; i < count && got; i++) {
+		size_t size = parts[i].iov_len < got ? parts[i].iov_len : got;
+
+		welcome &= sockets_heard(fd, parts[i].iov_base, size);
+		got -= size;
+	}
+	return welcome;
 }
 
 ssize_t __wrap_readv(int fd, const struct iovec *parts, int count)
 {
 	ssize_t got = __real_readv(fd, parts, count);
 
-	if (got < 0 || (got && !is_talk(fd, got)))
+	if (got < 0 || (got && hear(fd, parts, count, (size_t)got)))
 		return got;
 	errno = ECONNRESET;
 	return -1;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "limit.h"
+#include "config.h"
 #include "protocol.h"
 
 #define EXIT_USAGE 2
@@ -21,7 +21,12 @@
 	X("idle-exit", "SECONDS", 'i', \
 	  "leave after so long without a connection; default 0: never") \
 	X("keep-limit", "BYTES", 'k', \
-	  "memory that names with keep may hold altogether; default 1 TiB") \
+	  "memory that names with keep may hold altogether, of all users and of each; default 1 " \
+	  "TiB") \
+	X("config", "FILE", 'F', \
+	  "read that file instead of " CONFIG_FILE "; what stands here goes before what it says") \
+	X("check-config", NULL, 'C', \
+	  "say what is wrong with the file, or print what holds with it, and end") \
 	X("orphan", NULL, 'o', \
 	  "it was started on its own: where some program became its parent, leave when idle for " \
 	  "1 s, " \
@@ -77,12 +82,39 @@ static bool parse_number(const char *text, long most, long *out_number)
 	return true;
 }
 
+/* The file first, for the command line goes before it. -1: both were understood. */
+static int read_settings(struct options *options, const char *config, const long *idle_exit_s,
+			 const long *keep_limit)
+{
+	settings_init(&options->settings);
+	if (!config_read(config, &options->settings, stderr))
+		return EXIT_USAGE;
+	if (*idle_exit_s >= 0)
+		options->settings.idle_exit_s = (uint64_t)*idle_exit_s;
+	if (*keep_limit >= 0) {
+		options->settings.limits.kept_bytes = (uint64_t)*keep_limit;
+		options->settings.limits.of_user[LIMIT_kept_bytes] = (uint64_t)*keep_limit;
+	}
+	return -1;
+}
+
+static int print_settings(const struct settings *settings)
+{
+	const struct setting *which;
+
+	for (unsigned int i = 0; (which = settings_at(i)); i++)
+		settings_print(settings, which, stdout);
+	return fflush(stdout) ? 1 : 0;
+}
+
 int options_parse(struct options *options, int argc, char **argv)
 {
-	long number;
-	int letter;
+	long number, idle_exit_s = -1, keep_limit = -1;
+	const char *config = NULL;
+	bool check_config = false;
+	int letter, status;
 
-	*options = (struct options){.ready_fd = -1, .keep_limit = LIMIT_KEPT_BYTES};
+	*options = (struct options){.ready_fd = -1};
 	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (letter) {
 		case 'f':
@@ -94,14 +126,18 @@ int options_parse(struct options *options, int argc, char **argv)
 			options->directory = optarg;
 			break;
 		case 'i':
-			if (!parse_number(optarg, 365 * 24 * 3600, &number))
+			if (!parse_number(optarg, 365 * 24 * 3600, &idle_exit_s))
 				return fail_usage("--idle-exit wants seconds", optarg);
-			options->idle_exit_s = (unsigned int)number;
 			break;
 		case 'k':
-			if (!parse_number(optarg, LONG_MAX, &number))
+			if (!parse_number(optarg, LONG_MAX, &keep_limit))
 				return fail_usage("--keep-limit wants bytes", optarg);
-			options->keep_limit = (uint64_t)number;
+			break;
+		case 'F':
+			config = optarg;
+			break;
+		case 'C':
+			check_config = true;
 			break;
 		case 'o':
 			options->orphan = true;
@@ -132,5 +168,8 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (optind < argc)
 		return fail_usage("no arguments are wanted", argv[optind]);
-	return -1;
+	if (options->keeper)
+		return -1;
+	status = read_settings(options, config, &idle_exit_s, &keep_limit);
+	return status < 0 && check_config ? print_settings(&options->settings) : status;
 }

@@ -4,11 +4,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "settings.h"
+
 struct options {
 	bool foreground;
 	const char *directory;	  /* NULL: as the environment says */
-	unsigned int idle_exit_s; /* 0: never */
-	uint64_t keep_limit;	  /* bytes */
+	struct settings settings; /* the file's, and over them what the command line says */
 	bool orphan;
 	bool replace;
 	bool keeper;

@@ -19,7 +19,7 @@ struct registry *registry_new(const char *directory)
 	if (!registry)
 		return NULL;
 	pthread_mutex_init(&registry->lock, NULL);
-	registry->limits = LIMITS_DEFAULT;
+	limits_init(&registry->limits);
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	store_init(&registry->store);
@@ -45,6 +45,7 @@ struct registry *registry_free(struct registry *registry)
 {
 	if (!registry)
 		return NULL;
+	audit_close(registry);
 	registry_let_go(registry, true);
 	while (registry->leases.by_id)
 		registry_disconnect(registry, registry->leases.by_id);
@@ -56,6 +57,7 @@ struct registry *registry_free(struct registry *registry)
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
 	generation_finish(&registry->generation);
+	users_finish(&registry->users);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
 	return NULL;
@@ -63,7 +65,9 @@ struct registry *registry_free(struct registry *registry)
 
 struct lease *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)
 {
-	return lease_new(&registry->leases, id, peer);
+	struct user *user = user_of(&registry->users, peer->uid);
+
+	return user ? lease_new(&registry->leases, id, peer, user) : NULL;
 }
 
 static struct waiter *take_waiters(struct registry *registry, const struct lease *lease)
@@ -126,6 +130,7 @@ void registry_begin(struct registry *registry, struct entry *entry, uint64_t aga
 void registry_own(struct entry *entry, struct lease *lease)
 {
 	entry->lease = lease;
+	user_enter(lease->user, entry, LIMIT_names);
 	entry->told = lease->retelling;
 	entry->owner = lease->peer;
 	entry->deadline_ns = INT64_MAX;
@@ -146,8 +151,7 @@ struct entry *registry_add(struct registry *registry, struct lease *lease, const
 		return NULL;
 	registry_begin(registry, entry, again);
 	registry_own(entry, lease);
-	if (keep_is_asked(info))
-		registry->kept_bytes += info->base_size;
+	keep_count(entry);
 	note_entry(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
 	return entry;
@@ -164,8 +168,7 @@ void registry_hold(struct registry *registry, struct entry *entry, struct held *
 
 void registry_release(struct registry *registry, struct entry *entry)
 {
-	if (keep_is_asked(&entry->info))
-		registry->kept_bytes -= entry->info.base_size;
+	keep_uncount(entry);
 	if (!entry->held)
 		return;
 	if (registry->fdstore)
@@ -190,6 +193,7 @@ void registry_remove(struct registry *registry, struct entry *entry, enum depart
 {
 	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
 	events_tell_departure(registry, entry, how);
+	audit_departure(registry, entry, how);
 	registry_drop(registry, entry);
 }
 
@@ -314,12 +318,14 @@ void registry_bury(struct registry *registry, const char *name)
 void registry_park(struct registry *registry, struct waiter *waiter)
 {
 	DL_APPEND(registry->waiters, waiter);
+	user_add(waiter->lease->user, LIMIT_waiters, 1);
 	registry->waiter_count++;
 }
 
 void registry_unpark(struct registry *registry, struct waiter *waiter)
 {
 	DL_DELETE(registry->waiters, waiter);
+	user_take(waiter->lease->user, LIMIT_waiters, 1);
 	registry->waiter_count--;
 }
 

@@ -4,6 +4,7 @@
 /* All that the daemon remembers, behind one lock. Knows nothing of nng. */
 #include <pthread.h>
 
+#include "audit.h"
 #include "events.h"
 #include "counts.h"
 #include "generation.h"
@@ -12,6 +13,7 @@
 #include "limit.h"
 #include "store.h"
 #include "tombstone.h"
+#include "users.h"
 #include "vault.h"
 
 /* A lookup or attach whose name is not there yet. */
@@ -26,6 +28,7 @@ struct waiter {
 struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	struct limits limits;
+	struct users users;
 	struct store store;
 	struct leases leases;
 	struct tombstones tombstones;
@@ -33,19 +36,20 @@ struct registry {
 	struct events events;
 	struct generation generation;
 	struct journal journal;
-	struct fdstore *fdstore;     /* NULL: none */
-	uint64_t since;		     /* what got a generation above this one is here, or has gone */
-	int64_t unseen_until_ns;     /* so long ghosts that can't be watched have: restore.c */
-	bool away;		     /* a predecessor's descriptors are a service manager's */
-	int64_t away_until_ns;	     /* so long nothing is lost for that; 0: it is not so */
-	bool leaving;		     /* no request is answered any more */
-	struct entry *kept;	     /* whose owners have gone */
-	uint64_t kept_bytes;	     /* of all with KEEP, owner or not */
-	struct entry **limbo;	     /* without a name, ordered by generation: limbo.c */
-	size_t nameless, limbo_room; /* of those */
-	struct order *orders;	     /* by generation: order_page.h */
-	struct order *marking;	     /* those that are marked again */
-	bool replaying;		     /* the journal is being read */
+	struct fdstore *fdstore; /* NULL: none */
+	uint64_t since;		 /* what got a generation above this one is here, or has gone */
+	int64_t unseen_until_ns; /* so long ghosts that can't be watched have: restore.c */
+	bool away;		 /* a predecessor's descriptors are a service manager's */
+	int64_t away_until_ns;	 /* so long nothing is lost for that; 0: it is not so */
+	struct audit *audit;	 /* NULL: none */
+	const struct process *asking; /* whose request is carried out; NULL: nobody's */
+	bool leaving;		      /* no request is answered any more */
+	struct entry *kept;	      /* whose owners have gone */
+	struct entry **limbo;	      /* without a name, ordered by generation: limbo.c */
+	size_t nameless, limbo_room;  /* of those */
+	struct order *orders;	      /* by generation: order_page.h */
+	struct order *marking;	      /* those that are marked again */
+	bool replaying;		      /* the journal is being read */
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	uint64_t requests;
@@ -107,6 +111,9 @@ void registry_bury(struct registry *registry, const char *name);
 
 /* keep.c: names that outlive their owners. */
 bool keep_is_asked(const record *info);
+/* Its bytes are among those that are kept, owner or not; and no more. */
+void keep_count(struct entry *entry);
+void keep_uncount(struct entry *entry);
 /* No owner from now on; its ttl runs. It may be lost with that: see registry_lose(). */
 void keep_orphan(struct registry *registry, struct entry *entry);
 /* In place of what is kept without an owner: a new buffer, a new generation. It can't fail. */

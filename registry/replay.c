@@ -52,8 +52,7 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	if (!lease)
 		return;
 	memcpy(lease->key, told->key, sizeof(lease->key));
-	lease->ghost = true;
-	registry->leases.ghosts++;
+	lease_haunt(&registry->leases, lease);
 }
 
 /* As it was, on its own. NULL: out of memory. */
@@ -82,6 +81,16 @@ static struct entry *fill(struct entry *entry, const struct lease *lease,
 	return entry;
 }
 
+/* Whose it is. false: out of memory. */
+static bool own(struct registry *registry, struct entry *entry)
+{
+	struct user *user = user_of(&registry->users, entry->owner.uid);
+
+	if (user)
+		user_enter(user, entry, LIMIT_names);
+	return user;
+}
+
 static void stand_named(struct registry *registry, struct lease *lease, const gpushare_Stand *stand)
 {
 	const record *info = &stand->buffer;
@@ -89,14 +98,17 @@ static void stand_named(struct registry *registry, struct lease *lease, const gp
 
 	if (!entry)
 		return;
+	if (!own(registry, entry)) {
+		store_remove(&registry->store, entry);
+		return;
+	}
 	store_number(&registry->store, entry, info->generation);
 	entry->lease = lease;
 	if (lease)
 		DL_APPEND(lease->entries, entry);
 	else
 		DL_APPEND(registry->kept, entry);
-	if (keep_is_asked(info))
-		registry->kept_bytes += info->base_size;
+	keep_count(entry);
 }
 
 static void stand_nameless(struct registry *registry, struct lease *lease,
@@ -104,10 +116,14 @@ static void stand_nameless(struct registry *registry, struct lease *lease,
 {
 	struct entry *entry = fill(calloc(1, sizeof(*entry)), lease, stand);
 
-	if (entry && limbo_insert(registry, lease, entry))
+	if (!entry)
+		return;
+	if (own(registry, entry) && limbo_insert(registry, lease, entry)) {
 		store_number(&registry->store, entry, stand->buffer.generation);
-	else
-		free(entry);
+		return;
+	}
+	user_leave(entry);
+	free(entry);
 }
 
 static void replay_stand(struct registry *registry, const gpushare_Stand *stand)

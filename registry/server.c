@@ -20,6 +20,19 @@
 
 #define CLOSE_AFTER_MS 1000
 
+/* For one more connection, if only to hear that it is one too many. */
+static bool has_room(struct registry *registry, uint32_t uid)
+{
+	const struct user *user = user_of(&registry->users, uid);
+	const struct limits *limits = &registry->limits;
+
+	return user &&
+	       user->held[LIMIT_connections] <
+		   limits->of_user[LIMIT_connections] + LIMIT_CONNECTIONS_SPARE &&
+	       registry->users.held[LIMIT_connections] <
+		   limits->connections + LIMIT_CONNECTIONS_SPARE;
+}
+
 /* Before the pipe's first request is read. May close it: then it never gets to send one. */
 static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 {
@@ -42,15 +55,20 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	}
 	if (uid != geteuid()) {
 		log_line("refused: uid %" PRIu64 " pid %" PRIu64, uid, pid);
+		pthread_mutex_lock(&registry->lock);
+		registry->counts.drops[DROP_stranger]++;
+		audit_stranger(registry, (uint32_t)uid, (int32_t)pid);
+		pthread_mutex_unlock(&registry->lock);
 		nng_pipe_close(pipe);
 		return;
 	}
 	process_read((int32_t)pid, (uint32_t)uid, &peer);
 	watch = watch_add(server->watches, peer.pid, (uint32_t)nng_pipe_id(pipe));
 	pthread_mutex_lock(&registry->lock);
-	if (leases_connected(&registry->leases) <
-	    registry->limits.connections + LIMIT_CONNECTIONS_SPARE)
+	if (has_room(registry, peer.uid))
 		lease = registry_connect(registry, (uint32_t)nng_pipe_id(pipe), &peer);
+	else
+		registry->counts.drops[DROP_crowd]++;
 	if (lease) {
 		lease->watch = watch;
 		server->idle_since_ns = INT64_MAX;
@@ -99,10 +117,16 @@ static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	end_lease(argument, (uint32_t)nng_pipe_id(pipe));
 }
 
+/* Enough for every waiter and some answers under way. */
+static uint64_t contexts_limit(const struct server *server)
+{
+	return server->registry->limits.waiters + LIMIT_CONTEXTS_SPARE;
+}
+
 /* Main loop only. */
 static void open_contexts(struct server *server, unsigned int count)
 {
-	while (count-- > 0 && server->work_count < LIMIT_CONTEXTS) {
+	while (count-- > 0 && server->work_count < contexts_limit(server)) {
 		struct work *work = work_new(server);
 
 		if (!work) {

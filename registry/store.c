@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "users.h"
 
 void store_init(struct store *store)
 {
@@ -129,5 +130,6 @@ void store_remove(struct store *store, struct entry *entry)
 {
 	store_take(store, entry);
 	store_number(store, entry, 0);
+	user_leave(entry);
 	free(entry);
 }

@@ -5,11 +5,13 @@
 #include "changes.h"
 #include "hash.h"
 #include "indexer.h"
+#include "limit.h"
 #include "process.h"
 #include "protocol.h"
 
 struct held;
 struct lease;
+struct user;
 
 struct entry {
 	record info;			      /* attachers is kept up to date by the leases */
@@ -17,6 +19,9 @@ struct entry {
 	struct held *held; /* the descriptor of one that travels so; see vault.h */
 	struct process owner;
 	struct lease *lease; /* NULL: kept, and its owner has gone */
+	struct user *user;   /* among whose names it counts; NULL: it has none so far */
+	enum limit counted;  /* there: LIMIT_names, LIMIT_limbo */
+	uint64_t kept_bytes; /* what of it counts as kept */
 	struct entry *prev,
 	    *next;   /* of the same lease (named, or in limbo), or of what is kept without one */
 	bool told;   /* see lease.retelling */

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static int most = INT_MAX; /* set before there are threads */
+
+void watch_limit(int fd)
+{
+	most = fd;
+}
 
 int watch_open(void)
 {
@@ -18,9 +27,11 @@ int watch_add(int watches, int32_t pid, uint32_t id)
 
 	if (fd < 0)
 		return -1;
-	if (!epoll_ctl(watches, EPOLL_CTL_ADD, fd, &event))
+	if (fd <= most && !epoll_ctl(watches, EPOLL_CTL_ADD, fd, &event))
 		return fd;
-	close(fd);
+	if (fd > most)
+		errno = EMFILE;
+	close(fd); /* leaves errno */
 	return -1;
 }
 

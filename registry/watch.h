@@ -10,6 +10,9 @@
 
 /* An fd that turns readable when a watched process ends; -1 and errno. */
 int watch_open(void);
+/* The highest descriptor that may be one's death: those above are left to connections, which tell of most
+ * deaths by themselves. */
+void watch_limit(int fd);
 /* Returns what watch_remove() wants; -1 where the process can't be watched (not visible here). */
 int watch_add(int watches, int32_t pid, uint32_t id);
 void watch_remove(int watch);

@@ -114,6 +114,19 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 	}
 }
 
+/* Into work->request; else the answer that it gets. */
+static int decode(struct work *work)
+{
+	struct registry *registry = work->server->registry;
+	size_t size = nng_msg_len(work->message);
+	int fault;
+
+	if (size > registry->limits.message_bytes)
+		return handle_too_long(registry, size, &registry->reply);
+	fault = codec_decode_request(nng_msg_body(work->message), size, &work->request);
+	return fault ? handle_undecodable(fault, &registry->reply) : GPUSHARE_OK;
+}
+
 /*
  * Under the lock: the request in hand becomes an answer on *ready, a parked work, or nothing (then
  * the work stays as it was). A peer that reads no answers is not shown the door: nng 1.5.2 loses an
@@ -123,15 +136,14 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 static void answer_request(struct work *work, struct lease *lease, struct work **ready)
 {
 	struct registry *registry = work->server->registry;
-	int fault, status;
+	int fault, status = GPUSHARE_OK;
 
 	if (lease->unread >= LIMIT_UNREAD || registry->leaving)
 		return;
-	fault = codec_decode_request(nng_msg_body(work->message), nng_msg_len(work->message),
-				     &work->request);
+	fault = decode(work);
 	if (fault) {
-		status = handle_undecodable(fault, &registry->reply);
-		counts_answered(&registry->counts, 0, status);
+		counts_answered(&registry->counts, 0, fault);
+		audit_request(registry, lease, NULL, &registry->reply);
 	} else {
 		status = handle_request(registry, lease, &work->request, &registry->reply);
 	}

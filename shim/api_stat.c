@@ -35,6 +35,9 @@ static void stat_read(const gpushare_StatReply *from, struct gpushare_registry_i
 	counts_read(from->by_verb, from->by_verb_count, to->by_verb);
 	counts_read(from->by_status, from->by_status_count, to->by_status);
 	counts_read(from->by_backing, from->by_backing_count, to->by_backing);
+	counts_read(from->by_limit, from->by_limit_count, to->by_limit);
+	counts_read(from->by_drop, from->by_drop_count, to->by_drop);
+	counts_read(from->by_audit, from->by_audit_count, to->by_audit);
 }
 
 API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,

@@ -27,7 +27,13 @@
 	X(requests_total, counter, by_verb, "verb", count, \
 	  "Requests that the registry has answered, by verb.") \
 	X(refusals_total, counter, by_status, "status", count, \
-	  "Requests that the registry has refused, by status.")
+	  "Requests that the registry has refused, by status.") \
+	X(limits_reached_total, counter, by_limit, "limit", count, \
+	  "Refusals for a limit that was reached, by its key in registry.conf.") \
+	X(drops_total, counter, by_drop, "why", count, \
+	  "Connections that the registry has closed, or not let in.") \
+	X(audit_lines_total, counter, by_audit, "outcome", count, \
+	  "Lines of the audit, by what became of them.")
 
 void metrics_escape(const char *from, char *out)
 {

@@ -35,7 +35,7 @@ file_of() {
 	done
 	for file in usr/bin/gpushare{,-attach,-registry} usr/include/gpushare.h{,pp} usr/lib/*/libgpushare{.a,.so,.so.0,_shim.so} \
 		usr/lib/systemd/{user/gpushare-registry.service,system/gpushare-registry@.service} usr/lib/tmpfiles.d/gpushare.conf \
-		usr/share/man/man{1/gpushare.1,7/gpushare.7,8/gpushare-registry.8,3/gpushare_open.3}.gz; do
+		etc/gpushare/registry.conf usr/share/man/man{1/gpushare.1,5/registry.conf.5,7/gpushare.7,8/gpushare-registry.8,3/gpushare_open.3}.gz; do
 		compgen -G "$WORK/all/$file" >/dev/null || { echo "no $file"; false; }
 	done
 	# who links with the library gets a dependency of the version that its symbols are of

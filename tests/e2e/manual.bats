@@ -33,34 +33,34 @@ verbs() {
 }
 
 @test "mandoc and groff find nothing to say of any page" {
-	for page in "$MAN"/*.[1378]; do
+	for page in "$MAN"/*.[13578]; do
 		# of scdoc's making, and harmless
 		! mandoc -T lint -W warning "$page" | grep -v 'skipping paragraph macro: PP'
 	done
 	needs mandoc
 	needs man
-	for page in "$MAN"/*.[1378]; do
+	for page in "$MAN"/*.[13578]; do
 		equal "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)" ""
 	done
 }
 
 @test "each page says what it is, which version, and no word is left to replace" {
 	version=$(gpushare --version | sed 's/.* //')
-	for page in "$MAN"/*.[1378]; do
+	for page in "$MAN"/*.[13578]; do
 		name=${page##*/}
 		has "$(grep '^\.TH ' "$page")" "gpushare $version"
 		has "$(grep '^\.TH ' "$page" | tr -d '"')" ".TH ${name%.*} ${name##*.} "
-		[[ $(grep -A2 '^\.SH NAME' "$page" | tr -d '\\') == *"${name%.*} - "* ]]
+		[[ $(grep -A2 '^\.SH NAME' "$page" | sed 's/\\&//g; s/\\//g') == *"${name%.*} - "* ]]
 		run -1 grep -E '@[A-Z_]+@' "$page"
 	done
 }
 
 @test "what a page refers to is there" {
-	for page in "$MAN"/*.[1378]; do
+	for page in "$MAN"/*.[13578]; do
 		while read -r other; do
 			[ -e "$MAN/$other" ] || { echo "${page##*/}: $other"; false; }
 		done < <(sed 's/\\f[A-Z]//g; s/\\-/-/g; s/^\.BR \([^ ]*\) (\([0-9]\)).*/\1(\2)/' "$page" |
-			grep -oE '\bgpushare[a-z_.-]*\([1378]\)' | sed 's/(\([0-9]\))/.\1/' | sort -u)
+			grep -oE '\bgpushare[a-z_.-]*\([13578]\)' | sed 's/(\([0-9]\))/.\1/' | sort -u)
 	done
 }
 
@@ -83,6 +83,16 @@ verbs() {
 	mapfile -t options < <(options_of gpushare-registry)
 	has "${options[*]}" --keep-limit
 	equal "$(missing gpushare-registry.8 "${options[@]}")" ""
+}
+
+@test "registry.conf(5) and the example have every key, with what holds without it" {
+	mapfile -t keys < <(gpushare-registry --check-config --config "$BUILD/registry.conf" | sed 's/ = .*//')
+	has "${keys[*]}" user_connections
+	equal "$(missing registry.conf.5 "${keys[@]}")" ""
+	sed 's/^#\([a-z_]* = \)/\1/' "$BUILD/registry.conf" >"$WORK/all.conf"
+	equal "$(grep -c '^[a-z]' "$WORK/all.conf")" "${#keys[@]}"
+	equal "$(gpushare-registry --check-config --config "$WORK/all.conf")" \
+		"$(gpushare-registry --check-config --config "$BUILD/registry.conf")"
 }
 
 @test "every environment variable that is asked for is in the one list, and in the manual" {

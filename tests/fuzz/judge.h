@@ -65,6 +65,8 @@ static void judge_counts(const struct registry *registry)
 		}
 	}
 	FUZZ_MUST(attachments == registry->leases.attachments);
+	FUZZ_MUST(attachments == registry->users.held[LIMIT_attachments]);
+	FUZZ_MUST(leases - ghosts == registry->users.held[LIMIT_connections]);
 	FUZZ_MUST(leases == registry->leases.count && ghosts == registry->leases.ghosts);
 }
 
@@ -84,7 +86,9 @@ static void judge_registry(const struct registry *registry)
 		kept_bytes += keep_is_asked(&entry->info) ? entry->info.base_size : 0;
 		last = entry;
 	}
-	FUZZ_MUST(kept_bytes == registry->kept_bytes);
+	FUZZ_MUST(kept_bytes == registry->users.held[LIMIT_kept_bytes]);
+	FUZZ_MUST(registry->store.count == registry->users.held[LIMIT_names]);
+	FUZZ_MUST(registry->nameless == registry->users.held[LIMIT_limbo]);
 	for (size_t at = 0; at < registry->nameless; at++) {
 		entry = registry->limbo[at];
 		FUZZ_MUST(entry->info.generation > before && entry->lease && !entry->held);

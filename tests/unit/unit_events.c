@@ -43,7 +43,7 @@ static int set_up(void **state)
 {
 	int result = peer_set_up(state);
 
-	return result ? result : !events_enter(peer_registry, 77);
+	return result ? result : !events_enter(peer_registry, 77, 1000);
 }
 
 static void nothing_is_written_down_for_nobody(void **state)
@@ -56,7 +56,7 @@ static void nothing_is_written_down_for_nobody(void **state)
 	generation = peer_share(owner, "w");
 	assert_false(next());
 	assert_int_equal(peer_withdraw(owner, "w", generation), GPUSHARE_OK);
-	assert_true(events_enter(peer_registry, 5));
+	assert_true(events_enter(peer_registry, 5, 1000));
 	events_welcome(peer_registry, 6); /* has gone meanwhile */
 	assert_false(next());
 	events_welcome(peer_registry, 5);
@@ -287,12 +287,12 @@ static void so_many_watch_and_no_more(void **state)
 {
 	(void)state;
 	peer_registry->limits.watchers = 3;
-	assert_true(events_enter(peer_registry, 1));
-	assert_true(events_enter(peer_registry, 2));
-	assert_false(events_enter(peer_registry, 3));
+	assert_true(events_enter(peer_registry, 1, 1000));
+	assert_true(events_enter(peer_registry, 2, 1000));
+	assert_false(events_enter(peer_registry, 3, 1000));
 	events_leave(peer_registry, 3);
 	events_leave(peer_registry, 1);
-	assert_true(events_enter(peer_registry, 3));
+	assert_true(events_enter(peer_registry, 3, 1000));
 }
 
 static int64_t elapsed[8];
@@ -323,7 +323,7 @@ static void publications_are_asked_for_once_a_second(void **state)
 	EXPECT(PUBLISH, "w", 100);
 	events_leave(peer_registry, 77);
 	assert_true(events_due(peer_registry, begin + 9 * NS_PER_S) == INT64_MAX);
-	assert_true(events_enter(peer_registry, 78));
+	assert_true(events_enter(peer_registry, 78, 1000));
 	assert_true(events_due(peer_registry, begin + 10 * NS_PER_S) == begin + 11 * NS_PER_S);
 	assert_int_equal(ticks, 3);
 	assert_true(!elapsed[0] && elapsed[1] == 2 * NS_PER_S && !elapsed[2]);

@@ -126,7 +126,7 @@ static void it_stays_when_the_owner_goes(void **state)
 	assert_int_equal(peer_withdraw(other, "x", 0), GPUSHARE_OK);
 	assert_false(is_open(fd));
 	assert_null(peer_registry->kept);
-	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 }
 
 static void it_stays_when_the_owner_frees_it(void **state)
@@ -171,7 +171,7 @@ static void a_ttl_runs_from_the_owners_end(void **state)
 	peer_assert_sentence("pid 11 (owner)");
 	assert_int_equal(keep_expire(peer_registry, next + 91 * NS_PER_S), INT64_MAX);
 	assert_int_equal(peer_registry->store.count, 0);
-	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 }
 
 static void a_new_share_replaces_it(void **state)
@@ -195,7 +195,7 @@ static void a_new_share_replaces_it(void **state)
 	assert_false(seen(other, "x")->owner_gone);
 	assert_int_equal(seen(other, "x")->owner_pid, 13);
 	assert_int_equal(keep_expire(peer_registry, INT64_MAX - 1), INT64_MAX);
-	assert_int_equal(peer_registry->kept_bytes, 128);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 128);
 	/* The old generation's attacher gives it back without harm to the new one. */
 	assert_int_equal(peer_detach(other, "x", first), GPUSHARE_OK);
 	assert_int_equal(seen(other, "x")->attachers, 0);
@@ -205,7 +205,7 @@ static void a_new_share_replaces_it(void **state)
 	end(next);
 	next = peer_new(4, 14, "plain");
 	peer_share(next, "x");
-	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 	end(next);
 	assert_int_equal(peer_registry->store.count, 0);
 }
@@ -283,9 +283,9 @@ static void a_quota_is_answered(void **state)
 	what = fresh(next, "a", KEEP);
 	what.verb.share.buffer.base_size = 172;
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_OK);
-	assert_int_equal(peer_registry->kept_bytes, 300);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 300);
 	assert_int_equal(peer_withdraw(next, "b", 0), GPUSHARE_OK);
-	assert_int_equal(peer_registry->kept_bytes, 172);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 172);
 }
 
 static void a_bad_wish_is_refused(void **state)
@@ -312,7 +312,7 @@ static void a_bad_wish_is_refused(void **state)
 	what.verb.share.adopt = true;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_INVALID);
 	assert_int_equal(peer_registry->store.count, 0);
-	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 }
 
 static void another_users_is_left_alone(void **state)

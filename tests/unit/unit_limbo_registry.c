@@ -245,7 +245,7 @@ static void there_is_an_end_to_it(void **state)
 	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y");
 
 	(void)state;
-	peer_registry->limits.names = 1;
+	peer_registry->limits.limbo = 1;
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
 	assert_int_equal(peer_attach(a, "y"), GPUSHARE_OK);
 	assert_true(leave(owner, "x", x));

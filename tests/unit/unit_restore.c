@@ -223,11 +223,11 @@ static void what_is_kept_is_kept_on(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_null(registry_disconnect(peer_registry, owner));
 	deadline = store_find(&peer_registry->store, "short")->deadline_ns;
-	kept = peer_registry->kept_bytes;
+	kept = peer_registry->users.held[LIMIT_kept_bytes];
 	successor_start();
 	assert_int_equal(peer_registry->leases.count, 0);
 	assert_int_equal(peer_registry->store.count, 2);
-	assert_int_equal(peer_registry->kept_bytes, kept);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], kept);
 	assert_true(labs(store_find(&peer_registry->store, "short")->deadline_ns - deadline) <
 		    NS_PER_S / 10);
 	a = successor_connect(getpid());

@@ -133,7 +133,7 @@ static void what_is_unlinked_does_not_come_back(void **state)
 	k = peer_answer.body.share.generation;
 	assert_int_equal(peer_withdraw(lease, "x", 0), GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(lease, "k", 0), GPUSHARE_OK);
-	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 	assert_non_null(peer_registry->vault.unneeded);
 	for (int again = 0; again < 2; again++) {
 		assert_int_equal(asked_for(lease, "x", x) + asked_for(lease, "k", k), 0);
@@ -142,7 +142,7 @@ static void what_is_unlinked_does_not_come_back(void **state)
 		successor_start();
 		lease = successor_resume(getpid(), key);
 	}
-	assert_int_equal(peer_registry->kept_bytes, 0);
+	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 	assert_int_equal(peer_withdraw(lease, "k", k), GPUSHARE_OK);
 	assert_false(free_into_limbo(lease, "x", x));
 	assert_int_equal(peer_registry->nameless, 0);

@@ -175,7 +175,10 @@ static void limits_are_answered(void **state)
 	struct waiter waiter = {.lease = lease, .ask = &what};
 
 	(void)state;
-	peer_registry->limits = (struct limits){2, 2, 1, 1, 0, 0};
+	peer_registry->limits.names = 2;
+	peer_registry->limits.attachments = 2;
+	peer_registry->limits.connections = 1;
+	peer_registry->limits.waiters = 1;
 	peer_share(lease, "a");
 	peer_share(lease, "b");
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);

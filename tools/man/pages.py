@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """The manual, from what stands elsewhere already.
 
-pages.py page FILE.scd  FILE for scdoc on stdout: @VERSION@ and @ENVIRONMENT@ replaced
+pages.py page FILE.scd  FILE for scdoc on stdout: @VERSION@, @ENVIRONMENT@, @LIMITS@ and @SETTINGS@ replaced
+pages.py conf           registry.conf on stdout, with every key and none of them set
 pages.py calls DIR      gpushare.h(3), and a page for each call, from the comments of gpushare.h
 """
 import os
 import re
 import sys
+import textwrap
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -180,13 +182,59 @@ def environment():
     return "\n\n".join(terms)
 
 
+def entries(path, macro, pattern):
+    """Those lines of a list of ours, an X-macro, as the pattern has them."""
+    text = re.sub(r"\\\n", "", read(path))
+    body = re.search(r"#define %s\(.*" % macro, text)[0]
+    return re.findall(pattern, re.sub(r'"\s*"', "", body))
+
+
+def settings():
+    """(keys, presets, text) of all that registry.conf may set, limits first."""
+    limits, others = [], []
+    for key, of_all, of_user, what in entries("registry/limit.h", "LIMITS", r'X\((\w+), (\d+), (\d+), "([^"]*)"'):
+        text = f"how many {what} at most: of all users together, and of each"
+        limits.append(([key, f"user_{key}"], [of_all, of_user], text))
+    found = entries("registry/settings.h", "SETTINGS",
+                    r'[NW]\((\w+), (?:(\d+), (\d+)|\w+), "?([^",]*)"?,\s*"([^"]*)"\)')
+    for key, least, most, preset, text in found:
+        text += f"; from {least} to {most}" if least else ""
+        others.append(([key], [preset], text))
+    if not limits or len(others) < 5:
+        sys.exit("limit.h or settings.h: their lists are not what they were")
+    return limits, others
+
+
+def terms(entries_of):
+    """As scdoc has a term and its text."""
+    name = lambda keys: ", ".join(f"*{key}*" for key in keys).replace("_", "\\_")
+    return "\n\n".join(
+        f"{name(keys)}\n\t{text[0].upper()}{text[1:]}. Without it: {' and '.join(presets)}."
+        for keys, presets, text in entries_of)
+
+
+def conf():
+    out = ["# SPDX-License-Identifier: MIT",
+           "# What gpushare-registry(8) reads as /etc/gpushare/registry.conf; registry.conf(5) says more.",
+           "# Every key is here, with what holds without it."]
+    for keys, presets, text in sum(settings(), []):
+        lines = textwrap.wrap(text[0].upper() + text[1:] + ".", 100)
+        out += [""] + ["# " + line for line in lines]
+        out += [f"#{key} = {preset}" for key, preset in zip(keys, presets)]
+    return "\n".join(out) + "\n"
+
+
 def main(arguments):
     if len(arguments) == 2 and arguments[0] == "calls":
         write_calls(arguments[1])
     elif len(arguments) == 2 and arguments[0] == "page":
         with open(arguments[1], encoding="utf-8") as file:
             text = file.read()
-        sys.stdout.write(text.replace("@VERSION@", VERSION).replace("@ENVIRONMENT@", environment()))
+        limits, others = settings()
+        words = {"VERSION": VERSION, "ENVIRONMENT": environment(), "LIMITS": terms(limits), "SETTINGS": terms(others)}
+        sys.stdout.write(re.sub("@(%s)@" % "|".join(words), lambda word: words[word[1]], text))
+    elif arguments == ["conf"]:
+        sys.stdout.write(conf())
     else:
         sys.exit(__doc__)
 

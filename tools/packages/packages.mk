@@ -20,6 +20,7 @@ ZSHCOMPDIR ?= $(DATAROOTDIR)/zsh/site-functions
 EXAMPLEDIR = $(DOCDIR)/examples
 MAN1DIR = $(MANDIR)/man1
 MAN3DIR = $(MANDIR)/man3
+MAN5DIR = $(MANDIR)/man5
 MAN7DIR = $(MANDIR)/man7
 MAN8DIR = $(MANDIR)/man8
 SYSTEMUNITDIR = $(SYSTEMDDIR)/system
@@ -31,6 +32,8 @@ HAVE_SCDOC := $(shell command -v scdoc)
 CALLS := $(sort $(shell grep -oP '\bgpushare_[a-z_]+(?=\x28)' include/gpushare.h))
 PAGES := $(patsubst tools/man/%.scd,%,$(wildcard tools/man/*.scd))
 MAN := $(addprefix $(BUILD)/man/,$(if $(HAVE_SCDOC),$(PAGES)) gpushare.h.3 $(addsuffix .3,$(CALLS)))
+# The registry's configuration, with every key; nothing is installed where it would be read.
+CONF := $(BUILD)/registry.conf
 # A date that a second build has too: of the last commit, or of the header that has the version.
 ifndef SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y include/gpushare.h))
@@ -39,7 +42,7 @@ export SOURCE_DATE_EPOCH
 
 # files_DIR: what is installed in $(DIR), *.in with its @WORDS@ replaced; mode_DIR: 644 unless it says.
 # own_dirs: those that nobody else has anything in.
-PLACES := BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR CMAKEDIR MAN1DIR MAN3DIR MAN7DIR MAN8DIR SYSTEMUNITDIR \
+PLACES := BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR CMAKEDIR MAN1DIR MAN3DIR MAN5DIR MAN7DIR MAN8DIR SYSTEMUNITDIR \
 	USERUNITDIR TMPFILESDIR EXAMPLEDIR BASHCOMPDIR ZSHCOMPDIR
 own_dirs = $(EXAMPLEDIR) $(DOCDIR) $(CMAKEDIR)
 mode_BINDIR := 755
@@ -50,12 +53,13 @@ files_PKGCONFIGDIR := tools/packages/gpushare.pc.in
 files_CMAKEDIR := $(wildcard tools/packages/*.cmake.in)
 files_MAN1DIR = $(filter %.1,$(MAN))
 files_MAN3DIR = $(filter %.3,$(MAN))
+files_MAN5DIR = $(filter %.5,$(MAN))
 files_MAN7DIR = $(filter %.7,$(MAN))
 files_MAN8DIR = $(filter %.8,$(MAN))
 files_SYSTEMUNITDIR := $(wildcard tools/systemd/system/*.in)
 files_USERUNITDIR := $(wildcard tools/systemd/user/*.in)
 files_TMPFILESDIR := tools/systemd/gpushare.conf
-files_EXAMPLEDIR := $(filter-out %.md,$(wildcard tools/examples/*))
+files_EXAMPLEDIR := $(filter-out %.md,$(wildcard tools/examples/*)) $(CONF)
 files_BASHCOMPDIR := $(wildcard tools/completions/*.bash)
 files_ZSHCOMPDIR := $(wildcard tools/completions/_*)
 
@@ -65,7 +69,7 @@ SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBD
 	-e 's|@VERSION@|$(VERSION)|; s|@TO_INCLUDEDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(INCLUDEDIR)')|' \
 	-e 's|@TO_LIBDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|'
 
-$(BUILD)/man/%: tools/man/%.scd tools/man/pages.py tools/environment.h include/gpushare.h
+$(BUILD)/man/%: tools/man/%.scd tools/man/pages.py tools/environment.h include/gpushare.h registry/limit.h registry/settings.h
 	$(call say,SCDOC,$@)
 	@mkdir -p $(@D)
 	$(Q)tools/man/pages.py page $< | scdoc >$@
@@ -75,7 +79,10 @@ $(BUILD)/man/.calls: tools/man/pages.py include/gpushare.h
 	@mkdir -p $(@D)
 	$(Q)tools/man/pages.py calls $(@D) && touch $@
 $(filter %.3,$(MAN)): $(BUILD)/man/.calls ;
-man: $(MAN)
+$(CONF): tools/man/pages.py registry/limit.h registry/settings.h
+	@mkdir -p $(@D)
+	$(Q)tools/man/pages.py conf >$@
+man: $(MAN) $(CONF)
 	@:
 
 # put(DIR): its plain files, then those with words to replace
@@ -86,10 +93,10 @@ define put
 		chmod 644 '$(DESTDIR)$($(1))/$(notdir $(basename $(f)))' &&) :
 
 endef
-installable: $(PRODUCTS) $(MAN)
+installable: $(PRODUCTS) $(MAN) $(CONF)
 	@:
 # Only copies: what was built already, from whatever flags.
-install-files: $(MAN)
+install-files: $(MAN) $(CONF)
 	$(foreach place,$(PLACES),$(if $(files_$(place)),$(call put,$(place))))
 	$(Q)ln -sf libgpushare.so.0 '$(DESTDIR)$(LIBDIR)/libgpushare.so'
 	$(if $(HAVE_SCDOC),,@echo "skipped: manual pages of the programs: scdoc is not installed")

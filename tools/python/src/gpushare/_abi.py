@@ -245,6 +245,9 @@ class RegistryInfo(Structure):
         ("by_verb", Count * 32),
         ("by_status", Count * 32),
         ("by_backing", Count * 32),
+        ("by_limit", Count * 32),
+        ("by_drop", Count * 32),
+        ("by_audit", Count * 32),
     ]
 
 

@@ -124,6 +124,9 @@ class RegistryInfo(Record):
     by_verb: Dict[str, Tuple[int, int]]
     by_status: Dict[str, Tuple[int, int]]
     by_backing: Dict[str, Tuple[int, int]]
+    by_limit: Dict[str, Tuple[int, int]]
+    by_drop: Dict[str, Tuple[int, int]]
+    by_audit: Dict[str, Tuple[int, int]]
 
 
 def state_text(number: int) -> str:

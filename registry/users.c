@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "users.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "explain.h"
+#include "registry.h"
+
+static const struct {
+	const char *key, *what, *helps;
+	uint64_t of_all, of_user;
+} kinds[] = {
+#define X(key, all, user, what, helps) {#key, what, helps, UINT64_C(all), UINT64_C(user)},
+    LIMITS(X)
+#undef X
+};
+
+void limits_init(struct limits *limits)
+{
+	for (int what = 0; what < LIMIT_KINDS; what++) {
+		limits->of_all[what] = kinds[what].of_all;
+		limits->of_user[what] = kinds[what].of_user;
+	}
+	limits->message_bytes = GPUSHARE_MESSAGE_MAX;
+}
+
+void users_finish(struct users *users)
+{
+	struct user *user, *after;
+
+	HASH_ITER (hh, users->by_uid, user, after) {
+		HASH_DEL(users->by_uid, user);
+		free(user);
+	}
+}
+
+struct user *user_of(struct users *users, uint32_t uid)
+{
+	struct user *user;
+
+	HASH_FIND(hh, users->by_uid, &uid, sizeof(uid), user);
+	if (user)
+		return user;
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	user->all = users;
+	HASH_ADD(hh, users->by_uid, uid, sizeof(user->uid), user);
+	if (user->hh.tbl)
+		return user;
+	free(user);
+	return NULL;
+}
+
+void user_add(struct user *user, enum limit what, uint64_t more)
+{
+	user->held[what] += more;
+	user->all->held[what] += more;
+}
+
+void user_take(struct user *user, enum limit what, uint64_t fewer)
+{
+	user->held[what] -= fewer;
+	user->all->held[what] -= fewer;
+}
+
+void user_leave(struct entry *entry)
+{
+	if (!entry->user)
+		return;
+	user_take(entry->user, entry->counted, 1);
+	user_take(entry->user, LIMIT_tags, entry->info.tags_count);
+	entry->user = NULL;
+}
+
+void user_enter(struct user *user, struct entry *entry, enum limit counted)
+{
+	uint64_t kept = entry->user ? entry->kept_bytes : 0;
+
+	if (entry->user == user && entry->counted == counted)
+		return;
+	if (kept)
+		user_take(entry->user, LIMIT_kept_bytes, kept);
+	user_leave(entry);
+	entry->user = user;
+	entry->counted = counted;
+	user_add(user, counted, 1);
+	user_add(user, LIMIT_tags, entry->info.tags_count);
+	if (kept)
+		user_add(user, LIMIT_kept_bytes, kept);
+}
+
+static bool is_over(uint64_t held, uint64_t more, uint64_t limit)
+{
+	return more > limit || held > limit - more;
+}
+
+/* Bytes are many at once: how many they would be, and what there are. */
+static int explain_bytes(reply *answer, enum limit what, uint64_t more, uint64_t held,
+			 uint64_t limit, const char *key)
+{
+	return explain(answer, GPUSHARE_E_LIMIT,
+		       "it would keep %" PRIu64 " bytes more, where %" PRIu64 " of %" PRIu64
+		       " are kept already (%s in registry.conf); %s",
+		       more, held, limit, key, kinds[what].helps);
+}
+
+int limit_check(struct registry *registry, const struct user *user, enum limit what, uint64_t more,
+		reply *answer)
+{
+	bool all = is_over(registry->users.held[what], more, registry->limits.of_all[what]);
+	bool own = !all && is_over(user->held[what], more, registry->limits.of_user[what]);
+	uint64_t limit = all ? registry->limits.of_all[what] : registry->limits.of_user[what];
+	char key[LIMIT_KEY_MAX + 1];
+	unsigned int index = own ? LIMIT_KINDS + what : what;
+
+	if (!all && !own)
+		return GPUSHARE_OK;
+	registry->counts.limits[index]++;
+	if (!answer)
+		return GPUSHARE_E_LIMIT;
+	limit_key(index, key);
+	if (what == LIMIT_kept_bytes)
+		return explain_bytes(answer, what, more,
+				     all ? registry->users.held[what] : user->held[what], limit,
+				     key);
+	return explain(answer, GPUSHARE_E_LIMIT,
+		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
+		       "registry.conf); %s",
+		       limit, kinds[what].what, own ? " of one user" : "", key, kinds[what].helps);
+}
+
+void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1])
+{
+	if (index == 2 * LIMIT_KINDS)
+		snprintf(out_key, LIMIT_KEY_MAX + 1, "message_bytes");
+	else
+		snprintf(out_key, LIMIT_KEY_MAX + 1, "%s%s", index < LIMIT_KINDS ? "" : "user_",
+			 kinds[index % LIMIT_KINDS].key);
+}

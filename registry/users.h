@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_USERS_H
+#define GPUSHARE_REGISTRY_USERS_H
+/*
+ * What each user has of what is limited. One who has come is remembered as long as the daemon lives, so
+ * that going and coming back is no way around a rate. Everything under the registry's lock.
+ */
+#include "hash.h"
+#include "limit.h"
+#include "protocol.h"
+
+struct entry;
+struct registry;
+
+struct user {
+	uint32_t uid;
+	struct users *all;
+	uint64_t held[LIMIT_KINDS];
+	/* audit.c: up to when it has used its lines, and how many it did not get */
+	int64_t lines_ns;
+	uint64_t left_out;
+	UT_hash_handle hh;
+};
+
+struct users {
+	struct user *by_uid;
+	uint64_t held[LIMIT_KINDS]; /* all of them together */
+};
+
+void users_finish(struct users *users);
+/* NULL: out of memory. */
+struct user *user_of(struct users *users, uint32_t uid);
+void user_add(struct user *user, enum limit what, uint64_t more);
+void user_take(struct user *user, enum limit what, uint64_t fewer);
+
+/* A record is that user's, as a name or without one, with its tags; it was another's, perhaps, with what
+ * it keeps. */
+void user_enter(struct user *user, struct entry *entry, enum limit counted);
+/* It is nobody's: it goes. */
+void user_leave(struct entry *entry);
+
+/*
+ * Whether the user may have `more` of that. OK, or E_LIMIT, counted, and a sentence that names the key;
+ * `answer` may be NULL.
+ */
+int limit_check(struct registry *registry, const struct user *user, enum limit what, uint64_t more,
+		reply *answer);
+/* The key of count number `index` (counts.h), as in registry.conf. */
+void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1]);
+/* What all and each may have of everything, where nobody says another. */
+void limits_init(struct limits *limits);
+
+#endif

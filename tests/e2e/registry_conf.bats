@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# registry.conf and the audit, as an administrator and the users meet them.
+load helpers
+
+# conf LINE...: a file of them, and a registry that has read it
+conf() {
+	printf '%s\n' "$@" >"$WORK/registry.conf"
+	chmod 644 "$WORK/registry.conf"
+}
+
+serve() {
+	no_registry_yet
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --config "$WORK/registry.conf" "$@"
+	await_file "$GPUSHARE_DIR/registry.sock"
+}
+
+# sample SERIES: its value
+sample() {
+	gpushare metrics | awk -v series="$1" '$1 == series { print $2; found = 1 } END { exit !found }'
+}
+
+@test "a limit of each user is refused with its key, told by metrics, and the rest goes on" {
+	conf 'user_names = 2' 'user_tags = 1 # each'
+	serve
+	start owner "$BIN/api_app" open alloc=a,one,1Mi alloc=b,two,1Mi alloc=c,three,1Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(grep -c E_LIMIT "$WORK/owner.out")" 1
+	has "$(cat "$WORK/owner.err")" "2 names are shared, which is all that this registry takes of one user (user_names in registry.conf)"
+	gpushare tag one k=v
+	run -1 --separate-stderr gpushare tag two k=v
+	has "$stderr" user_tags
+	equal "$(sample 'gpushare_limits_reached_total{limit="user_names"}')" 1
+	equal "$(sample 'gpushare_limits_reached_total{limit="user_tags"}')" 1
+	equal "$(sample 'gpushare_limits_reached_total{limit="names"}')" 0
+	equal "$(sample 'gpushare_drops_total{why="silent"}')" 0
+	equal "$(sample 'gpushare_audit_lines_total{outcome="written"}')" 0
+}
+
+@test "what the command line says goes before what the file says" {
+	conf 'kept_bytes = 1Gi' 'idle_exit_s = 100'
+	run -0 gpushare-registry --check-config --config "$WORK/registry.conf" --keep-limit 4096
+	has "$output" "kept_bytes = 4096"
+	has "$output" "idle_exit_s = 100"
+	run -0 gpushare-registry --idle-exit 7 --check-config --config "$WORK/registry.conf"
+	has "$output" "kept_bytes = 1073741824"
+	has "$output" "idle_exit_s = 7"
+}
+
+@test "faults: file, line and column, exit status 2, and no registry" {
+	conf 'names = 5' '  nmaes = 5' 'names = 6' 'audit = nowhere'
+	for more in "" --check-config; do
+		# shellcheck disable=SC2086 # none is no word
+		run -2 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR" --config "$WORK/registry.conf" $more
+		equal "$stderr" "$WORK/registry.conf:2:3: \"nmaes\" is no key; did you mean \"names\"?
+$WORK/registry.conf:3:1: names comes twice; line 1 has it already
+$WORK/registry.conf:4:9: audit wants off, journal, an absolute path, or a file's name that ends in .log: 'nowhere'"
+		equal "$output" ""
+	done
+	no_registry_yet
+	[ ! -e "$GPUSHARE_DIR/registry.sock" ]
+	run -2 --separate-stderr gpushare-registry --check-config --config "$WORK/none"
+	equal "$stderr" "gpushare-registry: can't use $WORK/none: No such file or directory"
+	run -1 --separate-stderr sh -c 'gpushare-registry --check-config >/dev/full'
+}
+
+@test "the audit: a program's life, a line each, and nothing that could be used" {
+	conf 'audit = audit.log'
+	serve
+	start owner "$BIN/api_app" open alloc=a,weights,1Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	start other "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
+	await_file "$WORK/has"
+	until_true grep -q '^[^ ]* attach ' "$GPUSHARE_DIR/audit.log"
+	equal "$(stat -c %a "$GPUSHARE_DIR/audit.log")" 600
+	# who renames the file, and says so, has what comes in a new one
+	mv "$GPUSHARE_DIR/audit.log" "$WORK/before.log"
+	kill -HUP "$(registry_pids)"
+	await_file "$GPUSHARE_DIR/audit.log"
+	gpushare rm weights
+	until_true grep -q ' outcome=unlinked' "$GPUSHARE_DIR/audit.log"
+	equal "$(sed -E 's/^[0-9T:.-]+Z //; s/(pid|generation)=[0-9]+/\1=N/g' "$WORK/before.log" "$GPUSHARE_DIR/audit.log")" \
+		"share uid=$UID pid=N command=\"api_app\" name=\"weights\" generation=N size=1048576 outcome=ok
+attach uid=$UID pid=N command=\"api_app\" name=\"weights\" generation=N size=1048576 outcome=ok
+remove uid=$UID pid=N command=\"gpushare\" name=\"weights\" generation=N size=1048576 outcome=unlinked"
+	equal "$(sample 'gpushare_audit_lines_total{outcome="written"}')" 3
+}
+
+@test "the audit: a disk that is full fails nobody, and is told" {
+	conf 'audit = /dev/full'
+	serve --foreground
+	equal "$(api open alloc=a,x,1Mi attach=w,x)" "open: OK
+alloc x: OK
+attach x: OK"
+	gpushare ls >/dev/null
+	until_true grep -q "the audit can't be written: No space left on device; lines are lost" "$WORK/registry.err"
+	[ "$(sample 'gpushare_audit_lines_total{outcome="lost"}')" -ge 2 ]
+	equal "$(sample 'gpushare_audit_lines_total{outcome="written"}')" 0
+}
+
+@test "the audit: one that can't be opened is no start, through a link least of all" {
+	conf 'audit = audit.log'
+	no_registry_yet
+	ln -s "$WORK/target" "$GPUSHARE_DIR/audit.log"
+	run -1 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR" --config "$WORK/registry.conf"
+	has "$stderr" "it is a link, and none is followed"
+	[ ! -e "$WORK/target" ]
+	[ ! -e "$GPUSHARE_DIR/registry.sock" ]
+}

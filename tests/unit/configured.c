@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "configured.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+
+static char *read_all(const char *path, size_t *out_size)
+{
+	FILE *from = fopen(path, "r"), *to;
+	char *text = NULL, part[4096];
+	size_t got;
+
+	if (!from)
+		fail_msg("%s can't be read", path);
+	to = open_memstream(&text, out_size);
+	while ((got = fread(part, 1, sizeof(part), from)) > 0)
+		fwrite(part, 1, got, to);
+	fclose(to);
+	fclose(from);
+	return text;
+}
+
+void configured_start(const char *lines)
+{
+	char path[80];
+	const char *extra[] = {"--config", path, NULL};
+	FILE *file;
+
+	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
+	assert_non_null(mkdtemp(raw_here.directory));
+	snprintf(path, sizeof(path), "%s/registry.conf", raw_here.directory);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(lines, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	raw_daemon_start(&raw_here, extra);
+}
+
+bool configured_has_nng(void)
+{
+	const char *build = getenv("BUILD"), *emulator = getenv("EMULATOR");
+	char path[4096], *text;
+	size_t size;
+	bool shared;
+
+	/* Under an emulator BUILD has launchers, beside what they start. */
+	snprintf(path, sizeof(path), "%s/%sgpushare-registry", build && *build ? build : "build",
+		 emulator && *emulator ? "../" : "");
+	text = read_all(path, &size);
+	shared = memmem(text, size, "libnng.so", 9);
+	free(text);
+	if (shared)
+		printf("skipped: nng is a shared library here\n");
+	return !shared;
+}
+
+static uint64_t count_of(const gpushare_Count *counts, pb_size_t count, const char *what)
+{
+	for (pb_size_t i = 0; i < count; i++) {
+		if (!strcmp(counts[i].what, what))
+			return counts[i].count;
+	}
+	fail_msg("%s is not counted", what);
+	return 0;
+}
+
+uint64_t configured_drops(int fd, const char *why)
+{
+	gpushare_StatReply stat = raw_stat(fd);
+
+	return count_of(stat.by_drop, stat.by_drop_count, why);
+}
+
+uint64_t configured_limits(int fd, const char *key)
+{
+	gpushare_StatReply stat = raw_stat(fd);
+
+	return count_of(stat.by_limit, stat.by_limit_count, key);
+}
+
+uint64_t configured_audited(int fd, const char *outcome)
+{
+	gpushare_StatReply stat = raw_stat(fd);
+
+	return count_of(stat.by_audit, stat.by_audit_count, outcome);
+}
+
+int configured_fds(void)
+{
+	char path[64];
+	DIR *directory;
+	int count = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)raw_here.pid);
+	directory = opendir(path);
+	assert_non_null(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+char *configured_file(const char *name)
+{
+	char path[128];
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
+	return read_all(path, &size);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Ten thousand connections at once, all of them served. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "configured.h"
+
+#define MANY 10000
+#define BESIDE 500 /* descriptors for everything else */
+
+/* The daemon has a socket of each, and of those that came first a pidfd; here it is the socket alone. */
+static bool may_have(rlim_t fds)
+{
+	struct rlimit files;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	if (files.rlim_max < fds)
+		files.rlim_max = fds;
+	files.rlim_cur = fds;
+	if (!setrlimit(RLIMIT_NOFILE, &files))
+		return true;
+	printf("skipped: a process may have too few descriptors here, and %d are needed\n",
+	       (int)fds);
+	return false;
+}
+
+static long daemon_kib(void)
+{
+	char path[64], line[128];
+	long kib = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)raw_here.pid);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "VmRSS: %ld", &kib);
+	fclose(file);
+	return kib;
+}
+
+static void ten_thousand_at_once(void **state)
+{
+	static int fds[MANY];
+	long long begun_ms = raw_now_ms();
+	long before_kib, kib;
+	char name[32];
+
+	(void)state;
+	if (!may_have(3 * MANY / 2 + BESIDE))
+		skip();
+	raw_set_up(NULL);
+	fds[0] = raw_connect(&raw_here);
+	before_kib = daemon_kib();
+	for (int i = 1; i < MANY; i++)
+		fds[i] = raw_connect(&raw_here);
+	assert_int_equal(raw_stat(fds[0]).connections, MANY);
+	kib = daemon_kib() - before_kib;
+	printf("%d connections in %lld ms, %ld bytes of the daemon each\n", MANY,
+	       raw_now_ms() - begun_ms, kib * 1024 / MANY);
+#ifndef __SANITIZE_ADDRESS__
+	assert_in_range(kib * 1024 / MANY, 1, 16384);
+#endif
+	/* Each is answered, the first and the last, and each has its own. */
+	begun_ms = raw_now_ms();
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		assert_int_equal(raw_say(fds[i], raw_share(name)), GPUSHARE_OK);
+	}
+	printf("a share of each in %lld ms\n", raw_now_ms() - begun_ms);
+	assert_int_equal(raw_stat(fds[MANY - 1]).names, MANY);
+	for (int i = 0; i < MANY; i += 97)
+		assert_int_equal(raw_say(fds[i], raw_attach("n9999", 0)), GPUSHARE_OK);
+	for (int i = 1; i < MANY; i++)
+		close(fds[i]);
+	begun_ms = raw_now_ms();
+	while (raw_stat(fds[0]).connections > 1 || raw_stat(fds[0]).names > 1) {
+		assert_in_range(raw_now_ms() - begun_ms, 0, 4 * RAW_TIMEOUT_MS);
+		raw_sleep_ms(20);
+	}
+	printf("all had gone after %lld ms\n", raw_now_ms() - begun_ms);
+	close(fds[0]);
+	raw_tear_down(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(ten_thousand_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

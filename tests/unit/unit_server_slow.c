@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon, and peers that are slow, silent or only half there: dropped by a deadline, which is
+ * a second here, and nobody else waits for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "configured.h"
+
+#define SILENT_MS 1000
+#define LATE_MS (SILENT_MS + 1000 + raw_slack_ms()) /* it looks every 500 ms */
+
+static int set_up(void **state)
+{
+	(void)state;
+	configured_start("silent_s = 1\n");
+	return 0;
+}
+
+/* Not before its time, and soon after. */
+static void assert_dropped(int fd, long long begun_ms)
+{
+	assert_true(raw_is_closed(fd, LATE_MS));
+	assert_in_range(raw_now_ms() - begun_ms, SILENT_MS - 10, LATE_MS);
+	close(fd);
+}
+
+static void begin(void)
+{
+	if (!configured_has_nng())
+		skip();
+}
+
+static void who_stays_silent(void **state)
+{
+	long long begun_ms = raw_now_ms();
+	int mute = raw_dial(&raw_here), half = raw_dial(&raw_here), greeted = raw_greet(&raw_here);
+	int fd;
+
+	(void)state;
+	begin();
+	assert_true(raw_write(half, "\0SP", 3));
+	raw_assert_serves();
+	assert_dropped(mute, begun_ms);
+	assert_dropped(half, begun_ms);
+	assert_dropped(greeted, begun_ms);
+	fd = raw_connect(&raw_here);
+	assert_int_equal(configured_drops(fd, "silent"), 3);
+	assert_int_equal(configured_drops(fd, "half"), 0);
+	assert_int_equal(raw_stat(fd).connections, 1);
+	close(fd);
+}
+
+static void who_ends_no_message(void **state)
+{
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
+	int half = raw_connect(&raw_here), body = raw_connect(&raw_here), fd;
+	long long begun_ms;
+
+	(void)state;
+	begin();
+	assert_int_equal(raw_say(half, raw_share("a")), GPUSHARE_OK);
+	assert_int_equal(raw_say(body, raw_share("b")), GPUSHARE_OK);
+	sp_header(header, 1, 500);
+	begun_ms = raw_now_ms();
+	assert_true(raw_write(half, header, 5));
+	assert_true(raw_write(body, header, sizeof(header)));
+	raw_assert_serves();
+	assert_dropped(half, begun_ms);
+	assert_dropped(body, begun_ms);
+	fd = raw_connect(&raw_here);
+	raw_ms_until_gone(fd, "a");
+	raw_ms_until_gone(fd, "b");
+	assert_int_equal(configured_drops(fd, "half"), 2);
+	close(fd);
+}
+
+/* A byte now and then is no message, either. */
+static void who_drips(void **state)
+{
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
+	int drip = raw_connect(&raw_here), fd;
+	long long begun_ms = raw_now_ms();
+
+	(void)state;
+	begin();
+	sp_header(header, 1, 4000);
+	assert_true(raw_write(drip, header, sizeof(header)));
+	while (raw_write(drip, "x", 1)) {
+		assert_in_range(raw_now_ms() - begun_ms, 0, LATE_MS);
+		raw_sleep_ms(100);
+	}
+	assert_in_range(raw_now_ms() - begun_ms, SILENT_MS, LATE_MS);
+	close(drip);
+	fd = raw_connect(&raw_here);
+	assert_int_equal(configured_drops(fd, "half"), 1);
+	close(fd);
+}
+
+/* Idle is not silent: the connection is the lease. */
+static void who_has_nothing_to_say_stays(void **state)
+{
+	int fd = raw_connect(&raw_here), many = raw_connect(&raw_here);
+
+	(void)state;
+	assert_int_equal(raw_say(fd, raw_share("a")), GPUSHARE_OK);
+	for (int i = 0; i < 30; i++) {
+		assert_int_equal(raw_say(many, raw_lookup("a", 0)), GPUSHARE_OK);
+		raw_sleep_ms(100);
+	}
+	assert_int_equal(raw_say(fd, raw_lookup("a", 0)), GPUSHARE_OK);
+	assert_int_equal(configured_drops(fd, "silent"), 0);
+	assert_int_equal(configured_drops(fd, "half"), 0);
+	close(many);
+	close(fd);
+}
+
+static void who_waits_for_a_name_stays(void **state)
+{
+	int fd = raw_connect(&raw_here);
+
+	(void)state;
+	assert_int_equal(raw_say(fd, raw_lookup("late", 2500)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(raw_say(fd, raw_lookup("late", 0)), GPUSHARE_E_NOT_FOUND);
+	close(fd);
+}
+
+/* Asks without an end and never reads: what it has asked goes with it. */
+static void who_never_reads(void **state)
+{
+	struct timeval patience = {.tv_usec = 100000};
+	request list = {.which_verb = gpushare_Request_list_tag};
+	int deaf = raw_connect(&raw_here), fd = raw_connect(&raw_here);
+	long long begun_ms;
+	char name[16];
+
+	(void)state;
+	begin();
+	for (int i = 0; i < 16; i++) {
+		snprintf(name, sizeof(name), "deaf%d", i);
+		assert_int_equal(raw_say(deaf, raw_share(name)), GPUSHARE_OK);
+	}
+	setsockopt(deaf, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	for (uint32_t id = 0; id < 10000 && raw_send(deaf, id, &list); id++)
+		;
+	begun_ms = raw_now_ms();
+	while (raw_say(fd, raw_lookup("deaf3", 0)) == GPUSHARE_OK) {
+		assert_in_range(raw_now_ms() - begun_ms, 0, LATE_MS + 1000);
+		raw_sleep_ms(50);
+	}
+	assert_int_equal(configured_drops(fd, "deaf"), 1);
+	raw_assert_serves();
+	close(deaf);
+	close(fd);
+}
+
+static int events_dial(void)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(directory_events_socket(raw_here.directory, to.sun_path), GPUSHARE_OK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+static int events_greet(void)
+{
+	uint8_t greeting[SP_GREETING_SIZE];
+	int fd = events_dial();
+
+	sp_greeting(greeting, SP_SUB);
+	assert_true(raw_write(fd, greeting, sizeof(greeting)));
+	return fd;
+}
+
+/* A watcher has nothing to say after its greeting; it has six times as long to read. */
+static void watchers(void **state)
+{
+	long long begun_ms = raw_now_ms(), end_ms = begun_ms + 6 * SILENT_MS;
+	int mute = events_dial(), deaf = events_greet(), idle = events_greet();
+	int owner = raw_connect(&raw_here), fd = raw_connect(&raw_here);
+	uint8_t rest[4096];
+
+	(void)state;
+	begin();
+	assert_int_equal(raw_say(owner, raw_share("x")), GPUSHARE_OK);
+	assert_dropped(mute, begun_ms);
+	/* Each detach is told: more than a socket takes, and one of both reads it all. */
+	while (!configured_drops(fd, "deaf")) {
+		request detach = {.which_verb = gpushare_Request_detach_tag};
+
+		for (int i = 0; i < 50; i++) {
+			assert_int_equal(raw_say(fd, raw_attach("x", 0)), GPUSHARE_OK);
+			strcpy(detach.verb.detach.name, "x");
+			detach.verb.detach.generation = raw_answer.body.attach.buffer.generation;
+			assert_int_equal(raw_say(fd, detach), GPUSHARE_OK);
+		}
+		while (recv(idle, rest, sizeof(rest), MSG_DONTWAIT) > 0)
+			;
+		assert_in_range(raw_now_ms(), 0, end_ms + 10 * LATE_MS);
+	}
+	assert_in_range(raw_now_ms(), end_ms - 10, end_ms + 10 * LATE_MS);
+	assert_true(raw_is_closed(deaf, RAW_TIMEOUT_MS));
+	assert_false(raw_is_closed(idle, 100));
+	assert_int_equal(configured_drops(fd, "deaf"), 1);
+	close(deaf);
+	close(idle);
+	close(owner);
+	close(fd);
+}
+
+/* All kinds, and many of each: nothing is left of them, and nng's reaper lives. */
+static void a_crowd_of_them(void **state)
+{
+	enum { EACH = 100 };
+	int fd = raw_connect(&raw_here), fds[4][EACH], before;
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
+	long long begun_ms;
+
+	(void)state;
+	begin();
+	before = configured_fds();
+	sp_header(header, 1, 500);
+	for (int i = 0; i < EACH; i++) {
+		fds[0][i] = raw_dial(&raw_here);
+		fds[1][i] = raw_greet(&raw_here);
+		fds[2][i] = raw_connect(&raw_here);
+		fds[3][i] = events_dial();
+		assert_true(raw_write(fds[2][i], header, (size_t)(i % 13 + 1)));
+	}
+	for (int kind = 0; kind < 4; kind++) {
+		for (int i = 0; i < EACH; i++)
+			assert_true(raw_is_closed(fds[kind][i], RAW_TIMEOUT_MS));
+	}
+	begun_ms = raw_now_ms();
+	while (configured_fds() > before + 2 || raw_stat(fd).connections > 1) {
+		assert_in_range(raw_now_ms() - begun_ms, 0, RAW_TIMEOUT_MS);
+		raw_sleep_ms(10);
+	}
+	assert_int_equal(configured_drops(fd, "silent"), 3 * EACH);
+	assert_int_equal(configured_drops(fd, "half"), EACH);
+	for (int kind = 0; kind < 4; kind++) {
+		for (int i = 0; i < EACH; i++)
+			close(fds[kind][i]);
+	}
+	raw_assert_serves();
+	close(fd);
+}
+
+static int set_up_small(void **state)
+{
+	(void)state;
+	configured_start("user_connections = 5\nuser_watchers = 1\n");
+	return 0;
+}
+
+/* A user's sockets are bounded, whether they say anything or not; who is in is served. */
+static void who_opens_without_end(void **state)
+{
+	enum { ROOM = 5 + 1 + 2 * 100, MORE = 60 };
+	int first = raw_connect(&raw_here), fds[ROOM + MORE], closed = 0, before;
+
+	(void)state;
+	begin();
+	before = configured_fds();
+	for (int i = 0; i < ROOM + MORE; i++)
+		fds[i] = raw_dial(&raw_here);
+	assert_true(raw_is_closed(fds[ROOM + MORE - 1], RAW_TIMEOUT_MS));
+	for (int i = 0; i < ROOM + MORE; i++)
+		closed += raw_is_closed(fds[i], 0);
+	assert_int_equal(closed, MORE + 1);
+	assert_in_range(configured_fds(), before, before + ROOM + 2);
+	raw_sleep_ms(1200); /* the daemon hears itself, and says so by opening nothing anew */
+	assert_in_range(configured_fds(), before, before + ROOM + 2);
+	assert_int_equal(raw_say(first, raw_share("x")), GPUSHARE_OK);
+	assert_int_equal(configured_drops(first, "crowd"), MORE + 1);
+	for (int i = 0; i < ROOM + MORE; i++)
+		close(fds[i]);
+	raw_sleep_ms(100 + raw_slack_ms());
+	raw_assert_serves();
+	close(first);
+}
+
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_daemon(who_stays_silent),
+	    with_daemon(who_ends_no_message),
+	    with_daemon(who_drips),
+	    with_daemon(who_has_nothing_to_say_stays),
+	    with_daemon(who_waits_for_a_name_stays),
+	    with_daemon(who_never_reads),
+	    with_daemon(watchers),
+	    with_daemon(a_crowd_of_them),
+	    cmocka_unit_test_setup_teardown(who_opens_without_end, set_up_small, raw_tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
