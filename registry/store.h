@@ -5,6 +5,7 @@
 #include "changes.h"
 #include "hash.h"
 #include "indexer.h"
+#include "ordered.h"
 #include "process.h"
 #include "protocol.h"
 
@@ -34,8 +35,8 @@ struct store {
 	struct indexer index;
 	struct entry *by_name;
 	struct entry *by_generation;
-	struct entry **ordered;
-	size_t count, room;
+	struct ordered ordered;
+	size_t count;
 };
 
 void store_init(struct store *store);
