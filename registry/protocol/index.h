@@ -9,7 +9,7 @@
  */
 #include "protocol.h"
 
-#define INDEX_VERSION 1
+#define INDEX_VERSION 3
 #define INDEX_BUCKETS 2048 /* a power of two */
 #define INDEX_TAGS (sizeof(((record *)0)->tags) / sizeof(gpushare_Tag))
 #define INDEX_WAYS 16 /* records of one bucket: one cache line of marks */
@@ -84,7 +84,8 @@ static inline uint32_t index_mark(uint64_t hash)
 
 /* Whether what it says holds now: its writer lives and serves. False where that can't be told. */
 bool index_is_live(const struct index_page *page);
-/* false: ask the registry; it has no address either. Safe while it is written, by any number of threads. */
+/* false: ask the registry; it has no address either. Safe while it is written, by any number of
+ * threads. What is behind the NUL of the name, and unused tags, are left as they were. */
 bool index_find(const struct index_page *page, const char *name, struct index_record *out_record);
 
 #endif
