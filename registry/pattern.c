@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "pattern.h"
+
+#include <string.h>
+
+#define SPECIAL "*?[]\\"
+
+struct pattern pattern_begin(const char *text)
+{
+	struct pattern pattern = {.text = text, .prefix = strcspn(text, SPECIAL)};
+
+	pattern.suffix = text;
+	for (const char *at = text; (at = strpbrk(at, SPECIAL));)
+		pattern.suffix = ++at;
+	pattern.suffix_length = strlen(pattern.suffix);
+	return pattern;
+}
+
+size_t pattern_seek(const struct pattern *pattern, const struct store *store, const char *after)
+{
+	char prefix[GPUSHARE_NAME_MAX + 1];
+	const struct entry *same;
+	size_t at;
+
+	if (!pattern->prefix || strncmp(after, pattern->text, pattern->prefix) >= 0)
+		return store_seek(store, after);
+	memcpy(prefix, pattern->text, pattern->prefix);
+	prefix[pattern->prefix] = '\0';
+	at = store_seek(store, prefix);
+	same = at ? store_at(store, at - 1) : NULL;
+	return same && !strcmp(same->info.name, prefix) ? at - 1 : at;
+}
+
+bool pattern_is_past(const struct pattern *pattern, const char *name)
+{
+	return strncmp(name, pattern->text, pattern->prefix) > 0;
+}
+
+bool pattern_may_fit(const struct pattern *pattern, const char *name)
+{
+	size_t length = pattern->suffix_length ? strlen(name) : 0;
+
+	return length >= pattern->suffix_length && !memcmp(name + length - pattern->suffix_length,
+							   pattern->suffix, pattern->suffix_length);
+}
