@@ -13,6 +13,7 @@ struct pattern pattern_begin(const char *text)
 	for (const char *at = text; (at = strpbrk(at, SPECIAL));)
 		pattern.suffix = ++at;
 	pattern.suffix_length = strlen(pattern.suffix);
+	pattern.plain = !strpbrk(text, "[]\\");
 	return pattern;
 }
 
@@ -36,10 +37,37 @@ bool pattern_is_past(const struct pattern *pattern, const char *name)
 	return strncmp(name, pattern->text, pattern->prefix) > 0;
 }
 
+/* What the latest '*' stands for grows until the rest fits: none before needs to be tried again. */
+static bool fits(const char *text, const char *name)
+{
+	const char *star = NULL, *from = name;
+
+	while (*name) {
+		if (*text == '*') {
+			star = ++text;
+			from = name;
+		} else if (*text && (*text == '?' || *text == *name)) {
+			text++;
+			name++;
+		} else if (star) {
+			text = star;
+			name = ++from;
+		} else {
+			return false;
+		}
+	}
+	return !text[strspn(text, "*")];
+}
+
 bool pattern_may_fit(const struct pattern *pattern, const char *name)
 {
-	size_t length = pattern->suffix_length ? strlen(name) : 0;
+	size_t length;
 
-	return length >= pattern->suffix_length && !memcmp(name + length - pattern->suffix_length,
-							   pattern->suffix, pattern->suffix_length);
+	if (!*pattern->text)
+		return true;
+	length = strlen(name);
+	if (length < pattern->suffix_length || memcmp(name + length - pattern->suffix_length,
+						      pattern->suffix, pattern->suffix_length) != 0)
+		return false;
+	return !pattern->plain || fits(pattern->text, name);
 }

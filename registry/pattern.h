@@ -12,6 +12,7 @@ struct pattern {
 	size_t prefix;	    /* so many bytes of it stand for themselves; of all, 0 */
 	const char *suffix; /* from here on, too */
 	size_t suffix_length;
+	bool plain; /* nothing else in it but '*', '?' and what stands for itself */
 };
 
 struct pattern pattern_begin(const char *text);
@@ -19,7 +20,7 @@ struct pattern pattern_begin(const char *text);
 size_t pattern_seek(const struct pattern *pattern, const struct store *store, const char *after);
 /* No name from this one on fits. */
 bool pattern_is_past(const struct pattern *pattern, const char *name);
-/* false: it does not fit. */
+/* false: it does not fit; true: it does where the pattern is plain, and else may. */
 bool pattern_may_fit(const struct pattern *pattern, const char *name);
 
 #endif

@@ -17,9 +17,10 @@ static const char *const names[] = {
 #define NAMES (sizeof(names) / sizeof(*names))
 
 static const char *const patterns[] = {
-    "",	     "*",      "a",	"ab",	  "a*",	     "ab*",    "*b",	       "*.w", "a?",
-    "a[ab]", "a[ab]*", "[ab]",	"a[b",	  "ab/c*.w", "a\\b",   "a\\*",	       "z*",  "A*",
-    "a**b",  "[!a]*",  "*[!a]", "a[!/]b", "b]",	     "a[]b]b", "a[[:alpha:]]", "\\",  "a\\",
+    "",	      "*",	"a",	  "ab",		  "a*",	     "ab*",  "*b",    "*.w",   "a?",
+    "a[ab]",  "a[ab]*", "[ab]",	  "a[b",	  "ab/c*.w", "a\\b", "a\\*",  "z*",    "A*",
+    "a**b",   "*a*b*",	"?",	  "??",		  "a?*",     "*?b",  "*/?.w", "[!a]*", "*[!a]",
+    "a[!/]b", "b]",	"a[]b]b", "a[[:alpha:]]", "\\",	     "a\\",
 };
 
 static struct store store;
@@ -61,6 +62,8 @@ static void nothing_that_fits_is_left_out(void **state)
 
 			if (fits(patterns[p], names[i]))
 				assert_true(!past && pattern_may_fit(&pattern, names[i]));
+			else if (pattern.plain)
+				assert_false(pattern_may_fit(&pattern, names[i]));
 			for (size_t later = i; past && later < NAMES; later++)
 				assert_false(fits(patterns[p], names[later]));
 		}
