@@ -235,6 +235,9 @@ $(BUILD)/obj/tests/bench/spend.o: ALL_CFLAGS += -iquote tests/gpu
 $(bench)/spend: $(BUILD)/obj/tests/bench/spend.o $(BUILD)/libgpushare.so
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/..' -lgpushare -pthread -ldl -o $@
+ifeq ($(CROSS)$(SANITIZE),)
+tests: $(BENCH) $(ASKS) $(bench)/spend
+endif
 
 # The first line says which driver it will be: the probe needs nothing but the compiler.
 driver:
@@ -273,10 +276,13 @@ soak: tested
 # Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
 coverage:
 	@tests/coverage.sh $(T)
+# T=preload, T=registry: the one part alone.
 bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
+	@tests/deps.sh --bench
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
-	@tests/bench/run.sh
+	$(if $(filter registry,$(T)),,@tests/bench/run.sh)
+	$(if $(filter preload,$(T)),,@tests/bench/registry.sh)
 bench-programs: $(BENCH) $(ASKS) $(bench)/spend $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing cost_attach)
 
 ifneq ($(SANITIZE),)

@@ -51,8 +51,7 @@ bool ask_nng_echo(struct asker *asker, const char *name)
 	return ask_move(asker->fd, true, asker->wire, header + ASK_MESSAGE) &&
 	       ask_move(asker->fd, false, asker->wire, header) &&
 	       sp_header_body_size(asker->wire) == ASK_MESSAGE &&
-	       ask_move(asker->fd, false, body, ASK_MESSAGE) &&
-	       !strncmp(body, name, ASK_MESSAGE);
+	       ask_move(asker->fd, false, body, ASK_MESSAGE) && !strncmp(body, name, ASK_MESSAGE);
 }
 
 void ask_nng_echo_close(struct asker *asker)

@@ -59,9 +59,8 @@ static bool nng_asks(struct asker *asker, const request *what, reply *out_answer
 		fprintf(stderr, "nng: %s\n", nng_strerror(fault));
 		return false;
 	}
-	answered =
-	    !codec_decode_reply(nng_msg_body(message), nng_msg_len(message), out_answer) &&
-	    !out_answer->status;
+	answered = !codec_decode_reply(nng_msg_body(message), nng_msg_len(message), out_answer) &&
+		   !out_answer->status;
 	nng_msg_free(message);
 	return answered;
 }

@@ -85,8 +85,8 @@ int main(int argc, char **argv)
 	int ms = argc > 5 ? atoi(argv[3]) : 0;
 
 	names = argc > 5 ? strtoul(argv[1], NULL, 0) : 0;
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
+	shared =
+	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!names || !rounds || ms <= 0 || shared == MAP_FAILED) {
 		fprintf(stderr, "usage: rates NAMES ROUNDS MS CLIENTS,... KIND...\n");
 		return 2;

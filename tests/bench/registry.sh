@@ -11,7 +11,7 @@ root=$(cd "$here/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 bench=$BUILD/bench
 out=$(cd "${1:-$here}" && pwd) || exit 1
-scratch=$(mktemp -d /tmp/gpushare-bench.XXXXXX)
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
 TRIP_ROUNDS=${GPUSHARE_BENCH_TRIP_ROUNDS:-41} TRIPS=${GPUSHARE_BENCH_TRIPS:-500}
 RATE_ROUNDS=${GPUSHARE_BENCH_RATE_ROUNDS:-7} RATE_MS=${GPUSHARE_BENCH_RATE_MS:-400}
 CLIENTS=${GPUSHARE_BENCH_CLIENTS:-1,8,64} SPENT_MS=${GPUSHARE_BENCH_SPENT_MS:-4000}

@@ -11,7 +11,7 @@ root=$(cd "$here/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 bin=$BUILD/tests/bin bench=$BUILD/bench shim=$BUILD/libgpushare_shim.so
 out=$(cd "${1:-$here}" && pwd) || exit 1
-scratch=$(mktemp -d /tmp/gpushare-bench.XXXXXX)
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
 mkdir -m 700 "$scratch/r"
 export GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD

@@ -6,7 +6,7 @@
 SPENT_HZ=1999 # of each CPU's time
 
 measure_spent() {
-	local pids
+	local pids perf verb
 	renew
 	start_registry
 	mkfifo "$scratch/go"
@@ -19,18 +19,19 @@ measure_spent() {
 		sleep 0.05
 	done
 	read -r pids <"$scratch/phases"
+	mkfifo "$scratch/control" "$scratch/ack"
+	exec 5<>"$scratch/control" 6<>"$scratch/ack"
 	# shellcheck disable=SC2154 # registry.sh's
 	perf record -q -k CLOCK_MONOTONIC -e cpu-clock -F $SPENT_HZ --call-graph dwarf,8192 -m 1024 -o "$scratch/perf" \
-		-p "${pids/ /,},$registry" >/dev/null 2>"$scratch/errors" &
-	until [ -s "$scratch/perf" ]; do
-		kill -0 $! 2>/dev/null || fail "perf record"
-		sleep 0.05
-	done
-	sleep 0.5
+		-D -1 --control "fd:5,6" -p "${pids/ /,},$registry" >/dev/null 2>"$scratch/errors" &
+	perf=$!
+	echo enable >&5
+	read -r -t 20 <&6 || fail "perf record"
 	echo >&7
 	wait "${started[-1]}" || fail "spending"
-	kill -INT $!
-	wait $!
+	kill -INT "$perf"
+	wait "$perf"
+	exec 5>&- 6>&-
 	perf script -i "$scratch/perf" --ns -F comm,tid,time,ip,sym,dso 2>/dev/null |
 		awk -v hz=$SPENT_HZ -v phases="$scratch/phases" -v stacks="$scratch/stacks" -f "$here/fold.awk" \
 			>"$scratch/spent" || fail "perf's samples"
@@ -48,7 +49,7 @@ spent() {
 table_spent() {
 	local verb what
 	printf '\n## Where the time goes, us a call\n\n'
-	echo "On the simulated driver, by perf's samples of the CPU ($SPENT_HZ a second); flame graphs: [share](flame_share.svg)," \
+	echo "On $([ -e "$BUILD/sim/libcuda.so.1" ] && echo "the simulated driver" || echo "this host's driver"), by perf's samples of the CPU ($SPENT_HZ a second); flame graphs: [share](flame_share.svg)," \
 		"[attach](flame_attach.svg), [detach](flame_detach.svg), [free](flame_free.svg)."
 	echo
 	echo "| | share | attach | detach | free |"
