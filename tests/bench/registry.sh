@@ -115,6 +115,11 @@ measure_trips() {
 # A pattern by its beginning, one by its end, one that fits nothing, and all.
 globs=('model07/*' '*99.weight' 'none*' '*')
 
+# look_up COUNT KIND: the median of so many look-ups, each of another name
+look_up() {
+	"$bench/trips" "$1" 5 1000 "$2" 2>"$scratch/errors" | cut -f 3 | sort -g | sed -n 3p
+}
+
 # measure_many COUNT: lines COUNT WHO WHAT NUMBER into $scratch/many
 measure_many() {
 	local before
@@ -127,6 +132,7 @@ measure_many() {
 	printf '%s\tregistry\tbytes\t%s\n' "$1" $((($(resident "$registry") - before) / $1))
 	"$bench/many" list "$((2000000 / $1 > 9 ? 9 : 2000000 / $1 + 1))" "${globs[@]}" 2>"$scratch/errors" >"$scratch/list" || fail "listing $1 names"
 	sed "s/^/$1\tregistry\tlist\t/" "$scratch/list"
+	printf '%s\tregistry\tlook\t%s\n' "$1" "$(look_up "$1" index)"
 	[ -n "$has_redis" ] || return 0
 	start_redis
 	before=$(resident "$redis")
@@ -135,6 +141,7 @@ measure_many() {
 	printf '%s\tredis\tbytes\t%s\n' "$1" $((($(resident "$redis") - before) / $1))
 	"$bench/many" keys 3 "${globs[@]}" 2>"$scratch/errors" >"$scratch/list" || fail "Redis's KEYS"
 	sed "s/^/$1\tredis\tlist\t/" "$scratch/list"
+	printf '%s\tredis\tlook\t%s\n' "$1" "$(look_up "$1" redis)"
 }
 
 has_redis='' has_plot='' has_perf=''

@@ -108,12 +108,14 @@ table_many() {
 	echo "|---|$(printf -- '---|%.0s' "${heads[@]}")"
 	echo "| memory, bytes a name |$(cells bytes)"
 	echo "| to enter one, us (4 clients; Redis 1) |$(cells share)"
+	echo "| to look one up, us (\`gpushare_stat()\`; Redis GET) |$(cells look)"
 	for glob in "${globs[@]}"; do
 		echo "| list \`$glob\`, ms |$(cells list "$glob")"
 	done
 	echo
 	awk -F'\t' -v last="${MANY[-1]}" '$1 == last && $2 == "registry" && $3 == "list" {
 		printf "%s`%s` fits %d", n++ ? ", " : "Of " last " names ", $4, $5 } END { print "." }' "$scratch/many"
+	echo "The index has room for 32,768 names: of more, the rest is asked for over the socket."
 	echo "The registry lists whole records, a page of them a round trip, in order; Redis's KEYS the names alone, in one, while it answers nobody else."
 }
 

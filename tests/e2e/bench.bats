@@ -41,7 +41,7 @@ has_numbers() {
 	[ "$(grep -c '^old' "$WORK/out/RESULTS.md")" = 0 ]
 	equal "$(tail -n 1 "$WORK/out/RESULTS.md")" last
 	for row in "bare SOCK_SEQPACKET" "bare nng server" "its socket |" "nng client" "its index (" "memory, bytes" \
-		"to enter one" 'list `model07' 'list `none'; do
+		"to enter one" "to look one up" 'list `model07' 'list `none'; do
 		has_numbers "^| [^|]*$row"
 	done
 	equal "$(cells '^| list `\*`' | wc -l)" $((1 + 2 * (1 + $(command -v redis-server >/dev/null && echo 1 || echo 0))))
