@@ -115,7 +115,7 @@ table_many() {
 	echo
 	awk -F'\t' -v last="${MANY[-1]}" '$1 == last && $2 == "registry" && $3 == "list" {
 		printf "%s`%s` fits %d", n++ ? ", " : "Of " last " names ", $4, $5 } END { print "." }' "$scratch/many"
-	echo "The index has room for 32,768 names: of more, the rest is asked for over the socket."
+	echo "The index has room for 131,072 names: of more, the rest is asked for over the socket."
 	echo "The registry lists whole records, a page of them a round trip, in order; Redis's KEYS the names alone, in one, while it answers nobody else."
 }
 
