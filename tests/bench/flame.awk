@@ -56,6 +56,7 @@ END {
 			deepest = level[i]
 	}
 	printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"monospace\" font-size=\"11\">\n", width, (deepest + 2) * height
+	print "<!-- SPDX-License-Identifier: MIT -->"
 	printf "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"4\" y=\"13\">%s: %d samples; ours green, nng violet, kernel orange</text>\n", escaped(title), total
 	for (i = 1; i <= boxes; i++) {
 		w = samples[i] * width / total

@@ -20,6 +20,8 @@ NAMES=1000 # shared while round trips and rates are measured
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
 export GPUSHARE_BENCH_PLACE=$scratch/r GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=60000
 started=() registry='' redis='' sharer=''
+# A pattern by its beginning, one by its end, one that fits nothing, and all.
+globs=('model07/*' '*99.weight' 'none*' '*')
 # shellcheck source=tests/bench/results.bash
 . "$here/results.bash"
 # shellcheck source=tests/bench/registry_report.bash
@@ -111,9 +113,6 @@ measure_trips() {
 	"$bench/trips" $NAMES "$TRIP_ROUNDS" "$TRIPS" "${kinds[@]}" >"$scratch/trips" 2>"$scratch/errors" || fail "round trips"
 	"$bench/rates" $NAMES "$RATE_ROUNDS" "$RATE_MS" "$CLIENTS" "${kinds[@]}" >"$scratch/rates" 2>"$scratch/errors" || fail "rates"
 }
-
-# A pattern by its beginning, one by its end, one that fits nothing, and all.
-globs=('model07/*' '*99.weight' 'none*' '*')
 
 # look_up COUNT KIND: the median of so many look-ups, each of another name
 look_up() {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Sourced by tests/bench/registry.sh: from what was measured to its part of RESULTS.md.
-: "${here:?}" "${out:?}" "${scratch:?}" "${has_redis=}" "${has_plot=}" "${load=}" "${MANY[0]:?}"
+: "${here:?}" "${out:?}" "${scratch:?}" "${has_redis=}" "${has_plot=}" "${load=}" "${MANY[0]:?}" "${globs[0]:?}"
 TRIP_TARGET=2.3 LOOKUP_TARGET=0.5 REDIS_TARGET=20 # ratio, us, ratio
 
 declare -A who=(
@@ -152,7 +152,8 @@ plot() {
 		echo "set style data histogram; set style histogram cluster gap 1; set boxwidth 0.9; set datafile separator '\t'"
 		cat
 	} >"$scratch/plot"
-	gnuplot "$scratch/plot" 2>"$scratch/errors" || fail "the drawing $1.svg"
+	gnuplot "$scratch/plot" 2>"$scratch/errors" && sed -i '1a <!-- SPDX-License-Identifier: MIT -->' "$out/$1.svg" ||
+		fail "the drawing $1.svg"
 }
 
 draw() {
