@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Sorted lines STACK COUNT, frames from the outermost on with ";" between, to a flame graph as SVG.
-# What is narrower than a thousandth is left out. -v title
+# What is narrower than a 400th is left out. -v title
 BEGIN {
 	FS = "\t"
 	width = 1200
@@ -50,7 +50,7 @@ function colour(text) {
 END {
 	close_from(1)
 	for (i = 1; i <= boxes; i++) {
-		if (samples[i] * 1000 < total)
+		if (samples[i] * 400 < total)
 			continue
 		if (level[i] > deepest)
 			deepest = level[i]
@@ -60,7 +60,7 @@ END {
 	printf "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"4\" y=\"13\">%s: %d samples; ours green, nng violet, kernel orange</text>\n", escaped(title), total
 	for (i = 1; i <= boxes; i++) {
 		w = samples[i] * width / total
-		if (samples[i] * 1000 < total)
+		if (samples[i] * 400 < total)
 			continue
 		x = left[i] * width / total
 		y = (deepest + 1 - level[i] + 1) * height
