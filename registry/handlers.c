@@ -11,6 +11,7 @@
 #include "explain.h"
 #include "log.h"
 #include "note.h"
+#include "pattern.h"
 #include "restore.h"
 
 const char *handle_wait_name(const request *ask)
@@ -231,14 +232,18 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	const gpushare_List *list = &ask->verb.list;
 	gpushare_ListReply *page = &answer->body.list;
 	pb_size_t limit = list->limit && list->limit < LIMIT_PAGE ? list->limit : LIMIT_PAGE;
+	const struct pattern pattern = pattern_begin(list->glob);
 	const struct entry *entry;
 
 	answer->which_body = gpushare_Reply_list_tag;
 	if (list->limbo)
 		return handle_list_limbo(registry, lease, list, limit, page);
-	for (size_t at = store_seek(&registry->store, list->after);
-	     (entry = store_at(&registry->store, at)); at++) {
-		if (!handle_list_one(registry, lease, list, entry, limit, page))
+	for (size_t at = pattern_seek(&pattern, &registry->store, list->after);
+	     (entry = store_at(&registry->store, at)) &&
+	     !pattern_is_past(&pattern, entry->info.name);
+	     at++) {
+		if (pattern_may_fit(&pattern, entry->info.name) &&
+		    !handle_list_one(registry, lease, list, entry, limit, page))
 			break;
 	}
 	return GPUSHARE_OK;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -80,6 +81,7 @@ void indexer_finish(struct indexer *indexer)
 	}
 	if (indexer->fd >= 0)
 		close(indexer->fd);
+	free(indexer->left);
 	*indexer = (struct indexer){.fd = -1};
 }
 
@@ -104,28 +106,59 @@ static void describe(const struct entry *entry, struct index_record *out)
 	memcpy(out->tags, info->tags, info->tags_count * sizeof(*info->tags));
 }
 
-static void write_slot(struct index_slot *slot, const struct index_record *what)
+static void write_words(_Atomic uint64_t *words, const void *from, size_t count)
 {
-	uint64_t sequence = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
-	uint64_t words[INDEX_WORDS];
+	for (size_t i = 0; i < count; i++) {
+		uint64_t word;
 
-	memcpy(words, what, sizeof(words));
+		memcpy(&word, (const char *)from + i * 8, 8);
+		atomic_store_explicit(&words[i], word, memory_order_relaxed);
+	}
+}
+
+static void write_slot(struct index_page *page, uint32_t at, const struct index_record *what)
+{
+	struct index_slot *slot = &page->slots[at];
+	uint64_t sequence = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
+
 	atomic_store_explicit(&slot->sequence, sequence + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	for (size_t i = 0; i < index_words(what->tags_count); i++)
-		atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
+	write_words(slot->words, what, INDEX_HEAD_WORDS);
+	write_words(page->tags[at].words, what->tags, index_tag_words(what->tags_count));
 	atomic_store_explicit(&slot->sequence, sequence + 2, memory_order_release);
 }
 
-static void write_place(struct index_page *page, unsigned int place,
-			const struct index_record *what)
-{
-	write_slot(&page->slots[place / INDEX_WAYS][place % INDEX_WAYS], what);
-}
-
-static _Atomic uint32_t *mark_of(struct index_page *page, unsigned int place)
+static _Atomic uint64_t *mark_of(struct index_page *page, unsigned int place)
 {
 	return &page->marks[place / INDEX_WAYS][place % INDEX_WAYS];
+}
+
+/* false: there is none. */
+static bool take_slot(struct indexer *indexer, uint32_t *out_slot)
+{
+	if (indexer->left_count)
+		*out_slot = indexer->left[--indexer->left_count];
+	else if (indexer->used < INDEX_SLOTS)
+		*out_slot = indexer->used++;
+	else
+		return false;
+	return true;
+}
+
+/* Where there is no memory for that, it is not used again. */
+static void leave_slot(struct indexer *indexer, uint32_t slot)
+{
+	size_t room = indexer->left_room ? indexer->left_room * 2 : 64;
+	uint32_t *left = indexer->left;
+
+	if (indexer->left_count == indexer->left_room) {
+		left = realloc(left, room * sizeof(*left));
+		if (!left)
+			return;
+		indexer->left = left;
+		indexer->left_room = room;
+	}
+	left[indexer->left_count++] = slot;
 }
 
 void indexer_put(struct indexer *indexer, struct entry *entry)
@@ -133,25 +166,32 @@ void indexer_put(struct indexer *indexer, struct entry *entry)
 	struct index_page *page = indexer->page;
 	struct index_record what;
 	uint64_t hash;
-	size_t bucket;
+	uint32_t slot;
 
 	if (entry->indexed || !page) {
 		indexer_update(indexer, entry);
 		return;
 	}
 	hash = index_hash(entry->info.name);
-	bucket = index_bucket(hash);
 	for (unsigned int way = 0; way < INDEX_WAYS; way++) {
-		unsigned int place = (unsigned int)bucket * INDEX_WAYS + way;
+		unsigned int place = (unsigned int)index_bucket(hash) * INDEX_WAYS + way;
 
 		if (atomic_load(mark_of(page, place)))
 			continue;
+		if (!take_slot(indexer, &slot))
+			return;
 		describe(entry, &what);
-		write_place(page, place, &what);
-		atomic_store_explicit(mark_of(page, place), index_mark(hash), memory_order_release);
+		write_slot(page, slot, &what);
+		atomic_store_explicit(mark_of(page, place), index_mark(hash, slot),
+				      memory_order_release);
 		entry->indexed = place + 1;
 		return;
 	}
+}
+
+static uint32_t slot_of(const struct indexer *indexer, const struct entry *entry)
+{
+	return index_slot_of(atomic_load(mark_of(indexer->page, entry->indexed - 1)));
 }
 
 void indexer_update(struct indexer *indexer, const struct entry *entry)
@@ -161,17 +201,20 @@ void indexer_update(struct indexer *indexer, const struct entry *entry)
 	if (!entry->indexed || !indexer->page)
 		return;
 	describe(entry, &what);
-	write_place(indexer->page, entry->indexed - 1, &what);
+	write_slot(indexer->page, slot_of(indexer, entry), &what);
 }
 
 /* The name goes first, for those who have found the mark already. */
 void indexer_remove(struct indexer *indexer, struct entry *entry)
 {
 	static const struct index_record none;
+	uint32_t slot;
 
 	if (!entry->indexed || !indexer->page)
 		return;
-	write_place(indexer->page, entry->indexed - 1, &none);
+	slot = slot_of(indexer, entry);
+	write_slot(indexer->page, slot, &none);
 	atomic_store_explicit(mark_of(indexer->page, entry->indexed - 1), 0, memory_order_release);
+	leave_slot(indexer, slot);
 	entry->indexed = 0;
 }

@@ -17,8 +17,8 @@ void store_init(struct store *store)
 void store_finish(struct store *store)
 {
 	while (store->count)
-		store_remove(store, store->ordered[store->count - 1]);
-	free(store->ordered);
+		store_remove(store, store_at(store, store->count - 1));
+	ordered_finish(&store->ordered);
 	changes_finish(&store->changes);
 	indexer_finish(&store->index);
 	*store = (struct store){0};
@@ -34,45 +34,19 @@ struct entry *store_find(const struct store *store, const char *name)
 
 size_t store_seek(const struct store *store, const char *after)
 {
-	size_t low = 0, high = store->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (strcmp(store->ordered[middle]->info.name, after) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ordered_seek(&store->ordered, after);
 }
 
 struct entry *store_at(const struct store *store, size_t position)
 {
-	return position < store->count ? store->ordered[position] : NULL;
-}
-
-static bool store_grow(struct store *store)
-{
-	size_t room = store->room ? store->room * 2 : 64;
-	struct entry **ordered;
-
-	if (store->count < store->room)
-		return true;
-	ordered = realloc(store->ordered, room * sizeof(struct entry *));
-	if (!ordered)
-		return false;
-	store->ordered = ordered;
-	store->room = room;
-	return true;
+	return ordered_at(&store->ordered, position);
 }
 
 struct entry *store_add(struct store *store, const record *info, const uint8_t *handle)
 {
 	struct entry *entry;
-	size_t at;
 
-	if (!store_grow(store))
+	if (!ordered_reserve(&store->ordered))
 		return NULL;
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
@@ -87,10 +61,7 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 		free(entry);
 		return NULL;
 	}
-	at = store_seek(store, entry->info.name);
-	memmove(store->ordered + at + 1, store->ordered + at,
-		(store->count - at) * sizeof(struct entry *));
-	store->ordered[at] = entry;
+	ordered_insert(&store->ordered, entry);
 	store->count++;
 	return entry;
 }
@@ -116,13 +87,10 @@ struct entry *store_find_generation(const struct store *store, uint64_t generati
 
 void store_take(struct store *store, struct entry *entry)
 {
-	size_t at = store_seek(store, entry->info.name) - 1; /* seek is one past the name itself */
-
 	changes_mark(&store->changes, entry->info.name);
 	indexer_remove(&store->index, entry);
+	ordered_remove(&store->ordered, entry);
 	store->count--;
-	memmove(store->ordered + at, store->ordered + at + 1,
-		(store->count - at) * sizeof(struct entry *));
 	HASH_DEL(store->by_name, entry);
 }
 

@@ -6,6 +6,7 @@
 #include "hash.h"
 #include "indexer.h"
 #include "limit.h"
+#include "ordered.h"
 #include "process.h"
 #include "protocol.h"
 
@@ -39,8 +40,8 @@ struct store {
 	struct indexer index;
 	struct entry *by_name;
 	struct entry *by_generation;
-	struct entry **ordered;
-	size_t count, room;
+	struct ordered ordered;
+	size_t count;
 };
 
 void store_init(struct store *store);

@@ -7,38 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "api_self.h"
 #include "cleanup.h"
-
-/* Which process this is, in memory that a child finds empty: a system call for each call would cost
- * as much as the rest of it. */
-static _Atomic(_Atomic int *) process_mark;
-
-static bool process_claim(void)
-{
-	_Atomic int *mark = atomic_load(&process_mark), *none = NULL;
-
-	if (!mark) {
-		mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (mark == MAP_FAILED)
-			return false;
-		if (madvise((void *)mark, sizeof(*mark), MADV_WIPEONFORK) ||
-		    !atomic_compare_exchange_strong(&process_mark, &none, mark)) {
-			munmap((void *)mark, sizeof(*mark));
-			if (!none)
-				return false;
-			mark = none;
-		}
-	}
-	atomic_store(mark, getpid());
-	return true;
-}
 
 static bool is_mine(const struct ordering *ordering)
 {
-	const _Atomic int *mark = atomic_load_explicit(&process_mark, memory_order_acquire);
-
-	return ordering->pid == atomic_load_explicit(mark, memory_order_relaxed);
+	return self_is(ordering->pid);
 }
 
 struct ordering *ordering_seen(const struct gpushare_buffer *buffer)
@@ -96,7 +70,7 @@ static int fail_page(const struct gpushare_buffer *buffer, int status)
 
 static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **out_ordering)
 {
-	struct ordering *ordering = process_claim() ? calloc(1, sizeof(*ordering)) : NULL;
+	struct ordering *ordering = self_claim() ? calloc(1, sizeof(*ordering)) : NULL;
 	int status = GPUSHARE_E_NO_MEMORY;
 
 	if (ordering)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api_order.h"
+#include "api_self.h"
 #include "cleanup.h"
 #include "client_held.h"
 #include "monotonic.h"
@@ -15,7 +16,7 @@ int session_check(const struct gpushare_session *session)
 	if (!session)
 		return api_fail(GPUSHARE_E_INVALID,
 				"the session is NULL; get one from gpushare_open()");
-	if (session->pid != getpid())
+	if (!self_is(session->pid))
 		return api_fail(GPUSHARE_E_FORKED,
 				"the session was opened by process %d before fork(); call "
 				"gpushare_open() in this process",
@@ -298,6 +299,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a session");
+	self_claim();
 	session->pid = getpid();
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->devices.lock, NULL);

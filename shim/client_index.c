@@ -36,7 +36,7 @@ static void expand(const struct index_record *from, record *to)
 #define F(type, field) to->field = from->field;
 	INDEX_FIELDS(F)
 #undef F
-	memcpy(to->name, from->name, sizeof(to->name));
+	memcpy(to->name, from->name, strnlen(from->name, sizeof(to->name) - 1));
 	memcpy(to->owner_command, from->owner_command, sizeof(to->owner_command));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
 	to->tags_count = (pb_size_t)(from->tags_count < INDEX_TAGS ? from->tags_count : INDEX_TAGS);

@@ -81,11 +81,36 @@ int client_fail_transfer(struct client *client, int status, const char *doing)
 	    client->directory, doing);
 }
 
+/*
+ * The answer, until there are `need` bytes of it at client->wire: *have come so far. As much as there
+ * is is taken at once: nothing comes that was not asked for, and an answer takes a while.
+ */
+static int receive(struct client *client, size_t need, size_t *have, int64_t deadline)
+{
+	while (*have < need) {
+		int status = client_wait(client->fd, POLLIN, deadline);
+		ssize_t got;
+
+		if (status != GPUSHARE_OK)
+			return status;
+		got = recv(client->fd, client->wire + *have, GPUSHARE_MESSAGE_MAX - *have,
+			   MSG_DONTWAIT);
+		if (!got || (got < 0 && errno != EINTR && errno != EAGAIN))
+			return GPUSHARE_E_NO_REGISTRY;
+		if (got < 0)
+			continue;
+		client->heard = true;
+		*have += (size_t)got;
+	}
+	return GPUSHARE_OK;
+}
+
 /* One message of `size` bytes, already at wire + header, there and back. */
 static int exchange(struct client *client, size_t size, size_t *out_size, int64_t deadline)
 {
 	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
 	uint32_t id = ++client->next_id | 0x80000000u;
+	size_t have = 0;
 	int status;
 	long body;
 
@@ -94,18 +119,18 @@ static int exchange(struct client *client, size_t size, size_t *out_size, int64_
 	status = client_transfer(client, true, client->wire, header + size, deadline);
 	if (status != GPUSHARE_OK)
 		return client_fail_transfer(client, status, "taking a request");
-	status = client_transfer(client, false, client->wire, header, deadline);
+	status = receive(client, header, &have, deadline);
 	if (status != GPUSHARE_OK)
 		return client_fail_transfer(client, status, "answering");
 	body = sp_header_body_size(client->wire);
 	if (body < 0 || (size_t)body > GPUSHARE_MESSAGE_MAX - header ||
-	    sp_id(client->wire + SP_HEADER_SIZE) != id) {
+	    have > header + (size_t)body || sp_id(client->wire + SP_HEADER_SIZE) != id) {
 		client_disconnect(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
 				   "what answers in %s does not speak the registry's protocol",
 				   client->directory);
 	}
-	status = client_transfer(client, false, client->wire + header, (size_t)body, deadline);
+	status = receive(client, header + (size_t)body, &have, deadline);
 	if (status != GPUSHARE_OK)
 		return client_fail_transfer(client, status, "answering");
 	*out_size = (size_t)body;

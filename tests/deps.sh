@@ -5,6 +5,7 @@
 #   tests/deps.sh --check  name the first thing that building lacks; install nothing
 #   tests/deps.sh --lint   install what the lints are run with, and no more
 #   tests/deps.sh --more   install what some tests are skipped without; where that can't be, say so
+#   tests/deps.sh --bench  the same for what `make bench` measures beside us, and draws with
 set -u
 # With CROSS set, for building for the machine ARCH and running the tests under its emulator.
 CC=${CC:-gcc}
@@ -19,7 +20,7 @@ if [ -n "${CROSS:-}" ]; then
 fi
 of=${foreign:+:$foreign}
 
-# need: build (everything), test, more or lint; package; kind of probe; what the probe looks for; its library
+# need: build (everything), test, more, bench or lint; package; kind of probe; what the probe looks for; its library
 NEEDS="
 build gcc${foreign:+-aarch64-linux-gnu} command $CC
 ${foreign:+
@@ -62,11 +63,16 @@ more  mandoc     command mandoc
 more  man-db     command man
 more  debhelper  command dh
 more  cmake      command cmake
+bench redis-server command redis-server
+bench gnuplot-nox  command gnuplot
+bench linux-perf   command perf
 "
+optional= # what is skipped without it
 case ${1:-} in
 --check) wanted=" build " ;;
 --lint) wanted=" lint " ;;
---more) wanted=" more " ;;
+--more) wanted=" more " optional="tests that need" ;;
+--bench) wanted=" bench " optional="measurements with" ;;
 *) wanted=" build test " ;;
 esac
 
@@ -125,7 +131,7 @@ done <<<"$NEEDS"
 
 # give_up MESSAGE: for the rest of what is missing nothing else is done
 give_up() {
-	[ "$wanted" != " more " ] || { echo "gpushare: tests that need$missing are skipped: $1"; exit 0; }
+	[ -z "$optional" ] || { echo "gpushare: $optional$missing are skipped: $1"; exit 0; }
 	echo "gpushare: $1" >&2
 	exit 1
 }
@@ -133,7 +139,7 @@ give_up() {
 read -ra packages <<<"$missing"
 # What can be done without is not waited for where no server answers.
 patience=
-[ "$wanted" != " more " ] || patience="-o Acquire::http::Timeout=10 -o Acquire::Retries=0"
+[ -z "$optional" ] || patience="-o Acquire::http::Timeout=10 -o Acquire::Retries=0"
 line="apt-get install -y --no-install-recommends ${patience:+$patience }${packages[*]}"
 add=
 if [ -n "$foreign" ] && [[ $line == *"$of"* ]] && command -v dpkg >/dev/null 2>&1 &&
@@ -165,7 +171,7 @@ if ! install; then
 	# shellcheck disable=SC2086
 	$sudo apt-get $patience update </dev/null >/dev/null 2>&1
 	if ! install; then
-		[ "$wanted" = " more " ] || cat "$log" >&2
+		[ -n "$optional" ] || cat "$log" >&2
 		# shellcheck disable=SC2086 # an architecture that the package servers don't have breaks each update
 		[ -z "$add" ] || $sudo dpkg --remove-architecture "$foreign" || true
 		give_up "\`$line\` failed$([ -n "$patience" ] || echo "; its output is above")"

@@ -224,6 +224,21 @@ $(bench)/way_%: $(BUILD)/obj/tests/bench/way_%.o $(BUILD)/obj/tests/bench/calls.
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $^ -pthread -ldl -o $@
 
+# The registry beside others: who is asked, and what asks. serve is the others' side.
+ASKS := $(patsubst %,$(bench)/%,trips rates many serve)
+$(BUILD)/obj/tests/bench/%.o: VISIBILITY := -fvisibility=default
+$(ASKS): $(bench)/%: $(BUILD)/obj/tests/bench/%.o $(call objects,tests/bench/ask*.c) $(BUILD)/libunits.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -lm -ldl -o $@
+# Something for a profiler to look at; it finds its driver as a program does.
+$(BUILD)/obj/tests/bench/spend.o: ALL_CFLAGS += -iquote tests/gpu
+$(bench)/spend: $(BUILD)/obj/tests/bench/spend.o $(BUILD)/libgpushare.so
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/..' -lgpushare -pthread -ldl -o $@
+ifeq ($(CROSS)$(SANITIZE),)
+tests: $(BENCH) $(ASKS) $(bench)/spend
+endif
+
 # The first line says which driver it will be: the probe needs nothing but the compiler.
 driver:
 	@command -v $(CC) >/dev/null || tests/deps.sh
@@ -261,11 +276,14 @@ soak: tested
 # Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
 coverage:
 	@tests/coverage.sh $(T)
+# T=preload, T=registry: the one part alone.
 bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
+	@tests/deps.sh --bench
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
-	@tests/bench/run.sh
-bench-programs: $(BENCH) $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing cost_attach)
+	$(if $(filter registry,$(T)),,@tests/bench/run.sh)
+	$(if $(filter preload,$(T)),,@tests/bench/registry.sh)
+bench-programs: $(BENCH) $(ASKS) $(bench)/spend $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing cost_attach)
 
 ifneq ($(SANITIZE),)
 SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \

@@ -5,15 +5,29 @@
 
 #define TRIES 8 /* at a record that is written meanwhile */
 
-_Static_assert(sizeof(struct index_record) % 8 == 0, "no byte of the last word is undefined");
+_Static_assert(offsetof(struct index_record, tags) % 8 == 0, "words of the one part or the other");
+_Static_assert(sizeof(((struct index_record *)0)->tags) % 8 == 0,
+	       "no byte of the last is undefined");
+_Static_assert(offsetof(struct index_record, name) == 0, "read_slot() begins with it");
+_Static_assert(sizeof(((struct index_record *)0)->name) % 8 == 0, "and goes on behind it");
 
-/* FNV-1a, its upper half mixed in. */
+/* Eight bytes at a time, the last of them with zeros behind. */
 uint64_t index_hash(const char *name)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	size_t length = strlen(name);
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ length;
 
-	while (*name)
-		hash = (hash ^ (uint8_t)*name++) * UINT64_C(0x100000001b3);
+	while (length) {
+		size_t step = length < 8 ? length : 8;
+		uint64_t word = 0;
+
+		memcpy(&word, name, step);
+		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 32;
+		name += step;
+		length -= step;
+	}
+	hash *= UINT64_C(0xd6e8feb86659fd93);
 	return hash ^ hash >> 29;
 }
 
@@ -23,42 +37,53 @@ bool index_is_live(const struct index_page *page)
 	       atomic_load_explicit(&page->owner, memory_order_acquire) == page->owner_is;
 }
 
-/* One try; false: it was written meanwhile. */
-static bool read_slot(const struct index_slot *slot, struct index_record *out_record)
+static uint64_t copy_word(const _Atomic uint64_t *words, size_t at, void *to)
 {
+	uint64_t word = atomic_load_explicit(&words[at], memory_order_relaxed);
+
+	memcpy((char *)to + at * 8, &word, 8);
+	return word;
+}
+
+static bool has_nul(uint64_t word)
+{
+	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
+}
+
+/* One try; false: it was written meanwhile. Of the name no more is read than there is. */
+static bool read_slot(const struct index_page *page, uint32_t at, struct index_record *out_record)
+{
+	const struct index_slot *slot = &page->slots[at];
 	uint64_t before = atomic_load_explicit(&slot->sequence, memory_order_acquire);
-	uint64_t words[INDEX_WORDS];
-	size_t read = 0, count = index_words(0);
-	uint32_t tags;
+	size_t read = 0, count;
 
 	if (before & 1)
 		return false;
-	while (read < count) {
-		for (; read < count; read++)
-			words[read] =
-			    atomic_load_explicit(&slot->words[read], memory_order_relaxed);
-		memcpy(&tags, (char *)words + offsetof(struct index_record, tags_count),
-		       sizeof(tags));
-		count = index_words(tags);
-	}
+	while (read < sizeof(out_record->name) / 8 &&
+	       !has_nul(copy_word(slot->words, read, out_record)))
+		read++;
+	for (read = sizeof(out_record->name) / 8; read < INDEX_HEAD_WORDS; read++)
+		copy_word(slot->words, read, out_record);
+	count = index_tag_words(out_record->tags_count);
+	for (read = 0; read < count; read++)
+		copy_word(page->tags[at].words, read, out_record->tags);
 	atomic_thread_fence(memory_order_acquire);
-	if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) != before)
-		return false;
-	memcpy(out_record, words, count * sizeof(*words));
-	return true;
+	return atomic_load_explicit(&slot->sequence, memory_order_relaxed) == before;
 }
 
 bool index_find(const struct index_page *page, const char *name, struct index_record *out_record)
 {
-	uint64_t hash = index_hash(name);
+	uint64_t hash = index_hash(name), wanted = index_mark(hash, 0);
 	size_t bucket = index_bucket(hash);
 
 	for (size_t way = 0; way < INDEX_WAYS; way++) {
-		if (atomic_load_explicit(&page->marks[bucket][way], memory_order_acquire) !=
-		    index_mark(hash))
+		uint64_t mark =
+		    atomic_load_explicit(&page->marks[bucket][way], memory_order_acquire);
+
+		if ((mark ^ wanted) >> 32)
 			continue;
 		for (int tries = 0; tries < TRIES; tries++) {
-			if (!read_slot(&page->slots[bucket][way], out_record))
+			if (!read_slot(page, index_slot_of(mark), out_record))
 				continue;
 			/* it may be another's by now */
 			if (!strncmp(out_record->name, name, sizeof(out_record->name)))

@@ -3,16 +3,18 @@
 #define GPUSHARE_REGISTRY_INDEX_H
 /*
  * The index: what the registry would answer to a look-up, in memory that it writes and that its
- * clients map for reading. A hash table of buckets; each record is sequence-locked by itself. What
+ * clients map for reading. A hash table of buckets, which say where a record is; each record is
+ * sequence-locked by itself. They lie close together, as few pages are touched as there can be. What
  * is not found here is asked for over the socket: a bucket may be full, and why a name is not there
  * only the registry can say. Nothing in it attaches anything: no handle, no descriptor.
  */
 #include "protocol.h"
 
-#define INDEX_VERSION 1
-#define INDEX_BUCKETS 2048 /* a power of two */
+#define INDEX_VERSION 4
+#define INDEX_BUCKETS 8192 /* a power of two */
 #define INDEX_TAGS (sizeof(((record *)0)->tags) / sizeof(gpushare_Tag))
-#define INDEX_WAYS 16 /* records of one bucket: one cache line of marks */
+#define INDEX_WAYS 16 /* records of one bucket: two cache lines of marks */
+#define INDEX_SLOTS (INDEX_BUCKETS * INDEX_WAYS)
 
 /* F(type, name): what is as it is in a record. */
 #define INDEX_FIELDS(F) \
@@ -41,21 +43,28 @@ struct index_record {
 	INDEX_FIELDS(F)
 #undef F
 	uint32_t tags_count;
-	gpushare_Tag tags[INDEX_TAGS]; /* what isn't used is neither written nor read */
+	/* What isn't used is neither written nor read. */
+	gpushare_Tag tags[INDEX_TAGS] __attribute__((aligned(8)));
 } __attribute__((aligned(8)));
 
-#define INDEX_WORDS (sizeof(struct index_record) / 8)
-/* Of a record with so many tags. */
-static inline size_t index_words(uint32_t tags)
+#define INDEX_HEAD_WORDS (offsetof(struct index_record, tags) / 8)
+#define INDEX_TAG_WORDS (INDEX_TAGS * sizeof(gpushare_Tag) / 8)
+/* Of so many tags. */
+static inline size_t index_tag_words(uint32_t tags)
 {
 	size_t room = tags < INDEX_TAGS ? tags : INDEX_TAGS;
 
-	return (offsetof(struct index_record, tags) + room * sizeof(gpushare_Tag) + 7) / 8;
+	return (room * sizeof(gpushare_Tag) + 7) / 8;
 }
 
 struct index_slot {
-	_Atomic uint64_t sequence; /* odd: it is being written */
-	_Atomic uint64_t words[INDEX_WORDS];
+	_Atomic uint64_t sequence; /* odd: it, or its tags, is being written */
+	_Atomic uint64_t words[INDEX_HEAD_WORDS];
+} __attribute__((aligned(64)));
+
+/* Apart, as few have any. */
+struct index_tags {
+	_Atomic uint64_t words[INDEX_TAG_WORDS];
 } __attribute__((aligned(64)));
 
 struct index_page {
@@ -67,9 +76,10 @@ struct index_page {
 		_Atomic uint32_t owner; /* the kernel changes it when the writer dies: indexer.c */
 		unsigned char lock[64];
 	} __attribute__((aligned(64)));
-	/* Of each record, 0: none there. */
-	_Atomic uint32_t marks[INDEX_BUCKETS][INDEX_WAYS] __attribute__((aligned(64)));
-	struct index_slot slots[INDEX_BUCKETS][INDEX_WAYS];
+	/* Of each record: index_mark() and its slot, 0: none there. */
+	_Atomic uint64_t marks[INDEX_BUCKETS][INDEX_WAYS] __attribute__((aligned(64)));
+	struct index_slot slots[INDEX_SLOTS];
+	struct index_tags tags[INDEX_SLOTS];
 };
 
 uint64_t index_hash(const char *name);
@@ -77,14 +87,20 @@ static inline size_t index_bucket(uint64_t hash)
 {
 	return hash % INDEX_BUCKETS;
 }
-static inline uint32_t index_mark(uint64_t hash)
+/* The upper half of the hash, never 0; the lower half is the slot. */
+static inline uint64_t index_mark(uint64_t hash, uint32_t slot)
 {
-	return (uint32_t)(hash >> 32) | 1;
+	return (hash >> 32 | 1) << 32 | slot;
+}
+static inline uint32_t index_slot_of(uint64_t mark)
+{
+	return (uint32_t)mark % INDEX_SLOTS;
 }
 
 /* Whether what it says holds now: its writer lives and serves. False where that can't be told. */
 bool index_is_live(const struct index_page *page);
-/* false: ask the registry; it has no address either. Safe while it is written, by any number of threads. */
+/* false: ask the registry; it has no address either. Safe while it is written, by any number of
+ * threads. What is behind the NUL of the name, and unused tags, are left as they were. */
 bool index_find(const struct index_page *page, const char *name, struct index_record *out_record);
 
 #endif

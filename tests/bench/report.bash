@@ -12,24 +12,6 @@ declare -A words=(
 	[both]="one named buffer alive and a rule that may match"
 )
 
-# verdict MEASURED TARGET: it may be as much; under MEASURED TARGET: it must be less
-verdict() {
-	awk -v a="$1" -v b="$2" 'BEGIN { print a <= b ? "PASS" : "**missed**" }'
-}
-under() {
-	awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? "PASS" : "**missed**" }'
-}
-
-# row WHAT TARGET MEASURED VERDICT
-row() {
-	echo "| $1 | $2 | $3 | $4 |" >>"$scratch/summary"
-}
-
-# spread FILE FORMAT: of its numbers, a line each: median (least - most)
-spread() {
-	sort -g "$1" | awk -v f="$2" '{ v[NR] = $1 } END { printf f " (" f " - " f ")", v[int((NR + 1) / 2)], v[1], v[NR] }'
-}
-
 rows_calls() {
 	local kind way call threads phase worse
 	for kind in shim rule named both; do
@@ -120,10 +102,7 @@ report() {
 	{
 		echo "# What the preload costs"
 		echo
-		echo "Written by \`make bench\` on $(date -u '+%Y-%m-%d %H:%M UTC'): $(nproc) CPUs ($(sed -n \
-			's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)), Linux $(uname -r | grep -o '^[0-9]*\.[0-9]*')," \
-			"glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2), gpushare $("$BUILD/gpushare" --version | awk '{ print $NF }')," \
-			"${gpu:-no GPU}."
+		echo "Written by \`make bench\` on $(this_host "${gpu:-no GPU}")"
 		echo
 		echo "| what | target | measured | |"
 		echo "|---|---|---|---|"
@@ -133,7 +112,7 @@ report() {
 		echo "In brackets: least and most of $ROUNDS rounds (calls), 15 (memory), $RUNS (GPU), $ATTACHES (attaching); $STARTS starts of each kind."
 		details
 	} >"$scratch/results"
-	cp "$scratch/results" "$results" || exit 1
-	sed -n '/^| what/,/^$/p' "$results" | sed 's/\*\*//g' | column -t -s'|' -o'|' | grep -v -- '---'
+	put_part "$scratch/results" "$results" || exit 1
+	sed -n '/^| what/,/^$/p' "$scratch/results" | sed 's/\*\*//g' | column -t -s'|' -o'|' | grep -v -- '---'
 	echo "all of it is in $results"
 }

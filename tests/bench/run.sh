@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What the preload costs a program that it has nothing to name for, and what attaching costs beside the
 # driver's part of it: tests/bench/run.sh [OUT_DIR]
-# measures it and writes OUT_DIR/RESULTS.md (tests/bench). A missed target is said and is no
+# measures it and writes its part of OUT_DIR/RESULTS.md (tests/bench). A missed target is said and is no
 # failure; what could not be measured is one. GPUSHARE_BENCH_ROUNDS, _STARTS, _RUNS, _PAIRS,
 # _ATTACHES make it shorter or longer; GPUSHARE_BENCH_SIM=1 tries the GPU's part on the simulated driver.
 set -u
@@ -11,7 +11,7 @@ root=$(cd "$here/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 bin=$BUILD/tests/bin bench=$BUILD/bench shim=$BUILD/libgpushare_shim.so
 out=$(cd "${1:-$here}" && pwd) || exit 1
-scratch=$(mktemp -d /tmp/gpushare-bench.XXXXXX)
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
 mkdir -m 700 "$scratch/r"
 export GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
@@ -19,6 +19,8 @@ ROUNDS=${GPUSHARE_BENCH_ROUNDS:-9} STARTS=${GPUSHARE_BENCH_STARTS:-400}
 RUNS=${GPUSHARE_BENCH_RUNS:-21} PAIRS=${GPUSHARE_BENCH_PAIRS:-4000} PAIR_SIZE=2097152
 ATTACHES=${GPUSHARE_BENCH_ATTACHES:-200}
 registry=
+# shellcheck source=tests/bench/results.bash
+. "$here/results.bash"
 # shellcheck source=tests/bench/report.bash
 . "$here/report.bash"
 

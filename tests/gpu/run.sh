@@ -7,7 +7,7 @@
 #   host      what the CPU's own loads and stores cost          dump               8 GiB to memory, tmpfs and disk
 #   python    the Python package under frameworks; one state dict for many processes
 #   order     publish and acquire between processes
-#   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs
+#   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs; the registry beside others
 # Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
 # GPUSHARE_GPU_APPEND=1 adds to OUT_DIR/RESULTS.md: a further visit to the same machine.
 # GPUSHARE_BUNDLE_SIM=1 runs the script on the simulated driver, to try the script itself.

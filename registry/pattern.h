@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_PATTERN_H
+#define GPUSHARE_REGISTRY_PATTERN_H
+/*
+ * What a pattern of fnmatch(3) says at first sight: how the names begin and end that fit it. Of a
+ * million names most need no closer look, and those that begin otherwise none at all.
+ */
+#include "store.h"
+
+struct pattern {
+	const char *text;   /* "" for all names */
+	size_t prefix;	    /* so many bytes of it stand for themselves; of all, 0 */
+	const char *suffix; /* from here on, too */
+	size_t suffix_length;
+	bool plain; /* nothing else in it but '*', '?' and what stands for itself */
+};
+
+struct pattern pattern_begin(const char *text);
+/* The position of the first name above `after` that may fit; so may those behind it. */
+size_t pattern_seek(const struct pattern *pattern, const struct store *store, const char *after);
+/* No name from this one on fits. */
+bool pattern_is_past(const struct pattern *pattern, const char *name);
+/* false: it does not fit; true: it does where the pattern is plain, and else may. */
+bool pattern_may_fit(const struct pattern *pattern, const char *name);
+
+#endif

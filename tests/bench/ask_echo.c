@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/* What answers by what it was asked: the kernel's part, and nng's, of a round trip. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ask.h"
+#include "protocol.h"
+
+bool ask_echo_open(struct asker *asker)
+{
+	asker->fd = ask_dial("echo.sock", SOCK_SEQPACKET);
+	return asker->fd >= 0;
+}
+
+bool ask_echo(struct asker *asker, const char *name)
+{
+	char sent[ASK_MESSAGE] = "";
+
+	memcpy(sent, name, strnlen(name, sizeof(sent)));
+	return ask_move(asker->fd, true, sent, sizeof(sent)) &&
+	       ask_move(asker->fd, false, asker->wire, sizeof(sent)) &&
+	       !memcmp(sent, asker->wire, sizeof(sent));
+}
+
+void ask_echo_close(struct asker *asker)
+{
+	close(asker->fd);
+}
+
+bool ask_nng_echo_open(struct asker *asker)
+{
+	uint8_t greeting[SP_GREETING_SIZE];
+
+	asker->fd = ask_dial("nng.sock", SOCK_STREAM);
+	sp_greeting(greeting, SP_REQ);
+	return asker->fd >= 0 && ask_move(asker->fd, true, greeting, sizeof(greeting)) &&
+	       ask_move(asker->fd, false, greeting, sizeof(greeting)) &&
+	       sp_greeting_is(greeting, SP_REP);
+}
+
+bool ask_nng_echo(struct asker *asker, const char *name)
+{
+	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
+	char *body = (char *)asker->wire + header;
+
+	memset(body, 0, ASK_MESSAGE);
+	memcpy(body, name, strnlen(name, ASK_MESSAGE));
+	sp_header(asker->wire, ++asker->id | 0x80000000u, ASK_MESSAGE);
+	return ask_move(asker->fd, true, asker->wire, header + ASK_MESSAGE) &&
+	       ask_move(asker->fd, false, asker->wire, header) &&
+	       sp_header_body_size(asker->wire) == ASK_MESSAGE &&
+	       ask_move(asker->fd, false, body, ASK_MESSAGE) && !strncmp(body, name, ASK_MESSAGE);
+}
+
+void ask_nng_echo_close(struct asker *asker)
+{
+	close(asker->fd);
+}

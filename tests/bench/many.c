@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Many names. `many share COUNT` shares so many and holds them until its input ends: it prints the
+ * seconds it took, and the bytes that one record takes on the wire. `many set COUNT BYTES` puts the
+ * same names into Redis, each with a value of so many. `many list ROUNDS GLOB...` and `many keys
+ * ROUNDS GLOB...` list them: GLOB COUNT MS, the median.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "ask.h"
+#include "client.h"
+
+#define SHARERS 4 /* connections that share at once, of a process each */
+
+static struct asker asker;
+
+static int fail(const char *why)
+{
+	fprintf(stderr, "many: %s\n", why);
+	return 1;
+}
+
+static void describe(record *out, const char *name)
+{
+	*out = (record){
+	    .size = 1 << 20,
+	    .base_size = 2 << 20,
+	    .backing = GPUSHARE_BACKING_IPC,
+	    .address = 0x7f0000000000,
+	};
+	strcpy(out->name, name);
+	memset(out->device_uuid, 0xd, sizeof(out->device_uuid));
+}
+
+/* Those of `first`, `first` + SHARERS, ... */
+static int share_part(size_t first, size_t count)
+{
+	request *ask;
+
+	if (!ask_registry_open(&asker))
+		return 1;
+	ask = &asker.client->request;
+	for (size_t at = first; at < count; at += SHARERS) {
+		*ask = (request){.which_verb = gpushare_Request_share_tag};
+		ask->verb.share.has_buffer = true;
+		describe(&ask->verb.share.buffer, ask_name(at, count));
+		memset(ask->verb.share.handle, 0xc3, sizeof(ask->verb.share.handle));
+		if (client_call(asker.client, 0))
+			return fail(asker.client->why);
+	}
+	return 0;
+}
+
+static int sharer(size_t first, size_t count, int done)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (share_part(first, count) || write(done, "", 1) != 1)
+		return 1;
+	close(done);
+	for (;;)
+		pause();
+}
+
+/* What a look-up is answered by, on the wire. */
+static size_t answer_size(size_t count)
+{
+	size_t size = 0;
+
+	if (!ask_registry_open(&asker) || !ask_registry(&asker, ask_name(0, count)) ||
+	    codec_encode_reply(&asker.client->reply, asker.wire, sizeof(asker.wire), &size))
+		return 0;
+	ask_registry_close(&asker);
+	return size;
+}
+
+static int do_share(size_t count)
+{
+	double started = ask_us();
+	int done[2];
+	char bytes[SHARERS];
+	size_t shared = 0;
+
+	if (pipe(done))
+		return fail("no pipe");
+	for (size_t i = 0; i < SHARERS; i++)
+		if (!fork())
+			_exit(sharer(i, count, done[1]));
+	close(done[1]);
+	while (shared < SHARERS) {
+		ssize_t got = read(done[0], bytes, SHARERS);
+
+		if (got <= 0)
+			return fail("not all could be shared");
+		shared += (size_t)got;
+	}
+	printf("%.3f %zu\n", (ask_us() - started) / 1e6, answer_size(count));
+	fflush(stdout);
+	while (read(STDIN_FILENO, bytes, 1) > 0)
+		;
+	return 0;
+}
+
+static int do_set(size_t count, size_t size)
+{
+	double started = ask_us();
+	char value[4096];
+
+	memset(value, 0xc3, sizeof(value));
+	if (size > sizeof(value) || !ask_redis_open(&asker))
+		return 1;
+	for (size_t at = 0; at < count; at++)
+		if (!ask_redis_set(&asker, ask_name(at, count), value, size))
+			return fail("Redis refused a value");
+	printf("%.3f\n", (ask_us() - started) / 1e6);
+	return 0;
+}
+
+static int count_one(const struct gpushare_info *info, void *user)
+{
+	(void)info;
+	++*(long *)user;
+	return 0;
+}
+
+static long registry_keys(struct asker *of, const char *glob)
+{
+	long count = 0;
+
+	if (gpushare_list(of->session, glob, count_one, &count)) {
+		fprintf(stderr, "%s\n", gpushare_explain());
+		return -1;
+	}
+	return count;
+}
+
+static int compare(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	return (a > b) - (a < b);
+}
+
+static int do_list(size_t rounds, char **globs, long (*keys)(struct asker *, const char *))
+{
+	double *times = calloc(rounds + 1, sizeof(*times));
+
+	for (; times && *globs; globs++) {
+		long count = 0;
+
+		for (size_t i = 0; i < rounds; i++) {
+			double started = ask_us();
+
+			count = keys(&asker, *globs);
+			if (count < 0)
+				return 1;
+			times[i] = (ask_us() - started) / 1e3;
+		}
+		qsort(times, rounds, sizeof(*times), compare);
+		printf("%s\t%ld\t%.3f\n", *globs, count, times[rounds / 2]);
+	}
+	free(times);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *verb = argc > 2 ? argv[1] : "";
+	size_t number = argc > 2 ? strtoul(argv[2], NULL, 0) : 0;
+
+	if (number && argc == 3 && !strcmp(verb, "share"))
+		return do_share(number);
+	if (number && argc == 4 && !strcmp(verb, "set"))
+		return do_set(number, strtoul(argv[3], NULL, 0));
+	if (number && argc > 3 && !strcmp(verb, "list"))
+		return !ask_index_open(&asker) || do_list(number, argv + 3, registry_keys);
+	if (number && argc > 3 && !strcmp(verb, "keys"))
+		return !ask_redis_open(&asker) || do_list(number, argv + 3, ask_redis_keys);
+	fprintf(stderr, "usage: many share COUNT | set COUNT BYTES | list|keys ROUNDS GLOB...\n");
+	return 2;
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The registry beside others that answer "what stands under this name?": tests/bench/registry.sh [OUT_DIR]
+# measures it and writes its part of OUT_DIR/RESULTS.md, with the drawings beside that. A missed target is
+# said and is no failure; what could not be measured is one. Redis, gnuplot and perf are used where they
+# are there, and said to be missing else. Shorter or longer: GPUSHARE_BENCH_TRIP_ROUNDS, _TRIPS,
+# _RATE_ROUNDS, _RATE_MS, _CLIENTS, _MANY (how many names), _SPENT_MS (of each verb; 0: not at all).
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
+bench=$BUILD/bench
+out=$(cd "${1:-$here}" && pwd) || exit 1
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
+TRIP_ROUNDS=${GPUSHARE_BENCH_TRIP_ROUNDS:-41} TRIPS=${GPUSHARE_BENCH_TRIPS:-500}
+RATE_ROUNDS=${GPUSHARE_BENCH_RATE_ROUNDS:-7} RATE_MS=${GPUSHARE_BENCH_RATE_MS:-400}
+CLIENTS=${GPUSHARE_BENCH_CLIENTS:-1,8,64} SPENT_MS=${GPUSHARE_BENCH_SPENT_MS:-4000}
+read -ra MANY <<<"${GPUSHARE_BENCH_MANY:-10000 1000000}"
+NAMES=1000 # shared while round trips and rates are measured
+unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
+export GPUSHARE_BENCH_PLACE=$scratch/r GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=60000
+started=() registry='' redis='' sharer=''
+# A pattern by its beginning, one by its end, one that fits nothing, and all.
+globs=('model07/*' '*99.weight' 'none*' '*')
+# shellcheck source=tests/bench/results.bash
+. "$here/results.bash"
+# shellcheck source=tests/bench/registry_report.bash
+. "$here/registry_report.bash"
+# shellcheck source=tests/bench/spent.bash
+. "$here/spent.bash"
+
+stop_all() {
+	exec 7>&-
+	[ ${#started[@]} = 0 ] || kill -TERM "${started[@]}" 2>/dev/null
+	wait
+	started=()
+}
+finish() {
+	stop_all
+	rm -rf "$scratch"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+	echo "gpushare: not measured: $1" >&2
+	[ ! -s "$scratch/errors" ] || sed 's/^/    /' "$scratch/errors" | tail -n 20 >&2
+	exit 1
+}
+
+# serve SOCKET COMMAND...: in the background; its pid in PID
+serve() {
+	local tries=0
+	"${@:2}" </dev/null >/dev/null 2>"$scratch/errors" &
+	PID=$!
+	started+=("$PID")
+	until [ -S "$GPUSHARE_DIR/$1" ]; do
+		[ $((tries += 1)) -le 400 ] || fail "$2 did not start"
+		sleep 0.05
+	done
+}
+
+start_registry() {
+	serve registry.sock "$BUILD/gpushare-registry" --dir "$GPUSHARE_DIR"
+	registry=$PID
+}
+
+start_redis() {
+	[ -n "$has_redis" ] || return 0
+	serve redis.sock redis-server --port 0 --unixsocket "$GPUSHARE_DIR/redis.sock" --save '' --appendonly no \
+		--daemonize no --dir "$scratch"
+	redis=$PID
+}
+
+# share COUNT: so many names stand until stop_all; how long it took and the size of an answer in SHARED
+share() {
+	rm -f "$scratch/in" "$scratch/shared"
+	mkfifo "$scratch/in"
+	"$bench/many" share "$1" <"$scratch/in" >"$scratch/shared" 2>"$scratch/errors" &
+	sharer=$!
+	started+=("$sharer")
+	exec 7>"$scratch/in"
+	until [ -s "$scratch/shared" ]; do
+		kill -0 "$sharer" 2>/dev/null || fail "sharing $1 names"
+		sleep 0.1
+	done
+	read -r SHARED ANSWER <"$scratch/shared"
+}
+
+# renew: a place with nothing in it
+renew() {
+	stop_all
+	rm -rf "$scratch/r"
+	mkdir -m 700 "$scratch/r"
+}
+
+# resident PID: bytes that it has for itself and shares by memory of its own making
+resident() {
+	awk '$1 == "RssAnon:" || $1 == "RssShmem:" { n += $2 } END { print n * 1024 }' "/proc/$1/status"
+}
+
+# Each of those that are there, once more with the name of a missing one left out.
+measure_trips() {
+	local kinds=(echo nng_echo registry nng redis index)
+	[ -n "$has_redis" ] || kinds=(echo nng_echo registry nng index)
+	renew
+	start_registry
+	serve echo.sock "$bench/serve" echo "$GPUSHARE_DIR/echo.sock"
+	serve nng.sock "$bench/serve" nng "$GPUSHARE_DIR/nng.sock"
+	start_redis
+	share $NAMES
+	[ -z "$has_redis" ] || "$bench/many" set $NAMES "$ANSWER" >/dev/null 2>"$scratch/errors" || fail "Redis's names"
+	"$bench/trips" $NAMES "$TRIP_ROUNDS" "$TRIPS" "${kinds[@]}" >"$scratch/trips" 2>"$scratch/errors" || fail "round trips"
+	"$bench/rates" $NAMES "$RATE_ROUNDS" "$RATE_MS" "$CLIENTS" "${kinds[@]}" >"$scratch/rates" 2>"$scratch/errors" || fail "rates"
+}
+
+# look_up COUNT KIND: the median of so many look-ups, each of another name
+look_up() {
+	"$bench/trips" "$1" 5 1000 "$2" 2>"$scratch/errors" | cut -f 3 | sort -g | sed -n 3p
+}
+
+# measure_many COUNT: lines COUNT WHO WHAT NUMBER into $scratch/many
+measure_many() {
+	local before
+	renew
+	start_registry
+	"$bench/many" list 1 none >/dev/null 2>&1 # its threads are there, and have their stacks
+	before=$(resident "$registry")
+	share "$1"
+	printf '%s\tregistry\tshare\t%s\n' "$1" "$(awk -v s="$SHARED" -v n="$1" 'BEGIN { print s * 1e6 / n }')"
+	printf '%s\tregistry\tbytes\t%s\n' "$1" $((($(resident "$registry") - before) / $1))
+	"$bench/many" list "$((2000000 / $1 > 9 ? 9 : 2000000 / $1 + 1))" "${globs[@]}" 2>"$scratch/errors" >"$scratch/list" || fail "listing $1 names"
+	sed "s/^/$1\tregistry\tlist\t/" "$scratch/list"
+	printf '%s\tregistry\tlook\t%s\n' "$1" "$(look_up "$1" index)"
+	[ -n "$has_redis" ] || return 0
+	start_redis
+	before=$(resident "$redis")
+	"$bench/many" set "$1" "$ANSWER" >"$scratch/set" 2>"$scratch/errors" || fail "$1 names in Redis"
+	printf '%s\tredis\tshare\t%s\n' "$1" "$(awk -v n="$1" '{ print $1 * 1e6 / n }' "$scratch/set")"
+	printf '%s\tredis\tbytes\t%s\n' "$1" $((($(resident "$redis") - before) / $1))
+	"$bench/many" keys 3 "${globs[@]}" 2>"$scratch/errors" >"$scratch/list" || fail "Redis's KEYS"
+	sed "s/^/$1\tredis\tlist\t/" "$scratch/list"
+	printf '%s\tredis\tlook\t%s\n' "$1" "$(look_up "$1" redis)"
+}
+
+has_redis='' has_plot='' has_perf=''
+! command -v redis-server >/dev/null 2>&1 || has_redis=$(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')
+! command -v gnuplot >/dev/null 2>&1 || has_plot=1
+! perf record -q -e cpu-clock -o "$scratch/perf" true >/dev/null 2>&1 || has_perf=1
+[ -n "$has_redis" ] || echo "skipped: Redis: redis-server is not installed"
+[ -n "$has_plot" ] || echo "skipped: drawings: gnuplot is not installed"
+[ -n "$has_perf" ] || [ "$SPENT_MS" = 0 ] || echo "skipped: where the time goes: perf is not installed, or may not be used"
+echo "measuring the registry beside others; this takes some minutes"
+load=$(cut -d' ' -f1 /proc/loadavg)
+measure_trips
+for count in "${MANY[@]}"; do
+	measure_many "$count" >>"$scratch/many" || exit 1
+done
+[ -z "$has_perf" ] || [ "$SPENT_MS" = 0 ] || measure_spent
+stop_all
+report

@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What `make bench` runs, at so small a scale that its numbers mean nothing.
+load helpers
+
+setup_more() {
+	[ -x "$BUILD/bench/trips" ] || skip "instruments would be measured"
+	mkdir "$WORK/tmp" "$WORK/out"
+	export TMPDIR=$WORK/tmp
+	export GPUSHARE_BENCH_TRIP_ROUNDS=3 GPUSHARE_BENCH_TRIPS=20 GPUSHARE_BENCH_RATE_ROUNDS=1 GPUSHARE_BENCH_RATE_MS=50 \
+		GPUSHARE_BENCH_CLIENTS=1,3 GPUSHARE_BENCH_MANY="100 700" GPUSHARE_BENCH_SPENT_MS=200 \
+		GPUSHARE_BENCH_ROUNDS=1 GPUSHARE_BENCH_STARTS=5 GPUSHARE_BENCH_ATTACHES=5 GPUSHARE_BENCH_RUNS=1 GPUSHARE_BENCH_PAIRS=50
+}
+
+# Neither files nor processes of a run.
+nothing_is_left() {
+	equal "$(ls -A "$WORK/tmp")" ""
+	[ -z "$(grep -lsaF "$WORK/tmp/" /proc/[0-9]*/cmdline)" ]
+}
+
+# cells PATTERN: of the first row that fits it, a line each
+cells() {
+	grep -m 1 "$1" "$WORK/out/RESULTS.md" | tr '|' '\n' | sed 's/^ *//; s/ *$//; /^$/d'
+}
+
+has_numbers() {
+	local cell
+	while read -r cell; do
+		[[ $cell =~ ^[0-9]+(\.[0-9]+)? ]] || { echo "no number: '$cell'"; return 1; }
+	done < <(cells "$1" | sed 1d)
+}
+
+@test "the registry beside others: every row has its numbers, what is missing is said, nothing is left" {
+	printf '# Another part\n\nits text\n\n# The registry beside others\n\nold\n\n# A third\n\nlast\n' >"$WORK/out/RESULTS.md"
+	run -0 "$ROOT/tests/bench/registry.sh" "$WORK/out"
+	echo "$output"
+	nothing_is_left
+	equal "$(grep '^# ' "$WORK/out/RESULTS.md")" "# Another part
+# The registry beside others
+# A third"
+	[ "$(grep -c '^old' "$WORK/out/RESULTS.md")" = 0 ]
+	equal "$(tail -n 1 "$WORK/out/RESULTS.md")" last
+	for row in "bare SOCK_SEQPACKET" "bare nng server" "its socket |" "nng client" "its index (" "memory, bytes" \
+		"to enter one" "to look one up" 'list `model07' 'list `none'; do
+		has_numbers "^| [^|]*$row"
+	done
+	equal "$(cells '^| list `\*`' | wc -l)" $((1 + 2 * (1 + $(command -v redis-server >/dev/null && echo 1 || echo 0))))
+	has "$(cat "$WORK/out/RESULTS.md")" 'Of 700 names `model07/*` fits 7, `*99.weight` fits 7, `none*` fits 0, `*` fits 700.'
+	if command -v redis-server >/dev/null; then
+		has_numbers '^| Redis GET'
+	else
+		has "$output" "skipped: Redis"
+		has "$(cells 'ahead of Redis')" "no Redis here"
+	fi
+	if command -v gnuplot >/dev/null; then
+		for file in trips rates many; do has "$(cat "$WORK/out/$file.svg")" "</svg>"; done
+	else
+		has "$output" "skipped: drawings"
+		[ "$(grep -c '!\[' "$WORK/out/RESULTS.md")" = 0 ]
+	fi
+	if [[ $output != *"skipped: where the time goes"* ]]; then
+		has_numbers '^| on the wall'
+		has_numbers '^| registry: kernel, waking'
+		for file in share attach detach free; do has "$(cat "$WORK/out/flame_$file.svg")" "</svg>"; done
+	fi
+}
+
+@test "without Redis, gnuplot and perf the rest is measured" {
+	mkdir "$WORK/path"
+	for file in $(compgen -c | sort -u); do
+		case $file in
+		redis-server | gnuplot | perf) ;;
+		*) [[ $file != [a-z]* ]] || ln -sf "$(type -P "$file")" "$WORK/path/$file" 2>/dev/null || true ;;
+		esac
+	done
+	PATH=$WORK/path GPUSHARE_BENCH_TRIP_ROUNDS=1 GPUSHARE_BENCH_MANY=100 run -0 "$ROOT/tests/bench/registry.sh" "$WORK/out"
+	echo "$output"
+	has "$output" "skipped: Redis"
+	has "$output" "skipped: drawings"
+	has "$output" "skipped: where the time goes"
+	has_numbers '^| registry, over its socket |'
+	equal "$(ls "$WORK/out")" RESULTS.md
+	nothing_is_left
+}
+
+@test "what can't be measured is a failure, and nothing is left of it" {
+	run -1 env GPUSHARE_BENCH_MANY=0 "$ROOT/tests/bench/registry.sh" "$WORK/out"
+	has "$output" "not measured: sharing 0 names"
+	[ ! -e "$WORK/out/RESULTS.md" ]
+	nothing_is_left
+}
+
+@test "the preload's cost: measured and written into its own part" {
+	needs jq
+	printf '# The registry beside others\n\nkept\n' >"$WORK/out/RESULTS.md"
+	run -0 "$ROOT/tests/bench/run.sh" "$WORK/out"
+	has "$(cat "$WORK/out/RESULTS.md")" "
+kept
+
+# What the preload costs
+"
+	equal "$(cells 'threads added, no rule')" "threads added, no rule
+0
+0 (0 - 0)
+PASS"
+	nothing_is_left
+}
