@@ -108,13 +108,13 @@ $(bin)/$(2): $(BUILD)/obj/$(basename $(1)).o $(4)
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$< $(3) -pthread -ldl -o $$@
 PROGRAMS += $(bin)/$(2)
 endef
-from = $(wildcard $(patsubst %,tests/%/$(1)_*.c,e2e/programs gpu bench chaos))
+from = $(wildcard $(patsubst %,tests/%/$(1)_*.c,e2e/programs gpu bench chaos faults))
 each = $(foreach s,$(1),$(eval $(call program,$(s),$(notdir $(basename $(s)))$(2),$(3),$(4))))
 $(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/demo/%.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
 # Unmodified programs are not instrumented; those that link our library are.
-$(foreach k,rt drv lib app,$(eval $(patsubst %,$(BUILD)/obj/tests/%/$(k)_%.o,e2e/programs gpu chaos): SANFLAGS :=))
+$(foreach k,rt drv lib app,$(eval $(patsubst %,$(BUILD)/obj/tests/%/$(k)_%.o,e2e/programs gpu chaos faults): SANFLAGS :=))
 $(BUILD)/obj/tests/demo/painter.o: SANFLAGS :=
-$(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/chaos/%.o: VISIBILITY := -fvisibility=default
+$(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/chaos/%.o $(BUILD)/obj/tests/faults/%.o: VISIBILITY := -fvisibility=default
 
 ifeq ($(RUNTIME),cuda)
 RT_LIBS := -L$(dir $(CUDA_RT)) -Wl,-rpath,'$$$$ORIGIN/../lib:$(dir $(CUDA_RT))'
