@@ -10,7 +10,8 @@ ROOT=$(cd "$here/../.." && pwd)
 BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd)
 BIN=$BUILD/tests/bin
 TIMES=${FAULTS_TIMES:-2}
-DEADLINE_S=${FAULTS_DEADLINE_S:-20}
+DEADLINE_S=${FAULTS_DEADLINE_S:-20} # what runs longer hangs
+LIMIT_MS=${FAULTS_LIMIT_MS:-6000} # and nothing takes longer, however often a registry lets it wait
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export GPUSHARE_TIMEOUT_MS=${GPUSHARE_TIMEOUT_MS:-400}
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_AUTOSTART GPUSHARE_LOG GPUSHARE_PUBLISH XDG_RUNTIME_DIR
@@ -69,8 +70,10 @@ place() {
 play() {
 	rm -f "$WORK"/{out,err,left,hit,result}
 	code=0
+	local began=${EPOCHREALTIME/./}
 	FAULT_AT=$1 FAULT_HIT=$WORK/hit FAULT_LEFT=$WORK/left FAULT_OF=$OF \
 		scene >"$WORK/out" 2>"$WORK/err" </dev/null || code=$?
+	took_ms=$(((${EPOCHREALTIME/./} - began) / 1000))
 }
 
 # broken FAULT WHAT: notes it, in one piece
@@ -87,6 +90,8 @@ judge_one() {
 	local why
 	if [ $code = 124 ] || [ $code = 137 ]; then
 		broken "$1" "still running after $DEADLINE_S s"
+	elif [ "$took_ms" -gt "$LIMIT_MS" ]; then
+		broken "$1" "took $took_ms ms"
 	elif ! why=$(judge "$1"); then
 		broken "$1" "$why"
 	elif ! why=$(nothing_left "$1"); then
@@ -94,8 +99,9 @@ judge_one() {
 	fi
 }
 
-# What the run has at its end and the one without a fault had not. Who gives back may have failed, and
-# what is owed to the registry (client_owe) is kept for the process's next connection.
+# What the run has at its end and the one without a fault had not. Who gives back may have failed; what
+# is owed to the registry (client_owe) is for the process's next connection, and a free that waits for
+# its stream (async_defer) for its next call.
 is_release() {
 	[[ $1 =~ ^(close|fclose|munmap|fstat|ask\.[569]|cu[A-Za-z]*(Free|Release|Unmap|Close|Destroy|Unregister)[A-Za-z0-9_]*)@ ]]
 }
@@ -105,7 +111,7 @@ not_more() {
 	while read -r kind what; do
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
-		[[ $what == *" client_owe at "* ]] || more+="$what; "
+		[[ $what =~ \ (client_owe|async_defer)\ at\  ]] || more+="$what; "
 	done < <(comm -13 <(sort "$WORK/left.plain") <(grep -v "^fd $WORK/" "$WORK/left" | sort))
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
 }
@@ -113,8 +119,8 @@ not_more() {
 # worker NUMBER: its share of the faults, in a directory of its own
 worker() {
 	local fault number=0 hits=0
-	WORK=$TOP/$1
-	mkdir -p "$WORK" && cp "$TOP"/*.plain "$WORK" 2>/dev/null
+	WORKER=$1 WORK=$TOP/$1
+	mkdir -p "$WORK" && cp "$TOP"/*plain "$WORK"
 	export GPUSHARE_DIR=$WORK/r
 	mkdir -p -m 700 "$GPUSHARE_DIR"
 	prepare || { echo "BROKEN: $name: worker $1 can't be prepared" >>"$TOP/broken"; return; }
@@ -151,7 +157,7 @@ play_scene() {
 	name=$1
 	TOP=$(mktemp -d "${TMPDIR:-/tmp}/faults.XXXXXX")
 	: >"$TOP/broken"
-	WORK=$TOP/plain
+	WORKER=all WORK=$TOP/all
 	mkdir "$WORK" && export GPUSHARE_DIR=$WORK/r && mkdir -m 700 "$GPUSHARE_DIR"
 	"scene_$name"
 	prepare || { echo "BROKEN: $name can't be prepared"; bad=1; return; }
@@ -164,6 +170,7 @@ play_scene() {
 	finish_scene
 	faults >"$TOP/faults"
 	cp "$WORK"/*.plain "$TOP"
+	[ ! -e "$WORK/plain" ] || cp "$WORK/plain" "$TOP/plain"
 	total=$(wc -l <"$TOP/faults")
 	for ((one = 0; one < JOBS; one++)); do worker $one & done
 	wait

@@ -18,10 +18,11 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void __libc_free(void *old);
 
-/* The errno of a call that fails so. */
+/* The errno of a call that fails so; error 0: it answers with what stands for one. */
 static void fail_by(const char *how, int error)
 {
-	errno = how[0] == 'e' ? atoi(how + 1) : error;
+	if (error)
+		errno = how[0] == 'e' ? atoi(how + 1) : error;
 }
 
 #define C(type, name, parameters, arguments, bad, error) \

@@ -105,3 +105,136 @@ scene_api_attach_unified() { api otherhost; }
 scene_api_host() { api host; }
 scene_api_events() { api events; }
 scene_api_watch() { api watch; }
+
+# preloaded PRELOAD RULES PROGRAM WORD...: an unmodified program says what it says without us.
+FREES='^(drop|free) '
+without_us() {
+	local fault=$1
+	shift
+	GPUSHARE_SIM_FAIL=$fault guarded "$@" 2>/dev/null </dev/null | same_addresses
+	echo "exit ${PIPESTATUS[0]}"
+}
+
+# An address that is printed after a call of the program's own has failed is another in each run.
+same_addresses() {
+	sed -E 's/\+[0-9]{10,}/+ADDRESS/'
+}
+
+# Could a failure of the program's own call have made it? Remembered: many sites are of one call.
+own_fault() {
+	local nth file=$TOP/own.$1
+	[[ $1 == cu* ]] || return 1
+	if [ ! -d "$file" ]; then
+		mkdir "$file.$WORKER"
+		for nth in 1 2 3 4 5 6 7 8; do without_us "$1:$nth:1" "${WORDS[@]}" >"$file.$WORKER/$nth"; done
+		mv -T "$file.$WORKER" "$file" 2>/dev/null || rm -rf "$file.$WORKER"
+	fi
+	for nth in "$file"/*; do
+		! cmp -s "$nth" "$WORK/said" || return 0
+	done
+	return 1
+}
+
+# An attached buffer that can't be given back is a free that fails as the driver says; so is a stream of
+# which it does not say whether it is captured.
+refused_free() {
+	[[ $1 == cuStreamIsCapturing@* ]] || { [ -n "${ATTACHES:-}" ] && is_release "$1"; } || return 1
+	cmp -s <(grep -vE "$FREES" "$WORK/said") <(grep -vE "$FREES" "$WORK/plain")
+}
+
+preloaded() {
+	OF=libgpushare_shim.so
+	RULES=$1
+	shift
+	WORDS=("$@")
+	with_a_registry
+	AT_LEAST=60
+	scene() {
+		[ -s "$WORK/plain" ] || without_us "" "${WORDS[@]}" >"$WORK/plain"
+		# shellcheck disable=SC2086
+		LD_PRELOAD="$FAULT_LIB $BUILD/libgpushare_shim.so" guarded env $RULES "${WORDS[@]}"
+	}
+	judge() {
+		{ same_addresses <"$WORK/out"; echo "exit $code"; } >"$WORK/said"
+		[ "${code:-0}" -lt 128 ] || [ "$code" = "$(sed -n 's/^exit //p' "$WORK/plain")" ] || { echo "exit code $code"; return 1; }
+		cmp -s "$WORK/said" "$WORK/plain" || own_fault "${1%%@*}" || refused_free "$1" || {
+			echo "another output than without us:"
+			diff "$WORK/plain" "$WORK/said"
+			return 1
+		}
+	}
+}
+
+# each_way SIZE WAY...: what a program does with memory that it makes so, and frees twice
+each_way() {
+	local way size=$1
+	shift
+	DOINGS=(init errno)
+	for way in "$@"; do
+		DOINGS+=("make=a,$way,$size" fill=a,3 byte=a,4 range=a drop=a drop=a)
+	done
+	DOINGS+=(exit=7)
+}
+
+scene_names() {
+	each_way 700Ki alloc pitch async pool vmm
+	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" "${DOINGS[@]}"
+}
+
+scene_managed() {
+	each_way 700Ki managed
+	preloaded GPUSHARE_NAME=w%i:unified "$BIN/drv_linked" "${DOINGS[@]}"
+}
+
+scene_mapped() {
+	each_way 700Ki alloc pitch async
+	preloaded GPUSHARE_NAME=w%i:vmm "$BIN/drv_linked" "${DOINGS[@]}"
+}
+
+scene_runtime() {
+	preloaded GPUSHARE_NAME=w%i "$BIN/rt_app_static" init alloc=a,1Mi fill=a,3 byte=a,1 free=a pitch=b,100,3 free=b exit=7
+}
+
+scene_attached() {
+	each_way 3Mi alloc async vmm
+	preloaded GPUSHARE_ATTACH=other:nth=1,othervmm:nth=2,othervmm:nth=3 "$BIN/drv_linked" "${DOINGS[@]}"
+	SERVER=("$BIN/api_faults" serve)
+	ATTACHES=1
+}
+
+scene_published() {
+	preloaded 'GPUSHARE_PUBLISH=sync GPUSHARE_NAME=w%i' "$BIN/drv_linked" init alloc=x,1Mi stream=s fill=x,3 wait=device \
+		fill=x,5 wait=s byte=x,4 free=x wait=device exit=7
+}
+
+scene_contexts() {
+	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki primary=reset primary=retain \
+		ctxset=primary make=b,vmm,700Ki primary=release primary=release drop=b ctxnew=c make=d,alloc,1Mi \
+		ctxdestroy=c drop=d exit=7
+}
+
+# What is kept stays, and is somebody's who comes again.
+scene_kept() {
+	each_way 700Ki alloc
+	preloaded GPUSHARE_NAME=k:keep:adopt "$BIN/drv_linked" "${DOINGS[@]}"
+	nothing_left() {
+		"$BUILD/gpushare" rm k >/dev/null 2>&1
+		not_more "$1" && registry_is_as_before
+	}
+}
+
+# The registry is started by who is the first to need it.
+scene_start() {
+	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 drop=a exit=7
+	prepare() {
+		:
+	}
+	nothing_left() {
+		end_registries
+		rm -rf "${GPUSHARE_DIR:?}"/*
+		not_more "$1"
+	}
+	finish_scene() {
+		end_registries
+	}
+}
