@@ -124,11 +124,13 @@ static int spawn(struct keeper_link *link, int connection, int listener)
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&files);
 	posix_spawnattr_init(&with);
-	posix_spawn_file_actions_adddup2(&files, from[0], KEEPER_FIRST_FD);
-	posix_spawn_file_actions_adddup2(&files, from[1], KEEPER_LISTENER_FD);
+	error = posix_spawn_file_actions_adddup2(&files, from[0], KEEPER_FIRST_FD);
+	if (!error)
+		error = posix_spawn_file_actions_adddup2(&files, from[1], KEEPER_LISTENER_FD);
 	posix_spawnattr_setsigmask(&with, &none);
 	posix_spawnattr_setflags(&with, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-	error = posix_spawn(&link->starting, PROGRAM, &files, &with, arguments, environ);
+	if (!error)
+		error = posix_spawn(&link->starting, PROGRAM, &files, &with, arguments, environ);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&with);
 	fds_close(from, 2);

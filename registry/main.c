@@ -224,6 +224,8 @@ int main(int argc, char **argv)
 	registry = registry_new(place.directory);
 	if (registry)
 		registry->limits.kept_bytes = options.keep_limit;
+	if (signals < 0 || !registry)
+		log_error("there is no memory, or no file descriptor, to begin with");
 	if (signals < 0 || !registry || !restore_open(registry, place.directory) ||
 	    !open_servers(&server, &events_server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);

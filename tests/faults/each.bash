@@ -45,7 +45,7 @@ ways_of() {
 # Every site of the last record with each time and way, a line each.
 faults() {
 	local count site call way nth
-	sort "$WORK/record" | uniq -c | while read -r count site; do
+	sites_filter <"$WORK/record" | sort | uniq -c | while read -r count site; do
 		call=${site%%@*}
 		# never fails on Linux, or is no fault: what a lock says when another has it
 		[[ ! $site =~ ${FAULTS_OMIT:-^$} ]] && [[ $site =~ ${FAULTS_ONLY:-.} ]] || continue
@@ -111,7 +111,7 @@ not_more() {
 	while read -r kind what; do
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
-		[[ $what =~ \ (client_owe|async_defer)\ at\  ]] || more+="$what; "
+		[[ $what =~ \ (client_owe|async_defer|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
 	done < <(comm -13 <(sort "$WORK/left.plain") <(grep -v "^fd $WORK/" "$WORK/left" | sort))
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
 }
@@ -155,6 +155,10 @@ end_registries() {
 play_scene() {
 	local began=$SECONDS total hits=0 one
 	name=$1
+	sites_filter() {
+		cat
+	}
+	unset SERVER ATTACHES AT_LEAST
 	TOP=$(mktemp -d "${TMPDIR:-/tmp}/faults.XXXXXX")
 	: >"$TOP/broken"
 	WORKER=all WORK=$TOP/all
