@@ -258,6 +258,9 @@ model:
 # So long as that; without GPUSHARE_SOAK_SECONDS soak.bats is a short test of `make check`.
 soak: tested
 	@GPUSHARE_SOAK_SECONDS=$(or $(GPUSHARE_SOAK_SECONDS),600) $(RUN) --said e2e/soak
+# Each call and each answer fails once, in each way: tests/faults. T: these scenes.
+faults: tested
+	@tests/faults/each.bash $(or $(T),all)
 # Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
 coverage:
 	@tests/coverage.sh $(T)
@@ -273,4 +276,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
 	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
-.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak coverage
+.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage

@@ -389,3 +389,44 @@ scene_successor() {
 		cat "$WORK/daemon.err" "$WORK/clients.err" >&2
 	}
 }
+
+# Ages and pids differ from run to run.
+ageless() {
+	sed -E 's/ +[0-9]+s$//; s/\[[0-9]+\] +/[] /' "$1"
+}
+
+# tool PROGRAM WORD...: gpushare-attach or gpushare in its own process; what it leaves is a whole file, or none and one
+# sentence. Its code is the API's, linked into it.
+tool() {
+	OF=$1
+	WORDS=("${@:2}")
+	with_a_registry
+	SERVER=("$BIN/api_faults" serve)
+	scene() {
+		rm -rf "$WORK/files"
+		mkdir "$WORK/files"
+		(cd "$WORK" && LD_PRELOAD=$FAULT_LIB guarded "${WORDS[@]}")
+		local code=$?
+		[ ! -e "$WORK/files/dump" ] || sha256sum <"$WORK/files/dump"
+		return $code
+	}
+	judge() {
+		[ "$1" ] || cp "$WORK/out" "$WORK/plain"
+		case $code in
+		0) cmp -s <(ageless "$WORK/out") <(ageless "$WORK/plain") || { echo "success, and another output"; return 1; } ;;
+		1)
+			[ -s "$WORK/err" ] || { echo "it failed without a sentence"; return 1; }
+			[ -z "$(ls -A "$WORK/files")" ] || cmp -s "$WORK/out" "$WORK/plain" || { echo "files are left: $(ls "$WORK/files")"; return 1; }
+			;;
+		*) echo "exit code $code"; return 1 ;;
+		esac
+	}
+	# whoever ends at once gives nothing back by itself
+	nothing_left() {
+		registry_is_as_before
+	}
+}
+
+scene_dump() { tool gpushare-attach "$BUILD/gpushare-attach" other -o files/dump; }
+scene_dump_vmm() { tool gpushare-attach "$BUILD/gpushare-attach" othervmm -o files/dump; }
+scene_ls() { tool gpushare "$BUILD/gpushare" ls other; }
