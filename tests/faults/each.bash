@@ -113,7 +113,7 @@ not_more() {
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
 		[[ $what =~ \ (client_owe|async_defer|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
-	done < <(comm -13 <(sort "$WORK/left.plain") <(grep -v "^fd $WORK/" "$WORK/left" | sort))
+	done < <(comm -13 <(sort "$WORK/left.plain") <(grep -sv "^fd $WORK/" "$WORK/left" | sort))
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
 }
 
@@ -170,7 +170,7 @@ play_scene() {
 	play '' # what is done once only, as when the registry is started, is done
 	FAULT_RECORD=$WORK/record play ''
 	cp "$WORK/out" "$WORK/out.plain"
-	touch "$WORK/left" && grep -v "^fd $WORK/" "$WORK/left" >"$WORK/left.plain"
+	touch "$WORK/left" && grep -sv "^fd $WORK/" "$WORK/left" >"$WORK/left.plain"
 	judge_one ''
 	finish_scene
 	faults >"$TOP/faults"
