@@ -211,6 +211,10 @@ scene_contexts() {
 	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki primary=reset primary=retain \
 		ctxset=primary make=b,vmm,700Ki primary=release primary=release drop=b ctxnew=c make=d,alloc,1Mi \
 		ctxdestroy=c drop=d exit=7
+	# a context that we could not give back nobody can
+	sites_filter() {
+		grep -v '^cuDevicePrimaryCtxRelease'
+	}
 }
 
 # What is kept stays, and is somebody's who comes again.
