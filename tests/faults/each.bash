@@ -123,7 +123,7 @@ worker() {
 	WORKER=$1 WORK=$TOP/$1
 	mkdir -p "$WORK" && cp "$TOP"/*plain "$WORK"
 	export GPUSHARE_DIR=$WORK/r
-	mkdir -p -m 700 "$GPUSHARE_DIR"
+	[ -d "$GPUSHARE_DIR" ] || mkdir -m 700 "$GPUSHARE_DIR"
 	prepare || { echo "BROKEN: $name: worker $1 can't be prepared" >>"$TOP/broken"; return; }
 	while read -r fault; do
 		number=$((number + 1))

@@ -171,7 +171,7 @@ each_way() {
 	shift
 	DOINGS=(init errno)
 	for way in "$@"; do
-		DOINGS+=("make=a,$way,$size" fill=a,3 byte=a,4 range=a drop=a drop=a)
+		DOINGS+=("make=a,$way,$size" "fill=a,3" "byte=a,4" range=a drop=a drop=a)
 	done
 	DOINGS+=(exit=7)
 }

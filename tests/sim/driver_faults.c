@@ -122,8 +122,7 @@ cu_result faults_enter(enum call call, enum need need, const void *caller)
 {
 	state_once();
 	cu_result result = faults_due(call);
-	if (result == CU_OK && gpushare_sim_fails &&
-	    gpushare_sim_fails(faults_names[call], caller))
+	if (result == CU_OK && gpushare_sim_fails && gpushare_sim_fails(faults_names[call], caller))
 		result = CU_UNKNOWN;
 	if (result != CU_OK)
 		return result;

@@ -138,14 +138,12 @@ bool faults_lacks(const char *symbol, size_t bare_length);
  * allocator and of IPC are also logged, with a pointer and a size. */
 #define ANSWER(name, need, expression) \
 	do { \
-		cu_result answer_ = \
-		    faults_enter(CALL_##name, need, __builtin_return_address(0)); \
+		cu_result answer_ = faults_enter(CALL_##name, need, __builtin_return_address(0)); \
 		return answer_ != CU_OK ? answer_ : (expression); \
 	} while (0)
 #define ANSWER_LOGGED(name, need, expression, pointer, size) \
 	do { \
-		cu_result answer_ = \
-		    faults_enter(CALL_##name, need, __builtin_return_address(0)); \
+		cu_result answer_ = faults_enter(CALL_##name, need, __builtin_return_address(0)); \
 		if (answer_ == CU_OK) \
 			answer_ = (expression); \
 		return faults_leave(CALL_##name, answer_, pointer, size); \
