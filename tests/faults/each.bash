@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # tests/faults/each.bash SCENE...: plays each scene (scenes.bash) once as it is, noting which calls our
 # objects make and what they ask the registry, and then once for each of these and for its first and second
-# time (FAULTS_TIMES), which goes wrong in each way that it can. Every time judge_KIND looks at what is
-# left. Says what broke and ends with 1. FAULTS_ONLY: an extended expression, only such sites.
+# time (FAULTS_TIMES), which goes wrong in each way that it can. Every time `judge` and `nothing_left` look
+# at what came of it. Says what broke and ends with 1. `all`: every scene. README.md has the settings.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$here/../.." && pwd)
@@ -17,6 +17,8 @@ export GPUSHARE_TIMEOUT_MS=${GPUSHARE_TIMEOUT_MS:-400}
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_AUTOSTART GPUSHARE_LOG GPUSHARE_PUBLISH XDG_RUNTIME_DIR
 # shellcheck source=tests/faults/scenes.bash
 source "$here/scenes.bash"
+# shellcheck source=tests/faults/scenes_daemon.bash
+source "$here/scenes_daemon.bash"
 
 # The ways of each call, beside `fail`: interrupted, not ready, half of it.
 ways_of() {
