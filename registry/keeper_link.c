@@ -109,28 +109,43 @@ static int make_listener(const struct keeper_link *link)
 }
 
 /* In a session of its own from its first moment on: what ends our group does not end it. */
+static int spawn_with(struct keeper_link *link, posix_spawn_file_actions_t *files,
+		      posix_spawnattr_t *with, const int from[2])
+{
+	char *const arguments[] = {(char *)"gpushare-registry", (char *)"--keeper", (char *)"--dir",
+				   link->directory, NULL};
+	sigset_t none;
+	int error;
+
+	sigemptyset(&none);
+	error = posix_spawn_file_actions_adddup2(files, from[0], KEEPER_FIRST_FD);
+	if (!error)
+		error = posix_spawn_file_actions_adddup2(files, from[1], KEEPER_LISTENER_FD);
+	if (!error)
+		error = posix_spawnattr_setsigmask(with, &none);
+	if (!error)
+		error = posix_spawnattr_setflags(with, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+	return error ? error
+		     : posix_spawn(&link->starting, PROGRAM, files, with, arguments, environ);
+}
+
 static int spawn(struct keeper_link *link, int connection, int listener)
 {
 	/* out of the way of the numbers that they are to have */
 	int from[] = {fcntl(connection, F_DUPFD_CLOEXEC, KEEPER_LISTENER_FD + 1),
 		      fcntl(listener, F_DUPFD_CLOEXEC, KEEPER_LISTENER_FD + 1)};
-	char *const arguments[] = {(char *)"gpushare-registry", (char *)"--keeper", (char *)"--dir",
-				   link->directory, NULL};
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t with;
-	sigset_t none;
-	int error;
+	int error = posix_spawn_file_actions_init(&files);
 
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&with);
-	posix_spawn_file_actions_adddup2(&files, from[0], KEEPER_FIRST_FD);
-	posix_spawn_file_actions_adddup2(&files, from[1], KEEPER_LISTENER_FD);
-	posix_spawnattr_setsigmask(&with, &none);
-	posix_spawnattr_setflags(&with, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-	error = posix_spawn(&link->starting, PROGRAM, &files, &with, arguments, environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&with);
+	if (!error) {
+		error = posix_spawnattr_init(&with);
+		if (!error) {
+			error = spawn_with(link, &files, &with, from);
+			posix_spawnattr_destroy(&with);
+		}
+		posix_spawn_file_actions_destroy(&files);
+	}
 	fds_close(from, 2);
 	if (error)
 		link->starting = 0;

@@ -264,6 +264,8 @@ int main(int argc, char **argv)
 	}
 	sockets_init((int64_t)options.settings.silent_s * NS_PER_S,
 		     crowd_of(&options.settings.limits));
+	if (signals < 0 || !registry)
+		log_error("there is no memory, or no file descriptor, to begin with");
 	if (signals < 0 || !registry ||
 	    !audit_open(registry, options.settings.audit, options.settings.audit_rate,
 			place.directory) ||

@@ -152,9 +152,8 @@ static void alloc_undo(const struct driver *driver, const struct source *source)
 }
 
 /* Without that nobody could give it back. */
-static int alloc_count(struct gpushare_buffer **out_buffer)
+static int alloc_count(struct gpushare_buffer *buffer)
 {
-	struct gpushare_buffer *buffer = *out_buffer;
 	int status = unified_add(buffer);
 
 	if (!status)
@@ -170,21 +169,24 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 		     const char *name, struct source *source, struct gpushare_buffer **out_buffer)
 {
 	bool vmm = backing_is_fd(source->backing);
+	struct gpushare_buffer *buffer;
 	int status = vmm ? alloc_vmm(session, driver, source, name)
 			 : alloc_plain(session, driver, source, name);
 
 	if (status)
 		return status;
 	if (vmm) {
-		status = share_enter(session, name, BUFFER_ALLOCATED, source, out_buffer);
+		status = share_enter(session, name, BUFFER_ALLOCATED, source, &buffer);
 		source_finish(source);
 	} else {
-		status = share_source(session, driver, name, BUFFER_ALLOCATED, source, out_buffer);
+		status = share_source(session, driver, name, BUFFER_ALLOCATED, source, &buffer);
 	}
 	if (status)
 		alloc_undo(driver, source);
 	else if (source->backing == GPUSHARE_BACKING_HOST)
-		status = alloc_count(out_buffer);
+		status = alloc_count(buffer);
+	if (!status)
+		*out_buffer = buffer;
 	return status;
 }
 

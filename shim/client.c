@@ -131,10 +131,16 @@ static int connect_once(struct client *client, int64_t deadline, int64_t patienc
 	*out_reached = status == GPUSHARE_OK;
 	if (status != GPUSHARE_OK)
 		return status;
-	if (fstat(client->fd, &is) == 0) {
-		client->fd_device = is.st_dev;
-		client->fd_inode = is.st_ino;
+	if (fstat(client->fd, &is)) { /* else nobody would ever close it */
+		status = client_fail(client, GPUSHARE_E_NO_REGISTRY,
+				     "the connection to the registry in %s can't be looked at: %s",
+				     client->directory, strerror(errno));
+		close(client->fd);
+		client->fd = -1;
+		return status;
 	}
+	client->fd_device = is.st_dev;
+	client->fd_inode = is.st_ino;
 	status = client_check_peer(client, client->fd);
 	if (status == GPUSHARE_OK)
 		status = greet(client, patience < deadline ? patience : deadline);

@@ -59,6 +59,30 @@ static cu_result make_alone(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, 
 	return result;
 }
 
+/* By other memory of `other_size`, unless there is none. */
+static void replace(const struct claim *claim, cu_deviceptr *pointer, size_t size,
+		    size_t other_size)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	const struct driver *driver = claim->driver;
+	cu_deviceptr other;
+
+	(void)scope;
+	if (buffers_rounded(size) == size || !driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 ||
+	    driver->cuMemAlloc_v2(&other, other_size) != CU_OK)
+		return;
+	driver->cuMemFree_v2(*pointer);
+	*pointer = other;
+}
+
+/* Where nobody would know the size that the program asked for, it has memory of that size. */
+static void settle(const struct claim *claim, const struct own *own, cu_deviceptr *pointer,
+		   size_t size)
+{
+	if (!own_settle(claim, own, *pointer, size, false))
+		replace(claim, pointer, size, size);
+}
+
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
 			size_t size)
 {
@@ -78,29 +102,13 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 		result =
 		    own.shareable ? make_alone(real, pointer, size) : make(real, pointer, size);
 	if (result == CU_OK)
-		own_settle(&claim, &own, *pointer, size, false);
+		settle(&claim, &own, pointer, size);
 	else
 		claim_return(&claim, RULES_NAME);
 	return result;
 }
 
-/* The pitch is the driver's to choose; the memory may then be another, in blocks of its own. */
-static void replace_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-	const struct driver *driver = claim->driver;
-	size_t rounded = buffers_rounded(size);
-	cu_deviceptr other;
-
-	(void)scope;
-	if (rounded == size || !driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 ||
-	    driver->cuMemAlloc_v2(&other, rounded) != CU_OK)
-		return;
-	driver->cuMemFree_v2(*pointer);
-	*pointer = other;
-}
-
-static void give_back(const struct driver *driver, cu_deviceptr pointer)
+void buffers_give_back(const struct driver *driver, cu_deviceptr pointer)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
@@ -115,12 +123,13 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	struct own own;
 
 	if (own_make(claim, size, false, &mapped, &own)) {
-		give_back(claim->driver, *pointer);
+		buffers_give_back(claim->driver, *pointer);
 		*pointer = mapped;
 	} else if (own.shareable) {
-		replace_pitched(claim, pointer, size);
+		/* the pitch is the driver's to choose; the memory may be another */
+		replace(claim, pointer, size, buffers_rounded(size));
 	}
-	own_settle(claim, &own, *pointer, size, false);
+	settle(claim, &own, pointer, size);
 }
 
 cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,

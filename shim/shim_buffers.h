@@ -21,6 +21,7 @@ bool buffers_make_room(void);
 
 /* shim_alloc.c: memory at once. buffers_rounded() is whole blocks, or `size` where that overflows. */
 size_t buffers_rounded(size_t size);
+void buffers_give_back(const struct driver *driver, cu_deviceptr pointer);
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
 			size_t size);
 cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,

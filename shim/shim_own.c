@@ -105,7 +105,7 @@ bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	return out->made;
 }
 
-void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
+bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
 		bool stream_ordered)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -113,7 +113,7 @@ void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 
 	(void)quiet;
 	if (own->made)
-		return;
+		return true;
 	if (own->why[0]) {
 		snprintf(line, sizeof(line),
 			 "gpushare: GPUSHARE_NAME: \"%s\" is ordinary memory, %s: %s",
@@ -121,8 +121,7 @@ void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 			 own->shareable ? "shared by an IPC handle" : "and not shared", own->why);
 		state_tell(line);
 	}
-	if (own->shareable)
-		share_pointer(claim, pointer, size, stream_ordered);
+	return !own->shareable || share_pointer(claim, pointer, size, stream_ordered);
 }
 
 /* cuMemFree takes memory of any context, and needs none. */

@@ -19,8 +19,9 @@ struct own {
 bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	      cu_deviceptr *out_pointer, struct own *out);
 
-/* Give ordinary memory its name as far as the rule lets it, and say on stderr what it is not. */
-void own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
+/* Give ordinary memory its name as far as the rule lets it, and say on stderr what it is not.
+ * False: as share_pointer(). */
+bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
 		bool stream_ordered);
 
 /* Give it back. Work on it must have ended. To the program it is freed, whatever the driver says. */

@@ -56,7 +56,7 @@ static bool remember(const struct live *entry)
 	return false;
 }
 
-void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 		   bool stream_ordered)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -68,7 +68,7 @@ void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 	(void)scope;
 	strcpy(entry.name, claim->match.name);
 	enter(claim->driver, &entry);
-	remember(&entry);
+	return remember(&entry);
 }
 
 bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,

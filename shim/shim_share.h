@@ -8,9 +8,10 @@
 
 /*
  * Enter cuMemAlloc memory of the program under `claim->match.name`. `size` is what the program asked
- * for. What can't be shared is logged; the memory is the program's all the same. errno stays.
+ * for. What can't be shared is logged; the memory is the program's all the same. False: there was no
+ * memory to remember `size`, and whoever asks for it is told the allocation's. errno stays.
  */
-void share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 		   bool stream_ordered);
 
 /* Enter mapped memory that stands in for the program's allocation. True: it is shared, and in the

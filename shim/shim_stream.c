@@ -119,8 +119,10 @@ static cu_result make_named(const struct claim *claim, const struct buffers_stre
 		claim_return(claim, RULES_NAME);
 		return result;
 	}
-	own_settle(claim, &own, made, size, true);
 	*pointer = made;
+	/* Nobody knows it for what it is then. */
+	if (!own_settle(claim, &own, made, size, true) && make(call, pointer, size) == CU_OK)
+		buffers_give_back(claim->driver, made);
 	return CU_OK;
 }
 

@@ -108,13 +108,13 @@ $(bin)/$(2): $(BUILD)/obj/$(basename $(1)).o $(4)
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$< $(3) -pthread -ldl -o $$@
 PROGRAMS += $(bin)/$(2)
 endef
-from = $(wildcard $(patsubst %,tests/%/$(1)_*.c,e2e/programs gpu bench chaos))
+from = $(wildcard $(patsubst %,tests/%/$(1)_*.c,e2e/programs gpu bench chaos faults))
 each = $(foreach s,$(1),$(eval $(call program,$(s),$(notdir $(basename $(s)))$(2),$(3),$(4))))
 $(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/demo/%.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
 # Unmodified programs are not instrumented; those that link our library are.
-$(foreach k,rt drv lib app,$(eval $(patsubst %,$(BUILD)/obj/tests/%/$(k)_%.o,e2e/programs gpu chaos): SANFLAGS :=))
+$(foreach k,rt drv lib app,$(eval $(patsubst %,$(BUILD)/obj/tests/%/$(k)_%.o,e2e/programs gpu chaos faults): SANFLAGS :=))
 $(BUILD)/obj/tests/demo/painter.o: SANFLAGS :=
-$(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/chaos/%.o: VISIBILITY := -fvisibility=default
+$(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/chaos/%.o $(BUILD)/obj/tests/faults/%.o: VISIBILITY := -fvisibility=default
 
 ifeq ($(RUNTIME),cuda)
 RT_LIBS := -L$(dir $(CUDA_RT)) -Wl,-rpath,'$$$$ORIGIN/../lib:$(dir $(CUDA_RT))'
@@ -273,6 +273,9 @@ model:
 # So long as that; without GPUSHARE_SOAK_SECONDS soak.bats is a short test of `make check`.
 soak: tested
 	@GPUSHARE_SOAK_SECONDS=$(or $(GPUSHARE_SOAK_SECONDS),600) $(RUN) --said e2e/soak
+# Each call and each answer fails once, in each way: tests/faults. T: these scenes.
+faults: tested
+	@tests/faults/each.bash $(or $(T),all)
 # Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
 coverage:
 	@tests/coverage.sh $(T)
@@ -291,4 +294,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
 	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
-.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak coverage
+.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage

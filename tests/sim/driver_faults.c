@@ -115,10 +115,15 @@ static cu_result faults_due(enum call call)
 	return seen >= fault->nth && seen - fault->nth < fault->count ? fault->result : CU_OK;
 }
 
-cu_result faults_enter(enum call call, enum need need)
+/* tests/faults/lib_fault.c, where that is preloaded: faults by who calls. */
+extern bool gpushare_sim_fails(const char *call, const void *caller) __attribute__((weak));
+
+cu_result faults_enter(enum call call, enum need need, const void *caller)
 {
 	state_once();
 	cu_result result = faults_due(call);
+	if (result == CU_OK && gpushare_sim_fails && gpushare_sim_fails(faults_names[call], caller))
+		result = CU_UNKNOWN;
 	if (result != CU_OK)
 		return result;
 	if (need == NEED_NOTHING)

@@ -128,8 +128,8 @@ enum need {
 	NEED_NO_DEAD,	 /* the same, but no context will do as well: only a destroyed one won't */
 };
 
-/* driver_faults.c: what happens at the door of every call. */
-cu_result faults_enter(enum call call, enum need need);
+/* driver_faults.c: what happens at the door of every call, `caller` being where it returns to. */
+cu_result faults_enter(enum call call, enum need need, const void *caller);
 cu_result faults_leave(enum call call, cu_result result, uint64_t pointer, uint64_t size);
 bool faults_parse(void);
 bool faults_lacks(const char *symbol, size_t bare_length);
@@ -138,12 +138,12 @@ bool faults_lacks(const char *symbol, size_t bare_length);
  * allocator and of IPC are also logged, with a pointer and a size. */
 #define ANSWER(name, need, expression) \
 	do { \
-		cu_result answer_ = faults_enter(CALL_##name, need); \
+		cu_result answer_ = faults_enter(CALL_##name, need, __builtin_return_address(0)); \
 		return answer_ != CU_OK ? answer_ : (expression); \
 	} while (0)
 #define ANSWER_LOGGED(name, need, expression, pointer, size) \
 	do { \
-		cu_result answer_ = faults_enter(CALL_##name, need); \
+		cu_result answer_ = faults_enter(CALL_##name, need, __builtin_return_address(0)); \
 		if (answer_ == CU_OK) \
 			answer_ = (expression); \
 		return faults_leave(CALL_##name, answer_, pointer, size); \

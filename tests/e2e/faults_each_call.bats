@@ -1,0 +1,46 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Each call that our objects make, and each answer that they get, goes wrong once: tests/faults. Here each
+# in one way or a few; all ways, and the daemon's calls, by `make faults`. The simulated driver only.
+load helpers
+
+setup_more() {
+	needs_sim
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's calls are its instruments'"
+	[ -z "${EMULATOR:-}" ] || skip "the emulator's calls would be failed too"
+	unset GPUSHARE_TIMEOUT_MS # the scenes have their own
+	export FAULTS_QUICK=1 FAULTS_TIMES=1 FAULTS_LIMIT_MS=$((6000 + 20 * SLACK_MS)) FAULTS_JOBS=${GPUSHARE_TEST_JOBS:-$(nproc)}
+	export TMPDIR=$WORK
+}
+
+each() {
+	bash "$ROOT/tests/faults/each.bash" "$@"
+}
+
+@test "a program's names: each call and answer of the preload's fails once" {
+	each names
+}
+
+@test "mapped and kept memory of a program: each call and answer of the preload's fails once" {
+	each mapped
+}
+
+@test "attached memory of a program: each call and answer of the preload's fails once" {
+	each attached
+}
+
+@test "publishing for a program, and starting a registry: each call and answer of the preload's fails once" {
+	each published start
+}
+
+@test "the API's plain buffers: each call and answer of the library's fails once" {
+	each api_ipc
+}
+
+@test "the API's unified buffers: each call and answer of the library's fails once" {
+	each api_unified
+}
+
+@test "the API attaches: each call and answer of the library's fails once" {
+	each api_attach
+}

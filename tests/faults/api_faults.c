@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What a user of the API does while one call of the library's fails: `api_faults SCENE`. A line a call,
+ * and `wrong: ...` where the contract is broken: a failure without a sentence, an out_ argument that was
+ * set by one, contents that are others, a name without a buffer, something left behind. `left N BYTES`
+ * at the end: descriptors and device bytes more than before the session was opened.
+ */
+#include <dirent.h>
+
+#include "../e2e/programs/order_crew.h"
+
+#define SIZE ((size_t)3 << 20)
+#define UNTOUCHED ((void *)0x5eed)
+
+static struct gpushare_session *session;
+static unsigned char bytes[SIZE], back[SIZE];
+
+static const char *status_name(int status)
+{
+#define X(name, value, text) \
+	if (status == (value)) \
+		return #name;
+	GPUSHARE_STATUSES(X)
+#undef X
+	return NULL;
+}
+
+static int did(const char *what, int status)
+{
+	const char *name = status_name(status);
+
+	printf("%s: %s\n", what, name ? name : "?");
+	if (!name)
+		printf("wrong: %s: %d is no status\n", what, status);
+	if (status && !*gpushare_explain())
+		printf("wrong: %s: %s and no sentence\n", what, name);
+	else if (status)
+		fprintf(stderr, "%s: %s\n", what, gpushare_explain());
+	return status == 0;
+}
+
+/* The same for a call that makes something; *out is NULL when it did not. */
+static int made(const char *what, int status, void *out)
+{
+	void **slot = out;
+
+	if (!did(what, status)) {
+		if (*slot != UNTOUCHED)
+			printf("wrong: %s: it failed and set its result\n", what);
+		*slot = NULL;
+	}
+	return *slot != NULL;
+}
+
+static void wrong_unless(int good, const char *what)
+{
+	if (!good)
+		printf("wrong: %s\n", what);
+}
+
+static void contents(struct gpushare_buffer *buffer, unsigned char first)
+{
+	memset(back, 0, SIZE);
+	if (!did("copy_from", gpushare_copy_from(buffer, 0, back, SIZE)))
+		return;
+	for (size_t i = 0; i < SIZE; i++)
+		if (back[i] != (unsigned char)(first + i % 251)) {
+			printf("wrong: byte %zu is %d\n", i, back[i]);
+			return;
+		}
+}
+
+static int fill(struct gpushare_buffer *buffer, unsigned char first)
+{
+	for (size_t i = 0; i < SIZE; i++)
+		bytes[i] = (unsigned char)(first + i % 251);
+	if (!did("copy_to", gpushare_copy_to(buffer, 0, bytes, SIZE)))
+		return 0;
+	contents(buffer, first);
+	return 1;
+}
+
+static int count_one(const struct gpushare_info *info, void *user)
+{
+	(void)info;
+	++*(int *)user;
+	return 0;
+}
+
+static void about(struct gpushare_buffer *buffer, const char *name)
+{
+	struct gpushare_tag tag = {.key = "dtype", .value = "f16"};
+	struct gpushare_info info;
+	enum gpushare_state state;
+	int seen = 0;
+
+	if (did("stat", gpushare_stat(session, name, &info)))
+		wrong_unless(info.size == SIZE, "stat: another size");
+	if (did("list", gpushare_list(session, name, count_one, &seen)))
+		wrong_unless(seen == 1, "list: not once there");
+	did("tag", gpushare_tag(session, name, &tag, 1));
+	if (did("state", gpushare_state(buffer, &state)))
+		wrong_unless(state == GPUSHARE_STATE_SHARED, "state: not shared");
+}
+
+static void host_views(struct gpushare_buffer *buffer, int mappable)
+{
+	struct gpushare_mirror *mirror = UNTOUCHED;
+	struct gpushare_map *map = UNTOUCHED;
+
+	if (made("mirror", gpushare_mirror_open(buffer, 0, 4096, GPUSHARE_READ, &mirror),
+		 &mirror)) {
+		wrong_unless(!memcmp(gpushare_mirror_data(mirror), bytes, 4096),
+			     "mirror: other contents");
+		did("mirror_close", gpushare_mirror_close(mirror));
+	}
+	if (mappable && made("map", gpushare_map(buffer, 0, SIZE, GPUSHARE_READ, &map), &map)) {
+		wrong_unless(!memcmp(gpushare_map_data(map), bytes, SIZE), "map: other contents");
+		did("unmap", gpushare_unmap(map));
+	}
+}
+
+static void order(struct gpushare_buffer *buffer)
+{
+	uint64_t sequence = 0, seen = 0;
+
+	if (did("publish", gpushare_publish_host(buffer, &sequence)) &&
+	    did("acquire", gpushare_acquire_host(buffer, sequence, 2000, &seen)))
+		wrong_unless(seen >= sequence, "acquire: not what was published");
+	if (did("publish in stream", gpushare_publish(buffer, NULL, &sequence)))
+		did("acquire in stream", gpushare_acquire(buffer, NULL, sequence));
+}
+
+/* After a call that failed nothing may stand under that name, after one that went well neither. */
+static void must_be_gone(const char *name, const char *when)
+{
+	struct gpushare_info info;
+	int status = gpushare_stat(session, name, &info);
+
+	if (status == GPUSHARE_OK)
+		printf("wrong: %s: the name is there\n", when);
+}
+
+static void own(const char *name, uint32_t flags)
+{
+	const struct gpushare_alloc_options options = {.device = -1, .flags = flags};
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	int filled;
+
+	if (!made("alloc", gpushare_alloc_with(session, name, SIZE, &options, &buffer), &buffer)) {
+		must_be_gone(name, "a failed alloc");
+		return;
+	}
+	filled = fill(buffer, 3);
+	about(buffer, name);
+	if (filled)
+		host_views(buffer, flags != 0);
+	order(buffer);
+	if (did("free", gpushare_free(buffer)))
+		must_be_gone(name, "free");
+}
+
+/* Memory of the program's own. */
+static void share(const char *name)
+{
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	cu_deviceptr pointer;
+
+	must(cu.cuMemAlloc_v2(&pointer, SIZE) == 0, "cuMemAlloc");
+	if (made("share", gpushare_share(session, name, pointer, SIZE, &buffer), &buffer)) {
+		fill(buffer, 9);
+		if (did("detach", gpushare_detach(buffer)))
+			must_be_gone(name, "detach");
+	} else {
+		must_be_gone(name, "a failed share");
+	}
+	must(cu.cuMemFree_v2(pointer) == 0, "cuMemFree");
+}
+
+/* What another process made with the pattern of 7. */
+static void attach(const char *name, int host_only)
+{
+	const struct gpushare_attach_options options = {.wait_ms = 100, .host_only = host_only};
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	struct gpushare_map *map = UNTOUCHED;
+
+	if (!made("attach", gpushare_attach(session, name, &options, &buffer), &buffer))
+		return;
+	contents(buffer, 7);
+	if (host_only && made("map", gpushare_map(buffer, 0, SIZE, GPUSHARE_READ, &map), &map)) {
+		wrong_unless(*(unsigned char *)gpushare_map_data(map) == 7, "map: other contents");
+		did("unmap", gpushare_unmap(map));
+	}
+	did("join", gpushare_join(buffer, NULL));
+	did("detach", gpushare_detach(buffer));
+}
+
+static void events(void)
+{
+	struct gpushare_event *event = UNTOUCHED, *other = UNTOUCHED;
+
+	if (!made("create", gpushare_event_create(session, "e", -1, 0, &event), &event))
+		must_be_gone("e", "a failed create");
+	if (event && did("record", gpushare_event_record(event, NULL)))
+		did("wait", gpushare_event_wait(event, NULL));
+	if (made("open event", gpushare_event_open(session, "step", NULL, &other), &other)) {
+		did("wait host", gpushare_event_wait_host(other, 2000));
+		did("close event", gpushare_event_close(other));
+	}
+	if (event && did("close event", gpushare_event_close(event)))
+		must_be_gone("e", "closing an event");
+}
+
+static void watch(void)
+{
+	struct gpushare_watch *watch = UNTOUCHED;
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	struct gpushare_notice notice;
+
+	if (!made("watch", gpushare_watch(session, "seen", &watch), &watch))
+		return;
+	if (made("alloc", gpushare_alloc(session, "seen", -1, SIZE, &buffer), &buffer)) {
+		if (did("next", gpushare_watch_next(watch, 1000, &notice)))
+			wrong_unless(notice.kind == GPUSHARE_NOTICE_SHARE ||
+					 notice.kind >= GPUSHARE_NOTICE_LOST,
+				     "next: another kind");
+		did("free", gpushare_free(buffer));
+	}
+	gpushare_watch_close(watch);
+}
+
+/* Not those of the simulated driver, which keeps some for what comes next: its bytes are counted. */
+static int descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	struct dirent *one;
+	char path[300], link[64];
+	int count = 0;
+
+	while (folder && (one = readdir(folder))) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", one->d_name);
+		length = readlink(path, link, sizeof(link) - 1);
+		link[length > 0 ? length : 0] = '\0';
+		count += strncmp(link, "/memfd:gpushare-sim", 19) != 0;
+	}
+	if (folder)
+		closedir(folder);
+	return count;
+}
+
+/* More than these? The simulated driver's threads open some for a moment. */
+static int descriptors_since(int before)
+{
+	int more = descriptors() - before;
+
+	for (int tries = 0; more > 0 && tries < 100; tries++) {
+		usleep(2000);
+		more = descriptors() - before;
+	}
+	return more;
+}
+
+static size_t free_bytes(void)
+{
+	size_t here = 0, total;
+
+	cu.cuMemGetInfo_v2(&here, &total);
+	return here;
+}
+
+static void play(const char *scene)
+{
+	if (!strcmp(scene, "ipc"))
+		own("mine", 0);
+	else if (!strcmp(scene, "vmm"))
+		own("mine", GPUSHARE_FLAG_VMM);
+	else if (!strcmp(scene, "unified"))
+		own("mine", GPUSHARE_FLAG_UNIFIED);
+	else if (!strcmp(scene, "share"))
+		share("mine");
+	else if (!strcmp(scene, "events"))
+		events();
+	else if (!strcmp(scene, "watch"))
+		watch();
+	else if (!strcmp(scene, "host"))
+		attach("othervmm", 1);
+	else
+		attach(scene, 0);
+}
+
+/* The pattern of 7 under three names, and an event, until it is killed. */
+static void serve(const char *ready)
+{
+	static const struct {
+		const char *name;
+		uint32_t flags;
+	} all[] = {
+	    {"other", 0}, {"othervmm", GPUSHARE_FLAG_VMM}, {"otherhost", GPUSHARE_FLAG_UNIFIED}};
+	struct gpushare_event *event;
+
+	MUST(gpushare_open(NULL, &session));
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct gpushare_alloc_options options = {.device = -1, .flags = all[i].flags};
+		struct gpushare_buffer *buffer;
+
+		MUST(gpushare_alloc_with(session, all[i].name, SIZE, &options, &buffer));
+		fill(buffer, 7);
+	}
+	MUST(gpushare_event_create(session, "step", -1, 0, &event));
+	MUST(gpushare_event_record(event, NULL));
+	must(fclose(fopen(ready, "w")) == 0, ready);
+	for (;;)
+		pause();
+}
+
+int main(int argc, char **argv)
+{
+	struct gpushare_session *opened = UNTOUCHED;
+	size_t bytes_before;
+	int before;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	crew_start_cuda();
+	if (argc == 3 && !strcmp(argv[1], "serve"))
+		serve(argv[2]);
+	before = descriptors();
+	bytes_before = free_bytes();
+	if (made("open", gpushare_open(NULL, &opened), &opened)) {
+		session = opened;
+		for (int i = 1; i < argc; i++)
+			play(argv[i]);
+		did("close", gpushare_close(session));
+	}
+	printf("left %d %zd\n", descriptors_since(before), (ssize_t)(bytes_before - free_bytes()));
+	return 0;
+}

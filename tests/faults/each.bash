@@ -1,0 +1,200 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# tests/faults/each.bash SCENE...: plays each scene (scenes.bash) once as it is, noting which calls our
+# objects make and what they ask the registry, and then once for each of these and for its first and second
+# time (FAULTS_TIMES), which goes wrong in each way that it can. Every time `judge` and `nothing_left` look
+# at what came of it. Says what broke and ends with 1. `all`: every scene. README.md has the settings.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+ROOT=$(cd "$here/../.." && pwd)
+BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd)
+BIN=$BUILD/tests/bin
+TIMES=${FAULTS_TIMES:-2}
+DEADLINE_S=${FAULTS_DEADLINE_S:-20} # what runs longer hangs
+LIMIT_MS=${FAULTS_LIMIT_MS:-6000} # and nothing takes longer, however often a registry lets it wait
+export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export GPUSHARE_TIMEOUT_MS=${GPUSHARE_TIMEOUT_MS:-400}
+unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_AUTOSTART GPUSHARE_LOG GPUSHARE_PUBLISH XDG_RUNTIME_DIR
+# shellcheck source=tests/faults/scenes.bash
+source "$here/scenes.bash"
+# shellcheck source=tests/faults/scenes_daemon.bash
+source "$here/scenes_daemon.bash"
+
+# The ways of each call, beside `fail`: interrupted, not ready, half of it.
+ways_of() {
+	case $1 in
+	ask.greeting | ask.* | fds.*)
+		echo s{1..23} ok garbage other noise huge closed lost mute late
+		;;
+	recv | send | recvmsg | sendmsg) echo fail e4 e11 short ;;
+	read | write | pread | pwrite) echo fail e4 short ;;
+	fread | fwrite) echo fail short ;;
+	poll | open | openat | accept4 | connect | waitpid | flock | posix_fallocate | close | fcntl) echo fail e4 ;;
+	epoll_wait) echo fail ;;
+	*) echo fail ;;
+	esac
+}
+
+# A short list of the answers for a quick look.
+[ -z "${FAULTS_QUICK:-}" ] || ways_of() {
+	case $1 in
+	ask.greeting) echo garbage closed mute ;;
+	ask.* | fds.*) echo s3 s5 s9 ok garbage closed lost late ;;
+	*) echo fail ;;
+	esac
+}
+
+# Every site of the last record with each time and way, a line each.
+faults() {
+	local count site call way nth
+	sites_filter <"$WORK/record" | sort | uniq -c | while read -r count site; do
+		call=${site%%@*}
+		# never fails on Linux, or is no fault: what a lock says when another has it
+		[[ ! $site =~ ${FAULTS_OMIT:-^$} ]] && [[ $site =~ ${FAULTS_ONLY:-.} ]] || continue
+		for way in $(ways_of "$call"); do
+			for ((nth = 1; nth <= count && nth <= TIMES; nth++)); do
+				echo "$site#$nth=$way"
+			done
+		done
+	done
+}
+
+# place FAULT: file and line of the call, for a reader
+place() {
+	local object=${1#*@} offset file
+	offset=${object#*+} object=${object%%+*}
+	offset=${offset%%#*}
+	file=$(find "$BUILD" -maxdepth 1 -name "$object" | head -n 1)
+	addr2line -fpie "${file:-$BUILD/$object}" "$(printf '0x%x' $((0x$offset - 1)))" 2>/dev/null | head -n 1
+}
+
+# play FAULT: the scene with it; out, err, left, code, hit in $WORK
+play() {
+	rm -f "$WORK"/{out,err,left,hit,result}
+	code=0
+	local began=${EPOCHREALTIME/./}
+	FAULT_AT=$1 FAULT_HIT=$WORK/hit FAULT_LEFT=$WORK/left FAULT_OF=$OF \
+		scene >"$WORK/out" 2>"$WORK/err" </dev/null || code=$?
+	took_ms=$(((${EPOCHREALTIME/./} - began) / 1000))
+}
+
+# broken FAULT WHAT: notes it, in one piece
+broken() {
+	local text
+	text="BROKEN: $name: $1: $2
+  at: $(place "$1")
+$(sed 's/^/  out: /' "$WORK/out" | head -n 30)
+$(sed 's/^/  err: /' "$WORK/err" | head -n 12)"
+	printf '%s\n' "$text" >>"$TOP/broken"
+}
+
+judge_one() {
+	local why
+	if [ $code = 124 ] || [ $code = 137 ]; then
+		broken "$1" "still running after $DEADLINE_S s"
+	elif [ "$took_ms" -gt "$LIMIT_MS" ]; then
+		broken "$1" "took $took_ms ms"
+	elif ! why=$(judge "$1"); then
+		broken "$1" "$why"
+	elif ! why=$(nothing_left "$1"); then
+		broken "$1" "$why"
+	fi
+}
+
+# What the run has at its end and the one without a fault had not. Who gives back may have failed; what
+# is owed to the registry (client_owe) is for the process's next connection, a free that waits for
+# its stream (async_defer) for its next call; the daemon's closer and nng end with threads of theirs.
+is_release() {
+	[[ $1 == fstat@* ]] && [[ $(place "$1") == *is_ours\ * ]] && return 0 # another's is not closed
+	[[ $1 =~ ^(close|fclose|munmap|ask\.[569]|cu[A-Za-z]*(Free|Release|Unmap|Close|Destroy|Unregister)[A-Za-z0-9_]*)@ ]]
+}
+not_more() {
+	local kind what more=
+	is_release "$1" && return 0
+	while read -r kind what; do
+		what="$kind $what"
+		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
+		[[ $what =~ \ (client_owe|async_defer|closer_[a-z]*|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
+	done < <(comm -13 <(sort "$WORK/left.plain") <(grep -sv "^fd $WORK/" "$WORK/left" | sort))
+	[ -z "$more" ] || { echo "left: $more"; return 1; }
+}
+
+# worker NUMBER: its share of the faults, in a directory of its own
+worker() {
+	local fault number=0 hits=0
+	WORKER=$1 WORK=$TOP/$1
+	mkdir -p "$WORK" && cp "$TOP"/*plain "$WORK"
+	export GPUSHARE_DIR=$WORK/r
+	[ -d "$GPUSHARE_DIR" ] || mkdir -m 700 "$GPUSHARE_DIR"
+	prepare || { echo "BROKEN: $name: worker $1 can't be prepared" >>"$TOP/broken"; return; }
+	while read -r fault; do
+		number=$((number + 1))
+		[ $((number % JOBS)) = "$1" ] || continue
+		play "$fault"
+		[ ! -s "$WORK/hit" ] || hits=$((hits + 1))
+		judge_one "$fault"
+	done <"$TOP/faults"
+	echo "$hits" >"$TOP/hits.$1"
+	finish_scene
+}
+
+end_pids() {
+	local pid
+	for pid in "$@"; do
+		kill -KILL "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
+	done
+}
+
+# The registries and keepers of this worker's directory.
+end_registries() {
+	local kind
+	for kind in '' '--keeper\x00'; do
+		# shellcheck disable=SC2046
+		end_pids $(grep -lsaP "gpushare-registry\x00$kind--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3)
+	done
+}
+
+# play_scene NAME
+play_scene() {
+	local began=$SECONDS total hits=0 one
+	name=$1
+	sites_filter() {
+		cat
+	}
+	unset SERVER ATTACHES AT_LEAST
+	TOP=$(mktemp -d "${TMPDIR:-/tmp}/faults.XXXXXX")
+	: >"$TOP/broken"
+	WORKER=all WORK=$TOP/all
+	mkdir "$WORK" && export GPUSHARE_DIR=$WORK/r && mkdir -m 700 "$GPUSHARE_DIR"
+	"scene_$name"
+	prepare || { echo "BROKEN: $name can't be prepared"; bad=1; return; }
+	unset FAULT_AT
+	play '' # what is done once only, as when the registry is started, is done
+	FAULT_RECORD=$WORK/record play ''
+	cp "$WORK/out" "$WORK/out.plain"
+	touch "$WORK/left" && grep -sv "^fd $WORK/" "$WORK/left" >"$WORK/left.plain"
+	judge_one ''
+	finish_scene
+	faults >"$TOP/faults"
+	cp "$WORK"/*.plain "$TOP"
+	[ ! -e "$WORK/plain" ] || cp "$WORK/plain" "$TOP/plain"
+	total=$(wc -l <"$TOP/faults")
+	for ((one = 0; one < JOBS; one++)); do worker $one & done
+	wait
+	for ((one = 0; one < JOBS; one++)); do hits=$((hits + $(cat "$TOP/hits.$one" 2>/dev/null || echo 0))); done
+	echo "$name: $total faults, $hits happened, $(grep -c '^BROKEN' "$TOP/broken") broken, $((SECONDS - began)) s"
+	cat "$TOP/broken"
+	[ ! -s "$TOP/broken" ] || bad=1
+	if [ "$hits" -lt $((total * 8 / 10)) ] || { [ -z "${FAULTS_ONLY:-}" ] && [ "$total" -lt "${AT_LEAST:-20}" ]; }; then
+		echo "BROKEN: $name: too few of them happened"
+		bad=1
+	fi
+	rm -rf "$TOP"
+}
+
+JOBS=${FAULTS_JOBS:-$(nproc)}
+bad=0
+[ "$*" != all ] || mapfile -t all < <(declare -F | sed -n 's/^declare -f scene_//p')
+[ "$*" != all ] || set -- "${all[@]}"
+for one in "$@"; do play_scene "$one"; done
+exit $bad

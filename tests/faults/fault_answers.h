@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_FAULTS_FAULT_ANSWERS_H
+#define TESTS_FAULTS_FAULT_ANSWERS_H
+/*
+ * What a client of ours hears from the registry. The sites are ask.N, N being the verb's number in
+ * Request (registry.proto), ask.greeting, and fds.N, by enum fds_verb. What comes of it:
+ *
+ * sN: status -N, and nothing was done      ok: done, it says, and nothing was done; no body
+ * garbage: a message that means nothing    other: the answer to another request
+ * noise: no message at all                 huge: one of 2^40 bytes
+ * closed: the connection, not answered     lost: done, and closed before the answer
+ * mute: nothing, for ever                  late: done, and the answer comes too late
+ */
+#include <endian.h>
+
+#include "fault_calls.h"
+#include "protocol.h"
+
+static struct {
+	int fd; /* -1: nobody's; whom the answer is for */
+	size_t size, taken;
+	union {
+		unsigned char bytes[sizeof(struct fds_message)];
+		struct fds_message fds;
+	};
+	int deaf; /* the connection that hears nothing any more; -1: none */
+} answer = {.fd = -1, .deaf = -1};
+
+static const char *answer_site(char site[32], const unsigned char *data, size_t size)
+{
+	const size_t body = SP_HEADER_SIZE + SP_ID_SIZE;
+
+	if (size == SP_GREETING_SIZE && !memcmp(data, "\0SP\0", 4))
+		return "ask.greeting";
+	if (size < body + 2 || data[0] != 1)
+		return NULL;
+	snprintf(site, 32, "ask.%d",
+		 data[body] < 128 ? data[body] >> 3
+				  : ((data[body] & 127) | data[body + 1] << 7) >> 3);
+	return site;
+}
+
+static bool answer_is(const char *how, const char *what)
+{
+	return !strcmp(how, what);
+}
+
+/* Reply.status, a zigzag number, and Reply.message. */
+static void answer_reply(const char *how, const unsigned char *id)
+{
+	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
+	unsigned char *body = answer.bytes + header;
+	size_t size = 0;
+
+	if (how[0] == 's') {
+		body[size++] = 0x08;
+		body[size++] = (unsigned char)(2 * atoi(how + 1) - 1);
+		size += (size_t)sprintf((char *)body + size, "\x12\x0a"
+							     "by a fault");
+	} else if (answer_is(how, "garbage")) {
+		memset(body, 0xff, size = 40);
+	}
+	memset(answer.bytes, 0, SP_HEADER_SIZE);
+	answer.bytes[0] = 1;
+	answer.bytes[SP_HEADER_SIZE - 1] = (unsigned char)(size + SP_ID_SIZE);
+	memcpy(answer.bytes + SP_HEADER_SIZE, id, SP_ID_SIZE);
+	if (answer_is(how, "other"))
+		answer.bytes[SP_HEADER_SIZE + 3] ^= 1;
+	if (answer_is(how, "huge"))
+		answer.bytes[3] = 1;
+	if (answer_is(how, "noise"))
+		memset(answer.bytes, 0x5a, size = 64);
+	answer.size = header + size;
+}
+
+/* Until it is there, or the other side is slow. */
+static void answer_await(int fd)
+{
+	static __typeof__(poll) *real;
+	struct pollfd one = {.fd = fd, .events = POLLIN};
+
+	if (!real)
+		*(void **)&real = site_behind("poll");
+	real(&one, 1, 2000);
+}
+
+/* True: the question goes out all the same. */
+static bool answer_begin(int fd, const char *how, const unsigned char *id)
+{
+	answer.fd = answer.deaf = -1;
+	answer.taken = 0;
+	if (answer_is(how, "closed")) {
+		shutdown(fd, SHUT_RDWR);
+		return false;
+	}
+	if (answer_is(how, "mute") || answer_is(how, "late")) {
+		answer.deaf = fd;
+		return how[0] == 'l';
+	}
+	if (answer_is(how, "lost"))
+		return true;
+	answer.fd = fd;
+	if (id)
+		answer_reply(how, id);
+	return false;
+}
+
+/* After a question that was to be lost: what comes is thrown away. */
+static void answer_lose(int fd)
+{
+	char bytes[4096];
+
+	answer_await(fd);
+	(void)!read(fd, bytes, sizeof(bytes));
+	shutdown(fd, SHUT_RDWR);
+}
+
+static ssize_t answer_take(void *to, size_t size, int flags)
+{
+	size_t rest = answer.size - answer.taken, part = rest < size ? rest : size;
+
+	memcpy(to, answer.bytes + answer.taken, part);
+	if (!(flags & MSG_PEEK))
+		answer.taken += part;
+	if (answer.taken == answer.size)
+		answer.fd = -1;
+	return (ssize_t)part;
+}
+
+static ssize_t answer_deaf(void)
+{
+	errno = EAGAIN;
+	return -1;
+}
+
+/* A struct fds_message that asks: its verb, 0: none. */
+static int answer_fds_verb(const struct msghdr *message)
+{
+	const struct fds_message *ask = message->msg_iovlen ? message->msg_iov[0].iov_base : NULL;
+
+	return ask && message->msg_iov[0].iov_len >= offsetof(struct fds_message, tickets) &&
+		       ask->version == FDS_VERSION && ask->verb && ask->verb < FDS_NO_VERB
+		   ? ask->verb
+		   : 0;
+}
+
+static bool answer_fds_begin(int fd, const char *how, const struct msghdr *message)
+{
+	const struct fds_message *ask = message->msg_iov[0].iov_base;
+	bool goes_out = answer_begin(fd, how, NULL);
+
+	answer.fds = (struct fds_message){.version = FDS_VERSION, .verb = ask->verb};
+	answer.size = message->msg_iov[0].iov_len;
+	answer.fds.count = ask->count;
+	answer.fds.status = how[0] == 's' ? -atoi(how + 1) : 0;
+	if (answer_is(how, "other"))
+		answer.fds.verb ^= 3;
+	if (answer_is(how, "garbage"))
+		answer.fds.count = 777;
+	if (answer_is(how, "huge"))
+		answer.size = sizeof(answer.fds);
+	if (answer_is(how, "noise"))
+		memset(answer.bytes, 0x5a, answer.size = 7);
+	return goes_out;
+}
+
+/* The whole answer, without a descriptor. */
+static ssize_t answer_fds_take(struct msghdr *message)
+{
+	struct iovec *to = message->msg_iov;
+	size_t part = answer.size < to->iov_len ? answer.size : to->iov_len;
+
+	memcpy(to->iov_base, answer.bytes, part);
+	message->msg_controllen = 0;
+	message->msg_flags = 0;
+	answer.fd = -1;
+	return (ssize_t)part;
+}
+
+#endif

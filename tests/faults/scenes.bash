@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2034,SC2154
+# The scenes of each.bash: scene_NAME says whose calls fail (OF), what is there beforehand (prepare), what
+# is played (scene), what of it must be so (judge), what may be left (nothing_left), and what ends it
+# (finish_scene).
+FAULT_LIB=$BIN/lib_fault.so
+
+guarded() {
+	timeout -k 2 "$DEADLINE_S" "$@"
+}
+
+number_of() {
+	sed -n "s/^  \"$1\": \([0-9]*\),*$/\1/p" <<<"$2"
+}
+
+# What the registry has. Not its descriptors: an order page stays for ten seconds.
+registry_has() {
+	local said
+	said=$(GPUSHARE_TIMEOUT_MS=5000 "$BUILD/gpushare" stat --json 2>&1) || { echo "no answer: $said"; return; }
+	echo "$(number_of names "$said") $(number_of attachments "$said") $(number_of limbo "$said") $(number_of waiters "$said")"
+}
+
+# As before the scene, a moment after its end at the latest.
+registry_is_as_before() {
+	local has tries
+	for ((tries = 0; tries < 200; tries++)); do
+		has=$(registry_has)
+		[ "$has" != "$BEFORE" ] || return 0
+		sleep 0.01
+	done
+	echo "the registry has (names, attachments, limbo, waiters) $has, before it had $BEFORE"
+	return 1
+}
+
+start_registry() {
+	"$BUILD/gpushare-registry" --dir "$GPUSHARE_DIR" --idle-exit 0 </dev/null >/dev/null 2>&1 &
+	REGISTRY=$!
+	await "$GPUSHARE_DIR/fds.sock"
+}
+
+await() {
+	local tries
+	for ((tries = 0; tries < 1000; tries++)); do
+		[ ! -e "$1" ] || return 0
+		sleep 0.01
+	done
+	return 1
+}
+
+with_a_registry() {
+	prepare() {
+		start_registry || return 1
+		if [ -n "${SERVER:-}" ]; then
+			GPUSHARE_TIMEOUT_MS=5000 "${SERVER[@]}" "$WORK/up" </dev/null >"$WORK/server.out" 2>&1 &
+			SERVER_PID=$!
+			await "$WORK/up" || return 1
+		fi
+		BEFORE=$(registry_has)
+	}
+	finish_scene() {
+		end_pids ${SERVER_PID:+"$SERVER_PID"} "$REGISTRY"
+	}
+	nothing_left() {
+		not_more "$1" && registry_is_as_before
+	}
+}
+
+# A connection that was lost brings its names back behind the question that found it so; and a registry
+# may say anything of what it was told.
+excused() {
+	case $1 in
+	ask.6@*=s* | ask.6@*=ok) echo "the name is there$" ;;
+	ask.* | send@* | recv@* | poll@* | connect@*) echo "(list: not once there|state: not shared)$" ;;
+	*) echo '^$' ;;
+	esac
+}
+
+# api SCENE...: api_faults says itself what is wrong.
+api() {
+	OF=libgpushare.so.0
+	WORDS=("$@")
+	with_a_registry
+	SERVER=("$BIN/api_faults" serve)
+	scene() {
+		LD_PRELOAD=$FAULT_LIB guarded "$BIN/api_faults" "${WORDS[@]}"
+	}
+	judge() {
+		[ "$code" = 0 ] || { echo "exit code $code"; return 1; }
+		! grep '^wrong' "$WORK/out" | grep -vE "$(excused "$1")" || return 1
+		is_release "$1" || [ "$(grep -c '^left -*[0-9]* -*[0-9]*$' "$WORK/out")" = 1 ] || { echo "no end"; return 1; }
+		is_release "$1" || [[ $(tail -n 1 "$WORK/out") =~ ^left\ (0|-[0-9]*)\ (0|-[0-9]*)$ ]] || {
+			echo "$(tail -n 1 "$WORK/out"): descriptors, device bytes"
+			return 1
+		}
+	}
+}
+
+scene_api_ipc() { api ipc; }
+scene_api_vmm() { api vmm; }
+scene_api_unified() { api unified; }
+scene_api_share() { api share; }
+scene_api_attach() { api other; }
+scene_api_attach_vmm() { api othervmm; }
+scene_api_attach_unified() { api otherhost; }
+scene_api_host() { api host; }
+scene_api_events() { api events; }
+scene_api_watch() { api watch; }
+
+# preloaded PRELOAD RULES PROGRAM WORD...: an unmodified program says what it says without us.
+FREES='^(drop|free) '
+without_us() {
+	local fault=$1
+	shift
+	GPUSHARE_SIM_FAIL=$fault guarded "$@" 2>/dev/null </dev/null | same_addresses
+	echo "exit ${PIPESTATUS[0]}"
+}
+
+# An address that is printed after a call of the program's own has failed is another in each run.
+same_addresses() {
+	sed -E 's/\+[0-9]{10,}/+ADDRESS/'
+}
+
+# Could a failure of the program's own call have made it? Remembered: many sites are of one call.
+own_fault() {
+	local nth file=$TOP/own.$1
+	[[ $1 == cu* ]] || return 1
+	if [ ! -d "$file" ]; then
+		mkdir "$file.$WORKER"
+		for nth in 1 2 3 4 5 6 7 8; do without_us "$1:$nth:1" "${WORDS[@]}" >"$file.$WORKER/$nth"; done
+		mv -T "$file.$WORKER" "$file" 2>/dev/null || rm -rf "$file.$WORKER"
+	fi
+	for nth in "$file"/*; do
+		! cmp -s "$nth" "$WORK/said" || return 0
+	done
+	return 1
+}
+
+# An attached buffer that can't be given back is a free that fails as the driver says; so is a stream of
+# which it does not say whether it is captured.
+refused_free() {
+	[[ $1 == cuStreamIsCapturing@* ]] || { [ -n "${ATTACHES:-}" ] && is_release "$1"; } || return 1
+	cmp -s <(grep -vE "$FREES" "$WORK/said") <(grep -vE "$FREES" "$WORK/plain")
+}
+
+preloaded() {
+	OF=libgpushare_shim.so
+	RULES=$1
+	shift
+	WORDS=("$@")
+	with_a_registry
+	AT_LEAST=60
+	scene() {
+		[ -s "$WORK/plain" ] || without_us "" "${WORDS[@]}" >"$WORK/plain"
+		# shellcheck disable=SC2086
+		LD_PRELOAD="$FAULT_LIB $BUILD/libgpushare_shim.so" guarded env $RULES "${WORDS[@]}"
+	}
+	judge() {
+		{ same_addresses <"$WORK/out"; echo "exit $code"; } >"$WORK/said"
+		[ "${code:-0}" -lt 128 ] || [ "$code" = "$(sed -n 's/^exit //p' "$WORK/plain")" ] || { echo "exit code $code"; return 1; }
+		cmp -s "$WORK/said" "$WORK/plain" || own_fault "${1%%@*}" || refused_free "$1" || {
+			echo "another output than without us:"
+			diff "$WORK/plain" "$WORK/said"
+			return 1
+		}
+	}
+}
+
+# each_way SIZE WAY...: what a program does with memory that it makes so, and frees twice
+each_way() {
+	local way size=$1
+	shift
+	DOINGS=(init errno)
+	for way in "$@"; do
+		DOINGS+=("make=a,$way,$size" "fill=a,3" "byte=a,4" range=a drop=a drop=a)
+	done
+	DOINGS+=(exit=7)
+}
+
+scene_names() {
+	each_way 700Ki alloc pitch async pool vmm
+	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" "${DOINGS[@]}"
+}
+
+scene_managed() {
+	each_way 700Ki managed
+	preloaded GPUSHARE_NAME=w%i:unified "$BIN/drv_linked" "${DOINGS[@]}"
+}
+
+scene_mapped() {
+	each_way 700Ki alloc pitch async
+	preloaded GPUSHARE_NAME=w%i:vmm "$BIN/drv_linked" "${DOINGS[@]}"
+}
+
+scene_runtime() {
+	preloaded GPUSHARE_NAME=w%i "$BIN/rt_app_static" init alloc=a,1Mi fill=a,3 byte=a,1 free=a pitch=b,100,3 free=b exit=7
+}
+
+scene_attached() {
+	each_way 3Mi alloc async vmm
+	preloaded GPUSHARE_ATTACH=other:nth=1,othervmm:nth=2,othervmm:nth=3 "$BIN/drv_linked" "${DOINGS[@]}"
+	SERVER=("$BIN/api_faults" serve)
+	ATTACHES=1
+}
+
+scene_published() {
+	preloaded 'GPUSHARE_PUBLISH=sync GPUSHARE_NAME=w%i' "$BIN/drv_linked" init alloc=x,1Mi stream=s fill=x,3 wait=device \
+		fill=x,5 wait=s byte=x,4 free=x wait=device exit=7
+}
+
+scene_contexts() {
+	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki primary=reset primary=retain \
+		ctxset=primary make=b,vmm,700Ki primary=release primary=release drop=b ctxnew=c make=d,alloc,1Mi \
+		ctxdestroy=c drop=d exit=7
+	# a context that we could not give back nobody can
+	sites_filter() {
+		grep -v '^cuDevicePrimaryCtxRelease'
+	}
+}
+
+# What is kept stays, and is somebody's who comes again.
+scene_kept() {
+	each_way 700Ki alloc
+	preloaded GPUSHARE_NAME=k:keep:adopt "$BIN/drv_linked" "${DOINGS[@]}"
+	nothing_left() {
+		"$BUILD/gpushare" rm k >/dev/null 2>&1
+		not_more "$1" && registry_is_as_before
+	}
+}
+
+# The registry is started by who is the first to need it.
+scene_start() {
+	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 drop=a exit=7
+	prepare() {
+		:
+	}
+	nothing_left() {
+		end_registries
+		rm -rf "${GPUSHARE_DIR:?}"/*
+		not_more "$1"
+	}
+	finish_scene() {
+		end_registries
+	}
+}
+
+# Ages and pids differ from run to run.
+ageless() {
+	sed -E 's/ +[0-9]+s$//; s/\[[0-9]+\] +/[] /' "$1"
+}
+
+# tool PROGRAM WORD...: gpushare-attach or gpushare in its own process; what it leaves is a whole file, or none and one
+# sentence. Its code is the API's, linked into it.
+tool() {
+	OF=$1
+	WORDS=("${@:2}")
+	with_a_registry
+	SERVER=("$BIN/api_faults" serve)
+	scene() {
+		rm -rf "$WORK/files"
+		mkdir "$WORK/files"
+		(cd "$WORK" && LD_PRELOAD=$FAULT_LIB guarded "${WORDS[@]}")
+		local code=$?
+		[ ! -e "$WORK/files/dump" ] || sha256sum <"$WORK/files/dump"
+		return $code
+	}
+	judge() {
+		[ "$1" ] || cp "$WORK/out" "$WORK/plain"
+		case $code in
+		0) cmp -s <(ageless "$WORK/out") <(ageless "$WORK/plain") || { echo "success, and another output"; return 1; } ;;
+		1)
+			[ -s "$WORK/err" ] || { echo "it failed without a sentence"; return 1; }
+			[ -z "$(ls -A "$WORK/files")" ] || cmp -s "$WORK/out" "$WORK/plain" || { echo "files are left: $(ls "$WORK/files")"; return 1; }
+			;;
+		*) echo "exit code $code"; return 1 ;;
+		esac
+	}
+	# whoever ends at once gives nothing back by itself
+	nothing_left() {
+		registry_is_as_before
+	}
+}
+
+scene_dump() { tool gpushare-attach "$BUILD/gpushare-attach" other -o files/dump; }
+scene_dump_vmm() { tool gpushare-attach "$BUILD/gpushare-attach" othervmm -o files/dump; }
+scene_ls() { tool gpushare "$BUILD/gpushare" ls other; }
