@@ -256,6 +256,10 @@ bundle:
 	@NVCC=$(NVCC) CUDA_RT=$(CUDA_RT) JOBS=$(or $(jobs),-j) tests/gpu/bundle.sh
 lint:
 	@tests/lint.sh
+# scan-build's analyzer without the bounds that the lint has.
+analyze:
+	@[ -e $(BUILD)/gen/registry.pb.h ] || $(MAKE) -s --no-print-directory $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
+	@tests/analyze/run.sh
 # A minute of all fuzzers together, an hour of each; FUZZ_SECONDS: of each.
 fuzz:
 	@tests/fuzz/run.sh $(or $(FUZZ_SECONDS),share) "$(T)"
@@ -281,4 +285,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
 	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
-.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak coverage
+.PHONY: tests kernels driver more tested check demo check-gpu bundle lint analyze bench bench-programs fuzz fuzz-long fuzzers model soak coverage
