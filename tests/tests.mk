@@ -210,7 +210,7 @@ endif
 
 # Under the thread sanitizer no program runs that isn't instrumented.
 ifeq ($(SANITIZE),thread)
-PROGRAMS := $(filter $(patsubst %,$(bin)/%_\%,api host tool),$(PROGRAMS))
+PROGRAMS := $(filter $(addsuffix _%,$(addprefix $(bin)/,api cpp_app host ring tool)),$(PROGRAMS))
 endif
 tests: products $(CMOCKA) $(FUZZ_TESTS) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels) man
 

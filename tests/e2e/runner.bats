@@ -63,7 +63,7 @@ skipped: many3.bats: not here: as 3 says"
 }
 
 @test "run: what instruments see nothing of is left out under them, all but what has threads under thread" {
-	made api <<<'TEST "one" { true; }'
+	made order <<<'TEST "one" { true; }'
 	made manual <<<'TEST "two" { false; }'
 	made life <<<'TEST "three" { true; }'
 	ran 0 SANITIZE=address,undefined
