@@ -150,12 +150,14 @@ static int open_make(struct gpushare_session *session, const gpushare_AttachRepl
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
 	const record *from = &answer->buffer;
+	void *made;
 	int status;
 
 	if (from->backing != GPUSHARE_BACKING_EVENT)
 		return api_fail(GPUSHARE_E_PROTOCOL,
 				"the registry gave '%s' for an event, which it is not", from->name);
-	buffer = (struct gpushare_buffer *)calloc(1, sizeof(struct gpushare_event));
+	made = calloc(1, sizeof(struct gpushare_event)); /* begins with its buffer */
+	buffer = made;
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to open '%s'", from->name);
 	buffer->session = session;

@@ -242,7 +242,7 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 {
 	struct fds_message message = {.version = FDS_VERSION, .verb = (uint8_t)verb};
 	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
-	int fds[FDS_MAX];
+	int fds[FDS_MAX] = {-1};
 	int status = exchange(client, &message, NULL, 0, fds, 1, deadline_ms);
 
 	if (!status)
@@ -254,7 +254,7 @@ int client_withdraw(struct client *client, const uint8_t ticket[GPUSHARE_TICKET_
 {
 	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_WITHDRAW, .count = 1};
 	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
-	int fds[FDS_MAX];
+	int fds[FDS_MAX] = {-1};
 	int status;
 
 	memcpy(message.tickets[0], ticket, GPUSHARE_TICKET_SIZE);

@@ -62,15 +62,8 @@ struct map_backend {
 MAP_BACKENDS(B)
 #undef B
 
-__attribute__((format(printf, 3, 4))) static inline int
-map_refuse(struct map_reason *why, int status, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(why->text, sizeof(why->text), format, arguments);
-	va_end(arguments);
-	return status;
-}
+/* Says why not. Return: @status. */
+int map_refuse(struct map_reason *why, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

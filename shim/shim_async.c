@@ -343,7 +343,7 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 		end_entry(driver, one);
 	else if (!one->told)
 		share_end(one->entry.name, one->entry.generation, one->entry.kind != LIVE_OWN);
-	if (one->context != context && scope_push(&scope, one->context))
+	if (driver && one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);
 }
 

@@ -65,9 +65,11 @@ tidy() {
 }
 if [ -e "${BUILD:-build}/gen/registry.pb.h" ]; then
 	lint clang-tidy "clang-tidy of registry, shim, tools" tidy
+	lint clang "scan-build's analyzer of registry, shim, tools, within bounds (make analyze: without)" \
+		tests/analyze/run.sh --within 40000
 else
-	echo "skipped: lint: clang-tidy of registry, shim, tools: nothing is built in ${BUILD:-build}: make first"
-	skipped=$((skipped + 1))
+	echo "skipped: lint: clang-tidy and analyzer of registry, shim, tools: nothing is built in ${BUILD:-build}: make first"
+	skipped=$((skipped + 2))
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -89,9 +89,13 @@ $(BUILD)/obj/tests/fuzz/%.o: ALL_CFLAGS += -iquote tests/fuzz
 $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,fuzz_%.o replay.o) $(BUILD)/libunits.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libunits.a
+# Of what they may reach only: clang takes its time over it.
+FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/rules*.c shim/driver.c tools/npy*.c))
+$(BUILD)/libfuzzed.a: $(FUZZED)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $< $(UNIT_LIBS) -fsanitize=fuzzer -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $< $(subst libunits,libfuzzed,$(UNIT_LIBS)) -fsanitize=fuzzer -o $@
 fuzzers: $(addprefix $(BUILD)/fuzz/,$(FUZZERS))
 
 # The simulated driver's own tests; what they test is found beside them, in ../sim.
@@ -204,6 +208,10 @@ $(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(FUZZ_TESTS) $(SIM_
 	$(Q)touch $@
 endif
 
+# Under the thread sanitizer no program runs that isn't instrumented.
+ifeq ($(SANITIZE),thread)
+PROGRAMS := $(filter $(addsuffix _%,$(addprefix $(bin)/,api cpp_app host ring tool)),$(PROGRAMS))
+endif
 tests: products $(CMOCKA) $(FUZZ_TESTS) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels) man
 
 # make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
@@ -263,6 +271,10 @@ bundle:
 	@NVCC=$(NVCC) CUDA_RT=$(CUDA_RT) JOBS=$(or $(jobs),-j) tests/gpu/bundle.sh
 lint:
 	@tests/lint.sh
+# scan-build's analyzer without the bounds that the lint has.
+analyze:
+	@[ -e $(BUILD)/gen/registry.pb.h ] || $(MAKE) -s --no-print-directory $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
+	@tests/analyze/run.sh
 # A minute of all fuzzers together, an hour of each; FUZZ_SECONDS: of each.
 fuzz:
 	@tests/fuzz/run.sh $(or $(FUZZ_SECONDS),share) "$(T)"
@@ -294,4 +306,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
 	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
-.PHONY: tests kernels driver more tested check demo check-gpu bundle lint bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage
+.PHONY: tests kernels driver more tested check demo check-gpu bundle lint analyze bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage

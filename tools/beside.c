@@ -68,7 +68,8 @@ bool beside_shim(char out[PATH_MAX], char why[BESIDE_WHY_MAX])
 
 static bool find_on_path(const char *name, char out[PATH_MAX])
 {
-	_cleanup_free_ char *all = strdup(getenv("PATH") ? getenv("PATH") : "");
+	const char *folders = getenv("PATH");
+	_cleanup_free_ char *all = strdup(folders ? folders : "");
 	char path[PATH_MAX + 64], *rest = all;
 
 	for (const char *folder; all && (folder = strsep(&rest, ":"));) {

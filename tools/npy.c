@@ -87,7 +87,7 @@ static bool descr_is(const char *descr, const char *ours)
 
 static bool take_descr(struct text *text, struct npy *npy)
 {
-	char descr[DESCR_MAX];
+	char descr[DESCR_MAX] = "";
 
 	if (peek(text) == '[')
 		return refuse(text->why, "its elements are structures");

@@ -84,6 +84,7 @@ named() {
 
 # start_named TAG RULES PROGRAM...: the same in the background
 start_named() {
+	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
 	start "$1" env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$2" "${@:3}"
 }
 

@@ -53,6 +53,25 @@ TEST \"not here\" { sleep 0.$file; skip \"as $file says\"; }"
 skipped: many3.bats: not here: as 3 says"
 }
 
+@test "run: the slowest are named when it is asked for, with what they took" {
+	made long <<<'TEST "sleeps" { sleep 1; }'
+	made short <<<'TEST "nothing" { true; }'
+	ran 0 GPUSHARE_TEST_SLOWEST=1
+	[[ ${lines[-3]} =~ ^slow:\ long\.bats:\ [1-9][0-9.]*\ s,\ [0-9.]+\ s\ of\ CPU$ ]]
+	[[ ${lines[-2]} == "slow: all 2 files: "* ]]
+	equal "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
+}
+
+@test "run: what instruments see nothing of is left out under them, all but what has threads under thread" {
+	made order <<<'TEST "one" { true; }'
+	made manual <<<'TEST "two" { false; }'
+	made life <<<'TEST "three" { true; }'
+	ran 0 SANITIZE=address,undefined
+	equal "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
+	ran 0 SANITIZE=thread
+	equal "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
+}
+
 @test "run: what failed beside others has one more try, alone, and is named" {
 	made flaky <<<"TEST \"second time\" {
 	[ ! -e $WORK/once ] || return 0
