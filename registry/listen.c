@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "probe.h"
 #include "protocol.h"
 
 #define FRESH_SUFFIX ".new" /* of a socket that is about to take the old one's place */
@@ -34,12 +33,12 @@ int listen_start(nng_socket socket, const char *path)
 	return start(socket, path, "");
 }
 
-void listen_hear(nng_socket socket, const char *path, uint16_t protocol, int heard)
+void listen_hear(nng_socket socket, const char *path, uint16_t protocol, struct probe *probe)
 {
 	char fresh[GPUSHARE_PATH_MAX + 8];
 	int result;
 
-	if (probe_is_answered(path, protocol, heard))
+	if (probe_is_answered(probe, path, protocol))
 		return;
 	snprintf(fresh, sizeof(fresh), "%s%s", path, FRESH_SUFFIX);
 	unlink(fresh);

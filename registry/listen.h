@@ -5,10 +5,12 @@
 #include <nng/nng.h>
 #include <stdint.h>
 
+#include "probe.h"
+
 /* 0, or what nng says. */
 int listen_start(nng_socket socket, const char *path);
 /* Asks whether `path` is still answered, as a peer that speaks `protocol`, and listens there anew if
  * it isn't. The old listener stays open, for the connections that it has. */
-void listen_hear(nng_socket socket, const char *path, uint16_t protocol, int heard);
+void listen_hear(nng_socket socket, const char *path, uint16_t protocol, struct probe *probe);
 
 #endif
