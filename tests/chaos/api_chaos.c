@@ -298,7 +298,7 @@ static bool settle(char **argument)
 		settings.until_ns = chaos_now_ns() + (int64_t)seconds * INT64_C(1000000000);
 		settings.kills = UINT32_MAX / 2;
 	}
-	return crew_open(argument[2], argument[3], deadline_ns) &&
+	return crew_open(argument[2], argument[3], settings.slots, deadline_ns) &&
 	       judge_open(getenv("GPUSHARE_DIR"), deadline_ns / 2);
 }
 

@@ -37,10 +37,16 @@ struct crew {
 	int memory;			/* the pages */
 	struct chaos_page *pages;
 	int64_t deadline_ns; /* what each step may take */
+	uint32_t pace;	     /* see chaos.h: who is many leaves the processors to each other */
 	/* How long the way from a gate to the next one takes lately, owners' and attachers'. */
 	_Atomic int64_t usual_ns[2][CHAOS_GATE_COUNT];
 };
 static struct crew crew;
+
+static void crew_nap_us(long us)
+{
+	chaos_nap_us(us * (long)crew.pace);
+}
 
 struct member {
 	pid_t pid; /* 0: none */
@@ -61,13 +67,15 @@ static bool member_fail(struct member *member, const char *format, ...)
 	return false;
 }
 
-static bool crew_open(const char *programs, const char *preload, int64_t deadline_ns)
+static bool crew_open(const char *programs, const char *preload, unsigned int slots,
+		      int64_t deadline_ns)
 {
 	size_t size = sizeof(struct chaos_page) * CREW_SLOTS * CREW_EACH;
 
 	crew.programs = programs;
 	crew.preload = preload;
 	crew.deadline_ns = deadline_ns;
+	crew.pace = 1 + slots / 8;
 	crew.memory = memfd_create("chaos", 0); /* the workers inherit it */
 	if (crew.memory < 0 || ftruncate(crew.memory, (off_t)size))
 		return false;
@@ -108,6 +116,7 @@ static bool member_start(struct member *member, int place, bool owns, const stru
 
 	*member = (struct member){.owns = owns, .page = crew.pages + place};
 	memset(member->page, 0, sizeof(*member->page));
+	member->page->pace = crew.pace;
 	snprintf(program, sizeof(program), "%s/%s", crew.programs, kind->program);
 	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", crew.preload);
 	if (kind->rule && owns)
@@ -153,7 +162,7 @@ static bool member_await(struct member *member, enum chaos_gate gate)
 		if (chaos_now_ns() > deadline)
 			return member_fail(member, "%s hangs before gate %d",
 					   member->owns ? "owner" : "attacher", (int)gate);
-		chaos_nap_us(100);
+		crew_nap_us(100);
 	}
 	return true;
 }
@@ -196,7 +205,7 @@ static bool member_await_copies(struct member *member, uint64_t more)
 			return member_fail(member, "attacher ended: %s", member->page->trouble);
 		if (chaos_now_ns() > deadline)
 			return member_fail(member, "attacher copies no more");
-		chaos_nap_us(200);
+		crew_nap_us(200);
 	}
 	return true;
 }
@@ -213,7 +222,7 @@ static bool member_reap(struct member *member, int *out_status)
 					      member->owns ? "owner" : "attacher");
 			kill(member->pid, SIGKILL);
 		}
-		chaos_nap_us(200);
+		crew_nap_us(200);
 	}
 	waitpid(member->pid, out_status, 0);
 	member->pid = 0;

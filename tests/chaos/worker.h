@@ -69,7 +69,7 @@ static void worker_stay_busy(const struct worker *worker, const struct way *way)
 		if (!worker->owns)
 			worker_check(worker, "copying", worker_compare(worker, way));
 		atomic_fetch_add(&page->copies, 1);
-		chaos_nap_us(500);
+		chaos_nap_us(500 * (long)page->pace);
 	}
 }
 
