@@ -37,6 +37,7 @@ struct crew {
 	int memory;			/* the pages */
 	struct chaos_page *pages;
 	int64_t deadline_ns; /* what each step may take */
+	bool publishes;	     /* and consumes */
 	uint32_t pace;	     /* see chaos.h: who is many leaves the processors to each other */
 	/* How long the way from a gate to the next one takes lately, owners' and attachers'. */
 	_Atomic int64_t usual_ns[2][CHAOS_GATE_COUNT];
@@ -88,11 +89,13 @@ static void crew_environment(char **to, size_t room, char *preload, char *rule)
 {
 	size_t count = 0;
 
-	for (char **at = environ; *at && count + 3 < room; at++)
+	for (char **at = environ; *at && count + 4 < room; at++)
 		to[count++] = *at;
 	if (*rule) {
 		to[count++] = preload;
 		to[count++] = rule;
+		if (crew.publishes)
+			to[count++] = "GPUSHARE_PUBLISH=sync,free,exit";
 	}
 	to[count] = NULL;
 }
@@ -117,6 +120,7 @@ static bool member_start(struct member *member, int place, bool owns, const stru
 	*member = (struct member){.owns = owns, .page = crew.pages + place};
 	memset(member->page, 0, sizeof(*member->page));
 	member->page->pace = crew.pace;
+	member->page->publishes = crew.publishes;
 	snprintf(program, sizeof(program), "%s/%s", crew.programs, kind->program);
 	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", crew.preload);
 	if (kind->rule && owns)
