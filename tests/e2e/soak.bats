@@ -9,5 +9,8 @@ load helpers
 	export GPUSHARE_CHAOS_SLOTS=$((processes / 2)) GPUSHARE_CHAOS_SECONDS=${GPUSHARE_SOAK_SECONDS:-20}
 	export GPUSHARE_TIMEOUT_MS=90000 # hundreds of processes take turns on few cores
 	export GPUSHARE_CHAOS_REGISTRY=${GPUSHARE_CHAOS_REGISTRY:-0} # its deaths are chaos.bats's
-	"$BIN/api_chaos" "${GPUSHARE_TEST_DRIVER:-sim}" "$BIN" "$PRELOAD"
+	local code=0
+	"$BIN/api_chaos" "${GPUSHARE_TEST_DRIVER:-sim}" "$BIN" "$PRELOAD" >"$WORK/said" || code=$?
+	sed 's/^/# said: /' "$WORK/said" >&3
+	return "$code"
 }
