@@ -231,6 +231,7 @@ static void member_drop(struct member *member)
 	if (member->pid) {
 		kill(member->pid, SIGKILL);
 		waitpid(member->pid, NULL, 0);
+		crew_note(-1);
 	}
 }
 
@@ -339,8 +340,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "api_chaos sim|gpu PROGRAMS PRELOAD, with GPUSHARE_DIR\n");
 		return 2;
 	}
-	printf("chaos: seed %llu, %u kills, %u at a time\n", (unsigned long long)settings.seed,
-	       settings.kills, settings.slots);
+	printf("chaos: seed %llu, %u at a time\n", (unsigned long long)settings.seed,
+	       settings.slots);
 	for (unsigned int first = 0; good && is_to_go_on(first); first += settings.batch)
 		good = batch_run(first);
 	next_look_ns = 0;
@@ -355,9 +356,11 @@ int main(int argc, char **argv)
 	sizes_print("at the end", &judge.settled);
 	printf("chaos: %d names, %zu bytes of GPU memory are left\n", judge_count().names,
 	       judge.free_at_start - judge_free_memory());
-	printf("chaos: %s after %lld ms; at most %d names were kept at once\n",
-	       good ? "nothing is wrong" : "SOMETHING IS WRONG",
-	       (long long)(chaos_now_ns() - began_ns) / 1000000, judge.most_names);
+	printf(
+	    "chaos: %s after %lld ms; at most %d processes lived, and %d names were kept at once\n",
+	    good ? "nothing is wrong" : "SOMETHING IS WRONG",
+	    (long long)(chaos_now_ns() - began_ns) / 1000000, atomic_load(&crew.most),
+	    judge.most_names);
 	gpushare_close(judge.session);
 	return good ? 0 : 1;
 }

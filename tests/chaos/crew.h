@@ -10,7 +10,7 @@
 
 #include "chaos.h"
 
-#define CREW_SLOTS 128
+#define CREW_SLOTS 256
 #define CREW_EACH 2 /* workers of one kill: an owner and an attacher */
 
 /* X(kind, its program, its words after the name in GPUSHARE_NAME, whether it is kept) */
@@ -35,6 +35,7 @@ static const struct crew_kind {
 struct crew {
 	const char *programs, *preload; /* their folder; what LD_PRELOAD is to say */
 	int memory;			/* the pages */
+	atomic_int alive, most;		/* workers now, and at once */
 	struct chaos_page *pages;
 	int64_t deadline_ns; /* what each step may take */
 	bool publishes;	     /* and consumes */
@@ -43,6 +44,14 @@ struct crew {
 	_Atomic int64_t usual_ns[2][CHAOS_GATE_COUNT];
 };
 static struct crew crew;
+
+static void crew_note(int more)
+{
+	int alive = atomic_fetch_add(&crew.alive, more) + more, most = atomic_load(&crew.most);
+
+	while (alive > most && !atomic_compare_exchange_weak(&crew.most, &most, alive))
+		;
+}
 
 static void crew_nap_us(long us)
 {
@@ -134,8 +143,10 @@ static bool member_start(struct member *member, int place, bool owns, const stru
 	crew_environment(environment, sizeof(environment) / sizeof(*environment), preload, rule);
 	member->opened_ns = chaos_now_ns();
 	error = posix_spawn(&member->pid, program, NULL, NULL, argv, environment);
-	if (!error)
+	if (!error) {
+		crew_note(1);
 		return true;
+	}
 	member->pid = 0;
 	return member_fail(member, "%s can't be started: %s", program, strerror(error));
 }
@@ -229,6 +240,7 @@ static bool member_reap(struct member *member, int *out_status)
 		crew_nap_us(200);
 	}
 	waitpid(member->pid, out_status, 0);
+	crew_note(-1);
 	member->pid = 0;
 	return in_time;
 }
