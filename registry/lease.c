@@ -12,6 +12,7 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 	if (!lease)
 		return NULL;
 	lease->id = id;
+	lease->serial = ++leases->ever;
 	lease->peer = *peer;
 	if (getrandom(lease->key, sizeof(lease->key), GRND_NONBLOCK) != sizeof(lease->key))
 		memset(lease->key, 0, sizeof(lease->key)); /* can't be resumed */
