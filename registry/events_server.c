@@ -27,7 +27,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	uint64_t pid = 0, uid = UINT64_MAX;
 	bool entered = false;
 
-	(void)event;
+	listen_note(pipe, event);
 	if (!nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) &&
 	    !nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid) && pid == (uint64_t)getpid()) {
 		probe_hear(&server->probe); /* our own probe: nobody to tell anything */
@@ -59,7 +59,7 @@ static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 {
 	struct registry *registry = ((struct events_server *)argument)->registry;
 
-	(void)event;
+	listen_note(pipe, event);
 	pthread_mutex_lock(&registry->lock);
 	events_leave(registry, (uint32_t)nng_pipe_id(pipe));
 	pthread_mutex_unlock(&registry->lock);

@@ -8,6 +8,7 @@
  */
 #include "api_order_stream.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,6 @@ struct stored {
 
 int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
-	uint32_t none = 0;
-
 	if (!ordering->driver->cuIpcGetEventHandle || !ordering->driver->cuIpcOpenEventHandle ||
 	    !ordering->driver->cuStreamWaitEvent || !ordering->driver->cuLaunchHostFunc)
 		return api_fail(
@@ -32,10 +31,15 @@ int order_event_open(const struct gpushare_buffer *buffer, struct ordering *orde
 		    "events and host functions, so no stream orders '%s'; use the calls "
 		    "that end in _host",
 		    ordering->name);
-	if (atomic_compare_exchange_strong(&ordering->means, &none, GPUSHARE_ORDERING_EVENTS)) {
-		ordering->context = buffer->context;
-		view_add(ordering);
+	if (atomic_exchange(&ordering->opening, true)) {
+		while (!atomic_load(&ordering->means))
+			sched_yield();
+		return GPUSHARE_OK;
 	}
+	ordering->context = buffer->context;
+	ordering->probe = view_probe(ordering->driver);
+	view_add(ordering);
+	atomic_store(&ordering->means, GPUSHARE_ORDERING_EVENTS);
 	return GPUSHARE_OK;
 }
 
@@ -142,10 +146,27 @@ static int publish_next(struct ordering *ordering, cu_stream stream, uint64_t *o
 	return GPUSHARE_OK;
 }
 
+/* The stream's context is current. Drivers crash where an interprocess event meets a stream of
+ * another context. */
+static bool is_elsewhere(const struct ordering *ordering)
+{
+	cu_context current = NULL;
+
+	return ordering->driver->cuCtxGetCurrent(&current) == CU_OK && current &&
+	       current != ordering->context;
+}
+
 int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence)
 {
-	int status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
+	int status;
 
+	if (is_elsewhere(ordering))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is ordered by events, which only streams of the CUDA context "
+				"record in which it was made or attached; wait for this stream, "
+				"and call gpushare_publish_host()",
+				ordering->name);
+	status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
 	if (status)
 		return status;
 	order_take_turn(ordering->page);
@@ -177,9 +198,11 @@ static cu_event event_opened(struct ordering *ordering)
 	return none;
 }
 
+/* A stream of another context waits by the CPU alone. */
 int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least)
 {
 	struct order_page *page = ordering->page;
+	bool elsewhere = is_elsewhere(ordering);
 	cu_event event = NULL;
 	cu_result result;
 	int status;
@@ -188,7 +211,7 @@ int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at
 		status = order_wait(page, at_least, 0, NULL);
 		if (status != GPUSHARE_E_TIMED_OUT)
 			break;
-		if (atomic_load(&page->has_event) &&
+		if (!elsewhere && atomic_load(&page->has_event) &&
 		    !order_wait_number(&page->recorded, &page->readers, at_least, LOOK_MS, NULL) &&
 		    (event = event_opened(ordering)))
 			break;
