@@ -105,7 +105,7 @@ static void test_mute_registry(void **state)
 /* The first thing that a registry which knows nothing of it is asked. */
 static void outlive_it(void)
 {
-	struct gpushare_buffer *buffer = begin();
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
 	pid_t registry = stage_registry();
 	char path[200];
 	uint64_t sequence;
