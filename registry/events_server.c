@@ -30,7 +30,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	listen_note(pipe, event);
 	if (!nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) &&
 	    !nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid) && pid == (uint64_t)getpid()) {
-		eventfd_write(server->heard, 1); /* our own probe: nobody to tell anything */
+		probe_hear(&server->probe); /* our own probe: nobody to tell anything */
 		return;
 	}
 	pthread_mutex_lock(&registry->lock);
@@ -138,9 +138,8 @@ bool events_server_open(struct events_server *server, struct registry *registry,
 	*server = (struct events_server){
 	    .registry = registry,
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-	    .heard = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
-	if (server->wake < 0 || server->heard < 0) {
+	if (!probe_open(&server->probe) || server->wake < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 	} else if ((result = open_socket(server, path))) {
 		log_error("can't listen on %s: %s", path, nng_strerror(result));
@@ -170,11 +169,11 @@ void events_server_close(struct events_server *server)
 	pthread_mutex_lock(&registry->lock);
 	registry->events.wake = -1;
 	pthread_mutex_unlock(&registry->lock);
-	close(server->heard);
+	probe_close(&server->probe);
 	close(server->wake);
 }
 
 void events_server_hear(struct events_server *server, const char *path)
 {
-	listen_hear(server->socket, path, SP_SUB, server->heard);
+	listen_hear(server->socket, path, SP_SUB, &server->probe);
 }

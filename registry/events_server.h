@@ -9,13 +9,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "probe.h"
 #include "registry.h"
 
 struct events_server {
 	struct registry *registry;
 	nng_socket socket;
-	int wake;  /* eventfd: something is to be sent, or this ends */
-	int heard; /* eventfd: a connection of our own, the probe's, was taken */
+	struct probe probe;
+	int wake; /* eventfd: something is to be sent, or this ends */
 	atomic_bool ending;
 	pthread_t thread;
 };

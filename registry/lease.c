@@ -13,6 +13,7 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 	if (!lease)
 		return NULL;
 	lease->id = id;
+	lease->serial = ++leases->ever;
 	lease->peer = *peer;
 	lease->user = user;
 	if (getrandom(lease->key, sizeof(lease->key), GRND_NONBLOCK) != sizeof(lease->key))

@@ -21,6 +21,7 @@ struct attachment {
 
 struct lease {
 	uint32_t id;			  /* of the nng pipe; a ghost's is above them all */
+	uint64_t serial;		  /* of all leases: a later one is a later connection */
 	uint8_t key[GPUSHARE_LEASE_SIZE]; /* what its client may resume it by */
 	struct process peer;
 	struct user *user;
@@ -39,7 +40,7 @@ struct lease {
 
 struct leases {
 	struct lease *by_id;
-	uint64_t count;
+	uint64_t count, ever;
 	uint32_t ghosts, ghosts_ever; /* that many of them */
 	uint64_t attachments;	      /* of all leases, each counted as often as it was attached */
 };

@@ -12,7 +12,6 @@
 
 #include "hash.h"
 #include "log.h"
-#include "probe.h"
 #include "protocol.h"
 
 #define FRESH_SUFFIX ".new" /* of a socket that is about to take the old one's place */
@@ -186,13 +185,13 @@ static int start_anew(nng_socket socket, const char *path)
 	return result;
 }
 
-void listen_hear(nng_socket socket, const char *path, uint16_t protocol, int heard)
+void listen_hear(nng_socket socket, const char *path, uint16_t protocol, struct probe *probe)
 {
 	char fresh[GPUSHARE_PATH_MAX + 8];
 	int result;
 
 	close_needless(socket);
-	if (probe_is_answered(path, protocol, heard))
+	if (probe_is_answered(probe, path, protocol))
 		return;
 	snprintf(fresh, sizeof(fresh), "%s%s", path, FRESH_SUFFIX);
 	unlink(fresh);

@@ -10,37 +10,80 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "protocol.h"
 
-/* nng's transport greets even when its core no longer takes the connection: only `heard` tells. */
-static bool is_heard(int fd, uint16_t protocol, int heard)
+bool probe_open(struct probe *probe)
 {
-	struct pollfd one = {.fd = heard, .events = POLLIN};
+	*probe = (struct probe){
+	    .heard = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	    .fd = -1,
+	    .patience_ns = PROBE_ANSWER_MS * NS_PER_MS,
+	};
+	return probe->heard >= 0;
+}
+
+static void end(struct probe *probe)
+{
+	if (probe->fd >= 0)
+		close(probe->fd);
+	probe->fd = -1;
+	probe->since_ns = 0;
+}
+
+void probe_close(struct probe *probe)
+{
+	end(probe);
+	close(probe->heard);
+}
+
+void probe_hear(const struct probe *probe)
+{
+	eventfd_write(probe->heard, 1);
+}
+
+/* A full backlog says EAGAIN at once: that is a busy listener or a deaf one. False: of that listener
+ * there is nothing to be learned. */
+static bool dial(struct probe *probe, const char *path, uint16_t protocol)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	uint8_t greeting[SP_GREETING_SIZE];
 	eventfd_t ignored;
 
-	eventfd_read(heard, &ignored);
+	probe->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (probe->fd < 0)
+		return false;
+	eventfd_read(probe->heard, &ignored);
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
 	sp_greeting(greeting, protocol);
-	if (send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
-		return true; /* no word on the listener */
-	return poll(&one, 1, PROBE_ANSWER_MS) > 0;
+	if (!connect(probe->fd, (const struct sockaddr *)&to, sizeof(to)))
+		return send(probe->fd, greeting, sizeof(greeting), MSG_NOSIGNAL) ==
+		       sizeof(greeting);
+	close(probe->fd);
+	probe->fd = -1;
+	return errno == EAGAIN;
 }
 
-bool probe_is_answered(const char *path, uint16_t protocol, int heard)
+/* nng's transport greets even when its core no longer takes the connection: only `heard` tells. */
+static bool is_heard(const struct probe *probe)
 {
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool answered = true;
+	struct pollfd one = {.fd = probe->heard, .events = POLLIN};
 
-	if (fd < 0)
+	return probe->fd >= 0 && poll(&one, 1, PROBE_ANSWER_MS) > 0;
+}
+
+bool probe_is_answered(struct probe *probe, const char *path, uint16_t protocol)
+{
+	if (!probe->since_ns)
+		probe->since_ns = clock_ns();
+	if ((probe->fd < 0 && !dial(probe, path, protocol)) || is_heard(probe)) {
+		end(probe);
 		return true;
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-	/* A full backlog says EAGAIN at once: that is a busy listener or a deaf one. */
-	if (fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
-	    connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
-		answered = is_heard(fd, protocol, heard);
-	else if (errno == EAGAIN)
-		answered = false;
-	close(fd);
-	return answered;
+	}
+	if (clock_ns() - probe->since_ns < probe->patience_ns)
+		return true;
+	end(probe);
+	if (probe->patience_ns < PROBE_PATIENCE_MS * NS_PER_MS)
+		probe->patience_ns *= 2;
+	return false;
 }

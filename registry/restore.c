@@ -174,6 +174,9 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 	if (!old || old == lease || old->peer.uid != lease->peer.uid ||
 	    !process_is_same(&old->peer, &lease->peer) || !has_nothing(lease) || lease->noted)
 		return false;
+	/* Its client has given up waiting for us, and come again meanwhile. */
+	if (!old->ghost && old->serial > lease->serial)
+		return false;
 	move_all(old, lease);
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command);

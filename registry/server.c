@@ -50,7 +50,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 		return;
 	}
 	if (pid == (uint64_t)getpid()) { /* our own probe: no reason to stay */
-		eventfd_write(server->heard, 1);
+		probe_hear(&server->probe);
 		return;
 	}
 	if (uid != geteuid()) {
@@ -251,7 +251,7 @@ bool server_is_alone(struct server *server)
 
 void server_hear(struct server *server, const char *path)
 {
-	listen_hear(server->socket, path, SP_REQ, server->heard);
+	listen_hear(server->socket, path, SP_REQ, &server->probe);
 }
 
 static int listen_on(struct server *server, const char *path)
@@ -275,11 +275,10 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 	    .registry = registry,
 	    .idle_since_ns = clock_ns(),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-	    .heard = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	    .watches = watch_open(),
 	};
 	registry->wake = server->wake;
-	if (server->wake < 0 || server->heard < 0 || server->watches < 0) {
+	if (!probe_open(&server->probe) || server->wake < 0 || server->watches < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 		result = -1;
 	} else if (!(result = nng_rep0_open(&server->socket))) {
@@ -315,6 +314,6 @@ void server_close(struct server *server)
 		free(closing);
 	}
 	close(server->watches);
-	close(server->heard);
+	probe_close(&server->probe);
 	close(server->wake);
 }

@@ -5,6 +5,7 @@
 #include <nng/nng.h>
 #include <nng/supplemental/util/platform.h>
 
+#include "probe.h"
 #include "registry.h"
 #include "watch.h"
 
@@ -18,8 +19,8 @@ struct closing {
 struct server {
 	struct registry *registry;
 	nng_socket socket;
+	struct probe probe;
 	int wake;    /* eventfd: the main loop should look again */
-	int heard;   /* eventfd: a connection of our own, the probe's, was taken */
 	int watches; /* the peers' deaths; readable when one died */
 	struct work *works;
 	unsigned int work_count; /* main loop only */

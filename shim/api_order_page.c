@@ -35,12 +35,16 @@ static int ask_order(struct gpushare_session *session, const gpushare_Order *ord
 		     gpushare_OrderReply *out_answer)
 {
 	request ask = {.which_verb = gpushare_Request_order_tag};
-
+	unsigned int before = session_connections(session);
 	int status;
 
 	ask.verb.order = *order;
 	status =
 	    session_ask(session, &ask, gpushare_Reply_order_tag, out_answer, sizeof(*out_answer));
+	/* A registry that has just come, and was given behind that what it did not know. */
+	if (status == GPUSHARE_E_NOT_FOUND && session_connections(session) != before)
+		status = session_ask(session, &ask, gpushare_Reply_order_tag, out_answer,
+				     sizeof(*out_answer));
 	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_E_OWNER_GONE : status;
 }
 

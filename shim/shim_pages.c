@@ -257,9 +257,11 @@ static void publish_exiting(void)
 
 void pages_add(const char *name, uint64_t generation)
 {
+	_quiet_ struct quiet quiet = quiet_enter();
 	struct page *made;
 	size_t before;
 
+	(void)quiet;
 	if (!state_publishes(PUBLISH_SYNC | PUBLISH_FREE | PUBLISH_EXIT))
 		return;
 	made = calloc(1, sizeof(*made));

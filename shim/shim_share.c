@@ -37,16 +37,18 @@ static void enter(const struct driver *driver, struct live *entry)
 		return;
 	}
 	strcpy(entry->name, name);
-	pages_add(name, entry->generation);
 }
 
-/* Without a name too: the program is to be told the size that it asked for. */
+/* Without a name too: the program is to be told the size that it asked for. The page is asked for when the table
+ * has the name: a registry that has just come is told what is there, and no more. */
 static bool remember(const struct live *entry)
 {
 	if (live_add(entry)) {
-		if (entry->name[0])
-			state_log("\"%s\" is shared: %llu bytes", entry->name,
-				  (unsigned long long)entry->size);
+		if (!entry->name[0])
+			return true;
+		state_log("\"%s\" is shared: %llu bytes", entry->name,
+			  (unsigned long long)entry->size);
+		pages_add(entry->name, entry->generation);
 		return true;
 	}
 	if (entry->name[0])
@@ -109,7 +111,6 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 		state_log("\"%s\" is not adopted: %s", what.name, why);
 		return false;
 	}
-	pages_add(found->name, found->generation);
 	return true;
 }
 

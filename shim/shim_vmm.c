@@ -6,6 +6,7 @@
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_objects.h"
+#include "shim_pages.h"
 #include "shim_share.h"
 
 static cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
@@ -34,7 +35,11 @@ static void name_object(const struct claim *claim, cu_mem_handle handle, size_t 
 {
 	struct live object;
 
-	if (share_object(claim, handle, size, &object) && !objects_add(&object))
+	if (!share_object(claim, handle, size, &object))
+		return;
+	if (objects_add(&object))
+		pages_add(object.name, object.generation);
+	else
 		share_end(object.name, object.generation, false);
 }
 
@@ -60,7 +65,9 @@ static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
 
 	if (!claim->match.adopt || !share_adopted_object(claim, &object))
 		return false;
-	if (!objects_add(&object)) {
+	if (objects_add(&object)) {
+		pages_add(object.name, object.generation);
+	} else {
 		held_drop(object.mapping.held);
 		share_end(object.name, object.generation, false);
 	}

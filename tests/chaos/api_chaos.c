@@ -8,6 +8,8 @@
 
 #define BATCH 50 /* or twice as many as there are slots */
 #define BATCH_MAX (2 * CREW_SLOTS)
+#define LOOK_NS INT64_C(60000000000) /* between two looks for leaks, where it goes on for so long */
+#define REGISTRY_NS INT64_C(2000000000) /* and between two deaths of the registry */
 
 /* X(moment, who is killed, behind which gate it is, whether somebody is attached) */
 #define MOMENTS(X) \
@@ -67,6 +69,8 @@ static atomic_uint kept_count;
 static atomic_int bad_rounds;
 static atomic_uint killed[MOMENT_COUNT];
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t next_death_ns; /* the registry's; under the lock */
+static int64_t next_look_ns;
 
 /* splitmix64: each round has its own, whichever thread carries it out. */
 static uint64_t random_next(struct round *round)
@@ -131,11 +135,16 @@ static bool registry_kill(void)
 	pid_t pid;
 
 	pthread_mutex_lock(&registry_lock);
-	while (!(pid = judge_registry()) && chaos_now_ns() < deadline)
+	if (settings.until_ns && chaos_now_ns() < next_death_ns) {
+		pthread_mutex_unlock(&registry_lock);
+		return true;
+	}
+	next_death_ns = chaos_now_ns() + REGISTRY_NS;
+	while (!(pid = sizes_registry(judge.directory)) && chaos_now_ns() < deadline)
 		chaos_nap_us(500);
 	if (pid)
 		kill(pid, SIGKILL);
-	while (pid && judge_registry() == pid)
+	while (pid && sizes_registry(judge.directory) == pid)
 		chaos_nap_us(200);
 	pthread_mutex_unlock(&registry_lock);
 	return true;
@@ -222,6 +231,7 @@ static void member_drop(struct member *member)
 	if (member->pid) {
 		kill(member->pid, SIGKILL);
 		waitpid(member->pid, NULL, 0);
+		crew_note(-1);
 	}
 }
 
@@ -257,6 +267,16 @@ static void *slot_run(void *argument)
 	return NULL;
 }
 
+/* An order page is looked after for 10 s when its buffer has gone, so where there are any this takes its time. */
+static void batch_look(void)
+{
+	if (settings.until_ns && chaos_now_ns() < next_look_ns)
+		return;
+	judge_leaks();
+	judge_growth();
+	next_look_ns = chaos_now_ns() + LOOK_NS;
+}
+
 static bool batch_run(unsigned int first)
 {
 	pthread_t threads[CREW_SLOTS];
@@ -270,6 +290,7 @@ static bool batch_run(unsigned int first)
 	for (uintptr_t i = 0; i < settings.slots; i++)
 		pthread_join(threads[i], NULL);
 	judge_batch(kept, atomic_load(&kept_count));
+	batch_look();
 	return !judge.faults && !atomic_load(&bad_rounds);
 }
 
@@ -294,11 +315,13 @@ static bool settle(char **argument)
 	if (!settings.slots || settings.slots > CREW_SLOTS)
 		return false;
 	settings.batch = settings.slots * 2 > BATCH ? settings.slots * 2 : BATCH;
+	crew.publishes = setting("GPUSHARE_CHAOS_PUBLISH", seconds > 0);
 	if (seconds) {
 		settings.until_ns = chaos_now_ns() + (int64_t)seconds * INT64_C(1000000000);
 		settings.kills = UINT32_MAX / 2;
+		next_look_ns = chaos_now_ns() + LOOK_NS;
 	}
-	return crew_open(argument[2], argument[3], deadline_ns) &&
+	return crew_open(argument[2], argument[3], settings.slots, deadline_ns) &&
 	       judge_open(getenv("GPUSHARE_DIR"), deadline_ns / 2);
 }
 
@@ -317,16 +340,27 @@ int main(int argc, char **argv)
 		fprintf(stderr, "api_chaos sim|gpu PROGRAMS PRELOAD, with GPUSHARE_DIR\n");
 		return 2;
 	}
-	printf("chaos: seed %llu, %u kills, %u at a time\n", (unsigned long long)settings.seed,
-	       settings.kills, settings.slots);
+	printf("chaos: seed %llu, %u at a time\n", (unsigned long long)settings.seed,
+	       settings.slots);
 	for (unsigned int first = 0; good && is_to_go_on(first); first += settings.batch)
 		good = batch_run(first);
+	next_look_ns = 0;
+	batch_look();
+	good = good && !judge.faults;
 	for (size_t i = 0; i < MOMENT_COUNT; i++)
 		if (killed[i])
 			printf("%6u %s\n", killed[i], moments[i].name);
-	printf("chaos: %s after %lld ms; at most %d names were kept at once\n",
-	       good ? "nothing is wrong" : "SOMETHING IS WRONG",
-	       (long long)(chaos_now_ns() - began_ns) / 1000000, judge.most_names);
+	sizes_print("at the start", &judge.at_start);
+	sizes_print("a while later", &judge.settled);
+	judge.settled = sizes_now(judge.directory);
+	sizes_print("at the end", &judge.settled);
+	printf("chaos: %d names, %zu bytes of GPU memory are left\n", judge_count().names,
+	       judge.free_at_start - judge_free_memory());
+	printf(
+	    "chaos: %s after %lld ms; at most %d processes lived, and %d names were kept at once\n",
+	    good ? "nothing is wrong" : "SOMETHING IS WRONG",
+	    (long long)(chaos_now_ns() - began_ns) / 1000000, atomic_load(&crew.most),
+	    judge.most_names);
 	gpushare_close(judge.session);
 	return good ? 0 : 1;
 }

@@ -40,6 +40,25 @@ static const char *api_read(const struct worker *worker)
 	return failed(gpushare_copy_from(buffer, 0, worker->host, worker->size));
 }
 
+/* Who does not publish, or has been killed, is nobody's trouble. */
+static const char *api_consume(void)
+{
+	uint64_t sequence;
+	int status = gpushare_acquire_host(buffer, 1, 0, &sequence);
+
+	if (status == GPUSHARE_E_TIMED_OUT || status == GPUSHARE_E_OWNER_GONE)
+		return NULL;
+	return failed(status ? status : gpushare_release_host(buffer, sequence));
+}
+
+static const char *api_turn(const struct worker *worker)
+{
+	if (!worker->owns)
+		return api_consume();
+	return failed(atomic_load(&worker->page->copies) % 2 ? gpushare_publish(buffer, NULL, NULL)
+							     : gpushare_publish_host(buffer, NULL));
+}
+
 static const char *api_end(const struct worker *worker)
 {
 	const char *trouble =
@@ -51,7 +70,7 @@ static const char *api_end(const struct worker *worker)
 
 int main(int argc, char **argv)
 {
-	static const struct way way = {api_start, api_call, api_write, api_read, api_end};
+	static const struct way way = {api_start, api_call, api_write, api_read, api_turn, api_end};
 
 	return argc == 8 ? worker_run(argv, &way) : 2;
 }

@@ -40,6 +40,9 @@ struct chaos_page {
 	    asked; /* the gate that it stands at, or passed last: what is before is done */
 	_Atomic uint64_t copies;
 	_Atomic int64_t asked_ns[CHAOS_GATE_COUNT];
+	bool publishes;
+	uint32_t
+	    pace; /* of looking whether something has come: so many times slower than a few need it */
 	char trouble[240];
 };
 

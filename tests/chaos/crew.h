@@ -10,7 +10,7 @@
 
 #include "chaos.h"
 
-#define CREW_SLOTS 128
+#define CREW_SLOTS 256
 #define CREW_EACH 2 /* workers of one kill: an owner and an attacher */
 
 /* X(kind, its program, its words after the name in GPUSHARE_NAME, whether it is kept) */
@@ -35,12 +35,28 @@ static const struct crew_kind {
 struct crew {
 	const char *programs, *preload; /* their folder; what LD_PRELOAD is to say */
 	int memory;			/* the pages */
+	atomic_int alive, most;		/* workers now, and at once */
 	struct chaos_page *pages;
 	int64_t deadline_ns; /* what each step may take */
+	bool publishes;	     /* and consumes */
+	uint32_t pace;	     /* see chaos.h: who is many leaves the processors to each other */
 	/* How long the way from a gate to the next one takes lately, owners' and attachers'. */
 	_Atomic int64_t usual_ns[2][CHAOS_GATE_COUNT];
 };
 static struct crew crew;
+
+static void crew_note(int more)
+{
+	int alive = atomic_fetch_add(&crew.alive, more) + more, most = atomic_load(&crew.most);
+
+	while (alive > most && !atomic_compare_exchange_weak(&crew.most, &most, alive))
+		;
+}
+
+static void crew_nap_us(long us)
+{
+	chaos_nap_us(us * (long)crew.pace);
+}
 
 struct member {
 	pid_t pid; /* 0: none */
@@ -61,13 +77,15 @@ static bool member_fail(struct member *member, const char *format, ...)
 	return false;
 }
 
-static bool crew_open(const char *programs, const char *preload, int64_t deadline_ns)
+static bool crew_open(const char *programs, const char *preload, unsigned int slots,
+		      int64_t deadline_ns)
 {
 	size_t size = sizeof(struct chaos_page) * CREW_SLOTS * CREW_EACH;
 
 	crew.programs = programs;
 	crew.preload = preload;
 	crew.deadline_ns = deadline_ns;
+	crew.pace = 1 + slots / 8;
 	crew.memory = memfd_create("chaos", 0); /* the workers inherit it */
 	if (crew.memory < 0 || ftruncate(crew.memory, (off_t)size))
 		return false;
@@ -80,11 +98,13 @@ static void crew_environment(char **to, size_t room, char *preload, char *rule)
 {
 	size_t count = 0;
 
-	for (char **at = environ; *at && count + 3 < room; at++)
+	for (char **at = environ; *at && count + 4 < room; at++)
 		to[count++] = *at;
 	if (*rule) {
 		to[count++] = preload;
 		to[count++] = rule;
+		if (crew.publishes)
+			to[count++] = "GPUSHARE_PUBLISH=sync,free,exit";
 	}
 	to[count] = NULL;
 }
@@ -108,6 +128,8 @@ static bool member_start(struct member *member, int place, bool owns, const stru
 
 	*member = (struct member){.owns = owns, .page = crew.pages + place};
 	memset(member->page, 0, sizeof(*member->page));
+	member->page->pace = crew.pace;
+	member->page->publishes = crew.publishes;
 	snprintf(program, sizeof(program), "%s/%s", crew.programs, kind->program);
 	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", crew.preload);
 	if (kind->rule && owns)
@@ -121,8 +143,10 @@ static bool member_start(struct member *member, int place, bool owns, const stru
 	crew_environment(environment, sizeof(environment) / sizeof(*environment), preload, rule);
 	member->opened_ns = chaos_now_ns();
 	error = posix_spawn(&member->pid, program, NULL, NULL, argv, environment);
-	if (!error)
+	if (!error) {
+		crew_note(1);
 		return true;
+	}
 	member->pid = 0;
 	return member_fail(member, "%s can't be started: %s", program, strerror(error));
 }
@@ -153,7 +177,7 @@ static bool member_await(struct member *member, enum chaos_gate gate)
 		if (chaos_now_ns() > deadline)
 			return member_fail(member, "%s hangs before gate %d",
 					   member->owns ? "owner" : "attacher", (int)gate);
-		chaos_nap_us(100);
+		crew_nap_us(100);
 	}
 	return true;
 }
@@ -196,7 +220,7 @@ static bool member_await_copies(struct member *member, uint64_t more)
 			return member_fail(member, "attacher ended: %s", member->page->trouble);
 		if (chaos_now_ns() > deadline)
 			return member_fail(member, "attacher copies no more");
-		chaos_nap_us(200);
+		crew_nap_us(200);
 	}
 	return true;
 }
@@ -213,9 +237,10 @@ static bool member_reap(struct member *member, int *out_status)
 					      member->owns ? "owner" : "attacher");
 			kill(member->pid, SIGKILL);
 		}
-		chaos_nap_us(200);
+		crew_nap_us(200);
 	}
 	waitpid(member->pid, out_status, 0);
+	crew_note(-1);
 	member->pid = 0;
 	return in_time;
 }

@@ -10,6 +10,7 @@
 	N(cuDeviceGet) \
 	N(cuDevicePrimaryCtxRetain) \
 	N(cuCtxSetCurrent) \
+	N(cuCtxSynchronize) \
 	N(cuMemAlloc_v2) \
 	N(cuMemFree_v2) \
 	N(cuMemcpyHtoD_v2) \
@@ -72,6 +73,13 @@ static const char *drv_read(const struct worker *worker)
 	return failed("cuMemcpyDtoH", drv.cuMemcpyDtoH_v2(worker->host, pointer, worker->size));
 }
 
+/* What it does to its buffer is published behind each wait for the GPU. */
+static const char *drv_turn(const struct worker *worker)
+{
+	(void)worker;
+	return failed("cuCtxSynchronize", drv.cuCtxSynchronize());
+}
+
 static const char *drv_end(const struct worker *worker)
 {
 	(void)worker;
@@ -80,7 +88,7 @@ static const char *drv_end(const struct worker *worker)
 
 int main(int argc, char **argv)
 {
-	static const struct way way = {drv_start, drv_call, drv_write, drv_read, drv_end};
+	static const struct way way = {drv_start, drv_call, drv_write, drv_read, drv_turn, drv_end};
 
 	return argc == 8 ? worker_run(argv, &way) : 2;
 }

@@ -6,14 +6,21 @@
  * its contents; and with those removed the registry's descriptors and the GPU's memory are as
  * they were.
  */
-#include <dirent.h>
 #include <dlfcn.h>
 
 #include "chaos.h"
 #include "cuda_abi.h"
 #include "gpushare.h"
+#include "sizes.h"
 
 #define JUDGE_NAME 40
+
+/* What a registry may take up however much it has seen; a journal is written anew at 1 MiB. */
+#define JUDGE_MEMORY_KIB 4096
+#define JUDGE_THREADS 2
+#define JUDGE_LISTENERS 22 /* old ones, where the machine is busy: registry/probe.h */
+#define JUDGE_STATE_BYTES (9L << 17)
+#define JUDGE_GENERATION_BYTES 32
 
 /* What one kill left, or may have left, under a name with keep. */
 struct kept {
@@ -32,7 +39,7 @@ struct judge {
 	cu_context context;
 	cu_cuMemGetInfo_v2_call *memory_info;
 	size_t free_at_start;
-	int fds_at_start;
+	struct sizes at_start, settled; /* a while later, once all that is made but once was made */
 	int faults;
 	int most_names;
 };
@@ -48,66 +55,6 @@ __attribute__((format(printf, 1, 2))) static void judge_fault(const char *format
 	putchar('\n');
 	va_end(arguments);
 	judge.faults++;
-}
-
-/* The registry's pid, as its lock file says; 0: none. */
-static pid_t judge_registry(void)
-{
-	char path[512], text[64] = "";
-	FILE *file;
-	int pid = 0;
-
-	snprintf(path, sizeof(path), "%s/registry.lock", judge.directory);
-	file = fopen(path, "r");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%d", &pid) != 1)
-		pid = 0;
-	fclose(file);
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	file = pid > 0 ? fopen(path, "r") : NULL;
-	if (!file)
-		return 0;
-	if (!fgets(text, sizeof(text), file) || strncmp(text, "gpushare-regis", 14))
-		pid = 0;
-	fclose(file);
-	return pid;
-}
-
-/* But for the sockets at which it listens: one that went deaf stays open beside its successor. */
-static int judge_count_listening(void)
-{
-	FILE *file = fopen("/proc/net/unix", "r");
-	size_t length = strlen(judge.directory);
-	char line[512], path[400];
-	unsigned int flags;
-	int count = 0;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%*s %*s %*s %x %*s %*s %*s %399s", &flags, path) == 2 &&
-		    flags & 0x10000 && !strncmp(path, judge.directory, length) &&
-		    path[length] == '/')
-			count++;
-	}
-	if (file)
-		fclose(file);
-	return count;
-}
-
-static int judge_count_fds(void)
-{
-	char path[64];
-	DIR *folder;
-	int count = -2; /* "." and ".." */
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)judge_registry());
-	folder = opendir(path);
-	if (!folder)
-		return -1;
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count - judge_count_listening();
 }
 
 static size_t judge_free_memory(void)
@@ -198,22 +145,48 @@ static void judge_one(const struct kept *kept)
 /* Registry and GPU as they were at the start, a moment later at the latest. */
 static void judge_leaks(void)
 {
+	const struct sizes *start = &judge.at_start;
 	int64_t deadline = chaos_now_ns() + judge.deadline_ns;
-	int fds = judge_count_fds();
+	struct sizes now = sizes_now(judge.directory);
 	size_t free_bytes = judge_free_memory();
 
-	while ((fds > judge.fds_at_start || free_bytes < judge.free_at_start) &&
+	while ((now.fds > start->fds || now.keeper_fds > start->keeper_fds ||
+		free_bytes < judge.free_at_start) &&
 	       chaos_now_ns() < deadline) {
 		chaos_nap_us(5000);
-		fds = judge_count_fds();
+		now = sizes_now(judge.directory);
 		free_bytes = judge_free_memory();
 	}
-	if (fds > judge.fds_at_start || fds < 0)
-		judge_fault("the registry has %d descriptors, at the start it had %d", fds,
-			    judge.fds_at_start);
+	if (now.fds > start->fds || now.fds < 0)
+		judge_fault("the registry has %ld descriptors, at the start it had %ld", now.fds,
+			    start->fds);
+	if (now.keeper_fds > start->keeper_fds)
+		judge_fault("its keeper has %ld descriptors, at the start it had %ld",
+			    now.keeper_fds, start->keeper_fds);
 	if (free_bytes < judge.free_at_start)
 		judge_fault("the GPU has %zu bytes free, at the start it had %zu", free_bytes,
 			    judge.free_at_start);
+}
+
+/* Nothing that adds up: of as many kills as there may be. */
+static void judge_growth(void)
+{
+	struct sizes now = sizes_now(judge.directory);
+
+	if (judge.settled.pid != now.pid)
+		judge.settled = now;
+	if (now.anonymous_kib > judge.settled.anonymous_kib * 3 / 2 + JUDGE_MEMORY_KIB)
+		judge_fault("the registry has %ld KiB of memory, it had %ld", now.anonymous_kib,
+			    judge.settled.anonymous_kib);
+	if (now.threads > judge.at_start.threads + JUDGE_THREADS)
+		judge_fault("the registry has %ld threads, at the start it had %ld", now.threads,
+			    judge.at_start.threads);
+	if (now.listeners > judge.at_start.listeners + JUDGE_LISTENERS)
+		judge_fault("the registry listens at %ld sockets", now.listeners);
+	if (now.state_bytes > JUDGE_STATE_BYTES)
+		judge_fault("registry.state has %ld bytes", now.state_bytes);
+	if (now.generation_bytes > JUDGE_GENERATION_BYTES)
+		judge_fault("the file of generations has %ld bytes", now.generation_bytes);
 }
 
 static void judge_batch(const struct kept *kept, size_t count)
@@ -226,7 +199,6 @@ static void judge_batch(const struct kept *kept, size_t count)
 	names = judge_count().names;
 	if (names)
 		judge_fault("%d names are left that nobody kept", names);
-	judge_leaks();
 }
 
 /* A context of our own, for the question how much is free. */
@@ -260,9 +232,9 @@ static bool judge_warm_up(void)
 	    gpushare_detach(seen) || gpushare_free(made) || gpushare_unlink(judge.session, "warm"))
 		return false;
 	chaos_nap_us(50000);
-	judge.fds_at_start = judge_count_fds();
+	judge.at_start = sizes_now(judge.directory);
 	judge.free_at_start = judge_free_memory();
-	return judge.fds_at_start > 0;
+	return judge.at_start.fds > 0;
 }
 
 static bool judge_open(const char *directory, int64_t deadline_ns)

@@ -26,6 +26,8 @@ struct way {
 	const char *(*call)(const struct worker *worker); /* share, or attach */
 	const char *(*write)(const struct worker *worker);
 	const char *(*read)(const struct worker *worker);
+	/* publish, or consume what is published, again and again */
+	const char *(*turn)(const struct worker *worker);
 	const char *(*end)(const struct worker *worker); /* free, or detach */
 };
 
@@ -68,8 +70,11 @@ static void worker_stay_busy(const struct worker *worker, const struct way *way)
 	while (atomic_load(&page->open) < CHAOS_END) {
 		if (!worker->owns)
 			worker_check(worker, "copying", worker_compare(worker, way));
+		if (page->publishes)
+			worker_check(worker, worker->owns ? "publishing" : "consuming",
+				     way->turn(worker));
 		atomic_fetch_add(&page->copies, 1);
-		chaos_nap_us(500);
+		chaos_nap_us(500 * (long)page->pace);
 	}
 }
 

@@ -102,6 +102,32 @@ static void test_mute_registry(void **state)
 	stage_play(stay_mute, NULL);
 }
 
+/* The first thing that a registry which knows nothing of it is asked. */
+static void outlive_it(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	pid_t registry = stage_registry();
+	char path[200];
+	uint64_t sequence;
+
+	OK(gpushare_publish_host(buffer, NULL));
+	CHECK(registry > 0 && !kill(registry, SIGKILL));
+	while (stage_registry())
+		usleep(1000);
+	snprintf(path, sizeof(path), "%s/registry.state", getenv("GPUSHARE_DIR"));
+	CHECK(!unlink(path));
+	OK(gpushare_join(buffer, NULL));
+	OK(gpushare_publish_host(buffer, &sequence));
+	CHECK(sequence == 2);
+	OK(gpushare_close(session));
+}
+
+static void test_outlived_registry(void **state)
+{
+	(void)state;
+	stage_play(outlive_it, NULL);
+}
+
 /* Many that come and go: what streams have used is given back in the end. */
 static void publish_many(cu_stream stream, int count)
 {
@@ -145,6 +171,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
 	    T(test_two_processes),
 	    T(test_mute_registry),
+	    T(test_outlived_registry),
 	    T(test_come_and_go),
 	};
 

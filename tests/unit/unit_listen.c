@@ -12,9 +12,9 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/util/platform.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "descriptors.h"
 #include "listen.h"
 #include "protocol.h"
@@ -23,7 +23,7 @@
 
 static char folder[64], path[80];
 static nng_socket server;
-static int silent; /* is never heard: every look finds the listener deaf */
+static struct probe silent; /* is never heard: every look finds the listener deaf */
 
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *argument)
 {
@@ -38,8 +38,7 @@ static int set_up(void **state)
 	if (!mkdtemp(folder))
 		return -1;
 	snprintf(path, sizeof(path), "%s/s", folder);
-	silent = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return nng_rep0_open(&server) ||
+	return !probe_open(&silent) || nng_rep0_open(&server) ||
 	       nng_pipe_notify(server, NNG_PIPE_EV_ADD_PRE, on_pipe, NULL) ||
 	       nng_pipe_notify(server, NNG_PIPE_EV_REM_POST, on_pipe, NULL) ||
 	       listen_start(server, path);
@@ -49,14 +48,16 @@ static int tear_down(void **state)
 {
 	(void)state;
 	nng_close(server);
-	close(silent);
+	probe_close(&silent);
 	return rmdir(folder); /* what it listened at is not there any more */
 }
 
 static void go_deaf(int times)
 {
-	for (int i = 0; i < times; i++)
-		listen_hear(server, path, SP_REQ, silent);
+	for (int i = 0; i < times; i++) {
+		silent.patience_ns = PROBE_ANSWER_MS * NS_PER_MS;
+		listen_hear(server, path, SP_REQ, &silent);
+	}
 }
 
 /* What nng has closed it lets go of in a thread of its own. */

@@ -46,6 +46,31 @@ static void test_all_is_told(void **state)
 	stage_play(tell_all, NULL);
 }
 
+/* A registry that ends when it is asked for the order page of what it was just told to share. */
+static void publish(void)
+{
+	static const char *const names[] = {"i", "v"};
+
+	retold_act("i:size=1M,v:size=2M:vmm", NULL);
+	for (unsigned int i = 0; i < 2; i++) {
+		cu_deviceptr pointer;
+
+		scripted.drop_at = gpushare_Request_order_tag;
+		pointer = retold_alloc((i + 1) * 1000000);
+		CHECK(scripted.retellings == i + 1 && scripted.shared_count == i + 1);
+		CHECK(retold_is_told(names[i], 101 + i));
+		CHECK(pointer);
+	}
+}
+
+static void test_what_is_to_be_published_is_told(void **state)
+{
+	(void)state;
+	setenv("GPUSHARE_PUBLISH", "sync", 1);
+	stage_play(publish, NULL);
+	unsetenv("GPUSHARE_PUBLISH");
+}
+
 /* The same record as before, the handle or a descriptor with it. */
 static void check_again(const gpushare_Share *first, uint64_t generation, bool by_fd)
 {
@@ -198,6 +223,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    staged(test_all_is_told),
+	    staged(test_what_is_to_be_published_is_told),
 	    staged(test_memory_is_shared_again),
 	    staged(test_objects_are_shared_again),
 	    staged(test_a_name_that_was_lost),

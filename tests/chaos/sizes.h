@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_CHAOS_SIZES_H
+#define TESTS_CHAOS_SIZES_H
+/* What a registry has and takes up, as the kernel tells: nothing of it may grow with the time. */
+#include <dirent.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "chaos.h"
+
+/* X(field, what it is called) */
+#define SIZES(X) \
+	X(fds, "descriptors") \
+	X(listeners, "sockets listened at") \
+	X(keeper_fds, "descriptors of its keeper") \
+	X(anonymous_kib, "KiB of memory") \
+	X(threads, "threads") \
+	X(state_bytes, "bytes of registry.state") \
+	X(generation_bytes, "bytes of generation")
+
+struct sizes {
+	pid_t pid;
+#define X(field, what) long field;
+	SIZES(X)
+#undef X
+};
+
+/* Without "." and ".."; -1: it can't be read. */
+static int sizes_count(const char *path)
+{
+	DIR *folder = opendir(path);
+	int count = -2;
+
+	if (!folder)
+		return -1;
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+/* The pid in the lock file of the registry, or of what else there is in `directory`; 0: none. */
+static pid_t sizes_registry(const char *directory)
+{
+	char path[512], text[64] = "";
+	FILE *file;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "%s/registry.lock", directory);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%d", &pid) != 1)
+		pid = 0;
+	fclose(file);
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = pid > 0 ? fopen(path, "r") : NULL;
+	if (!file)
+		return 0;
+	if (!fgets(text, sizeof(text), file) || strncmp(text, "gpushare-regis", 14))
+		pid = 0;
+	fclose(file);
+	return pid;
+}
+
+/* Whether it runs as the keeper of that directory. */
+static bool sizes_is_keeper(const char *pid, const char *directory)
+{
+	char path[300], text[600] = "", wanted[560];
+	int length, have = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%s/cmdline", pid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	have = (int)fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	length = snprintf(wanted, sizeof(wanted), "gpushare-registry%c--keeper%c--dir%c%s", 0, 0, 0,
+			  directory);
+	return have > length && !memcmp(text, wanted, (size_t)length + 1);
+}
+
+/* 0: there is none. */
+static pid_t sizes_keeper(const char *directory)
+{
+	DIR *all = opendir("/proc");
+	struct dirent *one;
+	pid_t pid = 0;
+
+	while (all && !pid && (one = readdir(all)))
+		if (sizes_is_keeper(one->d_name, directory))
+			pid = atoi(one->d_name);
+	if (all)
+		closedir(all);
+	return pid;
+}
+
+/* One that went deaf, or seemed to, stays open beside its successor. */
+static int sizes_listeners(const char *directory)
+{
+	FILE *file = fopen("/proc/net/unix", "r");
+	size_t length = strlen(directory);
+	char line[512], path[400];
+	unsigned int flags;
+	int count = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%*s %*s %*s %x %*s %*s %*s %399s", &flags, path) == 2 &&
+		    flags & 0x10000 && !strncmp(path, directory, length) && path[length] == '/' &&
+		    !strstr(path, "keeper"))
+			count++;
+	}
+	if (file)
+		fclose(file);
+	return count;
+}
+
+static long sizes_file(const char *directory, const char *name)
+{
+	struct stat about;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return stat(path, &about) ? 0 : (long)about.st_size;
+}
+
+/* A line of /proc/PID/status. */
+static long sizes_status(pid_t pid, const char *what)
+{
+	char path[64], line[256];
+	long number = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "r");
+	while (file && number < 0 && fgets(line, sizeof(line), file))
+		if (!strncmp(line, what, strlen(what)))
+			number = atol(line + strlen(what));
+	if (file)
+		fclose(file);
+	return number;
+}
+
+static long sizes_fds(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	return sizes_count(path);
+}
+
+static struct sizes sizes_now(const char *directory)
+{
+	struct sizes now = {.pid = sizes_registry(directory)};
+	pid_t keeper = sizes_keeper(directory);
+
+	now.listeners = sizes_listeners(directory);
+	now.fds = sizes_fds(now.pid) - now.listeners;
+	now.keeper_fds = keeper ? sizes_fds(keeper) : 0;
+	now.anonymous_kib = sizes_status(now.pid, "RssAnon:");
+	now.threads = sizes_status(now.pid, "Threads:");
+	now.state_bytes = sizes_file(directory, "registry.state");
+	now.generation_bytes = sizes_file(directory, "generation");
+	return now;
+}
+
+static void sizes_print(const char *when, const struct sizes *sizes)
+{
+	printf("chaos: %s the registry has", when);
+#define X(field, what) printf(" %ld %s,", sizes->field, what);
+	SIZES(X)
+#undef X
+	printf(" pid %d\n", (int)sizes->pid);
+}
+
+#endif

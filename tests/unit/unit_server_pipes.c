@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon lets go of every connection that ends, whatever it is doing with it at that moment. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe.h"
+#include "raw.h"
+
+#define LEAVERS 4
+#define LEAVES 400	 /* of each */
+#define ASKED_AT_ONCE 16 /* more than are answered */
+
+static int daemon_fds(void)
+{
+	char path[64];
+	DIR *folder;
+	int count = -2; /* "." and ".." */
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)raw_here.pid);
+	folder = opendir(path);
+	assert_non_null(folder);
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+/* nng_aio.c does not reach into a shared library. */
+static bool nng_is_shared(void)
+{
+	char path[64], line[512];
+	bool found = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)raw_here.pid);
+	maps = fopen(path, "r");
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		found |= strstr(line, "libnng.so") != NULL;
+	fclose(maps);
+	return found;
+}
+
+/* A connection of the daemon's own, to see whether it is heard, comes and goes. */
+static void assert_let_go(int before)
+{
+	long long begin = raw_now_ms();
+
+	while (daemon_fds() > before + 1 && raw_now_ms() - begin < RAW_TIMEOUT_MS)
+		raw_sleep_ms(20);
+	assert_in_range(daemon_fds(), 1, before + 1);
+}
+
+/* All at once, and gone before the first answer, or while the others are being read. */
+static void ask_and_leave(unsigned int number)
+{
+	uint8_t body[gpushare_Request_size], wire[ASKED_AT_ONCE * 128];
+	request ask = raw_lookup("nobody", 0);
+	size_t size, length = 0;
+	int fd = raw_connect(&raw_here);
+
+	codec_encode_request(&ask, body, sizeof(body), &size);
+	for (uint32_t id = 1; id <= ASKED_AT_ONCE; id++) {
+		sp_header(wire + length, id, size);
+		memcpy(wire + length + SP_HEADER_SIZE + SP_ID_SIZE, body, size);
+		length += SP_HEADER_SIZE + SP_ID_SIZE + size;
+	}
+	raw_write(fd, wire, length);
+	if (number % 2)
+		usleep(number % 256);
+	close(fd);
+}
+
+static void who_leaves_while_it_asks_is_let_go_of(void **state)
+{
+	pid_t pids[LEAVERS];
+	int before, status;
+
+	(void)state;
+	if (nng_is_shared())
+		skip();
+	raw_assert_serves();
+	raw_sleep_ms(100);
+	before = daemon_fds();
+	for (int i = 0; i < LEAVERS; i++) {
+		pids[i] = raw_fork();
+		if (pids[i])
+			continue;
+		for (unsigned int number = 0; number < LEAVES; number++)
+			ask_and_leave(number);
+		_exit(0);
+	}
+	for (int i = 0; i < LEAVERS; i++) {
+		waitpid(pids[i], &status, 0);
+		assert_int_equal(status, 0);
+	}
+	assert_let_go(before);
+	raw_assert_serves();
+}
+
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_daemon(who_leaves_while_it_asks_is_let_go_of),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
