@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "clock.h"
 #include "explain.h"
 #include "log.h"
@@ -78,11 +79,11 @@ int handle_offer(struct registry *registry, const struct lease *lease, struct he
 }
 
 /* Nothing of that name: wait, or say why not. */
-static int answer_missing(const struct registry *registry, const request *ask, const char *name,
-			  reply *answer)
+static int answer_missing(const struct registry *registry, const struct lease *lease,
+			  const request *ask, const char *name, reply *answer)
 {
 	if (!handle_wait_ms(ask))
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
 	if (registry->waiter_count >= registry->limits.waiters)
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "%" PRIu64
@@ -98,12 +99,9 @@ static int lookup_generation(const struct registry *registry, const struct lease
 {
 	const struct entry *entry = registry_find(registry, lookup->name, lookup->generation);
 
-	if (!entry && registry_has_gone(registry, lookup->name, lookup->generation)) {
-		entry = store_find(&registry->store, lookup->name);
-		return entry
-			   ? explain_other(answer, entry, lookup->generation)
-			   : explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lookup->name);
-	}
+	if (entry ? !access_sees(lease, entry)
+		  : registry_has_gone(registry, lookup->name, lookup->generation))
+		return explain_other(answer, registry, lease, lookup->name, lookup->generation);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = entry != NULL;
 	if (entry)
@@ -114,12 +112,12 @@ static int lookup_generation(const struct registry *registry, const struct lease
 static int handle_lookup(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
-	const struct entry *entry = store_find(&registry->store, ask->verb.lookup.name);
+	const struct entry *entry = access_find(registry, lease, ask->verb.lookup.name);
 
 	if (ask->verb.lookup.generation)
 		return lookup_generation(registry, lease, &ask->verb.lookup, answer);
 	if (!entry || (entry->info.missing && handle_wait_ms(ask)))
-		return answer_missing(registry, ask, ask->verb.lookup.name, answer);
+		return answer_missing(registry, lease, ask, ask->verb.lookup.name, answer);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = true;
 	registry_tell(registry, lease, entry, &answer->body.lookup.buffer);
@@ -141,19 +139,22 @@ static int check_kind(const record *info, bool event, reply *answer)
 static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
-	struct entry *entry = store_find(&registry->store, ask->verb.attach.name);
+	struct entry *entry = access_find(registry, lease, ask->verb.attach.name);
 	gpushare_AttachReply *attach = &answer->body.attach;
 	const struct attachment *held;
 	int status;
 
 	if (!entry || entry->info.missing)
-		return answer_missing(registry, ask, ask->verb.attach.name, answer);
+		return answer_missing(registry, lease, ask, ask->verb.attach.name, answer);
 	if (registry->leases.attachments >= registry->limits.attachments)
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "%" PRIu64 " attachments are held, which is all that this registry "
 			       "takes; detach some",
 			       registry->limits.attachments);
 	status = check_kind(&entry->info, ask->verb.attach.event, answer);
+	if (!status)
+		status = access_check_attach(lease, entry, ask->verb.attach.read_only,
+					     &attach->read_only, answer);
 	if (!status && entry->held)
 		status = handle_offer(registry, lease, entry->held, attach->ticket, answer);
 	if (status)
@@ -193,22 +194,22 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 			   reply *answer)
 {
 	const gpushare_Withdraw *withdraw = &ask->verb.withdraw;
-	struct entry *entry = store_find(&registry->store, withdraw->name);
+	struct entry *entry = access_find(registry, lease, withdraw->name);
 	bool unlink = !withdraw->generation;
 
 	if (handle_withdraw_nameless(registry, lease, withdraw, answer))
 		return GPUSHARE_OK;
 	if (!entry)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, withdraw->name);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease,
+				       withdraw->name);
 	if (!unlink && entry->info.generation != withdraw->generation)
-		return explain_other(answer, entry, withdraw->generation);
+		return explain_other(answer, registry, lease, withdraw->name, withdraw->generation);
 	if (!unlink && entry->lease != lease)
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "\"%s\" was not shared through this connection; unlink it instead",
 			       withdraw->name);
-	if (entry->owner.uid != lease->peer.uid)
-		return explain(answer, GPUSHARE_E_DENIED, "\"%s\" belongs to uid %u",
-			       withdraw->name, entry->owner.uid);
+	if (!(access_of(lease, entry) & ACCESS_OWN))
+		return access_deny_owner(lease, entry, "unlink", answer);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
 	if (!unlink && keep_is_asked(&entry->info))
@@ -222,7 +223,8 @@ bool handle_list_one(const struct registry *registry, const struct lease *lease,
 		     const gpushare_List *list, const struct entry *entry, pb_size_t limit,
 		     gpushare_ListReply *page)
 {
-	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events)
+	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events ||
+	    !access_sees(lease, entry))
 		return true;
 	if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
 		return true;
@@ -314,8 +316,10 @@ int handle_undecodable(int fault, reply *answer)
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
 }
 
-int handle_timeout(const struct registry *registry, const request *ask, reply *answer)
+int handle_timeout(const struct registry *registry, const struct lease *lease, const request *ask,
+		   reply *answer)
 {
 	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
-	return explain_missing(answer, GPUSHARE_E_TIMED_OUT, registry, handle_wait_name(ask));
+	return explain_missing(answer, GPUSHARE_E_TIMED_OUT, registry, lease,
+			       handle_wait_name(ask));
 }

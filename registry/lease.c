@@ -13,6 +13,7 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 		return NULL;
 	lease->id = id;
 	lease->peer = *peer;
+	lease->who = (struct identity){.uid = peer->uid, .gid = IDENTITY_NO_GROUP};
 	if (getrandom(lease->key, sizeof(lease->key), GRND_NONBLOCK) != sizeof(lease->key))
 		memset(lease->key, 0, sizeof(lease->key)); /* can't be resumed */
 	lease->watch = -1;
@@ -47,6 +48,7 @@ struct lease *lease_free(struct leases *leases, struct lease *lease)
 	HASH_DEL(leases->by_id, lease);
 	leases->count--;
 	leases->ghosts -= lease->ghost;
+	identity_finish(&lease->who);
 	free(lease);
 	return NULL;
 }

@@ -71,7 +71,7 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 
 	if (!limbo_grow(registry))
 		return false;
-	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	tombstone_add(&registry->tombstones, entry, how, clock_ns());
 	DL_DELETE(lease->entries, entry);
 	store_take(&registry->store, entry);
 	registry_release(registry, entry);
@@ -81,15 +81,6 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	note_entry(registry, entry);
 	order_check(registry, entry->info.generation);
 	return true;
-}
-
-uint64_t limbo_count(const struct registry *registry)
-{
-	uint64_t count = 0;
-
-	for (size_t at = 0; at < registry->nameless; at++)
-		count += registry->limbo[at]->info.in_limbo;
-	return count;
 }
 
 void limbo_leave(struct registry *registry, struct entry *entry)

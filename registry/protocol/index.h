@@ -9,7 +9,7 @@
  */
 #include "protocol.h"
 
-#define INDEX_VERSION 1
+#define INDEX_VERSION 2
 #define INDEX_BUCKETS 2048 /* a power of two */
 #define INDEX_TAGS (sizeof(((record *)0)->tags) / sizeof(gpushare_Tag))
 #define INDEX_WAYS 16 /* records of one bucket: one cache line of marks */
@@ -29,6 +29,7 @@
 	F(uint32_t, owner_uid) \
 	F(int32_t, owner_pid) \
 	F(uint32_t, mode) \
+	F(uint32_t, owner_gid) \
 	F(bool, owner_gone) \
 	F(bool, missing)
 
