@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "door.h"
 #include "fds_answer.h"
 #include "log.h"
 #include "watch.h"
@@ -186,7 +187,7 @@ static int listen_on(const char *path)
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
 	/* The mode before the name: never open to others, not for a moment. */
 	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
-	    !listen(fd, BACKLOG))
+	    !listen(fd, BACKLOG) && door_open(path))
 		return fd;
 	if (fd >= 0)
 		close(fd);

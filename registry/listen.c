@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "door.h"
 #include "log.h"
 #include "probe.h"
 #include "protocol.h"
@@ -23,7 +24,8 @@ static int start(nng_socket socket, const char *path, const char *suffix)
 	if ((result = nng_listener_create(&listener, socket, url)))
 		return result;
 	if (!(result = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)) &&
-	    !(result = nng_listener_start(listener, 0)))
+	    !(result = nng_listener_start(listener, 0)) &&
+	    !(result = door_open(url + sizeof("ipc://") - 1) ? 0 : NNG_EPERM))
 		return 0;
 	nng_listener_close(listener);
 	return result;

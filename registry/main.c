@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "door.h"
 #include "events_server.h"
 #include "fds_server.h"
 #include "fdstore.h"
@@ -189,6 +191,22 @@ static bool open_servers(struct server *server, struct events_server *events_ser
 	return false;
 }
 
+/* Its keeper is not to start another one, which would be for this user alone: the administrator does. */
+static bool open_door(const struct options *options)
+{
+	struct identity_group group = {.gid = IDENTITY_NO_GROUP};
+
+	if (!options->is_system)
+		return true;
+	if (options->group)
+		identity_find_group(options->group, &group);
+	if (group.status)
+		log_error("there is no group '%s'", options->group);
+	door_set(true, group.gid);
+	setenv("GPUSHARE_AUTOSTART", "0", 1);
+	return !group.status;
+}
+
 /* The sockets are unlinked and the lock goes with the process: nothing is left to do. */
 static void leave_now(int number)
 {
@@ -218,12 +236,16 @@ int main(int argc, char **argv)
 	notify_init(!options.orphan);
 	signals = open_signals();
 	fds_limit = raise_file_limit();
-	status = place_open(&place, options.directory, options.replace);
+	if (!open_door(&options))
+		return 1;
+	status = place_open(&place, options.directory, options.is_system, options.replace);
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
-	if (registry)
+	if (registry) {
 		registry->limits.kept_bytes = options.keep_limit;
+		registry->is_system = options.is_system;
+	}
 	if (signals < 0 || !registry || !restore_open(registry, place.directory) ||
 	    !open_servers(&server, &events_server, &fds_server, registry, &place, fds_limit)) {
 		registry_free(registry);

@@ -11,6 +11,8 @@ struct options {
 	uint64_t keep_limit;	  /* bytes */
 	bool orphan;
 	bool replace;
+	bool is_system;
+	const char *group; /* of is_system; NULL: all */
 	bool keeper;
 	int ready_fd; /* -1: none */
 };
