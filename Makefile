@@ -147,7 +147,7 @@ $(BUILD)/libgpushare.a: $(API)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(patsubst %,-Wl$(comma)--wrap=%,sendmsg readv accept accept4) -o $@
+	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(patsubst %,-Wl$(comma)--wrap=%,sendmsg readv) -o $@
 $(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c registry/protocol/name.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a

@@ -5,6 +5,9 @@
 #include <nng/transport/ipc/ipc.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "door.h"
@@ -12,6 +15,7 @@
 #include "probe.h"
 #include "protocol.h"
 
+#define BACKLOG 128
 #define FRESH_SUFFIX ".new" /* of a socket that is about to take the old one's place */
 
 static int start(nng_socket socket, const char *path, const char *suffix)
@@ -34,6 +38,21 @@ static int start(nng_socket socket, const char *path, const char *suffix)
 int listen_start(nng_socket socket, const char *path)
 {
 	return start(socket, path, "");
+}
+
+int listen_plain(const char *path, int type)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	/* The mode before the name: never open to others, not for a moment. */
+	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
+	    !listen(fd, BACKLOG) && door_open(path))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 void listen_hear(nng_socket socket, const char *path, uint16_t protocol, int heard)

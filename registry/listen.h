@@ -10,5 +10,7 @@ int listen_start(nng_socket socket, const char *path);
 /* Asks whether `path` is still answered, as a peer that speaks `protocol`, and listens there anew if
  * it isn't. The old listener stays open, for the connections that it has. */
 void listen_hear(nng_socket socket, const char *path, uint16_t protocol, int heard);
+/* Without nng: a descriptor that listens there, or -1 and errno. */
+int listen_plain(const char *path, int type);
 
 #endif

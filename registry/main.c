@@ -122,9 +122,8 @@ static int64_t tend_store(struct registry *registry)
 	return next;
 }
 
-static void serve(struct server *server, struct events_server *events_server,
-		  const struct place *place, const struct options *options, int signals,
-		  int replaced)
+static void serve(struct server *server, const struct place *place, const struct options *options,
+		  int signals, int replaced)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
@@ -155,10 +154,8 @@ static void serve(struct server *server, struct events_server *events_server,
 				log_line("%s has gone: leaving", place->directory);
 				return;
 			}
-			if (!lost) {
+			if (!lost)
 				server_hear(server, place->socket);
-				events_server_hear(events_server, place->events_socket);
-			}
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
 		next = store_ns < next ? store_ns : next;
@@ -253,7 +250,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	tell_ready(&options, &place);
-	serve(&server, &events_server, &place, &options, signals, fds_server.leave);
+	serve(&server, &place, &options, signals, fds_server.leave);
 	notify_say("STOPPING=1");
 	restore_leave(registry);
 	if (place_is_lost(&place))
