@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DOOR_DIRECTORY "/run/gpushare" /* where --system serves if not told otherwise */
+#define DOOR_DIRECTORY "/run/gpushare/system" /* where --system serves if not told otherwise */
 
 /* Once, before anything is opened: this user alone without. `gid`: IDENTITY_NO_GROUP for all. */
 void door_set(bool is_system, uint32_t gid);

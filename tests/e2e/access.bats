@@ -217,3 +217,34 @@ owner() {
 	[ "$(wc -l <"$WORK/registry.err")" -gt 5 ]
 	run -1 grep -aiE '[0-9a-f]{16}|0x[0-9a-f]{6}' "$WORK/registry.err"
 }
+
+@test "who watches hears of what he may see, and counts that alone" {
+	serve
+	start watch "$WORK/as" "$OTHER" gpushare watch --json
+	watch=$PID
+	until_true grep -q "watch: uid $OTHER" "$WORK/registry.err"
+	owner all make=a,secret,2Mi,vmm make=b,team,2Mi,vmm+mode:640+group:$TEAM make=c,open,2Mi,vmm+mode:604 make=d,wide,2Mi,vmm+mode:666
+	until_true grep -q wide "$WORK/watch.out"
+	kill "$watch"
+	equal "$(jq -r '.kind + " " + .buffer.name' "$WORK/watch.out")" "share open
+share wide"
+	equal "$(jq -s '.[1].serial - .[0].serial' "$WORK/watch.out")" 1
+	run -1 grep -E 'secret|team|lost' "$WORK/watch.out"
+}
+
+@test "a set-uid program looks at nothing of its caller's environment" {
+	program=$WORK/suid/a/b/gpushare # where no ../bin is
+	install -d -m 755 "${program%/*}"
+	install -m 4755 -o "$MEMBER" "$BUILD/gpushare" "$program"
+	! findmnt -no OPTIONS -T "$WORK/suid" | grep -q nosuid || skip "no set-uid programs on this file system"
+	printf '#!/bin/sh\ntouch %s/started\n' "$WORK/home" >"$WORK/bin/evil"
+	chmod 755 "$WORK/bin/evil"
+	serve
+	run -1 as "$OTHER" env GPUSHARE_REGISTRY="$WORK/bin/evil" XDG_RUNTIME_DIR="$WORK/home" \
+		GPUSHARE_DIR="$GPUSHARE_DIR" "$program" ls
+	rmdir "/tmp/gpushare-$MEMBER" 2>/dev/null || true
+	has "$output" "/tmp/gpushare-$MEMBER"
+	has "$output" "gpushare-registry was not found"
+	[ ! -e "$WORK/home/started" ] && [ ! -e "$WORK/home/gpushare" ]
+	as "$OTHER" env "$WORK/bin/gpushare" ls # which is none
+}
