@@ -263,8 +263,8 @@ struct gpushare_info {
 	int missing; /* 1: of before the registry's restart, its memory not brought back so far */
 	uint64_t sequence; /* that was published last, see gpushare_publish(); 0: nothing so far */
 	enum gpushare_ordering ordering; /* how who publishes it does so */
-	uint32_t mode;	    /* who may have it: see gpushare_share_options */
-	uint32_t owner_gid; /* 2^32 - 1: of no group */
+	uint32_t mode;			 /* who may have it: see gpushare_share_options */
+	uint32_t owner_gid;		 /* 2^32 - 1: of no group */
 	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 	uint32_t tag_count;

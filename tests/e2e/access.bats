@@ -214,8 +214,12 @@ owner() {
 	as "$OTHER" gpushare rm w || true
 	touch "$WORK/home/go"
 	until_true has_ended "$PID"
+	as "$OWNER" env LD_PRELOAD="$WORK/bin/libgpushare_shim.so" GPUSHARE_LOG="$WORK/home/shim.log" \
+		GPUSHARE_NAME='v:vmm:nth=1,i:nth=2' GPUSHARE_ATTACH='none:nth=3' \
+		drv_linked init alloc=a,2Mi alloc=b,2Mi alloc=c,2Mi >/dev/null
 	[ "$(wc -l <"$WORK/registry.err")" -gt 5 ]
-	run -1 grep -aiE '[0-9a-f]{16}|0x[0-9a-f]{6}' "$WORK/registry.err"
+	[ "$(wc -l <"$WORK/home/shim.log")" -ge 2 ]
+	run -1 grep -aiE '[0-9a-f]{16}|0x[0-9a-f]{6}' "$WORK/registry.err" "$WORK/home/shim.log"
 }
 
 @test "who watches hears of what he may see, and counts that alone" {
@@ -229,7 +233,6 @@ owner() {
 	equal "$(jq -r '.kind + " " + .buffer.name' "$WORK/watch.out")" "share open
 share wide"
 	equal "$(jq -s '.[1].serial - .[0].serial' "$WORK/watch.out")" 1
-	run -1 grep -E 'secret|team|lost' "$WORK/watch.out"
 }
 
 @test "a set-uid program looks at nothing of its caller's environment" {

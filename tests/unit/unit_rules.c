@@ -201,6 +201,22 @@ static void whose_it_is_comes_with_the_match(void **state)
 	}
 }
 
+static void what_is_no_mode_or_group_is_refused(void **state)
+{
+	static const char *const texts[] = {
+	    "w:mode",	 "w:mode=",	 "w:mode=0",	"w:mode=649",	"w:mode=755", "w:mode=4600",
+	    "w:mode=rw", "w:mode=00600", "w:mode=-600", "w:mode=0x180", "w:group",    "w:group="};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		char error[512];
+
+		assert_null(rules_parse(RULES_NAME, "V", texts[i], error, sizeof(error)));
+		assert_non_null(strstr(error, texts[i][2] == 'm' ? "mode wants octal digits"
+								 : "group wants the name"));
+	}
+}
+
 static void unified_takes_managed_memory_and_passes_over_the_rest(void **state)
 {
 	static const char *const texts[] = {"u:unified", "u:unified:api=cudaMallocManaged",
@@ -319,6 +335,7 @@ int main(void)
 	    cmocka_unit_test(wait_and_must_come_with_the_match),
 	    cmocka_unit_test(how_it_is_kept_comes_with_the_match),
 	    cmocka_unit_test(whose_it_is_comes_with_the_match),
+	    cmocka_unit_test(what_is_no_mode_or_group_is_refused),
 	    cmocka_unit_test(unified_takes_managed_memory_and_passes_over_the_rest),
 	    cmocka_unit_test(a_rank_is_digits_or_nothing),
 	    cmocka_unit_test(a_name_that_grows_too_long_does_not_match),

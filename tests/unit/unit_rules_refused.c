@@ -16,9 +16,6 @@
 
 #define TTL "ttl wants whole seconds from 1, such as 3600"
 
-#define MODE "mode wants octal digits of read and write bits, such as 640"
-#define GROUP "group wants the name or number of a group"
-
 static const struct refusal {
 	enum rules_kind kind;
 	const char *rules, *sentence, *shown;
@@ -69,16 +66,6 @@ static const struct refusal {
     {1, "a:ttl=5", "option \"ttl\" is for GPUSHARE_NAME only", "a:>>>ttl=5<<<"},
     {1, "a:mode=640", "option \"mode\" is for GPUSHARE_NAME only", "a:>>>mode=640<<<"},
     {1, "a:group=a", "option \"group\" is for GPUSHARE_NAME only", "a:>>>group=a<<<"},
-    {0, "a:mode", MODE, "a:>>>mode<<<"},
-    {0, "a:mode=", MODE, "a:>>>mode=<<<"},
-    {0, "a:mode=0", MODE, "a:>>>mode=0<<<"},
-    {0, "a:mode=649", MODE, "a:>>>mode=649<<<"},
-    {0, "a:mode=755", MODE, "a:>>>mode=755<<<"},
-    {0, "a:mode=4600", MODE, "a:>>>mode=4600<<<"},
-    {0, "a:mode=00600", MODE, "a:>>>mode=00600<<<"},
-    {0, "a:mode=rw", MODE, "a:>>>mode=rw<<<"},
-    {0, "a:group", GROUP, "a:>>>group<<<"},
-    {0, "a:group=", GROUP, "a:>>>group=<<<"},
     {1, "a:vmm", "option \"vmm\" is for GPUSHARE_NAME only", "a:>>>vmm<<<"},
     {1, "a:map", "option \"map\" is for GPUSHARE_NAME only", "a:>>>map<<<"},
     {0, "a:map=1", "map takes no value", "a:>>>map=1<<<"},
