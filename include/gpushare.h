@@ -942,7 +942,7 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  * gpushare_list_events() and 'gpushare events' list events, gpushare_list() does not.
  *
  * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
- * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (4095 such events are
+ * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (4096 such events are
  *          what a process can have), _E_LIMIT, _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_TIMED_OUT,
  *          _E_NO_DRIVER, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuEventCreate, cuIpcGetEventHandle.
@@ -978,31 +978,32 @@ int gpushare_event_open(struct gpushare_session *session, const char *name,
  * gpushare_event_record() - the event stands for what @stream has been given up to now
  * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream
  *
- * Whoever waits from now on waits for that; who waits already, for what was recorded before. On a
- * stream that is being captured it does what cuEventRecord does there: the event becomes a mark of
- * that capture, for its own streams to wait for, which no other process sees; until it is recorded
- * outside again gpushare_event_query() answers GPUSHARE_E_CUDA (CUDA_ERROR_CAPTURED_EVENT).
+ * Whoever waits from now on waits for that; who waits already, for what was recorded before. CUDA
+ * captures no interprocess event: on a stream that is being captured it is refused, and the capture
+ * goes on.
  *
  * Threads: safe; needs no current CUDA context. The registry is not asked.
- * Errors:  GPUSHARE_E_INVALID (a stream of another context, or none), _E_CUDA, _E_FORKED
+ * Errors:  GPUSHARE_E_INVALID (a stream of another context, or none), _E_NOT_SUPPORTED (it is being
+ *          captured), _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuEventRecord.
  */
 int gpushare_event_record(struct gpushare_event *event, void *stream);
 
 /**
  * gpushare_event_wait() - what @stream is given from now on comes after what was recorded last
- * @stream: a CUstream or cudaStream_t of any context; NULL for the current context's default stream,
- *          or without one the event's context's
+ * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream, if no other
+ *          context is current. For a stream of another GPU open the event there too: see
+ *          gpushare_event_options
  *
  * The CPU does not wait. What was recorded by a process that has died is not waited for if it is not
  * done: GPUSHARE_E_OWNER_GONE. A wait that a stream has begun before its owner died is CUDA's
- * affair; where that matters use gpushare_event_wait_host(). On a stream that is being captured CUDA refuses
- * what was recorded outside that capture, and ends the capture: GPUSHARE_E_CUDA
- * (CUDA_ERROR_STREAM_CAPTURE_ISOLATION).
+ * affair; where that matters use gpushare_event_wait_host(). A stream that is being captured is
+ * refused, and the capture goes on.
  *
  * Threads: safe; needs no current CUDA context. The registry is asked only when it has let know that
  *          something about the name has changed, or has been started anew.
- * Errors:  GPUSHARE_E_INVALID, _E_OWNER_GONE, _E_CUDA, _E_FORKED
+ * Errors:  GPUSHARE_E_INVALID (a stream of another context, or none), _E_NOT_SUPPORTED (it is being
+ *          captured), _E_OWNER_GONE, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuStreamWaitEvent.
  */
 int gpushare_event_wait(struct gpushare_event *event, void *stream);

@@ -5,11 +5,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "identity.h"
 #include "protocol.h"
+
+#define BACKLOG 128
 
 static struct {
 	bool is_system;
@@ -41,6 +45,21 @@ bool door_open(const char *path)
 	if (!door.is_system)
 		return true;
 	return (!is_for_group() || !lchown(path, (uid_t)-1, door.gid)) && !chmod(path, door_mode());
+}
+
+int door_listen(const char *path, int type)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	/* The mode before the name: never open to others, not for a moment. */
+	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
+	    !listen(fd, BACKLOG) && door_open(path))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 static int fail(int fd, const char *path, const char *what, char *why, size_t why_size)

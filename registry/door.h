@@ -15,6 +15,8 @@ void door_set(bool is_system, uint32_t gid);
 unsigned int door_mode(void);
 /* The socket at `path`, which its maker has closed to all others, is let open. False: errno. */
 bool door_open(const char *path);
+/* Without nng: a descriptor that listens there, or -1 and errno. */
+int door_listen(const char *path, int type);
 /* Make the directory of a registry for all, or take one that is this user's, and mark it as that. A
  * status, and the sentence for it. */
 int door_prepare(const char *path, char *why, size_t why_size);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "listen.h"
+#include "door.h"
 #include "log.h"
 #include "spectator.h"
 
@@ -221,7 +221,7 @@ bool events_server_open(struct events_server *server, struct registry *registry,
 {
 	*server = (struct events_server){
 	    .registry = registry,
-	    .listener = listen_plain(path, SOCK_STREAM),
+	    .listener = door_listen(path, SOCK_STREAM),
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};

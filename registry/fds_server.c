@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "door.h"
 #include "fds_answer.h"
-#include "listen.h"
 #include "log.h"
 #include "watch.h"
 
@@ -187,7 +187,7 @@ bool fds_server_open(struct fds_server *server, struct registry *registry, const
 {
 	*server = (struct fds_server){
 	    .registry = registry,
-	    .listener = listen_plain(path, SOCK_SEQPACKET),
+	    .listener = door_listen(path, SOCK_SEQPACKET),
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	    .watches = watch_open(),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),

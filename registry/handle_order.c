@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "access.h"
-#include "clock.h"
 #include "explain.h"
 #include "handlers.h"
 #include "log.h"
@@ -45,7 +44,7 @@ static int check_publisher(const struct lease *lease, const struct entry *entry,
 		    answer, GPUSHARE_E_DENIED,
 		    "\"%s\" is published by process %" PRId32 " (%s), and by one process at a time",
 		    entry->info.name, rival->lease->peer.pid, rival->lease->peer.command);
-	if (clock_ns() < order->settled_ns && !player_published_last(order, lease))
+	if (!player_published_last(order, lease) && player_is_unsettled(order))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "the process that published \"%s\" has left, but its GPU may still "
 			       "be at it; try again in %d seconds",
@@ -69,14 +68,17 @@ static int explain_failed(const struct entry *entry, int status, reply *answer)
 	return explain(answer, status, "the registry is out of memory");
 }
 
-/* What the caller brings, where the registry has lost it. */
-static void take_back(struct registry *registry, const struct lease *lease,
+/* What the caller brings, where the registry has lost it. True: it was taken. */
+static bool take_back(struct registry *registry, const struct lease *lease,
 		      const gpushare_Order *ask, struct order *order)
 {
 	struct held *held = vault_claim(&registry->vault, &lease->peer, ask->ticket);
 
-	if (held && !order_give_back(registry, order, held))
+	if (held && order_give_back(registry, order, held))
+		return true;
+	if (held)
 		vault_release(&registry->vault, held);
+	return false;
 }
 
 /* Of what has gone nobody is anything, and that is well. */
@@ -87,7 +89,7 @@ static int leave(struct registry *registry, const struct lease *lease, const gpu
 
 	if (player)
 		player_part(registry, player, ask->roles,
-			    ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED);
+			    ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED, ask->settles);
 	order_check(registry, ask->generation);
 	return GPUSHARE_OK;
 }
@@ -122,6 +124,7 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 	const gpushare_Order *wanted = &ask->verb.order;
 	const struct entry *entry = registry_find(registry, wanted->name, wanted->generation);
 	struct order *order;
+	bool came = false;
 	int status;
 
 	if (wanted->roles & ~ROLES)
@@ -136,10 +139,12 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 	if (status)
 		return explain_failed(entry, status, answer);
 	if (wanted->again)
-		take_back(registry, lease, wanted, order);
-	if (!order->page || (wanted->again && order->page->id != wanted->again)) {
+		came = take_back(registry, lease, wanted, order);
+	if (!order->page || (wanted->again && order->page->id != wanted->again))
 		answer->body.order.id = order->page ? order->page->id : 0;
-		return GPUSHARE_OK;
-	}
-	return join(registry, lease, wanted, entry, order, answer);
+	else
+		status = join(registry, lease, wanted, entry, order, answer);
+	if (came)
+		order_check(registry, wanted->generation);
+	return status;
 }

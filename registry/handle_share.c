@@ -9,6 +9,7 @@
 #include "explain.h"
 #include "handlers.h"
 #include "log.h"
+#include "order_page.h"
 
 /* What is kept of that name, which the caller may take; NULL: nothing, or not for him. */
 static struct entry *find_kept(const struct registry *registry, const struct lease *lease,
@@ -208,13 +209,17 @@ static struct entry *bring_back(struct registry *registry, struct lease *lease,
 		return entry;
 	}
 	if (nameless)
-		limbo_leave(registry, nameless);
+		limbo_give_up(registry, nameless);
 	entry = registry_add(registry, lease, &share->buffer, share->handle, share->again);
-	if (!entry)
+	if (!entry) {
+		order_end(registry, share->again);
 		return NULL;
+	}
 	registry_count(registry, entry);
 	if (share->orphan)
 		keep_strand(registry, entry, lease);
+	else
+		order_check(registry, share->again);
 	return entry;
 }
 

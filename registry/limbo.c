@@ -83,7 +83,7 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	return true;
 }
 
-void limbo_leave(struct registry *registry, struct entry *entry)
+void limbo_give_up(struct registry *registry, struct entry *entry)
 {
 	size_t at = limbo_seek(registry, entry->info.generation) - 1;
 
@@ -93,9 +93,16 @@ void limbo_leave(struct registry *registry, struct entry *entry)
 	DL_DELETE(entry->lease->limbo, entry);
 	if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* who waits for it looks there */
 		changes_mark(&registry->store.changes, entry->info.name);
-	order_end(registry, entry->info.generation);
 	note_gone(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);
 	free(entry);
+}
+
+void limbo_leave(struct registry *registry, struct entry *entry)
+{
+	uint64_t generation = entry->info.generation;
+
+	limbo_give_up(registry, entry);
+	order_end(registry, generation);
 }

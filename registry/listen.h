@@ -8,9 +8,9 @@
 /* 0, or what nng says. */
 int listen_start(nng_socket socket, const char *path);
 /* Asks whether `path` is still answered, as a peer that speaks `protocol`, and listens there anew if
- * it isn't. The old listener stays open, for the connections that it has. */
+ * it isn't. The old listener stays open for the connections that it has, and the first one in any case. */
 void listen_hear(nng_socket socket, const char *path, uint16_t protocol, int heard);
-/* Without nng: a descriptor that listens there, or -1 and errno. */
-int listen_plain(const char *path, int type);
+/* Of each connection, for nng's callbacks: that it comes (ADD_PRE), and that it has gone (REM_POST). */
+void listen_note(nng_pipe pipe, nng_pipe_ev event);
 
 #endif

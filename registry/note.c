@@ -29,6 +29,18 @@ static void put_end(struct journal *journal, const gpushare_State *what, unsigne
 	*noted = 0;
 }
 
+static void describe(const struct process *process, gpushare_Peer *out_peer)
+{
+	out_peer->pid = process->pid;
+	out_peer->uid = process->uid;
+	out_peer->started = process->started;
+	strcpy(out_peer->command, process->command);
+	out_peer->stack = process->stack;
+	out_peer->own_namespace = process->own_namespace;
+	out_peer->own_pid = process->own_pid;
+	out_peer->own_started = process->own_started;
+}
+
 static void note_lease(struct registry *registry, struct lease *lease)
 {
 	gpushare_State what = {.which_change = gpushare_State_peer_tag};
@@ -37,14 +49,7 @@ static void note_lease(struct registry *registry, struct lease *lease)
 	if (lease->noted)
 		return;
 	memcpy(peer->key, lease->key, sizeof(peer->key));
-	peer->pid = lease->peer.pid;
-	peer->uid = lease->peer.uid;
-	peer->started = lease->peer.started;
-	strcpy(peer->command, lease->peer.command);
-	peer->stack = lease->peer.stack;
-	peer->own_namespace = lease->peer.own_namespace;
-	peer->own_pid = lease->peer.own_pid;
-	peer->own_started = lease->peer.own_started;
+	describe(&lease->peer, peer);
 	put(&registry->journal, &what, &lease->noted);
 }
 
@@ -123,6 +128,21 @@ void note_player(struct registry *registry, struct player *player)
 		put_end(&registry->journal, &what, &player->noted);
 }
 
+void note_burn(struct registry *registry, const struct order *order, uint32_t slot)
+{
+	gpushare_State what = {.which_change = gpushare_State_burn_tag};
+	struct burn *burn = order->place[slot - 1].burn;
+
+	if (is_off(registry))
+		return;
+	what.change.burn.generation = order->generation;
+	what.change.burn.slot = slot;
+	what.change.burn.has_process = true;
+	describe(&burn->process, &what.change.burn.process);
+	what.change.burn.settles = burn->settles;
+	put(&registry->journal, &what, &burn->noted);
+}
+
 void note_end(struct registry *registry, struct lease *lease)
 {
 	gpushare_State what = {.which_change = gpushare_State_end_tag};
@@ -141,6 +161,25 @@ static void put_entry(struct registry *registry, struct entry *entry)
 {
 	entry->noted = 0;
 	note_entry(registry, entry);
+}
+
+static void put_order(struct registry *registry, struct order *order)
+{
+	struct player *player;
+
+	DL_FOREACH(order->players, player)
+	{
+		player->noted = 0;
+		note_player(registry, player);
+	}
+	for (uint32_t at = 0; at < ORDER_SLOTS; at++) {
+		struct burn *burn = order->place[at].burn;
+
+		if (!burn)
+			continue;
+		burn->noted = 0;
+		note_burn(registry, order, at + 1);
+	}
 }
 
 static void put_all(struct registry *registry)
@@ -165,15 +204,8 @@ static void put_all(struct registry *registry)
 			note_attachment(registry, lease, each, each->count);
 		}
 	}
-	for (struct order *order = registry->orders; order; order = order->hh.next) {
-		struct player *player;
-
-		DL_FOREACH(order->players, player)
-		{
-			player->noted = 0;
-			note_player(registry, player);
-		}
-	}
+	for (struct order *order = registry->orders; order; order = order->hh.next)
+		put_order(registry, order);
 }
 
 void note_all(struct registry *registry)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include "fdstore.h"
 #include "log.h"
 
-#define AGAIN_MS 250 /* between two marks */
 /* In the store of descriptors, beside that of the buffer itself. */
 #define KEY(generation) ((generation) | UINT64_C(1) << 63)
 
@@ -42,12 +40,6 @@ bool order_may(const struct entry *entry, const struct lease *lease)
 	return lease_find_attachment(lease, info->name, info->generation);
 }
 
-/* The owner is there, and may yet publish. */
-static bool has_owner(const struct entry *entry)
-{
-	return entry && entry->lease && !entry->info.in_limbo && !entry->untold;
-}
-
 static struct order *order_new(struct registry *registry, uint64_t generation)
 {
 	struct order *order = calloc(1, sizeof(*order));
@@ -62,18 +54,13 @@ static struct order *order_new(struct registry *registry, uint64_t generation)
 	return NULL;
 }
 
-static void unmark(struct registry *registry, struct order *order)
-{
-	if (order->marked_ns)
-		DL_DELETE(registry->marking, order);
-	order->marked_ns = 0;
-}
-
-static void order_free(struct registry *registry, struct order *order)
+void order_free(struct registry *registry, struct order *order)
 {
 	while (order->players)
 		player_end(registry, order->players);
-	unmark(registry, order);
+	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
+		burn_end(registry, &order->place[at]);
+	order_unmark(registry, order);
 	order_page_unmap(order->page);
 	if (order->held) {
 		if (registry->fdstore)
@@ -82,34 +69,6 @@ static void order_free(struct registry *registry, struct order *order)
 	}
 	HASH_DEL(registry->orders, order);
 	free(order);
-}
-
-void order_mark_soon(struct registry *registry, struct order *order)
-{
-	if (!order->marked_ns)
-		DL_APPEND(registry->marking, order);
-	order->marked_ns = clock_ns();
-	if (registry->wake >= 0)
-		eventfd_write(registry->wake, 1);
-}
-
-/* Gone, or not: by who is left, as the page is to say. */
-static void settle(struct registry *registry, struct order *order, const struct entry *entry)
-{
-	bool published = false;
-	const struct player *player;
-
-	DL_FOREACH(order->players, player)
-	{
-		published |= player->roles & ORDER_PUBLISHES;
-	}
-	order->gone = !published && (order->left || !has_owner(entry));
-	if (!order->page)
-		return;
-	if (order->gone && order_mark_gone(order->page))
-		order_mark_soon(registry, order);
-	if (!order->gone && !published && order_is_gone(order->page))
-		order_begin(order->page, 0);
 }
 
 static bool order_hold(struct order *order, struct held *held)
@@ -181,8 +140,8 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	if (make && !order->page) {
 		status = order_make(registry, order);
 		if (!status)
-			settle(registry, order,
-			       store_find_generation(&registry->store, generation));
+			order_settle(registry, order,
+				     store_find_generation(&registry->store, generation));
 	}
 	if (status && !order->players)
 		order_free(registry, order);
@@ -191,26 +150,12 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	return status;
 }
 
-/* It is not new: which slots were used a moment ago is not known, and only the page that somebody had
- * gone. */
-static bool order_take(struct order *order, struct held *held)
+bool order_give_back(struct registry *registry, struct order *order, struct held *held)
 {
 	if (order->page || !order_hold(order, held))
 		return false;
-	order->left |= order_is_gone(order->page);
-	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
-		order->place[at].free_ns =
-		    atomic_load(&order->page->slot[at].state) == ORDER_SLOT_UNUSED
-			? 0
-			: clock_ns() + LIMIT_ORDER_SETTLE_MS * NS_PER_MS;
-	return true;
-}
-
-bool order_give_back(struct registry *registry, struct order *order, struct held *held)
-{
-	if (!order_take(order, held))
-		return false;
 	order_put(registry, order);
+	order_look_over(registry, order);
 	return true;
 }
 
@@ -227,7 +172,7 @@ void order_check(struct registry *registry, uint64_t generation)
 		if (!order_may(entry, player->lease))
 			player_end(registry, player);
 	}
-	settle(registry, order, entry);
+	order_settle(registry, order, entry);
 }
 
 void order_adopt(struct registry *registry, uint64_t generation)
@@ -248,7 +193,8 @@ void order_end(struct registry *registry, uint64_t generation)
 		return;
 	while (order->players)
 		player_end(registry, order->players);
-	settle(registry, order, NULL);
+	order->awaited_ns = 0;
+	order_settle(registry, order, NULL);
 	order->ended = true;
 	if (!order->marked_ns)
 		order_free(registry, order);
@@ -261,37 +207,9 @@ void order_end_lease(struct registry *registry, struct lease *lease)
 		struct order *order = player->order;
 
 		player_end(registry, player);
-		settle(registry, order, store_find_generation(&registry->store, order->generation));
+		order_settle(registry, order,
+			     store_find_generation(&registry->store, order->generation));
 	}
-}
-
-/* True: some were missing. */
-static bool mark_again(struct order *order)
-{
-	uint32_t top = atomic_load(&order->page->top);
-	bool missing = order->gone && order_mark_gone(order->page);
-
-	for (uint32_t at = 0; at < ORDER_SLOTS && at < top; at++)
-		if (!order->place[at].taken)
-			missing |= order_mark_left(order->page, at);
-	return missing;
-}
-
-int64_t order_tick(struct registry *registry, int64_t now_ns)
-{
-	struct order *order, *after;
-
-	DL_FOREACH_SAFE(registry->marking, order, after)
-	{
-		if (order->page && mark_again(order))
-			order->marked_ns = now_ns;
-		if (order->page && now_ns - order->marked_ns < LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
-			continue;
-		unmark(registry, order);
-		if (order->ended)
-			order_free(registry, order);
-	}
-	return registry->marking ? now_ns + AGAIN_MS * NS_PER_MS : INT64_MAX;
 }
 
 void order_tell(const struct registry *registry, const struct entry *entry, record *out_info)
@@ -306,6 +224,7 @@ void order_tell(const struct registry *registry, const struct entry *entry, reco
 	out_info->ordering = atomic_load(&order->page->means);
 }
 
+/* The page that a predecessor put away. */
 static void take(struct registry *registry, uint64_t generation)
 {
 	int fd = fdstore_take(registry->fdstore, KEY(generation));
@@ -317,7 +236,7 @@ static void take(struct registry *registry, uint64_t generation)
 	if (!order)
 		order = order_new(registry, generation);
 	held = order ? vault_keep(&registry->vault, fd) : NULL;
-	if (held && order_take(order, held))
+	if (held && order_hold(order, held))
 		return;
 	fdstore_drop(registry->fdstore, KEY(generation));
 	if (held)
@@ -336,7 +255,11 @@ void order_restore(struct registry *registry)
 	for (size_t at = 0; at < registry->nameless; at++)
 		take(registry, registry->limbo[at]->info.generation);
 	HASH_ITER (hh, registry->orders, order, after) {
+		if (!order->page)
+			take(registry, order->generation); /* the buffer has gone */
 		player_restore(order);
+		if (order->page)
+			order_look_over(registry, order);
 		if (store_find_generation(&registry->store, order->generation))
 			order_check(registry, order->generation);
 		else
@@ -349,7 +272,7 @@ void order_let_go(struct registry *registry)
 	struct order *order;
 
 	for (order = registry->orders; order; order = order->hh.next) {
-		unmark(registry, order);
+		order_unmark(registry, order);
 		order_page_unmap(order->page);
 		order->page = NULL;
 	}

@@ -30,15 +30,25 @@ struct order {
 	bool left;  /* who published has gone, and nobody else does */
 	bool gone;  /* so whoever waits is let through */
 	bool ended; /* the buffer is not known any more: the page goes when it need not be marked */
-	uint64_t rated;		   /* what was published when it was last told to who watches */
-	int64_t settled_ns;	   /* before then another process may not publish */
-	int64_t marked_ns;	   /* when a mark was made last that was not there */
+	uint64_t rated;	       /* what was published when it was last told to who watches */
+	int64_t settled_ns;    /* before then another process may not publish... */
+	struct process leaver; /* ...but where this one, if it is known, has ended */
+	int64_t marked_ns;     /* when a mark was made last that was not there */
+	int64_t awaited_ns;    /* until then whom only the page knows may come back; 0: nobody */
 	struct order *prev, *next; /* of those that are marked */
 	struct order_place {
 		bool taken;
-		bool burned;	 /* a GPU may write to it at any time */
-		int64_t free_ns; /* it is not used again before */
+		bool missed;	   /* its consumer went while the page was not here */
+		int64_t free_ns;   /* it is not used again before */
+		struct burn *burn; /* nor while that stands */
 	} place[ORDER_SLOTS];
+};
+
+/* A slot that the process has left, and that its GPU may write to. */
+struct burn {
+	struct process process;
+	uint64_t settles;   /* until one less than that is released there; 0: at any time */
+	unsigned int noted; /* see note.h */
 };
 
 struct order *order_find(const struct registry *registry, uint64_t generation);
@@ -48,7 +58,8 @@ bool order_may(const struct entry *entry, const struct lease *lease);
  * by those who have it; `out_order` may be one without a page, where `make`
  * is false. */
 int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order);
-/* The page comes back; the reference is the order's where this says true. */
+/* The page comes back; the reference is the order's where this says true. order_check() is to follow
+ * when the caller has said what it is to it. */
 bool order_give_back(struct registry *registry, struct order *order, struct held *held);
 
 /* A mark was made, which is to be made again for a while. */
@@ -63,11 +74,13 @@ int player_add(struct registry *registry, struct order *order, struct lease *lea
 enum parting {
 	PARTING_DEATH,	   /* nobody says what its GPU has still to do */
 	PARTING_SETTLED,   /* nothing */
-	PARTING_UNSETTLED, /* something, at any time */
+	PARTING_UNSETTLED, /* something: `settles`, see struct burn */
 };
-void player_part(struct registry *registry, struct player *player, uint32_t roles,
-		 enum parting how);
+void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how,
+		 uint64_t settles);
 void player_end(struct registry *registry, struct player *player);
+/* Whether who published last may still be at it. */
+bool player_is_unsettled(const struct order *order);
 /* Somebody else's process that publishes; NULL: none. */
 const struct player *player_rival(const struct order *order, const struct lease *lease);
 /* The page says that it was this process who published. */
@@ -77,6 +90,26 @@ void player_replay(struct registry *registry, struct lease *lease, uint64_t gene
 		   uint32_t roles, uint32_t slot);
 void player_restore(struct order *order);
 void player_move_all(struct lease *from, struct lease *to);
+/* Whether who published last, as the page says, has a connection or had one before a restart. */
+bool player_publisher_is_here(const struct registry *registry, const struct order *order);
+
+/* order_burn.c: slots from 1 on. */
+void burn_add(struct registry *registry, struct order *order, uint32_t slot,
+	      const struct process *process, uint64_t settles);
+void burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
+		 const struct process *process, uint64_t settles);
+void burn_end(struct registry *registry, struct order_place *place);
+/* False, and there is none any more: the process has ended, or its GPU has. Places from 0 on. */
+bool burn_stands(struct registry *registry, struct order *order, uint32_t at);
+
+/* order_settle.c: what the page says, and is to say, of who is there. */
+void order_unmark(struct registry *registry, struct order *order);
+/* Some number has been given out that was not published, or may be at any time. */
+bool order_is_under_way(const struct order_page *page);
+/* Gone, or not: by who is left. */
+void order_settle(struct registry *registry, struct order *order, const struct entry *entry);
+/* The page has come: from a predecessor, or from who had it. */
+void order_look_over(struct registry *registry, struct order *order);
 
 /* Something about the buffer has changed: who has gone is nothing to it any more. */
 void order_check(struct registry *registry, uint64_t generation);
@@ -93,6 +126,7 @@ void order_tell(const struct registry *registry, const struct entry *entry, reco
 void order_restore(struct registry *registry);
 /* The pages are a successor's: nothing is marked any more. */
 void order_let_go(struct registry *registry);
+void order_free(struct registry *registry, struct order *order);
 void order_finish(struct registry *registry);
 
 #endif

@@ -42,30 +42,32 @@ static void player_free(struct player *player)
 }
 
 /* From 1 on; 0: all are taken, or were until a moment ago. The lowest, so that few are looked at. */
-static uint32_t free_slot(const struct order *order)
+static uint32_t free_slot(struct registry *registry, struct order *order)
 {
 	int64_t now = clock_ns();
 
 	for (uint32_t at = 0; at < ORDER_SLOTS; at++) {
 		const struct order_place *place = &order->place[at];
 
-		if (!place->taken && !place->burned && place->free_ns <= now)
+		if (!place->taken && place->free_ns <= now && !burn_stands(registry, order, at))
 			return at + 1;
 	}
 	return 0;
 }
 
 /* The slot that it has had stays as it is, where nobody else has it. */
-static int consume(struct player *player, uint32_t slot, uint64_t *out_first)
+static int consume(struct registry *registry, struct player *player, uint32_t slot,
+		   uint64_t *out_first)
 {
 	struct order *order = player->order;
 	bool again = slot && slot <= ORDER_SLOTS && !order->place[slot - 1].taken;
 
 	if (!again)
-		slot = free_slot(order);
+		slot = free_slot(registry, order);
 	if (!slot)
 		return GPUSHARE_E_LIMIT;
 	order->place[slot - 1].taken = true;
+	order->place[slot - 1].missed = false;
 	player->slot = slot;
 	if (again)
 		order_rejoin(order->page, slot - 1);
@@ -90,13 +92,23 @@ bool player_published_last(const struct order *order, const struct lease *lease)
 	return order->page && atomic_load(&order->page->publisher) == process_number(&lease->peer);
 }
 
-static int take_roles(struct player *player, uint32_t roles, uint32_t slot, uint64_t *out_first)
+bool player_publisher_is_here(const struct registry *registry, const struct order *order)
+{
+	const struct lease *lease = registry->leases.by_id;
+
+	while (lease && !player_published_last(order, lease))
+		lease = lease->hh.next;
+	return lease;
+}
+
+static int take_roles(struct registry *registry, struct player *player, uint32_t roles,
+		      uint32_t slot, uint64_t *out_first)
 {
 	struct order *order = player->order;
 	int status = GPUSHARE_OK;
 
 	if ((roles & ORDER_CONSUMES) && !(player->roles & ORDER_CONSUMES))
-		status = consume(player, slot, out_first);
+		status = consume(registry, player, slot, out_first);
 	else if (roles & ORDER_CONSUMES)
 		*out_first =
 		    order_number(atomic_load(&order->page->slot[player->slot - 1].released)) + 1;
@@ -124,7 +136,7 @@ int player_add(struct registry *registry, struct order *order, struct lease *lea
 		player = player_new(order, lease);
 	if (!player)
 		return GPUSHARE_E_NO_MEMORY;
-	status = take_roles(player, roles, slot, out_first);
+	status = take_roles(registry, player, roles, slot, out_first);
 	if (player->roles != before)
 		note_player(registry, player);
 	else if (!before)
@@ -134,30 +146,50 @@ int player_add(struct registry *registry, struct order *order, struct lease *lea
 
 /* What is left in order is another one's at once: what a stream waits for there is behind what can't
  * be joined for any more. */
-static void leave_slot(struct registry *registry, struct player *player, enum parting how)
+static void leave_slot(struct registry *registry, struct player *player, enum parting how,
+		       uint64_t settles)
 {
+	const struct process *process = &player->lease->peer;
 	struct order *order = player->order;
 	struct order_place *place = &order->place[player->slot - 1];
 
 	place->taken = false;
-	place->burned |= how == PARTING_UNSETTLED;
+	place->missed = !order->page;
 	place->free_ns = how == PARTING_SETTLED ? 0 : clock_ns() + COOL_NS;
+	if (how == PARTING_UNSETTLED || (how == PARTING_DEATH && process_lives(process)))
+		burn_add(registry, order, player->slot, process, settles);
 	if (order->page && order_mark_left(order->page, player->slot - 1))
 		order_mark_soon(registry, order);
 	player->slot = 0;
 }
 
-void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how)
+bool player_is_unsettled(const struct order *order)
+{
+	return clock_ns() < order->settled_ns &&
+	       (order->leaver.pid <= 0 || process_lives(&order->leaver));
+}
+
+/* Of who says nothing the page says whether something is under way. */
+static void stop_publishing(const struct player *player, enum parting how)
 {
 	struct order *order = player->order;
 
+	order->left = true;
+	if (how == PARTING_SETTLED ||
+	    (how == PARTING_DEATH && order->page && !order_is_under_way(order->page)))
+		return;
+	order->settled_ns = clock_ns() + COOL_NS;
+	order->leaver = player->lease->peer;
+}
+
+void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how,
+		 uint64_t settles)
+{
 	roles &= player->roles;
 	if ((roles & ORDER_CONSUMES) && player->slot)
-		leave_slot(registry, player, how);
+		leave_slot(registry, player, how, settles);
 	if (roles & ORDER_PUBLISHES)
-		order->left = true;
-	if ((roles & ORDER_PUBLISHES) && how == PARTING_UNSETTLED)
-		order->settled_ns = clock_ns() + COOL_NS;
+		stop_publishing(player, how);
 	player->roles &= ~roles;
 	note_player(registry, player);
 	if (!player->roles)
@@ -166,7 +198,7 @@ void player_part(struct registry *registry, struct player *player, uint32_t role
 
 void player_end(struct registry *registry, struct player *player)
 {
-	player_part(registry, player, player->roles, PARTING_DEATH);
+	player_part(registry, player, player->roles, PARTING_DEATH, 0);
 }
 
 const struct player *player_rival(const struct order *order, const struct lease *lease)
@@ -193,6 +225,8 @@ void player_replay(struct registry *registry, struct lease *lease, uint64_t gene
 	player = player_find(order, lease);
 	if (player && !roles) {
 		order->left |= player->roles & ORDER_PUBLISHES;
+		if (player->slot)
+			order->place[player->slot - 1].missed = true;
 		player_free(player);
 		return;
 	}
@@ -204,6 +238,8 @@ void player_replay(struct registry *registry, struct lease *lease, uint64_t gene
 		order->left = false;
 	player->roles = roles;
 	player->slot = roles & ORDER_CONSUMES ? slot : 0;
+	if (player->slot)
+		order->place[slot - 1].missed = false;
 }
 
 /* Two can't have one slot, whatever the journal says. */

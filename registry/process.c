@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* A file of /proc/PID, as a string; "" when it can't be read. */
@@ -94,4 +97,21 @@ bool process_runs(const struct process *process)
 
 	return process->pid > 0 && read_stat(process->pid, &state, &started, &stack) &&
 	       started == process->started && state != 'Z' && state != 'X';
+}
+
+/* Not by its state alone: a process whose first thread has ended is a zombie, and lives. */
+bool process_lives(const struct process *process)
+{
+	int fd = process->pid > 0 ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
+	struct pollfd event = {.fd = fd, .events = POLLIN};
+	struct process now;
+	bool ended;
+
+	if (fd < 0)
+		return errno != ESRCH && process_runs(process);
+	process_read(process->pid, process->uid, &now);
+	ended = !process_is_same(&now, process) || process_is_other_program(&now, process) ||
+		poll(&event, 1, 0) == 1;
+	close(fd);
+	return !ended;
 }

@@ -27,6 +27,8 @@ bool process_is_same(const struct process *a, const struct process *b);
 bool process_is_other_program(const struct process *a, const struct process *b);
 /* Whether that very process runs still; a zombie does not. */
 bool process_runs(const struct process *process);
+/* Whether it does, and has not become another program; false for one that isn't visible. */
+bool process_lives(const struct process *process);
 
 /*
  * Whether some program waits for this process to end, which it may have become the parent of without

@@ -134,6 +134,8 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *entry);
 /* Its memory is gone, or goes now. */
 void limbo_leave(struct registry *registry, struct entry *entry);
+/* Its place alone: its order goes on, for what is entered with its generation next. */
+void limbo_give_up(struct registry *registry, struct entry *entry);
 /* NULL: not there. */
 struct entry *limbo_find(const struct registry *registry, uint64_t generation);
 /* The position of the first generation above `after`. */

@@ -25,9 +25,9 @@ static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
 	return true;
 }
 
-static void replay_peer(struct registry *registry, const gpushare_Peer *told)
+static struct process process_of(const gpushare_Peer *told)
 {
-	struct process peer = {
+	struct process process = {
 	    .pid = told->pid,
 	    .uid = told->uid,
 	    .started = told->started,
@@ -36,11 +36,18 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	    .own_pid = told->own_pid,
 	    .own_started = told->own_started,
 	};
+
+	strcpy(process.command, told->command);
+	return process;
+}
+
+static void replay_peer(struct registry *registry, const gpushare_Peer *told)
+{
+	const struct process peer = process_of(told);
 	struct lease *lease = lease_find_key(&registry->leases, told->key);
 
 	if (lease)
 		return;
-	strcpy(peer.command, told->command);
 	lease = registry_connect(registry, GHOST_FIRST + registry->leases.ghosts_ever++, &peer);
 	if (!lease)
 		return;
@@ -161,6 +168,14 @@ static void replay_play(struct registry *registry, const gpushare_Play *play)
 		player_replay(registry, lease, play->generation, play->roles, play->slot);
 }
 
+static void replay_burn(struct registry *registry, const gpushare_Burn *burn)
+{
+	const struct process process = process_of(&burn->process);
+
+	if (burn->generation)
+		burn_replay(registry, burn->generation, burn->slot, &process, burn->settles);
+}
+
 static void replay_end(struct registry *registry, const gpushare_End *end)
 {
 	struct lease *lease = lease_find_key(&registry->leases, end->key);
@@ -199,6 +214,9 @@ static bool replay_one(void *context, const gpushare_State *what)
 		break;
 	case gpushare_State_play_tag:
 		replay_play(registry, &what->change.play);
+		break;
+	case gpushare_State_burn_tag:
+		replay_burn(registry, &what->change.burn);
 		break;
 	case gpushare_State_end_tag:
 		replay_end(registry, &what->change.end);

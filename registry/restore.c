@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -23,29 +21,12 @@ static bool is_none(const uint8_t key[GPUSHARE_LEASE_SIZE])
 	return !memcmp(key, none, sizeof(none));
 }
 
-/* Not by its state alone: a process whose first thread has ended is a zombie, and lives. */
-static bool runs(const struct process *process)
-{
-	int fd = process->pid > 0 ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
-	struct pollfd event = {.fd = fd, .events = POLLIN};
-	struct process now;
-	bool ended;
-
-	if (fd < 0)
-		return errno != ESRCH && process_runs(process);
-	process_read(process->pid, process->uid, &now);
-	ended = !process_is_same(&now, process) || process_is_other_program(&now, process) ||
-		poll(&event, 1, 0) == 1;
-	close(fd);
-	return !ended;
-}
-
 /* Who isn't visible, but can be told from others when it comes back, has some time for that. */
 static bool lives(const struct registry *registry, const struct lease *lease)
 {
 	if (lease->peer.pid <= 0 && lease->peer.own_namespace)
 		return clock_ns() < registry->unseen_until_ns;
-	return runs(&lease->peer);
+	return process_lives(&lease->peer);
 }
 
 static bool has_nothing(const struct lease *lease)

@@ -31,7 +31,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	struct lease *lease = NULL;
 	int watch;
 
-	(void)event;
+	listen_note(pipe, event);
 	if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) ||
 	    nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_GID, &gid) ||
 	    nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid)) {
@@ -100,7 +100,7 @@ static void end_lease(struct server *server, uint32_t id)
 
 static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 {
-	(void)event;
+	listen_note(pipe, event);
 	end_lease(argument, (uint32_t)nng_pipe_id(pipe));
 }
 

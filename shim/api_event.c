@@ -91,7 +91,7 @@ static int event_refused(const struct driver *driver, cu_result result, const ch
 	if (result == CU_OUT_OF_MEMORY)
 		return api_fail_cuda(
 		    driver, result, call,
-		    "no event for '%s': a process has at most 4095 that others can "
+		    "no event for '%s': a process has at most 4096 that others can "
 		    "open; close some",
 		    name);
 	if (result == CU_NOT_SUPPORTED)

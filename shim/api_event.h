@@ -25,6 +25,9 @@ const struct driver *event_driver(struct gpushare_session *session, const char *
 int event_context(struct gpushare_session *session, int device, cu_context *out_context,
 		  bool *out_kept);
 
+/* api_event_stream.c: may it be recorded on that stream; waited for by that stream? */
+int event_check_stream(const struct gpushare_buffer *buffer, cu_stream stream, bool waits);
+
 /* The thread may do what a stream capture forbids, until the scope ends. */
 struct event_relaxed {
 	const struct driver *driver; /* NULL: nothing was changed */

@@ -32,7 +32,9 @@ API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
 	if (status)
 		return status;
 	driver = event->named.session->driver;
-	status = device_enter(driver, event->named.context, &scope);
+	status = event_check_stream(&event->named, stream, false);
+	if (!status)
+		status = device_enter(driver, event->named.context, &scope);
 	if (status)
 		return status;
 	result = driver->cuEventRecord(event_of(&event->named), stream);
@@ -149,17 +151,6 @@ API_PUBLIC int gpushare_event_query(struct gpushare_event *event)
 	return status;
 }
 
-/* The default stream is that of the current context; without one, of the event's. */
-static int wait_enter(const struct gpushare_buffer *buffer, struct device_scope *scope)
-{
-	const struct driver *driver = buffer->session->driver;
-	cu_context current = NULL;
-
-	if (driver->cuCtxGetCurrent(&current) == CU_OK && current)
-		return GPUSHARE_OK;
-	return device_enter(driver, buffer->context, scope);
-}
-
 API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -175,7 +166,9 @@ API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 	/* no stream is to wait for what won't come */
 	if (owner_is_gone(buffer) && ask_driver(buffer) == GPUSHARE_E_NOT_READY)
 		return gone(buffer);
-	status = wait_enter(buffer, &scope);
+	status = event_check_stream(buffer, stream, true);
+	if (!status)
+		status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
 	result = driver->cuStreamWaitEvent(stream, event_of(buffer), 0);

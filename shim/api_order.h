@@ -30,6 +30,9 @@ struct ordering {
 	_Atomic uint32_t slot;	 /* a consumer's, from 1 on */
 	unsigned int connection; /* over which the registry was told last */
 	bool lost;		 /* the registry has another page of that buffer */
+	uint32_t leaving;	 /* under the lock: what it did not hear the end of... */
+	bool leaves_unsettled;	 /* ...which may be unsettled... */
+	uint64_t leaves_settles; /* ...until then: see the protocol's Order */
 
 	/* api_order_stream.c */
 	_Atomic(const struct driver *) driver;
@@ -39,7 +42,11 @@ struct ordering {
 	_Atomic cu_deviceptr at;	   /* what that is for them; then the rest is there */
 	struct ordering *next_view;	   /* of all that have one */
 	bool retired;			   /* the session has it no more */
+	bool kept;			   /* `context` is the primary one of `device`, retained */
+	cu_device device;
 	struct order_lane publishing, releasing;
+	uint32_t left_slot;	    /* a slot that was left, where streams have not come to... */
+	uint64_t left_last;	    /* ...this number */
 	_Atomic uint64_t waited;    /* the highest that a stream was to wait for */
 	_Atomic uint64_t reclaimed; /* the same, of consumers */
 	_Atomic uint32_t pending;   /* host functions that have not run */
@@ -47,6 +54,7 @@ struct ordering {
 	cu_event probe;		    /* tells of a context that has failed */
 
 	/* api_order_event.c */
+	_Atomic bool opening;	     /* by one thread */
 	_Atomic(cu_event) event;     /* of what is published */
 	_Atomic(cu_event) released;  /* of what is released */
 	_Atomic(cu_event) opened;    /* another process's of what is published... */
@@ -62,6 +70,10 @@ struct ordering *ordering_seen(const struct gpushare_buffer *buffer);
 int ordering_ask(struct ordering *ordering, uint32_t roles);
 /* Those roles end. */
 int ordering_leave(struct ordering *ordering, uint32_t roles);
+/* No registry has answered that. */
+bool ordering_is_unheard(int status);
+/* The registry hears of those that ended without it. */
+int ordering_tell_leave(struct ordering *ordering);
 /* The buffer goes: before the registry hears of that. */
 void ordering_end(struct gpushare_buffer *buffer);
 /* Also in a forked child: nothing is told, nothing is given back but memory. */
@@ -90,10 +102,12 @@ bool stream_has_failed(void *ordering);
 /* Whether this process's GPUs have work to do for it that has not come to its end. */
 bool stream_has_unpublished(const struct ordering *ordering);
 bool stream_has_unreleased(const struct ordering *ordering);
+/* The slot is this session's no more, or another one. */
+void stream_leave_slot(struct ordering *ordering, uint32_t next);
 /* It is used no more, but for what streams were given. False: nothing was; else it is kept for them, and
  * given back some time. */
 bool stream_keep(struct ordering *ordering);
-/* The session ends: now, if it can be. */
-void stream_sweep(const struct gpushare_session *session);
+/* The session ends: now, if it can be; what can't keeps its context. */
+void stream_sweep(struct gpushare_session *session);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Roles that end, pages that go with their buffers, and what another registry is told of them. */
 #include "api_order.h"
+#include "monotonic.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,31 +13,75 @@ static bool is_unsettled(const struct ordering *ordering, uint32_t roles)
 	       ((roles & ORDER_CONSUMES) && stream_has_unreleased(ordering));
 }
 
-static void describe_leave(const struct ordering *ordering, uint32_t roles, request *out_tell)
+static void describe_leave(const struct ordering *ordering, request *out_tell)
 {
 	gpushare_Order *order = &out_tell->verb.order;
 
 	*out_tell = (request){.which_verb = gpushare_Request_order_tag};
 	memcpy(order->name, ordering->name, sizeof(order->name));
 	order->generation = ordering->generation;
-	order->roles = roles;
+	order->roles = ordering->leaving;
 	order->leave = true;
-	order->unsettled = is_unsettled(ordering, roles);
+	order->unsettled = ordering->leaves_unsettled;
+	order->settles = ordering->leaves_settles;
+}
+
+bool ordering_is_unheard(int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
+
+/* When the last number that streams were to release has come, but where a graph may bring more. */
+static uint64_t settles(const struct ordering *ordering)
+{
+	uint64_t last = atomic_load(&ordering->releasing.last);
+
+	return atomic_load(&ordering->captured) ? 0 : last + 1;
+}
+
+/* They end here, and the registry is yet to hear of it. */
+static void end_roles(struct ordering *ordering, uint32_t roles)
+{
+	struct gpushare_session *session = ordering->session;
+
+	pthread_mutex_lock(&session->lock);
+	roles &= atomic_fetch_and(&ordering->roles, ~roles);
+	ordering->leaving |= roles;
+	ordering->leaves_unsettled |= is_unsettled(ordering, roles);
+	if (roles & ORDER_CONSUMES) {
+		ordering->leaves_settles = settles(ordering);
+		stream_leave_slot(ordering, 0);
+	}
+	pthread_mutex_unlock(&session->lock);
+}
+
+int ordering_tell_leave(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+	uint32_t leaving;
+	request tell;
+	int status;
+
+	pthread_mutex_lock(&session->lock);
+	leaving = ordering->leaving;
+	describe_leave(ordering, &tell);
+	pthread_mutex_unlock(&session->lock);
+	if (!leaving)
+		return GPUSHARE_OK;
+	status = session_ask(session, &tell, 0, NULL, 0);
+	if (ordering_is_unheard(status))
+		return status;
+	pthread_mutex_lock(&session->lock);
+	ordering->leaving &= ~leaving;
+	ordering->leaves_unsettled &= ordering->leaving != 0;
+	pthread_mutex_unlock(&session->lock);
+	return status;
 }
 
 int ordering_leave(struct ordering *ordering, uint32_t roles)
 {
-	request tell;
-
-	roles &= atomic_fetch_and(&ordering->roles, ~roles);
-	if (!roles)
-		return GPUSHARE_OK;
-	describe_leave(ordering, roles, &tell);
-	if (roles & ORDER_CONSUMES) {
-		atomic_store(&ordering->slot, 0);
-		atomic_store(&ordering->releasing.last, 0); /* the next slot begins anew */
-	}
-	return session_ask(ordering->session, &tell, 0, NULL, 0);
+	end_roles(ordering, roles);
+	return ordering_tell_leave(ordering);
 }
 
 /* Under the session's lock. */
@@ -59,12 +104,20 @@ static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
 	return true;
 }
 
-/* The registry learns the rest from what ends with the buffer, a detach or a withdrawal. */
+/* Else the registry learns it from what ends with the buffer, a detach or a withdrawal: nothing is
+ * under way, and the page says so. */
+static bool is_to_be_told(const struct ordering *ordering)
+{
+	uint32_t roles = atomic_load(&ordering->roles);
+
+	return ordering->leaving || (roles & ORDER_CONSUMES) || is_unsettled(ordering, roles) ||
+	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
+}
+
 void ordering_end(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering = atomic_load(&buffer->ordering);
 	struct gpushare_session *session = buffer->session;
-	uint32_t roles;
 	request tell;
 	bool last;
 
@@ -75,9 +128,9 @@ void ordering_end(struct gpushare_buffer *buffer)
 	pthread_mutex_unlock(&session->lock);
 	if (!last)
 		return;
-	roles = atomic_load(&ordering->roles);
-	if ((roles & ORDER_CONSUMES) || is_unsettled(ordering, roles)) {
-		describe_leave(ordering, roles, &tell);
+	if (is_to_be_told(ordering)) {
+		end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);
+		describe_leave(ordering, &tell);
 		session_tell(session, &tell);
 	}
 	if (!stream_keep(ordering))
@@ -94,23 +147,36 @@ void ordering_forget(struct gpushare_buffer *buffer)
 		ordering_free(ordering);
 }
 
-/* Under the session's lock: one that the registry of this connection was not told of. */
+/* Under the session's lock: the registry of this connection was not told of it, or did not hear that
+ * a role ended, and would hear it now. */
+static bool is_untold(const struct gpushare_session *session, const struct ordering *ordering)
+{
+	const struct client *client = session->client;
+
+	return ordering->connection != client->connections ||
+	       (ordering->leaving && client->fd >= 0 && session->silent_until_ms <= monotonic_ms());
+}
+
+/* Under the session's lock. */
 static struct ordering *find_untold(const struct gpushare_session *session)
 {
 	struct ordering *ordering = session->orderings;
 
-	while (ordering && (ordering->lost || ordering->connection == session->client->connections))
+	while (ordering && (ordering->lost || !is_untold(session, ordering)))
 		ordering = ordering->next;
 	return ordering;
 }
 
-/* What the registry refuses to hear, it won't hear the next time either. False: no more of this now. */
+/* What the registry refuses to hear, it won't hear the next time either; of what it does not know
+ * nobody publishes any more. False: no more of this now. */
 static bool tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
 	int status = ordering_ask(ordering, 0);
-	bool unheard = status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT, gone;
+	bool unheard = ordering_is_unheard(status), gone;
 
+	if (status == GPUSHARE_E_OWNER_GONE)
+		order_mark_gone(ordering->page);
 	pthread_mutex_lock(&session->lock);
 	if (status && !unheard)
 		ordering->connection = session->client->connections;

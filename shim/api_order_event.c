@@ -8,6 +8,7 @@
  */
 #include "api_order_stream.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,6 @@ struct stored {
 
 int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
-	uint32_t none = 0;
-
 	if (!ordering->driver->cuIpcGetEventHandle || !ordering->driver->cuIpcOpenEventHandle ||
 	    !ordering->driver->cuStreamWaitEvent || !ordering->driver->cuLaunchHostFunc)
 		return api_fail(
@@ -32,10 +31,15 @@ int order_event_open(const struct gpushare_buffer *buffer, struct ordering *orde
 		    "events and host functions, so no stream orders '%s'; use the calls "
 		    "that end in _host",
 		    ordering->name);
-	if (atomic_compare_exchange_strong(&ordering->means, &none, GPUSHARE_ORDERING_EVENTS)) {
-		ordering->context = buffer->context;
-		view_add(ordering);
+	if (atomic_exchange(&ordering->opening, true)) {
+		while (!atomic_load(&ordering->means))
+			sched_yield();
+		return GPUSHARE_OK;
 	}
+	ordering->context = buffer->context;
+	ordering->probe = view_probe(ordering->driver);
+	view_add(ordering);
+	atomic_store(&ordering->means, GPUSHARE_ORDERING_EVENTS);
 	return GPUSHARE_OK;
 }
 

@@ -135,9 +135,8 @@ static struct ordering *find(const struct gpushare_session *session, uint64_t ge
 static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
 		       unsigned int connection)
 {
-	/* another slot has none of what streams were given for the one before */
-	if (answer->slot && atomic_exchange(&ordering->slot, answer->slot) != answer->slot)
-		atomic_store(&ordering->releasing.last, 0);
+	if (answer->slot && atomic_load(&ordering->slot) != answer->slot)
+		stream_leave_slot(ordering, answer->slot);
 	atomic_fetch_or(&ordering->roles, roles);
 	ordering->connection = connection;
 }
@@ -206,16 +205,16 @@ static int give_back(struct ordering *ordering, gpushare_Order *ask,
 int ordering_ask(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
-	gpushare_Order ask = {
-	    .generation = ordering->generation,
-	    .roles = atomic_load(&ordering->roles) | roles,
-	    .again = ordering->page->id,
-	    .slot = atomic_load(&ordering->slot),
-	};
+	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
 	gpushare_OrderReply answer;
-	unsigned int connection = session_connections(session);
-	int status;
+	unsigned int connection;
+	int status = ordering_tell_leave(ordering);
 
+	if (ordering_is_unheard(status))
+		return status;
+	connection = session_connections(session);
+	ask.roles = atomic_load(&ordering->roles) | roles;
+	ask.slot = atomic_load(&ordering->slot);
 	memcpy(ask.name, ordering->name, sizeof(ask.name));
 	status = ask_order(session, &ask, &answer);
 	if (!status && !answer.id)

@@ -23,7 +23,12 @@ int stream_fail(const struct ordering *ordering, cu_result result, const char *c
  * and means is EVENTS. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering);
 
-/* What a stream may come to later is in one list until then. */
+/* An event of the current context, which is never recorded: what fails that context fails its query.
+ * NULL: it can't be had. */
+cu_event view_probe(const struct driver *driver);
+void view_drop(const struct driver *driver, struct order_page *view);
+
+/* api_order_retire.c: what a stream may come to later is in one list until then. */
 void view_add(struct ordering *ordering);
 
 /* api_order_event.c: the same without stream memory operations; nothing of it can be captured. */

@@ -1,26 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Order pages where GPUs reach them: mapped once more, registered with the driver, and given back
- * when no stream can come to them any more. Nobody tells when that is: a stream that waits may have
- * been destroyed, and a graph be launched late. So what streams have used is retired, and given back
- * some time later, when all that they were to wait for has come.
- */
+/* Order pages where GPUs reach them: mapped once more, and registered with the driver. */
 #include "api_order_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define RETIRED_MANY \
-	32 /* so many are given back together: each waits for the GPU, as cuMemFree does */
-
-/* All that have a view, in use and retired. */
-static struct {
-	pthread_mutex_t lock; /* never held over a CUDA call */
-	int pid;	      /* whose these are: a forked child has none */
-	struct ordering *first;
-	unsigned int retired;
-} views = {.lock = PTHREAD_MUTEX_INITIALIZER};
+#include <sched.h>
 
 int order_enter(const struct driver *driver, cu_context context, struct order_scope *scope)
 {
@@ -88,23 +72,17 @@ static int view_make(const struct ordering *ordering, struct order_page **out_vi
 	return GPUSHARE_OK;
 }
 
-static void view_drop(const struct driver *driver, struct order_page *view)
+void view_drop(const struct driver *driver, struct order_page *view)
 {
 	if (driver->cuMemHostUnregister(view) == CU_OK)
 		order_page_unmap(view);
 }
 
-void view_add(struct ordering *ordering)
+cu_event view_probe(const struct driver *driver)
 {
-	pthread_mutex_lock(&views.lock);
-	if (views.pid != getpid()) {
-		views.pid = getpid();
-		views.first = NULL;
-		views.retired = 0;
-	}
-	ordering->next_view = views.first;
-	views.first = ordering;
-	pthread_mutex_unlock(&views.lock);
+	cu_event probe = NULL;
+
+	return driver->cuEventCreate(&probe, CU_EVENT_NO_TIMING) == CU_OK ? probe : NULL;
 }
 
 /* No lock is held over the driver, so another thread may have come first. */
@@ -112,7 +90,6 @@ static int view_open(const struct gpushare_buffer *buffer, struct ordering *orde
 {
 	struct order_page *view = NULL, *none = NULL;
 	cu_deviceptr at = 0;
-	cu_event probe = NULL;
 	int status = view_make(ordering, &view, &at);
 
 	if (status)
@@ -123,8 +100,7 @@ static int view_open(const struct gpushare_buffer *buffer, struct ordering *orde
 			sched_yield();
 		return GPUSHARE_OK;
 	}
-	if (ordering->driver->cuEventCreate(&probe, CU_EVENT_NO_TIMING) == CU_OK)
-		ordering->probe = probe;
+	ordering->probe = view_probe(ordering->driver);
 	ordering->context = buffer->context;
 	atomic_store(&ordering->means, GPUSHARE_ORDERING_STREAM);
 	view_add(ordering);
@@ -156,114 +132,10 @@ bool stream_has_failed(void *user)
 	const struct ordering *ordering = user;
 	cu_result result;
 
-	if (!atomic_load(&ordering->at) || !ordering->probe || !ordering->driver->cuEventQuery)
+	if (!atomic_load(&ordering->means) || !ordering->probe || !ordering->driver->cuEventQuery)
 		return false;
 	if (order_enter(ordering->driver, ordering->context, &scope))
 		return true;
 	result = ordering->driver->cuEventQuery(ordering->probe);
 	return result != CU_OK && result != CU_NOT_READY;
-}
-
-bool stream_has_unpublished(const struct ordering *ordering)
-{
-	const struct order_page *page = ordering->page;
-
-	return atomic_load(&ordering->captured) || atomic_load(&ordering->pending) ||
-	       !order_reaches(atomic_load(&page->published),
-			      atomic_load(&ordering->publishing.last));
-}
-
-bool stream_has_unreleased(const struct ordering *ordering)
-{
-	uint32_t slot = atomic_load(&ordering->slot);
-
-	return atomic_load(&ordering->captured) || atomic_load(&ordering->pending) ||
-	       (slot && !order_reaches(atomic_load(&ordering->page->slot[slot - 1].released),
-				       atomic_load(&ordering->releasing.last)));
-}
-
-/* Nothing that it has given to streams waits for somebody else. */
-static bool is_quiet(const struct ordering *ordering)
-{
-	uint64_t published = atomic_load(&ordering->page->published);
-	uint32_t at = 0;
-
-	return ((published & ORDER_GONE_BIT) || /* which lets all of them through */
-		order_reaches(published, atomic_load(&ordering->waited))) &&
-	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
-}
-
-/* Under the lock: those that can be given back, as a list; none while any stream waits. */
-static struct ordering *take_quiet(const struct gpushare_session *session)
-{
-	struct ordering *taken = NULL, **at = &views.first;
-
-	for (const struct ordering *each = views.first; each; each = each->next_view)
-		if (!is_quiet(each))
-			return NULL;
-	while (*at) {
-		struct ordering *each = *at;
-
-		if (!each->retired || atomic_load(&each->captured) || atomic_load(&each->pending) ||
-		    (session && each->session != session)) {
-			at = &each->next_view;
-			continue;
-		}
-		*at = each->next_view;
-		each->next_view = taken;
-		taken = each;
-		views.retired--;
-	}
-	return taken;
-}
-
-static void view_close(struct ordering *ordering)
-{
-	_order_scope_ struct order_scope scope = {.driver = NULL};
-	const struct driver *driver = ordering->driver;
-
-	if (order_enter(driver, ordering->context, &scope) == GPUSHARE_OK) {
-		if (ordering->view)
-			view_drop(driver, ordering->view);
-		order_event_finish(ordering);
-		if (ordering->probe)
-			driver->cuEventDestroy_v2(ordering->probe);
-	}
-	ordering_free(ordering);
-}
-
-static void sweep(const struct gpushare_session *session, unsigned int many)
-{
-	struct ordering *taken = NULL;
-
-	if (views.pid != getpid())
-		return;
-	pthread_mutex_lock(&views.lock);
-	if (views.retired >= many)
-		taken = take_quiet(session);
-	pthread_mutex_unlock(&views.lock);
-	while (taken) {
-		struct ordering *next = taken->next_view;
-
-		view_close(taken);
-		taken = next;
-	}
-}
-
-bool stream_keep(struct ordering *ordering)
-{
-	if (!atomic_load(&ordering->means))
-		return false;
-	pthread_mutex_lock(&views.lock);
-	ordering->retired = true;
-	views.retired++;
-	pthread_mutex_unlock(&views.lock);
-	sweep(NULL, RETIRED_MANY);
-	return true;
-}
-
-/* Their contexts may end with the session. */
-void stream_sweep(const struct gpushare_session *session)
-{
-	sweep(session, 1);
 }

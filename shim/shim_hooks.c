@@ -11,10 +11,7 @@
 #include "shim_ipc.h"
 #include "shim_linger.h"
 #include "shim_live.h"
-#include "shim_lookup.h"
 #include "shim_managed.h"
-#include "shim_route.h"
-#include "shim_site.h"
 
 /* CU_STREAM_PER_THREAD: what stream 0 means in the _ptsz calls */
 #define PER_THREAD(stream) ((stream) ? (stream) : (cu_stream)2)
@@ -283,36 +280,9 @@ void *hooks_find_next(const void *caller, const char *symbol)
  * have got its next call from the hooked dlsym, and one allocation is one allocation.
  */
 #define RUN(name, real, args) \
-	do { \
-		cu_result result; \
-\
-		if (site_here.inside) \
-			return (real)args; \
-		site_here.inside = true; \
-		result = body_##name(real, __builtin_return_address(0), ARGS args); \
-		site_here.inside = false; \
-		return result; \
-	} while (0)
+	HOOKS_RUN(real, args, false, \
+		  result = body_##name(real, __builtin_return_address(0), ARGS args))
 
-#define H(name, params, args) \
-	SHIM_EXPORT cu_##name##_call name; \
-	cu_result name params \
-	{ \
-		static struct route route; \
-		cu_##name##_call *real = \
-		    (cu_##name##_call *)route_get(&route, NULL, #name, hooks_find_next); \
-\
-		if (!real) \
-			return CU_NOT_INITIALIZED; \
-		RUN(name, real, args); \
-	} \
-	cu_result hook_##name params \
-	{ \
-		const struct driver *driver = lookup_driver(); \
-\
-		if (!driver || !driver->name) \
-			return CU_DEINITIALIZED; \
-		RUN(name, driver->name, args); \
-	}
+#define H(name, params, args) HOOKS_ENTRIES(name, params, args, RUN)
 SHIM_HOOKS(H)
 #undef H

@@ -4,6 +4,9 @@
 /* The entries that shim_list.h's driver calls are replaced by. */
 #include "cuda_abi.h"
 #include "shim_list.h"
+#include "shim_lookup.h"
+#include "shim_route.h"
+#include "shim_site.h"
 
 #define H(name, params, args) cu_##name##_call hook_##name;
 SHIM_HOOKS(H)
@@ -14,5 +17,44 @@ SHIM_SYNC(H)
 void *hooks_find_next(const void *caller, const char *symbol);
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
+
+/*
+ * The two entries of one call: the exported one, which goes on to the next definition behind ours, and
+ * the one that look-ups get, which goes on to the driver. run(name, real, args) is what both do.
+ */
+#define HOOKS_ENTRIES(name, params, args, run) \
+	SHIM_EXPORT cu_##name##_call name; \
+	cu_result name params \
+	{ \
+		static struct route route; \
+		cu_##name##_call *real = \
+		    (cu_##name##_call *)route_get(&route, NULL, #name, hooks_find_next); \
+\
+		if (!real) \
+			return CU_NOT_INITIALIZED; \
+		run(name, real, args); \
+	} \
+	cu_result hook_##name params \
+	{ \
+		const struct driver *driver = lookup_driver(); \
+\
+		if (!driver || !driver->name) \
+			return CU_DEINITIALIZED; \
+		run(name, driver->name, args); \
+	}
+
+/* What such a run() is: `what` gives `result`, and nothing of ours is done besides for the calls that
+ * it comes to. Where it `passes`, the call is the program's alone. */
+#define HOOKS_RUN(real, args, passes, what) \
+	do { \
+		cu_result result; \
+\
+		if (site_here.inside || (passes)) \
+			return (real)args; \
+		site_here.inside = true; \
+		what; \
+		site_here.inside = false; \
+		return result; \
+	} while (0)
 
 #endif

@@ -110,8 +110,7 @@ static void work_stays_in_order(int peer)
 	EXPECT(CU_OK, driver->cuMemcpyDtoHAsync_v2(bytes, memory, CONTRACT_BLOCK, stream));
 	memset(bytes, 3, CONTRACT_BLOCK); /* pinned: it is read when its turn comes */
 	usleep(20000);
-	CHECK(atomic_load(&words[1]) == 0);
-	CHECK(contract_holds(memory, CONTRACT_BLOCK, 1));
+	CHECK(atomic_load(&words[1]) == 0); /* a copy meanwhile may wait behind these on a GPU */
 	atomic_store(&words[0], 1);
 	while (!atomic_load(&words[1]))
 		usleep(100);

@@ -147,7 +147,7 @@ gone() {
 	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
 	registry=$PID
 	sleep 2
-	kill -0 "$registry"
+	kill -0 "$registry" || { cat "$WORK/registry.err"; false; }
 	equal "$(names)" "weights 1048576"
 	end_owner "$program"
 	until_true has_ended "$registry"

@@ -6,6 +6,7 @@
 #include <gpushare.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #define SIZE 4096
 #define BATCH 64 /* what a stream has before it is waited for */
 #define PATIENCE_MS 60000
+#define WORD_APART 128 /* bytes between the two sides' words */
 
 #define MUST(call) must(call, #call)
 
@@ -23,6 +25,7 @@ struct side {
 	int to, from; /* the other side's ear, and ours */
 	size_t count;
 	double *first, *second; /* of two kinds of calls */
+	void *words;		/* shared with the other side, for the driver's own calls */
 };
 
 static void must(int status, const char *call)
@@ -87,6 +90,35 @@ static void gpu_to_gpu(const struct side *side, int leads, uint64_t from)
 		print_one("GPU to GPU, round trip", (clock_us() - began) / (double)side->count);
 }
 
+/* The same with nothing but the driver's calls on a page that both have: the host's own pace. */
+static void driver_alone(const struct side *side, int leads)
+{
+	cu_deviceptr mine, theirs, at;
+	double began;
+
+	gpu_must(gpu.cuMemHostRegister_v2(side->words, SIZE,
+					  CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_MAPPED),
+		 "cuMemHostRegister");
+	gpu_must(gpu.cuMemHostGetDevicePointer_v2(&at, side->words, 0),
+		 "cuMemHostGetDevicePointer");
+	mine = at + (leads ? 0 : WORD_APART);
+	theirs = at + (leads ? WORD_APART : 0);
+	meet(side);
+	began = clock_us();
+	for (uint64_t i = 1; i <= side->count; i++) {
+		if (leads)
+			gpu_must(gpu.cuStreamWriteValue64_v2(NULL, mine, i, 0), "a write");
+		gpu_must(gpu.cuStreamWaitValue64_v2(NULL, theirs, i, CU_WAIT_GEQ), "a wait");
+		if (!leads)
+			gpu_must(gpu.cuStreamWriteValue64_v2(NULL, mine, i, 0), "a write");
+	}
+	gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
+	if (leads)
+		print_one("the driver's own calls, GPU to GPU, round trip",
+			  (clock_us() - began) / (double)side->count);
+	fflush(stdout);
+}
+
 /* What the calls take of the CPU, with a stream that is not full. */
 static void call_costs(const struct side *side, int leads, uint64_t from)
 {
@@ -135,6 +167,8 @@ static int run(struct side *side, int leads)
 	gpu_to_gpu(side, leads, 2 + side->count);
 	meet(side);
 	call_costs(side, leads, 2 + 2 * side->count);
+	meet(side);
+	driver_alone(side, leads);
 	if (leads)
 		printf("means\t%s\t\n", gpushare_ordering_text(gpushare_ordering(side->mine)));
 	fflush(stdout);
@@ -155,7 +189,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: api_order_bench COUNT\n");
 		return 2;
 	}
-	if (pipe(there) || pipe(back))
+	side.words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (side.words == MAP_FAILED || pipe(there) || pipe(back))
 		return 1;
 	child = fork();
 	if (child < 0)

@@ -93,7 +93,9 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(wait_close) \
 	S(wait_close_other) \
 	S(wait_free) \
-	S(wait_unmap)
+	S(wait_unmap) \
+	S(order) \
+	S(event)
 #define S(name) void facts_##name(void);
 FACTS_SECTIONS(S)
 #undef S

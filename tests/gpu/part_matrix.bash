@@ -15,7 +15,7 @@ program() {
 	local command=("${@:7}")
 	[[ $6 != *.py ]] || file=$root/tests/gpu/$6
 	[[ $6 != /* ]] || file=$6
-	echo "$row" >>"$scratch/order"
+	echo "$row" >>"$scratch/matrix.rows"
 	if [ "$GPUSHARE_TEST_GPU" = no ] && [[ $6 != rt_* ]]; then
 		why="needs a GPU"
 	elif [ ! -e "$file" ]; then
@@ -78,7 +78,7 @@ at_once=$(($(nproc) / 2))
 export OMP_NUM_THREADS=2 PYTHONDONTWRITEBYTECODE=1
 tr '\n' '\0' <"$scratch/matrix" | xargs -0 -P $((at_once < 1 ? 1 : at_once > 6 ? 6 : at_once)) -I COMMAND bash -c COMMAND
 write "| program | exit code | preloaded | named | mapped | records | seconds: bare, preloaded, named, mapped |" "|---|---|---|---|---|---|---|"
-for row in $(cat "$scratch/order"); do
+for row in $(cat "$scratch/matrix.rows"); do
 	[ -e "$rows/$row.row" ] || echo "| $row | **FAILED**: ended without a word | | | | | |" >"$rows/$row.row"
 	write "$(cat "$rows/$row.row")"
 	case $(cat "$rows/$row.row") in

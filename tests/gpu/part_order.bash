@@ -35,6 +35,9 @@ order_costs() {
 	order_torch
 	write "" "By $(order_figure means); $ORDER_ROUNDS of each." ""
 	order_target 10 "GPU to GPU, round trip"
+	write "- that is $(awk -v a="$(order_figure "GPU to GPU, round trip")" \
+		-v b="$(order_figure "the driver's own calls, GPU to GPU, round trip")" \
+		'BEGIN { printf "%.3f", b ? a / b : 0 }') of the driver's own calls in the same run"
 	order_target 0.5 "CPU to CPU, one way"
 	for call in publish acquire release reclaim; do
 		order_target 1.5 "gpushare_$call"

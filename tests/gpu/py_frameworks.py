@@ -74,6 +74,7 @@ class Torch:
                     buffer.written_on(writer)
                 with torch.cuda.stream(reader):
                     seen = torch.from_dlpack(buffer).double().sum()
+                reader.synchronize()
                 check(float(seen) == 7 * COUNT, f"a stream's work is waited for ({'told' if told else 'not told'})")
                 del values, seen
 

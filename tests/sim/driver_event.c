@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Events: done when what their stream had to wait for has come. */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "driver_event.h"
@@ -56,19 +57,35 @@ cu_result cuEventCreate(cu_event *event, unsigned int flags)
 	ANSWER(cuEventCreate, NEED_CONTEXT, event_create(event, flags));
 }
 
+static bool event_is_elsewhere(const struct cu_event_opaque *event,
+			       const struct cu_stream_opaque *its)
+{
+	return its->context && its->context != event->context;
+}
+
+/* An interprocess event of another context: a real driver does not survive that. */
+static cu_result event_crash(const struct cu_event_opaque *event)
+{
+	if (event->slot)
+		raise(SIGSEGV);
+	return CU_INVALID_HANDLE;
+}
+
 static cu_result event_record(cu_event event, cu_stream stream)
 {
 	STATE_LOCKED;
 	cu_event found = event_find(event);
 	cu_stream its = found ? stream_find(stream) : NULL;
-	if (!its || (its->context && its->context != found->context))
+	if (!its)
 		return CU_INVALID_HANDLE;
+	if (event_is_elsewhere(found, its))
+		return event_crash(found);
 	wait_look();
-	found->captured = its->capture;
+	if (found->slot && its->capture)
+		return CU_STREAM_CAPTURE_UNSUPPORTED; /* the capture goes on */
 	if (found->slot)
-		return its->capture || slot_record(found->slot, stream_tail(its))
-			   ? CU_OK
-			   : CU_OUT_OF_MEMORY;
+		return slot_record(found->slot, stream_tail(its)) ? CU_OK : CU_OUT_OF_MEMORY;
+	found->captured = its->capture;
 	wait_drop(found->after);
 	found->after = its->capture ? NULL : stream_tail(its);
 	return CU_OK;
@@ -148,6 +165,10 @@ static cu_result event_stream_wait(cu_stream stream, cu_event event, unsigned in
 	cu_stream its = found ? stream_find(stream) : NULL;
 	if (!its)
 		return CU_INVALID_HANDLE;
+	if (found->slot && event_is_elsewhere(found, its))
+		return event_crash(found);
+	if (found->slot && its->capture)
+		return capture_spoil(its);
 	if (found->captured || its->capture)
 		return event_in_capture(found, its);
 	wait_look();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "driver_sim.h"
+#include "driver_stream.h"
 
 /* CUresult numbers that nothing of ours names */
 #define HOST_ALREADY_REGISTERED 712
@@ -161,8 +162,10 @@ cu_result cuMemHostGetDevicePointer_v2(cu_deviceptr *device, void *pointer, unsi
 	       host_device_pointer(device, pointer, flags));
 }
 
+/* Waits for whatever any stream has still to do, as the real one does. */
 static cu_result host_unregister(void *pointer)
 {
+	wait_for_all();
 	STATE_LOCKED;
 	struct region *region = region_exactly((uintptr_t)pointer);
 	if (!region || region->kind != REGION_REGISTERED)

@@ -18,7 +18,7 @@
 #include "driver_peer.h"
 
 #define PAGE_MAGIC UINT64_C(0x6770757369706532)
-#define PAGE_SLOTS 4095u /* one process's interprocess events: the next is refused */
+#define PAGE_SLOTS 4096u /* one process's interprocess events: the next is refused */
 #define WATCH_INTERVAL_US 50
 
 struct slot {

@@ -118,8 +118,9 @@ static void body_capture(void)
 	cu_graph graph;
 
 	start();
-	cu_event event = shared_event();
+	cu_event event;
 	cu_stream stream = stream_new(), other = stream_new();
+	CHECK(cu.cuEventCreate(&event, CU_EVENT_NO_TIMING) == CU_OK);
 	CHECK(cu.cuStreamBeginCapture_v2(stream, (cu_capture_mode)CU_CAPTURE_RELAXED) == CU_OK);
 	CHECK(cu.cuEventRecord(event, stream) == CU_OK);
 	CHECK(cu.cuEventSynchronize(event) == CAPTURED);

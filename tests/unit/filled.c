@@ -17,6 +17,30 @@ struct gpushare_buffer *part_filled(struct gpushare_session *session, const char
 	return buffer;
 }
 
+struct gpushare_buffer *part_begin(const struct driver **out_driver,
+				   struct gpushare_session **out_session)
+{
+	*out_driver = part_driver();
+	*out_session = part_session();
+	return part_filled(*out_session, "x", PART_SIZE, 1);
+}
+
+cu_stream part_stream(void)
+{
+	cu_stream stream = NULL;
+
+	CHECK(part_driver()->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
+	return stream;
+}
+
+uint64_t part_published(struct gpushare_buffer *buffer)
+{
+	uint64_t sequence = 99;
+
+	OK(gpushare_sequence(buffer, &sequence));
+	return sequence;
+}
+
 struct gpushare_buffer *part_made(struct gpushare_session *session, const char *name, size_t size,
 				  uint32_t flags)
 {

@@ -8,6 +8,15 @@
 struct gpushare_buffer *part_filled(struct gpushare_session *session, const char *name, size_t size,
 				    unsigned int seed);
 
+/* Where a part about order begins: the driver, a session, and its "x", of PART_SIZE bytes. */
+#define PART_SIZE 4096
+struct gpushare_buffer *part_begin(const struct driver **out_driver,
+				   struct gpushare_session **out_session);
+/* One that does not wait for the default stream. */
+cu_stream part_stream(void);
+/* The number of what was published last. */
+uint64_t part_published(struct gpushare_buffer *buffer);
+
 /* One that is made as `flags` of enum gpushare_flag say, and a map of all of one. */
 struct gpushare_buffer *part_made(struct gpushare_session *session, const char *name, size_t size,
 				  uint32_t flags);

@@ -13,40 +13,17 @@
 
 #include "filled.h"
 
-#define SIZE 4096
+#define SIZE PART_SIZE
 
 typedef struct graph_exec_opaque *graph_exec;
 
 static const struct driver *driver;
 static struct gpushare_session *session;
 
-static struct gpushare_buffer *begin(void)
-{
-	driver = part_driver();
-	session = part_session();
-	return part_filled(session, "x", SIZE, 1);
-}
-
-static cu_stream new_stream(void)
-{
-	cu_stream stream = NULL;
-
-	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
-	return stream;
-}
-
-static uint64_t published(struct gpushare_buffer *buffer)
-{
-	uint64_t sequence = 99;
-
-	OK(gpushare_sequence(buffer, &sequence));
-	return sequence;
-}
-
 static void refuse(void)
 {
 	const struct gpushare_attach_options here = {.host_only = 1, .passive = 1};
-	struct gpushare_buffer *buffer = begin(), *seen;
+	struct gpushare_buffer *buffer = part_begin(&driver, &session), *seen;
 	uint64_t sequence = 42;
 	pid_t child;
 	int status;
@@ -56,7 +33,7 @@ static void refuse(void)
 	FAILS(E_INVALID, "NULL", gpushare_leave(NULL));
 	FAILS(E_INVALID, "out_published", gpushare_sequence(buffer, NULL));
 	CHECK(gpushare_ordering(NULL) == GPUSHARE_ORDERING_NONE);
-	CHECK(published(buffer) == 0);
+	CHECK(part_published(buffer) == 0);
 	FAILS(E_INVALID, "not joined", gpushare_release_host(buffer, 1));
 	FAILS(E_INVALID, "not joined", gpushare_release(buffer, NULL, 1));
 	FAILS(E_TIMED_OUT, "1 of 'x'", gpushare_acquire_host(buffer, 1, 0, &sequence));
@@ -73,7 +50,7 @@ static void refuse(void)
 	FAILS(E_INVALID, "_host", gpushare_publish(seen, NULL, NULL));
 	FAILS(E_INVALID, "_host", gpushare_acquire(seen, NULL, 1));
 	OK(gpushare_publish_host(buffer, &sequence));
-	CHECK(sequence == 1 && published(seen) == 1);
+	CHECK(sequence == 1 && part_published(seen) == 1);
 	CHECK(gpushare_ordering(seen) == GPUSHARE_ORDERING_HOST);
 	child = fork();
 	if (!child)
@@ -106,15 +83,15 @@ static void fail_each(void)
 	    "cuMemHostRegister:1:1:999,cuMemHostGetDevicePointer:1:1:999,"
 	    "cuStreamIsCapturing:1:1:999,cuStreamWriteValue64:1:1:999,cuStreamWaitValue64:1:1:999",
 	    1);
-	buffer = begin();
-	stream = new_stream();
+	buffer = part_begin(&driver, &session);
+	stream = part_stream();
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		FAILS(E_CUDA, calls[i], gpushare_publish(buffer, stream, &sequence));
-		CHECK(sequence == 42 && published(buffer) == 0);
+		CHECK(sequence == 42 && part_published(buffer) == 0);
 	}
 	OK(gpushare_publish(buffer, stream, &sequence));
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	CHECK(sequence == 1 && published(buffer) == 1);
+	CHECK(sequence == 1 && part_published(buffer) == 1);
 	FAILS(E_CUDA, "cuStreamWaitValue64_v2", gpushare_acquire(buffer, stream, 2));
 	OK(gpushare_acquire(buffer, stream, 2));
 	OK(gpushare_publish_host(buffer, NULL));
@@ -131,8 +108,9 @@ static void test_failures(void **state)
 /* What comes second is published second, on whatever stream. */
 static void keep_order(void)
 {
-	struct gpushare_buffer *buffer = begin(), *gate = part_filled(session, "gate", SIZE, 1);
-	cu_stream slow = new_stream(), fast = new_stream();
+	struct gpushare_buffer *buffer = part_begin(&driver, &session),
+			       *gate = part_filled(session, "gate", SIZE, 1);
+	cu_stream slow = part_stream(), fast = part_stream();
 	uint64_t first, second, third, fourth;
 
 	OK(gpushare_acquire(gate, slow, 1));
@@ -141,10 +119,10 @@ static void keep_order(void)
 	OK(gpushare_publish(buffer, fast, &third));
 	CHECK(first == 1 && second == 2 && third == 3);
 	usleep(20000);
-	CHECK(published(buffer) == 0);
+	CHECK(part_published(buffer) == 0);
 	OK(gpushare_publish_host(gate, NULL));
 	OK(gpushare_publish_host(buffer, &fourth)); /* after those that are under way */
-	CHECK(fourth == 4 && published(buffer) == 4);
+	CHECK(fourth == 4 && part_published(buffer) == 4);
 	CHECK(driver->cuStreamSynchronize(fast) == CU_OK);
 	OK(gpushare_close(session));
 }
@@ -166,8 +144,8 @@ static void release_in_order(void)
 	session = part_session();
 	gate = part_filled(session, "gate", SIZE, 1);
 	OK(gpushare_attach(session, "x", &defaults, &buffer));
-	slow = new_stream();
-	fast = new_stream();
+	slow = part_stream();
+	fast = part_stream();
 	OK(gpushare_join(buffer, NULL));
 	say();
 	OK(gpushare_acquire(gate, slow, 1));
@@ -187,8 +165,8 @@ static void release_in_order(void)
 
 static void reclaim_in_order(void)
 {
-	struct gpushare_buffer *buffer = begin();
-	cu_stream stream = new_stream();
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	cu_stream stream = part_stream();
 
 	hear();
 	OK(gpushare_publish_host(buffer, NULL));
@@ -198,7 +176,7 @@ static void reclaim_in_order(void)
 	OK(gpushare_reclaim(buffer, stream, 2));
 	OK(gpushare_publish(buffer, stream, NULL));
 	usleep(20000);
-	CHECK(published(buffer) == 2);
+	CHECK(part_published(buffer) == 2);
 	say();
 	hear();
 	OK(gpushare_reclaim_host(buffer, 2, 5000));
@@ -218,8 +196,9 @@ static void capture(void)
 {
 	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long);
 	cu_result (*launch)(graph_exec, cu_stream);
-	struct gpushare_buffer *buffer = begin(), *gate = part_filled(session, "gate", SIZE, 1);
-	cu_stream stream = new_stream(), other = new_stream();
+	struct gpushare_buffer *buffer = part_begin(&driver, &session),
+			       *gate = part_filled(session, "gate", SIZE, 1);
+	cu_stream stream = part_stream(), other = part_stream();
 	uint64_t sequence = 42;
 	graph_exec exec;
 	cu_graph graph;
@@ -233,21 +212,21 @@ static void capture(void)
 	OK(gpushare_publish(buffer, stream, &sequence));
 	CHECK(sequence == 0);
 	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
-	CHECK(published(buffer) == 1);
+	CHECK(part_published(buffer) == 1);
 	CHECK(instantiate(&exec, graph, 0) == CU_OK);
 	CHECK(launch(exec, stream) == CU_OK);
 	CHECK(launch(exec, stream) == CU_OK);
 	usleep(20000);
-	CHECK(published(buffer) == 1);
+	CHECK(part_published(buffer) == 1);
 	OK(gpushare_publish_host(gate, NULL));
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	CHECK(published(buffer) == 3);
+	CHECK(part_published(buffer) == 3);
 	sequence = 42;
 	OK(gpushare_publish(buffer, stream, &sequence));
 	CHECK(sequence == 0);
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 	OK(gpushare_publish_host(buffer, &sequence));
-	CHECK(sequence == 5 && published(buffer) == 5);
+	CHECK(sequence == 5 && part_published(buffer) == 5);
 	OK(gpushare_close(session));
 	CHECK(launch(exec, stream) == CU_OK); /* late: it publishes nothing, and harms nobody */
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
@@ -266,8 +245,8 @@ static void capture_by_events(void)
 	cu_graph graph;
 
 	setenv("GPUSHARE_SIM_STREAM_WORDS", "0", 1);
-	buffer = begin();
-	stream = new_stream();
+	buffer = part_begin(&driver, &session);
+	stream = part_stream();
 	OK(gpushare_publish(buffer, stream, NULL));
 	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_EVENTS);
 	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
@@ -290,7 +269,7 @@ static void lack_all(void)
 
 	setenv("GPUSHARE_SIM_STREAM_WORDS", "0", 1);
 	setenv("GPUSHARE_SIM_FAIL", "cuIpcGetEventHandle:1:1:801", 1);
-	buffer = begin();
+	buffer = part_begin(&driver, &session);
 	FAILS(E_CUDA, "cuIpcGetEventHandle", gpushare_publish(buffer, NULL, NULL));
 	OK(gpushare_publish(buffer, NULL, NULL));
 	OK(gpushare_acquire_host(buffer, 1, 5000, NULL));

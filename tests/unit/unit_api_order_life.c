@@ -14,37 +14,14 @@
 
 #include "filled.h"
 
-#define SIZE 4096
+#define SIZE PART_SIZE
 
 static const struct driver *driver;
 static struct gpushare_session *session;
 
-static struct gpushare_buffer *begin(void)
-{
-	driver = part_driver();
-	session = part_session();
-	return part_filled(session, "x", SIZE, 1);
-}
-
-static cu_stream new_stream(void)
-{
-	cu_stream stream = NULL;
-
-	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
-	return stream;
-}
-
-static uint64_t published(struct gpushare_buffer *buffer)
-{
-	uint64_t sequence = 99;
-
-	OK(gpushare_sequence(buffer, &sequence));
-	return sequence;
-}
-
 static void publish_first(void)
 {
-	struct gpushare_buffer *buffer = begin();
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
 
 	OK(gpushare_publish_host(buffer, NULL));
 	say();
@@ -63,7 +40,7 @@ static void publish_second(void)
 
 	driver = part_driver();
 	session = part_session();
-	stream = new_stream();
+	stream = part_stream();
 	hear();
 	OK(gpushare_attach(session, "x", NULL, &buffer));
 	FAILS(E_DENIED, "published by process", gpushare_publish_host(buffer, NULL));
@@ -79,7 +56,7 @@ static void publish_second(void)
 	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire(buffer, stream, 2));
 	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire_host(buffer, 2, -1, NULL));
 	OK(gpushare_acquire_host(buffer, 1, 0, &sequence));
-	CHECK(sequence == 1 && published(buffer) == 1);
+	CHECK(sequence == 1 && part_published(buffer) == 1);
 	OK(gpushare_release_host(buffer, 1));
 	OK(gpushare_detach(buffer));
 	say();
@@ -141,8 +118,8 @@ static void publish_many(cu_stream stream, int count)
 
 static void come_and_go(void)
 {
-	struct gpushare_buffer *stands = begin();
-	cu_stream stream = new_stream();
+	struct gpushare_buffer *stands = part_begin(&driver, &session);
+	cu_stream stream = part_stream();
 	int before;
 
 	OK(gpushare_publish(stands, stream, NULL));

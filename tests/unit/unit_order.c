@@ -10,40 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "order_page.h"
-#include "peer.h"
-
-static int order(struct lease *lease, const char *name, uint64_t generation, uint32_t roles)
-{
-	request what = {.which_verb = gpushare_Request_order_tag};
-
-	strcpy(what.verb.order.name, name);
-	what.verb.order.generation = generation;
-	what.verb.order.roles = roles;
-	return peer_ask(lease, &what);
-}
-
-static int leave(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
-		 bool unsettled)
-{
-	request what = {.which_verb = gpushare_Request_order_tag};
-
-	strcpy(what.verb.order.name, name);
-	what.verb.order.generation = generation;
-	what.verb.order.roles = roles;
-	what.verb.order.leave = true;
-	what.verb.order.unsettled = unsettled;
-	return peer_ask(lease, &what);
-}
-
-static struct order_page *page_of(uint64_t generation)
-{
-	struct order *found = order_find(peer_registry, generation);
-
-	assert_non_null(found);
-	assert_non_null(found->page);
-	return found->page;
-}
+#include "ordered.h"
 
 static struct lease *attacher(uint32_t id, const char *name)
 {
@@ -59,22 +26,22 @@ static void only_who_has_it_gets_its_page(void **state)
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
-	assert_int_equal(order(other, "x", generation, 0), GPUSHARE_E_DENIED);
+	assert_int_equal(ordered_ask(other, "x", generation, 0), GPUSHARE_E_DENIED);
 	peer_assert_sentence("neither shares");
-	assert_int_equal(order(other, "x", generation + 1, 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(ordered_ask(other, "x", generation + 1, 0), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("another buffer");
-	assert_int_equal(order(other, "nothing", 1, 0), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(order(owner, "x", generation, 4), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(ordered_ask(other, "nothing", 1, 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(ordered_ask(owner, "x", generation, 4), GPUSHARE_E_PROTOCOL);
 	assert_null(order_find(peer_registry, generation));
-	assert_int_equal(order(owner, "x", generation, 0), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, 0), GPUSHARE_OK);
 	assert_int_not_equal(peer_answer.body.order.id, 0);
 	assert_int_equal(peer_answer.body.order.slot, 0);
 	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
-	assert_int_equal(order(other, "x", generation, 0), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.id, page_of(generation)->id);
+	assert_int_equal(ordered_ask(other, "x", generation, 0), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.id, ordered_page(generation)->id);
 	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.lookup.buffer.sequence, 0);
-	atomic_store(&page_of(generation)->published, 7);
+	atomic_store(&ordered_page(generation)->published, 7);
 	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.lookup.buffer.sequence, 7);
 }
@@ -87,9 +54,9 @@ static void one_process_publishes(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	assert_int_equal(order(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	page = page_of(generation);
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	page = ordered_page(generation);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	peer_assert_sentence("process 12 (attacher)");
 	/* the same process, over another connection */
 	again = peer_new(3, 12, "attacher");
@@ -97,15 +64,15 @@ static void one_process_publishes(void **state)
 	assert_int_equal(peer_attach(again, "x"), GPUSHARE_OK);
 	atomic_store(&page->published, 3);
 	atomic_store(&page->next, 5);
-	assert_int_equal(order(again, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(again, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->next, 5); /* of which 4 and 5 are under way */
 	registry_disconnect(peer_registry, a);
 	assert_false(order_is_gone(page));
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	registry_disconnect(peer_registry, again);
 	assert_true(order_is_gone(page));
 	assert_int_equal(page->published, 3 | ORDER_GONE_BIT);
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(order_is_gone(page));
 	assert_int_equal(page->published, 3);
 	assert_int_equal(page->next, 3); /* the dead one's 4 and 5 never were */
@@ -118,13 +85,14 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	assert_int_equal(order(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(leave(a, "x", generation, ORDER_PUBLISHES, true), GPUSHARE_OK);
-	assert_true(order_is_gone(page_of(generation)));
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	process_read(getpid(), a->peer.uid, &a->peer);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, true), GPUSHARE_OK);
+	assert_true(order_is_gone(ordered_page(generation)));
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	peer_assert_sentence("may still be at it");
-	assert_int_equal(order(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(leave(a, "x", generation, ORDER_PUBLISHES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, false), GPUSHARE_OK);
 }
 
 static void a_read_only_buffer_is_its_owners_to_publish(void **state)
@@ -135,9 +103,9 @@ static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 	(void)state;
 	a = attacher(2, "x");
 	store_find(&peer_registry->store, "x")->info.flags |= GPUSHARE_FLAG_READONLY;
-	assert_int_equal(order(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_READ_ONLY);
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_READ_ONLY);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 }
 
 static void consumers_get_slots_that_end_with_them(void **state)
@@ -149,34 +117,35 @@ static void consumers_get_slots_that_end_with_them(void **state)
 	(void)state;
 	a = attacher(2, "x");
 	b = attacher(3, "x");
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	page = page_of(generation);
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	page = ordered_page(generation);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 1);
 	assert_int_equal(peer_answer.body.order.first, 1);
 	atomic_store(&page->published, 9);
-	assert_int_equal(order(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	assert_int_equal(peer_answer.body.order.first, 9);
 	assert_int_equal(page->slot[1].released, 8);
-	assert_int_equal(order(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK); /* as before */
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES),
+			 GPUSHARE_OK); /* as before */
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	/* one that goes is let through; its slot is not another's for a while */
 	assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
 	assert_int_equal(page->slot[0].state, ORDER_SLOT_LEFT);
 	assert_true(page->slot[0].released & ORDER_GONE_BIT);
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 3);
 	/* one that leaves in order leaves it at once; one with work under way for ever */
-	assert_int_equal(leave(b, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
 	atomic_store(&page->reclaimed, 9);
-	assert_int_equal(order(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	assert_int_equal(peer_answer.body.order.first, 10); /* 9 was reclaimed already */
 	assert_int_equal(page->slot[1].released, 9);
-	assert_int_equal(leave(b, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
-	assert_int_equal(order(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 4);
 	assert_int_equal(page->top, 4);
 }
@@ -189,15 +158,15 @@ static void there_is_room_for_so_many_consumers(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < ORDER_SLOTS; i++) {
 		one = attacher(100 + i, "x");
-		assert_int_equal(order(one, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+		assert_int_equal(ordered_ask(one, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 		assert_int_equal(peer_answer.body.order.slot, i + 1);
 	}
 	registry_disconnect(peer_registry, one);
 	one = attacher(99, "x");
-	assert_int_equal(order(one, "x", generation, ORDER_CONSUMES), GPUSHARE_E_LIMIT);
+	assert_int_equal(ordered_ask(one, "x", generation, ORDER_CONSUMES), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("240 consumers");
 	assert_null(player_find(order_find(peer_registry, generation), one));
-	assert_int_equal(order(one, "x", generation, 0),
+	assert_int_equal(ordered_ask(one, "x", generation, 0),
 			 GPUSHARE_OK); /* it may wait all the same */
 }
 
@@ -210,8 +179,9 @@ static void marks_are_made_again_for_a_while(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES | ORDER_PUBLISHES), GPUSHARE_OK);
-	page = page_of(generation);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES | ORDER_PUBLISHES),
+			 GPUSHARE_OK);
+	page = ordered_page(generation);
 	assert_int_equal(order_tick(peer_registry, now), INT64_MAX);
 	registry_disconnect(peer_registry, a);
 	/* what the dead one's GPU still had to do */
@@ -236,14 +206,14 @@ static void what_ends_with_its_name(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	found = order_find(peer_registry, generation);
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
 	assert_null(order_find(peer_registry, generation));
 	assert_true(order_is_gone(found->page)); /* it is still marked */
 	assert_null(a->players);
-	assert_int_equal(leave(a, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
-	assert_int_equal(order(a, "x", generation, 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, 0), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(order_tick(peer_registry, clock_ns() + 20 * NS_PER_S), INT64_MAX);
 	assert_null(peer_registry->orders);
 	vault_expire(&peer_registry->vault, INT64_MAX);	 /* tickets for it */
@@ -260,14 +230,14 @@ static void an_owner_who_frees_into_limbo_has_gone(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	strcpy(what.verb.withdraw.name, "x");
 	what.verb.withdraw.generation = generation;
 	what.verb.withdraw.limbo = true;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	assert_true(order_is_gone(page_of(generation)));
-	assert_int_equal(page_of(generation)->slot[0].state, ORDER_SLOT_ACTIVE);
+	assert_true(order_is_gone(ordered_page(generation)));
+	assert_int_equal(ordered_page(generation)->slot[0].state, ORDER_SLOT_ACTIVE);
 	assert_null(owner->players);
 }
 
@@ -278,10 +248,10 @@ static void a_taken_name_ends_nothing(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK); /* unlinked */
-	assert_false(order_is_gone(page_of(generation)));
+	assert_false(order_is_gone(ordered_page(generation)));
 	registry_disconnect(peer_registry, owner);
 	assert_null(order_find(peer_registry, generation));
 }
@@ -290,15 +260,14 @@ static void what_is_given_back_is_taken_where_it_is_a_page(void **state)
 {
 	struct lease *owner = peer_new(1, 11, "owner");
 	uint64_t generation = peer_share(owner, "x");
-	int good = order_page_make(generation, 77), bad = order_page_make(generation + 1, 77),
+	int fds[] = {-1, order_page_make(generation + 1, 77), order_page_make(generation, 77)},
 	    pipes[2];
 	request what = {.which_verb = gpushare_Request_order_tag};
-	struct guest *guest = vault_enter(&peer_registry->vault, &owner->peer);
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
 
 	(void)state;
 	assert_int_equal(pipe(pipes), 0);
 	close(pipes[0]);
+	fds[0] = pipes[1];
 	strcpy(what.verb.order.name, "x");
 	what.verb.order.generation = generation;
 	what.verb.order.roles = ORDER_CONSUMES;
@@ -307,13 +276,9 @@ static void what_is_given_back_is_taken_where_it_is_a_page(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.id, 0); /* wanted */
 	for (int i = 0; i < 3; i++) {
-		int fd = i == 0 ? pipes[1] : i == 1 ? bad : good;
-
 		assert_int_equal(
-		    vault_deposit(&peer_registry->vault, guest, &fd, 1, clock_ns(), ticket),
+		    ordered_bring(owner, "x", generation, ORDER_CONSUMES, 77, 5, fds[i]),
 		    GPUSHARE_OK);
-		memcpy(what.verb.order.ticket, ticket, GPUSHARE_TICKET_SIZE);
-		assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 		assert_int_equal(peer_answer.body.order.id, i == 2 ? 77 : 0);
 	}
 	assert_int_equal(peer_answer.body.order.slot, 5);
@@ -321,7 +286,6 @@ static void what_is_given_back_is_taken_where_it_is_a_page(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.id, 77);
 	assert_int_equal(peer_answer.body.order.slot, 0);
-	vault_leave(&peer_registry->vault, guest);
 }
 
 static void a_join_and_a_reclaim_agree(void **state)

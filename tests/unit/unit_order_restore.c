@@ -11,27 +11,8 @@
 
 #include "clock.h"
 #include "fake_fdstore.h"
-#include "order_page.h"
+#include "ordered.h"
 #include "successor.h"
-
-static int order(struct lease *lease, const char *name, uint64_t generation, uint32_t roles)
-{
-	request what = {.which_verb = gpushare_Request_order_tag};
-
-	strcpy(what.verb.order.name, name);
-	what.verb.order.generation = generation;
-	what.verb.order.roles = roles;
-	return peer_ask(lease, &what);
-}
-
-static struct order_page *page_of(uint64_t generation)
-{
-	struct order *found = order_find(peer_registry, generation);
-
-	assert_non_null(found);
-	assert_non_null(found->page);
-	return found->page;
-}
 
 static void the_living_keep_their_roles(void **state)
 {
@@ -41,23 +22,23 @@ static void the_living_keep_their_roles(void **state)
 
 	(void)state;
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	atomic_store(&page_of(generation)->published, 5);
-	id = page_of(generation)->id;
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	atomic_store(&ordered_page(generation)->published, 5);
+	id = ordered_page(generation)->id;
 	for (int again = 0; again < 3; again++) {
 		successor_start();
-		assert_int_equal(page_of(generation)->id, id);
-		assert_int_equal(page_of(generation)->published, 5);
-		assert_false(order_is_gone(page_of(generation)));
+		assert_int_equal(ordered_page(generation)->id, id);
+		assert_int_equal(ordered_page(generation)->published, 5);
+		assert_false(order_is_gone(ordered_page(generation)));
 		assert_true(order_find(peer_registry, generation)->place[0].taken);
 	}
 	/* it ends afterwards as it would have before */
 	successor_end(other);
 	registry_disconnect(peer_registry,
 			    order_find(peer_registry, generation)->players->next->lease);
-	assert_int_equal(page_of(generation)->slot[0].state, ORDER_SLOT_LEFT);
-	assert_false(order_is_gone(page_of(generation)));
+	assert_int_equal(ordered_page(generation)->slot[0].state, ORDER_SLOT_LEFT);
+	assert_false(order_is_gone(ordered_page(generation)));
 }
 
 static void who_died_meanwhile_is_said_to_have_gone(void **state)
@@ -70,17 +51,17 @@ static void who_died_meanwhile_is_said_to_have_gone(void **state)
 	(void)state;
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
 	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
-	assert_int_equal(order(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(order(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	successor_end(other);
 	successor_start();
-	assert_true(order_is_gone(page_of(generation)));
-	assert_int_equal(page_of(generation)->slot[0].state, ORDER_SLOT_ACTIVE);
+	assert_true(order_is_gone(ordered_page(generation)));
+	assert_int_equal(ordered_page(generation)->slot[0].state, ORDER_SLOT_ACTIVE);
 	assert_non_null(peer_registry->marking);
 	successor_end(third);
 	successor_start();
-	assert_true(order_is_gone(page_of(generation)));
-	assert_int_equal(page_of(generation)->slot[0].state, ORDER_SLOT_LEFT);
+	assert_true(order_is_gone(ordered_page(generation)));
+	assert_int_equal(ordered_page(generation)->slot[0].state, ORDER_SLOT_LEFT);
 }
 
 static void an_owner_who_died_takes_the_page_along(void **state)
@@ -91,7 +72,7 @@ static void an_owner_who_died_takes_the_page_along(void **state)
 
 	(void)state;
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
-	assert_int_equal(order(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(fake_fdstore_count(), 1);
 	successor_end(other);
 	successor_start();
@@ -111,7 +92,7 @@ static void a_page_that_was_lost_is_asked_for(void **state)
 	(void)state;
 	memcpy(key, owner->key, sizeof(key));
 	fake_fdstore_loses = true;
-	assert_int_equal(order(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	what.verb.order.again = peer_answer.body.order.id;
 	successor_start();
 	fake_fdstore_loses = false;
@@ -124,7 +105,7 @@ static void a_page_that_was_lost_is_asked_for(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.id, 0);
 	/* somebody new is not given another one, which nobody would publish on */
-	assert_int_equal(order(owner, "x", generation, 0), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(ordered_ask(owner, "x", generation, 0), GPUSHARE_E_TIMED_OUT);
 	peer_assert_sentence("given it back");
 }
 

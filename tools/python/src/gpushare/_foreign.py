@@ -17,7 +17,7 @@ def _by_dlpack(array: Any) -> _dlpack.Foreign:
     if device_type == _dlpack.CUDA:
         try:
             return _dlpack.read(array.__dlpack__(stream=-1))
-        except TypeError:  # some take no stream
+        except (TypeError, RuntimeError):  # some take no stream, and JAX takes -1 for the handle of one
             pass
     return _dlpack.read(array.__dlpack__())
 

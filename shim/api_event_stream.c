@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Which streams may record an interprocess event and wait for it. */
+#include "api_event.h"
+
+#define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
+#define LEGACY 1       /* and below: is never captured, and says so with an error */
+
+/* To record on, a default stream is the event's context's; to wait by, the current one's if any. */
+static bool is_of(const struct driver *driver, cu_context context, cu_stream stream, bool waits)
+{
+	cu_context its = NULL;
+
+	if ((uintptr_t)stream < FIRST_HANDLE)
+		return !waits || driver->cuCtxGetCurrent(&its) != CU_OK || !its || its == context;
+	return !driver->cuStreamGetCtx || driver->cuStreamGetCtx(stream, &its) != CU_OK || !its ||
+	       its == context;
+}
+
+static bool is_captured(const struct driver *driver, cu_stream stream)
+{
+	cu_capture_status status = CU_CAPTURE_NONE;
+
+	return (uintptr_t)stream > LEGACY && driver->cuStreamIsCapturing &&
+	       driver->cuStreamIsCapturing(stream, &status) == CU_OK && status != CU_CAPTURE_NONE;
+}
+
+/* Drivers crash where an interprocess event meets a stream of another context (580.159), and capture
+ * none: the try to wait for one ends the capture. */
+int event_check_stream(const struct gpushare_buffer *buffer, cu_stream stream, bool waits)
+{
+	const char *what = waits ? "waited for by" : "recorded on";
+	const struct driver *driver = buffer->session->driver;
+
+	if (!is_of(driver, buffer->context, stream, waits))
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' can't be %s that stream: it is of another CUDA context than "
+				"the one in which the event was made or opened, on device %d",
+				buffer->info.name, what, buffer->device);
+	if (is_captured(driver, stream))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' can't be %s that stream: it is being captured, and CUDA "
+				"captures no interprocess event; do it before or after the graph",
+				buffer->info.name, what);
+	return GPUSHARE_OK;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What streams have used of order pages, given back when no stream can come to it any more. Nobody
+ * tells when that is: a stream that waits may have been destroyed, and a graph be launched late. So it
+ * is retired, and given back some time later, when all that streams were to wait for and to write has
+ * come.
+ */
+#include "api_order_stream.h"
+
+#include <unistd.h>
+
+#define RETIRED_MANY \
+	32 /* so many are given back together: each waits for the GPU, as cuMemFree does */
+
+/* All that have a view, in use and retired. */
+static struct {
+	pthread_mutex_t lock; /* never held over a CUDA call */
+	int pid;	      /* whose these are: a forked child has none */
+	struct ordering *first;
+	unsigned int retired;
+} views = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void view_add(struct ordering *ordering)
+{
+	pthread_mutex_lock(&views.lock);
+	if (views.pid != getpid()) {
+		views.pid = getpid();
+		views.first = NULL;
+		views.retired = 0;
+	}
+	ordering->next_view = views.first;
+	views.first = ordering;
+	pthread_mutex_unlock(&views.lock);
+}
+
+bool stream_has_unpublished(const struct ordering *ordering)
+{
+	const struct order_page *page = ordering->page;
+
+	return atomic_load(&ordering->captured) || atomic_load(&ordering->pending) ||
+	       !order_reaches(atomic_load(&page->published),
+			      atomic_load(&ordering->publishing.last));
+}
+
+/* What streams were to release in a slot; 0: there is none. */
+static bool has_come(const struct ordering *ordering, uint32_t slot, uint64_t last)
+{
+	return !slot || order_reaches(atomic_load(&ordering->page->slot[slot - 1].released), last);
+}
+
+bool stream_has_unreleased(const struct ordering *ordering)
+{
+	return atomic_load(&ordering->captured) || atomic_load(&ordering->pending) ||
+	       !has_come(ordering, atomic_load(&ordering->slot),
+			 atomic_load(&ordering->releasing.last));
+}
+
+void stream_leave_slot(struct ordering *ordering, uint32_t next)
+{
+	bool late = !has_come(ordering, ordering->left_slot, ordering->left_last);
+	uint32_t slot = atomic_exchange(&ordering->slot, next);
+	uint64_t last = atomic_exchange(&ordering->releasing.last, 0);
+
+	if (has_come(ordering, slot, last))
+		return;
+	if (late) /* of two no track is kept */
+		atomic_store(&ordering->captured, true);
+	ordering->left_slot = slot;
+	ordering->left_last = last;
+}
+
+/* A stream has still to write what it was given. */
+static bool is_written_to(const struct ordering *ordering)
+{
+	return stream_has_unpublished(ordering) || stream_has_unreleased(ordering) ||
+	       !has_come(ordering, ordering->left_slot, ordering->left_last);
+}
+
+/* Nothing that it has given to streams waits for somebody else. */
+static bool is_quiet(const struct ordering *ordering)
+{
+	uint64_t published = atomic_load(&ordering->page->published);
+	uint32_t at = 0;
+
+	return ((published & ORDER_GONE_BIT) || /* which lets all of them through */
+		order_reaches(published, atomic_load(&ordering->waited))) &&
+	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
+}
+
+/* To give another one back would wait for the stream that is to write, too: and whoever holds that up
+ * may be this thread. */
+static bool is_held_up(const struct ordering *ordering)
+{
+	return !is_quiet(ordering) ||
+	       (ordering->retired && !atomic_load(&ordering->captured) && is_written_to(ordering));
+}
+
+/* Under the lock: those that can be given back, as a list; none while any stream waits. */
+static struct ordering *take_quiet(const struct gpushare_session *session)
+{
+	struct ordering *taken = NULL, **at = &views.first;
+
+	for (const struct ordering *each = views.first; each; each = each->next_view)
+		if (is_held_up(each))
+			return NULL;
+	while (*at) {
+		struct ordering *each = *at;
+
+		if (!each->retired || is_written_to(each) ||
+		    (session && each->session != session)) {
+			at = &each->next_view;
+			continue;
+		}
+		*at = each->next_view;
+		each->next_view = taken;
+		taken = each;
+		views.retired--;
+	}
+	return taken;
+}
+
+static void view_close(struct ordering *ordering)
+{
+	struct order_scope scope = {.driver = NULL};
+	const struct driver *driver = ordering->driver;
+
+	if (order_enter(driver, ordering->context, &scope) == GPUSHARE_OK) {
+		if (ordering->view)
+			view_drop(driver, ordering->view);
+		order_event_finish(ordering);
+		if (ordering->probe)
+			driver->cuEventDestroy_v2(ordering->probe);
+	}
+	order_leave(&scope);
+	if (ordering->kept)
+		driver->cuDevicePrimaryCtxRelease_v2(ordering->device);
+	ordering_free(ordering);
+}
+
+static void sweep(const struct gpushare_session *session, unsigned int many)
+{
+	struct ordering *taken = NULL;
+
+	if (views.pid != getpid())
+		return;
+	pthread_mutex_lock(&views.lock);
+	if (views.retired >= many)
+		taken = take_quiet(session);
+	pthread_mutex_unlock(&views.lock);
+	while (taken) {
+		struct ordering *next = taken->next_view;
+
+		view_close(taken);
+		taken = next;
+	}
+}
+
+bool stream_keep(struct ordering *ordering)
+{
+	if (!atomic_load(&ordering->means))
+		return false;
+	pthread_mutex_lock(&views.lock);
+	ordering->retired = true;
+	views.retired++;
+	pthread_mutex_unlock(&views.lock);
+	sweep(NULL, RETIRED_MANY);
+	return true;
+}
+
+/* Under the lock: the session's first that is in that context, and will be given back some time. */
+static struct ordering *find_of(const struct gpushare_session *session, cu_context context)
+{
+	struct ordering *each = views.first;
+
+	while (each && (each->session != session || each->context != context ||
+			atomic_load(&each->captured)))
+		each = each->next_view;
+	return each;
+}
+
+static bool has_any(const struct gpushare_session *session, cu_context context)
+{
+	bool any;
+
+	pthread_mutex_lock(&views.lock);
+	any = find_of(session, context);
+	pthread_mutex_unlock(&views.lock);
+	return any;
+}
+
+/* The context, once more retained, is that one's. False: there is none. */
+static bool hand_over(const struct gpushare_session *session, cu_context context, cu_device device)
+{
+	struct ordering *found;
+
+	pthread_mutex_lock(&views.lock);
+	found = find_of(session, context);
+	if (found) {
+		found->session = NULL;
+		found->kept = true;
+		found->device = device;
+	}
+	pthread_mutex_unlock(&views.lock);
+	return found;
+}
+
+/* What streams are still to come to keeps the context in which it is registered. */
+static void keep_context(const struct gpushare_session *session, int ordinal)
+{
+	const struct driver *driver = session->driver;
+	cu_context context = session->devices.retained[ordinal], again;
+	cu_device device;
+
+	while (context && has_any(session, context) &&
+	       driver->cuDeviceGet(&device, ordinal) == CU_OK &&
+	       driver->cuDevicePrimaryCtxRetain(&again, device) == CU_OK)
+		if (!hand_over(session, context, device))
+			driver->cuDevicePrimaryCtxRelease_v2(device);
+}
+
+void stream_sweep(struct gpushare_session *session)
+{
+	sweep(session, 1);
+	if (views.pid != getpid())
+		return;
+	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++)
+		keep_context(session, ordinal);
+	pthread_mutex_lock(&views.lock);
+	for (struct ordering *each = views.first; each; each = each->next_view)
+		if (each->session == session)
+			each->session = NULL;
+	pthread_mutex_unlock(&views.lock);
+}

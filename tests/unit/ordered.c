@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "ordered.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "clock.h"
+
+static request about(const char *name, uint64_t generation, uint32_t roles)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+
+	strcpy(what.verb.order.name, name);
+	what.verb.order.generation = generation;
+	what.verb.order.roles = roles;
+	return what;
+}
+
+int ordered_ask(struct lease *lease, const char *name, uint64_t generation, uint32_t roles)
+{
+	request what = about(name, generation, roles);
+
+	return peer_ask(lease, &what);
+}
+
+int ordered_leave(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
+		  bool unsettled)
+{
+	request what = about(name, generation, roles);
+
+	what.verb.order.leave = true;
+	what.verb.order.unsettled = unsettled;
+	return peer_ask(lease, &what);
+}
+
+int ordered_bring(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
+		  uint64_t id, uint32_t slot, int fd)
+{
+	struct guest *guest = vault_enter(&peer_registry->vault, &lease->peer);
+	request what = about(name, generation, roles);
+	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
+	int status;
+
+	what.verb.order.again = id;
+	what.verb.order.slot = slot;
+	assert_int_equal(vault_deposit(&peer_registry->vault, guest, &fd, 1, clock_ns(), ticket),
+			 GPUSHARE_OK);
+	memcpy(what.verb.order.ticket, ticket, GPUSHARE_TICKET_SIZE);
+	status = peer_ask(lease, &what);
+	vault_leave(&peer_registry->vault, guest);
+	return status;
+}
+
+struct order_page *ordered_page(uint64_t generation)
+{
+	struct order *found = order_find(peer_registry, generation);
+
+	assert_non_null(found);
+	assert_non_null(found->page);
+	return found->page;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* How an order ends in a process: with a context that fails, behind a stream that is held up, and
+ * without a registry that hears of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "filled.h"
+
+#define LATE_S 60 /* a part that is not let through by then fails */
+
+static const struct driver *driver;
+static struct gpushare_session *session;
+
+/* A word in memory of the program's own, which holds up a stream until it is set. */
+static _Alignas(4096) _Atomic uint64_t gate[512];
+
+static void hold_up(cu_stream stream)
+{
+	cu_deviceptr at = 0;
+
+	CHECK(driver->cuMemHostRegister_v2(gate, sizeof(gate), CU_HOST_REGISTER_MAPPED) == CU_OK);
+	CHECK(driver->cuMemHostGetDevicePointer_v2(&at, gate, 0) == CU_OK);
+	CHECK(driver->cuStreamWaitValue64_v2(stream, at, 1, CU_WAIT_GEQ) == CU_OK);
+}
+
+/* What was given to a stream before will not come: who waits for it on the CPU is told. */
+static void fail_context(const char *way)
+{
+	struct gpushare_buffer *buffer;
+	cu_stream stream;
+
+	alarm(LATE_S);
+	setenv("GPUSHARE_ORDERING", way, 1);
+	setenv("GPUSHARE_SIM_FAIL", "cuEventQuery:1:1000000:700", 1);
+	buffer = part_begin(&driver, &session);
+	stream = part_stream();
+	hold_up(stream);
+	OK(gpushare_publish(buffer, stream, NULL));
+	FAILS(E_CUDA, "its CUDA context has failed", gpushare_publish_host(buffer, NULL));
+	atomic_store(gate, 1);
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_close(session));
+}
+
+static void fail_by_words(void)
+{
+	fail_context("stream");
+}
+
+static void fail_by_events(void)
+{
+	fail_context("events");
+}
+
+static void test_failed_context(void **state)
+{
+	(void)state;
+	stage_play(fail_by_words, NULL);
+	stage_play(fail_by_events, NULL);
+}
+
+/* Those of whose memory no free waits for the GPU. */
+static void come_and_go(cu_stream stream, int count)
+{
+	for (int i = 0; i < count; i++) {
+		struct gpushare_buffer *buffer =
+		    part_made(session, "passing", PART_SIZE, GPUSHARE_FLAG_VMM);
+
+		OK(gpushare_publish(buffer, stream, NULL));
+		OK(gpushare_free(buffer));
+	}
+}
+
+/* Many come and go while one's number is still to be written: its page stays, and nobody waits for that
+ * one's stream to give the others' back. */
+static void hold_one(void)
+{
+	struct gpushare_buffer *buffer;
+	cu_stream held, stream;
+
+	alarm(LATE_S);
+	driver = part_driver();
+	session = part_session();
+	held = part_stream();
+	stream = part_stream();
+	hold_up(held);
+	buffer = part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
+	OK(gpushare_publish(buffer, held, NULL));
+	OK(gpushare_free(buffer));
+	come_and_go(stream, 93);
+	OK(gpushare_close(session));
+	CHECK(logged("cuMemHostUnregister 0") == 0);
+	atomic_store(gate, 1);
+	CHECK(driver->cuStreamSynchronize(held) == CU_OK);
+	session = part_session();
+	come_and_go(stream, 31);
+	OK(gpushare_close(session));
+	CHECK(logged("cuMemHostUnregister 0") == 1 + 93 + 31);
+}
+
+static void test_held_up_write(void **state)
+{
+	(void)state;
+	logged_play(hold_one, NULL);
+}
+
+/* The same of a release, whose consumer has left; and in a context that is the session's alone. */
+static void hold_release(void)
+{
+	cu_context context, current;
+	struct gpushare_buffer *buffer;
+	cu_device device;
+	cu_stream held;
+	cu_deviceptr at;
+
+	driver = part_driver();
+	CHECK(driver->cuCtxGetCurrent(&context) == CU_OK &&
+	      driver->cuCtxGetDevice(&device) == CU_OK);
+	session = part_session();
+	buffer = part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_join(buffer, NULL));
+	held = part_stream();
+	hold_up(held);
+	OK(gpushare_release(buffer, held, 1));
+	OK(gpushare_leave(buffer));
+	CHECK(driver->cuDevicePrimaryCtxRelease_v2(device) == CU_OK); /* the program's */
+	OK(gpushare_close(session));
+	CHECK(logged("cuMemHostUnregister 0") == 0);
+	CHECK(driver->cuCtxPushCurrent_v2(context) == CU_OK);
+	CHECK(driver->cuMemAlloc_v2(&at, PART_SIZE) == CU_OK); /* the context is there */
+	atomic_store(gate, 1);
+	CHECK(driver->cuStreamSynchronize(held) == CU_OK);
+	CHECK(driver->cuCtxPopCurrent_v2(&current) == CU_OK);
+}
+
+static void test_held_up_release(void **state)
+{
+	(void)state;
+	logged_play(hold_release, NULL);
+}
+
+static void end_registry(void)
+{
+	pid_t pid = stage_registry();
+
+	CHECK(pid > 0 && !kill(pid, SIGKILL));
+	while (stage_registry())
+		usleep(1000);
+}
+
+/* No registry hears that a consumer leaves: the next one that comes does. */
+static void leave_unheard(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 1000, .no_autostart = 1};
+	struct gpushare_buffer *buffer;
+	struct gpushare_session *another;
+
+	driver = part_driver();
+	another = part_session();
+	OK(gpushare_open(&options, &session));
+	buffer = part_filled(session, "x", PART_SIZE, 1);
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_join(buffer, NULL));
+	FAILS(E_TIMED_OUT, "not released", gpushare_reclaim_host(buffer, 1, 0));
+	end_registry();
+	FAILS(E_NO_REGISTRY, NULL, gpushare_leave(buffer));
+	OK(gpushare_close(another));
+	another = part_session(); /* which starts one */
+	OK(gpushare_free(part_filled(session, "y", PART_SIZE, 1)));
+	OK(gpushare_reclaim_host(buffer, 1, 5000));
+	/* asked once more, the registry is told at once */
+	OK(gpushare_join(buffer, NULL));
+	end_registry();
+	FAILS(E_NO_REGISTRY, NULL, gpushare_leave(buffer));
+	OK(gpushare_close(another));
+	another = part_session();
+	OK(gpushare_leave(buffer));
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_reclaim_host(buffer, 2, 0));
+	OK(gpushare_close(session));
+	OK(gpushare_close(another));
+}
+
+static void test_unheard_leave(void **state)
+{
+	(void)state;
+	stage_play(leave_unheard, NULL);
+}
+
+static void share_and_rest(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+
+	OK(gpushare_publish_host(buffer, NULL));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+/* A registry that knows nothing of the buffer any more: nobody waits for it for ever. */
+static void wait_for_nobody(void)
+{
+	struct gpushare_buffer *buffer;
+	char path[128];
+	cu_stream stream;
+
+	alarm(LATE_S);
+	driver = part_driver();
+	session = part_session();
+	stream = part_stream();
+	hear();
+	OK(gpushare_attach(session, "x", NULL, &buffer));
+	OK(gpushare_acquire(buffer, stream, 2));
+	end_registry();
+	snprintf(path, sizeof(path), "%s/registry.state", getenv("GPUSHARE_DIR"));
+	CHECK(!unlink(path));
+	OK(gpushare_free(part_filled(session, "y", PART_SIZE, 1)));
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	FAILS(E_OWNER_GONE, "has gone", gpushare_order_status(buffer));
+	say();
+	OK(gpushare_close(session));
+}
+
+static void test_unknown_buffer(void **state)
+{
+	(void)state;
+	stage_play(share_and_rest, wait_for_nobody);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
+	    T(test_failed_context), T(test_held_up_write),  T(test_held_up_release),
+	    T(test_unheard_leave),  T(test_unknown_buffer),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
