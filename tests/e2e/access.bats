@@ -79,9 +79,9 @@ owner() {
 	for user in "$MEMBER" "$OTHER"; do
 		equal "$(as "$user" gpushare ls --json | jq length)" 0
 		equal "$(as "$user" gpushare stat --json | jq .names)" 0
-		for verb in stat rm "tag k=v"; do
-			# shellcheck disable=SC2086
-			run -1 as "$user" gpushare ${verb%% *} secret $([ "$verb" = "${verb#* }" ] || echo "${verb#* }")
+		for verb in "stat secret" "rm secret" "tag secret k=v"; do
+			# shellcheck disable=SC2086 # its words
+			run -1 as "$user" gpushare $verb
 			has "$output" 'no buffer is named "secret"'
 		done
 		has "$(as "$user" api_app open attach=a,secret)" "attach secret: E_NOT_FOUND"
