@@ -146,10 +146,11 @@ $(BUILD)/libgpushare.a: $(API)
 	$(Q)$(OBJCOPY) --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
 # nng_calls.c, nng_aio.c
-NNG_WRAPPED := sendmsg readv accept accept4 nni_aio_begin nng_stream_recv nng_stream_send
+NNG_WRAPPED := sendmsg readv accept accept4 close nni_aio_begin nng_stream_recv nng_stream_send \
+	nni_cv_wake1 nni_mtx_unlock nni_plat_ncpu
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(NNG_WRAPPED:%=-Wl$(comma)--wrap=% close nni_cv_wake1 nni_mtx_unlock nni_plat_ncpu) -o $@
+	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(NNG_WRAPPED:%=-Wl$(comma)--wrap=%) -o $@
 $(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c registry/protocol/name.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a

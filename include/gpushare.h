@@ -190,6 +190,8 @@ struct gpushare_attach_options {
 	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and their like. Of
 			* vmm buffers; gpushare_pointer() is 0, gpushare_device() -1. Not with
 			* same_address or on_device */
+	int read_only; /* for reading, to which the right to read suffices: see gpushare_share_with().
+			* Else the right to write is wanted as well */
 };
 
 /** struct gpushare_alloc_options - zero, or NULL in its place, means the default but for device */
@@ -199,6 +201,16 @@ struct gpushare_alloc_options {
 	uint32_t flags; /* of enum gpushare_flag; any but UNIFIED asks for cuMemCreate memory */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
 	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
+	uint32_t mode;	/* these two as in gpushare_share_options; with adopt: 0 and NULL leave them
+			 * as they are */
+	const char *group;
+};
+
+/** struct gpushare_share_options - zero, or NULL in its place, means the default everywhere */
+struct gpushare_share_options {
+	uint32_t mode;	   /* who may read and write it, bits as a file's, of 0666; 0: 0600 */
+	const char *group; /* whom the middle digit is about: a name or number, of a group that the
+			    * caller is in; NULL: the caller's own */
 };
 
 /** struct gpushare_event_options - zero, or NULL in its place, means the default everywhere */
@@ -251,6 +263,8 @@ struct gpushare_info {
 	int missing; /* 1: of before the registry's restart, its memory not brought back so far */
 	uint64_t sequence; /* that was published last, see gpushare_publish(); 0: nothing so far */
 	enum gpushare_ordering ordering; /* how who publishes it does so */
+	uint32_t mode;			 /* who may have it: see gpushare_share_options */
+	uint32_t owner_gid;		 /* 2^32 - 1: of no group */
 	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
 				  * allocation that is no multiple of 2 MiB, whose last block others share */
 	uint32_t tag_count;
@@ -368,6 +382,27 @@ int gpushare_share(struct gpushare_session *session, const char *name, uint64_t 
 		   size_t size, struct gpushare_buffer **out_buffer);
 
 /**
+ * gpushare_share_with() - gpushare_share(), and who else may have it
+ * @options: NULL is gpushare_share()
+ *
+ * Rights are as with files: the first of owner, group and others that fits a user decides, and root may
+ * all. Who may neither read nor write does not see the name. Who may read sees it, and attaches it with
+ * gpushare_attach_options.read_only; who may read and write attaches it, and publishes. Its owner's user
+ * alone unlinks and tags it. Other users are there where the registry serves them: gpushare-registry
+ * --system. What is to be read alone is mapped so by this library. The driver has no word for it: a
+ * program that goes about it by itself can write to memory that it may read. Memory of cudaMalloc can't
+ * be mapped so, and is refused to who may but read.
+ *
+ * Errors:  as gpushare_share(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such group),
+ *          _E_DENIED (the caller is not in it)
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
+ */
+int gpushare_share_with(struct gpushare_session *session, const char *name, uint64_t pointer,
+			size_t size, const struct gpushare_share_options *options,
+			struct gpushare_buffer **out_buffer);
+
+/**
  * gpushare_alloc() - allocate device memory and give it a name
  * @device: CUDA ordinal in this process; -1 for the current context's device, or 0 without one
  * @size:   bytes, 1 or more
@@ -454,11 +489,15 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
  * forked child; a program that closes it can't gpushare_map() a vmm buffer any more, nor give the
  * memory again to a registry that has lost it, and loses nothing else.
  *
+ * With read_only gpushare_is_read_only() is 1: a vmm or unified buffer is mapped so, of memory of
+ * cudaMalloc only this library's own writes are refused. An attachment with it and one without are two,
+ * but for unified memory, which is mapped once: GPUSHARE_E_READ_ONLY where it can't be written here.
+ *
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.
  * Threads: safe from any thread; needs no current CUDA context.
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
- *          names), _E_TIMED_OUT, _E_DENIED, _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
+ *          names), _E_TIMED_OUT, _E_DENIED (gpushare_explain() says whose it is), _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
  *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
  *          can't map such; same_address or host_only of another; host_only of unified memory
  *          that is cuMemCreate's), _E_ADDRESS_TAKEN

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "access.h"
+
 static unsigned int least(unsigned int a, unsigned int b)
 {
 	return a < b ? a : b;
@@ -35,7 +37,7 @@ unsigned int closest_distance(const char *a, const char *b, unsigned int most)
 	return least(row[b_length], most + 1);
 }
 
-size_t closest_find(const struct store *store, const char *name,
+size_t closest_find(const struct store *store, const struct lease *lease, const char *name,
 		    const char *out_names[LIMIT_SUGGESTIONS])
 {
 	unsigned int distances[LIMIT_SUGGESTIONS];
@@ -45,12 +47,13 @@ size_t closest_find(const struct store *store, const char *name,
 	if (most < 2)
 		most = 2;
 	for (size_t i = 0; i < store->count && i < LIMIT_SUGGESTION_SCAN; i++) {
-		const char *other = store_at(store, i)->info.name;
+		const struct entry *entry = store_at(store, i);
+		const char *other = entry->info.name;
 		unsigned int distance = closest_distance(name, other, most);
 		size_t at = found;
 
 		/* "ab" is not a slip for "x": something of the name must be left. */
-		if (distance > most || distance >= strlen(name))
+		if (distance > most || distance >= strlen(name) || !access_sees(lease, entry))
 			continue;
 		while (at > 0 && distances[at - 1] > distance)
 			at--;

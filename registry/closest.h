@@ -5,11 +5,13 @@
 #include "limit.h"
 #include "store.h"
 
+struct lease;
+
 /* Edits (insert, remove, replace a byte) between two names; more than `most` is `most` + 1. */
 unsigned int closest_distance(const char *a, const char *b, unsigned int most);
 
-/* Up to LIMIT_SUGGESTIONS names within max(2, length / 3) edits, closest first. */
-size_t closest_find(const struct store *store, const char *name,
+/* Up to LIMIT_SUGGESTIONS names within max(2, length / 3) edits, closest first, that `lease` may see. */
+size_t closest_find(const struct store *store, const struct lease *lease, const char *name,
 		    const char *out_names[LIMIT_SUGGESTIONS]);
 
 #endif

@@ -27,6 +27,12 @@ static struct event *take(struct events *events)
 	return event;
 }
 
+void event_release(struct event *event)
+{
+	if (!--event->users)
+		free(event);
+}
+
 struct event *events_take(struct registry *registry)
 {
 	return take(&registry->events);
@@ -37,7 +43,7 @@ void events_finish(struct events *events)
 	struct watcher *watcher, *after;
 
 	while (events->count)
-		free(take(events));
+		event_release(take(events));
 	HASH_ITER (hh, events->watchers, watcher, after) {
 		HASH_DEL(events->watchers, watcher);
 		free(watcher);
@@ -96,10 +102,18 @@ static void put(struct events *events, size_t size)
 
 	if (!event)
 		return;
-	event->size = size;
+	*event = (struct event){
+	    .users = 1,
+	    .serial = events->serial,
+	    .is_about = events->notice.has_buffer,
+	    .uid = events->notice.buffer.owner_uid,
+	    .gid = events->notice.buffer.owner_gid,
+	    .mode = events->notice.buffer.mode,
+	    .size = size,
+	};
 	memcpy(event->bytes, events->wire, size);
 	if (events->count == LIMIT_EVENTS)
-		free(take(events));
+		event_release(take(events));
 	events->waiting[(events->first + events->count) % LIMIT_EVENTS] = event;
 	events->count++;
 	if (events->wake >= 0)
@@ -186,6 +200,8 @@ void events_tell_attachment(struct registry *registry, enum gpushare_notice_kind
 		return;
 	strcpy(info->name, attachment->name);
 	info->generation = attachment->generation;
+	info->owner_uid =
+	    lease->peer.uid; /* whose it was nobody knows any more: it is told alone */
 	send(registry);
 }
 

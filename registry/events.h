@@ -16,13 +16,18 @@ struct entry;
 struct lease;
 struct registry;
 
+/* Whoever has it in hand is a user; the thread that sends is alone with it. */
 struct event {
+	unsigned int users;
+	uint64_t serial;
+	bool is_about; /* a buffer, with these: else it is for all */
+	uint32_t uid, gid, mode;
 	size_t size;
 	uint8_t bytes[]; /* an encoded Notice */
 };
 
 struct watcher {
-	uint32_t id; /* of the nng pipe */
+	uint32_t id;
 	struct user *user;
 	UT_hash_handle hh;
 };
@@ -71,7 +76,8 @@ void events_published(struct registry *registry, const struct entry *entry, uint
 /* Carry out what is due; when the next tick is, INT64_MAX: nobody watches, or nobody asked for it. */
 int64_t events_due(struct registry *registry, int64_t now_ns);
 
-/* The oldest that waits, the caller's to free; NULL: none. */
+/* The oldest that waits, the caller's to release; NULL: none. */
 struct event *events_take(struct registry *registry);
+void event_release(struct event *event);
 
 #endif

@@ -2,147 +2,213 @@
 #include "events_server.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <nng/protocol/pubsub0/pub.h>
-#include <nng/transport/ipc/ipc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
-
 #include "clock.h"
-#include "listen.h"
+#include "door.h"
+#include "audit.h"
 #include "log.h"
+#include "sockets.h"
+#include "spectator.h"
 
-/* Before the connection is listed: here, so that it can't have gone yet. */
-static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
+#define FULL_MS 10 /* before another look for a descriptor that a connection could have */
+
+static void let_go(struct events_server *server, struct spectator *spectator)
 {
-	struct events_server *server = argument;
 	struct registry *registry = server->registry;
-	uint64_t pid = 0, uid = UINT64_MAX;
+
+	DL_DELETE(server->spectators, spectator);
+	epoll_ctl(server->events, EPOLL_CTL_DEL, spectator->fd, NULL);
+	pthread_mutex_lock(&registry->lock);
+	events_leave(registry, spectator->id);
+	pthread_mutex_unlock(&registry->lock);
+	spectator_free(spectator);
+}
+
+/* Its socket is asked for room while something waits for that. */
+static void send_to(struct events_server *server, struct spectator *spectator)
+{
+	bool was_full = spectator->is_full;
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = spectator};
+
+	if (!spectator_send(spectator)) {
+		let_go(server, spectator);
+		return;
+	}
+	if (spectator->is_full == was_full)
+		return;
+	event.events |= spectator->is_full ? EPOLLOUT : 0;
+	epoll_ctl(server->events, EPOLL_CTL_MOD, spectator->fd, &event);
+}
+
+static void hear(struct events_server *server, struct spectator *spectator)
+{
+	struct registry *registry = server->registry;
+	bool was_greeted = spectator_is_greeted(spectator);
+
+	if (!spectator_hear(spectator)) {
+		let_go(server, spectator);
+		return;
+	}
+	if (was_greeted || !spectator_is_greeted(spectator))
+		return;
+	pthread_mutex_lock(&registry->lock);
+	events_welcome(registry, spectator->id);
+	pthread_mutex_unlock(&registry->lock);
+}
+
+/* Who it is; false: nobody that we serve. */
+static bool identify(const struct events_server *server, int fd, struct identity *out_who)
+{
+	struct ucred ucred = {.uid = UINT32_MAX};
+	socklen_t size = sizeof(ucred);
+	struct process peer;
+	bool served = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) &&
+		      (ucred.uid == geteuid() || server->registry->is_system);
+
+	if (!served) {
+		pthread_mutex_lock(&server->registry->lock);
+		server->registry->counts.drops[DROP_stranger]++;
+		audit_stranger(server->registry, ucred.uid, ucred.pid);
+		pthread_mutex_unlock(&server->registry->lock);
+	} else {
+		process_read(ucred.pid, ucred.uid, &peer);
+		identity_read(out_who, &peer, ucred.gid);
+	}
+	log_line("%s: uid %u pid %d", served ? "watch" : "refused to watch", ucred.uid, ucred.pid);
+	return served;
+}
+
+static void admit(struct events_server *server, int fd)
+{
+	struct registry *registry = server->registry;
+	struct epoll_event event = {.events = EPOLLIN};
+	struct spectator *spectator = NULL;
+	uint32_t id = ++server->last_id;
+	struct identity who = {.uid = 0};
 	bool entered = false;
 
-	listen_note(pipe, event);
-	if (!nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) &&
-	    !nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid) && pid == (uint64_t)getpid()) {
-		probe_hear(&server->probe); /* our own probe: nobody to tell anything */
+	if (identify(server, fd, &who) && sockets_enter(fd, SOCKET_WATCHES, who.uid)) {
+		pthread_mutex_lock(&registry->lock);
+		entered = events_enter(registry, id, who.uid);
+		pthread_mutex_unlock(&registry->lock);
+	}
+	if (entered)
+		spectator = spectator_new(fd, id, &who);
+	if (spectator) {
+		DL_APPEND(server->spectators, spectator);
+		event.data.ptr = spectator;
+		if (epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event))
+			let_go(server, spectator);
 		return;
 	}
-	pthread_mutex_lock(&registry->lock);
-	if (uid == geteuid()) {
-		entered = events_enter(registry, (uint32_t)nng_pipe_id(pipe), (uint32_t)uid);
-	} else {
-		registry->counts.drops[DROP_stranger]++;
-		audit_stranger(registry, (uint32_t)uid, (int32_t)pid);
-	}
-	pthread_mutex_unlock(&registry->lock);
-	log_line("%s: uid %" PRIu64 " pid %" PRIu64, entered ? "watch" : "refused to watch", uid,
-		 pid);
+	identity_finish(&who);
+	sockets_leave(fd);
+	close(fd);
 	if (!entered)
-		nng_pipe_close(pipe);
-}
-
-/* From now on what is sent goes there too. */
-static void on_listed(nng_pipe pipe, nng_pipe_ev event, void *argument)
-{
-	struct registry *registry = ((struct events_server *)argument)->registry;
-
-	(void)event;
-	pthread_mutex_lock(&registry->lock);
-	events_welcome(registry, (uint32_t)nng_pipe_id(pipe));
-	pthread_mutex_unlock(&registry->lock);
-}
-
-static void on_disconnect(nng_pipe pipe, nng_pipe_ev event, void *argument)
-{
-	struct registry *registry = ((struct events_server *)argument)->registry;
-
-	listen_note(pipe, event);
-	pthread_mutex_lock(&registry->lock);
-	events_leave(registry, (uint32_t)nng_pipe_id(pipe));
-	pthread_mutex_unlock(&registry->lock);
-}
-
-/* nng 1.5.2 loses a message that it is sending in the moment in which that watcher goes. */
-static void let_go(nng_msg *message)
-{
-	(void)message;
-#ifdef __SANITIZE_ADDRESS__
-	__lsan_ignore_object(message);
-#endif
-}
-
-static void send_event(struct events_server *server, const struct event *event)
-{
-	nng_msg *message;
-
-	if (nng_msg_alloc(&message, event->size))
 		return;
-	memcpy(nng_msg_body(message), event->bytes, event->size);
-	let_go(message);
-	if (nng_sendmsg(server->socket, message, 0))
-		nng_msg_free(message);
+	pthread_mutex_lock(&registry->lock);
+	events_leave(registry, id);
+	pthread_mutex_unlock(&registry->lock);
 }
 
-static void *serve(void *argument)
+static void accept_one(struct events_server *server)
 {
-	struct events_server *server = argument;
+	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0)
+		admit(server, fd);
+	else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		poll(NULL, 0, FULL_MS);
+}
+
+/* To those who have greeted: before, it is not what they speak. */
+static void tell_all(struct events_server *server, struct event *event)
+{
+	struct spectator *spectator, *after;
+
+	DL_FOREACH_SAFE(server->spectators, spectator, after)
+	{
+		if (!spectator_is_greeted(spectator))
+			continue;
+		spectator_tell(spectator, event);
+		if (!spectator->is_full)
+			send_to(server, spectator);
+	}
+	event_release(event);
+}
+
+/* All that waits; when the next tick is due. */
+static int64_t send_waiting(struct events_server *server)
+{
 	struct registry *registry = server->registry;
-	struct pollfd wake = {.fd = server->wake, .events = POLLIN};
-	eventfd_t ignored;
+	struct event *event;
+	int64_t due_ns;
 
-	while (!atomic_load(&server->ending)) {
-		struct event *event;
-		int64_t due_ns;
-
+	do {
 		pthread_mutex_lock(&registry->lock);
 		due_ns = events_due(registry, clock_ns());
 		event = events_take(registry);
 		pthread_mutex_unlock(&registry->lock);
 		if (event)
-			send_event(server, event);
-		else if (poll(&wake, 1, clock_timeout_ms(due_ns)) > 0)
+			tell_all(server, event);
+	} while (event);
+	return due_ns;
+}
+
+/* One event a turn: what it is about can't have gone meanwhile. */
+static void *serve(void *argument)
+{
+	struct events_server *server = argument;
+	struct epoll_event event;
+	eventfd_t ignored;
+
+	while (!atomic_load(&server->ending)) {
+		int64_t due_ns = send_waiting(server);
+		struct spectator *spectator;
+
+		if (epoll_wait(server->events, &event, 1, clock_timeout_ms(due_ns)) != 1)
+			continue;
+		if (event.data.ptr == server) {
+			accept_one(server);
+			continue;
+		}
+		if (event.data.ptr == &server->wake) {
 			eventfd_read(server->wake, &ignored);
-		free(event);
+			continue;
+		}
+		spectator = event.data.ptr;
+		if (event.events & ~(uint32_t)EPOLLOUT)
+			hear(server, spectator);
+		else
+			send_to(server, spectator);
 	}
 	return NULL;
 }
 
-static int open_socket(struct events_server *server, const char *path)
+static bool add(const struct events_server *server, int fd, void *what)
 {
-	int result = nng_pub0_open(&server->socket);
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
 
-	if (!result)
-		result = nng_socket_set_int(server->socket, NNG_OPT_SENDBUF, LIMIT_EVENTS);
-	if (!result)
-		result = nng_socket_set_size(server->socket, NNG_OPT_RECVMAXSZ, 1);
-	if (!result)
-		result = nng_pipe_notify(server->socket, NNG_PIPE_EV_ADD_PRE, on_connect, server);
-	if (!result)
-		result = nng_pipe_notify(server->socket, NNG_PIPE_EV_ADD_POST, on_listed, server);
-	if (!result)
-		result =
-		    nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_disconnect, server);
-	return result ? result : listen_start(server->socket, path);
+	return fd >= 0 && !epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event);
 }
 
 bool events_server_open(struct events_server *server, struct registry *registry, const char *path)
 {
-	int result;
-
 	*server = (struct events_server){
 	    .registry = registry,
+	    .listener = door_listen(path, SOCK_STREAM),
+	    .events = epoll_create1(EPOLL_CLOEXEC),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
-	if (!probe_open(&server->probe) || server->wake < 0) {
-		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
-	} else if ((result = open_socket(server, path))) {
-		log_error("can't listen on %s: %s", path, nng_strerror(result));
+	if (!add(server, server->listener, server) || !add(server, server->wake, &server->wake)) {
+		log_error("can't listen on %s: %s", path, strerror(errno));
 	} else {
 		pthread_mutex_lock(&registry->lock);
 		registry->events.wake = server->wake;
@@ -165,15 +231,10 @@ void events_server_close(struct events_server *server)
 		eventfd_write(server->wake, 1);
 		pthread_join(server->thread, NULL);
 	}
-	nng_close(server->socket);
+	while (server->spectators)
+		let_go(server, server->spectators);
 	pthread_mutex_lock(&registry->lock);
 	registry->events.wake = -1;
 	pthread_mutex_unlock(&registry->lock);
-	probe_close(&server->probe);
-	close(server->wake);
-}
-
-void events_server_hear(struct events_server *server, const char *path)
-{
-	listen_hear(server->socket, path, SP_SUB, &server->probe);
+	fds_close((int[]){server->listener, server->events, server->wake}, 3);
 }

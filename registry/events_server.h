@@ -2,21 +2,24 @@
 #ifndef GPUSHARE_REGISTRY_EVENTS_SERVER_H
 #define GPUSHARE_REGISTRY_EVENTS_SERVER_H
 /*
- * events.sock: nng PUB, and a thread that sends what events.c has written down. PUB waits for nobody: of
- * each watcher LIMIT_EVENTS notices wait at most, and the oldest goes first.
+ * events.sock, in a thread of its own: sends what events.c has written down, to each watcher what it may
+ * see. It speaks as nng's PUB does, and is none: that sends the same to all. It waits for nobody: of each
+ * watcher LIMIT_EVENTS notices wait at most, and the oldest goes first.
  */
-#include <nng/nng.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "probe.h"
 #include "registry.h"
+
+struct spectator;
 
 struct events_server {
 	struct registry *registry;
-	nng_socket socket;
-	struct probe probe;
-	int wake; /* eventfd: something is to be sent, or this ends */
+	int listener;
+	int events; /* epoll */
+	int wake;   /* eventfd: something is to be sent, or this ends */
+	struct spectator *spectators;
+	uint32_t last_id;
 	atomic_bool ending;
 	pthread_t thread;
 };
@@ -25,7 +28,5 @@ struct events_server {
 bool events_server_open(struct events_server *server, struct registry *registry, const char *path);
 /* Ends every watcher's connection. */
 void events_server_close(struct events_server *server);
-/* As server_hear(). */
-void events_server_hear(struct events_server *server, const char *path);
 
 #endif

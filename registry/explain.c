@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "access.h"
 #include "clock.h"
 #include "closest.h"
 
@@ -37,9 +38,14 @@ static long long seconds_since(int64_t when_ns)
 	return (clock_ns() - when_ns) / NS_PER_S;
 }
 
-int explain_taken(reply *answer, const struct entry *entry)
+int explain_taken(reply *answer, const struct lease *lease, const struct entry *entry)
 {
 	char who[WHO_SIZE];
+
+	if (!access_sees(lease, entry))
+		return explain(answer, GPUSHARE_E_EXISTS,
+			       "\"%s\" is taken by another user; choose another name",
+			       entry->info.name);
 
 	if (!entry->lease) /* another user's: his own would be replaced */
 		return explain(answer, GPUSHARE_E_EXISTS,
@@ -82,13 +88,6 @@ static int explain_gone(reply *answer, int status, const struct tombstone *tombs
 		       what, ago_s);
 }
 
-int explain_other(reply *answer, const struct entry *entry, uint64_t generation)
-{
-	return explain(answer, GPUSHARE_E_NOT_FOUND,
-		       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
-		       entry->info.name, entry->info.generation, generation);
-}
-
 /* It is there, but what it stands for is not. */
 static int explain_absent(reply *answer, int status, const struct entry *entry)
 {
@@ -101,10 +100,26 @@ static int explain_absent(reply *answer, int status, const struct entry *entry)
 		       entry->lease ? "has" : "had");
 }
 
-int explain_missing(reply *answer, int status, const struct registry *registry, const char *name)
+/* Of what the peer could not see it is not told that it was there. */
+static const struct tombstone *find_tombstone(const struct registry *registry,
+					      const struct lease *lease, const char *name)
 {
-	const struct entry *entry = store_find(&registry->store, name);
-	const struct tombstone *tombstone = tombstone_find(&registry->tombstones, name, clock_ns());
+	const struct tombstone *found = tombstone_find(&registry->tombstones, name, clock_ns());
+	record info;
+
+	if (!found)
+		return NULL;
+	info.owner_uid = found->owner.uid;
+	info.owner_gid = found->gid;
+	info.mode = found->mode;
+	return access_rights(&info, &lease->who) & ACCESS_SEE ? found : NULL;
+}
+
+int explain_missing(reply *answer, int status, const struct registry *registry,
+		    const struct lease *lease, const char *name)
+{
+	const struct entry *entry = access_find(registry, lease, name);
+	const struct tombstone *tombstone = find_tombstone(registry, lease, name);
 	const char *meant[LIMIT_SUGGESTIONS];
 	char list[sizeof(answer->message)] = "";
 	size_t count, length = 0;
@@ -116,7 +131,7 @@ int explain_missing(reply *answer, int status, const struct registry *registry, 
 	if (!registry->store.count)
 		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now",
 			       name);
-	count = closest_find(&registry->store, name, meant);
+	count = closest_find(&registry->store, lease, name, meant);
 	if (!count)
 		return explain(answer, status,
 			       "no buffer is named \"%s\"; run 'gpushare ls' to see what is", name);
@@ -127,4 +142,16 @@ int explain_missing(reply *answer, int status, const struct registry *registry, 
 							    : ", ",
 					   meant[i]);
 	return explain(answer, status, "no buffer is named \"%s\"; did you mean %s?", name, list);
+}
+
+int explain_other(reply *answer, const struct registry *registry, const struct lease *lease,
+		  const char *name, uint64_t generation)
+{
+	const struct entry *entry = access_find(registry, lease, name);
+
+	if (!entry)
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
+	return explain(answer, GPUSHARE_E_NOT_FOUND,
+		       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
+		       entry->info.name, entry->info.generation, generation);
 }

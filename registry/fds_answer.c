@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "log.h"
@@ -97,6 +98,8 @@ static int check(const struct guest *guest, const struct fds_message *ask, size_
 		return GPUSHARE_E_LIMIT;
 	if (ask->verb == FDS_DEPOSIT)
 		return GPUSHARE_OK;
+	if (ask->verb == FDS_REPLACE && guest->peer.uid != geteuid() && guest->peer.uid)
+		return GPUSHARE_E_DENIED;
 	return is_known(ask->verb) && !count ? GPUSHARE_OK : GPUSHARE_E_PROTOCOL;
 }
 

@@ -8,16 +8,14 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "door.h"
 #include "fds_answer.h"
 #include "log.h"
 #include "watch.h"
 
-#define BACKLOG 128
 #define DEAF_MS 100 /* between two looks for a descriptor that a connection could have */
 
 struct connection {
@@ -68,7 +66,8 @@ static struct guest *admit(struct fds_server *server, int fd)
 	struct process peer;
 	struct guest *guest;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) || ucred.uid != geteuid()) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) ||
+	    (ucred.uid != geteuid() && !registry->is_system)) {
 		log_line("refused at %s: uid %u pid %d", GPUSHARE_FDS_SOCKET, ucred.uid, ucred.pid);
 		pthread_mutex_lock(&registry->lock);
 		registry->counts.drops[DROP_stranger]++;
@@ -185,21 +184,6 @@ static void *serve(void *argument)
 	return NULL;
 }
 
-static int listen_on(const char *path)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
-	/* The mode before the name: never open to others, not for a moment. */
-	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
-	    !listen(fd, BACKLOG))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 static bool add(const struct fds_server *server, int fd, void *what)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
@@ -211,7 +195,7 @@ bool fds_server_open(struct fds_server *server, struct registry *registry, const
 {
 	*server = (struct fds_server){
 	    .registry = registry,
-	    .listener = listen_on(path),
+	    .listener = door_listen(path, SOCK_SEQPACKET),
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	    .watches = watch_open(),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "access.h"
 #include "explain.h"
 #include "handlers.h"
 #include "log.h"
@@ -13,19 +14,13 @@
 static int check_entry(const struct registry *registry, const struct lease *lease,
 		       const gpushare_Order *ask, const struct entry *entry, reply *answer)
 {
-	const struct entry *other = store_find(&registry->store, ask->name);
-
-	if (entry && order_may(entry, lease))
+	if (entry && order_may(entry, lease) && (access_of(lease, entry) & ACCESS_READ))
 		return GPUSHARE_OK;
-	if (entry)
+	if (entry && access_sees(lease, entry))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "this connection neither shares \"%s\" nor has it attached",
 			       ask->name);
-	if (other)
-		return explain(answer, GPUSHARE_E_NOT_FOUND,
-			       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
-			       ask->name, other->info.generation, ask->generation);
-	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, ask->name);
+	return explain_other(answer, registry, lease, ask->name, ask->generation);
 }
 
 static int check_publisher(const struct lease *lease, const struct entry *entry,
@@ -38,6 +33,12 @@ static int check_publisher(const struct lease *lease, const struct entry *entry,
 		return explain(answer, GPUSHARE_E_READ_ONLY,
 			       "\"%s\" is read-only but for its owner, who alone publishes it",
 			       entry->info.name);
+	if (!(access_of(lease, entry) & ACCESS_WRITE))
+		return explain(answer, GPUSHARE_E_DENIED,
+			       "\"%s\" belongs to uid %u, its mode is %04o, and uid %u may read it "
+			       "alone: who may write it publishes it",
+			       entry->info.name, entry->owner.uid, (unsigned int)entry->info.mode,
+			       lease->peer.uid);
 	if (rival)
 		return explain(
 		    answer, GPUSHARE_E_DENIED,

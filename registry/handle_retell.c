@@ -2,6 +2,7 @@
 /* retell: all that a client has, after its connection was lost. */
 #include <inttypes.h>
 
+#include "access.h"
 #include "check.h"
 #include "explain.h"
 #include "handlers.h"
@@ -61,6 +62,13 @@ static void tell_shared(struct registry *registry, struct lease *lease, const gp
 		entry->told = true;
 }
 
+/* Where others could say so to come by what is not theirs, only what the registry knows counts. */
+static bool may_hold(const struct registry *registry, const struct lease *lease,
+		     const struct entry *entry)
+{
+	return entry ? access_of(lease, entry) & ACCESS_READ : !registry->is_system;
+}
+
 static int tell_attached(struct registry *registry, struct lease *lease, const gpushare_Hold *hold,
 			 reply *answer)
 {
@@ -72,7 +80,7 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	int status;
 	struct attachment *attachment;
 
-	if (!hold->count)
+	if (!hold->count || (!before && !may_hold(registry, lease, entry)))
 		return GPUSHARE_OK;
 	if (same && !before)
 		return explain(answer, GPUSHARE_E_INVALID,

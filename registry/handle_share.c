@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "access.h"
 #include "check.h"
 #include "clock.h"
 #include "explain.h"
@@ -55,7 +56,7 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 	int status;
 
 	if (taken && !kept)
-		return explain_taken(answer, taken);
+		return explain_taken(answer, lease, taken);
 	status = check_kept(registry, lease, &share->buffer, kept, answer);
 	if (status)
 		return status;
@@ -109,6 +110,8 @@ static int share_new(struct registry *registry, struct lease *lease, const gpush
 		registry_hold(registry, entry, held);
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = entry->info.generation;
+	answer->body.share.mode = entry->info.mode;
+	answer->body.share.owner_gid = entry->info.owner_gid;
 	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, entry->info.name, entry->info.size);
 	return GPUSHARE_OK;
@@ -126,6 +129,12 @@ static int share_adopt(struct registry *registry, struct lease *lease, const gpu
 	status = handle_offer(registry, lease, kept->held, body->ticket, answer);
 	if (status)
 		return status;
+	if (share->mode)
+		kept->info.mode = share->mode;
+	if (*share->group)
+		kept->info.owner_gid = share->buffer.owner_gid;
+	if (share->mode || *share->group)
+		changes_mark(&registry->store.changes, kept->info.name);
 	keep_adopt(registry, kept, lease, &share->buffer);
 	answer->which_body = gpushare_Reply_share_tag;
 	body->generation = kept->info.generation;
@@ -142,13 +151,28 @@ static int check_standing(const struct lease *lease, const gpushare_Share *share
 {
 	if (entry->info.generation != share->again || entry->owner.uid != lease->peer.uid ||
 	    (!share->orphan && entry->lease && entry->lease != lease))
-		return explain_taken(answer, entry);
+		return explain_taken(answer, lease, entry);
 	if (keep_is_alike(entry, &share->buffer))
 		return GPUSHARE_OK;
 	return explain(answer, GPUSHARE_E_INVALID,
 		       "\"%s\", generation %" PRIu64 ", has %" PRIu64 " bytes, not %" PRIu64
 		       ", or is on another GPU",
 		       entry->info.name, share->again, entry->info.size, share->buffer.size);
+}
+
+/* What is known to have gone nobody but its owner brings back; and where several users are served, who has
+ * it attached has no word in whose it was. */
+static bool may_bring_back(const struct registry *registry, const struct lease *lease,
+			   const gpushare_Share *share)
+{
+	const struct tombstone *tombstone =
+	    tombstone_find(&registry->tombstones, share->buffer.name, clock_ns());
+
+	if (!registry_has_gone(registry, share->buffer.name, share->again))
+		return !share->orphan || !registry->is_system;
+	if (share->orphan)
+		return false;
+	return !registry->is_system || (tombstone && tombstone->owner.uid == lease->peer.uid);
 }
 
 /* Nothing stands under that name: whether it may be what it was, and did not lose it by an unlink. */
@@ -159,14 +183,17 @@ static int check_lost(struct registry *registry, const struct lease *lease,
 	const struct entry *nameless = limbo_find(registry, share->again);
 	int status;
 
-	if (nameless && (!nameless->untold || nameless->lease != lease))
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, share->buffer.name);
+	if ((nameless && (!nameless->untold || nameless->lease != lease)) ||
+	    !may_bring_back(registry, lease, share))
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease,
+				       share->buffer.name);
+	if (other && other != nameless && !access_sees(lease, other))
+		return explain(answer, GPUSHARE_E_EXISTS, "generation %" PRIu64 " is not \"%s\"",
+			       share->again, share->buffer.name);
 	if (other && other != nameless)
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "generation %" PRIu64 " is \"%s\", not \"%s\"", share->again,
 			       other->info.name, share->buffer.name);
-	if (share->orphan && registry_has_gone(registry, share->buffer.name, share->again))
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, share->buffer.name);
 	status = check_kept(registry, lease, &share->buffer, NULL, answer);
 	return status ? status : check_names(registry, lease, &share->buffer, answer);
 }
@@ -240,26 +267,28 @@ static int explain_strange(const gpushare_Share *share, const struct entry *kept
 int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
 	static const uint8_t none[GPUSHARE_TICKET_SIZE];
-	const gpushare_Share *share = &ask->verb.share;
-	const char *name = share->buffer.name;
+	gpushare_Share share = ask->verb.share;
+	const char *name = share.buffer.name;
 	struct entry *kept;
-	int status = check_share(share, answer);
+	int status = check_share(&share, answer);
 
+	if (!status)
+		status = access_check_share(lease, &share, &registry->group, &share.buffer, answer);
 	if (status)
 		return status;
 	registry_bury(registry, name);
-	if (share->again)
-		return share_again(registry, lease, share, answer);
-	kept = share->adopt ? find_kept(registry, lease, name) : NULL;
-	if (kept && !kept->info.missing && keep_is_alike(kept, &share->buffer))
-		return share_adopt(registry, lease, share, kept, answer);
-	if (!share->adopt || memcmp(share->ticket, none, sizeof(none)))
-		return share_new(registry, lease, share, answer);
+	if (share.again)
+		return share_again(registry, lease, &share, answer);
+	kept = share.adopt ? find_kept(registry, lease, name) : NULL;
+	if (kept && !kept->info.missing && keep_is_alike(kept, &share.buffer))
+		return share_adopt(registry, lease, &share, kept, answer);
+	if (!share.adopt || memcmp(share.ticket, none, sizeof(none)))
+		return share_new(registry, lease, &share, answer);
 	if (kept && kept->info.missing)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
 	if (kept)
-		return explain_strange(share, kept, answer);
+		return explain_strange(&share, kept, answer);
 	if (store_find(&registry->store, name))
-		return explain_taken(answer, store_find(&registry->store, name));
-	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
+		return explain_taken(answer, lease, store_find(&registry->store, name));
+	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
 }

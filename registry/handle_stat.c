@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "handlers.h"
 
 _Static_assert(gpushare_Request_holders_tag < COUNTS_VERBS, "each verb is counted");
@@ -61,7 +62,9 @@ static void stat_statuses(const struct registry *registry, gpushare_StatReply *t
 			    ->count = registry->counts.statuses[status];
 }
 
-static void stat_backings(const struct registry *registry, gpushare_StatReply *to)
+/* Of what the caller may see. */
+static void stat_backings(const struct registry *registry, const struct lease *lease,
+			  gpushare_StatReply *to)
 {
 	static const uint32_t known[] = {
 #define X(name, value, text) value,
@@ -73,6 +76,9 @@ static void stat_backings(const struct registry *registry, gpushare_StatReply *t
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
 		add(to->by_backing, &to->by_backing_count, backing_name(known[i]));
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+		if (!access_sees(lease, entry))
+			continue;
+		to->names++;
 		for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 			if (entry->info.backing != known[i])
 				continue;
@@ -108,32 +114,31 @@ static void stat_others(const struct registry *registry, gpushare_StatReply *to)
 		    registry->counts.audited[i];
 }
 
-static uint64_t limbo_bytes(const struct registry *registry)
+static void stat_limbo(const struct registry *registry, const struct lease *lease,
+		       gpushare_StatReply *to)
 {
-	uint64_t bytes = 0;
+	for (size_t at = 0; at < registry->nameless; at++) {
+		const struct entry *entry = registry->limbo[at];
 
-	for (size_t at = 0; at < registry->nameless; at++)
-		if (registry->limbo[at]->info.in_limbo)
-			bytes += registry->limbo[at]->info.base_size;
-	return bytes;
+		if (!entry->info.in_limbo || !access_sees(lease, entry))
+			continue;
+		to->limbo++;
+		to->limbo_bytes += entry->info.base_size;
+	}
 }
 
 int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
 	gpushare_StatReply *to = &answer->body.stat;
 
-	(void)lease;
 	(void)ask;
 	answer->which_body = gpushare_Reply_stat_tag;
 	*to = (gpushare_StatReply){
-	    .names = registry->store.count,
 	    .attachments = registry->leases.attachments,
 	    .connections = leases_connected(&registry->leases),
 	    .waiters = registry->waiter_count,
 	    .requests = registry->requests,
 	    .started_unix_ns = registry->started_unix_ns,
-	    .limbo = limbo_count(registry),
-	    .limbo_bytes = limbo_bytes(registry),
 	    .kept_bytes = registry->users.held[LIMIT_kept_bytes],
 	    .kept_limit = registry->limits.kept_bytes,
 	    .descriptors = registry->vault.count,
@@ -142,7 +147,8 @@ int handle_stat(struct registry *registry, struct lease *lease, const request *a
 	};
 	stat_verbs(registry, to);
 	stat_statuses(registry, to);
-	stat_backings(registry, to);
+	stat_backings(registry, lease, to);
+	stat_limbo(registry, lease, to);
 	stat_others(registry, to);
 	return GPUSHARE_OK;
 }

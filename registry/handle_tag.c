@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tag: what a buffer is said to be. holders: who has it attached. */
-#include <inttypes.h>
 #include <string.h>
 
+#include "access.h"
 #include "check.h"
 #include "explain.h"
 #include "handlers.h"
@@ -33,18 +33,14 @@ static void tags_set(struct tags *all, const gpushare_Tag *tag)
 	}
 }
 
-static int find(const struct registry *registry, const char *name, uint64_t generation,
-		reply *answer, struct entry **out_entry)
+static int find(const struct registry *registry, const struct lease *lease, const char *name,
+		uint64_t generation, reply *answer, struct entry **out_entry)
 {
-	struct entry *entry = generation ? registry_find(registry, name, generation)
-					 : store_find(&registry->store, name);
+	struct entry *entry = generation ? access_find_generation(registry, lease, name, generation)
+					 : access_find(registry, lease, name);
 
-	if (!entry && generation && store_find(&registry->store, name))
-		return explain(answer, GPUSHARE_E_NOT_FOUND,
-			       "\"%s\" is another buffer now, not generation %" PRIu64, name,
-			       generation);
 	if (!entry)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
+		return explain_other(answer, registry, lease, name, generation);
 	*out_entry = entry;
 	return GPUSHARE_OK;
 }
@@ -57,12 +53,11 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 	int status = check_tags(wanted->name, wanted->tags, wanted->tags_count, answer);
 
 	if (!status)
-		status = find(registry, wanted->name, wanted->generation, answer, &entry);
+		status = find(registry, lease, wanted->name, wanted->generation, answer, &entry);
 	if (status)
 		return status;
-	if (entry->owner.uid != lease->peer.uid)
-		return explain(answer, GPUSHARE_E_DENIED, "\"%s\" belongs to uid %u", wanted->name,
-			       entry->owner.uid);
+	if (!(access_of(lease, entry) & ACCESS_OWN))
+		return access_deny_owner(lease, entry, "tag", answer);
 	all.count = entry->info.tags_count;
 	memcpy(all.tags, entry->info.tags, sizeof(entry->info.tags));
 	for (pb_size_t i = 0; i < wanted->tags_count; i++)
@@ -120,9 +115,8 @@ int handle_holders(struct registry *registry, struct lease *lease, const request
 	const gpushare_Holders *wanted = &ask->verb.holders;
 	const struct attachment *attachment;
 	struct entry *entry;
-	int status = find(registry, wanted->name, wanted->generation, answer, &entry);
+	int status = find(registry, lease, wanted->name, wanted->generation, answer, &entry);
 
-	(void)lease;
 	if (status)
 		return status;
 	answer->which_body = gpushare_Reply_holders_tag;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "clock.h"
 #include "explain.h"
 #include "log.h"
@@ -78,13 +79,14 @@ int handle_offer(struct registry *registry, const struct lease *lease, struct he
 }
 
 /* Nothing of that name: wait, or say why not. */
-static int answer_missing(struct registry *registry, const struct lease *lease, const request *ask,
+static int answer_missing(struct registry *registry, const struct lease *lease,
+			  const request *ask,
 			  const char *name, reply *answer)
 {
 	int status;
 
 	if (!handle_wait_ms(ask))
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, name);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
 	status = limit_check(registry, lease->user, LIMIT_waiters, 1, answer);
 	return status ? status : HANDLE_WAIT;
 }
@@ -95,12 +97,9 @@ static int lookup_generation(const struct registry *registry, const struct lease
 {
 	const struct entry *entry = registry_find(registry, lookup->name, lookup->generation);
 
-	if (!entry && registry_has_gone(registry, lookup->name, lookup->generation)) {
-		entry = store_find(&registry->store, lookup->name);
-		return entry
-			   ? explain_other(answer, entry, lookup->generation)
-			   : explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lookup->name);
-	}
+	if (entry ? !access_sees(lease, entry)
+		  : registry_has_gone(registry, lookup->name, lookup->generation))
+		return explain_other(answer, registry, lease, lookup->name, lookup->generation);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = entry != NULL;
 	if (entry)
@@ -111,7 +110,7 @@ static int lookup_generation(const struct registry *registry, const struct lease
 static int handle_lookup(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
-	const struct entry *entry = store_find(&registry->store, ask->verb.lookup.name);
+	const struct entry *entry = access_find(registry, lease, ask->verb.lookup.name);
 
 	if (ask->verb.lookup.generation)
 		return lookup_generation(registry, lease, &ask->verb.lookup, answer);
@@ -138,7 +137,7 @@ static int check_kind(const record *info, bool event, reply *answer)
 static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
-	struct entry *entry = store_find(&registry->store, ask->verb.attach.name);
+	struct entry *entry = access_find(registry, lease, ask->verb.attach.name);
 	gpushare_AttachReply *attach = &answer->body.attach;
 	const struct attachment *held;
 	int status;
@@ -148,6 +147,9 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 	status = limit_check(registry, lease->user, LIMIT_attachments, 1, answer);
 	if (!status)
 		status = check_kind(&entry->info, ask->verb.attach.event, answer);
+	if (!status)
+		status = access_check_attach(lease, entry, ask->verb.attach.read_only,
+					     &attach->read_only, answer);
 	if (!status && entry->held)
 		status = handle_offer(registry, lease, entry->held, attach->ticket, answer);
 	if (status)
@@ -187,22 +189,22 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 			   reply *answer)
 {
 	const gpushare_Withdraw *withdraw = &ask->verb.withdraw;
-	struct entry *entry = store_find(&registry->store, withdraw->name);
+	struct entry *entry = access_find(registry, lease, withdraw->name);
 	bool unlink = !withdraw->generation;
 
 	if (handle_withdraw_nameless(registry, lease, withdraw, answer))
 		return GPUSHARE_OK;
 	if (!entry)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, withdraw->name);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease,
+				       withdraw->name);
 	if (!unlink && entry->info.generation != withdraw->generation)
-		return explain_other(answer, entry, withdraw->generation);
+		return explain_other(answer, registry, lease, withdraw->name, withdraw->generation);
 	if (!unlink && entry->lease != lease)
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "\"%s\" was not shared through this connection; unlink it instead",
 			       withdraw->name);
-	if (entry->owner.uid != lease->peer.uid)
-		return explain(answer, GPUSHARE_E_DENIED, "\"%s\" belongs to uid %u",
-			       withdraw->name, entry->owner.uid);
+	if (!(access_of(lease, entry) & ACCESS_OWN))
+		return access_deny_owner(lease, entry, "unlink", answer);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
 	if (!unlink && keep_is_asked(&entry->info))
@@ -216,7 +218,8 @@ bool handle_list_one(const struct registry *registry, const struct lease *lease,
 		     const gpushare_List *list, const struct entry *entry, pb_size_t limit,
 		     gpushare_ListReply *page)
 {
-	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events)
+	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events ||
+	    !access_sees(lease, entry))
 		return true;
 	if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
 		return true;
@@ -326,8 +329,10 @@ int handle_too_long(struct registry *registry, size_t size, reply *answer)
 		       size, registry->limits.message_bytes);
 }
 
-int handle_timeout(const struct registry *registry, const request *ask, reply *answer)
+int handle_timeout(const struct registry *registry, const struct lease *lease, const request *ask,
+		   reply *answer)
 {
 	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
-	return explain_missing(answer, GPUSHARE_E_TIMED_OUT, registry, handle_wait_name(ask));
+	return explain_missing(answer, GPUSHARE_E_TIMED_OUT, registry, lease,
+			       handle_wait_name(ask));
 }

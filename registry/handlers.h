@@ -17,7 +17,8 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 /* What did not even decode: `fault` is the codec's status. */
 int handle_undecodable(int fault, reply *answer);
 /* A parked request whose time is up. */
-int handle_timeout(const struct registry *registry, const request *ask, reply *answer);
+int handle_timeout(const struct registry *registry, const struct lease *lease, const request *ask,
+		   reply *answer);
 
 /* "attach"; NULL: there is no such verb. */
 const char *handle_verb_name(pb_size_t which);

@@ -16,6 +16,7 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 	lease->serial = ++leases->ever;
 	lease->peer = *peer;
 	lease->user = user;
+	lease->who = (struct identity){.uid = peer->uid, .gid = IDENTITY_NO_GROUP};
 	if (getrandom(lease->key, sizeof(lease->key), GRND_NONBLOCK) != sizeof(lease->key))
 		memset(lease->key, 0, sizeof(lease->key)); /* can't be resumed */
 	lease->watch = -1;
@@ -60,6 +61,7 @@ struct lease *lease_free(struct leases *leases, struct lease *lease)
 	leases->ghosts -= lease->ghost;
 	if (!lease->ghost)
 		user_take(lease->user, LIMIT_connections, 1);
+	identity_finish(&lease->who);
 	free(lease);
 	return NULL;
 }

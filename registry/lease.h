@@ -3,6 +3,7 @@
 #define GPUSHARE_REGISTRY_LEASE_H
 /* A connection, and all that goes when it goes. */
 #include "hash.h"
+#include "identity.h"
 #include "process.h"
 #include "protocol.h"
 #include "users.h"
@@ -25,7 +26,8 @@ struct lease {
 	uint8_t key[GPUSHARE_LEASE_SIZE]; /* what its client may resume it by */
 	struct process peer;
 	struct user *user;
-	int watch; /* see watch.h */
+	struct identity who; /* without groups but where server.c has read them */
+	int watch;	     /* see watch.h */
 	bool greeted;
 	bool ghost;	     /* of before the registry's restart: it has no connection */
 	bool retelling;	     /* its client is saying what it has; what is not `told` of goes */

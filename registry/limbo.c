@@ -72,7 +72,7 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 
 	if (!limbo_grow(registry, entry))
 		return false;
-	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	tombstone_add(&registry->tombstones, entry, how, clock_ns());
 	audit_departure(registry, entry, how);
 	DL_DELETE(lease->entries, entry);
 	store_take(&registry->store, entry);
@@ -83,15 +83,6 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	note_entry(registry, entry);
 	order_check(registry, entry->info.generation);
 	return true;
-}
-
-uint64_t limbo_count(const struct registry *registry)
-{
-	uint64_t count = 0;
-
-	for (size_t at = 0; at < registry->nameless; at++)
-		count += registry->limbo[at]->info.in_limbo;
-	return count;
 }
 
 void limbo_give_up(struct registry *registry, struct entry *entry)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "door.h"
 #include "hash.h"
 #include "log.h"
 #include "protocol.h"
@@ -155,12 +156,19 @@ static int make(nng_socket socket, const char *path, nng_listener *out_listener)
 	return result;
 }
 
+static int start(nng_listener listener, const char *path)
+{
+	int result = nng_listener_start(listener, 0);
+
+	return result || door_open(path) ? result : NNG_EPERM;
+}
+
 int listen_start(nng_socket socket, const char *path)
 {
 	nng_listener listener;
 	int result = make(socket, path, &listener);
 
-	if (!result && (result = nng_listener_start(listener, 0)))
+	if (!result && (result = start(listener, path)))
 		nng_listener_close(listener);
 	return result;
 }
@@ -174,7 +182,7 @@ static int start_anew(nng_socket socket, const char *path)
 	if (result)
 		return result;
 	fresh = fresh_add(socket, listener);
-	result = fresh ? nng_listener_start(listener, 0) : NNG_ENOMEM;
+	result = fresh ? start(listener, path) : NNG_ENOMEM;
 	if (!result) {
 		follow(fresh);
 		return 0;

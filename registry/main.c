@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "door.h"
 #include "events_server.h"
 #include "fds_server.h"
 #include "fdstore.h"
@@ -148,9 +150,8 @@ static void end_slow(struct registry *registry)
 	pthread_mutex_unlock(&registry->lock);
 }
 
-static void serve(struct server *server, struct events_server *events_server,
-		  const struct place *place, const struct options *options, int signals,
-		  int replaced)
+static void serve(struct server *server, const struct place *place, const struct options *options,
+		  int signals, int replaced)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
@@ -182,10 +183,8 @@ static void serve(struct server *server, struct events_server *events_server,
 				log_line("%s has gone: leaving", place->directory);
 				return;
 			}
-			if (!lost) {
+			if (!lost)
 				server_hear(server, place->socket);
-				events_server_hear(events_server, place->events_socket);
-			}
 			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
 		}
 		next = store_ns < next ? store_ns : next;
@@ -216,6 +215,22 @@ static bool open_servers(struct server *server, struct events_server *events_ser
 	}
 	fds_server_close(fds_server);
 	return false;
+}
+
+/* Its keeper is not to start another one, which would be for this user alone: the administrator does. */
+static bool open_door(const struct options *options)
+{
+	struct identity_group group = {.gid = IDENTITY_NO_GROUP};
+
+	if (!options->is_system)
+		return true;
+	if (options->group)
+		identity_find_group(options->group, &group);
+	if (group.status)
+		log_error("there is no group '%s'", options->group);
+	door_set(true, group.gid);
+	setenv("GPUSHARE_AUTOSTART", "0", 1);
+	return !group.status;
 }
 
 /* The sockets are unlinked and the lock goes with the process: nothing is left to do. */
@@ -254,13 +269,16 @@ int main(int argc, char **argv)
 	notify_init(!options.orphan);
 	signals = open_signals();
 	fds_limit = raise_file_limit();
-	status = place_open(&place, options.directory, options.replace);
+	if (!open_door(&options))
+		return 1;
+	status = place_open(&place, options.directory, options.is_system, options.replace);
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	registry = registry_new(place.directory);
 	if (registry) {
 		registry->limits = options.settings.limits;
 		registry->limits.message_bytes = options.settings.message_bytes;
+		registry->is_system = options.is_system;
 	}
 	sockets_init((int64_t)options.settings.silent_s * NS_PER_S,
 		     crowd_of(&options.settings.limits));
@@ -276,7 +294,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	tell_ready(&options, &place);
-	serve(&server, &events_server, &place, &options, signals, fds_server.leave);
+	serve(&server, &place, &options, signals, fds_server.leave);
 	notify_say("STOPPING=1");
 	restore_leave(registry);
 	if (place_is_lost(&place))

@@ -69,8 +69,6 @@ static int kind_of(int fd)
 	name = strrchr(at.sun_path, '/');
 	if (!name)
 		return -1;
-	if (begins(name + 1, GPUSHARE_EVENTS_SOCKET))
-		return SOCKET_WATCHES;
 	return begins(name + 1, GPUSHARE_SOCKET) ? SOCKET_ASKS : -1;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "door.h"
 #include "config.h"
 #include "protocol.h"
 
@@ -33,6 +34,10 @@
 	  "for that one may be waiting") \
 	X("replace", NULL, 'R', \
 	  "ask the one that serves the directory to leave, and take over what it remembers") \
+	X("system", NULL, 's', \
+	  "serve all users, each by what a buffer's owner, group and mode let him do; default " \
+	  "directory " DOOR_DIRECTORY) \
+	X("group", "NAME", 'g', "with --system: serve the users of this group alone") \
 	X("ready-fd", "N", 'r', \
 	  "write READY=1 to this file descriptor, and close it, when it listens") \
 	X("keeper", NULL, 'K', \
@@ -145,6 +150,12 @@ int options_parse(struct options *options, int argc, char **argv)
 		case 'R':
 			options->replace = true;
 			break;
+		case 's':
+			options->is_system = true;
+			break;
+		case 'g':
+			options->group = optarg;
+			break;
 		case 'K':
 			options->keeper = true;
 			break;
@@ -166,6 +177,8 @@ int options_parse(struct options *options, int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
+	if (options->group && !options->is_system)
+		return fail_usage("--group goes with --system", options->group);
 	if (optind < argc)
 		return fail_usage("no arguments are wanted", argv[optind]);
 	if (options->keeper)

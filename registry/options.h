@@ -12,6 +12,8 @@ struct options {
 	struct settings settings; /* the file's, and over them what the command line says */
 	bool orphan;
 	bool replace;
+	bool is_system;
+	const char *group; /* of is_system; NULL: all */
 	bool keeper;
 	int ready_fd; /* -1: none */
 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "door.h"
 #include "log.h"
 #include "replace.h"
 
@@ -150,20 +151,21 @@ static int remove_stale(const char *path)
 	return GPUSHARE_OK;
 }
 
-int place_open(struct place *place, const char *given, bool replace)
+int place_open(struct place *place, const char *given, bool is_system, bool replace)
 {
 	char why[512];
 	int status;
 
 	*place = (struct place){.lock = -1};
-	status = directory_find(given, place->directory);
+	status = directory_find(given || !is_system ? given : DOOR_DIRECTORY, place->directory);
 	if (status) {
 		log_error(
 		    "the directory's path is too long for a socket; choose a shorter one with "
 		    "--dir");
 		return status;
 	}
-	status = directory_prepare(place->directory, why, sizeof(why));
+	status = is_system ? door_prepare(place->directory, why, sizeof(why))
+			   : directory_prepare(place->directory, why, sizeof(why));
 	if (status) {
 		log_error("%s", why);
 		return status;

@@ -21,7 +21,7 @@ struct place {
  * earlier daemon left. PLACE_SERVED: another daemon is there, and, where it is to be replaced, does
  * not leave. On failure a sentence is logged.
  */
-int place_open(struct place *place, const char *given, bool replace);
+int place_open(struct place *place, const char *given, bool is_system, bool replace);
 /* Whether somebody has removed the directory, or made it another one's: nobody finds us any more. */
 bool place_is_lost(const struct place *place);
 /* Remove the sockets. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "clock.h"
 #include "fdstore.h"
 #include "log.h"
@@ -119,7 +120,8 @@ void registry_begin(struct registry *registry, struct entry *entry, uint64_t aga
 	generation_pass(&registry->generation, again);
 	store_number(&registry->store, entry,
 		     again ? again : generation_take(&registry->generation));
-	entry->info.mode = 0600;
+	if (!entry->info.mode)
+		entry->info.mode = ACCESS_MODE_DEFAULT;
 	entry->info.attachers = 0;
 	entry->info.ttl_left_s = 0;
 	entry->info.missing = entry->info.in_limbo = false;
@@ -191,7 +193,7 @@ void registry_drop(struct registry *registry, struct entry *entry)
 
 void registry_remove(struct registry *registry, struct entry *entry, enum departure how)
 {
-	tombstone_add(&registry->tombstones, entry->info.name, &entry->owner, how, clock_ns());
+	tombstone_add(&registry->tombstones, entry, how, clock_ns());
 	events_tell_departure(registry, entry, how);
 	audit_departure(registry, entry, how);
 	registry_drop(registry, entry);
@@ -342,10 +344,12 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
 	return next;
 }
 
-/* What was published last is not in the index: it changes without the registry's doing. */
+/* What was published last is not in the index: it changes without the registry's doing. Nor is what not
+ * all who may read that may see. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
-	if (order_find(registry, entry->info.generation))
+	if (order_find(registry, entry->info.generation) ||
+	    (registry->is_system && !access_is_open(&entry->info)))
 		indexer_remove(&registry->store.index, entry);
 	else
 		indexer_put(&registry->store.index, entry);

@@ -29,6 +29,8 @@ struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	struct limits limits;
 	struct users users;
+	bool is_system;		     /* it serves every user: --system */
+	struct identity_group group; /* that the share in hand names, looked up beforehand */
 	struct store store;
 	struct leases leases;
 	struct tombstones tombstones;
@@ -143,8 +145,6 @@ void limbo_leave(struct registry *registry, struct entry *entry);
 void limbo_give_up(struct registry *registry, struct entry *entry);
 /* NULL: not there. */
 struct entry *limbo_find(const struct registry *registry, uint64_t generation);
-/* How many are freed and held. */
-uint64_t limbo_count(const struct registry *registry);
 /* The position of the first generation above `after`. */
 size_t limbo_seek(const struct registry *registry, uint64_t after);
 

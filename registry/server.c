@@ -38,13 +38,15 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 {
 	struct server *server = argument;
 	struct registry *registry = server->registry;
-	uint64_t pid = 0, uid = 0;
+	uint64_t pid = 0, uid = 0, gid = IDENTITY_NO_GROUP;
 	struct process peer;
+	struct identity who;
 	struct lease *lease = NULL;
 	int watch;
 
 	listen_note(pipe, event);
 	if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &uid) ||
+	    nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_GID, &gid) ||
 	    nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid)) {
 		nng_pipe_close(pipe);
 		return;
@@ -53,7 +55,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 		probe_hear(&server->probe);
 		return;
 	}
-	if (uid != geteuid()) {
+	if (uid != geteuid() && !registry->is_system) {
 		log_line("refused: uid %" PRIu64 " pid %" PRIu64, uid, pid);
 		pthread_mutex_lock(&registry->lock);
 		registry->counts.drops[DROP_stranger]++;
@@ -63,6 +65,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 		return;
 	}
 	process_read((int32_t)pid, (uint32_t)uid, &peer);
+	identity_read(&who, &peer, (uint32_t)gid);
 	watch = watch_add(server->watches, peer.pid, (uint32_t)nng_pipe_id(pipe));
 	pthread_mutex_lock(&registry->lock);
 	if (has_room(registry, peer.uid))
@@ -71,12 +74,14 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 		registry->counts.drops[DROP_crowd]++;
 	if (lease) {
 		lease->watch = watch;
+		lease->who = who;
 		server->idle_since_ns = INT64_MAX;
 	}
 	pthread_mutex_unlock(&registry->lock);
 	if (lease)
 		return;
 	watch_remove(watch);
+	identity_finish(&who);
 	nng_pipe_close(pipe);
 }
 

@@ -4,15 +4,22 @@
 #include <string.h>
 
 #include "clock.h"
+#include "store.h"
 
-void tombstone_add(struct tombstones *tombstones, const char *name, const struct process *owner,
-		   enum departure how, int64_t now_ns)
+void tombstone_add(struct tombstones *tombstones, const struct entry *entry, enum departure how,
+		   int64_t now_ns)
 {
 	struct tombstone *tombstone = &tombstones->ring[tombstones->next];
 
 	tombstones->next = (tombstones->next + 1) % LIMIT_TOMBSTONES;
-	*tombstone = (struct tombstone){.owner = *owner, .how = how, .when_ns = now_ns};
-	strncpy(tombstone->name, name, sizeof(tombstone->name) - 1);
+	*tombstone = (struct tombstone){
+	    .owner = entry->owner,
+	    .gid = entry->info.owner_gid,
+	    .mode = entry->info.mode,
+	    .how = how,
+	    .when_ns = now_ns,
+	};
+	strcpy(tombstone->name, entry->info.name);
 }
 
 const struct tombstone *tombstone_find(const struct tombstones *tombstones, const char *name,

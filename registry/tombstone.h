@@ -5,6 +5,8 @@
 #include "limit.h"
 #include "process.h"
 
+struct entry;
+
 enum departure {
 	DEPARTURE_LEASE,     /* the connection ended */
 	DEPARTURE_WITHDRAWN, /* its owner took it back */
@@ -16,6 +18,7 @@ enum departure {
 struct tombstone {
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": none */
 	struct process owner;
+	uint32_t gid, mode;
 	enum departure how;
 	int64_t when_ns;
 };
@@ -25,8 +28,8 @@ struct tombstones {
 	unsigned int next;
 };
 
-void tombstone_add(struct tombstones *tombstones, const char *name, const struct process *owner,
-		   enum departure how, int64_t now_ns);
+void tombstone_add(struct tombstones *tombstones, const struct entry *entry, enum departure how,
+		   int64_t now_ns);
 /* The latest of that name; NULL: none, or too long ago. */
 const struct tombstone *tombstone_find(const struct tombstones *tombstones, const char *name,
 				       int64_t now_ns);

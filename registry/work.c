@@ -9,6 +9,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include "access.h"
 #include "clock.h"
 #include "handlers.h"
 #include "log.h"
@@ -83,7 +84,7 @@ void work_time_out(struct work *work, struct work **ready)
 	struct registry *registry = work->server->registry;
 
 	registry_unpark(registry, &work->waiter);
-	handle_timeout(registry, &work->request, &registry->reply);
+	handle_timeout(registry, work->waiter.lease, &work->request, &registry->reply);
 	counts_answered(&registry->counts, work->request.which_verb, GPUSHARE_E_TIMED_OUT);
 	put_answer(work, &registry->reply);
 	push_ready(work, work->waiter.lease, ready);
@@ -102,28 +103,28 @@ static void park(struct work *work, struct lease *lease)
 	eventfd_write(work->server->wake, 1); /* a deadline more, a receiver less */
 }
 
-/* Whoever waited for the name that was just shared. */
+/* Whoever waited for the name that was just shared, and may see it. */
 static void serve_waiters(struct registry *registry, const char *name, struct work **ready)
 {
+	const struct entry *entry = store_find(&registry->store, name);
 	struct waiter *waiter, *after;
 
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)
 	{
-		if (!strcmp(handle_wait_name(waiter->ask), name))
+		if (!strcmp(handle_wait_name(waiter->ask), name) && entry &&
+		    access_sees(waiter->lease, entry))
 			work_serve(waiter->work, ready);
 	}
 }
 
-/* Into work->request; else the answer that it gets. */
-static int decode(struct work *work)
+/* Under the lock: the answer that such a request gets; OK: it is handled. */
+static int refuse(struct work *work, int fault)
 {
 	struct registry *registry = work->server->registry;
 	size_t size = nng_msg_len(work->message);
-	int fault;
 
 	if (size > registry->limits.message_bytes)
 		return handle_too_long(registry, size, &registry->reply);
-	fault = codec_decode_request(nng_msg_body(work->message), size, &work->request);
 	return fault ? handle_undecodable(fault, &registry->reply) : GPUSHARE_OK;
 }
 
@@ -133,14 +134,14 @@ static int decode(struct work *work)
  * aio when a pipe is closed between two parts of a message (nni_aio_begin() of a stopped aio runs
  * no callback), and its one reaper thread then waits for it for ever.
  */
-static void answer_request(struct work *work, struct lease *lease, struct work **ready)
+static void answer_request(struct work *work, int fault, struct lease *lease, struct work **ready)
 {
 	struct registry *registry = work->server->registry;
-	int fault, status = GPUSHARE_OK;
+	int status = GPUSHARE_OK;
 
 	if (lease->unread >= LIMIT_UNREAD || registry->leaving)
 		return;
-	fault = decode(work);
+	fault = refuse(work, fault);
 	if (fault) {
 		counts_answered(&registry->counts, 0, fault);
 		audit_request(registry, lease, NULL, &registry->reply);
@@ -158,16 +159,32 @@ static void answer_request(struct work *work, struct lease *lease, struct work *
 		serve_waiters(registry, work->request.verb.share.buffer.name, ready);
 }
 
+/* Without the lock: a group's name may have to be asked for. */
+static int read_request(struct work *work, struct identity_group *out_group)
+{
+	int fault = codec_decode_request(nng_msg_body(work->message), nng_msg_len(work->message),
+					 &work->request);
+
+	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
+	if (!fault && work->request.which_verb == gpushare_Request_share_tag &&
+	    *work->request.verb.share.group)
+		identity_find_group(work->request.verb.share.group, out_group);
+	return fault;
+}
+
 static void on_received(struct work *work)
 {
 	struct server *server = work->server;
 	struct registry *registry = server->registry;
 	struct work *ready = NULL;
 	struct lease *lease;
+	struct identity_group group;
 	bool again;
+	int fault;
 
 	take_message(work);
 	work->pipe = nng_msg_get_pipe(work->message);
+	fault = read_request(work, &group);
 
 	pthread_mutex_lock(&registry->lock);
 	server->receiving--;
@@ -175,8 +192,9 @@ static void on_received(struct work *work)
 		eventfd_write(server->wake, 1);
 	/* A request may be handed over after its connection went: that must not leave a trace. */
 	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(work->pipe));
+	registry->group = group;
 	if (lease)
-		answer_request(work, lease, &ready);
+		answer_request(work, fault, lease, &ready);
 	again = work->state == WORK_RECEIVING;
 	if (again)
 		drop_message(work);

@@ -206,6 +206,8 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	wanted->backing = source->backing;
 	wanted->flags = source->flags;
 	wanted->ttl_s = source->ttl_s;
+	ask.verb.share.mode = source->rights.mode;
+	memcpy(ask.verb.share.group, source->rights.group, sizeof(ask.verb.share.group));
 	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, out_answer,
 				    sizeof(*out_answer), out_readings);
 	if (status ||
@@ -271,6 +273,7 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 	buffer->kind = BUFFER_ALLOCATED;
 	buffer->count = 1;
 	buffer->adopted = true;
+	buffer->rights = source->rights;
 	buffer->device = source->device;
 	buffer->context = source->context;
 	status = device_uuid(driver, source->device, source->uuid);
@@ -318,6 +321,8 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 		options = &defaults;
 	if (!status)
 		status = alloc_check(name, options);
+	if (!status)
+		status = share_check_rights(name, options->mode, options->group, &source.rights);
 	if (status)
 		return status;
 	driver = session_driver(session);

@@ -4,25 +4,10 @@
 #include "api_unified.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cleanup.h"
-#include "monotonic.h"
-
-#define ATTACH_NAP_MS 20 /* before what failed at once is tried again */
-
-static int attach_ask(struct gpushare_session *session, const char *name, bool event,
-		      gpushare_AttachReply *out_answer, unsigned int *out_readings)
-{
-	request ask = {.which_verb = gpushare_Request_attach_tag};
-
-	memcpy(ask.verb.attach.name, name, strlen(name) + 1);
-	ask.verb.attach.event = event;
-	return session_ask_noting(session, &ask, gpushare_Reply_attach_tag, out_answer,
-				  sizeof(*out_answer), out_readings);
-}
 
 /* Under the lock. What the registry says from here on holds until the name's count grows. */
 static bool attach_watch(struct gpushare_session *session, const char *name, uint64_t *out_change)
@@ -30,11 +15,20 @@ static bool attach_watch(struct gpushare_session *session, const char *name, uin
 	return changes_read(&session->changes, session->client, name, out_change);
 }
 
-static bool attach_is_current(const struct gpushare_buffer *seen, const char *name, bool host_only,
-			      uint64_t change)
+/* Those with and without CUDA are two, and so are those for reading and for more. */
+static bool attach_is_alike(const struct gpushare_buffer *seen,
+			    const struct gpushare_attach_options *options)
 {
-	return buffer_is_attached(seen) && !buffer_is_event(seen) && seen->host_only == host_only &&
-	       seen->is_watched && seen->change == change && !strcmp(seen->info.name, name);
+	return seen->host_only == (options->host_only != 0) &&
+	       seen->asked_read_only == (options->read_only != 0);
+}
+
+static bool attach_is_current(const struct gpushare_buffer *seen, const char *name,
+			      const struct gpushare_attach_options *options, uint64_t change)
+{
+	return buffer_is_attached(seen) && !buffer_is_event(seen) &&
+	       attach_is_alike(seen, options) && seen->is_watched && seen->change == change &&
+	       !strcmp(seen->info.name, name);
 }
 
 /* Under the lock. An attach whose end the registry has not heard of yet goes on. */
@@ -61,59 +55,12 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 	pthread_mutex_lock(&session->lock);
 	if (session->changes.page && attach_watch(session, name, &change))
 		for (seen = session->buffers; seen; seen = seen->next)
-			if (attach_is_current(seen, name, options->host_only != 0, change))
+			if (attach_is_current(seen, name, options, change))
 				break;
 	if (seen)
 		attach_count_warm(seen);
 	pthread_mutex_unlock(&session->lock);
 	return seen;
-}
-
-/* Wait over a connection of its own: the session stays usable by other threads meanwhile. */
-static int attach_wait(struct gpushare_session *session, const char *name, uint32_t wait_ms)
-{
-	const struct client_options options = {
-	    .directory = session->client->directory,
-	    .who = "api wait",
-	    .timeout_ms = session->timeout_ms,
-	};
-	struct client *client = client_new(&options);
-	int status;
-
-	if (!client)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to wait for '%s'", name);
-	client->request = (request){.which_verb = gpushare_Request_lookup_tag};
-	memcpy(client->request.verb.lookup.name, name, strlen(name) + 1);
-	client->request.verb.lookup.wait_ms = wait_ms;
-	status = client_call(client, wait_ms);
-	if (status)
-		api_fail(status, "%s", *client->why ? client->why : status_text(status));
-	if (status ? status == GPUSHARE_E_NO_REGISTRY : client->reply.body.lookup.buffer.missing)
-		poll(NULL, 0, ATTACH_NAP_MS);
-	client_free(client);
-	return status;
-}
-
-/* Attach at the registry; the name may go again between a wait's end and the attach, and the registry
- * may be another one then. */
-int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		    bool event, gpushare_AttachReply *out_answer, unsigned int *out_readings)
-{
-	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* the millisecond has begun already */
-	int status = attach_ask(session, name, event, out_answer, out_readings);
-	bool waits = status == GPUSHARE_E_NOT_FOUND && wait_ms;
-
-	while (waits && (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_REGISTRY)) {
-		int64_t now = monotonic_ms();
-
-		if (now >= deadline)
-			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",
-					name, wait_ms);
-		status = attach_wait(session, name, (uint32_t)(deadline - now));
-		if (!status || status == GPUSHARE_E_NO_REGISTRY)
-			status = attach_ask(session, name, event, out_answer, out_readings);
-	}
-	return status;
 }
 
 static bool attach_knows(uint32_t backing)
@@ -151,7 +98,7 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 {
 	*out_misplaced = false;
 	for (struct gpushare_buffer *seen = session->buffers; seen; seen = seen->next) {
-		if (!buffer_is_attached(seen) || seen->host_only != (options->host_only != 0) ||
+		if (!buffer_is_attached(seen) || !attach_is_alike(seen, options) ||
 		    seen->info.generation != from->generation ||
 		    strcmp(seen->info.name, from->name))
 			continue;
@@ -253,6 +200,8 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	buffer->count = 1;
 	buffer->address = answer->buffer.address;
 	buffer->passive = options->passive;
+	buffer->read_only = answer->read_only;
+	buffer->asked_read_only = options->read_only != 0;
 	query_info(&answer->buffer, &buffer->info);
 	status = attach_open(buffer, answer, options);
 	if (!status) {
@@ -310,7 +259,9 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 	pthread_mutex_lock(&session->lock);
 	is_watched = attach_watch(session, name, &change);
 	pthread_mutex_unlock(&session->lock);
-	status = attach_register(session, name, options->wait_ms, false, &answer, &readings);
+	status = attach_register(session, name, options->wait_ms,
+				 options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, &answer,
+				 &readings);
 	if (status)
 		return status;
 	status = attach_answered(session, &answer, options, readings, out_buffer);

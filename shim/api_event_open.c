@@ -210,7 +210,7 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	changes_fetch(&session->changes, session->client);
 	is_watched = changes_read(&session->changes, session->client, name, &change);
 	pthread_mutex_unlock(&session->lock);
-	status = attach_register(session, name, options->wait_ms, true, &answer, &readings);
+	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &answer, &readings);
 	if (status)
 		return status;
 	status = open_answered(session, &answer, options, readings, out);

@@ -141,6 +141,12 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 	return GPUSHARE_OK;
 }
 
+static bool mapping_is_read_only(const gpushare_AttachReply *answer)
+{
+	return answer->read_only ||
+	       ((answer->buffer.flags & GPUSHARE_FLAG_READONLY) && !answer->own);
+}
+
 /* Where, and for what. */
 static int mapping_wish(const gpushare_AttachReply *answer,
 			const struct gpushare_attach_options *options, struct vmm_wish *out_wish)
@@ -156,7 +162,7 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	*out_wish = (struct vmm_wish){
 	    .address = there && known ? from->address - from->base_offset : 0,
 	    .must = options->same_address,
-	    .read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own,
+	    .read_only = mapping_is_read_only(answer),
 	    .hold = true, /* for maps, and for a registry that has lost it */
 	};
 	return GPUSHARE_OK;
@@ -183,6 +189,7 @@ static int mapping_fetch(struct gpushare_session *session, const gpushare_Attach
 	int status = session_withdraw(session, answer->ticket, out_fd);
 
 	memcpy(ask.verb.attach.name, answer->buffer.name, sizeof(ask.verb.attach.name));
+	ask.verb.attach.read_only = answer->read_only;
 	for (int tries = 1; status && tries < CLIENT_TRIES && session_has_moved(session, before);
 	     tries++) {
 		status =
@@ -250,7 +257,7 @@ int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply
 	buffer->kind = BUFFER_ATTACHED;
 	buffer->host_only = true;
 	buffer->device = -1;
-	buffer->read_only = (from->flags & GPUSHARE_FLAG_READONLY) && !answer->own;
+	buffer->read_only = mapping_is_read_only(answer);
 	status = mapping_fetch(buffer->session, answer, &fd);
 	if (status)
 		return status;

@@ -32,7 +32,7 @@ int stream_fail(const struct ordering *ordering, cu_result result, const char *c
 /* Said to be so where it is (GPUSHARE_ORDERING=events), to try the other way on any GPU. */
 static bool has_words(const struct driver *driver)
 {
-	const char *wanted = getenv("GPUSHARE_ORDERING");
+	const char *wanted = secure_getenv("GPUSHARE_ORDERING");
 	cu_device device;
 	int has = 0;
 

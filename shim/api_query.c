@@ -25,6 +25,8 @@ void query_info(const record *from, struct gpushare_info *to)
 	    .attachers = from->attachers,
 	    .created_unix_ns = from->created_unix_ns,
 	    .flags = from->flags,
+	    .mode = from->mode,
+	    .owner_gid = from->owner_gid,
 	    .ttl_s = from->ttl_s,
 	    .ttl_left_s = from->ttl_left_s,
 	    .owner_alive = !from->owner_gone,

@@ -24,6 +24,12 @@ enum buffer_kind {
 	BUFFER_OWN,	  /* this process's memory, attached by name */
 };
 
+/* As the caller asked for them; a registry that has lost the buffer is told again. */
+struct api_rights {
+	uint32_t mode; /* 0: none */
+	char group[sizeof(((gpushare_Share *)0)->group)];
+};
+
 struct gpushare_buffer {
 	struct gpushare_session *session;
 	struct gpushare_buffer *next;
@@ -46,7 +52,9 @@ struct gpushare_buffer {
 	uint64_t elsewhere;    /* host_only, unified: where those have it who have CUDA */
 	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
 	bool read_only, adopted, host_only;
-	_Atomic bool passive; /* a stream that waits for it makes nobody a consumer */
+	bool asked_read_only;	  /* attached so */
+	struct api_rights rights; /* of what is shared */
+	_Atomic bool passive;	  /* a stream that waits for it makes nobody a consumer */
 	_Atomic(struct ordering *) ordering; /* NULL: none so far; see api_order.h */
 	bool away;  /* mapped for another GPU than its own, which reaches it by peer access */
 	int device; /* ordinal here */
@@ -164,10 +172,12 @@ int mapping_close(const struct gpushare_buffer *buffer);
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
 int session_end_shared(struct gpushare_buffer *buffer);
 
-/* api_attach.c: attach at the registry, what may not be there yet, memory or an `event`; what
- * gpushare_detach() does. */
+/* api_attach_wait.c: attach at the registry, what may not be there yet. api_attach.c: what gpushare_detach()
+ * does. */
+enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
 int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		    bool event, gpushare_AttachReply *out_answer, unsigned int *out_readings);
+		    enum attach_kind kind, gpushare_AttachReply *out_answer,
+		    unsigned int *out_readings);
 int session_end_attached(struct gpushare_buffer *buffer);
 
 /* api_alloc.c: free what gpushare_alloc() made; the struct stays. The first of what is no vmm buffer. */

@@ -28,7 +28,9 @@ static void share_note(struct gpushare_buffer *buffer, const char *name,
 	info->flags = source->flags;
 	info->ttl_s = source->ttl_s;
 	info->owner_alive = 1;
-	info->owner_uid = getuid();
+	info->owner_uid = geteuid();
+	info->owner_gid = getegid();
+	info->mode = source->rights.mode ? source->rights.mode : 0600;
 	info->owner_pid = self.pid;
 	info->owner_started = self.started;
 	if (file) {
@@ -55,6 +57,8 @@ void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)
 	wanted->address = buffer->address ? buffer->address : buffer->pointer;
 	wanted->flags = info->flags;
 	wanted->ttl_s = info->ttl_s;
+	share->mode = buffer->rights.mode;
+	memcpy(share->group, buffer->rights.group, sizeof(share->group));
 }
 
 static int share_register_once(struct gpushare_session *session, const struct source *source,
@@ -74,9 +78,14 @@ static int share_register_once(struct gpushare_session *session, const struct so
 	}
 	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, &answer,
 				    sizeof(answer), out_readings);
-	if (!status)
-		buffer->info.generation = answer.generation;
-	return status;
+	if (status)
+		return status;
+	buffer->info.generation = answer.generation;
+	if (answer.mode) { /* an older one says nothing */
+		buffer->info.mode = answer.mode;
+		buffer->info.owner_gid = answer.owner_gid;
+	}
+	return GPUSHARE_OK;
 }
 
 /* A ticket is worth nothing to a registry that came since. */
@@ -112,6 +121,7 @@ int share_enter(struct gpushare_session *session, const char *name, enum buffer_
 	buffer->mapping = source->mapping;
 	if (source->backing == GPUSHARE_BACKING_EVENT)
 		buffer->handle = source->handle;
+	buffer->rights = source->rights;
 	share_note(buffer, name, source);
 	status = share_register(session, source, buffer, &readings);
 	if (status)
@@ -148,6 +158,23 @@ int share_check(const struct gpushare_session *session, const char *name, size_t
 	return status;
 }
 
+int share_check_rights(const char *name, uint32_t mode, const char *group,
+		       struct api_rights *out_rights)
+{
+	*out_rights = (struct api_rights){.mode = mode};
+	if (mode & ~0666u)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s': mode %04o is none; it is made of read and write bits, as "
+				"0600, 0640 or 0666",
+				name, mode);
+	if (!group || !*group)
+		return GPUSHARE_OK;
+	if (strlen(group) >= sizeof(out_rights->group))
+		return api_fail(GPUSHARE_E_INVALID, "'%s': no group has so long a name", name);
+	strcpy(out_rights->group, group);
+	return GPUSHARE_OK;
+}
+
 /* A part of a buffer of the session's own is for reading alone where that is. */
 static uint32_t share_inherited(struct gpushare_session *session, uint64_t pointer)
 {
@@ -162,13 +189,20 @@ static uint32_t share_inherited(struct gpushare_session *session, uint64_t point
 	return flags;
 }
 
-API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
-			      size_t size, struct gpushare_buffer **out_buffer)
+API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char *name,
+				   uint64_t pointer, size_t size,
+				   const struct gpushare_share_options *options,
+				   struct gpushare_buffer **out_buffer)
 {
+	static const struct gpushare_share_options defaults;
 	struct source source = {.pointer = pointer, .size = size, .fd = -1};
 	const struct driver *driver;
 	int status = share_check(session, name, size, out_buffer);
 
+	if (!options)
+		options = &defaults;
+	if (!status)
+		status = share_check_rights(name, options->mode, options->group, &source.rights);
 	if (!status && !pointer)
 		status = api_fail(GPUSHARE_E_INVALID, "the pointer to share as '%s' is NULL", name);
 	if (!status)
@@ -184,6 +218,12 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 		return status;
 	source.flags = share_inherited(session, pointer);
 	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
+}
+
+API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
+			      size_t size, struct gpushare_buffer **out_buffer)
+{
+	return gpushare_share_with(session, name, pointer, size, NULL, out_buffer);
 }
 
 int session_end_shared(struct gpushare_buffer *buffer)

@@ -18,6 +18,7 @@ struct source {
 	int fd;			    /* vmm: source_finish() closes it; else -1 */
 	struct vmm_mapping mapping; /* vmm that we made; else its size is 0 */
 	uint32_t flags, ttl_s;
+	struct api_rights rights;
 };
 
 /* Memory that came from another process has its name already, there: E_NOT_SHAREABLE. */
@@ -33,6 +34,8 @@ void source_finish(struct source *source);
  * one that was exported, to a named buffer in the session. */
 int share_check(const struct gpushare_session *session, const char *name, size_t size,
 		struct gpushare_buffer *const *out_buffer);
+int share_check_rights(const char *name, uint32_t mode, const char *group,
+		       struct api_rights *out_rights);
 int share_source(struct gpushare_session *session, const struct driver *driver, const char *name,
 		 enum buffer_kind kind, struct source *source, struct gpushare_buffer **out_buffer);
 int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,

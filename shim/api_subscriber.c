@@ -131,17 +131,17 @@ static int explain_dial(const struct subscriber *subscriber, int error)
 			subscriber->directory, strerror(error));
 }
 
-static int check_peer(struct subscriber *subscriber)
+static int check_peer(struct subscriber *subscriber, const struct directory_trust *trust)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
 	if (!getsockopt(subscriber->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
-	    (peer.uid == geteuid() || !peer.uid))
+	    directory_is_served_by(trust, peer.uid))
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_DENIED,
-			"the registry in %s runs as another user; set GPUSHARE_DIR to a "
-			"directory of yours",
+			"the registry in %s runs as another user than the directory's; set "
+			"GPUSHARE_DIR to a directory of yours",
 			subscriber->directory);
 }
 
@@ -150,7 +150,8 @@ static int dial(struct subscriber *subscriber)
 {
 	char path[GPUSHARE_PATH_MAX], why[256];
 	uint8_t greeting[SP_GREETING_SIZE];
-	int fd, status = directory_check(subscriber->directory, why, sizeof(why));
+	struct directory_trust trust;
+	int fd, status = directory_check_trust(subscriber->directory, &trust, why, sizeof(why));
 	struct stat is;
 
 	if (status == GPUSHARE_E_NOT_FOUND)
@@ -169,7 +170,7 @@ static int dial(struct subscriber *subscriber)
 	subscriber->socket = fd;
 	subscriber->device = is.st_dev;
 	subscriber->inode = is.st_ino;
-	status = check_peer(subscriber);
+	status = check_peer(subscriber, &trust);
 	if (status)
 		return status;
 	sp_greeting(greeting, SP_SUB);

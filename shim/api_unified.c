@@ -184,12 +184,20 @@ static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 	cu_result result;
 	int status;
 
-	if (unified_use(wish.address, from->generation, &buffer->mapping))
-		return GPUSHARE_OK;
+	if (unified_use(wish.address, from->generation, &buffer->mapping)) {
+		if (!buffer->mapping.read_only || buffer->read_only)
+			return GPUSHARE_OK;
+		unified_drop(buffer->mapping.pointer);
+		return api_fail(GPUSHARE_E_READ_ONLY,
+				"'%s' is mapped for reading in this process, at the one address "
+				"that it has; detach it first",
+				from->name);
+	}
 	result = vmm_host_map(driver, fd, from->base_size, (cu_device)buffer->device, &wish,
 			      &buffer->mapping, &call);
 	if (result != CU_OK)
 		return refused(driver, result, call, from);
+	buffer->mapping.read_only = buffer->read_only;
 	status = unified_add(buffer);
 	if (status)
 		vmm_unmap(driver, &buffer->mapping);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -133,13 +134,13 @@ static bool is_loader_variable(const char *entry)
 	return !strncmp(entry, "LD_PRELOAD=", 11) || !strncmp(entry, "LD_AUDIT=", 9);
 }
 
-/* The environment less what would load things into the daemon. */
+/* The environment less what would load things into the daemon; of a set-uid program's nothing. */
 static char **registry_environment(void)
 {
 	size_t count = 0, kept = 0;
 	char **copy;
 
-	while (environ && environ[count])
+	while (!getauxval(AT_SECURE) && environ && environ[count])
 		count++;
 	copy = calloc(count + 1, sizeof(*copy));
 	for (size_t i = 0; copy && i < count; i++)

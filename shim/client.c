@@ -185,7 +185,8 @@ static int connect_by(struct client *client, int64_t deadline)
 		return GPUSHARE_OK;
 	client_disconnect(client);
 	if (client->directory[0]) {
-		status = directory_check(client->directory, client->why, sizeof(client->why));
+		status = directory_check_trust(client->directory, &client->trust, client->why,
+					       sizeof(client->why));
 		if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
 			return status;
 	}

@@ -33,9 +33,10 @@ struct client {
 	bool autostart;
 	bool giving_back; /* so no registry is started but one that would know what is given back */
 	bool heard;	  /* a byte of the answer to the latest request has come */
-	bool fresh;	  /* the registry is to be told of all that the owner has */
-	unsigned int connections; /* made so far */
-	uint8_t lease[16];	  /* the latest one's, to resume by; all zero: none */
+	struct directory_trust trust; /* of the directory: who is to answer there */
+	bool fresh;		      /* the registry is to be told of all that the owner has */
+	unsigned int connections;     /* made so far */
+	uint8_t lease[16];	      /* the latest one's, to resume by; all zero: none */
 	client_retell *retell;
 	void *owner;
 	char who[64];

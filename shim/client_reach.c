@@ -65,12 +65,17 @@ int client_reach(struct client *client, int64_t deadline)
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		if (!may_start && fd != -EAGAIN)
+		if (client->trust.is_system && fd != -EAGAIN && !client->connections)
+			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
+					   "no registry serves %s, which is one for all users: its "
+					   "administrator starts it (gpushare-registry --system)",
+					   client->directory);
+		if (!may_start && !client->trust.is_system && fd != -EAGAIN)
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 					   "no registry listens on %s and autostart is off; start "
 					   "gpushare-registry --dir %s",
 					   path, client->directory);
-		if (fd != -EAGAIN && monotonic_ms() >= start_ms) {
+		if (fd != -EAGAIN && !client->trust.is_system && monotonic_ms() >= start_ms) {
 			status =
 			    directory_prepare(client->directory, client->why, sizeof(client->why));
 			if (status == GPUSHARE_OK)
@@ -97,10 +102,11 @@ int client_check_peer(struct client *client, int fd)
 	socklen_t size = sizeof(peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
-	    (peer.uid != geteuid() && peer.uid != 0))
-		return client_fail(client, GPUSHARE_E_DENIED,
-				   "the registry in %s runs as another user; set GPUSHARE_DIR to a "
-				   "directory of yours",
-				   client->directory);
+	    !directory_is_served_by(&client->trust, peer.uid))
+		return client_fail(
+		    client, GPUSHARE_E_DENIED,
+		    "the registry in %s runs as another user than the directory's; set "
+		    "GPUSHARE_DIR to a directory of yours",
+		    client->directory);
 	return GPUSHARE_OK;
 }

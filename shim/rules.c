@@ -182,6 +182,10 @@ static bool take(struct rule *rule, const struct rules_allocation *allocation,
 	out->must = rule->must;
 	out->flags = rule->flags;
 	out->ttl_s = rule->ttl_s;
+	out->mode = rule->mode;
+	if (rule->group.length)
+		memcpy(out->group, rule->group.from, rule->group.length);
+	out->group[rule->group.length] = '\0';
 	out->adopt = rule->adopt;
 	out->unified = rule->unified;
 	out->vmm = rule->vmm || rule->flags || rule->unified;

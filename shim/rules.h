@@ -8,8 +8,10 @@
 
 enum rules_kind {
 	RULES_NAME,   /* wait= and must are refused */
-	RULES_ATTACH, /* nothing but selectors, wait= and must is allowed */
+	RULES_ATTACH, /* nothing but selectors, wait=, must and readonly is allowed */
 };
+
+#define RULES_GROUP_MAX 63 /* bytes of group= */
 
 struct rules; /* immutable but for the counters, which rules_match() moves; callers lock */
 
@@ -60,13 +62,15 @@ struct rules_match {
 	char name[256];
 	unsigned int wait_ms; /* wait= */
 	bool must;	      /* must */
-	uint32_t flags;	      /* keep, readonly: GPUSHARE_FLAG_... */
-	uint32_t ttl_s;	      /* ttl=; 0: none was given */
-	bool adopt;	      /* adopt */
-	bool vmm;	      /* vmm, or what needs it: keep, readonly, map, unified */
-	bool unified;	      /* unified: managed memory is the host's */
-	size_t rule;	      /* which, from 0, for rules_return() */
-	uint64_t index;	      /* what %i was */
+	uint32_t flags;	      /* keep, readonly: GPUSHARE_FLAG_...; of RULES_ATTACH: attach it so */
+	uint32_t mode;	      /* mode=; 0: none was given */
+	char group[RULES_GROUP_MAX + 1]; /* group=; "": none */
+	uint32_t ttl_s;			 /* ttl=; 0: none was given */
+	bool adopt;			 /* adopt */
+	bool vmm;			 /* vmm, or what needs it: keep, readonly, map, unified */
+	bool unified;			 /* unified: managed memory is the host's */
+	size_t rule;			 /* which, from 0, for rules_return() */
+	uint64_t index;			 /* what %i was */
 };
 
 /*

@@ -26,7 +26,8 @@ struct rule {
 	unsigned int wait_ms;
 	bool must;
 	bool repeats; /* has %i */
-	uint32_t flags, ttl_s;
+	uint32_t flags, ttl_s, mode;
+	struct rules_part group; /* group= */
 	bool vmm, adopt, unified;
 	struct rules_part keeping; /* an option that only makes sense beside keep */
 

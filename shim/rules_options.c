@@ -8,7 +8,7 @@
 typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
 
 static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must, set_keep,
-    set_ttl, set_readonly, set_vmm, set_adopt, set_unified;
+    set_ttl, set_readonly, set_vmm, set_adopt, set_unified, set_mode, set_group;
 
 #define A(name, driver) " " #name
 static const char api_wants[] = "api wants one of" RULES_APIS(A);
@@ -28,13 +28,13 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 	X(ATTACHING, must, set_must, "must takes no value") \
 	X(NAMING, keep, set_keep, "keep takes no value") \
 	X(KEEPING, ttl, set_ttl, "ttl wants whole seconds from 1, such as 3600") \
-	X(NAMING, readonly, set_readonly, "readonly takes no value") \
+	X(ANYWHERE, readonly, set_readonly, "readonly takes no value") \
 	X(NAMING, vmm, set_vmm, "vmm takes no value") \
 	X(NAMING, map, set_vmm, "map takes no value") \
 	X(KEEPING, adopt, set_adopt, "adopt takes no value") \
 	X(NAMING, unified, set_unified, "unified takes no value") \
-	X(LATER, mode, NULL, NULL) \
-	X(LATER, group, NULL, NULL) \
+	X(NAMING, mode, set_mode, "mode wants octal digits of read and write bits, such as 640") \
+	X(NAMING, group, set_group, "group wants the name or number of a group") \
 	X(LATER, tag, NULL, NULL)
 
 static const struct option {
@@ -270,6 +270,31 @@ static const char *set_unified(struct rule *rule, struct rules_part value, const
 	if (value.from)
 		return wants;
 	rule->unified = true;
+	return NULL;
+}
+
+static const char *set_mode(struct rule *rule, struct rules_part value, const char *wants)
+{
+	uint32_t mode = 0;
+
+	if (value.length == 0 || value.length > 4)
+		return wants;
+	for (; value.length > 0; rules_skip(&value, 1)) {
+		if (*value.from < '0' || *value.from > '7')
+			return wants;
+		mode = mode * 8 + (uint32_t)(*value.from - '0');
+	}
+	if (mode == 0 || mode & ~0666u)
+		return wants;
+	rule->mode = mode;
+	return NULL;
+}
+
+static const char *set_group(struct rule *rule, struct rules_part value, const char *wants)
+{
+	if (value.length == 0 || value.length > RULES_GROUP_MAX)
+		return wants;
+	rule->group = value;
 	return NULL;
 }
 

@@ -206,7 +206,8 @@ static bool ask(const struct claim *claim, struct found *found, struct refusal *
 {
 	found->fd = -1;
 	refusal->result = CU_OUT_OF_MEMORY;
-	return link_attach(claim->match.name, claim->match.wait_ms, &found->what, found->handle,
+	return link_attach(claim->match.name, claim->match.wait_ms,
+			   claim->match.flags & GPUSHARE_FLAG_READONLY, &found->what, found->handle,
 			   &found->fd, &found->own, &found->reading, refusal->why,
 			   sizeof(refusal->why)) == GPUSHARE_OK;
 }

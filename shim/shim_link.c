@@ -49,14 +49,22 @@ static int share(const gpushare_Share *what, int fd, uint64_t *out_generation,
 	return status;
 }
 
-int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], int fd,
-	       uint64_t *out_generation, unsigned int *out_reading, char *why, size_t why_size)
+static void ask_rights(gpushare_Share *share, const char *group)
+{
+	share->mode = share->buffer.mode;
+	snprintf(share->group, sizeof(share->group), "%s", group);
+}
+
+int link_share(const record *what, const char *group, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
+	       int fd, uint64_t *out_generation, unsigned int *out_reading, char *why,
+	       size_t why_size)
 {
 	gpushare_Share ask = {.has_buffer = true, .buffer = *what};
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK)
 		return status;
+	ask_rights(&ask, group);
 	if (handle)
 		memcpy(ask.handle, handle, GPUSHARE_HANDLE_SIZE);
 	return share(&ask, fd, out_generation, out_reading, why, why_size);
@@ -76,6 +84,7 @@ int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t 
 
 	if (status != GPUSHARE_OK)
 		return status;
+	ask_rights(&ask, again->group);
 	if (again->fd < 0)
 		memcpy(ask.handle, again->handle, GPUSHARE_HANDLE_SIZE);
 	return share(&ask, again->fd, out_generation, &reading, why, why_size);
@@ -108,8 +117,8 @@ static int fetch_adopted(const gpushare_ShareReply *answer, int *out_fd, bool *o
 	return status;
 }
 
-static int adopt(const record *what, record *out_record, int *out_fd, bool *out_moved, char *why,
-		 size_t why_size)
+static int adopt(const record *what, const char *group, record *out_record, int *out_fd,
+		 bool *out_moved, char *why, size_t why_size)
 {
 	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	gpushare_ShareReply answer;
@@ -118,6 +127,7 @@ static int adopt(const record *what, record *out_record, int *out_fd, bool *out_
 	share->has_buffer = true;
 	share->buffer = *what;
 	share->adopt = true;
+	ask_rights(share, group);
 	*out_moved = false;
 	status = line_call(0, why, why_size);
 	if (status != GPUSHARE_OK)
@@ -127,8 +137,8 @@ static int adopt(const record *what, record *out_record, int *out_fd, bool *out_
 	return fetch_adopted(&answer, out_fd, out_moved, why, why_size);
 }
 
-int link_adopt(const record *what, record *out_record, int *out_fd, unsigned int *out_reading,
-	       char *why, size_t why_size)
+int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
+	       unsigned int *out_reading, char *why, size_t why_size)
 {
 	int tries = 1, status = line_enter(why, why_size);
 	bool moved;
@@ -136,7 +146,7 @@ int link_adopt(const record *what, record *out_record, int *out_fd, unsigned int
 	if (status != GPUSHARE_OK)
 		return status;
 	do
-		status = adopt(what, out_record, out_fd, &moved, why, why_size);
+		status = adopt(what, group, out_record, out_fd, &moved, why, why_size);
 	while (moved && tries++ < CLIENT_TRIES);
 	*out_reading = live_reading();
 	line_leave();
@@ -160,9 +170,9 @@ static int fetch(const gpushare_AttachReply *answer, int *out_fd, char *why, siz
 }
 
 /* *out_moved: the registry ended in between, and its ticket with it. */
-static int attach_slice(const char *name, unsigned int wait_ms, gpushare_AttachReply *out_answer,
-			int *out_fd, unsigned int *out_reading, bool *out_moved, char *why,
-			size_t why_size)
+static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
+			gpushare_AttachReply *out_answer, int *out_fd, unsigned int *out_reading,
+			bool *out_moved, char *why, size_t why_size)
 {
 	unsigned int connections;
 	gpushare_Attach *attach;
@@ -173,6 +183,7 @@ static int attach_slice(const char *name, unsigned int wait_ms, gpushare_AttachR
 	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
 	snprintf(attach->name, sizeof(attach->name), "%s", name);
 	attach->wait_ms = wait_ms;
+	attach->read_only = read_only;
 	status = line_call(wait_ms, why, why_size);
 	if (status == GPUSHARE_OK) {
 		*out_answer = line.client->reply.body.attach;
@@ -187,7 +198,7 @@ static int attach_slice(const char *name, unsigned int wait_ms, gpushare_AttachR
 }
 
 /* A long wait is many short ones, so that other threads get their turn on the connection. */
-int link_attach(const char *name, unsigned int wait_ms, record *out_record,
+int link_attach(const char *name, unsigned int wait_ms, bool read_only, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
 		unsigned int *out_reading, char *why, size_t why_size)
 {
@@ -202,8 +213,8 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 		int64_t left = until - monotonic_ms();
 		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
 
-		status =
-		    attach_slice(name, slice, &answer, &fd, out_reading, &moved, why, why_size);
+		status = attach_slice(name, slice, read_only, &answer, &fd, out_reading, &moved,
+				      why, why_size);
 		if (moved && tries++ < CLIENT_TRIES)
 			continue;
 		if (left <= 0 ||
@@ -217,6 +228,8 @@ int link_attach(const char *name, unsigned int wait_ms, record *out_record,
 	if (status != GPUSHARE_OK)
 		return status;
 	*out_record = answer.buffer;
+	if (answer.read_only)
+		out_record->flags |= GPUSHARE_FLAG_READONLY;
 	*out_own = answer.own;
 	*out_fd = fd;
 	memcpy(out_handle, answer.handle, GPUSHARE_HANDLE_SIZE);

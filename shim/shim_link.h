@@ -13,11 +13,14 @@
 
 /* By `handle` (then `fd` is -1), or by `fd`, which stays the caller's (then `handle` is NULL): as
  * backing_is_fd() says of what->backing. */
-int link_share(const record *what, const uint8_t handle[GPUSHARE_HANDLE_SIZE], int fd,
-	       uint64_t *out_generation, unsigned int *out_reading, char *why, size_t why_size);
+/* what->mode is asked for, and `group`: "" for none. */
+int link_share(const record *what, const char *group, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
+	       int fd, uint64_t *out_generation, unsigned int *out_reading, char *why,
+	       size_t why_size);
 /* For a registry that knows its memory no more, in shim_retell.c. */
 struct link_again {
 	record what;
+	const char *group;
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* where fd is -1 */
 	int fd;
 	uint64_t generation; /* 0: as a new one */
@@ -27,10 +30,11 @@ int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t 
 		     char *why, size_t why_size);
 /* Become the owner of a kept buffer like `what`; E_NOT_FOUND: there is none. *out_fd is closed by
  * the caller, close-on-exec. */
-int link_adopt(const record *what, record *out_record, int *out_fd, unsigned int *out_reading,
-	       char *why, size_t why_size);
+int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
+	       unsigned int *out_reading, char *why, size_t why_size);
 /* *out_fd is -1, or a descriptor that the caller closes, close-on-exec. */
-int link_attach(const char *name, unsigned int wait_ms, record *out_record,
+/* Attached for reading, with `read_only` or without, it is READONLY in out_record->flags. */
+int link_attach(const char *name, unsigned int wait_ms, bool read_only, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
 		unsigned int *out_reading, char *why, size_t why_size);
 /* The whole name of what has that generation, among the names that `glob` fits. */

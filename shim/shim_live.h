@@ -7,6 +7,7 @@
 
 #include "gpushare.h"
 #include "protocol.h"
+#include "rules.h"
 #include "vmm.h"
 
 enum live_kind {
@@ -24,9 +25,11 @@ struct live {
 	unsigned int count; /* LIVE_IPC, LIVE_OPENED: how often it was attached, opened; others 1 */
 	cu_context context; /* it ends with this one */
 	cu_device device;   /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
-	bool stream_ordered;   /* the program asked for stream-ordered memory */
-	bool unified;	       /* LIVE_VMM, LIVE_OWN_VMM: the host's memory, of vmm_host.h */
-	bool managed;	       /* of those: the program asked for managed memory */
+	bool stream_ordered; /* the program asked for stream-ordered memory */
+	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: the host's memory, of vmm_host.h */
+	bool managed;	     /* of those: the program asked for managed memory */
+	uint32_t mode;	     /* LIVE_OWN, LIVE_OWN_VMM: as the rule says; 0: nothing */
+	char group[RULES_GROUP_MAX + 1];
 	uint32_t flags, ttl_s; /* as the rule says; LIVE_VMM, LIVE_OPENED: as the record does */
 	struct vmm_mapping
 	    mapping; /* of what is mapped; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */

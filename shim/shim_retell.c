@@ -316,11 +316,13 @@ static bool share_one(const struct driver *driver, const struct wanted *wanted, 
 		return true;
 	again = (struct link_again){
 	    .what = found.what,
+	    .group = entry.group,
 	    .fd = fd,
 	    .generation = wanted->anew ? 0 : wanted->generation,
 	    .orphan = !live_is_own(&entry),
 	};
 	strcpy(again.what.name, entry.name);
+	again.what.mode = entry.mode;
 	memcpy(again.handle, entry.handle, GPUSHARE_HANDLE_SIZE);
 	status = link_share_again(&again, until_ms, &generation, why, sizeof(why));
 	if (status == GPUSHARE_OK) {

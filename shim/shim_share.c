@@ -31,12 +31,19 @@ static void enter(const struct driver *driver, struct live *entry)
 	}
 	fd = found.fd;
 	strcpy(found.what.name, name);
-	if (link_share(&found.what, fd < 0 ? entry->handle : NULL, fd, &entry->generation,
-		       &entry->reading, why, sizeof(why)) != GPUSHARE_OK) {
+	found.what.mode = entry->mode;
+	if (link_share(&found.what, entry->group, fd < 0 ? entry->handle : NULL, fd,
+		       &entry->generation, &entry->reading, why, sizeof(why)) != GPUSHARE_OK) {
 		state_log("\"%s\" is not shared: %s", name, why);
 		return;
 	}
 	strcpy(entry->name, name);
+}
+
+static void note_rights(struct live *entry, const struct claim *claim)
+{
+	entry->mode = claim->match.mode;
+	strcpy(entry->group, claim->match.group);
 }
 
 /* Without a name too: the program is to be told the size that it asked for. The page is asked for when the table
@@ -69,6 +76,7 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 
 	(void)scope;
 	strcpy(entry.name, claim->match.name);
+	note_rights(&entry, claim);
 	enter(claim->driver, &entry);
 	return remember(&entry);
 }
@@ -88,6 +96,7 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 			     .mapping = *mapping};
 
 	strcpy(entry.name, claim->match.name);
+	note_rights(&entry, claim);
 	enter(claim->driver, &entry);
 	return entry.name[0] && remember(&entry);
 }
@@ -104,9 +113,11 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 	what.backing = claim->match.unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;
 	what.flags = claim->match.flags;
 	what.ttl_s = claim->match.ttl_s;
+	what.mode = claim->match.mode;
 	if (describe_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
 		return false;
-	status = link_adopt(&what, found, out_fd, out_reading, why, sizeof(why));
+	status =
+	    link_adopt(&what, claim->match.group, found, out_fd, out_reading, why, sizeof(why));
 	if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not adopted: %s", what.name, why);
 		return false;
@@ -133,6 +144,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 
 	if (!adopt(claim, &found, &fd, &entry.reading))
 		return false;
+	note_rights(&entry, claim);
 	strcpy(entry.name, found.name);
 	entry.generation = found.generation;
 	wish.address = found.address;
@@ -196,6 +208,7 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 	(void)scope;
 	*out_object = object_of(claim, handle, size);
 	strcpy(out_object->name, claim->match.name);
+	note_rights(out_object, claim);
 	enter(claim->driver, out_object);
 	if (out_object->name[0])
 		state_log("\"%s\" is shared: %zu bytes", out_object->name, size);
@@ -215,6 +228,7 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	*out_object = object_of(claim, 0, 0);
 	if (!adopt(claim, &found, &fd, &out_object->reading))
 		return false;
+	note_rights(out_object, claim);
 	if (driver->cuMemImportFromShareableHandle && found.base_size == found.size)
 		result = driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
 								(cu_handle_type)CU_HANDLE_POSIX_FD);

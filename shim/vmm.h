@@ -12,8 +12,9 @@
 struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
-	bool file;     /* of vmm_host.h; else a handle's memory */
-	uint64_t held; /* of imported memory, where it was wished for: see client_held.h */
+	bool file;	/* of vmm_host.h; else a handle's memory */
+	bool read_only; /* of unified memory that the API attached */
+	uint64_t held;	/* of imported memory, where it was wished for: see client_held.h */
 };
 
 /* How it should be mapped. */

@@ -59,9 +59,10 @@ int attach_parse(int argc, char **argv, struct attach_request *request);
 /* Names, or a pattern, or a directory to write to. */
 bool attach_is_set(const struct attach_request *request);
 
-/* Through CUDA, or where that can't be, without; NULL: it was said why. */
+/* Through CUDA, or where that can't be, without; to read it, or to write it as well. NULL: it was said
+ * why. */
 struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const char *name,
-				      unsigned int wait_ms);
+				      unsigned int wait_ms, bool write);
 
 /* These return a tool_exit (attach_dump: ATTACH_DIFFERS too) and have said what went wrong. */
 int attach_dump(const struct attach_request *request, struct gpushare_buffer *buffer);

@@ -51,7 +51,8 @@ static bool add_pattern(struct set *set, const char *pattern)
 
 static bool add_name(struct set *set, const char *name)
 {
-	struct gpushare_buffer *buffer = attach_buffer(set->session, name, set->request->wait_ms);
+	struct gpushare_buffer *buffer =
+	    attach_buffer(set->session, name, set->request->wait_ms, false);
 	struct gpushare_info info;
 	int status;
 
@@ -171,7 +172,7 @@ static bool write_failed(struct set *set, int status)
 
 static bool write_entry(struct set *set, struct manifest_entry *entry)
 {
-	struct gpushare_buffer *buffer = attach_buffer(set->session, entry->info.name, 0);
+	struct gpushare_buffer *buffer = attach_buffer(set->session, entry->info.name, 0, false);
 	char path[PATH_MAX];
 	int status;
 

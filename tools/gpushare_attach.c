@@ -11,9 +11,9 @@ static bool is_cudas(int status)
 /* Through CUDA, whose copy engine is the fastest way; where there is no CUDA the CPU may still reach
  * the memory, slower. */
 struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const char *name,
-				      unsigned int wait_ms)
+				      unsigned int wait_ms, bool write)
 {
-	struct gpushare_attach_options wanted = {.wait_ms = wait_ms};
+	struct gpushare_attach_options wanted = {.wait_ms = wait_ms, .read_only = !write};
 	struct gpushare_buffer *buffer = NULL;
 	int status = gpushare_attach(session, name, &wanted, &buffer);
 
@@ -38,7 +38,8 @@ static int run(const struct attach_request *request, struct gpushare_session *se
 		return attach_restore(request, session);
 	if (attach_is_set(request))
 		return attach_set(request, session);
-	buffer = attach_buffer(session, request->name, request->wait_ms);
+	buffer =
+	    attach_buffer(session, request->name, request->wait_ms, request->in || request->into);
 	if (!buffer)
 		return TOOL_FAILED;
 	if (request->in)

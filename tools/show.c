@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "show.h"
 
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tool.h"
 
@@ -61,7 +65,7 @@ static json_t *info_json(const struct gpushare_info *info)
 	return json_pack(
 	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:b, "
 	    "s:b, s:I, "
-	    "s:I, s:b, s:b, s:I, s:s}",
+	    "s:I, s:b, s:b, s:I, s:s, s:o, s:I}",
 	    "name", info->name, "generation", (json_int_t)info->generation, "size",
 	    (json_int_t)info->size, "base_offset", (json_int_t)info->base_offset, "base_size",
 	    (json_int_t)info->base_size, "held", (json_int_t)info->base_size, "isolated",
@@ -73,7 +77,9 @@ static json_t *info_json(const struct gpushare_info *info)
 	    (info->flags & GPUSHARE_FLAG_READONLY) != 0, "owner_alive", info->owner_alive, "ttl_s",
 	    (json_int_t)info->ttl_s, "ttl_left_s", (json_int_t)info->ttl_left_s, "in_limbo",
 	    info->in_limbo, "missing", info->missing, "sequence", (json_int_t)info->sequence,
-	    "ordering", gpushare_ordering_text(info->ordering));
+	    "ordering", gpushare_ordering_text(info->ordering), "mode",
+	    json_sprintf("%04o", (unsigned int)info->mode), "owner_gid",
+	    (json_int_t)info->owner_gid);
 }
 
 json_t *show_tags_json(const struct gpushare_info *info)
@@ -148,6 +154,29 @@ void show_owner(const struct gpushare_info *info, char out[SHOW_CELL_MAX])
 void show_holder(const struct gpushare_holder *holder, char out[SHOW_CELL_MAX])
 {
 	name_process(holder->command, holder->pid, out);
+}
+
+void show_rights(const struct gpushare_info *info, char out[SHOW_CELL_MAX])
+{
+	static const char letters[] = "rw-rw-rw-"; /* each in its bit's place */
+	const struct passwd *user = getpwuid(info->owner_uid);
+	const struct group *group = getgrgid(info->owner_gid);
+	char bits[sizeof(letters)], uid[16], gid[16];
+
+	for (unsigned int i = 0; i < sizeof(letters) - 1; i++)
+		bits[i] = (char)(info->mode >> (8 - i) & 1 ? letters[i] : '-');
+	bits[sizeof(letters) - 1] = '\0';
+	snprintf(uid, sizeof(uid), "%" PRIu32, info->owner_uid);
+	snprintf(gid, sizeof(gid), "%" PRIu32, info->owner_gid);
+	if (info->owner_gid == UINT32_MAX)
+		strcpy(gid, "-");
+	snprintf(out, SHOW_CELL_MAX, "%s %s:%s", bits, user ? user->pw_name : uid,
+		 group ? group->gr_name : gid);
+}
+
+bool show_has_rights(const struct gpushare_info *info)
+{
+	return info->mode != 0600 || info->owner_uid != geteuid();
 }
 
 void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX])

@@ -3,6 +3,7 @@
 #define GPUSHARE_TOOLS_SHOW_H
 /* A buffer's record as JSON, and what ls and stat print alike. */
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "gpushare.h"
 
@@ -22,6 +23,10 @@ const char *show_backing(const struct gpushare_info *info);
 /* "trainer[123]", made safe for a terminal. */
 void show_owner(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 void show_holder(const struct gpushare_holder *holder, char out[SHOW_CELL_MAX]);
+/* "rw-r----- alice:video", names where the host knows them. */
+void show_rights(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
+/* Whether there is more to say than that it is this user's alone. */
+bool show_has_rights(const struct gpushare_info *info);
 /* "dtype=f16 shape=2,3" */
 void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 json_t *show_tags_json(const struct gpushare_info *info);

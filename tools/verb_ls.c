@@ -9,7 +9,7 @@
 #include "table.h"
 #include "verbs.h"
 
-enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, STATE, TAGS, COLUMNS };
+enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, RIGHTS, STATE, TAGS, COLUMNS };
 
 static const struct table_column columns[COLUMNS] = {
     [NAME] = {.title = "NAME"},
@@ -19,6 +19,7 @@ static const struct table_column columns[COLUMNS] = {
     [OWNER] = {.title = "OWNER"},
     [ATTACHED] = {.title = "ATTACHED", .right = true},
     [AGE] = {.title = "AGE", .right = true},
+    [RIGHTS] = {.title = "RIGHTS", .optional = true},
     [STATE] = {.title = "STATE", .optional = true},
     [TAGS] = {.title = "TAGS", .optional = true},
 };
@@ -55,6 +56,8 @@ static int table_visit(const struct gpushare_info *info, void *user)
 	show_owner(info, cells[OWNER]);
 	snprintf(cells[ATTACHED], TABLE_CELL_MAX, "%" PRIu32, info->attachers);
 	tool_format_age(show_age(info), cells[AGE]);
+	if (show_has_rights(info))
+		show_rights(info, cells[RIGHTS]);
 	show_state(info, cells[STATE]);
 	show_tags(info, cells[TAGS]);
 	return 0;

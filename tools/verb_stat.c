@@ -63,7 +63,7 @@ static void stat_print_extent(const struct gpushare_info *info)
 static int stat_print(struct gpushare_session *session, const struct gpushare_info *info)
 {
 	char uuid[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX], made[TOOL_TEXT_MAX] = "?";
-	char owner[SHOW_CELL_MAX], value[GPUSHARE_TAG_VALUE_MAX + 1];
+	char owner[SHOW_CELL_MAX], rights[SHOW_CELL_MAX], value[GPUSHARE_TAG_VALUE_MAX + 1];
 	time_t created = (time_t)(info->created_unix_ns / 1000000000u);
 	struct tm local;
 
@@ -80,6 +80,8 @@ static int stat_print(struct gpushare_session *session, const struct gpushare_in
 	printf("backing:    %s\n", show_backing(info));
 	printf("owner:      %s, uid %" PRIu32 "%s\n", owner, info->owner_uid,
 	       info->owner_alive ? "" : ", which has freed it or ended");
+	show_rights(info, rights);
+	printf("rights:     %s\n", rights);
 	stat_print_life(info);
 	printf("attached:   %" PRIu32 "\n", info->attachers);
 	stat_print_holders(session, info);

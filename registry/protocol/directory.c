@@ -75,23 +75,60 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX])
 	return directory_normalise(path, out_path);
 }
 
-static int directory_examine(int fd, const char *path, char *why, size_t why_size)
+/* The user's own, and closed to all others. */
+static int directory_examine_own(const struct stat *is, const char *path, char *why,
+				 size_t why_size)
+{
+	if (is->st_uid != geteuid())
+		return fail(
+		    GPUSHARE_E_DENIED, why, why_size,
+		    "%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
+		    "your own",
+		    path, (unsigned)is->st_uid, (unsigned)geteuid());
+	if (is->st_mode & 077)
+		return fail(GPUSHARE_E_DENIED, why, why_size,
+			    "%s is open to others (mode %03o); run 'chmod 700 %s'", path,
+			    (unsigned)(is->st_mode & 0777), path);
+	return GPUSHARE_OK;
+}
+
+/* A directory of a user's own may be anywhere where he can write, and so may one that is to be taken for
+ * another's. */
+static int directory_examine_place(int fd, const struct stat *is, const char *path, char *why,
+				   size_t why_size)
+{
+	struct stat above;
+
+	if (!is->st_uid)
+		return GPUSHARE_OK;
+	if (fstatat(fd, "..", &above, 0))
+		return fail(status_from_errno(errno), why, why_size, "can't examine %s/..: %m",
+			    path);
+	if (!above.st_uid && !(above.st_mode & 022))
+		return GPUSHARE_OK;
+	return fail(GPUSHARE_E_DENIED, why, why_size,
+		    "%s belongs to uid %u, and others than root may write to the directory above "
+		    "it, and so put another one there; use one below /run",
+		    path, (unsigned)is->st_uid);
+}
+
+static bool directory_is_system(const struct stat *is)
+{
+	return is->st_mode & DIRECTORY_SYSTEM_MARK && !(is->st_mode & 022);
+}
+
+static int directory_examine(int fd, const char *path, struct directory_trust *out_trust, char *why,
+			     size_t why_size)
 {
 	struct stat is;
 
 	if (fstat(fd, &is) < 0)
 		return fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
-	if (is.st_uid != geteuid())
-		return fail(
-		    GPUSHARE_E_DENIED, why, why_size,
-		    "%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
-		    "your own",
-		    path, (unsigned)is.st_uid, (unsigned)geteuid());
-	if (is.st_mode & 077)
-		return fail(GPUSHARE_E_DENIED, why, why_size,
-			    "%s is open to others (mode %03o); run 'chmod 700 %s'", path,
-			    (unsigned)(is.st_mode & 0777), path);
-	return GPUSHARE_OK;
+	*out_trust = (struct directory_trust){is.st_uid, directory_is_system(&is)};
+	if (!out_trust->is_system)
+		return directory_examine_own(&is, path, why, why_size);
+	return is.st_uid == geteuid() ? GPUSHARE_OK
+				      : directory_examine_place(fd, &is, path, why, why_size);
 }
 
 static int directory_open(const char *path, int *out_fd)
@@ -111,10 +148,10 @@ static int directory_open(const char *path, int *out_fd)
 	return GPUSHARE_OK;
 }
 
-int directory_check(const char *path, char *why, size_t why_size)
+/* Opened, for what it is; a status and the sentence for it. */
+static int directory_look(const char *path, int *out_fd, char *why, size_t why_size)
 {
-	int fd;
-	int status = directory_open(path, &fd);
+	int status = directory_open(path, out_fd);
 
 	if (status && errno == ENOENT)
 		return fail(GPUSHARE_E_NOT_FOUND, why, why_size, "%s does not exist", path);
@@ -125,9 +162,60 @@ int directory_check(const char *path, char *why, size_t why_size)
 			    path);
 	if (status)
 		return fail(status, why, why_size, "can't open %s: %m", path);
-	status = directory_examine(fd, path, why, why_size);
+	return GPUSHARE_OK;
+}
+
+int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,
+			  size_t why_size)
+{
+	int fd, status = directory_look(path, &fd, why, why_size);
+
+	*out_trust = (struct directory_trust){geteuid(), false};
+	if (status)
+		return status;
+	status = directory_examine(fd, path, out_trust, why, why_size);
 	close(fd);
 	return status;
+}
+
+int directory_check(const char *path, char *why, size_t why_size)
+{
+	struct directory_trust trust;
+
+	return directory_check_trust(path, &trust, why, why_size);
+}
+
+int directory_check_place(const char *path, char *why, size_t why_size)
+{
+	struct stat is;
+	int fd, status = directory_look(path, &fd, why, why_size);
+
+	if (status)
+		return status;
+	status = fstat(fd, &is) ? status_from_errno(errno)
+				: directory_examine_place(fd, &is, path, why, why_size);
+	close(fd);
+	return status;
+}
+
+bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid)
+{
+	return uid == trust->uid || !uid;
+}
+
+/* For a registry of the user's own. */
+static int directory_check_own(const char *path, char *why, size_t why_size)
+{
+	struct directory_trust trust;
+	int status = directory_check_trust(path, &trust, why, why_size);
+
+	if (status || !trust.is_system)
+		return status;
+	return fail(
+	    GPUSHARE_E_NO_REGISTRY, why, why_size,
+	    "no registry serves %s, which is one for all users: its administrator starts it "
+	    "(gpushare-registry --system --dir %s)",
+	    path, path);
 }
 
 int directory_prepare(const char *path, char *why, size_t why_size)
@@ -143,14 +231,14 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 		if (errno != EEXIST)
 			return fail(status_from_errno(errno), why, why_size, "can't make %s: %m",
 				    path);
-		return directory_check(path, why, why_size);
+		return directory_check_own(path, why, why_size);
 	}
 	/* Made with the umask taken off, which may have been too much. */
 	if (!directory_open(path, &fd)) {
 		(void)!fchmod(fd, 0700);
 		close(fd);
 	}
-	return directory_check(path, why, why_size);
+	return directory_check_own(path, why, why_size);
 }
 
 static int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX])

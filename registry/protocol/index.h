@@ -10,7 +10,7 @@
  */
 #include "protocol.h"
 
-#define INDEX_VERSION 4
+#define INDEX_VERSION 5
 #define INDEX_BUCKETS 8192 /* a power of two */
 #define INDEX_TAGS (sizeof(((record *)0)->tags) / sizeof(gpushare_Tag))
 #define INDEX_WAYS 16 /* records of one bucket: two cache lines of marks */
@@ -31,6 +31,7 @@
 	F(uint32_t, owner_uid) \
 	F(int32_t, owner_pid) \
 	F(uint32_t, mode) \
+	F(uint32_t, owner_gid) \
 	F(bool, owner_gone) \
 	F(bool, missing)
 

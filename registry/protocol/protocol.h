@@ -119,7 +119,19 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX]);
 /* Make it (0700) where it is missing; refuse a link, another owner, or group/world access.
  * `why` receives the sentence on failure. */
 int directory_prepare(const char *path, char *why, size_t why_size);
+/* Whether a client may trust it: the user's own alone, or one of a registry for all users. That one has
+ * the mark, is written to by its owner only, and is root's, or its owner's where root has put it. */
+#define DIRECTORY_SYSTEM_MARK 01000 /* the sticky bit: it is not open by mistake */
+struct directory_trust {
+	uint32_t uid;	/* whose registry is to answer there, or root's */
+	bool is_system; /* started by an administrator alone */
+};
 int directory_check(const char *path, char *why, size_t why_size);
+int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,
+			  size_t why_size);
+/* The last of these: nobody but root, or its owner, can have put it there. */
+int directory_check_place(const char *path, char *why, size_t why_size);
+bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid);
 int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 int directory_events_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);

@@ -21,6 +21,9 @@ setup_more() {
 	sed -i "s|=/usr/bin/|=$DEST/usr/bin/|" "$WORK"/units/*
 	equal "$(systemd-analyze verify --man=no "$WORK/units/gpushare-registry@root.service" 2>&1)" ""
 	equal "$(XDG_RUNTIME_DIR=$WORK systemd-analyze --user verify --man=no "$WORK/units/gpushare-registry.service" 2>&1)" ""
+	mkdir "$WORK/system"
+	sed "s|=/usr/bin/|=$DEST/usr/bin/|" "$UNITS/system/gpushare-registry.service" >"$WORK/system/gpushare-registry.service"
+	equal "$(systemd-analyze verify --man=no "$WORK/system/gpushare-registry.service" 2>&1)" ""
 	needs systemd-tmpfiles
 	root=$WORK/root
 	mkdir -p "$root/run"

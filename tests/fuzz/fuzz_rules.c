@@ -40,7 +40,9 @@ static void check_match(enum rules_kind kind, const struct rules_match *match)
 	if (kind == RULES_NAME)
 		FUZZ_MUST(!match->must && !match->wait_ms);
 	else
-		FUZZ_MUST(!match->flags && !match->ttl_s && !match->adopt);
+		FUZZ_MUST(!(match->flags & ~(uint32_t)GPUSHARE_FLAG_READONLY) && !match->ttl_s &&
+			  !match->adopt && !match->mode && !*match->group);
+	FUZZ_MUST(!(match->mode & ~0666u) && strlen(match->group) <= RULES_GROUP_MAX);
 }
 
 /* As the shim asks. */

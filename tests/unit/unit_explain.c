@@ -34,7 +34,7 @@ static void a_closed_session_is_no_exit(void **state)
 	struct lease *owner = peer_new(1, 5, "x"), *other = peer_new(2, 20, "other");
 
 	(void)state;
-	process_read(getpid(), getuid(), &owner->peer);
+	process_read(getpid(), 1000, &owner->peer);
 	peer_share(owner, "a");
 	assert_null(registry_disconnect(peer_registry, owner));
 	assert_int_equal(peer_lookup(other, "a", 0), GPUSHARE_E_NOT_FOUND);
@@ -44,22 +44,23 @@ static void a_closed_session_is_no_exit(void **state)
 static void tombstones_are_few_and_forgotten(void **state)
 {
 	static struct tombstones tombstones;
-	struct process owner = {.pid = 1};
-	char name[16];
+	struct entry entry = {.owner.pid = 1};
+	char *name = entry.info.name;
 	int64_t now = 1000 * NS_PER_S;
 
 	(void)state;
 	assert_null(tombstone_find(&tombstones, "t", now));
 	for (int i = 0; i < LIMIT_TOMBSTONES + 10; i++) {
-		snprintf(name, sizeof(name), "t%d", i);
-		tombstone_add(&tombstones, name, &owner, DEPARTURE_LEASE, now);
+		snprintf(name, sizeof(entry.info.name), "t%d", i);
+		tombstone_add(&tombstones, &entry, DEPARTURE_LEASE, now);
 	}
 	assert_null(tombstone_find(&tombstones, "t9", now));
 	assert_non_null(tombstone_find(&tombstones, "t10", now));
 	assert_non_null(tombstone_find(&tombstones, name, now + LIMIT_TOMBSTONE_S * NS_PER_S));
 	assert_null(tombstone_find(&tombstones, name, now + (LIMIT_TOMBSTONE_S + 1) * NS_PER_S));
-	owner.pid = 2;
-	tombstone_add(&tombstones, "t500", &owner, DEPARTURE_UNLINKED, now);
+	entry.owner.pid = 2;
+	strcpy(name, "t500");
+	tombstone_add(&tombstones, &entry, DEPARTURE_UNLINKED, now);
 	assert_int_equal(tombstone_find(&tombstones, "t500", now)->owner.pid, 2); /* the latest */
 }
 

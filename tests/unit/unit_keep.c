@@ -324,11 +324,15 @@ static void another_users_is_left_alone(void **state)
 	share(owner, "x", KEEP, 0);
 	end(owner);
 	next = peer_new(2, 12, "next");
-	next->peer.uid = 2000;
+	next->peer.uid = next->who.uid = 2000;
 	what = fresh(next, "x", KEEP);
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_E_EXISTS);
-	peer_assert_sentence("uid 1000");
+	peer_assert_sentence("taken by another user");
 	assert_int_equal(adopt(next, "x", 100), GPUSHARE_E_EXISTS);
+	assert_int_equal(peer_withdraw(next, "x", 0), GPUSHARE_E_NOT_FOUND);
+	store_find(&peer_registry->store, "x")->info.mode = 0604;
+	assert_int_equal(adopt(next, "x", 100), GPUSHARE_E_EXISTS);
+	peer_assert_sentence("kept for uid 1000");
 	assert_int_equal(peer_withdraw(next, "x", 0), GPUSHARE_E_DENIED);
 	assert_true(seen(next, "x")->owner_gone);
 }

@@ -82,8 +82,10 @@ static void the_same_user_unlinks(void **state)
 	struct lease *stranger = peer_new(3, 30, "stranger");
 
 	(void)state;
-	stranger->peer.uid = 1001;
+	stranger->peer.uid = stranger->who.uid = 1001;
 	peer_share(owner, "x");
+	assert_int_equal(peer_withdraw(stranger, "x", 0), GPUSHARE_E_NOT_FOUND);
+	store_find(&peer_registry->store, "x")->info.mode = 0604;
 	assert_int_equal(peer_withdraw(stranger, "x", 0), GPUSHARE_E_DENIED);
 	assert_int_equal(peer_withdraw(other, "x", 0), GPUSHARE_OK);
 	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_E_NOT_FOUND);
@@ -127,7 +129,7 @@ static void waiting_is_left_to_the_caller(void **state)
 	assert_int_equal(peer_ask(lease, &what), HANDLE_WAIT);
 	assert_string_equal(handle_wait_name(&what), "x");
 	assert_int_equal(handle_wait_ms(&what), 24 * 3600 * 1000);
-	handle_timeout(peer_registry, &what, &peer_answer);
+	handle_timeout(peer_registry, lease, &what, &peer_answer);
 	assert_int_equal(peer_answer.status, GPUSHARE_E_TIMED_OUT);
 	assert_string_equal(peer_answer.message, "no buffer is named \"x\"; nothing is shared now");
 	peer_share(lease, "x");

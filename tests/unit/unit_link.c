@@ -73,7 +73,7 @@ static int share_by_descriptor(void)
 	uint64_t generation = 0;
 
 	CHECK(write(fd, "hello", 5) == 5);
-	CHECK(!link_share(&what, NULL, fd, &generation, &reading, why, sizeof(why)));
+	CHECK(!link_share(&what, "", NULL, fd, &generation, &reading, why, sizeof(why)));
 	CHECK(generation && fcntl(fd, F_GETFD) >= 0);
 	return 0;
 }
@@ -89,16 +89,16 @@ static int attach_both(void)
 
 	CHECK(!share_by_descriptor());
 	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
-	CHECK(!link_share(&what, handle, -1, &generation, &reading, why, sizeof(why)));
-	CHECK(!link_attach("v", 0, &got, handle, &fd, &own, &reading, why, sizeof(why)));
+	CHECK(!link_share(&what, "", handle, -1, &generation, &reading, why, sizeof(why)));
+	CHECK(!link_attach("v", 0, false, &got, handle, &fd, &own, &reading, why, sizeof(why)));
 	CHECK(own && got.backing == GPUSHARE_BACKING_VMM && !handle[0]);
 	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
 	CHECK(pread(fd, word, sizeof(word), 0) == 5 && !strcmp(word, "hello"));
 	close(fd);
 	CHECK(!link_detach("v", got.generation, why, sizeof(why)));
-	CHECK(!link_attach("i", 0, &got, handle, &fd, &own, &reading, why, sizeof(why)));
+	CHECK(!link_attach("i", 0, false, &got, handle, &fd, &own, &reading, why, sizeof(why)));
 	CHECK(fd == -1 && handle[63] == RAW_HANDLE_BYTE && got.generation == generation);
-	CHECK(link_attach("x", 0, &got, handle, &fd, &own, &reading, why, sizeof(why)) ==
+	CHECK(link_attach("x", 0, false, &got, handle, &fd, &own, &reading, why, sizeof(why)) ==
 	      GPUSHARE_E_NOT_FOUND);
 	return 0;
 }
@@ -133,7 +133,7 @@ static int fail_on_the_way(void)
 	CHECK(!share_by_descriptor());
 	mute_fds_socket();
 	begin = raw_now_ms();
-	CHECK(link_attach("v", 0, &got, handle, &fd, &mine, &reading, why, sizeof(why)) ==
+	CHECK(link_attach("v", 0, false, &got, handle, &fd, &mine, &reading, why, sizeof(why)) ==
 	      GPUSHARE_E_TIMED_OUT);
 	CHECK(raw_now_ms() - begin < TIMEOUT_MS + 300);
 	CHECK(fd == -7 && strstr(why, "in time"));
@@ -144,12 +144,12 @@ static int fail_on_the_way(void)
 	close(own);
 	/* and left alone for a while */
 	begin = raw_now_ms();
-	CHECK(link_share(&what, NULL, file, &generation, &reading, why, sizeof(why)) ==
+	CHECK(link_share(&what, "", NULL, file, &generation, &reading, why, sizeof(why)) ==
 	      GPUSHARE_E_NO_REGISTRY);
 	CHECK(strstr(why, "a moment ago") && raw_now_ms() - begin < 100);
 	raw_sleep_ms(1100);
 	begin = raw_now_ms();
-	CHECK(link_share(&what, NULL, file, &generation, &reading, why, sizeof(why)) ==
+	CHECK(link_share(&what, "", NULL, file, &generation, &reading, why, sizeof(why)) ==
 	      GPUSHARE_E_TIMED_OUT);
 	CHECK(raw_now_ms() - begin >= TIMEOUT_MS && raw_now_ms() - begin < TIMEOUT_MS + 300);
 	return 0;
@@ -170,8 +170,8 @@ static void *wait_for_nobody(void *unused)
 	int fd;
 
 	(void)unused;
-	return (void *)(intptr_t)link_attach("nobody", 4000, &got, handle, &fd, &mine, &reading,
-					     its_why, sizeof(its_why));
+	return (void *)(intptr_t)link_attach("nobody", 4000, false, &got, handle, &fd, &mine,
+					     &reading, its_why, sizeof(its_why));
 }
 
 /* However long one thread waits for a name, the others' calls have their turn. */
@@ -189,7 +189,7 @@ static int share_while_another_waits(void)
 		long long begin = raw_now_ms();
 
 		what.name[0] = (char)('a' + i);
-		CHECK(!link_share(&what, handle, -1, &generation, &reading, why, sizeof(why)));
+		CHECK(!link_share(&what, "", handle, -1, &generation, &reading, why, sizeof(why)));
 		CHECK(raw_now_ms() - begin < 250);
 	}
 	pthread_join(thread, &status);

@@ -71,7 +71,7 @@ static void the_owner_brings_it_back(void **state)
 	strcpy(waits.verb.attach.name, "x");
 	waits.verb.attach.wait_ms = 5;
 	assert_int_equal(peer_ask(lease, &waits), HANDLE_WAIT);
-	handle_timeout(peer_registry, &waits, &peer_answer);
+	handle_timeout(peer_registry, lease, &waits, &peer_answer);
 	peer_assert_sentence("nobody has brought its memory back so far");
 	request what = successor_share(lease, "x", KEEP); /* the name is not free */
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_EXISTS);

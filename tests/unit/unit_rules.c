@@ -172,6 +172,51 @@ static void how_it_is_kept_comes_with_the_match(void **state)
 	}
 }
 
+static void whose_it_is_comes_with_the_match(void **state)
+{
+	static const struct {
+		enum rules_kind kind;
+		const char *text;
+		uint32_t flags, mode;
+		const char *group;
+	} rows[] = {
+	    {RULES_NAME, "w", 0, 0, ""},
+	    {RULES_NAME, "w:mode=640", 0, 0640, ""},
+	    {RULES_NAME, "w:mode=0666:group=video", 0, 0666, "video"},
+	    {RULES_NAME, "w:group=1000:readonly", GPUSHARE_FLAG_READONLY, 0, "1000"},
+	    {RULES_ATTACH, "w:readonly:must", GPUSHARE_FLAG_READONLY, 0, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rules *rules = parsed(rows[i].kind, rows[i].text);
+		struct rules_match match = {.mode = 99, .group = "none", .flags = 99};
+
+		assert_true(
+		    rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
+		assert_int_equal(match.flags, rows[i].flags);
+		assert_int_equal(match.mode, rows[i].mode);
+		assert_string_equal(match.group, rows[i].group);
+		rules_free(rules);
+	}
+}
+
+static void what_is_no_mode_or_group_is_refused(void **state)
+{
+	static const char *const texts[] = {
+	    "w:mode",	 "w:mode=",	 "w:mode=0",	"w:mode=649",	"w:mode=755", "w:mode=4600",
+	    "w:mode=rw", "w:mode=00600", "w:mode=-600", "w:mode=0x180", "w:group",    "w:group="};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		char error[512];
+
+		assert_null(rules_parse(RULES_NAME, "V", texts[i], error, sizeof(error)));
+		assert_non_null(strstr(error, texts[i][2] == 'm' ? "mode wants octal digits"
+								 : "group wants the name"));
+	}
+}
+
 static void unified_takes_managed_memory_and_passes_over_the_rest(void **state)
 {
 	static const char *const texts[] = {"u:unified", "u:unified:api=cudaMallocManaged",
@@ -289,6 +334,8 @@ int main(void)
 	    cmocka_unit_test(allocations_get_the_names_that_the_rules_give),
 	    cmocka_unit_test(wait_and_must_come_with_the_match),
 	    cmocka_unit_test(how_it_is_kept_comes_with_the_match),
+	    cmocka_unit_test(whose_it_is_comes_with_the_match),
+	    cmocka_unit_test(what_is_no_mode_or_group_is_refused),
 	    cmocka_unit_test(unified_takes_managed_memory_and_passes_over_the_rest),
 	    cmocka_unit_test(a_rank_is_digits_or_nothing),
 	    cmocka_unit_test(a_name_that_grows_too_long_does_not_match),

@@ -64,7 +64,8 @@ static const struct refusal {
     {0, "a:must", "option \"must\" is for GPUSHARE_ATTACH only", "a:>>>must<<<"},
     {1, "a:keep", "option \"keep\" is for GPUSHARE_NAME only", "a:>>>keep<<<"},
     {1, "a:ttl=5", "option \"ttl\" is for GPUSHARE_NAME only", "a:>>>ttl=5<<<"},
-    {1, "a:readonly", "option \"readonly\" is for GPUSHARE_NAME only", "a:>>>readonly<<<"},
+    {1, "a:mode=640", "option \"mode\" is for GPUSHARE_NAME only", "a:>>>mode=640<<<"},
+    {1, "a:group=a", "option \"group\" is for GPUSHARE_NAME only", "a:>>>group=a<<<"},
     {1, "a:vmm", "option \"vmm\" is for GPUSHARE_NAME only", "a:>>>vmm<<<"},
     {1, "a:map", "option \"map\" is for GPUSHARE_NAME only", "a:>>>map<<<"},
     {0, "a:map=1", "map takes no value", "a:>>>map=1<<<"},
@@ -171,7 +172,7 @@ static const struct value {
     {"must=1", "must takes no value"},
 };
 
-static const char *const later[] = {"mode=600", "group=users", "tag=a=b", "tag"};
+static const char *const later[] = {"tag=a=b", "tag"};
 
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)

@@ -86,7 +86,9 @@ static void what_is_refused_changes_nothing(void **state)
 	assert_int_equal(tag(owner, "w", generation + 1, "a=9", NULL), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("another buffer now");
 	assert_int_equal(tag(owner, "x", 0, "a=9", NULL), GPUSHARE_E_NOT_FOUND);
-	stranger->peer.uid = 1001;
+	stranger->peer.uid = stranger->who.uid = 1001;
+	assert_int_equal(tag(stranger, "w", 0, "a=9", NULL), GPUSHARE_E_NOT_FOUND);
+	store_find(&peer_registry->store, "w")->info.mode = 0666;
 	assert_int_equal(tag(stranger, "w", 0, "a=9", NULL), GPUSHARE_E_DENIED);
 	peer_assert_sentence("uid 1000");
 	assert_string_equal(tags_of(owner, "w"), "a=1 b=2 c=3");

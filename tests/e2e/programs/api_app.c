@@ -157,6 +157,7 @@ static void do_attach(char **argument, int count)
 	if (count > 3)
 		*(*argument[3] == 's'	? &options.same_address
 		  : *argument[3] == 'h' ? &options.host_only
+		  : *argument[3] == 'r' ? &options.read_only
 					: &options.prefer_same_address) = 1;
 	say("attach", argument[1],
 	    gpushare_attach(session, argument[1], &options, buffer_of(argument[0])));
@@ -252,13 +253,14 @@ static void do_save(char **argument, int count)
 static void do_share(char **argument, int count)
 {
 	uint64_t pointer = *raw_of(argument[2]);
+	struct gpushare_alloc_options rights = keep_options(argument[count - 1]);
+	const struct gpushare_share_options options = {rights.mode, rights.group};
 
-	(void)count;
 	if (pointer)
 		pointer += script_number(argument[3]);
 	say("share", argument[1],
-	    gpushare_share(session, argument[1], pointer, script_number(argument[4]),
-			   buffer_of(argument[0])));
+	    gpushare_share_with(session, argument[1], pointer, script_number(argument[4]), &options,
+				buffer_of(argument[0])));
 }
 
 /* many=RAW,COUNT: so many names m000, m001, ... for parts of one allocation */
@@ -336,7 +338,7 @@ static const struct script_verb verbs[] = {
     {"alloc", 3, 3, do_alloc},	     {"attach", 2, 4, do_attach}, {"detach", 1, 1, do_detach},
     {"free", 1, 1, do_free},	     {"same", 2, 2, do_same},	  {"size", 1, 1, do_size},
     {"fill", 2, 2, do_fill},	     {"put", 3, 3, do_put},	  {"byte", 2, 2, do_byte},
-    {"save", 2, 2, do_save},	     {"raw", 2, 3, do_raw},	  {"share", 5, 5, do_share},
+    {"save", 2, 2, do_save},	     {"raw", 2, 3, do_raw},	  {"share", 5, 6, do_share},
     {"gone", 3, 3, do_gone},	     {"many", 2, 2, do_many},	  {"make", 4, 4, do_make},
     {"what", 1, 1, do_what},	     {"link", 1, 1, do_link},	  {"walk", 1, 1, do_walk},
     {"inherit", 0, 0, do_inherit},   {"state", 1, 1, do_state},	  {NULL, 0, 0, NULL},

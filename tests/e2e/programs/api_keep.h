@@ -9,7 +9,7 @@
 #include "nodes.h"
 #include "script.h"
 
-/* keep+readonly+vmm+adopt+ttl:SECONDS, some of them, or none */
+/* keep+readonly+vmm+adopt+ttl:SECONDS+mode:OCTAL+group:NAME, some of them, or none */
 static struct gpushare_alloc_options keep_options(char *words)
 {
 	struct gpushare_alloc_options options = {.device = -1};
@@ -25,6 +25,10 @@ static struct gpushare_alloc_options keep_options(char *words)
 			options.adopt = 1;
 		if (!strncmp(word, "ttl:", 4))
 			options.ttl_s = (uint32_t)script_number(word + 4);
+		if (!strncmp(word, "mode:", 5))
+			options.mode = (uint32_t)strtoul(word + 5, NULL, 8);
+		if (!strncmp(word, "group:", 6))
+			options.group = word + 6;
 		if (!strcmp(word, "strange"))
 			options.flags |= 64;
 	}

@@ -119,6 +119,7 @@ class AttachOptions(Structure):
         ("device", c_int),
         ("passive", c_int),
         ("host_only", c_int),
+        ("read_only", c_int),
     ]
 
 
@@ -130,6 +131,17 @@ class AllocOptions(Structure):
         ("flags", c_uint32),
         ("ttl_s", c_uint32),
         ("adopt", c_int),
+        ("mode", c_uint32),
+        ("group", c_char_p),
+    ]
+
+
+class ShareOptions(Structure):
+    """struct gpushare_share_options"""
+
+    _fields_ = [
+        ("mode", c_uint32),
+        ("group", c_char_p),
     ]
 
 
@@ -196,6 +208,8 @@ class Info(Structure):
         ("missing", c_int),
         ("sequence", c_uint64),
         ("ordering", c_int),
+        ("mode", c_uint32),
+        ("owner_gid", c_uint32),
         ("isolated", c_int),
         ("tag_count", c_uint32),
         ("tags", Tag * 4),
@@ -286,6 +300,7 @@ FUNCTIONS: Dict[str, Any] = {
     "gpushare_open": (c_int, (POINTER(OpenOptions), POINTER(c_void_p))),
     "gpushare_close": (c_int, (c_void_p,)),
     "gpushare_share": (c_int, (c_void_p, c_char_p, c_uint64, c_size_t, POINTER(c_void_p))),
+    "gpushare_share_with": (c_int, (c_void_p, c_char_p, c_uint64, c_size_t, POINTER(ShareOptions), POINTER(c_void_p))),
     "gpushare_alloc": (c_int, (c_void_p, c_char_p, c_int, c_size_t, POINTER(c_void_p))),
     "gpushare_alloc_with": (c_int, (c_void_p, c_char_p, c_size_t, POINTER(AllocOptions), POINTER(c_void_p))),
     "gpushare_alloc_array": (c_int, (c_void_p, c_char_p, c_size_t, c_size_t, POINTER(AllocOptions), POINTER(c_void_p))),

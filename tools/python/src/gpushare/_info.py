@@ -80,6 +80,8 @@ class Info(Record):
     owner_alive: bool
     in_limbo: bool
     missing: bool
+    mode: int  # 0o640
+    owner_gid: int
     isolated: bool
     tags: Dict[str, str]
 

@@ -48,6 +48,10 @@ def _await_tags(handle: int, info: Info) -> None:
         info.tags = {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
 
 
+def _group(group: Union[None, int, str]) -> Optional[bytes]:
+    return None if group is None else str(group).encode()
+
+
 class Session:
     """A connection to the registry, which is started where none runs. See gpushare_open().
 
@@ -105,17 +109,19 @@ class Session:
 
     def attach(self, name: str, *, wait: float = 0, device: Optional[int] = None, same_address: bool = False,
                prefer_same_address: bool = False, host_only: bool = False, passive: bool = False,
+               read_only: bool = False,
                dtype: Optional[DTypeLike] = None,
                shape: Union[None, int, Sequence[int]] = None) -> Buffer:
         """Map a named buffer of another process into this one. See gpushare_attach().
 
-        `wait`: seconds for the name to appear; `device`: map it for that GPU. Element type and shape are
+        `wait`: seconds for the name to appear; `device`: map it for that GPU; `read_only`: the right to
+        read it suffices. Element type and shape are
         those of its tags, unless told here.
         """
         options = _native.make(
             _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), same_address=same_address,
             prefer_same_address=prefer_same_address, on_device=device is not None,
-            device=-1 if device is None else device, host_only=host_only)
+            device=-1 if device is None else device, host_only=host_only, read_only=read_only)
         if passive:
             if not hasattr(options, "passive"):
                 raise _errors.of("E_NOT_SUPPORTED", "this library's attachments are all passive: it has no acquire")
@@ -134,40 +140,46 @@ class Session:
 
     def alloc(self, name: str, shape: Union[int, Sequence[int]], dtype: DTypeLike = "uint8", *,
               device: Optional[int] = None, keep: bool = False, ttl: int = 0, adopt: bool = False,
-              read_only: bool = False, vmm: bool = False, unified: bool = False,
+              read_only: bool = False, vmm: bool = False, unified: bool = False, mode: int = 0,
+              group: Union[None, int, str] = None,
               tags: Optional[Mapping[str, str]] = None) -> Buffer:
         """Allocate memory and give it a name, tagged with its element type and shape, and `tags`.
 
         `keep`: it stays when this process frees it, exits or is killed, for `ttl` seconds (0: until
         removed); with `adopt` what is kept of that name and size is taken over. `read_only`: for others.
-        `unified`: the host's memory, at one address for the CPU and the GPU. See gpushare_alloc_with().
+        `unified`: the host's memory, at one address for the CPU and the GPU. `mode`, as 0o640, and `group`:
+        who else may have it, where the registry serves other users. See gpushare_alloc_with().
         """
         kind, wanted = dtype_of(dtype), shape_of(shape)
         chosen = {"keep": keep, "readonly": read_only, "vmm": vmm, "unified": unified}
         options = _native.make(_abi.AllocOptions, device=-1 if device is None else device,
                                flags=sum(_FLAG[flag] for flag, on in chosen.items() if on),
-                               ttl_s=ttl, adopt=adopt)
+                               ttl_s=ttl, adopt=adopt, mode=mode, group=_group(group))
         handle = _native.call_out("gpushare_alloc_with", self.handle, _native.text(name),
                                   count(wanted) * kind.itemsize, ctypes.byref(options))
         return self._own(handle, kind, wanted, tags)
 
-    def share(self, name: str, array: Any, *, tags: Optional[Mapping[str, str]] = None) -> Buffer:
+    def share(self, name: str, array: Any, *, tags: Optional[Mapping[str, str]] = None, mode: int = 0,
+              group: Union[None, int, str] = None) -> Buffer:
         """Give a device array's memory a name: of PyTorch, CuPy, JAX, Numba, whatever speaks DLPack or has
         the CUDA array interface, and is contiguous. The array stays as long as the buffer."""
         found = _foreign.locate(array)
         kind = found.dtype or BYTES
         wanted = found.shape if found.dtype else (count(found.shape) * found.itemsize,)
         return self.share_pointer(name, found.pointer, count(wanted) * kind.itemsize, dtype=kind, shape=wanted,
-                                  tags=tags, keep=(found.keep, array), source=array)
+                                  tags=tags, keep=(found.keep, array), source=array, mode=mode, group=group)
 
     def share_pointer(self, name: str, pointer: int, size: int, *, dtype: DTypeLike = "uint8",
                       shape: Union[None, int, Sequence[int]] = None, tags: Optional[Mapping[str, str]] = None,
-                      keep: Any = None, source: Any = None) -> Buffer:
+                      keep: Any = None, source: Any = None, mode: int = 0,
+                      group: Union[None, int, str] = None) -> Buffer:
         """Give `size` bytes of device memory at `pointer` a name. `keep` is kept as long. The GPU's work
         of this process is waited for, so that who attaches it finds what was written."""
         kind = dtype_of(dtype)
         wanted = shape_of(shape) if shape is not None else (size // kind.itemsize,)
-        handle = _native.call_out("gpushare_share", self.handle, _native.text(name), pointer, size)
+        options = _native.make(_abi.ShareOptions, mode=mode, group=_group(group))
+        handle = _native.call_out("gpushare_share_with", self.handle, _native.text(name), pointer, size,
+                                  ctypes.byref(options))
         _driver.settle(_native.library().gpushare_device(handle))
         buffer = self._own(handle, kind, wanted, tags, keep)
         buffer._source = source

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "access.h"
+
+#include <string.h>
+
+#include "explain.h"
+
+#define ALL (ACCESS_SEE | ACCESS_READ | ACCESS_WRITE | ACCESS_OWN)
+
+unsigned int access_rights(const record *info, const struct identity *who)
+{
+	unsigned int bits = info->mode, rights = 0;
+
+	if (who->uid == 0)
+		return ALL;
+	if (who->uid == info->owner_uid) {
+		rights = ACCESS_SEE | ACCESS_OWN;
+		bits >>= 6;
+	} else if (identity_is_in(who, info->owner_gid)) {
+		bits >>= 3;
+	}
+	if (bits & 4)
+		rights |= ACCESS_SEE | ACCESS_READ;
+	if (bits & 2)
+		rights |= ACCESS_SEE | ACCESS_WRITE;
+	return rights;
+}
+
+unsigned int access_of(const struct lease *lease, const struct entry *entry)
+{
+	if (entry->lease == lease ||
+	    (lease->peer.uid == entry->owner.uid && process_is_same(&lease->peer, &entry->owner)))
+		return ALL;
+	return access_rights(&entry->info, &lease->who);
+}
+
+bool access_sees(const struct lease *lease, const struct entry *entry)
+{
+	return access_of(lease, entry) & ACCESS_SEE;
+}
+
+bool access_is_open(const record *info)
+{
+	return (info->mode & 0444) == 0444;
+}
+
+static struct entry *if_seen(const struct lease *lease, struct entry *entry)
+{
+	return entry && access_sees(lease, entry) ? entry : NULL;
+}
+
+struct entry *access_find(const struct registry *registry, const struct lease *lease,
+			  const char *name)
+{
+	return if_seen(lease, store_find(&registry->store, name));
+}
+
+struct entry *access_find_generation(const struct registry *registry, const struct lease *lease,
+				     const char *name, uint64_t generation)
+{
+	return if_seen(lease, registry_find(registry, name, generation));
+}
+
+int access_deny_owner(const struct lease *lease, const struct entry *entry, const char *what,
+		      reply *answer)
+{
+	return explain(answer, GPUSHARE_E_DENIED,
+		       "\"%s\" belongs to uid %u, who alone, or root, may %s it; this is uid %u",
+		       entry->info.name, entry->owner.uid, what, lease->peer.uid);
+}
+
+static int check_group(const struct lease *lease, const gpushare_Share *share,
+		       const struct identity_group *group, record *info, reply *answer)
+{
+	const char *name = share->buffer.name;
+
+	if (strcmp(group->name, share->group) != 0 || group->status == GPUSHARE_E_IO)
+		return explain(answer, GPUSHARE_E_IO,
+			       "\"%s\": the group '%s' can't be looked up on this host now; try "
+			       "again, or give its number",
+			       name, share->group);
+	if (group->status)
+		return explain(answer, GPUSHARE_E_NOT_FOUND,
+			       "\"%s\": there is no group '%s' where the registry runs; 'getent "
+			       "group' lists those that there are",
+			       name, share->group);
+	if (lease->peer.uid && !identity_is_in(&lease->who, group->gid))
+		return explain(
+		    answer, GPUSHARE_E_DENIED,
+		    "\"%s\": this process of uid %u is not in the group '%s'%s; name "
+		    "one that 'id' shows",
+		    name, lease->peer.uid, share->group,
+		    lease->who.count ? "" : ", or its groups are not visible to the registry");
+	info->owner_gid = group->gid;
+	return GPUSHARE_OK;
+}
+
+int access_check_share(const struct lease *lease, const gpushare_Share *share,
+		       const struct identity_group *group, record *info, reply *answer)
+{
+	if (share->mode & ~ACCESS_MODE)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\": mode %04o is none; it is made of read and write bits, as "
+			       "0600, 0640 or 0666",
+			       share->buffer.name, (unsigned int)share->mode);
+	info->mode = share->mode ? share->mode : ACCESS_MODE_DEFAULT;
+	info->owner_gid = lease->who.gid;
+	return *share->group ? check_group(lease, share, group, info, answer) : GPUSHARE_OK;
+}
+
+static int deny(const struct lease *lease, const struct entry *entry, const char *may,
+		const char *cure, reply *answer)
+{
+	return explain(answer, GPUSHARE_E_DENIED,
+		       "\"%s\" belongs to uid %u, its mode is %04o, and uid %u %s; %s",
+		       entry->info.name, entry->owner.uid, (unsigned int)entry->info.mode,
+		       lease->peer.uid, may, cure);
+}
+
+int access_check_attach(const struct lease *lease, const struct entry *entry, bool read_only,
+			bool *out_read_only, reply *answer)
+{
+	unsigned int rights = access_of(lease, entry);
+	bool for_all = entry->info.flags & GPUSHARE_FLAG_READONLY;
+
+	if (!(rights & ACCESS_READ))
+		return deny(lease, entry, "may not read it",
+			    "its owner can share it with another mode", answer);
+	if (!(rights & ACCESS_WRITE) && entry->info.backing == GPUSHARE_BACKING_EVENT)
+		return deny(lease, entry, "may not write it",
+			    "an event that is opened can be recorded as well: its owner can share "
+			    "it with another mode",
+			    answer);
+	if (!(rights & ACCESS_WRITE) && !backing_is_fd(entry->info.backing))
+		return deny(
+		    lease, entry, "may read it alone",
+		    "as cudaMalloc memory, which it is, can't be attached so, its owner can "
+		    "share it as vmm memory, or with another mode",
+		    answer);
+	if (!(rights & ACCESS_WRITE) && !read_only && !for_all)
+		return deny(lease, entry, "may read it alone", "attach it read-only", answer);
+	*out_read_only = read_only || !(rights & ACCESS_WRITE);
+	return GPUSHARE_OK;
+}

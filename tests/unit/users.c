@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "users.h"
+
+struct lease *owner, *member, *other, *root;
+static uint32_t next_id;
+
+struct lease *user(uint32_t uid, const uint32_t *group)
+{
+	uint32_t id = ++next_id;
+	struct lease *lease = peer_new(id, (int32_t)id * 10, "app");
+
+	lease->peer.uid = lease->who.uid = uid;
+	lease->who.gid = uid;
+	if (group) {
+		lease->who.groups = malloc(sizeof(*group));
+		assert_non_null(lease->who.groups);
+		*lease->who.groups = *group;
+		lease->who.count = 1;
+	}
+	return lease;
+}
+
+int users_set_up(void **state)
+{
+	static const uint32_t team = TEAM;
+
+	if (peer_set_up(state))
+		return -1;
+	next_id = 0;
+	peer_registry->is_system = true;
+	owner = user(OWNER, &team);
+	member = user(MEMBER, &team);
+	other = user(OTHER, NULL);
+	root = user(0, NULL);
+	return 0;
+}
+
+request share_of(const char *name, uint32_t mode, const char *group)
+{
+	request what = peer_share_of(name);
+
+	what.verb.share.mode = mode;
+	strcpy(what.verb.share.group, group);
+	identity_find_group(group, &peer_registry->group);
+	return what;
+}
+
+uint64_t share(struct lease *lease, const char *name, uint32_t mode, const char *group)
+{
+	request what = share_of(name, mode, group);
+
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.share.mode, mode ? mode : 0600);
+	return peer_answer.body.share.generation;
+}
+
+void as_vmm(const char *name)
+{
+	store_find(&peer_registry->store, name)->info.backing = GPUSHARE_BACKING_VMM;
+}
+
+int attach(struct lease *lease, const char *name, bool read_only)
+{
+	request what = {.which_verb = gpushare_Request_attach_tag};
+
+	strcpy(what.verb.attach.name, name);
+	what.verb.attach.read_only = read_only;
+	return peer_ask(lease, &what);
+}
+
+unsigned int listed(struct lease *lease)
+{
+	request what = {.which_verb = gpushare_Request_list_tag};
+
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.list.buffers_count;
+}
+
+int tag(struct lease *lease, const char *name)
+{
+	request what = {.which_verb = gpushare_Request_tag_tag};
+
+	strcpy(what.verb.tag.name, name);
+	what.verb.tag.tags_count = 1;
+	strcpy(what.verb.tag.tags[0].key, "k");
+	strcpy(what.verb.tag.tags[0].value, "v");
+	return peer_ask(lease, &what);
+}
+
+int holders(struct lease *lease, const char *name, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_holders_tag};
+
+	strcpy(what.verb.holders.name, name);
+	what.verb.holders.generation = generation;
+	return peer_ask(lease, &what);
+}
+
+int lookup_of(struct lease *lease, const char *name, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_lookup_tag};
+
+	strcpy(what.verb.lookup.name, name);
+	what.verb.lookup.generation = generation;
+	return peer_ask(lease, &what);
+}
+
+int order(struct lease *lease, const char *name, uint64_t generation, uint32_t roles)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+
+	strcpy(what.verb.order.name, name);
+	what.verb.order.generation = generation;
+	what.verb.order.roles = roles;
+	return peer_ask(lease, &what);
+}
+
+gpushare_StatReply stat_of(struct lease *lease)
+{
+	request what = {.which_verb = gpushare_Request_stat_tag};
+
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.stat;
+}
