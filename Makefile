@@ -46,7 +46,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/null)),-l:lib$(1).a,$(2))
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
-	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),,-Wno-format-truncation)
+	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),,-Wno-format-truncation $(if $(filter thread,$(SANITIZE)),-Wno-tsan))
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ifneq ($(COVERAGE),)
 SANFLAGS += --coverage -fprofile-update=atomic -fprofile-abs-path

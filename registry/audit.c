@@ -143,7 +143,7 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 
 	if (!registry->audit)
 		return;
-	if (!answer->status)
+	if (!answer->status && ask)
 		audit_success(registry, lease, ask, answer);
 	if (!is_refusal(answer->status))
 		return;

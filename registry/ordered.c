@@ -94,7 +94,7 @@ void ordered_insert(struct ordered *ordered, struct entry *entry)
 
 	if (!ordered->count)
 		insert_spare(ordered, 0, 0);
-	if (ordered->pieces[at].piece->count == ORDERED_PIECE) {
+	else if (ordered->pieces[at].piece->count == ORDERED_PIECE) {
 		split(ordered, at);
 		at = piece_of(ordered, name);
 	}

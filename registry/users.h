@@ -35,7 +35,8 @@ void user_take(struct user *user, enum limit what, uint64_t fewer);
 
 /* A record is that user's, as a name or without one, with its tags; it was another's, perhaps, with what
  * it keeps. */
-void user_enter(struct user *user, struct entry *entry, enum limit counted);
+void user_enter(struct user *user, struct entry *entry, enum limit counted)
+    __attribute__((nonnull));
 /* It is nobody's: it goes. */
 void user_leave(struct entry *entry);
 

@@ -90,7 +90,7 @@ $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 # Of what they may reach only: clang takes its time over it.
-FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/rules*.c shim/driver.c tools/npy*.c))
+FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/rules*.c shim/driver.c tools/npy*.c tools/dtype.c tools/shape.c))
 $(BUILD)/libfuzzed.a: $(FUZZED)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
