@@ -30,6 +30,7 @@ mkdir -p "$bundle"/build/tests/{bin,lib} "$bundle"/{lib,bats/bin,bats/lib,bats/l
 for file in libgpushare_shim.so libgpushare.so.0 gpushare-registry gpushare gpushare-attach; do
 	cp "$BUILD/$file" "$bundle/build/"
 done
+ln -s libgpushare.so.0 "$bundle/build/libgpushare.so" # what a test links there
 find "$BUILD/tests" -maxdepth 1 -name 'contract_*' -type f -exec cp {} "$bundle/build/tests/" \;
 find "$BUILD/tests/bin" -maxdepth 1 -type f -exec cp {} "$bundle/build/tests/bin/" \;
 cp -r tests/e2e "$bundle/tests/"
