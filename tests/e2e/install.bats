@@ -27,7 +27,7 @@ files() {
 	equal "$(files "$DEST" | sed -E 's:^(p/share/)(bash-completion|zsh)/.*:\1\2:; s:^(m/man.|d/examples|l/cmake)/.*:\1:' | sort -u)" \
 		"$({
 			printf '%s\n' b/gpushare{,-attach,-registry} i/gpushare.h{,pp} l/cmake l/libgpushare{.a,.so,.so.0,_shim.so} \
-				l/pkgconfig/gpushare.pc s/system/gpushare-registry@.service s/user/gpushare-registry.service \
+				l/pkgconfig/gpushare.pc s/system/gpushare-registry.service s/system/gpushare-registry@.service s/user/gpushare-registry.service \
 				t/gpushare.conf d/examples m/man3
 			! command -v scdoc >/dev/null || printf '%s\n' m/man{1,5,7,8}
 			[ ! -d "$ROOT/tools/completions" ] || printf '%s\n' p/share/{bash-completion,zsh}
@@ -65,6 +65,7 @@ talk() {
 	as_installed start owner bash -c 'exec "$1" greeting <"$2"' - "$1" "$WORK/line"
 	pid=$PID
 	exec 7>"$WORK/line"
+	until_true grep -q reads "$WORK/owner.out" # the name is there before its bytes are
 	equal "$(as_installed "$2" greeting)" 'reader: "greeting" reads "hello from the owner"'
 	has "$(readlink -f "/proc/$(registry_pids | head -n 1)/exe")" "$DEST/"
 	echo >&7

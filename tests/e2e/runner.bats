@@ -20,7 +20,7 @@ ran() {
 	local code=$1 clean
 	shift
 	mapfile -t clean < <(compgen -e BATS_ | sed 's/^/--unset=/')
-	run "-$code" env "${clean[@]}" --unset=LD_LIBRARY_PATH GPUSHARE_TEST_GPU=no \
+	run "-$code" env "${clean[@]}" --unset=LD_LIBRARY_PATH --unset=GPUSHARE_TEST_SLOWEST GPUSHARE_TEST_GPU=no \
 		GPUSHARE_TEST_E2E="$WORK/made" "$@" "$ROOT/tests/run" "${ARGUMENTS[@]:-$WORK/made}" </dev/null
 }
 

@@ -103,7 +103,8 @@ judge_one() {
 
 # What the run has at its end and the one without a fault had not. Who gives back may have failed; what
 # is owed to the registry (client_owe) is for the process's next connection, a free that waits for
-# its stream (async_defer) for its next call; the daemon's closer and nng end with threads of theirs.
+# its stream (async_defer) for its next call; what is to be told a registry that came anew (want) has its
+# room for good; the daemon's closer and nng end with threads of theirs.
 is_release() {
 	[[ $1 == fstat@* ]] && [[ $(place "$1") == *is_ours\ * ]] && return 0 # another's is not closed
 	[[ $1 =~ ^(close|fclose|munmap|ask\.[569]|cu[A-Za-z]*(Free|Release|Unmap|Close|Destroy|Unregister)[A-Za-z0-9_]*)@ ]]
@@ -114,7 +115,7 @@ not_more() {
 	while read -r kind what; do
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
-		[[ $what =~ \ (client_owe|async_defer|closer_[a-z]*|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
+		[[ $what =~ \ (client_owe|want|async_defer|closer_[a-z]*|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
 	done < <(comm -13 <(sort "$WORK/left.plain") <(grep -sv "^fd $WORK/" "$WORK/left" | sort))
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
 }

@@ -203,8 +203,8 @@ scene_attached() {
 }
 
 scene_published() {
-	preloaded 'GPUSHARE_PUBLISH=sync GPUSHARE_NAME=w%i' "$BIN/drv_linked" init alloc=x,1Mi stream=s fill=x,3 wait=device \
-		fill=x,5 wait=s byte=x,4 free=x wait=device exit=7
+	preloaded 'GPUSHARE_PUBLISH=sync GPUSHARE_NAME=w%i' "$BIN/drv_linked" init alloc=x,1Mi stream=s fill=x,3 go=s fill=x,5 \
+		go=s byte=x,4 free=x exit=7
 }
 
 scene_contexts() {

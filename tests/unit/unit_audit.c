@@ -164,6 +164,7 @@ static void a_rush_is_bounded(void **state)
 	const char *at;
 
 	(void)state;
+	share.verb.share.mode = 0666;
 	assert_true(audit_open(peer_registry, "a.log", RUSH, directory));
 	other = registry_connect(peer_registry, 2, &process);
 	other->greeted = true;

@@ -101,13 +101,23 @@ static void kept_bytes(void **state)
 	vault_leave(&peer_registry->vault, guest);
 }
 
+/* For everybody. */
+static uint64_t share_open(struct lease *lease, const char *name)
+{
+	request what = peer_share_of(name);
+
+	what.verb.share.mode = 0666;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.share.generation;
+}
+
 static void attachments(void **state)
 {
 	struct lease *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
 
 	(void)state;
 	peer_registry->limits.of_user[LIMIT_attachments] = 3;
-	peer_share(other, "a");
+	share_open(other, "a");
 	assert_int_equal(peer_attach(one, "a"), GPUSHARE_OK);
 	assert_int_equal(peer_attach(one, "a"), GPUSHARE_OK);
 	assert_int_equal(peer_attach(again, "a"), GPUSHARE_OK);
@@ -200,7 +210,7 @@ static void tags(void **state)
 static void limbo(void **state)
 {
 	struct lease *one = user_new(1, 1), *other = user_new(2, 2);
-	uint64_t a = peer_share(one, "a"), b = peer_share(one, "b");
+	uint64_t a = share_open(one, "a"), b = share_open(one, "b");
 	request leave = {.which_verb = gpushare_Request_withdraw_tag};
 
 	(void)state;
