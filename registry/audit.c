@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "clock.h"
 #include "handlers.h"
 #include "log.h"
@@ -135,20 +136,30 @@ static bool is_refusal(int status)
 	return status < 0 && status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
 }
 
+/* It stands, and who asks may not know: to him nothing is there. */
+static bool is_hidden(const struct registry *registry, const struct lease *lease, const char *name)
+{
+	const struct entry *entry = store_find(&registry->store, name);
+
+	return entry && !access_sees(lease, entry);
+}
+
 void audit_request(struct registry *registry, const struct lease *lease, const request *ask,
 		   const reply *answer)
 {
 	const char *verb = ask ? handle_verb_name(ask->which_verb) : NULL;
 	struct audit_line *line;
+	bool hidden;
 
 	if (!registry->audit)
 		return;
 	if (!answer->status && ask)
 		audit_success(registry, lease, ask, answer);
-	if (!is_refusal(answer->status))
+	hidden = answer->status < 0 && ask && is_hidden(registry, lease, name_of(ask));
+	if (!is_refusal(answer->status) && !hidden)
 		return;
 	line = begin(registry, verb ? verb : "request", &lease->peer,
-		     handle_status_name(answer->status));
+		     handle_status_name(hidden ? GPUSHARE_E_DENIED : answer->status));
 	if (!line)
 		return;
 	strcpy(line->name, ask ? name_of(ask) : "");
@@ -236,11 +247,13 @@ static bool write_line(struct audit *audit, const struct audit_line *line)
 	struct audit_line lost = {
 	    .unix_ns = clock_unix_ns(), .verb = "lost", .uid = line->uid, .left_out = audit->lost};
 
-	if ((!audit->lost || audit_target_write(&audit->target, &lost)) &&
-	    audit_target_write(&audit->target, line)) {
-		audit->lost = 0;
-		return true;
+	if (audit->lost && !audit_target_write(&audit->target, &lost)) {
+		count_lost(audit);
+		return false;
 	}
+	audit->lost = 0;
+	if (audit_target_write(&audit->target, line))
+		return true;
 	count_lost(audit);
 	return false;
 }
@@ -311,7 +324,9 @@ void audit_close(struct registry *registry)
 	atomic_store(&audit->ending, true);
 	eventfd_write(audit->wake, 1);
 	pthread_join(audit->thread, NULL);
+	pthread_mutex_lock(&registry->lock);
 	registry->audit = NULL;
+	pthread_mutex_unlock(&registry->lock);
 	audit_target_close(&audit->target);
 	close(audit->wake);
 	free(audit->waiting);

@@ -206,7 +206,7 @@ bool config_read(const char *path, struct settings *settings, FILE *say)
 	unsigned int faults = 1;
 	char *text = NULL;
 	struct stat is;
-	size_t size;
+	size_t size = 0;
 
 	if (fd < 0 && !path && errno == ENOENT)
 		return true;

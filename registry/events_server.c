@@ -17,6 +17,7 @@
 #include "sockets.h"
 #include "spectator.h"
 
+#define TOLD_AT_ONCE 64
 #define FULL_MS 10 /* before another look for a descriptor that a connection could have */
 
 static void let_go(struct events_server *server, struct spectator *spectator)
@@ -144,11 +145,12 @@ static void tell_all(struct events_server *server, struct event *event)
 	event_release(event);
 }
 
-/* All that waits; when the next tick is due. */
+/* What waits, before the sockets are looked at again; when the next tick is due. */
 static int64_t send_waiting(struct events_server *server)
 {
 	struct registry *registry = server->registry;
 	struct event *event;
+	unsigned int left = TOLD_AT_ONCE;
 	int64_t due_ns;
 
 	do {
@@ -158,8 +160,8 @@ static int64_t send_waiting(struct events_server *server)
 		pthread_mutex_unlock(&registry->lock);
 		if (event)
 			tell_all(server, event);
-	} while (event);
-	return due_ns;
+	} while (event && --left);
+	return event ? 0 : due_ns;
 }
 
 /* One event a turn: what it is about can't have gone meanwhile. */

@@ -86,6 +86,21 @@ static struct guest *admit(struct fds_server *server, int fd)
 	return guest;
 }
 
+/* Where several users are served none takes more than his part of the places. */
+static bool is_crowd(const struct fds_server *server, uint32_t uid)
+{
+	const struct connection *other;
+	unsigned int count = 0;
+
+	if (!server->registry->is_system)
+		return false;
+	DL_FOREACH(server->connections, other)
+	{
+		count += other->guest->peer.uid == uid;
+	}
+	return count >= LIMIT_FDS_CONNECTIONS / 4;
+}
+
 static bool connection_new(struct fds_server *server, int fd)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
@@ -95,6 +110,13 @@ static bool connection_new(struct fds_server *server, int fd)
 		return false;
 	connection->fd = fd;
 	connection->guest = admit(server, fd);
+	if (connection->guest && is_crowd(server, connection->guest->peer.uid)) {
+		pthread_mutex_lock(&server->registry->lock);
+		server->registry->counts.drops[DROP_crowd]++;
+		vault_leave(&server->registry->vault, connection->guest);
+		pthread_mutex_unlock(&server->registry->lock);
+		connection->guest = NULL;
+	}
 	if (!connection->guest) {
 		free(connection);
 		return false;

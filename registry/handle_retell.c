@@ -54,7 +54,8 @@ static void tell_shared(struct registry *registry, struct lease *lease, const gp
 			want(answer, hold);
 		return;
 	}
-	if (entry && !entry->lease && process_is_same(&entry->owner, &lease->peer))
+	if (entry && !entry->lease && entry->owner.uid == lease->peer.uid &&
+	    process_is_same(&entry->owner, &lease->peer))
 		keep_return(registry, entry, lease);
 	if (!entry || entry->lease != lease || entry->info.missing)
 		want(answer, hold);
@@ -140,7 +141,8 @@ static void end(struct registry *registry, struct lease *lease)
 	lease->retelling = false;
 }
 
-/* What a client has had nobody else is given, whatever became of the file of generations. */
+/* What a client has had nobody else is given, whatever became of the file of generations. Where several
+ * users are served nobody may use the numbers up for all. */
 static int pass(struct registry *registry, const gpushare_Hold *holds, pb_size_t count,
 		reply *answer)
 {
@@ -149,7 +151,8 @@ static int pass(struct registry *registry, const gpushare_Hold *holds, pb_size_t
 
 		if (status)
 			return status;
-		generation_pass(&registry->generation, holds[i].generation);
+		if (!registry->is_system)
+			generation_pass(&registry->generation, holds[i].generation);
 	}
 	return GPUSHARE_OK;
 }

@@ -168,11 +168,15 @@ static bool may_bring_back(const struct registry *registry, const struct lease *
 	const struct tombstone *tombstone =
 	    tombstone_find(&registry->tombstones, share->buffer.name, clock_ns());
 
+	if (registry->is_system && share->again >= registry->generation.next)
+		return false; /* it was never given, and would use up the numbers of all */
+	if (registry->is_system && tombstone && tombstone->owner.uid != lease->peer.uid)
+		return false;
 	if (!registry_has_gone(registry, share->buffer.name, share->again))
 		return !share->orphan || !registry->is_system;
 	if (share->orphan)
 		return false;
-	return !registry->is_system || (tombstone && tombstone->owner.uid == lease->peer.uid);
+	return !registry->is_system || tombstone;
 }
 
 /* Nothing stands under that name: whether it may be what it was, and did not lose it by an unlink. */

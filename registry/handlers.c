@@ -97,8 +97,9 @@ static int lookup_generation(const struct registry *registry, const struct lease
 {
 	const struct entry *entry = registry_find(registry, lookup->name, lookup->generation);
 
-	if (entry ? !access_sees(lease, entry)
-		  : registry_has_gone(registry, lookup->name, lookup->generation))
+	if (entry && !access_sees(lease, entry))
+		entry = NULL; /* as if it were not there */
+	if (!entry && registry_has_gone(registry, lookup->name, lookup->generation))
 		return explain_other(answer, registry, lease, lookup->name, lookup->generation);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = entry != NULL;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,12 +125,17 @@ static int by_number(const char *name, uint32_t *out_gid)
 	return GPUSHARE_OK;
 }
 
+/* A directory service may take its time: one thread at most waits for it, and others are told to try
+ * again. */
 static int by_name(const char *name, uint32_t *out_gid)
 {
+	static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 	struct group group, *found = NULL;
 	char *room = NULL;
 	int error = ERANGE;
 
+	if (pthread_mutex_trylock(&asking))
+		return GPUSHARE_E_IO;
 	for (size_t size = 4096; error == ERANGE && size <= GROUP_ROOM_MAX; size *= 4) {
 		char *grown = realloc(room, size);
 
@@ -140,6 +146,7 @@ static int by_name(const char *name, uint32_t *out_gid)
 	}
 	if (found)
 		*out_gid = group.gr_gid;
+	pthread_mutex_unlock(&asking);
 	free(room);
 	if (found)
 		return GPUSHARE_OK;

@@ -94,8 +94,10 @@ bool keep_is_alike(const struct entry *entry, const record *info)
 void keep_adopt(struct registry *registry, struct entry *entry, struct lease *lease,
 		const record *info)
 {
+	keep_uncount(entry);
 	entry->info.flags = info->flags;
 	entry->info.ttl_s = info->ttl_s;
+	keep_count(entry);
 	keep_return(registry, entry, lease);
 }
 

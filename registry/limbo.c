@@ -37,7 +37,7 @@ static bool limbo_grow(struct registry *registry, const struct entry *entry)
 	size_t room = registry->limbo_room ? registry->limbo_room * 2 : 64;
 	struct entry **grown;
 
-	if (limit_check(registry, entry->user, LIMIT_limbo, 1, NULL))
+	if (!registry->replaying && limit_check(registry, entry->user, LIMIT_limbo, 1, NULL))
 		return false;
 	if (registry->nameless < registry->limbo_room)
 		return true;

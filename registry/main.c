@@ -303,6 +303,7 @@ int main(int argc, char **argv)
 	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
 	signal(SIGALRM, leave_now);
 	setitimer(ITIMER_REAL, &closing, NULL);
+	audit_close(registry);
 	server_close(&server);
 	events_server_close(&events_server);
 	fds_server_close(&fds_server);

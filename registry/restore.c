@@ -92,6 +92,7 @@ bool restore_open(struct registry *registry, const char *directory)
 		return false;
 	}
 	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
+	pthread_mutex_lock(&registry->lock); /* the audit has a thread by now */
 	replay(registry, fd);
 	order_restore(registry);
 	end_dead(registry);
@@ -109,6 +110,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	if (registry->store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
 			 registry->store.count, missing, (unsigned int)registry->leases.ghosts);
+	pthread_mutex_unlock(&registry->lock);
 	return true;
 }
 
