@@ -79,8 +79,7 @@ int handle_offer(struct registry *registry, const struct lease *lease, struct he
 }
 
 /* Nothing of that name: wait, or say why not. */
-static int answer_missing(struct registry *registry, const struct lease *lease,
-			  const request *ask,
+static int answer_missing(struct registry *registry, const struct lease *lease, const request *ask,
 			  const char *name, reply *answer)
 {
 	int status;

@@ -31,6 +31,24 @@ bool stage_is_emulated(void)
 	return getenv("EMULATOR") && *getenv("EMULATOR");
 }
 
+static void skip_emulated(const char *why)
+{
+	if (!stage_is_emulated())
+		return;
+	fprintf(stderr, "skipped: qemu-user %s\n", why);
+	skip();
+}
+
+void stage_needs_autostart(void)
+{
+	skip_emulated("refuses autostart's clone()");
+}
+
+void stage_needs_wipe_on_fork(void)
+{
+	skip_emulated("ignores MADV_WIPEONFORK");
+}
+
 int stage_skip_all(const char *why)
 {
 	printf("skipped: %s\n[  SKIPPED ] all_of_it\n[  SKIPPED ] 1 test(s)\n", why);

@@ -15,6 +15,9 @@
 void stage_init(char **argv);
 /* Under qemu-user, which refuses autostart's clone(): stage_open() starts the registry. */
 bool stage_is_emulated(void);
+/* A test that needs either is skipped there. */
+void stage_needs_autostart(void);
+void stage_needs_wipe_on_fork(void); /* as whom a child is noticed by */
 /* For main() to return: this program has nothing to run here. */
 int stage_skip_all(const char *why);
 /* cmocka set-up and tear-down. */

@@ -371,6 +371,7 @@ static void copy_in_child(void)
 static void test_forked(void **state)
 {
 	(void)state;
+	stage_needs_wipe_on_fork();
 	stage_play(copy_in_child, NULL);
 }
 

@@ -307,10 +307,7 @@ static void waiter(void)
 static void test_restart(void **state)
 {
 	(void)state;
-	if (stage_is_emulated()) {
-		printf("skipped: qemu-user refuses autostart's clone()\n");
-		skip();
-	}
+	stage_needs_autostart();
 	stage_play(restarter, waiter);
 }
 

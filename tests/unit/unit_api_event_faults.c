@@ -336,7 +336,13 @@ PLAY(bad_inputs)
 PLAY(contexts)
 PLAY(too_many)
 PLAY(captures)
-PLAY(forked)
+
+static void test_forked(void **state)
+{
+	(void)state;
+	stage_needs_wipe_on_fork();
+	stage_play(forked, NULL);
+}
 PLAY(lacking)
 
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)

@@ -105,10 +105,7 @@ static void lose_registry(void)
 static void test_lost_registry(void **state)
 {
 	(void)state;
-	if (stage_is_emulated()) {
-		printf("skipped: qemu-user refuses autostart's clone()\n");
-		skip();
-	}
+	stage_needs_autostart();
 	stage_play(lose_registry, NULL);
 }
 

@@ -81,6 +81,7 @@ static void fork_with_session(void)
 static void test_fork(void **state)
 {
 	(void)state;
+	stage_needs_wipe_on_fork();
 	stage_play(fork_with_session, NULL);
 }
 
@@ -123,10 +124,7 @@ static void lose_registry(void)
 static void test_lost_registry(void **state)
 {
 	(void)state;
-	if (stage_is_emulated()) {
-		fprintf(stderr, "skipped: qemu-user refuses autostart's clone()\n");
-		skip();
-	}
+	stage_needs_autostart();
 	stage_play(lose_registry, NULL);
 }
 

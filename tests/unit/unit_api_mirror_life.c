@@ -88,6 +88,7 @@ static void fork_with_mirror(void)
 static void test_fork(void **state)
 {
 	(void)state;
+	stage_needs_wipe_on_fork();
 	stage_play(fork_with_mirror, NULL);
 }
 

@@ -194,6 +194,7 @@ static void leave_unheard(void)
 static void test_unheard_leave(void **state)
 {
 	(void)state;
+	stage_needs_autostart();
 	stage_play(leave_unheard, NULL);
 }
 
@@ -234,6 +235,7 @@ static void wait_for_nobody(void)
 static void test_unknown_buffer(void **state)
 {
 	(void)state;
+	stage_needs_autostart();
 	stage_play(share_and_rest, wait_for_nobody);
 }
 

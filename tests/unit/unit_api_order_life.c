@@ -125,6 +125,7 @@ static void outlive_it(void)
 static void test_outlived_registry(void **state)
 {
 	(void)state;
+	stage_needs_autostart();
 	stage_play(outlive_it, NULL);
 }
 

@@ -97,10 +97,7 @@ static void look(void)
 static void test_both_sides(void **state)
 {
 	(void)state;
-	if (stage_is_emulated()) {
-		printf("skipped: qemu-user refuses autostart's clone()\n");
-		skip();
-	}
+	stage_needs_autostart();
 	stage_play(tell, look);
 }
 
