@@ -116,7 +116,7 @@ const char *settings_put(struct settings *settings, const struct setting *which,
 			 char *why, size_t size)
 {
 	void *to = (char *)settings + which->offset;
-	uint64_t number;
+	uint64_t number = 0;
 
 	if (which->fault) {
 		const char *fault = which->fault(value);

@@ -95,28 +95,24 @@ static bool is_held_up(const struct ordering *ordering)
 	       (ordering->retired && !atomic_load(&ordering->captured) && is_written_to(ordering));
 }
 
-/* Under the lock: those that can be given back, as a list; none while any stream waits. */
+/* Under the lock: one that can be given back; none while any stream waits. */
 static struct ordering *take_quiet(const struct gpushare_session *session)
 {
-	struct ordering *taken = NULL, **at = &views.first;
+	struct ordering **at = &views.first;
 
 	for (const struct ordering *each = views.first; each; each = each->next_view)
 		if (is_held_up(each))
 			return NULL;
-	while (*at) {
+	for (; *at; at = &(*at)->next_view) {
 		struct ordering *each = *at;
 
-		if (!each->retired || is_written_to(each) ||
-		    (session && each->session != session)) {
-			at = &each->next_view;
+		if (!each->retired || is_written_to(each) || (session && each->session != session))
 			continue;
-		}
 		*at = each->next_view;
-		each->next_view = taken;
-		taken = each;
 		views.retired--;
+		return each;
 	}
-	return taken;
+	return NULL;
 }
 
 static void view_close(struct ordering *ordering)
@@ -137,21 +133,24 @@ static void view_close(struct ordering *ordering)
 	ordering_free(ordering);
 }
 
+/* Each waits for the GPU: what streams were given meanwhile is looked at before the next. */
 static void sweep(const struct gpushare_session *session, unsigned int many)
 {
-	struct ordering *taken = NULL;
+	struct ordering *taken;
+	bool due;
 
 	if (views.pid != getpid())
 		return;
 	pthread_mutex_lock(&views.lock);
-	if (views.retired >= many)
-		taken = take_quiet(session);
+	due = views.retired >= many;
 	pthread_mutex_unlock(&views.lock);
-	while (taken) {
-		struct ordering *next = taken->next_view;
-
-		view_close(taken);
-		taken = next;
+	while (due) {
+		pthread_mutex_lock(&views.lock);
+		taken = take_quiet(session);
+		pthread_mutex_unlock(&views.lock);
+		due = taken;
+		if (taken)
+			view_close(taken);
 	}
 }
 

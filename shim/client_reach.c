@@ -65,7 +65,8 @@ int client_reach(struct client *client, int64_t deadline)
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		if (client->trust.is_system && fd != -EAGAIN && !client->connections)
+		if (client->trust.is_system && fd != -EAGAIN &&
+		    (!client->connections || client->giving_back))
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 					   "no registry serves %s, which is one for all users: its "
 					   "administrator starts it (gpushare-registry --system)",

@@ -168,7 +168,7 @@ static int directory_look(const char *path, int *out_fd, char *why, size_t why_s
 int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,
 			  size_t why_size)
 {
-	int fd, status = directory_look(path, &fd, why, why_size);
+	int fd = -1, status = directory_look(path, &fd, why, why_size);
 
 	*out_trust = (struct directory_trust){geteuid(), false};
 	if (status)
@@ -188,7 +188,7 @@ int directory_check(const char *path, char *why, size_t why_size)
 int directory_check_place(const char *path, char *why, size_t why_size)
 {
 	struct stat is;
-	int fd, status = directory_look(path, &fd, why, why_size);
+	int fd = -1, status = directory_look(path, &fd, why, why_size);
 
 	if (status)
 		return status;
