@@ -1016,8 +1016,8 @@ int gpushare_event_wait(struct gpushare_event *event, void *stream);
  *
  * Threads: as gpushare_event_wait(); spoils no stream capture.
  *
- * Return: GPUSHARE_OK: it is; GPUSHARE_E_NOT_READY: not yet; _E_OWNER_GONE: not yet, and the owner is
- *         gone, by whom it may never be done; _E_INVALID, _E_CUDA, _E_FORKED.
+ * Return: GPUSHARE_OK: it is; GPUSHARE_E_NOT_READY: it is not; _E_OWNER_GONE: it is not, and the owner
+ *         is gone, by whom it may never be done; _E_INVALID, _E_CUDA, _E_FORKED.
  */
 int gpushare_event_query(struct gpushare_event *event);
 

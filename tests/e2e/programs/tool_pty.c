@@ -116,7 +116,7 @@ static void set_size(const char *text)
 		fail(text, "no size");
 }
 
-/* 1: done, 0: not yet. */
+/* 1: done, 0: more to come. */
 static int step(const char *word)
 {
 	const char *value = strchr(word, '=') ? strchr(word, '=') + 1 : "";
