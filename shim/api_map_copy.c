@@ -9,7 +9,8 @@
 static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 {
 	struct gpushare_session *session = buffer->session;
-	struct map_view *fresh = NULL, *view;
+	struct map_view *fresh, *view;
+	bool late;
 	int status;
 
 	pthread_mutex_lock(&session->lock);
@@ -20,12 +21,14 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 		if (status)
 			return status;
 		pthread_mutex_lock(&session->lock);
+		late =
+		    buffer->view != NULL; /* another thread came first: the same view, used twice */
+		if (!late)
+			buffer->view = fresh;
 		view = buffer->view;
-		if (!view)
-			buffer->view = view = fresh;
 		pthread_mutex_unlock(&session->lock);
-		if (view != fresh)
-			map_view_close(fresh); /* another thread came first */
+		if (late)
+			map_view_close(fresh);
 	}
 	*out_view = view;
 	return GPUSHARE_OK;

@@ -36,6 +36,7 @@ static void owner(void)
 struct worker {
 	pthread_t thread;
 	struct gpushare_buffer *buffers[2];
+	pthread_barrier_t *first; /* the first copies come together too */
 	unsigned char mark;
 };
 
@@ -55,6 +56,8 @@ static void *work(void *user)
 		CHECK(*data == (round < 2 ? 0 : (unsigned char)(worker->mark + round - 2)));
 		*data = (unsigned char)(worker->mark + round);
 		OK(gpushare_map_flush(map, 0, 1));
+		if (round < 2)
+			pthread_barrier_wait(worker->first);
 		OK(gpushare_copy_from(buffer, worker->mark, &byte, 1));
 		CHECK(byte == (unsigned char)(worker->mark + round));
 		OK(gpushare_unmap(map));
@@ -68,6 +71,7 @@ static void many_threads(void)
 	struct gpushare_session *session;
 	struct worker workers[THREADS] = {0};
 	struct gpushare_buffer *one, *other;
+	pthread_barrier_t first;
 	int before;
 
 	hear();
@@ -75,7 +79,9 @@ static void many_threads(void)
 	session = part_session();
 	OK(gpushare_attach(session, "one", &without_cuda, &one));
 	OK(gpushare_attach(session, "other", &without_cuda, &other));
+	pthread_barrier_init(&first, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++) {
+		workers[i].first = &first;
 		workers[i].buffers[0] = one;
 		workers[i].buffers[1] = other;
 		workers[i].mark = (unsigned char)(i + 1);
@@ -83,10 +89,8 @@ static void many_threads(void)
 	}
 	for (int i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(workers[i].thread, NULL));
+	pthread_barrier_destroy(&first);
 	OK(gpushare_close(session));
-	/* An emulator closes what its threads had some time after they were joined. */
-	for (int i = 0; i < 100 && descriptors_open() != before; i++)
-		usleep(10000);
 	CHECK(descriptors_open() == before);
 	say();
 }
