@@ -81,7 +81,8 @@ enum gpushare_backing {
 	X(KEEP, 1, "keep")	   /* stays after its owner frees it, exits or is killed */ \
 	X(READONLY, 2, "readonly") /* other processes map it for reading only */ \
 	X(VMM, 4, "vmm")	   /* cuMemCreate memory; the first two ask for that too */ \
-	X(UNIFIED, 8, "unified")   /* the host's memory, at one address for CPU and GPU */
+	X(UNIFIED, 8, "unified")   /* the host's memory, at one address for CPU and GPU */ \
+	X(STAGED, 16, "staged")	   /* no other process sees the name before gpushare_commit() */
 
 enum gpushare_flag {
 #define X(name, value, text) GPUSHARE_FLAG_##name = value,
@@ -198,7 +199,7 @@ struct gpushare_attach_options {
 struct gpushare_alloc_options {
 	int device;	/* CUDA ordinal in this process; -1 (NULL: too) for the current context's
 			 * device, or 0 without one */
-	uint32_t flags; /* of enum gpushare_flag; any but UNIFIED asks for cuMemCreate memory */
+	uint32_t flags; /* of enum gpushare_flag; KEEP, READONLY and VMM ask for cuMemCreate memory */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
 	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
 	uint32_t mode;	/* these two as in gpushare_share_options; with adopt: 0 and NULL leave them
@@ -211,6 +212,7 @@ struct gpushare_share_options {
 	uint32_t mode;	   /* who may read and write it, bits as a file's, of 0666; 0: 0600 */
 	const char *group; /* whom the middle digit is about: a name or number, of a group that the
 			    * caller is in; NULL: the caller's own */
+	int staged;	   /* as GPUSHARE_FLAG_STAGED: see gpushare_commit() */
 };
 
 /** struct gpushare_event_options - zero, or NULL in its place, means the default everywhere */
@@ -440,10 +442,14 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * with KEEP, READONLY; @device says whose NUMA node. Memory of cuMemCreate there, or where the driver
  * makes none, a memfd that is registered in each process. What the GPU reads goes over the bus.
  *
+ * GPUSHARE_FLAG_STAGED: the name is taken, and no other process sees it before gpushare_commit().
+ * What ends before that is gone, KEEP or not. It takes no place of something that is kept: such a
+ * name is taken (_E_EXISTS). Not with adopt.
+ *
  * Such memory is taken in whole granules (2 MiB): gpushare_info.base_size.
  *
  * Errors:  as gpushare_alloc(), and GPUSHARE_E_INVALID (flags that there are not; ttl_s or adopt
- *          without KEEP; VMM with UNIFIED), _E_LIMIT (what the registry keeps; the sentence
+ *          without KEEP; VMM with UNIFIED; STAGED with adopt), _E_LIMIT (what the registry keeps; the sentence
  *          says how to remove some), _E_NOT_SUPPORTED (a driver without cuMemCreate),
  *          _E_ADDRESS_TAKEN (adopted unified memory)
  * Source:  CUDA Driver API, cuMemCreate, cuMemHostRegister, cuMemAddressReserve, cuMemMap,
@@ -538,6 +544,22 @@ int gpushare_detach(struct gpushare_buffer *buffer);
  * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_free(struct gpushare_buffer *buffer);
+
+/**
+ * gpushare_commit() - show a staged name to everybody, now that its contents and tags are there
+ * @buffer: of gpushare_alloc_with() with GPUSHARE_FLAG_STAGED, or gpushare_share_with() and staged;
+ *          of others, and of one that was committed before, nothing is done
+ *
+ * Who waits for the name gets it now. The caller sees to it that what a GPU is to write has been
+ * written: a commit waits for no stream. Any thread; asks the registry once.
+ *
+ * Errors:  GPUSHARE_E_INVALID (not a buffer of the caller's own), _E_NOT_FOUND (the name was taken
+ *          away meanwhile), _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT (then it may be seen or not; ask
+ *          again)
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status.
+ */
+int gpushare_commit(struct gpushare_buffer *buffer);
 
 /**
  * gpushare_unlink() - take a name away; the memory and attachments stay as they are, and what was

@@ -31,6 +31,8 @@ unsigned int access_of(const struct lease *lease, const struct entry *entry)
 	if (entry->lease == lease ||
 	    (lease->peer.uid == entry->owner.uid && process_is_same(&lease->peer, &entry->owner)))
 		return ALL;
+	if (keep_is_staged(&entry->info))
+		return 0;
 	return access_rights(&entry->info, &lease->who);
 }
 

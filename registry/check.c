@@ -84,17 +84,19 @@ static int check_travel(const gpushare_Share *share, reply *answer)
 	return GPUSHARE_OK;
 }
 
+#define KINDS (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
+
 /* Only a descriptor can be kept, and be handed out for reading alone. */
 static int check_flags(const gpushare_Share *share, reply *answer)
 {
 	const record *info = &share->buffer;
 	bool keep = info->flags & GPUSHARE_FLAG_KEEP;
 
-	if (info->flags & ~(uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY))
+	if (info->flags & ~(uint32_t)(KINDS | GPUSHARE_FLAG_STAGED))
 		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
 			       "\"%s\": this registry knows no flags 0x%x", info->name,
 			       (unsigned)info->flags);
-	if (info->flags && !backing_is_fd(info->backing))
+	if (info->flags & KINDS && !backing_is_fd(info->backing))
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "\"%s\" can't be kept or read-only: it does not travel as a file "
 			       "descriptor; use memory of cuMemCreate",
@@ -102,6 +104,10 @@ static int check_flags(const gpushare_Share *share, reply *answer)
 	if (!keep && (info->ttl_s || share->adopt))
 		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes with %s, but without keep",
 			       info->name, share->adopt ? "adopt" : "a ttl");
+	if (info->flags & GPUSHARE_FLAG_STAGED && (share->adopt || share->orphan))
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "\"%s\" is to be staged, and everybody knows it: it %s", info->name,
+			       share->adopt ? "is adopted" : "has lost its owner");
 	return GPUSHARE_OK;
 }
 

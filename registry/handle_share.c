@@ -55,7 +55,7 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 	struct entry *kept = find_kept(registry, lease, share->buffer.name);
 	int status;
 
-	if (taken && !kept)
+	if (taken && (!kept || keep_is_staged(&share->buffer)))
 		return explain_taken(answer, lease, taken);
 	status = check_kept(registry, lease, &share->buffer, kept, answer);
 	if (status)

@@ -15,6 +15,17 @@
 #include "pattern.h"
 #include "restore.h"
 
+const char *handle_shown_name(const request *ask)
+{
+	switch (ask->which_verb) {
+	case gpushare_Request_share_tag:
+		return ask->verb.share.buffer.name;
+	case gpushare_Request_commit_tag:
+		return ask->verb.commit.name;
+	}
+	return NULL;
+}
+
 const char *handle_wait_name(const request *ask)
 {
 	if (ask->which_verb == gpushare_Request_lookup_tag)
@@ -207,7 +218,7 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 		return access_deny_owner(lease, entry, "unlink", answer);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
-	if (!unlink && keep_is_asked(&entry->info))
+	if (!unlink && keep_stays(&entry->info))
 		keep_orphan(registry, entry);
 	else if (!handle_withdraw_limbo(registry, entry, withdraw, answer))
 		registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
@@ -257,7 +268,8 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	X(share) \
 	X(lookup) \
 	X(attach) \
-	X(detach) X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) X(holders) X(order)
+	X(detach) \
+	X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) X(holders) X(order) X(commit)
 
 const char *handle_verb_name(pb_size_t which)
 {

@@ -33,6 +33,9 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 int handle_holders(struct registry *registry, struct lease *lease, const request *ask,
 		   reply *answer);
 
+/* handle_commit.c */
+int handle_commit(struct registry *registry, struct lease *lease, const request *ask,
+		  reply *answer);
 /* handle_order.c */
 int handle_order(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
 /* handle_retell.c */
@@ -64,5 +67,7 @@ bool handle_list_one(const struct registry *registry, const struct lease *lease,
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);
 uint32_t handle_wait_ms(const request *ask);
+/* The name that is there to be seen after a share or commit; NULL for others. */
+const char *handle_shown_name(const request *ask);
 
 #endif

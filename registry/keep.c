@@ -14,6 +14,16 @@ bool keep_is_asked(const record *info)
 	return info->flags & GPUSHARE_FLAG_KEEP;
 }
 
+bool keep_is_staged(const record *info)
+{
+	return info->flags & GPUSHARE_FLAG_STAGED;
+}
+
+bool keep_stays(const record *info)
+{
+	return keep_is_asked(info) && !keep_is_staged(info);
+}
+
 void keep_count(struct entry *entry)
 {
 	if (!keep_is_asked(&entry->info))

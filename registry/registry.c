@@ -201,7 +201,7 @@ void registry_remove(struct registry *registry, struct entry *entry, enum depart
 
 bool registry_part(struct registry *registry, struct entry *entry)
 {
-	if (keep_is_asked(&entry->info)) {
+	if (keep_stays(&entry->info)) {
 		keep_orphan(registry, entry);
 		return true;
 	}
@@ -345,10 +345,10 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
 }
 
 /* What was published last is not in the index: it changes without the registry's doing. Nor is what not
- * all who may read that may see. */
+ * all who may read that may see, or nobody so far. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
-	if (order_find(registry, entry->info.generation) ||
+	if (order_find(registry, entry->info.generation) || keep_is_staged(&entry->info) ||
 	    (registry->is_system && !access_is_open(&entry->info)))
 		indexer_remove(&registry->store.index, entry);
 	else

@@ -113,6 +113,9 @@ void registry_bury(struct registry *registry, const char *name);
 
 /* keep.c: names that outlive their owners. */
 bool keep_is_asked(const record *info);
+/* Nobody but its owner's process sees it so far, and it goes with its owner. */
+bool keep_is_staged(const record *info);
+bool keep_stays(const record *info);
 /* Its bytes are among those that are kept, owner or not; and no more. */
 void keep_count(struct entry *entry);
 void keep_uncount(struct entry *entry);

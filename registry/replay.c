@@ -136,7 +136,7 @@ static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
 	struct entry *nameless = limbo_find(registry, info->generation);
 
 	if (!name_is_valid(info->name) || !info->generation || (!orphan && !lease) ||
-	    (orphan && (stand->nameless || !keep_is_asked(info))))
+	    (orphan && (stand->nameless || !keep_stays(info))))
 		return;
 	if (nameless)
 		limbo_leave(registry, nameless);

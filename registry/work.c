@@ -138,6 +138,7 @@ static void answer_request(struct work *work, int fault, struct lease *lease, st
 {
 	struct registry *registry = work->server->registry;
 	int status = GPUSHARE_OK;
+	const char *name;
 
 	if (lease->unread >= LIMIT_UNREAD || registry->leaving)
 		return;
@@ -154,9 +155,9 @@ static void answer_request(struct work *work, int fault, struct lease *lease, st
 	}
 	put_answer(work, &registry->reply);
 	push_ready(work, lease, ready);
-	if (!fault && status == GPUSHARE_OK &&
-	    work->request.which_verb == gpushare_Request_share_tag)
-		serve_waiters(registry, work->request.verb.share.buffer.name, ready);
+	name = fault || status != GPUSHARE_OK ? NULL : handle_shown_name(&work->request);
+	if (name)
+		serve_waiters(registry, name, ready);
 }
 
 /* Without the lock: a group's name may have to be asked for. */

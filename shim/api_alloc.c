@@ -14,7 +14,7 @@
 #define ADOPT_NONE 1 /* no status */
 #define X(name, value, text) | value
 #define FLAGS_KNOWN ((uint32_t)(0 GPUSHARE_FLAGS(X)))
-#define FLAGS_SENT (uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
+#define FLAGS_SENT (uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY | GPUSHARE_FLAG_STAGED)
 
 /* Whole blocks, so that no stranger's memory is mapped along; where there is no room for that, what
  * was asked for. */
@@ -302,6 +302,11 @@ static int alloc_check(const char *name, const struct gpushare_alloc_options *op
 				"'%s': VMM is the GPU's memory and UNIFIED the host's; say one of "
 				"them",
 				name);
+	if (options->adopt && options->flags & GPUSHARE_FLAG_STAGED)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s': what is adopted is there for all to see, and can't be "
+				"STAGED",
+				name);
 	if (!keep && (options->ttl_s || options->adopt))
 		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only",
 				name, options->adopt ? "adopt" : "ttl_s");
@@ -331,9 +336,9 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 	session_limbo_sweep(session);
 	source.flags = options->flags & FLAGS_SENT;
 	source.ttl_s = options->ttl_s;
-	source.backing = options->flags & GPUSHARE_FLAG_UNIFIED ? GPUSHARE_BACKING_HOST
-			 : options->flags			? GPUSHARE_BACKING_VMM
-								: GPUSHARE_BACKING_IPC;
+	source.backing = options->flags & GPUSHARE_FLAG_UNIFIED		    ? GPUSHARE_BACKING_HOST
+			 : options->flags & ~(uint32_t)GPUSHARE_FLAG_STAGED ? GPUSHARE_BACKING_VMM
+									    : GPUSHARE_BACKING_IPC;
 	status = device_choose(driver, options->device, &source.device);
 	if (!status)
 		status = device_retain(&session->devices, driver, source.device, &source.context);

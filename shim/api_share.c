@@ -217,6 +217,8 @@ API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char 
 	if (status)
 		return status;
 	source.flags = share_inherited(session, pointer);
+	if (options->staged)
+		source.flags |= GPUSHARE_FLAG_STAGED;
 	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
 }
 
@@ -224,6 +226,28 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 			      size_t size, struct gpushare_buffer **out_buffer)
 {
 	return gpushare_share_with(session, name, pointer, size, NULL, out_buffer);
+}
+
+API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
+{
+	request ask = {.which_verb = gpushare_Request_commit_tag};
+	int status = session_check_buffer(buffer);
+
+	if (!status && buffer_is_attached(buffer))
+		status =
+		    api_fail(GPUSHARE_E_INVALID, "'%s' is attached here; who shared it commits it",
+			     buffer->info.name);
+	if (status || !(buffer->info.flags & GPUSHARE_FLAG_STAGED))
+		return status;
+	memcpy(ask.verb.commit.name, buffer->info.name, sizeof(ask.verb.commit.name));
+	ask.verb.commit.generation = buffer->info.generation;
+	status = session_ask(buffer->session, &ask, 0, NULL, 0);
+	if (status)
+		return status;
+	pthread_mutex_lock(&buffer->session->lock);
+	buffer->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	pthread_mutex_unlock(&buffer->session->lock);
+	return GPUSHARE_OK;
 }
 
 int session_end_shared(struct gpushare_buffer *buffer)

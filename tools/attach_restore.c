@@ -20,9 +20,10 @@
 struct restore {
 	const struct attach_request *request;
 	struct gpushare_session *session;
-	struct manifest manifest; /* of those that are to come back */
-	size_t done;		  /* of those, that have */
-	bool verify;		  /* there are checksums */
+	struct manifest manifest;	  /* of those that are to come back */
+	struct gpushare_buffer **buffers; /* of those, staged until all are whole */
+	size_t made, seen;		  /* of those: staged; committed */
+	bool verify;			  /* there are checksums */
 	struct progress progress;
 	struct source source;
 	struct digest digest;
@@ -221,7 +222,8 @@ static bool restore_entry(struct restore *restore, const struct manifest_entry *
 	uint32_t unified = info->backing == GPUSHARE_BACKING_HOST ? GPUSHARE_FLAG_UNIFIED : 0;
 	const struct gpushare_alloc_options options = {
 	    .device = restore->request->device,
-	    .flags = GPUSHARE_FLAG_KEEP | unified | (info->flags & GPUSHARE_FLAG_READONLY),
+	    .flags = GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED | unified |
+		     (info->flags & GPUSHARE_FLAG_READONLY),
 	    .ttl_s = info->ttl_s,
 	};
 	struct gpushare_buffer *buffer;
@@ -235,13 +237,38 @@ static bool restore_entry(struct restore *restore, const struct manifest_entry *
 		close(restore->source.fd);
 		return !tool_failed(status);
 	}
-	restore->done++;
+	restore->buffers[restore->made++] = buffer;
 	good = fill(restore, entry, buffer);
 	close(restore->source.fd);
-	status = gpushare_free(buffer);
-	if (good && status)
-		tool_failed(status);
-	return good && !status;
+	return good;
+}
+
+/* All of it is there, and whole. */
+static bool show_all(struct restore *restore)
+{
+	while (restore->seen < restore->made) {
+		int status = gpushare_commit(restore->buffers[restore->seen]);
+
+		if (status)
+			return !tool_failed(status);
+		restore->seen++;
+	}
+	return true;
+}
+
+/* What was not seen so far goes with that; the rest is kept, or taken back. */
+static bool leave_all(struct restore *restore, bool good)
+{
+	for (size_t i = 0; i < restore->made; i++) {
+		int status = gpushare_free(restore->buffers[i]);
+
+		if (good && status)
+			good = !tool_failed(status);
+	}
+	for (size_t i = 0; !good && i < restore->seen; i++)
+		gpushare_unlink(restore->session, restore->manifest.entries[i].info.name);
+	free(restore->buffers);
+	return good;
 }
 
 static bool restore_all(struct restore *restore)
@@ -255,12 +282,17 @@ static bool restore_all(struct restore *restore)
 			return false;
 		total += manifest->entries[i].info.size;
 	}
+	restore->buffers = calloc(manifest->count + 1, sizeof(struct gpushare_buffer *));
+	if (!restore->buffers) {
+		tool_error("no memory for %zu buffers", manifest->count);
+		return false;
+	}
 	attach_catch_signals();
 	progress_begin(&restore->progress, total);
 	for (size_t i = 0; good && i < manifest->count; i++)
 		good = restore_entry(restore, &manifest->entries[i]);
 	progress_end(&restore->progress);
-	return good;
+	return good && !attach_caught && show_all(restore);
 }
 
 int attach_restore(const struct attach_request *request, struct gpushare_session *session)
@@ -275,10 +307,9 @@ int attach_restore(const struct attach_request *request, struct gpushare_session
 	}
 	good = (S_ISDIR(there.st_mode) ? read_set(&restore) : read_file(&restore)) &&
 	       restore_all(&restore);
-	for (size_t i = 0; !good && i < restore.done; i++)
-		gpushare_unlink(session, restore.manifest.entries[i].info.name);
+	good = leave_all(&restore, good);
 	manifest_finish(&restore.manifest);
 	if (!good && attach_caught)
-		attach_die(restore.done ? "interrupted; what had been restored was removed" : "");
+		attach_die(restore.made ? "interrupted; what had been restored was removed" : "");
 	return good ? TOOL_DONE : TOOL_FAILED;
 }

@@ -254,7 +254,7 @@ static void do_share(char **argument, int count)
 {
 	uint64_t pointer = *raw_of(argument[2]);
 	struct gpushare_alloc_options rights = keep_options(argument[count - 1]);
-	const struct gpushare_share_options options = {rights.mode, rights.group};
+	const struct gpushare_share_options options = {.mode = rights.mode, .group = rights.group};
 
 	if (pointer)
 		pointer += script_number(argument[3]);

@@ -56,6 +56,7 @@ FLAGS = {
     "READONLY": (2, "readonly"),
     "VMM": (4, "vmm"),
     "UNIFIED": (8, "unified"),
+    "STAGED": (16, "staged"),
 }
 
 STATES = {
@@ -142,6 +143,7 @@ class ShareOptions(Structure):
     _fields_ = [
         ("mode", c_uint32),
         ("group", c_char_p),
+        ("staged", c_int),
     ]
 
 
@@ -307,6 +309,7 @@ FUNCTIONS: Dict[str, Any] = {
     "gpushare_attach": (c_int, (c_void_p, c_char_p, POINTER(AttachOptions), POINTER(c_void_p))),
     "gpushare_detach": (c_int, (c_void_p,)),
     "gpushare_free": (c_int, (c_void_p,)),
+    "gpushare_commit": (c_int, (c_void_p,)),
     "gpushare_unlink": (c_int, (c_void_p, c_char_p)),
     "gpushare_tag": (c_int, (c_void_p, c_char_p, POINTER(Tag), c_size_t)),
     "gpushare_tags": (c_int, (c_void_p, POINTER(Tag), POINTER(c_size_t))),

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Names that nobody sees before gpushare_commit(). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "stage.h"
+
+#define SIZE ((size_t)1 << 20)
+
+static const struct gpushare_alloc_options staged = {
+    .device = -1, .flags = GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED};
+static const struct gpushare_alloc_options kept = {.device = -1, .flags = GPUSHARE_FLAG_KEEP};
+
+static int count_one(const struct gpushare_info *info, void *user)
+{
+	(void)info;
+	++*(int *)user;
+	return 0;
+}
+
+static int listed(struct gpushare_session *session)
+{
+	int count = 0;
+
+	OK(gpushare_list(session, "*", count_one, &count));
+	return count;
+}
+
+static void fill(struct gpushare_buffer *buffer)
+{
+	unsigned char byte = 42;
+
+	OK(gpushare_copy_to(buffer, SIZE - 1, &byte, 1));
+}
+
+static void make(void)
+{
+	static const struct gpushare_tag tag = {"dtype", "u8"};
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	struct gpushare_info info;
+
+	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &buffer));
+	OK(gpushare_stat(session, "x", &info)); /* its own process has it */
+	CHECK(info.flags == (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED));
+	CHECK(listed(session) == 1);
+	say();
+	hear();
+	stage_end_registry(); /* what it journals is no other's to see either */
+	say();
+	hear();
+	fill(buffer);
+	OK(gpushare_tag(session, "x", &tag, 1));
+	say();
+	usleep(100000); /* the other one waits for it by then */
+	OK(gpushare_commit(buffer));
+	OK(gpushare_commit(buffer));
+	gpushare_buffer_info(buffer, &info);
+	CHECK(info.flags == GPUSHARE_FLAG_KEEP);
+	hear();
+	OK(gpushare_close(session));
+	say();
+}
+
+static void see_nothing(struct gpushare_session *session)
+{
+	struct gpushare_buffer *buffer;
+	struct gpushare_info info;
+
+	FAILS(E_NOT_FOUND, "no buffer is named", gpushare_stat(session, "x", &info));
+	FAILS(E_NOT_FOUND, "no buffer is named", gpushare_attach(session, "x", NULL, &buffer));
+	FAILS(E_EXISTS, "x", gpushare_alloc_with(session, "x", SIZE, &kept, &buffer));
+	FAILS(E_NOT_FOUND, "no buffer is named", gpushare_unlink(session, "x"));
+	CHECK(listed(session) == 0);
+}
+
+static void look(void)
+{
+	const struct gpushare_attach_options patient = {.wait_ms = 20000};
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	struct gpushare_info info;
+	unsigned char byte = 0;
+
+	hear();
+	see_nothing(session);
+	say();
+	hear();
+	see_nothing(session);
+	say();
+	hear();
+	OK(gpushare_attach(session, "x", &patient, &buffer));
+	gpushare_buffer_info(buffer, &info);
+	CHECK(info.flags == GPUSHARE_FLAG_KEEP && info.tag_count == 1);
+	OK(gpushare_copy_from(buffer, SIZE - 1, &byte, 1));
+	CHECK(byte == 42 && listed(session) == 1);
+	FAILS(E_INVALID, "attached here", gpushare_commit(buffer));
+	say();
+	hear();
+	OK(gpushare_stat(session, "x", &info)); /* it is kept from then on */
+	OK(gpushare_detach(buffer));
+	OK(gpushare_unlink(session, "x"));
+	OK(gpushare_close(session));
+}
+
+static void test_unseen(void **state)
+{
+	(void)state;
+	stage_needs_autostart();
+	stage_play(make, look);
+}
+
+static void begin_and_leave(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *freed, *closed;
+
+	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &freed));
+	OK(gpushare_free(freed));
+	CHECK(listed(session) == 0);
+	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &closed));
+	OK(gpushare_close(session));
+	session = part_session();
+	CHECK(listed(session) == 0);
+	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &closed));
+	say();
+	_exit(0); /* as if killed */
+}
+
+static void find_it_free(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	int status, tries = 0;
+
+	hear();
+	while ((status = gpushare_alloc_with(session, "x", SIZE, &kept, &buffer)) ==
+		   GPUSHARE_E_EXISTS &&
+	       tries++ < 100)
+		usleep(20000); /* until the registry has heard */
+	CHECK(!status);
+	OK(gpushare_free(buffer));
+	CHECK(listed(session) == 1);
+	FAILS(E_EXISTS, "x", gpushare_alloc_with(session, "x", SIZE, &staged, &buffer));
+	OK(gpushare_unlink(session, "x"));
+	OK(gpushare_close(session));
+}
+
+static void test_gone_with_its_owner(void **state)
+{
+	(void)state;
+	stage_play(begin_and_leave, find_it_free);
+}
+
+static void ask_nonsense(void)
+{
+	struct gpushare_alloc_options both = staged;
+	const struct gpushare_share_options later = {.staged = 1};
+	struct gpushare_session *session = part_session(), *other = part_session();
+	struct gpushare_buffer *buffer, *part;
+	struct gpushare_info info;
+
+	both.adopt = 1;
+	FAILS(E_INVALID, "STAGED", gpushare_alloc_with(session, "x", SIZE, &both, &buffer));
+	FAILS(E_INVALID, "buffer is NULL", gpushare_commit(NULL));
+	OK(gpushare_alloc(session, "x", -1, SIZE, &buffer));
+	OK(gpushare_commit(buffer)); /* there is nothing to do */
+	OK(gpushare_share_with(session, "part", gpushare_pointer(buffer), 4096, &later, &part));
+	gpushare_buffer_info(part, &info);
+	CHECK(info.backing == GPUSHARE_BACKING_IPC && info.flags == GPUSHARE_FLAG_STAGED);
+	OK(gpushare_unlink(other, "part")); /* of the same process */
+	FAILS(E_NOT_FOUND, "part", gpushare_commit(part));
+	OK(gpushare_close(session));
+	OK(gpushare_close(other));
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	stage_play(ask_nonsense, NULL);
+}
+
+int main(int argc, char **argv)
+{
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_unseen),
+	    PLAY(test_gone_with_its_owner),
+	    PLAY(test_refused),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
