@@ -7,7 +7,7 @@
 
 #define ALL (ACCESS_SEE | ACCESS_READ | ACCESS_WRITE | ACCESS_OWN)
 
-unsigned int access_rights(const record *info, const struct identity *who)
+unsigned int access_rights(const struct known *info, const struct identity *who)
 {
 	unsigned int bits = info->mode, rights = 0;
 
@@ -39,7 +39,7 @@ bool access_sees(const struct lease *lease, const struct entry *entry)
 	return access_of(lease, entry) & ACCESS_SEE;
 }
 
-bool access_is_open(const record *info)
+bool access_is_open(const struct known *info)
 {
 	return (info->mode & 0444) == 0444;
 }

@@ -78,31 +78,30 @@ static struct audit_line *begin(struct registry *registry, const char *verb,
 	return line;
 }
 
-static void say_what(struct audit_line *line, const record *info)
+static void say_what(struct audit_line *line, const char *name, uint64_t generation, uint64_t size)
 {
-	strcpy(line->name, info->name);
-	line->generation = info->generation;
-	line->size = info->size;
+	strcpy(line->name, name);
+	line->generation = generation;
+	line->size = size;
 }
 
 static void audit_success(struct registry *registry, const struct lease *lease, const request *ask,
 			  const reply *answer)
 {
+	const record *shared = &ask->verb.share.buffer, *attached = &answer->body.attach.buffer;
 	struct audit_line *line;
 
 	if (ask->which_verb == gpushare_Request_attach_tag) {
 		line = begin(registry, "attach", &lease->peer, "ok");
 		if (line)
-			say_what(line, &answer->body.attach.buffer);
+			say_what(line, attached->name, attached->generation, attached->size);
 	} else if (ask->which_verb == gpushare_Request_share_tag) {
 		line = begin(registry, "share", &lease->peer,
 			     answer->body.share.adopted ? "adopted"
 			     : ask->verb.share.again	? "again"
 							: "ok");
-		if (!line)
-			return;
-		say_what(line, &ask->verb.share.buffer);
-		line->generation = answer->body.share.generation;
+		if (line)
+			say_what(line, shared->name, answer->body.share.generation, shared->size);
 	}
 }
 
@@ -174,7 +173,7 @@ void audit_removal(struct registry *registry, const struct entry *entry, const s
 	struct audit_line *line = begin(registry, "remove", by ? by : &entry->owner, outcome);
 
 	if (line)
-		say_what(line, &entry->info);
+		say_what(line, entry->info.name, entry->info.generation, entry->info.size);
 }
 
 void audit_departure(struct registry *registry, const struct entry *entry, enum departure how)

@@ -123,7 +123,7 @@ static int handle_lookup(struct registry *registry, struct lease *lease, const r
 }
 
 /* The handle of the one is nothing to who asks for the other. */
-static int check_kind(const record *info, bool event, reply *answer)
+static int check_kind(const struct known *info, bool event, reply *answer)
 {
 	if ((info->backing == GPUSHARE_BACKING_EVENT) == event)
 		return GPUSHARE_OK;
@@ -207,7 +207,7 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 		return access_deny_owner(lease, entry, "unlink", answer);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
-	if (!unlink && keep_is_asked(&entry->info))
+	if (!unlink && keep_is_asked(entry->info.flags))
 		keep_orphan(registry, entry);
 	else if (!handle_withdraw_limbo(registry, entry, withdraw, answer))
 		registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);

@@ -9,14 +9,14 @@
 #include "order_page.h"
 #include "registry.h"
 
-bool keep_is_asked(const record *info)
+bool keep_is_asked(uint32_t flags)
 {
-	return info->flags & GPUSHARE_FLAG_KEEP;
+	return flags & GPUSHARE_FLAG_KEEP;
 }
 
 void keep_count(struct entry *entry)
 {
-	if (!keep_is_asked(&entry->info))
+	if (!keep_is_asked(entry->info.flags))
 		return;
 	entry->kept_bytes = entry->info.base_size;
 	user_add(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
@@ -45,9 +45,13 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 	registry_lose(registry, entry);
 }
 
-void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
+bool keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
 		  const record *info, const uint8_t *handle)
 {
+	struct entry *made = entry_new(info, handle);
+
+	if (!made)
+		return false;
 	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 		 (unsigned long long)entry->info.generation);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, lease->peer.pid);
@@ -57,14 +61,13 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	registry_release(registry, entry);
 	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
-	user_leave(entry);   /* its tags may be others */
-	entry->info = *info; /* the same name, at the same place of the store */
-	memcpy(entry->handle, handle, sizeof(entry->handle));
+	entry_become(entry, made); /* at the same place of the store */
 	registry_begin(registry, entry, 0);
 	registry_own(entry, lease);
 	keep_count(entry);
 	note_entry(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
+	return true;
 }
 
 void keep_return(struct registry *registry, struct entry *entry, struct lease *lease)

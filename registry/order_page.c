@@ -30,7 +30,7 @@ struct order *order_find(const struct registry *registry, uint64_t generation)
 
 bool order_may(const struct entry *entry, const struct lease *lease)
 {
-	const record *info;
+	const struct known *info;
 
 	if (!entry)
 		return false;

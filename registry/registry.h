@@ -112,14 +112,15 @@ struct entry *registry_find(const struct registry *registry, const char *name, u
 void registry_bury(struct registry *registry, const char *name);
 
 /* keep.c: names that outlive their owners. */
-bool keep_is_asked(const record *info);
+bool keep_is_asked(uint32_t flags);
 /* Its bytes are among those that are kept, owner or not; and no more. */
 void keep_count(struct entry *entry);
 void keep_uncount(struct entry *entry);
 /* No owner from now on; its ttl runs. It may be lost with that: see registry_lose(). */
 void keep_orphan(struct registry *registry, struct entry *entry);
-/* In place of what is kept without an owner: a new buffer, a new generation. It can't fail. */
-void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
+/* In place of what is kept without an owner: a new buffer, a new generation. false: out of memory, nothing
+ * changed. */
+bool keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
 		  const record *info, const uint8_t *handle);
 /* The owner, thought to have gone, is back. */
 void keep_return(struct registry *registry, struct entry *entry, struct lease *lease);

@@ -72,7 +72,7 @@ void user_leave(struct entry *entry)
 	if (!entry->user)
 		return;
 	user_take(entry->user, entry->counted, 1);
-	user_take(entry->user, LIMIT_tags, entry->info.tags_count);
+	user_take(entry->user, LIMIT_tags, entry->tags_count);
 	entry->user = NULL;
 }
 
@@ -88,7 +88,7 @@ void user_enter(struct user *user, struct entry *entry, enum limit counted)
 	entry->user = user;
 	entry->counted = counted;
 	user_add(user, counted, 1);
-	user_add(user, LIMIT_tags, entry->info.tags_count);
+	user_add(user, LIMIT_tags, entry->tags_count);
 	if (kept)
 		user_add(user, LIMIT_kept_bytes, kept);
 }
@@ -131,6 +131,16 @@ int limit_check(struct registry *registry, const struct user *user, enum limit w
 		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
 		       "registry.conf); %s",
 		       limit, kinds[what].what, own ? " of one user" : "", key, kinds[what].helps);
+}
+
+int limit_check_tags(struct registry *registry, const struct user *user,
+		     const struct entry *instead, pb_size_t count, reply *answer)
+{
+	pb_size_t had = instead && instead->user == user ? instead->tags_count : 0;
+
+	if (count <= had)
+		return GPUSHARE_OK;
+	return limit_check(registry, user, LIMIT_tags, count - had, answer);
 }
 
 void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1])

@@ -46,6 +46,9 @@ void user_leave(struct entry *entry);
  */
 int limit_check(struct registry *registry, const struct user *user, enum limit what, uint64_t more,
 		reply *answer);
+/* Whether a record of that user's may have so many tags: a new one (NULL), or one that has some. */
+int limit_check_tags(struct registry *registry, const struct user *user,
+		     const struct entry *instead, pb_size_t count, reply *answer);
 /* The key of count number `index` (counts.h), as in registry.conf. */
 void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1]);
 /* What all and each may have of everything, where nobody says another. */
