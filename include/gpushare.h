@@ -288,7 +288,9 @@ struct gpushare_count {
 	uint64_t bytes; /* where it is of memory */
 };
 
-/** struct gpushare_registry_info - what a registry has to do, all its clients together */
+/** struct gpushare_registry_info - what a registry has to do, all its clients together; of one that
+ * serves several users, who is neither root nor the registry's own user is told of what he may see, and
+ * of what he has and asks for himself */
 struct gpushare_registry_info {
 	uint64_t names;
 	uint64_t attachments;
@@ -299,8 +301,9 @@ struct gpushare_registry_info {
 	uint64_t started_unix_ns;
 	uint64_t limbo_bytes; /* of those */
 	uint64_t kept_bytes;  /* of all that is to be kept, whether its owner lives or not */
-	uint64_t kept_limit;  /* bytes; --keep-limit of gpushare-registry */
+	uint64_t kept_limit;  /* bytes; --keep-limit of gpushare-registry, or user_kept_bytes */
 	uint64_t descriptors; /* file descriptors that it holds for memory */
+	uint64_t hidden; /* requests about what is there, of users who may not see it */
 	char version[32];     /* of the registry; "": it is older than that it says so */
 	int32_t pid;
 	/* Up to the first whose `what` is empty. */

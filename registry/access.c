@@ -2,6 +2,7 @@
 #include "access.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "explain.h"
 
@@ -42,6 +43,11 @@ bool access_sees(const struct lease *lease, const struct entry *entry)
 bool access_is_open(const struct known *info)
 {
 	return (info->mode & 0444) == 0444;
+}
+
+bool access_counts_all(const struct registry *registry, const struct lease *lease)
+{
+	return !registry->is_system || !lease->peer.uid || lease->peer.uid == geteuid();
 }
 
 static struct entry *if_seen(const struct lease *lease, struct entry *entry)

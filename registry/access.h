@@ -26,6 +26,9 @@ bool access_sees(const struct lease *lease, const struct entry *entry);
 /* Whether everybody may see and read it: what is in the index of a registry for several users. */
 bool access_is_open(const struct known *info);
 
+/* Whether the peer is told what all users together have and ask for; else his own alone. */
+bool access_counts_all(const struct registry *registry, const struct lease *lease);
+
 /* What has that name, or is attached under it, for those who may see it; NULL else. */
 struct entry *access_find(const struct registry *registry, const struct lease *lease,
 			  const char *name);

@@ -150,11 +150,10 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 	struct audit_line *line;
 	bool hidden;
 
-	if (!registry->audit)
-		return;
 	if (!answer->status && ask)
 		audit_success(registry, lease, ask, answer);
 	hidden = answer->status < 0 && ask && is_hidden(registry, lease, name_of(ask));
+	registry->counts.hidden += hidden;
 	if (!is_refusal(answer->status) && !hidden)
 		return;
 	line = begin(registry, verb ? verb : "request", &lease->peer,
@@ -165,6 +164,33 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 	if (ask && ask->which_verb == gpushare_Request_share_tag)
 		line->size = ask->verb.share.buffer.size;
 	snprintf(line->why, sizeof(line->why), "%s", answer->message);
+}
+
+bool audit_wait(struct registry *registry, const struct lease *lease, const request *ask)
+{
+	struct audit_line *line;
+
+	if (!is_hidden(registry, lease, name_of(ask)))
+		return false;
+	registry->counts.hidden++;
+	line = begin(registry, handle_verb_name(ask->which_verb), &lease->peer,
+		     handle_status_name(GPUSHARE_E_DENIED));
+	if (!line)
+		return true;
+	strcpy(line->name, name_of(ask));
+	strcpy(line->why, "it waits for what is there and it may not see");
+	return true;
+}
+
+void audit_descriptors(struct registry *registry, const struct process *who, int status)
+{
+	struct audit_line *line;
+
+	if (!is_refusal(status))
+		return;
+	line = begin(registry, "descriptors", who, handle_status_name(status));
+	if (line)
+		snprintf(line->why, sizeof(line->why), "%s", status_text(status));
 }
 
 void audit_removal(struct registry *registry, const struct entry *entry, const struct process *by,

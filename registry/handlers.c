@@ -292,7 +292,7 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 {
 	int status;
 
-	registry->requests++;
+	user_asks(registry, lease->user, 1);
 	*answer = (reply){0};
 	registry->events.actor = lease->peer.pid;
 	registry->asking = &lease->peer;
@@ -300,7 +300,7 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 	registry->asking = NULL;
 	registry->events.actor = 0;
 	if (status != HANDLE_WAIT) {
-		counts_answered(&registry->counts, ask->which_verb, status);
+		user_answered(registry, lease->user, ask->which_verb, status);
 		audit_request(registry, lease, ask, answer);
 	}
 	note_flush(registry);
@@ -319,9 +319,10 @@ int handle_undecodable(int fault, reply *answer)
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
 }
 
-int handle_too_long(struct registry *registry, size_t size, reply *answer)
+int handle_too_long(struct registry *registry, const struct lease *lease, size_t size,
+		    reply *answer)
 {
-	registry->counts.limits[COUNTS_LIMITS - 1]++;
+	limit_count(registry, lease->user, COUNTS_LIMITS - 1);
 	*answer = (reply){.status = GPUSHARE_E_LIMIT};
 	return explain(answer, GPUSHARE_E_LIMIT,
 		       "the request has %zu bytes, where %" PRIu64

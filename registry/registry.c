@@ -24,7 +24,7 @@ struct registry *registry_new(const char *directory)
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	store_init(&registry->store);
-	vault_init(&registry->vault);
+	vault_init(&registry->vault, registry);
 	events_init(&registry->events);
 	registry->events.tick = rate_tick;
 	generation_init(&registry->generation, directory);

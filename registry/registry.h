@@ -21,7 +21,8 @@ struct waiter {
 	struct lease *lease;
 	const request *ask;
 	int64_t deadline_ns;
-	void *work; /* whose answer is owed */
+	void *work;   /* whose answer is owed */
+	bool audited; /* it waits for what it may not see, and a line says so */
 	struct waiter *prev, *next;
 };
 
@@ -54,9 +55,8 @@ struct registry {
 	bool replaying;		      /* the journal is being read */
 	struct waiter *waiters;
 	uint64_t waiter_count;
-	uint64_t requests;
-	struct counts counts; /* of those, the answered ones */
-	int wake;	      /* eventfd: there is a deadline more; -1: nobody asks */
+	struct counts counts;
+	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
 	reply reply;			   /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */

@@ -23,7 +23,7 @@
 /* For one more connection, if only to hear that it is one too many. */
 static bool has_room(struct registry *registry, uint32_t uid)
 {
-	const struct user *user = user_of(&registry->users, uid);
+	struct user *user = user_of(&registry->users, uid);
 	const struct limits *limits = &registry->limits;
 
 	return user &&
