@@ -130,6 +130,33 @@ static void a_life(void **state)
 	assert_int_equal(peer_registry->counts.audited[AUDITED_written], 7);
 }
 
+/* Who waits for what it may not see hears nothing, and the audit says so. */
+static void who_waits_for_what_is_hidden(void **state)
+{
+	struct process process = {.pid = 20, .uid = 2000, .started = 1, .command = "spy"};
+	struct lease *owner = peer_new(1, 10, "owner"), *spy;
+	request share = peer_share_of("w"), attach = about(gpushare_Request_attach_tag, "w");
+
+	(void)state;
+	attach.verb.attach.wait_ms = 1000;
+	assert_true(audit_open(peer_registry, "a.log", 1000, directory));
+	spy = registry_connect(peer_registry, 2, &process);
+	spy->greeted = true;
+	assert_int_equal(ask(owner, &share), GPUSHARE_OK);
+	pthread_mutex_lock(&peer_registry->lock);
+	assert_true(audit_wait(peer_registry, spy, &attach));
+	assert_false(audit_wait(peer_registry, owner, &attach));
+	audit_descriptors(peer_registry, &process, GPUSHARE_E_LIMIT);
+	audit_descriptors(peer_registry, &process, GPUSHARE_E_NOT_FOUND); /* a ticket's end */
+	pthread_mutex_unlock(&peer_registry->lock);
+	assert_string_equal(strchr(written(), '\n') + 1,
+			    "attach uid=2000 pid=20 command=\"spy\" name=\"w\" outcome=E_DENIED "
+			    "why=\"it waits for what is there and it may not see\"\n"
+			    "descriptors uid=2000 pid=20 command=\"spy\" outcome=E_LIMIT why=\"a "
+			    "limit is reached\"\n");
+	assert_int_equal(peer_registry->counts.hidden, 1);
+}
+
 /* No handle, no ticket: neither as bytes nor as digits. */
 static void no_secret_is_in_it(void **state)
 {
@@ -327,6 +354,7 @@ int main(void)
 #define AUDITED_TEST(name) cmocka_unit_test_setup_teardown(name, audited_set_up, audited_tear_down)
 	const struct CMUnitTest tests[] = {
 	    AUDITED_TEST(a_life),
+	    AUDITED_TEST(who_waits_for_what_is_hidden),
 	    AUDITED_TEST(no_secret_is_in_it),
 	    AUDITED_TEST(a_rush_is_bounded),
 	    AUDITED_TEST(who_can_not_be_written_to),
