@@ -182,13 +182,14 @@ bool audit_wait(struct registry *registry, const struct lease *lease, const requ
 	return true;
 }
 
-void audit_descriptors(struct registry *registry, const struct process *who, int status)
+void audit_refused(struct registry *registry, const struct process *who, const char *verb,
+		   int status)
 {
 	struct audit_line *line;
 
 	if (!is_refusal(status))
 		return;
-	line = begin(registry, "descriptors", who, handle_status_name(status));
+	line = begin(registry, verb, who, handle_status_name(status));
 	if (line)
 		snprintf(line->why, sizeof(line->why), "%s", status_text(status));
 }

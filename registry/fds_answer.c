@@ -101,7 +101,7 @@ static void refuse(struct registry *registry, const struct process *peer, int st
 	if (user)
 		counts_refused(&user->counts, status);
 	counts_refused(&registry->counts, status);
-	audit_descriptors(registry, peer, status);
+	audit_refused(registry, peer, "descriptors", status);
 	pthread_mutex_unlock(&registry->lock);
 }
 

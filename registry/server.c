@@ -33,6 +33,13 @@ static bool has_room(struct registry *registry, uint32_t uid)
 		   limits->connections + LIMIT_CONNECTIONS_SPARE;
 }
 
+/* Its pipe is closed before it could hear a sentence. */
+static void turn_away(struct registry *registry, const struct process *peer)
+{
+	registry->counts.drops[DROP_crowd]++;
+	audit_refused(registry, peer, "connect", GPUSHARE_E_LIMIT);
+}
+
 /* Before the pipe's first request is read. May close it: then it never gets to send one. */
 static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 {
@@ -71,7 +78,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	if (has_room(registry, peer.uid))
 		lease = registry_connect(registry, (uint32_t)nng_pipe_id(pipe), &peer);
 	else
-		registry->counts.drops[DROP_crowd]++;
+		turn_away(registry, &peer);
 	if (lease) {
 		lease->watch = watch;
 		lease->who = who;
