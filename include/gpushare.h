@@ -303,7 +303,7 @@ struct gpushare_registry_info {
 	uint64_t kept_bytes;  /* of all that is to be kept, whether its owner lives or not */
 	uint64_t kept_limit;  /* bytes; --keep-limit of gpushare-registry, or user_kept_bytes */
 	uint64_t descriptors; /* file descriptors that it holds for memory */
-	uint64_t hidden; /* requests about what is there, of users who may not see it */
+	uint64_t hidden;      /* requests about what is there, of users who may not see it */
 	char version[32];     /* of the registry; "": it is older than that it says so */
 	int32_t pid;
 	/* Up to the first whose `what` is empty. */

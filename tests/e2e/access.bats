@@ -174,7 +174,7 @@ owner() {
 	finish "$denied" || true
 	has "$(cat "$WORK/denied.out")" "attach w: E_DENIED"
 	until_true grep -q "^[^ ]* attach uid=$MEMBER .* name=\"w\" outcome=E_DENIED" "$WORK/sys/audit.log"
-	until_true grep -q "^[^ ]* attach uid=$OTHER .* name=\"w\" outcome=E_DENIED why=\"it waits" "$WORK/sys/audit.log"
+	until_true grep -qE "^[^ ]* (attach|lookup) uid=$OTHER .* name=\"w\" outcome=E_DENIED why=\"it waits" "$WORK/sys/audit.log"
 	count=$(gpushare stat --json | jq .hidden)
 	[ "$count" -ge 1 ]
 	kill -KILL "$hidden"
@@ -201,7 +201,7 @@ owner() {
 @test "events have modes and groups, and who opens one may record it" {
 	serve
 	owner events evmake=a,secret evmake=b,team,0,660,$TEAM evmake=c,seen,0,664,$TEAM evrecord=b
-	equal "$(api_app open evopen=a,team evrecord=a evwait=a evhost=a,1000)" "open: OK
+	equal "$("$WORK/bin/api_app" open evopen=a,team evrecord=a evwait=a evhost=a,1000)" "open: OK
 evopen team: OK
 evrecord a: OK
 evwait a: OK
