@@ -290,7 +290,9 @@ struct gpushare_count {
 	uint64_t bytes; /* where it is of memory */
 };
 
-/** struct gpushare_registry_info - what a registry has to do, all its clients together */
+/** struct gpushare_registry_info - what a registry has to do, all its clients together; of one that
+ * serves several users, who is neither root nor the registry's own user is told of what he may see, and
+ * of what he has and asks for himself */
 struct gpushare_registry_info {
 	uint64_t names;
 	uint64_t attachments;
@@ -301,8 +303,9 @@ struct gpushare_registry_info {
 	uint64_t started_unix_ns;
 	uint64_t limbo_bytes; /* of those */
 	uint64_t kept_bytes;  /* of all that is to be kept, whether its owner lives or not */
-	uint64_t kept_limit;  /* bytes; --keep-limit of gpushare-registry */
+	uint64_t kept_limit;  /* bytes; --keep-limit of gpushare-registry, or user_kept_bytes */
 	uint64_t descriptors; /* file descriptors that it holds for memory */
+	uint64_t hidden;      /* requests about what is there, of users who may not see it */
 	char version[32];     /* of the registry; "": it is older than that it says so */
 	int32_t pid;
 	/* Up to the first whose `what` is empty. */
@@ -963,7 +966,7 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  * It is an event of the current context where that is of @device, else of the device's primary one,
  * and is recorded on streams of that context alone, as CUDA has it. Of one that was never recorded
  * everything is done. Its name goes as a buffer's does: by gpushare_event_close(), gpushare_close(),
- * gpushare_unlink(), or with the process; who may open it is decided as for buffers.
+ * gpushare_unlink(), or with the process.
  * gpushare_list_events() and 'gpushare events' list events, gpushare_list() does not.
  *
  * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
@@ -976,6 +979,23 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  */
 int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
 			  unsigned int flags, struct gpushare_event **out_event);
+
+/**
+ * gpushare_event_create_with() - the same, and say which users may open it
+ * @options: NULL for defaults: this user alone
+ *
+ * Rights are as with gpushare_share_with(), but that to open an event is to read and to write: CUDA's
+ * handle of an event lets whoever has it record as well as wait, so GPUSHARE_E_DENIED is what those get
+ * who may only read.
+ *
+ * Errors:  as gpushare_event_create(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such
+ *          group), _E_DENIED (a group that this process is not in)
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_event is untouched then.
+ */
+int gpushare_event_create_with(struct gpushare_session *session, const char *name, int device,
+			       unsigned int flags, const struct gpushare_share_options *options,
+			       struct gpushare_event **out_event);
 
 /**
  * gpushare_event_open() - an event of another process, by name

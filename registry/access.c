@@ -2,12 +2,13 @@
 #include "access.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "explain.h"
 
 #define ALL (ACCESS_SEE | ACCESS_READ | ACCESS_WRITE | ACCESS_OWN)
 
-unsigned int access_rights(const record *info, const struct identity *who)
+unsigned int access_rights(const struct known *info, const struct identity *who)
 {
 	unsigned int bits = info->mode, rights = 0;
 
@@ -31,7 +32,7 @@ unsigned int access_of(const struct lease *lease, const struct entry *entry)
 	if (entry->lease == lease ||
 	    (lease->peer.uid == entry->owner.uid && process_is_same(&lease->peer, &entry->owner)))
 		return ALL;
-	if (keep_is_staged(&entry->info))
+	if (keep_is_staged(entry->info.flags))
 		return 0;
 	return access_rights(&entry->info, &lease->who);
 }
@@ -41,9 +42,14 @@ bool access_sees(const struct lease *lease, const struct entry *entry)
 	return access_of(lease, entry) & ACCESS_SEE;
 }
 
-bool access_is_open(const record *info)
+bool access_is_open(const struct known *info)
 {
 	return (info->mode & 0444) == 0444;
+}
+
+bool access_counts_all(const struct registry *registry, const struct lease *lease)
+{
+	return !registry->is_system || !lease->peer.uid || lease->peer.uid == geteuid();
 }
 
 static struct entry *if_seen(const struct lease *lease, struct entry *entry)

@@ -19,12 +19,15 @@ enum access_right {
 };
 
 /* Bits of enum access_right. */
-unsigned int access_rights(const record *info, const struct identity *who);
+unsigned int access_rights(const struct known *info, const struct identity *who);
 /* Of the peer of `lease`: also what it is the owner's own process of. */
 unsigned int access_of(const struct lease *lease, const struct entry *entry);
 bool access_sees(const struct lease *lease, const struct entry *entry);
 /* Whether everybody may see and read it: what is in the index of a registry for several users. */
-bool access_is_open(const record *info);
+bool access_is_open(const struct known *info);
+
+/* Whether the peer is told what all users together have and ask for; else his own alone. */
+bool access_counts_all(const struct registry *registry, const struct lease *lease);
 
 /* What has that name, or is attached under it, for those who may see it; NULL else. */
 struct entry *access_find(const struct registry *registry, const struct lease *lease,

@@ -78,31 +78,30 @@ static struct audit_line *begin(struct registry *registry, const char *verb,
 	return line;
 }
 
-static void say_what(struct audit_line *line, const record *info)
+static void say_what(struct audit_line *line, const char *name, uint64_t generation, uint64_t size)
 {
-	strcpy(line->name, info->name);
-	line->generation = info->generation;
-	line->size = info->size;
+	strcpy(line->name, name);
+	line->generation = generation;
+	line->size = size;
 }
 
 static void audit_success(struct registry *registry, const struct lease *lease, const request *ask,
 			  const reply *answer)
 {
+	const record *shared = &ask->verb.share.buffer, *attached = &answer->body.attach.buffer;
 	struct audit_line *line;
 
 	if (ask->which_verb == gpushare_Request_attach_tag) {
 		line = begin(registry, "attach", &lease->peer, "ok");
 		if (line)
-			say_what(line, &answer->body.attach.buffer);
+			say_what(line, attached->name, attached->generation, attached->size);
 	} else if (ask->which_verb == gpushare_Request_share_tag) {
 		line = begin(registry, "share", &lease->peer,
 			     answer->body.share.adopted ? "adopted"
 			     : ask->verb.share.again	? "again"
 							: "ok");
-		if (!line)
-			return;
-		say_what(line, &ask->verb.share.buffer);
-		line->generation = answer->body.share.generation;
+		if (line)
+			say_what(line, shared->name, answer->body.share.generation, shared->size);
 	}
 }
 
@@ -151,11 +150,10 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 	struct audit_line *line;
 	bool hidden;
 
-	if (!registry->audit)
-		return;
 	if (!answer->status && ask)
 		audit_success(registry, lease, ask, answer);
 	hidden = answer->status < 0 && ask && is_hidden(registry, lease, name_of(ask));
+	registry->counts.hidden += hidden;
 	if (!is_refusal(answer->status) && !hidden)
 		return;
 	line = begin(registry, verb ? verb : "request", &lease->peer,
@@ -168,13 +166,41 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 	snprintf(line->why, sizeof(line->why), "%s", answer->message);
 }
 
+bool audit_wait(struct registry *registry, const struct lease *lease, const request *ask)
+{
+	struct audit_line *line;
+
+	if (!is_hidden(registry, lease, name_of(ask)))
+		return false;
+	registry->counts.hidden++;
+	line = begin(registry, handle_verb_name(ask->which_verb), &lease->peer,
+		     handle_status_name(GPUSHARE_E_DENIED));
+	if (!line)
+		return true;
+	strcpy(line->name, name_of(ask));
+	strcpy(line->why, "it waits for what is there and it may not see");
+	return true;
+}
+
+void audit_refused(struct registry *registry, const struct process *who, const char *verb,
+		   int status)
+{
+	struct audit_line *line;
+
+	if (!is_refusal(status))
+		return;
+	line = begin(registry, verb, who, handle_status_name(status));
+	if (line)
+		snprintf(line->why, sizeof(line->why), "%s", status_text(status));
+}
+
 void audit_removal(struct registry *registry, const struct entry *entry, const struct process *by,
 		   const char *outcome)
 {
 	struct audit_line *line = begin(registry, "remove", by ? by : &entry->owner, outcome);
 
 	if (line)
-		say_what(line, &entry->info);
+		say_what(line, entry->info.name, entry->info.generation, entry->info.size);
 }
 
 void audit_departure(struct registry *registry, const struct entry *entry, enum departure how)

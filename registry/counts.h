@@ -2,7 +2,8 @@
 #ifndef GPUSHARE_REGISTRY_COUNTS_H
 #define GPUSHARE_REGISTRY_COUNTS_H
 /* What a registry has answered since it was started, by verb, what it has refused, by status, which of
- * its limits were reached, whom it has shown the door, and what became of audit lines. */
+ * its limits were reached, whom it has shown the door, and what became of audit lines: to all, and, but
+ * for the last two, to each user. */
 #include "limit.h"
 #include "protocol.h"
 
@@ -39,18 +40,25 @@ enum audited {
 };
 
 struct counts {
+	uint64_t requests; /* with those that wait for their answer */
 	uint64_t verbs[COUNTS_VERBS];
 	uint64_t statuses[COUNTS_STATUSES];
 	uint64_t limits[COUNTS_LIMITS];
 	uint64_t drops[DROP_KINDS];
 	uint64_t audited[AUDITED_KINDS];
+	uint64_t hidden; /* about what is there, of who may not see it */
 };
+
+static inline void counts_refused(struct counts *counts, int status)
+{
+	if (status < 0)
+		counts->statuses[-status < COUNTS_STATUSES ? -status : 0]++;
+}
 
 static inline void counts_answered(struct counts *counts, pb_size_t verb, int status)
 {
 	counts->verbs[verb < COUNTS_VERBS ? verb : 0]++;
-	if (status < 0)
-		counts->statuses[-status < COUNTS_STATUSES ? -status : 0]++;
+	counts_refused(counts, status);
 }
 
 #endif

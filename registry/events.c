@@ -159,7 +159,7 @@ static bool begin(struct registry *registry, enum gpushare_notice_kind kind, int
 void events_tell(struct registry *registry, enum gpushare_notice_kind kind,
 		 const struct entry *entry, int32_t pid)
 {
-	if (keep_is_staged(&entry->info) || !begin(registry, kind, pid))
+	if (keep_is_staged(entry->info.flags) || !begin(registry, kind, pid))
 		return;
 	registry_tell(registry, NULL, entry, &registry->events.notice.buffer);
 	send(registry);
@@ -210,7 +210,7 @@ void events_published(struct registry *registry, const struct entry *entry, uint
 {
 	notice *told = &registry->events.notice;
 
-	if (keep_is_staged(&entry->info) ||
+	if (keep_is_staged(entry->info.flags) ||
 	    !begin(registry, GPUSHARE_NOTICE_PUBLISH, entry->owner.pid))
 		return;
 	registry_tell(registry, NULL, entry, &told->buffer);

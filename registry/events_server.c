@@ -65,11 +65,11 @@ static void hear(struct events_server *server, struct spectator *spectator)
 }
 
 /* Who it is; false: nobody that we serve. */
-static bool identify(const struct events_server *server, int fd, struct identity *out_who)
+static bool identify(const struct events_server *server, int fd, struct process *out_peer,
+		     struct identity *out_who)
 {
 	struct ucred ucred = {.uid = UINT32_MAX};
 	socklen_t size = sizeof(ucred);
-	struct process peer;
 	bool served = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) &&
 		      (ucred.uid == geteuid() || server->registry->is_system);
 
@@ -79,8 +79,8 @@ static bool identify(const struct events_server *server, int fd, struct identity
 		audit_stranger(server->registry, ucred.uid, ucred.pid);
 		pthread_mutex_unlock(&server->registry->lock);
 	} else {
-		process_read(ucred.pid, ucred.uid, &peer);
-		identity_read(out_who, &peer, ucred.gid);
+		process_read(ucred.pid, ucred.uid, out_peer);
+		identity_read(out_who, out_peer, ucred.gid);
 	}
 	log_line("%s: uid %u pid %d", served ? "watch" : "refused to watch", ucred.uid, ucred.pid);
 	return served;
@@ -93,11 +93,14 @@ static void admit(struct events_server *server, int fd)
 	struct spectator *spectator = NULL;
 	uint32_t id = ++server->last_id;
 	struct identity who = {.uid = 0};
+	struct process peer;
 	bool entered = false;
 
-	if (identify(server, fd, &who) && sockets_enter(fd, SOCKET_WATCHES, who.uid)) {
+	if (identify(server, fd, &peer, &who) && sockets_enter(fd, SOCKET_WATCHES, who.uid)) {
 		pthread_mutex_lock(&registry->lock);
 		entered = events_enter(registry, id, who.uid);
+		if (!entered)
+			audit_refused(registry, &peer, "watch", GPUSHARE_E_LIMIT);
 		pthread_mutex_unlock(&registry->lock);
 	}
 	if (entered)

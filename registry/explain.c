@@ -105,7 +105,7 @@ static const struct tombstone *find_tombstone(const struct registry *registry,
 					      const struct lease *lease, const char *name)
 {
 	const struct tombstone *found = tombstone_find(&registry->tombstones, name, clock_ns());
-	record info;
+	struct known info;
 
 	if (!found)
 		return NULL;

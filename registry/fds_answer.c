@@ -91,6 +91,20 @@ static bool is_known(uint8_t verb)
 	return verb >= FDS_DEPOSIT && verb < FDS_NO_VERB;
 }
 
+/* Refused: counted as a request's refusal is. */
+static void refuse(struct registry *registry, const struct process *peer, int status)
+{
+	struct user *user;
+
+	pthread_mutex_lock(&registry->lock);
+	user = user_of(&registry->users, peer->uid);
+	if (user)
+		counts_refused(&user->counts, status);
+	counts_refused(&registry->counts, status);
+	audit_refused(registry, peer, "descriptors", status);
+	pthread_mutex_unlock(&registry->lock);
+}
+
 /* Whether it is a message that this guest may send, with what belongs beside it. */
 static int check(const struct guest *guest, const struct fds_message *ask, size_t count)
 {
@@ -128,10 +142,12 @@ enum fds_outcome fds_answer(struct registry *registry, struct guest *guest, int 
 			return FDS_GO_ON;
 	}
 	answer.status = status;
-	if (status)
+	if (status) {
 		log_line("%s: uid %u pid %d (%s), request %u of %u: %s", GPUSHARE_FDS_SOCKET,
 			 guest->peer.uid, guest->peer.pid, guest->peer.command, ask.verb, ask.count,
 			 status_text(status));
+		refuse(registry, &guest->peer, status);
+	}
 	/* Who sends nonsense or takes no answer has no business here; who asked us to leave and has
 	 * gone meanwhile does not come in our place. */
 	if (fds_send(socket, &answer, NULL, 0) || status == GPUSHARE_E_PROTOCOL)

@@ -113,6 +113,8 @@ static bool connection_new(struct fds_server *server, int fd)
 	if (connection->guest && is_crowd(server, connection->guest->peer.uid)) {
 		pthread_mutex_lock(&server->registry->lock);
 		server->registry->counts.drops[DROP_crowd]++;
+		audit_refused(server->registry, &connection->guest->peer, "connect",
+			      GPUSHARE_E_LIMIT);
 		vault_leave(&server->registry->vault, connection->guest);
 		pthread_mutex_unlock(&server->registry->lock);
 		connection->guest = NULL;

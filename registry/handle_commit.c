@@ -18,7 +18,7 @@ int handle_commit(struct registry *registry, struct lease *lease, const request 
 			       "\"%s\" was not shared through this connection, which alone may "
 			       "commit it",
 			       commit->name);
-	if (!keep_is_staged(&entry->info))
+	if (!keep_is_staged(entry->info.flags))
 		return GPUSHARE_OK;
 	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	log_line("commit: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,

@@ -58,7 +58,8 @@ static int explain_failed(const struct entry *entry, int status, reply *answer)
 		return explain(answer, status,
 			       "no room is left to order \"%s\": %d consumers are all that a "
 			       "buffer has, and who has left counts for %d seconds more; or the "
-			       "registry has no file descriptor left",
+			       "registry holds as many file descriptors as it may (descriptors and "
+			       "user_descriptors in registry.conf)",
 			       entry->info.name, (int)ORDER_SLOTS, LIMIT_ORDER_SETTLE_MS / 1000);
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return explain(answer, status,

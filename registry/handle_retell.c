@@ -106,7 +106,7 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
  * has its place already. */
 static void end_entry(struct registry *registry, struct entry *entry)
 {
-	if (keep_stays(&entry->info)) {
+	if (keep_stays(entry->info.flags)) {
 		keep_orphan(registry, entry);
 	} else if (!backing_is_fd(entry->info.backing) && entry->info.attachers &&
 		   limbo_enter(registry, entry, DEPARTURE_WITHDRAWN)) {

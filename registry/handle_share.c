@@ -27,7 +27,7 @@ static int check_kept(struct registry *registry, const struct lease *lease, cons
 	uint64_t freed = instead ? instead->kept_bytes : 0;
 	int status;
 
-	if (!keep_is_asked(info))
+	if (!keep_is_asked(info->flags))
 		return GPUSHARE_OK;
 	if (freed)
 		keep_uncount(instead);
@@ -37,14 +37,18 @@ static int check_kept(struct registry *registry, const struct lease *lease, cons
 	return status;
 }
 
-/* One name more, with its tags. */
-static int check_names(struct registry *registry, const struct lease *lease, const record *info,
-		       reply *answer)
+/* All of it that is limited; `named`: NULL, or what keeps its name and its place, `nameless`: NULL, or what
+ * has its tags already. */
+static int check_limits(struct registry *registry, const struct lease *lease, const record *info,
+			struct entry *named, const struct entry *nameless, reply *answer)
 {
-	int status = limit_check(registry, lease->user, LIMIT_names, 1, answer);
+	int status = check_kept(registry, lease, info, named, answer);
 
+	if (!status && !named)
+		status = limit_check(registry, lease->user, LIMIT_names, 1, answer);
 	return status ? status
-		      : limit_check(registry, lease->user, LIMIT_tags, info->tags_count, answer);
+		      : limit_check_tags(registry, lease->user, named ? named : nameless,
+					 info->tags_count, answer);
 }
 
 /* Enter what passed the check. */
@@ -55,20 +59,15 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 	struct entry *kept = find_kept(registry, lease, share->buffer.name);
 	int status;
 
-	if (taken && (!kept || keep_is_staged(&share->buffer)))
+	if (taken && (!kept || keep_is_staged(share->buffer.flags)))
 		return explain_taken(answer, lease, taken);
-	status = check_kept(registry, lease, &share->buffer, kept, answer);
+	status = check_limits(registry, lease, &share->buffer, kept, NULL, answer);
 	if (status)
 		return status;
-	if (kept) {
-		keep_replace(registry, kept, lease, &share->buffer, share->handle);
+	if (!kept)
+		*out_entry = registry_add(registry, lease, &share->buffer, share->handle, 0);
+	else if (keep_replace(registry, kept, lease, &share->buffer, share->handle))
 		*out_entry = kept;
-		return GPUSHARE_OK;
-	}
-	status = check_names(registry, lease, &share->buffer, answer);
-	if (status)
-		return status;
-	*out_entry = registry_add(registry, lease, &share->buffer, share->handle, 0);
 	if (!*out_entry)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	return GPUSHARE_OK;
@@ -185,7 +184,6 @@ static int check_lost(struct registry *registry, const struct lease *lease,
 {
 	const struct entry *other = store_find_generation(&registry->store, share->again);
 	const struct entry *nameless = limbo_find(registry, share->again);
-	int status;
 
 	if ((nameless && (!nameless->untold || nameless->lease != lease)) ||
 	    !may_bring_back(registry, lease, share))
@@ -198,8 +196,7 @@ static int check_lost(struct registry *registry, const struct lease *lease,
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "generation %" PRIu64 " is \"%s\", not \"%s\"", share->again,
 			       other->info.name, share->buffer.name);
-	status = check_kept(registry, lease, &share->buffer, NULL, answer);
-	return status ? status : check_names(registry, lease, &share->buffer, answer);
+	return check_limits(registry, lease, &share->buffer, NULL, nameless, answer);
 }
 
 /* Enter or complete what passed the check. NULL: out of memory. */

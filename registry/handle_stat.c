@@ -42,24 +42,23 @@ static gpushare_Count *add(gpushare_Count *counts, pb_size_t *count, const char 
 }
 
 /* All verbs, so that a counter is there before it counts. */
-static void stat_verbs(const struct registry *registry, gpushare_StatReply *to)
+static void stat_verbs(const struct counts *counts, gpushare_StatReply *to)
 {
 	for (pb_size_t verb = 0; verb < COUNTS_VERBS; verb++) {
 		const char *name = verb ? handle_verb_name(verb) : "unknown";
 
 		if (name)
-			add(to->by_verb, &to->by_verb_count, name)->count =
-			    registry->counts.verbs[verb];
+			add(to->by_verb, &to->by_verb_count, name)->count = counts->verbs[verb];
 	}
 }
 
-static void stat_statuses(const struct registry *registry, gpushare_StatReply *to)
+static void stat_statuses(const struct counts *counts, gpushare_StatReply *to)
 {
 	for (int status = 0; status < COUNTS_STATUSES; status++)
-		if (registry->counts.statuses[status])
+		if (counts->statuses[status])
 			add(to->by_status, &to->by_status_count,
 			    status ? handle_status_name(-status) : "unknown")
-			    ->count = registry->counts.statuses[status];
+			    ->count = counts->statuses[status];
 }
 
 /* Of what the caller may see. */
@@ -89,7 +88,7 @@ static void stat_backings(const struct registry *registry, const struct lease *l
 }
 
 /* Those are all told of, as the verbs are. */
-static void stat_others(const struct registry *registry, gpushare_StatReply *to)
+static void stat_others(const struct counts *counts, gpushare_StatReply *to)
 {
 	static const char *const drops[] = {
 #define X(name, why) #name,
@@ -105,13 +104,12 @@ static void stat_others(const struct registry *registry, gpushare_StatReply *to)
 
 	for (unsigned int i = 0; i < COUNTS_LIMITS; i++) {
 		limit_key(i, key);
-		add(to->by_limit, &to->by_limit_count, key)->count = registry->counts.limits[i];
+		add(to->by_limit, &to->by_limit_count, key)->count = counts->limits[i];
 	}
 	for (int i = 0; i < DROP_KINDS; i++)
-		add(to->by_drop, &to->by_drop_count, drops[i])->count = registry->counts.drops[i];
+		add(to->by_drop, &to->by_drop_count, drops[i])->count = counts->drops[i];
 	for (int i = 0; i < AUDITED_KINDS; i++)
-		add(to->by_audit, &to->by_audit_count, audited[i])->count =
-		    registry->counts.audited[i];
+		add(to->by_audit, &to->by_audit_count, audited[i])->count = counts->audited[i];
 }
 
 static void stat_limbo(const struct registry *registry, const struct lease *lease,
@@ -129,26 +127,31 @@ static void stat_limbo(const struct registry *registry, const struct lease *leas
 
 int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
+	bool all = access_counts_all(registry, lease);
+	const uint64_t *held = all ? registry->users.held : lease->user->held;
+	const uint64_t *limits = all ? registry->limits.of_all : registry->limits.of_user;
+	const struct counts *counts = all ? &registry->counts : &lease->user->counts;
 	gpushare_StatReply *to = &answer->body.stat;
 
 	(void)ask;
 	answer->which_body = gpushare_Reply_stat_tag;
 	*to = (gpushare_StatReply){
-	    .attachments = registry->leases.attachments,
-	    .connections = leases_connected(&registry->leases),
-	    .waiters = registry->waiter_count,
-	    .requests = registry->requests,
+	    .attachments = held[LIMIT_attachments],
+	    .connections = held[LIMIT_connections],
+	    .waiters = held[LIMIT_waiters],
+	    .requests = counts->requests,
 	    .started_unix_ns = registry->started_unix_ns,
-	    .kept_bytes = registry->users.held[LIMIT_kept_bytes],
-	    .kept_limit = registry->limits.kept_bytes,
-	    .descriptors = registry->vault.count,
+	    .kept_bytes = held[LIMIT_kept_bytes],
+	    .kept_limit = limits[LIMIT_kept_bytes],
+	    .descriptors = all ? registry->vault.count : held[LIMIT_descriptors],
+	    .hidden = counts->hidden,
 	    .version = GPUSHARE_VERSION,
 	    .pid = getpid(),
 	};
-	stat_verbs(registry, to);
-	stat_statuses(registry, to);
+	stat_verbs(counts, to);
+	stat_statuses(counts, to);
 	stat_backings(registry, lease, to);
 	stat_limbo(registry, lease, to);
-	stat_others(registry, to);
+	stat_others(counts, to);
 	return GPUSHARE_OK;
 }

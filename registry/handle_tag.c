@@ -58,8 +58,9 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 		return status;
 	if (!(access_of(lease, entry) & ACCESS_OWN))
 		return access_deny_owner(lease, entry, "tag", answer);
-	all.count = entry->info.tags_count;
-	memcpy(all.tags, entry->info.tags, sizeof(entry->info.tags));
+	all.count = entry->tags_count;
+	if (all.count)
+		memcpy(all.tags, entry->tags, all.count * sizeof(*all.tags));
 	for (pb_size_t i = 0; i < wanted->tags_count; i++)
 		tags_set(&all, &wanted->tags[i]);
 	if (all.count > TAGS_MAX)
@@ -67,15 +68,11 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 			       "\"%s\" would have %d tags, and a buffer has at most %d; take some "
 			       "away",
 			       wanted->name, all.count, TAGS_MAX);
-	if (all.count > entry->info.tags_count)
-		status = limit_check(registry, lease->user, LIMIT_tags,
-				     all.count - entry->info.tags_count, answer);
+	status = limit_check_tags(registry, entry->user, entry, all.count, answer);
 	if (status)
 		return status;
-	user_take(entry->user, LIMIT_tags, entry->info.tags_count);
-	user_add(entry->user, LIMIT_tags, all.count);
-	memcpy(entry->info.tags, all.tags, sizeof(entry->info.tags));
-	entry->info.tags_count = all.count;
+	if (!entry_tag(entry, all.tags, all.count))
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	note_entry(registry, entry);
 	log_line("tag: uid %u pid %d (%s), \"%s\", %d tags", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command, wanted->name, all.count);

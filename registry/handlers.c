@@ -134,7 +134,7 @@ static int handle_lookup(struct registry *registry, struct lease *lease, const r
 }
 
 /* The handle of the one is nothing to who asks for the other. */
-static int check_kind(const record *info, bool event, reply *answer)
+static int check_kind(const struct known *info, bool event, reply *answer)
 {
 	if ((info->backing == GPUSHARE_BACKING_EVENT) == event)
 		return GPUSHARE_OK;
@@ -218,7 +218,7 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 		return access_deny_owner(lease, entry, "unlink", answer);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
-	if (!unlink && keep_stays(&entry->info))
+	if (!unlink && keep_stays(entry->info.flags))
 		keep_orphan(registry, entry);
 	else if (!handle_withdraw_limbo(registry, entry, withdraw, answer))
 		registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
@@ -304,7 +304,7 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 {
 	int status;
 
-	registry->requests++;
+	user_asks(registry, lease->user, 1);
 	*answer = (reply){0};
 	registry->events.actor = lease->peer.pid;
 	registry->asking = &lease->peer;
@@ -312,7 +312,7 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 	registry->asking = NULL;
 	registry->events.actor = 0;
 	if (status != HANDLE_WAIT) {
-		counts_answered(&registry->counts, ask->which_verb, status);
+		user_answered(registry, lease->user, ask->which_verb, status);
 		audit_request(registry, lease, ask, answer);
 	}
 	note_flush(registry);
@@ -331,9 +331,10 @@ int handle_undecodable(int fault, reply *answer)
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
 }
 
-int handle_too_long(struct registry *registry, size_t size, reply *answer)
+int handle_too_long(struct registry *registry, const struct lease *lease, size_t size,
+		    reply *answer)
 {
-	registry->counts.limits[COUNTS_LIMITS - 1]++;
+	limit_count(registry, lease->user, COUNTS_LIMITS - 1);
 	*answer = (reply){.status = GPUSHARE_E_LIMIT};
 	return explain(answer, GPUSHARE_E_LIMIT,
 		       "the request has %zu bytes, where %" PRIu64

@@ -25,7 +25,8 @@ const char *handle_verb_name(pb_size_t which);
 /* "E_DENIED" */
 const char *handle_status_name(int status);
 /* One that is longer than registry.conf lets it be. */
-int handle_too_long(struct registry *registry, size_t size, reply *answer);
+int handle_too_long(struct registry *registry, const struct lease *lease, size_t size,
+		    reply *answer);
 
 /* handle_stat.c, handle_tag.c */
 int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer);

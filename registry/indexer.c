@@ -93,7 +93,7 @@ void indexer_close(struct indexer *indexer)
 
 static void describe(const struct entry *entry, struct index_record *out)
 {
-	const record *info = &entry->info;
+	const struct known *info = &entry->info;
 
 	*out = (struct index_record){.deadline_ns = entry->deadline_ns};
 #define F(type, field) out->field = info->field;
@@ -102,8 +102,9 @@ static void describe(const struct entry *entry, struct index_record *out)
 	strcpy(out->name, info->name);
 	strcpy(out->owner_command, info->owner_command);
 	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
-	out->tags_count = info->tags_count;
-	memcpy(out->tags, info->tags, info->tags_count * sizeof(*info->tags));
+	out->tags_count = entry->tags_count;
+	if (entry->tags_count)
+		memcpy(out->tags, entry->tags, entry->tags_count * sizeof(*entry->tags));
 }
 
 static void write_words(_Atomic uint64_t *words, const void *from, size_t count)

@@ -9,24 +9,24 @@
 #include "order_page.h"
 #include "registry.h"
 
-bool keep_is_asked(const record *info)
+bool keep_is_asked(uint32_t flags)
 {
-	return info->flags & GPUSHARE_FLAG_KEEP;
+	return flags & GPUSHARE_FLAG_KEEP;
 }
 
-bool keep_is_staged(const record *info)
+bool keep_is_staged(uint32_t flags)
 {
-	return info->flags & GPUSHARE_FLAG_STAGED;
+	return flags & GPUSHARE_FLAG_STAGED;
 }
 
-bool keep_stays(const record *info)
+bool keep_stays(uint32_t flags)
 {
-	return keep_is_asked(info) && !keep_is_staged(info);
+	return keep_is_asked(flags) && !keep_is_staged(flags);
 }
 
 void keep_count(struct entry *entry)
 {
-	if (!keep_is_asked(&entry->info))
+	if (!keep_is_asked(entry->info.flags))
 		return;
 	entry->kept_bytes = entry->info.base_size;
 	user_add(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
@@ -55,9 +55,13 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 	registry_lose(registry, entry);
 }
 
-void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
+bool keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
 		  const record *info, const uint8_t *handle)
 {
+	struct entry *made = entry_new(info, handle);
+
+	if (!made)
+		return false;
 	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 		 (unsigned long long)entry->info.generation);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, lease->peer.pid);
@@ -67,14 +71,13 @@ void keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	registry_release(registry, entry);
 	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
-	user_leave(entry);   /* its tags may be others */
-	entry->info = *info; /* the same name, at the same place of the store */
-	memcpy(entry->handle, handle, sizeof(entry->handle));
+	entry_become(entry, made); /* at the same place of the store */
 	registry_begin(registry, entry, 0);
 	registry_own(entry, lease);
 	keep_count(entry);
 	note_entry(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
+	return true;
 }
 
 void keep_return(struct registry *registry, struct entry *entry, struct lease *lease)

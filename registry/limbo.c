@@ -98,8 +98,7 @@ void limbo_give_up(struct registry *registry, struct entry *entry)
 	note_gone(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);
-	user_leave(entry);
-	free(entry);
+	entry_free(entry);
 }
 
 void limbo_leave(struct registry *registry, struct entry *entry)

@@ -12,6 +12,8 @@
 	X(names, 4000000, 1000000, "names are shared", "free or unlink some") \
 	X(kept_bytes, 1099511627776, 1099511627776, "bytes are kept", \
 	  "'gpushare ls' shows what is kept, 'gpushare rm NAME' lets go of it") \
+	X(descriptors, 100000, 50000, "descriptors are held", \
+	  "free some buffers that are not cudaMalloc's") \
 	X(attachments, 4000000, 1000000, "attachments are held", "detach some") \
 	X(connections, 40000, 10000, "connections are open", "end some programs") \
 	X(waiters, 1024, 256, "requests wait for a name", "ask again without waiting") \
@@ -24,7 +26,6 @@
  * connection. No request of ours is as long as the least that may be set. */
 #define LIMIT_MESSAGE_LEAST 8192
 
-#define LIMIT_FDS 100000	  /* kept for records; less where RLIMIT_NOFILE says so */
 #define LIMIT_FDS_PER_PROCESS 256 /* deposited and not shared, or attached and not fetched */
 
 /* Notices that wait to be sent, and that wait for one watcher; the oldest goes first. nng takes 8192

@@ -49,13 +49,13 @@ static int open_signals(void)
 }
 
 /* A connection is a file descriptor, and so is a record of some backings. Returns how many of these
- * there may be, so that connections find some left. */
+ * there may be at all, so that connections find some left. */
 static uint64_t raise_file_limit(void)
 {
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files))
-		return LIMIT_FDS;
+		return UINT64_MAX;
 	if (files.rlim_cur < files.rlim_max) {
 		struct rlimit raised = {files.rlim_max, files.rlim_max};
 
@@ -63,7 +63,18 @@ static uint64_t raise_file_limit(void)
 			files = raised;
 	}
 	watch_limit((int)(files.rlim_cur / 2 < INT_MAX ? files.rlim_cur / 2 : INT_MAX));
-	return files.rlim_cur / 2 < LIMIT_FDS ? files.rlim_cur / 2 : LIMIT_FDS;
+	return files.rlim_cur / 2;
+}
+
+/* What the kernel lets us have; of several users none takes more than half of that. */
+static void limit_descriptors(struct limits *limits, bool is_system, uint64_t most)
+{
+	uint64_t *of_all = &limits->of_all[LIMIT_descriptors];
+	uint64_t *of_user = &limits->of_user[LIMIT_descriptors];
+	uint64_t each = is_system && most != UINT64_MAX ? (most + 1) / 2 : most;
+
+	*of_all = *of_all < most ? *of_all : most;
+	*of_user = *of_user < each ? *of_user : each;
 }
 
 static void tell_ready(const struct options *options, const struct place *place)
@@ -203,9 +214,8 @@ static void serve(struct server *server, const struct place *place, const struct
 /* Whoever is told of the first socket must find the others. */
 static bool open_servers(struct server *server, struct events_server *events_server,
 			 struct fds_server *fds_server, struct registry *registry,
-			 const struct place *place, uint64_t fds_limit)
+			 const struct place *place)
 {
-	registry->vault.limit = fds_limit;
 	if (!fds_server_open(fds_server, registry, place->fds_socket))
 		return false;
 	if (events_server_open(events_server, registry, place->events_socket)) {
@@ -279,6 +289,7 @@ int main(int argc, char **argv)
 		registry->limits = options.settings.limits;
 		registry->limits.message_bytes = options.settings.message_bytes;
 		registry->is_system = options.is_system;
+		limit_descriptors(&registry->limits, options.is_system, fds_limit);
 	}
 	sockets_init((int64_t)options.settings.silent_s * NS_PER_S,
 		     crowd_of(&options.settings.limits));
@@ -288,7 +299,7 @@ int main(int argc, char **argv)
 	    !audit_open(registry, options.settings.audit, options.settings.audit_rate,
 			place.directory) ||
 	    !restore_open(registry, place.directory) ||
-	    !open_servers(&server, &events_server, &fds_server, registry, &place, fds_limit)) {
+	    !open_servers(&server, &events_server, &fds_server, registry, &place)) {
 		registry_free(registry);
 		place_close(&place);
 		return 1;

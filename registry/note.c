@@ -70,7 +70,7 @@ void note_entry(struct registry *registry, struct entry *entry)
 		memcpy(stand->key, entry->lease->key, sizeof(stand->key));
 	}
 	stand->has_buffer = true;
-	stand->buffer = entry->info;
+	entry_tell(entry, &stand->buffer);
 	memcpy(stand->handle, entry->handle, sizeof(stand->handle));
 	stand->created_boot_ns = entry->created_ns + boot_ns;
 	if (entry->deadline_ns != INT64_MAX)

@@ -30,7 +30,7 @@ struct order *order_find(const struct registry *registry, uint64_t generation)
 
 bool order_may(const struct entry *entry, const struct lease *lease)
 {
-	const record *info;
+	const struct known *info;
 
 	if (!entry)
 		return false;
@@ -88,20 +88,29 @@ static void order_put(struct registry *registry, const struct order *order)
 		fdstore_put(registry->fdstore, KEY(order->generation), order->held->fd);
 }
 
+/* Whose the buffer is counts for its page. NULL: it has gone. */
+static struct user *user_by(const struct registry *registry, uint64_t generation)
+{
+	const struct entry *entry = store_find_generation(&registry->store, generation);
+
+	return entry ? entry->user : NULL;
+}
+
 static int order_make(struct registry *registry, struct order *order)
 {
+	struct user *user = user_by(registry, order->generation);
 	struct held *held;
 	uint64_t id;
 	int fd;
 
-	if (registry->vault.count >= registry->vault.limit)
+	if (user && limit_check(registry, user, LIMIT_descriptors, 1, NULL))
 		return GPUSHARE_E_LIMIT;
 	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
 		return GPUSHARE_E_NO_MEMORY;
 	fd = order_page_make(order->generation, id | 1);
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE ? GPUSHARE_E_LIMIT : GPUSHARE_E_NO_MEMORY;
-	held = vault_keep(&registry->vault, fd);
+	held = vault_keep(&registry->vault, user, fd);
 	if (!held) {
 		close(fd);
 		return GPUSHARE_E_NO_MEMORY;
@@ -235,7 +244,7 @@ static void take(struct registry *registry, uint64_t generation)
 		return;
 	if (!order)
 		order = order_new(registry, generation);
-	held = order ? vault_keep(&registry->vault, fd) : NULL;
+	held = order ? vault_keep(&registry->vault, user_by(registry, generation), fd) : NULL;
 	if (held && order_hold(order, held))
 		return;
 	fdstore_drop(registry->fdstore, KEY(generation));

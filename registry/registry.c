@@ -24,7 +24,7 @@ struct registry *registry_new(const char *directory)
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	store_init(&registry->store);
-	vault_init(&registry->vault);
+	vault_init(&registry->vault, registry);
 	events_init(&registry->events);
 	registry->events.tick = rate_tick;
 	generation_init(&registry->generation, directory);
@@ -123,7 +123,6 @@ void registry_begin(struct registry *registry, struct entry *entry, uint64_t aga
 	if (!entry->info.mode)
 		entry->info.mode = ACCESS_MODE_DEFAULT;
 	entry->info.attachers = 0;
-	entry->info.ttl_left_s = 0;
 	entry->info.missing = entry->info.in_limbo = false;
 	entry->info.created_unix_ns = clock_unix_ns();
 	entry->created_ns = clock_ns();
@@ -201,7 +200,7 @@ void registry_remove(struct registry *registry, struct entry *entry, enum depart
 
 bool registry_part(struct registry *registry, struct entry *entry)
 {
-	if (keep_stays(&entry->info)) {
+	if (keep_stays(entry->info.flags)) {
 		keep_orphan(registry, entry);
 		return true;
 	}
@@ -348,7 +347,7 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
  * all who may read that may see, or nobody so far. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
-	if (order_find(registry, entry->info.generation) || keep_is_staged(&entry->info) ||
+	if (order_find(registry, entry->info.generation) || keep_is_staged(entry->info.flags) ||
 	    (registry->is_system && !access_is_open(&entry->info)))
 		indexer_remove(&registry->store.index, entry);
 	else
@@ -358,7 +357,7 @@ void registry_show(struct registry *registry, struct entry *entry)
 void registry_tell(const struct registry *registry, const struct lease *lease,
 		   const struct entry *entry, record *out_info)
 {
-	*out_info = entry->info;
+	entry_tell(entry, out_info);
 	order_tell(registry, entry, out_info);
 	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
 	if (!backing_is_fd(entry->info.backing) &&

@@ -21,7 +21,8 @@ struct waiter {
 	struct lease *lease;
 	const request *ask;
 	int64_t deadline_ns;
-	void *work; /* whose answer is owed */
+	void *work;   /* whose answer is owed */
+	bool audited; /* it waits for what it may not see, and a line says so */
 	struct waiter *prev, *next;
 };
 
@@ -54,9 +55,8 @@ struct registry {
 	bool replaying;		      /* the journal is being read */
 	struct waiter *waiters;
 	uint64_t waiter_count;
-	uint64_t requests;
-	struct counts counts; /* of those, the answered ones */
-	int wake;	      /* eventfd: there is a deadline more; -1: nobody asks */
+	struct counts counts;
+	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
 	reply reply;			   /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
@@ -112,17 +112,18 @@ struct entry *registry_find(const struct registry *registry, const char *name, u
 void registry_bury(struct registry *registry, const char *name);
 
 /* keep.c: names that outlive their owners. */
-bool keep_is_asked(const record *info);
+bool keep_is_asked(uint32_t flags);
 /* Nobody but its owner's process sees it so far, and it goes with its owner. */
-bool keep_is_staged(const record *info);
-bool keep_stays(const record *info);
+bool keep_is_staged(uint32_t flags);
+bool keep_stays(uint32_t flags);
 /* Its bytes are among those that are kept, owner or not; and no more. */
 void keep_count(struct entry *entry);
 void keep_uncount(struct entry *entry);
 /* No owner from now on; its ttl runs. It may be lost with that: see registry_lose(). */
 void keep_orphan(struct registry *registry, struct entry *entry);
-/* In place of what is kept without an owner: a new buffer, a new generation. It can't fail. */
-void keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
+/* In place of what is kept without an owner: a new buffer, a new generation. false: out of memory, nothing
+ * changed. */
+bool keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
 		  const record *info, const uint8_t *handle);
 /* The owner, thought to have gone, is back. */
 void keep_return(struct registry *registry, struct entry *entry, struct lease *lease);

@@ -55,27 +55,25 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	lease_haunt(&registry->leases, lease);
 }
 
-/* As it was, on its own. NULL: out of memory. */
+/* As it was, on its own; generation apart. NULL: out of memory. */
 static struct entry *fill(struct entry *entry, const struct lease *lease,
 			  const gpushare_Stand *stand)
 {
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
-	const record *info = &stand->buffer;
 
 	if (!entry)
 		return NULL;
-	entry->info = *info;
-	memcpy(entry->handle, stand->handle, sizeof(entry->handle));
 	entry->info.attachers = 0;
 	entry->info.missing = false;
-	entry->info.in_limbo = info->in_limbo && stand->nameless;
+	entry->info.in_limbo = stand->buffer.in_limbo && stand->nameless;
 	entry->untold = stand->untold && stand->nameless;
 	entry->created_ns = stand->created_boot_ns - boot_ns;
 	entry->deadline_ns =
 	    stand->deadline_boot_ns ? stand->deadline_boot_ns - boot_ns : INT64_MAX;
-	entry->owner = (struct process){
-	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
-	strcpy(entry->owner.command, info->owner_command);
+	entry->owner = (struct process){.pid = entry->info.owner_pid,
+					.uid = entry->info.owner_uid,
+					.started = entry->info.owner_started};
+	strcpy(entry->owner.command, entry->info.owner_command);
 	if (lease)
 		entry->owner = lease->peer;
 	return entry;
@@ -114,7 +112,7 @@ static void stand_named(struct registry *registry, struct lease *lease, const gp
 static void stand_nameless(struct registry *registry, struct lease *lease,
 			   const gpushare_Stand *stand)
 {
-	struct entry *entry = fill(calloc(1, sizeof(*entry)), lease, stand);
+	struct entry *entry = fill(entry_new(&stand->buffer, stand->handle), lease, stand);
 
 	if (!entry)
 		return;
@@ -122,8 +120,7 @@ static void stand_nameless(struct registry *registry, struct lease *lease,
 		store_number(&registry->store, entry, stand->buffer.generation);
 		return;
 	}
-	user_leave(entry);
-	free(entry);
+	entry_free(entry);
 }
 
 static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
@@ -136,7 +133,7 @@ static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
 	struct entry *nameless = limbo_find(registry, info->generation);
 
 	if (!name_is_valid(info->name) || !info->generation || (!orphan && !lease) ||
-	    (orphan && (stand->nameless || !keep_stays(info))))
+	    (orphan && (stand->nameless || !keep_stays(info->flags))))
 		return;
 	if (nameless)
 		limbo_leave(registry, nameless);

@@ -56,7 +56,7 @@ static void take_descriptors(struct registry *registry)
 			continue;
 		fd = fdstore_take(registry->fdstore, entry->info.generation);
 		if (fd >= 0)
-			entry->held = vault_keep(&registry->vault, fd);
+			entry->held = vault_keep(&registry->vault, entry->user, fd);
 		if (fd >= 0 && !entry->held) {
 			fdstore_drop(registry->fdstore, entry->info.generation);
 			close(fd);

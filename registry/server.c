@@ -23,7 +23,7 @@
 /* For one more connection, if only to hear that it is one too many. */
 static bool has_room(struct registry *registry, uint32_t uid)
 {
-	const struct user *user = user_of(&registry->users, uid);
+	struct user *user = user_of(&registry->users, uid);
 	const struct limits *limits = &registry->limits;
 
 	return user &&
@@ -31,6 +31,13 @@ static bool has_room(struct registry *registry, uint32_t uid)
 		   limits->of_user[LIMIT_connections] + LIMIT_CONNECTIONS_SPARE &&
 	       registry->users.held[LIMIT_connections] <
 		   limits->connections + LIMIT_CONNECTIONS_SPARE;
+}
+
+/* Its pipe is closed before it could hear a sentence. */
+static void turn_away(struct registry *registry, const struct process *peer)
+{
+	registry->counts.drops[DROP_crowd]++;
+	audit_refused(registry, peer, "connect", GPUSHARE_E_LIMIT);
 }
 
 /* Before the pipe's first request is read. May close it: then it never gets to send one. */
@@ -71,7 +78,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	if (has_room(registry, peer.uid))
 		lease = registry_connect(registry, (uint32_t)nng_pipe_id(pipe), &peer);
 	else
-		registry->counts.drops[DROP_crowd]++;
+		turn_away(registry, &peer);
 	if (lease) {
 		lease->watch = watch;
 		lease->who = who;

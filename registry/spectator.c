@@ -67,7 +67,8 @@ bool spectator_hear(struct spectator *spectator)
 
 static bool may_see(const struct spectator *spectator, const struct event *event)
 {
-	const record info = {.owner_uid = event->uid, .owner_gid = event->gid, .mode = event->mode};
+	const struct known info = {
+	    .owner_uid = event->uid, .owner_gid = event->gid, .mode = event->mode};
 
 	return !event->is_about || access_rights(&info, &spectator->who) & ACCESS_SEE;
 }

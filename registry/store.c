@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "store.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "clock.h"
-#include "users.h"
-
 void store_init(struct store *store)
 {
 	*store = (struct store){0};
@@ -48,19 +42,13 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 
 	if (!ordered_reserve(&store->ordered))
 		return NULL;
-	entry = calloc(1, sizeof(*entry));
+	entry = entry_new(info, handle);
 	if (!entry)
 		return NULL;
-	entry->info = *info;
 	entry->info.generation = 0;
-	entry->created_ns = clock_ns();
-	entry->deadline_ns = INT64_MAX;
-	memcpy(entry->handle, handle, sizeof(entry->handle));
 	HASH_ADD_STR(store->by_name, info.name, entry);
-	if (!entry->hh.tbl) {
-		free(entry);
-		return NULL;
-	}
+	if (!entry->hh.tbl)
+		return entry_free(entry);
 	ordered_insert(&store->ordered, entry);
 	store->count++;
 	return entry;
@@ -98,6 +86,5 @@ void store_remove(struct store *store, struct entry *entry)
 {
 	store_take(store, entry);
 	store_number(store, entry, 0);
-	user_leave(entry);
-	free(entry);
+	entry_free(entry);
 }

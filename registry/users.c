@@ -72,7 +72,7 @@ void user_leave(struct entry *entry)
 	if (!entry->user)
 		return;
 	user_take(entry->user, entry->counted, 1);
-	user_take(entry->user, LIMIT_tags, entry->info.tags_count);
+	user_take(entry->user, LIMIT_tags, entry->tags_count);
 	entry->user = NULL;
 }
 
@@ -88,9 +88,27 @@ void user_enter(struct user *user, struct entry *entry, enum limit counted)
 	entry->user = user;
 	entry->counted = counted;
 	user_add(user, counted, 1);
-	user_add(user, LIMIT_tags, entry->info.tags_count);
+	user_add(user, LIMIT_tags, entry->tags_count);
 	if (kept)
 		user_add(user, LIMIT_kept_bytes, kept);
+}
+
+void user_asks(struct registry *registry, struct user *user, int more)
+{
+	registry->counts.requests += (uint64_t)more;
+	user->counts.requests += (uint64_t)more;
+}
+
+void user_answered(struct registry *registry, struct user *user, pb_size_t verb, int status)
+{
+	counts_answered(&registry->counts, verb, status);
+	counts_answered(&user->counts, verb, status);
+}
+
+void limit_count(struct registry *registry, struct user *user, unsigned int index)
+{
+	registry->counts.limits[index]++;
+	user->counts.limits[index]++;
 }
 
 static bool is_over(uint64_t held, uint64_t more, uint64_t limit)
@@ -108,7 +126,7 @@ static int explain_bytes(reply *answer, enum limit what, uint64_t more, uint64_t
 		       more, held, limit, key, kinds[what].helps);
 }
 
-int limit_check(struct registry *registry, const struct user *user, enum limit what, uint64_t more,
+int limit_check(struct registry *registry, struct user *user, enum limit what, uint64_t more,
 		reply *answer)
 {
 	bool all = is_over(registry->users.held[what], more, registry->limits.of_all[what]);
@@ -119,7 +137,7 @@ int limit_check(struct registry *registry, const struct user *user, enum limit w
 
 	if (!all && !own)
 		return GPUSHARE_OK;
-	registry->counts.limits[index]++;
+	limit_count(registry, user, index);
 	if (!answer)
 		return GPUSHARE_E_LIMIT;
 	limit_key(index, key);
@@ -131,6 +149,16 @@ int limit_check(struct registry *registry, const struct user *user, enum limit w
 		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
 		       "registry.conf); %s",
 		       limit, kinds[what].what, own ? " of one user" : "", key, kinds[what].helps);
+}
+
+int limit_check_tags(struct registry *registry, struct user *user, const struct entry *instead,
+		     pb_size_t count, reply *answer)
+{
+	pb_size_t had = instead && instead->user == user ? instead->tags_count : 0;
+
+	if (count <= had)
+		return GPUSHARE_OK;
+	return limit_check(registry, user, LIMIT_tags, count - had, answer);
 }
 
 void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1])

@@ -9,17 +9,17 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "limit.h"
+#include "registry.h"
 #include "watch.h"
 
 /* pid, uid and start time: who a guest is. */
 #define WHO_SIZE offsetof(struct process, command)
 _Static_assert(WHO_SIZE == 16, "no padding, which would not compare");
 
-void vault_init(struct vault *vault)
+void vault_init(struct vault *vault, struct registry *registry)
 {
 	*vault = (struct vault){
-	    .limit = LIMIT_FDS,
+	    .registry = registry,
 	    .guest_limit = LIMIT_FDS_PER_PROCESS,
 	    .ticket_ns = LIMIT_TICKET_MS * NS_PER_MS,
 	    .wake = -1,
@@ -45,8 +45,11 @@ struct held *vault_take_unneeded(struct vault *vault)
 {
 	struct held *list = vault->unneeded;
 
-	for (const struct held *held = list; held; held = held->next)
+	for (const struct held *held = list; held; held = held->next) {
 		vault->count--;
+		if (held->user)
+			user_take(held->user, LIMIT_descriptors, 1);
+	}
 	vault->unneeded = NULL;
 	return list;
 }
@@ -201,7 +204,7 @@ void vault_end_lease(struct vault *vault, uint32_t lease)
 	}
 }
 
-struct held *vault_keep(struct vault *vault, int fd)
+struct held *vault_keep(struct vault *vault, struct user *user, int fd)
 {
 	struct held *held = calloc(1, sizeof(*held));
 
@@ -209,11 +212,15 @@ struct held *vault_keep(struct vault *vault, int fd)
 		return NULL;
 	held->fd = fd;
 	held->references = 1;
+	held->user = user;
 	vault->count++;
+	if (user)
+		user_add(user, LIMIT_descriptors, 1);
 	return held;
 }
 
-static struct ticket *deposit_one(struct vault *vault, struct guest *guest, int fd, int64_t now_ns)
+static struct ticket *deposit_one(struct vault *vault, struct guest *guest, struct user *user,
+				  int fd, int64_t now_ns)
 {
 	struct held *held = calloc(1, sizeof(*held));
 	struct ticket *ticket;
@@ -221,6 +228,7 @@ static struct ticket *deposit_one(struct vault *vault, struct guest *guest, int 
 	if (!held)
 		return NULL;
 	held->fd = fd;
+	held->user = user;
 	ticket = ticket_new(vault, guest, held, TICKET_SHARE, now_ns);
 	if (!ticket)
 		free(held);
@@ -238,12 +246,17 @@ static void deposit_undo(struct vault *vault, struct guest *guest,
 int vault_deposit(struct vault *vault, struct guest *guest, const int *fds, size_t count,
 		  int64_t now_ns, uint8_t (*out_tickets)[GPUSHARE_TICKET_SIZE])
 {
+	struct user *user = user_of(&vault->registry->users, guest->peer.uid);
+
 	if (guest->ended)
 		return GPUSHARE_E_OWNER_GONE;
-	if (vault->count + count > vault->limit || guest->tickets + count > vault->guest_limit)
+	if (!user)
+		return GPUSHARE_E_NO_MEMORY;
+	if (guest->tickets + count > vault->guest_limit ||
+	    limit_check(vault->registry, user, LIMIT_descriptors, count, NULL))
 		return GPUSHARE_E_LIMIT;
 	for (size_t i = 0; i < count; i++) {
-		struct ticket *ticket = deposit_one(vault, guest, fds[i], now_ns);
+		struct ticket *ticket = deposit_one(vault, guest, user, fds[i], now_ns);
 
 		if (!ticket) {
 			deposit_undo(vault, guest, out_tickets, i);
@@ -252,6 +265,7 @@ int vault_deposit(struct vault *vault, struct guest *guest, const int *fds, size
 		memcpy(out_tickets[i], ticket->key, sizeof(ticket->key));
 	}
 	vault->count += count;
+	user_add(user, LIMIT_descriptors, count);
 	return GPUSHARE_OK;
 }
 

@@ -10,9 +10,13 @@
 #include "process.h"
 #include "protocol.h"
 
+struct registry;
+struct user;
+
 /* One descriptor; a record and any number of tickets may refer to it. */
 struct held {
 	int fd;
+	struct user *user; /* whose it counts as, until it is closed; NULL: nobody's */
 	unsigned int references;
 	struct held *next; /* of those to close */
 };
@@ -45,18 +49,18 @@ struct ticket {
 };
 
 struct vault {
+	struct registry *registry; /* whose users and limits it goes by */
 	struct guest *guests;
 	struct ticket *by_key, *by_age;
 	struct held *unneeded;
-	uint64_t count; /* descriptors that are held */
-	uint64_t limit;
+	uint64_t count;		  /* descriptors that are held */
 	unsigned int guest_limit; /* tickets of one process */
 	int64_t ticket_ns;	  /* how long one serves */
 	uint32_t last_id;
 	int wake; /* eventfd: there is something to close, or a deadline more; -1: nobody asks */
 };
 
-void vault_init(struct vault *vault);
+void vault_init(struct vault *vault, struct registry *registry);
 /* Closes everything; no record may refer to it any more. */
 void vault_finish(struct vault *vault);
 
@@ -80,9 +84,9 @@ int vault_offer(struct vault *vault, const struct process *peer, uint32_t lease,
 /* What `count` tickets stand for, all or none; they are used up, the references are the caller's. */
 bool vault_redeem(struct vault *vault, const struct guest *guest,
 		  uint8_t (*tickets)[GPUSHARE_TICKET_SIZE], size_t count, struct held **out_held);
-/* What a predecessor held: the reference is the caller's, and so is `fd` where this answers NULL,
- * out of memory. */
-struct held *vault_keep(struct vault *vault, int fd);
+/* What a predecessor held, or what is of our making: the reference is the caller's, and so is `fd` where
+ * this answers NULL, out of memory. It counts as `user`'s. */
+struct held *vault_keep(struct vault *vault, struct user *user, int fd);
 void vault_release(struct vault *vault, struct held *held);
 
 /* End what is due; when the next ticket will be. INT64_MAX: none. */

@@ -73,7 +73,7 @@ void work_serve(struct work *work, struct work **ready)
 	struct lease *lease = work->waiter.lease;
 
 	registry_unpark(registry, &work->waiter);
-	registry->requests--; /* asked again, but still one request */
+	user_asks(registry, lease->user, -1); /* asked again, but still one request */
 	handle_request(registry, lease, &work->request, &registry->reply);
 	put_answer(work, &registry->reply);
 	push_ready(work, lease, ready);
@@ -85,7 +85,8 @@ void work_time_out(struct work *work, struct work **ready)
 
 	registry_unpark(registry, &work->waiter);
 	handle_timeout(registry, work->waiter.lease, &work->request, &registry->reply);
-	counts_answered(&registry->counts, work->request.which_verb, GPUSHARE_E_TIMED_OUT);
+	user_answered(registry, work->waiter.lease->user, work->request.which_verb,
+		      GPUSHARE_E_TIMED_OUT);
 	put_answer(work, &registry->reply);
 	push_ready(work, work->waiter.lease, ready);
 }
@@ -98,12 +99,14 @@ static void park(struct work *work, struct lease *lease)
 	work->waiter.lease = lease;
 	work->waiter.ask = &work->request;
 	work->waiter.work = work;
+	work->waiter.audited = audit_wait(registry, lease, &work->request);
 	work->waiter.deadline_ns = clock_ns() + handle_wait_ms(&work->request) * NS_PER_MS;
 	registry_park(registry, &work->waiter);
 	eventfd_write(work->server->wake, 1); /* a deadline more, a receiver less */
 }
 
-/* Whoever waited for the name that was just shared, and may see it. */
+/* Whoever waited for the name that was just shared, and may see it; the others wait on, and the audit says
+ * so once. */
 static void serve_waiters(struct registry *registry, const char *name, struct work **ready)
 {
 	const struct entry *entry = store_find(&registry->store, name);
@@ -111,20 +114,23 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)
 	{
-		if (!strcmp(handle_wait_name(waiter->ask), name) && entry &&
-		    access_sees(waiter->lease, entry))
+		if (!entry || strcmp(handle_wait_name(waiter->ask), name) != 0)
+			continue;
+		if (access_sees(waiter->lease, entry))
 			work_serve(waiter->work, ready);
+		else if (!waiter->audited)
+			waiter->audited = audit_wait(registry, waiter->lease, waiter->ask);
 	}
 }
 
 /* Under the lock: the answer that such a request gets; OK: it is handled. */
-static int refuse(struct work *work, int fault)
+static int refuse(struct work *work, const struct lease *lease, int fault)
 {
 	struct registry *registry = work->server->registry;
 	size_t size = nng_msg_len(work->message);
 
 	if (size > registry->limits.message_bytes)
-		return handle_too_long(registry, size, &registry->reply);
+		return handle_too_long(registry, lease, size, &registry->reply);
 	return fault ? handle_undecodable(fault, &registry->reply) : GPUSHARE_OK;
 }
 
@@ -142,9 +148,9 @@ static void answer_request(struct work *work, int fault, struct lease *lease, st
 
 	if (lease->unread >= LIMIT_UNREAD || registry->leaving)
 		return;
-	fault = refuse(work, fault);
+	fault = refuse(work, lease, fault);
 	if (fault) {
-		counts_answered(&registry->counts, 0, fault);
+		user_answered(registry, lease->user, 0, fault);
 		audit_request(registry, lease, NULL, &registry->reply);
 	} else {
 		status = handle_request(registry, lease, &work->request, &registry->reply);

@@ -158,6 +158,14 @@ static int event_enter(struct gpushare_session *session, const char *name, unsig
 API_PUBLIC int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
 				     unsigned int flags, struct gpushare_event **out_event)
 {
+	return gpushare_event_create_with(session, name, device, flags, NULL, out_event);
+}
+
+API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, const char *name,
+					  int device, unsigned int flags,
+					  const struct gpushare_share_options *options,
+					  struct gpushare_event **out_event)
+{
 	struct source source = {.fd = -1, .backing = GPUSHARE_BACKING_EVENT};
 	struct gpushare_buffer *buffer = NULL;
 	const struct driver *driver;
@@ -165,6 +173,8 @@ API_PUBLIC int gpushare_event_create(struct gpushare_session *session, const cha
 
 	if (!status)
 		status = event_check_flags(name, flags);
+	if (!status && options)
+		status = share_check_rights(name, options->mode, options->group, &source.rights);
 	if (status)
 		return status;
 	driver = event_driver(session, name);

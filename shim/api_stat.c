@@ -29,6 +29,7 @@ static void stat_read(const gpushare_StatReply *from, struct gpushare_registry_i
 	    .kept_bytes = from->kept_bytes,
 	    .kept_limit = from->kept_limit,
 	    .descriptors = from->descriptors,
+	    .hidden = from->hidden,
 	    .pid = from->pid,
 	};
 	memcpy(to->version, from->version, sizeof(to->version));

@@ -53,8 +53,9 @@ static int fail_answer(struct client *client, int status)
 	case GPUSHARE_E_LIMIT:
 		return client_fail(
 		    client, status,
-		    "the registry in %s takes no more file descriptors, of this process or "
-		    "at all; free some buffers, or raise its 'ulimit -n'",
+		    "the registry in %s takes no more file descriptors, of this process, of "
+		    "this user (user_descriptors in registry.conf) or at all (descriptors); "
+		    "free some buffers, or raise its 'ulimit -n'",
 		    client->directory);
 	case GPUSHARE_E_INVALID:
 		return client_fail(

@@ -46,7 +46,9 @@ struct attach_request {
 	uint64_t wait_for; /* a sequence; 0: none was given */
 	unsigned int timeout_ms;
 	bool has_timeout;
-	int device; /* for what is restored; -1: as gpushare_alloc_with() chooses */
+	int device;	   /* for what is restored; -1: as gpushare_alloc_with() chooses */
+	uint32_t mode;	   /* of what is restored; 0: as it was */
+	const char *group; /* the same; NULL: as it was, or with `mode` one's own */
 };
 
 #define ATTACH_SEQUENCE_MAX (UINT64_C(1) << 61)

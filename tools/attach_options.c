@@ -2,6 +2,7 @@
 /* gpushare-attach's words. An option is a row of the table and a function. */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attach.h"
@@ -174,6 +175,25 @@ static int take_device(struct attach_request *request, const char *value)
 	return TOOL_DONE;
 }
 
+static int take_mode(struct attach_request *request, const char *value)
+{
+	char *end;
+	unsigned long mode = strtoul(value, &end, 8);
+
+	if (*value < '0' || *value > '7' || *end || !mode || mode & ~0666ul)
+		return tool_usage("--mode wants octal digits of read and write bits, such as 640, "
+				  "not '%s'",
+				  value);
+	request->mode = (uint32_t)mode;
+	return TOOL_DONE;
+}
+
+static int take_group(struct attach_request *request, const char *value)
+{
+	request->group = value;
+	return TOOL_DONE;
+}
+
 static int take_dir(struct attach_request *request, const char *value)
 {
 	request->directory = value;
@@ -214,6 +234,9 @@ static int take_dir(struct attach_request *request, const char *value)
 	  "put the set in the directory PATH back as kept buffers, all or those of\n" \
 	  "NAME...; or the file PATH, .npy or raw, as one called NAME") \
 	X("device", 0, "N", device, "restore to that GPU") \
+	X("mode", 0, "OCTAL", mode, \
+	  "restore for users as these bits say, 640; otherwise as it was saved") \
+	X("group", 0, "NAME", group, "restore for that group, by its name or number") \
 	X("dir", 0, "DIR", dir, "of the registry; otherwise $GPUSHARE_DIR and so on")
 
 static const struct {
@@ -344,6 +367,8 @@ static int check(const struct attach_request *request)
 	if (writes > 1 || (writes && is_looked_at(request)))
 		return tool_usage("--into, --in and --restore go without each other, and without "
 				  "what looks at the bytes");
+	if ((request->mode || request->group) && !request->restore)
+		return tool_usage("--mode and --group are of --restore");
 	if (request->restore && !is_followed(request))
 		return -1;
 	if (!request->name_count)

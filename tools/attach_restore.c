@@ -220,11 +220,14 @@ static bool restore_entry(struct restore *restore, const struct manifest_entry *
 {
 	const struct gpushare_info *info = &entry->info;
 	uint32_t unified = info->backing == GPUSHARE_BACKING_HOST ? GPUSHARE_FLAG_UNIFIED : 0;
+	const struct attach_request *request = restore->request;
 	const struct gpushare_alloc_options options = {
-	    .device = restore->request->device,
+	    .device = request->device,
 	    .flags = GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED | unified |
 		     (info->flags & GPUSHARE_FLAG_READONLY),
 	    .ttl_s = info->ttl_s,
+	    .mode = request->mode ? request->mode : info->mode,
+	    .group = request->group || request->mode ? request->group : entry->group,
 	};
 	struct gpushare_buffer *buffer;
 	int status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "manifest.h"
 
+#include <grp.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -106,6 +107,23 @@ static const char *backing_text(enum gpushare_backing backing)
 	return "unknown";
 }
 
+/* Group and others may have different things: then it matters which group that is. By its name, which
+ * means more to another host than its number. */
+static void rights_json(json_t *object, const struct gpushare_info *info)
+{
+	const struct group *group = NULL;
+	char number[16];
+
+	if (!info->mode)
+		return;
+	json_object_set_new(object, "mode", json_sprintf("%04o", (unsigned int)info->mode));
+	if ((info->mode >> 3 & 7) == (info->mode & 7) || info->owner_gid == UINT32_MAX)
+		return;
+	group = getgrgid(info->owner_gid);
+	snprintf(number, sizeof(number), "%" PRIu32, info->owner_gid);
+	json_object_set_new(object, "group", json_string(group ? group->gr_name : number));
+}
+
 static json_t *entry_json(const struct manifest_entry *entry)
 {
 	const struct gpushare_info *info = &entry->info;
@@ -119,6 +137,8 @@ static json_t *entry_json(const struct manifest_entry *entry)
 		      tags_json(info), "flags", flags_json(info->flags), "device_uuid", uuid,
 		      "backing", backing_text(info->backing), "sha256", entry->sha256, "generation",
 		      (json_int_t)info->generation, "ttl_s", (json_int_t)info->ttl_s);
+	if (object)
+		rights_json(object, info);
 	if (object && entry->dtype)
 		json_object_set_new(object, "dtype", json_string(dtype_traits(entry->dtype)->name));
 	if (object && entry->has_shape)
@@ -273,6 +293,27 @@ static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
 	return read_shape(object, entry, why) && read_tags(object, info, why);
 }
 
+static bool read_rights(const json_t *object, struct manifest_entry *entry, char *why)
+{
+	const json_t *value = json_object_get(object, "mode");
+	const char *text = json_string_value(value);
+	unsigned long mode;
+	char *end;
+
+	if (json_object_get(object, "group") &&
+	    !read_text(object, "group", entry->group, sizeof(entry->group), why))
+		return false;
+	if (!value)
+		return true;
+	mode = text && *text >= '0' && *text <= '7' ? strtoul(text, &end, 8) : 0;
+	if (!mode || *end || mode & ~0666ul)
+		return refuse(why,
+			      "the mode of \"%s\" is none: octal digits of read and write bits",
+			      entry->info.name);
+	entry->info.mode = (uint32_t)mode;
+	return true;
+}
+
 static bool read_all(json_t *all, struct manifest *manifest, char *why)
 {
 	json_t *buffers = json_object_get(all, "buffers"), *object;
@@ -284,7 +325,7 @@ static bool read_all(json_t *all, struct manifest *manifest, char *why)
 	{
 		struct manifest_entry entry = {.dtype = DTYPE_NONE};
 
-		if (!read_entry(object, &entry, why))
+		if (!read_entry(object, &entry, why) || !read_rights(object, &entry, why))
 			return false;
 		if (!manifest_add(manifest, &entry))
 			return refuse(why, "no memory");

@@ -13,9 +13,12 @@
 #define MANIFEST_FILE "manifest.json"
 #define MANIFEST_SIZE_MAX ((size_t)64 << 20)
 #define MANIFEST_WHY_MAX 256
+#define MANIFEST_GROUP_MAX 63 /* bytes of a group's name */
 
 struct manifest_entry {
-	struct gpushare_info info; /* name, size, backing, GPU, flags, ttl_s, generation, tags */
+	struct gpushare_info
+	    info; /* name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
+	char group[MANIFEST_GROUP_MAX + 1]; /* as it is read; "": it has no rights of its own */
 	char file[NAME_MAX + 1];
 	bool npy;	  /* a header comes before the bytes */
 	enum dtype dtype; /* NONE: nothing said so */

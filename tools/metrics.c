@@ -17,7 +17,9 @@
 	X(kept_bytes, gauge, kept_bytes, \
 	  "Memory of buffers that are to outlive their owners, whether those live or not.") \
 	X(kept_limit_bytes, gauge, kept_limit, "How much of that the registry takes on.") \
-	X(descriptors, gauge, descriptors, "File descriptors of memory that the registry holds.")
+	X(descriptors, gauge, descriptors, "File descriptors of memory that the registry holds.") \
+	X(hidden_total, counter, hidden, \
+	  "Requests about a name that is there, of users who may not see it.")
 
 /* X(name, type, its counts, the label, of each the field, what it is) */
 #define FAMILIES(X) \

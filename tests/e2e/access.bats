@@ -161,6 +161,100 @@ owner() {
 	has "$(cat "$WORK/waits.out")" "attach w: E_TIMED_OUT"
 }
 
+@test "who waits is told no more than others, and the audit tells of it" {
+	echo 'audit = audit.log' >"$WORK/conf"
+	serve --config "$WORK/conf"
+	start hidden "$WORK/as" "$OTHER" api_app open attach=a,w,60000
+	hidden=$PID
+	start denied "$WORK/as" "$MEMBER" api_app open attach=a,w,20000
+	denied=$PID
+	waiting() { equal "$(gpushare stat --json | jq .waiters)" 2 >/dev/null; }
+	until_true waiting
+	owner mine make=a,w,2Mi,vmm+mode:640+group:$TEAM
+	finish "$denied" || true
+	has "$(cat "$WORK/denied.out")" "attach w: E_DENIED"
+	until_true grep -q "^[^ ]* attach uid=$MEMBER .* name=\"w\" outcome=E_DENIED" "$WORK/sys/audit.log"
+	until_true grep -qE "^[^ ]* (attach|lookup) uid=$OTHER .* name=\"w\" outcome=E_DENIED why=\"it waits" "$WORK/sys/audit.log"
+	count=$(gpushare stat --json | jq .hidden)
+	[ "$count" -ge 1 ]
+	kill -KILL "$hidden"
+	has "$(as "$OTHER" api_app open attach=a,w,300)" "attach w: E_TIMED_OUT" # it stands already
+	[ "$(gpushare stat --json | jq .hidden)" -gt "$count" ]
+	gpushare metrics | grep -q '^gpushare_hidden_total [1-9]'
+	equal "$(as "$OTHER" gpushare stat --json | jq .hidden)" 0
+}
+
+@test "each user is told of his own sums, and the administrator of all" {
+	echo 'user_descriptors = 2' >"$WORK/conf"
+	serve --config "$WORK/conf"
+	owner mine make=a,k1,2Mi,keep make=b,k2,2Mi,keep
+	has "$(as "$OWNER" api_app open make=c,k3,2Mi,keep 2>&1)" "user_descriptors in registry.conf"
+	equal "$(as "$OWNER" gpushare stat --json | jq -c '[.kept_bytes, .descriptors, .connections]')" "[4194304,2,2]"
+	equal "$(as "$OTHER" gpushare stat --json | jq -c '[.kept_bytes, .descriptors, .connections]')" "[0,0,1]"
+	equal "$(gpushare stat --json | jq -c '[.kept_bytes, .descriptors, .connections]')" "[4194304,2,2]"
+	gpushare metrics | grep -q '^gpushare_limits_reached_total{limit="user_descriptors"} [1-9]'
+	as "$OWNER" gpushare metrics | grep -q '^gpushare_limits_reached_total{limit="user_descriptors"} [1-9]'
+	as "$OTHER" gpushare metrics | grep -q '^gpushare_limits_reached_total{limit="user_descriptors"} 0'
+	has "$(as "$OTHER" api_app open make=a,mine,2Mi,keep)" "make mine: OK"
+}
+
+@test "events have modes and groups, and who opens one may record it" {
+	serve
+	owner events evmake=a,secret evmake=b,team,0,660,$TEAM evmake=c,seen,0,664,$TEAM evrecord=b
+	equal "$("$WORK/bin/api_app" open evopen=a,team evrecord=a evwait=a evhost=a,1000)" "open: OK
+evopen team: OK
+evrecord a: OK
+evwait a: OK
+evhost a: OK"
+	# it is let in; what the simulated driver can't do is to look into another user's process
+	has "$(as "$MEMBER" api_app open evopen=a,team 2>&1)" "cuIpcOpenEventHandle answered CUDA_ERROR_OPERATING_SYSTEM"
+	for user in "$MEMBER" "$OTHER"; do
+		has "$(as "$user" api_app open evopen=a,secret)" "evopen secret: E_NOT_FOUND"
+	done
+	has "$(as "$OTHER" api_app open evopen=a,team)" "evopen team: E_NOT_FOUND"
+	has "$(as "$OTHER" api_app open evopen=a,seen 2>&1)" "an event that is opened can be recorded as well"
+	equal "$(as "$OTHER" gpushare events --json | jq -c '[.[] | [.name, .mode]]')" '[["seen","0664"]]'
+	equal "$(as "$MEMBER" gpushare events --json | jq -r '.[].name' | paste -sd ' ')" "seen team"
+	has "$(as "$OTHER" api_app open evmake=a,x,0,660,$TEAM 2>&1)" "is not in the group"
+	has "$(as "$OWNER" api_app open evmake=a,x,0,777 2>&1)" "E_INVALID"
+}
+
+@test "what is saved is restored with its rights, or with others" {
+	serve
+	owner set make=a,s/team,2Mi,keep+mode:640+group:$TEAM make=b,s/own,2Mi,keep make=c,s/all,2Mi,keep+mode:666 fill=a,7
+	rights() { as "$OWNER" gpushare ls --json 's/*' | jq -r '.[] | .name + " " + .mode + " " + (.owner_gid | tostring)'; }
+	rights >"$WORK/before"
+	mkdir -m 777 "$WORK/home/save"
+	as "$OWNER" gpushare-attach 's/*' -o "$WORK/home/save/set"
+	equal "$(jq -r '.buffers[] | .name + " " + .mode + " " + (.group // "-")' "$WORK/home/save/set/manifest.json" | sort)" \
+		"s/all 0666 -
+s/own 0600 -
+s/team 0640 $TEAM"
+	none() { for name in team own all; do gpushare rm s/$name || return; done; }
+	touch "$WORK/home/go"
+	until_true has_ended "$PID"
+	none
+	as "$OWNER" gpushare-attach --restore "$WORK/home/save/set"
+	rights | cmp "$WORK/before" -
+	none
+	# who is not in that group is told so, and nothing is half there
+	run -1 as "$OTHER" gpushare-attach --restore "$WORK/home/save/set"
+	has "$output" "is not in the group '$TEAM'"
+	equal "$(gpushare ls --json | jq length)" 0
+	as "$OTHER" gpushare-attach --restore "$WORK/home/save/set" --mode 604 s/team
+	equal "$(gpushare ls --json | jq -r '.[] | .mode + " " + (.owner_gid | tostring)')" "0604 $OTHER"
+	has "$(as "$OWNER" api_app open attach=a,s/team,0,r)" "attach s/team: OK"
+	gpushare rm s/team
+	as "$OWNER" gpushare-attach --restore "$WORK/home/save/set/s%2Fown.bin" one --mode 660 --group "$TEAM"
+	equal "$(gpushare ls --json | jq -r '.[] | .mode + " " + (.owner_gid | tostring)')" "0660 $TEAM"
+	has "$(as "$MEMBER" api_app open attach=a,one)" "attach one: OK"
+	for words in "--mode 640 one" "--group $TEAM one" "--restore x --mode 0" "--restore x --mode 1777" "--restore x --mode rw"; do
+		# shellcheck disable=SC2086 # words
+		run -2 as "$OWNER" gpushare-attach $words
+	done
+	run -2 as "$OWNER" gpushare put "$WORK/before" one --mode 640
+}
+
 @test "users of a user's registry are that user alone, whatever the modes say" {
 	export GPUSHARE_DIR=$WORK/r
 	chown "$OWNER" "$GPUSHARE_DIR"

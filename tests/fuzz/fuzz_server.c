@@ -250,7 +250,8 @@ static void bury(struct fuzz_bytes *from)
 		if (entry->info.missing)
 			registry_lose(world.registry, entry);
 		else
-			entry->held = vault_keep(&world.registry->vault, place_again());
+			entry->held =
+			    vault_keep(&world.registry->vault, entry->user, place_again());
 	}
 }
 

@@ -44,7 +44,7 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 	DL_FOREACH(registry->kept, entry)
 	{
 		named++;
-		FUZZ_MUST(!entry->lease && keep_is_asked(&entry->info));
+		FUZZ_MUST(!entry->lease && keep_is_asked(entry->info.flags));
 		FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
 	}
 	return named;
@@ -72,7 +72,7 @@ static void judge_counts(const struct registry *registry)
 
 static void judge_registry(const struct registry *registry)
 {
-	uint64_t kept_bytes = 0, before = 0;
+	uint64_t kept_bytes = 0, tags = 0, before = 0;
 	const struct entry *entry, *last = NULL;
 	size_t nameless;
 
@@ -83,7 +83,8 @@ static void judge_registry(const struct registry *registry)
 		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		FUZZ_MUST(!entry->info.in_limbo);
-		kept_bytes += keep_is_asked(&entry->info) ? entry->info.base_size : 0;
+		kept_bytes += keep_is_asked(entry->info.flags) ? entry->info.base_size : 0;
+		tags += entry->tags_count;
 		last = entry;
 	}
 	FUZZ_MUST(kept_bytes == registry->users.held[LIMIT_kept_bytes]);
@@ -93,8 +94,10 @@ static void judge_registry(const struct registry *registry)
 		entry = registry->limbo[at];
 		FUZZ_MUST(entry->info.generation > before && entry->lease && !entry->held);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
+		tags += entry->tags_count;
 		before = entry->info.generation;
 	}
+	FUZZ_MUST(tags == registry->users.held[LIMIT_tags]);
 	judge_counts(registry);
 }
 

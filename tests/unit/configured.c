@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static char *read_all(const char *path, size_t *out_size)
 {
@@ -114,4 +115,23 @@ char *configured_file(const char *name)
 
 	snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
 	return read_all(path, &size);
+}
+
+void configured_await(const char *name, const char *words)
+{
+	long long begun_ms = raw_now_ms();
+	bool there = false;
+
+	while (!there) {
+		char path[128], *text;
+
+		assert_in_range(raw_now_ms() - begun_ms, 0, RAW_TIMEOUT_MS);
+		snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
+		if (access(path, F_OK) == 0) {
+			text = configured_file(name);
+			there = strstr(text, words);
+			free(text);
+		}
+		raw_sleep_ms(5);
+	}
 }

@@ -17,4 +17,7 @@ int configured_fds(void);
 /* The whole of a file of the daemon's directory, the caller's to free. */
 char *configured_file(const char *name);
 
+/* Waits until a file of the directory has those words. */
+void configured_await(const char *name, const char *words);
+
 #endif

@@ -24,7 +24,7 @@ static void the_first_that_fits_decides(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
-		const record info = {
+		const struct known info = {
 		    .mode = is[i].mode, .owner_uid = OWNER, .owner_gid = TEAM, .backing = 1};
 		const unsigned int bits[] = {is[i].owner, is[i].member, is[i].other};
 

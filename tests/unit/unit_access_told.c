@@ -66,7 +66,7 @@ static void only_an_adoption_that_says_so_changes_them(void **state)
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	what.verb.share.buffer.backing = entry->info.backing = GPUSHARE_BACKING_VMM;
 	memset(what.verb.share.handle, 0, sizeof(what.verb.share.handle));
-	entry->held = vault_keep(&peer_registry->vault, dup(0));
+	entry->held = vault_keep(&peer_registry->vault, entry->user, dup(0));
 	assert_int_equal(peer_ask(again, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.share.buffer.mode, 0640);
 	assert_null(registry_disconnect(peer_registry, again));

@@ -130,6 +130,34 @@ static void a_life(void **state)
 	assert_int_equal(peer_registry->counts.audited[AUDITED_written], 7);
 }
 
+/* Who waits for what it may not see hears nothing, and the audit says so. */
+static void who_waits_for_what_is_hidden(void **state)
+{
+	struct process process = {.pid = 20, .uid = 2000, .started = 1, .command = "spy"};
+	struct lease *owner = peer_new(1, 10, "owner"), *spy;
+	request share = peer_share_of("w"), attach = about(gpushare_Request_attach_tag, "w");
+
+	(void)state;
+	attach.verb.attach.wait_ms = 1000;
+	assert_true(audit_open(peer_registry, "a.log", 1000, directory));
+	spy = registry_connect(peer_registry, 2, &process);
+	spy->greeted = true;
+	assert_int_equal(ask(owner, &share), GPUSHARE_OK);
+	pthread_mutex_lock(&peer_registry->lock);
+	assert_true(audit_wait(peer_registry, spy, &attach));
+	assert_false(audit_wait(peer_registry, owner, &attach));
+	audit_refused(peer_registry, &process, "descriptors", GPUSHARE_E_LIMIT);
+	audit_refused(peer_registry, &process, "descriptors",
+		      GPUSHARE_E_NOT_FOUND); /* a ticket's end */
+	pthread_mutex_unlock(&peer_registry->lock);
+	assert_string_equal(strchr(written(), '\n') + 1,
+			    "attach uid=2000 pid=20 command=\"spy\" name=\"w\" outcome=E_DENIED "
+			    "why=\"it waits for what is there and it may not see\"\n"
+			    "descriptors uid=2000 pid=20 command=\"spy\" outcome=E_LIMIT why=\"a "
+			    "limit is reached\"\n");
+	assert_int_equal(peer_registry->counts.hidden, 1);
+}
+
 /* No handle, no ticket: neither as bytes nor as digits. */
 static void no_secret_is_in_it(void **state)
 {
@@ -253,25 +281,6 @@ static int daemon_set_up(void **state)
 	return 0;
 }
 
-static void await_in(const char *name, const char *words)
-{
-	long long begun_ms = raw_now_ms();
-	bool there = false;
-
-	while (!there) {
-		char path[128], *text;
-
-		assert_in_range(raw_now_ms() - begun_ms, 0, RAW_TIMEOUT_MS);
-		snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
-		if (access(path, F_OK) == 0) {
-			text = configured_file(name);
-			there = strstr(text, words);
-			free(text);
-		}
-		raw_sleep_ms(5);
-	}
-}
-
 /* The daemon itself: a line a request, a file that is moved away, and what can't be understood. */
 static void the_daemon_writes_it(void **state)
 {
@@ -280,7 +289,7 @@ static void the_daemon_writes_it(void **state)
 
 	(void)state;
 	assert_int_equal(raw_say(fd, raw_share("a")), GPUSHARE_OK);
-	await_in("audit.log", "name=\"a\"");
+	configured_await("audit.log", "name=\"a\"");
 	snprintf(from, sizeof(from), "%s/audit.log", raw_here.directory);
 	snprintf(to, sizeof(to), "%s/audit.log.1", raw_here.directory);
 	assert_int_equal(rename(from, to), 0);
@@ -290,10 +299,10 @@ static void the_daemon_writes_it(void **state)
 	assert_int_equal(raw_say(fd, raw_share("b")), GPUSHARE_OK);
 	assert_true(raw_send_bytes(fd, 5, "\x7a\x03xyz", 5));
 	assert_true(raw_receive(fd, 5, &raw_answer, RAW_TIMEOUT_MS));
-	await_in("audit.log", "name=\"b\"");
-	await_in("audit.log", "request uid=");
+	configured_await("audit.log", "name=\"b\"");
+	configured_await("audit.log", "request uid=");
 	close(fd);
-	await_in("audit.log", "outcome=owner_gone");
+	configured_await("audit.log", "outcome=owner_gone");
 	text = configured_file("audit.log.1");
 	assert_null(strstr(text, "name=\"b\""));
 	free(text);
@@ -327,6 +336,7 @@ int main(void)
 #define AUDITED_TEST(name) cmocka_unit_test_setup_teardown(name, audited_set_up, audited_tear_down)
 	const struct CMUnitTest tests[] = {
 	    AUDITED_TEST(a_life),
+	    AUDITED_TEST(who_waits_for_what_is_hidden),
 	    AUDITED_TEST(no_secret_is_in_it),
 	    AUDITED_TEST(a_rush_is_bounded),
 	    AUDITED_TEST(who_can_not_be_written_to),

@@ -23,8 +23,10 @@ static void test_round_trip(void **state)
 		     .flags = GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY,
 		     .ttl_s = 60,
 		     .generation = 7,
+		     .mode = 0640,
 		     .tag_count = 2,
 		     .tags = {{"dtype", "f32"}, {"note", "\"quoted\" \xc3\xa4"}}},
+	    .group = "root", /* whose number is 0 everywhere */
 	    .file = "a%2Fb.npy",
 	    .npy = true,
 	    .dtype = DTYPE_F32,
@@ -84,6 +86,16 @@ static void test_bad(void **state)
 	    {"\"n\"", ", \"tags\": {\"a23456789012345678901234567890123\":\"\"}", "tags"},
 	    {"\"n\"", ", \"ttl_s\": 4294967296", "ttl_s"},
 	    {"\"n\"", ", \"generation\": 1.5", "generation"},
+	    {"\"n\"", ", \"mode\": 416", "mode"},
+	    {"\"n\"", ", \"mode\": \"\"", "mode"},
+	    {"\"n\"", ", \"mode\": \"0\"", "mode"},
+	    {"\"n\"", ", \"mode\": \"1777\"", "mode"},
+	    {"\"n\"", ", \"mode\": \"-640\"", "mode"},
+	    {"\"n\"", ", \"mode\": \"640x\"", "mode"},
+	    {"\"n\"", ", \"group\": 5", "group"},
+	    {"\"n\"",
+	     ", \"group\": \"a234567890123456789012345678901234567890123456789012345678901234\"",
+	     "group"},
 	};
 	char text[1024], why[MANIFEST_WHY_MAX];
 	struct manifest manifest;
@@ -99,6 +111,26 @@ static void test_bad(void **state)
 			fail_msg("%s was taken", text);
 		if (!strstr(why, bad[i].why))
 			fail_msg("%s: '%s', not '%s'", text, why, bad[i].why);
+	}
+}
+
+/* Where all others may do the same, no group is named, that one may be in. */
+static void test_a_group_that_does_not_matter(void **state)
+{
+	static const uint32_t modes[] = {0600, 0666, 0644, 0640, 0604, 0660};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+		struct manifest_entry entry = {
+		    .info = {.name = "n", .size = 1, .mode = modes[i]}, .file = "n", .sha256 = SHA};
+		struct manifest manifest = {.entries = NULL};
+		char *text;
+
+		assert_true(manifest_add(&manifest, &entry));
+		text = manifest_format(&manifest);
+		assert_int_equal(strstr(text, "\"group\"") != NULL, i > 2);
+		free(text);
+		manifest_finish(&manifest);
 	}
 }
 
@@ -203,8 +235,11 @@ static void test_tags(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip), cmocka_unit_test(test_bad),
-	    cmocka_unit_test(test_file_names), cmocka_unit_test(test_layout),
+	    cmocka_unit_test(test_round_trip),
+	    cmocka_unit_test(test_bad),
+	    cmocka_unit_test(test_a_group_that_does_not_matter),
+	    cmocka_unit_test(test_file_names),
+	    cmocka_unit_test(test_layout),
 	    cmocka_unit_test(test_tags),
 	};
 

@@ -306,7 +306,7 @@ static void limits_are_kept(void **state)
 	assert_int_equal(peer_registry->leases.attachments, 0);
 	assert_int_equal(peer_attachers(owner, "x"), 0);
 	VAULT->guest_limit = 100;
-	VAULT->limit = 4;
+	peer_registry->limits.descriptors = 4;
 	assert_int_equal(deposit(&other->peer, 1, fds + 3, tickets + 3), GPUSHARE_E_LIMIT);
 	assert_int_equal(descriptors_open(), before + 4);
 	peer_tear_down(state);

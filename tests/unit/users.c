@@ -14,10 +14,13 @@ static uint32_t next_id;
 struct lease *user(uint32_t uid, const uint32_t *group)
 {
 	uint32_t id = ++next_id;
-	struct lease *lease = peer_new(id, (int32_t)id * 10, "app");
+	struct process process = {
+	    .pid = (int32_t)id * 10, .uid = uid, .started = id * 100, .command = "app"};
+	struct lease *lease = registry_connect(peer_registry, id, &process);
 
-	lease->peer.uid = lease->who.uid = uid;
-	lease->who.gid = uid;
+	assert_non_null(lease);
+	lease->greeted = true;
+	lease->who.uid = lease->who.gid = uid;
 	if (group) {
 		lease->who.groups = malloc(sizeof(*group));
 		assert_non_null(lease->who.groups);

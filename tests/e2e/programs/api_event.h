@@ -52,13 +52,18 @@ static void do_letgo(char **argument, int count)
 	*held_word = 1;
 }
 
-/* evmake=SLOT,NAME[,FLAGS] */
+/* evmake=SLOT,NAME[,FLAGS[,MODE[,GROUP]]]: the mode in octal digits */
 static void do_evmake(char **argument, int count)
 {
 	unsigned int flags = count > 2 ? (unsigned int)script_number(argument[2]) : 0;
+	const struct gpushare_share_options options = {
+	    .mode = count > 3 ? (uint32_t)strtoul(argument[3], NULL, 8) : 0,
+	    .group = count > 4 ? argument[4] : NULL,
+	};
 
 	say("evmake", argument[1],
-	    gpushare_event_create(session, argument[1], -1, flags, event_of(argument[0])));
+	    gpushare_event_create_with(session, argument[1], -1, flags, &options,
+				       event_of(argument[0])));
 }
 
 /* evopen=SLOT,NAME[,WAIT_MS] */
@@ -118,7 +123,7 @@ static void do_evsame(char **argument, int count)
 static const struct script_verb event_verbs[] = {
     {"hold", 0, 0, do_hold},
     {"letgo", 0, 0, do_letgo},
-    {"evmake", 2, 3, do_evmake},
+    {"evmake", 2, 5, do_evmake},
     {"evopen", 2, 3, do_evopen},
     {"evrecord", 1, 2, do_evrecord},
     {"evwait", 1, 2, do_evwait},

@@ -121,6 +121,7 @@ class RegistryInfo(Record):
     kept_bytes: int
     kept_limit: int
     descriptors: int
+    hidden: int
     version: str
     pid: int
     by_verb: Dict[str, Tuple[int, int]]

@@ -221,10 +221,12 @@ class Session:
         """Be told what happens to buffers from now on."""
         return Watch(self, glob)
 
-    def event_create(self, name: str, *, device: Optional[int] = None) -> Event:
-        """Make a CUDA event that other processes find by its name."""
-        handle = _native.call_out("gpushare_event_create", self.handle, _native.text(name),
-                                  -1 if device is None else device, 0)
+    def event_create(self, name: str, *, device: Optional[int] = None, mode: int = 0,
+                     group: Union[None, int, str] = None) -> Event:
+        """Make a CUDA event that other processes find by its name; `mode` and `group`: which users, as share()."""
+        options = _native.make(_abi.ShareOptions, mode=mode, group=_group(group))
+        handle = _native.call_out("gpushare_event_create_with", self.handle, _native.text(name),
+                                  -1 if device is None else device, 0, ctypes.byref(options))
         return Event(handle, name, self._hold)
 
     def event_open(self, name: str, *, wait: float = 0) -> Event:

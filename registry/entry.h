@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_ENTRY_H
+#define GPUSHARE_REGISTRY_ENTRY_H
+/* What is known of one buffer: a record but for its tags, which few have and which take more room than
+ * all the rest, and what the registry alone knows. */
+#include "hash.h"
+#include "index.h"
+#include "limit.h"
+#include "process.h"
+#include "protocol.h"
+
+struct held;
+struct lease;
+struct user;
+
+/* Fields of a record by their names there; what changes by the moment (what is left of a ttl, what was
+ * published) is put in when it is told. */
+struct known {
+	char name[GPUSHARE_NAME_MAX + 1];
+	char owner_command[GPUSHARE_COMMAND_MAX + 1];
+	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
+	uint64_t address;
+#define F(type, field) type field;
+	INDEX_FIELDS(F)
+#undef F
+	bool in_limbo;
+};
+
+struct entry {
+	struct known info; /* attachers is kept up to date by the leases */
+	gpushare_Tag *tags;
+	pb_size_t tags_count;
+	enum limit counted;		      /* of `user`: LIMIT_names, LIMIT_limbo */
+	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply and the journal only */
+	struct held *held; /* the descriptor of one that travels so; see vault.h */
+	struct process owner;
+	struct lease *lease; /* NULL: kept, and its owner has gone */
+	struct user *user;   /* among whose names it counts; NULL: it has none so far */
+	uint64_t kept_bytes; /* what of it counts as kept */
+	struct entry *prev,
+	    *next;   /* of the same lease (named, or in limbo), or of what is kept without one */
+	bool told;   /* see lease.retelling */
+	bool untold; /* without a name for that alone */
+	unsigned int noted;   /* see note.h */
+	unsigned int indexed; /* its place in the index, from 1; 0: it has none */
+	int64_t created_ns;
+	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */
+	UT_hash_handle hh;
+	UT_hash_handle by_generation; /* .tbl is NULL where there was no memory */
+};
+
+/* NULL: out of memory. */
+struct entry *entry_new(const record *info, const uint8_t *handle);
+/* Nobody counts it any more. Returns NULL. */
+struct entry *entry_free(struct entry *entry);
+/* It is another buffer from now on: what `made` says, of the same name. `made` is gone then. */
+void entry_become(struct entry *entry, struct entry *made);
+/* These are its tags, and count as its user's: limit_check_tags() was asked before. false: out of
+ * memory, nothing changed. */
+bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
+/* As a record, handle apart. */
+void entry_tell(const struct entry *entry, record *out_info);
+
+#endif
