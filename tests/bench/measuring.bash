@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by run.sh and registry.sh: how a measuring ends. Its files are in $scratch, what it started in
+# Sourced by run.sh and registry.sh: how a measuring begins and ends. Its files are in $scratch, what it started in
 # `started`, $registry among them.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
 started=() registry=
