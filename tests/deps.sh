@@ -61,6 +61,7 @@ lint  spin               command spin
 more  scdoc      command scdoc
 more  mandoc     command mandoc
 more  man-db     command man
+more  zsh        command zsh
 more  debhelper  command dh
 more  cmake      command cmake
 bench redis-server command redis-server

@@ -11,7 +11,8 @@ root=$(cd "$here/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 bench=$BUILD/bench
 out=$(cd "${1:-$here}" && pwd) || exit 1
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
+# shellcheck source=tests/bench/measuring.bash
+. "$here/measuring.bash"
 TRIP_ROUNDS=${GPUSHARE_BENCH_TRIP_ROUNDS:-41} TRIPS=${GPUSHARE_BENCH_TRIPS:-500}
 RATE_ROUNDS=${GPUSHARE_BENCH_RATE_ROUNDS:-7} RATE_MS=${GPUSHARE_BENCH_RATE_MS:-400}
 CLIENTS=${GPUSHARE_BENCH_CLIENTS:-1,8,64} SPENT_MS=${GPUSHARE_BENCH_SPENT_MS:-4000}
@@ -19,7 +20,7 @@ read -ra MANY <<<"${GPUSHARE_BENCH_MANY:-10000 1000000}"
 NAMES=1000 # shared while round trips and rates are measured
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
 export GPUSHARE_BENCH_PLACE=$scratch/r GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=60000
-started=() registry='' redis='' sharer=''
+redis='' sharer=''
 # A pattern by its beginning, one by its end, one that fits nothing, and all.
 globs=('model07/*' '*99.weight' 'none*' '*')
 # shellcheck source=tests/bench/results.bash
@@ -28,42 +29,6 @@ globs=('model07/*' '*99.weight' 'none*' '*')
 . "$here/registry_report.bash"
 # shellcheck source=tests/bench/spent.bash
 . "$here/spent.bash"
-
-stop_all() {
-	exec 7>&-
-	[ ${#started[@]} = 0 ] || kill -TERM "${started[@]}" 2>/dev/null
-	wait
-	started=()
-}
-finish() {
-	stop_all
-	rm -rf "$scratch"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-fail() {
-	echo "gpushare: not measured: $1" >&2
-	[ ! -s "$scratch/errors" ] || sed 's/^/    /' "$scratch/errors" | tail -n 20 >&2
-	exit 1
-}
-
-# serve SOCKET COMMAND...: in the background; its pid in PID
-serve() {
-	local tries=0
-	"${@:2}" </dev/null >/dev/null 2>"$scratch/errors" &
-	PID=$!
-	started+=("$PID")
-	until [ -S "$GPUSHARE_DIR/$1" ]; do
-		[ $((tries += 1)) -le 400 ] || fail "$2 did not start"
-		sleep 0.05
-	done
-}
-
-start_registry() {
-	serve registry.sock "$BUILD/gpushare-registry" --dir "$GPUSHARE_DIR"
-	registry=$PID
-}
 
 start_redis() {
 	[ -n "$has_redis" ] || return 0

@@ -11,32 +11,18 @@ root=$(cd "$here/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 bin=$BUILD/tests/bin bench=$BUILD/bench shim=$BUILD/libgpushare_shim.so
 out=$(cd "${1:-$here}" && pwd) || exit 1
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
+# shellcheck source=tests/bench/measuring.bash
+. "$here/measuring.bash"
 mkdir -m 700 "$scratch/r"
 export GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
 ROUNDS=${GPUSHARE_BENCH_ROUNDS:-9} STARTS=${GPUSHARE_BENCH_STARTS:-400}
 RUNS=${GPUSHARE_BENCH_RUNS:-21} PAIRS=${GPUSHARE_BENCH_PAIRS:-4000} PAIR_SIZE=2097152
 ATTACHES=${GPUSHARE_BENCH_ATTACHES:-200}
-registry=
 # shellcheck source=tests/bench/results.bash
 . "$here/results.bash"
 # shellcheck source=tests/bench/report.bash
 . "$here/report.bash"
-
-finish() {
-	[ -z "$registry" ] || kill -TERM "$registry" 2>/dev/null
-	wait
-	rm -rf "$scratch"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-fail() {
-	echo "gpushare: not measured: $1" >&2
-	[ ! -s "$scratch/errors" ] || sed 's/^/    /' "$scratch/errors" | tail -n 20 >&2
-	exit 1
-}
 
 # The cases: what a program's environment has more than without us. `named` has one buffer alive
 # and its rule used up; `both` has a buffer alive and a rule that may yet match.
@@ -54,16 +40,6 @@ ways=(linked dlsym proc runtime)
 in_case() {
 	# shellcheck disable=SC2086 # words
 	env LD_LIBRARY_PATH="$bench${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ${more[$1]} "${@:2}" 2>"$scratch/errors"
-}
-
-start_registry() {
-	local tries=0
-	"$BUILD/gpushare-registry" --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>"$scratch/errors" &
-	registry=$!
-	until [ -S "$GPUSHARE_DIR/registry.sock" ]; do
-		[ $((tries += 1)) -le 200 ] || fail "the registry did not start"
-		sleep 0.05
-	done
 }
 
 # A case that names nothing would measure nothing: before and behind the measuring, is there one

@@ -14,7 +14,9 @@ fi
 # What a test waits longer than it should: instruments and emulators are slow, and so is a busy machine.
 SLACK_MS=0
 [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${EMULATOR:-}" ] || SLACK_MS=1000
-SLACK_MS=$((SLACK_MS + 250 * $(cut -d . -f 1 /proc/loadavg) / $(nproc)))
+export CORES=${CORES:-$(nproc)}
+IFS=. read -r LOAD _ </proc/loadavg
+SLACK_MS=$((SLACK_MS + 250 * LOAD / CORES))
 
 setup() {
 	WORK=$(mktemp -d)

@@ -139,22 +139,39 @@ completed() {
 	equal "$(completed gpushare-attach weights --dir "$WORK/r")" "$WORK/r "
 }
 
-@test "zsh completes gpushare by that" {
+# tabbed LINE...: how much fits, and what is in the line after a TAB
+tabbed() {
+	HOME=$WORK zsh -f "$BATS_TEST_DIRNAME/tab.zsh" "$ROOT/tools/completions" "$@" | sed 's/ *$//'
+}
+
+@test "zsh completes gpushare and gpushare-attach at a TAB" {
 	needs zsh
+	export GPUSHARE_DIR="$WORK/a registry"
+	mkdir -m 700 "$GPUSHARE_DIR"
 	named_buffers
-	zsh -n "$ROOT/tools/completions/_gpushare"
-	# The completion system's own calls, as this one uses them, print what they are given.
-	cat >"$WORK/try.zsh" <<-'EOF'
-		_describe() { local list=$4; print -rl -- ${(P)list} }
-		_files() { print -r -- "files $*" }
-		_command_names() { print -r -- commands }
-		compadd() { shift; local list=$1; print -rl -- ${(P)list} }
-		file=$1; shift
-		words=("$@"); CURRENT=$#; service=$1
-		. $file
-	EOF
-	equal "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare stat we | cut -d : -f 1 | tr '\n' ' ')" "-odd..//name- weights "
-	has "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare '')" "top:watch"
-	equal "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare put '')" "files "
-	has "$(zsh -f "$WORK/try.zsh" "$ROOT/tools/completions/_gpushare" gpushare-attach --)" "--into"
+	mkdir "$WORK/d" "$WORK/d/a folder"
+	touch "$WORK/d/some file"
+	cd "$WORK/d"
+	equal "$(tabbed 'gpushare t' 'gpushare sta' 'gpushare stat w' 'gpushare ls --j' 'gpushare fly ' \
+		'gpushare put s' 'gpushare ls --dir ' 'gpushare run basena' 'gpushare get weights --offs' 'gpushare-attach --offs' \
+		'gpushare-attach w' 'gpushare-attach --in s' 'gpushare-attach --dir ')" \
+		"2: gpushare t
+1: gpushare stat
+1: gpushare stat weights
+1: gpushare ls --json
+0: gpushare fly
+1: gpushare put some\\ file
+1: gpushare ls --dir a\\ folder/
+1: gpushare run basename
+1: gpushare get weights --offset
+1: gpushare-attach --offset
+1: gpushare-attach weights
+1: gpushare-attach --in some\\ file
+1: gpushare-attach --dir a\\ folder/"
+	# What is quoted in the line is not for the program, which looks for that registry.
+	equal "$(GPUSHARE_DIR=/nonexistent tabbed 'gpushare stat w' "gpushare stat --dir '$WORK/a registry' w" \
+		"gpushare stat --dir $WORK/a\\ registry w")" \
+		"0: gpushare stat w
+1: gpushare stat --dir '$WORK/a registry' weights
+1: gpushare stat --dir $WORK/a\\ registry weights"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Runs every fuzzer, each on a copy of its corpus: tests/fuzz/run.sh SECONDS [FUZZER]
-# SECONDS: of one; "share": so that all of them, a core each, take a minute. What is found is left in
+# SECONDS: of one; "share": so that all of them, a core each, take a minute; "build": none. What is found is left in
 # build-fuzz/found; put it into tests/fuzz/corpus/<fuzzer>, where it is a test of `make check`.
 # FUZZ_KEEP=1: then what is new goes into the corpus, as few inputs as reach as far.
 set -u
@@ -29,6 +29,7 @@ make -s --no-print-directory "-j$(nproc)" fuzzers BUILD="$build" CC="$clang" CFL
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 }
+[ "$seconds" != build ] || exit 0
 jobs=$(nproc)
 [ "$seconds" != share ] || seconds=$((60 * jobs / ${#fuzzers[@]}))
 mkdir -p "$build/found"

@@ -55,7 +55,7 @@ whole() {
 # (found within seconds: the compiler would take longer to make it fast)
 broken() {
 	build -DCRASHES=1 "-DCUTS=$2" "-DLAST=$3" "-DBREAK_$1" -DBFS -DCOLLAPSE -O0 || return
-	timeout -s INT -k 10 120 ./pan -E -w22 >pan.log 2>&1
+	timeout -s INT -k 10 $((3 * ${MODEL_SECONDS:-80} / 2)) ./pan -E -w22 >pan.log 2>&1
 	if grep -q "^pan:.*assertion violated.*$4" pan.log; then
 		passed=$((passed + 1))
 		echo "model: without $1: caught"

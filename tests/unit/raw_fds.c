@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -161,6 +163,23 @@ int raw_fds_withdraw(int fd, const uint8_t ticket[GPUSHARE_TICKET_SIZE])
 
 	memcpy(what.tickets[0], ticket, GPUSHARE_TICKET_SIZE);
 	return raw_fds_ask(fd, what, NULL, 0);
+}
+
+void raw_fds_assert_read_only(int page)
+{
+	char path[64];
+	int again;
+
+	assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0) == MAP_FAILED);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(ftruncate(page, 0), -1);
+	assert_int_equal(pwrite(page, "x", 1, 0), -1);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", page);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(again < 0 || pwrite(again, "x", 1, 0) == -1);
+	if (again >= 0)
+		close(again);
+	close(page);
 }
 
 int raw_fds_set_up(void **state)

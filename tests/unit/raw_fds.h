@@ -30,6 +30,8 @@ int raw_fds_ask(int fd, struct fds_message what, const int *fds, size_t count);
 void raw_fds_make(int *fds, size_t count);
 int raw_fds_deposit(int fd, size_t count);
 int raw_fds_withdraw(int fd, const uint8_t ticket[GPUSHARE_TICKET_SIZE]);
+/* Of a page that it gave: no way leads to writing it. Closes it. */
+void raw_fds_assert_read_only(int page);
 /* With the first ticket of the latest answer. */
 request raw_fds_share(const char *name);
 

@@ -12,37 +12,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "limit.h"
+#include "listener.h"
 #include "probe.h"
 #include "raw.h"
 
 static notice told;
-
-static int events_dial(void)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(directory_events_socket(raw_here.directory, to.sun_path), GPUSHARE_OK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
-static int events_greet(void)
-{
-	uint8_t mine[SP_GREETING_SIZE], theirs[SP_GREETING_SIZE];
-	int fd = events_dial();
-
-	sp_greeting(mine, SP_SUB);
-	assert_true(raw_write(fd, mine, sizeof(mine)));
-	assert_true(raw_read(fd, theirs, sizeof(theirs), RAW_TIMEOUT_MS));
-	assert_true(sp_greeting_is(theirs, SP_PUB));
-	return fd;
-}
 
 /* The next notice, in `told`. */
 static bool hear(int fd, int timeout_ms)
@@ -74,7 +52,7 @@ static void expect(int fd, enum gpushare_notice_kind kind, const char *name)
 /* One that is greeted, and hears all from now on. */
 static int events_connect(void)
 {
-	int fd = events_greet();
+	int fd = listener_greet();
 
 	do
 		assert_true(hear(fd, RAW_TIMEOUT_MS)); /* what was on its way already comes first */
@@ -233,14 +211,14 @@ static void garbage_is_shown_the_door(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		int bad = events_dial();
+		int bad = listener_dial();
 
 		assert_true(raw_write(bad, garbage[i], sizes[i]));
 		assert_true(raw_is_closed(bad, RAW_TIMEOUT_MS));
 		close(bad);
 	}
 	for (int i = 0; i < 20; i++) /* nanomsg/nng#1518 */
-		close(events_dial());
+		close(listener_dial());
 	raw_sleep_ms(2 * (PROBE_EVERY_MS + PROBE_ANSWER_MS));
 	assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
 	EXPECT(watcher, SHARE, "w");
@@ -261,7 +239,7 @@ static void who_talks_is_not_listened_to(void **state)
 
 	(void)state;
 	for (int i = 0; i < 200; i++) {
-		int talker = events_greet();
+		int talker = listener_greet();
 
 		assert_true(raw_write(talker, message, (size_t)i % sizeof(message) + 1));
 		assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
@@ -296,7 +274,7 @@ static void watchers_that_go_are_let_go_of(void **state)
 	}
 	close(stop[0]);
 	for (int i = 0; i < 600; i++) {
-		int fd = events_greet();
+		int fd = listener_greet();
 
 		if (i % 3)
 			raw_sleep_ms(i % 3);

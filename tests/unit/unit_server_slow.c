@@ -10,10 +10,10 @@
 
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "configured.h"
+#include "listener.h"
 
 #define SILENT_MS 1000
 #define LATE_MS (SILENT_MS + 1000 + raw_slack_ms()) /* it looks every 500 ms */
@@ -162,31 +162,11 @@ static void who_never_reads(void **state)
 	close(fd);
 }
 
-static int events_dial(void)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(directory_events_socket(raw_here.directory, to.sun_path), GPUSHARE_OK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
-static int events_greet(void)
-{
-	uint8_t greeting[SP_GREETING_SIZE];
-	int fd = events_dial();
-
-	sp_greeting(greeting, SP_SUB);
-	assert_true(raw_write(fd, greeting, sizeof(greeting)));
-	return fd;
-}
-
 /* A watcher has nothing to say after its greeting; it has six times as long to read. */
 static void watchers(void **state)
 {
 	long long begun_ms = raw_now_ms(), end_ms = begun_ms + 6 * SILENT_MS;
-	int mute = events_dial(), deaf = events_greet(), idle = events_greet();
+	int mute = listener_dial(), deaf = listener_greet(), idle = listener_greet();
 	int owner = raw_connect(&raw_here), fd = raw_connect(&raw_here);
 	uint8_t rest[4096];
 
@@ -234,7 +214,7 @@ static void a_crowd_of_them(void **state)
 		fds[0][i] = raw_dial(&raw_here);
 		fds[1][i] = raw_greet(&raw_here);
 		fds[2][i] = raw_connect(&raw_here);
-		fds[3][i] = events_dial();
+		fds[3][i] = listener_dial();
 		assert_true(raw_write(fds[2][i], header, (size_t)(i % 13 + 1)));
 	}
 	for (int kind = 0; kind < 4; kind++) {

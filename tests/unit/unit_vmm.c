@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "descriptors.h"
+#include "exported.h"
 #include "stage.h"
 #include "vmm.h"
 
@@ -17,28 +18,10 @@
 
 static const char *const UNTOUCHED = "untouched";
 
-/* Memory of this process's own, as the descriptor that it exports. */
-static int exported(const struct driver *driver)
-{
-	const cu_mem_prop prop = {
-	    .type = CU_ALLOCATION_PINNED,
-	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
-	    .location = {.type = CU_LOCATION_DEVICE},
-	};
-	cu_mem_handle handle;
-	int fd = -1;
-
-	CHECK(driver->cuMemCreate(&handle, SIZE, &prop, 0) == CU_OK);
-	CHECK(driver->cuMemExportToShareableHandle(&fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD,
-						   0) == CU_OK);
-	CHECK(driver->cuMemRelease(handle) == CU_OK);
-	return fd;
-}
-
 static void map_twice(void)
 {
 	const struct driver *driver = part_driver();
-	int fd = exported(driver), before = descriptors_open();
+	int fd = exported_memory(driver, SIZE), before = descriptors_open();
 	struct vmm_mapping one, two;
 	const char *call = UNTOUCHED;
 	unsigned char byte = 0;
@@ -88,7 +71,7 @@ static void fail_each(void)
 	       "cuMemSetAccess:1:1:101",
 	       1);
 	driver = part_driver();
-	fd = exported(driver);
+	fd = exported_memory(driver, SIZE);
 	before = descriptors_open();
 	for (size_t i = 0; i < sizeof(fails) / sizeof(*fails); i++) {
 		const char *call = UNTOUCHED;
@@ -114,7 +97,7 @@ static void lack_each(void)
 {
 	struct driver whole = *part_driver(), lacking;
 	struct vmm_mapping mapping = {.size = 1};
-	int fd = exported(&whole), before = descriptors_open();
+	int fd = exported_memory(&whole, SIZE), before = descriptors_open();
 	const char *call;
 
 #define LACKS(name) \
@@ -148,7 +131,7 @@ static void test_old_driver(void **state)
 static void wish(void)
 {
 	const struct driver *driver = part_driver();
-	int fd = exported(driver), before = descriptors_open();
+	int fd = exported_memory(driver, SIZE), before = descriptors_open();
 	const char *call = UNTOUCHED;
 	struct vmm_mapping one, two = {.size = 1}, three;
 	struct vmm_wish where = {.must = true};

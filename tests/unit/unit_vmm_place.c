@@ -10,30 +10,13 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
+#include "exported.h"
 #include "stage.h"
 #include "vmm.h"
 
 #define SIZE ((size_t)4 << 20)
 
 static const char *const UNTOUCHED = "untouched";
-
-/* Memory of this process's own, as the descriptor that it exports. */
-static int exported(const struct driver *driver)
-{
-	const cu_mem_prop prop = {
-	    .type = CU_ALLOCATION_PINNED,
-	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
-	    .location = {.type = CU_LOCATION_DEVICE},
-	};
-	cu_mem_handle handle;
-	int fd = -1;
-
-	CHECK(driver->cuMemCreate(&handle, SIZE, &prop, 0) == CU_OK);
-	CHECK(driver->cuMemExportToShareableHandle(&fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD,
-						   0) == CU_OK);
-	CHECK(driver->cuMemRelease(handle) == CU_OK);
-	return fd;
-}
 
 static struct {
 	const struct driver *real;
@@ -165,7 +148,7 @@ static void peers(void)
 
 	setenv("GPUSHARE_SIM_DEVICES", "4", 1);
 	driver = *part_driver();
-	fd = exported(&driver);
+	fd = exported_memory(&driver, SIZE);
 	access_seen.real = part_driver();
 	driver.cuMemSetAccess = set_access;
 	driver.cuDeviceCanAccessPeer = can_peer;

@@ -50,7 +50,7 @@ _gpushare_attach() {
 	local word=${COMP_WORDS[COMP_CWORD]}
 	COMPREPLY=()
 	case ${COMP_WORDS[COMP_CWORD - 1]} in
-	-o | --output | --into | --diff | --restore) _gpushare_offer "$word" echo :files ;;
+	-o | --output | --into | --in | --diff | --restore) _gpushare_offer "$word" echo :files ;;
 	--dir) _gpushare_offer "$word" echo :dirs ;;
 	*)
 		if [[ $word == -* ]]; then

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by run.sh and registry.sh: how a measuring begins and ends. Its files are in $scratch, what it started in
+# `started`, $registry among them.
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
+started=() registry=
+
+stop_all() {
+	exec 7>&- # who waits for what comes there
+	[ ${#started[@]} = 0 ] || kill -TERM "${started[@]}" 2>/dev/null
+	wait
+	started=()
+}
+
+finish() {
+	stop_all
+	rm -rf "$scratch"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+	echo "gpushare: not measured: $1" >&2
+	[ ! -s "$scratch/errors" ] || sed 's/^/    /' "$scratch/errors" | tail -n 20 >&2
+	exit 1
+}
+
+# serve SOCKET COMMAND...: in the background; its pid in PID
+serve() {
+	local tries=0
+	"${@:2}" </dev/null >/dev/null 2>"$scratch/errors" &
+	PID=$!
+	started+=("$PID")
+	until [ -S "$GPUSHARE_DIR/$1" ]; do
+		[ $((tries += 1)) -le 400 ] || fail "$2 did not start"
+		sleep 0.05
+	done
+}
+
+start_registry() {
+	serve registry.sock "$BUILD/gpushare-registry" --dir "$GPUSHARE_DIR"
+	registry=$PID
+}
