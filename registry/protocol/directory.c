@@ -192,8 +192,11 @@ int directory_check_place(const char *path, char *why, size_t why_size)
 
 	if (status)
 		return status;
-	status = fstat(fd, &is) ? status_from_errno(errno)
-				: directory_examine_place(fd, &is, path, why, why_size);
+	if (fstat(fd, &is))
+		status =
+		    fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
+	else
+		status = directory_examine_place(fd, &is, path, why, why_size);
 	close(fd);
 	return status;
 }

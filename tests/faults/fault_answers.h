@@ -14,6 +14,7 @@
 #include <endian.h>
 
 #include "fault_calls.h"
+#include "fault_site.h"
 #include "protocol.h"
 
 static struct {

@@ -6,12 +6,16 @@
  * says; `eN`, errno is N; `short`, half of the bytes (of those that have a size last but for flags).
  */
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -27,8 +31,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#include "fault_site.h"
+#include <unistd.h>
 
 /* C(type, name, parameters, arguments, what it answers when it fails, errno then) */
 #define FAULT_CALLS(C) \
@@ -174,5 +177,14 @@
 	  ECONNRESET) \
 	C(int, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout), -1, \
 	  ENOMEM)
+
+/* Memory, for who is linked with those that fail: lib_fault.c has its own ways to get it. */
+#define FAULT_MEMORY(C) \
+	C(void *, calloc, (size_t count, size_t size), (count, size), NULL, ENOMEM) \
+	C(void *, malloc, (size_t size), (size), NULL, ENOMEM) \
+	C(void *, mmap, (void *at, size_t size, int protection, int flags, int fd, off_t offset), \
+	  (at, size, protection, flags, fd, offset), MAP_FAILED, ENOMEM) \
+	C(void *, realloc, (void *old, size_t size), (old, size), NULL, ENOMEM) \
+	C(char *, strdup, (const char *text), (text), NULL, ENOMEM)
 
 #endif

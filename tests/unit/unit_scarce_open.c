@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* What a daemon opens first, and each call in turn fails: it says so, leaves nothing, and can again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "closer.h"
+#include "descriptors.h"
+#include "events_server.h"
+#include "fds_server.h"
+#include "peer.h"
+#include "place.h"
+#include "restore.h"
+#include "scarce.h"
+
+static char directory[] = "/tmp/gpushare-unit-XXXXXX";
+static int open_before;
+
+static int set_up(void **state)
+{
+	strcpy(directory + sizeof(directory) - 7, "XXXXXX");
+	return peer_set_up(state) || !mkdtemp(directory);
+}
+
+static int tear_down(void **state)
+{
+	char command[64];
+
+	peer_tear_down(state);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return system(command);
+}
+
+static const char *inside(const char *name)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static void assert_none_open(const char *of)
+{
+	if (descriptors_open() != open_before)
+		fail_msg("%s fails, and %d descriptors are left", of,
+			 descriptors_open() - open_before);
+}
+
+/* Whether anybody listens there. The name goes: it is the place that clears names. */
+static bool hears(const char *path, int type)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	bool is;
+
+	strcpy(to.sun_path, path);
+	is = !connect(fd, (const struct sockaddr *)&to, sizeof(to));
+	close(fd);
+	unlink(path);
+	return is;
+}
+
+static void descriptors_are_served_or_not_at_all(void **state)
+{
+	(void)state;
+	open_before = descriptors_open();
+	SCARCE_EACH(nth)
+	{
+		struct fds_server server;
+		bool opened;
+
+		scarce_begin(nth);
+		opened = fds_server_open(&server, peer_registry, inside("f"));
+		if (!scarce_end())
+			assert_true(opened);
+		assert_int_equal(hears(inside("f"), SOCK_SEQPACKET), opened);
+		if (opened)
+			fds_server_close(&server);
+		assert_none_open(scarce_what() ? scarce_what() : "nothing");
+		assert_int_equal(peer_registry->vault.wake, -1);
+	}
+}
+
+static void notices_are_sent_or_not_at_all(void **state)
+{
+	(void)state;
+	open_before = descriptors_open();
+	SCARCE_EACH(nth)
+	{
+		struct events_server server;
+		bool opened;
+
+		scarce_begin(nth);
+		opened = events_server_open(&server, peer_registry, inside("e"));
+		if (!scarce_end())
+			assert_true(opened);
+		assert_int_equal(hears(inside("e"), SOCK_STREAM), opened);
+		if (opened)
+			events_server_close(&server);
+		assert_none_open(scarce_what() ? scarce_what() : "nothing");
+	}
+}
+
+static void a_place_is_had_or_left_to_others(void **state)
+{
+	struct place place, another;
+
+	(void)state;
+	open_before = descriptors_open();
+	SCARCE_EACH(nth)
+	{
+		int status;
+
+		scarce_begin(nth);
+		status = place_open(&place, directory, false, false);
+		if (!scarce_end())
+			assert_int_equal(status, 0);
+		if (!status) {
+			assert_string_equal(place.directory, directory);
+			assert_int_equal(place_open(&another, directory, false, false),
+					 PLACE_SERVED);
+			place_close(&place);
+		}
+		assert_none_open(scarce_what() ? scarce_what() : "nothing");
+	}
+}
+
+static void an_audit_is_written_or_refused(void **state)
+{
+	(void)state;
+	open_before = descriptors_open();
+	SCARCE_EACH(nth)
+	{
+		char path[64];
+		bool opened;
+
+		snprintf(path, sizeof(path), "%s", inside("a.log"));
+		scarce_begin(nth);
+		opened = audit_open(peer_registry, path, 100, directory);
+		if (!scarce_end())
+			assert_true(opened);
+		assert_int_equal(opened, peer_registry->audit != NULL);
+		if (opened) {
+			audit_stranger(peer_registry, 1, 2);
+			audit_close(peer_registry);
+		}
+		assert_null(peer_registry->audit);
+		assert_none_open(scarce_what() ? scarce_what() : "nothing");
+	}
+}
+
+/* The registry serves without what it could not have: a directory to be read, a generation's file. */
+static void a_registry_begins_with_what_it_gets(void **state)
+{
+	struct registry *registry;
+
+	(void)state;
+	open_before = descriptors_open();
+	SCARCE_EACH(nth)
+	{
+		bool restored = false;
+
+		scarce_begin(nth);
+		registry = registry_new(directory);
+		if (registry)
+			restored = restore_open(registry, directory);
+		if (!scarce_end())
+			assert_true(registry && restored);
+		if (registry && restored) {
+			uint64_t first = generation_take(&registry->generation);
+
+			assert_true(first && generation_take(&registry->generation) > first);
+		}
+		if (registry) {
+			registry_let_go(registry, false);
+			registry_free(registry);
+		}
+		assert_none_open(scarce_what() ? scarce_what() : "nothing");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(descriptors_are_served_or_not_at_all, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(notices_are_sent_or_not_at_all, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_place_is_had_or_left_to_others, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(an_audit_is_written_or_refused, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_registry_begins_with_what_it_gets, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* What a registry without a socket says of what it counts: statuses by name, publications a second. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "clock.h"
+#include "ordered.h"
+#include "rate.h"
+
+static notice heard;
+
+/* The next notice of that kind. */
+static bool hear(enum gpushare_notice_kind kind)
+{
+	struct event *event;
+	bool is = false;
+
+	while (!is && (event = events_take(peer_registry))) {
+		assert_int_equal(codec_decode_notice(event->bytes, event->size, &heard),
+				 GPUSHARE_OK);
+		is = heard.kind == kind;
+		event_release(event);
+	}
+	return is;
+}
+
+static void each_status_has_its_name(void **state)
+{
+	static const char *const names[] = {
+#define X(name, value, text) [-(value)] = #name,
+	    GPUSHARE_STATUSES(X)
+#undef X
+	};
+	struct lease *lease = peer_new(1, 11, "asker");
+	request what = {.which_verb = gpushare_Request_stat_tag};
+	const gpushare_StatReply *told = &peer_answer.body.stat;
+	const size_t known = sizeof(names) / sizeof(*names);
+
+	(void)state;
+	for (size_t i = 0; i < known; i++)
+		peer_registry->counts.statuses[i] = 100 + i;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(told->by_status_count, known);
+	assert_string_equal(told->by_status[0].what, "unknown");
+	for (size_t i = 1; i < known; i++) {
+		assert_string_equal(told->by_status[i].what, names[i]);
+		assert_int_equal(told->by_status[i].count, 100 + i);
+	}
+}
+
+static void a_rate_is_told_of_what_was_published(void **state)
+{
+	struct lease *owner = peer_new(1, 11, "owner");
+	uint64_t generation = peer_share(owner, "x"), idle = peer_share(owner, "idle");
+
+	(void)state;
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "idle", idle, 0), GPUSHARE_OK);
+	assert_true(events_enter(peer_registry, 9, 1000));
+	atomic_store(&ordered_page(generation)->published, 5);
+	rate_tick(peer_registry, 0); /* from here on it is counted */
+	assert_false(hear(GPUSHARE_NOTICE_PUBLISH));
+	rate_tick(peer_registry, NS_PER_S);
+	assert_false(hear(GPUSHARE_NOTICE_PUBLISH)); /* none more */
+	atomic_store(&ordered_page(generation)->published, 12);
+	rate_tick(peer_registry, NS_PER_S / 2);
+	assert_true(hear(GPUSHARE_NOTICE_PUBLISH));
+	assert_string_equal(heard.buffer.name, "x");
+	assert_int_equal(heard.rate, 14);
+	assert_false(hear(GPUSHARE_NOTICE_PUBLISH));
+	atomic_store(&ordered_page(generation)->published, 13);
+	rate_tick(peer_registry, 10 * NS_PER_S);
+	assert_true(hear(GPUSHARE_NOTICE_PUBLISH));
+	assert_int_equal(heard.rate, 1); /* what goes on is not 0 */
+	events_leave(peer_registry, 9);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(each_status_has_its_name, peer_set_up, peer_tear_down),
+	    cmocka_unit_test_setup_teardown(a_rate_is_told_of_what_was_published, peer_set_up,
+					    peer_tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
