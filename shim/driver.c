@@ -39,8 +39,10 @@ void driver_fill(struct driver *table, void *library)
 {
 	dlsym_call find = driver_real_dlsym();
 
-#define F(since, version, name, params) \
-	table->name = find ? (cu_##name##_call *)find(library, #name) : NULL;
+	*table = (struct driver){0};
+	if (!find)
+		return;
+#define F(since, version, name, params) table->name = (cu_##name##_call *)find(library, #name);
 	CUDA_ABI_CALLS(F)
 #undef F
 }

@@ -28,7 +28,7 @@ static const char *lacking; /* what the next part's driver has not */
 static struct {		    /* what the parts find */
 	bool refused[ENTRIES];
 	size_t refusals;
-} *found;
+} * found;
 
 /* The simulated driver without the symbol `lacking`: its name there is another. */
 static int driver_without(void)
@@ -94,8 +94,8 @@ static bool is_refused(const char *call)
 static void test_each_call_lacking(void **state)
 {
 	(void)state;
-	found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
+	found =
+	    mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(found != MAP_FAILED);
 	for (size_t i = 0; i < ENTRIES; i++) {
 		lacking = calls[i];
@@ -146,7 +146,8 @@ static void test_libc(void **state)
 	assert_non_null(driver_libc("dlsym"));
 	assert_null(driver_libc("gpushare_no_such_call"));
 	assert_ptr_equal(driver_real_dlsym(), driver_libc("dlsym"));
-	assert_ptr_equal(driver_real_dlsym()(RTLD_DEFAULT, "getpid"), dlsym(RTLD_DEFAULT, "getpid"));
+	assert_ptr_equal(driver_real_dlsym()(RTLD_DEFAULT, "getpid"),
+			 dlsym(RTLD_DEFAULT, "getpid"));
 }
 
 int main(int argc, char **argv)

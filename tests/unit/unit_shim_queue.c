@@ -160,8 +160,10 @@ static int tear_down(void **state)
 
 static cu_result defer(uint64_t generation, enum live_kind kind)
 {
-	struct live entry = {
-	    .kind = kind, .generation = generation, .pointer = generation << 20, .context = context(1)};
+	struct live entry = {.kind = kind,
+			     .generation = generation,
+			     .pointer = generation << 20,
+			     .context = context(1)};
 
 	snprintf(entry.name, sizeof(entry.name), "q%llu", (unsigned long long)generation);
 	entry.reading = live_reading();
@@ -221,9 +223,8 @@ static void drained_no_longer_than_that(void **state)
 
 static void an_older_driver(void **state)
 {
-	void **const needed[] = {
-	    (void **)&played.cuEventCreate, (void **)&played.cuEventRecord,
-	    (void **)&played.cuEventQuery, (void **)&played.cuEventDestroy_v2};
+	void **const needed[] = {(void **)&played.cuEventCreate, (void **)&played.cuEventRecord,
+				 (void **)&played.cuEventQuery, (void **)&played.cuEventDestroy_v2};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
@@ -309,7 +310,8 @@ static void a_context_ends(void **state)
 	assert_int_equal(defer(2, LIVE_VMM), CU_OK);
 	assert_int_equal(defer(3, LIVE_IPC), CU_OK);
 	its_context = context(3);
-	assert_int_equal(defer(4, LIVE_IPC), CU_OK); /* its memory is context 1's, its stream is not */
+	assert_int_equal(defer(4, LIVE_IPC),
+			 CU_OK); /* its memory is context 1's, its stream is not */
 	assert_null(async_take_of(context(7)));
 	queue.first->busy = true;
 	taken = async_take_of(context(3));
