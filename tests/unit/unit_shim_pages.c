@@ -76,7 +76,8 @@ static int played_map(int fd, uint64_t generation, struct order_page **out_page)
 	assert_true(fd == -1 && generation); /* no descriptor is to be closed in this test */
 	if (played.map_status)
 		return played.map_status;
-	*out_page = calloc(1, sizeof(**out_page));
+	*out_page = aligned_alloc(_Alignof(struct order_page), sizeof(**out_page));
+	memset(*out_page, 0, sizeof(**out_page));
 	(*out_page)->id = played.id;
 	played.maps++;
 	return GPUSHARE_OK;
