@@ -112,7 +112,7 @@ static struct state *state_new(char errors[VARIABLES][512])
 
 static struct state *state_free(struct state *state)
 {
-	for (int kind = 0; state && kind < KINDS; kind++)
+	for (int kind = 0; kind < KINDS; kind++)
 		rules_free(state->rules[kind]);
 	free(state);
 	return NULL;

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* On the way to a registry: nobody there, nobody who answers, somebody else; and the descriptors that
+ * are the program's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client_internal.h"
+#include "monotonic.h"
+
+#define SHORTLY_MS 30
+
+static struct client client;
+static char folder[64];
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&client, 0, sizeof(client));
+	strcpy(folder, "/tmp/gpushare-unit-XXXXXX");
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(client.directory, sizeof(client.directory), "%s", folder);
+	client.timeout_ms = SHORTLY_MS;
+	client.pid = getpid();
+	client.fd = -1;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	client_disconnect(&client);
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command);
+}
+
+static void why_has(const char *words)
+{
+	if (!strstr(client.why, words))
+		fail_msg("\"%s\" does not hold \"%s\"", client.why, words);
+}
+
+static void reaches_nobody(int status, const char *words)
+{
+	assert_int_equal(client_reach(&client, monotonic_ms() + SHORTLY_MS), status);
+	why_has(words);
+}
+
+static void nobody_there(void **state)
+{
+	(void)state;
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "autostart is off; start gpushare-registry --dir");
+	client.trust.is_system = true;
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "its administrator starts it");
+	client.connections = 1; /* there was one: it may come again */
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
+	client.giving_back = true;
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "its administrator starts it");
+	client.trust.is_system = client.giving_back = false;
+	client.autostart = true;
+	setenv("GPUSHARE_REGISTRY", "/nonexistent/registry", 1);
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "was not found: not in $GPUSHARE_REGISTRY");
+	unsetenv("GPUSHARE_REGISTRY");
+	client.giving_back = true; /* and there is no state that would know what is meant */
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "autostart is off");
+	client.directory[0] = '\0';
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "too long a path");
+	memset(client.directory, 'x', sizeof(client.directory) - 1);
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "too long a path");
+	snprintf(client.directory, sizeof(client.directory), "/dev/null/x");
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "can't be connected to: Not a directory");
+}
+
+/* A socket whose listener takes nobody: busy, so it is tried until the end. */
+static void nobody_answers(void **state)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting[4];
+
+	(void)state;
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/registry.sock", folder);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 0), 0);
+	for (int i = 0; i < 4; i++)
+		waiting[i] = client_dial(at.sun_path, SOCK_STREAM);
+	assert_int_equal(waiting[3], -EAGAIN);
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
+	client.autostart = true; /* it is there: no other is started */
+	setenv("GPUSHARE_REGISTRY", "/nonexistent/registry", 1);
+	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
+	unsetenv("GPUSHARE_REGISTRY");
+	for (int i = 0; i < 4; i++)
+		if (waiting[i] >= 0)
+			close(waiting[i]);
+	close(listener);
+}
+
+/* 0, 1 and 2 stay the program's, also where it has closed them. */
+static void dials_past_the_standard_ones(void **state)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), spare, fd;
+
+	(void)state;
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", folder);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 4), 0);
+	spare = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	close(STDIN_FILENO);
+	fd = client_dial(at.sun_path, SOCK_STREAM);
+	assert_true(fd > STDERR_FILENO);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	close(fd);
+	assert_int_equal(client_dial(folder, SOCK_STREAM), -ECONNREFUSED);
+	assert_int_equal(client_dial(at.sun_path, SOCK_SEQPACKET), -EPROTOTYPE);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	if (spare >= 0) {
+		dup2(spare, STDIN_FILENO);
+		close(spare);
+	}
+	close(listener);
+}
+
+static void of_another_user(void **state)
+{
+	int none = open("/dev/null", O_RDONLY | O_CLOEXEC), pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	client.trust.uid = getuid();
+	assert_int_equal(client_check_peer(&client, pair[0]), GPUSHARE_OK);
+	assert_int_equal(client_check_peer(&client, none), GPUSHARE_E_DENIED);
+	why_has("runs as another user than the directory's");
+	close(none);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void timeouts_of_the_environment(void **state)
+{
+	static const char *const bad[] = {
+	    "", "abc", "-5", "+5", "0", "12x", " 12", "3600001", "99999999999999999999"};
+
+	(void)state;
+	unsetenv("GPUSHARE_TIMEOUT_MS");
+	assert_int_equal(client_default_timeout_ms(), GPUSHARE_TIMEOUT_MS);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		setenv("GPUSHARE_TIMEOUT_MS", bad[i], 1);
+		assert_int_equal(client_default_timeout_ms(), GPUSHARE_TIMEOUT_MS);
+	}
+	setenv("GPUSHARE_TIMEOUT_MS", "1", 1);
+	assert_int_equal(client_default_timeout_ms(), 1);
+	setenv("GPUSHARE_TIMEOUT_MS", "3600000", 1);
+	assert_int_equal(client_default_timeout_ms(), 3600000);
+	unsetenv("GPUSHARE_TIMEOUT_MS");
+}
+
+#define on_the_way(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    on_the_way(nobody_there),
+	    on_the_way(nobody_answers),
+	    on_the_way(dials_past_the_standard_ones),
+	    on_the_way(of_another_user),
+	    on_the_way(timeouts_of_the_environment),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* The client's own side of a connection whose other end the test has: answers that are none, in
+ * pieces, late or not at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client_internal.h"
+#include "monotonic.h"
+
+#define HEADER (SP_HEADER_SIZE + SP_ID_SIZE)
+#define FIRST_ID 0x80000001u
+#define SHORTLY_MS 30
+
+static struct client client;
+static int other = -1; /* the registry's end */
+static char folder[64];
+static uint8_t wire[GPUSHARE_MESSAGE_MAX];
+
+static void connected(void)
+{
+	struct stat is;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	client.fd = pair[0];
+	other = pair[1];
+	assert_int_equal(fstat(client.fd, &is), 0);
+	client.fd_device = is.st_dev;
+	client.fd_inode = is.st_ino;
+	client.next_id = 0;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&client, 0, sizeof(client));
+	strcpy(folder, "/tmp/gpushare-unit-XXXXXX");
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(client.directory, sizeof(client.directory), "%s", folder);
+	client.wire = wire;
+	client.timeout_ms = SHORTLY_MS;
+	client.pid = getpid();
+	connected();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	client_disconnect(&client);
+	close(other);
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command);
+}
+
+static void why_has(const char *words)
+{
+	if (!strstr(client.why, words))
+		fail_msg("\"%s\" does not hold \"%s\"", client.why, words);
+}
+
+static int64_t shortly(void)
+{
+	return monotonic_ms() + SHORTLY_MS;
+}
+
+static int ask(void)
+{
+	static const request list = {.which_verb = gpushare_Request_list_tag};
+
+	return client_exchange(&client, &list, &client.reply, shortly());
+}
+
+/* What the other end has sent before it was asked: `size` bytes of an answer, under that id. */
+static void sent(const reply *answer, uint32_t id, size_t size)
+{
+	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
+	size_t body = 0;
+
+	assert_int_equal(codec_encode_reply(answer, bytes + HEADER, sizeof(bytes) - HEADER, &body),
+			 GPUSHARE_OK);
+	sp_header(bytes, id, body);
+	if (size > HEADER + body)
+		size = HEADER + body;
+	assert_int_equal(send(other, bytes, size, MSG_NOSIGNAL), size);
+}
+
+static void answered(void **state)
+{
+	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_limbo_tag};
+
+	(void)state;
+	answer.body.limbo.generations_count = 1;
+	answer.body.limbo.generations[0] = 7;
+	sent(&answer, FIRST_ID, SIZE_MAX);
+	assert_int_equal(ask(), GPUSHARE_OK);
+	assert_true(client.heard && client.reply.body.limbo.generations[0] == 7);
+	answer = (reply){.status = GPUSHARE_E_DENIED, .message = "it is not yours"};
+	sent(&answer, FIRST_ID + 1, SIZE_MAX);
+	assert_int_equal(ask(), GPUSHARE_E_DENIED);
+	assert_string_equal(client.why, "it is not yours");
+	answer.message[0] = '\0';
+	sent(&answer, FIRST_ID + 2, SIZE_MAX);
+	assert_int_equal(ask(), GPUSHARE_E_DENIED);
+	assert_string_equal(client.why, status_text(GPUSHARE_E_DENIED));
+	assert_true(client.fd >= 0);
+}
+
+/* Not a word of it is believed, and the connection is closed. */
+static void is_foreign(void)
+{
+	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
+	why_has("does not speak the registry's protocol");
+	assert_int_equal(client.fd, -1);
+	close(other);
+	connected();
+}
+
+static void answers_that_are_none(void **state)
+{
+	static const reply empty = {.status = GPUSHARE_OK};
+	uint8_t bytes[HEADER + 4] = {0};
+
+	(void)state;
+	sent(&empty, FIRST_ID + 5, SIZE_MAX); /* to another question */
+	is_foreign();
+	assert_int_equal(send(other, bytes, HEADER, 0), HEADER); /* no message of nng's */
+	is_foreign();
+	sp_header(bytes, FIRST_ID, GPUSHARE_MESSAGE_MAX);
+	assert_int_equal(send(other, bytes, HEADER, 0), HEADER);
+	is_foreign();
+	sp_header(bytes, FIRST_ID, 2); /* and two bytes more than that */
+	assert_int_equal(send(other, bytes, sizeof(bytes), 0), sizeof(bytes));
+	is_foreign();
+	sp_header(bytes, FIRST_ID, 4);
+	memset(bytes + HEADER, 0xff, 4);
+	assert_int_equal(send(other, bytes, sizeof(bytes), 0), sizeof(bytes));
+	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
+	why_has("sent an answer that can't be decoded");
+	assert_int_equal(client.fd, -1);
+}
+
+static void closes_at(size_t size)
+{
+	static const reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
+
+	sent(&text, FIRST_ID, size);
+	shutdown(other, SHUT_WR);
+	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
+	why_has("closed the connection while answering; it may have been ended: try again");
+	assert_int_equal(client.heard, size > 0);
+	assert_int_equal(client.fd, -1);
+	close(other);
+	connected();
+}
+
+static void closed_under_the_answer(void **state)
+{
+	(void)state;
+	closes_at(0);
+	closes_at(HEADER - 1);
+	closes_at(HEADER);
+	closes_at(HEADER + 3);
+	close(other);
+	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
+	why_has("closed the connection while taking a request");
+	connected();
+}
+
+static void silent(void **state)
+{
+	static const reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
+	int64_t began = monotonic_ms();
+
+	(void)state;
+	sent(&text, FIRST_ID, HEADER + 3);
+	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
+	assert_true(monotonic_ms() - began >= SHORTLY_MS);
+	why_has("did not answer in time (30 ms) while answering; is it stopped");
+	assert_int_equal(client.fd, -1);
+	close(other);
+	connected();
+	/* One that takes nothing any more. */
+	while (send(client.fd, wire, sizeof(wire), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
+	why_has("while taking a request");
+}
+
+static void out_of_bounds(void **state)
+{
+	request strange = {.which_verb = gpushare_Request_list_tag};
+
+	(void)state;
+	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* and no end */
+	assert_int_equal(client_exchange(&client, &strange, &client.reply, shortly()),
+			 GPUSHARE_E_PROTOCOL);
+	why_has("a request breaks the protocol's bounds");
+	assert_true(client.fd >= 0);
+}
+
+static void *read_slowly(void *unused)
+{
+	uint8_t bytes[4096];
+	size_t all = 0;
+	ssize_t got;
+
+	(void)unused;
+	while (all < 3 * sizeof(wire) && (got = recv(other, bytes, sizeof(bytes), 0)) > 0) {
+		all += (size_t)got;
+		if (all < 10 * sizeof(bytes))
+			usleep(100);
+	}
+	return (void *)(uintptr_t)all;
+}
+
+static void moved_in_pieces(void **state)
+{
+	uint8_t *big = calloc(3, sizeof(wire)), bytes[8];
+	int small = 4096;
+	pthread_t thread;
+	void *all;
+
+	(void)state;
+	setsockopt(client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	assert_int_equal(pthread_create(&thread, NULL, read_slowly, NULL), 0);
+	assert_int_equal(
+	    client_transfer(&client, true, big, 3 * sizeof(wire), monotonic_ms() + 20000),
+	    GPUSHARE_OK);
+	pthread_join(thread, &all);
+	assert_int_equal((uintptr_t)all, 3 * sizeof(wire));
+	free(big);
+	assert_int_equal(send(other, "abc", 3, 0), 3);
+	assert_int_equal(client_transfer(&client, false, bytes, sizeof(bytes), shortly()),
+			 GPUSHARE_E_TIMED_OUT);
+	shutdown(other, SHUT_RDWR);
+	assert_int_equal(client_transfer(&client, false, bytes, sizeof(bytes), shortly()),
+			 GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(client_transfer(&client, true, bytes, sizeof(bytes), shortly()),
+			 GPUSHARE_E_NO_REGISTRY);
+}
+
+static volatile sig_atomic_t signals;
+
+static void on_alarm(int number)
+{
+	(void)number;
+	signals++;
+}
+
+/* A program's timer cuts no wait short. */
+static void waits_through_signals(void **state)
+{
+	const struct itimerval often = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
+	struct sigaction act = {.sa_handler = on_alarm}, before;
+	int64_t began = monotonic_ms();
+
+	(void)state;
+	signals = 0;
+	sigaction(SIGALRM, &act, &before);
+	setitimer(ITIMER_REAL, &often, NULL);
+	assert_int_equal(client_wait(client.fd, POLLIN, shortly()), GPUSHARE_E_TIMED_OUT);
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &before, NULL);
+	assert_true(signals > 0 && monotonic_ms() - began >= SHORTLY_MS);
+	assert_int_equal(client_wait(client.fd, POLLIN, 0), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(client_wait(client.fd, POLLOUT, 0), GPUSHARE_OK);
+	assert_int_equal(client_wait(client.fd, POLLOUT, INT64_MAX), GPUSHARE_OK);
+}
+
+#define with_line(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_line(answered),
+	    with_line(answers_that_are_none),
+	    with_line(closed_under_the_answer),
+	    with_line(silent),
+	    with_line(out_of_bounds),
+	    with_line(moved_in_pieces),
+	    with_line(waits_through_signals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

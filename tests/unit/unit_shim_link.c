@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* What the shim asks the registry, over a line that answers as it is told: registries that end in
+ * between, descriptors that do not come, long waits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "monotonic.h"
+#include "played_line.h"
+/* behind it */
+#include "shim_link.c"
+
+#define SHARE gpushare_Request_share_tag
+#define ATTACH gpushare_Request_attach_tag
+#define DETACH gpushare_Request_detach_tag
+#define WITHDRAW gpushare_Request_withdraw_tag
+#define LIST gpushare_Request_list_tag
+#define LIMBO gpushare_Request_limbo_tag
+
+static const record w = {.name = "w", .size = 100, .mode = 0640};
+static char sentence[256];
+static unsigned int reading;
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&played, 0, sizeof(played));
+	played.client.connections = 1;
+	line.client = &played.client;
+	*sentence = '\0';
+	live_missed();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	assert_false(played.in_turn);
+	assert_int_equal(played.taken, played.planned);
+	line.client = NULL;
+	return 0;
+}
+
+static int share_fd(uint64_t *out_generation)
+{
+	return link_share(&w, "them", NULL, 55, out_generation, &reading, sentence,
+			  sizeof(sentence));
+}
+
+static void shared_by_handle(void **state)
+{
+	static const uint8_t handle[GPUSHARE_HANDLE_SIZE] = {1, 2, 3};
+	uint64_t generation = 0;
+
+	(void)state;
+	plan(SHARE, GPUSHARE_OK)->answer.body.share.generation = 17;
+	assert_int_equal(
+	    link_share(&w, "", handle, -1, &generation, &reading, sentence, sizeof(sentence)),
+	    GPUSHARE_OK);
+	assert_int_equal(generation, 17);
+	assert_memory_equal(played.last.verb.share.handle, handle, sizeof(handle));
+	assert_int_equal(played.last.verb.share.mode, 0640);
+	assert_string_equal(played.last.verb.share.group, "");
+	/* What is refused is not asked again: no ticket was lost. */
+	plan(SHARE, GPUSHARE_E_INVALID)->moves = true;
+	assert_int_equal(
+	    link_share(&w, "", handle, -1, &generation, &reading, sentence, sizeof(sentence)),
+	    GPUSHARE_E_INVALID);
+	played.to_enter = GPUSHARE_E_TIMED_OUT;
+	assert_int_equal(
+	    link_share(&w, "", handle, -1, &generation, &reading, sentence, sizeof(sentence)),
+	    GPUSHARE_E_TIMED_OUT);
+	assert_string_equal(sentence, "no turn");
+	assert_int_equal(generation, 17);
+}
+
+/* A ticket is worth nothing to the registry that comes next. */
+static void deposited_again(void **state)
+{
+	uint64_t generation = 0;
+
+	(void)state;
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_E_INVALID)->moves = true;
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_OK)->answer.body.share.generation = 18;
+	assert_int_equal(share_fd(&generation), GPUSHARE_OK);
+	assert_int_equal(generation, 18);
+	assert_int_equal(played.last.verb.share.ticket[0], 3); /* of the second deposit */
+	assert_string_equal(played.last.verb.share.group, "them");
+	plan(DEPOSIT, GPUSHARE_E_LIMIT);
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_LIMIT);
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_E_INVALID); /* by the one that gave it */
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_INVALID);
+	for (int i = 0; i < CLIENT_TRIES; i++) {
+		plan(DEPOSIT, GPUSHARE_OK);
+		plan(SHARE, GPUSHARE_E_INVALID)->moves = true;
+	}
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_INVALID);
+	assert_int_equal(generation, 18);
+}
+
+static void shared_again(void **state)
+{
+	struct link_again again = {
+	    .what = w, .group = "g", .handle = {9}, .fd = -1, .generation = 5, .orphan = true};
+	uint64_t generation = 0;
+
+	(void)state;
+	plan(SHARE, GPUSHARE_OK)->answer.body.share.generation = 5;
+	assert_int_equal(link_share_again(&again, 4711, &generation, sentence, sizeof(sentence)),
+			 GPUSHARE_OK);
+	assert_int_equal(generation, 5);
+	assert_int_equal(played.last.verb.share.again, 5);
+	assert_true(played.last.verb.share.orphan && played.last.verb.share.handle[0] == 9);
+	again.fd = 55;
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_E_EXISTS);
+	assert_int_equal(link_share_again(&again, 4711, &generation, sentence, sizeof(sentence)),
+			 GPUSHARE_E_EXISTS);
+	assert_int_equal(played.last.verb.share.handle[0], 0);
+	played.to_enter = GPUSHARE_E_NO_REGISTRY;
+	assert_int_equal(link_share_again(&again, 4711, &generation, sentence, sizeof(sentence)),
+			 GPUSHARE_E_NO_REGISTRY);
+}
+
+static int adopt_one(record *out, int *out_fd)
+{
+	return link_adopt(&w, "", out, out_fd, &reading, sentence, sizeof(sentence));
+}
+
+static void adopted(void **state)
+{
+	record out = {.size = 1};
+	struct turn *turn;
+	int fd = -1;
+
+	(void)state;
+	turn = plan(SHARE, GPUSHARE_OK);
+	turn->answer.body.share.buffer.size = 100;
+	plan(FETCH, GPUSHARE_E_NO_REGISTRY)->moves = true; /* gone with its ticket: the next one */
+	turn = plan(SHARE, GPUSHARE_OK);
+	turn->answer.body.share.buffer.size = 200;
+	plan(FETCH, GPUSHARE_OK);
+	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_OK);
+	assert_true(out.size == 200 && fd == 66 && played.last.verb.share.adopt);
+	plan(SHARE, GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_NOT_FOUND);
+	for (int i = 0; i < CLIENT_TRIES; i++) {
+		plan(SHARE, GPUSHARE_OK);
+		plan(FETCH, GPUSHARE_E_NO_REGISTRY)->moves = true;
+	}
+	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_NO_REGISTRY);
+	played.to_enter = GPUSHARE_E_TIMED_OUT;
+	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_TIMED_OUT);
+}
+
+/* Without its descriptor it is left to itself again. */
+static void adopted_in_vain(void **state)
+{
+	record out;
+	struct turn *turn;
+	int fd = -1;
+
+	(void)state;
+	turn = plan(SHARE, GPUSHARE_OK);
+	turn->answer.body.share.generation = 23;
+	strcpy(turn->answer.body.share.buffer.name, "left");
+	plan(FETCH, GPUSHARE_E_LIMIT);
+	plan(WITHDRAW, GPUSHARE_OK);
+	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_LIMIT);
+	assert_string_equal(sentence, "as played.planned");
+	assert_string_equal(played.last.verb.withdraw.name, "left");
+	assert_int_equal(played.last.verb.withdraw.generation, 23);
+	assert_int_equal(fd, -1);
+}
+
+static int attach(unsigned int wait_ms, record *out, int *out_fd, bool *out_own)
+{
+	static uint8_t handle[GPUSHARE_HANDLE_SIZE];
+
+	return link_attach("w", wait_ms, true, out, handle, out_fd, out_own, &reading, sentence,
+			   sizeof(sentence));
+}
+
+static struct turn *plan_attach(uint32_t backing)
+{
+	struct turn *turn = plan(ATTACH, GPUSHARE_OK);
+
+	turn->answer.body.attach.buffer.backing = backing;
+	turn->answer.body.attach.buffer.generation = 31;
+	strcpy(turn->answer.body.attach.buffer.name, "w");
+	return turn;
+}
+
+static void attached(void **state)
+{
+	bool own = false;
+	int fd = 5;
+	record out;
+
+	(void)state;
+	plan_attach(GPUSHARE_BACKING_IPC)->answer.body.attach.own = true;
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_OK);
+	assert_true(own && fd == -1 && played.last.verb.attach.read_only);
+	assert_false(out.flags & GPUSHARE_FLAG_READONLY);
+	plan_attach(GPUSHARE_BACKING_VMM)->answer.body.attach.read_only = true;
+	plan(FETCH, GPUSHARE_E_NOT_FOUND); /* a registry's that ended: the next one is asked anew */
+	plan(DETACH, GPUSHARE_E_NOT_FOUND)->moves = true;
+	plan_attach(GPUSHARE_BACKING_VMM)->answer.body.attach.read_only = true;
+	plan(FETCH, GPUSHARE_OK);
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_OK);
+	assert_true(!own && fd == 66 && out.flags & GPUSHARE_FLAG_READONLY);
+	plan(ATTACH, GPUSHARE_E_DENIED);
+	assert_int_equal(attach(5000, &out, &fd, &own), GPUSHARE_E_DENIED);
+	played.to_enter = GPUSHARE_E_NO_MEMORY;
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_NO_MEMORY);
+}
+
+/* What the registry has counted is given back. */
+static void attached_without_its_descriptor(void **state)
+{
+	bool own;
+	int fd = 5;
+	record out;
+
+	(void)state;
+	plan_attach(GPUSHARE_BACKING_HOST);
+	plan(FETCH, GPUSHARE_E_LIMIT);
+	plan(DETACH, GPUSHARE_OK);
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_LIMIT);
+	assert_string_equal(played.last.verb.detach.name, "w");
+	assert_int_equal(played.last.verb.detach.generation, 31);
+	assert_int_equal(fd, 5);
+	for (int i = 0; i < CLIENT_TRIES; i++) {
+		plan_attach(GPUSHARE_BACKING_HOST);
+		plan(FETCH, GPUSHARE_E_NOT_FOUND)->moves = true;
+		plan(DETACH, GPUSHARE_OK);
+		played.turns[played.planned - 1].moves = true;
+	}
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_NOT_FOUND);
+}
+
+/* In slices, short ones where others wait; a registry that is away is asked again until then. */
+static void waited_for(void **state)
+{
+	bool own;
+	int fd;
+	record out;
+	long long began = monotonic_ms();
+
+	(void)state;
+	played.queued = 2; /* before the first slice, and after it */
+	plan(ATTACH, GPUSHARE_E_TIMED_OUT);
+	plan(ATTACH, GPUSHARE_E_TIMED_OUT);
+	plan(ATTACH, GPUSHARE_E_NO_REGISTRY);
+	plan_attach(GPUSHARE_BACKING_IPC);
+	assert_int_equal(attach(60000, &out, &fd, &own), GPUSHARE_OK);
+	assert_int_equal(played.waits_ms[0], SLICE_QUEUED_MS);
+	assert_int_equal(played.waits_ms[1], SLICE_MS);
+	assert_in_range(monotonic_ms() - began, SLICE_MS, 50000);
+	plan(ATTACH, GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(played.waits_ms[played.taken - 1], 0);
+}
+
+static struct turn *plan_page(const char *one, uint64_t generation, bool more)
+{
+	struct turn *turn = plan(LIST, GPUSHARE_OK);
+
+	turn->answer.body.list.buffers_count = 1;
+	turn->answer.body.list.more = more;
+	strcpy(turn->answer.body.list.buffers[0].name, one);
+	turn->answer.body.list.buffers[0].generation = generation;
+	return turn;
+}
+
+static void found_by_generation(void **state)
+{
+	char name[GPUSHARE_NAME_MAX + 1] = "-";
+
+	(void)state;
+	plan_page("a", 1, true);
+	plan_page("b", 2, true);
+	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_string_equal(name, "b");
+	assert_string_equal(played.last.verb.list.after, "a");
+	strcpy(name, "-");
+	plan_page("a", 1, false);
+	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_NOT_FOUND);
+	assert_string_equal(sentence, "it is shared no more");
+	plan_page("a", 1, true);
+	plan(LIST, GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)),
+			 GPUSHARE_E_NO_REGISTRY);
+	played.to_enter = GPUSHARE_E_TIMED_OUT;
+	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_TIMED_OUT);
+	assert_string_equal(name, "-");
+}
+
+static void withdrawn(void **state)
+{
+	bool limbo = false;
+	struct turn *turn;
+
+	(void)state;
+	turn = plan(WITHDRAW, GPUSHARE_OK);
+	turn->answer.which_body = gpushare_Reply_withdraw_tag;
+	turn->answer.body.withdraw.limbo = true;
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_true(limbo && played.last.verb.withdraw.limbo &&
+		    played.last.verb.withdraw.generation == 3);
+	plan(WITHDRAW, GPUSHARE_OK); /* an answer without a body */
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_false(limbo);
+	limbo = true;
+	plan(WITHDRAW, GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+			 GPUSHARE_E_NOT_FOUND);
+	assert_false(limbo || live_missed());
+	plan(WITHDRAW, GPUSHARE_OK);
+	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_false(played.last.verb.withdraw.limbo);
+	played.to_enter = GPUSHARE_E_TIMED_OUT; /* then everything is told once more */
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+			 GPUSHARE_E_TIMED_OUT);
+	assert_true(live_missed());
+}
+
+static void detached(void **state)
+{
+	(void)state;
+	plan(DETACH, GPUSHARE_OK);
+	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_string_equal(played.last.verb.detach.name, "w");
+	assert_false(live_missed());
+	played.to_enter = GPUSHARE_E_TIMED_OUT;
+	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_E_TIMED_OUT);
+	assert_true(live_missed());
+	/* There never was a registry: nothing is lost. */
+	played.to_enter = GPUSHARE_OK;
+	played.client.connections = 0;
+	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
+}
+
+static void asked_what_nobody_has(void **state)
+{
+	uint64_t generations[3] = {4, 5, 6};
+	size_t count = 3;
+	struct turn *turn = plan(LIMBO, GPUSHARE_OK);
+
+	(void)state;
+	turn->answer.which_body = gpushare_Reply_limbo_tag;
+	turn->answer.body.limbo.generations_count = 1;
+	turn->answer.body.limbo.generations[0] = 6;
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_true(count == 1 && generations[0] == 6);
+	assert_int_equal(played.last.verb.limbo.generations_count, 3);
+	plan(LIMBO, GPUSHARE_OK); /* not to that */
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+			 GPUSHARE_E_PROTOCOL);
+	assert_string_equal(sentence, "the registry answered another question");
+	plan(LIMBO, GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+			 GPUSHARE_E_NO_REGISTRY);
+	played.to_enter = GPUSHARE_E_TIMED_OUT;
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+			 GPUSHARE_E_TIMED_OUT);
+	assert_true(count == 1 && generations[0] == 6);
+}
+
+#define on_line(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    on_line(shared_by_handle),
+	    on_line(deposited_again),
+	    on_line(shared_again),
+	    on_line(adopted),
+	    on_line(adopted_in_vain),
+	    on_line(attached),
+	    on_line(attached_without_its_descriptor),
+	    on_line(waited_for),
+	    on_line(found_by_generation),
+	    on_line(withdrawn),
+	    on_line(detached),
+	    on_line(asked_what_nobody_has),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of pointers where its lock can't be had, and what is asked of it by generation and by
+ * managed range. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "stuck.h"
+/* behind it */
+#include "shim_live.c"
+
+#define STEP 512
+#define CONTEXT ((cu_context)(uintptr_t)64)
+
+static struct live entry_of(uint64_t pointer, enum live_kind kind, uint64_t generation)
+{
+	struct live entry = {.pointer = pointer,
+			     .size = 100,
+			     .kind = kind,
+			     .context = CONTEXT,
+			     .mapping = {.pointer = pointer},
+			     .generation = generation};
+
+	snprintf(entry.name, sizeof(entry.name), "b%llu", (unsigned long long)generation);
+	entry.reading = live_reading();
+	return entry;
+}
+
+static void add(uint64_t pointer, enum live_kind kind, uint64_t generation)
+{
+	const struct live entry = entry_of(pointer, kind, generation);
+
+	assert_true(live_add(&entry));
+}
+
+static int empty_table(void **state)
+{
+	struct node *node, *next;
+
+	(void)state;
+	stuck_lock = false;
+	HASH_ITER (hh, table.nodes, node, next) {
+		take_out(node);
+		free(node);
+	}
+	assert_false(live_any() || live_any_managed() || table.shifted);
+	return 0;
+}
+
+/* As if nothing was there; and all of it is there afterwards. */
+static void nothing_is_found_or_changed(void **state)
+{
+	struct live entry = entry_of(4 * STEP, LIVE_OWN, 4), out = {.generation = 99};
+	size_t count = 5;
+
+	(void)state;
+	add(STEP, LIVE_OWN, 1);
+	add(2 * STEP, LIVE_OPENED, 2);
+	entry.managed = true;
+	entry.pointer = 3 * STEP;
+	entry.kind = LIVE_OWN_VMM;
+	assert_true(live_add(&entry));
+	stuck_lock = true;
+	entry.pointer = 5 * STEP;
+	assert_false(live_add(&entry));
+	assert_false(live_take(STEP, &out) || live_take_opened(2 * STEP, &out));
+	assert_false(live_open_again(2, &out));
+	assert_false(live_take_of(CONTEXT, true, &out) || live_unname_of(CONTEXT, &out));
+	assert_false(live_find(STEP, STEP, &out) || live_find_managed(3 * STEP, 1, &out));
+	assert_false(live_read_anew() || live_read(&out, 1, &count));
+	assert_false(live_get(STEP, 1, &out) || live_rename(STEP, 1, 7));
+	assert_int_equal(live_attached(2), 0);
+	assert_int_equal(out.generation, 99);
+	assert_int_equal(count, 5);
+	stuck_lock = false;
+	assert_int_equal(live_attached(2), 1);
+	assert_true(live_get(STEP, 1, &out) && live_find_managed(3 * STEP, 1, &out));
+	assert_false(live_maybe(5 * STEP));
+}
+
+static void by_pointer_and_generation(void **state)
+{
+	struct live out = {.generation = 99};
+
+	(void)state;
+	add(STEP, LIVE_OWN, 1);
+	assert_false(live_get(2 * STEP, 1, &out) || live_get(STEP, 2, &out));
+	assert_false(live_rename(2 * STEP, 1, 5) || live_rename(STEP, 2, 5));
+	assert_int_equal(out.generation, 99);
+	assert_true(live_get(STEP, 1, &out));
+	assert_int_equal(out.reading, live_reading());
+	assert_true(live_rename(STEP, 1, 5));
+	assert_false(live_get(STEP, 1, &out));
+	assert_true(live_get(STEP, 5, &out));
+	assert_true(live_rename(STEP, 5, 0)); /* and the name goes */
+	assert_false(live_get(STEP, 5, &out) || live_rename(STEP, 5, 6));
+	assert_true(live_find(STEP, STEP, &out));
+	assert_string_equal(out.name, "");
+}
+
+/* A handle that was opened is one attachment however often; what was attached by name, each. */
+static void attached_how_often(void **state)
+{
+	struct live out;
+
+	(void)state;
+	add(STEP, LIVE_IPC, 3);
+	add(STEP, LIVE_IPC, 3);
+	add(2 * STEP, LIVE_OPENED, 3);
+	assert_true(live_open_again(3, &out));
+	assert_false(live_open_again(4, &out));
+	add(3 * STEP, LIVE_VMM, 3);
+	add(4 * STEP, LIVE_OWN, 3);
+	add(5 * STEP, LIVE_VMM, 4);
+	assert_int_equal(live_attached(3), 4);
+	assert_int_equal(live_attached(4), 1);
+	assert_int_equal(live_attached(5), 0);
+}
+
+/* Only a range that lies in one of them. */
+static void managed_ranges(void **state)
+{
+	struct live entry = entry_of(8 * STEP, LIVE_OWN_VMM, 1), out = {.generation = 99};
+
+	(void)state;
+	assert_false(live_find_managed(8 * STEP, 1, &out));
+	entry.managed = true;
+	assert_true(live_add(&entry));
+	add(9 * STEP, LIVE_OWN, 2);
+	assert_false(live_find_managed(8 * STEP - 1, 1, &out));
+	assert_false(live_find_managed(8 * STEP + 100, 1, &out));
+	assert_false(live_find_managed(8 * STEP + 50, 51, &out));
+	assert_false(live_find_managed(9 * STEP, 1, &out));
+	assert_int_equal(out.generation, 99);
+	assert_true(live_find_managed(8 * STEP + 50, 50, &out));
+	assert_true(out.generation == 1 && out.managed);
+}
+
+/* Of several names in one allocation the last that does not begin behind the pointer. */
+static void names_in_one_allocation(void **state)
+{
+	struct live entry = entry_of(STEP, LIVE_VMM, 1), out;
+
+	(void)state;
+	for (uint64_t i = 0; i < 3; i++) { /* at 1200, 1100 and 1000 */
+		entry = entry_of(1200 - 100 * i, LIVE_VMM, i + 1);
+		entry.mapping.pointer = 1000;
+		assert_true(live_add(&entry));
+	}
+	assert_true(live_find(1000, 1150, &out));
+	assert_int_equal(out.generation, 2);
+	assert_true(live_find(1000, 1000, &out));
+	assert_int_equal(out.generation, 3);
+	assert_true(live_find(1000, 5000, &out));
+	assert_int_equal(out.generation, 1);
+	assert_false(live_find(1001, 1150, &out) || live_find(1000, 999, &out));
+}
+
+/* Who takes the place of one that may have been read has to be told of. */
+static void replaced_while_it_is_read(void **state)
+{
+	struct live entry, out[2];
+	size_t count;
+
+	(void)state;
+	add(STEP, LIVE_OWN, 1);
+	add(2 * STEP, LIVE_OWN, 2);
+	live_missed();
+	assert_true(live_read_anew() && live_read(out, 1, &count));
+	entry = entry_of(STEP, LIVE_OWN, 3);
+	assert_true(live_add(&entry));
+	assert_true(live_missed());
+	assert_true(live_read_anew());
+	entry = entry_of(2 * STEP, LIVE_OWN, 4);
+	assert_true(live_add(&entry));
+	assert_false(live_missed());
+	/* The same buffer at the same place counts. */
+	add(3 * STEP, LIVE_IPC, 5);
+	add(3 * STEP, LIVE_IPC, 5);
+	assert_true(live_take(3 * STEP, out));
+	assert_int_equal(out->count, 1);
+	entry = entry_of(3 * STEP, LIVE_VMM, 6);
+	assert_true(live_add(&entry) && live_take(3 * STEP, out));
+	assert_true(out->count == 0 && out->generation == 6);
+}
+
+#define over(test) cmocka_unit_test_setup_teardown(test, empty_table, empty_table)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    over(nothing_is_found_or_changed), over(by_pointer_and_generation),
+	    over(attached_how_often),	       over(managed_ranges),
+	    over(names_in_one_allocation),     over(replaced_while_it_is_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* cuMemCreate memory that has a name: what holds it, what the registry is told of it, and what comes
+ * of it where the table's lock can't be had or there is no memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "stuck.h"
+/* behind it */
+#include "shim_objects.c"
+
+#define STEP ((uint64_t)2 << 20)
+
+static struct live entry_of(cu_mem_handle handle, uint64_t generation, enum live_kind kind)
+{
+	struct live entry = {
+	    .kind = kind, .generation = generation, .mapping = {.handle = handle, .size = STEP}};
+
+	snprintf(entry.name, sizeof(entry.name), "o%llu", (unsigned long long)generation);
+	entry.reading = live_reading();
+	return entry;
+}
+
+static void add(cu_mem_handle handle, uint64_t generation, enum live_kind kind)
+{
+	const struct live entry = entry_of(handle, generation, kind);
+
+	errno = 77;
+	assert_true(objects_add(&entry));
+	assert_int_equal(errno, 77);
+}
+
+/* One handle less; the generation of what ended by that, 0: nothing. */
+static uint64_t drop(cu_mem_handle handle)
+{
+	struct object *ended = objects_drop_handle(handle);
+	uint64_t generation = ended ? ended->entry.generation : 0;
+
+	assert_true(!ended || !ended->next);
+	objects_free(ended);
+	return generation;
+}
+
+static uint64_t unmap(cu_deviceptr pointer, size_t size, bool gone)
+{
+	struct object *ended = objects_settle_places(objects_take_places(pointer, size), gone);
+	uint64_t generation = ended ? ended->entry.generation : 0;
+
+	assert_true(!ended || !ended->next);
+	objects_free(ended);
+	return generation;
+}
+
+static int empty_table(void **state)
+{
+	(void)state;
+	stuck_lock = false;
+	stuck_after = -1u;
+	assert_false(objects_concern());
+	assert_int_equal(HASH_COUNT(table.nodes) + HASH_COUNT(table.places), 0);
+	return 0;
+}
+
+static void held_by_handles_and_mappings(void **state)
+{
+	(void)state;
+	add(11, 1, LIVE_OWN_VMM);
+	assert_true(objects_concern());
+	objects_add_handle(11);
+	objects_add_handle(12); /* nobody's */
+	assert_int_equal(drop(12), 0);
+	assert_int_equal(drop(11), 0);
+	objects_add_place(STEP, 11);
+	objects_add_place(STEP, 11); /* the driver would not */
+	objects_add_place(9 * STEP, 12);
+	assert_int_equal(drop(11), 0);
+	assert_int_equal(drop(11), 0); /* it has none left */
+	assert_true(objects_concern());
+	assert_int_equal(unmap(2 * STEP, STEP, true), 0); /* none of those places */
+	assert_int_equal(unmap(0, STEP, true), 0);
+	assert_int_equal(unmap(STEP, STEP, false), 0); /* the driver refused */
+	assert_int_equal(unmap(0, 2 * STEP, true), 1);
+	assert_false(objects_concern());
+}
+
+/* What one unmapping ends is all of it. */
+static void several_end_at_once(void **state)
+{
+	struct object *ended;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		add(20 + i, 1 + i, LIVE_OWN_VMM);
+		objects_add_place((i + 1) * STEP, 20 + i);
+		assert_int_equal(drop(20 + i), 0);
+	}
+	ended = objects_settle_places(objects_take_places(STEP, 3 * STEP), true);
+	assert_non_null(ended);
+	assert_non_null(ended->next);
+	assert_non_null(ended->next->next);
+	assert_null(ended->next->next->next);
+	assert_int_equal(ended->entry.generation + ended->next->entry.generation +
+			     ended->next->next->entry.generation,
+			 6);
+	objects_free(ended);
+	assert_false(objects_concern());
+}
+
+static void counted_as_attached(void **state)
+{
+	(void)state;
+	add(31, 5, LIVE_VMM);
+	add(32, 5, LIVE_VMM);
+	add(33, 5, LIVE_OWN_VMM);
+	add(34, 6, LIVE_VMM);
+	assert_int_equal(objects_attached(5), 2);
+	assert_int_equal(objects_attached(6), 1);
+	assert_int_equal(objects_attached(7), 0);
+	for (cu_mem_handle handle = 31; handle < 35; handle++)
+		assert_int_not_equal(drop(handle), 0);
+	assert_int_equal(objects_attached(5), 0);
+}
+
+static void read_in_parts(void **state)
+{
+	struct live out[8];
+	size_t count = 0;
+	uint64_t sum = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++)
+		add(40 + i, 1u << i, LIVE_OWN_VMM);
+	assert_true(objects_rename(42, 4, 0)); /* has no name any more */
+	assert_true(objects_read_anew());
+	do {
+		assert_true(objects_read(out, 3, &count));
+		for (size_t i = 0; i < count; i++)
+			sum += out[i].generation;
+	} while (count == 3);
+	assert_int_equal(count, 1);
+	assert_int_equal(sum, 1 + 2 + 8 + 16); /* each once */
+	assert_true(objects_read(out, 8, &count));
+	assert_int_equal(count, 0);
+	assert_true(objects_read_anew());
+	assert_true(objects_read(out, 8, &count));
+	assert_int_equal(count, 4);
+	for (cu_mem_handle handle = 40; handle < 45; handle++)
+		assert_int_not_equal(drop(handle), 0);
+}
+
+static void found_and_renamed(void **state)
+{
+	struct live out = {.generation = 99};
+
+	(void)state;
+	add(51, 1, LIVE_OWN_VMM);
+	add(52, 2, LIVE_OWN_VMM);
+	assert_false(objects_get(53, 1, &out) || objects_get(51, 2, &out));
+	assert_false(objects_rename(53, 1, 7) || objects_rename(51, 2, 7));
+	assert_int_equal(out.generation, 99);
+	assert_true(objects_get(51, 1, &out));
+	assert_string_equal(out.name, "o1");
+	assert_int_equal(out.mapping.pointer, 0);
+	assert_true(objects_rename(51, 1, 7));
+	assert_false(objects_get(51, 1, &out));
+	assert_true(objects_get(51, 7, &out));
+	assert_int_equal(out.generation, 7);
+	/* Without a handle it is where it is mapped. */
+	objects_add_place(3 * STEP, 52);
+	objects_add_place(2 * STEP, 51);
+	assert_int_equal(drop(51), 0);
+	assert_true(objects_get(51, 7, &out));
+	assert_int_equal(out.mapping.pointer, 2 * STEP);
+	assert_true(objects_rename(51, 7, 0));
+	assert_false(objects_get(51, 7, &out) || objects_rename(51, 7, 8));
+	assert_int_equal(drop(52), 0);
+	assert_int_equal(unmap(2 * STEP, STEP, true), 7);
+	assert_int_equal(unmap(3 * STEP, STEP, true), 2);
+}
+
+/* What comes while the registry is being told was missed. */
+static void added_late(void **state)
+{
+	struct live entry = entry_of(61, 1, LIVE_OWN_VMM), out[1];
+	size_t count;
+
+	(void)state;
+	live_missed();
+	assert_true(live_read(out, 1, &count));
+	assert_int_equal(count, 0);
+	assert_true(objects_add(&entry));
+	assert_true(live_missed());
+	assert_int_equal(drop(61), 1);
+	add(62, 2, LIVE_OWN_VMM);
+	assert_false(live_missed());
+	assert_int_equal(drop(62), 2);
+}
+
+static void without_memory(void **state)
+{
+	const struct live entry = entry_of(71, 1, LIVE_OWN_VMM);
+	struct live out;
+
+	(void)state;
+	for (unsigned int had = 0; had < 3; had++) { /* its own, and two of the hash table */
+		stuck_after = had;
+		errno = 77;
+		assert_false(objects_add(&entry));
+		assert_int_equal(errno, 77);
+		assert_false(objects_concern() || table.nodes);
+	}
+	stuck_after = -1u;
+	add(71, 1, LIVE_OWN_VMM);
+	for (unsigned int had = 0; had < 3; had++) {
+		stuck_after = had;
+		objects_add_place(STEP, 71);
+		assert_null(table.places);
+	}
+	assert_true(objects_get(71, 1, &out)); /* it has its handle, and that is all */
+	assert_int_equal(drop(71), 1);
+}
+
+/* Nothing changes, and nothing is claimed. */
+static void without_the_lock(void **state)
+{
+	const struct live entry = entry_of(82, 2, LIVE_OWN_VMM);
+	struct places *taken;
+	struct live out;
+	size_t count = 5;
+
+	(void)state;
+	add(81, 1, LIVE_VMM);
+	objects_add_place(STEP, 81);
+	stuck_lock = true;
+	assert_false(objects_add(&entry));
+	assert_null(objects_drop_handle(81));
+	objects_add_handle(81);
+	objects_add_place(2 * STEP, 81);
+	assert_null(objects_take_places(STEP, STEP));
+	assert_int_equal(objects_attached(1), 0);
+	assert_false(objects_read_anew() || objects_read(&out, 1, &count));
+	assert_int_equal(count, 5);
+	assert_false(objects_get(81, 1, &out) || objects_rename(81, 1, 3));
+	stuck_lock = false;
+	assert_int_equal(objects_attached(1), 1);
+	assert_int_equal(HASH_COUNT(table.nodes), 1);
+	assert_int_equal(HASH_COUNT(table.places), 1);
+	taken = objects_take_places(STEP, STEP);
+	assert_non_null(taken);
+	stuck_lock = true;
+	assert_null(objects_settle_places(taken, true));
+	stuck_lock = false;
+	assert_int_equal(objects_attached(1), 1); /* counted as mapped, as nobody could say else */
+	assert_null(objects_settle_places(NULL, true));
+	assert_int_equal(drop(81), 0);
+	table.nodes->mappings = 0;
+	table.nodes->handles = 1;
+	free(taken);
+	assert_int_equal(drop(81), 1);
+}
+
+#define over(test) cmocka_unit_test_setup_teardown(test, empty_table, empty_table)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    over(held_by_handles_and_mappings),
+	    over(several_end_at_once),
+	    over(counted_as_attached),
+	    over(read_in_parts),
+	    over(found_and_renamed),
+	    over(added_late),
+	    over(without_memory),
+	    over(without_the_lock),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
