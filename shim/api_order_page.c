@@ -180,7 +180,7 @@ static int give_back(struct ordering *ordering, gpushare_Order *ask,
 	return status ? status : ask_order(ordering->session, ask, out_answer);
 }
 
-int ordering_ask(struct ordering *ordering, uint32_t roles)
+static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
 	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
@@ -206,6 +206,16 @@ int ordering_ask(struct ordering *ordering, uint32_t roles)
 		ordering->lost = true;
 	pthread_mutex_unlock(&session->lock);
 	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
+}
+
+int ordering_ask(struct ordering *ordering, uint32_t roles)
+{
+	int status;
+
+	ordering_take_turn(ordering);
+	status = ask_in_turn(ordering, roles);
+	ordering_give_turn(ordering);
+	return status;
 }
 
 int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering)
