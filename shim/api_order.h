@@ -17,6 +17,8 @@ struct order_lane {
 	bool known;
 };
 
+#define ORDER_LEFT 8 /* slots that were left, and that streams are still to come to */
+
 struct ordering {
 	struct ordering *next; /* of the session */
 	struct gpushare_session *session;
@@ -47,12 +49,14 @@ struct ordering {
 	bool kept;		    /* `context` is the primary one of `device`, retained */
 	cu_device device;
 	struct order_lane publishing, releasing;
-	uint32_t left_slot;	    /* a slot that was left, where streams have not come to... */
-	uint64_t left_last;	    /* ...this number */
+	struct order_left {
+		uint32_t slot; /* that was left; 0: none */
+		uint64_t last; /* streams are to come to this number there */
+	} left[ORDER_LEFT];
 	_Atomic uint64_t waited;    /* the highest that a stream was to wait for */
 	_Atomic uint64_t reclaimed; /* the same, of consumers */
 	_Atomic uint32_t pending;   /* host functions that have not run */
-	_Atomic bool captured;	    /* in a graph: it may be launched until the process ends */
+	_Atomic bool captured;	    /* in a graph, which may be launched until the process ends */
 	cu_event probe;		    /* tells of a context that has failed */
 
 	/* api_order_event.c */
