@@ -43,10 +43,10 @@ tell_all() {
 	grep -Hs '' "$WORK"/*.out "$WORK"/*.err || true
 }
 
-# in_time COMMAND...: by LAST at the latest, else all of PIDS tells why not
+# in_time COMMAND...: by LAST at the latest, else all of CREW tells why not
 in_time() {
 	until "$@"; do
-		[ $SECONDS -le "$LAST" ] || { echo "not in time: $*"; tell_all "${PIDS[@]}"; return 1; }
+		[ $SECONDS -le "$LAST" ] || { echo "not in time: $*"; tell_all "${CREW[@]}"; return 1; }
 		sleep 0.05
 	done
 }
@@ -185,19 +185,19 @@ kill_registry() {
 	LAST=$((SECONDS + 90)) # sooner than the runner's limit
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || LAST=$((SECONDS + 240))
 	produce 1 100000000 stream
-	PIDS=("$PRODUCER")
+	CREW=("$PRODUCER")
 	touch "$WORK/go"
 	for i in 1 2 3 4; do
 		start "visit$i" "$BIN/api_order" visit ring 1 "$([ $((i % 2)) = 0 ] && echo host || echo stream)"
-		PIDS+=("$PID")
+		CREW+=("$PID")
 	done
 	# who starts slowly is not to find a producer that has gone
 	for i in 1 2 3 4; do in_time grep -q "visiting" "$WORK/visit$i.out"; done
 	sleep 0.5
 	kill -KILL "$PRODUCER"
 	for i in 1 2 3 4; do
-		in_time has_ended "${PIDS[i]}"
-		finish "${PIDS[i]}"
+		in_time has_ended "${CREW[i]}"
+		finish "${CREW[i]}"
 		has "$(cat "$WORK/visit$i.out")" "visited "
 		[ "$(sed -n 's/.*read \([0-9]*\) frames/\1/p' "$WORK/visit$i.out")" -gt 10 ]
 	done
