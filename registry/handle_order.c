@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "access.h"
+#include "clock.h"
 #include "explain.h"
 #include "handlers.h"
 #include "log.h"
@@ -11,23 +12,44 @@
 
 #define ROLES ((uint32_t)(ORDER_CONSUMES | ORDER_PUBLISHES))
 
+/* What nothing is known of here, and was of before the restart: its owner may be still to come. */
+static bool is_awaited(const struct registry *registry, const gpushare_Order *ask)
+{
+	const struct order *order = order_find(registry, ask->generation);
+	int64_t now = clock_ns();
+
+	if (store_find(&registry->store, ask->name) ||
+	    tombstone_find(&registry->tombstones, ask->name, now) ||
+	    registry_has_gone(registry, ask->name, ask->generation))
+		return false;
+	return now < registry->unseen_until_ns || (order && order->awaited_ns);
+}
+
+/* OK without an entry: of one that is awaited, whose page is brought by who has it attached. */
 static int check_entry(const struct registry *registry, const struct lease *lease,
 		       const gpushare_Order *ask, const struct entry *entry, reply *answer)
 {
+	bool attached = lease_find_attachment(lease, ask->name, ask->generation);
+
 	if (entry && order_may(entry, lease) && (access_of(lease, entry) & ACCESS_READ))
 		return GPUSHARE_OK;
 	if (entry && access_sees(lease, entry))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "this connection neither shares \"%s\" nor has it attached",
 			       ask->name);
+	if (!entry && (attached || registry->is_system) && is_awaited(registry, ask)) {
+		if (ask->again && attached)
+			return GPUSHARE_OK;
+		return explain(answer, GPUSHARE_E_TIMED_OUT,
+			       "\"%s\" is of before the registry's restart, and who shares it has "
+			       "not told of it so far; try again",
+			       ask->name);
+	}
 	return explain_other(answer, registry, lease, ask->name, ask->generation);
 }
 
-static int check_publisher(const struct lease *lease, const struct entry *entry,
-			   const struct order *order, reply *answer)
+static int check_rights(const struct lease *lease, const struct entry *entry, reply *answer)
 {
-	const struct player *rival = player_rival(order, lease);
-
 	if ((entry->info.flags & GPUSHARE_FLAG_READONLY) &&
 	    !process_is_same(&entry->owner, &lease->peer))
 		return explain(answer, GPUSHARE_E_READ_ONLY,
@@ -39,20 +61,31 @@ static int check_publisher(const struct lease *lease, const struct entry *entry,
 			       "alone: who may write it publishes it",
 			       entry->info.name, entry->owner.uid, (unsigned int)entry->info.mode,
 			       lease->peer.uid);
+	return GPUSHARE_OK;
+}
+
+static int check_publisher(const struct lease *lease, const gpushare_Order *ask,
+			   const struct entry *entry, const struct order *order, reply *answer)
+{
+	const struct player *rival = player_rival(order, lease);
+	int status = entry ? check_rights(lease, entry, answer) : GPUSHARE_OK;
+
+	if (status)
+		return status;
 	if (rival)
-		return explain(
-		    answer, GPUSHARE_E_DENIED,
-		    "\"%s\" is published by process %" PRId32 " (%s), and by one process at a time",
-		    entry->info.name, rival->lease->peer.pid, rival->lease->peer.command);
+		return explain(answer, GPUSHARE_E_DENIED,
+			       "\"%s\" is published by process %" PRId32
+			       " (%s), and by one process at a time",
+			       ask->name, rival->lease->peer.pid, rival->lease->peer.command);
 	if (!player_published_last(order, lease) && player_is_unsettled(order))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "the process that published \"%s\" has left, but its GPU may still "
 			       "be at it; try again in %d seconds",
-			       entry->info.name, LIMIT_ORDER_SETTLE_MS / 1000);
+			       ask->name, LIMIT_ORDER_SETTLE_MS / 1000);
 	return GPUSHARE_OK;
 }
 
-static int explain_failed(const struct entry *entry, int status, reply *answer)
+static int explain_failed(const gpushare_Order *ask, int status, reply *answer)
 {
 	if (status == GPUSHARE_E_LIMIT)
 		return explain(answer, status,
@@ -60,12 +93,12 @@ static int explain_failed(const struct entry *entry, int status, reply *answer)
 			       "buffer has, and who has left counts for %d seconds more; or the "
 			       "registry holds as many file descriptors as it may (descriptors and "
 			       "user_descriptors in registry.conf)",
-			       entry->info.name, (int)ORDER_SLOTS, LIMIT_ORDER_SETTLE_MS / 1000);
+			       ask->name, (int)ORDER_SLOTS, LIMIT_ORDER_SETTLE_MS / 1000);
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return explain(answer, status,
 			       "the order of \"%s\" was lost with the registry's keeper, and those "
 			       "who have it have not given it back so far; try again",
-			       entry->info.name);
+			       ask->name);
 	return explain(answer, status, "the registry is out of memory");
 }
 
@@ -103,20 +136,20 @@ static int join(struct registry *registry, struct lease *lease, const gpushare_O
 	int status = GPUSHARE_OK;
 
 	if (ask->roles & ORDER_PUBLISHES)
-		status = check_publisher(lease, entry, order, answer);
+		status = check_publisher(lease, ask, entry, order, answer);
 	if (!status && !ask->again)
 		status = handle_offer(registry, lease, order->held, body->ticket, answer);
 	if (status)
 		return status;
 	status = player_add(registry, order, lease, ask->roles, ask->slot, &body->first);
 	if (status)
-		return explain_failed(entry, status, answer);
+		return explain_failed(ask, status, answer);
 	player = player_find(order, lease);
 	body->id = order->page->id;
 	body->slot = player ? player->slot : 0;
 	log_line("order: uid %u pid %d (%s), \"%s\", roles %" PRIu32 ", slot %" PRIu32,
-		 lease->peer.uid, lease->peer.pid, lease->peer.command, entry->info.name,
-		 ask->roles, body->slot);
+		 lease->peer.uid, lease->peer.pid, lease->peer.command, ask->name, ask->roles,
+		 body->slot);
 	return GPUSHARE_OK;
 }
 
@@ -138,7 +171,7 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 	answer->which_body = gpushare_Reply_order_tag;
 	status = order_open(registry, wanted->generation, !wanted->again, &order);
 	if (status)
-		return explain_failed(entry, status, answer);
+		return explain_failed(wanted, status, answer);
 	if (wanted->again)
 		came = take_back(registry, lease, wanted, order);
 	if (!order->page || (wanted->again && order->page->id != wanted->again))
@@ -147,5 +180,7 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 		status = join(registry, lease, wanted, entry, order, answer);
 	if (came)
 		order_check(registry, wanted->generation);
+	else if (!entry && !order->page)
+		order_free(registry, order); /* until it is brought */
 	return status;
 }

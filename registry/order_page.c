@@ -168,6 +168,13 @@ bool order_give_back(struct registry *registry, struct order *order, struct held
 	return true;
 }
 
+static bool may_play(const struct order *order, const struct entry *entry,
+		     const struct lease *lease)
+{
+	return entry ? order_may(entry, lease)
+		     : order->awaited_ns && lease_find_generation(lease, order->generation);
+}
+
 void order_check(struct registry *registry, uint64_t generation)
 {
 	struct order *order = order_find(registry, generation);
@@ -178,7 +185,7 @@ void order_check(struct registry *registry, uint64_t generation)
 		return;
 	DL_FOREACH_SAFE(order->players, player, after)
 	{
-		if (!order_may(entry, player->lease))
+		if (!may_play(order, entry, player->lease))
 			player_end(registry, player);
 	}
 	order_settle(registry, order, entry);
@@ -254,6 +261,12 @@ static void take(struct registry *registry, uint64_t generation)
 		close(fd);
 }
 
+/* A predecessor was waiting for who shares it: see order_settle.c. */
+static bool is_unheard_of(const struct registry *registry, const struct order *order)
+{
+	return order->page && order->players && order->generation <= registry->since;
+}
+
 void order_restore(struct registry *registry)
 {
 	struct order *order, *after;
@@ -269,7 +282,8 @@ void order_restore(struct registry *registry)
 		player_restore(order);
 		if (order->page)
 			order_look_over(registry, order);
-		if (store_find_generation(&registry->store, order->generation))
+		if (store_find_generation(&registry->store, order->generation) ||
+		    is_unheard_of(registry, order))
 			order_check(registry, order->generation);
 		else
 			order_end(registry, order->generation);

@@ -30,11 +30,11 @@ struct order {
 	bool left;  /* who published has gone, and nobody else does */
 	bool gone;  /* so whoever waits is let through */
 	bool ended; /* the buffer is not known any more: the page goes when it need not be marked */
-	uint64_t rated;	       /* what was published when it was last told to who watches */
-	int64_t settled_ns;    /* before then another process may not publish... */
-	struct process leaver; /* ...but where this one, if it is known, has ended */
-	int64_t marked_ns;     /* when a mark was made last that was not there */
-	int64_t awaited_ns;    /* until then whom only the page knows may come back; 0: nobody */
+	uint64_t rated;		   /* what was published when it was last told to who watches */
+	int64_t settled_ns;	   /* before then another process may not publish... */
+	struct process leaver;	   /* ...but where this one, if it is known, has ended */
+	int64_t marked_ns;	   /* when a mark was made last that was not there */
+	int64_t awaited_ns;	   /* until then who is not here may come back; 0: nobody */
 	struct order *prev, *next; /* of those that are marked */
 	struct order_place {
 		bool taken;

@@ -76,7 +76,7 @@ static void revive(const struct registry *registry, struct order *order)
 void order_settle(struct registry *registry, struct order *order, const struct entry *entry)
 {
 	bool published = is_published(order);
-	bool awaited = order->awaited_ns && has_strange_publisher(order);
+	bool awaited = order->awaited_ns && (!entry || has_strange_publisher(order));
 
 	order->gone = !published && !awaited && (order->left || !has_owner(entry));
 	if (!order->page)
@@ -114,7 +114,8 @@ void order_look_over(struct registry *registry, struct order *order)
 		order->settled_ns = now + COOL_NS;
 		order->leaver = (struct process){.pid = 0};
 	}
-	if (has_strange_publisher(order))
+	if (has_strange_publisher(order) ||
+	    !store_find_generation(&registry->store, order->generation))
 		order->awaited_ns = now + AWAIT_NS;
 	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
 		look_over_slot(order, at, now);
@@ -124,9 +125,14 @@ void order_look_over(struct registry *registry, struct order *order)
 /* Who has not come back has gone. */
 static void stop_waiting(struct registry *registry, struct order *order)
 {
+	const struct entry *entry = store_find_generation(&registry->store, order->generation);
+
 	order->awaited_ns = 0;
 	order->left |= has_strange_publisher(order) && !player_publisher_is_here(registry, order);
-	order_settle(registry, order, store_find_generation(&registry->store, order->generation));
+	if (entry)
+		order_settle(registry, order, entry);
+	else
+		order_end(registry, order->generation); /* it is marked: it stays for that */
 }
 
 /* True: some were missing. */

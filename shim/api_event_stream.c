@@ -16,12 +16,24 @@ static bool is_of(const struct driver *driver, cu_context context, cu_stream str
 	       its == context;
 }
 
-static bool is_captured(const struct driver *driver, cu_stream stream)
+/* Asked where the event is used: a thread's own stream is another one in each context, and without a
+ * context there is no answer. */
+static int see_capture(const struct gpushare_buffer *buffer, cu_stream stream, bool *out_captured)
 {
-	cu_capture_status status = CU_CAPTURE_NONE;
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_capture_status answer = CU_CAPTURE_NONE;
+	int status;
 
-	return (uintptr_t)stream > LEGACY && driver->cuStreamIsCapturing &&
-	       driver->cuStreamIsCapturing(stream, &status) == CU_OK && status != CU_CAPTURE_NONE;
+	*out_captured = false;
+	if ((uintptr_t)stream <= LEGACY || !driver->cuStreamIsCapturing)
+		return GPUSHARE_OK;
+	status = device_enter(driver, buffer->context, &scope);
+	if (status)
+		return status;
+	*out_captured =
+	    driver->cuStreamIsCapturing(stream, &answer) == CU_OK && answer != CU_CAPTURE_NONE;
+	return GPUSHARE_OK;
 }
 
 /* Drivers crash where an interprocess event meets a stream of another context (580.159), and capture
@@ -30,16 +42,19 @@ int event_check_stream(const struct gpushare_buffer *buffer, cu_stream stream, b
 {
 	const char *what = waits ? "waited for by" : "recorded on";
 	const struct driver *driver = buffer->session->driver;
+	bool captured;
+	int status;
 
 	if (!is_of(driver, buffer->context, stream, waits))
 		return api_fail(GPUSHARE_E_INVALID,
 				"'%s' can't be %s that stream: it is of another CUDA context than "
 				"the one in which the event was made or opened, on device %d",
 				buffer->info.name, what, buffer->device);
-	if (is_captured(driver, stream))
+	status = see_capture(buffer, stream, &captured);
+	if (!status && captured)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' can't be %s that stream: it is being captured, and CUDA "
 				"captures no interprocess event; do it before or after the graph",
 				buffer->info.name, what);
-	return GPUSHARE_OK;
+	return status;
 }

@@ -17,6 +17,8 @@ struct order_lane {
 	bool known;
 };
 
+#define ORDER_LEFT 8 /* slots that were left, and that streams are still to come to */
+
 struct ordering {
 	struct ordering *next; /* of the session */
 	struct gpushare_session *session;
@@ -30,31 +32,34 @@ struct ordering {
 	_Atomic uint32_t slot;	 /* a consumer's, from 1 on */
 	unsigned int connection; /* over which the registry was told last */
 	bool lost;		 /* the registry has another page of that buffer */
+	bool asking;		 /* under the lock: a thread tells the registry of roles */
 	uint32_t leaving;	 /* under the lock: what it did not hear the end of... */
 	bool leaves_unsettled;	 /* ...which may be unsettled... */
 	uint64_t leaves_settles; /* ...until then: see the protocol's Order */
 
 	/* api_order_stream.c */
+	_Atomic bool opening; /* what follows, by one thread */
 	_Atomic(const struct driver *) driver;
-	cu_context context;	/* in which `view` is registered */
-	_Atomic uint32_t means; /* enum gpushare_ordering; 0: no stream was used so far */
-	_Atomic(struct order_page *) view; /* the page again, where GPUs see it */
-	_Atomic cu_deviceptr at;	   /* what that is for them; then the rest is there */
-	struct ordering *next_view;	   /* of all that have one */
-	bool retired;			   /* the session has it no more */
-	bool kept;			   /* `context` is the primary one of `device`, retained */
+	cu_context context;	    /* in which `view` is registered */
+	_Atomic uint32_t means;	    /* enum gpushare_ordering; 0: no stream was used so far */
+	struct order_page *view;    /* the page again, where GPUs see it */
+	_Atomic cu_deviceptr at;    /* what that is for them; then the rest is there */
+	struct ordering *next_view; /* of all that have one */
+	bool retired;		    /* the session has it no more */
+	bool kept;		    /* `context` is the primary one of `device`, retained */
 	cu_device device;
 	struct order_lane publishing, releasing;
-	uint32_t left_slot;	    /* a slot that was left, where streams have not come to... */
-	uint64_t left_last;	    /* ...this number */
+	struct order_left {
+		uint32_t slot; /* that was left; 0: none */
+		uint64_t last; /* streams are to come to this number there */
+	} left[ORDER_LEFT];
 	_Atomic uint64_t waited;    /* the highest that a stream was to wait for */
 	_Atomic uint64_t reclaimed; /* the same, of consumers */
 	_Atomic uint32_t pending;   /* host functions that have not run */
-	_Atomic bool captured;	    /* in a graph: it may be launched until the process ends */
+	_Atomic bool captured;	    /* in a graph, which may be launched until the process ends */
 	cu_event probe;		    /* tells of a context that has failed */
 
 	/* api_order_event.c */
-	_Atomic bool opening;	     /* by one thread */
 	_Atomic(cu_event) event;     /* of what is published */
 	_Atomic(cu_event) released;  /* of what is released */
 	_Atomic(cu_event) opened;    /* another process's of what is published... */
@@ -72,8 +77,11 @@ int ordering_ask(struct ordering *ordering, uint32_t roles);
 int ordering_leave(struct ordering *ordering, uint32_t roles);
 /* No registry has answered that. */
 bool ordering_is_unheard(int status);
-/* The registry hears of those that ended without it. */
+/* The registry hears of those that ended without it. In the turn. */
 int ordering_tell_leave(struct ordering *ordering);
+/* One thread at a time tells the registry of it, so that it hears in order what was done. */
+void ordering_take_turn(struct ordering *ordering);
+void ordering_give_turn(struct ordering *ordering);
 /* The buffer goes: before the registry hears of that. */
 void ordering_end(struct gpushare_buffer *buffer);
 /* Also in a forked child: nothing is told, nothing is given back but memory. */

@@ -3,9 +3,33 @@
 #include "api_order.h"
 #include "monotonic.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+void ordering_take_turn(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+
+	pthread_mutex_lock(&session->lock);
+	while (ordering->asking) {
+		pthread_mutex_unlock(&session->lock);
+		sched_yield();
+		pthread_mutex_lock(&session->lock);
+	}
+	ordering->asking = true;
+	pthread_mutex_unlock(&session->lock);
+}
+
+void ordering_give_turn(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+
+	pthread_mutex_lock(&session->lock);
+	ordering->asking = false;
+	pthread_mutex_unlock(&session->lock);
+}
 
 static bool is_unsettled(const struct ordering *ordering, uint32_t roles)
 {
@@ -80,8 +104,13 @@ int ordering_tell_leave(struct ordering *ordering)
 
 int ordering_leave(struct ordering *ordering, uint32_t roles)
 {
+	int status;
+
+	ordering_take_turn(ordering);
 	end_roles(ordering, roles);
-	return ordering_tell_leave(ordering);
+	status = ordering_tell_leave(ordering);
+	ordering_give_turn(ordering);
+	return status;
 }
 
 /* Under the session's lock. */
@@ -148,11 +177,13 @@ void ordering_forget(struct gpushare_buffer *buffer)
 }
 
 /* Under the session's lock: the registry of this connection was not told of it, or did not hear that
- * a role ended, and would hear it now. */
+ * a role ended, and would hear it now; and nobody is about to tell it. */
 static bool is_untold(const struct gpushare_session *session, const struct ordering *ordering)
 {
 	const struct client *client = session->client;
 
+	if (ordering->asking)
+		return false;
 	return ordering->connection != client->connections ||
 	       (ordering->leaving && client->fd >= 0 && session->silent_until_ms <= monotonic_ms());
 }

@@ -8,7 +8,6 @@
  */
 #include "api_order_stream.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,11 +30,6 @@ int order_event_open(const struct gpushare_buffer *buffer, struct ordering *orde
 		    "events and host functions, so no stream orders '%s'; use the calls "
 		    "that end in _host",
 		    ordering->name);
-	if (atomic_exchange(&ordering->opening, true)) {
-		while (!atomic_load(&ordering->means))
-			sched_yield();
-		return GPUSHARE_OK;
-	}
 	ordering->context = buffer->context;
 	ordering->probe = view_probe(ordering->driver);
 	view_add(ordering);

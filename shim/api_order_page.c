@@ -30,6 +30,17 @@ int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least)
 			ordering->name, order_published(ordering->page), at_least);
 }
 
+/* A registry that has just come, and was given behind the question what it did not know then. */
+static bool knows_more(struct gpushare_session *session, unsigned int before, int status)
+{
+	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
+
+	pthread_mutex_lock(&session->lock);
+	more = more && session->client->fd >= 0 && session->client->connections != before;
+	pthread_mutex_unlock(&session->lock);
+	return more;
+}
+
 /* What is attached here and not known there has gone; the sentence says why. */
 static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
 		     gpushare_OrderReply *out_answer)
@@ -41,8 +52,7 @@ static int ask_order(struct gpushare_session *session, const gpushare_Order *ord
 	ask.verb.order = *order;
 	status =
 	    session_ask(session, &ask, gpushare_Reply_order_tag, out_answer, sizeof(*out_answer));
-	/* A registry that has just come, and was given behind that what it did not know. */
-	if (status == GPUSHARE_E_NOT_FOUND && session_connections(session) != before)
+	if (knows_more(session, before, status))
 		status = session_ask(session, &ask, gpushare_Reply_order_tag, out_answer,
 				     sizeof(*out_answer));
 	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_E_OWNER_GONE : status;
@@ -180,7 +190,7 @@ static int give_back(struct ordering *ordering, gpushare_Order *ask,
 	return status ? status : ask_order(ordering->session, ask, out_answer);
 }
 
-int ordering_ask(struct ordering *ordering, uint32_t roles)
+static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
 	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
@@ -206,6 +216,16 @@ int ordering_ask(struct ordering *ordering, uint32_t roles)
 		ordering->lost = true;
 	pthread_mutex_unlock(&session->lock);
 	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
+}
+
+int ordering_ask(struct ordering *ordering, uint32_t roles)
+{
+	int status;
+
+	ordering_take_turn(ordering);
+	status = ask_in_turn(ordering, roles);
+	ordering_give_turn(ordering);
+	return status;
 }
 
 int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering)

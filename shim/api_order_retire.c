@@ -17,7 +17,6 @@ static struct {
 	pthread_mutex_t lock; /* never held over a CUDA call */
 	int pid;	      /* whose these are: a forked child has none */
 	struct ordering *first;
-	unsigned int retired;
 } views = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void view_add(struct ordering *ordering)
@@ -26,19 +25,16 @@ void view_add(struct ordering *ordering)
 	if (views.pid != getpid()) {
 		views.pid = getpid();
 		views.first = NULL;
-		views.retired = 0;
 	}
 	ordering->next_view = views.first;
 	views.first = ordering;
 	pthread_mutex_unlock(&views.lock);
 }
 
-bool stream_has_unpublished(const struct ordering *ordering)
+static bool has_late_publication(const struct ordering *ordering)
 {
-	const struct order_page *page = ordering->page;
-
-	return atomic_load(&ordering->captured) || atomic_load(&ordering->pending) ||
-	       !order_reaches(atomic_load(&page->published),
+	return atomic_load(&ordering->pending) ||
+	       !order_reaches(atomic_load(&ordering->page->published),
 			      atomic_load(&ordering->publishing.last));
 }
 
@@ -48,32 +44,57 @@ static bool has_come(const struct ordering *ordering, uint32_t slot, uint64_t la
 	return !slot || order_reaches(atomic_load(&ordering->page->slot[slot - 1].released), last);
 }
 
+static bool has_late_release(const struct ordering *ordering)
+{
+	return atomic_load(&ordering->pending) || !has_come(ordering, atomic_load(&ordering->slot),
+							    atomic_load(&ordering->releasing.last));
+}
+
+bool stream_has_unpublished(const struct ordering *ordering)
+{
+	return atomic_load(&ordering->captured) || has_late_publication(ordering);
+}
+
 bool stream_has_unreleased(const struct ordering *ordering)
 {
-	return atomic_load(&ordering->captured) || atomic_load(&ordering->pending) ||
-	       !has_come(ordering, atomic_load(&ordering->slot),
-			 atomic_load(&ordering->releasing.last));
+	return atomic_load(&ordering->captured) || has_late_release(ordering);
+}
+
+/* NULL: there is no room for one more. */
+static struct order_left *find_room(struct ordering *ordering)
+{
+	for (int at = 0; at < ORDER_LEFT; at++) {
+		struct order_left *left = &ordering->left[at];
+
+		if (has_come(ordering, left->slot, left->last))
+			return left;
+	}
+	return NULL;
 }
 
 void stream_leave_slot(struct ordering *ordering, uint32_t next)
 {
-	bool late = !has_come(ordering, ordering->left_slot, ordering->left_last);
 	uint32_t slot = atomic_exchange(&ordering->slot, next);
 	uint64_t last = atomic_exchange(&ordering->releasing.last, 0);
+	struct order_left *left;
 
 	if (has_come(ordering, slot, last))
 		return;
-	if (late) /* of two no track is kept */
+	left = find_room(ordering);
+	if (left)
+		*left = (struct order_left){slot, last};
+	else /* nothing tells when that one has come: it stays, as what a graph has */
 		atomic_store(&ordering->captured, true);
-	ordering->left_slot = slot;
-	ordering->left_last = last;
 }
 
-/* A stream has still to write what it was given. */
+/* A stream has still to write what it was given, but for graphs. */
 static bool is_written_to(const struct ordering *ordering)
 {
-	return stream_has_unpublished(ordering) || stream_has_unreleased(ordering) ||
-	       !has_come(ordering, ordering->left_slot, ordering->left_last);
+	bool late = has_late_publication(ordering) || has_late_release(ordering);
+
+	for (int at = 0; !late && at < ORDER_LEFT; at++)
+		late = !has_come(ordering, ordering->left[at].slot, ordering->left[at].last);
+	return late;
 }
 
 /* Nothing that it has given to streams waits for somebody else. */
@@ -91,11 +112,17 @@ static bool is_quiet(const struct ordering *ordering)
  * may be this thread. */
 static bool is_held_up(const struct ordering *ordering)
 {
-	return !is_quiet(ordering) ||
-	       (ordering->retired && !atomic_load(&ordering->captured) && is_written_to(ordering));
+	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));
 }
 
-/* Under the lock: one that can be given back; none while any stream waits. */
+/* Some time: no graph has it. */
+static bool is_to_go(const struct ordering *ordering)
+{
+	return ordering->retired && !atomic_load(&ordering->captured);
+}
+
+/* Under the lock: one that can be given back, of that session or of one that was closed; none while any
+ * stream waits. */
 static struct ordering *take_quiet(const struct gpushare_session *session)
 {
 	struct ordering **at = &views.first;
@@ -106,13 +133,23 @@ static struct ordering *take_quiet(const struct gpushare_session *session)
 	for (; *at; at = &(*at)->next_view) {
 		struct ordering *each = *at;
 
-		if (!each->retired || is_written_to(each) || (session && each->session != session))
+		if (!is_to_go(each) || (session && each->session && each->session != session))
 			continue;
 		*at = each->next_view;
-		views.retired--;
 		return each;
 	}
 	return NULL;
+}
+
+/* Under the lock. */
+static bool are_many(unsigned int many)
+{
+	unsigned int count = 0;
+
+	for (const struct ordering *each = views.first; each && count < many;
+	     each = each->next_view)
+		count += is_to_go(each);
+	return count >= many;
 }
 
 static void view_close(struct ordering *ordering)
@@ -142,7 +179,7 @@ static void sweep(const struct gpushare_session *session, unsigned int many)
 	if (views.pid != getpid())
 		return;
 	pthread_mutex_lock(&views.lock);
-	due = views.retired >= many;
+	due = are_many(many);
 	pthread_mutex_unlock(&views.lock);
 	while (due) {
 		pthread_mutex_lock(&views.lock);
@@ -160,7 +197,6 @@ bool stream_keep(struct ordering *ordering)
 		return false;
 	pthread_mutex_lock(&views.lock);
 	ordering->retired = true;
-	views.retired++;
 	pthread_mutex_unlock(&views.lock);
 	sweep(NULL, RETIRED_MANY);
 	return true;

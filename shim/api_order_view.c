@@ -85,21 +85,15 @@ cu_event view_probe(const struct driver *driver)
 	return driver->cuEventCreate(&probe, CU_EVENT_NO_TIMING) == CU_OK ? probe : NULL;
 }
 
-/* No lock is held over the driver, so another thread may have come first. */
 static int view_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
-	struct order_page *view = NULL, *none = NULL;
+	struct order_page *view = NULL;
 	cu_deviceptr at = 0;
 	int status = view_make(ordering, &view, &at);
 
 	if (status)
 		return status;
-	if (!atomic_compare_exchange_strong(&ordering->view, &none, view)) {
-		view_drop(ordering->driver, view);
-		while (!atomic_load(&ordering->at))
-			sched_yield();
-		return GPUSHARE_OK;
-	}
+	ordering->view = view;
 	ordering->probe = view_probe(ordering->driver);
 	ordering->context = buffer->context;
 	atomic_store(&ordering->means, GPUSHARE_ORDERING_STREAM);
@@ -108,22 +102,42 @@ static int view_open(const struct gpushare_buffer *buffer, struct ordering *orde
 	return GPUSHARE_OK;
 }
 
-int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering)
+static bool is_ready(const struct ordering *ordering)
+{
+	return atomic_load_explicit(&ordering->at, memory_order_acquire) ||
+	       atomic_load_explicit(&ordering->means, memory_order_acquire) ==
+		   GPUSHARE_ORDERING_EVENTS;
+}
+
+static int open_here(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
 	_order_scope_ struct order_scope scope = {.driver = NULL};
 	int status;
 
-	if (atomic_load_explicit(&ordering->at, memory_order_acquire) ||
-	    atomic_load_explicit(&ordering->means, memory_order_acquire) ==
-		GPUSHARE_ORDERING_EVENTS)
-		return GPUSHARE_OK;
 	atomic_store(&ordering->driver, buffer->session->driver);
 	status = order_enter(ordering->driver, buffer->context, &scope);
 	if (status)
 		return status;
-	if (has_words(ordering->driver))
-		return view_open(buffer, ordering);
-	return order_event_open(buffer, ordering);
+	return has_words(ordering->driver) ? view_open(buffer, ordering)
+					   : order_event_open(buffer, ordering);
+}
+
+/* By one thread: a second view can't be given up again without waiting for what streams wait for. Where
+ * it fails, the next one tries. */
+int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering)
+{
+	int status = GPUSHARE_OK;
+
+	while (!status && !is_ready(ordering)) {
+		if (atomic_exchange(&ordering->opening, true)) {
+			sched_yield();
+			continue;
+		}
+		if (!is_ready(ordering))
+			status = open_here(buffer, ordering);
+		atomic_store(&ordering->opening, false);
+	}
+	return status;
 }
 
 bool stream_has_failed(void *user)

@@ -154,6 +154,30 @@ static void captures(void)
 	OK(gpushare_close(session));
 }
 
+/* A thread's own stream is of the context in which it is used: the event's, whichever is current. */
+static void captures_own(void)
+{
+	const cu_stream own = (cu_stream)(uintptr_t)2; /* CU_STREAM_PER_THREAD */
+	const struct driver *driver = part_driver();
+	struct gpushare_session *session = part_session();
+	struct gpushare_event *event = create(session, "e");
+	cu_context context, none;
+	cu_graph graph;
+
+	CHECK(driver->cuStreamBeginCapture_v2(own, (cu_capture_mode)CU_CAPTURE_GLOBAL) == CU_OK);
+	CHECK(driver->cuCtxPopCurrent_v2(&context) == CU_OK);
+	CHECK(driver->cuCtxGetCurrent(&none) == CU_OK && !none);
+	FAILS(E_NOT_SUPPORTED, "captured", gpushare_event_record(event, own));
+	FAILS(E_NOT_SUPPORTED, "captured", gpushare_event_wait(event, own));
+	CHECK(driver->cuCtxPushCurrent_v2(context) == CU_OK);
+	CHECK(driver->cuStreamEndCapture(own, &graph) == CU_OK && graph);
+	CHECK(driver->cuCtxPopCurrent_v2(&context) == CU_OK);
+	OK(gpushare_event_record(event, own));
+	OK(gpushare_event_wait(event, own));
+	OK(gpushare_event_wait_host(event, 1000));
+	OK(gpushare_close(session));
+}
+
 static void forked(void)
 {
 	struct gpushare_session *session = part_session();
@@ -336,6 +360,7 @@ PLAY(bad_inputs)
 PLAY(contexts)
 PLAY(too_many)
 PLAY(captures)
+PLAY(captures_own)
 
 static void test_forked(void **state)
 {
@@ -350,9 +375,9 @@ PLAY(lacking)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    staged(test_bad_inputs), staged(test_contexts),    staged(test_too_many),
-	    staged(test_captures),   staged(test_forked),      staged(test_lacking),
-	    staged(test_faults),     staged(test_open_faults),
+	    staged(test_bad_inputs), staged(test_contexts),	staged(test_too_many),
+	    staged(test_captures),   staged(test_captures_own), staged(test_forked),
+	    staged(test_lacking),    staged(test_faults),	staged(test_open_faults),
 	};
 
 	(void)argc;

@@ -205,11 +205,18 @@ static void share_and_rest(void)
 	OK(gpushare_publish_host(buffer, NULL));
 	say();
 	hear();
+	OK(gpushare_free(part_filled(session, "z", PART_SIZE, 1))); /* the registry hears of it */
+	OK(gpushare_publish_host(buffer, NULL));
+	say();
+	hear();
+	OK(gpushare_free(buffer));
+	say();
 	OK(gpushare_close(session));
 }
 
-/* A registry that knows nothing of the buffer any more: nobody waits for it for ever. */
-static void wait_for_nobody(void)
+/* A registry that knows nothing of the buffer any more, and has not heard its owner so far: he is there
+ * all the same. */
+static void wait_for_the_living(void)
 {
 	struct gpushare_buffer *buffer;
 	char path[128];
@@ -225,26 +232,36 @@ static void wait_for_nobody(void)
 	end_registry();
 	snprintf(path, sizeof(path), "%s/registry.state", getenv("GPUSHARE_DIR"));
 	CHECK(!unlink(path));
-	OK(gpushare_free(part_filled(session, "y", PART_SIZE, 1)));
+	for (int i = 0; i < 2; i++) {
+		OK(gpushare_free(part_made(session, "y", PART_SIZE, GPUSHARE_FLAG_VMM)));
+		OK(gpushare_order_status(buffer));
+	}
+	say();
+	hear();
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_order_status(buffer));
+	CHECK(part_published(buffer) == 2);
+	OK(gpushare_acquire(buffer, stream, 3));
+	say();
+	hear();
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 	FAILS(E_OWNER_GONE, "has gone", gpushare_order_status(buffer));
-	say();
 	OK(gpushare_close(session));
 }
 
-static void test_unknown_buffer(void **state)
+static void test_unheard_owner(void **state)
 {
 	(void)state;
 	stage_needs_autostart();
-	stage_play(share_and_rest, wait_for_nobody);
+	stage_play(share_and_rest, wait_for_the_living);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_failed_context), T(test_held_up_write),  T(test_held_up_release),
-	    T(test_unheard_leave),  T(test_unknown_buffer),
+	    T(test_failed_context), T(test_held_up_write), T(test_held_up_release),
+	    T(test_unheard_leave),  T(test_unheard_owner),
 	};
 
 	(void)argc;

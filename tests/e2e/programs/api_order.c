@@ -4,7 +4,8 @@
  *   api_order crew CONSUMERS COUNT SLOTS WAY   one producer and so many consumers, all children
  *   api_order produce NAME SLOTS COUNT WAY [PAUSE]
  *   api_order consume NAME SLOTS WAY [PAUSE]   until the producer goes; tells how many and its end
- *   api_order visit NAME SLOTS WAY   join, read some, leave, again and again until the producer goes
+ *   api_order visit NAME SLOTS WAY   join, read some, leave, again and again until the producer goes;
+ *                                    tells when it has read a dozen
  * WAY: host, stream, or mixed (every second process the one). With PAUSE a producer stops for ever when
  * it has written that frame and before it publishes it, a consumer while it has it. A producer begins
  * when the file $API_ORDER_GO is there.
@@ -184,6 +185,8 @@ static void visit(const struct part *part)
 				     ? read_stream(ring, part, stream, staging, number)
 				     : read_host(ring, part, number);
 			frames += !status;
+			if (!status && frames == 12)
+				must(puts("visiting") >= 0 && !fflush(stdout), "telling that");
 		}
 		if (visits % 2)
 			MUST(gpushare_leave(ring));

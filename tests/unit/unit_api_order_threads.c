@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare_publish() and what goes with it, from several threads at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "filled.h"
+
+#define THREADS 3
+#define ROUNDS 100
+#define TURNS 400
+
+static const struct driver *driver;
+static struct gpushare_session *session;
+static struct gpushare_buffer *buffers[ROUNDS];
+static atomic_int here, failed;
+
+/* Awake, so that all go on at once. */
+static void meet(int threads)
+{
+	int until = (atomic_fetch_add(&here, 1) / threads + 1) * threads;
+
+	while (atomic_load(&here) < until)
+		sched_yield();
+}
+
+/* All of them are the first to use each buffer's order. */
+static void *publish_each(void *unused)
+{
+	cu_stream stream = part_stream();
+
+	CHECK(part_driver()->cuStreamSynchronize(stream) == CU_OK);
+	for (int i = 0; i < ROUNDS; i++) {
+		meet(THREADS);
+		if (gpushare_publish(buffers[i], stream, NULL))
+			atomic_fetch_add(&failed, 1);
+	}
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	return unused;
+}
+
+static void *with_context(void *context)
+{
+	CHECK(driver->cuCtxSetCurrent(context) == CU_OK);
+	return publish_each(NULL);
+}
+
+static void open_together(int publications)
+{
+	pthread_t threads[THREADS];
+	cu_context context;
+	char name[16];
+
+	driver = part_driver();
+	session = part_session();
+	CHECK(driver->cuCtxGetCurrent(&context) == CU_OK);
+	for (int i = 0; i < ROUNDS; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		buffers[i] = part_filled(session, name, PART_SIZE, 1);
+		CHECK(part_published(buffers[i]) == 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, with_context, context));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	for (int i = 1; i < ROUNDS; i++)
+		OK(gpushare_acquire_host(buffers[i], THREADS, 5000, NULL));
+	OK(gpushare_acquire_host(buffers[0], (uint64_t)publications, 5000, NULL));
+	CHECK(atomic_load(&failed) == THREADS - publications);
+}
+
+/* What one stream may wait on already is not taken away by who comes second. */
+static void open_by_words(void)
+{
+	open_together(THREADS);
+	CHECK(logged("cuMemHostRegister_v2 0") == ROUNDS);
+	CHECK(logged("cuMemHostUnregister") == 0);
+	OK(gpushare_close(session));
+}
+
+static void open_by_events(void)
+{
+	setenv("GPUSHARE_ORDERING", "events", 1);
+	open_together(THREADS);
+	OK(gpushare_close(session));
+}
+
+/* Who comes second does it where who came first could not. */
+static void open_after_failure(void)
+{
+	setenv("GPUSHARE_SIM_FAIL", "cuMemHostRegister:1:1:999", 1);
+	open_together(THREADS - 1);
+	CHECK(logged("cuMemHostRegister_v2 0") == ROUNDS);
+	CHECK(logged("cuMemHostUnregister") == 0);
+	OK(gpushare_close(session));
+}
+
+static void test_opened_together(void **state)
+{
+	(void)state;
+	logged_play(open_by_words, NULL);
+}
+
+static void test_opened_by_events(void **state)
+{
+	(void)state;
+	stage_play(open_by_events, NULL);
+}
+
+static void test_opened_after_failure(void **state)
+{
+	(void)state;
+	logged_play(open_after_failure, NULL);
+}
+
+static void *join_each(void *buffer)
+{
+	for (int i = 0; i < TURNS; i++) {
+		meet(2);
+		if (gpushare_join(buffer, NULL))
+			CHECK(strstr(gpushare_explain(), "left by another thread"));
+		meet(2);
+	}
+	return NULL;
+}
+
+/* Whichever came last: who has joined is waited for, who has left is not. */
+static void join_and_leave(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	pthread_t thread;
+	uint64_t sequence;
+
+	CHECK(!pthread_create(&thread, NULL, join_each, buffer));
+	for (int i = 0; i < TURNS; i++) {
+		OK(gpushare_join(buffer, NULL));
+		meet(2);
+		OK(gpushare_leave(buffer));
+		meet(2);
+		OK(gpushare_publish_host(buffer, &sequence));
+		if (gpushare_release_host(buffer, 0))
+			OK(gpushare_reclaim_host(buffer, sequence, 0));
+		else
+			FAILS(E_TIMED_OUT, "not released",
+			      gpushare_reclaim_host(buffer, sequence, 0));
+		OK(gpushare_leave(buffer));
+		OK(gpushare_reclaim_host(buffer, sequence, 0));
+	}
+	CHECK(!pthread_join(thread, NULL));
+	OK(gpushare_close(session));
+}
+
+static void test_joined_and_left(void **state)
+{
+	(void)state;
+	stage_play(join_and_leave, NULL);
+}
+
+static uint64_t asked(const char *verb)
+{
+	struct gpushare_registry_info info;
+
+	OK(gpushare_stat_registry(session, &info));
+	for (int i = 0; i < GPUSHARE_COUNTS_MAX && *info.by_verb[i].what; i++)
+		if (!strcmp(info.by_verb[i].what, verb))
+			return info.by_verb[i].count;
+	return 0;
+}
+
+/* A registry hears of it once. */
+static void leave_once(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	uint64_t before;
+
+	OK(gpushare_join(buffer, NULL));
+	before = asked("order");
+	OK(gpushare_leave(buffer));
+	CHECK(asked("order") == before + 1);
+	OK(gpushare_join(buffer, NULL));
+	CHECK(asked("order") == before + 2);
+	OK(gpushare_close(session));
+}
+
+static void test_left_once(void **state)
+{
+	(void)state;
+	stage_play(leave_once, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
+	    T(test_opened_together), T(test_opened_by_events), T(test_opened_after_failure),
+	    T(test_joined_and_left), T(test_left_once),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
