@@ -166,16 +166,19 @@ static int connect_once(struct client *client, int64_t deadline, int64_t patienc
 /*
  * A listener of nng 1.5.2 can go deaf, and the registry then opens another: a connection of meanwhile
  * is never answered, the next one is. And a registry can end with our greeting in its hands: there is,
- * or we start, another.
+ * or we start, another. One that closes each connection does not want us.
  */
 static int connect_again(struct client *client, int64_t deadline)
 {
 	int64_t patience_ms = CLIENT_PATIENCE_MS;
-	int closed = 0, status;
+	int closed = 0, closed_by = 0, status;
 	bool reached;
 
 	do {
 		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
+		if (closed_by != client->server) /* another one */
+			closed = 0;
+		closed_by = client->server;
 		if (status == GPUSHARE_E_NO_REGISTRY && reached && ++closed < CLIENT_TRIES)
 			poll(NULL, 0, CLIENT_RETRY_MS << closed);
 		else if (status != GPUSHARE_E_TIMED_OUT || !reached)
