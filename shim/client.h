@@ -89,6 +89,10 @@ void client_disconnect(struct client *client);
  */
 int client_call(struct client *client, unsigned int extra_ms);
 
+/* Of a call's status: E_NOT_READY in place of E_NO_REGISTRY where the one that ran left what a next one
+ * would know of this client's buffers by. */
+int client_await_next(const struct client *client, int status);
+
 /* This process, as the kernel would tell of it; zeros where /proc doesn't say. */
 void client_self(gpushare_Self *out_self);
 

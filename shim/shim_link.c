@@ -326,12 +326,14 @@ int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
 	gpushare_Limbo *verb;
 	int status = line_enter(why, why_size);
 
+	if (status == GPUSHARE_E_NO_REGISTRY) /* which is not asked right now */
+		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
 		return status;
 	verb = &line_ask(gpushare_Request_limbo_tag)->verb.limbo;
 	memcpy(verb->generations, generations, *count * sizeof(*generations));
 	verb->generations_count = (pb_size_t)*count;
-	status = line_call(0, why, why_size);
+	status = client_await_next(line.client, line_call(0, why, why_size));
 	left = &line.client->reply.body.limbo;
 	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_limbo_tag) {
 		snprintf(why, why_size, "the registry answered another question");

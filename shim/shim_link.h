@@ -42,7 +42,8 @@ int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME
 	      char *why, size_t why_size);
 /* `limbo`: NULL, or whether others have it attached and the registry expects it to be held for them. */
 int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size);
-/* Of what is held so: the generations that nobody has attached any more, in their place. */
+/* Of what is held so: the generations that nobody has attached any more, in their place. E_NOT_READY: see
+ * client_await_next(); or the registry failed a moment ago, and is asked again soon. */
 int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size);
 int link_detach(const char *name, uint64_t generation, char *why, size_t why_size);
 
