@@ -35,7 +35,7 @@ struct client {
 	int fd;					/* -1: not connected */
 	unsigned long long fd_device, fd_inode; /* proof that the fd is still ours */
 	int pid;				/* that connected; a forked child has another */
-	int server;				/* the registry's, as seen from here; 0: not visible */
+	int server; /* the registry's, as seen from here; 0: not visible */
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
@@ -46,7 +46,7 @@ struct client {
 	unsigned int connections;     /* made so far */
 	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
 	unsigned int given_up_count;
-	uint8_t lease[16];	      /* the latest one's, to resume by; all zero: none */
+	uint8_t lease[16]; /* the latest one's, to resume by; all zero: none */
 	client_retell *retell;
 	void *owner;
 	char who[64];

@@ -261,8 +261,7 @@ static void round_carry_out(unsigned int number, unsigned int slot)
 		atomic_fetch_add(&bad_rounds, 1);
 		printf("chaos: kill %u, %s of %s, read by %s, %zu bytes: %s%s%s\n", number,
 		       round.moment->name, round.kind->name, round.attacher_kind->name,
-		       round.left.size, round.owner.why, round.attacher.why,
-		       round_trouble(&round));
+		       round.left.size, round.owner.why, round.attacher.why, round_trouble(&round));
 	}
 	round_note(&round);
 	snprintf(round.left.how, sizeof(round.left.how), "%s%s of %s", round.moment->name,

@@ -345,10 +345,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-	    TEST(test_parse),	  TEST(test_bytes),	  TEST(test_count),    TEST(test_holds),
-	    TEST(test_left),	  TEST(test_no_registry), TEST(test_many),     TEST(test_context),
-	    TEST(test_one_may_come),
-	    TEST(test_no_memory), TEST(test_threads),	  TEST(test_stand_in),
+	    TEST(test_parse),	  TEST(test_bytes),   TEST(test_count),
+	    TEST(test_holds),	  TEST(test_left),    TEST(test_no_registry),
+	    TEST(test_many),	  TEST(test_context), TEST(test_one_may_come),
+	    TEST(test_no_memory), TEST(test_threads), TEST(test_stand_in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
