@@ -63,6 +63,7 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 	if (status)
 		return status;
 	lease->greeted = true;
+	lease->attempt = hello->attempt;
 	answer->body.hello.resumed = restore_resume(registry, lease, hello->resume);
 	memcpy(answer->body.hello.lease, lease->key, sizeof(lease->key));
 	answer->which_body = gpushare_Reply_hello_tag;

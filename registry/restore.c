@@ -168,6 +168,14 @@ static void move_all(struct lease *from, struct lease *to)
 	}
 }
 
+/* Its client has given up waiting for us, and come again meanwhile. What came first may be greeted last. */
+static bool is_later(const struct lease *lease, const struct lease *other)
+{
+	if (lease->attempt && other->attempt)
+		return lease->attempt > other->attempt;
+	return lease->serial > other->serial;
+}
+
 bool restore_resume(struct registry *registry, struct lease *lease,
 		    const uint8_t key[GPUSHARE_LEASE_SIZE])
 {
@@ -176,8 +184,7 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 	if (!old || old == lease || old->peer.uid != lease->peer.uid ||
 	    !process_is_same(&old->peer, &lease->peer) || !has_nothing(lease) || lease->noted)
 		return false;
-	/* Its client has given up waiting for us, and come again meanwhile. */
-	if (!old->ghost && old->serial > lease->serial)
+	if (!old->ghost && is_later(old, lease))
 		return false;
 	move_all(old, lease);
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,

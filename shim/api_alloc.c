@@ -251,6 +251,7 @@ static int adopt_once(struct gpushare_buffer *buffer, const char *name, const st
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
 	before = session_connections(session);
 	query_info(&answer.buffer, &buffer->info);
+	share_keep_rights(buffer);
 	status = adopt_map(buffer, &answer);
 	*out_moved = status && session_has_moved(session, before);
 	if (status && !*out_moved) /* it stays kept, for another one */

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In silence, and without starting a registry that would not know what we mean. */
+/* In silence, and without starting a registry that would not know what we mean. E_NOT_READY: see
+ * client_await_next(). */
 static int ask_body(struct gpushare_session *session, const request *ask, pb_size_t body,
 		    void *out_body, size_t body_size)
 {
@@ -22,6 +23,7 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 		status = GPUSHARE_E_PROTOCOL;
 	if (status == GPUSHARE_OK)
 		memcpy(out_body, &client->reply.body, body_size);
+	status = client_await_next(client, status);
 	pthread_mutex_unlock(&session->lock);
 	return status;
 }
@@ -111,17 +113,19 @@ void session_limbo_finish(struct gpushare_session *session)
 	}
 }
 
-/* Its name goes. True: others have it attached. */
+/* Its name goes. True: others have it attached, or may have: a registry that comes, as nobody tells it of
+ * the name, takes it for freed and knows who has it. */
 static bool leave(struct gpushare_session *session, const struct gpushare_info *info)
 {
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};
 	gpushare_WithdrawReply answer;
+	int status;
 
 	ask.verb.withdraw.limbo = true;
 	ask.verb.withdraw.generation = info->generation;
 	memcpy(ask.verb.withdraw.name, info->name, sizeof(info->name));
-	return !ask_body(session, &ask, gpushare_Reply_withdraw_tag, &answer, sizeof(answer)) &&
-	       answer.limbo;
+	status = ask_body(session, &ask, gpushare_Reply_withdraw_tag, &answer, sizeof(answer));
+	return status == GPUSHARE_E_NOT_READY || (!status && answer.limbo);
 }
 
 /* As cuMemFree waits. */

@@ -310,6 +310,8 @@ static bool share_one(struct gpushare_session *session, const struct retell_want
 		return true;
 	status = export_again(&copy, &source);
 	if (copy_of(session, wanted->generation, &now)) {
+		if (!is_own(&copy))
+			share_keep_rights(&copy);
 		share_describe(&copy, &ask.verb.share);
 		memcpy(ask.verb.share.handle, &source.handle, sizeof(ask.verb.share.handle));
 		ask.verb.share.again = wanted->anew ? 0 : wanted->generation;

@@ -170,6 +170,8 @@ int mapping_close(const struct gpushare_buffer *buffer);
 
 /* api_share.c: the buffer's record, as it is to be entered; what gpushare_free() does. */
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
+/* Rights that nobody asked for are those of its record, should that have to be told. */
+void share_keep_rights(struct gpushare_buffer *buffer);
 int session_end_shared(struct gpushare_buffer *buffer);
 
 /* api_attach_wait.c: attach at the registry, what may not be there yet. api_attach.c: what gpushare_detach()

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "cleanup.h"
+#include "rights.h"
 
 static void share_note(struct gpushare_buffer *buffer, const char *name,
 		       const struct source *source)
@@ -40,6 +41,16 @@ static void share_note(struct gpushare_buffer *buffer, const char *name,
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	info->created_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void share_keep_rights(struct gpushare_buffer *buffer)
+{
+	struct api_rights *rights = &buffer->rights;
+
+	if (!rights->mode)
+		rights->mode = buffer->info.mode;
+	if (!*rights->group)
+		rights_name_group(buffer->info.owner_gid, rights->group, sizeof(rights->group));
 }
 
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -47,28 +48,38 @@ struct client *client_new(const struct client_options *options)
 	return client->wire ? client : client_free(client);
 }
 
-/* A program may close every fd, or put one of its own where ours was: look before each use. */
 static bool fd_is_ours(const struct client *client)
 {
-	struct stat is;
+	const struct client_socket socket = {
+	    .fd = client->fd, .device = client->fd_device, .inode = client->fd_inode};
 
-	return client->fd >= 0 && !fstat(client->fd, &is) && is.st_dev == client->fd_device &&
-	       is.st_ino == client->fd_inode;
+	return client_socket_is_ours(&socket);
 }
 
-bool client_has_ended(const struct client *client)
+bool client_fd_has_ended(int fd)
 {
 	char byte;
-	ssize_t got = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-void client_disconnect(struct client *client)
+bool client_has_ended(const struct client *client)
+{
+	return client_fd_has_ended(client->fd);
+}
+
+void client_hang_up(struct client *client)
 {
 	if (fd_is_ours(client))
 		close(client->fd);
 	client->fd = -1;
+}
+
+void client_disconnect(struct client *client)
+{
+	client_hang_up(client);
+	client_drop_given_up(client);
 }
 
 struct client *client_free(struct client *client)
@@ -85,6 +96,7 @@ struct client *client_free(struct client *client)
 
 static int say_hello(struct client *client, int64_t deadline)
 {
+	static _Atomic uint32_t attempts; /* the process's: a lease may be another client's next */
 	request hello = {.which_verb = gpushare_Request_hello_tag};
 	const gpushare_HelloReply *answer = &client->reply.body.hello;
 	int status;
@@ -94,6 +106,7 @@ static int say_hello(struct client *client, int64_t deadline)
 	hello.verb.hello.has_self = true;
 	client_self(&hello.verb.hello.self);
 	memcpy(hello.verb.hello.resume, client->lease, sizeof(client->lease));
+	hello.verb.hello.attempt = atomic_fetch_add(&attempts, 1) + 1;
 	status = client_exchange(client, &hello, &client->reply, deadline);
 	if (status != GPUSHARE_OK)
 		return status;
@@ -101,6 +114,7 @@ static int say_hello(struct client *client, int64_t deadline)
 	if (client->reply.which_body == gpushare_Reply_hello_tag)
 		memcpy(client->lease, answer->lease, sizeof(client->lease));
 	client->fresh = client->connections++ > 0;
+	client_drop_given_up(client);
 	return GPUSHARE_OK;
 }
 
@@ -145,23 +159,26 @@ static int connect_once(struct client *client, int64_t deadline, int64_t patienc
 	if (status == GPUSHARE_OK)
 		status = greet(client, patience < deadline ? patience : deadline);
 	if (status != GPUSHARE_OK)
-		client_disconnect(client);
+		client_hang_up(client);
 	return status;
 }
 
 /*
  * A listener of nng 1.5.2 can go deaf, and the registry then opens another: a connection of meanwhile
  * is never answered, the next one is. And a registry can end with our greeting in its hands: there is,
- * or we start, another.
+ * or we start, another. One that closes each connection does not want us.
  */
 static int connect_again(struct client *client, int64_t deadline)
 {
 	int64_t patience_ms = CLIENT_PATIENCE_MS;
-	int closed = 0, status;
+	int closed = 0, closed_by = 0, status;
 	bool reached;
 
 	do {
 		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
+		if (closed_by != client->server) /* another one */
+			closed = 0;
+		closed_by = client->server;
 		if (status == GPUSHARE_E_NO_REGISTRY && reached && ++closed < CLIENT_TRIES)
 			poll(NULL, 0, CLIENT_RETRY_MS << closed);
 		else if (status != GPUSHARE_E_TIMED_OUT || !reached)
@@ -183,7 +200,8 @@ static int connect_by(struct client *client, int64_t deadline)
 	}
 	if (fd_is_ours(client) && !client_has_ended(client))
 		return GPUSHARE_OK;
-	client_disconnect(client);
+	client_hang_up(client);
+	client_drop_ended(client);
 	if (client->directory[0]) {
 		status = directory_check_trust(client->directory, &client->trust, client->why,
 					       sizeof(client->why));

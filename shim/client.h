@@ -7,7 +7,8 @@
  */
 #include "protocol.h"
 
-#define CLIENT_TRIES 5 /* with registries that end under it, one after the other */
+#define CLIENT_TRIES 5	  /* with registries that end under it, one after the other */
+#define CLIENT_GIVEN_UP 8 /* connections that are still to be closed, at most */
 
 struct client_options {
 	const char *directory;	 /* NULL: see directory_find() */
@@ -24,10 +25,17 @@ struct client_options {
 struct client;
 typedef int client_retell(struct client *client, void *owner, int64_t deadline_ms);
 
+/* With the proof that the fd is still ours. */
+struct client_socket {
+	int fd;
+	unsigned long long device, inode;
+};
+
 struct client {
 	int fd;					/* -1: not connected */
 	unsigned long long fd_device, fd_inode; /* proof that the fd is still ours */
 	int pid;				/* that connected; a forked child has another */
+	int server; /* the registry's, as seen from here; 0: not visible */
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
@@ -36,7 +44,9 @@ struct client {
 	struct directory_trust trust; /* of the directory: who is to answer there */
 	bool fresh;		      /* the registry is to be told of all that the owner has */
 	unsigned int connections;     /* made so far */
-	uint8_t lease[16];	      /* the latest one's, to resume by; all zero: none */
+	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
+	unsigned int given_up_count;
+	uint8_t lease[16]; /* the latest one's, to resume by; all zero: none */
 	client_retell *retell;
 	void *owner;
 	char who[64];
@@ -67,7 +77,7 @@ bool client_has_lease(const struct client *client);
 
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
 int client_connect(struct client *client);
-/* Drop the connection; in a forked child too, where only the inherited fd is closed. */
+/* Drop the connection, and those given up; in a forked child too, where only the inherited fds are closed. */
 void client_disconnect(struct client *client);
 
 /*
@@ -75,9 +85,13 @@ void client_disconnect(struct client *client);
  * Connects first where needed, and where the registry has ended meanwhile asks the one that came
  * after it, CLIENT_TRIES altogether. Returns the reply's own status, or a transport status
  * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why has the sentence either way.
- * After a transport failure the connection is closed: a late answer never meets a later question.
+ * After a transport failure the connection is used no more: a late answer never meets a later question.
  */
 int client_call(struct client *client, unsigned int extra_ms);
+
+/* Of a call's status: E_NOT_READY in place of E_NO_REGISTRY where the one that ran left what a next one
+ * would know of this client's buffers by. */
+int client_await_next(const struct client *client, int status);
 
 /* This process, as the kernel would tell of it; zeros where /proc doesn't say. */
 void client_self(gpushare_Self *out_self);

@@ -13,6 +13,18 @@ int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
+bool client_fd_has_ended(int fd);
+/* Close the connection. */
+void client_hang_up(struct client *client);
+
+/* client_given_up.c. A program may close every fd, or put one of its own where ours was: look before
+ * each use. */
+bool client_socket_is_ours(const struct client_socket *socket);
+/* There is no connection any more; where it has a lease its fd stays open for now. */
+void client_give_up(struct client *client);
+/* Close what was given up: all, when another hello has been answered; those whose registry has gone. */
+void client_drop_given_up(struct client *client);
+void client_drop_ended(struct client *client);
 
 /* client_owed.c. Of a client that goes, and has not told the registry so: the next connection of this
  * process to that directory does. */
@@ -35,7 +47,7 @@ int client_wait(int fd, short events, int64_t deadline_ms);
 /* Move all `size` bytes one way. E_NO_REGISTRY: the other side closed. */
 int client_transfer(struct client *client, bool out, uint8_t *data, size_t size,
 		    int64_t deadline_ms);
-/* Close the connection over that failure, with the sentence for it. */
+/* The connection is none any more over that failure; with the sentence for it. */
 int client_fail_transfer(struct client *client, int status, const char *doing);
 /* A question and its answer; the answer's status. */
 int client_exchange(struct client *client, const request *question, reply *answer,

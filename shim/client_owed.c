@@ -32,6 +32,13 @@ bool client_is_remembered(const struct client *client)
 	return client->connections && client_has_lease(client) && !access(path, F_OK);
 }
 
+int client_await_next(const struct client *client, int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY && client_is_remembered(client)
+		   ? GPUSHARE_E_NOT_READY
+		   : status;
+}
+
 void client_owe(const struct client *client)
 {
 	struct owed *made;

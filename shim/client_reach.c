@@ -102,6 +102,7 @@ int client_check_peer(struct client *client, int fd)
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
+	client->server = 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
 	    !directory_is_served_by(&client->trust, peer.uid))
 		return client_fail(
@@ -109,5 +110,6 @@ int client_check_peer(struct client *client, int fd)
 		    "the registry in %s runs as another user than the directory's; set "
 		    "GPUSHARE_DIR to a directory of yours",
 		    client->directory);
+	client->server = peer.pid;
 	return GPUSHARE_OK;
 }

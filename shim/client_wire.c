@@ -68,7 +68,10 @@ int client_transfer(struct client *client, bool out, uint8_t *data, size_t size,
 
 int client_fail_transfer(struct client *client, int status, const char *doing)
 {
-	client_disconnect(client);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		client_give_up(client);
+	else
+		client_hang_up(client);
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return client_fail(
 		    client, status,
@@ -125,7 +128,7 @@ static int exchange(struct client *client, size_t size, size_t *out_size, int64_
 	body = sp_header_body_size(client->wire);
 	if (body < 0 || (size_t)body > GPUSHARE_MESSAGE_MAX - header ||
 	    have > header + (size_t)body || sp_id(client->wire + SP_HEADER_SIZE) != id) {
-		client_disconnect(client);
+		client_hang_up(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
 				   "what answers in %s does not speak the registry's protocol",
 				   client->directory);
@@ -151,7 +154,7 @@ int client_exchange(struct client *client, const request *question, reply *answe
 		return status;
 	status = codec_decode_reply(client->wire + header, size, answer);
 	if (status != GPUSHARE_OK) {
-		client_disconnect(client);
+		client_hang_up(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
 				   "the registry in %s sent an answer that can't be decoded",
 				   client->directory);

@@ -195,6 +195,30 @@ static bool begin_to_ask(struct limbo *limbo, struct asked *asked)
 	return due && asked->count;
 }
 
+/* No registry is there; false: none has come for so long that none will. */
+static bool may_come(struct limbo *limbo)
+{
+	int64_t now_ms = monotonic_ms();
+	bool may;
+
+	if (!lock_take(&limbo->lock))
+		return true;
+	if (!limbo->alone_ms)
+		limbo->alone_ms = now_ms;
+	may = now_ms - limbo->alone_ms < LIMBO_ALONE_MS;
+	pthread_mutex_unlock(&limbo->lock);
+	return may;
+}
+
+static struct limbo_entry *take_asked(struct limbo *limbo, const struct asked *asked)
+{
+	if (lock_take(&limbo->lock)) {
+		limbo->alone_ms = 0;
+		pthread_mutex_unlock(&limbo->lock);
+	}
+	return take(limbo, is_asked, asked);
+}
+
 struct limbo_entry *limbo_take_left(struct limbo *limbo, limbo_ask *ask, void *user)
 {
 	struct asked asked = {.count = 0};
@@ -203,9 +227,11 @@ struct limbo_entry *limbo_take_left(struct limbo *limbo, limbo_ask *ask, void *u
 	if (!begin_to_ask(limbo, &asked))
 		return NULL;
 	status = ask(user, asked.generations, &asked.count);
-	if (status == GPUSHARE_E_TIMED_OUT)
+	if (status == GPUSHARE_OK)
+		return take_asked(limbo, &asked);
+	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NOT_READY && may_come(limbo)))
 		return NULL;
-	return status == GPUSHARE_OK ? take(limbo, is_asked, &asked) : limbo_take_all(limbo);
+	return limbo_take_all(limbo);
 }
 
 struct limbo_entry *limbo_next(struct limbo_entry *list)

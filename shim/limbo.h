@@ -18,6 +18,7 @@
 #define LIMBO_MAX 64			/* buffers; registry.options too */
 #define LIMBO_BYTES (UINT64_C(1) << 30) /* $GPUSHARE_LIMBO says another */
 #define LIMBO_PAUSE_MS 50		/* between two questions to the registry */
+#define LIMBO_ALONE_MS 30000		/* for a registry that comes after one that was killed */
 
 struct limbo_entry {
 	struct limbo_entry *next;
@@ -34,6 +35,7 @@ struct limbo {
 	uint64_t bytes;
 	_Atomic(uint64_t) limit;
 	int64_t asked_ms;	   /* when the registry was asked last */
+	int64_t alone_ms;	   /* since when none could be; 0: the last answered */
 	struct limbo_entry *first; /* the oldest */
 };
 
@@ -75,10 +77,11 @@ struct limbo_entry *limbo_take_all(struct limbo *limbo);
 struct limbo_entry *limbo_take_of(struct limbo *limbo, cu_context context);
 void limbo_return(struct limbo *limbo, struct limbo_entry *list);
 
-/* Which of `generations` nobody has attached any more, in their place: a status. */
+/* Which of `generations` nobody has attached any more, in their place: a status. E_NOT_READY: no registry
+ * is there, and one that comes would know; E_TIMED_OUT: it may answer yet. */
 typedef int limbo_ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count);
-/* What nobody has attached; everything, if there is no registry that could tell. Asks at most every
- * LIMBO_PAUSE_MS, one thread at a time, no lock held. */
+/* What nobody has attached; everything, if there is no registry that could tell, and none has come for
+ * LIMBO_ALONE_MS that might. Asks at most every LIMBO_PAUSE_MS, one thread at a time, no lock held. */
 struct limbo_entry *limbo_take_left(struct limbo *limbo, limbo_ask *ask, void *user);
 
 /* Free the first of a list's structs; what comes after it. */

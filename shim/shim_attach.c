@@ -24,7 +24,7 @@ struct found {
 	record what;
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
 	int fd; /* -1: none */
-	bool own;
+	bool own, read_only;
 	unsigned int reading;
 };
 
@@ -129,7 +129,7 @@ static bool open_vmm(const struct claim *claim, const struct found *found, struc
 		     struct refusal *refusal)
 {
 	const struct vmm_wish wish = {
-	    .read_only = !found->own && found->what.flags & GPUSHARE_FLAG_READONLY,
+	    .read_only = !found->own && found->read_only,
 	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
 	};
 	const char *call = NULL;
@@ -149,7 +149,7 @@ static bool open_host(const struct claim *claim, const struct found *found, stru
 	const struct vmm_wish wish = {
 	    .address = found->what.address - found->what.base_offset,
 	    .must = true,
-	    .read_only = found->what.flags & GPUSHARE_FLAG_READONLY,
+	    .read_only = found->read_only,
 	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
 	};
 	const char *call = NULL;
@@ -205,10 +205,10 @@ static bool open_found(const struct claim *claim, const struct found *found, str
 static bool ask(const struct claim *claim, struct found *found, struct refusal *refusal)
 {
 	found->fd = -1;
+	found->read_only = claim->match.flags & GPUSHARE_FLAG_READONLY;
 	refusal->result = CU_OUT_OF_MEMORY;
-	return link_attach(claim->match.name, claim->match.wait_ms,
-			   claim->match.flags & GPUSHARE_FLAG_READONLY, &found->what, found->handle,
-			   &found->fd, &found->own, &found->reading, refusal->why,
+	return link_attach(claim->match.name, claim->match.wait_ms, &found->read_only, &found->what,
+			   found->handle, &found->fd, &found->own, &found->reading, refusal->why,
 			   sizeof(refusal->why)) == GPUSHARE_OK;
 }
 
@@ -287,7 +287,7 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "it is cudaMalloc memory, and the program asks for memory to map by "
 			      "itself (cuMemCreate); share cuMemCreate memory under that name");
-	if (!found->own && found->what.flags & GPUSHARE_FLAG_READONLY)
+	if (!found->own && found->read_only)
 		return refuse(refusal, CU_NOT_PERMITTED,
 			      "it is read-only, and the program asks for memory to map by itself "
 			      "(cuMemCreate)");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client_held.h"
+#include "rights.h"
 #include "vmm_host.h"
 
 cu_result describe_device(const struct driver *driver, cu_device device,
@@ -129,11 +130,20 @@ bool describe_attached(const struct driver *driver, const struct live *entry,
 	return describe_mapped(driver, entry, out);
 }
 
+void describe_rights(struct live *entry, const record *found)
+{
+	if (!entry->mode)
+		entry->mode = found->mode;
+	if (!entry->group[0])
+		rights_name_group(found->owner_gid, entry->group, sizeof(entry->group));
+}
+
 void describe_note(struct live *entry, const record *found)
 {
 	entry->whole = found->size;
 	entry->address = found->address;
 	entry->flags = found->flags;
+	describe_rights(entry, found);
 	entry->ttl_s = found->ttl_s;
 	memcpy(entry->uuid, found->device_uuid, GPUSHARE_UUID_SIZE);
 }

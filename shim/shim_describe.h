@@ -18,6 +18,8 @@ bool describe_own(const struct driver *driver, struct live *entry, struct descri
 /* What is attached, for a registry that lost it: mapped memory only. */
 bool describe_attached(const struct driver *driver, const struct live *entry,
 		       struct description *out);
+/* Rights that no rule asks for are those of the record, should that have to be told. */
+void describe_rights(struct live *entry, const record *found);
 /* Note down what describe_attached() will say. */
 void describe_note(struct live *entry, const record *found);
 

@@ -84,9 +84,9 @@ static cu_result result_of(int status)
 
 /* Opened in the process that it came from: the driver refuses that too. */
 static cu_result map(const struct driver *driver, const record *found, int fd, bool own,
-		     struct live *entry)
+		     bool read_only, struct live *entry)
 {
-	const struct vmm_wish wish = {.read_only = found->flags & GPUSHARE_FLAG_READONLY,
+	const struct vmm_wish wish = {.read_only = read_only,
 				      .hold = found->flags & GPUSHARE_FLAG_KEEP};
 	const char *call = "cuCtxGetDevice";
 	cu_result result = CU_INVALID_CONTEXT;
@@ -119,13 +119,13 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 	cu_result result = CU_INVALID_HANDLE;
 	char why[512];
 	record found;
-	bool own;
+	bool own, read_only = false;
 	int status;
 
 	if (!find_name(wire, entry->name))
 		return CU_INVALID_HANDLE;
-	status = link_attach(entry->name, 0, false, &found, handle, &fd, &own, &entry->reading, why,
-			     sizeof(why));
+	status = link_attach(entry->name, 0, &read_only, &found, handle, &fd, &own, &entry->reading,
+			     why, sizeof(why));
 	if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not opened: %s", entry->name, why);
 		return result_of(status);
@@ -133,7 +133,7 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 	entry->generation = found.generation;
 	describe_note(entry, &found);
 	if (found.generation == wire->generation)
-		result = map(driver, &found, fd, own, entry);
+		result = map(driver, &found, fd, own, read_only, entry);
 	if (result == CU_OK && !live_add(entry)) {
 		vmm_unmap(driver, &entry->mapping);
 		result = CU_OUT_OF_MEMORY;

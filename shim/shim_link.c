@@ -198,7 +198,7 @@ static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 }
 
 /* A long wait is many short ones, so that other threads get their turn on the connection. */
-int link_attach(const char *name, unsigned int wait_ms, bool read_only, record *out_record,
+int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
 		unsigned int *out_reading, char *why, size_t why_size)
 {
@@ -213,7 +213,7 @@ int link_attach(const char *name, unsigned int wait_ms, bool read_only, record *
 		int64_t left = until - monotonic_ms();
 		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
 
-		status = attach_slice(name, slice, read_only, &answer, &fd, out_reading, &moved,
+		status = attach_slice(name, slice, *read_only, &answer, &fd, out_reading, &moved,
 				      why, why_size);
 		if (moved && tries++ < CLIENT_TRIES)
 			continue;
@@ -228,8 +228,7 @@ int link_attach(const char *name, unsigned int wait_ms, bool read_only, record *
 	if (status != GPUSHARE_OK)
 		return status;
 	*out_record = answer.buffer;
-	if (answer.read_only)
-		out_record->flags |= GPUSHARE_FLAG_READONLY;
+	*read_only = answer.read_only || answer.buffer.flags & GPUSHARE_FLAG_READONLY;
 	*out_own = answer.own;
 	*out_fd = fd;
 	memcpy(out_handle, answer.handle, GPUSHARE_HANDLE_SIZE);
@@ -326,12 +325,14 @@ int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
 	gpushare_Limbo *verb;
 	int status = line_enter(why, why_size);
 
+	if (status == GPUSHARE_E_NO_REGISTRY) /* which is not asked right now */
+		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
 		return status;
 	verb = &line_ask(gpushare_Request_limbo_tag)->verb.limbo;
 	memcpy(verb->generations, generations, *count * sizeof(*generations));
 	verb->generations_count = (pb_size_t)*count;
-	status = line_call(0, why, why_size);
+	status = client_await_next(line.client, line_call(0, why, why_size));
 	left = &line.client->reply.body.limbo;
 	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_limbo_tag) {
 		snprintf(why, why_size, "the registry answered another question");

@@ -33,8 +33,8 @@ int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t 
 int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size);
 /* *out_fd is -1, or a descriptor that the caller closes, close-on-exec. */
-/* Attached for reading, with `read_only` or without, it is READONLY in out_record->flags. */
-int link_attach(const char *name, unsigned int wait_ms, bool read_only, record *out_record,
+/* *read_only: whether reading is all that is asked for; then, whether it is all that is given. */
+int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
 		unsigned int *out_reading, char *why, size_t why_size);
 /* The whole name of what has that generation, among the names that `glob` fits. */
@@ -42,7 +42,8 @@ int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME
 	      char *why, size_t why_size);
 /* `limbo`: NULL, or whether others have it attached and the registry expects it to be held for them. */
 int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size);
-/* Of what is held so: the generations that nobody has attached any more, in their place. */
+/* Of what is held so: the generations that nobody has attached any more, in their place. E_NOT_READY: see
+ * client_await_next(); or the registry failed a moment ago, and is asked again soon. */
 int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size);
 int link_detach(const char *name, uint64_t generation, char *why, size_t why_size);
 

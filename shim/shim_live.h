@@ -28,7 +28,7 @@ struct live {
 	bool stream_ordered; /* the program asked for stream-ordered memory */
 	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: the host's memory, of vmm_host.h */
 	bool managed;	     /* of those: the program asked for managed memory */
-	uint32_t mode;	     /* LIVE_OWN, LIVE_OWN_VMM: as the rule says; 0: nothing */
+	uint32_t mode;	     /* as the rule says, else the record; 0: nothing */
 	char group[RULES_GROUP_MAX + 1];
 	uint32_t flags, ttl_s; /* as the rule says; LIVE_VMM, LIVE_OPENED: as the record does */
 	struct vmm_mapping

@@ -145,6 +145,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 	if (!adopt(claim, &found, &fd, &entry.reading))
 		return false;
 	note_rights(&entry, claim);
+	describe_rights(&entry, &found);
 	strcpy(entry.name, found.name);
 	entry.generation = found.generation;
 	wish.address = found.address;
@@ -229,6 +230,7 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	if (!adopt(claim, &found, &fd, &out_object->reading))
 		return false;
 	note_rights(out_object, claim);
+	describe_rights(out_object, &found);
 	if (driver->cuMemImportFromShareableHandle && found.base_size == found.size)
 		result = driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
 								(cu_handle_type)CU_HANDLE_POSIX_FD);

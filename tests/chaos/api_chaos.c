@@ -235,6 +235,18 @@ static void member_drop(struct member *member)
 	}
 }
 
+/* An owner may have failed with nobody looking, and its attacher for that. */
+static const char *round_trouble(const struct round *round)
+{
+	static _Thread_local char text[300];
+	const struct chaos_page *page = round->owner.page;
+
+	if (*round->owner.why || !page || !*page->trouble)
+		return "";
+	snprintf(text, sizeof(text), "; owner: %s", page->trouble);
+	return text;
+}
+
 static void round_carry_out(unsigned int number, unsigned int slot)
 {
 	struct round round;
@@ -247,9 +259,9 @@ static void round_carry_out(unsigned int number, unsigned int slot)
 	atomic_fetch_add(&killed[round.moment - moments], 1);
 	if (!good) {
 		atomic_fetch_add(&bad_rounds, 1);
-		printf("chaos: kill %u, %s of %s, read by %s, %zu bytes: %s%s\n", number,
+		printf("chaos: kill %u, %s of %s, read by %s, %zu bytes: %s%s%s\n", number,
 		       round.moment->name, round.kind->name, round.attacher_kind->name,
-		       round.left.size, round.owner.why, round.attacher.why);
+		       round.left.size, round.owner.why, round.attacher.why, round_trouble(&round));
 	}
 	round_note(&round);
 	snprintf(round.left.how, sizeof(round.left.how), "%s%s of %s", round.moment->name,

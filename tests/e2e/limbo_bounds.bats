@@ -109,11 +109,12 @@ w3 1"
 	done
 }
 
-@test "there is no registry any more: all of it is given back" {
+@test "there is no registry any more: it stays while another would know of it, then all of it is given back" {
 	program rt_app_static
 	[ -n "${EMULATOR:-}" ] || start_registry
 	GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=300 owner x init mark alloc=a,4Mi "${UP[@]}" free=a \
-		taken=freed "${FREED[@]}" alloc=b,2Mi free=b taken=gone "${END[@]}"
+		taken=freed "${FREED[@]}" alloc=b,2Mi free=b taken=killed touch="$WORK/killed" \
+		await="$WORK/forgotten" alloc=c,2Mi free=c taken=gone "${END[@]}"
 	held x
 	touch "$WORK/go"
 	await_file "$WORK/freed"
@@ -123,8 +124,13 @@ w3 1"
 	done
 	sleep 0.06
 	touch "$WORK/again"
+	await_file "$WORK/killed"
+	rm "$GPUSHARE_DIR/registry.state"
+	sleep 1.1 # it is asked again by then
+	touch "$WORK/forgotten"
 	await_file "$WORK/done"
 	taken "4
+4
 0"
 }
 

@@ -108,6 +108,7 @@ static void on_attach(reply *answer)
 static void on_hello(const gpushare_Hello *hello, reply *answer)
 {
 	memcpy(scripted.resumed_by, hello->resume, sizeof(scripted.resumed_by));
+	scripted.attempt = hello->attempt;
 	answer->which_body = gpushare_Reply_hello_tag;
 	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 	answer->body.hello.pid = getpid();
@@ -252,6 +253,7 @@ static void serve_all(void)
 		if (i < FIRST_PEER) {
 			welcome(i);
 		} else if (!serve(i)) {
+			scripted.ended++;
 			close(play.sockets[i].fd);
 			play.sockets[i].fd = -1;
 		}

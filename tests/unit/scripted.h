@@ -29,6 +29,8 @@ struct scripted {
 	/* what it was asked */
 	unsigned int asked[16];					    /* by tag */
 	uint8_t resumed_by[16];					    /* of the latest Hello */
+	uint32_t attempt;					    /* of the latest Hello */
+	unsigned int ended;					    /* connections */
 	gpushare_Hold shared[SCRIPTED_MAX], attached[SCRIPTED_MAX]; /* of the latest retelling */
 	size_t shared_count, attached_count;
 	unsigned int retellings; /* that came to their end */

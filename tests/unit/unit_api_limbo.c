@@ -161,6 +161,89 @@ static void forked(void)
 	end();
 }
 
+static bool is_allocated(uint64_t pointer)
+{
+	cu_deviceptr base;
+	size_t size;
+
+	return !part_driver()->cuMemGetAddressRange_v2(&base, &size, pointer);
+}
+
+/* Whoever starts the next one. */
+static void start_another(void)
+{
+	struct gpushare_session *starts;
+
+	unsetenv("GPUSHARE_AUTOSTART");
+	OK(gpushare_open(NULL, &starts));
+	OK(gpushare_close(starts));
+	setenv("GPUSHARE_AUTOSTART", "0", 1);
+}
+
+/* The registry is killed, and nobody starts another one for a while: others have x all the same. */
+static void left_alone(void)
+{
+	struct gpushare_buffer *other;
+	uint64_t pointer;
+
+	start_another();
+	begin("1Gi", "");
+	pointer = gpushare_pointer(buffer);
+	OK(gpushare_free(buffer));
+	stage_end_registry();
+	for (int i = 0; i < 2; i++) {
+		poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+		FAILS(E_NO_REGISTRY, "no registry", gpushare_alloc(session, "y", -1, MIB, &other));
+		CHECK(is_allocated(pointer));
+	}
+	start_another();
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	OK(gpushare_alloc(session, "y", -1, MIB, &other));
+	CHECK(is_allocated(pointer) && in_limbo() == 1);
+	say();
+	hear();
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	OK(gpushare_alloc(session, "z", -1, MIB, &other));
+	CHECK(in_limbo() == 0);
+	OK(gpushare_close(session));
+	say();
+}
+
+/* It left nothing that another could know of it by. */
+static void left_for_good(void)
+{
+	struct gpushare_buffer *other;
+	uint64_t pointer;
+	char command[256];
+
+	start_another();
+	begin("1Gi", "");
+	pointer = gpushare_pointer(buffer);
+	OK(gpushare_free(buffer));
+	stage_end_registry();
+	snprintf(command, sizeof(command), "rm -f '%s'/registry.state*", getenv("GPUSHARE_DIR"));
+	CHECK(!system(command));
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	FAILS(E_NO_REGISTRY, "no registry", gpushare_alloc(session, "y", -1, MIB, &other));
+	CHECK(!is_allocated(pointer));
+	start_another();
+	end();
+}
+
+static void attach_early(void)
+{
+	setenv("GPUSHARE_AUTOSTART", "0", 1);
+	attach_and_leave();
+}
+
+static void test_left_alone(void **state)
+{
+	(void)state;
+	stage_needs_autostart();
+	stage_play(left_alone, attach_early);
+	stage_play(left_for_good, attach_early);
+}
+
 static void test_held(void **state)
 {
 	(void)state;
@@ -211,6 +294,7 @@ int main(int argc, char **argv)
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
 	    PLAY(test_held),
+	    PLAY(test_left_alone),
 	    PLAY(test_freed_at_once),
 	    PLAY(test_arguments),
 	};

@@ -8,9 +8,11 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -78,12 +80,105 @@ static void who_is_not_answered_dials_again(void **state)
 	close(listener);
 }
 
+#define SUCCESSORS (2 * CLIENT_TRIES)
+
+static void socket_of(int at, char out_path[GPUSHARE_PATH_MAX + 8])
+{
+	snprintf(out_path, GPUSHARE_PATH_MAX + 8, "%s.%d", raw_here.socket, at);
+}
+
+/* A process that ends with a greeting in its hands, and the next one's socket is in its place. */
+static void end_early(int at)
+{
+	struct sockaddr_un here = {.sun_family = AF_UNIX};
+	char path[GPUSHARE_PATH_MAX + 8], next[GPUSHARE_PATH_MAX + 8];
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	socket_of(at, path);
+	socket_of(at + 1, next);
+	snprintf(here.sun_path, sizeof(here.sun_path), "%s", path);
+	if (bind(listener, (struct sockaddr *)&here, sizeof(here)) || listen(listener, 8) ||
+	    accept(listener, NULL, NULL) < 0 || rename(next, raw_here.socket))
+		_exit(1);
+	_exit(0);
+}
+
+/* However many: each of them is another one. */
+static void registries_that_end_one_after_the_other(void **state)
+{
+	char path[GPUSHARE_PATH_MAX + 8];
+	pid_t pids[SUCCESSORS];
+
+	(void)state;
+	for (int i = 0; i < SUCCESSORS; i++) {
+		pids[i] = raw_fork();
+		if (!pids[i])
+			end_early(i);
+		socket_of(i, path);
+		while (access(path, F_OK))
+			raw_sleep_ms(1);
+	}
+	raw_sleep_ms(50); /* they listen */
+	socket_of(SUCCESSORS, path);
+	assert_int_equal(rename(raw_here.socket, path), 0);
+	socket_of(0, path);
+	assert_int_equal(rename(path, raw_here.socket), 0);
+	assert_in_range(connect_ms(), 1, RAW_TIMEOUT_MS);
+	for (int i = 0; i < SUCCESSORS; i++) {
+		int status;
+
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+}
+
+/* One that closes each connection does not want us: that is soon said. */
+static void one_that_refuses_is_not_asked_for_ever(void **state)
+{
+	const struct client_options options = {
+	    .directory = raw_here.directory, .who = "unit", .timeout_ms = RAW_TIMEOUT_MS};
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char path[GPUSHARE_PATH_MAX + 8];
+	struct client *client = client_new(&options);
+	long long began_ms;
+	pid_t pid;
+
+	(void)state;
+	snprintf(aside, sizeof(aside), "%s.aside", raw_here.socket);
+	assert_int_equal(rename(raw_here.socket, aside), 0);
+	socket_of(0, path);
+	pid = raw_fork();
+	if (!pid) {
+		int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+		if (bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 8) ||
+		    rename(path, raw_here.socket))
+			_exit(1);
+		for (;;)
+			close(accept(listener, NULL, NULL));
+	}
+	while (access(raw_here.socket, F_OK))
+		raw_sleep_ms(1);
+	began_ms = raw_now_ms();
+	assert_int_equal(client_connect(client), GPUSHARE_E_NO_REGISTRY);
+	assert_in_range(raw_now_ms() - began_ms, 0, RAW_TIMEOUT_MS / 5 + raw_slack_ms());
+	client_free(client);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(rename(aside, raw_here.socket), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(who_leaves_before_the_greeting_holds_up_nobody,
 					    raw_set_up, raw_tear_down),
 	    cmocka_unit_test_setup_teardown(who_is_not_answered_dials_again, raw_set_up,
+					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other, raw_set_up,
+					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(one_that_refuses_is_not_asked_for_ever, raw_set_up,
 					    raw_tear_down),
 	};
 

@@ -206,6 +206,31 @@ static void test_no_registry(void **state)
 	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "1 2 3");
 }
 
+/* Of what one knew that was killed the next one knows: it is waited for, and not for ever. */
+static void test_one_may_come(void **state)
+{
+	(void)state;
+	for (int i = 1; i <= 3; i++)
+		put((uint64_t)i, attached[i] = 1);
+	answer = GPUSHARE_E_NOT_READY;
+	for (int i = 0; i < 2; i++) {
+		pause_ms(LIMBO_PAUSE_MS + 1);
+		assert_null(limbo_take_left(&limbo, ask, &limbo));
+		limbo.alone_ms -= LIMBO_ALONE_MS - 1000;
+	}
+	/* it has come, and what was waited before does not count */
+	answer = GPUSHARE_OK;
+	attached[2] = 0;
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "2");
+	answer = GPUSHARE_E_NOT_READY;
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	limbo.alone_ms -= LIMBO_ALONE_MS;
+	pause_ms(LIMBO_PAUSE_MS + 1);
+	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "1 3");
+}
+
 /* More than one question can hold, for a moment: the oldest are asked about. */
 static void test_many(void **state)
 {
@@ -320,9 +345,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-	    TEST(test_parse),	  TEST(test_bytes),	  TEST(test_count),    TEST(test_holds),
-	    TEST(test_left),	  TEST(test_no_registry), TEST(test_many),     TEST(test_context),
-	    TEST(test_no_memory), TEST(test_threads),	  TEST(test_stand_in),
+	    TEST(test_parse),	  TEST(test_bytes),   TEST(test_count),
+	    TEST(test_holds),	  TEST(test_left),    TEST(test_no_registry),
+	    TEST(test_many),	  TEST(test_context), TEST(test_one_may_come),
+	    TEST(test_no_memory), TEST(test_threads), TEST(test_stand_in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@
 
 static char why[512];
 static _Thread_local unsigned int reading;
+static _Thread_local bool read_only;
 
 static int set_up(void **state)
 {
@@ -90,16 +91,18 @@ static int attach_both(void)
 	CHECK(!share_by_descriptor());
 	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
 	CHECK(!link_share(&what, "", handle, -1, &generation, &reading, why, sizeof(why)));
-	CHECK(!link_attach("v", 0, false, &got, handle, &fd, &own, &reading, why, sizeof(why)));
+	CHECK(
+	    !link_attach("v", 0, &read_only, &got, handle, &fd, &own, &reading, why, sizeof(why)));
 	CHECK(own && got.backing == GPUSHARE_BACKING_VMM && !handle[0]);
 	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
 	CHECK(pread(fd, word, sizeof(word), 0) == 5 && !strcmp(word, "hello"));
 	close(fd);
 	CHECK(!link_detach("v", got.generation, why, sizeof(why)));
-	CHECK(!link_attach("i", 0, false, &got, handle, &fd, &own, &reading, why, sizeof(why)));
+	CHECK(
+	    !link_attach("i", 0, &read_only, &got, handle, &fd, &own, &reading, why, sizeof(why)));
 	CHECK(fd == -1 && handle[63] == RAW_HANDLE_BYTE && got.generation == generation);
-	CHECK(link_attach("x", 0, false, &got, handle, &fd, &own, &reading, why, sizeof(why)) ==
-	      GPUSHARE_E_NOT_FOUND);
+	CHECK(link_attach("x", 0, &read_only, &got, handle, &fd, &own, &reading, why,
+			  sizeof(why)) == GPUSHARE_E_NOT_FOUND);
 	return 0;
 }
 
@@ -133,8 +136,8 @@ static int fail_on_the_way(void)
 	CHECK(!share_by_descriptor());
 	mute_fds_socket();
 	begin = raw_now_ms();
-	CHECK(link_attach("v", 0, false, &got, handle, &fd, &mine, &reading, why, sizeof(why)) ==
-	      GPUSHARE_E_TIMED_OUT);
+	CHECK(link_attach("v", 0, &read_only, &got, handle, &fd, &mine, &reading, why,
+			  sizeof(why)) == GPUSHARE_E_TIMED_OUT);
 	CHECK(raw_now_ms() - begin < TIMEOUT_MS + 300);
 	CHECK(fd == -7 && strstr(why, "in time"));
 	/* not counted as attached, although the registry had said yes */
@@ -170,7 +173,7 @@ static void *wait_for_nobody(void *unused)
 	int fd;
 
 	(void)unused;
-	return (void *)(intptr_t)link_attach("nobody", 4000, false, &got, handle, &fd, &mine,
+	return (void *)(intptr_t)link_attach("nobody", 4000, &read_only, &got, handle, &fd, &mine,
 					     &reading, its_why, sizeof(its_why));
 }
 
