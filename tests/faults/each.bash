@@ -157,7 +157,7 @@ end_registries() {
 
 # play_scene NAME
 play_scene() {
-	local began=$SECONDS total hits=0 one
+	local began=$SECONDS total hits=0 broke one
 	name=$1
 	sites_filter() {
 		cat
@@ -168,7 +168,7 @@ play_scene() {
 	WORKER=all WORK=$TOP/all
 	mkdir "$WORK" && export GPUSHARE_DIR=$WORK/r && mkdir -m 700 "$GPUSHARE_DIR"
 	"scene_$name"
-	prepare || { echo "BROKEN: $name can't be prepared"; bad=1; return; }
+	prepare || { echo "BROKEN: $name can't be prepared"; bad=1 all_broken=$((all_broken + 1)); return; }
 	unset FAULT_AT
 	play '' # what is done once only, as when the registry is started, is done
 	FAULT_RECORD=$WORK/record play ''
@@ -177,25 +177,29 @@ play_scene() {
 	judge_one ''
 	finish_scene
 	faults >"$TOP/faults"
+	[ -z "${FAULTS_SITES:-}" ] || sites_filter <"$WORK/record" | sort -u >>"$FAULTS_SITES"
 	cp "$WORK"/*.plain "$TOP"
 	[ ! -e "$WORK/plain" ] || cp "$WORK/plain" "$TOP/plain"
 	total=$(wc -l <"$TOP/faults")
 	for ((one = 0; one < JOBS; one++)); do worker $one & done
 	wait
 	for ((one = 0; one < JOBS; one++)); do hits=$((hits + $(cat "$TOP/hits.$one" 2>/dev/null || echo 0))); done
-	echo "$name: $total faults, $hits happened, $(grep -c '^BROKEN' "$TOP/broken") broken, $((SECONDS - began)) s"
+	broke=$(grep -c '^BROKEN' "$TOP/broken")
+	echo "$name: $total faults, $hits happened, $broke broken, $((SECONDS - began)) s"
 	cat "$TOP/broken"
-	[ ! -s "$TOP/broken" ] || bad=1
+	[ "$broke" = 0 ] || bad=1
+	all_faults=$((all_faults + total)) all_hits=$((all_hits + hits)) all_broken=$((all_broken + broke))
 	if [ "$hits" -lt $((total * 8 / 10)) ] || { [ -z "${FAULTS_ONLY:-}" ] && [ "$total" -lt "${AT_LEAST:-20}" ]; }; then
 		echo "BROKEN: $name: too few of them happened"
-		bad=1
+		bad=1 all_broken=$((all_broken + 1))
 	fi
 	rm -rf "$TOP"
 }
 
 JOBS=${FAULTS_JOBS:-$(nproc)}
-bad=0
+bad=0 all_faults=0 all_hits=0 all_broken=0
 [ "$*" != all ] || mapfile -t all < <(declare -F | sed -n 's/^declare -f scene_//p')
 [ "$*" != all ] || set -- "${all[@]}"
 for one in "$@"; do play_scene "$one"; done
+echo "$# scenes: $all_faults faults, $all_hits happened, $all_broken broken, $SECONDS s"
 exit $bad
