@@ -85,14 +85,15 @@ scene_audit_journal() {
 	set_up '/(audit[a-z_]*|users)\.c' 'audit = journal'
 	"$BIN/app_journal" 2>/dev/null || CANT="root puts a journal of its own before the daemon"
 	daemon() {
+		rm -f "$WORK/journal"
 		LD_PRELOAD=$1 FAULT_AT=$2 "$BIN/app_journal" "$WORK/journal" "$BUILD/gpushare-registry" --foreground \
 			--idle-exit 0 --dir "$GPUSHARE_DIR" "${@:3}" </dev/null >/dev/null 2>>"$WORK/daemon.err" &
 		REGISTRY=$!
 	}
 	meets() {
-		rm -f "$WORK/journal"
 		with_a_server
 		program GPUSHARE_NAME=w%i
+		program GPUSHARE_NAME=k:keep
 		audited
 		[ "$FAULT_PLAYED" ] || grep -q '^GPUSHARE_' "$WORK/journal" || echo "wrong: nothing in the journal"
 	}

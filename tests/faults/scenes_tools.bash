@@ -49,7 +49,7 @@ tool() {
 				return 1
 			}
 			;;
-		1)
+		"${TROUBLE:-1}")
 			[ -s "$WORK/err" ] || [ "${SAYS_WHAT_FAILS:-}" ] || { echo "it failed without a sentence"; return 1; }
 			[ -z "$(ls -A "$WORK/files")" ] || cmp -s "$WORK/out" "$WORK/plain" || { echo "files are left: $(ls "$WORK/files")"; return 1; }
 			;;
@@ -98,6 +98,7 @@ scene_dump_set() {
 
 scene_diff() {
 	attach_tool other --diff same
+	TROUBLE=2
 	before() {
 		[ -e same ] || "$BUILD/gpushare-attach" other -o same
 	}
@@ -105,11 +106,11 @@ scene_diff() {
 
 # What it says that it has put there is there.
 scene_put() {
-	tool gpushare,gpushare-attach "$BUILD/gpushare" put patch othervmm --offset 5
+	tool gpushare,gpushare-attach "$BUILD/gpushare" put new.bytes othervmm --offset 5
 	before() {
 		[ -e whole ] || "$BUILD/gpushare-attach" othervmm -o whole
 		"$BUILD/gpushare-attach" othervmm --into whole
-		printf 'what was put there' >patch
+		printf 'what was put there' >new.bytes
 	}
 	after() {
 		"$BUILD/gpushare-attach" othervmm --sha256
@@ -123,7 +124,7 @@ scene_get() {
 scene_tag() {
 	verb tag other step=many
 	before() {
-		FAULT_AT= "$BUILD/gpushare" tag other -step >/dev/null
+		"$BUILD/gpushare" tag other -step >/dev/null
 	}
 	after() {
 		"$BUILD/gpushare" tag other
