@@ -12,12 +12,6 @@ in_our_functions() {
 			if (name[low] in ours) print }' <(nm -n "$BUILD/gpushare-registry") -
 }
 
-daemon() {
-	LD_PRELOAD=$1 FAULT_AT=$2 "$BUILD/gpushare-registry" --foreground --idle-exit 0 --dir "$GPUSHARE_DIR" "${@:3}" \
-		</dev/null >/dev/null 2>>"$WORK/daemon.err" &
-	REGISTRY=$!
-}
-
 # It listens, or has given up: then the first client starts another.
 daemon_is_up() {
 	local tries
@@ -69,7 +63,7 @@ clients() {
 
 ends_with() {
 	local code=0
-	end_pids "$SERVER_PID" 2>/dev/null
+	end_pids ${SERVER_PID:+"$SERVER_PID"} 2>/dev/null
 	BEFORE='0 0 0 0'
 	"$BUILD/gpushare" rm k >/dev/null 2>&1
 	registry_is_as_before || true
@@ -81,6 +75,11 @@ ends_with() {
 }
 
 registry() {
+	daemon() {
+		LD_PRELOAD=$1 FAULT_AT=$2 "$BUILD/gpushare-registry" --foreground --idle-exit 0 --dir "$GPUSHARE_DIR" "${@:3}" \
+			</dev/null >/dev/null 2>>"$WORK/daemon.err" &
+		REGISTRY=$!
+	}
 	OF=gpushare-registry
 	AT_LEAST=50
 	sites_filter() {
