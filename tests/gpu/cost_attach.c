@@ -12,6 +12,7 @@
 
 #define WARM_UP 5
 #define WARM_TURN 200
+#define GPUS_MAX 64
 
 static struct gpushare_session *session;
 static size_t size;
@@ -61,12 +62,30 @@ static double bare_ipc(const gpushare_AttachReply *with, int fd)
 	return started;
 }
 
-static double bare_vmm(const gpushare_AttachReply *with, int fd)
+/* For device 0 alone, or, as the library does it, for those too that reach it from beside. */
+static size_t reaching(bool peers, cu_mem_access access[GPUS_MAX])
 {
-	const cu_mem_access access = {{CU_LOCATION_DEVICE, 0}, CU_ACCESS_READ_WRITE};
+	int devices = 1, can;
+	size_t found = 0;
+
+	if (peers)
+		gpu_must(cost_real.cuDeviceGetCount(&devices), "cuDeviceGetCount");
+	for (int device = 0; device < devices && found < GPUS_MAX; device++) {
+		if (device && (cost_real.cuDeviceCanAccessPeer(&can, device, 0) != CU_OK || !can))
+			continue;
+		access[found++] =
+		    (cu_mem_access){{CU_LOCATION_DEVICE, device}, CU_ACCESS_READ_WRITE};
+	}
+	return found;
+}
+
+static double map_vmm(const gpushare_AttachReply *with, int fd, bool peers)
+{
+	cu_mem_access access[GPUS_MAX];
 	size_t bytes = with->buffer.base_size;
 	cu_deviceptr pointer;
 	cu_mem_handle handle;
+	size_t count = reaching(peers, access);
 	double started = clock_us();
 
 	gpu_must(cost_real.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
@@ -74,12 +93,22 @@ static double bare_vmm(const gpushare_AttachReply *with, int fd)
 		 "cuMemImportFromShareableHandle");
 	gpu_must(cost_real.cuMemAddressReserve(&pointer, bytes, 0, 0, 0), "cuMemAddressReserve");
 	gpu_must(cost_real.cuMemMap(pointer, bytes, 0, handle, 0), "cuMemMap");
-	gpu_must(cost_real.cuMemSetAccess(pointer, bytes, &access, 1), "cuMemSetAccess");
+	gpu_must(cost_real.cuMemSetAccess(pointer, bytes, access, count), "cuMemSetAccess");
 	started = clock_us() - started;
 	gpu_must(cost_real.cuMemUnmap(pointer, bytes), "cuMemUnmap");
 	gpu_must(cost_real.cuMemAddressFree(pointer, bytes), "cuMemAddressFree");
 	gpu_must(cost_real.cuMemRelease(handle), "cuMemRelease");
 	return started;
+}
+
+static double bare_vmm(const gpushare_AttachReply *with, int fd)
+{
+	return map_vmm(with, fd, false);
+}
+
+static double bare_vmm_peers(const gpushare_AttachReply *with, int fd)
+{
+	return map_vmm(with, fd, true);
 }
 
 /* cost_us is the attach's alone. */
@@ -101,16 +130,15 @@ static double ours(const char *name)
 	return started;
 }
 
-static void cold(const char *name, size_t rounds)
+static void cold(const char *name, const char *label,
+		 double (*bare)(const gpushare_AttachReply *, int), size_t rounds)
 {
 	static struct cost cost;
-	double (*bare)(const gpushare_AttachReply *, int);
 	gpushare_AttachReply with;
 	int fd = -1;
 
-	cost = (struct cost){.name = name};
+	cost = (struct cost){.name = label};
 	with = ask(name, &fd);
-	bare = fd >= 0 ? bare_vmm : bare_ipc;
 	for (size_t i = 0; i < rounds + WARM_UP; i++) {
 		bool first = i % 2;
 		double bare_us = first ? bare(&with, fd) : 0, ours_us = ours(name);
@@ -174,8 +202,9 @@ int main(int argc, char **argv)
 	gpu_must(read(ready[0], &byte, 1) != 1, "the owner");
 	cost_start();
 	cost_must(gpushare_open(NULL, &session), "gpushare_open");
-	cold("ipc", rounds);
-	cold("vmm", rounds);
+	cold("ipc", "ipc", bare_ipc, rounds);
+	cold("vmm", "vmm", bare_vmm, rounds);
+	cold("vmm", "vmm peers", bare_vmm_peers, rounds);
 	warm("ipc", rounds);
 	warm("vmm", rounds);
 	cost_must(gpushare_close(session), "gpushare_close");

@@ -25,6 +25,9 @@ enum facts_values {
 /* Calls that only these questions need. N(name, params) */
 #define FACTS_CALLS(N) \
 	N(cuStreamQuery, (cu_stream stream)) \
+	N(cuCtxEnablePeerAccess, (cu_context peer, unsigned int flags)) \
+	N(cuMemcpyPeer, \
+	  (cu_deviceptr to, cu_context there, cu_deviceptr from, cu_context here, size_t size)) \
 	N(cuMemsetD32Async, (cu_deviceptr to, unsigned int value, size_t count, cu_stream stream)) \
 	N(cuMemGetAllocationPropertiesFromHandle, (cu_mem_prop * prop, cu_mem_handle handle))
 
@@ -78,6 +81,9 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(vmm_range) \
 	S(vmm_export) \
 	S(vmm_retain) \
+	S(peers_cost) \
+	S(peers_copy) \
+	S(peers_copy_enabled) \
 	S(host_make) \
 	S(host_share) \
 	S(host_file) \

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Sourced by tests/gpu/run.sh: the contract and end-to-end tests, several files at a time.
-# FILTERS: parts of the names of those that are wanted; none: all.
+# FILTERS: parts of the names of those that are wanted; none: all. GPUSHARE_GPU_SHARE=K/N: every N-th file of
+# those from the K-th on, for visits that are shorter than all of them. GPUSHARE_GPU_JOBS: files at a time.
 : "${root:?}" "${out:?}" "${scratch:?}"
 
 wanted() {
@@ -13,22 +14,29 @@ wanted() {
 	return 1
 }
 
+# The longest ones (by their size) first, and dealt out in turns to the visits.
+mine() {
+	local share=${GPUSHARE_GPU_SHARE:-1/1}
+	awk -v k="${share%/*}" -v n="${share#*/}" '(NR - k) % n == 0'
+}
+
 # tests/run takes part of a name: a file that another's name is the beginning of runs with it.
 test_files() {
 	local file before=none
 	for file in "$BUILD"/tests/contract_* "$root"/tests/e2e/*.bats; do
 		if [ -f "$file" ] && [[ $file != *.d ]] && wanted "$file" && [[ $file != "$before"* ]]; then
-			echo "/${file##*/}"
+			echo "$(wc -c <"$file") /${file##*/}"
 			before=$file
 		fi
-	done
+	done | sort -k1,1nr -k2 | cut -d' ' -f2
 }
 
-write "" "## Tests on this driver${FILTERS[*]:+, those of ${FILTERS[*]}}" ""
+write "" "## Tests on this driver${FILTERS[*]:+, those of ${FILTERS[*]}}${GPUSHARE_GPU_SHARE:+, part $GPUSHARE_GPU_SHARE of them}" ""
 mkdir "$scratch/tests"
 jobs=$(($(nproc) / 2))
+jobs=${GPUSHARE_GPU_JOBS:-$((jobs < 1 ? 1 : jobs > 10 ? 10 : jobs))}
 # shellcheck disable=SC2016 # the inner shell's
-test_files | xargs -P $((jobs < 1 ? 1 : jobs > 10 ? 10 : jobs)) -I FILE bash -c \
+test_files | mine | xargs -P "$jobs" -I FILE bash -c \
 	'"$1" --said "$2" >"$3$2" 2>&1; { echo "$SECONDS s: $2"; cat "$3$2"; } >>"$4"' \
 	- "$root/tests/run" FILE "$scratch/tests" "$out/tests.log" # there, should we be ended
 # Others beside it take memory and contexts of the same GPU: what failed has one more try, alone.
