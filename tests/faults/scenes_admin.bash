@@ -109,9 +109,12 @@ as() {
 
 # They run copies: a build folder may be closed to them.
 copies() {
-	mkdir -p "$TOP/sys" "$WORK/home"
-	cp -r "$BUILD/sim" "$BUILD"/gpushare "$BUILD"/gpushare-attach "$BUILD"/libgpushare*.so* "$BIN/drv_linked" "$TOP/sys"
-	chmod -R a+rX "$TOP" && chmod 1777 "$WORK/home"
+	if [ ! -e "$TOP/sys" ]; then
+		mkdir "$TOP/sys"
+		cp -r "$BUILD/sim" "$BUILD"/gpushare "$BUILD"/gpushare-attach "$BUILD"/libgpushare*.so* "$BIN/drv_linked" "$TOP/sys"
+	fi
+	mkdir -p "$WORK/home"
+	chmod a+rX "$TOP" "$WORK" && chmod -R a+rX "$TOP/sys" && chmod 1777 "$WORK/home"
 	rmdir "$GPUSHARE_DIR" 2>/dev/null
 	export LD_LIBRARY_PATH=$TOP/sys/sim:$TOP/sys
 }
