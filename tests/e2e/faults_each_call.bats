@@ -47,6 +47,6 @@ each() {
 
 @test "what was found by the scenes that are too long for here" {
 	FAULTS_ONLY='^cuMemAlloc_v2@' each limbo
-	FAULTS_ONLY='^realloc@' each top
+	FAULTS_ONLY='^realloc@' each top restore
 	FAULTS_ONLY='^calloc@' each audit
 }
