@@ -317,7 +317,11 @@ bool audit_open(struct registry *registry, const char *word, uint64_t rate, cons
 	if (audit_target_is_off(word))
 		return true;
 	audit = calloc(1, sizeof(*audit));
-	if (!audit || !audit_target_open(&audit->target, word, directory)) {
+	if (!audit) {
+		log_error("no memory for the audit");
+		return false;
+	}
+	if (!audit_target_open(&audit->target, word, directory)) {
 		free(audit);
 		return false;
 	}

@@ -33,15 +33,13 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 
 	pages_publish_freed(driver, entry);
 	attached = linger_withdraw(entry);
-	result = attached ? buffers_stand_in(driver, entry->context) : CU_OUT_OF_MEMORY;
-	if (result == CU_OK) {
+	if (attached && buffers_stand_in(driver, entry->context) == CU_OK) {
 		linger_keep(driver, entry, true);
 		return CU_OK;
 	}
 	if (attached)
 		linger_drop(entry);
-	if (result == CU_OUT_OF_MEMORY)
-		result = real(entry->pointer);
+	result = real(entry->pointer); /* what it says is what the program is to hear */
 	if (result != CU_OK && result != CU_DEINITIALIZED)
 		share_again(driver, entry);
 	return result;

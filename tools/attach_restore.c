@@ -131,7 +131,10 @@ static bool read_file(struct restore *restore)
 	if (source.is_npy)
 		entry.info.tag_count = (uint32_t)layout_make_tags(
 		    source.npy.dtype, &source.npy.shape, entry.info.tags);
-	return manifest_add(&restore->manifest, &entry);
+	if (manifest_add(&restore->manifest, &entry))
+		return true;
+	tool_error("no memory for what '%s' is to be", entry.info.name);
+	return false;
 }
 
 /* Nothing is replaced: who wants that removes what is there. */

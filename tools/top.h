@@ -73,8 +73,8 @@ bool top_sort_parse(const char *text, enum top_sort *out_sort);
 /* How many rows `lines` have room for. */
 size_t top_screen_room(int lines);
 /* At most that wide; `room` rows from options->scroll on. `end` is what ends each line. `message`
- * stands where else nothing does. */
-void top_screen_print(FILE *to, const struct top_view *view, const struct top_options *options,
+ * stands where else nothing does. false: there was no memory for all rows. */
+bool top_screen_print(FILE *to, const struct top_view *view, const struct top_options *options,
 		      size_t room, int width, const char *message, const char *end);
 void top_screen_help(FILE *to, const char *end);
 

@@ -68,16 +68,16 @@ static enum style style_of(const struct top_row *row)
 	return STYLE_PLAIN;
 }
 
-static void print_rows(FILE *to, const struct top_view *view, size_t first, size_t room, int width,
+static bool print_rows(FILE *to, const struct top_view *view, size_t first, size_t room, int width,
 		       const char *end)
 {
 	struct table table = {.columns = columns, .count = COLUMNS};
 	size_t widths[TABLE_COLUMNS_MAX];
 	char line[TABLE_LINE_MAX];
+	bool all = true;
 
-	for (size_t i = first; i < view->count && i - first < room; i++)
-		if (!add_row(&table, &view->rows[i]))
-			break;
+	for (size_t i = first; all && i < view->count && i - first < room; i++)
+		all = add_row(&table, &view->rows[i]);
 	table_widths(&table, widths);
 	table_line(&table, widths, -1, line);
 	print_line(to, STYLE_BOLD, line, width, end);
@@ -86,6 +86,7 @@ static void print_rows(FILE *to, const struct top_view *view, size_t first, size
 		print_line(to, style_of(&view->rows[first + i]), line, width, end);
 	}
 	table_finish(&table);
+	return all;
 }
 
 static void format_head(const struct top_view *view, char out[LINE_MAX_BYTES])
@@ -151,7 +152,7 @@ size_t top_screen_room(int lines)
 	return lines > TOP_HEAD_LINES ? (size_t)(lines - TOP_HEAD_LINES) : 0;
 }
 
-void top_screen_print(FILE *to, const struct top_view *view, const struct top_options *options,
+bool top_screen_print(FILE *to, const struct top_view *view, const struct top_options *options,
 		      size_t room, int width, const char *message, const char *end)
 {
 	char line[LINE_MAX_BYTES];
@@ -161,7 +162,7 @@ void top_screen_print(FILE *to, const struct top_view *view, const struct top_op
 	if (view->status) {
 		print_line(to, STYLE_RED, view->why, width, end);
 		print_line(to, STYLE_PLAIN, message, width, end);
-		return;
+		return true;
 	}
 	format_counts(view, line);
 	print_line(to, STYLE_PLAIN, line, width, end);
@@ -170,7 +171,7 @@ void top_screen_print(FILE *to, const struct top_view *view, const struct top_op
 	format_order(view, options, line);
 	print_line(to, STYLE_PLAIN, line, width, end);
 	print_line(to, STYLE_PLAIN, message, width, end);
-	print_rows(to, view, options->scroll, room, width, end);
+	return print_rows(to, view, options->scroll, room, width, end);
 }
 
 void top_screen_help(FILE *to, const char *end)

@@ -124,8 +124,11 @@ static int print_looks(struct top *top)
 			return failed(&top->view);
 		top_view_arrange(&top->view, &top->options);
 		top_view_holders(&top->view, top->session, 0, top->view.count);
-		top_screen_print(stdout, &top->view, &top->options, top->view.count, INT_MAX, "",
-				 "");
+		if (!top_screen_print(stdout, &top->view, &top->options, top->view.count, INT_MAX,
+				      "", "")) {
+			tool_error("no memory for the rows");
+			return TOOL_FAILED;
+		}
 		code = tool_flush(TOOL_DONE);
 	}
 	return code;

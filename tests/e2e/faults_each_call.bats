@@ -44,3 +44,9 @@ each() {
 @test "the API attaches: each call and answer of the library's fails once" {
 	each api_attach
 }
+
+@test "what was found by the scenes that are too long for here" {
+	FAULTS_ONLY='^cuMemAlloc_v2@' each limbo
+	FAULTS_ONLY='^realloc@' each top restore
+	FAULTS_ONLY='^calloc@' each audit
+}

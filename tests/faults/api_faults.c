@@ -5,87 +5,7 @@
  * set by one, contents that are others, a name without a buffer, something left behind. `left N BYTES`
  * at the end: descriptors and device bytes more than before the session was opened.
  */
-#include <dirent.h>
-
-#include "../e2e/programs/order_crew.h"
-
-#define SIZE ((size_t)3 << 20)
-#define UNTOUCHED ((void *)0x5eed)
-
-static struct gpushare_session *session;
-static unsigned char bytes[SIZE], back[SIZE];
-
-static const char *status_name(int status)
-{
-#define X(name, value, text) \
-	if (status == (value)) \
-		return #name;
-	GPUSHARE_STATUSES(X)
-#undef X
-	return NULL;
-}
-
-static int did(const char *what, int status)
-{
-	const char *name = status_name(status);
-
-	printf("%s: %s\n", what, name ? name : "?");
-	if (!name)
-		printf("wrong: %s: %d is no status\n", what, status);
-	if (status && !*gpushare_explain())
-		printf("wrong: %s: %s and no sentence\n", what, name);
-	else if (status)
-		fprintf(stderr, "%s: %s\n", what, gpushare_explain());
-	return status == 0;
-}
-
-/* The same for a call that makes something; *out is NULL when it did not. */
-static int made(const char *what, int status, void *out)
-{
-	void **slot = out;
-
-	if (!did(what, status)) {
-		if (*slot != UNTOUCHED)
-			printf("wrong: %s: it failed and set its result\n", what);
-		*slot = NULL;
-	}
-	return *slot != NULL;
-}
-
-static void wrong_unless(int good, const char *what)
-{
-	if (!good)
-		printf("wrong: %s\n", what);
-}
-
-static void contents(struct gpushare_buffer *buffer, unsigned char first)
-{
-	memset(back, 0, SIZE);
-	if (!did("copy_from", gpushare_copy_from(buffer, 0, back, SIZE)))
-		return;
-	for (size_t i = 0; i < SIZE; i++)
-		if (back[i] != (unsigned char)(first + i % 251)) {
-			printf("wrong: byte %zu is %d\n", i, back[i]);
-			return;
-		}
-}
-
-static int fill(struct gpushare_buffer *buffer, unsigned char first)
-{
-	for (size_t i = 0; i < SIZE; i++)
-		bytes[i] = (unsigned char)(first + i % 251);
-	if (!did("copy_to", gpushare_copy_to(buffer, 0, bytes, SIZE)))
-		return 0;
-	contents(buffer, first);
-	return 1;
-}
-
-static int count_one(const struct gpushare_info *info, void *user)
-{
-	(void)info;
-	++*(int *)user;
-	return 0;
-}
+#include "api_more.h"
 
 static void about(struct gpushare_buffer *buffer, const char *name)
 {
@@ -129,16 +49,6 @@ static void order(struct gpushare_buffer *buffer)
 		wrong_unless(seen >= sequence, "acquire: not what was published");
 	if (did("publish in stream", gpushare_publish(buffer, NULL, &sequence)))
 		did("acquire in stream", gpushare_acquire(buffer, NULL, sequence));
-}
-
-/* After a call that failed nothing may stand under that name, after one that went well neither. */
-static void must_be_gone(const char *name, const char *when)
-{
-	struct gpushare_info info;
-	int status = gpushare_stat(session, name, &info);
-
-	if (status == GPUSHARE_OK)
-		printf("wrong: %s: the name is there\n", when);
 }
 
 static void own(const char *name, uint32_t flags)
@@ -229,49 +139,22 @@ static void watch(void)
 	gpushare_watch_close(watch);
 }
 
-/* Not those of the simulated driver, which keeps some for what comes next: its bytes are counted. */
-static int descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	struct dirent *one;
-	char path[300], link[64];
-	int count = 0;
-
-	while (folder && (one = readdir(folder))) {
-		ssize_t length;
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%s", one->d_name);
-		length = readlink(path, link, sizeof(link) - 1);
-		link[length > 0 ? length : 0] = '\0';
-		count += strncmp(link, "/memfd:gpushare-sim", 19) != 0;
-	}
-	if (folder)
-		closedir(folder);
-	return count;
-}
-
-/* More than these? The simulated driver's threads open some for a moment. */
-static int descriptors_since(int before)
-{
-	int more = descriptors() - before;
-
-	for (int tries = 0; more > 0 && tries < 100; tries++) {
-		usleep(2000);
-		more = descriptors() - before;
-	}
-	return more;
-}
-
-static size_t free_bytes(void)
-{
-	size_t here = 0, total;
-
-	cu.cuMemGetInfo_v2(&here, &total);
-	return here;
-}
-
 static void play(const char *scene)
 {
+	static const struct {
+		const char *name;
+		void (*plays)(void);
+	} scenes[] = {
+	    {"events", events}, {"watch", watch},     {"consume", consume},
+	    {"limbo", limbo},	{"ask", ask},	      {"rights", rights},
+	    {"keep", keep},	{"restart", restart}, {"host", host},
+	};
+
+	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)
+		if (!strcmp(scene, scenes[i].name)) {
+			scenes[i].plays();
+			return;
+		}
 	if (!strcmp(scene, "ipc"))
 		own("mine", 0);
 	else if (!strcmp(scene, "vmm"))
@@ -280,39 +163,10 @@ static void play(const char *scene)
 		own("mine", GPUSHARE_FLAG_UNIFIED);
 	else if (!strcmp(scene, "share"))
 		share("mine");
-	else if (!strcmp(scene, "events"))
-		events();
-	else if (!strcmp(scene, "watch"))
-		watch();
-	else if (!strcmp(scene, "host"))
+	else if (!strcmp(scene, "mapped"))
 		attach("othervmm", 1);
 	else
 		attach(scene, 0);
-}
-
-/* The pattern of 7 under three names, and an event, until it is killed. */
-static void serve(const char *ready)
-{
-	static const struct {
-		const char *name;
-		uint32_t flags;
-	} all[] = {
-	    {"other", 0}, {"othervmm", GPUSHARE_FLAG_VMM}, {"otherhost", GPUSHARE_FLAG_UNIFIED}};
-	struct gpushare_event *event;
-
-	MUST(gpushare_open(NULL, &session));
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		struct gpushare_alloc_options options = {.device = -1, .flags = all[i].flags};
-		struct gpushare_buffer *buffer;
-
-		MUST(gpushare_alloc_with(session, all[i].name, SIZE, &options, &buffer));
-		fill(buffer, 7);
-	}
-	MUST(gpushare_event_create(session, "step", -1, 0, &event));
-	MUST(gpushare_event_record(event, NULL));
-	must(fclose(fopen(ready, "w")) == 0, ready);
-	for (;;)
-		pause();
 }
 
 int main(int argc, char **argv)
@@ -323,8 +177,8 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	crew_start_cuda();
-	if (argc == 3 && !strcmp(argv[1], "serve"))
-		serve(argv[2]);
+	if (argc == 3)
+		serve_as(argv[1], argv[2]);
 	before = descriptors();
 	bytes_before = free_bytes();
 	if (made("open", gpushare_open(NULL, &opened), &opened)) {
@@ -333,6 +187,6 @@ int main(int argc, char **argv)
 			play(argv[i]);
 		did("close", gpushare_close(session));
 	}
-	printf("left %d %zd\n", descriptors_since(before), (ssize_t)(bytes_before - free_bytes()));
+	printf("left %d %zd\n", descriptors_since(before), bytes_since(bytes_before));
 	return 0;
 }

@@ -4,6 +4,8 @@
  * get. See fault_site.h for how it is told which, fault_calls.h and fault_answers.h for how it fails,
  * fault_left.h for what it says at the end. What others call goes through.
  */
+#include <sys/prctl.h>
+
 #include "fault_answers.h"
 #include "fault_left.h"
 
@@ -15,6 +17,7 @@
 
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void __libc_free(void *old);
 
@@ -177,35 +180,23 @@ static mode_t mode_of(int flags, va_list arguments)
 	return flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
 }
 
-int open(const char *path, int flags, ...)
-{
-	BEHIND(open);
-	const char *how = site_due("open", HERE);
-	va_list arguments;
-	mode_t mode;
-
-	if (how)
-		return fail_by(how, EMFILE), -1;
-	va_start(arguments, flags);
-	mode = mode_of(flags, arguments);
-	va_end(arguments);
-	return real(path, flags, mode);
-}
-
-int openat(int at, const char *path, int flags, ...)
-{
-	BEHIND(openat);
-	const char *how = site_due("openat", HERE);
-	va_list arguments;
-	mode_t mode;
-
-	if (how)
-		return fail_by(how, EMFILE), -1;
-	va_start(arguments, flags);
-	mode = mode_of(flags, arguments);
-	va_end(arguments);
-	return real(at, path, flags, mode);
-}
+#define O(name, parameters, arguments) \
+	int name parameters \
+	{ \
+		BEHIND(name); \
+		const char *how = site_due(#name, HERE); \
+		va_list rest; \
+		mode_t mode; \
+		if (how) \
+			return fail_by(how, EMFILE), -1; \
+		va_start(rest, flags); \
+		mode = mode_of(flags, rest); \
+		va_end(rest); \
+		return real arguments; \
+	}
+O(open, (const char *path, int flags, ...), (path, flags, mode))
+O(openat, (int at, const char *path, int flags, ...), (at, path, flags, mode))
+#undef O
 
 int fcntl(int fd, int command, ...)
 {
@@ -239,6 +230,36 @@ long syscall(long number, ...)
 		one[i] = va_arg(arguments, long);
 	va_end(arguments);
 	return real(number, one[0], one[1], one[2], one[3], one[4], one[5]);
+}
+
+int prctl(int option, ...)
+{
+	BEHIND(prctl);
+	const char *how = site_due("prctl", HERE);
+	unsigned long one[4];
+	va_list arguments;
+
+	if (how)
+		return fail_by(how, EINVAL), -1;
+	va_start(arguments, option);
+	for (int i = 0; i < 4; i++)
+		one[i] = va_arg(arguments, unsigned long);
+	va_end(arguments);
+	return real(option, one[0], one[1], one[2], one[3]);
+}
+
+int asprintf(char **out, const char *format, ...)
+{
+	const char *how = site_due("asprintf", HERE);
+	va_list words;
+	int length;
+
+	if (how)
+		return fail_by(how, ENOMEM), -1;
+	va_start(words, format);
+	length = vasprintf(out, format, words);
+	va_end(words);
+	return length;
 }
 
 int clone(int (*work)(void *), void *stack, int flags, void *argument, ...)
@@ -338,6 +359,12 @@ void *realloc(void *old, size_t size)
 	left_drop('h', old);
 	piece = made(__libc_realloc(old, size), HERE);
 	return piece;
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+	return no_memory("aligned_alloc", HERE) ? NULL
+						: made(__libc_memalign(alignment, size), HERE);
 }
 
 void free(void *old)

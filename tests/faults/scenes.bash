@@ -15,9 +15,10 @@ number_of() {
 
 # What the registry has. Not its descriptors: an order page stays for ten seconds.
 registry_has() {
-	local said
+	local said names
 	said=$(GPUSHARE_TIMEOUT_MS=5000 "$BUILD/gpushare" stat --json 2>&1) || { echo "no answer: $said"; return; }
-	echo "$(number_of names "$said") $(number_of attachments "$said") $(number_of limbo "$said") $(number_of waiters "$said")"
+	names=$(number_of names "$said")
+	echo "${NAMES_VARY:-$names} $(number_of attachments "$said") $(number_of limbo "$said") $(number_of waiters "$said")"
 }
 
 # As before the scene, a moment after its end at the latest.
@@ -102,18 +103,21 @@ scene_api_share() { api share; }
 scene_api_attach() { api other; }
 scene_api_attach_vmm() { api othervmm; }
 scene_api_attach_unified() { api otherhost; }
-scene_api_host() { api host; }
+scene_api_mapped() { api mapped; }
 scene_api_events() { api events; }
 scene_api_watch() { api watch; }
+scene_api_ask() { api ask; }
+scene_api_rights() { api rights; }
+scene_api_host() { api host; }
 
 # preloaded PRELOAD RULES PROGRAM WORD...: an unmodified program says what it says without us.
 FREES='^(drop|free) '
-without_us() {
+without_us() (
 	local fault=$1
 	shift
-	GPUSHARE_SIM_FAIL=$fault guarded "$@" 2>/dev/null </dev/null | same_addresses
+	cd "$WORK" && GPUSHARE_SIM_FAIL=$fault guarded "$@" 2>/dev/null </dev/null | same_addresses
 	echo "exit ${PIPESTATUS[0]}"
-}
+)
 
 # An address that is printed after a call of the program's own has failed is another in each run.
 same_addresses() {
@@ -242,44 +246,3 @@ scene_start() {
 		end_registries
 	}
 }
-
-# Ages and pids differ from run to run.
-ageless() {
-	sed -E 's/ +[0-9]+s$//; s/\[[0-9]+\] +/[] /' "$1"
-}
-
-# tool PROGRAM WORD...: gpushare-attach or gpushare in its own process; what it leaves is a whole file, or none and one
-# sentence. Its code is the API's, linked into it.
-tool() {
-	OF=$1
-	WORDS=("${@:2}")
-	with_a_registry
-	SERVER=("$BIN/api_faults" serve)
-	scene() {
-		rm -rf "$WORK/files"
-		mkdir "$WORK/files"
-		(cd "$WORK" && LD_PRELOAD=$FAULT_LIB guarded "${WORDS[@]}")
-		local code=$?
-		[ ! -e "$WORK/files/dump" ] || sha256sum <"$WORK/files/dump"
-		return $code
-	}
-	judge() {
-		[ "$1" ] || cp "$WORK/out" "$WORK/plain"
-		case $code in
-		0) cmp -s <(ageless "$WORK/out") <(ageless "$WORK/plain") || { echo "success, and another output"; return 1; } ;;
-		1)
-			[ -s "$WORK/err" ] || { echo "it failed without a sentence"; return 1; }
-			[ -z "$(ls -A "$WORK/files")" ] || cmp -s "$WORK/out" "$WORK/plain" || { echo "files are left: $(ls "$WORK/files")"; return 1; }
-			;;
-		*) echo "exit code $code"; return 1 ;;
-		esac
-	}
-	# whoever ends at once gives nothing back by itself
-	nothing_left() {
-		registry_is_as_before
-	}
-}
-
-scene_dump() { tool gpushare-attach "$BUILD/gpushare-attach" other -o files/dump; }
-scene_dump_vmm() { tool gpushare-attach "$BUILD/gpushare-attach" othervmm -o files/dump; }
-scene_ls() { tool gpushare "$BUILD/gpushare" ls other; }

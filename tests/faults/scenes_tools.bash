@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2034,SC2154
+# The scenes of each.bash in which a tool's calls fail, in its own process. Its code is the API's, linked
+# into it.
+
+# Numbers, and what is made wide by them, differ from run to run.
+numberless() {
+	sed -E 's/[0-9]+/N/g; s/ +/ /g' "$1"
+}
+
+# Words of the system's that it may do without.
+is_decoration() {
+	[[ $1 =~ ^(getpwuid|getgrgid|localtime_r|sched_getaffinity)@ ]]
+}
+
+# tool PROGRAM WORD...: what it leaves is a whole file, or none and one sentence. before and after are
+# what is done about each run, without a fault; `after` says what came of it.
+tool() {
+	OF=$1
+	WORDS=("${@:2}")
+	with_a_registry
+	SERVER=("$BIN/api_faults" serve)
+	before() {
+		:
+	}
+	after() {
+		[ ! -e files/dump ] || sha256sum <files/dump
+	}
+	scene() {
+		local code=0
+		rm -rf "$WORK/files"
+		mkdir "$WORK/files"
+		(
+			cd "$WORK" || exit 1
+			before
+			LD_PRELOAD=$FAULT_LIB guarded "${WORDS[@]}" || code=$?
+			unset FAULT_AT FAULT_HIT FAULT_LEFT FAULT_RECORD
+			after
+			exit $code
+		)
+	}
+	judge() {
+		[ "$1" ] || cp "$WORK/out" "$WORK/plain"
+		case $code in
+		0)
+			cmp -s <(numberless "$WORK/out") <(numberless "$WORK/plain") || is_decoration "$1" || [ "${SAYS_WHAT_FAILS:-}" ] || {
+				echo "success, and another output"
+				diff <(numberless "$WORK/plain") <(numberless "$WORK/out")
+				return 1
+			}
+			;;
+		"${TROUBLE:-1}")
+			[ -s "$WORK/err" ] || [ "${SAYS_WHAT_FAILS:-}" ] || { echo "it failed without a sentence"; return 1; }
+			[ -z "$(ls -A "$WORK/files")" ] || cmp -s "$WORK/out" "$WORK/plain" || { echo "files are left: $(ls "$WORK/files")"; return 1; }
+			;;
+		*) echo "exit code $code"; return 1 ;;
+		esac
+	}
+	# whoever ends at once gives nothing back by itself
+	nothing_left() {
+		registry_is_as_before
+	}
+}
+
+attach_tool() {
+	tool gpushare-attach "$BUILD/gpushare-attach" "$@"
+}
+
+verb() {
+	tool gpushare "$BUILD/gpushare" "$@"
+}
+
+scene_dump() { attach_tool other -o files/dump; }
+scene_dump_vmm() { attach_tool othervmm -o files/dump; }
+scene_dump_npy() { attach_tool other --format npy --dtype f16 -o files/dump; }
+scene_dump_stats() { attach_tool other --stats --sha256 --dtype f16; }
+scene_dump_text() { attach_tool other --format f32 --head 8; }
+scene_ls() { verb ls 'other*'; }
+scene_ls_json() { verb ls --json; }
+scene_stat() { verb stat othervmm; }
+scene_stat_registry() { verb stat; }
+scene_events() { verb events; }
+scene_limbo_list() { verb ls --limbo; }
+scene_metrics() { verb metrics; }
+scene_top() { verb top -n 1; }
+
+scene_doctor() {
+	verb doctor
+	SAYS_WHAT_FAILS=1
+}
+
+scene_dump_set() {
+	attach_tool 'other*' -o files/set/
+	after() {
+		[ ! -e files/set ] || (cd files/set && sha256sum other*)
+	}
+}
+
+scene_diff() {
+	attach_tool other --diff same
+	TROUBLE=2
+	before() {
+		[ -e same ] || "$BUILD/gpushare-attach" other -o same
+	}
+}
+
+# What it says that it has put there is there.
+scene_put() {
+	tool gpushare,gpushare-attach "$BUILD/gpushare" put new.bytes othervmm --offset 5
+	before() {
+		[ -e whole ] || "$BUILD/gpushare-attach" othervmm -o whole
+		"$BUILD/gpushare-attach" othervmm --into whole
+		printf 'what was put there' >new.bytes
+	}
+	after() {
+		"$BUILD/gpushare-attach" othervmm --sha256
+	}
+}
+
+scene_get() {
+	tool gpushare,gpushare-attach "$BUILD/gpushare" get other -o files/dump
+}
+
+scene_tag() {
+	verb tag other step=many
+	before() {
+		"$BUILD/gpushare" tag other -step >/dev/null
+	}
+	after() {
+		"$BUILD/gpushare" tag other
+	}
+}
+
+scene_restore() {
+	attach_tool --restore some.bin kept
+	before() {
+		[ -e some.bin ] || head -c 100000 /dev/zero >some.bin
+		"$BUILD/gpushare" rm kept >/dev/null 2>&1
+	}
+	after() {
+		"$BUILD/gpushare" ls kept
+	}
+	nothing_left() {
+		"$BUILD/gpushare" rm kept >/dev/null 2>&1
+		registry_is_as_before
+	}
+}
+
+scene_rm() {
+	verb rm kept
+	before() {
+		[ -e some.bin ] || head -c 100000 /dev/zero >some.bin
+		"$BUILD/gpushare" rm kept >/dev/null 2>&1
+		"$BUILD/gpushare-attach" --restore some.bin kept >/dev/null
+	}
+	after() {
+		"$BUILD/gpushare" ls kept
+	}
+	nothing_left() {
+		"$BUILD/gpushare" rm kept >/dev/null 2>&1
+		registry_is_as_before
+	}
+}
+
+# Of one who publishes.
+followed() {
+	attach_tool "$@"
+	SERVER=("$BIN/api_faults" publish)
+	NAMES_VARY=some
+}
+
+scene_follow() { followed other --follow --count 2 --timeout 3 -o files/dump; }
+scene_wait_for() { followed other --wait-for 3 --timeout 3 --sha256; }
+
+scene_watch() {
+	verb watch --count 1 seen
+	SERVER=("$BIN/api_faults" publish)
+	NAMES_VARY=some
+	SAYS_WHAT_FAILS=1 # which of the notices is the first
+}
+
+# It becomes the program, which is as without us.
+scene_run() {
+	verb run --name w%i -- "$BIN/drv_linked" init make=a,alloc,700Ki fill=a,3 byte=a,4 drop=a exit=7
+	judge() {
+		[ "$1" ] || cp "$WORK/out" "$WORK/plain"
+		case $code in
+		7) cmp "$WORK/out" "$WORK/plain" || return 1 ;;
+		1 | 2 | 126 | 127) [ -s "$WORK/err" ] || { echo "it failed without a sentence"; return 1; } ;;
+		*) echo "exit code $code"; return 1 ;;
+		esac
+	}
+	AT_LEAST=3
+}
