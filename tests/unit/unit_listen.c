@@ -126,7 +126,7 @@ static void those_with_a_connection_stay(void **state)
 	ask(client); /* over the connection that it has */
 	await_descriptors(before + 2);
 	ask(client);
-	assert_in_range(descriptors_open(), before, before + 2);
+	assert_in_range(await_descriptors(before + 2), before, before + 2);
 	nng_close(client);
 	go_deaf(3);
 	assert_in_range(await_descriptors(before), 0, before);

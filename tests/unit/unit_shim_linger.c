@@ -138,14 +138,32 @@ static void no_context_to_wait_in(void)
 	say();
 }
 
-/* cuMemFree would have failed as this does: it is the program's still, and has its name. */
+/* What our own allocation met is nothing to the program. */
+static void freed_all_the_same(void)
+{
+	begin("1Gi");
+	table->cuMemAlloc_v2 = broken_alloc;
+	CHECK(free_it() == CU_OK);
+	*table = whole;
+	CHECK(in_limbo() == 0 && is_gone());
+	leave();
+	say();
+}
+
+static cu_result broken_free(cu_deviceptr freed)
+{
+	(void)freed;
+	return CU_ILLEGAL_ADDRESS;
+}
+
+/* It is the program's still, and has its name. */
 static void refused(void)
 {
 	struct gpushare_info info;
 
 	begin("1Gi");
 	table->cuMemAlloc_v2 = broken_alloc;
-	CHECK(free_it() == CU_ILLEGAL_ADDRESS);
+	CHECK(buffers_free(broken_free, pointer) == CU_ILLEGAL_ADDRESS);
 	*table = whole;
 	CHECK(in_limbo() == 0 && !linger_any() && preloaded_finds("x", &info));
 	CHECK(preloaded_works(pointer, SIZE) && free_it() == CU_OK && is_gone());
@@ -241,6 +259,7 @@ static void test_wait(void **state)
 	(void)state;
 	stage_play(no_room_to_wait, attach_and_leave);
 	stage_play(no_context_to_wait_in, attach_and_leave);
+	stage_play(freed_all_the_same, attach_and_leave);
 	stage_play(refused, attach_and_leave);
 }
 
