@@ -197,9 +197,10 @@ struct gpushare_attach_options {
 
 /** struct gpushare_alloc_options - zero, or NULL in its place, means the default but for device */
 struct gpushare_alloc_options {
-	int device;	/* CUDA ordinal in this process; -1 (NULL: too) for the current context's
+	int device; /* CUDA ordinal in this process; -1 (NULL: too) for the current context's
 			 * device, or 0 without one */
-	uint32_t flags; /* of enum gpushare_flag; KEEP, READONLY and VMM ask for cuMemCreate memory */
+	uint32_t
+	    flags; /* of enum gpushare_flag; KEEP, READONLY and VMM ask for cuMemCreate memory */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
 	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
 	uint32_t mode;	/* these two as in gpushare_share_options; with adopt: 0 and NULL leave them

@@ -31,7 +31,7 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 static int ask_left(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
 {
 	request ask = {.which_verb = gpushare_Request_limbo_tag};
-	gpushare_LimboReply left;
+	gpushare_LimboReply left = {.generations_count = 0};
 	int status;
 
 	memcpy(ask.verb.limbo.generations, generations, *count * sizeof(*generations));

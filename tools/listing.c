@@ -58,7 +58,7 @@ int listing_verb(int argc, char **argv, const struct listing *listing)
 	session = tool_open(options.directory);
 	if (!session)
 		return TOOL_FAILED;
-	list = options.limbo ? listing->limbo : listing->list;
+	list = options.limbo && listing->limbo ? listing->limbo : listing->list;
 	return options.json ? show_list_json(session, list, glob)
 			    : print(session, listing, list, glob);
 }
