@@ -69,6 +69,7 @@ static int take_head(struct attach_request *request, const char *value)
 
 static int take_offset(struct attach_request *request, const char *value)
 {
+	request->has_offset = true;
 	if (tool_parse_size(value, &request->offset))
 		return TOOL_DONE;
 	return tool_usage("--offset wants bytes, not '%s'", value);
@@ -176,8 +177,7 @@ static int take_device(struct attach_request *request, const char *value)
 
 static int take_dir(struct attach_request *request, const char *value)
 {
-	request->directory = value;
-	return TOOL_DONE;
+	return tool_take_directory(value, &request->directory);
 }
 
 /* X(name, letter, argument, function's name, what it does) */
@@ -374,8 +374,8 @@ int attach_parse(int argc, char **argv, struct attach_request *request)
 		table[i] = (struct option){options[i].name,
 					   options[i].argument ? required_argument : no_argument,
 					   NULL, FIRST + (int)i};
-	while ((option = getopt_long(argc, argv, "o:", table, NULL)) != -1) {
-		if (option == HELP)
+	while ((option = tool_getopt(argc, argv, "o:h", table)) != -1) {
+		if (option == HELP || option == 'h')
 			return print_help();
 		if (option == VERSION)
 			return tool_version();

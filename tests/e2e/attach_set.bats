@@ -91,7 +91,7 @@ entry() {
 @test "raw bytes that begin like a .npy file are bytes" {
 	printf '\x93NUMPY\x01\x00nonsense' >"$WORK/odd"
 	produce
-	gpushare-attach a/bias --into "$WORK/odd"
+	gpushare-attach a/bias --into "$WORK/odd" --offset 0
 	gpushare-attach a/bias other -o "$WORK/set"
 	end_producer
 	gpushare-attach --restore "$WORK/set"
