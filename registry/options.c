@@ -120,7 +120,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	int letter, status;
 
 	*options = (struct options){.ready_fd = -1};
-	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((letter = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
 		switch (letter) {
 		case 'f':
 			options->foreground = true;

@@ -161,7 +161,7 @@ int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options
 	int option;
 
 	*out = (struct verb_options){.directory = NULL};
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((option = tool_getopt(argc, argv, "h", options)) != -1) {
 		if (option == 'h')
 			return verb_help(argv[0]);
 		if (option == '?')
@@ -174,8 +174,8 @@ int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options
 			out->json = true;
 		else if (option == 'l')
 			out->limbo = true;
-		else
-			out->directory = optarg;
+		else if (tool_take_directory(optarg, &out->directory))
+			return TOOL_USAGE;
 	}
 	return -1;
 }
