@@ -146,7 +146,7 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 }
 
 @test "usage errors are exit code 2" {
-	for words in "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --limbo" "rm" "rm a b"; do
+	for words in "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --limbo" "rm" "rm --json a"; do
 		# shellcheck disable=SC2086 # words
 		run -2 --separate-stderr gpushare $words
 		equal "$output" ""

@@ -124,6 +124,7 @@ no_trace() {
 }
 
 @test "--into a shorter file writes nothing, unless it is told that it is a part" {
+	produce
 	head -c 1000 /dev/urandom >"$WORK/new"
 	run -1 --separate-stderr gpushare-attach weights --into "$WORK/new"
 	has "$stderr" "holds 1000 bytes, and 'weights' has $SIZE; nothing was written: --offset 0"
@@ -136,6 +137,7 @@ no_trace() {
 }
 
 @test "a pipe's reader that has gone ends it by SIGPIPE" {
+	produce
 	local codes
 	set +o pipefail
 	gpushare-attach weights 2>"$WORK/said" | head -c 10 >/dev/null && codes=("${PIPESTATUS[@]}")
@@ -150,6 +152,7 @@ no_trace() {
 }
 
 @test "--offset of a buffer's size is no bytes; past it is refused" {
+	produce
 	gpushare-attach weights --offset "$SIZE" -o "$WORK/none"
 	[ ! -s "$WORK/none" ]
 	run -1 gpushare-attach weights --offset $((SIZE + 1)) -o "$WORK/past"
