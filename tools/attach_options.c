@@ -247,8 +247,8 @@ static const char usage[] =
     "  gpushare-attach weights --format npy -o w.npy  for numpy.load(), as it is tagged\n"
     "  gpushare-attach weights --diff w.npy           has it changed since?\n"
     "  gpushare-attach weights --follow -o w.%s       each publication, see GPUSHARE_PUBLISH\n"
-    "  gpushare-attach 'llama.*' -o llama/            a set, with a manifest.json\n"
-    "  gpushare-attach --restore llama/               the same buffers again, kept\n"
+    "  gpushare-attach 'llama/*' -o saved/            a set, with a manifest.json\n"
+    "  gpushare-attach --restore saved/               the same buffers again, kept\n"
     "\n";
 
 static const char notes[] =

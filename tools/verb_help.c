@@ -53,6 +53,7 @@
 	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "say what it holds") \
 	X("tag", "gpushare tag weights step=7 -draft", "set one, take another away") \
 	X("rm", "gpushare rm weights", "nobody can attach it by that name any more") \
+	X("rm", "gpushare rm 'llama/*' kv", "all below llama, and kv") \
 	X("metrics", "gpushare metrics >/var/lib/node_exporter/gpushare.prom", \
 	  "for node_exporter's textfile collector, from a timer") \
 	X("metrics", "gpushare metrics --json", "the same numbers as JSON") \

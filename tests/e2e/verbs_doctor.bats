@@ -137,7 +137,7 @@ copy_of() {
 	doctor 0 "$BIN/rt_app_static"
 	line ok driver "it is the simulated driver"
 	cp "$BIN/rt_app_static" "$WORK/real" # as NVIDIA's runtime names that call
-	printf 'cuGetExportTable' >>"$WORK/real"
+	printf 'cuGetExportTable\0' >>"$WORK/real"
 	doctor 1 "$WORK/real"
 	line fail program "real can't run on the simulated driver"
 	has "$output" "next: link it with 'nvcc -cudart shared'"
