@@ -29,7 +29,8 @@
 	X("check-config", NULL, 'C', \
 	  "say what is wrong with the file, or print what holds with it, and end") \
 	X("orphan", NULL, 'o', \
-	  "for programs, which start it so: where init is not its parent, leave after 1 s without " \
+	  "for programs, which start it so: where init is not its parent, leave after 1 s " \
+	  "without " \
 	  "a connection, for the parent may wait until its children have ended") \
 	X("replace", NULL, 'R', \
 	  "ask the one that serves the directory to leave, and take over what it remembers") \
