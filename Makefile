@@ -158,7 +158,7 @@ NNG_WRAPPED := sendmsg readv accept accept4 close nni_aio_begin nng_stream_recv 
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
 	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(NNG_WRAPPED:%=-Wl$(comma)--wrap=%) -o $@
-$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c registry/protocol/name.c) $(PROTOCOL)
+$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c shim/shim_when.c registry/protocol/name.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
 $(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)

@@ -29,9 +29,9 @@
 	X("check-config", NULL, 'C', \
 	  "say what is wrong with the file, or print what holds with it, and end") \
 	X("orphan", NULL, 'o', \
-	  "it was started on its own: where some program became its parent, leave when idle for " \
-	  "1 s, " \
-	  "for that one may be waiting") \
+	  "for programs, which start it so: where init is not its parent, leave after 1 s " \
+	  "without " \
+	  "a connection, for the parent may wait until its children have ended") \
 	X("replace", NULL, 'R', \
 	  "ask the one that serves the directory to leave, and take over what it remembers") \
 	X("system", NULL, 's', \
@@ -120,7 +120,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	int letter, status;
 
 	*options = (struct options){.ready_fd = -1};
-	while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((letter = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
 		switch (letter) {
 		case 'f':
 			options->foreground = true;

@@ -41,10 +41,8 @@ int api_check_name(const char *name)
 
 	if (!fault)
 		return GPUSHARE_OK;
-	return api_fail(
-	    GPUSHARE_E_NAME,
-	    "'%.64s%s' is not a buffer name: %s; a name is 1 to %d bytes of [A-Za-z0-9._/-]",
-	    name ? name : "", name && strlen(name) > 64 ? "..." : "", fault, GPUSHARE_NAME_MAX);
+	return api_fail(GPUSHARE_E_NAME, "'%.64s%s' is not a buffer name: %s", name ? name : "",
+			name && strlen(name) > 64 ? "..." : "", fault);
 }
 
 API_PUBLIC const char *gpushare_status_text(int status)

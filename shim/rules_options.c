@@ -48,6 +48,16 @@ static const struct option {
 #undef X
 };
 
+/* Those that there are, each with a blank before it. */
+#define KNOWN_ANYWHERE(name) " " #name
+#define KNOWN_ATTACHING(name) " " #name
+#define KNOWN_NAMING(name) " " #name
+#define KNOWN_KEEPING(name) " " #name
+#define KNOWN_LATER(name)
+#define X(kind, name, set, wants) KNOWN_##kind(name)
+static const char unknown[] = "unknown option, none of" OPTIONS(X);
+#undef X
+
 #define OPTION_COUNT (sizeof(options) / sizeof(*options))
 
 static const char too_large[] = "the number is too large";
@@ -320,7 +330,7 @@ bool rules_parse_option(const struct rules_parser *parser, struct rules_part tex
 	}
 	option = find_option(name);
 	if (!option)
-		return rules_fail(parser, text, "unknown option");
+		return rules_fail(parser, text, "%s", unknown);
 	if (option->kind == LATER)
 		return rules_fail(parser, text, "option \"%s\" is not supported by this version",
 				  option->name);

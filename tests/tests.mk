@@ -233,8 +233,9 @@ $(bench)/libcuda.so.1: $(BUILD)/obj/tests/bench/driver.o
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $< -o $@
 $(bench)/libcudart.so.13: $(BUILD)/obj/tests/bench/runtime.o tests/sim/runtime.map
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs \
-		-Wl,--version-script=tests/sim/runtime.map $< -pthread -ldl -o $@
+	$(Q)mkdir -p $(@D) && sed 's/@SONAME@/$(@F)/' tests/sim/runtime.map >$@.map
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs \
+		-Wl,--version-script=$@.map $< -pthread -ldl -o $@
 $(bench)/way_linked: $(bench)/libcuda.so.1
 $(bench)/way_runtime: $(bench)/libcudart.so.13
 $(bench)/way_%: $(BUILD)/obj/tests/bench/way_%.o $(BUILD)/obj/tests/bench/calls.o

@@ -29,6 +29,7 @@ struct attach_request {
 	const char *diff;
 	const char *directory;
 	uint64_t offset;
+	bool has_offset;
 	uint64_t length; /* once attached: bytes of the range */
 	bool has_length;
 	unsigned int wait_ms;
@@ -58,6 +59,8 @@ struct attach_request {
 
 /* From words to a request: -1 to go on, else the exit code. */
 int attach_parse(int argc, char **argv, struct attach_request *request);
+/* --complete OPTION, for completions/: the values that it takes, a line each; a tool_exit. */
+int attach_complete(const char *option);
 /* Names, or a pattern, or a directory to write to. */
 bool attach_is_set(const struct attach_request *request);
 

@@ -162,7 +162,13 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 	return attach_caught ? GPUSHARE_E_CANCELLED : status;
 }
 
-/* A pipe's reader that has had enough is no news to anybody. */
+/* A pipe's reader has had enough: end as programs do that don't look. */
+static void die_of_pipe(void)
+{
+	signal(SIGPIPE, SIG_DFL);
+	raise(SIGPIPE);
+}
+
 static int dump_failed(struct dump *dump, int status)
 {
 	bool removed = dump->writes && output_abandon(&dump->output);
@@ -171,10 +177,10 @@ static int dump_failed(struct dump *dump, int status)
 	if (attach_caught)
 		attach_die(removed ? "interrupted; the partial file was removed" : "");
 	if (dump->writes && dump->output.error) {
-		if (dump->output.error != EPIPE)
-			tool_error("writing '%s' failed after %" PRIu64 " bytes: %s%s",
-				   dump->output.path, dump->output.written,
-				   strerror(dump->output.error), gone);
+		if (dump->output.error == EPIPE)
+			die_of_pipe();
+		tool_error("writing '%s' failed after %" PRIu64 " bytes: %s%s", dump->output.path,
+			   dump->output.written, strerror(dump->output.error), gone);
 		return TOOL_FAILED;
 	}
 	if (dump->analysis.error) {

@@ -19,6 +19,7 @@ struct follow {
 	unsigned char *bytes; /* of one publication */
 	uint64_t done;	      /* written out */
 	uint64_t missed;
+	uint64_t next; /* what is waited for */
 };
 
 /* OK, and what is published by now; or why it won't be. */
@@ -133,14 +134,14 @@ static bool is_enough(const struct follow *follow)
 	return most && follow->done >= most;
 }
 
-/* Of each publication, from `next` on. A status; *out_code: what writing one came to. */
-static int follow_from(struct follow *follow, uint64_t next, int *out_code)
+/* Of each publication, from `follow->next` on. A status; *out_code: what writing one came to. */
+static int follow_from(struct follow *follow, int *out_code)
 {
 	uint64_t sequence = 0;
 	bool whole;
 
 	while (!*out_code && !is_enough(follow)) {
-		int status = wait_for(follow, next, &sequence);
+		int status = wait_for(follow, follow->next, &sequence);
 
 		if (!status)
 			status = take(follow, sequence, &whole);
@@ -150,10 +151,25 @@ static int follow_from(struct follow *follow, uint64_t next, int *out_code)
 			*out_code = put(follow, sequence);
 			follow->done += !*out_code;
 		}
-		follow->missed += sequence - next + !whole;
-		next = sequence + 1;
+		follow->missed += sequence - follow->next + !whole;
+		follow->next = sequence + 1;
 	}
 	return GPUSHARE_OK;
+}
+
+/* With the time that was asked for: the library has been asked in slices of it. */
+static int say_late(const struct follow *follow)
+{
+	const struct attach_request *request = follow->request;
+	uint64_t last = 0;
+
+	(void)gpushare_sequence(follow->buffer, &last);
+	tool_error("%" PRIu64 " of '%s' was not published within %g s; the last was %" PRIu64 "%s",
+		   follow->next, request->name, request->timeout_ms / 1000.0, last,
+		   last ? ""
+			: ": nothing is published before its owner runs with "
+			  "GPUSHARE_PUBLISH=sync, or calls gpushare_publish()");
+	return TOOL_FAILED;
 }
 
 static int conclude(const struct follow *follow, int status)
@@ -165,18 +181,22 @@ static int conclude(const struct follow *follow, int status)
 		return TOOL_FAILED;
 	}
 	if (follow->missed && follow->request->follow)
-		tool_error("%" PRIu64 " publications of '%s' were over before they were copied",
-			   follow->missed, follow->request->name);
+		tool_error("%" PRIu64 " publication%s of '%s' %s over before %s copied",
+			   follow->missed, follow->missed == 1 ? "" : "s", follow->request->name,
+			   follow->missed == 1 ? "was" : "were",
+			   follow->missed == 1 ? "it was" : "they were");
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return say_late(follow);
 	return status && !gone ? tool_failed(status) : TOOL_DONE;
 }
 
-static int begin(struct follow *follow, uint64_t *out_next)
+static int begin(struct follow *follow)
 {
 	const struct attach_request *request = follow->request;
-	int status = gpushare_join(follow->buffer, out_next);
+	int status = gpushare_join(follow->buffer, &follow->next);
 
-	if (!status && request->wait_for > *out_next)
-		*out_next = request->wait_for;
+	if (!status && request->wait_for > follow->next)
+		follow->next = request->wait_for;
 	return status;
 }
 
@@ -185,7 +205,6 @@ int attach_follow(const struct attach_request *request, struct gpushare_buffer *
 	struct follow follow = {.request = request, .buffer = buffer};
 	struct gpushare_info info;
 	int status = gpushare_buffer_info(buffer, &info), code = TOOL_DONE;
-	uint64_t next;
 	size_t size;
 
 	if (status)
@@ -199,9 +218,9 @@ int attach_follow(const struct attach_request *request, struct gpushare_buffer *
 		return TOOL_FAILED;
 	}
 	attach_catch_signals();
-	status = begin(&follow, &next);
+	status = begin(&follow);
 	if (!status)
-		status = follow_from(&follow, next, &code);
+		status = follow_from(&follow, &code);
 	munmap(follow.bytes, size);
 	return code ? code : conclude(&follow, status);
 }

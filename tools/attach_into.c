@@ -125,7 +125,7 @@ static bool may_write(const struct attach_request *request, const struct gpushar
 	return false;
 }
 
-/* The whole range or the beginning of it. */
+/* The whole range; where --offset or --length tells of it, or the beginning of it. */
 static bool find_range(struct attach_request *request, struct gpushare_buffer *buffer)
 {
 	struct gpushare_info info;
@@ -157,6 +157,10 @@ int attach_into(const struct attach_request *wanted, struct gpushare_buffer *buf
 		tool_error("'%s' holds more than the %" PRIu64 " bytes from offset %" PRIu64
 			   " of '%s'; nothing was written",
 			   into.path, request.length, request.offset, request.name);
+	else if (size < request.length && !wanted->has_offset && !wanted->has_length)
+		tool_error("'%s' holds %" PRIu64 " bytes, and '%s' has %" PRIu64
+			   "; nothing was written: --offset 0 fills its beginning alone",
+			   into.path, size, request.name, request.length);
 	else
 		code = into_copy(&request, buffer, &into, size);
 	if (into.fd >= 0)

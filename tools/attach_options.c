@@ -70,6 +70,7 @@ static int take_head(struct attach_request *request, const char *value)
 
 static int take_offset(struct attach_request *request, const char *value)
 {
+	request->has_offset = true;
 	if (tool_parse_size(value, &request->offset))
 		return TOOL_DONE;
 	return tool_usage("--offset wants bytes, not '%s'", value);
@@ -196,8 +197,7 @@ static int take_group(struct attach_request *request, const char *value)
 
 static int take_dir(struct attach_request *request, const char *value)
 {
-	request->directory = value;
-	return TOOL_DONE;
+	return tool_take_directory(value, &request->directory);
 }
 
 /* X(name, letter, argument, function's name, what it does) */
@@ -270,8 +270,8 @@ static const char usage[] =
     "  gpushare-attach weights --format npy -o w.npy  for numpy.load(), as it is tagged\n"
     "  gpushare-attach weights --diff w.npy           has it changed since?\n"
     "  gpushare-attach weights --follow -o w.%s       each publication, see GPUSHARE_PUBLISH\n"
-    "  gpushare-attach 'llama.*' -o llama/            a set, with a manifest.json\n"
-    "  gpushare-attach --restore llama/               the same buffers again, kept\n"
+    "  gpushare-attach 'llama/*' -o saved/            a set, with a manifest.json\n"
+    "  gpushare-attach --restore saved/               the same buffers again, kept\n"
     "\n";
 
 static const char notes[] =
@@ -399,8 +399,8 @@ int attach_parse(int argc, char **argv, struct attach_request *request)
 		table[i] = (struct option){options[i].name,
 					   options[i].argument ? required_argument : no_argument,
 					   NULL, FIRST + (int)i};
-	while ((option = getopt_long(argc, argv, "o:", table, NULL)) != -1) {
-		if (option == HELP)
+	while ((option = tool_getopt(argc, argv, "o:h", table)) != -1) {
+		if (option == HELP || option == 'h')
 			return print_help();
 		if (option == VERSION)
 			return tool_version();

@@ -95,10 +95,13 @@ static bool choose(struct restore *restore)
 static bool read_set(struct restore *restore)
 {
 	_cleanup_free_ char *text = NULL;
+	const char *directory = restore->request->restore;
 	char path[PATH_MAX], why[MANIFEST_WHY_MAX];
-	size_t size;
+	size_t size, length;
 
-	snprintf(path, sizeof(path), "%s/%s", restore->request->restore, MANIFEST_FILE);
+	length = strlen(directory);
+	snprintf(path, sizeof(path), "%s%s%s", directory,
+		 length && directory[length - 1] == '/' ? "" : "/", MANIFEST_FILE);
 	if (!read_whole(path, &text, &size))
 		return false;
 	if (!manifest_parse(text, size, &restore->manifest, why)) {
@@ -283,9 +286,8 @@ static bool restore_all(struct restore *restore)
 	uint64_t total = 0;
 	bool good = true;
 
-	for (size_t i = 0; i < manifest->count; i++) {
-		if (!is_free(restore, manifest->entries[i].info.name))
-			return false;
+	for (size_t i = 0; i < manifest->count; i++) { /* all that are taken are named */
+		good &= is_free(restore, manifest->entries[i].info.name);
 		total += manifest->entries[i].info.size;
 	}
 	restore->buffers = calloc(manifest->count + 1, sizeof(struct gpushare_buffer *));
@@ -293,6 +295,8 @@ static bool restore_all(struct restore *restore)
 		tool_error("no memory for %zu buffers", manifest->count);
 		return false;
 	}
+	if (!good)
+		return false;
 	attach_catch_signals();
 	progress_begin(&restore->progress, total);
 	for (size_t i = 0; good && i < manifest->count; i++)

@@ -89,10 +89,10 @@ bool beside_program(const char *name, char out[PATH_MAX])
 	return is_usable(path, X_OK, out) || find_on_path(name, out);
 }
 
-int beside_attach(int argc, char **argv)
+int beside_attach(const char *verb, int argc, char **argv)
 {
 	_cleanup_free_ char **words = calloc((size_t)argc + 2, sizeof(*words));
-	char path[PATH_MAX];
+	char path[PATH_MAX], name[64];
 
 	if (!words) {
 		tool_error("no memory for the words of " ATTACH);
@@ -102,7 +102,8 @@ int beside_attach(int argc, char **argv)
 		tool_error(ATTACH " was not found beside this program or on PATH");
 		return TOOL_FAILED;
 	}
-	words[0] = ATTACH;
+	snprintf(name, sizeof(name), "%s %s", tool_name, verb);
+	words[0] = name;
 	memcpy(words + 1, argv, (size_t)argc * sizeof(*words));
 	signal(SIGPIPE, SIG_DFL);
 	execv(path, words);

@@ -11,7 +11,8 @@
 bool beside_shim(char out[PATH_MAX], char why[BESIDE_WHY_MAX]);
 /* A program of ours: beside, else on $PATH. */
 bool beside_program(const char *name, char out[PATH_MAX]);
-/* Become gpushare-attach with these words, argv[0] left out; returns a tool_exit after saying why not. */
-int beside_attach(int argc, char **argv);
+/* Become gpushare-attach with these words, argv[0] left out, for that verb, which its messages name;
+ * returns a tool_exit after saying why not. */
+int beside_attach(const char *verb, int argc, char **argv);
 
 #endif

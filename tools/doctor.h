@@ -55,6 +55,7 @@ struct doctor_found {
 	int gpus;
 	bool vmm;		     /* all of them can */
 	bool alone;		     /* one takes one process at a time */
+	bool simulated;		     /* the driver is this tree's own, without a GPU */
 	int mapped;		     /* GPUs that Vulkan shows too */
 	char shim[PATH_MAX];	     /* "": none */
 	struct driver_facts *driver; /* NULL: it did not answer */
@@ -70,6 +71,6 @@ void doctor_program(struct doctor *doctor, const char *program, const struct doc
 /* doctor_libraries.c: by what its loader lists, of it and of what it needs. `interpreter` is known to
  * be this system's own. */
 void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,
-		      const char *shim);
+		      const struct doctor_found *found);
 
 #endif

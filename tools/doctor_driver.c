@@ -14,9 +14,10 @@
 
 #define AREA "driver"
 #define LIBRARY "libcuda.so.1"
-#define PATIENCE_MS 30000 /* many GPUs without persistence mode take their time */
-#define COMPUTE_MODE 20	  /* CU_DEVICE_ATTRIBUTE_COMPUTE_MODE */
-#define OLDEST 11000	  /* CUDA 11 */
+#define PATIENCE_MS 30000	       /* many GPUs without persistence mode take their time */
+#define COMPUTE_MODE 20		       /* CU_DEVICE_ATTRIBUTE_COMPUTE_MODE */
+#define OLDEST 11000		       /* CUDA 11 */
+#define SIMULATED "gpushare simulated" /* how the devices of tests/sim are called */
 
 /* X(name): what is asked */
 #define ASKED(X) \
@@ -205,6 +206,12 @@ static void say_facts(struct doctor *doctor, const struct driver_facts *facts,
 		doctor_say(doctor, VERDICT_FAIL, AREA, init_next(100), "it shows no GPU");
 	for (int i = 0; i < facts->count && i < DOCTOR_GPUS_MAX; i++)
 		say_gpu(doctor, &facts->gpus[i], i, found);
+	found->simulated = facts->count && strstr(facts->gpus[0].name, SIMULATED);
+	if (found->simulated)
+		doctor_say(
+		    doctor, VERDICT_OK, AREA, NULL,
+		    "it is the simulated driver, in the host's memory: allocations, copies and "
+		    "fills, no kernels");
 }
 
 void doctor_driver(struct doctor *doctor, struct doctor_found *found)

@@ -10,6 +10,7 @@
 #include "doctor.h"
 #include "elf_file.h"
 #include "rules.h"
+#include "settings.h"
 
 #define AREA "environment"
 #define FEW_DESCRIPTORS 1024
@@ -54,18 +55,10 @@ static void check_rules(struct doctor *doctor, enum rules_kind kind, const char 
 		doctor_say(doctor, VERDICT_OK, AREA, NULL, "%s is '%s'", variable, text);
 }
 
-static void check_timeout(struct doctor *doctor)
+static void say_setting(const char *variable, const char *value, const char *wanted, void *doctor)
 {
-	const char *text = getenv("GPUSHARE_TIMEOUT_MS");
-	unsigned long value = text ? strtoul(text, NULL, 10) : 0;
-
-	if (!text)
-		return;
-	if (*text && strspn(text, "0123456789") == strlen(text) && value && value <= 3600000)
-		doctor_say(doctor, VERDICT_OK, AREA, NULL, "GPUSHARE_TIMEOUT_MS is %lu", value);
-	else
-		doctor_say(doctor, VERDICT_WARN, AREA, "set it to 1 to 3600000, or unset it",
-			   "GPUSHARE_TIMEOUT_MS is '%s', which is not taken for a number", text);
+	doctor_say(doctor, VERDICT_WARN, AREA, "mend it, or unset it",
+		   "%s is '%s', which is passed over: it wants %s", variable, value, wanted);
 }
 
 static void check_preload(struct doctor *doctor, const char *shim_name)
@@ -124,6 +117,6 @@ void doctor_environment(struct doctor *doctor)
 #define X(kind, variable) check_rules(doctor, kind, variable);
 	RULE_VARIABLES(X)
 #undef X
-	check_timeout(doctor);
+	settings_check(say_setting, doctor);
 	check_descriptors(doctor);
 }

@@ -17,6 +17,7 @@
 struct libraries {
 	struct doctor *doctor;
 	const char *shim;
+	bool simulated; /* the driver */
 	bool seen_shim, seen_cuda;
 };
 
@@ -44,6 +45,13 @@ static void say_cuda(struct libraries *all, const char *path, const struct elf_f
 	if (file->has_runtime)
 		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
 			   "%s has the CUDA runtime in it (static)", name_of(path));
+	if (file->has_tables && all->simulated)
+		doctor_say(all->doctor, VERDICT_FAIL, AREA,
+			   "link it with 'nvcc -cudart shared', or with libcudart_static.a of "
+			   "the driver's folder",
+			   "%s can't run on the simulated driver: NVIDIA's own runtime asks for "
+			   "tables of NVIDIA's driver",
+			   name_of(path));
 	if (driver)
 		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
 			   "%s calls the driver itself, and links %s", name_of(path), driver);
@@ -141,9 +149,10 @@ static void say_end(const struct libraries *all)
 }
 
 void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,
-		      const char *shim)
+		      const struct doctor_found *found)
 {
-	struct libraries all = {.doctor = doctor, .shim = shim};
+	struct libraries all = {
+	    .doctor = doctor, .shim = found->shim, .simulated = found->simulated};
 	_cleanup_free_ char *said = malloc(LIST_MAX);
 	char *rest = said;
 	int code;
@@ -154,7 +163,7 @@ void doctor_libraries(struct doctor *doctor, const char *interpreter, const char
 		return;
 	}
 	say_file(&all, path);
-	code = aside_list(interpreter, path, shim, said, LIST_MAX);
+	code = aside_list(interpreter, path, found->shim, said, LIST_MAX);
 	for (char *line; (line = strsep(&rest, "\n"));)
 		read_line(&all, line);
 	if (code && !all.seen_shim)

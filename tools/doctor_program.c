@@ -162,5 +162,5 @@ void doctor_program(struct doctor *doctor, const char *program, const struct doc
 		return;
 	check_rights(doctor, path);
 	if (check_loader(doctor, &file))
-		doctor_libraries(doctor, file.interpreter, path, found->shim);
+		doctor_libraries(doctor, file.interpreter, path, found);
 }

@@ -31,6 +31,17 @@ static const char *path_source(const char *given)
 	return runtime && *runtime ? "XDG_RUNTIME_DIR" : "the user's number";
 }
 
+/* The sentence has its own next step behind "; ". */
+static void say_bad_directory(struct doctor *doctor, char *why)
+{
+	char *next = strstr(why, "; ");
+
+	if (next)
+		*next = '\0';
+	doctor_say(doctor, VERDICT_FAIL, AREA,
+		   next ? next + 2 : "name another directory in GPUSHARE_DIR", "%s", why);
+}
+
 static bool check_directory(struct doctor *doctor, const char *given, char path[GPUSHARE_PATH_MAX])
 {
 	char why[512] = "";
@@ -48,8 +59,7 @@ static bool check_directory(struct doctor *doctor, const char *given, char path[
 			   "its directory is %s, by %s; it is made when it is needed", path,
 			   path_source(given));
 	else if (status)
-		doctor_say(doctor, VERDICT_FAIL, AREA, "make it yours alone: chmod 700, chown",
-			   "%s", why);
+		say_bad_directory(doctor, why);
 	else
 		doctor_say(doctor, VERDICT_OK, AREA, NULL, "its directory is %s, by %s", path,
 			   path_source(given));

@@ -44,8 +44,8 @@ static void say_map(struct doctor *doctor, const struct doctor_found *found)
 void doctor_works(struct doctor *doctor, const struct doctor_found *found)
 {
 	say_sharing(doctor, found);
-	if (!found->gpus)
-		return;
+	if (!found->gpus || !found->registry || found->alone)
+		return; /* all of it is sharing */
 	say_vmm(doctor, found);
 	say_map(doctor, found);
 }

@@ -177,6 +177,7 @@ static void look_for_cuda(const struct bytes *file, struct elf_file *out)
 	out->names_driver = HOLDS(file, "libcuda.so.1") || HOLDS(file, "\0libcuda.so");
 	out->has_runtime = out->names_driver && HOLDS(file, "cuGetProcAddress") &&
 			   HOLDS(file, "cudaErrorMemoryAllocation");
+	out->has_tables = out->has_runtime && HOLDS(file, "cuGetExportTable");
 }
 
 enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, struct elf_file *out)

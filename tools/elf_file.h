@@ -20,6 +20,7 @@ struct elf_file {
 	char needed[ELF_FILE_NEEDED_MAX][128];
 	size_t needed_count;
 	bool has_runtime;   /* holds the CUDA runtime's own text and way to the driver */
+	bool has_tables;    /* that is NVIDIA's: it asks for the driver's export tables */
 	bool names_driver;  /* has "libcuda.so" as a text, to load it by */
 	bool calls_dlmopen; /* a name in its dynamic strings */
 	bool calls_dlvsym;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "attach.h"
 
 /* What keeps CUDA from starting here, or from reaching that GPU. */
@@ -6,6 +8,14 @@ static bool is_cudas(int status)
 {
 	return status == GPUSHARE_E_NO_DRIVER || status == GPUSHARE_E_DEVICE ||
 	       status == GPUSHARE_E_CUDA || status == GPUSHARE_E_NO_MEMORY;
+}
+
+static void say_unattached(int status, unsigned int wait_ms)
+{
+	if (wait_ms && (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT))
+		tool_error("%s; waited %g s", gpushare_explain(), wait_ms / 1000.0);
+	else
+		tool_failed(status);
 }
 
 /* Through CUDA, whose copy engine is the fastest way; where there is no CUDA the CPU may still reach
@@ -19,14 +29,14 @@ struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const ch
 
 	if (!is_cudas(status)) {
 		if (status)
-			tool_failed(status);
+			say_unattached(status, wait_ms);
 		return buffer;
 	}
 	tool_error("%s; going on without CUDA", gpushare_explain());
 	wanted.host_only = 1;
 	status = gpushare_attach(session, name, &wanted, &buffer);
 	if (status)
-		tool_failed(status);
+		say_unattached(status, wait_ms);
 	return buffer;
 }
 
@@ -55,9 +65,13 @@ int main(int argc, char **argv)
 	struct attach_request request = {.device = -1};
 	int code;
 
-	tool_name = "gpushare-attach";
+	/* "gpushare get" is how a verb has become this program: beside_attach() */
+	tool_verb = strncmp(argv[0], "gpushare ", 9) ? NULL : argv[0] + 9;
+	tool_name = tool_verb ? "gpushare" : "gpushare-attach";
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of write() */
+	if (argc == 3 && !strcmp(argv[1], "--complete"))
+		return attach_complete(argv[2]);
 	code = attach_parse(argc, argv, &request);
 	if (code >= 0)
 		return code;

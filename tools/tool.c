@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tool_name = "gpushare";
+#include "cleanup.h"
+#include "settings.h"
+
+const char *tool_name = "gpushare", *tool_verb;
 
 void tool_error(const char *format, ...)
 {
@@ -20,6 +23,12 @@ void tool_error(const char *format, ...)
 	fputc('\n', stderr);
 }
 
+static void print_try(void)
+{
+	fprintf(stderr, "try '%s%s%s --help'\n", tool_name, tool_verb ? " " : "",
+		tool_verb ? tool_verb : "");
+}
+
 int tool_usage(const char *format, ...)
 {
 	va_list arguments;
@@ -28,8 +37,46 @@ int tool_usage(const char *format, ...)
 	va_start(arguments, format);
 	vfprintf(stderr, format, arguments);
 	va_end(arguments);
-	fprintf(stderr, "; try '%s --help'\n", tool_name);
+	fputs("; ", stderr);
+	print_try();
 	return TOOL_USAGE;
+}
+
+int tool_getopt(int argc, char **argv, const char *letters, const struct option *options)
+{
+	char *before = argv[0];
+	_cleanup_free_ char *words = NULL;
+	int option;
+
+	/* getopt says argv[0]: what was typed */
+	if (asprintf(&words, "%s%s%s", tool_name, tool_verb ? " " : "",
+		     tool_verb ? tool_verb : "") < 0)
+		words = NULL;
+	argv[0] = words ? words : before;
+	option = getopt_long(argc, argv, letters, options, NULL);
+	argv[0] = before;
+	if (option == '?')
+		print_try();
+	return option;
+}
+
+int tool_take_directory(const char *text, const char **out_directory)
+{
+	if (!*text)
+		return tool_usage("--dir wants a directory, not ''");
+	*out_directory = text;
+	return TOOL_DONE;
+}
+
+static void say_setting(const char *variable, const char *value, const char *wanted, void *user)
+{
+	(void)user;
+	tool_error("%s is '%s', which is passed over: it wants %s", variable, value, wanted);
+}
+
+void tool_check_settings(void)
+{
+	settings_check(say_setting, NULL);
 }
 
 int tool_failed(int status)
@@ -175,8 +222,10 @@ struct gpushare_session *tool_open(const char *directory)
 {
 	const struct gpushare_open_options options = {.directory = directory};
 	struct gpushare_session *session = NULL;
-	int status = gpushare_open(&options, &session);
+	int status;
 
+	tool_check_settings();
+	status = gpushare_open(&options, &session);
 	if (status)
 		tool_failed(status);
 	return session;

@@ -2,6 +2,7 @@
 #ifndef GPUSHARE_TOOLS_TOOL_H
 #define GPUSHARE_TOOLS_TOOL_H
 /* What the command line tools have in common: words on stderr, numbers in and out, sessions. */
+#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,11 +18,18 @@ enum tool_exit {
 #define TOOL_TEXT_MAX 64 /* bytes of a formatted number or name, NUL included */
 
 extern const char *tool_name; /* before every message; main() sets it */
+extern const char *tool_verb; /* whose --help to try, NULL: the tool's own; main() sets it */
 
 /* "<tool>: <message>" on stderr. */
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same with "try '<tool> --help'" behind it; returns TOOL_USAGE. */
+/* The same with "try '<tool> <verb> --help'" behind it; returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* getopt_long(), whose messages name tool and verb; what it has said ends in a '?', and where to look. */
+int tool_getopt(int argc, char **argv, const char *letters, const struct option *options);
+/* Take what --dir says; TOOL_DONE, or TOOL_USAGE: there is nothing. */
+int tool_take_directory(const char *text, const char **out_directory);
+/* Say which environment variables are passed over because they make no sense. */
+void tool_check_settings(void);
 /* Say why the last gpushare call answered `status`; returns TOOL_FAILED. */
 int tool_failed(int status);
 /* Print a help text or the version on stdout; returns TOOL_DONE, or TOOL_FAILED if that fails. */

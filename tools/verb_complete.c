@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "top.h"
 #include "verbs.h"
 
 #define WORD_MAX 64
@@ -29,6 +30,13 @@ static const struct {
     {"DIR", ":dirs"},	      {"FILE", ":files"}, {"APP", ":commands"},
     {"PROGRAM", ":commands"}, {"ARG", ":files"},  {"OPTION", ":attach"},
 };
+
+/* What top sorts by. */
+static const char sorts[] =
+#define X(name, text, key) text "\n"
+    TOP_SORTS(X)
+#undef X
+    ;
 
 struct word {
 	char text[WORD_MAX]; /* without brackets */
@@ -80,6 +88,8 @@ static void offer(const char *what, const char *directory)
 {
 	if (!strcmp(what, "NAME") || !strcmp(what, "GLOB"))
 		offer_names(directory);
+	if (!strcmp(what, "KEY"))
+		fputs(sorts, stdout);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(what, kinds[i].word))
 			puts(kinds[i].what);

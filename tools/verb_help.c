@@ -53,6 +53,7 @@
 	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "say what it holds") \
 	X("tag", "gpushare tag weights step=7 -draft", "set one, take another away") \
 	X("rm", "gpushare rm weights", "nobody can attach it by that name any more") \
+	X("rm", "gpushare rm 'llama/*' kv", "all below llama, and kv") \
 	X("metrics", "gpushare metrics >/var/lib/node_exporter/gpushare.prom", \
 	  "for node_exporter's textfile collector, from a timer") \
 	X("metrics", "gpushare metrics --json", "the same numbers as JSON") \
@@ -161,7 +162,7 @@ int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options
 	int option;
 
 	*out = (struct verb_options){.directory = NULL};
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((option = tool_getopt(argc, argv, "h", options)) != -1) {
 		if (option == 'h')
 			return verb_help(argv[0]);
 		if (option == '?')
@@ -174,8 +175,8 @@ int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options
 			out->json = true;
 		else if (option == 'l')
 			out->limbo = true;
-		else
-			out->directory = optarg;
+		else if (tool_take_directory(optarg, &out->directory))
+			return TOOL_USAGE;
 	}
 	return -1;
 }

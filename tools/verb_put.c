@@ -11,7 +11,7 @@ int verb_put(int argc, char **argv)
 {
 	_cleanup_free_ char **words = NULL;
 
-	if (argc >= 2 && !strcmp(argv[1], "--help"))
+	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return verb_help(argv[0]);
 	if (argc < 3)
 		return tool_usage("put wants the FILE, '-' for standard input, and then the NAME");
@@ -26,5 +26,5 @@ int verb_put(int argc, char **argv)
 	}
 	words[0] = "--into";
 	memcpy(words + 1, argv + 1, (size_t)(argc - 1) * sizeof(*words));
-	return beside_attach(argc, words);
+	return beside_attach(argv[0], argc, words);
 }

@@ -66,6 +66,10 @@ static bool check_rules(enum rules_kind kind, const char *option, const char *te
 
 	if (!text)
 		return true;
+	if (!*text) {
+		tool_usage("%s wants rules, such as 'weights,kv', not ''", option);
+		return false;
+	}
 	rules = rules_parse(kind, option, text, error, sizeof(error));
 	rules_free(rules);
 	if (!*error)
@@ -87,7 +91,7 @@ static int parse(int argc, char **argv, struct run *run)
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+	while ((option = tool_getopt(argc, argv, "+h", options)) != -1) {
 		switch (option) {
 		case OPTION_NAME:
 			run->name = optarg;
@@ -96,9 +100,11 @@ static int parse(int argc, char **argv, struct run *run)
 			run->attach = optarg;
 			break;
 		case OPTION_DIR:
-			run->directory = optarg;
+			if (tool_take_directory(optarg, &run->directory))
+				return TOOL_USAGE;
 			break;
 		case OPTION_HELP:
+		case 'h':
 			return verb_help(argv[0]);
 		default: /* getopt has said what is wrong */
 			return TOOL_USAGE;
@@ -120,6 +126,7 @@ int verb_run(int argc, char **argv)
 		return TOOL_USAGE;
 	RULE_VARIABLES(X)
 #undef X
+	tool_check_settings();
 	if (!beside_shim(shim, why)) {
 		tool_error("%s", why);
 		return TOOL_FAILED;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "layout.h"
 #include "show.h"
 #include "verbs.h"
 
@@ -45,14 +47,14 @@ static int parse(int argc, char **argv, struct tagging *tagging)
 		const char *word = argv[i];
 		int code = TOOL_DONE;
 
-		if (!strcmp(word, "--help"))
+		if (!strcmp(word, "--help") || (!tagging->name && !strcmp(word, "-h")))
 			return verb_help(argv[0]);
 		if (!strcmp(word, "--json"))
 			tagging->json = true;
 		else if (!strncmp(word, "--dir=", 6))
-			tagging->directory = word + 6;
+			code = tool_take_directory(word + 6, &tagging->directory);
 		else if (!strcmp(word, "--dir") && i + 1 < argc)
-			tagging->directory = argv[++i];
+			code = tool_take_directory(argv[++i], &tagging->directory);
 		else if (!strcmp(word, "--") && !tagging->name && i + 1 < argc)
 			tagging->name = argv[++i];
 		else if (!strncmp(word, "--", 2))
@@ -69,6 +71,40 @@ static int parse(int argc, char **argv, struct tagging *tagging)
 			return code;
 	}
 	return tagging->name ? -1 : tool_usage("tag wants a NAME");
+}
+
+static const char *value_of(const struct tagging *tagging, const char *key)
+{
+	for (size_t i = 0; i < tagging->count; i++)
+		if (!strcmp(tagging->tags[i].key, key) && *tagging->tags[i].value)
+			return tagging->tags[i].value;
+	return NULL;
+}
+
+/* Others may know of more, so that they are set all the same; who reads by them is better told now. */
+static void warn(const struct tagging *tagging, const struct gpushare_info *info)
+{
+	const char *type = value_of(tagging, LAYOUT_DTYPE_TAG);
+	const char *shape_is = value_of(tagging, LAYOUT_SHAPE_TAG);
+	struct shape shape = {.rank = 0};
+	enum dtype dtype = DTYPE_NONE;
+	bool has_shape = false;
+	uint64_t size = 0;
+
+	if (type && !dtype_parse(type))
+		tool_error("dtype=%s is none of the types that gpushare-attach knows: "
+#define X(id, alias, ...) alias " "
+			   DTYPES(X)
+#undef X
+			       "and float32 and so on",
+			   type);
+	else if (shape_is && !shape_parse(shape_is, &shape))
+		tool_error("shape=%s is no shape; one is 2,3 or 2x3", shape_is);
+	else if ((type || shape_is) && layout_read_tags(info, &dtype, &shape, &has_shape) &&
+		 dtype && has_shape &&
+		 (!shape_size(&shape, dtype_traits(dtype)->size, &size) || size != info->size))
+		tool_error("those tags tell of %" PRIu64 " bytes, and '%s' has %" PRIu64, size,
+			   info->name, info->size);
 }
 
 static int print(const struct gpushare_info *info)
@@ -96,10 +132,12 @@ int verb_tag(int argc, char **argv)
 		return TOOL_FAILED;
 	if (tagging.count)
 		status = gpushare_tag(session, tagging.name, tagging.tags, tagging.count);
-	if (!status && (!tagging.count || tagging.json))
+	if (!status)
 		status = gpushare_stat(session, tagging.name, &info);
 	if (status)
 		return tool_failed(status);
+	if (tagging.count)
+		warn(&tagging, &info);
 	if (tagging.json)
 		return show_dump(show_tags_json(&info));
 	return tagging.count ? TOOL_DONE : print(&info);

@@ -52,8 +52,7 @@ static int parse_option(int option, struct top *top)
 		top->json = true;
 		return TOOL_DONE;
 	case 'D':
-		options->directory = optarg;
-		return TOOL_DONE;
+		return tool_take_directory(optarg, &options->directory);
 	default: /* getopt has said what is wrong */
 		return TOOL_USAGE;
 	}
@@ -71,7 +70,7 @@ static int parse(int argc, char **argv, struct top *top)
 	};
 	int option, code;
 
-	while ((option = getopt_long(argc, argv, "d:n:", options, NULL)) != -1) {
+	while ((option = tool_getopt(argc, argv, "d:n:h", options)) != -1) {
 		code = option == 'h' ? verb_help(argv[0]) : parse_option(option, top);
 		if (code || option == 'h')
 			return code;

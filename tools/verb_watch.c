@@ -42,7 +42,7 @@ static int parse(int argc, char **argv, struct watch_options *out)
 	int option;
 
 	*out = (struct watch_options){.directory = NULL};
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((option = tool_getopt(argc, argv, "h", options)) != -1) {
 		if (option == 'h')
 			return verb_help(argv[0]);
 		if (option == '?')
@@ -51,8 +51,8 @@ static int parse(int argc, char **argv, struct watch_options *out)
 			return tool_usage("--count wants a number of 1 or more, not '%s'", optarg);
 		if (option == 'j')
 			out->json = true;
-		if (option == 'd')
-			out->directory = optarg;
+		if (option == 'd' && tool_take_directory(optarg, &out->directory))
+			return TOOL_USAGE;
 	}
 	if (argc - optind > 1)
 		return tool_usage(

@@ -27,8 +27,9 @@
 	  "copy a file into a buffer, as gpushare-attach --into does") \
 	X(tag, "[--json] [--dir DIR] NAME [KEY=VALUE | -KEY]...", \
 	  "show a buffer's tags, set some, take some away") \
-	X(rm, "[--dir DIR] NAME", \
-	  "take a name away; the memory stays as it is, what is kept without an owner goes") \
+	X(rm, "[--dir DIR] NAME...", \
+	  "take names away, or all that a pattern matches; the memory stays as it is, what is " \
+	  "kept without an owner goes") \
 	X(metrics, "[--json] [--dir DIR]", \
 	  "print the registry's numbers as Prometheus reads them") \
 	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \

@@ -75,21 +75,38 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX])
 	return directory_normalise(path, out_path);
 }
 
+#define OWN_EXAMPLE "GPUSHARE_DIR=/tmp/my-buffers"
+
+/* Closing it may be asked of whoever made it for this alone: not of /tmp, and not of what a system has. */
+static bool directory_may_be_closed(const struct stat *is, const char *path)
+{
+	static const char *const systems[] = {"/usr/", "/var/", "/etc/", "/dev/", "/boot/"};
+
+	for (size_t i = 0; i < sizeof(systems) / sizeof(*systems); i++)
+		if (!strncmp(path, systems[i], strlen(systems[i])))
+			return false;
+	return !(is->st_mode & S_ISVTX) && strchr(path + 1, '/');
+}
+
 /* The user's own, and closed to all others. */
 static int directory_examine_own(const struct stat *is, const char *path, char *why,
 				 size_t why_size)
 {
 	if (is->st_uid != geteuid())
-		return fail(
-		    GPUSHARE_E_DENIED, why, why_size,
-		    "%s belongs to uid %u, not to uid %u; set GPUSHARE_DIR to a directory of "
-		    "your own",
-		    path, (unsigned)is->st_uid, (unsigned)geteuid());
-	if (is->st_mode & 077)
+		return fail(GPUSHARE_E_DENIED, why, why_size,
+			    "%s belongs to uid %u, not to uid %u; use a directory of your own, "
+			    "such as " OWN_EXAMPLE,
+			    path, (unsigned)is->st_uid, (unsigned)geteuid());
+	if (!(is->st_mode & 077))
+		return GPUSHARE_OK;
+	if (directory_may_be_closed(is, path))
 		return fail(GPUSHARE_E_DENIED, why, why_size,
 			    "%s is open to others (mode %03o); run 'chmod 700 %s'", path,
-			    (unsigned)(is->st_mode & 0777), path);
-	return GPUSHARE_OK;
+			    (unsigned)(is->st_mode & 07777), path);
+	return fail(
+	    GPUSHARE_E_DENIED, why, why_size,
+	    "%s is open to others (mode %03o); use a directory of your own, such as " OWN_EXAMPLE,
+	    path, (unsigned)(is->st_mode & 07777));
 }
 
 /* A directory of a user's own may be anywhere where he can write, and so may one that is to be taken for
@@ -161,7 +178,9 @@ static int directory_look(const char *path, int *out_fd, char *why, size_t why_s
 			    "GPUSHARE_DIR",
 			    path);
 	if (status)
-		return fail(status, why, why_size, "can't open %s: %m", path);
+		return fail(status, why, why_size,
+			    "can't open %s: %m; use a directory of your own, such as " OWN_EXAMPLE,
+			    path);
 	return GPUSHARE_OK;
 }
 
@@ -221,6 +240,23 @@ static int directory_check_own(const char *path, char *why, size_t why_size)
 	    path, path);
 }
 
+/* mkdir() has failed: is it the directory above that is missing? */
+static int directory_unmade(const char *path, char *why, size_t why_size)
+{
+	int error = errno, length = (int)(strrchr(path, '/') - path);
+	char above[GPUSHARE_PATH_MAX];
+
+	snprintf(above, sizeof(above), "%.*s", length, path);
+	if (error == ENOENT && *above && access(above, F_OK))
+		return fail(status_from_errno(error), why, why_size,
+			    "can't make %s: there is no %s; run 'mkdir -p %s', or use another "
+			    "GPUSHARE_DIR",
+			    path, above, above);
+	errno = error;
+	return fail(status_from_errno(error), why, why_size,
+		    "can't make %s: %m; use one where you may make it, such as " OWN_EXAMPLE, path);
+}
+
 int directory_prepare(const char *path, char *why, size_t why_size)
 {
 	char socket[GPUSHARE_PATH_MAX];
@@ -232,8 +268,7 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 			    DIRECTORY_MAX);
 	if (mkdir(path, 0700) < 0) {
 		if (errno != EEXIST)
-			return fail(status_from_errno(errno), why, why_size, "can't make %s: %m",
-				    path);
+			return directory_unmade(path, why, why_size);
 		return directory_check_own(path, why, why_size);
 	}
 	/* Made with the umask taken off, which may have been too much. */

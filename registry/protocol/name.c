@@ -21,7 +21,7 @@ const char *name_fault(const char *name)
 		if (length == GPUSHARE_NAME_MAX)
 			return "a name has at most 255 bytes";
 		if (!is_name_byte(name[length]))
-			return "a name is made of A-Z a-z 0-9 . _ / -";
+			return "a name is 1 to 255 bytes of A-Z a-z 0-9 . _ / -";
 	}
 	return NULL;
 }

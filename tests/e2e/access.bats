@@ -261,6 +261,10 @@ s/team 0640 $TEAM"
 	start own "$WORK/as" "$OWNER" gpushare-registry --dir "$GPUSHARE_DIR" --foreground
 	await_file "$GPUSHARE_DIR/registry.sock"
 	run -1 as "$OTHER" gpushare ls
+	has "$output" "Permission denied; use a directory of your own, such as GPUSHARE_DIR="
+	run -1 as "$OTHER" gpushare doctor
+	has "$output" "next: use a directory of your own"
+	[[ $output != *chmod* ]]
 	run -1 gpushare ls # nor root
 	has "$output" "belongs to uid $OWNER"
 	chmod 711 "$GPUSHARE_DIR"

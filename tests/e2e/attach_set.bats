@@ -52,6 +52,7 @@ entry() {
 	gpushare-attach '*' -o "$WORK/set"
 	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
 	has "$stderr" "there is a 'a/bias' already"
+	has "$stderr" "there is a 'other' already"
 	end_producer
 	run -0 --separate-stderr gpushare-attach --restore "$WORK/set"
 	equal "$output$stderr" ""
@@ -91,7 +92,7 @@ entry() {
 @test "raw bytes that begin like a .npy file are bytes" {
 	printf '\x93NUMPY\x01\x00nonsense' >"$WORK/odd"
 	produce
-	gpushare-attach a/bias --into "$WORK/odd"
+	gpushare-attach a/bias --into "$WORK/odd" --offset 0
 	gpushare-attach a/bias other -o "$WORK/set"
 	end_producer
 	gpushare-attach --restore "$WORK/set"
@@ -125,9 +126,11 @@ entry() {
 		'.buffers[0].tags = {"k": 1}' '[]'; do
 		jq "$change" "$WORK/good" >"$WORK/set/manifest.json"
 		run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
-		has "$stderr" "makes no sense"
+		[[ $stderr == *"makes no sense: "?* ]]
 		equal "$(lines "$stderr")" 1
 	done
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set/"
+	has "$stderr" "'$WORK/set/manifest.json'"
 	head -c 100 "$WORK/good" >"$WORK/set/manifest.json"
 	run -1 gpushare-attach --restore "$WORK/set"
 	rm "$WORK/set/manifest.json"

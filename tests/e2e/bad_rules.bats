@@ -66,7 +66,8 @@ refused() {
 
 @test "a colon ends a glob" {
 	refused w:from=a:b b
-	has "$stderr" "unknown option"
+	has "$stderr" "unknown option, none of nth size "
+	has "$stderr" " keep "
 }
 
 @test "wait= and must belong to GPUSHARE_ATTACH" {

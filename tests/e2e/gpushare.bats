@@ -146,7 +146,7 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 }
 
 @test "usage errors are exit code 2" {
-	for words in "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --limbo" "rm" "rm a b"; do
+	for words in "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --limbo" "rm" "rm --json a"; do
 		# shellcheck disable=SC2086 # words
 		run -2 --separate-stderr gpushare $words
 		equal "$output" ""
@@ -168,4 +168,22 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 		run -1 --separate-stderr sh -c "gpushare $words >/dev/full"
 		[ -n "$stderr" ]
 	done
+}
+
+@test "rm takes several names and patterns, and tells what is gone" {
+	start api "$BIN/api_app" open alloc=a,llama/a,64Ki alloc=b,llama/b,64Ki alloc=c,kv,64Ki alloc=d,w0,64Ki \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	run -0 --separate-stderr gpushare rm 'llama/*' kv
+	equal "$output" "removed llama/a
+removed llama/b
+removed kv"
+	equal "$(names)" "w0 65536"
+	run -1 --separate-stderr gpushare rm nobody w0
+	equal "$output" "removed w0"
+	has "$stderr" nobody
+	run -1 --separate-stderr gpushare rm 'llama/*'
+	has "$stderr" "no buffer's name matches 'llama/*'"
+	run -1 --separate-stderr gpushare stat 'a b'
+	equal "$stderr" "gpushare: 'a b' is not a buffer name: a name is 1 to 255 bytes of A-Z a-z 0-9 . _ / -"
 }

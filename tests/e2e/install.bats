@@ -52,6 +52,15 @@ files() {
 	equal "$(cd "$DEST" && find . -name '*gpushare*')" ""
 }
 
+@test "where the loader does not look, make install says what to do" {
+	equal "$(installed install-hint PREFIX="$WORK/some")" "libgpushare.so.0 is where the loader does not look: \
+run programs with LD_LIBRARY_PATH=$WORK/some/lib, or link them with -Wl,-rpath,$WORK/some/lib"
+	local looks
+	looks=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -vN 2>/dev/null | sed -n 's/^\(\/[^:]*\):.*/\1/p' | head -n 1)
+	equal "$(installed install-hint LIBDIR="$looks")" ""
+	equal "$(installed install-hint LIBDIR="$looks/../${looks##*/}")" ""
+}
+
 # as_installed COMMAND...: the loader finds the installed library, and the simulated driver where it is that
 as_installed() {
 	LD_LIBRARY_PATH=$LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"

@@ -123,6 +123,42 @@ no_trace() {
 	{ head -c 1000 "$WORK/own" && printf 'hello' && tail -c +1006 "$WORK/own"; } | cmp - "$WORK/after"
 }
 
+@test "--into a shorter file writes nothing, unless it is told that it is a part" {
+	produce
+	head -c 1000 /dev/urandom >"$WORK/new"
+	run -1 --separate-stderr gpushare-attach weights --into "$WORK/new"
+	has "$stderr" "holds 1000 bytes, and 'weights' has $SIZE; nothing was written: --offset 0"
+	run -1 --separate-stderr gpushare put "$WORK/new" weights
+	has "$stderr" "nothing was written"
+	run -1 gpushare-attach weights --into /dev/null
+	gpushare-attach weights --into "$WORK/new" --offset 0
+	gpushare-attach weights --length 1000 | cmp "$WORK/new" -
+	gpushare-attach weights --into "$WORK/new" --length 2000
+}
+
+@test "a pipe's reader that has gone ends it by SIGPIPE" {
+	produce
+	local codes
+	set +o pipefail
+	gpushare-attach weights 2>"$WORK/said" | head -c 10 >/dev/null && codes=("${PIPESTATUS[@]}")
+	equal "${codes[0]}" $((128 + 13))
+	equal "$(cat "$WORK/said")" ""
+}
+
+@test "--wait that was in vain says how long" {
+	run -1 --separate-stderr gpushare-attach nobody --wait 0.3
+	has "$stderr" nobody
+	has "$stderr" "waited 0.3 s"
+}
+
+@test "--offset of a buffer's size is no bytes; past it is refused" {
+	produce
+	gpushare-attach weights --offset "$SIZE" -o "$WORK/none"
+	[ ! -s "$WORK/none" ]
+	run -1 gpushare-attach weights --offset $((SIZE + 1)) -o "$WORK/past"
+	[ ! -e "$WORK/past" ]
+}
+
 @test "--into a longer file writes nothing" {
 	produce
 	head -c $((SIZE + 1)) /dev/zero >"$WORK/new"

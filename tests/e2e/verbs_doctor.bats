@@ -60,6 +60,7 @@ copy_of() {
 	GPUSHARE_TIMEOUT_MS=400 doctor 1 --dir "$WORK/f"
 	line fail registry "$WORK/f"
 	line fail works "no registry"
+	no_line ok works keep
 }
 
 @test "doctor: no registry and none that would start; a directory that can't be trusted" {
@@ -70,7 +71,12 @@ copy_of() {
 	line fail registry "gpushare-registry was not found"
 	chmod 755 "$GPUSHARE_DIR"
 	doctor 1
-	line fail registry "$GPUSHARE_DIR"
+	line fail registry "$GPUSHARE_DIR is open to others (mode 755)"
+	has "$output" "next: run 'chmod 700 $GPUSHARE_DIR'"
+	doctor 1 --dir /tmp # everybody's: it stays so
+	line fail registry "/tmp is open to others (mode 1777)"
+	has "$output" "next: use a directory of your own, such as GPUSHARE_DIR=/tmp/my-buffers"
+	[[ $output != *chmod* ]]
 	doctor 1 --dir "$(printf '/long%.0s' {1..40})"
 	line fail registry "--dir"
 	doctor 0 --dir "$WORK/later"
@@ -124,6 +130,17 @@ copy_of() {
 	LD_LIBRARY_PATH=$WORK/stubs doctor 1
 	line fail driver "$WORK/stubs/libcuda.so.1"
 	line fail driver "it has no cu"
+}
+
+@test "doctor: the simulated driver is said, and what can't run on it" {
+	needs_sim
+	doctor 0 "$BIN/rt_app_static"
+	line ok driver "it is the simulated driver"
+	cp "$BIN/rt_app_static" "$WORK/real" # as NVIDIA's runtime names that call
+	printf 'cuGetExportTable\0' >>"$WORK/real"
+	doctor 1 "$WORK/real"
+	line fail program "real can't run on the simulated driver"
+	has "$output" "next: link it with 'nvcc -cudart shared'"
 }
 
 @test "doctor: a driver that crashes or hangs does so alone" {

@@ -56,6 +56,52 @@ verbs() {
 	equal "$(registry_pids)" ""
 }
 
+@test "a bad option is said as it was typed, with where its help is; -h is help" {
+	for verb in $(verbs); do
+		run -0 --separate-stderr gpushare "$verb" -h
+		has "$output" "usage: gpushare $verb"
+	done
+	has "$(gpushare -h)" "usage: gpushare VERB"
+	has "$(gpushare-attach -h)" "usage: gpushare-attach"
+	run -2 --separate-stderr gpushare ls --jsno
+	has "$stderr" "gpushare ls: unrecognized option '--jsno'"
+	has "$stderr" "try 'gpushare ls --help'"
+	run -2 --separate-stderr gpushare rm
+	has "$stderr" "try 'gpushare rm --help'"
+	run -2 --separate-stderr gpushare-attach w1 --heads 5
+	has "$stderr" "gpushare-attach: unrecognized option '--heads'"
+	has "$stderr" "try 'gpushare-attach --help'"
+	run -2 --separate-stderr gpushare get w1 --heads 5
+	has "$stderr" "gpushare get: unrecognized option '--heads'"
+	run -1 --separate-stderr gpushare put /dev/null nobody
+	equal "${stderr%% *}" gpushare:
+}
+
+@test "--dir '' and --name '' are refused: they would be as good as none" {
+	for verb in ls stat events watch top rm metrics tag run doctor get; do
+		run -2 --separate-stderr gpushare "$verb" --dir '' x
+		has "$stderr" "--dir wants a directory, not ''"
+		equal "$output" ""
+	done
+	run -2 --separate-stderr gpushare-registry --dir ''
+	has "$stderr" "--dir"
+	run -2 --separate-stderr gpushare run --name '' -- true
+	has "$stderr" "--name wants rules, such as 'weights,kv', not ''"
+}
+
+@test "variables that make no sense are passed over, and tools say so" {
+	GPUSHARE_TIMEOUT_MS=abc GPUSHARE_LIMBO=abc run -0 --separate-stderr gpushare ls
+	has "$stderr" "GPUSHARE_TIMEOUT_MS is 'abc', which is passed over: it wants milliseconds"
+	has "$stderr" "GPUSHARE_LIMBO is 'abc', which is passed over: it wants bytes, such as 512Mi"
+	GPUSHARE_PUBLISH=often GPUSHARE_AUTOSTART=maybe run -0 --separate-stderr gpushare run true
+	has "$stderr" "GPUSHARE_PUBLISH is 'often'"
+	has "$stderr" "GPUSHARE_AUTOSTART is 'maybe'"
+	GPUSHARE_LIMBO=2G GPUSHARE_PUBLISH=sync,exit run -0 --separate-stderr gpushare ls
+	equal "$stderr" ""
+	GPUSHARE_LIMBO=abc run -0 gpushare doctor
+	has "$output" "GPUSHARE_LIMBO is 'abc'"
+}
+
 @test "errors are sentences on stderr: the thing, the cause, the next step" {
 	run -2 --separate-stderr gpushare fly
 	has "$stderr" "there is no verb 'fly'"
@@ -81,7 +127,8 @@ named_buffers() {
 	named_buffers
 	equal "$(complete_words ls '')" "-odd..//name- weights "
 	equal "$(complete_words stat '')" "-odd..//name- weights "
-	equal "$(complete_words rm weights '')" ""
+	equal "$(complete_words rm weights '')" "-odd..//name- weights "
+	equal "$(complete_words top --sort '')" "size age attached rate name "
 	equal "$(complete_words ls --limbo -)" "--limbo --json --dir --help "
 	equal "$(complete_words ls --dir '')" ":dirs "
 	equal "$(complete_words ls --dir /nonexistent '')" ""
@@ -110,7 +157,7 @@ named_buffers() {
 completed() {
 	bash -c '. "$1"; shift
 		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-		case $1 in *attach) _gpushare_attach ;; *) _gpushare ;; esac
+		case $1 in *attach) _gpushare_attach ;; *registry) _gpushare_registry ;; *) _gpushare ;; esac
 		((!${#COMPREPLY[@]})) || printf "%s\n" "${COMPREPLY[@]}"' bash "$ROOT/tools/completions/gpushare.bash" "$@" | sort | tr '\n' ' '
 }
 
@@ -127,7 +174,9 @@ completed() {
 	has "$(completed gpushare run bas)" "bash "
 	equal "$(completed gpushare fly '')" ""
 	has "$(completed gpushare get weights --)" "--offset "
-	bash -c '. "$1"; complete -p gpushare gpushare-attach' bash "$ROOT/tools/completions/gpushare.bash"
+	equal "$(completed gpushare top --sort '')" "age attached name rate size "
+	equal "$(completed gpushare get w --format np)" "npy "
+	bash -c '. "$1"; complete -p gpushare gpushare-attach gpushare-registry' bash "$ROOT/tools/completions/gpushare.bash"
 }
 
 @test "bash completes gpushare-attach by its own --help" {
@@ -136,7 +185,22 @@ completed() {
 	has "$(completed gpushare-attach --)" "--offset "
 	has "$(completed gpushare-attach -)" "-o "
 	equal "$(completed gpushare-attach w)" "weights "
+	equal "$(completed gpushare-attach --format r)" "raw "
+	equal "$(completed gpushare-attach --format np)" "npy "
+	equal "$(completed gpushare-attach --dtype bf)" "bf16 bfloat16 "
+	equal "$(completed gpushare-attach weights --dtype flo)" "float16 float32 float64 "
 	equal "$(completed gpushare-attach weights --dir "$WORK/r")" "$WORK/r "
+}
+
+@test "each command has a file of its name where bash looks, which completes it" {
+	for command in gpushare gpushare-attach gpushare-registry; do
+		bash -c '. "$1"; complete -p "$2"' bash "$ROOT/tools/completions/$command.bash" "$command"
+	done
+}
+
+@test "bash completes gpushare-registry by its own --help" {
+	equal "$(completed gpushare-registry --k)" "--keep-limit --keeper "
+	equal "$(completed gpushare-registry --dir "$WORK/r")" "$WORK/r "
 }
 
 # tabbed LINE...: how much fits, and what is in the line after a TAB

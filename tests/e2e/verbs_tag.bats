@@ -56,6 +56,20 @@ note=a = "b"'
 	equal "$(gpushare tag weights | tr '\n' ' ')" "a=1 b=2 c=3 "
 }
 
+@test "what readers will stumble over is set, and said" {
+	shared
+	run -0 --separate-stderr gpushare tag weights dtype=float33
+	has "$stderr" "dtype=float33 is none of the types that gpushare-attach knows: f16 bf16"
+	run -0 --separate-stderr gpushare tag weights dtype=f32 shape=many
+	has "$stderr" "shape=many is no shape; one is 2,3 or 2x3"
+	run -0 --separate-stderr gpushare tag weights shape=3,3
+	has "$stderr" "those tags tell of 36 bytes, and 'weights' has 1048576"
+	run -0 --separate-stderr gpushare tag weights shape=512x512
+	equal "$stderr" ""
+	run -0 --separate-stderr gpushare tag weights note=float33
+	equal "$stderr" ""
+}
+
 @test "tag: words that are none are exit code 2, before anybody is asked" {
 	for words in "" "--json" "w x" "w =1" "w a=" "w -a=1" "w -" "-a w" "w a=1 --limbo" "w --dir" \
 		"w a=1 b=1 c=1 d=1 e=1" "w $(printf 'k%.0s' {1..32})=1" "w k=$(printf 'v%.0s' {1..128})"; do

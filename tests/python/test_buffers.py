@@ -9,7 +9,7 @@ import time
 import unittest
 import warnings
 
-from common import Case, Child, gpushare, needs_numpy, needs_sim, numpy
+from common import ROOT, Case, Child, gpushare, needs_numpy, needs_sim, numpy
 
 PATTERN = bytes(range(256)) * 64
 
@@ -313,8 +313,25 @@ class Looks(Case):
             del b
         self.assertEqual(bytes(view[:4]), bytes(range(4)))  # outlives the buffer
         with gpushare.alloc("x", 4) as b:
-            with self.assertRaises(gpushare.NotSupportedError):
+            with self.assertRaisesRegex(gpushare.NotSupportedError, r"with gpushare.alloc\(\.\.\., vmm=True\); mirror\(\) works"):
                 b.map()
+
+    def test_tags_of_a_name(self):
+        with gpushare.alloc("x", (2, 2), "int8"):
+            self.assertEqual(gpushare.tag("x"), {"dtype": "int8", "shape": "2,2"})
+            self.assertEqual(gpushare.tag("x", step="7", shape=None), {"dtype": "int8", "step": "7"})
+        with self.assertRaises(gpushare.NotFoundError):
+            gpushare.tag("x")
+
+    @needs_numpy
+    @needs_sim  # where the CPU can map
+    def test_the_readme_can_be_typed(self):
+        text = (ROOT / "tools" / "python" / "README.md").read_text()
+        cpu = text.split("## The CPU's side\n```python\n")[1].split("```")[0]
+        lines = [line for line in text.splitlines() if line.startswith("made = ")] + cpu.splitlines()
+        self.assertEqual(len(lines), 8)
+        code = "\n".join(line for line in lines if "torch" not in line)
+        exec(compile(code, "README.md", "exec"), {"gpushare": gpushare, "numpy": numpy})
 
     @needs_numpy
     def test_as_arrays(self):

@@ -220,12 +220,29 @@ static void a_directory_open_to_others_is_refused(void **state)
 
 		assert_int_equal(chmod(path, modes[i]), 0);
 		assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_E_DENIED);
-		assert_non_null(strstr(why, "chmod 700"));
+		/* a sticky one is everybody's, as /tmp is */
+		assert_non_null(strstr(why, modes[i] & 01000
+						? "(mode 1777); use a directory of your own"
+						: "chmod 700"));
 		assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_DENIED);
 		assert_int_equal(stat(path, &is), 0);
 		assert_int_equal(is.st_mode & 07777, modes[i]); /* it is not ours to change */
 	}
 	rmdir(path);
+}
+
+static void a_system_directory_is_nobodys_to_close(void **state)
+{
+	static const char *const paths[] = {"/", "/tmp", "/var/tmp", "/usr/lib", "/etc"};
+	char why[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		assert_int_equal(directory_check(paths[i], why, sizeof(why)), GPUSHARE_E_DENIED);
+		assert_null(strstr(why, "chmod"));
+		assert_non_null(
+		    strstr(why, "; use a directory of your own, such as GPUSHARE_DIR="));
+	}
 }
 
 static void a_link_or_file_is_refused(void **state)
@@ -274,7 +291,10 @@ static void a_directory_that_cannot_be_made_says_why(void **state)
 	(void)state;
 	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
 	assert_non_null(strstr(why, path));
-	assert_non_null(strstr(why, "No such file"));
+	assert_non_null(strstr(why, "; run 'mkdir -p "));
+	assert_non_null(strstr(why, "no/such'"));
+	assert_int_not_equal(directory_prepare("/proc/gpushare", why, sizeof(why)), GPUSHARE_OK);
+	assert_non_null(strstr(why, "; use one where you may make it"));
 }
 
 static void every_status_has_its_text(void **state)
@@ -314,6 +334,7 @@ int main(void)
 	    in_place(a_long_directory_is_refused),
 	    in_place(the_directory_is_made),
 	    in_place(a_directory_open_to_others_is_refused),
+	    cmocka_unit_test(a_system_directory_is_nobodys_to_close),
 	    in_place(a_link_or_file_is_refused),
 	    in_place(another_users_directory_is_refused),
 	    in_place(a_directory_that_cannot_be_made_says_why),

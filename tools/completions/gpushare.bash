@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Completion of gpushare and gpushare-attach for bash. What there is to say is asked of the programs
+# Completion of gpushare, gpushare-attach and gpushare-registry for bash. What there is to say is asked of the programs
 # themselves: see tools/verb_complete.c.
 
 # The options that gpushare-attach tells of in its --help.
@@ -40,8 +40,17 @@ _gpushare_offer() {
 	done < <("$@" 2>/dev/null)
 }
 
+# _gpushare_values OPTION WORD: what gpushare-attach's options take; false: it is none of those
+_gpushare_values() {
+	case $1 in
+	--format | --dtype) mapfile -t COMPREPLY < <(compgen -W "$(gpushare-attach --complete "$1" 2>/dev/null)" -- "$2") ;;
+	*) return 1 ;;
+	esac
+}
+
 _gpushare() {
 	COMPREPLY=()
+	[[ ${COMP_WORDS[1]} != get ]] || ! _gpushare_values "${COMP_WORDS[COMP_CWORD - 1]}" "${COMP_WORDS[COMP_CWORD]}" || return 0
 	_gpushare_offer "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[0]}" --complete \
 		"${COMP_WORDS[@]:1:COMP_CWORD}"
 }
@@ -49,6 +58,7 @@ _gpushare() {
 _gpushare_attach() {
 	local word=${COMP_WORDS[COMP_CWORD]}
 	COMPREPLY=()
+	! _gpushare_values "${COMP_WORDS[COMP_CWORD - 1]}" "$word" || return 0
 	case ${COMP_WORDS[COMP_CWORD - 1]} in
 	-o | --output | --into | --in | --diff | --restore) _gpushare_offer "$word" echo :files ;;
 	--dir) _gpushare_offer "$word" echo :dirs ;;
@@ -62,5 +72,16 @@ _gpushare_attach() {
 	esac
 }
 
+_gpushare_registry() {
+	local word=${COMP_WORDS[COMP_CWORD]}
+	COMPREPLY=()
+	case ${COMP_WORDS[COMP_CWORD - 1]} in
+	--dir) _gpushare_offer "$word" echo :dirs ;;
+	--config) _gpushare_offer "$word" echo :files ;;
+	*) mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" --help 2>/dev/null | grep -o '^  --[a-z-]*')" -- "$word") ;;
+	esac
+}
+
 complete -F _gpushare gpushare
+complete -F _gpushare_registry gpushare-registry
 complete -F _gpushare_attach gpushare-attach

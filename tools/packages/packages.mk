@@ -104,6 +104,12 @@ install: $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) installable
 	@$(MAKE) --no-print-directory install-files
 	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
+	@[ -n '$(DESTDIR)' ] || $(MAKE) --no-print-directory install-hint
+# The loader's folders, as ldconfig lists them.
+install-hint:
+	@PATH=$$PATH:/usr/sbin:/sbin ldconfig -vN 2>/dev/null | sed -n 's/^\(\/[^:]*\):.*/\1/p' | xargs -r realpath -m | \
+		grep -qxF "$$(realpath -m '$(LIBDIR)')" || echo "libgpushare.so.0 is where the loader does not look:" \
+		"run programs with LD_LIBRARY_PATH=$(LIBDIR), or link them with -Wl,-rpath,$(LIBDIR)"
 uninstall:
 	$(Q)rm -f $(foreach place,$(PLACES),$(foreach f,$(files_$(place)),'$(DESTDIR)$($(place))/$(patsubst %.in,%,$(notdir $(f)))')) \
 		'$(DESTDIR)$(LIBDIR)/libgpushare.so'
@@ -114,4 +120,4 @@ deb: $(BUILD)/.checked
 	@$(MAKE) --no-print-directory deb-files
 deb-files:
 	@VERSION=$(VERSION) DEBDIR=$(abspath $(DEBDIR)) tools/packages/deb.sh
-.PHONY: install installable install-files uninstall man deb deb-files
+.PHONY: install install-hint installable install-files uninstall man deb deb-files

@@ -46,8 +46,14 @@ def of(status: str, sentence: str) -> GpushareError:
     return BY_CODE[_abi.STATUSES[status][0]](sentence)
 
 
+# What the library's sentences advise in C, as it is said here.
+_WORDS = {"GPUSHARE_FLAG_VMM": "gpushare.alloc(..., vmm=True)", "gpushare_mirror_open()": "mirror()"}
+
+
 def from_code(code: int, sentence: str) -> GpushareError:
     """The exception for a number; one that this package does not know is a plain GpushareError."""
+    for theirs, ours in _WORDS.items():
+        sentence = sentence.replace(theirs, ours)
     kind = BY_CODE.get(code)
     if kind:
         return kind(sentence)

@@ -147,7 +147,7 @@ class Session:
 
         `keep`: it stays when this process frees it, exits or is killed, for `ttl` seconds (0: until
         removed); with `adopt` what is kept of that name and size is taken over. `read_only`: for others.
-        `unified`: the host's memory, at one address for the CPU and the GPU. `mode`, as 0o640, and `group`:
+        `vmm`: memory that the CPU can map(), too. `unified`: the host's, at one address for the CPU and the GPU. `mode`, as 0o640, and `group`:
         who else may have it, where the registry serves other users. See gpushare_alloc_with().
         """
         kind, wanted = dtype_of(dtype), shape_of(shape)
@@ -189,9 +189,11 @@ class Session:
         """Take a name away; the memory and attachments stay as they are."""
         _native.call("gpushare_unlink", self.handle, _native.text(name))
 
-    def tag(self, name: str, **tags: Optional[str]) -> None:
-        """Set tags of a name; None takes one away."""
-        set_tags(self.handle, name, tags)
+    def tag(self, name: str, **tags: Optional[str]) -> Dict[str, str]:
+        """Set tags of a name; None takes one away. What tags it has then, so that tag(name) tells."""
+        if tags:
+            set_tags(self.handle, name, tags)
+        return self.stat(name).tags
 
     # Looks.
 
