@@ -59,6 +59,8 @@ struct attach_request {
 
 /* From words to a request: -1 to go on, else the exit code. */
 int attach_parse(int argc, char **argv, struct attach_request *request);
+/* The same of a request that was read: what contradicts itself is refused. */
+int attach_check(const struct attach_request *request);
 /* --complete OPTION, for completions/: the values that it takes, a line each; a tool_exit. */
 int attach_complete(const char *option);
 /* Names, or a pattern, or a directory to write to. */

@@ -130,53 +130,6 @@ static void a_connection_that_lingers_gives_it_all_up(void **state)
 	assert_false(peer_answer.body.hello.resumed);
 }
 
-/* A client that waits no longer for an answer comes again; what it said before is read when the other has
- * been answered, and ends with its connection. */
-static void who_was_given_up_takes_over_nothing(void **state)
-{
-	struct lease *given_up, *lease = connect_me();
-	uint64_t generation = peer_share(lease, "x");
-	request what = {.which_verb = gpushare_Request_hello_tag,
-			.verb.hello.protocol = GPUSHARE_PROTOCOL};
-	struct process self = lease->peer;
-
-	(void)state;
-	memcpy(what.verb.hello.resume, key, sizeof(key));
-	successor_start();
-	given_up = registry_connect(peer_registry, 4711, &self);
-	assert_non_null(given_up);
-	lease = resume_me(true);
-	assert_int_equal(peer_ask(given_up, &what), GPUSHARE_OK);
-	assert_false(peer_answer.body.hello.resumed);
-	assert_null(registry_disconnect(peer_registry, given_up));
-	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
-}
-
-/* Of two at once the registry may welcome the earlier last. */
-static void nor_when_it_was_welcomed_last(void **state)
-{
-	struct lease *given_up, *lease = connect_me();
-	uint64_t generation = peer_share(lease, "x");
-	request what = {.which_verb = gpushare_Request_hello_tag,
-			.verb.hello.protocol = GPUSHARE_PROTOCOL};
-	struct process self = lease->peer;
-
-	(void)state;
-	memcpy(what.verb.hello.resume, key, sizeof(key));
-	successor_start();
-	lease = registry_connect(peer_registry, 4711, &self);
-	given_up = registry_connect(peer_registry, 4712, &self);
-	assert_true(lease && given_up);
-	what.verb.hello.attempt = 3;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	assert_true(peer_answer.body.hello.resumed);
-	what.verb.hello.attempt = 2;
-	assert_int_equal(peer_ask(given_up, &what), GPUSHARE_OK);
-	assert_false(peer_answer.body.hello.resumed);
-	assert_null(registry_disconnect(peer_registry, given_up));
-	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
-}
-
 static void what_is_not_told_of_goes(void **state)
 {
 	pid_t other = successor_process();
@@ -396,8 +349,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    with_registry(a_lease_is_resumed_by_its_process_alone),
 	    with_registry(a_connection_that_lingers_gives_it_all_up),
-	    with_registry(who_was_given_up_takes_over_nothing),
-	    with_registry(nor_when_it_was_welcomed_last),
 	    with_registry(what_is_not_told_of_goes),
 	    with_registry(what_is_lost_is_shared_again),
 	    with_registry(a_generation_is_one_names),

@@ -180,7 +180,6 @@ static void adopted_in_vain(void **state)
 }
 
 static bool for_reading; /* as the last attach() was answered */
-
 static int attach(unsigned int wait_ms, record *out, int *out_fd, bool *out_own)
 {
 	static uint8_t handle[GPUSHARE_HANDLE_SIZE];
