@@ -133,13 +133,10 @@ static void *join_each(void *buffer)
 }
 
 /* Whichever came last: who has joined is waited for, who has left is not. */
-static void join_and_leave(void)
+static void *leave_each(void *buffer)
 {
-	struct gpushare_buffer *buffer = part_begin(&driver, &session);
-	pthread_t thread;
 	uint64_t sequence;
 
-	CHECK(!pthread_create(&thread, NULL, join_each, buffer));
 	for (int i = 0; i < TURNS; i++) {
 		OK(gpushare_join(buffer, NULL));
 		meet(2);
@@ -154,7 +151,19 @@ static void join_and_leave(void)
 		OK(gpushare_leave(buffer));
 		OK(gpushare_reclaim_host(buffer, sequence, 0));
 	}
-	CHECK(!pthread_join(thread, NULL));
+	return NULL;
+}
+
+/* In threads of their own, both: the one that has started a registry, by a clone that shares its memory,
+ * is lost to the thread sanitizer, which sees none of its locks from then on. */
+static void join_and_leave(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	pthread_t joining, leaving;
+
+	CHECK(!pthread_create(&joining, NULL, join_each, buffer));
+	CHECK(!pthread_create(&leaving, NULL, leave_each, buffer));
+	CHECK(!pthread_join(joining, NULL) && !pthread_join(leaving, NULL));
 	OK(gpushare_close(session));
 }
 
