@@ -213,7 +213,7 @@ struct gpushare_share_options {
 	uint32_t mode;	   /* who may read and write it, bits as a file's, of 0666; 0: 0600 */
 	const char *group; /* whom the middle digit is about: a name or number, of a group that the
 			    * caller is in; NULL: the caller's own */
-	int staged;	   /* as GPUSHARE_FLAG_STAGED: see gpushare_commit() */
+	int staged;	   /* as GPUSHARE_FLAG_STAGED: see gpushare_commit(); not of events */
 };
 
 /** struct gpushare_event_options - zero, or NULL in its place, means the default everywhere */

@@ -125,6 +125,8 @@ static const char *name_of(const request *ask)
 		return ask->verb.holders.name;
 	case gpushare_Request_order_tag:
 		return ask->verb.order.name;
+	case gpushare_Request_commit_tag:
+		return ask->verb.commit.name;
 	}
 	return "";
 }
@@ -135,12 +137,14 @@ static bool is_refusal(int status)
 	return status < 0 && status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
 }
 
-/* It stands, and who asks may not know: to him nothing is there. */
+/* It stands, and who asks may not know: to him nothing is there. What will be his to see is just early. */
 static bool is_hidden(const struct registry *registry, const struct lease *lease, const char *name)
 {
 	const struct entry *entry = store_find(&registry->store, name);
 
-	return entry && !access_sees(lease, entry);
+	return entry && !access_sees(lease, entry) &&
+	       !(keep_is_staged(entry->info.flags) &&
+		 access_rights(&entry->info, &lease->who) & ACCESS_SEE);
 }
 
 void audit_request(struct registry *registry, const struct lease *lease, const request *ask,

@@ -196,7 +196,7 @@ void events_tell_attachment(struct registry *registry, enum gpushare_notice_kind
 		events_tell(registry, kind, entry, lease->peer.pid);
 		return;
 	}
-	if (!begin(registry, kind, lease->peer.pid))
+	if (attachment->quiet || !begin(registry, kind, lease->peer.pid))
 		return;
 	strcpy(info->name, attachment->name);
 	info->generation = attachment->generation;

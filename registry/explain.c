@@ -42,6 +42,12 @@ int explain_taken(reply *answer, const struct lease *lease, const struct entry *
 {
 	char who[WHO_SIZE];
 
+	if (keep_is_staged(entry->info.flags) && entry->owner.uid == lease->peer.uid &&
+	    !access_sees(lease, entry))
+		return explain(answer, GPUSHARE_E_EXISTS,
+			       "\"%s\" is taken by %s, which has not shown it so far; wait, or "
+			       "choose another name",
+			       entry->info.name, describe(&entry->owner, who));
 	if (!access_sees(lease, entry))
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "\"%s\" is taken by another user; choose another name",
@@ -100,14 +106,13 @@ static int explain_absent(reply *answer, int status, const struct entry *entry)
 		       entry->lease ? "has" : "had");
 }
 
-/* Of what the peer could not see it is not told that it was there. */
-static const struct tombstone *find_tombstone(const struct registry *registry,
-					      const struct lease *lease, const char *name)
+const struct tombstone *explain_tombstone(const struct registry *registry,
+					  const struct lease *lease, const char *name)
 {
 	const struct tombstone *found = tombstone_find(&registry->tombstones, name, clock_ns());
 	struct known info;
 
-	if (!found)
+	if (!found || (found->staged && !process_is_same(&found->owner, &lease->peer)))
 		return NULL;
 	info.owner_uid = found->owner.uid;
 	info.owner_gid = found->gid;
@@ -119,7 +124,7 @@ int explain_missing(reply *answer, int status, const struct registry *registry,
 		    const struct lease *lease, const char *name)
 {
 	const struct entry *entry = access_find(registry, lease, name);
-	const struct tombstone *tombstone = find_tombstone(registry, lease, name);
+	const struct tombstone *tombstone = explain_tombstone(registry, lease, name);
 	const char *meant[LIMIT_SUGGESTIONS];
 	char list[sizeof(answer->message)] = "";
 	size_t count, length = 0;

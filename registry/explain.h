@@ -17,4 +17,8 @@ int explain_other(reply *answer, const struct registry *registry, const struct l
 int explain_missing(reply *answer, int status, const struct registry *registry,
 		    const struct lease *lease, const char *name);
 
+/* What a name was that has gone; NULL: nothing, or nothing that the peer could see. */
+const struct tombstone *explain_tombstone(const struct registry *registry,
+					  const struct lease *lease, const char *name);
+
 #endif

@@ -91,11 +91,14 @@ static bool is_known(uint8_t verb)
 	return verb >= FDS_DEPOSIT && verb < FDS_NO_VERB;
 }
 
-/* Refused: counted as a request's refusal is. */
+/* Refused: counted as a request's refusal is. Who has gone, and what there is none of, was not. */
 static void refuse(struct registry *registry, const struct process *peer, int status)
 {
 	struct user *user;
 
+	if (status == GPUSHARE_E_IO || status == GPUSHARE_E_NO_REGISTRY ||
+	    status == GPUSHARE_E_NOT_SUPPORTED)
+		return;
 	pthread_mutex_lock(&registry->lock);
 	user = user_of(&registry->users, peer->uid);
 	if (user)

@@ -6,6 +6,18 @@
 #include "log.h"
 #include "note.h"
 
+/* Those that its owner's process has made meanwhile are told of from now on. */
+static void speak(const struct registry *registry, const struct entry *entry)
+{
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		struct attachment *attachment =
+		    lease_find_attachment(lease, entry->info.name, entry->info.generation);
+
+		if (attachment)
+			attachment->quiet = false;
+	}
+}
+
 int handle_commit(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
 	const gpushare_Commit *commit = &ask->verb.commit;
@@ -23,6 +35,7 @@ int handle_commit(struct registry *registry, struct lease *lease, const request 
 	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	log_line("commit: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command, entry->info.name);
+	speak(registry, entry);
 	note_entry(registry, entry);
 	registry_show(registry, entry);
 	changes_mark(&registry->store.changes, entry->info.name);

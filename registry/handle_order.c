@@ -13,13 +13,14 @@
 #define ROLES ((uint32_t)(ORDER_CONSUMES | ORDER_PUBLISHES))
 
 /* What nothing is known of here, and was of before the restart: its owner may be still to come. */
-static bool is_awaited(const struct registry *registry, const gpushare_Order *ask)
+static bool is_awaited(const struct registry *registry, const struct lease *lease,
+		       const gpushare_Order *ask)
 {
 	const struct order *order = order_find(registry, ask->generation);
 	int64_t now = clock_ns();
 
-	if (store_find(&registry->store, ask->name) ||
-	    tombstone_find(&registry->tombstones, ask->name, now) ||
+	if (access_find(registry, lease, ask->name) ||
+	    explain_tombstone(registry, lease, ask->name) ||
 	    registry_has_gone(registry, ask->name, ask->generation))
 		return false;
 	return now < registry->unseen_until_ns || (order && order->awaited_ns);
@@ -37,7 +38,7 @@ static int check_entry(const struct registry *registry, const struct lease *leas
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "this connection neither shares \"%s\" nor has it attached",
 			       ask->name);
-	if (!entry && (attached || registry->is_system) && is_awaited(registry, ask)) {
+	if (!entry && (attached || registry->is_system) && is_awaited(registry, lease, ask)) {
 		if (ask->again && attached)
 			return GPUSHARE_OK;
 		return explain(answer, GPUSHARE_E_TIMED_OUT,

@@ -7,7 +7,7 @@
 #include "access.h"
 #include "handlers.h"
 
-_Static_assert(gpushare_Request_holders_tag < COUNTS_VERBS, "each verb is counted");
+_Static_assert(gpushare_Request_commit_tag < COUNTS_VERBS, "each verb is counted");
 
 const char *handle_status_name(int status)
 {

@@ -16,6 +16,7 @@ struct attachment {
 	unsigned int count;
 	bool own;	    /* by the owner's process: held, but not counted among the attachers */
 	bool told;	    /* see lease.retelling */
+	bool quiet;	    /* of what is staged: nobody hears of it */
 	unsigned int noted; /* see note.h */
 	char name[];
 };

@@ -239,6 +239,7 @@ struct attachment *registry_set(struct registry *registry, struct lease *lease, 
 	if (entry) {
 		if (!before)
 			attachment->own = is_own(lease, entry);
+		attachment->quiet = keep_is_staged(entry->info.flags);
 		if (!attachment->own)
 			entry->info.attachers += count - before;
 		indexer_update(&registry->store.index, entry);

@@ -19,6 +19,7 @@ struct tombstone {
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": none */
 	struct process owner;
 	uint32_t gid, mode;
+	bool staged; /* nobody but its owner's process has seen it */
 	enum departure how;
 	int64_t when_ns;
 };

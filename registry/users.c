@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "explain.h"
 #include "registry.h"
@@ -116,21 +117,32 @@ static bool is_over(uint64_t held, uint64_t more, uint64_t limit)
 	return more > limit || held > limit - more;
 }
 
-/* Bytes are many at once: how many they would be, and what there are. */
-static int explain_bytes(reply *answer, enum limit what, uint64_t more, uint64_t held,
+/* Bytes are many at once: how many they would be, and what there are; but not of what others have. */
+static int explain_bytes(reply *answer, enum limit what, uint64_t more, const uint64_t *held,
 			 uint64_t limit, const char *key)
 {
+	if (!held)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "it would keep %" PRIu64 " bytes more, which is over the %" PRIu64
+			       " of all users together (%s in registry.conf); %s",
+			       more, limit, key, kinds[what].helps);
 	return explain(answer, GPUSHARE_E_LIMIT,
 		       "it would keep %" PRIu64 " bytes more, where %" PRIu64 " of %" PRIu64
 		       " are kept already (%s in registry.conf); %s",
-		       more, held, limit, key, kinds[what].helps);
+		       more, *held, limit, key, kinds[what].helps);
+}
+
+static bool may_know_sums(const struct registry *registry, const struct user *user)
+{
+	return !registry->is_system || !user->uid || user->uid == geteuid();
 }
 
 int limit_check(struct registry *registry, struct user *user, enum limit what, uint64_t more,
 		reply *answer)
 {
-	bool all = is_over(registry->users.held[what], more, registry->limits.of_all[what]);
-	bool own = !all && is_over(user->held[what], more, registry->limits.of_user[what]);
+	bool own = is_over(user->held[what], more, registry->limits.of_user[what]);
+	bool all = !own && is_over(registry->users.held[what], more, registry->limits.of_all[what]);
+	const uint64_t *sum = may_know_sums(registry, user) ? &registry->users.held[what] : NULL;
 	uint64_t limit = all ? registry->limits.of_all[what] : registry->limits.of_user[what];
 	char key[LIMIT_KEY_MAX + 1];
 	unsigned int index = own ? LIMIT_KINDS + what : what;
@@ -142,9 +154,7 @@ int limit_check(struct registry *registry, struct user *user, enum limit what, u
 		return GPUSHARE_E_LIMIT;
 	limit_key(index, key);
 	if (what == LIMIT_kept_bytes)
-		return explain_bytes(answer, what, more,
-				     all ? registry->users.held[what] : user->held[what], limit,
-				     key);
+		return explain_bytes(answer, what, more, all ? sum : &user->held[what], limit, key);
 	return explain(answer, GPUSHARE_E_LIMIT,
 		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
 		       "registry.conf); %s",

@@ -114,7 +114,8 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)
 	{
-		if (!entry || strcmp(handle_wait_name(waiter->ask), name) != 0)
+		if (!entry || entry->info.missing ||
+		    strcmp(handle_wait_name(waiter->ask), name) != 0)
 			continue;
 		if (access_sees(waiter->lease, entry))
 			work_serve(waiter->work, ready);

@@ -110,6 +110,7 @@ int ordering_leave(struct ordering *ordering, uint32_t roles)
 	end_roles(ordering, roles);
 	status = ordering_tell_leave(ordering);
 	ordering_give_turn(ordering);
+	session_order_again(ordering->session); /* which leaves out who has the turn */
 	return status;
 }
 

@@ -163,12 +163,16 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 		session->orderings = made;
 	}
 	*out_ordering = seen ? seen : made;
-	note_roles(*out_ordering, ask->roles, &answer, connection);
+	if (!seen)
+		note_roles(made, ask->roles, &answer, connection);
 	use(buffer, *out_ordering);
 	pthread_mutex_unlock(&session->lock);
-	if (seen)
-		ordering_free(made);
-	return GPUSHARE_OK;
+	if (!seen)
+		return GPUSHARE_OK;
+	ordering_free(made);
+	/* What was answered to us the other thread may have left again. */
+	return ask->roles & ~atomic_load(&seen->roles) ? ordering_ask(seen, ask->roles)
+						       : GPUSHARE_OK;
 }
 
 /* What is mapped here is not the registry's: nobody who comes will see what is said there. */
@@ -225,6 +229,7 @@ int ordering_ask(struct ordering *ordering, uint32_t roles)
 	ordering_take_turn(ordering);
 	status = ask_in_turn(ordering, roles);
 	ordering_give_turn(ordering);
+	session_order_again(ordering->session); /* which leaves out who has the turn */
 	return status;
 }
 

@@ -316,6 +316,8 @@ static bool share_one(struct gpushare_session *session, const struct retell_want
 		memcpy(ask.verb.share.handle, &source.handle, sizeof(ask.verb.share.handle));
 		ask.verb.share.again = wanted->anew ? 0 : wanted->generation;
 		ask.verb.share.orphan = !is_own(&copy);
+		if (ask.verb.share.orphan) /* it was attached before its owner showed it */
+			ask.verb.share.buffer.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 		if (status == GPUSHARE_OK)
 			status = ask_again(session, &ask, source.fd, until_ms, &generation);
 		if (!is_transport(status))

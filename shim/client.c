@@ -127,8 +127,10 @@ static int greet(struct client *client, int64_t deadline)
 	status = client_transfer(client, true, mine, sizeof(mine), deadline);
 	if (status == GPUSHARE_OK)
 		status = client_transfer(client, false, theirs, sizeof(theirs), deadline);
-	if (status != GPUSHARE_OK)
+	if (status != GPUSHARE_OK) {
+		client_hang_up(client); /* without a hello it takes no lease: it need not stay */
 		return client_fail_transfer(client, status, "greeting");
+	}
 	if (!sp_greeting_is(theirs, SP_REP))
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
 				   "what listens in %s is no gpushare registry", client->directory);

@@ -29,13 +29,13 @@ static void drop(struct client *client, unsigned int at)
 
 void client_give_up(struct client *client)
 {
-	if (!client_has_lease(client)) {
+	if (client->fd < 0 || !client_has_lease(client)) {
 		client_hang_up(client);
 		return;
 	}
-	/* The oldest has been followed by others with the same to say. */
+	/* The first one is whose lease it was: that of the others nobody knows. */
 	if (client->given_up_count == CLIENT_GIVEN_UP)
-		drop(client, 0);
+		drop(client, 1);
 	client->given_up[client->given_up_count++] = (struct client_socket){
 	    .fd = client->fd, .device = client->fd_device, .inode = client->fd_inode};
 	client->fd = -1;

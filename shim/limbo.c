@@ -71,8 +71,10 @@ bool limbo_put(struct limbo *limbo, const struct limbo_entry *entry)
 		return false;
 	}
 	*made = *entry;
-	if (!limbo->first) /* the registry has just said that somebody has it */
+	if (!limbo->first) { /* the registry has just said that somebody has it, or is not there */
 		limbo->asked_ms = monotonic_ms();
+		limbo->alone_ms = 0;
+	}
 	append(limbo, made);
 	pthread_mutex_unlock(&limbo->lock);
 	return true;

@@ -8,14 +8,19 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* "": this process's own group, which need not be named, nobody's, or one that it may not name. */
-static inline void rights_name_group(uint32_t gid, char *out_group, size_t size)
+/* "": this process's own group, which need not be named. Nobody's, or one that it may not name, would be
+ * taken for that: then *mode says nothing of a group. */
+static inline void rights_name_group(uint32_t gid, uint32_t *mode, char *out_group, size_t size)
 {
-	bool mine = gid == getegid() || gid == UINT32_MAX;
-
 	*out_group = '\0';
-	if (!mine && (!geteuid() || group_member(gid)))
+	if (gid == getegid())
+		return;
+	if (gid != UINT32_MAX && (!geteuid() || group_member(gid)))
 		snprintf(out_group, size, "%" PRIu32, gid);
+	else if (*mode & ~UINT32_C(0060))
+		*mode &= ~UINT32_C(0060);
+	else if (*mode)
+		*mode = 0600;
 }
 
 #endif

@@ -135,7 +135,8 @@ void describe_rights(struct live *entry, const record *found)
 	if (!entry->mode)
 		entry->mode = found->mode;
 	if (!entry->group[0])
-		rights_name_group(found->owner_gid, entry->group, sizeof(entry->group));
+		rights_name_group(found->owner_gid, &entry->mode, entry->group,
+				  sizeof(entry->group));
 }
 
 void describe_note(struct live *entry, const record *found)

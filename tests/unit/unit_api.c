@@ -170,7 +170,8 @@ static void give_bad_names(void)
 	char name[GPUSHARE_NAME_MAX + 2];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		FAILS(E_NAME, "A-Za-z0-9", gpushare_share(session, names[i], 4096, 1, &buffer));
+		FAILS(E_NAME, *names[i] ? "A-Z a-z 0-9" : "at least one byte",
+		      gpushare_share(session, names[i], 4096, 1, &buffer));
 		FAILS(E_NAME, names[i], gpushare_attach(session, names[i], NULL, &buffer));
 		FAILS(E_NAME, "", gpushare_alloc(session, names[i], 0, 1, &buffer));
 		FAILS(E_NAME, "", gpushare_unlink(session, names[i]));

@@ -117,6 +117,34 @@ static void test_unseen(void **state)
 	stage_play(make, look);
 }
 
+/* Nothing is written down of what the registry had: it is told, and then asked. */
+static void lose_and_commit(void)
+{
+	struct gpushare_session *session = part_session(), *other = part_session();
+	struct gpushare_buffer *buffer, *again;
+	struct gpushare_info info;
+	char path[4200];
+
+	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &buffer));
+	FAILS(E_EXISTS, "is taken by", gpushare_alloc_with(other, "x", SIZE, &kept, &again));
+	stage_end_registry();
+	snprintf(path, sizeof(path), "%s/registry.state", getenv("GPUSHARE_DIR"));
+	CHECK(!unlink(path));
+	OK(gpushare_commit(buffer));
+	OK(gpushare_stat(other, "x", &info));
+	CHECK(info.flags == GPUSHARE_FLAG_KEEP);
+	OK(gpushare_unlink(session, "x"));
+	OK(gpushare_close(session));
+	OK(gpushare_close(other));
+}
+
+static void test_lost(void **state)
+{
+	(void)state;
+	stage_needs_autostart();
+	stage_play(lose_and_commit, NULL);
+}
+
 static void begin_and_leave(void)
 {
 	struct gpushare_session *session = part_session();
@@ -192,6 +220,7 @@ int main(int argc, char **argv)
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
 	    PLAY(test_unseen),
+	    PLAY(test_lost),
 	    PLAY(test_gone_with_its_owner),
 	    PLAY(test_refused),
 	};
