@@ -68,13 +68,30 @@ static void assert_stands(unsigned int count)
 	assert_int_equal(ended(), count);
 }
 
+static void mute(pb_size_t verb)
+{
+	scripted_lock();
+	scripted.mute_at = verb;
+	scripted_unlock();
+}
+
+static int hellos(void)
+{
+	int count;
+
+	scripted_lock();
+	count = (int)scripted.asked[gpushare_Request_hello_tag];
+	scripted_unlock();
+	return count;
+}
+
 /* Not answered: the hello to a registry that came since. `times`: that often. */
 static void resume_in_vain(int times)
 {
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	scripted_end();
 	scripted_start();
-	scripted.mute_at = gpushare_Request_hello_tag;
+	mute(gpushare_Request_hello_tag);
 	for (int i = 0; i < times; i++)
 		assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
 }
@@ -83,13 +100,13 @@ static void it_stands_until_the_next_one_is_answered(void **state)
 {
 	(void)state;
 	resume_in_vain(1);
-	assert_true(scripted.asked[gpushare_Request_hello_tag] == 3);
+	assert_int_equal(hellos(), 3);
 	assert_stands(0);
-	scripted.mute_at = 0;
+	mute(0);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_ended(2);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	assert_int_equal(scripted.asked[gpushare_Request_hello_tag], 4);
+	assert_int_equal(hellos(), 4);
 }
 
 /* With it the lease would end, and the names with that, as soon as the registry goes on. */
@@ -97,11 +114,11 @@ static void a_late_answer_costs_no_names(void **state)
 {
 	(void)state;
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	scripted.mute_at = gpushare_Request_stat_tag;
+	mute(gpushare_Request_stat_tag);
 	assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
 	assert_true(client->fd < 0);
 	assert_stands(0);
-	scripted.mute_at = 0;
+	mute(0);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_ended(1);
 }
@@ -125,7 +142,7 @@ static void without_a_lease_there_is_nothing_to_lose(void **state)
 	(void)state;
 	scripted.old = true;
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	scripted.mute_at = gpushare_Request_stat_tag;
+	mute(gpushare_Request_stat_tag);
 	assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
 	assert_ended(1);
 }
@@ -137,7 +154,7 @@ static void they_are_not_more_and_more(void **state)
 	resume_in_vain(CLIENT_GIVEN_UP + 4);
 	assert_ended(4);
 	client->timeout_ms = 2000;
-	scripted.mute_at = 0;
+	mute(0);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_ended(CLIENT_GIVEN_UP + 4);
 }
@@ -153,7 +170,7 @@ static void with_their_registry_they_go(void **state)
 	before = descriptors_open();
 	assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(descriptors_open(), before - 2);
-	scripted.mute_at = 0;
+	mute(0);
 	scripted_start();
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 }
@@ -204,7 +221,7 @@ static void what_has_taken_their_place_is_left_alone(void **state)
 	}
 	assert_int_equal(count, 2);
 	assert_ended(2);
-	scripted.mute_at = 0;
+	mute(0);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	for (int i = 0; i < count; i++)
 		assert_int_equal(close(fds[i]), 0);
