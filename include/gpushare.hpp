@@ -120,6 +120,11 @@ class buffer
 		check(gpushare_publish(handle_, stream, &sequence));
 		return sequence;
 	}
+	/* Of GPUSHARE_FLAG_STAGED: everybody sees it from now on. */
+	void commit() const
+	{
+		check(gpushare_commit(handle_));
+	}
 	std::uint64_t publish() const
 	{
 		std::uint64_t sequence = 0;

@@ -60,8 +60,9 @@ static void create(const char *up, const char *end)
 	gpushare::session client;
 	gpushare_alloc_options options = {};
 	options.device = -1;
-	options.flags = GPUSHARE_FLAG_READONLY;
+	options.flags = GPUSHARE_FLAG_READONLY | GPUSHARE_FLAG_STAGED;
 	gpushare::buffer buffer = client.alloc("object", DATA_SIZE, options);
+	buffer.commit();
 
 	MUST(buffer.pointer() != 0); /* GPU memory */
 	MUST(!buffer.is_read_only());
