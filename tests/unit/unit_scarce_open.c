@@ -149,7 +149,9 @@ static void an_audit_is_written_or_refused(void **state)
 			assert_true(opened);
 		assert_int_equal(opened, peer_registry->audit != NULL);
 		if (opened) {
+			pthread_mutex_lock(&peer_registry->lock);
 			audit_stranger(peer_registry, 1, 2);
+			pthread_mutex_unlock(&peer_registry->lock);
 			audit_close(peer_registry);
 		}
 		assert_null(peer_registry->audit);
