@@ -124,10 +124,13 @@ static void those_with_a_connection_stay(void **state)
 	before = descriptors_open();
 	go_deaf(6);
 	ask(client); /* over the connection that it has */
-	await_descriptors(before + 5);
+	/* One whose probe was seen to go late rests from then on, and is closed some looks later. */
+	for (int looks = 0; looks < 20 && descriptors_open() > before + 2; looks++) {
+		nng_msleep(20);
+		go_deaf(1);
+	}
 	ask(client);
-	/* the last ones, and those of which a probe has just gone */
-	assert_in_range(await_descriptors(before + 5), 1, before + 5);
+	assert_in_range(await_descriptors(before + 2), before, before + 2);
 	nng_close(client);
 	go_deaf(3);
 	assert_in_range(await_descriptors(before), 0, before);
