@@ -43,8 +43,9 @@ struct registry {
 	uint64_t since;		 /* what got a generation above this one is here, or has gone */
 	int64_t unseen_until_ns; /* so long ghosts that can't be watched have: restore.c */
 	bool away;		 /* a predecessor's descriptors are a service manager's */
-	int64_t away_until_ns;	 /* so long nothing is lost for that; 0: it is not so */
-	struct audit *audit;	 /* NULL: none */
+	const char *config; /* the file that holds here, for a successor; NULL: the default one */
+	int64_t away_until_ns;	      /* so long nothing is lost for that; 0: it is not so */
+	struct audit *audit;	      /* NULL: none */
 	const struct process *asking; /* whose request is carried out; NULL: nobody's */
 	bool leaving;		      /* no request is answered any more */
 	struct entry *kept;	      /* whose owners have gone */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "log.h"
@@ -10,12 +13,17 @@
 
 #define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */
 
-static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
+static bool is_of_now(const gpushare_Begin *begin)
 {
 	char boot[sizeof(begin->boot)];
 
 	journal_boot(boot);
-	if (begin->version != JOURNAL_VERSION || !*boot || strcmp(begin->boot, boot) != 0) {
+	return begin->version == JOURNAL_VERSION && *boot && !strcmp(begin->boot, boot);
+}
+
+static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
+{
+	if (!is_of_now(begin)) {
 		log_line("%s is of another boot or version, and not heeded", JOURNAL_FILE);
 		return false;
 	}
@@ -275,4 +283,26 @@ void replay(struct registry *registry, int directory)
 				registry_join(lease, each, entry);
 		}
 	}
+}
+
+/* It stands in the first entry. */
+static bool read_config(void *context, const gpushare_State *what)
+{
+	const gpushare_Begin *begin = &what->change.begin;
+
+	if (what->which_change == gpushare_State_begin_tag && is_of_now(begin))
+		snprintf(context, OPTIONS_CONFIG_MAX, "%s", begin->config);
+	return false;
+}
+
+bool replay_config(const char *directory, char out_config[OPTIONS_CONFIG_MAX])
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	*out_config = '\0';
+	if (fd < 0)
+		return false;
+	journal_read(fd, read_config, out_config);
+	close(fd);
+	return *out_config;
 }
