@@ -23,6 +23,8 @@ struct ordering {
 	struct ordering *next; /* of the session */
 	struct gpushare_session *session;
 	unsigned int users; /* buffers; under the session's lock */
+	bool held;	    /* the same: tell_again() has it */
+	bool ended;	    /* the same: its last buffer has gone, and the registry was told */
 	int pid;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;

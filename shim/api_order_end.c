@@ -144,12 +144,18 @@ static bool is_to_be_told(const struct ordering *ordering)
 	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
 }
 
+static void free_kept(struct ordering *ordering)
+{
+	if (!stream_keep(ordering))
+		ordering_free(ordering);
+}
+
 void ordering_end(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering = atomic_load(&buffer->ordering);
 	struct gpushare_session *session = buffer->session;
 	request tell;
-	bool last;
+	bool last, held;
 
 	if (!ordering)
 		return;
@@ -163,8 +169,12 @@ void ordering_end(struct gpushare_buffer *buffer)
 		describe_leave(ordering, &tell);
 		session_tell(session, &tell);
 	}
-	if (!stream_keep(ordering))
-		ordering_free(ordering);
+	pthread_mutex_lock(&session->lock);
+	held = ordering->held; /* then it is freed there */
+	ordering->ended = true;
+	pthread_mutex_unlock(&session->lock);
+	if (!held)
+		free_kept(ordering);
 }
 
 void ordering_forget(struct gpushare_buffer *buffer)
@@ -173,8 +183,10 @@ void ordering_forget(struct gpushare_buffer *buffer)
 
 	if (!ordering || !drop(buffer, ordering))
 		return;
-	if (ordering->pid != getpid() || !stream_keep(ordering))
+	if (ordering->pid != getpid())
 		ordering_free(ordering);
+	else
+		free_kept(ordering);
 }
 
 /* Under the session's lock: the registry of this connection was not told of it, or did not hear that
@@ -212,12 +224,11 @@ static bool tell_again(struct ordering *ordering)
 	pthread_mutex_lock(&session->lock);
 	if (status && !unheard)
 		ordering->connection = session->client->connections;
-	gone = !--ordering->users;
-	if (gone)
-		unlist(ordering);
+	ordering->held = false;
+	gone = ordering->ended;
 	pthread_mutex_unlock(&session->lock);
-	if (gone && !stream_keep(ordering))
-		ordering_free(ordering);
+	if (gone)
+		free_kept(ordering);
 	return !unheard;
 }
 
@@ -238,7 +249,7 @@ void session_order_again(struct gpushare_session *session)
 		pthread_mutex_lock(&session->lock);
 		ordering = find_untold(session);
 		if (ordering)
-			ordering->users++; /* it stays meanwhile */
+			ordering->held = true; /* it stays meanwhile */
 		pthread_mutex_unlock(&session->lock);
 		if (!ordering || !tell_again(ordering))
 			break;
