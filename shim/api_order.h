@@ -18,8 +18,6 @@ struct order_lane {
 	bool known;
 };
 
-#define ORDER_LEFT 8 /* slots that were left, and that streams are still to come to */
-
 struct ordering {
 	struct ordering *next; /* of the session */
 	struct gpushare_session *session;
@@ -54,10 +52,8 @@ struct ordering {
 	bool kept;		    /* `context` is the primary one of `device`, retained */
 	cu_device device;
 	struct order_lane publishing, releasing;
-	struct order_left {
-		uint32_t slot; /* that was left; 0: none */
-		uint64_t last; /* streams are to come to this number there */
-	} left[ORDER_LEFT];
+	uint64_t
+	    left[ORDER_SLOTS]; /* to what streams are to come in slots that were left; 0: nothing */
 	_Atomic uint64_t waited;    /* the highest that a stream was to wait for */
 	_Atomic uint64_t reclaimed; /* the same, of consumers */
 	_Atomic uint32_t pending;   /* host functions that have not run */
