@@ -191,6 +191,7 @@ static void put_all(struct registry *registry)
 	begin.change.begin.version = JOURNAL_VERSION;
 	begin.change.begin.since = registry->since;
 	begin.change.begin.away = registry->away;
+	begin.change.begin.pid_namespace = registry->pid_namespace;
 	if (registry->config)
 		snprintf(begin.change.begin.config, sizeof(begin.change.begin.config), "%s",
 			 registry->config);

@@ -30,10 +30,13 @@ static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
 	if (begin->since < registry->since)
 		registry->since = begin->since;
 	registry->away = begin->away;
+	if (begin->pid_namespace != registry->pid_namespace && begin->pid_namespace &&
+	    registry->pid_namespace)
+		registry->replayed_namespace = begin->pid_namespace;
 	return true;
 }
 
-static struct process process_of(const gpushare_Peer *told)
+static struct process process_of(const struct registry *registry, const gpushare_Peer *told)
 {
 	struct process process = {
 	    .pid = told->pid,
@@ -46,12 +49,14 @@ static struct process process_of(const gpushare_Peer *told)
 	};
 
 	strcpy(process.command, told->command);
+	if (registry->replayed_namespace)
+		process_forget_pid(&process, registry->replayed_namespace);
 	return process;
 }
 
 static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 {
-	const struct process peer = process_of(told);
+	const struct process peer = process_of(registry, told);
 	struct lease *lease = lease_find_key(&registry->leases, told->key);
 
 	if (lease)
@@ -191,7 +196,7 @@ static void replay_play(struct registry *registry, const gpushare_Play *play)
 
 static void replay_burn(struct registry *registry, const gpushare_Burn *burn)
 {
-	const struct process process = process_of(&burn->process);
+	const struct process process = process_of(registry, &burn->process);
 
 	if (burn->generation)
 		burn_replay(registry, burn->generation, burn->slot, &process, burn->settles);
