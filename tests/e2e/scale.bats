@@ -35,6 +35,23 @@ registry_mappings() {
 	wc -l <"/proc/$(registry_pids)/maps"
 }
 
+@test "what fails of a thousand says how the first time" {
+	start owner "$BIN/api_cycle" open hold=here,2Mi,0,7 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	run -0 --separate-stderr "$BIN/api_cycle" open cycle=2,here,7 cycle=2,none,7 cycle=2,here,8 make=2,here,2Mi,0
+	equal "$output" "open: 0
+cycle: 0 failed
+cycle: 2 failed
+cycle: 2 failed
+make: 2 failed"
+	has "$stderr" "the first to fail is number 0: attach: E_NOT_FOUND: "
+	has "$stderr" "the first to fail is number 0: it begins with 7"
+	has "$stderr" "the first to fail is number 0: alloc_with: E_EXISTS: "
+	run -0 --separate-stderr attaching none:must "$BIN/drv_cycle" init cycle=2,2Mi
+	has "$output" "cycle: 1 failed"
+	has "$stderr" "the first to fail is number 0: cuMemAlloc: "
+}
+
 @test "a thousand attaches and detaches leave everything as it was" {
 	OWNERS=()
 	holds ipc "$BIN/api_cycle" open hold=ipc,2Mi,0,7
@@ -72,7 +89,7 @@ unchanged_by() {
 	touch "$WORK/seen"
 	finish "$1"
 	equal "$(tail -n 2 "$WORK/$2.out")" "${3:-cycle}: 0 failed
-$NOTHING_MORE"
+$NOTHING_MORE" || { head -n 8 "$WORK/$2.err"; return 1; }
 	rm -f "$WORK/warm" "$WORK/go" "$WORK/cycled" "$WORK/seen"
 }
 
