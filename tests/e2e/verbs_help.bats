@@ -236,6 +236,15 @@ tabbed() {
 1: gpushare-attach weights
 1: gpushare-attach --in some\\ file
 1: gpushare-attach --dir a\\ folder/"
+	equal "$(tabbed 'gpushare-attach w --format np' 'gpushare-attach --dtype bf' 'gpushare get w --format r' \
+		'gpushare get w --dtype float1' 'gpushare top --sort na' 'gpushare top --sort ' 'gpushare stat --format n')" \
+		"1: gpushare-attach w --format npy
+2: gpushare-attach --dtype bf
+1: gpushare get w --format raw
+1: gpushare get w --dtype float16
+1: gpushare top --sort name
+5: gpushare top --sort
+0: gpushare stat --format n"
 	# What is quoted in the line is not for the program, which looks for that registry.
 	equal "$(GPUSHARE_DIR=/nonexistent tabbed 'gpushare stat w' "gpushare stat --dir '$WORK/a registry' w" \
 		"gpushare stat --dir $WORK/a\\ registry w")" \
