@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "shim_line.h"
+#include "shim_live.h"
 
 #define TURNS_MAX 32
 
@@ -127,6 +128,28 @@ static bool played_moved(unsigned int connections)
 static bool played_unanswered(void)
 {
 	return played.unanswered;
+}
+
+static char sentence[256];
+
+static int played_set_up(void **state)
+{
+	(void)state;
+	memset(&played, 0, sizeof(played));
+	played.client.connections = 1;
+	line.client = &played.client;
+	*sentence = '\0';
+	live_missed();
+	return 0;
+}
+
+static int played_tear_down(void **state)
+{
+	(void)state;
+	assert_false(played.in_turn);
+	assert_int_equal(played.taken, played.planned);
+	line.client = NULL;
+	return 0;
 }
 
 #define line_enter played_enter

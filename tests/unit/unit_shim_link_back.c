@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* What the shim gives back over a line that answers as it is told, and what it hears of who has it still. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "monotonic.h"
+#include "played_line.h"
+/* behind it */
+#include "shim_link.c"
+
+#define DETACH gpushare_Request_detach_tag
+#define WITHDRAW gpushare_Request_withdraw_tag
+#define LIMBO gpushare_Request_limbo_tag
+
+static void withdrawn(void **state)
+{
+	bool limbo = false;
+	struct turn *turn;
+
+	(void)state;
+	turn = plan(WITHDRAW, GPUSHARE_OK);
+	turn->answer.which_body = gpushare_Reply_withdraw_tag;
+	turn->answer.body.withdraw.limbo = true;
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_true(limbo && played.last.verb.withdraw.limbo &&
+		    played.last.verb.withdraw.generation == 3);
+	plan(WITHDRAW, GPUSHARE_OK); /* an answer without a body */
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_false(limbo);
+	limbo = true;
+	plan(WITHDRAW, GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+			 GPUSHARE_E_NOT_FOUND);
+	assert_false(limbo || live_missed());
+	plan(WITHDRAW, GPUSHARE_OK);
+	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_false(played.last.verb.withdraw.limbo);
+	played.to_enter = GPUSHARE_E_TIMED_OUT; /* then everything is told once more */
+	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+			 GPUSHARE_E_TIMED_OUT);
+	assert_true(live_missed());
+}
+
+/* Others may have it, where one that has not answered may have heard it; not where there is none. */
+static void withdrawn_without_an_answer(void **state)
+{
+	static const struct {
+		int asked, to_enter;
+		bool unanswered, limbo;
+	} cases[] = {
+	    {GPUSHARE_E_TIMED_OUT, 0, false, true},    {GPUSHARE_E_NO_REGISTRY, 0, false, false},
+	    {0, GPUSHARE_E_TIMED_OUT, false, true},    {0, GPUSHARE_E_NO_REGISTRY, true, true},
+	    {0, GPUSHARE_E_NO_REGISTRY, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		bool limbo = !cases[i].limbo;
+
+		if (cases[i].asked)
+			plan(WITHDRAW, cases[i].asked);
+		played.to_enter = cases[i].to_enter;
+		played.unanswered = cases[i].unanswered;
+		assert_int_not_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+				     GPUSHARE_OK);
+		assert_int_equal(limbo, cases[i].limbo);
+	}
+}
+
+static void detached(void **state)
+{
+	(void)state;
+	plan(DETACH, GPUSHARE_OK);
+	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_string_equal(played.last.verb.detach.name, "w");
+	assert_false(live_missed());
+	played.to_enter = GPUSHARE_E_TIMED_OUT;
+	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_E_TIMED_OUT);
+	assert_true(live_missed());
+	/* There never was a registry: nothing is lost. */
+	played.to_enter = GPUSHARE_OK;
+	played.client.connections = 0;
+	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
+}
+
+static void asked_what_nobody_has(void **state)
+{
+	uint64_t generations[3] = {4, 5, 6};
+	size_t count = 3;
+	struct turn *turn = plan(LIMBO, GPUSHARE_OK);
+
+	(void)state;
+	turn->answer.which_body = gpushare_Reply_limbo_tag;
+	turn->answer.body.limbo.generations_count = 1;
+	turn->answer.body.limbo.generations[0] = 6;
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_true(count == 1 && generations[0] == 6);
+	assert_int_equal(played.last.verb.limbo.generations_count, 3);
+	plan(LIMBO, GPUSHARE_OK); /* not to that */
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+			 GPUSHARE_E_PROTOCOL);
+	assert_string_equal(sentence, "the registry answered another question");
+	plan(LIMBO, GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+			 GPUSHARE_E_NO_REGISTRY);
+	played.to_enter = GPUSHARE_E_TIMED_OUT;
+	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+			 GPUSHARE_E_TIMED_OUT);
+	assert_true(count == 1 && generations[0] == 6);
+}
+
+#define on_line(test) cmocka_unit_test_setup_teardown(test, played_set_up, played_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    on_line(withdrawn),
+	    on_line(withdrawn_without_an_answer),
+	    on_line(detached),
+	    on_line(asked_what_nobody_has),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
