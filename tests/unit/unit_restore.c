@@ -145,6 +145,7 @@ static void write_begin(uint32_t version, const char *boot)
 	begin.change.begin.version = version;
 	begin.change.begin.since = peer_registry->since;
 	strcpy(begin.change.begin.boot, boot);
+	begin.change.begin.pid_namespace = peer_registry->pid_namespace;
 	size = journal_encode(&begin, frame);
 	assert_int_equal(pread(file, &before, sizeof(before), 0), sizeof(before));
 	assert_memory_equal(frame, &before, sizeof(before)); /* the same size, for what follows */
