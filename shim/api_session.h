@@ -13,7 +13,7 @@
 #include "client_index.h"
 #include "device.h"
 #include "limbo.h"
-#include "vmm.h"
+#include "vmm_peers.h"
 
 #define API_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once: FACTS.md */
 
@@ -87,6 +87,7 @@ struct gpushare_session {
 	int64_t silent_until_ms; /* after a registry that did not answer */
 	struct staging staging;	 /* kept between transfers */
 	struct devices devices;
+	struct vmm_links links;
 	struct limbo limbo;
 	struct limbo events;		 /* the same for events */
 	struct ordering *orderings;	 /* of its buffers; see api_order.h */
@@ -118,6 +119,10 @@ void buffer_free(struct gpushare_buffer *buffer);
 /* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
 const struct driver *session_driver(struct gpushare_session *session);
 
+/* client_call(), under the lock, noting whether the registry is silent: whether it is to be asked at all by
+ * what need not know, or has been silent a moment ago. */
+int session_call(struct gpushare_session *session);
+bool session_is_heard(const struct gpushare_session *session);
 /* Ask the registry. `body` is the wanted gpushare_Reply_*_tag with its struct copied to `out_body`,
  * or 0. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,

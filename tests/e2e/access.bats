@@ -38,7 +38,7 @@ as() {
 serve() {
 	start registry "$WORK/bin/gpushare-registry" --dir "$GPUSHARE_DIR" --system --foreground "$@"
 	REGISTRY=$PID
-	await_file "$GPUSHARE_DIR/registry.sock"
+	until_true grep -qs serving "$WORK/registry.err" # a socket may be that of one before
 	until_true [ "$(stat -c %a "$GPUSHARE_DIR/registry.sock")" != 600 ]
 }
 

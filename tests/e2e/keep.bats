@@ -78,8 +78,9 @@ detach b: OK"
 
 @test "a ttl runs from the owner's end, and the registry leaves after it, not before" {
 	owner make=a,w,2Mi,keep+ttl:2
-	kill -KILL "$(registry_pids)" # for one that leaves soon
-	kill -KILL "$OWNER"
+	registry=$(registry_pids)
+	kill -KILL "$registry" "$OWNER" # for one that leaves soon
+	until_true has_ended "$registry"
 	rm -f "$GPUSHARE_DIR"/*.sock
 	start registry gpushare-registry --foreground --idle-exit 1 --dir "$GPUSHARE_DIR"
 	registry=$PID

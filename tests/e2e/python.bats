@@ -22,6 +22,10 @@ module() {
 	module test_buffers
 }
 
+@test "no name is seen before its tags and contents" {
+	module test_staged
+}
+
 @test "DLPack, the CUDA array interface, arrays and memoryviews" {
 	module test_arrays
 }

@@ -162,7 +162,7 @@ completed() {
 	bash -c '. "$1"; shift
 		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 		case $1 in *attach) _gpushare_attach ;; *registry) _gpushare_registry ;; *) _gpushare ;; esac
-		((!${#COMPREPLY[@]})) || printf "%s\n" "${COMPREPLY[@]}"' bash "$ROOT/tools/completions/gpushare.bash" "$@" | sort | tr '\n' ' '
+		((!${#COMPREPLY[@]})) || printf "%s\n" "${COMPREPLY[@]}"' bash "$ROOT/tools/completions/gpushare.bash" "$@" | LC_ALL=C sort | tr '\n' ' '
 }
 
 @test "bash completes gpushare by that" {
@@ -236,6 +236,15 @@ tabbed() {
 1: gpushare-attach weights
 1: gpushare-attach --in some\\ file
 1: gpushare-attach --dir a\\ folder/"
+	equal "$(tabbed 'gpushare-attach w --format np' 'gpushare-attach --dtype bf' 'gpushare get w --format r' \
+		'gpushare get w --dtype float1' 'gpushare top --sort na' 'gpushare top --sort ' 'gpushare stat --format n')" \
+		"1: gpushare-attach w --format npy
+2: gpushare-attach --dtype bf
+1: gpushare get w --format raw
+1: gpushare get w --dtype float16
+1: gpushare top --sort name
+5: gpushare top --sort
+0: gpushare stat --format n"
 	# What is quoted in the line is not for the program, which looks for that registry.
 	equal "$(GPUSHARE_DIR=/nonexistent tabbed 'gpushare stat w' "gpushare stat --dir '$WORK/a registry' w" \
 		"gpushare stat --dir $WORK/a\\ registry w")" \

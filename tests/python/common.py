@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the tests share: the package from the tree, other processes, and a device array of nobody's."""
+import ast
 import ctypes
 import os
 import pathlib
@@ -62,6 +63,21 @@ class Child:
             self.kill()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             stream.close()
+
+
+class Onlooker(Child):
+    """Another process that tells which names there are, and their tags' keys."""
+
+    def __init__(self):
+        super().__init__("""
+            while True:
+                input()
+                print([(i.name, sorted(i.tags)) for i in gpushare.ls()])
+        """)
+
+    def sees(self):
+        self.say()
+        return ast.literal_eval(self.hear())
 
 
 class Memory:

@@ -5,8 +5,9 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
-from common import Case, Child, gpushare, needs_sim, numpy
+from common import Case, Child, Onlooker, gpushare, needs_sim, numpy
 
 FAKE = pathlib.Path(__file__).resolve().parent / "fake"
 if numpy:
@@ -117,6 +118,23 @@ class Torch(Case):
             with self.assertRaisesRegex(ValueError, "no state dict"):
                 gpushare.attach("x").write(b"x" * 4096)
                 attach("x")
+
+    def test_no_name_is_seen_before_its_contents(self):
+        with Onlooker() as onlooker:
+            seen = []
+            add = gpushare.torch._Sharing.add
+
+            def add_and_look(sharing, *arguments):
+                add(sharing, *arguments)
+                seen.append(onlooker.sees())
+
+            with unittest.mock.patch.object(gpushare.torch._Sharing, "add", add_and_look):
+                shared = share({"a": torch.tensor([1.0]), "b": torch.tensor(numpy.arange(MANY))}, "s", keep=True)
+            self.assertEqual(seen, [[], []])
+            self.assertEqual([name for name, _ in onlooker.sees()], ["s", "s/_packed", "s/a", "s/b"])
+            self.assertEqual(attach("s")["a"].array.tolist(), [1.0])
+            shared.close()
+        gpushare.torch.remove_state_dict("s")
 
     def test_what_fails_leaves_nothing(self):
         with gpushare.alloc("t/b", 16):

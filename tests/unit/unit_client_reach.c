@@ -15,72 +15,37 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client_internal.h"
+#include "lone.h"
 #include "monotonic.h"
-
-#define SHORTLY_MS 30
-
-static struct client client;
-static char folder[64];
-
-static int set_up(void **state)
-{
-	(void)state;
-	memset(&client, 0, sizeof(client));
-	strcpy(folder, "/tmp/gpushare-unit-XXXXXX");
-	if (!mkdtemp(folder))
-		return -1;
-	snprintf(client.directory, sizeof(client.directory), "%s", folder);
-	client.timeout_ms = SHORTLY_MS;
-	client.pid = getpid();
-	client.fd = -1;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	char command[128];
-
-	(void)state;
-	client_disconnect(&client);
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
-}
-
-static void why_has(const char *words)
-{
-	if (!strstr(client.why, words))
-		fail_msg("\"%s\" does not hold \"%s\"", client.why, words);
-}
 
 static void reaches_nobody(int status, const char *words)
 {
-	assert_int_equal(client_reach(&client, monotonic_ms() + SHORTLY_MS), status);
-	why_has(words);
+	assert_int_equal(client_reach(&lone_client, monotonic_ms() + SHORTLY_MS), status);
+	lone_why_has(words);
 }
 
 static void nobody_there(void **state)
 {
 	(void)state;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "autostart is off; start gpushare-registry --dir");
-	client.trust.is_system = true;
+	lone_client.trust.is_system = true;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "its administrator starts it");
-	client.connections = 1; /* there was one: it may come again */
+	lone_client.connections = 1; /* there was one: it may come again */
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
-	client.giving_back = true;
+	lone_client.giving_back = true;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "its administrator starts it");
-	client.trust.is_system = client.giving_back = false;
-	client.autostart = true;
+	lone_client.trust.is_system = lone_client.giving_back = false;
+	lone_client.autostart = true;
 	setenv("GPUSHARE_REGISTRY", "/nonexistent/registry", 1);
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "was not found: not in $GPUSHARE_REGISTRY");
 	unsetenv("GPUSHARE_REGISTRY");
-	client.giving_back = true; /* and there is no state that would know what is meant */
+	lone_client.giving_back = true; /* and there is no state that would know what is meant */
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "autostart is off");
-	client.directory[0] = '\0';
+	lone_client.directory[0] = '\0';
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "too long a path");
-	memset(client.directory, 'x', sizeof(client.directory) - 1);
+	memset(lone_client.directory, 'x', sizeof(lone_client.directory) - 1);
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "too long a path");
-	snprintf(client.directory, sizeof(client.directory), "/dev/null/x");
+	snprintf(lone_client.directory, sizeof(lone_client.directory), "/dev/null/x");
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "can't be connected to: Not a directory");
 }
 
@@ -91,14 +56,14 @@ static void nobody_answers(void **state)
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting[4];
 
 	(void)state;
-	snprintf(at.sun_path, sizeof(at.sun_path), "%s/registry.sock", folder);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/registry.sock", lone_folder);
 	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(listener, 0), 0);
 	for (int i = 0; i < 4; i++)
 		waiting[i] = client_dial(at.sun_path, SOCK_STREAM);
 	assert_int_equal(waiting[3], -EAGAIN);
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
-	client.autostart = true; /* it is there: no other is started */
+	lone_client.autostart = true; /* it is there: no other is started */
 	setenv("GPUSHARE_REGISTRY", "/nonexistent/registry", 1);
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
 	unsetenv("GPUSHARE_REGISTRY");
@@ -115,7 +80,7 @@ static void dials_past_the_standard_ones(void **state)
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), spare, fd;
 
 	(void)state;
-	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", folder);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", lone_folder);
 	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(listener, 4), 0);
 	spare = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -125,7 +90,7 @@ static void dials_past_the_standard_ones(void **state)
 	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	close(fd);
-	assert_int_equal(client_dial(folder, SOCK_STREAM), -ECONNREFUSED);
+	assert_int_equal(client_dial(lone_folder, SOCK_STREAM), -ECONNREFUSED);
 	assert_int_equal(client_dial(at.sun_path, SOCK_SEQPACKET), -EPROTOTYPE);
 	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
 	if (spare >= 0) {
@@ -141,10 +106,10 @@ static void of_another_user(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	client.trust.uid = getuid();
-	assert_int_equal(client_check_peer(&client, pair[0]), GPUSHARE_OK);
-	assert_int_equal(client_check_peer(&client, none), GPUSHARE_E_DENIED);
-	why_has("runs as another user than the directory's");
+	lone_client.trust.uid = getuid();
+	assert_int_equal(client_check_peer(&lone_client, pair[0]), GPUSHARE_OK);
+	assert_int_equal(client_check_peer(&lone_client, none), GPUSHARE_E_DENIED);
+	lone_why_has("runs as another user than the directory's");
 	close(none);
 	close(pair[0]);
 	close(pair[1]);
@@ -169,7 +134,7 @@ static void timeouts_of_the_environment(void **state)
 	unsetenv("GPUSHARE_TIMEOUT_MS");
 }
 
-#define on_the_way(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define on_the_way(test) cmocka_unit_test_setup_teardown(test, lone_set_up, lone_tear_down)
 
 int main(void)
 {

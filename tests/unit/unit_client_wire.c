@@ -20,16 +20,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client_internal.h"
+#include "lone.h"
 #include "monotonic.h"
 
 #define HEADER (SP_HEADER_SIZE + SP_ID_SIZE)
 #define FIRST_ID 0x80000001u
-#define SHORTLY_MS 30
 
-static struct client client;
 static int other = -1; /* the registry's end */
-static char folder[64];
 static uint8_t wire[GPUSHARE_MESSAGE_MAX];
 
 static void connected(void)
@@ -38,44 +35,27 @@ static void connected(void)
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	client.fd = pair[0];
+	lone_client.fd = pair[0];
 	other = pair[1];
-	assert_int_equal(fstat(client.fd, &is), 0);
-	client.fd_device = is.st_dev;
-	client.fd_inode = is.st_ino;
-	client.next_id = 0;
+	assert_int_equal(fstat(lone_client.fd, &is), 0);
+	lone_client.fd_device = is.st_dev;
+	lone_client.fd_inode = is.st_ino;
+	lone_client.next_id = 0;
 }
 
 static int set_up(void **state)
 {
-	(void)state;
-	memset(&client, 0, sizeof(client));
-	strcpy(folder, "/tmp/gpushare-unit-XXXXXX");
-	if (!mkdtemp(folder))
+	if (lone_set_up(state))
 		return -1;
-	snprintf(client.directory, sizeof(client.directory), "%s", folder);
-	client.wire = wire;
-	client.timeout_ms = SHORTLY_MS;
-	client.pid = getpid();
+	lone_client.wire = wire;
 	connected();
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	char command[128];
-
-	(void)state;
-	client_disconnect(&client);
 	close(other);
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
-}
-
-static void why_has(const char *words)
-{
-	if (!strstr(client.why, words))
-		fail_msg("\"%s\" does not hold \"%s\"", client.why, words);
+	return lone_tear_down(state);
 }
 
 static int64_t shortly(void)
@@ -87,7 +67,7 @@ static int ask(void)
 {
 	static const request list = {.which_verb = gpushare_Request_list_tag};
 
-	return client_exchange(&client, &list, &client.reply, shortly());
+	return client_exchange(&lone_client, &list, &lone_client.reply, shortly());
 }
 
 /* What the other end has sent before it was asked: `size` bytes of an answer, under that id. */
@@ -113,24 +93,24 @@ static void answered(void **state)
 	answer.body.limbo.generations[0] = 7;
 	sent(&answer, FIRST_ID, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_true(client.heard && client.reply.body.limbo.generations[0] == 7);
+	assert_true(lone_client.heard && lone_client.reply.body.limbo.generations[0] == 7);
 	answer = (reply){.status = GPUSHARE_E_DENIED, .message = "it is not yours"};
 	sent(&answer, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_E_DENIED);
-	assert_string_equal(client.why, "it is not yours");
+	assert_string_equal(lone_client.why, "it is not yours");
 	answer.message[0] = '\0';
 	sent(&answer, FIRST_ID + 2, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_E_DENIED);
-	assert_string_equal(client.why, status_text(GPUSHARE_E_DENIED));
-	assert_true(client.fd >= 0);
+	assert_string_equal(lone_client.why, status_text(GPUSHARE_E_DENIED));
+	assert_true(lone_client.fd >= 0);
 }
 
 /* Not a word of it is believed, and the connection is closed. */
 static void is_foreign(void)
 {
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
-	why_has("does not speak the registry's protocol");
-	assert_int_equal(client.fd, -1);
+	lone_why_has("does not speak the registry's protocol");
+	assert_int_equal(lone_client.fd, -1);
 	close(other);
 	connected();
 }
@@ -155,8 +135,8 @@ static void answers_that_are_none(void **state)
 	memset(bytes + HEADER, 0xff, 4);
 	assert_int_equal(send(other, bytes, sizeof(bytes), 0), sizeof(bytes));
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
-	why_has("sent an answer that can't be decoded");
-	assert_int_equal(client.fd, -1);
+	lone_why_has("sent an answer that can't be decoded");
+	assert_int_equal(lone_client.fd, -1);
 }
 
 static void closes_at(size_t size)
@@ -166,9 +146,9 @@ static void closes_at(size_t size)
 	sent(&text, FIRST_ID, size);
 	shutdown(other, SHUT_WR);
 	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
-	why_has("closed the connection while answering; it may have been ended: try again");
-	assert_int_equal(client.heard, size > 0);
-	assert_int_equal(client.fd, -1);
+	lone_why_has("closed the connection while answering; it may have been ended: try again");
+	assert_int_equal(lone_client.heard, size > 0);
+	assert_int_equal(lone_client.fd, -1);
 	close(other);
 	connected();
 }
@@ -182,7 +162,7 @@ static void closed_under_the_answer(void **state)
 	closes_at(HEADER + 3);
 	close(other);
 	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
-	why_has("closed the connection while taking a request");
+	lone_why_has("closed the connection while taking a request");
 	connected();
 }
 
@@ -195,15 +175,15 @@ static void silent(void **state)
 	sent(&text, FIRST_ID, HEADER + 3);
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
 	assert_true(monotonic_ms() - began >= SHORTLY_MS);
-	why_has("did not answer in time (30 ms) while answering; is it stopped");
-	assert_int_equal(client.fd, -1);
+	lone_why_has("did not answer in time (30 ms) while answering; is it stopped");
+	assert_int_equal(lone_client.fd, -1);
 	close(other);
 	connected();
 	/* One that takes nothing any more. */
-	while (send(client.fd, wire, sizeof(wire), MSG_DONTWAIT) > 0)
+	while (send(lone_client.fd, wire, sizeof(wire), MSG_DONTWAIT) > 0)
 		;
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
-	why_has("while taking a request");
+	lone_why_has("while taking a request");
 }
 
 static void out_of_bounds(void **state)
@@ -212,10 +192,10 @@ static void out_of_bounds(void **state)
 
 	(void)state;
 	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* and no end */
-	assert_int_equal(client_exchange(&client, &strange, &client.reply, shortly()),
+	assert_int_equal(client_exchange(&lone_client, &strange, &lone_client.reply, shortly()),
 			 GPUSHARE_E_PROTOCOL);
-	why_has("a request breaks the protocol's bounds");
-	assert_true(client.fd >= 0);
+	lone_why_has("a request breaks the protocol's bounds");
+	assert_true(lone_client.fd >= 0);
 }
 
 static void *read_slowly(void *unused)
@@ -241,21 +221,21 @@ static void moved_in_pieces(void **state)
 	void *all;
 
 	(void)state;
-	setsockopt(client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	assert_int_equal(pthread_create(&thread, NULL, read_slowly, NULL), 0);
 	assert_int_equal(
-	    client_transfer(&client, true, big, 3 * sizeof(wire), monotonic_ms() + 20000),
+	    client_transfer(&lone_client, true, big, 3 * sizeof(wire), monotonic_ms() + 20000),
 	    GPUSHARE_OK);
 	pthread_join(thread, &all);
 	assert_int_equal((uintptr_t)all, 3 * sizeof(wire));
 	free(big);
 	assert_int_equal(send(other, "abc", 3, 0), 3);
-	assert_int_equal(client_transfer(&client, false, bytes, sizeof(bytes), shortly()),
+	assert_int_equal(client_transfer(&lone_client, false, bytes, sizeof(bytes), shortly()),
 			 GPUSHARE_E_TIMED_OUT);
 	shutdown(other, SHUT_RDWR);
-	assert_int_equal(client_transfer(&client, false, bytes, sizeof(bytes), shortly()),
+	assert_int_equal(client_transfer(&lone_client, false, bytes, sizeof(bytes), shortly()),
 			 GPUSHARE_E_NO_REGISTRY);
-	assert_int_equal(client_transfer(&client, true, bytes, sizeof(bytes), shortly()),
+	assert_int_equal(client_transfer(&lone_client, true, bytes, sizeof(bytes), shortly()),
 			 GPUSHARE_E_NO_REGISTRY);
 }
 
@@ -278,13 +258,13 @@ static void waits_through_signals(void **state)
 	signals = 0;
 	sigaction(SIGALRM, &act, &before);
 	setitimer(ITIMER_REAL, &often, NULL);
-	assert_int_equal(client_wait(client.fd, POLLIN, shortly()), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(client_wait(lone_client.fd, POLLIN, shortly()), GPUSHARE_E_TIMED_OUT);
 	setitimer(ITIMER_REAL, &never, NULL);
 	sigaction(SIGALRM, &before, NULL);
 	assert_true(signals > 0 && monotonic_ms() - began >= SHORTLY_MS);
-	assert_int_equal(client_wait(client.fd, POLLIN, 0), GPUSHARE_E_TIMED_OUT);
-	assert_int_equal(client_wait(client.fd, POLLOUT, 0), GPUSHARE_OK);
-	assert_int_equal(client_wait(client.fd, POLLOUT, INT64_MAX), GPUSHARE_OK);
+	assert_int_equal(client_wait(lone_client.fd, POLLIN, 0), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(client_wait(lone_client.fd, POLLOUT, 0), GPUSHARE_OK);
+	assert_int_equal(client_wait(lone_client.fd, POLLOUT, INT64_MAX), GPUSHARE_OK);
 }
 
 #define with_line(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -11,52 +11,65 @@
 
 #include "successor.h"
 
+static struct process self;
+static request hello; /* that wants to have what the lease before had */
+static uint64_t generation;
+
+/* "x" is shared, and the registry's successor is there. */
+static void begin(void)
+{
+	struct lease *lease = successor_connect(getpid());
+
+	generation = peer_share(lease, "x");
+	hello = (request){.which_verb = gpushare_Request_hello_tag,
+			  .verb.hello.protocol = GPUSHARE_PROTOCOL};
+	memcpy(hello.verb.hello.resume, lease->key, sizeof(lease->key));
+	self = lease->peer;
+	successor_start();
+}
+
+static void says_hello(struct lease *lease, uint32_t attempt, bool resumes)
+{
+	hello.verb.hello.attempt = attempt;
+	assert_int_equal(peer_ask(lease, &hello), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.hello.resumed, resumes);
+}
+
+static void end(struct lease *given_up, struct lease *lease)
+{
+	assert_null(registry_disconnect(peer_registry, given_up));
+	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
+}
+
 /* A client that waits no longer for an answer comes again; what it said before is read when the other has
  * been answered, and ends with its connection. */
 static void who_was_given_up_takes_over_nothing(void **state)
 {
-	struct lease *given_up, *lease = successor_connect(getpid());
-	uint64_t generation = peer_share(lease, "x");
-	request what = {.which_verb = gpushare_Request_hello_tag,
-			.verb.hello.protocol = GPUSHARE_PROTOCOL};
-	struct process self = lease->peer;
+	struct lease *given_up, *lease;
 
 	(void)state;
-	memcpy(what.verb.hello.resume, lease->key, sizeof(lease->key));
-	successor_start();
+	begin();
 	given_up = registry_connect(peer_registry, 4711, &self);
 	assert_non_null(given_up);
-	lease = successor_resume(getpid(), what.verb.hello.resume);
+	lease = successor_resume(getpid(), hello.verb.hello.resume);
 	assert_true(peer_answer.body.hello.resumed);
-	assert_int_equal(peer_ask(given_up, &what), GPUSHARE_OK);
-	assert_false(peer_answer.body.hello.resumed);
-	assert_null(registry_disconnect(peer_registry, given_up));
-	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
+	says_hello(given_up, 0, false);
+	end(given_up, lease);
 }
 
 /* Of two at once the registry may welcome the earlier last. */
 static void nor_when_it_was_welcomed_last(void **state)
 {
-	struct lease *given_up, *lease = successor_connect(getpid());
-	uint64_t generation = peer_share(lease, "x");
-	request what = {.which_verb = gpushare_Request_hello_tag,
-			.verb.hello.protocol = GPUSHARE_PROTOCOL};
-	struct process self = lease->peer;
+	struct lease *given_up, *lease;
 
 	(void)state;
-	memcpy(what.verb.hello.resume, lease->key, sizeof(lease->key));
-	successor_start();
+	begin();
 	lease = registry_connect(peer_registry, 4711, &self);
 	given_up = registry_connect(peer_registry, 4712, &self);
 	assert_true(lease && given_up);
-	what.verb.hello.attempt = 3;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	assert_true(peer_answer.body.hello.resumed);
-	what.verb.hello.attempt = 2;
-	assert_int_equal(peer_ask(given_up, &what), GPUSHARE_OK);
-	assert_false(peer_answer.body.hello.resumed);
-	assert_null(registry_disconnect(peer_registry, given_up));
-	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
+	says_hello(lease, 3, true);
+	says_hello(given_up, 2, false);
+	end(given_up, lease);
 }
 
 int main(void)

@@ -101,6 +101,12 @@ class Buffer(Array, Ordered):
     def tags(self, tags: Mapping[str, Optional[str]]) -> None:
         set_tags(self.session.handle, self.name, tags)
 
+    def commit(self) -> None:
+        """Show the name of a staged buffer to everybody, now that its contents and tags are there. The GPU's
+        work that is to be seen is the caller's to wait for."""
+        _native.call("gpushare_commit", self.handle)
+        self._info = self.info  # a registry that is new since then may have given it another generation
+
     def unlink(self) -> None:
         """Take the name away; the memory and attachments stay as they are."""
         _native.call("gpushare_unlink", self.session.handle, _native.text(self.name))

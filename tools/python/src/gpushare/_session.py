@@ -39,13 +39,22 @@ def _info_of(handle: int) -> Info:
 
 
 def _await_tags(handle: int, info: Info) -> None:
-    """A name that has just come gets its tags a moment later."""
+    """A name that has just come may get its tags a moment later: one that was never staged."""
     while "dtype" not in info.tags and abs(time.time_ns() - info.created_unix_ns) < _TAGS_AFTER_NS:
         time.sleep(0.002)
         rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
         if _native.function("gpushare_tags")(handle, rows, ctypes.byref(out)) < 0:
             return
         info.tags = {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
+
+
+def _staging(make: Callable[[bool], int]) -> int:
+    """What make(True) makes, for no other process to see. But what takes the place of something that is kept
+    can't be staged."""
+    try:
+        return make(True)
+    except _errors.CLASSES["ExistsError"]:
+        return make(False)
 
 
 def _group(group: Union[None, int, str]) -> Optional[bytes]:
@@ -93,8 +102,9 @@ class Session:
 
     # Buffers.
 
-    def _own(self, handle: int, kind: DType, shape: Shape, tags: Optional[Mapping[str, str]],
+    def _own(self, handle: int, kind: DType, shape: Shape, tags: Optional[Mapping[str, str]], staged: bool,
              keep: Any = None) -> Buffer:
+        """Its tags, and then, unless it is to stay staged, everybody sees it."""
         hold = _native.Hold(handle, "gpushare_free", (self._hold, keep))
         buffer = Buffer(hold, self, _info_of(handle), kind, shape)
         told: Dict[str, str] = dict(tags or {})
@@ -105,6 +115,8 @@ class Session:
                 told = {**layout, **told}
         if told:
             set_tags(self.handle, buffer.name, told)
+        if not staged:
+            buffer.commit()
         return buffer
 
     def attach(self, name: str, *, wait: float = 0, device: Optional[int] = None, same_address: bool = False,
@@ -142,8 +154,9 @@ class Session:
               device: Optional[int] = None, keep: bool = False, ttl: int = 0, adopt: bool = False,
               read_only: bool = False, vmm: bool = False, unified: bool = False, mode: int = 0,
               group: Union[None, int, str] = None,
-              tags: Optional[Mapping[str, str]] = None) -> Buffer:
-        """Allocate memory and give it a name, tagged with its element type and shape, and `tags`.
+              tags: Optional[Mapping[str, str]] = None, staged: bool = False) -> Buffer:
+        """Allocate memory and give it a name, tagged with its element type and shape, and `tags`. Others see
+        the name when it has those; `staged`: when commit() says so, and it takes no place of what is kept.
 
         `keep`: it stays when this process frees it, exits or is killed, for `ttl` seconds (0: until
         removed); with `adopt` what is kept of that name and size is taken over. `read_only`: for others.
@@ -152,36 +165,47 @@ class Session:
         """
         kind, wanted = dtype_of(dtype), shape_of(shape)
         chosen = {"keep": keep, "readonly": read_only, "vmm": vmm, "unified": unified}
-        options = _native.make(_abi.AllocOptions, device=-1 if device is None else device,
-                               flags=sum(_FLAG[flag] for flag, on in chosen.items() if on),
-                               ttl_s=ttl, adopt=adopt, mode=mode, group=_group(group))
-        handle = _native.call_out("gpushare_alloc_with", self.handle, _native.text(name),
-                                  count(wanted) * kind.itemsize, ctypes.byref(options))
-        return self._own(handle, kind, wanted, tags)
+
+        def make(stage: bool) -> int:
+            options = _native.make(_abi.AllocOptions, device=-1 if device is None else device,
+                                   flags=sum(_FLAG[flag] for flag, on in {**chosen, "staged": stage}.items() if on),
+                                   ttl_s=ttl, adopt=adopt and (staged or not stage), mode=mode, group=_group(group))
+            return _native.call_out("gpushare_alloc_with", self.handle, _native.text(name),
+                                    count(wanted) * kind.itemsize, ctypes.byref(options))
+
+        # an adoption that makes no sense is refused by what it says
+        handle = make(staged) if staged or (adopt and not keep) else _staging(make)
+        return self._own(handle, kind, wanted, tags, staged)
 
     def share(self, name: str, array: Any, *, tags: Optional[Mapping[str, str]] = None, mode: int = 0,
-              group: Union[None, int, str] = None) -> Buffer:
+              group: Union[None, int, str] = None, staged: bool = False) -> Buffer:
         """Give a device array's memory a name: of PyTorch, CuPy, JAX, Numba, whatever speaks DLPack or has
-        the CUDA array interface, and is contiguous. The array stays as long as the buffer."""
+        the CUDA array interface, and is contiguous. The array stays as long as the buffer. `staged`: as of
+        alloc()."""
         found = _foreign.locate(array)
         kind = found.dtype or BYTES
         wanted = found.shape if found.dtype else (count(found.shape) * found.itemsize,)
         return self.share_pointer(name, found.pointer, count(wanted) * kind.itemsize, dtype=kind, shape=wanted,
-                                  tags=tags, keep=(found.keep, array), source=array, mode=mode, group=group)
+                                  tags=tags, keep=(found.keep, array), source=array, mode=mode, group=group,
+                                  staged=staged)
 
     def share_pointer(self, name: str, pointer: int, size: int, *, dtype: DTypeLike = "uint8",
                       shape: Union[None, int, Sequence[int]] = None, tags: Optional[Mapping[str, str]] = None,
                       keep: Any = None, source: Any = None, mode: int = 0,
-                      group: Union[None, int, str] = None) -> Buffer:
+                      group: Union[None, int, str] = None, staged: bool = False) -> Buffer:
         """Give `size` bytes of device memory at `pointer` a name. `keep` is kept as long. The GPU's work
-        of this process is waited for, so that who attaches it finds what was written."""
+        of this process is waited for, so that who attaches it finds what was written. `staged`: as of alloc()."""
         kind = dtype_of(dtype)
         wanted = shape_of(shape) if shape is not None else (size // kind.itemsize,)
-        options = _native.make(_abi.ShareOptions, mode=mode, group=_group(group))
-        handle = _native.call_out("gpushare_share_with", self.handle, _native.text(name), pointer, size,
-                                  ctypes.byref(options))
+
+        def make(stage: bool) -> int:
+            options = _native.make(_abi.ShareOptions, mode=mode, group=_group(group), staged=stage)
+            return _native.call_out("gpushare_share_with", self.handle, _native.text(name), pointer, size,
+                                    ctypes.byref(options))
+
+        handle = make(staged) if staged else _staging(make)
         _driver.settle(_native.library().gpushare_device(handle))
-        buffer = self._own(handle, kind, wanted, tags, keep)
+        buffer = self._own(handle, kind, wanted, tags, staged, keep)
         buffer._source = source
         return buffer
 

@@ -10,14 +10,15 @@ or more is a buffer of its own. Smaller ones would take a granule of the GPU (2 
 buffer, "llama/_packed", and their names are of parts of that. Tied weights are there once.
 
 The name itself, "llama", is the list of all that, written last. Who attaches reads it first, and takes
-nothing that is not of the generation it names: never a part of one state dict and a part of another.
+nothing that is not of the generation it names: never a part of one state dict and a part of another. No
+other process sees any of the names before what they stand for is there.
 """
 import hashlib
 import json
 import re
 import struct
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import torch
 
@@ -41,7 +42,7 @@ class _Entry(NamedTuple):
 
     key: str
     name: str  # of the buffer that holds it; "": it has no elements
-    generation: int
+    generation: int  # 0 before that is committed
     offset: int
     dtype: str  # torch's, without "torch."
     shape: Tuple[int, ...]
@@ -114,6 +115,14 @@ def _device(states: Mapping[str, Any], device: Optional[int]) -> Optional[int]:
     return next((value.device.index for value in states.values() if value.is_cuda), None)
 
 
+def _staged(make: Callable[..., Buffer], *arguments: Any, **named: Any) -> Buffer:
+    """For no other process to see; but what takes the place of something that is kept can't be staged."""
+    try:
+        return make(*arguments, staged=True, **named)
+    except _errors.CLASSES["ExistsError"]:
+        return make(*arguments, **named)
+
+
 class _Sharing:
     """A state dict on its way into buffers."""
 
@@ -158,7 +167,7 @@ class _Sharing:
         shape = tuple(value.shape)
         made = _part(raw, offset, _dtype(value), shape)
         made.copy_(value)
-        self._note(_Entry(key, buffer.name, buffer.generation, offset, _dtype(value), shape), made)
+        self._note(_Entry(key, buffer.name, 0, offset, _dtype(value), shape), made)
 
     def _note(self, entry: _Entry, made: Any) -> None:
         self.entries[entry.key] = entry
@@ -167,8 +176,8 @@ class _Sharing:
     def own(self, key: str, value: Any) -> None:
         """A buffer of its own."""
         shape, dtype = self._layout(value)
-        buffer = self.session.alloc(buffer_name(self.name, key, self.taken), shape, dtype, read_only=True,
-                                    tags=self._tags(key), **self.options)
+        buffer = _staged(self.session.alloc, buffer_name(self.name, key, self.taken), shape, dtype, read_only=True,
+                         tags=self._tags(key), **self.options)
         self.buffers.append(buffer)
         self.add(key, value, buffer, _bytes(buffer), 0)
 
@@ -177,26 +186,35 @@ class _Sharing:
         places, end = {}, 0
         for key, value in small.items():
             places[key], end = end, -(-(end + _size(value)) // _ALIGN) * _ALIGN
-        packed = self.session.alloc(f"{self.name}/{_PACKED}", end, read_only=True, **self.options)
+        packed = _staged(self.session.alloc, f"{self.name}/{_PACKED}", end, read_only=True, **self.options)
         self.buffers.append(packed)
         raw = _bytes(packed)
         for key, value in small.items():
             self.add(key, value, packed, raw, places[key])
             shape, dtype = self._layout(value)
-            self.buffers.append(self.session.share_pointer(
-                buffer_name(self.name, key, self.taken), packed.pointer + places[key], _size(value), dtype=dtype,
-                shape=shape, tags=self._tags(key), keep=packed))
+            self.buffers.append(_staged(
+                self.session.share_pointer, buffer_name(self.name, key, self.taken), packed.pointer + places[key],
+                _size(value), dtype=dtype, shape=shape, tags=self._tags(key), keep=packed))
 
     def publish(self, keys: Iterable[str]) -> None:
-        """The list, last: until its first bytes are there nobody takes it for one."""
-        body = json.dumps([self.entries[key]._asdict() for key in keys], separators=(",", ":")).encode()
-        made = self.session.alloc(self.name, _HEADER.size + len(body), read_only=True,
-                                  tags={"kind": "state-dict", "keys": str(len(self.entries))}, **self.options)
+        """All of them, and then the list: until its first bytes are there nobody takes it for one."""
+        for device in {buffer.device for buffer in self.buffers}:
+            _driver.settle(device)
+        for buffer in self.buffers:
+            buffer.commit()
+        generations = {buffer.name: buffer.generation for buffer in self.buffers}
+        rows = [entry._replace(generation=generations.get(entry.name, 0))._asdict()
+                for entry in (self.entries[key] for key in keys)]
+        body = json.dumps(rows, separators=(",", ":")).encode()
+        made = _staged(self.session.alloc, self.name, _HEADER.size + len(body), read_only=True,
+                       tags={"kind": "state-dict", "keys": str(len(self.entries))}, **self.options)
         self.buffers.insert(0, made)
         made.write(b"\0" * _HEADER.size)
         made.write(body, _HEADER.size)
         _driver.settle(made.device)
         made.write(_HEADER.pack(_MAGIC, len(body), hashlib.sha256(body).digest()))
+        _driver.settle(made.device)
+        made.commit()
 
 
 def _dtype(value: Any) -> str:

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#include "lone.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <unistd.h>
+
+struct client lone_client;
+char lone_folder[64];
+
+int lone_set_up(void **state)
+{
+	(void)state;
+	lone_client = (struct client){.timeout_ms = SHORTLY_MS, .pid = getpid(), .fd = -1};
+	strcpy(lone_folder, "/tmp/gpushare-unit-XXXXXX");
+	if (!mkdtemp(lone_folder))
+		return -1;
+	strcpy(lone_client.directory, lone_folder);
+	return 0;
+}
+
+int lone_tear_down(void **state)
+{
+	char command[128];
+
+	(void)state;
+	client_disconnect(&lone_client);
+	snprintf(command, sizeof(command), "rm -rf %s", lone_folder);
+	return system(command);
+}
+
+void lone_why_has(const char *words)
+{
+	if (!strstr(lone_client.why, words))
+		fail_msg("\"%s\" does not hold \"%s\"", lone_client.why, words);
+}
