@@ -150,7 +150,7 @@ $(BUILD)/libgpushare.so: $(BUILD)/libgpushare.so.0
 # One object, and nothing visible but the API: a program's own `client_new` stays its own.
 $(BUILD)/libgpushare.a: $(API)
 	$(call say,AR,$@)
-	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) -o $(BUILD)/obj/libgpushare.o
+	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) $(if $(COVERAGE),$(COUNTED_LINK) -lgcov) -o $(BUILD)/obj/libgpushare.o
 	$(Q)$(OBJCOPY) --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
 # nng_calls.c, nng_aio.c

@@ -22,8 +22,8 @@ make check BUILD=build-coverage COVERAGE=1 CFLAGS='-O0 -g' "T=${1:-}" | tee "$bu
 # What was counted goes where gcov looks for it, image by image.
 while read -r image; do
 	case $image in
-	*.so | *.so.*) GPUSHARE_COVERAGE_WRITE=1 LD_PRELOAD=$image true ;;
-	*) GPUSHARE_COVERAGE_WRITE=1 "$image" </dev/null ;;
+	*.so | *.so.*) env GPUSHARE_COVERAGE_WRITE=1 LD_PRELOAD="$image" true ;;
+	*) env GPUSHARE_COVERAGE_WRITE=1 "$image" </dev/null ;;
 	esac || { echo "coverage: $image did not write what it had counted" && exit 1; }
 done < <(find "$build" -type f -perm /111 ! -path '*/obj/*' -exec grep -lF GPUSHARE_COVERAGE_WRITE {} +)
 [ -n "$(find "$build/obj/shim" -name '*.gcda' -print -quit)" ] || { echo "coverage: nothing was run" && exit 1; }

@@ -164,13 +164,15 @@ static uint64_t *map_without_limits(size_t size, uint64_t hash)
 	return file;
 }
 
+static bool gone; /* nothing is counted any more */
+
 static void count(bool out)
 {
 	int error = errno;
 	uint64_t hash, *file;
 	size_t size;
 
-	if (!&__gcov_root || !(size = measure(&hash) * sizeof(uint64_t)))
+	if (gone || !&__gcov_root || !(size = measure(&hash) * sizeof(uint64_t)))
 		return;
 	file = map(size, hash);
 	if (!file)
@@ -185,12 +187,8 @@ static void count(bool out)
 /* The last destructor of each object file; the first of them speaks for all. */
 void __wrap___gcov_exit(void)
 {
-	static bool gone;
-
-	if (gone)
-		return;
-	gone = true;
 	count(false);
+	gone = true;
 }
 
 /* Before it becomes another program. */
@@ -214,6 +212,7 @@ __attribute__((constructor)) static void begin(void)
 		count(true);
 		__real___gcov_exit();
 	}
+	gone = true;
 	/* A library leaves that to the program, whose turn comes later. */
 	if (getauxval(AT_PHDR) == (uintptr_t)&__ehdr_start + __ehdr_start.e_phoff)
 		__real__exit(0);
