@@ -441,6 +441,9 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * answer GPUSHARE_E_READ_ONLY, their own copies into it are refused by the driver, and a kernel's
  * store ends that process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), nobody else's.
  * GPUSHARE_FLAG_VMM: cuMemCreate memory without any of that.
+ * Where other GPUs reach the one that it is on, a session that makes or attaches cuMemCreate memory
+ * keeps one granule there (2 MiB) until it is closed: without it the driver joins the GPUs anew for
+ * the first buffer each time, for 1 to 4 ms.
  * GPUSHARE_FLAG_UNIFIED: the host's memory, pinned, which the CPU and every GPU reach at one address:
  * gpushare_pointer() is good for both, and is the same in every process that attaches it. Alone or
  * with KEEP, READONLY; @device says whose NUMA node. Memory of cuMemCreate there, or where the driver

@@ -94,6 +94,7 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 		return api_fail_cuda(driver, result, "cuMemCreate",
 				     "device %d has no %zu bytes for '%s'", source->device,
 				     source->size, name);
+	vmm_links_keep(&session->links, driver, (cu_device)source->device);
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
 	result = driver->cuMemExportToShareableHandle(&source->fd, source->mapping.handle,

@@ -136,6 +136,7 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		return device_unreached(driver, from->device_uuid, buffer->device, call, result);
 	if (result != CU_OK)
 		return mapping_refused_fd(driver, result, call, from);
+	vmm_links_keep(&buffer->session->links, driver, (cu_device)buffer->device);
 	buffer->pointer = buffer->mapping.pointer + from->base_offset;
 	buffer->read_only = wish->read_only;
 	return GPUSHARE_OK;

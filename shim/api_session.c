@@ -354,6 +354,7 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 		if (session->driver) {
 			stream_sweep(session);
 			staging_finish(&session->staging, session->driver);
+			vmm_links_drop(&session->links, session->driver);
 			device_release_all(&session->devices, session->driver);
 		}
 	}

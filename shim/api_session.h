@@ -13,7 +13,7 @@
 #include "client_index.h"
 #include "device.h"
 #include "limbo.h"
-#include "vmm.h"
+#include "vmm_peers.h"
 
 #define API_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once: FACTS.md */
 
@@ -87,6 +87,7 @@ struct gpushare_session {
 	int64_t silent_until_ms; /* after a registry that did not answer */
 	struct staging staging;	 /* kept between transfers */
 	struct devices devices;
+	struct vmm_links links;
 	struct limbo limbo;
 	struct limbo events;		 /* the same for events */
 	struct ordering *orderings;	 /* of its buffers; see api_order.h */

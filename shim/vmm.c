@@ -3,9 +3,9 @@
 
 #include "client_held.h"
 #include "vmm_host.h"
+#include "vmm_peers.h"
 #include "vmm_range.h"
 
-#define DEVICES_MAX 64
 #define RANGE_TRIES 3
 
 /* What mapping and unmapping need, and what making needs besides: a driver older than CUDA 10.2
@@ -37,49 +37,6 @@ bool vmm_can_make(const struct driver *driver)
 	return !vmm_first_missing(driver);
 }
 
-/* The others, as far as the machine has a way from them: nobody misses what it does not have. */
-static size_t find_peers(const struct driver *driver, cu_device device,
-			 cu_mem_access accesses[DEVICES_MAX], int flags)
-{
-	int count = 0, can;
-	size_t found = 0;
-	cu_device peer;
-
-	if (!driver->cuDeviceGetCount || !driver->cuDeviceGet || !driver->cuDeviceCanAccessPeer ||
-	    driver->cuDeviceGetCount(&count) != CU_OK)
-		return 0;
-	for (int ordinal = 0; ordinal < count && found < DEVICES_MAX; ordinal++) {
-		can = 0;
-		if (driver->cuDeviceGet(&peer, ordinal) == CU_OK && peer != device &&
-		    driver->cuDeviceCanAccessPeer(&can, peer, device) == CU_OK && can)
-			accesses[found++] = (cu_mem_access){
-			    .location = {.type = CU_LOCATION_DEVICE, .id = peer},
-			    .flags = flags,
-			};
-	}
-	return found;
-}
-
-/* For `device`, and for those beside it that can: all in one call, or each by itself where one of
- * them is refused. */
-static cu_result admit(const struct driver *driver, const struct vmm_mapping *mapping,
-		       cu_device device, bool read_only)
-{
-	cu_mem_access accesses[1 + DEVICES_MAX] = {{
-	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
-	    .flags = read_only ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
-	}};
-	size_t count = 1 + find_peers(driver, device, accesses + 1, (int)accesses[0].flags);
-	cu_result result = driver->cuMemSetAccess(mapping->pointer, mapping->size, accesses, count);
-
-	if (result == CU_OK || count == 1)
-		return result;
-	result = driver->cuMemSetAccess(mapping->pointer, mapping->size, accesses, 1);
-	for (size_t i = 1; result == CU_OK && i < count; i++)
-		driver->cuMemSetAccess(mapping->pointer, mapping->size, accesses + i, 1);
-	return result;
-}
-
 /* There is an address already: memory behind it, and access to that. */
 static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
 			cu_device device, bool read_only, const char **out_call)
@@ -90,7 +47,7 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 		*out_call = "cuMemMap";
 		return result;
 	}
-	result = admit(driver, mapping, device, read_only);
+	result = vmm_admit(driver, mapping, device, read_only);
 	if (result == CU_OK)
 		return CU_OK;
 	*out_call = "cuMemSetAccess";

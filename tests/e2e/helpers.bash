@@ -104,8 +104,9 @@ names() {
 	api open list | grep -v '^open: OK$' || true
 }
 
+# await_file FILE [SECONDS]
 await_file() {
-	local end=$((SECONDS + 30))
+	local end=$((SECONDS + ${2:-30}))
 	until [ -e "$1" ]; do
 		if [ $SECONDS -gt $end ]; then
 			echo "$1 did not appear"

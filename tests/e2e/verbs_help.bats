@@ -162,7 +162,7 @@ completed() {
 	bash -c '. "$1"; shift
 		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 		case $1 in *attach) _gpushare_attach ;; *registry) _gpushare_registry ;; *) _gpushare ;; esac
-		((!${#COMPREPLY[@]})) || printf "%s\n" "${COMPREPLY[@]}"' bash "$ROOT/tools/completions/gpushare.bash" "$@" | sort | tr '\n' ' '
+		((!${#COMPREPLY[@]})) || printf "%s\n" "${COMPREPLY[@]}"' bash "$ROOT/tools/completions/gpushare.bash" "$@" | LC_ALL=C sort | tr '\n' ' '
 }
 
 @test "bash completes gpushare by that" {

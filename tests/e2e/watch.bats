@@ -177,16 +177,23 @@ share y"
 	watching quick
 	kill -STOP "$slow"
 	until_true has_stopped "$slow"
-	local words=() i
-	for ((i = 0; i < 60; i++)); do words+=(alloc="a,x,64Ki" free=a); done
-	# each process 121 notices; what a socket takes and what waits is far less than all of them
-	for ((i = 0; i < 40; i++)); do
-		api open alloc=z,"p$i",64Ki "${words[@]}" >/dev/null
+	# Fewer at a time than wait for one that is quick; all are far more than a socket takes and what waits.
+	# By one process: whoever is deaf for a minute is sent away.
+	local words=() all=() i
+	for ((i = 0; i < 240; i++)); do words+=(alloc="a,x,64Ki" free=a); done
+	for ((i = 0; i < 10; i++)); do
+		all+=("${words[@]}" alloc="a,p$i,64Ki" free=a await="$WORK/go.$i")
 	done
-	api open alloc=z,last,64Ki >/dev/null
-	until_true has_told quick last
+	start app "$BIN/api_app" open "${all[@]}" alloc=a,last,64Ki free=a
+	local app=$PID
+	for ((i = 0; i < 10; i++)); do
+		until_true has_told quick "withdraw  *p$i "
+		touch "$WORK/go.$i"
+	done
+	finish "$app"
+	until_true has_told quick "withdraw  *last "
 	kill -CONT "$slow"
-	until_true has_told slow "owner-gone  last\|withdraw  *last"
+	until_true has_told slow "withdraw  *last "
 	equal "$(awk '$2 == "lost"' "$WORK/quick.out")" ""
 	equal "$(awk '$2 == "lost" { n++; lost += $3 } END { print n, (lost > 0) }' "$WORK/slow.out")" "1 1"
 	# What it has lost and what it has heard is what the other has heard, and its end is the same.
@@ -272,16 +279,20 @@ withdraw y"
 
 @test "one that leaves when idle stays for its watchers, and goes after them" {
 	no_registry_yet
-	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground
 	registry=$PID
 	until_true grep -qs serving "$WORK/registry.err"
 	watching w
 	watch=$PID
+	api open make=a,k,2Mi,keep >/dev/null
 	kill -KILL "$registry"
-	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 4
+	until_true has_ended "$registry" # it has the lock until then
+	# What is kept keeps its successor there until the watch has found it.
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
 	registry=$PID
 	until_true has_told w restart # its lease is not made again: it has nothing to be told of
-	sleep 5
+	gpushare rm k
+	sleep 3
 	kill -0 "$registry"
 	kill -INT "$watch"
 	finish "$watch"

@@ -5,6 +5,7 @@
 #include <dirent.h>
 
 #include "../e2e/programs/order_crew.h"
+#include "../e2e/programs/status.h"
 
 #define SIZE ((size_t)3 << 20)
 #define UNTOUCHED ((void *)0x5eed)
@@ -12,22 +13,12 @@
 static struct gpushare_session *session;
 static unsigned char bytes[SIZE], back[SIZE];
 
-static const char *status_name(int status)
-{
-#define X(name, value, text) \
-	if (status == (value)) \
-		return #name;
-	GPUSHARE_STATUSES(X)
-#undef X
-	return NULL;
-}
-
 static int did(const char *what, int status)
 {
 	const char *name = status_name(status);
 
-	printf("%s: %s\n", what, name ? name : "?");
-	if (!name)
+	printf("%s: %s\n", what, name);
+	if (*name == '?')
 		printf("wrong: %s: %d is no status\n", what, status);
 	if (status && !*gpushare_explain())
 		printf("wrong: %s: %s and no sentence\n", what, name);

@@ -82,6 +82,7 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(vmm_export) \
 	S(vmm_retain) \
 	S(peers_cost) \
+	S(peers_keep) \
 	S(peers_copy) \
 	S(peers_copy_enabled) \
 	S(host_make) \

@@ -83,6 +83,43 @@ void facts_peers_cost(void)
 	admit_all(64 * MIB);
 }
 
+/* What is spared while another mapping has it: with the second GPU's context, and before there is one. */
+static void admit_beside(const char *question, size_t beside)
+{
+	cu_mem_access both[] = {{{CU_LOCATION_DEVICE, facts_device}, CU_ACCESS_READ_WRITE},
+				{{CU_LOCATION_DEVICE, other}, CU_ACCESS_READ_WRITE}};
+	const size_t sizes[] = {BLOCK, 64 * MIB, 256 * MIB, 1024 * MIB, 4096 * MIB};
+	cu_mem_handle kept, handle;
+	cu_deviceptr keeper, at;
+
+	facts_say(question, "%zu MiB", beside / MIB);
+	keeper = reserved(&kept, beside);
+	admit("  its access for both", keeper, beside, both, 2);
+	for (int i = 0; i < 5; i++) {
+		facts_say(" size", "%zu MiB", sizes[i] / MIB);
+		at = reserved(&handle, sizes[i]);
+		admit("  access for both", at, sizes[i], both, 2);
+		drop(at, handle, sizes[i]);
+	}
+	drop(keeper, kept, beside);
+}
+
+void facts_peers_keep(void)
+{
+	int can = 0;
+
+	facts_start();
+	if (cu.cuDeviceGet(&other, 1) != CU_OK ||
+	    cu.cuDeviceCanAccessPeer(&can, other, facts_device) != CU_OK || !can) {
+		facts_say("two GPUs", "there is no second one that reaches the first");
+		return;
+	}
+	admit_beside("no context there; beside one of", BLOCK);
+	admit_beside("beside one of", 1024 * MIB);
+	facts_must("cuDevicePrimaryCtxRetain", cu.cuDevicePrimaryCtxRetain(&there, other));
+	admit_beside("with a context there; beside one of", BLOCK);
+}
+
 static void read_back(const char *question, cu_result result, cu_deviceptr from, int expected)
 {
 	unsigned char byte = 0;

@@ -4,6 +4,9 @@
 # FILTERS: parts of the names of those that are wanted; none: all. GPUSHARE_GPU_SHARE=K/N: every N-th file of
 # those from the K-th on, for visits that are shorter than all of them. GPUSHARE_GPU_JOBS: files at a time.
 : "${root:?}" "${out:?}" "${scratch:?}"
+# Those that compare how much of the whole GPU is free, or use something up of it: cuMemGetInfo, the verbs
+# mark and marked, api_chaos. Nothing else is run beside them.
+ALONE=(chaos.bats contract_context contract_event contract_limbo scale.bats soak.bats)
 
 wanted() {
 	local filter
@@ -35,10 +38,18 @@ write "" "## Tests on this driver${FILTERS[*]:+, those of ${FILTERS[*]}}${GPUSHA
 mkdir "$scratch/tests"
 jobs=$(($(nproc) / 2))
 jobs=${GPUSHARE_GPU_JOBS:-$((jobs < 1 ? 1 : jobs > 10 ? 10 : jobs))}
-# shellcheck disable=SC2016 # the inner shell's
-test_files | mine | xargs -P "$jobs" -I FILE bash -c \
-	'"$1" --said "$2" >"$3$2" 2>&1; { echo "$SECONDS s: $2"; cat "$3$2"; } >>"$4"' \
-	- "$root/tests/run" FILE "$scratch/tests" "$out/tests.log" # there, should we be ended
+# run_tests JOBS: the files on stdin
+run_tests() {
+	# shellcheck disable=SC2016 # the inner shell's
+	xargs -P "$1" -I FILE bash -c \
+		'"$1" --said "$2" >"$3$2" 2>&1; { echo "$SECONDS s: $2"; cat "$3$2"; } >>"$4"' \
+		- "$root/tests/run" FILE "$scratch/tests" "$out/tests.log" # there, should we be ended
+}
+
+test_files | mine >"$scratch/files"
+alone=$(printf '/%s\n' "${ALONE[@]}")
+grep -vxF "$alone" "$scratch/files" | run_tests "$jobs"
+grep -xF "$alone" "$scratch/files" | run_tests 1
 # Others beside it take memory and contexts of the same GPU: what failed has one more try, alone.
 for log in "$scratch"/tests/*; do
 	[ -f "$log" ] || continue

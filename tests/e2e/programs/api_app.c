@@ -5,6 +5,7 @@
 
 #include "api_keep.h"
 #include "api_raw.h"
+#include "status.h"
 
 static struct gpushare_session *session;
 static struct gpushare_buffer *buffers[128];
@@ -13,16 +14,6 @@ static struct gpushare_map *maps[128];
 static struct gpushare_buffer **buffer_of(const char *slot)
 {
 	return &buffers[(unsigned char)slot[0] & 127];
-}
-
-static const char *status_name(int status)
-{
-#define X(name, value, text) \
-	if (status == (value)) \
-		return #name;
-	GPUSHARE_STATUSES(X)
-#undef X
-	return "?";
 }
 
 /* `what name: STATUS`; the sentence behind a failure goes to stderr. */

@@ -2,6 +2,8 @@
 /* A program of gpushare's API that does the same again and again. See script.h for what it is told. */
 #include "gpushare.h"
 #include "script_marks.h"
+#include "script_tally.h"
+#include "status.h"
 
 static struct gpushare_session *session;
 
@@ -47,28 +49,38 @@ static void do_hold(char **argument, int count)
 	printf("hold: %d\n", status);
 }
 
-static int cycle_attach(const char *name, uint64_t byte)
+/* Did it go well? The first call that does not says how. */
+static bool went_well(struct tally *tally, uint64_t turn, const char *call, int status)
+{
+	if (status)
+		tally_failed(tally, turn, "%s: %s: %s", call, status_name(status),
+			     gpushare_explain());
+	return !status;
+}
+
+static void cycle_attach(struct tally *tally, uint64_t turn, const char *name, uint64_t byte)
 {
 	struct gpushare_buffer *buffer;
 	unsigned char first = 0;
-	int status = gpushare_attach(session, name, NULL, &buffer);
 
-	if (!status)
-		status = gpushare_copy_from(buffer, 0, &first, 1);
-	if (!status && first != byte)
-		status = GPUSHARE_E_IO;
-	return status ? status : gpushare_detach(buffer);
+	if (!went_well(tally, turn, "attach", gpushare_attach(session, name, NULL, &buffer)) ||
+	    !went_well(tally, turn, "copy_from", gpushare_copy_from(buffer, 0, &first, 1)))
+		return;
+	if (first == byte)
+		went_well(tally, turn, "detach", gpushare_detach(buffer));
+	else
+		tally_failed(tally, turn, "it begins with %d", first);
 }
 
 /* cycle=COUNT,NAME,BYTE: attached so often, begins with BYTE, is detached */
 static void do_cycle(char **argument, int count)
 {
-	int failed = 0;
+	struct tally tally = {0};
 
 	(void)count;
 	for (uint64_t i = 0; i < script_number(argument[0]); i++)
-		failed += cycle_attach(argument[1], script_number(argument[2])) != GPUSHARE_OK;
-	printf("cycle: %d failed\n", failed);
+		cycle_attach(&tally, i, argument[1], script_number(argument[2]));
+	printf("cycle: %d failed\n", tally.failed);
 }
 
 /* make=COUNT,NAME,SIZE,FLAGS: made so often, and freed */
@@ -77,14 +89,15 @@ static void do_make(char **argument, int count)
 	const struct gpushare_alloc_options options = {
 	    .device = -1, .flags = (uint32_t)script_number(argument[3])};
 	struct gpushare_buffer *buffer;
-	int failed = 0;
+	struct tally tally = {0};
 
 	(void)count;
 	for (uint64_t i = 0; i < script_number(argument[0]); i++)
-		failed += gpushare_alloc_with(session, argument[1], script_number(argument[2]),
-					      &options, &buffer) ||
-			  gpushare_free(buffer);
-	printf("make: %d failed\n", failed);
+		if (went_well(&tally, i, "alloc_with",
+			      gpushare_alloc_with(session, argument[1], script_number(argument[2]),
+						  &options, &buffer)))
+			went_well(&tally, i, "free", gpushare_free(buffer));
+	printf("make: %d failed\n", tally.failed);
 }
 
 static const struct script_verb verbs[] = {

@@ -3,19 +3,10 @@
 #include "cuda_abi.h"
 #include "gpushare.h"
 #include "script.h"
+#include "status.h"
 
 static struct gpushare_session *session;
 static struct gpushare_buffer *last; /* that was made or attached */
-
-static const char *status_name(int status)
-{
-#define X(name, value, text) \
-	if (status == (value)) \
-		return #name;
-	GPUSHARE_STATUSES(X)
-#undef X
-	return "?";
-}
 
 static void say(const char *what, int status)
 {

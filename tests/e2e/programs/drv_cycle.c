@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A driver program that allocates and frees again and again. See script.h for what it is told. */
 #include "script_marks.h"
+#include "script_tally.h"
 
 #define CALLS(N) \
 	N(cuInit) \
@@ -9,6 +10,7 @@
 	N(cuCtxSetCurrent) \
 	N(cuMemAlloc_v2) \
 	N(cuMemFree_v2) \
+	N(cuGetErrorName) \
 	N(cuMemcpyDtoH_v2) \
 	N(cuMemsetD8_v2)
 
@@ -49,21 +51,41 @@ static void do_hold(char **argument, int count)
 		   drv.cuMemsetD8_v2(pointer, (unsigned char)script_number(argument[1]), size));
 }
 
+/* Did it go well? The first call that does not says how. */
+static bool went_well(struct tally *tally, uint64_t turn, const char *call, cu_result result)
+{
+	const char *name = NULL;
+
+	if (result && (drv.cuGetErrorName(result, &name) || !name))
+		name = "unknown";
+	if (result)
+		tally_failed(tally, turn, "%s: %d, %s", call, (int)result, name);
+	return !result;
+}
+
+static void cycle_alloc(struct tally *tally, uint64_t turn, size_t size, const uint64_t *first)
+{
+	cu_deviceptr pointer = 0;
+	unsigned char byte = 0;
+
+	if (!went_well(tally, turn, "cuMemAlloc", drv.cuMemAlloc_v2(&pointer, size)) ||
+	    !went_well(tally, turn, "cuMemcpyDtoH", drv.cuMemcpyDtoH_v2(&byte, pointer, 1)))
+		return;
+	if (!first || byte == *first)
+		went_well(tally, turn, "cuMemFree", drv.cuMemFree_v2(pointer));
+	else
+		tally_failed(tally, turn, "it begins with %d", byte);
+}
+
 /* cycle=COUNT,SIZE[,BYTE]: so often one is made, begins with BYTE, and is freed */
 static void do_cycle(char **argument, int count)
 {
-	size_t size = script_number(argument[1]);
-	int failed = 0;
+	uint64_t first = count > 2 ? script_number(argument[2]) : 0;
+	struct tally tally = {0};
 
-	for (uint64_t i = 0; i < script_number(argument[0]); i++) {
-		cu_deviceptr pointer = 0;
-		unsigned char byte = 0;
-
-		failed +=
-		    drv.cuMemAlloc_v2(&pointer, size) || drv.cuMemcpyDtoH_v2(&byte, pointer, 1) ||
-		    (count > 2 && byte != script_number(argument[2])) || drv.cuMemFree_v2(pointer);
-	}
-	printf("cycle: %d failed\n", failed);
+	for (uint64_t i = 0; i < script_number(argument[0]); i++)
+		cycle_alloc(&tally, i, script_number(argument[1]), count > 2 ? &first : NULL);
+	printf("cycle: %d failed\n", tally.failed);
 }
 
 static const struct script_verb verbs[] = {
