@@ -71,7 +71,6 @@ static const struct {
 } limits[] = {
     {RLIMIT_NOFILE, 1 << 16},
     {RLIMIT_AS, RLIM_INFINITY},
-    {RLIMIT_FSIZE, RLIM_INFINITY},
 };
 #define LIMITS (sizeof(limits) / sizeof(limits[0]))
 
