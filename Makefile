@@ -111,7 +111,8 @@ $(BUILD)/.flags:
 FORCE:
 
 $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
-$(BUILD)/obj/registry/%.o $(BUILD)/obj/shim/%.o: SANFLAGS += $(COUNTED)
+# Some unit tests take a file whole.
+$(BUILD)/obj/registry/%.o $(BUILD)/obj/shim/%.o $(BUILD)/obj/tests/unit/%.o: SANFLAGS += $(COUNTED)
 # dlsym is ours, and the sanitizer calls it before it can watch anybody; autostart runs on stacks
 # that the sanitizer does not know.
 $(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o shim_route.o shim_unload.o autostart.o): SANFLAGS := $(COUNTED)
