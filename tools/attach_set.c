@@ -235,22 +235,23 @@ struct places {
 	char from[PATH_MAX], to[PATH_MAX], was[PATH_MAX];
 };
 
-static void find_places(const struct set *set, size_t i, struct places *out)
+static struct places find_places(const struct set *set, size_t i)
 {
+	struct places at;
 	const struct manifest *manifest = &set->manifest;
 	const char *file = i < manifest->count ? manifest->entries[i].file : MANIFEST_FILE;
 
-	snprintf(out->from, sizeof(out->from), "%s/%s", set->staging, file);
-	snprintf(out->to, sizeof(out->to), "%s/%s", set->directory, file);
-	snprintf(out->was, sizeof(out->was), "%s/%zu", set->staging, i);
+	snprintf(at.from, sizeof(at.from), "%s/%s", set->staging, file);
+	snprintf(at.to, sizeof(at.to), "%s/%s", set->directory, file);
+	snprintf(at.was, sizeof(at.was), "%s/%zu", set->staging, i);
+	return at;
 }
 
 /* What was there is linked aside: a later one may fail. */
 static bool place(const struct set *set, size_t i)
 {
-	struct places at;
+	struct places at = find_places(set, i);
 
-	find_places(set, i, &at);
 	(void)linkat(AT_FDCWD, at.to, AT_FDCWD, at.was, 0);
 	if (!rename(at.from, at.to))
 		return true;
@@ -261,9 +262,8 @@ static bool place(const struct set *set, size_t i)
 
 static void clear_away(const struct set *set, size_t i, bool undo)
 {
-	struct places at;
+	struct places at = find_places(set, i);
 
-	find_places(set, i, &at);
 	if (undo && rename(at.was, at.to))
 		unlink(at.to);
 	unlink(at.was);

@@ -174,10 +174,15 @@ end_registries() {
 	done
 }
 
+broken_in() {
+	[[ "$broken_scenes " == *" $name "* ]] || broken_scenes+=" $name"
+}
+
 # is_broken WHY: the scene itself
 is_broken() {
 	echo "BROKEN: $name: $1"
-	broken_scenes+=" $name" all_broken=$((all_broken + 1))
+	all_broken=$((all_broken + 1))
+	broken_in
 }
 
 # What still runs in the scene's directory, and that itself.
@@ -229,7 +234,7 @@ play_scene() {
 	echo "$name: $total faults, $hits happened, $broke broken, $((SECONDS - began)) s"
 	cat "$TOP/broken"
 	all_faults=$((all_faults + total)) all_hits=$((all_hits + hits)) all_broken=$((all_broken + broke))
-	[ "$broke" = 0 ] || broken_scenes+=" $name"
+	[ "$broke" = 0 ] || broken_in
 	[ ! -s "$TOP/undone" ] || is_broken "$(wc -l <"$TOP/undone") of its faults not looked at in $SCENE_S s"
 	if [ "$hits" -lt $((total * 8 / 10)) ] || { [ -z "${FAULTS_ONLY:-}" ] && [ "$total" -lt "${AT_LEAST:-20}" ]; }; then
 		is_broken "too few of them happened"

@@ -56,9 +56,8 @@ static bool site_is_named(const char *list, const char *name)
 /* The program by its file's name: what it is called by is a matter of who started it. */
 static int site_visit(struct dl_phdr_info *info, size_t size, void *user)
 {
-	const char *path = info->dlpi_name && *info->dlpi_name
-			       ? info->dlpi_name
-			       : (const char *)getauxval(AT_EXECFN);
+	const char *path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name
+							       : (const char *)getauxval(AT_EXECFN);
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct object *one = &fault.ours[fault.count];
 
