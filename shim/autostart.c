@@ -29,6 +29,9 @@ struct launch {
 	char **environment;
 	char *inner_stack;
 	sigset_t nothing;
+	bool secure; /* then all of its own are these */
+	uid_t uid;
+	gid_t gid;
 };
 
 /* Could nobody but root and this user have put it there? */
@@ -123,6 +126,13 @@ static bool find_program(char out[PATH_MAX])
 	return find_on_path(out);
 }
 
+/* The caller of a set-uid program may not send the daemon signals. The kernel's own calls: of this thread alone. */
+static bool become_one_user(const struct launch *launch)
+{
+	return !launch->secure || (!syscall(SYS_setresgid, launch->gid, launch->gid, launch->gid) &&
+				   !syscall(SYS_setresuid, launch->uid, launch->uid, launch->uid));
+}
+
 /* The daemon: out of the session, none of the program's fds, no preload, default signals. */
 static int become_registry(void *argument)
 {
@@ -137,7 +147,7 @@ static int become_registry(void *argument)
 	for (int fd = 0; null >= 0 && fd <= 2; fd++)
 		dup2(null, fd);
 	syscall(SYS_close_range, 3, ~0U, 0);
-	if (chdir("/") < 0)
+	if (chdir("/") < 0 || !become_one_user(launch))
 		_exit(126);
 	sigprocmask(SIG_SETMASK, &launch->nothing, NULL);
 	execve(launch->program, launch->arguments, launch->environment);
@@ -220,6 +230,9 @@ int autostart_registry(const char *directory, char *why, size_t why_size)
 		return GPUSHARE_E_NO_REGISTRY;
 	}
 	launch->environment = environment;
+	launch->secure = getauxval(AT_SECURE);
+	launch->uid = geteuid();
+	launch->gid = getegid();
 	launch->inner_stack = stacks + STACK_SIZE;
 	launch->arguments[0] = launch->program;
 	launch->arguments[1] = (char *)"--dir";

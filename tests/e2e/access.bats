@@ -357,6 +357,15 @@ share wide"
 	rmdir "/tmp/gpushare-$MEMBER" 2>/dev/null || true
 	has "$output" "gpushare-registry was not found"
 	[ ! -e "$WORK/home/started" ]
+	install -d -m 755 "$WORK/suid/good" # ../../bin has one, and nobody's but root's are the directories
+	ln "$program" "$WORK/suid/good/gpushare"
+	run -0 as "$OTHER" "$WORK/suid/good/gpushare" ls
+	started=$(GPUSHARE_DIR=/tmp/gpushare-$MEMBER registry_pids)
+	uids=$(sed -n 's/^Uid:[[:space:]]*//p' "/proc/$started/status")
+	kill -KILL "$started"
+	until_true has_ended "$started"
+	rm -r "/tmp/gpushare-$MEMBER"
+	equal "${uids//[[:space:]]/ }" "$MEMBER $MEMBER $MEMBER $MEMBER" # its caller can't end it
 	chown 0 "$mine/gpushare-registry" # and then the directory is his
 	run -1 as "$OTHER" "$mine/gpushare" ls
 	rmdir "/tmp/gpushare-$MEMBER" 2>/dev/null || true
