@@ -43,8 +43,8 @@ static bool is_safe(const char *path)
 	       (!(is.st_mode & 022) || (S_ISDIR(is.st_mode) && is.st_mode & S_ISVTX));
 }
 
-/* A set-uid program may be started by the name of a hard link that its caller has made, beside a registry of
- * the caller's. */
+/* A set-uid program may be started by the name of a hard link that its caller has made, beside a
+ * registry of the caller's. */
 static bool may_start(const char *path)
 {
 	char part[PATH_MAX];
@@ -126,7 +126,8 @@ static bool find_program(char out[PATH_MAX])
 	return find_on_path(out);
 }
 
-/* The caller of a set-uid program may not send the daemon signals. The kernel's own calls: of this thread alone. */
+/* The caller of a set-uid program may not send the daemon signals. The kernel's own calls: of this
+ * thread alone. */
 static bool become_one_user(const struct launch *launch)
 {
 	return !launch->secure || (!syscall(SYS_setresgid, launch->gid, launch->gid, launch->gid) &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Named stream-ordered memory, which is cuMemAlloc memory: freed where its stream is destroyed at once, too. */
+/* Named stream-ordered memory, which is cuMemAlloc memory: freed where its stream is destroyed at
+ * once, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
