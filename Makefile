@@ -50,12 +50,12 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror 
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ifneq ($(COVERAGE),)
 COUNTED := --coverage -fprofile-update=atomic -fprofile-abs-path
-SANFLAGS += $(COUNTED)
 FLUSH := $(BUILD)/coverage/flush.o
+COUNTED_LINK := --coverage $(patsubst %,-Wl$(comma)--wrap=%,_exit __gcov_exit __gcov_dump) $(FLUSH)
 endif
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
 	-ffunction-sections -fdata-sections $(patsubst %,-iquote %,registry/protocol shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
-ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) $(if $(FLUSH),-Wl$(comma)--wrap=_exit $(FLUSH)) -pthread -Wl,--as-needed
+ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) $(COUNTED_LINK) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,--gc-sections -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs
 NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)
 NNG := $(if $(findstring -l:,$(call archive,mbedtls)),$(call archive,nng))
@@ -111,19 +111,21 @@ $(BUILD)/.flags:
 FORCE:
 
 $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
+# Some unit tests take a file whole.
+$(BUILD)/obj/registry/%.o $(BUILD)/obj/shim/%.o $(BUILD)/obj/tests/unit/%.o: SANFLAGS += $(COUNTED)
 # dlsym is ours, and the sanitizer calls it before it can watch anybody; autostart runs on stacks
 # that the sanitizer does not know.
 $(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o shim_route.o shim_unload.o autostart.o): SANFLAGS := $(COUNTED)
 $(BUILD)/obj/shim/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
-$(BUILD)/obj/%.o: %.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h $(FLUSH)
+$(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
-# Counts of who leaves by _exit(); autostart's child runs on its parent's memory until it is another program.
+# Autostart's child runs on its parent's memory until it is another program, and counts where its parent does.
 $(BUILD)/obj/shim/autostart.o: ALL_CFLAGS += $(if $(COVERAGE),-fno-builtin-execve)
 $(BUILD)/coverage/%.o: tests/coverage_%.c $(BUILD)/.flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -fPIC -fvisibility=hidden -c $< -o $@
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -fPIC -fvisibility=hidden -DCOUNTS='"$(abspath $(BUILD))/counts"' -c $< -o $@
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
@@ -149,7 +151,7 @@ $(BUILD)/libgpushare.so: $(BUILD)/libgpushare.so.0
 # One object, and nothing visible but the API: a program's own `client_new` stays its own.
 $(BUILD)/libgpushare.a: $(API)
 	$(call say,AR,$@)
-	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) -o $(BUILD)/obj/libgpushare.o
+	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) $(if $(COVERAGE),$(COUNTED_LINK) -lgcov) -o $(BUILD)/obj/libgpushare.o
 	$(Q)$(OBJCOPY) --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
 # nng_calls.c, nng_aio.c

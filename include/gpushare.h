@@ -1224,7 +1224,8 @@ int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at_least, int
  * already says nothing.
  *
  * Errors:  GPUSHARE_E_INVALID (this process has not joined), _E_RANGE (neither published nor waited
- *          for), _E_CUDA, _E_FORKED
+ *          for), _E_TIMED_OUT (another thread's call has been held up for as long as the session waits),
+ *          _E_CUDA, _E_FORKED
  */
 int gpushare_release(struct gpushare_buffer *buffer, void *stream, uint64_t sequence);
 

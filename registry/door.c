@@ -50,15 +50,20 @@ bool door_open(const char *path)
 int door_listen(const char *path, int type)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+	bool bound;
 
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
 	/* The mode before the name: never open to others, not for a moment. */
-	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
-	    !listen(fd, BACKLOG) && door_open(path))
+	bound = fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at));
+	if (bound && !listen(fd, BACKLOG) && door_open(path))
 		return fd;
+	error = errno; /* which is the caller's to say */
+	if (bound)
+		unlink(path);
 	if (fd >= 0)
 		close(fd);
+	errno = error;
 	return -1;
 }
 

@@ -92,7 +92,8 @@ bool keeper_link_find(struct keeper_link *link)
 static int make_listener(const struct keeper_link *link)
 {
 	struct sockaddr_un at;
-	int fd;
+	int fd, error;
+	bool bound;
 
 	address_of(link, &at);
 	if (is_our_socket(at.sun_path))
@@ -100,12 +101,26 @@ static int make_listener(const struct keeper_link *link)
 	else if (errno != ENOENT)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
-	    !listen(fd, KEEPER_BACKLOG))
+	bound = fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at));
+	if (bound && !listen(fd, KEEPER_BACKLOG))
 		return fd;
+	error = errno;
+	if (bound)
+		unlink(at.sun_path);
 	if (fd >= 0)
 		close(fd);
+	errno = error;
 	return -1;
+}
+
+/* Nobody is there to listen. */
+static void drop_listener(const struct keeper_link *link, int listener)
+{
+	struct sockaddr_un at;
+
+	address_of(link, &at);
+	if (listener >= 0)
+		unlink(at.sun_path);
 }
 
 /* In a session of its own from its first moment on: what ends our group does not end it. */
@@ -175,6 +190,7 @@ bool keeper_link_start(struct keeper_link *link)
 	if (pair[1] >= 0)
 		close(pair[1]);
 	if (error) {
+		drop_listener(link, listener);
 		if (!link->said)
 			log_line("can't start a keeper in %s: %s", link->directory,
 				 strerror(error));

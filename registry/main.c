@@ -25,6 +25,7 @@
 #include "options.h"
 #include "place.h"
 #include "probe.h"
+#include "replay.h"
 #include "restore.h"
 #include "server.h"
 #include "sockets.h"
@@ -250,6 +251,15 @@ static void leave_now(int number)
 	_exit(0);
 }
 
+/* Started by a client or a keeper, which know nothing of the file that the one before was given. */
+static void inherit_config(struct options *options, const char *directory)
+{
+	char config[OPTIONS_CONFIG_MAX];
+
+	if (options->orphan && !*options->config && replay_config(directory, config))
+		options_inherit(options, config);
+}
+
 /* So many sockets of one user, said hello or not. */
 static uint64_t crowd_of(const struct limits *limits)
 {
@@ -284,8 +294,10 @@ int main(int argc, char **argv)
 	status = place_open(&place, options.directory, options.is_system, options.replace);
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
+	inherit_config(&options, place.directory);
 	registry = registry_new(place.directory);
 	if (registry) {
+		registry->config = *options.config ? options.config : NULL;
 		registry->limits = options.settings.limits;
 		registry->limits.message_bytes = options.settings.message_bytes;
 		registry->is_system = options.is_system;

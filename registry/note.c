@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "note.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
@@ -190,6 +191,10 @@ static void put_all(struct registry *registry)
 	begin.change.begin.version = JOURNAL_VERSION;
 	begin.change.begin.since = registry->since;
 	begin.change.begin.away = registry->away;
+	begin.change.begin.pid_namespace = registry->pid_namespace;
+	if (registry->config)
+		snprintf(begin.change.begin.config, sizeof(begin.change.begin.config), "%s",
+			 registry->config);
 	journal_boot(begin.change.begin.boot);
 	journal_put(&registry->journal, &begin);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next)

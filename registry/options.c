@@ -6,9 +6,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "door.h"
 #include "config.h"
+#include "log.h"
 #include "protocol.h"
 
 #define EXIT_USAGE 2
@@ -87,20 +89,42 @@ static bool parse_number(const char *text, long most, long *out_number)
 	return true;
 }
 
-/* The file first, for the command line goes before it. -1: both were understood. */
-static int read_settings(struct options *options, const char *config, const long *idle_exit_s,
-			 const long *keep_limit)
+/* For a successor, which may be started in another working directory. */
+static void keep_path(struct options *options, const char *config)
 {
-	settings_init(&options->settings);
-	if (!config_read(config, &options->settings, stderr))
+	char *path = realpath(config, NULL);
+
+	if (path && strlen(path) < sizeof(options->config))
+		strcpy(options->config, path);
+	else
+		log_error("%s has too long a path for a successor to be told it", config);
+	free(path);
+}
+
+/* The file first, for the command line goes before it. -1: both were understood. */
+static int read_settings(struct options *options, const char *config)
+{
+	struct settings settings;
+
+	settings_init(&settings);
+	if (!config_read(config, &settings, stderr))
 		return EXIT_USAGE;
-	if (*idle_exit_s >= 0)
-		options->settings.idle_exit_s = (uint64_t)*idle_exit_s;
-	if (*keep_limit >= 0) {
-		options->settings.limits.kept_bytes = (uint64_t)*keep_limit;
-		options->settings.limits.of_user[LIMIT_kept_bytes] = (uint64_t)*keep_limit;
+	if (options->idle_exit_s >= 0)
+		settings.idle_exit_s = (uint64_t)options->idle_exit_s;
+	if (options->keep_limit >= 0) {
+		settings.limits.kept_bytes = (uint64_t)options->keep_limit;
+		settings.limits.of_user[LIMIT_kept_bytes] = (uint64_t)options->keep_limit;
 	}
+	options->settings = settings;
+	if (config)
+		keep_path(options, config);
 	return -1;
+}
+
+void options_inherit(struct options *options, const char *config)
+{
+	if (read_settings(options, config) >= 0)
+		log_line("%s, which the one before had read, is left out", config);
 }
 
 static int print_settings(const struct settings *settings)
@@ -114,12 +138,12 @@ static int print_settings(const struct settings *settings)
 
 int options_parse(struct options *options, int argc, char **argv)
 {
-	long number, idle_exit_s = -1, keep_limit = -1;
+	long number;
 	const char *config = NULL;
 	bool check_config = false;
 	int letter, status;
 
-	*options = (struct options){.ready_fd = -1};
+	*options = (struct options){.ready_fd = -1, .idle_exit_s = -1, .keep_limit = -1};
 	while ((letter = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
 		switch (letter) {
 		case 'f':
@@ -131,11 +155,11 @@ int options_parse(struct options *options, int argc, char **argv)
 			options->directory = optarg;
 			break;
 		case 'i':
-			if (!parse_number(optarg, 365 * 24 * 3600, &idle_exit_s))
+			if (!parse_number(optarg, 365 * 24 * 3600, &options->idle_exit_s))
 				return fail_usage("--idle-exit wants seconds", optarg);
 			break;
 		case 'k':
-			if (!parse_number(optarg, LONG_MAX, &keep_limit))
+			if (!parse_number(optarg, LONG_MAX, &options->keep_limit))
 				return fail_usage("--keep-limit wants bytes", optarg);
 			break;
 		case 'F':
@@ -183,6 +207,6 @@ int options_parse(struct options *options, int argc, char **argv)
 		return fail_usage("no arguments are wanted", argv[optind]);
 	if (options->keeper)
 		return -1;
-	status = read_settings(options, config, &idle_exit_s, &keep_limit);
+	status = read_settings(options, config);
 	return status < 0 && check_config ? print_settings(&options->settings) : status;
 }

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -68,21 +69,41 @@ bool process_is_awaited(void)
 	return parent.pid > 1 && strcmp(parent.command, "systemd") != 0;
 }
 
+uint64_t process_namespace(void)
+{
+	struct stat is;
+
+	return stat("/proc/self/ns/pid", &is) ? 0 : is.st_ino;
+}
+
+void process_forget_pid(struct process *process, uint64_t pid_namespace)
+{
+	if (process->pid <= 0)
+		return;
+	if (!process->own_namespace)
+		process_says(process, pid_namespace, process->pid, process->started);
+	process->pid = 0;
+	process->started = process->stack = 0;
+}
+
 void process_says(struct process *process, uint64_t pid_namespace, int32_t pid, uint64_t started)
 {
-	if (process->pid > 0)
-		return;
 	process->own_namespace = pid_namespace;
 	process->own_pid = pid;
 	process->own_started = started;
+}
+
+bool process_says_same(const struct process *a, const struct process *b)
+{
+	return a->own_namespace && a->own_namespace == b->own_namespace && a->own_pid > 0 &&
+	       a->own_pid == b->own_pid && a->own_started == b->own_started && a->uid == b->uid;
 }
 
 bool process_is_same(const struct process *a, const struct process *b)
 {
 	if (a->pid > 0 || b->pid > 0)
 		return a->pid == b->pid && a->started == b->started;
-	return a->own_namespace && a->own_namespace == b->own_namespace && a->own_pid > 0 &&
-	       a->own_pid == b->own_pid && a->own_started == b->own_started && a->uid == b->uid;
+	return process_says_same(a, b);
 }
 
 bool process_is_other_program(const struct process *a, const struct process *b)

@@ -23,6 +23,7 @@ struct registry *registry_new(const char *directory)
 	limits_init(&registry->limits);
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
+	registry->pid_namespace = process_namespace();
 	store_init(&registry->store);
 	vault_init(&registry->vault, registry);
 	events_init(&registry->events);

@@ -43,8 +43,10 @@ struct registry {
 	uint64_t since;		 /* what got a generation above this one is here, or has gone */
 	int64_t unseen_until_ns; /* so long ghosts that can't be watched have: restore.c */
 	bool away;		 /* a predecessor's descriptors are a service manager's */
-	int64_t away_until_ns;	 /* so long nothing is lost for that; 0: it is not so */
-	struct audit *audit;	 /* NULL: none */
+	uint64_t pid_namespace;	 /* whose numbers pids are here; 0: it can't be told */
+	const char *config; /* the file that holds here, for a successor; NULL: the default one */
+	int64_t away_until_ns;	      /* so long nothing is lost for that; 0: it is not so */
+	struct audit *audit;	      /* NULL: none */
 	const struct process *asking; /* whose request is carried out; NULL: nobody's */
 	bool leaving;		      /* no request is answered any more */
 	struct entry *kept;	      /* whose owners have gone */
@@ -52,7 +54,8 @@ struct registry {
 	size_t nameless, limbo_room;  /* of those */
 	struct order *orders;	      /* by generation: order_page.h */
 	struct order *marking;	      /* those that are marked again */
-	bool replaying;		      /* the journal is being read */
+	bool replaying;		      /* the journal is being read... */
+	uint64_t replayed_namespace;  /* ...whose pids are another namespace's; 0: they are ours */
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	struct counts counts;

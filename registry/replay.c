@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "log.h"
@@ -10,22 +13,30 @@
 
 #define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */
 
-static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
+static bool is_of_now(const gpushare_Begin *begin)
 {
 	char boot[sizeof(begin->boot)];
 
 	journal_boot(boot);
-	if (begin->version != JOURNAL_VERSION || !*boot || strcmp(begin->boot, boot) != 0) {
+	return begin->version == JOURNAL_VERSION && *boot && !strcmp(begin->boot, boot);
+}
+
+static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
+{
+	if (!is_of_now(begin)) {
 		log_line("%s is of another boot or version, and not heeded", JOURNAL_FILE);
 		return false;
 	}
 	if (begin->since < registry->since)
 		registry->since = begin->since;
 	registry->away = begin->away;
+	if (begin->pid_namespace != registry->pid_namespace && begin->pid_namespace &&
+	    registry->pid_namespace)
+		registry->replayed_namespace = begin->pid_namespace;
 	return true;
 }
 
-static struct process process_of(const gpushare_Peer *told)
+static struct process process_of(const struct registry *registry, const gpushare_Peer *told)
 {
 	struct process process = {
 	    .pid = told->pid,
@@ -38,12 +49,14 @@ static struct process process_of(const gpushare_Peer *told)
 	};
 
 	strcpy(process.command, told->command);
+	if (registry->replayed_namespace)
+		process_forget_pid(&process, registry->replayed_namespace);
 	return process;
 }
 
 static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 {
-	const struct process peer = process_of(told);
+	const struct process peer = process_of(registry, told);
 	struct lease *lease = lease_find_key(&registry->leases, told->key);
 
 	if (lease)
@@ -183,7 +196,7 @@ static void replay_play(struct registry *registry, const gpushare_Play *play)
 
 static void replay_burn(struct registry *registry, const gpushare_Burn *burn)
 {
-	const struct process process = process_of(&burn->process);
+	const struct process process = process_of(registry, &burn->process);
 
 	if (burn->generation)
 		burn_replay(registry, burn->generation, burn->slot, &process, burn->settles);
@@ -275,4 +288,26 @@ void replay(struct registry *registry, int directory)
 				registry_join(lease, each, entry);
 		}
 	}
+}
+
+/* It stands in the first entry. */
+static bool read_config(void *context, const gpushare_State *what)
+{
+	const gpushare_Begin *begin = &what->change.begin;
+
+	if (what->which_change == gpushare_State_begin_tag && is_of_now(begin))
+		snprintf(context, OPTIONS_CONFIG_MAX, "%s", begin->config);
+	return false;
+}
+
+bool replay_config(const char *directory, char out_config[OPTIONS_CONFIG_MAX])
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	*out_config = '\0';
+	if (fd < 0)
+		return false;
+	journal_read(fd, read_config, out_config);
+	close(fd);
+	return *out_config;
 }

@@ -140,6 +140,17 @@ uint32_t restore_next_dead(const struct registry *registry)
 	return 0;
 }
 
+/* Its owner is as it is seen now. */
+static void own(struct entry *entry, struct lease *lease)
+{
+	entry->lease = lease;
+	if (process_is_same(&entry->owner, &lease->peer))
+		return;
+	entry->owner = lease->peer;
+	entry->info.owner_pid = lease->peer.pid;
+	entry->info.owner_started = lease->peer.started;
+}
+
 /* The old lease is left with nothing, and with a key that nobody was told. */
 static void move_all(struct lease *from, struct lease *to)
 {
@@ -160,12 +171,19 @@ static void move_all(struct lease *from, struct lease *to)
 	to->retelling = false;
 	DL_FOREACH(to->entries, entry)
 	{
-		entry->lease = to;
+		own(entry, to);
 	}
 	DL_FOREACH(to->limbo, entry)
 	{
-		entry->lease = to;
+		own(entry, to);
 	}
+}
+
+/* Who was seen from another pid namespace is believed by what it says of itself, and by the key. */
+static bool is_same(const struct lease *old, const struct lease *lease)
+{
+	return process_is_same(&old->peer, &lease->peer) ||
+	       (old->ghost && old->peer.pid <= 0 && process_says_same(&old->peer, &lease->peer));
 }
 
 /* Its client has given up waiting for us, and come again meanwhile. What came first may be greeted last. */
@@ -180,13 +198,17 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 		    const uint8_t key[GPUSHARE_LEASE_SIZE])
 {
 	struct lease *old = is_none(key) ? NULL : lease_find_key(&registry->leases, key);
+	bool seen_anew;
 
-	if (!old || old == lease || old->peer.uid != lease->peer.uid ||
-	    !process_is_same(&old->peer, &lease->peer) || !has_nothing(lease) || lease->noted)
+	if (!old || old == lease || old->peer.uid != lease->peer.uid || !is_same(old, lease) ||
+	    !has_nothing(lease) || lease->noted)
 		return false;
 	if (!old->ghost && is_later(old, lease))
 		return false;
+	seen_anew = old->peer.pid != lease->peer.pid;
 	move_all(old, lease);
+	if (seen_anew)
+		note_all(registry);
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command);
 	if (old->ghost) {

@@ -7,18 +7,20 @@
 #include <string.h>
 
 /* In silence, and without starting a registry that would not know what we mean. E_NOT_READY: see
- * client_await_next(). */
+ * client_await_next(). One that did not answer is not waited for once more each time. */
 static int ask_body(struct gpushare_session *session, const request *ask, pb_size_t body,
 		    void *out_body, size_t body_size)
 {
 	struct client *client = session->client;
-	int status;
+	int status = GPUSHARE_E_TIMED_OUT;
 
 	pthread_mutex_lock(&session->lock);
-	client->request = *ask;
-	client->giving_back = true;
-	status = client_call(client, 0);
-	client->giving_back = false;
+	if (session_is_heard(session)) {
+		client->request = *ask;
+		client->giving_back = true;
+		status = session_call(session);
+		client->giving_back = false;
+	}
 	if (status == GPUSHARE_OK && client->reply.which_body != body)
 		status = GPUSHARE_E_PROTOCOL;
 	if (status == GPUSHARE_OK)
@@ -113,8 +115,8 @@ void session_limbo_finish(struct gpushare_session *session)
 	}
 }
 
-/* Its name goes. True: others have it attached, or may have: a registry that comes, as nobody tells it of
- * the name, takes it for freed and knows who has it. */
+/* Its name goes. True: others have it attached, or may have: a registry that comes, or that answers again,
+ * takes it for freed, as nobody tells it of the name, and knows who has it. */
 static bool leave(struct gpushare_session *session, const struct gpushare_info *info)
 {
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};
@@ -125,7 +127,8 @@ static bool leave(struct gpushare_session *session, const struct gpushare_info *
 	ask.verb.withdraw.generation = info->generation;
 	memcpy(ask.verb.withdraw.name, info->name, sizeof(info->name));
 	status = ask_body(session, &ask, gpushare_Reply_withdraw_tag, &answer, sizeof(answer));
-	return status == GPUSHARE_E_NOT_READY || (!status && answer.limbo);
+	return status == GPUSHARE_E_NOT_READY || status == GPUSHARE_E_TIMED_OUT ||
+	       (!status && answer.limbo);
 }
 
 /* As cuMemFree waits. */

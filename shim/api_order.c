@@ -137,9 +137,10 @@ API_PUBLIC int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t se
 	slot = atomic_load_explicit(&ordering->slot, memory_order_relaxed);
 	if (!slot)
 		return GPUSHARE_OK;
-	stream_await_releases(ordering, slot - 1, sequence);
-	order_release(ordering->page, slot - 1, sequence);
-	return GPUSHARE_OK;
+	status = stream_await_releases(ordering, slot - 1, sequence);
+	if (!status)
+		order_release(ordering->page, slot - 1, sequence);
+	return status;
 }
 
 API_PUBLIC int gpushare_reclaim(struct gpushare_buffer *buffer, void *stream, uint64_t sequence)

@@ -7,22 +7,23 @@
  * call talks to the registry, but those that take a role for the first time or give it back.
  */
 #include "api_session.h"
+#include "api_turn.h"
 #include "client_order.h"
 
 /* What a stream of this process was given last, so that what comes next comes after it. */
 struct order_lane {
-	_Atomic uint32_t turn;
+	struct turn turn;
 	_Atomic uint64_t last;
 	unsigned long long stream; /* which one that was, if `known` */
 	bool known;
 };
 
-#define ORDER_LEFT 8 /* slots that were left, and that streams are still to come to */
-
 struct ordering {
 	struct ordering *next; /* of the session */
 	struct gpushare_session *session;
 	unsigned int users; /* buffers; under the session's lock */
+	bool held;	    /* the same: tell_again() has it */
+	bool ended;	    /* the same: its last buffer has gone, and the registry was told */
 	int pid;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
@@ -32,13 +33,15 @@ struct ordering {
 	_Atomic uint32_t slot;	 /* a consumer's, from 1 on */
 	unsigned int connection; /* over which the registry was told last */
 	bool lost;		 /* the registry has another page of that buffer */
-	bool asking;		 /* under the lock: a thread tells the registry of roles */
+	struct turn telling;	 /* the registry of roles... */
+	bool asking;		 /* ...under the lock: a thread does... */
+	pthread_t teller;	 /* ...this one */
 	uint32_t leaving;	 /* under the lock: what it did not hear the end of... */
 	bool leaves_unsettled;	 /* ...which may be unsettled... */
 	uint64_t leaves_settles; /* ...until then: see the protocol's Order */
 
 	/* api_order_stream.c */
-	_Atomic bool opening; /* what follows, by one thread */
+	struct turn opening; /* what follows, by one thread */
 	_Atomic(const struct driver *) driver;
 	cu_context context;	    /* in which `view` is registered */
 	_Atomic uint32_t means;	    /* enum gpushare_ordering; 0: no stream was used so far */
@@ -49,10 +52,8 @@ struct ordering {
 	bool kept;		    /* `context` is the primary one of `device`, retained */
 	cu_device device;
 	struct order_lane publishing, releasing;
-	struct order_left {
-		uint32_t slot; /* that was left; 0: none */
-		uint64_t last; /* streams are to come to this number there */
-	} left[ORDER_LEFT];
+	uint64_t
+	    left[ORDER_SLOTS]; /* to what streams are to come in slots that were left; 0: nothing */
 	_Atomic uint64_t waited;    /* the highest that a stream was to wait for */
 	_Atomic uint64_t reclaimed; /* the same, of consumers */
 	_Atomic uint32_t pending;   /* host functions that have not run */
@@ -79,8 +80,9 @@ int ordering_leave(struct ordering *ordering, uint32_t roles);
 bool ordering_is_unheard(int status);
 /* The registry hears of those that ended without it. In the turn. */
 int ordering_tell_leave(struct ordering *ordering);
-/* One thread at a time tells the registry of it, so that it hears in order what was done. */
-void ordering_take_turn(struct ordering *ordering);
+/* One thread at a time tells the registry of it, so that it hears in order what was done. E_TIMED_OUT:
+ * another one is still at it. */
+int ordering_take_turn(struct ordering *ordering);
 void ordering_give_turn(struct ordering *ordering);
 /* The buffer goes: before the registry hears of that. */
 void ordering_end(struct gpushare_buffer *buffer);
@@ -92,6 +94,8 @@ void session_order_again(struct gpushare_session *session);
 /* Memory and descriptor. */
 void ordering_free(struct ordering *ordering);
 
+/* Another thread has a turn of its for longer than a call may take. */
+int ordering_fail_busy(const struct ordering *ordering);
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
 
 /* api_order_stream.c, with the order.h names of gpushare_*(). */
@@ -104,7 +108,7 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t sequence);
 /* The CPU is about to release: after all that streams were to release before. */
-void stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence);
+int stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence);
 /* For struct order_stuck; `ordering` is one. */
 bool stream_has_failed(void *ordering);
 /* Whether this process's GPUs have work to do for it that has not come to its end. */

@@ -3,23 +3,34 @@
 #include "api_order.h"
 #include "monotonic.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-void ordering_take_turn(struct ordering *ordering)
+int ordering_fail_busy(const struct ordering *ordering)
+{
+	return api_fail(GPUSHARE_E_TIMED_OUT,
+			"another thread has been at the order of '%s' for %u ms; is the registry, "
+			"or the GPU's driver, held up?",
+			ordering->name, ordering->session->timeout_ms);
+}
+
+static bool take_turn(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
 
+	if (!turn_take(&ordering->telling, session->timeout_ms))
+		return false;
 	pthread_mutex_lock(&session->lock);
-	while (ordering->asking) {
-		pthread_mutex_unlock(&session->lock);
-		sched_yield();
-		pthread_mutex_lock(&session->lock);
-	}
 	ordering->asking = true;
+	ordering->teller = pthread_self();
 	pthread_mutex_unlock(&session->lock);
+	return true;
+}
+
+int ordering_take_turn(struct ordering *ordering)
+{
+	return take_turn(ordering) ? GPUSHARE_OK : ordering_fail_busy(ordering);
 }
 
 void ordering_give_turn(struct ordering *ordering)
@@ -29,6 +40,19 @@ void ordering_give_turn(struct ordering *ordering)
 	pthread_mutex_lock(&session->lock);
 	ordering->asking = false;
 	pthread_mutex_unlock(&session->lock);
+	turn_give(&ordering->telling);
+}
+
+/* A question of this thread's may end in what was to wait for it. */
+static bool has_turn(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+	bool has;
+
+	pthread_mutex_lock(&session->lock);
+	has = ordering->asking && pthread_equal(ordering->teller, pthread_self());
+	pthread_mutex_unlock(&session->lock);
+	return has;
 }
 
 static bool is_unsettled(const struct ordering *ordering, uint32_t roles)
@@ -104,10 +128,11 @@ int ordering_tell_leave(struct ordering *ordering)
 
 int ordering_leave(struct ordering *ordering, uint32_t roles)
 {
-	int status;
+	int status = ordering_take_turn(ordering);
 
-	ordering_take_turn(ordering);
 	end_roles(ordering, roles);
+	if (status)
+		return status; /* it is told when the registry is asked next */
 	status = ordering_tell_leave(ordering);
 	ordering_give_turn(ordering);
 	session_order_again(ordering->session); /* which leaves out who has the turn */
@@ -144,12 +169,31 @@ static bool is_to_be_told(const struct ordering *ordering)
 	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
 }
 
+/* Behind what another thread tells of them; whom the registry keeps waiting for long is not waited for. */
+static void tell_end(struct ordering *ordering)
+{
+	bool waited = !has_turn(ordering) && take_turn(ordering);
+	request tell;
+
+	end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);
+	describe_leave(ordering, &tell);
+	ordering->leaving = 0; /* nobody tells it once more */
+	session_tell(ordering->session, &tell);
+	if (waited)
+		ordering_give_turn(ordering);
+}
+
+static void free_kept(struct ordering *ordering)
+{
+	if (!stream_keep(ordering))
+		ordering_free(ordering);
+}
+
 void ordering_end(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering = atomic_load(&buffer->ordering);
 	struct gpushare_session *session = buffer->session;
-	request tell;
-	bool last;
+	bool last, held;
 
 	if (!ordering)
 		return;
@@ -158,13 +202,14 @@ void ordering_end(struct gpushare_buffer *buffer)
 	pthread_mutex_unlock(&session->lock);
 	if (!last)
 		return;
-	if (is_to_be_told(ordering)) {
-		end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);
-		describe_leave(ordering, &tell);
-		session_tell(session, &tell);
-	}
-	if (!stream_keep(ordering))
-		ordering_free(ordering);
+	if (is_to_be_told(ordering))
+		tell_end(ordering);
+	pthread_mutex_lock(&session->lock);
+	held = ordering->held; /* then it is freed there */
+	ordering->ended = true;
+	pthread_mutex_unlock(&session->lock);
+	if (!held)
+		free_kept(ordering);
 }
 
 void ordering_forget(struct gpushare_buffer *buffer)
@@ -173,8 +218,10 @@ void ordering_forget(struct gpushare_buffer *buffer)
 
 	if (!ordering || !drop(buffer, ordering))
 		return;
-	if (ordering->pid != getpid() || !stream_keep(ordering))
+	if (ordering->pid != getpid())
 		ordering_free(ordering);
+	else
+		free_kept(ordering);
 }
 
 /* Under the session's lock: the registry of this connection was not told of it, or did not hear that
@@ -207,17 +254,16 @@ static bool tell_again(struct ordering *ordering)
 	int status = ordering_ask(ordering, 0);
 	bool unheard = ordering_is_unheard(status), gone;
 
-	if (status == GPUSHARE_E_OWNER_GONE)
-		order_mark_gone(ordering->page);
 	pthread_mutex_lock(&session->lock);
+	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended) /* else it is not known for ours */
+		order_mark_gone(ordering->page);
 	if (status && !unheard)
 		ordering->connection = session->client->connections;
-	gone = !--ordering->users;
-	if (gone)
-		unlist(ordering);
+	ordering->held = false;
+	gone = ordering->ended;
 	pthread_mutex_unlock(&session->lock);
-	if (gone && !stream_keep(ordering))
-		ordering_free(ordering);
+	if (gone)
+		free_kept(ordering);
 	return !unheard;
 }
 
@@ -238,7 +284,7 @@ void session_order_again(struct gpushare_session *session)
 		pthread_mutex_lock(&session->lock);
 		ordering = find_untold(session);
 		if (ordering)
-			ordering->users++; /* it stays meanwhile */
+			ordering->held = true; /* it stays meanwhile */
 		pthread_mutex_unlock(&session->lock);
 		if (!ordering || !tell_again(ordering))
 			break;

@@ -224,9 +224,10 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 
 int ordering_ask(struct ordering *ordering, uint32_t roles)
 {
-	int status;
+	int status = ordering_take_turn(ordering);
 
-	ordering_take_turn(ordering);
+	if (status)
+		return status;
 	status = ask_in_turn(ordering, roles);
 	ordering_give_turn(ordering);
 	session_order_again(ordering->session); /* which leaves out who has the turn */

@@ -60,31 +60,13 @@ bool stream_has_unreleased(const struct ordering *ordering)
 	return atomic_load(&ordering->captured) || has_late_release(ordering);
 }
 
-/* NULL: there is no room for one more. */
-static struct order_left *find_room(struct ordering *ordering)
-{
-	for (int at = 0; at < ORDER_LEFT; at++) {
-		struct order_left *left = &ordering->left[at];
-
-		if (has_come(ordering, left->slot, left->last))
-			return left;
-	}
-	return NULL;
-}
-
 void stream_leave_slot(struct ordering *ordering, uint32_t next)
 {
 	uint32_t slot = atomic_exchange(&ordering->slot, next);
 	uint64_t last = atomic_exchange(&ordering->releasing.last, 0);
-	struct order_left *left;
 
-	if (has_come(ordering, slot, last))
-		return;
-	left = find_room(ordering);
-	if (left)
-		*left = (struct order_left){slot, last};
-	else /* nothing tells when that one has come: it stays, as what a graph has */
-		atomic_store(&ordering->captured, true);
+	if (!has_come(ordering, slot, last) && last > ordering->left[slot - 1])
+		ordering->left[slot - 1] = last;
 }
 
 /* A stream has still to write what it was given, but for graphs. */
@@ -92,8 +74,8 @@ static bool is_written_to(const struct ordering *ordering)
 {
 	bool late = has_late_publication(ordering) || has_late_release(ordering);
 
-	for (int at = 0; !late && at < ORDER_LEFT; at++)
-		late = !has_come(ordering, ordering->left[at].slot, ordering->left[at].last);
+	for (uint32_t at = 0; !late && at < ORDER_SLOTS; at++)
+		late = !has_come(ordering, ordering->left[at] ? at + 1 : 0, ordering->left[at]);
 	return late;
 }
 

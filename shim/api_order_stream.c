@@ -2,8 +2,6 @@
 /* What streams do with an order page: write a number when they come there, wait for one. */
 #include "api_order_stream.h"
 
-#include <sched.h>
-
 #define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
 
 /* The stream's own context, where that is another than the current one; a default stream is the
@@ -254,17 +252,6 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 			: order_event_acquire(ordering, stream, at_least);
 }
 
-static void lane_take(struct order_lane *lane)
-{
-	while (atomic_exchange_explicit(&lane->turn, 1, memory_order_acquire))
-		sched_yield();
-}
-
-static void lane_give(struct order_lane *lane)
-{
-	atomic_store_explicit(&lane->turn, 0, memory_order_release);
-}
-
 static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stream,
 			uint64_t sequence)
 {
@@ -273,7 +260,8 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 	uint64_t before;
 	int status = GPUSHARE_OK;
 
-	lane_take(lane);
+	if (!turn_take(&lane->turn, ordering->session->timeout_ms))
+		return ordering_fail_busy(ordering);
 	before = atomic_load(&lane->last);
 	if (before < sequence && has_words(ordering))
 		status = write_next(ordering, lane, stream, released, before, sequence);
@@ -281,7 +269,7 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 		status = order_event_release(ordering, stream, slot, sequence);
 	if (!status)
 		raise_to(&lane->last, sequence);
-	lane_give(lane);
+	turn_give(&lane->turn);
 	return status;
 }
 
@@ -310,7 +298,7 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 	return release_next(ordering, slot - 1, stream, sequence);
 }
 
-void stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence)
+int stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence)
 {
 	struct order_lane *lane = &ordering->releasing;
 	struct order_page *page = ordering->page;
@@ -318,12 +306,14 @@ void stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t se
 	uint64_t last = atomic_load(&lane->last);
 
 	if (!last)
-		return;
+		return GPUSHARE_OK;
 	order_wait_number(&page->slot[slot].released, &page->reclaimers, last, ORDER_FOR_EVER,
 			  &stuck);
-	lane_take(lane);
+	if (!turn_take(&lane->turn, ordering->session->timeout_ms))
+		return ordering_fail_busy(ordering);
 	raise_to(&lane->last, sequence);
-	lane_give(lane);
+	turn_give(&lane->turn);
+	return GPUSHARE_OK;
 }
 
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,

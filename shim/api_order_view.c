@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sched.h>
 
 int order_enter(const struct driver *driver, cu_context context, struct order_scope *scope)
 {
@@ -128,15 +127,13 @@ int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering
 {
 	int status = GPUSHARE_OK;
 
-	while (!status && !is_ready(ordering)) {
-		if (atomic_exchange(&ordering->opening, true)) {
-			sched_yield();
-			continue;
-		}
-		if (!is_ready(ordering))
-			status = open_here(buffer, ordering);
-		atomic_store(&ordering->opening, false);
-	}
+	if (is_ready(ordering))
+		return GPUSHARE_OK;
+	if (!turn_take(&ordering->opening, ordering->session->timeout_ms))
+		return ordering_fail_busy(ordering);
+	if (!is_ready(ordering))
+		status = open_here(buffer, ordering);
+	turn_give(&ordering->opening);
 	return status;
 }
 

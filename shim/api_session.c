@@ -48,8 +48,12 @@ const struct driver *session_driver(struct gpushare_session *session)
 	return driver;
 }
 
-/* Under the lock. */
-static int call(struct gpushare_session *session)
+bool session_is_heard(const struct gpushare_session *session)
+{
+	return session->client->fd >= 0 || session->silent_until_ms <= monotonic_ms();
+}
+
+int session_call(struct gpushare_session *session)
 {
 	int64_t began_ms = monotonic_ms();
 	int status = client_call(session->client, 0);
@@ -70,7 +74,7 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 	pthread_mutex_lock(&session->lock);
 	until_ms = monotonic_ms() + session->timeout_ms;
 	client->request = *ask;
-	status = call(session);
+	status = session_call(session);
 	if (status)
 		api_fail(status, "%s", *client->why ? client->why : status_text(status));
 	else if (body && client->reply.which_body != body)
@@ -125,10 +129,10 @@ void session_tell(struct gpushare_session *session, const request *tell)
 
 	pthread_mutex_lock(&session->lock);
 	until_ms = monotonic_ms() + session->timeout_ms;
-	if (client->fd >= 0 || session->silent_until_ms <= monotonic_ms()) {
+	if (session_is_heard(session)) {
 		client->request = *tell;
 		client->giving_back = true;
-		(void)call(session);
+		(void)session_call(session);
 		client->giving_back = false;
 	}
 	pthread_mutex_unlock(&session->lock);

@@ -119,6 +119,10 @@ void buffer_free(struct gpushare_buffer *buffer);
 /* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
 const struct driver *session_driver(struct gpushare_session *session);
 
+/* client_call(), under the lock, noting whether the registry is silent: whether it is to be asked at all by
+ * what need not know, or has been silent a moment ago. */
+int session_call(struct gpushare_session *session);
+bool session_is_heard(const struct gpushare_session *session);
 /* Ask the registry. `body` is the wanted gpushare_Reply_*_tag with its struct copied to `out_body`,
  * or 0. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -30,11 +31,36 @@ struct launch {
 	sigset_t nothing;
 };
 
+/* Could nobody but root and this user have put it there? */
+static bool is_safe(const char *path)
+{
+	struct stat is;
+
+	return !lstat(path, &is) && (!is.st_uid || is.st_uid == geteuid()) &&
+	       (!(is.st_mode & 022) || (S_ISDIR(is.st_mode) && is.st_mode & S_ISVTX));
+}
+
+/* A set-uid program may be started by the name of a hard link that its caller has made, beside a registry of
+ * the caller's. */
+static bool may_start(const char *path)
+{
+	char part[PATH_MAX];
+	char *slash;
+
+	if (!getauxval(AT_SECURE))
+		return true;
+	if (!realpath(path, part))
+		return false;
+	while (is_safe(part) && (slash = strrchr(part, '/')) && slash > part)
+		*slash = '\0';
+	return strrchr(part, '/') == part && is_safe(part) && is_safe("/");
+}
+
 static bool try_program(char out[PATH_MAX], const char *folder, int folder_length, const char *rest)
 {
 	int length = snprintf(out, PATH_MAX, "%.*s%s" PROGRAM, folder_length, folder, rest);
 
-	return length > 0 && length < PATH_MAX && !access(out, X_OK);
+	return length > 0 && length < PATH_MAX && !access(out, X_OK) && may_start(out);
 }
 
 static bool find_on_path(char out[PATH_MAX])

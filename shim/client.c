@@ -267,15 +267,19 @@ static int ask(struct client *client, int64_t deadline)
 int client_call(struct client *client, unsigned int extra_ms)
 {
 	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
-	int status = client_connect(client);
+	int status = client_connect(client), ended = 0, ended_by = 0;
 
 	/* A connection that died under the request was a registry's that ended: ask its successor,
-	 * which first hears how things stand. fd -1 tells a failure of the transport from the
-	 * registry's own word. */
-	for (int tries = 1; status == GPUSHARE_OK; tries++) {
+	 * which first hears how things stand, and that one's, while there is time; but not one that
+	 * closes each connection. fd -1 tells a failure of the transport from the registry's own
+	 * word. */
+	while (status == GPUSHARE_OK) {
 		status = ask(client, deadline);
-		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard ||
-		    tries == CLIENT_TRIES)
+		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard)
+			break;
+		ended = ended_by == client->server ? ended + 1 : 1;
+		ended_by = client->server;
+		if (ended == CLIENT_TRIES || monotonic_ms() >= deadline)
 			break;
 		status = connect_by(client, deadline);
 	}

@@ -7,7 +7,7 @@
  */
 #include "protocol.h"
 
-#define CLIENT_TRIES 5	  /* with registries that end under it, one after the other */
+#define CLIENT_TRIES 5	  /* with a registry that closes the connection under it */
 #define CLIENT_GIVEN_UP 8 /* connections that are still to be closed, at most */
 
 struct client_options {
@@ -83,7 +83,7 @@ void client_disconnect(struct client *client);
 /*
  * Send client->request, receive into client->reply, within timeout_ms + extra_ms altogether.
  * Connects first where needed, and where the registry has ended meanwhile asks the one that came
- * after it, CLIENT_TRIES altogether. Returns the reply's own status, or a transport status
+ * after it, and so on; the same one CLIENT_TRIES at most. Returns the reply's own status, or a transport status
  * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why has the sentence either way.
  * After a transport failure the connection is used no more: a late answer never meets a later question.
  */

@@ -10,9 +10,7 @@
 #endif
 
 #define LINE 64
-#define PAGE 4096
-#define AHEAD 2048  /* bytes of the host's side that are on their way while the bus takes lines */
-#define BOUNCE 2048 /* bytes, of the stack: they stay in the first cache */
+#define LINES 16 /* that the CPU has on their way over the bus at once */
 
 static size_t over(const char *pointer, size_t alignment)
 {
@@ -118,16 +116,6 @@ static void sse41_to(char *device, const char *host, size_t size)
 	words_to(device, host, size);
 }
 
-/* A store to the bus holds a fill buffer, and so does a line or a page's place that is not at hand:
- * those are asked for early. What lies behind the end is asked for in vain, and never faults. */
-static inline void fetch_ahead(const char *device, const char *host)
-{
-	_mm_prefetch(host + AHEAD, _MM_HINT_T0);
-	_mm_prefetch(host + AHEAD + LINE, _MM_HINT_T0);
-	if (over(device, PAGE) < 2 * (size_t)LINE)
-		_mm_prefetch(device + PAGE, _MM_HINT_T0);
-}
-
 __attribute__((target("avx2"))) static void avx2_to(char *device, const char *host, size_t size)
 {
 	size_t head = up_to_line(device, size);
@@ -135,7 +123,6 @@ __attribute__((target("avx2"))) static void avx2_to(char *device, const char *ho
 	words_to(device, host, head);
 	device += head, host += head, size -= head;
 	for (; size >= 2 * LINE; device += 2 * LINE, host += 2 * LINE, size -= 2 * LINE) {
-		fetch_ahead(device, host);
 		__m256i a = _mm256_loadu_si256((const __m256i *)host);
 		__m256i b = _mm256_loadu_si256((const __m256i *)host + 1);
 		__m256i c = _mm256_loadu_si256((const __m256i *)host + 2);
@@ -209,30 +196,38 @@ __attribute__((target("sse4.1"))) static size_t sse41_lines(char *host, const ch
 	return done;
 }
 
-__attribute__((target("avx2"))) static inline void avx2_line(char *host, const char *device)
-{
-	__m256i a = _mm256_stream_load_si256((const __m256i *)device);
-	__m256i b = _mm256_stream_load_si256((const __m256i *)device + 1);
-
-	_mm256_storeu_si256((__m256i *)host, a);
-	_mm256_storeu_si256((__m256i *)host + 1, b);
-}
-
-/* As many lines are on their way over the bus as there are fill buffers; a store that misses the
- * cache takes one of those. So much goes through what is in the cache for certain. */
 __attribute__((target("avx2"))) static size_t avx2_lines(char *host, const char *device,
 							 size_t size)
 {
-	_Alignas(LINE) char bounce[BOUNCE];
 	size_t done = 0;
 
-	for (; size - done >= BOUNCE; done += BOUNCE) {
-		for (size_t at = 0; at < BOUNCE; at += LINE)
-			avx2_line(bounce + at, device + done + at);
-		memcpy(host + done, bounce, BOUNCE);
+	for (; size - done >= LINE; done += LINE) {
+		__m256i *line = (__m256i *)(device + done);
+		__m256i a = _mm256_stream_load_si256(line);
+		__m256i b = _mm256_stream_load_si256(line + 1);
+
+		_mm256_storeu_si256((__m256i *)(host + done), a);
+		_mm256_storeu_si256((__m256i *)(host + done) + 1, b);
+	}
+	return done;
+}
+
+/* A line at once: the bus brings it in one piece, and it needs no second load to find it. What has
+ * come waits beside, so that nothing that misses the cache is in the way of those on their way. */
+__attribute__((target("avx512f"))) static size_t avx512_lines(char *host, const char *device,
+							      size_t size)
+{
+	__m512i come[LINES];
+	size_t done = 0;
+
+	for (; size - done >= sizeof(come); done += sizeof(come)) {
+		for (int i = 0; i < LINES; i++)
+			come[i] = _mm512_stream_load_si512((void *)(device + done + i * LINE));
+		for (int i = 0; i < LINES; i++)
+			_mm512_storeu_si512(host + done + i * LINE, come[i]);
 	}
 	for (; size - done >= LINE; done += LINE)
-		avx2_line(host + done, device + done);
+		_mm512_storeu_si512(host + done, _mm512_stream_load_si512((void *)(device + done)));
 	return done;
 }
 
@@ -246,6 +241,17 @@ static void avx2_from(char *host, const char *device, size_t size)
 	streamed_from(host, device, size, avx2_lines);
 }
 
+/* Stores gain nothing by being wider: each line leaves whole as it is. */
+static void avx512_to(char *device, const char *host, size_t size)
+{
+	avx2_to(device, host, size);
+}
+
+static void avx512_from(char *host, const char *device, size_t size)
+{
+	streamed_from(host, device, size, avx512_lines);
+}
+
 static bool sse41_usable(void)
 {
 	return __builtin_cpu_supports("sse4.1");
@@ -254,6 +260,11 @@ static bool sse41_usable(void)
 static bool avx2_usable(void)
 {
 	return __builtin_cpu_supports("avx2");
+}
+
+static bool avx512_usable(void)
+{
+	return __builtin_cpu_supports("avx512f") && avx2_usable();
 }
 
 #elif defined(__aarch64__)

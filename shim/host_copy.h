@@ -18,7 +18,7 @@ void host_copy_from(void *host, const void *device, size_t size);
 /* W(name): by falling preference; what the CPU can do decides, once. host_copy_to() and _from() take
  * the first that is usable. */
 #if defined(__x86_64__)
-#define HOST_COPY_WAYS(W) W(avx2) W(sse41) W(words)
+#define HOST_COPY_WAYS(W) W(avx512) W(avx2) W(sse41) W(words)
 #elif defined(__aarch64__)
 #define HOST_COPY_WAYS(W) W(pairs) W(words)
 #else

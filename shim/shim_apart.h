@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_SHIM_APART_H
 #define GPUSHARE_SHIM_APART_H
 /*
- * A stream of our own in a context, which no work of the program's holds up. It stays: what is freed
- * by cuMemFreeAsync goes when its context is next synchronized, and never if its stream is destroyed
- * before (measured on driver 580: the memory is there until a cuMemFree or the context's end).
+ * Streams of our own in a context: one that no work of the program's holds up, and one for what comes
+ * behind such work. They stay: what is freed by cuMemFreeAsync goes when its context is next
+ * synchronized, and never if its stream is destroyed before (measured on driver 580: the memory is there until a cuMemFree or the context's end).
  */
 #include <stdbool.h>
 
@@ -14,7 +14,11 @@
  * not wait. CU_NOT_SUPPORTED: the driver can't, or there are too many contexts. */
 cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer);
 
-/* The context is about to end, and its stream with it. */
+/* A stream of ours in the current context, which is `context`: what it is given comes behind what `stream` has
+ * so far, and stays to come when that one is destroyed. NULL: there is none. */
+cu_stream apart_behind(const struct driver *driver, cu_context context, cu_stream stream);
+
+/* The context is about to end, and its streams with it. */
 void apart_forget(cu_context context);
 
 #endif

@@ -69,7 +69,7 @@ static void unlink_one(struct pending *gone)
 	atomic_fetch_sub_explicit(&queue.count, 1, memory_order_release);
 }
 
-static cu_context context_of(const struct driver *driver, cu_stream stream)
+cu_context async_context(const struct driver *driver, cu_stream stream)
 {
 	cu_context context = NULL;
 
@@ -85,7 +85,7 @@ static cu_result record_end(const struct driver *driver, struct pending *made, c
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
 
-	made->context = context_of(driver, stream);
+	made->context = async_context(driver, stream);
 	if (!made->context || !scope_push(&scope, made->context))
 		return CU_INVALID_CONTEXT;
 	result = driver->cuEventCreate(&made->event, CU_EVENT_NO_TIMING);

@@ -15,6 +15,8 @@ bool async_any(void);
 /* Is anything waiting for its stream? One atomic load. */
 bool async_waits(void);
 
+/* A stream's, or the current one; NULL: neither is to be had. */
+cu_context async_context(const struct driver *driver, cu_stream stream);
 /* `entry` ends behind what the stream holds now. Anything but CU_OK: nothing has changed. */
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);
 

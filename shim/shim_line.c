@@ -30,6 +30,7 @@ static struct {
 	int64_t began_ms;	/* this turn */
 	int64_t quiet_until_ms; /* after a failure of the transport */
 	int64_t pause_ms;
+	atomic_bool unanswered; /* the latest failure was of that kind */
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The child drops its copy of the fd: the parent's lease must end with the parent. */
@@ -136,6 +137,17 @@ bool line_standing(unsigned int *out_connection)
 	return true;
 }
 
+bool line_is_unanswered(void)
+{
+	return atomic_load_explicit(&turn.unanswered, memory_order_relaxed);
+}
+
+static void note_unanswered(int status)
+{
+	atomic_store_explicit(&turn.unanswered, status == GPUSHARE_E_TIMED_OUT,
+			      memory_order_relaxed);
+}
+
 /* Keep count of the transport's failures. */
 static void note(bool reached)
 {
@@ -193,6 +205,8 @@ int line_call(unsigned int extra_ms, char *why, size_t why_size)
 
 	line.until_ms += extra_ms;
 	note(status == GPUSHARE_OK || line.client->fd >= 0);
+	if (line.client->fd < 0)
+		note_unanswered(status);
 	return say(status, why, why_size);
 }
 
@@ -206,8 +220,10 @@ int line_give_back(char *why, size_t why_size)
 	line.client->giving_back = true;
 	status = client_call(limited(), 0);
 	line.client->giving_back = false;
-	if (status != GPUSHARE_OK && line.client->fd < 0)
+	if (status != GPUSHARE_OK && line.client->fd < 0) {
 		note(false); /* else what failed before, if anything did, is still the case */
+		note_unanswered(status);
+	}
 	return say(status, why, why_size);
 }
 

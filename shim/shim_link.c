@@ -277,9 +277,19 @@ int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME
 	return status;
 }
 
-static bool said_limbo(const reply *answer)
+/* Others have it attached, or may have: a registry that answers again takes what nobody tells it of for
+ * freed, and knows who has it. */
+static bool is_held(int status, const reply *answer)
 {
+	if (status != GPUSHARE_OK)
+		return status == GPUSHARE_E_TIMED_OUT;
 	return answer->which_body == gpushare_Reply_withdraw_tag && answer->body.withdraw.limbo;
+}
+
+static bool may_be_held(int no_turn)
+{
+	return no_turn == GPUSHARE_E_TIMED_OUT ||
+	       (no_turn == GPUSHARE_E_NO_REGISTRY && line_is_unanswered());
 }
 
 int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size)
@@ -289,6 +299,8 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 
 	if (status != GPUSHARE_OK) {
 		live_miss(); /* found out at the next call */
+		if (limbo)
+			*limbo = may_be_held(status);
 		return status;
 	}
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
@@ -297,7 +309,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 	withdraw->limbo = limbo != NULL;
 	status = give_back(why, why_size);
 	if (limbo)
-		*limbo = status == GPUSHARE_OK && said_limbo(&line.client->reply);
+		*limbo = is_held(status, &line.client->reply);
 	line_leave();
 	return status;
 }

@@ -40,7 +40,8 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 /* The whole name of what has that generation, among the names that `glob` fits. */
 int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
 	      char *why, size_t why_size);
-/* `limbo`: NULL, or whether others have it attached and the registry expects it to be held for them. */
+/* `limbo`: NULL, or whether it is to be held for others: they have it attached, or may have, as the registry
+ * has not answered. */
 int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size);
 /* Of what is held so: the generations that nobody has attached any more, in their place. E_NOT_READY: see
  * client_await_next(); or the registry failed a moment ago, and is asked again soon. */

@@ -4,6 +4,7 @@
  * instead: there at once, which is no later than the program expects. It is freed, and an attached
  * buffer detached, in the order of the stream.
  */
+#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -191,8 +192,29 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 	return true;
 }
 
+static cu_stream follow(const struct driver *driver, cu_stream stream)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_context context = async_context(driver, stream);
+
+	return context && scope_push(&scope, context) ? apart_behind(driver, context, stream)
+						      : NULL;
+}
+
 /* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
- * Guide, "Stream Ordered Memory Allocator"; measured). */
+ * Guide, "Stream Ordered Memory Allocator"; measured). But it is never freed where that stream is destroyed
+ * before its context is synchronized (shim_apart.h), as the stream-ordered memory would be that the program
+ * takes it for. */
+static cu_result free_plain(cu_cuMemFreeAsync_call *real, const struct driver *driver,
+			    const struct live *entry, cu_stream stream, cu_stream meant)
+{
+	cu_stream behind =
+	    entry->stream_ordered && driver->cuMemFreeAsync ? follow(driver, meant) : NULL;
+
+	return behind ? driver->cuMemFreeAsync(entry->pointer, behind)
+		      : real(entry->pointer, stream);
+}
+
 static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver *driver,
 			       struct live *entry, cu_stream stream, cu_stream meant)
 {
@@ -203,7 +225,7 @@ static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver
 		return CU_OK;
 	if (attached)
 		linger_drop(entry);
-	result = real(entry->pointer, stream);
+	result = free_plain(real, driver, entry, stream, meant);
 	if (result != CU_OK)
 		share_again(driver, entry);
 	return result;

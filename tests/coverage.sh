@@ -1,29 +1,32 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Which branches of registry/ and shim/ the tests take: tests/coverage.sh [FILTER]
-# Built in build-coverage, which stays. A branch counts that is taken at least once by `make check`. What
-# leaves by _exit() writes its counts as well (coverage_flush.c); of what is killed, nothing is known.
+# Built in build-coverage, which stays. A branch counts that is taken at least once by `make check`, in
+# whatever process but for one that was killed: of that, nothing is known (coverage_flush.c: where the
+# counts of the others go).
 # Left out: branches that the compiler makes where a line has none, and those within uthash's macros.
-# Nothing else: no file, no line of ours. Less than the floors is a failure, where no FILTER is given.
+# Nothing else: no file, no line of ours. Less than the floors is a failure, where no FILTER is given; what
+# tests failed is told, and is `make check`'s to judge.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 declare -A floor=([registry]=86 [shim]=80 [both]=83)
 for tool in gcovr jq; do
 	command -v $tool >/dev/null || { echo "skipped: coverage: $tool is not installed" && exit 0; }
 done
-build="build-coverage" low=0
+build=$PWD/build-coverage low=0
 find "$build" -name '*.gcda' -delete 2>/dev/null
-# Who runs as another user, or may open nothing, can't write its counts; that is not the program's word.
-mkdir -p "$build"
-export GCOV_ERROR_FILE=$PWD/$build/gcov.log
-rm -f "$GCOV_ERROR_FILE"
-make check "BUILD=$build" COVERAGE=1 CFLAGS='-O0 -g' "T=${1:-}" | tail -n 30
-[ -n "$(find "$build/obj/shim" -name '*.gcda' -print -quit)" ] || { echo "coverage: nothing was run" && exit 1; }
+rm -rf "$build/counts"
+mkdir -p "$build/counts" && chmod 1777 "$build/counts" # a test's own users come by
+make check BUILD=build-coverage COVERAGE=1 CFLAGS='-O0 -g' "T=${1:-}" | tee "$build/check.log" | grep -v '^[^ ]*: [0-9]* passed, 0 failed,'
 
-# What a process was killed over while it wrote says nothing any more, and gcovr would end over it.
-while read -r counts; do
-	gcov -n -o "${counts%/*}" "$counts" >/dev/null 2>&1 || { echo "coverage: torn: $counts" && rm -f "$counts"; }
-done < <(find "$build/obj/registry" "$build/obj/shim" -name '*.gcda')
+# What was counted goes where gcov looks for it, image by image.
+while read -r image; do
+	case $image in
+	*.so | *.so.*) env GPUSHARE_COVERAGE_WRITE=1 LD_PRELOAD="$image" true ;;
+	*) env GPUSHARE_COVERAGE_WRITE=1 "$image" </dev/null ;;
+	esac || { echo "coverage: $image did not write what it had counted" && exit 1; }
+done < <(find "$build" -type f -perm /111 ! -path '*/obj/*' -exec grep -lF GPUSHARE_COVERAGE_WRITE {} +)
+[ -n "$(find "$build/obj/shim" -name '*.gcda' -print -quit)" ] || { echo "coverage: nothing was run" && exit 1; }
 
 # share COVERED TOTAL: in percent, rounded down to a tenth
 share() {

@@ -148,10 +148,13 @@ $(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-
 $(call each,tests/e2e/programs/drv_static.c,,-static)
 $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from,drv)) $(call from,app),)
 $(call each,$(call from,tool),,$$(SANFLAGS))
-$(call each,$(call from,api) $(call from,host) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
+$(call each,$(call from,api) $(filter-out %/host_ways.c,$(call from,host)) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
+# The ways to copy are the library's own.
+$(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
+	$(BUILD)/libgpushare.so $(BUILD)/libunits.a)
 # Those that time the library from inside have its objects, and the client's calls led through them.
-$(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $(patsubst %,-Wl$(comma)--wrap=client_%,call withdraw deposit) \
+$(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(patsubst %,-Wl$(comma)--wrap=client_%,call withdraw deposit) \
 	$(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
 # gpushare.hpp, by each C++ compiler that is there: cpp_app_g++, cpp_app_clang++.
 CXXS := $(foreach c,$(if $(CROSS),,$(if $(SANITIZE)$(COVERAGE),$(if $(findstring clang,$(CC)),clang++,g++),g++ clang++)),$(if $(shell \

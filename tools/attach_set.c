@@ -2,6 +2,7 @@
 /* Many buffers into a directory. All of them are written to a hidden one in it; only when the last
  * is whole do they take their places, the manifest at the end. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,31 +229,57 @@ static bool set_write(struct set *set)
 	return good && write_manifest(set) && !attach_caught;
 }
 
-/* From the staging directory to its place, or away. */
-static bool place(const struct set *set, const char *file, bool keep)
-{
-	char from[PATH_MAX], to[PATH_MAX];
+/* Where one of its files is: staged, in its place, and what was in that place before. The last is
+ * the manifest. */
+struct places {
+	char from[PATH_MAX], to[PATH_MAX], was[PATH_MAX];
+};
 
-	snprintf(from, sizeof(from), "%s/%s", set->staging, file);
-	if (!keep)
-		return !unlink(from);
-	snprintf(to, sizeof(to), "%s/%s", set->directory, file);
-	if (!rename(from, to))
+static struct places find_places(const struct set *set, size_t i)
+{
+	struct places at;
+	const struct manifest *manifest = &set->manifest;
+	const char *file = i < manifest->count ? manifest->entries[i].file : MANIFEST_FILE;
+
+	snprintf(at.from, sizeof(at.from), "%s/%s", set->staging, file);
+	snprintf(at.to, sizeof(at.to), "%s/%s", set->directory, file);
+	snprintf(at.was, sizeof(at.was), "%s/%zu", set->staging, i);
+	return at;
+}
+
+/* What was there is linked aside: a later one may fail. */
+static bool place(const struct set *set, size_t i)
+{
+	struct places at = find_places(set, i);
+
+	(void)linkat(AT_FDCWD, at.to, AT_FDCWD, at.was, 0);
+	if (!rename(at.from, at.to))
 		return true;
-	tool_error("'%s' can't be put in place: %s", to, strerror(errno));
+	tool_error("'%s' can't be put in place: %s; nothing of the set stays", at.to,
+		   strerror(errno));
 	return false;
+}
+
+static void clear_away(const struct set *set, size_t i, bool undo)
+{
+	struct places at = find_places(set, i);
+
+	if (undo && rename(at.was, at.to))
+		unlink(at.to);
+	unlink(at.was);
+	unlink(at.from);
 }
 
 static bool set_close(struct set *set, bool keep)
 {
-	const struct manifest *manifest = &set->manifest;
+	size_t count = set->manifest.count + 1, placed = 0;
 
-	if (!*set->staging)
-		return keep;
-	for (size_t i = 0; i < manifest->count; i++)
-		keep = place(set, manifest->entries[i].file, keep) && keep;
-	keep = place(set, MANIFEST_FILE, keep) && keep;
-	rmdir(set->staging);
+	for (; *set->staging && keep && placed < count; placed += keep)
+		keep = place(set, placed);
+	for (size_t i = 0; *set->staging && i < count; i++)
+		clear_away(set, i, i < placed && !keep);
+	if (*set->staging)
+		rmdir(set->staging);
 	if (!keep && set->made)
 		rmdir(set->directory);
 	return keep;

@@ -107,6 +107,34 @@ static void free_in_what_goes(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
+/* But it is in one that stays, and that only comes behind what goes. */
+static void free_behind_what_goes(int peer)
+{
+	cu_stream apart = NULL, stream = NULL;
+	cu_event event = NULL;
+	cu_deviceptr pointer;
+	size_t before;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream, held_up(), 0));
+	before = room();
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(apart, event, 0));
+	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, apart));
+	EXPECT(CU_OK, driver->cuStreamDestroy_v2(stream));
+	CHECK(room() < before + SIZE / 2);
+	atomic_store(word, 1);
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	CHECK(room() >= before + SIZE / 2);
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
 static void owner(int peer)
 {
 	cu_deviceptr pointer, other;
@@ -150,6 +178,7 @@ int main(void)
 	    ALONE(a_small_free_waits_for_all_streams, small_free),
 	    ALONE(a_free_in_a_stream_of_its_own_waits_for_none, free_apart),
 	    ALONE(a_free_in_a_stream_that_is_destroyed_is_none, free_in_what_goes),
+	    ALONE(a_free_behind_a_stream_that_is_destroyed_is_one, free_behind_what_goes),
 	    PAIR(held_memory_is_read_until_the_last_close_and_given_back_then, owner, importer),
 	};
 

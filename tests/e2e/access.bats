@@ -348,4 +348,18 @@ share wide"
 	has "$output" "gpushare-registry was not found"
 	[ ! -e "$WORK/home/started" ] && [ ! -e "$WORK/home/gpushare" ]
 	as "$OTHER" env "$WORK/bin/gpushare" ls # which is none
+	# another link to it, which its caller has made beside a registry of his
+	mine=$WORK/suid/mine/a/b
+	install -d -m 755 -o "$OTHER" "$mine"
+	ln "$program" "$mine/gpushare"
+	install -m 755 -o "$OTHER" "$WORK/bin/evil" "$mine/gpushare-registry"
+	run -1 as "$OTHER" "$mine/gpushare" ls
+	rmdir "/tmp/gpushare-$MEMBER" 2>/dev/null || true
+	has "$output" "gpushare-registry was not found"
+	[ ! -e "$WORK/home/started" ]
+	chown 0 "$mine/gpushare-registry" # and then the directory is his
+	run -1 as "$OTHER" "$mine/gpushare" ls
+	rmdir "/tmp/gpushare-$MEMBER" 2>/dev/null || true
+	has "$output" "gpushare-registry was not found"
+	[ ! -e "$WORK/home/started" ]
 }

@@ -160,6 +160,21 @@ entry() {
 	equal "$(find "$WORK/set" -mindepth 1 -type d)" ""
 }
 
+@test "a file of a set that can't take its place: what was there is there again" {
+	produce
+	mkdir -p "$WORK/set/other.bin"
+	echo before >"$WORK/set/a%2Fbias.bin"
+	run -1 --separate-stderr gpushare-attach '*' -o "$WORK/set"
+	has "$stderr" "set/other.bin' can't be put in place: "
+	equal "$(lines "$stderr")" 1
+	equal "$(cd "$WORK/set" && ls -A)" $'a%2Fbias.bin\nother.bin'
+	equal "$(cat "$WORK/set/a%2Fbias.bin")" before
+	rmdir "$WORK/set/other.bin"
+	gpushare-attach '*' -o "$WORK/set"
+	equal "$(cd "$WORK/set" && ls -A)" $'a%2Fbias.bin\na%2Fweights.bin\nmanifest.json\nother.bin'
+	equal "$(stat -c %h "$WORK/set/a%2Fbias.bin")" 1
+}
+
 @test "a set on a disk that is full" {
 	produce
 	mkdir "$WORK/disk"

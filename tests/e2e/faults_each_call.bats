@@ -9,7 +9,7 @@ setup_more() {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's calls are its instruments'"
 	[ -z "${EMULATOR:-}" ] || skip "the emulator's calls would be failed too"
 	unset GPUSHARE_TIMEOUT_MS # the scenes have their own
-	export FAULTS_QUICK=1 FAULTS_TIMES=1 FAULTS_LIMIT_MS=$((6000 + 20 * SLACK_MS)) FAULTS_JOBS=${GPUSHARE_TEST_JOBS:-$(nproc)}
+	export FAULTS_QUICK=1 FAULTS_TIMES=1 FAULTS_LIMIT_MS=$((6000 + 20 * SLACK_MS)) FAULTS_JOBS=$((3 * ${GPUSHARE_TEST_JOBS:-$(nproc)}))
 	export TMPDIR=$WORK
 }
 
@@ -49,4 +49,5 @@ each() {
 	FAULTS_ONLY='^cuMemAlloc_v2@' each limbo
 	FAULTS_ONLY='^realloc@' each top restore
 	FAULTS_ONLY='^calloc@' each audit
+	FAULTS_ONLY='^(rename|mkdtemp)@' FAULTS_TIMES=2 each dump_set
 }

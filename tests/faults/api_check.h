@@ -138,4 +138,10 @@ static ssize_t bytes_since(size_t before)
 	return more;
 }
 
+/* What streams are still to come to is not given back before. */
+static void streams_have_come(void)
+{
+	wrong_unless(!cu.cuStreamSynchronize(NULL), "the streams don't come to their end");
+}
+
 #endif

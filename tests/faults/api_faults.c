@@ -49,6 +49,7 @@ static void order(struct gpushare_buffer *buffer)
 		wrong_unless(seen >= sequence, "acquire: not what was published");
 	if (did("publish in stream", gpushare_publish(buffer, NULL, &sequence)))
 		did("acquire in stream", gpushare_acquire(buffer, NULL, sequence));
+	streams_have_come();
 }
 
 static void own(const char *name, uint32_t flags)

@@ -51,6 +51,7 @@ static void consume(void)
 		if (did("acquire in stream", gpushare_acquire(buffer, NULL, seen)))
 			contents(buffer, 7);
 		did("release in stream", gpushare_release(buffer, NULL, seen));
+		streams_have_come();
 		did("release", gpushare_release_host(buffer, seen));
 		did("status", gpushare_order_status(buffer));
 	}

@@ -12,6 +12,7 @@ BIN=$BUILD/tests/bin
 TIMES=${FAULTS_TIMES:-2}
 DEADLINE_S=${FAULTS_DEADLINE_S:-20} # what runs longer hangs
 LIMIT_MS=${FAULTS_LIMIT_MS:-6000} # and nothing takes longer, however often a registry lets it wait
+SCENE_S=${FAULTS_SCENE_S:-900} # a scene that is not done by then is broken
 LIBRARIES=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export GPUSHARE_TIMEOUT_MS=${GPUSHARE_TIMEOUT_MS:-400}
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_AUTOSTART GPUSHARE_LOG GPUSHARE_PUBLISH XDG_RUNTIME_DIR
@@ -76,7 +77,7 @@ place() {
 
 # play FAULT: the scene with it; out, err, left, code, hit in $WORK
 play() {
-	rm -f "$WORK"/{out,err,left,hit,result}
+	: >"$WORK/left" && : >"$WORK/hit"
 	code=0
 	local began=${EPOCHREALTIME/./}
 	FAULT_AT=$1 FAULT_HIT=$WORK/hit FAULT_LEFT=$WORK/left FAULT_OF=$OF \
@@ -96,7 +97,6 @@ $(sed 's/^/  err: /' "$WORK/err" | head -n 12)"
 
 # A machine that is busy at that moment is slow without a fault: what took too long has another go.
 judge_one() {
-	local why
 	if [ "$took_ms" -gt "$LIMIT_MS" ]; then
 		play "$1"
 		LIMIT_MS=$((LIMIT_MS + 250 * $(cut -d . -f 1 /proc/loadavg) / $(nproc)))
@@ -105,10 +105,8 @@ judge_one() {
 		broken "$1" "still running after $DEADLINE_S s"
 	elif [ "$took_ms" -gt "$LIMIT_MS" ]; then
 		broken "$1" "took $took_ms ms"
-	elif ! why=$(judge "$1"); then
-		broken "$1" "$why"
-	elif ! why=$(nothing_left "$1"); then
-		broken "$1" "$why"
+	elif ! judge "$1" >"$WORK/why" || ! nothing_left "$1" >"$WORK/why"; then
+		broken "$1" "$(<"$WORK/why")"
 	fi
 }
 
@@ -122,13 +120,21 @@ is_release() {
 	[[ $1 =~ ^(close|fclose|munmap|ask\.[569]|cu[A-Za-z]*(Free|Release|Unmap|Close|Destroy|Unregister)[A-Za-z0-9_]*)@ ]]
 }
 not_more() {
-	local kind what more=
+	local kind what line more=
+	local -A had=()
 	is_release "$1" && return 0
-	while read -r kind what; do
+	while IFS= read -r line; do had[$line]+=x; done <"$WORK/left.plain"
+	while IFS= read -r line; do
+		[[ $line != "fd $WORK/"* ]] || continue
+		if [ -n "${had[$line]:-}" ]; then
+			had[$line]=${had[$line]#x}
+			continue
+		fi
+		read -r kind what <<<"$line"
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
 		[[ $what =~ \ (client_owe|want|async_defer|closer_[a-z]*|fresh_add|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
-	done < <(comm -13 <(sort "$WORK/left.plain") <(grep -sv "^fd $WORK/" "$WORK/left" | sort))
+	done <"$WORK/left"
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
 }
 
@@ -143,6 +149,7 @@ worker() {
 	while read -r fault; do
 		number=$((number + 1))
 		[ $((number % JOBS)) = "$1" ] || continue
+		[ "$SECONDS" -lt "$ends" ] || { echo . >>"$TOP/undone"; continue; }
 		play "$fault"
 		[ ! -s "$WORK/hit" ] || hits=$((hits + 1))
 		judge_one "$fault"
@@ -167,32 +174,52 @@ end_registries() {
 	done
 }
 
+broken_in() {
+	[[ "$broken_scenes " == *" $name "* ]] || broken_scenes+=" $name"
+}
+
+# is_broken WHY: the scene itself
+is_broken() {
+	echo "BROKEN: $name: $1"
+	all_broken=$((all_broken + 1))
+	broken_in
+}
+
+# What still runs in the scene's directory, and that itself.
+clean_up() {
+	[ -n "${TOP:-}" ] || return 0
+	# shellcheck disable=SC2046
+	end_pids $(jobs -p) $(grep -lszF "GPUSHARE_DIR=$TOP/" /proc/[0-9]*/environ | cut -d / -f 3)
+	rm -rf "$TOP"
+	TOP=
+}
+
 # play_scene NAME
 play_scene() {
-	local began=$SECONDS total hits=0 broke one
+	local began=$SECONDS ends=$((SECONDS + SCENE_S)) total hits=0 broke one
 	name=$1
 	sites_filter() {
 		cat
 	}
-	unset SERVER SERVER_PID ATTACHES AT_LEAST NAMES_VARY SAYS_WHAT_FAILS TROUBLE CANT
+	unset SERVER SERVER_PID ATTACHES AT_LEAST NAMES_VARY SAYS_WHAT_FAILS ALL_THE_SAME TROUBLE CANT
 	LIMIT_MS=${FAULTS_LIMIT_MS:-6000}
 	export LD_LIBRARY_PATH=$LIBRARIES
 	TOP=$(mktemp -d "${TMPDIR:-/tmp}/faults.XXXXXX")
-	: >"$TOP/broken"
+	: >"$TOP/broken" && : >"$TOP/undone"
 	WORKER=all WORK=$TOP/all
 	mkdir "$WORK" && export GPUSHARE_DIR=$WORK/r && mkdir -m 700 "$GPUSHARE_DIR"
 	"scene_$name"
 	if [ "${CANT:-}" ]; then
 		echo "skipped: $name: $CANT"
-		rm -rf "$TOP"
+		clean_up
 		return
 	fi
-	prepare || { echo "BROKEN: $name can't be prepared"; bad=1 all_broken=$((all_broken + 1)); return; }
+	prepare || { is_broken "can't be prepared"; clean_up; return; }
 	unset FAULT_AT
 	play '' # what is done once only, as when the registry is started, is done
 	FAULT_RECORD=$WORK/record play ''
 	cp "$WORK/out" "$WORK/out.plain"
-	touch "$WORK/left" && grep -sv "^fd $WORK/" "$WORK/left" >"$WORK/left.plain"
+	grep -sv "^fd $WORK/" "$WORK/left" >"$WORK/left.plain"
 	judge_one ''
 	finish_scene
 	faults >"$TOP/faults"
@@ -206,19 +233,30 @@ play_scene() {
 	broke=$(grep -c '^BROKEN' "$TOP/broken")
 	echo "$name: $total faults, $hits happened, $broke broken, $((SECONDS - began)) s"
 	cat "$TOP/broken"
-	[ "$broke" = 0 ] || bad=1
 	all_faults=$((all_faults + total)) all_hits=$((all_hits + hits)) all_broken=$((all_broken + broke))
+	[ "$broke" = 0 ] || broken_in
+	[ ! -s "$TOP/undone" ] || is_broken "$(wc -l <"$TOP/undone") of its faults not looked at in $SCENE_S s"
 	if [ "$hits" -lt $((total * 8 / 10)) ] || { [ -z "${FAULTS_ONLY:-}" ] && [ "$total" -lt "${AT_LEAST:-20}" ]; }; then
-		echo "BROKEN: $name: too few of them happened"
-		bad=1 all_broken=$((all_broken + 1))
+		is_broken "too few of them happened"
 	fi
-	rm -rf "$TOP"
+	clean_up
 }
 
-JOBS=${FAULTS_JOBS:-$(nproc)}
-bad=0 all_faults=0 all_hits=0 all_broken=0
-[ "$*" != all ] || mapfile -t all < <(declare -F | sed -n 's/^declare -f scene_//p')
+JOBS=${FAULTS_JOBS:-$((3 * $(nproc)))} # most of their time they wait
+all_faults=0 all_hits=0 all_broken=0 broken_scenes=
+mapfile -t all < <(declare -F | sed -n 's/^declare -f scene_//p')
+part=1 parts=1
+if [[ $* =~ ^([1-9][0-9]*)/([1-9][0-9]*)$ ]]; then
+	part=${BASH_REMATCH[1]} parts=${BASH_REMATCH[2]}
+	set -- all
+fi
 [ "$*" != all ] || set -- "${all[@]}"
-for one in "$@"; do play_scene "$one"; done
-echo "$# scenes: $all_faults faults, $all_hits happened, $all_broken broken, $SECONDS s"
-exit $bad
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+count=0
+for ((number = part; number <= $#; number += parts)); do
+	play_scene "${!number}"
+	count=$((count + 1))
+done
+echo "$count scenes: $all_faults faults, $all_hits happened, $all_broken broken${broken_scenes:+ (in$broken_scenes)}, $SECONDS s"
+[ $all_broken = 0 ]

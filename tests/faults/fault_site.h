@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -52,10 +53,11 @@ static bool site_is_named(const char *list, const char *name)
 	return false;
 }
 
+/* The program by its file's name: what it is called by is a matter of who started it. */
 static int site_visit(struct dl_phdr_info *info, size_t size, void *user)
 {
-	const char *path =
-	    info->dlpi_name && *info->dlpi_name ? info->dlpi_name : program_invocation_short_name;
+	const char *path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name
+							       : (const char *)getauxval(AT_EXECFN);
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct object *one = &fault.ours[fault.count];
 

@@ -9,16 +9,21 @@ guarded() {
 	timeout -k 2 "$DEADLINE_S" "$@"
 }
 
-number_of() {
-	sed -n "s/^  \"$1\": \([0-9]*\),*$/\1/p" <<<"$2"
+# slurp VARIABLE FILE: all of it, as it is
+slurp() {
+	IFS= read -rd '' "$1" <"$2" || true
 }
 
 # What the registry has. Not its descriptors: an order page stays for ten seconds.
 registry_has() {
-	local said names
+	local said one has=
 	said=$(GPUSHARE_TIMEOUT_MS=5000 "$BUILD/gpushare" stat --json 2>&1) || { echo "no answer: $said"; return; }
-	names=$(number_of names "$said")
-	echo "${NAMES_VARY:-$names} $(number_of attachments "$said") $(number_of limbo "$said") $(number_of waiters "$said")"
+	for one in names attachments limbo waiters; do
+		[[ $said =~ \"$one\":\ ([0-9]+) ]]
+		has+=" ${BASH_REMATCH[1]}"
+	done
+	has=${has# }
+	echo "${NAMES_VARY:-${has%% *}} ${has#* }"
 }
 
 # As before the scene, a moment after its end at the latest.
@@ -86,7 +91,10 @@ api() {
 		LD_PRELOAD=$FAULT_LIB guarded "$BIN/api_faults" "${WORDS[@]}"
 	}
 	judge() {
+		local said
 		[ "$code" = 0 ] || { echo "exit code $code"; return 1; }
+		slurp said "$WORK/out"
+		[[ $'\n'$said != *$'\nleft 0 0\n' || $'\n'$said == *$'\n'wrong* || $'\n'$said == *$'\nleft '*$'\nleft '* ]] || return 0
 		! grep '^wrong' "$WORK/out" | grep -vE "$(excused "$1")" || return 1
 		is_release "$1" || [ "$(grep -c '^left -*[0-9]* -*[0-9]*$' "$WORK/out")" = 1 ] || { echo "no end"; return 1; }
 		is_release "$1" || [[ $(tail -n 1 "$WORK/out") =~ ^left\ (0|-[0-9]*)\ (0|-[0-9]*)$ ]] || {
@@ -159,6 +167,10 @@ preloaded() {
 		LD_PRELOAD="$FAULT_LIB $BUILD/libgpushare_shim.so" guarded env $RULES "${WORDS[@]}"
 	}
 	judge() {
+		local said plain
+		slurp said "$WORK/out"
+		slurp plain "$WORK/plain"
+		[ "$said""exit $code"$'\n' != "$plain" ] || return 0
 		{ same_addresses <"$WORK/out"; echo "exit $code"; } >"$WORK/said"
 		[ "${code:-0}" -lt 128 ] || [ "$code" = "$(sed -n 's/^exit //p' "$WORK/plain")" ] || { echo "exit code $code"; return 1; }
 		cmp -s "$WORK/said" "$WORK/plain" || own_fault "${1%%@*}" || refused_free "$1" || {

@@ -36,15 +36,25 @@ program() {
 	echo "exit $?"
 }
 
+# comes_or_ends PID [FILE]: false: neither
+comes_or_ends() {
+	local tries
+	for ((tries = 0; tries < 1200; tries++)); do
+		[ ! -e "${2:-}" ] && kill -0 "$1" 2>/dev/null || return 0
+		sleep 0.01
+	done
+	return 1
+}
+
 # A server, if need be another: the first one may have met the fault.
 with_a_server() {
 	local tries
 	for tries in 1 2; do
 		GPUSHARE_TIMEOUT_MS=3000 "$BIN/api_faults" serve "$WORK/up" </dev/null >/dev/null 2>>"$WORK/clients.err" &
 		SERVER_PID=$!
-		until [ -e "$WORK/up" ] || ! kill -0 "$SERVER_PID" 2>/dev/null; do sleep 0.01; done
+		comes_or_ends "$SERVER_PID" "$WORK/up" || echo "wrong: a server hangs"
 		[ ! -e "$WORK/up" ] || break
-		wait "$SERVER_PID"
+		end_pids "$SERVER_PID"
 	done
 	[ -e "$WORK/up" ] || echo "wrong: no server, and the second one neither"
 	rm -f "$WORK/up"
@@ -68,6 +78,7 @@ ends_with() {
 	"$BUILD/gpushare" rm k >/dev/null 2>&1
 	registry_is_as_before || true
 	kill -TERM "$REGISTRY" 2>/dev/null
+	comes_or_ends "$REGISTRY" || kill -KILL "$REGISTRY"
 	wait "$REGISTRY" 2>/dev/null || code=$?
 	end_registries
 	rm -rf "${GPUSHARE_DIR:?}"/*

@@ -43,7 +43,7 @@ tool() {
 		[ "$1" ] || cp "$WORK/out" "$WORK/plain"
 		case $code in
 		0)
-			cmp -s <(numberless "$WORK/out") <(numberless "$WORK/plain") || is_decoration "$1" || [ "${SAYS_WHAT_FAILS:-}" ] || {
+			cmp -s <(numberless "$WORK/out") <(numberless "$WORK/plain") || is_decoration "$1" || [ "${SAYS_WHAT_FAILS:-}" ] || [[ $1 =~ ${ALL_THE_SAME:-^$} ]] || {
 				echo "success, and another output"
 				diff <(numberless "$WORK/plain") <(numberless "$WORK/out")
 				return 1
@@ -165,6 +165,7 @@ scene_rm() {
 # Of one who publishes.
 followed() {
 	attach_tool "$@"
+	ALL_THE_SAME='^fds\.2@.*=s17$' # that its owner is gone is how it ends
 	SERVER=("$BIN/api_faults" publish)
 	NAMES_VARY=some
 }

@@ -20,7 +20,14 @@ copies_figure() {
 	awk -F'\t' -v what="$1" '$1 == what { print $2 }' "$scratch/copies"
 }
 
+# table_of FILE: its lines of more than two columns
+table_of() {
+	write "$(awk -F'\t' 'NR == 1 { head = "|"; rule = "|"; for (i = 1; i <= NF; i++) { head = head " " $i " |"; rule = rule "---|" }; print head; print rule; next }
+		NF > 2 { row = "|"; for (i = 1; i <= NF; i++) row = row " " $i " |"; print row }' "$1")"
+}
+
 copies() {
+	local copied_ways
 	write "" "## gpushare_copy_to and gpushare_copy_from of another process's buffer, us" ""
 	start "$BUILD/gpushare" run --name copied:map -- "$bin/app_hold" $COPIES_SIZE
 	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
@@ -29,10 +36,11 @@ copies() {
 		end
 		return
 	fi
+	copied_ways=
+	"$bin/host_ways" copied >"$scratch/ways" 2>"$scratch/errors" || copied_ways=failed
 	end || bad "app_hold: exit code $?"
 	write "GPU: before the process has mapped it; CPU: streaming stores and loads through a map; chosen: what a process that has mapped it gets. Pageable host memory, median of 7; 0: not tried." ""
-	write "$(awk -F'\t' 'NR == 1 { head = "|"; rule = "|"; for (i = 1; i <= NF; i++) { head = head " " $i " |"; rule = rule "---|" }; print head; print rule; next }
-		NF > 2 { row = "|"; for (i = 1; i <= NF; i++) row = row " " $i " |"; print row }' "$scratch/copies")"
+	table_of "$scratch/copies"
 	write "" "$(awk -F'\t' 'NF == 2 { print "- " $1 ": " $2 }' "$scratch/copies")"
 	write "- kept: \`$(cat "$GPUSHARE_DIR"/crossover-GPU-* 2>/dev/null || echo nothing)\`"
 	reaches 17.5 "$(copies_figure "16 MiB to, by the CPU, GB/s")" "stream to the mapping, GB/s"
@@ -42,6 +50,9 @@ copies() {
 	else
 		bad "CPU and CUDA see different bytes"
 	fi
+	write "" "Each way of the CPU's, and the C library's memcpy, pageable memory, MB/s:" ""
+	table_of "$scratch/ways"
+	[ -z "$copied_ways" ] || bad "host_ways: $(tail -n 1 "$scratch/errors")"
 }
 copies
 

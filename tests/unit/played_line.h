@@ -25,7 +25,7 @@ static struct {
 	struct client client;
 	struct turn turns[TURNS_MAX];
 	size_t planned, taken;
-	bool in_turn, moved;
+	bool in_turn, moved, unanswered;
 	int to_enter, queued; /* a status; how often others wait */
 	request last;
 	unsigned int waits_ms[TURNS_MAX];
@@ -124,6 +124,11 @@ static bool played_moved(unsigned int connections)
 	return played.moved;
 }
 
+static bool played_unanswered(void)
+{
+	return played.unanswered;
+}
+
 #define line_enter played_enter
 #define line_enter_by played_enter_by
 #define line_leave played_leave
@@ -134,5 +139,6 @@ static bool played_moved(unsigned int connections)
 #define line_deposit played_deposit
 #define line_fetch played_fetch
 #define line_has_moved played_moved
+#define line_is_unanswered played_unanswered
 
 #endif

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -230,6 +231,41 @@ static void left_for_good(void)
 	end();
 }
 
+/* The registry is stopped while it is given back: it may hear of that, and others may have it. */
+static void left_unanswered(void)
+{
+	struct gpushare_buffer *other;
+	int registry, first, second;
+	uint64_t pointer;
+	bool held;
+
+	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
+	begin("1Gi", "");
+	OK(gpushare_alloc(session, "y", -1, MIB, &other));
+	pointer = gpushare_pointer(buffer);
+	registry = stage_registry();
+	CHECK(!kill(registry, SIGSTOP));
+	first = gpushare_free(buffer);
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	second = gpushare_free(other);
+	held = is_allocated(pointer);
+	CHECK(
+	    !kill(registry, SIGCONT)); /* before anything can fail: whoever ends it waits for it */
+	OK(first);
+	OK(second);
+	CHECK(held);
+	poll(NULL, 0, 1100);
+	OK(gpushare_alloc(session, "z", -1, MIB, &other));
+	CHECK(is_allocated(pointer) && in_limbo() == 1);
+	say();
+	hear();
+	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	OK(gpushare_free(other));
+	CHECK(in_limbo() == 0 && !is_allocated(pointer));
+	OK(gpushare_close(session));
+	say();
+}
+
 static void attach_early(void)
 {
 	setenv("GPUSHARE_AUTOSTART", "0", 1);
@@ -242,6 +278,12 @@ static void test_left_alone(void **state)
 	stage_needs_autostart();
 	stage_play(left_alone, attach_early);
 	stage_play(left_for_good, attach_early);
+}
+
+static void test_unanswered(void **state)
+{
+	(void)state;
+	stage_play(left_unanswered, attach_and_leave);
 }
 
 static void test_held(void **state)
@@ -293,10 +335,8 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    PLAY(test_held),
-	    PLAY(test_left_alone),
-	    PLAY(test_freed_at_once),
-	    PLAY(test_arguments),
+	    PLAY(test_held),	      PLAY(test_left_alone), PLAY(test_unanswered),
+	    PLAY(test_freed_at_once), PLAY(test_arguments),
 	};
 
 	stage_init(argv);

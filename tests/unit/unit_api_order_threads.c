@@ -11,7 +11,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include "api_order.h"
 #include "filled.h"
 
 #define THREADS 3
@@ -205,12 +207,53 @@ static void test_left_once(void **state)
 	stage_play(leave_once, NULL);
 }
 
+/* Another thread's call is held up in the driver, or at the registry: as long as one may take. */
+static void held_up(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 100};
+	struct gpushare_buffer *buffer;
+	struct ordering *ordering;
+	cu_stream stream;
+
+	alarm(60);
+	driver = part_driver();
+	stream = part_stream();
+	OK(gpushare_open(&options, &session));
+	buffer = part_filled(session, "x", PART_SIZE, 1);
+	OK(gpushare_publish_host(buffer, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	CHECK(turn_take(&ordering->opening, 0));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_publish(buffer, stream, NULL));
+	turn_give(&ordering->opening);
+	OK(gpushare_publish(buffer, stream, NULL));
+	CHECK(!ordering_take_turn(ordering));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_join(buffer, NULL));
+	ordering_give_turn(ordering);
+	OK(gpushare_join(buffer, NULL));
+	CHECK(turn_take(&ordering->releasing.turn, 0));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_release(buffer, stream, 1));
+	turn_give(&ordering->releasing.turn);
+	OK(gpushare_release(buffer, stream, 1));
+	CHECK(turn_take(&ordering->releasing.turn, 0));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_release_host(buffer, 2));
+	turn_give(&ordering->releasing.turn);
+	OK(gpushare_release_host(buffer, 2));
+	OK(gpushare_reclaim_host(buffer, 2, 0));
+	OK(gpushare_close(session));
+}
+
+static void test_held_up(void **state)
+{
+	(void)state;
+	stage_play(held_up, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
 	    T(test_opened_together), T(test_opened_by_events), T(test_opened_after_failure),
-	    T(test_joined_and_left), T(test_left_once),
+	    T(test_joined_and_left), T(test_left_once),	       T(test_held_up),
 	};
 
 	(void)argc;

@@ -87,33 +87,80 @@ static void socket_of(int at, char out_path[GPUSHARE_PATH_MAX + 8])
 	snprintf(out_path, GPUSHARE_PATH_MAX + 8, "%s.%d", raw_here.socket, at);
 }
 
-/* A process that ends with a greeting in its hands, and the next one's socket is in its place. */
-static void end_early(int at)
+static bool take_request(int fd, uint32_t *out_id)
+{
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE], body[GPUSHARE_MESSAGE_MAX];
+	long size;
+
+	if (!raw_read(fd, header, sizeof(header), RAW_TIMEOUT_MS))
+		return false;
+	size = sp_header_body_size(header);
+	*out_id = sp_id(header + SP_HEADER_SIZE);
+	return size >= 0 && raw_read(fd, body, (size_t)size, RAW_TIMEOUT_MS);
+}
+
+/* It is greeted, and its first request is there. */
+static bool hear_out(int fd)
+{
+	reply answer = {.which_body = gpushare_Reply_hello_tag};
+	uint8_t wire[GPUSHARE_MESSAGE_MAX];
+	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
+	uint32_t id;
+	size_t size;
+
+	answer.body.hello.protocol = GPUSHARE_PROTOCOL;
+	if (!raw_read(fd, wire, SP_GREETING_SIZE, RAW_TIMEOUT_MS))
+		return false;
+	sp_greeting(wire, SP_REP);
+	if (!raw_write(fd, wire, SP_GREETING_SIZE) || !take_request(fd, &id) ||
+	    codec_encode_reply(&answer, wire + header, sizeof(wire) - header, &size))
+		return false;
+	sp_header(wire, id, size);
+	return raw_write(fd, wire, header + size) && take_request(fd, &id);
+}
+
+/* A process that ends with a greeting in its hands, or a request, and the next one's socket is in its
+ * place. */
+static void end_early(int at, bool asked)
 {
 	struct sockaddr_un here = {.sun_family = AF_UNIX};
 	char path[GPUSHARE_PATH_MAX + 8], next[GPUSHARE_PATH_MAX + 8];
-	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
 
 	socket_of(at, path);
 	socket_of(at + 1, next);
 	snprintf(here.sun_path, sizeof(here.sun_path), "%s", path);
 	if (bind(listener, (struct sockaddr *)&here, sizeof(here)) || listen(listener, 8) ||
-	    accept(listener, NULL, NULL) < 0 || rename(next, raw_here.socket))
+	    (fd = accept(listener, NULL, NULL)) < 0 || (asked && !hear_out(fd)) ||
+	    rename(next, raw_here.socket))
 		_exit(1);
 	_exit(0);
 }
 
-/* However many: each of them is another one. */
-static void registries_that_end_one_after_the_other(void **state)
+static long long ask_ms(void)
+{
+	const struct client_options options = {
+	    .directory = raw_here.directory, .who = "unit", .timeout_ms = RAW_TIMEOUT_MS};
+	struct client *client = client_new(&options);
+	long long began_ms = raw_now_ms();
+
+	assert_non_null(client);
+	client->request.which_verb = gpushare_Request_stat_tag;
+	assert_int_equal(client_call(client, 0), GPUSHARE_OK);
+	assert_int_equal(client->reply.which_body, gpushare_Reply_stat_tag);
+	client_free(client);
+	return raw_now_ms() - began_ms;
+}
+
+static void play_successors(bool asked)
 {
 	char path[GPUSHARE_PATH_MAX + 8];
 	pid_t pids[SUCCESSORS];
 
-	(void)state;
 	for (int i = 0; i < SUCCESSORS; i++) {
 		pids[i] = raw_fork();
 		if (!pids[i])
-			end_early(i);
+			end_early(i, asked);
 		socket_of(i, path);
 		while (access(path, F_OK))
 			raw_sleep_ms(1);
@@ -123,13 +170,26 @@ static void registries_that_end_one_after_the_other(void **state)
 	assert_int_equal(rename(raw_here.socket, path), 0);
 	socket_of(0, path);
 	assert_int_equal(rename(path, raw_here.socket), 0);
-	assert_in_range(connect_ms(), 1, RAW_TIMEOUT_MS);
+	assert_in_range(asked ? ask_ms() : connect_ms(), 1, RAW_TIMEOUT_MS);
 	for (int i = 0; i < SUCCESSORS; i++) {
 		int status;
 
 		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
 		assert_int_equal(status, 0);
 	}
+}
+
+/* However many: each of them is another one. */
+static void registries_that_end_one_after_the_other(void **state)
+{
+	(void)state;
+	play_successors(false);
+}
+
+static void registries_that_end_one_after_the_other_under_a_request(void **state)
+{
+	(void)state;
+	play_successors(true);
 }
 
 /* One that closes each connection does not want us: that is soon said. */
@@ -178,6 +238,8 @@ int main(void)
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other, raw_set_up,
 					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other_under_a_request,
+					    raw_set_up, raw_tear_down),
 	    cmocka_unit_test_setup_teardown(one_that_refuses_is_not_asked_for_ever, raw_set_up,
 					    raw_tear_down),
 	};

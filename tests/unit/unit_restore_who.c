@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "fake_fdstore.h"
+#include "note.h"
 #include "restore.h"
 #include "successor.h"
 
@@ -93,6 +94,71 @@ static void who_has_become_another_program_is_gone(void **state)
 	successor_end(same);
 }
 
+/* A hello of who is seen as `pid`, and says that it is another one elsewhere. */
+static struct lease *connect_as(pid_t pid, uint64_t own_namespace, int32_t own_pid,
+				uint64_t own_started, const uint8_t *key)
+{
+	static uint32_t last_id = 2000;
+	request what = {.which_verb = gpushare_Request_hello_tag};
+	struct process process;
+	struct lease *lease;
+
+	process_read(pid, getuid(), &process);
+	lease = registry_connect(peer_registry, ++last_id, &process);
+	assert_non_null(lease);
+	what.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	what.verb.hello.has_self = true;
+	what.verb.hello.self.pid_namespace = own_namespace;
+	what.verb.hello.self.pid = own_pid;
+	what.verb.hello.self.started = own_started;
+	if (key)
+		memcpy(what.verb.hello.resume, key, GPUSHARE_LEASE_SIZE);
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return lease;
+}
+
+#define ELSEWHERE UINT64_C(4026532001)
+
+/* A registry in a container, followed by one outside, or the other way round: a number of its journal may
+ * be nobody's here, or another's. */
+static void pids_of_another_namespace_are_nobodys(void **state)
+{
+	pid_t dead = successor_process(), alive = successor_process();
+	struct process was;
+	struct lease *seen, *other;
+	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint32_t id;
+
+	(void)state;
+	peer_registry->pid_namespace = ELSEWHERE;
+	note_all(peer_registry);
+	process_read(dead, getuid(), &was);
+	seen = connect_as(dead, ELSEWHERE, dead, was.started, NULL);
+	memcpy(key, seen->key, sizeof(key));
+	peer_share(seen, "x");
+	peer_share(successor_connect(alive), "y"); /* which says nothing of itself */
+	successor_end(dead);
+	successor_start();
+	assert_int_equal(peer_registry->leases.ghosts, 2);
+	other = connect_as(getpid(), ELSEWHERE, dead, was.started + 1, key);
+	assert_false(peer_answer.body.hello.resumed);
+	assert_null(registry_disconnect(peer_registry, other));
+	seen = connect_as(getpid(), ELSEWHERE, dead, was.started, key);
+	assert_true(peer_answer.body.hello.resumed);
+	assert_int_equal(successor_seen(seen, "x")->owner_pid, getpid());
+	assert_int_equal(peer_attach(seen, "x"), GPUSHARE_OK);
+	assert_true(peer_answer.body.attach.own);
+	peer_registry->unseen_until_ns = clock_ns();
+	while ((id = restore_next_dead(peer_registry)))
+		assert_null(
+		    registry_disconnect(peer_registry, lease_find(&peer_registry->leases, id)));
+	assert_int_equal(peer_lookup(seen, "y", 0), GPUSHARE_E_NOT_FOUND);
+	successor_start(); /* it is one of ours from then on */
+	assert_int_equal(peer_registry->leases.ghosts, 1);
+	assert_int_equal(lease_find_key(&peer_registry->leases, key)->peer.pid, getpid());
+	successor_end(alive);
+}
+
 #define with_registry(test) \
 	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
 
@@ -101,6 +167,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    with_registry(who_is_not_visible_has_a_moment),
 	    with_registry(who_has_become_another_program_is_gone),
+	    with_registry(pids_of_another_namespace_are_nobodys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

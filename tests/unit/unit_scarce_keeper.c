@@ -8,14 +8,24 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "descriptors.h"
+#include "keeper.h"
 #include "keeper_link.h"
 #include "scarce.h"
 #include "shelf.h"
 
 static struct keeper_link link_to;
+
+static const char *socket_path(void)
+{
+	static char path[GPUSHARE_PATH_MAX + sizeof(KEEPER_SOCKET)];
+
+	snprintf(path, sizeof(path), "%s/" KEEPER_SOCKET, shelf_directory);
+	return path;
+}
 
 static void a_keeper_is_started_or_not(void **state)
 {
@@ -28,12 +38,15 @@ static void a_keeper_is_started_or_not(void **state)
 	{
 		bool started;
 
+		unlink(socket_path());
 		keeper_link_init(&link_to, shelf_directory);
 		scarce_begin(nth);
 		started = keeper_link_start(&link_to);
 		if (!scarce_end())
 			assert_true(started);
 		assert_int_equal(started, link_to.fd >= 0);
+		if (!started && !access(socket_path(), F_OK))
+			fail_msg("%s fails: a socket is left", scarce_what());
 		if (started) {
 			assert_true(shelf_keeper() > 0);
 			keeper_link_dismiss(&link_to);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 
 #include "preloaded.h"
 #include "shim_linger.h"
@@ -239,6 +240,44 @@ static void memory_is_short(void)
 	say();
 }
 
+/* The registry is stopped while it is freed: it may hear of that, and others may have it. */
+static void unanswered(void)
+{
+	cu_result freed, more;
+	cu_deviceptr other;
+	int registry;
+	bool held;
+
+	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
+	begin("1Gi");
+	registry = stage_registry();
+	CHECK(!kill(registry, SIGSTOP));
+	freed = free_it();
+	more = preloaded_alloc(&other, SIZE); /* it has no name: nobody answers */
+	held = linger_any() && preloaded_works(pointer, SIZE);
+	CHECK(
+	    !kill(registry, SIGCONT)); /* before anything can fail: whoever ends it waits for it */
+	CHECK(freed == CU_OK && more == CU_OK && preloaded_free(other) == CU_OK && held);
+	for (int tries = 0; tries < 200 && in_limbo() != 1; tries++) {
+		poll(NULL, 0, LIMBO_PAUSE_MS);
+		linger_sweep(false);
+	}
+	CHECK(in_limbo() == 1 && linger_any() && preloaded_works(pointer, SIZE));
+	leave();
+	for (int tries = 0; tries < 200 && linger_any(); tries++) {
+		poll(NULL, 0, LIMBO_PAUSE_MS);
+		linger_sweep(false);
+	}
+	CHECK(in_limbo() == 0 && is_gone());
+	say();
+}
+
+static void test_unanswered(void **state)
+{
+	(void)state;
+	stage_play(unanswered, attach_and_leave);
+}
+
 static void switched_off(void)
 {
 	begin("0");
@@ -278,6 +317,7 @@ int main(int argc, char **argv)
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
 	    PLAY(test_held),
+	    PLAY(test_unanswered),
 	    PLAY(test_wait),
 	    PLAY(test_give_back),
 	};

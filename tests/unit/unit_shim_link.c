@@ -334,6 +334,32 @@ static void withdrawn(void **state)
 	assert_true(live_missed());
 }
 
+/* Others may have it, where one that has not answered may have heard it; not where there is none. */
+static void withdrawn_without_an_answer(void **state)
+{
+	static const struct {
+		int asked, to_enter;
+		bool unanswered, limbo;
+	} cases[] = {
+	    {GPUSHARE_E_TIMED_OUT, 0, false, true},    {GPUSHARE_E_NO_REGISTRY, 0, false, false},
+	    {0, GPUSHARE_E_TIMED_OUT, false, true},    {0, GPUSHARE_E_NO_REGISTRY, true, true},
+	    {0, GPUSHARE_E_NO_REGISTRY, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		bool limbo = !cases[i].limbo;
+
+		if (cases[i].asked)
+			plan(WITHDRAW, cases[i].asked);
+		played.to_enter = cases[i].to_enter;
+		played.unanswered = cases[i].unanswered;
+		assert_int_not_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+				     GPUSHARE_OK);
+		assert_int_equal(limbo, cases[i].limbo);
+	}
+}
+
 static void detached(void **state)
 {
 	(void)state;
@@ -392,6 +418,7 @@ int main(void)
 	    on_line(waited_for),
 	    on_line(found_by_generation),
 	    on_line(withdrawn),
+	    on_line(withdrawn_without_an_answer),
 	    on_line(detached),
 	    on_line(asked_what_nobody_has),
 	};

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* A registry is told of roles again while their last buffer goes, in another thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "api_order.h"
+#include "client_internal.h"
+
+static struct gpushare_session the_session;
+static struct client the_client;
+static struct gpushare_buffer the_buffer;
+static struct ordering the_ordering;
+static struct order_page the_page;
+
+static struct {
+	bool ends_meanwhile; /* the buffer goes while the registry is asked */
+	unsigned int asked, told, kept, freed;
+	int status;
+	request last;
+} played;
+
+static int played_ask(struct ordering *asked, uint32_t roles)
+{
+	assert_ptr_equal(asked, &the_ordering);
+	assert_int_equal(roles, 0);
+	played.asked++;
+	if (played.ends_meanwhile)
+		ordering_end(&the_buffer);
+	assert_int_equal(played.freed, 0); /* it is in use */
+	if (!played.status) {
+		the_ordering.connection = the_client.connections;
+		assert_int_equal(ordering_tell_leave(&the_ordering), GPUSHARE_OK);
+	}
+	return played.status;
+}
+
+static void played_tell(struct gpushare_session *to, const request *tell)
+{
+	assert_ptr_equal(to, &the_session);
+	assert_int_equal(played.freed, 0);
+	played.told++;
+	played.last = *tell;
+}
+
+static int played_session_ask(struct gpushare_session *to, const request *ask, pb_size_t body,
+			      void *out_body, size_t body_size)
+{
+	(void)body;
+	(void)out_body;
+	(void)body_size;
+	played_tell(to, ask);
+	return GPUSHARE_OK;
+}
+
+static bool played_unsettled(const struct ordering *asked)
+{
+	return asked == &the_ordering;
+}
+
+static void played_leave_slot(struct ordering *left, uint32_t next)
+{
+	atomic_store(&left->slot, next);
+}
+
+static bool played_keep(struct ordering *kept)
+{
+	assert_ptr_equal(kept, &the_ordering);
+	played.kept++;
+	return false;
+}
+
+static void played_free(struct ordering *freed)
+{
+	assert_ptr_equal(freed, &the_ordering);
+	played.freed++;
+}
+
+#define ordering_ask played_ask
+#define session_tell played_tell
+#define session_ask played_session_ask
+#define stream_has_unpublished played_unsettled
+#define stream_has_unreleased played_unsettled
+#define stream_leave_slot played_leave_slot
+#define stream_keep played_keep
+#define ordering_free played_free
+#include "api_order_end.c"
+
+static atomic_bool taken;
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&played, 0, sizeof(played));
+	memset(&the_page, 0, sizeof(the_page));
+	the_client = (struct client){.fd = 3, .connections = 2};
+	the_ordering = (struct ordering){.session = &the_session,
+					 .users = 1,
+					 .pid = getpid(),
+					 .generation = 7,
+					 .page = &the_page,
+					 .roles = ORDER_CONSUMES,
+					 .slot = 1,
+					 .connection = 1};
+	the_ordering.releasing.last = 41;
+	the_session = (struct gpushare_session){
+	    .client = &the_client, .orderings = &the_ordering, .timeout_ms = 100};
+	pthread_mutex_init(&the_session.lock, NULL);
+	the_buffer = (struct gpushare_buffer){.session = &the_session, .ordering = &the_ordering};
+	return 0;
+}
+
+static void told_once_and_kept(void **state)
+{
+	(void)state;
+	session_order_again(&the_session);
+	assert_int_equal(played.asked, 1);
+	assert_int_equal(played.freed, 0);
+	assert_ptr_equal(the_session.orderings, &the_ordering);
+	session_order_again(&the_session);
+	assert_int_equal(played.asked, 1);
+	ordering_end(&the_buffer);
+	assert_int_equal(played.told, 1);
+	assert_int_equal(played.freed, 1);
+}
+
+static void its_owner_has_gone(void **state)
+{
+	(void)state;
+	played.status = GPUSHARE_E_OWNER_GONE;
+	session_order_again(&the_session);
+	assert_true(order_is_gone(&the_page));
+	ordering_end(&the_buffer);
+	assert_int_equal(played.freed, 1);
+}
+
+/* The registry hears how the role ended all the same: else the slot stays this process's. */
+static void its_last_buffer_goes_meanwhile(void **state)
+{
+	static const int answers[] = {GPUSHARE_OK, GPUSHARE_E_TIMED_OUT, GPUSHARE_E_OWNER_GONE};
+	const gpushare_Order *leave = &played.last.verb.order;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		set_up(NULL);
+		played.status = answers[i];
+		played.ends_meanwhile = true;
+		session_order_again(&the_session);
+		assert_int_equal(played.asked, 1);
+		assert_int_equal(played.told, 1);
+		assert_true(leave->leave && leave->unsettled && leave->generation == 7);
+		assert_int_equal(leave->roles, ORDER_CONSUMES);
+		assert_int_equal(leave->settles, 42);
+		assert_int_equal(played.kept, 1);
+		assert_int_equal(played.freed, 1);
+		assert_false(order_is_gone(&the_page)); /* for others */
+		assert_null(the_session.orderings);
+		assert_false(the_session.ordering_busy);
+	}
+}
+
+static void *keep_turn(void *given_ms)
+{
+	assert_int_equal(ordering_take_turn(&the_ordering), GPUSHARE_OK);
+	atomic_store(&taken, true);
+	usleep((unsigned int)(uintptr_t)given_ms * 1000);
+	ordering_give_turn(&the_ordering);
+	return NULL;
+}
+
+static pthread_t keep_turn_for(unsigned int ms)
+{
+	pthread_t thread;
+
+	atomic_store(&taken, false);
+	assert_int_equal(pthread_create(&thread, NULL, keep_turn, (void *)(uintptr_t)ms), 0);
+	while (!atomic_load(&taken))
+		usleep(1000);
+	return thread;
+}
+
+/* Another thread tells the registry, and that is held up: nobody waits for it for ever. */
+static void whose_turn_does_not_come(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	thread = keep_turn_for(1000);
+	assert_int_equal(ordering_leave(&the_ordering, ORDER_CONSUMES), GPUSHARE_E_TIMED_OUT);
+	assert_non_null(strstr(gpushare_explain(), "another thread"));
+	assert_int_equal(played.told, 0);
+	assert_int_equal(the_ordering.roles, 0);
+	pthread_join(thread, NULL);
+	session_order_again(&the_session); /* which tells it */
+	assert_int_equal(played.asked, 1);
+	assert_int_equal(played.told, 1);
+	assert_true(played.last.verb.order.leave && !the_ordering.leaving);
+}
+
+/* One that ends is told behind what is told of it, and after a while all the same; by who tells at once. */
+static void an_end_waits_for_its_turn(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	the_session.timeout_ms = 60000;
+	thread = keep_turn_for(100);
+	ordering_end(&the_buffer);
+	assert_false(the_ordering.asking);
+	assert_int_equal(played.told, 1);
+	pthread_join(thread, NULL);
+	set_up(NULL);
+	thread = keep_turn_for(500);
+	ordering_end(&the_buffer);
+	assert_true(the_ordering.asking);
+	assert_int_equal(played.told, 1);
+	assert_int_equal(played.freed, 1);
+	pthread_join(thread, NULL);
+	set_up(NULL);
+	the_session.timeout_ms = 60000;
+	assert_int_equal(ordering_take_turn(&the_ordering), GPUSHARE_OK);
+	ordering_end(&the_buffer);
+	assert_int_equal(played.told, 1);
+	ordering_give_turn(&the_ordering);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(told_once_and_kept, set_up),
+	    cmocka_unit_test_setup(its_owner_has_gone, set_up),
+	    cmocka_unit_test_setup(its_last_buffer_goes_meanwhile, set_up),
+	    cmocka_unit_test_setup(whose_turn_does_not_come, set_up),
+	    cmocka_unit_test_setup(an_end_waits_for_its_turn, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

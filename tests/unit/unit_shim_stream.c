@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Named stream-ordered memory, which is cuMemAlloc memory: freed where its stream is destroyed at once, too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include "preloaded.h"
+
+static const struct driver *driver;
+static struct driver *table;
+static cu_stream stream;
+
+static cu_deviceptr begin(void)
+{
+	struct buffers_stream call;
+	cu_deviceptr pointer = 0;
+
+	driver = preloaded("x", NULL);
+	table = preloaded_table();
+	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
+	call = (struct buffers_stream){
+	    .async = driver->cuMemAllocAsync, .stream = stream, .meant = stream};
+	CHECK(buffers_alloc_async(&call, RULES_API_cuMemAllocAsync, (const void *)preloaded,
+				  &pointer, BLOCK) == CU_OK);
+	CHECK(preloaded_works(pointer, BLOCK));
+	return pointer;
+}
+
+static cu_result free_it(cu_deviceptr pointer)
+{
+	return buffers_free_async(driver->cuMemFreeAsync, pointer, stream, stream);
+}
+
+static bool is_gone(cu_deviceptr pointer)
+{
+	return driver->cuCtxSynchronize() == CU_OK &&
+	       driver->cuMemFree_v2(pointer) == CU_INVALID_VALUE;
+}
+
+static void destroyed(void)
+{
+	cu_deviceptr pointer = begin();
+	struct gpushare_info info;
+
+	CHECK(preloaded_finds("x", &info) && info.backing == GPUSHARE_BACKING_IPC);
+	CHECK(free_it(pointer) == CU_OK && !preloaded_finds("x", &info));
+	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
+	CHECK(is_gone(pointer));
+}
+
+/* Behind what its own stream has. */
+static void held_up(void)
+{
+	cu_deviceptr pointer = begin(), at = 0;
+	uint32_t *word = NULL;
+
+	CHECK(driver->cuMemHostAlloc((void **)&word, 4096, CU_HOST_ALLOC_PORTABLE) == CU_OK);
+	*word = 0;
+	at = (uintptr_t)word;
+	CHECK(driver->cuStreamWaitValue32_v2(stream, at, 1, CU_WAIT_GEQ) == CU_OK);
+	CHECK(free_it(pointer) == CU_OK && free_it(pointer) == CU_INVALID_VALUE);
+	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
+	CHECK(preloaded_works(pointer, BLOCK)); /* it is there for what the stream has */
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	CHECK(is_gone(pointer));
+}
+
+/* As ever where the driver has not what that takes. */
+static void without_events(void)
+{
+	cu_deviceptr pointer = begin();
+
+	table->cuStreamWaitEvent = NULL;
+	CHECK(free_it(pointer) == CU_OK);
+	CHECK(is_gone(pointer));
+}
+
+static void test_destroyed(void **state)
+{
+	(void)state;
+	stage_play(destroyed, NULL);
+	stage_play(held_up, NULL);
+}
+
+static void test_without(void **state)
+{
+	(void)state;
+	stage_play(without_events, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+	const struct CMUnitTest tests[] = {
+	    PLAY(test_destroyed),
+	    PLAY(test_without),
+	};
+
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

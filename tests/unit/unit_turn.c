@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns: one thread at a time, whoever waits gets it, or gives up in time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "api_turn.h"
+#include "monotonic.h"
+
+#define THREADS 4
+#define ROUNDS 20000
+#define LONG_MS 60000
+
+static struct turn turn;
+static unsigned int inside, done; /* in the turn */
+
+static void *take_each(void *unused)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		if (!turn_take(&turn, LONG_MS))
+			abort();
+		if (inside++)
+			abort();
+		done++;
+		inside--;
+		turn_give(&turn);
+	}
+	return unused;
+}
+
+static void one_at_a_time(void **state)
+{
+	pthread_t threads[THREADS];
+
+	(void)state;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, take_each, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(done, THREADS * ROUNDS);
+	assert_int_equal(turn.word, 0);
+}
+
+static void *take_late(void *out_taken)
+{
+	*(bool *)out_taken = turn_take(&turn, LONG_MS);
+	return NULL;
+}
+
+static void who_waits_is_woken_or_gives_up(void **state)
+{
+	int64_t began_ms = monotonic_ms();
+	bool taken = false;
+	pthread_t thread;
+
+	(void)state;
+	assert_true(turn_take(&turn, 0));
+	assert_false(turn_take(&turn, 0));
+	assert_false(turn_take(&turn, 50));
+	assert_true(monotonic_ms() - began_ms >= 49);
+	assert_int_equal(pthread_create(&thread, NULL, take_late, &taken), 0);
+	usleep(50000);
+	turn_give(&turn);
+	pthread_join(thread, NULL);
+	assert_true(taken && monotonic_ms() - began_ms < LONG_MS / 2);
+	turn_give(&turn);
+	assert_true(turn_take(&turn, 0));
+	turn_give(&turn);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(one_at_a_time),
+	    cmocka_unit_test(who_waits_is_woken_or_gives_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
