@@ -117,12 +117,12 @@ await_file() {
 	done
 }
 
-# until_true COMMAND...: poll it for twenty seconds
+# until_true COMMAND...: poll it for twenty seconds, less often when it takes long: others want the CPU too
 until_true() {
-	local end=$((SECONDS + 20))
+	local end=$((SECONDS + 20)) tries=0
 	until "$@"; do
 		[ $SECONDS -le $end ] || { echo "still not: $*"; return 1; }
-		sleep 0.01
+		if ((++tries < 30)); then sleep 0.01; else sleep 0.05; fi
 	done
 }
 

@@ -14,13 +14,20 @@ words() {
 	sed 's/^\.[A-Z]* //; s/\\f[A-Z]//g; s/\\&//g; s/\\-/-/g; s/\\(aq/'"'"'/g; s/\\e/\\/g' "$MAN/$1"
 }
 
-# missing PAGE WORD...: those that stand nowhere in it
+# missing PAGE WORD...: those that stand nowhere in it, as words of their own
 missing() {
-	local text page=$1 word
-	text=$(words "$page")
-	for word in "${@:2}"; do
-		grep -qE -- "(^|[^A-Za-z0-9_-])$(sed 's/[.[\*^$]/\\&/g' <<<"$word")($|[^A-Za-z0-9_-])" <<<"$text" || echo "$page: $word"
-	done
+	words "$1" | awk -v page="$1" '
+		BEGIN { for (i = 1; i < ARGC; i++) wanted[ARGV[i]]; ARGC = 1 }
+		{ text = text "\n" $0 }
+		function stands(word, from, at) {
+			while (at = index(substr(text, from), word)) {
+				from += at
+				if (substr(text, from - 2, 1) !~ /[A-Za-z0-9_-]/ && substr(text, from - 1 + length(word), 1) !~ /[A-Za-z0-9_-]/)
+					return 1
+			}
+			return 0
+		}
+		END { text = text "\n"; for (word in wanted) if (!stands(word, 1)) print page ": " word }' "${@:2}"
 }
 
 # The long options of what a program's --help prints.
@@ -33,26 +40,23 @@ verbs() {
 }
 
 @test "mandoc and groff find nothing to say of any page" {
-	for page in "$MAN"/*.[13578]; do
-		# of scdoc's making, and harmless
-		! mandoc -T lint -W warning "$page" | grep -v 'skipping paragraph macro: PP'
-	done
 	needs mandoc
 	needs man
-	for page in "$MAN"/*.[13578]; do
-		equal "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)" ""
-	done
+	# of scdoc's making, and harmless
+	equal "$(mandoc -T lint -W warning "$MAN"/*.[13578] | grep -v 'skipping paragraph macro: PP')" ""
+	equal "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$MAN"/*.[13578] 2>&1 >/dev/null)" ""
 }
 
 @test "each page says what it is, which version, and no word is left to replace" {
 	version=$(gpushare --version | sed 's/.* //')
-	for page in "$MAN"/*.[13578]; do
-		name=${page##*/}
-		has "$(grep '^\.TH ' "$page")" "gpushare $version"
-		has "$(grep '^\.TH ' "$page" | tr -d '"')" ".TH ${name%.*} ${name##*.} "
-		[[ $(grep -A2 '^\.SH NAME' "$page" | sed 's/\\&//g; s/\\//g') == *"${name%.*} - "* ]]
-		run -1 grep -E '@[A-Z_]+@' "$page"
-	done
+	equal "$(awk -v version="$version" '
+		FNR == 1 { page = FILENAME; sub(/.*\//, "", page); name = title = page; sub(/\.[^.]*$/, "", name); sub(/.*\./, "", title) }
+		/^\.TH / { headed[page] = index($0, "gpushare " version); gsub(/"/, ""); titled[page] = index($0, ".TH " name " " title " ") }
+		named { gsub(/\\&|\\/, ""); if (index($0, name " - ")) told[page] = 1; named-- }
+		/^\.SH NAME/ { named = 2 }
+		/@[A-Z_]+@/ { print page ": " $0 }
+		{ seen[page] }
+		END { for (page in seen) if (!headed[page] || !titled[page] || !told[page]) print page }' "$MAN"/*.[13578])" ""
 }
 
 @test "what a page refers to is there" {
@@ -120,8 +124,9 @@ verbs() {
 	[ ${#calls[@]} -gt 40 ]
 	for call in "${calls[@]}"; do
 		has "$(words "$call.3")" "$call("
-		has "$(cat "$MAN/$call.3")" ".SH DESCRIPTION"
 	done
+	pages=("${calls[@]/%/.3}")
+	equal "$(grep -L '^\.SH DESCRIPTION' "${pages[@]/#/$MAN/}" 2>&1)" ""
 	equal "$(missing gpushare.h.3 "${calls[@]}")" ""
 	mapfile -t statuses < <(sed -n 's/^\tX(\(E_[A-Z_]*\), -.*/GPUSHARE_\1/p' "$ROOT/include/gpushare.h")
 	has "${statuses[*]}" GPUSHARE_E_NOT_FOUND
