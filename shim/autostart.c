@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include "cleanup.h"
 
@@ -25,6 +26,7 @@ extern char **environ;
 /* All that the child needs, made beforehand: it may call nothing but the kernel. */
 struct launch {
 	char program[PATH_MAX];
+	char refused[PATH_MAX]; /* was found, and others may have put it there; "": nothing was */
 	char *arguments[8];
 	char **environment;
 	char *inner_stack;
@@ -34,46 +36,82 @@ struct launch {
 	gid_t gid;
 };
 
-/* Could nobody but root and this user have put it there? */
-static bool is_safe(const char *path)
+/* Of a set-uid program's user; where that is the caller as well, root alone. */
+static bool is_trusted(uid_t owner)
+{
+	return !owner || (owner == geteuid() && owner != getuid());
+}
+
+/* A group's right to write may be that of others whom an access list names. */
+static bool others_may_write(const char *path, const struct stat *is)
+{
+	return is->st_mode & S_IWOTH ||
+	       (is->st_mode & S_IWGRP &&
+		(is->st_gid || lgetxattr(path, "system.posix_acl_access", NULL, 0) >= 0));
+}
+
+static bool is_safe(const char *path, mode_t type, bool may_be_sticky)
 {
 	struct stat is;
 
-	return !lstat(path, &is) && (!is.st_uid || is.st_uid == geteuid()) &&
-	       (!(is.st_mode & 022) || (S_ISDIR(is.st_mode) && is.st_mode & S_ISVTX));
+	return !lstat(path, &is) && (is.st_mode & S_IFMT) == type && is_trusted(is.st_uid) &&
+	       ((may_be_sticky && is.st_mode & S_ISVTX) || !others_may_write(path, &is));
+}
+
+/* From above, so that what was looked at stays what it is. In a sticky folder nobody else can replace
+ * what is there, but whatever is root's may have come there as anybody's hard link. */
+static bool is_safe_program(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	char folder[PATH_MAX];
+
+	if (!name || strcmp(name + 1, PROGRAM) != 0)
+		return false;
+	for (const char *slash = path; slash; slash = strchr(slash + 1, '/')) {
+		snprintf(folder, sizeof(folder), "%.*s", slash > path ? (int)(slash - path) : 1,
+			 path);
+		if (!is_safe(folder, S_IFDIR, slash != name))
+			return false;
+	}
+	return is_safe(path, S_IFREG, false);
 }
 
 /* A set-uid program may be started by the name of a hard link that its caller has made, beside a
- * registry of the caller's. */
-static bool may_start(const char *path)
+ * registry of the caller's. What is looked at is what will be started: no link that may change. */
+static bool may_start(struct launch *launch)
 {
-	char part[PATH_MAX];
-	char *slash;
+	char resolved[PATH_MAX];
 
-	if (!getauxval(AT_SECURE))
+	if (!launch->secure)
 		return true;
-	if (!realpath(path, part))
+	if (!realpath(launch->program, resolved))
 		return false;
-	while (is_safe(part) && (slash = strrchr(part, '/')) && slash > part)
-		*slash = '\0';
-	return strrchr(part, '/') == part && is_safe(part) && is_safe("/");
+	strcpy(launch->program, resolved);
+	if (is_safe_program(resolved))
+		return true;
+	if (!*launch->refused)
+		strcpy(launch->refused, resolved);
+	return false;
 }
 
-static bool try_program(char out[PATH_MAX], const char *folder, int folder_length, const char *rest)
+static bool try_program(struct launch *launch, const char *folder, int folder_length,
+			const char *rest)
 {
-	int length = snprintf(out, PATH_MAX, "%.*s%s" PROGRAM, folder_length, folder, rest);
+	int length =
+	    snprintf(launch->program, PATH_MAX, "%.*s%s" PROGRAM, folder_length, folder, rest);
 
-	return length > 0 && length < PATH_MAX && !access(out, X_OK) && may_start(out);
+	return length > 0 && length < PATH_MAX && !access(launch->program, X_OK) &&
+	       may_start(launch);
 }
 
-static bool find_on_path(char out[PATH_MAX])
+static bool find_on_path(struct launch *launch)
 {
 	const char *path = secure_getenv("PATH");
 
 	while (path && *path) {
 		size_t length = strcspn(path, ":");
 
-		if (length > 0 && try_program(out, path, (int)length, "/"))
+		if (length > 0 && try_program(launch, path, (int)length, "/"))
 			return true;
 		path += length + (path[length] == ':');
 	}
@@ -108,22 +146,22 @@ static bool find_self(char out[PATH_MAX])
 }
 
 /* $GPUSHARE_REGISTRY, beside this library or program, ../bin from there, PATH. */
-static bool find_program(char out[PATH_MAX])
+static bool find_program(struct launch *launch)
 {
 	const char *given = secure_getenv("GPUSHARE_REGISTRY");
 	char self[PATH_MAX];
 	const char *slash;
 
 	if (given && *given) {
-		snprintf(out, PATH_MAX, "%s", given);
-		return !access(out, X_OK);
+		snprintf(launch->program, PATH_MAX, "%s", given);
+		return !access(launch->program, X_OK);
 	}
 	slash = find_self(self) ? strrchr(self, '/') : NULL;
-	if (slash && (try_program(out, self, (int)(slash - self), "/") ||
-		      try_program(out, self, (int)(slash - self), "/../bin/") ||
-		      try_program(out, self, (int)(slash - self), "/../../bin/")))
+	if (slash && (try_program(launch, self, (int)(slash - self), "/") ||
+		      try_program(launch, self, (int)(slash - self), "/../bin/") ||
+		      try_program(launch, self, (int)(slash - self), "/../../bin/")))
 		return true;
-	return find_on_path(out);
+	return find_on_path(launch);
 }
 
 /* The caller of a set-uid program may not send the daemon signals. The kernel's own calls: of this
@@ -211,6 +249,24 @@ static int run_clones(struct launch *launch, char *stack)
 	return error;
 }
 
+static void tell_missing(const struct launch *launch, const char *directory, char *why,
+			 size_t why_size)
+{
+	if (*launch->refused)
+		snprintf(
+		    why, why_size,
+		    "no registry runs for %s and %.200s is not started: this program has other "
+		    "rights than its caller (set-uid), and not only root and its user could have "
+		    "put that there",
+		    directory, launch->refused);
+	else
+		snprintf(why, why_size,
+			 "no registry runs for %s and " PROGRAM
+			 " was not found: not in $GPUSHARE_REGISTRY, "
+			 "beside the library, in ../bin from there, nor on PATH",
+			 directory);
+}
+
 int autostart_registry(const char *directory, char *why, size_t why_size)
 {
 	_cleanup_free_ struct launch *launch = calloc(1, sizeof(*launch));
@@ -222,16 +278,12 @@ int autostart_registry(const char *directory, char *why, size_t why_size)
 		snprintf(why, why_size, "no memory to start a registry");
 		return GPUSHARE_E_NO_MEMORY;
 	}
-	if (!find_program(launch->program)) {
-		snprintf(why, why_size,
-			 "no registry runs for %s and " PROGRAM
-			 " was not found: not in $GPUSHARE_REGISTRY, "
-			 "beside the library, in ../bin from there, nor on PATH",
-			 directory);
+	launch->secure = getauxval(AT_SECURE);
+	if (!find_program(launch)) {
+		tell_missing(launch, directory, why, why_size);
 		return GPUSHARE_E_NO_REGISTRY;
 	}
 	launch->environment = environment;
-	launch->secure = getauxval(AT_SECURE);
 	launch->uid = geteuid();
 	launch->gid = getegid();
 	launch->inner_stack = stacks + STACK_SIZE;
