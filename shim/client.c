@@ -173,24 +173,22 @@ static int connect_once(struct client *client, int64_t deadline, int64_t patienc
 static int connect_again(struct client *client, int64_t deadline)
 {
 	int64_t patience_ms = CLIENT_PATIENCE_MS;
-	int closed = 0, closed_by = 0, status;
+	struct client_endings endings = {0};
 	bool reached;
+	int status;
 
 	do {
 		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
-		if (closed_by != client->server) /* another one */
-			closed = 0;
-		closed_by = client->server;
-		if (status == GPUSHARE_E_NO_REGISTRY && reached && ++closed < CLIENT_TRIES)
-			poll(NULL, 0, CLIENT_RETRY_MS << closed);
-		else if (status != GPUSHARE_E_TIMED_OUT || !reached)
+		if (!reached || (status != GPUSHARE_E_TIMED_OUT &&
+				 (status != GPUSHARE_E_NO_REGISTRY ||
+				  !client_outlives(client, &endings, deadline))))
 			return status;
 		patience_ms *= 2;
 	} while (monotonic_ms() < deadline);
 	return status;
 }
 
-static int connect_by(struct client *client, int64_t deadline)
+int client_connect_by(struct client *client, int64_t deadline)
 {
 	int status;
 
@@ -218,7 +216,7 @@ static int connect_by(struct client *client, int64_t deadline)
 
 int client_connect(struct client *client)
 {
-	return connect_by(client, monotonic_ms() + client->timeout_ms);
+	return client_connect_by(client, monotonic_ms() + client->timeout_ms);
 }
 
 void client_retell_by(struct client *client, client_retell *retell, void *owner)
@@ -267,7 +265,8 @@ static int ask(struct client *client, int64_t deadline)
 int client_call(struct client *client, unsigned int extra_ms)
 {
 	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
-	int status = client_connect(client), ended = 0, ended_by = 0;
+	struct client_endings endings = {0};
+	int status = client_connect(client);
 
 	/* A connection that died under the request was a registry's that ended: ask its successor,
 	 * which first hears how things stand, and that one's, while there is time; but not one that
@@ -277,11 +276,9 @@ int client_call(struct client *client, unsigned int extra_ms)
 		status = ask(client, deadline);
 		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard)
 			break;
-		ended = ended_by == client->server ? ended + 1 : 1;
-		ended_by = client->server;
-		if (ended == CLIENT_TRIES || monotonic_ms() >= deadline)
+		if (!client_outlives(client, &endings, deadline))
 			break;
-		status = connect_by(client, deadline);
+		status = client_connect_by(client, deadline);
 	}
 	return status;
 }

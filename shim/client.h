@@ -8,6 +8,7 @@
 #include "protocol.h"
 
 #define CLIENT_TRIES 5	  /* with a registry that closes the connection under it */
+#define CLIENT_ENDINGS 20 /* ...or one after the other ends under one request */
 #define CLIENT_GIVEN_UP 8 /* connections that are still to be closed, at most */
 
 struct client_options {

@@ -93,7 +93,7 @@ static int reach(struct client *client, int64_t deadline_ms, int *out_fd)
 	char path[GPUSHARE_PATH_MAX];
 
 	for (;;) {
-		int fd, status = client_connect(client);
+		int fd, status = client_connect_by(client, deadline_ms);
 
 		if (status)
 			return status;
@@ -204,19 +204,14 @@ static int exchange_once(struct client *client, struct fds_message *ask, const i
 static int exchange(struct client *client, struct fds_message *ask, const int *out,
 		    size_t out_count, int in[FDS_MAX], size_t want, int64_t deadline_ms)
 {
-	int ended = 0, ended_by = 0, status;
+	struct client_endings endings = {0};
 	bool closed;
+	int status;
 
-	for (;;) {
+	do {
 		status = exchange_once(client, ask, out, out_count, in, want, deadline_ms, &closed);
-		if (!status || !closed)
-			return status;
-		ended = ended_by == client->server ? ended + 1 : 1;
-		ended_by = client->server;
-		if (ended == CLIENT_TRIES || monotonic_ms() >= deadline_ms)
-			return status;
-		poll(NULL, 0, CLIENT_RETRY_MS);
-	}
+	} while (status && closed && client_outlives(client, &endings, deadline_ms));
+	return status;
 }
 
 int client_deposit(struct client *client, const int *fds, size_t count,

@@ -81,6 +81,7 @@ static void who_is_not_answered_dials_again(void **state)
 }
 
 #define SUCCESSORS (2 * CLIENT_TRIES)
+#define TOO_MANY 30
 
 static void socket_of(int at, char out_path[GPUSHARE_PATH_MAX + 8])
 {
@@ -121,7 +122,7 @@ static bool hear_out(int fd)
 
 /* A process that ends with a greeting in its hands, or a request, and the next one's socket is in its
  * place. */
-static void end_early(int at, bool asked)
+static void end_early(int at, bool asked, bool last)
 {
 	struct sockaddr_un here = {.sun_family = AF_UNIX};
 	char path[GPUSHARE_PATH_MAX + 8], next[GPUSHARE_PATH_MAX + 8];
@@ -134,6 +135,8 @@ static void end_early(int at, bool asked)
 	    (fd = accept(listener, NULL, NULL)) < 0 || (asked && !hear_out(fd)) ||
 	    rename(next, raw_here.socket))
 		_exit(1);
+	if (last)
+		kill(raw_here.pid, SIGCONT);
 	_exit(0);
 }
 
@@ -152,24 +155,33 @@ static long long ask_ms(void)
 	return raw_now_ms() - began_ms;
 }
 
-static void play_successors(bool asked)
+/* In front of the daemon, whose socket comes last; it would make another meanwhile. */
+static void start_successors(pid_t *pids, int count, bool asked)
 {
 	char path[GPUSHARE_PATH_MAX + 8];
-	pid_t pids[SUCCESSORS];
 
-	for (int i = 0; i < SUCCESSORS; i++) {
+	for (int i = 0; i < count; i++) {
 		pids[i] = raw_fork();
 		if (!pids[i])
-			end_early(i, asked);
+			end_early(i, asked, i == count - 1);
 		socket_of(i, path);
 		while (access(path, F_OK))
 			raw_sleep_ms(1);
 	}
 	raw_sleep_ms(50); /* they listen */
-	socket_of(SUCCESSORS, path);
+	kill(raw_here.pid, SIGSTOP);
+	assert_int_equal(waitpid(raw_here.pid, NULL, WUNTRACED), raw_here.pid);
+	socket_of(count, path);
 	assert_int_equal(rename(raw_here.socket, path), 0);
 	socket_of(0, path);
 	assert_int_equal(rename(path, raw_here.socket), 0);
+}
+
+static void play_successors(bool asked)
+{
+	pid_t pids[SUCCESSORS];
+
+	start_successors(pids, SUCCESSORS, asked);
 	assert_in_range(asked ? ask_ms() : connect_ms(), 1, RAW_TIMEOUT_MS);
 	for (int i = 0; i < SUCCESSORS; i++) {
 		int status;
@@ -190,6 +202,50 @@ static void registries_that_end_one_after_the_other_under_a_request(void **state
 {
 	(void)state;
 	play_successors(true);
+}
+
+/* Each of them is another one, that is started for it: they are so many, and not at once. */
+static void what_ends_each_registry_is_not_asked_for_ever(void **state)
+{
+	static const struct {
+		unsigned int timeout_ms;
+		int least, most;
+		long long least_ms;
+	} cases[] = {{200, 1, 7, 150}, {15000, CLIENT_ENDINGS, CLIENT_ENDINGS, 4000}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct client_options options = {.directory = raw_here.directory,
+						       .who = "unit",
+						       .timeout_ms = cases[i].timeout_ms};
+		struct client *client = client_new(&options);
+		char last[GPUSHARE_PATH_MAX + 8];
+		pid_t pids[TOO_MANY];
+		long long began_ms;
+		int ended = 0;
+
+		start_successors(pids, TOO_MANY, true);
+		began_ms = raw_now_ms();
+		client->request.which_verb = gpushare_Request_stat_tag;
+		assert_true(client_call(client, 0) < 0); /* one of them may just be asked */
+		assert_in_range(raw_now_ms() - began_ms, cases[i].least_ms,
+				cases[i].timeout_ms + 100 + raw_slack_ms());
+		for (int at = 0; at < TOO_MANY; at++) {
+			char path[GPUSHARE_PATH_MAX + 8];
+
+			kill(pids[at], SIGKILL);
+			waitpid(pids[at], NULL, 0);
+			socket_of(at + 1, path);
+			ended += access(path, F_OK) != 0;
+			if (at + 1 < TOO_MANY)
+				unlink(path);
+		}
+		assert_in_range(ended, cases[i].least, cases[i].most);
+		socket_of(TOO_MANY, last);
+		assert_int_equal(rename(last, raw_here.socket), 0);
+		kill(raw_here.pid, SIGCONT);
+		client_free(client);
+	}
 }
 
 /* One that closes each connection does not want us: that is soon said. */
@@ -239,6 +295,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other, raw_set_up,
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other_under_a_request,
+					    raw_set_up, raw_tear_down),
+	    cmocka_unit_test_setup_teardown(what_ends_each_registry_is_not_asked_for_ever,
 					    raw_set_up, raw_tear_down),
 	    cmocka_unit_test_setup_teardown(one_that_refuses_is_not_asked_for_ever, raw_set_up,
 					    raw_tear_down),

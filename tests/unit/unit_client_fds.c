@@ -286,6 +286,43 @@ static void a_stopped_registry(void **state)
 	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_OK);
 }
 
+#define LATE_MS 900
+
+/* The registry ends with the question in its hands, when most of the time is gone; and who then listens
+ * in its place says nothing. */
+static void end_late(int fd)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	raw_sleep_ms(LATE_MS);
+	unlink(raw_here.socket);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", raw_here.socket);
+	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 8))
+		_exit(1);
+	kill(raw_here.pid, SIGKILL);
+	raw_sleep_ms(50); /* its end is seen before the answer is missed */
+	close(fd);
+}
+
+static void it_takes_its_time_once(void **state)
+{
+	ticket_key ticket[1];
+	long long begin;
+	pid_t pid;
+
+	(void)state;
+	client->timeout_ms = LATE_MS + 200;
+	assert_int_equal(client_connect(client), GPUSHARE_OK);
+	pid = stand_in(end_late);
+	begin = raw_now_ms();
+	assert_int_equal(client_deposit(client, &file, 1, ticket), GPUSHARE_E_TIMED_OUT);
+	assert_in_range(raw_now_ms() - begin, client->timeout_ms, LATE_MS + client->timeout_ms - 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS);
+}
+
 static void a_forked_child_is_told(void **state)
 {
 	ticket_key ticket[1];
@@ -316,6 +353,7 @@ int main(void)
 	    with_client(a_registry_that_hangs_up),
 	    with_client(answers_that_make_no_sense),
 	    with_client(a_stopped_registry),
+	    with_client(it_takes_its_time_once),
 	    with_client(a_forked_child_is_told),
 	};
 
