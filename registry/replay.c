@@ -69,8 +69,8 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 }
 
 /* As it was, on its own; generation apart. NULL: out of memory. */
-static struct entry *fill(struct entry *entry, const struct lease *lease,
-			  const gpushare_Stand *stand)
+static struct entry *fill(const struct registry *registry, struct entry *entry,
+			  const struct lease *lease, const gpushare_Stand *stand)
 {
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
@@ -89,6 +89,11 @@ static struct entry *fill(struct entry *entry, const struct lease *lease,
 	strcpy(entry->owner.command, entry->info.owner_command);
 	if (lease)
 		entry->owner = lease->peer;
+	if (!registry->replayed_namespace)
+		return entry;
+	process_forget_pid(&entry->owner, registry->replayed_namespace);
+	entry->info.owner_pid = 0;
+	entry->info.owner_started = 0;
 	return entry;
 }
 
@@ -105,7 +110,8 @@ static bool own(struct registry *registry, struct entry *entry)
 static void stand_named(struct registry *registry, struct lease *lease, const gpushare_Stand *stand)
 {
 	const record *info = &stand->buffer;
-	struct entry *entry = fill(store_add(&registry->store, info, stand->handle), lease, stand);
+	struct entry *entry =
+	    fill(registry, store_add(&registry->store, info, stand->handle), lease, stand);
 
 	if (!entry)
 		return;
@@ -125,7 +131,8 @@ static void stand_named(struct registry *registry, struct lease *lease, const gp
 static void stand_nameless(struct registry *registry, struct lease *lease,
 			   const gpushare_Stand *stand)
 {
-	struct entry *entry = fill(entry_new(&stand->buffer, stand->handle), lease, stand);
+	struct entry *entry =
+	    fill(registry, entry_new(&stand->buffer, stand->handle), lease, stand);
 
 	if (!entry)
 		return;

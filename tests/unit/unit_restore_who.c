@@ -125,8 +125,9 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 {
 	pid_t dead = successor_process(), alive = successor_process();
 	struct process was;
-	struct lease *seen, *other;
+	struct lease *seen, *other, *gone;
 	uint8_t key[GPUSHARE_LEASE_SIZE];
+	request kept;
 	uint32_t id;
 
 	(void)state;
@@ -137,8 +138,20 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	memcpy(key, seen->key, sizeof(key));
 	peer_share(seen, "x");
 	peer_share(successor_connect(alive), "y"); /* which says nothing of itself */
+	gone = successor_connect(alive);
+	kept = successor_share(gone, "kept", KEEP);
+	assert_int_equal(peer_ask(gone, &kept), GPUSHARE_OK);
+	assert_null(registry_disconnect(peer_registry, gone));
+	assert_int_equal(store_find(&peer_registry->store, "kept")->info.owner_pid, alive);
 	successor_end(dead);
 	successor_start();
+	for (size_t at = 0; at < peer_registry->store.count; at++) {
+		const struct entry *entry = store_at(&peer_registry->store, at);
+
+		assert_int_equal(entry->owner.pid, 0);
+		assert_int_equal(entry->info.owner_pid, 0);
+		assert_int_equal(entry->info.owner_started, 0);
+	}
 	assert_int_equal(peer_registry->leases.ghosts, 2);
 	other = connect_as(getpid(), ELSEWHERE, dead, was.started + 1, key);
 	assert_false(peer_answer.body.hello.resumed);
