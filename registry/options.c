@@ -94,7 +94,9 @@ static void keep_path(struct options *options, const char *config)
 {
 	char *path = realpath(config, NULL);
 
-	if (path && strlen(path) < sizeof(options->config))
+	if (!path)
+		log_error("a successor can't be told where %s is: %s", config, strerror(errno));
+	else if (strlen(path) < sizeof(options->config))
 		strcpy(options->config, path);
 	else
 		log_error("%s has too long a path for a successor to be told it", config);

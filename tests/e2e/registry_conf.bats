@@ -73,6 +73,26 @@ sample() {
 	has "$(api open alloc=b,two,1Mi)" "alloc two: OK"
 }
 
+@test "a file whose place can't be told to a successor: the reason is said" {
+	chmod 755 "$WORK"
+	mkdir -p "$WORK/above/below"
+	cp "$(command -v gpushare-registry)" "$WORK/daemon"
+	echo 'user_names = 1' >"$WORK/above/below/registry.conf"
+	as=()
+	if [ "$(id -u)" = 0 ]; then
+		needs setpriv
+		as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+		chown -R 65534:65534 "$WORK/above"
+	fi
+	cd "$WORK/above/below"
+	chmod 0 "$WORK/above"
+	run "${as[@]}" "$WORK/daemon" --check-config --foreground --config registry.conf </dev/null
+	cd "$WORK"
+	chmod 700 "$WORK/above"
+	has "$output" "a successor can't be told where registry.conf is: Permission denied"
+	equal "$status" 0
+}
+
 @test "faults: file, line and column, exit status 2, and no registry" {
 	conf 'names = 5' '  nmaes = 5' 'names = 6' 'audit = nowhere'
 	for more in "" --check-config; do
