@@ -29,7 +29,9 @@ struct lease {
 	struct user *user;
 	struct identity who; /* without groups but where server.c has read them */
 	int watch;	     /* see watch.h */
-	uint32_t attempt;    /* of its hello: restore_resume(); 0: it said nothing of that */
+	uint64_t
+	    number; /* a ghost's, as a predecessor that saw it otherwise numbered it; 0: none */
+	uint32_t attempt; /* of its hello: restore_resume(); 0: it said nothing of that */
 	bool greeted;
 	bool ghost;	     /* of before the registry's restart: it has no connection */
 	bool retelling;	     /* its client is saying what it has; what is not `told` of goes */

@@ -83,6 +83,8 @@ void player_end(struct registry *registry, struct player *player);
 bool player_is_unsettled(const struct order *order);
 /* Somebody else's process that publishes; NULL: none. */
 const struct player *player_rival(const struct order *order, const struct lease *lease);
+/* One number for a process, which is told from others of the host. */
+uint64_t player_number(const struct process *peer);
 /* The page says that it was this process who published. */
 bool player_published_last(const struct order *order, const struct lease *lease);
 /* From the journal: as it was. */

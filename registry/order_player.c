@@ -76,8 +76,7 @@ static int consume(struct registry *registry, struct player *player, uint32_t sl
 	return GPUSHARE_OK;
 }
 
-/* One number for a process, which is told from others of the host. */
-static uint64_t process_number(const struct process *peer)
+uint64_t player_number(const struct process *peer)
 {
 	uint64_t number = peer->started * 4194304u + (uint32_t)peer->pid;
 
@@ -87,9 +86,15 @@ static uint64_t process_number(const struct process *peer)
 	return number ? number : 1;
 }
 
+/* As pages have it so far. */
+static uint64_t number_of(const struct lease *lease)
+{
+	return lease->number ? lease->number : player_number(&lease->peer);
+}
+
 bool player_published_last(const struct order *order, const struct lease *lease)
 {
-	return order->page && atomic_load(&order->page->publisher) == process_number(&lease->peer);
+	return order->page && atomic_load(&order->page->publisher) == number_of(lease);
 }
 
 bool player_publisher_is_here(const struct registry *registry, const struct order *order)
@@ -115,7 +120,7 @@ static int take_roles(struct registry *registry, struct player *player, uint32_t
 	if (status)
 		return status;
 	if ((roles & ORDER_PUBLISHES) && !(player->roles & ORDER_PUBLISHES)) {
-		order_begin(order->page, process_number(&player->lease->peer));
+		order_begin(order->page, player_number(&player->lease->peer));
 		order->left = order->gone = false;
 	}
 	player->roles |= roles;
@@ -260,6 +265,16 @@ void player_restore(struct order *order)
 	}
 }
 
+/* Who publishes may be seen from another pid namespace than before. */
+static void renumber(const struct player *player, uint64_t before)
+{
+	struct order_page *page = player->order->page;
+
+	if (page && player->roles & ORDER_PUBLISHES)
+		atomic_compare_exchange_strong(&page->publisher, &before,
+					       player_number(&player->lease->peer));
+}
+
 void player_move_all(struct lease *from, struct lease *to)
 {
 	struct player *player;
@@ -269,5 +284,6 @@ void player_move_all(struct lease *from, struct lease *to)
 	DL_FOREACH2(to->players, player, lease_next)
 	{
 		player->lease = to;
+		renumber(player, number_of(from));
 	}
 }

@@ -36,7 +36,7 @@ static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
 	return true;
 }
 
-static struct process process_of(const struct registry *registry, const gpushare_Peer *told)
+static struct process process_told(const gpushare_Peer *told)
 {
 	struct process process = {
 	    .pid = told->pid,
@@ -49,6 +49,13 @@ static struct process process_of(const struct registry *registry, const gpushare
 	};
 
 	strcpy(process.command, told->command);
+	return process;
+}
+
+static struct process process_of(const struct registry *registry, const gpushare_Peer *told)
+{
+	struct process process = process_told(told);
+
 	if (registry->replayed_namespace)
 		process_forget_pid(&process, registry->replayed_namespace);
 	return process;
@@ -56,7 +63,7 @@ static struct process process_of(const struct registry *registry, const gpushare
 
 static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 {
-	const struct process peer = process_of(registry, told);
+	const struct process was = process_told(told), peer = process_of(registry, told);
 	struct lease *lease = lease_find_key(&registry->leases, told->key);
 
 	if (lease)
@@ -65,6 +72,7 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	if (!lease)
 		return;
 	memcpy(lease->key, told->key, sizeof(lease->key));
+	lease->number = registry->replayed_namespace ? player_number(&was) : 0;
 	lease_haunt(&registry->leases, lease);
 }
 

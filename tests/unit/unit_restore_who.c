@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "fake_fdstore.h"
 #include "note.h"
+#include "ordered.h"
 #include "restore.h"
 #include "successor.h"
 
@@ -126,7 +127,9 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	pid_t dead = successor_process(), alive = successor_process();
 	struct process was;
 	struct lease *seen, *other, *gone;
+	const struct order *order;
 	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint64_t generation;
 	request kept;
 	uint32_t id;
 
@@ -136,7 +139,8 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	process_read(dead, getuid(), &was);
 	seen = connect_as(dead, ELSEWHERE, dead, was.started, NULL);
 	memcpy(key, seen->key, sizeof(key));
-	peer_share(seen, "x");
+	generation = peer_share(seen, "x");
+	assert_int_equal(ordered_ask(seen, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	peer_share(successor_connect(alive), "y"); /* which says nothing of itself */
 	gone = successor_connect(alive);
 	kept = successor_share(gone, "kept", KEEP);
@@ -153,12 +157,16 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 		assert_int_equal(entry->info.owner_started, 0);
 	}
 	assert_int_equal(peer_registry->leases.ghosts, 2);
+	order = order_find(peer_registry, generation);
+	assert_true(player_publisher_is_here(peer_registry, order));
 	other = connect_as(getpid(), ELSEWHERE, dead, was.started + 1, key);
+	assert_false(player_published_last(order, other));
 	assert_false(peer_answer.body.hello.resumed);
 	assert_null(registry_disconnect(peer_registry, other));
 	seen = connect_as(getpid(), ELSEWHERE, dead, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	assert_int_equal(successor_seen(seen, "x")->owner_pid, getpid());
+	assert_true(player_published_last(order, seen));
 	assert_int_equal(peer_attach(seen, "x"), GPUSHARE_OK);
 	assert_true(peer_answer.body.attach.own);
 	peer_registry->unseen_until_ns = clock_ns();
