@@ -2,6 +2,7 @@
 #include "shim_apart.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define APART_CONTEXTS 16
 
@@ -9,12 +10,18 @@ enum purpose { ALONE, BEHIND, PURPOSES };
 
 static struct {
 	pthread_mutex_t lock; /* never held over a driver call */
+	atomic_uint count;
 	struct {
 		cu_context context; /* NULL: free */
 		enum purpose purpose;
 		cu_stream stream;
 	} known[APART_CONTEXTS * PURPOSES];
 } apart = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool apart_any(void)
+{
+	return atomic_load_explicit(&apart.count, memory_order_acquire) != 0;
+}
 
 static bool is_at(int place, cu_context context, enum purpose purpose)
 {
@@ -51,6 +58,7 @@ static bool enter(cu_context context, enum purpose purpose, cu_stream stream)
 		apart.known[place].context = context;
 		apart.known[place].purpose = purpose;
 		apart.known[place].stream = stream;
+		atomic_fetch_add_explicit(&apart.count, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&apart.lock);
 	return place >= 0;
@@ -100,8 +108,11 @@ cu_stream apart_behind(const struct driver *driver, cu_context context, cu_strea
 void apart_forget(cu_context context)
 {
 	pthread_mutex_lock(&apart.lock);
-	for (int i = 0; i < APART_CONTEXTS * PURPOSES; i++)
-		if (apart.known[i].context == context)
-			apart.known[i].context = NULL;
+	for (int i = 0; i < APART_CONTEXTS * PURPOSES; i++) {
+		if (apart.known[i].context != context)
+			continue;
+		apart.known[i].context = NULL;
+		atomic_fetch_sub_explicit(&apart.count, 1, memory_order_release);
+	}
 	pthread_mutex_unlock(&apart.lock);
 }

@@ -19,6 +19,9 @@ cu_result apart_free(const struct driver *driver, cu_context context, cu_devicep
  * `stream` has so far, and stays to come when that one is destroyed. NULL: there is none. */
 cu_stream apart_behind(const struct driver *driver, cu_context context, cu_stream stream);
 
+/* Is there a stream of ours in any context? One atomic load. */
+bool apart_any(void);
+
 /* The context is about to end, and its streams with it. */
 void apart_forget(cu_context context);
 

@@ -15,13 +15,12 @@ static const struct driver *driver;
 static struct driver *table;
 static cu_stream stream;
 
-static cu_deviceptr begin(void)
+/* In a stream of its own, which is `stream` then. */
+static cu_deviceptr make(void)
 {
 	struct buffers_stream call;
 	cu_deviceptr pointer = 0;
 
-	driver = preloaded("x", NULL);
-	table = preloaded_table();
 	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
 	call = (struct buffers_stream){
 	    .async = driver->cuMemAllocAsync, .stream = stream, .meant = stream};
@@ -29,6 +28,13 @@ static cu_deviceptr begin(void)
 				  &pointer, BLOCK) == CU_OK);
 	CHECK(preloaded_works(pointer, BLOCK));
 	return pointer;
+}
+
+static cu_deviceptr begin(void)
+{
+	driver = preloaded("x%i", NULL);
+	table = preloaded_table();
+	return make();
 }
 
 static cu_result free_it(cu_deviceptr pointer)
@@ -47,8 +53,8 @@ static void destroyed(void)
 	cu_deviceptr pointer = begin();
 	struct gpushare_info info;
 
-	CHECK(preloaded_finds("x", &info) && info.backing == GPUSHARE_BACKING_IPC);
-	CHECK(free_it(pointer) == CU_OK && !preloaded_finds("x", &info));
+	CHECK(preloaded_finds("x0", &info) && info.backing == GPUSHARE_BACKING_IPC);
+	CHECK(free_it(pointer) == CU_OK && !preloaded_finds("x0", &info));
 	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
 	CHECK(is_gone(pointer));
 }
@@ -70,6 +76,41 @@ static void held_up(void)
 	CHECK(is_gone(pointer));
 }
 
+/* Our streams end with their context; the next one, of the same handle, has others. */
+static void end_round(cu_deviceptr pointer)
+{
+	CHECK(free_it(pointer) == CU_OK);
+	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
+	CHECK(is_gone(pointer));
+}
+
+static void reset(void)
+{
+	cu_context context = NULL, again = NULL;
+
+	end_round(begin());
+	CHECK(driver->cuCtxGetCurrent(&context) == CU_OK);
+	for (int i = 0; i < 3; i++) {
+		CHECK(buffers_primary_reset(driver->cuDevicePrimaryCtxReset_v2, 0) == CU_OK);
+		CHECK(driver->cuDevicePrimaryCtxRetain(&again, 0) == CU_OK && again == context);
+		CHECK(driver->cuCtxSetCurrent(again) == CU_OK);
+		end_round(make());
+	}
+}
+
+static void destroyed_context(void)
+{
+	cu_context context = NULL;
+
+	end_round(begin());
+	for (int i = 0; i < 40; i++) { /* more than are known at a time */
+		CHECK(driver->cuCtxCreate_v2(&context, 0, 0) == CU_OK);
+		end_round(make());
+		CHECK(buffers_context_destroy(driver->cuCtxDestroy_v2, context) == CU_OK);
+	}
+	end_round(make());
+}
+
 /* As ever where the driver has not what that takes. */
 static void without_events(void)
 {
@@ -87,6 +128,13 @@ static void test_destroyed(void **state)
 	stage_play(held_up, NULL);
 }
 
+static void test_context_ends(void **state)
+{
+	(void)state;
+	stage_play(reset, NULL);
+	stage_play(destroyed_context, NULL);
+}
+
 static void test_without(void **state)
 {
 	(void)state;
@@ -99,6 +147,7 @@ int main(int argc, char **argv)
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
 	    PLAY(test_destroyed),
+	    PLAY(test_context_ends),
 	    PLAY(test_without),
 	};
 
