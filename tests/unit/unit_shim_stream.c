@@ -59,21 +59,65 @@ static void destroyed(void)
 	CHECK(is_gone(pointer));
 }
 
-/* Behind what its own stream has. */
-static void held_up(void)
+/* The stream stands until the word that this gives is set to 1. */
+static uint32_t *hold_up(void)
 {
-	cu_deviceptr pointer = begin(), at = 0;
 	uint32_t *word = NULL;
 
 	CHECK(driver->cuMemHostAlloc((void **)&word, 4096, CU_HOST_ALLOC_PORTABLE) == CU_OK);
 	*word = 0;
-	at = (uintptr_t)word;
-	CHECK(driver->cuStreamWaitValue32_v2(stream, at, 1, CU_WAIT_GEQ) == CU_OK);
+	CHECK(driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ) == CU_OK);
+	return word;
+}
+
+static void let_go(uint32_t *word)
+{
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+}
+
+/* Behind what its own stream has. */
+static void held_up(void)
+{
+	cu_deviceptr pointer = begin();
+	uint32_t *word = hold_up();
+
 	CHECK(free_it(pointer) == CU_OK && free_it(pointer) == CU_INVALID_VALUE);
 	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
 	CHECK(preloaded_works(pointer, BLOCK)); /* it is there for what the stream has */
-	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	let_go(word);
 	CHECK(is_gone(pointer));
+}
+
+/* Without waiting for any stream. */
+static bool is_given_back(cu_deviceptr pointer)
+{
+	size_t left, total, size;
+	cu_deviceptr base;
+
+	CHECK(driver->cuMemGetInfo_v2(&left, &total) == CU_OK); /* which looks what has come */
+	return driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK;
+}
+
+/* But not behind what another one has, be that done or held up as well. */
+static void held_up_apart(void)
+{
+	enum { STREAMS = 4 };
+	cu_deviceptr pointers[STREAMS], free = begin();
+	cu_stream idle = stream;
+	uint32_t *words[STREAMS];
+
+	for (int i = 0; i < STREAMS; i++) {
+		pointers[i] = make();
+		words[i] = hold_up();
+		CHECK(free_it(pointers[i]) == CU_OK);
+	}
+	stream = idle;
+	CHECK(free_it(free) == CU_OK && is_given_back(free));
+	for (int i = STREAMS - 1; i >= 0; i--) {
+		CHECK(!is_given_back(pointers[i]));
+		let_go(words[i]);
+		CHECK(is_given_back(pointers[i]));
+	}
 }
 
 /* Our streams end with their context; the next one, of the same handle, has others. */
@@ -126,6 +170,7 @@ static void test_destroyed(void **state)
 	(void)state;
 	stage_play(destroyed, NULL);
 	stage_play(held_up, NULL);
+	stage_play(held_up_apart, NULL);
 }
 
 static void test_context_ends(void **state)
