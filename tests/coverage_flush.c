@@ -29,7 +29,7 @@
 #if __GNUC__ < 12 || defined(__clang__)
 #error "make coverage needs gcc 12 or later"
 #endif
-#define KINDS (__GNUC__ < 14 ? 8 : 9)
+#define KINDS (__GNUC__ < 14 ? 8 : __GNUC__ == 14 ? 9 : 10)
 
 struct function {
 	const struct unit *key;

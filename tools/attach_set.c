@@ -247,16 +247,33 @@ static struct places find_places(const struct set *set, size_t i)
 	return at;
 }
 
-/* What was there is linked aside: a later one may fail. */
+/* What was there goes aside, as a later one may fail: by a link, so that something is in its place all
+ * the time; by its name where the file system has no links, or refuses one. */
+static bool put_aside(const struct places *at)
+{
+	struct stat there;
+
+	if (!linkat(AT_FDCWD, at->to, AT_FDCWD, at->was, 0) || errno == ENOENT)
+		return true;
+	if (lstat(at->to, &there))
+		return errno == ENOENT;
+	if (!S_ISDIR(there.st_mode))
+		return !rename(at->to, at->was);
+	errno = EISDIR;
+	return false;
+}
+
 static bool place(const struct set *set, size_t i)
 {
 	struct places at = find_places(set, i);
+	int why;
 
-	(void)linkat(AT_FDCWD, at.to, AT_FDCWD, at.was, 0);
-	if (!rename(at.from, at.to))
+	if (put_aside(&at) && !rename(at.from, at.to))
 		return true;
+	why = errno;
+	(void)rename(at.was, at.to); /* two links of one file: nothing is done */
 	tool_error("'%s' can't be put in place: %s; nothing of the set stays", at.to,
-		   strerror(errno));
+		   strerror(why));
 	return false;
 }
 

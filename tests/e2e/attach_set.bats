@@ -175,6 +175,20 @@ entry() {
 	equal "$(stat -c %h "$WORK/set/a%2Fbias.bin")" 1
 }
 
+@test "a set where there are no hard links: the older one is there again all the same" {
+	produce
+	mkdir -p "$WORK/set/other.bin"
+	echo before >"$WORK/set/a%2Fbias.bin"
+	without="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_no_links.so"
+	run -1 --separate-stderr env LD_PRELOAD="$without" gpushare-attach '*' -o "$WORK/set"
+	has "$stderr" "set/other.bin' can't be put in place: "
+	equal "$(cd "$WORK/set" && ls -A)" $'a%2Fbias.bin\nother.bin'
+	equal "$(cat "$WORK/set/a%2Fbias.bin")" before
+	rmdir "$WORK/set/other.bin"
+	LD_PRELOAD="$without" gpushare-attach '*' -o "$WORK/set"
+	equal "$(cd "$WORK/set" && ls -A)" $'a%2Fbias.bin\na%2Fweights.bin\nmanifest.json\nother.bin'
+}
+
 @test "a set on a disk that is full" {
 	produce
 	mkdir "$WORK/disk"

@@ -56,8 +56,8 @@ written() {
 	for ((i = 0; i < 60; i++)); do
 		./ways e &
 		kill -KILL $! 2>/dev/null || true
+		wait $! || true
 	done
-	wait || true
 	run -137 ./ways k
 	./ways e
 	written

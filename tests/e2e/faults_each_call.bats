@@ -49,5 +49,5 @@ each() {
 	FAULTS_ONLY='^cuMemAlloc_v2@' each limbo
 	FAULTS_ONLY='^realloc@' each top restore
 	FAULTS_ONLY='^calloc@' each audit
-	FAULTS_ONLY='^(rename|mkdtemp)@' FAULTS_TIMES=2 each dump_set
+	FAULTS_ONLY='^(rename|mkdtemp|linkat)@' FAULTS_TIMES=2 each dump_set
 }

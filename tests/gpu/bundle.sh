@@ -36,7 +36,7 @@ find "$BUILD/tests/bin" -maxdepth 1 -type f -exec cp {} "$bundle/build/tests/bin
 cp -r tests/e2e "$bundle/tests/"
 # What looks at built files or the source tree with a developer's tools, or needs the simulated
 # driver's faults.
-rm -rf "$bundle"/tests/e2e/{elf,faults_sim,install,deb,manual,units}.bats
+rm -rf "$bundle"/tests/e2e/{elf,faults_sim,install,deb,manual,units,coverage}.bats
 cp tests/run "$bundle/tests/"
 cp -r tests/bench "$bundle/tests/"
 cp -r "$BUILD/bench" "$bundle/build/"

@@ -38,6 +38,24 @@ class Staged(Case):
                     seen.clear()
         memory.free()
 
+    def test_what_is_kept_is_taken_over_without_memory_of_its_own(self):
+        asked = []
+        call_out = _session._native.call_out
+
+        def counted(name, *arguments):
+            asked.append(name)
+            return call_out(name, *arguments)
+
+        for adopt in (True, False):
+            gpushare.alloc("x", 16, keep=True).close()
+            with self.subTest(adopt=adopt), unittest.mock.patch.object(_session._native, "call_out", counted):
+                made = gpushare.alloc("x", 16, keep=True, adopt=adopt)
+                self.assertEqual(asked, ["gpushare_alloc_with"])
+                self.assertEqual(made.was_adopted, adopt)
+                made.unlink()
+                made.close()
+            asked.clear()
+
     def test_staged_until_it_is_committed(self):
         memory = Memory(64)
         with Onlooker() as onlooker:

@@ -48,15 +48,6 @@ def _await_tags(handle: int, info: Info) -> None:
         info.tags = {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
 
 
-def _staging(make: Callable[[bool], int]) -> int:
-    """What make(True) makes, for no other process to see. But what takes the place of something that is kept
-    can't be staged."""
-    try:
-        return make(True)
-    except _errors.CLASSES["ExistsError"]:
-        return make(False)
-
-
 def _group(group: Union[None, int, str]) -> Optional[bytes]:
     return None if group is None else str(group).encode()
 
@@ -174,7 +165,7 @@ class Session:
                                     count(wanted) * kind.itemsize, ctypes.byref(options))
 
         # an adoption that makes no sense is refused by what it says
-        handle = make(staged) if staged or (adopt and not keep) else _staging(make)
+        handle = make(staged) if staged or (adopt and not keep) else self._staging(name, make)
         return self._own(handle, kind, wanted, tags, staged)
 
     def share(self, name: str, array: Any, *, tags: Optional[Mapping[str, str]] = None, mode: int = 0,
@@ -203,11 +194,29 @@ class Session:
             return _native.call_out("gpushare_share_with", self.handle, _native.text(name), pointer, size,
                                     ctypes.byref(options))
 
-        handle = make(staged) if staged else _staging(make)
+        handle = make(staged) if staged else self._staging(name, make)
         _driver.settle(_native.library().gpushare_device(handle))
         buffer = self._own(handle, kind, wanted, tags, staged, keep)
         buffer._source = source
         return buffer
+
+    def is_there(self, name: str) -> bool:
+        """Whether somebody has the name, as far as this process may see."""
+        try:
+            self.stat(name)
+        except _errors.CLASSES["NotFoundError"]:
+            return False
+        return True
+
+    def _staging(self, name: str, make: Callable[[bool], int]) -> int:
+        """What make(True) makes, for no other process to see. But what takes the place of something that is
+        kept can't be staged, and is not tried so: that would take memory of its own."""
+        if self.is_there(name):
+            return make(False)
+        try:
+            return make(True)
+        except _errors.CLASSES["ExistsError"]:
+            return make(False)
 
     def unlink(self, name: str) -> None:
         """Take a name away; the memory and attachments stay as they are."""

@@ -11,7 +11,8 @@ buffer, "llama/_packed", and their names are of parts of that. Tied weights are 
 
 The name itself, "llama", is the list of all that, written last. Who attaches reads it first, and takes
 nothing that is not of the generation it names: never a part of one state dict and a part of another. No
-other process sees any of the names before what they stand for is there.
+other process sees any of the names before what they stand for is there, but for those that take the place
+of an earlier kept one: these are there at once, and the list of them last.
 """
 import hashlib
 import json
@@ -115,12 +116,14 @@ def _device(states: Mapping[str, Any], device: Optional[int]) -> Optional[int]:
     return next((value.device.index for value in states.values() if value.is_cuda), None)
 
 
-def _staged(make: Callable[..., Buffer], *arguments: Any, **named: Any) -> Buffer:
+def _staged(session: Session, make: Callable[..., Buffer], name: str, *arguments: Any, **named: Any) -> Buffer:
     """For no other process to see; but what takes the place of something that is kept can't be staged."""
-    try:
-        return make(*arguments, staged=True, **named)
-    except _errors.CLASSES["ExistsError"]:
-        return make(*arguments, **named)
+    if not session.is_there(name):
+        try:
+            return make(name, *arguments, staged=True, **named)
+        except _errors.CLASSES["ExistsError"]:
+            pass
+    return make(name, *arguments, **named)
 
 
 class _Sharing:
@@ -176,7 +179,7 @@ class _Sharing:
     def own(self, key: str, value: Any) -> None:
         """A buffer of its own."""
         shape, dtype = self._layout(value)
-        buffer = _staged(self.session.alloc, buffer_name(self.name, key, self.taken), shape, dtype, read_only=True,
+        buffer = _staged(self.session, self.session.alloc, buffer_name(self.name, key, self.taken), shape, dtype, read_only=True,
                          tags=self._tags(key), **self.options)
         self.buffers.append(buffer)
         self.add(key, value, buffer, _bytes(buffer), 0)
@@ -186,14 +189,14 @@ class _Sharing:
         places, end = {}, 0
         for key, value in small.items():
             places[key], end = end, -(-(end + _size(value)) // _ALIGN) * _ALIGN
-        packed = _staged(self.session.alloc, f"{self.name}/{_PACKED}", end, read_only=True, **self.options)
+        packed = _staged(self.session, self.session.alloc, f"{self.name}/{_PACKED}", end, read_only=True, **self.options)
         self.buffers.append(packed)
         raw = _bytes(packed)
         for key, value in small.items():
             self.add(key, value, packed, raw, places[key])
             shape, dtype = self._layout(value)
             self.buffers.append(_staged(
-                self.session.share_pointer, buffer_name(self.name, key, self.taken), packed.pointer + places[key],
+                self.session, self.session.share_pointer, buffer_name(self.name, key, self.taken), packed.pointer + places[key],
                 _size(value), dtype=dtype, shape=shape, tags=self._tags(key), keep=packed))
 
     def publish(self, keys: Iterable[str]) -> None:
@@ -206,7 +209,7 @@ class _Sharing:
         rows = [entry._replace(generation=generations.get(entry.name, 0))._asdict()
                 for entry in (self.entries[key] for key in keys)]
         body = json.dumps(rows, separators=(",", ":")).encode()
-        made = _staged(self.session.alloc, self.name, _HEADER.size + len(body), read_only=True,
+        made = _staged(self.session, self.session.alloc, self.name, _HEADER.size + len(body), read_only=True,
                        tags={"kind": "state-dict", "keys": str(len(self.entries))}, **self.options)
         self.buffers.insert(0, made)
         made.write(b"\0" * _HEADER.size)
