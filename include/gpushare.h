@@ -1150,6 +1150,10 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * no CUDA: also of host_only buffers. The first of these calls on a buffer asks the registry, and so
  * do the first that publishes and the first that joins; later ones don't.
  *
+ * GPUSHARE_E_TIMED_OUT, where another thread's call on the same buffer took too long (with a stream,
+ * ten seconds or what the session waits, whichever is more), means that nothing was done, be the
+ * registry or the driver only slow: call again. gpushare_leave() says what it means there.
+ *
  * Where a GPU has no 64-bit stream memory operations, publications travel by one CUDA IPC event, and
  * gpushare_acquire() and gpushare_reclaim() wait on the CPU: gpushare_ordering() tells.
  *
@@ -1171,7 +1175,7 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * Threads: safe; those that publish one buffer do so one after the other.
  * Errors:  GPUSHARE_E_DENIED (another process publishes it: the sentence says which), _E_READ_ONLY,
  *          _E_OWNER_GONE (the name has gone), _E_INVALID (host_only), _E_CUDA, _E_NO_MEMORY,
- *          _E_FORKED; the first call also _E_NO_REGISTRY, _E_TIMED_OUT, _E_LIMIT
+ *          _E_FORKED, _E_TIMED_OUT (see above); the first call also _E_NO_REGISTRY, _E_LIMIT
  * Source:  CUDA Driver API, cuStreamWriteValue64, cuStreamWaitValue64, cuMemHostRegister,
  *          cuLaunchHostFunc.
  *
@@ -1224,8 +1228,7 @@ int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at_least, int
  * already says nothing.
  *
  * Errors:  GPUSHARE_E_INVALID (this process has not joined), _E_RANGE (neither published nor waited
- *          for), _E_TIMED_OUT (another thread's call has been held up for as long as the session waits),
- *          _E_CUDA, _E_FORKED
+ *          for), _E_TIMED_OUT (see above: it is not released; call again), _E_CUDA, _E_FORKED
  */
 int gpushare_release(struct gpushare_buffer *buffer, void *stream, uint64_t sequence);
 
@@ -1255,7 +1258,12 @@ int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t sequence, int
  */
 int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first);
 
-/** gpushare_leave() - be none any more; the publisher does not wait. Errors: those of a first call */
+/**
+ * gpushare_leave() - be none any more; the publisher does not wait
+ *
+ * Errors:  those of a first call. After _E_TIMED_OUT and _E_NO_REGISTRY this process is none all the
+ *          same, and the registry hears of it when it is asked next.
+ */
 int gpushare_leave(struct gpushare_buffer *buffer);
 
 /** gpushare_sequence() - what was published last; 0: nothing so far. Errors: those of a first call */

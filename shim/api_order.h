@@ -94,8 +94,9 @@ void session_order_again(struct gpushare_session *session);
 /* Memory and descriptor. */
 void ordering_free(struct ordering *ordering);
 
-/* Another thread has a turn of its for longer than a call may take. */
-int ordering_fail_busy(const struct ordering *ordering);
+/* One of its turns that are held over driver calls. E_TIMED_OUT: another thread has it for longer than
+ * such a call may take. */
+int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn);
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
 
 /* api_order_stream.c, with the order.h names of gpushare_*(). */

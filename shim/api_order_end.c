@@ -7,12 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
-int ordering_fail_busy(const struct ordering *ordering)
+static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, const char *where)
 {
 	return api_fail(GPUSHARE_E_TIMED_OUT,
-			"another thread has been at the order of '%s' for %u ms; is the registry, "
-			"or the GPU's driver, held up?",
-			ordering->name, ordering->session->timeout_ms);
+			"another thread has been at the order of '%s' for %u ms; is %s held up?",
+			ordering->name, waited_ms, where);
+}
+
+int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn)
+{
+	unsigned int within_ms = ordering->session->driver_ms;
+
+	return turn_take(turn, within_ms) ? GPUSHARE_OK
+					  : fail_busy(ordering, within_ms, "the GPU's driver");
 }
 
 static bool take_turn(struct ordering *ordering)
@@ -30,7 +37,9 @@ static bool take_turn(struct ordering *ordering)
 
 int ordering_take_turn(struct ordering *ordering)
 {
-	return take_turn(ordering) ? GPUSHARE_OK : ordering_fail_busy(ordering);
+	return take_turn(ordering)
+		   ? GPUSHARE_OK
+		   : fail_busy(ordering, ordering->session->timeout_ms, "the registry");
 }
 
 void ordering_give_turn(struct ordering *ordering)

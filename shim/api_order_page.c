@@ -119,13 +119,16 @@ static struct ordering *find(const struct gpushare_session *session, uint64_t ge
 	return ordering;
 }
 
-/* Under the session's lock: what the registry has answered. */
+/* Under the session's lock: what the registry has answered. What another thread left meanwhile has
+ * ended here, and the registry is yet to hear of that. */
 static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
 		       unsigned int connection)
 {
-	if (answer->slot && atomic_load(&ordering->slot) != answer->slot)
-		stream_leave_slot(ordering, answer->slot);
-	atomic_fetch_or(&ordering->roles, roles);
+	uint32_t slot = ordering->leaving & ORDER_CONSUMES ? 0 : answer->slot;
+
+	if (slot && atomic_load(&ordering->slot) != slot)
+		stream_leave_slot(ordering, slot);
+	atomic_fetch_or(&ordering->roles, roles & ~ordering->leaving);
 	ordering->connection = connection;
 }
 

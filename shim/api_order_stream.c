@@ -258,10 +258,10 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 	struct order_lane *lane = &ordering->releasing;
 	_Atomic uint64_t *released = &ordering->page->slot[slot].released;
 	uint64_t before;
-	int status = GPUSHARE_OK;
+	int status = ordering_take_at_driver(ordering, &lane->turn);
 
-	if (!turn_take(&lane->turn, ordering->session->timeout_ms))
-		return ordering_fail_busy(ordering);
+	if (status)
+		return status;
 	before = atomic_load(&lane->last);
 	if (before < sequence && has_words(ordering))
 		status = write_next(ordering, lane, stream, released, before, sequence);
@@ -304,13 +304,15 @@ int stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t seq
 	struct order_page *page = ordering->page;
 	const struct order_stuck stuck = {stream_has_failed, ordering};
 	uint64_t last = atomic_load(&lane->last);
+	int status;
 
 	if (!last)
 		return GPUSHARE_OK;
 	order_wait_number(&page->slot[slot].released, &page->reclaimers, last, ORDER_FOR_EVER,
 			  &stuck);
-	if (!turn_take(&lane->turn, ordering->session->timeout_ms))
-		return ordering_fail_busy(ordering);
+	status = ordering_take_at_driver(ordering, &lane->turn);
+	if (status)
+		return status;
 	raise_to(&lane->last, sequence);
 	turn_give(&lane->turn);
 	return GPUSHARE_OK;

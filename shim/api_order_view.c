@@ -125,12 +125,13 @@ static int open_here(const struct gpushare_buffer *buffer, struct ordering *orde
  * it fails, the next one tries. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
-	int status = GPUSHARE_OK;
+	int status;
 
 	if (is_ready(ordering))
 		return GPUSHARE_OK;
-	if (!turn_take(&ordering->opening, ordering->session->timeout_ms))
-		return ordering_fail_busy(ordering);
+	status = ordering_take_at_driver(ordering, &ordering->opening);
+	if (status)
+		return status;
 	if (!is_ready(ordering))
 		status = open_here(buffer, ordering);
 	turn_give(&ordering->opening);

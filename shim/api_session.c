@@ -10,6 +10,7 @@
 #include "monotonic.h"
 
 #define SILENT_MS 1000
+#define DRIVER_MIN_MS 10000 /* setting up a page may take seconds on a loaded host */
 
 int session_check(const struct gpushare_session *session)
 {
@@ -314,6 +315,8 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a session");
 	}
 	session->timeout_ms = session->client->timeout_ms;
+	session->driver_ms =
+	    session->timeout_ms > DRIVER_MIN_MS ? session->timeout_ms : DRIVER_MIN_MS;
 	client_retell_by(session->client, session_retell, session);
 	session->retell.connection = 1;
 	status = client_connect(session->client);

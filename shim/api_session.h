@@ -79,6 +79,7 @@ struct gpushare_session {
 	    lock; /* client, changes, index, buffers, staging; never held over a CUDA call */
 	struct client *client;
 	unsigned int timeout_ms;     /* of a call, as it was opened */
+	unsigned int driver_ms;	     /* the same of who is at the driver, which may be slow */
 	const struct driver *driver; /* NULL until session_driver() */
 	struct changes_view changes;
 	struct index_view index;

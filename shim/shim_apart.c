@@ -2,106 +2,197 @@
 #include "shim_apart.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define APART_CONTEXTS 16
 
-enum purpose { ALONE, BEHIND, PURPOSES };
+/* From BEHIND on: as many of the program's streams may be held up and not hold up each other's. */
+enum { ALONE, BEHIND, PURPOSES = BEHIND + 8 };
+
+struct own_stream {
+	cu_context context; /* NULL: free */
+	int purpose;
+	cu_stream stream;
+	cu_event reached;  /* what it was given to wait for last; of those behind others */
+	cu_stream follows; /* the program's: this one is left to it until all has come */
+};
 
 static struct {
 	pthread_mutex_t lock; /* never held over a driver call */
-	struct {
-		cu_context context; /* NULL: free */
-		enum purpose purpose;
-		cu_stream stream;
-	} known[APART_CONTEXTS * PURPOSES];
+	atomic_uint count;
+	struct own_stream known[APART_CONTEXTS * PURPOSES];
 } apart = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool is_at(int place, cu_context context, enum purpose purpose)
+bool apart_any(void)
 {
-	return apart.known[place].context == context && apart.known[place].purpose == purpose;
+	return atomic_load_explicit(&apart.count, memory_order_acquire) != 0;
 }
 
-static cu_stream find(cu_context context, enum purpose purpose)
+/* Under the lock. */
+static struct own_stream *place_of(cu_context context, int purpose)
 {
-	cu_stream found = NULL;
+	for (int i = 0; i < APART_CONTEXTS * PURPOSES; i++)
+		if (apart.known[i].context == context &&
+		    (!context || apart.known[i].purpose == purpose))
+			return &apart.known[i];
+	return NULL;
+}
+
+static bool find(cu_context context, int purpose, struct own_stream *out)
+{
+	const struct own_stream *found;
 
 	pthread_mutex_lock(&apart.lock);
-	for (int i = 0; i < APART_CONTEXTS * PURPOSES && !found; i++)
-		if (is_at(i, context, purpose))
-			found = apart.known[i].stream;
+	found = place_of(context, purpose);
+	if (found)
+		*out = *found;
 	pthread_mutex_unlock(&apart.lock);
-	return found;
+	return found != NULL;
 }
 
 /* False: no room, or another thread was quicker. */
-static bool enter(cu_context context, enum purpose purpose, cu_stream stream)
+static bool enter(const struct own_stream *made)
 {
-	int place = -1;
+	struct own_stream *place = NULL;
 
 	pthread_mutex_lock(&apart.lock);
-	for (int i = APART_CONTEXTS * PURPOSES - 1; i >= 0; i--) {
-		if (is_at(i, context, purpose)) {
-			place = -1;
-			break;
-		}
-		if (!apart.known[i].context)
-			place = i;
-	}
-	if (place >= 0) {
-		apart.known[place].context = context;
-		apart.known[place].purpose = purpose;
-		apart.known[place].stream = stream;
+	if (!place_of(made->context, made->purpose))
+		place = place_of(NULL, 0);
+	if (place) {
+		*place = *made;
+		atomic_fetch_add_explicit(&apart.count, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&apart.lock);
-	return place >= 0;
+	return place != NULL;
 }
 
-/* NULL: there is none, and none can be made. */
-static cu_stream stream_of(const struct driver *driver, cu_context context, enum purpose purpose)
+/* Nothing was done in it. */
+static void drop(const struct driver *driver, const struct own_stream *made)
 {
-	cu_stream stream =
-	    context ? find(context, purpose) : NULL; /* a free place keeps what it had */
+	if (made->reached)
+		driver->cuEventDestroy_v2(made->reached);
+	driver->cuStreamDestroy_v2(made->stream);
+}
 
-	if (stream || !context || !driver->cuStreamCreate || !driver->cuStreamDestroy_v2 ||
-	    !driver->cuMemFreeAsync ||
-	    driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) != CU_OK)
-		return stream;
-	if (enter(context, purpose, stream))
-		return stream;
-	driver->cuStreamDestroy_v2(stream); /* nothing was done in it */
-	return find(context, purpose);
+static bool make(const struct driver *driver, struct own_stream *made)
+{
+	if (!driver->cuStreamCreate || !driver->cuStreamDestroy_v2 || !driver->cuMemFreeAsync ||
+	    driver->cuStreamCreate(&made->stream, CU_STREAM_NONBLOCKING) != CU_OK)
+		return false;
+	if (made->purpose == ALONE ||
+	    driver->cuEventCreate(&made->reached, CU_EVENT_NO_TIMING) == CU_OK)
+		return true;
+	made->reached = NULL;
+	drop(driver, made);
+	return false;
+}
+
+/* False: there is none, and none can be made. */
+static bool open_one(const struct driver *driver, cu_context context, int purpose,
+		     struct own_stream *out)
+{
+	struct own_stream made = {.context = context, .purpose = purpose};
+
+	if (!context)
+		return false;
+	if (find(context, purpose, out))
+		return true;
+	if (!make(driver, &made))
+		return false;
+	if (enter(&made)) {
+		*out = made;
+		return true;
+	}
+	drop(driver, &made);
+	return find(context, purpose, out);
 }
 
 cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer)
 {
-	cu_stream stream = driver->cuMemFreeAsync ? stream_of(driver, context, ALONE) : NULL;
+	struct own_stream alone;
 
-	return stream ? driver->cuMemFreeAsync(pointer, stream) : CU_NOT_SUPPORTED;
+	return open_one(driver, context, ALONE, &alone)
+		   ? driver->cuMemFreeAsync(pointer, alone.stream)
+		   : CU_NOT_SUPPORTED;
+}
+
+static bool find_following(cu_context context, cu_stream stream, struct own_stream *out)
+{
+	for (int i = BEHIND; i < PURPOSES && find(context, i, out); i++)
+		if (out->follows == stream)
+			return true;
+	return false;
+}
+
+static void follow(const struct own_stream *one, cu_stream stream)
+{
+	struct own_stream *place;
+
+	pthread_mutex_lock(&apart.lock);
+	place = place_of(one->context, one->purpose);
+	if (place)
+		place->follows = stream;
+	pthread_mutex_unlock(&apart.lock);
+}
+
+/* The one that follows `stream` already, or one that waits for nothing; only where there are no more of
+ * them, one that waits for others. */
+static bool choose(const struct driver *driver, cu_context context, cu_stream stream,
+		   struct own_stream *out)
+{
+	bool any = false;
+
+	if (find_following(context, stream, out))
+		return true;
+	for (int i = BEHIND; i < PURPOSES && open_one(driver, context, i, out); i++) {
+		any = true;
+		if (driver->cuEventQuery(out->reached) != CU_OK)
+			continue;
+		follow(out, stream);
+		break;
+	}
+	return any;
+}
+
+/* Or not behind it at all, once all of it has come. */
+static bool order(const struct driver *driver, cu_context context, cu_stream stream, cu_event event,
+		  struct own_stream *out)
+{
+	if (driver->cuEventRecord(event, stream) != CU_OK)
+		return false;
+	if (driver->cuEventQuery(event) == CU_OK)
+		return open_one(driver, context, ALONE, out);
+	return choose(driver, context, stream, out) &&
+	       driver->cuStreamWaitEvent(out->stream, event, 0) == CU_OK &&
+	       driver->cuEventRecord(out->reached, out->stream) == CU_OK;
 }
 
 cu_stream apart_behind(const struct driver *driver, cu_context context, cu_stream stream)
 {
+	struct own_stream own;
 	cu_event event = NULL;
-	cu_stream behind;
-	bool follows;
+	bool ordered;
 
-	if (!driver->cuEventCreate || !driver->cuEventRecord || !driver->cuEventDestroy_v2 ||
-	    !driver->cuStreamWaitEvent)
+	if (!driver->cuEventCreate || !driver->cuEventRecord || !driver->cuEventQuery ||
+	    !driver->cuEventDestroy_v2 || !driver->cuStreamWaitEvent ||
+	    driver->cuEventCreate(&event, CU_EVENT_NO_TIMING) != CU_OK)
 		return NULL;
-	behind = stream_of(driver, context, BEHIND);
-	if (!behind || driver->cuEventCreate(&event, CU_EVENT_NO_TIMING) != CU_OK)
-		return NULL;
-	follows = driver->cuEventRecord(event, stream) == CU_OK &&
-		  driver->cuStreamWaitEvent(behind, event, 0) == CU_OK;
+	ordered = order(driver, context, stream, event, &own);
 	driver->cuEventDestroy_v2(event);
-	return follows ? behind : NULL;
+	return ordered ? own.stream : NULL;
 }
 
 void apart_forget(cu_context context)
 {
+	struct own_stream *place;
+
 	pthread_mutex_lock(&apart.lock);
-	for (int i = 0; i < APART_CONTEXTS * PURPOSES; i++)
-		if (apart.known[i].context == context)
-			apart.known[i].context = NULL;
+	for (int i = 0; i < APART_CONTEXTS * PURPOSES; i++) {
+		place = &apart.known[i];
+		if (place->context != context)
+			continue;
+		place->context = NULL;
+		atomic_fetch_sub_explicit(&apart.count, 1, memory_order_release);
+	}
 	pthread_mutex_unlock(&apart.lock);
 }

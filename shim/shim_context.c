@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A context takes its memory along: what was named or attached in it ends with it. */
+#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -11,7 +12,7 @@
 
 static bool is_concerned(void)
 {
-	return (live_any() || async_any() || linger_any()) && process_is_mine();
+	return (live_any() || async_any() || linger_any() || apart_any()) && process_is_mine();
 }
 
 /* Own names go before the memory does. */

@@ -157,6 +157,7 @@ static void note(bool reached)
 
 	turn.quiet_until_ms = 0;
 	if (reached) {
+		note_unanswered(GPUSHARE_OK);
 		turn.pause_ms = 0;
 		return;
 	}
@@ -172,6 +173,13 @@ static void note(bool reached)
 static bool is_answer(int status)
 {
 	return status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT;
+}
+
+static void note_fds(int status)
+{
+	note(is_answer(status));
+	if (!is_answer(status))
+		note_unanswered(status);
 }
 
 /* The client has what is left of the turn. */
@@ -231,7 +239,7 @@ int line_deposit(int fd, uint8_t (*out_ticket)[GPUSHARE_TICKET_SIZE], char *why,
 {
 	int status = client_deposit(limited(), &fd, 1, out_ticket);
 
-	note(is_answer(status));
+	note_fds(status);
 	return say(status, why, why_size);
 }
 
@@ -239,7 +247,7 @@ int line_fetch(const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd, char *wh
 {
 	int status = client_withdraw(limited(), ticket, out_fd);
 
-	note(is_answer(status));
+	note_fds(status);
 	return say(status, why, why_size);
 }
 

@@ -241,6 +241,44 @@ static void of_a_stream(int peer)
 	CHECK(its == context);
 }
 
+/* Memory that is freed behind a stream, in another one of the context's. */
+static void free_behind(void)
+{
+	cu_deviceptr pointer = contract_filled(CONTRACT_BLOCK, 1);
+	cu_stream stream = NULL, behind = NULL;
+	cu_event event = NULL;
+
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuStreamCreate(&behind, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventQuery(event)); /* nothing is what it stands for */
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(behind, event, 0));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, behind));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+/* Its streams and events are not given back: they end with it, and the next one has its own. */
+static void streams_end(int peer)
+{
+	cu_context context, primary = retained();
+
+	(void)peer;
+	for (int i = 0; i < 3; i++) {
+		free_behind();
+		EXPECT(CU_OK, reset_it());
+		CHECK(retained() == primary);
+	}
+	free_behind();
+	for (int i = 0; i < 3; i++) {
+		context = created();
+		free_behind();
+		EXPECT(CU_OK, driver->cuCtxDestroy_v2(context));
+	}
+	free_behind();
+}
+
 /* --- what becomes of its memory in other processes --- */
 
 enum { OPEN_BEFORE, OPEN_AFTER, OFFERED };
@@ -320,6 +358,7 @@ int main(void)
 	    ALONE(a_stream_says_whose_it_is, of_a_stream),
 	    ALONE(a_reset_primary_context_stays_current_and_comes_back, back_after_reset),
 	    ALONE(a_released_primary_context_stays_current_and_comes_back, back_after_release),
+	    ALONE(a_contexts_streams_end_with_it, streams_end),
 	    PAIR(importers_keep_what_they_have_open_of_a_destroyed_context, owner_that_destroys,
 		 importer_of_the_gone),
 	    PAIR(importers_keep_what_they_have_open_of_a_reset_context, owner_that_resets,

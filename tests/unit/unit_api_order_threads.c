@@ -207,6 +207,45 @@ static void test_left_once(void **state)
 	stage_play(leave_once, NULL);
 }
 
+#define SLOW_MS 400
+
+static void *give_later(void *turn)
+{
+	usleep(SLOW_MS * 1000);
+	turn_give(turn);
+	return NULL;
+}
+
+/* The driver may take its time where the registry may not. */
+static void slow_driver(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = SLOW_MS / 4};
+	struct gpushare_buffer *buffer;
+	struct ordering *ordering;
+	struct turn *turns[2];
+	pthread_t thread;
+	cu_stream stream;
+
+	alarm(60);
+	driver = part_driver();
+	stream = part_stream();
+	OK(gpushare_open(&options, &session));
+	buffer = part_filled(session, "x", PART_SIZE, 1);
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_join(buffer, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	turns[0] = &ordering->opening;
+	turns[1] = &ordering->releasing.turn;
+	for (int i = 0; i < 2; i++) {
+		CHECK(turn_take(turns[i], 0));
+		CHECK(!pthread_create(&thread, NULL, give_later, turns[i]));
+		OK(i ? gpushare_release(buffer, stream, 1)
+		     : gpushare_publish(buffer, stream, NULL));
+		CHECK(!pthread_join(thread, NULL));
+	}
+	OK(gpushare_close(session));
+}
+
 /* Another thread's call is held up in the driver, or at the registry: as long as one may take. */
 static void held_up(void)
 {
@@ -219,6 +258,7 @@ static void held_up(void)
 	driver = part_driver();
 	stream = part_stream();
 	OK(gpushare_open(&options, &session));
+	session->driver_ms = 100;
 	buffer = part_filled(session, "x", PART_SIZE, 1);
 	OK(gpushare_publish_host(buffer, NULL));
 	ordering = atomic_load(&buffer->ordering);
@@ -246,6 +286,7 @@ static void test_held_up(void **state)
 {
 	(void)state;
 	stage_play(held_up, NULL);
+	stage_play(slow_driver, NULL);
 }
 
 int main(int argc, char **argv)

@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "preloaded.h"
+#include "shim_line.h"
 #include "shim_linger.h"
 
 #define SIZE BLOCK
@@ -240,6 +242,21 @@ static void memory_is_short(void)
 	say();
 }
 
+/* A signal takes a moment to stop anything. */
+static void stop(int registry)
+{
+	char path[64], state = '?';
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", registry);
+	CHECK(!kill(registry, SIGSTOP));
+	while (state != 'T') {
+		stat = fopen(path, "re");
+		CHECK(stat && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1);
+		fclose(stat);
+	}
+}
+
 /* The registry is stopped while it is freed: it may hear of that, and others may have it. */
 static void unanswered(void)
 {
@@ -251,7 +268,7 @@ static void unanswered(void)
 	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
 	begin("1Gi");
 	registry = stage_registry();
-	CHECK(!kill(registry, SIGSTOP));
+	stop(registry);
 	freed = free_it();
 	more = preloaded_alloc(&other, SIZE); /* it has no name: nobody answers */
 	held = linger_any() && preloaded_works(pointer, SIZE);
@@ -272,10 +289,63 @@ static void unanswered(void)
 	say();
 }
 
+/* The same within the pause after a descriptor that nobody took, or gave. */
+static int deposit(char *why, size_t why_size)
+{
+	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
+
+	return line_deposit(STDIN_FILENO, ticket, why, why_size);
+}
+
+static int fetch(char *why, size_t why_size)
+{
+	uint8_t ticket[GPUSHARE_TICKET_SIZE] = {1};
+	int fd;
+
+	return line_fetch(ticket, &fd, why, why_size);
+}
+
+static void unanswered_of_a_descriptor(int (*ask)(char *why, size_t why_size))
+{
+	int registry, status;
+	cu_result freed;
+	char why[256];
+	bool held;
+
+	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
+	begin("1Gi");
+	registry = stage_registry();
+	stop(registry);
+	status = line_enter(why, sizeof(why));
+	if (!status) {
+		status = ask(why, sizeof(why));
+		line_leave();
+	}
+	freed = free_it();
+	held = linger_any() && preloaded_works(pointer, SIZE);
+	CHECK(!kill(registry, SIGCONT));
+	CHECK(status == GPUSHARE_E_TIMED_OUT);
+	CHECK(freed == CU_OK && held);
+	leave();
+	say();
+}
+
+static void unanswered_deposit(void)
+{
+	unanswered_of_a_descriptor(deposit);
+}
+
+static void unanswered_fetch(void)
+{
+	unanswered_of_a_descriptor(fetch);
+}
+
 static void test_unanswered(void **state)
 {
 	(void)state;
 	stage_play(unanswered, attach_and_leave);
+	stage_play(unanswered_deposit, attach_and_leave);
+	stage_play(unanswered_fetch, attach_and_leave);
 }
 
 static void switched_off(void)

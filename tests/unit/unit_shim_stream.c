@@ -15,13 +15,12 @@ static const struct driver *driver;
 static struct driver *table;
 static cu_stream stream;
 
-static cu_deviceptr begin(void)
+/* In a stream of its own, which is `stream` then. */
+static cu_deviceptr make(void)
 {
 	struct buffers_stream call;
 	cu_deviceptr pointer = 0;
 
-	driver = preloaded("x", NULL);
-	table = preloaded_table();
 	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
 	call = (struct buffers_stream){
 	    .async = driver->cuMemAllocAsync, .stream = stream, .meant = stream};
@@ -29,6 +28,13 @@ static cu_deviceptr begin(void)
 				  &pointer, BLOCK) == CU_OK);
 	CHECK(preloaded_works(pointer, BLOCK));
 	return pointer;
+}
+
+static cu_deviceptr begin(void)
+{
+	driver = preloaded("x%i", NULL);
+	table = preloaded_table();
+	return make();
 }
 
 static cu_result free_it(cu_deviceptr pointer)
@@ -47,27 +53,106 @@ static void destroyed(void)
 	cu_deviceptr pointer = begin();
 	struct gpushare_info info;
 
-	CHECK(preloaded_finds("x", &info) && info.backing == GPUSHARE_BACKING_IPC);
-	CHECK(free_it(pointer) == CU_OK && !preloaded_finds("x", &info));
+	CHECK(preloaded_finds("x0", &info) && info.backing == GPUSHARE_BACKING_IPC);
+	CHECK(free_it(pointer) == CU_OK && !preloaded_finds("x0", &info));
 	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
 	CHECK(is_gone(pointer));
+}
+
+/* The stream stands until the word that this gives is set to 1. */
+static uint32_t *hold_up(void)
+{
+	uint32_t *word = NULL;
+
+	CHECK(driver->cuMemHostAlloc((void **)&word, 4096, CU_HOST_ALLOC_PORTABLE) == CU_OK);
+	*word = 0;
+	CHECK(driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ) == CU_OK);
+	return word;
+}
+
+static void let_go(uint32_t *word)
+{
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
 }
 
 /* Behind what its own stream has. */
 static void held_up(void)
 {
-	cu_deviceptr pointer = begin(), at = 0;
-	uint32_t *word = NULL;
+	cu_deviceptr pointer = begin();
+	uint32_t *word = hold_up();
 
-	CHECK(driver->cuMemHostAlloc((void **)&word, 4096, CU_HOST_ALLOC_PORTABLE) == CU_OK);
-	*word = 0;
-	at = (uintptr_t)word;
-	CHECK(driver->cuStreamWaitValue32_v2(stream, at, 1, CU_WAIT_GEQ) == CU_OK);
 	CHECK(free_it(pointer) == CU_OK && free_it(pointer) == CU_INVALID_VALUE);
 	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
 	CHECK(preloaded_works(pointer, BLOCK)); /* it is there for what the stream has */
-	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	let_go(word);
 	CHECK(is_gone(pointer));
+}
+
+/* Without waiting for any stream. */
+static bool is_given_back(cu_deviceptr pointer)
+{
+	size_t left, total, size;
+	cu_deviceptr base;
+
+	CHECK(driver->cuMemGetInfo_v2(&left, &total) == CU_OK); /* which looks what has come */
+	return driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK;
+}
+
+/* But not behind what another one has, be that done or held up as well. */
+static void held_up_apart(void)
+{
+	enum { STREAMS = 4 };
+	cu_deviceptr pointers[STREAMS], free = begin();
+	cu_stream idle = stream;
+	uint32_t *words[STREAMS];
+
+	for (int i = 0; i < STREAMS; i++) {
+		pointers[i] = make();
+		words[i] = hold_up();
+		CHECK(free_it(pointers[i]) == CU_OK);
+	}
+	stream = idle;
+	CHECK(free_it(free) == CU_OK && is_given_back(free));
+	for (int i = STREAMS - 1; i >= 0; i--) {
+		CHECK(!is_given_back(pointers[i]));
+		let_go(words[i]);
+		CHECK(is_given_back(pointers[i]));
+	}
+}
+
+/* Our streams end with their context; the next one, of the same handle, has others. */
+static void end_round(cu_deviceptr pointer)
+{
+	CHECK(free_it(pointer) == CU_OK);
+	CHECK(driver->cuStreamDestroy_v2(stream) == CU_OK);
+	CHECK(is_gone(pointer));
+}
+
+static void reset(void)
+{
+	cu_context context = NULL, again = NULL;
+
+	end_round(begin());
+	CHECK(driver->cuCtxGetCurrent(&context) == CU_OK);
+	for (int i = 0; i < 3; i++) {
+		CHECK(buffers_primary_reset(driver->cuDevicePrimaryCtxReset_v2, 0) == CU_OK);
+		CHECK(driver->cuDevicePrimaryCtxRetain(&again, 0) == CU_OK && again == context);
+		CHECK(driver->cuCtxSetCurrent(again) == CU_OK);
+		end_round(make());
+	}
+}
+
+static void destroyed_context(void)
+{
+	cu_context context = NULL;
+
+	end_round(begin());
+	for (int i = 0; i < 40; i++) { /* more than are known at a time */
+		CHECK(driver->cuCtxCreate_v2(&context, 0, 0) == CU_OK);
+		end_round(make());
+		CHECK(buffers_context_destroy(driver->cuCtxDestroy_v2, context) == CU_OK);
+	}
+	end_round(make());
 }
 
 /* As ever where the driver has not what that takes. */
@@ -85,6 +170,14 @@ static void test_destroyed(void **state)
 	(void)state;
 	stage_play(destroyed, NULL);
 	stage_play(held_up, NULL);
+	stage_play(held_up_apart, NULL);
+}
+
+static void test_context_ends(void **state)
+{
+	(void)state;
+	stage_play(reset, NULL);
+	stage_play(destroyed_context, NULL);
 }
 
 static void test_without(void **state)
@@ -99,6 +192,7 @@ int main(int argc, char **argv)
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
 	    PLAY(test_destroyed),
+	    PLAY(test_context_ends),
 	    PLAY(test_without),
 	};
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* A consumer leaves while another thread's question is under way: the answer does not undo it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include "api_order.h"
+#include "filled.h"
+
+static struct gpushare_buffer *leaves; /* behind the next answer; NULL: none */
+
+/* As from another thread: whoever asks has the turn. */
+static int ask_and_leave(struct gpushare_session *session, const request *ask, pb_size_t body,
+			 void *out_body, size_t body_size)
+{
+	int status = session_ask(session, ask, body, out_body, body_size);
+	struct gpushare_buffer *buffer = leaves;
+
+	leaves = NULL;
+	if (buffer)
+		FAILS(E_TIMED_OUT, "another thread", gpushare_leave(buffer));
+	return status;
+}
+
+#define session_ask ask_and_leave
+#include "api_order_page.c"
+#undef session_ask
+
+static void leave_meanwhile(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 500};
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+	struct ordering *ordering;
+
+	part_driver();
+	OK(gpushare_open(&options, &session));
+	buffer = part_filled(session, "x", PART_SIZE, 1);
+	OK(gpushare_join(buffer, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	leaves = buffer;
+	OK(gpushare_publish_host(buffer, NULL)); /* asks for that role */
+	CHECK(!leaves && !atomic_load(&ordering->slot));
+	CHECK(atomic_load(&ordering->roles) == ORDER_PUBLISHES);
+	FAILS(E_INVALID, "has not joined", gpushare_release_host(buffer, 1));
+	OK(gpushare_leave(buffer)); /* the registry hears of it */
+	OK(gpushare_reclaim_host(buffer, 1, 0));
+	OK(gpushare_join(buffer, NULL));
+	OK(gpushare_publish_host(buffer, NULL));
+	FAILS(E_TIMED_OUT, "not released", gpushare_reclaim_host(buffer, 2, 0));
+	OK(gpushare_release_host(buffer, 2));
+	OK(gpushare_reclaim_host(buffer, 2, 0));
+	OK(gpushare_close(session));
+}
+
+static void test_left_meanwhile(void **state)
+{
+	(void)state;
+	stage_play(leave_meanwhile, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(test_left_meanwhile, stage_open, stage_close),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
