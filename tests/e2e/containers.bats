@@ -186,7 +186,9 @@ attach vmm: OK
 byte a: 42"
 	kill -KILL "$first"
 	until_true has_ended "$first"
-	until_true gone # which starts another, here
+	# Which starts another, here: to that the container's pids say nothing, so that whoever was not seen to
+	# end before the first one did has 30 s to come back.
+	PATIENCE_S=45 until_true gone
 	equal "$(inside "$BIN/api_app" open make=a,vmm,2Mi,vmm)" "open: OK
 make vmm: OK"
 }

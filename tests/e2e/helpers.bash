@@ -117,9 +117,9 @@ await_file() {
 	done
 }
 
-# until_true COMMAND...: poll it for twenty seconds, less often when it takes long: others want the CPU too
+# until_true COMMAND...: poll it for twenty seconds (PATIENCE_S), less often when it takes long: others want the CPU too
 until_true() {
-	local end=$((SECONDS + 20)) tries=0
+	local end=$((SECONDS + ${PATIENCE_S:-20})) tries=0
 	until "$@"; do
 		[ $SECONDS -le $end ] || { echo "still not: $*"; return 1; }
 		if ((++tries < 30)); then sleep 0.01; else sleep 0.05; fi
