@@ -20,14 +20,21 @@
 
 #define SOON_MS 80 /* nng's own pause after a connection that it lost is 100 */
 
-static long long connect_ms(void)
+static struct client *fresh_client(void)
 {
 	const struct client_options options = {
 	    .directory = raw_here.directory, .who = "unit", .timeout_ms = RAW_TIMEOUT_MS};
 	struct client *client = client_new(&options);
-	long long began_ms = raw_now_ms();
 
 	assert_non_null(client);
+	return client;
+}
+
+static long long connect_ms(void)
+{
+	struct client *client = fresh_client();
+	long long began_ms = raw_now_ms();
+
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	client_free(client);
 	return raw_now_ms() - began_ms;
@@ -142,12 +149,9 @@ static void end_early(int at, bool asked, bool last)
 
 static long long ask_ms(void)
 {
-	const struct client_options options = {
-	    .directory = raw_here.directory, .who = "unit", .timeout_ms = RAW_TIMEOUT_MS};
-	struct client *client = client_new(&options);
+	struct client *client = fresh_client();
 	long long began_ms = raw_now_ms();
 
-	assert_non_null(client);
 	client->request.which_verb = gpushare_Request_stat_tag;
 	assert_int_equal(client_call(client, 0), GPUSHARE_OK);
 	assert_int_equal(client->reply.which_body, gpushare_Reply_stat_tag);
