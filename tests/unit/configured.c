@@ -79,6 +79,19 @@ uint64_t configured_drops(int fd, const char *why)
 	return count_of(stat.by_drop, stat.by_drop_count, why);
 }
 
+void configured_await_drops(int fd, const char *why, uint64_t wanted)
+{
+	long long begin = raw_now_ms();
+	uint64_t now;
+
+	while ((now = configured_drops(fd, why)) != wanted) {
+		if (now > wanted || raw_now_ms() - begin > RAW_TIMEOUT_MS)
+			fail_msg("%llu dropped as %s, not %llu", (unsigned long long)now, why,
+				 (unsigned long long)wanted);
+		raw_sleep_ms(10);
+	}
+}
+
 uint64_t configured_limits(int fd, const char *key)
 {
 	gpushare_StatReply stat = raw_stat(fd);

@@ -10,6 +10,8 @@ void configured_start(const char *lines);
 bool configured_has_nng(void);
 /* How many of that the registry has counted; fails the test where it doesn't count them. */
 uint64_t configured_drops(int fd, const char *why);
+/* Waits until it has counted so many; fails where it counts more. */
+void configured_await_drops(int fd, const char *why, uint64_t wanted);
 uint64_t configured_limits(int fd, const char *key);
 uint64_t configured_audited(int fd, const char *outcome);
 /* Open descriptors of the daemon. */

@@ -63,6 +63,8 @@ int raw_say(int fd, request what);
 void raw_assert_sentence(const char *part);
 /* Another peer of raw_here is served, at once. */
 void raw_assert_serves(void);
+/* Waits until the registry has that many: who is told of a closed socket is told before it. */
+void raw_await_connections(int fd, uint64_t wanted);
 long long raw_ms_until_gone(int fd, const char *name);
 
 request raw_share(const char *name);

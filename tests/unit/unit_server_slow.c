@@ -53,9 +53,9 @@ static void who_stays_silent(void **state)
 	assert_dropped(half, begun_ms);
 	assert_dropped(greeted, begun_ms);
 	fd = raw_connect(&raw_here);
-	assert_int_equal(configured_drops(fd, "silent"), 3);
+	configured_await_drops(fd, "silent", 3);
 	assert_int_equal(configured_drops(fd, "half"), 0);
-	assert_int_equal(raw_stat(fd).connections, 1);
+	raw_await_connections(fd, 1);
 	close(fd);
 }
 
@@ -79,7 +79,7 @@ static void who_ends_no_message(void **state)
 	fd = raw_connect(&raw_here);
 	raw_ms_until_gone(fd, "a");
 	raw_ms_until_gone(fd, "b");
-	assert_int_equal(configured_drops(fd, "half"), 2);
+	configured_await_drops(fd, "half", 2);
 	close(fd);
 }
 
@@ -101,7 +101,7 @@ static void who_drips(void **state)
 	assert_in_range(raw_now_ms() - begun_ms, SILENT_MS, LATE_MS);
 	close(drip);
 	fd = raw_connect(&raw_here);
-	assert_int_equal(configured_drops(fd, "half"), 1);
+	configured_await_drops(fd, "half", 1);
 	close(fd);
 }
 
@@ -156,7 +156,7 @@ static void who_never_reads(void **state)
 		assert_in_range(raw_now_ms() - begun_ms, 0, LATE_MS + 1000);
 		raw_sleep_ms(50);
 	}
-	assert_int_equal(configured_drops(fd, "deaf"), 1);
+	configured_await_drops(fd, "deaf", 1);
 	raw_assert_serves();
 	close(deaf);
 	close(fd);
@@ -191,7 +191,7 @@ static void watchers(void **state)
 	assert_in_range(raw_now_ms(), end_ms - 10, end_ms + 10 * LATE_MS);
 	assert_true(raw_is_closed(deaf, RAW_TIMEOUT_MS));
 	assert_false(raw_is_closed(idle, 100));
-	assert_int_equal(configured_drops(fd, "deaf"), 1);
+	configured_await_drops(fd, "deaf", 1);
 	close(deaf);
 	close(idle);
 	close(owner);
@@ -226,8 +226,8 @@ static void a_crowd_of_them(void **state)
 		assert_in_range(raw_now_ms() - begun_ms, 0, RAW_TIMEOUT_MS);
 		raw_sleep_ms(10);
 	}
-	assert_int_equal(configured_drops(fd, "silent"), 3 * EACH);
-	assert_int_equal(configured_drops(fd, "half"), EACH);
+	configured_await_drops(fd, "silent", 3 * EACH);
+	configured_await_drops(fd, "half", EACH);
 	for (int kind = 0; kind < 4; kind++) {
 		for (int i = 0; i < EACH; i++)
 			close(fds[kind][i]);
@@ -262,7 +262,7 @@ static void who_opens_without_end(void **state)
 	raw_sleep_ms(1200); /* the daemon hears itself, and says so by opening nothing anew */
 	assert_in_range(configured_fds(), before, before + ROOM + 2);
 	assert_int_equal(raw_say(first, raw_share("x")), GPUSHARE_OK);
-	assert_int_equal(configured_drops(first, "crowd"), MORE + 1);
+	configured_await_drops(first, "crowd", MORE + 1);
 	for (int i = 0; i < ROOM + MORE; i++)
 		close(fds[i]);
 	raw_sleep_ms(100 + raw_slack_ms());
