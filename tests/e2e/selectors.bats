@@ -16,6 +16,7 @@ chosen() {
 }
 
 @test "api=: a driver's call, whoever made it; a runtime's, where the runtime is shared" {
+	# shellcheck disable=SC2054 # words of a script
 	all=(init make=a,malloc,1Mi make=b,pitch,2Mi make=c,async,3Mi make=d,pool,4Mi make=e,entry-vmm,6Mi
 		make=f,3d,8Mi)
 	driver='a%i:api=cuMemAlloc,p%i:api=cuMemAllocPitch,s%i:api=cuMemAllocAsync,o%i:api=cuMemAllocFromPoolAsync,v%i:api=cuMemCreate'
@@ -46,6 +47,7 @@ v0 4194304" "$BIN/drv_linked" init make=a,alloc,1Mi make=b,pitch,2Mi make=c,asyn
 	for program in rt_app_static rt_app_shared rt_thread_static rt_thread_shared drv_linked \
 		"drv_lookup dlsym" "drv_lookup gpa2" "drv_lookup chain"; do
 		program "$program"
+		# shellcheck disable=SC2054 # words of a script
 		script=(init alloc=a,1Mi make=b,async,2Mi make=c,pitch,3Mi)
 		chosen "w%i:from=${PROGRAM[0]##*/},x%i" "w0 1048576
 w1 2097152
