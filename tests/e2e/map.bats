@@ -293,6 +293,10 @@ unmap m: OK"
 map m: OK
 mapped m: 1 bytes by dma-buf, write-combined, coherent, atom 1
 load m: 42"
+	# proven once a process
+	rm "$WORK/log"
+	GPUSHARE_SIM_DMABUF=mmap api open attach=a,w attach=b,fixed map=m,a,0,1,r map=n,b,0,1,r unmap=m map=m,a,0,1,rw
+	equal "$(grep -c cuMemGetHandleForAddressRange "$WORK/log")" 4
 	script=(open attach=b,w map=m,b,5,1,rw mapped=m)
 	# no room for the proof: mapped all the same
 	has "$(GPUSHARE_SIM_FAIL=cuMemCreate:1:1:2 GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by dma-buf"

@@ -11,6 +11,7 @@ row() {
 
 @test "the CPU's side: every target has its figure, and gdrcopy's beside it" {
 	needs_sim
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented build is not for measuring"
 	GPUSHARE_BUNDLE_SIM=1 GPUSHARE_GPU_DUMP=4194304 run -0 "$ROOT/tests/gpu/run.sh" "$WORK/out" host
 	has "$output" " 0 failed"
 	number='[0-9.]+'
