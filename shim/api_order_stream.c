@@ -147,9 +147,10 @@ static int publish_numbered(struct ordering *ordering, cu_stream stream, bool ca
 	struct order_page *page = ordering->page;
 	uint64_t before;
 	bool late;
-	int status = GPUSHARE_OK;
+	int status = ordering_take_page_turn(ordering);
 
-	order_take_turn(page);
+	if (status)
+		return status;
 	before = atomic_load(&page->next);
 	late = atomic_load(&page->late);
 	if (captured && !late) {
