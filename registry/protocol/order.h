@@ -53,7 +53,7 @@ struct order_page {
 	_Atomic uint32_t readers; /* some sleep until `published` grows: wake them */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the publisher's: given out last */
-	_Atomic uint32_t turn; /* enum order_turn: of who gives one out */
+	_Atomic uint32_t turn;			    /* enum order_turn: of who gives one out */
 	_Atomic uint32_t late; /* numbers are given when the GPU comes there: captured in a graph */
 	_Atomic uint64_t late_after; /* this one was the last that was given out before */
 	_Atomic uint64_t publisher;  /* which process that is */

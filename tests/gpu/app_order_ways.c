@@ -87,8 +87,7 @@ static const char *make_stream(const struct side *side, unsigned int bits, cu_st
 	if (!range || !make)
 		return "cuStreamCreateWithPriority is missing";
 	gpu_must(range(&least, &most), "cuCtxGetStreamPriorityRange");
-	gpu_must(make(out_stream, CU_STREAM_NONBLOCKING, most),
-		 "cuStreamCreateWithPriority");
+	gpu_must(make(out_stream, CU_STREAM_NONBLOCKING, most), "cuStreamCreateWithPriority");
 	return NULL;
 }
 
