@@ -25,8 +25,7 @@ static void record_and_stay(int from, int to)
 		   cu.cuMemHostRegister_v2(word, 4096, CU_HOST_REGISTER_MAPPED));
 	facts_must("cuMemHostGetDevicePointer", cu.cuMemHostGetDevicePointer_v2(&at, word, 0));
 	facts_must("cuStreamCreate", cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	facts_must("cuEventCreate",
-		   cu.cuEventCreate(&event, CU_EVENT_SHARED | CU_EVENT_NO_TIMING));
+	facts_must("cuEventCreate", cu.cuEventCreate(&event, CU_EVENT_SHARED | CU_EVENT_NO_TIMING));
 	facts_must("cuStreamWaitValue64", cu.cuStreamWaitValue64_v2(stream, at, 1, CU_WAIT_GEQ));
 	facts_must("cuEventRecord", cu.cuEventRecord(event, stream));
 	facts_must("cuIpcGetEventHandle", cu.cuIpcGetEventHandle(&handle, event));
