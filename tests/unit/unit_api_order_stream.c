@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What streams are given of an order: whatever context is current, each call of the driver missing or
- * failing on the way, captured, and when who publishes has gone. */
+ * failing on the way, and when who publishes has gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +15,6 @@
 #include "filled.h"
 #include "held.h"
 #include "lacking.h"
-
-typedef struct graph_exec_opaque *graph_exec;
 
 static const struct driver *driver;
 static struct gpushare_session *session;
@@ -196,125 +194,79 @@ static void test_first_failing(void **state)
 	stage_play(nothing_to_begin_with, NULL);
 }
 
-static void launch_anew(cu_graph graph, cu_stream stream)
+static struct gpushare_buffer *fresh(void)
 {
-	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long);
-	cu_result (*launch)(graph_exec, cu_stream);
-	graph_exec exec;
+	static int count;
+	char name[16];
 
-	CHECK(driver->cuGetProcAddress("cuGraphInstantiateWithFlags", (void **)&instantiate, 12000,
-				       0) == CU_OK);
-	CHECK(driver->cuGetProcAddress("cuGraphLaunch", (void **)&launch, 12000, 0) == CU_OK);
-	CHECK(instantiate(&exec, graph, 0) == CU_OK && launch(exec, stream) == CU_OK);
+	snprintf(name, sizeof(name), "fresh%d", count++);
+	return part_made(session, name, PART_SIZE, 0);
 }
 
-static cu_graph end_capture(cu_stream stream)
-{
-	cu_graph graph = NULL;
-
-	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
-	return graph;
-}
-
-static void begin_capture(cu_stream stream)
-{
-	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
-}
-
-/* All four in one graph: they do nothing before it is launched, and all of it then. */
-static void capture_all(void)
+/* Whatever of it a driver lacks, or won't tell: then events are the way. */
+static void lack_words(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
 	cu_stream stream = part_stream();
-	cu_graph graph;
 
-	OK(gpushare_join(buffer, NULL));
+#define BY_EVENTS(entry, instead) \
+	buffer = fresh(); \
+	WITH(driver, entry, instead, OK(gpushare_publish(buffer, stream, NULL))); \
+	go_through(stream); \
+	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_EVENTS && part_published(buffer) == 1)
+	BY_EVENTS(cuStreamWaitValue64_v2, NULL);
+	BY_EVENTS(cuStreamWriteValue64_v2, NULL);
+	BY_EVENTS(cuMemHostRegister_v2, NULL);
+	BY_EVENTS(cuMemHostUnregister, NULL);
+	BY_EVENTS(cuMemHostGetDevicePointer_v2, NULL);
+	BY_EVENTS(cuDeviceGetAttribute, NULL);
+	BY_EVENTS(cuDeviceGetAttribute, refuse_call);
+	BY_EVENTS(cuCtxGetDevice, refuse_call);
+#undef BY_EVENTS
+	buffer = fresh(); /* an older driver has no modes of captures */
+	WITH(driver, cuThreadExchangeStreamCaptureMode, NULL,
+	     OK(gpushare_publish(buffer, stream, NULL)));
+	buffer = fresh();
+	WITH(driver, cuThreadExchangeStreamCaptureMode, refuse_call,
+	     OK(gpushare_publish(buffer, stream, NULL)));
+	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_STREAM);
+	buffer = fresh();
+	WITH(driver, cuCtxPushCurrent_v2, refuse_call,
+	     FAILS(E_CUDA, "cuCtxPushCurrent_v2", gpushare_publish(buffer, stream, NULL)));
 	OK(gpushare_publish(buffer, stream, NULL));
 	go_through(stream);
-	begin_capture(stream);
-	OK(gpushare_release(buffer, stream, 1));
-	OK(gpushare_reclaim(buffer, stream, 1));
-	OK(gpushare_publish(buffer, stream, NULL));
-	OK(gpushare_acquire(buffer, stream, 2));
-	FAILING(cuStreamWriteValue64_v2, gpushare_release(buffer, stream, 1));
-	graph = end_capture(stream);
-	FAILS(E_TIMED_OUT, "not released", gpushare_reclaim_host(buffer, 1, 20));
-	CHECK(part_published(buffer) == 1);
-	launch_anew(graph, stream);
-	go_through(stream);
-	CHECK(part_published(buffer) == 2);
-	OK(gpushare_reclaim_host(buffer, 1, 0));
-	FAILS(E_TIMED_OUT, "not released", gpushare_reclaim_host(buffer, 2, 0));
 	OK(gpushare_close(session));
 }
 
-static void test_capture(void **state)
+static void test_lacking(void **state)
 {
 	(void)state;
-	stage_play(capture_all, NULL);
+	stage_play(lack_words, NULL);
 }
 
-/* From the first capture on numbers are given late; those that a stream has had before come first. */
-static void capture_failing(void)
+/* Its context can't be entered any more: what a stream of it was to publish will not come. */
+static void lose_context(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
-	cu_stream stream = part_stream();
 	uint64_t sequence = 42;
-	cu_graph graph;
 
+	alarm(60);
 	held_stop();
 	OK(gpushare_publish(buffer, held_stream(), NULL));
-	begin_capture(stream);
-	FAILING(cuLaunchHostFunc, gpushare_publish(buffer, stream, &sequence));
-	FAILING(cuStreamWaitValue64_v2, gpushare_publish(buffer, stream, &sequence));
-	OK(gpushare_publish(buffer, stream, NULL));
-	graph = end_capture(stream);
-	launch_anew(graph, stream);
-	FAILING(cuLaunchHostFunc, gpushare_publish(buffer, stream, &sequence));
-	FAILING(cuStreamWaitValue64_v2, gpushare_publish(buffer, stream, &sequence));
-	CHECK(sequence == 42 && part_published(buffer) == 0);
-	OK(gpushare_publish(buffer, stream, &sequence));
-	CHECK(sequence == 0 && part_published(buffer) == 0);
+	WITH(
+	    driver, cuCtxPushCurrent_v2, refuse_call,
+	    FAILS(E_CUDA, "its CUDA context has failed", gpushare_publish_host(buffer, &sequence)));
+	CHECK(sequence == 42);
 	held_let_go();
-	go_through(stream);
-	CHECK(part_published(buffer) == 3);
-	OK(gpushare_publish(buffer, stream, NULL));
-	OK(gpushare_acquire_host(buffer, 4, 20000, NULL));
+	OK(gpushare_publish_host(buffer, &sequence)); /* which takes the number that was not used */
+	CHECK(sequence == 2 && part_published(buffer) == 2);
 	OK(gpushare_close(session));
 }
 
-static void test_capture_failing(void **state)
+static void test_lost_context(void **state)
 {
 	(void)state;
-	stage_play(capture_failing, NULL);
-}
-
-static void capture_by_events(void)
-{
-	struct gpushare_buffer *buffer;
-	cu_stream stream;
-
-	setenv("GPUSHARE_ORDERING", "events", 1);
-	buffer = part_begin(&driver, &session);
-	stream = part_stream();
-	OK(gpushare_join(buffer, NULL));
-	OK(gpushare_publish(buffer, stream, NULL));
-	OK(gpushare_acquire_host(buffer, 1, 20000, NULL));
-	begin_capture(stream);
-	FAILS(E_NOT_SUPPORTED, "captured", gpushare_release(buffer, stream, 1));
-	FAILS(E_NOT_SUPPORTED, "captured", gpushare_reclaim(buffer, stream, 1));
-	end_capture(stream);
-	OK(gpushare_release(buffer, stream, 1));
-	OK(gpushare_release(buffer, stream, 1)); /* says nothing */
-	OK(gpushare_reclaim(buffer, stream, 1));
-	go_through(stream);
-	OK(gpushare_close(session));
-}
-
-static void test_capture_by_events(void **state)
-{
-	(void)state;
-	stage_play(capture_by_events, NULL);
+	stage_play(lose_context, NULL);
 }
 
 /* Who publishes has gone: what was published is there, what was not is never waited for. */
@@ -355,9 +307,9 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_any_context),       T(test_unknown_stream), T(test_wait_failing),
-	    T(test_first_failing),     T(test_capture),	       T(test_capture_failing),
-	    T(test_capture_by_events), T(test_gone),
+	    T(test_any_context),   T(test_unknown_stream), T(test_wait_failing),
+	    T(test_first_failing), T(test_gone),	   T(test_lacking),
+	    T(test_lost_context),
 	};
 
 	(void)argc;

@@ -23,7 +23,8 @@
 
 static int fd;
 static struct order_page *page, *again; /* two copies of this code in a process map it twice */
-static unsigned int inside, done;	/* in the turn */
+/* In the turn. Atomic: what looks for data races takes two mappings for two words. */
+static atomic_uint inside, done;
 
 static int begin(void **state)
 {
