@@ -214,6 +214,35 @@ entry() {
 	gpushare-attach --restore "$WORK/set"
 }
 
+@test "interrupted, whenever: all of a set or nothing of it" {
+	produce
+	gpushare-attach '*' -o "$WORK/good"
+	for signal in INT TERM HUP; do
+		ended=0
+		for ms in 001 020 040 060 080 120; do
+			ended_by $signal 0.$ms gpushare-attach '*' -o "$WORK/set"
+			[ "$CODE" = 0 ] || ended=$((ended + 1))
+			[ ! -e "$WORK/set" ] || diff -r "$WORK/good" "$WORK/set"
+			[ "$CODE" != 0 ] || [ -e "$WORK/set" ]
+			rm -rf "$WORK/set"
+			equal "$(cd "$WORK" && find . -name '.*partial*' -o -name '.gpushare*')" ""
+		done
+		[ $ended != 0 ]
+	done
+	end_producer
+	for signal in INT TERM HUP; do
+		ended=0
+		for ms in 001 020 040 060 080 120; do
+			ended_by $signal 0.$ms gpushare-attach --restore "$WORK/good"
+			[ "$CODE" = 0 ] || ended=$((ended + 1))
+			there=$(gpushare ls --json | jq length)
+			[ "$there" = 3 ] || equal "$CODE $there" "$((128 + $(kill -l $signal))) 0"
+			[ "$there" = 0 ] || gpushare rm '*'
+		done
+		[ $ended != 0 ]
+	done
+}
+
 @test "words about sets" {
 	for words in "a b" "a* -o -" "a b -o d --stats" "a b -o d --head 3" "a* -o d --format hex" "a* -o d --offset 1"; do
 		set -f
