@@ -136,6 +136,61 @@ class Torch(Case):
             shared.close()
         gpushare.torch.remove_state_dict("s")
 
+    def test_a_set_whose_owner_is_there_is_not_replaced_by_chance(self):
+        first = share({"a": torch.tensor([1.0])}, "t")
+        with self.assertRaisesRegex(gpushare.ExistsError, "taken by pid .*; replace=True takes its place"):
+            share({"a": torch.tensor([2.0])}, "t")
+        self.assertEqual(attach("t")["a"].array.tolist(), [1.0])
+        second = share({"a": torch.tensor([2.0])}, "t", replace=True)
+        first.close()
+        self.assertEqual(attach("t")["a"].array.tolist(), [2.0])
+        second.close()
+
+    def test_the_driver_fails_on_the_way(self):
+        """Nothing is left of what was being shared or attached, and the next try does it."""
+        code = """
+            import os, numpy, torch
+            os.environ["GPUSHARE_SIM_FAIL"] = sys.argv[2]
+            act, many, keep = sys.argv[1], int(sys.argv[3]), sys.argv[4] == "True"
+            def do():
+                if act == "attach":
+                    return gpushare.torch.attach_state_dict("d")
+                return gpushare.torch.share_state_dict(
+                    {"a": torch.tensor([1.0]), "b": torch.tensor(numpy.arange(many))}, "d", keep=keep)
+            status = "no fault"
+            try:
+                do()
+            except gpushare.GpushareError as error:
+                status = error.status
+            print(status)  # what it has of the buffers has gone with it
+            input()
+            print(float(do()["a"].array[0]))
+            input()
+        """
+        for keep in (False, True):
+            for fault in ("cuMemCreate:1:1:2", "cuMemCreate:2:1:2", "cuMemCreate:3:1:2", "cuMemExportToShareableHandle:2:1",
+                          "cuMemcpyHtoD:1:1"):
+                with self.subTest(fault, keep=keep), Child(code, "share", fault, MANY, keep, path=[FAKE]) as child:
+                    self.assertRegex(child.hear(), "^E_(CUDA|NO_MEMORY|DEVICE)$")
+                    self.assertEqual(self.names(), [])
+                    child.say()
+                    self.assertEqual(child.hear(), "1.0")
+                    gpushare.torch.remove_state_dict("d")
+        shared = share({"a": torch.tensor([1.0]), "b": torch.tensor(numpy.arange(MANY))}, "d")
+        for fault in ("cuMemImportFromShareableHandle:1:1", "cuMemImportFromShareableHandle:3:1", "cuMemMap:2:1:2",
+                      "cuMemcpyDtoH:1:1"):
+            with self.subTest(fault), Child(code, "attach", fault, MANY, False, path=[FAKE]) as child:
+                self.assertRegex(child.hear(), "^E_")
+                self.assertEqual([i.attachers for i in gpushare.ls()], [0] * 4)
+                child.say()
+                self.assertEqual(child.hear(), "1.0")
+        shared.close()
+
+    def test_nothing_but_a_list(self):
+        shared = share({}, "nothing")
+        self.assertEqual((attach("nothing"), self.names()), ({}, ["nothing"]))
+        shared.close()
+
     def test_what_fails_leaves_nothing(self):
         with gpushare.alloc("t/b", 16):
             with self.assertRaises(gpushare.ExistsError):

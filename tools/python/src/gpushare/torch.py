@@ -232,8 +232,10 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
     try:
         sharing.place(states)
         sharing.publish(states, old)
-    except BaseException:
+    except BaseException as error:
         _withdraw(session, sharing.buffers, keep)
+        if isinstance(error, _errors.CLASSES["ExistsError"]) and session.is_there(name):
+            raise _errors.of("E_EXISTS", f"{error}; replace=True takes its place") from None
         raise
     result = StateDict((key, sharing.tensors[key]) for key in states)
     result.name, result.generation, result.buffers = name, sharing.buffers[0].generation, sharing.buffers
