@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -272,6 +273,65 @@ static void a_hostile_glob_is_cheap(void **state)
 	assert_true(clock_ns() - begin < 500 * NS_PER_MS);
 }
 
+static int64_t thread_ns(void)
+{
+	struct timespec now;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* All pages to the last: how many names fit. */
+static int list_hostile(struct lease *lease, const char *glob, int *pages)
+{
+	char after[GPUSHARE_NAME_MAX + 1] = "";
+	const gpushare_ListReply *page = &peer_answer.body.list;
+	int seen = 0;
+
+	for (*pages = 0; !*pages || page->more; ++*pages) {
+		int64_t began_ns = thread_ns();
+
+		seen += list(lease, glob, after, 0);
+		assert_in_range(thread_ns() - began_ns, 0, 300 * NS_PER_MS);
+		assert_true(!page->more || strcmp(page->after, after) > 0);
+		assert_true(!page->more || page->after[0] == 'a'); /* no name of another's */
+		strcpy(after, page->after);
+	}
+	return seen;
+}
+
+/* Nor a thousand names that are made for it; of those that the peer may not see nothing is told. */
+static void so_is_one_of_many_names(void **state)
+{
+	struct process process = {.pid = 30, .uid = 2000, .started = 300};
+	struct lease *owner = peer_new(1, 10, "owner");
+	struct lease *hidden = registry_connect(peer_registry, 3, &process);
+	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
+	int pages;
+
+	(void)state;
+	assert_non_null(hidden);
+	hidden->greeted = true;
+	for (int i = 0; i < 1500; i++) {
+		memset(name, 'a', sizeof(name));
+		snprintf(name + GPUSHARE_NAME_MAX - 4, 5, "%04d", i);
+		peer_share(owner, name);
+		name[0] = 'b';
+		peer_share(hidden, name);
+	}
+	memset(glob, 'x', sizeof(glob));
+	memcpy(glob, "*[09", 4);
+	strcpy(glob + 240, "]999*");
+	assert_int_equal(list_hostile(owner, glob, &pages), 1);
+	assert_in_range(pages, 15, 40);
+	memset(glob, 'a', sizeof(glob));
+	glob[0] = '*';
+	strcpy(glob + 120, "b*");
+	assert_int_equal(list_hostile(owner, glob, &pages), 0);
+	assert_in_range(pages, 4, 20);
+	assert_int_equal(list(hidden, "b*0[0-9]", "", 0), LIMIT_PAGE);
+}
+
 static void the_order_survives_changes(void **state)
 {
 	struct lease *owner = peer_new(1, 10, "owner");
@@ -334,6 +394,7 @@ int main(void)
 	    with_registry(limits_are_answered),
 	    with_registry(a_list_is_paged_in_byte_order),
 	    with_registry(a_hostile_glob_is_cheap),
+	    with_registry(so_is_one_of_many_names),
 	    with_registry(the_order_survives_changes),
 	    with_registry(stat_counts),
 	};
