@@ -14,6 +14,7 @@
 
 #include "api_order.h"
 #include "filled.h"
+#include "stopped.h"
 
 #define SIZE PART_SIZE
 
@@ -82,14 +83,14 @@ static void stay_mute(void)
 	OK(gpushare_open(&options, &session));
 	buffer = part_filled(session, "x", SIZE, 1);
 	registry = stage_registry();
-	CHECK(registry > 0 && !kill(registry, SIGSTOP));
+	CHECK(stopped(registry));
 	FAILS(E_TIMED_OUT, NULL, gpushare_publish_host(buffer, NULL));
 	FAILS(E_TIMED_OUT, NULL, gpushare_join(buffer, NULL));
 	CHECK(!kill(registry, SIGCONT));
 	usleep(100000);
 	OK(gpushare_publish_host(buffer, &sequence));
 	CHECK(sequence == 1);
-	CHECK(!kill(registry, SIGSTOP)); /* nobody is asked any more */
+	CHECK(stopped(registry)); /* nobody is asked any more */
 	OK(gpushare_publish_host(buffer, &sequence));
 	OK(gpushare_publish(buffer, NULL, &sequence));
 	OK(gpushare_acquire_host(buffer, 3, 5000, NULL));
