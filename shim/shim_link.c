@@ -247,6 +247,7 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 {
 	const gpushare_ListReply *page;
 	gpushare_List *list;
+	char before[GPUSHARE_NAME_MAX + 1];
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK)
@@ -254,12 +255,19 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	list = &line_ask(gpushare_Request_list_tag)->verb.list;
 	snprintf(list->glob, sizeof(list->glob), "%s", glob);
 	snprintf(list->after, sizeof(list->after), "%s", after);
+	memcpy(before, after, sizeof(before));
 	status = line_call(0, why, why_size);
 	page = &line.client->reply.body.list;
 	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count;
 	     i++) {
 		*out_found = page->buffers[i].generation == generation;
 		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->buffers[i].name);
+	}
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(page->after, after) > 0)
+		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->after);
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(after, before) <= 0) {
+		status = GPUSHARE_E_PROTOCOL;
+		snprintf(why, why_size, "the registry says there is more, but lists nothing");
 	}
 	if (status == GPUSHARE_OK && !*out_found && !page->more) {
 		status = GPUSHARE_E_NOT_FOUND;
@@ -320,7 +328,8 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 	return status;
 }
 
-int link_detach(const char *name, uint64_t generation, char *why, size_t why_size)
+int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
+		size_t why_size)
 {
 	gpushare_Detach *detach;
 	int status = line_enter(why, why_size);
@@ -332,6 +341,8 @@ int link_detach(const char *name, uint64_t generation, char *why, size_t why_siz
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	snprintf(detach->name, sizeof(detach->name), "%s", name);
 	detach->generation = generation;
+	if (reading != live_reading()) /* then it is told of without that, or was */
+		line.client->fresh = true;
 	status = give_back(why, why_size);
 	line_leave();
 	return status;

@@ -351,6 +351,7 @@ static struct turn *plan_page(const char *one, uint64_t generation, bool more)
 static void found_by_generation(void **state)
 {
 	char name[GPUSHARE_NAME_MAX + 1] = "-";
+	struct turn *turn;
 
 	(void)state;
 	plan_page("a", 1, true);
@@ -362,6 +363,18 @@ static void found_by_generation(void **state)
 	plan_page("a", 1, false);
 	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_NOT_FOUND);
 	assert_string_equal(sentence, "it is shared no more");
+	/* Nothing fits so far: it goes on where the registry was; not where that stands still. */
+	strcpy(plan_page("a", 1, true)->answer.body.list.after, "ab");
+	turn = plan(LIST, GPUSHARE_OK);
+	turn->answer.body.list.more = true;
+	strcpy(turn->answer.body.list.after, "b");
+	plan_page("c", 2, false);
+	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_string_equal(played.last.verb.list.after, "b");
+	strcpy(name, "-");
+	turn = plan(LIST, GPUSHARE_OK);
+	turn->answer.body.list.more = true;
+	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_PROTOCOL);
 	plan_page("a", 1, true);
 	plan(LIST, GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)),
