@@ -14,12 +14,22 @@ static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, co
 			ordering->name, waited_ms, where);
 }
 
+int ordering_fail_at_driver(const struct ordering *ordering)
+{
+	return fail_busy(ordering, ordering->session->driver_ms, "the GPU's driver");
+}
+
 int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn)
 {
-	unsigned int within_ms = ordering->session->driver_ms;
+	return turn_take(turn, ordering->session->driver_ms) ? GPUSHARE_OK
+							     : ordering_fail_at_driver(ordering);
+}
 
-	return turn_take(turn, within_ms) ? GPUSHARE_OK
-					  : fail_busy(ordering, within_ms, "the GPU's driver");
+int ordering_take_page_turn(const struct ordering *ordering)
+{
+	return order_take_turn(ordering->page, ordering->session->driver_ms)
+		   ? GPUSHARE_OK
+		   : ordering_fail_at_driver(ordering);
 }
 
 static bool take_turn(struct ordering *ordering)

@@ -4,20 +4,37 @@
 
 #define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
 
+/* A context is current: without one CUDA may tell of none. NULL: a default stream, or nothing tells. */
+static cu_context context_of(const struct driver *driver, cu_stream stream)
+{
+	cu_context its = NULL;
+
+	if ((uintptr_t)stream >= FIRST_HANDLE && driver->cuStreamGetCtx &&
+	    driver->cuStreamGetCtx(stream, &its) == CU_OK)
+		return its;
+	return NULL;
+}
+
 /* The stream's own context, where that is another than the current one; a default stream is the
  * current context's, and the buffer's where there is none. */
 static int stream_enter(const struct gpushare_buffer *buffer, cu_stream stream,
 			struct device_scope *scope)
 {
 	const struct driver *driver = buffer->session->driver;
-	cu_context current = NULL, its = NULL;
+	cu_context current = NULL, its;
 
-	if (driver->cuCtxGetCurrent(&current) != CU_OK)
-		current = NULL;
-	if ((uintptr_t)stream >= FIRST_HANDLE && driver->cuStreamGetCtx &&
-	    driver->cuStreamGetCtx(stream, &its) == CU_OK && its && its != current)
-		return device_enter(driver, its, scope);
-	return current ? GPUSHARE_OK : device_enter(driver, buffer->context, scope);
+	if (driver->cuCtxGetCurrent(&current) != CU_OK || !current) {
+		int status = device_enter(driver, buffer->context, scope);
+
+		if (status)
+			return status;
+		current = buffer->context;
+	}
+	its = context_of(driver, stream);
+	if (!its || its == current)
+		return GPUSHARE_OK;
+	device_leave(scope);
+	return device_enter(driver, its, scope);
 }
 
 static cu_deviceptr stream_word(const struct ordering *ordering, const _Atomic uint64_t *word)
@@ -147,9 +164,10 @@ static int publish_numbered(struct ordering *ordering, cu_stream stream, bool ca
 	struct order_page *page = ordering->page;
 	uint64_t before;
 	bool late;
-	int status = GPUSHARE_OK;
+	int status = ordering_take_page_turn(ordering);
 
-	order_take_turn(page);
+	if (status)
+		return status;
 	before = atomic_load(&page->next);
 	late = atomic_load(&page->late);
 	if (captured && !late) {
