@@ -85,8 +85,8 @@ detach b: OK"
 	start registry gpushare-registry --foreground --idle-exit 1 --dir "$GPUSHARE_DIR"
 	registry=$PID
 	await_file "$GPUSHARE_DIR/registry.sock"
-	owner make=a,w,2Mi,keep+ttl:3
-	sleep 1.5 # with its owner it has all the time
+	owner make=a,w,2Mi,keep+ttl:4
+	sleep 3 # with its owner it has all the time
 	kill_owner w
 	equal "$(names)" "w 2097152"
 	has "$(gpushare stat w)" "kept:       for "
