@@ -163,7 +163,9 @@ int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *o
 	status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
 	if (status)
 		return status;
-	order_take_turn(ordering->page);
+	status = ordering_take_page(ordering);
+	if (status)
+		return status;
 	status = publish_next(ordering, stream, out_sequence);
 	order_give_turn(ordering->page);
 	return status;

@@ -84,31 +84,37 @@ static bool patience_wait(struct patience *patience, int timeout_ms, _Atomic uin
 	return true;
 }
 
-void order_take_turn(struct order_page *page)
+static bool take_free_turn(struct order_page *page)
 {
-	const struct timespec moment = {0, NAP_FIRST_NS};
 	uint32_t free = 0;
 
-	for (unsigned int tries = 0; !atomic_compare_exchange_weak_explicit(
-		 &page->turn, &free, 1, memory_order_acquire, memory_order_relaxed);
-	     tries++, free = 0) {
-		if (tries < SPIN_LOOKS)
-			relax();
-		else
-			nanosleep(&moment, NULL);
-	}
+	return atomic_compare_exchange_strong_explicit(&page->turn, &free, 1, memory_order_acquire,
+						       memory_order_relaxed);
 }
 
 static bool try_turn(struct order_page *page)
 {
-	uint32_t free = 0;
-
-	for (unsigned int tries = 0; tries < SPIN_LOOKS; tries++, free = 0) {
-		if (atomic_compare_exchange_weak_explicit(
-			&page->turn, &free, 1, memory_order_acquire, memory_order_relaxed))
+	for (unsigned int tries = 0; tries < SPIN_LOOKS; tries++) {
+		if (take_free_turn(page))
 			return true;
 		relax();
 	}
+	return false;
+}
+
+bool order_take_turn(struct order_page *page, unsigned int within_ms)
+{
+	const struct timespec moment = {0, NAP_FIRST_NS};
+	int64_t until_ms;
+
+	if (try_turn(page))
+		return true;
+	until_ms = monotonic_ms() + within_ms;
+	do {
+		nanosleep(&moment, NULL);
+		if (take_free_turn(page))
+			return true;
+	} while (monotonic_ms() < until_ms);
 	return false;
 }
 
@@ -150,7 +156,8 @@ uint64_t order_publish_late(struct order_page *page)
 	return sequence;
 }
 
-int order_publish(struct order_page *page, const struct order_stuck *stuck, uint64_t *out_sequence)
+int order_publish(struct order_page *page, unsigned int within_ms, const struct order_stuck *stuck,
+		  uint64_t *out_sequence)
 {
 	uint64_t sequence, before;
 	bool late;
@@ -158,7 +165,8 @@ int order_publish(struct order_page *page, const struct order_stuck *stuck, uint
 
 	if (order_is_gone(page))
 		return GPUSHARE_E_OWNER_GONE;
-	order_take_turn(page);
+	if (!order_take_turn(page, within_ms))
+		return GPUSHARE_E_TIMED_OUT;
 	late = atomic_load_explicit(&page->late, memory_order_relaxed);
 	before = late ? atomic_load(&page->late_after) : atomic_load(&page->next);
 	if (!late)
