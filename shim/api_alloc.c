@@ -156,12 +156,13 @@ static void alloc_undo(const struct driver *driver, const struct source *source)
 static int alloc_count(struct gpushare_buffer *buffer)
 {
 	int status = unified_add(buffer);
+	unsigned int readings;
 
 	if (!status)
 		return GPUSHARE_OK;
 	session_tell_withdraw(buffer->session, &buffer->info);
 	alloc_unmap(buffer->session->driver, buffer->context, &buffer->mapping);
-	session_release(buffer->session, buffer);
+	session_release(buffer->session, buffer, &readings);
 	buffer_free(buffer);
 	return api_fail(status, "no memory to count it");
 }

@@ -294,10 +294,11 @@ API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
 int session_end_shared(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;
+	unsigned int readings; /* what has a name goes by that, however often it is told */
 
 	ordering_end(buffer);
 	session_use(buffer); /* until its name has gone */
-	session_release(session, buffer);
+	session_release(session, buffer, &readings);
 	session_limbo_sweep(session);
 	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size)
 		buffer->in_limbo = session_limbo_leave(session, buffer);

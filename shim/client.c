@@ -244,9 +244,27 @@ void client_tell_withdrawn(const struct client *client, gpushare_Retell *part)
 	hold->count = 1;
 }
 
+void client_begin_retelling(struct client *client)
+{
+	client->told_anew = true;
+}
+
 int client_ask_aside(struct client *client, int64_t deadline_ms)
 {
-	return client_exchange(client, &client->aside, &client->reply, deadline_ms);
+	int status = client_exchange(client, &client->aside, &client->reply, deadline_ms);
+
+	client->told |= status == GPUSHARE_OK;
+	return status;
+}
+
+/* What is to be detached was told of without that: asked for besides, it would end another attachment. Where
+ * it was told of before, in a part of an earlier call's, all is told once more. */
+static bool is_told(struct client *client)
+{
+	if (!client->told || client->request.which_verb != gpushare_Request_detach_tag)
+		return false;
+	client->fresh |= !client->told_anew;
+	return true;
 }
 
 /* Over the connection there is. */
@@ -254,9 +272,10 @@ static int ask(struct client *client, int64_t deadline)
 {
 	int status = GPUSHARE_OK;
 
+	client->told = client->told_anew = false;
 	if (client->fresh && client->retell)
 		status = client->retell(client, client->owner, deadline);
-	if (status != GPUSHARE_OK)
+	if (status != GPUSHARE_OK || is_told(client))
 		return status;
 	return client_exchange(client, &client->request, &client->reply, deadline);
 }

@@ -18,7 +18,7 @@ struct own_stream {
 	int purpose;
 	cu_stream stream;
 	cu_event reached;  /* what it was given to wait for last, or all that it was given */
-	cu_stream follows; /* the program's: this one is left to it until all has come */
+	uint64_t follows;  /* see id_of(): this one is left to it until all has come; 0: to nobody */
 	bool owes;	   /* what was freed in it may be there still */
 };
 
@@ -138,22 +138,34 @@ cu_result apart_free(const struct driver *driver, cu_context context, cu_devicep
 		   : CU_NOT_SUPPORTED;
 }
 
-static bool find_following(cu_context context, cu_stream stream, struct own_stream *out)
+#define PER_THREAD 2 /* CU_STREAM_PER_THREAD: the name that each thread has for its own */
+
+/* Which stream that is: its handle may be another one's by now. 0: it can't be told. */
+static uint64_t id_of(const struct driver *driver, cu_stream stream)
 {
-	for (int i = BEHIND; i < PURPOSES && find(context, i, out); i++)
-		if (out->follows == stream)
+	unsigned long long id;
+
+	if (driver->cuStreamGetId)
+		return driver->cuStreamGetId(stream, &id) == CU_OK ? id + 1 : 0;
+	return (uintptr_t)stream == PER_THREAD ? 0 : (uintptr_t)stream + 1;
+}
+
+static bool find_following(cu_context context, uint64_t id, struct own_stream *out)
+{
+	for (int i = BEHIND; id && i < PURPOSES && find(context, i, out); i++)
+		if (out->follows == id)
 			return true;
 	return false;
 }
 
-static void follow(const struct own_stream *one, cu_stream stream)
+static void follow(const struct own_stream *one, uint64_t id)
 {
 	struct own_stream *place;
 
 	pthread_mutex_lock(&apart.lock);
 	place = place_of(one->context, one->purpose);
 	if (place)
-		place->follows = stream;
+		place->follows = id;
 	pthread_mutex_unlock(&apart.lock);
 }
 
@@ -162,15 +174,16 @@ static void follow(const struct own_stream *one, cu_stream stream)
 static bool choose(const struct driver *driver, cu_context context, cu_stream stream,
 		   struct own_stream *out)
 {
+	uint64_t id = id_of(driver, stream);
 	bool any = false;
 
-	if (find_following(context, stream, out))
+	if (find_following(context, id, out))
 		return true;
 	for (int i = BEHIND; i < PURPOSES && open_one(driver, context, i, out); i++) {
 		any = true;
 		if (driver->cuEventQuery(out->reached) != CU_OK)
 			continue;
-		follow(out, stream);
+		follow(out, id);
 		break;
 	}
 	return any;

@@ -328,7 +328,8 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 	return status;
 }
 
-int link_detach(const char *name, uint64_t generation, char *why, size_t why_size)
+int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
+		size_t why_size)
 {
 	gpushare_Detach *detach;
 	int status = line_enter(why, why_size);
@@ -340,6 +341,8 @@ int link_detach(const char *name, uint64_t generation, char *why, size_t why_siz
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	snprintf(detach->name, sizeof(detach->name), "%s", name);
 	detach->generation = generation;
+	if (reading != live_reading()) /* then it is told of without that, or was */
+		line.client->fresh = true;
 	status = give_back(why, why_size);
 	line_leave();
 	return status;

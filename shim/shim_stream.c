@@ -162,7 +162,7 @@ static cu_result close_now(const struct driver *driver, const struct live *entry
 	else if (result == CU_OK)
 		result = attach_close(driver, entry);
 	if (result == CU_OK)
-		share_end(entry->name, entry->generation, true);
+		share_left(entry);
 	return result;
 }
 
@@ -247,7 +247,7 @@ static cu_result free_mapped_in_order(const struct driver *driver, struct live *
 	cu_result result;
 
 	unnamed.name[0] = '\0';
-	share_end(entry->name, entry->generation, false);
+	share_end(entry->name, entry->generation);
 	result = close_in_order(driver, &unnamed, stream);
 	if (result != CU_OK)
 		share_again(driver, entry);

@@ -15,7 +15,8 @@ fi
 SLACK_MS=0
 [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${EMULATOR:-}" ] || SLACK_MS=1000
 export CORES=${CORES:-$(nproc)}
-IFS=. read -r LOAD _ </proc/loadavg
+IFS=' ./' read -r LOAD _ _ _ _ _ now _ </proc/loadavg
+[ "$now" -le "$LOAD" ] || LOAD=$now # the minute's mean is late where a crowd has just begun
 SLACK_MS=$((SLACK_MS + 250 * LOAD / CORES))
 
 setup() {
@@ -97,6 +98,17 @@ attaching() {
 
 api() {
 	"$BIN/api_app" "$@" </dev/null
+}
+
+# ended_by SIGNAL SECONDS COMMAND...: what came of it in CODE. A shell without job control has its
+# background ignore SIGINT, which stays so over exec: a terminal's programs don't.
+ended_by() {
+	env --default-signal=INT,TERM,HUP "${@:3}" </dev/null >/dev/null 2>&1 3>&- 8>&- &
+	local pid=$!
+	CODE=0
+	sleep "$2"
+	kill -"$1" $pid 2>/dev/null || true
+	wait $pid || CODE=$?
 }
 
 # names: what the registry knows, "NAME SIZE" a line

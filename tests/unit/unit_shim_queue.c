@@ -42,10 +42,17 @@ static void noted_keep(const struct driver *driver, const struct live *entry, bo
 	note("keep", entry->generation);
 }
 
-static void noted_end(const char *name, uint64_t generation, bool attached)
+static void noted_end(const char *name, uint64_t generation)
 {
 	assert_non_null(name);
-	note(attached ? "detach" : "withdraw", generation);
+	note("withdraw", generation);
+}
+
+/* Up to that reading it was counted. */
+static void noted_left(const struct live *entry)
+{
+	assert_int_equal(entry->reading, live_reading());
+	note("detach", entry->generation);
 }
 
 static struct driver played;
@@ -54,6 +61,7 @@ static const struct driver *standing; /* NULL: the program has none */
 #define attach_close noted_close
 #define linger_keep noted_keep
 #define share_end noted_end
+#define share_left noted_left
 #define lookup_driver() standing
 #include "shim_async.c"
 
@@ -176,6 +184,7 @@ static void ends_by_its_kind(void **state)
 	async_sweep();
 	assert_true(!*done && async_holds((uint64_t)2 << 20));
 	to_query = CU_OK;
+	live_counted();
 	async_sweep();
 	/* the program's own goes on in limbo; a handle is closed later, where closing may wait */
 	assert_string_equal(done, "keep1 close2 detach2 detach3 ");

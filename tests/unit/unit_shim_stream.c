@@ -15,23 +15,30 @@
 #include "monotonic.h"
 #include "preloaded.h"
 
+#define PER_THREAD ((cu_stream)(uintptr_t)2) /* CU_STREAM_PER_THREAD */
+
 static const struct driver *driver;
 static struct driver *table;
 static cu_stream stream;
 
-/* In a stream of its own, which is `stream` then. */
-static cu_deviceptr make(void)
+static cu_deviceptr make_here(void)
 {
 	struct buffers_stream call;
 	cu_deviceptr pointer = 0;
 
-	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
 	call = (struct buffers_stream){
 	    .async = driver->cuMemAllocAsync, .stream = stream, .meant = stream};
 	CHECK(buffers_alloc_async(&call, RULES_API_cuMemAllocAsync, (const void *)preloaded,
 				  &pointer, BLOCK) == CU_OK);
 	CHECK(preloaded_works(pointer, BLOCK));
 	return pointer;
+}
+
+/* In a stream of its own, which is `stream` then. */
+static cu_deviceptr make(void)
+{
+	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
+	return make_here();
 }
 
 static cu_deviceptr begin(void)
@@ -122,6 +129,44 @@ static void held_up_apart(void)
 		let_go(words[i]);
 		CHECK(is_given_back(pointers[i]));
 	}
+}
+
+struct freed {
+	cu_context context;
+	cu_deviceptr pointer;
+	uint32_t *word;
+};
+
+static void *free_in_own_thread(void *user)
+{
+	struct freed *freed = user;
+
+	CHECK(driver->cuCtxSetCurrent(freed->context) == CU_OK);
+	freed->pointer = make_here();
+	freed->word = hold_up();
+	CHECK(free_it(freed->pointer) == CU_OK);
+	return NULL;
+}
+
+/* Each thread's own stream has the same name, and is another one. */
+static void held_up_in_threads(void)
+{
+	struct freed first, second;
+	cu_context context;
+	pthread_t thread;
+
+	begin();
+	stream = PER_THREAD;
+	CHECK(driver->cuCtxGetCurrent(&context) == CU_OK);
+	first.context = second.context = context;
+	CHECK(!pthread_create(&thread, NULL, free_in_own_thread, &first));
+	CHECK(!pthread_join(thread, NULL));
+	free_in_own_thread(&second);
+	CHECK(!is_given_back(first.pointer) && !is_given_back(second.pointer));
+	let_go(second.word);
+	CHECK(is_given_back(second.pointer) && !is_given_back(first.pointer));
+	let_go(first.word);
+	CHECK(is_given_back(first.pointer));
 }
 
 /* Our streams end with their context; the next one, of the same handle, has others. */
@@ -344,6 +389,7 @@ static void test_destroyed(void **state)
 	stage_play(destroyed, NULL);
 	stage_play(held_up, NULL);
 	stage_play(held_up_apart, NULL);
+	stage_play(held_up_in_threads, NULL);
 }
 
 static void test_context_ends(void **state)
