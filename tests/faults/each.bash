@@ -201,12 +201,12 @@ clean_up() {
 
 # play_scene NAME
 play_scene() {
-	local began=$SECONDS ends=$((SECONDS + SCENE_S)) total hits=0 broke one
+	local began=$SECONDS ends=$((SECONDS + SCENE_S)) total hits=0 broke one call
 	name=$1
 	sites_filter() {
 		cat
 	}
-	unset SERVER SERVER_PID ATTACHES AT_LEAST NAMES_VARY SAYS_WHAT_FAILS ALL_THE_SAME TROUBLE CANT
+	unset MUST_CALL SERVER SERVER_PID ATTACHES AT_LEAST NAMES_VARY SAYS_WHAT_FAILS ALL_THE_SAME TROUBLE CANT
 	LIMIT_MS=${FAULTS_LIMIT_MS:-6000}
 	export LD_LIBRARY_PATH=$LIBRARIES
 	TOP=$(mktemp -d "${TMPDIR:-/tmp}/faults.XXXXXX")
@@ -226,6 +226,9 @@ play_scene() {
 	cp "$WORK/out" "$WORK/out.plain"
 	grep -sv "^fd $WORK/" "$WORK/left" >"$WORK/left.plain"
 	judge_one ''
+	for call in ${MUST_CALL:-}; do
+		grep -q "^$call@" "$WORK/record" || is_broken "nothing calls $call()"
+	done
 	finish_scene
 	faults >"$TOP/faults"
 	[ -z "${FAULTS_SITES:-}" ] || sites_filter <"$WORK/record" | sort -u >>"$FAULTS_SITES"

@@ -246,6 +246,14 @@ scene_kept() {
 # The registry is started by who is the first to need it.
 scene_start() {
 	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 drop=a exit=7
+	MUST_CALL='clone waitpid execve'
+	eval "first_$(declare -f scene)"
+	# one that the run before has started would be found
+	scene() {
+		end_registries
+		rm -rf "${GPUSHARE_DIR:?}"/*
+		first_scene
+	}
 	prepare() {
 		:
 	}
