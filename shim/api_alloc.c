@@ -266,9 +266,10 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 		       const char *name, struct source *source, struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
+	struct session_endings endings = session_endings(session);
 	unsigned int readings;
-	int tries = 1, status;
 	bool moved = false;
+	int status;
 
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
@@ -284,7 +285,7 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 		return status;
 	do
 		status = adopt_once(buffer, name, source, &readings, &moved);
-	while (moved && tries++ < CLIENT_TRIES);
+	while (moved && session_outlives(session, &endings));
 	if (status)
 		return status;
 	session_add(session, buffer, readings);

@@ -187,13 +187,14 @@ static int mapping_fetch(struct gpushare_session *session, const gpushare_Attach
 {
 	request ask = {.which_verb = gpushare_Request_attach_tag};
 	gpushare_AttachReply again = *answer;
+	struct session_endings endings = session_endings(session);
 	unsigned int before = session_connections(session), readings;
 	int status = session_withdraw(session, answer->ticket, out_fd);
 
 	memcpy(ask.verb.attach.name, answer->buffer.name, sizeof(ask.verb.attach.name));
 	ask.verb.attach.read_only = answer->read_only;
-	for (int tries = 1; status && tries < CLIENT_TRIES && session_has_moved(session, before);
-	     tries++) {
+	while (status && session_has_moved(session, before) &&
+	       session_outlives(session, &endings)) {
 		status = session_ask_noting(session, &ask, gpushare_Reply_attach_tag, &again,
 					    sizeof(again), &readings);
 		if (status)

@@ -97,8 +97,9 @@ void ordering_free(struct ordering *ordering);
 /* One of its turns that are held over driver calls. E_TIMED_OUT: another thread has it for longer than
  * such a call may take. */
 int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn);
-/* The page's likewise. */
-int ordering_take_page(const struct ordering *ordering);
+/* The same of the page's own turn, that order_give_turn() gives back. */
+int ordering_take_page_turn(const struct ordering *ordering);
+/* What both say. */
 int ordering_fail_at_driver(const struct ordering *ordering);
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
 

@@ -25,7 +25,7 @@ int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn)
 							     : ordering_fail_at_driver(ordering);
 }
 
-int ordering_take_page(const struct ordering *ordering)
+int ordering_take_page_turn(const struct ordering *ordering)
 {
 	return order_take_turn(ordering->page, ordering->session->driver_ms)
 		   ? GPUSHARE_OK

@@ -161,9 +161,8 @@ int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *o
 				"and call gpushare_publish_host()",
 				ordering->name);
 	status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
-	if (status)
-		return status;
-	status = ordering_take_page(ordering);
+	if (!status)
+		status = ordering_take_page_turn(ordering);
 	if (status)
 		return status;
 	status = publish_next(ordering, stream, out_sequence);

@@ -121,6 +121,21 @@ bool session_has_moved(struct gpushare_session *session, unsigned int connection
 	return moved;
 }
 
+struct session_endings session_endings(const struct gpushare_session *session)
+{
+	return (struct session_endings){.until_ms = monotonic_ms() + session->timeout_ms};
+}
+
+bool session_outlives(struct gpushare_session *session, struct session_endings *endings)
+{
+	int server;
+
+	pthread_mutex_lock(&session->lock);
+	server = session->client->server;
+	pthread_mutex_unlock(&session->lock);
+	return client_outlives(server, &endings->endings, endings->until_ms);
+}
+
 /* A connection that has gone has not taken the names along, where the registry that comes after it
  * knows them; but one that did not answer is not waited for once more each time. */
 static void tell_of(struct gpushare_session *session, const request *tell,

@@ -134,6 +134,14 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 /* How many connections it has made; whether it is another than then, so that tickets are lost. */
 unsigned int session_connections(struct gpushare_session *session);
 bool session_has_moved(struct gpushare_session *session, unsigned int connections);
+/* What takes two questions, or a question and a ticket, all of one registry: where that one ended in between
+ * it begins anew with the next, if there is time; client_outlives(). */
+struct session_endings {
+	int64_t until_ms;
+	struct client_endings endings;
+};
+struct session_endings session_endings(const struct gpushare_session *session);
+bool session_outlives(struct gpushare_session *session, struct session_endings *endings);
 /* The same in silence, and to a registry that is there: for giving things back. */
 void session_tell(struct gpushare_session *session, const request *tell);
 /* It is on no list any more, since there were so many readings. */

@@ -180,7 +180,7 @@ static int connect_again(struct client *client, int64_t deadline)
 		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
 		if (!reached || (status != GPUSHARE_E_TIMED_OUT &&
 				 (status != GPUSHARE_E_NO_REGISTRY ||
-				  !client_outlives(client, &endings, deadline))))
+				  !client_outlives(client->server, &endings, deadline))))
 			return status;
 		patience_ms *= 2;
 	} while (monotonic_ms() < deadline);
@@ -294,7 +294,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 		status = ask(client, deadline);
 		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard)
 			break;
-		if (!client_outlives(client, &endings, deadline))
+		if (!client_outlives(client->server, &endings, deadline))
 			break;
 		status = client_connect_by(client, deadline);
 	}

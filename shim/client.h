@@ -93,6 +93,15 @@ void client_disconnect(struct client *client);
  */
 int client_call(struct client *client, unsigned int extra_ms);
 
+/* Of registries that ended, or closed the connection, with what we asked in their hands: between the two
+ * questions of what takes two, say. */
+struct client_endings {
+	int all, in_row, server; /* the latest, and how often it was that one */
+};
+/* One more did, and `server` is client->server. True: somebody may be asked once more, after a pause that
+ * becomes longer; false: there was no time, that one does not want us, or what we ask ends each. */
+bool client_outlives(int server, struct client_endings *endings, int64_t deadline_ms);
+
 /* Of a call's status: E_NOT_READY in place of E_NO_REGISTRY where the one that ran left what a next one
  * would know of this client's buffers by. */
 int client_await_next(const struct client *client, int status);

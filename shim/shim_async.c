@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "client.h"
+#include "monotonic.h"
 #include "shim_attach.h"
 #include "shim_linger.h"
 #include "shim_lock.h"
@@ -245,10 +245,9 @@ void async_close(void)
 	}
 }
 
-bool async_drain(void)
+bool async_drain(int64_t until_ms)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	unsigned int left_ms = client_default_timeout_ms();
 	size_t ended = 0;
 
 	(void)quiet;
@@ -258,7 +257,7 @@ bool async_drain(void)
 		ended += now;
 		if (now)
 			continue;
-		if (!left_ms--)
+		if (monotonic_ms() >= until_ms)
 			break;
 		poll(NULL, 0, 1);
 	}

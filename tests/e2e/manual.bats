@@ -100,7 +100,10 @@ verbs() {
 }
 
 @test "every environment variable that is asked for is in the one list, and in the manual" {
-	asked=$(grep -rhoE '"GPUSHARE_[A-Z_]+"' "$ROOT"/{shim,registry,tools} --include='*.c' | tr -d '"' | sort -u)
+	asked=$({
+		grep -rhoE '"GPUSHARE_[A-Z_]+"' "$ROOT"/{shim,registry,tools} --include='*.c'
+		grep -rhoE 'environ\.get\("GPUSHARE_[A-Z_]+"' "$ROOT/tools/python" --include='*.py'
+	} | grep -oE 'GPUSHARE_[A-Z_]+' | sort -u)
 	listed=$(sed -n 's/^\tX(\(GPUSHARE_[A-Z_]*\),.*/\1/p' "$ROOT/tools/environment.h")
 	has "$listed" GPUSHARE_NAME
 	equal "$(sort <<<"$listed")" "$asked"

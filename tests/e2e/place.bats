@@ -71,13 +71,16 @@ attach w: OK"
 
 @test "made anew while a registry waits for the lock: it takes the one that others see" {
 	needs flock
-	start holder flock "$GPUSHARE_DIR/registry.lock" sleep 0.7
-	await_file "$GPUSHARE_DIR/registry.lock"
-	sleep 0.2
+	touch "$WORK/hold"
+	start holder flock "$GPUSHARE_DIR/registry.lock" \
+		sh -c "touch '$WORK/held'; while [ -e '$WORK/hold' ]; do sleep 0.01; done"
+	await_file "$WORK/held"
 	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
-	sleep 0.2
+	waits() { ls -l "/proc/$PID/fd" | grep -q 'registry\.lock$'; }
+	until_true waits
 	rm -rf "$GPUSHARE_DIR"
 	mkdir -m 700 "$GPUSHARE_DIR"
+	rm "$WORK/hold"
 	serves() { grep -qs serving "$WORK/second.err"; }
 	until_true serves
 	equal "$(cat "$GPUSHARE_DIR/registry.lock")" "$PID"

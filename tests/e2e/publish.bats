@@ -199,6 +199,7 @@ has_size() {
 		equal "$(sequence w)" 0
 		follow f w -o "$WORK/dump.%s"
 		kill -STOP "$FOLLOWER" # it may well look only when all is over
+		until_true has_stopped "$FOLLOWER"
 		step 2
 		kill -CONT "$FOLLOWER"
 		finish "$FOLLOWER"

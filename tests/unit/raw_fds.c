@@ -8,7 +8,6 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,34 +18,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon_fds.h"
+
 struct fds_message raw_fds_answered;
 int raw_fds_received[FDS_MAX];
 size_t raw_fds_received_count;
 
-int raw_fds_count(pid_t pid)
-{
-	char path[64];
-	DIR *directory;
-	int count = -2; /* . and .. */
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	directory = opendir(path);
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 /* What it has open once all who came before are gone. */
 int raw_fds_settled(void)
 {
-	int count = -1, now = raw_fds_count(raw_here.pid);
+	int count = -1, now = daemon_fds();
 
 	for (int same = 0; same < 10; same = now == count ? same + 1 : 0) {
 		count = now;
 		raw_sleep_ms(10);
-		now = raw_fds_count(raw_here.pid);
+		now = daemon_fds();
 	}
 	return count;
 }
@@ -57,7 +43,7 @@ int raw_fds_least(int ms)
 	int least = raw_fds_settled();
 
 	for (long long end = raw_now_ms() + ms; raw_now_ms() < end; raw_sleep_ms(10)) {
-		int now = raw_fds_count(raw_here.pid);
+		int now = daemon_fds();
 
 		least = now < least ? now : least;
 	}
@@ -72,21 +58,13 @@ static bool is_wanted(int count, int wanted)
 	return count == wanted || (emulator && *emulator && count == wanted - 1);
 }
 
-void raw_fds_assert(int wanted)
-{
-	int count = raw_fds_count(raw_here.pid);
-
-	if (!is_wanted(count, wanted))
-		fail_msg("the daemon has %d descriptors, not %d", count, wanted);
-}
-
 /* What the daemon has open settles to `wanted`; how long that took. */
 long long raw_fds_await(int wanted)
 {
 	long long begin = raw_now_ms();
 	int count;
 
-	while (!is_wanted(count = raw_fds_count(raw_here.pid), wanted)) {
+	while (!is_wanted(count = daemon_fds(), wanted)) {
 		if (raw_now_ms() - begin > RAW_TIMEOUT_MS)
 			fail_msg("the daemon has %d descriptors, not %d", count, wanted);
 		raw_sleep_ms(5);

@@ -11,13 +11,10 @@ extern size_t raw_fds_received_count;
 /* raw_set_up(), with a keeper: the connection to it is open from the first share on. */
 int raw_fds_set_up(void **state);
 
-int raw_fds_count(pid_t pid);
 /* What the daemon has open once all who came before are gone. */
 int raw_fds_settled(void);
 /* The least that it has within so long. */
 int raw_fds_least(int ms);
-/* It has that many now. */
-void raw_fds_assert(int wanted);
 /* What it has open becomes `wanted`; how long that took, in ms. */
 long long raw_fds_await(int wanted);
 

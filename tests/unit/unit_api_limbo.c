@@ -15,6 +15,7 @@
 
 #include "limbo.h"
 #include "stage.h"
+#include "stopped.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -244,7 +245,7 @@ static void left_unanswered(void)
 	OK(gpushare_alloc(session, "y", -1, MIB, &other));
 	pointer = gpushare_pointer(buffer);
 	registry = stage_registry();
-	CHECK(!kill(registry, SIGSTOP));
+	CHECK(stopped(registry));
 	first = gpushare_free(buffer);
 	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
 	second = gpushare_free(other);

@@ -274,6 +274,10 @@ static void held_up(void)
 	FAILS(E_TIMED_OUT, "another thread", gpushare_join(buffer, NULL));
 	ordering_give_turn(ordering);
 	OK(gpushare_join(buffer, NULL));
+	CHECK(order_take_turn(ordering->page, 0));
+	FAILS(E_TIMED_OUT, "the GPU's driver", gpushare_publish(buffer, stream, NULL));
+	FAILS(E_TIMED_OUT, "the GPU's driver", gpushare_publish_host(buffer, NULL));
+	order_give_turn(ordering->page);
 	CHECK(turn_take(&ordering->releasing.turn, 0));
 	FAILS(E_TIMED_OUT, "another thread", gpushare_release(buffer, stream, 1));
 	turn_give(&ordering->releasing.turn);
@@ -286,10 +290,35 @@ static void held_up(void)
 	OK(gpushare_close(session));
 }
 
+/* The same of a publication that travels by an event. */
+static void held_up_by_events(void)
+{
+	struct gpushare_buffer *buffer;
+	struct ordering *ordering;
+	uint64_t sequence = 42;
+	cu_stream stream;
+
+	alarm(60);
+	setenv("GPUSHARE_ORDERING", "events", 1);
+	buffer = part_begin(&driver, &session);
+	stream = part_stream();
+	session->driver_ms = 100;
+	OK(gpushare_publish(buffer, stream, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	CHECK(order_take_turn(ordering->page, 0));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_publish(buffer, stream, &sequence));
+	order_give_turn(ordering->page);
+	CHECK(sequence == 42);
+	OK(gpushare_publish(buffer, stream, &sequence));
+	CHECK(sequence == 2);
+	OK(gpushare_close(session));
+}
+
 static void test_held_up(void **state)
 {
 	(void)state;
 	stage_play(held_up, NULL);
+	stage_play(held_up_by_events, NULL);
 	stage_play(slow_driver, NULL);
 }
 

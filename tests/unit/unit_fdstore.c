@@ -17,6 +17,7 @@
 #include "descriptors.h"
 #include "raw.h"
 #include "shelf.h"
+#include "stopped.h"
 
 static void put_three(struct fdstore *store)
 {
@@ -112,7 +113,7 @@ static void a_thousand_outlive_it(void **state)
 static void stop_and_put(struct fdstore *store)
 {
 	shelf_put(store, 1, 1);
-	kill(shelf_keeper(), SIGSTOP);
+	assert_true(stopped(shelf_keeper()));
 	shelf_put(store, 2, 100);
 	for (uint64_t generation = 1; generation < 50; generation++)
 		fdstore_drop(store, generation);
@@ -160,7 +161,7 @@ static void a_busy_keeper_gets_it_later(void **state)
 	fd = shelf_make(1);
 	assert_true(fdstore_put(store, 1, fd));
 	keeper = shelf_keeper();
-	kill(keeper, SIGSTOP);
+	assert_true(stopped(keeper));
 	begin = raw_now_ms();
 	for (uint64_t generation = 2; generation < 15000; generation++)
 		assert_true(fdstore_put(store, generation, fd));

@@ -12,6 +12,7 @@
 
 #include "raw.h"
 #include "shelf.h"
+#include "stopped.h"
 
 static void put_three(struct fdstore *store)
 {
@@ -108,7 +109,7 @@ static void a_dead_or_hanging_keeper_is_nobodys(void **state)
 	shelf_take_none(store, 1, 3);
 	assert_true(fdstore_put(store, 9, fd));
 	keeper = shelf_keeper();
-	kill(keeper, SIGSTOP);
+	assert_true(stopped(keeper));
 	begin = raw_now_ms();
 	store = shelf_reopen(store);
 	assert_in_range(raw_now_ms() - begin, 500, 2500 + raw_slack_ms());

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "raw.h"
+#include "stopped.h"
 
 static char words[4096];
 
@@ -169,7 +170,7 @@ static void who_has_gone_replaces_nobody(void **state)
 
 	(void)state;
 	raw_daemon_start(&raw_here, NULL);
-	kill(raw_here.pid, SIGSTOP);
+	assert_true(stopped(raw_here.pid));
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s", in_folder(GPUSHARE_FDS_SOCKET));
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(fds_send(fd, &message, NULL, 0), 0);

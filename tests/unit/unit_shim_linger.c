@@ -17,6 +17,7 @@
 #include "preloaded.h"
 #include "shim_line.h"
 #include "shim_linger.h"
+#include "stopped.h"
 
 #define SIZE BLOCK
 
@@ -242,21 +243,6 @@ static void memory_is_short(void)
 	say();
 }
 
-/* A signal takes a moment to stop anything. */
-static void stop(int registry)
-{
-	char path[64], state = '?';
-	FILE *stat;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", registry);
-	CHECK(!kill(registry, SIGSTOP));
-	while (state != 'T') {
-		stat = fopen(path, "re");
-		CHECK(stat && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1);
-		fclose(stat);
-	}
-}
-
 /* The registry is stopped while it is freed: it may hear of that, and others may have it. */
 static void unanswered(void)
 {
@@ -268,7 +254,7 @@ static void unanswered(void)
 	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
 	begin("1Gi");
 	registry = stage_registry();
-	stop(registry);
+	CHECK(stopped(registry));
 	freed = free_it();
 	more = preloaded_alloc(&other, SIZE); /* it has no name: nobody answers */
 	held = linger_any() && preloaded_works(pointer, SIZE);
@@ -315,7 +301,7 @@ static void unanswered_of_a_descriptor(int (*ask)(char *why, size_t why_size))
 	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
 	begin("1Gi");
 	registry = stage_registry();
-	stop(registry);
+	CHECK(stopped(registry));
 	status = line_enter(why, sizeof(why));
 	if (!status) {
 		status = ask(why, sizeof(why));

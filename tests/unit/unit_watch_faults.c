@@ -19,6 +19,7 @@
 
 #include "descriptors.h"
 #include "raw.h"
+#include "stopped.h"
 
 static struct gpushare_session *session;
 static struct gpushare_watch *watch;
@@ -206,7 +207,7 @@ static void a_registry_that_has_stopped(void **state)
 	long long began_ms = raw_now_ms();
 
 	(void)state;
-	kill(raw_here.pid, SIGSTOP);
+	assert_true(stopped(raw_here.pid));
 	assert_int_equal(next(100), GPUSHARE_E_TIMED_OUT);
 	assert_in_range(raw_now_ms() - began_ms, 90, 300 + raw_slack_ms());
 	assert_int_equal(gpushare_watch(session, NULL, &another), GPUSHARE_E_TIMED_OUT);
