@@ -31,11 +31,13 @@ void buffers_sweep(void)
 /* Limbo is emptied by calls that wait for the GPU: what can be waited for in time comes first. */
 bool buffers_make_room(void)
 {
+	_quiet_ struct quiet quiet = quiet_enter();
 	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
 	bool made = async_waits() && async_drain(until_ms);
 	const struct driver *driver =
 	    apart_any() && process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 
+	(void)quiet;
 	if (driver && apart_drain(driver, until_ms))
 		made = true;
 	return linger_empty() || made;

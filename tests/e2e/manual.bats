@@ -121,6 +121,14 @@ verbs() {
 	equal "$(missing gpushare.7 "${apis[@]}")" ""
 }
 
+@test "a kernel that stores into read-only memory: both pages that offer it say what comes of that" {
+	for page in gpushare.7 gpushare_alloc_with.3; do
+		text=$(words "$page" | tr -s ' \n' ' ')
+		has "$text" "CUDA_ERROR_ILLEGAL_ADDRESS"
+		has "$text" "nobody else's"
+	done
+}
+
 @test "each call has a page with its prototype and what its comment says; each status has a line" {
 	needs nm
 	mapfile -t calls < <(nm -D --defined-only "$BUILD/libgpushare.so.0" | sed -n 's/.* T \(gpushare_[a-z_]*\)@.*/\1/p')

@@ -106,7 +106,7 @@ gone() {
 }
 
 @test "what is kept and has a ttl ends in its time, over a restart" {
-	start keeper "$BIN/api_app" open make=a,w,2Mi,keep+ttl:4 touch="$WORK/up" await="$WORK/end"
+	start keeper "$BIN/api_app" open make=a,w,2Mi,keep+ttl:5 touch="$WORK/up" await="$WORK/end"
 	keeper=$PID
 	await_file "$WORK/up"
 	start reader "$BIN/api_app" open attach=a,w touch="$WORK/attached" await="$WORK/end"
@@ -115,10 +115,10 @@ gone() {
 	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
 	until_true is_gone
 	kill_registry
-	sleep 1.5
+	sleep 1.1
 	equal "$(names)" "w 2097152"
 	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\) s.*/\1/p')
-	[ "$left" -ge 1 ] && [ "$left" -le 3 ]
+	[ "$left" -ge 1 ] && [ "$left" -le 4 ]
 	until_true gone
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "ttl"

@@ -103,10 +103,10 @@ on_terminal() {
 
 @test "on a terminal: what comes, goes and is freed meanwhile" {
 	shared
-	"$BIN/tool_pty" 24x150 see='3 shown' see=weights see="api_app[$HOLDER]" send=' ' see='3 shown' see='4 shown' \
+	"$BIN/tool_pty" 24x150 see='3 shown' see=weights see="api_app[$HOLDER]" send=' ' see='3 shown' touch="$WORK/more" see='4 shown' \
 		see=newcomer see="  limbo  api_app[$HOLDER]" send=l see='without limbo' see=newcomer \
 		see='gpushare top' see='without limbo' unseen="  limbo  api_app" send=q end=0 \
-		-- sh -c "(sleep 1; touch '$WORK/more') & exec gpushare top -d 0.1"
+		-- gpushare top -d 0.1
 }
 
 @test "on a terminal: it is drawn for its size, and again for another" {
@@ -136,21 +136,21 @@ on_terminal() {
 @test "the registry ends meanwhile: said, and shown again when there is one" {
 	shared
 	registry=$(registry_pids)
-	on_terminal see='shown by' kill=0 see='no registry listens' see='3 shown by size' send=q end=0 -- \
-		bash -c "(sleep 0.5; touch '$WORK/go') & exec gpushare top -d 0.1" >"$WORK/screen" 2>"$WORK/screen.err" &
+	on_terminal see='shown by' touch="$WORK/go" see='no registry listens' touch="$WORK/missed" see='3 shown by size' \
+		send=q end=0 -- gpushare top -d 0.1 >"$WORK/screen" 2>"$WORK/screen.err" &
 	pty=$!
 	STARTED+=("$pty")
 	await_file "$WORK/go"
 	kill -KILL "$registry"
-	sleep 0.5
+	await_file "$WORK/missed"
 	gpushare stat weights >/dev/null # which starts another
 	wait "$pty" || { cat "$WORK/screen.err"; false; }
 }
 
 @test "on a terminal without a registry: it waits for one" {
 	no_registry_yet
-	start later sh -c 'sleep 0.7; exec gpushare ls'
-	on_terminal see='no registry listens' raw see='0 shown by' send=q end=0 -- gpushare top -d 0.1
+	start later sh -c "until [ -e '$WORK/missed' ]; do sleep 0.01; done; exec gpushare ls"
+	on_terminal see='no registry listens' raw touch="$WORK/missed" see='0 shown by' send=q end=0 -- gpushare top -d 0.1
 }
 
 @test "NO_COLOR, TERM=dumb: no colour, bold or red; else bold titles" {

@@ -13,7 +13,7 @@ host_figure() {
 
 # host_aim most|least BOUND VALUE WHAT [H100 B200]: VALUE is to be at most, at least BOUND; a row of the
 # part's table, with what gdrcopy has. On the simulated driver the numbers mean nothing, but are there.
-: >"$scratch/host_targets"
+for file in host_targets host copies mirror; do : >"$scratch/$file"; done
 host_aim() {
 	local verdict=PASS low=$2 high=$3 words="$2 or more"
 	[ "$1" = least ] || low=$3 high=$2 words="$2 or less"
@@ -57,12 +57,16 @@ host_rates() {
 	else
 		bad "CPU and CUDA see different bytes"
 	fi
+}
+
+host_aims() {
 	host_aim most 0.05 "$(host_figure "store 8 B, us")" "store 8 B, us" "" 0.10
 	host_aim most 2.8 "$(host_least "store 64 KiB, us" "store 64 KiB by gpushare_copy_to, us")" \
 		"store 64 KiB, by memcpy or gpushare_copy_to, us" "" 2.9
 	host_aim most 1.2 "$(host_figure "load 8 B, us")" "load 8 B, us" "" 1.16
 }
 host_rates
+host_aims
 
 # Kernels of one process, the CPU of another.
 host_kernels() {

@@ -60,8 +60,8 @@ order_costs
 # What else a hand-over could be made of: the driver's calls alone, so that a run decides what is worth doing.
 order_ways() {
 	write "" "### Other ways to hand over, the driver's calls alone" ""
-	if ! timeout 300 "$bin/app_order_ways" "$ORDER_ROUNDS" >"$scratch/ways" 2>"$scratch/errors"; then
-		bad "app_order_ways: $(tail -n 1 "$scratch/errors")"
+	if ! timeout 300 "$bin/api_order_ways" "$ORDER_ROUNDS" >"$scratch/ways" 2>"$scratch/errors"; then
+		bad "api_order_ways: $(tail -n 1 "$scratch/errors")"
 		return
 	fi
 	write "| what | round trip, us | of the first |" "|---|---|---|"

@@ -6,6 +6,7 @@
  *   send=TEXT    as keys; \e \r \n \xHH stand for themselves
  *   size=RxC     the terminal's from now on
  *   kill=N       a signal
+ *   touch=FILE   says to others that it is here
  *   raw, cooked  until the terminal is so: keys one by one and unseen, or lines
  *   end=N        until the program ends, by exit code N, or -N: signal N
  * What it printed goes to standard output at the end. Exit code 1: a step failed; it is said which.
@@ -116,6 +117,15 @@ static void set_size(const char *text)
 		fail(text, "no size");
 }
 
+static void touch(const char *path)
+{
+	FILE *file = fopen(path, "we");
+
+	if (!file)
+		fail(path, "can't be made");
+	fclose(file);
+}
+
 /* 1: done, 0: more to come. */
 static int step(const char *word)
 {
@@ -136,6 +146,8 @@ static int step(const char *word)
 		set_size(value);
 	} else if (!strncmp(word, "kill=", 5)) {
 		kill(program, atoi(value));
+	} else if (!strncmp(word, "touch=", 6)) {
+		touch(value);
 	} else {
 		fail(word, "there is no such step");
 	}

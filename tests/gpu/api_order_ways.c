@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What else a hand-over between two processes' streams could be made of than one write and one wait for
- * a word of registered host memory: `app_order_ways COUNT` prints lines "WAY<tab>US", a round trip of
+ * a word of registered host memory: `api_order_ways COUNT` prints lines "WAY<tab>US", a round trip of
  * COUNT, or "WAY<tab><tab>WHY NOT". The driver's calls alone; the first is what gpushare does.
  */
 #include <stdbool.h>
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 
 	_Static_assert(2 * WAYS * LINE <= BYTES, "each way has its words");
 	if (!side.count) {
-		fprintf(stderr, "usage: app_order_ways COUNT\n");
+		fprintf(stderr, "usage: api_order_ways COUNT\n");
 		return 2;
 	}
 	side.meeting = mmap(NULL, sizeof(*side.meeting), PROT_READ | PROT_WRITE,
