@@ -54,8 +54,6 @@ API_PUBLIC int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *o
 	if (status == GPUSHARE_E_OWNER_GONE)
 		return api_fail(status, "'%s' has ended: nothing more is published of it",
 				buffer->info.name);
-	if (status == GPUSHARE_E_TIMED_OUT)
-		return ordering_fail_at_driver(ordering);
 	if (status)
 		return api_fail(status,
 				"what a stream was to publish of '%s' before will not come: its "

@@ -270,49 +270,13 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 			: order_event_acquire(ordering, stream, at_least);
 }
 
-/* The slot may be another process's by then. */
-static int check_slot(const struct ordering *ordering, uint32_t slot)
-{
-	return atomic_load(&ordering->slot) == slot
-		   ? GPUSHARE_OK
-		   : api_fail(GPUSHARE_E_INVALID, "'%s' is left by another thread just now",
-			      ordering->name);
-}
-
-/* The turn in which nobody leaves the slot without saying that a stream may still come to it. */
-static int take_release(struct ordering *ordering, uint32_t slot)
-{
-	int status = ordering_take_at_driver(ordering, &ordering->releasing.turn);
-
-	if (status)
-		return status;
-	status = check_slot(ordering, slot);
-	if (status)
-		turn_give(&ordering->releasing.turn);
-	return status;
-}
-
-/* Left meanwhile, it is none of what was released in the next one. */
-static void give_release(struct ordering *ordering, uint32_t slot)
-{
-	struct order_lane *lane = &ordering->releasing;
-	struct gpushare_session *session = ordering->session;
-
-	if (atomic_load(&ordering->slot) != slot) { /* else whoever leaves it sees the last */
-		pthread_mutex_lock(&session->lock);
-		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
-		pthread_mutex_unlock(&session->lock);
-	}
-	turn_give(&lane->turn);
-}
-
 static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stream,
 			uint64_t sequence)
 {
 	struct order_lane *lane = &ordering->releasing;
 	_Atomic uint64_t *released = &ordering->page->slot[slot - 1].released;
 	uint64_t before;
-	int status = take_release(ordering, slot);
+	int status = release_take(ordering, slot);
 
 	if (status)
 		return status;
@@ -323,7 +287,7 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 		status = order_event_release(ordering, stream, slot - 1, sequence);
 	if (!status)
 		raise_to(&lane->last, sequence);
-	give_release(ordering, slot);
+	release_give(ordering, slot);
 	return status;
 }
 
@@ -348,31 +312,10 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 		return release_next(ordering, slot, stream, sequence);
 	if (!has_words(ordering))
 		return refuse_capture(ordering);
-	status = check_slot(ordering, slot);
+	status = release_check(ordering, slot);
 	return status ? status
 		      : write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
 				   sequence);
-}
-
-int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
-{
-	struct order_lane *lane = &ordering->releasing;
-	struct order_page *page = ordering->page;
-	const struct order_stuck stuck = {stream_has_failed, ordering};
-	uint64_t last = atomic_load(&lane->last);
-	int status;
-
-	if (last)
-		order_wait_number(&page->slot[slot - 1].released, &page->reclaimers, last,
-				  ORDER_FOR_EVER, &stuck);
-	status = take_release(ordering, slot);
-	if (status)
-		return status;
-	if (last)
-		raise_to(&lane->last, sequence);
-	order_release(page, slot - 1, sequence);
-	give_release(ordering, slot);
-	return GPUSHARE_OK;
 }
 
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,

@@ -31,6 +31,13 @@ void view_drop(const struct driver *driver, struct order_page *view);
 /* api_order_retire.c: what a stream may come to later is in one list until then. */
 void view_add(struct ordering *ordering);
 
+/* api_order_release.c. The slot is this session's still, and not another process's. */
+int release_check(const struct ordering *ordering, uint32_t slot);
+/* The turn in which nobody leaves the slot without saying that a stream may still come to it. */
+int release_take(struct ordering *ordering, uint32_t slot);
+/* Left meanwhile, it is none of what was released in the next one. */
+void release_give(struct ordering *ordering, uint32_t slot);
+
 /* api_order_event.c: the same without stream memory operations; nothing of it can be captured. */
 int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering);
 int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* A consumer's slot while something is released in it; what the CPU releases. */
+#include "api_order_stream.h"
+
+int release_check(const struct ordering *ordering, uint32_t slot)
+{
+	return atomic_load(&ordering->slot) == slot
+		   ? GPUSHARE_OK
+		   : api_fail(GPUSHARE_E_INVALID, "'%s' is left by another thread just now",
+			      ordering->name);
+}
+
+int release_take(struct ordering *ordering, uint32_t slot)
+{
+	int status = ordering_take_at_driver(ordering, &ordering->releasing.turn);
+
+	if (status)
+		return status;
+	status = release_check(ordering, slot);
+	if (status)
+		turn_give(&ordering->releasing.turn);
+	return status;
+}
+
+void release_give(struct ordering *ordering, uint32_t slot)
+{
+	struct order_lane *lane = &ordering->releasing;
+	struct gpushare_session *session = ordering->session;
+
+	if (atomic_load(&ordering->slot) != slot) { /* else whoever leaves it sees the last */
+		pthread_mutex_lock(&session->lock);
+		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
+		pthread_mutex_unlock(&session->lock);
+	}
+	turn_give(&lane->turn);
+}
+
+int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
+{
+	struct order_lane *lane = &ordering->releasing;
+	struct order_page *page = ordering->page;
+	const struct order_stuck stuck = {stream_has_failed, ordering};
+	uint64_t last = atomic_load(&lane->last);
+	int status;
+
+	if (last)
+		order_wait_number(&page->slot[slot - 1].released, &page->reclaimers, last,
+				  ORDER_FOR_EVER, &stuck);
+	status = release_take(ordering, slot);
+	if (status)
+		return status;
+	if (last)
+		order_raise(&lane->last, sequence);
+	order_release(page, slot - 1, sequence);
+	release_give(ordering, slot);
+	return GPUSHARE_OK;
+}
