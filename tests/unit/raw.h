@@ -27,6 +27,10 @@ int raw_tear_down(void **state);
 long long raw_now_ms(void);
 /* What a limit gets more on a busy machine, by its load; 0 on an idle one. */
 int raw_slack_ms(void);
+/* A client's limit, of tests of who does not answer: long enough for who does. The same all the time, in
+ * children that are made later, too. The other one sets GPUSHARE_TIMEOUT_MS. */
+int raw_limit_ms(int ms);
+void raw_set_limit(int ms);
 /* A child that ends with the test, however that ends. */
 pid_t raw_fork(void);
 /* A process of its own that shares `name`, as `make` there says, and stays until it is killed. */

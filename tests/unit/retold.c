@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "raw.h"
 #include "retold.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@ const struct driver *retold_act(const char *names, const char *attaches)
 {
 	scripted = (struct scripted){.generation = 100};
 	strcpy(scripted.directory, getenv("GPUSHARE_DIR"));
-	setenv("GPUSHARE_TIMEOUT_MS", "600", 1);
+	raw_set_limit(600);
 	setenv("GPUSHARE_AUTOSTART", "0", 1);
 	scripted_start();
 	return preloaded(names, attaches);

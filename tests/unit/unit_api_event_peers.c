@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "api_session.h"
+#include "raw.h"
 #include "scripted.h"
 #include "stage.h"
 
@@ -72,7 +73,7 @@ static void test_hostile(void **state)
 /* A registry that this part plays. */
 static struct gpushare_session *act(void)
 {
-	const struct gpushare_open_options options = {.timeout_ms = 600};
+	const struct gpushare_open_options options = {.timeout_ms = raw_limit_ms(600)};
 	struct gpushare_session *session = NULL;
 
 	scripted = (struct scripted){.generation = 100};

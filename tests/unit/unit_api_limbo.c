@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "limbo.h"
+#include "raw.h"
 #include "stage.h"
 #include "stopped.h"
 
@@ -240,7 +241,7 @@ static void left_unanswered(void)
 	uint64_t pointer;
 	bool held;
 
-	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
+	raw_set_limit(300);
 	begin("1Gi", "");
 	OK(gpushare_alloc(session, "y", -1, MIB, &other));
 	pointer = gpushare_pointer(buffer);

@@ -27,11 +27,12 @@ static int ask_and_leave(struct gpushare_session *session, const request *ask, p
 
 #define session_ask ask_and_leave
 #include "api_order_page.c"
+#include "raw.h"
 #undef session_ask
 
 static void leave_meanwhile(void)
 {
-	const struct gpushare_open_options options = {.timeout_ms = 500};
+	const struct gpushare_open_options options = {.timeout_ms = raw_limit_ms(500)};
 	struct gpushare_session *session;
 	struct gpushare_buffer *buffer;
 	struct ordering *ordering;

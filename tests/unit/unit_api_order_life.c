@@ -14,6 +14,7 @@
 
 #include "api_order.h"
 #include "filled.h"
+#include "raw.h"
 #include "stopped.h"
 
 #define SIZE PART_SIZE
@@ -74,7 +75,7 @@ static void test_two_processes(void **state)
 /* Nothing is owed to a registry that does not answer, and nothing is lost by it. */
 static void stay_mute(void)
 {
-	const struct gpushare_open_options options = {.timeout_ms = 1000};
+	const struct gpushare_open_options options = {.timeout_ms = raw_limit_ms(1000)};
 	struct gpushare_buffer *buffer;
 	uint64_t sequence;
 	pid_t registry;

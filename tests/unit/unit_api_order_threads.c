@@ -15,6 +15,7 @@
 
 #include "api_order.h"
 #include "filled.h"
+#include "raw.h"
 
 #define THREADS 3
 #define ROUNDS 100
@@ -207,11 +208,11 @@ static void test_left_once(void **state)
 	stage_play(leave_once, NULL);
 }
 
-#define SLOW_MS 400
+#define LIMIT_MS raw_limit_ms(300)
 
 static void *give_later(void *turn)
 {
-	usleep(SLOW_MS * 1000);
+	raw_sleep_ms(2 * LIMIT_MS);
 	turn_give(turn);
 	return NULL;
 }
@@ -219,7 +220,7 @@ static void *give_later(void *turn)
 /* The driver may take its time where the registry may not. */
 static void slow_driver(void)
 {
-	const struct gpushare_open_options options = {.timeout_ms = SLOW_MS / 4};
+	const struct gpushare_open_options options = {.timeout_ms = LIMIT_MS};
 	struct gpushare_buffer *buffer;
 	struct ordering *ordering;
 	struct turn *turns[2];
@@ -249,7 +250,7 @@ static void slow_driver(void)
 /* Another thread's call is held up in the driver, or at the registry: as long as one may take. */
 static void held_up(void)
 {
-	const struct gpushare_open_options options = {.timeout_ms = 100};
+	const struct gpushare_open_options options = {.timeout_ms = LIMIT_MS};
 	struct gpushare_buffer *buffer;
 	struct ordering *ordering;
 	cu_stream stream;

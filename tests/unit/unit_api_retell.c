@@ -15,7 +15,7 @@
 #include "stage.h"
 
 #define MIB ((size_t)1 << 20)
-#define TIMEOUT_MS 600
+#define TIMEOUT_MS raw_limit_ms(600)
 
 /* A session with a registry that this part plays. */
 static struct gpushare_session *act(void)

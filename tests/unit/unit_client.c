@@ -11,7 +11,7 @@
 #include "raw.h"
 #include "scripted.h"
 
-#define TIMEOUT_MS 400
+#define TIMEOUT_MS raw_limit_ms(400)
 
 static struct client *client;
 static unsigned int retold; /* by tell() */

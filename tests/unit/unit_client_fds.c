@@ -22,7 +22,7 @@
 #include "client_fds.h"
 #include "raw.h"
 
-#define TIMEOUT_MS 300
+#define TIMEOUT_MS raw_limit_ms(300)
 
 typedef uint8_t ticket_key[GPUSHARE_TICKET_SIZE];
 
@@ -223,8 +223,11 @@ static void fail_within_time(void (*how)(int fd), int status, const char *words)
 
 static void a_silent_registry(void **state)
 {
+	char words[32];
+
 	(void)state;
-	fail_within_time(NULL, GPUSHARE_E_TIMED_OUT, "in time (300 ms)");
+	snprintf(words, sizeof(words), "in time (%d ms)", TIMEOUT_MS);
+	fail_within_time(NULL, GPUSHARE_E_TIMED_OUT, words);
 }
 
 static void hang_up(int fd)

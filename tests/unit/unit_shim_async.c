@@ -13,6 +13,7 @@
 
 #include "monotonic.h"
 #include "preloaded.h"
+#include "raw.h"
 #include "shim_async.h"
 
 #define BUFFERS 12 /* more than one call gives back */
@@ -201,7 +202,7 @@ static void drained(void)
 	cu_deviceptr pointer = 16;
 	int64_t began_ms;
 
-	setenv("GPUSHARE_TIMEOUT_MS", "200", 1);
+	raw_set_limit(200);
 	begin(BUFFERS);
 	stall(0);
 	stall(1);
@@ -209,7 +210,8 @@ static void drained(void)
 		CHECK(free_in(i, i % 2) == CU_OK);
 	began_ms = monotonic_ms();
 	CHECK(buffers_alloc(short_of_memory, CALLER, &pointer, SIZE) == CU_OUT_OF_MEMORY);
-	CHECK(monotonic_ms() - began_ms >= 200 && monotonic_ms() - began_ms < 5000);
+	CHECK(monotonic_ms() - began_ms >= raw_limit_ms(200) &&
+	      monotonic_ms() - began_ms < raw_limit_ms(5000));
 	CHECK(pointer == 16 && attached() == BUFFERS);
 	go(1);
 	CHECK(async_drain(monotonic_ms())); /* the half that can be */

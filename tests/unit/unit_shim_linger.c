@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "preloaded.h"
+#include "raw.h"
 #include "shim_line.h"
 #include "shim_linger.h"
 #include "stopped.h"
@@ -251,7 +252,7 @@ static void unanswered(void)
 	int registry;
 	bool held;
 
-	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
+	raw_set_limit(300);
 	begin("1Gi");
 	registry = stage_registry();
 	CHECK(stopped(registry));
@@ -298,7 +299,7 @@ static void unanswered_of_a_descriptor(int (*ask)(char *why, size_t why_size))
 	char why[256];
 	bool held;
 
-	setenv("GPUSHARE_TIMEOUT_MS", "300", 1);
+	raw_set_limit(300);
 	begin("1Gi");
 	registry = stage_registry();
 	CHECK(stopped(registry));
