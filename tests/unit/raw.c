@@ -23,39 +23,6 @@
 struct raw_daemon raw_here;
 reply raw_answer;
 
-<<<<<<< HEAD
-long long raw_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
-||||||| 5d05174
-long long raw_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
-int raw_slack_ms(void)
-{
-	FILE *file = fopen("/proc/loadavg", "re");
-	double load = 0;
-	int now = 0;
-
-	if (file && fscanf(file, "%lf %*f %*f %d", &load, &now) == 2 && now > load)
-		load = now; /* the minute's mean is late where a crowd has just begun */
-	if (file)
-		fclose(file);
-	return 250 * (int)load / get_nprocs();
-}
-
-=======
->>>>>>> b9b2a69166be8fa0a2488c6d26e266c4c5f2e391
 pid_t raw_fork(void)
 {
 	pid_t pid = fork();
