@@ -14,46 +14,10 @@
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_share.h"
+#include "noted.h"
 #include "stuck.h"
 
 #define STREAM ((cu_stream)(uintptr_t)64)
-
-/* What the queue does with what has ended. */
-static char done[256];
-
-static void note(const char *what, uint64_t generation)
-{
-	size_t length = strlen(done);
-
-	snprintf(done + length, sizeof(done) - length, "%s%llu ", what,
-		 (unsigned long long)generation);
-}
-
-static cu_result noted_close(const struct driver *driver, const struct live *entry)
-{
-	assert_non_null(driver);
-	note("close", entry->generation);
-	return CU_OK;
-}
-
-static void noted_keep(const struct driver *driver, const struct live *entry, bool waits)
-{
-	assert_true(driver && !waits);
-	note("keep", entry->generation);
-}
-
-static void noted_end(const char *name, uint64_t generation)
-{
-	assert_non_null(name);
-	note("withdraw", generation);
-}
-
-/* Up to that reading it was counted. */
-static void noted_left(const struct live *entry)
-{
-	assert_int_equal(entry->reading, live_reading());
-	note("detach", entry->generation);
-}
 
 static struct driver played;
 static const struct driver *standing; /* NULL: the program has none */

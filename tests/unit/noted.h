@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_UNIT_NOTED_H
+#define GPUSHARE_TESTS_UNIT_NOTED_H
+/* In the place of what ends a buffer: what was called, and for which. For the test that includes it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "shim_live.h"
+
+/* What the queue does with what has ended. */
+static char done[256];
+
+static void note(const char *what, uint64_t generation)
+{
+	size_t length = strlen(done);
+
+	snprintf(done + length, sizeof(done) - length, "%s%llu ", what,
+		 (unsigned long long)generation);
+}
+
+static cu_result noted_close(const struct driver *driver, const struct live *entry)
+{
+	assert_non_null(driver);
+	note("close", entry->generation);
+	return CU_OK;
+}
+
+static void noted_keep(const struct driver *driver, const struct live *entry, bool waits)
+{
+	assert_true(driver && !waits);
+	note("keep", entry->generation);
+}
+
+static void noted_end(const char *name, uint64_t generation)
+{
+	assert_non_null(name);
+	note("withdraw", generation);
+}
+
+/* Up to that reading it was counted. */
+static void noted_left(const struct live *entry)
+{
+	assert_int_equal(entry->reading, live_reading());
+	note("detach", entry->generation);
+}
+
+#endif
