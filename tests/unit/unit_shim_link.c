@@ -311,6 +311,9 @@ static void attached_in_time(void **state)
 	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_NOT_FOUND);
 	unsetenv("GPUSHARE_TIMEOUT_MS");
 	assert_in_range(monotonic_ms() - began, 40, 50000);
+	/* A busy machine has slept longer, and asked less often for it; never more than once after it. */
+	assert_in_range(played.taken, 1, played.planned);
+	played.planned = played.taken;
 }
 
 /* In slices, short ones where others wait; a registry that is away is asked again until then. */
