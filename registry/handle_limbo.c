@@ -86,9 +86,7 @@ void handle_list_limbo(struct listing *listing)
 
 	for (size_t at = limbo_seek(registry, listing->list->after_generation);
 	     at < registry->nameless; at++) {
-		const struct entry *entry = registry->limbo[at];
-
-		if (entry->info.in_limbo && !handle_list_one(listing, entry))
+		if (!handle_list_one(listing, registry->limbo[at]))
 			break;
 	}
 }

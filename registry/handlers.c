@@ -225,15 +225,22 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 	return GPUSHARE_OK;
 }
 
+static bool is_asked_for(const gpushare_List *list, const struct entry *entry)
+{
+	return (entry->info.backing == GPUSHARE_BACKING_EVENT) == list->events &&
+	       entry->info.in_limbo == list->limbo;
+}
+
 bool handle_list_one(struct listing *listing, const struct entry *entry)
 {
 	gpushare_ListReply *page = listing->page;
 
-	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != listing->list->events ||
-	    !access_sees(listing->lease, entry))
+	listing->work += LIMIT_LIST_LOOK;
+	if (!access_sees(listing->lease, entry))
 		return true;
-	page->more = listing->work >= LIMIT_LIST_WORK;
-	if (!page->more && pattern_fits(&listing->pattern, entry->info.name, &listing->work)) {
+	page->more = listing->last && listing->work >= LIMIT_LIST_WORK;
+	if (!page->more && is_asked_for(listing->list, entry) &&
+	    pattern_fits(&listing->pattern, entry->info.name, &listing->work)) {
 		page->more = page->buffers_count == listing->limit;
 		if (!page->more)
 			registry_tell(listing->registry, listing->lease, entry,
@@ -252,7 +259,7 @@ static void list_names(struct listing *listing)
 
 	for (size_t at = pattern_seek(pattern, store, listing->list->after);
 	     (entry = store_at(store, at)) && !pattern_is_past(pattern, entry->info.name); at++) {
-		if (pattern_may_fit(pattern, entry->info.name) && !handle_list_one(listing, entry))
+		if (!handle_list_one(listing, entry))
 			break;
 	}
 }

@@ -75,6 +75,8 @@ bool pattern_fits(const struct pattern *pattern, const char *name, size_t *work)
 {
 	if (!*pattern->text)
 		return true;
+	if (!pattern_may_fit(pattern, name))
+		return false;
 	if (pattern->plain)
 		return fits(pattern->text, name, work);
 	*work += strlen(pattern->text) * strlen(name);
