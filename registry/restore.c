@@ -231,6 +231,8 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 	if (seen_anew) {
 		recognise(registry, lease);
 		note_all(registry);
+	} else if (old->number) {
+		note_number(registry, lease);
 	}
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command);

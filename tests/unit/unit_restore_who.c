@@ -309,6 +309,44 @@ static void a_publishers_number_outlasts_several_restarts(void **state)
 	assert_true(player_publisher_is_here(peer_registry, order));
 }
 
+/* Nor is it forgotten where who came back had been found before. */
+static void a_publisher_that_was_found_is_numbered_as_it_is_here(void **state)
+{
+	pid_t alive = successor_process();
+	char numbers[32];
+	struct process is;
+	struct lease *publisher;
+	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint64_t generation;
+
+	(void)state;
+	shown_set_up();
+	snprintf(numbers, sizeof(numbers), "%d\t7", alive);
+	shown_process(alive, numbers, 1);
+	process_read(alive, getuid(), &is);
+	peer_registry->pid_namespace = shown_namespace(1);
+	note_all(peer_registry);
+	publisher = connect_as(alive, shown_namespace(1), 7, is.started, NULL);
+	memcpy(key, publisher->key, sizeof(key));
+	publisher->peer.pid = 7; /* as it was seen there */
+	generation = peer_share(publisher, "x");
+	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	successor_proc = shown_proc;
+	successor_start();
+	successor_proc = NULL;
+	assert_true(
+	    player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
+	publisher = connect_as(alive, shown_namespace(1), 7, is.started, key);
+	assert_true(peer_answer.body.hello.resumed);
+	assert_true(player_published_last(order_find(peer_registry, generation), publisher));
+	successor_start();
+	assert_int_equal(lease_find_key(&peer_registry->leases, key)->peer.pid, alive);
+	assert_true(
+	    player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
+	successor_end(alive);
+	shown_tear_down();
+}
+
 #define with_registry(test) \
 	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
 
@@ -321,6 +359,7 @@ int main(void)
 	    with_registry(who_is_shown_below_is_known_at_once),
 	    with_registry(one_process_is_one_by_all_its_connections),
 	    with_registry(a_publishers_number_outlasts_several_restarts),
+	    with_registry(a_publisher_that_was_found_is_numbered_as_it_is_here),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
