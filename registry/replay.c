@@ -74,8 +74,8 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	struct lease *lease = lease_find_key(&registry->leases, told->key);
 
 	if (!lease) {
-		lease = registry_connect(registry, GHOST_FIRST + registry->leases.ghosts_ever++,
-					 &peer);
+		lease =
+		    registry_connect(registry, GHOST_FIRST + registry->leases.ghosts_ever++, &peer);
 		if (!lease)
 			return;
 		memcpy(lease->key, told->key, sizeof(lease->key));

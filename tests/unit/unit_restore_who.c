@@ -334,15 +334,13 @@ static void a_publisher_that_was_found_is_numbered_as_it_is_here(void **state)
 	successor_proc = shown_proc;
 	successor_start();
 	successor_proc = NULL;
-	assert_true(
-	    player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
+	assert_true(player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
 	publisher = connect_as(alive, shown_namespace(1), 7, is.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	assert_true(player_published_last(order_find(peer_registry, generation), publisher));
 	successor_start();
 	assert_int_equal(lease_find_key(&peer_registry->leases, key)->peer.pid, alive);
-	assert_true(
-	    player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
+	assert_true(player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
 	successor_end(alive);
 	shown_tear_down();
 }
