@@ -235,9 +235,9 @@ bool handle_list_one(struct listing *listing, const struct entry *entry)
 {
 	gpushare_ListReply *page = listing->page;
 
-	listing->work += LIMIT_LIST_LOOK;
 	if (!access_sees(listing->lease, entry))
-		return true;
+		return true; /* and not counted: where a page ends would tell of it */
+	listing->work += LIMIT_LIST_LOOK;
 	page->more = listing->last && listing->work >= LIMIT_LIST_WORK;
 	if (!page->more && is_asked_for(listing->list, entry) &&
 	    pattern_fits(&listing->pattern, entry->info.name, &listing->work)) {

@@ -144,31 +144,35 @@ static void so_is_one_of_many_names(void **state)
 	assert_int_equal(list(hidden, "b*0[0-9]", "", 0), LIMIT_PAGE);
 }
 
-/* What does not fit at first sight costs something, too, and so does what may not be seen. */
+/* What does not fit at first sight costs something, too; what the peer may not see shows in nothing. */
 static void many_names_that_do_not_fit_are_looked_at_page_by_page(void **state)
 {
 	struct process process = {.pid = 30, .uid = 2000, .started = 300};
-	const int each = LIMIT_LIST_WORK / LIMIT_LIST_LOOK * 3 / 4;
+	const int most = LIMIT_LIST_WORK / LIMIT_LIST_LOOK;
 	struct lease *owner = peer_new(1, 10, "owner");
 	struct lease *hidden = registry_connect(peer_registry, 3, &process);
-	char name[16];
+	char name[16], after[GPUSHARE_NAME_MAX + 1];
 	int pages;
 
 	(void)state;
 	assert_non_null(hidden);
 	hidden->greeted = true;
-	for (int i = 0; i < each; i++) {
+	for (int i = 0; i < most + 1000; i++) {
 		snprintf(name, sizeof(name), "a%06d", i);
 		peer_share(owner, name);
-		name[0] = 'A'; /* before all others */
-		peer_share(hidden, name);
 	}
 	assert_int_equal(list_hostile(owner, "*x", &pages), 0);
 	assert_int_equal(pages, 2);
-	assert_int_equal(list_hostile(owner, "*10", &pages), (each + 89) / 100);
-	peer_share(owner, "a999999");
-	assert_int_equal(list(owner, "*a999999", "a000001", 0), 1); /* just one page */
-	assert_false(peer_answer.body.list.more);
+	assert_int_equal(list_hostile(owner, "*010", &pages), (most + 1000 + 989) / 1000);
+	assert_int_equal(list(owner, "*x", "", 0), 0);
+	assert_true(peer_answer.body.list.more);
+	strcpy(after, peer_answer.body.list.after);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "a%06dh", i * 3);
+		peer_share(hidden, name);
+	}
+	assert_int_equal(list(owner, "*x", "", 0), 0);
+	assert_string_equal(peer_answer.body.list.after, after);
 }
 
 #define with_registry(test) cmocka_unit_test_setup_teardown(test, peer_set_up, peer_tear_down)
