@@ -46,24 +46,37 @@ unsigned int closest_distance(const char *a, const char *b, unsigned int most)
 	return distance_of(a, b, most, &work);
 }
 
-size_t closest_find(const struct store *store, const struct lease *lease, const char *name,
+/* Of more names than are looked at, which ones they are, and so what is found, would follow from where
+ * those stand that the peer may not see: by its own names it would learn them, one after the other. */
+static bool would_tell(const struct registry *registry, const struct lease *lease)
+{
+	return registry->store.count > LIMIT_SUGGESTION_SCAN && !access_counts_all(registry, lease);
+}
+
+size_t closest_find(const struct registry *registry, const struct lease *lease, const char *name,
 		    const char *out_names[LIMIT_SUGGESTIONS])
 {
+	const struct store *store = &registry->store;
 	unsigned int distances[LIMIT_SUGGESTIONS];
 	unsigned int most = (unsigned int)strlen(name) / 3;
 	size_t found = 0, work = 0;
 
+	if (would_tell(registry, lease))
+		return 0;
 	if (most < 2)
 		most = 2;
 	for (size_t i = 0;
 	     i < store->count && i < LIMIT_SUGGESTION_SCAN && work < LIMIT_SUGGESTION_WORK; i++) {
 		const struct entry *entry = store_at(store, i);
 		const char *other = entry->info.name;
-		unsigned int distance = distance_of(name, other, most, &work);
+		unsigned int distance;
 		size_t at = found;
 
+		if (!access_sees(lease, entry))
+			continue;
+		distance = distance_of(name, other, most, &work);
 		/* "ab" is not a slip for "x": something of the name must be left. */
-		if (distance > most || distance >= strlen(name) || !access_sees(lease, entry))
+		if (distance > most || distance >= strlen(name))
 			continue;
 		while (at > 0 && distances[at - 1] > distance)
 			at--;

@@ -133,10 +133,10 @@ int explain_missing(reply *answer, int status, const struct registry *registry,
 		return explain_absent(answer, status, entry);
 	if (tombstone)
 		return explain_gone(answer, status, tombstone);
-	if (!registry->store.count)
+	if (!registry->store.count && access_counts_all(registry, lease))
 		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now",
 			       name);
-	count = closest_find(&registry->store, lease, name, meant);
+	count = closest_find(registry, lease, name, meant);
 	if (!count)
 		return explain(answer, status,
 			       "no buffer is named \"%s\"; run 'gpushare ls' to see what is", name);
