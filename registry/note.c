@@ -42,27 +42,17 @@ static void describe(const struct process *process, gpushare_Peer *out_peer)
 	out_peer->own_started = process->own_started;
 }
 
-static void put_lease(struct registry *registry, struct lease *lease)
+static void note_lease(struct registry *registry, struct lease *lease)
 {
 	gpushare_State what = {.which_change = gpushare_State_peer_tag};
 	gpushare_Peer *peer = &what.change.peer;
 
+	if (lease->noted)
+		return;
 	memcpy(peer->key, lease->key, sizeof(peer->key));
 	describe(&lease->peer, peer);
 	peer->number = lease->number;
 	put(&registry->journal, &what, &lease->noted);
-}
-
-static void note_lease(struct registry *registry, struct lease *lease)
-{
-	if (!lease->noted)
-		put_lease(registry, lease);
-}
-
-void note_number(struct registry *registry, struct lease *lease)
-{
-	if (!is_off(registry) && lease->noted)
-		put_lease(registry, lease);
 }
 
 void note_entry(struct registry *registry, struct entry *entry)

@@ -19,8 +19,6 @@ void note_attachment(struct registry *registry, struct lease *lease, struct atta
 		     unsigned int count);
 /* What it is to the order of a buffer from now on. */
 void note_player(struct registry *registry, struct player *player);
-/* The lease is numbered otherwise than it was. */
-void note_number(struct registry *registry, struct lease *lease);
 /* Its slot is burned: order_page.h. */
 void note_burn(struct registry *registry, const struct order *order, uint32_t slot);
 /* The lease goes, its entries have gone, its attachments go with it. */

@@ -91,6 +91,8 @@ bool player_published_last(const struct order *order, const struct lease *lease)
 void player_replay(struct registry *registry, struct lease *lease, uint64_t generation,
 		   uint32_t roles, uint32_t slot);
 void player_restore(struct order *order);
+/* A ghost is that process: its pages have the number of that, unless some are still to come. */
+void player_see(struct lease *lease, const struct process *peer);
 void player_move_all(struct lease *from, struct lease *to);
 /* Whether who published last, as the page says, has a connection or had one before a restart. */
 bool player_publisher_is_here(const struct registry *registry, const struct order *order);

@@ -275,6 +275,33 @@ static void renumber(const struct player *player, uint64_t before)
 					       player_number(&player->lease->peer));
 }
 
+static bool misses_page(const struct lease *lease)
+{
+	const struct player *player;
+
+	DL_FOREACH2(lease->players, player, lease_next)
+	{
+		if (player->roles & ORDER_PUBLISHES && !player->order->page)
+			return true;
+	}
+	return false;
+}
+
+void player_see(struct lease *lease, const struct process *peer)
+{
+	uint64_t before = number_of(lease);
+	struct player *player;
+
+	lease->peer = *peer;
+	lease->number = misses_page(lease) ? before : 0;
+	if (lease->number)
+		return;
+	DL_FOREACH2(lease->players, player, lease_next)
+	{
+		renumber(player, before);
+	}
+}
+
 void player_move_all(struct lease *from, struct lease *to)
 {
 	struct player *player;

@@ -73,18 +73,16 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	const struct process was = process_told(told), peer = process_of(registry, told);
 	struct lease *lease = lease_find_key(&registry->leases, told->key);
 
-	if (!lease) {
-		lease =
-		    registry_connect(registry, GHOST_FIRST + registry->leases.ghosts_ever++, &peer);
-		if (!lease)
-			return;
-		memcpy(lease->key, told->key, sizeof(lease->key));
-		lease_haunt(&registry->leases, lease);
-	}
-	/* Of one that had come back, another than before. */
+	if (lease)
+		return;
+	lease = registry_connect(registry, GHOST_FIRST + registry->leases.ghosts_ever++, &peer);
+	if (!lease)
+		return;
+	memcpy(lease->key, told->key, sizeof(lease->key));
 	lease->number = told->number;
 	if (registry->replayed_namespace && !told->number)
 		lease->number = player_number(&was);
+	lease_haunt(&registry->leases, lease);
 }
 
 /* As it was, on its own; generation apart. NULL: out of memory. */

@@ -44,6 +44,17 @@ static void end_dead(struct registry *registry)
 	}
 }
 
+/* Who was found here publishes by the same number as the connections that it makes from now on. */
+static void renumber_found(const struct registry *registry)
+{
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		const struct process peer = lease->peer;
+
+		if (lease->number && peer.pid > 0)
+			player_see(lease, &peer);
+	}
+}
+
 /* What travels as a descriptor has it again, or misses it. */
 static void take_descriptors(struct registry *registry)
 {
@@ -95,6 +106,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	pthread_mutex_lock(&registry->lock); /* the audit has a thread by now */
 	replay(registry, fd);
 	order_restore(registry);
+	renumber_found(registry);
 	end_dead(registry);
 	take_descriptors(registry);
 	if (registry->away && !fdstore_is_managers(registry->fdstore))
@@ -195,7 +207,7 @@ static void recognise(struct registry *registry, const struct lease *lease)
 		if (!ghost->ghost || ghost->peer.pid > 0 ||
 		    !process_says_same(&ghost->peer, &lease->peer))
 			continue;
-		ghost->peer = lease->peer;
+		player_see(ghost, &lease->peer);
 		DL_FOREACH(ghost->entries, entry)
 		{
 			own(entry, ghost);
@@ -231,8 +243,6 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 	if (seen_anew) {
 		recognise(registry, lease);
 		note_all(registry);
-	} else if (old->number) {
-		note_number(registry, lease);
 	}
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command);

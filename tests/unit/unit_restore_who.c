@@ -248,10 +248,12 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	process_read(getpid(), getuid(), &was);
 	one = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
 	other = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
+	one->peer.pid = other->peer.pid = 7; /* as it was seen there */
 	memcpy(key, one->key, sizeof(key));
 	x = peer_share(one, "x");
 	y = peer_share(other, "y");
 	assert_int_equal(ordered_ask(other, "y", y, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&ordered_page(y)->next, 5); /* and a GPU is at it */
 	peer_share(connect_as(getpid(), ELSEWHERE, 8, was.started, NULL), "theirs");
 	successor_start();
 	assert_int_equal(peer_registry->leases.ghosts, 3);
@@ -263,6 +265,7 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	assert_false(owns(one, "theirs"));
 	assert_int_equal(successor_seen(one, "y")->owner_pid, getpid());
 	assert_int_equal(ordered_ask(one, "y", y, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(atomic_load(&ordered_page(y)->next), 5);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
 		assert_null(
@@ -331,10 +334,15 @@ static void a_publisher_that_was_found_is_numbered_as_it_is_here(void **state)
 	publisher->peer.pid = 7; /* as it was seen there */
 	generation = peer_share(publisher, "x");
 	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&ordered_page(generation)->next, 5);
 	successor_proc = shown_proc;
 	successor_start();
 	successor_proc = NULL;
 	assert_true(player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
+	publisher = connect_as(alive, shown_namespace(1), 7, is.started, NULL); /* another one */
+	assert_int_equal(peer_attach(publisher, "x"), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(atomic_load(&ordered_page(generation)->next), 5);
 	publisher = connect_as(alive, shown_namespace(1), 7, is.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	assert_true(player_published_last(order_find(peer_registry, generation), publisher));
