@@ -1150,9 +1150,9 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * no CUDA: also of host_only buffers. The first of these calls on a buffer asks the registry, and so
  * do the first that publishes and the first that joins; later ones don't.
  *
- * GPUSHARE_E_TIMED_OUT, where another thread's call on the same buffer took too long (with a stream,
- * ten seconds or what the session waits, whichever is more), means that nothing was done, be the
- * registry or the driver only slow: call again. gpushare_leave() says what it means there.
+ * GPUSHARE_E_TIMED_OUT, where another thread's call on the same buffer took too long (one that has a
+ * stream: ten seconds or what the session waits, whichever is more), means that nothing was done, be
+ * the registry or the driver only slow: call again. gpushare_leave() says what it means there.
  *
  * Where a GPU has no 64-bit stream memory operations, publications travel by one CUDA IPC event, and
  * gpushare_acquire() and gpushare_reclaim() wait on the CPU: gpushare_ordering() tells.

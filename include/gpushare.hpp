@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -46,6 +47,33 @@ inline void check(int status)
 	if (status)
 		throw error(status);
 }
+
+namespace detail
+{
+/* What a C call calls with arguments A: no exception may pass the C code in between. */
+template <class F, class... A> struct visitor {
+	F &call;
+	std::exception_ptr thrown = nullptr;
+
+	static int visit(A... arguments, void *user) noexcept
+	{
+		auto self = static_cast<visitor *>(user);
+		try {
+			self->call(arguments...);
+			return 0;
+		} catch (...) {
+			self->thrown = std::current_exception();
+			return 1;
+		}
+	}
+	void end(int status) const
+	{
+		if (thrown)
+			std::rethrow_exception(thrown);
+		check(status);
+	}
+};
+} // namespace detail
 
 /* A named buffer: ends by gpushare_detach() or gpushare_free(), whichever it takes. */
 class buffer
@@ -112,6 +140,37 @@ class buffer
 	{
 		check(gpushare_copy_to(handle_, offset, host, length));
 	}
+	/* In order, in pieces of pinned memory: sink(const void *data, std::size_t size). */
+	template <class Sink> void read(Sink &&sink, std::size_t length, std::size_t offset = 0) const
+	{
+		detail::visitor<Sink, const void *, std::size_t> visitor{sink};
+		visitor.end(gpushare_read(handle_, offset, length, visitor.visit, &visitor));
+	}
+	/* source(void *data, std::size_t size) fills all of it. */
+	template <class Source>
+	void write(Source &&source, std::size_t length, std::size_t offset = 0) const
+	{
+		detail::visitor<Source, void *, std::size_t> visitor{source};
+		visitor.end(gpushare_write(handle_, offset, length, visitor.visit, &visitor));
+	}
+	/* As they are now. */
+	std::map<std::string, std::string> tags() const
+	{
+		struct ::gpushare_tag rows[GPUSHARE_TAGS_MAX];
+		std::size_t count = 0;
+		check(gpushare_tags(handle_, rows, &count));
+		std::map<std::string, std::string> found;
+		for (std::size_t i = 0; i < count; i++)
+			found[rows[i].key] = rows[i].value;
+		return found;
+	}
+	/* Whether it still stands for its name. */
+	enum ::gpushare_state state() const
+	{
+		enum ::gpushare_state state;
+		check(gpushare_state(handle_, &state));
+		return state;
+	}
 
 	/* Publications; the number, 0 where it is not known yet. `stream` is a CUstream. */
 	std::uint64_t publish(void *stream) const
@@ -174,6 +233,11 @@ class buffer
 		std::uint64_t published = 0;
 		check(gpushare_sequence(handle_, &published));
 		return published;
+	}
+	/* Throws GPUSHARE_E_OWNER_GONE once nothing more will be published. */
+	void order_status() const
+	{
+		check(gpushare_order_status(handle_));
 	}
 	enum ::gpushare_ordering ordering() const noexcept
 	{
@@ -286,10 +350,12 @@ class session
 	{
 		return handle_.get();
 	}
-	buffer share(const std::string &name, std::uint64_t pointer, std::size_t size) const
+	buffer share(const std::string &name, std::uint64_t pointer, std::size_t size,
+		     const ::gpushare_share_options &options = {}) const
 	{
 		buffer made(handle_, gpushare_free);
-		check(gpushare_share(get(), name.c_str(), pointer, size, &made.handle_));
+		check(gpushare_share_with(get(), name.c_str(), pointer, size, &options,
+					  &made.handle_));
 		return made;
 	}
 	buffer alloc(const std::string &name, std::size_t size) const
@@ -320,10 +386,12 @@ class session
 		check(gpushare_attach(get(), name.c_str(), &options, &made.handle_));
 		return made;
 	}
-	event event_create(const std::string &name, int device = -1, unsigned int flags = 0) const
+	event event_create(const std::string &name, int device = -1, unsigned int flags = 0,
+			   const ::gpushare_share_options &options = {}) const
 	{
 		event made(handle_);
-		check(gpushare_event_create(get(), name.c_str(), device, flags, &made.handle_));
+		check(gpushare_event_create_with(get(), name.c_str(), device, flags, &options,
+						 &made.handle_));
 		return made;
 	}
 	event event_open(const std::string &name,
@@ -336,6 +404,17 @@ class session
 	void unlink(const std::string &name) const
 	{
 		check(gpushare_unlink(get(), name.c_str()));
+	}
+	/* Set these; "" takes one away. All or none. */
+	void tag(const std::string &name, const std::map<std::string, std::string> &tags) const
+	{
+		std::vector<struct ::gpushare_tag> rows(tags.size());
+		auto row = rows.begin();
+		for (const auto &[key, value] : tags) {
+			put(row->key, key);
+			put((row++)->value, value);
+		}
+		check(gpushare_tag(get(), name.c_str(), rows.data(), rows.size()));
 	}
 	::gpushare_info stat(const std::string &name) const
 	{
@@ -351,31 +430,44 @@ class session
 	{
 		return listed(gpushare_list_events, glob);
 	}
+	/* Freed by its owner, and held for those who have it attached. */
+	std::vector<::gpushare_info> list_limbo(const std::string &glob = "*") const
+	{
+		return listed(gpushare_list_limbo, glob);
+	}
+	/* Who has it attached; `generation` 0: of whichever has the name now. */
+	std::vector<::gpushare_holder> holders(const std::string &name,
+					       std::uint64_t generation = 0) const
+	{
+		std::vector<::gpushare_holder> found;
+		auto add = [&](const ::gpushare_holder *holder) { found.push_back(*holder); };
+		detail::visitor<decltype(add), const ::gpushare_holder *> visitor{add};
+		visitor.end(
+		    gpushare_holders(get(), name.c_str(), generation, visitor.visit, &visitor));
+		return found;
+	}
+	/* What the registry has to do. */
+	::gpushare_registry_info registry() const
+	{
+		::gpushare_registry_info info;
+		check(gpushare_stat_registry(get(), &info));
+		return info;
+	}
 
       private:
 	std::vector<::gpushare_info> listed(decltype(gpushare_list) *list,
 					    const std::string &glob) const
 	{
-		std::pair<std::vector<::gpushare_info>, std::exception_ptr> found;
-		int status = list(get(), glob.c_str(), add, &found);
-		if (found.second)
-			std::rethrow_exception(found.second);
-		check(status);
-		return std::move(found.first);
+		std::vector<::gpushare_info> found;
+		auto add = [&](const ::gpushare_info *info) { found.push_back(*info); };
+		detail::visitor<decltype(add), const ::gpushare_info *> visitor{add};
+		visitor.end(list(get(), glob.c_str(), visitor.visit, &visitor));
+		return found;
 	}
-	/* No exception may pass the C code in between. */
-	static int add(const ::gpushare_info *info, void *user) noexcept
+	/* What is too long for its room has no end there, and is refused. */
+	template <std::size_t N> static void put(char (&room)[N], const std::string &text)
 	{
-		auto found =
-		    static_cast<std::pair<std::vector<::gpushare_info>, std::exception_ptr> *>(
-			user);
-		try {
-			found->first.push_back(*info);
-			return 0;
-		} catch (...) {
-			found->second = std::current_exception();
-			return 1;
-		}
+		text.copy(room, N);
 	}
 
 	std::shared_ptr<::gpushare_session> handle_;

@@ -10,7 +10,8 @@ static unsigned int least(unsigned int a, unsigned int b)
 	return a < b ? a : b;
 }
 
-unsigned int closest_distance(const char *a, const char *b, unsigned int most)
+/* Steps are added to *work. */
+static unsigned int distance_of(const char *a, const char *b, unsigned int most, size_t *work)
 {
 	unsigned int row[GPUSHARE_NAME_MAX + 1];
 	size_t a_length = strlen(a), b_length = strlen(b);
@@ -23,6 +24,7 @@ unsigned int closest_distance(const char *a, const char *b, unsigned int most)
 		unsigned int diagonal = row[0];
 		unsigned int row_least = row[0] = (unsigned int)i;
 
+		*work += b_length;
 		for (size_t j = 1; j <= b_length; j++) {
 			unsigned int above = row[j];
 
@@ -37,19 +39,27 @@ unsigned int closest_distance(const char *a, const char *b, unsigned int most)
 	return least(row[b_length], most + 1);
 }
 
+unsigned int closest_distance(const char *a, const char *b, unsigned int most)
+{
+	size_t work = 0;
+
+	return distance_of(a, b, most, &work);
+}
+
 size_t closest_find(const struct store *store, const struct lease *lease, const char *name,
 		    const char *out_names[LIMIT_SUGGESTIONS])
 {
 	unsigned int distances[LIMIT_SUGGESTIONS];
 	unsigned int most = (unsigned int)strlen(name) / 3;
-	size_t found = 0;
+	size_t found = 0, work = 0;
 
 	if (most < 2)
 		most = 2;
-	for (size_t i = 0; i < store->count && i < LIMIT_SUGGESTION_SCAN; i++) {
+	for (size_t i = 0;
+	     i < store->count && i < LIMIT_SUGGESTION_SCAN && work < LIMIT_SUGGESTION_WORK; i++) {
 		const struct entry *entry = store_at(store, i);
 		const char *other = entry->info.name;
-		unsigned int distance = closest_distance(name, other, most);
+		unsigned int distance = distance_of(name, other, most, &work);
 		size_t at = found;
 
 		/* "ab" is not a slip for "x": something of the name must be left. */

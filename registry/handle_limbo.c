@@ -80,16 +80,15 @@ int handle_limbo(struct registry *registry, struct lease *lease, const request *
 	return GPUSHARE_OK;
 }
 
-int handle_list_limbo(const struct registry *registry, const struct lease *lease,
-		      const gpushare_List *list, pb_size_t limit, gpushare_ListReply *page)
+void handle_list_limbo(struct listing *listing)
 {
-	for (size_t at = limbo_seek(registry, list->after_generation); at < registry->nameless;
-	     at++) {
+	const struct registry *registry = listing->registry;
+
+	for (size_t at = limbo_seek(registry, listing->list->after_generation);
+	     at < registry->nameless; at++) {
 		const struct entry *entry = registry->limbo[at];
 
-		if (entry->info.in_limbo &&
-		    !handle_list_one(registry, lease, list, entry, limit, page))
+		if (entry->info.in_limbo && !handle_list_one(listing, entry))
 			break;
 	}
-	return GPUSHARE_OK;
 }

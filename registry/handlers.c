@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "handlers.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -226,40 +225,56 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 	return GPUSHARE_OK;
 }
 
-bool handle_list_one(const struct registry *registry, const struct lease *lease,
-		     const gpushare_List *list, const struct entry *entry, pb_size_t limit,
-		     gpushare_ListReply *page)
+bool handle_list_one(struct listing *listing, const struct entry *entry)
 {
-	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events ||
-	    !access_sees(lease, entry))
+	gpushare_ListReply *page = listing->page;
+
+	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != listing->list->events ||
+	    !access_sees(listing->lease, entry))
 		return true;
-	if (*list->glob && fnmatch(list->glob, entry->info.name, 0))
-		return true;
-	page->more = page->buffers_count == limit;
+	page->more = listing->work >= LIMIT_LIST_WORK;
+	if (!page->more && pattern_fits(&listing->pattern, entry->info.name, &listing->work)) {
+		page->more = page->buffers_count == listing->limit;
+		if (!page->more)
+			registry_tell(listing->registry, listing->lease, entry,
+				      &page->buffers[page->buffers_count++]);
+	}
 	if (!page->more)
-		registry_tell(registry, lease, entry, &page->buffers[page->buffers_count++]);
+		listing->last = entry;
 	return !page->more;
+}
+
+static void list_names(struct listing *listing)
+{
+	const struct store *store = &listing->registry->store;
+	const struct pattern *pattern = &listing->pattern;
+	const struct entry *entry;
+
+	for (size_t at = pattern_seek(pattern, store, listing->list->after);
+	     (entry = store_at(store, at)) && !pattern_is_past(pattern, entry->info.name); at++) {
+		if (pattern_may_fit(pattern, entry->info.name) && !handle_list_one(listing, entry))
+			break;
+	}
 }
 
 static int handle_list(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)
 {
 	const gpushare_List *list = &ask->verb.list;
-	gpushare_ListReply *page = &answer->body.list;
-	pb_size_t limit = list->limit && list->limit < LIMIT_PAGE ? list->limit : LIMIT_PAGE;
-	const struct pattern pattern = pattern_begin(list->glob);
-	const struct entry *entry;
+	struct listing listing = {
+	    .registry = registry,
+	    .lease = lease,
+	    .list = list,
+	    .pattern = pattern_begin(list->glob),
+	    .limit = list->limit && list->limit < LIMIT_PAGE ? list->limit : LIMIT_PAGE,
+	    .page = &answer->body.list,
+	};
 
 	answer->which_body = gpushare_Reply_list_tag;
-	if (list->limbo)
-		return handle_list_limbo(registry, lease, list, limit, page);
-	for (size_t at = pattern_seek(&pattern, &registry->store, list->after);
-	     (entry = store_at(&registry->store, at)) &&
-	     !pattern_is_past(&pattern, entry->info.name);
-	     at++) {
-		if (pattern_may_fit(&pattern, entry->info.name) &&
-		    !handle_list_one(registry, lease, list, entry, limit, page))
-			break;
+	(list->limbo ? handle_list_limbo : list_names)(&listing);
+	if (listing.page->more && listing.last) {
+		strcpy(listing.page->after, listing.last->info.name);
+		listing.page->after_generation = listing.last->info.generation;
 	}
 	return GPUSHARE_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef GPUSHARE_REGISTRY_HANDLERS_H
 #define GPUSHARE_REGISTRY_HANDLERS_H
 /* One function a verb: handle_<verb>. All want the registry's lock held. */
+#include "pattern.h"
 #include "registry.h"
 
 /* The name isn't there and the client would rather wait. Only handle_request() says it. */
@@ -57,13 +58,23 @@ bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 /* Of what has no name: its owner frees it, or wants to hold it. */
 bool handle_withdraw_nameless(struct registry *registry, const struct lease *lease,
 			      const gpushare_Withdraw *withdraw, reply *answer);
-int handle_list_limbo(const struct registry *registry, const struct lease *lease,
-		      const gpushare_List *list, pb_size_t limit, gpushare_ListReply *page);
 
-/* On to the page, where its pattern fits. false: there is no room, and it is said that there is more. */
-bool handle_list_one(const struct registry *registry, const struct lease *lease,
-		     const gpushare_List *list, const struct entry *entry, pb_size_t limit,
-		     gpushare_ListReply *page);
+/* A page that is made. */
+struct listing {
+	const struct registry *registry;
+	const struct lease *lease;
+	const gpushare_List *list;
+	struct pattern pattern;
+	pb_size_t limit;
+	size_t work;
+	const struct entry *last; /* that was looked at, of those that the peer may see */
+	gpushare_ListReply *page;
+};
+
+/* On to the page, where its pattern fits. false: that is enough for one, and it is said that there is
+ * more. */
+bool handle_list_one(struct listing *listing, const struct entry *entry);
+void handle_list_limbo(struct listing *listing);
 
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);

@@ -11,9 +11,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "close_from.h"
 #include "closer.h"
 #include "fdnames.h"
 #include "hash.h"
@@ -251,7 +251,7 @@ static void stand_alone(void)
 		_exit(0); /* who waits for it, waits no longer */
 	for (int fd = 0; null >= 0 && fd <= 2; fd++)
 		dup2(null, fd);
-	syscall(SYS_close_range, KEEPER_LISTENER_FD + 1, ~0U, 0);
+	close_from(KEEPER_LISTENER_FD + 1);
 	if (chdir("/"))
 		_exit(1);
 	prctl(PR_SET_NAME, KEEPER_NAME);

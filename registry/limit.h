@@ -33,11 +33,15 @@
 #define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
-#define LIMIT_PAGE 16			     /* names in one ListReply: registry.options */
+/* Steps of comparing names with a pattern that one List takes, some 20 ms at most: under the lock. */
+#define LIMIT_LIST_WORK 4000000
+#define LIMIT_PAGE 16 /* names in one ListReply: registry.options */
 #define LIMIT_TOMBSTONES 1024
 #define LIMIT_TOMBSTONE_S 600
 #define LIMIT_SUGGESTIONS 3
-#define LIMIT_SUGGESTION_SCAN 10000 /* names compared with one that was not found */
+/* Names compared with one that was not found, and steps of that, 10 ms of them, as it is under the lock. */
+#define LIMIT_SUGGESTION_SCAN 10000
+#define LIMIT_SUGGESTION_WORK 4000000
 
 /* Connections over the limit that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100

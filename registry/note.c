@@ -51,6 +51,7 @@ static void note_lease(struct registry *registry, struct lease *lease)
 		return;
 	memcpy(peer->key, lease->key, sizeof(peer->key));
 	describe(&lease->peer, peer);
+	peer->number = lease->number;
 	put(&registry->journal, &what, &lease->noted);
 }
 

@@ -27,16 +27,6 @@ void burn_add(struct registry *registry, struct order *order, uint32_t slot,
 		note_burn(registry, order, slot);
 }
 
-void burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
-		 const struct process *process, uint64_t settles)
-{
-	struct order *order = order_find(registry, generation);
-
-	if (slot && slot <= ORDER_SLOTS &&
-	    (order || !order_open(registry, generation, false, &order)))
-		burn_set(&order->place[slot - 1], process, settles);
-}
-
 void burn_end(struct registry *registry, struct order_place *place)
 {
 	if (!place->burn)
@@ -44,6 +34,19 @@ void burn_end(struct registry *registry, struct order_place *place)
 	registry->journal.live -= place->burn->noted;
 	free(place->burn);
 	place->burn = NULL;
+}
+
+void burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
+		 const struct process *process, uint64_t settles)
+{
+	struct order *order = order_find(registry, generation);
+
+	if (!slot || slot > ORDER_SLOTS ||
+	    (!order && order_open(registry, generation, false, &order)))
+		return;
+	burn_set(&order->place[slot - 1], process, settles);
+	if (process->gone)
+		burn_end(registry, &order->place[slot - 1]);
 }
 
 static bool has_settled(const struct order *order, uint32_t at)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "pattern.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #define SPECIAL "*?[]\\"
@@ -38,11 +39,11 @@ bool pattern_is_past(const struct pattern *pattern, const char *name)
 }
 
 /* What the latest '*' stands for grows until the rest fits: none before needs to be tried again. */
-static bool fits(const char *text, const char *name)
+static bool fits(const char *text, const char *name, size_t *work)
 {
 	const char *star = NULL, *from = name;
 
-	while (*name) {
+	for (; *name; ++*work) {
 		if (*text == '*') {
 			star = ++text;
 			from = name;
@@ -63,11 +64,19 @@ bool pattern_may_fit(const struct pattern *pattern, const char *name)
 {
 	size_t length;
 
-	if (!*pattern->text)
+	if (!pattern->suffix_length)
 		return true;
 	length = strlen(name);
-	if (length < pattern->suffix_length || memcmp(name + length - pattern->suffix_length,
-						      pattern->suffix, pattern->suffix_length) != 0)
-		return false;
-	return !pattern->plain || fits(pattern->text, name);
+	return length >= pattern->suffix_length && !memcmp(name + length - pattern->suffix_length,
+							   pattern->suffix, pattern->suffix_length);
+}
+
+bool pattern_fits(const struct pattern *pattern, const char *name, size_t *work)
+{
+	if (!*pattern->text)
+		return true;
+	if (pattern->plain)
+		return fits(pattern->text, name, work);
+	*work += strlen(pattern->text) * strlen(name);
+	return !fnmatch(pattern->text, name, 0);
 }

@@ -20,7 +20,9 @@ struct pattern pattern_begin(const char *text);
 size_t pattern_seek(const struct pattern *pattern, const struct store *store, const char *after);
 /* No name from this one on fits. */
 bool pattern_is_past(const struct pattern *pattern, const char *name);
-/* false: it does not fit; true: it does where the pattern is plain, and else may. */
+/* false: it does not fit, at first sight. */
 bool pattern_may_fit(const struct pattern *pattern, const char *name);
+/* A closer look. The steps that it took, or has to be taken to have, are added to *work. */
+bool pattern_fits(const struct pattern *pattern, const char *name, size_t *work);
 
 #endif

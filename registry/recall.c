@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "close_from.h"
 
 #define SELF "/proc/self/exe"
 
@@ -37,7 +37,7 @@ static void become_registry(const char *program, char *const arguments[])
 	setsid();
 	if (fork() != 0)
 		_exit(0);
-	syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);
+	close_from(STDERR_FILENO + 1);
 	execve(program, arguments, environ);
 	execve(SELF, arguments, environ);
 	_exit(127);

@@ -11,6 +11,7 @@
 #include "note.h"
 #include "rate.h"
 #include "order_page.h"
+#include "unseen.h"
 #include "watch.h"
 
 struct registry *registry_new(const char *directory)
@@ -24,6 +25,7 @@ struct registry *registry_new(const char *directory)
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
+	registry->proc = UNSEEN_PROC;
 	store_init(&registry->store);
 	vault_init(&registry->vault, registry);
 	events_init(&registry->events);

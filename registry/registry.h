@@ -26,6 +26,8 @@ struct waiter {
 	struct waiter *prev, *next;
 };
 
+struct unseen;
+
 struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	struct limits limits;
@@ -56,6 +58,8 @@ struct registry {
 	struct order *marking;	      /* those that are marked again */
 	bool replaying;		      /* the journal is being read... */
 	uint64_t replayed_namespace;  /* ...whose pids are another namespace's; 0: they are ours */
+	struct unseen *unseen;	      /* ...and who these are here; NULL: not looked at so far */
+	const char *proc;	      /* where processes are looked for */
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	struct counts counts;

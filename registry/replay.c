@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "log.h"
 #include "order_page.h"
+#include "unseen.h"
 
 #define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */
 
@@ -52,12 +53,18 @@ static struct process process_told(const gpushare_Peer *told)
 	return process;
 }
 
-static struct process process_of(const struct registry *registry, const gpushare_Peer *told)
+/* Who has said nothing of itself may be further below than where it was seen from. */
+static struct process process_of(struct registry *registry, const gpushare_Peer *told)
 {
 	struct process process = process_told(told);
 
-	if (registry->replayed_namespace)
-		process_forget_pid(&process, registry->replayed_namespace);
+	if (!registry->replayed_namespace)
+		return process;
+	process_forget_pid(&process, registry->replayed_namespace);
+	if (!registry->unseen)
+		registry->unseen = unseen_open(registry->proc, UNSEEN_FIRST);
+	if (told->own_namespace)
+		unseen_look(registry->unseen, &process, told->stack);
 	return process;
 }
 
@@ -72,7 +79,9 @@ static void replay_peer(struct registry *registry, const gpushare_Peer *told)
 	if (!lease)
 		return;
 	memcpy(lease->key, told->key, sizeof(lease->key));
-	lease->number = registry->replayed_namespace ? player_number(&was) : 0;
+	lease->number = told->number;
+	if (registry->replayed_namespace && !told->number)
+		lease->number = player_number(&was);
 	lease_haunt(&registry->leases, lease);
 }
 
@@ -99,9 +108,10 @@ static struct entry *fill(const struct registry *registry, struct entry *entry,
 		entry->owner = lease->peer;
 	if (!registry->replayed_namespace)
 		return entry;
-	process_forget_pid(&entry->owner, registry->replayed_namespace);
-	entry->info.owner_pid = 0;
-	entry->info.owner_started = 0;
+	if (!lease)
+		process_forget_pid(&entry->owner, registry->replayed_namespace);
+	entry->info.owner_pid = entry->owner.pid;
+	entry->info.owner_started = entry->owner.started;
 	return entry;
 }
 
@@ -290,6 +300,7 @@ void replay(struct registry *registry, int directory)
 	registry->replaying = true;
 	journal_read(directory, read_state, &reader);
 	registry->replaying = false;
+	registry->unseen = unseen_close(registry->unseen);
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		generation_pass(&registry->generation, entry->info.generation);
 	if (registry->nameless)

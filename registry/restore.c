@@ -24,7 +24,7 @@ static bool is_none(const uint8_t key[GPUSHARE_LEASE_SIZE])
 /* Who isn't visible, but can be told from others when it comes back, has some time for that. */
 static bool lives(const struct registry *registry, const struct lease *lease)
 {
-	if (lease->peer.pid <= 0 && lease->peer.own_namespace)
+	if (lease->peer.pid <= 0 && lease->peer.own_namespace && !lease->peer.gone)
 		return clock_ns() < registry->unseen_until_ns;
 	return process_lives(&lease->peer);
 }
@@ -186,6 +186,27 @@ static bool is_same(const struct lease *old, const struct lease *lease)
 	       (old->ghost && old->peer.pid <= 0 && process_says_same(&old->peer, &lease->peer));
 }
 
+/* What it has here by other connections, which it has not come back for so far, is the same one's. */
+static void recognise(struct registry *registry, const struct lease *lease)
+{
+	struct entry *entry;
+
+	for (struct lease *ghost = registry->leases.by_id; ghost; ghost = ghost->hh.next) {
+		if (!ghost->ghost || ghost->peer.pid > 0 ||
+		    !process_says_same(&ghost->peer, &lease->peer))
+			continue;
+		ghost->peer = lease->peer;
+		DL_FOREACH(ghost->entries, entry)
+		{
+			own(entry, ghost);
+		}
+		DL_FOREACH(ghost->limbo, entry)
+		{
+			own(entry, ghost);
+		}
+	}
+}
+
 /* Its client has given up waiting for us, and come again meanwhile. What came first may be greeted last. */
 static bool is_later(const struct lease *lease, const struct lease *other)
 {
@@ -207,8 +228,10 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 		return false;
 	seen_anew = old->peer.pid != lease->peer.pid;
 	move_all(old, lease);
-	if (seen_anew)
+	if (seen_anew) {
+		recognise(registry, lease);
 		note_all(registry);
+	}
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command);
 	if (old->ghost) {

@@ -156,12 +156,13 @@ static void alloc_undo(const struct driver *driver, const struct source *source)
 static int alloc_count(struct gpushare_buffer *buffer)
 {
 	int status = unified_add(buffer);
+	unsigned int readings;
 
 	if (!status)
 		return GPUSHARE_OK;
 	session_tell_withdraw(buffer->session, &buffer->info);
 	alloc_unmap(buffer->session->driver, buffer->context, &buffer->mapping);
-	session_release(buffer->session, buffer);
+	session_release(buffer->session, buffer, &readings);
 	buffer_free(buffer);
 	return api_fail(status, "no memory to count it");
 }
@@ -265,9 +266,10 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 		       const char *name, struct source *source, struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
+	struct session_endings endings = session_endings(session);
 	unsigned int readings;
-	int tries = 1, status;
 	bool moved = false;
+	int status;
 
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
@@ -283,7 +285,7 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 		return status;
 	do
 		status = adopt_once(buffer, name, source, &readings, &moved);
-	while (moved && tries++ < CLIENT_TRIES);
+	while (moved && session_outlives(session, &endings));
 	if (status)
 		return status;
 	session_add(session, buffer, readings);

@@ -267,7 +267,7 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 	status = attach_answered(session, &answer, options, readings, out_buffer);
 	if (status) {
 		query_info(&answer.buffer, &info);
-		session_tell_detach(session, &info);
+		session_tell_detach(session, &info, readings);
 		return status;
 	}
 	pthread_mutex_lock(&session->lock);
@@ -311,7 +311,8 @@ int session_end_attached(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;
 	struct gpushare_info info = buffer->info;
-	enum release what = session_release(session, buffer);
+	unsigned int readings;
+	enum release what = session_release(session, buffer, &readings);
 	int status = GPUSHARE_OK;
 
 	if (what == RELEASE_WARM)
@@ -324,7 +325,7 @@ int session_end_attached(struct gpushare_buffer *buffer)
 	if (what == RELEASE_LAST)
 		buffer_free(buffer);
 	if (what != RELEASE_HELD)
-		session_tell_detach(session, &info);
+		session_tell_detach(session, &info, readings);
 	return status;
 }
 

@@ -216,7 +216,7 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	status = open_answered(session, &answer, options, readings, out);
 	if (status) {
 		query_info(&answer.buffer, &info);
-		session_tell_detach(session, &info);
+		session_tell_detach(session, &info, readings);
 		return status;
 	}
 	pthread_mutex_lock(&session->lock);

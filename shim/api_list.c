@@ -13,6 +13,23 @@ static bool is_behind(const gpushare_List *before, const record *one)
 			     : strcmp(one->name, before->after) > 0;
 }
 
+/* Where the registry went on looking, and found nothing that fits; not back, or there would be no end. */
+static int go_on(gpushare_List *list, const gpushare_ListReply *page)
+{
+	record last;
+
+	memcpy(last.name, page->after, sizeof(last.name));
+	last.generation = page->after_generation;
+	if (is_behind(list, &last)) {
+		memcpy(list->after, last.name, sizeof(list->after));
+		list->after_generation = last.generation;
+	} else if (!page->buffers_count) {
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry says there is more, but lists nothing");
+	}
+	return GPUSHARE_OK;
+}
+
 /* The next page; `list` is behind it then. */
 static int list_page(struct gpushare_session *session, request *ask, gpushare_ListReply *out_page)
 {
@@ -31,10 +48,7 @@ static int list_page(struct gpushare_session *session, request *ask, gpushare_Li
 		memcpy(list->after, one->name, sizeof(list->after));
 		list->after_generation = one->generation;
 	}
-	if (out_page->more && !out_page->buffers_count)
-		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry says there is more, but lists nothing");
-	return GPUSHARE_OK;
+	return out_page->more ? go_on(list, out_page) : GPUSHARE_OK;
 }
 
 static int list_all(struct gpushare_session *session, request *ask,

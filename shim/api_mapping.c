@@ -170,12 +170,13 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 }
 
 /* Attached under the name since: what this is for gives back the one that it was, and not that. */
-static int mapping_is_another(struct gpushare_session *session, const record *found)
+static int mapping_is_another(struct gpushare_session *session, const record *found,
+			      unsigned int readings)
 {
 	struct gpushare_info info;
 
 	query_info(found, &info);
-	session_tell_detach(session, &info);
+	session_tell_detach(session, &info, readings);
 	return api_fail(GPUSHARE_E_NOT_FOUND, "'%s' is another buffer by now: attach again",
 			found->name);
 }
@@ -186,19 +187,20 @@ static int mapping_fetch(struct gpushare_session *session, const gpushare_Attach
 {
 	request ask = {.which_verb = gpushare_Request_attach_tag};
 	gpushare_AttachReply again = *answer;
-	unsigned int before = session_connections(session);
+	struct session_endings endings = session_endings(session);
+	unsigned int before = session_connections(session), readings;
 	int status = session_withdraw(session, answer->ticket, out_fd);
 
 	memcpy(ask.verb.attach.name, answer->buffer.name, sizeof(ask.verb.attach.name));
 	ask.verb.attach.read_only = answer->read_only;
-	for (int tries = 1; status && tries < CLIENT_TRIES && session_has_moved(session, before);
-	     tries++) {
-		status =
-		    session_ask(session, &ask, gpushare_Reply_attach_tag, &again, sizeof(again));
+	while (status && session_has_moved(session, before) &&
+	       session_outlives(session, &endings)) {
+		status = session_ask_noting(session, &ask, gpushare_Reply_attach_tag, &again,
+					    sizeof(again), &readings);
 		if (status)
 			return status;
 		if (again.buffer.generation != answer->buffer.generation)
-			return mapping_is_another(session, &again.buffer);
+			return mapping_is_another(session, &again.buffer, readings);
 		before = session_connections(session);
 		status = session_withdraw(session, again.ticket, out_fd);
 	}

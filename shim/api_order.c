@@ -48,10 +48,14 @@ API_PUBLIC int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *o
 	if (status)
 		return status;
 	stuck.user = ordering;
-	status = order_publish(ordering->page, &stuck, out_sequence);
+	status = order_publish(ordering->page, ordering->session->driver_ms, &stuck, out_sequence);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return ordering_fail_at_driver(ordering);
 	if (status == GPUSHARE_E_OWNER_GONE)
 		return api_fail(status, "'%s' has ended: nothing more is published of it",
 				buffer->info.name);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return ordering_fail_at_driver(ordering);
 	if (status)
 		return api_fail(status,
 				"what a stream was to publish of '%s' before will not come: its "
@@ -135,12 +139,7 @@ API_PUBLIC int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t se
 	if (status)
 		return status;
 	slot = atomic_load_explicit(&ordering->slot, memory_order_relaxed);
-	if (!slot)
-		return GPUSHARE_OK;
-	status = stream_await_releases(ordering, slot - 1, sequence);
-	if (!status)
-		order_release(ordering->page, slot - 1, sequence);
-	return status;
+	return slot ? stream_release_host(ordering, slot, sequence) : GPUSHARE_OK;
 }
 
 API_PUBLIC int gpushare_reclaim(struct gpushare_buffer *buffer, void *stream, uint64_t sequence)

@@ -97,6 +97,10 @@ void ordering_free(struct ordering *ordering);
 /* One of its turns that are held over driver calls. E_TIMED_OUT: another thread has it for longer than
  * such a call may take. */
 int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn);
+/* The same of the page's own turn, that order_give_turn() gives back. */
+int ordering_take_page_turn(const struct ordering *ordering);
+/* What both say. */
+int ordering_fail_at_driver(const struct ordering *ordering);
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
 
 /* api_order_stream.c, with the order.h names of gpushare_*(). */
@@ -108,15 +112,17 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 		   cu_stream stream, uint64_t sequence);
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t sequence);
-/* The CPU is about to release: after all that streams were to release before. */
-int stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence);
+/* The CPU releases: after all that streams were to release before. */
+int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence);
 /* For struct order_stuck; `ordering` is one. */
 bool stream_has_failed(void *ordering);
 /* Whether this process's GPUs have work to do for it that has not come to its end. */
 bool stream_has_unpublished(const struct ordering *ordering);
 bool stream_has_unreleased(const struct ordering *ordering);
-/* The slot is this session's no more, or another one. */
+/* The slot is this session's no more, or another one. Under the session's lock. */
 void stream_leave_slot(struct ordering *ordering, uint32_t next);
+/* Streams are to come to that in a slot that was left. Likewise. */
+void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last);
 /* It is used no more, but for what streams were given. False: nothing was; else it is kept for them, and
  * given back some time. */
 bool stream_keep(struct ordering *ordering);

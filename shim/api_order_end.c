@@ -14,12 +14,22 @@ static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, co
 			ordering->name, waited_ms, where);
 }
 
+int ordering_fail_at_driver(const struct ordering *ordering)
+{
+	return fail_busy(ordering, ordering->session->driver_ms, "the GPU's driver");
+}
+
 int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn)
 {
-	unsigned int within_ms = ordering->session->driver_ms;
+	return turn_take(turn, ordering->session->driver_ms) ? GPUSHARE_OK
+							     : ordering_fail_at_driver(ordering);
+}
 
-	return turn_take(turn, within_ms) ? GPUSHARE_OK
-					  : fail_busy(ordering, within_ms, "the GPU's driver");
+int ordering_take_page_turn(const struct ordering *ordering)
+{
+	return order_take_turn(ordering->page, ordering->session->driver_ms)
+		   ? GPUSHARE_OK
+		   : ordering_fail_at_driver(ordering);
 }
 
 static bool take_turn(struct ordering *ordering)
@@ -96,20 +106,33 @@ static uint64_t settles(const struct ordering *ordering)
 	return atomic_load(&ordering->captured) ? 0 : last + 1;
 }
 
+/* Under the lock. `busy`: another thread is about to have a stream release, nobody knows what; so it may
+ * be with a graph, which is seen to be captured before the slot is seen to be left. */
+static void leave_slot(struct ordering *ordering, bool busy)
+{
+	ordering->leaves_settles = settles(ordering);
+	stream_leave_slot(ordering, 0);
+	if (!busy && !atomic_load(&ordering->captured))
+		return;
+	ordering->leaves_unsettled = true;
+	ordering->leaves_settles = 0;
+}
+
 /* They end here, and the registry is yet to hear of it. */
 static void end_roles(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
+	bool busy = !turn_take(&ordering->releasing.turn, 0);
 
 	pthread_mutex_lock(&session->lock);
 	roles &= atomic_fetch_and(&ordering->roles, ~roles);
 	ordering->leaving |= roles;
 	ordering->leaves_unsettled |= is_unsettled(ordering, roles);
-	if (roles & ORDER_CONSUMES) {
-		ordering->leaves_settles = settles(ordering);
-		stream_leave_slot(ordering, 0);
-	}
+	if (roles & ORDER_CONSUMES)
+		leave_slot(ordering, busy);
 	pthread_mutex_unlock(&session->lock);
+	if (!busy)
+		turn_give(&ordering->releasing.turn);
 }
 
 int ordering_tell_leave(struct ordering *ordering)

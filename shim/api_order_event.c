@@ -161,9 +161,10 @@ int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *o
 				"and call gpushare_publish_host()",
 				ordering->name);
 	status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
+	if (!status)
+		status = ordering_take_page_turn(ordering);
 	if (status)
 		return status;
-	order_take_turn(ordering->page);
 	status = publish_next(ordering, stream, out_sequence);
 	order_give_turn(ordering->page);
 	return status;

@@ -62,14 +62,16 @@ static int ask_order(struct gpushare_session *session, const gpushare_Order *ord
 static int fetch(struct gpushare_session *session, const gpushare_Order *ask,
 		 gpushare_OrderReply *out_answer, unsigned int *out_connection, int *out_fd)
 {
-	int tries = 0, status;
+	struct session_endings endings = session_endings(session);
+	int status;
 
 	do {
 		*out_connection = session_connections(session);
 		status = ask_order(session, ask, out_answer);
 		if (!status)
 			status = session_withdraw(session, out_answer->ticket, out_fd);
-	} while (status && ++tries < CLIENT_TRIES && session_has_moved(session, *out_connection));
+	} while (status && session_has_moved(session, *out_connection) &&
+		 session_outlives(session, &endings));
 	return status;
 }
 

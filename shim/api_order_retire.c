@@ -60,13 +60,17 @@ bool stream_has_unreleased(const struct ordering *ordering)
 	return atomic_load(&ordering->captured) || has_late_release(ordering);
 }
 
+void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last)
+{
+	if (!has_come(ordering, slot, last) && last > ordering->left[slot - 1])
+		ordering->left[slot - 1] = last;
+}
+
 void stream_leave_slot(struct ordering *ordering, uint32_t next)
 {
 	uint32_t slot = atomic_exchange(&ordering->slot, next);
-	uint64_t last = atomic_exchange(&ordering->releasing.last, 0);
 
-	if (!has_come(ordering, slot, last) && last > ordering->left[slot - 1])
-		ordering->left[slot - 1] = last;
+	stream_note_left(ordering, slot, atomic_exchange(&ordering->releasing.last, 0));
 }
 
 /* A stream has still to write what it was given, but for graphs. */

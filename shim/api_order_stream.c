@@ -4,20 +4,37 @@
 
 #define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
 
+/* A context is current: without one CUDA may tell of none. NULL: a default stream, or nothing tells. */
+static cu_context context_of(const struct driver *driver, cu_stream stream)
+{
+	cu_context its = NULL;
+
+	if ((uintptr_t)stream >= FIRST_HANDLE && driver->cuStreamGetCtx &&
+	    driver->cuStreamGetCtx(stream, &its) == CU_OK)
+		return its;
+	return NULL;
+}
+
 /* The stream's own context, where that is another than the current one; a default stream is the
  * current context's, and the buffer's where there is none. */
 static int stream_enter(const struct gpushare_buffer *buffer, cu_stream stream,
 			struct device_scope *scope)
 {
 	const struct driver *driver = buffer->session->driver;
-	cu_context current = NULL, its = NULL;
+	cu_context current = NULL, its;
 
-	if (driver->cuCtxGetCurrent(&current) != CU_OK)
-		current = NULL;
-	if ((uintptr_t)stream >= FIRST_HANDLE && driver->cuStreamGetCtx &&
-	    driver->cuStreamGetCtx(stream, &its) == CU_OK && its && its != current)
-		return device_enter(driver, its, scope);
-	return current ? GPUSHARE_OK : device_enter(driver, buffer->context, scope);
+	if (driver->cuCtxGetCurrent(&current) != CU_OK || !current) {
+		int status = device_enter(driver, buffer->context, scope);
+
+		if (status)
+			return status;
+		current = buffer->context;
+	}
+	its = context_of(driver, stream);
+	if (!its || its == current)
+		return GPUSHARE_OK;
+	device_leave(scope);
+	return device_enter(driver, its, scope);
 }
 
 static cu_deviceptr stream_word(const struct ordering *ordering, const _Atomic uint64_t *word)
@@ -147,9 +164,10 @@ static int publish_numbered(struct ordering *ordering, cu_stream stream, bool ca
 	struct order_page *page = ordering->page;
 	uint64_t before;
 	bool late;
-	int status = GPUSHARE_OK;
+	int status = ordering_take_page_turn(ordering);
 
-	order_take_turn(page);
+	if (status)
+		return status;
 	before = atomic_load(&page->next);
 	late = atomic_load(&page->late);
 	if (captured && !late) {
@@ -252,13 +270,49 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 			: order_event_acquire(ordering, stream, at_least);
 }
 
+/* The slot may be another process's by then. */
+static int check_slot(const struct ordering *ordering, uint32_t slot)
+{
+	return atomic_load(&ordering->slot) == slot
+		   ? GPUSHARE_OK
+		   : api_fail(GPUSHARE_E_INVALID, "'%s' is left by another thread just now",
+			      ordering->name);
+}
+
+/* The turn in which nobody leaves the slot without saying that a stream may still come to it. */
+static int take_release(struct ordering *ordering, uint32_t slot)
+{
+	int status = ordering_take_at_driver(ordering, &ordering->releasing.turn);
+
+	if (status)
+		return status;
+	status = check_slot(ordering, slot);
+	if (status)
+		turn_give(&ordering->releasing.turn);
+	return status;
+}
+
+/* Left meanwhile, it is none of what was released in the next one. */
+static void give_release(struct ordering *ordering, uint32_t slot)
+{
+	struct order_lane *lane = &ordering->releasing;
+	struct gpushare_session *session = ordering->session;
+
+	if (atomic_load(&ordering->slot) != slot) { /* else whoever leaves it sees the last */
+		pthread_mutex_lock(&session->lock);
+		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
+		pthread_mutex_unlock(&session->lock);
+	}
+	turn_give(&lane->turn);
+}
+
 static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stream,
 			uint64_t sequence)
 {
 	struct order_lane *lane = &ordering->releasing;
-	_Atomic uint64_t *released = &ordering->page->slot[slot].released;
+	_Atomic uint64_t *released = &ordering->page->slot[slot - 1].released;
 	uint64_t before;
-	int status = ordering_take_at_driver(ordering, &lane->turn);
+	int status = take_release(ordering, slot);
 
 	if (status)
 		return status;
@@ -266,10 +320,10 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 	if (before < sequence && has_words(ordering))
 		status = write_next(ordering, lane, stream, released, before, sequence);
 	else if (before < sequence)
-		status = order_event_release(ordering, stream, slot, sequence);
+		status = order_event_release(ordering, stream, slot - 1, sequence);
 	if (!status)
 		raise_to(&lane->last, sequence);
-	turn_give(&lane->turn);
+	give_release(ordering, slot);
 	return status;
 }
 
@@ -290,15 +344,17 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 		status = see_capture(ordering, stream, &captured);
 	if (status)
 		return status;
-	if (captured)
-		return has_words(ordering)
-			   ? write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
-					sequence)
-			   : refuse_capture(ordering);
-	return release_next(ordering, slot - 1, stream, sequence);
+	if (!captured)
+		return release_next(ordering, slot, stream, sequence);
+	if (!has_words(ordering))
+		return refuse_capture(ordering);
+	status = check_slot(ordering, slot);
+	return status ? status
+		      : write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
+				   sequence);
 }
 
-int stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t sequence)
+int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
 {
 	struct order_lane *lane = &ordering->releasing;
 	struct order_page *page = ordering->page;
@@ -306,15 +362,16 @@ int stream_await_releases(struct ordering *ordering, uint32_t slot, uint64_t seq
 	uint64_t last = atomic_load(&lane->last);
 	int status;
 
-	if (!last)
-		return GPUSHARE_OK;
-	order_wait_number(&page->slot[slot].released, &page->reclaimers, last, ORDER_FOR_EVER,
-			  &stuck);
-	status = ordering_take_at_driver(ordering, &lane->turn);
+	if (last)
+		order_wait_number(&page->slot[slot - 1].released, &page->reclaimers, last,
+				  ORDER_FOR_EVER, &stuck);
+	status = take_release(ordering, slot);
 	if (status)
 		return status;
-	raise_to(&lane->last, sequence);
-	turn_give(&lane->turn);
+	if (last)
+		raise_to(&lane->last, sequence);
+	order_release(page, slot - 1, sequence);
+	give_release(ordering, slot);
 	return GPUSHARE_OK;
 }
 

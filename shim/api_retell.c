@@ -55,8 +55,9 @@ static void want(struct retell *retell, uint64_t generation, bool anew)
 	retell->wanted[retell->count++] = (struct retell_wanted){generation, anew};
 }
 
-static void begin(struct retell *retell, const struct client *client)
+static void begin(struct retell *retell, struct client *client)
 {
+	client_begin_retelling(client);
 	retell->connection = client->connections;
 	retell->goes_on = true;
 	retell->round++;

@@ -121,15 +121,33 @@ bool session_has_moved(struct gpushare_session *session, unsigned int connection
 	return moved;
 }
 
+struct session_endings session_endings(const struct gpushare_session *session)
+{
+	return (struct session_endings){.until_ms = monotonic_ms() + session->timeout_ms};
+}
+
+bool session_outlives(struct gpushare_session *session, struct session_endings *endings)
+{
+	int server;
+
+	pthread_mutex_lock(&session->lock);
+	server = session->client->server;
+	pthread_mutex_unlock(&session->lock);
+	return client_outlives(server, &endings->endings, endings->until_ms);
+}
+
 /* A connection that has gone has not taken the names along, where the registry that comes after it
  * knows them; but one that did not answer is not waited for once more each time. */
-void session_tell(struct gpushare_session *session, const request *tell)
+static void tell_of(struct gpushare_session *session, const request *tell,
+		    const unsigned int *readings)
 {
 	struct client *client = session->client;
 	int64_t until_ms;
 
 	pthread_mutex_lock(&session->lock);
 	until_ms = monotonic_ms() + session->timeout_ms;
+	if (readings)
+		session_retell_check(session, *readings);
 	if (session_is_heard(session)) {
 		client->request = *tell;
 		client->giving_back = true;
@@ -141,13 +159,19 @@ void session_tell(struct gpushare_session *session, const request *tell)
 	session_order_again(session);
 }
 
-void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info)
+void session_tell(struct gpushare_session *session, const request *tell)
+{
+	tell_of(session, tell, NULL);
+}
+
+void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
+			 unsigned int readings)
 {
 	request tell = {.which_verb = gpushare_Request_detach_tag};
 
 	memcpy(tell.verb.detach.name, info->name, sizeof(info->name));
 	tell.verb.detach.generation = info->generation;
-	session_tell(session, &tell);
+	tell_of(session, &tell, &readings);
 }
 
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info)
@@ -195,11 +219,13 @@ static enum release session_count_down(struct gpushare_buffer *buffer)
 	return buffer->owed ? RELEASE_COUNTED : RELEASE_HELD;
 }
 
-enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer)
+enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer,
+			     unsigned int *out_readings)
 {
 	enum release what;
 
 	pthread_mutex_lock(&session->lock);
+	*out_readings = session->retell.readings;
 	what = session_count_down(buffer);
 	if (what == RELEASE_HELD && buffer_is_attached(buffer))
 		buffer->owed = true;
@@ -239,9 +265,11 @@ int session_unuse(struct gpushare_buffer *buffer)
 	bool gone = false, owed = false;
 	int status = GPUSHARE_OK;
 	struct gpushare_info info;
+	unsigned int readings;
 
 	pthread_mutex_lock(&session->lock);
 	info = buffer->info;
+	readings = session->retell.readings;
 	if (--buffer->users == 0) {
 		gone = !buffer->count;
 		owed = buffer->owed;
@@ -253,7 +281,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 	if (gone)
 		status = session_end(session, buffer);
 	if (owed)
-		session_tell_detach(session, &info);
+		session_tell_detach(session, &info, readings);
 	return status;
 }
 

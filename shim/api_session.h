@@ -134,9 +134,19 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 /* How many connections it has made; whether it is another than then, so that tickets are lost. */
 unsigned int session_connections(struct gpushare_session *session);
 bool session_has_moved(struct gpushare_session *session, unsigned int connections);
+/* What takes two questions, or a question and a ticket, all of one registry: where that one ended in between
+ * it begins anew with the next, if there is time; client_outlives(). */
+struct session_endings {
+	int64_t until_ms;
+	struct client_endings endings;
+};
+struct session_endings session_endings(const struct gpushare_session *session);
+bool session_outlives(struct gpushare_session *session, struct session_endings *endings);
 /* The same in silence, and to a registry that is there: for giving things back. */
 void session_tell(struct gpushare_session *session, const request *tell);
-void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info);
+/* It is on no list any more, since there were so many readings. */
+void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
+			 unsigned int readings);
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
 
 /* api_fds.c: leave a descriptor at the registry for a ticket, and fetch one for a ticket. */
@@ -155,7 +165,8 @@ enum release {
 	RELEASE_HELD,	 /* the last session_unuse() ends it, and tells of the detach */
 };
 /* Count down; what that was. */
-enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer);
+enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer,
+			     unsigned int *out_readings);
 /* Keep the memory where it is, whatever is detached and freed meanwhile. */
 void session_use(struct gpushare_buffer *buffer);
 /* What ending it answers, where that was the last. */

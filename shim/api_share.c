@@ -104,14 +104,15 @@ static int share_register_once(struct gpushare_session *session, const struct so
 static int share_register(struct gpushare_session *session, const struct source *source,
 			  struct gpushare_buffer *buffer, unsigned int *out_readings)
 {
+	struct session_endings endings = session_endings(session);
 	unsigned int before;
-	int tries = 1, status;
+	int status;
 
 	do {
 		before = session_connections(session);
 		status = share_register_once(session, source, buffer, out_readings);
 	} while (status == GPUSHARE_E_INVALID && backing_is_fd(source->backing) &&
-		 tries++ < CLIENT_TRIES && session_has_moved(session, before));
+		 session_has_moved(session, before) && session_outlives(session, &endings));
 	return status;
 }
 
@@ -260,8 +261,9 @@ static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
 static int commit(struct gpushare_buffer *buffer, request *ask)
 {
 	struct gpushare_session *session = buffer->session;
+	struct session_endings endings = session_endings(session);
 	unsigned int before;
-	int status, tries = 0;
+	int status;
 
 	do {
 		before = session_connections(session);
@@ -269,8 +271,8 @@ static int commit(struct gpushare_buffer *buffer, request *ask)
 		status = session_ask(session, ask, 0, NULL, 0);
 		if (status)
 			mark_staged(buffer, true);
-	} while (status == GPUSHARE_E_NOT_FOUND && tries++ < CLIENT_TRIES &&
-		 session_has_moved(session, before));
+	} while (status == GPUSHARE_E_NOT_FOUND && session_has_moved(session, before) &&
+		 session_outlives(session, &endings));
 	return status;
 }
 
@@ -292,10 +294,11 @@ API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
 int session_end_shared(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;
+	unsigned int readings; /* what has a name goes by that, however often it is told */
 
 	ordering_end(buffer);
 	session_use(buffer); /* until its name has gone */
-	session_release(session, buffer);
+	session_release(session, buffer, &readings);
 	session_limbo_sweep(session);
 	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size)
 		buffer->in_limbo = session_limbo_leave(session, buffer);

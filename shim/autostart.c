@@ -17,6 +17,7 @@
 #include <sys/xattr.h>
 
 #include "cleanup.h"
+#include "close_from.h"
 
 #define PROGRAM "gpushare-registry"
 #define STACK_SIZE 65536
@@ -34,6 +35,7 @@ struct launch {
 	bool secure; /* then all of its own are these */
 	uid_t uid;
 	gid_t gid;
+	int error; /* why the child is not that program; our memory is its own until it is */
 };
 
 /* Of a set-uid program's user; where that is the caller as well, root alone. */
@@ -185,11 +187,12 @@ static int become_registry(void *argument)
 	null = open("/dev/null", O_RDWR);
 	for (int fd = 0; null >= 0 && fd <= 2; fd++)
 		dup2(null, fd);
-	syscall(SYS_close_range, 3, ~0U, 0);
-	if (chdir("/") < 0 || !become_one_user(launch))
-		_exit(126);
-	sigprocmask(SIG_SETMASK, &launch->nothing, NULL);
-	execve(launch->program, launch->arguments, launch->environment);
+	close_from(STDERR_FILENO + 1);
+	if (!chdir("/") && become_one_user(launch)) {
+		sigprocmask(SIG_SETMASK, &launch->nothing, NULL);
+		execve(launch->program, launch->arguments, launch->environment);
+	}
+	launch->error = errno;
 	_exit(127);
 }
 
@@ -246,7 +249,7 @@ static int run_clones(struct launch *launch, char *stack)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!error && WIFEXITED(outcome) && WEXITSTATUS(outcome) != 0)
 		error = EAGAIN;
-	return error;
+	return error ? error : launch->error;
 }
 
 static void tell_missing(const struct launch *launch, const char *directory, char *why,

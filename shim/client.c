@@ -180,7 +180,7 @@ static int connect_again(struct client *client, int64_t deadline)
 		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
 		if (!reached || (status != GPUSHARE_E_TIMED_OUT &&
 				 (status != GPUSHARE_E_NO_REGISTRY ||
-				  !client_outlives(client, &endings, deadline))))
+				  !client_outlives(client->server, &endings, deadline))))
 			return status;
 		patience_ms *= 2;
 	} while (monotonic_ms() < deadline);
@@ -244,9 +244,27 @@ void client_tell_withdrawn(const struct client *client, gpushare_Retell *part)
 	hold->count = 1;
 }
 
+void client_begin_retelling(struct client *client)
+{
+	client->told_anew = true;
+}
+
 int client_ask_aside(struct client *client, int64_t deadline_ms)
 {
-	return client_exchange(client, &client->aside, &client->reply, deadline_ms);
+	int status = client_exchange(client, &client->aside, &client->reply, deadline_ms);
+
+	client->told |= status == GPUSHARE_OK;
+	return status;
+}
+
+/* What is to be detached was told of without that: asked for besides, it would end another attachment. Where
+ * it was told of before, in a part of an earlier call's, all is told once more. */
+static bool is_told(struct client *client)
+{
+	if (!client->told || client->request.which_verb != gpushare_Request_detach_tag)
+		return false;
+	client->fresh |= !client->told_anew;
+	return true;
 }
 
 /* Over the connection there is. */
@@ -254,9 +272,10 @@ static int ask(struct client *client, int64_t deadline)
 {
 	int status = GPUSHARE_OK;
 
+	client->told = client->told_anew = false;
 	if (client->fresh && client->retell)
 		status = client->retell(client, client->owner, deadline);
-	if (status != GPUSHARE_OK)
+	if (status != GPUSHARE_OK || is_told(client))
 		return status;
 	return client_exchange(client, &client->request, &client->reply, deadline);
 }
@@ -275,7 +294,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 		status = ask(client, deadline);
 		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard)
 			break;
-		if (!client_outlives(client, &endings, deadline))
+		if (!client_outlives(client->server, &endings, deadline))
 			break;
 		status = client_connect_by(client, deadline);
 	}

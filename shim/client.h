@@ -44,7 +44,8 @@ struct client {
 	bool heard;	  /* a byte of the answer to the latest request has come */
 	struct directory_trust trust; /* of the directory: who is to answer there */
 	bool fresh;		      /* the registry is to be told of all that the owner has */
-	unsigned int connections;     /* made so far */
+	bool told, told_anew; /* behind this question: some of that, and from its beginning on */
+	unsigned int connections;			/* made so far */
 	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
 	unsigned int given_up_count;
 	uint8_t lease[16]; /* the latest one's, to resume by; all zero: none */
@@ -68,7 +69,9 @@ struct client *client_new(const struct client_options *options);
 struct client *client_free(struct client *client);
 
 void client_retell_by(struct client *client, client_retell *retell, void *owner);
-/* Send client->aside, receive into client->reply. The answer's status, or the transport's. */
+/* All is told from its beginning on. */
+void client_begin_retelling(struct client *client);
+/* Send client->aside, a part of that, receive into client->reply. The answer's status, or the transport's. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
 /* For the last part of a Retell, which has room: what the waiting request withdraws into limbo, and is
  * told of by nobody else any more, stands until then. */
@@ -89,6 +92,15 @@ void client_disconnect(struct client *client);
  * After a transport failure the connection is used no more: a late answer never meets a later question.
  */
 int client_call(struct client *client, unsigned int extra_ms);
+
+/* Of registries that ended, or closed the connection, with what we asked in their hands: between the two
+ * questions of what takes two, say. */
+struct client_endings {
+	int all, in_row, server; /* the latest, and how often it was that one */
+};
+/* One more did, and `server` is client->server. True: somebody may be asked once more, after a pause that
+ * becomes longer; false: there was no time, that one does not want us, or what we ask ends each. */
+bool client_outlives(int server, struct client_endings *endings, int64_t deadline_ms);
 
 /* Of a call's status: E_NOT_READY in place of E_NO_REGISTRY where the one that ran left what a next one
  * would know of this client's buffers by. */

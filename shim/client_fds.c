@@ -210,7 +210,7 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 
 	do {
 		status = exchange_once(client, ask, out, out_count, in, want, deadline_ms, &closed);
-	} while (status && closed && client_outlives(client, &endings, deadline_ms));
+	} while (status && closed && client_outlives(client->server, &endings, deadline_ms));
 	return status;
 }
 

@@ -37,15 +37,6 @@ bool client_is_remembered(const struct client *client);
 /* As client_connect(), by then. */
 int client_connect_by(struct client *client, int64_t deadline_ms);
 
-/* Of registries that ended, or closed the connection, with what we asked in their hands. */
-struct client_endings {
-	int all, in_row, server; /* the latest, and how often it was that one */
-};
-/* One more did. True: somebody may be asked once more, after a pause that becomes longer; false: there was
- * no time, that one does not want us, or what we ask ends each. client_reach.c */
-bool client_outlives(const struct client *client, struct client_endings *endings,
-		     int64_t deadline_ms);
-
 /* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
 int client_reach(struct client *client, int64_t deadline_ms);
 

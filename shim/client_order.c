@@ -84,37 +84,43 @@ static bool patience_wait(struct patience *patience, int timeout_ms, _Atomic uin
 	return true;
 }
 
-void order_take_turn(struct order_page *page)
-{
-	const struct timespec moment = {0, NAP_FIRST_NS};
-	uint32_t free = 0;
-
-	for (unsigned int tries = 0; !atomic_compare_exchange_weak_explicit(
-		 &page->turn, &free, 1, memory_order_acquire, memory_order_relaxed);
-	     tries++, free = 0) {
-		if (tries < SPIN_LOOKS)
-			relax();
-		else
-			nanosleep(&moment, NULL);
-	}
-}
-
 static bool try_turn(struct order_page *page)
 {
-	uint32_t free = 0;
+	uint32_t free = ORDER_TURN_FREE;
 
-	for (unsigned int tries = 0; tries < SPIN_LOOKS; tries++, free = 0) {
-		if (atomic_compare_exchange_weak_explicit(
-			&page->turn, &free, 1, memory_order_acquire, memory_order_relaxed))
+	for (unsigned int tries = 0; tries < SPIN_LOOKS; tries++, free = ORDER_TURN_FREE) {
+		if (atomic_compare_exchange_weak_explicit(&page->turn, &free, ORDER_TURN_TAKEN,
+							  memory_order_acquire,
+							  memory_order_relaxed))
 			return true;
 		relax();
 	}
 	return false;
 }
 
+/* Naps, since an older copy of this code in the same process wakes nobody. Where a process maps the page
+ * twice, its addresses are two: not FUTEX_PRIVATE_FLAG. */
+bool order_take_turn(struct order_page *page, unsigned int within_ms)
+{
+	const struct timespec length = {0, NAP_LONGEST_NS};
+	int64_t until_ms;
+
+	if (try_turn(page))
+		return true;
+	until_ms = monotonic_ms() + within_ms;
+	while (atomic_exchange(&page->turn, ORDER_TURN_WAITED_FOR) != ORDER_TURN_FREE) {
+		if (monotonic_ms() >= until_ms)
+			return false;
+		syscall(SYS_futex, &page->turn, FUTEX_WAIT, ORDER_TURN_WAITED_FOR, &length, NULL,
+			0);
+	}
+	return true;
+}
+
 void order_give_turn(struct order_page *page)
 {
-	atomic_store_explicit(&page->turn, 0, memory_order_release);
+	if (atomic_exchange(&page->turn, ORDER_TURN_FREE) == ORDER_TURN_WAITED_FOR)
+		syscall(SYS_futex, &page->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 void order_wake_readers(struct order_page *page)
@@ -150,7 +156,17 @@ uint64_t order_publish_late(struct order_page *page)
 	return sequence;
 }
 
-int order_publish(struct order_page *page, const struct order_stuck *stuck, uint64_t *out_sequence)
+/* A number that was given out last, and is not published. */
+static void give_back(struct order_page *page, unsigned int turn_ms, uint64_t sequence)
+{
+	if (!order_take_turn(page, turn_ms))
+		return;
+	atomic_compare_exchange_strong(&page->next, &sequence, sequence - 1);
+	order_give_turn(page);
+}
+
+int order_publish(struct order_page *page, unsigned int turn_ms, const struct order_stuck *stuck,
+		  uint64_t *out_sequence)
 {
 	uint64_t sequence, before;
 	bool late;
@@ -158,13 +174,16 @@ int order_publish(struct order_page *page, const struct order_stuck *stuck, uint
 
 	if (order_is_gone(page))
 		return GPUSHARE_E_OWNER_GONE;
-	order_take_turn(page);
+	if (!order_take_turn(page, turn_ms))
+		return GPUSHARE_E_TIMED_OUT;
 	late = atomic_load_explicit(&page->late, memory_order_relaxed);
 	before = late ? atomic_load(&page->late_after) : atomic_load(&page->next);
 	if (!late)
 		atomic_store(&page->next, before + 1);
 	order_give_turn(page);
 	status = order_wait_number(&page->published, &page->readers, before, ORDER_FOR_EVER, stuck);
+	if (status && !late)
+		give_back(page, turn_ms, before + 1);
 	if (status)
 		return status;
 	if (late) {

@@ -18,13 +18,16 @@ struct order_stuck {
 	void *user;
 };
 
-/* One process's calls that give out numbers come one after the other; for microseconds. */
-void order_take_turn(struct order_page *page);
+/* One process's calls that give out numbers come one after the other; for as long as the driver takes to
+ * enqueue. False: whoever has it did not give it back within so many milliseconds. */
+bool order_take_turn(struct order_page *page, unsigned int within_ms);
 void order_give_turn(struct order_page *page);
 
 /* After all that was published or given to a stream before. OK; E_OWNER_GONE: ordering has ended,
- * or another publishes; E_CUDA: `stuck` (may be NULL) said so. */
-int order_publish(struct order_page *page, const struct order_stuck *stuck, uint64_t *out_sequence);
+ * or another publishes; E_CUDA: `stuck` (may be NULL) said so; E_TIMED_OUT: it had no turn in time. Where
+ * it fails, no number is lost. */
+int order_publish(struct order_page *page, unsigned int turn_ms, const struct order_stuck *stuck,
+		  uint64_t *out_sequence);
 /* The same, but waits for nobody: E_NOT_READY where something is still to be published before, or
  * another thread has the turn for longer than a moment. */
 int order_publish_now(struct order_page *page, uint64_t *out_sequence);

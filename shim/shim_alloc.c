@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocations that are there when the call returns: cuMemAlloc, cuMemAllocPitch, managed memory. */
+#include "client.h"
+#include "monotonic.h"
+#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_linger.h"
+#include "shim_lookup.h"
 #include "shim_own.h"
+#include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_share.h"
 
@@ -23,10 +28,18 @@ void buffers_sweep(void)
 	linger_sweep(false);
 }
 
+/* Limbo is emptied by calls that wait for the GPU: what can be waited for in time comes first. */
 bool buffers_make_room(void)
 {
-	bool made = async_waits() && async_drain();
+	_quiet_ struct quiet quiet = quiet_enter();
+	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
+	bool made = async_waits() && async_drain(until_ms);
+	const struct driver *driver =
+	    apart_any() && process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 
+	(void)quiet;
+	if (driver && apart_drain(driver, until_ms))
+		made = true;
 	return linger_empty() || made;
 }
 

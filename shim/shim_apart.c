@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_apart.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+
+#include "monotonic.h"
+#include "shim_scope.h"
 
 #define APART_CONTEXTS 16
 
@@ -13,8 +17,9 @@ struct own_stream {
 	cu_context context; /* NULL: free */
 	int purpose;
 	cu_stream stream;
-	cu_event reached;  /* what it was given to wait for last; of those behind others */
-	cu_stream follows; /* the program's: this one is left to it until all has come */
+	cu_event reached;  /* what it was given to wait for last, or all that it was given */
+	uint64_t follows;  /* see id_of(): this one is left to it until all has come; 0: to nobody */
+	bool owes;	   /* what was freed in it may be there still */
 };
 
 static struct {
@@ -66,24 +71,21 @@ static bool enter(const struct own_stream *made)
 	return place != NULL;
 }
 
-/* Nothing was done in it. */
-static void drop(const struct driver *driver, const struct own_stream *made)
+static bool is_able(const struct driver *driver)
 {
-	if (made->reached)
-		driver->cuEventDestroy_v2(made->reached);
-	driver->cuStreamDestroy_v2(made->stream);
+	return driver->cuStreamCreate && driver->cuStreamDestroy_v2 &&
+	       driver->cuStreamSynchronize && driver->cuMemFreeAsync && driver->cuEventCreate &&
+	       driver->cuEventRecord && driver->cuEventQuery && driver->cuEventDestroy_v2 &&
+	       driver->cuStreamWaitEvent;
 }
 
 static bool make(const struct driver *driver, struct own_stream *made)
 {
-	if (!driver->cuStreamCreate || !driver->cuStreamDestroy_v2 || !driver->cuMemFreeAsync ||
-	    driver->cuStreamCreate(&made->stream, CU_STREAM_NONBLOCKING) != CU_OK)
+	if (driver->cuStreamCreate(&made->stream, CU_STREAM_NONBLOCKING) != CU_OK)
 		return false;
-	if (made->purpose == ALONE ||
-	    driver->cuEventCreate(&made->reached, CU_EVENT_NO_TIMING) == CU_OK)
+	if (driver->cuEventCreate(&made->reached, CU_EVENT_NO_TIMING) == CU_OK)
 		return true;
-	made->reached = NULL;
-	drop(driver, made);
+	driver->cuStreamDestroy_v2(made->stream);
 	return false;
 }
 
@@ -93,8 +95,6 @@ static bool open_one(const struct driver *driver, cu_context context, int purpos
 {
 	struct own_stream made = {.context = context, .purpose = purpose};
 
-	if (!context)
-		return false;
 	if (find(context, purpose, out))
 		return true;
 	if (!make(driver, &made))
@@ -103,35 +103,69 @@ static bool open_one(const struct driver *driver, cu_context context, int purpos
 		*out = made;
 		return true;
 	}
-	drop(driver, &made);
+	driver->cuEventDestroy_v2(made.reached);
+	driver->cuStreamDestroy_v2(made.stream);
 	return find(context, purpose, out);
 }
 
-cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer)
-{
-	struct own_stream alone;
-
-	return open_one(driver, context, ALONE, &alone)
-		   ? driver->cuMemFreeAsync(pointer, alone.stream)
-		   : CU_NOT_SUPPORTED;
-}
-
-static bool find_following(cu_context context, cu_stream stream, struct own_stream *out)
-{
-	for (int i = BEHIND; i < PURPOSES && find(context, i, out); i++)
-		if (out->follows == stream)
-			return true;
-	return false;
-}
-
-static void follow(const struct own_stream *one, cu_stream stream)
+static void set_owes(const struct own_stream *one, bool owes)
 {
 	struct own_stream *place;
 
 	pthread_mutex_lock(&apart.lock);
 	place = place_of(one->context, one->purpose);
 	if (place)
-		place->follows = stream;
+		place->owes = owes;
+	pthread_mutex_unlock(&apart.lock);
+}
+
+static cu_result free_in(const struct driver *driver, const struct own_stream *one,
+			 cu_deviceptr pointer)
+{
+	cu_result result = driver->cuMemFreeAsync(pointer, one->stream);
+
+	if (result == CU_OK)
+		set_owes(one, true);
+	return result;
+}
+
+cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer)
+{
+	struct own_stream alone;
+
+	return context && is_able(driver) && open_one(driver, context, ALONE, &alone)
+		   ? free_in(driver, &alone, pointer)
+		   : CU_NOT_SUPPORTED;
+}
+
+#define PER_THREAD 2 /* CU_STREAM_PER_THREAD: the name that each thread has for its own */
+
+/* Which stream that is: its handle may be another one's by now. 0: it can't be told. */
+static uint64_t id_of(const struct driver *driver, cu_stream stream)
+{
+	unsigned long long id;
+
+	if (driver->cuStreamGetId)
+		return driver->cuStreamGetId(stream, &id) == CU_OK ? id + 1 : 0;
+	return (uintptr_t)stream == PER_THREAD ? 0 : (uintptr_t)stream + 1;
+}
+
+static bool find_following(cu_context context, uint64_t id, struct own_stream *out)
+{
+	for (int i = BEHIND; id && i < PURPOSES && find(context, i, out); i++)
+		if (out->follows == id)
+			return true;
+	return false;
+}
+
+static void follow(const struct own_stream *one, uint64_t id)
+{
+	struct own_stream *place;
+
+	pthread_mutex_lock(&apart.lock);
+	place = place_of(one->context, one->purpose);
+	if (place)
+		place->follows = id;
 	pthread_mutex_unlock(&apart.lock);
 }
 
@@ -140,15 +174,16 @@ static void follow(const struct own_stream *one, cu_stream stream)
 static bool choose(const struct driver *driver, cu_context context, cu_stream stream,
 		   struct own_stream *out)
 {
+	uint64_t id = id_of(driver, stream);
 	bool any = false;
 
-	if (find_following(context, stream, out))
+	if (find_following(context, id, out))
 		return true;
 	for (int i = BEHIND; i < PURPOSES && open_one(driver, context, i, out); i++) {
 		any = true;
 		if (driver->cuEventQuery(out->reached) != CU_OK)
 			continue;
-		follow(out, stream);
+		follow(out, id);
 		break;
 	}
 	return any;
@@ -167,19 +202,70 @@ static bool order(const struct driver *driver, cu_context context, cu_stream str
 	       driver->cuEventRecord(out->reached, out->stream) == CU_OK;
 }
 
-cu_stream apart_behind(const struct driver *driver, cu_context context, cu_stream stream)
+cu_result apart_free_behind(const struct driver *driver, cu_context context, cu_stream stream,
+			    cu_deviceptr pointer)
 {
 	struct own_stream own;
 	cu_event event = NULL;
 	bool ordered;
 
-	if (!driver->cuEventCreate || !driver->cuEventRecord || !driver->cuEventQuery ||
-	    !driver->cuEventDestroy_v2 || !driver->cuStreamWaitEvent ||
+	if (!context || !is_able(driver) ||
 	    driver->cuEventCreate(&event, CU_EVENT_NO_TIMING) != CU_OK)
-		return NULL;
+		return CU_NOT_SUPPORTED;
 	ordered = order(driver, context, stream, event, &own);
 	driver->cuEventDestroy_v2(event);
-	return ordered ? own.stream : NULL;
+	return ordered ? free_in(driver, &own, pointer) : CU_NOT_SUPPORTED;
+}
+
+/* That owes, behind `skip` such. */
+static bool find_owing(size_t skip, struct own_stream *out)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&apart.lock);
+	for (int i = 0; i < APART_CONTEXTS * PURPOSES && !found; i++) {
+		*out = apart.known[i];
+		found = out->context && out->owes && !skip--;
+	}
+	pthread_mutex_unlock(&apart.lock);
+	return found;
+}
+
+static bool has_reached(const struct driver *driver, const struct own_stream *one, int64_t until_ms)
+{
+	if (driver->cuEventRecord(one->reached, one->stream) != CU_OK)
+		return false;
+	while (driver->cuEventQuery(one->reached) == CU_NOT_READY) {
+		if (monotonic_ms() >= until_ms)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
+/* What is behind in it is nothing by then, and so waited for at once. */
+static bool settle(const struct driver *driver, const struct own_stream *one, int64_t until_ms)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (!scope_push(&scope, one->context) || !has_reached(driver, one, until_ms))
+		return false;
+	set_owes(one, false);
+	return driver->cuStreamSynchronize(one->stream) == CU_OK;
+}
+
+bool apart_drain(const struct driver *driver, int64_t until_ms)
+{
+	size_t settled = 0, left = 0;
+	struct own_stream one;
+
+	while (find_owing(left, &one)) {
+		if (settle(driver, &one, until_ms))
+			settled++;
+		else
+			left++;
+	}
+	return settled != 0;
 }
 
 void apart_forget(cu_context context)

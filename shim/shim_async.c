@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "client.h"
+#include "monotonic.h"
 #include "shim_attach.h"
 #include "shim_linger.h"
 #include "shim_lock.h"
@@ -156,7 +156,7 @@ static void end_entry(const struct driver *driver, const struct pending *one)
 	}
 	attach_close(driver, &one->entry);
 	if (!one->told)
-		share_end(one->entry.name, one->entry.generation, true);
+		share_left(&one->entry);
 }
 
 /* Off the list first: once it is freed, the address may be anybody's. */
@@ -165,6 +165,7 @@ static void finish(const struct driver *driver, struct pending *one)
 	if (!lock_take(&queue.lock))
 		return;
 	unlink_one(one);
+	one->entry.reading = live_reading();
 	pthread_mutex_unlock(&queue.lock);
 	end_entry(driver, one);
 	driver->cuEventDestroy_v2(one->event);
@@ -174,13 +175,14 @@ static void finish(const struct driver *driver, struct pending *one)
 /* The program has done with it, and so has its stream. */
 static void tell(struct pending *one)
 {
-	share_end(one->entry.name, one->entry.generation, true);
 	if (!lock_take(&queue.lock))
 		return;
 	one->told = true;
-	one->busy = false;
+	one->entry.reading = live_reading();
 	atomic_fetch_sub_explicit(&queue.waiting, 1, memory_order_release);
 	pthread_mutex_unlock(&queue.lock);
+	share_left(&one->entry);
+	put_back(one);
 }
 
 static bool is_due(const struct driver *driver, const struct pending *one, struct scope *scope)
@@ -243,10 +245,9 @@ void async_close(void)
 	}
 }
 
-bool async_drain(void)
+bool async_drain(int64_t until_ms)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	unsigned int left_ms = client_default_timeout_ms();
 	size_t ended = 0;
 
 	(void)quiet;
@@ -256,7 +257,7 @@ bool async_drain(void)
 		ended += now;
 		if (now)
 			continue;
-		if (!left_ms--)
+		if (monotonic_ms() >= until_ms)
 			break;
 		poll(NULL, 0, 1);
 	}
@@ -341,8 +342,10 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 
 	if (live_is_mapped(&one->entry) || one->entry.context != context)
 		end_entry(driver, one);
+	else if (one->entry.kind == LIVE_OWN)
+		share_end(one->entry.name, one->entry.generation);
 	else if (!one->told)
-		share_end(one->entry.name, one->entry.generation, one->entry.kind != LIVE_OWN);
+		share_left(&one->entry);
 	if (driver && one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);
 }

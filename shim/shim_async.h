@@ -26,8 +26,8 @@ void async_sweep(void);
 /* Close the handles of what has ended: in a call of the program that waits for the GPU anyway. */
 void async_close(void);
 
-/* Wait for what is waiting, no longer than the registry's deadline. True: some was given back. */
-bool async_drain(void);
+/* Wait for what is waiting until then. True: some was given back. */
+bool async_drain(int64_t until_ms);
 
 /* Is that pointer waiting for its end? The program has freed it, but where it had attached the
  * buffer more than once: ask live_take() first. */

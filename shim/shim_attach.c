@@ -229,12 +229,12 @@ static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_poi
 	if (claim->driver->cuCtxGetCurrent)
 		claim->driver->cuCtxGetCurrent(&entry.context);
 	if (!fits(claim, &found, size, refusal) || !open_found(claim, &found, &entry, refusal)) {
-		share_end(entry.name, entry.generation, true);
+		share_left(&entry);
 		return false;
 	}
 	if (!live_add(&entry)) {
 		attach_close(claim->driver, &entry);
-		share_end(entry.name, entry.generation, true);
+		share_left(&entry);
 		return refuse(refusal, CU_OUT_OF_MEMORY, "out of memory");
 	}
 	*out_pointer = entry.pointer;
@@ -333,7 +333,7 @@ bool attach_object(struct claim *claim, size_t size, struct live *out_object, cu
 			out_object->mapping.held = held_keep(fd);
 		return true;
 	}
-	share_end(out_object->name, out_object->generation, true);
+	share_left(out_object);
 	return say(claim, &refusal, out_result);
 }
 
@@ -369,6 +369,6 @@ cu_result attach_end(const struct driver *driver, const struct live *entry)
 	if (live_is_mapped(entry))
 		attach_wait(driver, entry);
 	result = attach_close(driver, entry);
-	share_end(entry->name, entry->generation, true);
+	share_left(entry);
 	return result;
 }

@@ -21,7 +21,7 @@ static void end_names(cu_context context)
 	struct live entry;
 
 	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry))
-		share_end(entry.name, entry.generation, false);
+		share_end(entry.name, entry.generation);
 }
 
 /* Attachments go after it. Mapped memory, the program's own too, is no context's own: it would stay.
@@ -36,7 +36,7 @@ static void end_mappings(const struct driver *driver, cu_context context)
 		if (entry.kind == LIVE_OPENED)
 			entry.count = 1; /* attached once, however often it was opened */
 		for (unsigned int i = 0; i < entry.count; i++)
-			share_end(entry.name, entry.generation, true);
+			share_left(&entry);
 	}
 }
 

@@ -139,7 +139,7 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 		result = CU_OUT_OF_MEMORY;
 	}
 	if (result != CU_OK)
-		share_end(entry->name, entry->generation, true);
+		share_left(entry);
 	return result;
 }
 

@@ -258,3 +258,8 @@ bool line_has_moved(unsigned int connections)
 	note(true); /* what failed was the one before */
 	return true;
 }
+
+bool line_outlives(struct client_endings *endings)
+{
+	return client_outlives(line.client->server, endings, line.until_ms);
+}

@@ -39,5 +39,8 @@ bool line_is_unanswered(void);
 bool line_standing(unsigned int *out_connection);
 /* Is the registry another than when so many connections had been made? */
 bool line_has_moved(unsigned int connections);
+/* In a turn that took two questions, or a question and a ticket, of one registry, which ended in between:
+ * is there time to begin anew with the next? client_outlives(). */
+bool line_outlives(struct client_endings *endings);
 
 #endif

@@ -36,13 +36,13 @@ bool linger_withdraw(const struct live *entry)
 	limbo_set_limit(&limbo, state_limbo());
 	if (limbo_fits(&limbo, buffers_rounded(entry->size)))
 		return share_end_attached(entry->name, entry->generation);
-	share_end(entry->name, entry->generation, false);
+	share_end(entry->name, entry->generation);
 	return false;
 }
 
 void linger_drop(const struct live *entry)
 {
-	share_end(entry->name, entry->generation, false);
+	share_end(entry->name, entry->generation);
 }
 
 static void give_back(const struct driver *driver, const struct limbo_entry *entry, bool waits)
@@ -65,7 +65,7 @@ static void give_up(const struct driver *driver, struct limbo_entry *list, bool 
 {
 	for (; list; list = limbo_next(list)) {
 		give_back(driver, list, waits);
-		share_end(list->name, list->generation, false);
+		share_end(list->name, list->generation);
 	}
 }
 
@@ -129,7 +129,7 @@ struct limbo_entry *linger_take_of(cu_context context)
 void linger_end(struct limbo_entry *taken)
 {
 	for (; taken; taken = limbo_next(taken))
-		share_end(taken->name, taken->generation, false);
+		share_end(taken->name, taken->generation);
 }
 
 void linger_return(struct limbo_entry *taken)

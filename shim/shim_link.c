@@ -34,14 +34,15 @@ static int ask_to_share(const gpushare_Share *what, int fd, char *why, size_t wh
 static int share(const gpushare_Share *what, int fd, uint64_t *out_generation,
 		 unsigned int *out_reading, char *why, size_t why_size)
 {
+	struct client_endings endings = {0};
 	unsigned int before;
-	int tries = 1, status;
+	int status;
 
 	do {
 		before = line.client->connections;
 		status = ask_to_share(what, fd, why, why_size);
 	} while (status == GPUSHARE_E_INVALID && fd >= 0 && line.client->connections != before &&
-		 tries++ < CLIENT_TRIES);
+		 line_outlives(&endings));
 	if (status == GPUSHARE_OK)
 		*out_generation = line.client->reply.body.share.generation;
 	*out_reading = live_reading();
@@ -140,14 +141,15 @@ static int adopt(const record *what, const char *group, record *out_record, int 
 int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size)
 {
-	int tries = 1, status = line_enter(why, why_size);
+	struct client_endings endings = {0};
+	int status = line_enter(why, why_size);
 	bool moved;
 
 	if (status != GPUSHARE_OK)
 		return status;
 	do
 		status = adopt(what, group, out_record, out_fd, &moved, why, why_size);
-	while (moved && tries++ < CLIENT_TRIES);
+	while (moved && line_outlives(&endings));
 	*out_reading = live_reading();
 	line_leave();
 	return status;
@@ -169,15 +171,16 @@ static int fetch(const gpushare_AttachReply *answer, int *out_fd, char *why, siz
 	return status;
 }
 
-/* *out_moved: the registry ended in between, and its ticket with it. */
+/* *out_again: the registry ended in between, and its ticket with it, and there is another. */
 static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 			gpushare_AttachReply *out_answer, int *out_fd, unsigned int *out_reading,
-			bool *out_moved, char *why, size_t why_size)
+			struct client_endings *endings, bool *out_again, char *why, size_t why_size)
 {
 	unsigned int connections;
 	gpushare_Attach *attach;
 	int status = line_enter(why, why_size);
 
+	*out_again = false;
 	if (status != GPUSHARE_OK)
 		return status;
 	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
@@ -190,7 +193,8 @@ static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 		connections = line.client->connections;
 		if (backing_is_fd(out_answer->buffer.backing))
 			status = fetch(out_answer, out_fd, why, why_size);
-		*out_moved = status != GPUSHARE_OK && line_has_moved(connections);
+		*out_again =
+		    status != GPUSHARE_OK && line_has_moved(connections) && line_outlives(endings);
 	}
 	*out_reading = live_reading();
 	line_leave();
@@ -204,8 +208,10 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 {
 	gpushare_AttachReply answer;
 	int64_t until = monotonic_ms() + wait_ms;
-	bool moved = false;
-	int tries = 1, status, fd = -1;
+	int64_t deadline = until + client_default_timeout_ms();
+	struct client_endings endings = {0};
+	int status, fd = -1;
+	bool again;
 
 	for (;;) {
 		bool queued = line_is_queued();
@@ -213,9 +219,9 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 		int64_t left = until - monotonic_ms();
 		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
 
-		status = attach_slice(name, slice, *read_only, &answer, &fd, out_reading, &moved,
-				      why, why_size);
-		if (moved && tries++ < CLIENT_TRIES)
+		status = attach_slice(name, slice, *read_only, &answer, &fd, out_reading, &endings,
+				      &again, why, why_size);
+		if (again && monotonic_ms() < deadline)
 			continue;
 		if (left <= 0 ||
 		    (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
@@ -241,6 +247,7 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 {
 	const gpushare_ListReply *page;
 	gpushare_List *list;
+	char before[GPUSHARE_NAME_MAX + 1];
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK)
@@ -248,12 +255,19 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	list = &line_ask(gpushare_Request_list_tag)->verb.list;
 	snprintf(list->glob, sizeof(list->glob), "%s", glob);
 	snprintf(list->after, sizeof(list->after), "%s", after);
+	memcpy(before, after, sizeof(before));
 	status = line_call(0, why, why_size);
 	page = &line.client->reply.body.list;
 	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count;
 	     i++) {
 		*out_found = page->buffers[i].generation == generation;
 		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->buffers[i].name);
+	}
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(page->after, after) > 0)
+		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->after);
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(after, before) <= 0) {
+		status = GPUSHARE_E_PROTOCOL;
+		snprintf(why, why_size, "the registry says there is more, but lists nothing");
 	}
 	if (status == GPUSHARE_OK && !*out_found && !page->more) {
 		status = GPUSHARE_E_NOT_FOUND;
@@ -314,7 +328,8 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 	return status;
 }
 
-int link_detach(const char *name, uint64_t generation, char *why, size_t why_size)
+int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
+		size_t why_size)
 {
 	gpushare_Detach *detach;
 	int status = line_enter(why, why_size);
@@ -326,6 +341,8 @@ int link_detach(const char *name, uint64_t generation, char *why, size_t why_siz
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	snprintf(detach->name, sizeof(detach->name), "%s", name);
 	detach->generation = generation;
+	if (reading != live_reading()) /* then it is told of without that, or was */
+		line.client->fresh = true;
 	status = give_back(why, why_size);
 	line_leave();
 	return status;

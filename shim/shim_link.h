@@ -46,6 +46,8 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 /* Of what is held so: the generations that nobody has attached any more, in their place. E_NOT_READY: see
  * client_await_next(); or the registry failed a moment ago, and is asked again soon. */
 int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size);
-int link_detach(const char *name, uint64_t generation, char *why, size_t why_size);
+/* `reading`: live_reading() when it was taken off all lists. */
+int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
+		size_t why_size);
 
 #endif

@@ -62,14 +62,15 @@ int link_page(const struct link_page *page, int64_t until_ms, struct link_page_a
 	      char *why, size_t why_size)
 {
 	struct link_page_answer answer = {.fd = -1};
-	int tries = 1, status = line_enter_by(until_ms, why, why_size);
+	struct client_endings endings = {0};
+	int status = line_enter_by(until_ms, why, why_size);
 	bool moved;
 
 	if (status)
 		return status;
 	do
 		status = ask_once(page, &answer, &moved, why, why_size);
-	while (moved && tries++ < CLIENT_TRIES);
+	while (moved && line_outlives(&endings));
 	answer.connection = line.client->connections;
 	line_leave();
 	*out_answer = answer;

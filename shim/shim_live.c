@@ -132,6 +132,11 @@ unsigned int live_reading(void)
 	return atomic_load_explicit(&table.readings, memory_order_acquire);
 }
 
+void live_counted(void)
+{
+	atomic_fetch_add_explicit(&table.readings, 1, memory_order_acq_rel);
+}
+
 void live_miss(void)
 {
 	atomic_store_explicit(&table.missed, true, memory_order_release);

@@ -97,6 +97,8 @@ unsigned int live_attached(uint64_t generation);
 /* How often it was read so far. Whoever has a buffer while it is not on the table, has been missed
  * where this moved on; then live_miss(), and everything is told again. */
 unsigned int live_reading(void);
+/* It was counted again, without being read: who leaves the table from here on was counted before. */
+void live_counted(void);
 void live_miss(void);
 /* Was anything missed since this was asked? */
 bool live_missed(void);

@@ -96,6 +96,7 @@ static void end_if_unheld(struct node *node, struct object **ended)
 	if (node->handles || node->mappings)
 		return;
 	HASH_DEL(table.nodes, node);
+	node->object.entry.reading = live_reading();
 	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
 	node->object.next = *ended;
 	*ended = &node->object;
@@ -103,12 +104,18 @@ static void end_if_unheld(struct node *node, struct object **ended)
 
 void objects_tell_ended(const struct object *ended, bool attached)
 {
-	for (; ended; ended = ended->next)
-		if (live_is_own(&ended->entry) != attached) {
-			if (!attached)
-				pages_publish_ended(ended->entry.generation);
-			share_end(ended->entry.name, ended->entry.generation, attached);
+	for (; ended; ended = ended->next) {
+		const struct live *entry = &ended->entry;
+
+		if (live_is_own(entry) == attached)
+			continue;
+		if (attached) {
+			share_left(entry);
+			continue;
 		}
+		pages_publish_ended(entry->generation);
+		share_end(entry->name, entry->generation);
+	}
 }
 
 /* The object is where its node begins. */

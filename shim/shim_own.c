@@ -164,7 +164,7 @@ cu_result own_free(const struct driver *driver, struct live *entry)
 		return result;
 	}
 	pages_publish_freed(driver, entry);
-	share_end(entry->name, entry->generation, false);
+	share_end(entry->name, entry->generation);
 	attach_wait(driver, entry);
 	own_close(driver, entry);
 	return CU_OK;

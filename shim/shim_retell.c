@@ -103,11 +103,12 @@ static void forget_wanted(void)
 }
 
 /* What one registry asked for, another one may have. */
-static bool begin(const struct client *client)
+static bool begin(struct client *client)
 {
 	if (!live_read_anew() || !async_read_anew() || !objects_read_anew())
 		return false;
 	forget_wanted();
+	client_begin_retelling(client);
 	telling.goes_on = true;
 	telling.connection = client->connections;
 	return true;
@@ -172,6 +173,7 @@ static int tell_part(struct client *client, size_t count, int64_t deadline_ms)
 		else
 			add_hold(&telling.part[i], part->attached, &part->attached_count);
 	}
+	live_counted();
 	if (part->last)
 		client_tell_withdrawn(client, part);
 	status = client_ask_aside(client, deadline_ms);

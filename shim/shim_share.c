@@ -61,7 +61,7 @@ static bool remember(const struct live *entry)
 	if (entry->name[0])
 		state_log("\"%s\" is not shared: out of memory", entry->name);
 	/* A name whose end we could not notice must not stand. */
-	share_end(entry->name, entry->generation, false);
+	share_end(entry->name, entry->generation);
 	return false;
 }
 
@@ -158,7 +158,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
 			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
 						      : driver_error_name(claim->driver, result));
-		share_end(entry.name, entry.generation, false); /* kept as it was */
+		share_end(entry.name, entry.generation); /* kept as it was */
 		return false;
 	}
 	entry.pointer = entry.mapping.pointer;
@@ -237,7 +237,7 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	if (result != CU_OK) {
 		state_log("\"%s\" is not adopted: cuMemImportFromShareableHandle answered %s",
 			  found.name, driver_error_name(driver, result));
-		share_end(found.name, found.generation, false);
+		share_end(found.name, found.generation);
 		return false;
 	}
 	out_object->size = out_object->mapping.size = found.size;
@@ -249,33 +249,54 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	return true;
 }
 
-static void tell_end(const char *name, uint64_t generation, bool attached, bool *limbo)
+static bool is_to_be_told(const char *name)
+{
+	return *name && !process_is_ending() && process_is_mine();
+}
+
+static void say_untold(const char *name, int status, const char *why)
+{
+	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
+		state_log("\"%s\" is freed, but the registry was not told: %s", name, why);
+}
+
+static void tell_end(const char *name, uint64_t generation, bool *limbo)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	char why[512];
 	int status;
 
 	(void)quiet;
-	if (!*name || process_is_ending() || !process_is_mine())
+	if (!is_to_be_told(name))
 		return;
-	if (!attached)
-		pages_end(generation);
-	status = attached ? link_detach(name, generation, why, sizeof(why))
-			  : link_withdraw(name, generation, limbo, why, sizeof(why));
-	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
-		state_log("\"%s\" is freed, but the registry was not told: %s", name, why);
+	pages_end(generation);
+	status = link_withdraw(name, generation, limbo, why, sizeof(why));
+	say_untold(name, status, why);
 }
 
-void share_end(const char *name, uint64_t generation, bool attached)
+void share_end(const char *name, uint64_t generation)
 {
-	tell_end(name, generation, attached, NULL);
+	tell_end(name, generation, NULL);
+}
+
+void share_left(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	char why[512];
+	int status;
+
+	(void)quiet;
+	if (!is_to_be_told(entry->name))
+		return;
+	status = link_detach(entry->name, entry->generation, entry->reading, why, sizeof(why));
+	say_untold(entry->name, status, why);
 }
 
 bool share_end_attached(const char *name, uint64_t generation)
 {
 	bool limbo = false;
 
-	tell_end(name, generation, false, &limbo);
+	tell_end(name, generation, &limbo);
 	return limbo;
 }
 

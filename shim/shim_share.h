@@ -38,8 +38,10 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 /* share_adopted() for a program that maps by itself. */
 bool share_adopted_object(const struct claim *claim, struct live *out_object);
 
-/* A name is withdrawn, or an attachment given back. Nothing is asked of the registry at exit. */
-void share_end(const char *name, uint64_t generation, bool attached);
+/* A name is withdrawn. Nothing is asked of the registry at exit. */
+void share_end(const char *name, uint64_t generation);
+/* An attachment is given back: on no list since `reading`. */
+void share_left(const struct live *entry);
 
 /* A name is withdrawn. True: others have it attached, and the memory is to be held for them. */
 bool share_end_attached(const char *name, uint64_t generation);

@@ -113,8 +113,9 @@ static cu_result make_named(const struct claim *claim, const struct buffers_stre
 
 	if (!own_make(claim, size, true, &made, &own) &&
 	    !(own.shareable && make_plain(claim, size, &made))) {
+		/* make_plain() has made what room there is */
+		result = own.shareable ? go_on(call, &made, size) : make(call, &made, size);
 		own.shareable = false;
-		result = make(call, &made, size);
 	}
 	if (result != CU_OK) {
 		claim_return(claim, RULES_NAME);
@@ -161,7 +162,7 @@ static cu_result close_now(const struct driver *driver, const struct live *entry
 	else if (result == CU_OK)
 		result = attach_close(driver, entry);
 	if (result == CU_OK)
-		share_end(entry->name, entry->generation, true);
+		share_left(entry);
 	return result;
 }
 
@@ -192,40 +193,47 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 	return true;
 }
 
-static cu_stream follow(const struct driver *driver, cu_stream stream)
+static cu_result free_behind(const struct driver *driver, cu_deviceptr pointer, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_context context = async_context(driver, stream);
 
-	return context && scope_push(&scope, context) ? apart_behind(driver, context, stream)
-						      : NULL;
+	return context && scope_push(&scope, context)
+		   ? apart_free_behind(driver, context, stream, pointer)
+		   : CU_NOT_SUPPORTED;
 }
+
+struct freeing {
+	cu_cuMemFreeAsync_call *real;
+	cu_stream stream; /* as given */
+	cu_stream meant;
+	bool follows; /* it is known to capture nothing, nor to be refused because another does */
+};
 
 /* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
  * Guide, "Stream Ordered Memory Allocator"; measured). But it is never freed where that stream is destroyed
  * before its context is synchronized (shim_apart.h), as the stream-ordered memory would be that the program
- * takes it for. */
-static cu_result free_plain(cu_cuMemFreeAsync_call *real, const struct driver *driver,
-			    const struct live *entry, cu_stream stream, cu_stream meant)
+ * takes it for. Whatever fails there, the driver's own word is what the program hears. */
+static cu_result free_plain(const struct freeing *call, const struct driver *driver,
+			    const struct live *entry)
 {
-	cu_stream behind =
-	    entry->stream_ordered && driver->cuMemFreeAsync ? follow(driver, meant) : NULL;
-
-	return behind ? driver->cuMemFreeAsync(entry->pointer, behind)
-		      : real(entry->pointer, stream);
+	if (entry->stream_ordered && call->follows &&
+	    free_behind(driver, entry->pointer, call->meant) == CU_OK)
+		return CU_OK;
+	return call->real(entry->pointer, call->stream);
 }
 
-static cu_result free_in_order(cu_cuMemFreeAsync_call *real, const struct driver *driver,
-			       struct live *entry, cu_stream stream, cu_stream meant)
+static cu_result free_in_order(const struct freeing *call, const struct driver *driver,
+			       struct live *entry)
 {
 	bool attached = linger_withdraw(entry);
 	cu_result result;
 
-	if (attached && linger_behind(driver, entry, meant))
+	if (attached && linger_behind(driver, entry, call->meant))
 		return CU_OK;
 	if (attached)
 		linger_drop(entry);
-	result = free_plain(real, driver, entry, stream, meant);
+	result = free_plain(call, driver, entry);
 	if (result != CU_OK)
 		share_again(driver, entry);
 	return result;
@@ -239,7 +247,7 @@ static cu_result free_mapped_in_order(const struct driver *driver, struct live *
 	cu_result result;
 
 	unnamed.name[0] = '\0';
-	share_end(entry->name, entry->generation, false);
+	share_end(entry->name, entry->generation);
 	result = close_in_order(driver, &unnamed, stream);
 	if (result != CU_OK)
 		share_again(driver, entry);
@@ -250,6 +258,7 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 			     cu_stream meant)
 {
 	const struct driver *driver = lookup_driver();
+	struct freeing call = {.real = real, .stream = stream, .meant = meant};
 	cu_result asked = CU_OK;
 	bool known, captures = false;
 	struct live entry;
@@ -275,7 +284,8 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 									: real(pointer, stream);
 	switch (entry.kind) {
 	case LIVE_OWN:
-		return free_in_order(real, driver, &entry, stream, meant);
+		call.follows = asked == CU_OK;
+		return free_in_order(&call, driver, &entry);
 	case LIVE_OWN_VMM:
 		return free_mapped_in_order(driver, &entry, meant);
 	default:

@@ -40,7 +40,7 @@ static void name_object(const struct claim *claim, cu_mem_handle handle, size_t 
 	if (objects_add(&object))
 		pages_add(object.name, object.generation);
 	else
-		share_end(object.name, object.generation, false);
+		share_end(object.name, object.generation);
 }
 
 static bool attach_created(struct claim *claim, size_t size, cu_mem_handle *handle,
@@ -69,7 +69,7 @@ static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
 		pages_add(object.name, object.generation);
 	} else {
 		held_drop(object.mapping.held);
-		share_end(object.name, object.generation, false);
+		share_end(object.name, object.generation);
 	}
 	*handle = object.mapping.handle;
 	return true;

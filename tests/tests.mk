@@ -151,7 +151,7 @@ $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) $(filter-out %/host_ways.c,$(call from,host)) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
 # The ways to copy are the library's own.
-$(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
+$(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) $$(COUNTED_LINK) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
 	$(BUILD)/libgpushare.so $(BUILD)/libunits.a)
 # Those that time the library from inside have its objects, and the client's calls led through them.
 $(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(patsubst %,-Wl$(comma)--wrap=client_%,call withdraw deposit) \

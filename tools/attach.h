@@ -82,6 +82,14 @@ int attach_into(const struct attach_request *wanted, struct gpushare_buffer *buf
 int attach_npy(const struct attach_request *wanted, struct gpushare_buffer *buffer);
 int attach_restore(const struct attach_request *request, struct gpushare_session *session);
 
+/* What is in a set's directory, of that what the names ask for. False: said why. */
+struct manifest;
+bool attach_read_set(const struct attach_request *request, const char *directory,
+		     struct manifest *out);
+/* --diff of a directory. */
+bool attach_is_diff_of_set(const struct attach_request *request);
+int attach_diff_set(const struct attach_request *request, struct gpushare_session *session);
+
 /* From here on SIGINT, SIGTERM and SIGHUP only say that they came; a second one ends us. */
 void attach_catch_signals(void);
 extern volatile sig_atomic_t attach_caught; /* the one that asks to stop; 0: none */

@@ -52,6 +52,19 @@ static int check_followed(const struct attach_request *request)
 	return -1;
 }
 
+static int check_diff_of_set(const struct attach_request *request, int writes)
+{
+	struct attach_request others = *request;
+
+	others.diff = NULL;
+	if (request->output || writes || is_looked_at(&others) || request->has_offset ||
+	    request->has_length || request->rate || request->has_timeout || request->count ||
+	    is_followed(request))
+		return tool_usage("--diff with a set's directory is of whole buffers, and goes "
+				  "with nothing but NAMEs");
+	return -1;
+}
+
 int attach_check(const struct attach_request *request)
 {
 	int writes = !!request->into + !!request->in + !!request->restore;
@@ -68,6 +81,8 @@ int attach_check(const struct attach_request *request)
 		return tool_usage("--mode and --group are of --restore");
 	if (request->restore && !is_followed(request))
 		return -1;
+	if (attach_is_diff_of_set(request))
+		return check_diff_of_set(request, writes);
 	if (!request->name_count)
 		return tool_usage("which buffer? NAME is missing");
 	if (request->has_timeout && !is_followed(request))

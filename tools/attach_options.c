@@ -219,7 +219,8 @@ static int take_dir(struct attach_request *request, const char *value)
 	X("sha256", 0, NULL, sha256, "print the bytes' SHA-256") \
 	X("diff", 0, "FILE", diff, \
 	  "compare with FILE, raw or .npy: say where they differ first and in how\n" \
-	  "many elements; exit 0 the same, 1 they differ, 2 trouble") \
+	  "many elements; exit 0 the same, 1 they differ, 2 trouble. A set's\n" \
+	  "directory: each buffer in there, or those of NAME...") \
 	X("rate", 0, NULL, rate, \
 	  "say how long the copy took, without CUDA's start and the pinning of memory") \
 	X("wait", 0, "SECONDS", wait, "wait that long for NAME to appear") \
@@ -260,6 +261,7 @@ static const char usage[] =
     "usage: gpushare-attach [OPTION]... NAME\n"
     "       gpushare-attach [OPTION]... -o DIR/ NAME|PATTERN...\n"
     "       gpushare-attach --restore PATH [NAME|PATTERN]...\n"
+    "       gpushare-attach --diff DIR [NAME|PATTERN]...\n"
     "\n"
     "Attach the GPU buffer NAME of another process and copy its bytes to the host.\n"
     "On a terminal the first 256 bytes are shown in hex; a file or a pipe gets them all.\n"
@@ -271,6 +273,7 @@ static const char usage[] =
     "  gpushare-attach weights --diff w.npy           has it changed since?\n"
     "  gpushare-attach weights --follow -o w.%s       each publication, see GPUSHARE_PUBLISH\n"
     "  gpushare-attach 'llama/*' -o saved/            a set, with a manifest.json\n"
+    "  gpushare-attach --diff saved/                  which of them have changed since?\n"
     "  gpushare-attach --restore saved/               the same buffers again, kept\n"
     "\n";
 

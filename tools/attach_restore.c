@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers from files: a set that was dumped, or one file. All of them come back, or none. */
 #include <errno.h>
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,86 +28,10 @@ struct restore {
 	int error; /* errno of reading */
 };
 
-static bool read_whole(const char *path, char **out_text, size_t *out_size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *text = NULL;
-	struct stat there;
-	ssize_t got;
-
-	if (fd < 0 || fstat(fd, &there)) {
-		tool_error("'%s' can't be read: %s", path, strerror(errno));
-		return false;
-	}
-	if (!S_ISREG(there.st_mode) || (uint64_t)there.st_size > MANIFEST_SIZE_MAX) {
-		tool_error("'%s' is no manifest: it is no file, or over %zu bytes", path,
-			   MANIFEST_SIZE_MAX);
-		return false;
-	}
-	text = malloc((size_t)there.st_size + 1);
-	got = text ? source_read(fd, text, (size_t)there.st_size) : -1;
-	if (got < 0) {
-		tool_error("'%s' can't be read: %s", path, strerror(text ? errno : ENOMEM));
-		return false;
-	}
-	*out_text = text;
-	*out_size = (size_t)got;
-	text = NULL;
-	return true;
-}
-
-static bool is_wanted(const struct attach_request *request, const char *name)
-{
-	for (int i = 0; i < request->name_count; i++)
-		if (!fnmatch(request->names[i], name, 0))
-			return true;
-	return !request->name_count;
-}
-
-/* Leave those that nobody asked for. */
-static bool choose(struct restore *restore)
-{
-	const struct attach_request *request = restore->request;
-	struct manifest *manifest = &restore->manifest;
-	size_t kept = 0;
-
-	for (int i = 0; i < request->name_count; i++) {
-		size_t j = 0;
-
-		while (j < manifest->count &&
-		       fnmatch(request->names[i], manifest->entries[j].info.name, 0) != 0)
-			j++;
-		if (j == manifest->count) {
-			tool_error("the set in '%s' has no '%s'", request->restore,
-				   request->names[i]);
-			return false;
-		}
-	}
-	for (size_t i = 0; i < manifest->count; i++)
-		if (is_wanted(request, manifest->entries[i].info.name))
-			manifest->entries[kept++] = manifest->entries[i];
-	manifest->count = kept;
-	return true;
-}
-
 static bool read_set(struct restore *restore)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *directory = restore->request->restore;
-	char path[PATH_MAX], why[MANIFEST_WHY_MAX];
-	size_t size, length;
-
-	length = strlen(directory);
-	snprintf(path, sizeof(path), "%s%s%s", directory,
-		 length && directory[length - 1] == '/' ? "" : "/", MANIFEST_FILE);
-	if (!read_whole(path, &text, &size))
-		return false;
-	if (!manifest_parse(text, size, &restore->manifest, why)) {
-		tool_error("'%s' makes no sense: %s", path, why);
-		return false;
-	}
 	restore->verify = true;
-	return choose(restore);
+	return attach_read_set(restore->request, restore->request->restore, &restore->manifest);
 }
 
 /* One file, told by the request what it is called. */

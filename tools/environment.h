@@ -33,6 +33,8 @@
 	X(GPUSHARE_REGISTRY, "path of the registry's program", \
 	  "gpushare-registry beside the library, in ../bin or ../../bin from there, on PATH") \
 	X(GPUSHARE_SHIM, "path of the preload library, for gpushare run", \
-	  "libgpushare_shim.so beside gpushare, or in ../lib and below")
+	  "libgpushare_shim.so beside gpushare, or in ../lib and below") \
+	X(GPUSHARE_LIBRARY, "path of the library, for the Python package", \
+	  "libgpushare.so.0 where the loader looks")
 
 #endif

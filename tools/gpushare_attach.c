@@ -46,6 +46,8 @@ static int run(const struct attach_request *request, struct gpushare_session *se
 
 	if (request->restore)
 		return attach_restore(request, session);
+	if (attach_is_diff_of_set(request))
+		return attach_diff_set(request, session);
 	if (attach_is_set(request))
 		return attach_set(request, session);
 	buffer =

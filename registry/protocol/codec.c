@@ -162,7 +162,7 @@ static bool reply_names_are_valid(const reply *message)
 			if (!name_is_valid(message->body.list.buffers[i].name))
 				return false;
 		}
-		return true;
+		return !*message->body.list.after || name_is_valid(message->body.list.after);
 	}
 	return true;
 }

@@ -140,7 +140,7 @@ void order_begin(struct order_page *page, uint64_t publisher)
 
 	if (atomic_exchange(&page->publisher, publisher) != publisher) {
 		atomic_store(&page->next, last);
-		atomic_store(&page->turn, 0);
+		atomic_store(&page->turn, ORDER_TURN_FREE);
 		atomic_store(&page->late, 0);
 		atomic_store(&page->has_event, 0);
 		atomic_store(&page->recorded, last);

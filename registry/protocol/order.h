@@ -34,6 +34,9 @@ enum order_state {
 
 enum order_slot_state { ORDER_SLOT_UNUSED = 0, ORDER_SLOT_ACTIVE = 1, ORDER_SLOT_LEFT = 2 };
 
+/* Of order_page.turn. Older programs know the first two, and wake nobody when they give it back. */
+enum order_turn { ORDER_TURN_FREE = 0, ORDER_TURN_TAKEN = 1, ORDER_TURN_WAITED_FOR = 2 };
+
 /* A consumer's. */
 struct order_slot {
 	_Alignas(ORDER_LINE) _Atomic uint64_t released; /* done with all up to that */
@@ -50,7 +53,7 @@ struct order_page {
 	_Atomic uint32_t readers; /* some sleep until `published` grows: wake them */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the publisher's: given out last */
-	_Atomic uint32_t turn; /* who gives one out holds it, for microseconds */
+	_Atomic uint32_t turn;			    /* enum order_turn: of who gives one out */
 	_Atomic uint32_t late; /* numbers are given when the GPU comes there: captured in a graph */
 	_Atomic uint64_t late_after; /* this one was the last that was given out before */
 	_Atomic uint64_t publisher;  /* which process that is */

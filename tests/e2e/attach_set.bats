@@ -214,6 +214,94 @@ entry() {
 	gpushare-attach --restore "$WORK/set"
 }
 
+@test "--diff DIR: which of a set's buffers have changed since" {
+	produce
+	gpushare tag other dtype=i16
+	gpushare-attach 'a/*' -o "$WORK/set"
+	gpushare-attach other --format npy -o "$WORK/more/"
+	run -0 --separate-stderr gpushare-attach --diff "$WORK/set/"
+	equal "$output$stderr" ""
+	run -0 gpushare-attach --diff "$WORK/more"
+	head -c 3 /dev/zero | gpushare-attach a/bias --into - --offset 5
+	head -c 2 /dev/zero | gpushare-attach other --into - --offset 512
+	run -1 --separate-stderr gpushare-attach --diff "$WORK/set"
+	has "$output" "a/bias $WORK/set/a%2Fbias.bin differ: byte 5, element [5]: 0, "
+	equal "${lines[1]}" "3 of 24 elements, 3 bytes"
+	equal "${#lines[@]}$stderr" 2
+	run -1 gpushare-attach --diff "$WORK/more/"
+	has "$output" "other $WORK/more/other.npy differ: byte 512, element [256]: 0, "
+	run -0 gpushare-attach a/weights --diff "$WORK/set"
+	run -1 gpushare-attach 'a/b*' 'a/*' --diff "$WORK/set"
+	equal "$(lines "$output")" 2 # each once
+	rm "$WORK/set/a%2Fbias.bin"
+	run -2 --separate-stderr gpushare-attach --diff "$WORK/set"
+	has "$stderr" "a%2Fbias.bin"
+	run -2 --separate-stderr gpushare-attach other --diff "$WORK/set"
+	has "$stderr" "has no 'other'"
+	for words in "-o $WORK/x" --stats --sha256 --follow "--offset 1" "--head 3" "--dtype f32" "--length 3" --rate; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare-attach --diff "$WORK/set" $words
+		equal "$(lines "$stderr")" 1
+		has "$stderr" "set"
+	done
+	run -2 gpushare-attach --diff "$WORK/set" --in "$WORK/more/other.npy" other
+}
+
+@test "--diff DIR: what is gone, of another size, or a set no more" {
+	produce
+	gpushare-attach a/bias other -o "$WORK/set"
+	end_producer
+	gpushare-attach --restore "$WORK/set"
+	gpushare rm a/bias
+	run -1 --separate-stderr gpushare-attach --diff "$WORK/set"
+	equal "$output$stderr" "a/bias: only in $WORK/set"
+	{ cat "$WORK/set/other.bin" && echo; } >"$WORK/long"
+	gpushare rm other
+	gpushare-attach --restore "$WORK/long" other
+	run -1 gpushare-attach --diff "$WORK/set" other
+	equal "$output" "$WORK/set/other.bin ends first: 1025 bytes, 1024"
+	if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
+		run -2 env GPUSHARE_SIM_FAIL=cuMemcpyDtoHAsync:1:1 gpushare-attach --diff "$WORK/set"
+		has "$output" "a/bias: only in" # the rest is looked at all the same
+	fi
+	gpushare rm other
+	echo '{' >"$WORK/set/manifest.json"
+	run -2 --separate-stderr gpushare-attach --diff "$WORK/set"
+	has "$stderr" "manifest.json' makes no sense: "
+	rm "$WORK/set/manifest.json"
+	run -2 --separate-stderr gpushare-attach --diff "$WORK/set"
+	has "$stderr" "manifest.json' can't be read: "
+}
+
+@test "interrupted, whenever: all of a set or nothing of it" {
+	produce
+	gpushare-attach '*' -o "$WORK/good"
+	for signal in INT TERM HUP; do
+		ended=0
+		for ms in 001 020 040 060 080 120; do
+			ended_by $signal 0.$ms gpushare-attach '*' -o "$WORK/set"
+			[ "$CODE" = 0 ] || ended=$((ended + 1))
+			[ ! -e "$WORK/set" ] || diff -r "$WORK/good" "$WORK/set"
+			[ "$CODE" != 0 ] || [ -e "$WORK/set" ]
+			rm -rf "$WORK/set"
+			equal "$(cd "$WORK" && find . -name '.*partial*' -o -name '.gpushare*')" ""
+		done
+		[ $ended != 0 ]
+	done
+	end_producer
+	for signal in INT TERM HUP; do
+		ended=0
+		for ms in 001 020 040 060 080 120; do
+			ended_by $signal 0.$ms gpushare-attach --restore "$WORK/good"
+			[ "$CODE" = 0 ] || ended=$((ended + 1))
+			there=$(gpushare ls --json | jq length)
+			[ "$there" = 3 ] || equal "$CODE $there" "$((128 + $(kill -l $signal))) 0"
+			[ "$there" = 0 ] || gpushare rm '*'
+		done
+		[ $ended != 0 ]
+	done
+}
+
 @test "words about sets" {
 	for words in "a b" "a* -o -" "a b -o d --stats" "a b -o d --head 3" "a* -o d --format hex" "a* -o d --offset 1"; do
 		set -f

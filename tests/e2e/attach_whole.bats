@@ -95,23 +95,21 @@ nothing_new() {
 @test "killed, whenever: what was there, or all of it, and nothing else" {
 	echo old >"$WORK/out/file"
 	for signal in KILL TERM INT HUP; do
+		ended=0
 		for ms in 001 020 040 060 080 120; do
-			"$BUILD/gpushare-attach" big -o "$WORK/out/file" </dev/null >/dev/null 2>&1 3>&- 8>&- &
-			pid=$!
-			sleep 0.$ms
-			kill -$signal $pid 2>/dev/null || true
-			code=0
-			wait $pid || code=$?
-			case $code in
+			ended_by $signal 0.$ms gpushare-attach big -o "$WORK/out/file"
+			case $CODE in
 			0) cmp "$WORK/own" "$WORK/out/file" ;;
 			*) # it may have been on its way out
-				[ $code -gt 128 ]
+				equal "$CODE" $((128 + $(kill -l $signal)))
+				ended=$((ended + 1))
 				[ "$(head -c 4 "$WORK/out/file")" = old ] || cmp "$WORK/own" "$WORK/out/file"
 				;;
 			esac
 			echo old >"$WORK/out/file"
 			nothing_new file
 		done
+		[ $ended != 0 ] # else the signal never came to it
 	done
 }
 

@@ -77,6 +77,22 @@ events() {
 	each events
 }
 
+tell() {
+	equal "$("$1" tell)" "told"
+}
+
+@test "tags, rights, staged names, holders, states and the registry's numbers" {
+	each tell
+}
+
+stream() {
+	equal "$("$1" stream)" "streamed"
+}
+
+@test "bytes in pieces, and exceptions from between" {
+	each stream
+}
+
 lost() {
 	equal "$(GPUSHARE_SIM_FAIL=cuMemcpyHtoD:1:1 "$1" lost)" "not lost"
 }

@@ -100,6 +100,17 @@ api() {
 	"$BIN/api_app" "$@" </dev/null
 }
 
+# ended_by SIGNAL SECONDS COMMAND...: what came of it in CODE. A shell without job control has its
+# background ignore SIGINT, which stays so over exec: a terminal's programs don't.
+ended_by() {
+	env --default-signal=INT,TERM,HUP "${@:3}" </dev/null >/dev/null 2>&1 3>&- 8>&- &
+	local pid=$!
+	CODE=0
+	sleep "$2"
+	kill -"$1" $pid 2>/dev/null || true
+	wait $pid || CODE=$?
+}
+
 # names: what the registry knows, "NAME SIZE" a line
 names() {
 	api open list | grep -v '^open: OK$' || true

@@ -101,6 +101,29 @@ detach b: OK"
 	has "$(cat "$WORK/registry.err")" "idle: leaving"
 }
 
+@test "as long as anything is kept its registry and keeper stay, one starting the other; with the last of it they go" {
+	no_registry_yet
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --idle-exit 1
+	registry=$PID
+	await_file "$GPUSHARE_DIR/registry.sock"
+	api open make=a,one,2Mi,keep fill=a,7 make=b,two,2Mi,keep >/dev/null
+	keeper=$(keeper_pids)
+	sleep 2.5
+	[ -e "/proc/$registry" ] && [ -e "/proc/$keeper" ]
+	gpushare rm one
+	sleep 2.5
+	equal "$(registry_pids) $(keeper_pids)" "$registry $keeper"
+	kill -KILL "$keeper"
+	another() { [ -n "$(keeper_pids)" ] && [ "$(keeper_pids)" != "$keeper" ]; }
+	until_true another
+	keeper=$(keeper_pids)
+	gpushare rm two
+	until_true has_ended "$registry"
+	until_true has_ended "$keeper"
+	equal "$(registry_pids)$(keeper_pids)" ""
+	[ ! -e "$GPUSHARE_DIR/registry.state" ]
+}
+
 @test "a restarted producer replaces it as a new generation; a living one's name is taken" {
 	needs jq
 	owner make=a,w,2Mi,keep fill=a,7

@@ -100,7 +100,10 @@ verbs() {
 }
 
 @test "every environment variable that is asked for is in the one list, and in the manual" {
-	asked=$(grep -rhoE '"GPUSHARE_[A-Z_]+"' "$ROOT"/{shim,registry,tools} --include='*.c' | tr -d '"' | sort -u)
+	asked=$({
+		grep -rhoE '"GPUSHARE_[A-Z_]+"' "$ROOT"/{shim,registry,tools} --include='*.c'
+		grep -rhoE 'environ\.get\("GPUSHARE_[A-Z_]+"' "$ROOT/tools/python" --include='*.py'
+	} | grep -oE 'GPUSHARE_[A-Z_]+' | sort -u)
 	listed=$(sed -n 's/^\tX(\(GPUSHARE_[A-Z_]*\),.*/\1/p' "$ROOT/tools/environment.h")
 	has "$listed" GPUSHARE_NAME
 	equal "$(sort <<<"$listed")" "$asked"
@@ -116,6 +119,14 @@ verbs() {
 	mapfile -t apis < <(sed -n 's/^\tA(\([A-Za-z0-9]*\),.*/\1/p' "$ROOT/shim/rules.h")
 	has "${apis[*]}" cuMemAlloc
 	equal "$(missing gpushare.7 "${apis[@]}")" ""
+}
+
+@test "a kernel that stores into read-only memory: both pages that offer it say what comes of that" {
+	for page in gpushare.7 gpushare_alloc_with.3; do
+		text=$(words "$page" | tr -s ' \n' ' ')
+		has "$text" "CUDA_ERROR_ILLEGAL_ADDRESS"
+		has "$text" "nobody else's"
+	done
 }
 
 @test "each call has a page with its prototype and what its comment says; each status has a line" {

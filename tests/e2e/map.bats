@@ -283,6 +283,21 @@ unmap m: OK"
 	for fault in cuMemGetHandleForAddressRange:2:1 cuMemGetHandleForAddressRange:1:1 cuDeviceGetAttribute:1:9; do
 		has "$(GPUSHARE_SIM_FAIL=$fault GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by vulkan"
 	done
+	# for reading alone it is no other way in
+	rm -f "$WORK/up"
+	start reader "$BIN/api_app" open make=a,fixed,2Mi,vmm+readonly fill=a,7 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	script=(open attach=b,fixed map=m,b,5,1,rw map=m,b,5,1,r mapped=m load=m,0 store=m,0,1)
+	GPUSHARE_SIM_DMABUF=mmap run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" "${script[@]::7}"
+	equal "$(GPUSHARE_SIM_DMABUF=mmap api "${script[@]::6}" | tail -n 4)" "map m: E_READ_ONLY
+map m: OK
+mapped m: 1 bytes by dma-buf, write-combined, coherent, atom 1
+load m: 42"
+	# proven once a process
+	rm "$WORK/log"
+	GPUSHARE_SIM_DMABUF=mmap api open attach=a,w attach=b,fixed map=m,a,0,1,r map=n,b,0,1,r unmap=m map=m,a,0,1,rw
+	equal "$(grep -c cuMemGetHandleForAddressRange "$WORK/log")" 4
+	script=(open attach=b,w map=m,b,5,1,rw mapped=m)
 	# no room for the proof: mapped all the same
 	has "$(GPUSHARE_SIM_FAIL=cuMemCreate:1:1:2 GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by dma-buf"
 }

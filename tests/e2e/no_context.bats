@@ -55,6 +55,29 @@ no_context=cuDevicePrimaryCtxRetain:1:99:2,cuCtxCreate:1:99:2
 	cmp "$WORK/own" "$WORK/d"
 }
 
+@test "kept unified memory: as the file that it is, without Vulkan too; of a node's memory both reasons" {
+	mkdir "$WORK/lib"
+	ln -s "$BUILD/sim/libcuda.so.1" "$WORK/lib/"
+	for kind in 0 1; do
+		export GPUSHARE_SIM_HOST_NUMA=$kind
+		equal "$(api open make=a,grid$kind,3Mi,unified+keep fill=a,7 save=a,"$WORK/own$kind" close | grep -c OK)" 5
+	done
+	export GPUSHARE_SIM_FAIL=$no_context LD_LIBRARY_PATH=$WORK/lib
+	run -0 --separate-stderr gpushare-attach grid0 -o "$WORK/a"
+	has "$stderr" "going on without CUDA"
+	cmp "$WORK/own0" "$WORK/a"
+	printf 'new bytes' >"$WORK/new"
+	gpushare-attach grid0 --into "$WORK/new" --offset 12345 2>/dev/null
+	dd if="$WORK/new" of="$WORK/own0" bs=1 seek=12345 conv=notrunc status=none
+	run -1 --separate-stderr gpushare-attach grid1 -o "$WORK/b"
+	has "$stderr" "going on without CUDA"
+	has "$stderr" "nothing but CUDA maps that"
+	[ ! -e "$WORK/b" ]
+	unset GPUSHARE_SIM_FAIL
+	gpushare-attach grid0 | cmp - "$WORK/own0"
+	gpushare-attach grid1 | cmp - "$WORK/own1"
+}
+
 @test "what the CPU can't reach either: both reasons, and no file" {
 	export GPUSHARE_SIM_FAIL=$no_context
 	run -1 --separate-stderr gpushare-attach plain -o "$WORK/a"

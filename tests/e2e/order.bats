@@ -51,6 +51,22 @@ in_time() {
 	done
 }
 
+# by WAY: WAY as api_order has it, in $way; events: streams without words
+by() {
+	way=$1
+	unset GPUSHARE_ORDERING
+	[ "$1" != events ] || { way=stream && export GPUSHARE_ORDERING=events; }
+	rm -f "$WORK/go" "$WORK"/*.out
+}
+
+has_one() {
+	[ "$(shown "$1" name)" = "$1" ]
+}
+
+has_no() {
+	! has_one "$1"
+}
+
 kill_registry() {
 	local pid
 	pid=$(registry_pids)
@@ -78,6 +94,13 @@ kill_registry() {
 	crew 15 $((COUNT / 4)) 2 mixed
 }
 
+@test "captured into graphs: every frame once and whole, each launch a number of its own" {
+	for slots in 1 4; do
+		run -0 "$BIN/api_order_graph" 2 $((COUNT / 10)) $slots
+		equal "$output" "published $((COUNT / 10))"
+	done
+}
+
 @test "a GPU without stream memory operations: by one IPC event" {
 	export GPUSHARE_ORDERING=events
 	crew 1 $((COUNT / 2)) 4 stream
@@ -93,8 +116,8 @@ kill_registry() {
 }
 
 @test "a producer that is killed between writing and publishing never yields that frame" {
-	for way in host stream; do
-		rm -f "$WORK/go" "$WORK"/*.out
+	for how in host stream events; do
+		by $how
 		produce 4 100 $way 8
 		consume one 4 host
 		ONE=$PID
@@ -111,8 +134,8 @@ kill_registry() {
 }
 
 @test "a consumer that is killed while it has a frame stops the producer no longer than its lease" {
-	for way in host stream; do
-		rm -f "$WORK/go" "$WORK"/*.out
+	for how in host stream events; do
+		by $how
 		produce 2 50 $way
 		consume stays 2 host
 		STAYS=$PID
@@ -130,17 +153,21 @@ kill_registry() {
 }
 
 @test "who waits for a dead producer hears of it at once, and streams are let through" {
-	produce 4 3 host
-	consume cpu 4 host
-	CPU=$PID
-	consume gpu 4 stream
-	GPU=$PID
-	touch "$WORK/go"
-	finish "$PRODUCER"
-	took_ms finish "$GPU"
-	[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
-	finish "$CPU"
-	has "$(cat "$WORK/gpu.out")" "consumed 3, then the owner is gone"
+	for how in host events; do
+		by $how
+		produce 4 3 $way
+		consume cpu 4 host
+		CPU=$PID
+		consume gpu 4 stream
+		GPU=$PID
+		touch "$WORK/go"
+		finish "$PRODUCER"
+		took_ms finish "$GPU"
+		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
+		finish "$CPU"
+		has "$(cat "$WORK/gpu.out")" "consumed 3, then the owner is gone"
+		has "$(cat "$WORK/cpu.out")" "consumed 3, then the owner is gone"
+	done
 }
 
 @test "the registry is killed: hand-overs go on, and a death after that is heard of" {
@@ -205,13 +232,21 @@ kill_registry() {
 
 @test "what is shown of a buffer has its sequence and how it is ordered" {
 	needs jq
-	produce 4 5 stream 6
-	touch "$WORK/go"
-	finish "$PRODUCER" || true
-	produce 4 100 stream 6
-	await_words producer "written 6"
-	equal "$(shown ring sequence)" 5
-	equal "$(shown ring ordering)" stream-memory-operations
+	declare -A words=([host]=host [stream]=stream-memory-operations [events]=events)
+	for how in host stream events; do
+		by $how
+		produce 4 100 $way 6
+		until_true has_one ring
+		equal "$(shown ring sequence)" 0
+		equal "$(shown ring ordering)" none
+		touch "$WORK/go"
+		await_words producer "written 6"
+		equal "$(shown ring sequence)" 5
+		equal "$(shown ring ordering)" "${words[$how]}"
+		has "$(gpushare stat ring)" "published:  5, by ${words[$how]}"
+		kill -KILL "$PRODUCER"
+		until_true has_no ring
+	done
 }
 
 @test "the GPU host's part of the measurements runs, here at small counts" {
@@ -220,6 +255,7 @@ kill_registry() {
 		run -0 "$ROOT/tests/gpu/run.sh" "$WORK/out" order
 	has "$output" " 0 failed"
 	has "$(cat "$WORK/out/RESULTS.md")" "GPU to GPU, round trip"
+	grep -q "^| words in the GPU's memory (which no CPU could wait for) | [0-9.]* | [0-9.]* |" "$WORK/out/RESULTS.md"
 	has "$(cat "$WORK/out/RESULTS.md")" "16 consumers"
 }
 

@@ -76,7 +76,7 @@ attach w: OK"
 		sh -c "touch '$WORK/held'; while [ -e '$WORK/hold' ]; do sleep 0.01; done"
 	await_file "$WORK/held"
 	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
-	waits() { ls -l "/proc/$PID/fd" | grep -q 'registry\.lock$'; }
+	waits() { find "/proc/$PID/fd" -lname '*/registry.lock' | grep -q .; }
 	until_true waits
 	rm -rf "$GPUSHARE_DIR"
 	mkdir -m 700 "$GPUSHARE_DIR"

@@ -148,3 +148,39 @@ TEST "three" { skip "faults need the simulated driver"; }'
 	has "$output" "running on a GPU"
 	equal "${lines[-1]}" "1 passed, 1 failed, 1 skipped"
 }
+
+# What an analyzer says, by the file's name.
+fake_clang() {
+	mkdir -p "$WORK/fake" "$WORK/code" "$WORK/fake/gen"
+	touch "$WORK/fake/gen/registry.pb.h" "$WORK"/code/{whole,part,late,none,bad}.c
+	cat >"$WORK/fake/clang" <<'END'
+#!/bin/bash
+file=${!#}
+stats() { echo "$file:1:5: warning: $1 -> Total CFGBlocks: 9 | Unreachable CFGBlocks: 0 | Exhausted Block: yes | Empty WorkList: $2 [debug.Stats]"; }
+stats small yes
+case $file in
+*/part.c) stats large no; stats larger no ;;
+*/late.c) exec sleep 30 ;;
+*/none.c) exit 3 ;;
+*/bad.c) echo "$file:7:2: warning: Dereference of null pointer [core.NullDereference]" ;;
+esac
+END
+	chmod +x "$WORK/fake/clang"
+}
+
+@test "analyze: each file is said to be analyzed whole or in part, what is found or not analyzed is a failure" {
+	local code="$WORK/code"
+	fake_clang
+	export BUILD=$WORK/fake PATH=$WORK/fake:$PATH ANALYZE_SECONDS=1
+	run -0 "$ROOT/tests/analyze/run.sh" "$code"/{whole,part,late}.c
+	equal "$(sort <<<"$output")" "in part: $code/late.c: ended after 1 s
+in part: $code/part.c: more than 225000 states: large larger
+of 3 files 1 whole, 2 in part
+whole: $code/whole.c"
+	run -1 "$ROOT/tests/analyze/run.sh" "$code"/{none,whole}.c
+	has "$output" "not at all: $code/none.c: clang ended with 3"
+	run -1 "$ROOT/tests/analyze/run.sh" "$code/bad.c"
+	has "$output" "Dereference of null pointer"
+	run -1 "$ROOT/tests/analyze/run.sh" --within 10 "$code"/{bad,part}.c
+	equal "$output" "$code/bad.c:7:2: warning: Dereference of null pointer [core.NullDereference]"
+}

@@ -115,6 +115,20 @@ within_ms() {
 	[ "$TOOK_MS" -le $(($1 + 4 * SLACK_MS)) ] || { echo "took $TOOK_MS ms: ${*:2}"; return 1; }
 }
 
+@test "a pattern that costs much is answered in parts: the listing is whole, and nobody waits for it" {
+	local long pattern
+	long=$(printf 'a%.0s' {1..250}) pattern="*[9$(printf 'x%.0s' {1..240})]9*"
+	start_named owner "$long%i" "$BIN/drv_linked" init hoard=1,300,4Ki touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(gpushare ls --json | jq length)" 300
+	asked=$(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="list"} //p')
+	equal "$(gpushare ls "$pattern" | grep -c '^a')" 3
+	asked=$(($(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="list"} //p') - asked))
+	[ "$asked" -ge 4 ] && [ "$asked" -le 8 ]
+	touch "$WORK/end"
+	finish "$PID"
+}
+
 @test "ten thousand names at once, of cudaMalloc memory: listed within a second, found, gone" {
 	needs jq
 	start owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"

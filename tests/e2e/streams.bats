@@ -66,6 +66,33 @@ w4 2097152"
 	until_true none
 }
 
+@test "memory that its stream is still to free is waited for where there is no other; names go on" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=8M
+	for program in "${PROGRAMS[@]}"; do
+		program "$program"
+		plain=alloc
+		[[ $program != rt_* ]] || plain=malloc
+		rm -f "$WORK"/{up,end}
+		start_named app 'w%i' "${PROGRAM[@]}" init stream=s make=a,async,6Mi,s fill=a,7 go=s stall=s \
+			drop=a,async,s gosoon=s make=b,async,6Mi,s fill=b,3 byte=b,9 stall=s drop=b,async,s \
+			gosoon=s make=c,$plain,6Mi fill=c,5 byte=c,9 touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(grep '^make [bc]\|^byte' "$WORK/app.out")" "make b: 0
+byte b: 66
+make c: 0
+byte c: 68"
+		equal "$(names)" "w2 6291456"
+		touch "$WORK/end"
+		finish "$PID"
+	done
+	GPUSHARE_TIMEOUT_MS=300 took_ms named 'w%i' "$BIN/drv_linked" init errno stream=s make=a,async,6Mi,s \
+		stall=s drop=a,async,s make=b,async,6Mi,s go=s make=c,async,6Mi,s >"$WORK/out"
+	equal "$(grep '^make [bc]' "$WORK/out")" "make b: 2 errno 77
+make c: 0 errno 77"
+	[ "$TOOK_MS" -ge 300 ] && [ "$TOOK_MS" -lt $((2000 + 2 * SLACK_MS)) ]
+}
+
 @test "who has it attached keeps it, however it is freed" {
 	start_named app 'w%i' "$BIN/drv_linked" init make=a,async,2Mi fill=a,7 make=b,vmm,2Mi fill=b,9 \
 		touch="$WORK/up" await="$WORK/free" drop=a drop=b touch="$WORK/freed" await="$WORK/end"

@@ -106,6 +106,37 @@ expire t"
 	equal "$(awk '$3 == "k" { print $4 }' "$WORK/w.out" | uniq | wc -l)" 2
 }
 
+has_published() {
+	[ "$(awk '$2 == "publish"' "$WORK/w.out" | wc -l)" -ge "$1" ]
+}
+
+@test "publish: once a second at most, how far it is and how fast, and no more when it stands" {
+	watching w ring
+	start producer "$BIN/api_order" produce ring 2 100000000 host
+	producer=$PID
+	until_true has_published 4
+	kill -STOP "$producer"
+	until_true has_stopped "$producer"
+	sleep 2.5 # what was published in the last second is told once more
+	seen=$(wc -l <"$WORK/w.out")
+	sleep 2.5
+	equal "$(wc -l <"$WORK/w.out")" "$seen"
+	kill -KILL "$producer"
+	until_true has_told w "owner-gone  *ring "
+	equal "$(told w | uniq)" "share ring
+publish ring
+owner-gone ring"
+	# Each rate is what was published since the line before, within what clocks and rounding take.
+	awk '$2 == "publish" {
+		split($1, t, ":"); now = t[1] * 3600 + t[2] * 60 + t[3]
+		split($0, p, "published="); at = p[2] + 0; split($0, r, "rate="); rate = r[2] + 0
+		if (now < before) now += 86400 # midnight
+		if (lines++ && (now < before + 0.9 || at <= last || rate * (now - before) < (at - last) / 2 ||
+			rate * (now - before) > 2 * (at - last))) bad = $0
+		before = now; last = at
+	} END { if (bad) print bad; exit bad != "" }' "$WORK/w.out"
+}
+
 @test "an unlink says who did it; a GLOB leaves out the rest" {
 	watching w 'kv/*'
 	act app alloc=a,kv/1,1Mi alloc=b,other,1Mi

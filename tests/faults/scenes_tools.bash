@@ -131,6 +131,17 @@ scene_tag() {
 	}
 }
 
+scene_diff_set() {
+	attach_tool --diff set
+	TROUBLE=2
+	before() {
+		[ -e set ] || "$BUILD/gpushare-attach" other othervmm -o set
+	}
+	after() {
+		:
+	}
+}
+
 scene_restore() {
 	attach_tool --restore some.bin kept
 	before() {

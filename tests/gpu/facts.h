@@ -102,7 +102,8 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(wait_free) \
 	S(wait_unmap) \
 	S(order) \
-	S(event)
+	S(event) \
+	S(event_killed)
 #define S(name) void facts_##name(void);
 FACTS_SECTIONS(S)
 #undef S

@@ -12,7 +12,8 @@
 #include "gpu_driver.h"
 
 #define MOST ((size_t)16 << 20)
-#define LOAD_MOST ((size_t)1 << 20) /* the CPU's loads: 1.3 ms */
+#define LOAD_MOST ((size_t)1 << 20)  /* the CPU's loads: 1.3 ms */
+#define REPEATED ((size_t)128 << 10) /* over and over, as gdrcopy_copybw does */
 #define TRIES 7
 #define SIZES 13
 
@@ -76,7 +77,22 @@ static void measure(enum way way, double out[SIZES][WAY_COUNT][2])
 			    way == CPU && !to && size > LOAD_MOST ? 0 : cost_us(way, to, size);
 }
 
-/* The bytes that one way brought in are what the other takes out, whatever the places. */
+/* What a mirror of an odd part finds there, and what it leaves there. */
+static int mirror_differs(char *other, size_t at, size_t size)
+{
+	struct gpushare_mirror *mirror;
+	int wrong;
+
+	must(gpushare_mirror_open(cuda, at, size, GPUSHARE_READ | GPUSHARE_WRITE, &mirror),
+	     "gpushare_mirror_open");
+	wrong = memcmp(gpushare_mirror_data(mirror), host + at, size) != 0;
+	host[at] = *(char *)gpushare_mirror_data(mirror) ^= 0x5a;
+	must(gpushare_mirror_close(mirror), "gpushare_mirror_close");
+	must(gpushare_copy_from(host_only, at, other, size), "gpushare_copy_from");
+	return wrong + (memcmp(other, host + at, size) != 0);
+}
+
+/* The bytes that one way brought in are what the others take out, whatever the places. */
 static int differences(void)
 {
 	char *other = malloc(LOAD_MOST);
@@ -95,6 +111,7 @@ static int differences(void)
 		memset(other, 0, size);
 		must(gpushare_copy_from(host_only, at + 1, other, size - 1), "gpushare_copy_from");
 		wrong += memcmp(other, host + at + 1, size - 1) != 0;
+		wrong += mirror_differs(other, at + 1, size - 2);
 		host[at] ^= 1;
 	}
 	free(other);
@@ -119,7 +136,13 @@ static void print(double us[SIZES][WAY_COUNT][2])
 				printf("\t%.2f", us[i][way][to]);
 		printf("\n");
 	}
+	printf("8 B to, by the CPU, us\t%.3f\n", cost_us(CPU, true, 8));
+	printf("8 B from, by the CPU, us\t%.3f\n", cost_us(CPU, false, 8));
 	printf("64 KiB to, by the CPU, us\t%.3f\n", us[8][CPU][1]);
+	printf("128 KiB to, by the CPU, GB/s\t%.3f\n",
+	       (double)REPEATED / cost_us(CPU, true, REPEATED) / 1e3);
+	printf("128 KiB from, by the CPU, MB/s\t%.3f\n",
+	       (double)REPEATED / cost_us(CPU, false, REPEATED));
 	printf("16 MiB to, by the CPU, GB/s\t%.3f\n", (double)MOST / us[12][CPU][1] / 1e3);
 	printf("1 MiB from, by the CPU, MB/s\t%.3f\n", (double)LOAD_MOST / us[10][CPU][0]);
 }

@@ -30,6 +30,18 @@ python_frameworks() {
 }
 python_frameworks
 
+python_replace() {
+	local code=0 attached seen
+	timeout 300 python3 "$root/tests/gpu/py_state.py" replace 100 >"$scratch/replace" 2>"$scratch/errors" || code=$?
+	read -r attached seen < <(tail -n 1 "$scratch/replace")
+	case $code in
+	0) ok "a kept state dict was replaced in place 100 times: another process attached it $attached times, whole and unmixed, and saw $seen of them" ;;
+	77) skip "replacing a kept state dict: $(tail -n 1 "$scratch/replace")" ;;
+	*) bad "py_state.py replace: exit code $code" ;;
+	esac
+}
+python_replace
+
 # mib BYTES
 mib() {
 	echo $((($1 + 524288) / 1048576))

@@ -4,6 +4,8 @@
 py_state.py measure N BYTES FILE   one line a way: "own|shared", GPU bytes that the N took, then medians of
                                    ms: until PyTorch had a context, until the weights were there, until the
                                    first forward pass was done; and the largest of the last
+py_state.py replace ROUNDS         a kept state dict is replaced in place, again and again, while another process
+                                   attaches it: how often it did, and how many of them it saw; none is mixed
 Exit code 77: PyTorch is not here, or the GPU has no room.
 """
 import json
@@ -112,8 +114,47 @@ def measure(count, size, file):
     shared.close()
 
 
+def kept(value):
+    """Parameters in buffers of their own and in the packed one, and some that the next has not."""
+    sizes = {"big0": 1 << 19, "big1": 1 << 20, "small0": 3, "small1": 300, f"only{value % 3}": 7, f"only-big{value % 3}": 1 << 19}
+    return {key: torch.full((size,), float(value), device="cuda") for key, size in sizes.items()}
+
+
+def look():
+    """Attach until the one below zero is there: each is of one value and whole."""
+    last, seen, attached = 0.0, set(), 0
+    while last >= 0:
+        found = gpushare.torch.attach_state_dict("replaced", wait=60)
+        values = {float(end) for value in found.values() for end in (value.min(), value.max())}
+        if len(values) != 1 or set(found) != set(kept(int(max(values)))):
+            sys.exit(f"mixed: {values}, {sorted(found)}")
+        last = values.pop()
+        seen.add(last)
+        attached += 1
+    print(attached, len(seen), flush=True)
+
+
+def replace(rounds):
+    if not torch.cuda.is_available():
+        skip("PyTorch sees no GPU")
+    with subprocess.Popen([sys.executable, __file__, "look", "", "0"], stdout=subprocess.PIPE, text=True) as looker:
+        for value in [*range(1, rounds), -1]:
+            gpushare.torch.share_state_dict(kept(value), "replaced", keep=True).close()
+            time.sleep(0.05 if value % 2 else 0)
+        said = looker.stdout.readline()
+    names = len(gpushare.ls("replaced*"))
+    gpushare.torch.remove_state_dict("replaced")
+    if looker.returncode or names != 5:  # the list, the packed ones, and three of their own
+        sys.exit(f"replace: exit code {looker.returncode}, {names} names")
+    print(said, end="")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "measure":
         measure(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    elif sys.argv[1] == "replace":
+        replace(int(sys.argv[2]))
+    elif sys.argv[1] == "look":
+        look()
     else:
         one(sys.argv[1], sys.argv[2], int(sys.argv[3]))

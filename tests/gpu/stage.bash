@@ -65,7 +65,7 @@ median_of() {
 	sort -g -k "$2,$2" "$1" | awk -v c="$2" '{ v[NR] = $c } END { printf "%.4f (%.4f - %.4f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
 }
 
-# within A B: A is at most B
+# within A B: A is at most B, and both are numbers: what was not measured is within nothing
 within() {
-	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }'
+	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a ~ /[0-9]/ && b ~ /[0-9]/ && a + 0 <= b + 0) }'
 }

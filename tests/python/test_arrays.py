@@ -192,6 +192,18 @@ class DLPack(Case):
             self.assertNotIsInstance(caught.exception, SystemError)
 
     @needs_numpy
+    @needs_numpy
+    def test_numpy_takes_nothing_else_for_an_array(self):
+        """It would make an array of one object of it."""
+        for made in ({}, {"vmm": True}):
+            with gpushare.alloc("x", (2, 3), "float32", **made) as b:
+                for ask in (numpy.asarray, numpy.array, lambda a: numpy.zeros(6) + a, lambda a: a.view().__array__()):
+                    with self.assertRaisesRegex(TypeError, r"'x' lies in the GPU's memory: map\(\) or mirror\(\) it"):
+                        ask(b)
+        with gpushare.alloc("x", (2, 3), "float32", unified=True) as b:
+            self.assertEqual(b.__array__().shape, (2, 3))
+            self.assertEqual(b.__array__("int64").dtype, "int64")
+
     def test_an_exception_under_way_is_not_lost(self):
         def take(*_):
             raise AssertionError

@@ -136,6 +136,61 @@ class Torch(Case):
             shared.close()
         gpushare.torch.remove_state_dict("s")
 
+    def test_a_set_whose_owner_is_there_is_not_replaced_by_chance(self):
+        first = share({"a": torch.tensor([1.0])}, "t")
+        with self.assertRaisesRegex(gpushare.ExistsError, "taken by pid .*; replace=True takes its place"):
+            share({"a": torch.tensor([2.0])}, "t")
+        self.assertEqual(attach("t")["a"].array.tolist(), [1.0])
+        second = share({"a": torch.tensor([2.0])}, "t", replace=True)
+        first.close()
+        self.assertEqual(attach("t")["a"].array.tolist(), [2.0])
+        second.close()
+
+    def test_the_driver_fails_on_the_way(self):
+        """Nothing is left of what was being shared or attached, and the next try does it."""
+        code = """
+            import os, numpy, torch
+            os.environ["GPUSHARE_SIM_FAIL"] = sys.argv[2]
+            act, many, keep = sys.argv[1], int(sys.argv[3]), sys.argv[4] == "True"
+            def do():
+                if act == "attach":
+                    return gpushare.torch.attach_state_dict("d")
+                return gpushare.torch.share_state_dict(
+                    {"a": torch.tensor([1.0]), "b": torch.tensor(numpy.arange(many))}, "d", keep=keep)
+            status = "no fault"
+            try:
+                do()
+            except gpushare.GpushareError as error:
+                status = error.status
+            print(status)  # what it has of the buffers has gone with it
+            input()
+            print(float(do()["a"].array[0]))
+            input()
+        """
+        for keep in (False, True):
+            for fault in ("cuMemCreate:1:1:2", "cuMemCreate:2:1:2", "cuMemCreate:3:1:2", "cuMemExportToShareableHandle:2:1",
+                          "cuMemcpyHtoD:1:1"):
+                with self.subTest(fault, keep=keep), Child(code, "share", fault, MANY, keep, path=[FAKE]) as child:
+                    self.assertRegex(child.hear(), "^E_(CUDA|NO_MEMORY|DEVICE)$")
+                    self.assertEqual(self.names(), [])
+                    child.say()
+                    self.assertEqual(child.hear(), "1.0")
+                    gpushare.torch.remove_state_dict("d")
+        shared = share({"a": torch.tensor([1.0]), "b": torch.tensor(numpy.arange(MANY))}, "d")
+        for fault in ("cuMemImportFromShareableHandle:1:1", "cuMemImportFromShareableHandle:3:1", "cuMemMap:2:1:2",
+                      "cuMemcpyDtoH:1:1"):
+            with self.subTest(fault), Child(code, "attach", fault, MANY, False, path=[FAKE]) as child:
+                self.assertRegex(child.hear(), "^E_")
+                self.assertEqual([i.attachers for i in gpushare.ls()], [0] * 4)
+                child.say()
+                self.assertEqual(child.hear(), "1.0")
+        shared.close()
+
+    def test_nothing_but_a_list(self):
+        shared = share({}, "nothing")
+        self.assertEqual((attach("nothing"), self.names()), ({}, ["nothing"]))
+        shared.close()
+
     def test_what_fails_leaves_nothing(self):
         with gpushare.alloc("t/b", 16):
             with self.assertRaises(gpushare.ExistsError):
@@ -195,6 +250,115 @@ class Torch(Case):
         self.assertEqual(wrong, [])
         self.assertGreater(len(seen), 1)
         self.until(lambda: not self.names(), "all gone")
+
+    def test_kept_sets_that_are_replaced_are_never_mixed(self):
+        """Each comes in place of the one before, name by name: who attaches meanwhile has one of them."""
+        writer = """
+            import numpy, torch
+            def state(value):
+                many = 1 << 18
+                made = {f"big{i}": torch.tensor(numpy.full(many, value)) for i in range(3)}
+                made.update({f"small{i}": torch.tensor([float(value)] * 3) for i in range(4)})
+                made.update({f"only{value % 3}": torch.tensor([float(value)])})
+                made.update({f"only-big{value % 3}": torch.tensor(numpy.full(many, value))})
+                return made
+            value = 0
+            while True:
+                gpushare.torch.share_state_dict(state(value), "k", keep=True).close()
+                value += 1
+                print(value)
+                if input() == "end": break
+        """
+        seen, rounds, again = [], 12, threading.Event()
+        tries = gpushare.torch._attach_all
+
+        def counted(*arguments):
+            try:
+                return tries(*arguments)
+            except gpushare.torch._Changed:
+                again.set()
+                raise
+
+        with Child(writer, path=[FAKE]) as child, \
+                unittest.mock.patch.object(gpushare.torch, "_attach_all", counted):
+            child.hear()
+            done, wrong = threading.Event(), []
+
+            def look():
+                try:
+                    while not done.is_set():
+                        found = attach("k", wait=20)
+                        values = {(int(t.array.min()), int(t.array.max())) for t in found.values()}
+                        ((low, high),) = values
+                        self.assertEqual(low, high)
+                        self.assertEqual(sorted(k for k in found if k.startswith("only")),
+                                         [f"only-big{low % 3}", f"only{low % 3}"])
+                        seen.append(low)
+                except BaseException as error:  # to the thread that judges
+                    wrong.append(error)
+
+            looker = threading.Thread(target=look)
+            looker.start()
+            for value in range(1, rounds):
+                child.say()
+                self.assertEqual(child.hear(), str(value + 1))
+            self.until(lambda: wrong or (seen and seen[-1] == rounds - 1), "the last one seen")
+            done.set()
+            looker.join()
+            child.say("end")
+            self.assertEqual(child.end()[0], 0)
+        self.assertEqual(wrong, [])
+        self.assertEqual(seen, sorted(seen))
+        self.assertGreater(len(set(seen)), 2)
+        last = (rounds - 1) % 3
+        self.assertEqual(self.names(), ["k", "k/_packed", "k/big0", "k/big1", "k/big2", f"k/only-big{last}"])
+        gpushare.torch.remove_state_dict("k")
+
+    def test_a_replacing_that_breaks_off_is_told_and_mended(self):
+        big = {key: torch.tensor(numpy.full(MANY, 1)) for key in "ab"}
+        share(big, "k", keep=True).close()
+        with Child("""
+            import numpy, torch
+            add = gpushare.torch._Sharing.add
+            def add_and_stop(sharing, key, *arguments):
+                add(sharing, key, *arguments)
+                if key == "a":
+                    print("half")
+                    input()
+            gpushare.torch._Sharing.add = add_and_stop
+            big = {key: torch.tensor(numpy.full(int(sys.argv[1]), 2)) for key in "ab"}
+            gpushare.torch.share_state_dict(big, "k", keep=True)
+        """, MANY, path=[FAKE]) as child:
+            self.assertEqual(child.hear(), "half")
+            with self.assertRaisesRegex(gpushare.OwnerGoneError, "'k' is not whole: 'k/a' is of generation"):
+                attach("k")
+            child.kill()
+        self.until(lambda: not gpushare.stat("k/a").owner_alive)
+        with self.assertRaisesRegex(gpushare.OwnerGoneError, "not whole.*share it again"):
+            attach("k")
+        share({"b": torch.tensor(numpy.full(MANY, 3))}, "k", keep=True).close()
+        self.assertEqual((self.names(), int(attach("k")["b"].array[7])), (["k", "k/b"], 3))
+        gpushare.torch.remove_state_dict("k")
+
+    def test_a_set_below_another_is_left_alone(self):
+        odd = {"w" * 200: torch.tensor([1.0]), "v" * 300: torch.tensor(numpy.arange(MANY)), "x": torch.tensor([2.0])}
+        lora = share({"w": torch.tensor([5.0])}, "llama/lora")
+        mine = gpushare.alloc("llama/notes", 16)
+        for replace in (True, False):
+            shared = share(odd, "llama", replace=replace)
+            self.assertEqual(len(self.names()), 5 + 5 - 1)
+            gpushare.torch.remove_state_dict("llama")
+            self.assertEqual(self.names(), ["llama/lora", "llama/lora/_packed", "llama/lora/w", "llama/notes"])
+            self.assertEqual(attach("llama/lora")["w"].array.tolist(), [5.0])
+            shared.close()
+        mine.close()
+        lora.close()
+
+    def test_a_list_that_is_being_written_is_none_so_far(self):
+        with gpushare.alloc("w", 4096, tags={"kind": "state-dict"}) as begun:
+            begun.write(b"\xff" * 4096)  # of whoever had the memory before
+            with self.assertRaisesRegex(gpushare.OwnerGoneError, "not whole: its list is not written"):
+                attach("w")
 
     def test_a_list_that_lies_is_not_believed(self):
         shared = share({"a": torch.tensor([1.0])}, "l")

@@ -80,6 +80,8 @@ static cu_result event_record(cu_event event, cu_stream stream)
 		return CU_INVALID_HANDLE;
 	if (event_is_elsewhere(found, its))
 		return event_crash(found);
+	if (stream_use(its) != CU_OK)
+		return (cu_result)STREAM_CAPTURE_IMPLICIT;
 	wait_look();
 	if (found->slot && its->capture)
 		return CU_STREAM_CAPTURE_UNSUPPORTED; /* the capture goes on */
@@ -169,6 +171,8 @@ static cu_result event_stream_wait(cu_stream stream, cu_event event, unsigned in
 		return event_crash(found);
 	if (found->slot && its->capture)
 		return capture_spoil(its);
+	if (stream_use(its) != CU_OK)
+		return (cu_result)STREAM_CAPTURE_IMPLICIT;
 	if (found->captured || its->capture)
 		return event_in_capture(found, its);
 	wait_look();

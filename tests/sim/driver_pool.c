@@ -55,7 +55,7 @@ static cu_result pool_alloc(cu_deviceptr *pointer, uint64_t size, cu_mem_pool po
 	struct capture *capture = found ? found->capture : NULL;
 	cu_result result = !found    ? CU_INVALID_HANDLE
 			   : capture ? capture_alloc(capture, pointer, size)
-				     : CU_OK;
+				     : stream_use(found);
 	pthread_mutex_unlock(&state.lock);
 	if (result == CU_OK && !capture)
 		result = capture_permits();
@@ -131,6 +131,8 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 		return CU_INVALID_HANDLE;
 	if (found->capture)
 		return capture_free(found->capture, pointer);
+	if (stream_use(found) != CU_OK)
+		return (cu_result)STREAM_CAPTURE_IMPLICIT;
 	struct region *region = region_exactly(pointer);
 	if (region && region->kind == REGION_MANAGED)
 		return CU_NOT_SUPPORTED;

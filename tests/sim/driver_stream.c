@@ -192,7 +192,18 @@ cu_result cuStreamGetCtx(cu_stream stream, cu_context *context)
 	ANSWER(cuStreamGetCtx, NEED_CONTEXT, stream_context(stream, context));
 }
 
-/* Work on the legacy stream would come after what is only being captured. */
+/* Work on the legacy stream would come after what is only being captured: it is refused, and ends that. */
+cu_result stream_use(cu_stream stream)
+{
+	cu_result result = CU_OK;
+
+	for (cu_stream other = streams; other && stream == &stream_legacy; other = other->next) {
+		if (other->blocking && capture_spoil(other) != CU_OK)
+			result = (cu_result)STREAM_CAPTURE_IMPLICIT;
+	}
+	return result;
+}
+
 bool stream_captures(cu_stream except)
 {
 	for (cu_stream stream = streams; stream; stream = stream->next) {

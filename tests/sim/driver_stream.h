@@ -49,6 +49,7 @@ void wait_for_all(void);
 cu_stream stream_find(cu_stream stream); /* NULL: there is none such */
 struct wait *stream_tail(cu_stream stream);
 bool stream_captures(cu_stream except); /* a blocking one is being captured */
+cu_result stream_use(cu_stream stream); /* for events, waits and stream-ordered memory */
 void stream_end(cu_context context);
 
 /* driver_pool.c. Under the lock. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "monotonic.h"
 #include "shim_line.h"
 #include "shim_live.h"
 
@@ -17,7 +18,8 @@
 struct turn {
 	pb_size_t verb; /* that is asked then; DEPOSIT, FETCH */
 	int status;
-	bool moves; /* it comes from another registry than the one before */
+	bool moves; /* it comes over another connection than the one before */
+	bool same;  /* ...of the same registry */
 	reply answer;
 };
 enum { DEPOSIT = 1001, FETCH };
@@ -48,11 +50,19 @@ static int take_turn(pb_size_t verb, unsigned int wait_ms, char *out_why, size_t
 		fail_msg("%d is asked, not %d", (int)verb, (int)turn->verb);
 	played.waits_ms[played.taken++] = wait_ms;
 	played.client.connections += turn->moves;
+	played.client.server += turn->moves && !turn->same;
 	played.moved = turn->moves;
 	played.client.reply = turn->answer;
 	if (turn->status)
 		snprintf(out_why, size, "as played.planned");
 	return turn->status;
+}
+
+/* The latest, too, comes from another registry than the one before; or over another connection of the same. */
+static inline void plan_move(bool same)
+{
+	played.turns[played.planned - 1].moves = true;
+	played.turns[played.planned - 1].same = same;
 }
 
 static int played_enter(char *out_why, size_t size)
@@ -76,7 +86,7 @@ static void played_leave(void)
 	played.in_turn = false;
 }
 
-static bool played_queued(void)
+static inline bool played_queued(void)
 {
 	return played.queued > 0 && played.queued--;
 }
@@ -95,7 +105,7 @@ static int played_call(unsigned int extra_ms, char *out_why, size_t size)
 	return take_turn(played.client.request.which_verb, extra_ms, out_why, size);
 }
 
-static int played_give_back(char *out_why, size_t size)
+static inline int played_give_back(char *out_why, size_t size)
 {
 	return played_call(0, out_why, size);
 }
@@ -125,7 +135,7 @@ static bool played_moved(unsigned int connections)
 	return played.moved;
 }
 
-static bool played_unanswered(void)
+static inline bool played_unanswered(void)
 {
 	return played.unanswered;
 }
@@ -137,6 +147,8 @@ static int played_set_up(void **state)
 	(void)state;
 	memset(&played, 0, sizeof(played));
 	played.client.connections = 1;
+	played.client.server = 1;
+	line.until_ms = monotonic_ms() + 60000;
 	line.client = &played.client;
 	*sentence = '\0';
 	live_missed();

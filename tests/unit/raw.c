@@ -23,14 +23,6 @@
 struct raw_daemon raw_here;
 reply raw_answer;
 
-long long raw_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
 pid_t raw_fork(void)
 {
 	pid_t pid = fork();
@@ -61,11 +53,6 @@ pid_t raw_owner(const char *name, request (*make)(const char *name))
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	return pid;
-}
-
-void raw_sleep_ms(int ms)
-{
-	poll(NULL, 0, ms);
 }
 
 /* In the child: become the daemon. */

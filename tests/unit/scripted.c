@@ -27,6 +27,7 @@ static struct {
 	unsigned int lives; /* how often it was started: the lease's key */
 	struct pollfd sockets[FIRST_PEER + PEERS];
 	bool greeted[FIRST_PEER + PEERS], carries_fds[FIRST_PEER + PEERS];
+	bool lost; /* as scripted.lose_ has it, and that is yet to be told */
 } play = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void scripted_lock(void)
@@ -37,6 +38,13 @@ void scripted_lock(void)
 void scripted_unlock(void)
 {
 	pthread_mutex_unlock(&play.lock);
+}
+
+static bool loses(unsigned int *times)
+{
+	play.lost = *times > 0;
+	*times -= play.lost;
+	return play.lost;
 }
 
 static bool matches_once(pb_size_t *at, pb_size_t verb)
@@ -78,6 +86,11 @@ static void on_share(const gpushare_Share *share, reply *answer)
 {
 	if (scripted.shares_count < SCRIPTED_MAX)
 		scripted.shares[scripted.shares_count++] = *share;
+	if (play.lost) {
+		play.lost = false;
+		answer->status = GPUSHARE_E_INVALID;
+		return;
+	}
 	if (share->again && scripted.share_status) {
 		answer->status = scripted.share_status;
 		strcpy(answer->message, "not again");
@@ -103,6 +116,16 @@ static void on_attach(reply *answer)
 	body->buffer = latest->buffer;
 	body->buffer.generation = scripted.generation;
 	memcpy(body->handle, latest->handle, sizeof(body->handle));
+	memset(body->ticket, 7, sizeof(body->ticket));
+}
+
+static void on_order(reply *answer)
+{
+	gpushare_OrderReply *body = &answer->body.order;
+
+	answer->which_body = gpushare_Reply_order_tag;
+	body->id = 1;
+	memset(body->ticket, 7, sizeof(body->ticket));
 }
 
 static void on_hello(const gpushare_Hello *hello, reply *answer)
@@ -134,6 +157,11 @@ static void answer_to(const request *ask, reply *answer)
 		answer->status = GPUSHARE_E_NOT_FOUND;
 	} else if (ask->which_verb == gpushare_Request_list_tag) {
 		answer->which_body = gpushare_Reply_list_tag;
+	} else if (ask->which_verb == gpushare_Request_order_tag) {
+		on_order(answer);
+	} else if (ask->which_verb == gpushare_Request_commit_tag && play.lost) {
+		play.lost = false;
+		answer->status = GPUSHARE_E_NOT_FOUND;
 	}
 }
 
@@ -167,6 +195,8 @@ static bool serve_request(int fd)
 		return false;
 	verb = ask.which_verb;
 	scripted.asked[verb]++;
+	if (verb == gpushare_Request_commit_tag && !play.lost && loses(&scripted.lose_staged))
+		return false;
 	if (matches_once(&scripted.drop_at, verb))
 		return false;
 	if (matches_once(&scripted.end_at, verb)) {
@@ -194,9 +224,9 @@ static void lose_connections(void)
 static bool fetch(int fd, struct fds_message *message)
 {
 	scripted.fetches++;
-	if (!scripted.lose_tickets)
+	if (!loses(&scripted.lose_tickets))
 		return !fds_send(fd, message, &scripted.memory, 1);
-	scripted.lose_tickets = false;
+	play.lost = false;
 	lose_connections();
 	message->status = GPUSHARE_E_NOT_FOUND;
 	return !fds_send(fd, message, NULL, 0);
@@ -214,6 +244,8 @@ static bool serve_fds(int fd)
 	if (message.verb == FDS_WITHDRAW && scripted.memory)
 		return fetch(fd, &message);
 	scripted.deposits += (unsigned int)count;
+	if (loses(&scripted.lose_deposits))
+		lose_connections();
 	memset(message.tickets, 7, sizeof(message.tickets));
 	return !fds_send(fd, &message, NULL, 0);
 }

@@ -23,11 +23,14 @@ struct scripted {
 	unsigned int nap_ms;	      /* before each answer */
 	uint64_t wants[SCRIPTED_MAX]; /* these generations, when it is told of them */
 	size_t wants_count;
-	int memory;	   /* what is behind every ticket; 0: nothing */
-	bool lose_tickets; /* at the first one that is to be fetched, as by a restart */
-	int share_status;  /* what a Share with `again` is answered */
+	int memory; /* what is behind every ticket; 0: nothing */
+	/* so many times all connections go, and the ticket, as by a restart: */
+	unsigned int lose_tickets;  /* when one is to be fetched */
+	unsigned int lose_deposits; /* when one was given; a Share under it is invalid */
+	unsigned int lose_staged;   /* at a Commit, and the next knows of nothing that is staged */
+	int share_status;	    /* what a Share with `again` is answered */
 	/* what it was asked */
-	unsigned int asked[16];					    /* by tag */
+	unsigned int asked[32];					    /* by tag */
 	uint8_t resumed_by[16];					    /* of the latest Hello */
 	uint32_t attempt;					    /* of the latest Hello */
 	unsigned int ended;					    /* connections */

@@ -11,26 +11,12 @@
 
 #include "filled.h"
 #include "held.h"
+#include "lacking.h"
 
 #define SIZE PART_SIZE
 
 static const struct driver *driver;
 static struct gpushare_session *session;
-
-static cu_result refuse(void)
-{
-	return CU_UNKNOWN;
-}
-
-/* The library's own table, of which an entry is missing or fails meanwhile. */
-#define WITH(entry, instead, check) \
-	do { \
-		struct driver *table = (struct driver *)(uintptr_t)driver; \
-		cu_##entry##_call *whole = table->entry; \
-		*(void **)&table->entry = (void *)(instead); \
-		check; \
-		table->entry = whole; \
-	} while (0)
 
 static struct gpushare_buffer *begin(void)
 {
@@ -46,7 +32,8 @@ static void publish_failing(void)
 	uint64_t sequence = 42;
 
 #define FAILING(entry) \
-	WITH(entry, refuse, FAILS(E_CUDA, #entry, gpushare_publish(buffer, stream, &sequence)); \
+	WITH(driver, entry, refuse_call, \
+	     FAILS(E_CUDA, #entry, gpushare_publish(buffer, stream, &sequence)); \
 	     CHECK(sequence == 42 && part_published(buffer) == 0))
 	FAILING(cuEventCreate);
 	FAILING(cuIpcGetEventHandle);
@@ -77,7 +64,7 @@ static void lacking(void)
 	uint64_t sequence = 42;
 
 #define LACKING(entry) \
-	WITH(entry, NULL, \
+	WITH(driver, entry, NULL, \
 	     FAILS(E_NOT_SUPPORTED, "so no stream orders 'x'; use the calls that end in _host", \
 		   gpushare_publish(buffer, stream, &sequence)))
 	LACKING(cuIpcGetEventHandle);
@@ -149,7 +136,7 @@ static void acquire_held(void)
 	CHECK(driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING) == CU_OK);
 	for (uint64_t round = 1; round <= 2; round++) {
 		hear();
-		WITH(cuStreamWaitEvent, refuse,
+		WITH(driver, cuStreamWaitEvent, refuse_call,
 		     FAILS(E_CUDA, "cuStreamWaitEvent", gpushare_acquire(buffer, stream, round)));
 		OK(gpushare_acquire(buffer, stream, round));
 		CHECK(part_published(buffer) == round - 1);
@@ -180,7 +167,8 @@ static void release_failing(void)
 	cu_stream stream = part_stream();
 
 #define FAILING(entry) \
-	WITH(entry, refuse, FAILS(E_CUDA, #entry, gpushare_release(buffer, stream, round)))
+	WITH(driver, entry, refuse_call, \
+	     FAILS(E_CUDA, #entry, gpushare_release(buffer, stream, round)))
 	for (uint64_t round = 1; round <= 2; round++) {
 		hear();
 		say();
@@ -213,7 +201,7 @@ static void open_failing(void)
 
 	hear();
 	say(); /* let go: the CPU sees it published */
-	WITH(cuIpcOpenEventHandle, refuse, OK(gpushare_acquire(buffer, stream, 1)));
+	WITH(driver, cuIpcOpenEventHandle, refuse_call, OK(gpushare_acquire(buffer, stream, 1)));
 	CHECK(part_published(buffer) == 1);
 	OK(gpushare_release_host(buffer, 1));
 	hear();

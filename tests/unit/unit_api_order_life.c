@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "api_order.h"
 #include "filled.h"
 #include "raw.h"
 #include "stopped.h"
@@ -168,14 +169,43 @@ static void test_come_and_go(void **state)
 	logged_play(come_and_go, NULL);
 }
 
+/* The registry has another page than this session: whoever comes would not see what is said here. */
+static void have_another(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session), *again;
+	struct order_page *page, *whole;
+	struct ordering *ordering;
+	uint64_t generation;
+	int fd;
+
+	OK(gpushare_publish_host(buffer, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	whole = ordering->page;
+	generation = whole->generation;
+	fd = order_page_make(generation, whole->id + 1);
+	CHECK(fd >= 0 && !order_page_map(fd, generation, &page));
+	ordering->page = page;
+	FAILS(E_OWNER_GONE, "has lost the order of 'x'", gpushare_join(buffer, NULL));
+	FAILS(E_OWNER_GONE, "has gone", gpushare_acquire_host(buffer, 2, 1000, NULL));
+	FAILS(E_OWNER_GONE, "has ended", gpushare_publish_host(buffer, NULL));
+	OK(gpushare_attach(session, "x", NULL, &again));
+	order_page_unmap(whole);
+	close(fd);
+	OK(gpushare_close(session));
+}
+
+static void test_another_page(void **state)
+{
+	(void)state;
+	stage_play(have_another, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_two_processes),
-	    T(test_mute_registry),
-	    T(test_outlived_registry),
-	    T(test_come_and_go),
+	    T(test_two_processes), T(test_mute_registry), T(test_outlived_registry),
+	    T(test_come_and_go),   T(test_another_page),
 	};
 
 	(void)argc;

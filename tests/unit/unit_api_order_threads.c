@@ -267,10 +267,18 @@ static void held_up(void)
 	FAILS(E_TIMED_OUT, "another thread", gpushare_publish(buffer, stream, NULL));
 	turn_give(&ordering->opening);
 	OK(gpushare_publish(buffer, stream, NULL));
+	CHECK(order_take_turn(ordering->page, 0));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_publish(buffer, stream, NULL));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_publish_host(buffer, NULL));
+	order_give_turn(ordering->page);
 	CHECK(!ordering_take_turn(ordering));
 	FAILS(E_TIMED_OUT, "another thread", gpushare_join(buffer, NULL));
 	ordering_give_turn(ordering);
 	OK(gpushare_join(buffer, NULL));
+	CHECK(order_take_turn(ordering->page, 0));
+	FAILS(E_TIMED_OUT, "the GPU's driver", gpushare_publish(buffer, stream, NULL));
+	FAILS(E_TIMED_OUT, "the GPU's driver", gpushare_publish_host(buffer, NULL));
+	order_give_turn(ordering->page);
 	CHECK(turn_take(&ordering->releasing.turn, 0));
 	FAILS(E_TIMED_OUT, "another thread", gpushare_release(buffer, stream, 1));
 	turn_give(&ordering->releasing.turn);
@@ -283,19 +291,95 @@ static void held_up(void)
 	OK(gpushare_close(session));
 }
 
+/* The same of a publication that travels by an event. */
+static void held_up_by_events(void)
+{
+	struct gpushare_buffer *buffer;
+	struct ordering *ordering;
+	uint64_t sequence = 42;
+	cu_stream stream;
+
+	alarm(60);
+	setenv("GPUSHARE_ORDERING", "events", 1);
+	buffer = part_begin(&driver, &session);
+	stream = part_stream();
+	session->driver_ms = 100;
+	OK(gpushare_publish(buffer, stream, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	CHECK(order_take_turn(ordering->page, 0));
+	FAILS(E_TIMED_OUT, "another thread", gpushare_publish(buffer, stream, &sequence));
+	order_give_turn(ordering->page);
+	CHECK(sequence == 42);
+	OK(gpushare_publish(buffer, stream, &sequence));
+	CHECK(sequence == 2);
+	OK(gpushare_close(session));
+}
+
 static void test_held_up(void **state)
 {
 	(void)state;
 	stage_play(held_up, NULL);
+	stage_play(held_up_by_events, NULL);
 	stage_play(slow_driver, NULL);
+}
+
+static void *release_late(void *buffer)
+{
+	FAILS(E_INVALID, "left by another thread", gpushare_release(buffer, NULL, 1));
+	return NULL;
+}
+
+static void *release_host_late(void *buffer)
+{
+	FAILS(E_INVALID, "left by another thread", gpushare_release_host(buffer, 1));
+	return NULL;
+}
+
+/* The slot is nobody else's until it is known that no stream comes to it, and who comes too late to release
+ * in it does not. */
+static void left_while_releasing(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	void *(*const late[])(void *) = {release_late, release_host_late};
+	struct ordering *ordering;
+	struct turn *turn;
+	pthread_t thread;
+
+	alarm(60);
+	OK(gpushare_publish_host(buffer, NULL));
+	for (int i = 0; i < 2; i++) {
+		uint32_t slot;
+
+		OK(gpushare_join(buffer, NULL));
+		ordering = atomic_load(&buffer->ordering);
+		turn = &ordering->releasing.turn;
+		slot = atomic_load(&ordering->slot);
+		CHECK(slot == (uint32_t)i + 1); /* the one before is not given again */
+		CHECK(turn_take(turn, 0));
+		CHECK(!pthread_create(&thread, NULL, late[i], buffer));
+		while (atomic_load(&turn->word) == 1)
+			usleep(1000);
+		OK(gpushare_leave(buffer));
+		turn_give(turn);
+		CHECK(!pthread_join(thread, NULL));
+		CHECK(!order_reaches(atomic_load(&ordering->page->slot[slot - 1].released), 1));
+	}
+	OK(gpushare_close(session));
+}
+
+static void test_left_while_releasing(void **state)
+{
+	(void)state;
+	stage_play(left_while_releasing, NULL);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_opened_together), T(test_opened_by_events), T(test_opened_after_failure),
-	    T(test_joined_and_left), T(test_left_once),	       T(test_held_up),
+	    T(test_opened_together),	  T(test_opened_by_events), T(test_opened_after_failure),
+	    T(test_joined_and_left),	  T(test_left_once),	    T(test_held_up),
+	    T(test_left_while_releasing),
 	};
 
 	(void)argc;

@@ -191,7 +191,7 @@ static void adopt_twice(void)
 	CHECK(part_driver()->cuMemExportToShareableHandle(
 		  &scripted.memory, memory.handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
 	make(session, "other", 0);
-	scripted.lose_tickets = true;
+	scripted.lose_tickets = 1;
 	OK(gpushare_alloc_with(session, "w", 2 * MIB, &adopting, &buffer));
 	CHECK(gpushare_was_adopted(buffer) && buffer->info.generation == 103);
 	CHECK(scripted.fetches == 2 && scripted.retellings == 1);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -39,6 +40,50 @@ static void a_closed_session_is_no_exit(void **state)
 	assert_null(registry_disconnect(peer_registry, owner));
 	assert_int_equal(peer_lookup(other, "a", 0), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("closed its session");
+}
+
+static int64_t thread_ns(void)
+{
+	struct timespec now;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* All of them as long as names are, and alike: nobody may hold up the others by asking for one more. */
+static void many_that_come_close_cost_no_more(void **state)
+{
+	struct lease *lease = peer_new(1, 10, "owner");
+	char name[GPUSHARE_NAME_MAX + 1];
+	int64_t began_ns;
+
+	(void)state;
+	memset(name, 'a', sizeof(name));
+	for (int i = 0; i < LIMIT_SUGGESTION_SCAN; i++) {
+		snprintf(name + GPUSHARE_NAME_MAX - 5, 6, "%05d", i);
+		peer_share(lease, name);
+	}
+	strcpy(name + GPUSHARE_NAME_MAX - 5, "00x00");
+	began_ns = thread_ns();
+	assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_E_NOT_FOUND);
+	assert_in_range(thread_ns() - began_ns, 0, 200 * NS_PER_MS);
+	peer_assert_sentence("did you mean \"aaa");
+}
+
+/* And of those that people choose, many are looked at. */
+static void a_slip_is_found_among_thousands(void **state)
+{
+	struct lease *lease = peer_new(1, 10, "owner");
+	char name[64];
+
+	(void)state;
+	for (int i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "layers/%d/attention.weight", i);
+		peer_share(lease, name);
+	}
+	peer_share(lease, "layers/zz/attention.bias");
+	assert_int_equal(peer_lookup(lease, "layers/zz/atention.bais", 0), GPUSHARE_E_NOT_FOUND);
+	peer_assert_sentence("did you mean \"layers/zz/attention.bias\"");
 }
 
 static void tombstones_are_few_and_forgotten(void **state)
@@ -128,6 +173,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    with_registry(a_taken_name_says_whose),
 	    with_registry(a_closed_session_is_no_exit),
+	    cmocka_unit_test_setup_teardown(many_that_come_close_cost_no_more, peer_set_up,
+					    peer_tear_down),
+	    cmocka_unit_test_setup_teardown(a_slip_is_found_among_thousands, peer_set_up,
+					    peer_tear_down),
 	    cmocka_unit_test(tombstones_are_few_and_forgotten),
 	    cmocka_unit_test(distances),
 	    with_registry(a_slip_is_recognised),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -227,6 +228,45 @@ static void limits_are_answered(void **state)
 	raw_assert_serves();
 }
 
+/* All that one of many users may open; what comes above it is closed. 0: so it was. */
+static int open_all_of_ones(void)
+{
+	struct pollfd last = {.events = POLLIN};
+
+	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500))
+		return 1;
+	for (int i = 0; i < LIMIT_FDS_CONNECTIONS / 4; i++)
+		last.fd = raw_fds_dial();
+	if (raw_fds_hear(raw_fds_dial()) != 1)
+		return 2;
+	return poll(&last, 1, 0) ? 3 : 0;
+}
+
+static void no_user_takes_the_places_of_others(void **state)
+{
+	static const char *const extra[] = {"--system", NULL};
+	int fd, status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid()) {
+		printf("skipped: only root can be others\n");
+		skip();
+	}
+	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
+	assert_non_null(mkdtemp(raw_here.directory));
+	raw_daemon_start(&raw_here, extra);
+	pid = raw_fork();
+	if (!pid)
+		_exit(open_all_of_ones());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	fd = raw_fds_dial();
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
+	close(fd);
+	raw_tear_down(NULL);
+}
+
 static void a_daemon_without_descriptors_says_so(void **state)
 {
 	struct rlimit few = {0, 0}, before;
@@ -328,6 +368,7 @@ int main(void)
 	    with_daemon(nonsense_gets_a_status_and_leaves_nothing),
 	    with_daemon(a_dead_depositors_descriptors_go),
 	    with_daemon(limits_are_answered),
+	    cmocka_unit_test(no_user_takes_the_places_of_others),
 	    with_daemon(a_daemon_without_descriptors_says_so),
 	    with_daemon(silence_and_age_end),
 	    with_daemon(many_processes_at_once),

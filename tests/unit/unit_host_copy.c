@@ -5,11 +5,15 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
@@ -18,6 +22,8 @@
 #define PAGE ((size_t)4096)
 #define OFFSETS 128
 #define LENGTHS 301
+#define LOOP ((size_t)1024) /* bytes: no way takes more at once */
+#define MORE 17
 #define GUARD 0xa5
 #define BIG (((size_t)3 << 20) + 77)
 
@@ -87,6 +93,11 @@ static void all_starts(const struct host_copy_way *way)
 			one_copy(way, true, at, (at * 7 + length) % 61, length, device, host);
 			one_copy(way, false, at, (at * 5 + length) % 67, length, device, host);
 		}
+		/* about where loops end that take many lines */
+		for (size_t length = 2 * LOOP - MORE; length < 2 * LOOP + 64 + MORE; length++) {
+			one_copy(way, true, at, (at * 7 + length) % 61, length, device, host);
+			one_copy(way, false, at, (at * 5 + length) % 67, length, device, host);
+		}
 	}
 	unfence(device, PAGE);
 	unfence(host, PAGE);
@@ -103,7 +114,7 @@ static void at_the_edge(const struct host_copy_way *way)
 {
 	char *device = fenced(PAGE), *host = fenced(PAGE);
 
-	for (size_t length = 0; length < LENGTHS; length++) {
+	for (size_t length = 0; length < 2 * LOOP; length++) {
 		for (size_t i = 0; i < length; i++)
 			host[PAGE - length + i] = (char)pattern(i);
 		way->to(device + PAGE - length, host + PAGE - length, length);
@@ -152,6 +163,91 @@ static void test_big(void **state)
 	each_way(big_ones);
 }
 
+/*
+ * A word that lies on its own size is stored at once, by itself and among others: another process that
+ * looks sees the old one or the new one.
+ */
+#define WORDS 24
+#define LOOKS 2000000
+#define PATIENCE_S 60
+
+struct watched {
+	_Alignas(64) volatile uint64_t words[WORDS];
+	_Atomic bool ended;
+};
+
+static void change(const struct host_copy_way *way, struct watched *watched)
+{
+	static const size_t firsts[] = {0, 1, 3, 7, 8};
+	uint64_t values[WORDS];
+
+	for (size_t k = 0; !atomic_load(&watched->ended); k++) {
+		size_t first = firsts[k % 5], count = k % 3 ? WORDS - first : 1;
+
+		memset(values, k % 2 ? 0xff : 0, sizeof(values));
+		way->to((char *)&watched->words[first], (char *)values, count * sizeof(*values));
+	}
+	_exit(0);
+}
+
+static void words_at_once(const struct host_copy_way *way)
+{
+	struct watched *watched =
+	    mmap(NULL, sizeof(*watched), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	size_t torn = 0, seen[2] = {0};
+	time_t end = time(NULL) + PATIENCE_S;
+	pid_t child;
+
+	assert_true(watched != MAP_FAILED);
+	child = fork();
+	if (!child)
+		change(way, watched);
+	for (size_t i = 0; i < LOOKS || (!seen[1] && time(NULL) < end); i++) {
+		uint64_t now = watched->words[i % WORDS];
+
+		torn += now && ~now;
+		seen[now & 1]++;
+	}
+	atomic_store(&watched->ended, true);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(torn, 0);
+	assert_true(seen[0] && seen[1]);
+	munmap(watched, sizeof(*watched));
+}
+
+static void test_words(void **state)
+{
+	(void)state;
+	each_way(words_at_once);
+}
+
+#if defined(__x86_64__) && \
+    defined(__OPTIMIZE__) /* else the compiler's own copies are the odd ones */
+#define ALIGNMENT
+/* Under the CPU's own check no word is stored or loaded across its size, wherever the ends are. */
+#define CHECK_ALIGNMENT 0x40000u /* EFLAGS.AC */
+
+static void test_alignment(void **state)
+{
+	const struct host_copy_way *way = host_copy_ways;
+	_Alignas(64) char device[128], host[128];
+
+	(void)state;
+	while (strcmp(way->name, "words") != 0)
+		way++;
+	for (size_t at = 0; at < 16; at++) {
+		for (size_t length = 0; length < 100; length++) {
+			unsigned long long flags = __builtin_ia32_readeflags_u64();
+
+			__builtin_ia32_writeeflags_u64(flags | CHECK_ALIGNMENT);
+			way->to(device + at, host + at, length);
+			way->from(host + at, device + at, length);
+			__builtin_ia32_writeeflags_u64(flags);
+		}
+	}
+}
+#endif
+
 /* The calls themselves take the first usable way. */
 static void test_best(void **state)
 {
@@ -176,10 +272,12 @@ static void test_best(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_all_starts),
-	    cmocka_unit_test(test_edges),
-	    cmocka_unit_test(test_big),
+	    cmocka_unit_test(test_all_starts), cmocka_unit_test(test_edges),
+	    cmocka_unit_test(test_big),	       cmocka_unit_test(test_words),
 	    cmocka_unit_test(test_best),
+#ifdef ALIGNMENT
+	    cmocka_unit_test(test_alignment),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,6 +239,35 @@ static void it_is_listed_by_generation(void **state)
 	assert_int_equal(list(a, "", generations[39], 0)->buffers_count, 0);
 }
 
+/* A page takes only so long, and says where the next one goes on. */
+static void a_hostile_glob_is_cheap(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
+	uint64_t after = 0, latest = 0;
+	int pages = 0, seen = 0;
+
+	(void)state;
+	memset(name, 'a', sizeof(name));
+	for (int i = 0; i < 300; i++) {
+		snprintf(name + GPUSHARE_NAME_MAX - 3, 4, "%03d", i);
+		latest = peer_share(owner, name);
+		assert_int_equal(peer_attach(a, name), GPUSHARE_OK);
+		assert_true(leave(owner, name, latest));
+	}
+	memset(glob, 'x', sizeof(glob));
+	memcpy(glob, "*[29", 4);
+	strcpy(glob + 240, "]99");
+	for (const gpushare_ListReply *page = NULL; !page || page->more; pages++) {
+		page = list(a, glob, after, 0);
+		seen += page->buffers_count;
+		assert_true(!page->more || page->after_generation > after);
+		after = page->after_generation;
+	}
+	assert_int_equal(seen, 1); /* 299 */
+	assert_in_range(pages, 3, 10);
+}
+
 static void there_is_an_end_to_it(void **state)
 {
 	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
@@ -265,6 +294,7 @@ int main(void)
 	    TEST(after_an_unlink),
 	    TEST(only_ipc),
 	    TEST(it_is_listed_by_generation),
+	    TEST(a_hostile_glob_is_cheap),
 	    TEST(there_is_an_end_to_it),
 	};
 

@@ -20,6 +20,7 @@
 
 #include "raw.h"
 #include "shim_link.h"
+#include "shim_live.h"
 
 #define TIMEOUT_MS raw_limit_ms(400)
 
@@ -97,7 +98,7 @@ static int attach_both(void)
 	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
 	CHECK(pread(fd, word, sizeof(word), 0) == 5 && !strcmp(word, "hello"));
 	close(fd);
-	CHECK(!link_detach("v", got.generation, why, sizeof(why)));
+	CHECK(!link_detach("v", got.generation, live_reading(), why, sizeof(why)));
 	CHECK(
 	    !link_attach("i", 0, &read_only, &got, handle, &fd, &own, &reading, why, sizeof(why)));
 	CHECK(fd == -1 && handle[63] == RAW_HANDLE_BYTE && got.generation == generation);

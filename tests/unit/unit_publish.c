@@ -90,7 +90,7 @@ static void publishes_now(void **state)
 		assert_int_equal(sequence, i);
 		assert_int_equal(order_published(page), i);
 	}
-	assert_int_equal(order_publish(page, NULL, &sequence), GPUSHARE_OK);
+	assert_int_equal(order_publish(page, 0, NULL, &sequence), GPUSHARE_OK);
 	assert_int_equal(sequence, 4);
 	order_page_unmap(page);
 }
@@ -106,7 +106,7 @@ static void waits_for_nobody(void **state)
 	atomic_store(&page->next, 1);
 	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_E_NOT_READY);
 	order_raise(&page->published, 1);
-	order_take_turn(page);
+	assert_true(order_take_turn(page, 0));
 	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_E_NOT_READY);
 	order_give_turn(page);
 	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_OK);

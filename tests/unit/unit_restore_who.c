@@ -7,6 +7,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -14,6 +15,7 @@
 #include "note.h"
 #include "ordered.h"
 #include "restore.h"
+#include "shown.h"
 #include "successor.h"
 
 #define KEEP GPUSHARE_FLAG_KEEP
@@ -120,6 +122,12 @@ static struct lease *connect_as(pid_t pid, uint64_t own_namespace, int32_t own_p
 
 #define ELSEWHERE UINT64_C(4026532001)
 
+static bool owns(struct lease *lease, const char *name)
+{
+	assert_int_equal(peer_attach(lease, name), GPUSHARE_OK);
+	return peer_answer.body.attach.own;
+}
+
 /* A registry in a container, followed by one outside, or the other way round: a number of its journal may
  * be nobody's here, or another's. */
 static void pids_of_another_namespace_are_nobodys(void **state)
@@ -180,6 +188,127 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	successor_end(alive);
 }
 
+/* The predecessor was in a container that this one looks into: who is there still is one of ours, and
+ * who is not has ended. */
+static void who_is_shown_below_is_known_at_once(void **state)
+{
+	pid_t alive = successor_process(), dead = successor_process();
+	char numbers[32];
+	struct process is, was;
+	struct lease *owner, *gone;
+	request kept;
+
+	(void)state;
+	shown_set_up();
+	snprintf(numbers, sizeof(numbers), "%d\t7", alive);
+	shown_process(alive, numbers, 1);
+	process_read(alive, getuid(), &is);
+	process_read(dead, getuid(), &was);
+	peer_registry->pid_namespace = shown_namespace(1);
+	note_all(peer_registry);
+	owner = connect_as(alive, shown_namespace(1), 7, is.started, NULL);
+	gone = connect_as(dead, shown_namespace(1), 8, was.started, NULL);
+	peer_share(owner, "x");
+	peer_share(gone, "y");
+	kept = successor_share(gone, "kept", KEEP);
+	assert_int_equal(peer_ask(gone, &kept), GPUSHARE_OK);
+	assert_int_equal(peer_attach(gone, "x"), GPUSHARE_OK);
+	successor_end(dead);
+	successor_proc = shown_proc;
+	successor_start();
+	successor_proc = NULL;
+	assert_int_equal(peer_registry->leases.ghosts, 1);
+	assert_int_equal(peer_registry->store.count, 2);
+	assert_null(store_find(&peer_registry->store, "y"));
+	assert_true(store_find(&peer_registry->store, "kept")->info.owner_gone);
+	assert_int_equal(store_find(&peer_registry->store, "x")->info.owner_pid, alive);
+	assert_int_equal(store_find(&peer_registry->store, "x")->info.attachers, 0);
+	assert_true(process_is_same(&store_find(&peer_registry->store, "x")->owner, &is));
+	peer_registry->unseen_until_ns = clock_ns(); /* however long it says nothing */
+	assert_int_equal(restore_next_dead(peer_registry), 0);
+	assert_true(owns(connect_as(alive, shown_namespace(1), 7, is.started, NULL), "x"));
+	successor_end(alive);
+	assert_int_not_equal(restore_next_dead(peer_registry), 0);
+	shown_tear_down();
+}
+
+/* It has come back by one of its connections, and is no rival to what it has by the others. */
+static void one_process_is_one_by_all_its_connections(void **state)
+{
+	struct lease *one, *other;
+	const struct entry *entry;
+	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint64_t x, y;
+	struct process was;
+	uint32_t id;
+
+	(void)state;
+	peer_registry->pid_namespace = ELSEWHERE;
+	note_all(peer_registry);
+	process_read(getpid(), getuid(), &was);
+	one = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
+	other = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
+	memcpy(key, one->key, sizeof(key));
+	x = peer_share(one, "x");
+	y = peer_share(other, "y");
+	assert_int_equal(ordered_ask(other, "y", y, ORDER_PUBLISHES), GPUSHARE_OK);
+	peer_share(connect_as(getpid(), ELSEWHERE, 8, was.started, NULL), "theirs");
+	successor_start();
+	assert_int_equal(peer_registry->leases.ghosts, 3);
+	one = connect_as(getpid(), ELSEWHERE, 7, was.started, key);
+	assert_true(peer_answer.body.hello.resumed);
+	assert_int_equal(peer_registry->leases.ghosts, 2);
+	assert_true(owns(one, "x"));
+	assert_true(owns(one, "y"));
+	assert_false(owns(one, "theirs"));
+	assert_int_equal(successor_seen(one, "y")->owner_pid, getpid());
+	assert_int_equal(ordered_ask(one, "y", y, ORDER_PUBLISHES), GPUSHARE_OK);
+	peer_registry->unseen_until_ns = clock_ns();
+	while ((id = restore_next_dead(peer_registry)))
+		assert_null(
+		    registry_disconnect(peer_registry, lease_find(&peer_registry->leases, id)));
+	entry = store_find(&peer_registry->store, "y");
+	assert_non_null(entry);
+	assert_true(process_lives(&entry->owner));
+	assert_null(store_find(&peer_registry->store, "theirs"));
+	assert_int_equal(successor_seen(one, "x")->generation, x);
+}
+
+/* A page has the number that a publisher had before all of them, until it comes. */
+static void a_publishers_number_outlasts_several_restarts(void **state)
+{
+	struct lease *publisher;
+	const struct order *order;
+	uint8_t key[GPUSHARE_LEASE_SIZE];
+	struct process was;
+	uint64_t generation;
+
+	(void)state;
+	peer_registry->pid_namespace = ELSEWHERE;
+	note_all(peer_registry);
+	process_read(getpid(), getuid(), &was);
+	publisher = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
+	memcpy(key, publisher->key, sizeof(key));
+	generation = peer_share(publisher, "x");
+	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	for (uint64_t elsewhere = ELSEWHERE + 1; elsewhere < ELSEWHERE + 4; elsewhere++) {
+		successor_start();
+		order = order_find(peer_registry, generation);
+		assert_true(player_publisher_is_here(peer_registry, order));
+		peer_registry->pid_namespace = elsewhere;
+		note_all(peer_registry);
+	}
+	successor_start();
+	publisher = connect_as(getpid(), ELSEWHERE, 7, was.started, key);
+	assert_true(peer_answer.body.hello.resumed);
+	order = order_find(peer_registry, generation);
+	assert_true(player_published_last(order, publisher));
+	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	successor_start(); /* it is one of ours from then on, by its number of here */
+	order = order_find(peer_registry, generation);
+	assert_true(player_publisher_is_here(peer_registry, order));
+}
+
 #define with_registry(test) \
 	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
 
@@ -189,6 +318,9 @@ int main(void)
 	    with_registry(who_is_not_visible_has_a_moment),
 	    with_registry(who_has_become_another_program_is_gone),
 	    with_registry(pids_of_another_namespace_are_nobodys),
+	    with_registry(who_is_shown_below_is_known_at_once),
+	    with_registry(one_process_is_one_by_all_its_connections),
+	    with_registry(a_publishers_number_outlasts_several_restarts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

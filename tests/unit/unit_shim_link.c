@@ -17,7 +17,8 @@
 #define ATTACH gpushare_Request_attach_tag
 #define DETACH gpushare_Request_detach_tag
 #define WITHDRAW gpushare_Request_withdraw_tag
-#define LIST gpushare_Request_list_tag
+
+#define SUCCESSORS (CLIENT_TRIES + 1) /* more than one registry is asked */
 
 static const record w = {.name = "w", .size = 100, .mode = 0640};
 static unsigned int reading;
@@ -76,10 +77,33 @@ static void deposited_again(void **state)
 	assert_int_equal(share_fd(&generation), GPUSHARE_E_INVALID);
 	for (int i = 0; i < CLIENT_TRIES; i++) {
 		plan(DEPOSIT, GPUSHARE_OK);
-		plan(SHARE, GPUSHARE_E_INVALID)->moves = true;
+		plan(SHARE, GPUSHARE_E_INVALID);
+		plan_move(true);
 	}
 	assert_int_equal(share_fd(&generation), GPUSHARE_E_INVALID);
 	assert_int_equal(generation, 18);
+}
+
+/* Each another one; by the end of the turn, one is asked that stays. */
+static void deposited_with_one_after_the_other(void **state)
+{
+	uint64_t generation = 0;
+
+	(void)state;
+	for (int i = 0; i < SUCCESSORS; i++) {
+		plan(DEPOSIT, GPUSHARE_OK);
+		plan(SHARE, GPUSHARE_E_INVALID);
+		plan_move(false);
+	}
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_OK)->answer.body.share.generation = 19;
+	assert_int_equal(share_fd(&generation), GPUSHARE_OK);
+	assert_int_equal(generation, 19);
+	line.until_ms = monotonic_ms();
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_E_INVALID);
+	plan_move(false);
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_INVALID);
 }
 
 static void shared_again(void **state)
@@ -130,11 +154,34 @@ static void adopted(void **state)
 	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_NOT_FOUND);
 	for (int i = 0; i < CLIENT_TRIES; i++) {
 		plan(SHARE, GPUSHARE_OK);
-		plan(FETCH, GPUSHARE_E_NO_REGISTRY)->moves = true;
+		plan(FETCH, GPUSHARE_E_NO_REGISTRY);
+		plan_move(true);
 	}
 	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_NO_REGISTRY);
 	played.to_enter = GPUSHARE_E_TIMED_OUT;
 	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_TIMED_OUT);
+}
+
+static void adopted_of_one_after_the_other(void **state)
+{
+	record out = {.size = 1};
+	int fd = -1;
+
+	(void)state;
+	for (int i = 0; i < SUCCESSORS; i++) {
+		plan(SHARE, GPUSHARE_OK);
+		plan(FETCH, GPUSHARE_E_NO_REGISTRY);
+		plan_move(false);
+	}
+	plan(SHARE, GPUSHARE_OK)->answer.body.share.buffer.size = 300;
+	plan(FETCH, GPUSHARE_OK);
+	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_OK);
+	assert_true(out.size == 300 && fd == 66);
+	line.until_ms = monotonic_ms();
+	plan(SHARE, GPUSHARE_OK);
+	plan(FETCH, GPUSHARE_E_NO_REGISTRY);
+	plan_move(false);
+	assert_int_equal(adopt_one(&out, &fd), GPUSHARE_E_NO_REGISTRY);
 }
 
 /* Without its descriptor it is left to itself again. */
@@ -202,6 +249,15 @@ static void attached(void **state)
 	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_NO_MEMORY);
 }
 
+/* Its ticket is, with the registry that gave it. */
+static void plan_lost(bool same)
+{
+	plan_attach(GPUSHARE_BACKING_HOST);
+	plan(FETCH, GPUSHARE_E_NOT_FOUND);
+	plan(DETACH, GPUSHARE_OK);
+	plan_move(same);
+}
+
 /* What the registry has counted is given back. */
 static void attached_without_its_descriptor(void **state)
 {
@@ -217,13 +273,44 @@ static void attached_without_its_descriptor(void **state)
 	assert_string_equal(played.last.verb.detach.name, "w");
 	assert_int_equal(played.last.verb.detach.generation, 31);
 	assert_int_equal(fd, 5);
-	for (int i = 0; i < CLIENT_TRIES; i++) {
-		plan_attach(GPUSHARE_BACKING_HOST);
-		plan(FETCH, GPUSHARE_E_NOT_FOUND)->moves = true;
-		plan(DETACH, GPUSHARE_OK);
-		played.turns[played.planned - 1].moves = true;
-	}
+	for (int i = 0; i < CLIENT_TRIES; i++)
+		plan_lost(true);
 	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_NOT_FOUND);
+}
+
+static void attached_of_one_after_the_other(void **state)
+{
+	bool own;
+	int fd = 5;
+	record out;
+
+	(void)state;
+	for (int i = 0; i < SUCCESSORS; i++)
+		plan_lost(false);
+	plan_attach(GPUSHARE_BACKING_HOST);
+	plan(FETCH, GPUSHARE_OK);
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_OK);
+	assert_int_equal(fd, 66);
+	line.until_ms = monotonic_ms();
+	plan_lost(false);
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_NOT_FOUND);
+}
+
+/* Each turn has its own end; all of them have one, too. */
+static void attached_in_time(void **state)
+{
+	bool own;
+	int fd = 5;
+	record out;
+	long long began = monotonic_ms();
+
+	(void)state;
+	setenv("GPUSHARE_TIMEOUT_MS", "40", 1);
+	for (int i = 0; i < 4; i++) /* pauses of 5, 10, 20 and 40 ms */
+		plan_lost(false);
+	assert_int_equal(attach(0, &out, &fd, &own), GPUSHARE_E_NOT_FOUND);
+	unsetenv("GPUSHARE_TIMEOUT_MS");
+	assert_in_range(monotonic_ms() - began, 40, 50000);
 }
 
 /* In slices, short ones where others wait; a registry that is away is asked again until then. */
@@ -249,40 +336,6 @@ static void waited_for(void **state)
 	assert_int_equal(played.waits_ms[played.taken - 1], 0);
 }
 
-static struct turn *plan_page(const char *one, uint64_t generation, bool more)
-{
-	struct turn *turn = plan(LIST, GPUSHARE_OK);
-
-	turn->answer.body.list.buffers_count = 1;
-	turn->answer.body.list.more = more;
-	strcpy(turn->answer.body.list.buffers[0].name, one);
-	turn->answer.body.list.buffers[0].generation = generation;
-	return turn;
-}
-
-static void found_by_generation(void **state)
-{
-	char name[GPUSHARE_NAME_MAX + 1] = "-";
-
-	(void)state;
-	plan_page("a", 1, true);
-	plan_page("b", 2, true);
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_OK);
-	assert_string_equal(name, "b");
-	assert_string_equal(played.last.verb.list.after, "a");
-	strcpy(name, "-");
-	plan_page("a", 1, false);
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_NOT_FOUND);
-	assert_string_equal(sentence, "it is shared no more");
-	plan_page("a", 1, true);
-	plan(LIST, GPUSHARE_E_NO_REGISTRY);
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)),
-			 GPUSHARE_E_NO_REGISTRY);
-	played.to_enter = GPUSHARE_E_TIMED_OUT;
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_TIMED_OUT);
-	assert_string_equal(name, "-");
-}
-
 #define on_line(test) cmocka_unit_test_setup_teardown(test, played_set_up, played_tear_down)
 
 int main(void)
@@ -290,13 +343,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    on_line(shared_by_handle),
 	    on_line(deposited_again),
+	    on_line(deposited_with_one_after_the_other),
 	    on_line(shared_again),
 	    on_line(adopted),
+	    on_line(adopted_of_one_after_the_other),
 	    on_line(adopted_in_vain),
 	    on_line(attached),
 	    on_line(attached_without_its_descriptor),
+	    on_line(attached_of_one_after_the_other),
+	    on_line(attached_in_time),
 	    on_line(waited_for),
-	    on_line(found_by_generation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

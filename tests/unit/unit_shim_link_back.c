@@ -75,16 +75,26 @@ static void detached(void **state)
 {
 	(void)state;
 	plan(DETACH, GPUSHARE_OK);
-	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_int_equal(link_detach("w", 3, live_reading(), sentence, sizeof(sentence)),
+			 GPUSHARE_OK);
 	assert_string_equal(played.last.verb.detach.name, "w");
 	assert_false(live_missed());
+	assert_false(played.client.fresh);
+	/* All was told meanwhile, without it: once more, and that is all that is asked. */
+	plan(DETACH, GPUSHARE_OK);
+	live_counted();
+	assert_int_equal(link_detach("w", 3, live_reading() - 1, sentence, sizeof(sentence)),
+			 GPUSHARE_OK);
+	assert_true(played.client.fresh);
 	played.to_enter = GPUSHARE_E_TIMED_OUT;
-	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(link_detach("w", 3, live_reading(), sentence, sizeof(sentence)),
+			 GPUSHARE_E_TIMED_OUT);
 	assert_true(live_missed());
 	/* There never was a registry: nothing is lost. */
 	played.to_enter = GPUSHARE_OK;
 	played.client.connections = 0;
-	assert_int_equal(link_detach("w", 3, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_int_equal(link_detach("w", 3, live_reading(), sentence, sizeof(sentence)),
+			 GPUSHARE_OK);
 	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
 }
 

@@ -42,10 +42,17 @@ static void noted_keep(const struct driver *driver, const struct live *entry, bo
 	note("keep", entry->generation);
 }
 
-static void noted_end(const char *name, uint64_t generation, bool attached)
+static void noted_end(const char *name, uint64_t generation)
 {
 	assert_non_null(name);
-	note(attached ? "detach" : "withdraw", generation);
+	note("withdraw", generation);
+}
+
+/* Up to that reading it was counted. */
+static void noted_left(const struct live *entry)
+{
+	assert_int_equal(entry->reading, live_reading());
+	note("detach", entry->generation);
 }
 
 static struct driver played;
@@ -54,6 +61,7 @@ static const struct driver *standing; /* NULL: the program has none */
 #define attach_close noted_close
 #define linger_keep noted_keep
 #define share_end noted_end
+#define share_left noted_left
 #define lookup_driver() standing
 #include "shim_async.c"
 
@@ -144,7 +152,6 @@ static int set_up(void **state)
 	to_query = CU_NOT_READY;
 	stuck_lock = false;
 	stuck_after = -1u;
-	setenv("GPUSHARE_TIMEOUT_MS", "3", 1);
 	return 0;
 }
 
@@ -177,6 +184,7 @@ static void ends_by_its_kind(void **state)
 	async_sweep();
 	assert_true(!*done && async_holds((uint64_t)2 << 20));
 	to_query = CU_OK;
+	live_counted();
 	async_sweep();
 	/* the program's own goes on in limbo; a handle is closed later, where closing may wait */
 	assert_string_equal(done, "keep1 close2 detach2 detach3 ");
@@ -188,6 +196,11 @@ static void ends_by_its_kind(void **state)
 	assert_false(async_holds((uint64_t)3 << 20));
 }
 
+static int64_t soon(void)
+{
+	return monotonic_ms() + 20;
+}
+
 /* As much as a call of the program has time for. */
 static void ends_a_few_at_a_time(void **state)
 {
@@ -197,21 +210,21 @@ static void ends_a_few_at_a_time(void **state)
 	to_query = CU_OK;
 	async_sweep();
 	assert_int_equal(atomic_load(&queue.waiting), 2);
-	assert_true(async_drain() && !async_drain());
+	assert_true(async_drain(soon()) && !async_drain(soon()));
 }
 
 static void drained_no_longer_than_that(void **state)
 {
 	(void)state;
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
-	assert_true(!async_drain() && async_waits());
+	assert_true(!async_drain(soon()) && async_waits());
 	standing = NULL; /* its driver was unloaded */
-	assert_false(async_drain());
+	assert_false(async_drain(soon()));
 	async_close();
 	assert_true(async_waits());
 	standing = &played;
 	to_query = CU_INVALID_VALUE; /* of an event that is not there any more: so it is over */
-	assert_true(async_drain());
+	assert_true(async_drain(soon()));
 	assert_string_equal(done, "keep1 ");
 }
 

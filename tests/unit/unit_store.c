@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the registry remembers and tells, without a socket: names, verbs, lists, limits. */
+/* What the registry remembers and tells, without a socket: names, verbs, limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -200,78 +200,6 @@ static void limits_are_answered(void **state)
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
 }
 
-static int list(struct lease *lease, const char *glob, const char *after, uint32_t limit)
-{
-	request what = {.which_verb = gpushare_Request_list_tag};
-
-	strcpy(what.verb.list.glob, glob);
-	strcpy(what.verb.list.after, after);
-	what.verb.list.limit = limit;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	return peer_answer.body.list.buffers_count;
-}
-
-static void a_list_is_paged_in_byte_order(void **state)
-{
-	struct lease *owner = peer_new(1, 10, "owner");
-	char name[16], last[GPUSHARE_NAME_MAX + 1] = "";
-	int seen = 0, pages = 0;
-
-	(void)state;
-	assert_int_equal(list(owner, "", "", 0), 0);
-	assert_false(peer_answer.body.list.more);
-	for (int i = 0; i < 200; i++) { /* in no order */
-		snprintf(name, sizeof(name), "n%03d", i * 77 % 200);
-		peer_share(owner, name);
-	}
-	peer_share(owner, "Z/upper");
-	do {
-		int count = list(owner, "n*", last, 0);
-
-		assert_in_range(count, 1, LIMIT_PAGE);
-		for (int i = 0; i < count; i++, seen++) {
-			snprintf(name, sizeof(name), "n%03d", seen);
-			assert_string_equal(peer_answer.body.list.buffers[i].name, name);
-		}
-		strcpy(last, name);
-		pages++;
-	} while (peer_answer.body.list.more);
-	assert_int_equal(seen, 200);
-	assert_int_equal(pages, 13);
-
-	assert_int_equal(list(owner, "", "", 1), 1);
-	assert_string_equal(peer_answer.body.list.buffers[0].name, "Z/upper");
-	assert_int_equal(list(owner, "", "", 99999), LIMIT_PAGE);
-	assert_int_equal(list(owner, "*er", "", 0), 1); /* '*' matches '/' */
-	assert_false(peer_answer.body.list.more);
-	assert_int_equal(list(owner, "n00[0-3]", "", 4), 4);
-	assert_false(peer_answer.body.list.more); /* nothing that matches comes after */
-	assert_int_equal(list(owner, "n00[0-3]", "", 3), 3);
-	assert_true(peer_answer.body.list.more);
-	assert_int_equal(list(owner, "", "n199", 0), 0);
-	assert_int_equal(list(owner, "", "n1985", 0), 1); /* a cursor need not exist */
-	assert_int_equal(list(owner, "[", "", 0), 0);
-}
-
-/* A glob must not be able to hold the lock. */
-static void a_hostile_glob_is_cheap(void **state)
-{
-	struct lease *owner = peer_new(1, 10, "owner");
-	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
-	int64_t begin;
-
-	(void)state;
-	memset(name, 'a', sizeof(name) - 1);
-	name[sizeof(name) - 1] = '\0';
-	peer_share(owner, name);
-	for (size_t i = 0; i < sizeof(glob) - 1; i++)
-		glob[i] = i % 2 ? 'a' : '*';
-	strcpy(glob + 200, "*b");
-	begin = clock_ns();
-	assert_int_equal(list(owner, glob, "", 0), 0);
-	assert_true(clock_ns() - begin < 500 * NS_PER_MS);
-}
-
 static void the_order_survives_changes(void **state)
 {
 	struct lease *owner = peer_new(1, 10, "owner");
@@ -332,8 +260,6 @@ int main(void)
 	    with_registry(a_bad_share_is_refused),
 	    with_registry(hello_comes_first),
 	    with_registry(limits_are_answered),
-	    with_registry(a_list_is_paged_in_byte_order),
-	    with_registry(a_hostile_glob_is_cheap),
 	    with_registry(the_order_survives_changes),
 	    with_registry(stat_counts),
 	};

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "api_turn.h"
@@ -74,11 +75,75 @@ static void who_waits_is_woken_or_gives_up(void **state)
 	turn_give(&turn);
 }
 
+static void *give_up(void *unused)
+{
+	if (turn_take(&turn, 20))
+		abort();
+	return unused;
+}
+
+/* Nor takes one that gave up along what wakes the next. */
+static void who_gives_up_keeps_nobody_asleep(void **state)
+{
+	int64_t began_ms = monotonic_ms();
+	pthread_t leaves, stays;
+	bool taken = false;
+
+	(void)state;
+	assert_true(turn_take(&turn, 0));
+	assert_int_equal(pthread_create(&leaves, NULL, give_up, NULL), 0);
+	usleep(5000);
+	assert_int_equal(pthread_create(&stays, NULL, take_late, &taken), 0);
+	pthread_join(leaves, NULL);
+	usleep(20000);
+	turn_give(&turn);
+	pthread_join(stays, NULL);
+	assert_true(taken && monotonic_ms() - began_ms < LONG_MS / 2);
+	turn_give(&turn);
+}
+
+static void hear_signal(int number)
+{
+	(void)number;
+}
+
+static void *take_in_time(void *out_waited_ms)
+{
+	int64_t began_ms = monotonic_ms();
+
+	if (turn_take(&turn, 200))
+		abort();
+	*(int64_t *)out_waited_ms = monotonic_ms() - began_ms;
+	return NULL;
+}
+
+/* They make the wait neither shorter nor longer. */
+static void signals_change_no_deadline(void **state)
+{
+	const struct sigaction hears = {.sa_handler = hear_signal};
+	int64_t waited_ms = 0;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &hears, NULL), 0);
+	assert_true(turn_take(&turn, 0));
+	assert_int_equal(pthread_create(&thread, NULL, take_in_time, &waited_ms), 0);
+	for (int i = 0; i < 30; i++) {
+		usleep(5000);
+		pthread_kill(thread, SIGUSR1);
+	}
+	pthread_join(thread, NULL);
+	assert_in_range(waited_ms, 199, LONG_MS / 2);
+	turn_give(&turn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(one_at_a_time),
 	    cmocka_unit_test(who_waits_is_woken_or_gives_up),
+	    cmocka_unit_test(who_gives_up_keeps_nobody_asleep),
+	    cmocka_unit_test(signals_change_no_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,13 +2,14 @@
 /*
  * gpushare.hpp at work. `create FILE FILE` and `get` are the two processes of vineyard's published
  * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end,
- * `watch` what happens to buffers, `array` what the CPU has at a buffer's own pointer, `events` what is recorded and waited for. Prints what it found.
+ * `tell` what is known of buffers, `stream` their bytes in pieces, `watch` what happens to them, `array` what the CPU has at a buffer's own pointer, `events` what is recorded and waited for. Prints what it found.
  */
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <unistd.h>
@@ -268,6 +269,77 @@ static void use_events()
 	std::printf("events\n");
 }
 
+/* Tags, who has it, what it is; of a staged one nobody else hears before. */
+static void tell_of()
+{
+	gpushare::session client, other;
+	gpushare_share_options staged = {};
+	staged.staged = 1;
+	staged.mode = 0640;
+	gpushare::buffer memory = client.alloc("memory", 4096);
+	gpushare::buffer made = client.share("x", memory.pointer(), 4096, staged);
+
+	client.tag("x", {{"dtype", "f32"}, {"step", "7"}});
+	made.commit();
+	MUST(other.stat("x").mode == 0640);
+	gpushare::buffer attached = other.attach("x");
+	MUST((attached.tags() == std::map<std::string, std::string>{{"dtype", "f32"}, {"step", "7"}}));
+	client.tag("x", {{"step", ""}});
+	MUST(attached.tags().size() == 1);
+	for (std::size_t size : {GPUSHARE_TAG_VALUE_MAX + 1, 1000})
+		MUST(thrown([&] { client.tag("x", {{"a", std::string(size, 'v')}}); },
+			    "too long") == GPUSHARE_E_INVALID);
+	MUST(thrown([&] { client.tag("x", {{std::string(32, 'k'), "v"}}); }, "too long") ==
+	     GPUSHARE_E_INVALID);
+	MUST(attached.tags().size() == 1 && thrown([&] { client.tag("y", {}); }));
+	MUST(attached.state() == GPUSHARE_STATE_SHARED);
+	auto holders = client.holders("x");
+	MUST(holders.size() == 1 && holders[0].pid == getpid() && holders[0].own);
+	MUST(client.registry().names == 2);
+	client.unlink("x");
+	MUST(attached.state() == GPUSHARE_STATE_WITHDRAWN && client.list_limbo().empty());
+	MUST(thrown([&] { attached.tags(); }) == GPUSHARE_E_NOT_FOUND);
+	std::printf("told\n");
+}
+
+/* In pieces; what the caller throws on the way comes out, and ends it. */
+static void stream_bytes()
+{
+	static constexpr std::size_t size = 20 << 20;
+	gpushare::session client;
+	gpushare::buffer buffer = client.alloc("x", size);
+	std::size_t at = 0, pieces = 0;
+
+	buffer.write(
+	    [&](void *data, std::size_t count) {
+		    for (std::size_t i = 0; i < count; i++)
+			    static_cast<char *>(data)[i] = pattern(at + i);
+		    at += count;
+	    },
+	    size - 1, 1);
+	MUST(at == size - 1);
+	at = 0;
+	buffer.read(
+	    [&](const void *data, std::size_t count) {
+		    for (std::size_t i = 0; i < count; i++)
+			    MUST(static_cast<const char *>(data)[i] == pattern(at + i));
+		    at += count;
+		    pieces++;
+	    },
+	    size - 1, 1);
+	MUST(at == size - 1 && pieces > 1);
+	try {
+		buffer.read([](const void *, std::size_t) { throw std::runtime_error("enough"); },
+			    size);
+		MUST(!"it was thrown");
+	} catch (const std::runtime_error &caught) {
+		MUST(!std::strcmp(caught.what(), "enough"));
+	}
+	MUST(thrown([&] { buffer.read([](const void *, std::size_t) {}, size, 1); }) ==
+	     GPUSHARE_E_RANGE);
+	std::printf("streamed\n");
+}
+
 /* What happens to a buffer of another session, told to one that has ended. */
 static void watch_buffers()
 {
@@ -313,6 +385,9 @@ static void publish_and_acquire()
 	seen.release(nullptr, 2);
 	seen.leave();
 	MUST(ring.ordering() != GPUSHARE_ORDERING_NONE);
+	seen.order_status();
+	ring.close();
+	MUST(thrown([&] { seen.order_status(); }) == GPUSHARE_E_OWNER_GONE);
 	std::printf("two publications\n");
 }
 
@@ -332,6 +407,10 @@ try {
 		make_array();
 	else if (verb == "events")
 		use_events();
+	else if (verb == "tell")
+		tell_of();
+	else if (verb == "stream")
+		stream_bytes();
 	else if (verb == "watch")
 		watch_buffers();
 	else if (verb == "order")

@@ -2,6 +2,9 @@
 #ifndef TESTS_E2E_DRV_STREAMS_H
 #define TESTS_E2E_DRV_STREAMS_H
 /* Streams that stand still, and streams that are captured. */
+#include <pthread.h>
+#include <unistd.h>
+
 #include "drv_ways.h"
 
 static uint32_t *drv_flags; /* in host memory: one a stream, by its letter; 1 lets it go on */
@@ -52,6 +55,24 @@ static void verb_go(char **argument, int count)
 	gpu_say("go", argument[0], DRV(cuStreamSynchronize)(drv_stream(argument[0])));
 }
 
+static void *drv_let_go(void *flag)
+{
+	usleep(50000); /* so that a call that doesn't wait is back by then */
+	__atomic_store_n((uint32_t *)flag, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* ... or for gosoon=LETTER, which waits for nothing itself. */
+static void verb_gosoon(char **argument, int count)
+{
+	pthread_t thread;
+
+	(void)count;
+	if (pthread_create(&thread, NULL, drv_let_go, drv_flag(argument[0])))
+		script_stop("no thread");
+	pthread_detach(thread);
+}
+
 /* capture=LETTER[,relaxed] */
 static void verb_capture(char **argument, int count)
 {
@@ -72,8 +93,13 @@ static void verb_endcapture(char **argument, int count)
 }
 
 static const struct script_verb drv_stream_verbs[] = {
-    {"stream", 1, 1, verb_stream},   {"stall", 1, 1, verb_stall},	    {"go", 1, 1, verb_go},
-    {"capture", 1, 2, verb_capture}, {"endcapture", 1, 1, verb_endcapture}, {NULL, 0, 0, NULL},
+    {"stream", 1, 1, verb_stream},
+    {"stall", 1, 1, verb_stall},
+    {"go", 1, 1, verb_go},
+    {"gosoon", 1, 1, verb_gosoon},
+    {"capture", 1, 2, verb_capture},
+    {"endcapture", 1, 1, verb_endcapture},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

@@ -243,6 +243,15 @@ class Array:
     def __array_interface__(self) -> Dict[str, Any]:
         return _host.array_interface(self._memory(), self._dtype, self.shape)
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """Where NumPy found no other way: else it would make an array of one object of this."""
+        try:
+            self._memory()
+        except AttributeError as error:
+            raise TypeError(str(error)) from None
+        import numpy
+        return numpy.asarray(self, dtype)
+
     def __buffer__(self, flags: int) -> memoryview:
         try:
             view = self._memory()

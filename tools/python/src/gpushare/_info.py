@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What the registry knows of a buffer, as a plain object."""
 import ctypes
+import time
 import uuid
 from typing import Any, Dict, Tuple
 
 from . import _abi
 
 _BACKINGS = {number: text for number, text in _abi.BACKINGS.values()}
+_TAGS_AFTER_NS = 50_000_000
 _STATES = {number: text for number, text in _abi.STATES.values()}
 
 
@@ -84,6 +86,11 @@ class Info(Record):
     owner_gid: int
     isolated: bool
     tags: Dict[str, str]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether tags may come a moment later, as they do to a name that was never staged."""
+        return abs(time.time_ns() - self.created_unix_ns) < _TAGS_AFTER_NS
 
     def _convert(self, name: str, value: Any) -> Any:
         if name == "device_uuid":

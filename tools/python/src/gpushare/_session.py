@@ -15,7 +15,6 @@ from ._watch import Watch
 
 _FLAG = {text: bit for bit, text in _abi.FLAGS.values()}
 _WAIT_MOST = (1 << 32) - 1
-_TAGS_AFTER_NS = 50_000_000
 
 
 def _visited(name: str, *arguments: Any) -> List[Any]:
@@ -40,7 +39,7 @@ def _info_of(handle: int) -> Info:
 
 def _await_tags(handle: int, info: Info) -> None:
     """A name that has just come may get its tags a moment later: one that was never staged."""
-    while "dtype" not in info.tags and abs(time.time_ns() - info.created_unix_ns) < _TAGS_AFTER_NS:
+    while "dtype" not in info.tags and info.is_new:
         time.sleep(0.002)
         rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
         if _native.function("gpushare_tags")(handle, rows, ctypes.byref(out)) < 0:

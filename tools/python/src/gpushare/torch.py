@@ -12,41 +12,26 @@ buffer, "llama/_packed", and their names are of parts of that. Tied weights are 
 The name itself, "llama", is the list of all that, written last. Who attaches reads it first, and takes
 nothing that is not of the generation it names: never a part of one state dict and a part of another. No
 other process sees any of the names before what they stand for is there, but for those that take the place
-of an earlier kept one: these are there at once, and the list of them last.
+of an earlier kept one: these come one by one, each in the room of the one before, and the list of them
+last. attach_state_dict() waits for that; who attaches single names of it may have old and new ones.
 """
-import hashlib
-import json
-import re
-import struct
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 
-from . import _abi, _driver, _errors
+from . import _abi, _driver, _errors, _list
 from ._array import Array
 from ._buffer import Buffer
 from ._dtypes import DTYPES
+from ._info import Info
+from ._list import buffer_name
 from ._session import Session, session_of
 
 PACK_BELOW = 1 << 20
 """Bytes: half a granule, so that no buffer of its own wastes more than it holds."""
 
-_MAGIC = b"gpushare state 1"
-_HEADER = struct.Struct("<16sQ32s8x")  # magic, bytes of the list, their SHA-256
 _ALIGN = 256
-_PACKED = "_packed"
-
-
-class _Entry(NamedTuple):
-    """One key of the list."""
-
-    key: str
-    name: str  # of the buffer that holds it; "": it has no elements
-    generation: int  # 0 before that is committed
-    offset: int
-    dtype: str  # torch's, without "torch."
-    shape: Tuple[int, ...]
 
 
 class StateDict(Dict[str, Any]):
@@ -85,17 +70,6 @@ def _part(raw: Any, offset: int, dtype: str, shape: Tuple[int, ...]) -> Any:
     return raw[offset:offset + count].view(kind).view(shape)
 
 
-def buffer_name(name: str, key: str, taken: Set[str]) -> str:
-    """"llama/layers.0.weight" for a key; one that a name can't have gets "_" in its characters' places,
-    and a part of its digest where it is too long or another key's already."""
-    made = f"{name}/" + re.sub(r"[^A-Za-z0-9._/-]", "_", key)
-    if len(made) > _abi.NAME_MAX or made in taken:
-        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-        made = f"{made[:_abi.NAME_MAX - 17]}-{digest}"
-    taken.add(made)
-    return made
-
-
 def _states(source: Any) -> Dict[str, Any]:
     states = source.state_dict() if hasattr(source, "state_dict") else source
     if not isinstance(states, Mapping):
@@ -132,8 +106,8 @@ class _Sharing:
     def __init__(self, session: Session, name: str, options: Dict[str, Any]):
         self.session, self.name, self.options = session, name, options
         self.buffers: List[Buffer] = []
-        self.taken = {name, f"{name}/{_PACKED}"}
-        self.entries: Dict[str, _Entry] = {}
+        self.taken = {name, f"{name}/{_list.PACKED}"}
+        self.entries: Dict[str, _list.Entry] = {}
         self.tensors: Dict[str, Any] = {}
 
     def place(self, states: Mapping[str, Any]) -> None:
@@ -144,7 +118,7 @@ class _Sharing:
             if first.setdefault(_identity(value), key) != key:
                 continue
             if not _size(value):
-                self._note(_Entry(key, "", 0, 0, _dtype(value), tuple(value.shape)), value)
+                self._note(_list.Entry(key, "", 0, 0, _dtype(value), tuple(value.shape)), value)
             elif _size(value) >= PACK_BELOW:
                 self.own(key, value)
             else:
@@ -170,9 +144,9 @@ class _Sharing:
         shape = tuple(value.shape)
         made = _part(raw, offset, _dtype(value), shape)
         made.copy_(value)
-        self._note(_Entry(key, buffer.name, 0, offset, _dtype(value), shape), made)
+        self._note(_list.Entry(key, buffer.name, 0, offset, _dtype(value), shape), made)
 
-    def _note(self, entry: _Entry, made: Any) -> None:
+    def _note(self, entry: _list.Entry, made: Any) -> None:
         self.entries[entry.key] = entry
         self.tensors[entry.key] = made
 
@@ -189,7 +163,7 @@ class _Sharing:
         places, end = {}, 0
         for key, value in small.items():
             places[key], end = end, -(-(end + _size(value)) // _ALIGN) * _ALIGN
-        packed = _staged(self.session, self.session.alloc, f"{self.name}/{_PACKED}", end, read_only=True, **self.options)
+        packed = _staged(self.session, self.session.alloc, f"{self.name}/{_list.PACKED}", end, read_only=True, **self.options)
         self.buffers.append(packed)
         raw = _bytes(packed)
         for key, value in small.items():
@@ -199,23 +173,28 @@ class _Sharing:
                 self.session, self.session.share_pointer, buffer_name(self.name, key, self.taken), packed.pointer + places[key],
                 _size(value), dtype=dtype, shape=shape, tags=self._tags(key), keep=packed))
 
-    def publish(self, keys: Iterable[str]) -> None:
-        """All of them, and then the list: until its first bytes are there nobody takes it for one."""
+    def remove(self, old: Iterable[Info]) -> None:
+        """What of them has not been replaced."""
+        for info in old:
+            now = self.session.ls(_list.glob_of(info.name))
+            if info.name != self.name and now and now[0].generation == info.generation:
+                _unlink(self.session, info.name)
+
+    def publish(self, keys: Iterable[str], old: Iterable[Info] = ()) -> None:
+        """All of them, without those of an older set, and then the list: until its first bytes are there
+        nobody takes it for one."""
         for device in {buffer.device for buffer in self.buffers}:
             _driver.settle(device)
         for buffer in self.buffers:
             buffer.commit()
+        self.remove(old)
         generations = {buffer.name: buffer.generation for buffer in self.buffers}
-        rows = [entry._replace(generation=generations.get(entry.name, 0))._asdict()
-                for entry in (self.entries[key] for key in keys)]
-        body = json.dumps(rows, separators=(",", ":")).encode()
-        made = _staged(self.session, self.session.alloc, self.name, _HEADER.size + len(body), read_only=True,
-                       tags={"kind": "state-dict", "keys": str(len(self.entries))}, **self.options)
+        body = _list.body(entry._replace(generation=generations.get(entry.name, 0))
+                          for entry in (self.entries[key] for key in keys))
+        made = _staged(self.session, self.session.alloc, self.name, _list.HEADER.size + len(body), read_only=True,
+                       tags={"kind": _list.KIND, "keys": str(len(self.entries))}, **self.options)
         self.buffers.insert(0, made)
-        made.write(b"\0" * _HEADER.size)
-        made.write(body, _HEADER.size)
-        _driver.settle(made.device)
-        made.write(_HEADER.pack(_MAGIC, len(body), hashlib.sha256(body).digest()))
+        _list.write_list(made, body)
         _driver.settle(made.device)
         made.commit()
 
@@ -237,8 +216,10 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
 
     What is not on the GPU goes there: to `device`, default that of the first tensor that is on one.
     `keep`: the buffers stay when this process ends, for `ttl` seconds (0: until removed by `gpushare rm`);
-    the names of packed parameters go. `replace`: take the name away from what has it, which those who have
-    it attached keep. `assign`: let the module use the shared copy, so that its own is freed.
+    the names of packed parameters go. What is kept of an earlier set whose process has ended is replaced,
+    one buffer after the other, so that the GPU need not have room for both; where that breaks off, neither
+    is whole, and attach_state_dict() says so. `replace`: take the name away from what has it, which those
+    who have it attached keep. `assign`: let the module use the shared copy, so that its own is freed.
 
     Keep the result: the names go with it. Nothing of it is left where this fails.
     """
@@ -246,12 +227,15 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
     session = session or session_of()
     if replace:
         remove_state_dict(name, session=session)
+    old = [info for info in _list.infos_of(session, name) if not info.owner_alive]
     sharing = _Sharing(session, name, {"device": _device(states, device), "keep": keep, "ttl": ttl})
     try:
         sharing.place(states)
-        sharing.publish(states)
-    except BaseException:
+        sharing.publish(states, old)
+    except BaseException as error:
         _withdraw(session, sharing.buffers, keep)
+        if isinstance(error, _errors.CLASSES["ExistsError"]) and session.is_there(name):
+            raise _errors.of("E_EXISTS", f"{error}; replace=True takes its place") from None
         raise
     result = StateDict((key, sharing.tensors[key]) for key in states)
     result.name, result.generation, result.buffers = name, sharing.buffers[0].generation, sharing.buffers
@@ -263,25 +247,26 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
 def _withdraw(session: Session, buffers: List[Buffer], keep: bool) -> None:
     for buffer in buffers:
         if keep:
-            try:
-                session.unlink(buffer.name)
-            except _errors.GpushareError:
-                pass
+            _unlink(session, buffer.name)
         buffer.close()
 
 
+def _unlink(session: Session, name: str) -> None:
+    """If it can be."""
+    try:
+        session.unlink(name)
+    except _errors.GpushareError:
+        pass
+
+
 def remove_state_dict(name: str, *, session: Optional[Session] = None) -> None:
-    """Take the names of a state dict away. Those who have it attached keep it."""
+    """Take the names of a state dict away, and no other below it. Those who have it attached keep it."""
     session = session or session_of()
-    for info in [*session.ls(name), *session.ls(f"{_glob(name)}/*")]:
+    for info in _list.infos_of(session, name):
         try:
             session.unlink(info.name)
         except _errors.CLASSES["NotFoundError"]:
             pass
-
-
-def _glob(name: str) -> str:
-    return re.sub(r"([*?\[\\])", r"\\\1", name)
 
 
 def _assign(module: Any, states: Mapping[str, Any]) -> None:
@@ -290,30 +275,11 @@ def _assign(module: Any, states: Mapping[str, Any]) -> None:
         parameter.requires_grad_(False)
 
 
-def _read_list(buffer: Buffer) -> Optional[List[_Entry]]:
-    """None: it is not written yet."""
-    if buffer.nbytes <= _HEADER.size:
-        raise _no_list(buffer)
-    magic, length, digest = _HEADER.unpack(buffer.view("uint8").read(0, _HEADER.size))
-    if magic == b"\0" * len(magic):
-        return None
-    if magic != _MAGIC or length > buffer.nbytes - _HEADER.size:
-        raise _no_list(buffer)
-    body = bytes(buffer.view("uint8").read(_HEADER.size, length))
-    if hashlib.sha256(body).digest() != digest:
-        return None
-    return [_Entry(**{**row, "shape": tuple(row["shape"])}) for row in json.loads(body)]
-
-
-def _no_list(buffer: Buffer) -> ValueError:
-    return ValueError(f"'{buffer.name}' is a buffer, but no state dict: share_state_dict() makes those")
-
-
 class _Changed(Exception):
     """What the list names is not there, or of another generation."""
 
 
-def _attach_all(session: Session, entries: List[_Entry], options: Dict[str, Any]) -> Dict[str, Buffer]:
+def _attach_all(session: Session, entries: List[_list.Entry], options: Dict[str, Any]) -> Dict[str, Buffer]:
     found: Dict[str, Buffer] = {}
     for entry in entries:
         if not entry.name or entry.name in found:
@@ -329,7 +295,7 @@ def _attach_all(session: Session, entries: List[_Entry], options: Dict[str, Any]
     return found
 
 
-def _tensors(entries: List[_Entry], found: Mapping[str, Buffer]) -> Iterator[Tuple[str, Any]]:
+def _tensors(entries: List[_list.Entry], found: Mapping[str, Buffer]) -> Iterator[Tuple[str, Any]]:
     raw = {name: _bytes(buffer) for name, buffer in found.items()}
     made: Dict[Any, Any] = {}
     for entry in entries:
@@ -361,19 +327,20 @@ def attach_state_dict(name: str, module: Any = None, *, session: Optional[Sessio
 
 
 def _attach_whole(session: Session, name: str, wait: float, deadline: float,
-                  options: Dict[str, Any]) -> Tuple[Buffer, List[_Entry], Dict[str, Buffer]]:
+                  options: Dict[str, Any]) -> Tuple[Buffer, List[_list.Entry], Dict[str, Buffer]]:
     while True:
         left = max(deadline - time.monotonic(), 0)
         buffer = session.attach(name, wait=min(wait, left), dtype="uint8", **options)
-        why = "it is not written yet"
+        why = "its list is not written"
         try:
-            entries = _read_list(buffer)
+            entries = _list.read_list(buffer)
             if entries is not None:
                 return buffer, entries, _attach_all(session, entries, options)
         except _Changed as error:
             why = str(error)
         if time.monotonic() >= deadline:
-            raise _errors.of("E_OWNER_GONE", f"the state dict '{name}' is not whole: {why}; share it again")
+            raise _errors.of("E_OWNER_GONE", f"the state dict '{name}' is not whole: {why}; "
+                             "it is being replaced, which wait= waits for, or that broke off: share it again then")
         del buffer
         time.sleep(0.01)
 

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What a busy machine is given more time for. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 
 #include "raw.h"
+
+long long raw_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
 
 int raw_slack_ms(void)
 {
@@ -37,4 +46,9 @@ void raw_set_limit(int ms)
 
 	snprintf(text, sizeof(text), "%d", raw_limit_ms(ms));
 	setenv("GPUSHARE_TIMEOUT_MS", text, 1);
+}
+
+void raw_sleep_ms(int ms)
+{
+	poll(NULL, 0, ms);
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_PROTOCOL_CLOSE_FROM_H
+#define GPUSHARE_PROTOCOL_CLOSE_FROM_H
+/* Nothing from that descriptor on stays open: for a child that is about to be another program. */
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CLOSE_FROM_MOST (1u << 20) /* of a process that may have any number */
+
+/* Asks nobody but the kernel; before Linux 5.9 one by one. */
+static inline void close_from(unsigned int first)
+{
+	struct rlimit files = {.rlim_cur = CLOSE_FROM_MOST};
+
+	if (!syscall(SYS_close_range, first, ~0U, 0))
+		return;
+	getrlimit(RLIMIT_NOFILE, &files);
+	for (rlim_t fd = first; fd < files.rlim_cur && fd < CLOSE_FROM_MOST; fd++)
+		syscall(SYS_close, (int)fd);
+}
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What freeing a program's stream-ordered memory in streams of our own leans on (shim/shim_apart.h), beside
+ * contract_limbo.c: from CUDA's documentation, unmeasured.
+ */
+#include "capture.h"
+
+#define SIZE \
+	((size_t)128 << 20) /* other programs may use the GPU meanwhile, but not so much of it */
+#define MANY 8		    /* as many are ours behind others, at most */
+#define PER_THREAD ((cu_stream)2)
+#define CAPTURE_IMPLICIT 906
+#define LONG_MS 10000 /* to be sure that it does not come */
+
+static const struct driver *driver;
+
+static uint64_t *new_word(void)
+{
+	void *pinned = NULL;
+
+	if (!driver->cuStreamWaitValue64_v2 || !driver->cuStreamWriteValue64_v2)
+		contract_skip("this driver has no cuStreamWaitValue64_v2");
+	EXPECT(CU_OK, driver->cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
+	return memset(pinned, 0, 4096);
+}
+
+/* The stream stands until somebody stores 1. */
+static void hold_up(cu_stream stream, uint64_t *word)
+{
+	EXPECT(CU_OK, driver->cuStreamWaitValue64_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+}
+
+static void let_go(uint64_t *word)
+{
+	__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+}
+
+static cu_stream new_stream(unsigned int flags)
+{
+	cu_stream stream = NULL;
+
+	EXPECT(CU_OK, driver->cuStreamCreate(&stream, flags));
+	return stream;
+}
+
+static cu_event recorded(cu_stream stream)
+{
+	cu_event event = NULL;
+
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	return event;
+}
+
+/* A stream of ours with nothing in it but what `stream` has so far; and what says that it has come. */
+static cu_event behind(cu_stream stream, cu_stream *out_own)
+{
+	cu_event event = recorded(stream);
+
+	*out_own = new_stream(CU_STREAM_NONBLOCKING);
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(*out_own, event, 0));
+	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
+	return recorded(*out_own);
+}
+
+static bool comes(cu_event event)
+{
+	for (int left_ms = LONG_MS; left_ms; left_ms--) {
+		if (driver->cuEventQuery(event) == CU_OK)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static size_t room(void)
+{
+	size_t left = 0, total = 0;
+
+	EXPECT(CU_OK, driver->cuMemGetInfo_v2(&left, &total));
+	return left;
+}
+
+/* Or a program that lets its own stream go by itself would stand for ever. */
+static void made_meanwhile(int peer)
+{
+	static const unsigned int kinds[] = {CU_STREAM_NONBLOCKING, 0};
+	cu_event held, own_event;
+	cu_stream stream, own;
+	uint64_t *word;
+
+	(void)peer;
+	driver = contract_context(0);
+	for (int i = 0; i < 3; i++) { /* and the legacy stream */
+		word = new_word();
+		stream = i < 2 ? new_stream(kinds[i]) : NULL;
+		hold_up(stream, word);
+		held = recorded(stream);
+		own_event = behind(stream, &own);
+		EXPECT(CU_NOT_READY, driver->cuEventQuery(held));
+		EXPECT(CU_NOT_READY, driver->cuEventQuery(own_event));
+		let_go(word);
+		CHECK(comes(own_event));
+		EXPECT(CU_OK, driver->cuEventQuery(held));
+	}
+}
+
+/* Of whichever default stream, and of one that waits for the legacy one. */
+static void freed_behind(cu_stream held, cu_stream stream)
+{
+	cu_deviceptr pointer = contract_filled(SIZE, 1);
+	uint64_t *word = new_word();
+	cu_event event;
+	cu_stream own;
+
+	hold_up(held, word);
+	event = behind(stream, &own);
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, own));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	let_go(word);
+	CHECK(comes(event));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+static void default_streams(int peer)
+{
+	(void)peer;
+	driver = contract_context(0);
+	freed_behind(NULL, NULL);
+	freed_behind(NULL, (cu_stream)1);
+	freed_behind(PER_THREAD, PER_THREAD);
+	freed_behind(NULL, PER_THREAD);
+	freed_behind(NULL, new_stream(0));
+	freed_behind(new_stream(0), NULL);
+}
+
+/* Until its stream is there it is memory, with what is in it, to all but another free. */
+static void pending(int peer)
+{
+	cu_deviceptr pointer, other = 0;
+	cu_stream stream, own;
+	uint64_t *word;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(CONTRACT_BLOCK, 1);
+	word = new_word();
+	stream = new_stream(CU_STREAM_NONBLOCKING);
+	hold_up(stream, word);
+	behind(stream, &own);
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, own));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFreeAsync(pointer, stream));
+	EXPECT(CU_OK, driver->cuMemAlloc_v2(&other, CONTRACT_BLOCK));
+	CHECK(other != pointer);
+	CHECK(contract_holds(pointer, CONTRACT_BLOCK, 1));
+	let_go(word);
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+/* Whatever queues of the GPU's they share: neither one beside them, nor who lets them go. */
+static void many(int peer)
+{
+	cu_stream streams[MANY], own, beside, writer;
+	cu_deviceptr pointers[MANY + 1];
+	cu_event events[MANY], event;
+	uint64_t *word;
+
+	(void)peer;
+	driver = contract_context(0);
+	word = new_word();
+	for (int i = 0; i <= MANY; i++) /* which waits for all streams */
+		pointers[i] = contract_filled(CONTRACT_BLOCK, 1);
+	for (int i = 0; i < MANY; i++) {
+		streams[i] = new_stream(CU_STREAM_NONBLOCKING);
+		hold_up(streams[i], word);
+		events[i] = behind(streams[i], &own);
+		EXPECT(CU_OK, driver->cuMemFreeAsync(pointers[i], own));
+	}
+	beside = new_stream(CU_STREAM_NONBLOCKING);
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointers[MANY], beside));
+	event = recorded(beside);
+	CHECK(comes(event));
+	for (int i = 0; i < MANY; i++)
+		EXPECT(CU_NOT_READY, driver->cuEventQuery(events[i]));
+	writer = new_stream(CU_STREAM_NONBLOCKING);
+	EXPECT(CU_OK, driver->cuStreamWriteValue64_v2(writer, (uintptr_t)word, 1, 0));
+	for (int i = 0; i < MANY; i++)
+		CHECK(comes(events[i]));
+}
+
+/* Where memory is short our stream alone is waited for, when its work is done. */
+static void back_with_its_stream(int peer)
+{
+	cu_stream stream, own;
+	cu_deviceptr pointer;
+	cu_event event;
+	uint64_t *word, *other;
+	size_t before;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	other = new_word();
+	word = new_word();
+	hold_up(new_stream(CU_STREAM_NONBLOCKING),
+		other); /* so the context is not to be waited for */
+	stream = new_stream(CU_STREAM_NONBLOCKING);
+	hold_up(stream, word);
+	event = behind(stream, &own);
+	before = room();
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, own));
+	let_go(word);
+	CHECK(comes(event));
+	EXPECT(CU_OK, driver->cuEventRecord(event, own));
+	CHECK(comes(event));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(own));
+	CHECK(room() >= before + SIZE / 2);
+	let_go(other);
+}
+
+/* A program may do so; its stream-ordered memory is no context's. */
+static void of_another_context(int peer)
+{
+	cu_context primary, other = NULL;
+	cu_deviceptr pointer;
+
+	(void)peer;
+	driver = contract_context(0);
+	EXPECT(CU_OK, driver->cuCtxGetCurrent(&primary));
+	pointer = contract_filled(CONTRACT_BLOCK, 1);
+	EXPECT(CU_OK, driver->cuCtxCreate_v2(&other, 0, 0));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, new_stream(CU_STREAM_NONBLOCKING)));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_OK, driver->cuCtxSetCurrent(primary));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+/* All of it, under the relaxed mode: the capture goes on. */
+static void while_captured(int peer)
+{
+	cu_stream stream, own;
+	cu_deviceptr pointer;
+	cu_event event;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(CONTRACT_BLOCK, 1);
+	stream = new_stream(CU_STREAM_NONBLOCKING);
+	capture_begin(CU_CAPTURE_GLOBAL);
+	CHECK(capture_exchange(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
+	event = behind(stream, &own);
+	CHECK(comes(event));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, own));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(own));
+	CHECK(capture_exchange(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
+	capture_ends_well();
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+/* "When any stream in the same context is being captured and it wasn't created with
+ * cudaStreamNonBlocking, any attempted use of the legacy stream is invalid" (CUDA C++ Programming Guide). */
+static void legacy_while_captured(int peer)
+{
+	cu_deviceptr pointer;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(CONTRACT_BLOCK, 1);
+	EXPECT(CU_OK, driver->cuStreamCreate(&capture_stream, 0));
+	capture_begin(CU_CAPTURE_RELAXED);
+	EXPECT((cu_result)CAPTURE_IMPLICIT, driver->cuMemFreeAsync(pointer, NULL));
+	capture_ends_invalidated();
+	CHECK(contract_holds(pointer, CONTRACT_BLOCK, 1));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    ALONE(streams_and_events_are_made_while_others_are_held_up, made_meanwhile),
+	    ALONE(a_stream_comes_behind_any_default_stream, default_streams),
+	    ALONE(memory_that_is_to_be_freed_is_memory_until_then, pending),
+	    ALONE(many_that_are_held_up_hold_up_no_other, many),
+	    ALONE(what_was_freed_is_back_once_its_stream_is_synchronized, back_with_its_stream),
+	    ALONE(memory_is_freed_in_a_stream_of_another_context, of_another_context),
+	    ALONE(a_free_behind_a_stream_spoils_no_capture, while_captured),
+	    ALONE(the_legacy_stream_is_refused_while_a_blocking_one_is_captured,
+		  legacy_while_captured),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# One buffer, attached more than once in a process, and a registry that ends before one of these is given
+# back: the others stand, for the owner holds its memory by that count.
+load helpers
+
+setup_more() {
+	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
+	start owner "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/owns" await="$WORK/free" free=a \
+		touch="$WORK/freed" await="$WORK/end" close
+	await_file "$WORK/owns"
+}
+
+kill_registry() {
+	local pid
+	for pid in $(registry_pids); do # what it wrote stays
+		kill -KILL "$pid" 2>/dev/null || true
+		until_true has_ended "$pid"
+	done
+}
+
+attachers() {
+	gpushare ls --json | jq '.[] | select(.name == "one").attachers'
+}
+
+# gives_back_one COMMAND...: that attaches "one" twice, waits for "go", and then gives back one
+gives_back_one() {
+	start app "$@"
+	await_file "$WORK/up"
+	equal "$(attachers)" 2
+	kill_registry
+	touch "$WORK/go"
+	await_file "$WORK/left"
+	equal "$(attachers)" 1
+	touch "$WORK/free"
+	await_file "$WORK/freed"
+	has "$(gpushare ls --limbo)" "one"
+	touch "$WORK/end"
+	finish "$PID"
+}
+
+@test "by a session" {
+	gives_back_one "$BIN/api_app" open attach=b,one attach=c,one touch="$WORK/up" await="$WORK/go" \
+		detach=b touch="$WORK/left" await="$WORK/end" byte=c,1 detach=c close
+	has "$(cat "$WORK/app.out")" "detach b: OK
+byte c: 0
+detach c: OK"
+}
+
+@test "by a preloaded program" {
+	gives_back_one env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=one:nth=1,one:nth=2 "$BIN/rt_app_static" init \
+		alloc=a,1Mi alloc=b,1Mi touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/left" \
+		await="$WORK/end" byte=b,1 free=b exit=0
+}
+
+@test "by a preloaded program, in the order of a stream" {
+	gives_back_one env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=one:nth=1,one:nth=2 "$BIN/drv_linked" init \
+		stream=s make=a,async,1Mi,s make=b,async,1Mi,s touch="$WORK/up" await="$WORK/go" \
+		drop=a,async,s go=s make=c,async,3Mi,s touch="$WORK/left" await="$WORK/end" byte=b,1 \
+		drop=b,async,s drop=c,async,s go=s exit=0
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The GPU host's measurements, on the simulated driver: they run, and what they write has all that it is to have.
+load helpers
+
+# row WORDS: that of the table of targets, its cells by tabs
+row() {
+	awk -F' *\\| *' -v what="$1" '/^## / { on = /beside its targets/ } on && $2 == what { print $3 "\t" $4 "\t" $5 "\t" $6 "\t" $7 }' \
+		"$WORK/out/RESULTS.md"
+}
+
+@test "the CPU's side: every target has its figure, and gdrcopy's beside it" {
+	needs_sim
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented build is not for measuring"
+	GPUSHARE_BUNDLE_SIM=1 GPUSHARE_GPU_DUMP=4194304 run -0 "$ROOT/tests/gpu/run.sh" "$WORK/out" host
+	has "$output" " 0 failed"
+	number='[0-9.]+'
+	while IFS=';' read -r what target h100 b200; do
+		echo "$what: $(row "$what")"
+		[[ $(row "$what") =~ ^"$target"$'\t'$number$'\t'"simulated driver"$'\t'"$h100"$'\t'"$b200"$ ]]
+	done <<-'TABLE'
+		store 8 B, us;0.05 or less;;0.10
+		store 64 KiB, by memcpy or gpushare_copy_to, us;2.8 or less;;2.9
+		load 8 B, us;1.2 or less;;1.16
+		stream to the mapping, GB/s;17.5 or more;17.3;22.4
+		stream from the mapping, MB/s;800 or more;665;891
+		a mirror's opening, of the pinned copy beside it;0.9 or more;;
+		a mirror's write-back, of the pinned copy beside it;0.9 or more;;
+	TABLE
+	for size in 1 4 16 64 256 1024 4096 16384 65536 262144 1048576 4194304 16777216; do
+		equal "$(grep -c "^| $size |" "$WORK/out/RESULTS.md")" 2
+	done
+	has "$(cat "$WORK/out/RESULTS.md")" "what the CPU stores CUDA copies out"
+	has "$(cat "$WORK/out/RESULTS.md")" "CPU, CUDA and mirrors see the same bytes"
+}
+
+@test "what can't be measured is a row too, and a failure" {
+	needs_sim
+	GPUSHARE_SIM_VULKAN=small-bar GPUSHARE_BUNDLE_SIM=1 GPUSHARE_GPU_DUMP=4194304 \
+		run -1 "$ROOT/tests/gpu/run.sh" "$WORK/out" host
+	has "$output" "shows the CPU none of its memory"
+	for what in "store 8 B, us" "stream to the mapping, GB/s"; do
+		[[ $(row "$what") == *$'\t'"not measured"$'\t'MISSED$'\t'* ]]
+	done
+	[[ $(row "a mirror's opening, of the pinned copy beside it") == *$'\t'"simulated driver"$'\t'* ]]
+}
+
+@test "a figure that is missing misses its target" {
+	mkdir "$WORK/out"
+	within() {
+		results=$WORK/out/R root=$ROOT scratch=$WORK shm=$WORK bash -c '. "$0/tests/gpu/stage.bash"; within "$1" "$2"' "$ROOT" "$@"
+	}
+	within 0.05 0.05
+	within 2.8 17
+	run -1 within 17 2.8
+	run -1 within "" 2.8
+	run -1 within 2.8 ""
+	run -1 within nan 2.8
+	run -1 within 2.8 -nan
+}

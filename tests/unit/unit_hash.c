@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/* Names that a client has made to fall together do not: hash.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "hash.h"
+#include "peer.h"
+
+/* One of each row, behind each other: uthash's own function, which has no key, is in the same state after
+ * each row, whichever was taken. Found in seconds, by going backwards through it. */
+#define ROWS 3
+#define WAYS 8
+static const char *const parts[ROWS][WAYS] = {
+    {
+	"MA0NcCBeQXs1tIirqXvvIy1h",
+	"KhG2.Vmaa_Vftx6sZUgt_Rkh",
+	"zNvOJtiJLHZ4k5dj-q5h3o2_",
+	".WDCzyM2z.Zte4dLtmanf7Mt",
+	"vrCJeRa33c2FXgTQJZFpqVKy",
+	"vSHaseye18P7bonTI5i8IAod",
+	"1tQMJVcrHVHAGDnAmjDkPqKx",
+	"kBIHCvZL9l02WZ_v3e9WS5NT",
+    },
+    {
+	"HOd8lIg-WlfAaGYXHSHwb.Jn",
+	"srPFXRkNyEQUmtwtUrMo9BqB",
+	".8XZ_HAfE3D9dvPiOB.rS8pv",
+	"hidbz74CcH4cJ5tKHS_KyLT0",
+	"wuHQoyC667jhUHJcYrngQ3FK",
+	"Tl-GSeIToXhJOKHXFOZMLJSf",
+	"b1wK-or4KqZdbnG9gcp07Ekm",
+	"wHlmFu-nb6LgiSQ-iCC8Bzwq",
+    },
+    {
+	"NU0wbmg89UiihdXq9rIWJeTc",
+	"p9r5j7Shnoy1zsooce0YfHgP",
+	"rrxdIlFdPEjc4M582kLEkRaT",
+	"PjB..nfFrI4XppKfwlF4lvjL",
+	"mDvJGrwUZxF6b6T3y13mEl87",
+	"aW0terZwozsOTw9IDePh9_4s",
+	"L7qDcom0WXcg7cZKEGAhwQm6",
+	"7CdFVSUVODNzz1YbbIeG6sZR",
+    },
+};
+#define MADE (WAYS * WAYS * WAYS)
+#define OTHERS 2000
+
+static void made_name(int number, char out[GPUSHARE_NAME_MAX + 1])
+{
+	*out = '\0';
+	for (int row = 0; row < ROWS; row++, number /= WAYS)
+		strcat(out, parts[row][number % WAYS]);
+}
+
+static void those_of_the_attack_are_ones(void **state)
+{
+	char name[GPUSHARE_NAME_MAX + 1];
+	unsigned int first = 0, hash;
+
+	(void)state;
+	for (int i = 0; i < MADE; i++) {
+		made_name(i, name);
+		HASH_JEN(name, strlen(name), hash);
+		first = i ? first : hash;
+		assert_int_equal(hash, first);
+	}
+}
+
+static unsigned int longest_chain(void)
+{
+	const UT_hash_table *table = peer_registry->store.by_name->hh.tbl;
+	unsigned int longest = 0;
+
+	for (unsigned int i = 0; i < table->num_buckets; i++)
+		if (table->buckets[i].count > longest)
+			longest = table->buckets[i].count;
+	return longest;
+}
+
+/* 20 in one of 512 buckets by chance: one of 10^11 runs. */
+static void no_bucket_is_a_clients_to_choose(void **state)
+{
+	struct lease *mallory = peer_new(1, 10, "mallory"), *other = peer_new(2, 20, "other");
+	char name[GPUSHARE_NAME_MAX + 1];
+
+	(void)state;
+	for (int i = 0; i < MADE; i++) {
+		made_name(i, name);
+		peer_share(mallory, name);
+	}
+	assert_in_range(longest_chain(), 1, 20);
+	for (int i = 0; i < OTHERS; i++) {
+		snprintf(name, sizeof(name), "layers/%d.weight", i);
+		peer_share(other, name);
+	}
+	assert_int_equal(peer_registry->store.by_name->hh.tbl->noexpand, 0);
+	assert_in_range(longest_chain(), 1, 30);
+	made_name(MADE - 1, name);
+	assert_int_equal(peer_lookup(other, name, 0), GPUSHARE_OK);
+	assert_int_equal(peer_lookup(other, "layers/1999.weight", 0), GPUSHARE_OK);
+}
+
+/* By another implementation of SipHash-1-3: key 00 01 ... 0f, of 0, 1, ... bytes 00 01 .... */
+static void it_is_siphash(void **state)
+{
+	static const struct {
+		size_t length;
+		uint64_t hash;
+	} known[] = {
+	    {0, UINT64_C(0xabac0158050fc4dc)},	{1, UINT64_C(0xc9f49bf37d57ca93)},
+	    {7, UINT64_C(0xd3927d989bb11140)},	{8, UINT64_C(0x369095118d299a8e)},
+	    {15, UINT64_C(0xd320d86d2a519956)}, {63, UINT64_C(0x9d199062b7bbb3a8)},
+	};
+	uint64_t by[2];
+	unsigned char bytes[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)i;
+	memcpy(by, bytes, sizeof(by));
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		assert_true(hash_keyed(by, bytes, known[i].length) == known[i].hash);
+	assert_int_not_equal(hash_of("a", 1), hash_of("b", 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(those_of_the_attack_are_ones),
+	    cmocka_unit_test_setup_teardown(no_bucket_is_a_clients_to_choose, peer_set_up,
+					    peer_tear_down),
+	    cmocka_unit_test(it_is_siphash),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

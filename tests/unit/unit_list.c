@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* What is listed, page by page, and how long a page may take. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <time.h>
+
+#include "clock.h"
+#include "peer.h"
+
+static int list(struct lease *lease, const char *glob, const char *after, uint32_t limit)
+{
+	request what = {.which_verb = gpushare_Request_list_tag};
+
+	strcpy(what.verb.list.glob, glob);
+	strcpy(what.verb.list.after, after);
+	what.verb.list.limit = limit;
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.list.buffers_count;
+}
+
+static void a_list_is_paged_in_byte_order(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner");
+	char name[16], last[GPUSHARE_NAME_MAX + 1] = "";
+	int seen = 0, pages = 0;
+
+	(void)state;
+	assert_int_equal(list(owner, "", "", 0), 0);
+	assert_false(peer_answer.body.list.more);
+	for (int i = 0; i < 200; i++) { /* in no order */
+		snprintf(name, sizeof(name), "n%03d", i * 77 % 200);
+		peer_share(owner, name);
+	}
+	peer_share(owner, "Z/upper");
+	do {
+		int count = list(owner, "n*", last, 0);
+
+		assert_in_range(count, 1, LIMIT_PAGE);
+		for (int i = 0; i < count; i++, seen++) {
+			snprintf(name, sizeof(name), "n%03d", seen);
+			assert_string_equal(peer_answer.body.list.buffers[i].name, name);
+		}
+		strcpy(last, name);
+		pages++;
+	} while (peer_answer.body.list.more);
+	assert_int_equal(seen, 200);
+	assert_int_equal(pages, 13);
+
+	assert_int_equal(list(owner, "", "", 1), 1);
+	assert_string_equal(peer_answer.body.list.buffers[0].name, "Z/upper");
+	assert_int_equal(list(owner, "", "", 99999), LIMIT_PAGE);
+	assert_int_equal(list(owner, "*er", "", 0), 1); /* '*' matches '/' */
+	assert_false(peer_answer.body.list.more);
+	assert_int_equal(list(owner, "n00[0-3]", "", 4), 4);
+	assert_false(peer_answer.body.list.more); /* nothing that matches comes after */
+	assert_int_equal(list(owner, "n00[0-3]", "", 3), 3);
+	assert_true(peer_answer.body.list.more);
+	assert_int_equal(list(owner, "", "n199", 0), 0);
+	assert_int_equal(list(owner, "", "n1985", 0), 1); /* a cursor need not exist */
+	assert_int_equal(list(owner, "[", "", 0), 0);
+}
+
+/* A glob must not be able to hold the lock. */
+static void a_hostile_glob_is_cheap(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner");
+	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
+	int64_t begin;
+
+	(void)state;
+	memset(name, 'a', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	peer_share(owner, name);
+	for (size_t i = 0; i < sizeof(glob) - 1; i++)
+		glob[i] = i % 2 ? 'a' : '*';
+	strcpy(glob + 200, "*b");
+	begin = clock_ns();
+	assert_int_equal(list(owner, glob, "", 0), 0);
+	assert_true(clock_ns() - begin < 500 * NS_PER_MS);
+}
+
+static int64_t thread_ns(void)
+{
+	struct timespec now;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* All pages to the last: how many names fit. */
+static int list_hostile(struct lease *lease, const char *glob, int *pages)
+{
+	char after[GPUSHARE_NAME_MAX + 1] = "";
+	const gpushare_ListReply *page = &peer_answer.body.list;
+	int seen = 0;
+
+	for (*pages = 0; !*pages || page->more; ++*pages) {
+		int64_t began_ns = thread_ns();
+
+		seen += list(lease, glob, after, 0);
+		assert_in_range(thread_ns() - began_ns, 0, 300 * NS_PER_MS);
+		assert_true(!page->more || strcmp(page->after, after) > 0);
+		assert_true(!page->more || page->after[0] == 'a'); /* no name of another's */
+		strcpy(after, page->after);
+	}
+	return seen;
+}
+
+/* Nor a thousand names that are made for it; of those that the peer may not see nothing is told. */
+static void so_is_one_of_many_names(void **state)
+{
+	struct process process = {.pid = 30, .uid = 2000, .started = 300};
+	struct lease *owner = peer_new(1, 10, "owner");
+	struct lease *hidden = registry_connect(peer_registry, 3, &process);
+	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
+	int pages;
+
+	(void)state;
+	assert_non_null(hidden);
+	hidden->greeted = true;
+	for (int i = 0; i < 1500; i++) {
+		memset(name, 'a', sizeof(name));
+		snprintf(name + GPUSHARE_NAME_MAX - 4, 5, "%04d", i);
+		peer_share(owner, name);
+		name[0] = 'b';
+		peer_share(hidden, name);
+	}
+	memset(glob, 'x', sizeof(glob));
+	memcpy(glob, "*[09", 4);
+	strcpy(glob + 240, "]999*");
+	assert_int_equal(list_hostile(owner, glob, &pages), 1);
+	assert_in_range(pages, 15, 40);
+	memset(glob, 'a', sizeof(glob));
+	glob[0] = '*';
+	strcpy(glob + 120, "b*");
+	assert_int_equal(list_hostile(owner, glob, &pages), 0);
+	assert_in_range(pages, 4, 20);
+	assert_int_equal(list(hidden, "b*0[0-9]", "", 0), LIMIT_PAGE);
+}
+
+#define with_registry(test) cmocka_unit_test_setup_teardown(test, peer_set_up, peer_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    with_registry(a_list_is_paged_in_byte_order),
+	    with_registry(a_hostile_glob_is_cheap),
+	    with_registry(so_is_one_of_many_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

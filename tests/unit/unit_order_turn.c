@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* The turn of who gives out an order page's numbers: one thread at a time, whatever version of this code it
+ * runs; who waits is woken, or gives up in time; and no number is lost by it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client_order.h"
+#include "gpushare.h"
+#include "monotonic.h"
+
+#define THREADS 4
+#define ROUNDS 5000
+#define LONG_MS 60000
+#define SOME_MS 50
+
+static int fd;
+static struct order_page *page, *again; /* two copies of this code in a process map it twice */
+/* In the turn. Atomic: what looks for data races takes two mappings for two words. */
+static atomic_uint inside, done;
+
+static int begin(void **state)
+{
+	(void)state;
+	fd = order_page_make(7, 9);
+	assert_true(fd >= 0);
+	assert_int_equal(order_page_map(fd, 7, &page), GPUSHARE_OK);
+	assert_int_equal(order_page_map(fd, 7, &again), GPUSHARE_OK);
+	order_begin(page, 1);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	order_page_unmap(page);
+	order_page_unmap(again);
+	return close(fd);
+}
+
+/* As it was before turns were waited for asleep. */
+static void old_take(struct order_page *its)
+{
+	uint32_t free = ORDER_TURN_FREE;
+
+	while (!atomic_compare_exchange_weak(&its->turn, &free, ORDER_TURN_TAKEN)) {
+		free = ORDER_TURN_FREE;
+		usleep(10);
+	}
+}
+
+static void old_give(struct order_page *its)
+{
+	atomic_store(&its->turn, ORDER_TURN_FREE);
+}
+
+static void enter(void)
+{
+	if (inside++)
+		abort();
+	done++;
+	if (done % 64 == 0)
+		usleep(100); /* so that others sleep */
+	inside--;
+}
+
+static void *take_each(void *its)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		if (!order_take_turn(its, LONG_MS))
+			abort();
+		enter();
+		order_give_turn(its);
+	}
+	return NULL;
+}
+
+static void *take_each_as_before(void *its)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		old_take(its);
+		enter();
+		old_give(its);
+	}
+	return NULL;
+}
+
+static void run_threads(void *(*odd)(void *))
+{
+	pthread_t threads[THREADS];
+
+	done = 0;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, i % 2 ? odd : take_each,
+						i / 2 ? again : page),
+				 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(done, THREADS * ROUNDS);
+	assert_int_equal(page->turn, ORDER_TURN_FREE);
+}
+
+static void one_at_a_time(void **state)
+{
+	(void)state;
+	run_threads(take_each);
+}
+
+static void older_copies_take_turns_too(void **state)
+{
+	(void)state;
+	run_threads(take_each_as_before);
+}
+
+static void who_has_it_too_long_is_given_up(void **state)
+{
+	uint64_t sequence = 77;
+	int64_t began_ms;
+
+	(void)state;
+	old_take(again);
+	began_ms = monotonic_ms();
+	assert_false(order_take_turn(page, 0));
+	assert_false(order_take_turn(page, SOME_MS));
+	assert_true(monotonic_ms() - began_ms >= SOME_MS);
+	assert_int_equal(order_publish(page, SOME_MS, NULL, &sequence), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_E_NOT_READY);
+	assert_int_equal(sequence, 77);
+	old_give(again);
+	assert_int_equal(order_publish(page, 0, NULL, &sequence), GPUSHARE_OK);
+	assert_int_equal(sequence, 1);
+}
+
+static void *take_late(void *out_waited_ms)
+{
+	int64_t began_ms = monotonic_ms();
+
+	if (!order_take_turn(page, LONG_MS))
+		abort();
+	*(int64_t *)out_waited_ms = monotonic_ms() - began_ms;
+	order_give_turn(page);
+	return NULL;
+}
+
+/* Whoever gives it back, by whichever mapping. */
+static void who_waits_gets_it(void **state)
+{
+	void (*const gives[])(struct order_page *) = {order_give_turn, old_give};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(gives) / sizeof(*gives); i++) {
+		int64_t waited_ms = LONG_MS;
+		pthread_t thread;
+
+		assert_true(order_take_turn(again, 0));
+		assert_int_equal(pthread_create(&thread, NULL, take_late, &waited_ms), 0);
+		while (atomic_load(&page->turn) != ORDER_TURN_WAITED_FOR)
+			usleep(100);
+		usleep(SOME_MS * 1000);
+		gives[i](again);
+		pthread_join(thread, NULL);
+		assert_in_range(waited_ms, SOME_MS - 1, LONG_MS / 2);
+		assert_int_equal(page->turn, ORDER_TURN_FREE);
+	}
+}
+
+/* It was killed in its turn: whoever publishes next is not to wait for it. */
+static void a_dead_publishers_turn_is_nobodys(void **state)
+{
+	pid_t child = fork();
+	uint64_t sequence;
+	int status;
+
+	(void)state;
+	if (!child)
+		_exit(order_take_turn(page, 0) ? 0 : 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_false(order_take_turn(page, 0));
+	order_begin(page, 2);
+	assert_int_equal(order_publish(page, 0, NULL, &sequence), GPUSHARE_OK);
+	assert_int_equal(sequence, 1);
+}
+
+static void *publish(void *out_status)
+{
+	*(int *)out_status = order_publish(page, LONG_MS, NULL, NULL);
+	return NULL;
+}
+
+/* It waited for what a stream is to publish, and was told that the order had ended: which was not so, and
+ * what is published next is not to wait for it. */
+static void a_number_that_is_not_published_is_given_again(void **state)
+{
+	uint64_t sequence = 0;
+	pthread_t thread;
+	int status = 77;
+
+	(void)state;
+	atomic_store(&page->next, 1); /* a stream's */
+	assert_int_equal(pthread_create(&thread, NULL, publish, &status), 0);
+	while (atomic_load(&page->next) != 2)
+		usleep(100);
+	order_mark_gone(page);
+	pthread_join(thread, NULL);
+	assert_int_equal(status, GPUSHARE_E_OWNER_GONE);
+	order_begin(page, 1);
+	order_raise(&page->published, 1);
+	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_OK);
+	assert_int_equal(sequence, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	    T(one_at_a_time),
+	    T(older_copies_take_turns_too),
+	    T(who_has_it_too_long_is_given_up),
+	    T(who_waits_gets_it),
+	    T(a_dead_publishers_turn_is_nobodys),
+	    T(a_number_that_is_not_published_is_given_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

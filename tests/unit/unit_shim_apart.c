@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/* Our own streams, in a driver that answers as it is told: which one is given what, how many there are, and
+ * what is left where a call fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "shim_apart.c"
+
+#define CONTEXT(n) ((cu_context)(uintptr_t)(4096 + (n)))
+#define PROGRAMS(n) ((cu_stream)(uintptr_t)(64 + (n)))
+#define POINTER ((cu_deviceptr)1 << 20)
+#define OURS 1000 /* streams and events from there on */
+
+/* What fails, and how often it was asked. */
+enum call { STREAM, EVENT, RECORD, QUERY, WAIT, FREE, SYNCHRONIZE, PUSH, CALLS };
+
+static struct {
+	unsigned int asked[CALLS];
+	enum call failing; /* CALLS: none */
+	unsigned int from; /* the failing one's first so many calls are well */
+	uintptr_t next;
+	int streams, events; /* that were made and are there still */
+	bool stands[OURS];   /* of events: not reached so far */
+	bool holds[OURS];    /* of the program's streams: held up */
+	bool behind[OURS];   /* of ours: given something to wait for that stands */
+	cu_stream freed_in, synchronized, waits; /* the latest */
+	void (*on_stream)(void);		 /* as another thread */
+} played;
+
+static cu_result answer(enum call call)
+{
+	unsigned int before = played.asked[call]++;
+
+	return played.failing == call && before >= played.from ? CU_UNKNOWN : CU_OK;
+}
+
+static uintptr_t number(const void *handle)
+{
+	uintptr_t n = (uintptr_t)handle;
+
+	return n >= OURS ? n - OURS : n;
+}
+
+static cu_result play_stream(cu_stream *out, unsigned int flags)
+{
+	void (*on_stream)(void) = played.on_stream;
+
+	assert_int_equal(flags, CU_STREAM_NONBLOCKING);
+	if (answer(STREAM) != CU_OK)
+		return CU_UNKNOWN;
+	played.on_stream = NULL;
+	if (on_stream)
+		on_stream();
+	played.streams++;
+	*out = (cu_stream)(OURS + played.next++);
+	return CU_OK;
+}
+
+static cu_result play_stream_end(cu_stream stream)
+{
+	assert_in_range(number(stream), 0, played.next - 1);
+	played.streams--;
+	return CU_OK;
+}
+
+static cu_result play_event(cu_event *out, unsigned int flags)
+{
+	assert_int_equal(flags, CU_EVENT_NO_TIMING);
+	if (answer(EVENT) != CU_OK)
+		return CU_UNKNOWN;
+	played.events++;
+	*out = (cu_event)(OURS + played.next++);
+	return CU_OK;
+}
+
+static cu_result play_event_end(cu_event event)
+{
+	assert_in_range(number(event), 0, played.next - 1);
+	played.events--;
+	return CU_OK;
+}
+
+/* Events stand as what they were recorded in does. */
+static cu_result play_record(cu_event event, cu_stream stream)
+{
+	if (answer(RECORD) != CU_OK)
+		return CU_UNKNOWN;
+	played.stands[number(event)] =
+	    (uintptr_t)stream < OURS ? played.holds[number(stream)] : played.behind[number(stream)];
+	return CU_OK;
+}
+
+static cu_result play_query(cu_event event)
+{
+	if (answer(QUERY) != CU_OK)
+		return CU_UNKNOWN;
+	return played.stands[number(event)] ? CU_NOT_READY : CU_OK;
+}
+
+static cu_result play_wait(cu_stream stream, cu_event event, unsigned int flags)
+{
+	assert_int_equal(flags, 0);
+	if (answer(WAIT) != CU_OK)
+		return CU_UNKNOWN;
+	played.behind[number(stream)] |= played.stands[number(event)];
+	played.waits = stream;
+	return CU_OK;
+}
+
+static cu_result play_free(cu_deviceptr pointer, cu_stream stream)
+{
+	assert_int_equal(pointer, POINTER);
+	played.freed_in = stream;
+	return answer(FREE);
+}
+
+static cu_result play_synchronize(cu_stream stream)
+{
+	assert_false(played.behind[number(stream)]); /* or it would wait */
+	played.synchronized = stream;
+	return answer(SYNCHRONIZE);
+}
+
+static cu_result play_push(cu_context context)
+{
+	assert_non_null(context);
+	return answer(PUSH);
+}
+
+static cu_result play_pop(cu_context *out)
+{
+	*out = NULL;
+	return CU_OK;
+}
+
+static struct driver driver;
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&played, 0, sizeof(played));
+	played.failing = CALLS;
+	memset(apart.known, 0, sizeof(apart.known));
+	atomic_store(&apart.count, 0);
+	driver = (struct driver){
+	    .cuStreamCreate = play_stream,
+	    .cuStreamDestroy_v2 = play_stream_end,
+	    .cuStreamSynchronize = play_synchronize,
+	    .cuStreamWaitEvent = play_wait,
+	    .cuEventCreate = play_event,
+	    .cuEventDestroy_v2 = play_event_end,
+	    .cuEventRecord = play_record,
+	    .cuEventQuery = play_query,
+	    .cuMemFreeAsync = play_free,
+	    .cuCtxPushCurrent_v2 = play_push,
+	    .cuCtxPopCurrent_v2 = play_pop,
+	};
+	return 0;
+}
+
+static cu_result free_behind(int stream)
+{
+	return apart_free_behind(&driver, CONTEXT(0), PROGRAMS(stream), POINTER);
+}
+
+/* Of what is behind all. */
+static void all_goes_on(void)
+{
+	memset(played.holds, 0, sizeof(played.holds));
+	memset(played.stands, 0, sizeof(played.stands));
+	memset(played.behind, 0, sizeof(played.behind));
+}
+
+static void one_that_waits_for_nothing(void **state)
+{
+	cu_stream alone;
+
+	(void)state;
+	assert_false(apart_any());
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+	alone = played.freed_in;
+	assert_true(apart_any() && played.streams == 1);
+	assert_int_equal(free_behind(1), CU_OK); /* that is done */
+	assert_true(played.freed_in == alone && played.streams == 1 && !played.asked[WAIT]);
+	assert_int_equal(played.events, 1); /* the one for each free is none any more */
+	assert_int_equal(apart_free(&driver, CONTEXT(1), POINTER), CU_OK);
+	assert_true(played.freed_in != alone && played.streams == 2);
+	assert_int_equal(apart_free(&driver, NULL, POINTER), CU_NOT_SUPPORTED);
+	assert_int_equal(apart_free_behind(&driver, NULL, PROGRAMS(1), POINTER), CU_NOT_SUPPORTED);
+}
+
+/* Each that is held up has one of its own, again and again; one that has come is another's. */
+static void one_for_each_that_is_held_up(void **state)
+{
+	cu_stream its[BEHIND + 8];
+
+	(void)state;
+	for (int i = BEHIND; i < PURPOSES; i++) {
+		played.holds[64 + i] = true;
+		assert_int_equal(free_behind(i), CU_OK);
+		its[i] = played.freed_in;
+		for (int j = BEHIND; j < i; j++)
+			assert_ptr_not_equal(its[i], its[j]);
+	}
+	for (int i = BEHIND; i < PURPOSES; i++) {
+		assert_int_equal(free_behind(i), CU_OK);
+		assert_ptr_equal(played.freed_in, its[i]);
+	}
+	assert_int_equal(played.streams, PURPOSES - BEHIND);
+	assert_int_equal(free_behind(PURPOSES), CU_OK); /* not held up: behind none of them */
+	for (int j = BEHIND; j < PURPOSES; j++)
+		assert_ptr_not_equal(played.freed_in, its[j]);
+	played.holds[64 + PURPOSES + 1] =
+	    true; /* more than there are streams for: behind another, too */
+	assert_int_equal(free_behind(PURPOSES + 1), CU_OK);
+	assert_ptr_equal(played.freed_in, its[PURPOSES - 1]);
+	assert_int_equal(played.streams, PURPOSES);
+	all_goes_on();
+	played.holds[64 + PURPOSES + 2] = true;
+	assert_int_equal(free_behind(PURPOSES + 2), CU_OK);
+	assert_ptr_equal(played.freed_in, its[BEHIND]);
+}
+
+static void enter_as_another_thread(void)
+{
+	struct own_stream out;
+
+	assert_true(open_one(&driver, CONTEXT(0), ALONE, &out));
+}
+
+static void another_thread_was_quicker(void **state)
+{
+	(void)state;
+	played.on_stream = enter_as_another_thread;
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+	assert_ptr_equal(played.freed_in, apart.known[0].stream);
+	assert_true(played.streams == 1 && played.events == 1 && atomic_load(&apart.count) == 1);
+}
+
+static void more_contexts_than_there_is_room_for(void **state)
+{
+	int all = APART_CONTEXTS * PURPOSES;
+
+	(void)state;
+	for (int i = 0; i < all; i++)
+		assert_int_equal(apart_free(&driver, CONTEXT(i), POINTER), CU_OK);
+	assert_int_equal(apart_free(&driver, CONTEXT(all), POINTER), CU_NOT_SUPPORTED);
+	assert_true(played.streams == all && played.events == all);
+	apart_forget(CONTEXT(7)); /* its streams went with it */
+	assert_int_equal(apart_free(&driver, CONTEXT(all), POINTER), CU_OK);
+	for (int i = 0; i <= all; i++)
+		apart_forget(CONTEXT(i));
+	assert_false(apart_any());
+	assert_false(apart_drain(&driver, monotonic_ms()));
+}
+
+/* Either it is freed, or nothing is done; nothing that was made for it is left, nor the table spoilt. */
+static void what_fails_is_not_done(void **state)
+{
+	(void)state;
+	for (played.failing = 0; played.failing < SYNCHRONIZE; played.failing++) {
+		for (unsigned int from = 0; from < 3; from++) {
+			enum call failing = played.failing;
+			cu_result result;
+
+			set_up(NULL);
+			played.failing = failing;
+			played.from = from;
+			played.holds[64 + 1] = true;
+			result = free_behind(1);
+			if (result == CU_OK)
+				assert_int_equal(played.asked[FREE], 1);
+			else
+				assert_true(!played.asked[FREE] || failing == FREE);
+			assert_true(result == CU_OK || played.asked[failing] > from);
+			assert_int_equal(played.streams, atomic_load(&apart.count));
+			assert_int_equal(played.events, played.streams);
+			played.failing = CALLS;
+			assert_int_equal(free_behind(1), CU_OK);
+			assert_int_equal(played.asked[FREE],
+					 (result == CU_OK || failing == FREE) + 1);
+			played.failing = failing;
+		}
+	}
+}
+
+static void an_older_driver(void **state)
+{
+	void **const needed[] = {
+	    (void **)&driver.cuStreamCreate,	  (void **)&driver.cuStreamDestroy_v2,
+	    (void **)&driver.cuStreamSynchronize, (void **)&driver.cuStreamWaitEvent,
+	    (void **)&driver.cuEventCreate,	  (void **)&driver.cuEventDestroy_v2,
+	    (void **)&driver.cuEventRecord,	  (void **)&driver.cuEventQuery,
+	    (void **)&driver.cuMemFreeAsync,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
+		void *whole = *needed[i];
+
+		*needed[i] = NULL;
+		assert_int_equal(free_behind(1), CU_NOT_SUPPORTED);
+		assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_NOT_SUPPORTED);
+		*needed[i] = whole;
+	}
+	assert_true(!apart_any() && !played.next);
+}
+
+/* What has come is synchronized, once, which waits for nothing. */
+static void drained(void **state)
+{
+	cu_stream alone;
+
+	(void)state;
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+	alone = played.freed_in;
+	played.holds[64 + 1] = true;
+	assert_int_equal(free_behind(1), CU_OK);
+	assert_true(apart_drain(&driver, monotonic_ms()));
+	assert_ptr_equal(played.synchronized, alone);
+	assert_int_equal(played.asked[SYNCHRONIZE], 1);
+	assert_false(apart_drain(&driver, monotonic_ms() + 5));
+	all_goes_on();
+	assert_true(apart_drain(&driver, monotonic_ms()));
+	assert_int_equal(played.asked[SYNCHRONIZE], 2);
+	assert_false(apart_drain(&driver, monotonic_ms()));
+}
+
+static void what_cannot_be_drained(void **state)
+{
+	static const enum call failing[] = {PUSH, RECORD, SYNCHRONIZE};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(failing) / sizeof(*failing); i++) {
+		set_up(NULL);
+		assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+		played.failing = failing[i];
+		assert_false(apart_drain(&driver, monotonic_ms() + 1000));
+		played.failing = CALLS;
+		assert_int_equal(apart_drain(&driver, monotonic_ms()), failing[i] != SYNCHRONIZE);
+	}
+	set_up(NULL);
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+	driver.cuCtxPushCurrent_v2 = NULL;
+	assert_false(apart_drain(&driver, monotonic_ms()));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(one_that_waits_for_nothing, set_up),
+	    cmocka_unit_test_setup(one_for_each_that_is_held_up, set_up),
+	    cmocka_unit_test_setup(another_thread_was_quicker, set_up),
+	    cmocka_unit_test_setup(more_contexts_than_there_is_room_for, set_up),
+	    cmocka_unit_test_setup(what_fails_is_not_done, set_up),
+	    cmocka_unit_test_setup(an_older_driver, set_up),
+	    cmocka_unit_test_setup(drained, set_up),
+	    cmocka_unit_test_setup(what_cannot_be_drained, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

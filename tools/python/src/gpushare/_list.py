@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""The list of a state dict, which the set's own name stands for, and the names of what it lists."""
+import hashlib
+import json
+import re
+import struct
+from typing import Iterable, List, NamedTuple, Optional, Set, Tuple
+
+from . import _abi, _driver, _errors
+from ._buffer import Buffer
+from ._info import Info
+from ._session import Session
+
+_MAGIC = b"gpushare state 1"
+HEADER = struct.Struct("<16sQ32s8x")  # magic, bytes of the list, their SHA-256
+PACKED = "_packed"
+KIND = "state-dict"
+
+
+class Entry(NamedTuple):
+    """One key of the list."""
+
+    key: str
+    name: str  # of the buffer that holds it; "": it has no elements
+    generation: int  # 0 before that is committed
+    offset: int
+    dtype: str  # torch's, without "torch."
+    shape: Tuple[int, ...]
+
+
+def names_of(name: str, key: str) -> Tuple[str, str]:
+    """The name of a key, and the one that it has where that is too long or another key's."""
+    made = f"{name}/" + re.sub(r"[^A-Za-z0-9._/-]", "_", key)
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+    return made, f"{made[:_abi.NAME_MAX - 17]}-{digest}"
+
+
+def buffer_name(name: str, key: str, taken: Set[str]) -> str:
+    """"llama/layers.0.weight" for a key; one that a name can't have gets "_" in its characters' places,
+    and a part of its digest where it is too long or another key's already."""
+    made, other = names_of(name, key)
+    if len(made) > _abi.NAME_MAX or made in taken:
+        made = other
+    taken.add(made)
+    return made
+
+
+def body(entries: Iterable[Entry]) -> bytes:
+    """What stands behind the header."""
+    return json.dumps([entry._asdict() for entry in entries], separators=(",", ":")).encode()
+
+
+def write_list(buffer: Buffer, written: bytes) -> None:
+    """The header last: until then it is no list."""
+    buffer.write(b"\0" * HEADER.size)
+    buffer.write(written, HEADER.size)
+    _driver.settle(buffer.device)
+    buffer.write(HEADER.pack(_MAGIC, len(written), hashlib.sha256(written).digest()))
+
+
+def read_list(buffer: Buffer) -> Optional[List[Entry]]:
+    """None: it is not written so far."""
+    if buffer.nbytes <= HEADER.size:
+        raise _no_list(buffer)
+    magic, length, digest = HEADER.unpack(buffer.view("uint8").read(0, HEADER.size))
+    if magic == b"\0" * len(magic):
+        return None
+    if magic != _MAGIC or length > buffer.nbytes - HEADER.size:
+        if buffer.tags.get("kind") == KIND or buffer.info.is_new:
+            return None  # it is about to be: that was in the memory before
+        raise _no_list(buffer)
+    body = bytes(buffer.view("uint8").read(HEADER.size, length))
+    if hashlib.sha256(body).digest() != digest:
+        return None
+    return [Entry(**{**row, "shape": tuple(row["shape"])}) for row in json.loads(body)]
+
+
+def _no_list(buffer: Buffer) -> ValueError:
+    return ValueError(f"'{buffer.name}' is a buffer, but no state dict: share_state_dict() makes those")
+
+
+def infos_of(session: Session, name: str) -> List[Info]:
+    """What is of the state dict, whole or not, the list first: by their keys, in tags and in the list."""
+    keys = _listed_keys(session, name)
+    listed = {f"{name}/{PACKED}", *(made for key in keys for made in names_of(name, key))}
+    return [*session.ls(glob_of(name)), *(
+        info for info in session.ls(f"{glob_of(name)}/*")
+        if info.name in listed or info.name in names_of(name, info.tags.get("key", "")))]
+
+
+def _listed_keys(session: Session, name: str) -> List[str]:
+    """Those of a list that is there; what no tag has room for stands nowhere else."""
+    try:
+        if session.stat(name).tags.get("kind") != KIND:
+            return []
+        return [entry.key for entry in read_list(session.attach(name, dtype="uint8")) or []]
+    except (_errors.GpushareError, ValueError):
+        return []
+
+
+def glob_of(name: str) -> str:
+    return re.sub(r"([*?\[\\])", r"\\\1", name)
