@@ -62,7 +62,7 @@ static void tell_slowly(void)
 	for (int i = 0; i < 64; i++)
 		all[i] = retold_alloc(MIB);
 	retold_restart();
-	scripted.nap_ms = RETOLD_TIMEOUT_MS / 8; /* less than makes the client dial again */
+	scripted.nap_ms = 100;
 	while (!scripted.retellings && calls < 20) {
 		begin = raw_now_ms();
 		retold_free(retold_alloc(MIB));
