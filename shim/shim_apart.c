@@ -17,9 +17,9 @@ struct own_stream {
 	cu_context context; /* NULL: free */
 	int purpose;
 	cu_stream stream;
-	cu_event reached;  /* what it was given to wait for last, or all that it was given */
-	uint64_t follows;  /* see id_of(): this one is left to it until all has come; 0: to nobody */
-	bool owes;	   /* what was freed in it may be there still */
+	cu_event reached; /* what it was given to wait for last, or all that it was given */
+	uint64_t follows; /* see id_of(): this one is left to it until all has come; 0: to nobody */
+	bool owes;	  /* what was freed in it may be there still */
 };
 
 static struct {
