@@ -8,15 +8,16 @@
 
 #define CLOSE_FROM_MOST (1u << 20) /* of a process that may have any number */
 
-/* Asks nobody but the kernel; before Linux 5.9 one by one. */
+/* Asks nobody but the kernel; before Linux 5.9 one by one, up to what it might have raised its limit to: the one
+ * in force may have been lowered since they were opened. */
 static inline void close_from(unsigned int first)
 {
-	struct rlimit files = {.rlim_cur = CLOSE_FROM_MOST};
+	struct rlimit files = {.rlim_max = CLOSE_FROM_MOST};
 
 	if (!syscall(SYS_close_range, first, ~0U, 0))
 		return;
 	getrlimit(RLIMIT_NOFILE, &files);
-	for (rlim_t fd = first; fd < files.rlim_cur && fd < CLOSE_FROM_MOST; fd++)
+	for (rlim_t fd = first; fd < files.rlim_max && fd < CLOSE_FROM_MOST; fd++)
 		syscall(SYS_close, (int)fd);
 }
 

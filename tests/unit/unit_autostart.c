@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -217,7 +218,12 @@ static void an_old_kernel_closes_one_by_one(void **state)
 	setenv("GPUSHARE_REGISTRY", inside("good/gpushare-registry"), 1);
 	pid = fork();
 	if (!pid) {
+		struct rlimit files;
+
 		forbid_close_range();
+		assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+		files.rlim_cur = 150; /* what is open above stays so */
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 		_exit(start() != GPUSHARE_OK);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
