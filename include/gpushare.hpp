@@ -141,7 +141,8 @@ class buffer
 		check(gpushare_copy_to(handle_, offset, host, length));
 	}
 	/* In order, in pieces of pinned memory: sink(const void *data, std::size_t size). */
-	template <class Sink> void read(Sink &&sink, std::size_t length, std::size_t offset = 0) const
+	template <class Sink>
+	void read(Sink &&sink, std::size_t length, std::size_t offset = 0) const
 	{
 		detail::visitor<Sink, const void *, std::size_t> visitor{sink};
 		visitor.end(gpushare_read(handle_, offset, length, visitor.visit, &visitor));

@@ -61,6 +61,8 @@ void contract_need_devices(int count);
 cu_deviceptr contract_filled(size_t size, unsigned char value);
 void contract_fill(cu_deviceptr pointer, size_t size, unsigned char value);
 bool contract_holds(cu_deviceptr pointer, size_t size, unsigned char value);
+/* An event of its own behind what the stream has. */
+cu_event contract_recorded(const struct driver *driver, cu_stream stream);
 cu_mem_prop contract_vmm_prop(void);
 cu_deviceptr contract_vmm_map(cu_mem_handle handle, size_t size, cu_deviceptr want, int access);
 

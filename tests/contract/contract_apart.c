@@ -43,24 +43,15 @@ static cu_stream new_stream(unsigned int flags)
 	return stream;
 }
 
-static cu_event recorded(cu_stream stream)
-{
-	cu_event event = NULL;
-
-	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
-	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
-	return event;
-}
-
 /* A stream of ours with nothing in it but what `stream` has so far; and what says that it has come. */
 static cu_event behind(cu_stream stream, cu_stream *out_own)
 {
-	cu_event event = recorded(stream);
+	cu_event event = contract_recorded(driver, stream);
 
 	*out_own = new_stream(CU_STREAM_NONBLOCKING);
 	EXPECT(CU_OK, driver->cuStreamWaitEvent(*out_own, event, 0));
 	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
-	return recorded(*out_own);
+	return contract_recorded(driver, *out_own);
 }
 
 static bool comes(cu_event event)
@@ -95,7 +86,7 @@ static void made_meanwhile(int peer)
 		word = new_word();
 		stream = i < 2 ? new_stream(kinds[i]) : NULL;
 		hold_up(stream, word);
-		held = recorded(stream);
+		held = contract_recorded(driver, stream);
 		own_event = behind(stream, &own);
 		EXPECT(CU_NOT_READY, driver->cuEventQuery(held));
 		EXPECT(CU_NOT_READY, driver->cuEventQuery(own_event));
@@ -180,7 +171,7 @@ static void many(int peer)
 	}
 	beside = new_stream(CU_STREAM_NONBLOCKING);
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointers[MANY], beside));
-	event = recorded(beside);
+	event = contract_recorded(driver, beside);
 	CHECK(comes(event));
 	for (int i = 0; i < MANY; i++)
 		EXPECT(CU_NOT_READY, driver->cuEventQuery(events[i]));

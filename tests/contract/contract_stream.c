@@ -36,15 +36,6 @@ static cu_stream stream_held_up(void)
 	return stream;
 }
 
-static cu_event recorded(cu_stream stream)
-{
-	cu_event event = NULL;
-
-	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
-	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
-	return event;
-}
-
 static void *release_later(void *unused)
 {
 	usleep(HELD_UP_US); /* so that a call that doesn't wait is back by then */
@@ -68,9 +59,9 @@ static void behind_a_wait(int peer)
 
 	(void)peer;
 	driver = contract_context(0);
-	before = recorded(stream_of_its_own());
+	before = contract_recorded(driver, stream_of_its_own());
 	stream = stream_held_up();
-	event = recorded(stream);
+	event = contract_recorded(driver, stream);
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	EXPECT(CU_OK, driver->cuEventSynchronize(before)); /* another stream isn't held up */
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
@@ -123,7 +114,7 @@ static void freeing_in_order(int peer)
 	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
 	stream = stream_held_up();
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
-	event = recorded(stream);
+	event = contract_recorded(driver, stream);
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	atomic_store(word, 1);
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
@@ -168,7 +159,7 @@ static void plain_memory_in_order(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(other));
 	stream = stream_held_up();
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
-	EXPECT(CU_NOT_READY, driver->cuEventQuery(recorded(stream)));
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(contract_recorded(driver, stream)));
 	atomic_store(word, 1);
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
@@ -185,7 +176,7 @@ static void unmapping(int peer)
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, CONTRACT_BLOCK, &prop, 0));
 	pointer = contract_vmm_map(handle, CONTRACT_BLOCK, 0, CU_ACCESS_READ_WRITE);
-	event = recorded(stream_held_up());
+	event = contract_recorded(driver, stream_held_up());
 	EXPECT(CU_OK, driver->cuMemUnmap(pointer, CONTRACT_BLOCK));
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	atomic_store(word, 1);
@@ -236,7 +227,7 @@ static void by_number(int peer)
 
 		EXPECT(CU_OK, driver->cuStreamGetCtx((cu_stream)i, &its));
 		CHECK(its == current);
-		EXPECT(CU_OK, driver->cuEventSynchronize(recorded((cu_stream)i)));
+		EXPECT(CU_OK, driver->cuEventSynchronize(contract_recorded(driver, (cu_stream)i)));
 		EXPECT(CU_OK, driver->cuStreamIsCapturing((cu_stream)i, &status));
 		CHECK((int)status == CU_CAPTURE_NONE);
 	}

@@ -48,6 +48,15 @@ const struct driver *contract_context(int ordinal)
 	return driver;
 }
 
+cu_event contract_recorded(const struct driver *driver, cu_stream stream)
+{
+	cu_event event = NULL;
+
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	return event;
+}
+
 bool contract_is_simulated(void)
 {
 	const struct driver *driver = contract_initialise();

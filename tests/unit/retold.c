@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "raw.h"
 #include "retold.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@ const struct driver *retold_act(const char *names, const char *attaches)
 {
 	scripted = (struct scripted){.generation = 100};
 	strcpy(scripted.directory, getenv("GPUSHARE_DIR"));
-	raw_set_limit(600);
+	setenv("GPUSHARE_TIMEOUT_MS", "600", 1);
 	setenv("GPUSHARE_AUTOSTART", "0", 1);
 	scripted_start();
 	return preloaded(names, attaches);

@@ -5,7 +5,7 @@
 #include "preloaded.h"
 #include "scripted.h"
 
-#define RETOLD_TIMEOUT_MS raw_limit_ms(600)
+#define RETOLD_TIMEOUT_MS 600
 
 /* First in a part: preloaded() with a registry of the part's own, that gives generations from 101 on. */
 const struct driver *retold_act(const char *names, const char *attaches);

@@ -20,12 +20,21 @@ void stage_needs_autostart(void);
 void stage_needs_wipe_on_fork(void); /* as whom a child is noticed by */
 /* For main() to return: this program has nothing to run here. */
 int stage_skip_all(const char *why);
+int stage_skip_scripted(void); /* that one needs a scripted registry in the place of the stage's */
 /* cmocka set-up and tear-down. */
 int stage_open(void **state);
 int stage_close(void **state);
 
 /* Run one or two parts to their ends; `second` may be NULL. Fails the test if a part fails. */
 void stage_play(void (*first)(void), void (*second)(void));
+
+/* test_PART(), which plays PART() alone. */
+#define STAGE_PART(part) \
+	static void test_##part(void **state) \
+	{ \
+		(void)state; \
+		stage_play(part, NULL); \
+	}
 
 /* Between two parts: say() lets the other's hear() return. A part that ends is heard as a failure.
  */

@@ -169,19 +169,13 @@ static void commit(void)
 	OK(gpushare_close(session));
 }
 
-#define PLAY(part) \
-	static void test_##part(void **state) \
-	{ \
-		(void)state; \
-		stage_play(part, NULL); \
-	}
-PLAY(share)
-PLAY(adopt)
-PLAY(attach)
-PLAY(attach_to_the_same)
-PLAY(attach_in_time)
-PLAY(publish)
-PLAY(commit)
+STAGE_PART(share)
+STAGE_PART(adopt)
+STAGE_PART(attach)
+STAGE_PART(attach_to_the_same)
+STAGE_PART(attach_in_time)
+STAGE_PART(publish)
+STAGE_PART(commit)
 
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 
@@ -200,7 +194,6 @@ int main(int argc, char **argv)
 	(void)argc;
 	stage_init(argv);
 	if (stage_is_emulated())
-		return stage_skip_all(
-		    "an emulator's stage has a registry, where a scripted one is to be");
+		return stage_skip_scripted();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

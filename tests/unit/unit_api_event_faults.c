@@ -350,17 +350,11 @@ static void test_open_faults(void **state)
 	open_fault("cuDeviceGetCount:1:1", GPUSHARE_E_CUDA, "cuDeviceGetCount");
 }
 
-#define PLAY(part) \
-	static void test_##part(void **state) \
-	{ \
-		(void)state; \
-		stage_play(part, NULL); \
-	}
-PLAY(bad_inputs)
-PLAY(contexts)
-PLAY(too_many)
-PLAY(captures)
-PLAY(captures_own)
+STAGE_PART(bad_inputs)
+STAGE_PART(contexts)
+STAGE_PART(too_many)
+STAGE_PART(captures)
+STAGE_PART(captures_own)
 
 static void test_forked(void **state)
 {
@@ -368,7 +362,7 @@ static void test_forked(void **state)
 	stage_needs_wipe_on_fork();
 	stage_play(forked, NULL);
 }
-PLAY(lacking)
+STAGE_PART(lacking)
 
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 

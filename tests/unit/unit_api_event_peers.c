@@ -132,14 +132,8 @@ static void wanting_registry(void)
 	OK(gpushare_close(session));
 }
 
-#define PLAY(part) \
-	static void test_##part(void **state) \
-	{ \
-		(void)state; \
-		stage_play(part, NULL); \
-	}
-PLAY(strange_registry)
-PLAY(wanting_registry)
+STAGE_PART(strange_registry)
+STAGE_PART(wanting_registry)
 
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 
@@ -154,7 +148,6 @@ int main(int argc, char **argv)
 	(void)argc;
 	stage_init(argv);
 	if (stage_is_emulated())
-		return stage_skip_all(
-		    "an emulator's stage has a registry, where a scripted one is to be");
+		return stage_skip_scripted();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

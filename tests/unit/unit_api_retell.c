@@ -201,17 +201,11 @@ static void adopt_twice(void)
 	close(scripted.memory);
 }
 
-#define PLAY(part) \
-	static void test_##part(void **state) \
-	{ \
-		(void)state; \
-		stage_play(part, NULL); \
-	}
-PLAY(tell_all)
-PLAY(want_some)
-PLAY(meet_an_old_one)
-PLAY(wait_for_it)
-PLAY(adopt_twice)
+STAGE_PART(tell_all)
+STAGE_PART(want_some)
+STAGE_PART(meet_an_old_one)
+STAGE_PART(wait_for_it)
+STAGE_PART(adopt_twice)
 
 #define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 
@@ -225,7 +219,6 @@ int main(int argc, char **argv)
 	(void)argc;
 	stage_init(argv);
 	if (stage_is_emulated())
-		return stage_skip_all(
-		    "an emulator's stage has a registry, where a scripted one is to be");
+		return stage_skip_scripted();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

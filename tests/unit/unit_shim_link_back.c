@@ -15,7 +15,6 @@
 #define DETACH gpushare_Request_detach_tag
 #define WITHDRAW gpushare_Request_withdraw_tag
 #define LIMBO gpushare_Request_limbo_tag
-#define LIST gpushare_Request_list_tag
 
 static void withdrawn(void **state)
 {
@@ -125,53 +124,6 @@ static void asked_what_nobody_has(void **state)
 	assert_true(count == 1 && generations[0] == 6);
 }
 
-static struct turn *plan_page(const char *one, uint64_t generation, bool more)
-{
-	struct turn *turn = plan(LIST, GPUSHARE_OK);
-
-	turn->answer.body.list.buffers_count = 1;
-	turn->answer.body.list.more = more;
-	strcpy(turn->answer.body.list.buffers[0].name, one);
-	turn->answer.body.list.buffers[0].generation = generation;
-	return turn;
-}
-
-static void found_by_generation(void **state)
-{
-	char name[GPUSHARE_NAME_MAX + 1] = "-";
-	struct turn *turn;
-
-	(void)state;
-	plan_page("a", 1, true);
-	plan_page("b", 2, true);
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_OK);
-	assert_string_equal(name, "b");
-	assert_string_equal(played.last.verb.list.after, "a");
-	strcpy(name, "-");
-	plan_page("a", 1, false);
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_NOT_FOUND);
-	assert_string_equal(sentence, "it is shared no more");
-	/* Nothing fits so far: it goes on where the registry was; not where that stands still. */
-	strcpy(plan_page("a", 1, true)->answer.body.list.after, "ab");
-	turn = plan(LIST, GPUSHARE_OK);
-	turn->answer.body.list.more = true;
-	strcpy(turn->answer.body.list.after, "b");
-	plan_page("c", 2, false);
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_OK);
-	assert_string_equal(played.last.verb.list.after, "b");
-	strcpy(name, "-");
-	turn = plan(LIST, GPUSHARE_OK);
-	turn->answer.body.list.more = true;
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_PROTOCOL);
-	plan_page("a", 1, true);
-	plan(LIST, GPUSHARE_E_NO_REGISTRY);
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)),
-			 GPUSHARE_E_NO_REGISTRY);
-	played.to_enter = GPUSHARE_E_TIMED_OUT;
-	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_TIMED_OUT);
-	assert_string_equal(name, "-");
-}
-
 #define on_line(test) cmocka_unit_test_setup_teardown(test, played_set_up, played_tear_down)
 
 int main(void)
@@ -181,7 +133,6 @@ int main(void)
 	    on_line(withdrawn_without_an_answer),
 	    on_line(detached),
 	    on_line(asked_what_nobody_has),
-	    on_line(found_by_generation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
