@@ -299,30 +299,41 @@ static bool tell_again(struct ordering *ordering)
 	return !unheard;
 }
 
-void session_order_again(struct gpushare_session *session)
+/* To be told of, by this thread, which is at it already or for the first time. Whoever finds no more of them is
+ * at it no more from that look on: what comes behind it is another thread's to see. */
+static struct ordering *take_untold(struct gpushare_session *session, bool mine)
 {
-	char why[API_SENTENCE_MAX];
-	struct ordering *ordering;
-	bool mine;
+	struct ordering *ordering = NULL;
 
 	pthread_mutex_lock(&session->lock);
-	mine = !session->ordering_busy && find_untold(session);
-	session->ordering_busy |= mine;
-	pthread_mutex_unlock(&session->lock);
-	if (!mine)
-		return;
-	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	for (;;) {
-		pthread_mutex_lock(&session->lock);
+	if (mine || !session->ordering_busy) {
 		ordering = find_untold(session);
-		if (ordering)
-			ordering->held = true; /* it stays meanwhile */
-		pthread_mutex_unlock(&session->lock);
-		if (!ordering || !tell_again(ordering))
-			break;
+		session->ordering_busy = ordering;
 	}
+	if (ordering)
+		ordering->held = true; /* it stays meanwhile */
+	pthread_mutex_unlock(&session->lock);
+	return ordering;
+}
+
+static void leave_untold(struct gpushare_session *session)
+{
 	pthread_mutex_lock(&session->lock);
 	session->ordering_busy = false;
 	pthread_mutex_unlock(&session->lock);
+}
+
+void session_order_again(struct gpushare_session *session)
+{
+	struct ordering *ordering = take_untold(session, false);
+	char why[API_SENTENCE_MAX];
+
+	if (!ordering)
+		return;
+	snprintf(why, sizeof(why), "%s", gpushare_explain());
+	while (ordering && tell_again(ordering))
+		ordering = take_untold(session, true);
+	if (ordering)
+		leave_untold(session);
 	api_fail(GPUSHARE_OK, "%s", why);
 }

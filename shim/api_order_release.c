@@ -35,23 +35,40 @@ void release_give(struct ordering *ordering, uint32_t slot)
 	turn_give(&lane->turn);
 }
 
-int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
+static void await_released(struct ordering *ordering, uint32_t slot, uint64_t last)
 {
-	struct order_lane *lane = &ordering->releasing;
-	struct order_page *page = ordering->page;
 	const struct order_stuck stuck = {stream_has_failed, ordering};
-	uint64_t last = atomic_load(&lane->last);
-	int status;
+	struct order_page *page = ordering->page;
 
 	if (last)
 		order_wait_number(&page->slot[slot - 1].released, &page->reclaimers, last,
 				  ORDER_FOR_EVER, &stuck);
-	status = release_take(ordering, slot);
-	if (status)
-		return status;
-	if (last)
-		order_raise(&lane->last, sequence);
-	order_release(page, slot - 1, sequence);
+}
+
+/* Streams write what they were given, and would take back what is released before they come to it. What
+ * another thread gives them meanwhile is waited for as well, or releases as much. */
+int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
+{
+	struct order_lane *lane = &ordering->releasing;
+	uint64_t last, now = atomic_load(&lane->last);
+	int status;
+
+	for (;;) {
+		last = now;
+		await_released(ordering, slot, last);
+		status = release_take(ordering, slot);
+		if (status)
+			return status;
+		now = atomic_load(&lane->last);
+		if (now == last || now >= sequence)
+			break;
+		release_give(ordering, slot);
+	}
+	if (now == last) {
+		if (last)
+			order_raise(&lane->last, sequence);
+		order_release(ordering->page, slot - 1, sequence);
+	}
 	release_give(ordering, slot);
 	return GPUSHARE_OK;
 }

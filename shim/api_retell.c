@@ -29,7 +29,7 @@ void session_retell_forget(struct gpushare_session *session, const struct gpusha
 void session_retell_check(struct gpushare_session *session, unsigned int readings)
 {
 	if (session->retell.readings != readings)
-		session->client->fresh = true;
+		client_tell_anew(session->client);
 }
 
 void session_retell_finish(struct retell *retell)
@@ -165,8 +165,10 @@ int session_retell(struct client *client, void *owner, int64_t deadline_ms)
 			return status;
 		last |= status != GPUSHARE_OK;
 	}
-	if (last)
-		client->fresh = retell->goes_on = false;
+	if (last) {
+		retell->goes_on = false;
+		client_end_retelling(client);
+	}
 	return GPUSHARE_OK;
 }
 
@@ -260,7 +262,7 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 	if (status == GPUSHARE_OK)
 		*out_generation = client->reply.body.share.generation;
 	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT)
-		client->fresh = true;
+		client_tell_anew(client);
 	pthread_mutex_unlock(&session->lock);
 	return status;
 }

@@ -247,6 +247,18 @@ void client_tell_withdrawn(const struct client *client, gpushare_Retell *part)
 void client_begin_retelling(struct client *client)
 {
 	client->told_anew = true;
+	client->anew = false;
+}
+
+/* One without leases has no word for more. */
+void client_end_retelling(struct client *client)
+{
+	client->fresh = client->anew && client_has_lease(client);
+}
+
+void client_tell_anew(struct client *client)
+{
+	client->fresh = client->anew = true;
 }
 
 int client_ask_aside(struct client *client, int64_t deadline_ms)
@@ -263,7 +275,8 @@ static bool is_told(struct client *client)
 {
 	if (!client->told || client->request.which_verb != gpushare_Request_detach_tag)
 		return false;
-	client->fresh |= !client->told_anew;
+	if (!client->told_anew)
+		client_tell_anew(client);
 	return true;
 }
 

@@ -44,6 +44,7 @@ struct client {
 	bool heard;	  /* a byte of the answer to the latest request has come */
 	struct directory_trust trust; /* of the directory: who is to answer there */
 	bool fresh;		      /* the registry is to be told of all that the owner has */
+	bool anew;		      /* ...once more, when it has been told of it */
 	bool told, told_anew; /* behind this question: some of that, and from its beginning on */
 	unsigned int connections;			/* made so far */
 	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
@@ -69,8 +70,11 @@ struct client *client_new(const struct client_options *options);
 struct client *client_free(struct client *client);
 
 void client_retell_by(struct client *client, client_retell *retell, void *owner);
-/* All is told from its beginning on. */
+/* All is told from its beginning on; that was its end. What has changed in between where it was told already
+ * has all told once more. */
 void client_begin_retelling(struct client *client);
+void client_end_retelling(struct client *client);
+void client_tell_anew(struct client *client);
 /* Send client->aside, a part of that, receive into client->reply. The answer's status, or the transport's. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
 /* For the last part of a Retell, which has room: what the waiting request withdraws into limbo, and is

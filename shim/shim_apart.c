@@ -231,6 +231,14 @@ static bool find_owing(size_t skip, struct own_stream *out)
 	return found;
 }
 
+/* Its context has not been ended by another thread. */
+static bool is_there(const struct own_stream *one)
+{
+	struct own_stream now;
+
+	return find(one->context, one->purpose, &now) && now.stream == one->stream;
+}
+
 static bool has_reached(const struct driver *driver, const struct own_stream *one, int64_t until_ms)
 {
 	if (driver->cuEventRecord(one->reached, one->stream) != CU_OK)
@@ -239,6 +247,8 @@ static bool has_reached(const struct driver *driver, const struct own_stream *on
 		if (monotonic_ms() >= until_ms)
 			return false;
 		poll(NULL, 0, 1);
+		if (!is_there(one))
+			return false;
 	}
 	return true;
 }
@@ -254,12 +264,13 @@ static bool settle(const struct driver *driver, const struct own_stream *one, in
 	return driver->cuStreamSynchronize(one->stream) == CU_OK;
 }
 
+/* Each is looked at once, whatever other threads free meanwhile. */
 bool apart_drain(const struct driver *driver, int64_t until_ms)
 {
 	size_t settled = 0, left = 0;
 	struct own_stream one;
 
-	while (find_owing(left, &one)) {
+	while (settled + left < APART_CONTEXTS * PURPOSES && find_owing(left, &one)) {
 		if (settle(driver, &one, until_ms))
 			settled++;
 		else

@@ -252,14 +252,14 @@ bool async_drain(int64_t until_ms)
 
 	(void)quiet;
 	while (async_waits() && process_is_mine() && !process_is_ending()) {
-		size_t now = sweep(SIZE_MAX);
+		/* not what others free meanwhile */
+		size_t now = sweep(atomic_load(&queue.waiting));
 
 		ended += now;
-		if (now)
-			continue;
 		if (monotonic_ms() >= until_ms)
 			break;
-		poll(NULL, 0, 1);
+		if (!now)
+			poll(NULL, 0, 1);
 	}
 	return ended != 0;
 }

@@ -79,7 +79,7 @@ static int begin_turn(char *why, size_t why_size)
 	}
 	line.until_ms = turn.began_ms + turn.limit_ms;
 	if (line.client->connections && live_missed())
-		line.client->fresh = true;
+		client_tell_anew(line.client);
 	return GPUSHARE_OK;
 }
 

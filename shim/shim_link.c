@@ -342,7 +342,7 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	snprintf(detach->name, sizeof(detach->name), "%s", name);
 	detach->generation = generation;
 	if (reading != live_reading()) /* then it is told of without that, or was */
-		line.client->fresh = true;
+		client_tell_anew(line.client);
 	status = give_back(why, why_size);
 	line_leave();
 	return status;

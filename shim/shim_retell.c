@@ -197,7 +197,7 @@ static void want_part(size_t count)
 static void conclude(struct client *client)
 {
 	telling.goes_on = false;
-	client->fresh = false;
+	client_end_retelling(client);
 }
 
 /* Half of the time is for what the call is there for. */
@@ -232,7 +232,7 @@ int retell_tell(struct client *client, void *owner, int64_t deadline_ms)
 		}
 		if (count < PART)
 			conclude(client);
-	} while (client->fresh && monotonic_ms() < until_ms);
+	} while (telling.goes_on && monotonic_ms() < until_ms);
 	return GPUSHARE_OK;
 }
 

@@ -88,20 +88,22 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 	       (!call->pooled || pool_is_here(claim, call));
 }
 
+static bool try_plain(const struct driver *driver, size_t size, cu_deviceptr *out_pointer)
+{
+	return driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
+	       driver->cuMemAlloc_v2(out_pointer, size) == CU_OK;
+}
+
+/* Once more at most: room is waited for, and other threads may make some again and again. */
 static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	const struct driver *driver = claim->driver;
 
 	(void)scope;
-	if (!driver->cuMemAlloc_v2)
-		return false;
-	do {
-		if (driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
-		    driver->cuMemAlloc_v2(out_pointer, size) == CU_OK)
-			return true;
-	} while (buffers_make_room());
-	return false;
+	return driver->cuMemAlloc_v2 &&
+	       (try_plain(driver, size, out_pointer) ||
+		(buffers_make_room() && try_plain(driver, size, out_pointer)));
 }
 
 static cu_result make_named(const struct claim *claim, const struct buffers_stream *call,

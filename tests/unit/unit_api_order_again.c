@@ -21,6 +21,7 @@ static struct order_page the_page;
 
 static struct {
 	bool ends_meanwhile; /* the buffer goes while the registry is asked */
+	int comes_behind; /* another registry does, when what was asked has been looked at so often */
 	unsigned int asked, told, kept, freed;
 	int status;
 	request last;
@@ -82,6 +83,18 @@ static void played_free(struct ordering *freed)
 	played.freed++;
 }
 
+/* Another thread's question, that has gone over a later connection, as soon as the lock is free. */
+static void played_unlock(pthread_mutex_t *lock)
+{
+	bool looks = played.asked == 1 && !the_ordering.held;
+	bool comes = looks && played.comes_behind && !--played.comes_behind;
+
+	the_client.connections += comes;
+	pthread_mutex_unlock(lock);
+	if (comes)
+		session_order_again(&the_session);
+}
+
 #define ordering_ask played_ask
 #define session_tell played_tell
 #define session_ask played_session_ask
@@ -90,7 +103,9 @@ static void played_free(struct ordering *freed)
 #define stream_leave_slot played_leave_slot
 #define stream_keep played_keep
 #define ordering_free played_free
+#define pthread_mutex_unlock played_unlock
 #include "api_order_end.c"
+#undef pthread_mutex_unlock
 
 static atomic_bool taken;
 
@@ -128,6 +143,17 @@ static void told_once_and_kept(void **state)
 	ordering_end(&the_buffer);
 	assert_int_equal(played.told, 1);
 	assert_int_equal(played.freed, 1);
+}
+
+/* Whoever looked last has let go by then: the thread that brings the next one tells it. */
+static void what_comes_behind_the_last_look_is_told(void **state)
+{
+	(void)state;
+	played.comes_behind = 2; /* its answer, and whether there is more */
+	session_order_again(&the_session);
+	assert_int_equal(played.asked, 2);
+	assert_int_equal(the_ordering.connection, the_client.connections);
+	assert_false(the_session.ordering_busy || the_ordering.held);
 }
 
 static void its_owner_has_gone(void **state)
@@ -244,6 +270,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(told_once_and_kept, set_up),
+	    cmocka_unit_test_setup(what_comes_behind_the_last_look_is_told, set_up),
 	    cmocka_unit_test_setup(its_owner_has_gone, set_up),
 	    cmocka_unit_test_setup(its_last_buffer_goes_meanwhile, set_up),
 	    cmocka_unit_test_setup(whose_turn_does_not_come, set_up),

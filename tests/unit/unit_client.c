@@ -167,6 +167,55 @@ static void a_registry_that_never_takes_it_in(void **state)
 	assert_int_equal(retold, 1);
 }
 
+/* One part in each call: what is told is all in PARTS of them. */
+#define PARTS 3
+
+static int tell_in_parts(struct client *its, void *owner, int64_t deadline_ms)
+{
+	assert_ptr_equal(owner, &retold);
+	if (retold % PARTS == 0)
+		client_begin_retelling(its);
+	its->aside = (request){.which_verb = gpushare_Request_retell_tag};
+	its->aside.verb.retell.last = ++retold % PARTS == 0;
+	assert_int_equal(client_ask_aside(its, deadline_ms), GPUSHARE_OK);
+	if (its->aside.verb.retell.last)
+		client_end_retelling(its);
+	return GPUSHARE_OK;
+}
+
+static int detach_it(void)
+{
+	client->request = (request){.which_verb = gpushare_Request_detach_tag};
+	return client_call(client, 0);
+}
+
+/* Told of in the first part, and detached at the second: the registry is to hear of that, however many parts
+ * follow. */
+static void what_is_detached_meanwhile_is_told_once_more(void **state)
+{
+	(void)state;
+	client_retell_by(client, tell_in_parts, &retold);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	restart();
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_int_equal(detach_it(), GPUSHARE_OK);
+	assert_int_equal(retold, 2);
+	assert_int_equal(scripted.asked[gpushare_Request_detach_tag], 0);
+	for (int i = PARTS; i <= 2 * PARTS; i++) {
+		assert_true(client->fresh);
+		assert_int_equal(stat_it(), GPUSHARE_OK);
+		assert_int_equal(retold, i);
+	}
+	assert_false(client->fresh);
+	/* In the first part it is told of without that. */
+	restart();
+	assert_int_equal(detach_it(), GPUSHARE_OK);
+	while (client->fresh)
+		assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_int_equal(retold, 3 * PARTS);
+	assert_int_equal(scripted.asked[gpushare_Request_detach_tag], 0);
+}
+
 static void while_there_is_none(void **state)
 {
 	(void)state;
@@ -192,6 +241,7 @@ int main(void)
 	    scripted_test(what_goes_into_limbo_is_told_of),
 	    scripted_test(what_the_owner_says_stands),
 	    scripted_test(a_registry_that_never_takes_it_in),
+	    scripted_test(what_is_detached_meanwhile_is_told_once_more),
 	    scripted_test(while_there_is_none),
 	};
 

@@ -30,7 +30,8 @@ static struct {
 	bool holds[OURS];    /* of the program's streams: held up */
 	bool behind[OURS];   /* of ours: given something to wait for that stands */
 	cu_stream freed_in, synchronized, waits; /* the latest */
-	void (*on_stream)(void);		 /* as another thread */
+	void (*on_stream)(void);		 /* as another thread, as what follows */
+	void (*on_query)(void), (*on_synchronize)(void);
 } played;
 
 static cu_result answer(enum call call)
@@ -98,6 +99,8 @@ static cu_result play_record(cu_event event, cu_stream stream)
 
 static cu_result play_query(cu_event event)
 {
+	if (played.on_query)
+		played.on_query();
 	if (answer(QUERY) != CU_OK)
 		return CU_UNKNOWN;
 	return played.stands[number(event)] ? CU_NOT_READY : CU_OK;
@@ -124,6 +127,8 @@ static cu_result play_synchronize(cu_stream stream)
 {
 	assert_false(played.behind[number(stream)]); /* or it would wait */
 	played.synchronized = stream;
+	if (played.on_synchronize)
+		played.on_synchronize();
 	return answer(SYNCHRONIZE);
 }
 
@@ -351,6 +356,32 @@ static void what_cannot_be_drained(void **state)
 	assert_false(apart_drain(&driver, monotonic_ms()));
 }
 
+static void end_context(void)
+{
+	played.on_query = NULL;
+	apart_forget(CONTEXT(0));
+}
+
+static void free_more(void)
+{
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+}
+
+static void while_others_are_at_it(void **state)
+{
+	(void)state;
+	played.holds[64 + 1] = true;
+	assert_int_equal(free_behind(1), CU_OK);
+	played.asked[QUERY] = 0;
+	played.on_query = end_context; /* its stream and event are not there any more */
+	assert_false(apart_drain(&driver, monotonic_ms() + 1000));
+	assert_int_equal(played.asked[QUERY], 1);
+	free_more();
+	played.on_synchronize = free_more;
+	assert_true(apart_drain(&driver, monotonic_ms() + 1000));
+	assert_in_range(played.asked[SYNCHRONIZE], 1, APART_CONTEXTS * PURPOSES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +393,7 @@ int main(void)
 	    cmocka_unit_test_setup(an_older_driver, set_up),
 	    cmocka_unit_test_setup(drained, set_up),
 	    cmocka_unit_test_setup(what_cannot_be_drained, set_up),
+	    cmocka_unit_test_setup(while_others_are_at_it, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

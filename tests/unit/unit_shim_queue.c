@@ -33,6 +33,7 @@ static cu_context its_context, current; /* of the stream; of the thread */
 static cu_result to_create, to_record, to_query, to_push;
 static uintptr_t last_event;
 static unsigned int events, pushed;
+static unsigned int others; /* so often another thread frees while this one looks */
 
 static cu_result get_stream_context(cu_stream stream, cu_context *out_context)
 {
@@ -77,9 +78,13 @@ static cu_result record_event(cu_event event, cu_stream stream)
 	return to_record;
 }
 
+static cu_result defer(uint64_t generation, enum live_kind kind);
+
 static cu_result query_event(cu_event event)
 {
 	assert_true(event && pushed);
+	if (others)
+		assert_int_equal(defer(others--, LIVE_VMM), CU_OK);
 	return to_query;
 }
 
@@ -190,6 +195,18 @@ static void drained_no_longer_than_that(void **state)
 	to_query = CU_INVALID_VALUE; /* of an event that is not there any more: so it is over */
 	assert_true(async_drain(soon()));
 	assert_string_equal(done, "keep1 ");
+}
+
+static void drained_while_others_free(void **state)
+{
+	(void)state;
+	to_query = CU_OK;
+	others = 20;
+	assert_int_equal(defer(30, LIVE_VMM), CU_OK);
+	assert_true(async_drain(0));
+	assert_in_range(others, 15, 19); /* its time was up */
+	others = 0;
+	assert_true(async_drain(soon()));
 }
 
 static void an_older_driver(void **state)
@@ -364,6 +381,7 @@ int main(void)
 	    with_queue(ends_by_its_kind),
 	    with_queue(ends_a_few_at_a_time),
 	    with_queue(drained_no_longer_than_that),
+	    with_queue(drained_while_others_free),
 	    with_queue(an_older_driver),
 	    with_queue(refused),
 	    with_queue(told_to_another_registry),

@@ -111,6 +111,23 @@ static void told_as_far_as_there_is_time(void **state)
 	assert_int_equal(played.tellings, 2);
 }
 
+/* Of what has changed where it was told of already. */
+static void told_once_more_when_all_is_told(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= PART; i++)
+		add(i, LIVE_OWN, 0);
+	assert_int_equal(retell_tell(&its_client, NULL, monotonic_ms()), GPUSHARE_OK);
+	client_tell_anew(&its_client);
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_true(its_client.fresh && !telling.goes_on);
+	assert_int_equal(played.tellings, 2);
+	assert_int_equal(played.told_count, PART);
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_false(its_client.fresh);
+	assert_int_equal(played.told_count, 2 * PART);
+}
+
 static void told_to_one_that_refuses(void **state)
 {
 	(void)state;
@@ -344,6 +361,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    retold(told_in_parts),
 	    retold(told_as_far_as_there_is_time),
+	    retold(told_once_more_when_all_is_told),
 	    retold(told_to_one_that_refuses),
 	    retold(not_told_while_a_table_is_held),
 	    retold(told_to_an_old_one),

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "shim_apart.h"
 #include "streamed.h"
 
 #define PER_THREAD ((cu_stream)(uintptr_t)2) /* CU_STREAM_PER_THREAD */
@@ -213,6 +214,33 @@ static void in_threads(void)
 	CHECK(after == before);
 }
 
+static unsigned int refused;
+
+/* And another thread has something freed apart, which is room enough for less. */
+static cu_result refuse(cu_deviceptr *out, size_t size)
+{
+	cu_context context = NULL;
+
+	(void)size;
+	CHECK(++refused < 100);
+	CHECK(streamed.driver->cuCtxGetCurrent(&context) == CU_OK);
+	CHECK(streamed.driver->cuMemAllocAsync(out, BLOCK, streamed.stream) == CU_OK);
+	CHECK(streamed.driver->cuStreamSynchronize(streamed.stream) == CU_OK);
+	CHECK(apart_free(streamed.driver, context, *out) == CU_OK);
+	return CU_OUT_OF_MEMORY;
+}
+
+static void room_that_is_made_again_and_again(void)
+{
+	cu_deviceptr pointer = streamed_begin();
+	struct gpushare_info info;
+
+	streamed.table->cuMemAlloc_v2 = refuse;
+	streamed_make_here();
+	CHECK(refused == 4 && !preloaded_finds("x1", &info));
+	end_round(pointer);
+}
+
 static void test_destroyed(void **state)
 {
 	(void)state;
@@ -234,6 +262,7 @@ static void test_many(void **state)
 	(void)state;
 	stage_play(held_up_all, NULL);
 	stage_play(in_threads, NULL);
+	stage_play(room_that_is_made_again_and_again, NULL);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* What the CPU releases comes behind what streams are to release, also where another thread gives them that
+ * at the same time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "api_order.h"
+#include "filled.h"
+
+#define FRAMES 6
+#define A_WHILE_US 50000
+
+static struct gpushare_session *session;
+static struct gpushare_buffer *buffer;
+static struct ordering *ordering;
+static _Atomic uint64_t *released;
+
+static void *release_it(void *sequence)
+{
+	OK(gpushare_release_host(buffer, (uint64_t)(uintptr_t)sequence));
+	return NULL;
+}
+
+/* It has seen what streams were given so far, and wants the turn. */
+static pthread_t releases_late(uint64_t sequence)
+{
+	struct turn *turn = &ordering->releasing.turn;
+	pthread_t thread;
+
+	CHECK(turn_take(turn, 0));
+	CHECK(!pthread_create(&thread, NULL, release_it, (void *)(uintptr_t)sequence));
+	while (atomic_load(&turn->word) == 1)
+		usleep(1000);
+	return thread;
+}
+
+/* As another thread that had the turn: a stream is to come to that. */
+static void a_stream_is_given(uint64_t sequence)
+{
+	atomic_store(&ordering->releasing.last, sequence);
+	turn_give(&ordering->releasing.turn);
+}
+
+static void begin(void)
+{
+	alarm(60);
+	part_driver();
+	session = part_session();
+	buffer = part_filled(session, "x", PART_SIZE, 1);
+	OK(gpushare_join(buffer, NULL));
+	for (int i = 0; i < FRAMES; i++)
+		OK(gpushare_publish_host(buffer, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	released = &ordering->page->slot[atomic_load(&ordering->slot) - 1].released;
+}
+
+static void less_is_waited_for(void)
+{
+	pthread_t thread;
+
+	begin();
+	thread = releases_late(4);
+	a_stream_is_given(2);
+	usleep(A_WHILE_US);
+	CHECK(atomic_load(released) == 0);
+	atomic_store(released, 2); /* there it is */
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(atomic_load(released) == 4);
+	CHECK(atomic_load(&ordering->releasing.last) == 4);
+	OK(gpushare_close(session));
+}
+
+static void as_much_releases_it(void)
+{
+	pthread_t thread;
+
+	begin();
+	thread = releases_late(4);
+	a_stream_is_given(5);
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(atomic_load(released) == 0);
+	atomic_store(released, 5);
+	OK(gpushare_release_host(buffer, 6));
+	CHECK(atomic_load(released) == 6);
+	OK(gpushare_close(session));
+}
+
+static void test_given_meanwhile(void **state)
+{
+	(void)state;
+	stage_play(less_is_waited_for, NULL);
+	stage_play(as_much_releases_it, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(test_given_meanwhile, stage_open, stage_close),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
