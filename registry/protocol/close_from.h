@@ -8,8 +8,8 @@
 
 #define CLOSE_FROM_MOST (1u << 20) /* of a process that may have any number */
 
-/* Asks nobody but the kernel; before Linux 5.9 one by one, up to what it might have raised its limit to: the one
- * in force may have been lowered since they were opened. */
+/* Asks nobody but the kernel; before Linux 5.9 one by one, up to the hard limit: the soft one may have
+ * been lowered since they were opened. */
 static inline void close_from(unsigned int first)
 {
 	struct rlimit files = {.rlim_max = CLOSE_FROM_MOST};
