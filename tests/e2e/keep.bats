@@ -114,9 +114,12 @@ detach b: OK"
 	sleep 2.5
 	equal "$(registry_pids) $(keeper_pids)" "$registry $keeper"
 	kill -KILL "$keeper"
-	another() { [ -n "$(keeper_pids)" ] && [ "$(keeper_pids)" != "$keeper" ]; }
+	another() { # not the one that only starts it
+		next=$(keeper_pids)
+		[[ $next =~ ^[0-9]+$ ]] && [ "$next" != "$keeper" ] && sleep 0.2 && [ "$(keeper_pids)" = "$next" ]
+	}
 	until_true another
-	keeper=$(keeper_pids)
+	keeper=$next
 	gpushare rm two
 	until_true has_ended "$registry"
 	until_true has_ended "$keeper"
