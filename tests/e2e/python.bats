@@ -30,6 +30,10 @@ module() {
 	module test_arrays
 }
 
+@test "arrays of other libraries are shared, or refused with a sentence" {
+	module test_sharing
+}
+
 @test "the ends of interpreters, forked children and killed processes" {
 	module test_life
 }

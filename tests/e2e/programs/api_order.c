@@ -11,14 +11,13 @@
  * when the file $API_ORDER_GO is there.
  */
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "order_crew.h"
 
 struct part {
 	const char *name, *way;
 	uint64_t slots, count, pause;
-	int ready, go; /* pipes; -1: nobody is told, nobody is waited for */
+	struct crew_pipes pipes;
 };
 
 static int by_stream(const struct part *part, unsigned int index)
@@ -80,8 +79,8 @@ static void produce(const struct part *part)
 	MUST(gpushare_sequence(ring, &sequence));
 	staging = pinned(part->slots * FRAME);
 	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	if (part->go >= 0)
-		hear(part->go);
+	if (part->pipes.go >= 0)
+		hear(part->pipes.go);
 	while (getenv("API_ORDER_GO") && access(getenv("API_ORDER_GO"), F_OK))
 		usleep(1000);
 	for (uint64_t number = 1; number <= part->count; number++) {
@@ -149,8 +148,8 @@ static void consume(const struct part *part, unsigned int index)
 	MUST(gpushare_join(ring, &first));
 	printf("joined from %" PRIu64 "\n", first);
 	fflush(stdout);
-	if (part->ready >= 0)
-		tell(part->ready);
+	if (part->pipes.ready >= 0)
+		tell(part->pipes.ready);
 	for (number = first;; number++) {
 		status = by_stream(part, index) ? read_stream(ring, part, stream, staging, number)
 						: read_host(ring, part, number);
@@ -196,43 +195,23 @@ static void visit(const struct part *part)
 	MUST(gpushare_close(session));
 }
 
-static pid_t child(const struct part *part, unsigned int index)
+static void work(void *part, unsigned int index)
 {
-	pid_t pid = fork();
-
-	must(pid >= 0, "fork");
-	if (pid)
-		return pid;
 	if (index)
 		consume(part, index);
 	else
 		produce(part);
-	fflush(stdout);
-	_exit(0);
 }
 
 static int crew(unsigned int consumers, struct part *part)
 {
-	int ready[2], go[2], failed = 0, status;
+	bool whole;
 
-	must(!pipe(ready) && !pipe(go), "pipe");
 	part->name = "crew";
-	part->ready = ready[1];
-	part->go = go[0];
-	for (unsigned int index = 0; index <= consumers; index++)
-		child(part, index);
-	close(ready[1]);
-	close(go[0]);
-	for (unsigned int index = 0; index < consumers; index++)
-		hear(ready[0]);
-	tell(go[1]);
-	for (unsigned int index = 0; index <= consumers; index++) {
-		must(wait(&status) > 0, "wait");
-		failed |= status;
-	}
+	whole = crew_run(consumers, &part->pipes, work, part);
 	printf("%s: %u consumers, %" PRIu64 " hand-overs, %" PRIu64 " slots, %s\n",
-	       failed ? "FAILED" : "whole", consumers, part->count, part->slots, part->way);
-	return failed != 0;
+	       whole ? "whole" : "FAILED", consumers, part->count, part->slots, part->way);
+	return !whole;
 }
 
 static uint64_t number_of(const char *text)
@@ -242,7 +221,7 @@ static uint64_t number_of(const char *text)
 
 int main(int argc, char **argv)
 {
-	struct part part = {.ready = -1, .go = -1};
+	struct part part = {.pipes = {.ready = -1, .go = -1}};
 
 	signal(SIGPIPE, SIG_IGN);
 	if (argc == 6 && !strcmp(argv[1], "crew")) {

@@ -4,8 +4,6 @@
  * the producer captures a reclaim, its copy and a publication, each consumer an acquire, its copy and a
  * release, and launches that.
  */
-#include <sys/wait.h>
-
 #include "order_crew.h"
 
 #define SLOTS_MAX 64
@@ -20,7 +18,7 @@ static struct {
 
 struct part {
 	uint64_t count, slots;
-	int ready, go; /* pipes */
+	struct crew_pipes pipes;
 	struct gpushare_session *session;
 	struct gpushare_buffer *ring;
 	cu_stream stream;
@@ -75,7 +73,7 @@ static void produce(struct part *part)
 {
 	begin(part);
 	MUST(gpushare_alloc(part->session, "graph", -1, part->slots * FRAME, &part->ring));
-	hear(part->go);
+	hear(part->pipes.go);
 	for (uint64_t number = 1; number <= part->count; number++) {
 		uint64_t before = number > part->slots ? number - part->slots : 0, sequence = 42;
 
@@ -108,7 +106,7 @@ static void consume(struct part *part)
 	MUST(gpushare_attach(part->session, "graph", &options, &part->ring));
 	MUST(gpushare_join(part->ring, &first));
 	must(first == 1, "the first number");
-	tell(part->ready);
+	tell(part->pipes.ready);
 	for (uint64_t number = first; number <= part->count; number++) {
 		capture(part);
 		MUST(gpushare_acquire(part->ring, part->stream, number));
@@ -126,26 +124,18 @@ static void consume(struct part *part)
 	MUST(gpushare_close(part->session));
 }
 
-static void child(struct part *part, unsigned int index)
+static void work(void *part, unsigned int index)
 {
-	pid_t pid = fork();
-
-	must(pid >= 0, "fork");
-	if (pid)
-		return;
 	if (index)
 		consume(part);
 	else
 		produce(part);
-	fflush(stdout);
-	_exit(0);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned int consumers = argc == 4 ? (unsigned int)strtoul(argv[1], NULL, 0) : 0;
 	struct part part = {.count = 0};
-	int ready[2], go[2], failed = 0, status;
 
 	if (consumers) {
 		part.count = strtoull(argv[2], NULL, 0);
@@ -155,19 +145,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: api_order_graph CONSUMERS COUNT SLOTS\n");
 		return 2;
 	}
-	must(!pipe(ready) && !pipe(go), "pipe");
-	part.ready = ready[1];
-	part.go = go[0];
-	for (unsigned int index = 0; index <= consumers; index++)
-		child(&part, index);
-	close(ready[1]);
-	close(go[0]);
-	for (unsigned int index = 0; index < consumers; index++)
-		hear(ready[0]);
-	tell(go[1]);
-	for (unsigned int index = 0; index <= consumers; index++) {
-		must(wait(&status) > 0, "wait");
-		failed |= status;
-	}
-	return failed != 0;
+	return !crew_run(consumers, &part.pipes, work, &part);
 }

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <gpushare.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cuda_abi.h"
@@ -89,6 +91,48 @@ static inline void hear(int fd)
 	char byte;
 
 	must(read(fd, &byte, 1) == 1, "hearing from the others");
+}
+
+/* What each process of a crew has to speak to who started it. */
+struct crew_pipes {
+	int ready, go; /* -1: nobody is told, nobody is waited for */
+};
+
+static inline void crew_fork(void (*work)(void *part, unsigned int index), void *part,
+			     unsigned int index)
+{
+	pid_t pid = fork();
+
+	must(pid >= 0, "fork");
+	if (pid)
+		return;
+	work(part, index);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* The producer, which is index 0, waits until all consumers have told that they are there. False: one of
+ * them failed. */
+static inline bool crew_run(unsigned int consumers, struct crew_pipes *pipes,
+			    void (*work)(void *part, unsigned int index), void *part)
+{
+	int ready[2], go[2], failed = 0, status;
+
+	must(!pipe(ready) && !pipe(go), "pipe");
+	pipes->ready = ready[1];
+	pipes->go = go[0];
+	for (unsigned int index = 0; index <= consumers; index++)
+		crew_fork(work, part, index);
+	close(ready[1]);
+	close(go[0]);
+	for (unsigned int index = 0; index < consumers; index++)
+		hear(ready[0]);
+	tell(go[1]);
+	for (unsigned int index = 0; index <= consumers; index++) {
+		must(wait(&status) > 0, "wait");
+		failed |= status;
+	}
+	return !failed;
 }
 
 #endif
