@@ -290,6 +290,7 @@ static int ask(struct client *client, int64_t deadline)
 		status = client->retell(client, client->owner, deadline);
 	if (status != GPUSHARE_OK || is_told(client))
 		return status;
+	client->asked = true;
 	return client_exchange(client, &client->request, &client->reply, deadline);
 }
 
@@ -297,8 +298,10 @@ int client_call(struct client *client, unsigned int extra_ms)
 {
 	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
 	struct client_endings endings = {0};
-	int status = client_connect(client);
+	int status;
 
+	client->asked = false;
+	status = client_connect(client);
 	/* A connection that died under the request was a registry's that ended: ask its successor,
 	 * which first hears how things stand, and that one's, while there is time; but not one that
 	 * closes each connection. fd -1 tells a failure of the transport from the registry's own

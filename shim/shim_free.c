@@ -54,6 +54,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	if (!driver || !process_is_mine())
 		return real(pointer);
 	async_sweep();
+	share_settle(pointer);
 	if (!live_take(pointer, &entry)) {
 		if (async_holds(pointer) || linger_holds(pointer, 1))
 			return CU_INVALID_VALUE;

@@ -13,7 +13,13 @@
 #define SLICE_MS 100
 #define SLICE_QUEUED_MS 10 /* while others wait */
 
-/* Under the ticket of `fd`, where there is one, or by `handle`. */
+/* A registry may have done what this status says it has not: it was sent there, and no answer came. */
+static bool is_unanswered(int status)
+{
+	return status != GPUSHARE_OK && line.client->asked && line.client->fd < 0;
+}
+
+/* Under the ticket of `fd`, where there is one, or by `handle`. E_NOT_READY: see link_share(). */
 static int ask_to_share(const gpushare_Share *what, int fd, char *why, size_t why_size)
 {
 	uint8_t ticket[1][GPUSHARE_TICKET_SIZE] = {{0}};
@@ -27,7 +33,8 @@ static int ask_to_share(const gpushare_Share *what, int fd, char *why, size_t wh
 	share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	*share = *what;
 	memcpy(share->ticket, ticket, sizeof(share->ticket));
-	return line_call(0, why, why_size);
+	status = line_call(0, why, why_size);
+	return is_unanswered(status) ? GPUSHARE_E_NOT_READY : status;
 }
 
 /* A ticket is worth nothing to a registry that came since. */
@@ -239,6 +246,21 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 	*out_fd = fd;
 	memcpy(out_handle, answer.handle, GPUSHARE_HANDLE_SIZE);
 	return GPUSHARE_OK;
+}
+
+void link_settle(const char *name)
+{
+	gpushare_Lookup *lookup;
+	char why[512];
+
+	if (line_enter(why, sizeof(why)) != GPUSHARE_OK) {
+		live_miss();
+		return;
+	}
+	lookup = &line_ask(gpushare_Request_lookup_tag)->verb.lookup;
+	snprintf(lookup->name, sizeof(lookup->name), "%s", name);
+	line_call(0, why, sizeof(why));
+	line_leave();
 }
 
 /* A page of names above `after`, which moves on. E_NOT_FOUND: it is not there, and no more follow. */

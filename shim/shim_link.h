@@ -13,7 +13,8 @@
 
 /* By `handle` (then `fd` is -1), or by `fd`, which stays the caller's (then `handle` is NULL): as
  * backing_is_fd() says of what->backing. */
-/* what->mode is asked for, and `group`: "" for none. */
+/* what->mode is asked for, and `group`: "" for none. E_NOT_READY: it was sent, and not answered; it may stand
+ * under its name, until the registry is told anew without it. */
 int link_share(const record *what, const char *group, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
 	       int fd, uint64_t *out_generation, unsigned int *out_reading, char *why,
 	       size_t why_size);
@@ -28,6 +29,8 @@ struct link_again {
 };
 int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t *out_generation,
 		     char *why, size_t why_size);
+/* Ask anything, of that name: what was not answered then has its number, or no name. */
+void link_settle(const char *name);
 /* Become the owner of a kept buffer like `what`; E_NOT_FOUND: there is none. *out_fd is closed by
  * the caller, close-on-exec. */
 int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,

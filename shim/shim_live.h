@@ -37,7 +37,7 @@ struct live {
 	uint64_t whole, address; /* of what is attached: the buffer's size, its owner's pointer, its
 				    GPU; flags and ttl_s are its record's */
 	uint8_t uuid[GPUSHARE_UUID_SIZE];
-	uint64_t generation;
+	uint64_t generation;  /* 0 of what has a name: see live_is_unsettled() */
 	unsigned int reading; /* live_reading() of when it was on the table, or before it was shared
 				 or attached: see live_add() */
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared after all */
@@ -51,6 +51,13 @@ static inline bool live_is_mapped(const struct live *entry)
 static inline bool live_is_own(const struct live *entry)
 {
 	return entry->kind == LIVE_OWN || entry->kind == LIVE_OWN_VMM;
+}
+
+/* Its name was asked for and not answered: it may stand, and is asked for again when the registry is told of
+ * all. */
+static inline bool live_is_unsettled(const struct live *entry)
+{
+	return entry->name[0] && !entry->generation;
 }
 
 /* Copies. False: out of memory. The same buffer opened at the same address again is counted, and

@@ -262,7 +262,7 @@ void pages_add(const char *name, uint64_t generation)
 	size_t before;
 
 	(void)quiet;
-	if (!state_publishes(PUBLISH_SYNC | PUBLISH_FREE | PUBLISH_EXIT))
+	if (!generation || !state_publishes(PUBLISH_SYNC | PUBLISH_FREE | PUBLISH_EXIT))
 		return;
 	made = calloc(1, sizeof(*made));
 	if (!made || !lock_take(&pages.lock)) {

@@ -8,6 +8,7 @@
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_process.h"
+#include "shim_share.h"
 
 static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry)
 {
@@ -54,10 +55,17 @@ static bool find_around(cu_deviceptr pointer, struct live *out_entry)
 /* Mapped memory of ours has a handle of ours, where without us it would have one. */
 static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_handle)
 {
-	if (entry->kind == LIVE_OPENED || entry->stream_ordered || entry->managed ||
-	    !entry->name[0])
+	struct live settled = *entry;
+
+	if (live_is_unsettled(entry)) {
+		share_settle(entry->pointer);
+		if (!find(entry->pointer, entry->pointer, &settled))
+			return CU_INVALID_VALUE;
+	}
+	if (settled.kind == LIVE_OPENED || settled.stream_ordered || settled.managed ||
+	    !settled.name[0] || !settled.generation)
 		return CU_INVALID_VALUE;
-	ipc_make(entry, out_handle);
+	ipc_make(&settled, out_handle);
 	return CU_OK;
 }
 

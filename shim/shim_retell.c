@@ -31,8 +31,8 @@ struct wanted {
 /* Of whose turn on the line it is. */
 static struct {
 	unsigned int
-	    connection; /* that is being told, or was: of the first there is nothing to tell */
-	bool goes_on;
+	    connection;	     /* that is being told, or was: of the first there is nothing to tell */
+	atomic_bool goes_on; /* which others look at */
 	struct live part[PART];
 } telling = {.connection = 1};
 
@@ -158,6 +158,14 @@ static void add_hold(const struct live *entry, gpushare_Hold *list, pb_size_t *c
 	hold->count = count_of(entry);
 }
 
+/* What stands under its name ends with the telling, as it was not told of. */
+static void want_unsettled(size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (live_is_unsettled(&telling.part[i]))
+			want(&telling.part[i], true);
+}
+
 static int tell_part(struct client *client, size_t count, int64_t deadline_ms)
 {
 	const gpushare_RetellReply *answer = &client->reply.body.retell;
@@ -168,6 +176,8 @@ static int tell_part(struct client *client, size_t count, int64_t deadline_ms)
 	client->aside.which_verb = gpushare_Request_retell_tag;
 	part->last = count < PART;
 	for (size_t i = 0; i < count; i++) {
+		if (live_is_unsettled(&telling.part[i]))
+			continue;
 		if (live_is_own(&telling.part[i]))
 			add_hold(&telling.part[i], part->shared, &part->shared_count);
 		else
@@ -183,6 +193,7 @@ static int tell_part(struct client *client, size_t count, int64_t deadline_ms)
 		for (size_t j = 0; j < count; j++)
 			if (telling.part[j].generation == answer->wanted[i])
 				want(&telling.part[j], false);
+	want_unsettled(count);
 	return status;
 }
 
@@ -260,7 +271,10 @@ static void settle(const struct wanted *wanted, const struct live *entry, uint64
 		pages_end(wanted->generation);
 		pages_add(entry->name, generation);
 	}
-	if (stands)
+	if (stands && !wanted->generation)
+		state_log("\"%s\" is shared: %llu bytes", entry->name,
+			  (unsigned long long)entry->size);
+	else if (stands)
 		state_log("\"%s\" is known to the registry again", entry->name);
 	else if (live_is_own(entry))
 		link_withdraw(entry->name, generation, NULL, why, sizeof(why));
@@ -273,6 +287,10 @@ static void lose(const struct wanted *wanted, const struct live *entry, const ch
 		return;
 	}
 	rename_to(wanted, 0);
+	if (!wanted->generation) {
+		state_log("\"%s\" is not shared: %s", entry->name, why);
+		return;
+	}
 	pages_end(wanted->generation);
 	state_log("\"%s\" is not shared any more: the registry was restarted, and %s", entry->name,
 		  why);
@@ -287,6 +305,15 @@ static bool describe(const struct driver *driver, struct live *entry, struct des
 	if (!live_is_mapped(entry) || !(entry->flags & GPUSHARE_FLAG_KEEP))
 		return false;
 	return describe_attached(driver, entry, out);
+}
+
+/* No answer; or in its way stands what ends with the telling, where the time was too short for that. */
+static bool is_for_later(const struct wanted *wanted, int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ||
+	       status == GPUSHARE_E_NOT_READY ||
+	       (status == GPUSHARE_E_EXISTS && !wanted->generation &&
+		atomic_load(&telling.goes_on));
 }
 
 /* What was exported is what it was taken for if it is not freed even then: a handle may be another's
@@ -331,7 +358,7 @@ static bool share_one(const struct driver *driver, const struct wanted *wanted, 
 		settle(wanted, &entry, generation);
 		return true;
 	}
-	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT) {
+	if (is_for_later(wanted, status)) {
 		live_miss();
 		return false;
 	}

@@ -15,12 +15,21 @@
 #include "shim_scope.h"
 #include "vmm_host.h"
 
+/* Whether it stands under its name nobody knows here: so it keeps that, and its memory. */
+static void leave_unsettled(struct live *entry, const char *name, const char *why)
+{
+	strcpy(entry->name, name);
+	entry->generation = 0;
+	state_log("\"%s\" is not shared yet: %s", name, why);
+}
+
 /* Into the registry under its name, or the entry stays without one. */
 static void enter(const struct driver *driver, struct live *entry)
 {
 	char name[GPUSHARE_NAME_MAX + 1], why[512];
 	struct description found;
 	_cleanup_close_ int fd = -1;
+	int status;
 
 	strcpy(name, entry->name);
 	entry->name[0] = '\0';
@@ -32,12 +41,14 @@ static void enter(const struct driver *driver, struct live *entry)
 	fd = found.fd;
 	strcpy(found.what.name, name);
 	found.what.mode = entry->mode;
-	if (link_share(&found.what, entry->group, fd < 0 ? entry->handle : NULL, fd,
-		       &entry->generation, &entry->reading, why, sizeof(why)) != GPUSHARE_OK) {
+	status = link_share(&found.what, entry->group, fd < 0 ? entry->handle : NULL, fd,
+			    &entry->generation, &entry->reading, why, sizeof(why));
+	if (status == GPUSHARE_OK)
+		strcpy(entry->name, name);
+	else if (status == GPUSHARE_E_NOT_READY)
+		leave_unsettled(entry, name, why);
+	else
 		state_log("\"%s\" is not shared: %s", name, why);
-		return;
-	}
-	strcpy(entry->name, name);
 }
 
 static void note_rights(struct live *entry, const struct claim *claim)
@@ -51,7 +62,7 @@ static void note_rights(struct live *entry, const struct claim *claim)
 static bool remember(const struct live *entry)
 {
 	if (live_add(entry)) {
-		if (!entry->name[0])
+		if (!entry->name[0] || live_is_unsettled(entry))
 			return true;
 		state_log("\"%s\" is shared: %llu bytes", entry->name,
 			  (unsigned long long)entry->size);
@@ -179,6 +190,16 @@ void share_keep(const struct live *entry)
 	remember(entry);
 }
 
+void share_settle(cu_deviceptr pointer)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct live entry;
+
+	(void)quiet;
+	if (!process_is_ending() && live_get(pointer, 0, &entry))
+		link_settle(entry.name);
+}
+
 void share_again(const struct driver *driver, struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -211,7 +232,7 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 	strcpy(out_object->name, claim->match.name);
 	note_rights(out_object, claim);
 	enter(claim->driver, out_object);
-	if (out_object->name[0])
+	if (out_object->name[0] && !live_is_unsettled(out_object))
 		state_log("\"%s\" is shared: %zu bytes", out_object->name, size);
 	return out_object->name[0];
 }
@@ -269,6 +290,10 @@ static void tell_end(const char *name, uint64_t generation, bool *limbo)
 	(void)quiet;
 	if (!is_to_be_told(name))
 		return;
+	if (!generation) { /* it is not told of any more, and so it ends */
+		link_settle(name);
+		return;
+	}
 	pages_end(generation);
 	status = link_withdraw(name, generation, limbo, why, sizeof(why));
 	say_untold(name, status, why);

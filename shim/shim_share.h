@@ -14,8 +14,8 @@
 bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 		   bool stream_ordered);
 
-/* Enter mapped memory that stands in for the program's allocation. True: it is shared, and in the
- * live table; false: neither, which is logged. */
+/* Enter mapped memory that stands in for the program's allocation. True: it is shared, or may be by a registry
+ * that has not answered, and in the live table; false: neither, which is logged. */
 bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
 		   bool stream_ordered);
 
@@ -24,13 +24,16 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		   cu_deviceptr *out_pointer);
 
+/* What is about to be freed, or asked for a handle: where its name was not answered, now it is, or it has none. */
+void share_settle(cu_deviceptr pointer);
+
 /* The driver refused to free what was withdrawn already: it has its name again. */
 void share_again(const struct driver *driver, struct live *entry);
 
 /* It was taken off the live table and is there again, with the name that it never lost. */
 void share_keep(const struct live *entry);
 
-/* Enter cuMemCreate memory of the program's, exported as a descriptor. True: it is shared, as
+/* Enter cuMemCreate memory of the program's, exported as a descriptor. True: it is shared, or may be, as
  * `*out_object` says, which is not in the live table. */
 bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 		  struct live *out_object);

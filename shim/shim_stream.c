@@ -281,6 +281,8 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 			return captures ? CU_INVALID_VALUE : asked;
 		known = known && !captures && entry.kind == LIVE_OWN;
 	}
+	if (known)
+		share_settle(pointer);
 	if (!known || !live_take(pointer, &entry))
 		return async_holds(pointer) || linger_holds(pointer, 1) ? CU_INVALID_VALUE
 									: real(pointer, stream);

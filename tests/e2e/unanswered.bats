@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The registry takes a name, and its answer comes too late: the program goes on, and what stands under
+# the name is what the program has.
+load helpers
+
+setup_more() {
+	[ -z "${EMULATOR:-}" ] || skip "an emulator's calls are its own"
+	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
+	start_registry
+	# Where a name is asked for in this build.
+	env FAULT_RECORD="$WORK/sites" FAULT_OF=libgpushare_shim.so GPUSHARE_NAME=w \
+		LD_PRELOAD="$BIN/lib_fault.so $PRELOAD" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
+	SITE=$(grep -m 1 '^ask\.2@' "$WORK/sites")
+	UNTOLD=$((400 + SLACK_MS / 4)) # ms that an answer may take
+}
+
+# late NTH RULES WORDS...: the answer to the NTH name comes too late
+late() {
+	start_named owner "$2" env GPUSHARE_TIMEOUT_MS=$UNTOLD GPUSHARE_LOG="$WORK/log" FAULT_AT="$SITE#$1=late" \
+		FAULT_OF=libgpushare_shim.so FAULT_HIT="$WORK/hit" LD_PRELOAD="$BIN/lib_fault.so $PRELOAD" \
+		"$BIN/rt_app_static" init "${@:3}"
+	OWNER=$PID
+	await_file "$WORK/up"
+	[ -e "$WORK/hit" ]
+}
+
+again() {
+	gpushare rm w 2>/dev/null || true
+	rm -f "$WORK"/{end,up,hit,go,named,more,freed,log}
+}
+
+# same_as_owner SLOT NAME: a byte of it, by the program and by another one
+same_as_owner() {
+	grep "^byte $1: " "$WORK/owner.out" | tail -n 1 >"$WORK/owners"
+	api open attach="$1,$2" "byte=$1,5" | grep "^byte" >"$WORK/readers"
+	diff "$WORK/owners" "$WORK/readers"
+}
+
+@test "the name is of what the program has, mapped or not" {
+	for rule in w w:vmm w:keep; do
+		late 1 "$rule" alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" await="$WORK/end"
+		has "$(names)" "w"
+		same_as_owner a w
+		touch "$WORK/end"
+		wait "$OWNER"
+		[ "$rule" != w:keep ] || same_as_owner a w
+		[ "$rule" = w:keep ] || equal "$(names)" ""
+		again
+	done
+}
+
+# A registry that was slow is asked again after a second.
+go_on() {
+	sleep 1.2
+	touch "$WORK/go"
+	await_file "$WORK/$1"
+}
+
+@test "it goes when the program frees it, or is kept as it is then" {
+	for rule in w w:vmm w:keep; do
+		late 1 "$rule" alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" await="$WORK/go" free=a \
+			touch="$WORK/freed" await="$WORK/end"
+		go_on freed
+		if [ "$rule" = w:keep ]; then
+			same_as_owner a w
+		else
+			equal "$(names)" ""
+		fi
+		touch "$WORK/end"
+		wait "$OWNER"
+		again
+	done
+}
+
+@test "the program's next name tells of it too, and then it is as any other" {
+	for rule in w w:vmm w:keep; do
+		late 1 "$rule:size=1Mi,next:size=2Mi" alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" await="$WORK/go" \
+			alloc=b,2Mi touch="$WORK/named" await="$WORK/more" free=a touch="$WORK/freed" await="$WORK/end"
+		go_on named
+		has "$(<"$WORK/log")" '"w" is shared: 1048576 bytes'
+		equal "$(names | sort | cut -d ' ' -f 1,2)" "next 2097152
+w 1048576"
+		same_as_owner a w
+		touch "$WORK/more"
+		await_file "$WORK/freed"
+		if [ "$rule" = w:keep ]; then
+			same_as_owner a w
+		else
+			equal "$(names | cut -d ' ' -f 1)" "next"
+		fi
+		touch "$WORK/end"
+		wait "$OWNER"
+		again
+	done
+}
+
+@test "a registry that comes after that one has it from the program" {
+	for rule in w w:vmm w:keep; do
+		late 1 "$rule:size=1Mi,next:size=2Mi" alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" await="$WORK/go" \
+			alloc=b,2Mi touch="$WORK/named" await="$WORK/end"
+		kill -KILL "$(registry_pids)"
+		go_on named
+		same_as_owner a w
+		touch "$WORK/end"
+		wait "$OWNER"
+		again
+	done
+}
+
+@test "another's name by then: it stays the other's, and the program has its memory" {
+	for rule in w w:vmm; do
+		late 1 "$rule:size=1Mi,next:size=2Mi" alloc=a,1Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
+			alloc=b,2Mi touch="$WORK/named" await="$WORK/more" byte=a,5 free=a touch="$WORK/freed"
+		gpushare rm w
+		start other "$BIN/api_app" open alloc=x,w,3Mi touch="$WORK/other" await="$WORK/end"
+		local other=$PID
+		await_file "$WORK/other"
+		go_on named
+		has "$(<"$WORK/log")" '"w" is not shared: '
+		touch "$WORK/more"
+		wait "$OWNER"
+		equal "$(tail -n 2 "$WORK/owner.out")" "byte a: 42
+free a: 0"
+		equal "$(names)" "w 3145728"
+		touch "$WORK/end"
+		wait "$other"
+		rm "$WORK/other"
+		again
+	done
+}
+
+@test "an IPC handle of it opens elsewhere" {
+	late 1 w:vmm alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" await="$WORK/go" ipcget=a,"$WORK/handle" \
+		touch="$WORK/given" await="$WORK/end"
+	go_on given
+	named unused:nth=99 "$BIN/rt_app_static" init ipcopen=b,"$WORK/handle",1Mi byte=b,5 >"$WORK/opened"
+	equal "$(tail -n 1 "$WORK/opened")" "byte b: 42"
+	touch "$WORK/end"
+	wait "$OWNER"
+}
