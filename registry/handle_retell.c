@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* retell: all that a client has, after its connection was lost. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "access.h"
 #include "check.h"
@@ -104,9 +105,11 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 
 /* It has been freed, or another thread is about to say so, and to ask whether it is to be held: then it
  * has its place already. */
-static void end_entry(struct registry *registry, struct entry *entry)
+static void end_entry(struct registry *registry, struct entry *entry, const char *unanswered)
 {
-	if (keep_stays(entry->info.flags)) {
+	if (!strcmp(entry->info.name, unanswered)) {
+		registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
+	} else if (keep_stays(entry->info.flags)) {
 		keep_orphan(registry, entry);
 	} else if (!backing_is_fd(entry->info.backing) && entry->info.attachers &&
 		   limbo_enter(registry, entry, DEPARTURE_WITHDRAWN)) {
@@ -121,7 +124,7 @@ static void end_entry(struct registry *registry, struct entry *entry)
 }
 
 /* What was not told of is not there any more. */
-static void end(struct registry *registry, struct lease *lease)
+static void end(struct registry *registry, struct lease *lease, const char *unanswered)
 {
 	struct attachment *attachment, *after_attachment;
 	struct entry *entry, *after;
@@ -132,7 +135,7 @@ static void end(struct registry *registry, struct lease *lease)
 			continue;
 		log_line("withdraw: uid %u pid %d (%s), \"%s\", while it was away", lease->peer.uid,
 			 lease->peer.pid, lease->peer.command, entry->info.name);
-		end_entry(registry, entry);
+		end_entry(registry, entry, unanswered);
 	}
 	HASH_ITER (hh, lease->attachments, attachment, after_attachment) {
 		if (!attachment->told)
@@ -175,7 +178,7 @@ int handle_retell(struct registry *registry, struct lease *lease, const request 
 			return status;
 	}
 	if (retell->last)
-		end(registry, lease);
+		end(registry, lease, retell->unanswered);
 	answer->which_body = gpushare_Reply_retell_tag;
 	return GPUSHARE_OK;
 }

@@ -138,7 +138,7 @@ static int tell_part(struct gpushare_session *session, bool old, int64_t deadlin
 	if (old)
 		return GPUSHARE_OK;
 	if (part->last)
-		client_tell_withdrawn(client, part);
+		client_tell_rest(client, part);
 	status = client_ask_aside(client, deadline_ms);
 	if (status == GPUSHARE_OK && client->reply.which_body == gpushare_Reply_retell_tag)
 		for (pb_size_t i = 0; i < answer->wanted_count; i++)

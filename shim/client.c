@@ -231,11 +231,12 @@ bool client_has_lease(const struct client *client)
 	return memcmp(client->lease, none, sizeof(none)) != 0;
 }
 
-void client_tell_withdrawn(const struct client *client, gpushare_Retell *part)
+void client_tell_rest(const struct client *client, gpushare_Retell *part)
 {
 	const gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
 	gpushare_Hold *hold;
 
+	memcpy(part->unanswered, client->unanswered, sizeof(part->unanswered));
 	if (client->request.which_verb != gpushare_Request_withdraw_tag || !withdraw->limbo)
 		return;
 	hold = &part->shared[part->shared_count++];
@@ -266,6 +267,9 @@ int client_ask_aside(struct client *client, int64_t deadline_ms)
 	int status = client_exchange(client, &client->aside, &client->reply, deadline_ms);
 
 	client->told |= status == GPUSHARE_OK;
+	if (status == GPUSHARE_OK && client->aside.which_verb == gpushare_Request_retell_tag &&
+	    client->aside.verb.retell.last)
+		client->unanswered[0] = '\0';
 	return status;
 }
 
@@ -294,6 +298,17 @@ static int ask(struct client *client, int64_t deadline)
 	return client_exchange(client, &client->request, &client->reply, deadline);
 }
 
+/* What is adopted stays kept, and what is brought back stood before. */
+static void note_unanswered(struct client *client)
+{
+	const gpushare_Share *share = &client->request.verb.share;
+
+	if (client->asked && client->fd < 0 &&
+	    client->request.which_verb == gpushare_Request_share_tag && !share->adopt &&
+	    !share->again)
+		memcpy(client->unanswered, share->buffer.name, sizeof(client->unanswered));
+}
+
 int client_call(struct client *client, unsigned int extra_ms)
 {
 	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
@@ -314,5 +329,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 			break;
 		status = client_connect_by(client, deadline);
 	}
+	if (status != GPUSHARE_OK)
+		note_unanswered(client);
 	return status;
 }

@@ -51,6 +51,8 @@ struct client {
 	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
 	unsigned int given_up_count;
 	uint8_t lease[16]; /* the latest one's, to resume by; all zero: none */
+	char unanswered[GPUSHARE_NAME_MAX +
+			1]; /* what a Share asked for; "": none, or it was told of */
 	client_retell *retell;
 	void *owner;
 	char who[64];
@@ -79,8 +81,8 @@ void client_tell_anew(struct client *client);
 /* Send client->aside, a part of that, receive into client->reply. The answer's status, or the transport's. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
 /* For the last part of a Retell, which has room: what the waiting request withdraws into limbo, and is
- * told of by nobody else any more, stands until then. */
-void client_tell_withdrawn(const struct client *client, gpushare_Retell *part);
+ * told of by nobody else any more, stands until then; and what is not to stand, as nobody heard that it does. */
+void client_tell_rest(const struct client *client, gpushare_Retell *part);
 /* Does the registry know leases that can be resumed, and Retell? */
 bool client_has_lease(const struct client *client);
 

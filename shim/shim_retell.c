@@ -185,7 +185,7 @@ static int tell_part(struct client *client, size_t count, int64_t deadline_ms)
 	}
 	live_counted();
 	if (part->last)
-		client_tell_withdrawn(client, part);
+		client_tell_rest(client, part);
 	status = client_ask_aside(client, deadline_ms);
 	if (status != GPUSHARE_OK || client->reply.which_body != gpushare_Reply_retell_tag)
 		return status;
@@ -267,10 +267,10 @@ static void settle(const struct wanted *wanted, const struct live *entry, uint64
 	bool stands =
 	    generation == wanted->generation ? get(wanted, &now) : rename_to(wanted, generation);
 
-	if (stands && generation != wanted->generation) {
+	if (stands && wanted->generation && generation != wanted->generation)
 		pages_end(wanted->generation);
+	if (stands && generation != wanted->generation)
 		pages_add(entry->name, generation);
-	}
 	if (stands && !wanted->generation)
 		state_log("\"%s\" is shared: %llu bytes", entry->name,
 			  (unsigned long long)entry->size);

@@ -139,3 +139,21 @@ free a: 0"
 	touch "$WORK/end"
 	wait "$OWNER"
 }
+
+@test "what the API gave up on is not kept, and can't be adopted" {
+	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_fault.so")
+	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open alloc=x,x,1Mi </dev/null
+	site=$(grep -m 1 '^ask\.2@' "$WORK/sites.api")
+	for flags in vmm keep; do
+		env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#1=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
+			"$BIN/api_app" open "make=a,w,1Mi,$flags" list "make=b,w,1Mi,keep+adopt" what=w \
+			>"$WORK/out" 2>"$WORK/err" </dev/null
+		[ -e "$WORK/hit" ]
+		equal "$(<"$WORK/out")" "open: OK
+make w: E_TIMED_OUT
+make w: OK
+what w: flags 1 ttl 0 owner alive"
+		gpushare rm w
+		rm "$WORK/hit"
+	done
+}

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "client.h"
+#include "monotonic.h"
 #include "raw.h"
 #include "scripted.h"
 
@@ -129,13 +130,41 @@ static void what_goes_into_limbo_is_told_of(void **state)
 	client->request = (request){.which_verb = gpushare_Request_withdraw_tag};
 	strcpy(withdraw->name, "w");
 	withdraw->generation = 7;
-	client_tell_withdrawn(client, &client->aside.verb.retell);
+	client_tell_rest(client, &client->aside.verb.retell);
 	assert_int_equal(client->aside.verb.retell.shared_count, 0);
 	withdraw->limbo = true;
-	client_tell_withdrawn(client, &client->aside.verb.retell);
+	client_tell_rest(client, &client->aside.verb.retell);
 	assert_int_equal(client->aside.verb.retell.shared_count, 1);
 	assert_string_equal(hold->name, "w");
 	assert_true(hold->generation == 7 && hold->count == 1);
+}
+
+/* Until that was told. */
+static void a_name_that_was_not_answered_is_told_of(void **state)
+{
+	gpushare_Share *share = &client->request.verb.share;
+	gpushare_Retell *part = &client->aside.verb.retell;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(stat_it(), GPUSHARE_OK);
+		client->request = (request){.which_verb = gpushare_Request_share_tag};
+		strcpy(share->buffer.name, "w");
+		share->adopt = i == 1;
+		share->again = i == 2 ? 7 : 0;
+		scripted.half_at = gpushare_Request_share_tag;
+		assert_int_equal(client_call(client, 0), GPUSHARE_E_NO_REGISTRY);
+		assert_string_equal(client->unanswered, i ? "" : "w");
+		client->aside = (request){.which_verb = gpushare_Request_retell_tag};
+		client_tell_rest(client, part);
+		assert_string_equal(part->unanswered, client->unanswered);
+		assert_int_equal(client_connect(client), GPUSHARE_OK);
+		assert_int_equal(client_ask_aside(client, monotonic_ms() + 60000), GPUSHARE_OK);
+		assert_string_equal(client->unanswered, i ? "" : "w"); /* there is more to tell */
+		part->last = true;
+		assert_int_equal(client_ask_aside(client, monotonic_ms() + 60000), GPUSHARE_OK);
+		assert_string_equal(client->unanswered, "");
+	}
 }
 
 static void what_the_owner_says_stands(void **state)
@@ -239,6 +268,7 @@ int main(void)
 	    scripted_test(an_old_registry_gives_none),
 	    scripted_test(what_got_no_answer_is_asked_again),
 	    scripted_test(what_goes_into_limbo_is_told_of),
+	    scripted_test(a_name_that_was_not_answered_is_told_of),
 	    scripted_test(what_the_owner_says_stands),
 	    scripted_test(a_registry_that_never_takes_it_in),
 	    scripted_test(what_is_detached_meanwhile_is_told_once_more),

@@ -56,6 +56,36 @@ static void shared_by_handle(void **state)
 	assert_int_equal(generation, 17);
 }
 
+/* It may stand there, or not: nobody knows. */
+static void asked_and_not_answered(void **state)
+{
+	uint64_t generation = 5;
+
+	(void)state;
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_TIMED_OUT); /* it was not sent */
+	played.client.asked = true;
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_E_EXISTS);
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_EXISTS); /* the registry's own word */
+	played.client.fd = -1;
+	plan(DEPOSIT, GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_TIMED_OUT);
+	plan(DEPOSIT, GPUSHARE_OK);
+	plan(SHARE, GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(share_fd(&generation), GPUSHARE_E_NOT_READY);
+	assert_int_equal(generation, 5);
+	/* later it is asked for anything */
+	plan(gpushare_Request_lookup_tag, GPUSHARE_E_NOT_FOUND);
+	link_settle("w");
+	assert_string_equal(played.last.verb.lookup.name, "w");
+	assert_false(live_missed());
+	played.to_enter = GPUSHARE_E_NO_REGISTRY;
+	link_settle("w");
+	assert_true(live_missed());
+}
+
 /* A ticket is worth nothing to the registry that comes next. */
 static void deposited_again(void **state)
 {
@@ -345,6 +375,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    on_line(shared_by_handle),
+	    on_line(asked_and_not_answered),
 	    on_line(deposited_again),
 	    on_line(deposited_with_one_after_the_other),
 	    on_line(shared_again),

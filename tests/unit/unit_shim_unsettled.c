@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* A name that was asked for and not answered: not told of, so that what stands under it ends, and then asked
+ * for again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "monotonic.h"
+#include "played_retell.h"
+/* behind it */
+#include "shim_retell.c"
+
+static struct client its_client;
+
+static void add(uint64_t pointer, uint64_t generation, const char *name)
+{
+	struct live entry = {
+	    .pointer = pointer, .generation = generation, .size = 100, .reading = live_reading()};
+
+	snprintf(entry.name, sizeof(entry.name), "%s", name);
+	assert_true(live_add(&entry));
+}
+
+/* One that is settled, and one that is not. */
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&played, 0, sizeof(played));
+	played.standing = &played.driver;
+	memset(&its_client, 0, sizeof(its_client));
+	its_client.fd = 5;
+	its_client.fresh = true;
+	its_client.connections = 2;
+	its_client.lease[0] = 1;
+	telling.connection = 1;
+	telling.goes_on = false;
+	forget_wanted();
+	live_missed();
+	setenv("GPUSHARE_TIMEOUT_MS", "2000", 1);
+	add(STEP, 1, "told");
+	add(2 * STEP, 0, "untold");
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct live out;
+
+	(void)state;
+	for (uint64_t at = 1; at < 40; at++)
+		live_take(at * STEP, &out);
+	return live_any();
+}
+
+static void tell_in(int64_t ms)
+{
+	assert_int_equal(retell_tell(&its_client, NULL, monotonic_ms() + ms), GPUSHARE_OK);
+}
+
+static void share_wanted(void)
+{
+	retell_share_wanted(monotonic_ms() + 60000);
+}
+
+static void asked_for_as_new(void **state)
+{
+	struct live entry;
+
+	(void)state;
+	tell_in(60000);
+	assert_int_equal(played.told_count, 1);
+	played.shared_as = 9;
+	share_wanted();
+	assert_int_equal(played.shares, 1);
+	assert_string_equal(played.last.what.name, "untold");
+	assert_true(!played.last.generation && !played.last.orphan);
+	assert_true(live_get(2 * STEP, 9, &entry));
+	assert_false(live_is_unsettled(&entry));
+	assert_int_equal(played.pages_added, 1);
+	assert_non_null(strstr(played.log, "\"untold\" is shared: 100 bytes"));
+	share_wanted();
+	assert_int_equal(played.shares, 1);
+}
+
+static void freed_before_that(void **state)
+{
+	struct live entry;
+
+	(void)state;
+	tell_in(60000);
+	assert_true(live_take(2 * STEP, &entry));
+	share_wanted();
+	assert_int_equal(played.shares, 0);
+}
+
+static void taken_by_another(void **state)
+{
+	struct live entry;
+
+	(void)state;
+	tell_in(60000);
+	played.to_share = GPUSHARE_E_EXISTS;
+	share_wanted();
+	assert_false(live_get(2 * STEP, 0, &entry));
+	assert_non_null(strstr(played.log, "\"untold\" is not shared: it is taken"));
+	assert_false(live_missed());
+	assert_true(live_find(2 * STEP, 2 * STEP, &entry)); /* its memory is the program's */
+	assert_string_equal(entry.name, "");
+}
+
+/* By what ends with the telling, perhaps. */
+static void taken_while_there_is_more_to_tell(void **state)
+{
+	struct live entry;
+	char name[8];
+
+	(void)state;
+	for (uint64_t at = 3; at < 3 + 2 * PART; at++) {
+		snprintf(name, sizeof(name), "n%u", (unsigned int)at);
+		add(at * STEP, at, name);
+	}
+	tell_in(0);
+	assert_true(telling.goes_on);
+	played.to_share = GPUSHARE_E_EXISTS;
+	share_wanted();
+	assert_true(live_get(2 * STEP, 0, &entry));
+	assert_true(live_missed());
+	its_client.fresh = true;
+	its_client.connections++;
+	tell_in(60000);
+	played.to_share = GPUSHARE_OK;
+	played.shared_as = 99;
+	share_wanted();
+	assert_true(live_get(2 * STEP, 99, &entry));
+}
+
+static void not_answered_again(void **state)
+{
+	struct live entry;
+
+	(void)state;
+	tell_in(60000);
+	played.to_share = GPUSHARE_E_NOT_READY;
+	share_wanted();
+	assert_true(live_get(2 * STEP, 0, &entry));
+	assert_true(live_missed());
+}
+
+#define unsettled(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    unsettled(asked_for_as_new),   unsettled(freed_before_that),
+	    unsettled(taken_by_another),   unsettled(taken_while_there_is_more_to_tell),
+	    unsettled(not_answered_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
