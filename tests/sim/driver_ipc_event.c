@@ -3,7 +3,8 @@
  * Interprocess events: two counters each, in a memfd that a process has for all of its own and that
  * those who open one take from /proc/PID/fd. A record takes the next number; who recorded says when
  * that is reached. Others can't look at what a stream here waits for, so a thread does while there
- * is such. Nothing is left of a killed process, and what it had recorded is never reached.
+ * is such. Of a killed process others keep what they have open, and what it had recorded is never
+ * reached.
  */
 #include <errno.h>
 #include <signal.h>
