@@ -1045,9 +1045,10 @@ int gpushare_event_record(struct gpushare_event *event, void *stream);
  *          gpushare_event_options
  *
  * The CPU does not wait. What was recorded by a process that has died is not waited for if it is not
- * done: GPUSHARE_E_OWNER_GONE. A wait that a stream has begun before its owner died is CUDA's
- * affair; where that matters use gpushare_event_wait_host(). A stream that is being captured is
- * refused, and the capture goes on.
+ * done: GPUSHARE_E_OWNER_GONE. A stream that waits already when that process is killed is let through
+ * by nobody (measured, driver 580): it stands until its own process ends, and so does whoever waits for
+ * it. Where that matters use gpushare_event_wait_host(). A stream that is being captured is refused,
+ * and the capture goes on.
  *
  * Threads: safe; needs no current CUDA context. The registry is asked only when it has let know that
  *          something about the name has changed, or has been started anew.
@@ -1155,7 +1156,8 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * the registry or the driver only slow: call again. gpushare_leave() says what it means there.
  *
  * Where a GPU has no 64-bit stream memory operations, publications travel by one CUDA IPC event, and
- * gpushare_acquire() and gpushare_reclaim() wait on the CPU: gpushare_ordering() tells.
+ * gpushare_acquire() and gpushare_reclaim() wait on the CPU, the former until what another process
+ * publishes is done: gpushare_ordering() tells.
  *
  * When the publisher has gone (it detaches or frees the buffer, ends, is killed) nobody waits for it
  * any more: waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
@@ -1202,7 +1204,7 @@ int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *out_sequence
  *
  * Errors:  GPUSHARE_E_OWNER_GONE (it will not come), _E_LIMIT (no room for a consumer more), and as
  *          gpushare_publish()
- * Source:  CUDA Driver API, cuStreamWaitValue64, cuStreamWaitEvent.
+ * Source:  CUDA Driver API, cuStreamWaitValue64, cuStreamWaitEvent, cuEventQuery.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */

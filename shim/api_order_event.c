@@ -2,16 +2,17 @@
 /*
  * The order of a buffer on GPUs without 64-bit stream memory operations. A publication is one IPC
  * event, recorded again each time, and a host function behind it that stores the number; a consumer's
- * stream waits for the event once the CPU has seen it recorded. Numbers that are released are stored
- * by a host function too, and reclaiming waits on the CPU. What is killed between a record and the
- * GPU's coming there leaves waits for the event to the driver.
+ * CPU waits for either. No stream of another process does: where who recorded is killed before its GPU
+ * comes there, the event is never done, and a stream that waits for it stands until its process ends
+ * (tests/gpu/facts_killed.c, driver 580). Numbers that are released are stored by a host function too,
+ * and reclaiming waits on the CPU.
  */
 #include "api_order_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_MS 1 /* a record wakes nobody */
+#define LOOK_MS 1 /* an event wakes nobody */
 
 /* What a host function stores. */
 struct stored {
@@ -23,7 +24,8 @@ struct stored {
 int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
 	if (!ordering->driver->cuIpcGetEventHandle || !ordering->driver->cuIpcOpenEventHandle ||
-	    !ordering->driver->cuStreamWaitEvent || !ordering->driver->cuLaunchHostFunc)
+	    !ordering->driver->cuEventQuery || !ordering->driver->cuStreamWaitEvent ||
+	    !ordering->driver->cuLaunchHostFunc)
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
 		    "the CUDA driver has neither stream memory operations nor IPC "
@@ -170,54 +172,97 @@ int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *o
 	return status;
 }
 
-/* The publisher's, in this process; NULL: it can't be had here. */
-static cu_event event_opened(struct ordering *ordering)
+/* That publisher's, in this process; NULL: it can't be had here. */
+static cu_event event_opened(struct ordering *ordering, uint64_t publisher)
 {
 	_order_scope_ struct order_scope scope = {.driver = NULL};
-	uint64_t publisher = atomic_load(&ordering->page->publisher);
 	cu_ipc_event_handle handle;
 	cu_event made = NULL, none = NULL;
 
-	if (atomic_load(&ordering->roles) & ORDER_PUBLISHES)
-		return ordering->event;
 	if (atomic_load(&ordering->opened))
 		return ordering->opened_for == publisher ? atomic_load(&ordering->opened) : NULL;
 	memcpy(&handle, ordering->page->event, sizeof(handle));
 	if (order_enter(ordering->driver, ordering->context, &scope) ||
 	    ordering->driver->cuIpcOpenEventHandle(&made, handle) != CU_OK)
 		return NULL;
-	ordering->opened_for = publisher;
-	if (atomic_compare_exchange_strong(&ordering->opened, &none, made))
-		return made;
-	ordering->driver->cuEventDestroy_v2(made);
-	return none;
+	if (!atomic_compare_exchange_strong(&ordering->opened, &none, made)) {
+		ordering->driver->cuEventDestroy_v2(made);
+		return NULL; /* another thread's is there in a moment */
+	}
+	atomic_store(&ordering->opened_for, publisher);
+	return made;
 }
 
-/* A stream of another context waits by the CPU alone. */
-int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least)
+/* A stream capture, of whichever stream and thread, is not spoilt by that. */
+static int event_ask(const struct ordering *ordering, cu_event event)
+{
+	_order_scope_ struct order_scope scope = {.driver = NULL};
+	cu_result result;
+	int status = order_enter(ordering->driver, ordering->context, &scope);
+
+	if (status)
+		return status;
+	result = ordering->driver->cuEventQuery(event);
+	if (result == CU_NOT_READY)
+		return GPUSHARE_E_NOT_READY;
+	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuEventQuery");
+}
+
+/* Of another process, by the CPU. What was recorded is read before the event is asked: recorded once more
+ * since, that covers it. It is that publisher's as long as there is no other. */
+static int look_at_theirs(struct ordering *ordering, uint64_t at_least)
 {
 	struct order_page *page = ordering->page;
-	bool elsewhere = is_elsewhere(ordering);
-	cu_event event = NULL;
+	uint64_t publisher = atomic_load(&page->publisher);
+	cu_event event;
+	int status;
+
+	if (order_is_gone(page) || !atomic_load(&page->has_event) ||
+	    !order_reaches(atomic_load(&page->recorded), at_least))
+		return GPUSHARE_E_NOT_READY;
+	event = event_opened(ordering, publisher);
+	status = event ? event_ask(ordering, event) : GPUSHARE_E_NOT_READY;
+	if (!status && atomic_load(&page->publisher) != publisher)
+		return GPUSHARE_E_NOT_READY;
+	return status;
+}
+
+/* This process's own: no stream of it outlives that. */
+static int wait_for_ours(struct ordering *ordering, cu_stream stream, uint64_t at_least)
+{
+	struct order_page *page = ordering->page;
+	cu_event event = atomic_load(&ordering->event);
 	cu_result result;
+
+	if (!event || order_wait_number(&page->recorded, &page->readers, at_least, LOOK_MS, NULL))
+		return GPUSHARE_E_NOT_READY;
+	result = ordering->driver->cuStreamWaitEvent(stream, event, 0);
+	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuStreamWaitEvent");
+}
+
+static int event_look(struct ordering *ordering, cu_stream stream, uint64_t at_least)
+{
+	return atomic_load(&ordering->roles) & ORDER_PUBLISHES
+		   ? wait_for_ours(ordering, stream, at_least)
+		   : look_at_theirs(ordering, at_least);
+}
+
+/* A stream of another context has what is published alone to go by. */
+int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least)
+{
+	bool elsewhere = is_elsewhere(ordering);
 	int status;
 
 	for (;;) {
-		status = order_wait(page, at_least, 0, NULL);
-		if (status != GPUSHARE_E_TIMED_OUT)
-			break;
-		if (!elsewhere && atomic_load(&page->has_event) &&
-		    !order_wait_number(&page->recorded, &page->readers, at_least, LOOK_MS, NULL) &&
-		    (event = event_opened(ordering)))
-			break;
-		order_wait(page, at_least, LOOK_MS, NULL);
+		status = order_wait(ordering->page, at_least, 0, NULL);
+		if (status == GPUSHARE_E_TIMED_OUT && !elsewhere)
+			status = event_look(ordering, stream, at_least);
+		if (status == GPUSHARE_E_OWNER_GONE)
+			return ordering_fail_gone(ordering, at_least);
+		if (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NOT_READY)
+			return status;
+		order_wait(ordering->page, at_least, LOOK_MS, NULL);
 	}
-	if (status == GPUSHARE_E_OWNER_GONE)
-		return ordering_fail_gone(ordering, at_least);
-	if (!event)
-		return GPUSHARE_OK;
-	result = ordering->driver->cuStreamWaitEvent(stream, event, 0);
-	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuStreamWaitEvent");
 }
 
 /* In the lane's turn. */

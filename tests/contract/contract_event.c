@@ -4,12 +4,15 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mount.h>
 
 #define SIZE (3 * CONTRACT_BLOCK)
 #define VALUE 7
 #define EVENTS 16384 /* of one process: more than some drivers have */
+#define LOOKS 100    /* for a second, whether what should stand does */
+#define LOOK_US 10000
 
 struct offer {
 	cu_ipc_event_handle event;
@@ -171,6 +174,52 @@ static void importer_records(int peer)
 	EXPECT(CU_OK, driver->cuEventDestroy_v2(event));
 }
 
+static void owner_is_killed(int peer)
+{
+	cu_stream stream;
+	cu_event event;
+
+	start();
+	event = shared_event();
+	stream = stream_of_its_own();
+	hold_up(stream);
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	send_event(peer, event);
+	contract_hear(peer); /* its stream waits for that */
+	raise(SIGKILL);
+}
+
+static cu_event behind_a_wait_for(cu_event event)
+{
+	cu_stream stream = stream_of_its_own();
+	cu_event behind = NULL;
+
+	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream, event, 0));
+	EXPECT(CU_OK, driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(behind, stream));
+	return behind;
+}
+
+/* Its process ends all the same: by _exit(), which waits for no stream. */
+static void importer_stands(int peer)
+{
+	cu_event event, again = NULL, before, after;
+
+	start();
+	event = receive_event(peer);
+	before = behind_a_wait_for(event);
+	contract_tell(peer);
+	contract_await_owner_end();
+	after = behind_a_wait_for(event);
+	for (int look = 0; look < LOOKS; look++) {
+		EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+		EXPECT(CU_NOT_READY, driver->cuEventQuery(before));
+		EXPECT(CU_NOT_READY, driver->cuEventQuery(after));
+		usleep(LOOK_US);
+	}
+	EXPECT(CU_OK, driver->cuIpcOpenEventHandle(&again, offered.event));
+}
+
 static void with_timing(int peer)
 {
 	cu_event event = NULL;
@@ -264,6 +313,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    PAIR(the_importer_sees_it_and_its_copies_wait, owner_fills, importer_copies),
 	    PAIR(the_importer_may_record_it_too, owner_waits, importer_records),
+	    CONTRACT_TEST(what_a_killed_process_recorded_is_never_done, .owner = owner_is_killed,
+			  .importer = importer_stands, .owner_is_killed = true),
 	    ALONE(one_that_keeps_time_is_invalid_value, with_timing),
 	    ALONE(opening_ones_own_is_invalid_context, ones_own),
 	    ALONE(one_too_many_is_out_of_memory, one_too_many),

@@ -72,9 +72,8 @@ evclose f: OK
 evquery e: OK"
 }
 
-# What CUDA does with the event of a process that was killed is not known; here it is never done.
+# What a killed process had recorded and not done is never done.
 @test "the owner is killed: who waits is told so, and soon" {
-	needs_sim
 	held_maker
 	start waiter "$BIN/api_app" open evopen=e,step within=$((3000 + SLACK_MS)) touch="$WORK/waiting" \
 		evhost=e,60000 evquery=e evwait=e evhost=e,-1 evclose=e evopen=e,step

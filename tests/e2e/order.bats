@@ -133,6 +133,28 @@ kill_registry() {
 	done
 }
 
+@test "a producer that is killed before its GPU comes to a publication leaves no stream standing" {
+	for how in stream events; do
+		by $how
+		produce 4 100 held 8
+		consume one 4 host
+		ONE=$PID
+		consume two 4 stream
+		TWO=$PID
+		touch "$WORK/go"
+		await_words producer "published 8"
+		sleep 0.3
+		run ! has_ended "$ONE"
+		run ! has_ended "$TWO"
+		kill -KILL "$PRODUCER"
+		took_ms finish "$TWO"
+		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
+		finish "$ONE"
+		has "$(cat "$WORK/one.out")" "consumed 7, then the owner is gone"
+		has "$(cat "$WORK/two.out")" "consumed 7, then the owner is gone"
+	done
+}
+
 @test "a consumer that is killed while it has a frame stops the producer no longer than its lease" {
 	for how in host stream events; do
 		by $how

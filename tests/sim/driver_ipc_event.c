@@ -3,7 +3,8 @@
  * Interprocess events: two counters each, in a memfd that a process has for all of its own and that
  * those who open one take from /proc/PID/fd. A record takes the next number; who recorded says when
  * that is reached. Others can't look at what a stream here waits for, so a thread does while there
- * is such. Nothing is left of a killed process, and what it had recorded is never reached.
+ * is such. Of a killed process others keep what they have open, and what it had recorded is never
+ * reached.
  */
 #include <errno.h>
 #include <signal.h>
@@ -228,7 +229,7 @@ cu_result cuIpcGetEventHandle(cu_ipc_event_handle *handle, cu_event event)
 	ANSWER_LOGGED(cuIpcGetEventHandle, NEED_CONTEXT, ipc_event_get(handle, event), 0, 0);
 }
 
-/* The owner's page, or why there is none. */
+/* The owner's page, or why there is none. Of one that is here already nobody asks whether he lives. */
 static cu_result ipc_event_page(const struct wire *wire, struct page **out_page)
 {
 	for (const struct seen *seen = others; seen; seen = seen->next) {
@@ -236,6 +237,8 @@ static cu_result ipc_event_page(const struct wire *wire, struct page **out_page)
 		if (seen->page->nonce == wire->page)
 			return CU_OK;
 	}
+	if (peer_start(wire->pid) != wire->started)
+		return CU_INVALID_HANDLE;
 	_cleanup_close_ int fd = peer_open(wire->pid, wire->fd);
 	struct stat is;
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
@@ -272,8 +275,6 @@ static cu_result ipc_event_open(cu_event *event, const cu_ipc_event_handle *hand
 		return CU_INVALID_CONTEXT;
 	if (wire.shm != shm_device())
 		return CU_MAP_FAILED;
-	if (peer_start(wire.pid) != wire.started)
-		return CU_INVALID_HANDLE;
 	cu_result result = ipc_event_page(&wire, &page);
 	if (result == CU_OK && page->slots[wire.index].nonce != wire.event)
 		result = CU_INVALID_HANDLE;

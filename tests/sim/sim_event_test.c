@@ -149,31 +149,54 @@ static void owner(void)
 	kill(getpid(), SIGKILL);
 }
 
-/* Of a killed process nothing is ever done, and it gives nothing out any more. */
-static void body_killed(void)
+static pid_t owner_start(cu_ipc_event_handle *pending, cu_ipc_event_handle *closed)
 {
-	cu_ipc_event_handle pending, closed;
-	cu_event event, none = NULL;
-	int status;
-
 	CHECK(!pipe(to_owner) && !pipe(to_importer));
 	pid_t child = fork();
 	if (!child)
 		owner();
 	start();
-	CHECK(read(to_importer[0], &pending, sizeof(pending)) == sizeof(pending));
-	CHECK(read(to_importer[0], &closed, sizeof(closed)) == sizeof(closed));
+	CHECK(read(to_importer[0], pending, sizeof(*pending)) == sizeof(*pending));
+	CHECK(read(to_importer[0], closed, sizeof(*closed)) == sizeof(*closed));
+	return child;
+}
+
+static void owner_kill(pid_t child)
+{
+	int status;
+
+	CHECK(write(to_owner[1], "", 1) == 1);
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
+/* Of a killed process nothing is ever done, and what is open here is opened again. */
+static void body_killed(void)
+{
+	cu_ipc_event_handle pending, closed;
+	cu_event event, none = NULL;
+
+	pid_t child = owner_start(&pending, &closed);
 	CHECK(cu.cuIpcOpenEventHandle(&event, pending) == CU_OK);
 	CHECK(cu.cuIpcOpenEventHandle(&none, closed) == CU_INVALID_HANDLE);
 	CHECK(cu.cuIpcGetEventHandle(&closed, event) == CU_INVALID_HANDLE);
 	CHECK(cu.cuEventQuery(event) == CU_NOT_READY);
-	CHECK(write(to_owner[1], "", 1) == 1);
-	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-	CHECK(cu.cuIpcOpenEventHandle(&none, pending) == CU_INVALID_HANDLE);
+	owner_kill(child);
+	CHECK(cu.cuIpcOpenEventHandle(&none, pending) == CU_OK);
+	CHECK(cu.cuEventQuery(none) == CU_NOT_READY);
 	usleep(WAITER_US);
 	CHECK(cu.cuEventQuery(event) == CU_NOT_READY);
 	CHECK(cu.cuEventRecord(event, NULL) == CU_OK && cu.cuEventQuery(event) == CU_OK);
 	CHECK(cu.cuEventDestroy_v2(event) == CU_OK);
+}
+
+/* Nothing else of it is (unmeasured). */
+static void body_gone(void)
+{
+	cu_ipc_event_handle pending, closed;
+	cu_event event = NULL;
+
+	owner_kill(owner_start(&pending, &closed));
+	CHECK(cu.cuIpcOpenEventHandle(&event, pending) == CU_INVALID_HANDLE);
 }
 
 /* Faults, the twin, and what the log says. */
@@ -201,6 +224,7 @@ static void test_bodies(void **state)
 	IN_CHILD(body_refused);
 	IN_CHILD(body_capture);
 	IN_CHILD(body_killed);
+	IN_CHILD(body_gone);
 	IN_CHILD(body_faults, "GPUSHARE_SIM_FAIL=cuStreamWaitEvent:1:1,cuIpcGetEventHandle:1:1:205,"
 			      "cuIpcOpenEventHandle:1:1:801");
 }

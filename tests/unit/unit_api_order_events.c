@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Order by events, between processes: streams that wait for what is recorded and not done, and each
- * call of the driver on the way failing, or missing. */
+/* Order by events, between processes: what is recorded and not done, or done and not said so far, and
+ * each call of the driver on the way failing, or missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,14 +9,19 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "filled.h"
 #include "held.h"
 #include "lacking.h"
 
-#define SIZE PART_SIZE
+#define SETTLED_US 20000 /* who waits has begun to */
 
 static const struct driver *driver;
 static struct gpushare_session *session;
+static atomic_uint *let_go; /* both parts see it: the round whose stream was */
 
 static struct gpushare_buffer *begin(void)
 {
@@ -69,6 +74,7 @@ static void lacking(void)
 		   gpushare_publish(buffer, stream, &sequence)))
 	LACKING(cuIpcGetEventHandle);
 	LACKING(cuIpcOpenEventHandle);
+	LACKING(cuEventQuery);
 	LACKING(cuStreamWaitEvent);
 	LACKING(cuLaunchHostFunc);
 #undef LACKING
@@ -98,6 +104,9 @@ static void publish_held(void)
 		CHECK(sequence == round && part_published(buffer) == round - 1);
 		say();
 		hear();
+		usleep(SETTLED_US);
+		CHECK(part_published(buffer) == round - 1);
+		atomic_store(let_go, (unsigned int)round);
 		held_let_go();
 		OK(gpushare_reclaim_host(buffer, round, 20000));
 		/* the event may be seen before the number that is stored behind it */
@@ -126,7 +135,7 @@ static struct gpushare_buffer *join(void)
 	return buffer;
 }
 
-/* The stream has its waits at once, and is through when the other's is. */
+/* It returns when the other's is done: nothing of that comes into the stream. */
 static void acquire_held(void)
 {
 	struct gpushare_buffer *buffer = join();
@@ -136,14 +145,15 @@ static void acquire_held(void)
 	CHECK(driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING) == CU_OK);
 	for (uint64_t round = 1; round <= 2; round++) {
 		hear();
-		WITH(driver, cuStreamWaitEvent, refuse_call,
-		     FAILS(E_CUDA, "cuStreamWaitEvent", gpushare_acquire(buffer, stream, round)));
-		OK(gpushare_acquire(buffer, stream, round));
-		CHECK(part_published(buffer) == round - 1);
-		CHECK(driver->cuEventRecord(behind, stream) == CU_OK);
-		CHECK(driver->cuEventQuery(behind) == CU_NOT_READY);
-		OK(gpushare_release(buffer, stream, round));
+		WITH(driver, cuEventQuery, refuse_call,
+		     FAILS(E_CUDA, "cuEventQuery", gpushare_acquire(buffer, stream, round)));
 		say();
+		WITH(driver, cuStreamWaitEvent, refuse_call,
+		     OK(gpushare_acquire(buffer, stream, round)));
+		CHECK(atomic_load(let_go) == round);
+		CHECK(driver->cuEventRecord(behind, stream) == CU_OK);
+		CHECK(driver->cuEventQuery(behind) == CU_OK);
+		OK(gpushare_release(buffer, stream, round));
 		CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 		OK(gpushare_acquire_host(buffer, round, 20000, NULL));
 	}
@@ -158,6 +168,85 @@ static void test_held(void **state)
 {
 	(void)state;
 	stage_play(publish_held, acquire_held);
+}
+
+/* What this process has recorded itself its streams wait for, and it does not. */
+static void acquire_own(void)
+{
+	struct gpushare_buffer *buffer = begin();
+	cu_stream stream = part_stream();
+	cu_event behind;
+
+	CHECK(driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING) == CU_OK);
+	held_stop();
+	OK(gpushare_publish(buffer, held_stream(), NULL));
+	WITH(driver, cuStreamWaitEvent, refuse_call,
+	     FAILS(E_CUDA, "cuStreamWaitEvent", gpushare_acquire(buffer, stream, 1)));
+	OK(gpushare_acquire(buffer, stream, 1));
+	CHECK(part_published(buffer) == 0);
+	CHECK(driver->cuEventRecord(behind, stream) == CU_OK);
+	CHECK(driver->cuEventQuery(behind) == CU_NOT_READY);
+	held_let_go();
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_acquire_host(buffer, 1, 20000, NULL));
+	OK(gpushare_close(session));
+}
+
+static void test_own(void **state)
+{
+	(void)state;
+	stage_play(acquire_own, NULL);
+}
+
+static void stay(void *user)
+{
+	while (!atomic_load((atomic_uint *)user))
+		usleep(1000);
+}
+
+/* Its host functions are held up by another: the number is not stored. */
+static void publish_unsaid(void)
+{
+	struct gpushare_buffer *buffer = begin();
+	cu_stream stream = part_stream();
+	atomic_uint done = 0;
+
+	say();
+	hear();
+	CHECK(driver->cuLaunchHostFunc(held_stream(), stay, &done) == CU_OK);
+	OK(gpushare_publish(buffer, stream, NULL));
+	say();
+	hear();
+	CHECK(part_published(buffer) == 0);
+	atomic_store(&done, 1);
+	OK(gpushare_acquire_host(buffer, 1, 20000, NULL));
+	CHECK(driver->cuStreamSynchronize(held_stream()) == CU_OK);
+	OK(gpushare_close(session));
+	say();
+}
+
+/* The event says so, also beside a capture that forbids to ask one. */
+static void acquire_unsaid(void)
+{
+	struct gpushare_buffer *buffer = join();
+	cu_stream stream = part_stream(), captured = part_stream();
+	cu_graph graph = NULL;
+
+	hear();
+	CHECK(driver->cuStreamBeginCapture_v2(captured, CU_CAPTURE_GLOBAL) == CU_OK);
+	OK(gpushare_acquire(buffer, stream, 1));
+	CHECK(driver->cuStreamEndCapture(captured, &graph) == CU_OK && graph);
+	CHECK(part_published(buffer) == 0);
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void test_unsaid(void **state)
+{
+	(void)state;
+	stage_play(publish_unsaid, acquire_unsaid);
 }
 
 /* Each call of a release; what is not released holds up who reclaims. */
@@ -205,11 +294,10 @@ static void open_failing(void)
 	CHECK(part_published(buffer) == 1);
 	OK(gpushare_release_host(buffer, 1));
 	hear();
-	OK(gpushare_acquire(buffer, stream, 2));
 	CHECK(part_published(buffer) == 1);
 	say();
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	OK(gpushare_acquire_host(buffer, 2, 20000, NULL));
+	OK(gpushare_acquire(buffer, stream, 2));
+	CHECK(atomic_load(let_go) == 2);
 	OK(gpushare_release_host(buffer, 2));
 	hear();
 	say();
@@ -226,11 +314,14 @@ int main(int argc, char **argv)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    T(test_publish_failing), T(test_lacking),	   T(test_held),
-	    T(test_release_failing), T(test_open_failing),
+	    T(test_publish_failing), T(test_lacking),	      T(test_held),	    T(test_own),
+	    T(test_unsaid),	     T(test_release_failing), T(test_open_failing),
 	};
 
 	(void)argc;
 	stage_init(argv);
+	let_go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (let_go == MAP_FAILED)
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

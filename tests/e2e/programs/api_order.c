@@ -7,8 +7,9 @@
  *   api_order visit NAME SLOTS WAY   join, read some, leave, again and again until the producer goes;
  *                                    tells when it has read a dozen
  * WAY: host, stream, or mixed (every second process the one). With PAUSE a producer stops for ever when
- * it has written that frame and before it publishes it, a consumer while it has it. A producer begins
- * when the file $API_ORDER_GO is there.
+ * it has written that frame and before it publishes it, a consumer while it has it; a producer whose WAY is
+ * held, when it has had a stream publish it that never comes there. A producer begins when the file
+ * $API_ORDER_GO is there.
  */
 #include <signal.h>
 
@@ -20,9 +21,15 @@ struct part {
 	struct crew_pipes pipes;
 };
 
+static int is_held(const struct part *part)
+{
+	return !strcmp(part->way, "held");
+}
+
 static int by_stream(const struct part *part, unsigned int index)
 {
-	return !strcmp(part->way, "stream") || (!strcmp(part->way, "mixed") && index % 2);
+	return !strcmp(part->way, "stream") || is_held(part) ||
+	       (!strcmp(part->way, "mixed") && index % 2);
 }
 
 static void stop_at(const struct part *part, uint64_t number, const char *what)
@@ -48,6 +55,14 @@ static void write_host(struct gpushare_buffer *ring, const struct part *part, ui
 	must(sequence == number, "the number of a publication");
 }
 
+static void hold_up(cu_stream stream)
+{
+	uint32_t *word = pinned(sizeof(*word));
+
+	*word = 0; /* for ever */
+	MUST(cu.cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+}
+
 /* The staging slot is free when what was copied from it has been published. */
 static void write_stream(struct gpushare_buffer *ring, const struct part *part, cu_stream stream,
 			 uint64_t *staging, uint64_t number)
@@ -59,11 +74,16 @@ static void write_stream(struct gpushare_buffer *ring, const struct part *part, 
 		MUST(gpushare_reclaim(ring, stream, number - part->slots));
 	}
 	frame_fill(from, number);
+	if (is_held(part) && number == part->pause)
+		hold_up(stream);
 	MUST(cu.cuMemcpyHtoDAsync_v2(gpushare_pointer(ring) + frame_offset(number, part->slots),
 				     from, FRAME, stream));
-	stop_at(part, number, "written");
+	if (!is_held(part))
+		stop_at(part, number, "written");
 	MUST(gpushare_publish(ring, stream, &sequence));
 	must(sequence == number, "the number of a publication");
+	if (is_held(part))
+		stop_at(part, number, "published");
 }
 
 static void produce(const struct part *part)
