@@ -136,9 +136,10 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 	struct region *region = region_exactly(pointer);
 	if (region && region->kind == REGION_MANAGED)
 		return CU_NOT_SUPPORTED;
-	if (!region || (region->kind != REGION_ASYNC && region->kind != REGION_DEVICE) ||
-	    pool_has_freed(region))
+	if (!region || (region->kind != REGION_ASYNC && region->kind != REGION_DEVICE))
 		return CU_INVALID_VALUE;
+	if (pool_has_freed(region)) /* measured, of cuMemAlloc memory behind a held-up stream too */
+		return region->kind == REGION_DEVICE ? CU_OK : CU_INVALID_VALUE;
 	struct wait *tail = stream_tail(found);
 	bool plain = region->kind == REGION_DEVICE;
 	cu_result result = pool_free_behind(region, tail, found);
