@@ -149,13 +149,13 @@ static void put_back(struct pending *one)
 }
 
 /* Attached memory is left; the program's own, which others have attached, goes on in limbo. */
-static void end_entry(const struct driver *driver, const struct pending *one)
+static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
 {
 	if (one->entry.kind == LIVE_OWN) {
 		if (one->entry.name[0])
 			linger_keep(driver, &one->entry, false);
 		else
-			linger_pass(driver, &one->entry);
+			linger_pass(driver, &one->entry, current);
 		return;
 	}
 	attach_close(driver, &one->entry);
@@ -164,14 +164,14 @@ static void end_entry(const struct driver *driver, const struct pending *one)
 }
 
 /* Off the list first: once it is freed, the address may be anybody's. */
-static void finish(const struct driver *driver, struct pending *one)
+static void finish(const struct driver *driver, struct pending *one, cu_context current)
 {
 	if (!lock_take(&queue.lock))
 		return;
 	unlink_one(one);
 	one->entry.reading = live_reading();
 	pthread_mutex_unlock(&queue.lock);
-	end_entry(driver, one);
+	end_entry(driver, one, current);
 	driver->cuEventDestroy_v2(one->event);
 	free(one);
 }
@@ -206,7 +206,7 @@ static bool end_if_due(const struct driver *driver, struct pending *one)
 	if (one->entry.kind == LIVE_IPC)
 		tell(one);
 	else
-		finish(driver, one);
+		finish(driver, one, one->context);
 	return true;
 }
 
@@ -260,7 +260,7 @@ void async_close(void)
 		_scope_ struct scope scope = scope_enter(driver);
 
 		scope_push(&scope, one->context);
-		finish(driver, one);
+		finish(driver, one, NULL);
 	}
 }
 
@@ -360,7 +360,7 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 	_scope_ struct scope scope = scope_enter(driver);
 
 	if (live_is_mapped(&one->entry) || one->entry.context != context)
-		end_entry(driver, one);
+		end_entry(driver, one, NULL);
 	else if (one->entry.kind == LIVE_OWN && one->entry.name[0])
 		share_end(one->entry.name, one->entry.generation);
 	else if (one->entry.kind != LIVE_OWN && !one->told)

@@ -45,36 +45,38 @@ void linger_drop(const struct live *entry)
 	share_end(entry->name, entry->generation);
 }
 
-/* False: its context has gone, and its memory with it. */
-static bool pass(const struct driver *driver, cu_context context, uint64_t pointer, bool waits,
-		 cu_result *out_result)
+/* Of the current context. */
+static cu_result free_here(const struct driver *driver, cu_context context, uint64_t pointer,
+			   bool waits)
 {
-	_scope_ struct scope scope = scope_enter(driver);
+	cu_result result = waits ? CU_NOT_SUPPORTED : apart_free(driver, context, pointer);
 
-	if (!scope_push(&scope, context))
-		return false;
-	*out_result = waits ? CU_NOT_SUPPORTED : apart_free(driver, context, pointer);
-	if (*out_result != CU_OK)
-		*out_result = driver->cuMemFree_v2(pointer);
-	return true;
+	return result == CU_OK ? result : driver->cuMemFree_v2(pointer);
 }
 
-void linger_pass(const struct driver *driver, const struct live *entry)
+void linger_pass(const struct driver *driver, const struct live *entry, cu_context current)
 {
-	cu_result result;
+	struct scope scope;
 
-	if (driver)
-		pass(driver, entry->context, entry->pointer, false, &result);
+	if (!driver)
+		return;
+	scope = scope_enter(driver);
+	if (entry->context == current || scope_push(&scope, entry->context))
+		free_here(driver, entry->context, entry->pointer, false);
+	scope_leave(&scope);
 }
 
 static void give_back(const struct driver *driver, const struct limbo_entry *entry, bool waits)
 {
+	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
 
-	if (pass(driver, entry->context, entry->pointer, waits, &result))
-		state_log("\"%s\" is given back: %s", entry->name,
-			  result == CU_OK ? "it was held for those who had it attached"
-					  : driver_error_name(driver, result));
+	if (!scope_push(&scope, entry->context))
+		return; /* it has gone, and its memory with it */
+	result = free_here(driver, entry->context, entry->pointer, waits);
+	state_log("\"%s\" is given back: %s", entry->name,
+		  result == CU_OK ? "it was held for those who had it attached"
+				  : driver_error_name(driver, result));
 }
 
 /* Although it may be attached still. */

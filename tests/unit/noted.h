@@ -31,9 +31,10 @@ static void noted_keep(const struct driver *driver, const struct live *entry, bo
 	note("keep", entry->generation);
 }
 
-static inline void noted_pass(const struct driver *driver, const struct live *entry)
+static inline void noted_pass(const struct driver *driver, const struct live *entry,
+			      cu_context current)
 {
-	assert_true(driver && !entry->name[0]);
+	assert_true(driver && !entry->name[0] && (!current || current == entry->context));
 	note("pass", entry->generation);
 }
 
