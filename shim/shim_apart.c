@@ -8,24 +8,20 @@
 #include "monotonic.h"
 #include "shim_scope.h"
 
-#define APART_CONTEXTS 16
-
-/* From BEHIND on: as many of the program's streams may be held up and not hold up each other's. */
-enum { ALONE, BEHIND, PURPOSES = BEHIND + 8 };
+#define APART_CONTEXTS 64
+#define APART_SETTLE_MS 20 /* for what has just been freed, when all time was up before */
 
 struct own_stream {
 	cu_context context; /* NULL: free */
-	int purpose;
 	cu_stream stream;
-	cu_event reached; /* what it was given to wait for last, or all that it was given */
-	uint64_t follows; /* see id_of(): this one is left to it until all has come; 0: to nobody */
+	cu_event reached; /* all that it was given */
 	bool owes;	  /* what was freed in it may be there still */
 };
 
 static struct {
 	pthread_mutex_t lock; /* never held over a driver call */
 	atomic_uint count;
-	struct own_stream known[APART_CONTEXTS * PURPOSES];
+	struct own_stream known[APART_CONTEXTS];
 } apart = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool apart_any(void)
@@ -34,21 +30,20 @@ bool apart_any(void)
 }
 
 /* Under the lock. */
-static struct own_stream *place_of(cu_context context, int purpose)
+static struct own_stream *place_of(cu_context context)
 {
-	for (int i = 0; i < APART_CONTEXTS * PURPOSES; i++)
-		if (apart.known[i].context == context &&
-		    (!context || apart.known[i].purpose == purpose))
+	for (int i = 0; i < APART_CONTEXTS; i++)
+		if (apart.known[i].context == context)
 			return &apart.known[i];
 	return NULL;
 }
 
-static bool find(cu_context context, int purpose, struct own_stream *out)
+static bool find(cu_context context, struct own_stream *out)
 {
 	const struct own_stream *found;
 
 	pthread_mutex_lock(&apart.lock);
-	found = place_of(context, purpose);
+	found = place_of(context);
 	if (found)
 		*out = *found;
 	pthread_mutex_unlock(&apart.lock);
@@ -61,8 +56,8 @@ static bool enter(const struct own_stream *made)
 	struct own_stream *place = NULL;
 
 	pthread_mutex_lock(&apart.lock);
-	if (!place_of(made->context, made->purpose))
-		place = place_of(NULL, 0);
+	if (!place_of(made->context))
+		place = place_of(NULL);
 	if (place) {
 		*place = *made;
 		atomic_fetch_add_explicit(&apart.count, 1, memory_order_release);
@@ -75,8 +70,7 @@ static bool is_able(const struct driver *driver)
 {
 	return driver->cuStreamCreate && driver->cuStreamDestroy_v2 &&
 	       driver->cuStreamSynchronize && driver->cuMemFreeAsync && driver->cuEventCreate &&
-	       driver->cuEventRecord && driver->cuEventQuery && driver->cuEventDestroy_v2 &&
-	       driver->cuStreamWaitEvent;
+	       driver->cuEventRecord && driver->cuEventQuery && driver->cuEventDestroy_v2;
 }
 
 static bool make(const struct driver *driver, struct own_stream *made)
@@ -90,12 +84,13 @@ static bool make(const struct driver *driver, struct own_stream *made)
 }
 
 /* False: there is none, and none can be made. */
-static bool open_one(const struct driver *driver, cu_context context, int purpose,
-		     struct own_stream *out)
+static bool open_one(const struct driver *driver, cu_context context, struct own_stream *out)
 {
-	struct own_stream made = {.context = context, .purpose = purpose};
+	struct own_stream made = {.context = context};
 
-	if (find(context, purpose, out))
+	if (!context || !is_able(driver))
+		return false;
+	if (find(context, out))
 		return true;
 	if (!make(driver, &made))
 		return false;
@@ -105,7 +100,7 @@ static bool open_one(const struct driver *driver, cu_context context, int purpos
 	}
 	driver->cuEventDestroy_v2(made.reached);
 	driver->cuStreamDestroy_v2(made.stream);
-	return find(context, purpose, out);
+	return find(context, out);
 }
 
 static void set_owes(const struct own_stream *one, bool owes)
@@ -113,108 +108,30 @@ static void set_owes(const struct own_stream *one, bool owes)
 	struct own_stream *place;
 
 	pthread_mutex_lock(&apart.lock);
-	place = place_of(one->context, one->purpose);
+	place = place_of(one->context);
 	if (place)
 		place->owes = owes;
 	pthread_mutex_unlock(&apart.lock);
 }
 
-static cu_result free_in(const struct driver *driver, const struct own_stream *one,
-			 cu_deviceptr pointer)
+bool apart_open(const struct driver *driver, cu_context context)
 {
-	cu_result result = driver->cuMemFreeAsync(pointer, one->stream);
+	struct own_stream alone;
 
-	if (result == CU_OK)
-		set_owes(one, true);
-	return result;
+	return open_one(driver, context, &alone);
 }
 
 cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer)
 {
 	struct own_stream alone;
+	cu_result result;
 
-	return context && is_able(driver) && open_one(driver, context, ALONE, &alone)
-		   ? free_in(driver, &alone, pointer)
-		   : CU_NOT_SUPPORTED;
-}
-
-#define PER_THREAD 2 /* CU_STREAM_PER_THREAD: the name that each thread has for its own */
-
-/* Which stream that is: its handle may be another one's by now. 0: it can't be told. */
-static uint64_t id_of(const struct driver *driver, cu_stream stream)
-{
-	unsigned long long id;
-
-	if (driver->cuStreamGetId)
-		return driver->cuStreamGetId(stream, &id) == CU_OK ? id + 1 : 0;
-	return (uintptr_t)stream == PER_THREAD ? 0 : (uintptr_t)stream + 1;
-}
-
-static bool find_following(cu_context context, uint64_t id, struct own_stream *out)
-{
-	for (int i = BEHIND; id && i < PURPOSES && find(context, i, out); i++)
-		if (out->follows == id)
-			return true;
-	return false;
-}
-
-static void follow(const struct own_stream *one, uint64_t id)
-{
-	struct own_stream *place;
-
-	pthread_mutex_lock(&apart.lock);
-	place = place_of(one->context, one->purpose);
-	if (place)
-		place->follows = id;
-	pthread_mutex_unlock(&apart.lock);
-}
-
-/* The one that follows `stream` already, or one that waits for nothing; only where there are no more of
- * them, one that waits for others. */
-static bool choose(const struct driver *driver, cu_context context, cu_stream stream,
-		   struct own_stream *out)
-{
-	uint64_t id = id_of(driver, stream);
-	bool any = false;
-
-	if (find_following(context, id, out))
-		return true;
-	for (int i = BEHIND; i < PURPOSES && open_one(driver, context, i, out); i++) {
-		any = true;
-		if (driver->cuEventQuery(out->reached) != CU_OK)
-			continue;
-		follow(out, id);
-		break;
-	}
-	return any;
-}
-
-/* Or not behind it at all, once all of it has come. */
-static bool order(const struct driver *driver, cu_context context, cu_stream stream, cu_event event,
-		  struct own_stream *out)
-{
-	if (driver->cuEventRecord(event, stream) != CU_OK)
-		return false;
-	if (driver->cuEventQuery(event) == CU_OK)
-		return open_one(driver, context, ALONE, out);
-	return choose(driver, context, stream, out) &&
-	       driver->cuStreamWaitEvent(out->stream, event, 0) == CU_OK &&
-	       driver->cuEventRecord(out->reached, out->stream) == CU_OK;
-}
-
-cu_result apart_free_behind(const struct driver *driver, cu_context context, cu_stream stream,
-			    cu_deviceptr pointer)
-{
-	struct own_stream own;
-	cu_event event = NULL;
-	bool ordered;
-
-	if (!context || !is_able(driver) ||
-	    driver->cuEventCreate(&event, CU_EVENT_NO_TIMING) != CU_OK)
+	if (!open_one(driver, context, &alone))
 		return CU_NOT_SUPPORTED;
-	ordered = order(driver, context, stream, event, &own);
-	driver->cuEventDestroy_v2(event);
-	return ordered ? free_in(driver, &own, pointer) : CU_NOT_SUPPORTED;
+	result = driver->cuMemFreeAsync(pointer, alone.stream);
+	if (result == CU_OK)
+		set_owes(&alone, true);
+	return result;
 }
 
 /* That owes, behind `skip` such. */
@@ -223,7 +140,7 @@ static bool find_owing(size_t skip, struct own_stream *out)
 	bool found = false;
 
 	pthread_mutex_lock(&apart.lock);
-	for (int i = 0; i < APART_CONTEXTS * PURPOSES && !found; i++) {
+	for (int i = 0; i < APART_CONTEXTS && !found; i++) {
 		*out = apart.known[i];
 		found = out->context && out->owes && !skip--;
 	}
@@ -236,7 +153,7 @@ static bool is_there(const struct own_stream *one)
 {
 	struct own_stream now;
 
-	return find(one->context, one->purpose, &now) && now.stream == one->stream;
+	return find(one->context, &now) && now.stream == one->stream;
 }
 
 static bool has_reached(const struct driver *driver, const struct own_stream *one, int64_t until_ms)
@@ -267,10 +184,13 @@ static bool settle(const struct driver *driver, const struct own_stream *one, in
 /* Each is looked at once, whatever other threads free meanwhile. */
 bool apart_drain(const struct driver *driver, int64_t until_ms)
 {
+	int64_t least_ms = monotonic_ms() + APART_SETTLE_MS;
 	size_t settled = 0, left = 0;
 	struct own_stream one;
 
-	while (settled + left < APART_CONTEXTS * PURPOSES && find_owing(left, &one)) {
+	if (until_ms < least_ms)
+		until_ms = least_ms;
+	while (settled + left < APART_CONTEXTS && find_owing(left, &one)) {
 		if (settle(driver, &one, until_ms))
 			settled++;
 		else
@@ -284,7 +204,7 @@ void apart_forget(cu_context context)
 	struct own_stream *place;
 
 	pthread_mutex_lock(&apart.lock);
-	for (int i = 0; i < APART_CONTEXTS * PURPOSES; i++) {
+	for (int i = 0; i < APART_CONTEXTS; i++) {
 		place = &apart.known[i];
 		if (place->context != context)
 			continue;

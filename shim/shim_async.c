@@ -123,15 +123,16 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* One that no other thread asks about, behind `skip` such: told, or still waiting. */
-static struct pending *pick(size_t skip, bool told)
+/* One that no other thread asks about, behind `skip` such: told, or still waiting. Of that pointer; 0: any. */
+static struct pending *pick(size_t skip, bool told, uint64_t pointer)
 {
 	struct pending *one;
 
 	if (!lock_take(&queue.lock))
 		return NULL;
 	for (one = queue.first; one; one = one->next)
-		if (!one->busy && one->told == told && !skip--)
+		if (!one->busy && one->told == told &&
+		    (!pointer || one->entry.pointer == pointer) && !skip--)
 			break;
 	if (one)
 		one->busy = true;
@@ -148,10 +149,13 @@ static void put_back(struct pending *one)
 }
 
 /* Attached memory is left; the program's own, which others have attached, goes on in limbo. */
-static void end_entry(const struct driver *driver, const struct pending *one)
+static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
 {
 	if (one->entry.kind == LIVE_OWN) {
-		linger_keep(driver, &one->entry, false);
+		if (one->entry.name[0])
+			linger_keep(driver, &one->entry, false);
+		else
+			linger_pass(driver, &one->entry, current);
 		return;
 	}
 	attach_close(driver, &one->entry);
@@ -160,14 +164,14 @@ static void end_entry(const struct driver *driver, const struct pending *one)
 }
 
 /* Off the list first: once it is freed, the address may be anybody's. */
-static void finish(const struct driver *driver, struct pending *one)
+static void finish(const struct driver *driver, struct pending *one, cu_context current)
 {
 	if (!lock_take(&queue.lock))
 		return;
 	unlink_one(one);
 	one->entry.reading = live_reading();
 	pthread_mutex_unlock(&queue.lock);
-	end_entry(driver, one);
+	end_entry(driver, one, current);
 	driver->cuEventDestroy_v2(one->event);
 	free(one);
 }
@@ -202,7 +206,7 @@ static bool end_if_due(const struct driver *driver, struct pending *one)
 	if (one->entry.kind == LIVE_IPC)
 		tell(one);
 	else
-		finish(driver, one);
+		finish(driver, one, one->context);
 	return true;
 }
 
@@ -211,18 +215,24 @@ static const struct driver *driver_to_end(void)
 	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 }
 
+/* The oldest first. Where that one is held up, and there are more than a call has time for, they take
+ * turns: those that are held up for long keep nobody from asking about the rest. */
 static size_t sweep(size_t most)
 {
+	static atomic_size_t turn; /* behind so many */
 	const struct driver *driver = driver_to_end();
-	size_t ended = 0, waiting = 0;
-	struct pending *one;
+	bool all = most >= atomic_load(&queue.waiting);
+	size_t asked = 0, ended = 0, waiting = 0;
+	struct pending *one = NULL;
 
-	while (driver && ended + waiting < most && (one = pick(waiting, false))) {
+	while (driver && asked++ < most && (one = pick(waiting, false, 0))) {
 		if (end_if_due(driver, one))
 			ended++;
-		else
-			waiting++;
+		else if (++waiting == 1 && !ended && !all && atomic_load(&turn) > 1)
+			waiting = atomic_load(&turn);
 	}
+	if (!ended)
+		atomic_store(&turn, one ? waiting : 0);
 	return ended;
 }
 
@@ -232,16 +242,25 @@ void async_sweep(void)
 		sweep(SWEEP_MAX);
 }
 
+void async_ask(uint64_t pointer)
+{
+	const struct driver *driver = driver_to_end();
+	struct pending *one = driver ? pick(0, false, pointer) : NULL;
+
+	if (one)
+		end_if_due(driver, one);
+}
+
 void async_close(void)
 {
 	const struct driver *driver = driver_to_end();
 	struct pending *one;
 
-	while (driver && (one = pick(0, true))) {
+	while (driver && (one = pick(0, true, 0))) {
 		_scope_ struct scope scope = scope_enter(driver);
 
 		scope_push(&scope, one->context);
-		finish(driver, one);
+		finish(driver, one, NULL);
 	}
 }
 
@@ -341,10 +360,10 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 	_scope_ struct scope scope = scope_enter(driver);
 
 	if (live_is_mapped(&one->entry) || one->entry.context != context)
-		end_entry(driver, one);
-	else if (one->entry.kind == LIVE_OWN)
+		end_entry(driver, one, NULL);
+	else if (one->entry.kind == LIVE_OWN && one->entry.name[0])
 		share_end(one->entry.name, one->entry.generation);
-	else if (!one->told)
+	else if (one->entry.kind != LIVE_OWN && !one->told)
 		share_left(&one->entry);
 	if (driver && one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);

@@ -3,8 +3,10 @@
 #define GPUSHARE_SHIM_ASYNC_H
 /*
  * Attached buffers that the program has freed in stream order: each is detached once its stream has
- * got so far; and buffers of its own, freed so, that others have attached (shim_linger.h). There is no thread of ours: it is done at the program's next allocation or free after
- * that, or when an allocation fails for want of memory. Memory opened from an IPC handle stays mapped
+ * got so far; and buffers of its own, freed so: those that others have attached (shim_linger.h), and those
+ * without a name any more, which are given back then. There is no thread of ours: it is done at the
+ * program's next allocation or free after that, or when an allocation fails for want of memory. No stream
+ * of ours waits for the program's: see shim_apart.h. Memory opened from an IPC handle stays mapped
  * until the program frees something with cuMemFree: closing a handle waits for all of the GPU's work.
  */
 #include "shim_live.h"
@@ -22,6 +24,8 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 
 /* Give back what is due, a few at a time. errno, context and capture stay. */
 void async_sweep(void);
+/* The same of that one: an idle stream has got so far already. */
+void async_ask(uint64_t pointer);
 
 /* Close the handles of what has ended: in a call of the program that waits for the GPU anyway. */
 void async_close(void);

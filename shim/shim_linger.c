@@ -45,6 +45,27 @@ void linger_drop(const struct live *entry)
 	share_end(entry->name, entry->generation);
 }
 
+/* Of the current context. */
+static cu_result free_here(const struct driver *driver, cu_context context, uint64_t pointer,
+			   bool waits)
+{
+	cu_result result = waits ? CU_NOT_SUPPORTED : apart_free(driver, context, pointer);
+
+	return result == CU_OK ? result : driver->cuMemFree_v2(pointer);
+}
+
+void linger_pass(const struct driver *driver, const struct live *entry, cu_context current)
+{
+	struct scope scope;
+
+	if (!driver)
+		return;
+	scope = scope_enter(driver);
+	if (entry->context == current || scope_push(&scope, entry->context))
+		free_here(driver, entry->context, entry->pointer, false);
+	scope_leave(&scope);
+}
+
 static void give_back(const struct driver *driver, const struct limbo_entry *entry, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -52,9 +73,7 @@ static void give_back(const struct driver *driver, const struct limbo_entry *ent
 
 	if (!scope_push(&scope, entry->context))
 		return; /* it has gone, and its memory with it */
-	result = waits ? CU_NOT_SUPPORTED : apart_free(driver, entry->context, entry->pointer);
-	if (result != CU_OK)
-		result = driver->cuMemFree_v2(entry->pointer);
+	result = free_here(driver, entry->context, entry->pointer, waits);
 	state_log("\"%s\" is given back: %s", entry->name,
 		  result == CU_OK ? "it was held for those who had it attached"
 				  : driver_error_name(driver, result));

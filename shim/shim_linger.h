@@ -23,6 +23,10 @@ bool linger_withdraw(const struct live *entry);
  * no room is given back without a wait else. */
 void linger_keep(const struct driver *driver, const struct live *entry, bool waits);
 
+/* It is given back at once, without a wait where that can be: nobody has it. NULL: no context is known to
+ * be the current one. */
+void linger_pass(const struct driver *driver, const struct live *entry, cu_context current);
+
 /* Its memory goes, attached or not. */
 void linger_drop(const struct live *entry);
 

@@ -195,14 +195,18 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 	return true;
 }
 
-static cu_result free_behind(const struct driver *driver, cu_deviceptr pointer, cu_stream stream)
+/* In a stream of ours once the stream has got so far: at once, or in a later call. */
+static bool free_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
-	cu_context context = async_context(driver, stream);
+	struct live unnamed = *entry;
 
-	return context && scope_push(&scope, context)
-		   ? apart_free_behind(driver, context, stream, pointer)
-		   : CU_NOT_SUPPORTED;
+	unnamed.name[0] = '\0';
+	if (!scope_push(&scope, entry->context) || !apart_open(driver, entry->context) ||
+	    async_defer(driver, &unnamed, stream) != CU_OK)
+		return false;
+	async_ask(entry->pointer);
+	return true;
 }
 
 struct freeing {
@@ -219,8 +223,7 @@ struct freeing {
 static cu_result free_plain(const struct freeing *call, const struct driver *driver,
 			    const struct live *entry)
 {
-	if (entry->stream_ordered && call->follows &&
-	    free_behind(driver, entry->pointer, call->meant) == CU_OK)
+	if (entry->stream_ordered && call->follows && free_behind(driver, entry, call->meant))
 		return CU_OK;
 	return call->real(entry->pointer, call->stream);
 }

@@ -103,7 +103,9 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(wait_unmap) \
 	S(order) \
 	S(event) \
-	S(event_killed)
+	S(event_killed) \
+	S(queues) \
+	S(free_twice)
 #define S(name) void facts_##name(void);
 FACTS_SECTIONS(S)
 #undef S

@@ -120,6 +120,17 @@ static cu_result pool_free_behind(const struct region *region, struct wait *unti
 	return CU_OK;
 }
 
+/* Memory of cuMemAlloc behind a stream that is held up, and to no end. */
+static bool pool_takes_again(const struct region *region)
+{
+	wait_look();
+	for (const struct freed *one = freed; one; one = one->next) {
+		if (one->start == region->start && one->generation == region->generation)
+			return one->plain && !wait_over(one->until);
+	}
+	return false;
+}
+
 /* Takes cuMemAlloc memory too, which goes with a later call, and not at all if its stream goes before. */
 static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 {
@@ -136,9 +147,10 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 	struct region *region = region_exactly(pointer);
 	if (region && region->kind == REGION_MANAGED)
 		return CU_NOT_SUPPORTED;
-	if (!region || (region->kind != REGION_ASYNC && region->kind != REGION_DEVICE) ||
-	    pool_has_freed(region))
+	if (!region || (region->kind != REGION_ASYNC && region->kind != REGION_DEVICE))
 		return CU_INVALID_VALUE;
+	if (pool_has_freed(region))
+		return pool_takes_again(region) ? CU_OK : CU_INVALID_VALUE;
 	struct wait *tail = stream_tail(found);
 	bool plain = region->kind == REGION_DEVICE;
 	cu_result result = pool_free_behind(region, tail, found);

@@ -159,6 +159,7 @@ struct state {
 	int device_count;		/* visible ones */
 	int host_numa;			/* 1: cuMemCreate knows the host's node 0; 0: no node */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
+	int connections;		/* queues that streams share; 0: each has its own */
 	int stream_words;		/* 1: streams write and wait for words of 64 bits */
 	int peers;			/* 1: devices reach each other's memory */
 	uint64_t capacity;		/* bytes a device, counted a process */

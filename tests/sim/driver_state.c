@@ -136,6 +136,7 @@ static void state_start(void)
 	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) &&
 	    state_parse_int("GPUSHARE_SIM_SLOT", 0, SIM_ADDRESS_SLOTS - 1, &state.slot) &&
 	    state_parse_int("GPUSHARE_SIM_STREAM_WORDS", 0, 1, &state.stream_words) &&
+	    state_parse_int("GPUSHARE_SIM_CONNECTIONS", 0, 32, &state.connections) &&
 	    state_parse_int("GPUSHARE_SIM_PEERS", 0, 1, &state.peers) && faults_parse();
 	state_select(machine);
 	pthread_atfork(NULL, NULL, state_after_fork);

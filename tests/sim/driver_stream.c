@@ -56,16 +56,23 @@ static struct wait *stream_join(struct wait *first, struct wait *second)
 	return both;
 }
 
-/* What new work on the stream comes after, with a reference: its own last, and between the legacy
- * stream and the blocking ones the other side's too. */
+static bool stream_shares_queue(cu_stream one, cu_stream other)
+{
+	return state.connections && one->id % (unsigned int)state.connections ==
+					other->id % (unsigned int)state.connections;
+}
+
+/* What new work on the stream comes after, with a reference: its own last, what others that share its
+ * queue have, and between the legacy stream and the blocking ones the other side's too. */
 struct wait *stream_tail(cu_stream stream)
 {
 	struct wait *tail = wait_hold(stream->last);
 
 	if (stream->blocking && stream != &stream_legacy)
 		tail = stream_join(tail, wait_hold(stream_legacy.last));
-	for (cu_stream other = streams; other && stream == &stream_legacy; other = other->next) {
-		if (other->blocking)
+	for (cu_stream other = streams; other; other = other->next) {
+		if (other != stream && ((other->blocking && stream == &stream_legacy) ||
+					stream_shares_queue(stream, other)))
 			tail = stream_join(tail, wait_hold(other->last));
 	}
 	return tail;

@@ -48,10 +48,10 @@ static void *child_load(const char *name)
 static void child_run(void (*body)(void), char **settings)
 {
 	static const char *const ours[] = {
-	    "GPUSHARE_SIM_FAIL",    "GPUSHARE_SIM_LACKS",   "GPUSHARE_SIM_LOG",
-	    "GPUSHARE_SIM_MEMORY",  "GPUSHARE_SIM_DEVICES", "GPUSHARE_SIM_VERSION",
-	    "GPUSHARE_SIM_CUDART",  "GPUSHARE_SIM_VULKAN",  "GPUSHARE_SIM_DMABUF",
-	    "CUDA_VISIBLE_DEVICES",
+	    "GPUSHARE_SIM_FAIL",    "GPUSHARE_SIM_LACKS",	"GPUSHARE_SIM_LOG",
+	    "GPUSHARE_SIM_MEMORY",  "GPUSHARE_SIM_DEVICES",	"GPUSHARE_SIM_VERSION",
+	    "GPUSHARE_SIM_CUDART",  "GPUSHARE_SIM_VULKAN",	"GPUSHARE_SIM_DMABUF",
+	    "CUDA_VISIBLE_DEVICES", "GPUSHARE_SIM_CONNECTIONS",
 	};
 	int status = -1;
 	pid_t child = fork();

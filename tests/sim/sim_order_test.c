@@ -282,6 +282,33 @@ static void body_ancient(void)
 	CHECK(cu.cuDriverGetVersion(&version) == CU_OK && version == 11020);
 }
 
+/* Streams share queues in turn: what is behind another's wait in one stands. */
+static void body_connections(void)
+{
+	cu_stream held, other[3];
+	void *pinned;
+
+	start();
+	CHECK(cu.cuMemHostAlloc(&pinned, 4096, 0) == CU_OK);
+	uint64_t *words = memset(pinned, 0, 4096);
+	held = stream_new(CU_STREAM_NONBLOCKING);
+	CHECK(cu.cuStreamWaitValue64_v2(held, (uintptr_t)words, 1, CU_WAIT_GEQ) == CU_OK);
+	for (int i = 0; i < 3; i++) {
+		other[i] = stream_new(CU_STREAM_NONBLOCKING);
+		CHECK(cu.cuStreamWriteValue64_v2(other[i], (uintptr_t)&words[i + 1], 1, 0) ==
+		      CU_OK);
+	}
+	CHECK(words[1] && words[2] && !words[3]);
+	words[0] = 1;
+	CHECK(cu.cuStreamSynchronize(other[2]) == CU_OK && words[3]);
+}
+
+static void test_connections(void **state)
+{
+	(void)state;
+	IN_CHILD(body_connections, "GPUSHARE_SIM_CONNECTIONS=3");
+}
+
 static void test_older_drivers(void **state)
 {
 	(void)state;
@@ -292,9 +319,10 @@ static void test_older_drivers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_streams), cmocka_unit_test(test_capture),
-	    cmocka_unit_test(test_context), cmocka_unit_test(test_faults_of_twins),
-	    cmocka_unit_test(test_log),	    cmocka_unit_test(test_older_drivers),
+	    cmocka_unit_test(test_streams),	  cmocka_unit_test(test_capture),
+	    cmocka_unit_test(test_context),	  cmocka_unit_test(test_faults_of_twins),
+	    cmocka_unit_test(test_connections),	  cmocka_unit_test(test_log),
+	    cmocka_unit_test(test_older_drivers),
 	};
 
 	return cmocka_run_group_tests_name("sim order", tests, NULL, NULL);

@@ -31,6 +31,13 @@ static void noted_keep(const struct driver *driver, const struct live *entry, bo
 	note("keep", entry->generation);
 }
 
+static inline void noted_pass(const struct driver *driver, const struct live *entry,
+			      cu_context current)
+{
+	assert_true(driver && !entry->name[0] && (!current || current == entry->context));
+	note("pass", entry->generation);
+}
+
 static void noted_end(const char *name, uint64_t generation)
 {
 	assert_non_null(name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Our own streams, in a driver that answers as it is told: which one is given what, how many there are, and
- * what is left where a call fails. */
+ * what is left where a call fails. None is given anything to wait for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,12 +13,11 @@
 #include "shim_apart.c"
 
 #define CONTEXT(n) ((cu_context)(uintptr_t)(4096 + (n)))
-#define PROGRAMS(n) ((cu_stream)(uintptr_t)(64 + (n)))
 #define POINTER ((cu_deviceptr)1 << 20)
 #define OURS 1000 /* streams and events from there on */
 
 /* What fails, and how often it was asked. */
-enum call { STREAM, EVENT, RECORD, QUERY, WAIT, FREE, SYNCHRONIZE, PUSH, CALLS };
+enum call { STREAM, EVENT, RECORD, QUERY, FREE, SYNCHRONIZE, PUSH, CALLS };
 
 static struct {
 	unsigned int asked[CALLS];
@@ -26,11 +25,9 @@ static struct {
 	unsigned int from; /* the failing one's first so many calls are well */
 	uintptr_t next;
 	int streams, events; /* that were made and are there still */
-	bool stands[OURS];   /* of events: not reached so far */
-	bool holds[OURS];    /* of the program's streams: held up */
-	bool behind[OURS];   /* of ours: given something to wait for that stands */
-	cu_stream freed_in, synchronized, waits; /* the latest */
-	void (*on_stream)(void);		 /* as another thread, as what follows */
+	bool stands;	     /* ours have not come to the end of what they were given */
+	cu_stream freed_in, synchronized; /* the latest */
+	void (*on_stream)(void);	  /* as another thread, as what follows */
 	void (*on_query)(void), (*on_synchronize)(void);
 } played;
 
@@ -87,14 +84,11 @@ static cu_result play_event_end(cu_event event)
 	return CU_OK;
 }
 
-/* Events stand as what they were recorded in does. */
 static cu_result play_record(cu_event event, cu_stream stream)
 {
-	if (answer(RECORD) != CU_OK)
-		return CU_UNKNOWN;
-	played.stands[number(event)] =
-	    (uintptr_t)stream < OURS ? played.holds[number(stream)] : played.behind[number(stream)];
-	return CU_OK;
+	assert_in_range(number(event), 0, played.next - 1);
+	assert_in_range(number(stream), 0, played.next - 1);
+	return answer(RECORD);
 }
 
 static cu_result play_query(cu_event event)
@@ -103,17 +97,8 @@ static cu_result play_query(cu_event event)
 		played.on_query();
 	if (answer(QUERY) != CU_OK)
 		return CU_UNKNOWN;
-	return played.stands[number(event)] ? CU_NOT_READY : CU_OK;
-}
-
-static cu_result play_wait(cu_stream stream, cu_event event, unsigned int flags)
-{
-	assert_int_equal(flags, 0);
-	if (answer(WAIT) != CU_OK)
-		return CU_UNKNOWN;
-	played.behind[number(stream)] |= played.stands[number(event)];
-	played.waits = stream;
-	return CU_OK;
+	assert_in_range(number(event), 0, played.next - 1);
+	return played.stands ? CU_NOT_READY : CU_OK;
 }
 
 static cu_result play_free(cu_deviceptr pointer, cu_stream stream)
@@ -125,7 +110,8 @@ static cu_result play_free(cu_deviceptr pointer, cu_stream stream)
 
 static cu_result play_synchronize(cu_stream stream)
 {
-	assert_false(played.behind[number(stream)]); /* or it would wait */
+	assert_in_range(number(stream), 0, played.next - 1);
+	assert_false(played.stands); /* or it would wait */
 	played.synchronized = stream;
 	if (played.on_synchronize)
 		played.on_synchronize();
@@ -157,7 +143,6 @@ static int set_up(void **state)
 	    .cuStreamCreate = play_stream,
 	    .cuStreamDestroy_v2 = play_stream_end,
 	    .cuStreamSynchronize = play_synchronize,
-	    .cuStreamWaitEvent = play_wait,
 	    .cuEventCreate = play_event,
 	    .cuEventDestroy_v2 = play_event_end,
 	    .cuEventRecord = play_record,
@@ -169,19 +154,6 @@ static int set_up(void **state)
 	return 0;
 }
 
-static cu_result free_behind(int stream)
-{
-	return apart_free_behind(&driver, CONTEXT(0), PROGRAMS(stream), POINTER);
-}
-
-/* Of what is behind all. */
-static void all_goes_on(void)
-{
-	memset(played.holds, 0, sizeof(played.holds));
-	memset(played.stands, 0, sizeof(played.stands));
-	memset(played.behind, 0, sizeof(played.behind));
-}
-
 static void one_that_waits_for_nothing(void **state)
 {
 	cu_stream alone;
@@ -191,52 +163,21 @@ static void one_that_waits_for_nothing(void **state)
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	alone = played.freed_in;
 	assert_true(apart_any() && played.streams == 1);
-	assert_int_equal(free_behind(1), CU_OK); /* that is done */
-	assert_true(played.freed_in == alone && played.streams == 1 && !played.asked[WAIT]);
-	assert_int_equal(played.events, 1); /* the one for each free is none any more */
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+	assert_true(played.freed_in == alone && played.streams == 1 && played.events == 1);
+	assert_true(apart_open(&driver, CONTEXT(0)) && played.streams == 1);
+	assert_true(apart_open(&driver, CONTEXT(1)) && played.streams == 2);
 	assert_int_equal(apart_free(&driver, CONTEXT(1), POINTER), CU_OK);
 	assert_true(played.freed_in != alone && played.streams == 2);
 	assert_int_equal(apart_free(&driver, NULL, POINTER), CU_NOT_SUPPORTED);
-	assert_int_equal(apart_free_behind(&driver, NULL, PROGRAMS(1), POINTER), CU_NOT_SUPPORTED);
-}
-
-/* Each that is held up has one of its own, again and again; one that has come is another's. */
-static void one_for_each_that_is_held_up(void **state)
-{
-	cu_stream its[BEHIND + 8];
-
-	(void)state;
-	for (int i = BEHIND; i < PURPOSES; i++) {
-		played.holds[64 + i] = true;
-		assert_int_equal(free_behind(i), CU_OK);
-		its[i] = played.freed_in;
-		for (int j = BEHIND; j < i; j++)
-			assert_ptr_not_equal(its[i], its[j]);
-	}
-	for (int i = BEHIND; i < PURPOSES; i++) {
-		assert_int_equal(free_behind(i), CU_OK);
-		assert_ptr_equal(played.freed_in, its[i]);
-	}
-	assert_int_equal(played.streams, PURPOSES - BEHIND);
-	assert_int_equal(free_behind(PURPOSES), CU_OK); /* not held up: behind none of them */
-	for (int j = BEHIND; j < PURPOSES; j++)
-		assert_ptr_not_equal(played.freed_in, its[j]);
-	played.holds[64 + PURPOSES + 1] =
-	    true; /* more than there are streams for: behind another, too */
-	assert_int_equal(free_behind(PURPOSES + 1), CU_OK);
-	assert_ptr_equal(played.freed_in, its[PURPOSES - 1]);
-	assert_int_equal(played.streams, PURPOSES);
-	all_goes_on();
-	played.holds[64 + PURPOSES + 2] = true;
-	assert_int_equal(free_behind(PURPOSES + 2), CU_OK);
-	assert_ptr_equal(played.freed_in, its[BEHIND]);
+	assert_false(apart_open(&driver, NULL));
 }
 
 static void enter_as_another_thread(void)
 {
 	struct own_stream out;
 
-	assert_true(open_one(&driver, CONTEXT(0), ALONE, &out));
+	assert_true(open_one(&driver, CONTEXT(0), &out));
 }
 
 static void another_thread_was_quicker(void **state)
@@ -250,12 +191,13 @@ static void another_thread_was_quicker(void **state)
 
 static void more_contexts_than_there_is_room_for(void **state)
 {
-	int all = APART_CONTEXTS * PURPOSES;
+	int all = APART_CONTEXTS;
 
 	(void)state;
 	for (int i = 0; i < all; i++)
 		assert_int_equal(apart_free(&driver, CONTEXT(i), POINTER), CU_OK);
 	assert_int_equal(apart_free(&driver, CONTEXT(all), POINTER), CU_NOT_SUPPORTED);
+	assert_false(apart_open(&driver, CONTEXT(all)));
 	assert_true(played.streams == all && played.events == all);
 	apart_forget(CONTEXT(7)); /* its streams went with it */
 	assert_int_equal(apart_free(&driver, CONTEXT(all), POINTER), CU_OK);
@@ -277,8 +219,7 @@ static void what_fails_is_not_done(void **state)
 			set_up(NULL);
 			played.failing = failing;
 			played.from = from;
-			played.holds[64 + 1] = true;
-			result = free_behind(1);
+			result = apart_free(&driver, CONTEXT(0), POINTER);
 			if (result == CU_OK)
 				assert_int_equal(played.asked[FREE], 1);
 			else
@@ -287,7 +228,7 @@ static void what_fails_is_not_done(void **state)
 			assert_int_equal(played.streams, atomic_load(&apart.count));
 			assert_int_equal(played.events, played.streams);
 			played.failing = CALLS;
-			assert_int_equal(free_behind(1), CU_OK);
+			assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 			assert_int_equal(played.asked[FREE],
 					 (result == CU_OK || failing == FREE) + 1);
 			played.failing = failing;
@@ -299,10 +240,9 @@ static void an_older_driver(void **state)
 {
 	void **const needed[] = {
 	    (void **)&driver.cuStreamCreate,	  (void **)&driver.cuStreamDestroy_v2,
-	    (void **)&driver.cuStreamSynchronize, (void **)&driver.cuStreamWaitEvent,
-	    (void **)&driver.cuEventCreate,	  (void **)&driver.cuEventDestroy_v2,
-	    (void **)&driver.cuEventRecord,	  (void **)&driver.cuEventQuery,
-	    (void **)&driver.cuMemFreeAsync,
+	    (void **)&driver.cuStreamSynchronize, (void **)&driver.cuEventCreate,
+	    (void **)&driver.cuEventDestroy_v2,	  (void **)&driver.cuEventRecord,
+	    (void **)&driver.cuEventQuery,	  (void **)&driver.cuMemFreeAsync,
 	};
 
 	(void)state;
@@ -310,7 +250,7 @@ static void an_older_driver(void **state)
 		void *whole = *needed[i];
 
 		*needed[i] = NULL;
-		assert_int_equal(free_behind(1), CU_NOT_SUPPORTED);
+		assert_false(apart_open(&driver, CONTEXT(0)));
 		assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_NOT_SUPPORTED);
 		*needed[i] = whole;
 	}
@@ -325,16 +265,33 @@ static void drained(void **state)
 	(void)state;
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	alone = played.freed_in;
-	played.holds[64 + 1] = true;
-	assert_int_equal(free_behind(1), CU_OK);
 	assert_true(apart_drain(&driver, monotonic_ms()));
 	assert_ptr_equal(played.synchronized, alone);
 	assert_int_equal(played.asked[SYNCHRONIZE], 1);
+	assert_false(apart_drain(&driver, monotonic_ms() + 5)); /* nothing is owed */
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+	played.stands = true;
 	assert_false(apart_drain(&driver, monotonic_ms() + 5));
-	all_goes_on();
+	assert_int_equal(played.asked[SYNCHRONIZE], 1);
+	played.stands = false;
 	assert_true(apart_drain(&driver, monotonic_ms()));
 	assert_int_equal(played.asked[SYNCHRONIZE], 2);
 	assert_false(apart_drain(&driver, monotonic_ms()));
+}
+
+static void come_at_the_third_query(void)
+{
+	played.stands = played.asked[QUERY] < 2;
+}
+
+/* All time may have gone to what was waited for before; a GPU has done nothing at once. */
+static void drained_when_all_time_is_up(void **state)
+{
+	(void)state;
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
+	played.on_query = come_at_the_third_query;
+	assert_true(apart_drain(&driver, monotonic_ms() - 1));
+	assert_int_equal(played.asked[QUERY], 3);
 }
 
 static void what_cannot_be_drained(void **state)
@@ -370,28 +327,29 @@ static void free_more(void)
 static void while_others_are_at_it(void **state)
 {
 	(void)state;
-	played.holds[64 + 1] = true;
-	assert_int_equal(free_behind(1), CU_OK);
+	played.stands = true;
+	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	played.asked[QUERY] = 0;
 	played.on_query = end_context; /* its stream and event are not there any more */
 	assert_false(apart_drain(&driver, monotonic_ms() + 1000));
 	assert_int_equal(played.asked[QUERY], 1);
+	played.stands = false;
 	free_more();
 	played.on_synchronize = free_more;
 	assert_true(apart_drain(&driver, monotonic_ms() + 1000));
-	assert_in_range(played.asked[SYNCHRONIZE], 1, APART_CONTEXTS * PURPOSES);
+	assert_in_range(played.asked[SYNCHRONIZE], 1, APART_CONTEXTS);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(one_that_waits_for_nothing, set_up),
-	    cmocka_unit_test_setup(one_for_each_that_is_held_up, set_up),
 	    cmocka_unit_test_setup(another_thread_was_quicker, set_up),
 	    cmocka_unit_test_setup(more_contexts_than_there_is_room_for, set_up),
 	    cmocka_unit_test_setup(what_fails_is_not_done, set_up),
 	    cmocka_unit_test_setup(an_older_driver, set_up),
 	    cmocka_unit_test_setup(drained, set_up),
+	    cmocka_unit_test_setup(drained_when_all_time_is_up, set_up),
 	    cmocka_unit_test_setup(what_cannot_be_drained, set_up),
 	    cmocka_unit_test_setup(while_others_are_at_it, set_up),
 	};

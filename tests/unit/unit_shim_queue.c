@@ -8,141 +8,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include <stdio.h>
-
-#include "shim_attach.h"
-#include "shim_linger.h"
-#include "shim_lookup.h"
-#include "shim_share.h"
-#include "noted.h"
-#include "stuck.h"
-
-#define STREAM ((cu_stream)(uintptr_t)64)
-
-static struct driver played;
-static const struct driver *standing; /* NULL: the program has none */
-
-#define attach_close noted_close
-#define linger_keep noted_keep
-#define share_end noted_end
-#define share_left noted_left
-#define lookup_driver() standing
-#include "shim_async.c"
-
-static cu_context its_context, current; /* of the stream; of the thread */
-static cu_result to_create, to_record, to_query, to_push;
-static uintptr_t last_event;
-static unsigned int events, pushed;
-static unsigned int others; /* so often another thread frees while this one looks */
-
-static cu_result get_stream_context(cu_stream stream, cu_context *out_context)
-{
-	assert_ptr_equal(stream, STREAM);
-	*out_context = its_context;
-	return CU_OK;
-}
-
-static cu_result get_current(cu_context *out_context)
-{
-	*out_context = current;
-	return CU_OK;
-}
-
-static cu_result push(cu_context unused)
-{
-	(void)unused;
-	pushed += to_push == CU_OK;
-	return to_push;
-}
-
-static cu_result pop(cu_context *out_context)
-{
-	*out_context = NULL;
-	pushed--;
-	return CU_OK;
-}
-
-static cu_result create_event(cu_event *out_event, unsigned int flags)
-{
-	assert_int_equal(flags, CU_EVENT_NO_TIMING);
-	if (to_create != CU_OK)
-		return to_create;
-	events++;
-	*out_event = (cu_event)++last_event;
-	return CU_OK;
-}
-
-static cu_result record_event(cu_event event, cu_stream stream)
-{
-	assert_true(event && stream == STREAM && pushed);
-	return to_record;
-}
-
-static cu_result defer(uint64_t generation, enum live_kind kind);
-
-static cu_result query_event(cu_event event)
-{
-	assert_true(event && pushed);
-	if (others)
-		assert_int_equal(defer(others--, LIVE_VMM), CU_OK);
-	return to_query;
-}
-
-static cu_result destroy_event(cu_event event)
-{
-	assert_non_null(event);
-	events--;
-	return CU_OK;
-}
-
-static cu_context context(uintptr_t number)
-{
-	return (cu_context)(number << 8);
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	*done = '\0';
-	played = (struct driver){
-	    .cuStreamGetCtx = get_stream_context,
-	    .cuCtxGetCurrent = get_current,
-	    .cuCtxPushCurrent_v2 = push,
-	    .cuCtxPopCurrent_v2 = pop,
-	    .cuEventCreate = create_event,
-	    .cuEventRecord = record_event,
-	    .cuEventQuery = query_event,
-	    .cuEventDestroy_v2 = destroy_event,
-	};
-	standing = &played;
-	its_context = context(1);
-	current = context(2);
-	to_create = to_record = to_push = CU_OK;
-	to_query = CU_NOT_READY;
-	stuck_lock = false;
-	stuck_after = -1u;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	assert_int_equal(pushed + events, 0);
-	assert_false(async_any() || async_waits() || queue.first);
-	return 0;
-}
-
-static cu_result defer(uint64_t generation, enum live_kind kind)
-{
-	struct live entry = {.kind = kind,
-			     .generation = generation,
-			     .pointer = generation << 20,
-			     .context = context(1)};
-
-	snprintf(entry.name, sizeof(entry.name), "q%llu", (unsigned long long)generation);
-	entry.reading = live_reading();
-	return async_defer(&played, &entry, STREAM);
-}
+#include "queue_played.h"
 
 static void ends_by_its_kind(void **state)
 {
@@ -284,61 +150,6 @@ static void told_to_another_registry(void **state)
 	async_close();
 }
 
-/* The context of the stream ends, or that of the memory, or neither after all. */
-static void a_context_ends(void **state)
-{
-	struct pending *taken;
-
-	(void)state;
-	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
-	assert_int_equal(defer(2, LIVE_VMM), CU_OK);
-	assert_int_equal(defer(3, LIVE_IPC), CU_OK);
-	its_context = context(3);
-	assert_int_equal(defer(4, LIVE_IPC),
-			 CU_OK); /* its memory is context 1's, its stream is not */
-	assert_null(async_take_of(context(7)));
-	queue.first->busy = true;
-	taken = async_take_of(context(3));
-	assert_ptr_equal(taken->entry.pointer, (uint64_t)4 << 20);
-	async_return(taken);
-	assert_int_equal(atomic_load(&queue.count), 4);
-	taken = async_take_of(context(1));
-	assert_int_equal(atomic_load(&queue.count), 1); /* another thread has that one */
-	queue.first->busy = false;
-	events -= 2; /* of context 1, and gone with it */
-	async_end(&played, context(1), taken);
-	assert_string_equal(done, "detach4 detach3 close2 detach2 ");
-	assert_int_equal(events, 1);
-	*done = '\0';
-	taken = async_take_of(context(1));
-	events--;
-	async_end(&played, context(1), taken);
-	assert_string_equal(done, "withdraw1 ");
-	assert_null(async_take_of(context(1)));
-}
-
-/* What was told of is not told again; without a driver nobody is asked. */
-static void a_context_ends_behind_its_stream(void **state)
-{
-	struct pending *taken;
-
-	(void)state;
-	assert_int_equal(defer(1, LIVE_IPC), CU_OK);
-	to_query = CU_OK;
-	async_sweep();
-	assert_string_equal(done, "detach1 ");
-	taken = async_take_of(context(1));
-	events--;
-	async_end(&played, context(1), taken);
-	assert_string_equal(done, "detach1 ");
-	its_context = context(3);
-	assert_int_equal(defer(2, LIVE_IPC), CU_OK);
-	taken = async_take_of(context(1));
-	events--;
-	async_end(NULL, context(1), taken);
-	assert_string_equal(done, "detach1 detach2 ");
-}
-
 /* Nothing is claimed, and nothing lost. */
 static void without_the_lock(void **state)
 {
@@ -373,8 +184,6 @@ static void without_the_lock(void **state)
 	assert_int_equal(strlen(done), strlen("detach2 keep1 close2 "));
 }
 
-#define with_queue(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,8 +194,6 @@ int main(void)
 	    with_queue(an_older_driver),
 	    with_queue(refused),
 	    with_queue(told_to_another_registry),
-	    with_queue(a_context_ends),
-	    with_queue(a_context_ends_behind_its_stream),
 	    with_queue(without_the_lock),
 	};
 

@@ -9,6 +9,7 @@
 /* cmocka wants some of the above first */
 #include <cmocka.h>
 
+#include <poll.h>
 #include <pthread.h>
 
 #include "shim_apart.h"
@@ -36,16 +37,20 @@ static void held_up(void)
 	CHECK(streamed_free(pointer) == CU_OK && streamed_free(pointer) == CU_INVALID_VALUE);
 	CHECK(streamed.driver->cuStreamDestroy_v2(streamed.stream) == CU_OK);
 	CHECK(preloaded_works(pointer, BLOCK)); /* it is there for what the stream has */
+	buffers_sweep();
+	CHECK(preloaded_works(pointer, BLOCK));
 	streamed_let_go(word);
+	buffers_sweep();
 	CHECK(streamed_is_gone(pointer));
 }
 
-/* Without waiting for any stream. */
+/* Without waiting for any stream, in calls of the program's. */
 static bool is_given_back(cu_deviceptr pointer)
 {
 	size_t left, total, size;
 	cu_deviceptr base;
 
+	buffers_sweep();
 	CHECK(streamed.driver->cuMemGetInfo_v2(&left, &total) ==
 	      CU_OK); /* which looks what has come */
 	return streamed.driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK;
@@ -174,6 +179,69 @@ static void held_up_all(void)
 	end_round(free);
 }
 
+/* More than a call asks about are held up for long, and what comes behind another stream goes all the same. */
+static void held_up_for_long(void)
+{
+	enum { STREAMS = 30, CALLS = 6 };
+	cu_deviceptr pointers[STREAMS], free = streamed_begin();
+	cu_stream idle = streamed.stream;
+	uint32_t *words[STREAMS];
+	int calls = 0;
+
+	for (int i = 0; i < STREAMS; i++) {
+		pointers[i] = streamed_make();
+		words[i] = streamed_hold_up();
+		CHECK(streamed_free(pointers[i]) == CU_OK);
+	}
+	for (int i = STREAMS - 1; i > 0; i -= 7) {
+		streamed_let_go(words[i]);
+		for (calls = 0; calls < CALLS && !is_given_back(pointers[i]); calls++)
+			CHECK(!is_given_back(pointers[0]));
+		CHECK(is_given_back(pointers[i]));
+	}
+	streamed.stream = idle; /* which waits for nothing: at once */
+	CHECK(streamed_free(free) == CU_OK);
+	for (int i = 0; i < STREAMS; i++)
+		streamed_let_go(words[i]);
+	CHECK(streamed_is_gone(free));
+}
+
+/* By the GPU, which looks at its work all the time. */
+static bool word_is_written(const uint64_t *word)
+{
+	for (int left_ms = 2000; left_ms; left_ms--) {
+		if (__atomic_load_n(word, __ATOMIC_ACQUIRE))
+			return true;
+		poll(NULL, 0, 1);
+	}
+	return false;
+}
+
+/* Streams that have nothing of the program's to wait for stand with those of its that share their queue:
+ * which of its streams that is shows in nothing but how many were made before. */
+static void let_go_by_another_stream(void)
+{
+	cu_stream writer = NULL, unused = NULL;
+	cu_deviceptr pointer;
+	uint64_t *word;
+
+	setenv("GPUSHARE_SIM_CONNECTIONS", "8", 1);
+	pointer = streamed_begin();
+	for (int before = 0; before < 8; before++) {
+		CHECK(streamed.driver->cuStreamCreate(&writer, CU_STREAM_NONBLOCKING) == CU_OK);
+		pointer = streamed_make();
+		word = (uint64_t *)streamed_hold_up();
+		for (int i = 0; i < before; i++)
+			CHECK(streamed.driver->cuStreamCreate(&unused, CU_STREAM_NONBLOCKING) ==
+			      CU_OK);
+		CHECK(streamed_free(pointer) == CU_OK);
+		CHECK(streamed.driver->cuStreamWriteValue64_v2(writer, (uintptr_t)word, 1, 0) ==
+		      CU_OK);
+		CHECK(word_is_written(word));
+		CHECK(is_given_back(pointer));
+	}
+}
+
 static void *cycle(void *unused)
 {
 	cu_stream own = NULL;
@@ -261,6 +329,8 @@ static void test_many(void **state)
 {
 	(void)state;
 	stage_play(held_up_all, NULL);
+	stage_play(held_up_for_long, NULL);
+	stage_play(let_go_by_another_stream, NULL);
 	stage_play(in_threads, NULL);
 	stage_play(room_that_is_made_again_and_again, NULL);
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "facts_held.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROBE_SECONDS 8
+#define SETTLE_US 20000
+
+static int user_of;
+static uint64_t *volatile words; /* pinned; the last one lets all go */
+
+int held_user(void)
+{
+	return user_of;
+}
+
+void held_let_go(void)
+{
+	if (words)
+		__atomic_store_n(&words[HELD_WORDS], 1, __ATOMIC_SEQ_CST);
+}
+
+void held_again(void)
+{
+	facts_must("cuCtxSynchronize", cu.cuCtxSynchronize());
+	__atomic_store_n(&words[HELD_WORDS], 0, __ATOMIC_SEQ_CST);
+}
+
+/* Out of whatever waits for what is held up. */
+static void let_go_and_end(int signal_number)
+{
+	static const char text[] = "GIVEN UP: a probe took too long\n";
+
+	(void)signal_number;
+	held_let_go();
+	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+static void probe(void (*run)(void), int user)
+{
+	signal(SIGALRM, let_go_and_end);
+	alarm(PROBE_SECONDS);
+	user_of = user;
+	run();
+	held_let_go();
+	fflush(stdout);
+	usleep(SETTLE_US); /* the GPU's work is not to be killed under way */
+	_exit(0);
+}
+
+void held_probe(void (*run)(void), int user)
+{
+	int status = 0, pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		probe(run, user);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		facts_say("GIVEN UP", "no process");
+	else if (WIFSIGNALED(status))
+		facts_say("GIVEN UP", "a probe was killed by signal %d", WTERMSIG(status));
+}
+
+void held_start(void)
+{
+	void *pinned = NULL;
+
+	facts_start();
+	facts_must("cuMemHostAlloc", cu.cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
+	words = memset(pinned, 0, 4096);
+}
+
+cu_stream held_stream(void)
+{
+	cu_stream stream = NULL;
+
+	facts_must("cuStreamCreate", cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	return stream;
+}
+
+void held_up(cu_stream stream)
+{
+	facts_must(
+	    "cuStreamWaitValue64",
+	    cu.cuStreamWaitValue64_v2(stream, (uintptr_t)&words[HELD_WORDS], 1, CU_WAIT_GEQ));
+}
+
+cu_event held_event(cu_stream stream)
+{
+	cu_event event = NULL;
+
+	facts_must("cuEventCreate", cu.cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	facts_must("cuEventRecord", cu.cuEventRecord(event, stream));
+	return event;
+}
+
+cu_stream held_behind(cu_stream stream)
+{
+	cu_stream behind = held_stream();
+	cu_event event = held_event(stream);
+
+	facts_must("cuStreamWaitEvent", cu.cuStreamWaitEvent(behind, event, 0));
+	facts_must("cuEventDestroy", cu.cuEventDestroy_v2(event));
+	return behind;
+}
+
+static void *let_go_later(void *ms)
+{
+	usleep((unsigned int)(uintptr_t)ms * 1000);
+	held_let_go();
+	return NULL;
+}
+
+void held_let_go_in(unsigned int ms)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, let_go_later, (void *)(uintptr_t)ms)) {
+		facts_say("GIVEN UP", "no thread");
+		_exit(1);
+	}
+	pthread_detach(thread);
+}
+
+uint64_t *held_word(int number)
+{
+	return &words[number];
+}
+
+bool held_written(const uint64_t *word)
+{
+	double began = facts_ms();
+
+	while (!__atomic_load_n(word, __ATOMIC_SEQ_CST)) {
+		if (facts_ms() - began >= HELD_PATIENCE_MS)
+			return false;
+		usleep(20);
+	}
+	return true;
+}
+
+bool held_event_comes(cu_event event)
+{
+	double began = facts_ms();
+
+	while (cu.cuEventQuery(event) != CU_OK) {
+		if (facts_ms() - began >= HELD_PATIENCE_MS)
+			return false;
+		usleep(20);
+	}
+	return true;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_GPU_FACTS_HELD_H
+#define TESTS_GPU_FACTS_HELD_H
+/* Questions beside streams that are held up: each in a process of its own, which goes past what would wait
+ * for them, and has let them go by then. */
+#include "facts.h"
+
+#define HELD_PATIENCE_MS 200
+
+/* Before facts_start() in the calling process. `user` is known to held_user() there. */
+void held_probe(void (*run)(void), int user);
+int held_user(void);
+
+/* In such a process: the driver, and the word that is to let all go. */
+void held_start(void);
+cu_stream held_stream(void); /* a new one, which waits for nothing */
+void held_up(cu_stream stream);
+/* A new one that waits for what `stream` has so far. */
+cu_stream held_behind(cu_stream stream);
+void held_let_go(void);
+void held_again(void);		      /* from here on, once all that was let go is done */
+void held_let_go_in(unsigned int ms); /* by another thread */
+
+/* A word of pinned memory, 0, of as many as a probe may want. */
+#define HELD_WORDS 128
+uint64_t *held_word(int number);
+/* Has it been written in time? */
+bool held_written(const uint64_t *word);
+bool held_event_comes(cu_event event);
+cu_event held_event(cu_stream stream);
+
+#endif
