@@ -20,6 +20,9 @@ struct own_stream {
 	cu_event reached; /* what it was given to wait for last, or all that it was given */
 	uint64_t follows; /* see id_of(): this one is left to it until all has come; 0: to nobody */
 	bool owes;	  /* what was freed in it may be there still */
+	/* of those that come behind others, which are not waited for and given to at once: */
+	unsigned int giving; /* threads that do */
+	bool settling;	     /* a thread waits for all of it */
 };
 
 static struct {
@@ -169,27 +172,62 @@ static void follow(const struct own_stream *one, uint64_t id)
 	pthread_mutex_unlock(&apart.lock);
 }
 
+/* Under the lock; NULL: its context was ended by another thread. */
+static struct own_stream *place_still(const struct own_stream *one)
+{
+	struct own_stream *place = place_of(one->context, one->purpose);
+
+	return place && place->stream == one->stream ? place : NULL;
+}
+
+/* To give it something, until it is let go of; not while it is waited for, which would become longer. */
+static bool take(const struct own_stream *one)
+{
+	struct own_stream *place;
+	bool taken;
+
+	pthread_mutex_lock(&apart.lock);
+	place = place_still(one);
+	taken = place && !place->settling;
+	if (taken)
+		place->giving++;
+	pthread_mutex_unlock(&apart.lock);
+	return taken;
+}
+
+static void let_go(const struct own_stream *one)
+{
+	struct own_stream *place;
+
+	pthread_mutex_lock(&apart.lock);
+	place = place_still(one);
+	if (place && place->giving)
+		place->giving--;
+	pthread_mutex_unlock(&apart.lock);
+}
+
 /* The one that follows `stream` already, or one that waits for nothing; only where there are no more of
- * them, one that waits for others. */
+ * them, one that waits for others. It is taken. */
 static bool choose(const struct driver *driver, cu_context context, cu_stream stream,
 		   struct own_stream *out)
 {
 	uint64_t id = id_of(driver, stream);
-	bool any = false;
 
-	if (find_following(context, id, out))
+	if (find_following(context, id, out) && take(out))
 		return true;
 	for (int i = BEHIND; i < PURPOSES && open_one(driver, context, i, out); i++) {
-		any = true;
-		if (driver->cuEventQuery(out->reached) != CU_OK)
+		if (driver->cuEventQuery(out->reached) != CU_OK || !take(out))
 			continue;
 		follow(out, id);
-		break;
+		return true;
 	}
-	return any;
+	for (int i = PURPOSES; i-- > BEHIND;)
+		if (find(context, i, out) && take(out))
+			return true;
+	return false;
 }
 
-/* Or not behind it at all, once all of it has come. */
+/* Or not behind it at all, once all of it has come. One that is behind it is taken. */
 static bool order(const struct driver *driver, cu_context context, cu_stream stream, cu_event event,
 		  struct own_stream *out)
 {
@@ -197,9 +235,13 @@ static bool order(const struct driver *driver, cu_context context, cu_stream str
 		return false;
 	if (driver->cuEventQuery(event) == CU_OK)
 		return open_one(driver, context, ALONE, out);
-	return choose(driver, context, stream, out) &&
-	       driver->cuStreamWaitEvent(out->stream, event, 0) == CU_OK &&
-	       driver->cuEventRecord(out->reached, out->stream) == CU_OK;
+	if (!choose(driver, context, stream, out))
+		return false;
+	if (driver->cuStreamWaitEvent(out->stream, event, 0) == CU_OK &&
+	    driver->cuEventRecord(out->reached, out->stream) == CU_OK)
+		return true;
+	let_go(out);
+	return false;
 }
 
 cu_result apart_free_behind(const struct driver *driver, cu_context context, cu_stream stream,
@@ -207,14 +249,18 @@ cu_result apart_free_behind(const struct driver *driver, cu_context context, cu_
 {
 	struct own_stream own;
 	cu_event event = NULL;
-	bool ordered;
+	cu_result result = CU_NOT_SUPPORTED;
 
 	if (!context || !is_able(driver) ||
 	    driver->cuEventCreate(&event, CU_EVENT_NO_TIMING) != CU_OK)
 		return CU_NOT_SUPPORTED;
-	ordered = order(driver, context, stream, event, &own);
+	if (order(driver, context, stream, event, &own)) {
+		result = free_in(driver, &own, pointer);
+		if (own.purpose != ALONE)
+			let_go(&own);
+	}
 	driver->cuEventDestroy_v2(event);
-	return ordered ? free_in(driver, &own, pointer) : CU_NOT_SUPPORTED;
+	return result;
 }
 
 /* That owes, behind `skip` such. */
@@ -231,12 +277,14 @@ static bool find_owing(size_t skip, struct own_stream *out)
 	return found;
 }
 
-/* Its context has not been ended by another thread. */
 static bool is_there(const struct own_stream *one)
 {
-	struct own_stream now;
+	bool there;
 
-	return find(one->context, one->purpose, &now) && now.stream == one->stream;
+	pthread_mutex_lock(&apart.lock);
+	there = place_still(one) != NULL;
+	pthread_mutex_unlock(&apart.lock);
+	return there;
 }
 
 static bool has_reached(const struct driver *driver, const struct own_stream *one, int64_t until_ms)
@@ -253,15 +301,36 @@ static bool has_reached(const struct driver *driver, const struct own_stream *on
 	return true;
 }
 
+/* From then on nothing comes into it that would have to be waited for; false: something may just now. */
+static bool set_settling(const struct own_stream *one, bool settling)
+{
+	struct own_stream *place;
+	bool set;
+
+	pthread_mutex_lock(&apart.lock);
+	place = place_still(one);
+	set = place && !place->giving && place->settling != settling;
+	if (set)
+		place->settling = settling;
+	pthread_mutex_unlock(&apart.lock);
+	return set;
+}
+
 /* What is behind in it is nothing by then, and so waited for at once. */
 static bool settle(const struct driver *driver, const struct own_stream *one, int64_t until_ms)
 {
 	_scope_ struct scope scope = scope_enter(driver);
+	bool settled = false;
 
-	if (!scope_push(&scope, one->context) || !has_reached(driver, one, until_ms))
+	if (!scope_push(&scope, one->context) || !has_reached(driver, one, until_ms) ||
+	    !set_settling(one, true))
 		return false;
-	set_owes(one, false);
-	return driver->cuStreamSynchronize(one->stream) == CU_OK;
+	if (has_reached(driver, one, 0)) { /* still */
+		set_owes(one, false);
+		settled = driver->cuStreamSynchronize(one->stream) == CU_OK;
+	}
+	set_settling(one, false);
+	return settled;
 }
 
 /* Each is looked at once, whatever other threads free meanwhile. */
