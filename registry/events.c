@@ -64,7 +64,7 @@ bool events_enter(struct registry *registry, uint32_t id, uint32_t uid)
 	struct user *user = user_of(&registry->users, uid);
 	struct watcher *watcher;
 
-	if (!user || limit_check(registry, user, LIMIT_watchers, 1, NULL))
+	if (!user || registry->leaving || limit_check(registry, user, LIMIT_watchers, 1, NULL))
 		return false;
 	watcher = calloc(1, sizeof(*watcher));
 	if (!watcher)
@@ -90,8 +90,10 @@ void events_leave(struct registry *registry, uint32_t id)
 	HASH_DEL(events->watchers, watcher);
 	user_take(watcher->user, LIMIT_watchers, 1);
 	free(watcher);
-	if (!events->watchers)
-		events->ticked_ns = 0;
+	if (events->watchers)
+		return;
+	events->ticked_ns = 0;
+	events->left_ns = clock_ns();
 }
 
 /* The oldest makes room where nobody was in time to send it. What can't be kept shows by the gap in
@@ -135,8 +137,8 @@ static void send(struct registry *registry)
 
 void events_welcome(struct registry *registry, uint32_t id)
 {
-	if (!find(&registry->events, id))
-		return;
+	if (registry->leaving || !find(&registry->events, id))
+		return; /* or it would take us for its next registry */
 	registry->events.notice = (notice){0};
 	send(registry);
 }

@@ -46,6 +46,7 @@ struct events {
 	int32_t actor;	 /* pid of the peer whose request is carried out; 0: none */
 	events_tick *tick;
 	int64_t ticked_ns; /* 0: not since somebody watches */
+	int64_t left_ns;   /* when the last one went; 0: never */
 	struct event *waiting[LIMIT_EVENTS];
 	unsigned int first, count; /* of those */
 	notice notice;		   /* room to make one in */
@@ -55,7 +56,7 @@ struct events {
 void events_init(struct events *events);
 void events_finish(struct events *events);
 
-/* A watcher comes, and goes. false: too many, or out of memory. */
+/* A watcher comes, and goes. false: too many, out of memory, or this registry leaves. */
 bool events_enter(struct registry *registry, uint32_t id, uint32_t uid);
 void events_leave(struct registry *registry, uint32_t id);
 /* It is connected: say so, with the latest serial, from which on it misses nothing unknowingly. */

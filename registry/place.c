@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "door.h"
+#include "incumbent.h"
 #include "log.h"
 #include "replace.h"
 
@@ -73,15 +74,19 @@ static int say_served(const struct place *place, const struct replace *asking)
 
 /*
  * A lock that is held while there is no socket belongs to a daemon that has not begun to listen or
- * is about to leave; the first will show its socket, the second let go of the lock.
+ * is about to leave; the first will show its socket, the second let go of the lock. So will one that
+ * was killed, whose socket is there; one that only takes long answers in the end.
  */
 static bool may_wait(const struct place *place, struct replace *asking, int64_t began_ns)
 {
-	int64_t waited_ns = clock_ns() - began_ns;
+	int64_t wait_ns = asking ? REPLACE_WAIT_MS * NS_PER_MS : PLACE_WAIT_MS * NS_PER_MS;
 
+	if (clock_ns() >= began_ns + wait_ns)
+		return false;
 	if (asking)
-		return waited_ns < REPLACE_WAIT_MS * NS_PER_MS && replace_ask(asking);
-	return waited_ns < PLACE_WAIT_MS * NS_PER_MS && access(place->socket, F_OK) != 0;
+		return replace_ask(asking);
+	return access(place->socket, F_OK) ||
+	       !incumbent_answers(place->fds_socket, began_ns + wait_ns);
 }
 
 static int take_lock(const struct place *place, struct replace *asking)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "replace.h"
 
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "incumbent.h"
 #include "protocol.h"
 
 void replace_init(struct replace *replace, const char *fds_socket)
@@ -23,30 +21,11 @@ void replace_finish(struct replace *replace)
 	replace->fd = -1;
 }
 
-/* -1: nobody listens there, or it is somebody else's. */
-static int dial(const char *path, int *out_pid)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	struct ucred ucred;
-	socklen_t size = sizeof(ucred);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-	if (fd >= 0 && !connect(fd, (const struct sockaddr *)&to, sizeof(to)) &&
-	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) && ucred.uid == geteuid()) {
-		*out_pid = ucred.pid;
-		return fd;
-	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 /* One that came after the one who was asked is asked as well: whoever is told to replace does. */
 static void ask(struct replace *replace)
 {
 	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_REPLACE};
-	int pid, fd = dial(replace->fds_socket, &pid);
+	int pid, fd = incumbent_dial(replace->fds_socket, &pid);
 
 	if (fd < 0)
 		return;

@@ -193,12 +193,6 @@ static uint32_t next_dead_ghost(struct server *server)
 	return id;
 }
 
-/* With nobody connected. */
-static bool is_busy(const struct registry *registry)
-{
-	return registry->kept || registry->events.watchers;
-}
-
 int64_t server_tick(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -207,7 +201,6 @@ int64_t server_tick(struct server *server)
 	int64_t now = clock_ns(), next, kept, marks, closing;
 	unsigned int receiving;
 	uint32_t dead;
-	bool busy;
 
 	while (watch_next(server->watches, &dead)) {
 		end_lease(server, dead);
@@ -226,10 +219,9 @@ int64_t server_tick(struct server *server)
 	next = registry_next_deadline_ns(registry);
 	kept = keep_expire(registry, now);
 	marks = order_tick(registry, now);
-	busy = is_busy(registry);
-	if (server->busy && !busy && !registry->leases.count)
+	if (server->keeping && !registry->kept && !registry->leases.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
-	server->busy = busy;
+	server->keeping = registry->kept;
 	receiving = server->receiving;
 	pthread_mutex_unlock(&registry->lock);
 
@@ -243,11 +235,15 @@ int64_t server_tick(struct server *server)
 
 int64_t server_idle_since_ns(struct server *server)
 {
+	struct registry *registry = server->registry;
+	const struct events *events = &registry->events;
 	int64_t since;
 
-	pthread_mutex_lock(&server->registry->lock);
-	since = is_busy(server->registry) ? INT64_MAX : server->idle_since_ns;
-	pthread_mutex_unlock(&server->registry->lock);
+	pthread_mutex_lock(&registry->lock);
+	since = server->idle_since_ns > events->left_ns ? server->idle_since_ns : events->left_ns;
+	if (registry->kept || events->watchers)
+		since = INT64_MAX;
+	pthread_mutex_unlock(&registry->lock);
 	return since;
 }
 

@@ -24,12 +24,12 @@ struct server {
 	int watches; /* the peers' deaths; readable when one died */
 	struct work *works;
 	unsigned int work_count; /* main loop only */
-	bool busy;		 /* main loop only: with something kept, or watchers */
+	bool keeping;		 /* main loop only: something was kept at its last look */
 	struct closing *closing; /* main loop only; the first is the first due */
 
 	/* Under the registry's lock: */
 	unsigned int receiving; /* works that can take a request */
-	int64_t idle_since_ns;	/* INT64_MAX: somebody is connected */
+	int64_t idle_since_ns;	/* but for watchers; INT64_MAX: somebody is connected */
 };
 
 /* `path` of the socket, which must be free. On failure a sentence is logged and false returned. */
@@ -45,7 +45,7 @@ void server_close(struct server *server);
 int64_t server_tick(struct server *server);
 /* Asks whether `path` is still answered, and listens there anew if it isn't: see probe.h. */
 void server_hear(struct server *server, const char *path);
-/* Since when nobody is connected and nothing kept; INT64_MAX: somebody is, or something. */
+/* Since when nobody is connected or watches and nothing is kept; INT64_MAX: somebody is, or something. */
 int64_t server_idle_since_ns(struct server *server);
 /* Whether nobody is connected, whatever is kept. */
 bool server_is_alone(struct server *server);

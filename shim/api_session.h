@@ -42,6 +42,7 @@ struct gpushare_buffer {
 	unsigned int users; /* open mirrors: the memory stays for them */
 	bool owed;	    /* a detach that the registry hears of when the last of them goes */
 	bool in_limbo;	    /* freed, and the registry says that others have it attached */
+	bool committing;    /* a thread asks the registry to */
 	uint64_t pointer;
 	uint64_t opened;   /* BUFFER_ATTACHED: where the allocation begins here */
 	uint64_t address;  /* BUFFER_ATTACHED: where its owner has the buffer */

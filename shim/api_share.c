@@ -241,56 +241,6 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 	return gpushare_share_with(session, name, pointer, size, NULL, out_buffer);
 }
 
-/* Answers its generation at that moment. */
-static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
-{
-	uint64_t generation;
-
-	pthread_mutex_lock(&buffer->session->lock);
-	generation = buffer->info.generation;
-	if (staged)
-		buffer->info.flags |= GPUSHARE_FLAG_STAGED;
-	else
-		buffer->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
-	pthread_mutex_unlock(&buffer->session->lock);
-	return generation;
-}
-
-/* A registry that has just come, and knew of nothing before, is asked behind what it is told: that is of
- * nothing staged by then, and it may have given it another generation. */
-static int commit(struct gpushare_buffer *buffer, request *ask)
-{
-	struct gpushare_session *session = buffer->session;
-	struct session_endings endings = session_endings(session);
-	unsigned int before;
-	int status;
-
-	do {
-		before = session_connections(session);
-		ask->verb.commit.generation = mark_staged(buffer, false);
-		status = session_ask(session, ask, 0, NULL, 0);
-		if (status)
-			mark_staged(buffer, true);
-	} while (status == GPUSHARE_E_NOT_FOUND && session_has_moved(session, before) &&
-		 session_outlives(session, &endings));
-	return status;
-}
-
-API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
-{
-	request ask = {.which_verb = gpushare_Request_commit_tag};
-	int status = session_check_buffer(buffer);
-
-	if (!status && buffer_is_attached(buffer))
-		status =
-		    api_fail(GPUSHARE_E_INVALID, "'%s' is attached here; who shared it commits it",
-			     buffer->info.name);
-	if (status || !(buffer->info.flags & GPUSHARE_FLAG_STAGED))
-		return status;
-	memcpy(ask.verb.commit.name, buffer->info.name, sizeof(ask.verb.commit.name));
-	return commit(buffer, &ask);
-}
-
 int session_end_shared(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;

@@ -5,6 +5,7 @@
  * that is shared and attached with it.
  */
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "cleanup.h"
@@ -27,15 +28,48 @@ static void drop(struct client *client, unsigned int at)
 		(client->given_up_count - at) * sizeof(client->given_up[0]));
 }
 
+/* Its hello has been, too late. The answer stays where it is. */
+static bool is_answered(struct client *client, const struct client_socket *socket)
+{
+	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
+	ssize_t got =
+	    client_socket_is_ours(socket)
+		? recv(socket->fd, client->wire, GPUSHARE_MESSAGE_MAX, MSG_PEEK | MSG_DONTWAIT)
+		: -1;
+	const uint8_t *body = client->wire + header;
+
+	return got > (ssize_t)header &&
+	       sp_header_body_size(client->wire) == got - (ssize_t)header &&
+	       codec_decode_reply(body, (size_t)got - header, &client->reply) == GPUSHARE_OK &&
+	       client->reply.status == GPUSHARE_OK &&
+	       client->reply.which_body == gpushare_Reply_hello_tag;
+}
+
+/*
+ * Those before the latest one that was answered have the lease no more, nor get it any more: the registry
+ * looks at Hello.attempt. Where none was, the first one is whose lease it was, and of the others the
+ * oldest is most likely to have had its turn before them.
+ */
+static void make_room(struct client *client)
+{
+	unsigned int latest = client->given_up_count;
+
+	while (--latest > 0 && !is_answered(client, &client->given_up[latest]))
+		;
+	for (unsigned int before = latest; before-- > 0;)
+		drop(client, before);
+	if (!latest)
+		drop(client, 1);
+}
+
 void client_give_up(struct client *client)
 {
 	if (client->fd < 0 || !client_has_lease(client)) {
 		client_hang_up(client);
 		return;
 	}
-	/* The first one is whose lease it was: that of the others nobody knows. */
 	if (client->given_up_count == CLIENT_GIVEN_UP)
-		drop(client, 1);
+		make_room(client);
 	client->given_up[client->given_up_count++] = (struct client_socket){
 	    .fd = client->fd, .device = client->fd_device, .inode = client->fd_inode};
 	client->fd = -1;

@@ -87,6 +87,58 @@ attach w: OK"
 	run -3 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"
 }
 
+# comes_while_stopped: a second registry, in PID, while the first one, in $first, has the lock and listens
+# but does nothing: so is one that was killed, until its last thread has ended
+comes_while_stopped() {
+	kill -STOP "$first"
+	until_true has_stopped "$first"
+	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
+	sleep 0.3
+	equal "$(cat "$WORK/second.err")" ""
+}
+
+@test "killed, and not quite gone: the next one waits for that, and serves" {
+	serve first
+	first=$PID
+	comes_while_stopped
+	kill -KILL "$first"
+	serves() { grep -qs serving "$WORK/second.err"; }
+	until_true serves
+}
+
+@test "killed, its lock held on by what it was starting: the next one waits for that, and serves" {
+	needs flock
+	serve first
+	kill -KILL "$PID"
+	until_true has_ended "$PID"
+	touch "$WORK/hold"
+	start holder flock "$GPUSHARE_DIR/registry.lock" \
+		sh -c "touch '$WORK/held'; while [ -e '$WORK/hold' ]; do sleep 0.01; done"
+	await_file "$WORK/held"
+	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
+	sleep 0.3
+	equal "$(cat "$WORK/second.err")" ""
+	rm "$WORK/hold"
+	serves() { grep -qs serving "$WORK/second.err"; }
+	until_true serves
+}
+
+@test "one that is only slow has the place: who comes is told so when it answers, and after 2 s in any case" {
+	serve first
+	first=$PID code=0
+	comes_while_stopped
+	kill -CONT "$first"
+	finish "$PID" || code=$?
+	equal "$code $(cat "$WORK/second.err")" \
+		"3 gpushare-registry: a registry (pid $first) already serves $GPUSHARE_DIR"
+	comes_while_stopped
+	took_ms until_true has_ended "$PID"
+	[ "$TOOK_MS" -le $((2000 + SLACK_MS)) ] || { echo "$TOOK_MS ms"; false; }
+	equal "$(cat "$WORK/second.err")" "gpushare-registry: a registry (pid $first) already serves $GPUSHARE_DIR"
+	kill -CONT "$first"
+	equal "$(names)" ""
+}
+
 @test "several clients at once start one registry, and none is left behind by it" {
 	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
 	rm -rf "$GPUSHARE_DIR"

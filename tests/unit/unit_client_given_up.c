@@ -159,6 +159,34 @@ static void they_are_not_more_and_more(void **state)
 	assert_ended(CLIENT_GIVEN_UP + 4);
 }
 
+/* The lease is its whose hello was answered last, were it too late; with that one it would end. */
+static void the_one_that_has_the_lease_stays(void **state)
+{
+	struct client_socket late;
+
+	(void)state;
+	client->timeout_ms = 40;
+	resume_in_vain(1);
+	mute(0);
+	scripted.nap_ms = 100;
+	assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
+	raw_sleep_ms(200);
+	scripted.nap_ms = 0;
+	assert_int_equal(client->given_up_count, 2);
+	late = client->given_up[1];
+	mute(gpushare_Request_hello_tag);
+	for (int i = 2; i < CLIENT_GIVEN_UP + 3; i++)
+		assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(client->given_up_count, CLIENT_GIVEN_UP);
+	assert_true(client_socket_is_ours(&late));
+	assert_int_equal(client->given_up[0].fd, late.fd);
+	assert_ended(3);
+	client->timeout_ms = 2000;
+	mute(0);
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	assert_ended(CLIENT_GIVEN_UP + 3);
+}
+
 /* Their registry has ended: nothing is to be kept of it. */
 static void with_their_registry_they_go(void **state)
 {
@@ -237,6 +265,7 @@ int main(void)
 	    scripted_test(a_later_one_says_so),
 	    scripted_test(without_a_lease_there_is_nothing_to_lose),
 	    scripted_test(they_are_not_more_and_more),
+	    scripted_test(the_one_that_has_the_lease_stays),
 	    scripted_test(with_their_registry_they_go),
 	    scripted_test(with_the_client_they_go),
 	    scripted_test(a_forked_child_drops_its_copies),

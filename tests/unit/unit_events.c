@@ -122,6 +122,10 @@ static void a_registry_that_leaves_tells_nothing(void **state)
 	peer_registry->leaving = true;
 	registry_disconnect(peer_registry, owner);
 	assert_false(next());
+	/* Nor does who was about to come take it for the next one. */
+	events_welcome(peer_registry, 77);
+	assert_false(next());
+	assert_false(events_enter(peer_registry, 5, 1000));
 }
 
 static void an_unlink_is_told_with_who_did_it(void **state)

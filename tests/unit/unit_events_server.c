@@ -290,6 +290,24 @@ static void who_watches_keeps_an_idle_daemon(void **state)
 	raw_daemon_start(&raw_here, NULL);
 }
 
+/* One that comes and goes between two looks of the daemon's has been there all the same. */
+static void a_short_watch_begins_idleness_anew(void **state)
+{
+	const char *const arguments[] = {"--idle-exit", "1", NULL};
+	long long began;
+
+	(void)state;
+	kill(raw_here.pid, SIGTERM);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	raw_daemon_start(&raw_here, arguments);
+	raw_sleep_ms(600);
+	close(events_connect());
+	began = raw_now_ms();
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	assert_true(raw_now_ms() - began >= 950);
+	raw_daemon_start(&raw_here, NULL);
+}
+
 /* What stands in the place of the socket is not the daemon's to remove, and a stale one is. */
 static void its_socket_comes_and_goes(void **state)
 {
@@ -329,6 +347,7 @@ int main(void)
 	    with_daemon(who_talks_is_not_listened_to),
 	    with_daemon(watchers_that_go_are_let_go_of),
 	    with_daemon(who_watches_keeps_an_idle_daemon),
+	    with_daemon(a_short_watch_begins_idleness_anew),
 	    with_daemon(its_socket_comes_and_goes),
 	};
 

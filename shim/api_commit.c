@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* What was shared staged is shown to everybody. */
+#include <poll.h>
+#include <string.h>
+
+#include "api_session.h"
+#include "monotonic.h"
+
+/* Answers its generation at that moment. */
+static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
+{
+	uint64_t generation;
+
+	pthread_mutex_lock(&buffer->session->lock);
+	generation = buffer->info.generation;
+	if (staged)
+		buffer->info.flags |= GPUSHARE_FLAG_STAGED;
+	else
+		buffer->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	pthread_mutex_unlock(&buffer->session->lock);
+	return generation;
+}
+
+/* A registry that has just come, and knew of nothing before, is asked behind what it is told: that is of
+ * nothing staged by then, and it may have given it another generation. */
+static int commit(struct gpushare_buffer *buffer, request *ask)
+{
+	struct gpushare_session *session = buffer->session;
+	struct session_endings endings = session_endings(session);
+	unsigned int before;
+	int status;
+
+	do {
+		before = session_connections(session);
+		ask->verb.commit.generation = mark_staged(buffer, false);
+		status = session_ask(session, ask, 0, NULL, 0);
+		if (status)
+			mark_staged(buffer, true);
+	} while (status == GPUSHARE_E_NOT_FOUND && session_has_moved(session, before) &&
+		 session_outlives(session, &endings));
+	return status;
+}
+
+/* Whether this thread is to ask: it is staged, and nobody else asks. E_TIMED_OUT: somebody does for long. */
+static int begin_commit(struct gpushare_buffer *buffer, bool *out_asks)
+{
+	struct gpushare_session *session = buffer->session;
+	int64_t until_ms = monotonic_ms() + session->timeout_ms;
+	bool busy;
+
+	for (;;) {
+		pthread_mutex_lock(&session->lock);
+		busy = buffer->committing;
+		*out_asks = !busy && buffer->info.flags & GPUSHARE_FLAG_STAGED;
+		buffer->committing |= *out_asks;
+		pthread_mutex_unlock(&session->lock);
+		if (!busy)
+			return GPUSHARE_OK;
+		if (monotonic_ms() >= until_ms)
+			return api_fail(GPUSHARE_E_TIMED_OUT,
+					"another thread commits '%s', and the registry has not "
+					"answered that in time",
+					buffer->info.name);
+		poll(NULL, 0, 1);
+	}
+}
+
+static void end_commit(struct gpushare_buffer *buffer)
+{
+	pthread_mutex_lock(&buffer->session->lock);
+	buffer->committing = false;
+	pthread_mutex_unlock(&buffer->session->lock);
+}
+
+API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
+{
+	request ask = {.which_verb = gpushare_Request_commit_tag};
+	int status = session_check_buffer(buffer);
+	bool asks = false;
+
+	if (!status && buffer_is_attached(buffer))
+		status =
+		    api_fail(GPUSHARE_E_INVALID, "'%s' is attached here; who shared it commits it",
+			     buffer->info.name);
+	if (!status)
+		status = begin_commit(buffer, &asks);
+	if (!asks)
+		return status;
+	memcpy(ask.verb.commit.name, buffer->info.name, sizeof(ask.verb.commit.name));
+	status = commit(buffer, &ask);
+	end_commit(buffer);
+	return status;
+}
