@@ -30,19 +30,11 @@ static void add(uint64_t generation, enum live_kind kind, uint32_t flags)
 static int set_up(void **state)
 {
 	(void)state;
-	memset(&played, 0, sizeof(played));
-	played.standing = &played.driver;
-	memset(&its_client, 0, sizeof(its_client));
-	its_client.fd = 5;
-	its_client.fresh = true;
-	its_client.connections = 2;
-	its_client.lease[0] = 1;
+	played_begin(&its_client);
 	telling.connection = 1;
 	telling.goes_on = false;
 	stuck_lock = false;
 	forget_wanted();
-	live_missed();
-	setenv("GPUSHARE_TIMEOUT_MS", "2000", 1);
 	return 0;
 }
 

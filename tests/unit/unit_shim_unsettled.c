@@ -28,18 +28,10 @@ static void add(uint64_t pointer, uint64_t generation, const char *name)
 static int set_up(void **state)
 {
 	(void)state;
-	memset(&played, 0, sizeof(played));
-	played.standing = &played.driver;
-	memset(&its_client, 0, sizeof(its_client));
-	its_client.fd = 5;
-	its_client.fresh = true;
-	its_client.connections = 2;
-	its_client.lease[0] = 1;
+	played_begin(&its_client);
 	telling.connection = 1;
 	telling.goes_on = false;
 	forget_wanted();
-	live_missed();
-	setenv("GPUSHARE_TIMEOUT_MS", "2000", 1);
 	add(STEP, 1, "told");
 	add(2 * STEP, 0, "untold");
 	return 0;
