@@ -114,11 +114,11 @@ static bool is_nobodys(const struct entry *entry, const gpushare_Retell *retell)
  * has its place already. */
 static void end_entry(struct registry *registry, struct entry *entry, const gpushare_Retell *retell)
 {
-	if (is_nobodys(entry, retell)) {
-		registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
-	} else if (keep_stays(entry->info.flags)) {
+	bool nobodys = is_nobodys(entry, retell);
+
+	if (!nobodys && keep_stays(entry->info.flags)) {
 		keep_orphan(registry, entry);
-	} else if (!backing_is_fd(entry->info.backing) && entry->info.attachers &&
+	} else if (!nobodys && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
 		   limbo_enter(registry, entry, DEPARTURE_WITHDRAWN)) {
 		entry->info.in_limbo = false;
 		entry->untold = true;
