@@ -103,15 +103,22 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	return GPUSHARE_OK;
 }
 
+/* What its owner never heard of. */
+static bool is_nobodys(const struct entry *entry, const gpushare_Retell *retell)
+{
+	return entry->info.generation > retell->unanswered_after &&
+	       !strcmp(entry->info.name, retell->unanswered);
+}
+
 /* It has been freed, or another thread is about to say so, and to ask whether it is to be held: then it
  * has its place already. */
-static void end_entry(struct registry *registry, struct entry *entry, const char *unanswered)
+static void end_entry(struct registry *registry, struct entry *entry, const gpushare_Retell *retell)
 {
-	if (!strcmp(entry->info.name, unanswered)) {
-		registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
-	} else if (keep_stays(entry->info.flags)) {
+	bool nobodys = is_nobodys(entry, retell);
+
+	if (!nobodys && keep_stays(entry->info.flags)) {
 		keep_orphan(registry, entry);
-	} else if (!backing_is_fd(entry->info.backing) && entry->info.attachers &&
+	} else if (!nobodys && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
 		   limbo_enter(registry, entry, DEPARTURE_WITHDRAWN)) {
 		entry->info.in_limbo = false;
 		entry->untold = true;
@@ -124,7 +131,7 @@ static void end_entry(struct registry *registry, struct entry *entry, const char
 }
 
 /* What was not told of is not there any more. */
-static void end(struct registry *registry, struct lease *lease, const char *unanswered)
+static void end(struct registry *registry, struct lease *lease, const gpushare_Retell *retell)
 {
 	struct attachment *attachment, *after_attachment;
 	struct entry *entry, *after;
@@ -135,7 +142,7 @@ static void end(struct registry *registry, struct lease *lease, const char *unan
 			continue;
 		log_line("withdraw: uid %u pid %d (%s), \"%s\", while it was away", lease->peer.uid,
 			 lease->peer.pid, lease->peer.command, entry->info.name);
-		end_entry(registry, entry, unanswered);
+		end_entry(registry, entry, retell);
 	}
 	HASH_ITER (hh, lease->attachments, attachment, after_attachment) {
 		if (!attachment->told)
@@ -178,7 +185,7 @@ int handle_retell(struct registry *registry, struct lease *lease, const request 
 			return status;
 	}
 	if (retell->last)
-		end(registry, lease, retell->unanswered);
+		end(registry, lease, retell);
 	answer->which_body = gpushare_Reply_retell_tag;
 	return GPUSHARE_OK;
 }

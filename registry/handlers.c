@@ -312,6 +312,9 @@ static int handle_verb(struct registry *registry, struct lease *lease, const req
 	if (!lease->greeted && ask->which_verb != gpushare_Request_hello_tag)
 		return explain(answer, GPUSHARE_E_PROTOCOL,
 			       "the first request on a connection must be hello");
+	if (lease->given_up) /* nobody waits for that, or is told of it */
+		return explain(answer, GPUSHARE_E_DENIED,
+			       "this process goes on by another connection");
 	switch (ask->which_verb) {
 #define X(verb) \
 	case gpushare_Request_##verb##_tag: \

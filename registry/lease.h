@@ -33,6 +33,7 @@ struct lease {
 	    number; /* a ghost's, as a predecessor that saw it otherwise numbered it; 0: none */
 	uint32_t attempt; /* of its hello: restore_resume(); 0: it said nothing of that */
 	bool greeted;
+	bool given_up;	     /* its client goes on by another one: see restore_resume() */
 	bool ghost;	     /* of before the registry's restart: it has no connection */
 	bool retelling;	     /* its client is saying what it has; what is not `told` of goes */
 	unsigned int noted;  /* see note.h */

@@ -240,6 +240,7 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 		return false;
 	seen_anew = old->peer.pid != lease->peer.pid;
 	move_all(old, lease);
+	old->given_up = true;
 	if (seen_anew) {
 		recognise(registry, lease);
 		note_all(registry);

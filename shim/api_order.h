@@ -63,8 +63,10 @@ struct ordering {
 	/* api_order_event.c */
 	_Atomic(cu_event) event;     /* of what is published */
 	_Atomic(cu_event) released;  /* of what is released */
+	uint32_t told_as;	     /* as has_event of the page says; in the publisher's turn */
 	_Atomic(cu_event) opened;    /* another process's of what is published... */
-	_Atomic uint64_t opened_for; /* ...by this one */
+	_Atomic uint64_t opened_for; /* ...by this one... */
+	_Atomic uint32_t opened_as;  /* ...and which of its events; there before that */
 };
 
 /* This buffer's, with those roles; asks the registry only for what is not there yet. Also where the

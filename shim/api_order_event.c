@@ -92,20 +92,24 @@ static int event_make(struct ordering *ordering, _Atomic(cu_event) *event, unsig
 	return GPUSHARE_OK;
 }
 
-/* In the turn of who publishes. */
-static int event_tell(const struct ordering *ordering)
+/* In the turn of who publishes `number`. What is there may be of this process too, and another event: it
+ * went, and came back. */
+static int event_tell(struct ordering *ordering, uint64_t number)
 {
 	struct order_page *page = ordering->page;
+	uint32_t as = (uint32_t)number ? (uint32_t)number : 1;
 	cu_ipc_event_handle handle;
 	cu_result result;
 
-	if (atomic_load(&page->has_event))
+	if (ordering->told_as && atomic_load(&page->has_event) == ordering->told_as)
 		return GPUSHARE_OK;
 	result = ordering->driver->cuIpcGetEventHandle(&handle, ordering->event);
 	if (result != CU_OK)
 		return stream_fail(ordering, result, "cuIpcGetEventHandle");
+	atomic_store(&page->has_event, 0);
 	memcpy(page->event, &handle, sizeof(page->event));
-	atomic_store(&page->has_event, 1);
+	atomic_store(&page->has_event, as);
+	ordering->told_as = as;
 	return GPUSHARE_OK;
 }
 
@@ -126,7 +130,7 @@ static int publish_next(struct ordering *ordering, cu_stream stream, uint64_t *o
 {
 	struct order_page *page = ordering->page;
 	uint64_t number = atomic_load(&page->next) + 1;
-	int status = event_tell(ordering);
+	int status = event_tell(ordering, number);
 
 	if (!status)
 		status = event_chain(ordering, stream, ordering->event);
@@ -173,14 +177,16 @@ int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *o
 }
 
 /* That publisher's, in this process; NULL: it can't be had here. */
-static cu_event event_opened(struct ordering *ordering, uint64_t publisher)
+static cu_event event_opened(struct ordering *ordering, uint64_t publisher, uint32_t as)
 {
 	_order_scope_ struct order_scope scope = {.driver = NULL};
 	cu_ipc_event_handle handle;
 	cu_event made = NULL, none = NULL;
 
 	if (atomic_load(&ordering->opened))
-		return ordering->opened_for == publisher ? atomic_load(&ordering->opened) : NULL;
+		return ordering->opened_for == publisher && ordering->opened_as == as
+			   ? atomic_load(&ordering->opened)
+			   : NULL;
 	memcpy(&handle, ordering->page->event, sizeof(handle));
 	if (order_enter(ordering->driver, ordering->context, &scope) ||
 	    ordering->driver->cuIpcOpenEventHandle(&made, handle) != CU_OK)
@@ -189,6 +195,7 @@ static cu_event event_opened(struct ordering *ordering, uint64_t publisher)
 		ordering->driver->cuEventDestroy_v2(made);
 		return NULL; /* another thread's is there in a moment */
 	}
+	atomic_store(&ordering->opened_as, as);
 	atomic_store(&ordering->opened_for, publisher);
 	return made;
 }
@@ -209,20 +216,21 @@ static int event_ask(const struct ordering *ordering, cu_event event)
 }
 
 /* Of another process, by the CPU. What was recorded is read before the event is asked: recorded once more
- * since, that covers it. It is that publisher's as long as there is no other. */
+ * since, that covers it. It is the one that was recorded as long as there is no other. */
 static int look_at_theirs(struct ordering *ordering, uint64_t at_least)
 {
 	struct order_page *page = ordering->page;
 	uint64_t publisher = atomic_load(&page->publisher);
+	uint32_t as = atomic_load(&page->has_event);
 	cu_event event;
 	int status;
 
-	if (order_is_gone(page) || !atomic_load(&page->has_event) ||
-	    !order_reaches(atomic_load(&page->recorded), at_least))
+	if (order_is_gone(page) || !as || !order_reaches(atomic_load(&page->recorded), at_least))
 		return GPUSHARE_E_NOT_READY;
-	event = event_opened(ordering, publisher);
+	event = event_opened(ordering, publisher, as);
 	status = event ? event_ask(ordering, event) : GPUSHARE_E_NOT_READY;
-	if (!status && atomic_load(&page->publisher) != publisher)
+	if (!status &&
+	    (atomic_load(&page->publisher) != publisher || atomic_load(&page->has_event) != as))
 		return GPUSHARE_E_NOT_READY;
 	return status;
 }

@@ -237,6 +237,7 @@ void client_tell_rest(const struct client *client, gpushare_Retell *part)
 	gpushare_Hold *hold;
 
 	memcpy(part->unanswered, client->unanswered, sizeof(part->unanswered));
+	part->unanswered_after = client->unanswered_after;
 	if (client->request.which_verb != gpushare_Request_withdraw_tag || !withdraw->limbo)
 		return;
 	hold = &part->shared[part->shared_count++];
@@ -303,10 +304,32 @@ static void note_unanswered(struct client *client)
 {
 	const gpushare_Share *share = &client->request.verb.share;
 
-	if (client->asked && client->fd < 0 &&
-	    client->request.which_verb == gpushare_Request_share_tag && !share->adopt &&
-	    !share->again)
-		memcpy(client->unanswered, share->buffer.name, sizeof(client->unanswered));
+	if (!client->asked || client->fd >= 0 || share->adopt || share->again)
+		return;
+	memcpy(client->unanswered, share->buffer.name, sizeof(client->unanswered));
+	client->unanswered_after = client->latest;
+}
+
+/* Under that name stands what the owner knows of. */
+static void note_shared(struct client *client)
+{
+	const gpushare_ShareReply *answer = &client->reply.body.share;
+
+	if (client->reply.which_body == gpushare_Reply_share_tag &&
+	    answer->generation > client->latest)
+		client->latest = answer->generation;
+	if (!strcmp(client->request.verb.share.buffer.name, client->unanswered))
+		client->unanswered[0] = '\0';
+}
+
+static void note(struct client *client, int status)
+{
+	if (client->request.which_verb != gpushare_Request_share_tag)
+		return;
+	if (status == GPUSHARE_OK)
+		note_shared(client);
+	else
+		note_unanswered(client);
 }
 
 int client_call(struct client *client, unsigned int extra_ms)
@@ -323,13 +346,12 @@ int client_call(struct client *client, unsigned int extra_ms)
 	 * word. */
 	while (status == GPUSHARE_OK) {
 		status = ask(client, deadline);
+		note(client, status);
 		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard)
 			break;
 		if (!client_outlives(client->server, &endings, deadline))
 			break;
 		status = client_connect_by(client, deadline);
 	}
-	if (status != GPUSHARE_OK)
-		note_unanswered(client);
 	return status;
 }

@@ -53,6 +53,9 @@ struct client {
 	uint8_t lease[16]; /* the latest one's, to resume by; all zero: none */
 	char unanswered[GPUSHARE_NAME_MAX +
 			1]; /* what a Share asked for; "": none, or it was told of */
+	uint64_t
+	    unanswered_after; /* the latest generation by then: what has it is not that Share's */
+	uint64_t latest;      /* generation that a Share was answered with */
 	client_retell *retell;
 	void *owner;
 	char who[64];

@@ -312,6 +312,28 @@ bool objects_get(cu_mem_handle handle, uint64_t generation, struct live *out_ent
 	return found != NULL;
 }
 
+bool objects_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation,
+			struct live *out_entry)
+{
+	struct places *place, *next;
+	bool found = false;
+
+	if (!lock_take(&table.lock))
+		return false;
+	HASH_ITER (hh, table.places, place, next) {
+		const struct live *entry = &place->node->object.entry;
+
+		if (place->pointer < pointer || place->pointer - pointer >= size ||
+		    entry->generation != generation || !entry->name[0])
+			continue;
+		*out_entry = *entry;
+		found = true;
+		break;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found;
+}
+
 bool objects_rename(cu_mem_handle handle, uint64_t generation, uint64_t to)
 {
 	struct node *found;

@@ -41,6 +41,9 @@ unsigned int objects_attached(uint64_t generation);
 bool objects_read_anew(void);
 bool objects_read(struct live *out, size_t room, size_t *out_count);
 bool objects_get(cu_mem_handle handle, uint64_t generation, struct live *out_entry);
+/* objects_get() of what is mapped in there. */
+bool objects_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation,
+			struct live *out_entry);
 bool objects_rename(cu_mem_handle handle, uint64_t generation, uint64_t to);
 
 #endif

@@ -10,6 +10,7 @@
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_live.h"
+#include "shim_objects.h"
 #include "shim_pages.h"
 #include "shim_process.h"
 #include "shim_scope.h"
@@ -190,16 +191,6 @@ void share_keep(const struct live *entry)
 	remember(entry);
 }
 
-void share_settle(cu_deviceptr pointer)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-	struct live entry;
-
-	(void)quiet;
-	if (!process_is_ending() && live_get(pointer, 0, &entry))
-		link_settle(entry.name);
-}
-
 void share_again(const struct driver *driver, struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -297,6 +288,39 @@ static void tell_end(const char *name, uint64_t generation, bool *limbo)
 	pages_end(generation);
 	status = link_withdraw(name, generation, limbo, why, sizeof(why));
 	say_untold(name, status, why);
+}
+
+static void settle(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (is_to_be_told(entry->name))
+		link_settle(entry->name);
+}
+
+void share_settle(cu_deviceptr pointer)
+{
+	struct live entry;
+
+	if (live_get(pointer, 0, &entry))
+		settle(&entry);
+}
+
+void share_settle_object(cu_mem_handle handle)
+{
+	struct live entry;
+
+	if (objects_get(handle, 0, &entry))
+		settle(&entry);
+}
+
+void share_settle_mapped(cu_deviceptr pointer, size_t size)
+{
+	struct live entry;
+
+	if (objects_get_mapped(pointer, size, 0, &entry))
+		settle(&entry);
 }
 
 void share_end(const char *name, uint64_t generation)

@@ -26,6 +26,9 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 
 /* What is about to be freed, or asked for a handle: where its name was not answered, now it is, or it has none. */
 void share_settle(cu_deviceptr pointer);
+/* The same, of an object by its handle, or of those that are mapped in there. */
+void share_settle_object(cu_mem_handle handle);
+void share_settle_mapped(cu_deviceptr pointer, size_t size);
 
 /* The driver refused to free what was withdrawn already: it has its name again. */
 void share_again(const struct driver *driver, struct live *entry);

@@ -102,9 +102,13 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 
 cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 {
-	struct object *ended = objects_concern() ? objects_drop_handle(handle) : NULL;
+	struct object *ended = NULL;
 	cu_result result;
 
+	if (objects_concern()) {
+		share_settle_object(handle);
+		ended = objects_drop_handle(handle);
+	}
 	objects_tell_ended(ended, false);
 	result = real(handle);
 	objects_tell_ended(ended, true);
@@ -151,14 +155,17 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
  * address. */
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size)
 {
-	struct places *taken;
+	struct places *taken = NULL;
 	struct object *ended;
 	cu_result result;
 	int error;
 
 	if (stands_for_plain(pointer))
 		return CU_INVALID_VALUE;
-	taken = objects_concern() ? objects_take_places(pointer, size) : NULL;
+	if (objects_concern()) {
+		share_settle_mapped(pointer, size);
+		taken = objects_take_places(pointer, size);
+	}
 	result = real(pointer, size);
 	error = errno;
 	ended = objects_settle_places(taken, result == CU_OK);

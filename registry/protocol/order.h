@@ -66,7 +66,7 @@ struct order_page {
 	_Atomic uint32_t means;			     /* enum gpushare_ordering, of the publisher */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t recorded; /* by events: recorded last */
-	_Atomic uint32_t has_event;
+	_Atomic uint32_t has_event; /* 0: none; else which: another event has another number */
 	_Alignas(ORDER_LINE) uint8_t event[ORDER_EVENT_SIZE]; /* its IPC handle */
 
 	_Alignas(ORDER_HEADER) struct order_slot slot[ORDER_SLOTS];

@@ -140,15 +140,19 @@ free a: 0"
 	wait "$OWNER"
 }
 
-@test "what the API gave up on is not kept, and can't be adopted" {
+# late_api NTH WORDS...: the answer to the NTH name comes too late
+late_api() {
 	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_fault.so")
 	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open alloc=x,x,1Mi </dev/null
 	site=$(grep -m 1 '^ask\.2@' "$WORK/sites.api")
+	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$1=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
+		"$BIN/api_app" open "${@:2}" >"$WORK/out" 2>"$WORK/err" </dev/null
+	[ -e "$WORK/hit" ]
+}
+
+@test "what the API gave up on is not kept, and can't be adopted" {
 	for flags in vmm keep; do
-		env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#1=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
-			"$BIN/api_app" open "make=a,w,1Mi,$flags" list "make=b,w,1Mi,keep+adopt" what=w \
-			>"$WORK/out" 2>"$WORK/err" </dev/null
-		[ -e "$WORK/hit" ]
+		late_api 1 "make=a,w,1Mi,$flags" list "make=b,w,1Mi,keep+adopt" what=w
 		equal "$(<"$WORK/out")" "open: OK
 make w: E_TIMED_OUT
 make w: OK
@@ -156,4 +160,13 @@ what w: flags 1 ttl 0 owner alive"
 		gpushare rm w
 		rm "$WORK/hit"
 	done
+}
+
+@test "what the API was refused too late takes nothing from what is kept of that name" {
+	late_api 2 make=a,w,1Mi,keep make=b,w,1Mi,keep free=a what=w
+	equal "$(<"$WORK/out")" "open: OK
+make w: OK
+make w: E_TIMED_OUT
+free a: OK
+what w: flags 1 ttl 0 owner gone"
 }

@@ -249,6 +249,56 @@ static void test_unsaid(void **state)
 	stage_play(publish_unsaid, acquire_unsaid);
 }
 
+/* It goes, comes back, and has another event then. */
+static void publish_anew(void)
+{
+	struct gpushare_buffer *buffer;
+
+	setenv("GPUSHARE_ORDERING", "events", 1);
+	driver = part_driver();
+	session = part_session();
+	for (uint64_t round = 1; round <= 2; round++) {
+		hear();
+		OK(gpushare_attach(session, "x", NULL, &buffer));
+		held_stop();
+		OK(gpushare_publish(buffer, held_stream(), NULL));
+		say();
+		hear();
+		usleep(SETTLED_US);
+		CHECK(part_published(buffer) == round - 1);
+		atomic_store(let_go, (unsigned int)round);
+		held_let_go();
+		OK(gpushare_acquire_host(buffer, round, 20000, NULL));
+		CHECK(driver->cuStreamSynchronize(held_stream()) == CU_OK);
+		OK(gpushare_detach(buffer));
+		say();
+	}
+	OK(gpushare_close(session));
+}
+
+static void acquire_anew(void)
+{
+	struct gpushare_buffer *buffer = begin();
+	cu_stream stream = part_stream();
+
+	atomic_store(let_go, 0);
+	for (uint64_t round = 1; round <= 2; round++) {
+		say();
+		hear();
+		say();
+		OK(gpushare_acquire(buffer, stream, round));
+		CHECK(atomic_load(let_go) == round);
+		hear();
+	}
+	OK(gpushare_close(session));
+}
+
+static void test_anew(void **state)
+{
+	(void)state;
+	stage_play(acquire_anew, publish_anew);
+}
+
 /* Each call of a release; what is not released holds up who reclaims. */
 static void release_failing(void)
 {
@@ -314,8 +364,14 @@ int main(int argc, char **argv)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    T(test_publish_failing), T(test_lacking),	      T(test_held),	    T(test_own),
-	    T(test_unsaid),	     T(test_release_failing), T(test_open_failing),
+	    T(test_publish_failing),
+	    T(test_lacking),
+	    T(test_held),
+	    T(test_own),
+	    T(test_unsaid),
+	    T(test_anew),
+	    T(test_release_failing),
+	    T(test_open_failing),
 	};
 
 	(void)argc;

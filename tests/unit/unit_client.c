@@ -167,6 +167,58 @@ static void a_name_that_was_not_answered_is_told_of(void **state)
 	}
 }
 
+static int share(const char *name)
+{
+	client->request = (request){.which_verb = gpushare_Request_share_tag};
+	client->request.verb.share.has_buffer = true;
+	strcpy(client->request.verb.share.buffer.name, name);
+	return client_call(client, 0);
+}
+
+/* Its own of that name, of before or of since, it knows of. */
+static void a_name_that_was_not_answered_is_not_what_is_known(void **state)
+{
+	gpushare_Retell *part = &client->aside.verb.retell;
+
+	(void)state;
+	assert_int_equal(share("w"), GPUSHARE_OK);
+	assert_int_equal(client->latest, scripted.generation);
+	scripted.half_at = gpushare_Request_share_tag;
+	assert_int_equal(share("w"), GPUSHARE_E_NO_REGISTRY);
+	client_tell_rest(client, part);
+	assert_string_equal(part->unanswered, "w");
+	assert_true(part->unanswered_after && part->unanswered_after == client->latest);
+	assert_int_equal(share("other"), GPUSHARE_OK);
+	assert_string_equal(client->unanswered, "w");
+	assert_true(client->unanswered_after < client->latest);
+	assert_int_equal(share("w"), GPUSHARE_OK);
+	assert_string_equal(client->unanswered, "");
+}
+
+static int tell_rest(struct client *asked, void *owner, int64_t deadline_ms)
+{
+	(void)deadline_ms;
+	asked->aside = (request){.which_verb = gpushare_Request_retell_tag};
+	client_tell_rest(asked, &asked->aside.verb.retell);
+	strcpy(owner, asked->aside.verb.retell.unanswered);
+	asked->fresh = false;
+	return GPUSHARE_OK;
+}
+
+/* The one that ended with it may have left it to the next. */
+static void a_name_that_was_asked_of_two_is_told_of(void **state)
+{
+	char told[GPUSHARE_NAME_MAX + 1] = "";
+
+	(void)state;
+	assert_int_equal(stat_it(), GPUSHARE_OK);
+	client_retell_by(client, tell_rest, told);
+	scripted.drop_at = gpushare_Request_share_tag;
+	assert_int_equal(share("w"), GPUSHARE_OK);
+	assert_string_equal(told, "w");
+	assert_string_equal(client->unanswered, "");
+}
+
 static void what_the_owner_says_stands(void **state)
 {
 	(void)state;
@@ -269,6 +321,8 @@ int main(void)
 	    scripted_test(what_got_no_answer_is_asked_again),
 	    scripted_test(what_goes_into_limbo_is_told_of),
 	    scripted_test(a_name_that_was_not_answered_is_told_of),
+	    scripted_test(a_name_that_was_not_answered_is_not_what_is_known),
+	    scripted_test(a_name_that_was_asked_of_two_is_told_of),
 	    scripted_test(what_the_owner_says_stands),
 	    scripted_test(a_registry_that_never_takes_it_in),
 	    scripted_test(what_is_detached_meanwhile_is_told_once_more),

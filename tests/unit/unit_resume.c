@@ -341,6 +341,33 @@ static void a_ghost_is_no_connection(void **state)
 	assert_int_equal(peer_registry->leases.count, 2);
 }
 
+static uint64_t share_kept(struct lease *lease, const char *name)
+{
+	request what = successor_share(lease, name, KEEP);
+
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	return peer_answer.body.share.generation;
+}
+
+/* What nobody has heard of is not kept; what had the name by then its owner knows of. */
+static void what_was_not_answered_goes(void **state)
+{
+	request told = {0};
+	struct lease *lease = connect_me();
+	uint64_t other = share_kept(lease, "other"), known = share_kept(lease, "w");
+
+	(void)state;
+	strcpy(told.verb.retell.unanswered, "w");
+	told.verb.retell.unanswered_after = known;
+	retell(lease, told, true);
+	assert_true(successor_seen(lease, "w")->owner_gone);
+	assert_true(successor_seen(lease, "other")->owner_gone);
+	assert_true(share_kept(lease, "w") > known && known > other);
+	retell(lease, told, true);
+	assert_int_equal(peer_lookup(lease, "w", 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(peer_registry->store.count, 1);
+}
+
 #define with_registry(test) \
 	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
 
@@ -356,6 +383,7 @@ int main(void)
 	    with_registry(too_many_attachments_are_refused),
 	    with_registry(a_ghost_is_no_connection),
 	    with_registry(an_owner_takes_back_what_it_kept),
+	    with_registry(what_was_not_answered_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

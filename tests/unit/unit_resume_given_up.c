@@ -72,12 +72,32 @@ static void nor_when_it_was_welcomed_last(void **state)
 	end(given_up, lease);
 }
 
+/* What it asked for then is read when the other has told of all that is there. */
+static void nor_is_anything_done_for_it_any_more(void **state)
+{
+	struct lease *given_up, *lease;
+	request what = peer_share_of("late");
+
+	(void)state;
+	begin();
+	given_up = registry_connect(peer_registry, 4711, &self);
+	assert_non_null(given_up);
+	says_hello(given_up, 1, true);
+	lease = registry_connect(peer_registry, 4712, &self);
+	assert_non_null(lease);
+	says_hello(lease, 2, true);
+	assert_int_equal(peer_ask(given_up, &what), GPUSHARE_E_DENIED);
+	assert_int_equal(peer_lookup(lease, "late", 0), GPUSHARE_E_NOT_FOUND);
+	end(given_up, lease);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, successor_set_up, successor_tear_down)
 	    T(who_was_given_up_takes_over_nothing),
 	    T(nor_when_it_was_welcomed_last),
+	    T(nor_is_anything_done_for_it_any_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

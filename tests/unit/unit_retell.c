@@ -11,6 +11,8 @@
 
 #include "retold.h"
 
+#define PAUSED_US 100000 /* who failed at once is asked again */
+
 static const void *const CALLER = (const void *)preloaded;
 
 static void tell_all(void)
@@ -162,6 +164,40 @@ static void test_objects_are_shared_again(void **state)
 	stage_play(want_objects, NULL);
 }
 
+/* Whose name was not answered: what is kept of them is what they hold when the program gives them back. */
+static void untold_objects(void)
+{
+	const struct driver *driver = retold_act("m%i:keep", NULL);
+	const cu_mem_prop prop = {.type = CU_ALLOCATION_PINNED,
+				  .location = {.type = CU_LOCATION_DEVICE}};
+	cu_mem_handle handle;
+	cu_deviceptr at;
+
+	CHECK(driver->cuMemAddressReserve(&at, BLOCK, 0, 0, 0) == CU_OK);
+	for (unsigned int i = 0; i < 2; i++) {
+		retold_restart();
+		scripted.half_at = gpushare_Request_share_tag;
+		CHECK(buffers_create(driver->cuMemCreate, CALLER, &handle, BLOCK, &prop, 0) ==
+		      CU_OK);
+		CHECK(preloaded_logged("is not shared yet") == i + 1);
+		usleep(PAUSED_US);
+		if (i)
+			CHECK(buffers_map(driver->cuMemMap, at, BLOCK, 0, handle, 0) == CU_OK);
+		CHECK(buffers_release(driver->cuMemRelease, handle) == CU_OK);
+		if (i)
+			CHECK(buffers_unmap(driver->cuMemUnmap, at, BLOCK) == CU_OK);
+		CHECK(scripted.asked[gpushare_Request_share_tag] == 2);
+		CHECK(scripted.shares_count && !scripted.shares[scripted.shares_count - 1].again);
+		CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 1);
+	}
+}
+
+static void test_untold_objects_are_kept(void **state)
+{
+	(void)state;
+	stage_play(untold_objects, NULL);
+}
+
 /* The name is another's now. */
 static void lose_one(void)
 {
@@ -226,6 +262,7 @@ int main(int argc, char **argv)
 	    staged(test_what_is_to_be_published_is_told),
 	    staged(test_memory_is_shared_again),
 	    staged(test_objects_are_shared_again),
+	    staged(test_untold_objects_are_kept),
 	    staged(test_a_name_that_was_lost),
 	    staged(test_an_old_registry),
 	};
