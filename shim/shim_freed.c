@@ -53,7 +53,7 @@ static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
 	unsigned long long id = 0;
 
 	(void)quiet;
-	if (!driver->cuPointerGetAttribute ||
+	if (!pointer || !driver->cuPointerGetAttribute ||
 	    driver->cuPointerGetAttribute(&id, CU_ATTRIBUTE_BUFFER_ID, pointer) != CU_OK)
 		return 0;
 	return id;
@@ -64,7 +64,7 @@ struct freed freed_put(const struct driver *driver, cu_deviceptr pointer)
 	struct freed one = {pointer, ask(driver, pointer)};
 	unsigned int place;
 
-	if (!pointer || !one.id || !lock_take(&freed.lock))
+	if (!one.id || !lock_take(&freed.lock))
 		return one;
 	place = place_of(pointer); /* of an allocation before this one */
 	if (place != FREED_MAX)
