@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "monotonic.h"
+#include "shim_freed.h"
 #include "shim_scope.h"
 
 #define APART_CONTEXTS 64
@@ -124,13 +125,17 @@ bool apart_open(const struct driver *driver, cu_context context)
 cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer)
 {
 	struct own_stream alone;
+	struct freed one;
 	cu_result result;
 
 	if (!open_one(driver, context, &alone))
 		return CU_NOT_SUPPORTED;
+	one = freed_put(driver, pointer);
 	result = driver->cuMemFreeAsync(pointer, alone.stream);
 	if (result == CU_OK)
 		set_owes(&alone, true);
+	else
+		freed_forget(&one);
 	return result;
 }
 

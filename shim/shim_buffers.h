@@ -47,6 +47,8 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 /* shim_free.c: the end of an allocation. The name goes first: the address may be handed out again
  * at once. */
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer);
+/* Has the program freed it, while it is there still for the driver? To be asked where it is not live. */
+bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer);
 /* Wait as it would, and answer so; CU_OUT_OF_MEMORY, too, where the context can't be asked. */
 cu_result buffers_stand_in(const struct driver *driver, cu_context context);
 

@@ -2,6 +2,7 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_freed.h"
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
@@ -45,6 +46,11 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 	return result;
 }
 
+bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer)
+{
+	return async_holds(pointer) || linger_holds(pointer, 1) || freed_holds(driver, pointer);
+}
+
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 {
 	const struct driver *driver = lookup_driver();
@@ -56,7 +62,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	async_sweep();
 	share_settle(pointer);
 	if (!live_take(pointer, &entry)) {
-		if (async_holds(pointer) || linger_holds(pointer, 1))
+		if (buffers_has_freed(driver, pointer))
 			return CU_INVALID_VALUE;
 		result = real(pointer);
 	} else if (entry.kind == LIVE_OWN_VMM) {

@@ -8,6 +8,7 @@
 #include "shim_async.h"
 #include "shim_buffers.h"
 #include "shim_elf.h"
+#include "shim_freed.h"
 #include "shim_ipc.h"
 #include "shim_linger.h"
 #include "shim_live.h"
@@ -107,9 +108,15 @@ BODY(cuMemAllocFromPoolAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_mem_po
 	return alloc_pool(real, caller, pointer, size, pool, stream, PER_THREAD(stream));
 }
 
+/* Ours to end, or was it; or is anything else here to be ended? */
+static inline bool free_concerns(cu_deviceptr pointer)
+{
+	return live_maybe(pointer) || async_any() || linger_any() || freed_maybe(pointer);
+}
+
 BODY(cuMemFree_v2, cu_deviceptr pointer)
 {
-	if (!live_maybe(pointer) && !async_any() && !linger_any())
+	if (!free_concerns(pointer))
 		return real(pointer);
 	return buffers_free(real, pointer);
 }
@@ -117,7 +124,7 @@ BODY(cuMemFree_v2, cu_deviceptr pointer)
 static inline cu_result free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 				   cu_stream stream, cu_stream meant)
 {
-	if (!live_maybe(pointer) && !async_any() && !linger_any())
+	if (!free_concerns(pointer))
 		return real(pointer, stream);
 	return buffers_free_async(real, pointer, stream, meant);
 }

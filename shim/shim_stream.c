@@ -8,6 +8,7 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_freed.h"
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
@@ -223,9 +224,18 @@ struct freeing {
 static cu_result free_plain(const struct freeing *call, const struct driver *driver,
 			    const struct live *entry)
 {
-	if (entry->stream_ordered && call->follows && free_behind(driver, entry, call->meant))
+	struct freed one;
+	cu_result result;
+
+	if (!entry->stream_ordered)
+		return call->real(entry->pointer, call->stream);
+	if (call->follows && free_behind(driver, entry, call->meant))
 		return CU_OK;
-	return call->real(entry->pointer, call->stream);
+	one = freed_put(driver, entry->pointer);
+	result = call->real(entry->pointer, call->stream);
+	if (result != CU_OK)
+		freed_forget(&one);
+	return result;
 }
 
 static cu_result free_in_order(const struct freeing *call, const struct driver *driver,
@@ -287,8 +297,8 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	if (known)
 		share_settle(pointer);
 	if (!known || !live_take(pointer, &entry))
-		return async_holds(pointer) || linger_holds(pointer, 1) ? CU_INVALID_VALUE
-									: real(pointer, stream);
+		return buffers_has_freed(driver, pointer) ? CU_INVALID_VALUE
+							  : real(pointer, stream);
 	switch (entry.kind) {
 	case LIVE_OWN:
 		call.follows = asked == CU_OK;

@@ -2,7 +2,8 @@
 /*
  * What freeing a program's stream-ordered memory in streams of our own leans on (shim/shim_apart.h), beside
  * contract_limbo.c. Run on an H200 (driver 580.159.04) all of it held but for two things, which are not
- * asserted any more: a second cuMemFreeAsync of memory whose first is pending answers CUDA_SUCCESS there;
+ * asserted any more: a second cuMemFreeAsync of memory whose first is pending answers CUDA_SUCCESS there,
+ * and the context is never synchronized again (tests/gpu/facts_free_twice.c);
  * and with eight streams held up, and one behind each, a word that a further stream was to write was not
  * written in 10 s, as streams share the hardware's queues (tests/gpu/facts_queues.c asks which). So no
  * stream of ours waits for the program's: an event tells when its time has come.
@@ -152,6 +153,40 @@ static void pending(int peer)
 	let_go(word);
 	EXPECT(CU_OK, driver->cuCtxSynchronize());
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+/* 0: it has none, or there is none any more. */
+static unsigned long long number_of(cu_deviceptr pointer)
+{
+	cu_pointer_attribute attribute = (cu_pointer_attribute)CU_ATTRIBUTE_BUFFER_ID;
+	unsigned long long number = 0;
+
+	if (driver->cuPointerGetAttribute(&number, attribute, pointer) != CU_OK)
+		return 0;
+	return number;
+}
+
+/* By which a second free is known (shim/shim_freed.h). */
+static void numbered(int peer)
+{
+	cu_deviceptr pointer, other = 0;
+	unsigned long long number;
+	cu_stream own;
+
+	(void)peer;
+	driver = contract_context(0);
+	pointer = contract_filled(CONTRACT_BLOCK, 1);
+	number = number_of(pointer);
+	CHECK(number);
+	own = new_stream(CU_STREAM_NONBLOCKING);
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, own));
+	CHECK(number_of(pointer) == number);
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	CHECK(number_of(pointer) != number);
+	for (int i = 0; i < 8; i++) {
+		EXPECT(CU_OK, driver->cuMemAlloc_v2(&other, CONTRACT_BLOCK));
+		CHECK(number_of(other) && number_of(other) != number);
+	}
 }
 
 static void hold_up_each(cu_stream streams[], cu_event events[], int count, uint64_t *word)
@@ -316,6 +351,7 @@ int main(void)
 	    ALONE(streams_and_events_are_made_while_others_are_held_up, made_meanwhile),
 	    ALONE(a_stream_comes_behind_any_default_stream, default_streams),
 	    ALONE(memory_that_is_to_be_freed_is_memory_until_then, pending),
+	    ALONE(memory_that_is_to_be_freed_has_its_number_until_then, numbered),
 	    ALONE(a_few_that_are_held_up_hold_up_no_other, few),
 	    ALONE(many_that_are_held_up_hold_up_no_call, many),
 	    ALONE(what_was_freed_is_back_once_its_stream_is_synchronized, back_with_its_stream),

@@ -172,6 +172,15 @@ said_of_managed() {
 	done
 }
 
+@test "stream-ordered memory that is freed again: refused, and the program goes on" {
+	for program in "${RUNTIMES[@]}"; do
+		program "$program"
+		alike "${PROGRAM[@]}" init make=a,async,2Mi fill=a,3 drop=a drop=a drop=a,free drop=a wait=device \
+			drop=a drop=a,free make=b,async,2Mi fill=b,4 byte=b,5 drop=b wait=device exit=3
+		equal "$stderr" ""
+	done
+}
+
 @test "mapping calls that fail answer the same" {
 	alike "$BIN/drv_linked" init make=a,vmm,2Mi at=b,a,0 drop=a drop=b make=c,vmm,2Mi remap=c remap=c drop=c
 	equal "$stderr" ""

@@ -1,43 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* What a second free of memory answers whose first one is in a stream that is held up, and what becomes of
- * the context then. */
+/* What a second free of memory answers whose first one is in a stream that is held up, or idle, and what
+ * becomes of the context then. */
 #include <stdint.h>
 
 #include "facts_held.h"
 
 #define SIZE (4 * MIB)
 #define LET_GO_MS 300
+#define BUFFER_ID ((cu_pointer_attribute)CU_ATTRIBUTE_BUFFER_ID)
 
-/* How the second free goes. W(value, words) */
-#define WAYS(W) \
-	W(SAME, "cuMemFreeAsync in the stream of the first") \
-	W(HELD, "cuMemFreeAsync in the stream that is held up") \
-	W(IDLE, "cuMemFreeAsync in an idle stream") \
-	W(WAITING, "cuMemFree, which may wait")
-
-enum way {
-#define W(value, words) value,
-	WAYS(W)
-#undef W
-	    WAY_COUNT
-};
-
-static const char *const way_names[] = {
-#define W(value, words) words,
-    WAYS(W)
-#undef W
-};
-
+/* How it goes. */
 enum {
-	POOLED = 16,  /* stream-ordered memory */
-	NOT_HELD = 32 /* no stream is held up */
+	POOLED = 1,   /* stream-ordered memory */
+	NOT_HELD = 2, /* no stream is held up */
+	WAITING =
+	    4, /* the second free by cuMemFree, which may wait; else in the stream of the first */
 };
 
-static cu_deviceptr new_memory(cu_stream stream)
+static cu_deviceptr new_memory(int how, cu_stream stream)
 {
 	cu_deviceptr pointer = 0;
 
-	if (held_user() & POOLED)
+	if (how & POOLED)
 		facts_must("cuMemAllocAsync", cu.cuMemAllocAsync(&pointer, SIZE, stream));
 	else
 		facts_must("cuMemAlloc", cu.cuMemAlloc_v2(&pointer, SIZE));
@@ -45,19 +29,12 @@ static cu_deviceptr new_memory(cu_stream stream)
 	return pointer;
 }
 
-static cu_result free_again(cu_deviceptr pointer, cu_stream held, cu_stream own)
+static cu_result free_again(int how, cu_deviceptr pointer, cu_stream own)
 {
-	switch (held_user() & (POOLED - 1)) {
-	case SAME:
+	if (!(how & WAITING))
 		return cu.cuMemFreeAsync(pointer, own);
-	case HELD:
-		return cu.cuMemFreeAsync(pointer, held);
-	case IDLE:
-		return cu.cuMemFreeAsync(pointer, held_stream());
-	default:
-		held_let_go_in(LET_GO_MS);
-		return cu.cuMemFree_v2(pointer);
-	}
+	held_let_go_in(LET_GO_MS);
+	return cu.cuMemFree_v2(pointer);
 }
 
 /* Is one address given to two? */
@@ -78,44 +55,84 @@ static void ask_apart(cu_deviceptr before)
 	facts_ask("  cuMemFree of the second", cu.cuMemFree_v2(second));
 }
 
-static void ask_twice(void)
+/* The driver's number of an allocation: is it to be had, and is it still that one? */
+static void ask_number(const char *when, cu_deviceptr pointer, unsigned long long before)
 {
-	cu_stream held, own;
-	cu_deviceptr pointer, base = 0;
-	size_t size = 0;
-	char question[200];
-	cu_result result;
-	double began;
+	unsigned long long now = 0;
+	char question[64];
+	cu_result result = cu.cuPointerGetAttribute(&now, BUFFER_ID, pointer);
 
-	held_start();
-	held = held_stream();
-	pointer = new_memory(held);
-	if (!(held_user() & NOT_HELD))
-		held_up(held);
-	own = held_behind(held);
-	facts_must("cuMemFreeAsync", cu.cuMemFreeAsync(pointer, own));
-	began = facts_ms();
-	result = free_again(pointer, held, own);
+	snprintf(question, sizeof(question), "  CU_POINTER_ATTRIBUTE_BUFFER_ID %s", when);
+	facts_say(question, "%s%s", facts_code(result),
+		  result != CU_OK ? ""
+		  : now == before ? ", the same"
+				  : ", ANOTHER");
+}
+
+static void say_second(int how, double began, cu_result result)
+{
+	char question[200];
+
 	snprintf(question, sizeof(question), "of %s, %s: a second free by %s",
-		 held_user() & POOLED ? "cuMemAllocAsync memory" : "cuMemAlloc memory",
-		 held_user() & NOT_HELD ? "nothing held up" : "the first held up",
-		 way_names[held_user() & (POOLED - 1)]);
+		 how & POOLED ? "cuMemAllocAsync memory" : "cuMemAlloc memory",
+		 how & NOT_HELD ? "nothing held up" : "the first held up",
+		 how & WAITING ? "cuMemFree, which may wait"
+			       : "cuMemFreeAsync in the stream of the first");
 	facts_say(question, "%s, %s", facts_code(result),
 		  facts_ms() - began < LET_GO_MS / 2 ? "at once" : "after the stream was let go");
+}
+
+static void ask_twice(int how)
+{
+	cu_stream held = held_stream(), own;
+	cu_deviceptr pointer = new_memory(how, held), base = 0;
+	unsigned long long id = 0;
+	size_t size = 0;
+	double began;
+	cu_result result;
+
+	if (!(how & NOT_HELD))
+		held_up(held);
+	own = held_behind(held);
+	cu.cuPointerGetAttribute(&id, BUFFER_ID, pointer);
+	facts_must("cuMemFreeAsync", cu.cuMemFreeAsync(pointer, own));
+	ask_number("after the first free", pointer, id);
+	began = facts_ms();
+	result = free_again(how, pointer, own);
+	say_second(how, began, result);
 	facts_ask("  cuMemGetAddressRange of it",
 		  cu.cuMemGetAddressRange_v2(&base, &size, pointer));
+	ask_number("of it", pointer, id);
 	held_let_go();
-	facts_ask("  cuCtxSynchronize when it was let go", cu.cuCtxSynchronize());
+	held_ask("  cuCtxSynchronize when it was let go", cu.cuCtxSynchronize);
+	ask_number("of it then", pointer, id);
 	facts_ask("  cuMemFree of it then", cu.cuMemFree_v2(pointer));
 	ask_apart(pointer);
-	facts_ask("  the context at the end", cu.cuCtxSynchronize());
+	held_ask("  the context at the end", cu.cuCtxSynchronize);
+	held_again();
+	facts_must("cuStreamDestroy", cu.cuStreamDestroy_v2(own));
+	facts_must("cuStreamDestroy", cu.cuStreamDestroy_v2(held));
+}
+
+static void ask_one(int how)
+{
+	held_start();
+	ask_twice(how);
+}
+
+/* Of what has returned, one after the other in one context. */
+static void ask_others(int unused)
+{
+	(void)unused;
+	held_start();
+	ask_twice(POOLED);
+	ask_twice(POOLED | WAITING);
+	ask_twice(WAITING);
 }
 
 void facts_free_twice(void)
 {
-	for (int way = 0; way < WAY_COUNT; way++)
-		held_probe(ask_twice, way);
-	held_probe(ask_twice, SAME | NOT_HELD);
-	held_probe(ask_twice, SAME | POOLED);
-	held_probe(ask_twice, WAITING | POOLED);
+	held_probe(ask_one, 0);
+	held_probe(ask_one, NOT_HELD);
+	held_probe(ask_others, 0);
 }

@@ -3,21 +3,20 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROBE_SECONDS 8
+#define START_SECONDS 10 /* at most, for the context */
+#define PROBE_SECONDS 15 /* and from then on */
+#define STANDS_MS 1000
 #define SETTLE_US 20000
 
-static int user_of;
 static uint64_t *volatile words; /* pinned; the last one lets all go */
-
-int held_user(void)
-{
-	return user_of;
-}
+static pthread_t later;
+static bool comes_later; /* a thread is to let all go */
 
 void held_let_go(void)
 {
@@ -27,6 +26,9 @@ void held_let_go(void)
 
 void held_again(void)
 {
+	if (comes_later)
+		pthread_join(later, NULL);
+	comes_later = false;
 	facts_must("cuCtxSynchronize", cu.cuCtxSynchronize());
 	__atomic_store_n(&words[HELD_WORDS], 0, __ATOMIC_SEQ_CST);
 }
@@ -43,19 +45,18 @@ static void let_go_and_end(int signal_number)
 	_exit(1);
 }
 
-static void probe(void (*run)(void), int user)
+static void probe(void (*run)(int user), int user)
 {
 	signal(SIGALRM, let_go_and_end);
-	alarm(PROBE_SECONDS);
-	user_of = user;
-	run();
+	alarm(START_SECONDS);
+	run(user);
 	held_let_go();
 	fflush(stdout);
 	usleep(SETTLE_US); /* the GPU's work is not to be killed under way */
 	_exit(0);
 }
 
-void held_probe(void (*run)(void), int user)
+void held_probe(void (*run)(int user), int user)
 {
 	int status = 0, pid;
 
@@ -74,6 +75,7 @@ void held_start(void)
 	void *pinned = NULL;
 
 	facts_start();
+	alarm(PROBE_SECONDS);
 	facts_must("cuMemHostAlloc", cu.cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
 	words = memset(pinned, 0, 4096);
 }
@@ -121,13 +123,46 @@ static void *let_go_later(void *ms)
 
 void held_let_go_in(unsigned int ms)
 {
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, let_go_later, (void *)(uintptr_t)ms)) {
+	if (pthread_create(&later, NULL, let_go_later, (void *)(uintptr_t)ms)) {
 		facts_say("GIVEN UP", "no thread");
 		_exit(1);
 	}
-	pthread_detach(thread);
+	comes_later = true;
+}
+
+struct asking {
+	const char *question;
+	atomic_bool answered;
+};
+
+static void *say_it_stands(void *user)
+{
+	struct asking *asking = user;
+
+	for (int left_ms = STANDS_MS; left_ms; left_ms--) {
+		if (atomic_load(&asking->answered))
+			return NULL;
+		usleep(1000);
+	}
+	facts_say(asking->question, "stands for %d ms", STANDS_MS);
+	fflush(stdout);
+	_exit(0);
+}
+
+void held_ask(const char *question, cu_result (*call)(void))
+{
+	struct asking asking = {question, false};
+	pthread_t thread;
+	cu_result result;
+
+	if (pthread_create(&thread, NULL, say_it_stands, &asking)) {
+		facts_say("GIVEN UP", "no thread");
+		_exit(1);
+	}
+	result = call();
+	atomic_store(&asking.answered, true);
+	pthread_join(thread, NULL);
+	facts_ask(question, result);
 }
 
 uint64_t *held_word(int number)

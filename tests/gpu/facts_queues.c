@@ -5,12 +5,14 @@
  * well.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "facts_held.h"
 
 #define MOST 40
 #define BESIDE 64
+#define SAID_MAX 512
 
 enum kind { WRITE, FILL, COPY, KINDS };
 static const char *const kind_names[] = {"cuStreamWriteValue64", "cuMemsetD32Async",
@@ -20,10 +22,12 @@ static const char *const kind_names[] = {"cuStreamWriteValue64", "cuMemsetD32Asy
 enum {
 	PAIRS = 1,  /* each held stream has one that waits for its event */
 	BEFORE = 2, /* the further ones were made, and used, before the held ones */
-	MORE = 4,   /* with CUDA_DEVICE_MAX_CONNECTIONS=32 */
 };
 
+static const int counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 32, MOST};
+
 static cu_deviceptr memory;
+static int connections; /* that are asked for; 0: as many as there are without */
 
 /* In time. */
 static bool comes(cu_stream stream, enum kind kind)
@@ -46,8 +50,14 @@ static bool comes(cu_stream stream, enum kind kind)
 
 static void set_up(void)
 {
-	if (held_user() & MORE)
-		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", connections);
+	if (connections)
+		setenv("CUDA_DEVICE_MAX_CONNECTIONS", text, 1);
+	else
+		unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	facts_say("CUDA_DEVICE_MAX_CONNECTIONS", "%s", connections ? text : "not set");
 	held_start();
 	facts_must("cuMemAlloc", cu.cuMemAlloc_v2(&memory, BLOCK));
 	facts_must("cuMemsetD8", cu.cuMemsetD8_v2(memory, 1, BLOCK));
@@ -57,32 +67,34 @@ static void set_up(void)
 	facts_must("cuCtxSynchronize", cu.cuCtxSynchronize());
 }
 
-static const char *setting(void)
+static const char *setting(int how)
 {
 	static char text[128];
 
-	snprintf(text, sizeof(text), "%s%s%s", held_user() & PAIRS ? "held pairs" : "held",
-		 held_user() & BEFORE ? ", the further one made before" : "",
-		 held_user() & MORE ? ", 32 connections" : "");
+	snprintf(text, sizeof(text), "%s%s", how & PAIRS ? "held pairs" : "held",
+		 how & BEFORE ? ", the further one made before" : "");
+	if (connections)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), ", %d connections",
+			 connections);
 	return text;
 }
 
 /* How many streams that makes. */
-static int hold_one_more(cu_stream out[2])
+static int hold_one_more(int how, cu_stream out[2])
 {
 	out[0] = held_stream();
 	held_up(out[0]);
-	if (!(held_user() & PAIRS))
+	if (!(how & PAIRS))
 		return 1;
 	out[1] = held_behind(out[0]);
 	return 2;
 }
 
-static void say_first(enum kind kind, int first)
+static void say_first(int how, enum kind kind, int first)
 {
 	char question[200];
 
-	snprintf(question, sizeof(question), "%s: %s in a further stream", setting(),
+	snprintf(question, sizeof(question), "%s: %s in a further stream", setting(how),
 		 kind_names[kind]);
 	if (first)
 		facts_say(question, "stands beside %d, for the first time", first);
@@ -101,13 +113,13 @@ static void end_all(cu_stream streams[], int count)
 }
 
 /* So many new ones in a row, and the further ones, one a kind; what has stood once is not asked any more. */
-static void ask_beside(int held, cu_stream before[KINDS], int first[KINDS])
+static void ask_beside(int how, int held, cu_stream before[KINDS], int first[KINDS])
 {
 	cu_stream streams[2 * MOST + KINDS];
 	int count = 0;
 
 	for (int i = 0; i < held; i++)
-		count += hold_one_more(&streams[count]);
+		count += hold_one_more(how, &streams[count]);
 	for (enum kind kind = 0; kind < KINDS; kind++) {
 		cu_stream further = before[kind];
 
@@ -121,61 +133,67 @@ static void ask_beside(int held, cu_stream before[KINDS], int first[KINDS])
 	end_all(streams, count);
 }
 
-static void ask_growing(void)
+static void ask_growing(int how)
 {
 	cu_stream before[KINDS] = {NULL};
 	int first[KINDS] = {0};
 
-	set_up();
-	for (enum kind kind = 0; held_user() & BEFORE && kind < KINDS; kind++) {
+	for (enum kind kind = 0; how & BEFORE && kind < KINDS; kind++) {
 		before[kind] = held_stream();
 		comes(before[kind], kind);
 	}
-	for (int held = 1; held <= MOST; held++)
-		ask_beside(held, before, first);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+		ask_beside(how, counts[i], before, first);
 	for (enum kind kind = 0; kind < KINDS; kind++)
-		say_first(kind, first[kind]);
+		say_first(how, kind, first[kind]);
+	end_all(before, how & BEFORE ? KINDS : 0);
+}
+
+static void say_which(int how)
+{
+	char question[200], standing[SAID_MAX] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < BESIDE; i++)
+		if (!__atomic_load_n(held_word(i), __ATOMIC_SEQ_CST) && used < SAID_MAX - 8)
+			used += (size_t)sprintf(standing + used, " %d", i + 1);
+	snprintf(question, sizeof(question), "%s: of %d further streams these stand beside one",
+		 setting(how), BESIDE);
+	facts_say(question, "%s", used ? standing + 1 : "none");
 }
 
 /* One that is held, or one and what is behind it, and many others, each with a word to write. */
-static void ask_which(void)
+static void ask_which(int how)
 {
-	char question[200], standing[512] = "";
-	cu_stream held[2];
-	size_t used = 0;
-	int count = 0;
+	cu_stream streams[2 + BESIDE];
+	int count = hold_one_more(how, streams);
 
-	set_up();
-	for (int i = 0; i < BESIDE; i++)
+	for (int i = 0; i < BESIDE; i++) {
 		*held_word(i) = 0;
-	hold_one_more(held);
-	for (int i = 0; i < BESIDE; i++)
+		streams[count] = held_stream();
 		facts_must(
 		    "cuStreamWriteValue64",
-		    cu.cuStreamWriteValue64_v2(held_stream(), (uintptr_t)held_word(i), 1, 0));
-	usleep(HELD_PATIENCE_MS * 1000);
-	for (int i = 0; i < BESIDE; i++) {
-		if (__atomic_load_n(held_word(i), __ATOMIC_SEQ_CST) || used >= sizeof(standing) - 8)
-			continue;
-		used += (size_t)sprintf(standing + used, " %d", i + 1);
-		count++;
+		    cu.cuStreamWriteValue64_v2(streams[count++], (uintptr_t)held_word(i), 1, 0));
 	}
-	snprintf(question, sizeof(question), "%s: of %d further streams these stand beside one",
-		 setting(), BESIDE);
-	facts_say(question, "%s", count ? standing + 1 : "none");
+	usleep(HELD_PATIENCE_MS * 1000);
+	say_which(how);
+	end_all(streams, count);
+}
+
+static void ask_all(int with)
+{
+	connections = with;
+	set_up();
+	for (int pairs = 0; pairs <= PAIRS; pairs++) {
+		ask_which(pairs);
+		ask_growing(pairs);
+		if (!with)
+			ask_growing(BEFORE | pairs);
+	}
 }
 
 void facts_queues(void)
 {
-	const char *here = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-
-	facts_say("CUDA_DEVICE_MAX_CONNECTIONS", "%s", here ? here : "not set");
-	for (int more = 0; more <= MORE; more += MORE) {
-		held_probe(ask_which, more);
-		held_probe(ask_which, PAIRS | more);
-		held_probe(ask_growing, more);
-		held_probe(ask_growing, PAIRS | more);
-	}
-	held_probe(ask_growing, BEFORE);
-	held_probe(ask_growing, BEFORE | PAIRS);
+	held_probe(ask_all, 0);
+	held_probe(ask_all, 32);
 }

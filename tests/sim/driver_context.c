@@ -211,8 +211,10 @@ static cu_result context_synchronize(void)
 {
 	cu_result result = capture_conflict(context_current());
 
-	if (result == CU_OK)
+	if (result == CU_OK) {
 		wait_for_all();
+		pool_synchronize(NULL);
+	}
 	return result;
 }
 

@@ -9,7 +9,6 @@ enum {
 	POINTER_DEVICE_POINTER = 3,
 	POINTER_HOST_POINTER = 4,
 	POINTER_SYNC_MEMOPS = 6,
-	POINTER_BUFFER_ID = 7,
 	POINTER_IS_MANAGED = 8,
 	POINTER_MAPPED = 13,
 	POINTER_HANDLE_TYPES = 14,
@@ -90,6 +89,10 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 		return pointer_put(value, &start, sizeof(start));
 	case CU_ATTRIBUTE_RANGE_SIZE:
 		return pointer_put(value, &size, sizeof(size));
+	case CU_ATTRIBUTE_BUFFER_ID: {
+		unsigned long long id = region->generation;
+		return id ? pointer_put(value, &id, sizeof(id)) : CU_INVALID_VALUE;
+	}
 	case CU_ATTRIBUTE_MEMPOOL: {
 		cu_mem_pool pool = pool_of(region);
 		return pointer_put(value, &pool, sizeof(pool));
@@ -121,7 +124,7 @@ static size_t pointer_width(int attribute)
 	case CU_ATTRIBUTE_CONTEXT:
 	case POINTER_DEVICE_POINTER:
 	case POINTER_HOST_POINTER:
-	case POINTER_BUFFER_ID:
+	case CU_ATTRIBUTE_BUFFER_ID:
 	case CU_ATTRIBUTE_RANGE_START:
 	case CU_ATTRIBUTE_RANGE_SIZE:
 	case POINTER_HANDLE_TYPES:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream-ordered memory, and the one pool that each device has. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "driver_stream.h"
 
@@ -8,13 +9,15 @@ struct cu_mem_pool_opaque {
 	char unused;
 };
 
-/* Freed behind a stream that was held up: it goes when somebody asks after the stream went on. */
+/* Freed behind a stream that was held up: it goes when somebody asks after the stream went on. That of
+ * cuMemAlloc is there until then even where no stream was held up. */
 struct freed {
 	struct freed *next;
 	uint64_t start;
 	uint32_t generation;
 	struct wait *until;
 	cu_stream plain; /* of memory of cuMemAlloc: the stream that has to live until then */
+	bool again;	 /* of such: a second free was taken */
 };
 
 static struct freed *freed;
@@ -62,33 +65,75 @@ static cu_result pool_alloc(cu_deviceptr *pointer, uint64_t size, cu_mem_pool po
 	return result != CU_OK || capture ? result : memory_take(pointer, size, &want);
 }
 
+static struct freed *pool_freed(const struct region *region)
+{
+	struct freed *one = freed;
+
+	while (one && (one->start != region->start || one->generation != region->generation))
+		one = one->next;
+	return one;
+}
+
 bool pool_has_freed(const struct region *region)
 {
-	for (const struct freed *one = freed; one; one = one->next) {
-		if (one->start == region->start && one->generation == region->generation)
-			return true;
+	return region->kind == REGION_ASYNC && pool_freed(region);
+}
+
+/* NULL: its context went, and it with that. */
+static struct region *pool_region(const struct freed *one)
+{
+	struct region *region = region_exactly(one->start);
+
+	return region && region->generation == one->generation ? region : NULL;
+}
+
+static void pool_end(struct freed **link)
+{
+	struct freed *one = *link;
+	struct region *region = pool_region(one);
+
+	if (region)
+		memory_release(region);
+	*link = one->next;
+	wait_drop(one->until);
+	free(one);
+}
+
+/* Of what is due. Memory of cuMemAlloc that was freed twice stays. */
+static bool pool_end_due(cu_stream stream)
+{
+	struct freed **link = &freed, *one;
+	bool twice = false;
+
+	wait_look();
+	while ((one = *link)) {
+		bool stays = one->again && pool_region(one);
+
+		if (wait_over(one->until) && !stays) {
+			pool_end(link);
+			continue;
+		}
+		twice = twice || (wait_over(one->until) && (!stream || one->plain == stream));
+		link = &one->next;
 	}
-	return false;
+	return twice;
 }
 
 void pool_look(void)
 {
-	struct freed **link = &freed, *one;
+	pool_end_due(NULL);
+}
 
-	wait_look();
-	while ((one = *link)) {
-		struct region *region = region_exactly(one->start);
+static bool pool_has_twice(cu_stream stream)
+{
+	STATE_LOCKED;
+	return pool_end_due(stream);
+}
 
-		if (!wait_over(one->until)) {
-			link = &one->next;
-			continue;
-		}
-		if (region && region->generation == one->generation) /* else its context went */
-			memory_release(region);
-		*link = one->next;
-		wait_drop(one->until);
-		free(one);
-	}
+void pool_synchronize(cu_stream stream)
+{
+	while (pool_has_twice(stream))
+		usleep(1000);
 }
 
 void pool_keep_of(cu_stream stream)
@@ -114,24 +159,18 @@ static cu_result pool_free_behind(const struct region *region, struct wait *unti
 		wait_drop(until);
 		return CU_OUT_OF_MEMORY;
 	}
-	*made = (struct freed){freed, region->start, region->generation, until,
-			       region->kind == REGION_DEVICE ? stream : NULL};
+	*made = (struct freed){freed,
+			       region->start,
+			       region->generation,
+			       until,
+			       region->kind == REGION_DEVICE ? stream : NULL,
+			       false};
 	freed = made;
 	return CU_OK;
 }
 
-/* Memory of cuMemAlloc behind a stream that is held up, and to no end. */
-static bool pool_takes_again(const struct region *region)
-{
-	wait_look();
-	for (const struct freed *one = freed; one; one = one->next) {
-		if (one->start == region->start && one->generation == region->generation)
-			return one->plain && !wait_over(one->until);
-	}
-	return false;
-}
-
-/* Takes cuMemAlloc memory too, which goes with a later call, and not at all if its stream goes before. */
+/* Takes cuMemAlloc memory too, which goes with a later call, and not at all if its stream goes before. It takes
+ * that twice, and no synchronization returns then. */
 static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 {
 	if (!pointer)
@@ -149,11 +188,13 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 		return CU_NOT_SUPPORTED;
 	if (!region || (region->kind != REGION_ASYNC && region->kind != REGION_DEVICE))
 		return CU_INVALID_VALUE;
-	if (pool_has_freed(region))
-		return pool_takes_again(region) ? CU_OK : CU_INVALID_VALUE;
-	struct wait *tail = stream_tail(found);
+	struct freed *before = pool_freed(region);
+	if (before) {
+		before->again = before->plain;
+		return before->plain ? CU_OK : CU_INVALID_VALUE;
+	}
 	bool plain = region->kind == REGION_DEVICE;
-	cu_result result = pool_free_behind(region, tail, found);
+	cu_result result = pool_free_behind(region, stream_tail(found), found);
 	if (!plain)
 		pool_look();
 	return result;

@@ -153,8 +153,10 @@ static cu_result stream_synchronize(cu_stream stream)
 	cu_result result = found ? capture_spoil(found) : CU_INVALID_HANDLE;
 	struct wait *tail = result == CU_OK ? stream_tail(found) : NULL;
 	pthread_mutex_unlock(&state.lock);
-	if (result == CU_OK)
+	if (result == CU_OK) {
 		wait_for(tail);
+		pool_synchronize(found);
+	}
 	return result;
 }
 

@@ -53,8 +53,11 @@ cu_result stream_use(cu_stream stream); /* for events, waits and stream-ordered 
 void stream_end(cu_context context);
 
 /* driver_pool.c. Under the lock. */
-bool pool_has_freed(const struct region *region); /* it is still there for its stream's sake */
+bool pool_has_freed(const struct region *region); /* a pool's, there still for its stream's sake */
 void pool_look(void);
+/* Not under the lock, behind what is waited for: it never returns where memory of cuMemAlloc was freed twice in
+ * that stream; NULL: in any. */
+void pool_synchronize(cu_stream stream);
 void pool_keep_of(cu_stream stream); /* it ends: memory of cuMemAlloc freed in it stays */
 
 /* driver_event.c. Under the lock. */

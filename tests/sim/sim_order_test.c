@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "sim_calls.h"
 
@@ -303,6 +304,74 @@ static void body_connections(void)
 	CHECK(cu.cuStreamSynchronize(other[2]) == CU_OK && words[3]);
 }
 
+static void *end_well(void *unused)
+{
+	usleep(100000);
+	_exit(0);
+	return unused;
+}
+
+/* Of cuMemAlloc memory a second one is taken, and what synchronizes stands then. */
+static void freed_twice(bool held_up_first)
+{
+	cu_stream stream, beside;
+	cu_deviceptr pointer;
+	pthread_t thread;
+
+	start();
+	stream = stream_new(CU_STREAM_NONBLOCKING);
+	beside = stream_new(CU_STREAM_NONBLOCKING);
+	CHECK(cu.cuMemAlloc_v2(&pointer, MIB) == CU_OK);
+	if (held_up_first)
+		hold_up(stream, 1);
+	for (int i = 0; i < 3; i++)
+		CHECK(cu.cuMemFreeAsync(pointer, i == 1 ? beside : stream) == CU_OK);
+	CHECK(cu.cuMemGetAddressRange_v2(NULL, NULL, pointer) == CU_OK);
+	if (held_up_first)
+		*word = 1;
+	CHECK(cu.cuStreamSynchronize(beside) == CU_OK);
+	CHECK(pthread_create(&thread, NULL, end_well, NULL) == 0);
+	cu.cuCtxSynchronize();
+	CHECK(false);
+}
+
+static void body_twice(void)
+{
+	freed_twice(false);
+}
+
+static void body_twice_held_up(void)
+{
+	freed_twice(true);
+}
+
+/* Not so by cuMemFree, nor of a pool's memory. */
+static void body_twice_well(void)
+{
+	cu_deviceptr pointer;
+
+	start();
+	CHECK(cu.cuMemAlloc_v2(&pointer, MIB) == CU_OK);
+	CHECK(cu.cuMemFreeAsync(pointer, NULL) == CU_OK && cu.cuMemFree_v2(pointer) == CU_OK);
+	CHECK(cu.cuMemFree_v2(pointer) == CU_INVALID_VALUE);
+	CHECK(cu.cuCtxSynchronize() == CU_OK);
+	CHECK(cu.cuMemAllocAsync(&pointer, MIB, NULL) == CU_OK);
+	hold_up(NULL, 1);
+	CHECK(cu.cuMemFreeAsync(pointer, NULL) == CU_OK);
+	CHECK(cu.cuMemFreeAsync(pointer, NULL) == CU_INVALID_VALUE);
+	CHECK(cu.cuMemFree_v2(pointer) == CU_INVALID_VALUE);
+	*word = 1;
+	CHECK(cu.cuCtxSynchronize() == CU_OK);
+}
+
+static void test_twice(void **state)
+{
+	(void)state;
+	IN_CHILD(body_twice);
+	IN_CHILD(body_twice_held_up);
+	IN_CHILD(body_twice_well);
+}
+
 static void test_connections(void **state)
 {
 	(void)state;
@@ -322,7 +391,7 @@ int main(void)
 	    cmocka_unit_test(test_streams),	  cmocka_unit_test(test_capture),
 	    cmocka_unit_test(test_context),	  cmocka_unit_test(test_faults_of_twins),
 	    cmocka_unit_test(test_connections),	  cmocka_unit_test(test_log),
-	    cmocka_unit_test(test_older_drivers),
+	    cmocka_unit_test(test_older_drivers), cmocka_unit_test(test_twice),
 	};
 
 	return cmocka_run_group_tests_name("sim order", tests, NULL, NULL);

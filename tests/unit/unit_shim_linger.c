@@ -80,10 +80,11 @@ static cu_result free_it(void)
 	return result;
 }
 
-/* Gone, for the driver too. */
+/* Gone, for the driver too, once it was synchronized. */
 static bool is_gone(void)
 {
-	return !linger_any() && part_driver()->cuMemFree_v2(pointer) == CU_INVALID_VALUE;
+	return !linger_any() && part_driver()->cuCtxSynchronize() == CU_OK &&
+	       part_driver()->cuMemFree_v2(pointer) == CU_INVALID_VALUE;
 }
 
 static void held_and_given_back(void)

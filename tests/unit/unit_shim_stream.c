@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "shim_apart.h"
+#include "shim_freed.h"
 #include "streamed.h"
 
 #define PER_THREAD ((cu_stream)(uintptr_t)2) /* CU_STREAM_PER_THREAD */
@@ -42,6 +43,44 @@ static void held_up(void)
 	streamed_let_go(word);
 	buffers_sweep();
 	CHECK(streamed_is_gone(pointer));
+}
+
+/* The driver would take it, as it is cuMemAlloc memory, and no synchronization would return after it. */
+static void freed_again(void)
+{
+	cu_deviceptr pointer = streamed_begin();
+
+	CHECK(streamed_free(pointer) == CU_OK); /* at once, as its stream is idle */
+	CHECK(streamed_free(pointer) == CU_INVALID_VALUE);
+	CHECK(buffers_free(streamed.driver->cuMemFree_v2, pointer) == CU_INVALID_VALUE);
+	CHECK(streamed.driver->cuCtxSynchronize() == CU_OK);
+	CHECK(streamed_is_gone(pointer) && streamed_free(pointer) == CU_INVALID_VALUE);
+}
+
+/* Where the address is another allocation's by then: the next primary context's are the same. */
+static void freed_address_again(void)
+{
+	cu_deviceptr pointer = streamed_begin(), other = 0;
+	cu_context context = NULL;
+
+	CHECK(streamed_free(pointer) == CU_OK);
+	CHECK(buffers_primary_reset(streamed.driver->cuDevicePrimaryCtxReset_v2, 0) == CU_OK);
+	CHECK(streamed.driver->cuDevicePrimaryCtxRetain(&context, 0) == CU_OK);
+	CHECK(streamed.driver->cuCtxSetCurrent(context) == CU_OK);
+	CHECK(streamed.driver->cuStreamCreate(&streamed.stream, CU_STREAM_NONBLOCKING) == CU_OK);
+	CHECK(streamed.driver->cuMemAlloc_v2(&other, BLOCK) == CU_OK && other == pointer);
+	CHECK(freed_maybe(other));
+	CHECK(streamed_free(other) == CU_OK && !freed_maybe(other) && streamed_is_gone(other));
+}
+
+/* Where no stream of ours can be had it is freed in the program's. */
+static void freed_again_in_its_stream(void)
+{
+	cu_deviceptr pointer = streamed_begin();
+
+	streamed.table->cuEventCreate = NULL;
+	CHECK(streamed_free(pointer) == CU_OK && streamed_free(pointer) == CU_INVALID_VALUE);
+	CHECK(streamed.driver->cuCtxSynchronize() == CU_OK && streamed_is_gone(pointer));
 }
 
 /* Without waiting for any stream, in calls of the program's. */
@@ -78,7 +117,7 @@ static void held_up_apart(void)
 	}
 }
 
-struct freed {
+struct in_thread {
 	cu_context context;
 	cu_deviceptr pointer;
 	uint32_t *word;
@@ -86,7 +125,7 @@ struct freed {
 
 static void *free_in_own_thread(void *user)
 {
-	struct freed *freed = user;
+	struct in_thread *freed = user;
 
 	CHECK(streamed.driver->cuCtxSetCurrent(freed->context) == CU_OK);
 	freed->pointer = streamed_make_here();
@@ -98,7 +137,7 @@ static void *free_in_own_thread(void *user)
 /* Each thread's own stream has the same name, and is another one. */
 static void held_up_in_threads(void)
 {
-	struct freed first, second;
+	struct in_thread first, second;
 	cu_context context;
 	pthread_t thread;
 
@@ -314,6 +353,9 @@ static void test_destroyed(void **state)
 	(void)state;
 	stage_play(destroyed, NULL);
 	stage_play(held_up, NULL);
+	stage_play(freed_again, NULL);
+	stage_play(freed_address_again, NULL);
+	stage_play(freed_again_in_its_stream, NULL);
 	stage_play(held_up_apart, NULL);
 	stage_play(held_up_in_threads, NULL);
 }
