@@ -46,17 +46,22 @@ static void set(unsigned int place, cu_deviceptr pointer, unsigned long long id)
 		atomic_fetch_sub_explicit(&freed.count, 1, memory_order_release);
 }
 
-/* 0: the driver knows no allocation there, or can't tell. A capture may go on meanwhile. */
+static bool get_id(const struct driver *driver, cu_deviceptr pointer, unsigned long long *id)
+{
+	return driver->cuPointerGetAttribute(id, CU_ATTRIBUTE_BUFFER_ID, pointer) == CU_OK;
+}
+
+/* 0: the driver knows no allocation there, or can't tell, asked twice: a second free that it takes hangs
+ * the program. A capture may go on meanwhile. */
 static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	unsigned long long id = 0;
+	unsigned long long id;
 
 	(void)quiet;
-	if (!pointer || !driver->cuPointerGetAttribute ||
-	    driver->cuPointerGetAttribute(&id, CU_ATTRIBUTE_BUFFER_ID, pointer) != CU_OK)
+	if (!pointer || !driver->cuPointerGetAttribute)
 		return 0;
-	return id;
+	return get_id(driver, pointer, &id) || get_id(driver, pointer, &id) ? id : 0;
 }
 
 struct freed freed_put(const struct driver *driver, cu_deviceptr pointer)

@@ -232,7 +232,7 @@ static bool judge_warm_up(void)
 	    gpushare_detach(seen) || gpushare_free(made) || gpushare_unlink(judge.session, "warm"))
 		return false;
 	/* The keeper comes by itself, on a busy machine later than all of that. */
-	for (int tries = 0; tries < 100 && !sizes_keeper(judge.directory); tries++)
+	for (int tries = 0; tries < 400 && !sizes_keeper(judge.directory); tries++)
 		chaos_nap_us(50000);
 	chaos_nap_us(50000);
 	judge.at_start = sizes_now(judge.directory);

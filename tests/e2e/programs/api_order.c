@@ -78,8 +78,11 @@ static void write_stream(struct gpushare_buffer *ring, const struct part *part, 
 		hold_up(stream);
 	MUST(cu.cuMemcpyHtoDAsync_v2(gpushare_pointer(ring) + frame_offset(number, part->slots),
 				     from, FRAME, stream));
-	if (!is_held(part))
+	if (!is_held(part)) {
+		if (number == part->pause) /* all before it is published */
+			MUST(gpushare_acquire_host(ring, number - 1, PATIENCE_MS, NULL));
 		stop_at(part, number, "written");
+	}
 	MUST(gpushare_publish(ring, stream, &sequence));
 	must(sequence == number, "the number of a publication");
 	if (is_held(part))
