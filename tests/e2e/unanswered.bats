@@ -5,13 +5,13 @@
 load helpers
 
 setup_more() {
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's calls are its instruments'"
 	[ -z "${EMULATOR:-}" ] || skip "an emulator's calls are its own"
 	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
-	FAULTY="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_fault.so"
 	start_registry
 	# Where a name is asked for in this build.
 	env FAULT_RECORD="$WORK/sites" FAULT_OF=libgpushare_shim.so GPUSHARE_NAME=w \
-		LD_PRELOAD="$FAULTY $SHIM" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
+		LD_PRELOAD="$BIN/lib_fault.so $SHIM" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
 	SITE=$(grep -m 1 '^ask\.2@' "$WORK/sites")
 	UNTOLD=$((400 + SLACK_MS / 4)) # ms that an answer may take
 }
@@ -19,7 +19,7 @@ setup_more() {
 # late NTH RULES WORDS...: the answer to the NTH name comes too late
 late() {
 	start_named owner "$2" env GPUSHARE_TIMEOUT_MS=$UNTOLD GPUSHARE_LOG="$WORK/log" FAULT_AT="$SITE#$1=late" \
-		FAULT_OF=libgpushare_shim.so FAULT_HIT="$WORK/hit" LD_PRELOAD="$FAULTY $SHIM" \
+		FAULT_OF=libgpushare_shim.so FAULT_HIT="$WORK/hit" LD_PRELOAD="$BIN/lib_fault.so $SHIM" \
 		"$BIN/rt_app_static" init "${@:3}"
 	OWNER=$PID
 	await_file "$WORK/up"
@@ -143,7 +143,7 @@ free a: 0"
 
 # late_api NTH WORDS...: the answer to the NTH name comes too late
 late_api() {
-	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$FAULTY")
+	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$BIN/lib_fault.so")
 	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open alloc=x,x,1Mi </dev/null
 	site=$(grep -m 1 '^ask\.2@' "$WORK/sites.api")
 	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$1=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \

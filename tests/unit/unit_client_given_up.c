@@ -85,6 +85,13 @@ static int hellos(void)
 	return count;
 }
 
+static void nap(unsigned int ms)
+{
+	scripted_lock();
+	scripted.nap_ms = ms;
+	scripted_unlock();
+}
+
 /* Not answered: the hello to a registry that came since. `times`: that often. */
 static void resume_in_vain(int times)
 {
@@ -168,10 +175,10 @@ static void the_one_that_has_the_lease_stays(void **state)
 	client->timeout_ms = 40;
 	resume_in_vain(1);
 	mute(0);
-	scripted.nap_ms = 100;
+	nap(100);
 	assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
 	raw_sleep_ms(200);
-	scripted.nap_ms = 0;
+	nap(0);
 	assert_int_equal(client->given_up_count, 2);
 	late = client->given_up[1];
 	mute(gpushare_Request_hello_tag);
