@@ -239,7 +239,7 @@ pid_of() {
 	registry=$(grep -lsP "^NSpid:\t.*\t$registry$" /proc/[0-9]*/status | cut -d / -f 3 |
 		while read -r pid; do ! cmp -s "/proc/$pid/comm" <(echo gpushare-regist) || echo "$pid"; done)
 	for pid in $registry "$dies"; do kill -KILL "$pid"; done
-	for pid in $registry "$dies"; do until_true has_ended "$pid"; done
+	for pid in $registry "$dies"; do until_true is_over "$pid"; done
 	rm "$GPUSHARE_DIR/registry.sock"
 	start_outside
 	equal "$(names)" "stays 2097152"

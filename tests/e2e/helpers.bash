@@ -144,6 +144,11 @@ has_ended() {
 	[[ ${stat##*) } != [!ZX]* ]]
 }
 
+# With each of its threads: of a killed process that waits in the driver the first has ended long before.
+is_over() {
+	! grep -hsqv '^State:[[:space:]]*[ZX]' < <(grep -hs '^State:' "/proc/$1/task"/*/status)
+}
+
 # Each thread of it: a signal takes its time to get there.
 has_stopped() {
 	! grep -hsqv '^State:[[:space:]]*T' < <(grep -hs '^State:' "/proc/$1/task"/*/status)

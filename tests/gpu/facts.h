@@ -104,7 +104,6 @@ cu_deviceptr facts_map(cu_mem_handle handle, size_t size);
 	S(order) \
 	S(event) \
 	S(event_killed) \
-	S(queues) \
 	S(free_twice)
 #define S(name) void facts_##name(void);
 FACTS_SECTIONS(S)

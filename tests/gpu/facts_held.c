@@ -14,14 +14,14 @@
 #define STANDS_MS 1000
 #define SETTLE_US 20000
 
-static uint64_t *volatile words; /* pinned; the last one lets all go */
+static uint64_t *volatile word; /* pinned; 1 lets all go */
 static pthread_t later;
 static bool comes_later; /* a thread is to let all go */
 
 void held_let_go(void)
 {
-	if (words)
-		__atomic_store_n(&words[HELD_WORDS], 1, __ATOMIC_SEQ_CST);
+	if (word)
+		__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
 }
 
 void held_again(void)
@@ -30,7 +30,7 @@ void held_again(void)
 		pthread_join(later, NULL);
 	comes_later = false;
 	facts_must("cuCtxSynchronize", cu.cuCtxSynchronize());
-	__atomic_store_n(&words[HELD_WORDS], 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
 }
 
 /* Out of whatever waits for what is held up. */
@@ -77,7 +77,7 @@ void held_start(void)
 	facts_start();
 	alarm(PROBE_SECONDS);
 	facts_must("cuMemHostAlloc", cu.cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
-	words = memset(pinned, 0, 4096);
+	word = memset(pinned, 0, 4096);
 }
 
 cu_stream held_stream(void)
@@ -90,12 +90,11 @@ cu_stream held_stream(void)
 
 void held_up(cu_stream stream)
 {
-	facts_must(
-	    "cuStreamWaitValue64",
-	    cu.cuStreamWaitValue64_v2(stream, (uintptr_t)&words[HELD_WORDS], 1, CU_WAIT_GEQ));
+	facts_must("cuStreamWaitValue64",
+		   cu.cuStreamWaitValue64_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
 }
 
-cu_event held_event(cu_stream stream)
+static cu_event held_event(cu_stream stream)
 {
 	cu_event event = NULL;
 
@@ -163,33 +162,4 @@ void held_ask(const char *question, cu_result (*call)(void))
 	atomic_store(&asking.answered, true);
 	pthread_join(thread, NULL);
 	facts_ask(question, result);
-}
-
-uint64_t *held_word(int number)
-{
-	return &words[number];
-}
-
-bool held_written(const uint64_t *word)
-{
-	double began = facts_ms();
-
-	while (!__atomic_load_n(word, __ATOMIC_SEQ_CST)) {
-		if (facts_ms() - began >= HELD_PATIENCE_MS)
-			return false;
-		usleep(20);
-	}
-	return true;
-}
-
-bool held_event_comes(cu_event event)
-{
-	double began = facts_ms();
-
-	while (cu.cuEventQuery(event) != CU_OK) {
-		if (facts_ms() - began >= HELD_PATIENCE_MS)
-			return false;
-		usleep(20);
-	}
-	return true;
 }

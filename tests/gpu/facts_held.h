@@ -5,8 +5,6 @@
  * them go by then. To make a context may take seconds: as many questions a process as can be. */
 #include "facts.h"
 
-#define HELD_PATIENCE_MS 200
-
 /* Before facts_start() in the calling process. */
 void held_probe(void (*run)(int user), int user);
 
@@ -22,13 +20,5 @@ void held_let_go_in(unsigned int ms); /* by another thread */
 
 /* Where a call may never return: says so after a second, and ends the process. */
 void held_ask(const char *question, cu_result (*call)(void));
-
-/* A word of pinned memory, 0, of as many as a probe may want. */
-#define HELD_WORDS 128
-uint64_t *held_word(int number);
-/* Has it been written in time? */
-bool held_written(const uint64_t *word);
-bool held_event_comes(cu_event event);
-cu_event held_event(cu_stream stream);
 
 #endif
