@@ -46,11 +46,6 @@ static void set(unsigned int place, cu_deviceptr pointer, unsigned long long id)
 		atomic_fetch_sub_explicit(&freed.count, 1, memory_order_release);
 }
 
-static bool get_id(const struct driver *driver, cu_deviceptr pointer, unsigned long long *id)
-{
-	return driver->cuPointerGetAttribute(id, CU_ATTRIBUTE_BUFFER_ID, pointer) == CU_OK;
-}
-
 /* 0: the driver knows no allocation there, or can't tell, asked twice: a second free that it takes hangs
  * the program. A capture may go on meanwhile. */
 static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
@@ -61,7 +56,10 @@ static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
 	(void)quiet;
 	if (!pointer || !driver->cuPointerGetAttribute)
 		return 0;
-	return get_id(driver, pointer, &id) || get_id(driver, pointer, &id) ? id : 0;
+	for (int tries = 0; tries < 2; tries++)
+		if (driver->cuPointerGetAttribute(&id, CU_ATTRIBUTE_BUFFER_ID, pointer) == CU_OK)
+			return id;
+	return 0;
 }
 
 struct freed freed_put(const struct driver *driver, cu_deviceptr pointer)
