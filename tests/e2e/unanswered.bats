@@ -31,6 +31,22 @@ again() {
 	rm -f "$WORK"/{end,up,hit,go,named,more,freed,log}
 }
 
+# and the next rule begins from nothing
+owner_ends() {
+	touch "$WORK/end"
+	wait "$OWNER"
+	again
+}
+
+# kept_or_gone [OTHERS]: of a program that has freed it
+kept_or_gone() {
+	if [ "$rule" = w:keep ]; then
+		same_as_owner a w
+	else
+		equal "$(names | cut -d ' ' -f 1)" "${1:-}"
+	fi
+}
+
 # same_as_owner SLOT NAME: a byte of it, by the program and by another one
 same_as_owner() {
 	grep "^byte $1: " "$WORK/owner.out" | tail -n 1 >"$WORK/owners"
@@ -63,14 +79,8 @@ go_on() {
 		late 1 "$rule" alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" await="$WORK/go" free=a \
 			touch="$WORK/freed" await="$WORK/end"
 		go_on freed
-		if [ "$rule" = w:keep ]; then
-			same_as_owner a w
-		else
-			equal "$(names)" ""
-		fi
-		touch "$WORK/end"
-		wait "$OWNER"
-		again
+		kept_or_gone
+		owner_ends
 	done
 }
 
@@ -85,14 +95,8 @@ w 1048576"
 		same_as_owner a w
 		touch "$WORK/more"
 		await_file "$WORK/freed"
-		if [ "$rule" = w:keep ]; then
-			same_as_owner a w
-		else
-			equal "$(names | cut -d ' ' -f 1)" "next"
-		fi
-		touch "$WORK/end"
-		wait "$OWNER"
-		again
+		kept_or_gone next
+		owner_ends
 	done
 }
 
@@ -103,9 +107,7 @@ w 1048576"
 		kill -KILL "$(registry_pids)"
 		go_on named
 		same_as_owner a w
-		touch "$WORK/end"
-		wait "$OWNER"
-		again
+		owner_ends
 	done
 }
 
