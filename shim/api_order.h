@@ -49,6 +49,7 @@ struct ordering {
 	_Atomic cu_deviceptr at;    /* what that is for them; then the rest is there */
 	struct ordering *next_view; /* of all that have one */
 	bool retired;		    /* the session has it no more */
+	unsigned int borrowed;	    /* by so many calls, which use its event */
 	bool kept;		    /* `context` is the primary one of `device`, retained */
 	cu_device device;
 	struct order_lane publishing, releasing;

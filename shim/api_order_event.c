@@ -17,8 +17,8 @@
 /* What a host function stores. */
 struct stored {
 	struct ordering *ordering;
-	uint32_t slot; /* a consumer's, from 1 on; 0: it is published */
-	uint64_t number;
+	uint32_t slot;	 /* a consumer's, from 1 on; 0: it is published */
+	uint64_t number; /* 0: given there */
 };
 
 int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
@@ -46,6 +46,8 @@ static void store_here(void *user)
 
 	if (stored->slot) {
 		order_release(ordering->page, stored->slot - 1, stored->number);
+	} else if (!stored->number) {
+		order_publish_late(ordering->page);
 	} else {
 		order_raise(&ordering->page->published, stored->number);
 		order_wake_readers(ordering->page);
@@ -126,24 +128,71 @@ static int event_chain(const struct ordering *ordering, cu_stream stream, cu_eve
 	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, call);
 }
 
-static int publish_next(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence)
+/* What was recorded by an attachment of this process that is another one, or was: the stream waits for that.
+ * E_NOT_READY: it is somebody else's. */
+static int event_follow(struct ordering *ordering, cu_stream stream, uint64_t number)
+{
+	struct ordering *other = view_borrow(ordering, number);
+	cu_result result;
+
+	if (!other)
+		return GPUSHARE_E_NOT_READY;
+	result = ordering->driver->cuStreamWaitEvent(stream, other->event, 0);
+	view_return(other);
+	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuStreamWaitEvent");
+}
+
+/* The next number comes behind all before: the own ones by the event. In the page's turn. */
+static int publish_behind(struct ordering *ordering, cu_stream stream, uint64_t before)
+{
+	if (order_reaches(atomic_load(&ordering->page->published), before) ||
+	    atomic_load(&ordering->publishing.last) == before)
+		return GPUSHARE_OK;
+	return event_follow(ordering, stream, before);
+}
+
+static void note_published(struct ordering *ordering, uint64_t number)
+{
+	atomic_store(&ordering->page->next, number);
+	atomic_store(&ordering->publishing.last, number);
+	atomic_store(&ordering->page->recorded, number);
+}
+
+/* In the turn. E_NOT_READY: `out_before` is somebody else's, and not published. */
+static int publish_next(struct ordering *ordering, cu_stream stream, uint64_t *out_before,
+			uint64_t *out_sequence)
 {
 	struct order_page *page = ordering->page;
-	uint64_t number = atomic_load(&page->next) + 1;
-	int status = event_tell(ordering, number);
+	bool late = atomic_load(&page->late);
+	uint64_t before = atomic_load(late ? &page->late_after : &page->next);
+	uint64_t number = late ? 0 : before + 1;
+	int status = publish_behind(ordering, stream, before);
 
+	*out_before = before;
+	if (!status)
+		status = event_tell(ordering, before + 1);
 	if (!status)
 		status = event_chain(ordering, stream, ordering->event);
 	if (!status)
 		status = store_later(ordering, stream, 0, number);
 	if (status)
 		return status;
-	atomic_store(&page->next, number);
-	atomic_store(&page->recorded, number);
-	atomic_store(&ordering->publishing.last, number);
+	if (!late)
+		note_published(ordering, number);
 	if (out_sequence)
 		*out_sequence = number;
 	return GPUSHARE_OK;
+}
+
+/* No stream of ours waits for what may never come: see above. */
+static int wait_behind(struct ordering *ordering, uint64_t before)
+{
+	const struct order_stuck stuck = {stream_has_failed, ordering};
+	struct order_page *page = ordering->page;
+	int status =
+	    order_wait_number(&page->published, &page->readers, before, ORDER_FOR_EVER, &stuck);
+
+	return status == GPUSHARE_E_OWNER_GONE ? ordering_fail_gone(ordering, before) : status;
 }
 
 /* The stream's context is current. Drivers crash where an interprocess event meets a stream of
@@ -158,6 +207,7 @@ static bool is_elsewhere(const struct ordering *ordering)
 
 int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence)
 {
+	uint64_t before;
 	int status;
 
 	if (is_elsewhere(ordering))
@@ -167,12 +217,16 @@ int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *o
 				"and call gpushare_publish_host()",
 				ordering->name);
 	status = event_make(ordering, &ordering->event, CU_EVENT_SHARED);
-	if (!status)
+	while (!status) {
 		status = ordering_take_page_turn(ordering);
-	if (status)
-		return status;
-	status = publish_next(ordering, stream, out_sequence);
-	order_give_turn(ordering->page);
+		if (status)
+			break;
+		status = publish_next(ordering, stream, &before, out_sequence);
+		order_give_turn(ordering->page);
+		if (status != GPUSHARE_E_NOT_READY)
+			break;
+		status = wait_behind(ordering, before);
+	}
 	return status;
 }
 
@@ -235,24 +289,12 @@ static int look_at_theirs(struct ordering *ordering, uint64_t at_least)
 	return status;
 }
 
-/* This process's own: no stream of it outlives that. */
-static int wait_for_ours(struct ordering *ordering, cu_stream stream, uint64_t at_least)
-{
-	struct order_page *page = ordering->page;
-	cu_event event = atomic_load(&ordering->event);
-	cu_result result;
-
-	if (!event || order_wait_number(&page->recorded, &page->readers, at_least, LOOK_MS, NULL))
-		return GPUSHARE_E_NOT_READY;
-	result = ordering->driver->cuStreamWaitEvent(stream, event, 0);
-	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuStreamWaitEvent");
-}
-
+/* This process's own is waited for by the stream, which does not outlive it. */
 static int event_look(struct ordering *ordering, cu_stream stream, uint64_t at_least)
 {
-	return atomic_load(&ordering->roles) & ORDER_PUBLISHES
-		   ? wait_for_ours(ordering, stream, at_least)
-		   : look_at_theirs(ordering, at_least);
+	int status = event_follow(ordering, stream, at_least);
+
+	return status == GPUSHARE_E_NOT_READY ? look_at_theirs(ordering, at_least) : status;
 }
 
 /* A stream of another context has what is published alone to go by. */

@@ -31,6 +31,35 @@ void view_add(struct ordering *ordering)
 	pthread_mutex_unlock(&views.lock);
 }
 
+static bool is_recorded(const struct ordering *ordering, const struct ordering *like,
+			uint64_t number)
+{
+	return ordering->page->id == like->page->id && ordering->context == like->context &&
+	       atomic_load(&ordering->event) &&
+	       order_reaches(atomic_load(&ordering->publishing.last), number);
+}
+
+struct ordering *view_borrow(const struct ordering *like, uint64_t number)
+{
+	struct ordering *found;
+
+	pthread_mutex_lock(&views.lock);
+	found = views.first;
+	while (found && !is_recorded(found, like, number))
+		found = found->next_view;
+	if (found)
+		found->borrowed++;
+	pthread_mutex_unlock(&views.lock);
+	return found;
+}
+
+void view_return(struct ordering *borrowed)
+{
+	pthread_mutex_lock(&views.lock);
+	borrowed->borrowed--;
+	pthread_mutex_unlock(&views.lock);
+}
+
 static bool has_late_publication(const struct ordering *ordering)
 {
 	return atomic_load(&ordering->pending) ||
@@ -101,10 +130,10 @@ static bool is_held_up(const struct ordering *ordering)
 	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));
 }
 
-/* Some time: no graph has it. */
+/* Some time: no graph has it, nor a call. */
 static bool is_to_go(const struct ordering *ordering)
 {
-	return ordering->retired && !atomic_load(&ordering->captured);
+	return ordering->retired && !ordering->borrowed && !atomic_load(&ordering->captured);
 }
 
 /* Under the lock: one that can be given back, of that session or of one that was closed; none while any

@@ -30,6 +30,10 @@ void view_drop(const struct driver *driver, struct order_page *view);
 
 /* api_order_retire.c: what a stream may come to later is in one list until then. */
 void view_add(struct ordering *ordering);
+/* One of this process's, of the same page in the same context, it itself or another, whose event is recorded
+ * behind that number; it stays until it is returned. NULL: there is none. */
+struct ordering *view_borrow(const struct ordering *like, uint64_t number);
+void view_return(struct ordering *borrowed);
 
 /* api_order_release.c. The slot is this session's still, and not another process's. */
 int release_check(const struct ordering *ordering, uint32_t slot);
