@@ -252,6 +252,14 @@ kill_registry() {
 	done
 }
 
+@test "a publisher that goes and returns while its streams have still to publish: nothing runs ahead" {
+	for how in stream events; do
+		by $how
+		run -0 "$BIN/api_order_return"
+		has "$output" "read 4 by $([ $how = events ] && echo events || echo stream-memory-operations)"
+	done
+}
+
 @test "what is shown of a buffer has its sequence and how it is ordered" {
 	needs jq
 	declare -A words=([host]=host [stream]=stream-memory-operations [events]=events)
