@@ -1157,7 +1157,8 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  *
  * Where a GPU has no 64-bit stream memory operations, publications travel by one CUDA IPC event, and
  * gpushare_acquire() and gpushare_reclaim() wait on the CPU, the former until what another process
- * publishes is done: gpushare_ordering() tells.
+ * publishes is done; gpushare_publish() does where what was begun last is the CPU's or of another
+ * context, and is not published so far. gpushare_ordering() tells.
  *
  * When the publisher has gone (it detaches or frees the buffer, ends, is killed) nobody waits for it
  * any more: waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
