@@ -53,6 +53,33 @@ TEST \"not here\" { sleep 0.$file; skip \"as $file says\"; }"
 skipped: many3.bats: not here: as 3 says"
 }
 
+@test "run: each test by itself where that is wanted, whatever it is called, and files by several filters" {
+	made first <<<'TEST "a (b) [c] {d}: e.f* + g? ^h | $i" { true; }
+TEST "a" { sleep 1.1; }'
+	made second <<<'TEST "a b" { skip "not today"; }
+TEST "b" { true; }'
+	made third <<<'TEST "c" { false; }'
+	ARGUMENTS=(made/first made/second)
+	ran 0 GPUSHARE_TEST_EACH=1 GPUSHARE_TEST_JOBS=1
+	[[ ${lines[1]} == "first.bats 1: 1 passed, 0 failed, 0 skipped, "[0-9]" s" ]]
+	[[ ${lines[2]} == "first.bats 2: 1 passed, 0 failed, 0 skipped, "[1-9]" s" ]]
+	[[ ${lines[3]} == "second.bats 1: 0 passed, 0 failed, 1 skipped, "[0-9]" s" ]]
+	equal "${lines[4]}" "skipped: second.bats 1: a b: not today"
+	[[ ${lines[5]} == "second.bats 2: 1 passed, 0 failed, 0 skipped, "[0-9]" s" ]]
+	equal "${lines[6]}" "3 passed, 0 failed, 1 skipped"
+	ARGUMENTS=()
+	ran 1 GPUSHARE_TEST_EACH=1
+	has "$output" "third.bats 1: 0 passed, 1 failed, 0 skipped"
+	has "$output" "beside others: failed: third.bats#1"
+	equal "${lines[-1]}" "3 passed, 1 failed, 1 skipped"
+}
+
+@test "run: a test that takes longer than it may has failed" {
+	made slow <<<'TEST "stays" { sleep 20; }'
+	ran 1 GPUSHARE_TEST_LIMIT=1
+	has "$output" "timeout after 1s"
+}
+
 @test "run: the slowest are named when it is asked for, with what they took" {
 	made long <<<'TEST "sleeps" { sleep 1; }'
 	made short <<<'TEST "nothing" { true; }'

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by tests/gpu/run.sh: the contract and end-to-end tests, several files at a time.
+# Sourced by tests/gpu/run.sh: the contract and end-to-end tests, several at a time, each by itself.
 # FILTERS: parts of the names of those that are wanted; none: all. GPUSHARE_GPU_SHARE=K/N: every N-th file of
-# those from the K-th on, for visits that are shorter than all of them. GPUSHARE_GPU_JOBS: files at a time.
+# those from the K-th on, for visits that are shorter than all of them. GPUSHARE_GPU_JOBS: tests at a time.
 : "${root:?}" "${out:?}" "${scratch:?}"
 # Those that compare how much of the whole GPU is free, or use something up of it: cuMemGetInfo, the verbs
 # mark and marked, api_chaos. Nothing else is run beside them.
@@ -35,48 +35,40 @@ test_files() {
 }
 
 write "" "## Tests on this driver${FILTERS[*]:+, those of ${FILTERS[*]}}${GPUSHARE_GPU_SHARE:+, part $GPUSHARE_GPU_SHARE of them}" ""
-mkdir "$scratch/tests"
 jobs=$(($(nproc) / 2))
 jobs=${GPUSHARE_GPU_JOBS:-$((jobs < 1 ? 1 : jobs > 10 ? 10 : jobs))}
-# run_tests JOBS: the files on stdin
+# run_tests JOBS: those of the files on stdin, each by itself. What it says is there, should we be ended.
 run_tests() {
-	# shellcheck disable=SC2016 # the inner shell's
-	xargs -P "$1" -I FILE bash -c \
-		'"$1" --said "$2" >"$3$2" 2>&1; { echo "$SECONDS s: $2"; cat "$3$2"; } >>"$4"' \
-		- "$root/tests/run" FILE "$scratch/tests" "$out/tests.log" # there, should we be ended
+	local files
+	mapfile -t files
+	[ ${#files[@]} = 0 ] ||
+		GPUSHARE_TEST_EACH=1 GPUSHARE_TEST_JOBS=$1 "$root/tests/run" --said "${files[@]}" >>"$out/tests.log" 2>&1
 }
 
 test_files | mine >"$scratch/files"
 alone=$(printf '/%s\n' "${ALONE[@]}")
+: >"$out/tests.log"
 grep -vxF "$alone" "$scratch/files" | run_tests "$jobs"
 grep -xF "$alone" "$scratch/files" | run_tests 1
-# Others beside it take memory and contexts of the same GPU: what failed has one more try, alone.
-for log in "$scratch"/tests/*; do
-	[ -f "$log" ] || continue
-	[[ $(tail -n 1 "$log") != *" passed, 0 failed, "* ]] || continue
-	again=$("$root/tests/run" --said "/${log##*/}" 2>&1)
-	if [[ $(tail -n 1 <<<"$again") == *" passed, 0 failed, "* ]]; then
-		sed -n 's/^ *not ok [0-9]* /failed beside others, passed alone: /p' "$log"
-		printf '%s\n' "$again"
-	else
-		cat "$log"
-		printf 'And alone:\n%s\n' "$again"
-	fi >"$log.again"
-	mv "$log.again" "$log"
-done
-cat "$scratch"/tests/* 2>/dev/null | grep -v ' passed, [0-9]* failed, [0-9]* skipped$' >"$out/tests.log"
-# The summary is each file's last line; one without it was ended.
-for log in "$scratch"/tests/*; do
-	[ -f "$log" ] || continue
-	summary=$(tail -n 1 "$log")
-	[[ $summary == *" passed, "* ]] || summary="0 passed, 1 failed, 0 skipped"
-	echo "${log##*/}: $summary" >>"$out/tests.log"
-	echo "$summary"
-done | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }' >"$scratch/sum"
 cat "$out/tests.log"
+# A file's tests together, and how long the longest of them took.
+write "| file | passed | failed | skipped | the longest, s |" "|---|---|---|---|---|"
+awk -F '[: ,]+' '/^beside others/ { next }
+	/: [0-9]+ passed, / {
+		at = /^[^:]* [0-9]+:/ ? 3 : 2
+		if (!($1 in ok))
+			order[++n] = $1
+		ok[$1] += $at; bad[$1] += $(at + 2); left[$1] += $(at + 4)
+		if (at == 3 && $9 > longest[$1])
+			longest[$1] = $9
+	}
+	END { for (i = 1; i <= n; i++) { f = order[i]; printf "| %s | %d | %d | %d | %s |\n", f, ok[f], bad[f], left[f], longest[f] } }' \
+	"$out/tests.log" | tee -a "$results"
+write ""
+sum=$(awk '/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped", p, f, s }' "$out/tests.log")
 : >"$scratch/errors"
-if grep -q '^[1-9][0-9]* passed, 0 failed' "$scratch/sum"; then
-	ok "contract, end-to-end: $(cat "$scratch/sum")"
+if [[ $sum == [1-9]*" passed, 0 failed, "* ]]; then
+	ok "contract, end-to-end: $sum"
 else
-	bad "contract, end-to-end: $(cat "$scratch/sum")"
+	bad "contract, end-to-end: $sum"
 fi
