@@ -15,6 +15,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool *stopped; /* a child's too */
+static atomic_bool *here;    /* not a child's; NULL: the kernel can't */
 static int made_by;
 
 void vulkan_await_threads(void)
@@ -23,9 +24,14 @@ void vulkan_await_threads(void)
 		pause();
 }
 
+static bool is_forked(void)
+{
+	return here ? !atomic_load(here) : getpid() != made_by;
+}
+
 static void at_exit(void)
 {
-	if (getpid() == made_by) {
+	if (!is_forked()) {
 		vulkan_await_threads();
 		return;
 	}
@@ -34,16 +40,30 @@ static void at_exit(void)
 		raise(SIGSEGV);
 }
 
-static void start(void)
+static void *page(int sharing)
 {
-	stopped =
-	    mmap(NULL, sizeof(*stopped), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	made_by = getpid();
-	if (stopped == MAP_FAILED || atexit(at_exit))
-		vulkan_misused("its exit handler can't be registered");
+	void *made =
+	    mmap(NULL, sizeof(*stopped), PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+
+	if (made == MAP_FAILED)
+		vulkan_misused("no memory");
+	return made;
 }
 
+static void start(void)
+{
+	stopped = page(MAP_SHARED);
+	here = page(MAP_PRIVATE);
+	atomic_store(here, true);
+	if (madvise(here, sizeof(*here), MADV_WIPEONFORK))
+		here = NULL;
+	made_by = getpid();
+}
+
+/* Whether the second device brings a handler of its own is not measured: the worse is taken. */
 void vulkan_start_threads(void)
 {
 	pthread_once(&once, start);
+	if (atexit(at_exit))
+		vulkan_misused("its exit handler can't be registered");
 }
