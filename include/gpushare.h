@@ -832,6 +832,13 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  * the map answer GPUSHARE_E_FORKED, and so does every gpushare_map() in the child of a process that
  * has called it: Vulkan does not survive a fork. exec() makes a new start.
  *
+ * Nor may the exit handler of NVIDIA's Vulkan driver run in a forked child: it would crash, and leave
+ * the parent standing at its own exit for ever. So once Vulkan was started here, exit() in a child,
+ * or the return from its main(), ends it after the handlers that were registered since: its exit code
+ * stands and its streams are flushed, but handlers and static destructors from before the first map
+ * do not run there. For the same reason the library stays loaded then, whoever calls dlclose(). A
+ * child that is forked while another thread makes the first map of a GPU should end by _exit().
+ *
  * Shapes:  flat byte range.
  * Units:   bytes.
  * Threads: safe from any thread; needs no CUDA context, and no CUDA for a host_only buffer.

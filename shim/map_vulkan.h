@@ -38,6 +38,10 @@ int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_de
 		  struct map_reason *why);
 void vulkan_set_proven(const struct vulkan_device *device, uint32_t type);
 
+/* map_vulkan_exit.c: from now on exit() in a forked child runs nothing that was registered before, as
+ * what Vulkan has registered. */
+int vulkan_guard_exit(struct map_reason *why);
+
 /* map_vulkan_error.c: the status and the reason behind what `call` answered. */
 int vulkan_refuse(struct map_reason *why, VkResult result, const char *call);
 

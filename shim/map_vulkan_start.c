@@ -63,6 +63,7 @@ static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance,
 {
 	PFN_vkDestroyInstance destroy = (PFN_vkDestroyInstance)find(instance, "vkDestroyInstance");
 	const char *missing = NULL;
+	int status;
 
 #define V(name) \
 	vulkan.name = (PFN_vk##name)find(instance, "vk" #name); \
@@ -70,12 +71,12 @@ static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance,
 		missing = "vk" #name;
 	VULKAN_INSTANCE_CALLS(V)
 #undef V
-	if (!missing)
-		return GPUSHARE_OK;
-	if (destroy)
+	status = missing ? map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+				      "the Vulkan loader is too old: no %s", missing)
+			 : vulkan_guard_exit(why); /* who forks while a device is made */
+	if (status && destroy)
 		destroy(instance, NULL);
-	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "the Vulkan loader is too old: no %s",
-			  missing);
+	return status;
 }
 
 /* No layers, no window systems: nothing but memory is wanted. */
@@ -178,6 +179,7 @@ static VkResult create_device(VkPhysicalDevice physical, VkDevice *out_device)
 static int fill_device(struct vulkan_device *device, struct map_reason *why)
 {
 	const char *missing = NULL;
+	int status = vulkan_guard_exit(why); /* behind what making it has registered */
 
 #define V(name) \
 	device->name = (PFN_vk##name)vulkan.GetDeviceProcAddr(device->device, "vk" #name); \
@@ -185,12 +187,12 @@ static int fill_device(struct vulkan_device *device, struct map_reason *why)
 		missing = "vk" #name;
 	VULKAN_DEVICE_CALLS(V)
 #undef V
-	if (!missing)
-		return GPUSHARE_OK;
-	if (device->DestroyDevice)
+	if (!status && missing)
+		status = map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+				    "the GPU's Vulkan driver has no %s", missing);
+	if (status && device->DestroyDevice)
 		device->DestroyDevice(device->device, NULL);
-	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "the GPU's Vulkan driver has no %s",
-			  missing);
+	return status;
 }
 
 static int open_device(const unsigned char uuid[VK_UUID_SIZE], struct vulkan_device *device,

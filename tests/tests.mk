@@ -169,7 +169,8 @@ $(call each,$(call from,lib_linked),.so,-shared -L$(BUILD)/sim -Wl$(comma)--no-a
 $(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,lib_rt),_shared.so,-shared $(RT_LIBS) -lcudart,$(RT_DEPS))
 $(call each,tests/e2e/programs/lib_sysv.c,.so,-shared -Wl$(comma)--hash-style=sysv)
-$(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) %/lib_sysv.c,$(call from,lib)),.so,-shared)
+$(call each,tests/e2e/programs/lib_mapping.c,.so,-shared $$(SANFLAGS) $(BUILD)/libgpushare.a,$(BUILD)/libgpushare.a)
+$(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) %/lib_sysv.c %/lib_mapping.c,$(call from,lib)),.so,-shared)
 # The first thing that is built, from nothing but a compiler: whether there is a GPU.
 $(bin)/probe: tests/gpu/probe.c shim/cuda_abi.h
 	@mkdir -p $(@D)

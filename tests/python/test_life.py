@@ -89,6 +89,34 @@ class Forks(Case):
             self.assertEqual(self.child(lambda: gpushare.stat("x").size), "64")
             self.assertEqual(self.names(), ["x"])
 
+    def test_exit_in_a_child_while_the_parent_has_a_map(self):
+        with Child("""
+            import os
+            b = gpushare.alloc("x", 4096, vmm=True)
+            try:
+                m = b.map(write=True)
+            except gpushare.NotSupportedError as error:
+                print("no map:", error)
+                sys.exit()
+            m.memory[5] = 42
+            def child(code):
+                pid = os.fork()
+                if not pid:
+                    sys.stdout.write("child\\n")
+                    sys.exit(code)
+                print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]), m.memory[5], m.memory.readonly)
+            child(3)
+            m.close()
+            m = b.map()
+            child(0)
+            sys.exit(4)
+        """) as other:
+            code, said, complaints = other.end()
+        if said.startswith("no map"):
+            self.skipTest(said)  # a host that gives the CPU no way in
+        self.assertEqual((code, said, complaints), (4, "child\n3 42 False\nchild\n0 42 True\n", ""))
+        self.until(lambda: not self.names(), "all gone")
+
 
 if __name__ == "__main__":
     unittest.main()

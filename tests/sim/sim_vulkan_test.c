@@ -11,6 +11,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio_ext.h>
+#include <sys/time.h>
+
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
@@ -275,6 +278,81 @@ static void test_it_shows_what_cuda_has(void **state)
 	IN_CHILD(body_not_coherent, "GPUSHARE_SIM_VULKAN=noncoherent");
 }
 
+/* How a child ends that calls `end`. */
+static int ended(void (*end)(int))
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (!child) {
+		__fpurge(stdout);	  /* the parent's */
+		signal(SIGSEGV, SIG_DFL); /* cmocka's */
+		end(3);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	return status;
+}
+
+static void destroy_device(int unused)
+{
+	(void)unused;
+	CALL(DestroyDevice)(device, NULL);
+	_exit(3);
+}
+
+/* `end` does not return in a process whose child called exit(). */
+static void stands(void (*end)(int))
+{
+	static const struct itimerval soon = {.it_value = {.tv_usec = 300000}};
+	sigset_t none;
+	int status = -1;
+	pid_t parent = fork();
+
+	if (!parent) {
+		__fpurge(stdout);
+		start_vulkan();
+		CHECK(ended(_exit) == 3 << 8);
+		CHECK(ended(quick_exit) == 3 << 8);
+		status = ended(exit);
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		setitimer(ITIMER_REAL, &soon, NULL);
+		end(3);
+	}
+	CHECK(waitpid(parent, &status, 0) == parent);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+}
+
+static void body_without_a_device(void)
+{
+	start_instance();
+	CHECK(ended(exit) == 3 << 8);
+	CALL(DestroyInstance)(instance, NULL);
+}
+
+static void with_a_device(int how)
+{
+	start_vulkan();
+	CHECK(ended(_exit) == 3 << 8);
+	CALL(DestroyDevice)(device, NULL);
+	exit(how);
+}
+
+static void body_with_a_device(void)
+{
+	CHECK(ended(with_a_device) == 3 << 8);
+	stands(exit);
+	stands(destroy_device);
+}
+
+static void test_exit_in_a_forked_child_ends_it_and_stops_its_parent(void **state)
+{
+	(void)state;
+	IN_CHILD(body_without_a_device);
+	IN_CHILD(body_with_a_device);
+}
+
 static void (*misuse)(void);
 
 /* A grandchild, as IN_CHILD wants its child to end well. */
@@ -310,6 +388,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_it_shows_what_cuda_has),
+	    cmocka_unit_test(test_exit_in_a_forked_child_ends_it_and_stops_its_parent),
 	    cmocka_unit_test(test_misuse_ends_the_process),
 	};
 

@@ -158,6 +158,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateDevice(VkPhysicalDevice physical,
 	if (device) {
 		device->pid = getpid();
 		device->physical = physical->physical;
+		vulkan_start_threads();
 		*out_device = device;
 	}
 	return vulkan_log(VULKAN_CreateDevice, result, 0);
@@ -170,6 +171,7 @@ VKAPI_ATTR void VKAPI_CALL vulkan_DestroyDevice(VkDevice device,
 	vulkan_check(device, "device");
 	if (device->memories)
 		vulkan_misused("a device was destroyed before its memory");
+	vulkan_await_threads();
 	vulkan_log(VULKAN_DestroyDevice, VK_SUCCESS, 0);
 	free(device);
 }

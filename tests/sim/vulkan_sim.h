@@ -68,6 +68,10 @@ struct VkDevice_T {
 /* vulkan_device.c */
 void vulkan_types(VkPhysicalDeviceMemoryProperties *out);
 
+/* vulkan_exit.c: with a device; and its end, which never comes where a forked child has stopped them. */
+void vulkan_start_threads(void);
+void vulkan_await_threads(void);
+
 /* Each call as Vulkan declares it, so a wrong prototype does not compile. */
 #define V(name) __typeof__(*(PFN_vk##name)NULL) vulkan_##name;
 SIM_VULKAN_CALLS(V)

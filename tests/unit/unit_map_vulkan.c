@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,8 @@ static struct {
 	VkResult to_create, to_enumerate, to_create_device;
 	uint32_t gpus, families, with_queues; /* the first family that has some */
 	int instances, devices, libraries;
+	int guarded;   /* how many devices there were when exit was guarded last; -1: it was not */
+	int unguarded; /* from so many devices on that fails */
 } played;
 
 static void *played_dlopen(const char *name, int flags)
@@ -52,6 +55,16 @@ static void *played_dlsym(void *library, const char *name)
 	return played.no_find ? NULL : (void *)played_find;
 }
 
+static int played_guard(struct map_reason *why)
+{
+	assert_int_equal(played.instances, 1);
+	if (played.devices >= played.unguarded)
+		return map_refuse(why, GPUSHARE_E_NO_MEMORY, "unguarded");
+	played.guarded = played.devices;
+	return GPUSHARE_OK;
+}
+
+#define vulkan_guard_exit played_guard
 #define dlopen played_dlopen
 #define dlerror played_dlerror
 #define dlclose played_dlclose
@@ -113,6 +126,7 @@ static VkResult make_device(VkPhysicalDevice physical, const VkDeviceCreateInfo 
 {
 	assert_true(physical && !with && info->enabledExtensionCount == 1);
 	assert_int_equal(info->pQueueCreateInfos->queueFamilyIndex, played.with_queues);
+	assert_true(played.guarded >= 0); /* who forks meanwhile */
 	played.devices += played.to_create_device == VK_SUCCESS;
 	*out_device = (VkDevice)&played;
 	return played.to_create_device;
@@ -170,6 +184,8 @@ static int set_up(void **state)
 	played.gpus = 3;
 	played.families = 2;
 	played.with_queues = 1;
+	played.guarded = -1;
+	played.unguarded = INT_MAX;
 	return 0;
 }
 
@@ -210,6 +226,7 @@ static void made_once(void **state)
 	assert_int_equal(device_of(2, &again, &why), GPUSHARE_OK);
 	assert_true(device == again && device != other);
 	assert_true(played.instances == 1 && played.devices == 2);
+	assert_int_equal(played.guarded, 2);
 	vulkan_set_proven(device, 3);
 	assert_true(again->proven == 8 && !other->proven);
 	played.to_enumerate = VK_INCOMPLETE; /* there are more, and it is among these */
@@ -285,6 +302,24 @@ static void no_device(void **state)
 	assert_int_equal(played.devices, 0);
 }
 
+/* What was made is ended; the next map tries again. */
+static void unguarded(void **state)
+{
+	const struct vulkan_device *device;
+	struct map_reason why;
+
+	(void)state;
+	played.unguarded = 0;
+	refused(1, GPUSHARE_E_NO_MEMORY, "unguarded");
+	assert_true(!vulkan.instance && played.instances == 0 && played.devices == 0);
+	played.unguarded = 1;
+	refused(1, GPUSHARE_E_NO_MEMORY, "unguarded");
+	assert_true(vulkan.instance && played.instances == 1 && played.devices == 0);
+	played.unguarded = 2;
+	assert_int_equal(device_of(1, &device, &why), GPUSHARE_OK);
+	assert_int_equal(played.guarded, 1);
+}
+
 static int meaning(VkResult result, const char *words)
 {
 	struct map_reason why = {""};
@@ -314,11 +349,9 @@ static void answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(made_once, set_up),
-	    cmocka_unit_test_setup(no_loader, set_up),
-	    cmocka_unit_test_setup(lacking, set_up),
-	    cmocka_unit_test_setup(no_device, set_up),
-	    cmocka_unit_test(answers),
+	    cmocka_unit_test_setup(made_once, set_up), cmocka_unit_test_setup(no_loader, set_up),
+	    cmocka_unit_test_setup(lacking, set_up),   cmocka_unit_test_setup(no_device, set_up),
+	    cmocka_unit_test_setup(unguarded, set_up), cmocka_unit_test(answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 
 #include "api_keep.h"
 #include "api_raw.h"
+#include "script_life.h"
 #include "status.h"
 
 static struct gpushare_session *session;
@@ -339,6 +340,7 @@ int main(int argc, char **argv)
 {
 	(void)argc;
 	child_use(argv);
+	script_use(life_verbs);
 	script_use(map_verbs);
 	script_use(unified_verbs);
 	script_use(event_verbs);

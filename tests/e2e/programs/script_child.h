@@ -3,10 +3,11 @@
 #define TESTS_E2E_SCRIPT_CHILD_H
 /*
  * child=HOW,COUNT[,stays]: the next COUNT words are a child's to do. How it is made: fork, double
- * (a grandchild whose parent has ended), clone (the bare system call: no fork handlers run); or
- * exec, vfork, spawn, which begin this program anew with those words. One that stays is not waited
- * for before reap.
+ * (a grandchild whose parent has ended), clone (the bare system call: no fork handlers run), first
+ * (that, and it is the first process of a pid namespace); or exec, vfork, spawn, which begin this
+ * program anew with those words. One that stays is not waited for before reap.
  */
+#include <sched.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 
@@ -77,6 +78,8 @@ static pid_t child_start(const char *how, int count)
 		return child_double(count);
 	if (!strcmp(how, "clone"))
 		child = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+	else if (!strcmp(how, "first"))
+		child = (pid_t)syscall(SYS_clone, (long)(CLONE_NEWPID | SIGCHLD), 0L, 0L, 0L, 0L);
 	else if (!strcmp(how, "fork") || !strcmp(how, "exec"))
 		child = fork();
 	else

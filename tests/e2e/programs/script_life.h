@@ -130,6 +130,13 @@ static void verb_ignore(char **argument, int count)
 	signal((int)script_number(argument[0]), SIG_IGN);
 }
 
+/* mutter=TEXT: without an end of the line, so that it stays in the stream's buffer */
+static void verb_mutter(char **argument, int count)
+{
+	(void)count;
+	fputs(argument[0], stdout);
+}
+
 static int life_code;
 
 static void life_on_exit(int number)
@@ -240,14 +247,23 @@ static void verb_pid(char **argument, int count)
 }
 
 static const struct script_verb life_verbs[] = {
-    {"thread", 1, 8, verb_thread},   {"cancel", 1, 8, verb_cancel},
-    {"later", 1, 8, verb_later},     {"last", 1, 8, verb_last},
-    {"liblast", 2, 8, verb_liblast}, {"quick_exit", 1, 1, verb_quick_exit},
-    {"raise", 1, 1, verb_raise},     {"default", 1, 1, verb_default},
-    {"catch", 3, 3, verb_catch},     {"ignore", 1, 1, verb_ignore},
-    {"signals", 0, 0, verb_signals}, {"ticking", 1, 1, verb_ticking},
-    {"reading", 0, 0, verb_reading}, {"wasread", 0, 0, verb_wasread},
-    {"pid", 1, 1, verb_pid},	     {NULL, 0, 0, NULL},
+    {"thread", 1, 8, verb_thread},
+    {"cancel", 1, 8, verb_cancel},
+    {"later", 1, 8, verb_later},
+    {"last", 1, 8, verb_last},
+    {"liblast", 2, 8, verb_liblast},
+    {"quick_exit", 1, 1, verb_quick_exit},
+    {"raise", 1, 1, verb_raise},
+    {"default", 1, 1, verb_default},
+    {"catch", 3, 3, verb_catch},
+    {"ignore", 1, 1, verb_ignore},
+    {"signals", 0, 0, verb_signals},
+    {"ticking", 1, 1, verb_ticking},
+    {"reading", 0, 0, verb_reading},
+    {"wasread", 0, 0, verb_wasread},
+    {"pid", 1, 1, verb_pid},
+    {"mutter", 1, 1, verb_mutter},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# How processes end that were forked from one that has mapped a buffer for the CPU: the exit handler of
+# NVIDIA's Vulkan driver must not run there. And how that one ends then.
+load helpers
+load in_maps
+
+# bounded COMMAND...: who stands at its own exit takes no other signal
+bounded() {
+	timeout -s KILL 60 "$@"
+}
+
+# mapping WORD...: hostly, with buffer w of an owner mapped as m and given back at the end; its exit code is 7
+mapping() {
+	run -7 bounded env ASAN_OPTIONS=handle_segv=0 GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open \
+		attach=b,w,0,host map=m,b,0,4Mi,rw "$@" load=m,5 unmap=m map=n,b,5,1,rw load=n,0 exit=7 </dev/null
+	output=$(sed '1,/^map m/d; /^load m: 42$/,$d' <<<"$output")
+}
+
+@test "its code stands, by whatever way it ends, and the parent goes on mapping and ends well" {
+	needs_map
+	owner w:map
+	mapping child=fork,1 exit=5 child=fork,0 child=fork,1 thread=exit,6 \
+		child=fork,3 child=fork,1 exit=9 exit=4 child=double,1 exit=3 \
+		child=fork,1 _exit=10 child=fork,1 quick_exit=11 child=exec,1 exit=12
+	equal "$output" "child fork: 5
+child fork: 0
+child fork: 6
+child fork: 9
+child fork: 4
+child double: 0
+child fork: 10
+child fork: 11
+child exec: 12"
+}
+
+@test "what it printed is there; handlers run that were registered after the first map, in the parent all" {
+	needs_map
+	owner w:map
+	mapping child=fork,1 exit=5
+	equal "$(bounded env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" later=mutter,-before last=mutter,-destructor \
+		open attach=b,w,0,host map=m,b,0,4Mi,rw later=mutter,-after unmap=m \
+		child=fork,3 later=mutter,-own mutter=words exit=5 mutter=parent </dev/null | sed 1,3d)" "unmap m: OK
+words-own-afterchild fork: 5
+parent-after-before-destructor"
+}
+
+@test "the first process of a pid namespace, forked from another one's: no pid tells the two apart" {
+	needs_sim
+	unshare -Urpf --mount-proc true 2>/dev/null || skip "unshare(1) is not allowed here"
+	api open make=a,kept,2Mi,keep fill=a,7 close >/dev/null
+	run -7 bounded env GPUSHARE_SIM_FAIL=cuInit:1:99:100 unshare -Urpf --kill-child --mount-proc "$BIN/api_app" open \
+		attach=b,kept,0,host map=m,b,0,2Mi,rw child=first,2 pid="$WORK/pid" exit=5 load=m,5 unmap=m exit=7
+	equal "$output" "open: OK
+attach kept: OK
+map m: OK
+child first: 5
+load m: 42
+unmap m: OK"
+	equal "$(cat "$WORK/pid")" 1
+}
+
+@test "a second GPU: its driver's handlers, too" {
+	needs_sim
+	export GPUSHARE_SIM_DEVICES=2
+	api open make=a,one,2Mi,keep close >/dev/null
+	CUDA_VISIBLE_DEVICES=1 api open make=a,two,2Mi,keep close >/dev/null
+	run -7 bounded "$BIN/api_app" open attach=a,one,0,host map=m,a,0,1,r child=fork,1 exit=5 attach=b,two,0,host \
+		map=n,b,0,1,r child=fork,1 exit=6 unmap=m unmap=n exit=7
+	equal "$(grep child <<<"$output")" "child fork: 5
+child fork: 6"
+	equal "$(calls CreateDevice)" 2
+}
+
+@test "a plug-in that has mapped stays loaded after dlclose, and one that has not is gone" {
+	needs_map
+	owner w:map
+	# an instrumented library in a program that is not
+	run -7 bounded env LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:-}" "$BIN/drv_loader" open=p,"$BIN/lib_mapping.so" close=p open=p,"$BIN/lib_mapping.so" \
+		call=p,mapping_open child=fork,1 exit=5 call=p,mapping_load call=p,mapping_close close=p \
+		child=fork,1 exit=6 exit=7
+	equal "$(grep -v '^moved' <<<"$output")" "open p: ok
+close p: 0, gone
+open p: ok
+call mapping_open: 0
+child fork: 5
+call mapping_load: 42
+call mapping_close: 0
+close p: 0, stays
+child fork: 6"
+}
