@@ -826,7 +826,8 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  *
  * Work that is given to the GPU after a store (and gpushare_map_flush(), which also completes
  * write-combined stores) sees it; what a kernel that runs already sees is its own affair. The CPU
- * sees what the GPU wrote once that work has ended (and gpushare_map_invalidate()).
+ * sees what the GPU wrote once that work has ended (and gpushare_map_invalidate()). A copy to the GPU from
+ * pageable memory may return before it has: synchronize, too.
  *
  * After fork() the mapping is the parent's alone: the address is not there in the child, calls on
  * the map answer GPUSHARE_E_FORKED, and so does every gpushare_map() in the child of a process that

@@ -6,7 +6,8 @@ load in_maps
 
 @test "an unmodified program's cudaMalloc, mapped without CUDA: stores are seen both ways" {
 	needs_map
-	owner w:map put=a,4194303,17 touch="$WORK/put" await="$WORK/stored" byte=a,100 byte=a,4194303
+	# what reads waits for what was copied before, which may have returned while the GPU was at it
+	owner w:map put=a,4194303,17 byte=a,4194303 touch="$WORK/put" await="$WORK/stored" byte=a,100 byte=a,4194303
 	start guest env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host where=b \
 		map=m,b,0,4Mi,rw load=m,5 store=m,100,201 touch="$WORK/go" await="$WORK/put" load=m,4194303 \
 		store=m,4194303,18 flush=m,0,4Mi touch="$WORK/stored" await="$WORK/looked" unmap=m detach=b close

@@ -91,7 +91,8 @@ class Forks(Case):
 
     def test_exit_in_a_child_while_the_parent_has_a_map(self):
         with Child("""
-            import os
+            import os, warnings
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
             b = gpushare.alloc("x", 4096, vmm=True)
             try:
                 m = b.map(write=True)
