@@ -2,27 +2,8 @@
 #include "shim_route.h"
 
 #include <errno.h>
-#include <stdint.h>
-
-#include "shim_unload.h"
 
 #define WAYS 4 /* slots in which one caller may stand */
-
-/* False also while another thread writes: then it is found once more. */
-static bool read_route(struct route *route, const void *caller, unsigned int unloads, void **out)
-{
-	unsigned int before = atomic_load_explicit(&route->sequence, memory_order_acquire);
-	const void *its_caller = atomic_load_explicit(&route->caller, memory_order_relaxed);
-	void *real = atomic_load_explicit(&route->real, memory_order_relaxed);
-	unsigned int then = atomic_load_explicit(&route->unloads, memory_order_relaxed);
-
-	atomic_thread_fence(memory_order_acquire);
-	if ((before & 1) || !real || its_caller != caller || then != unloads ||
-	    atomic_load_explicit(&route->sequence, memory_order_relaxed) != before)
-		return false;
-	*out = real;
-	return true;
-}
 
 static void write_route(struct route *route, const void *caller, unsigned int unloads, void *real)
 {
@@ -56,29 +37,37 @@ void *route_get(struct route *route, const void *caller, const char *symbol,
 		void *(*find)(const void *caller, const char *symbol))
 {
 	unsigned int unloads = unload_count();
-	void *real;
+	void *real = route_read(route, caller, unloads);
 
-	if (read_route(route, caller, unloads, &real))
+	if (real)
 		return real;
 	return find_anew(route, caller, symbol, unloads, find);
 }
 
+static bool is_free(const struct route *route, unsigned int unloads)
+{
+	return atomic_load_explicit(&route->unloads, memory_order_relaxed) != unloads ||
+	       !atomic_load_explicit(&route->real, memory_order_relaxed);
+}
+
+/* Where nothing is, or what is stale, the first place of all: routes_get_fast() looks there. */
 void *routes_get(struct routes *routes, const void *caller, const char *symbol,
 		 void *(*find)(const void *caller, const char *symbol))
 {
-	uintptr_t mixed = (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+	uintptr_t place = route_place(caller);
 	unsigned int unloads = unload_count();
-	struct route *victim = &routes->slot[mixed % ROUTE_SLOTS];
-	void *real;
+	struct route *victim = NULL;
 
 	for (unsigned int i = 0; i < WAYS; i++) {
-		struct route *route = &routes->slot[(mixed + i) % ROUTE_SLOTS];
+		struct route *route = &routes->slot[(place + i) % ROUTE_SLOTS];
+		void *real = route_read(route, caller, unloads);
 
-		if (read_route(route, caller, unloads, &real))
+		if (real)
 			return real;
-		if (atomic_load_explicit(&route->unloads, memory_order_relaxed) != unloads ||
-		    !atomic_load_explicit(&route->real, memory_order_relaxed))
-			victim = route; /* empty or stale */
+		if (!victim && is_free(route, unloads))
+			victim = route;
 	}
+	if (!victim)
+		victim = &routes->slot[place % ROUTE_SLOTS];
 	return find_anew(victim, caller, symbol, unloads, find);
 }

@@ -4,6 +4,10 @@
 /* Remembered: where a call of the program goes on to, until some library is unloaded. */
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shim_unload.h"
 
 struct route {
 	atomic_uint sequence; /* odd: being written */
@@ -18,11 +22,50 @@ struct routes { /* by caller; where more callers meet than there is room, they t
 	struct route slot[ROUTE_SLOTS];
 };
 
+/* NULL also while another thread writes: then it is found once more. */
+static inline void *route_read(struct route *route, const void *caller, unsigned int unloads)
+{
+	unsigned int before = atomic_load_explicit(&route->sequence, memory_order_acquire);
+	const void *its_caller = atomic_load_explicit(&route->caller, memory_order_relaxed);
+	void *real = atomic_load_explicit(&route->real, memory_order_relaxed);
+	unsigned int then = atomic_load_explicit(&route->unloads, memory_order_relaxed);
+
+	atomic_thread_fence(memory_order_acquire);
+	if ((before & 1) || its_caller != caller || then != unloads ||
+	    atomic_load_explicit(&route->sequence, memory_order_relaxed) != before)
+		return NULL;
+	return real;
+}
+
+/* Where a caller stands first. */
+static inline uintptr_t route_place(const void *caller)
+{
+	return (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+}
+
 /* No lock, no memory: safe at any time in any thread. `find` is asked where nothing is remembered,
  * and may answer NULL; errno stays as it was. */
 void *route_get(struct route *route, const void *caller, const char *symbol,
 		void *(*find)(const void *caller, const char *symbol));
 void *routes_get(struct routes *routes, const void *caller, const char *symbol,
 		 void *(*find)(const void *caller, const char *symbol));
+
+/* The same for what every call of the program comes by: nothing is called where it is at hand. */
+static inline void *route_get_fast(struct route *route, const void *caller, const char *symbol,
+				   void *(*find)(const void *caller, const char *symbol))
+{
+	void *real = route_read(route, caller, unload_count());
+
+	return real ? real : route_get(route, caller, symbol, find);
+}
+
+static inline void *routes_get_fast(struct routes *routes, const void *caller, const char *symbol,
+				    void *(*find)(const void *caller, const char *symbol))
+{
+	void *real =
+	    route_read(&routes->slot[route_place(caller) % ROUTE_SLOTS], caller, unload_count());
+
+	return real ? real : routes_get(routes, caller, symbol, find);
+}
 
 #endif

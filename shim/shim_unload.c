@@ -2,17 +2,11 @@
 #include "shim_unload.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 
 #include "driver.h"
 #include "shim_hooks.h"
 
-static atomic_uint count;
-
-unsigned int unload_count(void)
-{
-	return atomic_load_explicit(&count, memory_order_acquire);
-}
+atomic_uint unload_counted;
 
 /* The next one, somebody's who was preloaded too, or the C library's own. */
 static int (*find_dlclose(void))(void *)
@@ -36,8 +30,8 @@ SHIM_EXPORT int dlclose(void *handle)
 			return -1;
 		atomic_store_explicit(&known, real, memory_order_release);
 	}
-	atomic_fetch_add_explicit(&count, 1, memory_order_acq_rel);
+	atomic_fetch_add_explicit(&unload_counted, 1, memory_order_acq_rel);
 	result = real(handle);
-	atomic_fetch_add_explicit(&count, 1, memory_order_acq_rel);
+	atomic_fetch_add_explicit(&unload_counted, 1, memory_order_acq_rel);
 	return result;
 }

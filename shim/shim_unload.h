@@ -5,8 +5,14 @@
  * How often a library may have left the process: what was found by address before that must be
  * found again. The exported dlclose counts and goes on to the real one; nothing is kept loaded.
  */
+#include <stdatomic.h>
 
-/* One atomic load. */
-unsigned int unload_count(void);
+extern atomic_uint unload_counted;
+
+/* One atomic load, in every call of the program. */
+static inline unsigned int unload_count(void)
+{
+	return atomic_load_explicit(&unload_counted, memory_order_acquire);
+}
 
 #endif

@@ -124,6 +124,43 @@ static void unloaded_meanwhile(void **state)
 	}
 }
 
+static void *find_none(const void *caller, const char *symbol)
+{
+	(void)caller;
+	(void)symbol;
+	return NULL;
+}
+
+/* A caller that was the first in its place is found there at the first look; also after an unload, and where
+ * another one stands behind. */
+static void at_hand_where_it_stands_first(void **state)
+{
+	static struct routes routes;
+	struct route one = {.sequence = 0};
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		for (uintptr_t i = 1; i < 3; i++) {
+			const void *caller = caller_of(i);
+
+			assert_null(routes_get_fast(&routes, caller, NULL, find_none));
+			assert_ptr_equal(routes_get_fast(&routes, caller, NULL, find),
+					 target_of(caller));
+			assert_ptr_equal(route_read(&routes.slot[route_place(caller) % ROUTE_SLOTS],
+						    caller, unload_count()),
+					 target_of(caller));
+			assert_ptr_equal(routes_get_fast(&routes, caller, NULL, find_none),
+					 target_of(caller));
+		}
+		assert_null(route_get_fast(&one, caller_of(1), NULL, find_none));
+		assert_ptr_equal(route_get_fast(&one, caller_of(1), NULL, find),
+				 target_of(caller_of(1)));
+		assert_ptr_equal(route_get_fast(&one, caller_of(1), NULL, find_none),
+				 target_of(caller_of(1)));
+		unload();
+	}
+}
+
 /* As many callers as there are slots are nearly all remembered; more take turns, rightly. */
 static void many_callers_in_few_slots(void **state)
 {
@@ -201,9 +238,13 @@ int main(void)
 {
 #define STARTED(test) cmocka_unit_test_setup(test, start)
 	const struct CMUnitTest tests[] = {
-	    STARTED(found_once_then_remembered),  STARTED(nothing_found_is_not_remembered),
-	    STARTED(found_again_after_an_unload), STARTED(unloaded_meanwhile),
-	    STARTED(many_callers_in_few_slots),	  STARTED(threads_hammer),
+	    STARTED(found_once_then_remembered),
+	    STARTED(nothing_found_is_not_remembered),
+	    STARTED(found_again_after_an_unload),
+	    STARTED(unloaded_meanwhile),
+	    STARTED(at_hand_where_it_stands_first),
+	    STARTED(many_callers_in_few_slots),
+	    STARTED(threads_hammer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
