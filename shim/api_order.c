@@ -51,14 +51,8 @@ API_PUBLIC int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *o
 	status = order_publish(ordering->page, ordering->session->driver_ms, &stuck, out_sequence);
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return ordering_fail_at_driver(ordering);
-	if (status == GPUSHARE_E_OWNER_GONE)
-		return api_fail(status, "'%s' has ended: nothing more is published of it",
-				buffer->info.name);
 	if (status)
-		return api_fail(status,
-				"what a stream was to publish of '%s' before will not come: its "
-				"CUDA context has failed",
-				buffer->info.name);
+		return ordering_fail_publish(ordering, status);
 	if (!atomic_load_explicit(&ordering->page->means, memory_order_relaxed))
 		atomic_store(&ordering->page->means, GPUSHARE_ORDERING_HOST);
 	return GPUSHARE_OK;

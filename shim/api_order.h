@@ -64,6 +64,7 @@ struct ordering {
 	/* api_order_event.c */
 	_Atomic(cu_event) event;     /* of what is published */
 	_Atomic(cu_event) released;  /* of what is released */
+	_Atomic uint32_t begun;	     /* as the page said when what is published got its numbers */
 	uint32_t told_as;	     /* as has_event of the page says; in the publisher's turn */
 	_Atomic(cu_event) opened;    /* another process's of what is published... */
 	_Atomic uint64_t opened_for; /* ...by this one... */
@@ -105,6 +106,8 @@ int ordering_take_page_turn(const struct ordering *ordering);
 /* What both say. */
 int ordering_fail_at_driver(const struct ordering *ordering);
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
+/* Nothing can be published: it has ended, or what comes before will not come. */
+int ordering_fail_publish(const struct ordering *ordering, int status);
 
 /* api_order_stream.c, with the order.h names of gpushare_*(). */
 int stream_publish(const struct gpushare_buffer *buffer, struct ordering *ordering,

@@ -47,7 +47,7 @@ static void store_here(void *user)
 	if (stored->slot) {
 		order_release(ordering->page, stored->slot - 1, stored->number);
 	} else if (!stored->number) {
-		order_publish_late(ordering->page);
+		stream_publish_late(ordering);
 	} else {
 		order_raise(&ordering->page->published, stored->number);
 		order_wake_readers(ordering->page);
@@ -94,20 +94,23 @@ static int event_make(struct ordering *ordering, _Atomic(cu_event) *event, unsig
 	return GPUSHARE_OK;
 }
 
-/* In the turn of who publishes `number`. What is there may be of this process too, and another event: it
- * went, and came back. */
-static int event_tell(struct ordering *ordering, uint64_t number)
+/* In the publisher's turn. What is there may be of this process too, and another event: it went, and came
+ * back. The event is recorded by then, behind all that has a number: before, it would be taken for done. */
+static int event_tell(struct ordering *ordering)
 {
 	struct order_page *page = ordering->page;
-	uint32_t as = (uint32_t)number ? (uint32_t)number : 1;
 	cu_ipc_event_handle handle;
 	cu_result result;
+	uint32_t as;
 
 	if (ordering->told_as && atomic_load(&page->has_event) == ordering->told_as)
 		return GPUSHARE_OK;
 	result = ordering->driver->cuIpcGetEventHandle(&handle, ordering->event);
 	if (result != CU_OK)
 		return stream_fail(ordering, result, "cuIpcGetEventHandle");
+	do
+		as = atomic_fetch_add(&page->told, 1) + 1;
+	while (!as);
 	atomic_store(&page->has_event, 0);
 	memcpy(page->event, &handle, sizeof(page->event));
 	atomic_store(&page->has_event, as);
@@ -146,13 +149,20 @@ static int event_follow(struct ordering *ordering, cu_stream stream, uint64_t nu
 static int publish_behind(struct ordering *ordering, cu_stream stream, uint64_t before)
 {
 	if (order_reaches(atomic_load(&ordering->page->published), before) ||
-	    atomic_load(&ordering->publishing.last) == before)
+	    view_is_recorded(ordering, before))
 		return GPUSHARE_OK;
 	return event_follow(ordering, stream, before);
 }
 
 static void note_published(struct ordering *ordering, uint64_t number)
 {
+	uint32_t begun = atomic_load(&ordering->page->begun);
+
+	if (atomic_load(&ordering->begun) != begun) {
+		/* nobody sees a number of before as one of now */
+		atomic_store(&ordering->publishing.last, 0);
+		atomic_store(&ordering->begun, begun);
+	}
 	atomic_store(&ordering->page->next, number);
 	atomic_store(&ordering->publishing.last, number);
 	atomic_store(&ordering->page->recorded, number);
@@ -170,9 +180,9 @@ static int publish_next(struct ordering *ordering, cu_stream stream, uint64_t *o
 
 	*out_before = before;
 	if (!status)
-		status = event_tell(ordering, before + 1);
-	if (!status)
 		status = event_chain(ordering, stream, ordering->event);
+	if (!status)
+		status = event_tell(ordering);
 	if (!status)
 		status = store_later(ordering, stream, 0, number);
 	if (status)
@@ -192,7 +202,7 @@ static int wait_behind(struct ordering *ordering, uint64_t before)
 	int status =
 	    order_wait_number(&page->published, &page->readers, before, ORDER_FOR_EVER, &stuck);
 
-	return status == GPUSHARE_E_OWNER_GONE ? ordering_fail_gone(ordering, before) : status;
+	return status ? ordering_fail_publish(ordering, status) : GPUSHARE_OK;
 }
 
 /* The stream's context is current. Drivers crash where an interprocess event meets a stream of

@@ -30,6 +30,17 @@ int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least)
 			ordering->name, order_published(ordering->page), at_least);
 }
 
+int ordering_fail_publish(const struct ordering *ordering, int status)
+{
+	if (status == GPUSHARE_E_OWNER_GONE)
+		return api_fail(status, "'%s' has ended: nothing more is published of it",
+				ordering->name);
+	return api_fail(status,
+			"what a stream was to publish of '%s' before will not come: its CUDA "
+			"context has failed",
+			ordering->name);
+}
+
 /* A registry that has just come, and was given behind the question what it did not know then. */
 static bool knows_more(struct gpushare_session *session, unsigned int before, int status)
 {

@@ -31,12 +31,17 @@ void view_add(struct ordering *ordering)
 	pthread_mutex_unlock(&views.lock);
 }
 
-static bool is_recorded(const struct ordering *ordering, const struct ordering *like,
-			uint64_t number)
+/* Not what it gave before another process published: those numbers were begun anew. */
+bool view_is_recorded(const struct ordering *ordering, uint64_t number)
 {
-	return ordering->page->id == like->page->id && ordering->context == like->context &&
-	       atomic_load(&ordering->event) &&
+	return atomic_load(&ordering->event) &&
+	       atomic_load(&ordering->begun) == atomic_load(&ordering->page->begun) &&
 	       order_reaches(atomic_load(&ordering->publishing.last), number);
+}
+
+static bool is_like(const struct ordering *ordering, const struct ordering *like)
+{
+	return ordering->page->id == like->page->id && ordering->context == like->context;
 }
 
 struct ordering *view_borrow(const struct ordering *like, uint64_t number)
@@ -45,7 +50,7 @@ struct ordering *view_borrow(const struct ordering *like, uint64_t number)
 
 	pthread_mutex_lock(&views.lock);
 	found = views.first;
-	while (found && !is_recorded(found, like, number))
+	while (found && !(is_like(found, like) && view_is_recorded(found, number)))
 		found = found->next_view;
 	if (found)
 		found->borrowed++;

@@ -114,12 +114,15 @@ static int write_next(struct ordering *ordering, struct order_lane *lane, cu_str
 	return GPUSHARE_OK;
 }
 
-static void publish_here(void *user)
+void stream_publish_late(struct ordering *ordering)
 {
-	struct ordering *ordering = user;
-
 	if (atomic_load(&ordering->roles) & ORDER_PUBLISHES)
 		order_publish_late(ordering->page);
+}
+
+static void publish_here(void *user)
+{
+	stream_publish_late(user);
 }
 
 static void publish_here_once(void *user)
@@ -218,8 +221,7 @@ int stream_publish(const struct gpushare_buffer *buffer, struct ordering *orderi
 	int status;
 
 	if (order_is_gone(ordering->page))
-		return api_fail(GPUSHARE_E_OWNER_GONE,
-				"'%s' has ended: nothing more is published of it", ordering->name);
+		return ordering_fail_publish(ordering, GPUSHARE_E_OWNER_GONE);
 	status = stream_ready(buffer, ordering);
 	if (!status)
 		status = stream_enter(buffer, stream, &scope);

@@ -17,6 +17,9 @@ int order_enter(const struct driver *driver, cu_context context, struct order_sc
 void order_leave(struct order_scope *scope);
 #define _order_scope_ __attribute__((cleanup(order_leave)))
 
+/* In a host function: the next number, where this process publishes still. */
+void stream_publish_late(struct ordering *ordering);
+
 int stream_fail(const struct ordering *ordering, cu_result result, const char *call);
 
 /* api_order_view.c: the page is where the GPUs of the buffer's context reach it, or they can't use it
@@ -30,6 +33,8 @@ void view_drop(const struct driver *driver, struct order_page *view);
 
 /* api_order_retire.c: what a stream may come to later is in one list until then. */
 void view_add(struct ordering *ordering);
+/* Its event is recorded behind that number. */
+bool view_is_recorded(const struct ordering *ordering, uint64_t number);
 /* One of this process's, of the same page in the same context, it itself or another, whose event is recorded
  * behind that number; it stays until it is returned. NULL: there is none. */
 struct ordering *view_borrow(const struct ordering *like, uint64_t number);

@@ -35,7 +35,8 @@ bool lineage_claim(int *out_pid)
 		return true;
 	}
 	*out_pid = whose;
-	return whose == mine;
+	/* In a pid namespace of its own a child may have that pid, too. */
+	return whose == mine && lineage_is_mine();
 }
 
 bool lineage_is_mine(void)

@@ -139,6 +139,7 @@ void order_begin(struct order_page *page, uint64_t publisher)
 	uint64_t last = order_published(page);
 
 	if (atomic_exchange(&page->publisher, publisher) != publisher) {
+		atomic_fetch_add(&page->begun, 1);
 		atomic_store(&page->next, last);
 		atomic_store(&page->turn, ORDER_TURN_FREE);
 		atomic_store(&page->late, 0);

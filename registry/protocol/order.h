@@ -57,6 +57,7 @@ struct order_page {
 	_Atomic uint32_t late; /* numbers are given when the GPU comes there: captured in a graph */
 	_Atomic uint64_t late_after; /* this one was the last that was given out before */
 	_Atomic uint64_t publisher;  /* which process that is */
+	_Atomic uint32_t begun;	     /* so often another one began, with numbers of its own */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t reclaimed; /* nobody may join for that or below */
 	_Atomic uint32_t reclaimers; /* some sleep until a slot's `released` grows */
@@ -67,6 +68,7 @@ struct order_page {
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t recorded; /* by events: recorded last */
 	_Atomic uint32_t has_event; /* 0: none; else which: another event has another number */
+	_Atomic uint32_t told;	    /* so many events were, by whomever */
 	_Alignas(ORDER_LINE) uint8_t event[ORDER_EVENT_SIZE]; /* its IPC handle */
 
 	_Alignas(ORDER_HEADER) struct order_slot slot[ORDER_SLOTS];

@@ -15,13 +15,18 @@ made() {
 	sed 's/^TEST/@test/' >"$WORK/made/$1.bats"
 }
 
-# ran CODE SETTING...: only what was made, in $output; bats' own variables are not for another bats
+# clean COMMAND...: bats' own variables are not for another bats, nor is how this one is run
+clean() {
+	local unset
+	mapfile -t unset < <({ compgen -e BATS_ && printf '%s\n' LD_LIBRARY_PATH GPUSHARE_TEST_{SLOWEST,EACH,LIMIT,JOBS}; } | sed 's/^/--unset=/')
+	env "${unset[@]}" GPUSHARE_TEST_GPU=no GPUSHARE_TEST_E2E="$WORK/made" "$@"
+}
+
+# ran CODE SETTING...: only what was made, in $output
 ran() {
-	local code=$1 clean
+	local code=$1
 	shift
-	mapfile -t clean < <(compgen -e BATS_ | sed 's/^/--unset=/')
-	run "-$code" env "${clean[@]}" --unset=LD_LIBRARY_PATH --unset=GPUSHARE_TEST_SLOWEST GPUSHARE_TEST_GPU=no \
-		GPUSHARE_TEST_E2E="$WORK/made" "$@" "$ROOT/tests/run" "${ARGUMENTS[@]:-$WORK/made}" </dev/null
+	run "-$code" clean "$@" "$ROOT/tests/run" "${ARGUMENTS[@]:-$WORK/made}" </dev/null
 }
 
 @test "run: passed, failed and skipped are counted, what is skipped is named with its reason" {
@@ -61,17 +66,63 @@ TEST "b" { true; }'
 	made third <<<'TEST "c" { false; }'
 	ARGUMENTS=(made/first made/second)
 	ran 0 GPUSHARE_TEST_EACH=1 GPUSHARE_TEST_JOBS=1
-	[[ ${lines[1]} == "first.bats 1: 1 passed, 0 failed, 0 skipped, "[0-9]" s" ]]
-	[[ ${lines[2]} == "first.bats 2: 1 passed, 0 failed, 0 skipped, "[1-9]" s" ]]
-	[[ ${lines[3]} == "second.bats 1: 0 passed, 0 failed, 1 skipped, "[0-9]" s" ]]
+	[[ ${lines[1]} =~ ^first\.bats\ 1:\ 1\ passed,\ 0\ failed,\ 0\ skipped,\ [0-9]+\ s$ ]]
+	[[ ${lines[2]} =~ ^first\.bats\ 2:\ 1\ passed,\ 0\ failed,\ 0\ skipped,\ [1-9][0-9]*\ s$ ]]
+	[[ ${lines[3]} =~ ^second\.bats\ 1:\ 0\ passed,\ 0\ failed,\ 1\ skipped,\ [0-9]+\ s$ ]]
 	equal "${lines[4]}" "skipped: second.bats 1: a b: not today"
-	[[ ${lines[5]} == "second.bats 2: 1 passed, 0 failed, 0 skipped, "[0-9]" s" ]]
+	[[ ${lines[5]} =~ ^second\.bats\ 2:\ 1\ passed,\ 0\ failed,\ 0\ skipped,\ [0-9]+\ s$ ]]
 	equal "${lines[6]}" "3 passed, 0 failed, 1 skipped"
 	ARGUMENTS=()
 	ran 1 GPUSHARE_TEST_EACH=1
 	has "$output" "third.bats 1: 0 passed, 1 failed, 0 skipped"
 	has "$output" "beside others: failed: third.bats#1"
 	equal "${lines[-1]}" "3 passed, 1 failed, 1 skipped"
+}
+
+@test "run: each by itself, a file that has no tests is a failure still; names with odd characters" {
+	mkdir "$WORK/x.bats#1"
+	made one <<<'TEST "a" { true; }'
+	mv "$WORK/made/one.bats" "$WORK/x.bats#1/"
+	made none <<<'exit 0'
+	ran 1 GPUSHARE_TEST_EACH=1
+	has "$output" "FAILED: none.bats: "
+	ARGUMENTS=("$WORK/x")
+	ran 0 GPUSHARE_TEST_E2E="$WORK/x.bats#1"
+	equal "${lines[1]}" "one.bats: 1 passed, 0 failed, 0 skipped"
+	ran 0 GPUSHARE_TEST_E2E="$WORK/x.bats#1" GPUSHARE_TEST_EACH=1
+	[[ ${lines[1]} == "one.bats 1: 1 passed, 0 failed, 0 skipped, "* ]]
+}
+
+# gpu_tests: the part "tests" of a GPU's run, over what was made, by $WORK/root/tests/run
+gpu_tests() {
+	# shellcheck disable=SC2016 # the inner shell's
+	clean root="$WORK/root" out="$WORK" scratch="$WORK/scratch" results="$WORK/results" BUILD="$WORK" bash -c 'FILTERS=()
+		write() { printf "%s\n" "$@" | tee -a "$results"; }
+		ok() { echo "ok: $*"; }
+		bad() { echo "bad: $*"; }
+		. "$0"' "$ROOT/tests/gpu/part_tests.bash" </dev/null
+}
+
+@test "run: on a GPU the parts are added up, and one that was ended is a failure, whatever the others say" {
+	mkdir -p "$WORK/root/tests" "$WORK/scratch" "$WORK/tests"
+	ln -s "$WORK/made" "$WORK/root/tests/e2e"
+	made some <<<'TEST "one" { true; }
+TEST "two" { skip "not today"; }'
+	made chaos <<<'TEST "three" { true; }'
+	printf '#!/usr/bin/env bash\nexec "%s" "$@"\n' "$ROOT/tests/run" >"$WORK/root/tests/run"
+	chmod +x "$WORK/root/tests/run"
+	run -0 gpu_tests
+	equal "${lines[-1]}" "ok: contract, end-to-end: 2 passed, 0 failed, 1 skipped"
+	has "$output" "| some.bats | 1 | 0 | 1 |"
+	made bad <<<'TEST "four" { echo "some.bats 1: 7 passed, 0 failed"; false; }'
+	run -0 gpu_tests
+	equal "${lines[-1]}" "bad: contract, end-to-end: 2 passed, 1 failed, 1 skipped"
+	has "$output" "| some.bats | 1 | 0 | 1 |"
+	equal "$(grep -c '^| [a-z]*.bats' <<<"$output") $(grep -c '^| ' <<<"$output")" "3 4"
+	rm "$WORK/made/bad.bats"
+	printf '#!/usr/bin/env bash\ncase $* in *some*) kill -KILL $$ ;; esac\nexec "%s" "$@"\n' "$ROOT/tests/run" >"$WORK/root/tests/run"
+	run -0 gpu_tests
+	equal "${lines[-1]}" "bad: contract, end-to-end: 1 passed, 1 failed, 0 skipped"
 }
 
 @test "run: a test that takes longer than it may has failed" {
@@ -147,7 +198,7 @@ TEST "b" { true; }'
 
 @test "run: ended itself, it ends what it started" {
 	made long <<<"TEST \"sleeps\" { echo \$\$ >$WORK/pid; sleep 300; }"
-	start run env GPUSHARE_TEST_GPU=no GPUSHARE_TEST_E2E="$WORK/made" "$ROOT/tests/run" "$WORK/made"
+	start run env --unset=GPUSHARE_TEST_EACH GPUSHARE_TEST_GPU=no GPUSHARE_TEST_E2E="$WORK/made" "$ROOT/tests/run" "$WORK/made"
 	runner=$PID
 	await_file "$WORK/pid"
 	kill "$runner"
@@ -181,7 +232,7 @@ fake_clang() {
 	mkdir -p "$WORK/fake" "$WORK/code" "$WORK/fake/gen"
 	touch "$WORK/fake/gen/registry.pb.h" "$WORK"/code/{whole,part,late,none,bad}.c
 	cat >"$WORK/fake/clang" <<'END'
-#!/bin/bash
+#!/usr/bin/env bash
 file=${!#}
 stats() { echo "$file:1:5: warning: $1 -> Total CFGBlocks: 9 | Unreachable CFGBlocks: 0 | Exhausted Block: yes | Empty WorkList: $2 [debug.Stats]"; }
 stats small yes

@@ -37,12 +37,17 @@ test_files() {
 write "" "## Tests on this driver${FILTERS[*]:+, those of ${FILTERS[*]}}${GPUSHARE_GPU_SHARE:+, part $GPUSHARE_GPU_SHARE of them}" ""
 jobs=$(($(nproc) / 2))
 jobs=${GPUSHARE_GPU_JOBS:-$((jobs < 1 ? 1 : jobs > 10 ? 10 : jobs))}
-# run_tests JOBS: those of the files on stdin, each by itself. What it says is there, should we be ended.
+sums='^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
+# run_tests JOBS: those of the files on stdin, each by itself. What it says is there, should we be ended; where
+# it was ended itself, that counts as one that failed.
 run_tests() {
-	local files
+	local files before
 	mapfile -t files
-	[ ${#files[@]} = 0 ] ||
-		GPUSHARE_TEST_EACH=1 GPUSHARE_TEST_JOBS=$1 "$root/tests/run" --said "${files[@]}" >>"$out/tests.log" 2>&1
+	[ ${#files[@]} != 0 ] || return 0
+	before=$(grep -cE "$sums" "$out/tests.log")
+	GPUSHARE_TEST_EACH=1 GPUSHARE_TEST_JOBS=$1 "$root/tests/run" --said "${files[@]}" >>"$out/tests.log" 2>&1
+	[ "$(grep -cE "$sums" "$out/tests.log")" != "$before" ] ||
+		printf '\n%s\n%s\n' "what ran ${files[*]} was ended" '0 passed, 1 failed, 0 skipped' >>"$out/tests.log"
 }
 
 test_files | mine >"$scratch/files"
@@ -53,8 +58,7 @@ grep -xF "$alone" "$scratch/files" | run_tests 1
 cat "$out/tests.log"
 # A file's tests together, and how long the longest of them took.
 write "| file | passed | failed | skipped | the longest, s |" "|---|---|---|---|---|"
-awk -F '[: ,]+' '/^beside others/ { next }
-	/: [0-9]+ passed, / {
+awk -F '[: ,]+' '/^[^: ]+( [0-9]+)?: [0-9]+ passed, / {
 		at = /^[^:]* [0-9]+:/ ? 3 : 2
 		if (!($1 in ok))
 			order[++n] = $1
@@ -65,7 +69,7 @@ awk -F '[: ,]+' '/^beside others/ { next }
 	END { for (i = 1; i <= n; i++) { f = order[i]; printf "| %s | %d | %d | %d | %s |\n", f, ok[f], bad[f], left[f], longest[f] } }' \
 	"$out/tests.log" | tee -a "$results"
 write ""
-sum=$(awk '/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped", p, f, s }' "$out/tests.log")
+sum=$(grep -E "$sums" "$out/tests.log" | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped", p, f, s }')
 : >"$scratch/errors"
 if [[ $sum == [1-9]*" passed, 0 failed, "* ]]; then
 	ok "contract, end-to-end: $sum"

@@ -79,6 +79,21 @@ static struct order_page *page_begin(void)
 	return page;
 }
 
+/* Numbers that another one gives are told from those of before; what is said again begins nothing. */
+static void begins_anew(void **state)
+{
+	struct order_page *page = page_begin();
+	uint32_t begun = atomic_load(&page->begun);
+
+	(void)state;
+	atomic_store(&page->next, 5);
+	order_begin(page, 1);
+	assert_true(atomic_load(&page->begun) == begun && atomic_load(&page->next) == 5);
+	order_begin(page, 2);
+	assert_true(atomic_load(&page->begun) != begun && !atomic_load(&page->next));
+	order_page_unmap(page);
+}
+
 static void publishes_now(void **state)
 {
 	struct order_page *page = page_begin();
@@ -255,6 +270,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(parses_words),
 	    cmocka_unit_test(refuses_words),
+	    cmocka_unit_test(begins_anew),
 	    cmocka_unit_test(publishes_now),
 	    cmocka_unit_test(waits_for_nobody),
 	    cmocka_unit_test(publishes_late_numbers),
