@@ -1171,7 +1171,8 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * When the publisher has gone (it detaches or frees the buffer, ends, is killed) nobody waits for it
  * any more: waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
  * let through, within a moment of the registry's hearing of it: gpushare_order_status() then says so,
- * and gpushare_sequence() how far what was read is whole. A consumer that has gone is not waited for.
+ * and gpushare_sequence() how far what was read is whole. What the publisher's own streams were given
+ * still comes one behind the other. A consumer that has gone is not waited for.
  */
 
 /**

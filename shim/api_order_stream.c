@@ -54,6 +54,20 @@ static int wait_word(const struct ordering *ordering, cu_stream stream,
 			       : stream_fail(ordering, result, "cuStreamWaitValue64_v2");
 }
 
+/* By its lower half, which nothing but the number is in: what lets others through does not let this one. */
+static int wait_number(const struct ordering *ordering, cu_stream stream,
+		       const _Atomic uint64_t *word, uint64_t number)
+{
+	cu_result result;
+
+	if (!ordering->driver->cuStreamWaitValue32_v2 || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+		return wait_word(ordering, stream, word, number);
+	result = ordering->driver->cuStreamWaitValue32_v2(stream, stream_word(ordering, word),
+							  (uint32_t)number, CU_WAIT_GEQ);
+	return result == CU_OK ? GPUSHARE_OK
+			       : stream_fail(ordering, result, "cuStreamWaitValue32_v2");
+}
+
 static int write_word(const struct ordering *ordering, cu_stream stream,
 		      const _Atomic uint64_t *word, uint64_t number)
 {
@@ -103,7 +117,7 @@ static int write_next(struct ordering *ordering, struct order_lane *lane, cu_str
 
 	if (!order_reaches(atomic_load(word), before) &&
 	    !(known && is_same_stream(lane, id, before)))
-		status = wait_word(ordering, stream, word, before);
+		status = wait_number(ordering, stream, word, before);
 	if (!status)
 		status = write_word(ordering, stream, word, number);
 	if (status)

@@ -8,7 +8,8 @@
  * trusted further than to be a number: a lie harms the buffer's own users alone.
  *
  * A GPU waits for `word >= value` by the sign of the difference. So a word plus ORDER_GONE_BIT lets
- * everybody through, and readers take that bit away.
+ * everybody through, and readers take that bit away. A publisher's streams wait for each other by the
+ * word's lower half: they are not let through, for what they write stands for all before it.
  */
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -256,7 +256,7 @@ kill_registry() {
 	for how in stream events; do
 		by $how
 		run -0 "$BIN/api_order_return"
-		has "$output" "read 4 by $([ $how = events ] && echo events || echo stream-memory-operations)"
+		has "$output" "read 5 by $([ $how = events ] && echo events || echo stream-memory-operations)"
 	done
 }
 

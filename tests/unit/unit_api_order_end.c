@@ -15,7 +15,8 @@
 
 #include "filled.h"
 
-#define LATE_S 60 /* a part that is not let through by then fails */
+#define LATE_S 60	  /* a part that is not let through by then fails */
+#define SETTLED_US 300000 /* streams that were let through are through */
 
 static const struct driver *driver;
 static struct gpushare_session *session;
@@ -149,6 +150,47 @@ static void test_held_up_release(void **state)
 	logged_play(hold_release, NULL);
 }
 
+/* Who publishes by two streams leaves while the first is held up: what the second has is behind that, also
+ * where all who wait are let through. */
+static void leave_by_two(void)
+{
+	struct gpushare_session *owner;
+	struct gpushare_buffer *buffer, *its;
+	cu_stream held, stream;
+	uint64_t sequence;
+
+	alarm(LATE_S);
+	driver = part_driver();
+	owner = part_session();
+	session = part_session();
+	held = part_stream();
+	stream = part_stream();
+	its = part_made(owner, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
+	OK(gpushare_attach(session, "x", NULL, &buffer));
+	hold_up(held);
+	OK(gpushare_publish(buffer, held, NULL));
+	OK(gpushare_publish(buffer, stream, &sequence));
+	CHECK(sequence == 2);
+	OK(gpushare_detach(buffer));
+	FAILS(E_OWNER_GONE, "0 was the last", gpushare_acquire_host(its, 1, 20000, NULL));
+	usleep(SETTLED_US);
+	FAILS(E_OWNER_GONE, "0 was the last", gpushare_acquire_host(its, 2, 20000, NULL));
+	OK(gpushare_sequence(its, &sequence));
+	CHECK(sequence == 0);
+	atomic_store(gate, 1);
+	CHECK(driver->cuStreamSynchronize(held) == CU_OK &&
+	      driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_acquire_host(its, 2, 0, NULL));
+	OK(gpushare_close(session));
+	OK(gpushare_close(owner));
+}
+
+static void test_leave_by_two(void **state)
+{
+	(void)state;
+	stage_play(leave_by_two, NULL);
+}
+
 static void end_registry(void)
 {
 	pid_t pid = stage_registry();
@@ -261,7 +303,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
 	    T(test_failed_context), T(test_held_up_write), T(test_held_up_release),
-	    T(test_unheard_leave),  T(test_unheard_owner),
+	    T(test_leave_by_two),   T(test_unheard_leave), T(test_unheard_owner),
 	};
 
 	(void)argc;

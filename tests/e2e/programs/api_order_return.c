@@ -2,13 +2,13 @@
 /*
  * A publisher that goes and returns while its streams have still to publish: `api_order_return`. Its frames
  * come from two streams in turn, an attachment each, both held up; who reads, the owner, must get none of
- * them before its turn, whichever stream goes on first.
+ * them before its turn, whichever stream goes on first, also while all who wait are let through.
  */
 #include <sys/mman.h>
 
 #include "order_crew.h"
 
-#define FRAMES UINT64_C(4)
+#define FRAMES UINT64_C(5)
 #define SETTLED_US 50000
 
 static int to_owner[2], to_publisher[2];
@@ -47,7 +47,7 @@ static struct gpushare_buffer *publish_once(struct gpushare_session *session, cu
 static void publish(void)
 {
 	struct gpushare_session *session;
-	struct gpushare_buffer *ring = NULL;
+	struct gpushare_buffer *ring;
 	cu_stream streams[2];
 	uint32_t *words;
 	uint64_t published;
@@ -59,13 +59,15 @@ static void publish(void)
 		MUST(cu.cuStreamCreate(&streams[i], CU_STREAM_NONBLOCKING));
 		hold_up(streams[i], &words[i]);
 	}
-	for (uint64_t number = 1; number <= FRAMES; number++) {
-		if (ring)
-			MUST(gpushare_detach(ring));
+	for (uint64_t number = 1; number < FRAMES; number++) {
 		ring = publish_once(session, streams[number % 2], number);
+		MUST(gpushare_detach(ring));
 	}
-	tell(to_owner[1]);
+	usleep(SETTLED_US);
 	__atomic_store_n(&words[0], 1, __ATOMIC_SEQ_CST); /* of the even ones */
+	usleep(SETTLED_US);
+	ring = publish_once(session, streams[FRAMES % 2], FRAMES);
+	tell(to_owner[1]);
 	usleep(SETTLED_US);
 	MUST(gpushare_sequence(ring, &published));
 	must(published == 0, "none before its turn");
