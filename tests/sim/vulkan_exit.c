@@ -15,7 +15,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool *stopped; /* a child's too */
-static atomic_bool *here;    /* not a child's; NULL: the kernel can't */
+static atomic_bool *here;    /* not a child's; NULL: the kernel can't, and emulators don't */
 static int made_by;
 
 void vulkan_await_threads(void)
@@ -26,7 +26,7 @@ void vulkan_await_threads(void)
 
 static bool is_forked(void)
 {
-	return here ? !atomic_load(here) : getpid() != made_by;
+	return (here && !atomic_load(here)) || getpid() != made_by;
 }
 
 static void at_exit(void)

@@ -16,6 +16,7 @@
 
 #include "lineage.h"
 #include "map_vulkan.h"
+#include "stage.h"
 
 static struct {
 	bool unknown, no_library, no_reason, no_memory;
@@ -146,6 +147,7 @@ static void handlers_run_the_last_first(void **state)
 	pid_t child;
 
 	(void)state;
+	stage_needs_wipe_on_fork();
 	assert_int_equal(pipe(ends), 0);
 	pipe_out = ends[1];
 	child = fork();
