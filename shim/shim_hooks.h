@@ -28,7 +28,7 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	{ \
 		static struct route route; \
 		cu_##name##_call *real = \
-		    (cu_##name##_call *)route_get_fast(&route, NULL, #name, hooks_find_next); \
+		    (cu_##name##_call *)route_get(&route, NULL, #name, hooks_find_next); \
 \
 		if (!real) \
 			return CU_NOT_INITIALIZED; \

@@ -33,15 +33,10 @@ static void *find_anew(struct route *route, const void *caller, const char *symb
 	return real;
 }
 
-void *route_get(struct route *route, const void *caller, const char *symbol,
-		void *(*find)(const void *caller, const char *symbol))
+void *route_find(struct route *route, const void *caller, const char *symbol,
+		 void *(*find)(const void *caller, const char *symbol))
 {
-	unsigned int unloads = unload_count();
-	void *real = route_read(route, caller, unloads);
-
-	if (real)
-		return real;
-	return find_anew(route, caller, symbol, unloads, find);
+	return find_anew(route, caller, symbol, unload_count(), find);
 }
 
 static bool is_free(const struct route *route, unsigned int unloads)
@@ -50,9 +45,9 @@ static bool is_free(const struct route *route, unsigned int unloads)
 	       !atomic_load_explicit(&route->real, memory_order_relaxed);
 }
 
-/* Where nothing is, or what is stale, the first place of all: routes_get_fast() looks there. */
-void *routes_get(struct routes *routes, const void *caller, const char *symbol,
-		 void *(*find)(const void *caller, const char *symbol))
+/* Where nothing is, or what is stale, the first place of all: routes_get() looks there. */
+void *routes_find(struct routes *routes, const void *caller, const char *symbol,
+		  void *(*find)(const void *caller, const char *symbol))
 {
 	uintptr_t place = route_place(caller);
 	unsigned int unloads = unload_count();

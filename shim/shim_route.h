@@ -43,29 +43,30 @@ static inline uintptr_t route_place(const void *caller)
 	return (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 }
 
-/* No lock, no memory: safe at any time in any thread. `find` is asked where nothing is remembered,
- * and may answer NULL; errno stays as it was. */
-void *route_get(struct route *route, const void *caller, const char *symbol,
-		void *(*find)(const void *caller, const char *symbol));
-void *routes_get(struct routes *routes, const void *caller, const char *symbol,
+/* Behind route_get() and routes_get(): where nothing is remembered at the first look. */
+void *route_find(struct route *route, const void *caller, const char *symbol,
 		 void *(*find)(const void *caller, const char *symbol));
+void *routes_find(struct routes *routes, const void *caller, const char *symbol,
+		  void *(*find)(const void *caller, const char *symbol));
 
-/* The same for what every call of the program comes by: nothing is called where it is at hand. */
-static inline void *route_get_fast(struct route *route, const void *caller, const char *symbol,
-				   void *(*find)(const void *caller, const char *symbol))
+/* Every call of the program comes by: nothing is called where it is at hand. No lock, no memory: safe at
+ * any time in any thread. `find` is asked where nothing is remembered, and may answer NULL; errno stays
+ * as it was. */
+static inline void *route_get(struct route *route, const void *caller, const char *symbol,
+			      void *(*find)(const void *caller, const char *symbol))
 {
 	void *real = route_read(route, caller, unload_count());
 
-	return real ? real : route_get(route, caller, symbol, find);
+	return real ? real : route_find(route, caller, symbol, find);
 }
 
-static inline void *routes_get_fast(struct routes *routes, const void *caller, const char *symbol,
-				    void *(*find)(const void *caller, const char *symbol))
+static inline void *routes_get(struct routes *routes, const void *caller, const char *symbol,
+			       void *(*find)(const void *caller, const char *symbol))
 {
 	void *real =
 	    route_read(&routes->slot[route_place(caller) % ROUTE_SLOTS], caller, unload_count());
 
-	return real ? real : routes_get(routes, caller, symbol, find);
+	return real ? real : routes_find(routes, caller, symbol, find);
 }
 
 #endif

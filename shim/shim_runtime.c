@@ -47,7 +47,7 @@ static void *find_real(const void *caller, const char *symbol)
 		static struct routes routes; \
 		const void *caller = __builtin_return_address(0); \
 		int(*real) params = \
-		    (int(*) params)routes_get_fast(&routes, caller, #symbol, find_real); \
+		    (int(*) params)routes_get(&routes, caller, #symbol, find_real); \
 		const struct site before = site_here; \
 		int result; \
 \

@@ -54,7 +54,7 @@ static void *find_path(const void *caller, const char *unused)
 const char *site_path(const void *caller)
 {
 	static struct routes routes;
-	const struct path *path = routes_get_fast(&routes, caller, NULL, find_path);
+	const struct path *path = routes_get(&routes, caller, NULL, find_path);
 
 	return path ? path->text : "";
 }

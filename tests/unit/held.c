@@ -2,9 +2,11 @@
 #include "held.h"
 
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 static atomic_uint *word;
 static unsigned int stops;
+static atomic_bool *went; /* both parts' */
 
 cu_stream held_stream(void)
 {
@@ -32,4 +34,46 @@ void held_stop(void)
 void held_let_go(void)
 {
 	atomic_store(word, stops);
+}
+
+bool held_is_done(cu_stream stream)
+{
+	const struct driver *driver = part_driver();
+	cu_event behind;
+
+	CHECK(driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING) == CU_OK);
+	CHECK(driver->cuEventRecord(behind, stream) == CU_OK);
+	return driver->cuEventQuery(behind) == CU_OK;
+}
+
+bool held_share(void)
+{
+	void *made =
+	    mmap(NULL, sizeof(*went), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (made == MAP_FAILED)
+		return false;
+	went = made;
+	return true;
+}
+
+void held_begin(void)
+{
+	atomic_store(went, false);
+}
+
+void held_mark(void)
+{
+	atomic_store(went, true);
+}
+
+void held_let_go_seen(void)
+{
+	held_mark();
+	held_let_go();
+}
+
+bool held_was_let_go(void)
+{
+	return atomic_load(went);
 }

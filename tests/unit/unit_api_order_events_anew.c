@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "api_order.h"
@@ -24,7 +23,6 @@
 
 static const struct driver *driver;
 static struct gpushare_session *session;
-static atomic_uint *let_go; /* both parts see it */
 
 static void begin(void)
 {
@@ -46,28 +44,13 @@ static struct gpushare_buffer *attach(struct gpushare_session *of)
 static struct gpushare_buffer *make(void)
 {
 	begin();
-	atomic_store(let_go, 0);
+	held_begin();
 	return part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
-}
-
-static void let_it_go(void)
-{
-	atomic_store(let_go, 1);
-	held_let_go();
 }
 
 static struct order_page *page_of(const struct gpushare_buffer *buffer)
 {
 	return atomic_load(&buffer->ordering)->page;
-}
-
-static bool is_done(cu_stream stream)
-{
-	cu_event behind;
-
-	CHECK(driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING) == CU_OK);
-	CHECK(driver->cuEventRecord(behind, stream) == CU_OK);
-	return driver->cuEventQuery(behind) == CU_OK;
 }
 
 /* It goes with something unfinished, comes back, and fails to publish more: on its way to that. */
@@ -90,7 +73,7 @@ static void fail_and_go_on(void)
 	say();
 	usleep(SETTLED_US);
 	CHECK(part_published(buffer) == 0);
-	let_it_go();
+	held_let_go_seen();
 	hear();
 	OK(gpushare_close(another));
 	OK(gpushare_close(session));
@@ -104,7 +87,7 @@ static void see(uint64_t number)
 	say();
 	hear();
 	OK(gpushare_acquire(buffer, part_stream(), number));
-	CHECK(atomic_load(let_go));
+	CHECK(held_was_let_go());
 	say();
 	OK(gpushare_close(session));
 }
@@ -142,7 +125,7 @@ static void tell_twice(void)
 	OK(gpushare_publish(same, held_stream(), NULL));
 	say();
 	usleep(SETTLED_US);
-	let_it_go();
+	held_let_go_seen();
 	hear();
 	OK(gpushare_close(another));
 	OK(gpushare_close(session));
@@ -168,7 +151,7 @@ static void others_begin(struct order_page *page)
 static void *publish_theirs(void *page)
 {
 	usleep(SETTLED_US);
-	atomic_store(let_go, 1);
+	held_mark();
 	order_raise(&((struct order_page *)page)->published, 1);
 	return NULL;
 }
@@ -189,7 +172,7 @@ static void acquire_theirs(void)
 	others_begin(page_of(buffer));
 	CHECK(!pthread_create(&theirs, NULL, publish_theirs, page_of(buffer)));
 	OK(gpushare_acquire(buffer, part_stream(), 1));
-	CHECK(atomic_load(let_go) && !pthread_join(theirs, NULL));
+	CHECK(held_was_let_go() && !pthread_join(theirs, NULL));
 	held_let_go();
 	OK(gpushare_close(another));
 	OK(gpushare_close(session));
@@ -235,7 +218,7 @@ static void publish_anew(void)
 	OK(gpushare_publish(buffer, stream, &sequence));
 	CHECK(sequence == 2);
 	usleep(SETTLED_US);
-	CHECK(part_published(buffer) == 0 && !is_done(stream));
+	CHECK(part_published(buffer) == 0 && !held_is_done(stream));
 	held_let_go();
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK && part_published(buffer) == 2);
 	OK(gpushare_close(another));
@@ -314,8 +297,7 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	stage_init(argv);
-	let_go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (let_go == MAP_FAILED)
+	if (!held_share())
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

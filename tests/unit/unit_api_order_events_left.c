@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +22,6 @@
 
 static const struct driver *driver;
 static struct gpushare_session *session;
-static atomic_uint *let_go; /* both parts see it */
 
 /* "x", of this process or of the other part's: mapped memory, whose detach waits for no stream. */
 static struct gpushare_buffer *begin(bool own)
@@ -34,28 +32,12 @@ static struct gpushare_buffer *begin(bool own)
 	driver = part_driver();
 	session = part_session();
 	if (own) {
-		atomic_store(let_go, 0);
+		held_begin();
 		return part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
 	}
 	hear();
 	OK(gpushare_attach(session, "x", NULL, &buffer));
 	return buffer;
-}
-
-/* Now: what it was given is done. */
-static bool is_done(cu_stream stream)
-{
-	cu_event behind;
-
-	CHECK(driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING) == CU_OK);
-	CHECK(driver->cuEventRecord(behind, stream) == CU_OK);
-	return driver->cuEventQuery(behind) == CU_OK;
-}
-
-static void let_it_go(void)
-{
-	atomic_store(let_go, 1);
-	held_let_go();
 }
 
 /* It publishes what is not done, goes, comes back, and publishes on another stream. */
@@ -75,8 +57,8 @@ static void come_back(void)
 	CHECK(sequence == 3);
 	say();
 	usleep(SETTLED_US);
-	CHECK(part_published(buffer) == 0 && !is_done(stream));
-	let_it_go();
+	CHECK(part_published(buffer) == 0 && !held_is_done(stream));
+	held_let_go_seen();
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK && part_published(buffer) == 3);
 	hear();
 	OK(gpushare_close(session));
@@ -89,7 +71,7 @@ static void see_it_in_order(void)
 	say();
 	hear();
 	OK(gpushare_acquire(buffer, part_stream(), 2));
-	CHECK(atomic_load(let_go));
+	CHECK(held_was_let_go());
 	OK(gpushare_acquire_host(buffer, 2, 20000, NULL));
 	say();
 	OK(gpushare_close(session));
@@ -114,10 +96,10 @@ static void begin_anew(void)
 	session = part_session();
 	OK(gpushare_attach(session, "x", NULL, &buffer));
 	OK(gpushare_publish(buffer, stream, &sequence));
-	CHECK(sequence == 2 && part_published(buffer) == 0 && !is_done(stream));
+	CHECK(sequence == 2 && part_published(buffer) == 0 && !held_is_done(stream));
 	say();
 	usleep(SETTLED_US);
-	let_it_go();
+	held_let_go_seen();
 	hear();
 	OK(gpushare_close(session));
 }
@@ -139,7 +121,7 @@ static void acquire_from_another(void)
 	held_stop();
 	OK(gpushare_publish(buffer, held_stream(), NULL));
 	OK(gpushare_acquire(same, stream, 1));
-	CHECK(part_published(buffer) == 0 && !is_done(stream));
+	CHECK(part_published(buffer) == 0 && !held_is_done(stream));
 	held_let_go();
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 	OK(gpushare_acquire_host(same, 1, 20000, NULL));
@@ -197,7 +179,7 @@ static void *let_go_later(void *unused)
 {
 	(void)unused;
 	usleep(SETTLED_US);
-	let_it_go();
+	held_let_go_seen();
 	return NULL;
 }
 
@@ -206,7 +188,7 @@ static void *publish_by_cpu(void *buffer)
 	uint64_t sequence;
 
 	OK(gpushare_publish_host(buffer, &sequence));
-	CHECK(sequence == 2 && atomic_load(let_go));
+	CHECK(sequence == 2 && held_was_let_go());
 	return NULL;
 }
 
@@ -224,7 +206,7 @@ static void publish_behind_cpu(void)
 	usleep(SETTLED_US);
 	CHECK(!pthread_create(&later, NULL, let_go_later, NULL));
 	OK(gpushare_publish(buffer, stream, &sequence));
-	CHECK(sequence == 3 && atomic_load(let_go));
+	CHECK(sequence == 3 && held_was_let_go());
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK && part_published(buffer) == 3);
 	CHECK(!pthread_join(cpu, NULL) && !pthread_join(later, NULL));
 	OK(gpushare_close(session));
@@ -292,8 +274,7 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	stage_init(argv);
-	let_go = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (let_go == MAP_FAILED)
+	if (!held_share())
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
