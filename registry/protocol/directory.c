@@ -260,7 +260,6 @@ static int directory_unmade(const char *path, char *why, size_t why_size)
 int directory_prepare(const char *path, char *why, size_t why_size)
 {
 	char socket[GPUSHARE_PATH_MAX];
-	int fd;
 
 	if (directory_socket(path, socket))
 		return fail(GPUSHARE_E_INVALID, why, why_size,
@@ -271,11 +270,8 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 			return directory_unmade(path, why, why_size);
 		return directory_check_own(path, why, why_size);
 	}
-	/* Made with the umask taken off, which may have been too much. */
-	if (!directory_open(path, &fd)) {
-		(void)!fchmod(fd, 0700);
-		close(fd);
-	}
+	/* The umask may have removed the bits that opening the directory needs. */
+	(void)!fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW);
 	return directory_check_own(path, why, why_size);
 }
 
