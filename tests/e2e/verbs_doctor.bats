@@ -73,10 +73,18 @@ copy_of() {
 	doctor 1
 	line fail registry "$GPUSHARE_DIR is open to others (mode 755)"
 	has "$output" "next: run 'chmod 700 $GPUSHARE_DIR'"
-	doctor 1 --dir /tmp # everybody's: it stays so
-	line fail registry "/tmp is open to others (mode 1777)"
-	has "$output" "next: use a directory of your own, such as GPUSHARE_DIR=/tmp/my-buffers"
-	[[ $output != *chmod* ]]
+	mkdir "$WORK/shared"
+	chmod 1777 "$WORK/shared"
+	for directory in "$WORK/shared" /tmp; do # they stay open to all users
+		doctor 1 --dir "$directory"
+		if [ -O "$directory" ]; then
+			line fail registry "$directory is open to others (mode 1777)"
+		else
+			line fail registry "$directory belongs to uid 0, not to uid $(id -u)"
+		fi
+		has "$output" "next: use a directory of your own, such as GPUSHARE_DIR=/tmp/my-buffers"
+		[[ $output != *chmod* ]]
+	done
 	doctor 1 --dir "$(printf '/long%.0s' {1..40})"
 	line fail registry "--dir"
 	doctor 0 --dir "$WORK/later"

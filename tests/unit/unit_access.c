@@ -85,7 +85,7 @@ static void a_taken_name_says_no_more(void **state)
 	assert_string_equal(peer_answer.message,
 			    "\"secret\" is taken by another user; choose another name");
 	assert_int_equal(peer_ask(root, &what), GPUSHARE_E_EXISTS);
-	peer_assert_sentence("uid 1000");
+	peer_assert_sentence("uid 41001");
 }
 
 static void who_may_read_attaches_so_and_no_more(void **state)
@@ -95,7 +95,7 @@ static void who_may_read_attaches_so_and_no_more(void **state)
 	(void)state;
 	as_vmm("w");
 	assert_int_equal(attach(member, "w", false), GPUSHARE_E_DENIED);
-	peer_assert_sentence("belongs to uid 1000, its mode is 0640, and uid 2000 may read it "
+	peer_assert_sentence("belongs to uid 41001, its mode is 0640, and uid 41002 may read it "
 			     "alone; attach it read-only");
 	assert_int_equal(attach(other, "w", true), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(attach(member, "w", true), GPUSHARE_OK);
@@ -107,7 +107,7 @@ static void who_may_read_attaches_so_and_no_more(void **state)
 	assert_int_equal(attach(root, "w", true), GPUSHARE_OK);
 	assert_true(peer_answer.body.attach.read_only);
 	assert_int_equal(tag(member, "w"), GPUSHARE_E_DENIED);
-	peer_assert_sentence("uid 1000, who alone, or root, may tag it");
+	peer_assert_sentence("uid 41001, who alone, or root, may tag it");
 	assert_int_equal(peer_withdraw(member, "w", 0), GPUSHARE_E_DENIED);
 	peer_assert_sentence("may unlink it");
 	assert_int_equal(holders(member, "w", 0), GPUSHARE_OK);

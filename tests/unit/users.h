@@ -5,9 +5,9 @@
 #include "access.h"
 #include "peer.h"
 
-#define OWNER 1000
-#define MEMBER 2000
-#define OTHER 3000
+#define OWNER 41001 /* the uids of no real user: that of the process may read all sums */
+#define MEMBER 41002
+#define OTHER 41003
 #define TEAM 500 /* a group of OWNER's and MEMBER's */
 
 extern struct lease *owner, *member, *other, *root;
