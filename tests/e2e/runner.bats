@@ -75,7 +75,6 @@ TEST "b" { true; }'
 	ARGUMENTS=()
 	ran 1 GPUSHARE_TEST_EACH=1
 	has "$output" "third.bats 1: 0 passed, 1 failed, 0 skipped"
-	has "$output" "beside others: failed: third.bats#1"
 	equal "${lines[-1]}" "3 passed, 1 failed, 1 skipped"
 }
 
@@ -150,33 +149,66 @@ TEST "two" { skip "not today"; }'
 	equal "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
 }
 
-@test "run: what failed beside others has one more try, alone, and is named" {
+@test "run: a test that fails once has failed: nothing runs twice" {
 	made flaky <<<"TEST \"second time\" {
 	[ ! -e $WORK/once ] || return 0
 	touch $WORK/once
 	false
 }"
+	made bad <<<"TEST \"never\" { echo >>$WORK/tries; false; }"
 	made good <<<'TEST "one" { true; }'
-	ran 0 GPUSHARE_TEST_JOBS=2
-	has "$output" "flaky: flaky.bats: failed beside others, passed alone"
-	has "$output" "beside others:     not ok 1 second time"
-	equal "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
-	rm "$WORK/once"
-	ran 1 GPUSHARE_TEST_JOBS=1
-	equal "${lines[-1]}" "1 passed, 1 failed, 0 skipped"
+	ran 1 GPUSHARE_TEST_JOBS=2
+	has "$output" "flaky.bats: 0 passed, 1 failed, 0 skipped"
+	equal "$(wc -l <"$WORK/tries")" 1
+	equal "${lines[-1]}" "1 passed, 2 failed, 0 skipped"
 }
 
-@test "run: what fails twice has failed, and so have many at a time" {
-	made bad <<<"TEST \"never\" { echo >>$WORK/tries; false; }"
-	ran 1 GPUSHARE_TEST_JOBS=2
-	equal "$(wc -l <"$WORK/tries")" 2
-	equal "${lines[-1]}" "0 passed, 1 failed, 0 skipped"
-	for file in 1 2 3 4 5; do
-		made "worse$file" <<<"TEST \"never\" { false; }"
+# cmocka_says CODE: a test program of that exit code, which prints stdin
+cmocka_says() {
+	mkdir -p "$WORK/made/build/tests"
+	cat >"$WORK/cmocka"
+	printf '#!/bin/sh\ncat "%s"\nexit %s\n' "$WORK/cmocka" "$1" >"$WORK/made/build/tests/unit_fake"
+	chmod +x "$WORK/made/build/tests/unit_fake"
+}
+
+@test "run: a cmocka test whose setup or teardown fails is counted as failed" {
+	cmocka_says 3 <<'END'
+[==========] Running 3 test(s).
+[ RUN      ] one
+[       OK ] one
+[ RUN      ] two
+Could not run test: Test setup failed
+[  ERROR   ] two
+[ RUN      ] three
+[  ERROR   ] --- [   LINE   ] --- x.c:6: error: Failure!
+[  FAILED  ] three
+[==========] 3 test(s) run.
+[  PASSED  ] 1 test(s).
+[  FAILED  ] 1 test(s), listed below:
+[  FAILED  ] three
+
+ 2 FAILED TEST(S)
+END
+	ran 1 BUILD="$WORK/made/build"
+	has "$output" "unit_fake: 1 passed, 2 failed, 0 skipped"
+	equal "${lines[-1]}" "1 passed, 2 failed, 0 skipped"
+}
+
+@test "run: a test that is in the plan and not in the report is a failure, of cmocka and of bats" {
+	printf '[==========] Running %s test(s).\n[  PASSED  ] %s test(s).\n' 2 2 3 2 | cmocka_says 0
+	ran 1 BUILD="$WORK/made/build"
+	has "$output" "FAILED: unit_fake: reported 4 of its 5 tests"
+	equal "${lines[-1]}" "4 passed, 1 failed, 0 skipped"
+	rm -r "$WORK/made/build"
+	mkdir "$WORK/bin"
+	printf '#!/bin/sh\nprintf "1..%%s\\nok 1 one\\nok 2 two\\n" "$PLAN"\n' >"$WORK/bin/bats"
+	chmod +x "$WORK/bin/bats"
+	made counted </dev/null
+	for plan in 1 3; do
+		ran 1 PATH="$WORK/bin:$PATH" PLAN="$plan"
+		has "$output" "FAILED: counted.bats: reported 2 of its $plan tests"
 	done
-	ran 1 GPUSHARE_TEST_JOBS=2
-	equal "$(wc -l <"$WORK/tries")" 3
-	equal "${lines[-1]}" "0 passed, 6 failed, 0 skipped"
+	ran 0 PATH="$WORK/bin:$PATH" PLAN=2
 }
 
 @test "run: what reports nothing is a failure, and so is no test at all" {
