@@ -5,8 +5,8 @@
 load helpers
 
 setup_more() {
-	export GPUSHARE_TIMEOUT_MS=$((400 + SLACK_MS / 4))
-	LIMIT_MS=$((GPUSHARE_TIMEOUT_MS + 300 + SLACK_MS))
+	export GPUSHARE_TIMEOUT_MS=$((400 + SLACK_MS))
+	LIMIT_MS=$((GPUSHARE_TIMEOUT_MS + 300 + SLACK_MS)) # less than waiting twice
 }
 
 fake() {

@@ -11,20 +11,16 @@ PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$SHIM"
 if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
 	export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-# What a test waits longer than it should: instruments and emulators are slow, and so is a busy machine.
-SLACK_MS=0
-[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${EMULATOR:-}" ] || SLACK_MS=1000
-export CORES=${CORES:-$(nproc)}
-IFS=' ./' read -r LOAD _ _ _ _ _ now _ </proc/loadavg
-[ "$now" -le $((LOAD + 1)) ] || LOAD=$((now - 1)) # but us; the minute's mean is late where a crowd has just begun
-SLACK_MS=$((SLACK_MS + 250 * LOAD / CORES))
+# What each time limit gets for a machine with more test files than cores: a constant, whatever the load is.
+SLACK_MS=500
+[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}${EMULATOR:-}" ] || SLACK_MS=1500 # instruments and emulators are slow
 
 setup() {
 	WORK=$(mktemp -d)
 	mkdir -m 700 "$WORK/r"
 	export GPUSHARE_DIR=$WORK/r
 	unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART XDG_RUNTIME_DIR
-	[ "$SLACK_MS" = 0 ] || export GPUSHARE_TIMEOUT_MS=3000
+	export GPUSHARE_TIMEOUT_MS=3000 # a busy machine's registry answers later; tests of the limit set their own
 	PATH=$BUILD:$PATH
 	STARTED=()
 	[ -z "${EMULATOR:-}" ] || start_registry
