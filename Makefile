@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: MIT
-# make            everything, in $(BUILD)          make demo     the main job, shown
-# make check      all tests                        make bundle   what a run on another GPU host needs
-# make install    below PREFIX, and make uninstall; make deb      Debian packages, in $(BUILD)/deb
-# make wheel      the Python package, tools/python
-# V=1 shows the commands; BUILD=dir builds elsewhere; SANITIZE=address,undefined instruments;
-# CUDA= ignores the toolkit; ARCH=aarch64 builds for that machine, in build-aarch64, where this is another.
+#
+# `make help` prints the lines that begin with two blanks.
+#  make                      the libraries, the registry and the tools, in BUILD (build)
+#  make demo                 show the main job
+#  make check                run all tests; T=WORDS: those whose file name contains one of the words
+#  make check-unit           run the unit and contract tests
+#  make check-e2e            run the end-to-end tests
+#  make check-one T=NAME     run one test file: unit_name, access, access.bats
+#  make check-gpu            run tests and measurements on the GPU of this host
+#  make deps                 install the packages that building and testing need
+#  make install, uninstall   below PREFIX (/usr/local); DESTDIR goes before it
+#  make deb, wheel, bundle   Debian packages, the Python package, a test bundle for another GPU host
+#  make lint, analyze        check the style; run clang's analyzer
+#  make fuzz, fuzz-long      run the fuzzers for a minute; for an hour each
+#  make soak, faults, model  run the long tests: many processes; failing calls; the protocol's model
+#  make bench, coverage      measure the cost; measure what the tests reach
+#  make clean                remove BUILD
+#
+#  V=1 shows the commands. BUILD=dir builds elsewhere. WERROR=1 makes warnings errors, as CI does.
+#  SANITIZE=address,undefined instruments. CUDA= ignores the toolkit. ARCH=aarch64 builds for that
+#  machine, in build-aarch64.
 
 # Goals that are asked for together are made one after the other: some start a make of their own.
 ifneq ($(word 2,$(MAKECMDGOALS)),)
@@ -31,7 +46,7 @@ endif
 ifeq ($(origin AR),default)
 AR := $(CROSS)ar
 endif
-export ARCH BUILD CC COVERAGE CROSS HOST_CC PROTOC NANOPB SANITIZE
+export ARCH BUILD CC COVERAGE CROSS HOST_CC PROTOC NANOPB SANITIZE WERROR
 
 VERSION := $(shell sed -n 's/^.define GPUSHARE_VERSION "\(.*\)"/\1/p' include/gpushare.h)
 CUDA := $(firstword $(foreach d,$(CUDA_HOME) /usr/local/cuda \
@@ -45,7 +60,9 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 # the linker's name of a static archive where there is one, else of the shared library
 archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/null)),-l:lib$(1).a,$(2))
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
+# A newer compiler has new warnings: they stop CI, not whoever builds.
+ERROR := $(if $(WERROR),-Werror)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(ERROR) \
 	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),,-Wno-format-truncation $(if $(filter thread,$(SANITIZE)),-Wno-tsan))
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ifneq ($(COVERAGE),)
@@ -101,13 +118,22 @@ $(BUILD)/gen/state.pb.c: registry/state.proto registry/state.options $(wildcard 
 $(BUILD)/gen/registry.pb.h: $(BUILD)/gen/registry.pb.c ;
 $(BUILD)/gen/state.pb.h: $(BUILD)/gen/state.pb.c ;
 
-# The flags are remembered: other flags in the same folder rebuild it.
-FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(COVERAGE) $(CUDA)
+# The flags are remembered: other flags in the same folder, or a changed makefile, rebuild it.
+FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(COVERAGE) $(CUDA) $(WERROR)
 ifneq ($(strip $(FLAGS_NOW)),$(strip $(shell cat $(BUILD)/.flags 2>/dev/null)))
 $(BUILD)/.flags: FORCE
 endif
-$(BUILD)/.flags:
+$(BUILD)/.flags: Makefile tests/tests.mk
 	@mkdir -p $(BUILD) && echo '$(FLAGS_NOW)' >$@
+# So are the linker's flags and the sources: a product of other ones, or of fewer, is linked again.
+LINKED_NOW = $(LDFLAGS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/protocol shim tools \
+	tests/unit tests/contract tests/sim tests/fuzz)))
+ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
+$(BUILD)/.linked: FORCE
+endif
+$(BUILD)/.linked: Makefile tests/tests.mk
+	@mkdir -p $(BUILD) && echo '$(LINKED_NOW)' >$@
+parts = $(filter %.o %.a,$^)
 FORCE:
 
 $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
@@ -159,16 +185,18 @@ NNG_WRAPPED := sendmsg readv accept accept4 close nni_aio_begin nng_stream_recv 
 	nni_cv_wake1 nni_mtx_unlock nni_plat_ncpu
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(NNG_WRAPPED:%=-Wl$(comma)--wrap=%) -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(NNG_WRAPPED:%=-Wl$(comma)--wrap=%) -o $@
 $(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c shim/shim_when.c registry/protocol/name.c) $(PROTOCOL)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
 $(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(NANOPB_LIB) $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $^ $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
+	$(Q)$(CC) $(parts) $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
+
+$(filter-out %/libgpushare.so,$(PRODUCTS)) $(BUILD)/obj/libtools.a: $(BUILD)/.linked
 
 include tools/python/python.mk
 include tests/tests.mk
@@ -176,12 +204,14 @@ include tools/packages/packages.mk
 
 deps:
 	@tests/deps.sh
+help:
+	@sed -n 's/^#  //p' Makefile
 
 clean:
 	rm -rf $(BUILD)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all products deps clean FORCE
+.PHONY: all products deps help clean FORCE
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/obj/%.o $(BUILD)/coverage/%.o
 .SUFFIXES:

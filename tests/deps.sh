@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # What building and testing need beyond make, and where to get it.
 #   tests/deps.sh          install what is missing (apt-get, as root or through passwordless sudo)
-#   tests/deps.sh --check  name the first thing that building lacks; install nothing
+#   tests/deps.sh --build  the same for building alone
+#   tests/deps.sh --check  name in one line all that building lacks; install nothing
 #   tests/deps.sh --lint   install what the lints are run with, and no more
 #   tests/deps.sh --more   install what some tests are skipped without; where that can't be, say so
 #   tests/deps.sh --bench  the same for what `make bench` measures beside us, and draws with
@@ -70,7 +71,7 @@ bench linux-perf   command perf
 "
 optional= # what is skipped without it
 case ${1:-} in
---check) wanted=" build " ;;
+--check | --build) wanted=" build " ;;
 --lint) wanted=" lint " ;;
 --more) wanted=" more " optional="tests that need" ;;
 --bench) wanted=" bench " optional="measurements with" ;;
@@ -113,14 +114,14 @@ where() {
 	esac
 }
 
-missing=
+missing='' lacks=''
 while read -r need package kind thing library; do
 	[ -n "$need" ] && [[ $wanted == *" $need "* ]] || continue
 	has "$kind" "$thing" "$library" && continue
 	if [ "${1:-}" = --check ]; then
-		echo "gpushare: building needs $thing, which was not found $(where "$kind" "$thing");" \
-			"\`make deps\` installs Debian package $package" >&2
-		exit 1
+		lacks="$lacks${lacks:+, }$thing $(where "$kind" "$thing")"
+		missing="$missing $package"
+		continue
 	fi
 	if [ "$kind $thing" = "command $CC" ] && [ "$CC" != "${CROSS:-}gcc" ]; then
 		echo "gpushare: the compiler CC=$CC was not found $(where "$kind" "$thing")" >&2
@@ -129,6 +130,10 @@ while read -r need package kind thing library; do
 	missing="$missing $package"
 done <<<"$NEEDS"
 [ -n "$missing" ] || exit 0
+if [ -n "$lacks" ]; then
+	echo "gpushare: building needs what was not found: $lacks; \`make deps\` installs the Debian packages:$missing" >&2
+	exit 1
+fi
 
 # give_up MESSAGE: for the rest of what is missing nothing else is done
 give_up() {
@@ -152,8 +157,10 @@ if ! command -v apt-get >/dev/null 2>&1; then
 	give_up "missing:$missing (Debian's names), and there is no apt-get here to install them with"
 fi
 if [ "$(id -u)" != 0 ]; then
-	if ! command -v sudo >/dev/null 2>&1 || ! sudo -n true </dev/null >/dev/null 2>&1; then
-		give_up "packages are missing and this user may not install them; run: ${add:+sudo $add && sudo apt-get update && }sudo $line"
+	by="run: sudo" as="sudo "
+	command -v sudo >/dev/null 2>&1 || by="run as root:" as=
+	if [ -z "$as" ] || ! sudo -n true </dev/null >/dev/null 2>&1; then
+		give_up "packages are missing and this user may not install them; $by ${add:+$add && ${as}apt-get update && $as}$line"
 	fi
 	sudo="sudo -n"
 fi

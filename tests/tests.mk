@@ -21,11 +21,11 @@ SIM_LINK := -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,m
 $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(SIM_LINK) $^ -pthread -ldl -o $@
+	$(Q)$(CC) $(SIM_LINK) $(parts) -pthread -ldl -o $@
 $(BUILD)/sim/libvulkan.so.1: $(call objects,tests/sim/vulkan_*.c)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $^ -pthread -o $@
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $(parts) -pthread -o $@
 # Older ones, by what differs: without cuGetProcAddress_v2, and without cuGetProcAddress too.
 # older(name, the objects that are made anew, those that are left out, flags)
 define older
@@ -35,7 +35,7 @@ $(BUILD)/obj/$(1)/%.o: SANFLAGS :=
 $(BUILD)/sim/$(1)/libcuda.so.1: $(filter-out $(2) $(3),$(SIM_DRIVER)) \
 		$(subst /obj/,/obj/$(1)/,$(filter $(2),$(SIM_DRIVER)))
 	$$(call say,LD,$$@)
-	$$(Q)mkdir -p $$(@D) && $$(CC) $(SIM_LINK) $$^ -pthread -ldl -o $$@
+	$$(Q)mkdir -p $$(@D) && $$(CC) $(SIM_LINK) $$(parts) -pthread -ldl -o $$@
 SIM_OLDER += $(BUILD)/sim/$(1)/libcuda.so.1
 endef
 $(eval $(call older,old,%/driver_state.o %/driver_proc.o,,-DSIM_CUDA=11080))
@@ -58,17 +58,18 @@ $(eval $(call cudart,12,12))
 $(eval $(call cudart,13,13))
 $(BUILD)/sim/libcudart_static.a: $(SIM_RUNTIME)
 	$(call say,AR,$@)
-	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
+	$(Q)mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $(parts)
 $(BUILD)/sim/libcuda.so: $(BUILD)/sim/libcuda.so.1
 	$(Q)ln -sf $(<F) $@
 $(BUILD)/sim/libcudart.so: $(BUILD)/sim/libcudart.so.13
 	$(Q)ln -sf $(<F) $@
+$(addprefix $(BUILD)/sim/,libcuda.so.1 libvulkan.so.1 libcudart_static.a) $(SIM_OLDER) $(SIM_CUDARTS): $(BUILD)/.linked
 
 # cmocka programs: each takes from one archive of all our objects what it uses.
 # Not our dlsym: it would take the place of the C library's in the test.
 ALL_OBJECTS := $(filter-out %/dlsym_$(ARCH).o,$(sort $(API) $(SHIM) $(REGISTRY) $(TOOLS_ALL)))
-$(BUILD)/libunits.a: $(ALL_OBJECTS)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/libunits.a: $(ALL_OBJECTS) $(BUILD)/.linked
+	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit/unit_*.c tests/contract/contract_*.c))
 UNIT_HELPERS := $(call objects,tests/unit/*.c,tests/unit/unit_%)
 CONTRACT_HELPERS := $(call objects,tests/contract/*.c,tests/contract/contract_%)
@@ -95,8 +96,8 @@ $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 # Of what they may reach only: clang takes its time over it.
 FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/rules*.c shim/driver.c tools/npy*.c tools/dtype.c tools/shape.c))
-$(BUILD)/libfuzzed.a: $(FUZZED)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/libfuzzed.a: $(FUZZED) $(BUILD)/.linked
+	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $< $(subst libunits,libfuzzed,$(UNIT_LIBS)) -fsanitize=fuzzer -o $@
@@ -107,7 +108,7 @@ SIM_TESTS := $(patsubst tests/sim/%_test.c,$(BUILD)/tests/unit_%,$(wildcard test
 $(BUILD)/obj/tests/sim/%_test.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
 $(SIM_TESTS): $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/sim/%_test.o $(BUILD)/sim/libcudart_static.a
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $^ -lcmocka -pthread -ldl -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(parts) -lcmocka -pthread -ldl -o $@
 
 # Programs that the tests start. program(source, name, link flags, also needs)
 define program
@@ -161,7 +162,7 @@ CXXS := $(foreach c,$(if $(CROSS),,$(if $(SANITIZE)$(COVERAGE),$(if $(findstring
 	command -v $(c)),$(c)))
 $(bin)/cpp_app_%: tests/e2e/programs/cpp_app.cpp include/gpushare.hpp include/gpushare.h $(BUILD)/libgpushare.so $(BUILD)/.flags
 	$(call say,CXX,$@)
-	$(Q)mkdir -p $(@D) && $* -std=c++17 -O2 -g -Wall -Wextra -Werror -Iinclude $(or $(SANFLAGS),-static-libstdc++ -static-libgcc) \
+	$(Q)mkdir -p $(@D) && $* -std=c++17 -O2 -g -Wall -Wextra $(ERROR) -Iinclude $(or $(SANFLAGS),-static-libstdc++ -static-libgcc) \
 		$< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/../..' -lgpushare -o $@
 PROGRAMS += $(addprefix $(bin)/cpp_app_,$(CXXS))
 # Plug-ins: one that is linked against the driver, one with each kind of runtime, plain ones.
@@ -205,8 +206,8 @@ ifneq ($(CROSS),)
 STAND_INS := $(BUILD)/emulated/.done
 $(BUILD)/tests/launcher: tests/launcher.c
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D) && $(HOST_CC) -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static $< -o $@
-$(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe
+	$(Q)mkdir -p $(@D) && $(HOST_CC) -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra $(ERROR) -static $< -o $@
+$(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(BUILD)/.linked
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)/as $(@D)/tests/bin
 	$(Q)ln -s ../sim $(addprefix ../,$(notdir $(filter %.so %.so.0,$(PRODUCTS)))) $(@D)
 	$(Q)ln -s $(addprefix ../../../tests/bin/,$(notdir $(filter %.so,$(PROGRAMS)))) $(@D)/tests/bin
@@ -225,7 +226,11 @@ endif
 ifeq ($(SANITIZE),thread)
 PROGRAMS := $(filter $(addsuffix _%,$(addprefix $(bin)/,api cpp_app host ring tool)),$(PROGRAMS))
 endif
-tests: products $(CMOCKA) $(FUZZ_TESTS) $(SIM_OLDER) $(SIM_CUDARTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(STAND_INS) $(if $(filter cuda,$(RUNTIME)),kernels) man
+unit-tests: products $(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(bin)/probe $(STAND_INS)
+	@rm -f $(filter-out $^,$(wildcard $(BUILD)/tests/unit_* $(BUILD)/tests/contract_*)) # of sources that are gone
+tests: unit-tests $(SIM_OLDER) $(SIM_CUDARTS) $(PROGRAMS) $(if $(filter cuda,$(RUNTIME)),kernels) man
+demo-programs: $(PRODUCTS) $(addprefix $(bin)/,probe painter_static painter_shared retoucher) \
+		$(if $(filter sim,$(RUNTIME)),$(addprefix $(BUILD)/sim/,libcuda.so.1 libcudart.so.13))
 
 # make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
 # each way by which programs come to them.
@@ -269,12 +274,24 @@ driver:
 # A package that has just arrived is found by the next make, not by this one.
 more: driver
 	@tests/deps.sh --more
-tested: driver $(if $(filter check,$(MAKECMDGOALS)),more)
-	@tests/deps.sh
+# What each goal builds before it runs anything.
+PROGRAMS_OF = $(or $(PROGRAMS_OF_$(1)),tests)
+PROGRAMS_OF_check-unit := unit-tests
+PROGRAMS_OF_demo := demo-programs
+tested: driver $(if $(filter check check-unit check-e2e check-one,$(MAKECMDGOALS)),more)
+	@tests/deps.sh $(if $(filter demo,$(MAKECMDGOALS)),--build)
 	@$(MAKE) -s --no-print-directory $(BUILD)/.checked
-	@$(MAKE) --no-print-directory $(jobs) tests RUNTIME=$$($(RUN) --runtime $(CUDA_RT))
+	@$(MAKE) --no-print-directory $(jobs) $(call PROGRAMS_OF,$(MAKECMDGOALS)) RUNTIME=$$($(RUN) --runtime $(CUDA_RT))
 check: tested
 	@$(SANITIZED) $(RUN) --said $(T)
+check-unit: tested
+	@$(SANITIZED) $(RUN) --said /unit_ /contract_
+check-e2e: tested
+	@$(SANITIZED) $(RUN) --said .bats
+check-one: $(if $(T),tested,which)
+	@$(SANITIZED) $(RUN) --said --one $(T)
+which:
+	@echo "gpushare: which test file? make check-one T=unit_name, T=access" >&2; exit 2
 demo: tested
 	@tests/demo/demo.sh --said
 check-gpu: tested
@@ -320,4 +337,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
 	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
-.PHONY: tests kernels driver more tested check demo check-gpu bundle lint analyze bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage
+.PHONY: tests unit-tests demo-programs kernels driver more tested check check-unit check-e2e check-one which demo check-gpu bundle lint analyze bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage
