@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -148,6 +150,20 @@ void contract_skip(const char *why)
 {
 	fprintf(stderr, "skipped: %s\n", why);
 	end(EXIT_SKIPPED);
+}
+
+void contract_leave_namespaces(int which)
+{
+	if (unshare(which | CLONE_NEWNS) < 0) {
+		CHECK(errno == EPERM || errno == ENOSPC || errno == EINVAL);
+		contract_skip("unshare(2) is not permitted");
+	}
+	/* In a chroot "/" is no mount point. */
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+		CHECK(errno == EINVAL || errno == EPERM || errno == EACCES);
+		contract_skip("mount(2) of \"/\" is refused");
+	}
+	CHECK(mount("none", "/dev/shm", "tmpfs", 0, NULL) == 0);
 }
 
 void contract_send(int peer, const void *data, size_t size)

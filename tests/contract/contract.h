@@ -50,6 +50,9 @@ void contract_expect(const char *file, int line, const char *call, cu_result exp
 		     cu_result result);
 void contract_check(const char *file, int line, const char *condition, bool holds);
 _Noreturn void contract_skip(const char *why);
+/* Leave these namespaces (CLONE_NEW...) and that of mounts, for an empty /dev/shm. Skips the case
+ * where that is refused, as in a container or a chroot. */
+void contract_leave_namespaces(int which);
 
 /* gpu.c: the driver that the loader finds; loaded, initialised, with a context. */
 const struct driver *contract_load(void);

@@ -2,7 +2,6 @@
 /* FACTS.md, "Legacy CUDA IPC handles": the driver checks nobody who holds the 64 bytes. */
 #include "contract.h"
 
-#include <errno.h>
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -73,20 +72,10 @@ static void another_user(int peer)
 	use(peer, 0);
 }
 
-static void leave_namespaces(int which)
-{
-	if (unshare(which | CLONE_NEWNS) < 0) {
-		CHECK(errno == EPERM || errno == ENOSPC || errno == EINVAL);
-		contract_skip("unshare(2) is not permitted");
-	}
-	CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
-	CHECK(mount("none", "/dev/shm", "tmpfs", 0, NULL) == 0);
-}
-
 static void other_ipc_and_mount_namespace(int peer)
 {
 	contract_receive(peer, &offered, sizeof(offered));
-	leave_namespaces(CLONE_NEWIPC);
+	contract_leave_namespaces(CLONE_NEWIPC);
 	use(peer, 0);
 }
 
@@ -102,7 +91,7 @@ static void first_process(int peer)
 static void other_pid_namespace(int peer)
 {
 	contract_receive(peer, &offered, sizeof(offered));
-	leave_namespaces(CLONE_NEWIPC | CLONE_NEWPID);
+	contract_leave_namespaces(CLONE_NEWIPC | CLONE_NEWPID);
 	contract_in_child(first_process, peer);
 }
 

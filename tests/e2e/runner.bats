@@ -259,6 +259,34 @@ TEST "three" { skip "faults need the simulated driver"; }'
 	equal "${lines[-1]}" "1 passed, 1 failed, 1 skipped"
 }
 
+# with_mounts COMMAND...: with mounts of its own, as root of a user namespace where it isn't root
+with_mounts() {
+	local way=(unshare --mount --propagation private)
+	[ "$(id -u)" = 0 ] || way+=(--map-root-user)
+	"${way[@]}" true 2>/dev/null || skip "unshare(1) may not make a mount namespace"
+	"${way[@]}" "$@" </dev/null
+}
+
+@test "in a chroot, the contract tests that need mounts of their own are skipped" {
+	[ -x "$BUILD/tests/contract_reach" ] || skip "no contract tests in this build"
+	mkdir "$WORK/root"
+	# shellcheck disable=SC2016 # the inner shell's
+	run -0 with_mounts bash -c 'cd "$1" || exit
+		for entry in /*; do
+			if [ -L "$entry" ]; then cp -P "$entry" .
+			elif [ -d "$entry" ]; then mkdir ".$entry" && mount --rbind "$entry" ".$entry" || exit
+			fi
+		done
+		chroot . bash -c "\"\$1/contract_event\" && \"\$1/contract_reach\"" - "$2" 2>&1' - "$WORK/root" "$BUILD/tests"
+	has "$output" 'skipped: mount(2) of "/" is refused'
+}
+
+@test "the fuzzers' findings are tried where /dev/shm can't be written" {
+	# shellcheck disable=SC2016 # the inner shell's
+	run -0 with_mounts sh -c 'mount -t tmpfs -o ro none /dev/shm && cd "$1" && "$2"/unit_fuzz_journal && "$2"/unit_fuzz_server' - \
+		"$ROOT" "$BUILD/tests"
+}
+
 @test "no time limit of a test depends on the machine's load" {
 	run -1 grep -rlE 'load[a]vg' "$ROOT"/tests/{run,e2e,unit,contract,chaos,faults}
 }
