@@ -326,3 +326,52 @@ whole: $code/whole.c"
 	run -1 "$ROOT/tests/analyze/run.sh" --within 10 "$code"/{bad,part}.c
 	equal "$output" "$code/bad.c:7:2: warning: Dereference of null pointer [core.NullDereference]"
 }
+
+# fake_ci SKIPPED UID: .ci/run where each make says that all went well, but that so many lints were skipped; $WORK/ran
+# has who ran what. No user is made.
+fake_ci() {
+	mkdir -p "$WORK/ci/.ci" "$WORK/ci/tests" "$WORK/path"
+	cp "$ROOT/.ci/run" "$WORK/ci/.ci/run"
+	printf '#!/bin/sh\n' >"$WORK/ci/tests/deps.sh"
+	cat >"$WORK/path/make" <<-END
+		#!/bin/sh
+		echo "\${AS:-CI} WERROR=\$WERROR \$*" >>"$WORK/ran"
+		n=0; case \$* in *lint) n=$1 ;; esac
+		echo "stub: 1 passed, 0 failed, \$n skipped"
+		echo "1 passed, 0 failed, \$n skipped"
+	END
+	printf '#!/bin/sh\n[ "$1" = -u ] && echo %s || echo name\n' "$2" >"$WORK/path/id"
+	# shellcheck disable=SC2016 # the script's
+	printf '#!/bin/bash\nwhile [ "$1" != env ]; do shift; done\nAS=user exec env AS=user "${@:3}"\n' >"$WORK/path/setpriv"
+	for tool in useradd userdel git chown; do
+		printf '#!/bin/sh\necho "%s $*" >>"%s/ran"\n' $tool "$WORK" >"$WORK/path/$tool"
+	done
+	printf '#!/bin/sh\nexit 1\n' | tee "$WORK/path/pkill" >"$WORK/path/pgrep"
+	chmod +x "$WORK"/path/* "$WORK/ci/tests/deps.sh" "$WORK/ci/.ci/run"
+	: >"$WORK/ran"
+	run env -u WERROR PATH="$WORK/path:$PATH" "$WORK/ci/.ci/run"
+}
+
+@test "CI runs make check as root and, in a clone, as an ordinary user; warnings are errors" {
+	[ -e "$ROOT/.ci/run" ] || skip "no source tree here"
+	fake_ci 0 0
+	equal "$status" 0
+	user=$(sed -n 's/^useradd .* \(gpushare-ci-[0-9]*\)$/\1/p' "$WORK/ran")
+	home=$(sed -n 's/^git clone -q \. \(.*\)\/gpushare$/\1/p' "$WORK/ran")
+	for line in "CI WERROR=1 check" "user WERROR=1 -C $home/gpushare check" "user WERROR=1 -C $home/gpushare demo" "userdel $user"; do
+		grep -qxF "$line" "$WORK/ran" || { echo "no: $line"; cat "$WORK/ran"; false; }
+	done
+	[ ! -e "$home" ]
+	run -1 grep -v WERROR=1 <(grep '^CI\|^user ' "$WORK/ran")
+	fake_ci 0 1000
+	equal "$status" 0
+	has "$output" "skipped: user: make check runs once, as the user name: CI is not root"
+	run -1 grep -E '^user|-C' "$WORK/ran"
+}
+
+@test "CI fails where a lint is skipped" {
+	[ -e "$ROOT/.ci/run" ] || skip "no source tree here"
+	fake_ci 1 1000
+	has "$output" "FAILED: lint: 1 skipped: a tool is missing"
+	equal "$status" 1
+}
