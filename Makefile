@@ -123,16 +123,18 @@ FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(COVERAGE) $(CUDA) $(WERROR)
 ifneq ($(strip $(FLAGS_NOW)),$(strip $(shell cat $(BUILD)/.flags 2>/dev/null)))
 $(BUILD)/.flags: FORCE
 endif
+$(BUILD)/.flags: export NOW = $(FLAGS_NOW)
 $(BUILD)/.flags: Makefile tests/tests.mk
-	@mkdir -p $(BUILD) && echo '$(FLAGS_NOW)' >$@
+	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
 # So are the linker's flags and the sources: a product of other ones, or of fewer, is linked again.
 LINKED_NOW = $(LDFLAGS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/protocol shim tools \
 	tests/unit tests/contract tests/sim tests/fuzz)))
 ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
 $(BUILD)/.linked: FORCE
 endif
+$(BUILD)/.linked: export NOW = $(LINKED_NOW)
 $(BUILD)/.linked: Makefile tests/tests.mk
-	@mkdir -p $(BUILD) && echo '$(LINKED_NOW)' >$@
+	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
 parts = $(filter %.o %.a,$^)
 FORCE:
 

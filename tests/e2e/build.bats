@@ -56,15 +56,16 @@ made() {
 	build products
 	build products
 	equal "$(cat "$WORK/made")" ""
-	build products LDFLAGS=-Wl,-O1
+	local flags="LDFLAGS=-Wl,-rpath,'/an origin'"
+	build products "$flags"
 	made gpushare
 	made libgpushare.so.0
 	made gpushare-registry
 	run -1 grep '/obj/[a-z]*/[a-z_]*\.o$' "$WORK/made"
-	build products LDFLAGS=-Wl,-O1
+	build products "$flags"
 	equal "$(cat "$WORK/made")" ""
 	echo '# changed' >>"$WORK/tree/Makefile"
-	build products LDFLAGS=-Wl,-O1
+	build products "$flags"
 	made obj/tools/gpushare.o
 	made gpushare
 }
