@@ -270,6 +270,8 @@ with_mounts() {
 @test "in a chroot, the contract tests that need mounts of their own are skipped" {
 	[ -x "$BUILD/tests/contract_reach" ] || skip "no contract tests in this build"
 	mkdir "$WORK/root"
+	local tests=contract_event
+	[ "$(id -u)" != 0 ] || tests+=" contract_reach" # which becomes another user: root of a user namespace can't
 	# shellcheck disable=SC2016 # the inner shell's
 	run -0 with_mounts bash -c 'cd "$1" || exit
 		for entry in /*; do
@@ -277,7 +279,7 @@ with_mounts() {
 			elif [ -d "$entry" ]; then mkdir ".$entry" && mount --rbind "$entry" ".$entry" || exit
 			fi
 		done
-		chroot . bash -c "\"\$1/contract_event\" && \"\$1/contract_reach\"" - "$2" 2>&1' - "$WORK/root" "$BUILD/tests"
+		for test in $3; do chroot . "$2/$test" 2>&1 || exit; done' - "$WORK/root" "$BUILD/tests" "$tests"
 	has "$output" 'skipped: mount(2) of "/" is refused'
 }
 
