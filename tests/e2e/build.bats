@@ -109,7 +109,7 @@ made() {
 	for name in one one_more; do
 		printf '@test "of %s" { true; }\n' $name >"$WORK/made.d/$name.bats"
 	done
-	mapfile -t unset < <(compgen -e BATS_ | sed 's/^/--unset=/')
+	mapfile -t unset < <({ compgen -e BATS_ && printf '%s\n' GPUSHARE_TEST_{SLOWEST,EACH,LIMIT,JOBS}; } | sed 's/^/--unset=/')
 	for name in one one.bats; do
 		run -0 env "${unset[@]}" GPUSHARE_TEST_GPU=no GPUSHARE_TEST_E2E="$WORK/made.d" "$ROOT/tests/run" --said --one $name
 		equal "$output" "one.bats: 1 passed, 0 failed, 0 skipped

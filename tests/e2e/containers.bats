@@ -37,12 +37,17 @@ inside() {
 # Where a registry is to be: on the host, or the first process of a container, which sees nobody outside by pid.
 start_outside() {
 	start registry gpushare-registry --foreground --dir "$GPUSHARE_DIR"
-	await_file "$GPUSHARE_DIR/registry.sock"
+	until_true answers
+}
+
+# The socket's file is there before anybody listens.
+answers() {
+	[ "$(GPUSHARE_AUTOSTART=0 "$BIN/api_app" open </dev/null 2>/dev/null)" = "open: OK" ]
 }
 
 start_inside() {
 	contained registry gpushare-registry --foreground --dir /mnt
-	await_file "$GPUSHARE_DIR/registry.sock"
+	until_true answers
 }
 
 gone() {

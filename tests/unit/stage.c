@@ -161,13 +161,17 @@ int stage_open(void **state)
 int stage_close(void **state)
 {
 	char command[128];
+	int tries = 0;
 
 	(void)state;
 	stage_end_registry();
 	if (emulated_registry > 0)
 		waitpid(emulated_registry, NULL, 0);
-	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
-	return system(command);
+	/* A keeper, or a registry that did not listen yet, may still make a file there. */
+	snprintf(command, sizeof(command), "rm -rf '%s' 2>/dev/null", directory);
+	while (system(command) && ++tries < 500)
+		poll(NULL, 0, 10);
+	return tries < 500 ? 0 : -1;
 }
 
 static pid_t part_start(void (*part)(void), int mine, int theirs)
