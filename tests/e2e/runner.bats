@@ -344,7 +344,7 @@ fake_ci() {
 	END
 	printf '#!/bin/sh\n[ "$1" = -u ] && echo %s || echo name\n' "$2" >"$WORK/path/id"
 	# shellcheck disable=SC2016 # the script's
-	printf '#!/bin/bash\nwhile [ "$1" != env ]; do shift; done\nAS=user exec env AS=user "${@:3}"\n' >"$WORK/path/setpriv"
+	printf '#!/bin/bash\nwhile [ "$1" != env ]; do shift; done\n[[ $3 == PATH=* ]] && exec env AS=user "${@:4}"\n' >"$WORK/path/setpriv"
 	for tool in useradd userdel git chown; do
 		printf '#!/bin/sh\necho "%s $*" >>"%s/ran"\n' $tool "$WORK" >"$WORK/path/$tool"
 	done
