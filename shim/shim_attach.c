@@ -243,16 +243,12 @@ static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_poi
 	return true;
 }
 
-/* Says why; true: the program gets the error, as the rule wants. */
+/* Logs the reason. True: the rule says "must", and the program gets the error. */
 static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
 {
-	char line[900];
-
-	snprintf(line, sizeof(line), "gpushare: GPUSHARE_ATTACH: \"%s\" is not attached: %s; %s",
-		 claim->match.name, refusal->why,
-		 claim->match.must ? "the allocation fails, as the rule says \"must\""
-				   : "the program gets ordinary memory");
-	state_tell(line);
+	state_log("\"%s\" is not attached: %s; %s", claim->match.name, refusal->why,
+		  claim->match.must ? "the allocation fails, as the rule says \"must\""
+				    : "the program gets ordinary memory");
 	*out_result = refusal->result;
 	return claim->match.must;
 }

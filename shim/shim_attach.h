@@ -7,7 +7,7 @@
 
 /*
  * True: the program gets `*out_result`, and on CU_OK `*out_pointer` with `size` bytes or more.
- * False: go on as usual, no rule took it, or what it names can't be had (one line on stderr).
+ * False: go on as usual, no rule took it, or what it names can't be had (logged).
  */
 bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		    cu_result *out_result);

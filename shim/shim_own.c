@@ -109,18 +109,13 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 		bool stream_ordered)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	char line[700];
 
 	(void)quiet;
 	if (own->made)
 		return true;
-	if (own->why[0]) {
-		snprintf(line, sizeof(line),
-			 "gpushare: GPUSHARE_NAME: \"%s\" is ordinary memory, %s: %s",
-			 claim->match.name,
-			 own->shareable ? "shared by an IPC handle" : "and not shared", own->why);
-		state_tell(line);
-	}
+	if (own->why[0])
+		state_log("\"%s\" is ordinary memory, %s: %s", claim->match.name,
+			  own->shareable ? "shared by an IPC handle" : "and not shared", own->why);
 	return !own->shareable || share_pointer(claim, pointer, size, stream_ordered);
 }
 

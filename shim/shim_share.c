@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_share.h"
 
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cleanup.h"
@@ -351,14 +349,8 @@ bool share_end_attached(const char *name, uint64_t generation)
 
 void share_refuse(const struct claim *claim, const char *why)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT;
 	_quiet_ struct quiet quiet = quiet_enter();
-	char line[700];
 
 	(void)quiet;
-	snprintf(line, sizeof(line), "gpushare: GPUSHARE_NAME: \"%s\" is not shared: %s",
-		 claim->match.name, why);
-	if (!atomic_flag_test_and_set(&said))
-		state_tell(line);
 	state_log("\"%s\" is not shared: %s", claim->match.name, why);
 }

@@ -52,7 +52,7 @@ void share_left(const struct live *entry);
 /* A name is withdrawn. True: others have it attached, and the memory is to be held for them. */
 bool share_end_attached(const char *name, uint64_t generation);
 
-/* Why a rule's allocation can't be shared: one line on stderr, once a process. */
+/* Log why a rule's allocation can't be shared. errno stays. */
 void share_refuse(const struct claim *claim, const char *why);
 
 #endif

@@ -78,11 +78,6 @@ static void put_line(int fd, const char *line)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void state_tell(const char *line)
-{
-	put_line(STDERR_FILENO, line);
-}
-
 static struct state *state_new(char errors[VARIABLES][512])
 {
 	struct state *made = calloc(1, sizeof(*made));
@@ -136,7 +131,7 @@ static struct state *state_get(void)
 	} else if (made) {
 		for (int i = 0; i < VARIABLES; i++)
 			if (errors[i][0])
-				state_tell(errors[i]);
+				put_line(STDERR_FILENO, errors[i]);
 	}
 	quiet_leave(&quiet);
 	return made;
@@ -230,7 +225,7 @@ void state_log(const char *format, ...)
 	vsnprintf(line + size, sizeof(line) - (size_t)size, format, arguments);
 	va_end(arguments);
 	if (!strcmp(state->log, "stderr")) {
-		state_tell(line);
+		put_line(STDERR_FILENO, line);
 		return;
 	}
 	_cleanup_close_ int fd = open(

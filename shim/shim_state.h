@@ -31,7 +31,4 @@ void state_return(enum rules_kind kind, const struct rules_allocation *allocatio
 /* GPUSHARE_LOG=FILE or "stderr": a line on what could not be done. Silent without it. */
 __attribute__((format(printf, 1, 2))) void state_log(const char *format, ...);
 
-/* One line on stderr, for what the user must see. */
-void state_tell(const char *line);
-
 #endif

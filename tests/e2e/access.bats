@@ -130,7 +130,7 @@ owner() {
 	await_file "$WORK/home/up"
 	equal "$(gpushare ls --json | jq -r '.[] | .mode + " " + (.owner_gid | tostring)')" "0640 $TEAM"
 	run -0 --separate-stderr as "$MEMBER" env LD_PRELOAD="$WORK/bin/libgpushare_shim.so" GPUSHARE_ATTACH=w \
-		drv_linked init alloc=a,2Mi
+		GPUSHARE_LOG=stderr drv_linked init alloc=a,2Mi
 	has "$stderr" "may read it alone"
 	run -0 --separate-stderr as "$MEMBER" env LD_PRELOAD="$WORK/bin/libgpushare_shim.so" GPUSHARE_ATTACH=w:readonly \
 		drv_linked init alloc=a,2Mi byte=a,9

@@ -63,7 +63,7 @@ free b: 0"
 
 @test "a buffer that is too small is not taken: ordinary memory" {
 	produce
-	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,5 free=a 2>/dev/null)" \
+	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,5 free=a 2>&1)" \
 		"init: 0
 alloc a: 0
 fill a: 0
@@ -74,12 +74,22 @@ free a: 0"
 }
 
 @test "no such name: ordinary memory" {
-	equal "$(attaching nobody "$BIN/rt_app_static" init alloc=a,1Mi fill=a,1 byte=a,5 free=a 2>/dev/null)" \
+	equal "$(attaching nobody "$BIN/rt_app_static" init alloc=a,1Mi fill=a,1 byte=a,5 free=a 2>&1)" \
 		"init: 0
 alloc a: 0
 fill a: 0
 byte a: 36
 free a: 0"
+}
+
+@test "a rule that never fits prints nothing, however often; the log has each" {
+	script=(init alloc=a,1Mi alloc=b,1Mi make=c,async,1Mi free=a free=b drop=c)
+	for program in rt_app_static drv_linked; do
+		rm -f "$WORK/log"
+		equal "$(GPUSHARE_LOG=$WORK/log attaching 'nobody%i' "$BIN/$program" "${script[@]}" 2>&1)" \
+			"$("$BIN/$program" "${script[@]}")"
+		equal "$(grep -c '"nobody[012]" is not attached: .*; the program gets ordinary memory$' "$WORK/log")" 3
+	done
 }
 
 @test "wait= waits for the name" {
@@ -96,16 +106,16 @@ free a: 0"
 
 @test "wait= ends after its time: ordinary memory" {
 	equal "$(attaching nobody:wait=1 "$BIN/rt_app_static" init within=$((2000 + 2 * SLACK_MS)) \
-		alloc=a,1Mi free=a 2>/dev/null)" "init: 0
+		alloc=a,1Mi free=a 2>&1)" "init: 0
 alloc a: 0
 free a: 0"
 }
 
 @test "must: no buffer is cudaErrorMemoryAllocation" {
-	equal "$(attaching nobody:must "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi 2>/dev/null | head -n 2)" \
+	equal "$(attaching nobody:must "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi 2>&1 | head -n 2)" \
 		"init: 0
 alloc a: 2"
-	equal "$(attaching nobody:must "$BIN/drv_linked" init alloc=a,1Mi 2>/dev/null)" "init: 0
+	equal "$(attaching nobody:must "$BIN/drv_linked" init alloc=a,1Mi 2>&1)" "init: 0
 alloc a: 2"
 	produce
 	equal "$(attaching weights:must "$BIN/rt_app_static" init alloc=a,1Mi byte=a,4)" "init: 0

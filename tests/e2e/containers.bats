@@ -161,7 +161,8 @@ make ro1: E_EXISTS"
 	equal "$output" "open: OK
 attach ipc: E_NOT_SUPPORTED"
 	has "$stderr" "it has the same pid, 1, in another container"
-	run --separate-stderr inside env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=ipc:must "$BIN/drv_linked" init alloc=a,2Mi
+	run --separate-stderr inside env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=ipc:must GPUSHARE_LOG=stderr "$BIN/drv_linked" \
+		init alloc=a,2Mi
 	has "$output" "alloc a: 201"
 	has "$stderr" "who has the same pid in another container"
 	equal "$(shown ipc attachers)" 0

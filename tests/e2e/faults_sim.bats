@@ -77,7 +77,7 @@ byte a: 2"
 	equal "$output" "open: OK
 attach weights: E_CUDA"
 	has "$stderr" cuIpcOpenMemHandle
-	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 byte=a,5 free=a 2>/dev/null)" \
+	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 byte=a,5 free=a 2>&1)" \
 		"init: 0
 alloc a: 0
 fill a: 0

@@ -103,7 +103,7 @@ static void test_attached(void **state)
 	stage_play(produce, consume);
 }
 
-/* The one allocation under that rule meets with a refusal: the line, and what the program gets. */
+/* The one allocation under that rule is refused: the log's line, and what the program gets. */
 static void refused(const char *rule, size_t size, cu_result result, const char *why)
 {
 	char wanted[256];
@@ -113,13 +113,12 @@ static void refused(const char *rule, size_t size, cu_result result, const char 
 	preloaded(NULL, rule);
 	preloaded_hush();
 	CHECK(preloaded_alloc(&pointer, size) == result);
-	said = preloaded_hushed();
-	snprintf(wanted, sizeof(wanted),
-		 "gpushare: GPUSHARE_ATTACH: \"%.*s\" is not attached: ", (int)strcspn(rule, ":"),
+	CHECK(!*preloaded_hushed());
+	said = preloaded_log();
+	snprintf(wanted, sizeof(wanted), "]: \"%.*s\" is not attached: ", (int)strcspn(rule, ":"),
 		 rule);
-	if (strncmp(said, wanted, strlen(wanted)) != 0 || !strstr(said, why))
-		part_fail(__FILE__, __LINE__, "said: %s, not %s", said, why);
-	CHECK(strchr(said, '\n') == said + strlen(said) - 1);
+	if (preloaded_logged(wanted) != 1 || !strstr(said, why))
+		part_fail(__FILE__, __LINE__, "logged: %s, not %s", said, why);
 	CHECK(strstr(said, result == CU_OK
 			       ? "; the program gets ordinary memory\n"
 			       : "; the allocation fails, as the rule says \"must\"\n"));
@@ -221,7 +220,8 @@ static void managed(const char *rule, cu_result result)
 	preloaded_hush();
 	CHECK(buffers_alloc_managed(driver->cuMemAllocManaged, CALLER, &pointer, 100,
 				    CU_MANAGED_GLOBAL) == result);
-	CHECK(strstr(preloaded_hushed(), "managed memory is for the CPU too"));
+	CHECK(!*preloaded_hushed());
+	CHECK(preloaded_logged("managed memory is for the CPU too") == 1);
 	CHECK(result != CU_OK || preloaded_free(pointer) == CU_OK);
 	say();
 }
@@ -253,9 +253,10 @@ static void create(const char *rule, size_t size, cu_result result, const char *
 	hear();
 	preloaded_hush();
 	CHECK(buffers_create(driver->cuMemCreate, CALLER, &handle, size, &prop, 0) == result);
-	said = preloaded_hushed();
-	if (why ? !strstr(said, why) : *said)
-		part_fail(__FILE__, __LINE__, "said: %s, not %s", said, why ? why : "nothing");
+	CHECK(!*preloaded_hushed());
+	said = preloaded_log();
+	if (why ? !strstr(said, why) : strstr(said, "is not attached") != NULL)
+		part_fail(__FILE__, __LINE__, "logged: %s, not %s", said, why ? why : "nothing");
 	CHECK(result == CU_OK || handle == 16);
 	CHECK(attachers("v") == (why ? 0 : 1) && attachers("w") == 0);
 	CHECK(result != CU_OK || buffers_release(driver->cuMemRelease, handle) == CU_OK);
