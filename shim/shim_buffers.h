@@ -75,6 +75,8 @@ cu_result buffers_close_handle(cu_cuIpcCloseMemHandle_call *real, cu_deviceptr p
 /* shim_query.c: what a program may ask about a pointer. Answers are corrected in place; the second
  * says whether it answers in the driver's place. */
 cu_deviceptr buffers_told(cu_deviceptr pointer); /* the driver is to be asked of; see there */
+/* A copy of the entry whose memory `pointer` lies in. errno stays. */
+bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry);
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result);
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);
 void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value);

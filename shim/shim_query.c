@@ -40,7 +40,7 @@ cu_deviceptr buffers_told(cu_deviceptr pointer)
 }
 
 /* Where the driver does not tell, the pointer itself may be where the memory begins. */
-static bool find_around(cu_deviceptr pointer, struct live *out_entry)
+bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry)
 {
 	const struct driver *driver = lookup_driver();
 	cu_deviceptr base;
@@ -85,7 +85,7 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 	struct live entry;
 
 	if (!find(pointer, pointer, &entry) &&
-	    !(find_around(pointer, &entry) && live_is_mapped(&entry)))
+	    !(buffers_find_around(pointer, &entry) && live_is_mapped(&entry)))
 		return false;
 	*out_result = CU_INVALID_VALUE;
 	if (entry.kind == LIVE_OWN)
@@ -130,7 +130,7 @@ void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
 {
 	struct live entry;
 
-	if (!find_around(pointer, &entry))
+	if (!buffers_find_around(pointer, &entry))
 		return;
 	if (base)
 		*base = entry.pointer;
@@ -148,7 +148,7 @@ void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, voi
 {
 	struct live entry;
 
-	if (!is_asked_of_us((int)attribute) || !value || !find_around(pointer, &entry))
+	if (!is_asked_of_us((int)attribute) || !value || !buffers_find_around(pointer, &entry))
 		return;
 	if ((int)attribute == CU_ATTRIBUTE_RANGE_SIZE)
 		*(size_t *)value = entry.size;

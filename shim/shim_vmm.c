@@ -119,13 +119,9 @@ cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 /* Mapped memory of ours that is no mapping to the program. */
 static bool stands_for_plain(cu_deviceptr pointer)
 {
-	int error = errno;
 	struct live entry;
-	bool found = live_maybe(pointer) && live_find(pointer, pointer, &entry) &&
-		     (entry.kind == LIVE_OWN_VMM || entry.kind == LIVE_OPENED);
 
-	errno = error;
-	return found;
+	return live_any() && buffers_find_around(pointer, &entry) && live_is_mapped(&entry);
 }
 
 cu_result buffers_retain(cu_cuMemRetainAllocationHandle_call *real, cu_mem_handle *handle,

@@ -74,6 +74,21 @@ w1 vmm 3145728"
 	done
 }
 
+@test "no allocation handle is retained of it, wherever the pointer lies: as without us" {
+	script=(init alloc=a,4Mi retain=a at=b,a,512 retain=b at=c,a,4194303 retain=c unmap=a,4Mi fill=a,3 byte=a,5
+		make=d,async,2Mi at=e,d,1 retain=d retain=e)
+	mapped=(make=v,vmm,2Mi at=f,v,512 retain=v retain=f unmap=v,2Mi)
+	for program in rt_app_static drv_linked "drv_lookup gpa2_t"; do
+		program "$program"
+		same_as_bare "${PROGRAM[@]}" "${script[@]}"
+	done
+	same_as_bare "$BIN/drv_linked" "${script[@]}" "${mapped[@]}"
+	start_named owner 'w%i:vmm' "$BIN/drv_linked" init alloc=a,4Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(attaching w0:must:size=4Mi,w1:must:api=cuMemAllocAsync "$BIN/drv_linked" "${script[@]}")" \
+		"$("$BIN/drv_linked" "${script[@]}")"
+}
+
 @test "freed by the wrong call, an interior pointer, another thread: as without us" {
 	for program in rt_app_static drv_linked "drv_lookup gpa2_t"; do
 		program "$program"

@@ -17,6 +17,7 @@
 	N(cuMemGetAllocationGranularity) \
 	N(cuMemCreate) \
 	N(cuMemRelease) \
+	N(cuMemRetainAllocationHandle) \
 	N(cuMemAddressReserve) \
 	N(cuMemAddressFree) \
 	N(cuMemMap) \

@@ -136,6 +136,19 @@ static void verb_handle(char **argument, int count)
 	gpu_say("handle", argument[0], DRV(cuMemRelease)(gpu_slot(argument[0])->object));
 }
 
+/* retain=SLOT: one more handle of what is mapped there, and its release */
+static void verb_retain(char **argument, int count)
+{
+	void *pointer = (void *)(uintptr_t)gpu_slot(argument[0])->pointer;
+	cu_mem_handle handle = 0;
+	int code = DRV(cuMemRetainAllocationHandle)(&handle, pointer);
+
+	(void)count;
+	gpu_say("retain", argument[0], code);
+	if (!code)
+		gpu_say("retain", argument[0], DRV(cuMemRelease)(handle));
+}
+
 /* unmap=SLOT,SIZE: so much of it */
 static void verb_unmap(char **argument, int count)
 {
@@ -241,17 +254,12 @@ static void verb_ipcclose(char **argument, int count)
 }
 
 static const struct script_verb drv_way_verbs[] = {
-    {"remap", 1, 1, verb_remap},
-    {"range", 1, 1, verb_range},
-    {"handle", 1, 1, verb_handle},
-    {"unmap", 2, 2, verb_unmap},
-    {"ipcget", 2, 2, verb_ipcget},
-    {"ipcopen", 3, 3, verb_ipcopen},
-    {"ipcclose", 1, 1, verb_ipcclose},
-    {"told", 1, 1, verb_told},
-    {"mark", 0, 0, verb_mark},
-    {"taken", 1, 1, verb_taken},
-    {NULL, 0, 0, NULL},
+    {"remap", 1, 1, verb_remap},     {"range", 1, 1, verb_range},
+    {"handle", 1, 1, verb_handle},   {"retain", 1, 1, verb_retain},
+    {"unmap", 2, 2, verb_unmap},     {"ipcget", 2, 2, verb_ipcget},
+    {"ipcopen", 3, 3, verb_ipcopen}, {"ipcclose", 1, 1, verb_ipcclose},
+    {"told", 1, 1, verb_told},	     {"mark", 0, 0, verb_mark},
+    {"taken", 1, 1, verb_taken},     {NULL, 0, 0, NULL},
 };
 
 #endif
