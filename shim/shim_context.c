@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A context takes its memory along: what was named or attached in it ends with it. */
+#include <stdlib.h>
+
 #include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
@@ -15,13 +17,52 @@ static bool is_concerned(void)
 	return (live_any() || async_any() || linger_any() || apart_any()) && process_is_mine();
 }
 
-/* Own names go before the memory does. */
-static void end_names(cu_context context)
+struct withdrawn {
+	struct withdrawn *next;
+	struct live entry;
+};
+
+/* Own names go before the memory does. The list is for a context whose end fails; an entry for which malloc
+ * fails is not in it. */
+static struct withdrawn *end_names(cu_context context)
 {
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct withdrawn *ended = NULL, *one;
 	struct live entry;
 
-	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry))
+	(void)quiet;
+	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry)) {
 		share_end(entry.name, entry.generation);
+		one = malloc(sizeof(*one));
+		if (!one)
+			continue;
+		*one = (struct withdrawn){ended, entry};
+		ended = one;
+	}
+	return ended;
+}
+
+static void share_in_context(const struct driver *driver, struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	scope_push(&scope, entry->context);
+	share_again(driver, entry);
+}
+
+/* Share the list again where the context stays; free it. */
+static void settle_names(const struct driver *driver, struct withdrawn *ended, bool stays)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct withdrawn *next;
+
+	(void)quiet;
+	for (; ended; ended = next) {
+		next = ended->next;
+		if (stays)
+			share_in_context(driver, &ended->entry);
+		free(ended);
+	}
 }
 
 /* Attachments go after it. Mapped memory, the program's own too, is no context's own: it would stay.
@@ -43,6 +84,7 @@ static void end_mappings(const struct driver *driver, cu_context context)
 struct ending {
 	const struct driver *driver; /* NULL: nothing of ours is concerned */
 	cu_context context;
+	struct withdrawn *names;
 	struct pending *waiting;
 	struct limbo_entry *lingering;
 };
@@ -55,7 +97,7 @@ static struct ending begin(const struct driver *driver, cu_context context)
 		return ending;
 	ending.waiting = async_take_of(context);
 	ending.lingering = linger_take_of(context);
-	end_names(context);
+	ending.names = end_names(context);
 	return ending;
 }
 
@@ -63,6 +105,7 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 {
 	if (!ending->driver)
 		return result;
+	settle_names(ending->driver, ending->names, result != CU_OK);
 	if (result != CU_OK) {
 		async_return(ending->waiting);
 		linger_return(ending->lingering);

@@ -69,6 +69,33 @@ byte a: 2"
 	done
 }
 
+@test "a context whose end fails keeps its memory, its names and the sizes that were asked for" {
+	for words in "primary=reset" "primary=reset,v1" "ctxdestroy=B" "ctxdestroy=B,v1"; do
+		for rule in 'w%i' 'w%i:vmm'; do
+			echo "$words, $rule"
+			rm -f "$WORK"/{up,end}
+			script=(init ctxnew=B)
+			[[ $words != primary* ]] || script=(init)
+			script+=(make=a,alloc,700 make=b,async,3000000 fill=a,7 "$words" range=a range=b byte=a,5)
+			export GPUSHARE_SIM_FAIL=cuDevicePrimaryCtxReset:1:1:999,cuCtxDestroy:1:1:999
+			plain=$("$BIN/drv_linked" "${script[@]}")
+			has "$plain" ": 999"
+			start_named app "$rule" "$BIN/drv_linked" "${script[@]}" touch="$WORK/up" await="$WORK/end" drop=a drop=b
+			unset GPUSHARE_SIM_FAIL
+			await_file "$WORK/up"
+			equal "$(cat "$WORK/app.out")" "$plain"
+			equal "$(names)" "w0 700
+w1 3000000"
+			equal "$(api open attach=b,w0 byte=b,5 | tail -n 1)" "byte b: 42"
+			touch "$WORK/end"
+			finish "$PID"
+			equal "$(tail -n 2 "$WORK/app.out")" "drop a: 0
+drop b: 0"
+			equal "$(names)" ""
+		done
+	done
+}
+
 @test "opening the handle fails: the API says which call, the consumer has ordinary memory" {
 	start_named producer weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
