@@ -45,55 +45,77 @@ bool buffers_make_room(void)
 
 static cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
 {
+	int error = errno;
 	cu_result result = real(pointer, size);
 
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
 		result = real(pointer, size);
+	}
 	return result;
+}
+
+bool buffers_has_room(const struct driver *driver, size_t size)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	size_t rounded = buffers_rounded(size), room, total;
+
+	(void)scope;
+	return rounded == size ||
+	       (driver->cuMemGetInfo_v2 && driver->cuMemGetInfo_v2(&room, &total) == CU_OK &&
+		room >= rounded && room - rounded >= total / BUFFERS_AMPLE);
 }
 
 /*
- * Whoever opens an IPC handle maps whole blocks: a named allocation gets its blocks to itself. Where
- * they don't fit, the size that was asked for may.
+ * A process that opens an IPC handle maps whole blocks: a named allocation has its blocks to itself.
+ * Where they don't fit, the program gets the size that it asked for, without a name.
  */
-static cu_result try_alone(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *real,
+			    cu_deviceptr *pointer, size_t size, struct own *own)
 {
 	size_t rounded = buffers_rounded(size);
+	int error = errno;
 
-	return rounded > size && real(pointer, rounded) == CU_OK ? CU_OK : real(pointer, size);
+	if (rounded == size)
+		return make(real, pointer, size);
+	if (buffers_has_room(claim->driver, size) && real(pointer, rounded) == CU_OK)
+		return CU_OK;
+	errno = error;
+	own_leave(own);
+	return make(real, pointer, size);
 }
 
-static cu_result make_alone(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
-{
-	cu_result result = try_alone(real, pointer, size);
-
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
-		result = try_alone(real, pointer, size);
-	return result;
-}
-
-/* By other memory of `other_size`, unless there is none. */
-static void replace(const struct claim *claim, cu_deviceptr *pointer, size_t size,
-		    size_t other_size)
+/* By other memory of `other_size`. False: there is none. */
+static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t other_size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	const struct driver *driver = claim->driver;
 	cu_deviceptr other;
 
 	(void)scope;
-	if (buffers_rounded(size) == size || !driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 ||
+	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 ||
 	    driver->cuMemAlloc_v2(&other, other_size) != CU_OK)
-		return;
+		return false;
 	driver->cuMemFree_v2(*pointer);
 	*pointer = other;
+	return true;
 }
 
-/* Where nobody would know the size that the program asked for, it has memory of that size. */
+/* The pitch is the driver's to choose; the memory may be another. */
+static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size_t size)
+{
+	size_t rounded = buffers_rounded(size);
+
+	return rounded == size ||
+	       (buffers_has_room(claim->driver, size) && replace(claim, pointer, rounded));
+}
+
+/* If the requested size can't be recorded, reallocate without rounding. */
 static void settle(const struct claim *claim, const struct own *own, cu_deviceptr *pointer,
 		   size_t size)
 {
-	if (!own_settle(claim, own, *pointer, size, false))
-		replace(claim, pointer, size, size);
+	if (!own_settle(claim, own, *pointer, size, false) && buffers_rounded(size) != size)
+		replace(claim, pointer, size);
 }
 
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
@@ -112,8 +134,8 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	if (!claim_take(&claim, RULES_NAME))
 		return make(real, pointer, size);
 	if (!own_make(&claim, size, false, pointer, &own))
-		result =
-		    own.shareable ? make_alone(real, pointer, size) : make(real, pointer, size);
+		result = own.shareable ? make_alone(&claim, real, pointer, size, &own)
+				       : make(real, pointer, size);
 	if (result == CU_OK)
 		settle(&claim, &own, pointer, size);
 	else
@@ -138,9 +160,8 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	if (own_make(claim, size, false, &mapped, &own)) {
 		buffers_give_back(claim->driver, *pointer);
 		*pointer = mapped;
-	} else if (own.shareable) {
-		/* the pitch is the driver's to choose; the memory may be another */
-		replace(claim, pointer, size, buffers_rounded(size));
+	} else if (own.shareable && !replace_alone(claim, pointer, size)) {
+		own_leave(&own);
 	}
 	settle(claim, &own, pointer, size);
 }
@@ -152,12 +173,15 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 	cu_result result, answer;
 	struct claim claim;
 	cu_deviceptr attached;
+	int error = errno;
 	size_t size;
 
 	buffers_sweep();
 	result = real(pointer, pitch, width, height, element);
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
 		result = real(pointer, pitch, width, height, element);
+	}
 	if (result != CU_OK)
 		return result;
 	size = *pitch * height;

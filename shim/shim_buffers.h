@@ -13,14 +13,17 @@
 #include "shim_live.h"
 
 #define BUFFERS_BLOCK ((size_t)2 << 20) /* what the driver maps at once (FACTS.md) */
+#define BUFFERS_AMPLE 8 /* nothing is rounded up where less than this part of the GPU stays free */
 
 /* shim_alloc.c, too: give back what is due of what was freed before its time; and, for an allocation
  * that fails, all of it that can be: true if there was any. */
 void buffers_sweep(void);
 bool buffers_make_room(void);
 
-/* shim_alloc.c: memory at once. buffers_rounded() is whole blocks, or `size` where that overflows. */
+/* shim_alloc.c: memory at once. buffers_rounded() is whole blocks, or `size` where that overflows.
+ * buffers_has_room(): is there ample memory for those blocks, or is `size` whole blocks? */
 size_t buffers_rounded(size_t size);
+bool buffers_has_room(const struct driver *driver, size_t size);
 void buffers_give_back(const struct driver *driver, cu_deviceptr pointer);
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
 			size_t size);

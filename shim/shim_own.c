@@ -46,6 +46,14 @@ static bool fail(const struct driver *driver, cu_result result, const char *what
 	return false;
 }
 
+void own_leave(struct own *own)
+{
+	own->shareable = false;
+	if (!own->why[0])
+		snprintf(own->why, sizeof(own->why),
+			 "there is no room for whole blocks of 2 MiB, which it would take");
+}
+
 static cu_result make_once(const struct claim *claim, size_t size, struct vmm_mapping *out_mapping)
 {
 	const char *call;
@@ -76,6 +84,10 @@ static bool make(const struct claim *claim, size_t size, bool stream_ordered,
 	(void)scope;
 	if (claim->match.adopt && share_adopted(claim, size, stream_ordered, out_pointer))
 		return true;
+	if (!claim->match.unified && !buffers_has_room(claim->driver, size)) {
+		own_leave(out);
+		return false;
+	}
 	result = make_mapped(claim, size, &mapping);
 	if (result != CU_OK)
 		return fail(claim->driver, result, "making mapped memory", out);

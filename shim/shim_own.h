@@ -19,6 +19,9 @@ struct own {
 bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	      cu_deviceptr *out_pointer, struct own *out);
 
+/* Ordinary memory gets no name: there is no room for whole blocks of it. */
+void own_leave(struct own *own);
+
 /* Give ordinary memory its name as far as the rule lets it, and log what it is not.
  * False: as share_pointer(). */
 bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,

@@ -24,10 +24,13 @@ static cu_result go_on(const struct buffers_stream *call, cu_deviceptr *pointer,
 
 static cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
 {
+	int error = errno;
 	cu_result result = go_on(call, pointer, size);
 
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
 		result = go_on(call, pointer, size);
+	}
 	return result;
 }
 
@@ -89,12 +92,6 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 	       (!call->pooled || pool_is_here(claim, call));
 }
 
-static bool try_plain(const struct driver *driver, size_t size, cu_deviceptr *out_pointer)
-{
-	return driver->cuMemAlloc_v2(out_pointer, buffers_rounded(size)) == CU_OK ||
-	       driver->cuMemAlloc_v2(out_pointer, size) == CU_OK;
-}
-
 /* Once more at most: room is waited for, and other threads may make some again and again. */
 static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
 {
@@ -102,9 +99,11 @@ static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out
 	const struct driver *driver = claim->driver;
 
 	(void)scope;
-	return driver->cuMemAlloc_v2 &&
-	       (try_plain(driver, size, out_pointer) ||
-		(buffers_make_room() && try_plain(driver, size, out_pointer)));
+	if (!driver->cuMemAlloc_v2 || !buffers_has_room(driver, size))
+		return false;
+	size = buffers_rounded(size);
+	return driver->cuMemAlloc_v2(out_pointer, size) == CU_OK ||
+	       (buffers_make_room() && driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
 }
 
 static cu_result make_named(const struct claim *claim, const struct buffers_stream *call,
@@ -118,7 +117,8 @@ static cu_result make_named(const struct claim *claim, const struct buffers_stre
 	    !(own.shareable && make_plain(claim, size, &made))) {
 		/* make_plain() has made what room there is */
 		result = own.shareable ? go_on(call, &made, size) : make(call, &made, size);
-		own.shareable = false;
+		if (own.shareable)
+			own_leave(&own);
 	}
 	if (result != CU_OK) {
 		claim_return(claim, RULES_NAME);

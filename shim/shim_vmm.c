@@ -12,10 +12,13 @@
 static cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
 			const cu_mem_prop *prop, unsigned long long flags)
 {
+	int error = errno;
 	cu_result result = real(handle, size, prop, flags);
 
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
 		result = real(handle, size, prop, flags);
+	}
 	return result;
 }
 
@@ -24,11 +27,15 @@ static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *han
 				   const cu_mem_prop *prop, unsigned long long flags)
 {
 	cu_mem_prop wider = *prop;
+	int error = errno;
 	cu_result result;
 
 	wider.requestedHandleTypes |= CU_HANDLE_POSIX_FD;
 	result = create(real, handle, size, &wider, flags);
-	return result != CU_OK ? real(handle, size, prop, flags) : result;
+	if (result == CU_OK)
+		return result;
+	errno = error;
+	return real(handle, size, prop, flags);
 }
 
 static void name_object(const struct claim *claim, cu_mem_handle handle, size_t size)

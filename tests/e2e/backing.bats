@@ -219,6 +219,21 @@ fallen() {
 	done
 }
 
+@test "no address space for more than was asked for: a call that succeeds leaves errno alone" {
+	for program in rt_app_static drv_linked "drv_lookup gpa2_t"; do
+		program "$program"
+		for rule in 'w:nth=2' 'w:nth=2:vmm' 'w:nth=2:keep'; do
+			for way in entry-alloc entry-pitch; do
+				[[ $program == rt_* ]] || way=${way#entry-}
+				echo "$program, $rule, $way"
+				untouched "$rule" "${PROGRAM[@]}" init errno make=x,$way,4096 cramp=1Mi make=a,$way,4096 \
+					fill=a,3 byte=a,5 range=a drop=a drop=x
+				equal "$stderr" ""
+			done
+		done
+	done
+}
+
 @test "a name that is taken, a registry that is not there: memory as without us" {
 	start_named owner w "$BIN/drv_linked" init alloc=a,2Mi touch="$WORK/owned" await="$WORK/end"
 	await_file "$WORK/owned"

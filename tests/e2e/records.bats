@@ -209,16 +209,18 @@ w1 2097152"
 		drop=c
 }
 
-@test "what only fits unrounded is still allocated, and named" {
+@test "what only fits unrounded is still allocated, and left without a name" {
 	needs_sim
 	export GPUSHARE_SIM_MEMORY=4M
 	untouched kv:nth=3 "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi fill=c,2 byte=c,9 \
 		alloc=d,1Mi free=c
 	equal "$stderr" ""
-	start_named app kv:nth=3 "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi \
+	export GPUSHARE_LOG=$WORK/log
+	start_named app kv:nth=3,mib:size=2Mi "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
-	equal "$(names)" "kv 1048576"
+	equal "$(names)" "mib 2097152"
+	grep -q '"kv" is ordinary memory, and not shared: there is no room for whole blocks' "$WORK/log"
 }
 
 @test "a named allocation has its blocks to itself; the size is the one asked for" {

@@ -6,7 +6,7 @@
 : "${root:?}" "${out:?}" "${scratch:?}"
 # Those that compare how much of the whole GPU is free, or use something up of it: cuMemGetInfo, the verbs
 # mark and marked, api_chaos. Nothing else is run beside them.
-ALONE=(chaos.bats contract_apart contract_context contract_event contract_limbo scale.bats soak.bats)
+ALONE=(chaos.bats contract_apart contract_context contract_event contract_limbo full.bats scale.bats soak.bats)
 
 wanted() {
 	local filter

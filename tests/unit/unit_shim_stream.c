@@ -344,7 +344,7 @@ static void room_that_is_made_again_and_again(void)
 
 	streamed.table->cuMemAlloc_v2 = refuse;
 	streamed_make_here();
-	CHECK(refused == 4 && !preloaded_finds("x1", &info));
+	CHECK(refused == 2 && !preloaded_finds("x1", &info));
 	end_round(pointer);
 }
 

@@ -216,6 +216,23 @@ static void verb_taken(char **argument, int count)
 	       ((long long)drv_room_before - (long long)drv_room()) >> 20);
 }
 
+/* brim=SIZE: allocate until little more than that is free */
+static void verb_brim(char **argument, int count)
+{
+	size_t left = script_number(argument[0]), room = drv_room(), piece = room;
+	cu_deviceptr pointer;
+
+	(void)count;
+	while (room > left + (2 << 20) && piece >= 2 << 20) {
+		if (piece > room - left)
+			piece = room - left;
+		if (DRV(cuMemAlloc_v2)(&pointer, piece))
+			piece /= 2;
+		room = drv_room();
+	}
+	printf("brim: %s\n", room <= left + (4 << 20) ? "full" : "not full");
+}
+
 /* ipcget=SLOT,FILE: the program's own IPC handle of it */
 static void verb_ipcget(char **argument, int count)
 {
@@ -254,12 +271,19 @@ static void verb_ipcclose(char **argument, int count)
 }
 
 static const struct script_verb drv_way_verbs[] = {
-    {"remap", 1, 1, verb_remap},     {"range", 1, 1, verb_range},
-    {"handle", 1, 1, verb_handle},   {"retain", 1, 1, verb_retain},
-    {"unmap", 2, 2, verb_unmap},     {"ipcget", 2, 2, verb_ipcget},
-    {"ipcopen", 3, 3, verb_ipcopen}, {"ipcclose", 1, 1, verb_ipcclose},
-    {"told", 1, 1, verb_told},	     {"mark", 0, 0, verb_mark},
-    {"taken", 1, 1, verb_taken},     {NULL, 0, 0, NULL},
+    {"remap", 1, 1, verb_remap},
+    {"range", 1, 1, verb_range},
+    {"handle", 1, 1, verb_handle},
+    {"retain", 1, 1, verb_retain},
+    {"unmap", 2, 2, verb_unmap},
+    {"ipcget", 2, 2, verb_ipcget},
+    {"ipcopen", 3, 3, verb_ipcopen},
+    {"ipcclose", 1, 1, verb_ipcclose},
+    {"told", 1, 1, verb_told},
+    {"mark", 0, 0, verb_mark},
+    {"brim", 1, 1, verb_brim},
+    {"taken", 1, 1, verb_taken},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -259,6 +260,22 @@ static void verb_closefrom(char **argument, int count)
 		close(fd);
 }
 
+/* cramp=SIZE: the address space grows by no more than that from now on */
+static void verb_cramp(char **argument, int count)
+{
+	struct rlimit limit = {.rlim_max = RLIM_INFINITY};
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	(void)count;
+	if (!file || fscanf(file, "%lu", &pages) != 1)
+		script_stop("cramp: /proc/self/statm can't be read");
+	fclose(file);
+	limit.rlim_cur = (rlim_t)pages * (rlim_t)getpagesize() + script_number(argument[0]);
+	if (setrlimit(RLIMIT_AS, &limit))
+		script_stop("setrlimit failed");
+}
+
 /* Leave an error message for dlerror() ... */
 static void verb_pend(char **argument, int count)
 {
@@ -279,23 +296,15 @@ static void verb_dlerror(char **argument, int count)
 }
 
 static const struct script_verb script_verbs[] = {
-    {"touch", 1, 1, verb_touch},
-    {"await", 1, 1, verb_await},
-    {"within", 1, 1, verb_within},
-    {"exit", 1, 1, verb_exit},
-    {"_exit", 1, 1, verb__exit},
-    {"abort", 0, 0, verb_abort},
-    {"fork", 1, 1, verb_fork},
-    {"forkhold", 1, 1, verb_forkhold},
-    {"sigchld", 0, 0, verb_sigchld},
-    {"children", 0, 0, verb_children},
-    {"census", 0, 0, verb_census},
-    {"sockets", 1, 2, verb_sockets},
-    {"closefrom", 1, 1, verb_closefrom},
-    {"pend", 1, 1, verb_pend},
-    {"dlerror", 0, 0, verb_dlerror},
-    {"remove", 1, 1, verb_remove},
-    {NULL, 0, 0, NULL},
+    {"touch", 1, 1, verb_touch},	 {"await", 1, 1, verb_await},
+    {"within", 1, 1, verb_within},	 {"exit", 1, 1, verb_exit},
+    {"_exit", 1, 1, verb__exit},	 {"abort", 0, 0, verb_abort},
+    {"fork", 1, 1, verb_fork},		 {"forkhold", 1, 1, verb_forkhold},
+    {"sigchld", 0, 0, verb_sigchld},	 {"children", 0, 0, verb_children},
+    {"census", 0, 0, verb_census},	 {"sockets", 1, 2, verb_sockets},
+    {"closefrom", 1, 1, verb_closefrom}, {"cramp", 1, 1, verb_cramp},
+    {"pend", 1, 1, verb_pend},		 {"dlerror", 0, 0, verb_dlerror},
+    {"remove", 1, 1, verb_remove},	 {NULL, 0, 0, NULL},
 };
 
 static inline void script_use(const struct script_verb *verbs)
