@@ -21,6 +21,8 @@
 	T(cu_pointer_attribute, CUpointer_attribute, int) \
 	T(cu_memory_type, CUmemorytype, int) \
 	T(cu_mem_advice, CUmem_advise, int) \
+	T(cu_access_flags, CUmemAccess_flags, int) \
+	T(cu_pool_attribute, CUmemPool_attribute, int) \
 	T(cu_capture_status, CUstreamCaptureStatus, int) \
 	T(cu_capture_mode, CUstreamCaptureMode, int) \
 	T(cu_handle_type, CUmemAllocationHandleType, int) \
@@ -43,7 +45,8 @@
 	T(cu_uuid, CUuuid) \
 	T(cu_mem_location, CUmemLocation) \
 	T(cu_mem_prop, CUmemAllocationProp) \
-	T(cu_mem_access, CUmemAccessDesc)
+	T(cu_mem_access, CUmemAccessDesc) \
+	T(cu_pool_props, CUmemPoolProps)
 
 #ifdef CUDA_ABI_TYPES_FROM_TOOLKIT /* only in the proof: our prototypes over the toolkit's types */
 #define T(ours, theirs, is) typedef theirs ours;
@@ -91,6 +94,14 @@ typedef struct cu_mem_access {
 	cu_mem_location location;
 	int flags;
 } cu_mem_access;
+
+typedef struct cu_pool_props {
+	int allocType;
+	int handleTypes;
+	cu_mem_location location;
+	void *win32SecurityAttributes;
+	unsigned char rest[64]; /* zeros; newer toolkits have fields in it */
+} cu_pool_props;
 #endif
 
 /* struct, field: proven offset by offset */
@@ -108,7 +119,11 @@ typedef struct cu_mem_access {
 	F(cu_mem_prop, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable) \
 	F(cu_mem_prop, CUmemAllocationProp, allocFlags.usage) \
 	F(cu_mem_access, CUmemAccessDesc, location) \
-	F(cu_mem_access, CUmemAccessDesc, flags)
+	F(cu_mem_access, CUmemAccessDesc, flags) \
+	F(cu_pool_props, CUmemPoolProps, allocType) \
+	F(cu_pool_props, CUmemPoolProps, handleTypes) \
+	F(cu_pool_props, CUmemPoolProps, location) \
+	F(cu_pool_props, CUmemPoolProps, win32SecurityAttributes)
 
 /* name of ours, name in cuda.h, value */
 #define CUDA_ABI_RESULTS(V) \
@@ -146,7 +161,13 @@ typedef struct cu_mem_access {
 	V(CU_ATTRIBUTE_RANGE_START, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11) \
 	V(CU_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12) \
 	V(CU_ATTRIBUTE_LEGACY_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, 10) \
+	V(CU_ATTRIBUTE_HANDLE_TYPES, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, 14) \
 	V(CU_ATTRIBUTE_MEMPOOL, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 17) \
+	V(CU_POOL_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4) \
+	V(CU_POOL_RESERVED, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 5) \
+	V(CU_POOL_RESERVED_HIGH, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 6) \
+	V(CU_POOL_USED, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 7) \
+	V(CU_POOL_USED_HIGH, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 8) \
 	V(CU_MEMORY_HOST, CU_MEMORYTYPE_HOST, 1) \
 	V(CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE, 2) \
 	V(CU_STREAM_NONBLOCKING, CU_STREAM_NON_BLOCKING, 1) \
@@ -211,6 +232,18 @@ enum cu_abi_values {
 	  (int *value, cu_device_attribute attribute, cu_device device)) \
 	F(4000, 4000, cuDeviceCanAccessPeer, (int *can, cu_device device, cu_device peer)) \
 	F(11020, 11020, cuDeviceGetDefaultMemPool, (cu_mem_pool * pool, cu_device device)) \
+	F(11020, 11020, cuDeviceGetMemPool, (cu_mem_pool * pool, cu_device device)) \
+	F(11020, 11020, cuMemPoolCreate, (cu_mem_pool * pool, const cu_pool_props *props)) \
+	F(11020, 11020, cuMemPoolDestroy, (cu_mem_pool pool)) \
+	F(11020, 11020, cuMemPoolGetAttribute, \
+	  (cu_mem_pool pool, cu_pool_attribute attribute, void *value)) \
+	F(11020, 11020, cuMemPoolSetAttribute, \
+	  (cu_mem_pool pool, cu_pool_attribute attribute, void *value)) \
+	F(11020, 11020, cuMemPoolTrimTo, (cu_mem_pool pool, size_t keep)) \
+	F(11020, 11020, cuMemPoolGetAccess, \
+	  (cu_access_flags * flags, cu_mem_pool pool, cu_mem_location *location)) \
+	F(11020, 11020, cuMemPoolSetAccess, \
+	  (cu_mem_pool pool, const cu_mem_access *access, size_t count)) \
 	F(7000, 7000, cuDevicePrimaryCtxRetain, (cu_context * context, cu_device device)) \
 	F(7000, 7000, cuDevicePrimaryCtxRelease, (cu_device device)) \
 	F(11000, 11000, cuDevicePrimaryCtxRelease_v2, (cu_device device)) \

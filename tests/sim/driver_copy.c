@@ -7,6 +7,24 @@
 
 enum side { SIDE_HOST, SIDE_DEVICE, SIDE_ANY };
 
+/* Has the current context's device a way there? Measured: of ordinary memory a copy has one, a fill has none. */
+static bool copy_reaches(uint64_t start, int access, bool fills)
+{
+	const struct region *region = region_find(start);
+	cu_device device = context_device();
+
+	switch (region ? (int)region->kind : -1) {
+	case REGION_ASYNC:
+		return pool_reaches(region, device);
+	case REGION_MAPPED:
+		return (region->seen[device] & access) == access;
+	case REGION_DEVICE:
+		return !fills || region->device == device;
+	default:
+		return true;
+	}
+}
+
 static bool copy_good(uint64_t start, uint64_t size, enum side side, int access)
 {
 	if (!start)
@@ -17,7 +35,7 @@ static bool copy_good(uint64_t start, uint64_t size, enum side side, int access)
 	 */
 	if (side == SIDE_ANY && !region_find(start))
 		return !address_is_ours(start);
-	return region_covers(start, size, access);
+	return region_covers(start, size, access) && copy_reaches(start, access, false);
 }
 
 static cu_result copy_run(uint64_t to, enum side to_side, uint64_t from, enum side from_side,
@@ -157,7 +175,8 @@ static cu_result copy_fill(uint64_t to, unsigned int value, size_t width, size_t
 	if (__builtin_mul_overflow(count, width, &size) || to % width)
 		return CU_INVALID_VALUE;
 	state_lock();
-	bool good = copy_good(to, size, SIDE_DEVICE, CU_ACCESS_READ_WRITE);
+	bool good = copy_good(to, size, SIDE_DEVICE, CU_ACCESS_READ_WRITE) &&
+		    copy_reaches(to, CU_ACCESS_READ_WRITE, true);
 	pthread_mutex_unlock(&state.lock);
 	if (!good)
 		return CU_INVALID_VALUE;

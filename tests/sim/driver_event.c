@@ -141,6 +141,7 @@ static cu_result event_synchronize(cu_event event)
 	if (!after)
 		return CU_OUT_OF_MEMORY;
 	wait_for(after);
+	pool_synced();
 	return CU_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* VMM addresses: reservations, what is mapped in them, and who may do what there. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "driver_vmm.h"
@@ -247,18 +248,25 @@ static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *acc
 	if (!map_whole(start, size))
 		return CU_INVALID_VALUE;
 	const struct object *object = region_exactly(start)->owner;
-	int flags[2] = {-1, -1}; /* for devices, for the CPU; -1: as it was */
+	int flags[2] = {-1, -1};   /* for devices, for the CPU; -1: as it was */
+	int seen[SIM_DEVICES_MAX]; /* by device, the same */
+	memset(seen, -1, sizeof(seen));
 	for (size_t i = 0; i < count; i++) {
 		cu_result result = map_access_good(&access[i], object);
 		int *side = &flags[map_is_cpu(&access[i])];
 		if (result != CU_OK)
 			return result;
 		*side = (*side < 0 ? 0 : *side) | (int)access[i].flags;
+		if (side == flags)
+			seen[access[i].location.id] = (int)access[i].flags;
 	}
 	for (uint64_t end = start + size; start < end;) {
 		struct region *region = region_exactly(start);
 		region->access = flags[0] < 0 ? region->access : flags[0];
 		region->cpu_access = flags[1] < 0 ? region->cpu_access : flags[1];
+		for (int device = 0; device < SIM_DEVICES_MAX; device++)
+			if (seen[device] >= 0)
+				region->seen[device] = (uint8_t)seen[device];
 		if (mprotect((void *)(uintptr_t)start, region->size, map_protection(region)) < 0)
 			return CU_INVALID_VALUE;
 		start += region->size;

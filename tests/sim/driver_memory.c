@@ -37,6 +37,7 @@ cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_
 	    .kind = want->kind,
 	    .device = want->device,
 	    .context = want->kind == REGION_ASYNC ? NULL : context_current(),
+	    .pool = want->pool,
 	    .access = CU_ACCESS_READ_WRITE,
 	    .owner = block,
 	    .generation = memory_generation(),
@@ -45,13 +46,15 @@ cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_
 		block_give(block, offset, size);
 		return CU_OUT_OF_MEMORY;
 	}
+	if (want->pool)
+		pool_took(want->pool, size);
 	*pointer = region.start;
 	return CU_OK;
 }
 
 cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low)
 {
-	struct memory_want want = {REGION_DEVICE, context_device(), low};
+	struct memory_want want = {REGION_DEVICE, context_device(), NULL, low};
 
 	if (pointer && !size)
 		*pointer = 0;
@@ -123,6 +126,8 @@ cu_result memory_free(cu_deviceptr pointer)
 		return CU_INVALID_VALUE; /* another thread was quicker */
 	if (region->kind == REGION_MANAGED)
 		return host_free(region);
+	if (region->pool)
+		pool_lost(region);
 	memory_release(region);
 	return CU_OK;
 }

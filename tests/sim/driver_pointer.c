@@ -11,7 +11,6 @@ enum {
 	POINTER_SYNC_MEMOPS = 6,
 	POINTER_IS_MANAGED = 8,
 	POINTER_MAPPED = 13,
-	POINTER_HANDLE_TYPES = 14,
 };
 
 static bool pointer_is_host(const struct region *region)
@@ -94,8 +93,12 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 		return id ? pointer_put(value, &id, sizeof(id)) : CU_INVALID_VALUE;
 	}
 	case CU_ATTRIBUTE_MEMPOOL: {
-		cu_mem_pool pool = pool_of(region);
+		cu_mem_pool pool = region->pool;
 		return pointer_put(value, &pool, sizeof(pool));
+	}
+	case CU_ATTRIBUTE_HANDLE_TYPES: {
+		uint64_t types = pool_handle_types(region);
+		return pointer_put(value, &types, sizeof(types));
 	}
 	default:
 		return CU_INVALID_VALUE;
@@ -127,7 +130,7 @@ static size_t pointer_width(int attribute)
 	case CU_ATTRIBUTE_BUFFER_ID:
 	case CU_ATTRIBUTE_RANGE_START:
 	case CU_ATTRIBUTE_RANGE_SIZE:
-	case POINTER_HANDLE_TYPES:
+	case CU_ATTRIBUTE_HANDLE_TYPES:
 	case CU_ATTRIBUTE_MEMPOOL:
 		return sizeof(uint64_t);
 	case CU_ATTRIBUTE_MEMORY_TYPE:

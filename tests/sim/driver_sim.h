@@ -212,12 +212,14 @@ struct region {
 	uint64_t size; /* as asked for */
 	enum region_kind kind;
 	cu_device device;
-	cu_context context;	 /* goes with it; NULL: with none, as what a pool gave */
-	int access;		 /* CU_ACCESS_*; 0: none */
-	int cpu_access;		 /* the same, of a mapping of the host's memory */
-	void *owner;		 /* block, import or object, by kind */
-	uint32_t generation;	 /* tells this allocation from others at the same place */
-	unsigned int references; /* REGION_IMPORT: how often opened */
+	cu_context context;	       /* goes with it; NULL: with none, as what a pool gave */
+	cu_mem_pool pool;	       /* REGION_ASYNC */
+	int access;		       /* CU_ACCESS_*; 0: none */
+	int cpu_access;		       /* the same, of a mapping of the host's memory */
+	uint8_t seen[SIM_DEVICES_MAX]; /* the same by device, of a mapping */
+	void *owner;		       /* block, import or object, by kind */
+	uint32_t generation;	       /* tells this allocation from others at the same place */
+	unsigned int references;       /* REGION_IMPORT: how often opened */
 	struct region *left, *right;
 	uint32_t priority;
 };
@@ -251,6 +253,7 @@ struct control { /* behind the data of every memfd of ours, so an importer knows
 struct memory_want {
 	enum region_kind kind;
 	cu_device device;
+	cu_mem_pool pool;
 	bool low; /* below 4 GiB, for the 32-bit calls */
 };
 struct block {
@@ -280,7 +283,10 @@ cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_
 cu_result memory_free(cu_deviceptr pointer);
 cu_result host_free(struct region *region);
 void ipc_release(struct region *region);
-cu_mem_pool pool_of(const struct region *region);
+uint64_t pool_handle_types(const struct region *region);
+bool pool_reaches(const struct region *region, cu_device device);
+void pool_took(cu_mem_pool pool, uint64_t size);
+void pool_lost(const struct region *region); /* to a cuMemFree */
 cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer);
 
 #pragma GCC visibility pop
