@@ -296,6 +296,22 @@ bool async_holds(uint64_t pointer)
 	return one != NULL;
 }
 
+uint64_t async_pooled(unsigned int pool)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	uint64_t bytes = 0;
+
+	(void)quiet;
+	if (async_waits())
+		sweep(atomic_load(&queue.waiting));
+	if (!async_waits() || !lock_take(&queue.lock))
+		return 0;
+	for (const struct pending *one = queue.first; one; one = one->next)
+		bytes += !one->told && one->entry.pool == pool ? one->entry.size : 0;
+	pthread_mutex_unlock(&queue.lock);
+	return bytes;
+}
+
 unsigned int async_attached(uint64_t generation)
 {
 	unsigned int count = 0;

@@ -37,6 +37,9 @@ bool async_drain(int64_t until_ms);
  * buffer more than once: ask live_take() first. */
 bool async_holds(uint64_t pointer);
 
+/* Bytes of that pool, by its number, that wait for their stream. */
+uint64_t async_pooled(unsigned int pool);
+
 /* live_attached(), live_read_anew() and live_read() of what the registry counts as attached still. */
 unsigned int async_attached(uint64_t generation);
 bool async_read_anew(void);

@@ -215,7 +215,7 @@ static bool ask(const struct claim *claim, struct found *found, struct refusal *
 static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		   struct refusal *refusal)
 {
-	struct live entry = {.size = size, .device = claim->allocation.device};
+	struct live entry = {.size = size, .device = claim->allocation.device, .pool = claim->pool};
 	struct found found = {.own = false};
 	_cleanup_close_ int fd = -1;
 

@@ -11,6 +11,7 @@ struct claim {
 	const struct driver *driver;
 	struct rules_allocation allocation;
 	struct rules_match match; /* of the last claim_take() that was true */
+	unsigned int pool;	  /* of stream-ordered memory; pools_number(), 0: none */
 };
 
 /*

@@ -13,7 +13,7 @@
  * allocation is rounded up to whole blocks, and the program is to see the size it asked for; and
  * cuMemRetainAllocationHandle, without which the end of an allocation could not be told. And advice,
  * prefetches and attaching to streams: the driver refuses them of unified memory that stands for
- * managed memory.
+ * managed memory. And the statistics of memory pools, which count named allocations too.
  */
 #define SHIM_HOOKS(H) \
 	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
@@ -58,6 +58,12 @@
 	H(cuMemAllocFromPoolAsync_ptsz, \
 	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
 	  (pointer, size, pool, stream)) \
+	H(cuMemPoolGetAttribute, (cu_mem_pool pool, cu_pool_attribute attribute, void *value), \
+	  (pool, attribute, value)) \
+	H(cuMemPoolSetAttribute, (cu_mem_pool pool, cu_pool_attribute attribute, void *value), \
+	  (pool, attribute, value)) \
+	H(cuMemPoolTrimTo, (cu_mem_pool pool, size_t keep), (pool, keep)) \
+	H(cuMemPoolDestroy, (cu_mem_pool pool), (pool)) \
 	H(cuMemFree_v2, (cu_deviceptr pointer), (pointer)) \
 	H(cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
 	H(cuMemFreeAsync_ptsz, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \

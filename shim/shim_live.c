@@ -364,6 +364,21 @@ unsigned int live_attached(uint64_t generation)
 	return count;
 }
 
+uint64_t live_pooled(unsigned int pool)
+{
+	struct node *node, *next;
+	uint64_t bytes = 0;
+
+	if (!lock_take(&table.lock))
+		return 0;
+	HASH_ITER (hh, table.nodes, node, next) {
+		if (node->entry.pool == pool)
+			bytes += node->entry.size * node->entry.count;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return bytes;
+}
+
 bool live_any_managed(void)
 {
 	return atomic_load_explicit(&table.managed, memory_order_acquire) != 0;

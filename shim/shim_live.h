@@ -26,6 +26,7 @@ struct live {
 	cu_context context; /* it ends with this one */
 	cu_device device;   /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
 	bool stream_ordered; /* the program asked for stream-ordered memory */
+	unsigned int pool;   /* of that, attached memory too; pools_number(), 0: none */
 	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: the host's memory, of vmm_host.h */
 	bool managed;	     /* of those: the program asked for managed memory */
 	uint32_t mode;	     /* as the rule says, else the record; 0: nothing */
@@ -99,6 +100,8 @@ bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
  */
 bool live_read_anew(void);
 bool live_read(struct live *out, size_t room, size_t *out_count);
+/* Bytes that the program has of that pool, by its number. */
+uint64_t live_pooled(unsigned int pool);
 /* How often that buffer is attached, by all entries that it has. */
 unsigned int live_attached(uint64_t generation);
 /* How often it was read so far. Whoever has a buffer while it is not on the table, has been missed

@@ -7,6 +7,7 @@
 #include "shim_ipc.h"
 #include "shim_linger.h"
 #include "shim_lookup.h"
+#include "shim_pool.h"
 #include "shim_process.h"
 #include "shim_share.h"
 
@@ -141,7 +142,8 @@ void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
 static bool is_asked_of_us(int attribute)
 {
 	return attribute == CU_ATTRIBUTE_RANGE_SIZE || attribute == CU_ATTRIBUTE_RANGE_START ||
-	       attribute == CU_ATTRIBUTE_CONTEXT || attribute == CU_ATTRIBUTE_LEGACY_IPC_CAPABLE;
+	       attribute == CU_ATTRIBUTE_CONTEXT || attribute == CU_ATTRIBUTE_LEGACY_IPC_CAPABLE ||
+	       attribute == CU_ATTRIBUTE_MEMPOOL;
 }
 
 void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value)
@@ -154,6 +156,8 @@ void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, voi
 		*(size_t *)value = entry.size;
 	else if ((int)attribute == CU_ATTRIBUTE_RANGE_START)
 		*(cu_deviceptr *)value = entry.pointer;
+	else if ((int)attribute == CU_ATTRIBUTE_MEMPOOL)
+		*(cu_mem_pool *)value = pools_handle(entry.pool);
 	else if (entry.kind != LIVE_OWN_VMM)
 		return;
 	else if ((int)attribute == CU_ATTRIBUTE_CONTEXT)

@@ -82,7 +82,8 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 	struct live entry = {.pointer = pointer,
 			     .size = size,
 			     .device = claim->allocation.device,
-			     .stream_ordered = stream_ordered};
+			     .stream_ordered = stream_ordered,
+			     .pool = claim->pool};
 
 	(void)scope;
 	strcpy(entry.name, claim->match.name);
@@ -99,6 +100,7 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 			     .kind = LIVE_OWN_VMM,
 			     .device = claim->allocation.device,
 			     .stream_ordered = stream_ordered,
+			     .pool = claim->pool,
 			     .unified = claim->match.unified,
 			     .managed = claim->match.unified,
 			     .flags = claim->match.flags,
@@ -142,6 +144,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 			     .kind = LIVE_OWN_VMM,
 			     .device = claim->allocation.device,
 			     .stream_ordered = stream_ordered,
+			     .pool = claim->pool,
 			     .unified = claim->match.unified,
 			     .managed = claim->match.unified,
 			     .flags = claim->match.flags,

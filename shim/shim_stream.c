@@ -3,6 +3,8 @@
  * Stream-ordered allocations. CUDA makes no handle of theirs, so a named one is cuMemAlloc memory
  * instead: there at once, which is no later than the program expects. It is freed, and an attached
  * buffer detached, in the order of the stream.
+ * A pool's access for other GPUs may be set after an allocation, and holds for it too. cuMemAlloc memory has
+ * no access of its own: where another GPU can reach this one, the memory is mapped for all that can.
  */
 #include "shim_apart.h"
 #include "shim_async.h"
@@ -12,9 +14,11 @@
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
+#include "shim_pool.h"
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_share.h"
+#include "vmm_peers.h"
 
 static cu_result go_on(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
 {
@@ -65,31 +69,85 @@ static bool is_elsewhere(const struct driver *driver, cu_stream stream)
 	       driver->cuCtxGetCurrent(&current) != CU_OK || its != current;
 }
 
-/* A pool may be of another device, or of the host: one small allocation tells. */
-static bool pool_is_here(const struct claim *claim, const struct buffers_stream *call)
+/* NULL: the driver doesn't tell. */
+static cu_mem_pool pool_of(const struct claim *claim, const struct buffers_stream *call)
 {
 	const struct driver *driver = claim->driver;
+	cu_mem_pool pool = NULL;
+
+	if (call->pooled)
+		return call->pool;
+	if (!driver->cuDeviceGetMemPool ||
+	    driver->cuDeviceGetMemPool(&pool, claim->allocation.device) != CU_OK)
+		return NULL;
+	return pool;
+}
+
+static bool is_default(const struct claim *claim, cu_mem_pool pool)
+{
+	const struct driver *driver = claim->driver;
+	cu_mem_pool standard = NULL;
+
+	return driver->cuDeviceGetDefaultMemPool &&
+	       driver->cuDeviceGetDefaultMemPool(&standard, claim->allocation.device) == CU_OK &&
+	       standard == pool;
+}
+
+/*
+ * A pool may be of another device, or of the host: one small allocation tells. And a pool that travels gives
+ * memory that the program means to export by itself (cuMemPoolExportPointer).
+ */
+static bool pool_is_ours(const struct claim *claim, const struct buffers_stream *call,
+			 const char **out_why)
+{
+	const struct driver *driver = claim->driver;
+	cu_mem_pool pool = pool_of(claim, call);
+	uint64_t travels = 0;
 	unsigned int type = 0;
 	cu_deviceptr probe;
 	int device = -1;
 
+	if ((!pool && !call->pooled) || is_default(claim, pool))
+		return true;
 	if (!driver->cuPointerGetAttribute || !driver->cuMemFreeAsync || go_on(call, &probe, 1))
 		return false;
 	if (driver->cuPointerGetAttribute(&type, CU_ATTRIBUTE_MEMORY_TYPE, probe) != CU_OK ||
 	    driver->cuPointerGetAttribute(&device, CU_ATTRIBUTE_DEVICE_ORDINAL, probe) != CU_OK)
 		device = -1;
+	if (driver->cuPointerGetAttribute(&travels, CU_ATTRIBUTE_HANDLE_TYPES, probe) != CU_OK)
+		travels = 0;
 	driver->cuMemFreeAsync(probe, call->meant);
-	return type == CU_MEMORY_DEVICE && device == claim->allocation.device;
+	if (travels)
+		*out_why = "its pool can be exported, which other memory can't be";
+	return type == CU_MEMORY_DEVICE && device == claim->allocation.device && !travels;
 }
 
-static bool is_ours_to_replace(const struct claim *claim, const struct buffers_stream *call)
+/* *out_why: only where there is something to say. */
+static bool is_ours_to_replace(const struct claim *claim, const struct buffers_stream *call,
+			       const char **out_why)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 
 	(void)scope;
+	*out_why = NULL;
 	return !is_capturing(claim->driver, call->meant) &&
-	       !is_elsewhere(claim->driver, call->meant) &&
-	       (!call->pooled || pool_is_here(claim, call));
+	       !is_elsewhere(claim->driver, call->meant) && pool_is_ours(claim, call, out_why);
+}
+
+static bool has_peers(const struct claim *claim)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	return vmm_has_peers(claim->driver, claim->allocation.device);
+}
+
+static void note_pool(struct claim *claim, const struct buffers_stream *call)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	claim->pool = pools_number(pool_of(claim, call));
 }
 
 /* Once more at most: room is waited for, and other threads may make some again and again. */
@@ -106,15 +164,18 @@ static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out
 	       (buffers_make_room() && driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
 }
 
-static cu_result make_named(const struct claim *claim, const struct buffers_stream *call,
+static cu_result make_named(struct claim *claim, const struct buffers_stream *call,
 			    cu_deviceptr *pointer, size_t size)
 {
 	cu_result result = CU_OK;
+	bool must_map = has_peers(claim), made_mapped;
 	cu_deviceptr made;
 	struct own own;
 
-	if (!own_make(claim, size, true, &made, &own) &&
-	    !(own.shareable && make_plain(claim, size, &made))) {
+	claim->match.vmm = claim->match.vmm || must_map;
+	made_mapped = own_make(claim, size, true, &made, &own);
+	own.shareable = own.shareable && !must_map;
+	if (!made_mapped && !(own.shareable && make_plain(claim, size, &made))) {
 		/* make_plain() has made what room there is */
 		result = own.shareable ? go_on(call, &made, size) : make(call, &made, size);
 		if (own.shareable)
@@ -136,17 +197,26 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 {
 	struct claim claim;
 	cu_result result;
+	const char *why;
 
 	buffers_sweep();
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
-	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call) &&
-	    attach_pointer(&claim, size, pointer, &result))
+	note_pool(&claim, call);
+	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call, &why) &&
+	    attach_pointer(&claim, size, pointer, &result)) {
+		pools_grow(claim.driver, claim.pool);
 		return result;
+	}
 	if (!claim_take(&claim, RULES_NAME))
 		return make(call, pointer, size);
-	if (is_ours_to_replace(&claim, call))
-		return make_named(&claim, call, pointer, size);
+	if (is_ours_to_replace(&claim, call, &why)) {
+		result = make_named(&claim, call, pointer, size);
+		pools_grow(claim.driver, claim.pool);
+		return result;
+	}
+	if (why)
+		share_refuse(&claim, why);
 	claim_return(&claim, RULES_NAME);
 	return make(call, pointer, size);
 }

@@ -13,6 +13,9 @@
 
 #define VMM_DEVICES_MAX 64
 
+/* Is there a visible device beside it that can reach it? */
+bool vmm_has_peers(const struct driver *driver, cu_device device);
+
 /* Access for `device`, and for those beside it that can: all in one call, or each by itself where one
  * of them is refused. */
 cu_result vmm_admit(const struct driver *driver, const struct vmm_mapping *mapping,

@@ -71,6 +71,34 @@ byte: 7"
 	done
 }
 
+@test "a pool's access for another GPU, given before an allocation and after it: as without us, and named" {
+	script=(init make=a,async,2Mi fill=a,7 poolaccess=d,1,3 make=b,pool,3000000 fill=b,3 poolnew=p
+		make=c,pool:p,2Mi fill=c,5 poolaccess=p,1,3 device=1 memset=a,9,4 byte=a,0 byte=a,5 put=a,6,8 memset=b,9,4
+		byte=b,0 byte=b,2999999 memset=c,9,4 byte=c,3 byte=c,4 device=0 byte=a,0 byte=a,6 byte=b,0 byte=c,0)
+	has "$("$BIN/drv_linked" "${script[@]}")" "memset a: 0"
+	for rule in 'w%i' 'w%i:vmm' 'w%i:readonly'; do
+		untouched "$rule" "$BIN/drv_linked" "${script[@]}" drop=a drop=b drop=c exit=3
+		equal "$stderr" ""
+	done
+	start_named app 'w%i' "$BIN/drv_linked" "${script[@]}" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(gpus attach=w0 byte=0 byte=6)" "attach: OK
+for device 0
+byte: 9
+byte: 8"
+	equal "$(gpus attach=w1,1 byte=0 | tail -n 1)" "byte: 9"
+	equal "$(gpus attach=w2,0 byte=0 | tail -n 1)" "byte: 9"
+}
+
+@test "a pool's memory for another GPU that can't be mapped: the pool's own, without a name" {
+	needs_sim
+	script=(init make=a,async,2Mi fill=a,7 poolaccess=d,1,3 device=1 memset=a,9,4 byte=a,0)
+	plain=$("$BIN/drv_linked" "${script[@]}")
+	export GPUSHARE_LOG=$WORK/log GPUSHARE_SIM_FAIL=cuMemCreate:1:9:801
+	equal "$(named 'w%i' "$BIN/drv_linked" "${script[@]}" 2>&1)" "$plain"
+	has "$(cat "$WORK/log")" '"w0" is ordinary memory, and not shared: making mapped memory answered CUDA_ERROR_NOT_SUPPORTED'
+}
+
 @test "by a rule: an unmodified program on another GPU, or that sees only another, gets the buffer" {
 	owner 0 0
 	start_named named "rule/ipc,rule/vmm:vmm" "$BIN/drv_cycle" init hold=2Mi,9 hold=2Mi,9 touch="$WORK/named" \

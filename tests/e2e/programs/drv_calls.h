@@ -10,6 +10,13 @@
 #define DRV_CALLS_WAYS(N) \
 	N(cuCtxGetDevice) \
 	N(cuDeviceGetDefaultMemPool) \
+	N(cuMemPoolCreate) \
+	N(cuMemPoolDestroy) \
+	N(cuMemPoolGetAttribute) \
+	N(cuMemPoolSetAttribute) \
+	N(cuMemPoolTrimTo) \
+	N(cuMemPoolSetAccess) \
+	N(cuMemsetD8_v2) \
 	N(cuMemAllocManaged) \
 	N(cuMemAllocAsync) \
 	N(cuMemAllocFromPoolAsync) \

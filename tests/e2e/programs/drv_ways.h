@@ -75,15 +75,18 @@ static int drv_make_pitch(struct gpu_slot *slot, cu_deviceptr *pointer)
 	return result;
 }
 
-static int drv_make_pool(cu_deviceptr *pointer, size_t size, cu_stream stream)
-{
-	cu_mem_pool pool = NULL;
-	cu_device device = 0;
-	cu_result result = DRV(cuCtxGetDevice)(&device);
+static cu_mem_pool drv_pools[128];
 
-	if (!result)
-		result = DRV(cuDeviceGetDefaultMemPool)(&pool, device);
-	return result ? result : DRV(cuMemAllocFromPoolAsync)(pointer, size, pool, stream);
+/* A letter's, that poolnew= made, else the default one of the current device. */
+static cu_mem_pool drv_pool(const char *letter)
+{
+	cu_mem_pool pool = drv_pools[(unsigned char)letter[0] & 127];
+	cu_device device = 0;
+
+	if (!pool &&
+	    (DRV(cuCtxGetDevice)(&device) || DRV(cuDeviceGetDefaultMemPool)(&pool, device)))
+		script_stop("no default pool");
+	return pool;
 }
 
 static int drv_ways_make(struct gpu_slot *slot, const char *way, char stream)
@@ -102,8 +105,9 @@ static int drv_ways_make(struct gpu_slot *slot, const char *way, char stream)
 		result = DRV(cuMemAllocManaged)(&pointer, slot->size, CU_MANAGED_GLOBAL);
 	else if (!strcmp(way, "async"))
 		result = DRV(cuMemAllocAsync)(&pointer, slot->size, in);
-	else if (!strcmp(way, "pool"))
-		result = drv_make_pool(&pointer, slot->size, in);
+	else if (!strncmp(way, "pool", 4)) /* or pool:LETTER */
+		result = DRV(cuMemAllocFromPoolAsync)(&pointer, slot->size,
+						      drv_pool(way[4] ? way + 5 : ""), in);
 	else
 		script_stop("make: no such way");
 	slot->pointer = pointer;
@@ -114,9 +118,102 @@ static int drv_ways_drop(struct gpu_slot *slot, const char *way, char stream)
 {
 	if (!strcmp(way, "vmm"))
 		return drv_drop_vmm(slot);
-	if (!strcmp(way, "async") || !strcmp(way, "pool"))
+	if (!strcmp(way, "async") || !strncmp(way, "pool", 4))
 		return DRV(cuMemFreeAsync)(slot->pointer, drv_streams[stream & 127]);
 	return DRV(cuMemFree_v2)(slot->pointer);
+}
+
+/* poolnew=LETTER[,exportable]: one of the current device */
+static void verb_poolnew(char **argument, int count)
+{
+	cu_pool_props props = {.allocType = CU_ALLOCATION_PINNED,
+			       .handleTypes = count > 1 ? CU_HANDLE_POSIX_FD : 0,
+			       .location = drv_prop().location};
+
+	gpu_say("poolnew", argument[0],
+		DRV(cuMemPoolCreate)(&drv_pools[(unsigned char)argument[0][0] & 127], &props));
+}
+
+static void verb_pooldestroy(char **argument, int count)
+{
+	(void)count;
+	gpu_say("pooldestroy", argument[0], DRV(cuMemPoolDestroy)(drv_pool(argument[0])));
+	drv_pools[(unsigned char)argument[0][0] & 127] = NULL;
+}
+
+static unsigned long long drv_pool_number(cu_mem_pool pool, int attribute)
+{
+	cu_uint64 value = 0;
+
+	if (DRV(cuMemPoolGetAttribute)(pool, (cu_pool_attribute)attribute, &value))
+		script_stop("a pool's attribute can't be read");
+	return value;
+}
+
+/* pool=LETTER: its statistics */
+static void verb_pool(char **argument, int count)
+{
+	cu_mem_pool pool = drv_pool(argument[0]);
+
+	(void)count;
+	printf("pool %s: used %llu, at most %llu; reserved %llu, at most %llu\n", argument[0],
+	       drv_pool_number(pool, CU_POOL_USED), drv_pool_number(pool, CU_POOL_USED_HIGH),
+	       drv_pool_number(pool, CU_POOL_RESERVED),
+	       drv_pool_number(pool, CU_POOL_RESERVED_HIGH));
+}
+
+/* poolset=LETTER,ATTRIBUTE,VALUE: by the attribute's number */
+static void verb_poolset(char **argument, int count)
+{
+	cu_pool_attribute attribute = (cu_pool_attribute)script_number(argument[1]);
+	cu_uint64 value = script_number(argument[2]);
+
+	(void)count;
+	errno = GPU_ERRNO;
+	gpu_say("poolset", argument[0],
+		DRV(cuMemPoolSetAttribute)(drv_pool(argument[0]), attribute, &value));
+}
+
+/* pooltrim=LETTER,SIZE */
+static void verb_pooltrim(char **argument, int count)
+{
+	(void)count;
+	errno = GPU_ERRNO;
+	gpu_say("pooltrim", argument[0],
+		DRV(cuMemPoolTrimTo)(drv_pool(argument[0]), script_number(argument[1])));
+}
+
+/* poolaccess=LETTER,DEVICE,FLAGS */
+static void verb_poolaccess(char **argument, int count)
+{
+	cu_mem_access access = {
+	    .location = {.type = CU_LOCATION_DEVICE, .id = (int)script_number(argument[1])},
+	    .flags = (int)script_number(argument[2])};
+
+	(void)count;
+	gpu_say("poolaccess", argument[0],
+		DRV(cuMemPoolSetAccess)(drv_pool(argument[0]), &access, 1));
+}
+
+/* frompool=SLOT,LETTER: does the driver say that the memory is that pool's? */
+static void verb_frompool(char **argument, int count)
+{
+	cu_mem_pool pool = NULL;
+	int code =
+	    DRV(cuPointerGetAttribute)(&pool, CU_ATTRIBUTE_MEMPOOL, gpu_slot(argument[0])->pointer);
+
+	(void)count;
+	gpu_say("frompool", argument[0], code ? code : pool == drv_pool(argument[1]) ? 0 : -1);
+}
+
+/* memset=SLOT,VALUE,SIZE: by the current device */
+static void verb_memset(char **argument, int count)
+{
+	(void)count;
+	gpu_say("memset", argument[0],
+		DRV(cuMemsetD8_v2)(gpu_slot(argument[0])->pointer,
+				   (unsigned char)script_number(argument[1]),
+				   script_number(argument[2])));
 }
 
 /* remap=SLOT: another object at the address of the one that was there */
@@ -271,6 +368,14 @@ static void verb_ipcclose(char **argument, int count)
 }
 
 static const struct script_verb drv_way_verbs[] = {
+    {"poolnew", 1, 2, verb_poolnew},
+    {"pooldestroy", 1, 1, verb_pooldestroy},
+    {"pool", 1, 1, verb_pool},
+    {"poolset", 3, 3, verb_poolset},
+    {"pooltrim", 2, 2, verb_pooltrim},
+    {"poolaccess", 3, 3, verb_poolaccess},
+    {"frompool", 2, 2, verb_frompool},
+    {"memset", 3, 3, verb_memset},
     {"remap", 1, 1, verb_remap},
     {"range", 1, 1, verb_range},
     {"handle", 1, 1, verb_handle},
