@@ -241,7 +241,7 @@ enum cu_abi_values {
 	  (cu_mem_pool pool, cu_pool_attribute attribute, void *value)) \
 	F(11020, 11020, cuMemPoolTrimTo, (cu_mem_pool pool, size_t keep)) \
 	F(11020, 11020, cuMemPoolGetAccess, \
-	  (cu_access_flags * flags, cu_mem_pool pool, cu_mem_location *location)) \
+	  (cu_access_flags * flags, cu_mem_pool pool, cu_mem_location * location)) \
 	F(11020, 11020, cuMemPoolSetAccess, \
 	  (cu_mem_pool pool, const cu_mem_access *access, size_t count)) \
 	F(7000, 7000, cuDevicePrimaryCtxRetain, (cu_context * context, cu_device device)) \

@@ -296,32 +296,16 @@ bool async_holds(uint64_t pointer)
 	return one != NULL;
 }
 
-uint64_t async_pooled(unsigned int pool)
+uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint64_t what)
 {
-	_quiet_ struct quiet quiet = quiet_enter();
-	uint64_t bytes = 0;
+	uint64_t sum = 0;
 
-	(void)quiet;
-	if (async_waits())
-		sweep(atomic_load(&queue.waiting));
-	if (!async_waits() || !lock_take(&queue.lock))
+	if (!async_any() || !lock_take(&queue.lock))
 		return 0;
 	for (const struct pending *one = queue.first; one; one = one->next)
-		bytes += !one->told && one->entry.pool == pool ? one->entry.size : 0;
+		sum += one->told ? 0 : of(&one->entry, what);
 	pthread_mutex_unlock(&queue.lock);
-	return bytes;
-}
-
-unsigned int async_attached(uint64_t generation)
-{
-	unsigned int count = 0;
-
-	if (!lock_take(&queue.lock))
-		return 0;
-	for (const struct pending *one = queue.first; one; one = one->next)
-		count += !one->told && one->entry.name[0] && one->entry.generation == generation;
-	pthread_mutex_unlock(&queue.lock);
-	return count;
+	return sum;
 }
 
 bool async_read_anew(void)

@@ -37,11 +37,18 @@ bool async_drain(int64_t until_ms);
  * buffer more than once: ask live_take() first. */
 bool async_holds(uint64_t pointer);
 
-/* Bytes of that pool, by its number, that wait for their stream. */
-uint64_t async_pooled(unsigned int pool);
+/* The sum of that, over all that waits for its stream. */
+uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint64_t what);
 
 /* live_attached(), live_read_anew() and live_read() of what the registry counts as attached still. */
-unsigned int async_attached(uint64_t generation);
+static inline uint64_t async_is_attached(const struct live *entry, uint64_t generation)
+{
+	return entry->name[0] && entry->generation == generation;
+}
+static inline unsigned int async_attached(uint64_t generation)
+{
+	return (unsigned int)async_sum(async_is_attached, generation);
+}
 bool async_read_anew(void);
 bool async_read(struct live *out, size_t room, size_t *out_count);
 

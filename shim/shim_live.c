@@ -351,30 +351,25 @@ bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to)
 /* However often a handle was opened, its buffer was attached once. */
 unsigned int live_attached(uint64_t generation)
 {
-	struct node *node, *next;
 	unsigned int count = 0;
 
 	if (!lock_take(&table.lock))
 		return 0;
-	HASH_ITER (hh, table.nodes, node, next) {
+	for (const struct node *node = table.nodes; node; node = node->hh.next)
 		if (node->entry.generation == generation && !live_is_own(&node->entry))
 			count += node->entry.kind == LIVE_OPENED ? 1 : node->entry.count;
-	}
 	pthread_mutex_unlock(&table.lock);
 	return count;
 }
 
 uint64_t live_pooled(unsigned int pool)
 {
-	struct node *node, *next;
 	uint64_t bytes = 0;
 
 	if (!lock_take(&table.lock))
 		return 0;
-	HASH_ITER (hh, table.nodes, node, next) {
-		if (node->entry.pool == pool)
-			bytes += node->entry.size * node->entry.count;
-	}
+	for (const struct node *node = table.nodes; node; node = node->hh.next)
+		bytes += node->entry.pool == pool ? node->entry.size * node->entry.count : 0;
 	pthread_mutex_unlock(&table.lock);
 	return bytes;
 }

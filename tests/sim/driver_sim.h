@@ -285,7 +285,10 @@ cu_result host_free(struct region *region);
 void ipc_release(struct region *region);
 uint64_t pool_handle_types(const struct region *region);
 bool pool_reaches(const struct region *region, cu_device device);
+cu_mem_pool pool_standard(cu_device device);
+cu_device pool_place(cu_mem_pool pool); /* its device; -1: there is no such pool */
 void pool_took(cu_mem_pool pool, uint64_t size);
+void pool_gave(const struct region *region); /* to a cuMemFreeAsync */
 void pool_lost(const struct region *region); /* to a cuMemFree */
 cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer);
 

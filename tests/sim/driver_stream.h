@@ -58,6 +58,7 @@ void pool_look(void);
 /* Not under the lock, behind what is waited for: it never returns where memory of cuMemAlloc was freed twice in
  * that stream; NULL: in any. */
 void pool_synchronize(cu_stream stream);
+uint64_t pool_held_up(cu_mem_pool pool); /* bytes of it, freed behind a stream that is */
 void pool_synced(void); /* what its frees have left is given back, but for the threshold */
 void pool_keep_of(cu_stream stream); /* it ends: memory of cuMemAlloc freed in it stays */
 

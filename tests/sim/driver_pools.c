@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory pools: one that each device has, and those that programs make. What a pool has reserved is a number
+ * here, as measured on an H200 (driver 580.159.04): memory is taken from the device for what is allocated alone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver_stream.h"
+
+#define POOL_PIECE ((uint64_t)32 << 20) /* is reserved and given back at a time */
+
+/* numbers of CUmemPool_attribute that nothing of ours names */
+enum { POOL_REUSE_FIRST = 1, POOL_REUSE_LAST = 3 };
+
+struct cu_mem_pool_opaque {
+	struct cu_mem_pool_opaque *next; /* of those that programs have made */
+	cu_device device;
+	bool made;
+	int handle_types, reuse_not[POOL_REUSE_LAST + 1];
+	uint64_t threshold, reserved, reserved_high;
+	uint64_t used, used_high;
+	uint64_t live;	   /* allocated and not freed */
+	uint64_t unsynced; /* freed, and no synchronization since has seen it done */
+	bool seen[SIM_DEVICES_MAX];
+};
+
+static struct cu_mem_pool_opaque pools[SIM_DEVICES_MAX];
+static struct cu_mem_pool_opaque *pools_made;
+
+uint64_t pool_handle_types(const struct region *region)
+{
+	return region->pool ? (uint64_t)region->pool->handle_types : 0;
+}
+
+cu_mem_pool pool_standard(cu_device device)
+{
+	return &pools[device];
+}
+
+static cu_device pool_device(cu_mem_pool pool)
+{
+	return pool->made ? pool->device : (cu_device)(pool - pools);
+}
+
+bool pool_reaches(const struct region *region, cu_device device)
+{
+	return region->device == device || !region->pool || region->pool->seen[device];
+}
+
+/* Under the lock. */
+static bool pool_good(cu_mem_pool pool)
+{
+	cu_mem_pool made = pools_made;
+
+	if (pool >= pools && pool < pools + state.device_count)
+		return true;
+	while (made && made != pool)
+		made = made->next;
+	return made && pool;
+}
+
+cu_device pool_place(cu_mem_pool pool)
+{
+	return pool_good(pool) ? pool_device(pool) : -1;
+}
+
+static uint64_t pool_pieces(uint64_t size)
+{
+	return (size + POOL_PIECE - 1) / POOL_PIECE * POOL_PIECE;
+}
+
+static uint64_t pool_most(uint64_t one, uint64_t other)
+{
+	return one > other ? one : other;
+}
+
+/* Under the lock, as the next four. */
+void pool_took(cu_mem_pool pool, uint64_t size)
+{
+	pool->live += size;
+	pool->used += size;
+	pool->used_high = pool_most(pool->used_high, pool->used);
+	pool->reserved = pool_most(pool->reserved, pool_pieces(pool->live));
+	pool->reserved_high = pool_most(pool->reserved_high, pool->reserved);
+}
+
+void pool_gave(const struct region *region)
+{
+	region->pool->live -= region->size;
+	region->pool->used -= region->size;
+	region->pool->unsynced += region->size;
+}
+
+/* Measured: it is counted as used for good. */
+void pool_lost(const struct region *region)
+{
+	region->pool->live -= region->size;
+}
+
+static void pool_keep(cu_mem_pool pool, uint64_t least)
+{
+	uint64_t keep = pool_most(pool_pieces(pool->live + pool->unsynced), least);
+
+	if (pool->reserved > keep)
+		pool->reserved = keep;
+}
+
+static void pool_sync(cu_mem_pool pool)
+{
+	pool->unsynced = pool_held_up(pool);
+	pool_keep(pool, pool->threshold / POOL_PIECE * POOL_PIECE);
+}
+
+void pool_synced(void)
+{
+	STATE_LOCKED;
+	wait_look();
+	for (int i = 0; i < state.device_count; i++)
+		pool_sync(&pools[i]);
+	for (cu_mem_pool pool = pools_made; pool; pool = pool->next)
+		pool_sync(pool);
+}
+
+static cu_result pool_default(cu_mem_pool *pool, cu_device device)
+{
+	if (!pool)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(device))
+		return CU_INVALID_DEVICE;
+	*pool = &pools[device];
+	return CU_OK;
+}
+
+cu_result cuDeviceGetDefaultMemPool(cu_mem_pool *pool, cu_device device)
+{
+	ANSWER(cuDeviceGetDefaultMemPool, NEED_INIT, pool_default(pool, device));
+}
+
+cu_result cuDeviceGetMemPool(cu_mem_pool *pool, cu_device device)
+{
+	ANSWER(cuDeviceGetMemPool, NEED_INIT, pool_default(pool, device));
+}
+
+static cu_result pool_create(cu_mem_pool *pool, const cu_pool_props *props)
+{
+	if (!pool || !props || (int)props->allocType != CU_ALLOCATION_PINNED ||
+	    ((int)props->handleTypes & ~CU_HANDLE_POSIX_FD) ||
+	    (int)props->location.type != CU_LOCATION_DEVICE)
+		return CU_INVALID_VALUE;
+	if (!state_device_good(props->location.id))
+		return CU_INVALID_DEVICE;
+	cu_mem_pool made = calloc(1, sizeof(*made));
+	if (!made)
+		return CU_OUT_OF_MEMORY;
+	made->made = true;
+	made->device = props->location.id;
+	made->handle_types = (int)props->handleTypes;
+	STATE_LOCKED;
+	made->next = pools_made;
+	pools_made = made;
+	*pool = made;
+	return CU_OK;
+}
+
+cu_result cuMemPoolCreate(cu_mem_pool *pool, const cu_pool_props *props)
+{
+	ANSWER(cuMemPoolCreate, NEED_INIT, pool_create(pool, props));
+}
+
+/* What it gave points to it: it is never freed. */
+static cu_result pool_destroy(cu_mem_pool pool)
+{
+	STATE_LOCKED;
+	if (!pool_good(pool) || !pool->made)
+		return CU_INVALID_VALUE;
+	cu_mem_pool *link = &pools_made;
+	while (*link != pool)
+		link = &(*link)->next;
+	*link = pool->next;
+	return CU_OK;
+}
+
+cu_result cuMemPoolDestroy(cu_mem_pool pool)
+{
+	ANSWER(cuMemPoolDestroy, NEED_INIT, pool_destroy(pool));
+}
+
+static uint64_t *pool_number(cu_mem_pool pool, int attribute)
+{
+	switch (attribute) {
+	case CU_POOL_THRESHOLD:
+		return &pool->threshold;
+	case CU_POOL_RESERVED:
+		return &pool->reserved;
+	case CU_POOL_RESERVED_HIGH:
+		return &pool->reserved_high;
+	case CU_POOL_USED:
+		return &pool->used;
+	case CU_POOL_USED_HIGH:
+		return &pool->used_high;
+	default:
+		return NULL;
+	}
+}
+
+static cu_result pool_get(cu_mem_pool pool, int attribute, void *value)
+{
+	STATE_LOCKED;
+	if (!pool_good(pool) || !value)
+		return CU_INVALID_VALUE;
+	if (attribute >= POOL_REUSE_FIRST && attribute <= POOL_REUSE_LAST) {
+		int reuses = !pool->reuse_not[attribute];
+		memcpy(value, &reuses, sizeof(reuses));
+		return CU_OK;
+	}
+	const uint64_t *number = pool_number(pool, attribute);
+	if (!number)
+		return CU_INVALID_VALUE;
+	memcpy(value, number, sizeof(*number));
+	return CU_OK;
+}
+
+cu_result cuMemPoolGetAttribute(cu_mem_pool pool, cu_pool_attribute attribute, void *value)
+{
+	ANSWER(cuMemPoolGetAttribute, NEED_INIT, pool_get(pool, (int)attribute, value));
+}
+
+/* A high is set to 0 alone, and is then what is there now. */
+static cu_result pool_set(cu_mem_pool pool, int attribute, const void *value)
+{
+	uint64_t number = 0;
+	int reuses;
+
+	STATE_LOCKED;
+	if (!pool_good(pool) || !value)
+		return CU_INVALID_VALUE;
+	if (attribute >= POOL_REUSE_FIRST && attribute <= POOL_REUSE_LAST) {
+		memcpy(&reuses, value, sizeof(reuses));
+		pool->reuse_not[attribute] = !reuses;
+		return CU_OK;
+	}
+	if (attribute != CU_POOL_THRESHOLD && attribute != CU_POOL_RESERVED_HIGH &&
+	    attribute != CU_POOL_USED_HIGH)
+		return CU_INVALID_VALUE;
+	memcpy(&number, value, sizeof(number));
+	if (attribute == CU_POOL_THRESHOLD)
+		pool->threshold = number;
+	else if (number)
+		return CU_INVALID_VALUE;
+	else if (attribute == CU_POOL_RESERVED_HIGH)
+		pool->reserved_high = pool->reserved;
+	else
+		pool->used_high = pool->used;
+	return CU_OK;
+}
+
+cu_result cuMemPoolSetAttribute(cu_mem_pool pool, cu_pool_attribute attribute, void *value)
+{
+	ANSWER(cuMemPoolSetAttribute, NEED_INIT, pool_set(pool, (int)attribute, value));
+}
+
+static cu_result pool_trim(cu_mem_pool pool, uint64_t keep)
+{
+	STATE_LOCKED;
+	if (!pool_good(pool))
+		return CU_INVALID_VALUE;
+	pool_keep(pool, pool_pieces(keep));
+	return CU_OK;
+}
+
+cu_result cuMemPoolTrimTo(cu_mem_pool pool, size_t keep)
+{
+	ANSWER(cuMemPoolTrimTo, NEED_INIT, pool_trim(pool, keep));
+}
+
+static cu_result pool_get_access(cu_access_flags *flags, cu_mem_pool pool,
+				 const cu_mem_location *location)
+{
+	STATE_LOCKED;
+	if (!flags || !location || !pool_good(pool))
+		return CU_INVALID_VALUE;
+	*flags = (cu_access_flags)0;
+	if ((int)location->type != CU_LOCATION_DEVICE)
+		return CU_OK;
+	if (!state_device_good(location->id))
+		return CU_INVALID_VALUE;
+	if (location->id == pool_device(pool) || pool->seen[location->id])
+		*flags = (cu_access_flags)CU_ACCESS_READ_WRITE;
+	return CU_OK;
+}
+
+cu_result cuMemPoolGetAccess(cu_access_flags *flags, cu_mem_pool pool, cu_mem_location *location)
+{
+	ANSWER(cuMemPoolGetAccess, NEED_INIT, pool_get_access(flags, pool, location));
+}
+
+/* To all or nothing, and never from its own device. Of what it has given already, too. */
+static cu_result pool_access_good(cu_mem_pool pool, const cu_mem_access *access)
+{
+	int flags = (int)access->flags, device = access->location.id;
+
+	if ((int)access->location.type != CU_LOCATION_DEVICE || !state_device_good(device))
+		return CU_INVALID_DEVICE;
+	if (flags != 0 && flags != CU_ACCESS_READ_WRITE)
+		return CU_NOT_SUPPORTED;
+	if (device == pool_device(pool))
+		return flags ? CU_OK : CU_INVALID_DEVICE;
+	return state_reaches(device, state.physical[pool_device(pool)]) ? CU_OK : CU_INVALID_DEVICE;
+}
+
+static cu_result pool_set_access(cu_mem_pool pool, const cu_mem_access *access, size_t count)
+{
+	STATE_LOCKED;
+	if (!access || !count || !pool_good(pool))
+		return CU_INVALID_VALUE;
+	for (size_t i = 0; i < count; i++) {
+		cu_result result = pool_access_good(pool, &access[i]);
+
+		if (result != CU_OK)
+			return result;
+	}
+	for (size_t i = 0; i < count; i++)
+		pool->seen[access[i].location.id] = (int)access[i].flags != 0;
+	return CU_OK;
+}
+
+cu_result cuMemPoolSetAccess(cu_mem_pool pool, const cu_mem_access *access, size_t count)
+{
+	ANSWER(cuMemPoolSetAccess, NEED_INIT, pool_set_access(pool, access, count));
+}
