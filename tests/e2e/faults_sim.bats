@@ -30,12 +30,13 @@ alloc b: 0"
 	equal "$(names)" "weights 2097152"
 }
 
-@test "whole blocks don't fit: the program gets what it asked for, and the name" {
-	start app env GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
+@test "whole blocks don't fit: the program gets what it asked for without the name, and the log says so" {
+	start app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
 		"$BIN/drv_linked" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(tail -n 1 "$WORK/app.out")" "alloc a: 0"
-	equal "$(names)" "weights 1048576"
+	equal "$(names)" ""
+	grep -q '"weights" is ordinary memory, and not shared: there is no room for whole blocks' "$WORK/log"
 }
 
 @test "a copy into a buffer is there when the call returns: it waits, and says when it can't" {
