@@ -54,7 +54,7 @@ is_filled() {
 @test "the README's way to run a program of one's own without a GPU" {
 	needs_sim
 	cat >"$WORK/server.c" <<-'EOF'
-		#include <cuda_runtime_api.h>
+		#include <cuda_runtime.h>
 		#include <unistd.h>
 		int main(void)
 		{
@@ -65,9 +65,20 @@ is_filled() {
 	cd "$WORK"
 	ln -s "$ROOT/tests" tests
 	ln -s "$BUILD" build
-	eval "$(grep '^gcc .*build/sim' "$ROOT/README.md")"
+	eval "$(grep '^gcc .*build/sim' "$ROOT/README.md" | sed 's/ #.*//') -MD -MF headers" # a toolkit's headers may be there too
+	has "$(cat headers)" tests/sim/include/cuda_runtime.h
 	start server gpushare run --name weights -- ./server
 	until_true is_filled # the name is there before what the program writes
 	run -0 gpushare doctor ./server
 	has "$output" "simulated driver"
+}
+
+@test "a compiler for an older C++ hears that gpushare.hpp needs C++17, and nothing else" {
+	needs g++
+	echo '#include <gpushare.hpp>' >"$WORK/part.cpp"
+	for standard in c++11 c++14; do
+		run -1 g++ -std=$standard -fsyntax-only -I"$ROOT/include" "$WORK/part.cpp"
+		has "$output" "needs C++17"
+		equal "$(grep -c 'error' <<<"$output")" 2 # the message, and the line that it quotes
+	done
 }
