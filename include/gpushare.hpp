@@ -7,6 +7,9 @@
  * Objects can be moved, not copied, and may end in any order: a session lasts as long as anything
  * that came from it. After a move only destroying and assigning are allowed.
  */
+#if __cplusplus < 201703L
+#error "gpushare.hpp needs C++17: compile with -std=c++17"
+#else
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -657,4 +660,5 @@ class watch
 
 } // namespace gpushare
 
+#endif /* C++17 */
 #endif
