@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "aside.h"
+#include "beside.h"
 #include "cuda_abi.h"
 #include "doctor.h"
 #include "tool.h"
@@ -162,9 +163,20 @@ static void say_module(struct doctor *doctor)
 
 static void say_missing(struct doctor *doctor, const struct driver_facts *facts)
 {
-	doctor_say(doctor, VERDICT_FAIL, AREA,
-		   "install NVIDIA's driver; in a container, run it with the GPUs (--gpus all)",
-		   "the CUDA driver can't be loaded: %s", facts->words);
+	char program[PATH_MAX] = "", next[PATH_MAX + DOCTOR_WORDS_MAX];
+	int length =
+	    snprintf(next, sizeof(next),
+		     "install NVIDIA's driver; in a container, run it with the GPUs (--gpus all)");
+	char *name;
+
+	/* A tree that was built has the simulated driver beside its programs. */
+	if (beside_program("sim/" LIBRARY, program) && (name = strrchr(program, '/'))) {
+		*name = '\0';
+		snprintf(next + length, sizeof(next) - (size_t)length,
+			 "; without a GPU, LD_LIBRARY_PATH=%s uses the simulated driver", program);
+	}
+	doctor_say(doctor, VERDICT_FAIL, AREA, next, "the CUDA driver can't be loaded: %s",
+		   facts->words);
 }
 
 static void say_loaded(struct doctor *doctor, const struct driver_facts *facts)

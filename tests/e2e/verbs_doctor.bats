@@ -115,6 +115,7 @@ copy_of() {
 	needs_sim
 	LD_LIBRARY_PATH=/nonexistent doctor 1
 	line fail driver "can't be loaded"
+	has "$output" "LD_LIBRARY_PATH=$BUILD/sim"
 	line fail works "no GPU"
 	GPUSHARE_SIM_FAIL=cuInit:1:1:803 doctor 1
 	line fail driver "(803)"
