@@ -123,15 +123,15 @@ complete_words() {
 }
 
 named_buffers() {
-	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,-odd..//name-,1Mi touch="$WORK/up" await="$WORK/end"
+	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,_odd..//name-,1Mi touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 }
 
 @test "completion: verbs, options, names, and what the shell knows itself" {
 	named_buffers
-	equal "$(complete_words ls '')" "-odd..//name- weights "
-	equal "$(complete_words stat '')" "-odd..//name- weights "
-	equal "$(complete_words rm weights '')" "-odd..//name- weights "
+	equal "$(complete_words ls '')" "_odd..//name- weights "
+	equal "$(complete_words stat '')" "_odd..//name- weights "
+	equal "$(complete_words rm weights '')" "_odd..//name- weights "
 	equal "$(complete_words top --sort '')" "size age attached rate name "
 	equal "$(complete_words ls --limbo -)" "--limbo --json --dir --help "
 	equal "$(complete_words ls --dir '')" ":dirs "
@@ -141,8 +141,8 @@ named_buffers() {
 	equal "$(complete_words run app '')" ":files "
 	equal "$(complete_words run app -)" ":files "
 	equal "$(complete_words put '')" ":files "
-	equal "$(complete_words put file '')" "-odd..//name- weights "
-	equal "$(complete_words get '')" "-odd..//name- weights "
+	equal "$(complete_words put file '')" "_odd..//name- weights "
+	equal "$(complete_words get '')" "_odd..//name- weights "
 	equal "$(complete_words doctor '')" ":commands "
 	equal "$(complete_words fly '')" ""
 	run -2 gpushare --complete
@@ -160,7 +160,7 @@ named_buffers() {
 # completed WORD...: what bash offers for the last of them
 completed() {
 	bash -c '. "$1"; shift
-		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE=${LINE:-$*}
 		case $1 in *attach) _gpushare_attach ;; *registry) _gpushare_registry ;; *) _gpushare ;; esac
 		((!${#COMPREPLY[@]})) || printf "%s\n" "${COMPREPLY[@]}"' bash "$ROOT/tools/completions/gpushare.bash" "$@" | LC_ALL=C sort | tr '\n' ' '
 }
@@ -181,6 +181,21 @@ completed() {
 	equal "$(completed gpushare top --sort '')" "age attached name rate size "
 	equal "$(completed gpushare get w --format np)" "npy "
 	bash -c '. "$1"; complete -p gpushare gpushare-attach gpushare-registry' bash "$ROOT/tools/completions/gpushare.bash"
+}
+
+@test "bash: what it splits at ':' and '=' is one word to us" {
+	named_buffers
+	cd "$WORK"
+	mkdir d
+	touch d/some d/a:b=c
+	cd d
+	equal "$(LINE="gpushare run --name weights:" completed gpushare run --name weights : '')" ""
+	equal "$(LINE="gpushare run --name weights:s" completed gpushare run --name weights : s)" ""
+	equal "$(LINE="gpushare run --name w:size=s" completed gpushare run --name w : size = s)" ""
+	LINE="gpushare run --name w:nth=1 -- echo s" \
+		equal "$(completed gpushare run --name w : nth = 1 -- echo s)" "some "
+	equal "$(LINE="gpushare run echo a:b" completed gpushare run echo a : b)" "b=c "
+	has "$(LINE="gpushare run --name w: s" completed gpushare run --name w : s)" "some "
 }
 
 @test "bash completes gpushare-attach by its own --help" {

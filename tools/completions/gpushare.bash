@@ -3,6 +3,29 @@
 # Completion of gpushare, gpushare-attach and gpushare-registry for bash. What there is to say is asked of the programs
 # themselves: see tools/verb_complete.c.
 
+# bash splits words at the characters of COMP_WORDBREAKS, such as the ':' and '=' of a rule: words becomes
+# what the user typed, up to the cursor, and the last of them the one to complete.
+_gpushare_join() {
+	local rest=$COMP_LINE word last= i
+	words=()
+	for ((i = 0; i <= COMP_CWORD; i++)); do
+		word=${COMP_WORDS[i]}
+		if ((i)) && [[ $rest != [[:blank:]]* && $last$word == *[:=]* ]]; then
+			words[-1]+=$word
+		else
+			words+=("$word")
+		fi
+		rest=${rest#*"$word"} last=$word
+	done
+}
+
+# bash replaces only what follows the last break: replies lose what comes before it.
+_gpushare_cut() {
+	local before=${words[-1]%"${COMP_WORDS[COMP_CWORD]}"}
+	[[ ${COMP_WORDS[COMP_CWORD]} != *[:=] ]] || before=${words[-1]}
+	[[ -z $before ]] || COMPREPLY=("${COMPREPLY[@]#"$before"}")
+}
+
 # The options that gpushare-attach tells of in its --help.
 _gpushare_attach_options() {
 	"$1" --help 2>/dev/null | grep -o -- '\(^\|[ ,]\)--\{0,1\}[a-z][a-z0-9-]*' | tr -d ' ,'
@@ -49,10 +72,12 @@ _gpushare_values() {
 }
 
 _gpushare() {
+	local words
 	COMPREPLY=()
-	[[ ${COMP_WORDS[1]} != get ]] || ! _gpushare_values "${COMP_WORDS[COMP_CWORD - 1]}" "${COMP_WORDS[COMP_CWORD]}" || return 0
-	_gpushare_offer "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[0]}" --complete \
-		"${COMP_WORDS[@]:1:COMP_CWORD}"
+	_gpushare_join
+	[[ ${words[1]} != get ]] || ! _gpushare_values "${words[-2]}" "${words[-1]}" || return 0
+	_gpushare_offer "${words[-1]}" "${words[0]}" --complete "${words[@]:1}"
+	_gpushare_cut
 }
 
 _gpushare_attach() {
