@@ -77,7 +77,8 @@ int main(int argc, char **argv)
 	code = attach_parse(argc, argv, &request);
 	if (code >= 0)
 		return code;
-	session = tool_open(request.directory);
+	/* Only a buffer that is still to come needs a registry that is still to start. */
+	session = tool_open(request.directory, request.wait_ms || request.restore);
 	code = session ? run(&request, session) : TOOL_FAILED;
 	if (request.diff) /* as cmp does */
 		return code == ATTACH_DIFFERS ? 1 : code == TOOL_FAILED ? 2 : code;

@@ -55,7 +55,7 @@ int listing_verb(int argc, char **argv, const struct listing *listing)
 		return tool_usage(
 		    "one GLOB at a time; quote it, so that the shell leaves it alone");
 	glob = argv[optind]; /* NULL where there is none */
-	session = tool_open(options.directory);
+	session = tool_open(options.directory, false);
 	if (!session)
 		return TOOL_FAILED;
 	list = options.limbo && listing->limbo ? listing->limbo : listing->list;

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cleanup.h"
+#include "protocol.h"
 #include "settings.h"
 
 const char *tool_name = "gpushare", *tool_verb;
@@ -218,9 +220,21 @@ void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOO
 		    sprintf(to, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
 }
 
-struct gpushare_session *tool_open(const char *directory)
+/* A registry that ends by itself takes its state file with it. */
+static bool names_remain(const char *given)
 {
-	const struct gpushare_open_options options = {.directory = directory};
+	char directory[GPUSHARE_PATH_MAX], path[GPUSHARE_PATH_MAX + sizeof("/" GPUSHARE_STATE)];
+
+	if (directory_find(given, directory))
+		return false;
+	snprintf(path, sizeof(path), "%s/" GPUSHARE_STATE, directory);
+	return !access(path, F_OK);
+}
+
+struct gpushare_session *tool_open(const char *directory, bool start)
+{
+	const struct gpushare_open_options options = {
+	    .directory = directory, .no_autostart = !start && !names_remain(directory)};
 	struct gpushare_session *session = NULL;
 	int status;
 

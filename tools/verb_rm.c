@@ -62,7 +62,7 @@ int verb_rm(int argc, char **argv)
 		return code;
 	if (optind == argc)
 		return tool_usage("rm wants a NAME, or several, or a pattern");
-	session = tool_open(options.directory);
+	session = tool_open(options.directory, false);
 	if (!session)
 		return TOOL_FAILED;
 	code = TOOL_DONE;

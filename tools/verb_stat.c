@@ -164,7 +164,7 @@ int verb_stat(int argc, char **argv)
 		return code;
 	if (argc - optind > 1)
 		return tool_usage("stat wants one NAME, or none");
-	session = tool_open(options.directory);
+	session = tool_open(options.directory, false);
 	if (!session)
 		return TOOL_FAILED;
 	if (optind == argc)

@@ -127,7 +127,7 @@ int verb_tag(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	session = tool_open(tagging.directory);
+	session = tool_open(tagging.directory, false);
 	if (!session)
 		return TOOL_FAILED;
 	if (tagging.count)

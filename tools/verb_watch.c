@@ -179,7 +179,7 @@ int verb_watch(int argc, char **argv)
 	sigaddset(&ending, SIGINT);
 	sigprocmask(SIG_BLOCK, &ending, NULL);
 	signals = signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
-	session = signals < 0 ? NULL : tool_open(options.directory);
+	session = signals < 0 ? NULL : tool_open(options.directory, true);
 	if (signals < 0)
 		tool_error("no file descriptor for signals: %s", strerror(errno));
 	if (!session)

@@ -125,6 +125,7 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 }
 
 @test "ls with nothing to list" {
+	[ -n "${EMULATOR:-}" ] || start_registry
 	run -0 --separate-stderr gpushare ls
 	equal "$(lines "$output")" 1
 	equal "$(gpushare ls --json | tr -d ' \n')" "[]"
@@ -186,4 +187,25 @@ removed kv"
 	has "$stderr" "no buffer's name matches 'llama/*'"
 	run -1 --separate-stderr gpushare stat 'a b'
 	equal "$stderr" "gpushare: 'a b' is not a buffer name: a name is 1 to 255 bytes of A-Z a-z 0-9 . _ / -"
+}
+
+@test "a name that begins with '-' is refused by the library and by rules" {
+	run -0 --separate-stderr api open alloc=a,-w,1Mi attach=b,-w
+	equal "$(grep -c E_NAME <<<"$output")" 2
+	GPUSHARE_NAME=-w run -1 gpushare doctor
+	has "$output" "a name does not begin with '-'"
+}
+
+@test "looks start no registry, and say that none runs" {
+	no_registry_yet
+	for words in ls "ls --json" "ls --limbo" "ls w" events "stat w" stat "rm w" "rm w*" "tag w" "tag w k=v" "get w"; do
+		echo "$words"
+		read -ra words <<<"$words"
+		run -1 --separate-stderr gpushare "${words[@]}"
+		equal "$output" ""
+		has "$stderr" "no registry listens on $GPUSHARE_DIR"
+	done
+	run -1 --separate-stderr gpushare-attach w
+	has "$stderr" "no registry listens on $GPUSHARE_DIR"
+	equal "$(registry_pids)" ""
 }

@@ -4,7 +4,7 @@
 load helpers
 
 shared() {
-	start api "$BIN/api_app" open alloc=a,weights,3Mi alloc=b,-odd..//name-,1Mi make=k,kept,2Mi,keep \
+	start api "$BIN/api_app" open alloc=a,weights,3Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
 		touch="$WORK/up" await="$WORK/more" free=a alloc=n,newcomer,8Mi touch="$WORK/freed" await="$WORK/end"
 	await_file "$WORK/up"
 	OWNER=$PID
@@ -42,15 +42,15 @@ on_terminal() {
 
 @test "sorted by each key, and only what a pattern matches" {
 	shared
-	equal "$(order)" "weights -odd..//name- kept "
-	equal "$(order --sort size)" "weights -odd..//name- kept "
-	equal "$(order --sort name)" "-odd..//name- kept weights "
-	equal "$(order --sort attached)" "weights -odd..//name- kept "
-	equal "$(order --sort age)" "weights -odd..//name- kept "
-	equal "$(order --sort rate)" "-odd..//name- kept weights "
+	equal "$(order)" "weights _odd..//name- kept "
+	equal "$(order --sort size)" "weights _odd..//name- kept "
+	equal "$(order --sort name)" "_odd..//name- kept weights "
+	equal "$(order --sort attached)" "weights _odd..//name- kept "
+	equal "$(order --sort age)" "weights _odd..//name- kept "
+	equal "$(order --sort rate)" "_odd..//name- kept weights "
 	equal "$(order '*e*t*')" "weights kept "
 	equal "$(order 'nobody*')" ""
-	equal "$(order -- '-odd*')" "-odd..//name- "
+	equal "$(order -- '_odd*')" "_odd..//name- "
 }
 
 @test "top --json is one look with everything" {
@@ -58,7 +58,7 @@ on_terminal() {
 	shared
 	gpushare top --json >"$WORK/json"
 	equal "$(jq -c '[.buffers[] | [.name, .held, (.holders | map(.pid))]]' "$WORK/json")" \
-		"[[\"weights\",4194304,[$HOLDER]],[\"-odd..//name-\",2097152,[]],[\"kept\",2097152,[]]]"
+		"[[\"weights\",4194304,[$HOLDER]],[\"_odd..//name-\",2097152,[]],[\"kept\",2097152,[]]]"
 	equal "$(jq -c '[.registry.names, .registry.attachments]' "$WORK/json")" "[3,1]"
 	equal "$(gpushare top --json 'k*' | jq -r '.buffers[].name')" kept
 }
@@ -149,7 +149,7 @@ on_terminal() {
 
 @test "on a terminal without a registry: it waits for one" {
 	no_registry_yet
-	start later sh -c "until [ -e '$WORK/missed' ]; do sleep 0.01; done; exec gpushare ls"
+	start later sh -c "until [ -e '$WORK/missed' ]; do sleep 0.01; done; exec $BIN/api_app open"
 	on_terminal see='no registry listens' raw touch="$WORK/missed" see='0 shown by' send=q end=0 -- gpushare top -d 0.1
 }
 
