@@ -361,7 +361,7 @@ int gpushare_close(struct gpushare_session *session);
 /**
  * gpushare_share() - give device memory of this process a name
  * @session: from gpushare_open()
- * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]
+ * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-], the first not '-'
  * @pointer: device pointer into a cuMemAlloc, cuMemAllocPitch or cuMemCreate allocation; interior
  *           pointers too
  * @size:    bytes from @pointer, 1 or more, within the allocation
@@ -481,7 +481,7 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
 /**
  * gpushare_attach() - map a named buffer of another process into this one
  * @session: from gpushare_open()
- * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]
+ * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-], the first not '-'
  * @options: NULL for defaults: no wait
  * @out_buffer: release with gpushare_detach(), once for each attach
  *
@@ -967,7 +967,7 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
 /**
  * gpushare_event_create() - make a CUDA event that other processes open by name
  * @session: from gpushare_open()
- * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-]; buffers and events have their names in
+ * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-], the first not '-'; buffers and events have their names in
  *           one place, where each is taken once
  * @device:  CUDA ordinal in this process; -1 for the current context's device, or 0 without one
  * @flags:   0, or CUDA's own: CU_EVENT_DISABLE_TIMING, and at will CU_EVENT_BLOCKING_SYNC and

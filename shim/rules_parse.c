@@ -8,7 +8,7 @@
 
 static bool is_name_byte(char byte)
 {
-	return byte != '\0' && name_is_valid((char[]){byte, '\0'});
+	return byte != '\0' && name_is_valid((char[]){'x', byte, '\0'});
 }
 
 static bool is_conversion(const struct rules_part *rest)
@@ -35,6 +35,8 @@ static const char *template_fault(struct rules_part rest)
 
 	if (rest.length == 0)
 		return "a rule starts with a name";
+	if (*rest.from == '-')
+		return "a name does not begin with '-'";
 	for (; rest.length > 0; shortest++) {
 		bool percent = *rest.from == '%';
 

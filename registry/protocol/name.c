@@ -17,6 +17,8 @@ const char *name_fault(const char *name)
 
 	if (!name || !*name)
 		return "a name has at least one byte";
+	if (*name == '-') /* programs would take it for an option */
+		return "a name does not begin with '-'";
 	for (; name[length]; length++) {
 		if (length == GPUSHARE_NAME_MAX)
 			return "a name has at most 255 bytes";

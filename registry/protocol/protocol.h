@@ -110,7 +110,7 @@ struct changes_page {
 size_t changes_slot(const char *name);
 
 /* name.c */
-bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-] */
+bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-], not '-' first */
 const char *name_fault(const char *name); /* why not, in words; NULL when it is valid */
 
 /* directory.c: $GPUSHARE_DIR, else $XDG_RUNTIME_DIR/gpushare, else /tmp/gpushare-<uid>.

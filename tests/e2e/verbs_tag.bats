@@ -4,7 +4,7 @@
 load helpers
 
 shared() {
-	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,-odd..//name-,1Mi make=k,kept,2Mi,keep \
+	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	OWNER=$PID
@@ -83,14 +83,14 @@ note=a = "b"'
 
 @test "a name that looks like an option, and a registry elsewhere" {
 	shared
-	gpushare tag -- -odd..//name- k=v
-	equal "$(gpushare tag -- -odd..//name-)" k=v
-	equal "$(gpushare stat -- -odd..//name- | sed -n 's/^name: *//p')" -odd..//name-
+	gpushare tag -- _odd..//name- k=v
+	equal "$(gpushare tag -- _odd..//name-)" k=v
+	equal "$(gpushare stat -- _odd..//name- | sed -n 's/^name: *//p')" _odd..//name-
 	here=$GPUSHARE_DIR
-	equal "$(GPUSHARE_DIR=/nonexistent gpushare tag --dir "$here" -- -odd..//name-)" k=v
-	equal "$(GPUSHARE_DIR=/nonexistent gpushare tag "--dir=$here" -- -odd..//name-)" k=v
-	gpushare rm -- -odd..//name-
-	run -1 gpushare tag -- -odd..//name-
+	equal "$(GPUSHARE_DIR=/nonexistent gpushare tag --dir "$here" -- _odd..//name-)" k=v
+	equal "$(GPUSHARE_DIR=/nonexistent gpushare tag "--dir=$here" -- _odd..//name-)" k=v
+	gpushare rm -- _odd..//name-
+	run -1 gpushare tag -- _odd..//name-
 }
 
 @test "tags stay over the registry's restart, and with a kept buffer over its owner's end" {

@@ -29,6 +29,17 @@ static void only_the_alphabet_is_a_name(void **state)
 	}
 }
 
+/* A program would take such an argument for an option. */
+static void a_name_does_not_begin_with_a_hyphen(void **state)
+{
+	(void)state;
+	assert_false(name_is_valid("-"));
+	assert_false(name_is_valid("-w"));
+	assert_non_null(strstr(name_fault("--all"), "does not begin with '-'"));
+	assert_true(name_is_valid("w-"));
+	assert_true(name_is_valid("a/-w"));
+}
+
 static void a_name_has_a_length(void **state)
 {
 	char name[GPUSHARE_NAME_MAX + 2];
@@ -325,6 +336,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(only_the_alphabet_is_a_name),
+	    cmocka_unit_test(a_name_does_not_begin_with_a_hyphen),
 	    cmocka_unit_test(a_name_has_a_length),
 	    cmocka_unit_test(the_greeting_is_nngs),
 	    cmocka_unit_test(the_header_is_nngs),

@@ -41,6 +41,8 @@ static const struct refusal {
     {0, "a\n", "rules can't hold blanks", ">>>a\\x0a<<<"},
     {0, "a:\rmust", "rules can't hold blanks", "a:>>>\\x0dmust<<<"},
     {0, "ok,w*", "a name is made of A-Z a-z 0-9 . _ / - and %i %p %r %d", "ok,>>>w*<<<"},
+    {0, "-w", "a name does not begin with '-'", ">>>-w<<<"},
+    {1, "ok,-w%i:wait=1", "a name does not begin with '-'", "ok,>>>-w%i<<<:wait=1"},
     {0, "a=b", "a name is made of A-Z a-z 0-9 . _ / - and %i %p %r %d", ">>>a=b<<<"},
     {0, "a\\b", "a name is made of A-Z a-z 0-9 . _ / - and %i %p %r %d", ">>>a\\\\b<<<"},
     {0, "\xc3\xa4", "a name is made of A-Z a-z 0-9 . _ / - and %i %p %r %d", ">>>\\xc3\\xa4<<<"},
