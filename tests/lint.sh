@@ -51,6 +51,8 @@ mapfile -t suppressed < <(printf -- '--suppress=%s\n' missingIncludeSystem "${mi
 mapfile -t sources < <(find registry shim tools -name '*.c' ! -name 'cuda_abi_*')
 lint shellcheck "shell scripts" shellcheck -x --severity=warning "${scripts[@]}"
 lint bash "an SPDX line in every file" spdx
+mapfile -t test_scripts < <(git ls-files '*.bats' '*.bash')
+lint python3 "no check in a test whose failure bash ignores" python3 tests/lint_bats.py "${test_scripts[@]}"
 lint bash "no file over 400 lines" long_files
 lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \

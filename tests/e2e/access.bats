@@ -156,8 +156,8 @@ owner() {
 	start waits "$WORK/as" "$OTHER" api_app open attach=a,w,1500
 	sleep 0.3
 	owner mine make=a,w,2Mi,vmm
-	finish "$PID" || true
-	wait "${STARTED[1]}" || true
+	refute has_ended "${STARTED[-2]}" # else it did not wait while the name came
+	finish "${STARTED[-2]}" || true
 	has "$(cat "$WORK/waits.out")" "attach w: E_TIMED_OUT"
 }
 

@@ -166,6 +166,11 @@ has() {
 	[[ $1 == *"$2"* ]] || { printf -- '--- is:\n%s\n--- should contain:\n%s\n' "$1" "$2"; return 1; }
 }
 
+# refute COMMAND...: it fails. A plain '! COMMAND' is no failure to bash where another command follows.
+refute() {
+	! "$@" || { printf -- 'should fail: %s\n' "$*"; return 1; }
+}
+
 lines() {
 	if [ -z "$1" ]; then echo 0; else wc -l <<<"$1"; fi
 }

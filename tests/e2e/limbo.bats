@@ -48,7 +48,7 @@ load in_limbo
 	until_true grep -q '^taken alloc: 2' "$WORK/app.out"
 	equal "$(limbo)" ""
 	kill -KILL "$OWNER"
-	! grep late "$WORK/app.out"
+	refute grep late "$WORK/app.out"
 }
 
 @test "freed in the order of a stream: the same, behind the stream" {
@@ -66,7 +66,7 @@ load in_limbo
 		equal "$(said 'drop a')" "0
 1"
 		equal "$(said 'free a')" 1
-		! grep late "$WORK/app.out"
+		refute grep late "$WORK/app.out"
 		equal "$(limbo)" "x 1"
 		leave
 		cmp "$WORK/was" "$WORK/is.x"

@@ -169,7 +169,7 @@ said_of_managed() {
 	await_file "$WORK/up"
 	# what the driver took as freed has no record
 	for drop in "a w0" "b w1"; do
-		! grep -qx "drop ${drop% *}: 0" "$WORK/app.out" || ! grep -q "^${drop#* } " <<<"$(names)"
+		if grep -qx "drop ${drop% *}: 0" "$WORK/app.out"; then refute grep "^${drop#* } " <<<"$(names)"; fi
 	done
 }
 

@@ -123,8 +123,14 @@ static void what_is_no_directory_is_refused(void **state)
 	assert_non_null(strstr(why, "can't open"));
 	assert_int_not_equal(door_prepare(inside("none/none"), why, sizeof(why)), GPUSHARE_OK);
 	assert_non_null(strstr(why, "can't make"));
+}
+
+static void another_users_directory_is_refused(void **state)
+{
+	(void)state;
 	if (geteuid())
-		return;
+		skip(); /* only root can give a directory away */
+	door_set(true, IDENTITY_NO_GROUP);
 	assert_int_equal(mkdir(inside("theirs"), 0755), 0);
 	assert_int_equal(chown(inside("theirs"), 12345, 12345), 0);
 	assert_int_equal(door_prepare(inside("theirs"), why, sizeof(why)), GPUSHARE_E_DENIED);
@@ -142,6 +148,7 @@ int main(void)
 	    DOOR_TEST(what_cant_be_opened_is_not),
 	    DOOR_TEST(a_directory_that_others_write_to_is_refused),
 	    DOOR_TEST(what_is_no_directory_is_refused),
+	    DOOR_TEST(another_users_directory_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

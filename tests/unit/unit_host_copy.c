@@ -230,19 +230,25 @@ static void test_words(void **state)
 static void test_alignment(void **state)
 {
 	const struct host_copy_way *way = host_copy_ways;
-	_Alignas(64) char device[128], host[128];
+	_Alignas(64) char device[128], host[128], back[128];
 
 	(void)state;
+	for (size_t i = 0; i < sizeof(host); i++)
+		host[i] = (char)(i + 1);
 	while (strcmp(way->name, "words") != 0)
 		way++;
 	for (size_t at = 0; at < 16; at++) {
 		for (size_t length = 0; length < 100; length++) {
 			unsigned long long flags = __builtin_ia32_readeflags_u64();
 
+			memset(device, 0, sizeof(device));
+			memset(back, 0, sizeof(back));
 			__builtin_ia32_writeeflags_u64(flags | CHECK_ALIGNMENT);
 			way->to(device + at, host + at, length);
-			way->from(host + at, device + at, length);
+			way->from(back + at, device + at, length);
 			__builtin_ia32_writeeflags_u64(flags);
+			assert_memory_equal(device + at, host + at, length);
+			assert_memory_equal(back + at, host + at, length);
 		}
 	}
 }
