@@ -56,6 +56,7 @@ static int check_shape(const struct gpushare_buffer *buffer,
 		       const struct gpushare_dlpack_options *options)
 {
 	size_t length = element_size(options);
+	int64_t stride = 1;
 
 	if (!length ||
 	    (options->bits && (options->bits * (options->lanes ? options->lanes : 1)) % 8))
@@ -72,6 +73,11 @@ static int check_shape(const struct gpushare_buffer *buffer,
 					(long long)options->shape[i]);
 		if (__builtin_mul_overflow(length, (size_t)options->shape[i], &length))
 			return api_fail(GPUSHARE_E_INVALID, "no buffer is as large as that shape");
+		/* one dimension of 0 leaves no bytes, whatever the others are */
+		if (__builtin_mul_overflow(stride, options->shape[i] ? options->shape[i] : 1,
+					   &stride))
+			return api_fail(GPUSHARE_E_INVALID,
+					"that shape's strides don't fit into 64 bits");
 	}
 	return transfer_check(buffer, options->offset, length, false);
 }

@@ -85,7 +85,7 @@ static void refuse(void)
 	struct gpushare_buffer *buffer = part_filled(session, "x", SIZE, 1), *looked;
 	struct gpushare_attach_options host_only = {.host_only = 1};
 	struct gpushare_dlpack_options options = {.device_type = DLPACK_CPU};
-	int64_t sizes[2] = {-1, 1};
+	int64_t sizes[2] = {-1, 1}, empty[3] = {0, INT64_C(1) << 40, INT64_C(1) << 40};
 	void *out = UNTOUCHED;
 
 	FAILS(E_INVALID, "NULL", gpushare_dlpack(NULL, NULL, &out));
@@ -105,6 +105,9 @@ static void refuse(void)
 	FAILS(E_INVALID, "dimension 0", gpushare_dlpack(buffer, &options, &out));
 	sizes[0] = INT64_MAX, sizes[1] = 4;
 	FAILS(E_INVALID, "as large", gpushare_dlpack(buffer, &options, &out));
+	options = (struct gpushare_dlpack_options){.ndim = 3, .shape = empty};
+	FAILS(E_INVALID, "strides", gpushare_dlpack(buffer, &options, &out));
+	options = (struct gpushare_dlpack_options){.ndim = 2, .shape = sizes};
 	sizes[0] = (int64_t)SIZE, sizes[1] = 1, options.offset = 1;
 	FAILS(E_RANGE, "past the end", gpushare_dlpack(buffer, &options, &out));
 	part_made(session, "v", SIZE, GPUSHARE_FLAG_VMM);
