@@ -102,10 +102,10 @@ static cu_result context_create(cu_context *context, unsigned int flags, cu_devi
 		return CU_OUT_OF_MEMORY;
 	made->device = device;
 	made->active = true;
-	state_lock();
+	int cancelling = state_lock();
 	made->next = contexts;
 	contexts = made;
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	*context = made;
 	return context_push(made);
 }

@@ -43,10 +43,10 @@ static cu_result copy_run(uint64_t to, enum side to_side, uint64_t from, enum si
 {
 	if (!size)
 		return CU_OK;
-	state_lock();
+	int cancelling = state_lock();
 	bool good = copy_good(to, size, to_side, CU_ACCESS_READ_WRITE) &&
 		    copy_good(from, size, from_side, CU_ACCESS_READ);
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (!good)
 		return CU_INVALID_VALUE;
 	memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
@@ -93,7 +93,7 @@ static cu_result copy_queue(uint64_t to, enum side to_side, uint64_t from, enum 
 	struct wait *waits = NULL;
 	bool later;
 
-	state_lock();
+	int cancelling = state_lock();
 	cu_stream found = copy_later(stream, &later);
 	cu_result result = found ? CU_OK : CU_INVALID_HANDLE;
 	if (found && later && size)
@@ -101,7 +101,7 @@ static cu_result copy_queue(uint64_t to, enum side to_side, uint64_t from, enum 
 				 copy_good(from, size, from_side, CU_ACCESS_READ)
 			     ? copy_submit(found, to, from, size, &waits)
 			     : CU_INVALID_VALUE;
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (waits)
 		wait_for(waits);
 	return result != CU_OK || later ? result : copy_run(to, to_side, from, from_side, size);
@@ -174,10 +174,10 @@ static cu_result copy_fill(uint64_t to, unsigned int value, size_t width, size_t
 		return CU_OK;
 	if (__builtin_mul_overflow(count, width, &size) || to % width)
 		return CU_INVALID_VALUE;
-	state_lock();
+	int cancelling = state_lock();
 	bool good = copy_good(to, size, SIDE_DEVICE, CU_ACCESS_READ_WRITE) &&
 		    copy_reaches(to, CU_ACCESS_READ_WRITE, true);
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (!good)
 		return CU_INVALID_VALUE;
 	if (width == 1) {
@@ -204,14 +204,14 @@ static cu_result copy_fill_queue(uint64_t to, unsigned int value, size_t count, 
 	struct op op = {.kind = OP_FILL, .to = to, .value = value, .size = count, .width = 4};
 	bool later;
 
-	state_lock();
+	int cancelling = state_lock();
 	cu_stream found = copy_later(stream, &later);
 	cu_result result = found ? CU_OK : CU_INVALID_HANDLE;
 	if (found && later && count)
 		result = to % 4 || !copy_good(to, count * 4, SIDE_DEVICE, CU_ACCESS_READ_WRITE)
 			     ? CU_INVALID_VALUE
 			     : work_submit(found, &op);
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	return result != CU_OK || later ? result : copy_fill(to, value, 4, count);
 }
 

@@ -129,11 +129,11 @@ static struct wait *event_wait(const struct cu_event_opaque *event, struct wait 
 
 static cu_result event_synchronize(cu_event event)
 {
-	state_lock();
+	int cancelling = state_lock();
 	cu_event found = event_find(event);
 	bool captured = found && found->captured;
 	struct wait *after = found && !captured ? event_wait(found, NULL) : NULL;
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (!found)
 		return CU_INVALID_HANDLE;
 	if (captured)

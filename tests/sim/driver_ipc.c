@@ -266,9 +266,9 @@ static struct region *ipc_opened(cu_deviceptr pointer)
 /* Waits like cuMemFree, whether or not the work has to do with it. */
 static cu_result ipc_close(cu_deviceptr pointer)
 {
-	state_lock();
+	int cancelling = state_lock();
 	bool good = ipc_opened(pointer);
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (!good)
 		return CU_INVALID_VALUE;
 	wait_for_all();

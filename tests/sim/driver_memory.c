@@ -114,9 +114,9 @@ cu_result memory_free(cu_deviceptr pointer)
 {
 	if (!pointer)
 		return CU_OK;
-	state_lock();
+	int cancelling = state_lock();
 	bool good = memory_freeable(region_exactly(pointer));
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (!good)
 		return CU_INVALID_VALUE;
 	wait_for_all();

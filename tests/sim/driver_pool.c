@@ -22,11 +22,10 @@ static cu_result pool_alloc(cu_deviceptr *pointer, uint64_t size, cu_mem_pool po
 			    cu_stream stream)
 {
 	struct memory_want want = {.kind = REGION_ASYNC, .pool = pool};
-
-	state_lock();
+	int cancelling = state_lock();
 	want.device = pool_place(pool);
 	if (want.device < 0) {
-		pthread_mutex_unlock(&state.lock);
+		state_unlock(&cancelling);
 		return CU_INVALID_VALUE;
 	}
 	cu_stream found = stream_find(stream);
@@ -34,7 +33,7 @@ static cu_result pool_alloc(cu_deviceptr *pointer, uint64_t size, cu_mem_pool po
 	cu_result result = !found    ? CU_INVALID_HANDLE
 			   : capture ? capture_alloc(capture, pointer, size)
 				     : stream_use(found);
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (result == CU_OK && !capture)
 		result = capture_permits();
 	return result != CU_OK || capture ? result : memory_take(pointer, size, &want);

@@ -168,11 +168,11 @@ struct state {
 };
 extern struct state state;
 void state_once(void);
-void state_lock(void);
-void state_unlock(const int *unused);
+/* A thread is not cancelled while it has the lock: the others could do nothing any more. */
+int state_lock(void); /* what state_unlock() restores */
+void state_unlock(const int *cancelling);
 #define STATE_LOCKED \
-	state_lock(); \
-	int state_locked_ __attribute__((cleanup(state_unlock), unused)) = 0
+	int state_locked_ __attribute__((cleanup(state_unlock), unused)) = state_lock()
 void state_uuid(int physical, cu_uuid *uuid);
 bool state_device_good(cu_device device);
 int state_ordinal(int physical); /* -1: not visible here */

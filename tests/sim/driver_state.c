@@ -8,15 +8,19 @@
 
 struct state state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void state_lock(void)
+int state_lock(void)
 {
+	int cancelling;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
 	pthread_mutex_lock(&state.lock);
+	return cancelling;
 }
 
-void state_unlock(const int *unused)
+void state_unlock(const int *cancelling)
 {
-	(void)unused;
 	pthread_mutex_unlock(&state.lock);
+	pthread_setcancelstate(*cancelling, NULL);
 }
 
 /* As on a real device: what the parent had is of no use to the child, whatever it calls. */

@@ -148,11 +148,11 @@ void stream_end(cu_context context)
 
 static cu_result stream_synchronize(cu_stream stream)
 {
-	state_lock();
+	int cancelling = state_lock();
 	cu_stream found = stream_find(stream);
 	cu_result result = found ? capture_spoil(found) : CU_INVALID_HANDLE;
 	struct wait *tail = result == CU_OK ? stream_tail(found) : NULL;
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (result == CU_OK) {
 		wait_for(tail);
 		pool_synchronize(found);

@@ -75,16 +75,16 @@ static bool work_call(void)
 	struct wait *due;
 	struct op call;
 
-	state_lock();
+	int cancelling = state_lock();
 	wait_look();
 	due = wait_take_call(&call);
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	if (!due)
 		return false;
 	call.function(call.user);
-	state_lock();
+	cancelling = state_lock();
 	wait_done(due);
-	pthread_mutex_unlock(&state.lock);
+	state_unlock(&cancelling);
 	return true;
 }
 
@@ -94,10 +94,10 @@ static void *work(void *unused)
 	for (;;) {
 		while (work_call())
 			;
-		state_lock();
+		int cancelling = state_lock();
 		wait_look();
 		working = wait_has_work();
-		pthread_mutex_unlock(&state.lock);
+		state_unlock(&cancelling);
 		if (!working)
 			return NULL;
 		usleep(WORK_INTERVAL_US);
