@@ -309,7 +309,7 @@ void *hooks_find_next(const void *caller, const char *symbol)
  */
 #define RUN(name, real, args) \
 	HOOKS_RUN(real, args, false, \
-		  result = body_##name(real, __builtin_return_address(0), ARGS args))
+		  HOOKS_WHOLE(result = body_##name(real, __builtin_return_address(0), ARGS args)))
 
 #define H(name, params, args) HOOKS_ENTRIES(name, params, args, RUN)
 SHIM_HOOKS(H)

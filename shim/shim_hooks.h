@@ -2,6 +2,8 @@
 #ifndef GPUSHARE_SHIM_HOOKS_H
 #define GPUSHARE_SHIM_HOOKS_H
 /* The entries that shim_list.h's driver calls are replaced by. */
+#include <pthread.h>
+
 #include "cuda_abi.h"
 #include "shim_list.h"
 #include "shim_lookup.h"
@@ -42,6 +44,17 @@ void *hooks_find_next(const void *caller, const char *symbol);
 			return CU_DEINITIALIZED; \
 		run(name, driver->name, args); \
 	}
+
+/* A thread that is cancelled in `what` goes on to a place of the program's own: it may have our locks, the
+ * driver's, or a buffer that has no name yet or has it still. */
+#define HOOKS_WHOLE(what) \
+	do { \
+		int cancelling; \
+\
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); \
+		what; \
+		pthread_setcancelstate(cancelling, NULL); \
+	} while (0)
 
 /* What such a run() is: `what` gives `result`, and nothing of ours is done besides for the calls that
  * it comes to. Where it `passes`, the call is the program's alone. */

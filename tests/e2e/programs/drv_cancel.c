@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `drv_cancel COUNT SIZE`: COUNT threads, one after another, allocate and free until they are cancelled at
- * any moment. Each frees what it has as it ends.
+ * `drv_cancel COUNT SIZE [HELD]`: COUNT threads, one after another, allocate and free until they are cancelled
+ * at any moment. Each has HELD bytes besides, and frees what it has as it ends.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ static struct {
 } drv;
 
 static cu_context context;
-static size_t size;
+static size_t size, held_size;
 static atomic_uint turns;
 
 static void must(int good, const char *what)
@@ -63,11 +63,14 @@ static void give_back(void *pointer)
 
 static void *work(void *unused)
 {
-	cu_deviceptr pointer = 0, base;
+	cu_deviceptr pointer = 0, held = 0, base;
 	size_t room;
 
 	(void)unused;
 	MUST(drv.cuCtxSetCurrent(context));
+	if (held_size)
+		MUST(drv.cuMemAlloc_v2(&held, held_size));
+	pthread_cleanup_push(give_back, &held);
 	pthread_cleanup_push(give_back, &pointer);
 	for (;;) {
 		MUST(drv.cuMemAlloc_v2(&pointer, size));
@@ -79,6 +82,7 @@ static void *work(void *unused)
 		pthread_testcancel();
 	}
 	pthread_cleanup_pop(0);
+	pthread_cleanup_pop(0);
 	return NULL;
 }
 
@@ -89,6 +93,7 @@ int main(int count, char **argument)
 
 	must(threads > 0, "COUNT SIZE");
 	size = strtoul(argument[2], NULL, 10);
+	held_size = count > 3 ? strtoul(argument[3], NULL, 10) : 0;
 	start_cuda();
 	for (long i = 0; i < threads; i++) {
 		struct timespec moment = {0, i * 7919 % 1000 * 2000};
