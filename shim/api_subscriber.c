@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,18 +22,6 @@
 #define RETRY_MAX_MS 100
 #define PATIENCE_MAX_MS 4000
 
-/* Never 0, 1 or 2: see client_dial(). */
-static int keep_clear(int fd)
-{
-	int moved;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return moved;
-}
-
 static bool watch_for(const struct subscriber *subscriber, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -44,9 +33,10 @@ int subscriber_open(struct subscriber *subscriber, const char *directory)
 {
 	*subscriber = (struct subscriber){
 	    .socket = -1,
-	    .events = keep_clear(epoll_create1(EPOLL_CLOEXEC)),
-	    .timer = keep_clear(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+	    .events = client_keep_clear(epoll_create1(EPOLL_CLOEXEC)),
+	    .timer = client_keep_clear(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
 	    .armed_ms = INT64_MAX,
+	    .cancelling = PTHREAD_CANCEL_DISABLE,
 	    .patience_ms = CLIENT_PATIENCE_MS,
 	    .retry_ms = RETRY_MIN_MS,
 	    .wire = malloc(ROOM),
@@ -323,10 +313,12 @@ void subscriber_settle(struct subscriber *subscriber, bool more)
 
 int subscriber_wait(struct subscriber *subscriber, int64_t deadline_ms)
 {
-	int status;
+	int status, before;
 
 	subscriber_settle(subscriber, false);
+	pthread_setcancelstate(subscriber->cancelling, &before);
 	status = client_wait(subscriber->events, POLLIN, deadline_ms);
+	pthread_setcancelstate(before, NULL);
 	if (status == GPUSHARE_E_IO)
 		return api_fail(status, "waiting for notices failed: %s", strerror(errno));
 	return status;

@@ -17,9 +17,10 @@ struct subscriber {
 	char directory[GPUSHARE_PATH_MAX];
 	int socket; /* -1: not connected */
 	dev_t device;
-	ino_t inode; /* proof that it is still ours */
-	int events;  /* epoll of the other two: readable when subscriber_next() may know more */
-	int timer;   /* for that which no socket tells */
+	ino_t inode;	/* proof that it is still ours */
+	int events;	/* epoll of the other two: readable when subscriber_next() may know more */
+	int timer;	/* for that which no socket tells */
+	int cancelling; /* the state of the caller's thread in a wait, which may have no end */
 	int64_t armed_ms;    /* when it fires; 0: it has; INT64_MAX: never */
 	bool reached;	     /* somebody was there, once */
 	bool greeted, heard; /* the other side has, and a message came */

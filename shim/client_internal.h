@@ -40,6 +40,12 @@ int client_connect_by(struct client *client, int64_t deadline_ms);
 /* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
 int client_reach(struct client *client, int64_t deadline_ms);
 
+/*
+ * The same open file where the program's dup2() of a number of its own choice won't hit it, or `fd` where
+ * the limit of descriptors is lower; never 0, 1 or 2, which a program that has closed those may write to.
+ */
+#define CLIENT_FDS_FROM 256
+int client_keep_clear(int fd);
 /* A socket of that type that is connected, or a negative errno; it never blocks. */
 int client_dial(const char *path, int type);
 /* The socket's other end must be ours or root's: a directory check alone leaves a race. */

@@ -12,14 +12,17 @@
 #include "client_internal.h"
 #include "monotonic.h"
 
-/* Never 0, 1 or 2: a program that has closed one of those may write there all the same. */
-static int dial_socket(int type)
+int client_keep_clear(int fd)
 {
-	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), moved, error;
+	int moved, error;
 
-	if (fd < 0 || fd > STDERR_FILENO)
+	if (fd < 0 || fd >= CLIENT_FDS_FROM)
 		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, CLIENT_FDS_FROM);
+	if (moved < 0 && fd > STDERR_FILENO)
+		return fd;
+	if (moved < 0)
+		moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	error = errno;
 	close(fd);
 	errno = error;
@@ -29,7 +32,8 @@ static int dial_socket(int type)
 int client_dial(const char *path, int type)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	_cleanup_close_ int fd = dial_socket(type);
+	_cleanup_close_ int fd =
+	    client_keep_clear(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	int taken;
 
 	if (fd < 0)

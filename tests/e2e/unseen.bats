@@ -127,6 +127,23 @@ free a: 0"
 	[ -n "$(find "/proc/$PID/fd" -lname "$WORK/stolen")" ]
 }
 
+@test "a program that takes descriptors by number leaves the registry's connection alone" {
+	start_named app w "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen,256" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	has "$(cat "$WORK/app.out")" "sockets below 256: 0"
+	equal "$(names)" "w 1048576"
+	start user "$BIN/api_app" open alloc=b,mine,1Mi "sockets=steal,$WORK/stolen,256" touch="$WORK/asked" await="$WORK/end"
+	await_file "$WORK/asked"
+	has "$(cat "$WORK/user.out")" "sockets below 256: 0"
+	has "$(names)" "mine 1048576"
+}
+
+@test "where so many descriptors are not allowed the connection has a lower one" {
+	start_registry
+	run -0 bash -c 'ulimit -n 64; "$@"' - env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w "$BIN/rt_app_static" init alloc=a,1Mi sockets=steal,"$WORK/stolen",64
+	has "$output" "sockets below 64: 1"
+}
+
 @test "a program that closes every descriptor ends as it would have" {
 	untouched weights "$BIN/rt_app_static" init alloc=a,1Mi closefrom=3 exit=9
 	equal "$stderr" ""

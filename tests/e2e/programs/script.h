@@ -238,19 +238,24 @@ static void verb_census(char **argument, int count)
 	       script_count("/proc/self/fd") - 1, sockets);
 }
 
-/* sockets=close, or sockets=steal,FILE: FILE takes the place of every unix socket. */
+/* sockets=close, or sockets=steal,FILE[,BELOW]: FILE takes the place of every unix socket, of those
+ * below that number, which are counted. */
 static void verb_sockets(char **argument, int count)
 {
 	int file = count > 1 ? open(argument[1], O_RDWR | O_CREAT, 0600) : -1;
+	int below = count > 2 ? (int)script_number(argument[2]) : 1024, found = 0;
 
-	for (int fd = 3; fd < 1024; fd++) {
+	for (int fd = 3; fd < below; fd++) {
 		if (fd == file || !script_is_unix_socket(fd))
 			continue;
+		found++;
 		if (file < 0)
 			close(fd);
 		else if (dup2(file, fd) < 0)
 			script_stop("dup2 failed");
 	}
+	if (count > 2)
+		printf("sockets below %d: %d\n", below, found);
 }
 
 static void verb_closefrom(char **argument, int count)
@@ -301,7 +306,7 @@ static const struct script_verb script_verbs[] = {
     {"_exit", 1, 1, verb__exit},	 {"abort", 0, 0, verb_abort},
     {"fork", 1, 1, verb_fork},		 {"forkhold", 1, 1, verb_forkhold},
     {"sigchld", 0, 0, verb_sigchld},	 {"children", 0, 0, verb_children},
-    {"census", 0, 0, verb_census},	 {"sockets", 1, 2, verb_sockets},
+    {"census", 0, 0, verb_census},	 {"sockets", 1, 3, verb_sockets},
     {"closefrom", 1, 1, verb_closefrom}, {"cramp", 1, 1, verb_cramp},
     {"pend", 1, 1, verb_pend},		 {"dlerror", 0, 0, verb_dlerror},
     {"remove", 1, 1, verb_remove},	 {NULL, 0, 0, NULL},
