@@ -59,18 +59,18 @@ static void store_here(void *user)
 static int store_later(struct ordering *ordering, cu_stream stream, uint32_t slot, uint64_t number)
 {
 	struct stored *stored = malloc(sizeof(*stored));
-	cu_result result;
+	int status;
 
 	if (!stored)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to order '%s'", ordering->name);
 	*stored = (struct stored){ordering, slot, number};
 	atomic_fetch_add(&ordering->pending, 1);
-	result = ordering->driver->cuLaunchHostFunc(stream, store_here, stored);
-	if (result == CU_OK)
+	status = stream_call(ordering, stream, store_here, stored);
+	if (!status)
 		return GPUSHARE_OK;
 	atomic_fetch_sub(&ordering->pending, 1);
 	free(stored);
-	return stream_fail(ordering, result, "cuLaunchHostFunc");
+	return status;
 }
 
 /* Made when it is first needed. No lock is held over the driver: another thread's one may stay. */

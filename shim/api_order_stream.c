@@ -2,6 +2,8 @@
 /* What streams do with an order page: write a number when they come there, wait for one. */
 #include "api_order_stream.h"
 
+#include "api_self.h"
+
 #define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
 
 /* A context is current: without one CUDA may tell of none. NULL: a default stream, or nothing tells. */
@@ -147,13 +149,27 @@ static void publish_here_once(void *user)
 	atomic_fetch_sub(&ordering->pending, 1);
 }
 
+int stream_call(const struct ordering *ordering, cu_stream stream, void (*function)(void *),
+		void *user)
+{
+	cu_result result;
+
+	if (!self_stay_loaded())
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' can't be ordered by a host function: gpushare's library can't "
+		    "be kept loaded for it",
+		    ordering->name);
+	result = ordering->driver->cuLaunchHostFunc(stream, function, user);
+	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuLaunchHostFunc");
+}
+
 /* The number is given when the stream comes there. */
 static int publish_late(struct ordering *ordering, cu_stream stream, bool captured,
 			uint64_t *out_sequence)
 {
 	struct order_page *page = ordering->page;
 	uint64_t after = atomic_load(&page->late_after);
-	cu_result result;
 	int status = GPUSHARE_OK;
 
 	if (!order_reaches(atomic_load(&page->published), after))
@@ -162,16 +178,13 @@ static int publish_late(struct ordering *ordering, cu_stream stream, bool captur
 		return status;
 	if (!captured)
 		atomic_fetch_add(&ordering->pending, 1);
-	result = ordering->driver->cuLaunchHostFunc(
-	    stream, captured ? publish_here : publish_here_once, ordering);
-	if (result == CU_OK) {
-		if (out_sequence)
-			*out_sequence = 0;
-		return GPUSHARE_OK;
-	}
-	if (!captured)
+	status =
+	    stream_call(ordering, stream, captured ? publish_here : publish_here_once, ordering);
+	if (!status && out_sequence)
+		*out_sequence = 0;
+	if (status && !captured)
 		atomic_fetch_sub(&ordering->pending, 1);
-	return stream_fail(ordering, result, "cuLaunchHostFunc");
+	return status;
 }
 
 /* Nothing but the driver's enqueuing is done in the turn, which nobody else's calls take. */

@@ -20,6 +20,9 @@ void order_leave(struct order_scope *scope);
 /* In a host function: the next number, where this process publishes still. */
 void stream_publish_late(struct ordering *ordering);
 
+/* cuLaunchHostFunc; the function's code stays loaded. */
+int stream_call(const struct ordering *ordering, cu_stream stream, void (*function)(void *),
+		void *user);
 int stream_fail(const struct ordering *ordering, cu_result result, const char *call);
 
 /* api_order_view.c: the page is where the GPUs of the buffer's context reach it, or they can't use it

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "api_self.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,4 +38,20 @@ bool self_is(int pid)
 	if (mark && atomic_load_explicit(mark, memory_order_relaxed) == pid)
 		return true;
 	return getpid() == pid;
+}
+
+/* A program, whose name is empty, stays anyway. */
+bool self_stay_loaded(void)
+{
+	static atomic_bool stays;
+	struct link_map *here;
+	Dl_info info;
+
+	if (atomic_load_explicit(&stays, memory_order_relaxed))
+		return true;
+	if (dladdr1((void *)self_stay_loaded, &info, (void **)&here, RTLD_DL_LINKMAP) &&
+	    here->l_name[0] && !dlopen(here->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
+		return false;
+	atomic_store(&stays, true);
+	return true;
 }

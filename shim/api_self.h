@@ -8,5 +8,7 @@
 /* From here on self_is() knows this process. false: it will make a system call each time. */
 bool self_claim(void);
 bool self_is(int pid);
+/* From here on dlclose() leaves our code loaded, be it in a plug-in: the driver may call it later. */
+bool self_stay_loaded(void);
 
 #endif

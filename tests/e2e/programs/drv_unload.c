@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `drv_unload LIBRARY`: a publication is captured, the library is closed, and the graph is launched. The
+ * library is opened again to ask what was published.
+ */
+#include <dlfcn.h>
+#include <gpushare.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cuda_abi.h"
+
+static struct {
+#define F(since, version, name, params) cu_##name##_call *name;
+	CUDA_ABI_CALLS(F)
+#undef F
+} cu;
+
+typedef struct graph_exec_opaque *graph_exec;
+
+static const char *(*explain)(void);
+
+static void must(int good, const char *what)
+{
+	if (good)
+		return;
+	fprintf(stderr, "drv_unload: %s: %s\n", what, explain ? explain() : "");
+	exit(1);
+}
+#define MUST(call) must((call) == 0, #call)
+#define SYMBOL(library, name) ((__typeof__(&name))found(library, #name))
+
+static void *found(void *library, const char *name)
+{
+	void *symbol = library ? dlsym(library, name) : NULL;
+
+	must(symbol != NULL, name);
+	return symbol;
+}
+
+static void start_cuda(void *driver)
+{
+	cu_context context;
+	cu_device device;
+
+#define F(since, version, name, params) cu.name = (cu_##name##_call *)dlsym(driver, #name);
+	CUDA_ABI_CALLS(F)
+#undef F
+	MUST(cu.cuInit(0));
+	MUST(cu.cuDeviceGet(&device, 0));
+	MUST(cu.cuDevicePrimaryCtxRetain(&context, device));
+	MUST(cu.cuCtxSetCurrent(context));
+}
+
+static void capture(void *library, cu_stream stream, cu_graph *graph)
+{
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+
+	MUST(SYMBOL(library, gpushare_open)(NULL, &session));
+	MUST(SYMBOL(library, gpushare_alloc)(session, "frame", -1, 4096, &buffer));
+	MUST(cu.cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL));
+	MUST(SYMBOL(library, gpushare_publish)(buffer, stream, NULL));
+	MUST(cu.cuStreamEndCapture(stream, graph));
+}
+
+static uint64_t published(const char *path)
+{
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	struct gpushare_session *session;
+	struct gpushare_buffer *buffer;
+	uint64_t number;
+
+	MUST(SYMBOL(library, gpushare_open)(NULL, &session));
+	MUST(SYMBOL(library, gpushare_attach)(session, "frame", NULL, &buffer));
+	MUST(SYMBOL(library, gpushare_sequence)(buffer, &number));
+	MUST(SYMBOL(library, gpushare_close)(session));
+	return number;
+}
+
+int main(int count, char **argument)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *library;
+	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long);
+	cu_result (*launch)(graph_exec, cu_stream);
+	cu_stream stream;
+	cu_graph graph;
+	graph_exec exec;
+
+	must(count == 2, "LIBRARY");
+	*(void **)&instantiate = found(driver, "cuGraphInstantiateWithFlags");
+	*(void **)&launch = found(driver, "cuGraphLaunch");
+	start_cuda(driver);
+	MUST(cu.cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	library = dlopen(argument[1], RTLD_NOW | RTLD_LOCAL);
+	explain = SYMBOL(library, gpushare_explain);
+	capture(library, stream, &graph);
+	explain = NULL;
+	MUST(dlclose(library));
+	MUST(instantiate(&exec, graph, 0));
+	MUST(launch(exec, stream));
+	MUST(cu.cuStreamSynchronize(stream));
+	printf("published %llu\n", (unsigned long long)published(argument[1]));
+	return 0;
+}
