@@ -8,7 +8,9 @@
  * only on success. gpushare_explain() gives the sentence behind the last failure of this thread:
  * the thing, the cause and the next step. Calls are safe from any thread and need no current CUDA
  * context; what was current before is current afterwards. After fork() a child must open a session
- * of its own: calls on an inherited one answer GPUSHARE_E_FORKED.
+ * of its own: calls on an inherited one answer GPUSHARE_E_FORKED. A thread is not cancelled in a call,
+ * but behind it; only gpushare_watch_next() and gpushare_event_wait_host() are cancelled while they wait.
+ * The time limit of a call covers its wait for other threads of the session.
  */
 #include <stddef.h>
 #include <stdint.h>

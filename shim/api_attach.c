@@ -52,7 +52,7 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 
 	if (options->same_address)
 		return NULL;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (session->changes.page && attach_watch(session, name, &change))
 		for (seen = session->buffers; seen; seen = seen->next)
 			if (attach_is_current(seen, name, options, change))
@@ -127,7 +127,7 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 	struct gpushare_buffer *seen;
 	bool misplaced;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	session_retell_check(session, readings);
 	seen = attach_seen(session, from, options, &misplaced);
 	if (!seen) {
@@ -233,7 +233,7 @@ static int attach_answered(struct gpushare_session *session, const gpushare_Atta
 	struct gpushare_buffer *seen;
 	bool misplaced;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	seen = attach_seen(session, &answer->buffer, options, &misplaced);
 	session_retell_check(session, readings);
 	pthread_mutex_unlock(&session->lock);
@@ -256,7 +256,7 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 	uint64_t change = 0;
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	is_watched = attach_watch(session, name, &change);
 	pthread_mutex_unlock(&session->lock);
 	status = attach_register(session, name, options->wait_ms,
@@ -270,7 +270,7 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 		session_tell_detach(session, &info, readings);
 		return status;
 	}
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	attach_remember(*out_buffer, is_watched, change);
 	pthread_mutex_unlock(&session->lock);
 	return GPUSHARE_OK;
@@ -280,6 +280,7 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 			       const struct gpushare_attach_options *options,
 			       struct gpushare_buffer **out_buffer)
 {
+	API_CALL;
 	static const struct gpushare_attach_options defaults;
 	struct gpushare_buffer *seen;
 	int status = api_check_name(name);
@@ -331,6 +332,7 @@ int session_end_attached(struct gpushare_buffer *buffer)
 
 API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
 {
+	API_CALL;
 	int status;
 
 	if (!buffer)

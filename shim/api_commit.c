@@ -11,7 +11,7 @@ static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
 {
 	uint64_t generation;
 
-	pthread_mutex_lock(&buffer->session->lock);
+	session_lock(buffer->session);
 	generation = buffer->info.generation;
 	if (staged)
 		buffer->info.flags |= GPUSHARE_FLAG_STAGED;
@@ -49,7 +49,7 @@ static int begin_commit(struct gpushare_buffer *buffer, bool *out_asks)
 	bool busy;
 
 	for (;;) {
-		pthread_mutex_lock(&session->lock);
+		session_lock(session);
 		busy = buffer->committing;
 		*out_asks = !busy && buffer->info.flags & GPUSHARE_FLAG_STAGED;
 		buffer->committing |= *out_asks;
@@ -67,13 +67,14 @@ static int begin_commit(struct gpushare_buffer *buffer, bool *out_asks)
 
 static void end_commit(struct gpushare_buffer *buffer)
 {
-	pthread_mutex_lock(&buffer->session->lock);
+	session_lock(buffer->session);
 	buffer->committing = false;
 	pthread_mutex_unlock(&buffer->session->lock);
 }
 
 API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
 {
+	API_CALL;
 	request ask = {.which_verb = gpushare_Request_commit_tag};
 	int status = session_check_buffer(buffer);
 	bool asks = false;

@@ -128,7 +128,7 @@ static void tensor_end(struct tensor *tensor)
 	}
 	free(tensor);
 	session = buffer->session;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	stays = buffer->count || buffer->users > 1;
 	if (stays)
 		buffer->users--;
@@ -137,7 +137,7 @@ static void tensor_end(struct tensor *tensor)
 		return; /* in the middle of a capture: it stays until the session's process ends */
 	if (!stays)
 		(void)session_unuse(buffer);
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	close = --session->tensors == 0 && session->closed;
 	pthread_mutex_unlock(&session->lock);
 	if (close)
@@ -146,11 +146,15 @@ static void tensor_end(struct tensor *tensor)
 
 static void delete_plain(struct dlpack_plain *self)
 {
+	API_CALL;
+
 	tensor_end((struct tensor *)self);
 }
 
 static void delete_versioned(struct dlpack_versioned *self)
 {
+	API_CALL;
+
 	tensor_end((struct tensor *)self);
 }
 
@@ -201,6 +205,7 @@ static void fill(struct tensor *tensor, const struct gpushare_dlpack_options *op
 API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 			       const struct gpushare_dlpack_options *options, void **out_managed)
 {
+	API_CALL;
 	struct tensor *tensor;
 	int status;
 
@@ -217,7 +222,7 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 	tensor->pid = getpid();
 	fill(tensor, options);
 	session_use(buffer);
-	pthread_mutex_lock(&buffer->session->lock);
+	session_lock(buffer->session);
 	buffer->session->tensors++;
 	pthread_mutex_unlock(&buffer->session->lock);
 	*out_managed = tensor;
@@ -229,7 +234,7 @@ static struct gpushare_buffer *left(struct gpushare_session *session)
 {
 	struct gpushare_buffer *buffer;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	for (buffer = session->buffers; buffer && !buffer->count; buffer = buffer->next)
 		;
 	if (buffer) {
@@ -245,7 +250,7 @@ bool dlpack_holds(struct gpushare_session *session)
 	struct gpushare_buffer *buffer;
 	bool holds;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	holds = session->tensors && !session->closed;
 	pthread_mutex_unlock(&session->lock);
 	if (!holds)
@@ -253,7 +258,7 @@ bool dlpack_holds(struct gpushare_session *session)
 	while ((buffer = left(session)))
 		(void)(buffer_is_attached(buffer) ? gpushare_detach(buffer)
 						  : gpushare_free(buffer));
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	holds = session->tensors;
 	session->closed = holds;
 	pthread_mutex_unlock(&session->lock);

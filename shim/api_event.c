@@ -158,6 +158,7 @@ static int event_enter(struct gpushare_session *session, const char *name, unsig
 API_PUBLIC int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
 				     unsigned int flags, struct gpushare_event **out_event)
 {
+	API_CALL;
 	return gpushare_event_create_with(session, name, device, flags, NULL, out_event);
 }
 
@@ -166,6 +167,7 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 					  const struct gpushare_share_options *options,
 					  struct gpushare_event **out_event)
 {
+	API_CALL;
 	struct source source = {.fd = -1, .backing = GPUSHARE_BACKING_EVENT};
 	struct gpushare_buffer *buffer = NULL;
 	const struct driver *driver;
@@ -195,6 +197,7 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 
 API_PUBLIC int gpushare_event_close(struct gpushare_event *event)
 {
+	API_CALL;
 	int status;
 
 	if (!event)
@@ -214,6 +217,7 @@ API_PUBLIC void *gpushare_event_handle(const struct gpushare_event *event)
 API_PUBLIC int gpushare_event_info(const struct gpushare_event *event,
 				   struct gpushare_info *out_info)
 {
+	API_CALL;
 	if (!event || !out_info)
 		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", event ? "out_info" : "event");
 	*out_info = event->named.info;

@@ -130,7 +130,7 @@ static struct gpushare_buffer *open_publish(struct gpushare_buffer *buffer, cons
 	struct gpushare_session *session = buffer->session;
 	struct gpushare_buffer *seen;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	session_retell_check(session, readings);
 	seen = open_seen(session, from);
 	if (!seen) {
@@ -182,7 +182,7 @@ static int open_answered(struct gpushare_session *session, const gpushare_Attach
 	struct gpushare_buffer *buffer;
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	session_retell_check(session, readings);
 	buffer = open_seen(session, &answer->buffer);
 	pthread_mutex_unlock(&session->lock);
@@ -206,7 +206,7 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	bool is_watched;
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	changes_fetch(&session->changes, session->client);
 	is_watched = changes_read(&session->changes, session->client, name, &change);
 	pthread_mutex_unlock(&session->lock);
@@ -219,7 +219,7 @@ static int open_cold(struct gpushare_session *session, const char *name,
 		session_tell_detach(session, &info, readings);
 		return status;
 	}
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	(*out)->is_watched = is_watched && !answer.own;
 	(*out)->change = change;
 	if (answer.own) /* whoever closes it here, this process is there */
@@ -232,6 +232,7 @@ API_PUBLIC int gpushare_event_open(struct gpushare_session *session, const char 
 				   const struct gpushare_event_options *options,
 				   struct gpushare_event **out_event)
 {
+	API_CALL;
 	static const struct gpushare_event_options defaults;
 	struct gpushare_buffer *buffer = NULL;
 	int status = event_check(session, name, out_event);

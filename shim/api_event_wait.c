@@ -24,6 +24,7 @@ static int wait_check(const struct gpushare_event *event)
 
 API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
 {
+	API_CALL;
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver;
 	cu_result result;
@@ -56,7 +57,7 @@ static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool 
 	struct gpushare_session *session = buffer->session;
 	bool must;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	*out_known =
 	    changes_read(&session->changes, session->client, buffer->info.name, out_change);
 	if (*out_known && buffer->is_watched)
@@ -71,7 +72,7 @@ static void remember(struct gpushare_buffer *buffer, int status, uint64_t change
 {
 	struct gpushare_session *session = buffer->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	buffer->is_watched = is_known && status == GPUSHARE_OK;
 	buffer->change = change;
 	buffer->ask_ms = monotonic_ms() + (status == GPUSHARE_OK ? ASK_MS : SILENT_MS);
@@ -141,6 +142,7 @@ static int look(struct gpushare_buffer *buffer)
 
 API_PUBLIC int gpushare_event_query(struct gpushare_event *event)
 {
+	API_CALL;
 	int status = wait_check(event);
 
 	if (status)
@@ -153,6 +155,7 @@ API_PUBLIC int gpushare_event_query(struct gpushare_event *event)
 
 API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 {
+	API_CALL;
 	_device_scope_ struct device_scope scope = {NULL};
 	struct gpushare_buffer *buffer;
 	const struct driver *driver;
@@ -188,15 +191,19 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static void nap(int64_t ns)
+/* A wait may have no end, so the thread can be cancelled here: it has no lock. */
+static void nap(int64_t ns, int cancelling)
 {
 	const struct timespec pause = {0, ns > 0 ? ns : 0};
 
+	pthread_setcancelstate(cancelling, NULL);
 	nanosleep(&pause, NULL); /* a signal ends it: then it is asked sooner */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
 API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms)
 {
+	API_CALL;
 	int64_t begin_ns = now_ns(), pause_ns = NAP_NS;
 	int64_t end_ns = timeout_ms < 0 ? INT64_MAX : begin_ns + timeout_ms * INT64_C(1000000);
 	int status = wait_check(event);
@@ -213,7 +220,7 @@ API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeou
 		status = GPUSHARE_OK;
 		if (at_ns - begin_ns < SPIN_NS)
 			continue;
-		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns);
+		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns, api_cancelling_);
 		pause_ns = pause_ns < NAP_MAX_NS / 2 ? 2 * pause_ns : NAP_MAX_NS;
 	}
 	return status;

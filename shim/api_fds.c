@@ -13,28 +13,32 @@ static int fail(const struct client *client, int status)
 int session_deposit(struct gpushare_session *session, int fd,
 		    uint8_t out_ticket[GPUSHARE_TICKET_SIZE])
 {
+	int64_t until_ms = session_deadline(session);
 	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	if (!session_lock_by(session, until_ms))
+		return GPUSHARE_E_TIMED_OUT;
 	status = client_deposit(session->client, &fd, 1, ticket);
 	if (status)
 		fail(session->client, status);
 	else
 		memcpy(out_ticket, ticket, sizeof(ticket));
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return status;
 }
 
 int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUSHARE_TICKET_SIZE],
 		     int *out_fd)
 {
+	int64_t until_ms = session_deadline(session);
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	if (!session_lock_by(session, until_ms))
+		return GPUSHARE_E_TIMED_OUT;
 	status = client_withdraw(session->client, ticket, out_fd);
 	if (status)
 		fail(session->client, status);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return status;
 }

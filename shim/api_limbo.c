@@ -14,7 +14,7 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 	struct client *client = session->client;
 	int status = GPUSHARE_E_TIMED_OUT;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (session_is_heard(session)) {
 		client->request = *ask;
 		client->giving_back = true;

@@ -98,6 +98,7 @@ static int list(struct gpushare_session *session, const char *glob, gpushare_Lis
 API_PUBLIC int gpushare_list(struct gpushare_session *session, const char *glob,
 			     int (*visit)(const struct gpushare_info *info, void *user), void *user)
 {
+	API_CALL;
 	return list(session, glob, (gpushare_List){.events = false}, visit, user);
 }
 
@@ -105,6 +106,7 @@ API_PUBLIC int gpushare_list_limbo(struct gpushare_session *session, const char 
 				   int (*visit)(const struct gpushare_info *info, void *user),
 				   void *user)
 {
+	API_CALL;
 	return list(session, glob, (gpushare_List){.limbo = true}, visit, user);
 }
 
@@ -112,5 +114,6 @@ API_PUBLIC int gpushare_list_events(struct gpushare_session *session, const char
 				    int (*visit)(const struct gpushare_info *info, void *user),
 				    void *user)
 {
+	API_CALL;
 	return list(session, glob, (gpushare_List){.events = true}, visit, user);
 }

@@ -60,6 +60,7 @@ API_PUBLIC int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, 
 				 unsigned int access, const struct gpushare_map_options *options,
 				 struct gpushare_map **out_map)
 {
+	API_CALL;
 	_cleanup_free_ struct gpushare_map *map = NULL;
 	int status = check(buffer, access, out_map);
 
@@ -89,6 +90,7 @@ API_PUBLIC int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, 
 API_PUBLIC int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			    unsigned int access, struct gpushare_map **out_map)
 {
+	API_CALL;
 	return gpushare_map_with(buffer, offset, length, access, NULL, out_map);
 }
 
@@ -106,6 +108,7 @@ API_PUBLIC size_t gpushare_map_size(const struct gpushare_map *map)
 
 API_PUBLIC int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *out_info)
 {
+	API_CALL;
 	if (!map || !out_info)
 		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", map ? "out_info" : "the map");
 	*out_info = (struct gpushare_map_info){
@@ -136,6 +139,7 @@ static int check_part(const struct gpushare_map *map, size_t offset, size_t leng
 
 API_PUBLIC int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_t length)
 {
+	API_CALL;
 	int status = check_part(map, offset, length);
 
 	if (status || !length)
@@ -145,6 +149,7 @@ API_PUBLIC int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_
 
 API_PUBLIC int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t length)
 {
+	API_CALL;
 	int status = check_part(map, offset, length);
 
 	if (status || !length)
@@ -154,6 +159,7 @@ API_PUBLIC int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, 
 
 API_PUBLIC int gpushare_unmap(struct gpushare_map *map)
 {
+	API_CALL;
 	int status;
 
 	if (!map)

@@ -13,14 +13,14 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 	bool late;
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	view = buffer->view;
 	pthread_mutex_unlock(&session->lock);
 	if (!view) {
 		status = map_view_open(buffer, false, &fresh);
 		if (status)
 			return status;
-		pthread_mutex_lock(&session->lock);
+		session_lock(session);
 		late =
 		    buffer->view != NULL; /* another thread came first: the same view, used twice */
 		if (!late)

@@ -38,7 +38,7 @@ static void mirror_add(struct gpushare_mirror *mirror)
 {
 	struct gpushare_session *session = mirror->buffer->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	mirror->next = session->mirrors;
 	session->mirrors = mirror;
 	pthread_mutex_unlock(&session->lock);
@@ -48,7 +48,7 @@ static void mirror_unlist(const struct gpushare_mirror *mirror)
 {
 	struct gpushare_session *session = mirror->buffer->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	for (struct gpushare_mirror **at = &session->mirrors; *at; at = &(*at)->next) {
 		if (*at == mirror) {
 			*at = mirror->next;
@@ -61,6 +61,7 @@ static void mirror_unlist(const struct gpushare_mirror *mirror)
 API_PUBLIC int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offset, size_t length,
 				    unsigned int access, struct gpushare_mirror **out_mirror)
 {
+	API_CALL;
 	_cleanup_free_ struct gpushare_mirror *mirror = NULL;
 	int status = mirror_check(buffer, offset, length, access, out_mirror);
 
@@ -126,6 +127,7 @@ static int mirror_write(const struct gpushare_mirror *mirror)
 
 API_PUBLIC int gpushare_mirror_sync(struct gpushare_mirror *mirror)
 {
+	API_CALL;
 	int status = mirror_check_open(mirror);
 
 	if (status)
@@ -151,6 +153,7 @@ static void mirror_end(struct gpushare_mirror *mirror)
 
 API_PUBLIC int gpushare_mirror_close(struct gpushare_mirror *mirror)
 {
+	API_CALL;
 	int status;
 
 	if (!mirror)
@@ -166,6 +169,7 @@ API_PUBLIC int gpushare_mirror_close(struct gpushare_mirror *mirror)
 /* In a forked child it stays: the session there is closed as a whole. */
 API_PUBLIC void gpushare_mirror_drop(struct gpushare_mirror *mirror)
 {
+	API_CALL;
 	if (mirror && mirror->buffer->session->pid == getpid())
 		mirror_end(mirror);
 }

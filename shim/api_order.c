@@ -31,6 +31,7 @@ static int consumer_of(struct gpushare_buffer *buffer, struct ordering **out_ord
 API_PUBLIC int gpushare_publish(struct gpushare_buffer *buffer, void *stream,
 				uint64_t *out_sequence)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = ordering_of(buffer, ORDER_PUBLISHES, &ordering);
 
@@ -41,6 +42,7 @@ API_PUBLIC int gpushare_publish(struct gpushare_buffer *buffer, void *stream,
 
 API_PUBLIC int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *out_sequence)
 {
+	API_CALL;
 	struct ordering *ordering;
 	struct order_stuck stuck = {.ask = stream_has_failed};
 	int status = ordering_of(buffer, ORDER_PUBLISHES, &ordering);
@@ -60,6 +62,7 @@ API_PUBLIC int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *o
 
 API_PUBLIC int gpushare_acquire(struct gpushare_buffer *buffer, void *stream, uint64_t at_least)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = consumer_of(buffer, &ordering);
 
@@ -71,6 +74,7 @@ API_PUBLIC int gpushare_acquire(struct gpushare_buffer *buffer, void *stream, ui
 API_PUBLIC int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at_least,
 				     int timeout_ms, uint64_t *out_sequence)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = consumer_of(buffer, &ordering);
 
@@ -114,6 +118,7 @@ static int releaser_of(struct gpushare_buffer *buffer, uint64_t sequence,
 
 API_PUBLIC int gpushare_release(struct gpushare_buffer *buffer, void *stream, uint64_t sequence)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = releaser_of(buffer, sequence, &ordering);
 
@@ -124,6 +129,7 @@ API_PUBLIC int gpushare_release(struct gpushare_buffer *buffer, void *stream, ui
 
 API_PUBLIC int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t sequence)
 {
+	API_CALL;
 	struct ordering *ordering;
 	uint32_t slot;
 	int status = releaser_of(buffer, sequence, &ordering);
@@ -136,6 +142,7 @@ API_PUBLIC int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t se
 
 API_PUBLIC int gpushare_reclaim(struct gpushare_buffer *buffer, void *stream, uint64_t sequence)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = ordering_of(buffer, ORDER_PUBLISHES, &ordering);
 
@@ -147,6 +154,7 @@ API_PUBLIC int gpushare_reclaim(struct gpushare_buffer *buffer, void *stream, ui
 API_PUBLIC int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t sequence,
 				     int timeout_ms)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = ordering_of(buffer, ORDER_PUBLISHES, &ordering);
 
@@ -163,6 +171,7 @@ API_PUBLIC int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t se
 
 API_PUBLIC int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first)
 {
+	API_CALL;
 	struct ordering *ordering;
 	uint32_t slot;
 	int status = ordering_of(buffer, ORDER_CONSUMES, &ordering);
@@ -181,6 +190,7 @@ API_PUBLIC int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first
 
 API_PUBLIC int gpushare_leave(struct gpushare_buffer *buffer)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = ordering_of(buffer, 0, &ordering);
 
@@ -189,6 +199,7 @@ API_PUBLIC int gpushare_leave(struct gpushare_buffer *buffer)
 
 API_PUBLIC int gpushare_sequence(struct gpushare_buffer *buffer, uint64_t *out_published)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = ordering_of(buffer, 0, &ordering);
 
@@ -201,6 +212,7 @@ API_PUBLIC int gpushare_sequence(struct gpushare_buffer *buffer, uint64_t *out_p
 
 API_PUBLIC int gpushare_order_status(struct gpushare_buffer *buffer)
 {
+	API_CALL;
 	struct ordering *ordering;
 	int status = ordering_of(buffer, 0, &ordering);
 

@@ -38,7 +38,7 @@ static bool take_turn(struct ordering *ordering)
 
 	if (!turn_take(&ordering->telling, session->timeout_ms))
 		return false;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	ordering->asking = true;
 	ordering->teller = pthread_self();
 	pthread_mutex_unlock(&session->lock);
@@ -56,7 +56,7 @@ void ordering_give_turn(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	ordering->asking = false;
 	pthread_mutex_unlock(&session->lock);
 	turn_give(&ordering->telling);
@@ -68,7 +68,7 @@ static bool has_turn(struct ordering *ordering)
 	struct gpushare_session *session = ordering->session;
 	bool has;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	has = ordering->asking && pthread_equal(ordering->teller, pthread_self());
 	pthread_mutex_unlock(&session->lock);
 	return has;
@@ -124,7 +124,7 @@ static void end_roles(struct ordering *ordering, uint32_t roles)
 	struct gpushare_session *session = ordering->session;
 	bool busy = !turn_take(&ordering->releasing.turn, 0);
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	roles &= atomic_fetch_and(&ordering->roles, ~roles);
 	ordering->leaving |= roles;
 	ordering->leaves_unsettled |= is_unsettled(ordering, roles);
@@ -142,7 +142,7 @@ int ordering_tell_leave(struct ordering *ordering)
 	request tell;
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	leaving = ordering->leaving;
 	describe_leave(ordering, &tell);
 	pthread_mutex_unlock(&session->lock);
@@ -151,7 +151,7 @@ int ordering_tell_leave(struct ordering *ordering)
 	status = session_ask(session, &tell, 0, NULL, 0);
 	if (ordering_is_unheard(status))
 		return status;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	ordering->leaving &= ~leaving;
 	ordering->leaves_unsettled &= ordering->leaving != 0;
 	pthread_mutex_unlock(&session->lock);
@@ -229,14 +229,14 @@ void ordering_end(struct gpushare_buffer *buffer)
 
 	if (!ordering)
 		return;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	last = drop(buffer, ordering);
 	pthread_mutex_unlock(&session->lock);
 	if (!last)
 		return;
 	if (is_to_be_told(ordering))
 		tell_end(ordering);
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	held = ordering->held; /* then it is freed there */
 	ordering->ended = true;
 	pthread_mutex_unlock(&session->lock);
@@ -286,7 +286,7 @@ static bool tell_again(struct ordering *ordering)
 	int status = ordering_ask(ordering, 0);
 	bool unheard = ordering_is_unheard(status), gone;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended) /* else it is not known for ours */
 		order_mark_gone(ordering->page);
 	if (status && !unheard)
@@ -305,7 +305,7 @@ static struct ordering *take_untold(struct gpushare_session *session, bool mine)
 {
 	struct ordering *ordering = NULL;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (mine || !session->ordering_busy) {
 		ordering = find_untold(session);
 		session->ordering_busy = ordering;
@@ -318,7 +318,7 @@ static struct ordering *take_untold(struct gpushare_session *session, bool mine)
 
 static void leave_untold(struct gpushare_session *session)
 {
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	session->ordering_busy = false;
 	pthread_mutex_unlock(&session->lock);
 }

@@ -46,7 +46,7 @@ static bool knows_more(struct gpushare_session *session, unsigned int before, in
 {
 	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	more = more && session->client->fd >= 0 && session->client->connections != before;
 	pthread_mutex_unlock(&session->lock);
 	return more;
@@ -172,7 +172,7 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 		close(fd);
 		return status;
 	}
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	seen = find(session, made->generation);
 	if (!seen) {
 		made->next = session->orderings;
@@ -229,7 +229,7 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 		status = give_back(ordering, &ask, &answer);
 	if (status)
 		return status;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (answer.id == ordering->page->id)
 		note_roles(ordering, ask.roles, &answer, connection);
 	else
@@ -264,7 +264,7 @@ int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering 
 	if (status)
 		return status;
 	if (!ordering) {
-		pthread_mutex_lock(&buffer->session->lock);
+		session_lock(buffer->session);
 		ordering = find(buffer->session, buffer->info.generation);
 		if (ordering)
 			use(buffer, ordering);

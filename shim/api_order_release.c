@@ -28,7 +28,7 @@ void release_give(struct ordering *ordering, uint32_t slot)
 	struct gpushare_session *session = ordering->session;
 
 	if (atomic_load(&ordering->slot) != slot) { /* else whoever leaves it sees the last */
-		pthread_mutex_lock(&session->lock);
+		session_lock(session);
 		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
 		pthread_mutex_unlock(&session->lock);
 	}

@@ -26,7 +26,7 @@ static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
 	struct pinned **best = NULL, *found = NULL;
 
 	*out_useless = NULL;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	for (struct pinned **at = &session->spares; *at; at = &(*at)->next)
 		if ((*at)->size >= size && (!best || (*at)->size < (*best)->size))
 			best = at;
@@ -89,7 +89,7 @@ int pinned_take(const struct gpushare_buffer *buffer, size_t size, struct pinned
 
 void pinned_give(struct gpushare_session *session, struct pinned *pinned)
 {
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	pinned->next = session->spares;
 	session->spares = pinned;
 	pthread_mutex_unlock(&session->lock);

@@ -44,6 +44,7 @@ void query_info(const record *from, struct gpushare_info *to)
 
 API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *name)
 {
+	API_CALL;
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};
 	int status = api_check_name(name);
 
@@ -60,7 +61,7 @@ static bool query_index(struct gpushare_session *session, const char *name, reco
 {
 	bool is_there;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	is_there = index_look_up(&session->index, session->client, name, out_found);
 	pthread_mutex_unlock(&session->lock);
 	return is_there;
@@ -78,7 +79,7 @@ static int query_look_up(struct gpushare_session *session, const char *name, rec
 	status = session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
 	if (!status)
 		*out_found = answer.buffer;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	index_asked(&session->index, session->client);
 	pthread_mutex_unlock(&session->lock);
 	return status;
@@ -87,6 +88,7 @@ static int query_look_up(struct gpushare_session *session, const char *name, rec
 API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 			     struct gpushare_info *out_info)
 {
+	API_CALL;
 	record found;
 	int status = api_check_name(name);
 
@@ -104,6 +106,7 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 
 API_PUBLIC int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_state *out_state)
 {
+	API_CALL;
 	record found;
 	int status = session_check_buffer(buffer);
 
@@ -163,6 +166,7 @@ API_PUBLIC int gpushare_was_adopted(const struct gpushare_buffer *buffer)
 API_PUBLIC int gpushare_buffer_info(const struct gpushare_buffer *buffer,
 				    struct gpushare_info *out_info)
 {
+	API_CALL;
 	if (!buffer || !out_info)
 		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", buffer ? "out_info" : "buffer");
 	*out_info = buffer->info;

@@ -189,7 +189,7 @@ static bool copy_of(struct gpushare_session *session, uint64_t generation,
 {
 	const struct gpushare_buffer *found;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	found = find(session, generation);
 	if (found)
 		*out_copy = *found;
@@ -201,7 +201,7 @@ static bool take_wanted(struct gpushare_session *session, struct retell_wanted *
 {
 	bool any;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	any = session->retell.count != 0;
 	if (any)
 		*out = session->retell.wanted[--session->retell.count];
@@ -248,7 +248,7 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 	int64_t left_ms;
 	int status = GPUSHARE_OK;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	left_ms = until_ms - monotonic_ms();
 	client->timeout_ms = left_ms > 0 ? (unsigned int)left_ms : 1;
 	if (fd >= 0)
@@ -280,7 +280,7 @@ static void settle(struct gpushare_session *session, struct gpushare_buffer *cop
 {
 	struct gpushare_buffer *found;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	found = find(session, copy->info.generation);
 	if (found && is_own(found) && status != GPUSHARE_OK)
 		found->lost = true;
@@ -339,7 +339,7 @@ void session_share_wanted(struct gpushare_session *session, int64_t until_ms)
 	char why[API_SENTENCE_MAX];
 	bool mine;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	mine = session->retell.count && !session->retell.busy;
 	session->retell.busy |= mine;
 	pthread_mutex_unlock(&session->lock);
@@ -349,7 +349,7 @@ void session_share_wanted(struct gpushare_session *session, int64_t until_ms)
 	while (monotonic_ms() < last_ms && take_wanted(session, &wanted) &&
 	       share_one(session, &wanted, until_ms))
 		;
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	session->retell.busy = false;
 	pthread_mutex_unlock(&session->lock);
 	api_fail(GPUSHARE_OK, "%s", why);

@@ -8,6 +8,7 @@
 #include "cleanup.h"
 #include "client_held.h"
 #include "monotonic.h"
+#include "shim_lock.h"
 
 #define SILENT_MS 1000
 #define DRIVER_MIN_MS 10000 /* setting up a page may take seconds on a loaded host */
@@ -42,7 +43,7 @@ const struct driver *session_driver(struct gpushare_session *session)
 		api_fail(GPUSHARE_E_NO_DRIVER, "%s", why);
 		return NULL;
 	}
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (!session->driver)
 		session->driver = driver; /* once: it is read without the lock */
 	pthread_mutex_unlock(&session->lock);
@@ -52,6 +53,48 @@ const struct driver *session_driver(struct gpushare_session *session)
 bool session_is_heard(const struct gpushare_session *session)
 {
 	return session->client->fd >= 0 || session->silent_until_ms <= monotonic_ms();
+}
+
+void session_lock(struct gpushare_session *session)
+{
+	int64_t began_ms;
+
+	if (!pthread_mutex_trylock(&session->lock))
+		return;
+	began_ms = monotonic_ms();
+	pthread_mutex_lock(&session->lock);
+	api_waited_ms += monotonic_ms() - began_ms;
+}
+
+int64_t session_deadline(const struct gpushare_session *session)
+{
+	int64_t left_ms = session->timeout_ms - api_waited_ms;
+
+	return monotonic_ms() + (left_ms > 0 ? left_ms : 0);
+}
+
+bool session_lock_by(struct gpushare_session *session, int64_t until_ms)
+{
+	int64_t left_ms = until_ms - monotonic_ms();
+
+	if (left_ms > 0 && !api_waited_ms && !pthread_mutex_trylock(&session->lock))
+		return true;
+	if (!lock_take_within(&session->lock, left_ms > 0 ? (unsigned int)left_ms : 0)) {
+		api_fail(GPUSHARE_E_TIMED_OUT,
+			 "another thread's call to the registry took too long (%u ms); is it "
+			 "stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
+			 session->timeout_ms);
+		return false;
+	}
+	left_ms = until_ms - monotonic_ms();
+	session->client->timeout_ms = left_ms > 0 ? (unsigned int)left_ms : 1;
+	return true;
+}
+
+void session_unlock(struct gpushare_session *session)
+{
+	session->client->timeout_ms = session->timeout_ms;
+	pthread_mutex_unlock(&session->lock);
 }
 
 int session_call(struct gpushare_session *session)
@@ -69,11 +112,11 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 		       void *out_body, size_t body_size, unsigned int *out_readings)
 {
 	struct client *client = session->client;
-	int64_t until_ms;
+	int64_t until_ms = session_deadline(session);
 	int status;
 
-	pthread_mutex_lock(&session->lock);
-	until_ms = monotonic_ms() + session->timeout_ms;
+	if (!session_lock_by(session, until_ms))
+		return GPUSHARE_E_TIMED_OUT;
 	client->request = *ask;
 	status = session_call(session);
 	if (status)
@@ -86,7 +129,7 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 	else if (body)
 		memcpy(out_body, &client->reply.body, body_size);
 	*out_readings = session->retell.readings;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	session_share_wanted(session, until_ms);
 	session_order_again(session);
 	return status;
@@ -104,7 +147,7 @@ unsigned int session_connections(struct gpushare_session *session)
 {
 	unsigned int connections;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	connections = session->client->connections;
 	pthread_mutex_unlock(&session->lock);
 	return connections;
@@ -114,7 +157,7 @@ bool session_has_moved(struct gpushare_session *session, unsigned int connection
 {
 	bool moved;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	moved = client_connect(session->client) == GPUSHARE_OK &&
 		session->client->connections != connections;
 	pthread_mutex_unlock(&session->lock);
@@ -130,7 +173,7 @@ bool session_outlives(struct gpushare_session *session, struct session_endings *
 {
 	int server;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	server = session->client->server;
 	pthread_mutex_unlock(&session->lock);
 	return client_outlives(server, &endings->endings, endings->until_ms);
@@ -144,7 +187,7 @@ static void tell_of(struct gpushare_session *session, const request *tell,
 	struct client *client = session->client;
 	int64_t until_ms;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	until_ms = monotonic_ms() + session->timeout_ms;
 	if (readings)
 		session_retell_check(session, *readings);
@@ -186,7 +229,7 @@ void session_tell_withdraw(struct gpushare_session *session, const struct gpusha
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
 		 unsigned int readings)
 {
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	session_retell_check(session, readings);
 	buffer->next = session->buffers;
 	session->buffers = buffer;
@@ -224,7 +267,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 {
 	enum release what;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	*out_readings = session->retell.readings;
 	what = session_count_down(buffer);
 	if (what == RELEASE_HELD && buffer_is_attached(buffer))
@@ -239,7 +282,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 
 void session_use(struct gpushare_buffer *buffer)
 {
-	pthread_mutex_lock(&buffer->session->lock);
+	session_lock(buffer->session);
 	buffer->users++;
 	pthread_mutex_unlock(&buffer->session->lock);
 }
@@ -267,7 +310,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 	struct gpushare_info info;
 	unsigned int readings;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	info = buffer->info;
 	readings = session->retell.readings;
 	if (--buffer->users == 0) {
@@ -314,6 +357,7 @@ static void session_free(struct gpushare_session *session)
 API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 			     struct gpushare_session **out_session)
 {
+	API_CALL;
 	static const struct gpushare_open_options defaults;
 	struct gpushare_session *session;
 	struct client_options wanted;
@@ -378,6 +422,7 @@ static void session_give_back(struct gpushare_session *session)
 
 API_PUBLIC int gpushare_close(struct gpushare_session *session)
 {
+	API_CALL;
 	if (!session)
 		return GPUSHARE_OK;
 	/* In a forked child the CUDA side and the lease are the parent's. */

@@ -121,6 +121,13 @@ void buffer_free(struct gpushare_buffer *buffer);
 /* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
 const struct driver *session_driver(struct gpushare_session *session);
 
+/* Take the lock. What that waits counts against session_deadline(), the time limit of this thread's call. */
+void session_lock(struct gpushare_session *session);
+int64_t session_deadline(const struct gpushare_session *session);
+/* Take the lock for a question that is to be answered by then; the client has what is left until
+ * session_unlock(). False: another thread's took too long, and api_fail() has said so. */
+bool session_lock_by(struct gpushare_session *session, int64_t until_ms);
+void session_unlock(struct gpushare_session *session);
 /* client_call(), under the lock, noting whether the registry is silent: whether it is to be asked at all by
  * what need not know, or has been silent a moment ago. */
 int session_call(struct gpushare_session *session);

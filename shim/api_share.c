@@ -193,7 +193,7 @@ static uint32_t share_inherited(struct gpushare_session *session, uint64_t point
 {
 	uint32_t flags = 0;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	for (const struct gpushare_buffer *own = session->buffers; own && !flags; own = own->next)
 		if (own->kind == BUFFER_ALLOCATED && pointer >= own->pointer &&
 		    pointer - own->pointer < own->info.size)
@@ -207,6 +207,7 @@ API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char 
 				   const struct gpushare_share_options *options,
 				   struct gpushare_buffer **out_buffer)
 {
+	API_CALL;
 	static const struct gpushare_share_options defaults;
 	struct source source = {.pointer = pointer, .size = size, .fd = -1};
 	const struct driver *driver;
@@ -238,6 +239,7 @@ API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char 
 API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
 			      size_t size, struct gpushare_buffer **out_buffer)
 {
+	API_CALL;
 	return gpushare_share_with(session, name, pointer, size, NULL, out_buffer);
 }
 
@@ -259,6 +261,7 @@ int session_end_shared(struct gpushare_buffer *buffer)
 
 API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
 {
+	API_CALL;
 	int status;
 
 	if (!buffer)

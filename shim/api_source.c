@@ -70,7 +70,7 @@ int source_check_foreign(struct gpushare_session *session, uint64_t pointer)
 {
 	char name[GPUSHARE_NAME_MAX + 1] = "";
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	for (struct gpushare_buffer *seen = session->buffers; seen && !*name; seen = seen->next)
 		if (seen->kind == BUFFER_ATTACHED && !seen->host_only && pointer >= seen->opened &&
 		    pointer - seen->opened < seen->info.base_size)

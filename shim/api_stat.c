@@ -44,6 +44,7 @@ static void stat_read(const gpushare_StatReply *from, struct gpushare_registry_i
 API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
 				      struct gpushare_registry_info *out_info)
 {
+	API_CALL;
 	request ask = {.which_verb = gpushare_Request_stat_tag};
 	_cleanup_free_ gpushare_StatReply *answer = NULL;
 	int status = session_check(session);

@@ -43,6 +43,7 @@ static int tags_write(const char *name, const struct gpushare_tag *tags, size_t 
 API_PUBLIC int gpushare_tag(struct gpushare_session *session, const char *name,
 			    const struct gpushare_tag *tags, size_t count)
 {
+	API_CALL;
 	request ask = {.which_verb = gpushare_Request_tag_tag};
 	int status = api_check_name(name);
 
@@ -61,6 +62,7 @@ API_PUBLIC int gpushare_tag(struct gpushare_session *session, const char *name,
 API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag *out_tags,
 			     size_t *out_count)
 {
+	API_CALL;
 	request ask = {.which_verb = gpushare_Request_lookup_tag};
 	gpushare_LookupReply answer;
 	int status = session_check_buffer(buffer);
@@ -121,6 +123,7 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 				int (*visit)(const struct gpushare_holder *holder, void *user),
 				void *user)
 {
+	API_CALL;
 	request ask = {.which_verb = gpushare_Request_holders_tag};
 	_cleanup_free_ gpushare_HoldersReply *page = NULL;
 	int status = api_check_name(name);

@@ -94,7 +94,7 @@ static int transfer_begin(struct transfer *transfer)
 	size_t size = transfer->length < CHUNK ? transfer->length : CHUNK;
 	struct staging old = {.context = NULL};
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	if (session->staging.context == context) {
 		old = session->staging;
 		session->staging = (struct staging){.context = NULL};
@@ -117,7 +117,7 @@ static void transfer_end(struct transfer *transfer)
 	struct staging old = transfer->staging;
 
 	if (keep) {
-		pthread_mutex_lock(&session->lock);
+		session_lock(session);
 		old = session->staging;
 		session->staging = transfer->staging;
 		pthread_mutex_unlock(&session->lock);
@@ -246,12 +246,14 @@ static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t le
 API_PUBLIC int gpushare_read(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			     int (*sink)(const void *data, size_t size, void *user), void *user)
 {
+	API_CALL;
 	return transfer_run(buffer, offset, length, sink, NULL, user);
 }
 
 API_PUBLIC int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			      int (*source)(void *data, size_t size, void *user), void *user)
 {
+	API_CALL;
 	return transfer_run(buffer, offset, length, NULL, source, user);
 }
 
@@ -298,11 +300,13 @@ static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to
 API_PUBLIC int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host,
 				  size_t length)
 {
+	API_CALL;
 	return transfer_copy(buffer, offset, host, NULL, length);
 }
 
 API_PUBLIC int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *host,
 				size_t length)
 {
+	API_CALL;
 	return transfer_copy(buffer, offset, NULL, host, length);
 }

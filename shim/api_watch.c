@@ -170,7 +170,7 @@ static int find_registry(struct gpushare_session *session, char out_directory[GP
 {
 	int status;
 
-	pthread_mutex_lock(&session->lock);
+	session_lock(session);
 	status = client_connect(session->client);
 	if (status)
 		api_fail(status, "%s", session->client->why);
@@ -201,6 +201,7 @@ static int open_watch(struct gpushare_watch *watch, struct gpushare_session *ses
 API_PUBLIC int gpushare_watch(struct gpushare_session *session, const char *glob,
 			      struct gpushare_watch **out_watch)
 {
+	API_CALL;
 	struct gpushare_watch *watch;
 	int status = session_check(session);
 
@@ -229,6 +230,7 @@ API_PUBLIC int gpushare_watch(struct gpushare_session *session, const char *glob
 API_PUBLIC int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 				   struct gpushare_notice *out_notice)
 {
+	API_CALL;
 	int status;
 
 	if (!watch || !out_notice)
@@ -238,6 +240,7 @@ API_PUBLIC int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 				"the watch was opened by process %d before fork(); call "
 				"gpushare_watch() in this process",
 				watch->pid);
+	watch->subscriber.cancelling = api_cancelling_;
 	status = next(watch, timeout_ms < 0 ? INT64_MAX : monotonic_ms() + timeout_ms, out_notice);
 	subscriber_settle(&watch->subscriber, has_more(watch));
 	return status;
@@ -250,6 +253,7 @@ API_PUBLIC int gpushare_watch_fd(const struct gpushare_watch *watch)
 
 API_PUBLIC void gpushare_watch_close(struct gpushare_watch *watch)
 {
+	API_CALL;
 	if (!watch)
 		return;
 	subscriber_close(&watch->subscriber, watch->pid == getpid());

@@ -171,8 +171,7 @@ void state_once(void);
 /* A thread is not cancelled while it has the lock: the others could do nothing any more. */
 int state_lock(void); /* what state_unlock() restores */
 void state_unlock(const int *cancelling);
-#define STATE_LOCKED \
-	int state_locked_ __attribute__((cleanup(state_unlock), unused)) = state_lock()
+#define STATE_LOCKED int state_locked_ __attribute__((cleanup(state_unlock), unused)) = state_lock()
 void state_uuid(int physical, cu_uuid *uuid);
 bool state_device_good(cu_device device);
 int state_ordinal(int physical); /* -1: not visible here */

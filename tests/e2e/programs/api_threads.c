@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Threads of one session: `api_threads together COUNT` has each ask once at the same time, and says how
+ * long the slowest took; `api_threads cancel` cancels one that waits for the registry.
+ */
+#include <gpushare.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS_MAX 64
+
+static struct gpushare_session *session;
+static pthread_barrier_t start;
+static _Atomic int waiting; /* the thread that is to be cancelled */
+
+static void must(int good, const char *what)
+{
+	if (good)
+		return;
+	fprintf(stderr, "api_threads: %s: %s\n", what, gpushare_explain());
+	exit(1);
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int ask(void)
+{
+	struct gpushare_info info;
+
+	return gpushare_stat(session, "nobody", &info);
+}
+
+static void *ask_once(void *out_ms)
+{
+	long began_ms;
+
+	pthread_barrier_wait(&start);
+	began_ms = now_ms();
+	must(ask() == GPUSHARE_E_TIMED_OUT, "an answer, of a registry that is stopped");
+	*(long *)out_ms = now_ms() - began_ms;
+	return NULL;
+}
+
+static void ask_together(unsigned int count)
+{
+	pthread_t threads[THREADS_MAX];
+	long took_ms[THREADS_MAX], slowest_ms = 0;
+
+	must(count > 0 && count <= THREADS_MAX, "count");
+	pthread_barrier_init(&start, NULL, count);
+	for (unsigned int i = 0; i < count; i++)
+		must(!pthread_create(&threads[i], NULL, ask_once, &took_ms[i]), "pthread_create");
+	for (unsigned int i = 0; i < count; i++) {
+		pthread_join(threads[i], NULL);
+		if (took_ms[i] > slowest_ms)
+			slowest_ms = took_ms[i];
+	}
+	printf("%ld\n", slowest_ms);
+}
+
+/* The caller's state is as it was, whichever it was, and the cancellation comes behind the call. */
+static void *ask_cancelled(void *out_answer)
+{
+	int state = -1;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	(void)gpushare_open(NULL, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+	must(state == PTHREAD_CANCEL_DISABLE, "a state that was not restored");
+	waiting = (int)syscall(SYS_gettid);
+	*(int *)out_answer = ask();
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+	must(state == PTHREAD_CANCEL_ENABLE, "a state that was not restored");
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Whether it sleeps in poll() or ppoll(). */
+static int is_polling(int thread)
+{
+	char path[64], what[32] = "";
+	FILE *file;
+	long call = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
+	file = fopen(path, "r");
+	if (file && fgets(what, sizeof(what), file) && *what != 'r')
+		call = strtol(what, NULL, 10);
+	if (file)
+		fclose(file);
+#ifdef SYS_poll
+	if (call == SYS_poll)
+		return 1;
+#endif
+	return call == SYS_ppoll;
+}
+
+static void cancel_one(void)
+{
+	pthread_t thread;
+	void *result = NULL;
+	int answer = 1;
+
+	must(!pthread_create(&thread, NULL, ask_cancelled, &answer), "pthread_create");
+	while (!waiting || !is_polling(waiting))
+		sched_yield();
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	must(result == PTHREAD_CANCELED, "a thread that was not cancelled");
+	printf("cancelled: %d\n", answer);
+	printf("another: %d\n", ask());
+}
+
+int main(int count, char **argument)
+{
+	must(count > 1, "what is to be done");
+	must(!gpushare_open(NULL, &session), "gpushare_open");
+	printf("open\n");
+	fflush(stdout);
+	getchar(); /* the registry is stopped meanwhile */
+	if (!strcmp(argument[1], "together"))
+		ask_together(count > 2 ? (unsigned int)atoi(argument[2]) : 8);
+	else
+		cancel_one();
+	return 0;
+}

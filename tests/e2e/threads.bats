@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Threads that are cancelled in calls, that wait for each other, and libraries that are closed in between.
+load helpers
+
+# asked COMMAND...: it has its session, and asks a registry that is stopped; what it said is in $WORK/asked.out
+asked() {
+	mkfifo "$WORK/go"
+	start_registry
+	"$@" <"$WORK/go" >"$WORK/asked.out" 2>"$WORK/asked.err" 3>&- 8>&- &
+	PID=$!
+	STARTED+=("$PID")
+	exec 9>"$WORK/go"
+	until_true grep -q open "$WORK/asked.out"
+	REGISTRY=$(registry_pids)
+	kill -STOP "$REGISTRY"
+	until_true has_stopped "$REGISTRY"
+	exec 9>&-
+	finish "$PID"
+	kill -CONT "$REGISTRY"
+}
+
+@test "a thread that is cancelled in a call of the API leaves the session to the others" {
+	[ -r /proc/self/syscall ] && [ -z "${EMULATOR:-}" ] || skip "where a thread waits can't be read here"
+	export GPUSHARE_TIMEOUT_MS=$((500 + SLACK_MS))
+	asked "$BIN/api_threads" cancel
+	equal "$(cat "$WORK/asked.out")" "open
+cancelled: -6
+another: -6"
+}
+
+@test "the time limit of a call covers its wait for another thread's" {
+	export GPUSHARE_TIMEOUT_MS=$((500 + SLACK_MS))
+	asked "$BIN/api_threads" together 8
+	slowest=$(tail -n 1 "$WORK/asked.out")
+	echo "the slowest took $slowest ms"
+	[ "$slowest" -ge "$GPUSHARE_TIMEOUT_MS" ]
+	[ "$slowest" -lt $((2 * GPUSHARE_TIMEOUT_MS)) ]
+}
+
+@test "threads that are cancelled while they allocate leave the driver to the others" {
+	for size in 4096 1048576 4194304; do
+		run -0 timeout 20 "$BIN/drv_cancel" 300 $size </dev/null
+		equal "$output" allocates
+	done
+}
+
+@test "threads that are cancelled in named allocations leave the preload to the others" {
+	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
+	for rule in 'w%i' 'w%i:vmm' 'w%i:keep'; do
+		run -0 timeout 20 env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$rule" "$BIN/drv_cancel" 300 4096 </dev/null
+		equal "$output" allocates
+	done
+}
+
+@test "threads that are cancelled leave no name behind" {
+	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
+	start_registry
+	mkfifo "$WORK/go"
+	# The simulated driver writes its log at the end of a call: a place to be cancelled at in each.
+	env GPUSHARE_SIM_LOG="$WORK/calls" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:size=1Mi' "$BIN/drv_cancel" 300 4096 1048576 \
+		<"$WORK/go" >"$WORK/left.out" 3>&- 8>&- &
+	PID=$!
+	STARTED+=("$PID")
+	exec 9>"$WORK/go"
+	until_true grep -q allocates "$WORK/left.out"
+	equal "$(names)" ""
+	exec 9>&-
+	finish "$PID"
+}
+
+@test "threads that are cancelled while they are given a buffer leave the preload to the others" {
+	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
+	start owner "$BIN/api_app" open alloc=a,weights,1Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	run -0 timeout 20 env GPUSHARE_SIM_LOG="$WORK/calls" LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:size=1Mi "$BIN/drv_cancel" 300 1048576 </dev/null
+	equal "$output" allocates
+	run -0 --separate-stderr timeout 20 env GPUSHARE_SIM_LOG="$WORK/calls" LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=nobody:wait=0.001:size=1Mi \
+		"$BIN/drv_cancel" 300 1048576 </dev/null
+	equal "$output" allocates
+}
+
+@test "a graph that publishes runs after the library was closed" {
+	run -0 env LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:-}" "$BIN/drv_unload" "$BUILD/libgpushare.so.0"
+	equal "$output" "published 1"
+}
