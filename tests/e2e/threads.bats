@@ -29,6 +29,14 @@ cancelled: -6
 another: -6"
 }
 
+@test "a thread that waits for notices without an end can be cancelled" {
+	[ -r /proc/self/syscall ] && [ -z "${EMULATOR:-}" ] || skip "where a thread waits can't be read here"
+	start_registry
+	run -0 timeout 20 "$BIN/api_threads" watch </dev/null
+	equal "$output" "open
+cancelled"
+}
+
 @test "the time limit of a call covers its wait for another thread's" {
 	export GPUSHARE_TIMEOUT_MS=$((500 + SLACK_MS))
 	asked "$BIN/api_threads" together 8

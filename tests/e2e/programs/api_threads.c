@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Threads of one session: `api_threads together COUNT` has each ask once at the same time, and says how
- * long the slowest took; `api_threads cancel` cancels one that waits for the registry.
+ * long the slowest took; `api_threads cancel` cancels one that waits for the registry, and
+ * `api_threads watch` one that waits for a notice without an end.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -122,6 +123,32 @@ static void cancel_one(void)
 	printf("another: %d\n", ask());
 }
 
+static void *watch_on(void *unused)
+{
+	struct gpushare_notice notice;
+	struct gpushare_watch *watch;
+
+	(void)unused;
+	must(!gpushare_watch(session, NULL, &watch), "gpushare_watch");
+	waiting = (int)syscall(SYS_gettid);
+	(void)gpushare_watch_next(watch, -1, &notice);
+	return NULL;
+}
+
+static void cancel_watching(void)
+{
+	pthread_t thread;
+	void *result = NULL;
+
+	must(!pthread_create(&thread, NULL, watch_on, NULL), "pthread_create");
+	while (!waiting || !is_polling(waiting))
+		sched_yield();
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	must(result == PTHREAD_CANCELED, "a thread that was not cancelled");
+	printf("cancelled\n");
+}
+
 int main(int count, char **argument)
 {
 	must(count > 1, "what is to be done");
@@ -131,6 +158,8 @@ int main(int count, char **argument)
 	getchar(); /* the registry is stopped meanwhile */
 	if (!strcmp(argument[1], "together"))
 		ask_together(count > 2 ? (unsigned int)atoi(argument[2]) : 8);
+	else if (!strcmp(argument[1], "watch"))
+		cancel_watching();
 	else
 		cancel_one();
 	return 0;
