@@ -277,7 +277,7 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 		status = access_check_share(lease, &share, &registry->group, &share.buffer, answer);
 	if (status)
 		return status;
-	registry_bury(registry, name);
+	registry_bury(registry, lease, name);
 	if (share.again)
 		return share_again(registry, lease, &share, answer);
 	kept = share.adopt ? find_kept(registry, lease, name) : NULL;

@@ -312,11 +312,14 @@ struct entry *registry_find(const struct registry *registry, const char *name, u
 	return entry && !strcmp(entry->info.name, name) ? entry : NULL;
 }
 
-void registry_bury(struct registry *registry, const char *name)
+void registry_bury(struct registry *registry, const struct lease *by, const char *name)
 {
 	struct entry *entry = store_find(&registry->store, name);
+	const struct lease *owner = entry ? entry->lease : NULL;
 
-	if (entry && entry->lease && watch_ended(entry->lease->watch))
+	if (owner &&
+	    (watch_ended(owner->watch) || (process_is_same(&owner->peer, &by->peer) &&
+					   process_is_other_program(&owner->peer, &by->peer))))
 		registry_part(registry, entry);
 }
 

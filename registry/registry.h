@@ -115,8 +115,9 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 bool registry_has_gone(const struct registry *registry, const char *name, uint64_t generation);
 /* What is attached as that, named or in limbo; NULL: it has gone. */
 struct entry *registry_find(const struct registry *registry, const char *name, uint64_t generation);
-/* Whoever shares `name` may come right after its owner's death, before we hear of that. */
-void registry_bury(struct registry *registry, const char *name);
+/* Withdraw `name` if its owner has ended and the registry has not heard of that yet. `by`, who shares the
+ * name now, may be the owner's own process after exec(). */
+void registry_bury(struct registry *registry, const struct lease *by, const char *name);
 
 /* keep.c: names that outlive their owners. */
 bool keep_is_asked(uint32_t flags);

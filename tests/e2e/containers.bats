@@ -228,6 +228,8 @@ pid_of() {
 
 @test "a registry outside after one in a container: who is in there still is known at once, and who is not" {
 	needs jq
+	# A registry in another user namespace writes down other uids. Nobody proves to be those: they reconnect.
+	[[ $NAMESPACES != *U* ]] || skip "without root a container is another user namespace, whose uids mean nothing outside"
 	export GPUSHARE_AUTOSTART=0
 	# shellcheck disable=SC2016 # the inner shell's
 	contained box sh -c '

@@ -151,3 +151,16 @@ release: 0 failed"
 	equal "$code" 6
 	equal "$(cat "$WORK/app.err")" ""
 }
+
+@test "a process that becomes another program names anew while a child holds its old connection" {
+	start_named app 'w%p' "$BIN/rt_app_static" init alloc=a,1Mi forkhold="$WORK/child,raw" \
+		become=5 init alloc=b,2Mi touch="$WORK/again" await="$WORK/end" exit=6
+	await_file "$WORK/child"
+	STARTED+=("$(cat "$WORK/child")")
+	await_file "$WORK/again"
+	equal "$(names)" "w$PID 2097152"
+	touch "$WORK/end"
+	code=0
+	finish "$PID" || code=$?
+	equal "$code" 6
+}

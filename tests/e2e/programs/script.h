@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,13 +164,13 @@ static void verb_fork(char **argument, int count)
 	printf("child: %d\n", status);
 }
 
-/* forkhold=FILE: a child that stays, its pid in FILE, with all that it inherited. */
+/* forkhold=FILE[,raw]: a child that stays, its pid in FILE, with all that it inherited; `raw`: no handler of
+ * pthread_atfork() runs. */
 static void verb_forkhold(char **argument, int count)
 {
-	pid_t child = fork();
+	pid_t child = count > 1 ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
 	char part[512], text[16];
 
-	(void)count;
 	if (!child)
 		for (;;)
 			pause();
@@ -304,7 +305,7 @@ static const struct script_verb script_verbs[] = {
     {"touch", 1, 1, verb_touch},	 {"await", 1, 1, verb_await},
     {"within", 1, 1, verb_within},	 {"exit", 1, 1, verb_exit},
     {"_exit", 1, 1, verb__exit},	 {"abort", 0, 0, verb_abort},
-    {"fork", 1, 1, verb_fork},		 {"forkhold", 1, 1, verb_forkhold},
+    {"fork", 1, 1, verb_fork},		 {"forkhold", 1, 2, verb_forkhold},
     {"sigchld", 0, 0, verb_sigchld},	 {"children", 0, 0, verb_children},
     {"census", 0, 0, verb_census},	 {"sockets", 1, 3, verb_sockets},
     {"closefrom", 1, 1, verb_closefrom}, {"cramp", 1, 1, verb_cramp},
