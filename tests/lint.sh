@@ -31,13 +31,6 @@ spdx() {
 	return $bad
 }
 
-# The public header is all of the API's contract, in one file that a reader looks for, however much
-# of it is documentation.
-long_files() {
-	find registry shim tools tests -name '*.[chS]' -print0 | xargs -0 wc -l |
-		awk '$2 != "total" && $1 > 400 { print $2 ": " $1 " lines; over 400 it wants splitting"; bad = 1 } END { exit bad }'
-}
-
 # As versions of the formatter differ, the one that CI has is asked.
 formatted() {
 	[[ $(clang-format --version) =~ version\ 14\. ]] || echo "this is $(clang-format --version), not 14"
@@ -53,7 +46,6 @@ lint shellcheck "shell scripts" shellcheck -x --severity=warning "${scripts[@]}"
 lint bash "an SPDX line in every file" spdx
 mapfile -t test_scripts < <(git ls-files '*.bats' '*.bash')
 lint python3 "no check in a test whose failure bash ignores" python3 tests/lint_bats.py "${test_scripts[@]}"
-lint bash "no file over 400 lines" long_files
 lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
 	--inline-suppr "${suppressed[@]}" \
