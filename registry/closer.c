@@ -92,6 +92,18 @@ void closer_add(struct closer *closer, int fd)
 		close(fd);
 }
 
+size_t closer_count(struct closer *closer)
+{
+	size_t count;
+
+	if (!closer)
+		return 0;
+	pthread_mutex_lock(&closer->lock);
+	count = closer->count;
+	pthread_mutex_unlock(&closer->lock);
+	return count;
+}
+
 void closer_end(struct closer *closer)
 {
 	if (!closer)

@@ -1,20 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 #include "fds_answer.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "closer.h"
 #include "log.h"
 
-/* A file that holds memory is neither: a socket could be ourselves, a directory a way somewhere. */
+#define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
+
+/* NULL: out of memory, then the caller closes itself. */
+static struct closer *closer_of(struct registry *registry, uint32_t uid)
+{
+	struct closer *closer = NULL;
+	struct user *user;
+
+	pthread_mutex_lock(&registry->lock);
+	user = user_of(&registry->users, uid);
+	if (user && !user->closer)
+		user->closer = closer_open();
+	if (user)
+		closer = user->closer;
+	pthread_mutex_unlock(&registry->lock);
+	return closer;
+}
+
+void fds_refuse(struct registry *registry, uint32_t uid, const int *fds, size_t count)
+{
+	struct closer *closer = count ? closer_of(registry, uid) : NULL;
+
+	while (count-- > 0)
+		closer_add(closer, fds[count]);
+}
+
+/*
+ * Whether it is of a kind that holds memory: a device file of NVIDIA's, an anonymous inode (a dma-buf), a
+ * memfd. Another process may serve its file system, which must not be asked: hence the cached type, and
+ * seals, which only files in memory have. Closing these kinds waits for no process.
+ */
+static bool is_welcome(int fd)
+{
+	struct statx is;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &is))
+		return false;
+	switch (is.stx_mode & S_IFMT) {
+	case 0:
+		return true;
+	case S_IFCHR:
+		return is.stx_rdev_major == NVIDIA_MAJOR;
+	case S_IFREG:
+		return fcntl(fd, F_GET_SEALS) >= 0;
+	}
+	return false;
+}
+
 static bool are_welcome(const int *fds, size_t count)
 {
-	struct stat is;
-
 	for (size_t i = 0; i < count; i++) {
-		if (fstat(fds[i], &is) || S_ISSOCK(is.st_mode) || S_ISDIR(is.st_mode))
+		if (!is_welcome(fds[i]))
 			return false;
 	}
 	return true;
@@ -35,7 +82,7 @@ static int handle_deposit(struct registry *registry, struct guest *guest,
 	pthread_mutex_unlock(&registry->lock);
 	if (status) {
 		memset(answer->tickets, 0, sizeof(answer->tickets));
-		fds_close(fds, count);
+		fds_refuse(registry, guest->peer.uid, fds, count);
 		return status;
 	}
 	answer->count = (uint16_t)count;
@@ -123,19 +170,22 @@ static int check(const struct guest *guest, const struct fds_message *ask, size_
 enum fds_outcome fds_answer(struct registry *registry, struct guest *guest, int socket)
 {
 	struct fds_message ask = {0}, answer = {.version = FDS_VERSION};
-	int fds[FDS_MAX];
+	int fds[FDS_KERNEL_MAX];
 	size_t count = 0;
-	int status = fds_receive(socket, &ask, fds, &count);
+	int status;
 
+	if (closer_count(closer_of(registry, guest->peer.uid)) >= LIMIT_FDS_REFUSED)
+		return FDS_CLOSE;
+	status = fds_receive_open(socket, &ask, fds, &count);
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return FDS_GO_ON; /* nothing there after all */
 	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO)
-		return FDS_CLOSE;
+		return FDS_CLOSE; /* nothing came */
 	answer.verb = ask.verb;
 	if (!status)
 		status = check(guest, &ask, count);
 	if (status) {
-		fds_close(fds, count);
+		fds_refuse(registry, guest->peer.uid, fds, count);
 	} else if (ask.verb == FDS_DEPOSIT) {
 		status = handle_deposit(registry, guest, &ask, fds, count, &answer);
 	} else if (ask.verb != FDS_REPLACE) {

@@ -25,6 +25,13 @@ struct connection {
 	struct connection *prev, *next;
 };
 
+/* The peer hears of it at once. What is still in the queue may take long to close. */
+static void connection_end(const struct fds_server *server, int fd, uint32_t uid)
+{
+	shutdown(fd, SHUT_RDWR);
+	fds_refuse(server->registry, uid, &fd, 1);
+}
+
 static void connection_close(struct fds_server *server, struct connection *connection)
 {
 	struct registry *registry = server->registry;
@@ -33,7 +40,7 @@ static void connection_close(struct fds_server *server, struct connection *conne
 	server->count--;
 	/* A keeper that is being started may hold it open a little longer, and so would epoll. */
 	epoll_ctl(server->events, EPOLL_CTL_DEL, connection->fd, NULL);
-	close(connection->fd);
+	connection_end(server, connection->fd, connection->guest->peer.uid);
 	pthread_mutex_lock(&registry->lock);
 	vault_leave(&registry->vault, connection->guest);
 	pthread_mutex_unlock(&registry->lock);
@@ -143,6 +150,8 @@ static bool listen_again(struct fds_server *server, bool on)
 static void accept_one(struct fds_server *server)
 {
 	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred ucred = {0};
+	socklen_t size = sizeof(ucred);
 
 	if (fd < 0) {
 		/* Asked at once again, it would say the same: EMFILE, ENFILE, ENOBUFS, ENOMEM. */
@@ -150,8 +159,10 @@ static void accept_one(struct fds_server *server)
 			listen_again(server, false);
 		return;
 	}
-	if (server->count >= LIMIT_FDS_CONNECTIONS || !connection_new(server, fd))
-		close(fd);
+	if (server->count < LIMIT_FDS_CONNECTIONS && connection_new(server, fd))
+		return;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size);
+	connection_end(server, fd, ucred.uid);
 }
 
 /* What has become due; when to look again. */

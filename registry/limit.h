@@ -59,6 +59,9 @@
 #define LIMIT_FDS_CONNECTIONS_PER_PROCESS 64
 #define LIMIT_FDS_SILENT_MS 5000
 
+/* Descriptors of one user that were refused and wait to be closed; more of them are not received. */
+#define LIMIT_FDS_REFUSED 256
+
 /* So long a mark in an order page is made again after it was found missing, and a consumer's slot is
  * not another one's: order_page.h. */
 #define LIMIT_ORDER_SETTLE_MS 10000

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "closer.h"
 #include "explain.h"
 #include "registry.h"
 
@@ -33,6 +34,7 @@ void users_finish(struct users *users)
 
 	HASH_ITER (hh, users->by_uid, user, after) {
 		HASH_DEL(users->by_uid, user);
+		closer_end(user->closer);
 		free(user);
 	}
 }

@@ -10,6 +10,7 @@
 #include "limit.h"
 #include "protocol.h"
 
+struct closer;
 struct entry;
 struct registry;
 
@@ -21,6 +22,7 @@ struct user {
 	/* audit.c: up to when it has used its lines, and how many it did not get */
 	int64_t lines_ns;
 	uint64_t left_out;
+	struct closer *closer; /* of what fds.sock refuses it; NULL: nothing so far */
 	UT_hash_handle hh;
 };
 

@@ -7,14 +7,12 @@
 
 #include "protocol.h"
 
-#define KERNEL_MAX 253 /* SCM_MAX_FD: with room for all of them, one that is missing was refused */
-
 _Static_assert(sizeof(struct fds_message) == 8 + FDS_MAX * GPUSHARE_TICKET_SIZE,
 	       "the same layout for every compiler");
 
 union ancillary {
 	struct cmsghdr header;
-	char bytes[CMSG_SPACE(KERNEL_MAX * sizeof(int))];
+	char bytes[CMSG_SPACE(FDS_KERNEL_MAX * sizeof(int))];
 };
 
 bool backing_is_fd(uint32_t backing)
@@ -60,7 +58,7 @@ int fds_send(int socket, const struct fds_message *message, const int *fds, size
 }
 
 /* All descriptors that came, in order. */
-static size_t collect(struct msghdr *header, int fds[KERNEL_MAX])
+static size_t collect(struct msghdr *header, int fds[FDS_KERNEL_MAX])
 {
 	size_t count = 0;
 
@@ -69,8 +67,8 @@ static size_t collect(struct msghdr *header, int fds[KERNEL_MAX])
 
 		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
 			continue;
-		if (more > KERNEL_MAX - count)
-			more = KERNEL_MAX - count;
+		if (more > FDS_KERNEL_MAX - count)
+			more = FDS_KERNEL_MAX - count;
 		memcpy(fds + count, CMSG_DATA(at), more * sizeof(int));
 		count += more;
 	}
@@ -87,8 +85,9 @@ static int judge(size_t size, size_t count, int flags)
 	return flags & MSG_TRUNC || count > FDS_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
-		      int out_fds[FDS_MAX], size_t *out_count)
+/* Whatever the answer, what came is the caller's. */
+static int receive(int socket, void *bytes, size_t room_size, size_t *out_size,
+		   int out_fds[FDS_KERNEL_MAX], size_t *out_count)
 {
 	struct iovec data = {.iov_base = bytes, .iov_len = room_size};
 	union ancillary room;
@@ -98,41 +97,60 @@ int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_siz
 	    .msg_control = room.bytes,
 	    .msg_controllen = sizeof(room.bytes),
 	};
-	int fds[KERNEL_MAX], status;
-	size_t count;
 	ssize_t size;
 
+	*out_count = 0;
 	do {
 		size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (size < 0 && errno == EINTR);
 	if (size < 0)
 		return status_from_errno(errno);
-	count = collect(&header, fds);
-	status = judge((size_t)size, count, header.msg_flags);
+	*out_size = (size_t)size;
+	*out_count = collect(&header, out_fds);
+	return judge(*out_size, *out_count, header.msg_flags);
+}
+
+int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
+		      int out_fds[FDS_MAX], size_t *out_count)
+{
+	int fds[FDS_KERNEL_MAX];
+	size_t size, count;
+	int status = receive(socket, bytes, room_size, &size, fds, &count);
+
 	if (status) {
 		fds_close(fds, count);
 		return status;
 	}
 	memcpy(out_fds, fds, count * sizeof(int));
-	*out_size = (size_t)size;
+	*out_size = size;
 	*out_count = count;
 	return GPUSHARE_OK;
+}
+
+int fds_receive_open(int socket, struct fds_message *out_message, int out_fds[FDS_KERNEL_MAX],
+		     size_t *out_count)
+{
+	size_t size;
+	int status = receive(socket, out_message, sizeof(*out_message), &size, out_fds, out_count);
+
+	if (!status && (size != sizeof(*out_message) || out_message->version != FDS_VERSION ||
+			out_message->count > FDS_MAX))
+		status = GPUSHARE_E_PROTOCOL;
+	return status;
 }
 
 int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
 		size_t *out_count)
 {
-	size_t size, count;
-	int status =
-	    fds_receive_bytes(socket, out_message, sizeof(*out_message), &size, out_fds, &count);
+	int fds[FDS_KERNEL_MAX];
+	size_t count;
+	int status = fds_receive_open(socket, out_message, fds, &count);
 
-	if (status)
+	if (status) {
+		fds_close(fds, count);
 		return status;
-	if (size != sizeof(*out_message) || out_message->version != FDS_VERSION ||
-	    out_message->count > FDS_MAX) {
-		fds_close(out_fds, count);
-		return GPUSHARE_E_PROTOCOL;
 	}
+	memcpy(out_fds, fds, count * sizeof(int));
 	*out_count = count;
 	return GPUSHARE_OK;
 }

@@ -66,6 +66,8 @@ uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
  */
 #define FDS_VERSION 1
 #define FDS_MAX 128 /* descriptors of one message */
+#define FDS_KERNEL_MAX \
+	253 /* SCM_MAX_FD: with room for all of them, one that is missing was refused */
 enum fds_verb {
 	FDS_DEPOSIT = 1,
 	FDS_WITHDRAW = 2,
@@ -90,6 +92,9 @@ int fds_send(int socket, const struct fds_message *message, const int *fds, size
  * answer but OK, no descriptor is left open. */
 int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
 		size_t *out_count);
+/* The same, but the `*out_count` descriptors that came stay open, whatever the answer. */
+int fds_receive_open(int socket, struct fds_message *out_message, int out_fds[FDS_KERNEL_MAX],
+		     size_t *out_count);
 /* The same for other messages, of `size` bytes; what is longer than the room for it is E_PROTOCOL. */
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
 int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,

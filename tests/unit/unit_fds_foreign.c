@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon's fds.sock, and descriptors whose close() or fstat() waits for another process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raw_fds.h"
+#include "stopped.h"
+
+#define LINGER_S 20 /* longer than raw_fds_hear() waits for an answer */
+
+/* A TCP socket with unsent data: its last close() takes LINGER_S, as nobody reads at the other end. */
+static int lingering(int *out_peer)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+	static const char bytes[65536];
+	socklen_t size = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 4096;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+	assert_int_equal(bind(listener, (const struct sockaddr *)&at, size), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	connect(fd, (const struct sockaddr *)&at, size); /* which goes on */
+	*out_peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(*out_peer >= 0);
+	while (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) > 0)
+		;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	close(listener);
+	return fd;
+}
+
+/* Send one such socket, so that the daemon has the last reference; `what` is wrong, or only it is. */
+static void send_lingering(int fd, struct fds_message what, int *out_peer)
+{
+	int slow = lingering(out_peer);
+
+	assert_true(stopped(raw_here.pid));
+	assert_int_equal(fds_send(fd, &what, &slow, 1), GPUSHARE_OK);
+	close(slow);
+	assert_int_equal(kill(raw_here.pid, SIGCONT), 0);
+}
+
+static void assert_others_are_served(void)
+{
+	int fd = raw_fds_dial();
+
+	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
+	close(fd);
+}
+
+static void a_socket_that_lingers_holds_up_nobody(void **state)
+{
+	struct fds_message wrong = raw_fds_message(FDS_DEPOSIT, 1);
+	int peers[4], fd = raw_fds_dial(), other = raw_fds_dial(), left = raw_fds_dial();
+
+	(void)state;
+	send_lingering(fd, raw_fds_message(FDS_DEPOSIT, 1), &peers[0]);
+	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_INVALID);
+	assert_others_are_served();
+	send_lingering(fd, raw_fds_message(FDS_WITHDRAW, 1), &peers[1]);
+	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
+	assert_others_are_served();
+	wrong.version++;
+	send_lingering(other, wrong, &peers[2]);
+	assert_int_equal(raw_fds_hear(other), GPUSHARE_E_PROTOCOL);
+	assert_others_are_served();
+	/* and one that is still in the queue of a connection that is closed */
+	assert_true(stopped(raw_here.pid));
+	assert_int_equal(fds_send(left, &wrong, NULL, 0), GPUSHARE_OK);
+	send_lingering(left, wrong, &peers[3]);
+	assert_int_not_equal(raw_fds_hear(left), GPUSHARE_OK); /* or its end, ahead of the answer */
+	assert_others_are_served();
+	fds_close(peers, 4);
+	close(left);
+	close(other);
+	close(fd);
+}
+
+static void answer(int fuse, uint64_t unique, const void *body, size_t size)
+{
+	struct fuse_out_header header = {.len = (uint32_t)(sizeof(header) + size),
+					 .unique = unique};
+	char out[256];
+
+	memcpy(out, &header, sizeof(header));
+	memcpy(out + sizeof(header), body, size);
+	if (write(fuse, out, sizeof(header) + size) < 0)
+		_exit(1);
+}
+
+/* A file system of one file, which can be opened: nothing else that is asked of it is ever answered. */
+static void serve_silent_file(int fuse)
+{
+	static const struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = 31};
+	static const struct fuse_open_out open;
+	static char in[1 << 20];
+
+	while (read(fuse, in, sizeof(in)) > 0) {
+		const struct fuse_in_header *header = (const void *)in;
+
+		if (header->opcode == FUSE_INIT)
+			answer(fuse, header->unique, &init, sizeof(init));
+		else if (header->opcode == FUSE_OPEN)
+			answer(fuse, header->unique, &open, sizeof(open));
+	}
+	_exit(0);
+}
+
+/* The process that serves it, in a mount namespace of its own, where it is at `path`; 0: not here. */
+static pid_t silent_file(const char *path)
+{
+	char options[100], word = 0;
+	int ready[2], fuse;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = raw_fork();
+	if (!pid) {
+		close(ready[0]);
+		fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+		snprintf(options, sizeof(options), "fd=%d,rootmode=100644,user_id=0,group_id=0",
+			 fuse);
+		if (fuse < 0 || unshare(CLONE_NEWNS) ||
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("silent", path, "fuse", 0, options) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		close(ready[1]);
+		serve_silent_file(fuse);
+	}
+	close(ready[1]);
+	if (read(ready[0], &word, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = 0;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+static void a_file_system_that_never_answers_holds_up_nobody(void **state)
+{
+	int plain, silent, status, fd = raw_fds_dial();
+	char path[GPUSHARE_PATH_MAX], seen[GPUSHARE_PATH_MAX + 32];
+	pid_t pid;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/silent", raw_here.directory);
+	plain = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	assert_true(plain >= 0);
+	pid = silent_file(path);
+	if (!pid) {
+		close(plain);
+		unlink(path);
+		printf("skipped: no FUSE file system can be mounted here\n");
+		skip();
+	}
+	snprintf(seen, sizeof(seen), "/proc/%d/root%s", pid, path);
+	silent = open(seen, O_RDWR | O_CLOEXEC);
+	assert_true(silent >= 0);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), &silent, 1),
+			 GPUSHARE_E_INVALID);
+	assert_others_are_served();
+	raw_assert_serves();
+	kill(pid, SIGKILL); /* the kernel answers for it now */
+	waitpid(pid, &status, 0);
+	close(silent);
+	close(plain);
+	unlink(path);
+	close(fd);
+}
+
+/* What buffers are made of, and nothing that another file system serves. */
+static void only_memory_is_taken_in(void **state)
+{
+	int fds[2], fd = raw_fds_dial();
+
+	(void)state;
+	fds[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), fds, 1),
+			 GPUSHARE_E_INVALID);
+	close(fds[0]);
+	fds[0] = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), fds, 1),
+			 GPUSHARE_E_INVALID);
+	close(fds[0]);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 2), fds, 2),
+			 GPUSHARE_E_INVALID);
+	fds_close(fds, 2);
+	assert_int_equal(raw_fds_deposit(fd, 2), GPUSHARE_OK);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_socket_that_lingers_holds_up_nobody, raw_fds_set_up,
+					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(a_file_system_that_never_answers_holds_up_nobody,
+					    raw_fds_set_up, raw_tear_down),
+	    cmocka_unit_test_setup_teardown(only_memory_is_taken_in, raw_fds_set_up, raw_tear_down),
+	};
+
+	return cmocka_run_group_tests_name("fds foreign", tests, NULL, NULL);
+}
