@@ -46,9 +46,12 @@
 
 /* Connections over the limit that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
-/* Answers that may pile up, and how long each may, while a peer does not read: each holds a
- * context. What such a peer asks beyond that is not answered. */
-#define LIMIT_UNREAD 4
+/* Answers that may pile up, and how long each may, while a peer does not read: each holds a context.
+ * A request beyond that is not answered. A connection may have LIMIT_UNREAD of them, and LIMIT_UNREAD_LEAST
+ * when its user has half of what one user may have. */
+#define LIMIT_UNREAD 128
+#define LIMIT_UNREAD_LEAST 4
+#define LIMIT_UNREAD_USER 512
 #define LIMIT_UNREAD_MS 5000
 
 /* How long a ticket serves; then its descriptor goes. */
@@ -70,7 +73,7 @@
  * suffice for every waiter and some answers under way. */
 #define LIMIT_CONTEXTS_FIRST 16
 #define LIMIT_CONTEXTS_LOW 8
-#define LIMIT_CONTEXTS_SPARE 64
+#define LIMIT_CONTEXTS_SPARE (2 * LIMIT_UNREAD_USER + 64)
 
 /* After a restart: how long one of before has to come back of whom only that can tell that it lives, as
  * it is in another pid namespace. */

@@ -22,6 +22,7 @@ struct user {
 	/* audit.c: up to when it has used its lines, and how many it did not get */
 	int64_t lines_ns;
 	uint64_t left_out;
+	unsigned int unread;   /* answers that its connections have not made room for */
 	struct closer *closer; /* of what fds.sock refuses it; NULL: nothing so far */
 	UT_hash_handle hh;
 };

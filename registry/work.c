@@ -61,6 +61,8 @@ static void push_ready(struct work *work, struct lease *lease, struct work **rea
 {
 	work->state = WORK_SENDING;
 	lease->unread++;
+	work->user = lease->user;
+	work->user->unread++;
 	while (*ready)
 		ready = &(*ready)->next_ready;
 	work->next_ready = NULL;
@@ -135,6 +137,15 @@ static int refuse(struct work *work, const struct lease *lease, int fault)
 	return fault ? handle_undecodable(fault, &registry->reply) : GPUSHARE_OK;
 }
 
+/* Whether one more of its answers may hold a context. */
+static bool may_answer(const struct lease *lease)
+{
+	unsigned int unread = lease->user->unread;
+
+	return unread < LIMIT_UNREAD_USER &&
+	       lease->unread < (unread < LIMIT_UNREAD_USER / 2 ? LIMIT_UNREAD : LIMIT_UNREAD_LEAST);
+}
+
 /*
  * Under the lock: the request in hand becomes an answer on *ready, a parked work, or nothing (then
  * the work stays as it was). A peer that reads no answers is not shown the door: nng 1.5.2 loses an
@@ -147,7 +158,7 @@ static void answer_request(struct work *work, int fault, struct lease *lease, st
 	int status = GPUSHARE_OK;
 	const char *name;
 
-	if (lease->unread >= LIMIT_UNREAD || registry->leaving)
+	if (!may_answer(lease) || registry->leaving)
 		return;
 	fault = refuse(work, lease, fault);
 	if (fault) {
@@ -228,6 +239,7 @@ static void on_sent(struct work *work, int result)
 	lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(work->pipe));
 	if (lease)
 		lease->unread--;
+	work->user->unread--;
 	pthread_mutex_unlock(&registry->lock);
 	work_receive(work);
 }

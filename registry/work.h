@@ -11,8 +11,9 @@ struct work {
 	enum work_state state; /* under the registry's lock */
 	nng_aio *aio;
 	nng_ctx context;
-	nng_pipe pipe;	  /* of the request in hand */
-	nng_msg *message; /* the request, then the answer */
+	nng_pipe pipe;	   /* of the request in hand */
+	struct user *user; /* whose the answer is, while it is sent */
+	nng_msg *message;  /* the request, then the answer */
 	request request;
 	struct waiter waiter;
 	struct work *next;	 /* of the server */

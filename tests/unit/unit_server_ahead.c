@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon, and peers that ask again before they have read what they were answered. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "configured.h"
+
+#define AHEAD 16     /* requests that wait for their answers */
+#define ASKED 200000 /* of one connection */
+#define DEAF 320     /* connections that never read */
+#define UNREAD 100   /* requests of each: more than contexts there are, and than a socket takes */
+#define FAIR_MS (1000 + raw_slack_ms()) /* within which another user is answered */
+
+/* The id of the next answer, in whatever order they come; fails the test where there is none. */
+static uint32_t hear_any(int fd, uint32_t heard)
+{
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE], body[gpushare_Reply_size];
+	reply answer;
+	size_t size;
+
+	if (!raw_read(fd, header, sizeof(header), RAW_TIMEOUT_MS))
+		fail_msg("no answer to those under way after %u", heard);
+	size = (size_t)sp_header_body_size(header);
+	assert_in_range(size, 0, sizeof(body));
+	assert_true(raw_read(fd, body, size, RAW_TIMEOUT_MS));
+	assert_int_equal(codec_decode_reply(body, size, &answer), GPUSHARE_OK);
+	assert_int_equal(answer.status, GPUSHARE_OK);
+	return sp_id(header + SP_HEADER_SIZE) & 0x7fffffffu;
+}
+
+/* Reads all the time, and always has AHEAD requests under way: each is answered once. */
+static void each_request_ahead_is_answered(void **state)
+{
+	request ask = raw_lookup("ahead", 0);
+	uint8_t *answered = test_calloc(ASKED, 1);
+	int fd = raw_connect(&raw_here);
+	uint32_t sent = 0;
+
+	(void)state;
+	assert_int_equal(raw_say(fd, raw_share("ahead")), GPUSHARE_OK);
+	for (uint32_t heard = 0; heard < ASKED; heard++) {
+		uint32_t id;
+
+		for (; sent < ASKED && sent < heard + AHEAD; sent++)
+			assert_true(raw_send(fd, sent, &ask));
+		id = hear_any(fd, heard);
+		assert_in_range(id, 0, sent - 1);
+		assert_int_equal(answered[id]++, 0);
+	}
+	test_free(answered);
+	close(fd);
+}
+
+static int set_up_system(void **state)
+{
+	static const char *const extra[] = {"--system", NULL};
+
+	(void)state;
+	if (geteuid()) {
+		printf("skipped: only root can be others\n");
+		return 0;
+	}
+	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
+	assert_non_null(mkdtemp(raw_here.directory));
+	raw_daemon_start(&raw_here, extra);
+	return 0;
+}
+
+static int tear_down_system(void **state)
+{
+	return geteuid() ? 0 : raw_tear_down(state);
+}
+
+/* Another user's DEAF connections, which ask and ask and never read; says so when they have. */
+static void never_read(int said)
+{
+	request list = {.which_verb = gpushare_Request_list_tag};
+	struct timeval soon = {.tv_usec = 1000};
+	int fds[DEAF];
+
+	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500))
+		_exit(1);
+	for (int i = 0; i < DEAF; i++) {
+		fds[i] = raw_connect(&raw_here);
+		setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
+	}
+	for (uint32_t id = 0;; id++) {
+		for (int i = 0; i < DEAF; i++)
+			raw_send(fds[i], id, &list);
+		if (id == UNREAD && write(said, "", 1) != 1)
+			_exit(1);
+	}
+}
+
+static void who_never_reads_holds_up_no_other_user(void **state)
+{
+	int fd, said[2], status;
+	long long begun_ms, slowest_ms = 0;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	fd = raw_connect(&raw_here);
+	for (int i = 0; i < 16; i++) { /* so that an answer to a list is long */
+		request share = raw_share("long");
+
+		snprintf(share.verb.share.buffer.name, sizeof(share.verb.share.buffer.name),
+			 "long%d", i);
+		share.verb.share.mode = 0644;
+		assert_int_equal(raw_say(fd, share), GPUSHARE_OK);
+	}
+	assert_int_equal(pipe(said), 0);
+	pid = raw_fork();
+	if (!pid)
+		never_read(said[1]);
+	close(said[1]);
+	assert_int_equal(read(said[0], &byte, 1), 1);
+	for (int i = 0; i < 50; i++) {
+		begun_ms = raw_now_ms();
+		assert_int_equal(raw_say(fd, raw_lookup("long1", 0)), GPUSHARE_OK);
+		begun_ms = raw_now_ms() - begun_ms;
+		slowest_ms = begun_ms > slowest_ms ? begun_ms : slowest_ms;
+		raw_sleep_ms(20);
+	}
+	assert_in_range(slowest_ms, 0, FAIR_MS);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	close(said[0]);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(each_request_ahead_is_answered, raw_set_up,
+					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(who_never_reads_holds_up_no_other_user, set_up_system,
+					    tear_down_system),
+	};
+
+	return cmocka_run_group_tests_name("server ahead", tests, NULL, NULL);
+}
