@@ -145,6 +145,19 @@ static int check_kind(const struct known *info, bool event, reply *answer)
 		       info->name);
 }
 
+/* An attachment has one name; its client said another one in a Retell. */
+static int check_told(const struct lease *lease, const struct known *info, reply *answer)
+{
+	const struct attachment *told = lease_find_generation(lease, info->generation);
+
+	if (!told || !strcmp(told->name, info->name))
+		return GPUSHARE_OK;
+	return explain(answer, GPUSHARE_E_INVALID,
+		       "this connection has told that generation %" PRIu64
+		       " is \"%s\", not \"%s\"; detach it first",
+		       info->generation, told->name, info->name);
+}
+
 static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
@@ -158,6 +171,8 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 	status = limit_check(registry, lease->user, LIMIT_attachments, 1, answer);
 	if (!status)
 		status = check_kind(&entry->info, ask->verb.attach.event, answer);
+	if (!status)
+		status = check_told(lease, &entry->info, answer);
 	if (!status)
 		status = access_check_attach(lease, entry, ask->verb.attach.read_only,
 					     &attach->read_only, answer);

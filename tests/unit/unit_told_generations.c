@@ -66,6 +66,21 @@ static void a_generation_has_one_name(void **state)
 	assert_int_equal(peer_registry->leases.attachments, 2);
 }
 
+/* Who told of it by another name hears that when it attaches it, not that memory is short. */
+static void who_told_another_name_hears_it(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	uint64_t x = peer_share(owner, "x");
+
+	(void)state;
+	assert_int_equal(retell(a, true, "y", x), GPUSHARE_OK);
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_E_INVALID);
+	peer_assert_sentence("\"y\", not \"x\"");
+	assert_int_equal(peer_attachers(owner, "x"), 0);
+	assert_int_equal(peer_detach(a, "y", x), GPUSHARE_OK);
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+}
+
 static void none_is_told_that_leaves_no_room(void **state)
 {
 	struct lease *a = peer_new(1, 10, "a");
@@ -139,6 +154,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(what_is_told_of_is_given_to_nobody_else),
 	    TEST(a_generation_has_one_name),
+	    TEST(who_told_another_name_hears_it),
 	    TEST(none_is_told_that_leaves_no_room),
 	    TEST(the_highest_is_not_forgotten),
 	    TEST(what_is_attached_is_not_given_after_a_restart),
