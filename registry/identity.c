@@ -13,6 +13,7 @@
 
 #define STATUS_ROOM 65536 /* of /proc/PID/status: more than 5000 groups */
 #define GROUP_ROOM_MAX (1u << 20)
+#define LOOKUPS 8 /* at a time: threads that read requests are fewer */
 
 /* NULL: it can't be read. */
 static char *read_status(int32_t pid)
@@ -125,16 +126,51 @@ static int by_number(const char *name, uint32_t *out_gid)
 	return GPUSHARE_OK;
 }
 
-/* A directory service may take its time: one thread at most waits for it, and others are told to try
- * again. */
-static int by_name(const char *name, uint32_t *out_gid)
+/* Users whose group is being looked up: one look-up each. */
+static struct {
+	pthread_mutex_t lock;
+	bool busy[LOOKUPS];
+	uint32_t uids[LOOKUPS];
+} asking = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Its place; -1: this user has one already, or there is none left. */
+static int begin_asking(uint32_t uid)
 {
-	static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+	int place = -1;
+
+	pthread_mutex_lock(&asking.lock);
+	for (int i = LOOKUPS - 1; i >= 0; i--) {
+		if (!asking.busy[i])
+			place = i;
+	}
+	for (int i = 0; i < LOOKUPS; i++) {
+		if (asking.busy[i] && asking.uids[i] == uid)
+			place = -1;
+	}
+	if (place >= 0) {
+		asking.busy[place] = true;
+		asking.uids[place] = uid;
+	}
+	pthread_mutex_unlock(&asking.lock);
+	return place;
+}
+
+static void end_asking(int place)
+{
+	pthread_mutex_lock(&asking.lock);
+	asking.busy[place] = false;
+	pthread_mutex_unlock(&asking.lock);
+}
+
+/* A directory service may take its time: one thread waits for it for each user, and the user's others are
+ * told to try again. */
+static int by_name(const char *name, uint32_t uid, uint32_t *out_gid)
+{
 	struct group group, *found = NULL;
 	char *room = NULL;
-	int error = ERANGE;
+	int error = ERANGE, place = begin_asking(uid);
 
-	if (pthread_mutex_trylock(&asking))
+	if (place < 0)
 		return GPUSHARE_E_IO;
 	for (size_t size = 4096; error == ERANGE && size <= GROUP_ROOM_MAX; size *= 4) {
 		char *grown = realloc(room, size);
@@ -146,18 +182,19 @@ static int by_name(const char *name, uint32_t *out_gid)
 	}
 	if (found)
 		*out_gid = group.gr_gid;
-	pthread_mutex_unlock(&asking);
+	end_asking(place);
 	free(room);
 	if (found)
 		return GPUSHARE_OK;
 	return !error || error == ENOENT || error == ESRCH ? GPUSHARE_E_NOT_FOUND : GPUSHARE_E_IO;
 }
 
-void identity_find_group(const char *name, struct identity_group *out_group)
+void identity_find_group(const char *name, uint32_t uid, struct identity_group *out_group)
 {
 	bool number = *name >= '0' && *name <= '9';
 
 	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	snprintf(out_group->name, sizeof(out_group->name), "%s", name);
-	out_group->status = (number ? by_number : by_name)(name, &out_group->gid);
+	out_group->status =
+	    number ? by_number(name, &out_group->gid) : by_name(name, uid, &out_group->gid);
 }

@@ -236,7 +236,7 @@ static bool open_door(const struct options *options)
 	if (!options->is_system)
 		return true;
 	if (options->group)
-		identity_find_group(options->group, &group);
+		identity_find_group(options->group, geteuid(), &group);
 	if (group.status)
 		log_error("there is no group '%s'", options->group);
 	door_set(true, group.gid);

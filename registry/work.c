@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "work.h"
 
+#include <nng/transport/ipc/ipc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -183,11 +184,13 @@ static int read_request(struct work *work, struct identity_group *out_group)
 {
 	int fault = codec_decode_request(nng_msg_body(work->message), nng_msg_len(work->message),
 					 &work->request);
+	uint64_t uid = 0;
 
 	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	if (!fault && work->request.which_verb == gpushare_Request_share_tag &&
-	    *work->request.verb.share.group)
-		identity_find_group(work->request.verb.share.group, out_group);
+	    *work->request.verb.share.group &&
+	    !nng_pipe_get_uint64(work->pipe, NNG_OPT_IPC_PEER_UID, &uid))
+		identity_find_group(work->request.verb.share.group, (uint32_t)uid, out_group);
 	return fault;
 }
 

@@ -142,6 +142,58 @@ static void who_never_reads_holds_up_no_other_user(void **state)
 	close(fd);
 }
 
+/* Another user's connections, which share for groups that there are not, as fast as they are answered. */
+static void share_for_strange_groups(int said)
+{
+	request share = raw_share("strange");
+	reply answer;
+	int fds[4];
+
+	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500))
+		_exit(1);
+	strcpy(share.verb.share.group, "no-such-group");
+	share.verb.share.mode = 0640;
+	for (int i = 0; i < 4; i++)
+		fds[i] = raw_connect(&raw_here);
+	for (uint32_t id = 0;; id++) {
+		for (int i = 0; i < 4; i++)
+			raw_send(fds[i], id, &share);
+		for (int i = 0; i < 4; i++)
+			raw_receive(fds[i], id, &answer, RAW_TIMEOUT_MS);
+		if (id == 10 && write(said, "", 1) != 1)
+			_exit(1);
+	}
+}
+
+static void who_names_strange_groups_fails_no_other_user(void **state)
+{
+	request share = raw_share("grouped");
+	int fd, said[2], status;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	fd = raw_connect(&raw_here);
+	assert_int_equal(pipe(said), 0);
+	pid = raw_fork();
+	if (!pid)
+		share_for_strange_groups(said[1]);
+	close(said[1]);
+	assert_int_equal(read(said[0], &byte, 1), 1);
+	strcpy(share.verb.share.group, "root");
+	share.verb.share.mode = 0640;
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(raw_say(fd, share), GPUSHARE_OK);
+		assert_int_equal(raw_say(fd, raw_withdraw("grouped", 0)), GPUSHARE_OK);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	close(said[0]);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +201,8 @@ int main(void)
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(who_never_reads_holds_up_no_other_user, set_up_system,
 					    tear_down_system),
+	    cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
+					    set_up_system, tear_down_system),
 	};
 
 	return cmocka_run_group_tests_name("server ahead", tests, NULL, NULL);

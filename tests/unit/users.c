@@ -51,7 +51,7 @@ request share_of(const char *name, uint32_t mode, const char *group)
 
 	what.verb.share.mode = mode;
 	strcpy(what.verb.share.group, group);
-	identity_find_group(group, &peer_registry->group);
+	identity_find_group(group, 0, &peer_registry->group);
 	return what;
 }
 
