@@ -42,7 +42,9 @@ struct client {
 	bool autostart;
 	bool giving_back; /* so no registry is started but one that would know what is given back */
 	bool heard;	  /* a byte of the answer to the latest request has come */
-	bool asked;	  /* the latest call's request was sent to somebody, answered or not */
+	unsigned int
+	    fdless; /* the connection (`connections`) that outlived the wait for its end: no fds.sock */
+	bool asked; /* the latest call's request was sent to somebody, answered or not */
 	struct directory_trust trust; /* of the directory: who is to answer there */
 	bool fresh;		      /* the registry is to be told of all that the owner has */
 	bool anew;		      /* ...once more, when it has been told of it */

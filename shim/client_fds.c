@@ -60,7 +60,8 @@ static int fail_answer(struct client *client, int status)
 	case GPUSHARE_E_INVALID:
 		return client_fail(
 		    client, status,
-		    "the registry in %s does not take a socket or a directory for memory",
+		    "the registry in %s takes memory (a memfd, a dma-buf, memory of NVIDIA's "
+		    "driver), not a socket or a directory or another file",
 		    client->directory);
 	case GPUSHARE_E_NOT_FOUND:
 		return client_fail(
@@ -75,14 +76,19 @@ static int fail_answer(struct client *client, int status)
 	}
 }
 
-/* Whether the connection ends in a moment: of a registry that is killed this socket may go first. */
-static bool is_ending(const struct client *client)
+/* Whether the connection ends in a moment: of a registry that is killed this socket may go first. A
+ * connection that did not end is not waited for again: after a chroot() each allocation would wait. */
+static bool is_ending(struct client *client)
 {
-	int64_t until_ms = monotonic_ms() + ENDING_MS;
+	int64_t until_ms = monotonic_ms();
 
+	if (client->fdless != client->connections)
+		until_ms += ENDING_MS;
 	while (!client_has_ended(client)) {
-		if (monotonic_ms() >= until_ms)
+		if (monotonic_ms() >= until_ms) {
+			client->fdless = client->connections;
 			return false;
+		}
 		poll(NULL, 0, 1);
 	}
 	return true;

@@ -8,7 +8,7 @@
 #include "client.h"
 
 /* Give duplicates of `count` descriptors to the registry, which keeps each until a Share of this
- * process names its ticket, or for ten seconds. E_LIMIT, E_INVALID (a socket or a directory),
+ * process names its ticket, or for ten seconds. E_LIMIT, E_INVALID (no memory: a socket or a directory, say),
  * E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_DENIED, E_FORKED, E_NOT_SUPPORTED (an old registry). */
 int client_deposit(struct client *client, const int *fds, size_t count,
 		   uint8_t (*out_tickets)[GPUSHARE_TICKET_SIZE]);

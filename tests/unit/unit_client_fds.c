@@ -155,9 +155,11 @@ static void a_registry_that_is_gone(void **state)
 	assert_int_equal(share("x", ticket[0]), GPUSHARE_OK);
 }
 
+/* As after a chroot(): the connection stays, and only the first of many waits for its end. */
 static void a_registry_without_that_socket(void **state)
 {
 	ticket_key ticket[1];
+	long long begun_ms;
 
 	(void)state;
 	unlink(fds_socket);
@@ -165,6 +167,11 @@ static void a_registry_without_that_socket(void **state)
 	assert_why("older than");
 	/* and what it has shared with that registry stands */
 	assert_true(client->fd >= 0);
+	begun_ms = raw_now_ms();
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(client_deposit(client, &file, 1, ticket),
+				 GPUSHARE_E_NOT_SUPPORTED);
+	assert_in_range(raw_now_ms() - begun_ms, 0, 1000 + raw_slack_ms());
 }
 
 /* In place of fds.sock: reads the question and does `how` with it. */
