@@ -33,8 +33,8 @@
 #define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
-/* Steps of comparing names with a pattern that one List takes, some 20 ms at most: under the lock. */
-#define LIMIT_LIST_WORK 4000000
+/* Steps of comparing names with a pattern that one List takes, some 2 ms at most: under the lock. */
+#define LIMIT_LIST_WORK 400000
 #define LIMIT_LIST_LOOK 64 /* steps that a name takes to be looked at, whether it fits or not */
 #define LIMIT_PAGE 16	   /* names in one ListReply: registry.options */
 #define LIMIT_TOMBSTONES 1024

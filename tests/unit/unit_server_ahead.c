@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -20,6 +21,8 @@
 #define ASKED 200000 /* of one connection */
 #define DEAF 320     /* connections that never read */
 #define UNREAD 100   /* requests of each: more than contexts there are, and than a socket takes */
+#define LISTING 64   /* connections that list */
+#define LISTED 20000 /* names that they list */
 #define FAIR_MS (1000 + raw_slack_ms()) /* within which another user is answered */
 
 /* The id of the next answer, in whatever order they come; fails the test where there is none. */
@@ -82,6 +85,14 @@ static int tear_down_system(void **state)
 	return geteuid() ? 0 : raw_tear_down(state);
 }
 
+/* In a child; another uid no longer ends with the test by itself. */
+static void become_other(void)
+{
+	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500) ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL))
+		_exit(1);
+}
+
 /* Another user's DEAF connections, which ask and ask and never read; says so when they have. */
 static void never_read(int said)
 {
@@ -89,8 +100,7 @@ static void never_read(int said)
 	struct timeval soon = {.tv_usec = 1000};
 	int fds[DEAF];
 
-	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500))
-		_exit(1);
+	become_other();
 	for (int i = 0; i < DEAF; i++) {
 		fds[i] = raw_connect(&raw_here);
 		setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
@@ -149,8 +159,7 @@ static void share_for_strange_groups(int said)
 	reply answer;
 	int fds[4];
 
-	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500))
-		_exit(1);
+	become_other();
 	strcpy(share.verb.share.group, "no-such-group");
 	share.verb.share.mode = 0640;
 	for (int i = 0; i < 4; i++)
@@ -194,6 +203,64 @@ static void who_names_strange_groups_fails_no_other_user(void **state)
 	close(fd);
 }
 
+/* Another user's connections, which list by a pattern that takes long for each of its names. */
+static void list_all_the_time(int said)
+{
+	request list = {.which_verb = gpushare_Request_list_tag}, share = raw_share("x");
+	reply answer;
+	int fds[LISTING];
+
+	become_other();
+	for (int i = 0; i < LISTING; i++)
+		fds[i] = raw_connect(&raw_here);
+	for (int i = 0; i < LISTED; i++) {
+		memset(share.verb.share.buffer.name, 'a', 240);
+		snprintf(share.verb.share.buffer.name + 240, 16, "%dy", i);
+		if (raw_say(fds[0], share))
+			_exit(1);
+	}
+	strcpy(list.verb.list.glob, "*x*x*x*x*x*x*x*x*y");
+	for (uint32_t id = 0;; id++) {
+		for (int i = 0; i < LISTING; i++)
+			raw_send(fds[i], id, &list);
+		if (!id && write(said, "", 1) != 1)
+			_exit(1);
+		for (int i = 0; i < LISTING; i++)
+			raw_receive(fds[i], id, &answer, 4 * RAW_TIMEOUT_MS);
+	}
+}
+
+static void who_lists_by_patterns_holds_up_no_other_user(void **state)
+{
+	long long begun_ms, slowest_ms = 0;
+	int fd, said[2], status;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	fd = raw_connect(&raw_here);
+	assert_int_equal(raw_say(fd, raw_share("own")), GPUSHARE_OK);
+	assert_int_equal(pipe(said), 0);
+	pid = raw_fork();
+	if (!pid)
+		list_all_the_time(said[1]);
+	close(said[1]);
+	assert_int_equal(read(said[0], &byte, 1), 1);
+	for (int i = 0; i < 20; i++) {
+		begun_ms = raw_now_ms();
+		assert_int_equal(raw_say(fd, raw_lookup("own", 0)), GPUSHARE_OK);
+		begun_ms = raw_now_ms() - begun_ms;
+		slowest_ms = begun_ms > slowest_ms ? begun_ms : slowest_ms;
+	}
+	assert_in_range(slowest_ms, 0, FAIR_MS / 4);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	close(said[0]);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +269,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(who_never_reads_holds_up_no_other_user, set_up_system,
 					    tear_down_system),
 	    cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
+					    set_up_system, tear_down_system),
+	    cmocka_unit_test_setup_teardown(who_lists_by_patterns_holds_up_no_other_user,
 					    set_up_system, tear_down_system),
 	};
 
