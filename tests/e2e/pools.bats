@@ -21,7 +21,7 @@ like_bare() {
 		[[ $program != rt_* ]] || async=entry-async
 		for way in $async ${async/async/pool}; do
 			echo "$program $way"
-			like_bare pool=d make=a,$way,1,s pool=d make=b,$way,64Mi,s make=c,$way,3000000,s pool=d pooltrim=d,0 \
+			like_bare pool=d make=b,$way,64Mi,s pool=d make=a,$way,1,s make=c,$way,3000000,s pool=d pooltrim=d,0 \
 				pool=d drop=b,$way,s go=s pool=d drop=a,$way,s drop=c,$way,s go=s pool=d poolset=d,6,0 poolset=d,8,0 pool=d poolset=d,8,5 \
 				poolset=d,7,0 poolset=d,5,0 make=e,$way,5Mi,s poolset=d,6,0 poolset=d,8,0 pool=d drop=e,$way,s go=s pool=d
 			like_bare poolset=d,4,0xffffffffffffffff make=a,$way,64Mi,s pool=d make=b,$way,128Mi,s pool=d \
