@@ -171,6 +171,62 @@ void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base)
 	return search.found;
 }
 
+struct filling {
+	const char *prefix;
+	uintptr_t base;
+	const char *names;
+	size_t count;
+	char *out;
+	bool met;
+};
+
+static int visit_all(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct filling *filling = user;
+	const char *name = filling->names;
+	struct object object;
+
+	(void)size;
+	if (info->dlpi_addr != filling->base || !name_begins(info->dlpi_name, filling->prefix) ||
+	    !object_open(info, &object))
+		return 0;
+	for (size_t i = 0; i < filling->count; i++, name += strlen(name) + 1) {
+		void *found = find(&object, name);
+
+		memcpy(filling->out + i * sizeof(found), &found, sizeof(found));
+	}
+	filling->met = true;
+	return 1;
+}
+
+bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out)
+{
+	struct filling filling = {
+	    .prefix = prefix, .base = base, .names = names, .count = count, .out = out};
+
+	dl_iterate_phdr(visit_all, &filling);
+	return filling.met;
+}
+
+static int visit_count(struct dl_phdr_info *info, size_t size, void *user)
+{
+	unsigned long long *unloaded = user;
+
+	(void)size;
+	*unloaded = info->dlpi_subs;
+	return 1;
+}
+
+/* dlpi_subs changes under the lock that dl_iterate_phdr takes, with the unmapping itself: glibc,
+ * elf/dl-close.c. */
+unsigned long long elf_unloaded(void)
+{
+	unsigned long long unloaded = 0;
+
+	dl_iterate_phdr(visit_count, &unloaded);
+	return unloaded;
+}
+
 void *elf_find_after(const void *here, const char *symbol)
 {
 	struct search search = {.after = (uintptr_t)here, .symbol = symbol};

@@ -14,6 +14,16 @@
  * ("libcuda.so"); NULL if there is none. `out_base` (may be NULL) receives the load address. */
 void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
 
+/* The defined functions of `count` names, which stand in `names` one behind another, each with its
+ * NUL; in the object whose file name begins with `prefix` and whose load address is `base`. `out` is an
+ * array of `count` pointers; NULL for what the object lacks. One walk of the loaded objects. False: no
+ * such object is loaded. */
+bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out);
+
+/* How many objects the loader has unloaded since the process began. The cost of a look at one
+ * object. */
+unsigned long long elf_unloaded(void);
+
 /* The defined function `symbol` in the first object that was loaded after the one that holds
  * `here`: what RTLD_NEXT would say, and local objects too. */
 void *elf_find_after(const void *here, const char *symbol);

@@ -34,6 +34,8 @@ void *hooks_find_next(const void *caller, const char *symbol);
 \
 		if (!real) \
 			return CU_NOT_INITIALIZED; \
+		if (lookup_passes((const void *)real)) \
+			return real args; \
 		run(name, real, args); \
 	} \
 	cu_result hook_##name params \

@@ -17,15 +17,27 @@
 
 #define DRIVER_LIBRARY "libcuda.so"
 
-/* The driver table of one loaded libcuda. Never freed: a call may be on its way through it. */
+/* No array of pointers: each would be relocated in every process. */
+#define F(since, version, name, params) #name "\0"
+static const char driver_names[] = CUDA_ABI_CALLS(F);
+#undef F
+#define DRIVER_CALLS (sizeof(struct driver) / sizeof(void *))
+
+/*
+ * The driver table of one loaded libcuda: the first that the program looked up in, or whose call it
+ * made. Never freed: a call may be on its way through it.
+ */
 struct loaded {
 	struct driver driver;
 	uintptr_t base;
-	atomic_uint unloads; /* when it was last known to stand there */
-	struct loaded *older;
+	/* unload_count() and elf_unloaded() when it was last known to stand there. Each is true by
+	 * itself: threads may store them in any order. */
+	atomic_uint unloads;
+	atomic_ullong unloaded;
 };
 
 static _Atomic(struct loaded *) current;
+atomic_bool lookup_has_rival;
 
 static struct loaded *loaded_new(uintptr_t base)
 {
@@ -34,56 +46,97 @@ static struct loaded *loaded_new(uintptr_t base)
 	if (!made)
 		return NULL;
 	made->base = base;
-#define F(since, version, name, params) \
-	made->driver.name = (cu_##name##_call *)elf_find_in(DRIVER_LIBRARY, #name, NULL);
-	CUDA_ABI_CALLS(F)
-#undef F
-	return made;
+	if (elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &made->driver))
+		return made;
+	free(made);
+	return NULL;
 }
 
 static bool is_same(const struct loaded *one, const struct loaded *other)
 {
-	return one && one->base == other->base &&
+	return one->base == other->base &&
 	       !memcmp(&one->driver, &other->driver, sizeof(one->driver));
 }
 
-/* libcuda stands at `base` now: the table for it. It may have been closed and opened elsewhere, or
+/* Does the known libcuda still stand where it stood? It may have been closed and opened elsewhere, or
  * another one at the same place. */
-static const struct loaded *loaded_at(uintptr_t base, unsigned int unloads)
+static bool still_stands(struct loaded *known)
 {
-	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
-	struct loaded *made;
+	unsigned int unloads = unload_count();
+	unsigned long long unloaded;
+	struct loaded *now;
+	bool stands;
 
-	if (known && known->base == base &&
-	    atomic_load_explicit(&known->unloads, memory_order_relaxed) == unloads)
-		return known;
-	made = loaded_new(base);
+	if (atomic_load_explicit(&known->unloads, memory_order_relaxed) == unloads)
+		return true;
+	unloaded = elf_unloaded();
+	if (atomic_load_explicit(&known->unloaded, memory_order_relaxed) != unloaded) {
+		now = loaded_new(known->base);
+		stands = now && is_same(known, now);
+		free(now);
+		if (!stands)
+			return false;
+		atomic_store_explicit(&known->unloaded, unloaded, memory_order_relaxed);
+	}
+	atomic_store_explicit(&known->unloads, unloads, memory_order_relaxed);
+	return true;
+}
+
+/* The libcuda at `base` in place of `known`, which has gone; what another thread put there first. */
+static struct loaded *take_up(struct loaded *known, uintptr_t base)
+{
+	unsigned int unloads = unload_count();
+	unsigned long long unloaded = elf_unloaded();
+	struct loaded *made = loaded_new(base);
+
 	if (!made)
 		return NULL;
-	if (is_same(known, made)) {
-		atomic_store_explicit(&known->unloads, unloads, memory_order_relaxed);
-		free(made);
-		return known;
-	}
 	atomic_init(&made->unloads, unloads);
-	made->older = known;
+	atomic_init(&made->unloaded, unloaded);
 	if (atomic_compare_exchange_strong(&current, &known, made))
 		return made;
-	free(made); /* another thread was first */
+	free(made);
 	return known;
+}
+
+/* True: calls into the libcuda at `base` are the ones that hooks go on to. */
+static bool takes_calls(uintptr_t base)
+{
+	static atomic_bool told;
+	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	uintptr_t first;
+
+	if (!known || !still_stands(known)) {
+		/* Our exports go on to the first one. */
+		if (!elf_find_in(DRIVER_LIBRARY, "cuInit", &first) || first != base)
+			atomic_store_explicit(&lookup_has_rival, true, memory_order_relaxed);
+		known = take_up(known, base);
+	}
+	if (known && known->base != base && state_is_active() && !atomic_exchange(&told, true))
+		state_log("another libcuda is loaded beside the one that the program has used: "
+			  "allocations through it get no name");
+	return known && known->base == base;
+}
+
+bool lookup_is_rival(const void *real)
+{
+	const struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	uintptr_t base;
+
+	return known && elf_is_in(real, DRIVER_LIBRARY, &base) && base != known->base;
 }
 
 const struct driver *lookup_driver(void)
 {
 	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
-	unsigned int unloads = unload_count();
 	uintptr_t base;
 
-	if (known && atomic_load_explicit(&known->unloads, memory_order_relaxed) == unloads)
+	if (known && still_stands(known))
 		return &known->driver;
 	if (!elf_find_in(DRIVER_LIBRARY, "cuInit", &base))
 		return NULL;
-	return (const struct driver *)loaded_at(base, unloads);
+	known = take_up(known, base);
+	return known ? &known->driver : NULL;
 }
 
 void *lookup_replace(void *pointer)
@@ -211,8 +264,8 @@ static struct lookup_answer find(look_up *real, void *handle, const char *symbol
 	if (!found) /* a miss that is not of our making is the caller's to make again */
 		return masked ? miss(real, handle, symbol, caller) : go_on;
 	/* The driver's look-ups in itself stay its own. */
-	if (elf_is_in(found, DRIVER_LIBRARY, &base) && loaded_at(base, unload_count()) &&
-	    !elf_is_in(caller, DRIVER_LIBRARY, NULL))
+	if (elf_is_in(found, DRIVER_LIBRARY, &base) && !elf_is_in(caller, DRIVER_LIBRARY, NULL) &&
+	    takes_calls(base))
 		found = lookup_replace(found);
 	return (struct lookup_answer){.value = found};
 }
@@ -220,7 +273,7 @@ static struct lookup_answer find(look_up *real, void *handle, const char *symbol
 struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller)
 {
 	static struct route route;
-	look_up *real = (look_up *)route_get(&route, NULL, "dlsym", find_dlsym);
+	look_up *real = (look_up *)route_get_anew(&route, NULL, "dlsym", find_dlsym);
 	struct lookup_answer answer = {.next = (void *)real};
 	int error;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_ROUTE_H
 #define GPUSHARE_SHIM_ROUTE_H
-/* Remembered: where a call of the program goes on to, until some library is unloaded. */
+/* Remembered: where a call of the program goes on to, until some library is unloaded. A dlclose that
+ * unloads nothing costs each route one look at the loader's count. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 struct route {
 	atomic_uint sequence; /* odd: being written */
 	atomic_uint unloads;
+	atomic_ullong unloaded; /* elf_unloaded() before it was found */
 	_Atomic(const void *) caller;
 	_Atomic(void *) real;
 };
@@ -43,9 +45,12 @@ static inline uintptr_t route_place(const void *caller)
 	return (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 }
 
-/* Behind route_get() and routes_get(): where nothing is remembered at the first look. */
+/* Behind route_get(), route_get_anew() and routes_get(): where nothing is remembered at the first
+ * look. */
 void *route_find(struct route *route, const void *caller, const char *symbol,
 		 void *(*find)(const void *caller, const char *symbol));
+void *route_find_anew(struct route *route, const void *caller, const char *symbol,
+		      void *(*find)(const void *caller, const char *symbol));
 void *routes_find(struct routes *routes, const void *caller, const char *symbol,
 		  void *(*find)(const void *caller, const char *symbol));
 
@@ -58,6 +63,16 @@ static inline void *route_get(struct route *route, const void *caller, const cha
 	void *real = route_read(route, caller, unload_count());
 
 	return real ? real : route_find(route, caller, symbol, find);
+}
+
+/* The same, but after each dlclose `find` is asked anew and nothing else is called: for our dlsym. An
+ * interposed dl_iterate_phdr that calls dlsym would not end otherwise. */
+static inline void *route_get_anew(struct route *route, const void *caller, const char *symbol,
+				   void *(*find)(const void *caller, const char *symbol))
+{
+	void *real = route_read(route, caller, unload_count());
+
+	return real ? real : route_find_anew(route, caller, symbol, find);
 }
 
 static inline void *routes_get(struct routes *routes, const void *caller, const char *symbol,

@@ -80,6 +80,58 @@ init: 0"
 owner cuMemAlloc_v2: libgpushare_shim.so owner cuGetProcAddress: libgpushare_shim.so"
 }
 
+@test "two libcudas are loaded: the one that the program looks up in is hooked, and memory stays" {
+	needs_sim # one driver in the process
+	script=(open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1")
+	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" use=d init alloc=a,1Mi fill=a,5 byte=a,1
+	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" use=c init alloc=a,1Mi fill=a,5 byte=a,1
+	three_ways "$BIN/drv_loader" "${script[@]}" both=c,d,10000
+	has "$plain" "both: the heap stays"
+	# A hook goes on to one driver: the other one's entries stay its own, and the log says so once.
+	export GPUSHARE_LOG=$WORK/log
+	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 owner=c,cuMemAlloc_v2 \
+		owner=c,cuMemFree_v2 owner=d,cuMemFree_v2
+	equal "$(grep ^owner <<<"$output")" "owner cuMemAlloc_v2: libgpushare_shim.so
+owner cuMemAlloc_v2: libcuda.so.1
+owner cuMemFree_v2: libcuda.so.1
+owner cuMemFree_v2: libgpushare_shim.so"
+	equal "$(grep -c 'another libcuda' "$WORK/log")" 1
+	# The hooked one is closed: the next one that is looked up in is hooked.
+	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 close=d \
+		owner=c,cuMemAlloc_v2
+	equal "$(grep -c '^owner cuMemAlloc_v2: libgpushare_shim.so' <<<"$output")" 2
+}
+
+@test "two libcudas are loaded: a plug-in that is linked against the other one is served as without us" {
+	needs_sim
+	script=(open=p,"$BIN/lib_linked_plugin.so" open=d,"$BUILD/sim/old/libcuda.so.1" use=d init
+		alloc=a,1Mi call=p,plugin_init call=p,plugin_alloc call=p,plugin_free fill=a,5 byte=a,1)
+	GPUSHARE_LOG=$WORK/log recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}"
+	run -1 grep '"w1"' "$WORK/log" # not even tried
+}
+
+@test "after a dlclose the loaded objects are walked a few times, and not at all if nothing was unloaded" {
+	script=(open=c,libcuda.so.1 use=c init open=s,"$BIN/lib_stubs.so" open=t,"$BIN/lib_stubs.so"
+		alloc=a,1Mi free=a call=default,walks_made call=default,walks_visited)
+	for close in t s; do # the first is held still, the second unloads it
+		script+=(close=$close alloc=a,1Mi free=a call=default,walks_made call=default,walks_visited)
+	done
+	BEFORE=$BIN/lib_walks.so
+	for rules in '' 'w%i'; do
+		run -0 named "$rules" env LD_PRELOAD="$(preloads yes)" "$BIN/drv_loader" "${script[@]}"
+		has "$output" "close t: 0, stays"
+		has "$output" "close s: 0, gone"
+		mapfile -t made < <(sed -n 's/^call walks_made: //p' <<<"$output")
+		mapfile -t visited < <(sed -n 's/^call walks_visited: //p' <<<"$output")
+		echo "walks: ${made[*]}, objects: ${visited[*]}"
+		equal "${#made[*]} ${#visited[*]}" "3 3"
+		[ "${made[0]}" -gt 0 ] # they are counted
+		equal "${visited[1]}" "${made[1]}" # nothing was unloaded: one object tells it
+		[ "${made[1]}" -le 10 ]
+		[ "${made[2]}" -le 10 ]
+	done
+}
+
 @test "the driver's address space is somebody else's after it is closed: look-ups go on" {
 	unloads_driver
 	three_ways "$BIN/drv_loader" open=c,libcuda.so.1 use=c init close=c \

@@ -60,6 +60,39 @@ static void every_call_of_the_driver(void **state)
 	assert_true(count > 80);
 }
 
+static void all_at_once(void **state)
+{
+	static const char names[] = "cuInit\0no_such_symbol\0getpid\0cuMemAlloc_v2";
+	uintptr_t base = base_of(dlsym(driver, "cuInit"));
+	void *found[4];
+
+	(void)state;
+	assert_true(elf_find_all("libcuda.so", base, names, 4, found));
+	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
+	assert_null(found[1]);
+	assert_null(found[2]); /* not its own */
+	assert_ptr_equal(found[3], dlsym(driver, "cuMemAlloc_v2"));
+	assert_false(elf_find_all("libnosuch.so", base, names, 4, found));
+	assert_false(elf_find_all("libcuda.so", base + 4096, names, 4, found));
+	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
+}
+
+static void how_many_were_unloaded(void **state)
+{
+	unsigned long long before = elf_unloaded();
+
+	(void)state;
+	dlclose(dlopen(NULL, RTLD_NOW));
+	assert_int_equal(elf_unloaded(), before);
+	for (int i = 1; i < 3; i++) {
+		void *stubs = beside_load("bin/lib_stubs.so");
+
+		assert_int_equal(elf_unloaded(), before + (unsigned int)i - 1);
+		dlclose(stubs);
+		assert_int_equal(elf_unloaded(), before + (unsigned int)i);
+	}
+}
+
 static void functions_only_and_defined_ones(void **state)
 {
 	uintptr_t base = 16;
@@ -212,6 +245,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_call_of_the_driver),
+	    cmocka_unit_test(all_at_once),
+	    cmocka_unit_test(how_many_were_unloaded),
 	    cmocka_unit_test(functions_only_and_defined_ones),
 	    cmocka_unit_test(a_hash_table_of_the_old_kind),
 	    cmocka_unit_test(only_behind_an_address),

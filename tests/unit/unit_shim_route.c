@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "beside.h"
+#include "shim_elf.h"
 #include "shim_route.h"
 #include "shim_unload.h"
 
@@ -29,6 +31,13 @@ static void *find(const void *caller, const char *symbol)
 	return !symbol || !strcmp(symbol, "present") ? target_of(caller) : NULL;
 }
 
+static void *find_none(const void *caller, const char *symbol)
+{
+	(void)caller;
+	(void)symbol;
+	return NULL;
+}
+
 static const void *caller_of(uintptr_t number)
 {
 	return (const void *)(0x7f0000001000 + number * 48);
@@ -42,13 +51,23 @@ static int start(void **state)
 	return 0;
 }
 
-/* A library leaves the process, or could have. */
-static void unload(void)
+/* A library could leave the process, and stays. */
+static void close_only(void)
 {
 	unsigned int before = unload_count();
 
 	assert_int_equal(dlclose(dlopen(NULL, RTLD_NOW)), 0);
 	assert_true(unload_count() != before);
+	errno = 77;
+}
+
+/* A library leaves the process. */
+static void unload(void)
+{
+	unsigned long long before = elf_unloaded();
+
+	assert_int_equal(dlclose(beside_load("bin/lib_stubs.so")), 0);
+	assert_int_equal(elf_unloaded(), before + 1);
 	errno = 77;
 }
 
@@ -104,10 +123,34 @@ static void found_again_after_an_unload(void **state)
 	}
 }
 
+static void remembered_where_nothing_was_unloaded(void **state)
+{
+	struct route route = {.sequence = 0};
+	static struct routes routes;
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (uintptr_t i = 1; i < 5; i++)
+			assert_ptr_equal(routes_get(&routes, caller_of(i), NULL, find),
+					 target_of(caller_of(i)));
+		assert_ptr_equal(route_get(&route, caller_of(1), "present", find),
+				 target_of(caller_of(1)));
+		/* the first look finds it again */
+		assert_ptr_equal(route_read(&route, caller_of(1), unload_count()),
+				 target_of(caller_of(1)));
+		close_only();
+		assert_null(route_read(&route, caller_of(1), unload_count()));
+		/* nor does it answer another caller */
+		assert_null(route_get(&route, caller_of(2), "absent", find_none));
+	}
+	assert_int_equal(atomic_load(&asked), 5);
+	assert_int_equal(errno, 77);
+}
+
 /* What is unloaded while it is sought is stale at once. */
 static void *find_while_unloading(const void *caller, const char *symbol)
 {
-	dlclose(dlopen(NULL, RTLD_NOW));
+	unload();
 	return find(caller, symbol);
 }
 
@@ -122,13 +165,6 @@ static void unloaded_meanwhile(void **state)
 		assert_non_null(routes_get(&routes, caller_of(1), NULL, find_while_unloading));
 		assert_int_equal(atomic_load(&asked), 2 * i);
 	}
-}
-
-static void *find_none(const void *caller, const char *symbol)
-{
-	(void)caller;
-	(void)symbol;
-	return NULL;
 }
 
 /* A caller that was the first in its place is found there at the first look; also after an unload, and where
@@ -238,13 +274,10 @@ int main(void)
 {
 #define STARTED(test) cmocka_unit_test_setup(test, start)
 	const struct CMUnitTest tests[] = {
-	    STARTED(found_once_then_remembered),
-	    STARTED(nothing_found_is_not_remembered),
-	    STARTED(found_again_after_an_unload),
-	    STARTED(unloaded_meanwhile),
-	    STARTED(at_hand_where_it_stands_first),
-	    STARTED(many_callers_in_few_slots),
-	    STARTED(threads_hammer),
+	    STARTED(found_once_then_remembered),  STARTED(nothing_found_is_not_remembered),
+	    STARTED(found_again_after_an_unload), STARTED(remembered_where_nothing_was_unloaded),
+	    STARTED(unloaded_meanwhile),	  STARTED(at_hand_where_it_stands_first),
+	    STARTED(many_callers_in_few_slots),	  STARTED(threads_hammer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

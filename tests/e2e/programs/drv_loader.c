@@ -5,6 +5,7 @@
  * of gpu_script.h go through what was found in H.
  */
 #include <link.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include "drv_calls.h"
@@ -155,6 +156,23 @@ static void verb_call(char **argument, int count)
 		printf("call %s: missing\n", argument[1]);
 }
 
+/* both=H,H,COUNT: look-ups in the two in turn; does the heap grow? */
+static void verb_both(char **argument, int count)
+{
+	void *handles[2] = {handle_of(argument[0]), handle_of(argument[1])};
+	size_t turns = script_number(argument[2]), before, grown;
+
+	(void)count;
+	for (int i = 0; i < 2; i++)
+		if (!dlsym(handles[i], "cuMemAlloc_v2"))
+			script_stop("no cuMemAlloc_v2");
+	before = mallinfo2().uordblks;
+	for (size_t i = 0; i < turns; i++)
+		dlsym(handles[i % 2], "cuMemAlloc_v2");
+	grown = mallinfo2().uordblks - before;
+	printf("both: %s\n", grown < turns ? "the heap stays" : "the heap grows");
+}
+
 static void use(void *(*find)(void *, const char *), void *handle)
 {
 #define N(call) \
@@ -217,7 +235,7 @@ static const struct script_verb own_verbs[] = {
     {"open", 2, 3, verb_open}, {"close", 1, 1, verb_close}, {"block", 1, 1, verb_block},
     {"find", 2, 2, verb_find}, {"owner", 2, 2, verb_owner}, {"long", 2, 2, verb_long},
     {"call", 2, 2, verb_call}, {"use", 1, 2, verb_use},	    {"race", 2, 2, verb_race},
-    {NULL, 0, 0, NULL},
+    {"both", 3, 3, verb_both}, {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)
