@@ -272,7 +272,7 @@ detach b: OK"
 			echo "$program $way"
 			named w:keep "${PROGRAM[@]}" init make=a,"$way",2Mi fill=a,7 >/dev/null
 			was=$(gpushare stat w | sed -n 's/^generation: *//p')
-			has "$(named w:keep:adopt "${PROGRAM[@]}" init make=a,"$way",2Mi byte=a,5 put=a,6,99 drop=a)" \
+			has "$(named w:keep:adopt "${PROGRAM[@]}" init make=a,"$way",2Mi byte=a,5 put=a,6,99 byte=a,6 drop=a)" \
 				"byte a: 42"
 			has "$(named w:keep:adopt "${PROGRAM[@]}" init make=a,"$way",2Mi byte=a,6)" "byte a: 99"
 			equal "$(gpushare stat w | sed -n 's/^generation: *//p')" "$was"

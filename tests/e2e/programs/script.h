@@ -111,7 +111,7 @@ static void verb_remove(char **argument, int count)
 
 static void verb_await(char **argument, int count)
 {
-	long deadline = script_now_ms() + 60000;
+	long deadline = script_now_ms() + 240000; /* below what a test may take on a GPU */
 
 	(void)count;
 	while (access(argument[0], F_OK)) {
