@@ -121,6 +121,8 @@ static const char *request_name(const request *message)
 		return message->verb.holders.name;
 	case gpushare_Request_order_tag:
 		return message->verb.order.name;
+	case gpushare_Request_commit_tag:
+		return message->verb.commit.name;
 	case gpushare_Request_list_tag:
 		return *message->verb.list.after ? message->verb.list.after : NULL;
 	}

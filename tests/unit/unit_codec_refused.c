@@ -7,6 +7,8 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <pb_common.h>
+
 #include "protocol.h"
 
 static uint8_t wire[GPUSHARE_MESSAGE_MAX];
@@ -18,7 +20,9 @@ static size_t put_field(uint8_t *to, int tag, const void *bytes, size_t length)
 {
 	size_t at = 0;
 
-	to[at++] = (uint8_t)(tag << 3 | 2);
+	if (tag > 15)
+		to[at++] = (uint8_t)((tag << 3 | 2) | 0x80);
+	to[at++] = (uint8_t)(tag > 15 ? tag >> 4 : tag << 3 | 2);
 	for (size_t rest = length;; rest >>= 7) {
 		to[at++] = (uint8_t)((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
 		if (rest <= 0x7f)
@@ -51,6 +55,34 @@ static void names_are_checked(void **state)
 	assert_int_equal(decode_lookup_of(longest, GPUSHARE_NAME_MAX + 1), GPUSHARE_E_PROTOCOL);
 	assert_int_equal(decode_lookup_of("plain", 5), GPUSHARE_OK);
 	assert_string_equal(asked.verb.lookup.name, "plain");
+}
+
+/* Every verb of the schema whose first field is a name; list's is a pattern, and share's is a buffer. */
+static void every_verb_checks_its_name(void **state)
+{
+	static const char escape[] = "a\x1b[31m";
+	uint8_t field[32], message[64];
+	int named = 0;
+
+	(void)state;
+	for (uint32_t tag = 1; tag < 1000; tag++) {
+		pb_field_iter_t verb, name;
+		size_t size;
+
+		if (tag == gpushare_Request_list_tag ||
+		    !pb_field_iter_begin_const(&verb, gpushare_Request_fields, &asked) ||
+		    !pb_field_iter_find(&verb, tag) ||
+		    !pb_field_iter_begin_const(&name, verb.submsg_desc, NULL) ||
+		    !pb_field_iter_find(&name, 1) || PB_LTYPE(name.type) != PB_LTYPE_STRING ||
+		    name.data_size != GPUSHARE_NAME_MAX + 1)
+			continue;
+		named++;
+		size = put_field(field, 1, escape, sizeof(escape) - 1);
+		size = put_field(message, (int)tag, field, size);
+		if (codec_decode_request(message, size, &asked) != GPUSHARE_E_NAME)
+			fail_msg("the name in verb %u is not checked", tag);
+	}
+	assert_in_range(named, 8, 100);
 }
 
 static void nul_in_a_string_is_refused(void **state)
@@ -146,6 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(names_are_checked),
+	    cmocka_unit_test(every_verb_checks_its_name),
 	    cmocka_unit_test(nul_in_a_string_is_refused),
 	    cmocka_unit_test(lengths_are_fixed),
 	    cmocka_unit_test(too_many_tags_are_refused),
