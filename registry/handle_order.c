@@ -142,7 +142,9 @@ static int join(struct registry *registry, struct lease *lease, const gpushare_O
 		status = handle_offer(registry, lease, order->held, body->ticket, answer);
 	if (status)
 		return status;
-	status = player_add(registry, order, lease, ask->roles, ask->slot, &body->first);
+	/* Only a client that comes again has a slot: another one would skip its cool-down. */
+	status = player_add(registry, order, lease, ask->roles, ask->again ? ask->slot : 0,
+			    &body->first);
 	if (status)
 		return explain_failed(ask, status, answer);
 	player = player_find(order, lease);

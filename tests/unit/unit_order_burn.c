@@ -76,6 +76,23 @@ static void a_burned_slot_is_free_when_its_process_has_gone(void **state)
 	assert_int_equal(joined_slot(b), 1);
 }
 
+/* Only a client that comes again has a slot to ask for. */
+static void a_slot_that_cools_is_not_for_the_asking(void **state)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+	struct lease *a = attacher(getpid()), *b = attacher(getpid());
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	registry_disconnect(peer_registry, a);
+	strcpy(what.verb.order.name, "x");
+	what.verb.order.generation = generation;
+	what.verb.order.roles = ORDER_CONSUMES;
+	what.verb.order.slot = 1;
+	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.slot, 2);
+}
+
 /* It is the process's no longer than its GPU has work to do there. */
 static void a_slot_is_free_when_the_last_release_has_come(void **state)
 {
@@ -241,6 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	    T(a_burned_slot_is_free_when_its_process_has_gone),
+	    T(a_slot_that_cools_is_not_for_the_asking),
 	    T(a_slot_is_free_when_the_last_release_has_come),
 	    T(a_burned_slot_stays_so_over_restarts),
 	    T(a_burned_slot_is_free_where_its_container_shows_others_alone),
