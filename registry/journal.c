@@ -122,10 +122,19 @@ bool journal_write(struct journal *journal)
 
 bool journal_is_long(const struct journal *journal)
 {
-	return journal->size > JOURNAL_SMALL && journal->size > JOURNAL_SLACK * journal->live;
+	return journal->size > JOURNAL_SMALL && journal->size > JOURNAL_SLACK * journal->live &&
+	       clock_ns() >= journal->put_off_ns;
 }
 
-bool journal_begin(struct journal *journal)
+/* The old file says all that the new one would. */
+static bool put_off(struct journal *journal)
+{
+	log_line("can't make a new %s: %s; the old one stays", JOURNAL_FILE, strerror(errno));
+	journal->put_off_ns = clock_ns() + JOURNAL_RETRY_S * NS_PER_S;
+	return false;
+}
+
+bool journal_begin(struct journal *journal, bool compacts)
 {
 	int file;
 
@@ -135,7 +144,7 @@ bool journal_begin(struct journal *journal)
 	file = openat(journal->directory, JOURNAL_NEW,
 		      O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file < 0)
-		return fail(journal);
+		return compacts && journal->file >= 0 ? put_off(journal) : fail(journal);
 	if (journal->file >= 0)
 		close(journal->file);
 	journal->file = file;

@@ -22,12 +22,13 @@
 #define JOURNAL_FRAME_MAX (2 * sizeof(uint32_t) + gpushare_State_size)
 
 struct journal {
-	int directory;	  /* fd; -1: nothing is written down */
-	int file;	  /* -1: none so far, or it can't be written */
-	uint64_t size;	  /* of the file */
-	uint64_t live;	  /* what of it still means something: see note.h */
-	int64_t retry_ns; /* after a failure: not before */
-	bool dirty;	  /* there is more than the file holds */
+	int directory;	    /* fd; -1: nothing is written down */
+	int file;	    /* -1: none so far, or it can't be written */
+	uint64_t size;	    /* of the file */
+	uint64_t live;	    /* what of it still means something: see note.h */
+	int64_t retry_ns;   /* after a failure: not before */
+	int64_t put_off_ns; /* no compaction before */
+	bool dirty;	    /* there is more than the file holds */
 	size_t used;
 	uint8_t buffer[16384];
 };
@@ -45,7 +46,8 @@ bool journal_write(struct journal *journal);
 /* Whether it should be written anew: it is long, and little of it lives. */
 bool journal_is_long(const struct journal *journal);
 /* What is put and written between these two takes the place of all that was there. */
-bool journal_begin(struct journal *journal);
+/* `compacts`: the old file is up to date, and stays where the new one can't be made. */
+bool journal_begin(struct journal *journal, bool compacts);
 bool journal_commit(struct journal *journal);
 
 /* Each State of the file, until `each` answers false. */

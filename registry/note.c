@@ -214,14 +214,19 @@ static void put_all(struct registry *registry)
 		put_order(registry, order);
 }
 
-void note_all(struct registry *registry)
+static void rewrite(struct registry *registry, bool compacts)
 {
 	struct journal *journal = &registry->journal;
 
-	if (is_off(registry) || !journal_begin(journal))
+	if (is_off(registry) || !journal_begin(journal, compacts))
 		return;
 	put_all(registry);
 	journal_commit(journal);
+}
+
+void note_all(struct registry *registry)
+{
+	rewrite(registry, false);
 }
 
 void note_flush(struct registry *registry)
@@ -233,7 +238,7 @@ void note_flush(struct registry *registry)
 	journal->dirty = false;
 	if (journal_write(journal)) {
 		if (journal_is_long(journal))
-			note_all(registry);
+			rewrite(registry, true);
 	} else if (clock_ns() >= journal->retry_ns) {
 		note_all(registry);
 	}

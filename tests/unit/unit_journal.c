@@ -92,7 +92,7 @@ static int read_all(void)
 
 static void write_three(void)
 {
-	assert_true(journal_begin(&journal));
+	assert_true(journal_begin(&journal, false));
 	put(1);
 	assert_true(journal_commit(&journal));
 	put(2);
@@ -210,7 +210,7 @@ static void a_new_file_takes_the_old_ones_place(void **state)
 	assert_false(journal_is_long(&journal));
 	journal.live--;
 	assert_true(journal_is_long(&journal));
-	assert_true(journal_begin(&journal));
+	assert_true(journal_begin(&journal, false));
 	put(9);
 	assert_true(journal_write(&journal));
 	assert_int_equal(read_all(), 3); /* whoever is killed here leaves the old one */
@@ -221,6 +221,29 @@ static void a_new_file_takes_the_old_ones_place(void **state)
 	assert_true(journal_write(&journal));
 	assert_int_equal(read_all(), 2);
 	assert_int_not_equal(lstat(path(JOURNAL_FILE ".new"), &is), 0);
+}
+
+/* Compaction that can't make its file: what is written is true, and goes on to be written. */
+static void the_old_file_stays_where_no_new_one_can_be_made(void **state)
+{
+	(void)state;
+	write_three();
+	journal.size = JOURNAL_SMALL + 1;
+	journal.live = 1;
+	assert_true(journal_is_long(&journal));
+	assert_int_equal(mkdir(path(JOURNAL_FILE ".new"), 0700), 0);
+	assert_false(journal_begin(&journal, true));
+	assert_int_equal(read_all(), 3);
+	assert_false(journal_is_long(&journal)); /* not at each request again */
+	put(4);
+	assert_true(journal_write(&journal));
+	assert_int_equal(read_all(), 4);
+	assert_int_equal(rmdir(path(JOURNAL_FILE ".new")), 0);
+	assert_true(journal_begin(&journal, true));
+	put(5);
+	assert_true(journal_commit(&journal));
+	assert_int_equal(journal.retry_ns, 0);
+	assert_int_equal(read_all(), 1);
 }
 
 static void a_full_disk_leaves_nothing_half_true(void **state)
@@ -240,7 +263,7 @@ static void a_full_disk_leaves_nothing_half_true(void **state)
 	put(5);
 	assert_false(journal_write(&journal));
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-	assert_true(journal_begin(&journal));
+	assert_true(journal_begin(&journal, false));
 	put(6);
 	assert_true(journal_commit(&journal));
 	assert_int_equal(journal.retry_ns, 0);
@@ -270,7 +293,7 @@ static void nothing_is_followed_or_overwritten(void **state)
 	assert_int_equal(unlink(path(JOURNAL_FILE)), 0);
 	assert_int_equal(mkdir(path(JOURNAL_FILE), 0700), 0);
 	assert_int_equal(read_all(), 0);
-	assert_true(journal_begin(&journal));
+	assert_true(journal_begin(&journal, false));
 	put(1);
 	assert_false(journal_commit(&journal));
 	assert_int_equal(journal.file, -1);
@@ -301,6 +324,7 @@ int main(void)
 	    with_folder(a_bent_byte_ends_the_file),
 	    with_folder(an_unknown_kind_is_passed_on_as_none),
 	    with_folder(a_new_file_takes_the_old_ones_place),
+	    with_folder(the_old_file_stays_where_no_new_one_can_be_made),
 	    with_folder(a_full_disk_leaves_nothing_half_true),
 	    with_folder(nothing_is_followed_or_overwritten),
 	    with_folder(it_goes_where_nothing_is_to_be_kept),
