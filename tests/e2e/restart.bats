@@ -235,3 +235,13 @@ byte b: 37"
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "nobody has brought its memory back"
 }
+
+@test "a journal that was deleted is written anew with the next change" {
+	deleted() {
+		owner one first alloc=a,2Mi
+		rm "$GPUSHARE_DIR/registry.state"
+		owner two second alloc=a,2Mi
+		[ -s "$GPUSHARE_DIR/registry.state" ]
+	}
+	expected_to_fail "a deleted journal goes unnoticed" deleted
+}
