@@ -376,6 +376,7 @@ fake_ci() {
 	fake_ci 1 1000
 	has "$output" "FAILED: lint: 1 skipped: a tool is missing"
 	equal "$status" 1
+}
 
 @test "expected_to_fail: skips while any assertion fails, fails once all pass, leaves no process" {
 	# shellcheck disable=SC2016 # the made file expands them
