@@ -22,8 +22,10 @@ struct name {
 
 struct rules *rules_free(struct rules *rules)
 {
-	if (rules)
+	if (rules) {
 		free(rules->text);
+		free(rules->given);
+	}
 	free(rules);
 	return NULL;
 }
@@ -247,6 +249,16 @@ bool rules_ask_from(const struct rules *rules)
 		if (rules->rule[i].glob.from)
 			return true;
 	return false;
+}
+
+const char *rules_unmatched(const struct rules *rules, size_t at, size_t *length)
+{
+	const struct rule *rule = rules && at < rules->count ? &rules->rule[at] : NULL;
+
+	if (!rule)
+		return NULL;
+	*length = rule->taken ? 0 : rule->text.length;
+	return rule->taken ? "" : rule->text.from;
 }
 
 bool rules_alive(const struct rules *rules)

@@ -121,4 +121,8 @@ bool rules_ask_from(const struct rules *rules);
 /* True while some rule can still match: when not, the caller may stop asking. */
 bool rules_alive(const struct rules *rules);
 
+/* The text of rule number `at`, from 0, if it has matched no allocation; "": it has. NULL: there are fewer rules.
+ * `length` is set unless NULL is returned. */
+const char *rules_unmatched(const struct rules *rules, size_t at, size_t *length);
+
 #endif

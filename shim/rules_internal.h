@@ -18,6 +18,7 @@ struct rules_part {
 
 /* Two parts: what parsing sets for good, and the counters. rules_concern() reads the first only. */
 struct rule {
+	struct rules_part text; /* all of it, in rules.given */
 	struct rules_part template;
 	struct rules_part glob; /* from=; ends with a zero byte once all is parsed */
 	struct rules_span nth, size;
@@ -38,7 +39,8 @@ struct rule {
 };
 
 struct rules {
-	char *text; /* the templates and globs point into it */
+	char *text;  /* the templates and globs point into it */
+	char *given; /* the same as it was given: globs have no zero byte here */
 	size_t count;
 	struct rule rule[];
 };

@@ -129,6 +129,8 @@ static bool parse_all(const struct rules_parser *parser, struct rules *rules)
 					       : "nothing follows the last comma");
 		if (!parse_rule(parser, piece, &rules->rule[rules->count]))
 			return false;
+		rules->rule[rules->count].text = (struct rules_part){
+		    rules->given + (piece.from - parser->text.from), piece.length};
 		rules->count++;
 	}
 	return true;
@@ -157,7 +159,8 @@ static struct rules *make_room(const char *text)
 	if (!rules)
 		return NULL;
 	rules->text = strdup(text);
-	return rules->text ? rules : rules_free(rules);
+	rules->given = strdup(text);
+	return rules->text && rules->given ? rules : rules_free(rules);
 }
 
 struct rules *rules_parse(enum rules_kind kind, const char *variable, const char *text, char *error,

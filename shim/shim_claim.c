@@ -42,6 +42,7 @@ bool claim_open(struct claim *claim, enum rules_api call, size_t size, int devic
 	int error;
 	bool opened;
 
+	state_count(size);
 	claim->pool = 0;
 	claim->allocation =
 	    (struct rules_allocation){.size = size, .driver = call, .runtime = site_here.runtime};

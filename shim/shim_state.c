@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,6 +31,8 @@ struct state {
 	bool asks_pid;	      /* some template has %p */
 	char rank[32];
 	char log[256];
+	_Atomic uint64_t allocations, largest; /* counted only for the log */
+	int pid;			       /* a forked child logs nothing at its exit */
 	uint64_t limbo;
 	unsigned int publishes; /* bits of enum publish_when */
 };
@@ -86,6 +89,7 @@ static struct state *state_new(char errors[VARIABLES][512])
 		return NULL;
 	pthread_mutex_init(&made->lock, NULL);
 	copy_variable(made->log, sizeof(made->log), "GPUSHARE_LOG");
+	made->pid = made->log[0] ? getpid() : 0;
 	made->limbo = limbo_parse(secure_getenv("GPUSHARE_LIMBO"));
 	for (size_t i = 0; i < sizeof(rank_variables) / sizeof(*rank_variables); i++)
 		copy_variable(made->rank, sizeof(made->rank), rank_variables[i]);
@@ -172,6 +176,19 @@ bool state_publishes(enum publish_when when)
 	return state && (state->publishes & when);
 }
 
+void state_count(uint64_t size)
+{
+	struct state *state = state_get();
+	uint64_t largest;
+
+	if (!state || !state->log[0])
+		return;
+	atomic_fetch_add_explicit(&state->allocations, 1, memory_order_relaxed);
+	largest = atomic_load_explicit(&state->largest, memory_order_relaxed);
+	while (size > largest && !atomic_compare_exchange_weak(&state->largest, &largest, size))
+		;
+}
+
 static void note_alive(struct state *state, enum rules_kind kind)
 {
 	atomic_store_explicit(&state->alive[kind], rules_alive(state->rules[kind]),
@@ -233,4 +250,27 @@ void state_log(const char *format, ...)
 	    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd >= 0)
 		put_line(fd, line);
+}
+
+static void log_unmatched(const struct state *state, const struct rules *rules)
+{
+	const char *text;
+	size_t length;
+
+	for (size_t at = 0; (text = rules_unmatched(rules, at, &length)); at++) {
+		if (length)
+			state_log("rule \"%.*s\" matched none of %" PRIu64
+				  " allocations (largest %" PRIu64 ")",
+				  (int)length, text, state->allocations, state->largest);
+	}
+}
+
+__attribute__((destructor)) static void state_exit(void)
+{
+	const struct state *state = atomic_load_explicit(&current, memory_order_acquire);
+
+	if (!state || !state->log[0] || getpid() != state->pid)
+		return;
+	for (int kind = 0; kind < KINDS; kind++)
+		log_unmatched(state, state->rules[kind]);
 }

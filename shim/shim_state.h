@@ -23,6 +23,8 @@ uint64_t state_limbo(void);
 bool state_publishes(enum publish_when when);
 
 /* rules_match() and rules_return() under the rules' lock. */
+/* An allocation is about to happen that rules may concern. What matched nothing is logged at exit with this. */
+void state_count(uint64_t size);
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
 		 struct rules_match *out);
 void state_return(enum rules_kind kind, const struct rules_allocation *allocation,

@@ -131,6 +131,20 @@ said_of_managed() {
 	grep -Eq 'cuda?M(em)?[Aa]lloc([^A-Za-z]|$)' <<<"$1" || { echo "no way out in: $1"; return 1; }
 }
 
+@test "a rule that matched nothing: a line in the log at the exit of the process, none for its children" {
+	export GPUSHARE_LOG=$WORK/log
+	named 'weights:size=1Gi-:from=*none*,small,never:nth=7' "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,4Mi fork=3 free=a exit=5 || true
+	for rule in weights:size=1Gi-:from=*none* never:nth=7; do
+		equal "$(grep -cF "rule \"$rule\" matched none of 2 allocations (largest 4194304)" "$WORK/log")" 1
+	done
+	equal "$(grep -c matched "$WORK/log")" 2
+	GPUSHARE_LOG=$WORK/attach attaching 'frame:size=8Mi' "$BIN/rt_app_shared" init alloc=a,1Mi
+	equal "$(sed 's/^[^:]*: //' "$WORK/attach")" 'rule "frame:size=8Mi" matched none of 1 allocations (largest 1048576)'
+	rm "$WORK/log"
+	named small true
+	[ ! -e "$WORK/log" ]
+}
+
 @test "managed memory has no record: nothing is printed, the log says why and what to use" {
 	for program in "${RUNTIMES[@]}" drv_linked "drv_lookup gpa2"; do
 		program "$program"
