@@ -31,6 +31,7 @@ struct launch {
 	char *arguments[8];
 	char **environment;
 	char *inner_stack;
+	int said; /* the registry's standard error until it listens; -1: /dev/null */
 	sigset_t nothing;
 	bool secure; /* then all of its own are these */
 	uid_t uid;
@@ -187,6 +188,8 @@ static int become_registry(void *argument)
 	null = open("/dev/null", O_RDWR);
 	for (int fd = 0; null >= 0 && fd <= 2; fd++)
 		dup2(null, fd);
+	if (launch->said >= 0)
+		dup2(launch->said, STDERR_FILENO);
 	close_from(STDERR_FILENO + 1);
 	if (!chdir("/") && become_one_user(launch)) {
 		sigprocmask(SIG_SETMASK, &launch->nothing, NULL);
@@ -270,7 +273,7 @@ static void tell_missing(const struct launch *launch, const char *directory, cha
 			 directory);
 }
 
-int autostart_registry(const char *directory, char *why, size_t why_size)
+int autostart_registry(const char *directory, int said, char *why, size_t why_size)
 {
 	_cleanup_free_ struct launch *launch = calloc(1, sizeof(*launch));
 	_cleanup_free_ char **environment = registry_environment();
@@ -286,6 +289,7 @@ int autostart_registry(const char *directory, char *why, size_t why_size)
 		tell_missing(launch, directory, why, why_size);
 		return GPUSHARE_E_NO_REGISTRY;
 	}
+	launch->said = said;
 	launch->environment = environment;
 	launch->uid = geteuid();
 	launch->gid = getegid();

@@ -122,7 +122,8 @@ int client_await_next(const struct client *client, int status);
 void client_self(gpushare_Self *out_self);
 
 /* autostart.c: start `gpushare-registry --dir DIRECTORY` detached: no SIGCHLD, nothing that the
- * program could reap, none of its fds, its signal mask as it was. */
-int autostart_registry(const char *directory, char *why, size_t why_size);
+ * program could reap, none of its fds, its signal mask as it was. `said` is its standard error until it
+ * listens; -1: /dev/null. */
+int autostart_registry(const char *directory, int said, char *why, size_t why_size);
 
 #endif

@@ -5,12 +5,17 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "cleanup.h"
 #include "client_internal.h"
 #include "monotonic.h"
+
+#define DAEMON "gpushare-registry"
+#define REASON_MAX 160
 
 int client_keep_clear(int fd)
 {
@@ -46,9 +51,35 @@ int client_dial(const char *path, int type)
 	return taken;
 }
 
+/* `*said`: a file for what it says before it listens; one for all tries. */
+static int start_registry(struct client *client, int *said)
+{
+	int status = directory_prepare(client->directory, client->why, sizeof(client->why));
+
+	if (status)
+		return status;
+	if (*said < 0)
+		*said = client_keep_clear(memfd_create(DAEMON, MFD_CLOEXEC));
+	return autostart_registry(client->directory, *said, client->why, sizeof(client->why));
+}
+
+/* ": " and the first line there, without the program's name; "": there is none. */
+static const char *read_reason(int said, char reason[REASON_MAX])
+{
+	ssize_t size = said < 0 ? -1 : pread(said, reason, REASON_MAX - 1, 0);
+	char *line = reason;
+
+	reason[size > 0 ? size : 0] = '\0';
+	reason[strcspn(reason, "\n")] = '\0';
+	if (!strncmp(line, DAEMON ": ", strlen(DAEMON ": ")))
+		line += strlen(DAEMON);
+	return line;
+}
+
 int client_reach(struct client *client, int64_t deadline)
 {
-	char path[GPUSHARE_PATH_MAX];
+	char path[GPUSHARE_PATH_MAX], reason[REASON_MAX];
+	_cleanup_close_ int said = -1;
 	bool may_start =
 	    client->autostart && (!client->giving_back || client_is_remembered(client));
 	int64_t start_ms = 0; /* when to start one, or another: the one that was may be killed */
@@ -81,11 +112,7 @@ int client_reach(struct client *client, int64_t deadline)
 					   "gpushare-registry --dir %s",
 					   path, client->directory);
 		if (fd != -EAGAIN && !client->trust.is_system && monotonic_ms() >= start_ms) {
-			status =
-			    directory_prepare(client->directory, client->why, sizeof(client->why));
-			if (status == GPUSHARE_OK)
-				status = autostart_registry(client->directory, client->why,
-							    sizeof(client->why));
+			status = start_registry(client, &said);
 			if (status != GPUSHARE_OK)
 				return status;
 			start_ms = monotonic_ms() + CLIENT_START_MS;
@@ -94,9 +121,9 @@ int client_reach(struct client *client, int64_t deadline)
 			return client_fail(
 			    client, GPUSHARE_E_NO_REGISTRY,
 			    start_ms
-				? "a registry was started for %s but did not listen within %u ms"
-				: "the registry in %s took no connection within %u ms",
-			    client->directory, client->timeout_ms);
+				? "a registry was started for %s but did not listen within %u ms%s"
+				: "the registry in %s took no connection within %u ms%s",
+			    client->directory, client->timeout_ms, read_reason(said, reason));
 		poll(NULL, 0, CLIENT_RETRY_MS);
 	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The directory, who listens there, and the socket for descriptors. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,13 +77,36 @@ static bool program_find(char out[PATH_MAX])
 	return !access(given, X_OK);
 }
 
+/* Whether a registry could be started there: 0, or the errno of what it would need. */
+static int can_serve(const char *path)
+{
+	char parent[GPUSHARE_PATH_MAX];
+	char *slash;
+
+	if (!faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS))
+		return 0;
+	if (errno != ENOENT)
+		return errno;
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
+	if (slash)
+		slash[slash == parent] = '\0';
+	return faccessat(AT_FDCWD, slash ? parent : ".", W_OK | X_OK, AT_EACCESS) ? errno : 0;
+}
+
 /* None runs: would one start? */
 static void say_none(struct doctor *doctor, const char *path, struct doctor_found *found)
 {
 	const char *autostart = getenv("GPUSHARE_AUTOSTART");
 	char program[PATH_MAX];
+	int error = can_serve(path);
 
-	if (autostart && !strcmp(autostart, "0")) {
+	if (error) {
+		doctor_say(doctor, VERDICT_FAIL, AREA,
+			   "name a directory in GPUSHARE_DIR that you may write to",
+			   "none runs, and %s can't be made or written to: %s", path,
+			   strerror(error));
+	} else if (autostart && !strcmp(autostart, "0")) {
 		doctor_say(
 		    doctor, VERDICT_FAIL, AREA, "start " PROGRAM ", or unset GPUSHARE_AUTOSTART",
 		    "none runs in %s, and GPUSHARE_AUTOSTART=0 keeps one from being started", path);

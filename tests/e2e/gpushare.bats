@@ -196,6 +196,15 @@ removed kv"
 	has "$output" "a name does not begin with '-'"
 }
 
+@test "who started a registry that can't serve hears its reason" {
+	no_registry_yet
+	mkdir "$GPUSHARE_DIR/registry.lock"
+	run -1 --separate-stderr env GPUSHARE_TIMEOUT_MS=1000 gpushare watch
+	has "$stderr" "did not listen within 1000 ms: can't lock $GPUSHARE_DIR/registry.lock: Is a directory"
+	GPUSHARE_LOG=$WORK/log named w "$BIN/rt_app_static" init alloc=a,1Mi
+	has "$(cat "$WORK/log")" "can't lock $GPUSHARE_DIR/registry.lock: Is a directory"
+}
+
 @test "looks start no registry, and say that none runs" {
 	no_registry_yet
 	for words in ls "ls --json" "ls --limbo" "ls w" events "stat w" stat "rm w" "rm w*" "tag w" "tag w k=v" "get w"; do

@@ -92,6 +92,19 @@ copy_of() {
 	[ ! -e "$WORK/later" ]
 }
 
+@test "doctor: the registry's directory can't be made, or can't be written to" {
+	no_registry_yet
+	doctor 1 --dir "$WORK/none/r"
+	line fail registry "none runs, and $WORK/none/r can't be made or written to: No such file or directory"
+	has "$output" "next: name a directory in GPUSHARE_DIR that you may write to"
+	[ "$(id -u)" != 0 ] || skip "root may write to any directory"
+	mkdir -m 500 "$WORK/read"
+	doctor 1 --dir "$WORK/read"
+	line fail registry "$WORK/read can't be made or written to: Permission denied"
+	doctor 1 --dir "$WORK/read/r"
+	line fail registry "$WORK/read/r can't be made or written to: Permission denied"
+}
+
 @test "doctor: the environment's rules, LD_PRELOAD, few descriptors" {
 	GPUSHARE_NAME='a b' doctor 1
 	line fail environment ">>>a b<<<"

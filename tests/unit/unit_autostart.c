@@ -92,7 +92,7 @@ static char *said(void)
 static int start(void)
 {
 	*why = '\0';
-	return autostart_registry(directory, why, sizeof(why));
+	return autostart_registry(directory, -1, why, sizeof(why));
 }
 
 static void assert_says(const char *part)
