@@ -31,8 +31,9 @@
 #include "sockets.h"
 
 #define EXIT_SERVED 3
-#define CLOSING_MS 500 /* who replaces us waits, and so do those who are connected */
-#define LINGER_MS 100  /* for a client that connected just before the socket was hidden */
+#define CLOSING_MS 500	  /* who replaces us waits, and so do those who are connected */
+#define LOOK_MOST_MS 2000 /* from one look at the place and at slow connections to the next */
+#define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
 
 /* Signals come through a fd; nng's threads, started later, inherit the mask. */
 static int open_signals(void)
@@ -162,6 +163,49 @@ static void end_slow(struct registry *registry)
 	pthread_mutex_unlock(&registry->lock);
 }
 
+/* Something that is looked at: soon again, or after twice the time, where nothing happens. */
+struct look {
+	int64_t every_ns, most_ns, due_ns;
+};
+
+static void look_again(struct look *look, bool soon)
+{
+	int64_t twice_ns = 2 * look->every_ns;
+
+	look->every_ns = soon			    ? PROBE_EVERY_MS * NS_PER_MS
+			 : twice_ns < look->most_ns ? twice_ns
+						    : look->most_ns;
+	look->due_ns = clock_ns() + look->every_ns;
+}
+
+/* A slow connection is ended not much later than it may be slow. */
+static int64_t look_most_ns(const struct options *options)
+{
+	int64_t most_ns = (int64_t)options->settings.silent_s * NS_PER_S / 4;
+
+	if (most_ns < PROBE_EVERY_MS * NS_PER_MS)
+		return PROBE_EVERY_MS * NS_PER_MS;
+	return most_ns < LOOK_MOST_MS * NS_PER_MS ? most_ns : LOOK_MOST_MS * NS_PER_MS;
+}
+
+/* false: the place has gone, and nobody is here who would miss us. */
+static bool look_around(struct server *server, const struct place *place, struct look *look,
+			struct look *probe)
+{
+	bool busy = server_has_served(server);
+
+	end_slow(server->registry);
+	if (place_is_lost(place)) {
+		if (server_is_alone(server))
+			return false;
+	} else if (busy || server->probe.missed || clock_ns() >= probe->due_ns) {
+		server_hear(server, place->socket, busy);
+		look_again(probe, busy || server->probe.missed);
+	}
+	look_again(look, busy || server->probe.missed);
+	return true;
+}
+
 static void serve(struct server *server, const struct place *place, const struct options *options,
 		  int signals, int replaced)
 {
@@ -171,8 +215,11 @@ static void serve(struct server *server, const struct place *place, const struct
 	    {.fd = server->wake, .events = POLLIN},
 	    {.fd = server->watches, .events = POLLIN},
 	};
-	int64_t probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
+	struct look look = {.most_ns = look_most_ns(options)};
+	struct look probe = {.most_ns = probe_most_ms() * NS_PER_MS};
 
+	look_again(&look, true);
+	look_again(&probe, true);
 	for (;;) {
 		int64_t next = server_tick(server), store_ns = tend_store(server->registry);
 		int64_t since = server_idle_since_ns(server);
@@ -187,20 +234,13 @@ static void serve(struct server *server, const struct place *place, const struct
 			}
 			next = since + idle_ns < next ? since + idle_ns : next;
 		}
-		if (clock_ns() >= probe_ns) {
-			bool lost = place_is_lost(place);
-
-			end_slow(server->registry);
-			if (lost && server_is_alone(server)) {
-				log_line("%s has gone: leaving", place->directory);
-				return;
-			}
-			if (!lost)
-				server_hear(server, place->socket);
-			probe_ns = clock_ns() + PROBE_EVERY_MS * NS_PER_MS;
+		if (clock_ns() >= look.due_ns && !look_around(server, place, &look, &probe)) {
+			log_line("%s has gone: leaving", place->directory);
+			return;
 		}
 		next = store_ns < next ? store_ns : next;
-		poll(events, 4, clock_timeout_ms(next < probe_ns ? next : probe_ns));
+		next = look.due_ns < next ? look.due_ns : next;
+		poll(events, 4, clock_timeout_ms(next));
 		if (events[0].revents && !next_signal(server->registry, signals)) {
 			log_line("ended by a signal");
 			return;

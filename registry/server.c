@@ -75,6 +75,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	identity_read(&who, &peer, (uint32_t)gid);
 	watch = watch_add(server->watches, peer.pid, (uint32_t)nng_pipe_id(pipe));
 	pthread_mutex_lock(&registry->lock);
+	server->connected++;
 	if (has_room(registry, peer.uid))
 		lease = registry_connect(registry, (uint32_t)nng_pipe_id(pipe), &peer);
 	else
@@ -257,8 +258,19 @@ bool server_is_alone(struct server *server)
 	return alone;
 }
 
-void server_hear(struct server *server, const char *path)
+bool server_has_served(struct server *server)
 {
+	uint64_t before = server->served;
+
+	pthread_mutex_lock(&server->registry->lock);
+	server->served = server->connected + server->registry->counts.requests;
+	pthread_mutex_unlock(&server->registry->lock);
+	return server->served != before;
+}
+
+void server_hear(struct server *server, const char *path, bool busy)
+{
+	server->probe.busy = busy;
 	listen_hear(server->socket, path, SP_REQ, &server->probe);
 }
 

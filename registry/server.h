@@ -24,11 +24,13 @@ struct server {
 	int watches; /* the peers' deaths; readable when one died */
 	struct work *works;
 	unsigned int work_count; /* main loop only */
+	uint64_t served;	 /* main loop only: server_has_served() */
 	bool keeping;		 /* main loop only: something was kept at its last look */
 	struct closing *closing; /* main loop only; the first is the first due */
 
 	/* Under the registry's lock: */
 	unsigned int receiving; /* works that can take a request */
+	uint64_t connected;	/* so many came */
 	int64_t idle_since_ns;	/* but for watchers; INT64_MAX: somebody is connected */
 };
 
@@ -44,7 +46,9 @@ void server_close(struct server *server);
  */
 int64_t server_tick(struct server *server);
 /* Asks whether `path` is still answered, and listens there anew if it isn't: see probe.h. */
-void server_hear(struct server *server, const char *path);
+void server_hear(struct server *server, const char *path, bool busy);
+/* Whether anybody connected or asked since it was called last. */
+bool server_has_served(struct server *server);
 /* Since when nobody is connected or watches and nothing is kept; INT64_MAX: somebody is, or something. */
 int64_t server_idle_since_ns(struct server *server);
 /* Whether nobody is connected, whatever is kept. */

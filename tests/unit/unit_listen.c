@@ -55,7 +55,7 @@ static int tear_down(void **state)
 static void go_deaf(int times)
 {
 	for (int i = 0; i < times; i++) {
-		silent.patience_ns = PROBE_ANSWER_MS * NS_PER_MS;
+		silent.patience = PROBE_IDLE_LOOK;
 		listen_hear(server, path, SP_REQ, &silent);
 	}
 }

@@ -72,10 +72,21 @@ static void there_is_more_patience_each_time(void **state)
 	assert_int_equal(descriptors_open(), before);
 }
 
+/* Who serves others is late to take one more. */
+static void there_is_more_patience_with_the_busy(void **state)
+{
+	long long idle_ms = ms_until_deaf();
+
+	(void)state;
+	probe.patience = PROBE_PATIENCE;
+	probe.busy = true;
+	assert_true(ms_until_deaf() >= 5 * idle_ms);
+}
+
 static void a_late_answer_is_one(void **state)
 {
 	(void)state;
-	while (probe.patience_ns < INT64_C(1000000000))
+	while (probe.patience < 10 * PROBE_IDLE_LOOK)
 		ms_until_deaf();
 	assert_true(is_answered());
 	assert_true(probe.fd >= 0);
@@ -105,6 +116,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    apart(there_is_more_patience_each_time),
+	    apart(there_is_more_patience_with_the_busy),
 	    apart(a_late_answer_is_one),
 	    apart(nobody_is_not_deaf),
 	};

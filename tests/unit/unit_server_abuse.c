@@ -60,7 +60,7 @@ static void who_leaves_without_a_word_deafens_nobody(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++)
 		close(raw_dial(&raw_here));
-	raw_sleep_ms(2 * (PROBE_EVERY_MS + PROBE_ANSWER_MS));
+	raw_sleep_ms(4 * (PROBE_EVERY_MS + PROBE_ANSWER_MS));
 	raw_assert_serves();
 }
 

@@ -7,6 +7,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,6 +53,50 @@ static void one_daemon_a_directory(void **state)
 		 raw_here.directory);
 	assert_non_null(strstr(words, sentence));
 	close(raw_connect(&raw_here));
+}
+
+/* How often its threads have been put to sleep. */
+static long long switches(void)
+{
+	char folder[64], path[sizeof(folder) + 264], line[128];
+	struct dirent *entry;
+	long long sum = 0, part;
+	DIR *threads;
+
+	snprintf(folder, sizeof(folder), "/proc/%d/task", (int)raw_here.pid);
+	threads = opendir(folder);
+	assert_non_null(threads);
+	while ((entry = readdir(threads))) {
+		FILE *status;
+
+		snprintf(path, sizeof(path), "%s/%s/status", folder, entry->d_name);
+		status = *entry->d_name == '.' ? NULL : fopen(path, "r");
+		while (status && fgets(line, sizeof(line), status)) {
+			if (sscanf(line, "voluntary_ctxt_switches: %lld", &part) == 1)
+				sum += part;
+		}
+		if (status)
+			fclose(status);
+	}
+	closedir(threads);
+	return sum;
+}
+
+/* After a while of which nobody makes use, at most two turns of the loop and one of nng's a second. */
+static void an_idle_daemon_sleeps(void **state)
+{
+	long long begun_ms = raw_now_ms(), before, after;
+
+	(void)state;
+	raw_daemon_start(&raw_here, NULL);
+	close(raw_connect(&raw_here));
+	do {
+		assert_in_range(raw_now_ms() - begun_ms, 0, 30000);
+		before = switches();
+		raw_sleep_ms(2500);
+		after = switches();
+		assert_true(after > before); /* it does look after itself */
+	} while (after - before > 8);
 }
 
 /* Ten at once: one serves, nine say so. */
@@ -304,12 +349,19 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    in_place(one_daemon_a_directory),	    in_place(of_ten_one_serves),
-	    in_place(a_killed_daemon_is_replaced),  in_place(signals_end_it_cleanly),
-	    in_place(generations_outlive_restarts), in_place(idle_it_leaves),
-	    in_place(leaving_it_forgets_nobody),    in_place(a_successor_takes_over),
-	    in_place(a_file_in_the_way_is_kept),    in_place(a_bad_directory_is_refused),
-	    cmocka_unit_test(wrong_usage_is_two),   in_place(the_log_tells_who_and_never_a_handle),
+	    in_place(one_daemon_a_directory),
+	    in_place(of_ten_one_serves),
+	    in_place(an_idle_daemon_sleeps),
+	    in_place(a_killed_daemon_is_replaced),
+	    in_place(signals_end_it_cleanly),
+	    in_place(generations_outlive_restarts),
+	    in_place(idle_it_leaves),
+	    in_place(leaving_it_forgets_nobody),
+	    in_place(a_successor_takes_over),
+	    in_place(a_file_in_the_way_is_kept),
+	    in_place(a_bad_directory_is_refused),
+	    cmocka_unit_test(wrong_usage_is_two),
+	    in_place(the_log_tells_who_and_never_a_handle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
