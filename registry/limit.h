@@ -104,6 +104,8 @@ struct limits {
 	};
 	uint64_t of_user[LIMIT_KINDS];
 	uint64_t message_bytes;
+	uint64_t together; /* connections and descriptors; UINT64_MAX: any */
+	uint64_t spare;	   /* LIMIT_CONNECTIONS_SPARE, or what there are descriptors for */
 };
 
 #endif

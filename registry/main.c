@@ -50,8 +50,7 @@ static int open_signals(void)
 	return signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A connection is a file descriptor, and so is a record of some backings. Returns how many of these
- * there may be at all, so that connections find some left. */
+/* Returns how many file descriptors there may be. */
 static uint64_t raise_file_limit(void)
 {
 	struct rlimit files;
@@ -65,18 +64,32 @@ static uint64_t raise_file_limit(void)
 			files = raised;
 	}
 	watch_limit((int)(files.rlim_cur / 2 < INT_MAX ? files.rlim_cur / 2 : INT_MAX));
-	return files.rlim_cur / 2;
+	return files.rlim_cur;
 }
 
-/* What the kernel lets us have; of several users none takes more than half of that. */
-static void limit_descriptors(struct limits *limits, bool is_system, uint64_t most)
+/* Of several users none takes more than half of that. */
+static void clamp(struct limits *limits, enum limit what, bool is_system, uint64_t most)
 {
-	uint64_t *of_all = &limits->of_all[LIMIT_descriptors];
-	uint64_t *of_user = &limits->of_user[LIMIT_descriptors];
-	uint64_t each = is_system && most != UINT64_MAX ? (most + 1) / 2 : most;
+	uint64_t *of_all = &limits->of_all[what], *of_user = &limits->of_user[what];
+	uint64_t each = is_system ? (most + 1) / 2 : most;
 
 	*of_all = *of_all < most ? *of_all : most;
 	*of_user = *of_user < each ? *of_user : each;
+}
+
+/*
+ * What the kernel lets us have. A connection is a file descriptor, a watcher is one, and so is what some
+ * backings deposit. The death of a process takes one more, in the lower half: at most a quarter, where each
+ * has its socket beside it. Connections, deaths and watchers leave a twentieth for all else.
+ */
+static void limit_descriptors(struct limits *limits, bool is_system, uint64_t fds)
+{
+	if (fds / 16 < limits->spare)
+		limits->spare = fds / 16;
+	limits->together = fds / 3 * 2;
+	clamp(limits, LIMIT_connections, is_system, fds / 3 * 2 - limits->spare);
+	clamp(limits, LIMIT_watchers, is_system, fds / 32);
+	clamp(limits, LIMIT_descriptors, is_system, fds / 2);
 }
 
 static void tell_ready(const struct options *options, const struct place *place)
@@ -304,7 +317,7 @@ static void inherit_config(struct options *options, const char *directory)
 static uint64_t crowd_of(const struct limits *limits)
 {
 	return limits->of_user[LIMIT_connections] + limits->of_user[LIMIT_watchers] +
-	       2 * LIMIT_CONNECTIONS_SPARE;
+	       2 * limits->spare;
 }
 
 int main(int argc, char **argv)
@@ -344,7 +357,7 @@ int main(int argc, char **argv)
 		limit_descriptors(&registry->limits, options.is_system, fds_limit);
 	}
 	sockets_init((int64_t)options.settings.silent_s * NS_PER_S,
-		     crowd_of(&options.settings.limits));
+		     crowd_of(registry ? &registry->limits : &options.settings.limits));
 	if (signals < 0 || !registry)
 		log_error("there is no memory, or no file descriptor, to begin with");
 	if (signals < 0 || !registry ||

@@ -27,10 +27,9 @@ static bool has_room(struct registry *registry, uint32_t uid)
 	const struct limits *limits = &registry->limits;
 
 	return user &&
-	       user->held[LIMIT_connections] <
-		   limits->of_user[LIMIT_connections] + LIMIT_CONNECTIONS_SPARE &&
-	       registry->users.held[LIMIT_connections] <
-		   limits->connections + LIMIT_CONNECTIONS_SPARE;
+	       user->held[LIMIT_connections] < limits->of_user[LIMIT_connections] + limits->spare &&
+	       registry->users.held[LIMIT_connections] < limits->connections + limits->spare &&
+	       registry->users.held[LIMIT_connections] + registry->vault.count < limits->together;
 }
 
 /* Its pipe is closed before it could hear a sentence. */

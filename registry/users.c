@@ -26,6 +26,8 @@ void limits_init(struct limits *limits)
 		limits->of_user[what] = kinds[what].of_user;
 	}
 	limits->message_bytes = GPUSHARE_MESSAGE_MAX;
+	limits->together = UINT64_MAX;
+	limits->spare = LIMIT_CONNECTIONS_SPARE;
 }
 
 void users_finish(struct users *users)

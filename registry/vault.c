@@ -253,6 +253,8 @@ int vault_deposit(struct vault *vault, struct guest *guest, const int *fds, size
 	if (!user)
 		return GPUSHARE_E_NO_MEMORY;
 	if (guest->tickets + count > vault->guest_limit ||
+	    vault->registry->users.held[LIMIT_connections] + vault->count + count >
+		vault->registry->limits.together ||
 	    limit_check(vault->registry, user, LIMIT_descriptors, count, NULL))
 		return GPUSHARE_E_LIMIT;
 	for (size_t i = 0; i < count; i++) {

@@ -16,7 +16,8 @@
 #define MANY 10000
 #define BESIDE 500 /* descriptors for everything else */
 
-/* The daemon has a socket of each, and of those that came first a pidfd; here it is the socket alone. */
+/* The daemon has a socket of each, and of those that came first a pidfd, and lets connections have two thirds
+ * of what it may; here it is the socket alone. */
 static bool may_have(rlim_t fds)
 {
 	struct rlimit files;
@@ -91,10 +92,37 @@ static void ten_thousand_at_once(void **state)
 	raw_tear_down(NULL);
 }
 
+/* Who has too many is told so while there are descriptors left for what else the daemon does. Last: this
+ * process has no more than those from then on. */
+static void few_descriptors_are_not_all_for_connections(void **state)
+{
+	const struct rlimit few = {512, 512};
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	int fds[400], count = 0, status;
+
+	(void)state;
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	raw_set_up(NULL);
+	do {
+		assert_in_range(count, 0, 400 - 1);
+		fds[count] = raw_greet(&raw_here);
+		status = raw_say(fds[count++], hello);
+	} while (!status);
+	assert_int_equal(status, GPUSHARE_E_LIMIT);
+	raw_assert_sentence("connections are open, which is all that this registry takes");
+	assert_in_range(count, 256, 342);
+	assert_int_equal(raw_say(fds[0], raw_share("x")), GPUSHARE_OK);
+	while (count)
+		close(fds[--count]);
+	raw_tear_down(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(ten_thousand_at_once),
+	    cmocka_unit_test(few_descriptors_are_not_all_for_connections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
