@@ -42,6 +42,13 @@ static void a_closed_session_is_no_exit(void **state)
 	peer_assert_sentence("closed its session");
 }
 
+/* Under the lock; others wait that long. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MOST_NS (30 * NS_PER_MS)
+#else
+#define MOST_NS (4 * NS_PER_MS)
+#endif
+
 static int64_t thread_ns(void)
 {
 	struct timespec now;
@@ -55,7 +62,7 @@ static void many_that_come_close_cost_no_more(void **state)
 {
 	struct lease *lease = peer_new(1, 10, "owner");
 	char name[GPUSHARE_NAME_MAX + 1];
-	int64_t began_ns;
+	int64_t least_ns = INT64_MAX;
 
 	(void)state;
 	memset(name, 'a', sizeof(name));
@@ -64,9 +71,15 @@ static void many_that_come_close_cost_no_more(void **state)
 		peer_share(lease, name);
 	}
 	strcpy(name + GPUSHARE_NAME_MAX - 5, "00x00");
-	began_ns = thread_ns();
-	assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_E_NOT_FOUND);
-	assert_in_range(thread_ns() - began_ns, 0, 200 * NS_PER_MS);
+	for (int i = 0; i < 5; i++) {
+		int64_t began_ns = thread_ns(), took_ns;
+
+		assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_E_NOT_FOUND);
+		took_ns = thread_ns() - began_ns;
+		least_ns = took_ns < least_ns ? took_ns : least_ns;
+	}
+	printf("%lld us\n", (long long)(least_ns / 1000));
+	assert_in_range(least_ns, 0, MOST_NS);
 	peer_assert_sentence("did you mean \"aaa");
 }
 
@@ -120,6 +133,20 @@ static void distances(void **state)
 	assert_int_equal(closest_distance("", "abc", 5), 3);
 	assert_int_equal(closest_distance("abc", "", 5), 3);
 	assert_int_equal(closest_distance("abcdef", "uvwxyz", 3), 4);
+	assert_int_equal(closest_distance("", "", 2), 0);
+	for (int length = 60; length <= 130; length++) { /* over the ends of words */
+		char one[256] = "", other[256] = "";
+
+		memset(one, 'a', (size_t)length);
+		memset(other, 'a', (size_t)length);
+		other[length / 2] = other[length - 1] = 'b';
+		assert_int_equal(closest_distance(one, other, 5), 2);
+		memmove(other + 1, other, (size_t)length);
+		other[0] = 'c';
+		assert_int_equal(closest_distance(one, other, 5), 3);
+		assert_int_equal(closest_distance(other, one, 5), 3);
+		assert_int_equal(closest_distance(other, one, 2), 3);
+	}
 }
 
 static void a_slip_is_recognised(void **state)
