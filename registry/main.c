@@ -32,7 +32,7 @@
 
 #define EXIT_SERVED 3
 #define CLOSING_MS 500	  /* who replaces us waits, and so do those who are connected */
-#define LOOK_MOST_MS 2000 /* from one look at the place and at slow connections to the next */
+#define LOOK_MOST_MS 1000 /* from one look at the place and at slow connections to the next */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
 
 /* Signals come through a fd; nng's threads, started later, inherit the mask. */

@@ -82,7 +82,7 @@ static long long switches(void)
 	return sum;
 }
 
-/* After a while of which nobody makes use, at most two turns of the loop and one of nng's a second. */
+/* After a while of which nobody makes use, one turn of the loop a second, and a question to itself now and then. */
 static void an_idle_daemon_sleeps(void **state)
 {
 	long long begun_ms = raw_now_ms(), before, after;
