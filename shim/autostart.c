@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@
 
 #define PROGRAM "gpushare-registry"
 #define STACK_SIZE 65536
+#define FDS_LEAST 32 /* a registry has 24 or so before anybody connects */
 
 extern char **environ;
 
@@ -273,6 +275,21 @@ static void tell_missing(const struct launch *launch, const char *directory, cha
 			 directory);
 }
 
+/* It raises its own limit as far as this goes, but could tell nobody that this is too few. */
+static bool has_fds(const char *directory, char *why, size_t why_size)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_max >= FDS_LEAST)
+		return true;
+	snprintf(
+	    why, why_size,
+	    "no registry runs for %s, and one that is started here may have only %llu file "
+	    "descriptors (ulimit -Hn), of which it needs %d; start gpushare-registry elsewhere",
+	    directory, (unsigned long long)files.rlim_max, FDS_LEAST);
+	return false;
+}
+
 int autostart_registry(const char *directory, int said, char *why, size_t why_size)
 {
 	_cleanup_free_ struct launch *launch = calloc(1, sizeof(*launch));
@@ -284,6 +301,8 @@ int autostart_registry(const char *directory, int said, char *why, size_t why_si
 		snprintf(why, why_size, "no memory to start a registry");
 		return GPUSHARE_E_NO_MEMORY;
 	}
+	if (!has_fds(directory, why, why_size))
+		return GPUSHARE_E_NO_REGISTRY;
 	launch->secure = getauxval(AT_SECURE);
 	if (!find_program(launch)) {
 		tell_missing(launch, directory, why, why_size);

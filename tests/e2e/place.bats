@@ -156,3 +156,13 @@ open: OK"
 	took_ms until_true none
 	[ "$TOOK_MS" -le $((3000 + SLACK_MS)) ] || { echo "$TOOK_MS ms"; false; }
 }
+
+@test "a program with few descriptors starts a registry that has more, or hears why it can't" {
+	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
+	export GPUSHARE_AUTOSTART=1
+	run -0 sh -c 'ulimit -Sn 12; exec "$@"' sh "$BIN/api_app" open alloc=a,one,1Mi
+	has "$output" "open: OK"
+	[ "$(sed -n 's/^Max open files *\([0-9]*\).*/\1/p' "/proc/$(registry_pids)/limits")" -gt 12 ]
+	run --separate-stderr env GPUSHARE_DIR="$WORK/other" sh -c 'ulimit -n 20; exec "$@"' sh "$BIN/api_app" open
+	has "$output$stderr" "may have only 20 file descriptors (ulimit -Hn)"
+}
