@@ -40,9 +40,23 @@ struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const ch
 	return buffer;
 }
 
-static int run(const struct attach_request *request, struct gpushare_session *session)
+/* Whether it is about one buffer, and not about a set of them. */
+static bool is_single(const struct attach_request *request)
 {
+	return !request->restore && !attach_is_diff_of_set(request) && !attach_is_set(request);
+}
+
+static int run(const struct attach_request *request)
+{
+	/* Only a buffer that is still to come needs a registry that is still to start. */
+	_tool_session_ struct gpushare_session *session =
+	    is_single(request) && !tool_check_name(request->name)
+		? NULL
+		: tool_open(request->directory, request->wait_ms || request->restore);
 	struct gpushare_buffer *buffer;
+
+	if (!session)
+		return TOOL_FAILED;
 
 	if (request->restore)
 		return attach_restore(request, session);
@@ -63,7 +77,6 @@ static int run(const struct attach_request *request, struct gpushare_session *se
 
 int main(int argc, char **argv)
 {
-	_tool_session_ struct gpushare_session *session = NULL;
 	struct attach_request request = {.device = -1};
 	int code;
 
@@ -77,9 +90,7 @@ int main(int argc, char **argv)
 	code = attach_parse(argc, argv, &request);
 	if (code >= 0)
 		return code;
-	/* Only a buffer that is still to come needs a registry that is still to start. */
-	session = tool_open(request.directory, request.wait_ms || request.restore);
-	code = session ? run(&request, session) : TOOL_FAILED;
+	code = run(&request);
 	if (request.diff) /* as cmp does */
 		return code == ATTACH_DIFFERS ? 1 : code == TOOL_FAILED ? 2 : code;
 	return code;

@@ -220,6 +220,16 @@ void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOO
 		    sprintf(to, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
 }
 
+bool tool_check_name(const char *name)
+{
+	const char *fault = name_fault(name);
+
+	if (fault)
+		tool_error("'%.64s%s' is not a buffer name: %s", name,
+			   strlen(name) > 64 ? "..." : "", fault);
+	return !fault;
+}
+
 /* A registry that ends by itself takes its state file with it. */
 static bool names_remain(const char *given)
 {

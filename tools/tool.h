@@ -49,6 +49,8 @@ void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* "3m12s" */
 void tool_printable(const char *from, char *out, size_t out_size);
 void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOOL_TEXT_MAX]);
 
+/* Whether `name` can be a buffer's. Else says why not: no registry is needed to know. */
+bool tool_check_name(const char *name);
 /* A session with the registry in `directory` (NULL: the default). `start`: start a registry where none
  * runs; else only where one was killed and left its names. Says why it failed and returns NULL. */
 struct gpushare_session *tool_open(const char *directory, bool start);

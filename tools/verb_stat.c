@@ -164,6 +164,8 @@ int verb_stat(int argc, char **argv)
 		return code;
 	if (argc - optind > 1)
 		return tool_usage("stat wants one NAME, or none");
+	if (optind < argc && !tool_check_name(argv[optind]))
+		return TOOL_FAILED;
 	session = tool_open(options.directory, false);
 	if (!session)
 		return TOOL_FAILED;

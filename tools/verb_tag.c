@@ -127,6 +127,8 @@ int verb_tag(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
+	if (!tool_check_name(tagging.name))
+		return TOOL_FAILED;
 	session = tool_open(tagging.directory, false);
 	if (!session)
 		return TOOL_FAILED;

@@ -193,9 +193,10 @@ alloc step: E_EXISTS"
 	has "$(cat "$WORK/err")" '"weights" is a buffer, no event'
 	run -1 --separate-stderr gpushare-attach step
 	has "$stderr" "is an event"
-	run -0 --separate-stderr attaching step "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 byte=a,4
+	GPUSHARE_LOG=$WORK/log run -0 --separate-stderr attaching step "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 byte=a,4
 	has "$output" "byte"
-	has "$stderr" "is an event"
+	equal "$stderr" ""
+	has "$(cat "$WORK/log")" "is an event"
 	equal "$(api open evmake=e,keeps-time,1 2>"$WORK/err")" "open: OK
 evmake keeps-time: E_INVALID"
 	has "$(cat "$WORK/err")" "keep time"

@@ -200,9 +200,9 @@ removed kv"
 	no_registry_yet
 	mkdir "$GPUSHARE_DIR/registry.lock"
 	run -1 --separate-stderr env GPUSHARE_TIMEOUT_MS=1000 gpushare watch
-	has "$stderr" "did not listen within 1000 ms: can't lock $GPUSHARE_DIR/registry.lock: Is a directory"
+	has "$stderr" "did not listen within 1000 ms: can't open $GPUSHARE_DIR/registry.lock: Is a directory"
 	GPUSHARE_LOG=$WORK/log named w "$BIN/rt_app_static" init alloc=a,1Mi
-	has "$(cat "$WORK/log")" "can't lock $GPUSHARE_DIR/registry.lock: Is a directory"
+	has "$(cat "$WORK/log")" "can't open $GPUSHARE_DIR/registry.lock: Is a directory"
 }
 
 @test "looks start no registry, and say that none runs" {

@@ -288,6 +288,7 @@ state a: replaced"
 
 @test "ls --limbo: a table, JSON, a glob, nothing; stat without a name" {
 	program rt_app_static
+	start_registry
 	run -0 --separate-stderr gpushare ls --limbo
 	equal "$stderr" ""
 	equal "$output" "NAME  SIZE  HELD  GPU  OWNER  ATTACHED  AGE"

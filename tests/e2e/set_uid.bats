@@ -38,10 +38,20 @@ as_caller() {
 
 # starts_none PROGRAM WHY: not what is there, and says so
 starts_none() {
-	run -1 as_caller "$1" ls
+	run -1 as_caller "$1" watch
 	has "$output" "$2"
 	[ ! -e "$WORK/open/started" ]
 	equal "$(GPUSHARE_DIR=/tmp/gpushare-$ITS registry_pids)" ""
+}
+
+started_one() {
+	[ -n "$(GPUSHARE_DIR=/tmp/gpushare-$ITS registry_pids)" ]
+}
+
+# watching PROGRAM: a look starts none, so it watches until the test ends
+watching() {
+	start watcher setpriv --reuid "$CALLER" --regid "$CALLER" --clear-groups --inh-caps=-all "$1" watch
+	until_true started_one
 }
 
 # refused FILE: it was found
@@ -51,7 +61,7 @@ refused() {
 
 @test "nothing of the caller's environment is looked at" {
 	run -1 as_caller env GPUSHARE_REGISTRY="$WORK/evil" XDG_RUNTIME_DIR="$WORK/open" \
-		GPUSHARE_DIR="$WORK/open/r" "$PROGRAM" ls
+		GPUSHARE_DIR="$WORK/open/r" "$PROGRAM" watch
 	has "$output" "/tmp/gpushare-$ITS"
 	has "$output" "gpushare-registry was not found"
 	equal "$(ls -A "$WORK/open")" ""
@@ -62,7 +72,7 @@ refused() {
 	install -m 755 "$BUILD/gpushare-registry" "$WORK/own/bin/real"
 	mv "$WORK/own/bin/real" "$WORK/own/bin/gpushare-registry"
 	chmod 775 "$WORK/own" "$WORK/own/bin" # root's group
-	run -0 as_caller "$PROGRAM" ls
+	watching "$PROGRAM"
 	started=$(GPUSHARE_DIR=/tmp/gpushare-$ITS registry_pids)
 	uids=$(sed -n 's/^Uid:[[:space:]]*//p' "/proc/$started/status")
 	equal "${uids//[[:space:]]/ }" "$ITS $ITS $ITS $ITS" # its caller can't end it
@@ -88,7 +98,7 @@ refused() {
 	refused "$WORK/safe/gpushare-registry"
 	chmod 755 "$WORK/safe"
 	chmod 1777 "$WORK" # above it is no harm: it can't be replaced
-	run -1 as_caller "$MINE/gpushare" ls
+	run -1 as_caller "$MINE/gpushare" watch
 	until_true [ -e "$WORK/open/started" ]
 	has "$(cat "$WORK/open/started")" "uid=$ITS"
 }
@@ -98,7 +108,7 @@ refused() {
 	install -m 755 "$BUILD/gpushare-registry" "$WORK/safe/gpushare-registry"
 	ln "$PROGRAM" "$MINE/gpushare"
 	ln -s "$WORK/safe/gpushare-registry" "$MINE/gpushare-registry"
-	run -0 as_caller "$MINE/gpushare" ls
+	watching "$MINE/gpushare"
 	started=$(GPUSHARE_DIR=/tmp/gpushare-$ITS registry_pids)
 	equal "$(tr '\0' '\n' <"/proc/$started/cmdline" | head -n 1)" "$WORK/safe/gpushare-registry"
 }

@@ -90,6 +90,7 @@ verbs() {
 }
 
 @test "variables that make no sense are passed over, and tools say so" {
+	start_registry
 	GPUSHARE_TIMEOUT_MS=abc GPUSHARE_LIMBO=abc run -0 --separate-stderr gpushare ls
 	has "$stderr" "GPUSHARE_TIMEOUT_MS is 'abc', which is passed over: it wants milliseconds"
 	has "$stderr" "GPUSHARE_LIMBO is 'abc', which is passed over: it wants bytes, such as 512Mi"
@@ -114,6 +115,7 @@ verbs() {
 	has "$stderr" "which verb?"
 	run -1 --separate-stderr gpushare stat 'a b'
 	has "$stderr" "'a b' is not a buffer name"
+	start_registry
 	run -1 --separate-stderr gpushare tag nobody
 	has "$stderr" nobody
 }
