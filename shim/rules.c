@@ -149,19 +149,19 @@ static bool count_past(struct rule *rule)
 	return true;
 }
 
-bool rules_pass(struct rules *rules, const struct rules_allocation *allocation)
+size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation)
 {
 	size_t i;
 
 	for (i = 0; rules && i < rules->count; i++)
 		if (selects(&rules->rule[i], allocation) && !count_past(&rules->rule[i]))
 			break;
-	if (!rules || i == rules->count)
-		return true;
-	while (i-- > 0)
-		if (selects(&rules->rule[i], allocation))
-			rules->rule[i].seen--;
-	return false;
+	return i;
+}
+
+bool rules_passed(const struct rules *rules, size_t asked)
+{
+	return !rules || asked == rules->count;
 }
 
 static bool take(struct rule *rule, const struct rules_allocation *allocation,
@@ -197,9 +197,15 @@ static bool take(struct rule *rule, const struct rules_allocation *allocation,
 bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out)
 {
+	return rules_match_from(rules, 0, allocation, process, out);
+}
+
+bool rules_match_from(struct rules *rules, size_t first, const struct rules_allocation *allocation,
+		      const struct rules_process *process, struct rules_match *out)
+{
 	bool taken = false;
 
-	for (size_t i = 0; rules && i < rules->count; i++) {
+	for (size_t i = first; rules && i < rules->count; i++) {
 		struct rule *rule = &rules->rule[i];
 
 		if (select_and_count(rule, allocation) && !taken) {

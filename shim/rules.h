@@ -96,10 +96,14 @@ bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);
 
 /*
- * Without a lock: if no rule can want the allocation now, count it as rules_match() would and say
- * true. False: nothing is counted, ask rules_match().
+ * Without a lock: count the allocation, as rules_match() would, at each rule that can't want it now, up to the
+ * first that may. Returns how many rules that were. All of them: the allocation is done with, and true for
+ * rules_passed(). Else ask the others by rules_match_from().
  */
-bool rules_pass(struct rules *rules, const struct rules_allocation *allocation);
+size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation);
+bool rules_passed(const struct rules *rules, size_t asked);
+bool rules_match_from(struct rules *rules, size_t first, const struct rules_allocation *allocation,
+		      const struct rules_process *process, struct rules_match *out);
 
 /*
  * The allocation that `match` was made for has failed: take back what rules_match() counted, so

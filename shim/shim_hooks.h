@@ -7,6 +7,7 @@
 #include "cuda_abi.h"
 #include "shim_list.h"
 #include "shim_lookup.h"
+#include "shim_state.h"
 #include "shim_route.h"
 #include "shim_site.h"
 
@@ -48,14 +49,17 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	}
 
 /* A thread that is cancelled in `what` goes on to a place of the program's own: it may have our locks, the
- * driver's, or a buffer that has no name yet or has it still. */
+ * driver's, or a buffer that has no name yet or has it still. Without rules it has none of these. */
 #define HOOKS_WHOLE(what) \
 	do { \
-		int cancelling; \
+		bool guarded = state_is_active(); \
+		int cancelling = 0; \
 \
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); \
+		if (guarded) \
+			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); \
 		what; \
-		pthread_setcancelstate(cancelling, NULL); \
+		if (guarded) \
+			pthread_setcancelstate(cancelling, NULL); \
 	} while (0)
 
 /* What such a run() is: `what` gives `result`, and nothing of ours is done besides for the calls that

@@ -201,14 +201,17 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	struct rules_process process = {.pid = 0};
 	struct state *state = state_get();
 	bool matched;
+	size_t passed;
 
-	if (!state || !state->rules[kind] || rules_pass(state->rules[kind], allocation) ||
-	    !lock_take(&state->lock))
+	if (!state || !state->rules[kind])
+		return false;
+	passed = rules_pass(state->rules[kind], allocation);
+	if (rules_passed(state->rules[kind], passed) || !lock_take(&state->lock))
 		return false;
 	if (state->asks_pid)
 		process.pid = getpid();
 	process.rank = state->rank[0] ? state->rank : NULL;
-	matched = rules_match(state->rules[kind], allocation, &process, out);
+	matched = rules_match_from(state->rules[kind], passed, allocation, &process, out);
 	note_alive(state, kind);
 	pthread_mutex_unlock(&state->lock);
 	if (matched)

@@ -49,7 +49,10 @@ static void check_match(enum rules_kind kind, const struct rules_match *match)
 static bool ask_lightly(struct rules *rules, const struct rules_allocation *allocation,
 			struct rules_match *out)
 {
-	return !rules_pass(rules, allocation) && rules_match(rules, allocation, &process, out);
+	size_t asked = rules_pass(rules, allocation);
+
+	return !rules_passed(rules, asked) &&
+	       rules_match_from(rules, asked, allocation, &process, out);
 }
 
 static void allocate(enum rules_kind kind, struct rules *always, struct rules *lightly,
