@@ -279,6 +279,7 @@ with_mounts() {
 			elif [ -d "$entry" ]; then mkdir ".$entry" && mount --rbind "$entry" ".$entry" || exit
 			fi
 		done
+		PATH=$PATH:/usr/sbin
 		for test in $3; do chroot . "$2/$test" 2>&1 || exit; done' - "$WORK/root" "$BUILD/tests" "$tests"
 	has "$output" 'skipped: mount(2) of "/" is refused'
 }

@@ -26,7 +26,7 @@ struct cu_mem_pool_opaque {
 };
 
 static struct cu_mem_pool_opaque pools[SIM_DEVICES_MAX];
-static struct cu_mem_pool_opaque *pools_made;
+static struct cu_mem_pool_opaque *pools_made, *pools_ended;
 
 uint64_t pool_handle_types(const struct region *region)
 {
@@ -168,7 +168,7 @@ cu_result cuMemPoolCreate(cu_mem_pool *pool, const cu_pool_props *props)
 	ANSWER(cuMemPoolCreate, NEED_INIT, pool_create(pool, props));
 }
 
-/* What it gave points to it: it is never freed. */
+/* What it gave points to it: it is never freed, and stays reachable for tools that look for leaks. */
 static cu_result pool_destroy(cu_mem_pool pool)
 {
 	STATE_LOCKED;
@@ -178,6 +178,8 @@ static cu_result pool_destroy(cu_mem_pool pool)
 	while (*link != pool)
 		link = &(*link)->next;
 	*link = pool->next;
+	pool->next = pools_ended;
+	pools_ended = pool;
 	return CU_OK;
 }
 

@@ -49,9 +49,16 @@ void stage_needs_wipe_on_fork(void)
 	skip_emulated("ignores MADV_WIPEONFORK");
 }
 
+void stage_needs_own_proc(void)
+{
+	skip_emulated("serves /proc/self from memory files of its own");
+}
+
 int stage_skip_all(const char *why)
 {
-	printf("skipped: %s\n[  SKIPPED ] all_of_it\n[  SKIPPED ] 1 test(s)\n", why);
+	printf("[==========] Running 1 test(s).\nskipped: %s\n[  SKIPPED ] all_of_it\n"
+	       "[  SKIPPED ] 1 test(s)\n",
+	       why);
 	return 0;
 }
 

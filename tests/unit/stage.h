@@ -17,6 +17,7 @@ void stage_init(char **argv);
 bool stage_is_emulated(void);
 /* A test that needs either is skipped there. */
 void stage_needs_autostart(void);
+void stage_needs_own_proc(void);     /* whose /proc/self is the kernel's */
 void stage_needs_wipe_on_fork(void); /* as whom a child is noticed by */
 /* For main() to return: this program has nothing to run here. */
 int stage_skip_all(const char *why);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "raw_fds.h"
+#include "stage.h"
 #include "stopped.h"
 
 #define LINGER_S 20 /* longer than raw_fds_hear() waits for an answer */
@@ -190,9 +191,11 @@ static void a_file_system_that_never_answers_holds_up_nobody(void **state)
 /* What buffers are made of, and nothing that another file system serves. */
 static void only_memory_is_taken_in(void **state)
 {
-	int fds[2], fd = raw_fds_dial();
+	int fds[2], fd;
 
 	(void)state;
+	stage_needs_own_proc();
+	fd = raw_fds_dial();
 	fds[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), fds, 1),
 			 GPUSHARE_E_INVALID);

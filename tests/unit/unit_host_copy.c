@@ -221,8 +221,9 @@ static void test_words(void **state)
 	each_way(words_at_once);
 }
 
-/* Else the compiler's own copies are the odd ones, or what the thread sanitizer does at an access. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__)
+/* Else the compiler's own copies are the odd ones, or what a sanitizer does at an access. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define ALIGNMENT
 /* Under the CPU's own check no word is stored or loaded across its size, wherever the ends are. */
 #define CHECK_ALIGNMENT 0x40000u /* EFLAGS.AC */
