@@ -102,8 +102,8 @@ struct waiter *registry_disconnect(struct registry *registry, struct lease *leas
 		else
 			names++;
 	}
-	while (lease->limbo)
-		limbo_leave(registry, lease->limbo);
+	while (lease->limbo) /* the last first: taken out of an array, it moves nothing behind it */
+		limbo_leave(registry, lease->limbo->prev);
 	note_end(registry, lease);
 	HASH_ITER (hh, lease->attachments, attachment, after) {
 		attachments += attachment->count;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <time.h>
 
 #include "clock.h"
 #include "peer.h"
@@ -282,6 +283,38 @@ static void there_is_an_end_to_it(void **state)
 	assert_int_equal(peer_lookup(a, "y", 0), GPUSHARE_E_NOT_FOUND);
 }
 
+/* CPU milliseconds that the end of an owner takes who freed `count` names that another has attached. */
+static double end_of(unsigned int count)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct timespec began, ended;
+
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t generation = peer_share(owner, "x");
+
+		assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+		assert_true(leave(owner, "x", generation));
+	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began);
+	end(owner);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
+	end(a);
+	return (double)(ended.tv_sec - began.tv_sec) * 1e3 +
+	       (double)(ended.tv_nsec - began.tv_nsec) / 1e6;
+}
+
+/* Each record's end once moved all records behind it: sixteen times as long for four times as many. */
+static void its_end_is_linear(void **state)
+{
+	double some, more;
+
+	(void)state;
+	some = end_of(20000);
+	more = end_of(80000);
+	if (more > 8 * some + 20)
+		fail_msg("20000 records end in %.1f ms, 80000 in %.1f ms", some, more);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, peer_set_up, peer_tear_down)
@@ -296,6 +329,7 @@ int main(void)
 	    TEST(it_is_listed_by_generation),
 	    TEST(a_hostile_glob_is_cheap),
 	    TEST(there_is_an_end_to_it),
+	    TEST(its_end_is_linear),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
