@@ -25,7 +25,7 @@ static bool open_theirs(struct analysis *analysis)
 	enum dtype dtype = analysis->request->dtype;
 	struct source source;
 
-	if (!source_open(&source, path, false)) {
+	if (!source_open(&source, path, false, true)) {
 		tool_error("'%s' can't be compared: %s", path, source.why);
 		return false;
 	}

@@ -223,7 +223,7 @@ int attach_npy(const struct attach_request *wanted, struct gpushare_buffer *buff
 
 	if (!find_range(&request, buffer) || !may_write(&request, buffer))
 		return TOOL_FAILED;
-	if (!source_open(&source, request.in, false)) {
+	if (!source_open(&source, request.in, false, true)) {
 		tool_error("'%s' can't be read: %s", request.in, source.why);
 		return TOOL_FAILED;
 	}

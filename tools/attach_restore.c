@@ -45,7 +45,7 @@ static bool read_file(struct restore *restore)
 		tool_error("'%s' is a file: say the one NAME that it is to have", request->restore);
 		return false;
 	}
-	if (!source_open(&source, request->restore, false)) {
+	if (!source_open(&source, request->restore, false, true)) {
 		tool_error("'%s' can't be restored: %s", request->restore, source.why);
 		return false;
 	}
@@ -83,7 +83,7 @@ static bool open_source(struct restore *restore, const struct manifest_entry *en
 
 	snprintf(path, sizeof(path), "%s%s%s", restore->request->restore,
 		 restore->verify ? "/" : "", entry->file);
-	if (!source_open(source, path, !entry->npy)) {
+	if (!source_open(source, path, !entry->npy, !restore->verify)) {
 		tool_error("'%s' can't be restored: %s", path, source->why);
 		return false;
 	}

@@ -16,7 +16,7 @@
 
 static bool read_whole(const char *path, char **out_text, size_t *out_size)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	_cleanup_free_ char *text = NULL;
 	struct stat there;
 	ssize_t got;

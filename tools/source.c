@@ -62,12 +62,15 @@ static bool source_look(struct source *source, int fd, uint64_t file_size, bool 
 	return true;
 }
 
-bool source_open(struct source *source, const char *path, bool raw)
+bool source_open(struct source *source, const char *path, bool raw, bool follow)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd =
+	    open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW));
 	struct stat there;
 
 	*source = (struct source){.fd = -1};
+	if (fd < 0 && errno == ELOOP && !follow)
+		return source_fail(source, "it is a symbolic link, which a set has none of");
 	if (fd < 0 || fstat(fd, &there))
 		return source_fail(source, strerror(errno));
 	if (S_ISDIR(there.st_mode))

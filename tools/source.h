@@ -15,7 +15,8 @@ struct source {
 };
 
 /* `raw`: whatever it begins with, it is no .npy file. */
-bool source_open(struct source *source, const char *path, bool raw);
+/* `follow`: a symbolic link, too. */
+bool source_open(struct source *source, const char *path, bool raw, bool follow);
 /* Up to `size` bytes; fewer only at the end. -1 with errno. */
 ssize_t source_read(int fd, void *data, size_t size);
 

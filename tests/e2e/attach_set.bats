@@ -65,6 +65,24 @@ entry() {
 	run -0 gpushare-attach other --diff "$WORK/set/other.bin"
 }
 
+@test "--restore follows no link inside the set" {
+	produce
+	gpushare-attach '*' -o "$WORK/set"
+	end_producer
+	head -c "$(stat -c %s "$WORK/set/other.bin")" /dev/urandom >"$WORK/secret"
+	ln -sf "$WORK/secret" "$WORK/set/other.bin"
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
+	has "$stderr" "other.bin' can't be restored: it is a symbolic link"
+	equal "$(names)" ""
+	ln -s "$WORK/set" "$WORK/link" # the set itself may be reached by one
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/link"
+	has "$stderr" "it is a symbolic link"
+	mv "$WORK/set/manifest.json" "$WORK/manifest"
+	ln -s "$WORK/manifest" "$WORK/set/manifest.json"
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
+	has "$stderr" "manifest.json' can't be read"
+}
+
 @test "--restore of some" {
 	produce
 	gpushare-attach '*' -o "$WORK/set"
