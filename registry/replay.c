@@ -239,7 +239,7 @@ static void replay_end(struct registry *registry, const gpushare_End *end)
 	while (lease->entries)
 		registry_drop(registry, lease->entries);
 	while (lease->limbo)
-		limbo_leave(registry, lease->limbo);
+		limbo_leave(registry, lease->limbo->prev);
 	HASH_ITER (hh, lease->attachments, attachment, after) {
 		lease_detach(&registry->leases, lease, attachment, attachment->count);
 	}
