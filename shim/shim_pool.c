@@ -180,6 +180,20 @@ static uint64_t kept_by_threshold(const struct look *look)
 	return look->threshold / PIECE * PIECE;
 }
 
+/* That pool under the lock, and what the driver says of it. NULL: there is none, and the lock is free. */
+static struct pool *hold(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool handle,
+			 unsigned int number, struct look *out_now)
+{
+	struct pool *found;
+
+	if (!look(get, handle, number, out_now) || !lock_take(&pools.lock))
+		return NULL;
+	found = find(NULL, number);
+	if (!found)
+		pthread_mutex_unlock(&pools.lock);
+	return found;
+}
+
 void pools_grow(const struct driver *driver, unsigned int number)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -188,12 +202,10 @@ void pools_grow(const struct driver *driver, unsigned int number)
 	struct look now;
 
 	(void)quiet;
-	if (!handle || !look(driver->cuMemPoolGetAttribute, handle, number, &now) ||
-	    !lock_take(&pools.lock))
+	found = handle ? hold(driver->cuMemPoolGetAttribute, handle, number, &now) : NULL;
+	if (!found)
 		return;
-	found = find(NULL, number);
-	if (found)
-		settle(found, &now, most(kept_by_threshold(&now), found->reserved));
+	settle(found, &now, most(kept_by_threshold(&now), found->reserved));
 	pthread_mutex_unlock(&pools.lock);
 }
 
@@ -215,13 +227,11 @@ cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,
 	if (!number)
 		return result;
 	quiet = quiet_enter();
-	if (look(real, pool, number, &now) && lock_take(&pools.lock)) {
-		found = find(NULL, number);
-		if (found) {
-			settle(found, &now, kept_by_threshold(&now));
-			sum = answer(found, &now, (int)attribute);
-			memcpy(value, &sum, sizeof(sum));
-		}
+	found = hold(real, pool, number, &now);
+	if (found) {
+		settle(found, &now, kept_by_threshold(&now));
+		sum = answer(found, &now, (int)attribute);
+		memcpy(value, &sum, sizeof(sum));
 		pthread_mutex_unlock(&pools.lock);
 	}
 	quiet_leave(&quiet);
@@ -241,14 +251,12 @@ cu_result pools_set(cu_cuMemPoolSetAttribute_call *real, cu_mem_pool pool,
 	if (!number)
 		return result;
 	quiet = quiet_enter();
-	if (look(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now) &&
-	    lock_take(&pools.lock)) {
-		found = find(NULL, number);
-		if (found)
-			settle(found, &now, kept_by_threshold(&now));
-		if (found && (int)attribute == CU_POOL_USED_HIGH)
+	found = hold(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now);
+	if (found) {
+		settle(found, &now, kept_by_threshold(&now));
+		if ((int)attribute == CU_POOL_USED_HIGH)
 			found->used_high = now.used + now.ours;
-		else if (found)
+		else
 			found->reserved_high = found->reserved;
 		pthread_mutex_unlock(&pools.lock);
 	}
@@ -267,11 +275,9 @@ cu_result pools_trim(cu_cuMemPoolTrimTo_call *real, cu_mem_pool pool, size_t kee
 	if (!number)
 		return result;
 	quiet = quiet_enter();
-	if (look(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now) &&
-	    lock_take(&pools.lock)) {
-		found = find(NULL, number);
-		if (found)
-			settle(found, &now, keep > UINT64_MAX - PIECE ? keep : pieces(keep));
+	found = hold(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now);
+	if (found) {
+		settle(found, &now, keep > UINT64_MAX - PIECE ? keep : pieces(keep));
 		pthread_mutex_unlock(&pools.lock);
 	}
 	quiet_leave(&quiet);
