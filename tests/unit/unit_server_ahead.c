@@ -93,6 +93,47 @@ static void become_other(void)
 		_exit(1);
 }
 
+/* A process of another user's, which has begun when this returns. */
+static pid_t flood_begin(void (*flood)(int said))
+{
+	int said[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(said), 0);
+	pid = raw_fork();
+	if (!pid)
+		flood(said[1]);
+	close(said[1]);
+	assert_int_equal(read(said[0], &byte, 1), 1);
+	close(said[0]);
+	return pid;
+}
+
+static void flood_end(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+}
+
+/* Milliseconds of the slowest of `count` look-ups, with a pause after each. */
+static long long slowest_of(int count, int fd, const char *name, int pause_ms)
+{
+	long long slowest_ms = 0;
+
+	for (int i = 0; i < count; i++) {
+		long long took_ms = raw_now_ms();
+
+		assert_int_equal(raw_say(fd, raw_lookup(name, 0)), GPUSHARE_OK);
+		took_ms = raw_now_ms() - took_ms;
+		slowest_ms = took_ms > slowest_ms ? took_ms : slowest_ms;
+		raw_sleep_ms(pause_ms);
+	}
+	return slowest_ms;
+}
+
 /* Another user's DEAF connections, which ask and ask and never read; says so when they have. */
 static void never_read(int said)
 {
@@ -115,9 +156,7 @@ static void never_read(int said)
 
 static void who_never_reads_holds_up_no_other_user(void **state)
 {
-	int fd, said[2], status;
-	long long begun_ms, slowest_ms = 0;
-	char byte;
+	int fd;
 	pid_t pid;
 
 	(void)state;
@@ -132,23 +171,9 @@ static void who_never_reads_holds_up_no_other_user(void **state)
 		share.verb.share.mode = 0644;
 		assert_int_equal(raw_say(fd, share), GPUSHARE_OK);
 	}
-	assert_int_equal(pipe(said), 0);
-	pid = raw_fork();
-	if (!pid)
-		never_read(said[1]);
-	close(said[1]);
-	assert_int_equal(read(said[0], &byte, 1), 1);
-	for (int i = 0; i < 50; i++) {
-		begun_ms = raw_now_ms();
-		assert_int_equal(raw_say(fd, raw_lookup("long1", 0)), GPUSHARE_OK);
-		begun_ms = raw_now_ms() - begun_ms;
-		slowest_ms = begun_ms > slowest_ms ? begun_ms : slowest_ms;
-		raw_sleep_ms(20);
-	}
-	assert_in_range(slowest_ms, 0, FAIR_MS);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	close(said[0]);
+	pid = flood_begin(never_read);
+	assert_in_range(slowest_of(50, fd, "long1", 20), 0, FAIR_MS);
+	flood_end(pid);
 	close(fd);
 }
 
@@ -177,29 +202,21 @@ static void share_for_strange_groups(int said)
 static void who_names_strange_groups_fails_no_other_user(void **state)
 {
 	request share = raw_share("grouped");
-	int fd, said[2], status;
-	char byte;
+	int fd;
 	pid_t pid;
 
 	(void)state;
 	if (geteuid())
 		skip();
 	fd = raw_connect(&raw_here);
-	assert_int_equal(pipe(said), 0);
-	pid = raw_fork();
-	if (!pid)
-		share_for_strange_groups(said[1]);
-	close(said[1]);
-	assert_int_equal(read(said[0], &byte, 1), 1);
+	pid = flood_begin(share_for_strange_groups);
 	strcpy(share.verb.share.group, "root");
 	share.verb.share.mode = 0640;
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(raw_say(fd, share), GPUSHARE_OK);
 		assert_int_equal(raw_say(fd, raw_withdraw("grouped", 0)), GPUSHARE_OK);
 	}
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	close(said[0]);
+	flood_end(pid);
 	close(fd);
 }
 
@@ -232,9 +249,7 @@ static void list_all_the_time(int said)
 
 static void who_lists_by_patterns_holds_up_no_other_user(void **state)
 {
-	long long begun_ms, slowest_ms = 0;
-	int fd, said[2], status;
-	char byte;
+	int fd;
 	pid_t pid;
 
 	(void)state;
@@ -242,22 +257,9 @@ static void who_lists_by_patterns_holds_up_no_other_user(void **state)
 		skip();
 	fd = raw_connect(&raw_here);
 	assert_int_equal(raw_say(fd, raw_share("own")), GPUSHARE_OK);
-	assert_int_equal(pipe(said), 0);
-	pid = raw_fork();
-	if (!pid)
-		list_all_the_time(said[1]);
-	close(said[1]);
-	assert_int_equal(read(said[0], &byte, 1), 1);
-	for (int i = 0; i < 20; i++) {
-		begun_ms = raw_now_ms();
-		assert_int_equal(raw_say(fd, raw_lookup("own", 0)), GPUSHARE_OK);
-		begun_ms = raw_now_ms() - begun_ms;
-		slowest_ms = begun_ms > slowest_ms ? begun_ms : slowest_ms;
-	}
-	assert_in_range(slowest_ms, 0, FAIR_MS / 4);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	close(said[0]);
+	pid = flood_begin(list_all_the_time);
+	assert_in_range(slowest_of(20, fd, "own", 0), 0, FAIR_MS / 4);
+	flood_end(pid);
 	close(fd);
 }
 
