@@ -80,6 +80,8 @@ unsigned int closest_distance(const char *a, const char *b, unsigned int most)
 	struct wanted wanted;
 	size_t work = 0;
 
+	if (strlen(a) > GPUSHARE_NAME_MAX)
+		return most + 1;
 	want(&wanted, a);
 	return distance_of(&wanted, b, most, &work);
 }

@@ -9,7 +9,8 @@
 struct lease;
 struct registry;
 
-/* Edits (insert, remove, replace a byte) between two names; more than `most` is `most` + 1. */
+/* Edits (insert, remove, replace a byte) between two names; more than `most` is `most` + 1, and so is
+ * the distance of an `a` that is longer than a name can be. */
 unsigned int closest_distance(const char *a, const char *b, unsigned int most);
 
 /* Up to LIMIT_SUGGESTIONS names within max(2, length / 3) edits, closest first, that `lease` may see. None

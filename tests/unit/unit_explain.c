@@ -124,7 +124,12 @@ static void tombstones_are_few_and_forgotten(void **state)
 
 static void distances(void **state)
 {
+	char long_key[4096] = "";
+
 	(void)state;
+	memset(long_key, 'a', sizeof(long_key) - 1);
+	assert_int_equal(closest_distance(long_key, "weights", 2), 3);
+	assert_int_equal(closest_distance("weights", long_key, 2), 3);
 	assert_int_equal(closest_distance("weights", "weights", 2), 0);
 	assert_int_equal(closest_distance("wieghts", "weights", 2), 2);
 	assert_int_equal(closest_distance("weight", "weights", 2), 1);
