@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Finds checks in .bats and .bash files whose failure bash ignores.
 
-errexit passes over a command that '!' negates and over every command but the last of an '&&' or '||'
-list. Such a check counts only as the last command of its function, where its status is returned.
+- errexit passes over a command that '!' negates and over every command but the last of an '&&' or '||'
+  list. Such a check counts only as the last command of its function, where its status is returned.
+- errexit is off in a function that is called in a condition (`if f`, `until_true f`, `f || ...`), or by
+  bats' `run`: of its checks only the last one counts, and each other needs its own `|| return 1`.
+- A loop over what a command prints checks nothing where the command fails: its output goes to a variable
+  first (an assignment's failure counts) and is checked for being there.
 """
 import re
 import sys
@@ -32,31 +36,74 @@ def commands(lines):
         whole = ""
 
 
+CHECK = re.compile(r"^(\[\[? |equal |has |refute |lines |untouched |alike |cmp |diff |grep -q|is_over |has_ended )")
+# Commands that follow in a condition; `run`'s own options and until_true's limit come before.
+CALLED = re.compile(r"(?:^|[;&|({]\s*|\b(?:then|do|else)\s+)(?:(?:if|elif|while|until)\s+!?\s*|!\s+|run\s+(?:-\d+\s+|!\s+)?|"
+                    r"until_true\s+(?:\d+\s+)?)([\w]+)\b|(?:^|[;{]\s*|\b(?:then|do|else)\s+)(\w+)\b[^;|&]*(?:\|\||&&)")
+
+
+# Not so what may be nothing (processes to end), or can't be.
+FALLIBLE = r"\$\((?!\(|[^)]*_pids|seq |unified_kinds)"
+
+
+def parts(command):
+    """The commands of an '&&' list; quotes and [[ ]] are looked through no further than needed."""
+    bare = re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\[\[ .*? \]\]", lambda found: "[[ " if found[0][0] == "[" else "q", command)
+    return None if "||" in bare or ";" in bare else [part.strip() for part in bare.split("&&")]
+
+
 def lost(text):
     """Does errexit ignore a failure of this command?"""
     command = text.strip()
-    return command.startswith("! ") and "||" not in command and not command.endswith("; then")
+    if command.startswith("! "):
+        return "||" not in command and not command.endswith("; then")
+    several = parts(command) if CHECK.match(command) else None
+    return bool(several) and len(several) > 1 and all(CHECK.match(part) for part in several)
 
 
-def faults(path):
-    found, inside = [], False
+def called_in_conditions(rows):
+    return {name for _, text in rows for found in CALLED.findall(text.strip()) for name in found if name}
+
+
+def unheeded(text):
+    """A check of a function in which errexit is off, and nothing else heeds its failure."""
+    command = text.strip()
+    return bool(CHECK.match(command)) and not re.search(r"\|\||&&", command)
+
+
+def loops_over_output(text):
+    command = re.sub(r'"(?:\\.|[^"\\])*"', "q", text.strip())
+    over = re.match(r"for \w+ in ([^;]*)", command)
+    return re.match(r"done < <\(", command) or (over and re.search(FALLIBLE, over[1]))
+
+
+def next_command(rows, index):
+    return next((row for _, row in rows[index + 1:] if row.strip() and not row.strip().startswith("#")), "}")
+
+
+def faults(path, called):
+    found, inside, off = [], False, False
     rows = list(commands(path.read_text().split("\n")))
     for index, (number, text) in enumerate(rows):
-        if OPENS.match(text):
-            inside = True
+        opens = OPENS.match(text)
+        if opens:
+            inside, off = True, opens[1].endswith("()") and opens[1][:-2] in called
         elif text == "}":
             inside = False
-        if not inside or not lost(text):
+        if not inside or opens:
             continue
-        following = next((row for _, row in rows[index + 1:] if row.strip() and not row.strip().startswith("#")), "}")
-        if following != "}":
+        if path.suffix == ".bats" and loops_over_output(text):
+            found.append((number, text.strip()))
+        elif (lost(text) or (off and unheeded(text))) and next_command(rows, index) not in ("}", "\t\t;;"):
             found.append((number, text.strip()))
     return found
 
 
+names = [Path(name) for name in sorted(sys.argv[1:])]
+called = set().union(*(called_in_conditions(commands(name.read_text().split("\n"))) for name in names))
 bad = False
-for name in sorted(sys.argv[1:]):
-    for number, text in faults(Path(name)):
+for name in names:
+    for number, text in faults(name, called):
         print(f"{name}:{number}: its failure is lost: {text}")
         bad = True
 sys.exit(bad)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What an unmodified program that has used the driver, from several threads, takes up at last:
- *   THREADS FDS RSS_KIB PSS_KIB ANONYMOUS_KIB
+ *   THREADS FDS RSS_KIB PSS_KIB ANONYMOUS_KIB STEADY_KIB
+ * STEADY_KIB is the resident memory of libgpushare_*, and of all others what is their own alone: how much of
+ * a file the kernel maps around a page that is touched differs from run to run.
  * Its threads are still there when it counts.
  */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,24 +93,45 @@ static int count_files(const char *folder)
 	return count - 2;
 }
 
+/* Sums of all mappings. */
+struct memory {
+	long rss, pss, anonymous, steady;
+};
+
+/* One line of smaps, of a mapping that is ours or not. */
+static void add(struct memory *memory, const char *text, bool ours)
+{
+	long kib;
+
+	if (sscanf(text, "Rss: %ld", &kib) == 1) {
+		memory->rss += kib;
+		memory->steady += ours ? kib : 0;
+	} else if (sscanf(text, "Pss: %ld", &kib) == 1) {
+		memory->pss += kib;
+	} else if (sscanf(text, "Anonymous: %ld", &kib) == 1) {
+		memory->anonymous += kib;
+		memory->steady += ours ? 0 : kib;
+	}
+}
+
 static void print_memory(void)
 {
-	static const char *const fields[] = {"Rss:", "Pss:", "Anonymous:"};
-	FILE *file = fopen("/proc/self/smaps_rollup", "re");
-	long kib[sizeof(fields) / sizeof(*fields)];
-	char text[256], name[64];
-	long value;
-	size_t got = 0;
+	FILE *file = fopen("/proc/self/smaps", "re");
+	struct memory memory = {0};
+	unsigned long from, to;
+	char text[4096];
+	bool ours = false;
 
-	must(!file, "/proc/self/smaps_rollup");
+	must(!file, "/proc/self/smaps");
 	while (fgets(text, sizeof(text), file)) {
-		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
-			if (sscanf(text, "%63s %ld", name, &value) == 2 && !strcmp(name, fields[i]))
-				kib[i] = value, got++;
+		if (sscanf(text, "%lx-%lx ", &from, &to) == 2)
+			ours = strstr(text, "/libgpushare_") != NULL;
+		else
+			add(&memory, text, ours);
 	}
 	fclose(file);
-	must(got != sizeof(fields) / sizeof(*fields), "fields of smaps_rollup");
-	printf(" %ld %ld %ld\n", kib[0], kib[1], kib[2]);
+	must(!memory.rss || !memory.anonymous, "fields of smaps");
+	printf(" %ld %ld %ld %ld\n", memory.rss, memory.pss, memory.anonymous, memory.steady);
 }
 
 int main(void)

@@ -37,7 +37,7 @@ rows_start() {
 
 # added_column KIND COLUMN: what each of its runs has more than the bare one beside it
 added_column() {
-	paste -d' ' "$scratch/footprint_$1" "$scratch/footprint_bare" | awk -v c="$2" '{ print $c - $(c + 5) }' >"$scratch/column"
+	paste -d' ' "$scratch/footprint_$1" "$scratch/footprint_bare" | awk -v c="$2" '{ print $c - $(c + 6) }' >"$scratch/column"
 	spread "$scratch/column" %d
 }
 

@@ -24,10 +24,12 @@ cells() {
 }
 
 has_numbers() {
-	local cell
-	while read -r cell; do
+	local row cell
+	mapfile -t row < <(cells "$1")
+	[ ${#row[@]} -ge 2 ] || { echo "no row: '$1'"; return 1; }
+	for cell in "${row[@]:1}"; do
 		[[ $cell =~ ^[0-9]+(\.[0-9]+)? ]] || { echo "no number: '$cell'"; return 1; }
-	done < <(cells "$1" | sed 1d)
+	done
 }
 
 @test "the registry beside others: every row has its numbers, what is missing is said, nothing is left" {

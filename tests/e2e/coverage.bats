@@ -63,6 +63,7 @@ written() {
 	written
 	equal "$(taken l)" 1
 	[[ $(taken e) =~ ^[0-9]+$ ]]
-	[ "$(taken e)" -ge 1 ] && [ "$(taken e)" -le 61 ]
+	[ "$(taken e)" -ge 1 ]
+	[ "$(taken e)" -le 61 ]
 	equal "$(taken k)" "#####"
 }

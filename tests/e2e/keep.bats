@@ -109,7 +109,8 @@ detach b: OK"
 	api open make=a,one,2Mi,keep fill=a,7 make=b,two,2Mi,keep >/dev/null
 	keeper=$(keeper_pids)
 	sleep 2.5
-	[ -e "/proc/$registry" ] && [ -e "/proc/$keeper" ]
+	[ -e "/proc/$registry" ]
+	[ -e "/proc/$keeper" ]
 	gpushare rm one
 	sleep 2.5
 	equal "$(registry_pids) $(keeper_pids)" "$registry $keeper"

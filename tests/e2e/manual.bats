@@ -61,10 +61,12 @@ verbs() {
 
 @test "what a page refers to is there" {
 	for page in "$MAN"/*.[13578]; do
-		while read -r other; do
-			[ -e "$MAN/$other" ] || { echo "${page##*/}: $other"; false; }
-		done < <(sed 's/\\f[A-Z]//g; s/\\-/-/g; s/^\.BR \([^ ]*\) (\([0-9]\)).*/\1(\2)/' "$page" |
+		others=$(sed 's/\\f[A-Z]//g; s/\\-/-/g; s/^\.BR \([^ ]*\) (\([0-9]\)).*/\1(\2)/' "$page" |
 			grep -oE '\bgpushare[a-z_.-]*\([13578]\)' | sed 's/(\([0-9]\))/.\1/' | sort -u)
+		[ -n "$others" ]
+		for other in $others; do
+			[ -e "$MAN/$other" ] || { echo "${page##*/}: $other"; false; }
+		done
 	done
 }
 

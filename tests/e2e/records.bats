@@ -57,11 +57,13 @@ one_record_each() {
 }
 
 each_runtime() {
-	local runtime cudart
+	local runtimes runtime cudart
+	runtimes=$(printf '%s\n' "${RUNTIMES[@]}" && older_runtimes)
+	[ "$(lines "$runtimes")" -ge "${#RUNTIMES[@]}" ]
 	while read -r runtime cudart; do
 		echo "$runtime, cudart ${cudart:-own}"
 		GPUSHARE_SIM_CUDART=$cudart one_record_each "$runtime" "$@"
-	done < <(printf '%s\n' "${RUNTIMES[@]}" && older_runtimes)
+	done <<<"$runtimes"
 }
 
 each_driver() {

@@ -118,7 +118,8 @@ gone() {
 	sleep 1.1
 	equal "$(names)" "w 2097152"
 	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\) s.*/\1/p')
-	[ "$left" -ge 1 ] && [ "$left" -le 4 ]
+	[ "$left" -ge 1 ]
+	[ "$left" -le 4 ]
 	until_true gone
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "ttl"

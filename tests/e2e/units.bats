@@ -36,12 +36,15 @@ setup_more() {
 
 @test "all programs and manual pages that the units name are installed" {
 	for unit in "$UNITS"/*/*; do
-		while read -r program; do
+		if [[ $unit == *.service ]]; then
+			program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$unit")
 			[ -x "$DEST$program" ] || { echo "$unit: $program"; false; }
-		done < <(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$unit")
-		while read -r page; do
+		fi
+		pages=$(grep '^Documentation=' "$unit" | grep -oE 'man:[a-z-]*\([178]\)' | sed 's/man:\(.*\)(\(.\))/\1.\2/')
+		[ -n "$pages" ]
+		for page in $pages; do
 			[ -e "$BUILD/man/$page" ] || ! command -v scdoc >/dev/null || { echo "$unit: $page"; false; }
-		done < <(grep '^Documentation=' "$unit" | grep -oE 'man:[a-z-]*\([178]\)' | sed 's/man:\(.*\)(\(.\))/\1.\2/')
+		done
 		# the number is told twice: to systemd, and to those of its versions that don't pass it on
 		equal "$(sed -n 's/^FileDescriptorStoreMax=//p' "$unit")" "$(sed -n 's/^Environment=FDSTORE=//p' "$unit")"
 	done

@@ -5,12 +5,15 @@ load helpers
 
 # The verbs, as the program tells them.
 verbs() {
-	gpushare --complete '' | cut -f 1 | grep -v '^--'
+	local all
+	all=$(gpushare --complete '' | cut -f 1 | grep -v '^--')
+	[ "$(lines "$all")" -ge 10 ] || return 1
+	echo "$all"
 }
 
 @test "each verb tells what it does by example, in its own --help and as 'help VERB'" {
-	[ "$(verbs | wc -l)" -ge 10 ]
-	for verb in $(verbs); do
+	verbs=$(verbs)
+	for verb in $verbs; do
 		run -0 --separate-stderr gpushare "$verb" --help
 		has "$output" "usage: gpushare $verb"
 		has "$output" "For example"
@@ -25,11 +28,15 @@ verbs() {
 }
 
 @test "every option that a usage tells of is told of below it, and understood" {
-	for verb in $(verbs); do
+	told=0
+	verbs=$(verbs)
+	for verb in $verbs; do
 		case $verb in get | put) continue ;; esac # gpushare-attach's
 		help=$(gpushare "$verb" --help)
+		options=$(head -n 1 <<<"$help" | grep -o '\[-[^]]*\]' | tr -d '[]' | grep -v '^-KEY\|^KEY\|^--$\|^-$' || true)
 		while read -r option argument; do
 			[ -n "$option" ] || continue
+			told=$((told + 1))
 			grep -q "^  $option" <<<"$help" || { echo "$verb $option is not told of"; false; }
 			value=
 			case $argument in
@@ -40,12 +47,14 @@ verbs() {
 			# shellcheck disable=SC2086 # nothing where there is no argument
 			run -0 --separate-stderr gpushare "$verb" "$option" $value --help
 			has "$output" "usage: gpushare $verb"
-		done < <(head -n 1 <<<"$help" | grep -o '\[-[^]]*\]' | tr -d '[]' | grep -v '^-KEY\|^KEY\|^--$\|^-$' || true)
+		done <<<"$options"
 	done
+	[ "$told" -ge 20 ]
 }
 
 @test "no option that a verb does not have is understood, and none is asked for twice" {
-	for verb in $(verbs); do
+	verbs=$(verbs)
+	for verb in $verbs; do
 		case $verb in run | get | put) continue ;; esac
 		run -2 --separate-stderr gpushare "$verb" --nonsense
 		equal "$output" ""
@@ -57,7 +66,8 @@ verbs() {
 }
 
 @test "a bad option is said as it was typed, with where its help is; -h is help" {
-	for verb in $(verbs); do
+	verbs=$(verbs)
+	for verb in $verbs; do
 		run -0 --separate-stderr gpushare "$verb" -h
 		has "$output" "usage: gpushare $verb"
 	done
