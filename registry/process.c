@@ -27,28 +27,35 @@ static void read_proc(int32_t pid, const char *file, char *to, size_t room)
 	to[length < 0 ? 0 : length] = '\0';
 }
 
-/* Fields 3, 22 and 28 of /proc/PID/stat. The command, field 2, may hold blanks and parentheses. */
-static bool read_stat(int32_t pid, char *out_state, uint64_t *out_started, uint64_t *out_stack)
+#define FLAG_EXITING 4 /* the kernel's PF_EXITING: its descriptors may be closed already */
+
+/* Of fields 3 and 9 of /proc/PID/stat: whether it ends or has ended. Fields 22 and 28. The command, field 2,
+ * may hold blanks and parentheses. */
+static bool read_stat(int32_t pid, bool *out_ends, uint64_t *out_started, uint64_t *out_stack)
 {
-	char stat[1024];
+	char stat[1024], state;
+	unsigned int flags;
 	const char *after;
 
 	read_proc(pid, "stat", stat, sizeof(stat));
 	after = strrchr(stat, ')');
-	return after &&
-	       sscanf(after + 1,
-		      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		      "%*s %*s %" SCNu64 " %*s %*s %*s %*s %*s %" SCNu64,
-		      out_state, out_started, out_stack) == 3;
+	if (!after ||
+	    sscanf(after + 1,
+		   " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		   "%" SCNu64 " %*s %*s %*s %*s %*s %" SCNu64,
+		   &state, &flags, out_started, out_stack) != 4)
+		return false;
+	*out_ends = state == 'Z' || state == 'X' || flags & FLAG_EXITING;
+	return true;
 }
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process)
 {
 	struct process process = {.pid = pid, .uid = uid};
-	char state;
+	bool ends;
 
 	if (pid > 0) {
-		if (!read_stat(pid, &state, &process.started, &process.stack))
+		if (!read_stat(pid, &ends, &process.started, &process.stack))
 			process.started = process.stack = 0;
 		read_proc(pid, "comm", process.command, sizeof(process.command));
 		process.command[strcspn(process.command, "\n")] = '\0';
@@ -114,10 +121,10 @@ bool process_is_other_program(const struct process *a, const struct process *b)
 bool process_runs(const struct process *process)
 {
 	uint64_t started, stack;
-	char state;
+	bool ends;
 
-	return process->pid > 0 && read_stat(process->pid, &state, &started, &stack) &&
-	       started == process->started && state != 'Z' && state != 'X';
+	return process->pid > 0 && read_stat(process->pid, &ends, &started, &stack) &&
+	       started == process->started && !ends;
 }
 
 /* Not by its state alone: a process whose first thread has ended is a zombie, and lives. */
