@@ -8,16 +8,17 @@
 
 #define ALL (ACCESS_SEE | ACCESS_READ | ACCESS_WRITE | ACCESS_OWN)
 
-unsigned int access_rights(const struct known *info, const struct identity *who)
+unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
+			   const struct identity *who)
 {
-	unsigned int bits = info->mode, rights = 0;
+	unsigned int bits = mode, rights = 0;
 
 	if (who->uid == 0)
 		return ALL;
-	if (who->uid == info->owner_uid) {
+	if (who->uid == owner_uid) {
 		rights = ACCESS_SEE | ACCESS_OWN;
 		bits >>= 6;
-	} else if (identity_is_in(who, info->owner_gid)) {
+	} else if (identity_is_in(who, owner_gid)) {
 		bits >>= 3;
 	}
 	if (bits & 4)
@@ -29,12 +30,19 @@ unsigned int access_rights(const struct known *info, const struct identity *who)
 
 unsigned int access_of(const struct lease *lease, const struct entry *entry)
 {
+	if (entry->lease && entry->lease->ending && !keep_stays(entry->info.flags))
+		return 0;
 	if (entry->lease == lease ||
 	    (lease->peer.uid == entry->owner.uid && process_is_same(&lease->peer, &entry->owner)))
 		return ALL;
 	if (keep_is_staged(entry->info.flags))
 		return 0;
 	return access_rights(&entry->info, &lease->who);
+}
+
+unsigned int access_rights(const struct known *info, const struct identity *who)
+{
+	return access_grants(info->owner_uid, info->owner_gid, info->mode, who);
 }
 
 bool access_sees(const struct lease *lease, const struct entry *entry)

@@ -18,7 +18,9 @@ enum access_right {
 	ACCESS_OWN = 8,	  /* take its name away, tag it */
 };
 
-/* Bits of enum access_right. */
+/* Bits of enum access_right, of what that user owns. */
+unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
+			   const struct identity *who);
 unsigned int access_rights(const struct known *info, const struct identity *who);
 /* Of the peer of `lease`: also what it is the owner's own process of. */
 unsigned int access_of(const struct lease *lease, const struct entry *entry);

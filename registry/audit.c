@@ -105,32 +105,6 @@ static void audit_success(struct registry *registry, const struct lease *lease, 
 	}
 }
 
-/* What it is about, where that can be told. */
-static const char *name_of(const request *ask)
-{
-	switch (ask->which_verb) {
-	case gpushare_Request_share_tag:
-		return ask->verb.share.buffer.name;
-	case gpushare_Request_lookup_tag:
-		return ask->verb.lookup.name;
-	case gpushare_Request_attach_tag:
-		return ask->verb.attach.name;
-	case gpushare_Request_detach_tag:
-		return ask->verb.detach.name;
-	case gpushare_Request_withdraw_tag:
-		return ask->verb.withdraw.name;
-	case gpushare_Request_tag_tag:
-		return ask->verb.tag.name;
-	case gpushare_Request_holders_tag:
-		return ask->verb.holders.name;
-	case gpushare_Request_order_tag:
-		return ask->verb.order.name;
-	case gpushare_Request_commit_tag:
-		return ask->verb.commit.name;
-	}
-	return "";
-}
-
 /* That nothing is there is no refusal. */
 static bool is_refusal(int status)
 {
@@ -156,7 +130,7 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 
 	if (!answer->status && ask)
 		audit_success(registry, lease, ask, answer);
-	hidden = answer->status < 0 && ask && is_hidden(registry, lease, name_of(ask));
+	hidden = answer->status < 0 && ask && is_hidden(registry, lease, handle_name(ask));
 	registry->counts.hidden += hidden;
 	if (!is_refusal(answer->status) && !hidden)
 		return;
@@ -164,7 +138,7 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 		     handle_status_name(hidden ? GPUSHARE_E_DENIED : answer->status));
 	if (!line)
 		return;
-	strcpy(line->name, ask ? name_of(ask) : "");
+	strcpy(line->name, ask ? handle_name(ask) : "");
 	if (ask && ask->which_verb == gpushare_Request_share_tag)
 		line->size = ask->verb.share.buffer.size;
 	snprintf(line->why, sizeof(line->why), "%s", answer->message);
@@ -174,14 +148,14 @@ bool audit_wait(struct registry *registry, const struct lease *lease, const requ
 {
 	struct audit_line *line;
 
-	if (!is_hidden(registry, lease, name_of(ask)))
+	if (!is_hidden(registry, lease, handle_name(ask)))
 		return false;
 	registry->counts.hidden++;
 	line = begin(registry, handle_verb_name(ask->which_verb), &lease->peer,
 		     handle_status_name(GPUSHARE_E_DENIED));
 	if (!line)
 		return true;
-	strcpy(line->name, name_of(ask));
+	strcpy(line->name, handle_name(ask));
 	strcpy(line->why, "it waits for what is there and it may not see");
 	return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "tally.h"
 #include "users.h"
 
 _Static_assert(sizeof(((struct known *)0)->name) == sizeof(((record *)0)->name) &&
@@ -93,6 +94,7 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 struct entry *entry_free(struct entry *entry)
 {
 	user_leave(entry);
+	tally_drop(entry);
 	free(entry->tags);
 	free(entry);
 	return NULL;

@@ -38,9 +38,14 @@ struct entry {
 	struct user *user;   /* among whose names it counts; NULL: it has none so far */
 	uint64_t kept_bytes; /* what of it counts as kept */
 	struct entry *prev,
-	    *next;   /* of the same lease (named, or in limbo), or of what is kept without one */
-	bool told;   /* see lease.retelling */
-	bool untold; /* without a name for that alone */
+	    *next; /* of the same lease (named, or in limbo), or of what is kept without one */
+	struct tally *tally; /* where it is counted; NULL: nowhere */
+	struct {
+		uint32_t backing;
+		uint64_t bytes;
+	} tallied;	      /* as what */
+	bool told;	      /* see lease.retelling */
+	bool untold;	      /* without a name for that alone */
 	unsigned int noted;   /* see note.h */
 	unsigned int indexed; /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;

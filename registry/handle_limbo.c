@@ -83,10 +83,9 @@ int handle_limbo(struct registry *registry, struct lease *lease, const request *
 void handle_list_limbo(struct listing *listing)
 {
 	const struct registry *registry = listing->registry;
+	size_t at = limbo_seek(registry, listing->list->after_generation);
+	const struct entry *entry;
 
-	for (size_t at = limbo_seek(registry, listing->list->after_generation);
-	     at < registry->nameless; at++) {
-		if (!handle_list_one(listing, registry->limbo[at]))
-			break;
-	}
+	while ((entry = limbo_after(registry, &at)) && handle_list_one(listing, entry))
+		;
 }

@@ -62,28 +62,27 @@ static void stat_statuses(const struct counts *counts, gpushare_StatReply *to)
 }
 
 /* Of what the caller may see. */
-static void stat_backings(const struct registry *registry, const struct lease *lease,
-			  gpushare_StatReply *to)
+static void stat_buffers(const struct registry *registry, const struct lease *lease,
+			 gpushare_StatReply *to)
 {
 	static const uint32_t known[] = {
 #define X(name, value, text) value,
 	    GPUSHARE_BACKINGS(X)
 #undef X
 	};
-	const struct entry *entry;
+	struct tally_sum named[TALLY_BACKINGS], limbo[TALLY_BACKINGS];
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-		add(to->by_backing, &to->by_backing_count, backing_name(known[i]));
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
-		if (!access_sees(lease, entry))
-			continue;
-		to->names++;
-		for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-			if (entry->info.backing != known[i])
-				continue;
-			to->by_backing[i].count++;
-			to->by_backing[i].bytes += entry->info.base_size;
-		}
+	tally_sums(registry->tallies, lease, false, named);
+	tally_sums(registry->tallies, lease, true, limbo);
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		gpushare_Count *count =
+		    add(to->by_backing, &to->by_backing_count, backing_name(known[i]));
+
+		count->count = named[known[i]].count;
+		count->bytes = named[known[i]].bytes;
+		to->names += count->count;
+		to->limbo += limbo[known[i]].count;
+		to->limbo_bytes += limbo[known[i]].bytes;
 	}
 }
 
@@ -112,19 +111,6 @@ static void stat_others(const struct counts *counts, gpushare_StatReply *to)
 		add(to->by_audit, &to->by_audit_count, audited[i])->count = counts->audited[i];
 }
 
-static void stat_limbo(const struct registry *registry, const struct lease *lease,
-		       gpushare_StatReply *to)
-{
-	for (size_t at = 0; at < registry->nameless; at++) {
-		const struct entry *entry = registry->limbo[at];
-
-		if (!entry->info.in_limbo || !access_sees(lease, entry))
-			continue;
-		to->limbo++;
-		to->limbo_bytes += entry->info.base_size;
-	}
-}
-
 int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
 	bool all = access_counts_all(registry, lease);
@@ -150,8 +136,7 @@ int handle_stat(struct registry *registry, struct lease *lease, const request *a
 	};
 	stat_verbs(counts, to);
 	stat_statuses(counts, to);
-	stat_backings(registry, lease, to);
-	stat_limbo(registry, lease, to);
+	stat_buffers(registry, lease, to);
 	stat_others(counts, to);
 	return GPUSHARE_OK;
 }

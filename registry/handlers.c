@@ -14,6 +14,31 @@
 #include "pattern.h"
 #include "restore.h"
 
+const char *handle_name(const request *ask)
+{
+	switch (ask->which_verb) {
+	case gpushare_Request_share_tag:
+		return ask->verb.share.buffer.name;
+	case gpushare_Request_lookup_tag:
+		return ask->verb.lookup.name;
+	case gpushare_Request_attach_tag:
+		return ask->verb.attach.name;
+	case gpushare_Request_detach_tag:
+		return ask->verb.detach.name;
+	case gpushare_Request_withdraw_tag:
+		return ask->verb.withdraw.name;
+	case gpushare_Request_tag_tag:
+		return ask->verb.tag.name;
+	case gpushare_Request_holders_tag:
+		return ask->verb.holders.name;
+	case gpushare_Request_order_tag:
+		return ask->verb.order.name;
+	case gpushare_Request_commit_tag:
+		return ask->verb.commit.name;
+	}
+	return "";
+}
+
 const char *handle_shown_name(const request *ask)
 {
 	switch (ask->which_verb) {
@@ -330,6 +355,7 @@ static int handle_verb(struct registry *registry, struct lease *lease, const req
 	if (lease->given_up) /* nobody waits for that, or is told of it */
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "this process goes on by another connection");
+	registry_end_name(registry, handle_name(ask));
 	switch (ask->which_verb) {
 #define X(verb) \
 	case gpushare_Request_##verb##_tag: \

@@ -76,6 +76,8 @@ struct listing {
 bool handle_list_one(struct listing *listing, const struct entry *entry);
 void handle_list_limbo(struct listing *listing);
 
+/* What a request is about, where that can be told; "" else. */
+const char *handle_name(const request *ask);
 /* The name that a lookup or attach is about, and how long it would wait; NULL and 0 for others. */
 const char *handle_wait_name(const request *ask);
 uint32_t handle_wait_ms(const request *ask);

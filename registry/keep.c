@@ -9,6 +9,9 @@
 #include "order_page.h"
 #include "registry.h"
 
+#define EXPIRE_NS NS_PER_MS /* others have the lock for as long in between */
+#define EXPIRE_LOOK 16	    /* so many go between two looks at the clock */
+
 bool keep_is_asked(uint32_t flags)
 {
 	return flags & GPUSHARE_FLAG_KEEP;
@@ -46,6 +49,8 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 	DL_APPEND(registry->kept, entry);
 	if (entry->info.ttl_s) {
 		entry->deadline_ns = clock_ns() + entry->info.ttl_s * NS_PER_S;
+		if (entry->deadline_ns < registry->keep_due_ns)
+			registry->keep_due_ns = entry->deadline_ns;
 		if (registry->wake >= 0)
 			eventfd_write(registry->wake, 1);
 	}
@@ -114,31 +119,53 @@ void keep_adopt(struct registry *registry, struct entry *entry, struct lease *le
 	keep_return(registry, entry, lease);
 }
 
-int64_t keep_expire(struct registry *registry, int64_t now_ns)
+/* No service manager has brought what was away. */
+static void lose_away(struct registry *registry)
 {
-	int64_t next = registry->away_until_ns ? registry->away_until_ns : INT64_MAX;
-	bool is_over = next <= now_ns; /* no service manager has brought it */
 	struct entry *entry, *after;
 
-	if (is_over) {
-		registry->away = false;
-		registry->away_until_ns = 0;
-		next = INT64_MAX;
-	}
+	registry->away = false;
+	registry->away_until_ns = 0;
 	DL_FOREACH_SAFE(registry->kept, entry, after)
 	{
-		if (is_over && registry_lose(registry, entry))
-			continue;
-		if (entry->deadline_ns <= now_ns) {
-			log_line("\"%s\" was kept for %u s", entry->info.name,
-				 (unsigned int)entry->info.ttl_s);
-			registry_remove(registry, entry, DEPARTURE_EXPIRED);
-		} else if (entry->deadline_ns < next) {
-			next = entry->deadline_ns;
-		}
+		registry_lose(registry, entry);
 	}
 	note_flush(registry);
-	if (is_over)
-		note_all(registry);
+	note_all(registry);
+}
+
+/* Of those whose time is up, as many as go in EXPIRE_NS. When the next one is due, INT64_MAX: none. */
+static int64_t expire(struct registry *registry, int64_t now_ns)
+{
+	int64_t next = INT64_MAX, pause_ns = clock_ns() + EXPIRE_NS;
+	struct entry *entry, *after;
+	unsigned int expired = 0;
+
+	DL_FOREACH_SAFE(registry->kept, entry, after)
+	{
+		if (entry->deadline_ns > now_ns) {
+			next = entry->deadline_ns < next ? entry->deadline_ns : next;
+			continue;
+		}
+		if (++expired % EXPIRE_LOOK == 0 && clock_ns() > pause_ns) {
+			next = clock_ns() + EXPIRE_NS;
+			break;
+		}
+		log_line("\"%s\" was kept for %u s", entry->info.name,
+			 (unsigned int)entry->info.ttl_s);
+		registry_remove(registry, entry, DEPARTURE_EXPIRED);
+	}
+	note_flush(registry);
 	return next;
+}
+
+int64_t keep_expire(struct registry *registry, int64_t now_ns)
+{
+	if (registry->away_until_ns && registry->away_until_ns <= now_ns)
+		lose_away(registry);
+	if (registry->keep_due_ns <= now_ns)
+		registry->keep_due_ns = expire(registry, now_ns);
+	if (registry->away_until_ns && registry->away_until_ns < registry->keep_due_ns)
+		return registry->away_until_ns;
+	return registry->keep_due_ns;
 }

@@ -42,13 +42,13 @@ struct lease *lease_find(const struct leases *leases, uint32_t id)
 	struct lease *found;
 
 	HASH_FIND(hh, leases->by_id, &id, sizeof(id), found);
-	return found;
+	return found && !found->ending ? found : NULL;
 }
 
 struct lease *lease_find_key(const struct leases *leases, const uint8_t key[GPUSHARE_LEASE_SIZE])
 {
 	for (struct lease *lease = leases->by_id; lease; lease = lease->hh.next) {
-		if (!memcmp(lease->key, key, sizeof(lease->key)))
+		if (!lease->ending && !memcmp(lease->key, key, sizeof(lease->key)))
 			return lease;
 	}
 	return NULL;

@@ -33,15 +33,20 @@ struct lease {
 	    number; /* a ghost's, as a predecessor that saw it otherwise numbered it; 0: none */
 	uint32_t attempt; /* of its hello: restore_resume(); 0: it said nothing of that */
 	bool greeted;
-	bool given_up;	     /* its client goes on by another one: see restore_resume() */
-	bool ghost;	     /* of before the registry's restart: it has no connection */
-	bool retelling;	     /* its client is saying what it has; what is not `told` of goes */
+	bool given_up;	/* its client goes on by another one: see restore_resume() */
+	bool ghost;	/* of before the registry's restart: it has no connection */
+	bool ending;	/* it has no connection either, and goes piece by piece: registry_leave() */
+	bool retelling; /* its client is saying what it has; what is not `told` of goes */
 	unsigned int noted;  /* see note.h */
 	unsigned int unread; /* answers that it has not made room for */
 	struct entry *entries;
 	struct entry *limbo; /* what it has freed; not among its entries */
 	struct attachment *attachments;
-	struct player *players; /* what it is to orders: order_page.h */
+	struct player *players;	   /* what it is to orders: order_page.h */
+	struct lease *prev, *next; /* of those that are ending */
+	struct {
+		unsigned int names, kept, attachments;
+	} ended; /* so much of it has */
 	UT_hash_handle hh;
 };
 
@@ -63,6 +68,7 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 			struct user *user);
 /* It has no connection: it is of before the restart. */
 void lease_haunt(struct leases *leases, struct lease *lease);
+/* NULL: it isn't there, or is ending. */
 struct lease *lease_find(const struct leases *leases, uint32_t id);
 struct lease *lease_find_key(const struct leases *leases, const uint8_t key[GPUSHARE_LEASE_SIZE]);
 /* Its entries and attachments must be gone. Returns NULL. */

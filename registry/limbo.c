@@ -8,14 +8,17 @@
 #include "note.h"
 #include "order_page.h"
 
+/* A place whose entry has gone stands until a quarter of all are so: nothing is moved for each that goes. */
+#define HOLES_MOST 4
+
 size_t limbo_seek(const struct registry *registry, uint64_t after)
 {
-	size_t low = 0, high = registry->nameless;
+	size_t low = 0, high = registry->limbo_end;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (registry->limbo[middle]->info.generation <= after)
+		if (registry->limbo[middle].generation <= after)
 			low = middle + 1;
 		else
 			high = middle;
@@ -23,25 +26,47 @@ size_t limbo_seek(const struct registry *registry, uint64_t after)
 	return low;
 }
 
+struct entry *limbo_after(const struct registry *registry, size_t *at)
+{
+	while (*at < registry->limbo_end) {
+		struct entry *entry = registry->limbo[(*at)++].entry;
+
+		if (entry)
+			return entry;
+	}
+	return NULL;
+}
+
 struct entry *limbo_find(const struct registry *registry, uint64_t generation)
 {
-	size_t at = generation ? limbo_seek(registry, generation - 1) : registry->nameless;
+	size_t at = generation ? limbo_seek(registry, generation - 1) : registry->limbo_end;
 
-	if (at == registry->nameless || registry->limbo[at]->info.generation != generation)
+	if (at == registry->limbo_end || registry->limbo[at].generation != generation)
 		return NULL;
-	return registry->limbo[at];
+	return registry->limbo[at].entry;
+}
+
+static void close_holes(struct registry *registry)
+{
+	size_t end = 0;
+
+	for (size_t at = 0; at < registry->limbo_end; at++) {
+		if (registry->limbo[at].entry)
+			registry->limbo[end++] = registry->limbo[at];
+	}
+	registry->limbo_end = end;
 }
 
 static bool limbo_grow(struct registry *registry, const struct entry *entry)
 {
 	size_t room = registry->limbo_room ? registry->limbo_room * 2 : 64;
-	struct entry **grown;
+	struct limbo_place *grown;
 
 	if (!registry->replaying && limit_check(registry, entry->user, LIMIT_limbo, 1, NULL))
 		return false;
-	if (registry->nameless < registry->limbo_room)
+	if (registry->limbo_end < registry->limbo_room)
 		return true;
-	grown = realloc(registry->limbo, room * sizeof(struct entry *));
+	grown = realloc(registry->limbo, room * sizeof(*grown));
 	if (!grown)
 		return false;
 	registry->limbo = grown;
@@ -59,10 +84,16 @@ bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *
 	entry->lease = lease;
 	user_enter(entry->user, entry, LIMIT_limbo);
 	at = limbo_seek(registry, entry->info.generation);
-	memmove(registry->limbo + at + 1, registry->limbo + at,
-		(registry->nameless - at) * sizeof(struct entry *));
-	registry->limbo[at] = entry;
 	registry->nameless++;
+	if (at && registry->limbo[at - 1].generation == entry->info.generation) {
+		registry->limbo[at - 1].entry = entry; /* its own place of before */
+		return true;
+	}
+	memmove(registry->limbo + at + 1, registry->limbo + at,
+		(registry->limbo_end - at) * sizeof(*registry->limbo));
+	registry->limbo[at] =
+	    (struct limbo_place){.generation = entry->info.generation, .entry = entry};
+	registry->limbo_end++;
 	return true;
 }
 
@@ -87,11 +118,10 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 
 void limbo_give_up(struct registry *registry, struct entry *entry)
 {
-	size_t at = limbo_seek(registry, entry->info.generation) - 1;
-
+	registry->limbo[limbo_seek(registry, entry->info.generation) - 1].entry = NULL;
 	registry->nameless--;
-	memmove(registry->limbo + at, registry->limbo + at + 1,
-		(registry->nameless - at) * sizeof(struct entry *));
+	if (registry->limbo_end - registry->nameless > registry->limbo_end / HOLES_MOST)
+		close_holes(registry);
 	DL_DELETE(entry->lease->limbo, entry);
 	if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* who waits for it looks there */
 		changes_mark(&registry->store.changes, entry->info.name);

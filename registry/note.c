@@ -63,6 +63,7 @@ void note_entry(struct registry *registry, struct entry *entry)
 
 	bool nameless = limbo_find(registry, entry->info.generation) == entry;
 
+	tally_put(&registry->tallies, entry, nameless);
 	if (!nameless)
 		registry_show(registry, entry);
 	if (is_off(registry))
@@ -153,10 +154,12 @@ void note_end(struct registry *registry, struct lease *lease)
 		return;
 	memcpy(what.change.end.key, lease->key, sizeof(what.change.end.key));
 	put_end(&registry->journal, &what, &lease->noted);
-	for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
-		registry->journal.live -= each->noted;
-		each->noted = 0;
-	}
+}
+
+void note_forget(struct registry *registry, struct attachment *attachment)
+{
+	registry->journal.live -= attachment->noted;
+	attachment->noted = 0;
 }
 
 static void put_entry(struct registry *registry, struct entry *entry)
@@ -202,8 +205,8 @@ static void put_all(struct registry *registry)
 		lease->noted = 0;
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		put_entry(registry, entry);
-	for (size_t at = 0; at < registry->nameless; at++)
-		put_entry(registry, registry->limbo[at]);
+	for (size_t at = 0; (entry = limbo_after(registry, &at));)
+		put_entry(registry, entry);
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
 			each->noted = 0;

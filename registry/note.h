@@ -23,6 +23,8 @@ void note_player(struct registry *registry, struct player *player);
 void note_burn(struct registry *registry, const struct order *order, uint32_t slot);
 /* The lease goes, its entries have gone, its attachments go with it. */
 void note_end(struct registry *registry, struct lease *lease);
+/* What note_end() has told the end of is no longer counted. */
+void note_forget(struct registry *registry, struct attachment *attachment);
 
 void note_flush(struct registry *registry);
 /* Write the whole of it anew. */

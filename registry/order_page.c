@@ -274,8 +274,8 @@ void order_restore(struct registry *registry)
 
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		take(registry, entry->info.generation);
-	for (size_t at = 0; at < registry->nameless; at++)
-		take(registry, registry->limbo[at]->info.generation);
+	for (size_t at = 0; (entry = limbo_after(registry, &at));)
+		take(registry, entry->info.generation);
 	HASH_ITER (hh, registry->orders, order, after) {
 		if (!order->page)
 			take(registry, order->generation); /* the buffer has gone */

@@ -101,7 +101,7 @@ bool player_publisher_is_here(const struct registry *registry, const struct orde
 {
 	const struct lease *lease = registry->leases.by_id;
 
-	while (lease && !player_published_last(order, lease))
+	while (lease && (lease->ending || !player_published_last(order, lease)))
 		lease = lease->hh.next;
 	return lease;
 }

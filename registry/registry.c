@@ -14,6 +14,8 @@
 #include "unseen.h"
 #include "watch.h"
 
+#define END_LOOK 16 /* so many things are ended between two looks at the clock */
+
 struct registry *registry_new(const char *directory)
 {
 	struct registry *registry = calloc(1, sizeof(*registry));
@@ -88,33 +90,95 @@ static struct waiter *take_waiters(struct registry *registry, const struct lease
 	return taken;
 }
 
-struct waiter *registry_disconnect(struct registry *registry, struct lease *lease)
+struct waiter *registry_leave(struct registry *registry, struct lease *lease)
 {
 	struct waiter *waiters = take_waiters(registry, lease);
-	struct attachment *attachment, *after;
-	struct entry *entry;
-	unsigned int names = 0, kept = 0, attachments = 0;
 
 	order_end_lease(registry, lease);
-	while ((entry = lease->entries)) {
-		if (registry_part(registry, entry))
-			kept++;
-		else
-			names++;
-	}
-	while (lease->limbo) /* the last first: taken out of an array, it moves nothing behind it */
-		limbo_leave(registry, lease->limbo->prev);
-	note_end(registry, lease);
-	HASH_ITER (hh, lease->attachments, attachment, after) {
-		attachments += attachment->count;
-		registry_detach(registry, lease, attachment, attachment->count);
-	}
-	log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments released",
-		 lease->peer.uid, lease->peer.pid, lease->peer.command, names, kept, attachments);
 	vault_end_lease(&registry->vault, lease->id);
-	lease_free(&registry->leases, lease);
-	note_flush(registry);
+	if (!lease->ghost)
+		lease_haunt(&registry->leases, lease);
+	lease->ending = true;
+	DL_APPEND(registry->ending, lease);
 	return waiters;
+}
+
+static void end_entry(struct registry *registry, struct entry *entry)
+{
+	struct lease *lease = entry->lease;
+
+	if (registry_part(registry, entry))
+		lease->ended.kept++;
+	else
+		lease->ended.names++;
+}
+
+/* One thing of it; false: it has nothing any more. */
+static bool end_one(struct registry *registry, struct lease *lease)
+{
+	struct attachment *attachment = lease->attachments;
+
+	if (lease->entries) {
+		end_entry(registry, lease->entries);
+	} else if (lease->limbo) {
+		limbo_leave(registry, lease->limbo);
+	} else if (attachment) {
+		note_end(registry, lease); /* which says so of all attachments */
+		lease->ended.attachments += attachment->count;
+		registry_detach(registry, lease, attachment, attachment->count);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+bool registry_end(struct registry *registry, struct lease *lease, int64_t until_ns)
+{
+	bool more = true;
+
+	for (unsigned int ended = 1; more && (ended % END_LOOK || clock_ns() < until_ns); ended++)
+		more = end_one(registry, lease);
+	if (!more) {
+		note_end(registry, lease);
+		log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments "
+			 "released",
+			 lease->peer.uid, lease->peer.pid, lease->peer.command, lease->ended.names,
+			 lease->ended.kept, lease->ended.attachments);
+		DL_DELETE(registry->ending, lease);
+		lease_free(&registry->leases, lease);
+	}
+	note_flush(registry);
+	return more;
+}
+
+struct waiter *registry_disconnect(struct registry *registry, struct lease *lease)
+{
+	struct waiter *waiters = lease->ending ? NULL : registry_leave(registry, lease);
+
+	registry_end(registry, lease, INT64_MAX);
+	return waiters;
+}
+
+void registry_end_name(struct registry *registry, const char *name)
+{
+	struct entry *entry = registry->ending ? store_find(&registry->store, name) : NULL;
+
+	if (entry && entry->lease && entry->lease->ending)
+		end_entry(registry, entry);
+}
+
+bool registry_end_some(struct registry *registry, const struct user *user)
+{
+	struct lease *lease;
+
+	DL_FOREACH(registry->ending, lease)
+	{
+		if (lease->entries && (!user || lease->user == user))
+			break;
+	}
+	for (int i = 0; lease && lease->entries && i < END_LOOK; i++)
+		end_entry(registry, lease->entries);
+	return lease;
 }
 
 void registry_begin(struct registry *registry, struct entry *entry, uint64_t again)
@@ -288,6 +352,8 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 	}
 	if (lease->noted)
 		note_attachment(registry, lease, attachment, attachment->count - count);
+	else
+		note_forget(registry, attachment);
 	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, lease, attachment, entry);
 	lease_detach(&registry->leases, lease, attachment, count);
 	order_check(registry, generation);

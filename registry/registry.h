@@ -12,6 +12,7 @@
 #include "lease.h"
 #include "limit.h"
 #include "store.h"
+#include "tally.h"
 #include "tombstone.h"
 #include "users.h"
 #include "vault.h"
@@ -28,9 +29,15 @@ struct waiter {
 
 struct unseen;
 
+struct limbo_place {
+	uint64_t generation;
+	struct entry *entry; /* NULL: it has gone */
+};
+
 struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	struct limits limits;
+	struct tally *tallies;	      /* of what stands */
 	struct users users;
 	bool is_system;		     /* it serves every user: --system */
 	struct identity_group group; /* that the share in hand names, looked up beforehand */
@@ -51,9 +58,12 @@ struct registry {
 	struct audit *audit;	      /* NULL: none */
 	const struct process *asking; /* whose request is carried out; NULL: nobody's */
 	bool leaving;		      /* no request is answered any more */
+	struct lease *ending;	      /* the first is ended first */
 	struct entry *kept;	      /* whose owners have gone */
-	struct entry **limbo;	      /* without a name, ordered by generation: limbo.c */
-	size_t nameless, limbo_room;  /* of those */
+	int64_t keep_due_ns;	      /* none of these is due before */
+	struct limbo_place *limbo;    /* without a name, ordered by generation: limbo.c */
+	size_t nameless;	      /* entries in it */
+	size_t limbo_end, limbo_room; /* places */
 	struct order *orders;	      /* by generation: order_page.h */
 	struct order *marking;	      /* those that are marked again */
 	bool replaying;		      /* the journal is being read... */
@@ -80,8 +90,18 @@ void registry_let_go(struct registry *registry, bool keep);
 
 /* A peer came. NULL: out of memory. */
 struct lease *registry_connect(struct registry *registry, uint32_t id, const struct process *peer);
-/* A peer went: its names and attachments go (names with KEEP stay, without an owner), its waiters come back as a list for the caller. */
+/* A peer went: its waiters come back as a list for the caller, its place in orders and its tickets go, and
+ * nobody finds it, or what it had, any more. */
+struct waiter *registry_leave(struct registry *registry, struct lease *lease);
+/* Of one that has left, names and attachments go (names with KEEP stay, without an owner), until the time is
+ * up: a process may have a million. false: all of it has gone, and the lease with it. */
+bool registry_end(struct registry *registry, struct lease *lease, int64_t until_ns);
+/* It leaves, and all of it ends at once. */
 struct waiter *registry_disconnect(struct registry *registry, struct lease *lease);
+/* `name` goes now if its owner is ending. */
+void registry_end_name(struct registry *registry, const char *name);
+/* Some of the names go of an owner that is ending, of that user alone (NULL: any). false: there is none. */
+bool registry_end_some(struct registry *registry, const struct user *user);
 
 /* What a new buffer begins with, and what its owner brings. `again`: the generation that it had; 0:
  * it is new. */
@@ -159,6 +179,8 @@ void limbo_give_up(struct registry *registry, struct entry *entry);
 struct entry *limbo_find(const struct registry *registry, uint64_t generation);
 /* The position of the first generation above `after`. */
 size_t limbo_seek(const struct registry *registry, uint64_t after);
+/* What stands at *at or behind it, and *at is behind that; NULL: nothing. */
+struct entry *limbo_after(const struct registry *registry, size_t *at);
 
 void registry_park(struct registry *registry, struct waiter *waiter);
 void registry_unpark(struct registry *registry, struct waiter *waiter);

@@ -301,11 +301,14 @@ void replay(struct registry *registry, int directory)
 	journal_read(directory, read_state, &reader);
 	registry->replaying = false;
 	registry->unseen = unseen_close(registry->unseen);
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
 		generation_pass(&registry->generation, entry->info.generation);
-	if (registry->nameless)
-		generation_pass(&registry->generation,
-				registry->limbo[registry->nameless - 1]->info.generation);
+		tally_put(&registry->tallies, entry, false);
+	}
+	for (size_t at = 0; (entry = limbo_after(registry, &at));) {
+		generation_pass(&registry->generation, entry->info.generation);
+		tally_put(&registry->tallies, entry, true);
+	}
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
 			generation_pass(&registry->generation, each->generation);

@@ -145,7 +145,7 @@ uint32_t restore_next_dead(const struct registry *registry)
 	if (!registry->leases.ghosts)
 		return 0;
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		if (lease->ghost &&
+		if (lease->ghost && !lease->ending &&
 		    (has_nothing(lease) || (lease->watch < 0 && !lives(registry, lease))))
 			return lease->id;
 	}

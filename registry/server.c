@@ -19,6 +19,7 @@
 #include "work.h"
 
 #define CLOSE_AFTER_MS 1000
+#define PIECE_NS NS_PER_MS
 
 /* For one more connection, if only to hear that it is one too many. */
 static bool has_room(struct registry *registry, uint32_t uid)
@@ -92,7 +93,37 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	nng_pipe_close(pipe);
 }
 
-/* Its names, attachments and waiters go; the connection itself may be there a little longer. */
+/* Under the lock: a piece of what one has that has left, of at most PIECE_NS. */
+static void end_piece(struct server *server, struct lease *lease)
+{
+	struct registry *registry = server->registry;
+
+	if (registry_end(registry, lease, clock_ns() + PIECE_NS)) {
+		eventfd_write(server->wake, 1);
+	} else if (!registry->leases.count) {
+		server->idle_since_ns = clock_ns();
+		eventfd_write(server->wake, 1);
+	}
+}
+
+/* When the next piece is due; INT64_MAX: all have gone. In between, others have the lock for as long. */
+static int64_t end_more(struct server *server)
+{
+	struct registry *registry = server->registry;
+	bool more;
+
+	pthread_mutex_lock(&registry->lock);
+	if (registry->ending && clock_ns() >= server->piece_ns) {
+		end_piece(server, registry->ending);
+		server->piece_ns = clock_ns() + PIECE_NS;
+	}
+	more = registry->ending;
+	pthread_mutex_unlock(&registry->lock);
+	return more ? server->piece_ns : INT64_MAX;
+}
+
+/* Its waiters go, its names and attachments as soon as may be; the connection itself may be there a little
+ * longer. */
 static void end_lease(struct server *server, uint32_t id)
 {
 	struct registry *registry = server->registry;
@@ -103,11 +134,8 @@ static void end_lease(struct server *server, uint32_t id)
 	lease = lease_find(&registry->leases, id);
 	if (lease) {
 		watch_remove(lease->watch);
-		waiters = registry_disconnect(registry, lease);
-	}
-	if (lease && !registry->leases.count) {
-		server->idle_since_ns = clock_ns();
-		eventfd_write(server->wake, 1);
+		waiters = registry_leave(registry, lease);
+		end_piece(server, lease);
 	}
 	pthread_mutex_unlock(&registry->lock);
 
@@ -198,7 +226,7 @@ int64_t server_tick(struct server *server)
 	struct registry *registry = server->registry;
 	struct work *ready = NULL;
 	struct waiter *waiter, *after;
-	int64_t now = clock_ns(), next, kept, marks, closing;
+	int64_t now = clock_ns(), next, kept, marks, closing, ending;
 	unsigned int receiving;
 	uint32_t dead;
 
@@ -209,6 +237,7 @@ int64_t server_tick(struct server *server)
 	while ((dead = next_dead_ghost(server)))
 		end_lease(server, dead);
 	closing = close_due(server, now);
+	ending = end_more(server);
 
 	pthread_mutex_lock(&registry->lock);
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)
@@ -230,6 +259,7 @@ int64_t server_tick(struct server *server)
 		open_contexts(server, LIMIT_CONTEXTS_FIRST);
 	next = kept < next ? kept : next;
 	next = marks < next ? marks : next;
+	next = ending < next ? ending : next;
 	return closing < next ? closing : next;
 }
 

@@ -26,6 +26,7 @@ struct server {
 	unsigned int work_count; /* main loop only */
 	uint64_t served;	 /* main loop only: server_has_served() */
 	bool keeping;		 /* main loop only: something was kept at its last look */
+	int64_t piece_ns;	 /* main loop only: when the next piece of an end is due */
 	struct closing *closing; /* main loop only; the first is the first due */
 
 	/* Under the registry's lock: */

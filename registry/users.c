@@ -10,6 +10,8 @@
 #include "explain.h"
 #include "registry.h"
 
+#define END_TRIES 8
+
 static const struct {
 	const char *key, *what, *helps;
 	uint64_t of_all, of_user;
@@ -141,17 +143,42 @@ static bool may_know_sums(const struct registry *registry, const struct user *us
 	return !registry->is_system || !user->uid || user->uid == geteuid();
 }
 
+enum excess { WITHIN, OVER_OWN, OVER_ALL };
+
+static enum excess excess_of(const struct registry *registry, const struct user *user,
+			     enum limit what, uint64_t more)
+{
+	if (is_over(user->held[what], more, registry->limits.of_user[what]))
+		return OVER_OWN;
+	return is_over(registry->users.held[what], more, registry->limits.of_all[what]) ? OVER_ALL
+											: WITHIN;
+}
+
+/* Names of owners that are ending make room first. Kept ones don't: few are tried. */
+static enum excess check_excess(struct registry *registry, const struct user *user, enum limit what,
+				uint64_t more)
+{
+	enum excess excess = excess_of(registry, user, what, more);
+
+	for (int tries = 0; excess && what == LIMIT_names && tries < END_TRIES; tries++) {
+		if (!registry_end_some(registry, excess == OVER_OWN ? user : NULL))
+			break;
+		excess = excess_of(registry, user, what, more);
+	}
+	return excess;
+}
+
 int limit_check(struct registry *registry, struct user *user, enum limit what, uint64_t more,
 		reply *answer)
 {
-	bool own = is_over(user->held[what], more, registry->limits.of_user[what]);
-	bool all = !own && is_over(registry->users.held[what], more, registry->limits.of_all[what]);
+	enum excess excess = check_excess(registry, user, what, more);
+	bool own = excess == OVER_OWN, all = excess == OVER_ALL;
 	const uint64_t *sum = may_know_sums(registry, user) ? &registry->users.held[what] : NULL;
 	uint64_t limit = all ? registry->limits.of_all[what] : registry->limits.of_user[what];
 	char key[LIMIT_KEY_MAX + 1];
 	unsigned int index = own ? LIMIT_KINDS + what : what;
 
-	if (!all && !own)
+	if (!excess)
 		return GPUSHARE_OK;
 	limit_count(registry, user, index);
 	if (!answer)

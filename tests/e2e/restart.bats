@@ -117,7 +117,7 @@ gone() {
 	kill_registry
 	sleep 1.1
 	equal "$(names)" "w 2097152"
-	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\) s.*/\1/p')
+	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\)s more/\1/p')
 	[ "$left" -ge 1 ]
 	[ "$left" -le 4 ]
 	until_true gone

@@ -97,8 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_MUST(first->nameless == second->nameless);
 	for (size_t at = 0; (entry = store_at(&first->store, at)); at++)
 		compare(entry, store_at(&second->store, at));
-	for (size_t at = 0; at < first->nameless; at++)
-		compare(first->limbo[at], second->limbo[at]);
+	for (size_t at = 0, with = 0; (entry = limbo_after(first, &at));)
+		compare(entry, limbo_after(second, &with));
 	registry_free(first);
 	registry_free(second);
 	return 0;

@@ -70,6 +70,31 @@ static void judge_counts(const struct registry *registry)
 	FUZZ_MUST(leases == registry->leases.count && ghosts == registry->leases.ghosts);
 }
 
+/* What Stat says, against a look at each. */
+static void judge_tallies(const struct registry *registry)
+{
+	struct tally_sum named = {0}, limbo = {0};
+	const struct entry *entry;
+
+	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+		named.count += !keep_is_staged(entry->info.flags);
+		named.bytes += keep_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
+	}
+	for (size_t at = 0; (entry = limbo_after(registry, &at));) {
+		limbo.count += entry->info.in_limbo;
+		limbo.bytes += entry->info.in_limbo ? entry->info.base_size : 0;
+	}
+	for (const struct tally *tally = registry->tallies; tally; tally = tally->hh.next) {
+		struct tally_sum *sum = tally->key.limbo ? &limbo : &named;
+
+		for (int i = 0; i < TALLY_BACKINGS; i++) {
+			sum->count -= tally->by_backing[i].count;
+			sum->bytes -= tally->by_backing[i].bytes;
+		}
+	}
+	FUZZ_MUST(!named.count && !named.bytes && !limbo.count && !limbo.bytes);
+}
+
 static void judge_registry(const struct registry *registry)
 {
 	uint64_t kept_bytes = 0, tags = 0, before = 0;
@@ -90,14 +115,14 @@ static void judge_registry(const struct registry *registry)
 	FUZZ_MUST(kept_bytes == registry->users.held[LIMIT_kept_bytes]);
 	FUZZ_MUST(registry->store.count == registry->users.held[LIMIT_names]);
 	FUZZ_MUST(registry->nameless == registry->users.held[LIMIT_limbo]);
-	for (size_t at = 0; at < registry->nameless; at++) {
-		entry = registry->limbo[at];
+	for (size_t at = 0; (entry = limbo_after(registry, &at));) {
 		FUZZ_MUST(entry->info.generation > before && entry->lease && !entry->held);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		tags += entry->tags_count;
 		before = entry->info.generation;
 	}
 	FUZZ_MUST(tags == registry->users.held[LIMIT_tags]);
+	judge_tallies(registry);
 	judge_counts(registry);
 }
 

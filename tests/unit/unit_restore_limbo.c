@@ -59,10 +59,12 @@ static unsigned int asked_for(struct lease *lease, const char *name, uint64_t ge
 /* Freed, and held. */
 static uint64_t held_count(void)
 {
+	const struct entry *entry;
 	uint64_t count = 0;
+	size_t at = 0;
 
-	for (size_t at = 0; at < peer_registry->nameless; at++)
-		count += peer_registry->limbo[at]->info.in_limbo;
+	while ((entry = limbo_after(peer_registry, &at)))
+		count += entry->info.in_limbo;
 	return count;
 }
 

@@ -79,7 +79,7 @@ static void assert_known(bool all)
 	if (all) {
 		assert_int_equal(is_y, 0);
 		assert_int_equal(peer_registry->nameless, 1);
-		assert_int_equal(peer_registry->limbo[0]->info.generation, y);
+		assert_int_equal(peer_registry->limbo[0].generation, y);
 		assert_int_equal(peer_registry->leases.attachments, 2);
 	}
 }
