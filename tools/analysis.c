@@ -25,7 +25,7 @@ static bool open_theirs(struct analysis *analysis)
 	enum dtype dtype = analysis->request->dtype;
 	struct source source;
 
-	if (!source_open(&source, path, false, true)) {
+	if (!source_open(&source, path, false, !analysis->request->diff_in_set)) {
 		tool_error("'%s' can't be compared: %s", path, source.why);
 		return false;
 	}

@@ -27,6 +27,7 @@ struct attach_request {
 	const char *in;	     /* a .npy file that goes into the buffer */
 	const char *restore; /* a set's directory, or a file */
 	const char *diff;
+	bool diff_in_set; /* it is a file of a set, which has no links */
 	const char *directory;
 	uint64_t offset;
 	bool has_offset;

@@ -102,9 +102,13 @@ bool attach_read_set(const struct attach_request *request, const char *directory
 
 bool attach_is_diff_of_set(const struct attach_request *request)
 {
+	size_t length = request->diff ? strlen(request->diff) : 0;
 	struct stat there;
 
-	return request->diff && !stat(request->diff, &there) && S_ISDIR(there.st_mode);
+	if (!length || !stat(request->diff, &there))
+		return length && S_ISDIR(there.st_mode);
+	/* Then reading it says why it can't be read. */
+	return request->diff[length - 1] == '/' || !request->name_count;
 }
 
 static int diff_entry(const struct attach_request *request, struct gpushare_session *session,
@@ -123,6 +127,7 @@ static int diff_entry(const struct attach_request *request, struct gpushare_sess
 	join(request->diff, entry->file, path);
 	one.name = entry->info.name;
 	one.diff = path;
+	one.diff_in_set = true;
 	buffer = attach_buffer(session, one.name, request->wait_ms, false);
 	if (!buffer)
 		return TOOL_FAILED;

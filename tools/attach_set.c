@@ -124,24 +124,6 @@ static int set_chunk(const void *data, size_t size, void *user)
 	return attach_caught != 0;
 }
 
-/* What its tags say, where that makes sense of its size: else it is a line of bytes. */
-static void find_elements(struct manifest_entry *entry)
-{
-	const struct gpushare_info *info = &entry->info;
-	struct attach_request plain = {.format = FORMAT_NPY};
-	struct layout layout;
-	bool tagged = false;
-
-	if (!layout_read_tags(info, &entry->dtype, &entry->shape, &tagged) ||
-	    (entry->dtype == DTYPE_NONE && !tagged) || !layout_find(&plain, info, &layout)) {
-		entry->dtype = DTYPE_NONE;
-		return;
-	}
-	entry->dtype = layout.dtype;
-	entry->shape = layout.shape;
-	entry->has_shape = true;
-}
-
 static bool write_header(struct set *set, const struct manifest_entry *entry)
 {
 	struct shape line = shape_line(entry->info.size);
@@ -180,7 +162,7 @@ static bool write_entry(struct set *set, struct manifest_entry *entry)
 	if (!buffer)
 		return false;
 	status = gpushare_buffer_info(buffer, &entry->info);
-	find_elements(entry);
+	entry->has_shape = layout_of_tags(&entry->info, &entry->dtype, &entry->shape);
 	snprintf(path, sizeof(path), "%s/%s", set->staging, entry->file);
 	digest_begin(&set->digest);
 	if (status || !output_open(&set->output, path, &attach_caught) || !write_header(set, entry))

@@ -13,23 +13,54 @@ static const char *tag_of(const struct gpushare_info *info, const char *key)
 	return NULL;
 }
 
+static bool read_dtype(const struct gpushare_info *info, enum dtype *dtype)
+{
+	const char *type = tag_of(info, LAYOUT_DTYPE_TAG);
+
+	if (!type || (*dtype = dtype_parse(type)))
+		return true;
+	tool_error("'%s' is tagged dtype=%s, which is none of the known types; say which with "
+		   "--dtype",
+		   info->name, type);
+	return false;
+}
+
+static bool read_shape(const struct gpushare_info *info, struct shape *shape, bool *has_shape)
+{
+	const char *text = tag_of(info, LAYOUT_SHAPE_TAG);
+
+	*has_shape = text && shape_parse(text, shape);
+	if (!text || *has_shape)
+		return true;
+	tool_error("'%s' is tagged shape=%s, which is no shape; say which with --shape", info->name,
+		   text);
+	return false;
+}
+
 bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
 		      bool *has_shape)
 {
-	const char *type = tag_of(info, LAYOUT_DTYPE_TAG), *text = tag_of(info, LAYOUT_SHAPE_TAG);
+	return read_dtype(info, dtype) && read_shape(info, shape, has_shape);
+}
 
-	if (type && !(*dtype = dtype_parse(type))) {
-		tool_error("'%s' is tagged dtype=%s, which is none of the known types; say which "
-			   "with --dtype",
-			   info->name, type);
+bool layout_of_tags(const struct gpushare_info *info, enum dtype *out_dtype,
+		    struct shape *out_shape)
+{
+	const char *type = tag_of(info, LAYOUT_DTYPE_TAG), *text = tag_of(info, LAYOUT_SHAPE_TAG);
+	enum dtype dtype = type ? dtype_parse(type) : DTYPE_U8;
+	struct shape shape = {.rank = 0};
+	uint64_t size = 0;
+
+	if ((!type && !text) || dtype == DTYPE_NONE)
 		return false;
-	}
-	if (text && !shape_parse(text, shape)) {
-		tool_error("'%s' is tagged shape=%s, which is no shape; say which with --shape",
-			   info->name, text);
+	if (!text)
+		shape = shape_line(info->size / dtype_traits(dtype)->size);
+	else if (!shape_parse(text, &shape))
 		return false;
-	}
-	*has_shape = text != NULL;
+	if (!shape_size(&shape, dtype_traits(dtype)->size, &size) || size != info->size)
+		return false;
+	*out_dtype = dtype;
+	*out_shape = shape;
 	return true;
 }
 
@@ -94,9 +125,12 @@ static bool find_elements(const struct attach_request *request, const struct gpu
 	uint64_t size = 0;
 	size_t each;
 
-	/* What flags say needs no sense in the tags. */
-	if (!(request->dtype && request->has_shape) &&
-	    !layout_read_tags(info, &dtype, &tag, &tagged))
+	/* What flags say needs no sense in the tags; read as another type, it need not have that shape. */
+	if (!request->dtype && !read_dtype(info, &dtype))
+		return false;
+	if (request->dtype && tag_of(info, LAYOUT_SHAPE_TAG))
+		tagged = shape_parse(tag_of(info, LAYOUT_SHAPE_TAG), &tag);
+	else if (!request->has_shape && !read_shape(info, &tag, &tagged))
 		return false;
 	layout->dtype = request->dtype ? request->dtype : dtype ? dtype : DTYPE_U8;
 	each = dtype_traits(layout->dtype)->size;

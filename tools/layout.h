@@ -17,6 +17,9 @@ struct layout {
 /* What the tags say; what they don't is left as it is. False: they make no sense; said. */
 bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
 		      bool *has_shape);
+/* What all of the buffer is by its tags, without a word; false: they say nothing that fits its size. */
+bool layout_of_tags(const struct gpushare_info *info, enum dtype *out_dtype,
+		    struct shape *out_shape);
 /* False: what was asked for does not fit the buffer; said. */
 bool layout_find(const struct attach_request *request, const struct gpushare_info *info,
 		 struct layout *out);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol.h"
 #include "tool.h"
 
 #define NAME_ROOM 200 /* of a file's name for the buffer's: a temporary name has to fit too */
@@ -283,9 +284,12 @@ static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
 	entry->npy = !strcmp(format, "npy");
 	if (!entry->npy && strcmp(format, "raw") != 0)
 		return refuse(why, "\"%s\" is in a format that is not known", info->name);
-	if (!*info->name || !info->size || !digest_is_valid(entry->sha256))
-		return refuse(why, "\"%s\" has no name, no bytes or no SHA-256", info->name);
-	if (!*entry->file || strchr(entry->file, '/') || *entry->file == '.')
+	if (!name_is_valid(info->name))
+		return refuse(why, "\"%.64s\" is no name of a buffer", info->name);
+	if (!info->size || !digest_is_valid(entry->sha256))
+		return refuse(why, "\"%s\" has no bytes or no SHA-256", info->name);
+	if (!*entry->file || strchr(entry->file, '/') || *entry->file == '.' ||
+	    !tool_is_plain(entry->file))
 		return refuse(why, "the file of \"%s\" is not one of this directory", info->name);
 	entry->dtype = dtype ? dtype_parse(dtype) : DTYPE_NONE;
 	read_flags(object, info);

@@ -81,28 +81,36 @@ static const char *value_of(const struct tagging *tagging, const char *key)
 	return NULL;
 }
 
-/* Others may know of more, so that they are set all the same; who reads by them is better told now. */
-static void warn(const struct tagging *tagging, const struct gpushare_info *info)
+/* Whether readers will know what these say; -1 to go on, else the exit code. */
+static int check(const struct tagging *tagging)
 {
 	const char *type = value_of(tagging, LAYOUT_DTYPE_TAG);
-	const char *shape_is = value_of(tagging, LAYOUT_SHAPE_TAG);
+	const char *text = value_of(tagging, LAYOUT_SHAPE_TAG);
+	struct shape shape;
+
+	if (type && !dtype_parse(type))
+		return tool_usage("dtype=%s is none of the types that there are: "
+#define X(id, alias, ...) alias " "
+				  DTYPES(X)
+#undef X
+				      "and float32 and so on",
+				  type);
+	if (text && !shape_parse(text, &shape))
+		return tool_usage("shape=%s is no shape; one is 2,3 or 2x3", text);
+	return -1;
+}
+
+/* The tags are set all the same: others may come that fit. */
+static void warn(const struct tagging *tagging, const struct gpushare_info *info)
+{
 	struct shape shape = {.rank = 0};
 	enum dtype dtype = DTYPE_NONE;
 	bool has_shape = false;
 	uint64_t size = 0;
 
-	if (type && !dtype_parse(type))
-		tool_error("dtype=%s is none of the types that gpushare-attach knows: "
-#define X(id, alias, ...) alias " "
-			   DTYPES(X)
-#undef X
-			       "and float32 and so on",
-			   type);
-	else if (shape_is && !shape_parse(shape_is, &shape))
-		tool_error("shape=%s is no shape; one is 2,3 or 2x3", shape_is);
-	else if ((type || shape_is) && layout_read_tags(info, &dtype, &shape, &has_shape) &&
-		 dtype && has_shape &&
-		 (!shape_size(&shape, dtype_traits(dtype)->size, &size) || size != info->size))
+	if ((value_of(tagging, LAYOUT_DTYPE_TAG) || value_of(tagging, LAYOUT_SHAPE_TAG)) &&
+	    layout_read_tags(info, &dtype, &shape, &has_shape) && dtype && has_shape &&
+	    (!shape_size(&shape, dtype_traits(dtype)->size, &size) || size != info->size))
 		tool_error("those tags tell of %" PRIu64 " bytes, and '%s' has %" PRIu64, size,
 			   info->name, info->size);
 }
@@ -125,6 +133,8 @@ int verb_tag(int argc, char **argv)
 	struct gpushare_info info;
 	int status = GPUSHARE_OK, code = parse(argc, argv, &tagging);
 
+	if (code < 0)
+		code = check(&tagging);
 	if (code >= 0)
 		return code;
 	if (!tool_check_name(tagging.name))

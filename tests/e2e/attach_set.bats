@@ -329,3 +329,68 @@ entry() {
 		equal "$output" ""
 	done
 }
+
+@test "a set of strangers sends no escapes to the terminal" {
+	produce
+	gpushare-attach other -o "$WORK/set/"
+	end_producer
+	escape=$'\033]0;x\a\302\233' # and a CSI of C1
+	for key in name file format sha256; do
+		jq --arg text "o$escape" ".buffers[0].$key = \$text" "$WORK/set/manifest.json" >"$WORK/manifest"
+		for way in --restore --diff; do
+			mkdir -p "$WORK/bad"
+			cp "$WORK/manifest" "$WORK/bad/manifest.json"
+			run --separate-stderr gpushare-attach $way "$WORK/bad"
+			[ "$status" -ge 1 ]
+			[ -n "$stderr" ]
+			equal "$(tr -d '\n\040-\176' <<<"$output$stderr" | wc -c)" 0
+		done
+	done
+	# nor does a name that was typed, and what is UTF-8 is told as it is
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/müll$escape"
+	has "$stderr" "müll?]0;x???'"
+}
+
+@test "--diff follows no link inside the set" {
+	produce
+	gpushare-attach other -o "$WORK/set/"
+	cp "$WORK/set/other.bin" "$WORK/same"
+	ln -sf "$WORK/same" "$WORK/set/other.bin"
+	run -2 --separate-stderr gpushare-attach --diff "$WORK/set"
+	has "$stderr" "other.bin' can't be compared: it is a symbolic link"
+	ln -s "$WORK/same" "$WORK/link" # a file that was named may be one
+	run -0 gpushare-attach other --diff "$WORK/link"
+}
+
+@test "--diff of a folder that isn't there says so" {
+	produce
+	for folder in "$WORK/nodir/" "$WORK/nodir"; do
+		run -2 --separate-stderr gpushare-attach --diff "$folder"
+		has "$stderr" "nodir/manifest.json' can't be read: No such file or directory"
+	done
+	run -2 --separate-stderr gpushare-attach --diff "$WORK/nodir/" other
+	has "$stderr" "can't be read: No such file or directory"
+	run -2 --separate-stderr gpushare-attach other --diff "$WORK/nodir"
+	has "$stderr" "nodir' can't be compared: No such file or directory"
+}
+
+# A tag of which no reader knows the type: set by somebody else's program.
+@test "tags that make no sense: --dtype and --format go before them, and a set is bytes" {
+	produce
+	api open tag=other,dtype,float33 tag=other,shape,many >/dev/null
+	equal "$(gpushare tag other | tr '\n' ' ')" "dtype=float33 shape=many "
+	run -1 --separate-stderr gpushare-attach other --format text
+	has "$stderr" "tagged dtype=float33"
+	run -0 --separate-stderr gpushare-attach other --format text --dtype u8 --head 2
+	[ -n "$output" ]
+	run -0 --separate-stderr gpushare-attach other --format u8 --head 2
+	[ -n "$output" ]
+	run -0 --separate-stderr gpushare-attach other --format npy --dtype u8 -o "$WORK/other.npy"
+	run -0 --separate-stderr gpushare-attach other --stats --dtype u16
+	for format in raw npy; do
+		run -0 --separate-stderr gpushare-attach other -o "$WORK/$format/" --format $format
+		equal "$stderr" ""
+		equal "$(jq -r '.buffers[0].tags.dtype' "$WORK/$format/manifest.json")" float33
+	done
+	run -0 gpushare-attach other --diff "$WORK/npy/other.npy" --dtype u8
+}

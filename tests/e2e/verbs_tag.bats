@@ -56,12 +56,14 @@ note=a = "b"'
 	equal "$(gpushare tag weights | tr '\n' ' ')" "a=1 b=2 c=3 "
 }
 
-@test "what readers will stumble over is set, and said" {
+@test "types and shapes that are none are refused; what readers will stumble over is said" {
 	shared
-	run -0 --separate-stderr gpushare tag weights dtype=float33
-	has "$stderr" "dtype=float33 is none of the types that gpushare-attach knows: f16 bf16"
-	run -0 --separate-stderr gpushare tag weights dtype=f32 shape=many
+	run -2 --separate-stderr gpushare tag weights dtype=float33
+	has "$stderr" "dtype=float33 is none of the types that there are: f16 bf16"
+	run -2 --separate-stderr gpushare tag weights dtype=f32 shape=many
 	has "$stderr" "shape=many is no shape; one is 2,3 or 2x3"
+	equal "$(gpushare tag weights)" ""
+	gpushare tag weights dtype=f32
 	run -0 --separate-stderr gpushare tag weights shape=3,3
 	has "$stderr" "those tags tell of 36 bytes, and 'weights' has 1048576"
 	run -0 --separate-stderr gpushare tag weights shape=512x512

@@ -127,6 +127,17 @@ static void do_what(char **argument, int count)
 		       info.owner_alive ? "alive" : "gone");
 }
 
+/* tag=NAME,KEY,VALUE */
+static void do_tag(char **argument, int count)
+{
+	struct gpushare_tag tag = {0};
+
+	(void)count;
+	snprintf(tag.key, sizeof(tag.key), "%s", argument[1]);
+	snprintf(tag.value, sizeof(tag.value), "%s", argument[2]);
+	say("tag", argument[0], gpushare_tag(session, argument[0], &tag, 1));
+}
+
 static void do_link(char **argument, int count)
 {
 	(void)count;
@@ -325,15 +336,20 @@ static void do_inherit(char **argument, int count)
 #include "api_unified.h"
 
 static const struct script_verb verbs[] = {
-    {"open", 0, 1, do_open},	     {"close", 0, 0, do_close},	  {"list", 0, 1, do_list},
-    {"liststop", 0, 0, do_liststop}, {"stat", 1, 1, do_stat},	  {"unlink", 1, 1, do_unlink},
-    {"alloc", 3, 3, do_alloc},	     {"attach", 2, 4, do_attach}, {"detach", 1, 1, do_detach},
-    {"free", 1, 1, do_free},	     {"same", 2, 2, do_same},	  {"size", 1, 1, do_size},
-    {"fill", 2, 2, do_fill},	     {"put", 3, 3, do_put},	  {"byte", 2, 2, do_byte},
-    {"save", 2, 2, do_save},	     {"raw", 2, 3, do_raw},	  {"share", 5, 6, do_share},
-    {"gone", 3, 3, do_gone},	     {"many", 2, 2, do_many},	  {"make", 4, 4, do_make},
-    {"what", 1, 1, do_what},	     {"link", 1, 1, do_link},	  {"walk", 1, 1, do_walk},
-    {"inherit", 0, 0, do_inherit},   {"state", 1, 1, do_state},	  {NULL, 0, 0, NULL},
+    {"open", 0, 1, do_open},	   {"close", 0, 0, do_close},
+    {"list", 0, 1, do_list},	   {"liststop", 0, 0, do_liststop},
+    {"stat", 1, 1, do_stat},	   {"unlink", 1, 1, do_unlink},
+    {"alloc", 3, 3, do_alloc},	   {"attach", 2, 4, do_attach},
+    {"detach", 1, 1, do_detach},   {"free", 1, 1, do_free},
+    {"same", 2, 2, do_same},	   {"size", 1, 1, do_size},
+    {"fill", 2, 2, do_fill},	   {"put", 3, 3, do_put},
+    {"byte", 2, 2, do_byte},	   {"save", 2, 2, do_save},
+    {"raw", 2, 3, do_raw},	   {"share", 5, 6, do_share},
+    {"gone", 3, 3, do_gone},	   {"many", 2, 2, do_many},
+    {"make", 4, 4, do_make},	   {"what", 1, 1, do_what},
+    {"link", 1, 1, do_link},	   {"walk", 1, 1, do_walk},
+    {"inherit", 0, 0, do_inherit}, {"state", 1, 1, do_state},
+    {"tag", 3, 3, do_tag},	   {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)
