@@ -29,6 +29,8 @@ extern char **environ;
 /* All that the child needs, made beforehand: it may call nothing but the kernel. */
 struct launch {
 	char program[PATH_MAX];
+	char self[PATH_MAX],
+	    resolved[PATH_MAX]; /* where we are; what a set-uid program would start */
 	char refused[PATH_MAX]; /* was found, and others may have put it there; "": nothing was */
 	char *arguments[8];
 	char **environment;
@@ -65,17 +67,19 @@ static bool is_safe(const char *path, mode_t type, bool may_be_sticky)
 
 /* From above, so that what was looked at stays what it is. In a sticky folder nobody else can replace
  * what is there, but whatever is root's may have come there as anybody's hard link. */
-static bool is_safe_program(const char *path)
+static bool is_safe_program(char *path)
 {
-	const char *name = strrchr(path, '/');
-	char folder[PATH_MAX];
+	char *name = strrchr(path, '/');
 
-	if (!name || strcmp(name + 1, PROGRAM) != 0)
+	if (!name || strcmp(name + 1, PROGRAM) != 0 || !is_safe("/", S_IFDIR, path != name))
 		return false;
-	for (const char *slash = path; slash; slash = strchr(slash + 1, '/')) {
-		snprintf(folder, sizeof(folder), "%.*s", slash > path ? (int)(slash - path) : 1,
-			 path);
-		if (!is_safe(folder, S_IFDIR, slash != name))
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		bool safe;
+
+		*slash = '\0';
+		safe = is_safe(path, S_IFDIR, slash != name);
+		*slash = '/';
+		if (!safe)
 			return false;
 	}
 	return is_safe(path, S_IFREG, false);
@@ -85,17 +89,15 @@ static bool is_safe_program(const char *path)
  * registry of the caller's. What is looked at is what will be started: no link that may change. */
 static bool may_start(struct launch *launch)
 {
-	char resolved[PATH_MAX];
-
 	if (!launch->secure)
 		return true;
-	if (!realpath(launch->program, resolved))
+	if (!realpath(launch->program, launch->resolved))
 		return false;
-	strcpy(launch->program, resolved);
-	if (is_safe_program(resolved))
+	strcpy(launch->program, launch->resolved);
+	if (is_safe_program(launch->resolved))
 		return true;
 	if (!*launch->refused)
-		strcpy(launch->refused, resolved);
+		strcpy(launch->refused, launch->resolved);
 	return false;
 }
 
@@ -154,14 +156,13 @@ static bool find_self(char out[PATH_MAX])
 static bool find_program(struct launch *launch)
 {
 	const char *given = secure_getenv("GPUSHARE_REGISTRY");
-	char self[PATH_MAX];
-	const char *slash;
+	const char *self = launch->self, *slash;
 
 	if (given && *given) {
 		snprintf(launch->program, PATH_MAX, "%s", given);
 		return !access(launch->program, X_OK);
 	}
-	slash = find_self(self) ? strrchr(self, '/') : NULL;
+	slash = find_self(launch->self) ? strrchr(self, '/') : NULL;
 	if (slash && (try_program(launch, self, (int)(slash - self), "/") ||
 		      try_program(launch, self, (int)(slash - self), "/../bin/") ||
 		      try_program(launch, self, (int)(slash - self), "/../../bin/")))

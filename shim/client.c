@@ -96,17 +96,19 @@ struct client *client_free(struct client *client)
 static int say_hello(struct client *client, int64_t deadline)
 {
 	static _Atomic uint32_t attempts; /* the process's: a lease may be another client's next */
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	gpushare_Hello *hello = &client->greeting.verb.hello;
 	const gpushare_HelloReply *answer = &client->reply.body.hello;
 	int status;
 
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
-	snprintf(hello.verb.hello.client, sizeof(hello.verb.hello.client), "%s", client->who);
-	hello.verb.hello.has_self = true;
-	client_self(&hello.verb.hello.self);
-	memcpy(hello.verb.hello.resume, client->lease, sizeof(client->lease));
-	hello.verb.hello.attempt = atomic_fetch_add(&attempts, 1) + 1;
-	status = client_exchange(client, &hello, &client->reply, deadline);
+	memset(&client->greeting, 0, sizeof(client->greeting));
+	client->greeting.which_verb = gpushare_Request_hello_tag;
+	hello->protocol = GPUSHARE_PROTOCOL;
+	memcpy(hello->client, client->who, strnlen(client->who, sizeof(hello->client) - 1));
+	hello->has_self = true;
+	client_self(&hello->self);
+	memcpy(hello->resume, client->lease, sizeof(client->lease));
+	hello->attempt = atomic_fetch_add(&attempts, 1) + 1;
+	status = client_exchange(client, &client->greeting, &client->reply, deadline);
 	if (status != GPUSHARE_OK)
 		return status;
 	memset(client->lease, 0, sizeof(client->lease));

@@ -66,7 +66,10 @@ struct client {
 	uint8_t *wire; /* GPUSHARE_MESSAGE_MAX bytes */
 	request request;
 	request aside; /* of the owner's retelling, while `request` waits */
+	request greeting;
 	reply reply;
+	struct fds_message fds_ask, fds_answer; /* too large for the program's stacks, as the rest */
+	int fds_came[FDS_MAX];
 };
 
 /* $GPUSHARE_TIMEOUT_MS where it is a whole number of 1 to 3600000, else 1000. */

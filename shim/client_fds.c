@@ -180,7 +180,7 @@ static int exchange_once(struct client *client, struct fds_message *ask, const i
 			 bool *out_closed)
 {
 	_cleanup_close_ int fd = -1;
-	struct fds_message answer;
+	struct fds_message *answer = &client->fds_answer;
 	size_t got = 0;
 	int status = reach(client, deadline_ms, &fd);
 
@@ -194,15 +194,15 @@ static int exchange_once(struct client *client, struct fds_message *ask, const i
 		return status;
 	status = send_by(fd, ask, out, out_count, deadline_ms);
 	if (!status)
-		status = receive_by(fd, &answer, in, &got, deadline_ms);
+		status = receive_by(fd, answer, in, &got, deadline_ms);
 	*out_closed = status == GPUSHARE_E_NO_REGISTRY;
 	if (status)
 		return fail_transfer(client, status);
-	status = check_answer(client, ask, &answer, want, got);
+	status = check_answer(client, ask, answer, want, got);
 	if (status)
 		fds_close(in, got);
 	else
-		memcpy(ask->tickets, answer.tickets, sizeof(ask->tickets));
+		memcpy(ask->tickets, answer->tickets, sizeof(ask->tickets));
 	return status;
 }
 
@@ -220,24 +220,26 @@ static int exchange(struct client *client, struct fds_message *ask, const int *o
 	return status;
 }
 
+static struct fds_message *begin(struct client *client, enum fds_verb verb, size_t count)
+{
+	client->fds_ask = (struct fds_message){
+	    .version = FDS_VERSION, .verb = (uint8_t)verb, .count = (uint16_t)count};
+	return &client->fds_ask;
+}
+
 int client_deposit(struct client *client, const int *fds, size_t count,
 		   uint8_t (*out_tickets)[GPUSHARE_TICKET_SIZE])
 {
 	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
-	int none[FDS_MAX];
 
 	while (count) {
 		size_t part = count < FDS_MAX ? count : FDS_MAX;
-		struct fds_message message = {
-		    .version = FDS_VERSION,
-		    .verb = FDS_DEPOSIT,
-		    .count = (uint16_t)part,
-		};
-		int status = exchange(client, &message, fds, part, none, 0, deadline_ms);
+		struct fds_message *message = begin(client, FDS_DEPOSIT, part);
+		int status = exchange(client, message, fds, part, client->fds_came, 0, deadline_ms);
 
 		if (status)
 			return status;
-		memcpy(out_tickets, message.tickets, part * sizeof(*out_tickets));
+		memcpy(out_tickets, message->tickets, part * sizeof(*out_tickets));
 		out_tickets += part;
 		fds += part;
 		count -= part;
@@ -247,26 +249,24 @@ int client_deposit(struct client *client, const int *fds, size_t count,
 
 int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 {
-	struct fds_message message = {.version = FDS_VERSION, .verb = (uint8_t)verb};
 	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
-	int fds[FDS_MAX] = {-1};
-	int status = exchange(client, &message, NULL, 0, fds, 1, deadline_ms);
+	int status =
+	    exchange(client, begin(client, verb, 0), NULL, 0, client->fds_came, 1, deadline_ms);
 
 	if (!status)
-		*out_fd = fds[0];
+		*out_fd = client->fds_came[0];
 	return status;
 }
 
 int client_withdraw(struct client *client, const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd)
 {
-	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_WITHDRAW, .count = 1};
+	struct fds_message *message = begin(client, FDS_WITHDRAW, 1);
 	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
-	int fds[FDS_MAX] = {-1};
 	int status;
 
-	memcpy(message.tickets[0], ticket, GPUSHARE_TICKET_SIZE);
-	status = exchange(client, &message, NULL, 0, fds, 1, deadline_ms);
+	memcpy(message->tickets[0], ticket, GPUSHARE_TICKET_SIZE);
+	status = exchange(client, message, NULL, 0, client->fds_came, 1, deadline_ms);
 	if (!status)
-		*out_fd = fds[0];
+		*out_fd = client->fds_came[0];
 	return status;
 }

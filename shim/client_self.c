@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,19 +13,15 @@
 static uint64_t self_started(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	char text[1024];
+	char text[512]; /* a command has 15 bytes, a number 20 at most */
 	ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	const char *after;
-	uint64_t started = 0;
+	const char *at;
 
 	text[length > 0 ? length : 0] = '\0';
-	after = strrchr(text, ')');
-	if (!after || sscanf(after + 1,
-			     " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			     "%*s %*s %*s %" SCNu64,
-			     &started) != 1)
-		return 0;
-	return started;
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) : 0;
 }
 
 void client_self(gpushare_Self *out_self)

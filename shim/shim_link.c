@@ -19,27 +19,48 @@ static bool is_unanswered(int status)
 	return status != GPUSHARE_OK && line.client->asked && line.client->fd < 0;
 }
 
-/* Under the ticket of `fd`, where there is one, or by `handle`. E_NOT_READY: see link_share(). */
-static int ask_to_share(const gpushare_Share *what, int fd, char *why, size_t why_size)
+/* Without the two kilobytes of stack that a printf() takes. */
+static void put_text(char *to, size_t room, const char *text)
+{
+	size_t length = strnlen(text, room - 1);
+
+	memcpy(to, text, length);
+	to[length] = '\0';
+}
+
+static void ask_rights(gpushare_Share *share, const char *group)
+{
+	share->mode = share->buffer.mode;
+	put_text(share->group, sizeof(share->group), group);
+}
+
+/* Under the ticket of its descriptor, where there is one, or by its handle. E_NOT_READY: see link_share(). */
+static int ask_to_share(const struct link_share *what, char *why, size_t why_size)
 {
 	uint8_t ticket[1][GPUSHARE_TICKET_SIZE] = {{0}};
 	gpushare_Share *share;
 	int status = GPUSHARE_OK;
 
-	if (fd >= 0)
-		status = line_deposit(fd, ticket, why, why_size);
+	if (what->fd >= 0)
+		status = line_deposit(what->fd, ticket, why, why_size);
 	if (status != GPUSHARE_OK)
 		return status;
 	share = &line_ask(gpushare_Request_share_tag)->verb.share;
-	*share = *what;
+	share->has_buffer = true;
+	share->buffer = *what->what;
+	share->again = what->again;
+	share->orphan = what->orphan;
+	ask_rights(share, what->group);
+	if (what->fd < 0)
+		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
 	memcpy(share->ticket, ticket, sizeof(share->ticket));
 	status = line_call(0, why, why_size);
 	return is_unanswered(status) ? GPUSHARE_E_NOT_READY : status;
 }
 
 /* A ticket is worth nothing to a registry that came since. */
-static int share(const gpushare_Share *what, int fd, uint64_t *out_generation,
-		 unsigned int *out_reading, char *why, size_t why_size)
+static int share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+		 char *why, size_t why_size)
 {
 	struct client_endings endings = {0};
 	unsigned int before;
@@ -47,9 +68,9 @@ static int share(const gpushare_Share *what, int fd, uint64_t *out_generation,
 
 	do {
 		before = line.client->connections;
-		status = ask_to_share(what, fd, why, why_size);
-	} while (status == GPUSHARE_E_INVALID && fd >= 0 && line.client->connections != before &&
-		 line_outlives(&endings));
+		status = ask_to_share(what, why, why_size);
+	} while (status == GPUSHARE_E_INVALID && what->fd >= 0 &&
+		 line.client->connections != before && line_outlives(&endings));
 	if (status == GPUSHARE_OK)
 		*out_generation = line.client->reply.body.share.generation;
 	*out_reading = live_reading();
@@ -57,45 +78,23 @@ static int share(const gpushare_Share *what, int fd, uint64_t *out_generation,
 	return status;
 }
 
-static void ask_rights(gpushare_Share *share, const char *group)
+int link_share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+	       char *why, size_t why_size)
 {
-	share->mode = share->buffer.mode;
-	snprintf(share->group, sizeof(share->group), "%s", group);
-}
-
-int link_share(const record *what, const char *group, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
-	       int fd, uint64_t *out_generation, unsigned int *out_reading, char *why,
-	       size_t why_size)
-{
-	gpushare_Share ask = {.has_buffer = true, .buffer = *what};
 	int status = line_enter(why, why_size);
 
-	if (status != GPUSHARE_OK)
-		return status;
-	ask_rights(&ask, group);
-	if (handle)
-		memcpy(ask.handle, handle, GPUSHARE_HANDLE_SIZE);
-	return share(&ask, fd, out_generation, out_reading, why, why_size);
+	return status == GPUSHARE_OK ? share(what, out_generation, out_reading, why, why_size)
+				     : status;
 }
 
-int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t *out_generation,
+int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *out_generation,
 		     char *why, size_t why_size)
 {
-	gpushare_Share ask = {
-	    .has_buffer = true,
-	    .buffer = again->what,
-	    .again = again->generation,
-	    .orphan = again->orphan,
-	};
 	int status = line_enter_by(until_ms, why, why_size);
 	unsigned int reading; /* of what has its place already */
 
-	if (status != GPUSHARE_OK)
-		return status;
-	ask_rights(&ask, again->group);
-	if (again->fd < 0)
-		memcpy(ask.handle, again->handle, GPUSHARE_HANDLE_SIZE);
-	return share(&ask, again->fd, out_generation, &reading, why, why_size);
+	return status == GPUSHARE_OK ? share(what, out_generation, &reading, why, why_size)
+				     : status;
 }
 
 /* What line_ask() has, which gives something back. Where no registry is, nothing is lost: the one
@@ -119,7 +118,7 @@ static int fetch_adopted(const gpushare_ShareReply *answer, int *out_fd, bool *o
 	if (status == GPUSHARE_OK || *out_moved)
 		return status;
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
-	snprintf(withdraw->name, sizeof(withdraw->name), "%s", answer->buffer.name);
+	put_text(withdraw->name, sizeof(withdraw->name), answer->buffer.name);
 	withdraw->generation = answer->generation;
 	give_back(unsaid, sizeof(unsaid));
 	return status;
@@ -172,7 +171,7 @@ static int fetch(const gpushare_AttachReply *answer, int *out_fd, char *why, siz
 	if (status == GPUSHARE_OK)
 		return status;
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
-	snprintf(detach->name, sizeof(detach->name), "%s", answer->buffer.name);
+	put_text(detach->name, sizeof(detach->name), answer->buffer.name);
 	detach->generation = answer->buffer.generation;
 	give_back(unsaid, sizeof(unsaid));
 	return status;
@@ -191,7 +190,7 @@ static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 	if (status != GPUSHARE_OK)
 		return status;
 	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
-	snprintf(attach->name, sizeof(attach->name), "%s", name);
+	put_text(attach->name, sizeof(attach->name), name);
 	attach->wait_ms = wait_ms;
 	attach->read_only = read_only;
 	status = line_call(wait_ms, why, why_size);
@@ -258,7 +257,7 @@ void link_settle(const char *name)
 		return;
 	}
 	lookup = &line_ask(gpushare_Request_lookup_tag)->verb.lookup;
-	snprintf(lookup->name, sizeof(lookup->name), "%s", name);
+	put_text(lookup->name, sizeof(lookup->name), name);
 	line_call(0, why, sizeof(why));
 	line_leave();
 }
@@ -275,8 +274,8 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	if (status != GPUSHARE_OK)
 		return status;
 	list = &line_ask(gpushare_Request_list_tag)->verb.list;
-	snprintf(list->glob, sizeof(list->glob), "%s", glob);
-	snprintf(list->after, sizeof(list->after), "%s", after);
+	put_text(list->glob, sizeof(list->glob), glob);
+	put_text(list->after, sizeof(list->after), after);
 	memcpy(before, after, sizeof(before));
 	status = line_call(0, why, why_size);
 	page = &line.client->reply.body.list;
@@ -340,7 +339,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 		return status;
 	}
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
-	snprintf(withdraw->name, sizeof(withdraw->name), "%s", name);
+	put_text(withdraw->name, sizeof(withdraw->name), name);
 	withdraw->generation = generation;
 	withdraw->limbo = limbo != NULL;
 	status = give_back(why, why_size);
@@ -361,7 +360,7 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 		return status;
 	}
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
-	snprintf(detach->name, sizeof(detach->name), "%s", name);
+	put_text(detach->name, sizeof(detach->name), name);
 	detach->generation = generation;
 	if (reading != live_reading()) /* then it is told of without that, or was */
 		client_tell_anew(line.client);

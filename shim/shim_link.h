@@ -11,23 +11,21 @@
 /* All return a status; the sentence for a failure is in `why`. *out_reading is live_reading() of when
  * the registry said yes. */
 
-/* By `handle` (then `fd` is -1), or by `fd`, which stays the caller's (then `handle` is NULL): as
- * backing_is_fd() says of what->backing. */
-/* what->mode is asked for, and `group`: "" for none. E_NOT_READY: it was sent, and not answered; it may stand
- * under its name, until the registry is told anew without it. */
-int link_share(const record *what, const char *group, const uint8_t handle[GPUSHARE_HANDLE_SIZE],
-	       int fd, uint64_t *out_generation, unsigned int *out_reading, char *why,
-	       size_t why_size);
-/* For a registry that knows its memory no more, in shim_retell.c. */
-struct link_again {
-	record what;
-	const char *group;
-	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* where fd is -1 */
-	int fd;
-	uint64_t generation; /* 0: as a new one */
-	bool orphan;	     /* from one who has it attached */
+/* By `handle` or by `fd`, as backing_is_fd() says of what->backing. */
+struct link_share {
+	const record *what;    /* its mode is asked for */
+	const char *group;     /* "": for none */
+	const uint8_t *handle; /* where fd is -1 */
+	int fd;		       /* stays the caller's */
+	uint64_t again;	       /* the generation that it had; 0: a new one */
+	bool orphan;	       /* from one who has it attached */
 };
-int link_share_again(const struct link_again *again, int64_t until_ms, uint64_t *out_generation,
+/* E_NOT_READY: it was sent, and not answered; it may stand under its name, until the registry is told anew
+ * without it. */
+int link_share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+	       char *why, size_t why_size);
+/* For a registry that knows its memory no more, in shim_retell.c. */
+int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *out_generation,
 		     char *why, size_t why_size);
 /* Ask anything, of that name: what was not answered then has its number, or no name. */
 void link_settle(const char *name);

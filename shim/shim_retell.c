@@ -316,6 +316,14 @@ static bool is_for_later(const struct wanted *wanted, int status)
 		atomic_load(&telling.goes_on));
 }
 
+/* Its own function: the copy is gone from the stack before anybody is asked. */
+__attribute__((noinline)) static bool is_still_there(const struct wanted *wanted)
+{
+	struct live now;
+
+	return get(wanted, &now);
+}
+
 /* What was exported is what it was taken for if it is not freed even then: a handle may be another's
  * as soon as it is. False: no more of this now. */
 static bool share_one(const struct driver *driver, const struct wanted *wanted, int64_t until_ms)
@@ -323,8 +331,8 @@ static bool share_one(const struct driver *driver, const struct wanted *wanted, 
 	_scope_ struct scope scope = scope_enter(driver);
 	_cleanup_close_ int fd = -1;
 	struct description found;
-	struct live entry, now;
-	struct link_again again;
+	struct live entry;
+	struct link_share again;
 	uint64_t generation;
 	char why[512];
 	int status;
@@ -336,23 +344,23 @@ static bool share_one(const struct driver *driver, const struct wanted *wanted, 
 	if (!describe(driver, &entry, &found)) {
 		snprintf(why, sizeof(why), "%s answered %s", found.call ? found.call : "",
 			 driver_error_name(driver, found.result));
-		if (found.call && get(wanted, &now))
+		if (found.call && is_still_there(wanted))
 			lose(wanted, &entry, why);
 		return true;
 	}
 	fd = found.fd;
-	if (!get(wanted, &now))
+	if (!is_still_there(wanted))
 		return true;
-	again = (struct link_again){
-	    .what = found.what,
+	strcpy(found.what.name, entry.name);
+	found.what.mode = entry.mode;
+	again = (struct link_share){
+	    .what = &found.what,
 	    .group = entry.group,
+	    .handle = entry.handle,
 	    .fd = fd,
-	    .generation = wanted->anew ? 0 : wanted->generation,
+	    .again = wanted->anew ? 0 : wanted->generation,
 	    .orphan = !live_is_own(&entry),
 	};
-	strcpy(again.what.name, entry.name);
-	again.what.mode = entry.mode;
-	memcpy(again.handle, entry.handle, GPUSHARE_HANDLE_SIZE);
 	status = link_share_again(&again, until_ms, &generation, why, sizeof(why));
 	if (status == GPUSHARE_OK) {
 		settle(wanted, &entry, generation);

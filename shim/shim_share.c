@@ -25,29 +25,31 @@ static void leave_unsettled(struct live *entry, const char *name, const char *wh
 /* Into the registry under its name, or the entry stays without one. */
 static void enter(const struct driver *driver, struct live *entry)
 {
-	char name[GPUSHARE_NAME_MAX + 1], why[512];
+	char why[512];
 	struct description found;
 	_cleanup_close_ int fd = -1;
+	struct link_share ask;
 	int status;
 
-	strcpy(name, entry->name);
-	entry->name[0] = '\0';
 	if (!describe_own(driver, entry, &found)) {
-		state_log("\"%s\" is not shared: %s answered %s", name, found.call,
+		state_log("\"%s\" is not shared: %s answered %s", entry->name, found.call,
 			  driver_error_name(driver, found.result));
+		entry->name[0] = '\0';
 		return;
 	}
 	fd = found.fd;
-	strcpy(found.what.name, name);
+	strcpy(found.what.name, entry->name);
 	found.what.mode = entry->mode;
-	status = link_share(&found.what, entry->group, fd < 0 ? entry->handle : NULL, fd,
-			    &entry->generation, &entry->reading, why, sizeof(why));
+	ask = (struct link_share){
+	    .what = &found.what, .group = entry->group, .handle = entry->handle, .fd = fd};
+	entry->name[0] = '\0';
+	status = link_share(&ask, &entry->generation, &entry->reading, why, sizeof(why));
 	if (status == GPUSHARE_OK)
-		strcpy(entry->name, name);
+		strcpy(entry->name, found.what.name);
 	else if (status == GPUSHARE_E_NOT_READY)
-		leave_unsettled(entry, name, why);
+		leave_unsettled(entry, found.what.name, why);
 	else
-		state_log("\"%s\" is not shared: %s", name, why);
+		state_log("\"%s\" is not shared: %s", found.what.name, why);
 }
 
 static void note_rights(struct live *entry, const struct claim *claim)

@@ -231,19 +231,14 @@ void state_return(enum rules_kind kind, const struct rules_allocation *allocatio
 	pthread_mutex_unlock(&state->lock);
 }
 
-void state_log(const char *format, ...)
+/* Its own function: the line takes of the program's stack where there is a log alone. */
+__attribute__((noinline)) static void log_to(const struct state *state, const char *format,
+					     va_list arguments)
 {
-	const struct state *state = atomic_load_explicit(&current, memory_order_acquire);
 	char line[1024];
-	va_list arguments;
-	int size;
+	int size = snprintf(line, sizeof(line), "gpushare[%d]: ", (int)getpid());
 
-	if (!state || !state->log[0])
-		return;
-	size = snprintf(line, sizeof(line), "gpushare[%d]: ", (int)getpid());
-	va_start(arguments, format);
 	vsnprintf(line + size, sizeof(line) - (size_t)size, format, arguments);
-	va_end(arguments);
 	if (!strcmp(state->log, "stderr")) {
 		put_line(STDERR_FILENO, line);
 		return;
@@ -253,6 +248,18 @@ void state_log(const char *format, ...)
 	    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd >= 0)
 		put_line(fd, line);
+}
+
+void state_log(const char *format, ...)
+{
+	const struct state *state = atomic_load_explicit(&current, memory_order_acquire);
+	va_list arguments;
+
+	if (!state || !state->log[0])
+		return;
+	va_start(arguments, format);
+	log_to(state, format, arguments);
+	va_end(arguments);
 }
 
 static void log_unmatched(const struct state *state, const struct rules *rules)

@@ -93,3 +93,42 @@ cancelled"
 	run -0 env LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:-}" "$BIN/drv_unload" "$BUILD/libgpushare.so.0"
 	equal "$output" "published 1"
 }
+
+# stack_taken: of lines "CALL BYTES", the most that a call takes the first time, and later
+stack_taken() {
+	awk '{ turn = ++seen[$1] > 1; if ($2 > most[turn]) most[turn] = $2 } END { print most[0] + 0, most[1] + 0 }'
+}
+
+@test "naming takes little of the calling thread's stack" {
+	needs_sim
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}${COVERAGE:-}${EMULATOR:-}" ] || skip "instruments take more"
+	for rule in 'w%i' 'w%i:map' 'w%i:keep' 'w%i:unified'; do
+		GPUSHARE_NAME=$rule run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" "$BIN/app_stack" 16384 malloc async managed </dev/null
+		read -r first later <<<"$(stack_taken <<<"$output")"
+		echo "$rule: $first bytes the first time, then $later"
+		[ "$first" -gt 0 ]
+		[ "$first" -lt 9000 ] # a registry is started and greeted, too
+		[ "$later" -lt 6800 ]
+	done
+	# what was there is told to the registry that comes after, and what is attached
+	start again env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:map' "$BIN/app_stack" 16384 hold touch="$WORK/up" \
+		await="$WORK/next" malloc touch="$WORK/told" await="$WORK/end"
+	again=$PID
+	await_file "$WORK/up"
+	pid=$(registry_pids)
+	kill -KILL "$pid"
+	until_true has_ended "$pid"
+	touch "$WORK/next"
+	await_file "$WORK/told"
+	has "$(names)" "w0 "
+	GPUSHARE_ATTACH=w0 run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" "$BIN/app_stack" 16384 malloc </dev/null
+	read -r first later <<<"$(stack_taken <<<"$output")"
+	echo "attaching: $first bytes the first time, then $later"
+	[ "$first" -lt 9000 ]
+	[ "$later" -lt 7600 ]
+	touch "$WORK/end"
+	finish "$again"
+	read -r first later <<<"$(stack_taken <"$WORK/again.out")"
+	echo "telling a registry: $later bytes"
+	[ "$later" -lt 9000 ]
+}

@@ -33,7 +33,8 @@ static struct {
 	int to_share;
 	uint64_t shared_as;
 	unsigned int shares, withdrawals, pages_ended, pages_added;
-	struct link_again last;
+	struct link_share last;
+	record last_what; /* its own */
 	/* what is described */
 	const char *call;
 	bool refuses, frees_meanwhile, frees_late;
@@ -122,7 +123,7 @@ static bool played_describe(const struct driver *driver, const struct live *entr
 	return !played.refuses;
 }
 
-static int played_share(const struct link_again *again, int64_t until_ms, uint64_t *out_generation,
+static int played_share(const struct link_share *again, int64_t until_ms, uint64_t *out_generation,
 			char *why, size_t why_size)
 {
 	struct live gone;
@@ -130,7 +131,8 @@ static int played_share(const struct link_again *again, int64_t until_ms, uint64
 	assert_true(until_ms > 0);
 	played.shares++;
 	played.last = *again;
-	*out_generation = played.shared_as ? played.shared_as : again->generation;
+	played.last_what = *again->what;
+	*out_generation = played.shared_as ? played.shared_as : again->again;
 	snprintf(why, why_size, "it is taken");
 	if (played.frees_late)
 		assert_true(live_take(STEP, &gone));

@@ -75,7 +75,9 @@ static int share_by_descriptor(void)
 	uint64_t generation = 0;
 
 	CHECK(write(fd, "hello", 5) == 5);
-	CHECK(!link_share(&what, "", NULL, fd, &generation, &reading, why, sizeof(why)));
+	CHECK(
+	    !link_share(&(struct link_share){.what = &what, .group = "", .handle = NULL, .fd = fd},
+			&generation, &reading, why, sizeof(why)));
 	CHECK(generation && fcntl(fd, F_GETFD) >= 0);
 	return 0;
 }
@@ -91,7 +93,9 @@ static int attach_both(void)
 
 	CHECK(!share_by_descriptor());
 	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
-	CHECK(!link_share(&what, "", handle, -1, &generation, &reading, why, sizeof(why)));
+	CHECK(!link_share(
+	    &(struct link_share){.what = &what, .group = "", .handle = handle, .fd = -1},
+	    &generation, &reading, why, sizeof(why)));
 	CHECK(
 	    !link_attach("v", 0, &read_only, &got, handle, &fd, &own, &reading, why, sizeof(why)));
 	CHECK(own && got.backing == GPUSHARE_BACKING_VMM && !handle[0]);
@@ -148,13 +152,15 @@ static int fail_on_the_way(void)
 	close(own);
 	/* and left alone for a while */
 	begin = raw_now_ms();
-	CHECK(link_share(&what, "", NULL, file, &generation, &reading, why, sizeof(why)) ==
-	      GPUSHARE_E_NO_REGISTRY);
+	CHECK(
+	    link_share(&(struct link_share){.what = &what, .group = "", .handle = NULL, .fd = file},
+		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_NO_REGISTRY);
 	CHECK(strstr(why, "a moment ago") && raw_now_ms() - begin < 100);
 	raw_sleep_ms(1100);
 	begin = raw_now_ms();
-	CHECK(link_share(&what, "", NULL, file, &generation, &reading, why, sizeof(why)) ==
-	      GPUSHARE_E_TIMED_OUT);
+	CHECK(
+	    link_share(&(struct link_share){.what = &what, .group = "", .handle = NULL, .fd = file},
+		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_TIMED_OUT);
 	CHECK(raw_now_ms() - begin >= TIMEOUT_MS &&
 	      raw_now_ms() - begin < TIMEOUT_MS + 300 + raw_slack_ms());
 	return 0;
@@ -194,7 +200,9 @@ static int share_while_another_waits(void)
 		long long begin = raw_now_ms();
 
 		what.name[0] = (char)('a' + i);
-		CHECK(!link_share(&what, "", handle, -1, &generation, &reading, why, sizeof(why)));
+		CHECK(!link_share(
+		    &(struct link_share){.what = &what, .group = "", .handle = handle, .fd = -1},
+		    &generation, &reading, why, sizeof(why)));
 		CHECK(raw_now_ms() - begin < 250);
 	}
 	pthread_join(thread, &status);

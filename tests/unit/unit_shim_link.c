@@ -25,33 +25,31 @@ static unsigned int reading;
 
 static int share_fd(uint64_t *out_generation)
 {
-	return link_share(&w, "them", NULL, 55, out_generation, &reading, sentence,
-			  sizeof(sentence));
+	return link_share(&(struct link_share){.what = &w, .group = "them", .fd = 55},
+			  out_generation, &reading, sentence, sizeof(sentence));
 }
 
 static void shared_by_handle(void **state)
 {
 	static const uint8_t handle[GPUSHARE_HANDLE_SIZE] = {1, 2, 3};
+	const struct link_share by_handle = {.what = &w, .group = "", .handle = handle, .fd = -1};
 	uint64_t generation = 0;
 
 	(void)state;
 	plan(SHARE, GPUSHARE_OK)->answer.body.share.generation = 17;
-	assert_int_equal(
-	    link_share(&w, "", handle, -1, &generation, &reading, sentence, sizeof(sentence)),
-	    GPUSHARE_OK);
+	assert_int_equal(link_share(&by_handle, &generation, &reading, sentence, sizeof(sentence)),
+			 GPUSHARE_OK);
 	assert_int_equal(generation, 17);
 	assert_memory_equal(played.last.verb.share.handle, handle, sizeof(handle));
 	assert_int_equal(played.last.verb.share.mode, 0640);
 	assert_string_equal(played.last.verb.share.group, "");
 	/* What is refused is not asked again: no ticket was lost. */
 	plan(SHARE, GPUSHARE_E_INVALID)->moves = true;
-	assert_int_equal(
-	    link_share(&w, "", handle, -1, &generation, &reading, sentence, sizeof(sentence)),
-	    GPUSHARE_E_INVALID);
+	assert_int_equal(link_share(&by_handle, &generation, &reading, sentence, sizeof(sentence)),
+			 GPUSHARE_E_INVALID);
 	played.to_enter = GPUSHARE_E_TIMED_OUT;
-	assert_int_equal(
-	    link_share(&w, "", handle, -1, &generation, &reading, sentence, sizeof(sentence)),
-	    GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(link_share(&by_handle, &generation, &reading, sentence, sizeof(sentence)),
+			 GPUSHARE_E_TIMED_OUT);
 	assert_string_equal(sentence, "no turn");
 	assert_int_equal(generation, 17);
 }
@@ -138,8 +136,9 @@ static void deposited_with_one_after_the_other(void **state)
 
 static void shared_again(void **state)
 {
-	struct link_again again = {
-	    .what = w, .group = "g", .handle = {9}, .fd = -1, .generation = 5, .orphan = true};
+	static const uint8_t handle[GPUSHARE_HANDLE_SIZE] = {9};
+	struct link_share again = {
+	    .what = &w, .group = "g", .handle = handle, .fd = -1, .again = 5, .orphan = true};
 	uint64_t generation = 0;
 
 	(void)state;

@@ -173,7 +173,7 @@ static void told_to_an_old_one(void **state)
 	played.shared_as = 21;
 	share_wanted();
 	assert_int_equal(played.shares, 1);
-	assert_int_equal(played.last.generation, 0);
+	assert_int_equal(played.last.again, 0);
 	assert_true(played.pages_ended == 1 && played.pages_added == 1);
 	assert_true(live_get(STEP, 21, &(struct live){0}));
 	its_client.fresh = true;
@@ -199,8 +199,8 @@ static void shared_again(void **state)
 	assert_int_equal(wanted_now(), 3);
 	share_wanted();
 	assert_int_equal(played.shares, 3);
-	assert_true(played.last.generation == 1 && !played.last.orphan); /* the latest first */
-	assert_string_equal(played.last.what.name, "r1");
+	assert_true(played.last.again == 1 && !played.last.orphan); /* the latest first */
+	assert_string_equal(played.last_what.name, "r1");
 	assert_true(logged("\"r2\" is known to the registry again"));
 	assert_int_equal(played.pages_ended + played.withdrawals, 0);
 }

@@ -67,8 +67,8 @@ static void asked_for_as_new(void **state)
 	played.shared_as = 9;
 	share_wanted();
 	assert_int_equal(played.shares, 1);
-	assert_string_equal(played.last.what.name, "untold");
-	assert_true(!played.last.generation && !played.last.orphan);
+	assert_string_equal(played.last_what.name, "untold");
+	assert_true(!played.last.again && !played.last.orphan);
 	assert_true(live_get(2 * STEP, 9, &entry));
 	assert_false(live_is_unsettled(&entry));
 	assert_int_equal(played.pages_added, 1);

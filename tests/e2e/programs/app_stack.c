@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How much of its thread's stack each driver call takes, in bytes: a line a call, "CALL BYTES".
+ *   app_stack STACK WAY...   WAY: malloc, managed, async; hold: a cuMemAlloc that stays;
+ *   touch=FILE; await=FILE
+ * The stack has STACK bytes; each call's part is what it writes of the rest that was painted before. Each way
+ * is gone three times, so that what is only done the first time is told apart.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cuda_abi.h"
+
+#define PAINT 0xa5
+#define SIZE (2UL << 20)
+#define TIMES 3
+
+static cu_cuMemAlloc_v2_call *alloc;
+static cu_cuMemAllocManaged_call *alloc_managed;
+static cu_cuMemAllocAsync_call *alloc_async;
+static cu_cuMemFree_v2_call *release;
+static cu_cuMemFreeAsync_call *release_async;
+static cu_cuCtxSetCurrent_call *set_current;
+static cu_context context;
+static unsigned char *stack;
+static size_t stack_size;
+static char **ways;
+
+static void must(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "app_stack: %s: %d\n", what, result);
+	exit(1);
+}
+
+static void *find(void *library, const char *symbol)
+{
+	void *found = dlsym(library, symbol);
+
+	must(!found, symbol);
+	return found;
+}
+
+static void start(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	cu_device device;
+
+	must(!library, "libcuda.so.1");
+	must(((cu_cuInit_call *)find(library, "cuInit"))(0), "cuInit");
+	must(((cu_cuDeviceGet_call *)find(library, "cuDeviceGet"))(&device, 0), "cuDeviceGet");
+	must(((cu_cuDevicePrimaryCtxRetain_call *)find(library, "cuDevicePrimaryCtxRetain"))(
+		 &context, device),
+	     "cuDevicePrimaryCtxRetain");
+	set_current = (cu_cuCtxSetCurrent_call *)find(library, "cuCtxSetCurrent");
+	alloc = (cu_cuMemAlloc_v2_call *)find(library, "cuMemAlloc_v2");
+	alloc_managed = (cu_cuMemAllocManaged_call *)find(library, "cuMemAllocManaged");
+	alloc_async = (cu_cuMemAllocAsync_call *)find(library, "cuMemAllocAsync");
+	release = (cu_cuMemFree_v2_call *)find(library, "cuMemFree_v2");
+	release_async = (cu_cuMemFreeAsync_call *)find(library, "cuMemFreeAsync");
+}
+
+/* From the stack's end up to where this function stands, less what painting itself takes. */
+__attribute__((noinline)) static void paint(void)
+{
+	volatile unsigned char *end = (unsigned char *)__builtin_frame_address(0) - 256;
+
+	for (volatile unsigned char *at = stack; at < end; at++)
+		*at = PAINT;
+}
+
+/* How far below its caller's frame something was written. */
+__attribute__((noinline)) static size_t written(void)
+{
+	const unsigned char *top = __builtin_frame_address(0), *at = stack;
+
+	while (at < top && *at == PAINT)
+		at++;
+	return (size_t)(top - at);
+}
+
+#define TAKES(what, call) \
+	do { \
+		int result; \
+		size_t bytes; \
+\
+		paint(); \
+		result = call; \
+		bytes = written(); \
+		must(result, what); \
+		printf("%s %zu\n", what, bytes); \
+	} while (0)
+
+static void go(const char *way)
+{
+	cu_deviceptr pointer;
+
+	if (!strncmp(way, "touch=", 6)) {
+		must(close(open(way + 6, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), way);
+	} else if (!strncmp(way, "await=", 6)) {
+		while (access(way + 6, F_OK))
+			usleep(5000);
+	} else if (!strcmp(way, "hold")) {
+		TAKES("cuMemAlloc", alloc(&pointer, SIZE));
+	} else if (!strcmp(way, "malloc")) {
+		TAKES("cuMemAlloc", alloc(&pointer, SIZE));
+		TAKES("cuMemFree", release(pointer));
+	} else if (!strcmp(way, "managed")) {
+		TAKES("cuMemAllocManaged", alloc_managed(&pointer, SIZE, 1));
+		TAKES("cuMemFree", release(pointer));
+	} else {
+		TAKES("cuMemAllocAsync", alloc_async(&pointer, SIZE, NULL));
+		TAKES("cuMemFreeAsync", release_async(pointer, NULL));
+	}
+}
+
+static void *work(void *user)
+{
+	must(set_current(context), "cuCtxSetCurrent");
+	for (char **way = ways; *way; way++)
+		for (int i = 0; i < (strchr(*way, '=') ? 1 : TIMES); i++)
+			go(*way);
+	return user;
+}
+
+int main(int argc, char **argv)
+{
+	static char line[4096]; /* printf() takes none of the stack for it */
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (argc < 3)
+		return 2;
+	setvbuf(stdout, line, _IOFBF, sizeof(line));
+	stack_size = strtoul(argv[1], NULL, 0);
+	ways = argv + 2;
+	start();
+	stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	must(stack == MAP_FAILED, "mmap");
+	pthread_attr_init(&attributes);
+	must(pthread_attr_setstack(&attributes, stack, stack_size), "pthread_attr_setstack");
+	must(pthread_create(&thread, &attributes, work, NULL), "pthread_create");
+	pthread_join(thread, NULL);
+	return 0;
+}
