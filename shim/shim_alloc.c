@@ -12,6 +12,7 @@
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_share.h"
+#include "shim_site.h"
 
 size_t buffers_rounded(size_t size)
 {
@@ -24,6 +25,9 @@ size_t buffers_rounded(size_t size)
 
 void buffers_sweep(void)
 {
+	if (!async_waits() && !linger_any())
+		return;
+	site_guard();
 	async_sweep();
 	linger_sweep(false);
 }
@@ -43,7 +47,7 @@ bool buffers_make_room(void)
 	return linger_empty() || made;
 }
 
-static cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+static inline cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
 {
 	int error = errno;
 	cu_result result = real(pointer, size);

@@ -5,12 +5,6 @@
 
 #include "shim_lookup.h"
 #include "shim_process.h"
-#include "shim_site.h"
-
-static bool is_wanted(enum rules_kind kind, const struct rules_allocation *allocation)
-{
-	return state_wants(kind) && state_concerns(kind, allocation);
-}
 
 /* The runtime's caller where its call was seen, else the driver's. */
 static bool find_caller(struct claim *claim, const void *caller)
@@ -36,31 +30,24 @@ static bool find_device(struct claim *claim, int device)
 	return true;
 }
 
-bool claim_open(struct claim *claim, enum rules_api call, size_t size, int device,
-		const void *caller)
+bool claim_prepare(struct claim *claim, int device, const void *caller)
 {
 	int error;
-	bool opened;
+	bool prepared;
 
-	state_count(size);
-	claim->pool = 0;
-	claim->allocation =
-	    (struct rules_allocation){.size = size, .driver = call, .runtime = site_here.runtime};
-	if (!is_wanted(RULES_NAME, &claim->allocation) &&
-	    !is_wanted(RULES_ATTACH, &claim->allocation))
-		return false;
 	if (!process_is_mine() || process_is_ending())
 		return false;
+	site_guard();
 	error = errno;
-	opened = find_device(claim, device) && find_caller(claim, caller);
+	prepared = find_device(claim, device) && find_caller(claim, caller);
 	errno = error;
-	return opened;
+	return prepared;
 }
 
 bool claim_take(struct claim *claim, enum rules_kind kind)
 {
 	int error = errno;
-	bool taken = is_wanted(kind, &claim->allocation) &&
+	bool taken = state_concerns(kind, &claim->allocation) &&
 		     state_match(kind, &claim->allocation, &claim->match);
 
 	errno = error;

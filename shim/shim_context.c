@@ -11,10 +11,15 @@
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_share.h"
+#include "shim_site.h"
 
+/* The call is guarded then. */
 static bool is_concerned(void)
 {
-	return (live_any() || async_any() || linger_any() || apart_any()) && process_is_mine();
+	if (!(live_any() || async_any() || linger_any() || apart_any()) || !process_is_mine())
+		return false;
+	site_guard();
+	return true;
 }
 
 struct withdrawn {

@@ -10,6 +10,7 @@
 #include "shim_process.h"
 #include "shim_quiet.h"
 #include "shim_share.h"
+#include "shim_site.h"
 
 cu_result buffers_stand_in(const struct driver *driver, cu_context context)
 {
@@ -59,6 +60,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 
 	if (!driver || !process_is_mine())
 		return real(pointer);
+	site_guard();
 	async_sweep();
 	share_settle(pointer);
 	if (!live_take(pointer, &entry)) {

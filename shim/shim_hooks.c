@@ -18,6 +18,8 @@
 /* CU_STREAM_PER_THREAD: what stream 0 means in the _ptsz calls */
 #define PER_THREAD(stream) ((stream) ? (stream) : (cu_stream)2)
 
+atomic_bool hooks_stacked;
+
 #define BODY(name, ...) \
 	static inline cu_result body_##name( \
 	    cu_##name##_call *real, __attribute__((unused)) const void *caller, __VA_ARGS__)
@@ -296,8 +298,25 @@ BODY(cuGetProcAddress_v2, const char *symbol, void **pointer, int version, cu_ui
 
 void *hooks_find_next(const void *caller, const char *symbol)
 {
+	void *found;
+
 	(void)caller;
-	return elf_find_after((const void *)hooks_find_next, symbol);
+	found = elf_find_after((const void *)hooks_find_next, symbol);
+	if (found && !lookup_is_drivers(found))
+		atomic_store_explicit(&hooks_stacked, true, memory_order_relaxed);
+	return found;
+}
+
+bool hooks_is_nested(const void *caller)
+{
+	return site_here.guarded || atomic_load_explicit(&hooks_stacked, memory_order_relaxed) ||
+	       lookup_is_drivers(caller);
+}
+
+void hooks_guard_stacked(void)
+{
+	if (state_is_active())
+		site_guard();
 }
 
 /* (a, b) behind two first arguments: a, b */
@@ -309,7 +328,9 @@ void *hooks_find_next(const void *caller, const char *symbol)
  */
 #define RUN(name, real, args) \
 	HOOKS_RUN(real, args, false, \
-		  HOOKS_WHOLE(result = body_##name(real, __builtin_return_address(0), ARGS args)))
+		  if (atomic_load_explicit(&hooks_stacked, memory_order_relaxed)) \
+		      hooks_guard_stacked(); \
+		  result = body_##name(real, __builtin_return_address(0), ARGS args))
 
 #define H(name, params, args) HOOKS_ENTRIES(name, params, args, RUN)
 SHIM_HOOKS(H)

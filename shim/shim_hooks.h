@@ -2,7 +2,8 @@
 #ifndef GPUSHARE_SHIM_HOOKS_H
 #define GPUSHARE_SHIM_HOOKS_H
 /* The entries that shim_list.h's driver calls are replaced by. */
-#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "cuda_abi.h"
 #include "shim_list.h"
@@ -48,19 +49,15 @@ void *hooks_find_next(const void *caller, const char *symbol);
 		run(name, driver->name, args); \
 	}
 
-/* A thread that is cancelled in `what` goes on to a place of the program's own: it may have our locks, the
- * driver's, or a buffer that has no name yet or has it still. Without rules it has none of these. */
-#define HOOKS_WHOLE(what) \
-	do { \
-		bool guarded = state_is_active(); \
-		int cancelling = 0; \
-\
-		if (guarded) \
-			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); \
-		what; \
-		if (guarded) \
-			pthread_setcancelstate(cancelling, NULL); \
-	} while (0)
+/* Has an exported entry gone on to another interposer? It may call us in its turn. */
+extern atomic_bool hooks_stacked;
+
+/* Is a call from `caller` part of the call that site_here.inside tells of? A thread that was cancelled in the
+ * driver's part of an unnamed call has left that one without an end. */
+__attribute__((noinline)) bool hooks_is_nested(const void *caller);
+
+/* While another interposer may call us, no cancelled thread may leave site_here.inside set. */
+__attribute__((noinline)) void hooks_guard_stacked(void);
 
 /* What such a run() is: `what` gives `result`, and nothing of ours is done besides for the calls that
  * it comes to. Where it `passes`, the call is the program's alone. */
@@ -68,11 +65,14 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	do { \
 		cu_result result; \
 \
-		if (site_here.inside || (passes)) \
+		if ((passes) || \
+		    (site_here.inside && hooks_is_nested(__builtin_return_address(0)))) \
 			return (real)args; \
 		site_here.inside = true; \
 		what; \
 		site_here.inside = false; \
+		if (site_here.guarded) \
+			site_unguard(); \
 		return result; \
 	} while (0)
 

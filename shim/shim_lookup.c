@@ -58,6 +58,12 @@ static bool is_same(const struct loaded *one, const struct loaded *other)
 	       !memcmp(&one->driver, &other->driver, sizeof(one->driver));
 }
 
+/* Nothing was closed since: one load and a comparison, in every call of the program. */
+static inline bool is_known_to_stand(const struct loaded *known)
+{
+	return atomic_load_explicit(&known->unloads, memory_order_relaxed) == unload_count();
+}
+
 /* Does the known libcuda still stand where it stood? It may have been closed and opened elsewhere, or
  * another one at the same place. */
 static bool still_stands(struct loaded *known)
@@ -67,7 +73,7 @@ static bool still_stands(struct loaded *known)
 	struct loaded *now;
 	bool stands;
 
-	if (atomic_load_explicit(&known->unloads, memory_order_relaxed) == unloads)
+	if (is_known_to_stand(known))
 		return true;
 	unloaded = elf_unloaded();
 	if (atomic_load_explicit(&known->unloaded, memory_order_relaxed) != unloaded) {
@@ -118,6 +124,11 @@ static bool takes_calls(uintptr_t base)
 	return known && known->base == base;
 }
 
+bool lookup_is_drivers(const void *place)
+{
+	return elf_is_in(place, DRIVER_LIBRARY, NULL);
+}
+
 bool lookup_is_rival(const void *real)
 {
 	const struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
@@ -126,9 +137,8 @@ bool lookup_is_rival(const void *real)
 	return known && elf_is_in(real, DRIVER_LIBRARY, &base) && base != known->base;
 }
 
-const struct driver *lookup_driver(void)
+static const struct driver *find_driver(struct loaded *known)
 {
-	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
 	uintptr_t base;
 
 	if (known && still_stands(known))
@@ -137,6 +147,13 @@ const struct driver *lookup_driver(void)
 		return NULL;
 	known = take_up(known, base);
 	return known ? &known->driver : NULL;
+}
+
+const struct driver *lookup_driver(void)
+{
+	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+
+	return known && is_known_to_stand(known) ? &known->driver : find_driver(known);
 }
 
 void *lookup_replace(void *pointer)

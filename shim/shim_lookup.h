@@ -17,6 +17,9 @@ struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller
 /* The driver's own entry points, of the libcuda that is loaded now; NULL while none is. */
 const struct driver *lookup_driver(void);
 
+/* Does `place` lie in a libcuda? */
+bool lookup_is_drivers(const void *place);
+
 /* Does `real` lie in a libcuda that is not lookup_driver()'s? Its calls pass: we can't name its memory.
  * One atomic load where the first libcuda that was loaded is the driver. */
 extern atomic_bool lookup_has_rival;

@@ -10,6 +10,7 @@
 #include "shim_lookup.h"
 #include "shim_process.h"
 #include "shim_quiet.h"
+#include "shim_site.h"
 
 #define POOLS_MAX 64
 #define PIECE (UINT64_C(32) << 20) /* a pool reserves and gives back that much (contract_pool) */
@@ -290,6 +291,7 @@ cu_result pools_destroy(cu_cuMemPoolDestroy_call *real, cu_mem_pool pool)
 	struct pool taken = {.handle = NULL}, *found;
 	cu_result result;
 
+	site_guard();
 	if (known(pool) && lock_take(&pools.lock)) {
 		found = find(pool, 0);
 		if (found) {

@@ -10,6 +10,7 @@
 #include "shim_pool.h"
 #include "shim_process.h"
 #include "shim_share.h"
+#include "shim_site.h"
 
 static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry)
 {
@@ -85,6 +86,7 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 {
 	struct live entry;
 
+	site_guard();
 	if (!find(pointer, pointer, &entry) &&
 	    !(buffers_find_around(pointer, &entry) && live_is_mapped(&entry)))
 		return false;
@@ -111,6 +113,7 @@ cu_result buffers_open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr 
 
 	if (!driver || process_is_ending())
 		return real(pointer, *handle, flags);
+	site_guard();
 	process_claim();
 	if (!process_is_mine())
 		return real(pointer, *handle, flags);
@@ -122,6 +125,7 @@ cu_result buffers_close_handle(cu_cuIpcCloseMemHandle_call *real, cu_deviceptr p
 	const struct driver *driver = lookup_driver();
 	cu_result result;
 
+	site_guard();
 	if (driver && process_is_mine() && ipc_close(driver, pointer, &result))
 		return result;
 	return real(pointer);

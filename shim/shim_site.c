@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_site.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,20 @@
 #include "shim_route.h"
 
 __thread struct site site_here;
+
+void site_guard(void)
+{
+	if (!site_here.inside || site_here.guarded)
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &site_here.cancelling);
+	site_here.guarded = true;
+}
+
+void site_unguard(void)
+{
+	site_here.guarded = false;
+	pthread_setcancelstate(site_here.cancelling, NULL);
+}
 
 /* Paths that were met; as many as there are objects that allocate. Never freed. */
 struct path {

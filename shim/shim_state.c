@@ -38,6 +38,7 @@ struct state {
 };
 
 static _Atomic(struct state *) current;
+atomic_bool state_idle;
 
 static const char *const variables[KINDS] = {
     [RULES_NAME] = "GPUSHARE_NAME",
@@ -117,6 +118,16 @@ static struct state *state_free(struct state *state)
 	return NULL;
 }
 
+/* Under the lock, or where there are no rules. */
+static void note_idle(const struct state *state)
+{
+	bool idle = !state->log[0];
+
+	for (int kind = 0; kind < KINDS; kind++)
+		idle = idle && !atomic_load_explicit(&state->alive[kind], memory_order_relaxed);
+	atomic_store_explicit(&state_idle, idle, memory_order_relaxed);
+}
+
 /* No once, no lock: whoever is first wins, and says what didn't parse. */
 static struct state *state_get(void)
 {
@@ -133,6 +144,8 @@ static struct state *state_get(void)
 		state_free(made);
 		made = known;
 	} else if (made) {
+		if (!made->rules[RULES_NAME] && !made->rules[RULES_ATTACH])
+			note_idle(made);
 		for (int i = 0; i < VARIABLES; i++)
 			if (errors[i][0])
 				put_line(STDERR_FILENO, errors[i]);
@@ -155,11 +168,38 @@ bool state_wants(enum rules_kind kind)
 	return state && atomic_load_explicit(&state->alive[kind], memory_order_relaxed);
 }
 
+static bool concerns(const struct state *state, enum rules_kind kind,
+		     const struct rules_allocation *allocation)
+{
+	return atomic_load_explicit(&state->alive[kind], memory_order_relaxed) &&
+	       rules_concern(state->rules[kind], allocation);
+}
+
 bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation)
 {
 	const struct state *state = state_get();
 
-	return state && state->rules[kind] && rules_concern(state->rules[kind], allocation);
+	return state && concerns(state, kind, allocation);
+}
+
+static void count(struct state *state, uint64_t size)
+{
+	uint64_t largest = atomic_load_explicit(&state->largest, memory_order_relaxed);
+
+	atomic_fetch_add_explicit(&state->allocations, 1, memory_order_relaxed);
+	while (size > largest && !atomic_compare_exchange_weak(&state->largest, &largest, size))
+		;
+}
+
+bool state_may_match(const struct rules_allocation *allocation)
+{
+	struct state *state = state_get();
+
+	if (!state)
+		return false;
+	if (state->log[0])
+		count(state, allocation->size);
+	return concerns(state, RULES_NAME, allocation) || concerns(state, RULES_ATTACH, allocation);
 }
 
 uint64_t state_limbo(void)
@@ -176,23 +216,11 @@ bool state_publishes(enum publish_when when)
 	return state && (state->publishes & when);
 }
 
-void state_count(uint64_t size)
-{
-	struct state *state = state_get();
-	uint64_t largest;
-
-	if (!state || !state->log[0])
-		return;
-	atomic_fetch_add_explicit(&state->allocations, 1, memory_order_relaxed);
-	largest = atomic_load_explicit(&state->largest, memory_order_relaxed);
-	while (size > largest && !atomic_compare_exchange_weak(&state->largest, &largest, size))
-		;
-}
-
 static void note_alive(struct state *state, enum rules_kind kind)
 {
 	atomic_store_explicit(&state->alive[kind], rules_alive(state->rules[kind]),
 			      memory_order_relaxed);
+	note_idle(state);
 }
 
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,

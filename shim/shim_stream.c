@@ -18,15 +18,16 @@
 #include "shim_process.h"
 #include "shim_scope.h"
 #include "shim_share.h"
+#include "shim_site.h"
 #include "vmm_peers.h"
 
-static cu_result go_on(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
+static inline cu_result go_on(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
 {
 	return call->pooled ? call->pooled(pointer, size, call->pool, call->stream)
 			    : call->async(pointer, size, call->stream);
 }
 
-static cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
+static inline cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
 {
 	int error = errno;
 	cu_result result = go_on(call, pointer, size);
@@ -350,6 +351,7 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 
 	if (!driver || !process_is_mine())
 		return real(pointer, stream);
+	site_guard();
 	buffers_sweep();
 	if (live_find_managed(pointer, 1, &entry))
 		return CU_NOT_SUPPORTED; /* as of managed memory: contract_free.c */

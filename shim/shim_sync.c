@@ -6,7 +6,7 @@
 
 /* One call of the program publishes once, whatever it meets of ours on its way. */
 /* The wait itself may be cancelled, as it may without us. */
-#define PUBLISH(result) HOOKS_WHOLE((result) == CU_OK ? pages_publish() : (void)0)
+#define PUBLISH(result) ((result) == CU_OK ? (site_guard(), pages_publish()) : (void)0)
 #define RUN(name, real, args) \
 	HOOKS_RUN(real, args, !state_publishes(PUBLISH_SYNC), result = (real)args; PUBLISH(result))
 

@@ -8,9 +8,10 @@
 #include "shim_objects.h"
 #include "shim_pages.h"
 #include "shim_share.h"
+#include "shim_site.h"
 
-static cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
-			const cu_mem_prop *prop, unsigned long long flags)
+static inline cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
+			       const cu_mem_prop *prop, unsigned long long flags)
 {
 	int error = errno;
 	cu_result result = real(handle, size, prop, flags);
@@ -113,6 +114,7 @@ cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 	cu_result result;
 
 	if (objects_concern()) {
+		site_guard();
 		share_settle_object(handle);
 		ended = objects_drop_handle(handle);
 	}
@@ -166,6 +168,7 @@ cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t s
 	if (stands_for_plain(pointer))
 		return CU_INVALID_VALUE;
 	if (objects_concern()) {
+		site_guard();
 		share_settle_mapped(pointer, size);
 		taken = objects_take_places(pointer, size);
 	}

@@ -247,7 +247,7 @@ $(bench)/libcudart.so.13: $(BUILD)/obj/tests/bench/runtime.o tests/sim/runtime.m
 		-Wl,--version-script=$@.map $< -pthread -ldl -o $@
 $(bench)/way_linked: $(bench)/libcuda.so.1
 $(bench)/way_runtime: $(bench)/libcudart.so.13
-$(bench)/way_%: $(BUILD)/obj/tests/bench/way_%.o $(BUILD)/obj/tests/bench/calls.o
+$(bench)/way_%: $(BUILD)/obj/tests/bench/way_%.o $(call objects,tests/bench/calls.c tests/bench/steps.c)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $^ -pthread -ldl -o $@
 

@@ -17,4 +17,7 @@ struct calls {
 /* way_*.c: the calls found one way, ended by a NULL name; the first can be named. NULL: none. */
 const struct calls *way_find(void);
 
+/* steps.c: says how many instructions a pair of each kind takes, once another buffer is there. 0, or 1: it failed. */
+int calls_step(const struct calls *calls);
+
 #endif

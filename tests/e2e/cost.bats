@@ -57,3 +57,31 @@ median() {
 	[ "$(median "${without[@]}")" -lt 5000 ]
 	[ "$(median "${with[@]}")" -lt 5000 ]
 }
+
+# steps WAY [VARIABLE=VALUE]...: "CALL INSTRUCTIONS" of a pair of calls of each kind that the program finds that way
+steps() {
+	env LD_LIBRARY_PATH="$BUILD/bench" "${@:2}" "$BUILD/bench/way_$1" steps
+}
+
+# added WAY LIMIT [VARIABLE=VALUE]...: no pair takes more than LIMIT instructions more than without us
+added() {
+	steps "$1" >"$WORK/bare"
+	steps "$1" LD_PRELOAD="$SHIM" "${@:3}" >"$WORK/preloaded"
+	paste -d' ' "$WORK/preloaded" "$WORK/bare" | awk -v limit="$2" -v case="$1 ${*:3}" '
+		{ print $1, "adds", $2 - $4, "of", limit, case; over += $1 != $3 || $4 <= 0 || $2 - $4 > limit }
+		END { exit over || !NR }'
+}
+
+@test "cost: few instructions more in a pair of unnamed calls" {
+	[ -z "$base${COVERAGE:-}${EMULATOR:-}" ] || skip "instruments and emulators have instructions of their own"
+	[ "$(uname -m)" = x86_64 ] || skip "the limits are an x86-64's"
+	start_registry
+	for way in linked dlsym proc runtime; do
+		more=$([ $way != runtime ] || echo 60)
+		added $way $((240 + more))
+		added $way $((300 + more)) GPUSHARE_NAME=$rule
+		added $way $((240 + more)) GPUSHARE_NAME=w:nth=1
+		added $way $((320 + more)) GPUSHARE_NAME=w:nth=1,$rule
+	done
+	equal "$(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="share"} //p')" 8
+}
