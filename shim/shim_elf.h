@@ -14,11 +14,18 @@
  * ("libcuda.so"); NULL if there is none. `out_base` (may be NULL) receives the load address. */
 void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
 
+/* The linker's hash of all that it linked (NT_GNU_BUILD_ID). */
+struct elf_build {
+	uint32_t size; /* 0: the object has none, or one that does not fit */
+	uint8_t id[20];
+};
+
 /* The defined functions of `count` names, which stand in `names` one behind another, each with its
  * NUL; in the object whose file name begins with `prefix` and whose load address is `base`. `out` is an
  * array of `count` pointers; NULL for what the object lacks. One walk of the loaded objects. False: no
- * such object is loaded. */
-bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out);
+ * such object is loaded. With a count of 0 only its build is read. */
+bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out,
+		  struct elf_build *out_build);
 
 /* How many objects the loader has unloaded since the process began. The cost of a look at one
  * object. */

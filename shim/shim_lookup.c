@@ -30,6 +30,7 @@ static const char driver_names[] = CUDA_ABI_CALLS(F);
 struct loaded {
 	struct driver driver;
 	uintptr_t base;
+	struct elf_build build;
 	/* unload_count() and elf_unloaded() when it was last known to stand there. Each is true by
 	 * itself: threads may store them in any order. */
 	atomic_uint unloads;
@@ -46,16 +47,29 @@ static struct loaded *loaded_new(uintptr_t base)
 	if (!made)
 		return NULL;
 	made->base = base;
-	if (elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &made->driver))
+	if (elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &made->driver,
+			 &made->build))
 		return made;
 	free(made);
 	return NULL;
 }
 
-static bool is_same(const struct loaded *one, const struct loaded *other)
+/* Is the same libcuda at that place? Its build tells; where it has none, all its entries do, which takes
+ * some microseconds. */
+static bool is_there(const struct loaded *known)
 {
-	return one->base == other->base &&
-	       !memcmp(&one->driver, &other->driver, sizeof(one->driver));
+	struct elf_build build;
+	struct loaded *now;
+	bool same;
+
+	if (known->build.size)
+		return elf_find_all(DRIVER_LIBRARY, known->base, NULL, 0, NULL, &build) &&
+		       !memcmp(&build, &known->build, sizeof(build));
+	now = loaded_new(known->base);
+	same =
+	    now && !now->build.size && !memcmp(&now->driver, &known->driver, sizeof(now->driver));
+	free(now);
+	return same;
 }
 
 /* Nothing was closed since: one load and a comparison, in every call of the program. */
@@ -70,17 +84,12 @@ static bool still_stands(struct loaded *known)
 {
 	unsigned int unloads = unload_count();
 	unsigned long long unloaded;
-	struct loaded *now;
-	bool stands;
 
 	if (is_known_to_stand(known))
 		return true;
 	unloaded = elf_unloaded();
 	if (atomic_load_explicit(&known->unloaded, memory_order_relaxed) != unloaded) {
-		now = loaded_new(known->base);
-		stands = now && is_same(known, now);
-		free(now);
-		if (!stands)
+		if (!is_there(known))
 			return false;
 		atomic_store_explicit(&known->unloaded, unloaded, memory_order_relaxed);
 	}

@@ -2,8 +2,10 @@
 /*
  * Times allocations and frees, each way_*.c linked with it a program of its own:
  *   way_X hold                  one buffer; says "held", and ends when stdin does
- *   way_X steps                 one buffer that stays, then a line for every kind of allocation:
- *                               CALL INSTRUCTIONS, of a pair; in a child that is single-stepped
+ *   way_X steps [LIBRARY]       one buffer that stays, then a line for every kind of allocation:
+ *                               CALL INSTRUCTIONS, of a pair; in a child that is single-stepped;
+ *                               and "unloaded INSTRUCTIONS", of ten pairs of the first kind once
+ *                               LIBRARY was unloaded
  *   way_X [THREADS MS]...       one buffer that stays, then every kind of allocation by so many
  *                               threads for so long; a line each:
  *                               CALL THREADS alloc|free|pair CPU_NS WALL_NS BATCHES
@@ -184,8 +186,8 @@ int main(int argc, char **argv)
 	const struct calls *calls = way_find();
 	uint64_t first;
 
-	if (calls && argc == 2 && !strcmp(argv[1], "steps"))
-		return calls_step(calls);
+	if (calls && argc >= 2 && !strcmp(argv[1], "steps"))
+		return calls_step(calls, argc == 3 ? argv[2] : NULL);
 	if (!calls || calls->alloc(&first)) {
 		fprintf(stderr, "%s: the driver's calls were not found, or the first failed\n",
 			argv[0]);

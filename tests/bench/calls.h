@@ -17,7 +17,9 @@ struct calls {
 /* way_*.c: the calls found one way, ended by a NULL name; the first can be named. NULL: none. */
 const struct calls *way_find(void);
 
-/* steps.c: says how many instructions a pair of each kind takes, once another buffer is there. 0, or 1: it failed. */
-int calls_step(const struct calls *calls);
+/* steps.c: says how many instructions a pair of each kind takes, once another buffer is there; and ten
+ * pairs of the first kind, altogether, once the library `unloaded` (may be NULL) has gone. 0, or 1: it
+ * failed. */
+int calls_step(const struct calls *calls, const char *unloaded);
 
 #endif

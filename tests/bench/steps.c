@@ -3,7 +3,9 @@
  * Counts instructions: the same on a busy machine. A child makes the calls and stops itself before and behind
  * those that are counted; its parent lets it take them one by one.
  */
+#include <dlfcn.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -26,17 +28,31 @@ __attribute__((noinline)) static int make_pairs(const struct calls *calls)
 	return result;
 }
 
-__attribute__((noreturn)) static void be_stepped(const struct calls *calls)
+/* The pairs before those that are counted look up where their calls go on to. */
+static int be_counted(const struct calls *calls, void *library)
 {
+	int result = make_pairs(calls);
+
+	if (library)
+		result |= dlclose(library);
+	kill(getpid(), SIGSTOP);
+	result |= make_pairs(calls);
+	kill(getpid(), SIGSTOP);
+	return result;
+}
+
+__attribute__((noreturn)) static void be_stepped(const struct calls *calls, const char *unloaded)
+{
+	const struct calls *each = calls;
+	void *library;
 	uint64_t first;
 	int result = ptrace(PTRACE_TRACEME, 0, NULL, NULL) || calls->alloc(&first);
 
-	for (; !result && calls->name; calls++) {
-		result =
-		    make_pairs(calls); /* the first call of each looks up where it goes on to */
-		kill(getpid(), SIGSTOP);
-		result |= make_pairs(calls);
-		kill(getpid(), SIGSTOP);
+	for (; !result && each->name; each++)
+		result = be_counted(each, NULL);
+	if (!result && unloaded) {
+		library = dlopen(unloaded, RTLD_NOW);
+		result = !library || be_counted(calls, library);
 	}
 	_exit(result != 0);
 }
@@ -56,25 +72,32 @@ static long await_stop(pid_t child, enum __ptrace_request how)
 	return count;
 }
 
-int calls_step(const struct calls *calls)
+/* From the stop before the pairs to the one behind them, and on to the next one. */
+static bool report(pid_t child, const char *what, int pairs, bool is_last)
+{
+	long count = await_stop(child, PTRACE_SINGLESTEP);
+
+	if (count < 0)
+		return false;
+	printf("%s %.1f\n", what, (double)count / pairs);
+	return is_last || await_stop(child, PTRACE_CONT) >= 0;
+}
+
+int calls_step(const struct calls *calls, const char *unloaded)
 {
 	pid_t child = fork();
 	int status;
 
 	if (!child)
-		be_stepped(calls);
+		be_stepped(calls, unloaded);
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFSTOPPED(status) ||
 	    ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_EXITKILL))
 		return 1;
-	while (calls->name) {
-		long count = await_stop(child, PTRACE_SINGLESTEP);
-
-		if (count < 0)
+	for (; calls->name; calls++)
+		if (!report(child, calls->name, PAIRS, !calls[1].name && !unloaded))
 			return 1;
-		printf("%s %.1f\n", calls->name, (double)count / PAIRS);
-		if ((++calls)->name && await_stop(child, PTRACE_CONT) < 0)
-			return 1;
-	}
+	if (unloaded && !report(child, "unloaded", 1, true))
+		return 1;
 	return ptrace(PTRACE_CONT, child, NULL, NULL) || waitpid(child, &status, 0) != child ||
 	       status;
 }

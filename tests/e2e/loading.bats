@@ -72,12 +72,29 @@ init: 0"
 	done
 }
 
-@test "another libcuda at the same place: its own entries are replaced, not the first one's" {
-	unloads_driver
-	run -0 named 'w%i' "$BIN/drv_loader" open=c,"$BUILD/sim/libcuda.so.1" use=c close=c \
-		open=c,"$BUILD/sim/old/libcuda.so.1" owner=c,cuMemAlloc_v2 owner=c,cuGetProcAddress
+# other_at_same_place FOLDER: the program closes its libcuda.so.1 and gets FOLDER/old's at the same address
+other_at_same_place() {
+	run -0 named 'w%i' "$BIN/drv_loader" open=c,"$1/libcuda.so.1" use=c close=c \
+		open=c,"$1/old/libcuda.so.1" owner=c,cuMemAlloc_v2 owner=c,cuGetProcAddress
 	equal "${lines[*]:4}" "moved c: no \
 owner cuMemAlloc_v2: libgpushare_shim.so owner cuGetProcAddress: libgpushare_shim.so"
+}
+
+@test "another libcuda at the same place: its own entries are replaced, not the first one's" {
+	unloads_driver
+	other_at_same_place "$BUILD/sim"
+}
+
+@test "another libcuda at the same place: they are told apart without a build id too" {
+	unloads_driver
+	needs objcopy
+	mkdir -p "$WORK/unmarked/old"
+	for file in libcuda.so.1 old/libcuda.so.1; do
+		objcopy -R .note.gnu.build-id "$BUILD/sim/$file" "$WORK/unmarked/$file"
+	done
+	other_at_same_place "$WORK/unmarked"
+	recorded "w1 2097152" "$BIN/drv_loader" open=c,"$WORK/unmarked/libcuda.so.1" use=c init alloc=a,1Mi free=a \
+		open=s,"$BIN/lib_stubs.so" close=s alloc=a,2Mi fill=a,5 byte=a,1
 }
 
 @test "two libcudas are loaded: the one that the program looks up in is hooked, and memory stays" {

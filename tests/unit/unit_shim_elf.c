@@ -64,16 +64,20 @@ static void all_at_once(void **state)
 {
 	static const char names[] = "cuInit\0no_such_symbol\0getpid\0cuMemAlloc_v2";
 	uintptr_t base = base_of(dlsym(driver, "cuInit"));
+	struct elf_build build = {0}, again = {0};
 	void *found[4];
 
 	(void)state;
-	assert_true(elf_find_all("libcuda.so", base, names, 4, found));
+	assert_true(elf_find_all("libcuda.so", base, names, 4, found, &build));
 	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
 	assert_null(found[1]);
 	assert_null(found[2]); /* not its own */
 	assert_ptr_equal(found[3], dlsym(driver, "cuMemAlloc_v2"));
-	assert_false(elf_find_all("libnosuch.so", base, names, 4, found));
-	assert_false(elf_find_all("libcuda.so", base + 4096, names, 4, found));
+	assert_false(elf_find_all("libnosuch.so", base, names, 4, found, &again));
+	assert_false(elf_find_all("libcuda.so", base + 4096, names, 4, found, &again));
+	assert_int_equal(again.size, 0);
+	assert_true(elf_find_all("libcuda.so", base, NULL, 0, NULL, &again));
+	assert_memory_equal(&again, &build, sizeof(build));
 	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
 }
 
