@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_freed.h"
 
-#include <stdatomic.h>
-
 #include "shim_lock.h"
 #include "shim_quiet.h"
 
@@ -10,11 +8,12 @@
 
 static struct {
 	pthread_mutex_t lock; /* never held over a driver call */
-	atomic_uint count;
 	unsigned int next;
 	unsigned long long ids[FREED_MAX];
 	_Atomic cu_deviceptr pointers[FREED_MAX]; /* 0: none; written under the lock */
 } freed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+atomic_uint freed_count;
 
 /* FREED_MAX: none. */
 static unsigned int place_of(cu_deviceptr pointer)
@@ -27,10 +26,9 @@ static unsigned int place_of(cu_deviceptr pointer)
 	return place;
 }
 
-bool freed_maybe(cu_deviceptr pointer)
+bool freed_is_listed(cu_deviceptr pointer)
 {
-	return atomic_load_explicit(&freed.count, memory_order_acquire) && pointer &&
-	       place_of(pointer) != FREED_MAX;
+	return pointer && place_of(pointer) != FREED_MAX;
 }
 
 /* Under the lock. */
@@ -41,9 +39,9 @@ static void set(unsigned int place, cu_deviceptr pointer, unsigned long long id)
 	freed.ids[place] = id;
 	atomic_store_explicit(&freed.pointers[place], pointer, memory_order_release);
 	if (pointer && !had)
-		atomic_fetch_add_explicit(&freed.count, 1, memory_order_release);
+		atomic_fetch_add_explicit(&freed_count, 1, memory_order_release);
 	if (!pointer && had)
-		atomic_fetch_sub_explicit(&freed.count, 1, memory_order_release);
+		atomic_fetch_sub_explicit(&freed_count, 1, memory_order_release);
 }
 
 /* 0: the driver knows no allocation there, or can't tell, asked twice: a second free that it takes hangs

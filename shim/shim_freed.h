@@ -7,6 +7,7 @@
  * driver 580), while the program would have been refused. So the latest of them are remembered, each by
  * the driver's number of its allocation: the same number means that its free is still on its way.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "driver.h"
@@ -22,7 +23,12 @@ struct freed freed_put(const struct driver *driver, cu_deviceptr pointer);
 void freed_forget(const struct freed *one);
 
 /* Could `pointer` be one? One atomic load where there is none; no lock. */
-bool freed_maybe(cu_deviceptr pointer);
+extern atomic_uint freed_count;
+bool freed_is_listed(cu_deviceptr pointer); /* behind freed_maybe() */
+static inline bool freed_maybe(cu_deviceptr pointer)
+{
+	return atomic_load_explicit(&freed_count, memory_order_acquire) && freed_is_listed(pointer);
+}
 
 /* Is it one, and no other allocation's by now? What is no more is forgotten. */
 bool freed_holds(const struct driver *driver, cu_deviceptr pointer);

@@ -2,16 +2,12 @@
 #include "shim_live.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "shim_lock.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
-
-#define FILTER_SIZE 1024 /* a power of two */
-#define FILTER_SHIFT (64 - 10)
 
 struct node {
 	struct live entry;
@@ -28,14 +24,9 @@ static struct {
 	bool reads_on;	   /* it has given some */
 	atomic_uint readings;
 	atomic_bool missed;
-	atomic_uint filter[FILTER_SIZE]; /* entries by a hash of their pointers */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The driver hands out steps of 512 bytes. */
-static atomic_uint *filter_of(uint64_t pointer)
-{
-	return &table.filter[(pointer >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> FILTER_SHIFT];
-}
+atomic_uint live_filter[LIVE_FILTER_SIZE];
 
 static bool is_shifted(const struct live *entry)
 {
@@ -46,7 +37,7 @@ static void count_in(const struct node *node)
 {
 	table.shifted += is_shifted(&node->entry);
 	atomic_fetch_add_explicit(&table.managed, node->entry.managed, memory_order_release);
-	atomic_fetch_add_explicit(filter_of(node->entry.pointer), 1, memory_order_release);
+	atomic_fetch_add_explicit(live_filter_of(node->entry.pointer), 1, memory_order_release);
 	atomic_fetch_add_explicit(&table.count, 1, memory_order_release);
 }
 
@@ -57,7 +48,7 @@ static void take_out(struct node *node)
 	HASH_DEL(table.nodes, node);
 	table.shifted -= is_shifted(&node->entry);
 	atomic_fetch_sub_explicit(&table.managed, node->entry.managed, memory_order_release);
-	atomic_fetch_sub_explicit(filter_of(node->entry.pointer), 1, memory_order_release);
+	atomic_fetch_sub_explicit(live_filter_of(node->entry.pointer), 1, memory_order_release);
 	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
 }
 
@@ -150,11 +141,6 @@ bool live_missed(void)
 bool live_any(void)
 {
 	return atomic_load_explicit(&table.count, memory_order_acquire) != 0;
-}
-
-bool live_maybe(uint64_t pointer)
-{
-	return atomic_load_explicit(filter_of(pointer), memory_order_acquire) != 0;
 }
 
 static void copy_out(const struct node *node, struct live *out_entry)

@@ -2,6 +2,7 @@
 #ifndef GPUSHARE_SHIM_LIVE_H
 #define GPUSHARE_SHIM_LIVE_H
 /* The pointers of this process that are not plain driver memory: named ones, and attached ones. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -70,7 +71,21 @@ bool live_add(const struct live *entry);
 bool live_any(void);
 
 /* Could `pointer` have one? One atomic load; no lock. */
-bool live_maybe(uint64_t pointer);
+#define LIVE_FILTER_BITS 10
+#define LIVE_FILTER_SIZE (1U << LIVE_FILTER_BITS)
+extern atomic_uint live_filter[LIVE_FILTER_SIZE]; /* entries by a hash of their pointers */
+
+/* The driver hands out steps of 512 bytes. */
+static inline atomic_uint *live_filter_of(uint64_t pointer)
+{
+	return &live_filter[(pointer >> 9) * UINT64_C(0x9e3779b97f4a7c15) >>
+			    (64 - LIVE_FILTER_BITS)];
+}
+
+static inline bool live_maybe(uint64_t pointer)
+{
+	return atomic_load_explicit(live_filter_of(pointer), memory_order_acquire) != 0;
+}
 
 /* Is there any managed one? One atomic load. And a copy of the one that has `size` bytes there. */
 bool live_any_managed(void);

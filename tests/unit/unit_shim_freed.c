@@ -42,7 +42,7 @@ static int set_up(void **state)
 	for (unsigned int i = 0; i < FREED_MAX; i++)
 		set(i, 0, 0);
 	freed.next = 0;
-	assert_int_equal(atomic_load(&freed.count), 0);
+	assert_int_equal(atomic_load(&freed_count), 0);
 	for (unsigned int i = 0; i < 2 * FREED_MAX; i++)
 		ids[i] = 1000 + i;
 	asked = 0;
@@ -82,7 +82,7 @@ static void another_allocation_by_now(void **state)
 	assert_true(freed_holds(&driver, POINTER(0)));
 	ids[0] = 7;
 	assert_false(freed_holds(&driver, POINTER(0)));
-	assert_int_equal(atomic_load(&freed.count), 1);
+	assert_int_equal(atomic_load(&freed_count), 1);
 }
 
 static void not_freed_after_all(void **state)
@@ -96,9 +96,9 @@ static void not_freed_after_all(void **state)
 	freed_forget(&first); /* it is another's by now */
 	assert_true(freed_holds(&driver, POINTER(0)));
 	freed_forget(&second);
-	assert_false(freed_maybe(POINTER(0)) || atomic_load(&freed.count));
+	assert_false(freed_maybe(POINTER(0)) || atomic_load(&freed_count));
 	freed_forget(&second);
-	assert_int_equal(atomic_load(&freed.count), 0);
+	assert_int_equal(atomic_load(&freed_count), 0);
 }
 
 static void the_oldest_is_forgotten(void **state)
@@ -114,7 +114,7 @@ static void the_oldest_is_forgotten(void **state)
 		freed_put(&driver, POINTER(i));
 	for (unsigned int i = 0; i <= last; i++)
 		assert_int_equal(freed_holds(&driver, POINTER(i)), !i || i > 2);
-	assert_int_equal(atomic_load(&freed.count), FREED_MAX);
+	assert_int_equal(atomic_load(&freed_count), FREED_MAX);
 }
 
 static void a_driver_that_cannot_tell(void **state)
@@ -127,7 +127,7 @@ static void a_driver_that_cannot_tell(void **state)
 	ids[0] = 0;
 	freed_put(&driver, POINTER(0));
 	freed_put(&driver, 0);
-	assert_false(freed_maybe(POINTER(0)) || atomic_load(&freed.count));
+	assert_false(freed_maybe(POINTER(0)) || atomic_load(&freed_count));
 }
 
 /* In a forked child, whose holder is not there. */

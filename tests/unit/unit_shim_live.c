@@ -55,8 +55,8 @@ static int empty_table(void **state)
 		take_out(node);
 		free(node);
 	}
-	for (size_t i = 0; i < FILTER_SIZE; i++)
-		assert_int_equal(atomic_load(&table.filter[i]), 0);
+	for (size_t i = 0; i < LIVE_FILTER_SIZE; i++)
+		assert_int_equal(atomic_load(&live_filter[i]), 0);
 	assert_int_equal(table.shifted, 0);
 	assert_false(live_any());
 	return 0;
@@ -125,7 +125,7 @@ static void neighbours_in_the_filter_are_told_apart(void **state)
 	struct live out;
 
 	(void)state;
-	while (filter_of(other) != filter_of(STEP))
+	while (live_filter_of(other) != live_filter_of(STEP))
 		other += STEP;
 	assert_true(add(STEP, LIVE_OWN, 1));
 	assert_true(live_maybe(other));
