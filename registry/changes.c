@@ -58,3 +58,16 @@ void changes_mark(struct changes *changes, const char *name)
 	if (changes->page)
 		atomic_fetch_add(&changes->page->count[changes_slot(name)], 1);
 }
+
+void changes_left(struct changes *changes, uint64_t generation, bool left)
+{
+	_Atomic uint64_t *at;
+
+	if (!changes->page)
+		return;
+	at = &changes->page->left[generation % CHANGES_SLOTS];
+	if (left)
+		atomic_store(at, generation);
+	else if (atomic_load(at) == generation)
+		atomic_store(at, 0);
+}

@@ -2,6 +2,8 @@
 #ifndef GPUSHARE_REGISTRY_CHANGES_H
 #define GPUSHARE_REGISTRY_CHANGES_H
 /* The page that tells clients, without a question, that a name may mean something else by now. */
+#include <stdbool.h>
+
 #include "protocol.h"
 
 struct changes {
@@ -13,5 +15,7 @@ void changes_init(struct changes *changes);
 void changes_finish(struct changes *changes);
 /* Before anybody is answered that the name has gone, or stands for another generation. */
 void changes_mark(struct changes *changes, const char *name);
+/* Has the last attacher of that generation, which has no name any more, left? */
+void changes_left(struct changes *changes, uint64_t generation, bool left);
 
 #endif

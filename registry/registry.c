@@ -293,6 +293,14 @@ static bool is_own(const struct lease *lease, const struct entry *entry)
 	       !backing_is_fd(entry->info.backing);
 }
 
+/* The owner sees there who has left: it may make no call for long that could wait for an answer. */
+static void mark_left(struct registry *registry, const struct entry *entry)
+{
+	if (limbo_find(registry, entry->info.generation) == entry)
+		changes_left(&registry->store.changes, entry->info.generation,
+			     !entry->info.attachers);
+}
+
 struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,
 				uint64_t generation, unsigned int count)
 {
@@ -309,6 +317,7 @@ struct attachment *registry_set(struct registry *registry, struct lease *lease, 
 		attachment->quiet = keep_is_staged(entry->info.flags);
 		if (!attachment->own)
 			entry->info.attachers += count - before;
+		mark_left(registry, entry);
 		indexer_update(&registry->store.index, entry);
 	}
 	note_attachment(registry, lease, attachment, count);
@@ -348,6 +357,7 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 
 	if (counted) {
 		entry->info.attachers -= count;
+		mark_left(registry, entry);
 		indexer_update(&registry->store.index, entry);
 	}
 	if (lease->noted)

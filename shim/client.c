@@ -34,7 +34,7 @@ struct client *client_new(const struct client_options *options)
 
 	if (!client)
 		return NULL;
-	client->fd = -1;
+	client->fd = client->probe.fd = -1;
 	client->wire = malloc(GPUSHARE_MESSAGE_MAX);
 	client->timeout_ms =
 	    options->timeout_ms ? options->timeout_ms : client_default_timeout_ms();
@@ -68,6 +68,11 @@ bool client_has_ended(const struct client *client)
 	return client_fd_has_ended(client->fd);
 }
 
+bool client_stands(const struct client *client)
+{
+	return fd_is_ours(client) && !client_has_ended(client);
+}
+
 void client_hang_up(struct client *client)
 {
 	if (fd_is_ours(client))
@@ -79,13 +84,14 @@ void client_disconnect(struct client *client)
 {
 	client_hang_up(client);
 	client_drop_given_up(client);
+	client_drop_probe(client);
 }
 
 struct client *client_free(struct client *client)
 {
 	if (!client)
 		return NULL;
-	if (!fd_is_ours(client) || client_has_ended(client))
+	if (!client_stands(client))
 		client_owe(client);
 	client_disconnect(client);
 	free(client->wire);
@@ -158,6 +164,7 @@ static int connect_once(struct client *client, int64_t deadline, int64_t patienc
 	}
 	client->fd_device = is.st_dev;
 	client->fd_inode = is.st_ino;
+	client->posted = 0;
 	status = client_check_peer(client, client->fd);
 	if (status == GPUSHARE_OK)
 		status = greet(client, patience < deadline ? patience : deadline);
@@ -199,7 +206,7 @@ int client_connect_by(struct client *client, int64_t deadline)
 		    client, GPUSHARE_E_FORKED,
 		    "this session was opened before fork(); the child must open its own");
 	}
-	if (fd_is_ours(client) && !client_has_ended(client))
+	if (client_stands(client))
 		return GPUSHARE_OK;
 	client_hang_up(client);
 	client_drop_ended(client);

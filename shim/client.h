@@ -41,7 +41,8 @@ struct client {
 	unsigned int timeout_ms;
 	bool autostart;
 	bool giving_back; /* so no registry is started but one that would know what is given back */
-	bool heard;	  /* a byte of the answer to the latest request has come */
+	unsigned int posted; /* questions of this connection whose answers nobody waits for */
+	bool heard;	     /* a byte of the answer to the latest request has come */
 	unsigned int
 	    fdless; /* the connection (`connections`) that outlived the wait for its end: no fds.sock */
 	bool asked; /* the latest call's request was sent to somebody, answered or not */
@@ -52,7 +53,8 @@ struct client {
 	unsigned int connections;			/* made so far */
 	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
 	unsigned int given_up_count;
-	uint8_t lease[16]; /* the latest one's, to resume by; all zero: none */
+	struct client_socket probe; /* client_probe.c; fd -1: none */
+	uint8_t lease[16];	    /* the latest one's, to resume by; all zero: none */
 	char unanswered[GPUSHARE_NAME_MAX +
 			1]; /* what a Share asked for; "": none, or it was told of */
 	uint64_t
@@ -96,6 +98,12 @@ bool client_has_lease(const struct client *client);
 
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
 int client_connect(struct client *client);
+/* Does the connection stand? Without a word to the registry, and without a wait. */
+bool client_stands(const struct client *client);
+/* Where none stands: is there a registry to connect to? It never waits. OK: one runs, as it has greeted a
+ * probing connection since an earlier call. E_TIMED_OUT: one listens and has not greeted so far. E_NO_REGISTRY,
+ * E_NOT_READY (client_await_next()): none listens. */
+int client_probe(struct client *client);
 /* Drop the connection, and those given up; in a forked child too, where only the inherited fds are closed. */
 void client_disconnect(struct client *client);
 
@@ -107,6 +115,12 @@ void client_disconnect(struct client *client);
  * After a transport failure the connection is used no more: a late answer never meets a later question.
  */
 int client_call(struct client *client, unsigned int extra_ms);
+
+/*
+ * Send `question` over the connection that stands, without a wait for its answer, which later calls skip.
+ * False: it is not sent. Where the connection ends before it is answered, the retelling must say the same.
+ */
+bool client_post(struct client *client, const request *question);
 
 /* Of registries that ended, or closed the connection, with what we asked in their hands: between the two
  * questions of what takes two, say. */

@@ -27,6 +27,17 @@ void changes_drop(struct changes_view *view)
 	*view = (struct changes_view){.page = NULL};
 }
 
+bool changes_asked(const struct changes_view *view, const struct client *client)
+{
+	return client->fd >= 0 && view->fd_inode == client->fd_inode;
+}
+
+bool changes_says_left(const struct changes_view *view, uint64_t generation)
+{
+	return view->page &&
+	       atomic_load(&view->page->left[generation % CHANGES_SLOTS]) == generation;
+}
+
 /*
  * It came over another socket than the answers, but from the same registry: this one was serving
  * both before, and still does. A successor serves neither before it has ended.
@@ -37,7 +48,7 @@ void changes_fetch(struct changes_view *view, struct client *client)
 	struct stat is;
 	void *page;
 
-	if (client->fd >= 0 && view->fd_inode == client->fd_inode)
+	if (changes_asked(view, client))
 		return;
 	changes_drop(view);
 	if (client_page(client, FDS_CHANGES, &fd) != GPUSHARE_OK)

@@ -26,6 +26,9 @@ void client_give_up(struct client *client);
 void client_drop_given_up(struct client *client);
 void client_drop_ended(struct client *client);
 
+/* client_probe.c */
+void client_drop_probe(struct client *client);
+
 /* client_owed.c. Of a client that goes, and has not told the registry so: the next connection of this
  * process to that directory does. */
 void client_owe(const struct client *client);

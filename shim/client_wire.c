@@ -86,18 +86,20 @@ int client_fail_transfer(struct client *client, int status, const char *doing)
 
 /*
  * The answer, until there are `need` bytes of it at client->wire: *have come so far. As much as there
- * is is taken at once: nothing comes that was not asked for, and an answer takes a while.
+ * is is taken at once, as an answer takes a while; but not where the answer to a posted question may
+ * follow.
  */
 static int receive(struct client *client, size_t need, size_t *have, int64_t deadline)
 {
+	size_t most = client->posted ? need : GPUSHARE_MESSAGE_MAX;
+
 	while (*have < need) {
 		int status = client_wait(client->fd, POLLIN, deadline);
 		ssize_t got;
 
 		if (status != GPUSHARE_OK)
 			return status;
-		got = recv(client->fd, client->wire + *have, GPUSHARE_MESSAGE_MAX - *have,
-			   MSG_DONTWAIT);
+		got = recv(client->fd, client->wire + *have, most - *have, MSG_DONTWAIT);
 		if (!got || (got < 0 && errno != EINTR && errno != EAGAIN))
 			return GPUSHARE_E_NO_REGISTRY;
 		if (got < 0)
@@ -108,36 +110,80 @@ static int receive(struct client *client, size_t need, size_t *have, int64_t dea
 	return GPUSHARE_OK;
 }
 
-/* One message of `size` bytes, already at wire + header, there and back. */
-static int exchange(struct client *client, size_t size, size_t *out_size, int64_t deadline)
+/* The next message, at client->wire: *out_size bytes behind its header. It answers `id`, or what was posted. */
+static int receive_one(struct client *client, uint32_t id, bool *out_posted, size_t *out_size,
+		       int64_t deadline)
 {
 	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
-	uint32_t id = ++client->next_id | 0x80000000u;
 	size_t have = 0;
 	int status;
 	long body;
 
 	client->heard = false;
-	sp_header(client->wire, id, size);
-	status = client_transfer(client, true, client->wire, header + size, deadline);
-	if (status != GPUSHARE_OK)
-		return client_fail_transfer(client, status, "taking a request");
 	status = receive(client, header, &have, deadline);
 	if (status != GPUSHARE_OK)
-		return client_fail_transfer(client, status, "answering");
+		return status;
 	body = sp_header_body_size(client->wire);
 	if (body < 0 || (size_t)body > GPUSHARE_MESSAGE_MAX - header ||
-	    have > header + (size_t)body || sp_id(client->wire + SP_HEADER_SIZE) != id) {
+	    have > header + (size_t)body)
+		return GPUSHARE_E_PROTOCOL;
+	*out_posted = sp_id(client->wire + SP_HEADER_SIZE) != id;
+	if (*out_posted && !client->posted)
+		return GPUSHARE_E_PROTOCOL;
+	*out_size = (size_t)body;
+	status = receive(client, header + (size_t)body, &have, deadline);
+	client->posted -= *out_posted; /* not before: see receive() */
+	return status;
+}
+
+static uint32_t next_id(struct client *client)
+{
+	return ++client->next_id | 0x80000000u;
+}
+
+/* One message of `size` bytes, already at wire + header, there and back. */
+static int exchange(struct client *client, size_t size, size_t *out_size, int64_t deadline)
+{
+	uint32_t id = next_id(client);
+	bool posted = false;
+	int status;
+
+	client->heard = false;
+	sp_header(client->wire, id, size);
+	status = client_transfer(client, true, client->wire, SP_HEADER_SIZE + SP_ID_SIZE + size,
+				 deadline);
+	if (status != GPUSHARE_OK)
+		return client_fail_transfer(client, status, "taking a request");
+	do
+		status = receive_one(client, id, &posted, out_size, deadline);
+	while (status == GPUSHARE_OK && posted);
+	if (status == GPUSHARE_E_PROTOCOL) {
 		client_hang_up(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
 				   "what answers in %s does not speak the registry's protocol",
 				   client->directory);
 	}
-	status = receive(client, header + (size_t)body, &have, deadline);
-	if (status != GPUSHARE_OK)
-		return client_fail_transfer(client, status, "answering");
-	*out_size = (size_t)body;
-	return GPUSHARE_OK;
+	return status == GPUSHARE_OK ? status : client_fail_transfer(client, status, "answering");
+}
+
+bool client_post(struct client *client, const request *question)
+{
+	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
+	size_t size;
+	ssize_t sent;
+
+	if (codec_encode_request(question, client->wire + header, GPUSHARE_MESSAGE_MAX - header,
+				 &size) != GPUSHARE_OK)
+		return false;
+	sp_header(client->wire, next_id(client), size);
+	sent = send(client->fd, client->wire, header + size, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent == (ssize_t)(header + size)) {
+		client->posted++;
+		return true;
+	}
+	if (sent > 0) /* nothing can follow half a message */
+		client_give_up(client);
+	return false;
 }
 
 int client_exchange(struct client *client, const request *question, reply *answer, int64_t deadline)

@@ -72,7 +72,7 @@ bool limbo_put(struct limbo *limbo, const struct limbo_entry *entry)
 	}
 	*made = *entry;
 	if (!limbo->first) { /* the registry has just said that somebody has it, or is not there */
-		limbo->asked_ms = monotonic_ms();
+		limbo->asked_ms = limbo->looked_ms = monotonic_ms();
 		limbo->alone_ms = 0;
 	}
 	append(limbo, made);
@@ -179,22 +179,54 @@ static bool is_asked(const struct limbo *limbo, const struct limbo_entry *entry,
 	return at < asked->count;
 }
 
-/* Nobody else asks for a while: false if somebody does, or has a moment ago. */
+/* Under the lock. */
+static void list(const struct limbo *limbo, struct asked *asked)
+{
+	for (const struct limbo_entry *entry = limbo->first; entry && asked->count < LIMBO_MAX;
+	     entry = entry->next)
+		asked->generations[asked->count++] = entry->generation;
+}
+
+/* Nobody else asks until end_to_ask(): false if somebody does, or has a moment ago. */
 static bool begin_to_ask(struct limbo *limbo, struct asked *asked)
 {
-	int64_t now_ms = monotonic_ms();
 	bool due;
 
 	if (!limbo_any(limbo) || !lock_take(&limbo->lock))
 		return false;
-	due = now_ms - limbo->asked_ms >= LIMBO_PAUSE_MS;
-	if (due)
-		limbo->asked_ms = now_ms;
-	for (const struct limbo_entry *entry = limbo->first; entry && asked->count < LIMBO_MAX;
-	     entry = entry->next)
-		asked->generations[asked->count++] = entry->generation;
+	due = limbo->first && !limbo->asking && monotonic_ms() - limbo->asked_ms >= LIMBO_PAUSE_MS;
+	if (due) {
+		limbo->asking = true;
+		list(limbo, asked);
+	}
 	pthread_mutex_unlock(&limbo->lock);
-	return due && asked->count;
+	return due;
+}
+
+/* The pause counts from here: an answer may have taken longer than that. */
+static void end_to_ask(struct limbo *limbo)
+{
+	if (!lock_take(&limbo->lock))
+		return;
+	limbo->asking = false;
+	limbo->asked_ms = monotonic_ms();
+	pthread_mutex_unlock(&limbo->lock);
+}
+
+static bool begin_to_look(struct limbo *limbo, struct asked *asked)
+{
+	int64_t now_ms = monotonic_ms();
+	bool due;
+
+	if (!limbo_any(limbo) || pthread_mutex_trylock(&limbo->lock))
+		return false;
+	due = limbo->first && now_ms - limbo->looked_ms >= LIMBO_PAUSE_MS;
+	if (due) {
+		limbo->looked_ms = now_ms;
+		list(limbo, asked);
+	}
+	pthread_mutex_unlock(&limbo->lock);
+	return due;
 }
 
 /* No registry is there; false: none has come for so long that none will. */
@@ -221,6 +253,15 @@ static struct limbo_entry *take_asked(struct limbo *limbo, const struct asked *a
 	return take(limbo, is_asked, asked);
 }
 
+static struct limbo_entry *take_by(struct limbo *limbo, int status, const struct asked *asked)
+{
+	if (status == GPUSHARE_OK)
+		return take_asked(limbo, asked);
+	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NOT_READY && may_come(limbo)))
+		return NULL;
+	return limbo_take_all(limbo);
+}
+
 struct limbo_entry *limbo_take_left(struct limbo *limbo, limbo_ask *ask, void *user)
 {
 	struct asked asked = {.count = 0};
@@ -229,11 +270,17 @@ struct limbo_entry *limbo_take_left(struct limbo *limbo, limbo_ask *ask, void *u
 	if (!begin_to_ask(limbo, &asked))
 		return NULL;
 	status = ask(user, asked.generations, &asked.count);
-	if (status == GPUSHARE_OK)
-		return take_asked(limbo, &asked);
-	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NOT_READY && may_come(limbo)))
+	end_to_ask(limbo);
+	return take_by(limbo, status, &asked);
+}
+
+struct limbo_entry *limbo_look(struct limbo *limbo, limbo_ask *ask, void *user)
+{
+	struct asked asked = {.count = 0};
+
+	if (!begin_to_look(limbo, &asked))
 		return NULL;
-	return limbo_take_all(limbo);
+	return take_by(limbo, ask(user, asked.generations, &asked.count), &asked);
 }
 
 struct limbo_entry *limbo_next(struct limbo_entry *list)

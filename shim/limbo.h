@@ -34,7 +34,9 @@ struct limbo {
 	atomic_size_t count;
 	uint64_t bytes;
 	_Atomic(uint64_t) limit;
-	int64_t asked_ms;	   /* when the registry was asked last */
+	int64_t asked_ms;	   /* when the registry last answered, or did not */
+	int64_t looked_ms;	   /* the same of a question that waits for nobody */
+	bool asking;		   /* a thread waits for the answer */
 	int64_t alone_ms;	   /* since when none could be; 0: the last answered */
 	struct limbo_entry *first; /* the oldest */
 };
@@ -80,9 +82,11 @@ void limbo_return(struct limbo *limbo, struct limbo_entry *list);
 /* Which of `generations` nobody has attached any more, in their place: a status. E_NOT_READY: no registry
  * is there, and one that comes would know; E_TIMED_OUT: it may answer yet. */
 typedef int limbo_ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count);
-/* What nobody has attached; everything, if there is no registry that could tell, and none has come for
- * LIMBO_ALONE_MS that might. Asks at most every LIMBO_PAUSE_MS, one thread at a time, no lock held. */
+/* What nobody has attached any more; everything, if there is no registry that could tell, and none has come for
+ * LIMBO_ALONE_MS that might. Asks LIMBO_PAUSE_MS after the last answer, one thread at a time, no lock held. */
 struct limbo_entry *limbo_take_left(struct limbo *limbo, limbo_ask *ask, void *user);
+/* The same, by an `ask` that waits for nobody. Neither puts off the other. */
+struct limbo_entry *limbo_look(struct limbo *limbo, limbo_ask *ask, void *user);
 
 /* Free the first of a list's structs; what comes after it. */
 struct limbo_entry *limbo_next(struct limbo_entry *list);

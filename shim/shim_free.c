@@ -57,13 +57,15 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	const struct driver *driver = lookup_driver();
 	struct live entry;
 	cu_result result;
+	bool ours;
 
 	if (!driver || !process_is_mine())
 		return real(pointer);
 	site_guard();
 	async_sweep();
 	share_settle(pointer);
-	if (!live_take(pointer, &entry)) {
+	ours = live_take(pointer, &entry);
+	if (!ours) {
 		if (buffers_has_freed(driver, pointer))
 			return CU_INVALID_VALUE;
 		result = real(pointer);
@@ -76,6 +78,6 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	}
 	if (pointer && result == CU_OK && async_any())
 		async_close();
-	linger_sweep(pointer && result == CU_OK);
+	(ours ? linger_ask : linger_sweep)(pointer && result == CU_OK);
 	return result;
 }

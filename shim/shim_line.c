@@ -110,6 +110,22 @@ int line_enter(char *why, size_t why_size)
 	return status;
 }
 
+int line_enter_standing(bool *out_runs)
+{
+	int status;
+
+	*out_runs = false;
+	if (pthread_mutex_trylock(&turn.lock))
+		return GPUSHARE_E_TIMED_OUT;
+	line.until_ms = 0; /* no time for what the registry has asked for */
+	if (line.client && client_stands(line.client))
+		return GPUSHARE_OK;
+	status = line.client ? client_probe(line.client) : GPUSHARE_E_TIMED_OUT;
+	pthread_mutex_unlock(&turn.lock);
+	*out_runs = status == GPUSHARE_OK;
+	return status == GPUSHARE_OK ? GPUSHARE_E_TIMED_OUT : status;
+}
+
 void line_leave(void)
 {
 	int64_t until_ms = line.until_ms;

@@ -18,6 +18,10 @@ extern struct line line; /* for whose turn it is */
 int line_enter(char *why, size_t why_size);
 /* The same for what has to be over by then. */
 int line_enter_by(int64_t until_ms, char *why, size_t why_size);
+/* The turn over a connection that stands, at once. Else no turn: E_TIMED_OUT: another thread has it, or a
+ * registry listens that may be stopped; E_NO_REGISTRY, E_NOT_READY: client_probe(). *out_runs: in place of any
+ * of those, another registry runs, which line_enter() connects to. */
+int line_enter_standing(bool *out_runs);
 /* Then, in nobody's turn, what the registry has asked for is shared again. */
 void line_leave(void);
 /* Does another thread wait for its turn? One atomic load. */

@@ -114,7 +114,17 @@ static int ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
 	return link_limbo(generations, count, why, sizeof(why));
 }
 
-void linger_sweep(bool waits)
+static int look(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+{
+	char why[512];
+
+	(void)user;
+	return link_limbo_left(generations, count, why, sizeof(why));
+}
+
+typedef struct limbo_entry *take_call(struct limbo *limbo, limbo_ask *ask, void *user);
+
+static void sweep(take_call *take, limbo_ask *by, bool waits)
 {
 	const struct driver *driver = limbo_any(&limbo) ? driver_to_end() : NULL;
 	struct limbo_entry *left;
@@ -123,9 +133,19 @@ void linger_sweep(bool waits)
 	if (!driver)
 		return;
 	quiet = quiet_enter();
-	for (left = limbo_take_left(&limbo, ask, NULL); left; left = limbo_next(left))
+	for (left = take(&limbo, by, NULL); left; left = limbo_next(left))
 		give_back(driver, left, waits);
 	quiet_leave(&quiet);
+}
+
+void linger_sweep(bool waits)
+{
+	sweep(limbo_look, look, waits);
+}
+
+void linger_ask(bool waits)
+{
+	sweep(limbo_take_left, ask, waits);
 }
 
 bool linger_empty(void)

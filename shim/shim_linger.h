@@ -30,8 +30,11 @@ void linger_pass(const struct driver *driver, const struct live *entry, cu_conte
 /* Its memory goes, attached or not. */
 void linger_drop(const struct live *entry);
 
-/* Give back what nobody has attached any more. errno, context and captures stay. */
+/* Give back what nobody has attached any more, without a wait for the registry. errno, context and captures
+ * stay. */
 void linger_sweep(bool waits);
+/* The same by a question to the registry: only in a call of the program that asks it something anyway. */
+void linger_ask(bool waits);
 
 /* Give back everything. True: there was something. */
 bool linger_empty(void);

@@ -6,12 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client_changes.h"
 #include "monotonic.h"
 #include "shim_line.h"
 #include "shim_live.h"
 
+#define REACH_MS 100 /* what a registry that has just greeted us may take */
 #define SLICE_MS 100
 #define SLICE_QUEUED_MS 10 /* while others wait */
+
+static struct changes_view changes; /* for whose turn it is */
 
 /* A registry may have done what this status says it has not: it was sent there, and no answer came. */
 static bool is_unanswered(int status)
@@ -345,6 +349,8 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 	status = give_back(why, why_size);
 	if (limbo)
 		*limbo = is_held(status, &line.client->reply);
+	if (limbo && *limbo && status == GPUSHARE_OK) /* for link_limbo_left() */
+		changes_fetch(&changes, line.client);
 	line_leave();
 	return status;
 }
@@ -369,19 +375,25 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	return status;
 }
 
-int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
+static request *ask_limbo(const uint64_t *generations, size_t count)
+{
+	request *question = line_ask(gpushare_Request_limbo_tag);
+
+	memcpy(question->verb.limbo.generations, generations, count * sizeof(*generations));
+	question->verb.limbo.generations_count = (pb_size_t)count;
+	return question;
+}
+
+/* `status`: of entering. */
+static int limbo(int status, uint64_t *generations, size_t *count, char *why, size_t why_size)
 {
 	const gpushare_LimboReply *left;
-	gpushare_Limbo *verb;
-	int status = line_enter(why, why_size);
 
 	if (status == GPUSHARE_E_NO_REGISTRY) /* which is not asked right now */
 		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
 		return status;
-	verb = &line_ask(gpushare_Request_limbo_tag)->verb.limbo;
-	memcpy(verb->generations, generations, *count * sizeof(*generations));
-	verb->generations_count = (pb_size_t)*count;
+	ask_limbo(generations, *count);
 	status = client_await_next(line.client, line_call(0, why, why_size));
 	left = &line.client->reply.body.limbo;
 	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_limbo_tag) {
@@ -391,7 +403,43 @@ int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
 	if (status == GPUSHARE_OK) {
 		*count = left->generations_count;
 		memcpy(generations, left->generations, *count * sizeof(*generations));
+		changes_fetch(&changes, line.client);
 	}
 	line_leave();
+	return status;
+}
+
+int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
+{
+	return limbo(line_enter(why, why_size), generations, count, why, why_size);
+}
+
+/* Of those, the ones that the page says were left; the registry hears that they go. */
+static int take_left(uint64_t *generations, size_t *count)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < *count; i++)
+		if (changes_says_left(&changes, generations[i]))
+			generations[left++] = generations[i];
+	*count = left;
+	if (left && !client_post(line.client, ask_limbo(generations, left)))
+		return GPUSHARE_E_TIMED_OUT;
+	return GPUSHARE_OK;
+}
+
+int link_limbo_left(uint64_t *generations, size_t *count, char *why, size_t why_size)
+{
+	bool runs;
+	int status = line_enter_standing(&runs);
+
+	if (status == GPUSHARE_OK) {
+		runs = !changes_asked(&changes, line.client);
+		status = runs ? GPUSHARE_E_TIMED_OUT : take_left(generations, count);
+		line_leave();
+	}
+	if (runs)
+		status = limbo(line_enter_by(monotonic_ms() + REACH_MS, why, why_size), generations,
+			       count, why, why_size);
 	return status;
 }

@@ -47,6 +47,9 @@ int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why,
 /* Of what is held so: the generations that nobody has attached any more, in their place. E_NOT_READY: see
  * client_await_next(); or the registry failed a moment ago, and is asked again soon. */
 int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size);
+/* The same without a wait for the registry, as far as its page of changes tells. Only another registry that
+ * has come, and runs, is connected to and asked, within a tenth of a second. E_TIMED_OUT: it can't be told. */
+int link_limbo_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
 /* `reading`: live_reading() when it was taken off all lists. */
 int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
 		size_t why_size);

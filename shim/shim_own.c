@@ -5,6 +5,7 @@
 
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_linger.h"
 #include "shim_pages.h"
 #include "shim_scope.h"
 #include "shim_share.h"
@@ -123,6 +124,7 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 	_quiet_ struct quiet quiet = quiet_enter();
 
 	(void)quiet;
+	linger_ask(false); /* the name is asked for here anyway, or was a moment ago */
 	if (own->made)
 		return true;
 	if (own->why[0])

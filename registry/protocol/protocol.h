@@ -107,10 +107,13 @@ bool backing_is_fd(uint32_t backing);
  * slot.c: the page of changes, which the registry writes and clients map for reading. Before
  * anybody is told that a name has gone or stands for another generation, the count at its slot
  * grows. A count is compared with an earlier one of the same page for being equal, and no more.
+ * When the last attacher of a buffer without a name leaves, the buffer's generation is written to
+ * left[generation % CHANGES_SLOTS]. A later generation may overwrite it.
  */
 #define CHANGES_SLOTS 512
 struct changes_page {
 	_Atomic uint64_t count[CHANGES_SLOTS];
+	_Atomic uint64_t left[CHANGES_SLOTS]; /* 0: none */
 };
 size_t changes_slot(const char *name);
 

@@ -134,6 +134,96 @@ w3 1"
 0"
 }
 
+# waited LABEL: how many of the owner's paced calls waited
+waited() {
+	sed -n "s/^paced $1: \([0-9]*\) waited, 0 failed.*/\1/p" "$WORK/app.out"
+}
+
+# paced PROGRAM THEN MORE TAKEN [WAITS]: the owner makes calls that no rule names, one group before it frees a
+# name that another process has, one after that and THEN, one after MORE. At most WAITS calls of the last two
+# groups wait, but for what the first one's do; TAKEN of its memory is left after each of them.
+paced() {
+	local most
+	program "$1"
+	[ -n "${EMULATOR:-}" ] || start_registry
+	registry=$(registry_pids)
+	owner x init mark alloc=a,4Mi paced=before,600,1Mi "${UP[@]}" free=a "${FREED[@]}" \
+		paced=deferred,600,1Mi taken=deferred touch="$WORK/paced" await="$WORK/more" \
+		paced=later,600,1Mi taken=later "${END[@]}"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	"$2"
+	touch "$WORK/again"
+	await_file "$WORK/paced"
+	"$3"
+	touch "$WORK/more"
+	await_file "$WORK/done"
+	cat "$WORK/app.out"
+	most=$(($(waited before) + ${5:-0}))
+	[ "$(waited deferred)" -le "$most" ]
+	[ "$(waited later)" -le "$most" ]
+	taken "$4"
+}
+
+stop_registry() {
+	kill -STOP "$registry"
+	until_true has_stopped "$registry"
+}
+
+kill_registry() {
+	kill -KILL "$registry"
+	until_true has_ended "$registry"
+}
+
+start_another() {
+	kill_registry
+	start_registry
+}
+
+leave_and_stop() {
+	leave
+	stop_registry
+}
+
+go_on() {
+	kill -CONT "$registry"
+}
+
+go_on_and_leave() {
+	go_on
+	leave
+}
+
+@test "calls that no rule names don't wait for the registry that knows who has the memory" {
+	paced rt_app_static true leave "4
+0"
+	equal "$(limbo)" ""
+}
+
+@test "nor for one that is stopped: the memory is given back when it goes on" {
+	paced drv_linked stop_registry go_on_and_leave "4
+0"
+	until_true limbo_is ""
+}
+
+@test "nor for one that was stopped when the last of them had left" {
+	paced rt_app_static leave_and_stop go_on "0
+0"
+	until_true limbo_is ""
+}
+
+@test "nor for one that was killed" {
+	paced rt_app_shared kill_registry true "4
+4"
+}
+
+@test "nor for one that was started since, but to connect to it" {
+	paced rt_app_static start_another leave "4
+0" 1
+	equal "$(limbo)" ""
+}
+
 @test "API: memory is short: what was held goes" {
 	needs_sim
 	GPUSHARE_SIM_MEMORY=64M start owner "$BIN/api_app" open alloc=a,x,40Mi touch="$WORK/up" await="$WORK/go" \

@@ -105,6 +105,50 @@ static void answered(void **state)
 	assert_true(lone_client.fd >= 0);
 }
 
+/* Nobody waits for the answer to a posted question: it may come before or behind the next answer, in one piece
+ * with that. */
+static void posted(void **state)
+{
+	static const request limbo = {.which_verb = gpushare_Request_limbo_tag};
+	static const reply other_answer = {.status = GPUSHARE_E_DENIED};
+	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_limbo_tag};
+
+	(void)state;
+	answer.body.limbo.generations_count = 1;
+	answer.body.limbo.generations[0] = 7;
+	assert_true(client_post(&lone_client, &limbo) && client_post(&lone_client, &limbo));
+	sent(&other_answer, FIRST_ID, SIZE_MAX);
+	sent(&answer, FIRST_ID + 2, SIZE_MAX);
+	sent(&other_answer, FIRST_ID + 1, SIZE_MAX);
+	assert_int_equal(ask(), GPUSHARE_OK);
+	assert_int_equal(lone_client.reply.body.limbo.generations[0], 7);
+	assert_int_equal(lone_client.posted, 1);
+	answer.body.limbo.generations[0] = 8;
+	sent(&answer, FIRST_ID + 3, SIZE_MAX);
+	assert_int_equal(ask(), GPUSHARE_OK);
+	assert_int_equal(lone_client.reply.body.limbo.generations[0], 8);
+	assert_int_equal(lone_client.posted, 0);
+	sent(&answer, FIRST_ID + 5, SIZE_MAX); /* to nothing that was posted */
+	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
+}
+
+/* The other end reads nothing: the question is not sent, and what was is whole. */
+static void posted_to_nobody(void **state)
+{
+	static const request limbo = {.which_verb = gpushare_Request_limbo_tag};
+	static const int small = 1;
+
+	(void)state;
+	assert_int_equal(setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
+			 0);
+	while (client_post(&lone_client, &limbo))
+		assert_in_range(lone_client.posted, 1, 100000);
+	assert_true(lone_client.fd >= 0);
+	close(other);
+	assert_false(client_post(&lone_client, &limbo));
+	connected();
+}
+
 /* Not a word of it is believed, and the connection is closed. */
 static void is_foreign(void)
 {
@@ -273,6 +317,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    with_line(answered),
+	    with_line(posted),
+	    with_line(posted_to_nobody),
 	    with_line(answers_that_are_none),
 	    with_line(closed_under_the_answer),
 	    with_line(silent),

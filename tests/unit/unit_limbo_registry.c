@@ -111,6 +111,37 @@ static void the_last_attacher_ends_it(void **state)
 	assert_int_equal(peer_registry->leases.attachments, 0);
 }
 
+static bool page_says(uint64_t generation)
+{
+	const struct changes_page *page = peer_registry->store.changes.page;
+
+	return atomic_load(&page->left[generation % CHANGES_SLOTS]) == generation;
+}
+
+/* Of what has its name others may come to have it at any time. */
+static void the_page_says_who_has_left(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
+		     *b = peer_new(3, 30, "b");
+	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y");
+
+	(void)state;
+	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(a, "y"), GPUSHARE_OK);
+	assert_int_equal(peer_detach(a, "y", y), GPUSHARE_OK);
+	assert_false(page_says(y));
+	assert_int_equal(peer_attach(b, "y"), GPUSHARE_OK);
+	assert_true(leave(owner, "x", x));
+	assert_true(leave(owner, "y", y));
+	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
+	assert_false(page_says(x));
+	assert_int_equal(peer_detach(b, "x", x), GPUSHARE_OK);
+	assert_true(page_says(x) && !page_says(y));
+	end(b); /* killed, for all that the registry knows */
+	assert_true(page_says(y));
+}
+
 static void the_name_is_free(void **state)
 {
 	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
@@ -321,6 +352,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(nobody_has_it),
 	    TEST(the_last_attacher_ends_it),
+	    TEST(the_page_says_who_has_left),
 	    TEST(the_name_is_free),
 	    TEST(it_ends_with_its_owner),
 	    TEST(it_is_given_up),

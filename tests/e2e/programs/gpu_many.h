@@ -3,6 +3,7 @@
 #define TESTS_E2E_GPU_MANY_H
 /* Allocations by every way, many at once, and where they land. */
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "gpu_script.h"
 
@@ -233,13 +234,73 @@ static void verb_storm(char **argument, int count)
 	       atomic_load(&many_failures));
 }
 
+struct many_pace {
+	struct timespec began;
+	long switches;
+	long waited;
+	double all_us, most_us;
+};
+
+static long many_switches(void)
+{
+	struct rusage used;
+
+	if (getrusage(RUSAGE_THREAD, &used))
+		script_stop("getrusage failed");
+	return used.ru_nvcsw;
+}
+
+static void many_pace_begin(struct many_pace *pace)
+{
+	pace->switches = many_switches();
+	clock_gettime(CLOCK_MONOTONIC, &pace->began);
+}
+
+/* A call that gave up its CPU has waited for another process, however busy the machine is. */
+static void many_pace_end(struct many_pace *pace)
+{
+	struct timespec now;
+	double us;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	us = (double)(now.tv_sec - pace->began.tv_sec) * 1e6 +
+	     (double)(now.tv_nsec - pace->began.tv_nsec) / 1e3;
+	pace->all_us += us;
+	if (us > pace->most_us)
+		pace->most_us = us;
+	pace->waited += many_switches() > pace->switches;
+}
+
+/* paced=LABEL,ROUNDS,SIZE: an allocation and a free each millisecond; how many of them waited */
+static void verb_paced(char **argument, int count)
+{
+	struct many_pace pace = {.waited = 0};
+	uint64_t rounds = script_number(argument[1]), pointer;
+	size_t size = script_number(argument[2]);
+	int failed = 0, result;
+
+	(void)count;
+	for (uint64_t i = 0; i < rounds; i++) {
+		many_pace_begin(&pace);
+		result = gpu.alloc(&pointer, size);
+		many_pace_end(&pace);
+		if (!result) {
+			many_pace_begin(&pace);
+			result = gpu.free(pointer);
+			many_pace_end(&pace);
+		}
+		failed += result != 0;
+		script_nap_ms(1);
+	}
+	printf("paced %s: %ld waited, %d failed, mean %.1f us, most %.0f us\n", argument[0],
+	       pace.waited, failed, pace.all_us / (double)(2 * rounds), pace.most_us);
+}
+
 static const struct script_verb many_verbs[] = {
-    {"make", 3, 4, verb_make},	 {"drop", 1, 3, verb_drop},
-    {"at", 3, 3, verb_at},	 {"foreign", 2, 2, verb_foreign},
-    {"again", 3, 3, verb_again}, {"apart", 2, 2, verb_apart},
-    {"hoard", 3, 3, verb_hoard}, {"release", 0, 0, verb_release},
-    {"churn", 4, 4, verb_churn}, {"storm", 2, 2, verb_storm},
-    {NULL, 0, 0, NULL},
+    {"make", 3, 4, verb_make},	     {"drop", 1, 3, verb_drop},	      {"at", 3, 3, verb_at},
+    {"foreign", 2, 2, verb_foreign}, {"again", 3, 3, verb_again},     {"apart", 2, 2, verb_apart},
+    {"hoard", 3, 3, verb_hoard},     {"release", 0, 0, verb_release}, {"churn", 4, 4, verb_churn},
+    {"storm", 2, 2, verb_storm},     {"paced", 3, 3, verb_paced},     {NULL, 0, 0, NULL},
 };
 
 #endif
