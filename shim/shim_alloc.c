@@ -28,7 +28,7 @@ void buffers_sweep(void)
 	if (!async_waits() && !linger_any())
 		return;
 	site_guard();
-	async_sweep();
+	async_sweep(false);
 	linger_sweep(false);
 }
 

@@ -176,17 +176,34 @@ static void finish(const struct driver *driver, struct pending *one, cu_context 
 	free(one);
 }
 
-/* The program has done with it, and so has its stream. */
-static void tell(struct pending *one)
+static bool set_told(struct pending *one, bool told)
 {
 	if (!lock_take(&queue.lock))
-		return;
-	one->told = true;
+		return false;
+	one->told = told;
 	one->entry.reading = live_reading();
-	atomic_fetch_sub_explicit(&queue.waiting, 1, memory_order_release);
+	atomic_fetch_add_explicit(&queue.waiting, told ? (size_t)-1 : 1, memory_order_release);
 	pthread_mutex_unlock(&queue.lock);
-	share_left(&one->entry);
-	put_back(one);
+	return true;
+}
+
+/* The program has done with it, and so has its stream. False: it can't be told now without a wait. */
+static bool tell(struct pending *one, bool waits)
+{
+	static _Atomic int64_t failed_ms;
+
+	if (!waits && monotonic_ms() - atomic_load(&failed_ms) < LIMBO_PAUSE_MS)
+		return false;
+	if (!set_told(one, true))
+		return false;
+	if (waits)
+		share_left(&one->entry);
+	else if (!share_left_later(&one->entry)) {
+		atomic_store(&failed_ms, monotonic_ms());
+		set_told(one, false);
+		return false;
+	}
+	return true;
 }
 
 static bool is_due(const struct driver *driver, const struct pending *one, struct scope *scope)
@@ -194,17 +211,24 @@ static bool is_due(const struct driver *driver, const struct pending *one, struc
 	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
 }
 
+/* Before it is closed. Its end is told once it is closed where that may wait. */
+static bool is_told_first(const struct pending *one, bool waits)
+{
+	return one->entry.kind == LIVE_IPC ||
+	       (!waits && one->entry.kind != LIVE_OWN && one->entry.kind != LIVE_OWN_VMM);
+}
+
 /* cuIpcCloseMemHandle waits for all of the GPU's work (measured): not in a call that does not. */
-static bool end_if_due(const struct driver *driver, struct pending *one)
+static bool end_if_due(const struct driver *driver, struct pending *one, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	if (!is_due(driver, one, &scope)) {
+	if (!is_due(driver, one, &scope) || (is_told_first(one, waits) && !tell(one, waits))) {
 		put_back(one);
 		return false;
 	}
 	if (one->entry.kind == LIVE_IPC)
-		tell(one);
+		put_back(one);
 	else
 		finish(driver, one, one->context);
 	return true;
@@ -217,7 +241,7 @@ static const struct driver *driver_to_end(void)
 
 /* The oldest first. Where that one is held up, and there are more than a call has time for, they take
  * turns: those that are held up for long keep nobody from asking about the rest. */
-static size_t sweep(size_t most)
+static size_t sweep(size_t most, bool waits)
 {
 	static atomic_size_t turn; /* behind so many */
 	const struct driver *driver = driver_to_end();
@@ -226,7 +250,7 @@ static size_t sweep(size_t most)
 	struct pending *one = NULL;
 
 	while (driver && asked++ < most && (one = pick(waiting, false, 0))) {
-		if (end_if_due(driver, one))
+		if (end_if_due(driver, one, waits))
 			ended++;
 		else if (++waiting == 1 && !ended && !all && atomic_load(&turn) > 1)
 			waiting = atomic_load(&turn);
@@ -236,10 +260,10 @@ static size_t sweep(size_t most)
 	return ended;
 }
 
-void async_sweep(void)
+void async_sweep(bool waits)
 {
 	if (async_waits())
-		sweep(SWEEP_MAX);
+		sweep(SWEEP_MAX, waits);
 }
 
 void async_ask(uint64_t pointer)
@@ -248,7 +272,7 @@ void async_ask(uint64_t pointer)
 	struct pending *one = driver ? pick(0, false, pointer) : NULL;
 
 	if (one)
-		end_if_due(driver, one);
+		end_if_due(driver, one, true);
 }
 
 void async_close(void)
@@ -272,7 +296,7 @@ bool async_drain(int64_t until_ms)
 	(void)quiet;
 	while (async_waits() && process_is_mine() && !process_is_ending()) {
 		/* not what others free meanwhile */
-		size_t now = sweep(atomic_load(&queue.waiting));
+		size_t now = sweep(atomic_load(&queue.waiting), true);
 
 		ended += now;
 		if (monotonic_ms() >= until_ms)

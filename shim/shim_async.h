@@ -22,8 +22,9 @@ cu_context async_context(const struct driver *driver, cu_stream stream);
 /* `entry` ends behind what the stream holds now. Anything but CU_OK: nothing has changed. */
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);
 
-/* Give back what is due, a few at a time. errno, context and capture stay. */
-void async_sweep(void);
+/* Give back what is due, a few at a time. errno, context and capture stay. `waits`: for the registry, too: only
+ * in a call of the program that may be named. */
+void async_sweep(bool waits);
 /* The same of that one: an idle stream has got so far already. */
 void async_ask(uint64_t pointer);
 

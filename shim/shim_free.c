@@ -62,7 +62,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	if (!driver || !process_is_mine())
 		return real(pointer);
 	site_guard();
-	async_sweep();
+	async_sweep(false);
 	share_settle(pointer);
 	ours = live_take(pointer, &entry);
 	if (!ours) {

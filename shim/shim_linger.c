@@ -79,13 +79,17 @@ static void give_back(const struct driver *driver, const struct limbo_entry *ent
 				  : driver_error_name(driver, result));
 }
 
-/* Although it may be attached still. */
-static void give_up(const struct driver *driver, struct limbo_entry *list, bool waits)
+/* Although it may be attached still. A call that waits for the GPU may wait for the registry. */
+static void give_up(const struct driver *driver, const struct limbo_entry *entry, bool waits)
 {
-	for (; list; list = limbo_next(list)) {
-		give_back(driver, list, waits);
-		share_end(list->name, list->generation);
-	}
+	give_back(driver, entry, waits);
+	(waits ? share_end : share_end_later)(entry->name, entry->generation);
+}
+
+static void give_up_all(const struct driver *driver, struct limbo_entry *list, bool waits)
+{
+	for (; list; list = limbo_next(list))
+		give_up(driver, list, waits);
 }
 
 void linger_keep(const struct driver *driver, const struct live *entry, bool waits)
@@ -99,11 +103,9 @@ void linger_keep(const struct driver *driver, const struct live *entry, bool wai
 	(void)quiet;
 	strcpy(kept.name, entry->name);
 	state_log("\"%s\" is held for those who have it attached", kept.name);
-	if (!limbo_put(&limbo, &kept)) {
-		give_back(driver, &kept, waits);
-		linger_drop(entry);
-	}
-	give_up(driver, limbo_take_over(&limbo), waits);
+	if (!limbo_put(&limbo, &kept))
+		give_up(driver, &kept, waits);
+	give_up_all(driver, limbo_take_over(&limbo), waits);
 }
 
 static int ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
@@ -154,7 +156,7 @@ bool linger_empty(void)
 	struct limbo_entry *all = driver ? limbo_take_all(&limbo) : NULL;
 	struct quiet quiet = quiet_enter();
 
-	give_up(driver, all, true);
+	give_up_all(driver, all, true);
 	quiet_leave(&quiet);
 	return all != NULL;
 }

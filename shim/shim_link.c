@@ -375,6 +375,57 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	return status;
 }
 
+/* The turn over a connection whose registry knows all that is here, at once. *out_runs: see
+ * line_enter_standing(). */
+static int enter_told(bool *out_runs)
+{
+	int status = line_enter_standing(out_runs);
+
+	if (status != GPUSHARE_OK || !line.client->fresh)
+		return status;
+	line_leave();
+	*out_runs = true;
+	return GPUSHARE_E_TIMED_OUT;
+}
+
+void link_withdraw_later(const char *name, uint64_t generation)
+{
+	gpushare_Withdraw *withdraw;
+	bool runs;
+
+	if (enter_told(&runs) != GPUSHARE_OK) {
+		live_miss();
+		return;
+	}
+	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
+	snprintf(withdraw->name, sizeof(withdraw->name), "%s", name);
+	withdraw->generation = generation;
+	if (!client_post(line.client, &line.client->request))
+		client_tell_anew(line.client);
+	line_leave();
+}
+
+bool link_detach_later(const char *name, uint64_t generation, unsigned int reading)
+{
+	gpushare_Detach *detach;
+	bool runs, posted;
+	char why[512];
+	int status = enter_told(&runs);
+
+	if (runs)
+		link_detach(name, generation, reading, why, sizeof(why));
+	if (runs || status != GPUSHARE_OK)
+		return runs || status == GPUSHARE_E_NO_REGISTRY;
+	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
+	snprintf(detach->name, sizeof(detach->name), "%s", name);
+	detach->generation = generation;
+	posted = reading == live_reading() && client_post(line.client, &line.client->request);
+	if (!posted) /* it is told of without that, or was */
+		client_tell_anew(line.client);
+	line_leave();
+	return true;
+}
+
 static request *ask_limbo(const uint64_t *generations, size_t count)
 {
 	request *question = line_ask(gpushare_Request_limbo_tag);

@@ -50,6 +50,9 @@ int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
 /* The same without a wait for the registry, as far as its page of changes tells. Only another registry that
  * has come, and runs, is connected to and asked, within a tenth of a second. E_TIMED_OUT: it can't be told. */
 int link_limbo_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
+/* The next two without a wait, but for another registry that has come and runs. False: not now. */
+void link_withdraw_later(const char *name, uint64_t generation);
+bool link_detach_later(const char *name, uint64_t generation, unsigned int reading);
 /* `reading`: live_reading() when it was taken off all lists. */
 int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
 		size_t why_size);

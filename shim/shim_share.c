@@ -344,6 +344,24 @@ void share_left(const struct live *entry)
 	say_untold(entry->name, status, why);
 }
 
+void share_end_later(const char *name, uint64_t generation)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (is_to_be_told(name))
+		link_withdraw_later(name, generation);
+}
+
+bool share_left_later(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	return !is_to_be_told(entry->name) ||
+	       link_detach_later(entry->name, entry->generation, entry->reading);
+}
+
 bool share_end_attached(const char *name, uint64_t generation)
 {
 	bool limbo = false;

@@ -48,6 +48,10 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object);
 void share_end(const char *name, uint64_t generation);
 /* An attachment is given back: on no list since `reading`. */
 void share_left(const struct live *entry);
+/* The same in a call of the program that may concern other memory: without a wait for the registry. False: it
+ * can't be told now. */
+void share_end_later(const char *name, uint64_t generation);
+bool share_left_later(const struct live *entry);
 
 /* A name is withdrawn. True: others have it attached, and the memory is to be held for them. */
 bool share_end_attached(const char *name, uint64_t generation);

@@ -250,7 +250,7 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 	if (result != CU_OK)
 		live_add(entry); /* it lives on */
 	else
-		async_sweep(); /* an idle stream has got so far already */
+		async_sweep(true); /* an idle stream has got so far already */
 	errno = error;
 	return result;
 }
@@ -263,7 +263,7 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 	(void)quiet;
 	if (async_defer(driver, entry, stream) != CU_OK)
 		return false;
-	async_sweep();
+	async_sweep(true);
 	return true;
 }
 

@@ -166,6 +166,11 @@ paced() {
 	taken "$4"
 }
 
+# has_attachers COUNT...: of all names
+has_attachers() {
+	[ "$(gpushare ls --json | jq -r '.[].attachers' | xargs)" = "$*" ]
+}
+
 stop_registry() {
 	kill -STOP "$registry"
 	until_true has_stopped "$registry"
@@ -222,6 +227,45 @@ go_on_and_leave() {
 	paced rt_app_static start_another leave "4
 0" 1
 	equal "$(limbo)" ""
+}
+
+@test "nor do calls behind a stream's end of what was attached, or of more than is held" {
+	local way
+	needs_sim
+	program drv_linked
+	[ -n "${EMULATOR:-}" ] || start_registry
+	registry=$(registry_pids)
+	start owner "$BIN/api_app" open alloc=a,x,4Mi make=b,y,6Mi,vmm touch="$WORK/made" await="$WORK/over"
+	await_file "$WORK/made"
+	for way in attached freed; do
+		rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end}
+		words=(init stream=s paced=before,600,1Mi make=a,async,4Mi,s make=b,async,6Mi,s "${UP[@]}"
+			stall=s drop=a,async,s drop=b,async,s "${FREED[@]}" go=s paced=behind,600,1Mi "${END[@]}")
+		if [ $way = attached ]; then
+			start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=x:size=4Mi,y:size=6Mi "${PROGRAM[@]}" "${words[@]}"
+		else
+			GPUSHARE_LIMBO=6Mi start_named app 'w%i:size=4Mi-' "${PROGRAM[@]}" "${words[@]}"
+		fi
+		app=$PID
+		await_file "$WORK/up"
+		[ $way = attached ] || held w0 w1
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		stop_registry
+		touch "$WORK/again"
+		await_file "$WORK/done"
+		go_on
+		cat "$WORK/app.out"
+		[ "$(waited behind)" -le "$(waited before)" ]
+		if [ $way = attached ]; then
+			until_true has_attachers 0 0
+		else
+			until_true limbo_is "w1 1"
+			leave
+		fi
+		touch "$WORK/end"
+		finish "$app"
+	done
 }
 
 @test "API: memory is short: what was held goes" {

@@ -22,6 +22,7 @@ static const struct driver *standing; /* NULL: the program has none */
 #define linger_pass noted_pass
 #define share_end noted_end
 #define share_left noted_left
+#define share_left_later(entry) (noted_left(entry), true)
 #define lookup_driver() standing
 #include "shim_async.c"
 

@@ -16,16 +16,16 @@ static void ends_by_its_kind(void **state)
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	assert_int_equal(defer(2, LIVE_VMM), CU_OK);
 	assert_int_equal(defer(3, LIVE_IPC), CU_OK);
-	async_sweep();
+	async_sweep(true);
 	assert_true(!*done && async_holds((uint64_t)2 << 20));
 	to_query = CU_OK;
 	live_counted();
-	async_sweep();
+	async_sweep(true);
 	/* the program's own goes on in limbo; a handle is closed later, where closing may wait */
 	assert_string_equal(done, "keep1 close2 detach2 detach3 ");
 	assert_true(async_any() && !async_waits());
 	assert_true(!async_holds((uint64_t)2 << 20) && async_holds((uint64_t)3 << 20));
-	async_sweep();
+	async_sweep(true);
 	async_close();
 	assert_string_equal(done, "keep1 close2 detach2 detach3 close3 ");
 	assert_false(async_holds((uint64_t)3 << 20));
@@ -43,7 +43,7 @@ static void ends_a_few_at_a_time(void **state)
 	for (uint64_t i = 1; i <= SWEEP_MAX + 2; i++)
 		assert_int_equal(defer(i, LIVE_OWN), CU_OK);
 	to_query = CU_OK;
-	async_sweep();
+	async_sweep(true);
 	assert_int_equal(atomic_load(&queue.waiting), 2);
 	assert_true(async_drain(soon()) && !async_drain(soon()));
 }
@@ -97,7 +97,7 @@ static void an_older_driver(void **state)
 	played.cuCtxGetCurrent = NULL;
 	assert_int_equal(defer(3, LIVE_OWN), CU_INVALID_CONTEXT);
 	to_query = CU_OK;
-	async_sweep();
+	async_sweep(true);
 	assert_string_equal(done, "keep1 keep2 ");
 }
 
@@ -121,10 +121,10 @@ static void refused(void **state)
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	to_push = CU_INVALID_CONTEXT;
 	to_query = CU_OK;
-	async_sweep();
+	async_sweep(true);
 	assert_true(async_waits());
 	to_push = CU_OK;
-	async_sweep();
+	async_sweep(true);
 }
 
 static void told_to_another_registry(void **state)
@@ -143,7 +143,7 @@ static void told_to_another_registry(void **state)
 	assert_true(async_read(out, 4, &count) && count == 1);
 	assert_true(async_read(out, 4, &count) && count == 0);
 	to_query = CU_OK;
-	async_sweep();
+	async_sweep(true);
 	assert_true(async_read_anew() && async_read(out, 4, &count));
 	assert_int_equal(count, 0); /* the registry knows of the one that is left */
 	assert_int_equal(async_attached(2), 0);
@@ -169,7 +169,7 @@ static void without_the_lock(void **state)
 	assert_int_equal(count, 9);
 	assert_null(async_take_of(context(1)));
 	to_query = CU_OK;
-	async_sweep();
+	async_sweep(true);
 	assert_string_equal(done, "");
 	stuck_lock = false;
 	taken = async_take_of(context(1));
@@ -179,7 +179,7 @@ static void without_the_lock(void **state)
 	stuck_lock = false;
 	async_return(taken);
 	assert_true(async_holds((uint64_t)1 << 20));
-	async_sweep();
+	async_sweep(true);
 	async_close();
 	assert_int_equal(strlen(done), strlen("detach2 keep1 close2 "));
 }

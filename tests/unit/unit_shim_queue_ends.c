@@ -35,7 +35,7 @@ static void given_back_without_a_name(void **state)
 	async_ask((uint64_t)9 << 20);
 	async_ask((uint64_t)2 << 20);
 	assert_string_equal(done, "pass2 ");
-	async_sweep();
+	async_sweep(true);
 	assert_string_equal(done, "pass2 pass1 pass3 ");
 	to_query = CU_NOT_READY;
 	defer_unnamed(3);
@@ -96,7 +96,7 @@ static void a_context_ends_behind_its_stream(void **state)
 	(void)state;
 	assert_int_equal(defer(1, LIVE_IPC), CU_OK);
 	to_query = CU_OK;
-	async_sweep();
+	async_sweep(true);
 	assert_string_equal(done, "detach1 ");
 	taken = async_take_of(context(1));
 	events--;
