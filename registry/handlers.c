@@ -304,6 +304,11 @@ static void list_names(struct listing *listing)
 	}
 }
 
+bool handle_refuses_lists(const struct user *user)
+{
+	return user->list_count >= LIMIT_LISTS_QUEUED;
+}
+
 static int handle_list(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)
 {
@@ -317,6 +322,11 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	    .page = &answer->body.list,
 	};
 
+	if (handle_refuses_lists(lease->user))
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "%d lists of this user wait to be made, which is all that this "
+			       "registry takes of one user; ask again later",
+			       LIMIT_LISTS_QUEUED);
 	answer->which_body = gpushare_Reply_list_tag;
 	(list->limbo ? handle_list_limbo : list_names)(&listing);
 	if (listing.page->more && listing.last) {

@@ -75,6 +75,8 @@ struct listing {
  * more. */
 bool handle_list_one(struct listing *listing, const struct entry *entry);
 void handle_list_limbo(struct listing *listing);
+/* So many lists of that user wait that a further one is answered by E_LIMIT. */
+bool handle_refuses_lists(const struct user *user);
 
 /* What a request is about, where that can be told; "" else. */
 const char *handle_name(const request *ask);

@@ -36,7 +36,11 @@
 /* Steps of comparing names with a pattern that one List takes, some 2 ms at most: under the lock. */
 #define LIMIT_LIST_WORK 400000
 #define LIMIT_LIST_LOOK 64 /* steps that a name takes to be looked at, whether it fits or not */
-#define LIMIT_PAGE 16	   /* names in one ListReply: registry.options */
+/* The lists of one user have half of the lock's time. They may use that much of it beforehand; then each
+ * waits for its turn. Beyond LIMIT_LISTS_QUEUED of one user, a List is answered by E_LIMIT. */
+#define LIMIT_LISTS_AHEAD_MS 1
+#define LIMIT_LISTS_QUEUED 256
+#define LIMIT_PAGE 16 /* names in one ListReply: registry.options */
 #define LIMIT_TOMBSTONES 1024
 #define LIMIT_TOMBSTONE_S 600
 #define LIMIT_SUGGESTIONS 3

@@ -352,6 +352,8 @@ void server_close(struct server *server)
 
 	nng_close(server->socket);
 	server->registry->wake = -1;
+	for (struct work *work = server->works; work; work = work->next)
+		work_stop(work);
 	while (server->works) {
 		struct work *next = server->works->next;
 

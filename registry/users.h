@@ -13,6 +13,7 @@
 struct closer;
 struct entry;
 struct registry;
+struct work;
 
 struct user {
 	uint32_t uid;
@@ -22,7 +23,12 @@ struct user {
 	/* audit.c: up to when it has used its lines, and how many it did not get */
 	int64_t lines_ns;
 	uint64_t left_out;
-	unsigned int unread;   /* answers that its connections have not made room for */
+	unsigned int unread; /* answers that its connections have not made room for */
+	/* work.c: lists that wait for their turn, their number, and the time up to which earlier
+	 * lists have used this user's half of the lock */
+	struct work *lists;
+	unsigned int list_count;
+	int64_t lists_ns;
 	struct closer *closer; /* of what fds.sock refuses it; NULL: nothing so far */
 	UT_hash_handle hh;
 };

@@ -58,12 +58,19 @@ static void drop_message(struct work *work)
 	work->message = NULL;
 }
 
-static void push_ready(struct work *work, struct lease *lease, struct work **ready)
+/* From now on it counts among the answers that the connection has not read. */
+static void owe_answer(struct work *work, struct lease *lease)
 {
-	work->state = WORK_SENDING;
 	lease->unread++;
 	work->user = lease->user;
 	work->user->unread++;
+}
+
+static void push_ready(struct work *work, struct lease *lease, struct work **ready)
+{
+	if (work->state != WORK_QUEUED)
+		owe_answer(work, lease);
+	work->state = WORK_SENDING;
 	while (*ready)
 		ready = &(*ready)->next_ready;
 	work->next_ready = NULL;
@@ -127,6 +134,52 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 	}
 }
 
+/* Milliseconds until the user's next list may be made; 0: now. */
+static int list_pause_ms(const struct user *user)
+{
+	int ahead_ms = clock_timeout_ms(user->lists_ns);
+
+	return ahead_ms > LIMIT_LISTS_AHEAD_MS ? ahead_ms - LIMIT_LISTS_AHEAD_MS : 0;
+}
+
+/* Under the lock. The user's next list waits for as long as this one takes, in time of the CPU: the
+ * time in which the process was stopped does not count. */
+static void make_list(struct work *work, struct lease *lease, struct work **ready)
+{
+	struct registry *registry = work->server->registry;
+	struct user *user = lease->user;
+	int64_t now_ns = clock_ns(), began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	handle_request(registry, lease, &work->request, &registry->reply);
+	put_answer(work, &registry->reply);
+	push_ready(work, lease, ready);
+	if (user->lists_ns < now_ns)
+		user->lists_ns = now_ns;
+	user->lists_ns += 2 * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
+}
+
+static void answer_list(struct work *work, struct lease *lease, struct work **ready)
+{
+	struct user *user = lease->user;
+
+	if (handle_refuses_lists(user) || (!user->lists && !list_pause_ms(user))) {
+		make_list(work, lease, ready);
+		return;
+	}
+	owe_answer(work, lease);
+	work->state = WORK_QUEUED;
+	DL_APPEND2(user->lists, work, prev_list, next_list);
+	user->list_count++;
+}
+
+/* Without the lock. Only the callback of a queue's first work serves the queue, and only one work of a
+ * queue sleeps. */
+static void sleep_list(struct work *first, int pause_ms)
+{
+	nng_aio_set_timeout(first->aio, NNG_DURATION_INFINITE);
+	nng_sleep_aio(pause_ms, first->aio);
+}
+
 /* Under the lock: the answer that such a request gets; OK: it is handled. */
 static int refuse(struct work *work, const struct lease *lease, int fault)
 {
@@ -165,6 +218,9 @@ static void answer_request(struct work *work, int fault, struct lease *lease, st
 	if (fault) {
 		user_answered(registry, lease->user, 0, fault);
 		audit_request(registry, lease, NULL, &registry->reply);
+	} else if (work->request.which_verb == gpushare_Request_list_tag) {
+		answer_list(work, lease, ready);
+		return;
 	} else {
 		status = handle_request(registry, lease, &work->request, &registry->reply);
 	}
@@ -201,8 +257,8 @@ static void on_received(struct work *work)
 	struct work *ready = NULL;
 	struct lease *lease;
 	struct identity_group group;
-	bool again;
-	int fault;
+	int fault, pause_ms = 0;
+	bool again, first;
 
 	take_message(work);
 	work->pipe = nng_msg_get_pipe(work->message);
@@ -220,11 +276,61 @@ static void on_received(struct work *work)
 	again = work->state == WORK_RECEIVING;
 	if (again)
 		drop_message(work);
+	first = work->state == WORK_QUEUED && work->user->lists == work;
+	if (first)
+		pause_ms = list_pause_ms(work->user);
 	pthread_mutex_unlock(&registry->lock);
 
-	/* A work that was parked may be in other hands by now. */
+	/* A work that was parked or queued behind another may be in other hands by now. */
 	if (again)
 		work_receive(work);
+	if (first)
+		sleep_list(work, pause_ms);
+	work_send(ready);
+}
+
+/* Under the lock. A list leaves its queue: to *dropped if its connection is gone, else to *ready. */
+static void serve_list(struct work *work, struct work **ready, struct work **dropped)
+{
+	struct registry *registry = work->server->registry;
+	struct lease *lease = lease_find(&registry->leases, (uint32_t)nng_pipe_id(work->pipe));
+
+	DL_DELETE2(work->user->lists, work, prev_list, next_list);
+	work->user->list_count--;
+	if (lease && !registry->leaving) {
+		make_list(work, lease, ready);
+		return;
+	}
+	if (lease)
+		lease->unread--;
+	work->user->unread--;
+	drop_message(work);
+	work->next_ready = *dropped;
+	*dropped = work;
+}
+
+/* The pause is over: as many lists of the work's user as fit into its time. */
+static void on_turn(struct work *work)
+{
+	struct registry *registry = work->server->registry;
+	struct user *user = work->user;
+	struct work *ready = NULL, *dropped = NULL, *next;
+	int pause_ms;
+
+	pthread_mutex_lock(&registry->lock);
+	while (!(pause_ms = list_pause_ms(user)) && user->lists)
+		serve_list(user->lists, &ready, &dropped);
+	next = user->lists;
+	pthread_mutex_unlock(&registry->lock);
+
+	if (next)
+		sleep_list(next, pause_ms);
+	while (dropped) {
+		struct work *again = dropped;
+
+		dropped = again->next_ready;
+		work_receive(again);
+	}
 	work_send(ready);
 }
 
@@ -272,6 +378,8 @@ static void on_done(void *argument)
 	}
 	if (state == WORK_SENDING) {
 		on_sent(work, result);
+	} else if (state == WORK_QUEUED) {
+		on_turn(work);
 	} else if (result) {
 		log_line("receiving failed: %s", nng_strerror(result));
 		pthread_mutex_lock(&registry->lock);
@@ -302,10 +410,13 @@ struct work *work_new(struct server *server)
 	return work;
 }
 
+void work_stop(struct work *work)
+{
+	nng_aio_stop(work->aio);
+}
+
 struct work *work_free(struct work *work)
 {
-	nng_aio_stop(
-	    work->aio); /* waits for the callback, which may have begun to send once more */
 	drop_message(work);
 	take_message(work);
 	drop_message(work);

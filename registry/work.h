@@ -4,7 +4,13 @@
 /* One nng context: takes a request, answers it, takes the next. */
 #include "server.h"
 
-enum work_state { WORK_RECEIVING, WORK_SENDING, WORK_PARKED, WORK_CLOSED };
+enum work_state {
+	WORK_RECEIVING,
+	WORK_SENDING,
+	WORK_PARKED,
+	WORK_QUEUED, /* a List that waits for its user's turn; the aio of the first one sleeps */
+	WORK_CLOSED
+};
 
 struct work {
 	struct server *server;
@@ -12,17 +18,20 @@ struct work {
 	nng_aio *aio;
 	nng_ctx context;
 	nng_pipe pipe;	   /* of the request in hand */
-	struct user *user; /* whose the answer is, while it is sent */
+	struct user *user; /* whose the answer is, while it is queued or sent */
 	nng_msg *message;  /* the request, then the answer */
 	request request;
 	struct waiter waiter;
 	struct work *next;	 /* of the server */
 	struct work *next_ready; /* of a list of answers to be sent */
+	struct work *prev_list, *next_list;
 };
 
 /* NULL: nng or memory refuses. It begins to receive with work_receive(). */
 struct work *work_new(struct server *server);
-/* Only after the socket was closed. Returns NULL. */
+/* Only after the socket was closed. Waits for a callback that runs, which may use other works. */
+void work_stop(struct work *work);
+/* Only after work_stop() of all works. Returns NULL. */
 struct work *work_free(struct work *work);
 
 /* Neither is called with the registry's lock held: nng may run callbacks in them. */

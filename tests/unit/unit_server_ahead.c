@@ -15,14 +15,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "configured.h"
+#include "limit.h"
 
 #define AHEAD 16     /* requests that wait for their answers */
 #define ASKED 200000 /* of one connection */
 #define DEAF 320     /* connections that never read */
 #define UNREAD 100   /* requests of each: more than contexts there are, and than a socket takes */
-#define LISTING 64   /* connections that list */
+#define LISTING 250  /* connections that list */
 #define LISTED 20000 /* names that they list */
+#define CROWD 700    /* connections that list at the same time */
+#define GONE 150     /* connections that list and are closed */
+#define GONE_TURNS 32
+#define LISTS_AHEAD 8 /* median of lists that a look-up of another user may have to wait for */
 #define FAIR_MS (1000 + raw_slack_ms()) /* within which another user is answered */
 
 /* The id of the next answer, in whatever order they come; fails the test where there is none. */
@@ -65,18 +71,24 @@ static void each_request_ahead_is_answered(void **state)
 	close(fd);
 }
 
-static int set_up_system(void **state)
+/* A daemon for all users where the test can be another one, else for its own. */
+static int set_up_for_all(void **state)
 {
 	static const char *const extra[] = {"--system", NULL};
 
-	(void)state;
-	if (geteuid()) {
-		printf("skipped: only root can be others\n");
-		return 0;
-	}
+	if (geteuid())
+		return raw_set_up(state);
 	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
 	assert_non_null(mkdtemp(raw_here.directory));
 	raw_daemon_start(&raw_here, extra);
+	return 0;
+}
+
+static int set_up_system(void **state)
+{
+	if (!geteuid())
+		return set_up_for_all(state);
+	printf("skipped: only root can be others\n");
 	return 0;
 }
 
@@ -220,47 +232,147 @@ static void who_names_strange_groups_fails_no_other_user(void **state)
 	close(fd);
 }
 
-/* Another user's connections, which list by a pattern that takes long for each of its names. */
+static request slow_list(void)
+{
+	request list = {.which_verb = gpushare_Request_list_tag};
+
+	strcpy(list.verb.list.glob, "*x*x*x*x*x*x*x*x*y");
+	return list;
+}
+
+/* Connections of another user, if there can be one. They list by a pattern that takes long for each name. */
 static void list_all_the_time(int said)
 {
-	request list = {.which_verb = gpushare_Request_list_tag}, share = raw_share("x");
+	request list = slow_list();
 	reply answer;
 	int fds[LISTING];
 
-	become_other();
+	if (!geteuid())
+		become_other();
 	for (int i = 0; i < LISTING; i++)
 		fds[i] = raw_connect(&raw_here);
-	for (int i = 0; i < LISTED; i++) {
-		memset(share.verb.share.buffer.name, 'a', 240);
-		snprintf(share.verb.share.buffer.name + 240, 16, "%dy", i);
-		if (raw_say(fds[0], share))
-			_exit(1);
-	}
-	strcpy(list.verb.list.glob, "*x*x*x*x*x*x*x*x*y");
-	for (uint32_t id = 0;; id++) {
-		for (int i = 0; i < LISTING; i++)
+	for (int i = 0; i < LISTING; i++)
+		raw_send(fds[i], 0, &list);
+	if (write(said, "", 1) != 1)
+		_exit(1);
+	for (uint32_t id = 1;; id++) {
+		for (int i = 0; i < LISTING; i++) {
+			raw_receive(fds[i], id - 1, &answer, 4 * RAW_TIMEOUT_MS);
 			raw_send(fds[i], id, &list);
-		if (!id && write(said, "", 1) != 1)
-			_exit(1);
-		for (int i = 0; i < LISTING; i++)
-			raw_receive(fds[i], id, &answer, 4 * RAW_TIMEOUT_MS);
+		}
 	}
 }
 
+static void share_slow_names(int fd)
+{
+	request share = raw_share("x");
+
+	share.verb.share.mode = 0644;
+	for (int i = 0; i < LISTED; i++) {
+		memset(share.verb.share.buffer.name, 'a', 240);
+		snprintf(share.verb.share.buffer.name + 240, 16, "%dy", i);
+		assert_int_equal(raw_say(fd, share), GPUSHARE_OK);
+	}
+}
+
+static int compare_times(const void *left, const void *right)
+{
+	const int64_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* Nanoseconds that each answer took, in rising order, with a pause before each. */
+static void time_answers(int fd, request ask, int64_t took_ns[], size_t count, int pause_ms)
+{
+	for (size_t i = 0; i < count; i++) {
+		int64_t began_ns;
+
+		raw_sleep_ms(pause_ms);
+		began_ns = clock_ns();
+		assert_int_equal(raw_say(fd, ask), GPUSHARE_OK);
+		took_ns[i] = clock_ns() - began_ns;
+	}
+	qsort(took_ns, count, sizeof(*took_ns), compare_times);
+}
+
+/* A look-up waits for a list or two of another user's, and not for one of each of its connections. */
 static void who_lists_by_patterns_holds_up_no_other_user(void **state)
 {
-	int fd;
+	int64_t one_ns[5], took_ns[60];
+	int fd = raw_connect(&raw_here);
 	pid_t pid;
 
 	(void)state;
-	if (geteuid())
-		skip();
-	fd = raw_connect(&raw_here);
 	assert_int_equal(raw_say(fd, raw_share("own")), GPUSHARE_OK);
+	share_slow_names(fd);
+	time_answers(fd, slow_list(), one_ns, 5, 20);
 	pid = flood_begin(list_all_the_time);
-	assert_in_range(slowest_of(20, fd, "own", 0), 0, FAIR_MS / 4);
+	time_answers(fd, raw_lookup("own", 0), took_ns, 60, 5);
 	flood_end(pid);
+	assert_in_range(took_ns[30], 0, LISTS_AHEAD * one_ns[2]);
+	assert_in_range(took_ns[59], 0, FAIR_MS / 4 * NS_PER_MS);
 	close(fd);
+}
+
+/* Of more lists than may wait some are refused, and each is answered. */
+static void too_many_lists_of_a_user_are_refused(void **state)
+{
+	request list = slow_list();
+	int owner = raw_connect(&raw_here), fds[CROWD], made = 0, refused = 0;
+
+	(void)state;
+	share_slow_names(owner);
+	for (int i = 0; i < CROWD; i++)
+		fds[i] = raw_connect(&raw_here);
+	for (int i = 0; i < CROWD; i++)
+		assert_true(raw_send(fds[i], 1, &list));
+	for (int i = 0; i < CROWD; i++) {
+		assert_true(raw_receive(fds[i], 1, &raw_answer, 4 * RAW_TIMEOUT_MS));
+		if (raw_answer.status == GPUSHARE_E_LIMIT) {
+			raw_assert_sentence("ask again later");
+			refused++;
+		} else {
+			assert_int_equal(raw_answer.status, GPUSHARE_OK);
+			assert_true(raw_answer.body.list.more);
+			made++;
+		}
+		close(fds[i]);
+	}
+	assert_in_range(made, LIMIT_LISTS_QUEUED, CROWD - 1);
+	assert_in_range(refused, 1, CROWD - LIMIT_LISTS_QUEUED);
+	close(owner);
+}
+
+static void close_all(const int fds[], int count)
+{
+	for (int i = 0; i < count; i++)
+		close(fds[i]);
+}
+
+/* They hold no context for good: more than there are of those come and go. Lists that wait while the daemon
+ * ends don't keep it from that. */
+static void lists_of_closed_connections_leave_nothing(void **state)
+{
+	int owner = raw_connect(&raw_here), fds[GONE];
+	request list = slow_list();
+
+	(void)state;
+	share_slow_names(owner);
+	for (int turn = 0; turn <= GONE_TURNS; turn++) {
+		for (int i = 0; i < GONE; i++)
+			fds[i] = raw_connect(&raw_here);
+		for (int i = 0; i < GONE; i++)
+			assert_true(raw_send(fds[i], 1, &list));
+		if (turn < GONE_TURNS) {
+			close_all(fds, GONE);
+			assert_int_equal(raw_say(owner, list), GPUSHARE_OK);
+		}
+	}
+	assert_int_equal(kill(raw_here.pid, SIGTERM), 0);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	close_all(fds, GONE);
+	close(owner);
 }
 
 int main(void)
@@ -273,7 +385,11 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
 					    set_up_system, tear_down_system),
 	    cmocka_unit_test_setup_teardown(who_lists_by_patterns_holds_up_no_other_user,
-					    set_up_system, tear_down_system),
+					    set_up_for_all, raw_tear_down),
+	    cmocka_unit_test_setup_teardown(too_many_lists_of_a_user_are_refused, raw_set_up,
+					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(lists_of_closed_connections_leave_nothing, raw_set_up,
+					    raw_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("server ahead", tests, NULL, NULL);
