@@ -83,7 +83,7 @@ int handle_limbo(struct registry *registry, struct lease *lease, const request *
 void handle_list_limbo(struct listing *listing)
 {
 	const struct registry *registry = listing->registry;
-	size_t at = limbo_seek(registry, listing->list->after_generation);
+	size_t at = limbo_seek(registry, listing->after_generation);
 	const struct entry *entry;
 
 	while ((entry = limbo_after(registry, &at)) && handle_list_one(listing, entry))

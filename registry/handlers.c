@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -275,10 +276,14 @@ bool handle_list_one(struct listing *listing, const struct entry *entry)
 {
 	gpushare_ListReply *page = listing->page;
 
-	if (!access_sees(listing->lease, entry))
-		return true; /* and not counted: where a page ends would tell of it */
+	if (!access_sees(listing->lease, entry)) {
+		/* The page does not end here: that would tell of it. */
+		if (++listing->hidden == LIMIT_LIST_HIDDEN)
+			listing->rest = entry;
+		return !listing->rest;
+	}
 	listing->work += LIMIT_LIST_LOOK;
-	page->more = listing->last && listing->work >= LIMIT_LIST_WORK;
+	page->more = (listing->last || listing->looked) && listing->work >= LIMIT_LIST_WORK;
 	if (!page->more && is_asked_for(listing->list, entry) &&
 	    pattern_fits(&listing->pattern, entry->info.name, &listing->work)) {
 		page->more = page->buffers_count == listing->limit;
@@ -297,7 +302,7 @@ static void list_names(struct listing *listing)
 	const struct pattern *pattern = &listing->pattern;
 	const struct entry *entry;
 
-	for (size_t at = pattern_seek(pattern, store, listing->list->after);
+	for (size_t at = pattern_seek(pattern, store, listing->after);
 	     (entry = store_at(store, at)) && !pattern_is_past(pattern, entry->info.name); at++) {
 		if (!handle_list_one(listing, entry))
 			break;
@@ -309,14 +314,33 @@ bool handle_refuses_lists(const struct user *user)
 	return user->list_count >= LIMIT_LISTS_QUEUED;
 }
 
+static int rest_list(const struct listing *listing, struct list_rest **rest, reply *answer)
+{
+	if (!*rest)
+		*rest = malloc(sizeof(**rest));
+	if (!*rest)
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	(*rest)->page = *listing->page;
+	(*rest)->work = listing->work;
+	(*rest)->looked = listing->last || listing->looked;
+	strcpy((*rest)->after, listing->rest->info.name);
+	(*rest)->after_generation = listing->rest->info.generation;
+	return HANDLE_WAIT;
+}
+
 static int handle_list(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)
 {
 	const gpushare_List *list = &ask->verb.list;
+	struct list_rest *rest = registry->list_rest;
 	struct listing listing = {
 	    .registry = registry,
 	    .lease = lease,
 	    .list = list,
+	    .after = rest ? rest->after : list->after,
+	    .after_generation = rest ? rest->after_generation : list->after_generation,
+	    .work = rest ? rest->work : 0,
+	    .looked = rest && rest->looked,
 	    .pattern = pattern_begin(list->glob),
 	    .limit = list->limit && list->limit < LIMIT_PAGE ? list->limit : LIMIT_PAGE,
 	    .page = &answer->body.list,
@@ -327,11 +351,19 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 			       "%d lists of this user wait to be made, which is all that this "
 			       "registry takes of one user; ask again later",
 			       LIMIT_LISTS_QUEUED);
-	answer->which_body = gpushare_Reply_list_tag;
+	if (rest)
+		*listing.page = rest->page;
 	(list->limbo ? handle_list_limbo : list_names)(&listing);
-	if (listing.page->more && listing.last) {
+	if (listing.last) {
 		strcpy(listing.page->after, listing.last->info.name);
 		listing.page->after_generation = listing.last->info.generation;
+	}
+	if (listing.rest)
+		return rest_list(&listing, &registry->list_rest, answer);
+	answer->which_body = gpushare_Reply_list_tag;
+	if (!listing.page->more) {
+		*listing.page->after = '\0';
+		listing.page->after_generation = 0;
 	}
 	return GPUSHARE_OK;
 }

@@ -5,13 +5,14 @@
 #include "pattern.h"
 #include "registry.h"
 
-/* The name isn't there and the client would rather wait. Only handle_request() says it. */
+/* The name isn't there and the client would rather wait, or a List is to go on after others had the
+ * lock. Only handle_request() says it. */
 #define HANDLE_WAIT 1
 
 /*
  * Answer `ask` of `lease` into *answer: status, sentence, body. Returns the status, or HANDLE_WAIT:
  * nothing is answered yet, the caller parks it for handle_wait_ms() and asks again when the name is
- * there.
+ * there. A List is asked again soon, with the registry->list_rest that it left; the caller frees that.
  */
 int handle_request(struct registry *registry, struct lease *lease, const request *ask,
 		   reply *answer);
@@ -59,15 +60,29 @@ bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 bool handle_withdraw_nameless(struct registry *registry, const struct lease *lease,
 			      const gpushare_Withdraw *withdraw, reply *answer);
 
+/* A List that passed many names which its peer may not see, and goes on behind the latest of them. */
+struct list_rest {
+	gpushare_ListReply page; /* so far */
+	size_t work;
+	bool looked; /* at a name that the peer may see; page.after has the latest */
+	char after[GPUSHARE_NAME_MAX + 1];
+	uint64_t after_generation;
+};
+
 /* A page that is made. */
 struct listing {
 	const struct registry *registry;
 	const struct lease *lease;
 	const gpushare_List *list;
+	const char *after; /* where it begins */
+	uint64_t after_generation;
 	struct pattern pattern;
 	pb_size_t limit;
 	size_t work;
+	bool looked;		  /* before, at one that the peer may see */
 	const struct entry *last; /* that was looked at, of those that the peer may see */
+	size_t hidden;		  /* that the peer may not see, and... */
+	const struct entry *rest; /* ...the latest of those, if they were too many */
 	gpushare_ListReply *page;
 };
 

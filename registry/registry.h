@@ -57,6 +57,7 @@ struct registry {
 	int64_t away_until_ns;	      /* so long nothing is lost for that; 0: it is not so */
 	struct audit *audit;	      /* NULL: none */
 	const struct process *asking; /* whose request is carried out; NULL: nobody's */
+	struct list_rest *list_rest;  /* of the List in hand, where it goes on: handlers.h */
 	bool leaving;		      /* no request is answered any more */
 	struct lease *ending;	      /* the first is ended first */
 	struct entry *kept;	      /* whose owners have gone */

@@ -58,6 +58,12 @@ static void drop_message(struct work *work)
 	work->message = NULL;
 }
 
+static void drop_rest(struct work *work)
+{
+	free(work->list_rest);
+	work->list_rest = NULL;
+}
+
 /* From now on it counts among the answers that the connection has not read. */
 static void owe_answer(struct work *work, struct lease *lease)
 {
@@ -143,33 +149,47 @@ static int list_pause_ms(const struct user *user)
 }
 
 /* Under the lock. The user's next list waits for as long as this one takes, in time of the CPU: the
- * time in which the process was stopped does not count. */
-static void make_list(struct work *work, struct lease *lease, struct work **ready)
+ * time in which the process was stopped does not count. false: it is half made. */
+static bool make_list(struct work *work, struct lease *lease, struct work **ready)
 {
 	struct registry *registry = work->server->registry;
 	struct user *user = lease->user;
 	int64_t now_ns = clock_ns(), began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	int status;
 
-	handle_request(registry, lease, &work->request, &registry->reply);
-	put_answer(work, &registry->reply);
-	push_ready(work, lease, ready);
+	if (work->list_rest)
+		user_asks(registry, user, -1); /* asked again, but still one request */
+	registry->list_rest = work->list_rest;
+	status = handle_request(registry, lease, &work->request, &registry->reply);
+	work->list_rest = registry->list_rest;
+	registry->list_rest = NULL;
+	if (status != HANDLE_WAIT) {
+		drop_rest(work);
+		put_answer(work, &registry->reply);
+		push_ready(work, lease, ready);
+	}
 	if (user->lists_ns < now_ns)
 		user->lists_ns = now_ns;
 	user->lists_ns += 2 * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
+	return status != HANDLE_WAIT;
+}
+
+static void queue_list(struct work *work)
+{
+	DL_APPEND2(work->user->lists, work, prev_list, next_list);
+	work->user->list_count++;
 }
 
 static void answer_list(struct work *work, struct lease *lease, struct work **ready)
 {
 	struct user *user = lease->user;
 
-	if (handle_refuses_lists(user) || (!user->lists && !list_pause_ms(user))) {
-		make_list(work, lease, ready);
+	if ((handle_refuses_lists(user) || (!user->lists && !list_pause_ms(user))) &&
+	    make_list(work, lease, ready))
 		return;
-	}
 	owe_answer(work, lease);
 	work->state = WORK_QUEUED;
-	DL_APPEND2(user->lists, work, prev_list, next_list);
-	user->list_count++;
+	queue_list(work);
 }
 
 /* Without the lock. Only the callback of a queue's first work serves the queue, and only one work of a
@@ -289,7 +309,8 @@ static void on_received(struct work *work)
 	work_send(ready);
 }
 
-/* Under the lock. A list leaves its queue: to *dropped if its connection is gone, else to *ready. */
+/* Under the lock. A list leaves its queue: to *dropped if its connection is gone, else to *ready, or
+ * to the queue's end where it is half made. */
 static void serve_list(struct work *work, struct work **ready, struct work **dropped)
 {
 	struct registry *registry = work->server->registry;
@@ -298,12 +319,14 @@ static void serve_list(struct work *work, struct work **ready, struct work **dro
 	DL_DELETE2(work->user->lists, work, prev_list, next_list);
 	work->user->list_count--;
 	if (lease && !registry->leaving) {
-		make_list(work, lease, ready);
+		if (!make_list(work, lease, ready))
+			queue_list(work);
 		return;
 	}
 	if (lease)
 		lease->unread--;
 	work->user->unread--;
+	drop_rest(work);
 	drop_message(work);
 	work->next_ready = *dropped;
 	*dropped = work;
@@ -315,12 +338,11 @@ static void on_turn(struct work *work)
 	struct registry *registry = work->server->registry;
 	struct user *user = work->user;
 	struct work *ready = NULL, *dropped = NULL, *next;
-	int pause_ms;
+	int pause_ms = 0;
 
 	pthread_mutex_lock(&registry->lock);
-	while (!(pause_ms = list_pause_ms(user)) && user->lists)
-		serve_list(user->lists, &ready, &dropped);
-	next = user->lists;
+	while ((next = user->lists) && !(pause_ms = list_pause_ms(user)))
+		serve_list(next, &ready, &dropped);
 	pthread_mutex_unlock(&registry->lock);
 
 	if (next)
@@ -417,6 +439,7 @@ void work_stop(struct work *work)
 
 struct work *work_free(struct work *work)
 {
+	drop_rest(work);
 	drop_message(work);
 	take_message(work);
 	drop_message(work);

@@ -22,9 +22,10 @@ struct work {
 	nng_msg *message;  /* the request, then the answer */
 	request request;
 	struct waiter waiter;
-	struct work *next;	 /* of the server */
-	struct work *next_ready; /* of a list of answers to be sent */
-	struct work *prev_list, *next_list;
+	struct work *next;		    /* of the server */
+	struct work *next_ready;	    /* of a list of answers to be sent */
+	struct work *prev_list, *next_list; /* of a user's queued lists */
+	struct list_rest *list_rest;	    /* of one that is half made: handlers.h */
 };
 
 /* NULL: nng or memory refuses. It begins to receive with work_receive(). */

@@ -175,6 +175,71 @@ static void many_names_that_do_not_fit_are_looked_at_page_by_page(void **state)
 	assert_string_equal(peer_answer.body.list.after, after);
 }
 
+/* In pieces, where names that `hidden` shares are passed; each time, the latest of them goes. */
+static int list_in_pieces(struct lease *lease, struct lease *hidden, const char *after, bool limbo)
+{
+	request what = {.which_verb = gpushare_Request_list_tag};
+	int pieces = 1, status;
+
+	what.verb.list.limbo = limbo;
+	what.verb.list.limit = 3;
+	strcpy(what.verb.list.after, after);
+	while ((status = handle_request(peer_registry, lease, &what, &peer_answer)) ==
+	       HANDLE_WAIT) {
+		const struct list_rest *rest = peer_registry->list_rest;
+
+		assert_in_range(++pieces, 2, 10);
+		assert_int_equal(peer_withdraw(hidden, rest->after, rest->after_generation),
+				 GPUSHARE_OK);
+	}
+	assert_int_equal(status, GPUSHARE_OK);
+	free(peer_registry->list_rest);
+	peer_registry->list_rest = NULL;
+	return pieces;
+}
+
+/* The page is as if nothing were hidden. */
+static void names_that_the_peer_may_not_see_are_passed_in_pieces(void **state)
+{
+	const int apart = LIMIT_LIST_HIDDEN;
+	struct process process = {.pid = 30, .uid = 2000, .started = 300};
+	struct lease *owner = peer_new(1, 10, "owner");
+	struct lease *hidden = registry_connect(peer_registry, 3, &process);
+	const gpushare_ListReply *page = &peer_answer.body.list;
+	char name[16], after[16];
+
+	(void)state;
+	assert_non_null(hidden);
+	hidden->greeted = true;
+	for (int i = 0; i < 3 * apart + 20; i++) {
+		snprintf(name, sizeof(name), "n%06d", i);
+		peer_share(i % apart == 10 ? owner : hidden, name);
+	}
+	assert_int_equal(list_in_pieces(owner, hidden, "", false), 4);
+	assert_int_equal(page->buffers_count, 3);
+	for (int i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "n%06d", i * apart + 10);
+		assert_string_equal(page->buffers[i].name, name);
+	}
+	assert_true(page->more);
+	assert_string_equal(page->after, name);
+	strcpy(after, name);
+	assert_int_equal(list_in_pieces(owner, hidden, after, false), 2);
+	assert_int_equal(page->buffers_count, 1);
+	snprintf(name, sizeof(name), "n%06d", 3 * apart + 10);
+	assert_string_equal(page->buffers[0].name, name);
+	assert_false(page->more);
+	assert_string_equal(page->after, "");
+
+	for (int i = 0; i < 3 * apart + 20; i++) { /* unlinked, and not freed */
+		snprintf(name, sizeof(name), "n%06d", i);
+		peer_withdraw(i % apart == 10 ? owner : hidden, name, 0);
+	}
+	assert_int_equal(list_in_pieces(owner, hidden, "", true), 4);
+	assert_int_equal(page->buffers_count, 0);
+	assert_false(page->more);
+}
+
 #define with_registry(test) cmocka_unit_test_setup_teardown(test, peer_set_up, peer_tear_down)
 
 int main(void)
@@ -184,6 +249,7 @@ int main(void)
 	    with_registry(a_hostile_glob_is_cheap),
 	    with_registry(so_is_one_of_many_names),
 	    with_registry(many_names_that_do_not_fit_are_looked_at_page_by_page),
+	    with_registry(names_that_the_peer_may_not_see_are_passed_in_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
