@@ -639,7 +639,8 @@ int gpushare_stat(struct gpushare_session *session, const char *name,
  *
  * Names that come or go while the listing runs may or may not be in it; none comes twice.
  *
- * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_INVALID, _E_NO_REGISTRY, _E_TIMED_OUT
+ * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_INVALID, _E_LIMIT (256 lists of this user wait
+ *          for their turn), _E_NO_REGISTRY, _E_TIMED_OUT
  */
 int gpushare_list(struct gpushare_session *session, const char *glob,
 		  int (*visit)(const struct gpushare_info *info, void *user), void *user);
