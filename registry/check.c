@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "explain.h"
+#include "text.h"
 
 static bool all_zero(const uint8_t *bytes, size_t size)
 {
@@ -30,16 +31,6 @@ static bool key_is_valid(const char *key)
 	return name_is_valid(key) && !strchr(key, '/');
 }
 
-/* Values end up on terminals and in one-line logs. */
-static bool value_is_valid(const char *value)
-{
-	for (; *value; value++) {
-		if ((unsigned char)*value < ' ' || *value == 0x7f)
-			return false;
-	}
-	return true;
-}
-
 int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer)
 {
 	for (pb_size_t i = 0; i < count; i++) {
@@ -49,7 +40,8 @@ int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, repl
 			return explain(answer, GPUSHARE_E_INVALID,
 				       "\"%s\": the key of tag %d is not made of A-Z a-z 0-9 . _ -",
 				       name, i + 1);
-		if (!value_is_valid(tag->value))
+		/* Values end up on terminals and in one-line logs. */
+		if (text_control(tag->value))
 			return explain(answer, GPUSHARE_E_INVALID,
 				       "\"%s\": the value of tag %s holds a control character",
 				       name, tag->key);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "text.h"
+
 static bool enabled; /* set once, before there are threads */
 
 void log_enable(bool on)
@@ -23,10 +25,9 @@ static void log_write(const char *format, va_list arguments)
 
 	if (length > (int)sizeof(line) - 2)
 		length = (int)sizeof(line) - 2;
-	for (int i = begin; i < length; i++) {
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
-	}
+	line[length] = '\0';
+	for (char *at = line; (at = text_control(at));)
+		*at = '?';
 	line[length] = '\n';
 	if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) != 1)
 		return;

@@ -49,6 +49,8 @@ note=a = "b"'
 	has "$stderr" "key of tag 2"
 	run -1 --separate-stderr gpushare tag weights a=9 "c=$(printf 'x\033[2J')"
 	has "$stderr" "control character"
+	run -1 --separate-stderr gpushare tag weights a=9 "c=$(printf 'x\302\2332J')" # CSI, as one character
+	has "$stderr" "control character"
 	run -1 --separate-stderr gpushare tag nobody a=1
 	has "$stderr" nobody
 	run -1 --separate-stderr gpushare tag 'a b' a=1

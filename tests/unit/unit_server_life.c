@@ -351,6 +351,31 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 	assert_null(strstr(words, "??"));
 }
 
+static void the_log_holds_nothing_that_a_terminal_obeys(void **state)
+{
+	request hello = {
+	    .which_verb = gpushare_Request_hello_tag,
+	    .verb.hello = {.protocol = GPUSHARE_PROTOCOL,
+			   .client = "\x9bm;\xc2\x9bm;\x1bm;\u00c0\u65e5"},
+	};
+	int log = open(in_folder("log"), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int saved = dup(STDERR_FILENO);
+	ssize_t length;
+
+	(void)state;
+	assert_true(log >= 0 && saved >= 0);
+	dup2(log, STDERR_FILENO);
+	raw_daemon_start(&raw_here, (const char *const[]){"--foreground", NULL});
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	assert_int_equal(raw_ask(raw_greet(&raw_here), &hello, &raw_answer), GPUSHARE_OK);
+	length = pread(log, words, sizeof(words) - 1, 0);
+	close(log);
+	assert_true(length > 0);
+	words[length] = '\0';
+	assert_non_null(strstr(words, "?m;??m;?m;\u00c0\u65e5\n"));
+}
+
 #define in_place(test) cmocka_unit_test_setup_teardown(test, make_folder, raw_tear_down)
 
 int main(void)
@@ -369,6 +394,7 @@ int main(void)
 	    in_place(a_bad_directory_is_refused),
 	    cmocka_unit_test(wrong_usage_is_two),
 	    in_place(the_log_tells_who_and_never_a_handle),
+	    in_place(the_log_holds_nothing_that_a_terminal_obeys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,6 +83,13 @@ static void what_is_refused_changes_nothing(void **state)
 	assert_int_equal(tag(owner, "w", 0, "a/b=9", NULL), GPUSHARE_E_INVALID);
 	assert_int_equal(tag(owner, "w", 0, "a=9", "a=8", NULL), GPUSHARE_E_INVALID);
 	assert_int_equal(tag(owner, "w", 0, "a=\x1b[2J", NULL), GPUSHARE_E_INVALID);
+	/* C1: a byte, in UTF-8, overlong, and after a cut character */
+	assert_int_equal(tag(owner, "w", 0, "a=\x9bm", NULL), GPUSHARE_E_INVALID);
+	assert_int_equal(tag(owner, "w", 0, "a=b\xc2\x9bm", NULL), GPUSHARE_E_INVALID);
+	assert_int_equal(tag(owner, "w", 0, "a=\xe0\x82\x9bm", NULL), GPUSHARE_E_INVALID);
+	assert_int_equal(tag(owner, "w", 0, "a=\xe2\x9bm", NULL), GPUSHARE_E_INVALID);
+	assert_int_equal(tag(owner, "w", 0, "a=\xf0\x9f\x9b", NULL), GPUSHARE_E_INVALID);
+	peer_assert_sentence("control character");
 	assert_int_equal(tag(owner, "w", generation + 1, "a=9", NULL), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("another buffer now");
 	assert_int_equal(tag(owner, "x", 0, "a=9", NULL), GPUSHARE_E_NOT_FOUND);
@@ -95,6 +102,20 @@ static void what_is_refused_changes_nothing(void **state)
 	/* one goes, two come: four */
 	assert_int_equal(tag(owner, "w", generation, "d=4", "a=", "e=5", NULL), GPUSHARE_OK);
 	assert_string_equal(tags_of(owner, "w"), "b=2 c=3 d=4 e=5");
+}
+
+static void utf8_is_no_control_character(void **state)
+{
+	struct lease *owner = peer_new(1, 10, "owner");
+
+	(void)state;
+	peer_share(owner, "w");
+	/* each of them has a byte of 0x80 to 0x9f but the last one, which is no UTF-8 */
+	assert_int_equal(tag(owner, "w", 0, "a=\u00c0\u00df", "b=\u65e5\u672c", "c=\U0001f600",
+			     "d=\xe9t\xe9", NULL),
+			 GPUSHARE_OK);
+	assert_string_equal(tags_of(owner, "w"),
+			    "a=\u00c0\u00df b=\u65e5\u672c c=\U0001f600 d=\xe9t\xe9");
 }
 
 static const gpushare_HoldersReply *holders(struct lease *lease, const char *name,
@@ -241,6 +262,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(set_change_and_take_away, peer_set_up, peer_tear_down),
 	    cmocka_unit_test_setup_teardown(what_is_refused_changes_nothing, peer_set_up,
+					    peer_tear_down),
+	    cmocka_unit_test_setup_teardown(utf8_is_no_control_character, peer_set_up,
 					    peer_tear_down),
 	    cmocka_unit_test_setup_teardown(holders_come_in_pages, peer_set_up, peer_tear_down),
 	    cmocka_unit_test_setup_teardown(holders_of_limbo_and_of_the_owner, peer_set_up,

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_TEXT_H
+#define GPUSHARE_REGISTRY_TEXT_H
+
+/*
+ * The first byte of a control character, as strpbrk(); NULL: there is none. These are the bytes 0 to 31
+ * and 127, and C1: U+0080 to U+009F in UTF-8, and the bytes 0x80 to 0x9f outside of a UTF-8 character.
+ * A terminal may obey any of them.
+ */
+char *text_control(const char *text);
+
+#endif
