@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@
 #define CLOSING_MS 500	  /* who replaces us waits, and so do those who are connected */
 #define LOOK_MOST_MS 1000 /* from one look at the place and at slow connections to the next */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
+#define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
 
 /* Signals come through a fd; nng's threads, started later, inherit the mask. */
 static int open_signals(void)
@@ -152,6 +154,28 @@ static int64_t tend_store(struct registry *registry)
 	return next;
 }
 
+/*
+ * What is freed lies in the C library's arenas of the threads that allocated it, which give back only what
+ * is at their end. When more than half of the records have gone, all of it is given back.
+ */
+static void give_back_memory(struct registry *registry)
+{
+	const uint64_t *held = registry->users.held;
+	uint64_t records;
+	bool fell;
+
+	pthread_mutex_lock(&registry->lock);
+	records = held[LIMIT_names] + held[LIMIT_limbo] + held[LIMIT_attachments];
+	if (records > registry->records_most)
+		registry->records_most = records;
+	fell = registry->records_most - records > records + TRIM_RECORDS;
+	if (fell)
+		registry->records_most = records;
+	pthread_mutex_unlock(&registry->lock);
+	if (fell)
+		malloc_trim(0);
+}
+
 /* Whether it goes on after that. */
 static bool next_signal(struct registry *registry, int signals)
 {
@@ -208,6 +232,7 @@ static bool look_around(struct server *server, const struct place *place, struct
 	bool busy = server_has_served(server);
 
 	end_slow(server->registry);
+	give_back_memory(server->registry);
 	if (place_is_lost(place)) {
 		if (server_is_alone(server))
 			return false;
