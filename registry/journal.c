@@ -120,6 +120,13 @@ bool journal_write(struct journal *journal)
 	return journal->file >= 0;
 }
 
+bool journal_is_deleted(const struct journal *journal)
+{
+	struct stat is;
+
+	return !fstat(journal->file, &is) && !is.st_nlink;
+}
+
 bool journal_is_long(const struct journal *journal)
 {
 	return journal->size > JOURNAL_SMALL && journal->size > JOURNAL_SLACK * journal->live &&

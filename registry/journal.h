@@ -43,6 +43,8 @@ void journal_close(struct journal *journal, bool keep);
 unsigned int journal_put(struct journal *journal, const gpushare_State *what);
 /* false: logged, and the file is gone, as half of the truth is none. */
 bool journal_write(struct journal *journal);
+/* The open file has no name any more. */
+bool journal_is_deleted(const struct journal *journal);
 /* Whether it should be written anew: it is long, and little of it lives. */
 bool journal_is_long(const struct journal *journal);
 /* What is put and written between these two takes the place of all that was there. */

@@ -240,7 +240,9 @@ void note_flush(struct registry *registry)
 		return;
 	journal->dirty = false;
 	if (journal_write(journal)) {
-		if (journal_is_long(journal))
+		if (journal_is_deleted(journal))
+			note_all(registry);
+		else if (journal_is_long(journal))
 			rewrite(registry, true);
 	} else if (clock_ns() >= journal->retry_ns) {
 		note_all(registry);
