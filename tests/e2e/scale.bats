@@ -176,6 +176,55 @@ attach m5000: OK
 detach a: OK"
 }
 
+# folder_kib: what the registry's files take
+folder_kib() {
+	find "$GPUSHARE_DIR" -maxdepth 1 -type f -printf '%s\n' 2>/dev/null | awk '{ all += $1 } END { print int(all / 1024) }'
+}
+
+@test "the registry's files take no more than twice what its state needs" {
+	bounded() {
+		local most=0 needed now pid
+		start owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up" 60
+		# A successor writes its state and nothing else.
+		pid=$(registry_pids)
+		kill -KILL "$pid"
+		until_true has_ended "$pid"
+		has "$(api open retag=m000,1)" "tag m000: OK"
+		needed=$(folder_kib)
+		start tags "$BIN/api_app" open retag=m000,60000
+		until has_ended "$PID"; do
+			now=$(folder_kib)
+			((now <= most)) || most=$now
+		done
+		equal "$(cat "$WORK/tags.out")" "open: OK
+tag m000: OK"
+		echo "needed $needed KiB, took $most KiB"
+		((most <= 2 * needed))
+	}
+	expected_to_fail "the journal grows to four times the state" bounded
+}
+
+# The best of three, as others have the machine, too.
+@test "nobody waits while the registry writes all of its state" {
+	unheld() {
+		local answer on_time=0
+		start_registry
+		mkfifo "$WORK/never"
+		start owner bash -c 'exec "$0" share 60000 <>"$1"' "$BUILD/bench/many" "$WORK/never"
+		until_true test -s "$WORK/owner.out"
+		for _ in 1 2 3; do
+			rm -f "$GPUSHARE_DIR/registry.state" # the next change writes all
+			answer=$(api open within=50 retag=model00/layer.000000.weight,1)
+			echo "$answer"
+			has "$answer" "weight: OK"
+			[[ $answer == *late:* ]] || on_time=1
+		done
+		[ "$on_time" = 1 ]
+	}
+	PATIENCE_S=60 expected_to_fail "all of the state is written under the lock" unheld
+}
+
 @test "what the registry has descriptors for is E_LIMIT, and the rest goes on" {
 	(
 		ulimit -n 400

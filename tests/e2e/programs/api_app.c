@@ -284,6 +284,20 @@ static void do_many(char **argument, int count)
 	}
 }
 
+/* retag=NAME,COUNT: the same tag so many times, each with another value */
+static void do_retag(char **argument, int count)
+{
+	struct gpushare_tag tag = {.key = "step"};
+	int status = 0;
+
+	(void)count;
+	for (uint64_t i = 0; !status && i < script_number(argument[1]); i++) {
+		snprintf(tag.value, sizeof(tag.value), "%u", (unsigned int)i);
+		status = gpushare_tag(session, argument[0], &tag, 1);
+	}
+	say("tag", argument[0], status);
+}
+
 /*
  * gone=PID,NAME,LIMIT_MS: wait for the process to end, then for the name to go; LIMIT_MS counts
  * from the end of the process.
@@ -336,20 +350,16 @@ static void do_inherit(char **argument, int count)
 #include "api_unified.h"
 
 static const struct script_verb verbs[] = {
-    {"open", 0, 1, do_open},	   {"close", 0, 0, do_close},
-    {"list", 0, 1, do_list},	   {"liststop", 0, 0, do_liststop},
-    {"stat", 1, 1, do_stat},	   {"unlink", 1, 1, do_unlink},
-    {"alloc", 3, 3, do_alloc},	   {"attach", 2, 4, do_attach},
-    {"detach", 1, 1, do_detach},   {"free", 1, 1, do_free},
-    {"same", 2, 2, do_same},	   {"size", 1, 1, do_size},
-    {"fill", 2, 2, do_fill},	   {"put", 3, 3, do_put},
-    {"byte", 2, 2, do_byte},	   {"save", 2, 2, do_save},
-    {"raw", 2, 3, do_raw},	   {"share", 5, 6, do_share},
-    {"gone", 3, 3, do_gone},	   {"many", 2, 2, do_many},
-    {"make", 4, 4, do_make},	   {"what", 1, 1, do_what},
-    {"link", 1, 1, do_link},	   {"walk", 1, 1, do_walk},
-    {"inherit", 0, 0, do_inherit}, {"state", 1, 1, do_state},
-    {"tag", 3, 3, do_tag},	   {NULL, 0, 0, NULL},
+    {"open", 0, 1, do_open},	     {"close", 0, 0, do_close},	  {"list", 0, 1, do_list},
+    {"liststop", 0, 0, do_liststop}, {"stat", 1, 1, do_stat},	  {"unlink", 1, 1, do_unlink},
+    {"alloc", 3, 3, do_alloc},	     {"attach", 2, 4, do_attach}, {"detach", 1, 1, do_detach},
+    {"free", 1, 1, do_free},	     {"same", 2, 2, do_same},	  {"size", 1, 1, do_size},
+    {"fill", 2, 2, do_fill},	     {"put", 3, 3, do_put},	  {"byte", 2, 2, do_byte},
+    {"save", 2, 2, do_save},	     {"raw", 2, 3, do_raw},	  {"share", 5, 6, do_share},
+    {"gone", 3, 3, do_gone},	     {"many", 2, 2, do_many},	  {"make", 4, 4, do_make},
+    {"what", 1, 1, do_what},	     {"link", 1, 1, do_link},	  {"walk", 1, 1, do_walk},
+    {"inherit", 0, 0, do_inherit},   {"state", 1, 1, do_state},	  {"tag", 3, 3, do_tag},
+    {"retag", 2, 2, do_retag},	     {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)
