@@ -14,6 +14,8 @@
 /* A keeper's, beyond the service manager's: give what you have, some at a time; drop it all, end. */
 #define FDNAMES_TAKE "GPUSHARE_TAKE=1"
 #define FDNAMES_STOPPING "STOPPING=1"
+/* A keeper's, with a pidfd: unless a registry takes them first, they go when that process ends. */
+#define FDNAMES_OWNER "GPUSHARE_OWNER=1"
 
 #define FDNAMES_ONE 32 /* bytes of one name, with what comes behind it */
 #define FDNAMES_MESSAGE (128 + FDS_MAX * FDNAMES_ONE)

@@ -328,6 +328,24 @@ static void flush_patiently(struct fdstore *store)
 		poll(NULL, 0, AGAIN_MS);
 }
 
+bool fdstore_tie(struct fdstore *store, int process, const uint64_t *generations, size_t count)
+{
+	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
+	char message[FDNAMES_MESSAGE];
+	size_t size = fdnames_write(message, FDNAMES_OWNER, generations, count);
+	int status;
+
+	if (!store->manager)
+		flush_patiently(store); /* it can't tie what it doesn't have */
+	if (store->manager || store->owed || store->link.fd < 0)
+		return false;
+	while ((status = fds_send_bytes(store->link.fd, message, size, &process, 1)) ==
+		   GPUSHARE_E_TIMED_OUT &&
+	       clock_ns() < deadline)
+		poll(NULL, 0, AGAIN_MS);
+	return !status;
+}
+
 void fdstore_close(struct fdstore *store, bool keep)
 {
 	struct item *item, *after;

@@ -5,10 +5,11 @@
  * Descriptors that outlive this process: in the service manager's fd store ($NOTIFY_SOCKET, sd_notify
  * protocol FDSTORE=1/FDNAME=/FDSTOREREMOVE=1, back through LISTEN_FDS/LISTEN_FDNAMES), else in a
  * keeper process of ours that speaks the same. One thread uses it at a time (the registry's lock).
- * Nothing here blocks, but for fdstore_open() and fdstore_close(), which give a keeper and a service
- * manager a second.
+ * Nothing here blocks, but for fdstore_open(), fdstore_tie() and fdstore_close(), which give a keeper
+ * and a service manager a second.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct fdstore;
@@ -27,6 +28,11 @@ void fdstore_settle(struct fdstore *store);
  */
 bool fdstore_put(struct fdstore *store, uint64_t generation, int fd);
 void fdstore_drop(struct fdstore *store, uint64_t generation);
+/*
+ * The last before fdstore_close(): should no registry come, the keeper drops these when the process of that
+ * pidfd ends. false: they stay until one comes, as they do with a service manager. Waits a second at most.
+ */
+bool fdstore_tie(struct fdstore *store, int process, const uint64_t *generations, size_t count);
 /* Every half a second: a keeper that was killed has a successor, what it was too busy for is sent.
  * When to be called at the latest; INT64_MAX: as ever. */
 int64_t fdstore_tick(struct fdstore *store);

@@ -26,11 +26,18 @@
 #define TURNS_MAX 100	    /* more is no registry's queue: who asks is answered all the same */
 #define EXIT_USAGE 2
 
+/* A process whose end is that of some descriptors. */
+struct owner {
+	int process; /* pidfd */
+	struct owner *prev, *next;
+};
+
 struct kept {
 	UT_hash_handle hh;
 	uint64_t generation;
 	uint64_t serial; /* those that came later have a higher one */
 	int fd;
+	struct owner *owner; /* NULL: only a registry knows when it goes */
 };
 
 struct peer {
@@ -46,6 +53,9 @@ static struct keeper {
 	uint64_t last_serial;
 	struct peer peers[PEERS_MAX];
 	int peer_count;
+	struct owner *owners;
+	size_t owner_count;
+	struct pollfd *events; /* room for the listener, all peers and the owners */
 	struct closer *closer;
 	struct recall recall;
 } keeper;
@@ -101,6 +111,69 @@ static void keep(uint64_t generation, int fd)
 	closer_add(keeper.closer, fd);
 }
 
+static void owner_close(struct owner *owner)
+{
+	DL_DELETE(keeper.owners, owner);
+	keeper.owner_count--;
+	close(owner->process);
+	free(owner);
+}
+
+static struct owner *owner_new(int process)
+{
+	size_t room = 1 + PEERS_MAX + keeper.owner_count + 1;
+	struct pollfd *events = realloc(keeper.events, room * sizeof(*events));
+	struct owner *owner = events ? calloc(1, sizeof(*owner)) : NULL;
+
+	if (events)
+		keeper.events = events;
+	if (!owner)
+		return NULL;
+	owner->process = process;
+	keeper.owner_count++;
+	DL_APPEND(keeper.owners, owner);
+	return owner;
+}
+
+static void tie(int process, const uint64_t *generations, int count)
+{
+	struct owner *owner = owner_new(process);
+
+	if (!owner)
+		close(process);
+	for (int i = 0; owner && i < count; i++) {
+		struct kept *kept;
+
+		HASH_FIND(hh, keeper.kept, &generations[i], sizeof(*generations), kept);
+		if (kept)
+			kept->owner = owner;
+	}
+}
+
+/* A registry is here, which sees itself how its owners end. */
+static void untie_all(void)
+{
+	struct owner *owner, *after;
+
+	for (struct kept *kept = keeper.kept; kept; kept = kept->hh.next)
+		kept->owner = NULL;
+	DL_FOREACH_SAFE(keeper.owners, owner, after)
+	{
+		owner_close(owner);
+	}
+}
+
+static void owner_bury(struct owner *owner)
+{
+	struct kept *kept, *after;
+
+	HASH_ITER (hh, keeper.kept, kept, after) {
+		if (kept->owner == owner)
+			kept_drop(kept);
+	}
+	owner_close(owner);
+}
+
 static void peer_close(struct peer *peer)
 {
 	const struct peer *end = keeper.peers + keeper.peer_count--;
@@ -124,6 +197,10 @@ static bool obey(struct peer *peer, const char *message, const int *fds, size_t 
 			keep(generations[i], fds[i]);
 		return true;
 	}
+	if (fdnames_says(message, FDNAMES_OWNER) && count == 1) {
+		tie(fds[0], generations, named);
+		return true;
+	}
 	if (count)
 		return false;
 	if (fdnames_says(message, FDNAMES_REMOVE)) {
@@ -132,6 +209,8 @@ static bool obey(struct peer *peer, const char *message, const int *fds, size_t 
 		return true;
 	}
 	peer->asks = fdnames_says(message, FDNAMES_TAKE);
+	if (peer->asks)
+		untie_all();
 	return peer->asks;
 }
 
@@ -217,20 +296,39 @@ static void admit(int fd)
 	keeper.peers[keeper.peer_count++] = (struct peer){.fd = fd};
 }
 
+/* Whether somebody connects. */
+static bool await_events(void)
+{
+	struct pollfd *event = keeper.events;
+	struct owner *owner, *after;
+
+	*event++ = (struct pollfd){.fd = KEEPER_LISTENER_FD, .events = POLLIN};
+	for (int i = 0; i < keeper.peer_count; i++)
+		*event++ = (struct pollfd){.fd = keeper.peers[i].fd, .events = POLLIN};
+	DL_FOREACH(keeper.owners, owner)
+	{
+		*event++ = (struct pollfd){.fd = owner->process, .events = POLLIN};
+	}
+	if (poll(keeper.events, (nfds_t)(event - keeper.events), LOOK_MS) < 1)
+		return false;
+	event = keeper.events + 1 + keeper.peer_count;
+	DL_FOREACH_SAFE(keeper.owners, owner, after)
+	{
+		if (event++->revents)
+			owner_bury(owner);
+	}
+	return keeper.events->revents;
+}
+
 static void serve(void)
 {
-	struct pollfd events[PEERS_MAX + 1] = {{.fd = KEEPER_LISTENER_FD, .events = POLLIN}};
-
 	while (has_name() && (keeper.peer_count || keeper.kept)) {
-		int count = keeper.peer_count, fd;
+		bool comes = await_events();
+		int fd;
 
-		for (int i = 0; i < count; i++)
-			events[i + 1] = (struct pollfd){.fd = keeper.peers[i].fd, .events = POLLIN};
-		poll(events, (nfds_t)count + 1, LOOK_MS);
 		serve_peers();
 		recall_tick(&keeper.recall, keeper.peer_count > 0);
-		if (events[0].revents &&
-		    (fd = accept4(KEEPER_LISTENER_FD, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+		if (comes && (fd = accept4(KEEPER_LISTENER_FD, NULL, NULL, SOCK_CLOEXEC)) >= 0)
 			admit(fd);
 	}
 }
@@ -273,9 +371,11 @@ int keeper_run(const char *directory)
 	listen(KEEPER_LISTENER_FD,
 	       KEEPER_BACKLOG); /* again: who connects sees this process's pid */
 	keeper.closer = closer_open();
+	keeper.events = calloc(1 + PEERS_MAX, sizeof(*keeper.events));
 	recall_init(&keeper.recall, directory);
 	admit(KEEPER_FIRST_FD);
-	serve();
+	if (keeper.events)
+		serve();
 	leave(0);
 	return 0;
 }

@@ -254,6 +254,35 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 	return true;
 }
 
+/* What isn't kept goes with its owner, also when no registry comes that could see its end. */
+static bool tie_to_owner(const struct registry *registry, const struct lease *lease)
+{
+	uint64_t generations[FDS_MAX];
+	struct entry *entry;
+	size_t count = 0;
+
+	DL_FOREACH(lease->entries, entry)
+	{
+		if (!entry->held || keep_stays(entry->info.flags))
+			continue;
+		generations[count++] = entry->info.generation;
+		if (count < FDS_MAX)
+			continue;
+		if (!fdstore_tie(registry->fdstore, lease->watch, generations, count))
+			return false;
+		count = 0;
+	}
+	return !count || fdstore_tie(registry->fdstore, lease->watch, generations, count);
+}
+
+static void tie_to_owners(const struct registry *registry)
+{
+	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+		if (lease->watch >= 0 && !tie_to_owner(registry, lease))
+			return;
+	}
+}
+
 void restore_leave(struct registry *registry)
 {
 	bool keep;
@@ -264,6 +293,8 @@ void restore_leave(struct registry *registry)
 	keep = registry->store.count || registry->nameless;
 	if (keep && registry->journal.file < 0)
 		note_all(registry);
+	if (registry->fdstore)
+		tie_to_owners(registry);
 	registry_let_go(registry, keep);
 	pthread_mutex_unlock(&registry->lock);
 }

@@ -45,7 +45,7 @@ keeps() {
 	local pid
 	pid=$(in_folder "$1" keeper_pids)
 	[ -n "$pid" ] || pid=none
-	readlink "/proc/$pid"/fd/* 2>/dev/null | grep -vc 'socket:\|/dev/null' || true
+	readlink "/proc/$pid"/fd/* 2>/dev/null | grep -vc 'socket:\|/dev/null\|pidfd' || true
 }
 
 keeps_one() {
@@ -88,4 +88,37 @@ let_go() {
 	sleep 2
 	equal "$(in_folder off registry_pids)" ""
 	equal "$(keeps off)" 1
+}
+
+# The administrator ended it: no registry comes by itself. The owner may, and what is kept waits for anybody.
+@test "--system, ended by a signal: its keeper lets go of what isn't kept with its owner, and of nothing before" {
+	local registry owner other
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --system
+	registry=$PID
+	await_file "$GPUSHARE_DIR/registry.sock"
+	start owner "$BIN/api_app" open make=a,w,2Mi,vmm make=b,x,2Mi,vmm make=c,y,2Mi,keep touch="$WORK/owner.up" await="$WORK/end"
+	owner=$PID
+	await_file "$WORK/owner.up"
+	start other "$BIN/api_app" open make=d,z,2Mi,vmm touch="$WORK/other.up" await="$WORK/end"
+	other=$PID
+	await_file "$WORK/other.up"
+	has_kept() { [ "$(keeps r)" = "$1" ]; }
+	until_true has_kept 4
+	kill -TERM "$registry"
+	until_true has_ended "$registry"
+	kill -KILL "$owner"
+	until_true has_kept 2
+	# what is left is as it was, for the registry that comes next
+	start registry gpushare-registry --dir "$GPUSHARE_DIR" --system
+	registry=$PID
+	await_file "$GPUSHARE_DIR/registry.sock"
+	equal "$(names)" "y 2097152
+z 2097152"
+	equal "$(api open attach=a,y attach=b,z)" "open: OK
+attach y: OK
+attach z: OK"
+	kill -TERM "$registry"
+	until_true has_ended "$registry"
+	kill -KILL "$other"
+	until_true has_kept 1
 }
