@@ -92,7 +92,6 @@ class Names(Case):
             self.assertEqual(gpushare.attach("x", dtype="float16").shape, (12,))
             with self.assertRaises(gpushare.RangeError):
                 gpushare.attach("x", dtype="float64", shape=4)
-            del told  # what is attached already comes with the tags that it came with
             made.tags = {"dtype": "bfloat16", "shape": "3,4"}
             self.assertEqual(gpushare.attach("x").shape, (3, 4))
             made.tags = {"shape": None}
@@ -100,7 +99,7 @@ class Names(Case):
             for tags in ({"dtype": "what"}, {"dtype": "int32", "shape": "7"}, {"dtype": "int32", "shape": "-1"},
                          {"dtype": "int32", "shape": "0"}, {"dtype": "int32", "shape": "9" * 100},
                          {"dtype": "int32", "shape": "2,,3"}):
-                made.tags = tags
+                self.tag_by_c("x", **tags)
                 with warnings.catch_warnings(record=True) as said:
                     warnings.simplefilter("always")
                     self.assertEqual(gpushare.attach("x").shape, (24,))
@@ -109,6 +108,80 @@ class Names(Case):
             self.assertEqual((scalar.shape, scalar.nbytes, scalar.tags["shape"] if "shape" in scalar.tags else ""),
                              ((), 8, ""))
             self.assertEqual(gpushare.attach("s").shape, ())
+
+    def tag_by_c(self, name, **tags):
+        """As a program does that calls the library itself, which checks no layout."""
+        gpushare._buffer.set_tags(gpushare._session.session_of().handle, name, tags)
+
+    def test_tags_are_read_as_the_tools_read_them(self):
+        with gpushare.alloc("x", 24):
+            for dtype, shape, is_dtype, is_shape in (
+                    ("f16", "3x4", "float16", (3, 4)), ("i8", "[2, 12]", "int8", (2, 12)), ("u64", "(3,)", "uint64", (3,)),
+                    ("torch.bfloat16", " 1 x 12 ", "bfloat16", (1, 12)), ("<i8", "3", "int64", (3,))):
+                gpushare.tag("x", dtype=dtype, shape=shape)
+                found = gpushare.attach("x")
+                self.assertEqual((found.dtype, found.shape), (is_dtype, is_shape))
+            for shape in ("2,", "2x", ",2", "2,3x1", "(2", "(2,,)", "[2)", "()2", "2 3"):
+                with self.assertRaisesRegex(ValueError, "no shape"):
+                    gpushare.tag("x", shape=shape)
+
+    def test_tags_that_do_not_fit_are_refused(self):
+        with gpushare.alloc("x", (4, 8), "float32", tags={"step": "3"}) as made:
+            before = made.tags
+            for tags, said in (({"shape": "4,9"}, r"'x'.*float32.*\(4, 9\).*144 bytes.*128"),
+                               ({"dtype": "float64"}, r"float64.*\(4, 8\).*256 bytes.*128"),
+                               ({"dtype": "float64", "shape": None}, None), ({"dtype": "float32", "shape": (4, 8)}, None),
+                               ({"shape": "0"}, r"\(0,\).*128"), ({"shape": "-1"}, "no shape"), ({"shape": "2,,3"}, "no shape"),
+                               ({"shape": "9" * 19 + ",9" * 30}, "128"), ({"dtype": "complex128", "shape": "3,3"}, "144 bytes")):
+                for tag in (lambda: gpushare.tag("x", **tags), lambda: setattr(made, "tags", tags)):
+                    with self.subTest(tags):
+                        if said is None:
+                            tag()
+                            self.tag_by_c("x", dtype="float32", shape="4,8")
+                            continue
+                        with self.assertRaisesRegex(ValueError, said) as caught:
+                            tag()
+                        self.assertEqual(caught.exception.status, "E_INVALID")
+                        self.assertEqual(made.tags, before)
+            self.tag_by_c("x", shape="99")
+            gpushare.tag("x", step="4")  # whoever sets another tag answers for that alone
+            self.assertEqual(gpushare.tag("x")["step"], "4")
+        with self.assertRaisesRegex(ValueError, "'y'.*64 bytes.*32"):
+            gpushare.alloc("y", (4, 8), "uint8", tags={"shape": "64"})
+        with gpushare.alloc("z", 8, staged=True) as staged:
+            with self.assertRaisesRegex(ValueError, "12 bytes.*8"):
+                staged.tags = {"dtype": "int32", "shape": "3"}
+        with gpushare.alloc("s", (), "float64", tags={"step": "1"}) as scalar:
+            scalar.tags = {"dtype": "int64", "shape": ""}
+            self.assertEqual((scalar.dtype, scalar.shape), ("int64", ()))
+
+    def test_buffers_follow_the_tags_that_their_session_sets(self):
+        def layouts(*buffers):
+            return [(b.dtype, b.shape) for b in buffers]
+
+        with gpushare.alloc("x", (2, 3), "float32") as made, gpushare.Session() as other:
+            attached, told = gpushare.attach("x"), gpushare.attach("x", dtype="uint8")
+            view, elsewhere = attached.view(), other.attach("x")
+            gpushare.tag("x", dtype="int16", shape="3,4")
+            self.assertEqual(layouts(made, attached), [("int16", (3, 4))] * 2)
+            self.assertEqual(layouts(view, elsewhere), [("float32", (2, 3))] * 2)
+            self.assertEqual(layouts(told), [("uint8", (24,))])
+            attached.tags = {"shape": "12"}
+            self.assertEqual(layouts(made, attached), [("int16", (12,))] * 2)
+            with self.assertRaises(ValueError):
+                gpushare.tag("x", shape="13")
+            self.assertEqual(layouts(made, attached), [("int16", (12,))] * 2)
+            with Child("""
+                gpushare.tag("x", dtype="int32", shape="6")
+                print("tagged")
+            """) as child:
+                self.assertEqual(child.hear(), "tagged")
+            self.assertEqual(layouts(attached), [("int16", (12,))])  # another process's tags come with an attach
+            self.assertEqual(layouts(gpushare.attach("x"), other.attach("x")), [("int32", (6,))] * 2)
+            gpushare.tag("x", step="1")
+            self.assertEqual(layouts(attached), [("int16", (12,))])
+            attached.write(bytes(range(24)))
+            self.assertEqual(attached.read(), bytes(range(24)))
 
     def test_waiting_for_a_name(self):
         threading.Timer(0.2, lambda: made.append(gpushare.alloc("late", (3,), "int32"))).start()

@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from . import _abi, _dlpack, _errors, _native
 from ._array import Array
-from ._dtypes import BYTES, DTYPES, DType, Shape, count, dtype_of, shape_from_text, shape_text
+from ._dtypes import BYTES, DTYPES, DType, Shape, count, dtype_from_tag, shape_from_text, shape_text
 from ._info import Info, state_text
 from ._order import Ordered
 
@@ -28,24 +28,51 @@ def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None
     _native.call("gpushare_tag", session, _native.text(name), rows, len(tags))
 
 
+def _layout(name: str, size: int, dtype: DType, text: Optional[str]) -> Shape:
+    """The shape of `size` bytes with these tags; ValueError where they don't fit. A scalar's shape is empty."""
+    if text or size == dtype.itemsize:
+        shape = shape_from_text(text or "")
+    else:
+        shape = (size // dtype.itemsize,)
+    needed = count(shape) * dtype.itemsize
+    if needed > size or not needed:
+        raise _errors.of("E_INVALID", f"'{name}': dtype {dtype.name} and shape {shape} are {needed} bytes, and the "
+                                      f"buffer has {size}; tags that change both are set in one call")
+    return shape
+
+
+def is_layout(tags: Mapping[str, Any]) -> bool:
+    """Do they say how a buffer is laid out?"""
+    return not tags.keys().isdisjoint({"dtype", "shape"})
+
+
+def check_layout(info: Info, tags: Mapping[str, Any]) -> None:
+    """InvalidError where the buffer's layout with these tags set doesn't fit its size. An element type that only
+    others know has no size here."""
+    dtype, shape = ({**info.tags, **tags}.get(key) for key in ("dtype", "shape"))
+    try:
+        shape_from_text(str(shape or ""))
+    except ValueError as error:
+        raise _errors.of("E_INVALID", f"'{info.name}': {error}") from None
+    try:
+        known = dtype_from_tag(str(dtype or ""))
+    except ValueError:
+        return
+    _layout(info.name, info.size, known, str(shape or ""))
+
+
 def tagged_layout(info: Info) -> Tuple[DType, Shape]:
-    """As its tags say; else bytes. A scalar has the tag dtype, and none or an empty one for the shape."""
+    """As its tags say; else bytes."""
     tags = info.tags
     if "dtype" not in tags:
         return BYTES, (info.size,)
     try:
-        dtype = dtype_of(tags["dtype"])
-        if "shape" in tags or info.size == dtype.itemsize:
-            shape = shape_from_text(tags.get("shape", ""))
-        else:
-            shape = (info.size // dtype.itemsize,)
-        if count(shape) * dtype.itemsize > info.size or not count(shape):
-            raise ValueError("that is not what the buffer has room for")
+        dtype = dtype_from_tag(tags["dtype"])
+        return dtype, _layout(info.name, info.size, dtype, tags.get("shape"))
     except ValueError as error:
         warnings.warn(f"'{info.name}' has {info.size} bytes and is tagged dtype={tags['dtype']}, "
                       f"shape={tags.get('shape')}: {error}; taken as bytes", stacklevel=3)
         return BYTES, (info.size,)
-    return dtype, shape
 
 
 class Buffer(Array, Ordered):
@@ -54,12 +81,23 @@ class Buffer(Array, Ordered):
     The name of alloc() and share() is there while this or a view() of it lives. The memory is there while
     either, or anything that a consumer made of them lives, and goes with the last of those. close() and
     leaving a with block let go of it earlier; what others made of it by then stays valid.
+
+    Its dtype and shape are those of the tags when it was made, and change when its session sets the tags dtype or
+    shape. They don't change where attach() was given a dtype or shape, nor in view()s, tensors and arrays of it. Tags
+    that another session or process sets are in `tags` at once, and in the Buffer of the next attach().
     """
 
-    def __init__(self, hold: _native.Hold, session: Any, info: Info, dtype: DType, shape: Shape):
+    def __init__(self, hold: _native.Hold, session: Any, info: Info, dtype: DType, shape: Shape, *,
+                 tagged: bool = True):
         super().__init__(hold, info, dtype, shape)
         self.session = session
         self.closed = False
+        if tagged:
+            session._follow(self)
+
+    def _take_layout(self, info: Info) -> None:
+        if info.generation == self._info.generation and not self.closed:
+            self._dtype, self.shape = tagged_layout(info)
 
     def _open(self) -> _native.Hold:
         if self.closed:
@@ -92,14 +130,15 @@ class Buffer(Array, Ordered):
 
     @property
     def tags(self) -> Dict[str, str]:
-        """As they are now. Assign some of them to set those: buffer.tags = {"step": "3"}."""
+        """As they are now. Assign some of them to set those: buffer.tags = {"step": "3"}. A dtype and shape that need
+        more bytes than the buffer has are refused."""
         rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
         _native.call("gpushare_tags", self.handle, rows, ctypes.byref(out))
         return {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
 
     @tags.setter
     def tags(self, tags: Mapping[str, Optional[str]]) -> None:
-        set_tags(self.session.handle, self.name, tags)
+        self.session._tag(self.name, tags)
 
     def commit(self) -> None:
         """Show the name of a staged buffer to everybody, now that its contents and tags are there. The GPU's

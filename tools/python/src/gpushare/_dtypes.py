@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Element types: their names as tags have them, and how DLPack, numpy and struct write them."""
 import math
+import re
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 
@@ -37,6 +38,10 @@ BYTES = DTYPES["uint8"]
 _BY_TYPESTR = {d.typestr: d for d in DTYPES.values() if d.typestr}
 _BY_CODE = {(d.code, d.bits): d for d in DTYPES.values()}
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "bool_": "bool"}
+# gpushare-attach's short names, which a tag may have; NumPy's "i8" is another type.
+_SHORT = {kind + str(bits): name + str(bits) for kind, name, sizes in (
+    ("f", "float", (16, 32, 64)), ("bf", "bfloat", (16,)), ("i", "int", (8, 16, 32, 64)), ("u", "uint", (8, 16, 32, 64)))
+    for bits in sizes}
 DTypeLike = Union[str, DType, Any]
 
 
@@ -57,12 +62,19 @@ def dtype_of(what: DTypeLike) -> DType:
     return found
 
 
+def dtype_from_tag(text: str) -> DType:
+    """Of the tag, as gpushare-attach reads it, or as dtype_of() does."""
+    return dtype_of(_SHORT.get(text, text))
+
+
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> Optional[DType]:
     """None: one that has no name here."""
     return _BY_CODE.get((code, bits)) if lanes == 1 else None
 
 
 Shape = Tuple[int, ...]
+_SIZES = "(?:[0-9]+(?: *, *[0-9]+)*{}|[0-9]+(?: *x *[0-9]+)*)?"
+_SHAPE = re.compile(r" *(?:\( *{0} *\)|\[ *{0} *\]|{1}) *".format(_SIZES.format("(?: *,)?"), _SIZES.format("")))
 
 
 def shape_of(what: Union[int, Sequence[int]]) -> Shape:
@@ -85,13 +97,15 @@ def shape_text(shape: Shape) -> str:
 
 
 def shape_from_text(text: str) -> Shape:
-    """Of the tag; ValueError for what is none."""
-    if not text:
-        return ()
-    parts = text.split(",")
-    if not all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts) or len(parts) > 64:
+    """Of the tag, in the forms that gpushare-attach reads: "2,3", "2x3", "(2, 3)", "[2, 3]"; ValueError for what is
+    none."""
+    found = _SHAPE.fullmatch(text)
+    if not found:
         raise ValueError(f"{text!r} is no shape")
-    return tuple(map(int, parts))
+    sizes = re.findall("[0-9]+", text)
+    if len(sizes) > 64 or any(len(size) > 20 for size in sizes):
+        raise ValueError(f"{text!r} is no shape")
+    return tuple(map(int, sizes))
 
 
 def strides_are_compact(shape: Shape, strides: Optional[Sequence[int]]) -> bool:

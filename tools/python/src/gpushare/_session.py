@@ -4,10 +4,11 @@ import ctypes
 import os
 import threading
 import time
+import weakref
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _abi, _driver, _errors, _foreign, _native
-from ._buffer import Buffer, layout_tags, set_tags, tagged_layout
+from ._buffer import Buffer, check_layout, is_layout, layout_tags, set_tags, tagged_layout
 from ._dtypes import BYTES, DType, DTypeLike, Shape, count, dtype_of, shape_of
 from ._info import Holder, Info, RegistryInfo
 from ._order import Event
@@ -67,6 +68,8 @@ class Session:
             no_autostart=not autostart)
         self._hold: Optional[_native.Hold] = _native.Hold(
             _native.call_out("gpushare_open", ctypes.byref(options)), "gpushare_close")
+        self._lock = threading.Lock()
+        self._tagged: "weakref.WeakSet[Buffer]" = weakref.WeakSet()  # whose layout is that of the tags
 
     @property
     def handle(self) -> int:
@@ -96,7 +99,10 @@ class Session:
              keep: Any = None) -> Buffer:
         """Its tags, and then, unless it is to stay staged, everybody sees it."""
         hold = _native.Hold(handle, "gpushare_free", (self._hold, keep))
-        buffer = Buffer(hold, self, _info_of(handle), kind, shape)
+        info = _info_of(handle)
+        if tags and is_layout(tags):
+            check_layout(info, {**layout_tags(kind, shape), **tags})
+        buffer = Buffer(hold, self, info, kind, shape)
         told: Dict[str, str] = dict(tags or {})
         # bytes need no words for it, and a shape that is too long to be told is not
         if not (kind == BYTES and len(shape) == 1):
@@ -118,7 +124,7 @@ class Session:
 
         `wait`: seconds for the name to appear; `device`: map it for that GPU; `read_only`: the right to
         read it suffices. Element type and shape are
-        those of its tags, unless told here.
+        those of its tags now, unless told here.
         """
         options = _native.make(
             _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), same_address=same_address,
@@ -133,12 +139,23 @@ class Session:
         handle = _wait_interruptibly(self.handle, _native.text(name), options)
         hold = _native.Hold(handle, "gpushare_detach", (self._hold,))
         info = _info_of(handle)
+        if told is None:
+            self._refresh_tags(info)
         if wait and told is None:
             _await_tags(handle, info)
         kind, wanted = (told, None) if told else tagged_layout(info)
         if asked is not None or wanted is None:
             wanted = asked if asked is not None else (info.size // kind.itemsize,)
-        return Buffer(hold, self, info, kind, wanted)
+        return Buffer(hold, self, info, kind, wanted, tagged=told is None and asked is None)
+
+    def _refresh_tags(self, info: Info) -> None:
+        """The record of a buffer that was attached here before is as old as that attachment."""
+        try:
+            now = self.stat(info.name)
+        except _errors.GpushareError:
+            return
+        if now.generation == info.generation:
+            info.tags = now.tags
 
     def alloc(self, name: str, shape: Union[int, Sequence[int]], dtype: DTypeLike = "uint8", *,
               device: Optional[int] = None, keep: bool = False, ttl: int = 0, adopt: bool = False,
@@ -222,10 +239,30 @@ class Session:
         _native.call("gpushare_unlink", self.handle, _native.text(name))
 
     def tag(self, name: str, **tags: Optional[str]) -> Dict[str, str]:
-        """Set tags of a name; None takes one away. What tags it has then, so that tag(name) tells."""
+        """Set tags of a name; None takes one away. What tags it has then, so that tag(name) tells.
+
+        InvalidError (a ValueError) where dtype and shape would need more bytes than the buffer has. This session's
+        Buffers of that name have the new dtype and shape; see Buffer for the others.
+        """
         if tags:
-            set_tags(self.handle, name, tags)
+            self._tag(name, tags)
         return self.stat(name).tags
+
+    def _tag(self, name: str, tags: Mapping[str, Optional[str]]) -> None:
+        if not is_layout(tags):
+            set_tags(self.handle, name, tags)
+            return
+        check_layout(self.stat(name), tags)
+        set_tags(self.handle, name, tags)
+        info = self.stat(name)
+        with self._lock:
+            buffers = list(self._tagged)
+        for buffer in buffers:
+            buffer._take_layout(info)
+
+    def _follow(self, buffer: Buffer) -> None:
+        with self._lock:
+            self._tagged.add(buffer)
 
     # Looks.
 
