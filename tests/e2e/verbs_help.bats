@@ -210,6 +210,23 @@ completed() {
 	has "$(LINE="gpushare run --name w: s" completed gpushare run --name w : s)" "some "
 }
 
+@test "bash: what it splits is one word to gpushare-attach, too" {
+	named_buffers
+	cd "$WORK"
+	mkdir d
+	touch d/some d/a:b=c d/weights
+	cd d
+	equal "$(LINE="gpushare-attach weights:" completed gpushare-attach weights : '')" ""
+	equal "$(LINE="gpushare-attach a:we" completed gpushare-attach a : we)" ""
+	equal "$(LINE="gpushare-attach a=--in" completed gpushare-attach a = --in)" ""
+	equal "$(LINE="gpushare-attach weights -o a:b" completed gpushare-attach weights -o a : b)" "b=c "
+	equal "$(LINE="gpushare-attach weights -o a:" completed gpushare-attach weights -o a : '')" "b=c "
+	equal "$(LINE="gpushare-attach weights --output=a:b" completed gpushare-attach weights --output = a : b)" "b=c "
+	equal "$(LINE="gpushare-attach weights --dtype=bf" completed gpushare-attach weights --dtype = bf)" "bf16 bfloat16 "
+	equal "$(LINE="gpushare-attach weights --dtype=" completed gpushare-attach weights --dtype = | grep -o bf16)" bf16
+	equal "$(LINE="gpushare-attach a: we" completed gpushare-attach a : we)" "weights "
+}
+
 @test "bash completes gpushare-attach by its own --help" {
 	named_buffers
 	has "$(completed gpushare-attach --)" "--into "

@@ -6,7 +6,7 @@
 # bash splits words at the characters of COMP_WORDBREAKS, such as the ':' and '=' of a rule: words becomes
 # what the user typed, up to the cursor, and the last of them the one to complete.
 _gpushare_join() {
-	local rest=$COMP_LINE word last= i
+	local rest=$COMP_LINE word last='' i
 	words=()
 	for ((i = 0; i <= COMP_CWORD; i++)); do
 		word=${COMP_WORDS[i]}
@@ -81,20 +81,24 @@ _gpushare() {
 }
 
 _gpushare_attach() {
-	local word=${COMP_WORDS[COMP_CWORD]}
+	local words option
 	COMPREPLY=()
-	! _gpushare_values "${COMP_WORDS[COMP_CWORD - 1]}" "$word" || return 0
-	case ${COMP_WORDS[COMP_CWORD - 1]} in
-	-o | --output | --into | --in | --diff | --restore) _gpushare_offer "$word" echo :files ;;
-	--dir) _gpushare_offer "$word" echo :dirs ;;
+	_gpushare_join
+	option=${words[-2]}
+	[[ ${words[-1]} != --*=* ]] || option=${words[-1]%%=*} words[-1]=${words[-1]#*=}
+	case $option in
+	--format | --dtype) _gpushare_values "$option" "${words[-1]}" ;;
+	-o | --output | --into | --in | --diff | --restore) _gpushare_offer "${words[-1]}" echo :files ;;
+	--dir) _gpushare_offer "${words[-1]}" echo :dirs ;;
 	*)
-		if [[ $word == -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_gpushare_attach_options "${COMP_WORDS[0]}")" -- "$word")
+		if [[ ${words[-1]} == -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_gpushare_attach_options "${words[0]}")" -- "${words[-1]}")
 		else
-			_gpushare_offer "$word" gpushare --complete ls "$word"
+			_gpushare_offer "${words[-1]}" gpushare --complete ls "${words[-1]}"
 		fi
 		;;
 	esac
+	_gpushare_cut
 }
 
 _gpushare_registry() {
