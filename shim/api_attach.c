@@ -9,10 +9,15 @@
 
 #include "cleanup.h"
 
-/* Under the lock. What the registry says from here on holds until the name's count grows. */
-static bool attach_watch(struct gpushare_session *session, const char *name, uint64_t *out_change)
+/* What the registry says from here on holds until the name's count grows. */
+static int attach_watch(struct gpushare_session *session, const char *name, bool *out_is_watched,
+			uint64_t *out_change)
 {
-	return changes_read(&session->changes, session->client, name, out_change);
+	if (!session_take_client(session, session_deadline(session)))
+		return GPUSHARE_E_TIMED_OUT;
+	*out_is_watched = changes_read(&session->changes, session->client, name, out_change);
+	session_give_client(session);
+	return GPUSHARE_OK;
 }
 
 /* Those with and without CUDA are two, and so are those for reading and for more. */
@@ -45,18 +50,17 @@ static void attach_count_warm(struct gpushare_buffer *seen)
 /* What this session has attached already, where nothing has changed since the registry named it:
  * counted once more here, and the registry is not asked. NULL: ask it. */
 static struct gpushare_buffer *attach_warm(struct gpushare_session *session, const char *name,
-					   const struct gpushare_attach_options *options)
+					   const struct gpushare_attach_options *options,
+					   uint64_t change)
 {
-	struct gpushare_buffer *seen = NULL;
-	uint64_t change;
+	struct gpushare_buffer *seen;
 
 	if (options->same_address)
 		return NULL;
 	session_lock(session);
-	if (session->changes.page && attach_watch(session, name, &change))
-		for (seen = session->buffers; seen; seen = seen->next)
-			if (attach_is_current(seen, name, options, change))
-				break;
+	for (seen = session->buffers; seen; seen = seen->next)
+		if (attach_is_current(seen, name, options, change))
+			break;
 	if (seen)
 		attach_count_warm(seen);
 	pthread_mutex_unlock(&session->lock);
@@ -211,17 +215,23 @@ static int attach_make(struct gpushare_session *session, const gpushare_AttachRe
 	return status;
 }
 
-/* Under the lock. What the registry answered holds as long as the count that was read before. The
- * page of counts is worth its question from the second attach on. */
+/* What the registry answered holds as long as the count that was read before. The page of counts is
+ * worth its question from the second attach on. */
 static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uint64_t change)
 {
 	struct gpushare_session *session = buffer->session;
+	bool is_worth_it;
 
+	session_lock(session);
 	if (is_watched) {
 		buffer->is_watched = true;
 		buffer->change = change;
-	} else if (buffer->count > 1) {
+	}
+	is_worth_it = !is_watched && buffer->count > 1;
+	pthread_mutex_unlock(&session->lock);
+	if (is_worth_it && session_try_client(session, session_deadline(session))) {
 		changes_fetch(&session->changes, session->client);
+		session_give_client(session);
 	}
 }
 
@@ -246,19 +256,14 @@ static int attach_answered(struct gpushare_session *session, const gpushare_Atta
 }
 
 static int attach_cold(struct gpushare_session *session, const char *name,
-		       const struct gpushare_attach_options *options,
-		       struct gpushare_buffer **out_buffer)
+		       const struct gpushare_attach_options *options, bool is_watched,
+		       uint64_t change, struct gpushare_buffer **out_buffer)
 {
 	gpushare_AttachReply answer;
 	struct gpushare_info info;
-	bool is_watched;
 	unsigned int readings = 0;
-	uint64_t change = 0;
 	int status;
 
-	session_lock(session);
-	is_watched = attach_watch(session, name, &change);
-	pthread_mutex_unlock(&session->lock);
 	status = attach_register(session, name, options->wait_ms,
 				 options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, &answer,
 				 &readings);
@@ -270,9 +275,7 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 		session_tell_detach(session, &info, readings);
 		return status;
 	}
-	session_lock(session);
 	attach_remember(*out_buffer, is_watched, change);
-	pthread_mutex_unlock(&session->lock);
 	return GPUSHARE_OK;
 }
 
@@ -283,6 +286,8 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 	API_CALL;
 	static const struct gpushare_attach_options defaults;
 	struct gpushare_buffer *seen;
+	bool is_watched;
+	uint64_t change = 0;
 	int status = api_check_name(name);
 
 	if (!status)
@@ -294,15 +299,17 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 		status =
 		    api_fail(GPUSHARE_E_INVALID,
 			     "'%s': host_only gives no address, the owner's or a device's", name);
+	if (!status)
+		status = attach_watch(session, name, &is_watched, &change);
 	if (status)
 		return status;
 	if (!options)
 		options = &defaults;
-	seen = attach_warm(session, name, options);
+	seen = is_watched ? attach_warm(session, name, options, change) : NULL;
 	if (seen)
 		*out_buffer = seen;
 	else
-		status = attach_cold(session, name, options, out_buffer);
+		status = attach_cold(session, name, options, is_watched, change, out_buffer);
 	if (!status && !options->passive)
 		atomic_store(&(*out_buffer)->passive, false);
 	return status;

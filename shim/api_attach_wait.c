@@ -62,6 +62,7 @@ int attach_register(struct gpushare_session *session, const char *name, uint32_t
 			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",
 					name, wait_ms);
 		status = attach_wait(session, name, (uint32_t)(deadline - now));
+		api_waited_ms = 0; /* the wait has a limit of its own */
 		if (!status || status == GPUSHARE_E_NO_REGISTRY)
 			status = attach_ask(session, name, kind, out_answer, out_readings);
 	}

@@ -45,7 +45,7 @@ static int commit(struct gpushare_buffer *buffer, request *ask)
 static int begin_commit(struct gpushare_buffer *buffer, bool *out_asks)
 {
 	struct gpushare_session *session = buffer->session;
-	int64_t until_ms = monotonic_ms() + session->timeout_ms;
+	int64_t began_ms = monotonic_ms(), until_ms = session_deadline(session);
 	bool busy;
 
 	for (;;) {
@@ -54,8 +54,10 @@ static int begin_commit(struct gpushare_buffer *buffer, bool *out_asks)
 		*out_asks = !busy && buffer->info.flags & GPUSHARE_FLAG_STAGED;
 		buffer->committing |= *out_asks;
 		pthread_mutex_unlock(&session->lock);
-		if (!busy)
+		if (!busy) {
+			session_waited(began_ms);
 			return GPUSHARE_OK;
+		}
 		if (monotonic_ms() >= until_ms)
 			return api_fail(GPUSHARE_E_TIMED_OUT,
 					"another thread commits '%s', and the registry has not "

@@ -206,10 +206,11 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	bool is_watched;
 	int status;
 
-	session_lock(session);
+	if (!session_take_client(session, session_deadline(session)))
+		return GPUSHARE_E_TIMED_OUT;
 	changes_fetch(&session->changes, session->client);
 	is_watched = changes_read(&session->changes, session->client, name, &change);
-	pthread_mutex_unlock(&session->lock);
+	session_give_client(session);
 	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &answer, &readings);
 	if (status)
 		return status;

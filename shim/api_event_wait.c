@@ -57,9 +57,13 @@ static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool 
 	struct gpushare_session *session = buffer->session;
 	bool must;
 
+	*out_known = false;
+	if (session_try_client(session, session_deadline(session))) {
+		*out_known =
+		    changes_read(&session->changes, session->client, buffer->info.name, out_change);
+		session_give_client(session);
+	}
 	session_lock(session);
-	*out_known =
-	    changes_read(&session->changes, session->client, buffer->info.name, out_change);
 	if (*out_known && buffer->is_watched)
 		must = buffer->change != *out_change;
 	else
@@ -71,13 +75,16 @@ static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool 
 static void remember(struct gpushare_buffer *buffer, int status, uint64_t change, bool is_known)
 {
 	struct gpushare_session *session = buffer->session;
+	bool fetches = !is_known && status == GPUSHARE_OK; /* for the next time */
 
+	if (fetches && session_try_client(session, session_deadline(session))) {
+		changes_fetch(&session->changes, session->client);
+		session_give_client(session);
+	}
 	session_lock(session);
 	buffer->is_watched = is_known && status == GPUSHARE_OK;
 	buffer->change = change;
 	buffer->ask_ms = monotonic_ms() + (status == GPUSHARE_OK ? ASK_MS : SILENT_MS);
-	if (!is_known && status == GPUSHARE_OK) /* for the next time */
-		changes_fetch(&session->changes, session->client);
 	pthread_mutex_unlock(&session->lock);
 }
 
@@ -221,6 +228,7 @@ API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeou
 		if (at_ns - begin_ns < SPIN_NS)
 			continue;
 		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns, api_cancelling_);
+		api_waited_ms = 0; /* the wait has a limit of its own */
 		pause_ns = pause_ns < NAP_MAX_NS / 2 ? 2 * pause_ns : NAP_MAX_NS;
 	}
 	return status;

@@ -17,14 +17,16 @@ int session_deposit(struct gpushare_session *session, int fd,
 	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
 	int status;
 
-	if (!session_lock_by(session, until_ms))
+	if (!session_take_client(session, until_ms))
 		return GPUSHARE_E_TIMED_OUT;
 	status = client_deposit(session->client, &fd, 1, ticket);
 	if (status)
 		fail(session->client, status);
 	else
+		session_answered(session);
+	if (!status)
 		memcpy(out_ticket, ticket, sizeof(ticket));
-	session_unlock(session);
+	session_give_client(session);
 	return status;
 }
 
@@ -34,11 +36,13 @@ int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUS
 	int64_t until_ms = session_deadline(session);
 	int status;
 
-	if (!session_lock_by(session, until_ms))
+	if (!session_take_client(session, until_ms))
 		return GPUSHARE_E_TIMED_OUT;
 	status = client_withdraw(session->client, ticket, out_fd);
 	if (status)
 		fail(session->client, status);
-	session_unlock(session);
+	else
+		session_answered(session);
+	session_give_client(session);
 	return status;
 }

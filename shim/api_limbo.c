@@ -14,7 +14,10 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 	struct client *client = session->client;
 	int status = GPUSHARE_E_TIMED_OUT;
 
-	session_lock(session);
+	if (!session_try_client(session, session_deadline(session))) {
+		session_tell_anew(session);
+		return status;
+	}
 	if (session_is_heard(session)) {
 		client->request = *ask;
 		client->giving_back = true;
@@ -25,9 +28,8 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 		status = GPUSHARE_E_PROTOCOL;
 	if (status == GPUSHARE_OK)
 		memcpy(out_body, &client->reply.body, body_size);
-	status = client_await_next(client, status);
-	pthread_mutex_unlock(&session->lock);
-	return status;
+	session_give_client(session);
+	return client_await_next(client, status);
 }
 
 static int ask_left(void *user, uint64_t generations[LIMBO_MAX], size_t *count)

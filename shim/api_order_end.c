@@ -35,8 +35,11 @@ int ordering_take_page_turn(const struct ordering *ordering)
 static bool take_turn(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
+	int64_t began_ms = monotonic_ms(), left_ms = session_deadline(session) - began_ms;
+	bool took = turn_take(&ordering->telling, left_ms > 0 ? (unsigned int)left_ms : 0);
 
-	if (!turn_take(&ordering->telling, session->timeout_ms))
+	session_waited(began_ms);
+	if (!took)
 		return false;
 	session_lock(session);
 	ordering->asking = true;
@@ -260,12 +263,11 @@ void ordering_forget(struct gpushare_buffer *buffer)
  * a role ended, and would hear it now; and nobody is about to tell it. */
 static bool is_untold(const struct gpushare_session *session, const struct ordering *ordering)
 {
-	const struct client *client = session->client;
-
 	if (ordering->asking)
 		return false;
-	return ordering->connection != client->connections ||
-	       (ordering->leaving && client->fd >= 0 && session->silent_until_ms <= monotonic_ms());
+	return ordering->connection != session->seen.connections ||
+	       (ordering->leaving && session->seen.connected &&
+		session->silent_until_ms <= monotonic_ms());
 }
 
 /* Under the session's lock. */
@@ -290,7 +292,7 @@ static bool tell_again(struct ordering *ordering)
 	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended) /* else it is not known for ours */
 		order_mark_gone(ordering->page);
 	if (status && !unheard)
-		ordering->connection = session->client->connections;
+		ordering->connection = session->seen.connections;
 	ordering->held = false;
 	gone = ordering->ended;
 	pthread_mutex_unlock(&session->lock);

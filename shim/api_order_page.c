@@ -47,7 +47,7 @@ static bool knows_more(struct gpushare_session *session, unsigned int before, in
 	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
 
 	session_lock(session);
-	more = more && session->client->fd >= 0 && session->client->connections != before;
+	more = more && session->seen.connected && session->seen.connections != before;
 	pthread_mutex_unlock(&session->lock);
 	return more;
 }

@@ -57,31 +57,33 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 }
 
 /* Without a question, where the registry has it in its index. */
-static bool query_index(struct gpushare_session *session, const char *name, record *out_found)
+static int query_index(struct gpushare_session *session, const char *name, record *out_found,
+		       bool *out_is_there)
 {
-	bool is_there;
-
-	session_lock(session);
-	is_there = index_look_up(&session->index, session->client, name, out_found);
-	pthread_mutex_unlock(&session->lock);
-	return is_there;
+	if (!session_take_client(session, session_deadline(session)))
+		return GPUSHARE_E_TIMED_OUT;
+	*out_is_there = index_look_up(&session->index, session->client, name, out_found);
+	session_give_client(session);
+	return GPUSHARE_OK;
 }
 
 static int query_look_up(struct gpushare_session *session, const char *name, record *out_found)
 {
 	request ask = {.which_verb = gpushare_Request_lookup_tag};
 	gpushare_LookupReply answer;
-	int status;
+	bool is_there = false;
+	int status = query_index(session, name, out_found, &is_there);
 
-	if (query_index(session, name, out_found))
-		return GPUSHARE_OK;
+	if (status || is_there)
+		return status;
 	memcpy(ask.verb.lookup.name, name, strlen(name) + 1);
 	status = session_ask(session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
 	if (!status)
 		*out_found = answer.buffer;
-	session_lock(session);
-	index_asked(&session->index, session->client);
-	pthread_mutex_unlock(&session->lock);
+	if (session_try_client(session, session_deadline(session))) {
+		index_asked(&session->index, session->client);
+		session_give_client(session);
+	}
 	return status;
 }
 

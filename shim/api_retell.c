@@ -29,7 +29,7 @@ void session_retell_forget(struct gpushare_session *session, const struct gpusha
 void session_retell_check(struct gpushare_session *session, unsigned int readings)
 {
 	if (session->retell.readings != readings)
-		client_tell_anew(session->client);
+		session->retell.stale = true;
 }
 
 void session_retell_finish(struct retell *retell)
@@ -134,15 +134,20 @@ static int tell_part(struct gpushare_session *session, bool old, int64_t deadlin
 
 	memset(&client->aside, 0, sizeof(client->aside));
 	client->aside.which_verb = gpushare_Request_retell_tag;
+	session_lock(session);
 	part->last = *out_last = fill_part(session, old, part);
+	pthread_mutex_unlock(&session->lock);
 	if (old)
 		return GPUSHARE_OK;
 	if (part->last)
 		client_tell_rest(client, part);
 	status = client_ask_aside(client, deadline_ms);
-	if (status == GPUSHARE_OK && client->reply.which_body == gpushare_Reply_retell_tag)
-		for (pb_size_t i = 0; i < answer->wanted_count; i++)
-			want(&session->retell, answer->wanted[i], false);
+	if (status != GPUSHARE_OK || client->reply.which_body != gpushare_Reply_retell_tag)
+		return status;
+	session_lock(session);
+	for (pb_size_t i = 0; i < answer->wanted_count; i++)
+		want(&session->retell, answer->wanted[i], false);
+	pthread_mutex_unlock(&session->lock);
 	return status;
 }
 
@@ -157,8 +162,11 @@ int session_retell(struct client *client, void *owner, int64_t deadline_ms)
 	bool last = old && !moved && !retell->goes_on; /* it knows the names already */
 	int status = GPUSHARE_OK;
 
-	if (!last && (moved || !retell->goes_on))
+	if (!last && (moved || !retell->goes_on)) {
+		session_lock(session);
 		begin(retell, client);
+		pthread_mutex_unlock(&session->lock);
+	}
 	while (!last && monotonic_ms() < until_ms) {
 		status = tell_part(session, old, deadline_ms, &last);
 		if (status != GPUSHARE_OK && client->fd < 0)
@@ -245,12 +253,10 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 {
 	struct client *client = session->client;
 	uint8_t ticket[1][GPUSHARE_TICKET_SIZE] = {{0}};
-	int64_t left_ms;
 	int status = GPUSHARE_OK;
 
-	session_lock(session);
-	left_ms = until_ms - monotonic_ms();
-	client->timeout_ms = left_ms > 0 ? (unsigned int)left_ms : 1;
+	if (!session_try_client(session, until_ms))
+		return GPUSHARE_E_TIMED_OUT;
 	if (fd >= 0)
 		status = client_deposit(client, &fd, 1, ticket);
 	if (status == GPUSHARE_OK) {
@@ -258,12 +264,11 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 		memcpy(client->request.verb.share.ticket, ticket, sizeof(*ticket));
 		status = client_call(client, 0);
 	}
-	client->timeout_ms = session->timeout_ms;
 	if (status == GPUSHARE_OK)
 		*out_generation = client->reply.body.share.generation;
 	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT)
 		client_tell_anew(client);
-	pthread_mutex_unlock(&session->lock);
+	session_give_client(session);
 	return status;
 }
 

@@ -3,8 +3,8 @@
 #define GPUSHARE_SHIM_API_RETELL_H
 /*
  * A registry that was restarted is told what a session shares and has attached, in the session's next
- * call that asks it something: names and generations before the question, under the session's lock;
- * the memory of what the registry wants again behind it, without. What a call has no time for is left
+ * call that asks it something: names and generations before the question, by who has the session's
+ * client; the memory of what the registry wants again behind it. What a call has no time for is left
  * to the next one.
  */
 #include "client.h"
@@ -24,7 +24,8 @@ struct retell {
 	unsigned int round; /* buffers know which one told of them */
 	unsigned int readings; /* parts that were told */
 	bool goes_on;
-	bool busy; /* a thread shares again */
+	bool stale; /* once told, all is to be told once more */
+	bool busy;  /* a thread shares again */
 	struct gpushare_buffer
 	    *at; /* the next to tell of; NULL: the first, till one that is told */
 	struct retell_wanted *wanted;

@@ -55,14 +55,8 @@ bool session_is_heard(const struct gpushare_session *session)
 	return session->client->fd >= 0 || session->silent_until_ms <= monotonic_ms();
 }
 
-void session_lock(struct gpushare_session *session)
+void session_waited(int64_t began_ms)
 {
-	int64_t began_ms;
-
-	if (!pthread_mutex_trylock(&session->lock))
-		return;
-	began_ms = monotonic_ms();
-	pthread_mutex_lock(&session->lock);
 	api_waited_ms += monotonic_ms() - began_ms;
 }
 
@@ -73,38 +67,79 @@ int64_t session_deadline(const struct gpushare_session *session)
 	return monotonic_ms() + (left_ms > 0 ? left_ms : 0);
 }
 
-bool session_lock_by(struct gpushare_session *session, int64_t until_ms)
+bool session_try_client(struct gpushare_session *session, int64_t until_ms)
 {
-	int64_t left_ms = until_ms - monotonic_ms();
+	int64_t began_ms = monotonic_ms();
+	int64_t left_ms = until_ms - began_ms;
 
-	if (left_ms > 0 && !api_waited_ms && !pthread_mutex_trylock(&session->lock))
-		return true;
-	if (!lock_take_within(&session->lock, left_ms > 0 ? (unsigned int)left_ms : 0)) {
-		api_fail(GPUSHARE_E_TIMED_OUT,
-			 "another thread's call to the registry took too long (%u ms); is it "
-			 "stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
-			 session->timeout_ms);
+	if (left_ms <= 0)
+		return false;
+	if (!turn_take(&session->asking, (unsigned int)left_ms)) {
+		session_waited(began_ms);
 		return false;
 	}
-	left_ms = until_ms - monotonic_ms();
+	session->taken_ms = monotonic_ms();
+	api_waited_ms += session->taken_ms - began_ms;
+	left_ms = until_ms - session->taken_ms;
 	session->client->timeout_ms = left_ms > 0 ? (unsigned int)left_ms : 1;
 	return true;
 }
 
-void session_unlock(struct gpushare_session *session)
+bool session_take_client(struct gpushare_session *session, int64_t until_ms)
 {
+	if (session_try_client(session, until_ms))
+		return true;
+	api_fail(GPUSHARE_E_TIMED_OUT,
+		 "the registry did not answer this thread, or another one, in time (%u ms); is it "
+		 "stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
+		 session->timeout_ms);
+	return false;
+}
+
+/* Under the lock, or before another thread has the session. */
+static void see_client(struct gpushare_session *session)
+{
+	session->seen = (struct client_seen){
+	    .connections = session->client->connections,
+	    .connected = session->client->fd >= 0,
+	    .server = session->client->server,
+	};
+}
+
+void session_answered(struct gpushare_session *session)
+{
+	api_waited_ms = 0;
+	session->taken_ms = monotonic_ms();
+}
+
+void session_give_client(struct gpushare_session *session)
+{
+	session_waited(session->taken_ms);
 	session->client->timeout_ms = session->timeout_ms;
+	session_lock(session);
+	see_client(session);
 	pthread_mutex_unlock(&session->lock);
+	turn_give(&session->asking);
 }
 
 int session_call(struct gpushare_session *session)
 {
 	int64_t began_ms = monotonic_ms();
-	int status = client_call(session->client, 0);
-	bool slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
+	bool slow, stale;
+	int status;
 
+	session_lock(session);
+	stale = session->retell.stale;
+	session->retell.stale = false;
+	pthread_mutex_unlock(&session->lock);
+	if (stale)
+		client_tell_anew(session->client);
+	status = client_call(session->client, 0);
+	slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
 	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NO_REGISTRY && slow))
 		session->silent_until_ms = monotonic_ms() + SILENT_MS;
+	else if (status != GPUSHARE_E_NO_REGISTRY)
+		session_answered(session);
 	return status;
 }
 
@@ -115,7 +150,7 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 	int64_t until_ms = session_deadline(session);
 	int status;
 
-	if (!session_lock_by(session, until_ms))
+	if (!session_take_client(session, until_ms))
 		return GPUSHARE_E_TIMED_OUT;
 	client->request = *ask;
 	status = session_call(session);
@@ -128,8 +163,10 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 				  client->directory, GPUSHARE_VERSION);
 	else if (body)
 		memcpy(out_body, &client->reply.body, body_size);
+	session_lock(session);
 	*out_readings = session->retell.readings;
-	session_unlock(session);
+	pthread_mutex_unlock(&session->lock);
+	session_give_client(session);
 	session_share_wanted(session, until_ms);
 	session_order_again(session);
 	return status;
@@ -148,7 +185,7 @@ unsigned int session_connections(struct gpushare_session *session)
 	unsigned int connections;
 
 	session_lock(session);
-	connections = session->client->connections;
+	connections = session->seen.connections;
 	pthread_mutex_unlock(&session->lock);
 	return connections;
 }
@@ -157,10 +194,11 @@ bool session_has_moved(struct gpushare_session *session, unsigned int connection
 {
 	bool moved;
 
-	session_lock(session);
+	if (!session_try_client(session, session_deadline(session)))
+		return false;
 	moved = client_connect(session->client) == GPUSHARE_OK &&
 		session->client->connections != connections;
-	pthread_mutex_unlock(&session->lock);
+	session_give_client(session);
 	return moved;
 }
 
@@ -174,9 +212,16 @@ bool session_outlives(struct gpushare_session *session, struct session_endings *
 	int server;
 
 	session_lock(session);
-	server = session->client->server;
+	server = session->seen.server;
 	pthread_mutex_unlock(&session->lock);
 	return client_outlives(server, &endings->endings, endings->until_ms);
+}
+
+void session_tell_anew(struct gpushare_session *session)
+{
+	session_lock(session);
+	session->retell.stale = true;
+	pthread_mutex_unlock(&session->lock);
 }
 
 /* A connection that has gone has not taken the names along, where the registry that comes after it
@@ -185,19 +230,24 @@ static void tell_of(struct gpushare_session *session, const request *tell,
 		    const unsigned int *readings)
 {
 	struct client *client = session->client;
-	int64_t until_ms;
+	int64_t until_ms = session_deadline(session);
 
-	session_lock(session);
-	until_ms = monotonic_ms() + session->timeout_ms;
-	if (readings)
+	if (!session_try_client(session, until_ms)) {
+		session_tell_anew(session);
+		return;
+	}
+	if (readings) {
+		session_lock(session);
 		session_retell_check(session, *readings);
+		pthread_mutex_unlock(&session->lock);
+	}
 	if (session_is_heard(session)) {
 		client->request = *tell;
 		client->giving_back = true;
 		(void)session_call(session);
 		client->giving_back = false;
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_give_client(session);
 	session_share_wanted(session, until_ms);
 	session_order_again(session);
 }
@@ -397,6 +447,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 		session_free(session);
 		return status;
 	}
+	see_client(session);
 	*out_session = session;
 	return GPUSHARE_OK;
 }

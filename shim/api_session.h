@@ -8,6 +8,7 @@
 
 #include "api_retell.h"
 #include "api_status.h"
+#include "api_turn.h"
 #include "client.h"
 #include "client_changes.h"
 #include "client_index.h"
@@ -74,11 +75,19 @@ struct staging {
 	cu_stream stream;
 };
 
+struct client_seen {
+	unsigned int connections;
+	bool connected;
+	int server;
+};
+
 struct gpushare_session {
-	int pid; /* that opened it */
-	pthread_mutex_t
-	    lock; /* client, changes, index, buffers, staging; never held over a CUDA call */
+	int pid;	      /* that opened it */
+	pthread_mutex_t lock; /* the rest; never held over a CUDA call or a question */
+	struct turn asking;   /* client, changes, index: session_take_client() */
 	struct client *client;
+	int64_t taken_ms;	     /* when its client was taken */
+	struct client_seen seen;     /* the client as of its latest session_give_client() */
 	unsigned int timeout_ms;     /* of a call, as it was opened */
 	unsigned int driver_ms;	     /* the same of who is at the driver, which may be slow */
 	const struct driver *driver; /* NULL until session_driver() */
@@ -86,8 +95,8 @@ struct gpushare_session {
 	struct index_view index;
 	struct gpushare_buffer *buffers;
 	struct retell retell;
-	int64_t silent_until_ms; /* after a registry that did not answer */
-	struct staging staging;	 /* kept between transfers */
+	_Atomic int64_t silent_until_ms; /* after a registry that did not answer */
+	struct staging staging;		 /* kept between transfers */
 	struct devices devices;
 	struct vmm_links links;
 	struct limbo limbo;
@@ -121,16 +130,27 @@ void buffer_free(struct gpushare_buffer *buffer);
 /* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
 const struct driver *session_driver(struct gpushare_session *session);
 
-/* Take the lock. What that waits counts against session_deadline(), the time limit of this thread's call. */
-void session_lock(struct gpushare_session *session);
+static inline void session_lock(struct gpushare_session *session)
+{
+	pthread_mutex_lock(&session->lock);
+}
+
+/* When this thread's call has used up its time limit. session_waited() counts the time since `began_ms` against the
+ * limit: a wait for the registry or for another thread that asks it. session_answered() begins the limit anew. */
 int64_t session_deadline(const struct gpushare_session *session);
-/* Take the lock for a question that is to be answered by then; the client has what is left until
- * session_unlock(). False: another thread's took too long, and api_fail() has said so. */
-bool session_lock_by(struct gpushare_session *session, int64_t until_ms);
-void session_unlock(struct gpushare_session *session);
-/* client_call(), under the lock, noting whether the registry is silent: whether it is to be asked at all by
- * what need not know, or has been silent a moment ago. */
+void session_waited(int64_t began_ms);
+void session_answered(struct gpushare_session *session);
+/* Take the client until session_give_client(); its time limit is what is left until then. The owner of the client may
+ * take the session's lock, but nobody takes the client under the lock. False: another thread had it too long.
+ * session_take_client() says so by api_fail(). */
+bool session_try_client(struct gpushare_session *session, int64_t until_ms);
+bool session_take_client(struct gpushare_session *session, int64_t until_ms);
+void session_give_client(struct gpushare_session *session);
+/* client_call() by the owner of the client. It notes whether the registry is silent. session_is_heard(): the registry
+ * answered lately, so a question that isn't needed may be asked. */
 int session_call(struct gpushare_session *session);
+/* Before the next question the registry is told all that the session still has. */
+void session_tell_anew(struct gpushare_session *session);
 bool session_is_heard(const struct gpushare_session *session);
 /* Ask the registry. `body` is the wanted gpushare_Reply_*_tag with its struct copied to `out_body`,
  * or 0. */

@@ -170,12 +170,13 @@ static int find_registry(struct gpushare_session *session, char out_directory[GP
 {
 	int status;
 
-	session_lock(session);
+	if (!session_take_client(session, session_deadline(session)))
+		return GPUSHARE_E_TIMED_OUT;
 	status = client_connect(session->client);
 	if (status)
 		api_fail(status, "%s", session->client->why);
 	strcpy(out_directory, session->client->directory);
-	pthread_mutex_unlock(&session->lock);
+	session_give_client(session);
 	return status;
 }
 

@@ -47,6 +47,50 @@ cancelled"
 	[ "$slowest" -lt $((2 * GPUSHARE_TIMEOUT_MS)) ]
 }
 
+# timely CALL...: what these calls take at most, each in a program of its own, of one registry that is stopped
+timely() {
+	local call pids=()
+	rm -f "$WORK/go"
+	mkfifo "$WORK/go"
+	for call in "$@"; do
+		"$BIN/api_timely" "$call" <"$WORK/go" >"$WORK/$call.timely" 2>"$WORK/$call.err" 3>&- 8>&- 9>&- &
+		pids+=($!)
+	done
+	STARTED+=("${pids[@]}")
+	exec 9>"$WORK/go"
+	for call in "$@"; do
+		until_true grep -q open "$WORK/$call.timely" || { cat "$WORK/$call.err"; return 1; }
+	done
+	kill -STOP "$REGISTRY"
+	until_true has_stopped "$REGISTRY"
+	exec 9>&-
+	for call in "${pids[@]}"; do
+		finish "$call" || { grep -H '' "$WORK"/*.err "$WORK"/*.timely; return 1; }
+	done
+	kill -CONT "$REGISTRY"
+}
+
+@test "no call of the API takes longer than its time limit while other threads ask" {
+	start_registry
+	REGISTRY=$(registry_pids)
+	local what=(open evmake=e,event)
+	for i in {0..7}; do what+=("alloc=b$i,w$i,4096"); done
+	start owner "$BIN/api_app" "${what[@]}" touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	mapfile -t calls < <("$BIN/api_timely")
+	# No call is left out but those that only tell what a struct holds.
+	told=$(grep -oE '^[a-z].*\bgpushare_[a-z_]+\(' "$ROOT/include/gpushare.h" | grep -oE 'gpushare_[a-z_]+' | sort -u |
+		grep -vxE 'gpushare_(buffer_info|device|event_handle|event_info|explain|is_read_only|map_data|map_info|map_size|mirror_data|mirror_scope_end|mirror_size|ordering|pointer|size|version|was_adopted|watch_fd|[a-z]+_text)')
+	equal "$(printf '%s\n' "${calls[@]}" | grep -vx deleter | sort)" "$told"
+	export GPUSHARE_TIMEOUT_MS=$((SLACK_MS + 200))
+	for ((i = 0; i < ${#calls[@]}; i += 12)); do
+		timely "${calls[@]:i:12}"
+	done
+	late=$(cat "$WORK"/*.timely | awk -v limit=$((GPUSHARE_TIMEOUT_MS + SLACK_MS)) '$2 >= limit')
+	equal "$late" ""
+	equal "$(grep -hc ' ' "$WORK"/*.timely | sort | uniq -c | tr -s ' ')" " ${#calls[@]} 1"
+}
+
 @test "threads that are cancelled while they allocate leave the driver to the others" {
 	for size in 4096 1048576 4194304; do
 		run -0 timeout 20 "$BIN/drv_cancel" 300 $size </dev/null

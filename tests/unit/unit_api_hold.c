@@ -188,6 +188,41 @@ static void test_warm(void **state)
 	stage_play(own, attach_warm);
 }
 
+/* What ends while another thread has the client for longer than a call may take. */
+static void end_untold(void)
+{
+	struct gpushare_registry_info registry;
+	struct gpushare_session *session;
+	struct gpushare_buffer *x, *y, *z;
+	unsigned int usual_ms;
+
+	hear();
+	session = part_session();
+	x = attached(session, "x", 0);
+	y = part_filled(session, "y", SIZE, 2);
+	z = part_filled(session, "z", SIZE, 3);
+	CHECK(attachers(session, "x") == 1);
+	usual_ms = session->timeout_ms;
+	session->timeout_ms = 20;
+	CHECK(session_take_client(session, session_deadline(session)));
+	OK(gpushare_detach(x));
+	OK(gpushare_free(z));
+	session->timeout_ms = usual_ms;
+	session_give_client(session);
+	OK(gpushare_stat_registry(session, &registry));
+	CHECK(attachers(session, "x") == 0);
+	CHECK(registry.names == 2); /* z has gone */
+	part_holds(y, 0, SIZE, 2);
+	OK(gpushare_close(session));
+	say();
+}
+
+static void test_untold(void **state)
+{
+	(void)state;
+	stage_play(own, end_untold);
+}
+
 /* Nothing is left of it but what its clients have. */
 static void lose_registry(void)
 {
@@ -354,8 +389,8 @@ int main(int argc, char **argv)
 {
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {PLAY(test_limbo), PLAY(test_warm), PLAY(test_retell),
-					   PLAY(test_descriptor)};
+	const struct CMUnitTest tests[] = {PLAY(test_limbo), PLAY(test_warm), PLAY(test_untold),
+					   PLAY(test_retell), PLAY(test_descriptor)};
 
 	stage_init(argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,6 @@
 #include "client_internal.h"
 
 static struct gpushare_session the_session;
-static struct client the_client;
 static struct gpushare_buffer the_buffer;
 static struct ordering the_ordering;
 static struct order_page the_page;
@@ -36,7 +35,7 @@ static int played_ask(struct ordering *asked, uint32_t roles)
 		ordering_end(&the_buffer);
 	assert_int_equal(played.freed, 0); /* it is in use */
 	if (!played.status) {
-		the_ordering.connection = the_client.connections;
+		the_ordering.connection = the_session.seen.connections;
 		assert_int_equal(ordering_tell_leave(&the_ordering), GPUSHARE_OK);
 	}
 	return played.status;
@@ -89,7 +88,7 @@ static void played_unlock(pthread_mutex_t *lock)
 	bool looks = played.asked == 1 && !the_ordering.held;
 	bool comes = looks && played.comes_behind && !--played.comes_behind;
 
-	the_client.connections += comes;
+	the_session.seen.connections += comes;
 	pthread_mutex_unlock(lock);
 	if (comes)
 		session_order_again(&the_session);
@@ -114,7 +113,7 @@ static int set_up(void **state)
 	(void)state;
 	memset(&played, 0, sizeof(played));
 	memset(&the_page, 0, sizeof(the_page));
-	the_client = (struct client){.fd = 3, .connections = 2};
+	api_waited_ms = 0; /* as each public call begins */
 	the_ordering = (struct ordering){.session = &the_session,
 					 .users = 1,
 					 .pid = getpid(),
@@ -124,8 +123,9 @@ static int set_up(void **state)
 					 .slot = 1,
 					 .connection = 1};
 	the_ordering.releasing.last = 41;
-	the_session = (struct gpushare_session){
-	    .client = &the_client, .orderings = &the_ordering, .timeout_ms = 100};
+	the_session = (struct gpushare_session){.seen = {.connections = 2, .connected = true},
+						.orderings = &the_ordering,
+						.timeout_ms = 100};
 	pthread_mutex_init(&the_session.lock, NULL);
 	the_buffer = (struct gpushare_buffer){.session = &the_session, .ordering = &the_ordering};
 	return 0;
@@ -152,7 +152,7 @@ static void what_comes_behind_the_last_look_is_told(void **state)
 	played.comes_behind = 2; /* its answer, and whether there is more */
 	session_order_again(&the_session);
 	assert_int_equal(played.asked, 2);
-	assert_int_equal(the_ordering.connection, the_client.connections);
+	assert_int_equal(the_ordering.connection, the_session.seen.connections);
 	assert_false(the_session.ordering_busy || the_ordering.held);
 }
 
