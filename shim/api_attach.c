@@ -13,8 +13,8 @@
 static int attach_watch(struct gpushare_session *session, const char *name, bool *out_is_watched,
 			uint64_t *out_change)
 {
-	if (!session_take_client(session, session_deadline(session)))
-		return GPUSHARE_E_TIMED_OUT;
+	if (!session_look_client(session))
+		return session_fail_client(session);
 	*out_is_watched = changes_read(&session->changes, session->client, name, out_change);
 	session_give_client(session);
 	return GPUSHARE_OK;
@@ -286,7 +286,7 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 	API_CALL;
 	static const struct gpushare_attach_options defaults;
 	struct gpushare_buffer *seen;
-	bool is_watched;
+	bool is_watched = false;
 	uint64_t change = 0;
 	int status = api_check_name(name);
 

@@ -206,8 +206,8 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	bool is_watched;
 	int status;
 
-	if (!session_take_client(session, session_deadline(session)))
-		return GPUSHARE_E_TIMED_OUT;
+	if (!session_try_client(session, session_deadline(session)))
+		return session_fail_client(session);
 	changes_fetch(&session->changes, session->client);
 	is_watched = changes_read(&session->changes, session->client, name, &change);
 	session_give_client(session);

@@ -58,7 +58,7 @@ static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool 
 	bool must;
 
 	*out_known = false;
-	if (session_try_client(session, session_deadline(session))) {
+	if (session_look_client(session)) {
 		*out_known =
 		    changes_read(&session->changes, session->client, buffer->info.name, out_change);
 		session_give_client(session);

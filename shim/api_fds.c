@@ -17,8 +17,8 @@ int session_deposit(struct gpushare_session *session, int fd,
 	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
 	int status;
 
-	if (!session_take_client(session, until_ms))
-		return GPUSHARE_E_TIMED_OUT;
+	if (!session_try_client(session, until_ms))
+		return session_fail_client(session);
 	status = client_deposit(session->client, &fd, 1, ticket);
 	if (status)
 		fail(session->client, status);
@@ -36,8 +36,8 @@ int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUS
 	int64_t until_ms = session_deadline(session);
 	int status;
 
-	if (!session_take_client(session, until_ms))
-		return GPUSHARE_E_TIMED_OUT;
+	if (!session_try_client(session, until_ms))
+		return session_fail_client(session);
 	status = client_withdraw(session->client, ticket, out_fd);
 	if (status)
 		fail(session->client, status);

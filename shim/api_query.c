@@ -60,8 +60,8 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 static int query_index(struct gpushare_session *session, const char *name, record *out_found,
 		       bool *out_is_there)
 {
-	if (!session_take_client(session, session_deadline(session)))
-		return GPUSHARE_E_TIMED_OUT;
+	if (!session_look_client(session))
+		return session_fail_client(session);
 	*out_is_there = index_look_up(&session->index, session->client, name, out_found);
 	session_give_client(session);
 	return GPUSHARE_OK;

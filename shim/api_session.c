@@ -85,15 +85,20 @@ bool session_try_client(struct gpushare_session *session, int64_t until_ms)
 	return true;
 }
 
-bool session_take_client(struct gpushare_session *session, int64_t until_ms)
+int session_fail_client(const struct gpushare_session *session)
 {
-	if (session_try_client(session, until_ms))
-		return true;
-	api_fail(GPUSHARE_E_TIMED_OUT,
-		 "the registry did not answer this thread, or another one, in time (%u ms); is it "
-		 "stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
-		 session->timeout_ms);
-	return false;
+	return api_fail(GPUSHARE_E_TIMED_OUT,
+			"the registry did not answer this thread, or another one, in time (%u ms); "
+			"is it stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
+			session->timeout_ms);
+}
+
+bool session_look_client(struct gpushare_session *session)
+{
+	if (!turn_try(&session->asking))
+		return session_try_client(session, session_deadline(session));
+	session->taken_ms = 0;
+	return true;
 }
 
 /* Under the lock, or before another thread has the session. */
@@ -114,11 +119,13 @@ void session_answered(struct gpushare_session *session)
 
 void session_give_client(struct gpushare_session *session)
 {
-	session_waited(session->taken_ms);
-	session->client->timeout_ms = session->timeout_ms;
-	session_lock(session);
-	see_client(session);
-	pthread_mutex_unlock(&session->lock);
+	if (session->taken_ms) { /* else nothing was asked */
+		session_waited(session->taken_ms);
+		session->client->timeout_ms = session->timeout_ms;
+		session_lock(session);
+		see_client(session);
+		pthread_mutex_unlock(&session->lock);
+	}
 	turn_give(&session->asking);
 }
 
@@ -150,8 +157,8 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 	int64_t until_ms = session_deadline(session);
 	int status;
 
-	if (!session_take_client(session, until_ms))
-		return GPUSHARE_E_TIMED_OUT;
+	if (!session_try_client(session, until_ms))
+		return session_fail_client(session);
 	client->request = *ask;
 	status = session_call(session);
 	if (status)

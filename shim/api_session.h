@@ -84,9 +84,9 @@ struct client_seen {
 struct gpushare_session {
 	int pid;	      /* that opened it */
 	pthread_mutex_t lock; /* the rest; never held over a CUDA call or a question */
-	struct turn asking;   /* client, changes, index: session_take_client() */
+	struct turn asking;   /* client, changes, index: session_try_client() */
 	struct client *client;
-	int64_t taken_ms;	     /* when its client was taken */
+	int64_t taken_ms;	     /* when its client was taken; 0: for a look */
 	struct client_seen seen;     /* the client as of its latest session_give_client() */
 	unsigned int timeout_ms;     /* of a call, as it was opened */
 	unsigned int driver_ms;	     /* the same of who is at the driver, which may be slow */
@@ -141,10 +141,12 @@ int64_t session_deadline(const struct gpushare_session *session);
 void session_waited(int64_t began_ms);
 void session_answered(struct gpushare_session *session);
 /* Take the client until session_give_client(); its time limit is what is left until then. The owner of the client may
- * take the session's lock, but nobody takes the client under the lock. False: another thread had it too long.
- * session_take_client() says so by api_fail(). */
+ * take the session's lock, but nobody takes the client under the lock. False: another thread had it too long, as
+ * session_fail_client() says. session_look_client() is for a look at what the client has, without a question: it reads
+ * no clock. */
 bool session_try_client(struct gpushare_session *session, int64_t until_ms);
-bool session_take_client(struct gpushare_session *session, int64_t until_ms);
+bool session_look_client(struct gpushare_session *session);
+int session_fail_client(const struct gpushare_session *session);
 void session_give_client(struct gpushare_session *session);
 /* client_call() by the owner of the client. It notes whether the registry is silent. session_is_heard(): the registry
  * answered lately, so a question that isn't needed may be asked. */

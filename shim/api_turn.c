@@ -6,7 +6,7 @@
 
 #include "monotonic.h"
 
-enum { FREE, TAKEN, WAITED_FOR };
+enum { FREE, TAKEN, WAITED_FOR }; /* the first two as in turn_try() */
 
 /* The time, and not the length, so that being woken in vain makes it no longer. */
 static bool is_woken(struct turn *turn, const struct timespec *until)
@@ -19,10 +19,9 @@ static bool is_woken(struct turn *turn, const struct timespec *until)
 
 bool turn_take(struct turn *turn, unsigned int within_ms)
 {
-	uint32_t free = FREE;
 	struct timespec until;
 
-	if (atomic_compare_exchange_strong(&turn->word, &free, TAKEN))
+	if (turn_try(turn))
 		return true;
 	until = monotonic_in_ms(within_ms);
 	while (atomic_exchange(&turn->word, WAITED_FOR) != FREE)

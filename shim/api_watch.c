@@ -170,8 +170,8 @@ static int find_registry(struct gpushare_session *session, char out_directory[GP
 {
 	int status;
 
-	if (!session_take_client(session, session_deadline(session)))
-		return GPUSHARE_E_TIMED_OUT;
+	if (!session_try_client(session, session_deadline(session)))
+		return session_fail_client(session);
 	status = client_connect(session->client);
 	if (status)
 		api_fail(status, "%s", session->client->why);

@@ -204,7 +204,7 @@ static void end_untold(void)
 	CHECK(attachers(session, "x") == 1);
 	usual_ms = session->timeout_ms;
 	session->timeout_ms = 20;
-	CHECK(session_take_client(session, session_deadline(session)));
+	CHECK(session_try_client(session, session_deadline(session)));
 	OK(gpushare_detach(x));
 	OK(gpushare_free(z));
 	session->timeout_ms = usual_ms;
