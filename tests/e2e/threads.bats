@@ -73,7 +73,7 @@ timely() {
 @test "no call of the API takes longer than its time limit while other threads ask" {
 	start_registry
 	REGISTRY=$(registry_pids)
-	local what=(open evmake=e,event)
+	local what=(open "evmake=e,event")
 	for i in {0..7}; do what+=("alloc=b$i,w$i,4096"); done
 	start owner "$BIN/api_app" "${what[@]}" touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
