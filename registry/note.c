@@ -190,6 +190,7 @@ static void put_order(struct registry *registry, struct order *order)
 static void put_all(struct registry *registry)
 {
 	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
+	struct lease *lease;
 	struct entry *entry;
 
 	begin.change.begin.version = JOURNAL_VERSION;
@@ -201,13 +202,13 @@ static void put_all(struct registry *registry)
 			 registry->config);
 	journal_boot(begin.change.begin.boot);
 	journal_put(&registry->journal, &begin);
-	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next)
+	for (lease = registry->leases.by_id; lease; lease = lease->hh.next)
 		lease->noted = 0;
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		put_entry(registry, entry);
 	for (size_t at = 0; (entry = limbo_after(registry, &at));)
 		put_entry(registry, entry);
-	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+	for (lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
 			each->noted = 0;
 			note_attachment(registry, lease, each, each->count);
@@ -215,6 +216,10 @@ static void put_all(struct registry *registry)
 	}
 	for (struct order *order = registry->orders; order; order = order->hh.next)
 		put_order(registry, order);
+	DL_FOREACH(registry->ending, lease)
+	{
+		note_end(registry, lease);
+	}
 }
 
 static void rewrite(struct registry *registry, bool compacts)

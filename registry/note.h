@@ -21,7 +21,8 @@ void note_attachment(struct registry *registry, struct lease *lease, struct atta
 void note_player(struct registry *registry, struct player *player);
 /* Its slot is burned: order_page.h. */
 void note_burn(struct registry *registry, const struct order *order, uint32_t slot);
-/* The lease goes, its entries have gone, its attachments go with it. */
+/* The lease ends, and with it all that it has, but names with KEEP. Written before the first of them goes: a
+ * successor must not wait for a process that lives and has closed this connection. */
 void note_end(struct registry *registry, struct lease *lease);
 /* What note_end() has told the end of is no longer counted. */
 void note_forget(struct registry *registry, struct attachment *attachment);

@@ -95,6 +95,7 @@ struct waiter *registry_leave(struct registry *registry, struct lease *lease)
 	struct waiter *waiters = take_waiters(registry, lease);
 
 	order_end_lease(registry, lease);
+	note_end(registry, lease);
 	vault_end_lease(&registry->vault, lease->id);
 	if (!lease->ghost)
 		lease_haunt(&registry->leases, lease);
@@ -123,7 +124,6 @@ static bool end_one(struct registry *registry, struct lease *lease)
 	} else if (lease->limbo) {
 		limbo_leave(registry, lease->limbo);
 	} else if (attachment) {
-		note_end(registry, lease); /* which says so of all attachments */
 		lease->ended.attachments += attachment->count;
 		registry_detach(registry, lease, attachment, attachment->count);
 	} else {
@@ -139,7 +139,6 @@ bool registry_end(struct registry *registry, struct lease *lease, int64_t until_
 	for (unsigned int ended = 1; more && (ended % END_LOOK || clock_ns() < until_ns); ended++)
 		more = end_one(registry, lease);
 	if (!more) {
-		note_end(registry, lease);
 		log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments "
 			 "released",
 			 lease->peer.uid, lease->peer.pid, lease->peer.command, lease->ended.names,

@@ -231,13 +231,18 @@ static void replay_end(struct registry *registry, const gpushare_End *end)
 {
 	struct lease *lease = lease_find_key(&registry->leases, end->key);
 	struct attachment *attachment, *after;
+	struct entry *entry;
 
 	if (!lease)
 		return;
 	while (lease->players)
 		player_replay(registry, lease, lease->players->order->generation, 0, 0);
-	while (lease->entries)
-		registry_drop(registry, lease->entries);
+	while ((entry = lease->entries)) {
+		if (keep_stays(entry->info.flags))
+			keep_orphan(registry, entry);
+		else
+			registry_drop(registry, entry);
+	}
 	while (lease->limbo)
 		limbo_leave(registry, lease->limbo->prev);
 	HASH_ITER (hh, lease->attachments, attachment, after) {

@@ -133,6 +133,24 @@ static void a_signal_is_obeyed_meanwhile(void **state)
 	other = raw_connect(&raw_here);
 }
 
+/* The process lives on, without a connection: nobody is to come back for what was ending. */
+static void an_end_goes_on_after_a_restart(void **state)
+{
+	int fd = own_many();
+
+	(void)state;
+	close(fd);
+	raw_await_connections(other, 1);
+	printf("%u names were left then\n", (unsigned int)raw_stat(other).names);
+	assert_int_equal(kill(raw_here.pid, SIGTERM), 0);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
+	raw_daemon_start(&raw_here, NULL);
+	close(other);
+	other = raw_connect(&raw_here);
+	assert_int_equal(raw_say(other, raw_lookup(name_at(MANY - 1), 0)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_stat(other).names, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -140,6 +158,7 @@ int main(void)
 	    TEST(others_are_answered_meanwhile),
 	    TEST(what_it_had_is_free_at_once),
 	    TEST(a_signal_is_obeyed_meanwhile),
+	    TEST(an_end_goes_on_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
