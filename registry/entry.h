@@ -44,7 +44,7 @@ struct entry {
 		uint32_t backing;
 		uint64_t bytes;
 	} tallied;	      /* as what */
-	bool told;	      /* see lease.retelling */
+	unsigned int told;    /* see lease.round */
 	bool untold;	      /* without a name for that alone */
 	unsigned int noted;   /* see note.h */
 	unsigned int indexed; /* its place in the index, from 1; 0: it has none */

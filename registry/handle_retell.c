@@ -5,28 +5,25 @@
 
 #include "access.h"
 #include "check.h"
+#include "clock.h"
 #include "explain.h"
 #include "handlers.h"
 #include "log.h"
 #include "note.h"
 #include "order_page.h"
 
-/* Until the last part nothing counts as told of. */
+#define PIECE_NS NS_PER_MS
+#define PIECE_LOOK 16 /* so many go between two looks at the clock */
+
+/* Until the last part nothing counts as told of, but what comes meanwhile. */
 static void begin(struct lease *lease)
 {
-	struct attachment *attachment, *after;
-	struct entry *entry;
-
 	if (lease->retelling)
 		return;
 	lease->retelling = true;
-	DL_FOREACH(lease->entries, entry)
-	{
-		entry->told = false;
-	}
-	HASH_ITER (hh, lease->attachments, attachment, after) {
-		attachment->told = false;
-	}
+	lease->round++;
+	lease->unheard.entry = lease->entries;
+	lease->unheard.attachment = lease->attachments;
 }
 
 static struct entry *find(const struct registry *registry, const gpushare_Hold *hold)
@@ -61,7 +58,7 @@ static void tell_shared(struct registry *registry, struct lease *lease, const gp
 	if (!entry || entry->lease != lease || entry->info.missing)
 		want(answer, hold);
 	if (entry && entry->lease == lease)
-		entry->told = true;
+		entry->told = lease->round;
 }
 
 /* Where others could say so to come by what is not theirs, only what the registry knows counts. */
@@ -95,7 +92,7 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	attachment = registry_set(registry, lease, hold->name, hold->generation, hold->count);
 	if (!attachment)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	attachment->told = true;
+	attachment->told = lease->round;
 	if (entry ? entry->info.missing
 		  : !store_find(&registry->store, hold->name) &&
 			!registry_has_gone(registry, hold->name, hold->generation))
@@ -130,25 +127,43 @@ static void end_entry(struct registry *registry, struct entry *entry, const gpus
 	}
 }
 
-/* What was not told of is not there any more. */
-static void end(struct registry *registry, struct lease *lease, const gpushare_Retell *retell)
+static void end_unheard_entry(struct registry *registry, struct lease *lease,
+			      const gpushare_Retell *retell)
 {
-	struct attachment *attachment, *after_attachment;
-	struct entry *entry, *after;
+	struct entry *entry = lease->unheard.entry;
 
-	DL_FOREACH_SAFE(lease->entries, entry, after)
-	{
-		if (entry->told)
-			continue;
-		log_line("withdraw: uid %u pid %d (%s), \"%s\", while it was away", lease->peer.uid,
-			 lease->peer.pid, lease->peer.command, entry->info.name);
-		end_entry(registry, entry, retell);
-	}
-	HASH_ITER (hh, lease->attachments, attachment, after_attachment) {
-		if (!attachment->told)
-			registry_detach(registry, lease, attachment, attachment->count);
+	lease->unheard.entry = entry->next;
+	if (entry->told == lease->round)
+		return;
+	log_line("withdraw: uid %u pid %d (%s), \"%s\", while it was away", lease->peer.uid,
+		 lease->peer.pid, lease->peer.command, entry->info.name);
+	end_entry(registry, entry, retell);
+}
+
+static void end_unheard_attachment(struct registry *registry, struct lease *lease)
+{
+	struct attachment *attachment = lease->unheard.attachment;
+
+	lease->unheard.attachment = attachment->hh.next;
+	if (attachment->told != lease->round)
+		registry_detach(registry, lease, attachment, attachment->count);
+}
+
+/* What was not told of goes, until PIECE_NS are over. false: there is more of it. */
+static bool end(struct registry *registry, struct lease *lease, const gpushare_Retell *retell)
+{
+	int64_t until_ns = clock_ns() + PIECE_NS;
+
+	for (unsigned int ended = 1; lease->unheard.entry || lease->unheard.attachment; ended++) {
+		if (ended % PIECE_LOOK == 0 && clock_ns() >= until_ns)
+			return false;
+		if (lease->unheard.entry)
+			end_unheard_entry(registry, lease, retell);
+		else
+			end_unheard_attachment(registry, lease);
 	}
 	lease->retelling = false;
+	return true;
 }
 
 /* What a client has had nobody else is given, whatever became of the file of generations. Where several
@@ -184,8 +199,10 @@ int handle_retell(struct registry *registry, struct lease *lease, const request 
 		if (status)
 			return status;
 	}
-	if (retell->last)
-		end(registry, lease, retell);
+	if (retell->last && !end(registry, lease, retell)) {
+		status = limit_check(registry, lease->user, LIMIT_waiters, 1, answer);
+		return status ? status : HANDLE_MORE;
+	}
 	answer->which_body = gpushare_Reply_retell_tag;
 	return GPUSHARE_OK;
 }

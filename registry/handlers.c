@@ -420,7 +420,7 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 	answer->status = status = handle_verb(registry, lease, ask, answer);
 	registry->asking = NULL;
 	registry->events.actor = 0;
-	if (status != HANDLE_WAIT) {
+	if (status != HANDLE_WAIT && status != HANDLE_MORE) {
 		user_answered(registry, lease->user, ask->which_verb, status);
 		audit_request(registry, lease, ask, answer);
 	}

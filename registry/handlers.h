@@ -8,11 +8,14 @@
 /* The name isn't there and the client would rather wait, or a List is to go on after others had the
  * lock. Only handle_request() says it. */
 #define HANDLE_WAIT 1
+/* A Retell is done in part, and asked again after others had the lock. */
+#define HANDLE_MORE 2
 
 /*
  * Answer `ask` of `lease` into *answer: status, sentence, body. Returns the status, or HANDLE_WAIT:
  * nothing is answered yet, the caller parks it for handle_wait_ms() and asks again when the name is
  * there. A List is asked again soon, with the registry->list_rest that it left; the caller frees that.
+ * HANDLE_MORE: nothing is answered yet, the caller parks it and asks again after others had the lock.
  */
 int handle_request(struct registry *registry, struct lease *lease, const request *ask,
 		   reply *answer);

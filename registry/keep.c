@@ -43,7 +43,7 @@ void keep_uncount(struct entry *entry)
 
 void keep_orphan(struct registry *registry, struct entry *entry)
 {
-	DL_DELETE(entry->lease->entries, entry);
+	registry_disown(entry);
 	entry->lease = NULL;
 	entry->info.owner_gone = true;
 	DL_APPEND(registry->kept, entry);

@@ -93,7 +93,7 @@ static struct attachment *attachment_of(struct lease *lease, const char *name, u
 	if (!attachment)
 		return NULL;
 	attachment->generation = generation;
-	attachment->told = lease->retelling;
+	attachment->told = lease->round;
 	strcpy(attachment->name, name);
 	HASH_ADD(hh, lease->attachments, generation, sizeof(generation), attachment);
 	if (attachment->hh.tbl)
@@ -125,6 +125,8 @@ void lease_detach(struct leases *leases, struct lease *lease, struct attachment 
 	user_take(lease->user, LIMIT_attachments, count);
 	if (attachment->count)
 		return;
+	if (lease->unheard.attachment == attachment)
+		lease->unheard.attachment = attachment->hh.next;
 	HASH_DEL(lease->attachments, attachment);
 	free(attachment);
 }

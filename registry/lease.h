@@ -15,7 +15,7 @@ struct attachment {
 	uint64_t generation; /* says which buffer: generations are never used twice */
 	unsigned int count;
 	bool own;	    /* by the owner's process: held, but not counted among the attachers */
-	bool told;	    /* see lease.retelling */
+	unsigned int told;  /* see lease.round */
 	bool quiet;	    /* of what is staged: nobody hears of it */
 	unsigned int noted; /* see note.h */
 	char name[];
@@ -36,7 +36,12 @@ struct lease {
 	bool given_up;	/* its client goes on by another one: see restore_resume() */
 	bool ghost;	/* of before the registry's restart: it has no connection */
 	bool ending;	/* it has no connection either, and goes piece by piece: registry_leave() */
-	bool retelling; /* its client is saying what it has; what is not `told` of goes */
+	bool retelling; /* its client is saying what it has; what is not told of goes */
+	unsigned int round; /* number of its latest retelling; what that told of has it as `told` */
+	struct {
+		struct entry *entry;
+		struct attachment *attachment;
+	} unheard;	     /* the first ones that the end of the retelling has not looked at */
 	unsigned int noted;  /* see note.h */
 	unsigned int unread; /* answers that it has not made room for */
 	struct entry *entries;

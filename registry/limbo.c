@@ -105,7 +105,7 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 		return false;
 	tombstone_add(&registry->tombstones, entry, how, clock_ns());
 	audit_departure(registry, entry, how);
-	DL_DELETE(lease->entries, entry);
+	registry_disown(entry);
 	store_take(&registry->store, entry);
 	registry_release(registry, entry);
 	limbo_insert(registry, lease, entry);

@@ -198,7 +198,7 @@ void registry_own(struct entry *entry, struct lease *lease)
 {
 	entry->lease = lease;
 	user_enter(lease->user, entry, LIMIT_names);
-	entry->told = lease->retelling;
+	entry->told = lease->round;
 	entry->owner = lease->peer;
 	entry->deadline_ns = INT64_MAX;
 	entry->info.owner_gone = false;
@@ -207,6 +207,15 @@ void registry_own(struct entry *entry, struct lease *lease)
 	entry->info.owner_started = lease->peer.started;
 	strcpy(entry->info.owner_command, lease->peer.command);
 	DL_APPEND(lease->entries, entry);
+}
+
+void registry_disown(struct entry *entry)
+{
+	struct lease *lease = entry->lease;
+
+	if (lease->unheard.entry == entry)
+		lease->unheard.entry = entry->next;
+	DL_DELETE(lease->entries, entry);
 }
 
 struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
@@ -249,7 +258,7 @@ void registry_drop(struct registry *registry, struct entry *entry)
 	order_end(registry, entry->info.generation);
 	note_gone(registry, entry);
 	if (entry->lease)
-		DL_DELETE(entry->lease->entries, entry);
+		registry_disown(entry);
 	else
 		DL_DELETE(registry->kept, entry);
 	registry_release(registry, entry);

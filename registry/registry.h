@@ -17,13 +17,14 @@
 #include "users.h"
 #include "vault.h"
 
-/* A lookup or attach whose name is not there yet. */
+/* A lookup or attach whose name is not there yet, or what is done in pieces. */
 struct waiter {
 	struct lease *lease;
 	const request *ask;
 	int64_t deadline_ns;
 	void *work;   /* whose answer is owed */
 	bool audited; /* it waits for what it may not see, and a line says so */
+	bool more;    /* for no name, but for its next piece: HANDLE_MORE */
 	struct waiter *prev, *next;
 };
 
@@ -37,7 +38,7 @@ struct limbo_place {
 struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	struct limits limits;
-	struct tally *tallies;	      /* of what stands */
+	struct tally *tallies; /* of what stands */
 	struct users users;
 	bool is_system;		     /* it serves every user: --system */
 	struct identity_group group; /* that the share in hand names, looked up beforehand */
@@ -109,6 +110,8 @@ bool registry_end_some(struct registry *registry, const struct user *user);
  * it is new. */
 void registry_begin(struct registry *registry, struct entry *entry, uint64_t again);
 void registry_own(struct entry *entry, struct lease *lease);
+/* It stands among the names of its lease no more. */
+void registry_disown(struct entry *entry);
 /* NULL: out of memory. */
 struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
 			   const uint8_t *handle, uint64_t again);

@@ -181,6 +181,7 @@ static void move_all(struct lease *from, struct lease *to)
 	from->entries = from->limbo = NULL;
 	from->attachments = NULL;
 	to->retelling = false;
+	to->round = from->round;
 	DL_FOREACH(to->entries, entry)
 	{
 		own(entry, to);

@@ -106,18 +106,36 @@ static void end_piece(struct server *server, struct lease *lease)
 	}
 }
 
+/* The first request whose next piece is due; NULL: none is done in pieces. */
+static struct work *next_in_pieces(const struct registry *registry)
+{
+	struct waiter *waiter;
+
+	DL_FOREACH(registry->waiters, waiter)
+	{
+		if (waiter->more)
+			return waiter->work;
+	}
+	return NULL;
+}
+
 /* When the next piece is due; INT64_MAX: all have gone. In between, others have the lock for as long. */
-static int64_t end_more(struct server *server)
+static int64_t end_more(struct server *server, struct work **ready)
 {
 	struct registry *registry = server->registry;
+	struct work *work;
 	bool more;
 
 	pthread_mutex_lock(&registry->lock);
-	if (registry->ending && clock_ns() >= server->piece_ns) {
-		end_piece(server, registry->ending);
+	work = next_in_pieces(registry);
+	if ((registry->ending || work) && clock_ns() >= server->piece_ns) {
+		if (registry->ending)
+			end_piece(server, registry->ending);
+		else
+			work_serve(work, ready);
 		server->piece_ns = clock_ns() + PIECE_NS;
 	}
-	more = registry->ending;
+	more = registry->ending || next_in_pieces(registry);
 	pthread_mutex_unlock(&registry->lock);
 	return more ? server->piece_ns : INT64_MAX;
 }
@@ -237,7 +255,7 @@ int64_t server_tick(struct server *server)
 	while ((dead = next_dead_ghost(server)))
 		end_lease(server, dead);
 	closing = close_due(server, now);
-	ending = end_more(server);
+	ending = end_more(server, &ready);
 
 	pthread_mutex_lock(&registry->lock);
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)

@@ -87,10 +87,15 @@ void work_serve(struct work *work, struct work **ready)
 {
 	struct registry *registry = work->server->registry;
 	struct lease *lease = work->waiter.lease;
+	int status;
 
 	registry_unpark(registry, &work->waiter);
 	user_asks(registry, lease->user, -1); /* asked again, but still one request */
-	handle_request(registry, lease, &work->request, &registry->reply);
+	status = handle_request(registry, lease, &work->request, &registry->reply);
+	if (status == HANDLE_MORE) {
+		registry_park(registry, &work->waiter);
+		return;
+	}
 	put_answer(work, &registry->reply);
 	push_ready(work, lease, ready);
 }
@@ -107,7 +112,7 @@ void work_time_out(struct work *work, struct work **ready)
 	push_ready(work, work->waiter.lease, ready);
 }
 
-static void park(struct work *work, struct lease *lease)
+static void park(struct work *work, struct lease *lease, bool more)
 {
 	struct registry *registry = work->server->registry;
 
@@ -116,7 +121,9 @@ static void park(struct work *work, struct lease *lease)
 	work->waiter.ask = &work->request;
 	work->waiter.work = work;
 	work->waiter.audited = audit_wait(registry, lease, &work->request);
-	work->waiter.deadline_ns = clock_ns() + handle_wait_ms(&work->request) * NS_PER_MS;
+	work->waiter.more = more;
+	work->waiter.deadline_ns =
+	    more ? INT64_MAX : clock_ns() + handle_wait_ms(&work->request) * NS_PER_MS;
 	registry_park(registry, &work->waiter);
 	eventfd_write(work->server->wake, 1); /* a deadline more, a receiver less */
 }
@@ -130,7 +137,7 @@ static void serve_waiters(struct registry *registry, const char *name, struct wo
 
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)
 	{
-		if (!entry || entry->info.missing ||
+		if (!entry || entry->info.missing || waiter->more ||
 		    strcmp(handle_wait_name(waiter->ask), name) != 0)
 			continue;
 		if (access_sees(waiter->lease, entry))
@@ -244,8 +251,8 @@ static void answer_request(struct work *work, int fault, struct lease *lease, st
 	} else {
 		status = handle_request(registry, lease, &work->request, &registry->reply);
 	}
-	if (status == HANDLE_WAIT) {
-		park(work, lease);
+	if (status == HANDLE_WAIT || status == HANDLE_MORE) {
+		park(work, lease, status == HANDLE_MORE);
 		return;
 	}
 	put_answer(work, &registry->reply);

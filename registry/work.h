@@ -41,7 +41,7 @@ void work_send(struct work *ready);
 
 /*
  * Answer a parked work, with the registry's lock held, and put it on *ready: with what it waited
- * for, or with its time being up.
+ * for, or with its time being up. What is done in pieces may stay parked.
  */
 void work_serve(struct work *work, struct work **ready);
 void work_time_out(struct work *work, struct work **ready);

@@ -15,7 +15,8 @@
 #include "configured.h"
 
 #define MANY 60000
-#define AS_MANY "60001" /* and one of somebody else's */
+#define RETELL 0x7000000 /* the id of a request */
+#define AS_MANY "60001"	 /* and one of somebody else's */
 
 static int other; /* who stays, and has the name "mine" */
 
@@ -67,27 +68,39 @@ static double look_up(void)
 	return now_ms() - began;
 }
 
-/* The lock was once held from the first name to the last. Now a look-up waits for a piece, or for the
+/* Asks until so many names are left; the slowest answer. */
+static double look_until_left(uint64_t names)
+{
+	double slowest = 0;
+	uint64_t left;
+
+	do {
+		double took = look_up(), began = now_ms();
+
+		left = raw_stat(other).names;
+		slowest = took > slowest ? took : slowest;
+		took = now_ms() - began;
+		slowest = took > slowest ? took : slowest;
+	} while (left > names);
+	return slowest;
+}
+
+/* The lock was once held from the first name to the last. Now an answer waits for a piece, or for the
  * journal to be written anew. */
 static void others_are_answered_meanwhile(void **state)
 {
 	int fd = own_many();
-	double began, slowest = 0, all;
+	double began, slowest, all;
 
 	(void)state;
 	began = now_ms();
 	close(fd);
-	do {
-		double took = look_up();
-
-		slowest = took > slowest ? took : slowest;
-	} while (raw_stat(other).names > 1);
+	slowest = look_until_left(1);
 	all = now_ms() - began;
-	printf("%d names ended in %.0f ms; the slowest look-up meanwhile took %.1f ms\n", MANY, all,
+	printf("%d names ended in %.0f ms; the slowest answer meanwhile took %.1f ms\n", MANY, all,
 	       slowest);
 	if (slowest > all * 2 / 3)
-		fail_msg("a look-up waited for %.1f ms of the %.0f ms that the end took", slowest,
-			 all);
+		fail_msg("an answer took %.1f ms of the %.0f ms that the end took", slowest, all);
 }
 
 /* Nobody meets what has not ended yet, and it counts against nobody's limit. */
@@ -151,14 +164,73 @@ static void an_end_goes_on_after_a_restart(void **state)
 	assert_int_equal(raw_stat(other).names, 1);
 }
 
+/* With a hold of its first name in it: all others were freed while the connection was away. */
+static request tell_of_one(uint64_t generation)
+{
+	request ask = {.which_verb = gpushare_Request_retell_tag};
+	gpushare_Retell *retell = &ask.verb.retell;
+
+	strcpy(retell->shared[0].name, name_at(0));
+	retell->shared[0].generation = generation;
+	retell->shared_count = 1;
+	retell->last = true;
+	return ask;
+}
+
+static uint64_t generation_of(const char *name)
+{
+	assert_int_equal(raw_say(other, raw_lookup(name, 0)), GPUSHARE_OK);
+	return raw_answer.body.lookup.buffer.generation;
+}
+
+/* A Retell, too, may end many names. */
+static void others_are_answered_during_a_retell(void **state)
+{
+	int fd = own_many();
+	request ask = tell_of_one(generation_of(name_at(0)));
+	double began = now_ms(), slowest, all;
+
+	(void)state;
+	assert_true(raw_send(fd, RETELL, &ask));
+	slowest = look_until_left(2);
+	all = now_ms() - began;
+	printf("%d names ended in %.0f ms; the slowest answer meanwhile took %.1f ms\n", MANY, all,
+	       slowest);
+	assert_true(raw_receive(fd, RETELL, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.retell.wanted_count, 0);
+	assert_int_equal(raw_stat(other).waiters, 0);
+	generation_of(name_at(0));
+	assert_int_equal(raw_say(fd, raw_share(name_at(1))), GPUSHARE_OK);
+	close(fd);
+	if (slowest > all * 2 / 3)
+		fail_msg("an answer took %.1f ms of the %.0f ms that it took", slowest, all);
+}
+
+/* Its connection goes while the registry is at it. */
+static void a_retell_ends_with_its_connection(void **state)
+{
+	int fd = own_many();
+	request ask = tell_of_one(generation_of(name_at(0)));
+
+	(void)state;
+	assert_true(raw_send(fd, RETELL, &ask));
+	while (!raw_stat(other).waiters)
+		assert_true(raw_stat(other).names > 2);
+	close(fd);
+	while (raw_stat(other).names > 1)
+		look_up();
+	raw_await_connections(other, 1);
+	assert_int_equal(raw_stat(other).waiters, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-	    TEST(others_are_answered_meanwhile),
-	    TEST(what_it_had_is_free_at_once),
-	    TEST(a_signal_is_obeyed_meanwhile),
-	    TEST(an_end_goes_on_after_a_restart),
+	    TEST(others_are_answered_meanwhile),       TEST(what_it_had_is_free_at_once),
+	    TEST(a_signal_is_obeyed_meanwhile),	       TEST(an_end_goes_on_after_a_restart),
+	    TEST(others_are_answered_during_a_retell), TEST(a_retell_ends_with_its_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
