@@ -247,7 +247,8 @@ void note_flush(struct registry *registry)
 	if (journal_write(journal)) {
 		if (journal_is_deleted(journal))
 			note_all(registry);
-		else if (journal_is_long(journal))
+		else if (!registry->ending &&
+			 journal_is_long(journal)) /* what is ending makes it short */
 			rewrite(registry, true);
 	} else if (clock_ns() >= journal->retry_ns) {
 		note_all(registry);

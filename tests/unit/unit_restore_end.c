@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fake_fdstore.h"
@@ -99,6 +100,36 @@ static void the_rest_ends_between_a_rewrite_and_a_restart(void **state)
 	assert_ended();
 }
 
+static ino_t journal_file(void)
+{
+	char path[128];
+	struct stat is;
+
+	snprintf(path, sizeof(path), "%s/" GPUSHARE_STATE, successor_folder);
+	assert_int_equal(stat(path, &is), 0);
+	return is.st_ino;
+}
+
+/* Whoever writes the journal anew holds the lock for all that stands, and what is ending is about to go. */
+static void the_journal_is_written_anew_when_all_has_gone(void **state)
+{
+	struct lease *lease = successor_connect(getpid());
+	const struct journal *journal = &peer_registry->journal;
+	char name[32];
+	ino_t file;
+
+	(void)state;
+	for (int i = 0; journal->size < 4 * JOURNAL_SMALL; i++) {
+		snprintf(name, sizeof(name), "name/%d", i);
+		peer_share(lease, name);
+	}
+	file = journal_file();
+	assert_null(registry_leave(peer_registry, lease));
+	while (registry_end(peer_registry, lease, 0))
+		assert_int_equal(journal_file(), file);
+	assert_in_range(journal->size, 1, JOURNAL_SMALL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, successor_set_up, successor_tear_down)
@@ -107,6 +138,7 @@ int main(void)
 	    TEST(what_is_kept_is_kept_once),
 	    TEST(the_rest_ends_after_a_rewrite),
 	    TEST(the_rest_ends_between_a_rewrite_and_a_restart),
+	    TEST(the_journal_is_written_anew_when_all_has_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

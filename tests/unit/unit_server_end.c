@@ -85,8 +85,7 @@ static double look_until_left(uint64_t names)
 	return slowest;
 }
 
-/* The lock was once held from the first name to the last. Now an answer waits for a piece, or for the
- * journal to be written anew. */
+/* The lock was once held from the first name to the last. Now an answer waits for a piece. */
 static void others_are_answered_meanwhile(void **state)
 {
 	int fd = own_many();
