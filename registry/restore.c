@@ -290,6 +290,8 @@ void restore_leave(struct registry *registry)
 
 	pthread_mutex_lock(&registry->lock);
 	registry->leaving = true;
+	while (registry->ending)
+		registry_disconnect(registry, registry->ending);
 	indexer_close(&registry->store.index);
 	keep = registry->store.count || registry->nameless;
 	if (keep && registry->journal.file < 0)

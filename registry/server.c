@@ -152,6 +152,7 @@ static void end_lease(struct server *server, uint32_t id)
 	lease = lease_find(&registry->leases, id);
 	if (lease) {
 		watch_remove(lease->watch);
+		lease->watch = -1; /* it may stand for a while */
 		waiters = registry_leave(registry, lease);
 		end_piece(server, lease);
 	}
