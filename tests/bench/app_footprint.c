@@ -7,56 +7,18 @@
  * Its threads are still there when it counts.
  */
 #include <dirent.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cuda_abi.h"
+#include "../e2e/programs/app_driver.h"
 
 #define THREADS 4
 #define BUFFERS 64
 #define SIZE (1UL << 20)
 
-static cu_cuMemAlloc_v2_call *alloc;
-static cu_cuMemFree_v2_call *release;
-static cu_cuCtxSetCurrent_call *set_current;
-static cu_context context;
 static pthread_barrier_t line, users;
-
-static void must(int result, const char *what)
-{
-	if (!result)
-		return;
-	fprintf(stderr, "app_footprint: %s: %d\n", what, result);
-	exit(1);
-}
-
-static void *find(void *library, const char *symbol)
-{
-	void *found = dlsym(library, symbol);
-
-	must(!found, symbol);
-	return found;
-}
-
-static void start(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	cu_device device;
-
-	must(!library, "libcuda.so.1");
-	must(((cu_cuInit_call *)find(library, "cuInit"))(0), "cuInit");
-	must(((cu_cuDeviceGet_call *)find(library, "cuDeviceGet"))(&device, 0), "cuDeviceGet");
-	must(((cu_cuDevicePrimaryCtxRetain_call *)find(library, "cuDevicePrimaryCtxRetain"))(
-		 &context, device),
-	     "cuDevicePrimaryCtxRetain");
-	set_current = (cu_cuCtxSetCurrent_call *)find(library, "cuCtxSetCurrent");
-	alloc = (cu_cuMemAlloc_v2_call *)find(library, "cuMemAlloc_v2");
-	release = (cu_cuMemFree_v2_call *)find(library, "cuMemFree_v2");
-}
 
 /* All threads hold everything at once, so that a driver that keeps what was freed keeps the same
  * in each run. */

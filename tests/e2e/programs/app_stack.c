@@ -6,7 +6,6 @@
  * The stack has STACK bytes; each call's part is what it writes of the rest that was painted before. Each way
  * is gone three times, so that what is only done the first time is told apart.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -16,57 +15,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cuda_abi.h"
+#include "app_driver.h"
 
 #define PAINT 0xa5
 #define SIZE (2UL << 20)
 #define TIMES 3
 
-static cu_cuMemAlloc_v2_call *alloc;
 static cu_cuMemAllocManaged_call *alloc_managed;
 static cu_cuMemAllocAsync_call *alloc_async;
-static cu_cuMemFree_v2_call *release;
 static cu_cuMemFreeAsync_call *release_async;
-static cu_cuCtxSetCurrent_call *set_current;
-static cu_context context;
 static unsigned char *stack;
 static size_t stack_size;
 static char **ways;
-
-static void must(int result, const char *what)
-{
-	if (!result)
-		return;
-	fprintf(stderr, "app_stack: %s: %d\n", what, result);
-	exit(1);
-}
-
-static void *find(void *library, const char *symbol)
-{
-	void *found = dlsym(library, symbol);
-
-	must(!found, symbol);
-	return found;
-}
-
-static void start(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	cu_device device;
-
-	must(!library, "libcuda.so.1");
-	must(((cu_cuInit_call *)find(library, "cuInit"))(0), "cuInit");
-	must(((cu_cuDeviceGet_call *)find(library, "cuDeviceGet"))(&device, 0), "cuDeviceGet");
-	must(((cu_cuDevicePrimaryCtxRetain_call *)find(library, "cuDevicePrimaryCtxRetain"))(
-		 &context, device),
-	     "cuDevicePrimaryCtxRetain");
-	set_current = (cu_cuCtxSetCurrent_call *)find(library, "cuCtxSetCurrent");
-	alloc = (cu_cuMemAlloc_v2_call *)find(library, "cuMemAlloc_v2");
-	alloc_managed = (cu_cuMemAllocManaged_call *)find(library, "cuMemAllocManaged");
-	alloc_async = (cu_cuMemAllocAsync_call *)find(library, "cuMemAllocAsync");
-	release = (cu_cuMemFree_v2_call *)find(library, "cuMemFree_v2");
-	release_async = (cu_cuMemFreeAsync_call *)find(library, "cuMemFreeAsync");
-}
 
 /* From the stack's end up to where this function stands, less what painting itself takes. */
 __attribute__((noinline)) static void paint(void)
@@ -136,13 +96,17 @@ int main(int argc, char **argv)
 	static char line[4096]; /* printf() takes none of the stack for it */
 	pthread_attr_t attributes;
 	pthread_t thread;
+	void *library;
 
 	if (argc < 3)
 		return 2;
 	setvbuf(stdout, line, _IOFBF, sizeof(line));
 	stack_size = strtoul(argv[1], NULL, 0);
 	ways = argv + 2;
-	start();
+	library = start();
+	alloc_managed = (cu_cuMemAllocManaged_call *)find(library, "cuMemAllocManaged");
+	alloc_async = (cu_cuMemAllocAsync_call *)find(library, "cuMemAllocAsync");
+	release_async = (cu_cuMemFreeAsync_call *)find(library, "cuMemFreeAsync");
 	stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	must(stack == MAP_FAILED, "mmap");
