@@ -2,6 +2,7 @@
 /* retell: all that a client has, after its connection was lost. */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "access.h"
 #include "check.h"
@@ -100,11 +101,20 @@ static int tell_attached(struct registry *registry, struct lease *lease, const g
 	return GPUSHARE_OK;
 }
 
-/* What its owner never heard of. */
+/* It was there before its owner: kept by another one, and adopted. */
+static bool is_older(const struct entry *entry)
+{
+	int64_t boot_ns = entry->created_ns + clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
+	int64_t tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
+
+	return boot_ns < (int64_t)entry->owner.started * tick_ns;
+}
+
+/* What its owner never heard of, and nobody before it. */
 static bool is_nobodys(const struct entry *entry, const gpushare_Retell *retell)
 {
 	return entry->info.generation > retell->unanswered_after &&
-	       !strcmp(entry->info.name, retell->unanswered);
+	       !strcmp(entry->info.name, retell->unanswered) && !is_older(entry);
 }
 
 /* It has been freed, or another thread is about to say so, and to ask whether it is to be held: then it

@@ -366,6 +366,12 @@ static void what_was_not_answered_goes(void **state)
 	retell(lease, told, true);
 	assert_int_equal(peer_lookup(lease, "w", 0), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(peer_registry->store.count, 1);
+	/* what was kept before this process began, and adopted without an answer, is another's too */
+	share_kept(lease, "w");
+	store_find(&peer_registry->store, "w")->created_ns =
+	    clock_ns() - clock_read_ns(CLOCK_BOOTTIME) + 1;
+	retell(lease, told, true);
+	assert_true(successor_seen(lease, "w")->owner_gone);
 }
 
 #define with_registry(test) \
