@@ -70,7 +70,8 @@ struct client {
 	request aside; /* of the owner's retelling, while `request` waits */
 	request greeting;
 	reply reply;
-	struct fds_message fds_ask, fds_answer; /* too large for the program's stacks, as the rest */
+	struct fds_message fds_ask,
+	    fds_answer; /* too large for the program's stacks, as the rest */
 	int fds_came[FDS_MAX];
 };
 
