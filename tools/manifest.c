@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "protocol.h"
+#include "text.h"
 #include "tool.h"
 
 #define NAME_ROOM 200 /* of a file's name for the buffer's: a temporary name has to fit too */
@@ -289,7 +290,7 @@ static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
 	if (!info->size || !digest_is_valid(entry->sha256))
 		return refuse(why, "\"%s\" has no bytes or no SHA-256", info->name);
 	if (!*entry->file || strchr(entry->file, '/') || *entry->file == '.' ||
-	    !tool_is_plain(entry->file))
+	    text_control(entry->file))
 		return refuse(why, "the file of \"%s\" is not one of this directory", info->name);
 	entry->dtype = dtype ? dtype_parse(dtype) : DTYPE_NONE;
 	read_flags(object, info);

@@ -11,40 +11,9 @@
 #include "cleanup.h"
 #include "protocol.h"
 #include "settings.h"
+#include "text.h"
 
 const char *tool_name = "gpushare", *tool_verb;
-
-/* The bytes of the character of UTF-8 there; 0: none is, or one that a terminal obeys. */
-static size_t plain_length(const char *text)
-{
-	const unsigned char *at = (const unsigned char *)text;
-	size_t length = *at < 0x80 ? 1 : *at < 0xc2 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
-
-	if (*at < ' ' || *at == 0x7f || *at > 0xf4 || (*at == 0xc2 && at[1] < 0xa0))
-		return 0;
-	for (size_t i = 1; i < length; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	return length;
-}
-
-bool tool_is_plain(const char *text)
-{
-	while (*text && plain_length(text))
-		text += plain_length(text);
-	return !*text;
-}
-
-static void disarm(char *text)
-{
-	while (*text) {
-		size_t length = plain_length(text);
-
-		if (!length)
-			*text = '?';
-		text += length ? length : 1;
-	}
-}
 
 /* What comes from files and from others may be part of it. */
 static void say(const char *format, va_list arguments)
@@ -53,8 +22,8 @@ static void say(const char *format, va_list arguments)
 
 	if (vasprintf(&text, format, arguments) < 0)
 		text = NULL;
-	if (text)
-		disarm(text);
+	for (char *at = text; at && (at = text_control(at));)
+		*at = '?';
 	fprintf(stderr, "%s: %s", tool_name, text ? text : strerror(ENOMEM));
 }
 

@@ -43,8 +43,6 @@ bool tool_parse_size(const char *text, uint64_t *out_size);
 /* Seconds, with a fraction if need be, to milliseconds; up to 4294967 of them. */
 bool tool_parse_seconds(const char *text, unsigned int *out_ms);
 
-/* Whether it is UTF-8 without control characters, C1's among them. */
-bool tool_is_plain(const char *text);
 void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX]);	 /* "1.5 MiB" */
 void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* "3m12s" */
 /* What another process chose, made safe for a terminal and for JSON. */

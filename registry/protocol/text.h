@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_REGISTRY_TEXT_H
-#define GPUSHARE_REGISTRY_TEXT_H
+#ifndef GPUSHARE_PROTOCOL_TEXT_H
+#define GPUSHARE_PROTOCOL_TEXT_H
 
 /*
  * The first byte of a control character, as strpbrk(); NULL: there is none. These are the bytes 0 to 31
