@@ -12,9 +12,7 @@
 #include "log.h"
 #include "note.h"
 #include "order_page.h"
-
-#define PIECE_NS NS_PER_MS
-#define PIECE_LOOK 16 /* so many go between two looks at the clock */
+#include "piece.h"
 
 /* Until the last part nothing counts as told of, but what comes meanwhile. */
 static void begin(struct lease *lease)
@@ -159,13 +157,13 @@ static void end_unheard_attachment(struct registry *registry, struct lease *leas
 		registry_detach(registry, lease, attachment, attachment->count);
 }
 
-/* What was not told of goes, until PIECE_NS are over. false: there is more of it. */
+/* What was not told of goes, a piece of it. false: there is more. */
 static bool end(struct registry *registry, struct lease *lease, const gpushare_Retell *retell)
 {
-	int64_t until_ns = clock_ns() + PIECE_NS;
+	struct piece piece = piece_begin();
 
-	for (unsigned int ended = 1; lease->unheard.entry || lease->unheard.attachment; ended++) {
-		if (ended % PIECE_LOOK == 0 && clock_ns() >= until_ns)
+	while (lease->unheard.entry || lease->unheard.attachment) {
+		if (piece_is_over(&piece))
 			return false;
 		if (lease->unheard.entry)
 			end_unheard_entry(registry, lease, retell);

@@ -7,10 +7,8 @@
 #include "log.h"
 #include "note.h"
 #include "order_page.h"
+#include "piece.h"
 #include "registry.h"
-
-#define EXPIRE_NS NS_PER_MS /* others have the lock for as long in between */
-#define EXPIRE_LOOK 16	    /* so many go between two looks at the clock */
 
 bool keep_is_asked(uint32_t flags)
 {
@@ -134,12 +132,12 @@ static void lose_away(struct registry *registry)
 	note_all(registry);
 }
 
-/* Of those whose time is up, as many as go in EXPIRE_NS. When the next one is due, INT64_MAX: none. */
+/* Of those whose time is up, as many as go in a piece. When the next one is due, INT64_MAX: none. */
 static int64_t expire(struct registry *registry, int64_t now_ns)
 {
-	int64_t next = INT64_MAX, pause_ns = clock_ns() + EXPIRE_NS;
+	struct piece piece = piece_begin();
+	int64_t next = INT64_MAX;
 	struct entry *entry, *after;
-	unsigned int expired = 0;
 
 	DL_FOREACH_SAFE(registry->kept, entry, after)
 	{
@@ -147,8 +145,8 @@ static int64_t expire(struct registry *registry, int64_t now_ns)
 			next = entry->deadline_ns < next ? entry->deadline_ns : next;
 			continue;
 		}
-		if (++expired % EXPIRE_LOOK == 0 && clock_ns() > pause_ns) {
-			next = clock_ns() + EXPIRE_NS;
+		if (piece_is_over(&piece)) {
+			next = clock_ns() + PIECE_NS;
 			break;
 		}
 		log_line("\"%s\" was kept for %u s", entry->info.name,

@@ -11,10 +11,9 @@
 #include "note.h"
 #include "rate.h"
 #include "order_page.h"
+#include "piece.h"
 #include "unseen.h"
 #include "watch.h"
-
-#define END_LOOK 16 /* so many things are ended between two looks at the clock */
 
 struct registry *registry_new(const char *directory)
 {
@@ -134,9 +133,10 @@ static bool end_one(struct registry *registry, struct lease *lease)
 
 bool registry_end(struct registry *registry, struct lease *lease, int64_t until_ns)
 {
+	struct piece piece = {.until_ns = until_ns};
 	bool more = true;
 
-	for (unsigned int ended = 1; more && (ended % END_LOOK || clock_ns() < until_ns); ended++)
+	while (more && !piece_is_over(&piece))
 		more = end_one(registry, lease);
 	if (!more) {
 		log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments "
@@ -175,7 +175,7 @@ bool registry_end_some(struct registry *registry, const struct user *user)
 		if (lease->entries && (!user || lease->user == user))
 			break;
 	}
-	for (int i = 0; lease && lease->entries && i < END_LOOK; i++)
+	for (int i = 0; lease && lease->entries && i < PIECE_LOOK; i++)
 		end_entry(registry, lease->entries);
 	return lease;
 }

@@ -15,11 +15,11 @@
 #include "listen.h"
 #include "log.h"
 #include "order_page.h"
+#include "piece.h"
 #include "restore.h"
 #include "work.h"
 
 #define CLOSE_AFTER_MS 1000
-#define PIECE_NS NS_PER_MS
 
 /* For one more connection, if only to hear that it is one too many. */
 static bool has_room(struct registry *registry, uint32_t uid)
@@ -93,7 +93,7 @@ static void on_connect(nng_pipe pipe, nng_pipe_ev event, void *argument)
 	nng_pipe_close(pipe);
 }
 
-/* Under the lock: a piece of what one has that has left, of at most PIECE_NS. */
+/* Under the lock: a piece of what one has that has left. */
 static void end_piece(struct server *server, struct lease *lease)
 {
 	struct registry *registry = server->registry;
