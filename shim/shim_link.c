@@ -398,7 +398,7 @@ void link_withdraw_later(const char *name, uint64_t generation)
 		return;
 	}
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
-	snprintf(withdraw->name, sizeof(withdraw->name), "%s", name);
+	put_text(withdraw->name, sizeof(withdraw->name), name);
 	withdraw->generation = generation;
 	if (!client_post(line.client, &line.client->request))
 		client_tell_anew(line.client);
@@ -417,7 +417,7 @@ bool link_detach_later(const char *name, uint64_t generation, unsigned int readi
 	if (runs || status != GPUSHARE_OK)
 		return runs || status == GPUSHARE_E_NO_REGISTRY;
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
-	snprintf(detach->name, sizeof(detach->name), "%s", name);
+	put_text(detach->name, sizeof(detach->name), name);
 	detach->generation = generation;
 	posted = reading == live_reading() && client_post(line.client, &line.client->request);
 	if (!posted) /* it is told of without that, or was */
