@@ -6,6 +6,7 @@
   list. Such a check counts only as the last command of its function, where its status is returned.
 - errexit is off in a function that is called in a condition (`if f`, `until_true f`, `f || ...`), or by
   bats' `run`: of its checks only the last one counts, and each other needs its own `|| return 1`.
+- bats' `skip` in a function that `run` calls ends that alone, as if all were well.
 - A loop over what a command prints checks nothing where the command fails: its output goes to a variable
   first (an assignment's failure counts) and is checked for being there.
 """
@@ -46,6 +47,9 @@ CALLED = re.compile(r"(?:^|[;&|({]\s*|\b(?:then|do|else)\s+)(?:(?:if|elif|while|
 FALLIBLE = r"\$\((?!\(|[^)]*_pids|seq |unified_kinds)"
 
 
+RAN = re.compile(r"\brun (?:-\d+ |! |--separate-stderr )*(\w+)")
+
+
 def parts(command):
     """The commands of an '&&' list; quotes and [[ ]] are looked through no further than needed."""
     bare = re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\[\[ .*? \]\]", lambda found: "[[ " if found[0][0] == "[" else "q", command)
@@ -59,6 +63,10 @@ def lost(text):
         return "||" not in command and not command.endswith("; then")
     several = parts(command) if CHECK.match(command) else None
     return bool(several) and len(several) > 1 and all(CHECK.match(part) for part in several)
+
+
+def skips(text):
+    return re.search(r"(^|\|\| |&& )skip( |$)", text.strip())
 
 
 def called_in_conditions(rows):
@@ -81,18 +89,21 @@ def next_command(rows, index):
     return next((row for _, row in rows[index + 1:] if row.strip() and not row.strip().startswith("#")), "}")
 
 
-def faults(path, called):
-    found, inside, off = [], False, False
+def faults(path, called, ran):
+    found, inside, off, function = [], False, False, None
     rows = list(commands(path.read_text().split("\n")))
     for index, (number, text) in enumerate(rows):
         opens = OPENS.match(text)
         if opens:
-            inside, off = True, opens[1].endswith("()") and opens[1][:-2] in called
+            function = opens[1][:-2] if opens[1].endswith("()") else None
+            inside, off = True, function in called
         elif text == "}":
             inside = False
         if not inside or opens:
             continue
         if path.suffix == ".bats" and loops_over_output(text):
+            found.append((number, text.strip()))
+        elif function in ran and skips(text):
             found.append((number, text.strip()))
         elif (lost(text) or (off and unheeded(text))) and next_command(rows, index) not in ("}", "\t\t;;"):
             found.append((number, text.strip()))
@@ -100,10 +111,12 @@ def faults(path, called):
 
 
 names = [Path(name) for name in sorted(sys.argv[1:])]
-called = set().union(*(called_in_conditions(commands(name.read_text().split("\n"))) for name in names))
+texts = [text for name in names for _, text in commands(name.read_text().split("\n"))]
+called = called_in_conditions(enumerate(texts))
+ran = {found for text in texts for found in RAN.findall(text)}
 bad = False
 for name in names:
-    for number, text in faults(name, called):
+    for number, text in faults(name, called, ran):
         print(f"{name}:{number}: its failure is lost: {text}")
         bad = True
 sys.exit(bad)

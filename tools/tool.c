@@ -22,7 +22,7 @@ static void say(const char *format, va_list arguments)
 
 	if (vasprintf(&text, format, arguments) < 0)
 		text = NULL;
-	for (char *at = text; at && (at = text_control(at));)
+	for (char *at = text ? text_control(text) : NULL; at; at = text_control(at))
 		*at = '?';
 	fprintf(stderr, "%s: %s", tool_name, text ? text : strerror(ENOMEM));
 }

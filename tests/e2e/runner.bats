@@ -42,6 +42,8 @@ skipped: good.bats: three: not today
 	ran 1
 	has "$output" "bad.bats: 0 passed, 1 failed, 0 skipped"
 	has "$output" "why it failed"
+	has "$output" "FAILED: bad.bats: four: (in test file "
+	has "$output" ", line 1): \`@test \"four\" { echo why it failed; false; }' failed"
 	equal "${lines[-1]}" "2 passed, 1 failed, 1 skipped"
 }
 
@@ -190,7 +192,9 @@ Could not run test: Test setup failed
  2 FAILED TEST(S)
 END
 	ran 1 BUILD="$WORK/made/build"
-	has "$output" "unit_fake: 1 passed, 2 failed, 0 skipped"
+	has "$output" "unit_fake: 1 passed, 2 failed, 0 skipped
+FAILED: unit_fake: two
+FAILED: unit_fake: three: x.c:6"
 	equal "${lines[-1]}" "1 passed, 2 failed, 0 skipped"
 }
 
@@ -259,21 +263,21 @@ TEST "three" { skip "faults need the simulated driver"; }'
 	equal "${lines[-1]}" "1 passed, 1 failed, 1 skipped"
 }
 
-# with_mounts COMMAND...: with mounts of its own, as root of a user namespace where it isn't root
-with_mounts() {
-	local way=(unshare --mount --propagation private)
-	[ "$(id -u)" = 0 ] || way+=(--map-root-user)
-	"${way[@]}" true 2>/dev/null || skip "unshare(1) may not make a mount namespace"
-	"${way[@]}" "$@" </dev/null
+# needs_mounts: with_mounts then runs a command with mounts of its own, as root of a user namespace where it isn't root
+needs_mounts() {
+	with_mounts=(unshare --mount --propagation private)
+	[ "$(id -u)" = 0 ] || with_mounts+=(--map-root-user)
+	"${with_mounts[@]}" true </dev/null 2>/dev/null || skip "unshare(1) may not make a mount namespace"
 }
 
 @test "in a chroot, the contract tests that need mounts of their own are skipped" {
 	[ -x "$BUILD/tests/contract_reach" ] || skip "no contract tests in this build"
+	needs_mounts
 	mkdir "$WORK/root"
 	local tests=contract_event
 	[ "$(id -u)" != 0 ] || tests+=" contract_reach" # which becomes another user: root of a user namespace can't
 	# shellcheck disable=SC2016 # the inner shell's
-	run -0 with_mounts bash -c 'cd "$1" || exit
+	run -0 "${with_mounts[@]}" bash -c 'cd "$1" || exit
 		for entry in /*; do
 			if [ -L "$entry" ]; then cp -P "$entry" .
 			elif [ -d "$entry" ]; then mkdir ".$entry" && mount --rbind "$entry" ".$entry" || exit
@@ -286,7 +290,8 @@ with_mounts() {
 
 @test "the fuzzers' findings are tried where /dev/shm can't be written" {
 	# shellcheck disable=SC2016 # the inner shell's
-	run -0 with_mounts sh -c 'mount -t tmpfs -o ro none /dev/shm && cd "$1" && "$2"/unit_fuzz_journal && "$2"/unit_fuzz_server' - \
+	needs_mounts
+	run -0 "${with_mounts[@]}" sh -c 'mount -t tmpfs -o ro none /dev/shm && cd "$1" && "$2"/unit_fuzz_journal && "$2"/unit_fuzz_server' - \
 		"$ROOT" "$BUILD/tests"
 }
 
