@@ -29,6 +29,7 @@ setup() {
 
 teardown() {
 	local pid
+	[ -n "${BATS_TEST_COMPLETED:-}" ] || [ -z "${output:-}" ] || printf -- '--- output: %s\n' "$(tail -n 40 <<<"$output")"
 	for pid in "${STARTED[@]}" $(registry_pids); do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
