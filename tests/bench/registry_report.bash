@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Sourced by tests/bench/registry.sh: from what was measured to its part of RESULTS.md.
 : "${here:?}" "${out:?}" "${scratch:?}" "${has_redis=}" "${has_plot=}" "${load=}" "${MANY[0]:?}" "${globs[0]:?}"
-TRIP_TARGET=2.3 LOOKUP_TARGET=0.5 REDIS_TARGET=20 # ratio, us, ratio
+TRIP_TARGET=3.5 NNG_TARGET=1.25 RATE_TARGET=0.8 LOOKUP_TARGET=0.5 REDIS_TARGET=20 # ratios, us, ratio
 
 declare -A who=(
 	[echo]="bare SOCK_SEQPACKET echo"
@@ -43,14 +43,24 @@ many() {
 		$1 == n && $2 == w && $3 == what && (g == "" || $4 == g) { print g == "" ? $4 : $6 }' "$scratch/many"
 }
 
+# rate_ratio KIND TO CLIENTS: of what each answers in one round
+rate_ratio() {
+	awk -v k="$1" -v to="$2" -v n="$3" '$3 != n { next } $2 == k { a[$1] = $4 } $2 == to { b[$1] = $4 } END { for (r in a) print a[r] / b[r] }' \
+		"$scratch/rates" >"$scratch/column"
+	spread "$scratch/column" %.2f
+}
+
 rows_targets() {
-	local measured
+	local measured clients
 	measured=$(ratio registry echo)
 	row "round trip to the registry, against a bare echo" "$TRIP_TARGET times or less" "$measured" "$(verdict "${measured%% *}" $TRIP_TARGET)"
 	measured=$(ratio nng_echo echo)
 	row "of it nng's: the same of a server that is nng and nothing else" "" "$measured" ""
 	measured=$(ratio registry nng_echo)
-	row "and ours: a round trip to the registry, against that server" "" "$measured" ""
+	row "and ours: a round trip to the registry, against that server" "$NNG_TARGET times or less" "$measured" "$(verdict "${measured%% *}" $NNG_TARGET)"
+	clients=${CLIENTS##*,}
+	measured=$(rate_ratio registry nng_echo "$clients")
+	row "look-ups a second by $clients clients, against what that server echoes" "$RATE_TARGET or more" "$measured" "$(above "${measured%% *}" $RATE_TARGET)"
 	measured=$(trip index 3)
 	row "a look-up by the index" "$LOOKUP_TARGET us or less" "$measured us" "$(verdict "${measured%% *}" $LOOKUP_TARGET)"
 	if [ -z "$has_redis" ]; then

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * What a round trip costs without us: `serve echo SOCKET`, SOCK_SEQPACKET with a thread for each
- * client; `serve nng SOCKET`, nng's REP with contexts, as the registry has them.
+ * client; `serve nng SOCKET`, nng's streams, as the registry has them, which greet as its REP does.
  */
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/rep.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +12,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CONTEXTS 80 /* above the clients of any measurement */
-
-struct context {
-	nng_ctx context;
+/* Receives, sends that, and so on. */
+struct peer {
+	nng_stream *stream;
 	nng_aio *aio;
 	bool sending;
+	size_t size, sent;
+	char bytes[4096];
 };
 
 static void stop(const char *what)
@@ -58,42 +58,77 @@ static void serve_echo(const char *path)
 	}
 }
 
-/* A message came, and goes as it is; or it has gone. */
+static void move_on(struct peer *peer)
+{
+	size_t at = peer->sending ? peer->sent : 0;
+	nng_iov part = {peer->bytes + at, (peer->sending ? peer->size : sizeof(peer->bytes)) - at};
+
+	nng_aio_set_iov(peer->aio, 1, &part);
+	if (peer->sending)
+		nng_stream_send(peer->stream, peer->aio);
+	else
+		nng_stream_recv(peer->stream, peer->aio);
+}
+
 static void on_done(void *argument)
 {
-	struct context *context = argument;
-	int fault = nng_aio_result(context->aio);
+	struct peer *peer = argument;
 
-	if (fault == NNG_ECLOSED)
+	if (nng_aio_result(peer->aio)) {
+		nng_stream_free(peer->stream);
+		nng_aio_reap(peer->aio);
+		free(peer);
 		return;
-	if (fault && context->sending)
-		nng_msg_free(nng_aio_get_msg(context->aio));
-	context->sending = !fault && !context->sending;
-	if (context->sending)
-		nng_ctx_send(context->context, context->aio);
-	else
-		nng_ctx_recv(context->context, context->aio);
+	}
+	if (!peer->sending) {
+		peer->size = nng_aio_count(peer->aio);
+		peer->sent = 0;
+		peer->sending = true;
+	} else {
+		peer->sent += nng_aio_count(peer->aio);
+		peer->sending = peer->sent < peer->size;
+	}
+	move_on(peer);
+}
+
+/* Its greeting is taken before all else. */
+static void serve_peer(nng_stream *stream, nng_aio *greeting)
+{
+	struct peer *peer = calloc(1, sizeof(*peer));
+	nng_iov part = {(char[]){0, 'S', 'P', 0, 0, 0x31, 0, 0}, 8};
+
+	if (!peer || nng_aio_alloc(&peer->aio, on_done, peer))
+		stop("no memory for a client");
+	peer->stream = stream;
+	nng_aio_set_iov(greeting, 1, &part);
+	nng_stream_send(stream, greeting);
+	nng_aio_wait(greeting);
+	part.iov_buf = peer->bytes;
+	nng_aio_set_iov(greeting, 1, &part);
+	nng_stream_recv(stream, greeting);
+	nng_aio_wait(greeting);
+	if (nng_aio_result(greeting) || nng_aio_count(greeting) != 8)
+		stop("a client did not greet");
+	move_on(peer);
 }
 
 static void serve_nng(const char *path)
 {
-	static struct context contexts[CONTEXTS];
-	nng_socket socket;
+	nng_stream_listener *listener;
+	nng_aio *accepting, *greeting;
 	char url[256];
 
 	snprintf(url, sizeof(url), "ipc://%s", path);
-	if (nng_rep0_open(&socket))
-		stop("no socket");
-	for (int i = 0; i < CONTEXTS; i++) {
-		if (nng_aio_alloc(&contexts[i].aio, on_done, &contexts[i]) ||
-		    nng_ctx_open(&contexts[i].context, socket))
-			stop("no context");
-		nng_ctx_recv(contexts[i].context, contexts[i].aio);
-	}
-	if (nng_listen(socket, url, NULL, 0))
+	if (nng_aio_alloc(&accepting, NULL, NULL) || nng_aio_alloc(&greeting, NULL, NULL) ||
+	    nng_stream_listener_alloc(&listener, url) || nng_stream_listener_listen(listener))
 		stop("can't listen");
-	for (;;)
-		pause();
+	for (;;) {
+		nng_stream_listener_accept(listener, accepting);
+		nng_aio_wait(accepting);
+		if (nng_aio_result(accepting))
+			stop("no client could be taken");
+		serve_peer(nng_aio_get_output(accepting, 0), greeting);
+	}
 }
 
 int main(int argc, char **argv)
