@@ -86,7 +86,7 @@ PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
 CLIENT := $(call objects,shim/client*.c shim/autostart.c) $(PROTOCOL)
 API := $(call objects,shim/api*.c shim/host*.c shim/map*.c shim/lineage.c shim/device.c shim/driver.c shim/limbo.c shim/vmm*.c) $(CLIENT)
 SHIM := $(call objects,shim/shim*.c shim/dlsym_$(ARCH).S shim/driver.c shim/limbo.c shim/vmm*.c shim/rules*.c) $(CLIENT)
-REGISTRY := $(call objects,registry/*.c) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
+REGISTRY := $(call objects,registry/*.c registry/server/*.c) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
 TOOLS_ALL := $(call objects,tools/*.c)
 TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
 PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_abi_calls.o)
@@ -127,7 +127,7 @@ $(BUILD)/.flags: export NOW = $(FLAGS_NOW)
 $(BUILD)/.flags: Makefile tests/tests.mk
 	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
 # So are the linker's flags and the sources: a product of other ones, or of fewer, is linked again.
-LINKED_NOW = $(LDFLAGS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/protocol shim tools \
+LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/server registry/protocol shim tools \
 	tests/unit tests/contract tests/sim tests/fuzz)))
 ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
 $(BUILD)/.linked: FORCE
@@ -187,12 +187,9 @@ $(BUILD)/libgpushare.a: $(API)
 	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) $(if $(COVERAGE),$(COUNTED_LINK) -lgcov) -o $(BUILD)/obj/libgpushare.o
 	$(Q)$(OBJCOPY) --wildcard --keep-global-symbol='gpushare_[a-z]*' $(BUILD)/obj/libgpushare.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libgpushare.o
-# nng_calls.c, nng_aio.c
-NNG_WRAPPED := sendmsg readv accept accept4 close nni_aio_begin nng_stream_recv nng_stream_send \
-	nni_cv_wake1 nni_mtx_unlock nni_plat_ncpu
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) $(NNG_WRAPPED:%=-Wl$(comma)--wrap=%) -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
 $(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c shim/shim_when.c registry/protocol/name.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a

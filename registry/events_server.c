@@ -14,11 +14,12 @@
 #include "door.h"
 #include "audit.h"
 #include "log.h"
-#include "sockets.h"
 #include "spectator.h"
 
 #define TOLD_AT_ONCE 64
-#define FULL_MS 10 /* before another look for a descriptor that a connection could have */
+#define FULL_MS 10    /* before another look for a descriptor that a connection could have */
+#define LOOK_MS 500   /* from one look for slow watchers to the next */
+#define READS_TIMES 6 /* as long as others a watcher has to read */
 
 static void let_go(struct events_server *server, struct spectator *spectator)
 {
@@ -28,8 +29,15 @@ static void let_go(struct events_server *server, struct spectator *spectator)
 	epoll_ctl(server->events, EPOLL_CTL_DEL, spectator->fd, NULL);
 	pthread_mutex_lock(&registry->lock);
 	events_leave(registry, spectator->id);
+	user_closes(spectator->user);
 	pthread_mutex_unlock(&registry->lock);
 	spectator_free(spectator);
+}
+
+static void look_soon(struct events_server *server)
+{
+	if (server->look_ns == INT64_MAX)
+		server->look_ns = clock_ns() + LOOK_MS * NS_PER_MS;
 }
 
 /* Its socket is asked for room while something waits for that. */
@@ -44,6 +52,7 @@ static void send_to(struct events_server *server, struct spectator *spectator)
 	}
 	if (spectator->is_full == was_full)
 		return;
+	look_soon(server);
 	event.events |= spectator->is_full ? EPOLLOUT : 0;
 	epoll_ctl(server->events, EPOLL_CTL_MOD, spectator->fd, &event);
 }
@@ -93,19 +102,23 @@ static void admit(struct events_server *server, int fd)
 	struct spectator *spectator = NULL;
 	uint32_t id = ++server->last_id;
 	struct identity who = {.uid = 0};
+	struct user *user = NULL;
 	struct process peer;
 	bool entered = false;
 
-	if (identify(server, fd, &peer, &who) && sockets_enter(fd, SOCKET_WATCHES, who.uid)) {
+	if (identify(server, fd, &peer, &who)) {
 		pthread_mutex_lock(&registry->lock);
-		entered = events_enter(registry, id, who.uid);
-		if (!entered)
+		user = user_opens(registry, who.uid);
+		entered = user && events_enter(registry, id, who.uid);
+		if (user && !entered)
 			audit_refused(registry, &peer, "watch", GPUSHARE_E_LIMIT);
 		pthread_mutex_unlock(&registry->lock);
 	}
 	if (entered)
 		spectator = spectator_new(fd, id, &who);
 	if (spectator) {
+		spectator->user = user;
+		look_soon(server);
 		DL_APPEND(server->spectators, spectator);
 		event.data.ptr = spectator;
 		if (epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event))
@@ -113,12 +126,13 @@ static void admit(struct events_server *server, int fd)
 		return;
 	}
 	identity_finish(&who);
-	sockets_leave(fd);
 	close(fd);
-	if (!entered)
+	if (!user)
 		return;
 	pthread_mutex_lock(&registry->lock);
-	events_leave(registry, id);
+	if (entered)
+		events_leave(registry, id);
+	user_closes(user);
 	pthread_mutex_unlock(&registry->lock);
 }
 
@@ -167,6 +181,42 @@ static int64_t send_waiting(struct events_server *server)
 	return event ? 0 : due_ns;
 }
 
+/* Why it is to be let go of; DROP_KINDS: it isn't. */
+static enum drop is_slow(const struct spectator *spectator, int64_t silent_ns, int64_t now_ns)
+{
+	if (!spectator_is_greeted(spectator))
+		return now_ns - spectator->begun_ns > silent_ns ? DROP_silent : DROP_KINDS;
+	return spectator->is_full && now_ns - spectator->full_ns > READS_TIMES * silent_ns
+		   ? DROP_deaf
+		   : DROP_KINDS;
+}
+
+static void drop_slow(struct events_server *server)
+{
+	struct registry *registry = server->registry;
+	struct spectator *spectator, *after;
+	int64_t now_ns = clock_ns();
+
+	if (now_ns < server->look_ns)
+		return;
+	server->look_ns = INT64_MAX;
+	DL_FOREACH_SAFE(server->spectators, spectator, after)
+	{
+		enum drop why = is_slow(spectator, registry->limits.silent_ns, now_ns);
+
+		if (why != DROP_KINDS) {
+			log_line("dropped: uid %u, it %s", spectator->who.uid,
+				 why == DROP_silent ? "said nothing" : "did not read");
+			pthread_mutex_lock(&registry->lock);
+			registry->counts.drops[why]++;
+			pthread_mutex_unlock(&registry->lock);
+			let_go(server, spectator);
+		} else if (!spectator_is_greeted(spectator) || spectator->is_full) {
+			look_soon(server);
+		}
+	}
+}
+
 /* One event a turn: what it is about can't have gone meanwhile. */
 static void *serve(void *argument)
 {
@@ -178,6 +228,8 @@ static void *serve(void *argument)
 		int64_t due_ns = send_waiting(server);
 		struct spectator *spectator;
 
+		drop_slow(server);
+		due_ns = due_ns < server->look_ns ? due_ns : server->look_ns;
 		if (epoll_wait(server->events, &event, 1, clock_timeout_ms(due_ns)) != 1)
 			continue;
 		if (event.data.ptr == server) {
@@ -208,6 +260,7 @@ bool events_server_open(struct events_server *server, struct registry *registry,
 {
 	*server = (struct events_server){
 	    .registry = registry,
+	    .look_ns = INT64_MAX,
 	    .listener = door_listen(path, SOCK_STREAM),
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),

@@ -20,6 +20,7 @@ struct events_server {
 	int wake;   /* eventfd: something is to be sent, or this ends */
 	struct spectator *spectators;
 	uint32_t last_id;
+	int64_t look_ns; /* when to look for those that are slow; INT64_MAX: there is none */
 	atomic_bool ending;
 	pthread_t thread;
 };

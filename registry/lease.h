@@ -8,6 +8,7 @@
 #include "protocol.h"
 #include "users.h"
 
+struct connection;
 struct entry;
 
 struct attachment {
@@ -22,12 +23,12 @@ struct attachment {
 };
 
 struct lease {
-	uint32_t id;			  /* of the nng pipe; a ghost's is above them all */
+	uint32_t id;			  /* of its connection; a ghost's is above them all */
 	uint64_t serial;		  /* of all leases: a later one is a later connection */
 	uint8_t key[GPUSHARE_LEASE_SIZE]; /* what its client may resume it by */
 	struct process peer;
 	struct user *user;
-	struct identity who; /* without groups but where server.c has read them */
+	struct identity who; /* without groups but where connection.c has read them */
 	int watch;	     /* see watch.h */
 	uint64_t
 	    number; /* a ghost's, as a predecessor that saw it otherwise numbered it; 0: none */
@@ -41,9 +42,9 @@ struct lease {
 	struct {
 		struct entry *entry;
 		struct attachment *attachment;
-	} unheard;	     /* the first ones that the end of the retelling has not looked at */
-	unsigned int noted;  /* see note.h */
-	unsigned int unread; /* answers that it has not made room for */
+	} unheard;	    /* the first ones that the end of the retelling has not looked at */
+	unsigned int noted; /* see note.h */
+	struct connection *connection; /* server/connection.h; NULL: it has none */
 	struct entry *entries;
 	struct entry *limbo; /* what it has freed; not among its entries */
 	struct attachment *attachments;

@@ -53,14 +53,6 @@
 
 /* Connections over the limit that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
-/* Answers that may pile up, and how long each may, while a peer does not read: each holds a context.
- * A request beyond that is not answered. A connection may have LIMIT_UNREAD of them, and LIMIT_UNREAD_LEAST
- * when its user has half of what one user may have. */
-#define LIMIT_UNREAD 128
-#define LIMIT_UNREAD_LEAST 4
-#define LIMIT_UNREAD_USER 512
-#define LIMIT_UNREAD_MS 5000
-
 /* How long a ticket serves; then its descriptor goes. */
 #define LIMIT_TICKET_MS 10000
 /* Connections to fds.sock, which need last for one message only, of all and of one process, and how
@@ -75,12 +67,6 @@
 /* So long a mark in an order page is made again after it was found missing, and a consumer's slot is
  * not another one's: order_page.h. */
 #define LIMIT_ORDER_SETTLE_MS 10000
-
-/* Contexts that can take a request: at the start, and when to open more. All of them together
- * suffice for every waiter and some answers under way. */
-#define LIMIT_CONTEXTS_FIRST 16
-#define LIMIT_CONTEXTS_LOW 8
-#define LIMIT_CONTEXTS_SPARE (2 * LIMIT_UNREAD_USER + 64)
 
 /* After a restart: how long one of before has to come back of whom only that can tell that it lives, as
  * it is in another pid namespace. */
@@ -111,6 +97,7 @@ struct limits {
 	};
 	uint64_t of_user[LIMIT_KINDS];
 	uint64_t message_bytes;
+	int64_t silent_ns; /* that a connection has to ask, to end its message, or to read */
 	uint64_t together; /* connections and descriptors; UINT64_MAX: any */
 	uint64_t spare;	   /* LIMIT_CONNECTIONS_SPARE, or what there are descriptors for */
 };

@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -25,15 +24,13 @@
 #include "notify.h"
 #include "options.h"
 #include "place.h"
-#include "probe.h"
 #include "replay.h"
 #include "restore.h"
-#include "server.h"
-#include "sockets.h"
+#include "server/server.h"
 
 #define EXIT_SERVED 3
-#define CLOSING_MS 500	  /* who replaces us waits, and so do those who are connected */
-#define LOOK_MOST_MS 1000 /* from one look at the place and at slow connections to the next */
+#define LOOK_MS 500	  /* from one look at the place to the next... */
+#define LOOK_IDLE_MS 1000 /* ...where nobody asks */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
 #define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
 
@@ -189,59 +186,15 @@ static bool next_signal(struct registry *registry, int signals)
 	return true;
 }
 
-static void end_slow(struct registry *registry)
-{
-	uint64_t drops[DROP_KINDS] = {0};
-
-	sockets_end(clock_ns(), drops);
-	pthread_mutex_lock(&registry->lock);
-	for (int why = 0; why < DROP_KINDS; why++)
-		registry->counts.drops[why] += drops[why];
-	pthread_mutex_unlock(&registry->lock);
-}
-
-/* Something that is looked at: soon again, or after twice the time, where nothing happens. */
-struct look {
-	int64_t every_ns, most_ns, due_ns;
-};
-
-static void look_again(struct look *look, bool soon)
-{
-	int64_t twice_ns = 2 * look->every_ns;
-
-	look->every_ns = soon			    ? PROBE_EVERY_MS * NS_PER_MS
-			 : twice_ns < look->most_ns ? twice_ns
-						    : look->most_ns;
-	look->due_ns = clock_ns() + look->every_ns;
-}
-
-/* A slow connection is ended not much later than it may be slow. */
-static int64_t look_most_ns(const struct options *options)
-{
-	int64_t most_ns = (int64_t)options->settings.silent_s * NS_PER_S / 4;
-
-	if (most_ns < PROBE_EVERY_MS * NS_PER_MS)
-		return PROBE_EVERY_MS * NS_PER_MS;
-	return most_ns < LOOK_MOST_MS * NS_PER_MS ? most_ns : LOOK_MOST_MS * NS_PER_MS;
-}
-
-/* false: the place has gone, and nobody is here who would miss us. */
-static bool look_around(struct server *server, const struct place *place, struct look *look,
-			struct look *probe)
+/* When to look around again; INT64_MAX: the place has gone, and nobody is here who would miss us. */
+static int64_t look_around(struct server *server, const struct place *place)
 {
 	bool busy = server_has_served(server);
 
-	end_slow(server->registry);
 	give_back_memory(server->registry);
-	if (place_is_lost(place)) {
-		if (server_is_alone(server))
-			return false;
-	} else if (busy || server->probe.missed || clock_ns() >= probe->due_ns) {
-		server_hear(server, place->socket, busy);
-		look_again(probe, busy || server->probe.missed);
-	}
-	look_again(look, busy || server->probe.missed);
-	return true;
+	if (place_is_lost(place) && server_is_alone(server))
+		return INT64_MAX;
+	return clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
 }
 
 static void serve(struct server *server, const struct place *place, const struct options *options,
@@ -253,11 +206,8 @@ static void serve(struct server *server, const struct place *place, const struct
 	    {.fd = server->wake, .events = POLLIN},
 	    {.fd = server->watches, .events = POLLIN},
 	};
-	struct look look = {.most_ns = look_most_ns(options)};
-	struct look probe = {.most_ns = probe_most_ms() * NS_PER_MS};
+	int64_t look_ns = clock_ns() + LOOK_MS * NS_PER_MS;
 
-	look_again(&look, true);
-	look_again(&probe, true);
 	for (;;) {
 		int64_t next = server_tick(server), store_ns = tend_store(server->registry);
 		int64_t since = server_idle_since_ns(server);
@@ -272,12 +222,14 @@ static void serve(struct server *server, const struct place *place, const struct
 			}
 			next = since + idle_ns < next ? since + idle_ns : next;
 		}
-		if (clock_ns() >= look.due_ns && !look_around(server, place, &look, &probe)) {
+		if (clock_ns() >= look_ns)
+			look_ns = look_around(server, place);
+		if (look_ns == INT64_MAX) {
 			log_line("%s has gone: leaving", place->directory);
 			return;
 		}
 		next = store_ns < next ? store_ns : next;
-		next = look.due_ns < next ? look.due_ns : next;
+		next = look_ns < next ? look_ns : next;
 		poll(events, 4, clock_timeout_ms(next));
 		if (events[0].revents && !next_signal(server->registry, signals)) {
 			log_line("ended by a signal");
@@ -322,13 +274,6 @@ static bool open_door(const struct options *options)
 	return !group.status;
 }
 
-/* The sockets are unlinked and the lock goes with the process: nothing is left to do. */
-static void leave_now(int number)
-{
-	(void)number;
-	_exit(0);
-}
-
 /* Started by a client or a keeper, which know nothing of the file that the one before was given. */
 static void inherit_config(struct options *options, const char *directory)
 {
@@ -338,16 +283,8 @@ static void inherit_config(struct options *options, const char *directory)
 		options_inherit(options, config);
 }
 
-/* So many sockets of one user, said hello or not. */
-static uint64_t crowd_of(const struct limits *limits)
-{
-	return limits->of_user[LIMIT_connections] + limits->of_user[LIMIT_watchers] +
-	       2 * limits->spare;
-}
-
 int main(int argc, char **argv)
 {
-	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
 	struct options options;
 	struct events_server events_server;
 	struct fds_server fds_server;
@@ -378,11 +315,10 @@ int main(int argc, char **argv)
 		registry->config = *options.config ? options.config : NULL;
 		registry->limits = options.settings.limits;
 		registry->limits.message_bytes = options.settings.message_bytes;
+		registry->limits.silent_ns = (int64_t)options.settings.silent_s * NS_PER_S;
 		registry->is_system = options.is_system;
 		limit_descriptors(&registry->limits, options.is_system, fds_limit);
 	}
-	sockets_init((int64_t)options.settings.silent_s * NS_PER_S,
-		     crowd_of(registry ? &registry->limits : &options.settings.limits));
 	if (signals < 0 || !registry)
 		log_error("there is no memory, or no file descriptor, to begin with");
 	if (signals < 0 || !registry ||
@@ -399,11 +335,8 @@ int main(int argc, char **argv)
 	notify_say("STOPPING=1");
 	restore_leave(registry);
 	if (place_is_lost(&place))
-		leave_now(0); /* nng would remove the socket of whoever has the place now */
-	place_clear(&place);  /* nobody new, then nobody at all, then the lock */
-	/* nng 1.5.2 can wait for a lost aio for ever: see work.c. */
-	signal(SIGALRM, leave_now);
-	setitimer(ITIMER_REAL, &closing, NULL);
+		_exit(0);    /* nng would remove the socket of whoever has the place now */
+	place_clear(&place); /* nobody new, then nobody at all, then the lock */
 	audit_close(registry);
 	server_close(&server);
 	events_server_close(&events_server);

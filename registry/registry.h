@@ -22,9 +22,9 @@ struct waiter {
 	struct lease *lease;
 	const request *ask;
 	int64_t deadline_ns;
-	void *work;   /* whose answer is owed */
-	bool audited; /* it waits for what it may not see, and a line says so */
-	bool more;    /* for no name, but for its next piece: HANDLE_MORE */
+	struct ask *work; /* whose answer is owed */
+	bool audited;	  /* it waits for what it may not see, and a line says so */
+	bool more;	  /* for no name, but for its next piece: HANDLE_MORE */
 	struct waiter *prev, *next;
 };
 

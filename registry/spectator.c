@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "access.h"
-#include "sockets.h"
+#include "clock.h"
 
 #define SERIAL_ROOM 11 /* of a Notice's serial: a tag, and ten bytes of a number */
 
@@ -22,6 +22,7 @@ struct spectator *spectator_new(int fd, uint32_t id, const struct identity *who)
 	spectator->fd = fd;
 	spectator->id = id;
 	spectator->who = *who;
+	spectator->begun_ns = clock_ns();
 	/* A new socket takes that; one that does not is found out when it says nothing. */
 	sp_greeting(greeting, SP_PUB);
 	(void)!send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -42,7 +43,6 @@ struct spectator *spectator_free(struct spectator *spectator)
 	while (spectator->count)
 		event_release(take(spectator).event);
 	identity_finish(&spectator->who);
-	sockets_leave(spectator->fd);
 	close(spectator->fd);
 	free(spectator->frame);
 	free(spectator);
@@ -60,7 +60,6 @@ bool spectator_hear(struct spectator *spectator)
 		return errno == EAGAIN || errno == EINTR;
 	if (!got || !left)
 		return false;
-	sockets_heard(spectator->fd, spectator->greeting + spectator->heard, (size_t)got);
 	spectator->heard += (size_t)got;
 	return !spectator_is_greeted(spectator) || sp_greeting_is(spectator->greeting, SP_SUB);
 }
@@ -125,6 +124,8 @@ static bool next_frame(struct spectator *spectator)
 
 bool spectator_send(struct spectator *spectator)
 {
+	bool was_full = spectator->is_full;
+
 	spectator->is_full = false;
 	while (spectator->frame || next_frame(spectator)) {
 		ssize_t sent = send(spectator->fd, spectator->frame + spectator->sent,
@@ -133,9 +134,11 @@ bool spectator_send(struct spectator *spectator)
 		if (sent < 0 && errno == EINTR)
 			continue;
 		spectator->is_full = sent < 0 && errno == EAGAIN;
-		sockets_told(spectator->fd, !spectator->is_full);
+		if (spectator->is_full && !was_full)
+			spectator->full_ns = clock_ns();
 		if (sent < 0)
 			return spectator->is_full;
+		was_full = false;
 		spectator->sent += (size_t)sent;
 		if (spectator->sent < spectator->size)
 			continue;

@@ -19,7 +19,10 @@ struct spectator {
 	uint64_t hidden;	   /* so many were not for it */
 	uint8_t *frame;		   /* that is being sent; NULL: none */
 	size_t size, sent;	   /* of it */
-	bool is_full;		   /* its socket is */
+	bool is_full;		   /* its socket is... */
+	int64_t full_ns;	   /* ...since then */
+	int64_t begun_ns;
+	struct user *user;
 	struct spectator *prev, *next;
 };
 

@@ -100,6 +100,32 @@ void user_enter(struct user *user, struct entry *entry, enum limit counted)
 		user_add(user, LIMIT_kept_bytes, kept);
 }
 
+/* Whatever may connect, and some to hear that they may not. */
+static uint64_t sockets_most(const struct limits *limits)
+{
+	return limits->of_user[LIMIT_connections] + limits->of_user[LIMIT_watchers] +
+	       2 * limits->spare;
+}
+
+struct user *user_opens(struct registry *registry, uint32_t uid)
+{
+	struct user *user = user_of(&registry->users, uid);
+
+	if (!user)
+		return NULL;
+	if (user->sockets >= sockets_most(&registry->limits)) {
+		registry->counts.drops[DROP_crowd]++;
+		return NULL;
+	}
+	user->sockets++;
+	return user;
+}
+
+void user_closes(struct user *user)
+{
+	user->sockets--;
+}
+
 void user_asks(struct registry *registry, struct user *user, int more)
 {
 	registry->counts.requests += (uint64_t)more;

@@ -13,7 +13,7 @@
 struct closer;
 struct entry;
 struct registry;
-struct work;
+struct ask;
 
 struct user {
 	uint32_t uid;
@@ -23,10 +23,12 @@ struct user {
 	/* audit.c: up to when it has used its lines, and how many it did not get */
 	int64_t lines_ns;
 	uint64_t left_out;
-	unsigned int unread; /* answers that its connections have not made room for */
-	/* work.c: lists that wait for their turn, their number, and the time up to which earlier
+	uint64_t
+	    sockets;   /* connections, of those who have said nothing so far, too, and watchers */
+	size_t unread; /* bytes of answers that its connections have not read */
+	/* ask.c: lists that wait for their turn, their number, and the time up to which earlier
 	 * lists have used this user's half of the lock */
-	struct work *lists;
+	struct ask *lists;
 	unsigned int list_count;
 	int64_t lists_ns;
 	struct closer *closer; /* of what fds.sock refuses it; NULL: nothing so far */
@@ -43,6 +45,10 @@ void users_finish(struct users *users);
 struct user *user_of(struct users *users, uint32_t uid);
 void user_add(struct user *user, enum limit what, uint64_t more);
 void user_take(struct user *user, enum limit what, uint64_t fewer);
+
+/* A socket more of that user's. NULL: it has too many, which is counted, or out of memory. */
+struct user *user_opens(struct registry *registry, uint32_t uid);
+void user_closes(struct user *user);
 
 /* A request of its has begun: one more, or, where it is begun anew, none; it has its answer. */
 void user_asks(struct registry *registry, struct user *user, int more);

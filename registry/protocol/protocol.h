@@ -54,6 +54,11 @@ long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE]);
 /* The same of a message without an id. */
 long sp_header_size(const uint8_t from[SP_HEADER_SIZE]);
 uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
+/* A header's bytes alone, of a message of so many. */
+void sp_length(uint8_t to[SP_HEADER_SIZE], size_t size);
+/* How many bytes the ids have with which a message of that size begins: the last one has the top bit
+ * set, and there is one more for each device that it came through. 0: it ends before. */
+size_t sp_ids_size(const uint8_t *from, size_t size);
 
 /*
  * fds.c: file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET) in the same

@@ -36,10 +36,15 @@ bool sp_greeting_is(const uint8_t from[SP_GREETING_SIZE], uint16_t protocol)
 	return memcmp(from, want, sizeof(want)) == 0;
 }
 
-void sp_header(uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE], uint32_t id, size_t body_size)
+void sp_length(uint8_t to[SP_HEADER_SIZE], size_t size)
 {
 	to[0] = SP_MESSAGE;
-	put_be(to + 1, (uint64_t)body_size + SP_ID_SIZE, 8);
+	put_be(to + 1, size, SP_HEADER_SIZE - 1);
+}
+
+void sp_header(uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE], uint32_t id, size_t body_size)
+{
+	sp_length(to, body_size + SP_ID_SIZE);
 	put_be(to + SP_HEADER_SIZE, id | UINT32_C(0x80000000), SP_ID_SIZE);
 }
 
@@ -60,6 +65,15 @@ long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE])
 long sp_header_size(const uint8_t from[SP_HEADER_SIZE])
 {
 	return header_length(from, GPUSHARE_MESSAGE_MAX);
+}
+
+size_t sp_ids_size(const uint8_t *from, size_t size)
+{
+	for (size_t at = 0; at + SP_ID_SIZE <= size; at += SP_ID_SIZE) {
+		if (from[at] & 0x80)
+			return at + SP_ID_SIZE;
+	}
+	return 0;
 }
 
 uint32_t sp_id(const uint8_t from[SP_ID_SIZE])

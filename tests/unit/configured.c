@@ -8,7 +8,6 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -42,24 +41,6 @@ void configured_start(const char *lines)
 	assert_true(fputs(lines, file) >= 0);
 	assert_int_equal(fclose(file), 0);
 	raw_daemon_start(&raw_here, extra);
-}
-
-bool configured_has_nng(void)
-{
-	const char *build = getenv("BUILD"), *emulator = getenv("EMULATOR");
-	char path[4096], *text;
-	size_t size;
-	bool shared;
-
-	/* Under an emulator BUILD has launchers, beside what they start. */
-	snprintf(path, sizeof(path), "%s/%sgpushare-registry", build && *build ? build : "build",
-		 emulator && *emulator ? "../" : "");
-	text = read_all(path, &size);
-	shared = memmem(text, size, "libnng.so", 9);
-	free(text);
-	if (shared)
-		printf("skipped: nng is a shared library here\n");
-	return !shared;
 }
 
 static uint64_t count_of(const gpushare_Count *counts, pb_size_t count, const char *what)
@@ -104,21 +85,6 @@ uint64_t configured_audited(int fd, const char *outcome)
 	gpushare_StatReply stat = raw_stat(fd);
 
 	return count_of(stat.by_audit, stat.by_audit_count, outcome);
-}
-
-int configured_fds(void)
-{
-	char path[64];
-	DIR *directory;
-	int count = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)raw_here.pid);
-	directory = opendir(path);
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
 }
 
 char *configured_file(const char *name)

@@ -6,16 +6,12 @@
 
 /* raw_here, with these lines in its file; raw_tear_down() ends it. */
 void configured_start(const char *lines);
-/* Whether nng is a part of it: what nng_calls.c does needs that. Else it is said, for skip(). */
-bool configured_has_nng(void);
 /* How many of that the registry has counted; fails the test where it doesn't count them. */
 uint64_t configured_drops(int fd, const char *why);
 /* Waits until it has counted so many; fails where it counts more. */
 void configured_await_drops(int fd, const char *why, uint64_t wanted);
 uint64_t configured_limits(int fd, const char *key);
 uint64_t configured_audited(int fd, const char *outcome);
-/* Open descriptors of the daemon. */
-int configured_fds(void);
 /* The whole of a file of the daemon's directory, the caller's to free. */
 char *configured_file(const char *name);
 

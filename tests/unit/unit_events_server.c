@@ -17,7 +17,6 @@
 #include "daemon_fds.h"
 #include "limit.h"
 #include "listener.h"
-#include "probe.h"
 #include "raw.h"
 
 static notice told;
@@ -205,7 +204,6 @@ static void garbage_is_shown_the_door(void **state)
 	}
 	for (int i = 0; i < 20; i++) /* nanomsg/nng#1518 */
 		close(listener_dial());
-	raw_sleep_ms(4 * (PROBE_EVERY_MS + PROBE_ANSWER_MS));
 	assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
 	EXPECT(watcher, SHARE, "w");
 	close(watcher);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "access.h"
+#include "audit.h"
+#include "clock.h"
+#include "handlers.h"
+#include "log.h"
+
+static struct registry *registry_of(const struct ask *ask)
+{
+	return ask->connection->server->registry;
+}
+
+static void answer(const struct ask *ask, struct connection **todo)
+{
+	struct registry *registry = registry_of(ask);
+	reply *reply = &registry->reply;
+	size_t size;
+
+	if (codec_encode_reply(reply, registry->wire, sizeof(registry->wire), &size)) {
+		log_line("an answer could not be made");
+		*reply = (gpushare_Reply){.status = GPUSHARE_E_NO_MEMORY};
+		codec_encode_reply(reply, registry->wire, sizeof(registry->wire), &size);
+	}
+	connection_answer(ask->connection, ask->ids, ask->ids_size, registry->wire, size, todo);
+}
+
+static void ask_free(struct ask *ask)
+{
+	free(ask->list_rest);
+	free(ask);
+}
+
+void ask_drop(struct waiter *waiter)
+{
+	ask_free(waiter->work);
+}
+
+/* One that goes on later. NULL: no memory, and it is answered. */
+static struct ask *keep(const struct ask *ask, struct connection **todo)
+{
+	struct ask *kept = malloc(sizeof(*kept));
+
+	if (kept) {
+		*kept = *ask;
+		return kept;
+	}
+	registry_of(ask)->reply = (reply){.status = GPUSHARE_E_NO_MEMORY};
+	answer(ask, todo);
+	return NULL;
+}
+
+static void park(const struct ask *ask, struct lease *lease, bool more, struct connection **todo)
+{
+	struct registry *registry = registry_of(ask);
+	struct ask *kept = keep(ask, todo);
+
+	if (!kept)
+		return;
+	kept->waiter = (struct waiter){
+	    .lease = lease,
+	    .ask = &kept->request,
+	    .work = kept,
+	    .audited = audit_wait(registry, lease, &kept->request),
+	    .more = more,
+	    .deadline_ns =
+		more ? INT64_MAX : clock_ns() + handle_wait_ms(&kept->request) * NS_PER_MS,
+	};
+	kept->connection->in_pieces += more;
+	registry_park(registry, &kept->waiter);
+	eventfd_write(registry->wake, 1); /* a deadline more */
+}
+
+void ask_serve(struct ask *ask, struct connection **todo)
+{
+	struct registry *registry = registry_of(ask);
+	struct lease *lease = ask->waiter.lease;
+
+	registry_unpark(registry, &ask->waiter);
+	user_asks(registry, lease->user, -1); /* asked again, but still one request */
+	if (handle_request(registry, lease, &ask->request, &registry->reply) == HANDLE_MORE) {
+		registry_park(registry, &ask->waiter);
+		return;
+	}
+	answer(ask, todo);
+	if (ask->waiter.more)
+		connection_go_on(ask->connection, todo);
+	ask_free(ask);
+}
+
+void asks_time_out(struct registry *registry, int64_t now_ns, struct connection **todo)
+{
+	struct waiter *waiter, *after;
+
+	DL_FOREACH_SAFE(registry->waiters, waiter, after)
+	{
+		struct ask *ask = waiter->work;
+
+		if (waiter->deadline_ns > now_ns)
+			continue;
+		registry_unpark(registry, waiter);
+		handle_timeout(registry, waiter->lease, &ask->request, &registry->reply);
+		user_answered(registry, waiter->lease->user, ask->request.which_verb,
+			      GPUSHARE_E_TIMED_OUT);
+		answer(ask, todo);
+		ask_free(ask);
+	}
+}
+
+/* Whoever waited for the name that was just shared, and may see it; the others wait on, and the audit says
+ * so once. */
+static void serve_waiters(struct registry *registry, const char *name, struct connection **todo)
+{
+	const struct entry *entry = store_find(&registry->store, name);
+	struct waiter *waiter, *after;
+
+	DL_FOREACH_SAFE(registry->waiters, waiter, after)
+	{
+		if (!entry || entry->info.missing || waiter->more ||
+		    strcmp(handle_wait_name(waiter->ask), name) != 0)
+			continue;
+		if (access_sees(waiter->lease, entry))
+			ask_serve(waiter->work, todo);
+		else if (!waiter->audited)
+			waiter->audited = audit_wait(registry, waiter->lease, waiter->ask);
+	}
+}
+
+/* So long the user's next list waits. */
+static int64_t list_due_ns(const struct user *user)
+{
+	return user->lists_ns - LIMIT_LISTS_AHEAD_MS * NS_PER_MS;
+}
+
+/* The user's next list waits for as long as this one takes, in time of the CPU: the time in which the
+ * process was stopped does not count. false: it is half made. */
+static bool make_list(struct ask *ask, struct lease *lease, struct connection **todo)
+{
+	struct registry *registry = registry_of(ask);
+	struct user *user = lease->user;
+	int64_t now_ns = clock_ns(), began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	int status;
+
+	if (ask->list_rest)
+		user_asks(registry, user, -1); /* asked again, but still one request */
+	registry->list_rest = ask->list_rest;
+	status = handle_request(registry, lease, &ask->request, &registry->reply);
+	ask->list_rest = registry->list_rest;
+	registry->list_rest = NULL;
+	if (status != HANDLE_WAIT)
+		answer(ask, todo);
+	if (user->lists_ns < now_ns)
+		user->lists_ns = now_ns;
+	user->lists_ns += 2 * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
+	return status != HANDLE_WAIT;
+}
+
+static void queue_list(struct user *user, struct ask *ask)
+{
+	DL_APPEND(user->lists, ask);
+	user->list_count++;
+}
+
+static struct ask *unqueue_list(struct user *user, struct ask *ask)
+{
+	DL_DELETE(user->lists, ask);
+	user->list_count--;
+	return ask;
+}
+
+static void handle_list(struct ask *ask, struct lease *lease, struct connection **todo)
+{
+	struct user *user = lease->user;
+	struct ask *kept;
+
+	if ((handle_refuses_lists(user) || (!user->lists && list_due_ns(user) <= clock_ns())) &&
+	    make_list(ask, lease, todo))
+		return;
+	kept = keep(ask, todo);
+	if (!kept) {
+		free(ask->list_rest);
+		return;
+	}
+	queue_list(user, kept);
+	eventfd_write(registry_of(ask)->wake, 1);
+}
+
+/* As many of the user's lists as fit into its time. */
+static void list_due(struct registry *registry, struct user *user, struct connection **todo)
+{
+	while (user->lists && list_due_ns(user) <= clock_ns()) {
+		struct ask *ask = unqueue_list(user, user->lists);
+		struct lease *lease = lease_find(&registry->leases, ask->connection->id);
+
+		if (lease && !registry->leaving && !make_list(ask, lease, todo))
+			queue_list(user, ask);
+		else
+			ask_free(ask);
+	}
+}
+
+int64_t asks_list(struct registry *registry, struct connection **todo)
+{
+	int64_t next_ns = INT64_MAX;
+
+	for (struct user *user = registry->users.by_uid; user; user = user->hh.next) {
+		list_due(registry, user, todo);
+		if (user->lists && list_due_ns(user) < next_ns)
+			next_ns = list_due_ns(user);
+	}
+	return next_ns;
+}
+
+void asks_drop_lists(struct user *user, const struct connection *connection)
+{
+	struct ask *ask, *after;
+
+	DL_FOREACH_SAFE(user->lists, ask, after)
+	{
+		if (ask->connection == connection)
+			ask_free(unqueue_list(user, ask));
+	}
+}
+
+void ask_begin(struct ask *ask, struct connection *connection, const uint8_t *ids, size_t ids_size)
+{
+	ask->connection = connection;
+	memcpy(ask->ids, ids, ids_size);
+	ask->ids_size = ids_size;
+	ask->list_rest = NULL;
+}
+
+void ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
+{
+	const gpushare_Share *share = &ask->request.verb.share;
+
+	ask->size = size;
+	ask->fault = codec_decode_request(bytes, size, &ask->request);
+	ask->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
+	if (!ask->fault && ask->request.which_verb == gpushare_Request_share_tag && *share->group)
+		identity_find_group(share->group, ask->connection->uid, &ask->group);
+}
+
+/* The answer that such a request gets; OK: it is handled. */
+static int refuse(const struct ask *ask, const struct lease *lease)
+{
+	struct registry *registry = registry_of(ask);
+
+	if (ask->size > registry->limits.message_bytes)
+		return handle_too_long(registry, lease, ask->size, &registry->reply);
+	return ask->fault ? handle_undecodable(ask->fault, &registry->reply) : GPUSHARE_OK;
+}
+
+void ask_handle(struct ask *ask, struct connection **todo)
+{
+	struct registry *registry = registry_of(ask);
+	struct lease *lease = lease_find(&registry->leases, ask->connection->id);
+	int status = GPUSHARE_OK, fault;
+	const char *name;
+
+	if (!lease || registry->leaving)
+		return;
+	registry->group = ask->group;
+	fault = refuse(ask, lease);
+	if (fault) {
+		user_answered(registry, lease->user, 0, fault);
+		audit_request(registry, lease, NULL, &registry->reply);
+	} else if (ask->request.which_verb == gpushare_Request_list_tag) {
+		handle_list(ask, lease, todo);
+		return;
+	} else {
+		status = handle_request(registry, lease, &ask->request, &registry->reply);
+	}
+	if (status == HANDLE_WAIT || status == HANDLE_MORE) {
+		park(ask, lease, status == HANDLE_MORE, todo);
+		return;
+	}
+	answer(ask, todo);
+	name = fault || status != GPUSHARE_OK ? NULL : handle_shown_name(&ask->request);
+	if (name)
+		serve_waiters(registry, name, todo);
+}

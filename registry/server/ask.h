@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_SERVER_ASK_H
+#define GPUSHARE_REGISTRY_SERVER_ASK_H
+/* A request in hand: it is answered at once, waits for a name, or is done piece by piece. */
+#include "server/connection.h"
+
+struct ask {
+	struct connection *connection;
+	uint8_t ids[SP_IDS_MAX];
+	size_t ids_size;
+	size_t size; /* of its bytes */
+	int fault;   /* why they are no request; OK: they are one */
+	struct identity_group group;
+	request request;
+	struct waiter waiter;
+	struct list_rest *list_rest; /* of a List that is half made: handlers.h */
+	struct ask *prev, *next;     /* of its user's lists that wait */
+};
+
+void ask_begin(struct ask *ask, struct connection *connection, const uint8_t *ids, size_t ids_size);
+/* Without the lock: a group's name may have to be asked for. */
+void ask_read(struct ask *ask, const uint8_t *bytes, size_t size);
+
+/* All below want the registry's lock held. */
+/* What is to go on later is copied. */
+void ask_handle(struct ask *ask, struct connection **todo);
+/* One that waits for no name: its next piece. */
+void ask_serve(struct ask *ask, struct connection **todo);
+/* Nobody wants its answer. */
+void ask_drop(struct waiter *waiter);
+/* Those that wait and whose time is up are answered. */
+void asks_time_out(struct registry *registry, int64_t now_ns, struct connection **todo);
+/* Lists that are due; when the next one is, INT64_MAX: none waits. */
+int64_t asks_list(struct registry *registry, struct connection **todo);
+/* The lists of that connection go. */
+void asks_drop_lists(struct user *user, const struct connection *connection);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/server.h"
+
+#include <errno.h>
+#include <nng/supplemental/util/platform.h>
+#include <nng/transport/ipc/ipc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "door.h"
+#include "log.h"
+#include "order_page.h"
+#include "piece.h"
+#include "restore.h"
+#include "server/ask.h"
+
+#define FULL_MS 10	    /* before another look for a descriptor that a connection could have */
+#define ID_MOST 0x7fffffffu /* those above are of leases without a connection */
+
+uint32_t server_next_id(struct server *server)
+{
+	do {
+		server->last_id = server->last_id % ID_MOST + 1;
+	} while (lease_find(&server->registry->leases, server->last_id));
+	return server->last_id;
+}
+
+/* One after the other, in nng's threads. */
+static void on_accepted(void *argument)
+{
+	struct server *server = argument;
+	int result = nng_aio_result(server->accepting);
+
+	if (result == NNG_ECLOSED || result == NNG_ECANCELED)
+		return;
+	if (!result && !server->pausing)
+		connection_open(server, nng_aio_get_output(server->accepting, 0));
+	server->pausing = result;
+	if (result)
+		nng_sleep_aio(FULL_MS, server->accepting);
+	else
+		nng_stream_listener_accept(server->listener, server->accepting);
+}
+
+/* Under the lock: a piece of what one has that has left. */
+static void end_piece(struct server *server, struct lease *lease)
+{
+	struct registry *registry = server->registry;
+
+	if (registry_end(registry, lease, clock_ns() + PIECE_NS)) {
+		eventfd_write(server->wake, 1);
+	} else if (!registry->leases.count) {
+		server->idle_since_ns = clock_ns();
+		eventfd_write(server->wake, 1);
+	}
+}
+
+void server_end_lease(struct server *server, struct lease *lease)
+{
+	struct waiter *waiters;
+
+	watch_remove(lease->watch);
+	lease->watch = -1; /* it may stand for a while */
+	asks_drop_lists(lease->user, lease->connection);
+	lease->connection = NULL;
+	waiters = registry_leave(server->registry, lease);
+	while (waiters) {
+		struct waiter *waiter = waiters;
+
+		DL_DELETE(waiters, waiter);
+		ask_drop(waiter);
+	}
+	end_piece(server, lease);
+}
+
+/* The first request whose next piece is due; NULL: none is done in pieces. */
+static struct ask *next_in_pieces(const struct registry *registry)
+{
+	struct waiter *waiter;
+
+	DL_FOREACH(registry->waiters, waiter)
+	{
+		if (waiter->more)
+			return waiter->work;
+	}
+	return NULL;
+}
+
+/* Under the lock. When the next piece is due; INT64_MAX: all have gone. In between, others have the lock for
+ * as long. */
+static int64_t end_more(struct server *server, struct connection **todo)
+{
+	struct registry *registry = server->registry;
+	struct ask *ask = next_in_pieces(registry);
+
+	if ((registry->ending || ask) && clock_ns() >= server->piece_ns) {
+		if (registry->ending)
+			end_piece(server, registry->ending);
+		else
+			ask_serve(ask, todo);
+		server->piece_ns = clock_ns() + PIECE_NS;
+	}
+	return registry->ending || next_in_pieces(registry) ? server->piece_ns : INT64_MAX;
+}
+
+/* One more lease whose process has ended, or whose time to come back. false: none. */
+static bool bury_one(struct server *server, struct connection **todo)
+{
+	struct registry *registry = server->registry;
+	struct lease *lease;
+	uint32_t id;
+
+	pthread_mutex_lock(&registry->lock);
+	if (!watch_next(server->watches, &id))
+		id = restore_next_dead(registry);
+	lease = id ? lease_find(&registry->leases, id) : NULL;
+	if (lease && lease->connection)
+		connection_end(lease->connection, todo);
+	else if (lease)
+		server_end_lease(server, lease);
+	pthread_mutex_unlock(&registry->lock);
+	return id;
+}
+
+static int64_t sooner(int64_t a_ns, int64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
+int64_t server_tick(struct server *server)
+{
+	struct registry *registry = server->registry;
+	struct connection *todo = NULL;
+	int64_t now = clock_ns(), next;
+
+	while (bury_one(server, &todo))
+		;
+	pthread_mutex_lock(&registry->lock);
+	next = end_more(server, &todo);
+	asks_time_out(registry, now, &todo);
+	next = sooner(next, asks_list(registry, &todo));
+	next = sooner(next, registry_next_deadline_ns(registry));
+	next = sooner(next, keep_expire(registry, now));
+	next = sooner(next, order_tick(registry, now));
+	if (server->keeping && !registry->kept && !registry->leases.count)
+		server->idle_since_ns = now; /* nothing keeps us busy any more */
+	server->keeping = registry->kept;
+	pthread_mutex_unlock(&registry->lock);
+
+	connections_run(todo);
+	return next;
+}
+
+int64_t server_idle_since_ns(struct server *server)
+{
+	struct registry *registry = server->registry;
+	const struct events *events = &registry->events;
+	int64_t since;
+
+	pthread_mutex_lock(&registry->lock);
+	since = server->idle_since_ns > events->left_ns ? server->idle_since_ns : events->left_ns;
+	if (registry->kept || events->watchers)
+		since = INT64_MAX;
+	pthread_mutex_unlock(&registry->lock);
+	return since;
+}
+
+bool server_is_alone(struct server *server)
+{
+	bool alone;
+
+	pthread_mutex_lock(&server->registry->lock);
+	alone = !leases_connected(&server->registry->leases);
+	pthread_mutex_unlock(&server->registry->lock);
+	return alone;
+}
+
+bool server_has_served(struct server *server)
+{
+	uint64_t before = server->served;
+
+	pthread_mutex_lock(&server->registry->lock);
+	server->served = server->connected + server->registry->counts.requests;
+	pthread_mutex_unlock(&server->registry->lock);
+	return server->served != before;
+}
+
+static int listen_on(struct server *server, const char *path)
+{
+	char url[sizeof("ipc://") + GPUSHARE_PATH_MAX];
+	int result;
+
+	snprintf(url, sizeof(url), "ipc://%s", path);
+	if ((result = nng_aio_alloc(&server->accepting, on_accepted, server)) ||
+	    (result = nng_stream_listener_alloc(&server->listener, url)) ||
+	    (result =
+		 nng_stream_listener_set_int(server->listener, NNG_OPT_IPC_PERMISSIONS, 0600)) ||
+	    (result = nng_stream_listener_listen(server->listener)))
+		return result;
+	if (!door_open(path))
+		return NNG_EPERM;
+	nng_stream_listener_accept(server->listener, server->accepting);
+	return 0;
+}
+
+bool server_open(struct server *server, struct registry *registry, const char *path)
+{
+	int result;
+
+	*server = (struct server){
+	    .registry = registry,
+	    .idle_since_ns = clock_ns(),
+	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	    .watches = watch_open(),
+	};
+	pthread_cond_init(&server->none, NULL);
+	registry->wake = server->wake;
+	if (server->wake < 0 || server->watches < 0) {
+		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
+		server_close(server);
+		return false;
+	}
+	pthread_mutex_lock(&registry->lock); /* fds.sock is being served already */
+	restore_watch(registry, server->watches);
+	if (registry->leases.count)
+		server->idle_since_ns = INT64_MAX;
+	pthread_mutex_unlock(&registry->lock);
+	result = listen_on(server, path);
+	if (!result)
+		return true;
+	log_error("can't listen on %s: %s", path, nng_strerror(result));
+	server_close(server);
+	return false;
+}
+
+/* Under the lock, which it lets go of. */
+static void end_all(struct server *server)
+{
+	struct connection *todo = NULL, *connection;
+
+	server->closing = true;
+	DL_FOREACH(server->connections, connection)
+	{
+		connection_end(connection, &todo);
+	}
+	pthread_mutex_unlock(&server->registry->lock);
+	connections_run(todo);
+	pthread_mutex_lock(&server->registry->lock);
+	while (server->connections)
+		pthread_cond_wait(&server->none, &server->registry->lock);
+}
+
+void server_close(struct server *server)
+{
+	struct registry *registry = server->registry;
+
+	if (server->listener) {
+		nng_stream_listener_close(server->listener);
+		nng_aio_stop(server->accepting);
+		nng_stream_listener_free(server->listener);
+	}
+	if (server->accepting)
+		nng_aio_free(server->accepting);
+	pthread_mutex_lock(&registry->lock);
+	end_all(server);
+	registry->wake = -1;
+	pthread_mutex_unlock(&registry->lock);
+	pthread_cond_destroy(&server->none);
+	close(server->watches);
+	close(server->wake);
+}
