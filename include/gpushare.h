@@ -511,8 +511,7 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.
  * Threads: safe from any thread; needs no current CUDA context.
- * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner or the closest
- *          names), _E_TIMED_OUT, _E_DENIED (gpushare_explain() says whose it is), _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
+ * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner), _E_TIMED_OUT, _E_DENIED (gpushare_explain() says whose it is), _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
  *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
  *          can't map such; same_address or host_only of another; host_only of unified memory
  *          that is cuMemCreate's), _E_ADDRESS_TAKEN

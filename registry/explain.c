@@ -8,7 +8,6 @@
 
 #include "access.h"
 #include "clock.h"
-#include "closest.h"
 
 #define WHO_SIZE (sizeof("pid 2147483647 ()") + GPUSHARE_COMMAND_MAX)
 
@@ -125,9 +124,6 @@ int explain_missing(reply *answer, int status, const struct registry *registry,
 {
 	const struct entry *entry = access_find(registry, lease, name);
 	const struct tombstone *tombstone = explain_tombstone(registry, lease, name);
-	const char *meant[LIMIT_SUGGESTIONS];
-	char list[sizeof(answer->message)] = "";
-	size_t count, length = 0;
 
 	if (entry && entry->info.missing)
 		return explain_absent(answer, status, entry);
@@ -136,17 +132,8 @@ int explain_missing(reply *answer, int status, const struct registry *registry,
 	if (!registry->store.count && access_counts_all(registry, lease))
 		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now",
 			       name);
-	count = closest_find(registry, lease, name, meant);
-	if (!count)
-		return explain(answer, status,
-			       "no buffer is named \"%s\"; run 'gpushare ls' to see what is", name);
-	for (size_t i = 0; i < count && length < sizeof(list); i++)
-		length += (size_t)snprintf(list + length, sizeof(list) - length, "%s\"%s\"",
-					   i == 0	    ? ""
-					   : i + 1 == count ? " or "
-							    : ", ",
-					   meant[i]);
-	return explain(answer, status, "no buffer is named \"%s\"; did you mean %s?", name, list);
+	return explain(answer, status,
+		       "no buffer is named \"%s\"; run 'gpushare ls' to see what is", name);
 }
 
 int explain_other(reply *answer, const struct registry *registry, const struct lease *lease,

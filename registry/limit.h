@@ -45,11 +45,6 @@
 #define LIMIT_PAGE 16 /* names in one ListReply: registry.options */
 #define LIMIT_TOMBSTONES 1024
 #define LIMIT_TOMBSTONE_S 600
-#define LIMIT_SUGGESTIONS 3
-/* Names compared with one that was not found, and steps of that, 1 ms of them, as it is under the lock. */
-#define LIMIT_SUGGESTION_SCAN 10000
-#define LIMIT_SUGGESTION_WORK 250000
-#define LIMIT_SUGGESTION_LOOK 4 /* steps that a name takes to be looked at */
 
 /* Connections over the limit that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100

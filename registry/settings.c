@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "audit_target.h"
-#include "closest.h"
+#include "edits.h"
 #include "users.h"
 
 #define CLOSE_ENOUGH 3 /* edits between a slip and what was meant */
@@ -62,11 +62,11 @@ const char *settings_closest(const char *key)
 	unsigned int most = CLOSE_ENOUGH;
 
 	for (unsigned int i = 0; (which = settings_at(i)); i++) {
-		unsigned int distance = closest_distance(key, which->key, most);
+		unsigned int away = edit_distance(key, which->key, most);
 
-		if (distance > most || distance >= strlen(key))
+		if (away > most || away >= strlen(key))
 			continue;
-		most = distance ? distance - 1 : 0;
+		most = away ? away - 1 : 0;
 		found = which->key;
 	}
 	return found;

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "attach.h"
+#include "cleanup.h"
+#include "suggest.h"
 
 /* What keeps CUDA from starting here, or from reaching that GPU. */
 static bool is_cudas(int status)
@@ -10,12 +12,19 @@ static bool is_cudas(int status)
 	       status == GPUSHARE_E_CUDA || status == GPUSHARE_E_NO_MEMORY;
 }
 
-static void say_unattached(int status, unsigned int wait_ms)
+static void say_unattached(struct gpushare_session *session, const char *name, int status,
+			   unsigned int wait_ms)
 {
-	if (wait_ms && (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT))
-		tool_error("%s; waited %g s", gpushare_explain(), wait_ms / 1000.0);
-	else
-		tool_failed(status);
+	_cleanup_free_ char *why = strdup(gpushare_explain());
+	char suggested[SUGGEST_MAX];
+
+	if (!wait_ms || (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT)) {
+		suggest_failed(session, name, status);
+		return;
+	}
+	suggest(session, name, status, suggested);
+	tool_error("%s; waited %g s%s", why ? why : gpushare_status_text(status), wait_ms / 1000.0,
+		   suggested);
 }
 
 /* Through CUDA, whose copy engine is the fastest way; where there is no CUDA the CPU may still reach
@@ -29,14 +38,14 @@ struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const ch
 
 	if (!is_cudas(status)) {
 		if (status)
-			say_unattached(status, wait_ms);
+			say_unattached(session, name, status, wait_ms);
 		return buffer;
 	}
 	tool_error("%s; going on without CUDA", gpushare_explain());
 	wanted.host_only = 1;
 	status = gpushare_attach(session, name, &wanted, &buffer);
 	if (status)
-		say_unattached(status, wait_ms);
+		say_unattached(session, name, status, wait_ms);
 	return buffer;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suggest.h"
 #include "verbs.h"
 
 struct names {
@@ -28,7 +29,7 @@ static int remove_one(struct gpushare_session *session, const char *name, bool t
 	int status = gpushare_unlink(session, name);
 
 	if (status)
-		return tool_failed(status);
+		return suggest_failed(session, name, status);
 	if (tells)
 		printf("removed %s\n", name);
 	return TOOL_DONE;

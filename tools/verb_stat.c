@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "show.h"
+#include "suggest.h"
 #include "verbs.h"
 
 static void stat_print_life(const struct gpushare_info *info)
@@ -173,6 +174,6 @@ int verb_stat(int argc, char **argv)
 		return stat_registry(session, options.json);
 	status = gpushare_stat(session, argv[optind], &info);
 	if (status)
-		return tool_failed(status);
+		return suggest_failed(session, argv[optind], status);
 	return options.json ? stat_json(session, &info) : stat_print(session, &info);
 }

@@ -5,6 +5,7 @@
 
 #include "layout.h"
 #include "show.h"
+#include "suggest.h"
 #include "verbs.h"
 
 struct tagging {
@@ -147,7 +148,7 @@ int verb_tag(int argc, char **argv)
 	if (!status)
 		status = gpushare_stat(session, tagging.name, &info);
 	if (status)
-		return tool_failed(status);
+		return suggest_failed(session, tagging.name, status);
 	if (tagging.count)
 		warn(&tagging, &info);
 	if (tagging.json)

@@ -189,6 +189,22 @@ removed kv"
 	equal "$stderr" "gpushare: 'a b' is not a buffer name: a name is 1 to 255 bytes of A-Z a-z 0-9 . _ / -"
 }
 
+@test "a mistyped name: stat, rm, tag and gpushare-attach tell what comes close" {
+	start api "$BIN/api_app" open alloc=a,weights,64Ki alloc=b,weight2,64Ki alloc=c,wight,64Ki \
+		alloc=d,kv,64Ki touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	for words in "gpushare stat" "gpushare rm" "gpushare tag" "gpushare-attach"; do
+		run -1 --separate-stderr $words weight
+		has "$stderr" 'no buffer is named "weight"'
+		has "$stderr" '; did you mean "weight2", "weights" or "wight"?'
+		run -1 --separate-stderr $words gradients
+		has "$stderr" 'no buffer is named "gradients"'
+		refute grep -q "did you mean" <<<"$stderr"
+	done
+	run -1 --separate-stderr gpushare-attach --wait 0.1 kw
+	has "$stderr" 'waited 0.1 s; did you mean "kv"?'
+}
+
 @test "a name that begins with '-' is refused by the library and by rules" {
 	run -0 --separate-stderr api open alloc=a,-w,1Mi attach=b,-w
 	equal "$(grep -c E_NAME <<<"$output")" 2

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "edits.h"
 #include "protocol.h"
 
 static void only_the_alphabet_is_a_name(void **state)
@@ -332,6 +333,50 @@ static void errnos_become_statuses(void **state)
 
 #define in_place(test) cmocka_unit_test_setup_teardown(test, make_scratch, remove_scratch)
 
+static void a_message_has_an_id_of_each_hop(void **state)
+{
+	static const uint8_t hops[] = {0, 0, 0, 7, 0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 1, 0x80};
+
+	(void)state;
+	assert_int_equal(sp_ids_size(hops, sizeof(hops)), 12);
+	assert_int_equal(sp_ids_size(hops + 8, 5), 4);
+	assert_int_equal(sp_ids_size(hops, 11), 0); /* the last one is not whole */
+	assert_int_equal(sp_ids_size(hops, 8), 0);
+	assert_int_equal(sp_ids_size(hops, 0), 0);
+}
+
+static void distances(void **state)
+{
+	char long_key[4096] = "";
+
+	(void)state;
+	memset(long_key, 'a', sizeof(long_key) - 1);
+	assert_int_equal(edit_distance(long_key, "weights", 2), 3);
+	assert_int_equal(edit_distance("weights", long_key, 2), 3);
+	assert_int_equal(edit_distance("weights", "weights", 2), 0);
+	assert_int_equal(edit_distance("wieghts", "weights", 2), 2);
+	assert_int_equal(edit_distance("weight", "weights", 2), 1);
+	assert_int_equal(edit_distance("kitten", "sitting", 5), 3);
+	assert_int_equal(edit_distance("kitten", "sitting", 2), 3);
+	assert_int_equal(edit_distance("", "abc", 5), 3);
+	assert_int_equal(edit_distance("abc", "", 5), 3);
+	assert_int_equal(edit_distance("abcdef", "uvwxyz", 3), 4);
+	assert_int_equal(edit_distance("", "", 2), 0);
+	for (int length = 60; length <= 130; length++) { /* over the ends of words */
+		char one[256] = "", other[256] = "";
+
+		memset(one, 'a', (size_t)length);
+		memset(other, 'a', (size_t)length);
+		other[length / 2] = other[length - 1] = 'b';
+		assert_int_equal(edit_distance(one, other, 5), 2);
+		memmove(other + 1, other, (size_t)length);
+		other[0] = 'c';
+		assert_int_equal(edit_distance(one, other, 5), 3);
+		assert_int_equal(edit_distance(other, one, 5), 3);
+		assert_int_equal(edit_distance(other, one, 2), 3);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +386,7 @@ int main(void)
 	    cmocka_unit_test(the_greeting_is_nngs),
 	    cmocka_unit_test(the_header_is_nngs),
 	    cmocka_unit_test(a_header_without_sense_is_refused),
+	    cmocka_unit_test(a_message_has_an_id_of_each_hop),
 	    in_place(the_directory_is_found_in_order),
 	    in_place(a_relative_directory_is_pinned),
 	    in_place(a_long_directory_is_refused),
@@ -352,6 +398,7 @@ int main(void)
 	    in_place(a_directory_that_cannot_be_made_says_why),
 	    cmocka_unit_test(every_status_has_its_text),
 	    cmocka_unit_test(errnos_become_statuses),
+	    cmocka_unit_test(distances),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

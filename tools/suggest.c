@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include "suggest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "edits.h"
+#include "tool.h"
+
+#define SUGGESTIONS 3
+#define LOOKED_AT 10000 /* names */
+
+struct meant {
+	const char *name;
+	unsigned int most, looked, count;
+	struct {
+		char name[GPUSHARE_NAME_MAX + 1];
+		unsigned int distance;
+	} found[SUGGESTIONS + 1]; /* closest first; the last one is room to move up */
+};
+
+static int look(const struct gpushare_info *info, void *user)
+{
+	struct meant *meant = user;
+	unsigned int away = edit_distance(meant->name, info->name, meant->most), at = meant->count;
+
+	if (++meant->looked > LOOKED_AT)
+		return 1;
+	/* "ab" is not a slip for "x": something of the name must be left. */
+	if (away > meant->most || away >= strlen(meant->name))
+		return 0;
+	for (; at && meant->found[at - 1].distance > away; at--)
+		meant->found[at] = meant->found[at - 1];
+	strcpy(meant->found[at].name, info->name);
+	meant->found[at].distance = away;
+	meant->count += meant->count < SUGGESTIONS;
+	return 0;
+}
+
+void suggest(struct gpushare_session *session, const char *name, int status, char out[SUGGEST_MAX])
+{
+	struct meant meant = {.name = name, .most = (unsigned int)strlen(name) / 3};
+	int length;
+
+	*out = '\0';
+	if (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT)
+		return;
+	if (meant.most < 2)
+		meant.most = 2;
+	gpushare_list(session, NULL, look, &meant);
+	if (!meant.count)
+		return;
+	length = sprintf(out, "; did you mean ");
+	for (unsigned int i = 0; i < meant.count; i++)
+		length += sprintf(out + length, "%s\"%s\"",
+				  i == 0		 ? ""
+				  : i + 1 == meant.count ? " or "
+							 : ", ",
+				  meant.found[i].name);
+	strcpy(out + length, "?");
+}
+
+int suggest_failed(struct gpushare_session *session, const char *name, int status)
+{
+	const char *said = gpushare_explain();
+	_cleanup_free_ char *why = strdup(*said ? said : gpushare_status_text(status));
+	char suggested[SUGGEST_MAX];
+
+	suggest(session, name, status, suggested);
+	tool_error("%s%s", why ? why : gpushare_status_text(status), suggested);
+	return TOOL_FAILED;
+}
