@@ -46,6 +46,8 @@ lint shellcheck "shell scripts" shellcheck -x --severity=warning "${scripts[@]}"
 lint bash "an SPDX line in every file" spdx
 mapfile -t test_scripts < <(git ls-files '*.bats' '*.bash')
 lint python3 "no check in a test whose failure bash ignores" python3 tests/lint_bats.py "${test_scripts[@]}"
+mapfile -t includers < <(git ls-files '*.c' '*.h')
+lint python3 "who includes whom" python3 tests/lint_layers.py "${includers[@]}"
 lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
 	--inline-suppr "${suppressed[@]}" \
