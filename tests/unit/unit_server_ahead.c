@@ -7,7 +7,9 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -21,6 +23,7 @@
 
 #define AHEAD 16     /* requests that wait for their answers */
 #define ASKED 200000 /* of one connection */
+#define LATE 20000   /* the same, more than sockets and the daemon take */
 #define DEAF 320     /* connections that never read */
 #define UNREAD 100   /* requests of each: more than contexts there are, and than a socket takes */
 #define LISTING 250  /* connections that list */
@@ -69,6 +72,52 @@ static void each_request_ahead_is_answered(void **state)
 	}
 	test_free(answered);
 	close(fd);
+}
+
+struct asking {
+	int fd;
+	atomic_uint sent;
+};
+
+static void *ask_all(void *argument)
+{
+	struct asking *asking = argument;
+	request ask = raw_lookup("ahead", 0);
+
+	for (uint32_t id = 0; id < LATE; id++) {
+		if (!raw_send(asking->fd, id, &ask))
+			break;
+		atomic_store(&asking->sent, id + 1);
+	}
+	return NULL;
+}
+
+/* Asks until nothing more is taken, and only then reads: it loses no answer. */
+static void who_reads_late_gets_every_answer(void **state)
+{
+	struct asking asking = {.fd = raw_connect(&raw_here)};
+	uint8_t *answered = test_calloc(LATE, 1);
+	unsigned int before = 0, now = 1;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(raw_say(asking.fd, raw_share("ahead")), GPUSHARE_OK);
+	assert_int_equal(pthread_create(&thread, NULL, ask_all, &asking), 0);
+	for (; now != before || !now; now = atomic_load(&asking.sent)) {
+		before = now;
+		raw_sleep_ms(100);
+	}
+	assert_in_range(now, 1, LATE - 1);
+	raw_assert_serves(); /* others */
+	for (uint32_t heard = 0; heard < LATE; heard++) {
+		uint32_t id = hear_any(asking.fd, heard);
+
+		assert_in_range(id, 0, LATE - 1);
+		assert_int_equal(answered[id]++, 0);
+	}
+	pthread_join(thread, NULL);
+	test_free(answered);
+	close(asking.fd);
 }
 
 /* A daemon for all users where the test can be another one, else for its own. */
@@ -427,6 +476,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(each_request_ahead_is_answered, raw_set_up,
+					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(who_reads_late_gets_every_answer, raw_set_up,
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(who_never_reads_holds_up_no_other_user, set_up_system,
 					    tear_down_system),
