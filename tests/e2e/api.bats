@@ -177,13 +177,14 @@ alloc weights: E_EXISTS"
 	equal "$(lines "$stderr")" 1
 }
 
-@test "an unknown name: E_NOT_FOUND, and the names that come closest" {
+@test "an unknown name: E_NOT_FOUND, and what to do; the commands tell what comes close" {
 	owner alloc=a,weights,1Mi alloc=b,kv-cache,1Mi
 	run -0 --separate-stderr api open attach=b,wieghts
 	equal "$output" "open: OK
 attach wieghts: E_NOT_FOUND"
-	has "$stderr" "wieghts"
-	has "$stderr" "weights"
+	has "$stderr" "no buffer is named \"wieghts\"; run 'gpushare ls'"
+	run -1 --separate-stderr gpushare-attach wieghts
+	has "$stderr" '; did you mean "weights"?'
 }
 
 @test "names that can't be" {

@@ -289,7 +289,7 @@ static void want_that_name(void)
 	FAILS(E_EXISTS, "unit_api", gpushare_alloc(session, "weights/layer.0", 0, 10, &buffer));
 	FAILS(E_EXISTS, "weights/layer.0",
 	      gpushare_alloc(session, "weights/layer.0", 0, 10, &buffer));
-	FAILS(E_NOT_FOUND, "weights/layer.0",
+	FAILS(E_NOT_FOUND, "weights/layer.1",
 	      gpushare_attach(session, "weights/layer.1", NULL, &buffer));
 	FAILS(E_NOT_FOUND, "weihgts/layer.0", gpushare_stat(session, "weihgts/layer.0", &info));
 	CHECK(buffer == UNTOUCHED);
