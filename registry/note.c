@@ -237,6 +237,13 @@ void note_all(struct registry *registry)
 	rewrite(registry, false);
 }
 
+void note_shorten(struct registry *registry)
+{
+	/* what is ending makes it short */
+	if (!registry->ending && journal_is_long(&registry->journal))
+		rewrite(registry, true);
+}
+
 void note_flush(struct registry *registry)
 {
 	struct journal *journal = &registry->journal;
@@ -247,9 +254,8 @@ void note_flush(struct registry *registry)
 	if (journal_write(journal)) {
 		if (journal_is_deleted(journal))
 			note_all(registry);
-		else if (!registry->ending &&
-			 journal_is_long(journal)) /* what is ending makes it short */
-			rewrite(registry, true);
+		else
+			note_shorten(registry);
 	} else if (clock_ns() >= journal->retry_ns) {
 		note_all(registry);
 	}

@@ -28,6 +28,8 @@ void note_end(struct registry *registry, struct lease *lease);
 void note_forget(struct registry *registry, struct attachment *attachment);
 
 void note_flush(struct registry *registry);
+/* Write it anew if little of it lives: what was ending has gone, and nothing is left to be written. */
+void note_shorten(struct registry *registry);
 /* Write the whole of it anew. */
 void note_all(struct registry *registry);
 

@@ -147,6 +147,8 @@ bool registry_end(struct registry *registry, struct lease *lease, int64_t until_
 		lease_free(&registry->leases, lease);
 	}
 	note_flush(registry);
+	if (!more)
+		note_shorten(registry);
 	return more;
 }
 
