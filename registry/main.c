@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -29,6 +30,7 @@
 #include "server/server.h"
 
 #define EXIT_SERVED 3
+#define CLOSING_MS 500	  /* who replaces us waits, and so do those who are connected */
 #define LOOK_MS 500	  /* from one look at the place to the next... */
 #define LOOK_IDLE_MS 1000 /* ...where nobody asks */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
@@ -274,6 +276,13 @@ static bool open_door(const struct options *options)
 	return !group.status;
 }
 
+/* The sockets are unlinked and the lock goes with the process: nothing is left to do. */
+static void leave_now(int number)
+{
+	(void)number;
+	_exit(0);
+}
+
 /* Started by a client or a keeper, which know nothing of the file that the one before was given. */
 static void inherit_config(struct options *options, const char *directory)
 {
@@ -285,6 +294,7 @@ static void inherit_config(struct options *options, const char *directory)
 
 int main(int argc, char **argv)
 {
+	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
 	struct options options;
 	struct events_server events_server;
 	struct fds_server fds_server;
@@ -335,8 +345,10 @@ int main(int argc, char **argv)
 	notify_say("STOPPING=1");
 	restore_leave(registry);
 	if (place_is_lost(&place))
-		_exit(0);    /* nng would remove the socket of whoever has the place now */
-	place_clear(&place); /* nobody new, then nobody at all, then the lock */
+		_exit(0);	    /* nng would remove the socket of whoever has the place now */
+	place_clear(&place);	    /* nobody new, then nobody at all, then the lock */
+	signal(SIGALRM, leave_now); /* whatever holds it up from here on */
+	setitimer(ITIMER_REAL, &closing, NULL);
 	audit_close(registry);
 	server_close(&server);
 	events_server_close(&events_server);

@@ -129,6 +129,9 @@ static void three_hundred_waiters_meet_a_limit(void **state)
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	for (int i = 0; i < 300; i++) {
+		while (i == WAITERS &&
+		       raw_stat(owner).waiters < WAITERS) /* in whatever order they come */
+			raw_sleep_ms(1);
 		fds[i] = raw_connect(&raw_here);
 		assert_true(raw_send(fds[i], 7, &lookup));
 		if (i < WAITERS)
