@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "attach.h"
-#include "cleanup.h"
 #include "suggest.h"
 
 /* What keeps CUDA from starting here, or from reaching that GPU. */
@@ -10,21 +9,6 @@ static bool is_cudas(int status)
 {
 	return status == GPUSHARE_E_NO_DRIVER || status == GPUSHARE_E_DEVICE ||
 	       status == GPUSHARE_E_CUDA || status == GPUSHARE_E_NO_MEMORY;
-}
-
-static void say_unattached(struct gpushare_session *session, const char *name, int status,
-			   unsigned int wait_ms)
-{
-	_cleanup_free_ char *why = strdup(gpushare_explain());
-	char suggested[SUGGEST_MAX];
-
-	if (!wait_ms || (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT)) {
-		suggest_failed(session, name, status);
-		return;
-	}
-	suggest(session, name, status, suggested);
-	tool_error("%s; waited %g s%s", why ? why : gpushare_status_text(status), wait_ms / 1000.0,
-		   suggested);
 }
 
 /* Through CUDA, whose copy engine is the fastest way; where there is no CUDA the CPU may still reach
@@ -38,14 +22,14 @@ struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const ch
 
 	if (!is_cudas(status)) {
 		if (status)
-			say_unattached(session, name, status, wait_ms);
+			suggest_failed(session, name, wait_ms, status);
 		return buffer;
 	}
 	tool_error("%s; going on without CUDA", gpushare_explain());
 	wanted.host_only = 1;
 	status = gpushare_attach(session, name, &wanted, &buffer);
 	if (status)
-		say_unattached(session, name, status, wait_ms);
+		suggest_failed(session, name, wait_ms, status);
 	return buffer;
 }
 

@@ -10,6 +10,7 @@
 
 #define SUGGESTIONS 3
 #define LOOKED_AT 10000 /* names */
+#define SUGGEST_MAX (SUGGESTIONS * (GPUSHARE_NAME_MAX + 8) + 32)
 
 struct meant {
 	const char *name;
@@ -19,6 +20,11 @@ struct meant {
 		unsigned int distance;
 	} found[SUGGESTIONS + 1]; /* closest first; the last one is room to move up */
 };
+
+static bool is_missing(int status)
+{
+	return status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
+}
 
 static int look(const struct gpushare_info *info, void *user)
 {
@@ -38,13 +44,16 @@ static int look(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-void suggest(struct gpushare_session *session, const char *name, int status, char out[SUGGEST_MAX])
+/* "; did you mean "weights" or "wight"?"; "" where there is none, or `status` tells of something else than a
+ * missing name. */
+static void suggest(struct gpushare_session *session, const char *name, int status,
+		    char out[SUGGEST_MAX])
 {
 	struct meant meant = {.name = name, .most = (unsigned int)strlen(name) / 3};
 	int length;
 
 	*out = '\0';
-	if (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT)
+	if (!is_missing(status))
 		return;
 	if (meant.most < 2)
 		meant.most = 2;
@@ -61,13 +70,16 @@ void suggest(struct gpushare_session *session, const char *name, int status, cha
 	strcpy(out + length, "?");
 }
 
-int suggest_failed(struct gpushare_session *session, const char *name, int status)
+int suggest_failed(struct gpushare_session *session, const char *name, unsigned int wait_ms,
+		   int status)
 {
 	const char *said = gpushare_explain();
 	_cleanup_free_ char *why = strdup(*said ? said : gpushare_status_text(status));
-	char suggested[SUGGEST_MAX];
+	char suggested[SUGGEST_MAX], waited[TOOL_TEXT_MAX] = "";
 
+	if (wait_ms && is_missing(status))
+		snprintf(waited, sizeof(waited), "; waited %g s", wait_ms / 1000.0);
 	suggest(session, name, status, suggested);
-	tool_error("%s%s", why ? why : gpushare_status_text(status), suggested);
+	tool_error("%s%s%s", why ? why : gpushare_status_text(status), waited, suggested);
 	return TOOL_FAILED;
 }

@@ -29,7 +29,7 @@ static int remove_one(struct gpushare_session *session, const char *name, bool t
 	int status = gpushare_unlink(session, name);
 
 	if (status)
-		return suggest_failed(session, name, status);
+		return suggest_failed(session, name, 0, status);
 	if (tells)
 		printf("removed %s\n", name);
 	return TOOL_DONE;

@@ -174,6 +174,6 @@ int verb_stat(int argc, char **argv)
 		return stat_registry(session, options.json);
 	status = gpushare_stat(session, argv[optind], &info);
 	if (status)
-		return suggest_failed(session, argv[optind], status);
+		return suggest_failed(session, argv[optind], 0, status);
 	return options.json ? stat_json(session, &info) : stat_print(session, &info);
 }

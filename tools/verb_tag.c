@@ -148,7 +148,7 @@ int verb_tag(int argc, char **argv)
 	if (!status)
 		status = gpushare_stat(session, tagging.name, &info);
 	if (status)
-		return suggest_failed(session, tagging.name, status);
+		return suggest_failed(session, tagging.name, 0, status);
 	if (tagging.count)
 		warn(&tagging, &info);
 	if (tagging.json)
