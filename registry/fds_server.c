@@ -18,11 +18,11 @@
 
 #define DEAF_MS 100 /* between two looks for a descriptor that a connection could have */
 
-struct connection {
+struct call {
 	int fd;
 	struct guest *guest;
 	int64_t deadline_ns;
-	struct connection *prev, *next;
+	struct call *prev, *next;
 };
 
 /* The peer hears of it at once. What is still in the queue may take long to close. */
@@ -32,7 +32,7 @@ static void connection_end(const struct fds_server *server, int fd, uint32_t uid
 	fds_refuse(server->registry, uid, &fd, 1);
 }
 
-static void connection_close(struct fds_server *server, struct connection *connection)
+static void connection_close(struct fds_server *server, struct call *connection)
 {
 	struct registry *registry = server->registry;
 
@@ -47,7 +47,7 @@ static void connection_close(struct fds_server *server, struct connection *conne
 	free(connection);
 }
 
-static void connection_read(struct fds_server *server, struct connection *connection)
+static void connection_read(struct fds_server *server, struct call *connection)
 {
 	enum fds_outcome outcome = fds_answer(server->registry, connection->guest, connection->fd);
 
@@ -96,7 +96,7 @@ static struct guest *admit(struct fds_server *server, int fd)
 /* Where several users are served none takes more than his part of the places. */
 static bool is_crowd(const struct fds_server *server, uint32_t uid)
 {
-	const struct connection *other;
+	const struct call *other;
 	unsigned int count = 0;
 
 	if (!server->registry->is_system)
@@ -110,7 +110,7 @@ static bool is_crowd(const struct fds_server *server, uint32_t uid)
 
 static bool connection_new(struct fds_server *server, int fd)
 {
-	struct connection *connection = calloc(1, sizeof(*connection));
+	struct call *connection = calloc(1, sizeof(*connection));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
 
 	if (!connection)

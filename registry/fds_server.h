@@ -18,7 +18,7 @@ struct fds_server {
 	int leave;   /* eventfd: another daemon wants our place */
 	pthread_t thread;
 	atomic_bool ending;
-	struct connection *connections; /* who was silent for longest comes first */
+	struct call *connections; /* who was silent for longest comes first */
 	unsigned int count;
 	int64_t deaf_until_ns; /* no descriptor was left for one more connection; 0: listening */
 };

@@ -318,7 +318,7 @@ static bool welcome(struct connection *connection)
 	return false;
 }
 
-/* 1: it has greeted; 0: not yet; -1: not as nng's REQ does, or there is one too many. */
+/* 1: it has greeted; 0: more is to come; -1: not as nng's REQ does, or there is one too many. */
 static int take_greeting(struct connection *connection)
 {
 	if (connection->greeted)
