@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 # Sourced by every .bats file: a directory of its own for each test, processes that end with it.
 bats_require_minimum_version 1.5.0
+. "${BASH_SOURCE[0]%/*}/countdown.bash"
 
 ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd)
@@ -24,6 +25,7 @@ setup() {
 	PATH=$BUILD:$PATH
 	STARTED=()
 	[ -z "${EMULATOR:-}" ] || start_registry
+	countdown_stands
 	if type setup_more >/dev/null 2>&1; then setup_more; fi
 }
 

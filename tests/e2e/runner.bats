@@ -13,6 +13,8 @@ setup_more() {
 # made NAME: a .bats file of stdin, where TEST stands for what bats would take for a test of this file
 made() {
 	sed 's/^TEST/@test/' >"$WORK/made/$1.bats"
+	# after the tests, whose lines are numbered
+	printf '. "%s"\ntype setup >/dev/null 2>&1 || setup() { countdown_stands; }\n' "$BATS_TEST_DIRNAME/countdown.bash" >>"$WORK/made/$1.bats"
 }
 
 # clean COMMAND...: bats' own variables are not for another bats, nor is how this one is run
