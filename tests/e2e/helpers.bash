@@ -15,6 +15,9 @@ fi
 # What each time limit gets for a machine with more test files than cores: a constant, whatever the load is.
 SLACK_MS=500
 [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}${EMULATOR:-}" ] || SLACK_MS=1500 # instruments and emulators are slow
+# Seconds that until_true polls. A GPU serves one process at a time.
+PATIENCE=20
+[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || PATIENCE=60
 
 setup() {
 	WORK=$(mktemp -d)
@@ -128,9 +131,9 @@ await_file() {
 	done
 }
 
-# until_true COMMAND...: poll it for twenty seconds (PATIENCE_S), less often when it takes long: others want the CPU too
+# until_true COMMAND...: poll it for PATIENCE_S (PATIENCE) seconds, less often when it takes long: others want the CPU too
 until_true() {
-	local end=$((SECONDS + ${PATIENCE_S:-20})) tries=0
+	local end=$((SECONDS + ${PATIENCE_S:-$PATIENCE})) tries=0
 	until "$@"; do
 		[ $SECONDS -le $end ] || { echo "still not: $*"; return 1; }
 		if ((++tries < 30)); then sleep 0.01; else sleep 0.05; fi

@@ -4,9 +4,11 @@
 # FILTERS: parts of the names of those that are wanted; none: all. GPUSHARE_GPU_SHARE=K/N: every N-th file of
 # those from the K-th on, for visits that are shorter than all of them. GPUSHARE_GPU_JOBS: tests at a time.
 : "${root:?}" "${out:?}" "${scratch:?}"
-# Those that compare how much of the whole GPU is free, or use something up of it: cuMemGetInfo, the verbs
-# mark and marked, api_chaos. Nothing else is run beside them.
-ALONE=(chaos.bats contract_apart contract_context contract_event contract_limbo full.bats scale.bats soak.bats)
+# Those that compare how much of the whole GPU is free, or use something up of it (cuMemGetInfo, the verbs
+# mark and marked, api_chaos), or that hold calls which the driver makes to a time limit: a GPU serves one
+# process at a time. Nothing else is run beside them.
+ALONE=(chaos.bats contract_apart contract_context contract_event contract_limbo full.bats limbo_bounds.bats
+	scale.bats soak.bats threads.bats)
 
 wanted() {
 	local filter

@@ -40,7 +40,7 @@ find_vulkan() {
 	[ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] || return 0
 	! compgen -G '/etc/vulkan/icd.d/nvidia*' && ! compgen -G '/usr/share/vulkan/icd.d/nvidia*' || return 0
 	library=$(ldd "$bin/drv_linked" | awk '$1 == "libcuda.so.1" { print $3 }')
-	for file in "$(dirname "$library")"/../share/vulkan/icd.d/nvidia*.json; do
+	for file in {"$(dirname "$library")/..",/usr/local/nvidia}/share/vulkan/icd.d/nvidia*.json; do
 		[ ! -e "$file" ] || export VK_DRIVER_FILES=$file
 	done
 } >/dev/null
