@@ -63,7 +63,7 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 /* One begins to wait, or its name has come: true where something has that name that it may not see. Then it
  * will hear no more than that its time is up. */
 bool audit_wait(struct registry *registry, const struct lease *lease, const request *ask);
-/* What was refused to one who has no connection for requests: "descriptors", "watch", "connect". */
+/* What was refused to one who has no connection for requests: "descriptors", "connect". */
 void audit_refused(struct registry *registry, const struct process *who, const char *verb,
 		   int status);
 /* A name goes: it is about to leave the store. `by`: NULL for its owner, or nobody. */

@@ -5,142 +5,146 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "access.h"
 #include "clock.h"
+#include "explain.h"
 #include "registry.h"
 
 #define TICK_NS NS_PER_S
 
-void events_init(struct events *events)
-{
-	events->wake = -1;
-}
+/* Those who have it to be told share it. */
+struct event {
+	unsigned int users;
+	notice notice;
+};
 
-static struct event *take(struct events *events)
-{
-	struct event *event;
-
-	if (!events->count)
-		return NULL;
-	event = events->waiting[events->first];
-	events->first = (events->first + 1) % LIMIT_EVENTS;
-	events->count--;
-	return event;
-}
-
-void event_release(struct event *event)
+static void release(struct event *event)
 {
 	if (!--event->users)
 		free(event);
 }
 
-struct event *events_take(struct registry *registry)
+static struct event *take_oldest(struct watcher *watcher)
 {
-	return take(&registry->events);
+	struct event *event = watcher->waiting[watcher->first].event;
+
+	watcher->first = (watcher->first + 1) % LIMIT_EVENTS;
+	watcher->count--;
+	return event;
 }
 
-void events_finish(struct events *events)
+static void give(struct watcher *watcher, struct event *event)
 {
-	struct watcher *watcher, *after;
-
-	while (events->count)
-		event_release(take(events));
-	HASH_ITER (hh, events->watchers, watcher, after) {
-		HASH_DEL(events->watchers, watcher);
-		free(watcher);
-	}
+	if (watcher->count == LIMIT_EVENTS)
+		release(take_oldest(watcher));
+	event->users++;
+	watcher->waiting[(watcher->first + watcher->count++) % LIMIT_EVENTS].event = event;
+	watcher->waiting[(watcher->first + watcher->count - 1) % LIMIT_EVENTS].serial =
+	    event->notice.serial - watcher->hidden;
 }
 
-static struct watcher *find(const struct events *events, uint32_t id)
+static bool may_see(const struct watcher *watcher, const notice *told)
 {
-	struct watcher *found;
+	const struct known info = {.owner_uid = told->buffer.owner_uid,
+				   .owner_gid = told->buffer.owner_gid,
+				   .mode = told->buffer.mode};
 
-	HASH_FIND(hh, events->watchers, &id, sizeof(id), found);
-	return found;
+	return !told->has_buffer || access_rights(&info, &watcher->lease->who) & ACCESS_SEE;
 }
 
-bool events_enter(struct registry *registry, uint32_t id, uint32_t uid)
+/* events->notice, with what all have, as one that users may be given. NULL: no memory, which shows by the gap
+ * in the serials. */
+static struct event *make(struct registry *registry)
 {
 	struct events *events = &registry->events;
-	struct user *user = user_of(&registry->users, uid);
-	struct watcher *watcher;
-
-	if (!user || registry->leaving || limit_check(registry, user, LIMIT_watchers, 1, NULL))
-		return false;
-	watcher = calloc(1, sizeof(*watcher));
-	if (!watcher)
-		return false;
-	watcher->id = id;
-	watcher->user = user;
-	HASH_ADD(hh, events->watchers, id, sizeof(watcher->id), watcher);
-	if (watcher->hh.tbl) {
-		user_add(user, LIMIT_watchers, 1);
-		return true;
-	}
-	free(watcher);
-	return false;
-}
-
-void events_leave(struct registry *registry, uint32_t id)
-{
-	struct events *events = &registry->events;
-	struct watcher *watcher = find(events, id);
-
-	if (!watcher)
-		return;
-	HASH_DEL(events->watchers, watcher);
-	user_take(watcher->user, LIMIT_watchers, 1);
-	free(watcher);
-	if (events->watchers)
-		return;
-	events->ticked_ns = 0;
-	events->left_ns = clock_ns();
-}
-
-/* The oldest makes room where nobody was in time to send it. What can't be kept shows by the gap in
- * the serials. */
-static void put(struct events *events, size_t size)
-{
-	struct event *event = malloc(sizeof(*event) + size);
+	struct event *event = malloc(sizeof(*event));
 
 	if (!event)
-		return;
-	*event = (struct event){
-	    .users = 1,
-	    .serial = events->serial,
-	    .is_about = events->notice.has_buffer,
-	    .uid = events->notice.buffer.owner_uid,
-	    .gid = events->notice.buffer.owner_gid,
-	    .mode = events->notice.buffer.mode,
-	    .size = size,
-	};
-	memcpy(event->bytes, events->wire, size);
-	if (events->count == LIMIT_EVENTS)
-		event_release(take(events));
-	events->waiting[(events->first + events->count) % LIMIT_EVENTS] = event;
-	events->count++;
-	if (events->wake >= 0)
-		eventfd_write(events->wake, 1);
-}
-
-/* events->notice, with what all have. */
-static void send(struct registry *registry)
-{
-	struct events *events = &registry->events;
-	size_t size;
-
+		return NULL;
 	events->notice.serial = events->serial;
 	events->notice.unix_ns = clock_unix_ns();
 	events->notice.registry = registry->started_unix_ns;
-	if (!codec_encode_notice(&events->notice, events->wire, sizeof(events->wire), &size))
-		put(events, size);
+	*event = (struct event){.users = 1, .notice = events->notice};
+	return event;
 }
 
-void events_welcome(struct registry *registry, uint32_t id)
+static void send(struct registry *registry)
 {
-	if (registry->leaving || !find(&registry->events, id))
-		return; /* or it would take us for its next registry */
-	registry->events.notice = (notice){0};
-	send(registry);
+	struct events *events = &registry->events;
+	struct event *event = make(registry);
+	struct watcher *watcher;
+
+	if (!event)
+		return;
+	DL_FOREACH(events->watchers, watcher)
+	{
+		if (may_see(watcher, &event->notice))
+			give(watcher, event);
+		else
+			watcher->hidden++;
+	}
+	release(event);
+	if (!events->news && registry->wake >= 0)
+		eventfd_write(registry->wake, 1);
+	events->news = true;
+}
+
+int events_enter(struct registry *registry, struct lease *lease, reply *answer)
+{
+	struct events *events = &registry->events;
+	int status = limit_check(registry, lease->user, LIMIT_watchers, 1, answer);
+	struct watcher *watcher;
+	struct event *welcome;
+
+	if (status)
+		return status;
+	watcher = calloc(1, sizeof(*watcher));
+	events->notice = (notice){0};
+	welcome = watcher ? make(registry) : NULL;
+	if (!welcome) {
+		free(watcher);
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "no memory for another watcher");
+	}
+	watcher->lease = lease;
+	give(watcher, welcome);
+	release(welcome);
+	DL_APPEND(events->watchers, watcher);
+	lease->watcher = watcher;
+	user_add(lease->user, LIMIT_watchers, 1);
+	return GPUSHARE_OK;
+}
+
+void events_leave(struct registry *registry, struct lease *lease)
+{
+	struct events *events = &registry->events;
+	struct watcher *watcher = lease->watcher;
+
+	if (!watcher)
+		return;
+	while (watcher->count)
+		release(take_oldest(watcher));
+	DL_DELETE(events->watchers, watcher);
+	user_take(lease->user, LIMIT_watchers, 1);
+	lease->watcher = NULL;
+	free(watcher);
+	if (!events->watchers)
+		events->ticked_ns = 0;
+}
+
+bool events_take(struct watcher *watcher, gpushare_SubscribeReply *out_reply)
+{
+	const pb_size_t most = sizeof(out_reply->notices) / sizeof(*out_reply->notices);
+
+	while (watcher->count && out_reply->notices_count < most) {
+		notice *told = &out_reply->notices[out_reply->notices_count++];
+		uint64_t serial = watcher->waiting[watcher->first].serial;
+		struct event *event = take_oldest(watcher);
+
+		*told = event->notice;
+		told->serial = serial;
+		release(event);
+	}
+	return out_reply->notices_count;
 }
 
 /* Count it; false: nobody wants to know. Connections that end because this registry leaves are no

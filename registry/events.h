@@ -2,34 +2,33 @@
 #ifndef GPUSHARE_REGISTRY_EVENTS_H
 #define GPUSHARE_REGISTRY_EVENTS_H
 /*
- * What happens to buffers, for those who watch. It is written down under the registry's lock and
- * waits for events_server.c to send it; with nobody watching only its number is counted. Knows
- * nothing of nng. All want the lock held.
+ * What happens to buffers, for those who watch: each watcher has what it may see of it, up to LIMIT_EVENTS
+ * notices, of which the oldest goes first. With nobody watching only its number is counted. All want the
+ * registry's lock held.
  */
-#include "hash.h"
 #include "limit.h"
 #include "protocol.h"
 #include "tombstone.h"
 
+struct ask;
 struct attachment;
 struct entry;
+struct event;
 struct lease;
 struct registry;
 
-/* Whoever has it in hand is a user; the thread that sends is alone with it. */
-struct event {
-	unsigned int users;
-	uint64_t serial;
-	bool is_about; /* a buffer, with these: else it is for all */
-	uint32_t uid, gid, mode;
-	size_t size;
-	uint8_t bytes[]; /* an encoded Notice */
-};
-
+/* A lease that watches. */
 struct watcher {
-	uint32_t id;
-	struct user *user;
-	UT_hash_handle hh;
+	struct lease *lease;
+	struct ask
+	    *ask; /* its Subscribe that waits: server/ask.c; NULL: it has not asked again so far */
+	struct {
+		struct event *event;
+		uint64_t serial; /* as it counts them: what it may not see leaves no gap */
+	} waiting[LIMIT_EVENTS];
+	unsigned int first, count; /* of those */
+	uint64_t hidden;	   /* so many were not for it */
+	struct watcher *prev, *next;
 };
 
 /*
@@ -42,25 +41,20 @@ typedef void events_tick(struct registry *registry, int64_t elapsed_ns);
 struct events {
 	struct watcher *watchers;
 	uint64_t serial; /* of the latest, told or not */
-	int wake;	 /* eventfd: something waits to be sent; -1: nobody sends */
 	int32_t actor;	 /* pid of the peer whose request is carried out; 0: none */
 	events_tick *tick;
 	int64_t ticked_ns; /* 0: not since somebody watches */
-	int64_t left_ns;   /* when the last one went; 0: never */
-	struct event *waiting[LIMIT_EVENTS];
-	unsigned int first, count; /* of those */
-	notice notice;		   /* room to make one in */
-	uint8_t wire[gpushare_Notice_size];
+	bool news;	   /* for somebody, and the main loop knows */
+	notice notice;	   /* room to make one in */
 };
 
-void events_init(struct events *events);
-void events_finish(struct events *events);
-
-/* A watcher comes, and goes. false: too many, out of memory, or this registry leaves. */
-bool events_enter(struct registry *registry, uint32_t id, uint32_t uid);
-void events_leave(struct registry *registry, uint32_t id);
-/* It is connected: say so, with the latest serial, from which on it misses nothing unknowingly. */
-void events_welcome(struct registry *registry, uint32_t id);
+/* The lease watches from now on, and is told the latest serial first, from which on it misses nothing
+ * unknowingly. OK, E_LIMIT or E_NO_MEMORY, with a sentence. */
+int events_enter(struct registry *registry, struct lease *lease, reply *answer);
+/* It has gone. */
+void events_leave(struct registry *registry, struct lease *lease);
+/* What waits for it goes into the answer, as much as that holds. false: nothing does. */
+bool events_take(struct watcher *watcher, gpushare_SubscribeReply *out_reply);
 
 void events_tell(struct registry *registry, enum gpushare_notice_kind kind,
 		 const struct entry *entry, int32_t pid);
@@ -76,9 +70,5 @@ void events_published(struct registry *registry, const struct entry *entry, uint
 		      uint64_t rate);
 /* Carry out what is due; when the next tick is, INT64_MAX: nobody watches, or nobody asked for it. */
 int64_t events_due(struct registry *registry, int64_t now_ns);
-
-/* The oldest that waits, the caller's to release; NULL: none. */
-struct event *events_take(struct registry *registry);
-void event_release(struct event *event);
 
 #endif

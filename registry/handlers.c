@@ -368,13 +368,30 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	return GPUSHARE_OK;
 }
 
+static int handle_subscribe(struct registry *registry, struct lease *lease, const request *ask,
+			    reply *answer)
+{
+	int status = lease->watcher ? GPUSHARE_OK : events_enter(registry, lease, answer);
+
+	(void)ask;
+	if (status)
+		return status;
+	if (lease->watcher->ask)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "this connection waits for notices already; subscribe again when "
+			       "they have come");
+	answer->which_body = gpushare_Reply_subscribe_tag;
+	return events_take(lease->watcher, &answer->body.subscribe) ? GPUSHARE_OK : HANDLE_LISTEN;
+}
+
 #define VERBS(X) \
 	X(hello) \
 	X(share) \
 	X(lookup) \
 	X(attach) \
 	X(detach) \
-	X(withdraw) X(list) X(stat) X(limbo) X(retell) X(tag) X(holders) X(order) X(commit)
+	X(withdraw) \
+	X(list) X(stat) X(limbo) X(retell) X(tag) X(holders) X(order) X(commit) X(subscribe)
 
 const char *handle_verb_name(pb_size_t which)
 {
@@ -420,7 +437,7 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 	answer->status = status = handle_verb(registry, lease, ask, answer);
 	registry->asking = NULL;
 	registry->events.actor = 0;
-	if (status != HANDLE_WAIT && status != HANDLE_MORE) {
+	if (status <= GPUSHARE_OK) {
 		user_answered(registry, lease->user, ask->which_verb, status);
 		audit_request(registry, lease, ask, answer);
 	}

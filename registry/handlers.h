@@ -10,6 +10,8 @@
 #define HANDLE_WAIT 1
 /* A Retell is done in part, and asked again after others had the lock. */
 #define HANDLE_MORE 2
+/* A Subscribe waits for something to happen, in lease->watcher->ask. */
+#define HANDLE_LISTEN 3
 
 /*
  * Answer `ask` of `lease` into *answer: status, sentence, body. Returns the status, or HANDLE_WAIT:

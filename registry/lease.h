@@ -9,6 +9,7 @@
 #include "users.h"
 
 struct connection;
+struct watcher;
 struct entry;
 
 struct attachment {
@@ -45,6 +46,7 @@ struct lease {
 	} unheard;	    /* the first ones that the end of the retelling has not looked at */
 	unsigned int noted; /* see note.h */
 	struct connection *connection; /* server/connection.h; NULL: it has none */
+	struct watcher *watcher;       /* events.h; NULL: it does not watch */
 	struct entry *entries;
 	struct entry *limbo; /* what it has freed; not among its entries */
 	struct attachment *attachments;

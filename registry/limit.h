@@ -28,8 +28,7 @@
 
 #define LIMIT_FDS_PER_PROCESS 256 /* deposited and not shared, or attached and not fetched */
 
-/* Notices that wait to be sent, and that wait for one watcher; the oldest goes first. nng takes 8192
- * at most. */
+/* Notices that wait for one watcher; the oldest goes first. */
 #define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */

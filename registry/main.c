@@ -17,7 +17,6 @@
 
 #include "clock.h"
 #include "door.h"
-#include "events_server.h"
 #include "fds_server.h"
 #include "fdstore.h"
 #include "keeper.h"
@@ -79,9 +78,8 @@ static void clamp(struct limits *limits, enum limit what, bool is_system, uint64
 }
 
 /*
- * What the kernel lets us have. A connection is a file descriptor, a watcher is one, and so is what some
- * backings deposit. The death of a process takes one more, in the lower half: at most a quarter, where each
- * has its socket beside it. Connections, deaths and watchers leave a twentieth for all else.
+ * What the kernel lets us have. A connection is a file descriptor, and so is what some backings deposit. The
+ * death of a process takes one more, in the lower half: at most a quarter, where each has its socket beside it.
  */
 static void limit_descriptors(struct limits *limits, bool is_system, uint64_t fds)
 {
@@ -89,7 +87,6 @@ static void limit_descriptors(struct limits *limits, bool is_system, uint64_t fd
 		limits->spare = fds / 16;
 	limits->together = fds / 3 * 2;
 	clamp(limits, LIMIT_connections, is_system, fds / 3 * 2 - limits->spare);
-	clamp(limits, LIMIT_watchers, is_system, fds / 32);
 	clamp(limits, LIMIT_descriptors, is_system, fds / 2);
 }
 
@@ -245,17 +242,13 @@ static void serve(struct server *server, const struct place *place, const struct
 }
 
 /* Whoever is told of the first socket must find the others. */
-static bool open_servers(struct server *server, struct events_server *events_server,
-			 struct fds_server *fds_server, struct registry *registry,
-			 const struct place *place)
+static bool open_servers(struct server *server, struct fds_server *fds_server,
+			 struct registry *registry, const struct place *place)
 {
 	if (!fds_server_open(fds_server, registry, place->fds_socket))
 		return false;
-	if (events_server_open(events_server, registry, place->events_socket)) {
-		if (server_open(server, registry, place->socket))
-			return true;
-		events_server_close(events_server);
-	}
+	if (server_open(server, registry, place->socket))
+		return true;
 	fds_server_close(fds_server);
 	return false;
 }
@@ -296,7 +289,6 @@ int main(int argc, char **argv)
 {
 	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
 	struct options options;
-	struct events_server events_server;
 	struct fds_server fds_server;
 	struct registry *registry;
 	struct server server;
@@ -335,7 +327,7 @@ int main(int argc, char **argv)
 	    !audit_open(registry, options.settings.audit, options.settings.audit_rate,
 			place.directory) ||
 	    !restore_open(registry, place.directory) ||
-	    !open_servers(&server, &events_server, &fds_server, registry, &place)) {
+	    !open_servers(&server, &fds_server, registry, &place)) {
 		registry_free(registry);
 		place_close(&place);
 		return 1;
@@ -351,7 +343,6 @@ int main(int argc, char **argv)
 	setitimer(ITIMER_REAL, &closing, NULL);
 	audit_close(registry);
 	server_close(&server);
-	events_server_close(&events_server);
 	fds_server_close(&fds_server);
 	registry_free(registry);
 	place_close(&place);

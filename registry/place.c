@@ -177,7 +177,6 @@ int place_open(struct place *place, const char *given, bool is_system, bool repl
 	}
 	directory_socket(place->directory, place->socket);
 	directory_fds_socket(place->directory, place->fds_socket);
-	directory_events_socket(place->directory, place->events_socket);
 	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
 	status = take_place(place, replace);
 	if (!status)
@@ -186,8 +185,6 @@ int place_open(struct place *place, const char *given, bool is_system, bool repl
 		status = remove_stale(place->aside);
 	if (!status)
 		status = remove_stale(place->fds_socket);
-	if (!status)
-		status = remove_stale(place->events_socket);
 	if (status && place->lock >= 0) {
 		close(place->lock);
 		place->lock = -1;
@@ -213,7 +210,6 @@ void place_clear(const struct place *place)
 	unlink(place->socket);
 	unlink(place->aside);
 	unlink(place->fds_socket);
-	unlink(place->events_socket);
 }
 
 void place_close(struct place *place)

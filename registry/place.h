@@ -8,7 +8,6 @@ struct place {
 	char directory[GPUSHARE_PATH_MAX];
 	char socket[GPUSHARE_PATH_MAX];
 	char fds_socket[GPUSHARE_PATH_MAX];
-	char events_socket[GPUSHARE_PATH_MAX];
 	char aside[GPUSHARE_PATH_MAX + 8]; /* the socket's name while it may leave */
 	int lock;
 };

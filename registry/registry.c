@@ -29,7 +29,6 @@ struct registry *registry_new(const char *directory)
 	registry->proc = UNSEEN_PROC;
 	store_init(&registry->store);
 	vault_init(&registry->vault, registry);
-	events_init(&registry->events);
 	registry->events.tick = rate_tick;
 	generation_init(&registry->generation, directory);
 	registry->since = registry->generation.next;
@@ -58,7 +57,6 @@ struct registry *registry_free(struct registry *registry)
 		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
 	order_finish(registry);
 	free(registry->limbo);
-	events_finish(&registry->events);
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
 	generation_finish(&registry->generation);
@@ -93,6 +91,7 @@ struct waiter *registry_leave(struct registry *registry, struct lease *lease)
 {
 	struct waiter *waiters = take_waiters(registry, lease);
 
+	events_leave(registry, lease);
 	order_end_lease(registry, lease);
 	note_end(registry, lease);
 	vault_end_lease(&registry->vault, lease->id);

@@ -103,8 +103,7 @@ void user_enter(struct user *user, struct entry *entry, enum limit counted)
 /* Whatever may connect, and some to hear that they may not. */
 static uint64_t sockets_most(const struct limits *limits)
 {
-	return limits->of_user[LIMIT_connections] + limits->of_user[LIMIT_watchers] +
-	       2 * limits->spare;
+	return limits->of_user[LIMIT_connections] + 2 * limits->spare;
 }
 
 struct user *user_opens(struct registry *registry, uint32_t uid)

@@ -17,7 +17,7 @@
 #include "client_internal.h"
 #include "monotonic.h"
 
-#define ROOM (SP_HEADER_SIZE + GPUSHARE_MESSAGE_MAX)
+#define ROOM (SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Reply_size)
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 100
 #define PATIENCE_MAX_MS 4000
@@ -40,9 +40,10 @@ int subscriber_open(struct subscriber *subscriber, const char *directory)
 	    .patience_ms = CLIENT_PATIENCE_MS,
 	    .retry_ms = RETRY_MIN_MS,
 	    .wire = malloc(ROOM),
+	    .reply = calloc(1, sizeof(*subscriber->reply)),
 	};
 	strcpy(subscriber->directory, directory);
-	if (!subscriber->wire) {
+	if (!subscriber->wire || !subscriber->reply) {
 		subscriber_close(subscriber, true);
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to watch %s", directory);
 	}
@@ -77,6 +78,8 @@ static void hang_up(struct subscriber *subscriber)
 	subscriber->socket = -1;
 	subscriber->greeted = subscriber->heard = false;
 	subscriber->have = subscriber->used = 0;
+	if (subscriber->reply)
+		subscriber->reply->which_body = 0;
 }
 
 void subscriber_close(struct subscriber *subscriber, bool ours)
@@ -90,6 +93,7 @@ void subscriber_close(struct subscriber *subscriber, bool ours)
 	if (subscriber->events >= 0)
 		close(subscriber->events);
 	free(subscriber->wire);
+	free(subscriber->reply);
 }
 
 /* Dial again in a while, which is the longer the more often that was in vain. */
@@ -106,7 +110,7 @@ int subscriber_refuse(struct subscriber *subscriber)
 {
 	rest(subscriber);
 	return api_fail(GPUSHARE_E_PROTOCOL,
-			"what speaks at " GPUSHARE_EVENTS_SOCKET " in %s is no registry, or of a "
+			"what speaks at " GPUSHARE_SOCKET " in %s is no registry, or of a "
 			"version that %s does not know",
 			subscriber->directory, GPUSHARE_VERSION);
 }
@@ -117,8 +121,8 @@ static int explain_dial(const struct subscriber *subscriber, int error)
 	if (error == ENOENT || error == ECONNREFUSED || error == EAGAIN)
 		return GPUSHARE_E_TIMED_OUT;
 	return api_fail(status_from_errno(error),
-			GPUSHARE_EVENTS_SOCKET " in %s can't be connected to: %s",
-			subscriber->directory, strerror(error));
+			GPUSHARE_SOCKET " in %s can't be connected to: %s", subscriber->directory,
+			strerror(error));
 }
 
 static int check_peer(struct subscriber *subscriber, const struct directory_trust *trust)
@@ -135,11 +139,50 @@ static int check_peer(struct subscriber *subscriber, const struct directory_trus
 			subscriber->directory);
 }
 
-/* Connect and greet: a socket of ours takes eight bytes at once. */
+static size_t put(struct subscriber *subscriber, uint8_t *to, const request *what)
+{
+	size_t size;
+
+	codec_encode_request(what, to + SP_HEADER_SIZE + SP_ID_SIZE, gpushare_Request_size, &size);
+	sp_header(to, ++subscriber->id, size);
+	return SP_HEADER_SIZE + SP_ID_SIZE + size;
+}
+
+static size_t put_subscribe(struct subscriber *subscriber, uint8_t *to)
+{
+	static const request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
+
+	return put(subscriber, to, &subscribe);
+}
+
+/* All that there is to say, which a new socket takes at once. */
+static bool greet(struct subscriber *subscriber)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	uint8_t *to = subscriber->wire; /* nothing is in it yet */
+	size_t size = SP_GREETING_SIZE;
+
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	strcpy(hello.verb.hello.client, "watch " GPUSHARE_VERSION);
+	hello.verb.hello.has_self = true;
+	client_self(&hello.verb.hello.self);
+	sp_greeting(to, SP_REQ);
+	size += put(subscriber, to + size, &hello);
+	size += put_subscribe(subscriber, to + size);
+	return send(subscriber->socket, to, size, MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+static bool ask_again(struct subscriber *subscriber)
+{
+	uint8_t wire[SP_HEADER_SIZE + SP_ID_SIZE + 16];
+	size_t size = put_subscribe(subscriber, wire);
+
+	return send(subscriber->socket, wire, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
 static int dial(struct subscriber *subscriber)
 {
 	char path[GPUSHARE_PATH_MAX], why[256];
-	uint8_t greeting[SP_GREETING_SIZE];
 	struct directory_trust trust;
 	int fd, status = directory_check_trust(subscriber->directory, &trust, why, sizeof(why));
 	struct stat is;
@@ -148,7 +191,7 @@ static int dial(struct subscriber *subscriber)
 		return GPUSHARE_E_TIMED_OUT;
 	if (status)
 		return api_fail(status, "%s", why);
-	directory_events_socket(subscriber->directory, path);
+	directory_socket(subscriber->directory, path);
 	fd = client_dial(path, SOCK_STREAM);
 	if (fd < 0)
 		return explain_dial(subscriber, -fd);
@@ -163,15 +206,13 @@ static int dial(struct subscriber *subscriber)
 	status = check_peer(subscriber, &trust);
 	if (status)
 		return status;
-	sp_greeting(greeting, SP_SUB);
-	if (send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
+	if (!greet(subscriber))
 		return GPUSHARE_E_TIMED_OUT; /* it went at once */
 	subscriber->reached = true;
 	subscriber->due_ms = monotonic_ms() + subscriber->patience_ms;
 	return GPUSHARE_OK;
 }
 
-/* A listener of nng 1.5.2 can go deaf, and the registry then opens another: client.c. */
 static void lose_patience(struct subscriber *subscriber)
 {
 	subscriber->patience_ms *= 2;
@@ -187,7 +228,7 @@ static uint8_t *rest_of(const struct subscriber *subscriber, size_t *out_size)
 	return subscriber->wire + subscriber->used;
 }
 
-/* From what is there. E_TIMED_OUT: it is not whole yet. */
+/* The next frame of what is there. E_TIMED_OUT: it is not whole yet. */
 static int parse(struct subscriber *subscriber, const uint8_t **out_body, size_t *out_size)
 {
 	size_t left;
@@ -197,7 +238,7 @@ static int parse(struct subscriber *subscriber, const uint8_t **out_body, size_t
 	if (!subscriber->greeted) {
 		if (left < SP_GREETING_SIZE)
 			return GPUSHARE_E_TIMED_OUT;
-		if (!sp_greeting_is(at, SP_PUB))
+		if (!sp_greeting_is(at, SP_REP))
 			return GPUSHARE_E_PROTOCOL;
 		subscriber->greeted = true;
 		subscriber->used += SP_GREETING_SIZE;
@@ -205,13 +246,14 @@ static int parse(struct subscriber *subscriber, const uint8_t **out_body, size_t
 	}
 	if (left < SP_HEADER_SIZE)
 		return GPUSHARE_E_TIMED_OUT;
-	size = sp_header_size(at);
-	if (size < 0)
+	size = sp_header_body_size(at);
+	if (size < 0 || size > (long)gpushare_Reply_size)
 		return GPUSHARE_E_PROTOCOL;
-	if (left < SP_HEADER_SIZE + (size_t)size)
+	if (left < SP_HEADER_SIZE + SP_ID_SIZE + (size_t)size)
 		return GPUSHARE_E_TIMED_OUT;
-	*out_body = at + SP_HEADER_SIZE;
+	*out_body = at + SP_HEADER_SIZE + SP_ID_SIZE;
 	*out_size = (size_t)size;
+	subscriber->used += SP_HEADER_SIZE + SP_ID_SIZE + (size_t)size;
 	return GPUSHARE_OK;
 }
 
@@ -237,21 +279,61 @@ static int fill(struct subscriber *subscriber)
 	return got > 0 ? GPUSHARE_OK : GPUSHARE_E_NO_REGISTRY;
 }
 
-/* Of the connection there is. */
-static int receive(struct subscriber *subscriber, const uint8_t **out_body, size_t *out_size)
+/* Of the connection there is, one answer: to hello, or with notices. */
+static int receive(struct subscriber *subscriber)
 {
-	for (;;) {
-		int status = parse(subscriber, out_body, out_size);
+	const uint8_t *body;
+	size_t size;
+	int status;
 
-		if (status != GPUSHARE_E_TIMED_OUT)
-			return status;
+	while ((status = parse(subscriber, &body, &size)) == GPUSHARE_E_TIMED_OUT) {
 		status = fill(subscriber);
 		if (status)
 			return status;
 	}
+	subscriber->told = 0;
+	if (status || codec_decode_reply(body, size, subscriber->reply))
+		return GPUSHARE_E_PROTOCOL;
+	if (subscriber->reply->status)
+		return api_fail(subscriber->reply->status, "%s", subscriber->reply->message);
+	if (subscriber->reply->which_body == gpushare_Reply_subscribe_tag && !ask_again(subscriber))
+		shutdown(subscriber->socket, SHUT_RDWR); /* it has gone: what came is told before */
+	return GPUSHARE_OK;
 }
 
-int subscriber_next(struct subscriber *subscriber, const uint8_t **out_body, size_t *out_size)
+/* Notices that came and were not asked for yet. */
+static bool has_told(const struct subscriber *subscriber)
+{
+	return subscriber->reply->which_body == gpushare_Reply_subscribe_tag &&
+	       subscriber->told < subscriber->reply->body.subscribe.notices_count;
+}
+
+static const notice *take(struct subscriber *subscriber)
+{
+	return has_told(subscriber) ? &subscriber->reply->body.subscribe.notices[subscriber->told++]
+				    : NULL;
+}
+
+/* Why there is none. */
+static int unheard(struct subscriber *subscriber, int status)
+{
+	switch (status) {
+	case GPUSHARE_E_PROTOCOL:
+		return subscriber_refuse(subscriber);
+	case GPUSHARE_E_NO_REGISTRY:
+		rest(subscriber);
+		return GPUSHARE_E_TIMED_OUT;
+	case GPUSHARE_E_TIMED_OUT:
+		if (!subscriber->heard && monotonic_ms() >= subscriber->due_ms)
+			lose_patience(subscriber);
+		return status;
+	default: /* the registry has said why */
+		rest(subscriber);
+		return status;
+	}
+}
+
+int subscriber_next(struct subscriber *subscriber, const notice **out_notice)
 {
 	int status = GPUSHARE_OK;
 
@@ -264,22 +346,24 @@ int subscriber_next(struct subscriber *subscriber, const uint8_t **out_body, siz
 		rest(subscriber);
 		return status;
 	}
-	status = receive(subscriber, out_body, out_size);
-	if (status == GPUSHARE_E_PROTOCOL)
-		return subscriber_refuse(subscriber);
-	if (status == GPUSHARE_E_NO_REGISTRY) {
-		rest(subscriber);
-		return GPUSHARE_E_TIMED_OUT;
+	while (!(*out_notice = take(subscriber))) {
+		status = receive(subscriber);
+		if (status)
+			return unheard(subscriber, status);
 	}
-	if (!status) {
-		subscriber->used += SP_HEADER_SIZE + *out_size;
-		subscriber->heard = true;
-		subscriber->retry_ms = RETRY_MIN_MS;
-		subscriber->patience_ms = CLIENT_PATIENCE_MS;
-	} else if (!subscriber->heard && monotonic_ms() >= subscriber->due_ms) {
-		lose_patience(subscriber);
-	}
-	return status;
+	subscriber->heard = true;
+	subscriber->retry_ms = RETRY_MIN_MS;
+	subscriber->patience_ms = CLIENT_PATIENCE_MS;
+	return GPUSHARE_OK;
+}
+
+/* What is read, but wasn't asked for yet, whole or nonsense. */
+static bool has_frame(const uint8_t *at, size_t left)
+{
+	long size = left < SP_HEADER_SIZE ? 0 : sp_header_body_size(at);
+
+	return left >= SP_HEADER_SIZE &&
+	       (size < 0 || left - SP_HEADER_SIZE >= SP_ID_SIZE + (size_t)size);
 }
 
 /* When subscriber_next() may know more though no socket says so; 0: now. */
@@ -290,8 +374,7 @@ static int64_t wake_ms(const struct subscriber *subscriber)
 
 	if (subscriber->socket < 0 || !subscriber->heard)
 		return subscriber->due_ms;
-	/* What is read, but wasn't asked for yet, whole or nonsense. */
-	if (left >= SP_HEADER_SIZE && (long)(left - SP_HEADER_SIZE) >= sp_header_size(at))
+	if (has_told(subscriber) || has_frame(at, left))
 		return 0;
 	return INT64_MAX;
 }

@@ -93,12 +93,11 @@ static bool place(struct gpushare_watch *watch, const notice *told)
 	return true;
 }
 
-static int take_in(struct gpushare_watch *watch, const uint8_t *body, size_t size)
+static int take_in(struct gpushare_watch *watch, const notice *told)
 {
-	notice *told = &watch->notice;
-
-	if (codec_decode_notice(body, size, told) || !place(watch, told))
+	if (!place(watch, told))
 		return subscriber_refuse(&watch->subscriber);
+	watch->notice = *told;
 	watch->pending =
 	    is_known(told->kind) && !(*watch->glob && fnmatch(watch->glob, told->buffer.name, 0));
 	return GPUSHARE_OK;
@@ -107,11 +106,10 @@ static int take_in(struct gpushare_watch *watch, const uint8_t *body, size_t siz
 /* E_TIMED_OUT: none has come. */
 static int take_one(struct gpushare_watch *watch)
 {
-	const uint8_t *body;
-	size_t size;
-	int status = subscriber_next(&watch->subscriber, &body, &size);
+	const notice *told;
+	int status = subscriber_next(&watch->subscriber, &told);
 
-	return status ? status : take_in(watch, body, size);
+	return status ? status : take_in(watch, told);
 }
 
 /* Until something is to be told, a while at most. */
@@ -155,9 +153,8 @@ static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
 		if (monotonic_ms() >= deadline_ms)
 			return api_fail(
 			    watch->subscriber.reached ? status : GPUSHARE_E_NO_REGISTRY,
-			    "nobody speaks at " GPUSHARE_EVENTS_SOCKET
-			    " in %s; the registry there may be older than %s, stopped, or have all "
-			    "the watchers that it takes",
+			    "nobody tells notices at " GPUSHARE_SOCKET
+			    " in %s; the registry there may be older than %s, or stopped",
 			    watch->subscriber.directory, GPUSHARE_VERSION);
 		status = subscriber_wait(&watch->subscriber, deadline_ms);
 		if (status && status != GPUSHARE_E_TIMED_OUT)

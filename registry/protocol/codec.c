@@ -10,7 +10,7 @@
 
 #include "protocol.h"
 
-#define CODEC_DEPTH_MAX 4 /* Reply, ListReply, Buffer, Tag */
+#define CODEC_DEPTH_MAX 5 /* Reply, SubscribeReply, Notice, Buffer, Tag */
 
 _Static_assert(gpushare_Request_size <= GPUSHARE_MESSAGE_MAX, "a Request fits a message");
 _Static_assert(gpushare_Reply_size <= GPUSHARE_MESSAGE_MAX, "a Reply fits a message");
@@ -149,6 +149,12 @@ static bool request_names_are_valid(const request *message)
 	return !name || name_is_valid(name);
 }
 
+/* Only the first one is about no buffer. */
+static bool notice_is_valid(const notice *told)
+{
+	return !told->kind || (told->has_buffer && name_is_valid(told->buffer.name));
+}
+
 static bool reply_names_are_valid(const reply *message)
 {
 	switch (message->which_body) {
@@ -165,6 +171,11 @@ static bool reply_names_are_valid(const reply *message)
 				return false;
 		}
 		return !*message->body.list.after || name_is_valid(message->body.list.after);
+	case gpushare_Reply_subscribe_tag:
+		for (pb_size_t i = 0; i < message->body.subscribe.notices_count; i++) {
+			if (!notice_is_valid(&message->body.subscribe.notices[i]))
+				return false;
+		}
 	}
 	return true;
 }
@@ -197,24 +208,6 @@ int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message)
 	if (status)
 		return status;
 	if (out_message->status > 0 || !reply_names_are_valid(out_message))
-		return GPUSHARE_E_PROTOCOL;
-	return GPUSHARE_OK;
-}
-
-int codec_encode_notice(const notice *message, uint8_t *to, size_t room, size_t *out_size)
-{
-	return encode(gpushare_Notice_fields, message, to, room, out_size);
-}
-
-int codec_decode_notice(const uint8_t *from, size_t size, notice *out_message)
-{
-	int status = decode(from, size, gpushare_Notice_fields, out_message);
-
-	if (status)
-		return status;
-	/* Only a greeting is about no buffer. */
-	if (out_message->kind &&
-	    !(out_message->has_buffer && name_is_valid(out_message->buffer.name)))
 		return GPUSHARE_E_PROTOCOL;
 	return GPUSHARE_OK;
 }

@@ -15,7 +15,6 @@
 #define DIRECTORY_MAX (GPUSHARE_PATH_MAX - sizeof("/" GPUSHARE_SOCKET))
 
 _Static_assert(sizeof(GPUSHARE_FDS_SOCKET) <= sizeof(GPUSHARE_SOCKET), "DIRECTORY_MAX fits both");
-_Static_assert(sizeof(GPUSHARE_EVENTS_SOCKET) <= sizeof(GPUSHARE_SOCKET), "and the third");
 
 __attribute__((format(printf, 4, 5))) static int fail(int status, char *why, size_t why_size,
 						      const char *format, ...)
@@ -291,9 +290,4 @@ int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
 int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
 {
 	return directory_join(path, GPUSHARE_FDS_SOCKET, out_socket);
-}
-
-int directory_events_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
-{
-	return directory_join(path, GPUSHARE_EVENTS_SOCKET, out_socket);
 }

@@ -14,7 +14,6 @@
 #define GPUSHARE_PROTOCOL 1
 #define GPUSHARE_SOCKET "registry.sock"
 #define GPUSHARE_FDS_SOCKET "fds.sock"
-#define GPUSHARE_EVENTS_SOCKET "events.sock"
 #define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_TICKET_SIZE 16
@@ -35,8 +34,6 @@ int codec_encode_request(const request *message, uint8_t *to, size_t room, size_
 int codec_decode_request(const uint8_t *from, size_t size, request *out_message);
 int codec_encode_reply(const reply *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
-int codec_encode_notice(const notice *message, uint8_t *to, size_t room, size_t *out_size);
-int codec_decode_notice(const uint8_t *from, size_t size, notice *out_message);
 
 /* SP (scalability protocols) over AF_UNIX, as nng speaks it on ipc://. FACTS: nng 1.5.2. */
 #define SP_GREETING_SIZE 8
@@ -44,15 +41,11 @@ int codec_decode_notice(const uint8_t *from, size_t size, notice *out_message);
 #define SP_ID_SIZE 4	 /* request id, u32 BE, top bit set */
 #define SP_REQ 0x30
 #define SP_REP 0x31
-#define SP_PUB 0x20 /* its messages have no id */
-#define SP_SUB 0x21
 void sp_greeting(uint8_t to[SP_GREETING_SIZE], uint16_t protocol);
 bool sp_greeting_is(const uint8_t from[SP_GREETING_SIZE], uint16_t protocol);
 void sp_header(uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE], uint32_t id, size_t body_size);
 /* body size, or -1 when the header makes no sense or the message is over GPUSHARE_MESSAGE_MAX */
 long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE]);
-/* The same of a message without an id. */
-long sp_header_size(const uint8_t from[SP_HEADER_SIZE]);
 uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
 /* A header's bytes alone, of a message of so many. */
 void sp_length(uint8_t to[SP_HEADER_SIZE], size_t size);
@@ -147,7 +140,6 @@ int directory_check_place(const char *path, char *why, size_t why_size);
 bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid);
 int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
-int directory_events_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 
 /* status.c */
 const char *status_text(int status);

@@ -48,23 +48,14 @@ void sp_header(uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE], uint32_t id, size_t body
 	put_be(to + SP_HEADER_SIZE, id | UINT32_C(0x80000000), SP_ID_SIZE);
 }
 
-static long header_length(const uint8_t from[SP_HEADER_SIZE], size_t limit)
+long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE])
 {
 	uint64_t length = get_be(from + 1, 8);
 
-	return from[0] != SP_MESSAGE || length > limit ? -1 : (long)length;
-}
-
-long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE])
-{
-	long length = header_length(from, GPUSHARE_MESSAGE_MAX + SP_ID_SIZE);
-
-	return length < SP_ID_SIZE ? -1 : length - SP_ID_SIZE;
-}
-
-long sp_header_size(const uint8_t from[SP_HEADER_SIZE])
-{
-	return header_length(from, GPUSHARE_MESSAGE_MAX);
+	if (from[0] != SP_MESSAGE || length < SP_ID_SIZE ||
+	    length > GPUSHARE_MESSAGE_MAX + SP_ID_SIZE)
+		return -1;
+	return (long)length - SP_ID_SIZE;
 }
 
 size_t sp_ids_size(const uint8_t *from, size_t size)

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "handlers.h"
 #include "log.h"
+#include "piece.h"
 
 static struct registry *registry_of(const struct ask *ask)
 {
@@ -32,6 +33,8 @@ static void answer(const struct ask *ask, struct connection **todo)
 
 static void ask_free(struct ask *ask)
 {
+	if (!ask)
+		return;
 	free(ask->list_rest);
 	free(ask);
 }
@@ -39,6 +42,12 @@ static void ask_free(struct ask *ask)
 void ask_drop(struct waiter *waiter)
 {
 	ask_free(waiter->work);
+}
+
+void asks_drop_watch(struct watcher *watcher)
+{
+	ask_free(watcher->ask);
+	watcher->ask = NULL;
 }
 
 /* One that goes on later. NULL: no memory, and it is answered. */
@@ -216,6 +225,39 @@ int64_t asks_list(struct registry *registry, struct connection **todo)
 	return next_ns;
 }
 
+static void notify(struct watcher *watcher, struct connection **todo)
+{
+	struct ask *ask = watcher->ask;
+	struct registry *registry = registry_of(ask);
+
+	watcher->ask = NULL;
+	user_asks(registry, watcher->lease->user, -1); /* asked again, but still one request */
+	handle_request(registry, watcher->lease, &ask->request, &registry->reply);
+	answer(ask, todo);
+	ask_free(ask);
+}
+
+int64_t asks_notify(struct registry *registry, struct connection **todo)
+{
+	struct events *events = &registry->events;
+	struct watcher *watcher, *after;
+	struct piece piece = piece_begin();
+
+	DL_FOREACH_SAFE(events->watchers, watcher, after)
+	{
+		if (!watcher->ask || !watcher->count)
+			continue;
+		if (piece_is_over(&piece))
+			return clock_ns() + PIECE_NS;
+		/* behind those who have not been told of it yet */
+		DL_DELETE(events->watchers, watcher);
+		DL_APPEND(events->watchers, watcher);
+		notify(watcher, todo);
+	}
+	events->news = false;
+	return INT64_MAX;
+}
+
 void asks_drop_lists(struct user *user, const struct connection *connection)
 {
 	struct ask *ask, *after;
@@ -275,6 +317,10 @@ void ask_handle(struct ask *ask, struct connection **todo)
 		return;
 	} else {
 		status = handle_request(registry, lease, &ask->request, &registry->reply);
+	}
+	if (status == HANDLE_LISTEN) {
+		lease->watcher->ask = keep(ask, todo);
+		return;
 	}
 	if (status == HANDLE_WAIT || status == HANDLE_MORE) {
 		park(ask, lease, status == HANDLE_MORE, todo);

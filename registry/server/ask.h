@@ -32,6 +32,10 @@ void ask_drop(struct waiter *waiter);
 void asks_time_out(struct registry *registry, int64_t now_ns, struct connection **todo);
 /* Lists that are due; when the next one is, INT64_MAX: none waits. */
 int64_t asks_list(struct registry *registry, struct connection **todo);
+/* Those who wait for notices are answered, where there are some, a piece of them; when the next piece is due,
+ * INT64_MAX: all are. */
+int64_t asks_notify(struct registry *registry, struct connection **todo);
+void asks_drop_watch(struct watcher *watcher);
 /* The lists of that connection go. */
 void asks_drop_lists(struct user *user, const struct connection *connection);
 

@@ -65,6 +65,8 @@ void server_end_lease(struct server *server, struct lease *lease)
 	watch_remove(lease->watch);
 	lease->watch = -1; /* it may stand for a while */
 	asks_drop_lists(lease->user, lease->connection);
+	if (lease->watcher)
+		asks_drop_watch(lease->watcher);
 	lease->connection = NULL;
 	waiters = registry_leave(server->registry, lease);
 	while (waiters) {
@@ -145,6 +147,8 @@ int64_t server_tick(struct server *server)
 	next = sooner(next, registry_next_deadline_ns(registry));
 	next = sooner(next, keep_expire(registry, now));
 	next = sooner(next, order_tick(registry, now));
+	next = sooner(next, events_due(registry, now));
+	next = sooner(next, asks_notify(registry, &todo));
 	if (server->keeping && !registry->kept && !registry->leases.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
 	server->keeping = registry->kept;
@@ -157,13 +161,10 @@ int64_t server_tick(struct server *server)
 int64_t server_idle_since_ns(struct server *server)
 {
 	struct registry *registry = server->registry;
-	const struct events *events = &registry->events;
 	int64_t since;
 
 	pthread_mutex_lock(&registry->lock);
-	since = server->idle_since_ns > events->left_ns ? server->idle_since_ns : events->left_ns;
-	if (registry->kept || events->watchers)
-		since = INT64_MAX;
+	since = registry->kept ? INT64_MAX : server->idle_since_ns;
 	pthread_mutex_unlock(&registry->lock);
 	return since;
 }

@@ -6,30 +6,51 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <unistd.h>
 
 #include "listener.h"
 #include "raw.h"
 
-int listener_dial(void)
+void listener_dial(struct listener *listener)
 {
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(directory_events_socket(raw_here.directory, to.sun_path), GPUSHARE_OK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
+	memset(listener, 0, sizeof(*listener));
+	listener->fd = raw_connect(&raw_here);
 }
 
-int listener_greet(void)
+void listener_ask(struct listener *listener)
 {
-	uint8_t mine[SP_GREETING_SIZE], theirs[SP_GREETING_SIZE];
-	int fd = listener_dial();
+	request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
 
-	sp_greeting(mine, SP_SUB);
-	assert_true(raw_write(fd, mine, sizeof(mine)));
-	assert_true(raw_read(fd, theirs, sizeof(theirs), RAW_TIMEOUT_MS));
-	assert_true(sp_greeting_is(theirs, SP_PUB));
-	return fd;
+	assert_true(raw_send(listener->fd, ++listener->id, &subscribe));
+}
+
+const notice *listener_hear(struct listener *listener, int timeout_ms)
+{
+	gpushare_SubscribeReply *came = &listener->answer.body.subscribe;
+
+	if (listener->told == came->notices_count) {
+		listener_ask(listener);
+		listener->told = came->notices_count = 0;
+		if (!raw_receive(listener->fd, listener->id, &listener->answer, timeout_ms))
+			return NULL;
+		assert_int_equal(listener->answer.status, GPUSHARE_OK);
+		assert_int_equal(listener->answer.which_body, gpushare_Reply_subscribe_tag);
+		assert_true(came->notices_count > 0);
+	}
+	return &came->notices[listener->told++];
+}
+
+void listener_open(struct listener *listener)
+{
+	const notice *first;
+
+	listener_dial(listener);
+	first = listener_hear(listener, RAW_TIMEOUT_MS);
+	assert_non_null(first);
+	assert_int_equal(first->kind, 0);
+}
+
+void listener_close(struct listener *listener)
+{
+	close(listener->fd);
 }

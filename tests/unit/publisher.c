@@ -30,7 +30,7 @@ void publisher_put_greeting(int call)
 {
 	uint8_t greeting[SP_GREETING_SIZE];
 
-	sp_greeting(greeting, SP_PUB);
+	sp_greeting(greeting, SP_REP);
 	publisher_put_bytes(call, greeting, sizeof(greeting));
 }
 
@@ -50,17 +50,19 @@ notice publisher_notice(uint64_t registry, uint32_t kind, uint64_t serial, const
 size_t publisher_frame(uint8_t to[PUBLISHER_FRAME_MAX], uint64_t registry, uint32_t kind,
 		       uint64_t serial, const char *name)
 {
-	notice told = publisher_notice(registry, kind, serial, name);
+	static reply answer;
 	size_t size;
 
-	assert_int_equal(
-	    codec_encode_notice(&told, to + SP_HEADER_SIZE, gpushare_Notice_size, &size),
-	    GPUSHARE_OK);
-	memset(to, 0, SP_HEADER_SIZE);
-	to[0] = 1;
-	to[7] = (uint8_t)(size >> 8);
-	to[8] = (uint8_t)size;
-	return SP_HEADER_SIZE + size;
+	memset(&answer, 0, sizeof(answer));
+	answer.which_body = gpushare_Reply_subscribe_tag;
+	answer.body.subscribe.notices_count = 1;
+	answer.body.subscribe.notices[0] = publisher_notice(registry, kind, serial, name);
+	assert_int_equal(codec_encode_reply(&answer, to + SP_HEADER_SIZE + SP_ID_SIZE,
+					    PUBLISHER_FRAME_MAX - SP_HEADER_SIZE - SP_ID_SIZE,
+					    &size),
+			 GPUSHARE_OK);
+	sp_header(to, 1, size);
+	return SP_HEADER_SIZE + SP_ID_SIZE + size;
 }
 
 void publisher_put(int call, uint64_t registry, uint32_t kind, uint64_t serial, const char *name)
@@ -96,7 +98,7 @@ static void *publish(void *unused)
 		uint8_t greeting[SP_GREETING_SIZE];
 
 		if (!raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS) ||
-		    !sp_greeting_is(greeting, SP_SUB))
+		    !sp_greeting_is(greeting, SP_REQ))
 			abort();
 		if (publisher.line >= 0)
 			close(publisher.line);
@@ -113,7 +115,8 @@ void publisher_start(int calls)
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 
 	publisher.calls = calls;
-	directory_events_socket(scripted.directory, at.sun_path);
+	directory_socket(scripted.directory, at.sun_path);
+	unlink(at.sun_path); /* who is connected there stays so */
 	publisher.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(publisher.listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(publisher.listener, 8), 0);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_PUBLISHER_H
 #define GPUSHARE_TESTS_UNIT_PUBLISHER_H
-/* The events.sock of a scripted registry (scripted.h): a thread that sends what a test has put together. */
+/* In the place of a scripted registry (scripted.h) whose client is connected: a thread that sends whoever
+ * subscribes what a test has put together. */
 #include <pthread.h>
 
 #include "protocol.h"
 
 #define PUBLISHER_CALLS 8
-#define PUBLISHER_FRAME_MAX (SP_HEADER_SIZE + gpushare_Notice_size)
+#define PUBLISHER_FRAME_MAX (SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Notice_size + 16)
 
 /* What each connection is sent at once; the last one's is for all that follow. */
 struct publisher {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The audit of those who have no connection to hear a sentence on. */
+/* The audit of those who are too many. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,8 +8,6 @@
 #include <cmocka.h>
 
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "configured.h"
@@ -18,53 +16,44 @@
 static int small_set_up(void **state)
 {
 	(void)state;
-	configured_start("audit = audit.log\nuser_watchers = 1\nuser_connections = 1\n");
+	configured_start("audit = audit.log\nuser_watchers = 1\nuser_connections = 2\n");
 	return 0;
 }
 
-static int watch(void)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/events.sock", raw_here.directory);
-	assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-	return fd;
-}
-
-/* Who has no connection to hear a sentence on. */
 static void a_watcher_too_many(void **state)
 {
-	int first = watch(), second = watch();
-	int fd = raw_connect(&raw_here);
+	request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
+	int first = raw_connect(&raw_here), second;
 	char all[512], *text;
 
 	(void)state;
-	configured_await("audit.log", "watch uid=");
+	assert_int_equal(raw_say(first, subscribe), GPUSHARE_OK);
+	second = raw_connect(&raw_here);
+	assert_int_equal(raw_say(second, subscribe), GPUSHARE_E_LIMIT);
+	raw_assert_sentence("user_watchers in registry.conf");
+	configured_await("audit.log", "subscribe uid=");
 	text = configured_file("audit.log");
 	snprintf(all, sizeof(all),
-		 "watch uid=%u pid=%d command=\"unit_audit_refu\" outcome=E_LIMIT why=\"a limit is "
-		 "reached\"\n",
-		 geteuid(), (int)getpid());
-	assert_string_equal(strstr(text, "watch"), all);
+		 "subscribe uid=%u pid=%d command=\"unit_audit_refu\" outcome=E_LIMIT", geteuid(),
+		 (int)getpid());
+	assert_non_null(strstr(text, all));
 	free(text);
-	assert_int_equal(configured_limits(fd, "user_watchers"), 1);
+	assert_int_equal(configured_limits(first, "user_watchers"), 1);
 	close(first);
 	close(second);
-	close(fd);
 }
 
 /* Connections above the limit, and those that are to hear of it. */
 static void a_connection_too_many(void **state)
 {
-	int fds[LIMIT_CONNECTIONS_SPARE + 2];
+	int fds[LIMIT_CONNECTIONS_SPARE + 3];
 
 	(void)state;
-	for (int i = 0; i < LIMIT_CONNECTIONS_SPARE + 2; i++)
+	for (int i = 0; i < LIMIT_CONNECTIONS_SPARE + 3; i++)
 		fds[i] = raw_greet(&raw_here);
 	configured_await("audit.log", "connect uid=");
 	configured_await("audit.log", "outcome=E_LIMIT");
-	for (int i = 0; i < LIMIT_CONNECTIONS_SPARE + 2; i++)
+	for (int i = 0; i < LIMIT_CONNECTIONS_SPARE + 3; i++)
 		close(fds[i]);
 }
 

@@ -162,14 +162,16 @@ static void waiters(void **state)
 
 static void watchers(void **state)
 {
+	static const request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
+	struct lease *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
+
 	(void)state;
 	peer_registry->limits.of_user[LIMIT_watchers] = 1;
-	assert_true(events_enter(peer_registry, 1, 1));
-	assert_false(events_enter(peer_registry, 2, 1));
-	assert_int_equal(reached("user_watchers"), 1);
-	assert_true(events_enter(peer_registry, 3, 2));
-	events_leave(peer_registry, 1);
-	assert_true(events_enter(peer_registry, 2, 1));
+	assert_int_equal(peer_ask(one, &subscribe), GPUSHARE_OK);
+	assert_limited(peer_ask(again, &subscribe), "user_watchers");
+	assert_int_equal(peer_ask(other, &subscribe), GPUSHARE_OK);
+	registry_disconnect(peer_registry, one);
+	assert_int_equal(peer_ask(again, &subscribe), GPUSHARE_OK);
 }
 
 static int tag(struct lease *lease, const char *name, const char *key, const char *value)

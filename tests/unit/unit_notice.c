@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The codec of notices, and the header that they come with. */
+/* Notices in the answer to a Subscribe, and the header that comes before a message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "protocol.h"
 
 static uint8_t wire[GPUSHARE_MESSAGE_MAX];
-static notice got;
+static reply got;
 
 static notice full(void)
 {
@@ -40,33 +40,49 @@ static notice full(void)
 	return told;
 }
 
+/* The first two notices of an answer. */
+static const notice *first = &got.body.subscribe.notices[0],
+		    *second = &got.body.subscribe.notices[1];
+
+static reply *answer(const notice *told)
+{
+	static reply each;
+
+	each = (reply){.which_body = gpushare_Reply_subscribe_tag};
+	each.body.subscribe.notices_count = 2;
+	each.body.subscribe.notices[0] = *told;
+	each.body.subscribe.notices[1].registry = 7;
+	return &each;
+}
+
 static size_t encode(const notice *told)
 {
 	size_t size;
 
-	assert_int_equal(codec_encode_notice(told, wire, sizeof(wire), &size), GPUSHARE_OK);
-	assert_in_range(size, 0, gpushare_Notice_size);
+	assert_int_equal(codec_encode_reply(answer(told), wire, sizeof(wire), &size), GPUSHARE_OK);
+	assert_in_range(size, 0, gpushare_Reply_size);
 	return size;
 }
 
 static void what_goes_in_comes_out(void **state)
 {
-	static uint8_t again[gpushare_Notice_size];
+	static uint8_t again[gpushare_Reply_size];
 	notice told = full();
 	size_t size = encode(&told), again_size;
 
 	(void)state;
-	assert_int_equal(codec_decode_notice(wire, size, &got), GPUSHARE_OK);
-	assert_true(got.serial == told.serial && got.kind == told.kind && got.pid == told.pid);
-	assert_true(got.published == told.published && got.rate == told.rate);
-	assert_true(got.unix_ns == told.unix_ns && got.registry == told.registry);
-	assert_string_equal(got.buffer.name, told.buffer.name);
-	assert_int_equal(codec_encode_notice(&got, again, sizeof(again), &again_size), GPUSHARE_OK);
+	assert_int_equal(codec_decode_reply(wire, size, &got), GPUSHARE_OK);
+	assert_int_equal(got.which_body, gpushare_Reply_subscribe_tag);
+	assert_int_equal(got.body.subscribe.notices_count, 2);
+	assert_true(first->serial == told.serial && first->kind == told.kind);
+	assert_true(first->published == told.published && first->rate == told.rate);
+	assert_true(first->unix_ns == told.unix_ns && first->registry == told.registry);
+	assert_int_equal(first->pid, told.pid);
+	assert_string_equal(first->buffer.name, told.buffer.name);
+	assert_true(!second->kind && !second->has_buffer && second->registry == 7);
+	assert_int_equal(codec_encode_reply(&got, again, sizeof(again), &again_size), GPUSHARE_OK);
 	assert_int_equal(again_size, size);
 	assert_memory_equal(again, wire, size);
-	told = (notice){.registry = 7};
-	assert_int_equal(codec_decode_notice(wire, encode(&told), &got), GPUSHARE_OK);
-	assert_true(!got.kind && !got.has_buffer && got.registry == 7);
 }
 
 static void what_happened_has_a_name(void **state)
@@ -75,11 +91,11 @@ static void what_happened_has_a_name(void **state)
 
 	(void)state;
 	told.buffer.name[3] = ' ';
-	assert_int_equal(codec_decode_notice(wire, encode(&told), &got), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(codec_decode_reply(wire, encode(&told), &got), GPUSHARE_E_PROTOCOL);
 	told.buffer.name[0] = '\0';
-	assert_int_equal(codec_decode_notice(wire, encode(&told), &got), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(codec_decode_reply(wire, encode(&told), &got), GPUSHARE_E_PROTOCOL);
 	told.has_buffer = false;
-	assert_int_equal(codec_decode_notice(wire, encode(&told), &got), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(codec_decode_reply(wire, encode(&told), &got), GPUSHARE_E_PROTOCOL);
 }
 
 static void no_room_is_refused(void **state)
@@ -89,12 +105,12 @@ static void no_room_is_refused(void **state)
 
 	(void)state;
 	for (size_t room = 0; room < size; room++)
-		assert_int_equal(codec_encode_notice(&told, wire, room, &untouched),
+		assert_int_equal(codec_encode_reply(answer(&told), wire, room, &untouched),
 				 GPUSHARE_E_PROTOCOL);
 	assert_int_equal(untouched, 99);
 }
 
-/* Cut at the end of a field it is a notice without the rest. */
+/* Cut at the end of a field it is an answer without the rest. */
 static void cut_and_bent_bytes_do_no_harm(void **state)
 {
 	notice told = full();
@@ -107,7 +123,7 @@ static void cut_and_bent_bytes_do_no_harm(void **state)
 		uint8_t *exact = malloc(cut + 1);
 
 		memcpy(exact, wire, cut);
-		if (codec_decode_notice(exact, cut, &got))
+		if (codec_decode_reply(exact, cut, &got))
 			refused++;
 		free(exact);
 	}
@@ -120,8 +136,10 @@ static void cut_and_bent_bytes_do_no_harm(void **state)
 		at = (seed >> 8) % size;
 		was = wire[at];
 		wire[at] ^= (uint8_t)(1u << (seed >> 29));
-		if (!codec_decode_notice(wire, size, &got) && got.kind)
-			assert_true(name_is_valid(got.buffer.name) && got.buffer.tags_count <= 4);
+		if (!codec_decode_reply(wire, size, &got) &&
+		    got.which_body == gpushare_Reply_subscribe_tag && first->kind)
+			assert_true(name_is_valid(first->buffer.name) &&
+				    first->buffer.tags_count <= 4);
 		wire[at] = was;
 	}
 }
@@ -131,21 +149,21 @@ static void a_header_says_how_much_comes(void **state)
 	uint8_t header[SP_HEADER_SIZE] = {1};
 
 	(void)state;
-	assert_int_equal(sp_header_size(header), 0);
+	header[8] = SP_ID_SIZE;
+	assert_int_equal(sp_header_body_size(header), 0);
 	header[8] = 77;
-	assert_int_equal(sp_header_size(header), 77);
 	assert_int_equal(sp_header_body_size(header), 77 - SP_ID_SIZE);
 	header[8] = SP_ID_SIZE - 1;
 	assert_int_equal(sp_header_body_size(header), -1);
 	header[6] = GPUSHARE_MESSAGE_MAX >> 16;
-	header[8] = 0;
-	assert_int_equal(sp_header_size(header), GPUSHARE_MESSAGE_MAX);
-	header[8] = 1;
-	assert_int_equal(sp_header_size(header), -1);
+	header[8] = SP_ID_SIZE;
+	assert_int_equal(sp_header_body_size(header), GPUSHARE_MESSAGE_MAX);
+	header[8] = SP_ID_SIZE + 1;
+	assert_int_equal(sp_header_body_size(header), -1);
 	header[1] = 0x80;
-	assert_int_equal(sp_header_size(header), -1);
+	assert_int_equal(sp_header_body_size(header), -1);
 	memset(header, 0, sizeof(header));
-	assert_int_equal(sp_header_size(header), -1);
+	assert_int_equal(sp_header_body_size(header), -1);
 }
 
 int main(void)

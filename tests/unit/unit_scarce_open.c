@@ -15,7 +15,6 @@
 
 #include "closer.h"
 #include "descriptors.h"
-#include "events_server.h"
 #include "fds_server.h"
 #include "peer.h"
 #include "place.h"
@@ -90,26 +89,6 @@ static void descriptors_are_served_or_not_at_all(void **state)
 			fds_server_close(&server);
 		assert_none_open(scarce_what() ? scarce_what() : "nothing");
 		assert_int_equal(peer_registry->vault.wake, -1);
-	}
-}
-
-static void notices_are_sent_or_not_at_all(void **state)
-{
-	(void)state;
-	open_before = descriptors_open();
-	SCARCE_EACH(nth)
-	{
-		struct events_server server;
-		bool opened;
-
-		scarce_begin(nth);
-		opened = events_server_open(&server, peer_registry, inside("e"));
-		if (!scarce_end())
-			assert_true(opened);
-		assert_int_equal(hears(inside("e"), SOCK_STREAM), opened);
-		if (opened)
-			events_server_close(&server);
-		assert_none_open(scarce_what() ? scarce_what() : "nothing");
 	}
 }
 
@@ -198,7 +177,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(descriptors_are_served_or_not_at_all, set_up,
 					    tear_down),
-	    cmocka_unit_test_setup_teardown(notices_are_sent_or_not_at_all, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_place_is_had_or_left_to_others, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(an_audit_is_written_or_refused, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_registry_begins_with_what_it_gets, set_up, tear_down),

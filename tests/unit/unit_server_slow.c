@@ -14,7 +14,7 @@
 
 #include "configured.h"
 #include "daemon_fds.h"
-#include "listener.h"
+#include "raw.h"
 
 #define SILENT_MS 1000
 #define LATE_MS (SILENT_MS + 1000 + raw_slack_ms()) /* it looks every 500 ms */
@@ -153,46 +153,11 @@ static void who_never_reads(void **state)
 	close(fd);
 }
 
-/* A watcher has nothing to say after its greeting; it has six times as long to read. */
-static void watchers(void **state)
-{
-	long long begun_ms = raw_now_ms(), end_ms = begun_ms + 6 * SILENT_MS;
-	int mute = listener_dial(), deaf = listener_greet(), idle = listener_greet();
-	int owner = raw_connect(&raw_here), fd = raw_connect(&raw_here);
-	uint8_t rest[4096];
-
-	(void)state;
-	assert_int_equal(raw_say(owner, raw_share("x")), GPUSHARE_OK);
-	assert_dropped(mute, begun_ms);
-	/* Each detach is told: more than a socket takes, and one of both reads it all. */
-	while (!configured_drops(fd, "deaf")) {
-		request detach = {.which_verb = gpushare_Request_detach_tag};
-
-		for (int i = 0; i < 50; i++) {
-			assert_int_equal(raw_say(fd, raw_attach("x", 0)), GPUSHARE_OK);
-			strcpy(detach.verb.detach.name, "x");
-			detach.verb.detach.generation = raw_answer.body.attach.buffer.generation;
-			assert_int_equal(raw_say(fd, detach), GPUSHARE_OK);
-		}
-		while (recv(idle, rest, sizeof(rest), MSG_DONTWAIT) > 0)
-			;
-		assert_in_range(raw_now_ms(), 0, end_ms + 10 * LATE_MS);
-	}
-	assert_in_range(raw_now_ms(), end_ms - 10, end_ms + 10 * LATE_MS);
-	assert_true(raw_is_closed(deaf, RAW_TIMEOUT_MS));
-	assert_false(raw_is_closed(idle, 100));
-	configured_await_drops(fd, "deaf", 1);
-	close(deaf);
-	close(idle);
-	close(owner);
-	close(fd);
-}
-
 /* All kinds, and many of each: nothing is left of them, and nng's reaper lives. */
 static void a_crowd_of_them(void **state)
 {
 	enum { EACH = 100 };
-	int fd = raw_connect(&raw_here), fds[4][EACH], before;
+	int fd = raw_connect(&raw_here), fds[3][EACH], before;
 	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
 	long long begun_ms;
 
@@ -203,10 +168,9 @@ static void a_crowd_of_them(void **state)
 		fds[0][i] = raw_dial(&raw_here);
 		fds[1][i] = raw_greet(&raw_here);
 		fds[2][i] = raw_connect(&raw_here);
-		fds[3][i] = listener_dial();
 		assert_true(raw_write(fds[2][i], header, (size_t)(i % 13 + 1)));
 	}
-	for (int kind = 0; kind < 4; kind++) {
+	for (int kind = 0; kind < 3; kind++) {
 		for (int i = 0; i < EACH; i++)
 			assert_true(raw_is_closed(fds[kind][i], RAW_TIMEOUT_MS));
 	}
@@ -215,9 +179,9 @@ static void a_crowd_of_them(void **state)
 		assert_in_range(raw_now_ms() - begun_ms, 0, RAW_TIMEOUT_MS);
 		raw_sleep_ms(10);
 	}
-	configured_await_drops(fd, "silent", 3 * EACH);
+	configured_await_drops(fd, "silent", 2 * EACH);
 	configured_await_drops(fd, "half", EACH);
-	for (int kind = 0; kind < 4; kind++) {
+	for (int kind = 0; kind < 3; kind++) {
 		for (int i = 0; i < EACH; i++)
 			close(fds[kind][i]);
 	}
@@ -228,14 +192,14 @@ static void a_crowd_of_them(void **state)
 static int set_up_small(void **state)
 {
 	(void)state;
-	configured_start("user_connections = 5\nuser_watchers = 1\n");
+	configured_start("user_connections = 5\n");
 	return 0;
 }
 
 /* A user's sockets are bounded, whether they say anything or not; who is in is served. */
 static void who_opens_without_end(void **state)
 {
-	enum { ROOM = 5 + 1 + 2 * 100, MORE = 60 };
+	enum { ROOM = 5 + 2 * 100, MORE = 60 };
 	int first = raw_connect(&raw_here), fds[ROOM + MORE], closed = 0, before;
 
 	(void)state;
@@ -270,7 +234,6 @@ int main(void)
 	    with_daemon(who_has_nothing_to_say_stays),
 	    with_daemon(who_waits_for_a_name_stays),
 	    with_daemon(who_never_reads),
-	    with_daemon(watchers),
 	    with_daemon(a_crowd_of_them),
 	    cmocka_unit_test_setup_teardown(who_opens_without_end, set_up_small, raw_tear_down),
 	};
