@@ -328,6 +328,9 @@ static int rest_list(const struct listing *listing, struct list_rest **rest, rep
 	return HANDLE_WAIT;
 }
 
+_Static_assert(sizeof(((gpushare_ListReply *)0)->buffers) == LIMIT_PAGE * sizeof(record),
+	       "registry.options");
+
 static int handle_list(struct registry *registry, struct lease *lease, const request *ask,
 		       reply *answer)
 {
@@ -342,7 +345,7 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	    .work = rest ? rest->work : 0,
 	    .looked = rest && rest->looked,
 	    .pattern = pattern_begin(list->glob),
-	    .limit = list->limit && list->limit < LIMIT_PAGE ? list->limit : LIMIT_PAGE,
+	    .limit = list->limit < LIMIT_PAGE ? list->limit : LIMIT_PAGE,
 	    .page = &answer->body.list,
 	};
 
@@ -351,6 +354,8 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 			       "%d lists of this user wait to be made, which is all that this "
 			       "registry takes of one user; ask again later",
 			       LIMIT_LISTS_QUEUED);
+	if (!listing.limit)
+		listing.limit = LIMIT_PAGE_UNASKED;
 	if (rest)
 		*listing.page = rest->page;
 	(list->limbo ? handle_list_limbo : list_names)(&listing);

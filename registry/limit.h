@@ -41,7 +41,8 @@
  * waits for its turn. Beyond LIMIT_LISTS_QUEUED of one user, a List is answered by E_LIMIT. */
 #define LIMIT_LISTS_AHEAD_MS 1
 #define LIMIT_LISTS_QUEUED 256
-#define LIMIT_PAGE 16 /* names in one ListReply: registry.options */
+#define LIMIT_PAGE 50	      /* names in one ListReply: registry.options */
+#define LIMIT_PAGE_UNASKED 16 /* where it is not said how many: older clients take no more */
 #define LIMIT_TOMBSTONES 1024
 #define LIMIT_TOMBSTONE_S 600
 

@@ -90,6 +90,7 @@ static int list(struct gpushare_session *session, const char *glob, gpushare_Lis
 			     strlen(glob), GPUSHARE_NAME_MAX);
 	if (status)
 		return status;
+	ask.verb.list.limit = sizeof(((gpushare_ListReply *)0)->buffers) / sizeof(record);
 	if (glob)
 		memcpy(ask.verb.list.glob, glob, strlen(glob) + 1);
 	return list_all(session, &ask, visit, user);

@@ -84,7 +84,8 @@ static int decode(const uint8_t *from, size_t size, const pb_msgdesc_t *fields, 
 	if (size > GPUSHARE_MESSAGE_MAX)
 		return GPUSHARE_E_PROTOCOL;
 	stream = pb_istream_from_buffer(from, size);
-	if (!strings_are_clean(&stream, fields, 0))
+	/* Most messages have no such byte anywhere. */
+	if (size && memchr(from, 0, size) && !strings_are_clean(&stream, fields, 0))
 		return GPUSHARE_E_PROTOCOL;
 	stream = pb_istream_from_buffer(from, size);
 	return pb_decode(&stream, fields, message) ? GPUSHARE_OK : GPUSHARE_E_PROTOCOL;
@@ -196,8 +197,79 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 	return request_names_are_valid(out_message) ? GPUSHARE_OK : GPUSHARE_E_NAME;
 }
 
-int codec_encode_reply(const reply *message, uint8_t *to, size_t room, size_t *out_size)
+#define HEAD_MAX 8 /* a tag and a length */
+
+/* Bytes that are written so far. */
+struct writing {
+	uint8_t *to;
+	size_t room, size;
+};
+
+/* Before the `length` bytes that stand HEAD_MAX behind what is written. */
+static bool put_head(struct writing *writing, uint32_t tag, size_t length)
 {
+	uint8_t *at = writing->to + writing->size;
+	pb_ostream_t head = pb_ostream_from_buffer(at, HEAD_MAX);
+
+	if (!pb_encode_tag(&head, PB_WT_STRING, tag) || !pb_encode_varint(&head, length))
+		return false;
+	memmove(at + head.bytes_written, at + HEAD_MAX, length);
+	writing->size += head.bytes_written + length;
+	return true;
+}
+
+/* nanopb encodes a message inside another one twice, to know its length, and what is in that three times: a page
+ * of a list would take twice as long. */
+static bool put_buffer(struct writing *writing, const record *buffer)
+{
+	pb_ostream_t stream;
+
+	if (writing->room - writing->size < HEAD_MAX)
+		return false;
+	stream = pb_ostream_from_buffer(writing->to + writing->size + HEAD_MAX,
+					writing->room - writing->size - HEAD_MAX);
+	return pb_encode(&stream, gpushare_Buffer_fields, buffer) &&
+	       put_head(writing, gpushare_ListReply_buffers_tag, stream.bytes_written);
+}
+
+/* Without its buffers, as nanopb does, then behind them; the reply ends with the list. */
+static int encode_list(reply *message, uint8_t *to, size_t room, size_t *out_size)
+{
+	gpushare_ListReply *list = &message->body.list;
+	pb_size_t count = list->buffers_count;
+	struct writing all = {.to = to, .room = room}, inner;
+	size_t size, rest;
+	int status;
+
+	list->buffers_count = 0;
+	status = encode(gpushare_Reply_fields, message, to, room, &size);
+	if (!status && !pb_get_encoded_size(&rest, gpushare_ListReply_fields, list))
+		status = GPUSHARE_E_PROTOCOL;
+	list->buffers_count = count;
+	if (!status && !count)
+		*out_size = size;
+	if (status || !count)
+		return status;
+	all.size = size - rest - (rest < 0x80 ? 2 : 3); /* a tag and the length */
+	if (room - all.size < HEAD_MAX + rest)
+		return GPUSHARE_E_PROTOCOL;
+	inner = (struct writing){
+	    .to = to + all.size + HEAD_MAX, .room = room - all.size - HEAD_MAX, .size = rest};
+	memmove(inner.to, to + size - rest, rest);
+	for (pb_size_t i = 0; i < count; i++) {
+		if (!put_buffer(&inner, &list->buffers[i]))
+			return GPUSHARE_E_PROTOCOL;
+	}
+	if (!put_head(&all, gpushare_Reply_list_tag, inner.size))
+		return GPUSHARE_E_PROTOCOL;
+	*out_size = all.size;
+	return GPUSHARE_OK;
+}
+
+int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size)
+{
+	if (message->which_body == gpushare_Reply_list_tag)
+		return encode_list(message, to, room, out_size);
 	return encode(gpushare_Reply_fields, message, to, room, out_size);
 }
 

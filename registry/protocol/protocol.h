@@ -32,7 +32,8 @@ typedef gpushare_Buffer record;
  * length, or holds a NUL or a byte outside its alphabet in a name. */
 int codec_encode_request(const request *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_request(const uint8_t *from, size_t size, request *out_message);
-int codec_encode_reply(const reply *message, uint8_t *to, size_t room, size_t *out_size);
+/* The message is as it was afterwards. */
+int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
 
 /* SP (scalability protocols) over AF_UNIX, as nng speaks it on ipc://. FACTS: nng 1.5.2. */

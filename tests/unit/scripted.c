@@ -165,7 +165,7 @@ static void answer_to(const request *ask, reply *answer)
 	}
 }
 
-static bool send_answer(int fd, uint32_t id, const reply *answer, bool half)
+static bool send_answer(int fd, uint32_t id, reply *answer, bool half)
 {
 	uint8_t wire[GPUSHARE_MESSAGE_MAX];
 	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;

@@ -71,7 +71,7 @@ static int ask(void)
 }
 
 /* What the other end has sent before it was asked: `size` bytes of an answer, under that id. */
-static void sent(const reply *answer, uint32_t id, size_t size)
+static void sent(reply *answer, uint32_t id, size_t size)
 {
 	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
 	size_t body = 0;
@@ -110,7 +110,7 @@ static void answered(void **state)
 static void posted(void **state)
 {
 	static const request limbo = {.which_verb = gpushare_Request_limbo_tag};
-	static const reply other_answer = {.status = GPUSHARE_E_DENIED};
+	static reply other_answer = {.status = GPUSHARE_E_DENIED};
 	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_limbo_tag};
 
 	(void)state;
@@ -161,7 +161,7 @@ static void is_foreign(void)
 
 static void answers_that_are_none(void **state)
 {
-	static const reply empty = {.status = GPUSHARE_OK};
+	static reply empty = {.status = GPUSHARE_OK};
 	uint8_t bytes[HEADER + 4] = {0};
 
 	(void)state;
@@ -185,7 +185,7 @@ static void answers_that_are_none(void **state)
 
 static void closes_at(size_t size)
 {
-	static const reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
+	static reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
 
 	sent(&text, FIRST_ID, size);
 	shutdown(other, SHUT_WR);
@@ -212,7 +212,7 @@ static void closed_under_the_answer(void **state)
 
 static void silent(void **state)
 {
-	static const reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
+	static reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
 	int64_t began = monotonic_ms();
 
 	(void)state;

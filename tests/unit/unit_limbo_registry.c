@@ -238,22 +238,23 @@ static void only_ipc(void **state)
 
 static void it_is_listed_by_generation(void **state)
 {
+	enum { COUNT = LIMIT_PAGE + 40 };
 	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	const gpushare_ListReply *page;
-	uint64_t generations[40];
+	uint64_t generations[COUNT];
 	char name[8];
 
 	(void)state;
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < COUNT; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		generations[i] = peer_share(owner, name);
 		assert_int_equal(peer_attach(a, name), GPUSHARE_OK);
 	}
-	for (int i = 39; i >= 0; i--) {
+	for (int i = COUNT - 1; i >= 0; i--) {
 		snprintf(name, sizeof(name), "n%d", i);
 		assert_true(leave(owner, name, generations[i]));
 	}
-	page = list(a, "", 0, 0);
+	page = list(a, "", 0, LIMIT_PAGE);
 	assert_int_equal(page->buffers_count, LIMIT_PAGE);
 	assert_true(page->more);
 	for (pb_size_t i = 0; i < page->buffers_count; i++) {
@@ -264,11 +265,12 @@ static void it_is_listed_by_generation(void **state)
 	}
 	page = list(a, "", generations[LIMIT_PAGE - 1], 3);
 	assert_int_equal(page->buffers_count, 3);
-	assert_string_equal(page->buffers[0].name, "n16");
+	snprintf(name, sizeof(name), "n%d", LIMIT_PAGE);
+	assert_string_equal(page->buffers[0].name, name);
 	page = list(a, "n3?", 0, 0);
 	assert_int_equal(page->buffers_count, 10);
 	assert_false(page->more);
-	assert_int_equal(list(a, "", generations[39], 0)->buffers_count, 0);
+	assert_int_equal(list(a, "", generations[COUNT - 1], 0)->buffers_count, 0);
 }
 
 /* A page takes only so long, and says where the next one goes on. */

@@ -26,6 +26,7 @@ static int list(struct lease *lease, const char *glob, const char *after, uint32
 
 static void a_list_is_paged_in_byte_order(void **state)
 {
+	enum { COUNT = 12 * LIMIT_PAGE + 8 };
 	struct lease *owner = peer_new(1, 10, "owner");
 	char name[16], last[GPUSHARE_NAME_MAX + 1] = "";
 	int seen = 0, pages = 0;
@@ -33,13 +34,13 @@ static void a_list_is_paged_in_byte_order(void **state)
 	(void)state;
 	assert_int_equal(list(owner, "", "", 0), 0);
 	assert_false(peer_answer.body.list.more);
-	for (int i = 0; i < 200; i++) { /* in no order */
-		snprintf(name, sizeof(name), "n%03d", i * 77 % 200);
+	for (int i = 0; i < COUNT; i++) { /* in no order */
+		snprintf(name, sizeof(name), "n%03d", i * 77 % COUNT);
 		peer_share(owner, name);
 	}
 	peer_share(owner, "Z/upper");
 	do {
-		int count = list(owner, "n*", last, 0);
+		int count = list(owner, "n*", last, LIMIT_PAGE);
 
 		assert_in_range(count, 1, LIMIT_PAGE);
 		for (int i = 0; i < count; i++, seen++) {
@@ -49,20 +50,23 @@ static void a_list_is_paged_in_byte_order(void **state)
 		strcpy(last, name);
 		pages++;
 	} while (peer_answer.body.list.more);
-	assert_int_equal(seen, 200);
+	assert_int_equal(seen, COUNT);
 	assert_int_equal(pages, 13);
 
 	assert_int_equal(list(owner, "", "", 1), 1);
 	assert_string_equal(peer_answer.body.list.buffers[0].name, "Z/upper");
 	assert_int_equal(list(owner, "", "", 99999), LIMIT_PAGE);
+	assert_int_equal(list(owner, "", "", 0), LIMIT_PAGE_UNASKED);
 	assert_int_equal(list(owner, "*er", "", 0), 1); /* '*' matches '/' */
 	assert_false(peer_answer.body.list.more);
 	assert_int_equal(list(owner, "n00[0-3]", "", 4), 4);
 	assert_false(peer_answer.body.list.more); /* nothing that matches comes after */
 	assert_int_equal(list(owner, "n00[0-3]", "", 3), 3);
 	assert_true(peer_answer.body.list.more);
-	assert_int_equal(list(owner, "", "n199", 0), 0);
-	assert_int_equal(list(owner, "", "n1985", 0), 1); /* a cursor need not exist */
+	snprintf(name, sizeof(name), "n%03d", COUNT - 1);
+	assert_int_equal(list(owner, "", name, 0), 0);
+	snprintf(name, sizeof(name), "n%03d5", COUNT - 2);
+	assert_int_equal(list(owner, "", name, 0), 1); /* a cursor need not exist */
 	assert_int_equal(list(owner, "[", "", 0), 0);
 }
 
@@ -141,7 +145,7 @@ static void so_is_one_of_many_names(void **state)
 	strcpy(glob + 120, "b*");
 	assert_int_equal(list_hostile(owner, glob, &pages), 0);
 	assert_in_range(pages, 4 * 10, 20 * 10);
-	assert_int_equal(list(hidden, "b*0[0-9]", "", 0), LIMIT_PAGE);
+	assert_int_equal(list(hidden, "b*0[0-9]", "", 16), 16);
 }
 
 /* What does not fit at first sight costs something, too; what the peer may not see shows in nothing. */
