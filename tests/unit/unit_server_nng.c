@@ -126,6 +126,52 @@ static void contexts_are_answered_each(void **state)
 	close(fd);
 }
 
+static uint64_t requests(int fd)
+{
+	request stat = {.which_verb = gpushare_Request_stat_tag};
+
+	assert_int_equal(raw_say(fd, stat), GPUSHARE_OK);
+	return raw_answer.body.stat.requests;
+}
+
+/* Until so many have come of others. */
+static void await_requests(int fd, uint64_t count)
+{
+	uint64_t before = requests(fd), ours = 1;
+
+	while (requests(fd) - before - ours++ < count)
+		raw_sleep_ms(10);
+}
+
+/* nng asks again, under the same id, where no answer has come for a while. */
+static void who_asks_again_is_told_once(void **state)
+{
+	request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
+	nng_socket client = nng_client(raw_here.socket);
+	int fd = raw_connect(&raw_here);
+	nng_aio *aio;
+
+	(void)state;
+	assert_int_equal(nng_aio_alloc(&aio, NULL, NULL), 0);
+	assert_int_equal(nng_socket_set_ms(client, NNG_OPT_REQ_RESENDTIME, 50), 0);
+	assert_int_equal(nng_say(client, hello()), GPUSHARE_OK);
+	assert_int_equal(nng_say(client, subscribe), GPUSHARE_OK);
+	for (uint64_t serial = 1; serial <= 2; serial++) {
+		assert_int_equal(nng_sendmsg(client, packed(&subscribe), 0), 0);
+		nng_recv_aio(client, aio);
+		await_requests(fd, 3);
+		assert_int_equal(raw_say(fd, raw_share(serial == 1 ? "one" : "two")), GPUSHARE_OK);
+		nng_aio_wait(aio);
+		assert_int_equal(nng_aio_result(aio), 0);
+		assert_int_equal(unpacked(nng_aio_get_msg(aio)), GPUSHARE_OK);
+		assert_int_equal(raw_answer.body.subscribe.notices_count, 1);
+		assert_int_equal(raw_answer.body.subscribe.notices[0].serial, serial);
+	}
+	nng_aio_free(aio);
+	nng_close(client);
+	close(fd);
+}
+
 static void *forward(void *sockets)
 {
 	nng_socket *ends = sockets;
@@ -167,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    with_daemon(its_connection_is_its_lease),
 	    with_daemon(contexts_are_answered_each),
+	    with_daemon(who_asks_again_is_told_once),
 	    with_daemon(a_device_may_stand_between),
 	};
 
