@@ -22,10 +22,6 @@
 	  "who has them attached must let go of them") \
 	X(tags, 16000000, 4000000, "tags are set", "take some away")
 
-/* More of a message is answered by E_LIMIT, too, up to GPUSHARE_MESSAGE_MAX; beyond it closes the
- * connection. No request of ours is as long as the least that may be set. */
-#define LIMIT_MESSAGE_LEAST 8192
-
 #define LIMIT_FDS_PER_PROCESS 256 /* deposited and not shared, or attached and not fetched */
 
 /* Notices that wait for one watcher; the oldest goes first. */

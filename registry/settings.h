@@ -18,7 +18,7 @@
 	N(silent_s, 1, 3600, 10, \
 	  "seconds in which a connection has to say hello, to end a message that it has begun, " \
 	  "and to " \
-	  "read what it is sent; a watcher has six times as long to read") \
+	  "read what it is sent") \
 	N(idle_exit_s, 0, 31536000, 0, \
 	  "leave after so many seconds without a connection, if nothing is kept; 0: never") \
 	W(audit, audit_target_fault, "off", \

@@ -249,14 +249,6 @@ bool rules_concern(const struct rules *rules, const struct rules_allocation *all
 	return false;
 }
 
-bool rules_ask_from(const struct rules *rules)
-{
-	for (size_t i = 0; rules && i < rules->count; i++)
-		if (rules->rule[i].glob.from)
-			return true;
-	return false;
-}
-
 const char *rules_unmatched(const struct rules *rules, size_t at, size_t *length)
 {
 	const struct rule *rule = rules && at < rules->count ? &rules->rule[at] : NULL;

@@ -119,9 +119,6 @@ void rules_return(struct rules *rules, const struct rules_allocation *allocation
  */
 bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation);
 
-/* Does any rule have from=? */
-bool rules_ask_from(const struct rules *rules);
-
 /* True while some rule can still match: when not, the caller may stop asking. */
 bool rules_alive(const struct rules *rules);
 

@@ -87,18 +87,6 @@ static double real_real(enum dtype dtype, const void *data)
 	}
 }
 
-double dtype_real(enum dtype dtype, const void *data)
-{
-	switch (all[dtype].kind) {
-	case DTYPE_REAL:
-		return real_real(dtype, data);
-	case DTYPE_SIGNED:
-		return (double)dtype_signed(dtype, data);
-	default:
-		return (double)dtype_unsigned(dtype, data);
-	}
-}
-
 static void real_text(enum dtype dtype, double value, char out[DTYPE_TEXT_MAX])
 {
 	/* Digits that are always enough to tell the values apart, and those that mostly are. */

@@ -59,7 +59,6 @@ const struct dtype_traits *dtype_traits(enum dtype dtype);
 enum dtype dtype_parse(const char *text);
 
 /* The values of the element at `data`, which need not be aligned. */
-double dtype_real(enum dtype dtype, const void *data);
 int64_t dtype_signed(enum dtype dtype, const void *data);    /* of signed ones */
 uint64_t dtype_unsigned(enum dtype dtype, const void *data); /* of unsigned ones and truths */
 /* Reals with as many digits as it takes to read the same value back. */

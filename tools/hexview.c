@@ -2,6 +2,7 @@
 #include "hexview.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 void hexview_line(const unsigned char *data, size_t size, uint64_t offset, char out[HEXVIEW_TEXT])
 {
@@ -18,17 +19,4 @@ void hexview_line(const unsigned char *data, size_t size, uint64_t offset, char 
 		*to++ = data[i] >= ' ' && data[i] <= '~' ? (char)data[i] : '.';
 	*to++ = '|';
 	*to = '\0';
-}
-
-void hexview_print(FILE *to, const unsigned char *data, size_t size, uint64_t offset)
-{
-	char text[HEXVIEW_TEXT];
-
-	for (size_t done = 0; done < size; done += HEXVIEW_LINE) {
-		size_t part = size - done < HEXVIEW_LINE ? size - done : HEXVIEW_LINE;
-
-		hexview_line(data + done, part, offset + done, text);
-		fprintf(to, "%s\n", text);
-	}
-	fprintf(to, "%08" PRIx64 "\n", offset + size);
 }

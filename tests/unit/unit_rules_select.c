@@ -43,7 +43,6 @@ static void assert_holds(const struct api *rule, const struct rules_allocation *
 			fail_msg("%s: driver %d, runtime %d", text, what->driver, what->runtime);
 	rules = parsed(RULES_NAME, text);
 	assert_int_equal(rules_concern(rules, what), holds);
-	assert_false(rules_ask_from(rules));
 	rules_free(rules);
 }
 
@@ -232,27 +231,6 @@ static void concern_looks_at_size_and_api_of_rules_that_are_not_spent(void **sta
 	assert_false(rules_concern(NULL, &(struct rules_allocation){.size = 1}));
 }
 
-static void from_is_asked_for_only_where_a_rule_has_it(void **state)
-{
-	static const struct {
-		const char *rules;
-		bool ask;
-	} rows[] = {{"w", false},
-		    {"w:size=1:api=cuMemAlloc:device=0:nth=1", false},
-		    {"w:from=*", true},
-		    {"w,v:from=x,u", true},
-		    {"from", false}};
-
-	(void)state;
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct rules *rules = parsed(RULES_NAME, rows[i].rules);
-
-		assert_int_equal(rules_ask_from(rules), rows[i].ask);
-		rules_free(rules);
-	}
-	assert_false(rules_ask_from(NULL));
-}
-
 #define MANY 2000
 
 static void of_many_rules_each_takes_its_own(void **state)
@@ -292,7 +270,6 @@ int main(void)
 	    cmocka_unit_test(from_is_a_glob_over_the_callers_file),
 	    cmocka_unit_test(nth_counts_where_api_and_from_hold),
 	    cmocka_unit_test(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
-	    cmocka_unit_test(from_is_asked_for_only_where_a_rule_has_it),
 	    cmocka_unit_test(of_many_rules_each_takes_its_own),
 	};
 

@@ -166,25 +166,6 @@ static void test_hexview_line(void **state)
 	assert_true(strlen(line) < HEXVIEW_TEXT);
 }
 
-static void test_hexview_print(void **state)
-{
-	unsigned char bytes[18];
-	char *text = NULL;
-	size_t size = 0;
-	FILE *to = open_memstream(&text, &size);
-
-	(void)state;
-	assert_non_null(to);
-	memset(bytes, 'A', sizeof(bytes));
-	hexview_print(to, bytes, sizeof(bytes), 256);
-	fclose(to);
-	assert_string_equal(
-	    text, "00000100  41 41 41 41 41 41 41 41  41 41 41 41 41 41 41 41  |AAAAAAAAAAAAAAAA|\n"
-		  "00000110  41 41                                             |AA|\n"
-		  "00000112\n");
-	free(text);
-}
-
 static void test_progress(void **state)
 {
 	char text[PROGRESS_TEXT];
@@ -326,11 +307,10 @@ static void test_output_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_parse_size),	   cmocka_unit_test(test_parse_seconds),
-	    cmocka_unit_test(test_format),	   cmocka_unit_test(test_hexview_line),
-	    cmocka_unit_test(test_hexview_print),  cmocka_unit_test(test_progress),
-	    cmocka_unit_test(test_progress_bar),   cmocka_unit_test(test_output),
-	    cmocka_unit_test(test_output_refused),
+	    cmocka_unit_test(test_parse_size), cmocka_unit_test(test_parse_seconds),
+	    cmocka_unit_test(test_format),     cmocka_unit_test(test_hexview_line),
+	    cmocka_unit_test(test_progress),   cmocka_unit_test(test_progress_bar),
+	    cmocka_unit_test(test_output),     cmocka_unit_test(test_output_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
