@@ -45,8 +45,6 @@ void burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
 	    (!order && order_open(registry, generation, false, &order)))
 		return;
 	burn_set(&order->place[slot - 1], process, settles);
-	if (process->gone)
-		burn_end(registry, &order->place[slot - 1]);
 }
 
 static bool has_settled(const struct order *order, uint32_t at)

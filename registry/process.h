@@ -16,7 +16,6 @@ struct process {
 	uint64_t own_namespace, own_started; /* 0: nothing */
 	int32_t own_pid;
 	uint64_t stack; /* where its program's stack begins; 0: not visible */
-	bool gone;	/* not visible, and known to have ended: unseen.h */
 };
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process);

@@ -12,7 +12,6 @@
 #include "rate.h"
 #include "order_page.h"
 #include "piece.h"
-#include "unseen.h"
 #include "watch.h"
 
 struct registry *registry_new(const char *directory)
@@ -26,7 +25,6 @@ struct registry *registry_new(const char *directory)
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
-	registry->proc = UNSEEN_PROC;
 	store_init(&registry->store);
 	vault_init(&registry->vault, registry);
 	registry->events.tick = rate_tick;

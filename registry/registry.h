@@ -28,8 +28,6 @@ struct waiter {
 	struct waiter *prev, *next;
 };
 
-struct unseen;
-
 struct limbo_place {
 	uint64_t generation;
 	struct entry *entry; /* NULL: it has gone */
@@ -70,8 +68,6 @@ struct registry {
 	struct order *marking;	      /* those that are marked again */
 	bool replaying;		      /* the journal is being read... */
 	uint64_t replayed_namespace;  /* ...whose pids are another namespace's; 0: they are ours */
-	struct unseen *unseen;	      /* ...and who these are here; NULL: not looked at so far */
-	const char *proc;	      /* where processes are looked for */
 	struct waiter *waiters;
 	uint64_t waiter_count;
 	struct counts counts;

@@ -10,7 +10,6 @@
 #include "clock.h"
 #include "log.h"
 #include "order_page.h"
-#include "unseen.h"
 
 #define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */
 
@@ -54,17 +53,12 @@ static struct process process_told(const gpushare_Peer *told)
 }
 
 /* Who has said nothing of itself may be further below than where it was seen from. */
-static struct process process_of(struct registry *registry, const gpushare_Peer *told)
+static struct process process_of(const struct registry *registry, const gpushare_Peer *told)
 {
 	struct process process = process_told(told);
 
-	if (!registry->replayed_namespace)
-		return process;
-	process_forget_pid(&process, registry->replayed_namespace);
-	if (!registry->unseen)
-		registry->unseen = unseen_open(registry->proc, UNSEEN_FIRST);
-	if (told->own_namespace)
-		unseen_look(registry->unseen, &process, told->stack);
+	if (registry->replayed_namespace)
+		process_forget_pid(&process, registry->replayed_namespace);
 	return process;
 }
 
@@ -305,7 +299,6 @@ void replay(struct registry *registry, int directory)
 	registry->replaying = true;
 	journal_read(directory, read_state, &reader);
 	registry->replaying = false;
-	registry->unseen = unseen_close(registry->unseen);
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
 		generation_pass(&registry->generation, entry->info.generation);
 		tally_put(&registry->tallies, entry, false);

@@ -24,7 +24,7 @@ static bool is_none(const uint8_t key[GPUSHARE_LEASE_SIZE])
 /* Who isn't visible, but can be told from others when it comes back, has some time for that. */
 static bool lives(const struct registry *registry, const struct lease *lease)
 {
-	if (lease->peer.pid <= 0 && lease->peer.own_namespace && !lease->peer.gone)
+	if (lease->peer.pid <= 0 && lease->peer.own_namespace)
 		return clock_ns() < registry->unseen_until_ns;
 	return process_lives(&lease->peer);
 }
@@ -44,8 +44,8 @@ static void end_dead(struct registry *registry)
 	}
 }
 
-/* Who was found here publishes by the same number as the connections that it makes from now on. */
-static void renumber_found(const struct registry *registry)
+/* Who is visible here publishes by the same number as the connections that it makes from now on. */
+static void renumber_visible(const struct registry *registry)
 {
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
 		const struct process peer = lease->peer;
@@ -106,7 +106,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	pthread_mutex_lock(&registry->lock); /* the audit has a thread by now */
 	replay(registry, fd);
 	order_restore(registry);
-	renumber_found(registry);
+	renumber_visible(registry);
 	end_dead(registry);
 	take_descriptors(registry);
 	if (registry->away && !fdstore_is_managers(registry->fdstore))

@@ -265,7 +265,6 @@ static void restart(struct fuzz_bytes *from)
 	registry_free(world.registry);
 	memset(world.lease, 0, sizeof(world.lease));
 	world.registry = registry_new(place_path);
-	world.registry->proc = "";
 	replay(world.registry, place_open());
 	judge_registry(world.registry);
 	FUZZ_MUST(world.registry->store.count == count && world.registry->nameless == nameless);

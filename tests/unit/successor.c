@@ -19,7 +19,6 @@
 #include "restore.h"
 
 char successor_folder[64];
-const char *successor_proc;
 
 static uint32_t last_id;
 
@@ -27,7 +26,6 @@ static void start(void)
 {
 	peer_registry = registry_new(successor_folder);
 	assert_non_null(peer_registry);
-	peer_registry->proc = successor_proc ? successor_proc : successor_folder;
 	assert_true(restore_open(peer_registry, successor_folder));
 }
 

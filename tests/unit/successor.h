@@ -10,8 +10,6 @@
 #include "peer.h"
 
 extern char successor_folder[64];
-/* Where it looks for processes of other pid namespaces. NULL: where none is shown. */
-extern const char *successor_proc;
 
 int successor_set_up(void **state);
 int successor_tear_down(void **state);

@@ -14,7 +14,6 @@
 #include "fake_fdstore.h"
 #include "note.h"
 #include "ordered.h"
-#include "shown.h"
 #include "successor.h"
 
 static pid_t other;
@@ -139,39 +138,6 @@ static void a_burned_slot_stays_so_over_restarts(void **state)
 	assert_int_equal(joined_slot(attacher(getpid())), 1);
 }
 
-/* A registry outside, which sees that nothing of that number is in there any more. */
-static void a_burned_slot_is_free_where_its_container_shows_others_alone(void **state)
-{
-	static const int own_pids[] = {7, 8};
-	char numbers[32];
-	struct lease *a;
-
-	(void)state;
-	shown_set_up();
-	snprintf(numbers, sizeof(numbers), "%d\t7", other);
-	shown_process(other, numbers, 1);
-	for (size_t at = 0; at < 2; at++) {
-		peer_registry->pid_namespace = shown_namespace(1);
-		note_all(peer_registry);
-		a = attacher(other);
-		process_says(&a->peer, shown_namespace(1), own_pids[at], 1);
-		assert_int_equal(joined_slot(a), at + 1);
-		assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true),
-				 GPUSHARE_OK);
-	}
-	successor_proc = shown_proc;
-	for (int again = 0; again < 2; again++) {
-		successor_start();
-		cool();
-		a = attacher(getpid());
-		assert_int_equal(joined_slot(a), 2); /* 7 is there, 8 is not */
-		assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false),
-				 GPUSHARE_OK);
-	}
-	successor_proc = NULL;
-	shown_tear_down();
-}
-
 /* Whoever's GPU comes to its wait late is let through too. */
 static void a_burned_slot_is_marked_as_long_as_it_is_one(void **state)
 {
@@ -261,7 +227,6 @@ int main(void)
 	    T(a_slot_that_cools_is_not_for_the_asking),
 	    T(a_slot_is_free_when_the_last_release_has_come),
 	    T(a_burned_slot_stays_so_over_restarts),
-	    T(a_burned_slot_is_free_where_its_container_shows_others_alone),
 	    T(a_burned_slot_is_marked_as_long_as_it_is_one),
 	    T(a_living_consumer_whose_connection_ended_keeps_its_slot),
 	    T(a_living_publisher_whose_connection_ended_is_waited_for),

@@ -15,7 +15,6 @@
 #include "note.h"
 #include "ordered.h"
 #include "restore.h"
-#include "shown.h"
 #include "successor.h"
 
 #define KEEP GPUSHARE_FLAG_KEEP
@@ -188,50 +187,6 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	successor_end(alive);
 }
 
-/* The predecessor was in a container that this one looks into: who is there still is one of ours, and
- * who is not has ended. */
-static void who_is_shown_below_is_known_at_once(void **state)
-{
-	pid_t alive = successor_process(), dead = successor_process();
-	char numbers[32];
-	struct process is, was;
-	struct lease *owner, *gone;
-	request kept;
-
-	(void)state;
-	shown_set_up();
-	snprintf(numbers, sizeof(numbers), "%d\t7", alive);
-	shown_process(alive, numbers, 1);
-	process_read(alive, getuid(), &is);
-	process_read(dead, getuid(), &was);
-	peer_registry->pid_namespace = shown_namespace(1);
-	note_all(peer_registry);
-	owner = connect_as(alive, shown_namespace(1), 7, is.started, NULL);
-	gone = connect_as(dead, shown_namespace(1), 8, was.started, NULL);
-	peer_share(owner, "x");
-	peer_share(gone, "y");
-	kept = successor_share(gone, "kept", KEEP);
-	assert_int_equal(peer_ask(gone, &kept), GPUSHARE_OK);
-	assert_int_equal(peer_attach(gone, "x"), GPUSHARE_OK);
-	successor_end(dead);
-	successor_proc = shown_proc;
-	successor_start();
-	successor_proc = NULL;
-	assert_int_equal(peer_registry->leases.ghosts, 1);
-	assert_int_equal(peer_registry->store.count, 2);
-	assert_null(store_find(&peer_registry->store, "y"));
-	assert_true(store_find(&peer_registry->store, "kept")->info.owner_gone);
-	assert_int_equal(store_find(&peer_registry->store, "x")->info.owner_pid, alive);
-	assert_int_equal(store_find(&peer_registry->store, "x")->info.attachers, 0);
-	assert_true(process_is_same(&store_find(&peer_registry->store, "x")->owner, &is));
-	peer_registry->unseen_until_ns = clock_ns(); /* however long it says nothing */
-	assert_int_equal(restore_next_dead(peer_registry), 0);
-	assert_true(owns(connect_as(alive, shown_namespace(1), 7, is.started, NULL), "x"));
-	successor_end(alive);
-	assert_int_not_equal(restore_next_dead(peer_registry), 0);
-	shown_tear_down();
-}
-
 /* It has come back by one of its connections, and is no rival to what it has by the others. */
 static void one_process_is_one_by_all_its_connections(void **state)
 {
@@ -312,47 +267,6 @@ static void a_publishers_number_outlasts_several_restarts(void **state)
 	assert_true(player_publisher_is_here(peer_registry, order));
 }
 
-/* Nor is it forgotten where who came back had been found before. */
-static void a_publisher_that_was_found_is_numbered_as_it_is_here(void **state)
-{
-	pid_t alive = successor_process();
-	char numbers[32];
-	struct process is;
-	struct lease *publisher;
-	uint8_t key[GPUSHARE_LEASE_SIZE];
-	uint64_t generation;
-
-	(void)state;
-	shown_set_up();
-	snprintf(numbers, sizeof(numbers), "%d\t7", alive);
-	shown_process(alive, numbers, 1);
-	process_read(alive, getuid(), &is);
-	peer_registry->pid_namespace = shown_namespace(1);
-	note_all(peer_registry);
-	publisher = connect_as(alive, shown_namespace(1), 7, is.started, NULL);
-	memcpy(key, publisher->key, sizeof(key));
-	publisher->peer.pid = 7; /* as it was seen there */
-	generation = peer_share(publisher, "x");
-	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	atomic_store(&ordered_page(generation)->next, 5);
-	successor_proc = shown_proc;
-	successor_start();
-	successor_proc = NULL;
-	assert_true(player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
-	publisher = connect_as(alive, shown_namespace(1), 7, is.started, NULL); /* another one */
-	assert_int_equal(peer_attach(publisher, "x"), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(atomic_load(&ordered_page(generation)->next), 5);
-	publisher = connect_as(alive, shown_namespace(1), 7, is.started, key);
-	assert_true(peer_answer.body.hello.resumed);
-	assert_true(player_published_last(order_find(peer_registry, generation), publisher));
-	successor_start();
-	assert_int_equal(lease_find_key(&peer_registry->leases, key)->peer.pid, alive);
-	assert_true(player_publisher_is_here(peer_registry, order_find(peer_registry, generation)));
-	successor_end(alive);
-	shown_tear_down();
-}
-
 #define with_registry(test) \
 	cmocka_unit_test_setup_teardown(test, successor_set_up, successor_tear_down)
 
@@ -362,10 +276,8 @@ int main(void)
 	    with_registry(who_is_not_visible_has_a_moment),
 	    with_registry(who_has_become_another_program_is_gone),
 	    with_registry(pids_of_another_namespace_are_nobodys),
-	    with_registry(who_is_shown_below_is_known_at_once),
 	    with_registry(one_process_is_one_by_all_its_connections),
 	    with_registry(a_publishers_number_outlasts_several_restarts),
-	    with_registry(a_publisher_that_was_found_is_numbered_as_it_is_here),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
