@@ -12,10 +12,8 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 
 #include "cleanup.h"
 #include "close_from.h"
@@ -29,77 +27,14 @@ extern char **environ;
 /* All that the child needs, made beforehand: it may call nothing but the kernel. */
 struct launch {
 	char program[PATH_MAX];
-	char self[PATH_MAX],
-	    resolved[PATH_MAX]; /* where we are; what a set-uid program would start */
-	char refused[PATH_MAX]; /* was found, and others may have put it there; "": nothing was */
+	char self[PATH_MAX]; /* where we are */
 	char *arguments[8];
 	char **environment;
 	char *inner_stack;
 	int said; /* the registry's standard error until it listens; -1: /dev/null */
 	sigset_t nothing;
-	bool secure; /* then all of its own are these */
-	uid_t uid;
-	gid_t gid;
 	int error; /* why the child is not that program; our memory is its own until it is */
 };
-
-/* Of a set-uid program's user; where that is the caller as well, root alone. */
-static bool is_trusted(uid_t owner)
-{
-	return !owner || (owner == geteuid() && owner != getuid());
-}
-
-/* A group's right to write may be that of others whom an access list names. */
-static bool others_may_write(const char *path, const struct stat *is)
-{
-	return is->st_mode & S_IWOTH ||
-	       (is->st_mode & S_IWGRP &&
-		(is->st_gid || lgetxattr(path, "system.posix_acl_access", NULL, 0) >= 0));
-}
-
-static bool is_safe(const char *path, mode_t type, bool may_be_sticky)
-{
-	struct stat is;
-
-	return !lstat(path, &is) && (is.st_mode & S_IFMT) == type && is_trusted(is.st_uid) &&
-	       ((may_be_sticky && is.st_mode & S_ISVTX) || !others_may_write(path, &is));
-}
-
-/* From above, so that what was looked at stays what it is. In a sticky folder nobody else can replace
- * what is there, but whatever is root's may have come there as anybody's hard link. */
-static bool is_safe_program(char *path)
-{
-	char *name = strrchr(path, '/');
-
-	if (!name || strcmp(name + 1, PROGRAM) != 0 || !is_safe("/", S_IFDIR, path != name))
-		return false;
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		bool safe;
-
-		*slash = '\0';
-		safe = is_safe(path, S_IFDIR, slash != name);
-		*slash = '/';
-		if (!safe)
-			return false;
-	}
-	return is_safe(path, S_IFREG, false);
-}
-
-/* A set-uid program may be started by the name of a hard link that its caller has made, beside a
- * registry of the caller's. What is looked at is what will be started: no link that may change. */
-static bool may_start(struct launch *launch)
-{
-	if (!launch->secure)
-		return true;
-	if (!realpath(launch->program, launch->resolved))
-		return false;
-	strcpy(launch->program, launch->resolved);
-	if (is_safe_program(launch->resolved))
-		return true;
-	if (!*launch->refused)
-		strcpy(launch->refused, launch->resolved);
-	return false;
-}
 
 static bool try_program(struct launch *launch, const char *folder, int folder_length,
 			const char *rest)
@@ -107,13 +42,12 @@ static bool try_program(struct launch *launch, const char *folder, int folder_le
 	int length =
 	    snprintf(launch->program, PATH_MAX, "%.*s%s" PROGRAM, folder_length, folder, rest);
 
-	return length > 0 && length < PATH_MAX && !access(launch->program, X_OK) &&
-	       may_start(launch);
+	return length > 0 && length < PATH_MAX && !access(launch->program, X_OK);
 }
 
 static bool find_on_path(struct launch *launch)
 {
-	const char *path = secure_getenv("PATH");
+	const char *path = getenv("PATH");
 
 	while (path && *path) {
 		size_t length = strcspn(path, ":");
@@ -155,7 +89,7 @@ static bool find_self(char out[PATH_MAX])
 /* $GPUSHARE_REGISTRY, beside this library or program, ../bin from there, PATH. */
 static bool find_program(struct launch *launch)
 {
-	const char *given = secure_getenv("GPUSHARE_REGISTRY");
+	const char *given = getenv("GPUSHARE_REGISTRY");
 	const char *self = launch->self, *slash;
 
 	if (given && *given) {
@@ -168,14 +102,6 @@ static bool find_program(struct launch *launch)
 		      try_program(launch, self, (int)(slash - self), "/../../bin/")))
 		return true;
 	return find_on_path(launch);
-}
-
-/* The caller of a set-uid program may not send the daemon signals. The kernel's own calls: of this
- * thread alone. */
-static bool become_one_user(const struct launch *launch)
-{
-	return !launch->secure || (!syscall(SYS_setresgid, launch->gid, launch->gid, launch->gid) &&
-				   !syscall(SYS_setresuid, launch->uid, launch->uid, launch->uid));
 }
 
 /* The daemon: out of the session, none of the program's fds, no preload, default signals. */
@@ -194,7 +120,7 @@ static int become_registry(void *argument)
 	if (launch->said >= 0)
 		dup2(launch->said, STDERR_FILENO);
 	close_from(STDERR_FILENO + 1);
-	if (!chdir("/") && become_one_user(launch)) {
+	if (!chdir("/")) {
 		sigprocmask(SIG_SETMASK, &launch->nothing, NULL);
 		execve(launch->program, launch->arguments, launch->environment);
 	}
@@ -218,13 +144,13 @@ static bool is_loader_variable(const char *entry)
 	return !strncmp(entry, "LD_PRELOAD=", 11) || !strncmp(entry, "LD_AUDIT=", 9);
 }
 
-/* The environment less what would load things into the daemon; of a set-uid program's nothing. */
+/* The environment less what would load things into the daemon. */
 static char **registry_environment(void)
 {
 	size_t count = 0, kept = 0;
 	char **copy;
 
-	while (!getauxval(AT_SECURE) && environ && environ[count])
+	while (environ && environ[count])
 		count++;
 	copy = calloc(count + 1, sizeof(*copy));
 	for (size_t i = 0; copy && i < count; i++)
@@ -258,24 +184,6 @@ static int run_clones(struct launch *launch, char *stack)
 	return error ? error : launch->error;
 }
 
-static void tell_missing(const struct launch *launch, const char *directory, char *why,
-			 size_t why_size)
-{
-	if (*launch->refused)
-		snprintf(
-		    why, why_size,
-		    "no registry runs for %s and %.200s is not started: this program has other "
-		    "rights than its caller (set-uid), and not only root and its user could have "
-		    "put that there",
-		    directory, launch->refused);
-	else
-		snprintf(why, why_size,
-			 "no registry runs for %s and " PROGRAM
-			 " was not found: not in $GPUSHARE_REGISTRY, "
-			 "beside the library, in ../bin from there, nor on PATH",
-			 directory);
-}
-
 /* It raises its own limit as far as this goes, but could tell nobody that this is too few. */
 static bool has_fds(const char *directory, char *why, size_t why_size)
 {
@@ -302,17 +210,25 @@ int autostart_registry(const char *directory, int said, char *why, size_t why_si
 		snprintf(why, why_size, "no memory to start a registry");
 		return GPUSHARE_E_NO_MEMORY;
 	}
+	if (getauxval(AT_SECURE)) {
+		snprintf(why, why_size,
+			 "no registry runs for %s, and a program that has other rights than its "
+			 "caller (set-uid) starts none; start gpushare-registry as its user",
+			 directory);
+		return GPUSHARE_E_NO_REGISTRY;
+	}
 	if (!has_fds(directory, why, why_size))
 		return GPUSHARE_E_NO_REGISTRY;
-	launch->secure = getauxval(AT_SECURE);
 	if (!find_program(launch)) {
-		tell_missing(launch, directory, why, why_size);
+		snprintf(why, why_size,
+			 "no registry runs for %s and " PROGRAM
+			 " was not found: not in $GPUSHARE_REGISTRY, "
+			 "beside the library, in ../bin from there, nor on PATH",
+			 directory);
 		return GPUSHARE_E_NO_REGISTRY;
 	}
 	launch->said = said;
 	launch->environment = environment;
-	launch->uid = geteuid();
-	launch->gid = getegid();
 	launch->inner_stack = stacks + STACK_SIZE;
 	launch->arguments[0] = launch->program;
 	launch->arguments[1] = (char *)"--dir";
