@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "filled.h"
 #include "held.h"
 #include "lacking.h"
+#include "stopped.h"
 
 #define SETTLED_US 20000 /* who waits has begun to */
 #define ANOTHER 4711	 /* which process that is */
@@ -161,6 +163,7 @@ static void acquire_theirs(void)
 {
 	struct gpushare_buffer *buffer = make(), *same;
 	struct gpushare_session *another = part_session();
+	int registry = stage_registry();
 	pthread_t theirs;
 
 	same = attach(another);
@@ -169,11 +172,14 @@ static void acquire_theirs(void)
 	OK(gpushare_publish(same, held_stream(), NULL));
 	OK(gpushare_detach(same));
 	OK(gpushare_join(buffer, NULL));
+	/* It knows of no other, and would say again that who published has gone. */
+	CHECK(stopped(registry));
 	others_begin(page_of(buffer));
 	CHECK(!pthread_create(&theirs, NULL, publish_theirs, page_of(buffer)));
 	OK(gpushare_acquire(buffer, part_stream(), 1));
 	CHECK(held_was_let_go() && !pthread_join(theirs, NULL));
 	held_let_go();
+	CHECK(!kill(registry, SIGCONT));
 	OK(gpushare_close(another));
 	OK(gpushare_close(session));
 }
