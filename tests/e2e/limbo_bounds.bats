@@ -161,6 +161,8 @@ paced() {
 	await_file "$WORK/done"
 	cat "$WORK/app.out"
 	most=$(($(waited before) + ${5:-0}))
+	# A real driver waits now and then for itself, 3 to 6 calls in a row; a question each 50 ms makes 12 of 600.
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || most=$((most + 8))
 	[ "$(waited deferred)" -le "$most" ]
 	[ "$(waited later)" -le "$most" ]
 	taken "$4"

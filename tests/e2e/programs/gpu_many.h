@@ -238,7 +238,7 @@ struct many_pace {
 	struct timespec began;
 	long switches;
 	long waited;
-	double all_us, most_us;
+	double all_us, most_us, waited_us;
 };
 
 static long many_switches(void)
@@ -268,7 +268,11 @@ static void many_pace_end(struct many_pace *pace)
 	pace->all_us += us;
 	if (us > pace->most_us)
 		pace->most_us = us;
-	pace->waited += many_switches() > pace->switches;
+	if (many_switches() == pace->switches)
+		return;
+	pace->waited++;
+	if (us > pace->waited_us)
+		pace->waited_us = us;
 }
 
 /* paced=LABEL,ROUNDS,SIZE: an allocation and a free each millisecond; how many of them waited */
@@ -292,8 +296,10 @@ static void verb_paced(char **argument, int count)
 		failed += result != 0;
 		script_nap_ms(1);
 	}
-	printf("paced %s: %ld waited, %d failed, mean %.1f us, most %.0f us\n", argument[0],
-	       pace.waited, failed, pace.all_us / (double)(2 * rounds), pace.most_us);
+	printf("paced %s: %ld waited, %d failed, mean %.1f us, most %.0f us, of those that waited "
+	       "%.0f us\n",
+	       argument[0], pace.waited, failed, pace.all_us / (double)(2 * rounds), pace.most_us,
+	       pace.waited_us);
 }
 
 static const struct script_verb many_verbs[] = {
