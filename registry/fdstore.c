@@ -35,6 +35,7 @@ struct fdstore {
 	struct item *items, *owed;
 	uint64_t count;	       /* with a descriptor */
 	size_t removes;	       /* owed */
+	size_t puts;	       /* the same, but behind a remove */
 	int64_t start_ns;      /* no keeper is started before then */
 	struct closer *closer; /* opened when there is something to close */
 };
@@ -68,6 +69,7 @@ static void item_owe(struct fdstore *store, struct item *item, bool put, bool re
 	bool was = item->put || item->remove, is = put || remove;
 
 	store->removes += (size_t)remove - (size_t)item->remove;
+	store->puts += (size_t)(put && !remove) - (size_t)(item->put && !item->remove);
 	item->put = put;
 	item->remove = remove;
 	if (is && !was)
@@ -133,7 +135,7 @@ static int send_some(struct fdstore *store, bool put, size_t most)
 
 	DL_FOREACH_SAFE(store->owed, item, after)
 	{
-		if (!(put ? item->put : item->remove))
+		if (!(put ? item->put && !item->remove : item->remove))
 			continue;
 		if (put && fcntl(item->fd, F_GETFD) < 0) { /* else no other one could be sent */
 			log_line("generation %" PRIu64 " was closed", item->generation);
@@ -156,14 +158,14 @@ static int send_some(struct fdstore *store, bool put, size_t most)
 }
 
 /* The service manager takes one at a time. */
-static int send_all(struct fdstore *store)
+static int send_all(struct fdstore *store, bool removes)
 {
 	size_t most = store->manager ? 1 : FDS_MAX;
 	int status = GPUSHARE_OK;
 
-	while (!status && store->removes)
+	while (!status && removes && store->removes)
 		status = send_some(store, false, most);
-	while (!status && store->owed)
+	while (!status && store->puts)
 		status = send_some(store, true, most);
 	return status;
 }
@@ -192,10 +194,10 @@ static bool has_other_side(struct fdstore *store)
 	return keeper_link_start(&store->link);
 }
 
-static void flush(struct fdstore *store)
+static void flush(struct fdstore *store, bool removes)
 {
 	for (int try = 0; try < 2 && store->owed && has_other_side(store); try++) {
-		int status = send_all(store);
+		int status = send_all(store, removes);
 
 		if (!status || store->manager || keeper_link_lives(&store->link))
 			return; /* done, or later: it is busy, or many are under way */
@@ -219,7 +221,7 @@ static void inherit_from_keeper(struct fdstore *store)
 	if (!store->manager)
 		return;
 	/* from now on they are the service manager's */
-	flush(store);
+	flush(store, true);
 	keeper_link_dismiss(&store->link);
 }
 
@@ -265,7 +267,7 @@ void fdstore_settle(struct fdstore *store)
 		if (item->own)
 			item_drop(store, item);
 	}
-	flush(store);
+	flush(store, true);
 }
 
 bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
@@ -290,7 +292,7 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	item->own = false;
 	store->count++;
 	item_owe(store, item, true, item->remove);
-	flush(store);
+	flush(store, false);
 	if (store->manager || store->link.fd >= 0)
 		return true;
 	log_line("no keeper: generation %" PRIu64 " will not outlive this process", generation);
@@ -304,7 +306,12 @@ void fdstore_drop(struct fdstore *store, uint64_t generation)
 	if (!item)
 		return;
 	item_drop(store, item);
-	flush(store);
+}
+
+void fdstore_flush(struct fdstore *store)
+{
+	if (store->owed)
+		flush(store, true);
 }
 
 int64_t fdstore_tick(struct fdstore *store)
@@ -313,7 +320,7 @@ int64_t fdstore_tick(struct fdstore *store)
 		log_line("the keeper has gone");
 		keeper_lost(store);
 	}
-	flush(store);
+	flush(store, true);
 	if (!store->owed)
 		return INT64_MAX;
 	return store->manager || store->link.fd >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS
@@ -324,7 +331,7 @@ static void flush_patiently(struct fdstore *store)
 {
 	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
 
-	for (flush(store); store->owed && clock_ns() < deadline; flush(store))
+	for (flush(store, true); store->owed && clock_ns() < deadline; flush(store, true))
 		poll(NULL, 0, AGAIN_MS);
 }
 

@@ -27,7 +27,10 @@ void fdstore_settle(struct fdstore *store);
  * So is one from fdstore_take(). false: logged; it will not survive.
  */
 bool fdstore_put(struct fdstore *store, uint64_t generation, int fd);
+/* The other side hears of it by fdstore_flush(), when the journal no longer has it: until then a successor is to find
+ * both. */
 void fdstore_drop(struct fdstore *store, uint64_t generation);
+void fdstore_flush(struct fdstore *store);
 /*
  * The last before fdstore_close(): should no registry come, the keeper drops these when the process of that
  * pidfd ends. false: they stay until one comes, as they do with a service manager. Waits a second at most.

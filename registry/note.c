@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "fdstore.h"
 #include "order_page.h"
 
 static bool is_off(const struct registry *registry)
@@ -248,15 +249,17 @@ void note_flush(struct registry *registry)
 {
 	struct journal *journal = &registry->journal;
 
-	if (!journal->dirty)
-		return;
-	journal->dirty = false;
-	if (journal_write(journal)) {
-		if (journal_is_deleted(journal))
+	if (journal->dirty) {
+		journal->dirty = false;
+		if (journal_write(journal)) {
+			if (journal_is_deleted(journal))
+				note_all(registry);
+			else
+				note_shorten(registry);
+		} else if (clock_ns() >= journal->retry_ns) {
 			note_all(registry);
-		else
-			note_shorten(registry);
-	} else if (clock_ns() >= journal->retry_ns) {
-		note_all(registry);
+		}
 	}
+	if (registry->fdstore) /* what it has no more is not needed any more */
+		fdstore_flush(registry->fdstore);
 }

@@ -383,3 +383,40 @@ make d: OK"
 	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
 	until_true fds_are "$before"
 }
+
+# dies_at SITE#NTH: a registry that ends at that call while somebody else's memory comes in the place of what is
+# kept; the next one has the one or the other
+dies_at() {
+	env LD_PRELOAD="$BIN/lib_fault.so" FAULT_OF=gpushare-registry FAULT_HIT="$WORK/hit" "${@:2}" ${1:+FAULT_AT="$1=die"} \
+		gpushare-registry --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>"$WORK/registry.err" 3>&- 8>&- &
+	STARTED+=($!)
+	disown
+	await_file "$GPUSHARE_DIR/registry.sock"
+	api open make=a,w,1Mi,keep >/dev/null
+	until_true owner_has_gone
+	[ -n "$1" ] || cp "$WORK/sites" "$WORK/before"
+	GPUSHARE_AUTOSTART=0 api open make=b,w,1Mi,keep >/dev/null 2>&1 || true
+}
+
+owner_has_gone() {
+	[ "$(gpushare ls --json | jq -r '.[].owner_alive')" = false ]
+}
+
+@test "a registry that is killed while it replaces what is kept has the one or the other" {
+	local site first last nth
+	needs_sim
+	[ -z "${EMULATOR:-}${SANITIZE:-}${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented registry's calls are its instruments'"
+	dies_at "" FAULT_RECORD="$WORK/sites"
+	# The journal is written at one place, which is the one that it is written from most often.
+	site=$(grep '^write@' "$WORK/before" | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+	first=$(grep -cxF "$site" "$WORK/before") last=$(grep -cxF "$site" "$WORK/sites")
+	[ "$last" -gt "$first" ]
+	for ((nth = first + 1; nth <= last; nth++)); do
+		kill -KILL $(registry_pids) $(keeper_pids) 2>/dev/null || true
+		rm -rf "$GPUSHARE_DIR" "$WORK/hit"
+		mkdir -m 700 "$GPUSHARE_DIR"
+		dies_at "$site#$nth"
+		[ -e "$WORK/hit" ]
+		has "$(api open attach=c,w)" "attach w: OK"
+	done
+}

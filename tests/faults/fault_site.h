@@ -153,6 +153,8 @@ static const char *site_due(const char *call, const void *caller)
 	if (due && fault.hit)
 		site_append(fault.hit, site, (size_t)length);
 	errno = saved;
+	if (due && !strcmp(fault.how, "die"))
+		syscall(SYS_exit_group, 99);
 	return due ? fault.how : NULL;
 }
 

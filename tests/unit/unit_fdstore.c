@@ -44,9 +44,13 @@ static void put_and_drop(struct fdstore *store)
 {
 	shelf_put(store, 1, 6);
 	fdstore_drop(store, 2);
+	fdstore_flush(store);
 	fdstore_drop(store, 5);
+	fdstore_flush(store);
 	fdstore_drop(store, 5);
+	fdstore_flush(store);
 	fdstore_drop(store, 77);
+	fdstore_flush(store);
 	shelf_put(store, 5, 1);
 }
 
@@ -84,6 +88,7 @@ static void what_nobody_takes_goes(void **state)
 	shelf_take_none(store, 3, 1);
 	shelf_take(store, 2, 1);
 	fdstore_drop(store, 2);
+	fdstore_flush(store);
 	shelf_await_kept(keeper, 0);
 	fdstore_close(store, true);
 	shelf_await_end(keeper, 1000); /* nothing to keep, nobody to keep it for */
@@ -117,6 +122,7 @@ static void stop_and_put(struct fdstore *store)
 	shelf_put(store, 2, 100);
 	for (uint64_t generation = 1; generation < 50; generation++)
 		fdstore_drop(store, generation);
+	fdstore_flush(store);
 }
 
 /* What the one who was killed had said comes first, whoever asks next. */
@@ -168,6 +174,7 @@ static void a_busy_keeper_gets_it_later(void **state)
 	assert_true(fdstore_tick(store) < INT64_MAX);
 	for (uint64_t generation = 2; generation < 14999; generation++)
 		fdstore_drop(store, generation);
+	fdstore_flush(store);
 	assert_in_range(raw_now_ms() - begin, 0, 2000 + 10 * raw_slack_ms());
 	kill(keeper, SIGCONT);
 	while (fdstore_tick(store) != INT64_MAX)
@@ -190,6 +197,7 @@ static void the_last_put_counts(void **state)
 	assert_true(fdstore_put(store, 2, one));
 	assert_true(fdstore_put(store, 2, two));
 	fdstore_drop(store, 2);
+	fdstore_flush(store);
 	assert_true(fdstore_put(store, 2, one));
 	assert_true(fdstore_put(store, 2, two));
 	store = shelf_reopen(store);
@@ -261,6 +269,7 @@ static void without_its_directory_nothing_is_kept(void **state)
 	assert_true(fdstore_tick(store) < INT64_MAX);
 	shelf_take_none(store, 1, 1);
 	fdstore_drop(store, 1);
+	fdstore_flush(store);
 	fdstore_close(store, true);
 	close(fd);
 }

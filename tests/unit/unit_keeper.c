@@ -224,6 +224,7 @@ static void it_ends_with_the_last_one(void **state)
 	(void)state;
 	begin();
 	fdstore_drop(store, 7);
+	fdstore_flush(store);
 	shelf_await_kept(keeper, 0);
 	raw_sleep_ms(600);
 	assert_int_equal(kill(keeper, 0), 0); /* its registry is there */
