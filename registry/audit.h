@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_AUDIT_H
 /*
  * A line for each share, attach, refusal and removal: who, what, and what came of it; never a handle,
- * a ticket or a descriptor. It is put down under the registry's lock and written by a thread of its own,
+ * a lease's key or a descriptor. It is put down under the registry's lock and written by a thread of its own,
  * so that nobody waits for a disk. Without an audit nothing of this costs anything.
  */
 #include <pthread.h>

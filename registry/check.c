@@ -55,23 +55,24 @@ int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, repl
 }
 
 /* What a backing travels as comes, and nothing else. */
-static int check_travel(const gpushare_Share *share, reply *answer)
+static int check_travel(const gpushare_Share *share, bool with_fd, reply *answer)
 {
 	bool fd = backing_is_fd(share->buffer.backing);
-	bool ticket = !all_zero(share->ticket, sizeof(share->ticket));
 	bool handle = !all_zero(share->handle, sizeof(share->handle));
 
-	if (fd && !ticket && !share->adopt)
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" comes without the ticket of a deposited file descriptor",
-			       share->buffer.name);
+	if (fd && !with_fd && !share->adopt)
+		return explain(
+		    answer, GPUSHARE_E_INVALID,
+		    "\"%s\" comes without its file descriptor, which goes beside a Share "
+		    "to " GPUSHARE_FDS_SOCKET,
+		    share->buffer.name);
 	if (!fd && !handle)
 		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes without a handle",
 			       share->buffer.name);
-	if (ticket && handle)
+	if (with_fd && handle)
 		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" comes with a handle and with a ticket, where its backing "
-			       "has one of them",
+			       "\"%s\" comes with a handle and with a file descriptor, where its "
+			       "backing has one of them",
 			       share->buffer.name);
 	return GPUSHARE_OK;
 }
@@ -142,7 +143,7 @@ static int check_extent(const record *info, reply *answer)
 	return GPUSHARE_OK;
 }
 
-int check_share(const gpushare_Share *share, reply *answer)
+int check_share(const gpushare_Share *share, bool with_fd, reply *answer)
 {
 	const record *info = &share->buffer;
 	int status;
@@ -162,6 +163,6 @@ int check_share(const gpushare_Share *share, reply *answer)
 	if (!status)
 		status = check_again(share, answer);
 	if (!status)
-		status = check_travel(share, answer);
+		status = check_travel(share, with_fd, answer);
 	return status ? status : check_tags(info->name, info->tags, info->tags_count, answer);
 }

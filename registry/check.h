@@ -5,7 +5,7 @@
 #include "protocol.h"
 
 /* GPUSHARE_OK, or a status with its sentence in *answer. */
-int check_share(const gpushare_Share *share, reply *answer);
+int check_share(const gpushare_Share *share, bool with_fd, reply *answer);
 int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer);
 /* The same of a generation that a client says it was given. */
 int check_generation(const char *name, uint64_t generation, reply *answer);

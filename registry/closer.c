@@ -8,9 +8,10 @@
 
 struct closer {
 	pthread_mutex_t lock;
-	pthread_cond_t more;
+	pthread_cond_t more, none;
 	int *fds;
 	size_t count, room;
+	bool busy; /* it is at one */
 	bool ending;
 };
 
@@ -20,10 +21,14 @@ static int closer_next(struct closer *closer)
 	int fd = -1;
 
 	pthread_mutex_lock(&closer->lock);
+	closer->busy = false;
+	if (!closer->count)
+		pthread_cond_broadcast(&closer->none);
 	while (!closer->count && !closer->ending)
 		pthread_cond_wait(&closer->more, &closer->lock);
 	if (closer->count)
 		fd = closer->fds[--closer->count];
+	closer->busy = fd >= 0;
 	pthread_mutex_unlock(&closer->lock);
 	return fd;
 }
@@ -37,6 +42,7 @@ static void *run(void *argument)
 		close(fd);
 	pthread_mutex_destroy(&closer->lock);
 	pthread_cond_destroy(&closer->more);
+	pthread_cond_destroy(&closer->none);
 	free(closer->fds);
 	free(closer);
 	return NULL;
@@ -53,6 +59,7 @@ struct closer *closer_open(void)
 		return NULL;
 	pthread_mutex_init(&closer->lock, NULL);
 	pthread_cond_init(&closer->more, NULL);
+	pthread_cond_init(&closer->none, NULL);
 	pthread_attr_init(&alone);
 	pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);
 	error = pthread_create(&thread, &alone, run, closer);
@@ -102,6 +109,16 @@ size_t closer_count(struct closer *closer)
 	count = closer->count;
 	pthread_mutex_unlock(&closer->lock);
 	return count;
+}
+
+void closer_wait(struct closer *closer)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	while (closer->count || closer->busy)
+		pthread_cond_wait(&closer->none, &closer->lock);
+	pthread_mutex_unlock(&closer->lock);
 }
 
 void closer_end(struct closer *closer)

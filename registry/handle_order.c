@@ -104,10 +104,9 @@ static int explain_failed(const gpushare_Order *ask, int status, reply *answer)
 }
 
 /* What the caller brings, where the registry has lost it. True: it was taken. */
-static bool take_back(struct registry *registry, const struct lease *lease,
-		      const gpushare_Order *ask, struct order *order)
+static bool take_back(struct registry *registry, struct order *order)
 {
-	struct held *held = vault_claim(&registry->vault, &lease->peer, ask->ticket);
+	struct held *held = handle_take(registry);
 
 	if (held && order_give_back(registry, order, held))
 		return true;
@@ -138,10 +137,10 @@ static int join(struct registry *registry, struct lease *lease, const gpushare_O
 
 	if (ask->roles & ORDER_PUBLISHES)
 		status = check_publisher(lease, ask, entry, order, answer);
-	if (!status && !ask->again)
-		status = handle_offer(registry, lease, order->held, body->ticket, answer);
 	if (status)
 		return status;
+	if (!ask->again)
+		handle_give(registry, order->held);
 	/* Only a client that comes again has a slot: another one would skip its cool-down. */
 	status = player_add(registry, order, lease, ask->roles, ask->again ? ask->slot : 0,
 			    &body->first);
@@ -169,6 +168,8 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 	if (wanted->leave)
 		return leave(registry, lease, wanted);
 	status = check_entry(registry, lease, wanted, entry, answer);
+	if (!status && !wanted->again)
+		status = handle_check_socket(registry, answer);
 	if (status)
 		return status;
 	answer->which_body = gpushare_Reply_order_tag;
@@ -176,7 +177,7 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 	if (status)
 		return explain_failed(wanted, status, answer);
 	if (wanted->again)
-		came = take_back(registry, lease, wanted, order);
+		came = take_back(registry, order);
 	if (!order->page || (wanted->again && order->page->id != wanted->again))
 		answer->body.order.id = order->page ? order->page->id : 0;
 	else

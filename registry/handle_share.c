@@ -73,40 +73,16 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 	return GPUSHARE_OK;
 }
 
-/* What was deposited for it, where it travels so. */
-static int claim(struct registry *registry, const struct lease *lease, const gpushare_Share *share,
-		 reply *answer, struct held **out_held)
-{
-	*out_held = NULL;
-	if (!backing_is_fd(share->buffer.backing))
-		return GPUSHARE_OK;
-	*out_held = vault_claim(&registry->vault, &lease->peer, share->ticket);
-	if (*out_held)
-		return GPUSHARE_OK;
-	return explain(
-	    answer, GPUSHARE_E_INVALID,
-	    "\"%s\" comes with a ticket that this process does not have, or has no more; "
-	    "deposit the file descriptor again",
-	    share->buffer.name);
-}
-
 static int share_new(struct registry *registry, struct lease *lease, const gpushare_Share *share,
 		     reply *answer)
 {
 	struct entry *entry = NULL;
-	struct held *held;
-	int status;
+	int status = share_entry(registry, lease, share, answer, &entry);
 
-	status = claim(registry, lease, share, answer, &held);
-	if (!status)
-		status = share_entry(registry, lease, share, answer, &entry);
-	if (status) {
-		if (held)
-			vault_release(&registry->vault, held);
+	if (status)
 		return status;
-	}
-	if (held)
-		registry_hold(registry, entry, held);
+	if (backing_is_fd(share->buffer.backing))
+		registry_hold(registry, entry, handle_take(registry));
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = entry->info.generation;
 	answer->body.share.mode = entry->info.mode;
@@ -120,14 +96,11 @@ static int share_adopt(struct registry *registry, struct lease *lease, const gpu
 		       struct entry *kept, reply *answer)
 {
 	gpushare_ShareReply *body = &answer->body.share;
-	struct held *unused = vault_claim(&registry->vault, &lease->peer, share->ticket);
-	int status;
+	int status = handle_check_socket(registry, answer);
 
-	if (unused)
-		vault_release(&registry->vault, unused);
-	status = handle_offer(registry, lease, kept->held, body->ticket, answer);
 	if (status)
 		return status;
+	handle_give(registry, kept->held);
 	if (share->mode)
 		kept->info.mode = share->mode;
 	if (*share->group)
@@ -230,25 +203,16 @@ static int share_again(struct registry *registry, struct lease *lease, const gpu
 		       reply *answer)
 {
 	struct entry *entry = store_find(&registry->store, share->buffer.name);
-	struct held *held;
-	int status = claim(registry, lease, share, answer, &held);
+	int status = entry ? check_standing(lease, share, entry, answer)
+			   : check_lost(registry, lease, share, answer);
 
 	if (status)
 		return status;
-	status = entry ? check_standing(lease, share, entry, answer)
-		       : check_lost(registry, lease, share, answer);
-	if (!status) {
-		entry = bring_back(registry, lease, share, entry);
-		if (!entry)
-			status =
-			    explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	}
-	if (held && (status || entry->held))
-		vault_release(&registry->vault, held);
-	else if (held)
-		registry_hold(registry, entry, held);
-	if (status)
-		return status;
+	entry = bring_back(registry, lease, share, entry);
+	if (!entry)
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	if (backing_is_fd(share->buffer.backing) && !entry->held)
+		registry_hold(registry, entry, handle_take(registry));
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = share->again;
 	log_line("again: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
@@ -267,11 +231,11 @@ static int explain_strange(const gpushare_Share *share, const struct entry *kept
 
 int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
-	static const uint8_t none[GPUSHARE_TICKET_SIZE];
+	bool with_fd = registry->passing && registry->passing->came;
 	gpushare_Share share = ask->verb.share;
 	const char *name = share.buffer.name;
 	struct entry *kept;
-	int status = check_share(&share, answer);
+	int status = check_share(&share, with_fd, answer);
 
 	if (!status)
 		status = access_check_share(lease, &share, &registry->group, &share.buffer, answer);
@@ -283,7 +247,7 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 	kept = share.adopt ? find_kept(registry, lease, name) : NULL;
 	if (kept && !kept->info.missing && keep_is_alike(kept, &share.buffer))
 		return share_adopt(registry, lease, &share, kept, answer);
-	if (!share.adopt || memcmp(share.ticket, none, sizeof(none)))
+	if (!share.adopt || with_fd)
 		return share_new(registry, lease, &share, answer);
 	if (kept && kept->info.missing)
 		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);

@@ -91,6 +91,7 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 	lease->attempt = hello->attempt;
 	answer->body.hello.resumed = restore_resume(registry, lease, hello->resume);
 	memcpy(answer->body.hello.lease, lease->key, sizeof(lease->key));
+	answer->body.hello.connection = lease->id;
 	answer->which_body = gpushare_Reply_hello_tag;
 	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 	answer->body.hello.pid = getpid();
@@ -101,18 +102,27 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 	return GPUSHARE_OK;
 }
 
-int handle_offer(struct registry *registry, const struct lease *lease, struct held *held,
-		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer)
+struct held *handle_take(struct registry *registry)
 {
-	int status =
-	    vault_offer(&registry->vault, &lease->peer, lease->id, held, clock_ns(), out_ticket);
+	struct held *came = registry->passing ? registry->passing->came : NULL;
 
-	if (status == GPUSHARE_E_LIMIT)
-		return explain(answer, status,
-			       "%u descriptors wait for this process to fetch them, which is all "
-			       "that this registry lets it have; fetch some",
-			       registry->vault.guest_limit);
-	return status ? explain(answer, status, "the registry is out of memory") : status;
+	if (came)
+		registry->passing->came = NULL;
+	return came;
+}
+
+int handle_check_socket(const struct registry *registry, reply *answer)
+{
+	if (registry->passing)
+		return GPUSHARE_OK;
+	return explain(answer, GPUSHARE_E_INVALID,
+		       "a file descriptor goes beside this answer: ask at " GPUSHARE_FDS_SOCKET);
+}
+
+void handle_give(struct registry *registry, struct held *held)
+{
+	held->references++;
+	registry->passing->goes = held;
 }
 
 /* Nothing of that name: wait, or say why not. */
@@ -202,10 +212,15 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 	if (!status)
 		status = access_check_attach(lease, entry, ask->verb.attach.read_only,
 					     &attach->read_only, answer);
-	if (!status && entry->held)
-		status = handle_offer(registry, lease, entry->held, attach->ticket, answer);
+	if (!status && entry->held && !registry->passing) {
+		answer->which_body = gpushare_Reply_attach_tag;
+		attach->at_fds = true;
+		return HANDLE_ELSEWHERE;
+	}
 	if (status)
 		return status;
+	if (entry->held)
+		handle_give(registry, entry->held);
 	held = lease_find_attachment(lease, entry->info.name, entry->info.generation);
 	if (!registry_set(registry, lease, entry->info.name, entry->info.generation,
 			  held ? held->count + 1 : 1))
@@ -439,12 +454,15 @@ int handle_request(struct registry *registry, struct lease *lease, const request
 	*answer = (reply){0};
 	registry->events.actor = lease->peer.pid;
 	registry->asking = &lease->peer;
-	answer->status = status = handle_verb(registry, lease, ask, answer);
+	status = handle_verb(registry, lease, ask, answer);
+	answer->status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	registry->asking = NULL;
 	registry->events.actor = 0;
 	if (status <= GPUSHARE_OK) {
 		user_answered(registry, lease->user, ask->which_verb, status);
 		audit_request(registry, lease, ask, answer);
+	} else if (status == HANDLE_ELSEWHERE) {
+		user_asks(registry, lease->user, -1);
 	}
 	note_flush(registry);
 	return status;

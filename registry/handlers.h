@@ -12,6 +12,8 @@
 #define HANDLE_MORE 2
 /* A Subscribe waits for something to happen, in lease->watcher->ask. */
 #define HANDLE_LISTEN 3
+/* The answer says no more than that the request belongs to fds.sock: it was none. */
+#define HANDLE_ELSEWHERE 4
 
 /*
  * Answer `ask` of `lease` into *answer: status, sentence, body. Returns the status, or HANDLE_WAIT:
@@ -51,9 +53,12 @@ int handle_retell(struct registry *registry, struct lease *lease, const request 
 		  reply *answer);
 /* handle_share.c */
 int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer);
-/* The ticket for a record's descriptor; it ends by itself where the rest of a request fails. */
-int handle_offer(struct registry *registry, const struct lease *lease, struct held *held,
-		 uint8_t out_ticket[GPUSHARE_TICKET_SIZE], reply *answer);
+/* What came beside the request: the reference is the caller's. NULL: nothing. */
+struct held *handle_take(struct registry *registry);
+/* E_INVALID: a descriptor is to go beside the answer, and the request came to the wrong socket for that. */
+int handle_check_socket(const struct registry *registry, reply *answer);
+/* It goes beside the answer, if that is OK. */
+void handle_give(struct registry *registry, struct held *held);
 
 /* handle_limbo.c */
 int handle_limbo(struct registry *registry, struct lease *lease, const request *ask, reply *answer);

@@ -31,16 +31,17 @@ int incumbent_dial(const char *fds_socket, int *out_pid)
 /* Whatever it says: it does. */
 static bool says_something(int fd, int64_t deadline_ns)
 {
-	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_CHANGES};
+	struct fds_header message = {.version = FDS_VERSION, .verb = FDS_CHANGES};
 	struct pollfd answer = {.fd = fd, .events = POLLIN};
-	int fds[FDS_MAX], status;
-	size_t count = 0;
+	int page = -1, status;
+	size_t size;
 
-	if (fds_send(fd, &message, NULL, 0) || poll(&answer, 1, clock_timeout_ms(deadline_ns)) != 1)
+	if (fds_send(fd, &message, NULL, 0, -1) ||
+	    poll(&answer, 1, clock_timeout_ms(deadline_ns)) != 1)
 		return false;
-	status = fds_receive(fd, &message, fds, &count);
+	status = fds_receive(fd, &message, NULL, 0, &size, &page);
 	if (!status)
-		fds_close(fds, count);
+		fds_close(&page, page >= 0);
 	return status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT &&
 	       status != GPUSHARE_E_IO;
 }

@@ -22,8 +22,6 @@
 	  "who has them attached must let go of them") \
 	X(tags, 16000000, 4000000, "tags are set", "take some away")
 
-#define LIMIT_FDS_PER_PROCESS 256 /* deposited and not shared, or attached and not fetched */
-
 /* Notices that wait for one watcher; the oldest goes first. */
 #define LIMIT_EVENTS 1024
 
@@ -44,8 +42,6 @@
 
 /* Connections over the limit that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
-/* How long a ticket serves; then its descriptor goes. */
-#define LIMIT_TICKET_MS 10000
 /* Connections to fds.sock, which need last for one message only, of all and of one process, and how
  * long one may be silent. */
 #define LIMIT_FDS_CONNECTIONS 1024

@@ -17,7 +17,6 @@
 
 #include "clock.h"
 #include "door.h"
-#include "fds_server.h"
 #include "fdstore.h"
 #include "keeper.h"
 #include "log.h"
@@ -26,6 +25,7 @@
 #include "place.h"
 #include "replay.h"
 #include "restore.h"
+#include "server/fds.h"
 #include "server/server.h"
 
 #define EXIT_SERVED 3
@@ -78,7 +78,7 @@ static void clamp(struct limits *limits, enum limit what, bool is_system, uint64
 }
 
 /*
- * What the kernel lets us have. A connection is a file descriptor, and so is what some backings deposit. The
+ * What the kernel lets us have. A connection is a file descriptor, and so is what some backings travel as. The
  * death of a process takes one more, in the lower half: at most a quarter, where each has its socket beside it.
  */
 static void limit_descriptors(struct limits *limits, bool is_system, uint64_t fds)
@@ -196,12 +196,12 @@ static int64_t look_around(struct server *server, const struct place *place)
 	return clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
 }
 
-static void serve(struct server *server, const struct place *place, const struct options *options,
-		  int signals, int replaced)
+static void serve(struct server *server, struct fds_server *fds_server, const struct place *place,
+		  const struct options *options, int signals)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
-	    {.fd = replaced, .events = POLLIN},
+	    {.fd = fds_server->events, .events = POLLIN},
 	    {.fd = server->wake, .events = POLLIN},
 	    {.fd = server->watches, .events = POLLIN},
 	};
@@ -209,6 +209,7 @@ static void serve(struct server *server, const struct place *place, const struct
 
 	for (;;) {
 		int64_t next = server_tick(server), store_ns = tend_store(server->registry);
+		int64_t fds_ns = fds_server_tick(fds_server);
 		int64_t since = server_idle_since_ns(server);
 		eventfd_t ignored;
 
@@ -228,6 +229,7 @@ static void serve(struct server *server, const struct place *place, const struct
 			return;
 		}
 		next = store_ns < next ? store_ns : next;
+		next = fds_ns < next ? fds_ns : next;
 		next = look_ns < next ? look_ns : next;
 		poll(events, 4, clock_timeout_ms(next));
 		if (events[0].revents && !next_signal(server->registry, signals)) {
@@ -235,6 +237,8 @@ static void serve(struct server *server, const struct place *place, const struct
 			return;
 		}
 		if (events[1].revents)
+			fds_server_run(fds_server);
+		if (fds_server->replaced)
 			return;
 		if (events[2].revents)
 			eventfd_read(server->wake, &ignored);
@@ -289,7 +293,7 @@ int main(int argc, char **argv)
 {
 	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
 	struct options options;
-	struct fds_server fds_server;
+	static struct fds_server fds_server; /* large */
 	struct registry *registry;
 	struct server server;
 	struct place place;
@@ -333,7 +337,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	tell_ready(&options, &place);
-	serve(&server, &place, &options, signals, fds_server.leave);
+	serve(&server, &fds_server, &place, &options, signals);
 	notify_say("STOPPING=1");
 	restore_leave(registry);
 	if (place_is_lost(&place))

@@ -26,7 +26,6 @@ struct registry *registry_new(const char *directory)
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
 	store_init(&registry->store);
-	vault_init(&registry->vault, registry);
 	registry->events.tick = rate_tick;
 	generation_init(&registry->generation, directory);
 	registry->since = registry->generation.next;
@@ -92,7 +91,6 @@ struct waiter *registry_leave(struct registry *registry, struct lease *lease)
 	events_leave(registry, lease);
 	order_end_lease(registry, lease);
 	note_end(registry, lease);
-	vault_end_lease(&registry->vault, lease->id);
 	if (!lease->ghost)
 		lease_haunt(&registry->leases, lease);
 	lease->ending = true;

@@ -57,12 +57,13 @@ struct registry {
 	struct audit *audit;	      /* NULL: none */
 	const struct process *asking; /* whose request is carried out; NULL: nobody's */
 	struct list_rest *list_rest;  /* of the List in hand, where it goes on: handlers.h */
-	bool leaving;		      /* no request is answered any more */
-	struct lease *ending;	      /* the first is ended first */
-	struct entry *kept;	      /* whose owners have gone */
-	int64_t keep_due_ns;	      /* none of these is due before */
-	struct limbo_place *limbo;    /* without a name, ordered by generation: limbo.c */
-	size_t nameless;	      /* entries in it */
+	struct passing *passing;   /* of the request in hand; NULL: it did not come to fds.sock */
+	bool leaving;		   /* no request is answered any more */
+	struct lease *ending;	   /* the first is ended first */
+	struct entry *kept;	   /* whose owners have gone */
+	int64_t keep_due_ns;	   /* none of these is due before */
+	struct limbo_place *limbo; /* without a name, ordered by generation: limbo.c */
+	size_t nameless;	   /* entries in it */
 	size_t limbo_end, limbo_room; /* places */
 	struct order *orders;	      /* by generation: order_page.h */
 	struct order *marking;	      /* those that are marked again */
@@ -89,7 +90,7 @@ void registry_let_go(struct registry *registry, bool keep);
 
 /* A peer came. NULL: out of memory. */
 struct lease *registry_connect(struct registry *registry, uint32_t id, const struct process *peer);
-/* A peer went: its waiters come back as a list for the caller, its place in orders and its tickets go, and
+/* A peer went: its waiters come back as a list for the caller, its place in orders goes, and
  * nobody finds it, or what it had, any more. */
 struct waiter *registry_leave(struct registry *registry, struct lease *lease);
 /* Of one that has left, names and attachments go (names with KEEP stay, without an owner), until the time is

@@ -195,7 +195,7 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 /* Become the owner of what is kept of that name; E_NOT_FOUND: there is none, or another kind. */
 static int adopt_ask(struct gpushare_session *session, const char *name,
 		     const struct source *source, gpushare_ShareReply *out_answer,
-		     unsigned int *out_readings)
+		     unsigned int *out_readings, int *out_fd)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	record *wanted = &ask.verb.share.buffer;
@@ -210,10 +210,10 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 	wanted->ttl_s = source->ttl_s;
 	ask.verb.share.mode = source->rights.mode;
 	memcpy(ask.verb.share.group, source->rights.group, sizeof(ask.verb.share.group));
-	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, out_answer,
-				    sizeof(*out_answer), out_readings);
+	status = session_ask_passing(session, &ask, gpushare_Reply_share_tag, out_answer,
+				     sizeof(*out_answer), out_readings, -1, out_fd);
 	if (status ||
-	    (out_answer->adopted && out_answer->has_buffer &&
+	    (*out_fd >= 0 && out_answer->adopted && out_answer->has_buffer &&
 	     out_answer->buffer.size == source->size &&
 	     out_answer->buffer.base_offset <= out_answer->buffer.base_size &&
 	     source->size <= out_answer->buffer.base_size - out_answer->buffer.base_offset))
@@ -223,40 +223,31 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 }
 
 /* At the address that it had, where that is free: what points into it goes on to do so. */
-static int adopt_map(struct gpushare_buffer *buffer, const gpushare_ShareReply *answer)
+static int adopt_map(struct gpushare_buffer *buffer, const record *from, int fd)
 {
 	_device_scope_ struct device_scope scope = {NULL};
-	_cleanup_close_ int fd = -1;
-	const record *from = &answer->buffer;
 	struct vmm_wish wish = {.hold = true};
-	int status = session_withdraw(buffer->session, answer->ticket, &fd);
+	int status = device_enter(buffer->session->driver, buffer->context, &scope);
 
 	if (from->address > from->base_offset)
 		wish.address = from->address - from->base_offset;
-	if (!status)
-		status = device_enter(buffer->session->driver, buffer->context, &scope);
 	return status ? status : mapping_place(buffer, from, fd, &wish);
 }
 
-/* *out_moved: the registry ended in between, and its ticket with it. The next one hears what we have
- * before it is asked anything: this is not among that, and is left to itself again. */
-static int adopt_once(struct gpushare_buffer *buffer, const char *name, const struct source *source,
-		      unsigned int *out_readings, bool *out_moved)
+static int adopt(struct gpushare_buffer *buffer, const char *name, const struct source *source,
+		 unsigned int *out_readings)
 {
 	struct gpushare_session *session = buffer->session;
+	_cleanup_close_ int fd = -1;
 	gpushare_ShareReply answer;
-	unsigned int before;
-	int status = adopt_ask(session, name, source, &answer, out_readings);
+	int status = adopt_ask(session, name, source, &answer, out_readings, &fd);
 
-	*out_moved = false;
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
-	before = session_connections(session);
 	query_info(&answer.buffer, &buffer->info);
 	share_keep_rights(buffer);
-	status = adopt_map(buffer, &answer);
-	*out_moved = status && session_has_moved(session, before);
-	if (status && !*out_moved) /* it stays kept, for another one */
+	status = adopt_map(buffer, &answer.buffer, fd);
+	if (status) /* it stays kept, for another one */
 		session_tell_withdraw(session, &buffer->info);
 	return status;
 }
@@ -266,9 +257,7 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 		       const char *name, struct source *source, struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
-	struct session_endings endings = session_endings(session);
 	unsigned int readings;
-	bool moved = false;
 	int status;
 
 	if (!buffer)
@@ -281,11 +270,8 @@ static int alloc_adopt(struct gpushare_session *session, const struct driver *dr
 	buffer->device = source->device;
 	buffer->context = source->context;
 	status = device_uuid(driver, source->device, source->uuid);
-	if (status)
-		return status;
-	do
-		status = adopt_once(buffer, name, source, &readings, &moved);
-	while (moved && session_outlives(session, &endings));
+	if (!status)
+		status = adopt(buffer, name, source, &readings);
 	if (status)
 		return status;
 	session_add(session, buffer, readings);

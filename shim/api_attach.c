@@ -153,7 +153,7 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 }
 
 /* Where it is in this process: through CUDA, or without. */
-static int attach_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+static int attach_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		       const struct gpushare_attach_options *options)
 {
 	const struct driver *driver;
@@ -164,52 +164,55 @@ static int attach_open(struct gpushare_buffer *buffer, const gpushare_AttachRepl
 	driver = session_driver(buffer->session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
-	status = device_reach(driver, answer->buffer.device_uuid,
+	status = device_reach(driver, answer->reply.buffer.device_uuid,
 			      options->on_device ? &options->device : NULL, &buffer->device);
-	if (status == GPUSHARE_E_DEVICE && answer->buffer.backing == GPUSHARE_BACKING_HOST)
+	if (status == GPUSHARE_E_DEVICE && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST)
 		status = device_choose(driver, options->on_device ? options->device : -1,
 				       &buffer->device); /* any of them reaches it */
 	if (status)
 		return status;
-	if (answer->own && answer->buffer.backing == GPUSHARE_BACKING_HOST &&
-	    !unified_has(answer->buffer.address - answer->buffer.base_offset,
-			 answer->buffer.generation))
-		return mapping_own(buffer, answer->buffer.address); /* a preloaded library has it */
+	if (answer->reply.own && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST &&
+	    !unified_has(answer->reply.buffer.address - answer->reply.buffer.base_offset,
+			 answer->reply.buffer.generation))
+		return mapping_own(buffer,
+				   answer->reply.buffer.address); /* a preloaded library has it */
 	/* Of a descriptor its owner makes a second mapping, as anybody does. */
-	if (answer->own && !backing_is_fd(answer->buffer.backing))
-		return mapping_own(buffer, answer->buffer.address);
+	if (answer->reply.own && !backing_is_fd(answer->reply.buffer.backing))
+		return mapping_own(buffer, answer->reply.buffer.address);
 	return mapping_open(buffer, answer, options);
 }
 
-static int attach_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
-		       const struct gpushare_attach_options *options, unsigned int readings,
+static int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
+		       const struct gpushare_attach_options *options,
 		       struct gpushare_buffer **out_buffer)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
-	int status = attach_check(&answer->buffer);
+	int status = attach_check(&answer->reply.buffer);
 
 	if (status)
 		return status;
-	if (options->same_address && !backing_is_fd(answer->buffer.backing) && !answer->own)
+	if (options->same_address && !backing_is_fd(answer->reply.buffer.backing) &&
+	    !answer->reply.own)
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
 		    "'%s' is cudaMalloc memory, which the driver maps where it likes; only "
 		    "vmm buffers can be had at their owner's address",
-		    answer->buffer.name);
+		    answer->reply.buffer.name);
 	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach '%s'",
-				answer->buffer.name);
+				answer->reply.buffer.name);
 	buffer->session = session;
 	buffer->count = 1;
-	buffer->address = answer->buffer.address;
+	buffer->address = answer->reply.buffer.address;
 	buffer->passive = options->passive;
-	buffer->read_only = answer->read_only;
+	buffer->read_only = answer->reply.read_only;
 	buffer->asked_read_only = options->read_only != 0;
-	query_info(&answer->buffer, &buffer->info);
+	query_info(&answer->reply.buffer, &buffer->info);
 	status = attach_open(buffer, answer, options);
 	if (!status) {
-		status = attach_publish(buffer, &answer->buffer, options, readings, out_buffer);
+		status = attach_publish(buffer, &answer->reply.buffer, options, answer->readings,
+					out_buffer);
 		buffer = NULL;
 	}
 	return status;
@@ -236,21 +239,21 @@ static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uin
 }
 
 /* What the registry has counted, attached here already or not. */
-static int attach_answered(struct gpushare_session *session, const gpushare_AttachReply *answer,
-			   const struct gpushare_attach_options *options, unsigned int readings,
+static int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
+			   const struct gpushare_attach_options *options,
 			   struct gpushare_buffer **out_buffer)
 {
 	struct gpushare_buffer *seen;
 	bool misplaced;
 
 	session_lock(session);
-	seen = attach_seen(session, &answer->buffer, options, &misplaced);
-	session_retell_check(session, readings);
+	seen = attach_seen(session, &answer->reply.buffer, options, &misplaced);
+	session_retell_check(session, answer->readings);
 	pthread_mutex_unlock(&session->lock);
 	if (misplaced)
-		return attach_misplaced(&answer->buffer);
+		return attach_misplaced(&answer->reply.buffer);
 	if (!seen)
-		return attach_make(session, answer, options, readings, out_buffer);
+		return attach_make(session, answer, options, out_buffer);
 	*out_buffer = seen;
 	return GPUSHARE_OK;
 }
@@ -259,20 +262,19 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 		       const struct gpushare_attach_options *options, bool is_watched,
 		       uint64_t change, struct gpushare_buffer **out_buffer)
 {
-	gpushare_AttachReply answer;
+	struct attach_answer answer = {.fd = -1};
 	struct gpushare_info info;
-	unsigned int readings = 0;
-	int status;
+	int status =
+	    attach_register(session, name, options->wait_ms,
+			    options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, &answer);
 
-	status = attach_register(session, name, options->wait_ms,
-				 options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, &answer,
-				 &readings);
 	if (status)
 		return status;
-	status = attach_answered(session, &answer, options, readings, out_buffer);
+	status = attach_answered(session, &answer, options, out_buffer);
+	fds_close(&answer.fd, answer.fd >= 0);
 	if (status) {
-		query_info(&answer.buffer, &info);
-		session_tell_detach(session, &info, readings);
+		query_info(&answer.reply.buffer, &info);
+		session_tell_detach(session, &info, answer.readings);
 		return status;
 	}
 	attach_remember(*out_buffer, is_watched, change);

@@ -9,15 +9,17 @@
 #define ATTACH_NAP_MS 20 /* before what failed at once is tried again */
 
 static int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
-		      gpushare_AttachReply *out_answer, unsigned int *out_readings)
+		      struct attach_answer *out_answer)
 {
 	request ask = {.which_verb = gpushare_Request_attach_tag};
 
 	memcpy(ask.verb.attach.name, name, strlen(name) + 1);
 	ask.verb.attach.event = kind == ATTACH_EVENT;
 	ask.verb.attach.read_only = kind == ATTACH_READ_ONLY;
-	return session_ask_noting(session, &ask, gpushare_Reply_attach_tag, out_answer,
-				  sizeof(*out_answer), out_readings);
+	out_answer->fd = -1;
+	return session_ask_passing(session, &ask, gpushare_Reply_attach_tag, &out_answer->reply,
+				   sizeof(out_answer->reply), &out_answer->readings, -1,
+				   &out_answer->fd);
 }
 
 /* Wait over a connection of its own: the session stays usable by other threads meanwhile. */
@@ -48,11 +50,10 @@ static int attach_wait(struct gpushare_session *session, const char *name, uint3
 /* Attach at the registry; the name may go again between a wait's end and the attach, and the registry
  * may be another one then. */
 int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		    enum attach_kind kind, gpushare_AttachReply *out_answer,
-		    unsigned int *out_readings)
+		    enum attach_kind kind, struct attach_answer *out_answer)
 {
 	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* the millisecond has begun already */
-	int status = attach_ask(session, name, kind, out_answer, out_readings);
+	int status = attach_ask(session, name, kind, out_answer);
 	bool waits = status == GPUSHARE_E_NOT_FOUND && wait_ms;
 
 	while (waits && (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_REGISTRY)) {
@@ -64,7 +65,7 @@ int attach_register(struct gpushare_session *session, const char *name, uint32_t
 		status = attach_wait(session, name, (uint32_t)(deadline - now));
 		api_waited_ms = 0; /* the wait has a limit of its own */
 		if (!status || status == GPUSHARE_E_NO_REGISTRY)
-			status = attach_ask(session, name, kind, out_answer, out_readings);
+			status = attach_ask(session, name, kind, out_answer);
 	}
 	return status;
 }

@@ -26,8 +26,7 @@ static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
 static int commit(struct gpushare_buffer *buffer, request *ask)
 {
 	struct gpushare_session *session = buffer->session;
-	struct session_endings endings = session_endings(session);
-	unsigned int before;
+	unsigned int before, tries = CLIENT_ENDINGS;
 	int status;
 
 	do {
@@ -36,8 +35,8 @@ static int commit(struct gpushare_buffer *buffer, request *ask)
 		status = session_ask(session, ask, 0, NULL, 0);
 		if (status)
 			mark_staged(buffer, true);
-	} while (status == GPUSHARE_E_NOT_FOUND && session_has_moved(session, before) &&
-		 session_outlives(session, &endings));
+	} while (status == GPUSHARE_E_NOT_FOUND && session_connections(session) != before &&
+		 --tries);
 	return status;
 }
 

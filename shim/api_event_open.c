@@ -199,9 +199,9 @@ static int open_answered(struct gpushare_session *session, const gpushare_Attach
 static int open_cold(struct gpushare_session *session, const char *name,
 		     const struct gpushare_event_options *options, struct gpushare_buffer **out)
 {
-	gpushare_AttachReply answer;
+	struct attach_answer asked = {.fd = -1};
+	const gpushare_AttachReply *answer = &asked.reply;
 	struct gpushare_info info;
-	unsigned int readings = 0;
 	uint64_t change = 0;
 	bool is_watched;
 	int status;
@@ -211,19 +211,20 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	changes_fetch(&session->changes, session->client);
 	is_watched = changes_read(&session->changes, session->client, name, &change);
 	session_give_client(session);
-	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &answer, &readings);
+	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &asked);
 	if (status)
 		return status;
-	status = open_answered(session, &answer, options, readings, out);
+	fds_close(&asked.fd, asked.fd >= 0); /* an event has none */
+	status = open_answered(session, answer, options, asked.readings, out);
 	if (status) {
-		query_info(&answer.buffer, &info);
-		session_tell_detach(session, &info, readings);
+		query_info(&answer->buffer, &info);
+		session_tell_detach(session, &info, asked.readings);
 		return status;
 	}
 	session_lock(session);
-	(*out)->is_watched = is_watched && !answer.own;
+	(*out)->is_watched = is_watched && !answer->own;
 	(*out)->change = change;
-	if (answer.own) /* whoever closes it here, this process is there */
+	if (answer->own) /* whoever closes it here, this process is there */
 		(*out)->ask_ms = INT64_MAX;
 	pthread_mutex_unlock(&session->lock);
 	return GPUSHARE_OK;

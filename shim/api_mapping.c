@@ -169,87 +169,53 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	return GPUSHARE_OK;
 }
 
-/* Attached under the name since: what this is for gives back the one that it was, and not that. */
-static int mapping_is_another(struct gpushare_session *session, const record *found,
-			      unsigned int readings)
+/* The registry says that it travels so, and sends nothing. */
+static int mapping_missing_fd(const record *from)
 {
-	struct gpushare_info info;
-
-	query_info(found, &info);
-	session_tell_detach(session, &info, readings);
-	return api_fail(GPUSHARE_E_NOT_FOUND, "'%s' is another buffer by now: attach again",
-			found->name);
+	return api_fail(GPUSHARE_E_PROTOCOL, "no file descriptor came for '%s'", from->name);
 }
 
-/* The descriptor behind a ticket. A registry that came since has another ticket for it. */
-static int mapping_fetch(struct gpushare_session *session, const gpushare_AttachReply *answer,
-			 int *out_fd)
-{
-	request ask = {.which_verb = gpushare_Request_attach_tag};
-	gpushare_AttachReply again = *answer;
-	struct session_endings endings = session_endings(session);
-	unsigned int before = session_connections(session), readings;
-	int status = session_withdraw(session, answer->ticket, out_fd);
-
-	memcpy(ask.verb.attach.name, answer->buffer.name, sizeof(ask.verb.attach.name));
-	ask.verb.attach.read_only = answer->read_only;
-	while (status && session_has_moved(session, before) &&
-	       session_outlives(session, &endings)) {
-		status = session_ask_noting(session, &ask, gpushare_Reply_attach_tag, &again,
-					    sizeof(again), &readings);
-		if (status)
-			return status;
-		if (again.buffer.generation != answer->buffer.generation)
-			return mapping_is_another(session, &again.buffer, readings);
-		before = session_connections(session);
-		status = session_withdraw(session, again.ticket, out_fd);
-	}
-	return status;
-}
-
-static int mapping_import_fd(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+static int mapping_import_fd(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 			     const struct gpushare_attach_options *options)
 {
-	_cleanup_close_ int fd = -1;
+	const record *from = &answer->reply.buffer;
 	struct vmm_wish wish;
-	int status = mapping_wish(answer, options, &wish);
+	int status = mapping_wish(&answer->reply, options, &wish);
 
+	if (!status && answer->fd < 0)
+		status = mapping_missing_fd(from);
 	if (!status)
-		status = mapping_fetch(buffer->session, answer, &fd);
-	if (!status)
-		status = mapping_place(buffer, &answer->buffer, fd, &wish);
+		status = mapping_place(buffer, from, answer->fd, &wish);
 	if (!status)
 		buffer->opened = buffer->mapping.pointer;
 	return status;
 }
 
-int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		 const struct gpushare_attach_options *options)
 {
+	const record *from = &answer->reply.buffer;
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
 	int status =
 	    device_retain(&buffer->session->devices, driver, buffer->device, &buffer->context);
 
-	buffer->away = !device_is(driver, buffer->device, answer->buffer.device_uuid);
+	buffer->away = !device_is(driver, buffer->device, from->device_uuid);
 	if (!status)
 		status = device_enter(driver, buffer->context, &scope);
 	if (!status)
-		status = backing_is_fd(answer->buffer.backing)
-			     ? mapping_import_fd(buffer, answer, options)
-			     : mapping_import(buffer, answer);
+		status = backing_is_fd(from->backing) ? mapping_import_fd(buffer, answer, options)
+						      : mapping_import(buffer, &answer->reply);
 	if (status)
 		return status;
 	buffer->kind = BUFFER_ATTACHED;
-	buffer->pointer = buffer->opened + answer->buffer.base_offset;
+	buffer->pointer = buffer->opened + from->base_offset;
 	return GPUSHARE_OK;
 }
 
-int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer *answer)
 {
-	_cleanup_close_ int fd = -1;
-	const record *from = &answer->buffer;
-	int status;
+	const record *from = &answer->reply.buffer;
 
 	if (!backing_is_fd(from->backing))
 		return api_fail(
@@ -260,11 +226,11 @@ int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply
 	buffer->kind = BUFFER_ATTACHED;
 	buffer->host_only = true;
 	buffer->device = -1;
-	buffer->read_only = mapping_is_read_only(answer);
-	status = mapping_fetch(buffer->session, answer, &fd);
-	if (status)
-		return status;
-	if (from->backing == GPUSHARE_BACKING_HOST && !vmm_host_is_file(fd, from->base_size))
+	buffer->read_only = mapping_is_read_only(&answer->reply);
+	if (answer->fd < 0)
+		return mapping_missing_fd(from);
+	if (from->backing == GPUSHARE_BACKING_HOST &&
+	    !vmm_host_is_file(answer->fd, from->base_size))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' is unified memory that its owner's CUDA driver made "
 				"(cuMemCreate at a NUMA node), and nothing but CUDA maps that; "
@@ -272,7 +238,7 @@ int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply
 				from->name);
 	if (from->backing == GPUSHARE_BACKING_HOST && from->address > from->base_offset)
 		buffer->elsewhere = from->address - from->base_offset;
-	buffer->mapping.held = held_keep(fd);
+	buffer->mapping.held = held_keep(answer->fd);
 	return buffer->mapping.held
 		   ? GPUSHARE_OK
 		   : api_fail(GPUSHARE_E_LIMIT,

@@ -54,36 +54,19 @@ static bool knows_more(struct gpushare_session *session, unsigned int before, in
 
 /* What is attached here and not known there has gone; the sentence says why. */
 static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
-		     gpushare_OrderReply *out_answer)
+		     gpushare_OrderReply *out_answer, int fd, int *out_fd)
 {
 	request ask = {.which_verb = gpushare_Request_order_tag};
-	unsigned int before = session_connections(session);
+	unsigned int before = session_connections(session), readings;
 	int status;
 
 	ask.verb.order = *order;
-	status =
-	    session_ask(session, &ask, gpushare_Reply_order_tag, out_answer, sizeof(*out_answer));
+	status = session_ask_passing(session, &ask, gpushare_Reply_order_tag, out_answer,
+				     sizeof(*out_answer), &readings, fd, out_fd);
 	if (knows_more(session, before, status))
-		status = session_ask(session, &ask, gpushare_Reply_order_tag, out_answer,
-				     sizeof(*out_answer));
+		status = session_ask_passing(session, &ask, gpushare_Reply_order_tag, out_answer,
+					     sizeof(*out_answer), &readings, fd, out_fd);
 	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_E_OWNER_GONE : status;
-}
-
-/* The descriptor of a page that is new here. A registry that came since has another ticket. */
-static int fetch(struct gpushare_session *session, const gpushare_Order *ask,
-		 gpushare_OrderReply *out_answer, unsigned int *out_connection, int *out_fd)
-{
-	struct session_endings endings = session_endings(session);
-	int status;
-
-	do {
-		*out_connection = session_connections(session);
-		status = ask_order(session, ask, out_answer);
-		if (!status)
-			status = session_withdraw(session, out_answer->ticket, out_fd);
-	} while (status && session_has_moved(session, *out_connection) &&
-		 session_outlives(session, &endings));
-	return status;
 }
 
 static int fail_page(const struct gpushare_buffer *buffer, int status)
@@ -161,9 +144,9 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 	struct gpushare_session *session = buffer->session;
 	struct ordering *made = NULL, *seen;
 	gpushare_OrderReply answer;
-	unsigned int connection;
+	unsigned int connection = session_connections(session);
 	int fd = -1;
-	int status = fetch(session, ask, &answer, &connection, &fd);
+	int status = ask_order(session, ask, &answer, -1, &fd);
 
 	if (status)
 		return status;
@@ -201,15 +184,6 @@ static int fail_lost(struct ordering *ordering)
 			ordering->name);
 }
 
-/* The registry has lost the page: give it this one. */
-static int give_back(struct ordering *ordering, gpushare_Order *ask,
-		     gpushare_OrderReply *out_answer)
-{
-	int status = session_deposit(ordering->session, ordering->fd, ask->ticket);
-
-	return status ? status : ask_order(ordering->session, ask, out_answer);
-}
-
 static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
@@ -224,9 +198,9 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 	ask.roles = atomic_load(&ordering->roles) | roles;
 	ask.slot = atomic_load(&ordering->slot);
 	memcpy(ask.name, ordering->name, sizeof(ask.name));
-	status = ask_order(session, &ask, &answer);
-	if (!status && !answer.id)
-		status = give_back(ordering, &ask, &answer);
+	status = ask_order(session, &ask, &answer, -1, NULL);
+	if (!status && !answer.id) /* it has lost the page: here it is */
+		status = ask_order(session, &ask, &answer, ordering->fd, NULL);
 	if (status)
 		return status;
 	session_lock(session);

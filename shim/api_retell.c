@@ -8,7 +8,6 @@
 #include "api_source.h"
 #include "api_unified.h"
 #include "cleanup.h"
-#include "client_fds.h"
 #include "client_held.h"
 #include "monotonic.h"
 #include "vmm_host.h"
@@ -252,18 +251,13 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 		     uint64_t *out_generation)
 {
 	struct client *client = session->client;
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE] = {{0}};
-	int status = GPUSHARE_OK;
+	int status;
 
 	if (!session_try_client(session, until_ms))
 		return GPUSHARE_E_TIMED_OUT;
-	if (fd >= 0)
-		status = client_deposit(client, &fd, 1, ticket);
-	if (status == GPUSHARE_OK) {
-		client->request = *ask;
-		memcpy(client->request.verb.share.ticket, ticket, sizeof(*ticket));
-		status = client_call(client, 0);
-	}
+	client->request = *ask;
+	client->goes = fd;
+	status = client_call(client, 0);
 	if (status == GPUSHARE_OK)
 		*out_generation = client->reply.body.share.generation;
 	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT)

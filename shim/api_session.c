@@ -150,8 +150,9 @@ int session_call(struct gpushare_session *session)
 	return status;
 }
 
-int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
-		       void *out_body, size_t body_size, unsigned int *out_readings)
+int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
+			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+			int *out_fd)
 {
 	struct client *client = session->client;
 	int64_t until_ms = session_deadline(session);
@@ -160,7 +161,10 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 	if (!session_try_client(session, until_ms))
 		return session_fail_client(session);
 	client->request = *ask;
+	client->goes = fd;
 	status = session_call(session);
+	if (!status && out_fd)
+		*out_fd = client_take_fd(client);
 	if (status)
 		api_fail(status, "%s", *client->why ? client->why : status_text(status));
 	else if (body && client->reply.which_body != body)
@@ -179,6 +183,12 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 	return status;
 }
 
+int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
+		       void *out_body, size_t body_size, unsigned int *out_readings)
+{
+	return session_ask_passing(session, ask, body, out_body, body_size, out_readings, -1, NULL);
+}
+
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size)
 {
@@ -195,33 +205,6 @@ unsigned int session_connections(struct gpushare_session *session)
 	connections = session->seen.connections;
 	pthread_mutex_unlock(&session->lock);
 	return connections;
-}
-
-bool session_has_moved(struct gpushare_session *session, unsigned int connections)
-{
-	bool moved;
-
-	if (!session_try_client(session, session_deadline(session)))
-		return false;
-	moved = client_connect(session->client) == GPUSHARE_OK &&
-		session->client->connections != connections;
-	session_give_client(session);
-	return moved;
-}
-
-struct session_endings session_endings(const struct gpushare_session *session)
-{
-	return (struct session_endings){.until_ms = monotonic_ms() + session->timeout_ms};
-}
-
-bool session_outlives(struct gpushare_session *session, struct session_endings *endings)
-{
-	int server;
-
-	session_lock(session);
-	server = session->seen.server;
-	pthread_mutex_unlock(&session->lock);
-	return client_outlives(server, &endings->endings, endings->until_ms);
 }
 
 void session_tell_anew(struct gpushare_session *session)

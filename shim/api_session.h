@@ -161,29 +161,19 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 /* And note how many readings there had been, for session_retell_check(). */
 int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
 		       void *out_body, size_t body_size, unsigned int *out_readings);
-/* How many connections it has made; whether it is another than then, so that tickets are lost. */
+/* And with a descriptor beside it, which stays the caller's (-1: none), and one that comes back into *out_fd, close-on-exec
+ * and the caller's, or -1. `out_fd` may be NULL. */
+int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
+			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+			int *out_fd);
+/* How many connections it has made. */
 unsigned int session_connections(struct gpushare_session *session);
-bool session_has_moved(struct gpushare_session *session, unsigned int connections);
-/* What takes two questions, or a question and a ticket, all of one registry: where that one ended in between
- * it begins anew with the next, if there is time; client_outlives(). */
-struct session_endings {
-	int64_t until_ms;
-	struct client_endings endings;
-};
-struct session_endings session_endings(const struct gpushare_session *session);
-bool session_outlives(struct gpushare_session *session, struct session_endings *endings);
 /* The same in silence, and to a registry that is there: for giving things back. */
 void session_tell(struct gpushare_session *session, const request *tell);
 /* It is on no list any more, since there were so many readings. */
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
 			 unsigned int readings);
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
-
-/* api_fds.c: leave a descriptor at the registry for a ticket, and fetch one for a ticket. */
-int session_deposit(struct gpushare_session *session, int fd,
-		    uint8_t out_ticket[GPUSHARE_TICKET_SIZE]);
-int session_withdraw(struct gpushare_session *session, const uint8_t ticket[GPUSHARE_TICKET_SIZE],
-		     int *out_fd);
 
 /* Shared or attached when there were so many readings. */
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
@@ -204,11 +194,19 @@ int session_unuse(struct gpushare_buffer *buffer);
 /* api_dlpack.c: true, and the last tensor's end closes the session, if there are any. */
 bool dlpack_holds(struct gpushare_session *session);
 
+/* What the registry answered to an attach: the caller closes `fd`, of what travels so; else -1. `readings`: as
+ * session_ask_noting() says. */
+struct attach_answer {
+	gpushare_AttachReply reply;
+	int fd;
+	unsigned int readings;
+};
+
 /* api_mapping.c: the CUDA side of an attachment; the struct stays. */
-int mapping_open(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer,
+int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		 const struct gpushare_attach_options *options);
 /* The same without CUDA: its descriptor, and no address. */
-int mapping_open_host(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer);
+int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer *answer);
 /* Map a descriptor's memory for a buffer whose device is known and whose context is current. */
 int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		  const struct vmm_wish *wish);
@@ -225,8 +223,7 @@ int session_end_shared(struct gpushare_buffer *buffer);
  * does. */
 enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
 int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		    enum attach_kind kind, gpushare_AttachReply *out_answer,
-		    unsigned int *out_readings);
+		    enum attach_kind kind, struct attach_answer *out_answer);
 int session_end_attached(struct gpushare_buffer *buffer);
 
 /* api_alloc.c: free what gpushare_alloc() made; the struct stays. The first of what is no vmm buffer. */

@@ -73,23 +73,19 @@ void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)
 	memcpy(share->group, buffer->rights.group, sizeof(share->group));
 }
 
-static int share_register_once(struct gpushare_session *session, const struct source *source,
-			       struct gpushare_buffer *buffer, unsigned int *out_readings)
+static int share_register(struct gpushare_session *session, const struct source *source,
+			  struct gpushare_buffer *buffer, unsigned int *out_readings)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	gpushare_ShareReply answer;
 	int status;
 
 	share_describe(buffer, &ask.verb.share);
-	if (backing_is_fd(source->backing)) {
-		status = session_deposit(session, source->fd, ask.verb.share.ticket);
-		if (status)
-			return status;
-	} else {
+	if (!backing_is_fd(source->backing))
 		memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
-	}
-	status = session_ask_noting(session, &ask, gpushare_Reply_share_tag, &answer,
-				    sizeof(answer), out_readings);
+	status = session_ask_passing(session, &ask, gpushare_Reply_share_tag, &answer,
+				     sizeof(answer), out_readings,
+				     backing_is_fd(source->backing) ? source->fd : -1, NULL);
 	if (status)
 		return status;
 	buffer->info.generation = answer.generation;
@@ -98,22 +94,6 @@ static int share_register_once(struct gpushare_session *session, const struct so
 		buffer->info.owner_gid = answer.owner_gid;
 	}
 	return GPUSHARE_OK;
-}
-
-/* A ticket is worth nothing to a registry that came since. */
-static int share_register(struct gpushare_session *session, const struct source *source,
-			  struct gpushare_buffer *buffer, unsigned int *out_readings)
-{
-	struct session_endings endings = session_endings(session);
-	unsigned int before;
-	int status;
-
-	do {
-		before = session_connections(session);
-		status = share_register_once(session, source, buffer, out_readings);
-	} while (status == GPUSHARE_E_INVALID && backing_is_fd(source->backing) &&
-		 session_has_moved(session, before) && session_outlives(session, &endings));
-	return status;
 }
 
 int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,

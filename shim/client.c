@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "cleanup.h"
+#include "client_fds.h"
 #include "client_internal.h"
 #include "monotonic.h"
 
@@ -34,7 +35,7 @@ struct client *client_new(const struct client_options *options)
 
 	if (!client)
 		return NULL;
-	client->fd = client->probe.fd = -1;
+	client->fd = client->probe.fd = client->goes = client->came = -1;
 	client->wire = malloc(GPUSHARE_MESSAGE_MAX);
 	client->timeout_ms =
 	    options->timeout_ms ? options->timeout_ms : client_default_timeout_ms();
@@ -87,6 +88,22 @@ void client_disconnect(struct client *client)
 	client_drop_probe(client);
 }
 
+int client_take_fd(struct client *client)
+{
+	int came = client->came;
+
+	client->came = -1;
+	return came;
+}
+
+static void drop_fd(struct client *client)
+{
+	int unwanted = client_take_fd(client);
+
+	if (unwanted >= 0)
+		close(unwanted);
+}
+
 struct client *client_free(struct client *client)
 {
 	if (!client)
@@ -94,6 +111,7 @@ struct client *client_free(struct client *client)
 	if (!client_stands(client))
 		client_owe(client);
 	client_disconnect(client);
+	drop_fd(client);
 	free(client->wire);
 	free(client);
 	return NULL;
@@ -118,8 +136,10 @@ static int say_hello(struct client *client, int64_t deadline)
 	if (status != GPUSHARE_OK)
 		return status;
 	memset(client->lease, 0, sizeof(client->lease));
-	if (client->reply.which_body == gpushare_Reply_hello_tag)
+	if (client->reply.which_body == gpushare_Reply_hello_tag) {
 		memcpy(client->lease, answer->lease, sizeof(client->lease));
+		client->connection = answer->connection;
+	}
 	client->fresh = client->connections++ > 0;
 	client_drop_given_up(client);
 	return GPUSHARE_OK;
@@ -294,6 +314,34 @@ static bool is_told(struct client *client)
 	return true;
 }
 
+/* A descriptor goes with the request, or comes with its answer. */
+static bool is_for_fds(const struct client *client)
+{
+	const request *question = &client->request;
+
+	return client->goes >= 0 ||
+	       (question->which_verb == gpushare_Request_share_tag && question->verb.share.adopt) ||
+	       (question->which_verb == gpushare_Request_order_tag && !question->verb.order.again &&
+		!question->verb.order.leave);
+}
+
+/* Of what is attached the registry knows how it travels. */
+static int exchange(struct client *client, int64_t deadline)
+{
+	int status = GPUSHARE_OK;
+	bool for_fds = is_for_fds(client);
+
+	if (!for_fds) {
+		status = client_exchange(client, &client->request, &client->reply, deadline);
+		for_fds = status == GPUSHARE_OK &&
+			  client->reply.which_body == gpushare_Reply_attach_tag &&
+			  client->reply.body.attach.at_fds;
+	}
+	if (for_fds)
+		status = client_exchange_fds(client, &client->request, &client->reply, deadline);
+	return status;
+}
+
 /* Over the connection there is. */
 static int ask(struct client *client, int64_t deadline)
 {
@@ -305,7 +353,7 @@ static int ask(struct client *client, int64_t deadline)
 	if (status != GPUSHARE_OK || is_told(client))
 		return status;
 	client->asked = true;
-	return client_exchange(client, &client->request, &client->reply, deadline);
+	return exchange(client, deadline);
 }
 
 /* What is adopted stays kept, and what is brought back stood before. */
@@ -348,6 +396,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 	int status;
 
 	client->asked = false;
+	drop_fd(client);
 	status = client_connect(client);
 	/* A connection that died under the request was a registry's that ended: ask its successor,
 	 * which first hears how things stand, and that one's, while there is time; but not one that
@@ -362,5 +411,9 @@ int client_call(struct client *client, unsigned int extra_ms)
 			break;
 		status = client_connect_by(client, deadline);
 	}
+	client->goes = -1;
+	/* Done, perhaps, for a descriptor that had no room here: it is told of without that, at once. */
+	if (status == GPUSHARE_E_LIMIT && client->fd >= 0 && client->fresh && client->retell)
+		(void)client->retell(client, client->owner, deadline);
 	return status;
 }

@@ -55,6 +55,7 @@ struct client {
 	unsigned int given_up_count;
 	struct client_socket probe; /* client_probe.c; fd -1: none */
 	uint8_t lease[16];	    /* the latest one's, to resume by; all zero: none */
+	uint32_t connection;	    /* the registry's number of it */
 	char unanswered[GPUSHARE_NAME_MAX +
 			1]; /* what a Share asked for; "": none, or it was told of */
 	uint64_t
@@ -70,9 +71,8 @@ struct client {
 	request aside; /* of the owner's retelling, while `request` waits */
 	request greeting;
 	reply reply;
-	struct fds_message fds_ask,
-	    fds_answer; /* too large for the program's stacks, as the rest */
-	int fds_came[FDS_MAX];
+	int goes; /* a descriptor that goes with `request`, and stays the caller's; -1: none */
+	int came; /* one that came with `reply`; -1: none. See client_take_fd(). */
 };
 
 /* $GPUSHARE_TIMEOUT_MS where it is a whole number of 1 to 3600000, else 1000. */
@@ -113,9 +113,14 @@ void client_disconnect(struct client *client);
  * Connects first where needed, and where the registry has ended meanwhile asks the one that came
  * after it, and so on; the same one CLIENT_TRIES at most. Returns the reply's own status, or a transport status
  * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why has the sentence either way.
+ * What a file descriptor goes with, client->goes or one that comes back, is asked at fds.sock; client->goes is -1
+ * afterwards.
  * After a transport failure the connection is used no more: a late answer never meets a later question.
  */
 int client_call(struct client *client, unsigned int extra_ms);
+/* What came with the answer of the latest call, close-on-exec, is the caller's from here on; -1: nothing did. What
+ * nobody takes the next call closes. */
+int client_take_fd(struct client *client);
 
 /*
  * Send `question` over the connection that stands, without a wait for its answer, which later calls skip.

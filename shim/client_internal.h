@@ -61,6 +61,10 @@ int client_transfer(struct client *client, bool out, uint8_t *data, size_t size,
 		    int64_t deadline_ms);
 /* The connection is none any more over that failure; with the sentence for it. */
 int client_fail_transfer(struct client *client, int status, const char *doing);
+/* Answers that nobody waits for are taken in first. */
+int client_settle_posted(struct client *client, int64_t deadline_ms);
+/* The answer of `size` bytes; its status, or E_PROTOCOL. */
+int client_read_answer(struct client *client, const uint8_t *bytes, size_t size, reply *answer);
 /* A question and its answer; the answer's status. */
 int client_exchange(struct client *client, const request *question, reply *answer,
 		    int64_t deadline_ms);

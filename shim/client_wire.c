@@ -166,6 +166,17 @@ static int exchange(struct client *client, size_t size, size_t *out_size, int64_
 	return status == GPUSHARE_OK ? status : client_fail_transfer(client, status, "answering");
 }
 
+int client_settle_posted(struct client *client, int64_t deadline)
+{
+	int status = GPUSHARE_OK;
+	bool posted;
+	size_t size;
+
+	while (status == GPUSHARE_OK && client->posted)
+		status = receive_one(client, 0, &posted, &size, deadline);
+	return status == GPUSHARE_OK ? status : client_fail_transfer(client, status, "answering");
+}
+
 bool client_post(struct client *client, const request *question)
 {
 	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
@@ -196,9 +207,15 @@ int client_exchange(struct client *client, const request *question, reply *answe
 	if (status != GPUSHARE_OK)
 		return client_fail(client, status, "a request breaks the protocol's bounds");
 	status = exchange(client, size, &size, deadline);
-	if (status != GPUSHARE_OK)
-		return status;
-	status = codec_decode_reply(client->wire + header, size, answer);
+	return status == GPUSHARE_OK
+		   ? client_read_answer(client, client->wire + header, size, answer)
+		   : status;
+}
+
+int client_read_answer(struct client *client, const uint8_t *bytes, size_t size, reply *answer)
+{
+	int status = codec_decode_reply(bytes, size, answer);
+
 	if (status != GPUSHARE_OK) {
 		client_hang_up(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,

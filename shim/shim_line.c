@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client_fds.h"
 #include "client_internal.h"
 #include "monotonic.h"
 #include "shim_live.h"
@@ -185,19 +184,6 @@ static void note(bool reached)
 	turn.quiet_until_ms = monotonic_ms() + turn.pause_ms;
 }
 
-/* Whether a call to fds.sock failed by the registry's word, not for want of one. */
-static bool is_answer(int status)
-{
-	return status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT;
-}
-
-static void note_fds(int status)
-{
-	note(is_answer(status));
-	if (!is_answer(status))
-		note_unanswered(status);
-}
-
 /* The client has what is left of the turn. */
 static struct client *limited(void)
 {
@@ -220,6 +206,7 @@ request *line_ask(pb_size_t verb)
 
 	memset(question, 0, sizeof(*question));
 	question->which_verb = verb;
+	line.client->goes = -1;
 	return question;
 }
 
@@ -249,33 +236,4 @@ int line_give_back(char *why, size_t why_size)
 		note_unanswered(status);
 	}
 	return say(status, why, why_size);
-}
-
-int line_deposit(int fd, uint8_t (*out_ticket)[GPUSHARE_TICKET_SIZE], char *why, size_t why_size)
-{
-	int status = client_deposit(limited(), &fd, 1, out_ticket);
-
-	note_fds(status);
-	return say(status, why, why_size);
-}
-
-int line_fetch(const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd, char *why, size_t why_size)
-{
-	int status = client_withdraw(limited(), ticket, out_fd);
-
-	note_fds(status);
-	return say(status, why, why_size);
-}
-
-bool line_has_moved(unsigned int connections)
-{
-	if (client_connect(limited()) != GPUSHARE_OK || line.client->connections == connections)
-		return false;
-	note(true); /* what failed was the one before */
-	return true;
-}
-
-bool line_outlives(struct client_endings *endings)
-{
-	return client_outlives(line.client->server, endings, line.until_ms);
 }

@@ -33,18 +33,10 @@ int line_call(unsigned int extra_ms, char *why, size_t why_size);
 /* The same for what is given back: it has a moment even where no time is left, and no registry is
  * started for it but one that would know what is meant. */
 int line_give_back(char *why, size_t why_size);
-/* client_deposit() of one, and client_withdraw(). */
-int line_deposit(int fd, uint8_t (*out_ticket)[GPUSHARE_TICKET_SIZE], char *why, size_t why_size);
-int line_fetch(const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd, char *why, size_t why_size);
 /* Did the latest of them to fail get no answer in time, so that it may have been heard? At any time. */
 bool line_is_unanswered(void);
 /* At once, in no turn: which connection stands, as client->connections counts them; 0: none does.
  * False: a turn is on, and it can't be told. */
 bool line_standing(unsigned int *out_connection);
-/* Is the registry another than when so many connections had been made? */
-bool line_has_moved(unsigned int connections);
-/* In a turn that took two questions, or a question and a ticket, of one registry, which ended in between:
- * is there time to begin anew with the next? client_outlives(). */
-bool line_outlives(struct client_endings *endings);
 
 #endif

@@ -38,43 +38,24 @@ static void ask_rights(gpushare_Share *share, const char *group)
 	put_text(share->group, sizeof(share->group), group);
 }
 
-/* Under the ticket of its descriptor, where there is one, or by its handle. E_NOT_READY: see link_share(). */
-static int ask_to_share(const struct link_share *what, char *why, size_t why_size)
+/* E_NOT_READY: see link_share(). */
+static int share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+		 char *why, size_t why_size)
 {
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE] = {{0}};
-	gpushare_Share *share;
-	int status = GPUSHARE_OK;
+	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
+	int status;
 
-	if (what->fd >= 0)
-		status = line_deposit(what->fd, ticket, why, why_size);
-	if (status != GPUSHARE_OK)
-		return status;
-	share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	share->has_buffer = true;
 	share->buffer = *what->what;
 	share->again = what->again;
 	share->orphan = what->orphan;
 	ask_rights(share, what->group);
+	line.client->goes = what->fd;
 	if (what->fd < 0)
 		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
-	memcpy(share->ticket, ticket, sizeof(share->ticket));
 	status = line_call(0, why, why_size);
-	return is_unanswered(status) ? GPUSHARE_E_NOT_READY : status;
-}
-
-/* A ticket is worth nothing to a registry that came since. */
-static int share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
-		 char *why, size_t why_size)
-{
-	struct client_endings endings = {0};
-	unsigned int before;
-	int status;
-
-	do {
-		before = line.client->connections;
-		status = ask_to_share(what, why, why_size);
-	} while (status == GPUSHARE_E_INVALID && what->fd >= 0 &&
-		 line.client->connections != before && line_outlives(&endings));
+	if (is_unanswered(status))
+		status = GPUSHARE_E_NOT_READY;
 	if (status == GPUSHARE_OK)
 		*out_generation = line.client->reply.body.share.generation;
 	*out_reading = live_reading();
@@ -108,89 +89,37 @@ static int give_back(char *why, size_t why_size)
 	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
 }
 
-/* What was just adopted; without its descriptor it is left to itself again. *out_moved: the registry
- * ended in between, and its ticket with it; the next one leaves it so, as it is not told of it. */
-static int fetch_adopted(const gpushare_ShareReply *answer, int *out_fd, bool *out_moved, char *why,
-			 size_t why_size)
+int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
+	       unsigned int *out_reading, char *why, size_t why_size)
 {
-	unsigned int connections = line.client->connections;
-	int status = line_fetch(answer->ticket, out_fd, why, why_size);
-	gpushare_Withdraw *withdraw;
-	char unsaid[512];
+	int status = line_enter(why, why_size);
+	gpushare_Share *share;
 
-	*out_moved = status != GPUSHARE_OK && line_has_moved(connections);
-	if (status == GPUSHARE_OK || *out_moved)
+	if (status != GPUSHARE_OK)
 		return status;
-	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
-	put_text(withdraw->name, sizeof(withdraw->name), answer->buffer.name);
-	withdraw->generation = answer->generation;
-	give_back(unsaid, sizeof(unsaid));
-	return status;
-}
-
-static int adopt(const record *what, const char *group, record *out_record, int *out_fd,
-		 bool *out_moved, char *why, size_t why_size)
-{
-	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
-	gpushare_ShareReply answer;
-	int status;
-
+	share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	share->has_buffer = true;
 	share->buffer = *what;
 	share->adopt = true;
 	ask_rights(share, group);
-	*out_moved = false;
 	status = line_call(0, why, why_size);
-	if (status != GPUSHARE_OK)
-		return status;
-	answer = line.client->reply.body.share;
-	*out_record = answer.buffer;
-	return fetch_adopted(&answer, out_fd, out_moved, why, why_size);
-}
-
-int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
-	       unsigned int *out_reading, char *why, size_t why_size)
-{
-	struct client_endings endings = {0};
-	int status = line_enter(why, why_size);
-	bool moved;
-
-	if (status != GPUSHARE_OK)
-		return status;
-	do
-		status = adopt(what, group, out_record, out_fd, &moved, why, why_size);
-	while (moved && line_outlives(&endings));
+	if (status == GPUSHARE_OK) {
+		*out_record = line.client->reply.body.share.buffer;
+		*out_fd = client_take_fd(line.client);
+	}
 	*out_reading = live_reading();
 	line_leave();
 	return status;
 }
 
-/* The descriptor of what was just attached; without one the attachment is given back. */
-static int fetch(const gpushare_AttachReply *answer, int *out_fd, char *why, size_t why_size)
-{
-	int status = line_fetch(answer->ticket, out_fd, why, why_size);
-	gpushare_Detach *detach;
-	char unsaid[512];
-
-	if (status == GPUSHARE_OK)
-		return status;
-	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
-	put_text(detach->name, sizeof(detach->name), answer->buffer.name);
-	detach->generation = answer->buffer.generation;
-	give_back(unsaid, sizeof(unsaid));
-	return status;
-}
-
-/* *out_again: the registry ended in between, and its ticket with it, and there is another. */
+/* E_TIMED_OUT: it is not there so far. */
 static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 			gpushare_AttachReply *out_answer, int *out_fd, unsigned int *out_reading,
-			struct client_endings *endings, bool *out_again, char *why, size_t why_size)
+			char *why, size_t why_size)
 {
-	unsigned int connections;
-	gpushare_Attach *attach;
 	int status = line_enter(why, why_size);
+	gpushare_Attach *attach;
 
-	*out_again = false;
 	if (status != GPUSHARE_OK)
 		return status;
 	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
@@ -198,13 +127,11 @@ static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 	attach->wait_ms = wait_ms;
 	attach->read_only = read_only;
 	status = line_call(wait_ms, why, why_size);
+	if (status == GPUSHARE_E_NOT_FOUND && wait_ms) /* it went between two questions */
+		status = GPUSHARE_E_TIMED_OUT;
 	if (status == GPUSHARE_OK) {
 		*out_answer = line.client->reply.body.attach;
-		connections = line.client->connections;
-		if (backing_is_fd(out_answer->buffer.backing))
-			status = fetch(out_answer, out_fd, why, why_size);
-		*out_again =
-		    status != GPUSHARE_OK && line_has_moved(connections) && line_outlives(endings);
+		*out_fd = client_take_fd(line.client);
 	}
 	*out_reading = live_reading();
 	line_leave();
@@ -216,12 +143,9 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
 		unsigned int *out_reading, char *why, size_t why_size)
 {
-	gpushare_AttachReply answer;
+	gpushare_AttachReply answer = {0};
 	int64_t until = monotonic_ms() + wait_ms;
-	int64_t deadline = until + client_default_timeout_ms();
-	struct client_endings endings = {0};
 	int status, fd = -1;
-	bool again;
 
 	for (;;) {
 		bool queued = line_is_queued();
@@ -229,10 +153,8 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 		int64_t left = until - monotonic_ms();
 		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
 
-		status = attach_slice(name, slice, *read_only, &answer, &fd, out_reading, &endings,
-				      &again, why, why_size);
-		if (again && monotonic_ms() < deadline)
-			continue;
+		status =
+		    attach_slice(name, slice, *read_only, &answer, &fd, out_reading, why, why_size);
 		if (left <= 0 ||
 		    (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
 			break;

@@ -155,7 +155,7 @@ $(call each,$(call from,api) $(filter-out %/host_ways.c,$(call from,host)) $(add
 $(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) $$(COUNTED_LINK) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
 	$(BUILD)/libgpushare.so $(BUILD)/libunits.a)
 # Those that time the library from inside have its objects, and the client's calls led through them.
-$(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(patsubst %,-Wl$(comma)--wrap=client_%,call withdraw deposit) \
+$(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(patsubst %,-Wl$(comma)--wrap=client_%,call exchange_fds) \
 	$(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
 # gpushare.hpp, by each C++ compiler that is there: cpp_app_g++, cpp_app_clang++.
 CXXS := $(foreach c,$(if $(CROSS),,$(if $(SANITIZE)$(COVERAGE),$(if $(findstring clang,$(CC)),clang++,g++),g++ clang++)),$(if $(shell \

@@ -16,11 +16,6 @@ _Static_assert(gpushare_Request_size <= GPUSHARE_MESSAGE_MAX, "a Request fits a 
 _Static_assert(gpushare_Reply_size <= GPUSHARE_MESSAGE_MAX, "a Reply fits a message");
 _Static_assert(gpushare_Notice_size <= GPUSHARE_MESSAGE_MAX, "a Notice fits a message");
 _Static_assert(sizeof(((gpushare_Share *)0)->handle) == GPUSHARE_HANDLE_SIZE, "registry.options");
-_Static_assert(sizeof(((gpushare_Share *)0)->ticket) == GPUSHARE_TICKET_SIZE, "registry.options");
-_Static_assert(sizeof(((gpushare_AttachReply *)0)->ticket) == GPUSHARE_TICKET_SIZE,
-	       "registry.options");
-_Static_assert(sizeof(((gpushare_ShareReply *)0)->ticket) == GPUSHARE_TICKET_SIZE,
-	       "registry.options");
 _Static_assert(sizeof(((gpushare_Hello *)0)->resume) == GPUSHARE_LEASE_SIZE, "registry.options");
 _Static_assert(sizeof(((gpushare_HelloReply *)0)->lease) == GPUSHARE_LEASE_SIZE,
 	       "registry.options");
@@ -165,7 +160,8 @@ static bool reply_names_are_valid(const reply *message)
 	case gpushare_Reply_lookup_tag:
 		return name_is_valid(message->body.lookup.buffer.name);
 	case gpushare_Reply_attach_tag:
-		return name_is_valid(message->body.attach.buffer.name);
+		return message->body.attach.at_fds ||
+		       name_is_valid(message->body.attach.buffer.name);
 	case gpushare_Reply_list_tag:
 		for (pb_size_t i = 0; i < message->body.list.buffers_count; i++) {
 			if (!name_is_valid(message->body.list.buffers[i].name))

@@ -7,7 +7,7 @@
 
 #include "protocol.h"
 
-_Static_assert(sizeof(struct fds_message) == 8 + FDS_MAX * GPUSHARE_TICKET_SIZE,
+_Static_assert(sizeof(struct fds_header) == 12 + GPUSHARE_LEASE_SIZE,
 	       "the same layout for every compiler");
 
 union ancillary {
@@ -26,10 +26,10 @@ void fds_close(const int *fds, size_t count)
 		close(fds[count]);
 }
 
-int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count)
+static int send_parts(int socket, struct iovec *parts, size_t part_count, const int *fds,
+		      size_t count)
 {
-	struct iovec data = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
-	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+	struct msghdr header = {.msg_iov = parts, .msg_iovlen = part_count};
 	union ancillary room = {.header = {0}};
 	ssize_t sent;
 
@@ -52,9 +52,23 @@ int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, s
 	return errno == ETOOMANYREFS ? GPUSHARE_E_LIMIT : status_from_errno(errno);
 }
 
-int fds_send(int socket, const struct fds_message *message, const int *fds, size_t count)
+static struct iovec part(const void *bytes, size_t size)
 {
-	return fds_send_bytes(socket, message, sizeof(*message), fds, count);
+	return (struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
+}
+
+int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count)
+{
+	struct iovec parts[] = {part(bytes, size)};
+
+	return send_parts(socket, parts, 1, fds, count);
+}
+
+int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd)
+{
+	struct iovec parts[] = {part(header, sizeof(*header)), part(body, size)};
+
+	return send_parts(socket, parts, 2, &fd, fd >= 0);
 }
 
 /* All descriptors that came, in order. */
@@ -86,14 +100,13 @@ static int judge(size_t size, size_t count, int flags)
 }
 
 /* Whatever the answer, what came is the caller's. */
-static int receive(int socket, void *bytes, size_t room_size, size_t *out_size,
+static int receive(int socket, struct iovec *parts, size_t part_count, size_t *out_size,
 		   int out_fds[FDS_KERNEL_MAX], size_t *out_count)
 {
-	struct iovec data = {.iov_base = bytes, .iov_len = room_size};
 	union ancillary room;
 	struct msghdr header = {
-	    .msg_iov = &data,
-	    .msg_iovlen = 1,
+	    .msg_iov = parts,
+	    .msg_iovlen = part_count,
 	    .msg_control = room.bytes,
 	    .msg_controllen = sizeof(room.bytes),
 	};
@@ -113,9 +126,10 @@ static int receive(int socket, void *bytes, size_t room_size, size_t *out_size,
 int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
 		      int out_fds[FDS_MAX], size_t *out_count)
 {
+	struct iovec parts[] = {part(bytes, room_size)};
 	int fds[FDS_KERNEL_MAX];
 	size_t size, count;
-	int status = receive(socket, bytes, room_size, &size, fds, &count);
+	int status = receive(socket, parts, 1, &size, fds, &count);
 
 	if (status) {
 		fds_close(fds, count);
@@ -127,30 +141,32 @@ int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_siz
 	return GPUSHARE_OK;
 }
 
-int fds_receive_open(int socket, struct fds_message *out_message, int out_fds[FDS_KERNEL_MAX],
-		     size_t *out_count)
+int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t room,
+		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count)
 {
+	struct iovec parts[] = {part(out_header, sizeof(*out_header)), part(body, room)};
 	size_t size;
-	int status = receive(socket, out_message, sizeof(*out_message), &size, out_fds, out_count);
+	int status = receive(socket, parts, 2, &size, out_fds, out_count);
 
-	if (!status && (size != sizeof(*out_message) || out_message->version != FDS_VERSION ||
-			out_message->count > FDS_MAX))
+	if (!status && (size < sizeof(*out_header) || out_header->version != FDS_VERSION))
 		status = GPUSHARE_E_PROTOCOL;
+	if (!status)
+		*out_size = size - sizeof(*out_header);
 	return status;
 }
 
-int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
-		size_t *out_count)
+int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
+		size_t *out_size, int *out_fd)
 {
 	int fds[FDS_KERNEL_MAX];
 	size_t count;
-	int status = fds_receive_open(socket, out_message, fds, &count);
+	int status = fds_receive_open(socket, out_header, body, room, out_size, fds, &count);
 
-	if (status) {
+	if (!status && count > 1)
+		status = GPUSHARE_E_PROTOCOL;
+	if (status)
 		fds_close(fds, count);
-		return status;
-	}
-	memcpy(out_fds, fds, count * sizeof(int));
-	*out_count = count;
-	return GPUSHARE_OK;
+	else
+		*out_fd = count ? fds[0] : -1;
+	return status;
 }

@@ -16,7 +16,6 @@
 #define GPUSHARE_FDS_SOCKET "fds.sock"
 #define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
-#define GPUSHARE_TICKET_SIZE 16
 #define GPUSHARE_LEASE_SIZE 16	   /* of HelloReply.lease, by which a lost connection is resumed */
 #define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
@@ -55,46 +54,45 @@ void sp_length(uint8_t to[SP_HEADER_SIZE], size_t size);
 size_t sp_ids_size(const uint8_t *from, size_t size);
 
 /*
- * fds.c: file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET) in the same
- * directory. One message each way, in the host's byte order: it never leaves the host. A deposit
- * brings `count` descriptors and is answered by a ticket for each; a withdrawal brings tickets and
- * is answered by their descriptors, all or none. Tickets serve once, the process that they were
- * given to, and not for long. A daemon that is to be replaced is asked so here: OK says that it
- * leaves, its lock that it has left. FDS_CHANGES gets the descriptor of the page of changes,
- * FDS_INDEX that of the index (index.h).
+ * fds.c: file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET) in the same directory. One
+ * message each way: a header in the host's byte order, as it never leaves the host, and a body. FDS_ASK is a
+ * Request as on registry.sock and its Reply, with at most one descriptor beside either: it is the request of
+ * the connection to registry.sock that the header names by its number and its lease's key, both of its
+ * HelloReply, and waits for no name. The others have no body. A daemon that is to be replaced is asked so
+ * here: OK says that it leaves, its lock that it has left. FDS_CHANGES gets the descriptor of the page of
+ * changes, FDS_INDEX that of the index (index.h).
  */
-#define FDS_VERSION 1
+#define FDS_VERSION 2
 #define FDS_MAX 128 /* descriptors of one message */
 #define FDS_KERNEL_MAX \
 	253 /* SCM_MAX_FD: with room for all of them, one that is missing was refused */
 enum fds_verb {
-	FDS_DEPOSIT = 1,
-	FDS_WITHDRAW = 2,
+	FDS_ASK = 1,
 	FDS_REPLACE = 3,
 	FDS_CHANGES = 4,
 	FDS_INDEX = 5,
-	FDS_NO_VERB, /* nor anything above */
 };
 
-struct fds_message {
+struct fds_header {
 	uint8_t version;
 	uint8_t verb;
-	uint16_t count;
-	int32_t status; /* of an answer: enum gpushare_status */
-	uint8_t tickets[FDS_MAX][GPUSHARE_TICKET_SIZE];
+	uint16_t unused;
+	int32_t status; /* of an answer that has no body: enum gpushare_status */
+	uint32_t connection;
+	uint8_t lease[GPUSHARE_LEASE_SIZE];
 };
 
-/* A whole message or nothing, at once. OK; E_TIMED_OUT: the socket is not ready for it;
- * E_NO_REGISTRY: the other side has gone; E_LIMIT: no room for more descriptors; E_IO. */
-int fds_send(int socket, const struct fds_message *message, const int *fds, size_t count);
-/* The same; besides E_PROTOCOL: that is no message. What came is close-on-exec; whatever the
- * answer but OK, no descriptor is left open. */
-int fds_receive(int socket, struct fds_message *out_message, int out_fds[FDS_MAX],
-		size_t *out_count);
+/* A whole message or nothing, at once, with `fd` beside it (-1: none). OK; E_TIMED_OUT: the socket is not
+ * ready for it; E_NO_REGISTRY: the other side has gone; E_LIMIT: no room for more descriptors; E_IO. */
+int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
+/* The same; besides E_PROTOCOL: that is no message, or has a longer body than the room for it. The descriptor
+ * (-1: none) is close-on-exec; whatever the answer but OK, none is left open. */
+int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
+		size_t *out_size, int *out_fd);
 /* The same, but the `*out_count` descriptors that came stay open, whatever the answer. */
-int fds_receive_open(int socket, struct fds_message *out_message, int out_fds[FDS_KERNEL_MAX],
-		     size_t *out_count);
-/* The same for other messages, of `size` bytes; what is longer than the room for it is E_PROTOCOL. */
+int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t room,
+		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count);
+/* For other messages, of `size` bytes; what is longer than the room for it is E_PROTOCOL. */
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
 int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
 		      int out_fds[FDS_MAX], size_t *out_count);

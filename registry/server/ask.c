@@ -17,17 +17,24 @@ static struct registry *registry_of(const struct ask *ask)
 	return ask->connection->server->registry;
 }
 
+size_t question_encode(struct registry *registry, uint8_t *to, size_t room)
+{
+	reply *answer = &registry->reply;
+	size_t size = 0;
+
+	if (codec_encode_reply(answer, to, room, &size)) {
+		log_line("an answer could not be made");
+		*answer = (reply){.status = GPUSHARE_E_NO_MEMORY};
+		codec_encode_reply(answer, to, room, &size);
+	}
+	return size;
+}
+
 static void answer(const struct ask *ask, struct connection **todo)
 {
 	struct registry *registry = registry_of(ask);
-	reply *reply = &registry->reply;
-	size_t size;
+	size_t size = question_encode(registry, registry->wire, sizeof(registry->wire));
 
-	if (codec_encode_reply(reply, registry->wire, sizeof(registry->wire), &size)) {
-		log_line("an answer could not be made");
-		*reply = (gpushare_Reply){.status = GPUSHARE_E_NO_MEMORY};
-		codec_encode_reply(reply, registry->wire, sizeof(registry->wire), &size);
-	}
 	connection_answer(ask->connection, ask->ids, ask->ids_size, registry->wire, size, todo);
 }
 
@@ -73,12 +80,12 @@ static void park(const struct ask *ask, struct lease *lease, bool more, struct c
 		return;
 	kept->waiter = (struct waiter){
 	    .lease = lease,
-	    .ask = &kept->request,
+	    .ask = &kept->question.request,
 	    .work = kept,
-	    .audited = audit_wait(registry, lease, &kept->request),
+	    .audited = audit_wait(registry, lease, &kept->question.request),
 	    .more = more,
 	    .deadline_ns =
-		more ? INT64_MAX : clock_ns() + handle_wait_ms(&kept->request) * NS_PER_MS,
+		more ? INT64_MAX : clock_ns() + handle_wait_ms(&kept->question.request) * NS_PER_MS,
 	};
 	kept->connection->in_pieces += more;
 	registry_park(registry, &kept->waiter);
@@ -92,7 +99,8 @@ void ask_serve(struct ask *ask, struct connection **todo)
 
 	registry_unpark(registry, &ask->waiter);
 	user_asks(registry, lease->user, -1); /* asked again, but still one request */
-	if (handle_request(registry, lease, &ask->request, &registry->reply) == HANDLE_MORE) {
+	if (handle_request(registry, lease, &ask->question.request, &registry->reply) ==
+	    HANDLE_MORE) {
 		registry_park(registry, &ask->waiter);
 		return;
 	}
@@ -113,30 +121,11 @@ void asks_time_out(struct registry *registry, int64_t now_ns, struct connection 
 		if (waiter->deadline_ns > now_ns)
 			continue;
 		registry_unpark(registry, waiter);
-		handle_timeout(registry, waiter->lease, &ask->request, &registry->reply);
-		user_answered(registry, waiter->lease->user, ask->request.which_verb,
+		handle_timeout(registry, waiter->lease, &ask->question.request, &registry->reply);
+		user_answered(registry, waiter->lease->user, ask->question.request.which_verb,
 			      GPUSHARE_E_TIMED_OUT);
 		answer(ask, todo);
 		ask_free(ask);
-	}
-}
-
-/* Whoever waited for the name that was just shared, and may see it; the others wait on, and the audit says
- * so once. */
-static void serve_waiters(struct registry *registry, const char *name, struct connection **todo)
-{
-	const struct entry *entry = store_find(&registry->store, name);
-	struct waiter *waiter, *after;
-
-	DL_FOREACH_SAFE(registry->waiters, waiter, after)
-	{
-		if (!entry || entry->info.missing || waiter->more ||
-		    strcmp(handle_wait_name(waiter->ask), name) != 0)
-			continue;
-		if (access_sees(waiter->lease, entry))
-			ask_serve(waiter->work, todo);
-		else if (!waiter->audited)
-			waiter->audited = audit_wait(registry, waiter->lease, waiter->ask);
 	}
 }
 
@@ -158,7 +147,7 @@ static bool make_list(struct ask *ask, struct lease *lease, struct connection **
 	if (ask->list_rest)
 		user_asks(registry, user, -1); /* asked again, but still one request */
 	registry->list_rest = ask->list_rest;
-	status = handle_request(registry, lease, &ask->request, &registry->reply);
+	status = handle_request(registry, lease, &ask->question.request, &registry->reply);
 	ask->list_rest = registry->list_rest;
 	registry->list_rest = NULL;
 	if (status != HANDLE_WAIT)
@@ -232,7 +221,7 @@ static void notify(struct watcher *watcher, struct connection **todo)
 
 	watcher->ask = NULL;
 	user_asks(registry, watcher->lease->user, -1); /* asked again, but still one request */
-	handle_request(registry, watcher->lease, &ask->request, &registry->reply);
+	handle_request(registry, watcher->lease, &ask->question.request, &registry->reply);
 	answer(ask, todo);
 	ask_free(ask);
 }
@@ -277,25 +266,54 @@ void ask_begin(struct ask *ask, struct connection *connection, const uint8_t *id
 	ask->list_rest = NULL;
 }
 
-void ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
+void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid)
 {
-	const gpushare_Share *share = &ask->request.verb.share;
+	const gpushare_Share *share = &question->request.verb.share;
 
-	ask->size = size;
-	ask->fault = codec_decode_request(bytes, size, &ask->request);
-	ask->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
-	if (!ask->fault && ask->request.which_verb == gpushare_Request_share_tag && *share->group)
-		identity_find_group(share->group, ask->connection->uid, &ask->group);
+	question->size = size;
+	question->fault = codec_decode_request(bytes, size, &question->request);
+	question->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
+	if (!question->fault && question->request.which_verb == gpushare_Request_share_tag &&
+	    *share->group)
+		identity_find_group(share->group, uid, &question->group);
 }
 
-/* The answer that such a request gets; OK: it is handled. */
-static int refuse(const struct ask *ask, const struct lease *lease)
+int question_refuse(struct registry *registry, struct lease *lease, const struct question *question)
 {
-	struct registry *registry = registry_of(ask);
+	int status = GPUSHARE_OK;
 
-	if (ask->size > registry->limits.message_bytes)
-		return handle_too_long(registry, lease, ask->size, &registry->reply);
-	return ask->fault ? handle_undecodable(ask->fault, &registry->reply) : GPUSHARE_OK;
+	if (question->size > registry->limits.message_bytes)
+		status = handle_too_long(registry, lease, question->size, &registry->reply);
+	else if (question->fault)
+		status = handle_undecodable(question->fault, &registry->reply);
+	if (status) {
+		user_answered(registry, lease->user, 0, status);
+		audit_request(registry, lease, NULL, &registry->reply);
+	}
+	return status;
+}
+
+/* Whoever waited for the name that was just shared, and may see it; the others wait on, and the audit says
+ * so once. */
+void question_shown(struct registry *registry, const struct question *question, int status,
+		    struct connection **todo)
+{
+	const char *name = status ? NULL : handle_shown_name(&question->request);
+	const struct entry *entry = name ? store_find(&registry->store, name) : NULL;
+	struct waiter *waiter, *after;
+
+	if (!entry)
+		return;
+	DL_FOREACH_SAFE(registry->waiters, waiter, after)
+	{
+		if (entry->info.missing || waiter->more ||
+		    strcmp(handle_wait_name(waiter->ask), name) != 0)
+			continue;
+		if (access_sees(waiter->lease, entry))
+			ask_serve(waiter->work, todo);
+		else if (!waiter->audited)
+			waiter->audited = audit_wait(registry, waiter->lease, waiter->ask);
+	}
 }
 
 /* As nng's REQ does where no answer has come for a minute: this one is answered in its place. */
@@ -303,7 +321,7 @@ static bool is_said_again(const struct ask *ask, const struct lease *lease)
 {
 	const struct ask *before = lease->watcher ? lease->watcher->ask : NULL;
 
-	return before && ask->request.which_verb == gpushare_Request_subscribe_tag &&
+	return before && ask->question.request.which_verb == gpushare_Request_subscribe_tag &&
 	       ask->ids_size == before->ids_size && !memcmp(ask->ids, before->ids, ask->ids_size);
 }
 
@@ -311,24 +329,22 @@ void ask_handle(struct ask *ask, struct connection **todo)
 {
 	struct registry *registry = registry_of(ask);
 	struct lease *lease = lease_find(&registry->leases, ask->connection->id);
-	int status = GPUSHARE_OK, fault;
-	const char *name;
+	int status;
 
 	if (!lease || registry->leaving)
 		return;
-	registry->group = ask->group;
-	fault = refuse(ask, lease);
-	if (fault) {
-		user_answered(registry, lease->user, 0, fault);
-		audit_request(registry, lease, NULL, &registry->reply);
-	} else if (ask->request.which_verb == gpushare_Request_list_tag) {
+	registry->group = ask->question.group;
+	if (question_refuse(registry, lease, &ask->question)) {
+		answer(ask, todo);
+		return;
+	}
+	if (ask->question.request.which_verb == gpushare_Request_list_tag) {
 		handle_list(ask, lease, todo);
 		return;
-	} else {
-		if (is_said_again(ask, lease))
-			asks_drop_watch(lease->watcher);
-		status = handle_request(registry, lease, &ask->request, &registry->reply);
 	}
+	if (is_said_again(ask, lease))
+		asks_drop_watch(lease->watcher);
+	status = handle_request(registry, lease, &ask->question.request, &registry->reply);
 	if (status == HANDLE_LISTEN) {
 		lease->watcher->ask = keep(ask, todo);
 		return;
@@ -338,7 +354,5 @@ void ask_handle(struct ask *ask, struct connection **todo)
 		return;
 	}
 	answer(ask, todo);
-	name = fault || status != GPUSHARE_OK ? NULL : handle_shown_name(&ask->request);
-	if (name)
-		serve_waiters(registry, name, todo);
+	question_shown(registry, &ask->question, status, todo);
 }

@@ -4,24 +4,37 @@
 /* A request in hand: it is answered at once, waits for a name, or is done piece by piece. */
 #include "server/connection.h"
 
-struct ask {
-	struct connection *connection;
-	uint8_t ids[SP_IDS_MAX];
-	size_t ids_size;
+/* A request as it was read. */
+struct question {
 	size_t size; /* of its bytes */
 	int fault;   /* why they are no request; OK: they are one */
 	struct identity_group group;
 	request request;
+};
+
+/* Without the lock: a group's name may have to be asked for. */
+void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid);
+/* With it, as all below want it: the answer that it gets whatever it asks, in registry->reply; OK: it is to be
+ * handled. */
+int question_refuse(struct registry *registry, struct lease *lease,
+		    const struct question *question);
+/* registry->reply as bytes; how many. Where it can't be made, one that says so. */
+size_t question_encode(struct registry *registry, uint8_t *to, size_t room);
+/* It was handled, and is answered: who waits for what it has shown is answered too. */
+void question_shown(struct registry *registry, const struct question *question, int status,
+		    struct connection **todo);
+
+struct ask {
+	struct connection *connection;
+	uint8_t ids[SP_IDS_MAX];
+	size_t ids_size;
+	struct question question;
 	struct waiter waiter;
 	struct list_rest *list_rest; /* of a List that is half made: handlers.h */
 	struct ask *prev, *next;     /* of its user's lists that wait */
 };
 
 void ask_begin(struct ask *ask, struct connection *connection, const uint8_t *ids, size_t ids_size);
-/* Without the lock: a group's name may have to be asked for. */
-void ask_read(struct ask *ask, const uint8_t *bytes, size_t size);
-
-/* All below want the registry's lock held. */
 /* What is to go on later is copied. */
 void ask_handle(struct ask *ask, struct connection **todo);
 /* One that waits for no name: its next piece. */

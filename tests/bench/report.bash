@@ -65,7 +65,7 @@ rows_attach() {
 		warm=$(attach_cost "$kind again" attach)
 		row "attaching again what the session has, $kind" "$WARM_TARGET us or less" "$warm us" "$(verdict "${warm%% *}" $WARM_TARGET)"
 		row "attaching first, $kind: the registry's part" "" "$(attach_cost $kind "registry round trips") us$([ $kind = ipc ] ||
-			echo ", the descriptor $(attach_cost $kind "fetching the descriptor (fds.sock)") us")" ""
+			echo ", of it by fds.sock $(attach_cost $kind "of them by fds.sock, with a descriptor") us")" ""
 	done
 }
 

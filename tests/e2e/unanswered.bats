@@ -13,12 +13,17 @@ setup_more() {
 	env FAULT_RECORD="$WORK/sites" FAULT_OF=libgpushare_shim.so GPUSHARE_NAME=w \
 		LD_PRELOAD="$BIN/lib_fault.so $SHIM" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
 	SITE=$(grep -m 1 '^ask\.2@' "$WORK/sites")
+	env FAULT_RECORD="$WORK/sites" FAULT_OF=libgpushare_shim.so GPUSHARE_NAME=w:vmm \
+		LD_PRELOAD="$BIN/lib_fault.so $SHIM" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
+	SITE_FDS=$(grep -m 1 '^fds\.1@' "$WORK/sites")
 	UNTOLD=$((400 + SLACK_MS / 4)) # ms that an answer may take
 }
 
 # late NTH RULES WORDS...: the answer to the NTH name comes too late
 late() {
-	start_named owner "$2" env GPUSHARE_TIMEOUT_MS=$UNTOLD GPUSHARE_LOG="$WORK/log" FAULT_AT="$SITE#$1=late" \
+	local site=$SITE
+	[[ $2 != w:[vk]* ]] || site=$SITE_FDS # mapped memory is named with its descriptor
+	start_named owner "$2" env GPUSHARE_TIMEOUT_MS=$UNTOLD GPUSHARE_LOG="$WORK/log" FAULT_AT="$site#$1=late" \
 		FAULT_OF=libgpushare_shim.so FAULT_HIT="$WORK/hit" LD_PRELOAD="$BIN/lib_fault.so $SHIM" \
 		"$BIN/rt_app_static" init "${@:3}"
 	OWNER=$PID
@@ -146,8 +151,8 @@ free a: 0"
 # late_api NTH WORDS...: the answer to the NTH name comes too late
 late_api() {
 	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$BIN/lib_fault.so")
-	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open alloc=x,x,1Mi </dev/null
-	site=$(grep -m 1 '^ask\.2@' "$WORK/sites.api")
+	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open make=x,x,1Mi,vmm </dev/null
+	site=$(grep -m 1 '^fds\.1@' "$WORK/sites.api")
 	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$1=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
 		"$BIN/api_app" open "${@:2}" >"$WORK/out" 2>"$WORK/err" </dev/null
 	[ -e "$WORK/hit" ]

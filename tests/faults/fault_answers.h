@@ -21,10 +21,11 @@ static struct {
 	int fd; /* -1: nobody's; whom the answer is for */
 	size_t size, taken;
 	union {
-		unsigned char bytes[sizeof(struct fds_message)];
-		struct fds_message fds;
+		unsigned char bytes[128];
+		struct fds_header fds;
 	};
-	int deaf; /* the connection that hears nothing any more; -1: none */
+	bool huge; /* there is more of it than anybody has room for */
+	int deaf;  /* the connection that hears nothing any more; -1: none */
 } answer = {.fd = -1, .deaf = -1};
 
 static const char *answer_site(char site[32], const unsigned char *data, size_t size)
@@ -134,32 +135,31 @@ static ssize_t answer_deaf(void)
 	return -1;
 }
 
-/* A struct fds_message that asks: its verb, 0: none. */
+/* A message to fds.sock: its verb, 0: none. */
 static int answer_fds_verb(const struct msghdr *message)
 {
-	const struct fds_message *ask = message->msg_iovlen ? message->msg_iov[0].iov_base : NULL;
+	const struct fds_header *ask = message->msg_iovlen ? message->msg_iov[0].iov_base : NULL;
 
-	return ask && message->msg_iov[0].iov_len >= offsetof(struct fds_message, tickets) &&
-		       ask->version == FDS_VERSION && ask->verb && ask->verb < FDS_NO_VERB
+	return ask && message->msg_iov[0].iov_len == sizeof(*ask) && ask->version == FDS_VERSION
 		   ? ask->verb
 		   : 0;
 }
 
 static bool answer_fds_begin(int fd, const char *how, const struct msghdr *message)
 {
-	const struct fds_message *ask = message->msg_iov[0].iov_base;
+	const struct fds_header *ask = message->msg_iov[0].iov_base;
 	bool goes_out = answer_begin(fd, how, NULL);
 
-	answer.fds = (struct fds_message){.version = FDS_VERSION, .verb = ask->verb};
-	answer.size = message->msg_iov[0].iov_len;
-	answer.fds.count = ask->count;
+	answer.fds = (struct fds_header){.version = FDS_VERSION, .verb = ask->verb};
+	answer.size = sizeof(answer.fds);
+	answer.huge = answer_is(how, "huge");
 	answer.fds.status = how[0] == 's' ? -atoi(how + 1) : 0;
 	if (answer_is(how, "other"))
 		answer.fds.verb ^= 3;
-	if (answer_is(how, "garbage"))
-		answer.fds.count = 777;
-	if (answer_is(how, "huge"))
-		answer.size = sizeof(answer.fds);
+	if (answer_is(how, "garbage")) {
+		memset(answer.bytes + answer.size, 0xff, 40);
+		answer.size += 40;
+	}
 	if (answer_is(how, "noise"))
 		memset(answer.bytes, 0x5a, answer.size = 7);
 	return goes_out;
@@ -168,14 +168,19 @@ static bool answer_fds_begin(int fd, const char *how, const struct msghdr *messa
 /* The whole answer, without a descriptor. */
 static ssize_t answer_fds_take(struct msghdr *message)
 {
-	struct iovec *to = message->msg_iov;
-	size_t part = answer.size < to->iov_len ? answer.size : to->iov_len;
+	size_t taken = 0;
 
-	memcpy(to->iov_base, answer.bytes, part);
+	for (size_t i = 0; i < message->msg_iovlen && taken < answer.size; i++) {
+		struct iovec *to = &message->msg_iov[i];
+		size_t rest = answer.size - taken, part = rest < to->iov_len ? rest : to->iov_len;
+
+		memcpy(to->iov_base, answer.bytes + taken, part);
+		taken += part;
+	}
 	message->msg_controllen = 0;
-	message->msg_flags = 0;
+	message->msg_flags = answer.huge || taken < answer.size ? MSG_TRUNC : 0;
 	answer.fd = -1;
-	return (ssize_t)part;
+	return (ssize_t)taken;
 }
 
 #endif

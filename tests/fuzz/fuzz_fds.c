@@ -2,22 +2,23 @@
 /* fds.sock: messages of any size and content with any descriptors beside them; none is left open. */
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fds_answer.h"
 #include "fdnames.h"
 #include "fuzz.h"
+#include "server/fds.h"
 
 #define SENT_MAX 8 /* descriptors of one message: enough to tell all from some */
 
-struct talk {
-	struct registry *registry;
-	struct guest *guest;
-	int near, far; /* ours, and the registry's */
-	struct fds_message heard;
-};
+static struct talk {
+	struct fds_server server;
+	struct lease *lease;
+	struct fds_connection connection; /* the registry's end */
+	int near;			  /* ours */
+} talk;
 
 static int count_open(void)
 {
@@ -42,91 +43,121 @@ static int make_fd(uint8_t kind)
 	}
 }
 
-static void send_it(struct talk *talk, struct fuzz_bytes *from, const void *bytes, size_t size)
+static void send_it(struct fuzz_bytes *from, const void *bytes, size_t size)
 {
 	size_t count = fuzz_byte(from) % (SENT_MAX + 1);
 	int fds[SENT_MAX];
 
+	count = count > 4 ? 1 : count; /* mostly as many as belong there */
 	for (size_t i = 0; i < count; i++)
 		fds[i] = make_fd(fuzz_byte(from));
-	fds_send_bytes(talk->near, bytes, size, fds, count);
+	fds_send_bytes(talk.near, bytes, size, fds, count);
 	fds_close(fds, count);
 }
 
-static void send_nonsense(struct talk *talk, struct fuzz_bytes *from)
+static void send_nonsense(struct fuzz_bytes *from)
 {
 	size_t size;
 	const uint8_t *bytes = fuzz_block(from, &size);
 
 	if (size)
-		send_it(talk, from, bytes, size);
+		send_it(from, bytes, size);
 }
 
-/* Tickets of the latest answer, some of them bent. */
-static void send_message(struct talk *talk, struct fuzz_bytes *from)
+/* A header, some of it bent, and what belongs behind it or anything. */
+static void send_message(struct fuzz_bytes *from, const void *body, size_t size)
 {
-	struct fds_message message = {.version = FDS_VERSION};
-	uint8_t bend = fuzz_byte(from);
+	struct fds_header header = {.version = FDS_VERSION, .connection = talk.lease->id};
+	uint8_t message[sizeof(header) + gpushare_Request_size], bend = fuzz_byte(from);
 
-	memcpy(message.tickets, talk->heard.tickets, sizeof(message.tickets));
-	message.verb = fuzz_byte(from) % 6;
-	message.count = fuzz_byte(from) % (FDS_MAX + 2);
-	if (bend & 1)
-		message.tickets[bend % FDS_MAX][bend % GPUSHARE_TICKET_SIZE] ^= 1;
-	if (bend & 2)
-		memcpy(message.tickets[1], message.tickets[0], sizeof(message.tickets[0]));
-	send_it(talk, from, &message, sizeof(message));
+	header.verb = bend & 128 ? fuzz_byte(from) % 7 : FDS_ASK;
+	memcpy(header.lease, talk.lease->key, sizeof(header.lease));
+	if ((bend & 15) == 1)
+		header.lease[bend >> 4] ^= 1;
+	if ((bend & 15) == 2)
+		header.connection ^= 1u << (bend >> 4);
+	if (size > sizeof(message) - sizeof(header))
+		size = sizeof(message) - sizeof(header);
+	memcpy(message, &header, sizeof(header));
+	memcpy(message + sizeof(header), body, size);
+	send_it(from, message, sizeof(header) + size);
 }
 
-/* Turns a deposit's ticket into one to fetch by, as a share and an attach do. */
-static void exchange(struct talk *talk)
+static void send_block(struct fuzz_bytes *from)
 {
-	struct vault *vault = &talk->registry->vault;
-	struct held *held = vault_claim(vault, &talk->guest->peer, talk->heard.tickets[0]);
+	size_t size;
+	const uint8_t *bytes = fuzz_block(from, &size);
 
-	if (!held)
-		return;
-	vault_offer(vault, &talk->guest->peer, 1, held, 0, talk->heard.tickets[0]);
-	vault_release(vault, held);
+	send_message(from, bytes, size);
 }
 
-static void hear(struct talk *talk)
+static void send_request(struct fuzz_bytes *from)
 {
-	struct fds_message answer;
-	int fds[FDS_MAX];
-	size_t count;
+	request what = {.which_verb = gpushare_Request_attach_tag};
+	gpushare_Share *share = &what.verb.share;
+	uint8_t kind = fuzz_byte(from), bytes[gpushare_Request_size];
+	size_t size;
 
-	while (!fds_receive(talk->near, &answer, fds, &count)) {
-		FUZZ_MUST(answer.status <= 0 && (!answer.status || !count));
-		talk->heard = answer;
-		fds_close(fds, count);
+	if (kind & 1) {
+		what.which_verb = gpushare_Request_share_tag;
+		share->has_buffer = true;
+		share->adopt = kind & 2;
+		share->buffer.flags = kind & 4 ? GPUSHARE_FLAG_KEEP : 0;
+		share->buffer.backing = kind & 8 ? GPUSHARE_BACKING_IPC : GPUSHARE_BACKING_VMM;
+		share->buffer.size = share->buffer.base_size = 4096;
+		memset(share->buffer.device_uuid, 0xd, sizeof(share->buffer.device_uuid));
+		strcpy(share->buffer.name, kind & 16 ? "a" : "b");
+	} else if (kind & 2) {
+		what.which_verb = gpushare_Request_order_tag;
+		strcpy(what.verb.order.name, kind & 16 ? "a" : "b");
+		what.verb.order.generation = fuzz_byte(from) % 8;
+		what.verb.order.roles = kind >> 6;
+		what.verb.order.again = kind & 4 ? 7 : 0;
+	} else {
+		strcpy(what.verb.attach.name, kind & 16 ? "a" : "b");
+	}
+	FUZZ_MUST(!codec_encode_request(&what, bytes, sizeof(bytes), &size));
+	send_message(from, bytes, size);
+}
+
+static void hear(void)
+{
+	static uint8_t body[GPUSHARE_MESSAGE_MAX];
+	static reply answer;
+	struct fds_header header;
+	size_t size;
+	int fd;
+
+	while (!fds_receive(talk.near, &header, body, sizeof(body), &size, &fd)) {
+		FUZZ_MUST(header.status <= 0);
+		FUZZ_MUST(!header.status || (!size && fd < 0));
+		if (header.verb == FDS_ASK && !header.status) {
+			FUZZ_MUST(!codec_decode_reply(body, size, &answer));
+			FUZZ_MUST(!answer.status || fd < 0);
+		}
+		if (fd >= 0)
+			close(fd);
 	}
 }
 
-static bool turn(struct talk *talk, struct fuzz_bytes *from)
+static bool turn(struct fuzz_bytes *from)
 {
-	enum fds_outcome outcome;
+	bool stays;
 
-	switch (fuzz_byte(from) % 8) {
+	switch (fuzz_byte(from) % 4) {
 	case 0:
-		send_nonsense(talk, from);
+		send_nonsense(from);
 		break;
 	case 1:
-		exchange(talk);
-		break;
-	case 2:
-		vault_expire(&talk->registry->vault, fuzz_byte(from) ? 0 : INT64_MAX);
-		break;
-	case 3:
-		vault_bury(&talk->registry->vault, talk->guest->id);
+		send_block(from);
 		break;
 	default:
-		send_message(talk, from);
+		send_request(from);
 	}
-	outcome = fds_answer(talk->registry, talk->guest, talk->far);
-	hear(talk);
-	held_close(vault_take_unneeded(&talk->registry->vault));
-	return outcome == FDS_GO_ON;
+	stays = fds_answer(&talk.server, &talk.connection);
+	hear();
+	FUZZ_MUST(!talk.server.registry->passing);
+	return stays;
 }
 
 /* What descriptors are called: read, written, and read again. */
@@ -152,21 +183,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct process peer = {.pid = 10, .uid = 1000, .started = 100};
 	struct fuzz_bytes from = {data, size};
-	struct talk talk = {0};
 	int before = count_open(), ends[2];
+	struct registry *registry;
 
 	try_names(data, size);
-	talk.registry = registry_new(NULL);
+	registry = talk.server.registry = registry_new(NULL);
 	FUZZ_MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	talk.near = ends[0];
-	talk.far = ends[1];
-	talk.guest = vault_enter(&talk.registry->vault, &peer);
-	while (from.left && turn(&talk, &from))
+	talk.connection = (struct fds_connection){.fd = ends[1], .pid = peer.pid, .uid = peer.uid};
+	talk.lease = registry_connect(registry, 3, &peer);
+	talk.lease->greeted = true;
+	while (from.left && turn(&from))
 		;
-	vault_leave(&talk.registry->vault, talk.guest);
 	fds_close(ends, 2);
-	registry_free(talk.registry);
-	/* What was refused is closed in another thread. */
+	registry_free(registry);
+	/* What was refused, or has gone, is closed in another thread. */
 	for (int tries = 0; count_open() != before && tries < 5000; tries++)
 		poll(NULL, 0, 1);
 	FUZZ_MUST(count_open() == before);

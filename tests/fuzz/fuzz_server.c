@@ -62,6 +62,29 @@ static void learn(uint64_t generation)
 		world.highest = generation;
 }
 
+/* As by fds.sock, with a descriptor beside it or without. */
+static int ask_with(unsigned int client, const request *what, int fd)
+{
+	struct registry *registry = world.registry;
+	struct lease *lease = world.lease[client];
+	struct passing passing = {NULL};
+	int status;
+
+	if (fd >= 0 && vault_check(registry, lease->user, &world.answer))
+		close(fd);
+	else if (fd >= 0)
+		passing.came = vault_keep(&registry->vault, lease->user, fd);
+	registry->passing = &passing;
+	status = handle_request(registry, lease, what, &world.answer);
+	registry->passing = NULL;
+	FUZZ_MUST(status != HANDLE_ELSEWHERE);
+	if (passing.came)
+		vault_release(&registry->vault, passing.came);
+	if (passing.goes)
+		vault_release(&registry->vault, passing.goes);
+	return status;
+}
+
 static int ask(unsigned int client, const request *what)
 {
 	return handle_request(world.registry, world.lease[client], what, &world.answer);
@@ -87,20 +110,6 @@ static void part(unsigned int client)
 	world.lease[client] = NULL;
 }
 
-static void deposit(unsigned int client, uint8_t out_ticket[GPUSHARE_TICKET_SIZE])
-{
-	struct vault *vault = &world.registry->vault;
-	struct guest *guest = vault_enter(vault, &world.lease[client]->peer);
-	uint8_t tickets[1][GPUSHARE_TICKET_SIZE];
-	int fd = place_again();
-
-	if (vault_deposit(vault, guest, &fd, 1, clock_ns(), tickets))
-		close(fd);
-	else
-		memcpy(out_ticket, tickets[0], sizeof(tickets[0]));
-	vault_leave(vault, guest);
-}
-
 static void share(unsigned int client, struct fuzz_bytes *from)
 {
 	request what = {.which_verb = gpushare_Request_share_tag};
@@ -120,9 +129,7 @@ static void share(unsigned int client, struct fuzz_bytes *from)
 		share->again = generation_of(from);
 	if (!(kind & 2))
 		memset(share->handle, 0xab, sizeof(share->handle));
-	else if (kind & 128)
-		deposit(client, share->ticket);
-	if (ask(client, &what))
+	if (ask_with(client, &what, (kind & 130) == 130 ? place_again() : -1))
 		return;
 	FUZZ_MUST(world.answer.body.share.generation);
 	if (!share->again && !world.answer.body.share.adopted)
@@ -137,7 +144,7 @@ static void attach(unsigned int client, struct fuzz_bytes *from)
 
 	strcpy(what.verb.attach.name, name_of(from));
 	what.verb.attach.wait_ms = fuzz_byte(from) % 2;
-	if (ask(client, &what))
+	if (world.known[0] % 2 ? ask(client, &what) : ask_with(client, &what, -1))
 		return;
 	entry = store_find(&world.registry->store, what.verb.attach.name);
 	FUZZ_MUST(entry && !entry->info.missing);
@@ -325,7 +332,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	note_all(world.registry);
 	while (from.left) {
 		step(&from);
-		held_close(vault_take_unneeded(&world.registry->vault));
 		judge_registry(world.registry);
 	}
 	registry_free(world.registry);

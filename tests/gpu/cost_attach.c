@@ -37,12 +37,12 @@ static gpushare_AttachReply ask(const char *name, int *out_fd)
 {
 	request what = {.which_verb = gpushare_Request_attach_tag};
 	gpushare_AttachReply answer;
+	unsigned int readings;
 
 	strcpy(what.verb.attach.name, name);
-	cost_must(session_ask(session, &what, gpushare_Reply_attach_tag, &answer, sizeof(answer)),
+	cost_must(session_ask_passing(session, &what, gpushare_Reply_attach_tag, &answer,
+				      sizeof(answer), &readings, -1, out_fd),
 		  name);
-	if (backing_is_fd(answer.buffer.backing))
-		cost_must(session_withdraw(session, answer.ticket, out_fd), name);
 	return answer;
 }
 

@@ -68,10 +68,10 @@ preloaded() {
 
 alloc_cost() {
 	local size rounds code column texts=("cuMemCreate" "cuMemAddressReserve" "cuMemMap" "cuMemSetAccess"
-		"cuMemExportToShareableHandle" "depositing the descriptor (fds.sock)" "registry round trips"
+		"cuMemExportToShareableHandle" "registry round trips"
 		"other driver calls (device, context, range)" "the library itself")
-	write "| size | cuMemAlloc | preloaded program, vmm | ratio | gpushare_alloc_with | create | reserve | map | access | export | deposit | share | other calls | library | cuMemFree | gpushare_free |" \
-		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+	write "| size | cuMemAlloc | preloaded program, vmm | ratio | gpushare_alloc_with | create | reserve | map | access | export | share | other calls | library | cuMemFree | gpushare_free |" \
+		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 	for ((size = 1048576; size <= ALLOC_MOST; size *= 4)); do
 		rounds=$((size > 1073741824 ? 9 : size > 67108864 ? 31 : 101))
 		code=0

@@ -40,19 +40,12 @@ int ordered_leave(struct lease *lease, const char *name, uint64_t generation, ui
 int ordered_bring(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
 		  uint64_t id, uint32_t slot, int fd)
 {
-	struct guest *guest = vault_enter(&peer_registry->vault, &lease->peer);
 	request what = about(name, generation, roles);
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
-	int status;
 
 	what.verb.order.again = id;
 	what.verb.order.slot = slot;
-	assert_int_equal(vault_deposit(&peer_registry->vault, guest, &fd, 1, clock_ns(), ticket),
-			 GPUSHARE_OK);
-	memcpy(what.verb.order.ticket, ticket, GPUSHARE_TICKET_SIZE);
-	status = peer_ask(lease, &what);
-	vault_leave(&peer_registry->vault, guest);
-	return status;
+	peer_goes = fd;
+	return peer_ask(lease, &what);
 }
 
 struct order_page *ordered_page(uint64_t generation)

@@ -6,10 +6,18 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "peer.h"
+
+#define SOON_MS 5000
 
 struct registry *peer_registry;
 reply peer_answer;
+int peer_goes = -1, peer_came = -1;
 
 struct lease *peer_new(uint32_t id, int32_t pid, const char *command)
 {
@@ -37,12 +45,50 @@ int peer_tear_down(void **state)
 	return 0;
 }
 
+int peer_ask_plain(struct lease *lease, const request *what)
+{
+	return handle_request(peer_registry, lease, what, &peer_answer);
+}
+
 int peer_ask(struct lease *lease, const request *what)
 {
-	int status = handle_request(peer_registry, lease, what, &peer_answer);
+	struct vault *vault = &peer_registry->vault;
+	struct passing passing = {NULL};
+	int status, fd = peer_goes;
 
+	peer_goes = peer_came = -1;
+	if (fd >= 0 && !(passing.came = vault_keep(vault, lease->user, fd))) {
+		close(fd);
+		return peer_answer.status = GPUSHARE_E_NO_MEMORY;
+	}
+	peer_registry->passing = &passing;
+	status = handle_request(peer_registry, lease, what, &peer_answer);
+	peer_registry->passing = NULL;
+	peer_came = passing.goes ? passing.goes->fd : -1;
+	if (passing.came)
+		vault_release(vault, passing.came);
+	if (passing.goes)
+		vault_release(vault, passing.goes);
 	assert_int_equal(status, peer_answer.status);
 	return status;
+}
+
+bool peer_is_closed(int fd)
+{
+	for (int ms = 0; ms < SOON_MS && fcntl(fd, F_GETFD) >= 0; ms++)
+		poll(NULL, 0, 1);
+	return fcntl(fd, F_GETFD) < 0;
+}
+
+request peer_share_fd(const char *name)
+{
+	request what = peer_share_of(name);
+
+	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
+	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
+	peer_goes = memfd_create(name, MFD_CLOEXEC);
+	assert_true(peer_goes >= 0);
+	return what;
 }
 
 request peer_share_of(const char *name)

@@ -6,6 +6,8 @@
 
 extern struct registry *peer_registry;
 extern reply peer_answer; /* to the latest peer_ask() */
+extern int peer_goes;	  /* goes beside the next one, and is the registry's then; -1: nothing */
+extern int peer_came;	  /* came beside the latest answer, and is the registry's; -1: nothing */
 
 /* For cmocka: a registry of one test's own. */
 int peer_set_up(void **state);
@@ -13,9 +15,15 @@ int peer_tear_down(void **state);
 
 /* A connection of uid 1000 that has said hello. */
 struct lease *peer_new(uint32_t id, int32_t pid, const char *command);
-/* The status; the rest is in peer_answer. */
+/* As by fds.sock: the status; the rest is in peer_answer. */
 int peer_ask(struct lease *lease, const request *what);
+/* As by registry.sock. */
+int peer_ask_plain(struct lease *lease, const request *what);
 request peer_share_of(const char *name);
+/* One that brings a descriptor: that is a memfd, from here on in peer_goes. */
+request peer_share_fd(const char *name);
+/* A descriptor that the registry gave back is closed by another thread: whether it is, soon. */
+bool peer_is_closed(int fd);
 /* The generation. Fails the test where it is refused. */
 uint64_t peer_share(struct lease *lease, const char *name);
 int peer_lookup(struct lease *lease, const char *name, uint32_t wait_ms);

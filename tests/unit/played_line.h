@@ -14,21 +14,18 @@
 
 #define TURNS_MAX 32
 
-/* One answer of the line: to a request, a deposit or a fetch. */
+/* One answer of the line. */
 struct turn {
-	pb_size_t verb; /* that is asked then; DEPOSIT, FETCH */
+	pb_size_t verb; /* that is asked then */
 	int status;
-	bool moves; /* it comes over another connection than the one before */
-	bool same;  /* ...of the same registry */
 	reply answer;
 };
-enum { DEPOSIT = 1001, FETCH };
 
 static struct {
 	struct client client;
 	struct turn turns[TURNS_MAX];
 	size_t planned, taken;
-	bool in_turn, moved, unanswered;
+	bool in_turn, unanswered;
 	int to_enter, queued; /* a status; how often others wait */
 	request last;
 	unsigned int waits_ms[TURNS_MAX];
@@ -49,20 +46,10 @@ static int take_turn(pb_size_t verb, unsigned int wait_ms, char *out_why, size_t
 	if (played.taken == played.planned || turn->verb != verb)
 		fail_msg("%d is asked, not %d", (int)verb, (int)turn->verb);
 	played.waits_ms[played.taken++] = wait_ms;
-	played.client.connections += turn->moves;
-	played.client.server += turn->moves && !turn->same;
-	played.moved = turn->moves;
 	played.client.reply = turn->answer;
 	if (turn->status)
 		snprintf(out_why, size, "as played.planned");
 	return turn->status;
-}
-
-/* The latest, too, comes from another registry than the one before; or over another connection of the same. */
-static inline void plan_move(bool same)
-{
-	played.turns[played.planned - 1].moves = true;
-	played.turns[played.planned - 1].same = same;
 }
 
 static int played_enter(char *out_why, size_t size)
@@ -110,31 +97,6 @@ static inline int played_give_back(char *out_why, size_t size)
 	return played_call(0, out_why, size);
 }
 
-static int played_deposit(int fd, uint8_t (*out_ticket)[GPUSHARE_TICKET_SIZE], char *out_why,
-			  size_t size)
-{
-	assert_int_equal(fd, 55);
-	memset(out_ticket, (int)played.taken + 1, GPUSHARE_TICKET_SIZE);
-	return take_turn(DEPOSIT, 0, out_why, size);
-}
-
-static int played_fetch(const uint8_t ticket[GPUSHARE_TICKET_SIZE], int *out_fd, char *out_why,
-			size_t size)
-{
-	int status = take_turn(FETCH, 0, out_why, size);
-
-	assert_non_null(ticket);
-	if (!status)
-		*out_fd = 66;
-	return status;
-}
-
-static bool played_moved(unsigned int connections)
-{
-	assert_in_range(connections, 0, played.client.connections);
-	return played.moved;
-}
-
 static inline bool played_unanswered(void)
 {
 	return played.unanswered;
@@ -171,9 +133,6 @@ static int played_tear_down(void **state)
 #define line_ask played_ask
 #define line_call played_call
 #define line_give_back played_give_back
-#define line_deposit played_deposit
-#define line_fetch played_fetch
-#define line_has_moved played_moved
 #define line_is_unanswered played_unanswered
 
 #endif

@@ -22,6 +22,7 @@
 
 struct raw_daemon raw_here;
 reply raw_answer;
+gpushare_HelloReply raw_hellos[RAW_FDS];
 
 pid_t raw_fork(void)
 {
@@ -32,7 +33,7 @@ pid_t raw_fork(void)
 	return pid;
 }
 
-pid_t raw_owner(const char *name, request (*make)(const char *name))
+pid_t raw_owner_by(const char *name, int (*share)(int own, const char *name))
 {
 	int ready[2];
 	char byte;
@@ -41,10 +42,7 @@ pid_t raw_owner(const char *name, request (*make)(const char *name))
 	assert_int_equal(pipe(ready), 0);
 	pid = raw_fork();
 	if (!pid) {
-		int fd = raw_connect(&raw_here);
-		request what = make(name);
-
-		if (raw_ask(fd, &what, &raw_answer) || write(ready[1], "x", 1) != 1)
+		if (share(raw_connect(&raw_here), name) || write(ready[1], "x", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
@@ -53,6 +51,19 @@ pid_t raw_owner(const char *name, request (*make)(const char *name))
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	return pid;
+}
+
+static request (*owners)(const char *name);
+
+static int share_owners(int own, const char *name)
+{
+	return raw_say(own, owners(name));
+}
+
+pid_t raw_owner(const char *name, request (*make)(const char *name))
+{
+	owners = make;
+	return raw_owner_by(name, share_owners);
 }
 
 /* In the child: become the daemon. */
@@ -186,6 +197,8 @@ int raw_connect(const struct raw_daemon *daemon)
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	strcpy(hello.verb.hello.client, "unit test");
 	assert_int_equal(raw_ask(fd, &hello, &answer), GPUSHARE_OK);
+	if (fd < RAW_FDS)
+		raw_hellos[fd] = answer.body.hello;
 	return fd;
 }
 

@@ -18,6 +18,9 @@ struct raw_daemon {
 
 extern struct raw_daemon raw_here; /* of raw_set_up() */
 extern reply raw_answer;	   /* to the latest raw_say() */
+#define RAW_FDS 1024
+extern gpushare_HelloReply
+    raw_hellos[RAW_FDS]; /* of raw_connect(), by descriptor, as far as that goes */
 
 /* For cmocka: a daemon and a folder of one test's own. The daemon's exit status counts: a
  * sanitizer's report is one. */
@@ -35,6 +38,8 @@ void raw_set_limit(int ms);
 pid_t raw_fork(void);
 /* A process of its own that shares `name`, as `make` there says, and stays until it is killed. */
 pid_t raw_owner(const char *name, request (*make)(const char *name));
+/* The same, by what `share` does: a status. */
+pid_t raw_owner_by(const char *name, int (*share)(int own, const char *name));
 void raw_sleep_ms(int ms);
 
 /* Start $BUILD/gpushare-registry (build) there and wait for READY=1; extra arguments end

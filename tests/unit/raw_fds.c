@@ -20,9 +20,7 @@
 
 #include "daemon_fds.h"
 
-struct fds_message raw_fds_answered;
-int raw_fds_received[FDS_MAX];
-size_t raw_fds_received_count;
+int raw_fds_came = -1;
 
 /* What it has open once all who came before are gone. */
 int raw_fds_settled(void)
@@ -82,47 +80,73 @@ int raw_fds_dial(void)
 	return fd;
 }
 
-/* The answer's status; 1: the connection was closed instead. */
+struct fds_header raw_fds_header(int verb, int own)
+{
+	struct fds_header header = {.version = FDS_VERSION, .verb = (uint8_t)verb};
+
+	if (own < 0)
+		return header;
+	header.connection = raw_hellos[own].connection;
+	memcpy(header.lease, raw_hellos[own].lease, sizeof(header.lease));
+	return header;
+}
+
 int raw_fds_hear(int fd)
 {
+	static uint8_t body[GPUSHARE_MESSAGE_MAX];
 	struct pollfd event = {.fd = fd, .events = POLLIN};
+	struct fds_header header;
+	size_t size;
 	int status;
 
 	if (poll(&event, 1, 2 * RAW_TIMEOUT_MS) != 1)
 		fail_msg("no answer at fds.sock");
-	status = fds_receive(fd, &raw_fds_answered, raw_fds_received, &raw_fds_received_count);
+	raw_fds_came = -1;
+	status = fds_receive(fd, &header, body, sizeof(body), &size, &raw_fds_came);
 	if (status == GPUSHARE_E_NO_REGISTRY)
 		return 1;
 	assert_int_equal(status, GPUSHARE_OK);
-	return raw_fds_answered.status;
+	if (header.verb != FDS_ASK || header.status)
+		return header.status;
+	assert_int_equal(codec_decode_reply(body, size, &raw_answer), GPUSHARE_OK);
+	return raw_answer.status;
 }
 
-int raw_fds_ask(int fd, struct fds_message what, const int *fds, size_t count)
+int raw_fds_ask(int fd, struct fds_header what, const int *fds, size_t count)
 {
-	assert_int_equal(fds_send(fd, &what, fds, count), GPUSHARE_OK);
+	assert_int_equal(fds_send_bytes(fd, &what, sizeof(what), fds, count), GPUSHARE_OK);
 	return raw_fds_hear(fd);
 }
 
-struct fds_message raw_fds_message(int verb, size_t count)
+int raw_fds_say_with(int fd, int own, request what, const int *fds, size_t count)
 {
-	return (struct fds_message){
-	    .version = FDS_VERSION, .verb = (uint8_t)verb, .count = (uint16_t)count};
+	const struct fds_header header = raw_fds_header(FDS_ASK, own);
+	uint8_t message[sizeof(header) + gpushare_Request_size];
+	size_t size;
+
+	memcpy(message, &header, sizeof(header));
+	assert_int_equal(codec_encode_request(&what, message + sizeof(header),
+					      sizeof(message) - sizeof(header), &size),
+			 GPUSHARE_OK);
+	assert_int_equal(fds_send_bytes(fd, message, sizeof(header) + size, fds, count),
+			 GPUSHARE_OK);
+	return raw_fds_hear(fd);
 }
 
-void raw_fds_make(int *fds, size_t count)
+int raw_fds_say(int own, request what, int file)
 {
-	for (size_t i = 0; i < count; i++)
-		assert_true((fds[i] = memfd_create("unit", MFD_CLOEXEC)) >= 0);
-}
+	int fd = raw_fds_dial(), status = raw_fds_say_with(fd, own, what, &file, file >= 0);
 
-int raw_fds_deposit(int fd, size_t count)
-{
-	int fds[FDS_MAX], status;
-
-	raw_fds_make(fds, count);
-	status = raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, count), fds, count);
-	fds_close(fds, count);
+	close(fd);
 	return status;
+}
+
+int raw_fds_make(void)
+{
+	int made = memfd_create("unit", MFD_CLOEXEC);
+
+	assert_true(made >= 0);
+	return made;
 }
 
 request raw_fds_share(const char *name)
@@ -131,16 +155,29 @@ request raw_fds_share(const char *name)
 
 	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
 	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	memcpy(what.verb.share.ticket, raw_fds_answered.tickets[0], GPUSHARE_TICKET_SIZE);
 	return what;
 }
 
-int raw_fds_withdraw(int fd, const uint8_t ticket[GPUSHARE_TICKET_SIZE])
+int raw_fds_put(int own, const char *name, uint32_t flags)
 {
-	struct fds_message what = raw_fds_message(FDS_WITHDRAW, 1);
+	request what = raw_fds_share(name);
+	int file = raw_fds_make(), status;
 
-	memcpy(what.tickets[0], ticket, GPUSHARE_TICKET_SIZE);
-	return raw_fds_ask(fd, what, NULL, 0);
+	what.verb.share.buffer.flags = flags;
+	status = raw_fds_say(own, what, file);
+	close(file);
+	return status;
+}
+
+int raw_fds_get(int own, const char *name)
+{
+	int status = raw_fds_say(own, raw_attach(name, 0), -1);
+
+	assert_true((raw_fds_came >= 0) == !status);
+	if (raw_fds_came >= 0)
+		close(raw_fds_came);
+	raw_fds_came = -1;
+	return status;
 }
 
 void raw_fds_assert_read_only(int page)
@@ -162,17 +199,14 @@ void raw_fds_assert_read_only(int page)
 
 int raw_fds_set_up(void **state)
 {
-	int own, fd;
+	int own;
 
 	if (raw_set_up(state))
 		return -1;
 	own = raw_connect(&raw_here);
-	fd = raw_fds_dial();
-	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
-	assert_int_equal(raw_say(own, raw_fds_share("first")), GPUSHARE_OK);
+	assert_int_equal(raw_fds_put(own, "first", 0), GPUSHARE_OK);
 	assert_int_equal(raw_say(own, raw_withdraw("first", 0)), GPUSHARE_OK);
 	close(own);
-	close(fd);
 	raw_fds_settled();
 	return 0;
 }

@@ -4,9 +4,7 @@
 /* fds.sock of raw_here, spoken to by hand, and how many descriptors the daemon has. */
 #include "raw.h"
 
-extern struct fds_message raw_fds_answered; /* the latest answer, and what came with it */
-extern int raw_fds_received[FDS_MAX];
-extern size_t raw_fds_received_count;
+extern int raw_fds_came; /* with the latest answer; -1: nothing */
 
 /* raw_set_up(), with a keeper: the connection to it is open from the first share on. */
 int raw_fds_set_up(void **state);
@@ -19,17 +17,24 @@ int raw_fds_least(int ms);
 long long raw_fds_await(int wanted);
 
 int raw_fds_dial(void);
-struct fds_message raw_fds_message(int verb, size_t count);
-/* The answer's status; 1: the connection was closed instead. */
+/* As of the connection `own` to registry.sock; -1: of none. */
+struct fds_header raw_fds_header(int verb, int own);
+/* The answer's status, raw_answer's where it is a Reply; 1: the connection was closed instead. */
 int raw_fds_hear(int fd);
-int raw_fds_ask(int fd, struct fds_message what, const int *fds, size_t count);
+/* A message without a body, with these beside it. */
+int raw_fds_ask(int fd, struct fds_header what, const int *fds, size_t count);
+/* A request of the connection `own`, with these beside it. */
+int raw_fds_say_with(int fd, int own, request what, const int *fds, size_t count);
+/* The same over a connection of its own, with `file` (-1: nothing). */
+int raw_fds_say(int own, request what, int file);
 
-void raw_fds_make(int *fds, size_t count);
-int raw_fds_deposit(int fd, size_t count);
-int raw_fds_withdraw(int fd, const uint8_t ticket[GPUSHARE_TICKET_SIZE]);
+int raw_fds_make(void); /* a memfd */
+request raw_fds_share(const char *name);
+/* A memfd, shared by `own` under that name with those flags. */
+int raw_fds_put(int own, const char *name, uint32_t flags);
+/* Attached by `own`, and its descriptor put away: raw_fds_came is -1 afterwards. */
+int raw_fds_get(int own, const char *name);
 /* Of a page that it gave: no way leads to writing it. Closes it. */
 void raw_fds_assert_read_only(int page);
-/* With the first ticket of the latest answer. */
-request raw_fds_share(const char *name);
 
 #endif

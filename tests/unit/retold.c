@@ -19,7 +19,7 @@ void retold_restart(void)
 {
 	scripted_end();
 	scripted.shares_count = 0;
-	scripted.deposits = 0;
+	scripted.came = 0;
 	memset(scripted.asked, 0, sizeof(scripted.asked));
 	scripted_start();
 }

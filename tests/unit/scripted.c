@@ -27,7 +27,8 @@ static struct {
 	unsigned int lives; /* how often it was started: the lease's key */
 	struct pollfd sockets[FIRST_PEER + PEERS];
 	bool greeted[FIRST_PEER + PEERS], carries_fds[FIRST_PEER + PEERS];
-	bool lost; /* as scripted.lose_ has it, and that is yet to be told */
+	bool lost; /* as scripted.lose_staged has it, and that is yet to be told */
+	int came;  /* beside the request in hand; -1: nothing, or it came by the other socket */
 } play = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void scripted_lock(void)
@@ -84,12 +85,9 @@ static void on_retell(const gpushare_Retell *part, reply *answer)
 
 static void on_share(const gpushare_Share *share, reply *answer)
 {
-	if (scripted.shares_count < SCRIPTED_MAX)
+	if (scripted.shares_count < SCRIPTED_MAX) {
+		scripted.brought[scripted.shares_count] = play.came >= 0;
 		scripted.shares[scripted.shares_count++] = *share;
-	if (play.lost) {
-		play.lost = false;
-		answer->status = GPUSHARE_E_INVALID;
-		return;
 	}
 	if (share->again && scripted.share_status) {
 		answer->status = scripted.share_status;
@@ -103,20 +101,21 @@ static void on_share(const gpushare_Share *share, reply *answer)
 	answer->body.share.adopted = answer->body.share.has_buffer = true;
 	answer->body.share.buffer = share->buffer;
 	answer->body.share.buffer.generation = answer->body.share.generation;
-	memset(answer->body.share.ticket, 7, sizeof(answer->body.share.ticket));
 }
 
-static void on_attach(reply *answer)
+static void on_attach(bool by_fds, reply *answer)
 {
 	const gpushare_Share *latest = &scripted.shares[scripted.shares_count - 1];
 	gpushare_AttachReply *body = &answer->body.attach;
 
 	answer->which_body = gpushare_Reply_attach_tag;
+	body->at_fds = !by_fds && backing_is_fd(latest->buffer.backing);
+	if (body->at_fds)
+		return;
 	body->has_buffer = true;
 	body->buffer = latest->buffer;
 	body->buffer.generation = scripted.generation;
 	memcpy(body->handle, latest->handle, sizeof(body->handle));
-	memset(body->ticket, 7, sizeof(body->ticket));
 }
 
 static void on_order(reply *answer)
@@ -125,7 +124,6 @@ static void on_order(reply *answer)
 
 	answer->which_body = gpushare_Reply_order_tag;
 	body->id = 1;
-	memset(body->ticket, 7, sizeof(body->ticket));
 }
 
 static void on_hello(const gpushare_Hello *hello, reply *answer)
@@ -139,7 +137,7 @@ static void on_hello(const gpushare_Hello *hello, reply *answer)
 		memset(answer->body.hello.lease, (int)play.lives, 16);
 }
 
-static void answer_to(const request *ask, reply *answer)
+static void answer_to(const request *ask, bool by_fds, reply *answer)
 {
 	memset(answer, 0, sizeof(*answer));
 	if (ask->which_verb == gpushare_Request_hello_tag) {
@@ -151,7 +149,7 @@ static void answer_to(const request *ask, reply *answer)
 	} else if (ask->which_verb == gpushare_Request_retell_tag) {
 		answer->status = GPUSHARE_E_PROTOCOL;
 	} else if (ask->which_verb == gpushare_Request_attach_tag && scripted.gives_latest) {
-		on_attach(answer);
+		on_attach(by_fds, answer);
 	} else if (ask->which_verb == gpushare_Request_lookup_tag ||
 		   ask->which_verb == gpushare_Request_attach_tag) {
 		answer->status = GPUSHARE_E_NOT_FOUND;
@@ -177,40 +175,6 @@ static bool send_answer(int fd, uint32_t id, reply *answer, bool half)
 	return raw_write(fd, wire, half ? header / 2 : header + size) && !half;
 }
 
-/* False: the connection is to be closed. */
-static bool serve_request(int fd)
-{
-	static uint8_t body[GPUSHARE_MESSAGE_MAX];
-	static request ask;
-	static reply answer;
-	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
-	long size;
-	pb_size_t verb;
-
-	if (!raw_read(fd, header, sizeof(header), RAW_TIMEOUT_MS))
-		return false;
-	size = sp_header_body_size(header);
-	if (size < 0 || !raw_read(fd, body, (size_t)size, RAW_TIMEOUT_MS) ||
-	    codec_decode_request(body, (size_t)size, &ask))
-		return false;
-	verb = ask.which_verb;
-	scripted.asked[verb]++;
-	if (verb == gpushare_Request_commit_tag && !play.lost && loses(&scripted.lose_staged))
-		return false;
-	if (matches_once(&scripted.drop_at, verb))
-		return false;
-	if (matches_once(&scripted.end_at, verb)) {
-		play.ends = true;
-		return false;
-	}
-	if (scripted.mute_at == verb)
-		return true;
-	answer_to(&ask, &answer);
-	poll(NULL, 0, (int)scripted.nap_ms);
-	return send_answer(fd, sp_id(header + SP_HEADER_SIZE), &answer,
-			   matches_once(&scripted.half_at, verb));
-}
-
 static void lose_connections(void)
 {
 	for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++) {
@@ -221,33 +185,107 @@ static void lose_connections(void)
 	}
 }
 
-static bool fetch(int fd, struct fds_message *message)
+/* The request is to be answered; else the connection goes (*out_goes), or nothing is said. */
+static bool is_answered(const request *ask, bool by_fds, bool *out_goes)
 {
-	scripted.fetches++;
-	if (!loses(&scripted.lose_tickets))
-		return !fds_send(fd, message, &scripted.memory, 1);
-	play.lost = false;
-	lose_connections();
-	message->status = GPUSHARE_E_NOT_FOUND;
-	return !fds_send(fd, message, NULL, 0);
+	pb_size_t verb = ask->which_verb;
+
+	scripted.asked[verb]++;
+	*out_goes = true;
+	if (verb == gpushare_Request_commit_tag && !play.lost && loses(&scripted.lose_staged))
+		return false;
+	if (by_fds && scripted.lose_fds) {
+		scripted.lose_fds--;
+		lose_connections();
+		return false;
+	}
+	if (matches_once(&scripted.drop_at, verb)) {
+		if (by_fds)
+			lose_connections();
+		return false;
+	}
+	if (matches_once(&scripted.end_at, verb)) {
+		play.ends = true;
+		return false;
+	}
+	*out_goes = false;
+	return scripted.mute_at != verb;
+}
+
+/* False: the connection is to be closed. */
+static bool serve_request(int fd)
+{
+	static uint8_t body[GPUSHARE_MESSAGE_MAX];
+	static request ask;
+	static reply answer;
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
+	bool goes;
+	long size;
+
+	if (!raw_read(fd, header, sizeof(header), RAW_TIMEOUT_MS))
+		return false;
+	size = sp_header_body_size(header);
+	if (size < 0 || !raw_read(fd, body, (size_t)size, RAW_TIMEOUT_MS) ||
+	    codec_decode_request(body, (size_t)size, &ask))
+		return false;
+	play.came = -1;
+	if (!is_answered(&ask, false, &goes))
+		return !goes;
+	answer_to(&ask, false, &answer);
+	poll(NULL, 0, (int)scripted.nap_ms);
+	return send_answer(fd, sp_id(header + SP_HEADER_SIZE), &answer,
+			   matches_once(&scripted.half_at, ask.which_verb));
+}
+
+/* The descriptor that goes back. */
+static int memory_for(const request *ask)
+{
+	bool wanted = ask->which_verb == gpushare_Request_attach_tag ||
+		      (ask->which_verb == gpushare_Request_share_tag && ask->verb.share.adopt) ||
+		      (ask->which_verb == gpushare_Request_order_tag && !ask->verb.order.again);
+
+	scripted.given += wanted;
+	return wanted && scripted.memory ? scripted.memory : -1;
+}
+
+static bool serve_question(int fd, struct fds_header *header, uint8_t *body, size_t size)
+{
+	static request ask;
+	static reply answer;
+	bool goes;
+	int memory;
+
+	if (codec_decode_request(body, size, &ask))
+		return false;
+	scripted.came += play.came >= 0;
+	memory = memory_for(&ask);
+	if (!is_answered(&ask, true, &goes))
+		return !goes;
+	answer_to(&ask, true, &answer);
+	poll(NULL, 0, (int)scripted.nap_ms);
+	if (codec_encode_reply(&answer, body, GPUSHARE_MESSAGE_MAX, &size))
+		return false;
+	if (matches_once(&scripted.half_at, ask.which_verb)) {
+		fds_send(fd, header, "\xff", 1, -1);
+		return false;
+	}
+	return !fds_send(fd, header, body, size, answer.status ? -1 : memory);
 }
 
 static bool serve_fds(int fd)
 {
-	struct fds_message message;
-	int fds[FDS_MAX];
-	size_t count;
+	static uint8_t body[GPUSHARE_MESSAGE_MAX];
+	struct fds_header header;
+	bool stays = false;
+	size_t size;
 
-	if (fds_receive(fd, &message, fds, &count))
+	if (fds_receive(fd, &header, body, sizeof(body), &size, &play.came))
 		return false;
-	fds_close(fds, count);
-	if (message.verb == FDS_WITHDRAW && scripted.memory)
-		return fetch(fd, &message);
-	scripted.deposits += (unsigned int)count;
-	if (loses(&scripted.lose_deposits))
-		lose_connections();
-	memset(message.tickets, 7, sizeof(message.tickets));
-	return !fds_send(fd, &message, NULL, 0);
+	if (header.verb == FDS_ASK)
+		stays = serve_question(fd, &header, body, size);
+	if (play.came >= 0)
+		close(play.came);
+	return stays;
 }
 
 static bool serve(int i)

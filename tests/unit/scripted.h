@@ -23,12 +23,11 @@ struct scripted {
 	unsigned int nap_ms;	      /* before each answer */
 	uint64_t wants[SCRIPTED_MAX]; /* these generations, when it is told of them */
 	size_t wants_count;
-	int memory; /* what is behind every ticket; 0: nothing */
-	/* so many times all connections go, and the ticket, as by a restart: */
-	unsigned int lose_tickets;  /* when one is to be fetched */
-	unsigned int lose_deposits; /* when one was given; a Share under it is invalid */
-	unsigned int lose_staged;   /* at a Commit, and the next knows of nothing that is staged */
-	int share_status;	    /* what a Share with `again` is answered */
+	int memory; /* what comes back wherever a descriptor does; 0: nothing */
+	/* so many times all connections go, as by a restart: */
+	unsigned int lose_fds;	  /* at a request with which a descriptor goes or comes back */
+	unsigned int lose_staged; /* at a Commit, and the next knows of nothing that is staged */
+	int share_status;	  /* what a Share with `again` is answered */
 	/* what it was asked */
 	unsigned int asked[32];					    /* by tag */
 	uint8_t resumed_by[16];					    /* of the latest Hello */
@@ -38,9 +37,10 @@ struct scripted {
 	size_t shared_count, attached_count;
 	unsigned int retellings; /* that came to their end */
 	gpushare_Share shares[SCRIPTED_MAX];
+	bool brought[SCRIPTED_MAX]; /* a descriptor with it */
 	size_t shares_count;
-	unsigned int deposits, fetches;
-	uint64_t generation; /* the latest that it gave */
+	unsigned int came, given; /* descriptors, or that were to be */
+	uint64_t generation;	  /* the latest that it gave */
 };
 
 /* What the thread writes is read under this. */

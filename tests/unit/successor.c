@@ -96,21 +96,11 @@ void successor_end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-request successor_share(const struct lease *lease, const char *name, uint32_t flags)
+request successor_share(const char *name, uint32_t flags)
 {
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
-	struct guest *guest = vault_enter(&peer_registry->vault, &lease->peer);
-	int fd = memfd_create(name, MFD_CLOEXEC);
-	request what = peer_share_of(name);
+	request what = peer_share_fd(name);
 
-	assert_non_null(guest);
-	assert_int_equal(vault_deposit(&peer_registry->vault, guest, &fd, 1, clock_ns(), ticket),
-			 GPUSHARE_OK);
-	vault_leave(&peer_registry->vault, guest);
-	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
 	what.verb.share.buffer.flags = flags;
-	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	memcpy(what.verb.share.ticket, ticket, GPUSHARE_TICKET_SIZE);
 	return what;
 }
 

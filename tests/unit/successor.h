@@ -25,7 +25,7 @@ pid_t successor_process(void);
 void successor_end(pid_t pid);
 
 /* A request to share with KEEP or what `flags` say, with a fresh descriptor. */
-request successor_share(const struct lease *lease, const char *name, uint32_t flags);
+request successor_share(const char *name, uint32_t flags);
 const record *successor_seen(struct lease *lease, const char *name);
 /* Add to a request for retell. */
 void successor_tell(request *what, const char *name, uint64_t generation, uint32_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What takes two questions, or a question and a ticket, all of one registry, while one registry after the
- * other ends in between: it is had of the next that lives long enough, by the deadline. */
+/* What takes two questions, or a descriptor, while one registry after the other ends with the second of them, or
+ * with that, in its hands: it is had of the next that lives long enough, by the deadline. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static int make(struct gpushare_session *session, const char *name, uint32_t fla
 	return gpushare_alloc_with(session, name, 2 * MIB, &options, out_buffer);
 }
 
-/* What is behind each ticket from now on. */
+/* What each attach gets from now on. */
 static void give_memory(void)
 {
 	struct vmm_mapping memory;
@@ -74,10 +74,10 @@ static void share(void)
 	struct gpushare_session *session = act(TIMEOUT_MS);
 	struct gpushare_buffer *buffer;
 
-	scripted.lose_deposits = ENDINGS;
+	scripted.lose_fds = ENDINGS;
 	OK(make(session, "w", 0, 0, &buffer));
-	CHECK(!scripted.lose_deposits && scripted.deposits == ENDINGS + 1);
-	CHECK(scripted.shares_count == 1 + ENDINGS);
+	CHECK(!scripted.lose_fds && scripted.came == ENDINGS + 1);
+	CHECK(scripted.shares_count == 1);
 	OK(gpushare_close(session));
 }
 
@@ -87,9 +87,9 @@ static void adopt(void)
 	struct gpushare_buffer *buffer;
 
 	give_memory();
-	scripted.lose_tickets = ENDINGS;
+	scripted.lose_fds = ENDINGS;
 	OK(make(session, "w", 0, 1, &buffer));
-	CHECK(gpushare_was_adopted(buffer) && scripted.fetches == ENDINGS + 1);
+	CHECK(gpushare_was_adopted(buffer) && scripted.given == ENDINGS + 1);
 	CHECK(!scripted.asked[gpushare_Request_withdraw_tag]);
 	OK(gpushare_close(session));
 }
@@ -111,9 +111,9 @@ static void attach(void)
 	struct gpushare_session *session = act_attacher(TIMEOUT_MS);
 	struct gpushare_buffer *buffer;
 
-	scripted.lose_tickets = ENDINGS;
+	scripted.lose_fds = ENDINGS;
 	OK(gpushare_attach(session, "w", NULL, &buffer));
-	CHECK(!scripted.lose_tickets && scripted.fetches == ENDINGS + 1);
+	CHECK(!scripted.lose_fds && scripted.given == ENDINGS + 1);
 	OK(gpushare_close(session));
 }
 
@@ -124,9 +124,9 @@ static void attach_to_the_same(void)
 	struct gpushare_buffer *buffer = NULL;
 
 	process = 0;
-	scripted.lose_tickets = ENDINGS;
+	scripted.lose_fds = ENDINGS;
 	CHECK(gpushare_attach(session, "w", NULL, &buffer) < 0 && !buffer);
-	CHECK(scripted.fetches == CLIENT_TRIES);
+	CHECK(scripted.given == CLIENT_TRIES);
 	OK(gpushare_close(session));
 }
 
@@ -136,9 +136,9 @@ static void attach_in_time(void)
 	struct gpushare_buffer *buffer = NULL;
 	long long began_ms = raw_now_ms();
 
-	scripted.lose_tickets = SCRIPTED_MAX;
+	scripted.lose_fds = SCRIPTED_MAX;
 	CHECK(gpushare_attach(session, "w", NULL, &buffer) < 0 && !buffer);
-	CHECK(scripted.lose_tickets && scripted.fetches > 1);
+	CHECK(scripted.lose_fds && scripted.given > 1);
 	CHECK(raw_now_ms() - began_ms <= 3 * SHORT_MS + raw_slack_ms());
 	OK(gpushare_close(session));
 }
@@ -150,9 +150,9 @@ static void publish(void)
 
 	OK(make(session, "w", 0, 0, &buffer));
 	scripted.memory = order_page_make(buffer->info.generation, 1);
-	scripted.lose_tickets = ENDINGS;
+	scripted.lose_fds = ENDINGS;
 	OK(gpushare_publish(buffer, NULL, NULL));
-	CHECK(scripted.fetches == ENDINGS + 1);
+	CHECK(scripted.given == ENDINGS + 1);
 	OK(gpushare_close(session));
 }
 

@@ -14,9 +14,11 @@ static struct gpushare_buffer *leaves; /* behind the next answer; NULL: none */
 
 /* As from another thread: whoever asks has the turn. */
 static int ask_and_leave(struct gpushare_session *session, const request *ask, pb_size_t body,
-			 void *out_body, size_t body_size)
+			 void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+			 int *out_fd)
 {
-	int status = session_ask(session, ask, body, out_body, body_size);
+	int status =
+	    session_ask_passing(session, ask, body, out_body, body_size, out_readings, fd, out_fd);
 	struct gpushare_buffer *buffer = leaves;
 
 	leaves = NULL;
@@ -25,10 +27,10 @@ static int ask_and_leave(struct gpushare_session *session, const request *ask, p
 	return status;
 }
 
-#define session_ask ask_and_leave
+#define session_ask_passing ask_and_leave
 #include "api_order_page.c"
 #include "raw.h"
-#undef session_ask
+#undef session_ask_passing
 
 static void leave_meanwhile(void)
 {

@@ -35,7 +35,7 @@ static void restart(void)
 {
 	scripted_end();
 	scripted.shares_count = 0;
-	scripted.deposits = 0;
+	scripted.came = 0;
 	memset(scripted.asked, 0, sizeof(scripted.asked));
 	scripted_start();
 }
@@ -120,14 +120,15 @@ static void want_some(void)
 	memcpy(scripted.wants, (uint64_t[]){101, 102, 103}, 3 * sizeof(uint64_t));
 	scripted.wants_count = 3;
 	ask(session); /* whose sentence stays */
-	CHECK(scripted.shares_count == 3 && scripted.deposits == 1);
+	CHECK(scripted.shares_count == 3 && scripted.came == 1);
 	for (int i = 0; i < 3; i++) {
 		const gpushare_Share *again = shared_as(first[i].buffer.name);
 
 		CHECK(again->again == 101 + (uint64_t)i && !again->orphan);
 		CHECK(!memcmp(&again->buffer, &first[i].buffer, sizeof(first[i].buffer)));
 		CHECK(!memcmp(again->handle, first[i].handle, sizeof(first[i].handle)));
-		CHECK((again->ticket[0] != 0) == backing_is_fd(first[i].buffer.backing));
+		CHECK(scripted.brought[again - scripted.shares] ==
+		      backing_is_fd(first[i].buffer.backing));
 	}
 	/* the name is another's now */
 	scripted.share_status = GPUSHARE_E_EXISTS;
@@ -191,10 +192,10 @@ static void adopt_twice(void)
 	CHECK(part_driver()->cuMemExportToShareableHandle(
 		  &scripted.memory, memory.handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
 	make(session, "other", 0);
-	scripted.lose_tickets = 1;
+	scripted.lose_fds = 1;
 	OK(gpushare_alloc_with(session, "w", 2 * MIB, &adopting, &buffer));
-	CHECK(gpushare_was_adopted(buffer) && buffer->info.generation == 103);
-	CHECK(scripted.fetches == 2 && scripted.retellings == 1);
+	CHECK(gpushare_was_adopted(buffer) && buffer->info.generation == 102);
+	CHECK(scripted.given == 2 && scripted.retellings == 1);
 	CHECK(scripted.shared_count == 1 && is_told("other", 101) && !is_told("w", 102));
 	CHECK(!scripted.asked[gpushare_Request_withdraw_tag]);
 	OK(gpushare_close(session));

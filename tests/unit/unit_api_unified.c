@@ -108,6 +108,7 @@ static void lie(struct gpushare_session *session, const char *name, uint64_t add
 	request ask = {.which_verb = gpushare_Request_share_tag};
 	record *what = &ask.verb.share.buffer;
 	gpushare_ShareReply answer;
+	unsigned int readings;
 	int fd = memfd_create("lie", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	CHECK(fd >= 0 && !ftruncate(fd, SIZE));
@@ -118,8 +119,8 @@ static void lie(struct gpushare_session *session, const char *name, uint64_t add
 	what->backing = GPUSHARE_BACKING_HOST;
 	what->address = address;
 	CHECK(part_driver()->cuDeviceGetUuid_v2((cu_uuid *)what->device_uuid, 0) == CU_OK);
-	OK(session_deposit(session, fd, ask.verb.share.ticket));
-	OK(session_ask(session, &ask, gpushare_Reply_share_tag, &answer, sizeof(answer)));
+	OK(session_ask_passing(session, &ask, gpushare_Reply_share_tag, &answer, sizeof(answer),
+			       &readings, fd, NULL));
 	close(fd);
 }
 

@@ -147,8 +147,7 @@ static void who_waits_for_what_is_hidden(void **state)
 	assert_true(audit_wait(peer_registry, spy, &attach));
 	assert_false(audit_wait(peer_registry, owner, &attach));
 	audit_refused(peer_registry, &process, "descriptors", GPUSHARE_E_LIMIT);
-	audit_refused(peer_registry, &process, "descriptors",
-		      GPUSHARE_E_NOT_FOUND); /* a ticket's end */
+	audit_refused(peer_registry, &process, "descriptors", GPUSHARE_E_NOT_FOUND);
 	pthread_mutex_unlock(&peer_registry->lock);
 	assert_string_equal(strchr(written(), '\n') + 1,
 			    "attach uid=2000 pid=20 command=\"spy\" name=\"w\" outcome=E_DENIED "
@@ -158,7 +157,7 @@ static void who_waits_for_what_is_hidden(void **state)
 	assert_int_equal(peer_registry->counts.hidden, 1);
 }
 
-/* No handle, no ticket: neither as bytes nor as digits. */
+/* No handle, neither as bytes nor as digits. */
 static void no_secret_is_in_it(void **state)
 {
 	struct lease *owner = peer_new(1, 10, "owner");
@@ -171,14 +170,11 @@ static void no_secret_is_in_it(void **state)
 	assert_int_equal(ask(owner, &share), GPUSHARE_OK);
 	assert_int_equal(ask(owner, &attach), GPUSHARE_OK);
 	share.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
-	memset(share.verb.share.ticket, 0xcd, sizeof(share.verb.share.ticket));
 	assert_int_equal(ask(owner, &share), GPUSHARE_E_INVALID);
 	text = written();
 	assert_null(strstr(text, "\xab\xab"));
 	assert_null(strstr(text, "abab"));
-	assert_null(strstr(text, "cdcd"));
 	assert_null(strstr(text, "xab"));
-	assert_null(strstr(text, "xcd"));
 }
 
 /* One user's rush is left out, and counted; another's lines are there. */

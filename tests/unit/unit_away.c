@@ -26,7 +26,7 @@ static uint64_t leave(void)
 	fake_fdstore_hides = false;
 	successor_start();
 	lease = successor_connect(owner);
-	what = successor_share(lease, "x", GPUSHARE_FLAG_KEEP);
+	what = successor_share("x", GPUSHARE_FLAG_KEEP);
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
 	registry_disconnect(peer_registry, lease);
 	successor_end(owner);

@@ -18,10 +18,10 @@ static int page_fd(void)
 {
 	int fd = raw_fds_dial();
 
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_CHANGES, 0), NULL, 0), GPUSHARE_OK);
-	assert_int_equal(raw_fds_received_count, 1);
+	assert_int_equal(raw_fds_ask(fd, raw_fds_header(FDS_CHANGES, -1), NULL, 0), GPUSHARE_OK);
+	assert_true(raw_fds_came >= 0);
 	close(fd);
-	return raw_fds_received[0];
+	return raw_fds_came;
 }
 
 static struct changes_page *page_map(void)
@@ -39,16 +39,9 @@ static uint64_t count_of(struct changes_page *page, const char *name)
 	return atomic_load(&page->count[changes_slot(name)]);
 }
 
-static request kept(const char *name)
+static int kept(int own, const char *name)
 {
-	request what;
-	int fd = raw_fds_dial();
-
-	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
-	close(fd);
-	what = raw_fds_share(name);
-	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
-	return what;
+	return raw_fds_put(own, name, GPUSHARE_FLAG_KEEP);
 }
 
 /* Names that count at other places. */
@@ -57,7 +50,6 @@ static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 	struct changes_page *page = page_map();
 	int own = raw_connect(&raw_here), other = raw_connect(&raw_here);
 	uint64_t quiet = count_of(page, "quiet"), before;
-	request what;
 	pid_t pid;
 
 	(void)state;
@@ -80,7 +72,7 @@ static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 		raw_sleep_ms(1);
 	assert_int_not_equal(count_of(page, "x"), before);
 	/* Kept without an owner it is the same buffer; what comes in its place is another. */
-	pid = raw_owner("k", kept);
+	pid = raw_owner_by("k", kept);
 	before = count_of(page, "k");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -88,8 +80,7 @@ static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 		assert_int_equal(raw_say(other, raw_lookup("k", 0)), GPUSHARE_OK);
 	} while (!raw_answer.body.lookup.buffer.owner_gone);
 	assert_int_equal(count_of(page, "k"), before);
-	what = kept("k");
-	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
+	assert_int_equal(kept(own, "k"), GPUSHARE_OK);
 	assert_int_not_equal(count_of(page, "k"), before);
 	assert_int_equal(count_of(page, "quiet"), quiet);
 	close(own);
@@ -118,14 +109,13 @@ static void every_daemon_begins_elsewhere(void **state)
 	munmap(second, sizeof(*second));
 }
 
-/* A descriptor beside the question is nonsense, as beside any but a deposit. */
+/* A descriptor beside the question is nonsense, as beside any but a request. */
 static void it_is_asked_for_with_nothing_beside(void **state)
 {
-	int before = raw_fds_settled(), fd = raw_fds_dial(), file;
+	int before = raw_fds_settled(), fd = raw_fds_dial(), file = raw_fds_make();
 
 	(void)state;
-	raw_fds_make(&file, 1);
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_CHANGES, 0), &file, 1),
+	assert_int_equal(raw_fds_ask(fd, raw_fds_header(FDS_CHANGES, -1), &file, 1),
 			 GPUSHARE_E_PROTOCOL);
 	assert_int_equal(raw_fds_hear(fd), 1);
 	close(file);

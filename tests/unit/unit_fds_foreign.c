@@ -49,51 +49,63 @@ static int lingering(int *out_peer)
 	return fd;
 }
 
-/* Send one such socket, so that the daemon has the last reference; `what` is wrong, or only it is. */
-static void send_lingering(int fd, struct fds_message what, int *out_peer)
+/* Send one such socket, so that the daemon has the last reference: with a Share, or with a message that is wrong. */
+static void send_lingering(int fd, int own, const struct fds_header *wrong, int *out_peer)
 {
+	const struct fds_header header = raw_fds_header(FDS_ASK, own);
+	const request share = raw_fds_share("x");
+	uint8_t body[gpushare_Request_size];
 	int slow = lingering(out_peer);
+	size_t size = 0;
 
 	assert_true(stopped(raw_here.pid));
-	assert_int_equal(fds_send(fd, &what, &slow, 1), GPUSHARE_OK);
+	if (!wrong)
+		assert_int_equal(codec_encode_request(&share, body, sizeof(body), &size),
+				 GPUSHARE_OK);
+	assert_int_equal(fds_send(fd, wrong ? wrong : &header, body, size, slow), GPUSHARE_OK);
 	close(slow);
 	assert_int_equal(kill(raw_here.pid, SIGCONT), 0);
 }
 
 static void assert_others_are_served(void)
 {
-	int fd = raw_fds_dial();
+	int own = raw_connect(&raw_here);
 
-	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
-	close(fd);
+	assert_int_equal(raw_fds_put(own, "other", 0), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_withdraw("other", 0)), GPUSHARE_OK);
+	close(own);
 }
 
 static void a_socket_that_lingers_holds_up_nobody(void **state)
 {
-	struct fds_message wrong = raw_fds_message(FDS_DEPOSIT, 1);
-	int peers[4], fd = raw_fds_dial(), other = raw_fds_dial(), left = raw_fds_dial();
+	int own = raw_connect(&raw_here), peers[4], fd = raw_fds_dial(), other = raw_fds_dial(),
+	    left = raw_fds_dial(), page = raw_fds_dial();
+	struct fds_header wrong = raw_fds_header(FDS_ASK, own), changes = wrong;
 
 	(void)state;
-	send_lingering(fd, raw_fds_message(FDS_DEPOSIT, 1), &peers[0]);
+	send_lingering(fd, own, NULL, &peers[0]);
 	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_INVALID);
 	assert_others_are_served();
-	send_lingering(fd, raw_fds_message(FDS_WITHDRAW, 1), &peers[1]);
-	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
+	changes.verb = FDS_CHANGES;
+	send_lingering(page, own, &changes, &peers[1]);
+	assert_int_equal(raw_fds_hear(page), GPUSHARE_E_PROTOCOL);
 	assert_others_are_served();
 	wrong.version++;
-	send_lingering(other, wrong, &peers[2]);
+	send_lingering(other, own, &wrong, &peers[2]);
 	assert_int_equal(raw_fds_hear(other), GPUSHARE_E_PROTOCOL);
 	assert_others_are_served();
 	/* and one that is still in the queue of a connection that is closed */
 	assert_true(stopped(raw_here.pid));
-	assert_int_equal(fds_send(left, &wrong, NULL, 0), GPUSHARE_OK);
-	send_lingering(left, wrong, &peers[3]);
+	assert_int_equal(fds_send(left, &wrong, NULL, 0, -1), GPUSHARE_OK);
+	send_lingering(left, own, &wrong, &peers[3]);
 	assert_int_not_equal(raw_fds_hear(left), GPUSHARE_OK); /* or its end, ahead of the answer */
 	assert_others_are_served();
 	fds_close(peers, 4);
+	close(page);
 	close(left);
 	close(other);
 	close(fd);
+	close(own);
 }
 
 static void answer(int fuse, uint64_t unique, const void *body, size_t size)
@@ -158,7 +170,7 @@ static pid_t silent_file(const char *path)
 
 static void a_file_system_that_never_answers_holds_up_nobody(void **state)
 {
-	int plain, silent, status, fd = raw_fds_dial();
+	int own = raw_connect(&raw_here), plain, silent, status;
 	char path[GPUSHARE_PATH_MAX], seen[GPUSHARE_PATH_MAX + 32];
 	pid_t pid;
 
@@ -176,8 +188,7 @@ static void a_file_system_that_never_answers_holds_up_nobody(void **state)
 	snprintf(seen, sizeof(seen), "/proc/%d/root%s", pid, path);
 	silent = open(seen, O_RDWR | O_CLOEXEC);
 	assert_true(silent >= 0);
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), &silent, 1),
-			 GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), silent), GPUSHARE_E_INVALID);
 	assert_others_are_served();
 	raw_assert_serves();
 	kill(pid, SIGKILL); /* the kernel answers for it now */
@@ -185,31 +196,28 @@ static void a_file_system_that_never_answers_holds_up_nobody(void **state)
 	close(silent);
 	close(plain);
 	unlink(path);
-	close(fd);
+	close(own);
 }
 
 /* What buffers are made of, and nothing that another file system serves. */
 static void only_memory_is_taken_in(void **state)
 {
-	int fds[2], fd;
+	int fds[2], own;
 
 	(void)state;
 	stage_needs_own_proc();
-	fd = raw_fds_dial();
+	own = raw_connect(&raw_here);
 	fds[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), fds, 1),
-			 GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
 	close(fds[0]);
 	fds[0] = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), fds, 1),
-			 GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
 	close(fds[0]);
 	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 2), fds, 2),
-			 GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
 	fds_close(fds, 2);
-	assert_int_equal(raw_fds_deposit(fd, 2), GPUSHARE_OK);
-	close(fd);
+	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
+	close(own);
 }
 
 int main(void)

@@ -7,18 +7,31 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fds_server.h"
 #include "raw_fds.h"
+#include "server/fds.h"
+
+static struct fds_server server;
+
+/* It is served until that connection has its answer; 1: it is closed instead. */
+static int ask(int fd, struct fds_header what)
+{
+	struct pollfd answer = {.fd = fd, .events = POLLIN};
+
+	assert_int_equal(fds_send(fd, &what, NULL, 0, -1), GPUSHARE_OK);
+	while (poll(&answer, 1, 1) != 1)
+		fds_server_run(&server);
+	return raw_fds_hear(fd);
+}
 
 static void what_a_child_holds_open_is_forgotten(void **state)
 {
 	struct registry *registry = registry_new(NULL);
 	char path[GPUSHARE_PATH_MAX];
-	struct fds_server server;
 	int fds[20];
 	pid_t pid;
 
@@ -29,8 +42,8 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 	assert_true(fds_server_open(&server, registry, path));
 	for (int i = 0; i < 20; i++) {
 		fds[i] = raw_fds_dial();
-		assert_int_equal(raw_fds_ask(fds[i], raw_fds_message(FDS_WITHDRAW, 1), NULL, 0),
-				 GPUSHARE_E_NOT_FOUND);
+		assert_int_equal(ask(fds[i], raw_fds_header(FDS_CHANGES, -1)), GPUSHARE_OK);
+		close(raw_fds_came);
 	}
 	pid = raw_fork();
 	if (!pid) {
@@ -39,13 +52,15 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 			pause();
 	}
 	for (int i = 0; i < 20; i++) { /* it closes them for their nonsense */
-		assert_int_equal(raw_fds_ask(fds[i], raw_fds_message(FDS_NO_VERB, 1), NULL, 0),
-				 GPUSHARE_E_PROTOCOL);
+		assert_int_equal(ask(fds[i], raw_fds_header(0, -1)), GPUSHARE_E_PROTOCOL);
 		close(fds[i]);
 	}
-	raw_sleep_ms(100);
-	for (int i = 0; i < 20; i++)
-		assert_int_equal(raw_fds_deposit(fds[i] = raw_fds_dial(), 3), GPUSHARE_OK);
+	assert_null(server.connections);
+	for (int i = 0; i < 20; i++) {
+		fds[i] = raw_fds_dial();
+		assert_int_equal(ask(fds[i], raw_fds_header(FDS_CHANGES, -1)), GPUSHARE_OK);
+		close(raw_fds_came);
+	}
 	fds_close(fds, 20);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);

@@ -17,29 +17,23 @@
 /* What is shared under that name, kept, with memory that says `number`; then its owner goes. */
 static void keep(const char *name, uint64_t number)
 {
-	int own = raw_connect(&raw_here), fd = raw_fds_dial(), memory = shelf_make(number);
-	request what;
+	int own = raw_connect(&raw_here), memory = shelf_make(number);
+	request what = raw_fds_share(name);
 
-	assert_int_equal(raw_fds_ask(fd, raw_fds_message(FDS_DEPOSIT, 1), &memory, 1), GPUSHARE_OK);
-	what = raw_fds_share(name);
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
-	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
+	assert_int_equal(raw_fds_say(own, what, memory), GPUSHARE_OK);
 	close(memory);
 	close(own);
-	close(fd);
 }
 
 static void assert_kept(const char *name, uint64_t number)
 {
-	int own = raw_connect(&raw_here), fd = raw_fds_dial();
+	int own = raw_connect(&raw_here);
 
-	assert_int_equal(raw_say(own, raw_attach(name, 0)), GPUSHARE_OK);
-	assert_int_equal(raw_fds_withdraw(fd, raw_answer.body.attach.ticket), GPUSHARE_OK);
-	assert_int_equal(raw_fds_received_count, 1);
-	shelf_assert_is(raw_fds_received[0], number);
-	fds_close(raw_fds_received, 1);
+	assert_int_equal(raw_fds_say(own, raw_attach(name, 0), -1), GPUSHARE_OK);
+	shelf_assert_is(raw_fds_came, number);
+	close(raw_fds_came);
 	close(own);
-	close(fd);
 }
 
 static void drop(const char *name)

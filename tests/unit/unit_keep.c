@@ -15,33 +15,24 @@
 #include "clock.h"
 #include "peer.h"
 
-#define VAULT (&peer_registry->vault)
 #define KEEP GPUSHARE_FLAG_KEEP
 #define READONLY GPUSHARE_FLAG_READONLY
 
 static int latest; /* the descriptor of the latest share() */
 
 /* A request that brings a fresh descriptor. */
-static request fresh(const struct lease *lease, const char *name, uint32_t flags)
+static request fresh(const char *name, uint32_t flags)
 {
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
-	struct guest *guest = vault_enter(VAULT, &lease->peer);
-	request what = peer_share_of(name);
+	request what = peer_share_fd(name);
 
-	assert_non_null(guest);
-	latest = memfd_create("unit", MFD_CLOEXEC);
-	assert_int_equal(vault_deposit(VAULT, guest, &latest, 1, clock_ns(), ticket), GPUSHARE_OK);
-	vault_leave(VAULT, guest);
-	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
+	latest = peer_goes;
 	what.verb.share.buffer.flags = flags;
-	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	memcpy(what.verb.share.ticket, ticket, GPUSHARE_TICKET_SIZE);
 	return what;
 }
 
 static uint64_t share(struct lease *lease, const char *name, uint32_t flags, uint32_t ttl_s)
 {
-	request what = fresh(lease, name, flags);
+	request what = fresh(name, flags);
 
 	what.verb.share.buffer.ttl_s = ttl_s;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
@@ -63,25 +54,7 @@ static int adopt(struct lease *lease, const char *name, uint64_t size)
 
 static bool is_open(int fd)
 {
-	held_close(vault_take_unneeded(VAULT));
 	return fcntl(fd, F_GETFD) >= 0;
-}
-
-/* The descriptor that a ticket gives. */
-static int fetched(const struct lease *lease, const uint8_t ticket[GPUSHARE_TICKET_SIZE])
-{
-	uint8_t tickets[1][GPUSHARE_TICKET_SIZE];
-	struct guest *guest = vault_enter(VAULT, &lease->peer);
-	struct held *held;
-	int fd = -1;
-
-	memcpy(tickets, ticket, GPUSHARE_TICKET_SIZE);
-	if (vault_redeem(VAULT, guest, tickets, 1, &held)) {
-		fd = held->fd;
-		vault_release(VAULT, held);
-	}
-	vault_leave(VAULT, guest);
-	return fd;
 }
 
 static const record *seen(struct lease *lease, const char *name)
@@ -107,7 +80,7 @@ static void it_stays_when_the_owner_goes(void **state)
 	assert_false(seen(other, "x")->owner_gone);
 	end(owner);
 	assert_true(is_open(fd));
-	assert_false(is_open(plain));
+	assert_true(peer_is_closed(plain));
 	assert_int_equal(peer_lookup(other, "y", 0), GPUSHARE_E_NOT_FOUND);
 	assert_true(seen(other, "x")->owner_gone);
 	assert_int_equal(seen(other, "x")->generation, generation);
@@ -118,13 +91,13 @@ static void it_stays_when_the_owner_goes(void **state)
 	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
 	assert_false(peer_answer.body.attach.own);
 	assert_int_equal(peer_answer.body.attach.buffer.address, 0x7f0000001000);
-	assert_int_equal(fetched(other, peer_answer.body.attach.ticket), fd);
+	assert_int_equal(peer_came, fd);
 	assert_int_equal(seen(other, "x")->attachers, 1);
 	end(other);
 	other = peer_new(3, 13, "third");
 	assert_int_equal(seen(other, "x")->attachers, 0);
 	assert_int_equal(peer_withdraw(other, "x", 0), GPUSHARE_OK);
-	assert_false(is_open(fd));
+	assert_true(peer_is_closed(fd));
 	assert_null(peer_registry->kept);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 }
@@ -165,7 +138,7 @@ static void a_ttl_runs_from_the_owners_end(void **state)
 	assert_in_range(next, now + 10 * NS_PER_S, clock_ns() + 10 * NS_PER_S);
 	assert_in_range(keep_expire(peer_registry, next), next + 89 * NS_PER_S,
 			next + 91 * NS_PER_S);
-	assert_false(is_open(fd));
+	assert_true(peer_is_closed(fd));
 	assert_int_equal(peer_lookup(other, "short", 0), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("ttl");
 	peer_assert_sentence("pid 11 (owner)");
@@ -184,10 +157,10 @@ static void a_new_share_replaces_it(void **state)
 	(void)state;
 	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
 	next = peer_new(3, 13, "next");
-	what = fresh(next, "x", KEEP);
+	what = fresh("x", KEEP);
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_E_EXISTS);
 	peer_assert_sentence("pid 11 (owner)");
-	assert_false(is_open(latest));
+	assert_true(peer_is_closed(latest));
 	end(owner);
 	second = share(next, "x", KEEP, 0);
 	assert_true(second > first);
@@ -200,7 +173,7 @@ static void a_new_share_replaces_it(void **state)
 	assert_int_equal(peer_detach(other, "x", first), GPUSHARE_OK);
 	assert_int_equal(seen(other, "x")->attachers, 0);
 	end(other);
-	assert_false(is_open(fd));
+	assert_true(peer_is_closed(fd));
 	/* An ordinary buffer replaces it as well, and is not kept. */
 	end(next);
 	next = peer_new(4, 14, "plain");
@@ -228,7 +201,7 @@ static void it_is_adopted(void **state)
 	assert_int_equal(peer_answer.body.share.generation, generation);
 	assert_int_equal(peer_answer.body.share.buffer.base_offset, 28);
 	assert_int_equal(peer_answer.body.share.buffer.address, 0x7f0000001000);
-	assert_int_equal(fetched(next, peer_answer.body.share.ticket), fd);
+	assert_int_equal(peer_came, fd);
 	assert_false(seen(next, "x")->owner_gone);
 	assert_int_equal(seen(next, "x")->owner_pid, 12);
 	assert_int_equal(seen(next, "x")->flags, KEEP | READONLY);
@@ -237,22 +210,22 @@ static void it_is_adopted(void **state)
 	end(next);
 	/* With a descriptor of its own, which is not needed. */
 	next = peer_new(3, 13, "third");
-	what = fresh(next, "x", KEEP);
+	what = fresh("x", KEEP);
 	what.verb.share.adopt = true;
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_OK);
 	assert_true(peer_answer.body.share.adopted);
-	assert_false(is_open(latest));
+	assert_true(peer_is_closed(latest));
 	assert_true(is_open(fd));
 	end(next);
 	/* Which is needed where what stands there is another kind. */
 	next = peer_new(4, 14, "fourth");
-	what = fresh(next, "x", KEEP);
+	what = fresh("x", KEEP);
 	what.verb.share.adopt = true;
 	what.verb.share.buffer.size = 90;
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_OK);
 	assert_false(peer_answer.body.share.adopted);
 	assert_true(peer_answer.body.share.generation > generation);
-	assert_false(is_open(fd));
+	assert_true(peer_is_closed(fd));
 }
 
 static void a_quota_is_answered(void **state)
@@ -264,23 +237,23 @@ static void a_quota_is_answered(void **state)
 	peer_registry->limits.kept_bytes = 300;
 	share(owner, "a", KEEP, 0);
 	share(owner, "b", KEEP, 0);
-	what = fresh(owner, "c", KEEP);
+	what = fresh("c", KEEP);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("128 bytes more");
 	peer_assert_sentence("256 of 300");
 	peer_assert_sentence("gpushare rm");
-	assert_false(is_open(latest));
+	assert_true(peer_is_closed(latest));
 	share(owner, "c", READONLY, 0); /* what isn't kept doesn't count */
 	end(owner);
 	next = peer_new(2, 12, "next");
-	what = fresh(next, "d", KEEP);
+	what = fresh("d", KEEP);
 	what.verb.share.buffer.base_size = UINT64_MAX;
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_E_LIMIT);
-	what = fresh(next, "a", KEEP);
+	what = fresh("a", KEEP);
 	what.verb.share.buffer.base_size = 173;
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_E_LIMIT);
 	assert_true(seen(next, "a")->owner_gone); /* refused: what was there stays */
-	what = fresh(next, "a", KEEP);
+	what = fresh("a", KEEP);
 	what.verb.share.buffer.base_size = 172;
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_OK);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 300);
@@ -294,23 +267,21 @@ static void a_bad_wish_is_refused(void **state)
 	request what;
 
 	(void)state;
-	what = fresh(owner, "x", 8);
+	what = fresh("x", 8);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_NOT_SUPPORTED);
-	what = fresh(owner, "x", READONLY);
+	what = fresh("x", READONLY);
 	what.verb.share.buffer.ttl_s = 1;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_INVALID);
 	peer_assert_sentence("ttl");
-	what = fresh(owner, "x", READONLY);
+	what = fresh("x", READONLY);
 	what.verb.share.adopt = true;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_INVALID);
 	peer_assert_sentence("adopt");
-	what = fresh(owner, "x", KEEP);
-	memset(what.verb.share.ticket, 0, GPUSHARE_TICKET_SIZE);
+	what = fresh("x", KEEP);
+	close(peer_goes);
+	peer_goes = -1;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_INVALID);
-	what = fresh(owner, "x", KEEP);
-	what.verb.share.ticket[3] ^= 1;
-	what.verb.share.adopt = true;
-	assert_int_equal(peer_ask(owner, &what), GPUSHARE_E_INVALID);
+	peer_assert_sentence("without its file descriptor");
 	assert_int_equal(peer_registry->store.count, 0);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 }
@@ -325,7 +296,7 @@ static void another_users_is_left_alone(void **state)
 	end(owner);
 	next = peer_new(2, 12, "next");
 	next->peer.uid = next->who.uid = 2000;
-	what = fresh(next, "x", KEEP);
+	what = fresh("x", KEEP);
 	assert_int_equal(peer_ask(next, &what), GPUSHARE_E_EXISTS);
 	peer_assert_sentence("taken by another user");
 	assert_int_equal(adopt(next, "x", 100), GPUSHARE_E_EXISTS);

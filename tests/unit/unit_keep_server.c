@@ -15,22 +15,21 @@
 
 #define ROUNDS 200
 
-static request kept(const char *name, uint32_t ttl_s)
+static int kept(int own, const char *name, uint32_t ttl_s)
 {
-	request what;
-	int fd = raw_fds_dial();
+	request what = raw_fds_share(name);
+	int file = raw_fds_make(), status;
 
-	assert_int_equal(raw_fds_deposit(fd, 1), GPUSHARE_OK);
-	close(fd);
-	what = raw_fds_share(name);
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	what.verb.share.buffer.ttl_s = ttl_s;
-	return what;
+	status = raw_fds_say(own, what, file);
+	close(file);
+	return status;
 }
 
-static request kept_for_good(const char *name)
+static int kept_for_good(int own, const char *name)
 {
-	return kept(name, 0);
+	return kept(own, name, 0);
 }
 
 static void a_dead_owners_name_is_free_at_once(void **state)
@@ -39,14 +38,13 @@ static void a_dead_owners_name_is_free_at_once(void **state)
 
 	(void)state;
 	for (int round = 0; round < ROUNDS; round++) {
-		pid_t pid = raw_owner("x", round % 2 ? kept_for_good : raw_share);
-		request what = kept("x", 0);
+		pid_t pid =
+		    round % 2 ? raw_owner_by("x", kept_for_good) : raw_owner("x", raw_share);
 
-		assert_int_equal(raw_say(fd, what), GPUSHARE_E_EXISTS);
-		what = kept("x", 0);
+		assert_int_equal(kept(fd, "x", 0), GPUSHARE_E_EXISTS);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		assert_int_equal(raw_say(fd, what), GPUSHARE_OK);
+		assert_int_equal(kept(fd, "x", 0), GPUSHARE_OK);
 		assert_int_equal(raw_say(fd, raw_withdraw("x", 0)), GPUSHARE_OK);
 	}
 	raw_fds_await(before);
@@ -56,7 +54,7 @@ static void a_dead_owners_name_is_free_at_once(void **state)
 static void a_killed_owners_buffer_is_kept(void **state)
 {
 	int fd = raw_connect(&raw_here), before = raw_fds_settled();
-	pid_t pid = raw_owner("x", kept_for_good);
+	pid_t pid = raw_owner_by("x", kept_for_good);
 
 	(void)state;
 	kill(pid, SIGKILL);
@@ -109,8 +107,8 @@ static void a_ttl_ends_in_time(void **state)
 	long long begin, left;
 
 	(void)state;
-	assert_int_equal(raw_say(own, kept("x", 1)), GPUSHARE_OK);
-	assert_int_equal(raw_say(own, kept("y", 1)), GPUSHARE_OK);
+	assert_int_equal(kept(own, "x", 1), GPUSHARE_OK);
+	assert_int_equal(kept(own, "y", 1), GPUSHARE_OK);
 	left = raw_now_ms();
 	close(own);
 	do {
@@ -132,8 +130,8 @@ static void it_ends_cleanly_with_what_it_keeps(void **state)
 	int own = raw_connect(&raw_here);
 
 	(void)state;
-	assert_int_equal(raw_say(own, kept("x", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(own, kept("y", 1000)), GPUSHARE_OK);
+	assert_int_equal(kept(own, "x", 0), GPUSHARE_OK);
+	assert_int_equal(kept(own, "y", 1000), GPUSHARE_OK);
 	assert_int_equal(raw_say(own, raw_withdraw("y", raw_answer.body.share.generation)),
 			 GPUSHARE_OK);
 	kill(raw_here.pid, SIGTERM);

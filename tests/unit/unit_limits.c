@@ -71,26 +71,15 @@ static void kept_bytes(void **state)
 {
 	struct lease *one = user_new(1, 1), *other = user_new(2, 2);
 	const struct user *user = one->user;
-	request what = peer_share_of("c");
-	struct guest *guest = vault_enter(&peer_registry->vault, &one->peer);
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
-	int fd[1] = {dup(0)};
+	request what = peer_share_fd("c");
 
 	(void)state;
 	peer_registry->limits.of_user[LIMIT_kept_bytes] = 127;
-	assert_int_equal(vault_deposit(&peer_registry->vault, guest, fd, 1, 0, ticket),
-			 GPUSHARE_OK);
-	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
-	memset(what.verb.share.handle, 0, sizeof(what.verb.share.handle));
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
-	memcpy(what.verb.share.ticket, ticket[0], sizeof(ticket[0]));
 	assert_limited(peer_ask(one, &what), "user_kept_bytes");
 	peer_assert_sentence("128 bytes more, where 0 of 127 are kept");
 	assert_int_equal(user->held[LIMIT_kept_bytes], 0);
-	fd[0] = dup(0);
-	assert_int_equal(vault_deposit(&peer_registry->vault, guest, fd, 1, 0, ticket),
-			 GPUSHARE_OK);
-	memcpy(what.verb.share.ticket, ticket[0], sizeof(ticket[0]));
+	peer_goes = dup(0);
 	peer_registry->limits.of_user[LIMIT_kept_bytes] = 128;
 	assert_int_equal(peer_ask(one, &what), GPUSHARE_OK);
 	assert_int_equal(user->held[LIMIT_kept_bytes], 128);
@@ -98,7 +87,6 @@ static void kept_bytes(void **state)
 	assert_int_equal(user->held[LIMIT_kept_bytes], 128);
 	assert_int_equal(user->held[LIMIT_names], 1);
 	assert_int_equal(other->user->held[LIMIT_kept_bytes], 0);
-	vault_leave(&peer_registry->vault, guest);
 }
 
 /* For everybody. */

@@ -14,37 +14,27 @@
 #include "order_page.h"
 #include "users.h"
 
-#define VAULT (&peer_registry->vault)
-
-typedef uint8_t ticket_key[GPUSHARE_TICKET_SIZE];
-
-static int deposit(const struct lease *lease, size_t count, ticket_key *tickets)
-{
-	struct guest *guest = vault_enter(VAULT, &lease->peer);
-	int fds[8], status;
-
-	assert_non_null(guest);
-	for (size_t i = 0; i < count; i++)
-		fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	status = vault_deposit(VAULT, guest, fds, count, clock_ns(), tickets);
-	if (status)
-		fds_close(fds, count);
-	vault_leave(VAULT, guest);
-	return status;
-}
-
 /* With the flags, of memory that travels as a descriptor. */
 static void share_fd(struct lease *lease, const char *name, uint32_t flags, uint32_t mode)
 {
-	request what = share_of(name, mode, "");
-	ticket_key ticket[1];
+	request what = peer_share_fd(name);
 
-	assert_int_equal(deposit(lease, 1, ticket), GPUSHARE_OK);
-	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
 	what.verb.share.buffer.flags = flags;
-	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	memcpy(what.verb.share.ticket, ticket[0], GPUSHARE_TICKET_SIZE);
+	what.verb.share.mode = mode;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+}
+
+/* So many more come, one a request, as far as they are taken. */
+static int bring(struct lease *lease, size_t count, struct held **out_held)
+{
+	int status = GPUSHARE_OK;
+
+	for (size_t i = 0; !status && i < count; i++) {
+		status = vault_check(peer_registry, lease->user, &peer_answer);
+		if (!status)
+			out_held[i] = vault_keep(&peer_registry->vault, lease->user, dup(0));
+	}
+	return status;
 }
 
 static uint64_t held_by(uint32_t uid)
@@ -67,36 +57,42 @@ static uint64_t reached(struct lease *lease, const char *key)
 	return named(stat.by_limit, stat.by_limit_count, key);
 }
 
-static void settle(void)
-{
-	held_close(vault_take_unneeded(VAULT));
-}
-
 /* What one has used up is not another's, but what all may have is. */
 static void descriptors(void **state)
 {
-	ticket_key tickets[8];
+	struct held *owners[3], *members[2], *refused[1];
 
 	(void)state;
 	peer_registry->limits.of_user[LIMIT_descriptors] = 3;
 	peer_registry->limits.descriptors = 5;
-	assert_int_equal(deposit(owner, 4, tickets), GPUSHARE_E_LIMIT);
-	assert_int_equal(held_by(OWNER), 0);
+	assert_int_equal(bring(owner, 3, owners), GPUSHARE_OK);
+	assert_int_equal(bring(owner, 1, refused), GPUSHARE_E_LIMIT);
+	peer_assert_sentence("user_descriptors");
 	assert_int_equal(reached(owner, "user_descriptors"), 1);
 	assert_int_equal(reached(member, "user_descriptors"), 0);
-	assert_int_equal(deposit(owner, 3, tickets), GPUSHARE_OK);
-	assert_int_equal(deposit(owner, 1, tickets), GPUSHARE_E_LIMIT);
-	assert_int_equal(deposit(member, 2, tickets), GPUSHARE_OK);
-	assert_int_equal(deposit(member, 1, tickets), GPUSHARE_E_LIMIT);
-	assert_int_equal(reached(root, "user_descriptors"), 2);
+	assert_int_equal(bring(member, 2, members), GPUSHARE_OK);
+	assert_int_equal(bring(member, 1, refused), GPUSHARE_E_LIMIT);
+	assert_int_equal(reached(root, "user_descriptors"), 1);
 	assert_int_equal(reached(root, "descriptors"), 1);
-	vault_expire(VAULT, INT64_MAX);
-	assert_int_equal(held_by(OWNER), 3); /* until they are closed */
-	settle();
+	assert_int_equal(held_by(OWNER), 3);
+	for (int i = 0; i < 3; i++)
+		vault_release(&peer_registry->vault, owners[i]);
 	assert_int_equal(held_by(OWNER), 0);
-	assert_int_equal(held_by(MEMBER), 0);
-	assert_int_equal(peer_registry->users.held[LIMIT_descriptors], 0);
-	assert_int_equal(deposit(owner, 3, tickets), GPUSHARE_OK);
+	assert_int_equal(held_by(MEMBER), 2);
+	assert_int_equal(peer_registry->users.held[LIMIT_descriptors], 2);
+	assert_int_equal(bring(owner, 3, owners), GPUSHARE_OK);
+}
+
+/* With connections they are no more together than the kernel lets the registry have. */
+static void descriptors_and_connections(void **state)
+{
+	struct held *held[1];
+
+	(void)state;
+	peer_registry->limits.together = peer_registry->users.held[LIMIT_connections] + 1;
+	assert_int_equal(bring(owner, 1, held), GPUSHARE_OK);
+	assert_int_equal(bring(member, 1, held), GPUSHARE_E_LIMIT);
+	peer_assert_sentence("ulimit -n");
 }
 
 /* Whoever attaches it, it counts as its owner's, kept or not. */
@@ -110,8 +106,6 @@ static void whose_a_records_is(void **state)
 	registry_disconnect(peer_registry, owner);
 	assert_int_equal(held_by(OWNER), 1);
 	assert_int_equal(peer_withdraw(root, "k", 0), GPUSHARE_OK);
-	registry_disconnect(peer_registry, other); /* its ticket with it */
-	settle();
 	assert_int_equal(held_by(OWNER), 0);
 	assert_int_equal(peer_registry->vault.count, 0);
 }
@@ -132,8 +126,6 @@ static void an_order_is_one_more(void **state)
 	registry_disconnect(peer_registry, owner);
 	while (peer_registry->orders)
 		order_finish(peer_registry);
-	vault_expire(VAULT, INT64_MAX);
-	settle();
 	assert_int_equal(held_by(OWNER), 0);
 }
 
@@ -214,9 +206,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, users_set_up, peer_tear_down)
 	const struct CMUnitTest tests[] = {
-	    TEST(descriptors),		TEST(whose_a_records_is),
-	    TEST(an_order_is_one_more), TEST(each_is_told_of_his_own),
-	    TEST(whose_registry_it_is), TEST(what_was_hidden_is_counted),
+	    TEST(descriptors),
+	    TEST(descriptors_and_connections),
+	    TEST(whose_a_records_is),
+	    TEST(an_order_is_one_more),
+	    TEST(each_is_told_of_his_own),
+	    TEST(whose_registry_it_is),
+	    TEST(what_was_hidden_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,20 +28,11 @@ static request with_tags(request what, pb_size_t count)
 }
 
 /* Memory that travels as a descriptor, and stays. */
-static request kept_with(struct lease *lease, const char *name, pb_size_t tags)
+static request kept_with(const char *name, pb_size_t tags)
 {
-	struct vault *vault = &peer_registry->vault;
-	struct guest *guest = vault_enter(vault, &lease->peer);
-	request what = with_tags(peer_share_of(name), tags);
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	request what = with_tags(peer_share_fd(name), tags);
 
-	assert_int_equal(vault_deposit(vault, guest, &fd, 1, clock_ns(), ticket), GPUSHARE_OK);
-	vault_leave(vault, guest);
-	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
-	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	memcpy(what.verb.share.ticket, ticket[0], GPUSHARE_TICKET_SIZE);
 	return what;
 }
 
@@ -82,7 +73,7 @@ static void of_a_share(void **state)
 /* What comes in place of something has other tags, whose number counts. */
 static void of_what_is_replaced(void **state)
 {
-	request what = kept_with(owner, "k", 1);
+	request what = kept_with("k", 1);
 	struct lease *again = user(OWNER, NULL);
 
 	(void)state;
@@ -90,18 +81,18 @@ static void of_what_is_replaced(void **state)
 	what = with_tags(peer_share_of("a"), 2);
 	assert_int_equal(peer_ask(again, &what), GPUSHARE_OK);
 	registry_disconnect(peer_registry, owner); /* it is kept */
-	what = kept_with(again, "k", 3);
+	what = kept_with("k", 3);
 	assert_limited(peer_ask(again, &what), 1);
 	assert_int_equal(tags_of(OWNER), 3);
 	assert_int_equal(peer_lookup(again, "k", 0), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.lookup.buffer.tags_count, 1);
-	what = kept_with(again, "k", 2);
+	what = kept_with("k", 2);
 	assert_int_equal(peer_ask(again, &what), GPUSHARE_OK);
 	assert_int_equal(tags_of(OWNER), MOST);
 	assert_int_equal(peer_lookup(again, "k", 0), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.lookup.buffer.tags_count, 2);
 	registry_disconnect(peer_registry, again);
-	what = kept_with(root, "k", 2);
+	what = kept_with("k", 2);
 	assert_int_equal(peer_ask(root, &what),
 			 GPUSHARE_E_EXISTS); /* it is not root's to replace */
 	assert_int_equal(tags_of(OWNER), 2);
@@ -110,21 +101,21 @@ static void of_what_is_replaced(void **state)
 /* A limit that was set lower since takes nothing away, and fewer are always welcome. */
 static void of_more_than_there_may_be(void **state)
 {
-	request what = kept_with(owner, "k", 4);
+	request what = kept_with("k", 4);
 	struct lease *again = user(OWNER, NULL);
 
 	(void)state;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	registry_disconnect(peer_registry, owner);
 	peer_registry->limits.of_user[LIMIT_tags] = 1;
-	what = kept_with(again, "k", 3);
+	what = kept_with("k", 3);
 	assert_int_equal(peer_ask(again, &what), GPUSHARE_OK);
 	assert_int_equal(tags_of(OWNER), 3);
 }
 
 static void of_what_is_adopted(void **state)
 {
-	request what = kept_with(owner, "k", 3);
+	request what = kept_with("k", 3);
 	struct lease *again = user(OWNER, NULL);
 
 	(void)state;

@@ -160,7 +160,7 @@ static int fail_on_the_way(void)
 	begin = raw_now_ms();
 	CHECK(
 	    link_share(&(struct link_share){.what = &what, .group = "", .handle = NULL, .fd = file},
-		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_TIMED_OUT);
+		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_NOT_READY);
 	CHECK(raw_now_ms() - begin >= TIMEOUT_MS &&
 	      raw_now_ms() - begin < TIMEOUT_MS + 300 + raw_slack_ms());
 	return 0;

@@ -48,9 +48,9 @@ struct holder {
 static void hold(const struct holder *holder, int ready)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	struct fds_message message;
-	int fds[FDS_MAX], listener, fd, lock;
-	size_t count;
+	struct fds_header message;
+	int listener, fd, lock, beside;
+	size_t size;
 
 	lock = open(in_folder("registry.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	flock(lock, LOCK_EX);
@@ -63,7 +63,8 @@ static void hold(const struct holder *holder, int ready)
 	for (;;) {
 		fd = accept(listener, NULL, NULL);
 		poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
-		if (fds_receive(fd, &message, fds, &count) || message.verb != FDS_REPLACE) {
+		if (fds_receive(fd, &message, NULL, 0, &size, &beside) ||
+		    message.verb != FDS_REPLACE) {
 			close(fd);
 			continue;
 		}
@@ -116,7 +117,7 @@ static long long replace_fails(struct holder holder, const char *why)
 static void one_that_does_not_know_how_is_named(void **state)
 {
 	struct holder old = {
-	    .status = GPUSHARE_E_PROTOCOL, .size = sizeof(struct fds_message), .leaves_ms = -1};
+	    .status = GPUSHARE_E_PROTOCOL, .size = sizeof(struct fds_header), .leaves_ms = -1};
 
 	(void)state;
 	assert_in_range(replace_fails(old, status_text(GPUSHARE_E_PROTOCOL)), 0,
@@ -125,7 +126,7 @@ static void one_that_does_not_know_how_is_named(void **state)
 
 static void one_that_stays_is_given_up(void **state)
 {
-	struct holder stays = {.size = sizeof(struct fds_message), .leaves_ms = -1};
+	struct holder stays = {.size = sizeof(struct fds_header), .leaves_ms = -1};
 
 	(void)state;
 	assert_in_range(replace_fails(stays, "it said that it would"), 5000, 6000 + raw_slack_ms());
@@ -133,7 +134,7 @@ static void one_that_stays_is_given_up(void **state)
 
 static void one_that_talks_nonsense_is_given_up(void **state)
 {
-	struct holder nonsense = {.size = 100, .leaves_ms = -1};
+	struct holder nonsense = {.size = 7, .leaves_ms = -1};
 
 	(void)state;
 	assert_in_range(replace_fails(nonsense, "it does not answer"), 5000, 6000 + raw_slack_ms());
@@ -157,7 +158,7 @@ static void replace_succeeds(struct holder holder)
 static void one_that_leaves_in_time_is_waited_for(void **state)
 {
 	(void)state;
-	replace_succeeds((struct holder){.size = sizeof(struct fds_message), .leaves_ms = 3500});
+	replace_succeeds((struct holder){.size = sizeof(struct fds_header), .leaves_ms = 3500});
 	replace_succeeds((struct holder){.size = 0, .leaves_ms = 200});
 }
 
@@ -165,7 +166,7 @@ static void one_that_leaves_in_time_is_waited_for(void **state)
 static void who_has_gone_replaces_nobody(void **state)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	struct fds_message message = {.version = FDS_VERSION, .verb = FDS_REPLACE};
+	struct fds_header message = {.version = FDS_VERSION, .verb = FDS_REPLACE};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	(void)state;
@@ -173,7 +174,7 @@ static void who_has_gone_replaces_nobody(void **state)
 	assert_true(stopped(raw_here.pid));
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s", in_folder(GPUSHARE_FDS_SOCKET));
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	assert_int_equal(fds_send(fd, &message, NULL, 0), 0);
+	assert_int_equal(fds_send(fd, &message, NULL, 0, -1), 0);
 	close(fd);
 	kill(raw_here.pid, SIGCONT);
 	raw_assert_serves();

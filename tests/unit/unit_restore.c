@@ -186,13 +186,13 @@ static ino_t inode_of(const struct entry *entry)
 static void a_descriptor_comes_out_of_the_store(void **state)
 {
 	struct lease *owner = successor_connect(getpid());
-	request what = successor_share(owner, "x", 0);
+	request what = successor_share("x", 0);
 	ino_t inode;
 
 	(void)state;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	inode = inode_of(store_find(&peer_registry->store, "x"));
-	what = successor_share(owner, "y", 0);
+	what = successor_share("y", 0);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_int_equal(fake_fdstore_count(), 2);
 	assert_int_equal(peer_withdraw(owner, "y", 0), GPUSHARE_OK);
@@ -211,16 +211,16 @@ static void what_is_kept_is_kept_on(void **state)
 {
 	pid_t other = successor_process();
 	struct lease *owner = successor_connect(other), *a;
-	request what = successor_share(owner, "short", KEEP);
+	request what = successor_share("short", KEEP);
 	int64_t deadline;
 	uint64_t kept;
 
 	(void)state;
 	what.verb.share.buffer.ttl_s = 50;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	what = successor_share(owner, "long", KEEP);
+	what = successor_share("long", KEEP);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	what = successor_share(owner, "gone", 0);
+	what = successor_share("gone", 0);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_null(registry_disconnect(peer_registry, owner));
 	deadline = store_find(&peer_registry->store, "short")->deadline_ns;
@@ -247,7 +247,7 @@ static void an_owner_that_dies_meanwhile_leaves_what_is_kept(void **state)
 {
 	pid_t other = successor_process();
 	struct lease *owner = successor_connect(other);
-	request what = successor_share(owner, "x", KEEP);
+	request what = successor_share("x", KEEP);
 	int64_t left;
 
 	(void)state;
@@ -312,11 +312,11 @@ static void what_lives_is_counted(void **state)
 		peer_share(a, "x");
 		assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
 		assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
-		what = successor_share(b, "kept", KEEP);
+		what = successor_share("kept", KEEP);
 		assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
 		assert_null(registry_disconnect(peer_registry, b));
 		b = successor_connect(other);
-		what = successor_share(b, "kept", KEEP);
+		what = successor_share("kept", KEEP);
 		assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
 		assert_int_equal(peer_withdraw(a, "kept", 0), GPUSHARE_OK);
 		assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK);

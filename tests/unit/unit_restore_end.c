@@ -22,20 +22,26 @@ static struct lease *other; /* of another process, which has "name/99" attached 
 static pid_t process;
 
 /* This process lives on: it has closed its connection. "kept" is the first that goes, or the last. */
+static void share_kept(struct lease *lease)
+{
+	request kept = successor_share("kept", GPUSHARE_FLAG_KEEP);
+
+	assert_int_equal(peer_ask(lease, &kept), GPUSHARE_OK);
+}
+
 static struct lease *own(bool kept_first)
 {
 	struct lease *lease = successor_connect(getpid());
-	request kept = successor_share(lease, "kept", GPUSHARE_FLAG_KEEP);
 	char name[32];
 
 	if (kept_first)
-		assert_int_equal(peer_ask(lease, &kept), GPUSHARE_OK);
+		share_kept(lease);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "name/%d", i);
 		peer_share(lease, name);
 	}
 	if (!kept_first)
-		assert_int_equal(peer_ask(lease, &kept), GPUSHARE_OK);
+		share_kept(lease);
 	process = successor_process();
 	other = successor_connect(process);
 	assert_int_equal(peer_attach(other, name), GPUSHARE_OK);

@@ -135,10 +135,11 @@ static void what_is_not_told_of_goes(void **state)
 	pid_t other = successor_process();
 	struct lease *lease = connect_me(), *a = successor_connect(other);
 	uint64_t x = peer_share(lease, "x"), z = peer_share(a, "z"), w = peer_share(a, "w");
-	request what = successor_share(lease, "kept", KEEP), told = {0}, more = {0};
+	request what, told = {0}, more = {0};
 
 	(void)state;
 	peer_share(lease, "y");
+	what = successor_share("kept", KEEP);
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
 	assert_int_equal(peer_attach(lease, "z"), GPUSHARE_OK);
 	assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
@@ -243,7 +244,7 @@ static void a_generation_is_one_names(void **state)
 static void a_share_again_is_checked_like_any(void **state)
 {
 	struct lease *lease = connect_me();
-	request what = successor_share(lease, "x", KEEP);
+	request what = successor_share("x", KEEP);
 
 	(void)state;
 	what.verb.share.orphan = true;
@@ -256,20 +257,20 @@ static void a_share_again_is_checked_like_any(void **state)
 	what.verb.share.buffer.flags = KEEP;
 	what.verb.share.adopt = true;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
-	what = successor_share(lease, "x", KEEP);
+	what = successor_share("x", KEEP);
 	what.verb.share.again = 1;
 	peer_registry->limits.kept_bytes = 1;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("would keep");
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID); /* it is used up */
-	peer_assert_sentence("ticket");
-	what = successor_share(lease, "x", KEEP);
+	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID); /* it went with that one */
+	peer_assert_sentence("without its file descriptor");
+	what = successor_share("x", KEEP);
 	what.verb.share.again = 1;
 	peer_registry->limits.kept_bytes = 1000;
 	peer_registry->limits.names = 0;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("names are shared");
-	what = successor_share(lease, "x", KEEP);
+	what = successor_share("x", KEEP);
 	what.verb.share.again = 1;
 	peer_registry->limits.names = 1;
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
@@ -301,7 +302,7 @@ static void an_owner_takes_back_what_it_kept(void **state)
 {
 	pid_t other = successor_process();
 	struct lease *lease = connect_me();
-	request what = successor_share(lease, "x", KEEP), told = {0}, wrong;
+	request what = successor_share("x", KEEP), told = {0}, wrong;
 	uint64_t x;
 
 	(void)state;
@@ -317,7 +318,7 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	assert_false(wanted(x));
 	assert_null(peer_registry->kept);
 	assert_false(successor_seen(lease, "x")->owner_gone);
-	wrong = successor_share(lease, "x", KEEP);
+	wrong = successor_share("x", KEEP);
 	wrong.verb.share.again = x;
 	wrong.verb.share.buffer.size--;
 	assert_int_equal(peer_ask(lease, &wrong), GPUSHARE_E_INVALID);
@@ -343,7 +344,7 @@ static void a_ghost_is_no_connection(void **state)
 
 static uint64_t share_kept(struct lease *lease, const char *name)
 {
-	request what = successor_share(lease, name, KEEP);
+	request what = successor_share(name, KEEP);
 
 	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
 	return peer_answer.body.share.generation;

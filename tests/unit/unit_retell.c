@@ -88,7 +88,7 @@ static void check_again(const gpushare_Share *first, uint64_t generation, bool b
 	CHECK(again->buffer.address == first->buffer.address);
 	CHECK(!memcmp(again->buffer.device_uuid, first->buffer.device_uuid, GPUSHARE_UUID_SIZE));
 	CHECK(!memcmp(again->handle, first->handle, sizeof(first->handle)));
-	CHECK((again->ticket[0] != 0) == by_fd);
+	CHECK(scripted.brought[again - scripted.shares] == by_fd);
 }
 
 static void want_some(void)
@@ -109,7 +109,7 @@ static void want_some(void)
 	part_driver()->cuCtxGetCurrent(&before);
 	retold_free(all[3]);
 	part_driver()->cuCtxGetCurrent(&now);
-	CHECK(before == now && scripted.shares_count == 3 && scripted.deposits == 2);
+	CHECK(before == now && scripted.shares_count == 3 && scripted.came == 2);
 	check_again(&first[0], 101, false);
 	check_again(&first[1], 102, true);
 	check_again(&first[2], 103, true);
@@ -147,7 +147,7 @@ static void want_objects(void)
 	memcpy(scripted.wants, (uint64_t[]){101, 102}, 2 * sizeof(uint64_t));
 	scripted.wants_count = 2;
 	retold_free(retold_alloc(MIB)); /* m2 */
-	CHECK(retold_is_told("m0", 101) && retold_is_told("m1", 102) && scripted.deposits == 2);
+	CHECK(retold_is_told("m0", 101) && retold_is_told("m1", 102) && scripted.came == 2);
 	CHECK(retold_share("m0")->again == 101 && retold_share("m0")->buffer.size == BLOCK);
 	CHECK(retold_share("m1")->again == 102 && retold_share("m1")->buffer.base_size == BLOCK);
 	CHECK(buffers_release(driver->cuMemRelease, handle[0]) == CU_OK);

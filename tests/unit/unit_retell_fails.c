@@ -209,9 +209,9 @@ static void adopt_twice(void)
 	CHECK(driver->cuMemExportToShareableHandle(&scripted.memory, memory.handle,
 						   (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
 	other = retold_alloc(MIB);
-	scripted.lose_tickets = true;
+	scripted.lose_fds = 1;
 	pointer = retold_alloc(2 * MIB);
-	CHECK(scripted.fetches == 2 && scripted.retellings == 1 && scripted.generation == 103);
+	CHECK(scripted.given == 2 && scripted.retellings == 1 && scripted.generation == 102);
 	CHECK(scripted.shared_count == 1 && retold_is_told("other", 101));
 	CHECK(!scripted.asked[gpushare_Request_withdraw_tag]);
 	retold_free(pointer);

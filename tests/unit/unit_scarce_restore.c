@@ -39,7 +39,7 @@ static void leave_much(pid_t other)
 
 	x = peer_share(owner, "x");
 	y = peer_share(owner, "y");
-	what = successor_share(owner, "k", GPUSHARE_FLAG_KEEP);
+	what = successor_share("k", GPUSHARE_FLAG_KEEP);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	k = peer_answer.body.share.generation;
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);

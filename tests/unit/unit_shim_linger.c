@@ -277,23 +277,8 @@ static void unanswered(void)
 	say();
 }
 
-/* The same within the pause after a descriptor that nobody took, or gave. */
-static int deposit(char *why, size_t why_size)
-{
-	uint8_t ticket[1][GPUSHARE_TICKET_SIZE];
-
-	return line_deposit(STDIN_FILENO, ticket, why, why_size);
-}
-
-static int fetch(char *why, size_t why_size)
-{
-	uint8_t ticket[GPUSHARE_TICKET_SIZE] = {1};
-	int fd;
-
-	return line_fetch(ticket, &fd, why, why_size);
-}
-
-static void unanswered_of_a_descriptor(int (*ask)(char *why, size_t why_size))
+/* The same within the pause after a descriptor that nobody took. */
+static void unanswered_of_a_descriptor(void)
 {
 	int registry, status;
 	cu_result freed;
@@ -306,7 +291,9 @@ static void unanswered_of_a_descriptor(int (*ask)(char *why, size_t why_size))
 	CHECK(stopped(registry));
 	status = line_enter(why, sizeof(why));
 	if (!status) {
-		status = ask(why, sizeof(why));
+		strcpy(line_ask(gpushare_Request_attach_tag)->verb.attach.name, "w");
+		line.client->goes = STDIN_FILENO;
+		status = line_call(0, why, sizeof(why));
 		line_leave();
 	}
 	freed = free_it();
@@ -318,22 +305,11 @@ static void unanswered_of_a_descriptor(int (*ask)(char *why, size_t why_size))
 	say();
 }
 
-static void unanswered_deposit(void)
-{
-	unanswered_of_a_descriptor(deposit);
-}
-
-static void unanswered_fetch(void)
-{
-	unanswered_of_a_descriptor(fetch);
-}
-
 static void test_unanswered(void **state)
 {
 	(void)state;
 	stage_play(unanswered, attach_and_leave);
-	stage_play(unanswered_deposit, attach_and_leave);
-	stage_play(unanswered_fetch, attach_and_leave);
+	stage_play(unanswered_of_a_descriptor, attach_and_leave);
 }
 
 static void switched_off(void)
