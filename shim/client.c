@@ -314,18 +314,21 @@ static bool is_told(struct client *client)
 	return true;
 }
 
-/* A descriptor goes with the request, or comes with its answer. */
+/* A descriptor goes with the request, or comes with its answer; of what is attached that is taken to be as with the
+ * one before. */
 static bool is_for_fds(const struct client *client)
 {
 	const request *question = &client->request;
 
+	if (question->which_verb == gpushare_Request_attach_tag)
+		return client->attached_by_fds && !question->verb.attach.wait_ms;
 	return client->goes >= 0 ||
 	       (question->which_verb == gpushare_Request_share_tag && question->verb.share.adopt) ||
 	       (question->which_verb == gpushare_Request_order_tag && !question->verb.order.again &&
 		!question->verb.order.leave);
 }
 
-/* Of what is attached the registry knows how it travels. */
+/* How what is attached travels the registry knows. */
 static int exchange(struct client *client, int64_t deadline)
 {
 	int status = GPUSHARE_OK;
@@ -339,6 +342,8 @@ static int exchange(struct client *client, int64_t deadline)
 	}
 	if (for_fds)
 		status = client_exchange_fds(client, &client->request, &client->reply, deadline);
+	if (status == GPUSHARE_OK && client->request.which_verb == gpushare_Request_attach_tag)
+		client->attached_by_fds = client->came >= 0;
 	return status;
 }
 

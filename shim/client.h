@@ -73,6 +73,7 @@ struct client {
 	reply reply;
 	int goes; /* a descriptor that goes with `request`, and stays the caller's; -1: none */
 	int came; /* one that came with `reply`; -1: none. See client_take_fd(). */
+	bool attached_by_fds; /* so did the latest Attach's */
 };
 
 /* $GPUSHARE_TIMEOUT_MS where it is a whole number of 1 to 3600000, else 1000. */

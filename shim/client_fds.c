@@ -196,6 +196,7 @@ int client_exchange_fds(struct client *client, const request *question, reply *a
 	if (status)
 		return status;
 	client->heard = false;
+	client->next_id++; /* it counts as one, though no answer needs it */
 	status = codec_encode_request(question, client->wire, GPUSHARE_MESSAGE_MAX, &size);
 	if (status)
 		return client_fail(client, status, "a request breaks the protocol's bounds");

@@ -117,6 +117,21 @@ static void attach(void)
 	OK(gpushare_close(session));
 }
 
+/* The first is told where to ask; the next ones ask there at once. */
+static void attach_again(void)
+{
+	struct gpushare_session *session = act_attacher(TIMEOUT_MS);
+	struct gpushare_buffer *buffer;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		OK(gpushare_attach(session, "w", NULL, &buffer));
+		OK(gpushare_detach(buffer));
+		CHECK(scripted.given == 1 + i);
+		CHECK(scripted.asked[gpushare_Request_attach_tag] == 2 + i);
+	}
+	OK(gpushare_close(session));
+}
+
 /* One that closes each connection does not want us. */
 static void attach_to_the_same(void)
 {
@@ -172,6 +187,7 @@ static void commit(void)
 STAGE_PART(share)
 STAGE_PART(adopt)
 STAGE_PART(attach)
+STAGE_PART(attach_again)
 STAGE_PART(attach_to_the_same)
 STAGE_PART(attach_in_time)
 STAGE_PART(publish)
@@ -182,13 +198,9 @@ STAGE_PART(commit)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    staged(test_share),
-	    staged(test_adopt),
-	    staged(test_attach),
-	    staged(test_publish),
-	    staged(test_attach_to_the_same),
-	    staged(test_attach_in_time),
-	    staged(test_commit),
+	    staged(test_share),		 staged(test_adopt),   staged(test_attach),
+	    staged(test_attach_again),	 staged(test_publish), staged(test_attach_to_the_same),
+	    staged(test_attach_in_time), staged(test_commit),
 	};
 
 	(void)argc;

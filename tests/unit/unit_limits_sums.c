@@ -80,19 +80,23 @@ static void descriptors(void **state)
 	assert_int_equal(held_by(OWNER), 0);
 	assert_int_equal(held_by(MEMBER), 2);
 	assert_int_equal(peer_registry->users.held[LIMIT_descriptors], 2);
-	assert_int_equal(bring(owner, 3, owners), GPUSHARE_OK);
+	assert_int_equal(bring(owner, 1, owners), GPUSHARE_OK);
+	vault_release(&peer_registry->vault, owners[0]);
+	for (int i = 0; i < 2; i++)
+		vault_release(&peer_registry->vault, members[i]);
 }
 
 /* With connections they are no more together than the kernel lets the registry have. */
 static void descriptors_and_connections(void **state)
 {
-	struct held *held[1];
+	struct held *held[2];
 
 	(void)state;
 	peer_registry->limits.together = peer_registry->users.held[LIMIT_connections] + 1;
 	assert_int_equal(bring(owner, 1, held), GPUSHARE_OK);
-	assert_int_equal(bring(member, 1, held), GPUSHARE_E_LIMIT);
+	assert_int_equal(bring(member, 1, held + 1), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("ulimit -n");
+	vault_release(&peer_registry->vault, held[0]);
 }
 
 /* Whoever attaches it, it counts as its owner's, kept or not. */
