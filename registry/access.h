@@ -5,7 +5,7 @@
  * What a peer may do with a buffer: as with a file of the same owner, group and mode. The first of the
  * three that fits the peer decides. What it may neither read nor write does not exist for it.
  */
-#include "identity.h"
+#include "os/identity.h"
 #include "registry.h"
 
 #define ACCESS_MODE 0666u /* the bits there are */

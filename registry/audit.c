@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "access.h"
-#include "clock.h"
-#include "handlers.h"
-#include "log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "registry.h"
 
 #define OWING_MS 1000 /* how soon a line says what was left out, once there is room */
@@ -124,21 +123,21 @@ static bool is_hidden(const struct registry *registry, const struct lease *lease
 void audit_request(struct registry *registry, const struct lease *lease, const request *ask,
 		   const reply *answer)
 {
-	const char *verb = ask ? handle_verb_name(ask->which_verb) : NULL;
+	const char *verb = ask ? request_verb(ask->which_verb) : NULL;
 	struct audit_line *line;
 	bool hidden;
 
 	if (!answer->status && ask)
 		audit_success(registry, lease, ask, answer);
-	hidden = answer->status < 0 && ask && is_hidden(registry, lease, handle_name(ask));
+	hidden = answer->status < 0 && ask && is_hidden(registry, lease, request_name(ask));
 	registry->counts.hidden += hidden;
 	if (!is_refusal(answer->status) && !hidden)
 		return;
 	line = begin(registry, verb ? verb : "request", &lease->peer,
-		     handle_status_name(hidden ? GPUSHARE_E_DENIED : answer->status));
+		     status_name(hidden ? GPUSHARE_E_DENIED : answer->status));
 	if (!line)
 		return;
-	strcpy(line->name, ask ? handle_name(ask) : "");
+	strcpy(line->name, ask ? request_name(ask) : "");
 	if (ask && ask->which_verb == gpushare_Request_share_tag)
 		line->size = ask->verb.share.buffer.size;
 	snprintf(line->why, sizeof(line->why), "%s", answer->message);
@@ -148,14 +147,14 @@ bool audit_wait(struct registry *registry, const struct lease *lease, const requ
 {
 	struct audit_line *line;
 
-	if (!is_hidden(registry, lease, handle_name(ask)))
+	if (!is_hidden(registry, lease, request_name(ask)))
 		return false;
 	registry->counts.hidden++;
-	line = begin(registry, handle_verb_name(ask->which_verb), &lease->peer,
-		     handle_status_name(GPUSHARE_E_DENIED));
+	line = begin(registry, request_verb(ask->which_verb), &lease->peer,
+		     status_name(GPUSHARE_E_DENIED));
 	if (!line)
 		return true;
-	strcpy(line->name, handle_name(ask));
+	strcpy(line->name, request_name(ask));
 	strcpy(line->why, "it waits for what is there and it may not see");
 	return true;
 }
@@ -167,7 +166,7 @@ void audit_refused(struct registry *registry, const struct process *who, const c
 
 	if (!is_refusal(status))
 		return;
-	line = begin(registry, verb, who, handle_status_name(status));
+	line = begin(registry, verb, who, status_name(status));
 	if (line)
 		snprintf(line->why, sizeof(line->why), "%s", status_text(status));
 }

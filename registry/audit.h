@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "audit_target.h"
-#include "process.h"
+#include "os/process.h"
 #include "protocol.h"
 #include "tombstone.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "audit.h"
-#include "log.h"
+#include "os/log.h"
 
 #define JOURNAL "/run/systemd/journal/socket"
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "audit.h"
-#include "clock.h"
+#include "os/clock.h"
 
 struct text {
 	char *at;

@@ -3,10 +3,10 @@
 #define GPUSHARE_REGISTRY_ENTRY_H
 /* What is known of one buffer: a record but for its tags, which few have and which take more room than
  * all the rest, and what the registry alone knows. */
-#include "hash.h"
+#include "os/hash.h"
 #include "index.h"
 #include "limit.h"
-#include "process.h"
+#include "os/process.h"
 #include "protocol.h"
 
 struct held;

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "access.h"
-#include "clock.h"
+#include "os/clock.h"
 #include "explain.h"
 #include "registry.h"
 

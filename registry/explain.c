@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "access.h"
-#include "clock.h"
+#include "os/clock.h"
 
 #define WHO_SIZE (sizeof("pid 2147483647 ()") + GPUSHARE_COMMAND_MAX)
 

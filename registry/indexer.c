@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "os/log.h"
 #include "store.h"
 
 #ifndef F_SEAL_FUTURE_WRITE

@@ -3,11 +3,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "clock.h"
-#include "log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "note.h"
 #include "order_page.h"
-#include "piece.h"
+#include "os/piece.h"
 #include "registry.h"
 
 bool keep_is_asked(uint32_t flags)

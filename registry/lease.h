@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_LEASE_H
 #define GPUSHARE_REGISTRY_LEASE_H
 /* A connection, and all that goes when it goes. */
-#include "hash.h"
-#include "identity.h"
-#include "process.h"
+#include "os/hash.h"
+#include "os/identity.h"
+#include "os/process.h"
 #include "protocol.h"
 #include "users.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "note.h"
 #include "order_page.h"
 

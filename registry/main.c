@@ -15,14 +15,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "door.h"
-#include "fdstore.h"
-#include "keeper.h"
-#include "log.h"
-#include "notify.h"
+#include "os/clock.h"
+#include "os/door.h"
+#include "persist/fdstore.h"
+#include "persist/keeper.h"
+#include "os/log.h"
+#include "persist/notify.h"
 #include "options.h"
-#include "place.h"
+#include "os/place.h"
 #include "replay.h"
 #include "restore.h"
 #include "server/fds.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
-#include "fdstore.h"
+#include "os/clock.h"
+#include "persist/fdstore.h"
 #include "order_page.h"
 
 static bool is_off(const struct registry *registry)

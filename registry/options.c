@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "door.h"
+#include "os/door.h"
 #include "config.h"
-#include "log.h"
+#include "os/log.h"
 #include "protocol.h"
 
 #define EXIT_USAGE 2

@@ -6,9 +6,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "fdstore.h"
-#include "log.h"
+#include "os/clock.h"
+#include "persist/fdstore.h"
+#include "os/log.h"
 
 /* In the store of descriptors, beside that of the buffer itself. */
 #define KEY(generation) ((generation) | UINT64_C(1) << 63)

@@ -2,8 +2,8 @@
 /* Who is what to the order of a buffer. */
 #include <stdlib.h>
 
-#include "clock.h"
-#include "log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "note.h"
 #include "order_page.h"
 

@@ -2,7 +2,7 @@
 /* What an order page is to say of who is there, and that it goes on saying so. */
 #include <sys/eventfd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "order_page.h"
 
 #define AGAIN_MS 250 /* between two marks */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "rate.h"
 
-#include "clock.h"
+#include "os/clock.h"
 #include "events.h"
 #include "order_page.h"
 

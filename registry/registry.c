@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "access.h"
-#include "clock.h"
-#include "fdstore.h"
-#include "log.h"
+#include "os/clock.h"
+#include "persist/fdstore.h"
+#include "os/log.h"
 #include "note.h"
 #include "rate.h"
 #include "order_page.h"
-#include "piece.h"
-#include "watch.h"
+#include "os/piece.h"
+#include "os/watch.h"
 
 struct registry *registry_new(const char *directory)
 {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "order_page.h"
 
 #define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "fdstore.h"
-#include "log.h"
+#include "os/clock.h"
+#include "persist/fdstore.h"
+#include "os/log.h"
 #include "note.h"
 #include "order_page.h"
 #include "replay.h"
-#include "watch.h"
+#include "os/watch.h"
 
 static bool is_none(const uint8_t key[GPUSHARE_LEASE_SIZE])
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hash.h"
+#include "os/hash.h"
 #include "protocol.h"
 
 struct entry;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "registry.h"
 
 void tombstone_add(struct tombstones *tombstones, const struct entry *entry, enum departure how,

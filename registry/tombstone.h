@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_TOMBSTONE_H
 /* Who had a name that has gone, and why it went; for a while, and for the latest ones only. */
 #include "limit.h"
-#include "process.h"
+#include "os/process.h"
 
 struct entry;
 

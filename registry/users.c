@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "closer.h"
+#include "os/closer.h"
 #include "explain.h"
 #include "registry.h"
 

@@ -6,7 +6,7 @@
  * that going and coming back is no way around a rate. Everything under the registry's lock.
  */
 #include "counts.h"
-#include "hash.h"
+#include "os/hash.h"
 #include "limit.h"
 #include "protocol.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "closer.h"
+#include "os/closer.h"
 #include "explain.h"
 #include "registry.h"
 

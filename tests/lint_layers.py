@@ -11,8 +11,11 @@ from pathlib import Path
 MAY = {
     "include": [],
     "registry/protocol": ["include", "gen"],
-    "registry": ["registry/protocol", "include", "gen"],
-    "registry/server": ["registry", "registry/protocol", "include"],
+    "registry/os": ["registry/protocol", "include"],
+    "registry/persist": ["registry/os", "registry/protocol", "include", "gen"],
+    "registry": ["registry/os", "registry/persist", "registry/protocol", "include", "gen"],
+    "registry/verbs": ["registry", "registry/os", "registry/protocol", "include"],
+    "registry/server": ["registry/verbs", "registry", "registry/os", "registry/protocol", "include"],
 }
 # above all modules: a file, and what it may include besides
 TOPS = {"registry/main.c": ["registry/server"]}

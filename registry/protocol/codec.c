@@ -97,8 +97,20 @@ static int encode(const pb_msgdesc_t *fields, const void *message, uint8_t *to, 
 	return GPUSHARE_OK;
 }
 
-/* The name that a request is about; NULL where there is none to check. */
-static const char *request_name(const request *message)
+const char *request_verb(pb_size_t which)
+{
+	switch (which) {
+#define X(verb) \
+	case gpushare_Request_##verb##_tag: \
+		return #verb;
+		REQUEST_VERBS(X)
+#undef X
+	}
+	return NULL;
+}
+
+/* NULL: this verb has none. */
+static const char *name_of(const request *message)
 {
 	switch (message->which_verb) {
 	case gpushare_Request_share_tag:
@@ -119,10 +131,15 @@ static const char *request_name(const request *message)
 		return message->verb.order.name;
 	case gpushare_Request_commit_tag:
 		return message->verb.commit.name;
-	case gpushare_Request_list_tag:
-		return *message->verb.list.after ? message->verb.list.after : NULL;
 	}
 	return NULL;
+}
+
+const char *request_name(const request *message)
+{
+	const char *name = name_of(message);
+
+	return name ? name : "";
 }
 
 static bool holds_are_valid(const gpushare_Hold *holds, pb_size_t count)
@@ -137,8 +154,10 @@ static bool holds_are_valid(const gpushare_Hold *holds, pb_size_t count)
 static bool request_names_are_valid(const request *message)
 {
 	const gpushare_Retell *retell = &message->verb.retell;
-	const char *name = request_name(message);
+	const char *name = name_of(message);
 
+	if (message->which_verb == gpushare_Request_list_tag && *message->verb.list.after)
+		name = message->verb.list.after;
 	if (message->which_verb == gpushare_Request_retell_tag)
 		return holds_are_valid(retell->shared, retell->shared_count) &&
 		       holds_are_valid(retell->attached, retell->attached_count);

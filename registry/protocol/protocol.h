@@ -34,6 +34,19 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 /* The message is as it was afterwards. */
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
+/* The verbs, as the fields of Request are called. */
+#define REQUEST_VERBS(X) \
+	X(hello) \
+	X(share) \
+	X(lookup) \
+	X(attach) \
+	X(detach) \
+	X(withdraw) \
+	X(list) X(stat) X(limbo) X(retell) X(tag) X(holders) X(order) X(commit) X(subscribe)
+/* "attach"; NULL: there is no such verb. */
+const char *request_verb(pb_size_t which);
+/* The name that a request is about; "": it is about none, or about several. */
+const char *request_name(const request *message);
 
 /* SP (scalability protocols) over AF_UNIX, as nng speaks it on ipc://. FACTS: nng 1.5.2. */
 #define SP_GREETING_SIZE 8
@@ -142,6 +155,7 @@ int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 
 /* status.c */
 const char *status_text(int status);
+const char *status_name(int status); /* "E_DENIED" */
 int status_from_errno(int error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Status codes: their text, and what an errno means. */
+/* Status codes: their text and name, and what an errno means. */
 #include <errno.h>
 
 #include "protocol.h"
@@ -14,6 +14,18 @@ const char *status_text(int status)
 #undef X
 	}
 	return "unknown status";
+}
+
+const char *status_name(int status)
+{
+	switch (status) {
+#define X(name, value, text) \
+	case value: \
+		return #name;
+		GPUSHARE_STATUSES(X)
+#undef X
+	}
+	return "unknown";
 }
 
 int status_from_errno(int error)

@@ -7,10 +7,10 @@
 
 #include "access.h"
 #include "audit.h"
-#include "clock.h"
-#include "handlers.h"
-#include "log.h"
-#include "piece.h"
+#include "os/clock.h"
+#include "verbs/handlers.h"
+#include "os/log.h"
+#include "os/piece.h"
 
 static struct registry *registry_of(const struct ask *ask)
 {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "audit.h"
-#include "clock.h"
-#include "log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "server/ask.h"
 
 /* Nothing more is asked of who has so many bytes of answers to read; or any, where its user has as many. */

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "door.h"
-#include "log.h"
+#include "os/clock.h"
+#include "os/door.h"
+#include "os/log.h"
 
 #define DEAF_MS 100 /* between two looks for a descriptor that a connection could have */
 #define RUN_MOST 64 /* messages and connections until the main loop looks around again */

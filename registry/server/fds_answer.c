@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "closer.h"
+#include "os/closer.h"
 #include "explain.h"
-#include "handlers.h"
-#include "log.h"
+#include "verbs/handlers.h"
+#include "os/log.h"
 #include "server/ask.h"
 #include "server/fds.h"
 

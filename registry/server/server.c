@@ -9,11 +9,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "door.h"
-#include "log.h"
+#include "os/clock.h"
+#include "os/door.h"
+#include "os/log.h"
 #include "order_page.h"
-#include "piece.h"
+#include "os/piece.h"
 #include "restore.h"
 #include "server/ask.h"
 

@@ -5,7 +5,7 @@
 #include <nng/nng.h>
 
 #include "registry.h"
-#include "watch.h"
+#include "os/watch.h"
 
 struct connection;
 

@@ -54,7 +54,7 @@ misread() {
 	registry/events.c:*"Use of memory after it is freed"*) ;;
 	registry/order_page.c:*"Use of memory after it is freed"*) ;;
 	registry/users.c:*"Use of memory after it is freed"*) ;;
-	registry/fdstore.c:*"Use of memory after it is freed"*) ;;
+	registry/persist/fdstore.c:*"Use of memory after it is freed"*) ;;
 	shim/api_mirror.c:*"Use of memory after it is freed"*) ;;
 	tools/beside.c:*"'folder'"*) ;; # a part of what is freed so
 	shim/shim_pages.c:*"'made'"* | shim/shim_pages.c:*"Use of memory after it is freed"*) ;;

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fdnames.h"
+#include "persist/fdnames.h"
 #include "fuzz.h"
 #include "server/fds.h"
 

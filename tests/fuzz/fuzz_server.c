@@ -4,8 +4,8 @@
  * judge.h, and the three claims of tests/model on the code itself: a generation is not given twice,
  * what is kept is there after a restart, no record without a living lease or a keep.
  */
-#include "clock.h"
-#include "handlers.h"
+#include "os/clock.h"
+#include "verbs/handlers.h"
 #include "judge.h"
 #include "note.h"
 #include "place.h"

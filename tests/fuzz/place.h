@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "journal.h"
+#include "persist/journal.h"
 
 static char place_path[64];
 static int place = -1;

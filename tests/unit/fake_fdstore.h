@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_FAKE_FDSTORE_H
 #define GPUSHARE_TESTS_FAKE_FDSTORE_H
-/* registry/fdstore.h within one process: for the one file of a program that includes it, in place
+/* registry/persist/fdstore.h within one process: for the one file of a program that includes it, in place
  * of the real one. */
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "fdstore.h"
+#include "persist/fdstore.h"
 
 #define FAKE_FDS 16
 

@@ -4,7 +4,7 @@
 /* A service manager, played: its socket, what it was told last, what it keeps. */
 #include <stdbool.h>
 
-#include "fdnames.h"
+#include "persist/fdnames.h"
 
 #define MANAGER_KEPT_MAX 64
 

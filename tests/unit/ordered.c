@@ -8,7 +8,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "clock.h"
+#include "os/clock.h"
 
 static request about(const char *name, uint64_t generation, uint32_t roles)
 {

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_UNIT_PEER_H
 #define GPUSHARE_TESTS_UNIT_PEER_H
 /* A registry without a socket, and peers that ask it. */
-#include "handlers.h"
+#include "verbs/handlers.h"
 
 extern struct registry *peer_registry;
 extern reply peer_answer; /* to the latest peer_ask() */

@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "descriptors.h"
-#include "keeper.h"
-#include "process.h"
+#include "persist/keeper.h"
+#include "os/process.h"
 #include "raw.h"
 #include "stage.h"
 

@@ -4,7 +4,7 @@
 /* Stores of descriptors, registries that are killed, and the keeper that stays. */
 #include <sys/types.h>
 
-#include "fdstore.h"
+#include "persist/fdstore.h"
 
 extern char shelf_directory[64]; /* of this test */
 

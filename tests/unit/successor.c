@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "restore.h"
 
 char successor_folder[64];

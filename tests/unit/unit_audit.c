@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "audit.h"
-#include "clock.h"
+#include "os/clock.h"
 #include "configured.h"
 #include "peer.h"
 

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "door.h"
-#include "identity.h"
+#include "os/door.h"
+#include "os/identity.h"
 #include "protocol.h"
 
 static char directory[64], why[256];

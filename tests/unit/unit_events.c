@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "peer.h"
 
 static struct lease *watcher;

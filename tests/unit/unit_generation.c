@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "generation.h"
+#include "os/clock.h"
+#include "persist/generation.h"
 
 static char folder[64];
 

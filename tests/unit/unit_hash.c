@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "hash.h"
+#include "os/hash.h"
 #include "peer.h"
 
 /* One of each row, behind each other: uthash's own function, which has no key, is in the same state after

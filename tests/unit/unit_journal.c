@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "journal.h"
+#include "persist/journal.h"
 
 static char folder[64];
 static struct journal journal;

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "peer.h"
 
 #define KEEP GPUSHARE_FLAG_KEEP

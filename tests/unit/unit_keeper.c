@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fdnames.h"
-#include "keeper.h"
+#include "persist/fdnames.h"
+#include "persist/keeper.h"
 #include "raw.h"
 #include "shelf.h"
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "peer.h"
 
 static void attachers_are_counted(void **state)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "peer.h"
 
 /* A free that would hold the memory. Does the registry say so? */

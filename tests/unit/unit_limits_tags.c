@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "users.h"
 
 #define MOST 4

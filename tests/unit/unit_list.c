@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "peer.h"
 
 static int list(struct lease *lease, const char *glob, const char *after, uint32_t limit)

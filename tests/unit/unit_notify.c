@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "manager.h"
-#include "notify.h"
+#include "persist/notify.h"
 #include "raw.h"
 #include "shelf.h"
 

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "ordered.h"
 
 static struct lease *attacher(uint32_t id, const char *name)

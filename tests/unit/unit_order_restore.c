@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "fake_fdstore.h"
 #include "ordered.h"
 #include "successor.h"

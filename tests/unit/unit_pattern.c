@@ -9,7 +9,7 @@
 
 #include <fnmatch.h>
 
-#include "pattern.h"
+#include "verbs/pattern.h"
 
 static const char *const names[] = {
     "-", "a", "a-", "a.b", "a/b", "aa", "aab", "ab", "ab/c", "ab/c.w", "abc", "b", "b]", "ba", "bb",

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "fake_fdstore.h"
 #include "restore.h"
 #include "successor.h"

@@ -13,7 +13,7 @@
 
 #include "fake_fdstore.h"
 #include "note.h"
-#include "piece.h"
+#include "os/piece.h"
 #include "successor.h"
 
 #define MANY 100 /* more than one piece */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "fake_fdstore.h"
 #include "restore.h"
 #include "successor.h"

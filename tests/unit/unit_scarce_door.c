@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "descriptors.h"
-#include "door.h"
-#include "identity.h"
+#include "os/door.h"
+#include "os/identity.h"
 #include "scarce.h"
 
 static char directory[64], path[80];

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "descriptors.h"
-#include "keeper.h"
-#include "keeper_link.h"
+#include "persist/keeper.h"
+#include "persist/keeper_link.h"
 #include "scarce.h"
 #include "shelf.h"
 

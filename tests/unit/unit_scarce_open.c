@@ -13,11 +13,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "closer.h"
+#include "os/closer.h"
 #include "descriptors.h"
 #include "server/fds.h"
 #include "peer.h"
-#include "place.h"
+#include "os/place.h"
 #include "restore.h"
 #include "scarce.h"
 

@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "descriptors.h"
 #include "ordered.h"
 #include "scarce.h"

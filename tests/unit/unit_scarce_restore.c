@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "descriptors.h"
 #include "fake_fdstore.h"
 #include "order_page.h"

@@ -11,7 +11,7 @@
 
 #include "client_internal.h"
 #include "peer.h"
-#include "process.h"
+#include "os/process.h"
 
 static void a_client_says_what_the_kernel_would(void **state)
 {

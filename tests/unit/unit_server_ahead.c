@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "configured.h"
 #include "limit.h"
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "peer.h"
 
 static void a_share_is_found(void **state)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "verbs/check.h"
 #include "peer.h"
 
 /* "dtype=f16" and so on, to a NULL; the status. */

@@ -7,7 +7,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "clock.h"
+#include "os/clock.h"
 #include "ordered.h"
 #include "rate.h"
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/closer.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct closer {
+	pthread_mutex_t lock;
+	pthread_cond_t more, none;
+	int *fds;
+	size_t count, room;
+	bool busy; /* it is at one */
+	bool ending;
+};
+
+/* The next one to close, -1: none will come. */
+static int closer_next(struct closer *closer)
+{
+	int fd = -1;
+
+	pthread_mutex_lock(&closer->lock);
+	closer->busy = false;
+	if (!closer->count)
+		pthread_cond_broadcast(&closer->none);
+	while (!closer->count && !closer->ending)
+		pthread_cond_wait(&closer->more, &closer->lock);
+	if (closer->count)
+		fd = closer->fds[--closer->count];
+	closer->busy = fd >= 0;
+	pthread_mutex_unlock(&closer->lock);
+	return fd;
+}
+
+static void *run(void *argument)
+{
+	struct closer *closer = argument;
+	int fd;
+
+	while ((fd = closer_next(closer)) >= 0)
+		close(fd);
+	pthread_mutex_destroy(&closer->lock);
+	pthread_cond_destroy(&closer->more);
+	pthread_cond_destroy(&closer->none);
+	free(closer->fds);
+	free(closer);
+	return NULL;
+}
+
+struct closer *closer_open(void)
+{
+	struct closer *closer = calloc(1, sizeof(*closer));
+	pthread_attr_t alone;
+	pthread_t thread;
+	int error;
+
+	if (!closer)
+		return NULL;
+	pthread_mutex_init(&closer->lock, NULL);
+	pthread_cond_init(&closer->more, NULL);
+	pthread_cond_init(&closer->none, NULL);
+	pthread_attr_init(&alone);
+	pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);
+	error = pthread_create(&thread, &alone, run, closer);
+	pthread_attr_destroy(&alone);
+	if (!error)
+		return closer;
+	free(closer);
+	return NULL;
+}
+
+static bool closer_push(struct closer *closer, int fd)
+{
+	if (closer->count == closer->room) {
+		size_t room = closer->room ? closer->room * 2 : 64;
+		int *fds = realloc(closer->fds, room * sizeof(*fds));
+
+		if (!fds)
+			return false;
+		closer->fds = fds;
+		closer->room = room;
+	}
+	closer->fds[closer->count++] = fd;
+	return true;
+}
+
+void closer_add(struct closer *closer, int fd)
+{
+	bool pushed = false;
+
+	if (closer) {
+		pthread_mutex_lock(&closer->lock);
+		pushed = closer_push(closer, fd);
+		pthread_cond_signal(&closer->more);
+		pthread_mutex_unlock(&closer->lock);
+	}
+	if (!pushed)
+		close(fd);
+}
+
+size_t closer_count(struct closer *closer)
+{
+	size_t count;
+
+	if (!closer)
+		return 0;
+	pthread_mutex_lock(&closer->lock);
+	count = closer->count;
+	pthread_mutex_unlock(&closer->lock);
+	return count;
+}
+
+void closer_wait(struct closer *closer)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	while (closer->count || closer->busy)
+		pthread_cond_wait(&closer->none, &closer->lock);
+	pthread_mutex_unlock(&closer->lock);
+}
+
+void closer_end(struct closer *closer)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	closer->ending = true;
+	pthread_cond_signal(&closer->more);
+	pthread_mutex_unlock(&closer->lock);
+}

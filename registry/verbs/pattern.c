@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "verbs/pattern.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#define SPECIAL "*?[]\\"
+
+struct pattern pattern_begin(const char *text)
+{
+	struct pattern pattern = {.text = text, .prefix = strcspn(text, SPECIAL)};
+
+	pattern.suffix = text;
+	for (const char *at = text; (at = strpbrk(at, SPECIAL));)
+		pattern.suffix = ++at;
+	pattern.suffix_length = strlen(pattern.suffix);
+	pattern.plain = !strpbrk(text, "[]\\");
+	return pattern;
+}
+
+size_t pattern_seek(const struct pattern *pattern, const struct store *store, const char *after)
+{
+	char prefix[GPUSHARE_NAME_MAX + 1];
+	const struct entry *same;
+	size_t at;
+
+	if (!pattern->prefix || strncmp(after, pattern->text, pattern->prefix) >= 0)
+		return store_seek(store, after);
+	memcpy(prefix, pattern->text, pattern->prefix);
+	prefix[pattern->prefix] = '\0';
+	at = store_seek(store, prefix);
+	same = at ? store_at(store, at - 1) : NULL;
+	return same && !strcmp(same->info.name, prefix) ? at - 1 : at;
+}
+
+bool pattern_is_past(const struct pattern *pattern, const char *name)
+{
+	return strncmp(name, pattern->text, pattern->prefix) > 0;
+}
+
+/* What the latest '*' stands for grows until the rest fits: none before needs to be tried again. */
+static bool fits(const char *text, const char *name, size_t *work)
+{
+	const char *star = NULL, *from = name;
+
+	for (; *name; ++*work) {
+		if (*text == '*') {
+			star = ++text;
+			from = name;
+		} else if (*text && (*text == '?' || *text == *name)) {
+			text++;
+			name++;
+		} else if (star) {
+			text = star;
+			name = ++from;
+		} else {
+			return false;
+		}
+	}
+	return !text[strspn(text, "*")];
+}
+
+bool pattern_may_fit(const struct pattern *pattern, const char *name)
+{
+	size_t length;
+
+	if (!pattern->suffix_length)
+		return true;
+	length = strlen(name);
+	return length >= pattern->suffix_length && !memcmp(name + length - pattern->suffix_length,
+							   pattern->suffix, pattern->suffix_length);
+}
+
+bool pattern_fits(const struct pattern *pattern, const char *name, size_t *work)
+{
+	if (!*pattern->text)
+		return true;
+	if (!pattern_may_fit(pattern, name))
+		return false;
+	if (pattern->plain)
+		return fits(pattern->text, name, work);
+	*work += strlen(pattern->text) * strlen(name);
+	return !fnmatch(pattern->text, name, 0);
+}
