@@ -161,8 +161,8 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 /* And note how many readings there had been, for session_retell_check(). */
 int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
 		       void *out_body, size_t body_size, unsigned int *out_readings);
-/* And with a descriptor beside it, which stays the caller's (-1: none), and one that comes back into *out_fd, close-on-exec
- * and the caller's, or -1. `out_fd` may be NULL. */
+/* And with a descriptor beside it, which stays the caller's (-1: none); one that comes back is the caller's, too, in
+ * *out_fd, close-on-exec, or -1. `out_fd` may be NULL. */
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd);

@@ -27,8 +27,8 @@ void fdstore_settle(struct fdstore *store);
  * So is one from fdstore_take(). false: logged; it will not survive.
  */
 bool fdstore_put(struct fdstore *store, uint64_t generation, int fd);
-/* The other side hears of it by fdstore_flush(), when the journal no longer has it: until then a successor is to find
- * both. */
+/* The other side hears of it by fdstore_flush(), when the journal has it no longer: a successor is to find both
+ * until then. */
 void fdstore_drop(struct fdstore *store, uint64_t generation);
 void fdstore_flush(struct fdstore *store);
 /*
