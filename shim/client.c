@@ -2,6 +2,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -328,19 +329,46 @@ static bool is_for_fds(const struct client *client)
 		!question->verb.order.leave);
 }
 
+/* A group's name is not looked up where descriptors are: the other socket tells its number. */
+static int find_group(struct client *client, int64_t deadline)
+{
+	gpushare_Share *share = &client->request.verb.share;
+	const gpushare_ShareReply *answer = &client->reply.body.share;
+	int status = client_exchange(client, &client->request, &client->reply, deadline);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	if (client->reply.which_body != gpushare_Reply_share_tag || !answer->at_fds)
+		return client_fail(client, GPUSHARE_E_PROTOCOL,
+				   "the registry in %s does not say which group '%s' is",
+				   client->directory, share->group);
+	snprintf(share->group, sizeof(share->group), "%" PRIu32, answer->owner_gid);
+	return GPUSHARE_OK;
+}
+
+static bool names_group(const request *question)
+{
+	const char *group = question->verb.share.group;
+
+	return question->which_verb == gpushare_Request_share_tag && *group &&
+	       (*group < '0' || *group > '9');
+}
+
 /* How what is attached travels the registry knows. */
 static int exchange(struct client *client, int64_t deadline)
 {
 	int status = GPUSHARE_OK;
 	bool for_fds = is_for_fds(client);
 
-	if (!for_fds) {
+	if (for_fds && names_group(&client->request)) {
+		status = find_group(client, deadline);
+	} else if (!for_fds) {
 		status = client_exchange(client, &client->request, &client->reply, deadline);
 		for_fds = status == GPUSHARE_OK &&
 			  client->reply.which_body == gpushare_Reply_attach_tag &&
 			  client->reply.body.attach.at_fds;
 	}
-	if (for_fds)
+	if (for_fds && status == GPUSHARE_OK)
 		status = client_exchange_fds(client, &client->request, &client->reply, deadline);
 	if (status == GPUSHARE_OK && client->request.which_verb == gpushare_Request_attach_tag)
 		client->attached_by_fds = client->came >= 0;

@@ -189,12 +189,15 @@ static int by_name(const char *name, uint32_t uid, uint32_t *out_gid)
 	return !error || error == ENOENT || error == ESRCH ? GPUSHARE_E_NOT_FOUND : GPUSHARE_E_IO;
 }
 
+bool identity_is_number(const char *group)
+{
+	return *group >= '0' && *group <= '9';
+}
+
 void identity_find_group(const char *name, uint32_t uid, struct identity_group *out_group)
 {
-	bool number = *name >= '0' && *name <= '9';
-
 	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	snprintf(out_group->name, sizeof(out_group->name), "%s", name);
-	out_group->status =
-	    number ? by_number(name, &out_group->gid) : by_name(name, uid, &out_group->gid);
+	out_group->status = identity_is_number(name) ? by_number(name, &out_group->gid)
+						     : by_name(name, uid, &out_group->gid);
 }

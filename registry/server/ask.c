@@ -266,16 +266,21 @@ void ask_begin(struct ask *ask, struct connection *connection, const uint8_t *id
 	ask->list_rest = NULL;
 }
 
-void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid)
+void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid,
+		   bool waits)
 {
 	const gpushare_Share *share = &question->request.verb.share;
 
 	question->size = size;
 	question->fault = codec_decode_request(bytes, size, &question->request);
 	question->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
-	if (!question->fault && question->request.which_verb == gpushare_Request_share_tag &&
-	    *share->group)
+	if (question->fault || question->request.which_verb != gpushare_Request_share_tag ||
+	    !*share->group)
+		return;
+	if (waits || identity_is_number(share->group))
 		identity_find_group(share->group, uid, &question->group);
+	else
+		question->group.status = GPUSHARE_E_IO;
 }
 
 int question_refuse(struct registry *registry, struct lease *lease, const struct question *question)

@@ -12,8 +12,9 @@ struct question {
 	request request;
 };
 
-/* Without the lock: a group's name may have to be asked for. */
-void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid);
+/* Without the lock. `waits`: a group's name may be asked for, which takes its time. */
+void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid,
+		   bool waits);
 /* With it, as all below want it: the answer that it gets whatever it asks, in registry->reply; OK: it is to be
  * handled. */
 int question_refuse(struct registry *registry, struct lease *lease,

@@ -341,7 +341,7 @@ static bool take_frame(struct connection *connection, const struct frame *frame,
 	bool goes_on;
 
 	ask_begin(&ask, connection, frame->ids, frame->ids_size);
-	question_read(&ask.question, frame->body, frame->size, connection->uid);
+	question_read(&ask.question, frame->body, frame->size, connection->uid, true);
 	connection->in_at += frame->whole;
 	connection->begun_ns = 0;
 	connection->asked = true;

@@ -229,13 +229,13 @@ static bool answer_question(struct fds_server *server, struct message *message)
 	struct registry *registry = server->registry;
 	bool welcome = message->count && is_welcome(message->fds[0]), good;
 	struct connection *todo = NULL;
-	struct passing passing = {NULL};
+	struct passing passing = {.came = NULL};
 	struct question question;
 	struct lease *lease;
 	size_t size = 0;
 	int status;
 
-	question_read(&question, server->body, message->size, message->from->uid);
+	question_read(&question, server->body, message->size, message->from->uid, false);
 	check_verb(&question);
 	pthread_mutex_lock(&registry->lock);
 	lease = registry->leaving ? NULL : lease_of(registry, message);

@@ -229,18 +229,31 @@ static int explain_strange(const gpushare_Share *share, const struct entry *kept
 		       share->buffer.name, kept->info.size, share->buffer.size);
 }
 
+/* A group's name may have to be asked for, which takes its time: not where descriptors come. */
+static bool is_for_group(const struct registry *registry, const gpushare_Share *share)
+{
+	return !registry->passing && *share->group && backing_is_fd(share->buffer.backing);
+}
+
 int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
 	bool with_fd = registry->passing && registry->passing->came;
+	bool asks_group = is_for_group(registry, &ask->verb.share);
 	gpushare_Share share = ask->verb.share;
 	const char *name = share.buffer.name;
 	struct entry *kept;
-	int status = check_share(&share, with_fd, answer);
+	int status = check_share(&share, with_fd || asks_group, answer);
 
 	if (!status)
 		status = access_check_share(lease, &share, &registry->group, &share.buffer, answer);
 	if (status)
 		return status;
+	if (asks_group) {
+		answer->which_body = gpushare_Reply_share_tag;
+		answer->body.share.at_fds = true;
+		answer->body.share.owner_gid = share.buffer.owner_gid;
+		return HANDLE_ELSEWHERE;
+	}
 	registry_bury(registry, lease, name);
 	if (share.again)
 		return share_again(registry, lease, &share, answer);

@@ -67,7 +67,7 @@ static int ask_with(unsigned int client, const request *what, int fd)
 {
 	struct registry *registry = world.registry;
 	struct lease *lease = world.lease[client];
-	struct passing passing = {NULL};
+	struct passing passing = {.came = NULL};
 	int status;
 
 	if (fd >= 0 && vault_check(registry, lease->user, &world.answer))

@@ -53,7 +53,7 @@ int peer_ask_plain(struct lease *lease, const request *what)
 int peer_ask(struct lease *lease, const request *what)
 {
 	struct vault *vault = &peer_registry->vault;
-	struct passing passing = {NULL};
+	struct passing passing = {.came = NULL};
 	int status, fd = peer_goes;
 
 	peer_goes = peer_came = -1;

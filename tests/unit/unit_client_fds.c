@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -97,6 +98,23 @@ static void a_descriptor_comes_back(void **state)
 	assert_int_equal(descriptors_open(), before + 1);
 	assert_int_equal(attach("y"), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(descriptors_open(), before);
+}
+
+static void a_groups_name_is_asked_for_first(void **state)
+{
+	const struct group *group = getgrgid(getegid());
+
+	(void)state;
+	assert_non_null(group);
+	client->request = raw_share("x");
+	client->request.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
+	memset(client->request.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
+	client->request.verb.share.mode = 0640;
+	strcpy(client->request.verb.share.group, group->gr_name);
+	client->goes = file;
+	assert_int_equal(client_call(client, 0), GPUSHARE_OK);
+	assert_int_equal(client->reply.body.share.owner_gid, getegid());
+	assert_true(client->reply.body.share.generation);
 }
 
 /* What was posted before is done before, though it goes by the other socket. */
@@ -347,17 +365,12 @@ static void a_forked_child_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_client(a_descriptor_comes_back),
-	    with_client(nothing_overtakes),
-	    with_client(what_is_refused_says_why),
-	    with_client(a_registry_that_is_gone),
-	    with_client(a_registry_without_that_socket),
-	    with_client(a_silent_registry),
-	    with_client(a_registry_that_hangs_up),
-	    with_client(answers_that_make_no_sense),
-	    with_client(a_stopped_registry),
-	    with_client(it_takes_its_time_once),
-	    with_client(a_forked_child_is_told),
+	    with_client(a_descriptor_comes_back),    with_client(a_groups_name_is_asked_for_first),
+	    with_client(nothing_overtakes),	     with_client(what_is_refused_says_why),
+	    with_client(a_registry_that_is_gone),    with_client(a_registry_without_that_socket),
+	    with_client(a_silent_registry),	     with_client(a_registry_that_hangs_up),
+	    with_client(answers_that_make_no_sense), with_client(a_stopped_registry),
+	    with_client(it_takes_its_time_once),     with_client(a_forked_child_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -77,6 +78,30 @@ static void handles_go_by_both(void **state)
 	assert_int_equal(raw_answer.body.attach.handle[0], RAW_HANDLE_BYTE);
 	/* it waits for nobody here */
 	assert_int_equal(raw_fds_say(own, raw_attach("y", 60000), -1), GPUSHARE_E_NOT_FOUND);
+	close(own);
+}
+
+/* A group's name may take long to be looked up, which would hold up all who come with descriptors. */
+static void groups_are_numbers(void **state)
+{
+	const struct group *group = getgrgid(getegid());
+	int own = raw_connect(&raw_here), file = raw_fds_make();
+	request what = raw_fds_share("x");
+
+	(void)state;
+	assert_non_null(group);
+	strcpy(what.verb.share.group, group->gr_name);
+	assert_int_equal(raw_fds_say(own, what, file), GPUSHARE_E_IO);
+	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
+	assert_true(raw_answer.body.share.at_fds && !raw_answer.body.share.generation);
+	assert_int_equal(raw_answer.body.share.owner_gid, getegid());
+	assert_int_equal(raw_say(own, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
+	snprintf(what.verb.share.group, sizeof(what.verb.share.group), "%u", getegid());
+	assert_int_equal(raw_fds_say(own, what, file), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.share.owner_gid, getegid());
+	strcpy(what.verb.share.group, "no-such-group");
+	assert_int_equal(raw_say(own, what), GPUSHARE_E_NOT_FOUND);
+	close(file);
 	close(own);
 }
 
@@ -437,6 +462,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    with_daemon(a_descriptor_goes_round),
 	    with_daemon(handles_go_by_both),
+	    with_daemon(groups_are_numbers),
 	    with_daemon(who_waits_is_served),
 	    with_daemon(who_asks_is_known),
 	    with_daemon(the_socket_is_ours_alone),

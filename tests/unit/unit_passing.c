@@ -58,7 +58,7 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	int fd = shared(owner, "x");
 	request what = {.which_verb = gpushare_Request_attach_tag};
-	struct passing passing = {NULL};
+	struct passing passing = {.came = NULL};
 
 	(void)state;
 	strcpy(what.verb.attach.name, "x");
