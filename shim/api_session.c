@@ -107,7 +107,6 @@ static void see_client(struct gpushare_session *session)
 	session->seen = (struct client_seen){
 	    .connections = session->client->connections,
 	    .connected = session->client->fd >= 0,
-	    .server = session->client->server,
 	};
 }
 
@@ -163,8 +162,6 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 	client->request = *ask;
 	client->goes = fd;
 	status = session_call(session);
-	if (!status && out_fd)
-		*out_fd = client_take_fd(client);
 	if (status)
 		api_fail(status, "%s", *client->why ? client->why : status_text(status));
 	else if (body && client->reply.which_body != body)
@@ -174,6 +171,8 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 				  client->directory, GPUSHARE_VERSION);
 	else if (body)
 		memcpy(out_body, &client->reply.body, body_size);
+	if (!status && out_fd)
+		*out_fd = client_take_fd(client);
 	session_lock(session);
 	*out_readings = session->retell.readings;
 	pthread_mutex_unlock(&session->lock);

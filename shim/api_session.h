@@ -78,7 +78,6 @@ struct staging {
 struct client_seen {
 	unsigned int connections;
 	bool connected;
-	int server;
 };
 
 struct gpushare_session {

@@ -224,7 +224,7 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 		server_close(server);
 		return false;
 	}
-	pthread_mutex_lock(&registry->lock); /* fds.sock is being served already */
+	pthread_mutex_lock(&registry->lock);
 	restore_watch(registry, server->watches);
 	if (registry->leases.count)
 		server->idle_since_ns = INT64_MAX;
