@@ -67,21 +67,10 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 	return seen;
 }
 
-static bool attach_knows(uint32_t backing)
-{
-	switch (backing) {
-#define X(name, value, text) case value:
-		GPUSHARE_BACKINGS(X)
-#undef X
-		return true;
-	}
-	return false;
-}
-
 /* The registry passes on what the owner said: don't believe it where it can be checked. */
 static int attach_check(const record *from)
 {
-	if (!attach_knows(from->backing))
+	if (!backing_is_known(from->backing))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' has backing %" PRIu32 ", which gpushare %s does not know",
 				from->name, from->backing, GPUSHARE_VERSION);

@@ -351,7 +351,7 @@ static bool names_group(const request *question)
 	const char *group = question->verb.share.group;
 
 	return question->which_verb == gpushare_Request_share_tag && *group &&
-	       (*group < '0' || *group > '9');
+	       !name_is_number(group);
 }
 
 /* How what is attached travels the registry knows. */

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "protocol.h"
+
 #define STATUS_ROOM 65536 /* of /proc/PID/status: more than 5000 groups */
 #define GROUP_ROOM_MAX (1u << 20)
 #define LOOKUPS 8 /* at a time: threads that read requests are fewer */
@@ -189,15 +191,10 @@ static int by_name(const char *name, uint32_t uid, uint32_t *out_gid)
 	return !error || error == ENOENT || error == ESRCH ? GPUSHARE_E_NOT_FOUND : GPUSHARE_E_IO;
 }
 
-bool identity_is_number(const char *group)
-{
-	return *group >= '0' && *group <= '9';
-}
-
 void identity_find_group(const char *name, uint32_t uid, struct identity_group *out_group)
 {
 	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	snprintf(out_group->name, sizeof(out_group->name), "%s", name);
-	out_group->status = identity_is_number(name) ? by_number(name, &out_group->gid)
-						     : by_name(name, uid, &out_group->gid);
+	out_group->status = name_is_number(name) ? by_number(name, &out_group->gid)
+						 : by_name(name, uid, &out_group->gid);
 }

@@ -30,7 +30,6 @@ struct identity_group {
 	uint32_t gid;
 };
 
-bool identity_is_number(const char *group);
 /* By name or number. A name may be asked of the host's name service, and waited for: never under a lock.
  * `uid` is who asks: a second look-up of the same user at a time is answered by E_IO. */
 void identity_find_group(const char *name, uint32_t uid, struct identity_group *out_group);

@@ -20,6 +20,17 @@ bool backing_is_fd(uint32_t backing)
 	return backing == GPUSHARE_BACKING_VMM || backing == GPUSHARE_BACKING_HOST;
 }
 
+bool backing_is_known(uint32_t backing)
+{
+	switch (backing) {
+#define X(name, value, text) case value:
+		GPUSHARE_BACKINGS(X)
+#undef X
+		return true;
+	}
+	return false;
+}
+
 void fds_close(const int *fds, size_t count)
 {
 	while (count-- > 0)

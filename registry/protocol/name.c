@@ -35,3 +35,8 @@ bool name_is_valid(const char *name)
 
 _Static_assert(GPUSHARE_NAME_MAX == 255, "name_fault() says 255");
 _Static_assert(sizeof(((record *)0)->name) == GPUSHARE_NAME_MAX + 1, "registry.options differs");
+
+bool name_is_number(const char *group)
+{
+	return *group >= '0' && *group <= '9';
+}

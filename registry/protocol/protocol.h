@@ -112,6 +112,7 @@ int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_siz
 void fds_close(const int *fds, size_t count);
 /* How a backing travels: as a descriptor, else as a handle. */
 bool backing_is_fd(uint32_t backing);
+bool backing_is_known(uint32_t backing);
 
 /*
  * slot.c: the page of changes, which the registry writes and clients map for reading. Before
@@ -130,6 +131,7 @@ size_t changes_slot(const char *name);
 /* name.c */
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-], not '-' first */
 const char *name_fault(const char *name); /* why not, in words; NULL when it is valid */
+bool name_is_number(const char *group);	  /* a group by its number, and not by a name */
 
 /* directory.c: $GPUSHARE_DIR, else $XDG_RUNTIME_DIR/gpushare, else /tmp/gpushare-<uid>.
  * `given` (may be NULL) comes before all three. */

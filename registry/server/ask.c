@@ -277,7 +277,7 @@ void question_read(struct question *question, const uint8_t *bytes, size_t size,
 	if (question->fault || question->request.which_verb != gpushare_Request_share_tag ||
 	    !*share->group)
 		return;
-	if (waits || identity_is_number(share->group))
+	if (waits || name_is_number(share->group))
 		identity_find_group(share->group, uid, &question->group);
 	else
 		question->group.status = GPUSHARE_E_IO;

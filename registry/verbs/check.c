@@ -14,17 +14,6 @@ static bool all_zero(const uint8_t *bytes, size_t size)
 	return size == 0;
 }
 
-static bool backing_is_known(uint32_t backing)
-{
-	switch (backing) {
-#define X(name, value, text) case value:
-		GPUSHARE_BACKINGS(X)
-#undef X
-		return true;
-	}
-	return false;
-}
-
 /* A name's alphabet without the slash. */
 static bool key_is_valid(const char *key)
 {
