@@ -311,6 +311,8 @@ struct gpushare_registry_info {
 	uint64_t hidden;      /* requests about what is there, of users who may not see it */
 	char version[32];     /* of the registry; "": it is older than that it says so */
 	int32_t pid;
+	uint32_t
+	    lock_held_max_us; /* so long at most it let others wait for one thing that it did */
 	/* Up to the first whose `what` is empty. */
 	struct gpushare_count by_verb[GPUSHARE_COUNTS_MAX];    /* requests answered: "attach" */
 	struct gpushare_count by_status[GPUSHARE_COUNTS_MAX];  /* refusals: "E_NOT_FOUND" */

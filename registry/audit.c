@@ -220,7 +220,7 @@ static bool take(struct audit *audit, uint64_t written, struct audit_line *out_l
 	struct registry *registry = audit->registry;
 	bool took;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	registry->counts.audited[AUDITED_written] += written;
 	took = audit->count;
 	if (!took)
@@ -231,15 +231,15 @@ static bool take(struct audit *audit, uint64_t written, struct audit_line *out_l
 		audit->count--;
 	}
 	*timeout_ms = audit->count ? 0 : audit->owing ? OWING_MS : -1;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return took;
 }
 
 static void count_lost(struct audit *audit)
 {
-	pthread_mutex_lock(&audit->registry->lock);
+	registry_lock(audit->registry);
 	audit->registry->counts.audited[AUDITED_lost]++;
-	pthread_mutex_unlock(&audit->registry->lock);
+	registry_unlock(audit->registry);
 	if (!audit->lost++)
 		log_error("the audit can't be written: %s; lines are lost", strerror(errno));
 }
@@ -331,9 +331,9 @@ void audit_close(struct registry *registry)
 	atomic_store(&audit->ending, true);
 	eventfd_write(audit->wake, 1);
 	pthread_join(audit->thread, NULL);
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	registry->audit = NULL;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	audit_target_close(&audit->target);
 	close(audit->wake);
 	free(audit->waiting);

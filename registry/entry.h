@@ -31,7 +31,7 @@ struct entry {
 	gpushare_Tag *tags;
 	pb_size_t tags_count;
 	enum limit counted;		      /* of `user`: LIMIT_names, LIMIT_limbo */
-	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply and the journal only */
+	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply and its record only */
 	struct held *held; /* the descriptor of one that travels so; see vault.h */
 	struct process owner;
 	struct lease *lease; /* NULL: kept, and its owner has gone */

@@ -72,7 +72,6 @@ bool keep_replace(struct registry *registry, struct entry *entry, struct lease *
 	DL_DELETE(registry->kept, entry);
 	order_end(registry, entry->info.generation);
 	registry_release(registry, entry);
-	note_gone(registry, entry);
 	store_number(&registry->store, entry, 0);
 	entry_become(entry, made); /* at the same place of the store */
 	registry_begin(registry, entry, 0);
@@ -128,8 +127,8 @@ static void lose_away(struct registry *registry)
 	{
 		registry_lose(registry, entry);
 	}
+	note_begin(registry);
 	note_flush(registry);
-	note_all(registry);
 }
 
 /* Of those whose time is up, as many as go in a piece. When the next one is due, INT64_MAX: none. */

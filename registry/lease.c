@@ -13,7 +13,8 @@ struct lease *lease_new(struct leases *leases, uint32_t id, const struct process
 	if (!lease)
 		return NULL;
 	lease->id = id;
-	lease->serial = ++leases->ever;
+	lease->serial = lease->holder = ++leases->ever;
+	lease->all = leases;
 	lease->peer = *peer;
 	lease->user = user;
 	lease->who = (struct identity){.uid = peer->uid, .gid = IDENTITY_NO_GROUP};
@@ -66,11 +67,23 @@ struct lease *lease_free(struct leases *leases, struct lease *lease)
 	return NULL;
 }
 
+/* Of an attachment, both in one. */
+#define KEY_SIZE (sizeof(uint64_t[2]))
+_Static_assert(offsetof(struct attachment, generation) ==
+		   offsetof(struct attachment, holder) + sizeof(uint64_t),
+	       "one behind the other");
+
 struct attachment *lease_find_generation(const struct lease *lease, uint64_t generation)
 {
+	const uint64_t key[] = {lease->holder, generation};
+	unsigned int hash;
 	struct attachment *found;
 
-	HASH_FIND(hh, lease->attachments, &generation, sizeof(generation), found);
+	if (!lease->attachments)
+		return NULL;
+	hash = hash_of(key, KEY_SIZE);
+	HASH_FIND_BYHASHVALUE(hh, lease->all->attached[HASH_PART(hash)], key, KEY_SIZE, hash,
+			      found);
 	return found;
 }
 
@@ -86,18 +99,24 @@ struct attachment *lease_find_attachment(const struct lease *lease, const char *
 static struct attachment *attachment_of(struct lease *lease, const char *name, uint64_t generation)
 {
 	struct attachment *attachment = lease_find_generation(lease, generation);
+	unsigned int hash;
 
 	if (attachment)
 		return strcmp(attachment->name, name) ? NULL : attachment;
 	attachment = calloc(1, sizeof(*attachment) + strlen(name) + 1);
 	if (!attachment)
 		return NULL;
+	attachment->holder = lease->holder;
 	attachment->generation = generation;
 	attachment->told = lease->round;
 	strcpy(attachment->name, name);
-	HASH_ADD(hh, lease->attachments, generation, sizeof(generation), attachment);
-	if (attachment->hh.tbl)
+	hash = hash_of(&attachment->holder, KEY_SIZE);
+	HASH_ADD_BYHASHVALUE(hh, lease->all->attached[HASH_PART(hash)], holder, KEY_SIZE, hash,
+			     attachment);
+	if (attachment->hh.tbl) {
+		DL_APPEND(lease->attachments, attachment);
 		return attachment;
+	}
 	free(attachment);
 	return NULL;
 }
@@ -126,7 +145,8 @@ void lease_detach(struct leases *leases, struct lease *lease, struct attachment 
 	if (attachment->count)
 		return;
 	if (lease->unheard.attachment == attachment)
-		lease->unheard.attachment = attachment->hh.next;
-	HASH_DEL(lease->attachments, attachment);
+		lease->unheard.attachment = attachment->next;
+	DL_DELETE(lease->attachments, attachment);
+	HASH_DEL(leases->attached[HASH_PART(attachment->hh.hashv)], attachment);
 	free(attachment);
 }

@@ -14,7 +14,9 @@ struct entry;
 
 struct attachment {
 	UT_hash_handle hh;
-	uint64_t generation; /* says which buffer: generations are never used twice */
+	uint64_t holder;     /* see struct lease; found by it and by... */
+	uint64_t generation; /* ...which buffer it is of: generations are never used twice */
+	struct attachment *prev, *next; /* of the holder */
 	unsigned int count;
 	bool own;	    /* by the owner's process: held, but not counted among the attachers */
 	unsigned int told;  /* see lease.round */
@@ -24,8 +26,11 @@ struct attachment {
 };
 
 struct lease {
-	uint32_t id;			  /* of its connection; a ghost's is above them all */
-	uint64_t serial;		  /* of all leases: a later one is a later connection */
+	uint32_t id;	 /* of its connection; a ghost's is above them all */
+	uint64_t serial; /* of all leases: a later one is a later connection */
+	uint64_t
+	    holder; /* what its attachments know it by: they keep it where another lease takes them over */
+	struct leases *all;
 	uint8_t key[GPUSHARE_LEASE_SIZE]; /* what its client may resume it by */
 	struct process peer;
 	struct user *user;
@@ -60,6 +65,7 @@ struct lease {
 
 struct leases {
 	struct lease *by_id;
+	struct attachment *attached[HASH_PARTS]; /* by holder and generation */
 	uint64_t count, ever;
 	uint32_t ghosts, ghosts_ever; /* that many of them */
 	uint64_t attachments;	      /* of all leases, each counted as often as it was attached */

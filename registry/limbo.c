@@ -116,8 +116,10 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	return true;
 }
 
-void limbo_give_up(struct registry *registry, struct entry *entry)
+unsigned int limbo_give_up(struct registry *registry, struct entry *entry)
 {
+	unsigned int noted = entry->noted;
+
 	registry->limbo[limbo_seek(registry, entry->info.generation) - 1].entry = NULL;
 	registry->nameless--;
 	if (registry->limbo_end - registry->nameless > registry->limbo_end / HOLES_MOST)
@@ -125,16 +127,16 @@ void limbo_give_up(struct registry *registry, struct entry *entry)
 	DL_DELETE(entry->lease->limbo, entry);
 	if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* who waits for it looks there */
 		changes_mark(&registry->store.changes, entry->info.name);
-	note_gone(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);
 	entry_free(entry);
+	return noted;
 }
 
 void limbo_leave(struct registry *registry, struct entry *entry)
 {
 	uint64_t generation = entry->info.generation;
 
-	limbo_give_up(registry, entry);
+	note_forget(registry, limbo_give_up(registry, entry));
 	order_end(registry, generation);
 }

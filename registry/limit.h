@@ -26,11 +26,11 @@
 #define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
-/* Steps of comparing names with a pattern that one List takes, some 2 ms at most: under the lock. */
-#define LIMIT_LIST_WORK 400000
+/* Steps of comparing names with a pattern that one List takes, under the lock: some 0.8 ms at most. */
+#define LIMIT_LIST_WORK 100000
 #define LIMIT_LIST_LOOK 64 /* steps that a name takes to be looked at, whether it fits or not */
-/* Names that the peer may not see, of which one List passes so many at a time: 1 ms at most. */
-#define LIMIT_LIST_HIDDEN 20000
+/* Names that the peer may not see, of which one List passes so many at a time: 0.5 ms at most. */
+#define LIMIT_LIST_HIDDEN 5000
 /* The lists of one user have half of the lock's time. They may use that much of it beforehand; then each
  * waits for its turn. Beyond LIMIT_LISTS_QUEUED of one user, a List is answered by E_LIMIT. */
 #define LIMIT_LISTS_AHEAD_MS 1

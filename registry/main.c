@@ -143,31 +143,33 @@ static int64_t tend_store(struct registry *registry)
 {
 	int64_t next = INT64_MAX;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	if (registry->fdstore)
 		next = fdstore_tick(registry->fdstore);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return next;
 }
 
 /*
  * What is freed lies in the C library's arenas of the threads that allocated it, which give back only what
- * is at their end. When more than half of the records have gone, all of it is given back.
+ * is at their end. When more than half of the records have gone, all of it is given back. A file that was
+ * removed comes back.
  */
-static void give_back_memory(struct registry *registry)
+static void tidy(struct registry *registry)
 {
 	const uint64_t *held = registry->users.held;
 	uint64_t records;
 	bool fell;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
+	records_tend(&registry->records);
 	records = held[LIMIT_names] + held[LIMIT_limbo] + held[LIMIT_attachments];
 	if (records > registry->records_most)
 		registry->records_most = records;
 	fell = registry->records_most - records > records + TRIM_RECORDS;
 	if (fell)
 		registry->records_most = records;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	if (fell)
 		malloc_trim(0);
 }
@@ -190,7 +192,7 @@ static int64_t look_around(struct server *server, const struct place *place)
 {
 	bool busy = server_has_served(server);
 
-	give_back_memory(server->registry);
+	tidy(server->registry);
 	if (place_is_lost(place) && server_is_alone(server))
 		return INT64_MAX;
 	return clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
@@ -316,7 +318,7 @@ int main(int argc, char **argv)
 	if (status)
 		return status == PLACE_SERVED ? EXIT_SERVED : 1;
 	inherit_config(&options, place.directory);
-	registry = registry_new(place.directory);
+	registry = registry_new();
 	if (registry) {
 		registry->config = *options.config ? options.config : NULL;
 		registry->limits = options.settings.limits;

@@ -8,29 +8,6 @@
 #include "persist/fdstore.h"
 #include "order_page.h"
 
-static bool is_off(const struct registry *registry)
-{
-	return registry->journal.directory < 0;
-}
-
-/* Put it down; `noted` is what it took the last time, which means nothing any more. */
-static void put(struct journal *journal, const gpushare_State *what, unsigned int *noted)
-{
-	unsigned int size = journal_put(journal, what);
-
-	journal->live += size;
-	journal->live -= *noted;
-	*noted = size;
-}
-
-/* What ends something. */
-static void put_end(struct journal *journal, const gpushare_State *what, unsigned int *noted)
-{
-	journal_put(journal, what);
-	journal->live -= *noted;
-	*noted = 0;
-}
-
 static void describe(const struct process *process, gpushare_Peer *out_peer)
 {
 	out_peer->pid = process->pid;
@@ -43,17 +20,26 @@ static void describe(const struct process *process, gpushare_Peer *out_peer)
 	out_peer->own_started = process->own_started;
 }
 
-static void note_lease(struct registry *registry, struct lease *lease)
+static bool is_off(const struct registry *registry)
+{
+	return registry->records.file < 0;
+}
+
+static void put_lease(struct registry *registry, struct lease *lease)
 {
 	gpushare_State what = {.which_change = gpushare_State_peer_tag};
 	gpushare_Peer *peer = &what.change.peer;
 
-	if (lease->noted)
-		return;
 	memcpy(peer->key, lease->key, sizeof(peer->key));
 	describe(&lease->peer, peer);
 	peer->number = lease->number;
-	put(&registry->journal, &what, &lease->noted);
+	records_put(&registry->records, &what, &lease->noted);
+}
+
+static void note_lease(struct registry *registry, struct lease *lease)
+{
+	if (!lease->noted && !lease->ending)
+		put_lease(registry, lease);
 }
 
 void note_entry(struct registry *registry, struct entry *entry)
@@ -67,7 +53,9 @@ void note_entry(struct registry *registry, struct entry *entry)
 	tally_put(&registry->tallies, entry, nameless);
 	if (!nameless)
 		registry_show(registry, entry);
-	if (is_off(registry))
+	/* What travels as a descriptor is written down when that is in the store: a successor finds both. */
+	if (is_off(registry) || (backing_is_fd(entry->info.backing) && !nameless && !entry->held &&
+				 !entry->info.missing))
 		return;
 	if (entry->lease) {
 		note_lease(registry, entry->lease);
@@ -81,18 +69,17 @@ void note_entry(struct registry *registry, struct entry *entry)
 		stand->deadline_boot_ns = entry->deadline_ns + boot_ns;
 	stand->nameless = nameless;
 	stand->untold = entry->untold;
-	put(&registry->journal, &what, &entry->noted);
+	records_put(&registry->records, &what, &entry->noted);
 }
 
 void note_gone(struct registry *registry, struct entry *entry)
 {
-	gpushare_State what = {.which_change = gpushare_State_go_tag};
+	records_drop(&registry->records, &entry->noted);
+}
 
-	if (is_off(registry) || !entry->noted)
-		return;
-	strcpy(what.change.go.name, entry->info.name);
-	what.change.go.generation = entry->info.generation;
-	put_end(&registry->journal, &what, &entry->noted);
+void note_forget(struct registry *registry, unsigned int noted)
+{
+	records_drop(&registry->records, &noted);
 }
 
 void note_attachment(struct registry *registry, struct lease *lease, struct attachment *attachment,
@@ -101,17 +88,16 @@ void note_attachment(struct registry *registry, struct lease *lease, struct atta
 	gpushare_State what = {.which_change = gpushare_State_use_tag};
 	gpushare_Use *use = &what.change.use;
 
-	if (is_off(registry))
+	if (!count)
+		records_drop(&registry->records, &attachment->noted);
+	if (!count || is_off(registry))
 		return;
 	note_lease(registry, lease);
 	memcpy(use->key, lease->key, sizeof(use->key));
 	strcpy(use->name, attachment->name);
 	use->generation = attachment->generation;
 	use->count = count;
-	if (count)
-		put(&registry->journal, &what, &attachment->noted);
-	else
-		put_end(&registry->journal, &what, &attachment->noted);
+	records_put(&registry->records, &what, &attachment->noted);
 }
 
 void note_player(struct registry *registry, struct player *player)
@@ -119,17 +105,16 @@ void note_player(struct registry *registry, struct player *player)
 	gpushare_State what = {.which_change = gpushare_State_play_tag};
 	gpushare_Play *play = &what.change.play;
 
-	if (is_off(registry))
+	if (!player->roles)
+		records_drop(&registry->records, &player->noted);
+	if (!player->roles || is_off(registry))
 		return;
 	note_lease(registry, player->lease);
 	memcpy(play->key, player->lease->key, sizeof(play->key));
 	play->generation = player->order->generation;
 	play->roles = player->roles;
 	play->slot = player->slot;
-	if (player->roles)
-		put(&registry->journal, &what, &player->noted);
-	else
-		put_end(&registry->journal, &what, &player->noted);
+	records_put(&registry->records, &what, &player->noted);
 }
 
 void note_burn(struct registry *registry, const struct order *order, uint32_t slot)
@@ -144,29 +129,68 @@ void note_burn(struct registry *registry, const struct order *order, uint32_t sl
 	what.change.burn.has_process = true;
 	describe(&burn->process, &what.change.burn.process);
 	what.change.burn.settles = burn->settles;
-	put(&registry->journal, &what, &burn->noted);
+	records_put(&registry->records, &what, &burn->noted);
+}
+
+void note_burn_end(struct registry *registry, struct burn *burn)
+{
+	records_drop(&registry->records, &burn->noted);
 }
 
 void note_end(struct registry *registry, struct lease *lease)
 {
-	gpushare_State what = {.which_change = gpushare_State_end_tag};
-
-	if (is_off(registry) || !lease->noted)
-		return;
-	memcpy(what.change.end.key, lease->key, sizeof(what.change.end.key));
-	put_end(&registry->journal, &what, &lease->noted);
+	records_drop(&registry->records, &lease->noted);
 }
 
-void note_forget(struct registry *registry, struct attachment *attachment)
+void note_seen(struct registry *registry, struct lease *lease)
 {
-	registry->journal.live -= attachment->noted;
-	attachment->noted = 0;
+	struct entry *entry;
+
+	if (is_off(registry))
+		return;
+	put_lease(registry, lease);
+	DL_FOREACH(lease->entries, entry)
+	{
+		note_entry(registry, entry);
+	}
+	DL_FOREACH(lease->limbo, entry)
+	{
+		note_entry(registry, entry);
+	}
+}
+
+void note_begin(struct registry *registry)
+{
+	gpushare_State what = {.which_change = gpushare_State_begin_tag};
+	gpushare_Begin *begin = &what.change.begin;
+
+	if (is_off(registry))
+		return;
+	begin->version = RECORDS_VERSION;
+	begin->since = registry->since;
+	begin->away = registry->away;
+	begin->pid_namespace = registry->pid_namespace;
+	if (registry->config)
+		snprintf(begin->config, sizeof(begin->config), "%s", registry->config);
+	records_boot(begin->boot);
+	records_put(&registry->records, &what, &registry->noted);
 }
 
 static void put_entry(struct registry *registry, struct entry *entry)
 {
 	entry->noted = 0;
 	note_entry(registry, entry);
+}
+
+static void put_attachments(struct registry *registry, struct lease *lease)
+{
+	struct attachment *each;
+
+	DL_FOREACH(lease->attachments, each)
+	{
+		each->noted = 0;
+		note_attachment(registry, lease, each, each->count);
+	}
 }
 
 static void put_order(struct registry *registry, struct order *order)
@@ -188,78 +212,32 @@ static void put_order(struct registry *registry, struct order *order)
 	}
 }
 
-static void put_all(struct registry *registry)
+void note_all(struct registry *registry)
 {
-	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
 	struct lease *lease;
 	struct entry *entry;
 
-	begin.change.begin.version = JOURNAL_VERSION;
-	begin.change.begin.since = registry->since;
-	begin.change.begin.away = registry->away;
-	begin.change.begin.pid_namespace = registry->pid_namespace;
-	if (registry->config)
-		snprintf(begin.change.begin.config, sizeof(begin.change.begin.config), "%s",
-			 registry->config);
-	journal_boot(begin.change.begin.boot);
-	journal_put(&registry->journal, &begin);
+	if (!records_begin(&registry->records))
+		return;
+	registry->noted = 0;
+	note_begin(registry);
 	for (lease = registry->leases.by_id; lease; lease = lease->hh.next)
 		lease->noted = 0;
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
 		put_entry(registry, entry);
 	for (size_t at = 0; (entry = limbo_after(registry, &at));)
 		put_entry(registry, entry);
-	for (lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
-			each->noted = 0;
-			note_attachment(registry, lease, each, each->count);
-		}
-	}
+	for (lease = registry->leases.by_id; lease; lease = lease->hh.next)
+		put_attachments(registry, lease);
 	for (struct order *order = registry->orders; order; order = order->hh.next)
 		put_order(registry, order);
-	DL_FOREACH(registry->ending, lease)
-	{
-		note_end(registry, lease);
-	}
-}
-
-static void rewrite(struct registry *registry, bool compacts)
-{
-	struct journal *journal = &registry->journal;
-
-	if (is_off(registry) || !journal_begin(journal, compacts))
-		return;
-	put_all(registry);
-	journal_commit(journal);
-}
-
-void note_all(struct registry *registry)
-{
-	rewrite(registry, false);
-}
-
-void note_shorten(struct registry *registry)
-{
-	/* what is ending makes it short */
-	if (!registry->ending && journal_is_long(&registry->journal))
-		rewrite(registry, true);
+	records_commit(&registry->records);
 }
 
 void note_flush(struct registry *registry)
 {
-	struct journal *journal = &registry->journal;
-
-	if (journal->dirty) {
-		journal->dirty = false;
-		if (journal_write(journal)) {
-			if (journal_is_deleted(journal))
-				note_all(registry);
-			else
-				note_shorten(registry);
-		} else if (clock_ns() >= journal->retry_ns) {
-			note_all(registry);
-		}
-	}
-	if (registry->fdstore) /* what it has no more is not needed any more */
+	if (records_wants_all(&registry->records))
+		note_all(registry);
+	if (registry->fdstore)
 		fdstore_flush(registry->fdstore);
 }

@@ -31,20 +31,21 @@ void burn_end(struct registry *registry, struct order_place *place)
 {
 	if (!place->burn)
 		return;
-	registry->journal.live -= place->burn->noted;
+	note_burn_end(registry, place->burn);
 	free(place->burn);
 	place->burn = NULL;
 }
 
-void burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
-		 const struct process *process, uint64_t settles)
+struct burn *burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
+			 const struct process *process, uint64_t settles)
 {
 	struct order *order = order_find(registry, generation);
 
 	if (!slot || slot > ORDER_SLOTS ||
 	    (!order && order_open(registry, generation, false, &order)))
-		return;
+		return NULL;
 	burn_set(&order->place[slot - 1], process, settles);
+	return order->place[slot - 1].burn;
 }
 
 static bool has_settled(const struct order *order, uint32_t at)

@@ -11,7 +11,8 @@
 #include "os/log.h"
 
 /* In the store of descriptors, beside that of the buffer itself. */
-#define KEY(generation) ((generation) | UINT64_C(1) << 63)
+#define PAGE (UINT64_C(1) << 63)
+#define KEY(generation) ((generation) | PAGE)
 
 static struct order *find(const struct registry *registry, uint64_t generation)
 {
@@ -267,18 +268,25 @@ static bool is_unheard_of(const struct registry *registry, const struct order *o
 	return order->page && order->players && order->generation <= registry->since;
 }
 
+/* Also of a buffer that has gone, as far as that is known: it may be to be marked again. */
+static void take_all(struct registry *registry)
+{
+	for (uint64_t key = 0; fdstore_next(registry->fdstore, &key);) {
+		uint64_t generation = key & ~PAGE;
+
+		if (key & PAGE &&
+		    (generation > registry->since || order_find(registry, generation) ||
+		     store_find_generation(&registry->store, generation)))
+			take(registry, generation);
+	}
+}
+
 void order_restore(struct registry *registry)
 {
 	struct order *order, *after;
-	struct entry *entry;
 
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
-		take(registry, entry->info.generation);
-	for (size_t at = 0; (entry = limbo_after(registry, &at));)
-		take(registry, entry->info.generation);
+	take_all(registry);
 	HASH_ITER (hh, registry->orders, order, after) {
-		if (!order->page)
-			take(registry, order->generation); /* the buffer has gone */
 		player_restore(order);
 		if (order->page)
 			order_look_over(registry, order);

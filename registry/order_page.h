@@ -87,9 +87,9 @@ const struct player *player_rival(const struct order *order, const struct lease 
 uint64_t player_number(const struct process *peer);
 /* The page says that it was this process who published. */
 bool player_published_last(const struct order *order, const struct lease *lease);
-/* From the journal: as it was. */
-void player_replay(struct registry *registry, struct lease *lease, uint64_t generation,
-		   uint32_t roles, uint32_t slot);
+/* From the records: as it was. */
+struct player *player_replay(struct registry *registry, struct lease *lease, uint64_t generation,
+			     uint32_t roles, uint32_t slot);
 void player_restore(struct order *order);
 /* A ghost is that process: its pages have the number of that, unless some are still to come. */
 void player_see(struct lease *lease, const struct process *peer);
@@ -100,8 +100,8 @@ bool player_publisher_is_here(const struct registry *registry, const struct orde
 /* order_burn.c: slots from 1 on. */
 void burn_add(struct registry *registry, struct order *order, uint32_t slot,
 	      const struct process *process, uint64_t settles);
-void burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
-		 const struct process *process, uint64_t settles);
+struct burn *burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
+			 const struct process *process, uint64_t settles);
 void burn_end(struct registry *registry, struct order_place *place);
 /* False, and there is none any more: the process has ended, or its GPU has. Places from 0 on. */
 bool burn_stands(struct registry *registry, struct order *order, uint32_t at);
@@ -126,7 +126,7 @@ void order_end_lease(struct registry *registry, struct lease *lease);
 /* Marks that are to be made again; when the next will be, INT64_MAX: none. */
 int64_t order_tick(struct registry *registry, int64_t now_ns);
 void order_tell(const struct registry *registry, const struct entry *entry, record *out_info);
-/* The journal has been read: take the pages that were put away, and end what nobody knows. */
+/* The records have been read: take the pages that were put away, and end what nobody knows. */
 void order_restore(struct registry *registry);
 /* The pages are a successor's: nothing is marked any more. */
 void order_let_go(struct registry *registry);

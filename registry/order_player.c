@@ -219,35 +219,25 @@ const struct player *player_rival(const struct order *order, const struct lease 
 	return NULL;
 }
 
-void player_replay(struct registry *registry, struct lease *lease, uint64_t generation,
-		   uint32_t roles, uint32_t slot)
+struct player *player_replay(struct registry *registry, struct lease *lease, uint64_t generation,
+			     uint32_t roles, uint32_t slot)
 {
 	struct order *order = order_find(registry, generation);
 	struct player *player;
 
 	if (slot > ORDER_SLOTS || (!order && order_open(registry, generation, false, &order)))
-		return;
+		return NULL;
 	player = player_find(order, lease);
-	if (player && !roles) {
-		order->left |= player->roles & ORDER_PUBLISHES;
-		if (player->slot)
-			order->place[player->slot - 1].missed = true;
-		player_free(player);
-		return;
-	}
-	if (!player && roles)
+	if (!player)
 		player = player_new(order, lease);
 	if (!player)
-		return;
-	if (roles & ORDER_PUBLISHES)
-		order->left = false;
+		return NULL;
 	player->roles = roles;
 	player->slot = roles & ORDER_CONSUMES ? slot : 0;
-	if (player->slot)
-		order->place[slot - 1].missed = false;
+	return player;
 }
 
-/* Two can't have one slot, whatever the journal says. */
+/* Two can't have one slot, whatever the records say. */
 void player_restore(struct order *order)
 {
 	struct player *player;

@@ -14,7 +14,7 @@
 #include "os/piece.h"
 #include "os/watch.h"
 
-struct registry *registry_new(const char *directory)
+struct registry *registry_new(void)
 {
 	struct registry *registry = calloc(1, sizeof(*registry));
 
@@ -27,16 +27,16 @@ struct registry *registry_new(const char *directory)
 	registry->pid_namespace = process_namespace();
 	store_init(&registry->store);
 	registry->events.tick = rate_tick;
-	generation_init(&registry->generation, directory);
+	generation_init(&registry->generation);
 	registry->since = registry->generation.next;
-	journal_init(&registry->journal);
+	records_init(&registry->records);
 	return registry;
 }
 
 void registry_let_go(struct registry *registry, bool keep)
 {
 	order_let_go(registry);
-	journal_close(&registry->journal, keep);
+	records_close(&registry->records, keep);
 	if (registry->fdstore)
 		fdstore_close(registry->fdstore, keep);
 	registry->fdstore = NULL;
@@ -56,11 +56,25 @@ struct registry *registry_free(struct registry *registry)
 	free(registry->limbo);
 	store_finish(&registry->store);
 	vault_finish(&registry->vault);
-	generation_finish(&registry->generation);
 	users_finish(&registry->users);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
 	return NULL;
+}
+
+void registry_lock(struct registry *registry)
+{
+	pthread_mutex_lock(&registry->lock);
+	registry->locked_ns = clock_ns();
+}
+
+void registry_unlock(struct registry *registry)
+{
+	int64_t held_ns = clock_ns() - registry->locked_ns;
+
+	if (held_ns > registry->held_most_ns)
+		registry->held_most_ns = held_ns;
+	pthread_mutex_unlock(&registry->lock);
 }
 
 struct lease *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)
@@ -142,8 +156,6 @@ bool registry_end(struct registry *registry, struct lease *lease, int64_t until_
 		lease_free(&registry->leases, lease);
 	}
 	note_flush(registry);
-	if (!more)
-		note_shorten(registry);
 	return more;
 }
 
@@ -172,7 +184,7 @@ bool registry_end_some(struct registry *registry, const struct user *user)
 		if (lease->entries && (!user || lease->user == user))
 			break;
 	}
-	for (int i = 0; lease && lease->entries && i < PIECE_LOOK; i++)
+	for (int i = 0; lease && lease->entries && i < PIECE_LEAST; i++)
 		end_entry(registry, lease->entries);
 	return lease;
 }
@@ -237,6 +249,7 @@ void registry_hold(struct registry *registry, struct entry *entry, struct held *
 	indexer_update(&registry->store.index, entry);
 	if (registry->fdstore)
 		fdstore_put(registry->fdstore, entry->info.generation, held->fd);
+	note_entry(registry, entry);
 }
 
 void registry_release(struct registry *registry, struct entry *entry)
@@ -365,10 +378,7 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 		mark_left(registry, entry);
 		indexer_update(&registry->store.index, entry);
 	}
-	if (lease->noted)
-		note_attachment(registry, lease, attachment, attachment->count - count);
-	else
-		note_forget(registry, attachment);
+	note_attachment(registry, lease, attachment, attachment->count - count);
 	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, lease, attachment, entry);
 	lease_detach(&registry->leases, lease, attachment, count);
 	order_check(registry, generation);

@@ -7,8 +7,8 @@
 #include "audit.h"
 #include "events.h"
 #include "counts.h"
-#include "persist/generation.h"
-#include "persist/journal.h"
+#include "generation.h"
+#include "persist/records.h"
 #include "lease.h"
 #include "limit.h"
 #include "store.h"
@@ -35,6 +35,8 @@ struct limbo_place {
 
 struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
+	int64_t locked_ns;    /* since when it is held */
+	int64_t held_most_ns; /* at a time, so far */
 	struct limits limits;
 	struct tally *tallies; /* of what stands */
 	struct users users;
@@ -46,7 +48,8 @@ struct registry {
 	struct vault vault;
 	struct events events;
 	struct generation generation;
-	struct journal journal;
+	struct records records;
+	unsigned int noted;	 /* see note.h: of what holds for all of it */
 	struct fdstore *fdstore; /* NULL: none */
 	uint64_t since;		 /* what got a generation above this one is here, or has gone */
 	int64_t unseen_until_ns; /* so long ghosts that can't be watched have: restore.c */
@@ -67,7 +70,7 @@ struct registry {
 	size_t limbo_end, limbo_room; /* places */
 	struct order *orders;	      /* by generation: order_page.h */
 	struct order *marking;	      /* those that are marked again */
-	bool replaying;		      /* the journal is being read... */
+	bool replaying;		      /* the records are being read... */
 	uint64_t replayed_namespace;  /* ...whose pids are another namespace's; 0: they are ours */
 	struct waiter *waiters;
 	uint64_t waiter_count;
@@ -79,12 +82,15 @@ struct registry {
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
 };
 
-/* `directory` for the generation file; NULL for none. NULL: out of memory. */
-struct registry *registry_new(const char *directory);
+/* NULL: out of memory. */
+struct registry *registry_new(void);
 /* Ends every lease that is left; what was written down of them stays. Returns NULL. */
 struct registry *registry_free(struct registry *registry);
-/* Journal and descriptors are not this one's any more; `keep` them for a successor. */
+/* Records and descriptors are not this one's any more; `keep` them for a successor. */
 void registry_let_go(struct registry *registry, bool keep);
+
+void registry_lock(struct registry *registry);
+void registry_unlock(struct registry *registry);
 
 /* All below want the lock held. */
 
@@ -175,8 +181,9 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 bool limbo_insert(struct registry *registry, struct lease *lease, struct entry *entry);
 /* Its memory is gone, or goes now. */
 void limbo_leave(struct registry *registry, struct entry *entry);
-/* Its place alone: its order goes on, for what is entered with its generation next. */
-void limbo_give_up(struct registry *registry, struct entry *entry);
+/* Its place alone: its order goes on, for what is entered with its generation next. Returns where its record
+ * is, which the caller drops: see note.h. */
+unsigned int limbo_give_up(struct registry *registry, struct entry *entry);
 /* NULL: not there. */
 struct entry *limbo_find(const struct registry *registry, uint64_t generation);
 /* The position of the first generation above `after`. */

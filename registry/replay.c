@@ -9,6 +9,7 @@
 
 #include "os/clock.h"
 #include "os/log.h"
+#include "note.h"
 #include "order_page.h"
 
 #define GHOST_FIRST 0x80000000u /* nng numbers its pipes below that */
@@ -17,16 +18,24 @@ static bool is_of_now(const gpushare_Begin *begin)
 {
 	char boot[sizeof(begin->boot)];
 
-	journal_boot(boot);
-	return begin->version == JOURNAL_VERSION && *boot && !strcmp(begin->boot, boot);
+	records_boot(boot);
+	return begin->version == RECORDS_VERSION && *boot && !strcmp(begin->boot, boot);
 }
 
-static bool replay_begin(struct registry *registry, const gpushare_Begin *begin)
+/* A thing's record is there; the one that it had is older. */
+static void note_at(struct registry *registry, unsigned int *noted, unsigned int slot)
+{
+	note_forget(registry, *noted);
+	*noted = slot;
+}
+
+static bool replay_begin(struct registry *registry, const gpushare_Begin *begin, unsigned int slot)
 {
 	if (!is_of_now(begin)) {
-		log_line("%s is of another boot or version, and not heeded", JOURNAL_FILE);
+		log_line("%s is of another boot or version, and not heeded", RECORDS_FILE);
 		return false;
 	}
+	note_at(registry, &registry->noted, slot);
 	if (begin->since < registry->since)
 		registry->since = begin->since;
 	registry->away = begin->away;
@@ -62,21 +71,25 @@ static struct process process_of(const struct registry *registry, const gpushare
 	return process;
 }
 
-static void replay_peer(struct registry *registry, const gpushare_Peer *told)
+/* Below, NULL: what the record is of is not to be had, and nobody needs it. */
+
+/* Two of one key are of one process, before and after it was seen anew: either will do. */
+static unsigned int *replay_peer(struct registry *registry, const gpushare_Peer *told)
 {
 	const struct process was = process_told(told), peer = process_of(registry, told);
-	struct lease *lease = lease_find_key(&registry->leases, told->key);
+	struct lease *lease;
 
-	if (lease)
-		return;
+	if (lease_find_key(&registry->leases, told->key))
+		return NULL;
 	lease = registry_connect(registry, GHOST_FIRST + registry->leases.ghosts_ever++, &peer);
 	if (!lease)
-		return;
+		return NULL;
 	memcpy(lease->key, told->key, sizeof(lease->key));
 	lease->number = told->number;
 	if (registry->replayed_namespace && !told->number)
 		lease->number = player_number(&was);
 	lease_haunt(&registry->leases, lease);
+	return &lease->noted;
 }
 
 /* As it was, on its own; generation apart. NULL: out of memory. */
@@ -119,17 +132,18 @@ static bool own(struct registry *registry, struct entry *entry)
 	return user;
 }
 
-static void stand_named(struct registry *registry, struct lease *lease, const gpushare_Stand *stand)
+static struct entry *stand_named(struct registry *registry, struct lease *lease,
+				 const gpushare_Stand *stand)
 {
 	const record *info = &stand->buffer;
 	struct entry *entry =
 	    fill(registry, store_add(&registry->store, info, stand->handle), lease, stand);
 
 	if (!entry)
-		return;
+		return NULL;
 	if (!own(registry, entry)) {
 		store_remove(&registry->store, entry);
-		return;
+		return NULL;
 	}
 	store_number(&registry->store, entry, info->generation);
 	entry->lease = lease;
@@ -138,166 +152,140 @@ static void stand_named(struct registry *registry, struct lease *lease, const gp
 	else
 		DL_APPEND(registry->kept, entry);
 	keep_count(entry);
+	return entry;
 }
 
-static void stand_nameless(struct registry *registry, struct lease *lease,
-			   const gpushare_Stand *stand)
+static struct entry *stand_nameless(struct registry *registry, struct lease *lease,
+				    const gpushare_Stand *stand)
 {
 	struct entry *entry =
 	    fill(registry, entry_new(&stand->buffer, stand->handle), lease, stand);
 
 	if (!entry)
-		return;
+		return NULL;
 	if (own(registry, entry) && limbo_insert(registry, lease, entry)) {
 		store_number(&registry->store, entry, stand->buffer.generation);
-		return;
+		return entry;
 	}
-	entry_free(entry);
+	return entry_free(entry);
 }
 
-static void replay_stand(struct registry *registry, const gpushare_Stand *stand)
+/* Its owner's connection had ended, and it had not come to what was to be kept. */
+static void stand_alone(struct entry *entry)
+{
+	if (entry->info.owner_gone)
+		return;
+	entry->info.owner_gone = true;
+	if (entry->info.ttl_s)
+		entry->deadline_ns = clock_ns() + entry->info.ttl_s * NS_PER_S;
+}
+
+/* NULL: it is kept, and nobody's; or its owner's connection had ended. */
+static struct lease *owner_of(const struct registry *registry, const gpushare_Stand *stand)
 {
 	static const uint8_t none[GPUSHARE_LEASE_SIZE];
-	const record *info = &stand->buffer;
-	bool orphan = !memcmp(stand->key, none, sizeof(none));
-	struct lease *lease = orphan ? NULL : lease_find_key(&registry->leases, stand->key);
-	struct entry *named = store_find(&registry->store, info->name);
-	struct entry *nameless = limbo_find(registry, info->generation);
 
-	if (!name_is_valid(info->name) || !info->generation || (!orphan && !lease) ||
-	    (orphan && (stand->nameless || !keep_stays(info->flags))))
-		return;
-	if (nameless)
-		limbo_leave(registry, nameless);
-	if (named && (!stand->nameless || named->info.generation == info->generation))
-		registry_drop(registry, named);
-	if (stand->nameless)
-		stand_nameless(registry, lease, stand);
-	else
-		stand_named(registry, lease, stand);
+	return memcmp(stand->key, none, sizeof(none))
+		   ? lease_find_key(&registry->leases, stand->key)
+		   : NULL;
 }
 
-static void replay_go(struct registry *registry, const gpushare_Go *go)
+static unsigned int *replay_stand(struct registry *registry, const gpushare_Stand *stand)
 {
-	struct entry *named = store_find(&registry->store, go->name);
-	struct entry *nameless = limbo_find(registry, go->generation);
+	const record *info = &stand->buffer;
+	struct lease *lease = owner_of(registry, stand);
+	struct entry *same = store_find_generation(&registry->store, info->generation), *entry;
 
-	if (named && named->info.generation == go->generation)
-		registry_drop(registry, named);
-	else if (nameless)
-		limbo_leave(registry, nameless);
+	if (!name_is_valid(info->name) || !info->generation ||
+	    (!lease && (stand->nameless || !keep_stays(info->flags))))
+		return NULL;
+	if (same && limbo_find(registry, info->generation) == same)
+		limbo_leave(registry, same);
+	else if (same)
+		registry_drop(registry, same);
+	entry = stand->nameless ? NULL : store_find(&registry->store, info->name);
+	if (entry)
+		registry_drop(registry, entry);
+	entry = stand->nameless ? stand_nameless(registry, lease, stand)
+				: stand_named(registry, lease, stand);
+	if (entry && !lease)
+		stand_alone(entry);
+	return entry ? &entry->noted : NULL;
 }
 
-static void replay_use(struct registry *registry, const gpushare_Use *use)
+static unsigned int *replay_use(struct registry *registry, const gpushare_Use *use)
 {
 	struct lease *lease = lease_find_key(&registry->leases, use->key);
+	struct attachment *attachment = NULL;
 
-	struct attachment *attachment;
-
-	if (!lease || !name_is_valid(use->name))
-		return;
-	if (use->count) {
-		lease_set(&registry->leases, lease, use->name, use->generation, use->count);
-		return;
-	}
-	attachment = lease_find_attachment(lease, use->name, use->generation);
-	if (attachment)
-		lease_detach(&registry->leases, lease, attachment, attachment->count);
+	if (lease && name_is_valid(use->name) && use->count)
+		attachment =
+		    lease_set(&registry->leases, lease, use->name, use->generation, use->count);
+	return attachment ? &attachment->noted : NULL;
 }
 
-static void replay_play(struct registry *registry, const gpushare_Play *play)
+static unsigned int *replay_play(struct registry *registry, const gpushare_Play *play)
 {
 	struct lease *lease = lease_find_key(&registry->leases, play->key);
+	struct player *player = NULL;
 
-	if (lease && play->generation)
-		player_replay(registry, lease, play->generation, play->roles, play->slot);
+	if (lease && play->generation && play->roles)
+		player = player_replay(registry, lease, play->generation, play->roles, play->slot);
+	return player ? &player->noted : NULL;
 }
 
-static void replay_burn(struct registry *registry, const gpushare_Burn *burn)
+static unsigned int *replay_burn(struct registry *registry, const gpushare_Burn *burn)
 {
 	const struct process process = process_of(registry, &burn->process);
+	struct burn *made = NULL;
 
 	if (burn->generation)
-		burn_replay(registry, burn->generation, burn->slot, &process, burn->settles);
+		made = burn_replay(registry, burn->generation, burn->slot, &process, burn->settles);
+	return made ? &made->noted : NULL;
 }
 
-static void replay_end(struct registry *registry, const gpushare_End *end)
+/* Where the thing notes its record. */
+static unsigned int *replay_one(struct registry *registry, const gpushare_State *what)
 {
-	struct lease *lease = lease_find_key(&registry->leases, end->key);
-	struct attachment *attachment, *after;
-	struct entry *entry;
-
-	if (!lease)
-		return;
-	while (lease->players)
-		player_replay(registry, lease, lease->players->order->generation, 0, 0);
-	while ((entry = lease->entries)) {
-		if (keep_stays(entry->info.flags))
-			keep_orphan(registry, entry);
-		else
-			registry_drop(registry, entry);
-	}
-	while (lease->limbo)
-		limbo_leave(registry, lease->limbo->prev);
-	HASH_ITER (hh, lease->attachments, attachment, after) {
-		lease_detach(&registry->leases, lease, attachment, attachment->count);
-	}
-	lease_free(&registry->leases, lease);
-}
-
-static bool replay_one(void *context, const gpushare_State *what)
-{
-	struct registry *registry = context;
-
 	switch (what->which_change) {
 	case gpushare_State_peer_tag:
-		replay_peer(registry, &what->change.peer);
-		break;
+		return replay_peer(registry, &what->change.peer);
 	case gpushare_State_stand_tag:
-		replay_stand(registry, &what->change.stand);
-		break;
-	case gpushare_State_go_tag:
-		replay_go(registry, &what->change.go);
-		break;
+		return replay_stand(registry, &what->change.stand);
 	case gpushare_State_use_tag:
-		replay_use(registry, &what->change.use);
-		break;
+		return replay_use(registry, &what->change.use);
 	case gpushare_State_play_tag:
-		replay_play(registry, &what->change.play);
-		break;
+		return replay_play(registry, &what->change.play);
 	case gpushare_State_burn_tag:
-		replay_burn(registry, &what->change.burn);
-		break;
-	case gpushare_State_end_tag:
-		replay_end(registry, &what->change.end);
-		break;
+		return replay_burn(registry, &what->change.burn);
 	}
-	return true; /* what is of no kind that we know is a later version's */
+	return NULL; /* what is of no kind that we know is a later version's */
 }
 
-struct reader {
-	struct registry *registry;
-	bool begun;
-};
-
-static bool read_state(void *context, const gpushare_State *what)
+static bool read_record(void *context, const gpushare_State *what, unsigned int slot)
 {
-	struct reader *reader = context;
+	struct registry *registry = context;
+	unsigned int *noted;
 
-	if (reader->begun)
-		return replay_one(reader->registry, what);
-	reader->begun = what->which_change == gpushare_State_begin_tag &&
-			replay_begin(reader->registry, &what->change.begin);
-	return reader->begun;
+	if (what->which_change == gpushare_State_begin_tag)
+		return replay_begin(registry, &what->change.begin, slot);
+	if (!registry->noted)
+		return false; /* what holds for all of it comes first */
+	noted = replay_one(registry, what);
+	if (noted)
+		note_at(registry, noted, slot);
+	else
+		note_forget(registry, slot);
+	return true;
 }
 
-void replay(struct registry *registry, int directory)
+bool replay(struct registry *registry)
 {
-	struct reader reader = {.registry = registry};
 	struct entry *entry;
+	bool goes_on;
 
 	registry->replaying = true;
-	journal_read(directory, read_state, &reader);
+	goes_on = records_read(&registry->records, read_record, registry);
 	registry->replaying = false;
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
 		generation_pass(&registry->generation, entry->info.generation);
@@ -308,33 +296,36 @@ void replay(struct registry *registry, int directory)
 		tally_put(&registry->tallies, entry, true);
 	}
 	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		for (struct attachment *each = lease->attachments; each; each = each->hh.next) {
+		for (struct attachment *each = lease->attachments; each; each = each->next) {
 			generation_pass(&registry->generation, each->generation);
 			entry = registry_find(registry, each->name, each->generation);
 			if (entry)
 				registry_join(lease, each, entry);
 		}
 	}
+	return goes_on && !registry->replayed_namespace;
 }
 
-/* It stands in the first entry. */
-static bool read_config(void *context, const gpushare_State *what)
+/* What was put last is read last. */
+static bool read_config(void *context, const gpushare_State *what, unsigned int slot)
 {
 	const gpushare_Begin *begin = &what->change.begin;
 
+	(void)slot;
 	if (what->which_change == gpushare_State_begin_tag && is_of_now(begin))
 		snprintf(context, OPTIONS_CONFIG_MAX, "%s", begin->config);
-	return false;
+	return what->which_change == gpushare_State_begin_tag;
 }
 
 bool replay_config(const char *directory, char out_config[OPTIONS_CONFIG_MAX])
 {
-	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct records records;
 
 	*out_config = '\0';
-	if (fd < 0)
-		return false;
-	journal_read(fd, read_config, out_config);
-	close(fd);
+	records_init(&records);
+	records_open(&records, open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (records.directory >= 0)
+		records_read(&records, read_config, out_config);
+	records_close(&records, true);
 	return *out_config;
 }

@@ -94,6 +94,7 @@ bool restore_open(struct registry *registry, const char *directory)
 {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	unsigned int missing;
+	bool goes_on;
 
 	registry->fdstore = fdstore_open(directory);
 	if (fd < 0 || !registry->fdstore) {
@@ -103,8 +104,9 @@ bool restore_open(struct registry *registry, const char *directory)
 		return false;
 	}
 	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
-	pthread_mutex_lock(&registry->lock); /* the audit has a thread by now */
-	replay(registry, fd);
+	registry_lock(registry); /* the audit has a thread by now */
+	records_open(&registry->records, fd);
+	goes_on = replay(registry);
 	order_restore(registry);
 	renumber_visible(registry);
 	end_dead(registry);
@@ -115,14 +117,17 @@ bool restore_open(struct registry *registry, const char *directory)
 		registry->away = fdstore_is_managers(registry->fdstore);
 	missing = end_lost(registry);
 	fdstore_settle(registry->fdstore);
-	journal_open(&registry->journal, fd);
-	note_all(registry);
+	if (goes_on)
+		note_begin(registry);
+	else
+		note_all(registry);
 	for (size_t at = 0; at < registry->store.count; at++)
 		registry_show(registry, store_at(&registry->store, at));
 	if (registry->store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
 			 registry->store.count, missing, (unsigned int)registry->leases.ghosts);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
+	registry->held_most_ns = 0; /* nobody could be waiting */
 	return true;
 }
 
@@ -167,6 +172,7 @@ static void own(struct entry *entry, struct lease *lease)
 static void move_all(struct lease *from, struct lease *to)
 {
 	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint64_t holder = to->holder;
 	struct entry *entry;
 
 	memcpy(key, to->key, sizeof(key));
@@ -175,11 +181,13 @@ static void move_all(struct lease *from, struct lease *to)
 	to->noted = from->noted;
 	to->entries = from->entries;
 	to->attachments = from->attachments;
+	to->holder = from->holder;
 	to->limbo = from->limbo;
 	player_move_all(from, to);
 	from->noted = 0;
 	from->entries = from->limbo = NULL;
 	from->attachments = NULL;
+	from->holder = holder;
 	to->retelling = false;
 	to->round = from->round;
 	DL_FOREACH(to->entries, entry)
@@ -217,6 +225,7 @@ static void recognise(struct registry *registry, const struct lease *lease)
 		{
 			own(entry, ghost);
 		}
+		note_seen(registry, ghost);
 	}
 }
 
@@ -244,7 +253,7 @@ bool restore_resume(struct registry *registry, struct lease *lease,
 	old->given_up = true;
 	if (seen_anew) {
 		recognise(registry, lease);
-		note_all(registry);
+		note_seen(registry, lease);
 	}
 	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
 		 lease->peer.command);
@@ -288,16 +297,16 @@ void restore_leave(struct registry *registry)
 {
 	bool keep;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	registry->leaving = true;
 	while (registry->ending)
 		registry_disconnect(registry, registry->ending);
 	indexer_close(&registry->store.index);
 	keep = registry->store.count || registry->nameless;
-	if (keep && registry->journal.file < 0)
+	if (keep && registry->records.file < 0)
 		note_all(registry);
 	if (registry->fdstore)
 		tie_to_owners(registry);
 	registry_let_go(registry, keep);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 }

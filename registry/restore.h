@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_REGISTRY_RESTORE_H
 #define GPUSHARE_REGISTRY_RESTORE_H
 /*
- * From one registry to the next: what the journal tells of, the descriptors that were put away,
+ * From one registry to the next: what the records tell of, the descriptors that were put away,
  * and connections that come back. Until its process is heard of again, a lease of before has no
  * connection: a ghost, which ends with its process. All but restore_leave() want the lock held, or
  * nobody else there.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store.h"
 
+#include <string.h>
+
 void store_init(struct store *store)
 {
 	*store = (struct store){0};
@@ -20,9 +22,11 @@ void store_finish(struct store *store)
 
 struct entry *store_find(const struct store *store, const char *name)
 {
+	size_t length = strlen(name);
+	unsigned int hash = hash_of(name, length);
 	struct entry *found;
 
-	HASH_FIND_STR(store->by_name, name, found);
+	HASH_FIND_BYHASHVALUE(hh, store->by_name[HASH_PART(hash)], name, length, hash, found);
 	return found;
 }
 
@@ -39,6 +43,8 @@ struct entry *store_at(const struct store *store, size_t position)
 struct entry *store_add(struct store *store, const record *info, const uint8_t *handle)
 {
 	struct entry *entry;
+	unsigned int hash;
+	size_t length;
 
 	if (!ordered_reserve(&store->ordered))
 		return NULL;
@@ -46,7 +52,9 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 	if (!entry)
 		return NULL;
 	entry->info.generation = 0;
-	HASH_ADD_STR(store->by_name, info.name, entry);
+	length = strlen(entry->info.name);
+	hash = hash_of(entry->info.name, length);
+	HASH_ADD_BYHASHVALUE(hh, store->by_name[HASH_PART(hash)], info.name, length, hash, entry);
 	if (!entry->hh.tbl)
 		return entry_free(entry);
 	ordered_insert(&store->ordered, entry);
@@ -56,20 +64,25 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 
 void store_number(struct store *store, struct entry *entry, uint64_t generation)
 {
+	unsigned int hash = hash_of(&generation, sizeof(generation));
+
 	if (entry->by_generation.tbl)
-		HASH_DELETE(by_generation, store->by_generation, entry);
+		HASH_DELETE(by_generation,
+			    store->by_generation[HASH_PART(entry->by_generation.hashv)], entry);
 	entry->by_generation.tbl = NULL;
 	entry->info.generation = generation;
 	if (generation)
-		HASH_ADD(by_generation, store->by_generation, info.generation,
-			 sizeof(entry->info.generation), entry);
+		HASH_ADD_BYHASHVALUE(by_generation, store->by_generation[HASH_PART(hash)],
+				     info.generation, sizeof(generation), hash, entry);
 }
 
 struct entry *store_find_generation(const struct store *store, uint64_t generation)
 {
+	unsigned int hash = hash_of(&generation, sizeof(generation));
 	struct entry *found;
 
-	HASH_FIND(by_generation, store->by_generation, &generation, sizeof(generation), found);
+	HASH_FIND_BYHASHVALUE(by_generation, store->by_generation[HASH_PART(hash)], &generation,
+			      sizeof(generation), hash, found);
 	return found;
 }
 
@@ -79,7 +92,7 @@ void store_take(struct store *store, struct entry *entry)
 	indexer_remove(&store->index, entry);
 	ordered_remove(&store->ordered, entry);
 	store->count--;
-	HASH_DEL(store->by_name, entry);
+	HASH_DEL(store->by_name[HASH_PART(entry->hh.hashv)], entry);
 }
 
 void store_remove(struct store *store, struct entry *entry)

@@ -10,8 +10,8 @@
 struct store {
 	struct changes changes;
 	struct indexer index;
-	struct entry *by_name;
-	struct entry *by_generation;
+	struct entry *by_name[HASH_PARTS];
+	struct entry *by_generation[HASH_PARTS];
 	struct ordered ordered;
 	size_t count;
 };

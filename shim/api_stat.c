@@ -31,6 +31,7 @@ static void stat_read(const gpushare_StatReply *from, struct gpushare_registry_i
 	    .descriptors = from->descriptors,
 	    .hidden = from->hidden,
 	    .pid = from->pid,
+	    .lock_held_max_us = (uint32_t)(from->lock_held_max_ns / 1000),
 	};
 	memcpy(to->version, from->version, sizeof(to->version));
 	counts_read(from->by_verb, from->by_verb_count, to->by_verb);

@@ -18,6 +18,8 @@
 	  "Memory of buffers that are to outlive their owners, whether those live or not.") \
 	X(kept_limit_bytes, gauge, kept_limit, "How much of that the registry takes on.") \
 	X(descriptors, gauge, descriptors, "File descriptors of memory that the registry holds.") \
+	X(lock_held_max_us, gauge, lock_held_max_us, \
+	  "The longest that the registry let others wait for one thing that it did.") \
 	X(hidden_total, counter, hidden, \
 	  "Requests about a name that is there, of users who may not see it.")
 

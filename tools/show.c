@@ -123,7 +123,8 @@ static json_t *counts_json(const struct gpushare_count counts[GPUSHARE_COUNTS_MA
 json_t *show_registry_json(const struct gpushare_registry_info *info)
 {
 	return json_pack(
-	    "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o, s:o, "
+	    "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o, s:o, "
+	    "s:o, "
 	    "s:o, s:o, s:o}",
 	    "names", (json_int_t)info->names, "attachments", (json_int_t)info->attachments, "limbo",
 	    (json_int_t)info->limbo, "connections", (json_int_t)info->connections, "waiters",
@@ -131,7 +132,8 @@ json_t *show_registry_json(const struct gpushare_registry_info *info)
 	    (json_int_t)info->started_unix_ns, "limbo_bytes", (json_int_t)info->limbo_bytes,
 	    "kept_bytes", (json_int_t)info->kept_bytes, "kept_limit", (json_int_t)info->kept_limit,
 	    "descriptors", (json_int_t)info->descriptors, "hidden", (json_int_t)info->hidden,
-	    "version", info->version, "pid", (json_int_t)info->pid, "requests_by_verb",
+	    "version", info->version, "pid", (json_int_t)info->pid, "lock_held_max_us",
+	    (json_int_t)info->lock_held_max_us, "requests_by_verb",
 	    counts_json(info->by_verb, false), "refusals_by_status",
 	    counts_json(info->by_status, false), "backings", counts_json(info->by_backing, true),
 	    "limits_reached", counts_json(info->by_limit, false), "drops",

@@ -244,6 +244,16 @@ struct fdstore *fdstore_open(const char *directory)
 	return store;
 }
 
+bool fdstore_next(const struct fdstore *store, uint64_t *generation)
+{
+	const struct item *item = *generation ? item_find(store, *generation) : NULL;
+
+	item = item ? item->hh.next : store->items;
+	if (item)
+		*generation = item->generation;
+	return item;
+}
+
 bool fdstore_is_managers(const struct fdstore *store)
 {
 	return store->manager;

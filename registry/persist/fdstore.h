@@ -18,6 +18,8 @@ struct fdstore;
 struct fdstore *fdstore_open(const char *directory);
 /* What was left under that generation: the caller's fd; -1: nothing. It stays in the store too. */
 int fdstore_take(struct fdstore *store, uint64_t generation);
+/* The generation behind that one, in no order; 0 is before the first. false: there is none. */
+bool fdstore_next(const struct fdstore *store, uint64_t *generation);
 /* Whether that is the service manager's: the next registry that it starts gets them, and no other. */
 bool fdstore_is_managers(const struct fdstore *store);
 /* What nobody took goes, in the store too. */
@@ -27,7 +29,7 @@ void fdstore_settle(struct fdstore *store);
  * So is one from fdstore_take(). false: logged; it will not survive.
  */
 bool fdstore_put(struct fdstore *store, uint64_t generation, int fd);
-/* The other side hears of it by fdstore_flush(), when the journal has it no longer: a successor is to find both
+/* The other side hears of it by fdstore_flush(), when no record has it any longer: a successor is to find both
  * until then. */
 void fdstore_drop(struct fdstore *store, uint64_t generation);
 void fdstore_flush(struct fdstore *store);

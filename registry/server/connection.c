@@ -141,10 +141,10 @@ static bool may_receive(const struct connection *connection)
 /* Of what is closed. */
 static void let_go(struct connection *connection, bool *owned, struct connection **todo)
 {
-	pthread_mutex_lock(&connection->server->registry->lock);
+	registry_lock(connection->server->registry);
 	*owned = false;
 	list(connection, todo);
-	pthread_mutex_unlock(&connection->server->registry->lock);
+	registry_unlock(connection->server->registry);
 }
 
 /* Milliseconds until that much time has passed since then. */
@@ -191,7 +191,7 @@ static void sent(struct connection *connection, int result, size_t count, struct
 {
 	struct registry *registry = connection->server->registry;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	connection->out_at += count;
 	connection->user->unread -= count;
 	if (result == NNG_ETIMEDOUT && !connection->ended) {
@@ -203,7 +203,7 @@ static void sent(struct connection *connection, int result, size_t count, struct
 		connection_end(connection, todo);
 	if (connection->ended || connection->held || unread(connection))
 		list(connection, todo);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 }
 
 /* What the socket takes at once takes no callback, which another thread would have to be woken for. */
@@ -296,7 +296,7 @@ static bool welcome(struct connection *connection)
 	process_read(connection->pid, connection->uid, &peer);
 	identity_read(&who, &peer, connection->gid);
 	watch = watch_add(server->watches, peer.pid, connection->id);
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	server->connected++;
 	if (!connection->ended && has_room(registry, connection->user)) {
 		lease = registry_connect(registry, connection->id, &peer);
@@ -310,7 +310,7 @@ static bool welcome(struct connection *connection)
 		lease->who = who;
 		server->idle_since_ns = INT64_MAX;
 	}
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	if (lease)
 		return true;
 	watch_remove(watch);
@@ -345,12 +345,12 @@ static bool take_frame(struct connection *connection, const struct frame *frame,
 	connection->in_at += frame->whole;
 	connection->begun_ns = 0;
 	connection->asked = true;
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	ask_handle(&ask, todo);
 	goes_on = connection->ended || may_receive(connection);
 	connection->held = !goes_on;
 	connection->receiving = goes_on;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return goes_on;
 }
 
@@ -358,7 +358,7 @@ static void drop(struct connection *connection, int why, struct connection **tod
 {
 	struct registry *registry = connection->server->registry;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	connection->receiving = false;
 	if (why != DROP_KINDS && !connection->ended) {
 		registry->counts.drops[why]++;
@@ -367,7 +367,7 @@ static void drop(struct connection *connection, int why, struct connection **tod
 	}
 	connection_end(connection, todo);
 	list(connection, todo); /* it may be the last hand */
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 }
 
 /* All that came is looked at, by who receives. true: who is to receive more, when answers are on their way. */
@@ -444,7 +444,7 @@ static void run(struct connection *connection, struct connection **todo)
 	struct registry *registry = connection->server->registry;
 	bool closes, sends, goes_on = false, is_last;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	if (connection->failed && !connection->ended) {
 		log_line("no memory for an answer: pid %d is let go of", connection->pid);
 		end(connection);
@@ -460,7 +460,7 @@ static void run(struct connection *connection, struct connection **todo)
 	is_last = is_over(connection);
 	if (is_last)
 		forget(connection);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 
 	if (is_last)
 		free_connection(connection);
@@ -501,10 +501,10 @@ static bool identify(struct connection *connection)
 	if (uid == geteuid() || registry->is_system)
 		return true;
 	log_line("refused: uid %" PRIu64 " pid %" PRIu64, uid, pid);
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	registry->counts.drops[DROP_stranger]++;
 	audit_stranger(registry, connection->uid, connection->pid);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return false;
 }
 
@@ -530,7 +530,7 @@ static bool enter(struct connection *connection)
 	struct server *server = connection->server;
 	struct registry *registry = server->registry;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	connection->user = server->closing ? NULL : user_opens(registry, connection->uid);
 	if (connection->user) {
 		connection->id = server_next_id(server);
@@ -538,7 +538,7 @@ static bool enter(struct connection *connection)
 		connection->receiving = connection->sending = true;
 		DL_APPEND(server->connections, connection);
 	}
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return connection->user;
 }
 

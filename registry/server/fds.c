@@ -47,10 +47,10 @@ static void connection_read(struct fds_server *server, struct fds_connection *co
 static void refuse_stranger(struct registry *registry, const struct ucred *peer)
 {
 	log_line("refused at %s: uid %u pid %d", GPUSHARE_FDS_SOCKET, peer->uid, peer->pid);
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	registry->counts.drops[DROP_stranger]++;
 	audit_stranger(registry, peer->uid, peer->pid);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 }
 
 static void refuse_crowd(struct registry *registry, const struct ucred *peer)
@@ -58,10 +58,10 @@ static void refuse_crowd(struct registry *registry, const struct ucred *peer)
 	struct process process;
 
 	process_read(peer->pid, peer->uid, &process);
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	registry->counts.drops[DROP_crowd]++;
 	audit_refused(registry, &process, "connect", GPUSHARE_E_LIMIT);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 }
 
 /* Where several users are served none takes more than his part of the places. */
@@ -157,9 +157,9 @@ int64_t fds_server_tick(struct fds_server *server)
 		silent++;
 	}
 	if (silent) {
-		pthread_mutex_lock(&registry->lock);
+		registry_lock(registry);
 		registry->counts.drops[DROP_silent] += silent;
-		pthread_mutex_unlock(&registry->lock);
+		registry_unlock(registry);
 	}
 	if (server->deaf_until_ns && server->deaf_until_ns <= now)
 		listen_again(server, true);

@@ -29,13 +29,13 @@ static struct closer *closer_of(struct registry *registry, uint32_t uid)
 	struct closer *closer = NULL;
 	struct user *user;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	user = user_of(&registry->users, uid);
 	if (user && !user->closer)
 		user->closer = closer_open();
 	if (user)
 		closer = user->closer;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return closer;
 }
 
@@ -81,13 +81,13 @@ static void count_refusal(struct registry *registry, const struct fds_connection
 		 peer.command, header->verb, status_text(status));
 	if (status == GPUSHARE_E_NOT_SUPPORTED)
 		return;
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	user = user_of(&registry->users, peer.uid);
 	if (user)
 		counts_refused(&user->counts, status);
 	counts_refused(&registry->counts, status);
 	audit_refused(registry, &peer, "descriptors", status);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 }
 
 /* An answer without a body. false: the connection is to be closed. */
@@ -216,9 +216,9 @@ static bool send_answer(const struct fds_server *server, const struct message *m
 	bool sent = !fds_send(message->from->fd, &header, server->body, size, goes ? goes->fd : -1);
 
 	if (goes) {
-		pthread_mutex_lock(&registry->lock);
+		registry_lock(registry);
 		vault_release(&registry->vault, goes);
-		pthread_mutex_unlock(&registry->lock);
+		registry_unlock(registry);
 	}
 	return sent;
 }
@@ -237,14 +237,14 @@ static bool answer_question(struct fds_server *server, struct message *message)
 
 	question_read(&question, server->body, message->size, message->from->uid, false);
 	check_verb(&question);
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	lease = registry->leaving ? NULL : lease_of(registry, message);
 	if (lease) {
 		status = handle(registry, lease, message, welcome, &question, &passing);
 		size = question_encode(registry, server->body, sizeof(server->body));
 		question_shown(registry, &question, status, &todo);
 	}
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	good = lease && send_answer(server, message, size, passing.goes);
 	connections_run(todo);
 	return good;

@@ -115,7 +115,7 @@ static bool bury_one(struct server *server, struct connection **todo)
 	struct lease *lease;
 	uint32_t id;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	if (!watch_next(server->watches, &id))
 		id = restore_next_dead(registry);
 	lease = id ? lease_find(&registry->leases, id) : NULL;
@@ -123,7 +123,7 @@ static bool bury_one(struct server *server, struct connection **todo)
 		connection_end(lease->connection, todo);
 	else if (lease)
 		server_end_lease(server, lease);
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return id;
 }
 
@@ -140,7 +140,7 @@ int64_t server_tick(struct server *server)
 
 	while (bury_one(server, &todo))
 		;
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	next = end_more(server, &todo);
 	asks_time_out(registry, now, &todo);
 	next = sooner(next, asks_list(registry, &todo));
@@ -152,7 +152,7 @@ int64_t server_tick(struct server *server)
 	if (server->keeping && !registry->kept && !registry->leases.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
 	server->keeping = registry->kept;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 
 	connections_run(todo);
 	return next;
@@ -163,9 +163,9 @@ int64_t server_idle_since_ns(struct server *server)
 	struct registry *registry = server->registry;
 	int64_t since;
 
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	since = registry->kept ? INT64_MAX : server->idle_since_ns;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	return since;
 }
 
@@ -173,9 +173,9 @@ bool server_is_alone(struct server *server)
 {
 	bool alone;
 
-	pthread_mutex_lock(&server->registry->lock);
+	registry_lock(server->registry);
 	alone = !leases_connected(&server->registry->leases);
-	pthread_mutex_unlock(&server->registry->lock);
+	registry_unlock(server->registry);
 	return alone;
 }
 
@@ -183,9 +183,9 @@ bool server_has_served(struct server *server)
 {
 	uint64_t before = server->served;
 
-	pthread_mutex_lock(&server->registry->lock);
+	registry_lock(server->registry);
 	server->served = server->connected + server->registry->counts.requests;
-	pthread_mutex_unlock(&server->registry->lock);
+	registry_unlock(server->registry);
 	return server->served != before;
 }
 
@@ -224,11 +224,11 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 		server_close(server);
 		return false;
 	}
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	restore_watch(registry, server->watches);
 	if (registry->leases.count)
 		server->idle_since_ns = INT64_MAX;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	result = listen_on(server, path);
 	if (!result)
 		return true;
@@ -247,9 +247,9 @@ static void end_all(struct server *server)
 	{
 		connection_end(connection, &todo);
 	}
-	pthread_mutex_unlock(&server->registry->lock);
+	registry_unlock(server->registry);
 	connections_run(todo);
-	pthread_mutex_lock(&server->registry->lock);
+	registry_lock(server->registry);
 	while (server->connections)
 		pthread_cond_wait(&server->none, &server->registry->lock);
 }
@@ -265,10 +265,10 @@ void server_close(struct server *server)
 	}
 	if (server->accepting)
 		nng_aio_free(server->accepting);
-	pthread_mutex_lock(&registry->lock);
+	registry_lock(registry);
 	end_all(server);
 	registry->wake = -1;
-	pthread_mutex_unlock(&registry->lock);
+	registry_unlock(registry);
 	pthread_cond_destroy(&server->none);
 	close(server->watches);
 	close(server->wake);

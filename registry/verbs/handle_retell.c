@@ -152,7 +152,7 @@ static void end_unheard_attachment(struct registry *registry, struct lease *leas
 {
 	struct attachment *attachment = lease->unheard.attachment;
 
-	lease->unheard.attachment = attachment->hh.next;
+	lease->unheard.attachment = attachment->next;
 	if (attachment->told != lease->round)
 		registry_detach(registry, lease, attachment, attachment->count);
 }
@@ -174,7 +174,7 @@ static bool end(struct registry *registry, struct lease *lease, const gpushare_R
 	return true;
 }
 
-/* What a client has had nobody else is given, whatever became of the file of generations. Where several
+/* What a client has had nobody else is given, whatever became of the records. Where several
  * users are served nobody may use the numbers up for all. */
 static int pass(struct registry *registry, const gpushare_Hold *holds, pb_size_t count,
 		reply *answer)

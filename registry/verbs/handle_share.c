@@ -10,6 +10,7 @@
 #include "verbs/handlers.h"
 #include "os/log.h"
 #include "order_page.h"
+#include "note.h"
 
 /* What is kept of that name, which the caller may take; NULL: nothing, or not for him. */
 static struct entry *find_kept(const struct registry *registry, const struct lease *lease,
@@ -177,6 +178,7 @@ static struct entry *bring_back(struct registry *registry, struct lease *lease,
 				const gpushare_Share *share, struct entry *entry)
 {
 	struct entry *nameless = limbo_find(registry, share->again);
+	unsigned int noted = 0;
 
 	if (entry) {
 		if (!entry->lease && !share->orphan)
@@ -184,8 +186,9 @@ static struct entry *bring_back(struct registry *registry, struct lease *lease,
 		return entry;
 	}
 	if (nameless)
-		limbo_give_up(registry, nameless);
+		noted = limbo_give_up(registry, nameless);
 	entry = registry_add(registry, lease, &share->buffer, share->handle, share->again);
+	note_forget(registry, noted);
 	if (!entry) {
 		order_end(registry, share->again);
 		return NULL;

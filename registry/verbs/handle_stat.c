@@ -121,6 +121,7 @@ int handle_stat(struct registry *registry, struct lease *lease, const request *a
 	    .hidden = counts->hidden,
 	    .version = GPUSHARE_VERSION,
 	    .pid = getpid(),
+	    .lock_held_max_ns = all ? (uint64_t)registry->held_most_ns : 0,
 	};
 	stat_verbs(counts, to);
 	stat_statuses(counts, to);

@@ -15,12 +15,11 @@
 
 #define JUDGE_NAME 40
 
-/* What a registry may take up however much it has seen; a journal is written anew at 1 MiB. */
+/* What a registry may take up however much it has seen. */
 #define JUDGE_MEMORY_KIB 4096
 #define JUDGE_THREADS 2
 #define JUDGE_LISTENERS 22 /* old ones, where the machine is busy: registry/probe.h */
 #define JUDGE_STATE_BYTES (9L << 17)
-#define JUDGE_GENERATION_BYTES 32
 
 /* What one kill left, or may have left, under a name with keep. */
 struct kept {
@@ -185,8 +184,6 @@ static void judge_growth(void)
 		judge_fault("the registry listens at %ld sockets", now.listeners);
 	if (now.state_bytes > JUDGE_STATE_BYTES)
 		judge_fault("registry.state has %ld bytes", now.state_bytes);
-	if (now.generation_bytes > JUDGE_GENERATION_BYTES)
-		judge_fault("the file of generations has %ld bytes", now.generation_bytes);
 }
 
 static void judge_batch(const struct kept *kept, size_t count)

@@ -15,8 +15,7 @@
 	X(keeper_fds, "descriptors of its keeper") \
 	X(anonymous_kib, "KiB of memory") \
 	X(threads, "threads") \
-	X(state_bytes, "bytes of registry.state") \
-	X(generation_bytes, "bytes of generation")
+	X(state_bytes, "bytes of registry.state")
 
 struct sizes {
 	pid_t pid;
@@ -161,7 +160,6 @@ static struct sizes sizes_now(const char *directory)
 	now.anonymous_kib = sizes_status(now.pid, "RssAnon:");
 	now.threads = sizes_status(now.pid, "Threads:");
 	now.state_bytes = sizes_file(directory, "registry.state");
-	now.generation_bytes = sizes_file(directory, "generation");
 	return now;
 }
 

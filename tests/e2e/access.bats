@@ -55,7 +55,7 @@ owner() {
 	for socket in registry fds; do
 		until_true equal "$(stat -c %a "$GPUSHARE_DIR/$socket.sock")" 666 >/dev/null
 	done
-	for file in registry.lock generation; do
+	for file in registry.lock; do
 		equal "$(stat -c %a "$GPUSHARE_DIR/$file")" 600
 	done
 	equal "$(as "$OTHER" gpushare ls | wc -l)" 1

@@ -293,7 +293,7 @@ needs_mounts() {
 @test "the fuzzers' findings are tried where /dev/shm can't be written" {
 	# shellcheck disable=SC2016 # the inner shell's
 	needs_mounts
-	run -0 "${with_mounts[@]}" sh -c 'mount -t tmpfs -o ro none /dev/shm && cd "$1" && "$2"/unit_fuzz_journal && "$2"/unit_fuzz_server' - \
+	run -0 "${with_mounts[@]}" sh -c 'mount -t tmpfs -o ro none /dev/shm && cd "$1" && "$2"/unit_fuzz_records && "$2"/unit_fuzz_server' - \
 		"$ROOT" "$BUILD/tests"
 }
 

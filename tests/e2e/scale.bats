@@ -124,8 +124,8 @@ within_ms() {
 	asked=$(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="list"} //p')
 	equal "$(gpushare ls "$pattern" | grep -c '^a')" 3
 	asked=$(($(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="list"} //p') - asked))
-	[ "$asked" -ge 40 ]
-	[ "$asked" -le 80 ]
+	[ "$asked" -ge 100 ]
+	[ "$asked" -le 200 ]
 	touch "$WORK/end"
 	finish "$PID"
 }
@@ -181,48 +181,39 @@ folder_kib() {
 	find "$GPUSHARE_DIR" -maxdepth 1 -type f -printf '%s\n' 2>/dev/null | awk '{ all += $1 } END { print int(all / 1024) }'
 }
 
-@test "the registry's files take no more than twice what its state needs" {
-	bounded() {
-		local most=0 needed now pid
-		start owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up" 60
-		# A successor writes its state and nothing else.
-		pid=$(registry_pids)
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-		has "$(api open retag=m000,1)" "tag m000: OK"
-		needed=$(folder_kib)
-		start tags "$BIN/api_app" open retag=m000,60000
-		until has_ended "$PID"; do
-			now=$(folder_kib)
-			((now <= most)) || most=$now
-		done
-		equal "$(cat "$WORK/tags.out")" "open: OK
+@test "the registry's files take what its state needs, however often that changes" {
+	local most=0 needed now
+	start owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up" 60
+	needed=$(folder_kib)
+	[ "$needed" -ge 1000 ]
+	start tags "$BIN/api_app" open retag=m000,60000
+	until has_ended "$PID"; do
+		now=$(folder_kib)
+		((now <= most)) || most=$now
+	done
+	equal "$(cat "$WORK/tags.out")" "open: OK
 tag m000: OK"
-		echo "needed $needed KiB, took $most KiB"
-		((most <= 2 * needed))
-	}
-	expected_to_fail "the journal grows to four times the state" bounded
+	echo "needed $needed KiB, took $most KiB"
+	((most <= needed + 64))
 }
 
 # The best of three, as others have the machine, too.
-@test "nobody waits while the registry writes all of its state" {
-	unheld() {
-		local answer on_time=0
-		start_registry
-		mkfifo "$WORK/never"
-		start owner bash -c 'exec "$0" share 60000 <>"$1"' "$BUILD/bench/many" "$WORK/never"
-		until_true test -s "$WORK/owner.out"
-		for _ in 1 2 3; do
-			rm -f "$GPUSHARE_DIR/registry.state" # the next change writes all
-			answer=$(api open within=50 retag=model00/layer.000000.weight,1)
-			echo "$answer"
-			has "$answer" "weight: OK"
-			[[ $answer == *late:* ]] || on_time=1
-		done
-		[ "$on_time" = 1 ]
-	}
-	PATIENCE_S=60 expected_to_fail "all of the state is written under the lock" unheld
+@test "nobody waits while registry.state comes back that was deleted under sixty thousand names" {
+	local answer on_time=0
+	start_registry
+	mkfifo "$WORK/never"
+	start owner bash -c 'exec "$0" share 60000 <>"$1"' "$BUILD/bench/many" "$WORK/never"
+	PATIENCE_S=60 until_true test -s "$WORK/owner.out"
+	for _ in 1 2 3; do
+		rm -f "$GPUSHARE_DIR/registry.state"
+		answer=$(api open within=50 retag=model00/layer.000000.weight,1)
+		echo "$answer"
+		has "$answer" "weight: OK"
+		[[ $answer == *late:* ]] || on_time=1
+		until_true test -s "$GPUSHARE_DIR/registry.state"
+	done
+	[ "$on_time" = 1 ]
 }
 
 @test "what the registry has descriptors for is E_LIMIT, and the rest goes on" {

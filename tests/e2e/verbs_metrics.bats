@@ -55,6 +55,8 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 	metrics >"$WORK/samples"
 	equal "$(sample gpushare_up)" 1
 	equal "$(sample gpushare_names)" 3
+	[ "$(sample gpushare_lock_held_max_us)" -ge 1 ]
+	[ "$(sample gpushare_lock_held_max_us)" -lt 1000000 ]
 	equal "$(sample 'gpushare_buffers{backing="ipc"}')" 2
 	equal "$(sample 'gpushare_buffer_bytes{backing="ipc"}')" 4194304
 	equal "$(sample 'gpushare_buffers{backing="vmm"}')" 1

@@ -187,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct registry *registry;
 
 	try_names(data, size);
-	registry = talk.server.registry = registry_new(NULL);
+	registry = talk.server.registry = registry_new();
 	FUZZ_MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	talk.near = ends[0];
 	talk.connection = (struct fds_connection){.fd = ends[1], .pid = peer.pid, .uid = peer.uid};

@@ -262,7 +262,7 @@ static void bury(struct fuzz_bytes *from)
 	}
 }
 
-/* All at once, as after SIGKILL: nothing is said to the journal. */
+/* All at once, as after SIGKILL: nothing is written any more. */
 static void restart(struct fuzz_bytes *from)
 {
 	struct standing before[64];
@@ -271,8 +271,9 @@ static void restart(struct fuzz_bytes *from)
 
 	registry_free(world.registry);
 	memset(world.lease, 0, sizeof(world.lease));
-	world.registry = registry_new(place_path);
-	replay(world.registry, place_open());
+	world.registry = registry_new();
+	records_open(&world.registry->records, place_again());
+	FUZZ_MUST(replay(world.registry));
 	judge_registry(world.registry);
 	FUZZ_MUST(world.registry->store.count == count && world.registry->nameless == nameless);
 	for (size_t i = 0; i < count; i++) {
@@ -284,8 +285,6 @@ static void restart(struct fuzz_bytes *from)
 	}
 	bury(from);
 	judge_registry(world.registry);
-	journal_open(&world.registry->journal, place_again());
-	note_all(world.registry);
 }
 
 static void step(struct fuzz_bytes *from)
@@ -325,10 +324,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes from = {data, size};
 
-	unlinkat(place_open(), JOURNAL_FILE, 0);
+	unlinkat(place_open(), RECORDS_FILE, 0);
 	world = (struct world){0};
-	world.registry = registry_new(place_path);
-	journal_open(&world.registry->journal, place_again());
+	world.registry = registry_new();
+	records_open(&world.registry->records, place_again());
 	note_all(world.registry);
 	while (from.left) {
 		step(&from);

@@ -59,7 +59,7 @@ static void judge_counts(const struct registry *registry)
 
 		leases++;
 		ghosts += lease->ghost;
-		for (each = lease->attachments; each; each = each->hh.next) {
+		for (each = lease->attachments; each; each = each->next) {
 			FUZZ_MUST(each->count);
 			attachments += each->count;
 		}

@@ -7,15 +7,15 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "persist/journal.h"
+#include "persist/records.h"
 
 static char place_path[64];
 static int place = -1;
 
 static void place_leave(void)
 {
-	static const char *const files[] = {JOURNAL_FILE, JOURNAL_FILE ".new", "generation",
-					    "generation.new"};
+	static const char *const files[] = {RECORDS_FILE, RECORDS_FILE ".new",
+					    RECORDS_FILE ".spare"};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
 		unlinkat(place, files[i], 0);
@@ -38,7 +38,7 @@ static int place_open(void)
 	return place;
 }
 
-/* Its own, which journal_open() makes the journal's. */
+/* Its own, which records_open() makes the records'. */
 static int place_again(void)
 {
 	return openat(place_open(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -2,7 +2,7 @@
 /*
  * Leases, generations, and what outlives a registry: see README.md for what stands for what, and for
  * the claims. One name, so that all that is shared gets into each other's way. A request is one step,
- * as in the daemon, which has one lock, and writes its journal before it answers; the answer may be
+ * as in the daemon, which has one lock, and writes its records before it answers; the answer may be
  * lost. Sets of generations are bits. BREAK_<what> leaves a part of the protocol out.
  */
 #ifndef CLIENTS
@@ -17,7 +17,6 @@
 #ifndef LAST
 #define LAST 3	/* generations 1..LAST; then nothing new is shared */
 #endif
-#define BLOCK 2 /* reserved with one write */
 #define SLOTS (2 * CLIENTS) /* leases: two of each client, one of which it has lost */
 #define CLIENT(slot) ((slot) / 2)
 #define BIT(g) (1 << (g))
@@ -28,18 +27,17 @@ mtype = { NONE, OPEN, LINGERS, GHOST };
 /* The registry: gone with it. */
 bool up, dirty;
 byte next, named, nameless, in_limbo, untold, missing;
-byte gone;		/* registry_has_gone(): since the journal began, but for what was lost */
+byte gone;		/* registry_has_gone(): since the records began, but for what was lost */
 byte owner[LAST + 1];	/* slot + 1; 0: nobody, kept */
 mtype lease[SLOTS];
 byte attached[SLOTS];
 
-/* registry.state, the file of generations, the keeper. */
-bool has_journal;
+/* registry.state, the keeper. */
+bool has_records;
 byte j_named, j_nameless, j_in_limbo, j_untold;
 byte j_owner[LAST + 1];
 bool j_lease[SLOTS];
 byte j_attached[SLOTS];
-byte reserved;
 byte keeper;
 
 /* Clients: processes, and what they believe. */
@@ -99,12 +97,12 @@ inline copy() {
 	:: else -> j_lease[i] = (lease[i] != NONE); j_attached[i] = attached[i]; i++
 	od;
 	g = 0; i = 0;
-	has_journal = true; dirty = false
+	has_records = true; dirty = false
 }
 
 /* note_flush() */
 inline note() {
-#ifdef BREAK_JOURNAL_BEFORE_ANSWER
+#ifdef BREAK_RECORD_BEFORE_ANSWER
 	dirty = true
 #else
 	copy()
@@ -175,20 +173,8 @@ inline end_lease(s) {
 	fi
 }
 
-inline reserve() {
-#ifdef BREAK_RESERVE
-	skip
-#else
-	reserved = next + BLOCK
-#endif
-}
-
 /* generation_take() */
 inline take(x) {
-	if
-	:: next + 1 >= reserved -> reserve()
-	:: else
-	fi;
 	next++;
 	x = next;
 	twice = twice | (given & BIT(x));
@@ -486,24 +472,24 @@ proctype client(byte c) {
 	od
 }
 
-/* restore_open(): the journal, who lives, the keeper's descriptors, and what nobody can bring back. */
+/* restore_open(): the records, who lives, the keeper's descriptors, and what nobody can bring back. */
 inline load() {
 	g = 1;
 	do
 	:: g > LAST -> break
-	:: else -> owner[g] = (has_journal -> j_owner[g] : 0); g++
+	:: else -> owner[g] = (has_records -> j_owner[g] : 0); g++
 	od;
 	g = 0;
-	named = (has_journal -> j_named : 0);
-	nameless = (has_journal -> j_nameless : 0);
-	in_limbo = (has_journal -> j_in_limbo : 0);
-	untold = (has_journal -> j_untold : 0);
+	named = (has_records -> j_named : 0);
+	nameless = (has_records -> j_nameless : 0);
+	in_limbo = (has_records -> j_in_limbo : 0);
+	untold = (has_records -> j_untold : 0);
 	s = 0;
 	do
 	:: s == SLOTS -> break
 	:: else ->
-		attached[s] = (has_journal -> j_attached[s] : 0);
-		lease[s] = (has_journal && j_lease[s] -> GHOST : NONE);
+		attached[s] = (has_records -> j_attached[s] : 0);
+		lease[s] = (has_records && j_lease[s] -> GHOST : NONE);
 		s++
 	od;
 	s = 0
@@ -539,9 +525,8 @@ inline bury_all() {
 }
 
 inline start() {
-	reserve();
 	if
-	:: !has_journal -> promised = 0; gone = 0
+	:: !has_records -> promised = 0; gone = 0
 	:: else
 	fi;
 	load();
@@ -583,19 +568,20 @@ proctype registry() {
 	byte g, i, s, x, highest;
 
 	do
-	/* The clock is right, the file may be lost; or the clock was set back, and there is the file. */
+	/* The clock is past all that was given: generation_init(). */
 	:: d_step { !up ->
 		highest = 0;
+#ifndef BREAK_CLOCK
 		do
 		:: (given >> (highest + 1)) -> highest++
 		:: else -> break
 		od;
+#endif
 		next = highest; highest = 0;
 		start() }
-	:: d_step { !up -> next = reserved; start() }
 	:: d_step { up && crashes < CRASHES -> fall() }
 	:: d_step { up && crashes < CRASHES -> fall(); keeper = 0; keeper_died = true }
-	:: d_step { up && crashes < CRASHES -> fall(); has_journal = false }
+	:: d_step { up && crashes < CRASHES -> fall(); has_records = false }
 	/* Ends of connections, and of ghosts' processes: watch.c, restore_next_dead(). */
 	:: d_step { up && (lease[0] == LINGERS || lease[1] == LINGERS || lease[2] == LINGERS || lease[3] == LINGERS) ->
 		do

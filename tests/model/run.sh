@@ -69,9 +69,9 @@ whole || failed=$((failed + 1))
 while read -r part cuts last claim; do
 	broken "$part" "$cuts" "$last" "$claim" || failed=$((failed + 1))
 done <<'END'
-RESERVE 0 2 !.*twice
+CLOCK 0 2 !.*twice
 KEEP 1 3 promised
-JOURNAL_BEFORE_ANSWER 1 3 promised
+RECORD_BEFORE_ANSWER 1 3 promised
 SETTLE 1 3 keeper_died
 MOVE 1 3 lease
 WATCH 1 3 nameless

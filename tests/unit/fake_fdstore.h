@@ -55,6 +55,20 @@ int fdstore_take(struct fdstore *store, uint64_t generation)
 	return -1;
 }
 
+bool fdstore_next(const struct fdstore *store, uint64_t *generation)
+{
+	bool passed = !*generation;
+
+	for (int i = 0; i < FAKE_FDS && !fake_fdstore_hides; i++) {
+		if (passed && store->left[i].generation) {
+			*generation = store->left[i].generation;
+			return true;
+		}
+		passed |= store->left[i].generation == *generation;
+	}
+	return false;
+}
+
 void fdstore_flush(struct fdstore *store)
 {
 	(void)store;

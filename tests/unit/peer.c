@@ -34,7 +34,7 @@ struct lease *peer_new(uint32_t id, int32_t pid, const char *command)
 int peer_set_up(void **state)
 {
 	(void)state;
-	peer_registry = registry_new(NULL);
+	peer_registry = registry_new();
 	return peer_registry ? 0 : -1;
 }
 

@@ -29,6 +29,7 @@ int raw_tear_down(void **state);
 
 long long raw_now_ms(void);
 /* What each limit gets for a busy machine: a constant, more with instruments or under an emulator. */
+#define RAW_SLACK_MS 500 /* without those */
 int raw_slack_ms(void);
 /* A client's limit, of tests of who does not answer: long enough for who does. The same all the time, in
  * children that are made later, too. The other one sets GPUSHARE_TIMEOUT_MS. */

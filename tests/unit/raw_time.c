@@ -24,7 +24,7 @@ int raw_slack_ms(void)
 {
 	const char *emulator = getenv("EMULATOR");
 
-	return IS_INSTRUMENTED || (emulator && *emulator) ? 1500 : 500;
+	return IS_INSTRUMENTED || (emulator && *emulator) ? 1500 : RAW_SLACK_MS;
 }
 
 int raw_limit_ms(int ms)

@@ -24,7 +24,7 @@ static uint32_t last_id;
 
 static void start(void)
 {
-	peer_registry = registry_new(successor_folder);
+	peer_registry = registry_new();
 	assert_non_null(peer_registry);
 	assert_true(restore_open(peer_registry, successor_folder));
 }

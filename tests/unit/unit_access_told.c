@@ -113,7 +113,7 @@ static void nobody_brings_back_what_was_anothers(void **state)
 	assert_int_equal(peer_ask(other, &what), GPUSHARE_E_EXISTS);
 	assert_int_equal(peer_withdraw(owner, "w", generation), GPUSHARE_OK);
 	assert_int_equal(peer_ask(other, &what), GPUSHARE_E_NOT_FOUND);
-	what.verb.share.again = generation + 1; /* of before the journal, and nobody's */
+	what.verb.share.again = generation + 1; /* of before the records, and nobody's */
 	peer_registry->since = generation + 10;
 	what.verb.share.orphan = true;
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;

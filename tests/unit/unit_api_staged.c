@@ -53,7 +53,7 @@ static void make(void)
 	CHECK(listed(session) == 1);
 	say();
 	hear();
-	stage_end_registry(); /* what it journals is no other's to see either */
+	stage_end_registry(); /* what it writes down is no other's to see either */
 	say();
 	hear();
 	fill(buffer);

@@ -46,7 +46,7 @@ static void tell(void)
 	OK(gpushare_stat(session, "x", &info));
 	CHECK(info.tag_count == 2 && !strcmp(info.tags[1].key, "step") &&
 	      !strcmp(info.tags[1].value, "7") && !*info.tags[2].key);
-	stage_end_registry(); /* its journal knows of them */
+	stage_end_registry(); /* its records know of them */
 	CHECK(tags_are(buffer, "shape=2,3 step=7"));
 	say();
 	hear();

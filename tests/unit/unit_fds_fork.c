@@ -30,7 +30,7 @@ static int ask(int fd, struct fds_header what)
 
 static void what_a_child_holds_open_is_forgotten(void **state)
 {
-	struct registry *registry = registry_new(NULL);
+	struct registry *registry = registry_new();
 	char path[GPUSHARE_PATH_MAX];
 	int fds[20];
 	pid_t pid;

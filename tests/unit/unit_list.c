@@ -139,13 +139,14 @@ static void so_is_one_of_many_names(void **state)
 	memcpy(glob, "*[09", 4);
 	strcpy(glob + 240, "]999*");
 	assert_int_equal(list_hostile(owner, glob, &pages), 1);
-	assert_in_range(pages, 15 * 10, 40 * 10);
+	assert_in_range(pages, 60 * 10, 160 * 10);
 	memset(glob, 'a', sizeof(glob));
 	glob[0] = '*';
 	strcpy(glob + 120, "b*");
 	assert_int_equal(list_hostile(owner, glob, &pages), 0);
-	assert_in_range(pages, 4 * 10, 20 * 10);
-	assert_int_equal(list(hidden, "b*0[0-9]", "", 16), 16);
+	assert_in_range(pages, 16 * 10, 80 * 10);
+	assert_in_range(list(hidden, "b*0[0-9]", "", 16), 1, 16); /* a page may be short */
+	assert_true(peer_answer.body.list.more);
 }
 
 /* What does not fit at first sight costs something, too; what the peer may not see shows in nothing. */

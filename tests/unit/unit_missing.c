@@ -140,7 +140,7 @@ static void an_attacher_may_be_before_the_owner(void **state)
 	successor_end(other);
 }
 
-/* Without a journal nothing is known but by who tells it. */
+/* Without records nothing is known but by who tells it. */
 static void a_stranded_one_stands_again(void **state)
 {
 	pid_t other = successor_process(), third = successor_process();

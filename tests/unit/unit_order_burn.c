@@ -124,7 +124,7 @@ static void a_burned_slot_stays_so_over_restarts(void **state)
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
 	assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
-	for (int again = 0; again < 3; again++) { /* the journal is written anew at each start */
+	for (int again = 0; again < 3; again++) {
 		successor_start();
 		cool();
 		a = attacher(getpid());

@@ -219,7 +219,7 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	assert_int_equal(order_page_map(fd, generation, &page), GPUSHARE_OK);
 	lose_all();
 	a = come_first(other, generation, ORDER_CONSUMES, id, fd);
-	successor_start(); /* with a journal of what it was told */
+	successor_start(); /* with records of what it was told */
 	assert_int_equal(ordered_page(generation)->id, id);
 	a = order_find(peer_registry, generation)->players->lease;
 	order_tick(peer_registry, clock_ns() + 29 * NS_PER_S);

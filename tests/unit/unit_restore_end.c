@@ -84,7 +84,7 @@ static void what_is_kept_is_kept_once(void **state)
 	assert_ended();
 }
 
-/* The journal is written anew meanwhile. */
+/* All is written anew meanwhile. */
 static void the_rest_ends_after_a_rewrite(void **state)
 {
 	(void)state;
@@ -107,37 +107,6 @@ static void the_rest_ends_between_a_rewrite_and_a_restart(void **state)
 	assert_ended();
 }
 
-static ino_t journal_file(void)
-{
-	char path[128];
-	struct stat is;
-
-	snprintf(path, sizeof(path), "%s/" GPUSHARE_STATE, successor_folder);
-	assert_int_equal(stat(path, &is), 0);
-	return is.st_ino;
-}
-
-/* Whoever writes the journal anew holds the lock for all that stands, and what is ending is about to go. */
-static void the_journal_is_written_anew_when_all_has_gone(void **state)
-{
-	struct lease *lease = successor_connect(getpid());
-	const struct journal *journal = &peer_registry->journal;
-	char name[32];
-	ino_t file;
-
-	(void)state;
-	/* So many that the last piece ends with the last of them: the one behind it has nothing to write. */
-	for (int i = 0; journal->size < 4 * JOURNAL_SMALL || i % (PIECE_LOOK - 1); i++) {
-		snprintf(name, sizeof(name), "name/%d", i);
-		peer_share(lease, name);
-	}
-	file = journal_file();
-	assert_null(registry_leave(peer_registry, lease));
-	while (registry_end(peer_registry, lease, 0))
-		assert_int_equal(journal_file(), file);
-	assert_in_range(journal->size, 1, JOURNAL_SMALL);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, successor_set_up, successor_tear_down)
@@ -146,7 +115,6 @@ int main(void)
 	    TEST(what_is_kept_is_kept_once),
 	    TEST(the_rest_ends_after_a_rewrite),
 	    TEST(the_rest_ends_between_a_rewrite_and_a_restart),
-	    TEST(the_journal_is_written_anew_when_all_has_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

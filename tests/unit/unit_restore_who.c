@@ -128,7 +128,7 @@ static bool owns(struct lease *lease, const char *name)
 	return peer_answer.body.attach.own;
 }
 
-/* A registry in a container, followed by one outside, or the other way round: a number of its journal may
+/* A registry in a container, followed by one outside, or the other way round: a number of its records may
  * be nobody's here, or another's. */
 static void pids_of_another_namespace_are_nobodys(void **state)
 {

@@ -153,7 +153,7 @@ static void a_registry_begins_with_what_it_gets(void **state)
 		bool restored = false;
 
 		scarce_begin(nth);
-		registry = registry_new(directory);
+		registry = registry_new();
 		if (registry)
 			restored = restore_open(registry, directory);
 		if (!scarce_end())

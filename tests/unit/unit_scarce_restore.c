@@ -31,7 +31,7 @@ static void copy(const char *from_suffix, const char *to_suffix)
 	assert_int_equal(system(command), 0);
 }
 
-/* Two names, one kept, one attached, one in limbo, an order: all that a journal tells of. */
+/* Two names, one kept, one attached, one in limbo, an order: all that records tell of. */
 static void leave_much(pid_t other)
 {
 	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
@@ -70,7 +70,7 @@ static void assert_known(bool all)
 
 	assert_true(is_x == x || (!is_x && !all));
 	assert_true(is_k == k || (!is_k && !all));
-	/* where the journal breaks off it may be what y was before: never both */
+	/* never both */
 	assert_true(!is_y || is_y == y);
 	assert_true(!is_y + !peer_registry->nameless >= 1);
 	assert_int_equal(peer_registry->store.count, !!is_x + !!is_k + !!is_y);
@@ -91,7 +91,7 @@ static void what_is_restored_is_right(void **state)
 
 	(void)state;
 	leave_much(other);
-	registry_free(peer_registry); /* as by a kill: the journal stays */
+	registry_free(peer_registry); /* as by a kill: the records stay */
 	copy("", ".left");
 	SCARCE_EACH(nth)
 	{
@@ -99,7 +99,7 @@ static void what_is_restored_is_right(void **state)
 
 		copy(".left", "");
 		scarce_begin(nth);
-		peer_registry = registry_new(successor_folder);
+		peer_registry = registry_new();
 		if (peer_registry)
 			opened = restore_open(peer_registry, successor_folder);
 		if (!scarce_end())
@@ -114,7 +114,7 @@ static void what_is_restored_is_right(void **state)
 	successor_end(other);
 	snprintf(command, sizeof(command), "rm -rf %s.left", successor_folder);
 	assert_int_equal(system(command), 0);
-	peer_registry = registry_new(NULL); /* the tear-down's */
+	peer_registry = registry_new(); /* the tear-down's */
 }
 
 int main(void)

@@ -97,54 +97,25 @@ static void none_is_told_that_leaves_no_room(void **state)
 	assert_true(peer_share(a, "y") < GENERATION_TOLD);
 }
 
-/* However high a client drives them, another registry of the directory goes on above. */
-static void the_highest_is_not_forgotten(void **state)
-{
-	char folder[] = "/tmp/gpushare-unit-XXXXXX", path[64];
-	struct lease *a;
-	request again = peer_share_of("x");
-	uint64_t last;
-
-	(void)state;
-	assert_non_null(mkdtemp(folder));
-	registry_free(peer_registry);
-	peer_registry = registry_new(folder);
-	a = peer_new(1, 10, "a");
-	again.verb.share.again = GENERATION_TOLD;
-	assert_int_equal(peer_ask(a, &again), GPUSHARE_OK);
-	last = peer_share(a, "y");
-	assert_true(last > GENERATION_TOLD);
-	registry_free(peer_registry);
-	peer_registry = registry_new(folder);
-	assert_true(peer_share(peer_new(1, 10, "a"), "y") > last);
-	snprintf(path, sizeof(path), "%s/generation", folder);
-	unlink(path);
-	assert_int_equal(rmdir(folder), 0);
-}
-
-/* So after a restart what is attached, and was here before the journal began, counts as given. */
+/* So after a restart what is attached, and was here before the records began, counts as given. */
 static void what_is_attached_is_not_given_after_a_restart(void **state)
 {
-	char folder[] = "/tmp/gpushare-unit-XXXXXX", path[64];
+	char folder[] = "/tmp/gpushare-unit-XXXXXX";
 	uint64_t ahead;
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	journal_open(&peer_registry->journal, open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	records_open(&peer_registry->records, open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	ahead = peer_registry->generation.next + (UINT64_C(1) << 40); /* two weeks of a clock */
 	note_all(peer_registry);
 	assert_int_equal(retell(peer_new(1, 10, "a"), true, "x", ahead), GPUSHARE_OK);
 	registry_free(peer_registry);
-	peer_registry = registry_new(NULL);
-	journal_close(&peer_registry->journal, true);
-	int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	replay(peer_registry, directory);
-	close(directory);
+	peer_registry = registry_new();
+	records_open(&peer_registry->records, open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	assert_true(replay(peer_registry));
 	assert_int_equal(peer_registry->leases.attachments, 1);
 	assert_true(peer_share(peer_new(2, 20, "b"), "x") > ahead);
-	snprintf(path, sizeof(path), "%s/%s", folder, JOURNAL_FILE);
-	unlink(path);
+	records_close(&peer_registry->records, false);
 	assert_int_equal(rmdir(folder), 0);
 }
 
@@ -156,7 +127,6 @@ int main(void)
 	    TEST(a_generation_has_one_name),
 	    TEST(who_told_another_name_hears_it),
 	    TEST(none_is_told_that_leaves_no_room),
-	    TEST(the_highest_is_not_forgotten),
 	    TEST(what_is_attached_is_not_given_after_a_restart),
 	};
 

@@ -259,6 +259,7 @@ class RegistryInfo(Structure):
         ("hidden", c_uint64),
         ("version", c_char * 32),
         ("pid", c_int32),
+        ("lock_held_max_us", c_uint32),
         ("by_verb", Count * 32),
         ("by_status", Count * 32),
         ("by_backing", Count * 32),

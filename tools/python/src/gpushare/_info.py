@@ -131,6 +131,7 @@ class RegistryInfo(Record):
     hidden: int
     version: str
     pid: int
+    lock_held_max_us: int
     by_verb: Dict[str, Tuple[int, int]]
     by_status: Dict[str, Tuple[int, int]]
     by_backing: Dict[str, Tuple[int, int]]
