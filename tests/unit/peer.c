@@ -62,7 +62,9 @@ int peer_ask(struct lease *lease, const request *what)
 		return peer_answer.status = GPUSHARE_E_NO_MEMORY;
 	}
 	peer_registry->passing = &passing;
-	status = handle_request(peer_registry, lease, what, &peer_answer);
+	do
+		status = handle_request(peer_registry, lease, what, &peer_answer);
+	while (status == HANDLE_MORE); /* how many pieces it takes is the machine's */
 	peer_registry->passing = NULL;
 	peer_came = passing.goes ? passing.goes->fd : -1;
 	if (passing.came)
