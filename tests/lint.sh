@@ -48,6 +48,8 @@ mapfile -t test_scripts < <(git ls-files '*.bats' '*.bash')
 lint python3 "no check in a test whose failure bash ignores" python3 tests/lint_bats.py "${test_scripts[@]}"
 mapfile -t includers < <(git ls-files '*.c' '*.h')
 lint python3 "who includes whom" python3 tests/lint_layers.py "${includers[@]}"
+mapfile -t pages < <(git ls-files '*.md')
+lint python3 "links, lengths and tables of the documents" python3 tests/lint_docs.py "${pages[@]}"
 lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
 	--inline-suppr "${suppressed[@]}" \
