@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "access.h"
+#include "state/access.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "registry.h"
@@ -116,7 +116,7 @@ static bool is_hidden(const struct registry *registry, const struct lease *lease
 	const struct entry *entry = store_find(&registry->store, name);
 
 	return entry && !access_sees(lease, entry) &&
-	       !(keep_is_staged(entry->info.flags) &&
+	       !(entry_is_staged(entry->info.flags) &&
 		 access_rights(&entry->info, &lease->who) & ACCESS_SEE);
 }
 

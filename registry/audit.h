@@ -12,7 +12,7 @@
 #include "audit_target.h"
 #include "os/process.h"
 #include "protocol.h"
-#include "tombstone.h"
+#include "state/tombstone.h"
 
 #define AUDIT_WAITING 1024 /* lines that wait for the thread */
 #define AUDIT_LINE_MAX 4096

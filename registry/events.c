@@ -5,10 +5,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "access.h"
+#include "state/access.h"
 #include "os/clock.h"
 #include "explain.h"
 #include "registry.h"
+#include "quota.h"
 
 #define TICK_NS NS_PER_S
 
@@ -165,7 +166,7 @@ static bool begin(struct registry *registry, enum gpushare_notice_kind kind, int
 void events_tell(struct registry *registry, enum gpushare_notice_kind kind,
 		 const struct entry *entry, int32_t pid)
 {
-	if (keep_is_staged(entry->info.flags) || !begin(registry, kind, pid))
+	if (entry_is_staged(entry->info.flags) || !begin(registry, kind, pid))
 		return;
 	registry_tell(registry, NULL, entry, &registry->events.notice.buffer);
 	send(registry);
@@ -216,7 +217,7 @@ void events_published(struct registry *registry, const struct entry *entry, uint
 {
 	notice *told = &registry->events.notice;
 
-	if (keep_is_staged(entry->info.flags) ||
+	if (entry_is_staged(entry->info.flags) ||
 	    !begin(registry, GPUSHARE_NOTICE_PUBLISH, entry->owner.pid))
 		return;
 	registry_tell(registry, NULL, entry, &told->buffer);

@@ -6,9 +6,9 @@
  * notices, of which the oldest goes first. With nobody watching only its number is counted. All want the
  * registry's lock held.
  */
-#include "limit.h"
+#include "state/limit.h"
 #include "protocol.h"
-#include "tombstone.h"
+#include "state/tombstone.h"
 
 struct ask;
 struct attachment;

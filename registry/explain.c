@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "access.h"
+#include "permission.h"
 #include "os/clock.h"
 
 #define WHO_SIZE (sizeof("pid 2147483647 ()") + GPUSHARE_COMMAND_MAX)
@@ -41,7 +41,7 @@ int explain_taken(reply *answer, const struct lease *lease, const struct entry *
 {
 	char who[WHO_SIZE];
 
-	if (keep_is_staged(entry->info.flags) && entry->owner.uid == lease->peer.uid &&
+	if (entry_is_staged(entry->info.flags) && entry->owner.uid == lease->peer.uid &&
 	    !access_sees(lease, entry))
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "\"%s\" is taken by %s, which has not shown it so far; wait, or "
@@ -122,14 +122,14 @@ const struct tombstone *explain_tombstone(const struct registry *registry,
 int explain_missing(reply *answer, int status, const struct registry *registry,
 		    const struct lease *lease, const char *name)
 {
-	const struct entry *entry = access_find(registry, lease, name);
+	const struct entry *entry = permission_find(registry, lease, name);
 	const struct tombstone *tombstone = explain_tombstone(registry, lease, name);
 
 	if (entry && entry->info.missing)
 		return explain_absent(answer, status, entry);
 	if (tombstone)
 		return explain_gone(answer, status, tombstone);
-	if (!registry->store.count && access_counts_all(registry, lease))
+	if (!registry->store.count && permission_count_all(registry, lease))
 		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now",
 			       name);
 	return explain(answer, status,
@@ -139,7 +139,7 @@ int explain_missing(reply *answer, int status, const struct registry *registry,
 int explain_other(reply *answer, const struct registry *registry, const struct lease *lease,
 		  const char *name, uint64_t generation)
 {
-	const struct entry *entry = access_find(registry, lease, name);
+	const struct entry *entry = permission_find(registry, lease, name);
 
 	if (!entry)
 		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);

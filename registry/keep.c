@@ -10,24 +10,9 @@
 #include "os/piece.h"
 #include "registry.h"
 
-bool keep_is_asked(uint32_t flags)
-{
-	return flags & GPUSHARE_FLAG_KEEP;
-}
-
-bool keep_is_staged(uint32_t flags)
-{
-	return flags & GPUSHARE_FLAG_STAGED;
-}
-
-bool keep_stays(uint32_t flags)
-{
-	return keep_is_asked(flags) && !keep_is_staged(flags);
-}
-
 void keep_count(struct entry *entry)
 {
-	if (!keep_is_asked(entry->info.flags))
+	if (!entry_is_kept(entry->info.flags))
 		return;
 	entry->kept_bytes = entry->info.base_size;
 	user_add(entry->user, LIMIT_kept_bytes, entry->kept_bytes);

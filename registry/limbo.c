@@ -7,6 +7,7 @@
 #include "os/clock.h"
 #include "note.h"
 #include "order_page.h"
+#include "quota.h"
 
 /* A place whose entry has gone stands until a quarter of all are so: nothing is moved for each that goes. */
 #define HOLES_MOST 4
@@ -106,6 +107,7 @@ bool limbo_enter(struct registry *registry, struct entry *entry, enum departure 
 	tombstone_add(&registry->tombstones, entry, how, clock_ns());
 	audit_departure(registry, entry, how);
 	registry_disown(entry);
+	registry_hide(registry, entry);
 	store_take(&registry->store, entry);
 	registry_release(registry, entry);
 	limbo_insert(registry, lease, entry);
@@ -126,7 +128,7 @@ unsigned int limbo_give_up(struct registry *registry, struct entry *entry)
 		close_holes(registry);
 	DL_DELETE(entry->lease->limbo, entry);
 	if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* who waits for it looks there */
-		changes_mark(&registry->store.changes, entry->info.name);
+		changes_mark(&registry->changes, entry->info.name);
 	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
 	store_number(&registry->store, entry, 0);
 	entry_free(entry);

@@ -9,6 +9,7 @@
 #include "os/clock.h"
 #include "persist/fdstore.h"
 #include "os/log.h"
+#include "quota.h"
 
 /* In the store of descriptors, beside that of the buffer itself. */
 #define PAGE (UINT64_C(1) << 63)
@@ -130,7 +131,7 @@ static void hide(struct registry *registry, uint64_t generation)
 	struct entry *entry = store_find_generation(&registry->store, generation);
 
 	if (entry)
-		indexer_remove(&registry->store.index, entry);
+		indexer_remove(&registry->index, entry);
 }
 
 int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "access.h"
+#include "state/access.h"
 #include "os/clock.h"
 #include "persist/fdstore.h"
 #include "os/log.h"
@@ -13,6 +13,7 @@
 #include "order_page.h"
 #include "os/piece.h"
 #include "os/watch.h"
+#include "quota.h"
 
 struct registry *registry_new(void)
 {
@@ -26,6 +27,8 @@ struct registry *registry_new(void)
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
 	store_init(&registry->store);
+	changes_init(&registry->changes);
+	indexer_init(&registry->index);
 	registry->events.tick = rate_tick;
 	generation_init(&registry->generation);
 	registry->since = registry->generation.next;
@@ -55,6 +58,8 @@ struct registry *registry_free(struct registry *registry)
 	order_finish(registry);
 	free(registry->limbo);
 	store_finish(&registry->store);
+	changes_finish(&registry->changes);
+	indexer_finish(&registry->index);
 	vault_finish(&registry->vault);
 	users_finish(&registry->users);
 	pthread_mutex_destroy(&registry->lock);
@@ -191,7 +196,7 @@ bool registry_end_some(struct registry *registry, const struct user *user)
 
 void registry_begin(struct registry *registry, struct entry *entry, uint64_t again)
 {
-	changes_mark(&registry->store.changes, entry->info.name);
+	changes_mark(&registry->changes, entry->info.name);
 	generation_pass(&registry->generation, again);
 	store_number(&registry->store, entry,
 		     again ? again : generation_take(&registry->generation));
@@ -246,7 +251,7 @@ void registry_hold(struct registry *registry, struct entry *entry, struct held *
 {
 	entry->held = held;
 	entry->info.missing = false;
-	indexer_update(&registry->store.index, entry);
+	indexer_update(&registry->index, entry);
 	if (registry->fdstore)
 		fdstore_put(registry->fdstore, entry->info.generation, held->fd);
 	note_entry(registry, entry);
@@ -272,6 +277,7 @@ void registry_drop(struct registry *registry, struct entry *entry)
 	else
 		DL_DELETE(registry->kept, entry);
 	registry_release(registry, entry);
+	registry_hide(registry, entry);
 	store_remove(&registry->store, entry);
 }
 
@@ -285,7 +291,7 @@ void registry_remove(struct registry *registry, struct entry *entry, enum depart
 
 bool registry_part(struct registry *registry, struct entry *entry)
 {
-	if (keep_stays(entry->info.flags)) {
+	if (entry_stays(entry->info.flags)) {
 		keep_orphan(registry, entry);
 		return true;
 	}
@@ -315,8 +321,7 @@ static bool is_own(const struct lease *lease, const struct entry *entry)
 static void mark_left(struct registry *registry, const struct entry *entry)
 {
 	if (limbo_find(registry, entry->info.generation) == entry)
-		changes_left(&registry->store.changes, entry->info.generation,
-			     !entry->info.attachers);
+		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
 }
 
 struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,
@@ -332,11 +337,11 @@ struct attachment *registry_set(struct registry *registry, struct lease *lease, 
 	if (entry) {
 		if (!before)
 			attachment->own = is_own(lease, entry);
-		attachment->quiet = keep_is_staged(entry->info.flags);
+		attachment->quiet = entry_is_staged(entry->info.flags);
 		if (!attachment->own)
 			entry->info.attachers += count - before;
 		mark_left(registry, entry);
-		indexer_update(&registry->store.index, entry);
+		indexer_update(&registry->index, entry);
 	}
 	note_attachment(registry, lease, attachment, count);
 	if (count != before)
@@ -362,7 +367,7 @@ void registry_count(struct registry *registry, struct entry *entry)
 		if (attachment)
 			registry_join(lease, attachment, entry);
 	}
-	indexer_update(&registry->store.index, entry);
+	indexer_update(&registry->index, entry);
 }
 
 void registry_detach(struct registry *registry, struct lease *lease, struct attachment *attachment,
@@ -376,7 +381,7 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 	if (counted) {
 		entry->info.attachers -= count;
 		mark_left(registry, entry);
-		indexer_update(&registry->store.index, entry);
+		indexer_update(&registry->index, entry);
 	}
 	note_attachment(registry, lease, attachment, attachment->count - count);
 	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, lease, attachment, entry);
@@ -445,11 +450,17 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
  * all who may read that may see, or nobody so far. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
-	if (order_find(registry, entry->info.generation) || keep_is_staged(entry->info.flags) ||
+	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
 	    (registry->is_system && !access_is_open(&entry->info)))
-		indexer_remove(&registry->store.index, entry);
+		indexer_remove(&registry->index, entry);
 	else
-		indexer_put(&registry->store.index, entry);
+		indexer_put(&registry->index, entry);
+}
+
+void registry_hide(struct registry *registry, struct entry *entry)
+{
+	changes_mark(&registry->changes, entry->info.name);
+	indexer_remove(&registry->index, entry);
 }
 
 void registry_tell(const struct registry *registry, const struct lease *lease,

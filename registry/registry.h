@@ -6,15 +6,17 @@
 
 #include "audit.h"
 #include "events.h"
-#include "counts.h"
-#include "generation.h"
+#include "observe/changes.h"
+#include "observe/indexer.h"
 #include "persist/records.h"
-#include "lease.h"
-#include "limit.h"
-#include "store.h"
-#include "tally.h"
-#include "tombstone.h"
-#include "users.h"
+#include "state/counts.h"
+#include "state/generation.h"
+#include "state/lease.h"
+#include "state/limit.h"
+#include "state/store.h"
+#include "state/tally.h"
+#include "state/tombstone.h"
+#include "state/users.h"
 #include "vault.h"
 
 /* A lookup or attach whose name is not there yet, or what is done in pieces. */
@@ -43,6 +45,8 @@ struct registry {
 	bool is_system;		     /* it serves every user: --system */
 	struct identity_group group; /* that the share in hand names, looked up beforehand */
 	struct store store;
+	struct changes changes;
+	struct indexer index;
 	struct leases leases;
 	struct tombstones tombstones;
 	struct vault vault;
@@ -148,10 +152,6 @@ struct entry *registry_find(const struct registry *registry, const char *name, u
 void registry_bury(struct registry *registry, const struct lease *by, const char *name);
 
 /* keep.c: names that outlive their owners. */
-bool keep_is_asked(uint32_t flags);
-/* Nobody but its owner's process sees it so far, and it goes with its owner. */
-bool keep_is_staged(uint32_t flags);
-bool keep_stays(uint32_t flags);
 /* Its bytes are among those that are kept, owner or not; and no more. */
 void keep_count(struct entry *entry);
 void keep_uncount(struct entry *entry);
@@ -198,6 +198,9 @@ int64_t registry_next_deadline_ns(const struct registry *registry);
 
 /* It stands under its name, as it is now: so says the index, too. */
 void registry_show(struct registry *registry, struct entry *entry);
+
+/* It is about to lose its name: so say the pages that clients map. */
+void registry_hide(struct registry *registry, struct entry *entry);
 
 /* What `lease` may know of it: an ipc buffer's address only in the owner's process, never the
  * handle. NULL: anybody. */

@@ -197,7 +197,7 @@ static unsigned int *replay_stand(struct registry *registry, const gpushare_Stan
 	struct entry *same = store_find_generation(&registry->store, info->generation), *entry;
 
 	if (!name_is_valid(info->name) || !info->generation ||
-	    (!lease && (stand->nameless || !keep_stays(info->flags))))
+	    (!lease && (stand->nameless || !entry_stays(info->flags))))
 		return NULL;
 	if (same && limbo_find(registry, info->generation) == same)
 		limbo_leave(registry, same);

@@ -273,7 +273,7 @@ static bool tie_to_owner(const struct registry *registry, const struct lease *le
 
 	DL_FOREACH(lease->entries, entry)
 	{
-		if (!entry->held || keep_stays(entry->info.flags))
+		if (!entry->held || entry_stays(entry->info.flags))
 			continue;
 		generations[count++] = entry->info.generation;
 		if (count < FDS_MAX)
@@ -301,7 +301,7 @@ void restore_leave(struct registry *registry)
 	registry->leaving = true;
 	while (registry->ending)
 		registry_disconnect(registry, registry->ending);
-	indexer_close(&registry->store.index);
+	indexer_close(&registry->index);
 	keep = registry->store.count || registry->nameless;
 	if (keep && registry->records.file < 0)
 		note_all(registry);

@@ -8,7 +8,7 @@
 
 #include "audit_target.h"
 #include "edits.h"
-#include "users.h"
+#include "quota.h"
 
 #define CLOSE_ENOUGH 3 /* edits between a slip and what was meant */
 

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "limit.h"
+#include "state/limit.h"
 
 #define SETTING_MOST \
 	9007199254740992 /* of what has no end of its own: numbers that JSON has, too */

@@ -6,6 +6,7 @@
 #include "os/closer.h"
 #include "explain.h"
 #include "registry.h"
+#include "quota.h"
 
 int vault_check(struct registry *registry, struct user *user, reply *answer)
 {

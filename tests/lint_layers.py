@@ -12,10 +12,12 @@ MAY = {
     "include": [],
     "registry/protocol": ["include", "gen"],
     "registry/os": ["registry/protocol", "include"],
+    "registry/state": ["registry/os", "registry/protocol", "include", "gen"],
+    "registry/observe": ["registry/state", "registry/os", "registry/protocol", "include", "gen"],
     "registry/persist": ["registry/os", "registry/protocol", "include", "gen"],
-    "registry": ["registry/os", "registry/persist", "registry/protocol", "include", "gen"],
-    "registry/verbs": ["registry", "registry/os", "registry/protocol", "include"],
-    "registry/server": ["registry/verbs", "registry", "registry/os", "registry/protocol", "include"],
+    "registry": ["registry/observe", "registry/state", "registry/persist", "registry/os", "registry/protocol", "include", "gen"],
+    "registry/verbs": ["registry", "registry/observe", "registry/state", "registry/os", "registry/protocol", "include"],
+    "registry/server": ["registry/verbs", "registry", "registry/state", "registry/os", "registry/protocol", "include"],
 }
 # above all modules: a file, and what it may include besides
 TOPS = {"registry/main.c": ["registry/server"]}

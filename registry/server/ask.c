@@ -5,12 +5,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "access.h"
+#include "state/access.h"
 #include "audit.h"
 #include "os/clock.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
 #include "os/piece.h"
+#include "quota.h"
 
 static struct registry *registry_of(const struct ask *ask)
 {

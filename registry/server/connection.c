@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "server/ask.h"
+#include "quota.h"
 
 /* Nothing more is asked of who has so many bytes of answers to read; or any, where its user has as many. */
 #define UNREAD_MOST (64 << 10)

@@ -11,6 +11,7 @@
 #include "os/log.h"
 #include "server/ask.h"
 #include "server/fds.h"
+#include "quota.h"
 
 #define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
 
@@ -106,8 +107,8 @@ static bool answer_plain(const struct fds_server *server, const struct message *
 /* They are made once and stay: nobody needs the lock for them. */
 static bool answer_page(const struct fds_server *server, const struct message *message)
 {
-	const struct store *store = &server->registry->store;
-	int fd = message->header.verb == FDS_INDEX ? store->index.fd : store->changes.fd;
+	const struct registry *registry = server->registry;
+	int fd = message->header.verb == FDS_INDEX ? registry->index.fd : registry->changes.fd;
 
 	return answer_plain(server, message, fd >= 0 ? GPUSHARE_OK : GPUSHARE_E_NOT_SUPPORTED, fd);
 }

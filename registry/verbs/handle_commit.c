@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* commit: what was shared staged is there for all who may see it. */
-#include "access.h"
+#include "permission.h"
 #include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
@@ -21,7 +21,7 @@ static void speak(const struct registry *registry, const struct entry *entry)
 int handle_commit(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
 	const gpushare_Commit *commit = &ask->verb.commit;
-	struct entry *entry = access_find(registry, lease, commit->name);
+	struct entry *entry = permission_find(registry, lease, commit->name);
 
 	if (!entry || entry->info.generation != commit->generation)
 		return explain_other(answer, registry, lease, commit->name, commit->generation);
@@ -30,7 +30,7 @@ int handle_commit(struct registry *registry, struct lease *lease, const request 
 			       "\"%s\" was not shared through this connection, which alone may "
 			       "commit it",
 			       commit->name);
-	if (!keep_is_staged(entry->info.flags))
+	if (!entry_is_staged(entry->info.flags))
 		return GPUSHARE_OK;
 	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	log_line("commit: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
@@ -38,7 +38,7 @@ int handle_commit(struct registry *registry, struct lease *lease, const request 
 	speak(registry, entry);
 	note_entry(registry, entry);
 	registry_show(registry, entry);
-	changes_mark(&registry->store.changes, entry->info.name);
+	changes_mark(&registry->changes, entry->info.name);
 	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
 	return GPUSHARE_OK;
 }

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "access.h"
+#include "permission.h"
 #include "os/clock.h"
 #include "explain.h"
 #include "verbs/handlers.h"
@@ -19,7 +19,7 @@ static bool is_awaited(const struct registry *registry, const struct lease *leas
 	const struct order *order = order_find(registry, ask->generation);
 	int64_t now = clock_ns();
 
-	if (access_find(registry, lease, ask->name) ||
+	if (permission_find(registry, lease, ask->name) ||
 	    explain_tombstone(registry, lease, ask->name) ||
 	    registry_has_gone(registry, ask->name, ask->generation))
 		return false;

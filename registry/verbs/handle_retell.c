@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "access.h"
+#include "state/access.h"
 #include "verbs/check.h"
 #include "os/clock.h"
 #include "explain.h"
@@ -13,6 +13,7 @@
 #include "note.h"
 #include "order_page.h"
 #include "os/piece.h"
+#include "quota.h"
 
 /* Until the last part nothing counts as told of, but what comes meanwhile. */
 static void begin(struct lease *lease)
@@ -121,7 +122,7 @@ static void end_entry(struct registry *registry, struct entry *entry, const gpus
 {
 	bool nobodys = is_nobodys(entry, retell);
 
-	if (!nobodys && keep_stays(entry->info.flags)) {
+	if (!nobodys && entry_stays(entry->info.flags)) {
 		keep_orphan(registry, entry);
 	} else if (!nobodys && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
 		   limbo_enter(registry, entry, DEPARTURE_WITHDRAWN)) {

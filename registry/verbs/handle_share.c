@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "access.h"
+#include "permission.h"
 #include "verbs/check.h"
 #include "os/clock.h"
 #include "explain.h"
@@ -11,6 +11,7 @@
 #include "os/log.h"
 #include "order_page.h"
 #include "note.h"
+#include "quota.h"
 
 /* What is kept of that name, which the caller may take; NULL: nothing, or not for him. */
 static struct entry *find_kept(const struct registry *registry, const struct lease *lease,
@@ -28,7 +29,7 @@ static int check_kept(struct registry *registry, const struct lease *lease, cons
 	uint64_t freed = instead ? instead->kept_bytes : 0;
 	int status;
 
-	if (!keep_is_asked(info->flags))
+	if (!entry_is_kept(info->flags))
 		return GPUSHARE_OK;
 	if (freed)
 		keep_uncount(instead);
@@ -60,7 +61,7 @@ static int share_entry(struct registry *registry, struct lease *lease, const gpu
 	struct entry *kept = find_kept(registry, lease, share->buffer.name);
 	int status;
 
-	if (taken && (!kept || keep_is_staged(share->buffer.flags)))
+	if (taken && (!kept || entry_is_staged(share->buffer.flags)))
 		return explain_taken(answer, lease, taken);
 	status = check_limits(registry, lease, &share->buffer, kept, NULL, answer);
 	if (status)
@@ -107,7 +108,7 @@ static int share_adopt(struct registry *registry, struct lease *lease, const gpu
 	if (*share->group)
 		kept->info.owner_gid = share->buffer.owner_gid;
 	if (share->mode || *share->group)
-		changes_mark(&registry->store.changes, kept->info.name);
+		changes_mark(&registry->changes, kept->info.name);
 	keep_adopt(registry, kept, lease, &share->buffer);
 	answer->which_body = gpushare_Reply_share_tag;
 	body->generation = kept->info.generation;
@@ -248,7 +249,8 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 	int status = check_share(&share, with_fd || asks_group, answer);
 
 	if (!status)
-		status = access_check_share(lease, &share, &registry->group, &share.buffer, answer);
+		status =
+		    permission_check_share(lease, &share, &registry->group, &share.buffer, answer);
 	if (status)
 		return status;
 	if (asks_group) {

@@ -4,8 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "access.h"
+#include "permission.h"
 #include "verbs/handlers.h"
+#include "quota.h"
 
 _Static_assert(gpushare_Request_commit_tag < COUNTS_VERBS, "each verb is counted");
 
@@ -101,7 +102,7 @@ static void stat_others(const struct counts *counts, gpushare_StatReply *to)
 
 int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
 {
-	bool all = access_counts_all(registry, lease);
+	bool all = permission_count_all(registry, lease);
 	const uint64_t *held = all ? registry->users.held : lease->user->held;
 	const uint64_t *limits = all ? registry->limits.of_all : registry->limits.of_user;
 	const struct counts *counts = all ? &registry->counts : &lease->user->counts;

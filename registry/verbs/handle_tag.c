@@ -2,12 +2,13 @@
 /* tag: what a buffer is said to be. holders: who has it attached. */
 #include <string.h>
 
-#include "access.h"
+#include "permission.h"
 #include "verbs/check.h"
 #include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
 #include "note.h"
+#include "quota.h"
 
 #define TAGS_MAX GPUSHARE_TAGS_MAX
 #define PAGE (sizeof(((gpushare_HoldersReply *)0)->holders) / sizeof(gpushare_Holder))
@@ -36,8 +37,9 @@ static void tags_set(struct tags *all, const gpushare_Tag *tag)
 static int find(const struct registry *registry, const struct lease *lease, const char *name,
 		uint64_t generation, reply *answer, struct entry **out_entry)
 {
-	struct entry *entry = generation ? access_find_generation(registry, lease, name, generation)
-					 : access_find(registry, lease, name);
+	struct entry *entry = generation
+				  ? permission_find_generation(registry, lease, name, generation)
+				  : permission_find(registry, lease, name);
 
 	if (!entry)
 		return explain_other(answer, registry, lease, name, generation);
@@ -57,7 +59,7 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 	if (status)
 		return status;
 	if (!(access_of(lease, entry) & ACCESS_OWN))
-		return access_deny_owner(lease, entry, "tag", answer);
+		return permission_deny_owner(lease, entry, "tag", answer);
 	all.count = entry->tags_count;
 	if (all.count)
 		memcpy(all.tags, entry->tags, all.count * sizeof(*all.tags));

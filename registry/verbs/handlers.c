@@ -7,13 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "access.h"
+#include "permission.h"
 #include "os/clock.h"
 #include "explain.h"
 #include "os/log.h"
 #include "note.h"
 #include "verbs/pattern.h"
 #include "restore.h"
+#include "quota.h"
 
 const char *handle_shown_name(const request *ask)
 {
@@ -132,7 +133,7 @@ static int lookup_generation(const struct registry *registry, const struct lease
 static int handle_lookup(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
-	const struct entry *entry = access_find(registry, lease, ask->verb.lookup.name);
+	const struct entry *entry = permission_find(registry, lease, ask->verb.lookup.name);
 
 	if (ask->verb.lookup.generation)
 		return lookup_generation(registry, lease, &ask->verb.lookup, answer);
@@ -172,7 +173,7 @@ static int check_told(const struct lease *lease, const struct known *info, reply
 static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
 			 reply *answer)
 {
-	struct entry *entry = access_find(registry, lease, ask->verb.attach.name);
+	struct entry *entry = permission_find(registry, lease, ask->verb.attach.name);
 	gpushare_AttachReply *attach = &answer->body.attach;
 	const struct attachment *held;
 	int status;
@@ -185,8 +186,8 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 	if (!status)
 		status = check_told(lease, &entry->info, answer);
 	if (!status)
-		status = access_check_attach(lease, entry, ask->verb.attach.read_only,
-					     &attach->read_only, answer);
+		status = permission_check_attach(lease, entry, ask->verb.attach.read_only,
+						 &attach->read_only, answer);
 	if (!status && entry->held && !registry->passing) {
 		answer->which_body = gpushare_Reply_attach_tag;
 		attach->at_fds = true;
@@ -231,7 +232,7 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 			   reply *answer)
 {
 	const gpushare_Withdraw *withdraw = &ask->verb.withdraw;
-	struct entry *entry = access_find(registry, lease, withdraw->name);
+	struct entry *entry = permission_find(registry, lease, withdraw->name);
 	bool unlink = !withdraw->generation;
 
 	if (handle_withdraw_nameless(registry, lease, withdraw, answer))
@@ -246,10 +247,10 @@ static int handle_withdraw(struct registry *registry, struct lease *lease, const
 			       "\"%s\" was not shared through this connection; unlink it instead",
 			       withdraw->name);
 	if (!(access_of(lease, entry) & ACCESS_OWN))
-		return access_deny_owner(lease, entry, "unlink", answer);
+		return permission_deny_owner(lease, entry, "unlink", answer);
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
 		 lease->peer.pid, lease->peer.command, withdraw->name);
-	if (!unlink && keep_stays(entry->info.flags))
+	if (!unlink && entry_stays(entry->info.flags))
 		keep_orphan(registry, entry);
 	else if (!handle_withdraw_limbo(registry, entry, withdraw, answer))
 		registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);

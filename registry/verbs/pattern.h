@@ -5,7 +5,7 @@
  * What a pattern of fnmatch(3) says at first sight: how the names begin and end that fit it. Of a
  * million names most need no closer look, and those that begin otherwise none at all.
  */
-#include "store.h"
+#include "state/store.h"
 
 struct pattern {
 	const char *text;   /* "" for all names */

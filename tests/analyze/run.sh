@@ -53,7 +53,7 @@ misread() {
 	case $place:$2 in
 	registry/events.c:*"Use of memory after it is freed"*) ;;
 	registry/order_page.c:*"Use of memory after it is freed"*) ;;
-	registry/users.c:*"Use of memory after it is freed"*) ;;
+	registry/state/users.c:*"Use of memory after it is freed"*) ;;
 	registry/persist/fdstore.c:*"Use of memory after it is freed"*) ;;
 	shim/api_mirror.c:*"Use of memory after it is freed"*) ;;
 	tools/beside.c:*"'folder'"*) ;; # a part of what is freed so

@@ -184,12 +184,12 @@ rule 2097152"
 	session=$PID
 	await_file "$WORK/attached"
 	kill -KILL "$owner"
-	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
+	is_gone() { GONE=$(api open what=w); [[ $GONE == *"owner gone"* ]]; }
 	until_true is_gone
 	restart_registry
 	go
 	await_file "$WORK/listed"
-	is_gone
+	until_true is_gone || { echo "$GONE"; cat "$WORK"/session.*; return 1; }
 	gpushare-attach w -o "$WORK/read"
 	cmp "$WORK/read" "$WORK/a"
 	touch "$WORK/end"

@@ -200,11 +200,11 @@ tag m000: OK"
 
 # The best of three, as others have the machine, too.
 @test "nobody waits while registry.state comes back that was deleted under sixty thousand names" {
-	local answer on_time=0 names=60000
-	[ -z "${EMULATOR:-}${SANITIZE:-}${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || names=10000
+	local answer on_time=0
+	[ -x "$BUILD/bench/many" ] || skip "instruments would be measured"
 	start_registry
 	mkfifo "$WORK/never"
-	start owner bash -c 'exec "$0" share "$2" <>"$1"' "$BUILD/bench/many" "$WORK/never" "$names"
+	start owner bash -c 'exec "$0" share 60000 <>"$1"' "$BUILD/bench/many" "$WORK/never"
 	PATIENCE_S=60 until_true test -s "$WORK/owner.out"
 	for _ in 1 2 3; do
 		rm -f "$GPUSHARE_DIR/registry.state"

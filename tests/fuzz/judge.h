@@ -44,7 +44,7 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 	DL_FOREACH(registry->kept, entry)
 	{
 		named++;
-		FUZZ_MUST(!entry->lease && keep_is_asked(entry->info.flags));
+		FUZZ_MUST(!entry->lease && entry_is_kept(entry->info.flags));
 		FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
 	}
 	return named;
@@ -77,8 +77,8 @@ static void judge_tallies(const struct registry *registry)
 	const struct entry *entry;
 
 	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
-		named.count += !keep_is_staged(entry->info.flags);
-		named.bytes += keep_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
+		named.count += !entry_is_staged(entry->info.flags);
+		named.bytes += entry_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
 	}
 	for (size_t at = 0; (entry = limbo_after(registry, &at));) {
 		limbo.count += entry->info.in_limbo;
@@ -108,7 +108,7 @@ static void judge_registry(const struct registry *registry)
 		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		FUZZ_MUST(!entry->info.in_limbo);
-		kept_bytes += keep_is_asked(entry->info.flags) ? entry->info.base_size : 0;
+		kept_bytes += entry_is_kept(entry->info.flags) ? entry->info.base_size : 0;
 		tags += entry->tags_count;
 		last = entry;
 	}

@@ -125,7 +125,7 @@ static void nobody_brings_back_what_was_anothers(void **state)
 static void the_index_has_what_all_may_read(void **state)
 {
 	struct index_record found;
-	const struct index_page *page = peer_registry->store.index.page;
+	const struct index_page *page = peer_registry->index.page;
 
 	(void)state;
 	if (!page)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "configured.h"
-#include "limit.h"
+#include "state/limit.h"
 
 static int small_set_up(void **state)
 {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "daemon_fds.h"
-#include "limit.h"
+#include "state/limit.h"
 #include "listener.h"
 #include "raw.h"
 

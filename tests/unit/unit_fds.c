@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "daemon_fds.h"
-#include "limit.h"
+#include "state/limit.h"
 #include "raw_fds.h"
 
 /* Attaches `name`, and reads from what came what the owner wrote. */

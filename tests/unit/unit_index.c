@@ -15,11 +15,11 @@
 
 static const struct index_page *page(void)
 {
-	if (!peer_registry->store.index.page) {
+	if (!peer_registry->index.page) {
 		printf("skipped: an emulator knows no robust locks\n");
 		skip();
 	}
-	return peer_registry->store.index.page;
+	return peer_registry->index.page;
 }
 
 /* The index against a look-up: both, or none. */
@@ -140,7 +140,7 @@ static void thousands_of_names(void **state)
 static void places_are_used_again(void **state)
 {
 	struct lease *owner = peer_new(1, 4711, "python3");
-	const struct indexer *index = &peer_registry->store.index;
+	const struct indexer *index = &peer_registry->index;
 	struct index_record found;
 	char name[32];
 
@@ -188,7 +188,7 @@ static void *read_on(void *argument)
 static void readers_see_one_moment(void **state)
 {
 	struct lease *owner = peer_new(1, 4711, "python3");
-	struct indexer *index = &peer_registry->store.index;
+	struct indexer *index = &peer_registry->index;
 	struct race race = {.page = page()};
 	struct entry *entry;
 	pthread_t threads[3];

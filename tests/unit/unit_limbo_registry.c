@@ -113,7 +113,7 @@ static void the_last_attacher_ends_it(void **state)
 
 static bool page_says(uint64_t generation)
 {
-	const struct changes_page *page = peer_registry->store.changes.page;
+	const struct changes_page *page = peer_registry->changes.page;
 
 	return atomic_load(&page->left[generation % CHANGES_SLOTS]) == generation;
 }

@@ -12,6 +12,7 @@
 
 #include "configured.h"
 #include "peer.h"
+#include "quota.h"
 
 static struct lease *user_new(uint32_t id, uint32_t uid)
 {

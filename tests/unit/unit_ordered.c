@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "store.h"
+#include "state/store.h"
 
 #define MANY 5000
 

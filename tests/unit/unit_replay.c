@@ -155,7 +155,7 @@ static void assert_it_holds_together(void)
 	DL_FOREACH(peer_registry->kept, entry)
 	{
 		assert_null(entry->lease);
-		assert_true(keep_is_asked(entry->info.flags));
+		assert_true(entry_is_kept(entry->info.flags));
 		entries++;
 	}
 	assert_int_equal(entries, peer_registry->store.count);

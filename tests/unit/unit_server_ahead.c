@@ -19,7 +19,7 @@
 
 #include "os/clock.h"
 #include "configured.h"
-#include "limit.h"
+#include "state/limit.h"
 
 #define AHEAD 16     /* requests that wait for their answers */
 #define ASKED 200000 /* of one connection */

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_UNIT_USERS_H
 #define GPUSHARE_TESTS_UNIT_USERS_H
 /* A registry for several users, without a socket, and what they ask. */
-#include "access.h"
+#include "state/access.h"
 #include "peer.h"
 
 #define OWNER 41001 /* the uids of no real user: that of the process may read all sums */

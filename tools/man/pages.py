@@ -192,7 +192,7 @@ def entries(path, macro, pattern):
 def settings():
     """(keys, presets, text) of all that registry.conf may set, limits first."""
     limits, others = [], []
-    for key, of_all, of_user, what in entries("registry/limit.h", "LIMITS", r'X\((\w+), (\d+), (\d+), "([^"]*)"'):
+    for key, of_all, of_user, what in entries("registry/state/limit.h", "LIMITS", r'X\((\w+), (\d+), (\d+), "([^"]*)"'):
         text = f"how many {what} at most: of all users together, and of each"
         limits.append(([key, f"user_{key}"], [of_all, of_user], text))
     found = entries("registry/settings.h", "SETTINGS",

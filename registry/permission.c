@@ -1,61 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "access.h"
+#include "permission.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "explain.h"
 
-#define ALL (ACCESS_SEE | ACCESS_READ | ACCESS_WRITE | ACCESS_OWN)
-
-unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
-			   const struct identity *who)
-{
-	unsigned int bits = mode, rights = 0;
-
-	if (who->uid == 0)
-		return ALL;
-	if (who->uid == owner_uid) {
-		rights = ACCESS_SEE | ACCESS_OWN;
-		bits >>= 6;
-	} else if (identity_is_in(who, owner_gid)) {
-		bits >>= 3;
-	}
-	if (bits & 4)
-		rights |= ACCESS_SEE | ACCESS_READ;
-	if (bits & 2)
-		rights |= ACCESS_SEE | ACCESS_WRITE;
-	return rights;
-}
-
-unsigned int access_of(const struct lease *lease, const struct entry *entry)
-{
-	if (entry->lease && entry->lease->ending && !keep_stays(entry->info.flags))
-		return 0;
-	if (entry->lease == lease ||
-	    (lease->peer.uid == entry->owner.uid && process_is_same(&lease->peer, &entry->owner)))
-		return ALL;
-	if (keep_is_staged(entry->info.flags))
-		return 0;
-	return access_rights(&entry->info, &lease->who);
-}
-
-unsigned int access_rights(const struct known *info, const struct identity *who)
-{
-	return access_grants(info->owner_uid, info->owner_gid, info->mode, who);
-}
-
-bool access_sees(const struct lease *lease, const struct entry *entry)
-{
-	return access_of(lease, entry) & ACCESS_SEE;
-}
-
-bool access_is_open(const struct known *info)
-{
-	return (info->mode & 0444) == 0444;
-}
-
-bool access_counts_all(const struct registry *registry, const struct lease *lease)
+bool permission_count_all(const struct registry *registry, const struct lease *lease)
 {
 	return !registry->is_system || !lease->peer.uid || lease->peer.uid == geteuid();
 }
@@ -65,20 +16,20 @@ static struct entry *if_seen(const struct lease *lease, struct entry *entry)
 	return entry && access_sees(lease, entry) ? entry : NULL;
 }
 
-struct entry *access_find(const struct registry *registry, const struct lease *lease,
-			  const char *name)
+struct entry *permission_find(const struct registry *registry, const struct lease *lease,
+			      const char *name)
 {
 	return if_seen(lease, store_find(&registry->store, name));
 }
 
-struct entry *access_find_generation(const struct registry *registry, const struct lease *lease,
-				     const char *name, uint64_t generation)
+struct entry *permission_find_generation(const struct registry *registry, const struct lease *lease,
+					 const char *name, uint64_t generation)
 {
 	return if_seen(lease, registry_find(registry, name, generation));
 }
 
-int access_deny_owner(const struct lease *lease, const struct entry *entry, const char *what,
-		      reply *answer)
+int permission_deny_owner(const struct lease *lease, const struct entry *entry, const char *what,
+			  reply *answer)
 {
 	return explain(answer, GPUSHARE_E_DENIED,
 		       "\"%s\" belongs to uid %u, who alone, or root, may %s it; this is uid %u",
@@ -111,8 +62,8 @@ static int check_group(const struct lease *lease, const gpushare_Share *share,
 	return GPUSHARE_OK;
 }
 
-int access_check_share(const struct lease *lease, const gpushare_Share *share,
-		       const struct identity_group *group, record *info, reply *answer)
+int permission_check_share(const struct lease *lease, const gpushare_Share *share,
+			   const struct identity_group *group, record *info, reply *answer)
 {
 	if (share->mode & ~ACCESS_MODE)
 		return explain(answer, GPUSHARE_E_INVALID,
@@ -133,8 +84,8 @@ static int deny(const struct lease *lease, const struct entry *entry, const char
 		       lease->peer.uid, may, cure);
 }
 
-int access_check_attach(const struct lease *lease, const struct entry *entry, bool read_only,
-			bool *out_read_only, reply *answer)
+int permission_check_attach(const struct lease *lease, const struct entry *entry, bool read_only,
+			    bool *out_read_only, reply *answer)
 {
 	unsigned int rights = access_of(lease, entry);
 	bool for_all = entry->info.flags & GPUSHARE_FLAG_READONLY;

@@ -65,7 +65,7 @@ void tally_put(struct tally **all, struct entry *entry, bool nameless)
 	struct tally_sum *sum;
 
 	tally_drop(entry);
-	if (nameless ? !entry->info.in_limbo : keep_is_staged(entry->info.flags))
+	if (nameless ? !entry->info.in_limbo : entry_is_staged(entry->info.flags))
 		return;
 	entry->tally = find(all, &key);
 	if (!entry->tally)

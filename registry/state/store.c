@@ -6,8 +6,6 @@
 void store_init(struct store *store)
 {
 	*store = (struct store){0};
-	changes_init(&store->changes);
-	indexer_init(&store->index);
 }
 
 void store_finish(struct store *store)
@@ -15,8 +13,6 @@ void store_finish(struct store *store)
 	while (store->count)
 		store_remove(store, store_at(store, store->count - 1));
 	ordered_finish(&store->ordered);
-	changes_finish(&store->changes);
-	indexer_finish(&store->index);
 	*store = (struct store){0};
 }
 
@@ -88,8 +84,6 @@ struct entry *store_find_generation(const struct store *store, uint64_t generati
 
 void store_take(struct store *store, struct entry *entry)
 {
-	changes_mark(&store->changes, entry->info.name);
-	indexer_remove(&store->index, entry);
 	ordered_remove(&store->ordered, entry);
 	store->count--;
 	HASH_DEL(store->by_name[HASH_PART(entry->hh.hashv)], entry);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "os/clock.h"
-#include "registry.h"
+#include "entry.h"
 
 void tombstone_add(struct tombstones *tombstones, const struct entry *entry, enum departure how,
 		   int64_t now_ns)
@@ -16,7 +16,7 @@ void tombstone_add(struct tombstones *tombstones, const struct entry *entry, enu
 	    .owner = entry->owner,
 	    .gid = entry->info.owner_gid,
 	    .mode = entry->info.mode,
-	    .staged = keep_is_staged(entry->info.flags),
+	    .staged = entry_is_staged(entry->info.flags),
 	    .how = how,
 	    .when_ns = now_ns,
 	};

@@ -2,14 +2,10 @@
 #ifndef GPUSHARE_REGISTRY_STORE_H
 #define GPUSHARE_REGISTRY_STORE_H
 /* Names and what is known of each. Found by hash, walked in byte order. */
-#include "changes.h"
 #include "entry.h"
-#include "indexer.h"
 #include "ordered.h"
 
 struct store {
-	struct changes changes;
-	struct indexer index;
 	struct entry *by_name[HASH_PARTS];
 	struct entry *by_generation[HASH_PARTS];
 	struct ordered ordered;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "users.h"
+#include "quota.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "os/closer.h"
 #include "explain.h"
-#include "registry.h"
 
 #define END_TRIES 8
 
@@ -32,74 +29,6 @@ void limits_init(struct limits *limits)
 	limits->spare = LIMIT_CONNECTIONS_SPARE;
 }
 
-void users_finish(struct users *users)
-{
-	struct user *user, *after;
-
-	HASH_ITER (hh, users->by_uid, user, after) {
-		HASH_DEL(users->by_uid, user);
-		closer_end(user->closer);
-		free(user);
-	}
-}
-
-struct user *user_of(struct users *users, uint32_t uid)
-{
-	struct user *user;
-
-	HASH_FIND(hh, users->by_uid, &uid, sizeof(uid), user);
-	if (user)
-		return user;
-	user = calloc(1, sizeof(*user));
-	if (!user)
-		return NULL;
-	user->uid = uid;
-	user->all = users;
-	HASH_ADD(hh, users->by_uid, uid, sizeof(user->uid), user);
-	if (user->hh.tbl)
-		return user;
-	free(user);
-	return NULL;
-}
-
-void user_add(struct user *user, enum limit what, uint64_t more)
-{
-	user->held[what] += more;
-	user->all->held[what] += more;
-}
-
-void user_take(struct user *user, enum limit what, uint64_t fewer)
-{
-	user->held[what] -= fewer;
-	user->all->held[what] -= fewer;
-}
-
-void user_leave(struct entry *entry)
-{
-	if (!entry->user)
-		return;
-	user_take(entry->user, entry->counted, 1);
-	user_take(entry->user, LIMIT_tags, entry->tags_count);
-	entry->user = NULL;
-}
-
-void user_enter(struct user *user, struct entry *entry, enum limit counted)
-{
-	uint64_t kept = entry->user ? entry->kept_bytes : 0;
-
-	if (entry->user == user && entry->counted == counted)
-		return;
-	if (kept)
-		user_take(entry->user, LIMIT_kept_bytes, kept);
-	user_leave(entry);
-	entry->user = user;
-	entry->counted = counted;
-	user_add(user, counted, 1);
-	user_add(user, LIMIT_tags, entry->tags_count);
-	if (kept)
-		user_add(user, LIMIT_kept_bytes, kept);
-}
-
 /* Whatever may connect, and some to hear that they may not. */
 static uint64_t sockets_most(const struct limits *limits)
 {
@@ -118,11 +47,6 @@ struct user *user_opens(struct registry *registry, uint32_t uid)
 	}
 	user->sockets++;
 	return user;
-}
-
-void user_closes(struct user *user)
-{
-	user->sockets--;
 }
 
 void user_asks(struct registry *registry, struct user *user, int more)

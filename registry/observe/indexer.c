@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
-#include "store.h"
+#include "state/entry.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010

@@ -66,4 +66,20 @@ bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
 /* As a record, handle apart. */
 void entry_tell(const struct entry *entry, record *out_info);
 
+/* What its flags say. Nobody but its owner's process sees what is staged, and it goes with its owner. */
+static inline bool entry_is_kept(uint32_t flags)
+{
+	return flags & GPUSHARE_FLAG_KEEP;
+}
+
+static inline bool entry_is_staged(uint32_t flags)
+{
+	return flags & GPUSHARE_FLAG_STAGED;
+}
+
+static inline bool entry_stays(uint32_t flags)
+{
+	return entry_is_kept(flags) && !entry_is_staged(flags);
+}
+
 #endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "access.h"
+
+#define ALL (ACCESS_SEE | ACCESS_READ | ACCESS_WRITE | ACCESS_OWN)
+
+unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
+			   const struct identity *who)
+{
+	unsigned int bits = mode, rights = 0;
+
+	if (who->uid == 0)
+		return ALL;
+	if (who->uid == owner_uid) {
+		rights = ACCESS_SEE | ACCESS_OWN;
+		bits >>= 6;
+	} else if (identity_is_in(who, owner_gid)) {
+		bits >>= 3;
+	}
+	if (bits & 4)
+		rights |= ACCESS_SEE | ACCESS_READ;
+	if (bits & 2)
+		rights |= ACCESS_SEE | ACCESS_WRITE;
+	return rights;
+}
+
+unsigned int access_of(const struct lease *lease, const struct entry *entry)
+{
+	if (entry->lease && entry->lease->ending && !entry_stays(entry->info.flags))
+		return 0;
+	if (entry->lease == lease ||
+	    (lease->peer.uid == entry->owner.uid && process_is_same(&lease->peer, &entry->owner)))
+		return ALL;
+	if (entry_is_staged(entry->info.flags))
+		return 0;
+	return access_rights(&entry->info, &lease->who);
+}
+
+unsigned int access_rights(const struct known *info, const struct identity *who)
+{
+	return access_grants(info->owner_uid, info->owner_gid, info->mode, who);
+}
+
+bool access_sees(const struct lease *lease, const struct entry *entry)
+{
+	return access_of(lease, entry) & ACCESS_SEE;
+}
+
+bool access_is_open(const struct known *info)
+{
+	return (info->mode & 0444) == 0444;
+}
