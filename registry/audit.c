@@ -84,18 +84,18 @@ static void say_what(struct audit_line *line, const char *name, uint64_t generat
 	line->size = size;
 }
 
-static void audit_success(struct registry *registry, const struct lease *lease, const request *ask,
-			  const reply *answer)
+static void audit_success(struct registry *registry, const struct session *session,
+			  const request *ask, const reply *answer)
 {
 	const record *shared = &ask->verb.share.buffer, *attached = &answer->body.attach.buffer;
 	struct audit_line *line;
 
 	if (ask->which_verb == gpushare_Request_attach_tag) {
-		line = begin(registry, "attach", &lease->peer, "ok");
+		line = begin(registry, "attach", &session->peer, "ok");
 		if (line)
 			say_what(line, attached->name, attached->generation, attached->size);
 	} else if (ask->which_verb == gpushare_Request_share_tag) {
-		line = begin(registry, "share", &lease->peer,
+		line = begin(registry, "share", &session->peer,
 			     answer->body.share.adopted ? "adopted"
 			     : ask->verb.share.again	? "again"
 							: "ok");
@@ -111,16 +111,17 @@ static bool is_refusal(int status)
 }
 
 /* It stands, and who asks may not know: to him nothing is there. What will be his to see is just early. */
-static bool is_hidden(const struct registry *registry, const struct lease *lease, const char *name)
+static bool is_hidden(const struct registry *registry, const struct session *session,
+		      const char *name)
 {
 	const struct entry *entry = store_find(&registry->store, name);
 
-	return entry && !access_sees(lease, entry) &&
+	return entry && !access_sees(session, entry) &&
 	       !(entry_is_staged(entry->info.flags) &&
-		 access_rights(&entry->info, &lease->who) & ACCESS_SEE);
+		 access_rights(&entry->info, &session->who) & ACCESS_SEE);
 }
 
-void audit_request(struct registry *registry, const struct lease *lease, const request *ask,
+void audit_request(struct registry *registry, const struct session *session, const request *ask,
 		   const reply *answer)
 {
 	const char *verb = ask ? request_verb(ask->which_verb) : NULL;
@@ -128,12 +129,12 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 	bool hidden;
 
 	if (!answer->status && ask)
-		audit_success(registry, lease, ask, answer);
-	hidden = answer->status < 0 && ask && is_hidden(registry, lease, request_name(ask));
+		audit_success(registry, session, ask, answer);
+	hidden = answer->status < 0 && ask && is_hidden(registry, session, request_name(ask));
 	registry->counts.hidden += hidden;
 	if (!is_refusal(answer->status) && !hidden)
 		return;
-	line = begin(registry, verb ? verb : "request", &lease->peer,
+	line = begin(registry, verb ? verb : "request", &session->peer,
 		     status_name(hidden ? GPUSHARE_E_DENIED : answer->status));
 	if (!line)
 		return;
@@ -143,14 +144,14 @@ void audit_request(struct registry *registry, const struct lease *lease, const r
 	snprintf(line->why, sizeof(line->why), "%s", answer->message);
 }
 
-bool audit_wait(struct registry *registry, const struct lease *lease, const request *ask)
+bool audit_wait(struct registry *registry, const struct session *session, const request *ask)
 {
 	struct audit_line *line;
 
-	if (!is_hidden(registry, lease, request_name(ask)))
+	if (!is_hidden(registry, session, request_name(ask)))
 		return false;
 	registry->counts.hidden++;
-	line = begin(registry, request_verb(ask->which_verb), &lease->peer,
+	line = begin(registry, request_verb(ask->which_verb), &session->peer,
 		     status_name(GPUSHARE_E_DENIED));
 	if (!line)
 		return true;
@@ -183,8 +184,8 @@ void audit_removal(struct registry *registry, const struct entry *entry, const s
 void audit_departure(struct registry *registry, const struct entry *entry, enum departure how)
 {
 	static const char *const outcomes[] = {
-	    [DEPARTURE_LEASE] = "owner_gone",  [DEPARTURE_WITHDRAWN] = "withdrawn",
-	    [DEPARTURE_EXPIRED] = "expired",   [DEPARTURE_LOST] = "lost",
+	    [DEPARTURE_OWNER_GONE] = "owner_gone", [DEPARTURE_WITHDRAWN] = "withdrawn",
+	    [DEPARTURE_EXPIRED] = "expired",	   [DEPARTURE_LOST] = "lost",
 	    [DEPARTURE_UNLINKED] = "unlinked",
 	};
 

@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_AUDIT_H
 /*
  * A line for each share, attach, refusal and removal: who, what, and what came of it; never a handle,
- * a lease's key or a descriptor. It is put down under the registry's lock and written by a thread of its own,
+ * a session's key or a descriptor. It is put down under the registry's lock and written by a thread of its own,
  * so that nobody waits for a disk. Without an audit nothing of this costs anything.
  */
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #define AUDIT_LINE_MAX 4096
 
 struct entry;
-struct lease;
+struct session;
 struct registry;
 
 struct audit_line {
@@ -58,11 +58,11 @@ void audit_reopen(struct registry *registry);
 
 /* All below want the lock held. */
 /* What became of a request; `ask` is NULL where it could not be understood. */
-void audit_request(struct registry *registry, const struct lease *lease, const request *ask,
+void audit_request(struct registry *registry, const struct session *session, const request *ask,
 		   const reply *answer);
 /* One begins to wait, or its name has come: true where something has that name that it may not see. Then it
  * will hear no more than that its time is up. */
-bool audit_wait(struct registry *registry, const struct lease *lease, const request *ask);
+bool audit_wait(struct registry *registry, const struct session *session, const request *ask);
 /* What was refused to one who has no connection for requests: "descriptors", "connect". */
 void audit_refused(struct registry *registry, const struct process *who, const char *verb,
 		   int status);

@@ -50,7 +50,7 @@ static bool may_see(const struct watcher *watcher, const notice *told)
 				   .owner_gid = told->buffer.owner_gid,
 				   .mode = told->buffer.mode};
 
-	return !told->has_buffer || access_rights(&info, &watcher->lease->who) & ACCESS_SEE;
+	return !told->has_buffer || access_rights(&info, &watcher->session->who) & ACCESS_SEE;
 }
 
 /* events->notice, with what all have, as one that users may be given. NULL: no memory, which shows by the gap
@@ -90,10 +90,10 @@ static void send(struct registry *registry)
 	events->news = true;
 }
 
-int events_enter(struct registry *registry, struct lease *lease, reply *answer)
+int events_enter(struct registry *registry, struct session *session, reply *answer)
 {
 	struct events *events = &registry->events;
-	int status = limit_check(registry, lease->user, LIMIT_watchers, 1, answer);
+	int status = limit_check(registry, session->user, LIMIT_watchers, 1, answer);
 	struct watcher *watcher;
 	struct event *welcome;
 
@@ -106,27 +106,27 @@ int events_enter(struct registry *registry, struct lease *lease, reply *answer)
 		free(watcher);
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "no memory for another watcher");
 	}
-	watcher->lease = lease;
+	watcher->session = session;
 	give(watcher, welcome);
 	release(welcome);
 	DL_APPEND(events->watchers, watcher);
-	lease->watcher = watcher;
-	user_add(lease->user, LIMIT_watchers, 1);
+	session->watcher = watcher;
+	user_add(session->user, LIMIT_watchers, 1);
 	return GPUSHARE_OK;
 }
 
-void events_leave(struct registry *registry, struct lease *lease)
+void events_leave(struct registry *registry, struct session *session)
 {
 	struct events *events = &registry->events;
-	struct watcher *watcher = lease->watcher;
+	struct watcher *watcher = session->watcher;
 
 	if (!watcher)
 		return;
 	while (watcher->count)
 		release(take_oldest(watcher));
 	DL_DELETE(events->watchers, watcher);
-	user_take(lease->user, LIMIT_watchers, 1);
-	lease->watcher = NULL;
+	user_take(session->user, LIMIT_watchers, 1);
+	session->watcher = NULL;
 	free(watcher);
 	if (!events->watchers)
 		events->ticked_ns = 0;
@@ -175,7 +175,7 @@ void events_tell(struct registry *registry, enum gpushare_notice_kind kind,
 void events_tell_departure(struct registry *registry, const struct entry *entry, enum departure how)
 {
 	switch (how) {
-	case DEPARTURE_LEASE:
+	case DEPARTURE_OWNER_GONE:
 		events_tell(registry, GPUSHARE_NOTICE_OWNER_GONE, entry, entry->owner.pid);
 		break;
 	case DEPARTURE_WITHDRAWN:
@@ -194,21 +194,21 @@ void events_tell_departure(struct registry *registry, const struct entry *entry,
 }
 
 void events_tell_attachment(struct registry *registry, enum gpushare_notice_kind kind,
-			    const struct lease *lease, const struct attachment *attachment,
+			    const struct session *session, const struct attachment *attachment,
 			    const struct entry *entry)
 {
 	record *info = &registry->events.notice.buffer;
 
 	if (entry) {
-		events_tell(registry, kind, entry, lease->peer.pid);
+		events_tell(registry, kind, entry, session->peer.pid);
 		return;
 	}
-	if (attachment->quiet || !begin(registry, kind, lease->peer.pid))
+	if (attachment->quiet || !begin(registry, kind, session->peer.pid))
 		return;
 	strcpy(info->name, attachment->name);
 	info->generation = attachment->generation;
 	info->owner_uid =
-	    lease->peer.uid; /* whose it was nobody knows any more: it is told alone */
+	    session->peer.uid; /* whose it was nobody knows any more: it is told alone */
 	send(registry);
 }
 

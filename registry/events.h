@@ -14,12 +14,12 @@ struct ask;
 struct attachment;
 struct entry;
 struct event;
-struct lease;
+struct session;
 struct registry;
 
-/* A lease that watches. */
+/* A session that watches. */
 struct watcher {
-	struct lease *lease;
+	struct session *session;
 	struct ask
 	    *ask; /* its Subscribe that waits: server/ask.c; NULL: it has not asked again so far */
 	struct {
@@ -48,11 +48,11 @@ struct events {
 	notice notice;	   /* room to make one in */
 };
 
-/* The lease watches from now on, and is told the latest serial first, from which on it misses nothing
+/* The session watches from now on, and is told the latest serial first, from which on it misses nothing
  * unknowingly. OK, E_LIMIT or E_NO_MEMORY, with a sentence. */
-int events_enter(struct registry *registry, struct lease *lease, reply *answer);
+int events_enter(struct registry *registry, struct session *session, reply *answer);
 /* It has gone. */
-void events_leave(struct registry *registry, struct lease *lease);
+void events_leave(struct registry *registry, struct session *session);
 /* What waits for it goes into the answer, as much as that holds. false: nothing does. */
 bool events_take(struct watcher *watcher, gpushare_SubscribeReply *out_reply);
 
@@ -63,7 +63,7 @@ void events_tell_departure(struct registry *registry, const struct entry *entry,
 			   enum departure how);
 /* ATTACH, DETACH; `entry` is NULL where what was attached has gone. */
 void events_tell_attachment(struct registry *registry, enum gpushare_notice_kind kind,
-			    const struct lease *lease, const struct attachment *attachment,
+			    const struct session *session, const struct attachment *attachment,
 			    const struct entry *entry);
 /* From a tick: the latest sequence, and how many a second. */
 void events_published(struct registry *registry, const struct entry *entry, uint64_t published,

@@ -37,22 +37,22 @@ static long long seconds_since(int64_t when_ns)
 	return (clock_ns() - when_ns) / NS_PER_S;
 }
 
-int explain_taken(reply *answer, const struct lease *lease, const struct entry *entry)
+int explain_taken(reply *answer, const struct session *session, const struct entry *entry)
 {
 	char who[WHO_SIZE];
 
-	if (entry_is_staged(entry->info.flags) && entry->owner.uid == lease->peer.uid &&
-	    !access_sees(lease, entry))
+	if (entry_is_staged(entry->info.flags) && entry->owner.uid == session->peer.uid &&
+	    !access_sees(session, entry))
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "\"%s\" is taken by %s, which has not shown it so far; wait, or "
 			       "choose another name",
 			       entry->info.name, describe(&entry->owner, who));
-	if (!access_sees(lease, entry))
+	if (!access_sees(session, entry))
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "\"%s\" is taken by another user; choose another name",
 			       entry->info.name);
 
-	if (!entry->lease) /* another user's: his own would be replaced */
+	if (!entry->session) /* another user's: his own would be replaced */
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "\"%s\" is kept for uid %u; choose another name", entry->info.name,
 			       entry->owner.uid);
@@ -102,47 +102,47 @@ static int explain_absent(reply *answer, int status, const struct entry *entry)
 		       "\"%s\" is of before the registry's restart, and nobody has brought its "
 		       "memory back so far; %s %s it",
 		       entry->info.name, describe(&entry->owner, who),
-		       entry->lease ? "has" : "had");
+		       entry->session ? "has" : "had");
 }
 
 const struct tombstone *explain_tombstone(const struct registry *registry,
-					  const struct lease *lease, const char *name)
+					  const struct session *session, const char *name)
 {
 	const struct tombstone *found = tombstone_find(&registry->tombstones, name, clock_ns());
 	struct known info;
 
-	if (!found || (found->staged && !process_is_same(&found->owner, &lease->peer)))
+	if (!found || (found->staged && !process_is_same(&found->owner, &session->peer)))
 		return NULL;
 	info.owner_uid = found->owner.uid;
 	info.owner_gid = found->gid;
 	info.mode = found->mode;
-	return access_rights(&info, &lease->who) & ACCESS_SEE ? found : NULL;
+	return access_rights(&info, &session->who) & ACCESS_SEE ? found : NULL;
 }
 
 int explain_missing(reply *answer, int status, const struct registry *registry,
-		    const struct lease *lease, const char *name)
+		    const struct session *session, const char *name)
 {
-	const struct entry *entry = permission_find(registry, lease, name);
-	const struct tombstone *tombstone = explain_tombstone(registry, lease, name);
+	const struct entry *entry = permission_find(registry, session, name);
+	const struct tombstone *tombstone = explain_tombstone(registry, session, name);
 
 	if (entry && entry->info.missing)
 		return explain_absent(answer, status, entry);
 	if (tombstone)
 		return explain_gone(answer, status, tombstone);
-	if (!registry->store.count && permission_count_all(registry, lease))
+	if (!registry->store.count && permission_count_all(registry, session))
 		return explain(answer, status, "no buffer is named \"%s\"; nothing is shared now",
 			       name);
 	return explain(answer, status,
 		       "no buffer is named \"%s\"; run 'gpushare ls' to see what is", name);
 }
 
-int explain_other(reply *answer, const struct registry *registry, const struct lease *lease,
+int explain_other(reply *answer, const struct registry *registry, const struct session *session,
 		  const char *name, uint64_t generation)
 {
-	const struct entry *entry = permission_find(registry, lease, name);
+	const struct entry *entry = permission_find(registry, session, name);
 
 	if (!entry)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session, name);
 	return explain(answer, GPUSHARE_E_NOT_FOUND,
 		       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
 		       entry->info.name, entry->info.generation, generation);

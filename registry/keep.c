@@ -5,7 +5,7 @@
 
 #include "os/clock.h"
 #include "os/log.h"
-#include "note.h"
+#include "save.h"
 #include "order_page.h"
 #include "os/piece.h"
 #include "registry.h"
@@ -27,7 +27,7 @@ void keep_uncount(struct entry *entry)
 void keep_orphan(struct registry *registry, struct entry *entry)
 {
 	registry_disown(entry);
-	entry->lease = NULL;
+	entry->session = NULL;
 	entry->info.owner_gone = true;
 	DL_APPEND(registry->kept, entry);
 	if (entry->info.ttl_s) {
@@ -37,13 +37,13 @@ void keep_orphan(struct registry *registry, struct entry *entry)
 		if (registry->wake >= 0)
 			eventfd_write(registry->wake, 1);
 	}
-	note_entry(registry, entry);
+	save_entry(registry, entry);
 	events_tell(registry, GPUSHARE_NOTICE_OWNER_GONE, entry, entry->owner.pid);
 	order_check(registry, entry->info.generation);
 	registry_lose(registry, entry);
 }
 
-bool keep_replace(struct registry *registry, struct entry *entry, struct lease *lease,
+bool keep_replace(struct registry *registry, struct entry *entry, struct session *session,
 		  const record *info, const uint8_t *handle)
 {
 	struct entry *made = entry_new(info, handle);
@@ -52,33 +52,33 @@ bool keep_replace(struct registry *registry, struct entry *entry, struct lease *
 		return false;
 	log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 		 (unsigned long long)entry->info.generation);
-	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, lease->peer.pid);
-	audit_removal(registry, entry, &lease->peer, "replaced");
+	events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, session->peer.pid);
+	audit_removal(registry, entry, &session->peer, "replaced");
 	DL_DELETE(registry->kept, entry);
 	order_end(registry, entry->info.generation);
 	registry_release(registry, entry);
 	store_number(&registry->store, entry, 0);
 	entry_become(entry, made); /* at the same place of the store */
 	registry_begin(registry, entry, 0);
-	registry_own(entry, lease);
+	registry_own(entry, session);
 	keep_count(entry);
-	note_entry(registry, entry);
-	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
+	save_entry(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, session->peer.pid);
 	return true;
 }
 
-void keep_return(struct registry *registry, struct entry *entry, struct lease *lease)
+void keep_return(struct registry *registry, struct entry *entry, struct session *session)
 {
 	DL_DELETE(registry->kept, entry);
-	registry_own(entry, lease);
-	note_entry(registry, entry);
-	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
+	registry_own(entry, session);
+	save_entry(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, session->peer.pid);
 	order_adopt(registry, entry->info.generation);
 }
 
-void keep_strand(struct registry *registry, struct entry *entry, struct lease *lease)
+void keep_strand(struct registry *registry, struct entry *entry, struct session *session)
 {
-	entry->owner = (struct process){.uid = lease->peer.uid};
+	entry->owner = (struct process){.uid = session->peer.uid};
 	entry->info.owner_pid = 0;
 	entry->info.owner_started = 0;
 	*entry->info.owner_command = '\0';
@@ -91,14 +91,14 @@ bool keep_is_alike(const struct entry *entry, const record *info)
 	       !memcmp(entry->info.device_uuid, info->device_uuid, sizeof(info->device_uuid));
 }
 
-void keep_adopt(struct registry *registry, struct entry *entry, struct lease *lease,
+void keep_adopt(struct registry *registry, struct entry *entry, struct session *session,
 		const record *info)
 {
 	keep_uncount(entry);
 	entry->info.flags = info->flags;
 	entry->info.ttl_s = info->ttl_s;
 	keep_count(entry);
-	keep_return(registry, entry, lease);
+	keep_return(registry, entry, session);
 }
 
 /* No service manager has brought what was away. */
@@ -112,8 +112,8 @@ static void lose_away(struct registry *registry)
 	{
 		registry_lose(registry, entry);
 	}
-	note_begin(registry);
-	note_flush(registry);
+	save_begin(registry);
+	save_flush(registry);
 }
 
 /* Of those whose time is up, as many as go in a piece. When the next one is due, INT64_MAX: none. */
@@ -137,7 +137,7 @@ static int64_t expire(struct registry *registry, int64_t now_ns)
 			 (unsigned int)entry->info.ttl_s);
 		registry_remove(registry, entry, DEPARTURE_EXPIRED);
 	}
-	note_flush(registry);
+	save_flush(registry);
 	return next;
 }
 

@@ -16,14 +16,14 @@
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "os/door.h"
+#include "os/socket_access.h"
 #include "persist/fdstore.h"
 #include "persist/keeper.h"
 #include "os/log.h"
 #include "persist/notify.h"
 #include "options.h"
-#include "os/place.h"
-#include "replay.h"
+#include "os/instance.h"
+#include "load.h"
 #include "restore.h"
 #include "server/fds.h"
 #include "server/server.h"
@@ -90,7 +90,7 @@ static void limit_descriptors(struct limits *limits, bool is_system, uint64_t fd
 	clamp(limits, LIMIT_descriptors, is_system, fds / 2);
 }
 
-static void tell_ready(const struct options *options, const struct place *place)
+static void tell_ready(const struct options *options, const struct instance *place)
 {
 	static const char ready[] = "READY=1\n";
 	int null;
@@ -116,18 +116,18 @@ static void tell_ready(const struct options *options, const struct place *place)
  * time to say hello. If one does, the name is given back. A daemon that is started meanwhile waits
  * at the lock.
  */
-static bool may_leave(struct server *server, const struct place *place)
+static bool may_leave(struct server *server, const struct instance *place)
 {
 	int64_t since = server_idle_since_ns(server);
 
-	if (place_is_lost(place))
+	if (instance_is_lost(place))
 		return true;
-	if (!place_hide(place))
+	if (!instance_hide(place))
 		return true; /* somebody removed it: nobody will ever find us again */
 	poll(NULL, 0, LINGER_MS);
 	if (server_idle_since_ns(server) == since)
 		return true;
-	return !place_show(place);
+	return !instance_show(place);
 }
 
 /* Who started us has left us to whoever collects orphans: mostly pid 1, which has time. */
@@ -188,18 +188,18 @@ static bool next_signal(struct registry *registry, int signals)
 }
 
 /* When to look around again; INT64_MAX: the place has gone, and nobody is here who would miss us. */
-static int64_t look_around(struct server *server, const struct place *place)
+static int64_t look_around(struct server *server, const struct instance *place)
 {
 	bool busy = server_has_served(server);
 
 	tidy(server->registry);
-	if (place_is_lost(place) && server_is_alone(server))
+	if (instance_is_lost(place) && server_is_alone(server))
 		return INT64_MAX;
 	return clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
 }
 
-static void serve(struct server *server, struct fds_server *fds_server, const struct place *place,
-		  const struct options *options, int signals)
+static void serve(struct server *server, struct fds_server *fds_server,
+		  const struct instance *place, const struct options *options, int signals)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
@@ -249,7 +249,7 @@ static void serve(struct server *server, struct fds_server *fds_server, const st
 
 /* Whoever is told of the first socket must find the others. */
 static bool open_servers(struct server *server, struct fds_server *fds_server,
-			 struct registry *registry, const struct place *place)
+			 struct registry *registry, const struct instance *place)
 {
 	if (!fds_server_open(fds_server, registry, place->fds_socket))
 		return false;
@@ -270,7 +270,7 @@ static bool open_door(const struct options *options)
 		identity_find_group(options->group, geteuid(), &group);
 	if (group.status)
 		log_error("there is no group '%s'", options->group);
-	door_set(true, group.gid);
+	socket_access_set(true, group.gid);
 	setenv("GPUSHARE_AUTOSTART", "0", 1);
 	return !group.status;
 }
@@ -287,7 +287,7 @@ static void inherit_config(struct options *options, const char *directory)
 {
 	char config[OPTIONS_CONFIG_MAX];
 
-	if (options->orphan && !*options->config && replay_config(directory, config))
+	if (options->orphan && !*options->config && load_config(directory, config))
 		options_inherit(options, config);
 }
 
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
 	static struct fds_server fds_server; /* large */
 	struct registry *registry;
 	struct server server;
-	struct place place;
+	struct instance place;
 	int leave = options_parse(&options, argc, argv);
 	uint64_t fds_limit;
 	int signals, status;
@@ -314,9 +314,9 @@ int main(int argc, char **argv)
 	fds_limit = raise_file_limit();
 	if (!open_door(&options))
 		return 1;
-	status = place_open(&place, options.directory, options.is_system, options.replace);
+	status = instance_open(&place, options.directory, options.is_system, options.replace);
 	if (status)
-		return status == PLACE_SERVED ? EXIT_SERVED : 1;
+		return status == INSTANCE_SERVED ? EXIT_SERVED : 1;
 	inherit_config(&options, place.directory);
 	registry = registry_new();
 	if (registry) {
@@ -335,22 +335,22 @@ int main(int argc, char **argv)
 	    !restore_open(registry, place.directory) ||
 	    !open_servers(&server, &fds_server, registry, &place)) {
 		registry_free(registry);
-		place_close(&place);
+		instance_close(&place);
 		return 1;
 	}
 	tell_ready(&options, &place);
 	serve(&server, &fds_server, &place, &options, signals);
 	notify_say("STOPPING=1");
 	restore_leave(registry);
-	if (place_is_lost(&place))
+	if (instance_is_lost(&place))
 		_exit(0);	    /* nng would remove the socket of whoever has the place now */
-	place_clear(&place);	    /* nobody new, then nobody at all, then the lock */
+	instance_clear(&place);	    /* nobody new, then nobody at all, then the lock */
 	signal(SIGALRM, leave_now); /* whatever holds it up from here on */
 	setitimer(ITIMER_REAL, &closing, NULL);
 	audit_close(registry);
 	server_close(&server);
 	fds_server_close(&fds_server);
 	registry_free(registry);
-	place_close(&place);
+	instance_close(&place);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/door.h"
+#include "os/socket_access.h"
 #include "config.h"
 #include "os/log.h"
 #include "protocol.h"

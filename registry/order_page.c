@@ -30,16 +30,16 @@ struct order *order_find(const struct registry *registry, uint64_t generation)
 	return order && !order->ended ? order : NULL;
 }
 
-bool order_may(const struct entry *entry, const struct lease *lease)
+bool order_may(const struct entry *entry, const struct session *session)
 {
 	const struct known *info;
 
 	if (!entry)
 		return false;
 	info = &entry->info;
-	if (entry->lease == lease && !info->in_limbo && !entry->untold)
+	if (entry->session == session && !info->in_limbo && !entry->unsynced)
 		return true;
-	return lease_find_attachment(lease, info->name, info->generation);
+	return session_find_attachment(session, info->name, info->generation);
 }
 
 static struct order *order_new(struct registry *registry, uint64_t generation)
@@ -58,16 +58,16 @@ static struct order *order_new(struct registry *registry, uint64_t generation)
 
 void order_free(struct registry *registry, struct order *order)
 {
-	while (order->players)
-		player_end(registry, order->players);
+	while (order->participants)
+		participant_end(registry, order->participants);
 	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
-		burn_end(registry, &order->place[at]);
+		quarantine_end(registry, &order->place[at]);
 	order_unmark(registry, order);
 	order_page_unmap(order->page);
 	if (order->held) {
 		if (registry->fdstore)
 			fdstore_drop(registry->fdstore, KEY(order->generation));
-		vault_release(&registry->vault, order->held);
+		fdtable_release(&registry->fdtable, order->held);
 	}
 	HASH_DEL(registry->orders, order);
 	free(order);
@@ -112,7 +112,7 @@ static int order_make(struct registry *registry, struct order *order)
 	fd = order_page_make(order->generation, id | 1);
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE ? GPUSHARE_E_LIMIT : GPUSHARE_E_NO_MEMORY;
-	held = vault_keep(&registry->vault, user, fd);
+	held = fdtable_keep(&registry->fdtable, user, fd);
 	if (!held) {
 		close(fd);
 		return GPUSHARE_E_NO_MEMORY;
@@ -121,7 +121,7 @@ static int order_make(struct registry *registry, struct order *order)
 		order_put(registry, order);
 		return GPUSHARE_OK;
 	}
-	vault_release(&registry->vault, held);
+	fdtable_release(&registry->fdtable, held);
 	return GPUSHARE_E_NO_MEMORY;
 }
 
@@ -146,7 +146,7 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	if (!order)
 		return GPUSHARE_E_NO_MEMORY;
 	order->ended = false; /* the buffer was brought back */
-	if (make && !order->page && order->players)
+	if (make && !order->page && order->participants)
 		return GPUSHARE_E_TIMED_OUT; /* some have one: two would be two orders */
 	if (make && !order->page) {
 		status = order_make(registry, order);
@@ -154,7 +154,7 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 			order_settle(registry, order,
 				     store_find_generation(&registry->store, generation));
 	}
-	if (status && !order->players)
+	if (status && !order->participants)
 		order_free(registry, order);
 	else
 		*out_order = order;
@@ -171,24 +171,24 @@ bool order_give_back(struct registry *registry, struct order *order, struct held
 }
 
 static bool may_play(const struct order *order, const struct entry *entry,
-		     const struct lease *lease)
+		     const struct session *session)
 {
-	return entry ? order_may(entry, lease)
-		     : order->awaited_ns && lease_find_generation(lease, order->generation);
+	return entry ? order_may(entry, session)
+		     : order->awaited_ns && session_find_generation(session, order->generation);
 }
 
 void order_check(struct registry *registry, uint64_t generation)
 {
 	struct order *order = order_find(registry, generation);
 	const struct entry *entry = store_find_generation(&registry->store, generation);
-	struct player *player, *after;
+	struct participant *participant, *after;
 
-	if (!order || registry->replaying)
+	if (!order || registry->loading)
 		return;
-	DL_FOREACH_SAFE(order->players, player, after)
+	DL_FOREACH_SAFE(order->participants, participant, after)
 	{
-		if (!may_play(order, entry, player->lease))
-			player_end(registry, player);
+		if (!may_play(order, entry, participant->session))
+			participant_end(registry, participant);
 	}
 	order_settle(registry, order, entry);
 }
@@ -207,10 +207,10 @@ void order_end(struct registry *registry, uint64_t generation)
 {
 	struct order *order = order_find(registry, generation);
 
-	if (!order || registry->replaying)
+	if (!order || registry->loading)
 		return;
-	while (order->players)
-		player_end(registry, order->players);
+	while (order->participants)
+		participant_end(registry, order->participants);
 	order->awaited_ns = 0;
 	order_settle(registry, order, NULL);
 	order->ended = true;
@@ -218,13 +218,13 @@ void order_end(struct registry *registry, uint64_t generation)
 		order_free(registry, order);
 }
 
-void order_end_lease(struct registry *registry, struct lease *lease)
+void order_end_session(struct registry *registry, struct session *session)
 {
-	while (lease->players) {
-		struct player *player = lease->players;
-		struct order *order = player->order;
+	while (session->participants) {
+		struct participant *participant = session->participants;
+		struct order *order = participant->order;
 
-		player_end(registry, player);
+		participant_end(registry, participant);
 		order_settle(registry, order,
 			     store_find_generation(&registry->store, order->generation));
 	}
@@ -253,12 +253,12 @@ static void take(struct registry *registry, uint64_t generation)
 		return;
 	if (!order)
 		order = order_new(registry, generation);
-	held = order ? vault_keep(&registry->vault, user_by(registry, generation), fd) : NULL;
+	held = order ? fdtable_keep(&registry->fdtable, user_by(registry, generation), fd) : NULL;
 	if (held && order_hold(order, held))
 		return;
 	fdstore_drop(registry->fdstore, KEY(generation));
 	if (held)
-		vault_release(&registry->vault, held);
+		fdtable_release(&registry->fdtable, held);
 	else
 		close(fd);
 }
@@ -266,7 +266,7 @@ static void take(struct registry *registry, uint64_t generation)
 /* A predecessor was waiting for who shares it: see order_settle.c. */
 static bool is_unheard_of(const struct registry *registry, const struct order *order)
 {
-	return order->page && order->players && order->generation <= registry->since;
+	return order->page && order->participants && order->generation <= registry->since;
 }
 
 /* Also of a buffer that has gone, as far as that is known: it may be to be marked again. */
@@ -288,7 +288,7 @@ void order_restore(struct registry *registry)
 
 	take_all(registry);
 	HASH_ITER (hh, registry->orders, order, after) {
-		player_restore(order);
+		participant_restore(order);
 		if (order->page)
 			order_look_over(registry, order);
 		if (store_find_generation(&registry->store, order->generation) ||

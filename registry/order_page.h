@@ -11,14 +11,14 @@
 #include "registry.h"
 
 /* A connection, and what it is to a buffer's order. */
-struct player {
-	struct lease *lease;
+struct participant {
+	struct session *session;
 	struct order *order;
-	uint32_t roles;				/* enum order_role */
-	uint32_t slot;				/* a consumer's, from 1 on; 0: none */
-	unsigned int noted;			/* see note.h */
-	struct player *prev, *next;		/* of the order */
-	struct player *lease_prev, *lease_next; /* of the lease */
+	uint32_t roles;					 /* enum order_role */
+	uint32_t slot;					 /* a consumer's, from 1 on; 0: none */
+	unsigned int record_slot;			 /* see save.h */
+	struct participant *prev, *next;		 /* of the order */
+	struct participant *session_prev, *session_next; /* of the session */
 };
 
 struct order {
@@ -26,7 +26,7 @@ struct order {
 	uint64_t generation;
 	struct held *held;	 /* the page's descriptor; NULL: it is not here */
 	struct order_page *page; /* NULL: it is not here, or not this process's any more */
-	struct player *players;
+	struct participant *participants;
 	bool left;  /* who published has gone, and nobody else does */
 	bool gone;  /* so whoever waits is let through */
 	bool ended; /* the buffer is not known any more: the page goes when it need not be marked */
@@ -38,22 +38,22 @@ struct order {
 	struct order *prev, *next; /* of those that are marked */
 	struct order_place {
 		bool taken;
-		bool missed;	   /* its consumer went while the page was not here */
-		int64_t free_ns;   /* it is not used again before */
-		struct burn *burn; /* nor while that stands */
+		bool missed;		       /* its consumer went while the page was not here */
+		int64_t free_ns;	       /* it is not used again before */
+		struct quarantine *quarantine; /* nor while that stands */
 	} place[ORDER_SLOTS];
 };
 
 /* A slot that the process has left, and that its GPU may write to. */
-struct burn {
+struct quarantine {
 	struct process process;
-	uint64_t settles;   /* until one less than that is released there; 0: at any time */
-	unsigned int noted; /* see note.h */
+	uint64_t settles;	  /* until one less than that is released there; 0: at any time */
+	unsigned int record_slot; /* see save.h */
 };
 
 struct order *order_find(const struct registry *registry, uint64_t generation);
 /* Whether it has the buffer: may be something to its order. */
-bool order_may(const struct entry *entry, const struct lease *lease);
+bool order_may(const struct entry *entry, const struct session *session);
 /* Its page is there. OK, E_NO_MEMORY, E_LIMIT; E_TIMED_OUT: it was lost, and is yet to be given back
  * by those who have it; `out_order` may be one without a page, where `make`
  * is false. */
@@ -65,46 +65,47 @@ bool order_give_back(struct registry *registry, struct order *order, struct held
 /* A mark was made, which is to be made again for a while. */
 void order_mark_soon(struct registry *registry, struct order *order);
 
-/* order_player.c. NULL: it is nothing to it. */
-struct player *player_find(const struct order *order, const struct lease *lease);
+/* order_participant.c. NULL: it is nothing to it. */
+struct participant *participant_find(const struct order *order, const struct session *session);
 /* And that besides. OK, E_NO_MEMORY, E_LIMIT: no slot. `slot`: the one that it has had; 0: none. */
-int player_add(struct registry *registry, struct order *order, struct lease *lease, uint32_t roles,
-	       uint32_t slot, uint64_t *out_first);
-/* Those roles end, and with the last one the player. */
+int participant_add(struct registry *registry, struct order *order, struct session *session,
+		    uint32_t roles, uint32_t slot, uint64_t *out_first);
+/* Those roles end, and with the last one the participant. */
 enum parting {
 	PARTING_DEATH,	   /* nobody says what its GPU has still to do */
 	PARTING_SETTLED,   /* nothing */
-	PARTING_UNSETTLED, /* something: `settles`, see struct burn */
+	PARTING_UNSETTLED, /* something: `settles`, see struct quarantine */
 };
-void player_part(struct registry *registry, struct player *player, uint32_t roles, enum parting how,
-		 uint64_t settles);
-void player_end(struct registry *registry, struct player *player);
+void participant_part(struct registry *registry, struct participant *participant, uint32_t roles,
+		      enum parting how, uint64_t settles);
+void participant_end(struct registry *registry, struct participant *participant);
 /* Whether who published last may still be at it. */
-bool player_is_unsettled(const struct order *order);
+bool participant_is_unsettled(const struct order *order);
 /* Somebody else's process that publishes; NULL: none. */
-const struct player *player_rival(const struct order *order, const struct lease *lease);
+const struct participant *participant_rival(const struct order *order,
+					    const struct session *session);
 /* One number for a process, which is told from others of the host. */
-uint64_t player_number(const struct process *peer);
+uint64_t participant_number(const struct process *peer);
 /* The page says that it was this process who published. */
-bool player_published_last(const struct order *order, const struct lease *lease);
+bool participant_published_last(const struct order *order, const struct session *session);
 /* From the records: as it was. */
-struct player *player_replay(struct registry *registry, struct lease *lease, uint64_t generation,
-			     uint32_t roles, uint32_t slot);
-void player_restore(struct order *order);
-/* A ghost is that process: its pages have the number of that, unless some are still to come. */
-void player_see(struct lease *lease, const struct process *peer);
-void player_move_all(struct lease *from, struct lease *to);
+struct participant *participant_load(struct registry *registry, struct session *session,
+				     uint64_t generation, uint32_t roles, uint32_t slot);
+void participant_restore(struct order *order);
+/* A disconnected session is that process: its pages have the number of that, unless some are still to come. */
+void participant_see(struct session *session, const struct process *peer);
+void participant_move_all(struct session *from, struct session *to);
 /* Whether who published last, as the page says, has a connection or had one before a restart. */
-bool player_publisher_is_here(const struct registry *registry, const struct order *order);
+bool participant_publisher_is_here(const struct registry *registry, const struct order *order);
 
-/* order_burn.c: slots from 1 on. */
-void burn_add(struct registry *registry, struct order *order, uint32_t slot,
-	      const struct process *process, uint64_t settles);
-struct burn *burn_replay(struct registry *registry, uint64_t generation, uint32_t slot,
-			 const struct process *process, uint64_t settles);
-void burn_end(struct registry *registry, struct order_place *place);
+/* order_quarantine.c: slots from 1 on. */
+void quarantine_add(struct registry *registry, struct order *order, uint32_t slot,
+		    const struct process *process, uint64_t settles);
+struct quarantine *quarantine_load(struct registry *registry, uint64_t generation, uint32_t slot,
+				   const struct process *process, uint64_t settles);
+void quarantine_end(struct registry *registry, struct order_place *place);
 /* False, and there is none any more: the process has ended, or its GPU has. Places from 0 on. */
-bool burn_stands(struct registry *registry, struct order *order, uint32_t at);
+bool quarantine_stands(struct registry *registry, struct order *order, uint32_t at);
 
 /* order_settle.c: what the page says, and is to say, of who is there. */
 void order_unmark(struct registry *registry, struct order *order);
@@ -121,8 +122,8 @@ void order_check(struct registry *registry, uint64_t generation);
 void order_adopt(struct registry *registry, uint64_t generation);
 /* The buffer goes, and is not known any more. */
 void order_end(struct registry *registry, uint64_t generation);
-/* What the lease is anything to, for the last time. */
-void order_end_lease(struct registry *registry, struct lease *lease);
+/* What the session is anything to, for the last time. */
+void order_end_session(struct registry *registry, struct session *session);
 /* Marks that are to be made again; when the next will be, INT64_MAX: none. */
 int64_t order_tick(struct registry *registry, int64_t now_ns);
 void order_tell(const struct registry *registry, const struct entry *entry, record *out_info);

@@ -33,11 +33,11 @@ bool order_is_under_way(const struct order_page *page)
 
 static bool is_published(const struct order *order)
 {
-	const struct player *player;
+	const struct participant *participant;
 
-	DL_FOREACH(order->players, player)
+	DL_FOREACH(order->participants, participant)
 	{
-		if (player->roles & ORDER_PUBLISHES)
+		if (participant->roles & ORDER_PUBLISHES)
 			return true;
 	}
 	return false;
@@ -62,13 +62,13 @@ static bool is_strange(const struct order *order, uint32_t at)
 /* The owner is there, and may yet publish. */
 static bool has_owner(const struct entry *entry)
 {
-	return entry && entry->lease && !entry->info.in_limbo && !entry->untold;
+	return entry && entry->session && !entry->info.in_limbo && !entry->unsynced;
 }
 
 /* Of who publishes, or did and is here still, the numbers go on; of another one they end. */
 static void revive(const struct registry *registry, struct order *order)
 {
-	bool here = player_publisher_is_here(registry, order);
+	bool here = participant_publisher_is_here(registry, order);
 
 	order_begin(order->page, here ? atomic_load(&order->page->publisher) : 0);
 }
@@ -128,7 +128,8 @@ static void stop_waiting(struct registry *registry, struct order *order)
 	const struct entry *entry = store_find_generation(&registry->store, order->generation);
 
 	order->awaited_ns = 0;
-	order->left |= has_strange_publisher(order) && !player_publisher_is_here(registry, order);
+	order->left |=
+	    has_strange_publisher(order) && !participant_publisher_is_here(registry, order);
 	if (entry)
 		order_settle(registry, order, entry);
 	else
@@ -150,11 +151,11 @@ static bool mark_again(struct order *order)
 }
 
 /* A GPU may take a mark away at any time. */
-static bool is_burned(struct registry *registry, struct order *order)
+static bool is_quarantined(struct registry *registry, struct order *order)
 {
 	uint32_t at = 0;
 
-	while (at < ORDER_SLOTS && !burn_stands(registry, order, at))
+	while (at < ORDER_SLOTS && !quarantine_stands(registry, order, at))
 		at++;
 	return at < ORDER_SLOTS;
 }
@@ -169,7 +170,7 @@ static bool is_marked(struct registry *registry, struct order *order, int64_t no
 	if (mark_again(order))
 		order->marked_ns = now_ns;
 	return !order->awaited_ns && now_ns - order->marked_ns >= COOL_NS &&
-	       (order->ended || !is_burned(registry, order));
+	       (order->ended || !is_quarantined(registry, order));
 }
 
 int64_t order_tick(struct registry *registry, int64_t now_ns)

@@ -8,7 +8,7 @@
 #include "os/clock.h"
 #include "persist/fdstore.h"
 #include "os/log.h"
-#include "note.h"
+#include "save.h"
 #include "rate.h"
 #include "order_page.h"
 #include "os/piece.h"
@@ -51,16 +51,16 @@ struct registry *registry_free(struct registry *registry)
 		return NULL;
 	audit_close(registry);
 	registry_let_go(registry, true);
-	while (registry->leases.by_id)
-		registry_disconnect(registry, registry->leases.by_id);
+	while (registry->sessions.by_id)
+		registry_disconnect(registry, registry->sessions.by_id);
 	while (registry->kept)
-		registry_remove(registry, registry->kept, DEPARTURE_LEASE);
+		registry_remove(registry, registry->kept, DEPARTURE_OWNER_GONE);
 	order_finish(registry);
-	free(registry->limbo);
+	free(registry->deferred);
 	store_finish(&registry->store);
 	changes_finish(&registry->changes);
 	indexer_finish(&registry->index);
-	vault_finish(&registry->vault);
+	fdtable_finish(&registry->fdtable);
 	users_finish(&registry->users);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
@@ -82,20 +82,20 @@ void registry_unlock(struct registry *registry)
 	pthread_mutex_unlock(&registry->lock);
 }
 
-struct lease *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)
+struct session *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)
 {
 	struct user *user = user_of(&registry->users, peer->uid);
 
-	return user ? lease_new(&registry->leases, id, peer, user) : NULL;
+	return user ? session_new(&registry->sessions, id, peer, user) : NULL;
 }
 
-static struct waiter *take_waiters(struct registry *registry, const struct lease *lease)
+static struct waiter *take_waiters(struct registry *registry, const struct session *session)
 {
 	struct waiter *taken = NULL, *waiter, *after;
 
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)
 	{
-		if (waiter->lease != lease)
+		if (waiter->session != session)
 			continue;
 		registry_unpark(registry, waiter);
 		DL_APPEND(taken, waiter);
@@ -103,72 +103,72 @@ static struct waiter *take_waiters(struct registry *registry, const struct lease
 	return taken;
 }
 
-struct waiter *registry_leave(struct registry *registry, struct lease *lease)
+struct waiter *registry_leave(struct registry *registry, struct session *session)
 {
-	struct waiter *waiters = take_waiters(registry, lease);
+	struct waiter *waiters = take_waiters(registry, session);
 
-	events_leave(registry, lease);
-	order_end_lease(registry, lease);
-	note_end(registry, lease);
-	if (!lease->ghost)
-		lease_haunt(&registry->leases, lease);
-	lease->ending = true;
-	DL_APPEND(registry->ending, lease);
+	events_leave(registry, session);
+	order_end_session(registry, session);
+	save_end(registry, session);
+	if (!session->disconnected)
+		session_disconnect(&registry->sessions, session);
+	session->ending = true;
+	DL_APPEND(registry->ending, session);
 	return waiters;
 }
 
 static void end_entry(struct registry *registry, struct entry *entry)
 {
-	struct lease *lease = entry->lease;
+	struct session *session = entry->session;
 
 	if (registry_part(registry, entry))
-		lease->ended.kept++;
+		session->ended.kept++;
 	else
-		lease->ended.names++;
+		session->ended.names++;
 }
 
 /* One thing of it; false: it has nothing any more. */
-static bool end_one(struct registry *registry, struct lease *lease)
+static bool end_one(struct registry *registry, struct session *session)
 {
-	struct attachment *attachment = lease->attachments;
+	struct attachment *attachment = session->attachments;
 
-	if (lease->entries) {
-		end_entry(registry, lease->entries);
-	} else if (lease->limbo) {
-		limbo_leave(registry, lease->limbo);
+	if (session->entries) {
+		end_entry(registry, session->entries);
+	} else if (session->deferred) {
+		deferred_leave(registry, session->deferred);
 	} else if (attachment) {
-		lease->ended.attachments += attachment->count;
-		registry_detach(registry, lease, attachment, attachment->count);
+		session->ended.attachments += attachment->count;
+		registry_detach(registry, session, attachment, attachment->count);
 	} else {
 		return false;
 	}
 	return true;
 }
 
-bool registry_end(struct registry *registry, struct lease *lease, int64_t until_ns)
+bool registry_end(struct registry *registry, struct session *session, int64_t until_ns)
 {
 	struct piece piece = {.until_ns = until_ns};
 	bool more = true;
 
 	while (more && !piece_is_over(&piece))
-		more = end_one(registry, lease);
+		more = end_one(registry, session);
 	if (!more) {
 		log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments "
 			 "released",
-			 lease->peer.uid, lease->peer.pid, lease->peer.command, lease->ended.names,
-			 lease->ended.kept, lease->ended.attachments);
-		DL_DELETE(registry->ending, lease);
-		lease_free(&registry->leases, lease);
+			 session->peer.uid, session->peer.pid, session->peer.command,
+			 session->ended.names, session->ended.kept, session->ended.attachments);
+		DL_DELETE(registry->ending, session);
+		session_free(&registry->sessions, session);
 	}
-	note_flush(registry);
+	save_flush(registry);
 	return more;
 }
 
-struct waiter *registry_disconnect(struct registry *registry, struct lease *lease)
+struct waiter *registry_disconnect(struct registry *registry, struct session *session)
 {
-	struct waiter *waiters = lease->ending ? NULL : registry_leave(registry, lease);
+	struct waiter *waiters = session->ending ? NULL : registry_leave(registry, session);
 
-	registry_end(registry, lease, INT64_MAX);
+	registry_end(registry, session, INT64_MAX);
 	return waiters;
 }
 
@@ -176,22 +176,22 @@ void registry_end_name(struct registry *registry, const char *name)
 {
 	struct entry *entry = registry->ending ? store_find(&registry->store, name) : NULL;
 
-	if (entry && entry->lease && entry->lease->ending)
+	if (entry && entry->session && entry->session->ending)
 		end_entry(registry, entry);
 }
 
 bool registry_end_some(struct registry *registry, const struct user *user)
 {
-	struct lease *lease;
+	struct session *session;
 
-	DL_FOREACH(registry->ending, lease)
+	DL_FOREACH(registry->ending, session)
 	{
-		if (lease->entries && (!user || lease->user == user))
+		if (session->entries && (!user || session->user == user))
 			break;
 	}
-	for (int i = 0; lease && lease->entries && i < PIECE_LEAST; i++)
-		end_entry(registry, lease->entries);
-	return lease;
+	for (int i = 0; session && session->entries && i < PIECE_LEAST; i++)
+		end_entry(registry, session->entries);
+	return session;
 }
 
 void registry_begin(struct registry *registry, struct entry *entry, uint64_t again)
@@ -208,31 +208,31 @@ void registry_begin(struct registry *registry, struct entry *entry, uint64_t aga
 	entry->created_ns = clock_ns();
 }
 
-void registry_own(struct entry *entry, struct lease *lease)
+void registry_own(struct entry *entry, struct session *session)
 {
-	entry->lease = lease;
-	user_enter(lease->user, entry, LIMIT_names);
-	entry->told = lease->round;
-	entry->owner = lease->peer;
+	entry->session = session;
+	user_enter(session->user, entry, LIMIT_names);
+	entry->told = session->round;
+	entry->owner = session->peer;
 	entry->deadline_ns = INT64_MAX;
 	entry->info.owner_gone = false;
-	entry->info.owner_uid = lease->peer.uid;
-	entry->info.owner_pid = lease->peer.pid;
-	entry->info.owner_started = lease->peer.started;
-	strcpy(entry->info.owner_command, lease->peer.command);
-	DL_APPEND(lease->entries, entry);
+	entry->info.owner_uid = session->peer.uid;
+	entry->info.owner_pid = session->peer.pid;
+	entry->info.owner_started = session->peer.started;
+	strcpy(entry->info.owner_command, session->peer.command);
+	DL_APPEND(session->entries, entry);
 }
 
 void registry_disown(struct entry *entry)
 {
-	struct lease *lease = entry->lease;
+	struct session *session = entry->session;
 
-	if (lease->unheard.entry == entry)
-		lease->unheard.entry = entry->next;
-	DL_DELETE(lease->entries, entry);
+	if (session->unheard.entry == entry)
+		session->unheard.entry = entry->next;
+	DL_DELETE(session->entries, entry);
 }
 
-struct entry *registry_add(struct registry *registry, struct lease *lease, const record *info,
+struct entry *registry_add(struct registry *registry, struct session *session, const record *info,
 			   const uint8_t *handle, uint64_t again)
 {
 	struct entry *entry = store_add(&registry->store, info, handle);
@@ -240,10 +240,10 @@ struct entry *registry_add(struct registry *registry, struct lease *lease, const
 	if (!entry)
 		return NULL;
 	registry_begin(registry, entry, again);
-	registry_own(entry, lease);
+	registry_own(entry, session);
 	keep_count(entry);
-	note_entry(registry, entry);
-	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, lease->peer.pid);
+	save_entry(registry, entry);
+	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, session->peer.pid);
 	return entry;
 }
 
@@ -254,7 +254,7 @@ void registry_hold(struct registry *registry, struct entry *entry, struct held *
 	indexer_update(&registry->index, entry);
 	if (registry->fdstore)
 		fdstore_put(registry->fdstore, entry->info.generation, held->fd);
-	note_entry(registry, entry);
+	save_entry(registry, entry);
 }
 
 void registry_release(struct registry *registry, struct entry *entry)
@@ -264,15 +264,15 @@ void registry_release(struct registry *registry, struct entry *entry)
 		return;
 	if (registry->fdstore)
 		fdstore_drop(registry->fdstore, entry->info.generation);
-	vault_release(&registry->vault, entry->held);
+	fdtable_release(&registry->fdtable, entry->held);
 	entry->held = NULL;
 }
 
 void registry_drop(struct registry *registry, struct entry *entry)
 {
 	order_end(registry, entry->info.generation);
-	note_gone(registry, entry);
-	if (entry->lease)
+	save_gone(registry, entry);
+	if (entry->session)
 		registry_disown(entry);
 	else
 		DL_DELETE(registry->kept, entry);
@@ -295,13 +295,13 @@ bool registry_part(struct registry *registry, struct entry *entry)
 		keep_orphan(registry, entry);
 		return true;
 	}
-	registry_remove(registry, entry, DEPARTURE_LEASE);
+	registry_remove(registry, entry, DEPARTURE_OWNER_GONE);
 	return false;
 }
 
 bool registry_lose(struct registry *registry, struct entry *entry)
 {
-	if (!entry->info.missing || entry->lease || entry->info.attachers ||
+	if (!entry->info.missing || entry->session || entry->info.attachers ||
 	    registry->away_until_ns)
 		return false;
 	log_line("\"%s\" is lost", entry->info.name);
@@ -311,67 +311,69 @@ bool registry_lose(struct registry *registry, struct entry *entry)
 
 /* Of a descriptor the owner makes another mapping, which counts like anybody's; of a handle it has
  * the memory itself. */
-static bool is_own(const struct lease *lease, const struct entry *entry)
+static bool is_own(const struct session *session, const struct entry *entry)
 {
-	return entry->lease && process_is_same(&lease->peer, &entry->owner) &&
+	return entry->session && process_is_same(&session->peer, &entry->owner) &&
 	       !backing_is_fd(entry->info.backing);
 }
 
 /* The owner sees there who has left: it may make no call for long that could wait for an answer. */
 static void mark_left(struct registry *registry, const struct entry *entry)
 {
-	if (limbo_find(registry, entry->info.generation) == entry)
+	if (deferred_find(registry, entry->info.generation) == entry)
 		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
 }
 
-struct attachment *registry_set(struct registry *registry, struct lease *lease, const char *name,
-				uint64_t generation, unsigned int count)
+struct attachment *registry_set(struct registry *registry, struct session *session,
+				const char *name, uint64_t generation, unsigned int count)
 {
 	struct entry *entry = registry_find(registry, name, generation);
-	struct attachment *attachment = lease_find_attachment(lease, name, generation);
+	struct attachment *attachment = session_find_attachment(session, name, generation);
 	unsigned int before = attachment ? attachment->count : 0;
 
-	attachment = lease_set(&registry->leases, lease, name, generation, count);
+	attachment = session_set(&registry->sessions, session, name, generation, count);
 	if (!attachment)
 		return NULL;
 	if (entry) {
 		if (!before)
-			attachment->own = is_own(lease, entry);
+			attachment->own = is_own(session, entry);
 		attachment->quiet = entry_is_staged(entry->info.flags);
 		if (!attachment->own)
 			entry->info.attachers += count - before;
 		mark_left(registry, entry);
 		indexer_update(&registry->index, entry);
 	}
-	note_attachment(registry, lease, attachment, count);
+	save_attachment(registry, session, attachment, count);
 	if (count != before)
 		events_tell_attachment(
 		    registry, count > before ? GPUSHARE_NOTICE_ATTACH : GPUSHARE_NOTICE_DETACH,
-		    lease, attachment, entry);
+		    session, attachment, entry);
 	return attachment;
 }
 
-void registry_join(const struct lease *lease, struct attachment *attachment, struct entry *entry)
+void registry_join(const struct session *session, struct attachment *attachment,
+		   struct entry *entry)
 {
-	attachment->own = is_own(lease, entry);
+	attachment->own = is_own(session, entry);
 	if (!attachment->own)
 		entry->info.attachers += attachment->count;
 }
 
 void registry_count(struct registry *registry, struct entry *entry)
 {
-	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+	for (struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
 		struct attachment *attachment =
-		    lease_find_attachment(lease, entry->info.name, entry->info.generation);
+		    session_find_attachment(session, entry->info.name, entry->info.generation);
 
 		if (attachment)
-			registry_join(lease, attachment, entry);
+			registry_join(session, attachment, entry);
 	}
 	indexer_update(&registry->index, entry);
 }
 
-void registry_detach(struct registry *registry, struct lease *lease, struct attachment *attachment,
-		     unsigned int count)
+void registry_detach(struct registry *registry, struct session *session,
+		     struct attachment *attachment, unsigned int count)
 {
 	/* The name may have gone, or be another buffer's by now. */
 	struct entry *entry = registry_find(registry, attachment->name, attachment->generation);
@@ -383,9 +385,9 @@ void registry_detach(struct registry *registry, struct lease *lease, struct atta
 		mark_left(registry, entry);
 		indexer_update(&registry->index, entry);
 	}
-	note_attachment(registry, lease, attachment, attachment->count - count);
-	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, lease, attachment, entry);
-	lease_detach(&registry->leases, lease, attachment, count);
+	save_attachment(registry, session, attachment, attachment->count - count);
+	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, session, attachment, entry);
+	session_detach(&registry->sessions, session, attachment, count);
 	order_check(registry, generation);
 	if (counted)
 		registry_lose(registry, entry);
@@ -404,14 +406,14 @@ struct entry *registry_find(const struct registry *registry, const char *name, u
 
 	if (entry && entry->info.generation == generation)
 		return entry;
-	entry = limbo_find(registry, generation);
+	entry = deferred_find(registry, generation);
 	return entry && !strcmp(entry->info.name, name) ? entry : NULL;
 }
 
-void registry_bury(struct registry *registry, const struct lease *by, const char *name)
+void registry_bury(struct registry *registry, const struct session *by, const char *name)
 {
 	struct entry *entry = store_find(&registry->store, name);
-	const struct lease *owner = entry ? entry->lease : NULL;
+	const struct session *owner = entry ? entry->session : NULL;
 
 	if (owner &&
 	    (watch_ended(owner->watch) || (process_is_same(&owner->peer, &by->peer) &&
@@ -422,14 +424,14 @@ void registry_bury(struct registry *registry, const struct lease *by, const char
 void registry_park(struct registry *registry, struct waiter *waiter)
 {
 	DL_APPEND(registry->waiters, waiter);
-	user_add(waiter->lease->user, LIMIT_waiters, 1);
+	user_add(waiter->session->user, LIMIT_waiters, 1);
 	registry->waiter_count++;
 }
 
 void registry_unpark(struct registry *registry, struct waiter *waiter)
 {
 	DL_DELETE(registry->waiters, waiter);
-	user_take(waiter->lease->user, LIMIT_waiters, 1);
+	user_take(waiter->session->user, LIMIT_waiters, 1);
 	registry->waiter_count--;
 }
 
@@ -463,14 +465,14 @@ void registry_hide(struct registry *registry, struct entry *entry)
 	indexer_remove(&registry->index, entry);
 }
 
-void registry_tell(const struct registry *registry, const struct lease *lease,
+void registry_tell(const struct registry *registry, const struct session *session,
 		   const struct entry *entry, record *out_info)
 {
 	entry_tell(entry, out_info);
 	order_tell(registry, entry, out_info);
 	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
 	if (!backing_is_fd(entry->info.backing) &&
-	    !(lease && process_is_same(&lease->peer, &entry->owner)))
+	    !(session && process_is_same(&session->peer, &entry->owner)))
 		out_info->address = 0;
 	if (entry->deadline_ns != INT64_MAX) {
 		int64_t left_ns = entry->deadline_ns - clock_ns();

@@ -9,49 +9,51 @@
 #include "os/clock.h"
 #include "persist/fdstore.h"
 #include "os/log.h"
-#include "note.h"
+#include "save.h"
 #include "order_page.h"
-#include "replay.h"
+#include "load.h"
 #include "os/watch.h"
 
-static bool is_none(const uint8_t key[GPUSHARE_LEASE_SIZE])
+static bool is_none(const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
-	static const uint8_t none[GPUSHARE_LEASE_SIZE];
+	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
 
 	return !memcmp(key, none, sizeof(none));
 }
 
 /* Who isn't visible, but can be told from others when it comes back, has some time for that. */
-static bool lives(const struct registry *registry, const struct lease *lease)
+static bool lives(const struct registry *registry, const struct session *session)
 {
-	if (lease->peer.pid <= 0 && lease->peer.own_namespace)
+	if (session->peer.pid <= 0 && session->peer.own_namespace)
 		return clock_ns() < registry->unseen_until_ns;
-	return process_lives(&lease->peer);
+	return process_lives(&session->peer);
 }
 
-static bool has_nothing(const struct lease *lease)
+static bool has_nothing(const struct session *session)
 {
-	return !lease->entries && !lease->attachments && !lease->limbo && !lease->players;
+	return !session->entries && !session->attachments && !session->deferred &&
+	       !session->participants;
 }
 
 static void end_dead(struct registry *registry)
 {
-	struct lease *lease, *after;
+	struct session *session, *after;
 
-	HASH_ITER (hh, registry->leases.by_id, lease, after) {
-		if (has_nothing(lease) || !lives(registry, lease))
-			registry_disconnect(registry, lease);
+	HASH_ITER (hh, registry->sessions.by_id, session, after) {
+		if (has_nothing(session) || !lives(registry, session))
+			registry_disconnect(registry, session);
 	}
 }
 
 /* Who is visible here publishes by the same number as the connections that it makes from now on. */
 static void renumber_visible(const struct registry *registry)
 {
-	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		const struct process peer = lease->peer;
+	for (struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
+		const struct process peer = session->peer;
 
-		if (lease->number && peer.pid > 0)
-			player_see(lease, &peer);
+		if (session->number && peer.pid > 0)
+			participant_see(session, &peer);
 	}
 }
 
@@ -67,7 +69,7 @@ static void take_descriptors(struct registry *registry)
 			continue;
 		fd = fdstore_take(registry->fdstore, entry->info.generation);
 		if (fd >= 0)
-			entry->held = vault_keep(&registry->vault, entry->user, fd);
+			entry->held = fdtable_keep(&registry->fdtable, entry->user, fd);
 		if (fd >= 0 && !entry->held) {
 			fdstore_drop(registry->fdstore, entry->info.generation);
 			close(fd);
@@ -106,7 +108,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
 	registry_lock(registry); /* the audit has a thread by now */
 	records_open(&registry->records, fd);
-	goes_on = replay(registry);
+	goes_on = load_records(registry);
 	order_restore(registry);
 	renumber_visible(registry);
 	end_dead(registry);
@@ -118,14 +120,15 @@ bool restore_open(struct registry *registry, const char *directory)
 	missing = end_lost(registry);
 	fdstore_settle(registry->fdstore);
 	if (goes_on)
-		note_begin(registry);
+		save_begin(registry);
 	else
-		note_all(registry);
+		save_all(registry);
 	for (size_t at = 0; at < registry->store.count; at++)
 		registry_show(registry, store_at(&registry->store, at));
 	if (registry->store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
-			 registry->store.count, missing, (unsigned int)registry->leases.ghosts);
+			 registry->store.count, missing,
+			 (unsigned int)registry->sessions.disconnected);
 	registry_unlock(registry);
 	registry->held_most_ns = 0; /* nobody could be waiting */
 	return true;
@@ -133,162 +136,165 @@ bool restore_open(struct registry *registry, const char *directory)
 
 void restore_watch(struct registry *registry, int watches)
 {
-	struct lease *lease, *after;
+	struct session *session, *after;
 
-	HASH_ITER (hh, registry->leases.by_id, lease, after) {
-		lease->watch = watch_add(watches, lease->peer.pid, lease->id);
+	HASH_ITER (hh, registry->sessions.by_id, session, after) {
+		session->watch = watch_add(watches, session->peer.pid, session->id);
 		/* It may have ended, and another one have its pid. */
-		if (!lives(registry, lease)) {
-			watch_remove(lease->watch);
-			registry_disconnect(registry, lease);
+		if (!lives(registry, session)) {
+			watch_remove(session->watch);
+			registry_disconnect(registry, session);
 		}
 	}
 }
 
 uint32_t restore_next_dead(const struct registry *registry)
 {
-	if (!registry->leases.ghosts)
+	if (!registry->sessions.disconnected)
 		return 0;
-	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		if (lease->ghost && !lease->ending &&
-		    (has_nothing(lease) || (lease->watch < 0 && !lives(registry, lease))))
-			return lease->id;
+	for (struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
+		if (session->disconnected && !session->ending &&
+		    (has_nothing(session) || (session->watch < 0 && !lives(registry, session))))
+			return session->id;
 	}
 	return 0;
 }
 
 /* Its owner is as it is seen now. */
-static void own(struct entry *entry, struct lease *lease)
+static void own(struct entry *entry, struct session *session)
 {
-	entry->lease = lease;
-	if (process_is_same(&entry->owner, &lease->peer))
+	entry->session = session;
+	if (process_is_same(&entry->owner, &session->peer))
 		return;
-	entry->owner = lease->peer;
-	entry->info.owner_pid = lease->peer.pid;
-	entry->info.owner_started = lease->peer.started;
+	entry->owner = session->peer;
+	entry->info.owner_pid = session->peer.pid;
+	entry->info.owner_started = session->peer.started;
 }
 
-/* The old lease is left with nothing, and with a key that nobody was told. */
-static void move_all(struct lease *from, struct lease *to)
+/* The old session is left with nothing, and with a key that nobody was told. */
+static void move_all(struct session *from, struct session *to)
 {
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t holder = to->holder;
 	struct entry *entry;
 
 	memcpy(key, to->key, sizeof(key));
 	memcpy(to->key, from->key, sizeof(key));
 	memcpy(from->key, key, sizeof(key));
-	to->noted = from->noted;
+	to->record_slot = from->record_slot;
 	to->entries = from->entries;
 	to->attachments = from->attachments;
 	to->holder = from->holder;
-	to->limbo = from->limbo;
-	player_move_all(from, to);
-	from->noted = 0;
-	from->entries = from->limbo = NULL;
+	to->deferred = from->deferred;
+	participant_move_all(from, to);
+	from->record_slot = 0;
+	from->entries = from->deferred = NULL;
 	from->attachments = NULL;
 	from->holder = holder;
-	to->retelling = false;
+	to->resyncing = false;
 	to->round = from->round;
 	DL_FOREACH(to->entries, entry)
 	{
 		own(entry, to);
 	}
-	DL_FOREACH(to->limbo, entry)
+	DL_FOREACH(to->deferred, entry)
 	{
 		own(entry, to);
 	}
 }
 
 /* Who was seen from another pid namespace is believed by what it says of itself, and by the key. */
-static bool is_same(const struct lease *old, const struct lease *lease)
+static bool is_same(const struct session *old, const struct session *session)
 {
-	return process_is_same(&old->peer, &lease->peer) ||
-	       (old->ghost && old->peer.pid <= 0 && process_says_same(&old->peer, &lease->peer));
+	return process_is_same(&old->peer, &session->peer) ||
+	       (old->disconnected && old->peer.pid <= 0 &&
+		process_says_same(&old->peer, &session->peer));
 }
 
 /* What it has here by other connections, which it has not come back for so far, is the same one's. */
-static void recognise(struct registry *registry, const struct lease *lease)
+static void recognise(struct registry *registry, const struct session *session)
 {
 	struct entry *entry;
 
-	for (struct lease *ghost = registry->leases.by_id; ghost; ghost = ghost->hh.next) {
-		if (!ghost->ghost || ghost->peer.pid > 0 ||
-		    !process_says_same(&ghost->peer, &lease->peer))
+	for (struct session *old = registry->sessions.by_id; old; old = old->hh.next) {
+		if (!old->disconnected || old->peer.pid > 0 ||
+		    !process_says_same(&old->peer, &session->peer))
 			continue;
-		player_see(ghost, &lease->peer);
-		DL_FOREACH(ghost->entries, entry)
+		participant_see(old, &session->peer);
+		DL_FOREACH(old->entries, entry)
 		{
-			own(entry, ghost);
+			own(entry, old);
 		}
-		DL_FOREACH(ghost->limbo, entry)
+		DL_FOREACH(old->deferred, entry)
 		{
-			own(entry, ghost);
+			own(entry, old);
 		}
-		note_seen(registry, ghost);
+		save_seen(registry, old);
 	}
 }
 
 /* Its client has given up waiting for us, and come again meanwhile. What came first may be greeted last. */
-static bool is_later(const struct lease *lease, const struct lease *other)
+static bool is_later(const struct session *session, const struct session *other)
 {
-	if (lease->attempt && other->attempt)
-		return lease->attempt > other->attempt;
-	return lease->serial > other->serial;
+	if (session->attempt && other->attempt)
+		return session->attempt > other->attempt;
+	return session->serial > other->serial;
 }
 
-bool restore_resume(struct registry *registry, struct lease *lease,
-		    const uint8_t key[GPUSHARE_LEASE_SIZE])
+bool restore_resume(struct registry *registry, struct session *session,
+		    const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
-	struct lease *old = is_none(key) ? NULL : lease_find_key(&registry->leases, key);
+	struct session *old = is_none(key) ? NULL : session_find_key(&registry->sessions, key);
 	bool seen_anew;
 
-	if (!old || old == lease || old->peer.uid != lease->peer.uid || !is_same(old, lease) ||
-	    !has_nothing(lease) || lease->noted)
+	if (!old || old == session || old->peer.uid != session->peer.uid ||
+	    !is_same(old, session) || !has_nothing(session) || session->record_slot)
 		return false;
-	if (!old->ghost && is_later(old, lease))
+	if (!old->disconnected && is_later(old, session))
 		return false;
-	seen_anew = old->peer.pid != lease->peer.pid;
-	move_all(old, lease);
+	seen_anew = old->peer.pid != session->peer.pid;
+	move_all(old, session);
 	old->given_up = true;
 	if (seen_anew) {
-		recognise(registry, lease);
-		note_seen(registry, lease);
+		recognise(registry, session);
+		save_seen(registry, session);
 	}
-	log_line("resumed: uid %u pid %d (%s)", lease->peer.uid, lease->peer.pid,
-		 lease->peer.command);
-	if (old->ghost) {
+	log_line("resumed: uid %u pid %d (%s)", session->peer.uid, session->peer.pid,
+		 session->peer.command);
+	if (old->disconnected) {
 		watch_remove(old->watch);
-		lease_free(&registry->leases, old);
+		session_free(&registry->sessions, old);
 	}
 	return true;
 }
 
 /* What isn't kept goes with its owner, also when no registry comes that could see its end. */
-static bool tie_to_owner(const struct registry *registry, const struct lease *lease)
+static bool tie_to_owner(const struct registry *registry, const struct session *session)
 {
 	uint64_t generations[FDS_MAX];
 	struct entry *entry;
 	size_t count = 0;
 
-	DL_FOREACH(lease->entries, entry)
+	DL_FOREACH(session->entries, entry)
 	{
 		if (!entry->held || entry_stays(entry->info.flags))
 			continue;
 		generations[count++] = entry->info.generation;
 		if (count < FDS_MAX)
 			continue;
-		if (!fdstore_tie(registry->fdstore, lease->watch, generations, count))
+		if (!fdstore_tie(registry->fdstore, session->watch, generations, count))
 			return false;
 		count = 0;
 	}
-	return !count || fdstore_tie(registry->fdstore, lease->watch, generations, count);
+	return !count || fdstore_tie(registry->fdstore, session->watch, generations, count);
 }
 
 static void tie_to_owners(const struct registry *registry)
 {
-	for (struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		if (lease->watch >= 0 && !tie_to_owner(registry, lease))
+	for (struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
+		if (session->watch >= 0 && !tie_to_owner(registry, session))
 			return;
 	}
 }
@@ -304,7 +310,7 @@ void restore_leave(struct registry *registry)
 	indexer_close(&registry->index);
 	keep = registry->store.count || registry->nameless;
 	if (keep && registry->records.file < 0)
-		note_all(registry);
+		save_all(registry);
 	if (registry->fdstore)
 		tie_to_owners(registry);
 	registry_let_go(registry, keep);

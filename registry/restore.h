@@ -3,21 +3,21 @@
 #define GPUSHARE_REGISTRY_RESTORE_H
 /*
  * From one registry to the next: what the records tell of, the descriptors that were put away,
- * and connections that come back. Until its process is heard of again, a lease of before has no
- * connection: a ghost, which ends with its process. All but restore_leave() want the lock held, or
+ * and connections that come back. Until its process is heard of again, a session of before has no
+ * connection: a disconnected, which ends with its process. All but restore_leave() want the lock held, or
  * nobody else there.
  */
 #include "registry.h"
 
 /* Take over what was left in the directory, and write down from now on. false: logged. */
 bool restore_open(struct registry *registry, const char *directory);
-/* Have the ghosts' ends told by `watches`; see watch.h. */
+/* Have the disconnected sessions' ends told by `watches`; see watch.h. */
 void restore_watch(struct registry *registry, int watches);
-/* A ghost that has nothing any more, or whose process has ended and could not be watched; 0: none. */
+/* A disconnected session that has nothing any more, or whose process has ended and could not be watched; 0: none. */
 uint32_t restore_next_dead(const struct registry *registry);
 /* What the connection that had `key` shared and attached is this one's. false: not to be had. */
-bool restore_resume(struct registry *registry, struct lease *lease,
-		    const uint8_t key[GPUSHARE_LEASE_SIZE]);
+bool restore_resume(struct registry *registry, struct session *session,
+		    const uint8_t key[GPUSHARE_SESSION_KEY_SIZE]);
 /* No request is answered from here on. What is shared stays for a successor. */
 void restore_leave(struct registry *registry);
 

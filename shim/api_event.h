@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_SHIM_API_EVENT_H
 #define GPUSHARE_SHIM_API_EVENT_H
 /*
- * Named events: buffers of no bytes to session, registry and retelling, BUFFER_ALLOCATED where they
+ * Named events: buffers of no bytes to session, registry and resyncing, BUFFER_ALLOCATED where they
  * were created and BUFFER_ATTACHED where they were opened; `pointer` is the CUevent, `handle` its
  * 64 bytes.
  */

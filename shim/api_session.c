@@ -135,8 +135,8 @@ int session_call(struct gpushare_session *session)
 	int status;
 
 	session_lock(session);
-	stale = session->retell.stale;
-	session->retell.stale = false;
+	stale = session->resync.stale;
+	session->resync.stale = false;
 	pthread_mutex_unlock(&session->lock);
 	if (stale)
 		client_tell_anew(session->client);
@@ -174,7 +174,7 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 	if (!status && out_fd)
 		*out_fd = client_take_fd(client);
 	session_lock(session);
-	*out_readings = session->retell.readings;
+	*out_readings = session->resync.readings;
 	pthread_mutex_unlock(&session->lock);
 	session_give_client(session);
 	session_share_wanted(session, until_ms);
@@ -209,7 +209,7 @@ unsigned int session_connections(struct gpushare_session *session)
 void session_tell_anew(struct gpushare_session *session)
 {
 	session_lock(session);
-	session->retell.stale = true;
+	session->resync.stale = true;
 	pthread_mutex_unlock(&session->lock);
 }
 
@@ -227,7 +227,7 @@ static void tell_of(struct gpushare_session *session, const request *tell,
 	}
 	if (readings) {
 		session_lock(session);
-		session_retell_check(session, *readings);
+		session_resync_check(session, *readings);
 		pthread_mutex_unlock(&session->lock);
 	}
 	if (session_is_heard(session)) {
@@ -269,7 +269,7 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 		 unsigned int readings)
 {
 	session_lock(session);
-	session_retell_check(session, readings);
+	session_resync_check(session, readings);
 	buffer->next = session->buffers;
 	session->buffers = buffer;
 	pthread_mutex_unlock(&session->lock);
@@ -280,7 +280,7 @@ static void session_unlist(struct gpushare_session *session, const struct gpusha
 {
 	for (struct gpushare_buffer **at = &session->buffers; *at; at = &(*at)->next) {
 		if (*at == buffer) {
-			session_retell_forget(session, buffer);
+			session_resync_forget(session, buffer);
 			*at = buffer->next;
 			return;
 		}
@@ -307,7 +307,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 	enum release what;
 
 	session_lock(session);
-	*out_readings = session->retell.readings;
+	*out_readings = session->resync.readings;
 	what = session_count_down(buffer);
 	if (what == RELEASE_HELD && buffer_is_attached(buffer))
 		buffer->owed = true;
@@ -351,7 +351,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 
 	session_lock(session);
 	info = buffer->info;
-	readings = session->retell.readings;
+	readings = session->resync.readings;
 	if (--buffer->users == 0) {
 		gone = !buffer->count;
 		owed = buffer->owed;
@@ -389,7 +389,7 @@ static void session_free(struct gpushare_session *session)
 	changes_drop(&session->changes);
 	index_drop(&session->index);
 	client_free(session->client);
-	session_retell_finish(&session->retell);
+	session_resync_finish(&session->resync);
 	free(session);
 }
 
@@ -428,8 +428,8 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session->timeout_ms = session->client->timeout_ms;
 	session->driver_ms =
 	    session->timeout_ms > DRIVER_MIN_MS ? session->timeout_ms : DRIVER_MIN_MS;
-	client_retell_by(session->client, session_retell, session);
-	session->retell.connection = 1;
+	client_resync_by(session->client, session_resync, session);
+	session->resync.connection = 1;
 	status = client_connect(session->client);
 	if (status) {
 		api_fail(status, "%s", session->client->why);
@@ -444,7 +444,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 /* Unmap before the registry hears of it, withdraw before the memory goes. */
 static void session_give_back(struct gpushare_session *session)
 {
-	session->retell.busy = true; /* nothing is shared any more */
+	session->resync.busy = true; /* nothing is shared any more */
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
 		ordering_end(buffer);
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next) {
@@ -465,7 +465,7 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 	API_CALL;
 	if (!session)
 		return GPUSHARE_OK;
-	/* In a forked child the CUDA side and the lease are the parent's. */
+	/* In a forked child the CUDA side and the session_key are the parent's. */
 	if (session->pid == getpid()) {
 		mirror_drop_all(session);
 		if (dlpack_holds(session))

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "api_retell.h"
+#include "api_resync.h"
 #include "api_status.h"
 #include "api_turn.h"
 #include "client.h"
@@ -47,7 +47,7 @@ struct gpushare_buffer {
 	uint64_t pointer;
 	uint64_t opened;   /* BUFFER_ATTACHED: where the allocation begins here */
 	uint64_t address;  /* BUFFER_ATTACHED: where its owner has the buffer */
-	unsigned int told; /* in which of the session's retellings; see api_retell.h */
+	unsigned int told; /* in which of the session's resyncings; see api_resync.h */
 	bool lost;	   /* a registry's restart took the name: it is another's, or nobody's */
 	struct vmm_mapping
 	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
@@ -93,7 +93,7 @@ struct gpushare_session {
 	struct changes_view changes;
 	struct index_view index;
 	struct gpushare_buffer *buffers;
-	struct retell retell;
+	struct resync resync;
 	_Atomic int64_t silent_until_ms; /* after a registry that did not answer */
 	struct staging staging;		 /* kept between transfers */
 	struct devices devices;
@@ -157,7 +157,7 @@ bool session_is_heard(const struct gpushare_session *session);
  * or 0. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size);
-/* And note how many readings there had been, for session_retell_check(). */
+/* And note how many readings there had been, for session_resync_check(). */
 int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
 		       void *out_body, size_t body_size, unsigned int *out_readings);
 /* And with a descriptor beside it, which stays the caller's (-1: none); one that comes back is the caller's, too, in

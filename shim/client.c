@@ -120,7 +120,8 @@ struct client *client_free(struct client *client)
 
 static int say_hello(struct client *client, int64_t deadline)
 {
-	static _Atomic uint32_t attempts; /* the process's: a lease may be another client's next */
+	static _Atomic uint32_t
+	    attempts; /* the process's: a session_key may be another client's next */
 	gpushare_Hello *hello = &client->greeting.verb.hello;
 	const gpushare_HelloReply *answer = &client->reply.body.hello;
 	int status;
@@ -131,14 +132,14 @@ static int say_hello(struct client *client, int64_t deadline)
 	memcpy(hello->client, client->who, strnlen(client->who, sizeof(hello->client) - 1));
 	hello->has_self = true;
 	client_self(&hello->self);
-	memcpy(hello->resume, client->lease, sizeof(client->lease));
+	memcpy(hello->resume, client->session_key, sizeof(client->session_key));
 	hello->attempt = atomic_fetch_add(&attempts, 1) + 1;
 	status = client_exchange(client, &client->greeting, &client->reply, deadline);
 	if (status != GPUSHARE_OK)
 		return status;
-	memset(client->lease, 0, sizeof(client->lease));
+	memset(client->session_key, 0, sizeof(client->session_key));
 	if (client->reply.which_body == gpushare_Reply_hello_tag) {
-		memcpy(client->lease, answer->lease, sizeof(client->lease));
+		memcpy(client->session_key, answer->session, sizeof(client->session_key));
 		client->connection = answer->connection;
 	}
 	client->fresh = client->connections++ > 0;
@@ -156,7 +157,8 @@ static int greet(struct client *client, int64_t deadline)
 	if (status == GPUSHARE_OK)
 		status = client_transfer(client, false, theirs, sizeof(theirs), deadline);
 	if (status != GPUSHARE_OK) {
-		client_hang_up(client); /* without a hello it takes no lease: it need not stay */
+		client_hang_up(
+		    client); /* without a hello it takes no session_key: it need not stay */
 		return client_fail_transfer(client, status, "greeting");
 	}
 	if (!sp_greeting_is(theirs, SP_REP))
@@ -248,20 +250,20 @@ int client_connect(struct client *client)
 	return client_connect_by(client, monotonic_ms() + client->timeout_ms);
 }
 
-void client_retell_by(struct client *client, client_retell *retell, void *owner)
+void client_resync_by(struct client *client, client_resync *resync, void *owner)
 {
-	client->retell = retell;
+	client->resync = resync;
 	client->owner = owner;
 }
 
-bool client_has_lease(const struct client *client)
+bool client_has_session(const struct client *client)
 {
-	static const uint8_t none[sizeof(client->lease)];
+	static const uint8_t none[sizeof(client->session_key)];
 
-	return memcmp(client->lease, none, sizeof(none)) != 0;
+	return memcmp(client->session_key, none, sizeof(none)) != 0;
 }
 
-void client_tell_rest(const struct client *client, gpushare_Retell *part)
+void client_tell_rest(const struct client *client, gpushare_Resync *part)
 {
 	const gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
 	gpushare_Hold *hold;
@@ -276,16 +278,16 @@ void client_tell_rest(const struct client *client, gpushare_Retell *part)
 	hold->count = 1;
 }
 
-void client_begin_retelling(struct client *client)
+void client_begin_resyncing(struct client *client)
 {
 	client->told_anew = true;
 	client->anew = false;
 }
 
 /* One without leases has no word for more. */
-void client_end_retelling(struct client *client)
+void client_end_resyncing(struct client *client)
 {
-	client->fresh = client->anew && client_has_lease(client);
+	client->fresh = client->anew && client_has_session(client);
 }
 
 void client_tell_anew(struct client *client)
@@ -298,8 +300,8 @@ int client_ask_aside(struct client *client, int64_t deadline_ms)
 	int status = client_exchange(client, &client->aside, &client->reply, deadline_ms);
 
 	client->told |= status == GPUSHARE_OK;
-	if (status == GPUSHARE_OK && client->aside.which_verb == gpushare_Request_retell_tag &&
-	    client->aside.verb.retell.last)
+	if (status == GPUSHARE_OK && client->aside.which_verb == gpushare_Request_resync_tag &&
+	    client->aside.verb.resync.last)
 		client->unanswered[0] = '\0';
 	return status;
 }
@@ -381,8 +383,8 @@ static int ask(struct client *client, int64_t deadline)
 	int status = GPUSHARE_OK;
 
 	client->told = client->told_anew = false;
-	if (client->fresh && client->retell)
-		status = client->retell(client, client->owner, deadline);
+	if (client->fresh && client->resync)
+		status = client->resync(client, client->owner, deadline);
 	if (status != GPUSHARE_OK || is_told(client))
 		return status;
 	client->asked = true;
@@ -446,7 +448,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 	}
 	client->goes = -1;
 	/* Done, perhaps, for a descriptor that had no room here: it is told of without that, at once. */
-	if (status == GPUSHARE_E_LIMIT && client->fd >= 0 && client->fresh && client->retell)
-		(void)client->retell(client, client->owner, deadline);
+	if (status == GPUSHARE_E_LIMIT && client->fd >= 0 && client->fresh && client->resync)
+		(void)client->resync(client, client->owner, deadline);
 	return status;
 }

@@ -24,7 +24,7 @@ struct client_options {
  * It asks by client_ask_aside(), by the deadline. Anything but OK: the request is not sent.
  */
 struct client;
-typedef int client_retell(struct client *client, void *owner, int64_t deadline_ms);
+typedef int client_resync(struct client *client, void *owner, int64_t deadline_ms);
 
 /* With the proof that the fd is still ours. */
 struct client_socket {
@@ -54,21 +54,21 @@ struct client {
 	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
 	unsigned int given_up_count;
 	struct client_socket probe; /* client_probe.c; fd -1: none */
-	uint8_t lease[16];	    /* the latest one's, to resume by; all zero: none */
+	uint8_t session_key[16];    /* the latest one's, to resume by; all zero: none */
 	uint32_t connection;	    /* the registry's number of it */
 	char unanswered[GPUSHARE_NAME_MAX +
 			1]; /* what a Share asked for; "": none, or it was told of */
 	uint64_t
 	    unanswered_after; /* the latest generation by then: what has it is not that Share's */
 	uint64_t latest;      /* generation that a Share was answered with */
-	client_retell *retell;
+	client_resync *resync;
 	void *owner;
 	char who[64];
 	char directory[GPUSHARE_PATH_MAX];
 	char why[512]; /* the sentence behind the last failure */
 	uint8_t *wire; /* GPUSHARE_MESSAGE_MAX bytes */
 	request request;
-	request aside; /* of the owner's retelling, while `request` waits */
+	request aside; /* of the owner's resyncing, while `request` waits */
 	request greeting;
 	reply reply;
 	int goes; /* a descriptor that goes with `request`, and stays the caller's; -1: none */
@@ -84,19 +84,19 @@ struct client *client_new(const struct client_options *options);
 /* Closes (without a word: the registry sees the connection go) and frees. NULL is allowed. Returns NULL. */
 struct client *client_free(struct client *client);
 
-void client_retell_by(struct client *client, client_retell *retell, void *owner);
+void client_resync_by(struct client *client, client_resync *resync, void *owner);
 /* All is told from its beginning on; that was its end. What has changed in between where it was told already
  * has all told once more. */
-void client_begin_retelling(struct client *client);
-void client_end_retelling(struct client *client);
+void client_begin_resyncing(struct client *client);
+void client_end_resyncing(struct client *client);
 void client_tell_anew(struct client *client);
 /* Send client->aside, a part of that, receive into client->reply. The answer's status, or the transport's. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
-/* For the last part of a Retell, which has room: what the waiting request withdraws into limbo, and is
+/* For the last part of a Resync, which has room: what the waiting request withdraws into limbo, and is
  * told of by nobody else any more, stands until then; and what is not to stand, as nobody heard that it does. */
-void client_tell_rest(const struct client *client, gpushare_Retell *part);
-/* Does the registry know leases that can be resumed, and Retell? */
-bool client_has_lease(const struct client *client);
+void client_tell_rest(const struct client *client, gpushare_Resync *part);
+/* Does the registry know leases that can be resumed, and Resync? */
+bool client_has_session(const struct client *client);
 
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
 int client_connect(struct client *client);
@@ -125,7 +125,7 @@ int client_take_fd(struct client *client);
 
 /*
  * Send `question` over the connection that stands, without a wait for its answer, which later calls skip.
- * False: it is not sent. Where the connection ends before it is answered, the retelling must say the same.
+ * False: it is not sent. Where the connection ends before it is answered, the resyncing must say the same.
  */
 bool client_post(struct client *client, const request *question);
 

@@ -149,11 +149,12 @@ static int talk(struct client *client, enum fds_verb verb, size_t size, int goes
 
 	if (!status)
 		status = client_check_peer(client, fd);
-	if (!status && verb != FDS_ASK && !is_one_registry(client, fd)) /* else the lease says it */
+	if (!status && verb != FDS_ASK &&
+	    !is_one_registry(client, fd)) /* else the session_key says it */
 		status = fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
 	if (status)
 		return status;
-	memcpy(header.lease, client->lease, sizeof(header.lease));
+	memcpy(header.session, client->session_key, sizeof(header.session));
 	status = send_by(fd, &header, client->wire, size, goes, deadline_ms);
 	if (!status)
 		status = receive_by(fd, &header, client->wire, GPUSHARE_MESSAGE_MAX, out_size,
@@ -180,7 +181,7 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 	return status;
 }
 
-/* The connection to registry.sock is none any more, and a next one has its lease. */
+/* The connection to registry.sock is none any more, and a next one has its session_key. */
 static bool is_lost(int status)
 {
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ||

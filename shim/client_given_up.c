@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections that were not answered in time. The lease is one of theirs, or is about to be: the
+ * Connections that were not answered in time. The session_key is one of theirs, or is about to be: the
  * registry may read their hello yet. Closed before the next one's hello is answered it ends, and all
  * that is shared and attached with it.
  */
@@ -46,8 +46,8 @@ static bool is_answered(struct client *client, const struct client_socket *socke
 }
 
 /*
- * Those before the latest one that was answered have the lease no more, nor get it any more: the registry
- * looks at Hello.attempt. Where none was, the first one is whose lease it was, and of the others the
+ * Those before the latest one that was answered have the session_key no more, nor get it any more: the registry
+ * looks at Hello.attempt. Where none was, the first one is whose session_key it was, and of the others the
  * oldest is most likely to have had its turn before them.
  */
 static void make_room(struct client *client)
@@ -64,7 +64,7 @@ static void make_room(struct client *client)
 
 void client_give_up(struct client *client)
 {
-	if (client->fd < 0 || !client_has_lease(client)) {
+	if (client->fd < 0 || !client_has_session(client)) {
 		client_hang_up(client);
 		return;
 	}

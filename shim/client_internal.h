@@ -20,7 +20,7 @@ void client_hang_up(struct client *client);
 /* client_given_up.c. A program may close every fd, or put one of its own where ours was: look before
  * each use. */
 bool client_socket_is_ours(const struct client_socket *socket);
-/* There is no connection any more; where it has a lease its fd stays open for now. */
+/* There is no connection any more; where it has a session_key its fd stays open for now. */
 void client_give_up(struct client *client);
 /* Close what was given up: all, when another hello has been answered; those whose registry has gone. */
 void client_drop_given_up(struct client *client);

@@ -8,10 +8,10 @@
 #include "client_internal.h"
 #include "monotonic.h"
 
-/* The lease of a client that has gone. */
+/* The session_key of a client that has gone. */
 struct owed {
 	struct owed *next;
-	uint8_t lease[GPUSHARE_LEASE_SIZE];
+	uint8_t session_key[GPUSHARE_SESSION_KEY_SIZE];
 	char directory[GPUSHARE_PATH_MAX];
 };
 
@@ -29,7 +29,7 @@ bool client_is_remembered(const struct client *client)
 	char path[GPUSHARE_PATH_MAX + sizeof(GPUSHARE_STATE)];
 
 	snprintf(path, sizeof(path), "%s/" GPUSHARE_STATE, client->directory);
-	return client->connections && client_has_lease(client) && !access(path, F_OK);
+	return client->connections && client_has_session(client) && !access(path, F_OK);
 }
 
 int client_await_next(const struct client *client, int status)
@@ -48,7 +48,7 @@ void client_owe(const struct client *client)
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return;
-	memcpy(made->lease, client->lease, sizeof(made->lease));
+	memcpy(made->session_key, client->session_key, sizeof(made->session_key));
 	memcpy(made->directory, client->directory, sizeof(made->directory));
 	push(made);
 }
@@ -65,10 +65,10 @@ static void settle(const struct owed *owed, unsigned int timeout_ms)
 
 	if (!client)
 		return;
-	memcpy(client->lease, owed->lease, sizeof(client->lease));
+	memcpy(client->session_key, owed->session_key, sizeof(client->session_key));
 	client->connections = 1; /* that was the other one's */
-	client->request.which_verb = gpushare_Request_retell_tag;
-	client->request.verb.retell.last = true;
+	client->request.which_verb = gpushare_Request_resync_tag;
+	client->request.verb.resync.last = true;
 	(void)client_call(client, 0);
 	client_free(client);
 }

@@ -10,7 +10,7 @@
 #include "monotonic.h"
 #include "shim_live.h"
 #include "shim_lock.h"
-#include "shim_retell.h"
+#include "shim_resync.h"
 
 /* What fails at once costs next to nothing, and may be a registry that is being replaced: that is
  * soon tried again. What took its time is not. */
@@ -32,7 +32,7 @@ static struct {
 	atomic_bool unanswered; /* the latest failure was of that kind */
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The child drops its copy of the fd: the parent's lease must end with the parent. */
+/* The child drops its copy of the fd: the parent's session_key must end with the parent. */
 static void drop_in_child(void)
 {
 	if (line.client)
@@ -59,7 +59,7 @@ static bool have_client(void)
 	line.client = client_new(&options);
 	if (!line.client)
 		return false;
-	client_retell_by(line.client, retell_tell, NULL);
+	client_resync_by(line.client, resync_tell, NULL);
 	turn.limit_ms = line.client->timeout_ms;
 	pthread_atfork(NULL, NULL, drop_in_child);
 	return true;
@@ -130,7 +130,7 @@ void line_leave(void)
 	int64_t until_ms = line.until_ms;
 
 	pthread_mutex_unlock(&turn.lock);
-	retell_share_wanted(until_ms);
+	resync_share_wanted(until_ms);
 }
 
 bool line_is_queued(void)

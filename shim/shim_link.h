@@ -24,7 +24,7 @@ struct link_share {
  * without it. */
 int link_share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
 	       char *why, size_t why_size);
-/* For a registry that knows its memory no more, in shim_retell.c. */
+/* For a registry that knows its memory no more, in shim_resync.c. */
 int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *out_generation,
 		     char *why, size_t why_size);
 /* Ask anything, of that name: what was not answered then has its number, or no name. */

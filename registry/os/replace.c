@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "os/incumbent.h"
+#include "os/running_instance.h"
 #include "protocol.h"
 
 void replace_init(struct replace *replace, const char *fds_socket)
@@ -25,7 +25,7 @@ void replace_finish(struct replace *replace)
 static void ask(struct replace *replace)
 {
 	struct fds_header message = {.version = FDS_VERSION, .verb = FDS_REPLACE};
-	int pid, fd = incumbent_dial(replace->fds_socket, &pid);
+	int pid, fd = running_instance_dial(replace->fds_socket, &pid);
 
 	if (fd < 0)
 		return;

@@ -16,8 +16,9 @@ _Static_assert(gpushare_Request_size <= GPUSHARE_MESSAGE_MAX, "a Request fits a 
 _Static_assert(gpushare_Reply_size <= GPUSHARE_MESSAGE_MAX, "a Reply fits a message");
 _Static_assert(gpushare_Notice_size <= GPUSHARE_MESSAGE_MAX, "a Notice fits a message");
 _Static_assert(sizeof(((gpushare_Share *)0)->handle) == GPUSHARE_HANDLE_SIZE, "registry.options");
-_Static_assert(sizeof(((gpushare_Hello *)0)->resume) == GPUSHARE_LEASE_SIZE, "registry.options");
-_Static_assert(sizeof(((gpushare_HelloReply *)0)->lease) == GPUSHARE_LEASE_SIZE,
+_Static_assert(sizeof(((gpushare_Hello *)0)->resume) == GPUSHARE_SESSION_KEY_SIZE,
+	       "registry.options");
+_Static_assert(sizeof(((gpushare_HelloReply *)0)->session) == GPUSHARE_SESSION_KEY_SIZE,
 	       "registry.options");
 _Static_assert(sizeof(((record *)0)->device_uuid) == GPUSHARE_UUID_SIZE, "registry.options");
 _Static_assert(sizeof(((record *)0)->owner_command) == GPUSHARE_COMMAND_MAX + 1,
@@ -153,14 +154,14 @@ static bool holds_are_valid(const gpushare_Hold *holds, pb_size_t count)
 
 static bool request_names_are_valid(const request *message)
 {
-	const gpushare_Retell *retell = &message->verb.retell;
+	const gpushare_Resync *resync = &message->verb.resync;
 	const char *name = name_of(message);
 
 	if (message->which_verb == gpushare_Request_list_tag && *message->verb.list.after)
 		name = message->verb.list.after;
-	if (message->which_verb == gpushare_Request_retell_tag)
-		return holds_are_valid(retell->shared, retell->shared_count) &&
-		       holds_are_valid(retell->attached, retell->attached_count);
+	if (message->which_verb == gpushare_Request_resync_tag)
+		return holds_are_valid(resync->shared, resync->shared_count) &&
+		       holds_are_valid(resync->attached, resync->attached_count);
 	return !name || name_is_valid(name);
 }
 

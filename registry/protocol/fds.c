@@ -7,7 +7,7 @@
 
 #include "protocol.h"
 
-_Static_assert(sizeof(struct fds_header) == 12 + GPUSHARE_LEASE_SIZE,
+_Static_assert(sizeof(struct fds_header) == 12 + GPUSHARE_SESSION_KEY_SIZE,
 	       "the same layout for every compiler");
 
 union ancillary {

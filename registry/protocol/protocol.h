@@ -16,8 +16,9 @@
 #define GPUSHARE_FDS_SOCKET "fds.sock"
 #define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
-#define GPUSHARE_LEASE_SIZE 16	   /* of HelloReply.lease, by which a lost connection is resumed */
-#define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
+#define GPUSHARE_SESSION_KEY_SIZE \
+	16		      /* of HelloReply.session, by which a lost connection is resumed */
+#define GPUSHARE_PATH_MAX 108 /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
 #define GPUSHARE_IDLE_EXIT_S "60" /* --idle-exit of a registry that was started on its own */
@@ -42,7 +43,7 @@ int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
 	X(attach) \
 	X(detach) \
 	X(withdraw) \
-	X(list) X(stat) X(limbo) X(retell) X(tag) X(holders) X(order) X(commit) X(subscribe)
+	X(list) X(stat) X(limbo) X(resync) X(tag) X(holders) X(order) X(commit) X(subscribe)
 /* "attach"; NULL: there is no such verb. */
 const char *request_verb(pb_size_t which);
 /* The name that a request is about; "": it is about none, or about several. */
@@ -70,7 +71,7 @@ size_t sp_ids_size(const uint8_t *from, size_t size);
  * fds.c: file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET) in the same directory. One
  * message each way: a header in the host's byte order, as it never leaves the host, and a body. FDS_ASK is a
  * Request as on registry.sock and its Reply, with at most one descriptor beside either: it is the request of
- * the connection to registry.sock that the header names by its number and its lease's key, both of its
+ * the connection to registry.sock that the header names by its number and its session's key, both of its
  * HelloReply, and waits for no name. The others have no body. A daemon that is to be replaced is asked so
  * here: OK says that it leaves, its lock that it has left. FDS_CHANGES gets the descriptor of the page of
  * changes, FDS_INDEX that of the index (index.h).
@@ -92,7 +93,7 @@ struct fds_header {
 	uint16_t unused;
 	int32_t status; /* of an answer that has no body: enum gpushare_status */
 	uint32_t connection;
-	uint8_t lease[GPUSHARE_LEASE_SIZE];
+	uint8_t session[GPUSHARE_SESSION_KEY_SIZE];
 };
 
 /* A whole message or nothing, at once, with `fd` beside it (-1: none). OK; E_TIMED_OUT: the socket is not

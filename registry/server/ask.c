@@ -72,7 +72,8 @@ static struct ask *keep(const struct ask *ask, struct connection **todo)
 	return NULL;
 }
 
-static void park(const struct ask *ask, struct lease *lease, bool more, struct connection **todo)
+static void park(const struct ask *ask, struct session *session, bool more,
+		 struct connection **todo)
 {
 	struct registry *registry = registry_of(ask);
 	struct ask *kept = keep(ask, todo);
@@ -80,10 +81,10 @@ static void park(const struct ask *ask, struct lease *lease, bool more, struct c
 	if (!kept)
 		return;
 	kept->waiter = (struct waiter){
-	    .lease = lease,
+	    .session = session,
 	    .ask = &kept->question.request,
 	    .work = kept,
-	    .audited = audit_wait(registry, lease, &kept->question.request),
+	    .audited = audit_wait(registry, session, &kept->question.request),
 	    .more = more,
 	    .deadline_ns =
 		more ? INT64_MAX : clock_ns() + handle_wait_ms(&kept->question.request) * NS_PER_MS,
@@ -96,11 +97,11 @@ static void park(const struct ask *ask, struct lease *lease, bool more, struct c
 void ask_serve(struct ask *ask, struct connection **todo)
 {
 	struct registry *registry = registry_of(ask);
-	struct lease *lease = ask->waiter.lease;
+	struct session *session = ask->waiter.session;
 
 	registry_unpark(registry, &ask->waiter);
-	user_asks(registry, lease->user, -1); /* asked again, but still one request */
-	if (handle_request(registry, lease, &ask->question.request, &registry->reply) ==
+	user_asks(registry, session->user, -1); /* asked again, but still one request */
+	if (handle_request(registry, session, &ask->question.request, &registry->reply) ==
 	    HANDLE_MORE) {
 		registry_park(registry, &ask->waiter);
 		return;
@@ -122,8 +123,8 @@ void asks_time_out(struct registry *registry, int64_t now_ns, struct connection 
 		if (waiter->deadline_ns > now_ns)
 			continue;
 		registry_unpark(registry, waiter);
-		handle_timeout(registry, waiter->lease, &ask->question.request, &registry->reply);
-		user_answered(registry, waiter->lease->user, ask->question.request.which_verb,
+		handle_timeout(registry, waiter->session, &ask->question.request, &registry->reply);
+		user_answered(registry, waiter->session->user, ask->question.request.which_verb,
 			      GPUSHARE_E_TIMED_OUT);
 		answer(ask, todo);
 		ask_free(ask);
@@ -138,17 +139,17 @@ static int64_t list_due_ns(const struct user *user)
 
 /* The user's next list waits for as long as this one takes, in time of the CPU: the time in which the
  * process was stopped does not count. false: it is half made. */
-static bool make_list(struct ask *ask, struct lease *lease, struct connection **todo)
+static bool make_list(struct ask *ask, struct session *session, struct connection **todo)
 {
 	struct registry *registry = registry_of(ask);
-	struct user *user = lease->user;
+	struct user *user = session->user;
 	int64_t now_ns = clock_ns(), began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	int status;
 
 	if (ask->list_rest)
 		user_asks(registry, user, -1); /* asked again, but still one request */
 	registry->list_rest = ask->list_rest;
-	status = handle_request(registry, lease, &ask->question.request, &registry->reply);
+	status = handle_request(registry, session, &ask->question.request, &registry->reply);
 	ask->list_rest = registry->list_rest;
 	registry->list_rest = NULL;
 	if (status != HANDLE_WAIT)
@@ -172,13 +173,13 @@ static struct ask *unqueue_list(struct user *user, struct ask *ask)
 	return ask;
 }
 
-static void handle_list(struct ask *ask, struct lease *lease, struct connection **todo)
+static void handle_list(struct ask *ask, struct session *session, struct connection **todo)
 {
-	struct user *user = lease->user;
+	struct user *user = session->user;
 	struct ask *kept;
 
 	if ((handle_refuses_lists(user) || (!user->lists && list_due_ns(user) <= clock_ns())) &&
-	    make_list(ask, lease, todo))
+	    make_list(ask, session, todo))
 		return;
 	kept = keep(ask, todo);
 	if (!kept) {
@@ -194,9 +195,9 @@ static void list_due(struct registry *registry, struct user *user, struct connec
 {
 	while (user->lists && list_due_ns(user) <= clock_ns()) {
 		struct ask *ask = unqueue_list(user, user->lists);
-		struct lease *lease = lease_find(&registry->leases, ask->connection->id);
+		struct session *session = session_find(&registry->sessions, ask->connection->id);
 
-		if (lease && !registry->leaving && !make_list(ask, lease, todo))
+		if (session && !registry->leaving && !make_list(ask, session, todo))
 			queue_list(user, ask);
 		else
 			ask_free(ask);
@@ -221,8 +222,8 @@ static void notify(struct watcher *watcher, struct connection **todo)
 	struct registry *registry = registry_of(ask);
 
 	watcher->ask = NULL;
-	user_asks(registry, watcher->lease->user, -1); /* asked again, but still one request */
-	handle_request(registry, watcher->lease, &ask->question.request, &registry->reply);
+	user_asks(registry, watcher->session->user, -1); /* asked again, but still one request */
+	handle_request(registry, watcher->session, &ask->question.request, &registry->reply);
 	answer(ask, todo);
 	ask_free(ask);
 }
@@ -284,17 +285,18 @@ void question_read(struct question *question, const uint8_t *bytes, size_t size,
 		question->group.status = GPUSHARE_E_IO;
 }
 
-int question_refuse(struct registry *registry, struct lease *lease, const struct question *question)
+int question_refuse(struct registry *registry, struct session *session,
+		    const struct question *question)
 {
 	int status = GPUSHARE_OK;
 
 	if (question->size > registry->limits.message_bytes)
-		status = handle_too_long(registry, lease, question->size, &registry->reply);
+		status = handle_too_long(registry, session, question->size, &registry->reply);
 	else if (question->fault)
 		status = handle_undecodable(question->fault, &registry->reply);
 	if (status) {
-		user_answered(registry, lease->user, 0, status);
-		audit_request(registry, lease, NULL, &registry->reply);
+		user_answered(registry, session->user, 0, status);
+		audit_request(registry, session, NULL, &registry->reply);
 	}
 	return status;
 }
@@ -315,17 +317,17 @@ void question_shown(struct registry *registry, const struct question *question, 
 		if (entry->info.missing || waiter->more ||
 		    strcmp(handle_wait_name(waiter->ask), name) != 0)
 			continue;
-		if (access_sees(waiter->lease, entry))
+		if (access_sees(waiter->session, entry))
 			ask_serve(waiter->work, todo);
 		else if (!waiter->audited)
-			waiter->audited = audit_wait(registry, waiter->lease, waiter->ask);
+			waiter->audited = audit_wait(registry, waiter->session, waiter->ask);
 	}
 }
 
 /* As nng's REQ does where no answer has come for a minute: this one is answered in its place. */
-static bool is_said_again(const struct ask *ask, const struct lease *lease)
+static bool is_said_again(const struct ask *ask, const struct session *session)
 {
-	const struct ask *before = lease->watcher ? lease->watcher->ask : NULL;
+	const struct ask *before = session->watcher ? session->watcher->ask : NULL;
 
 	return before && ask->question.request.which_verb == gpushare_Request_subscribe_tag &&
 	       ask->ids_size == before->ids_size && !memcmp(ask->ids, before->ids, ask->ids_size);
@@ -334,29 +336,29 @@ static bool is_said_again(const struct ask *ask, const struct lease *lease)
 void ask_handle(struct ask *ask, struct connection **todo)
 {
 	struct registry *registry = registry_of(ask);
-	struct lease *lease = lease_find(&registry->leases, ask->connection->id);
+	struct session *session = session_find(&registry->sessions, ask->connection->id);
 	int status;
 
-	if (!lease || registry->leaving)
+	if (!session || registry->leaving)
 		return;
 	registry->group = ask->question.group;
-	if (question_refuse(registry, lease, &ask->question)) {
+	if (question_refuse(registry, session, &ask->question)) {
 		answer(ask, todo);
 		return;
 	}
 	if (ask->question.request.which_verb == gpushare_Request_list_tag) {
-		handle_list(ask, lease, todo);
+		handle_list(ask, session, todo);
 		return;
 	}
-	if (is_said_again(ask, lease))
-		asks_drop_watch(lease->watcher);
-	status = handle_request(registry, lease, &ask->question.request, &registry->reply);
+	if (is_said_again(ask, session))
+		asks_drop_watch(session->watcher);
+	status = handle_request(registry, session, &ask->question.request, &registry->reply);
 	if (status == HANDLE_LISTEN) {
-		lease->watcher->ask = keep(ask, todo);
+		session->watcher->ask = keep(ask, todo);
 		return;
 	}
 	if (status == HANDLE_WAIT || status == HANDLE_MORE) {
-		park(ask, lease, status == HANDLE_MORE, todo);
+		park(ask, session, status == HANDLE_MORE, todo);
 		return;
 	}
 	answer(ask, todo);

@@ -17,7 +17,7 @@ void question_read(struct question *question, const uint8_t *bytes, size_t size,
 		   bool waits);
 /* With it, as all below want it: the answer that it gets whatever it asks, in registry->reply; OK: it is to be
  * handled. */
-int question_refuse(struct registry *registry, struct lease *lease,
+int question_refuse(struct registry *registry, struct session *session,
 		    const struct question *question);
 /* registry->reply as bytes; how many. Where it can't be made, one that says so. */
 size_t question_encode(struct registry *registry, uint8_t *to, size_t room);

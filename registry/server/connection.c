@@ -67,11 +67,12 @@ void connection_answer(struct connection *connection, const uint8_t *ids, size_t
 /* Under the lock. */
 static void end(struct connection *connection)
 {
-	struct lease *lease = lease_find(&connection->server->registry->leases, connection->id);
+	struct session *session =
+	    session_find(&connection->server->registry->sessions, connection->id);
 
 	connection->ended = true;
-	if (lease)
-		server_end_lease(connection->server, lease);
+	if (session)
+		server_end_session(connection->server, session);
 }
 
 void connection_end(struct connection *connection, struct connection **todo)
@@ -281,15 +282,15 @@ static bool has_room(struct registry *registry, const struct user *user)
 
 	return user->held[LIMIT_connections] < limits->of_user[LIMIT_connections] + limits->spare &&
 	       registry->users.held[LIMIT_connections] < limits->connections + limits->spare &&
-	       registry->users.held[LIMIT_connections] + registry->vault.count < limits->together;
+	       registry->users.held[LIMIT_connections] + registry->fdtable.count < limits->together;
 }
 
-/* Who greets has a lease. false: one too many. */
+/* Who greets has a session. false: one too many. */
 static bool welcome(struct connection *connection)
 {
 	struct server *server = connection->server;
 	struct registry *registry = server->registry;
-	struct lease *lease = NULL;
+	struct session *session = NULL;
 	struct process peer;
 	struct identity who;
 	int watch;
@@ -300,19 +301,19 @@ static bool welcome(struct connection *connection)
 	registry_lock(registry);
 	server->connected++;
 	if (!connection->ended && has_room(registry, connection->user)) {
-		lease = registry_connect(registry, connection->id, &peer);
+		session = registry_connect(registry, connection->id, &peer);
 	} else if (!connection->ended) {
 		registry->counts.drops[DROP_crowd]++;
 		audit_refused(registry, &peer, "connect", GPUSHARE_E_LIMIT);
 	}
-	if (lease) {
-		lease->connection = connection;
-		lease->watch = watch;
-		lease->who = who;
+	if (session) {
+		session->connection = connection;
+		session->watch = watch;
+		session->who = who;
 		server->idle_since_ns = INT64_MAX;
 	}
 	registry_unlock(registry);
-	if (lease)
+	if (session)
 		return true;
 	watch_remove(watch);
 	identity_finish(&who);

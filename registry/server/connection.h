@@ -21,7 +21,7 @@ struct connection {
 	struct server *server;
 	nng_stream *stream;
 	nng_aio *in_aio, *out_aio, *now_aio;
-	uint32_t id, uid, gid; /* the id is its lease's, too */
+	uint32_t id, uid, gid; /* the id is its session's, too */
 	int32_t pid;
 	bool greeted;
 
@@ -41,7 +41,7 @@ struct connection {
 	bool held;    /* not received from before it has read more, or what it has asked is done */
 	bool listed;  /* on a list of what is to be done */
 	bool failed;  /* it has lost an answer, and is to end */
-	bool ended;   /* it is to be closed; its lease has gone */
+	bool ended;   /* it is to be closed; its session has gone */
 	bool closing; /* that is being done */
 	unsigned int in_pieces; /* requests that are done piece by piece */
 	struct bytes pending;	/* answers behind those that are sent */
@@ -60,7 +60,7 @@ void connection_open(struct server *server, nng_stream *stream);
 /* An answer of `size` bytes to the request with these ids. Where there is no memory for it, one that says so. */
 void connection_answer(struct connection *connection, const uint8_t *ids, size_t ids_size,
 		       const uint8_t *answer, size_t size, struct connection **todo);
-/* Its lease ends now, the connection soon. */
+/* Its session ends now, the connection soon. */
 void connection_end(struct connection *connection, struct connection **todo);
 /* A request of its that was done in pieces is done. */
 void connection_go_on(struct connection *connection, struct connection **todo);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "os/door.h"
+#include "os/socket_access.h"
 #include "os/log.h"
 
 #define DEAF_MS 100 /* between two looks for a descriptor that a connection could have */
@@ -176,7 +176,7 @@ bool fds_server_open(struct fds_server *server, struct registry *registry, const
 
 	*server = (struct fds_server){
 	    .registry = registry,
-	    .listener = door_listen(path, SOCK_SEQPACKET),
+	    .listener = socket_access_listen(path, SOCK_SEQPACKET),
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	};
 	if (server->listener >= 0 && server->events >= 0 &&

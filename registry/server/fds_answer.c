@@ -128,21 +128,22 @@ static bool answer_replace(struct fds_server *server, const struct message *mess
 }
 
 /* Under the lock, as all below. Who asks, by the connection that it has to registry.sock; NULL: it has none. */
-static struct lease *lease_of(const struct registry *registry, const struct message *message)
+static struct session *session_of(const struct registry *registry, const struct message *message)
 {
-	static const uint8_t none[GPUSHARE_LEASE_SIZE];
+	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
 	const struct fds_header *header = &message->header;
-	struct lease *lease = lease_find(&registry->leases, header->connection);
+	struct session *session = session_find(&registry->sessions, header->connection);
 
-	if (!lease || !lease->greeted || memcmp(lease->key, header->lease, sizeof(lease->key)) ||
-	    !memcmp(lease->key, none, sizeof(none)) || lease->peer.pid != message->from->pid ||
-	    lease->peer.uid != message->from->uid)
+	if (!session || !session->greeted ||
+	    memcmp(session->key, header->session, sizeof(session->key)) ||
+	    !memcmp(session->key, none, sizeof(none)) || session->peer.pid != message->from->pid ||
+	    session->peer.uid != message->from->uid)
 		return NULL;
-	return lease;
+	return session;
 }
 
 /* What came with it is held from here on, for whoever takes it. */
-static int take_in(struct registry *registry, struct lease *lease, struct message *message,
+static int take_in(struct registry *registry, struct session *session, struct message *message,
 		   bool welcome, struct held **out_came)
 {
 	reply *answer = &registry->reply;
@@ -155,10 +156,10 @@ static int take_in(struct registry *registry, struct lease *lease, struct messag
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "the registry takes memory (a memfd, a dma-buf, memory of NVIDIA's "
 			       "driver), not a socket or a directory or another file");
-	status = vault_check(registry, lease->user, answer);
+	status = fdtable_check(registry, session->user, answer);
 	if (status)
 		return status;
-	*out_came = vault_keep(&registry->vault, lease->user, message->fds[0]);
+	*out_came = fdtable_keep(&registry->fdtable, session->user, message->fds[0]);
 	if (!*out_came)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	message->count = 0;
@@ -180,30 +181,30 @@ static void check_verb(struct question *question)
 }
 
 /* Into registry->reply; what goes beside it is there if this is OK. */
-static int handle(struct registry *registry, struct lease *lease, struct message *message,
+static int handle(struct registry *registry, struct session *session, struct message *message,
 		  bool welcome, const struct question *question, struct passing *passing)
 {
 	const request *ask = &question->request;
-	int status = question_refuse(registry, lease, question);
+	int status = question_refuse(registry, session, question);
 
 	if (status)
 		return status;
-	status = take_in(registry, lease, message, welcome, &passing->came);
+	status = take_in(registry, session, message, welcome, &passing->came);
 	if (status) {
-		user_asks(registry, lease->user, 1);
+		user_asks(registry, session->user, 1);
 		registry->reply.status = status;
-		user_answered(registry, lease->user, ask->which_verb, status);
-		audit_request(registry, lease, ask, &registry->reply);
+		user_answered(registry, session->user, ask->which_verb, status);
+		audit_request(registry, session, ask, &registry->reply);
 		return status;
 	}
 	registry->group = question->group;
 	registry->passing = passing;
-	status = handle_request(registry, lease, ask, &registry->reply);
+	status = handle_request(registry, session, ask, &registry->reply);
 	registry->passing = NULL;
 	if (passing->came)
-		vault_release(&registry->vault, passing->came);
+		fdtable_release(&registry->fdtable, passing->came);
 	if (status && passing->goes) {
-		vault_release(&registry->vault, passing->goes);
+		fdtable_release(&registry->fdtable, passing->goes);
 		passing->goes = NULL;
 	}
 	return status;
@@ -218,7 +219,7 @@ static bool send_answer(const struct fds_server *server, const struct message *m
 
 	if (goes) {
 		registry_lock(registry);
-		vault_release(&registry->vault, goes);
+		fdtable_release(&registry->fdtable, goes);
 		registry_unlock(registry);
 	}
 	return sent;
@@ -232,21 +233,21 @@ static bool answer_question(struct fds_server *server, struct message *message)
 	struct connection *todo = NULL;
 	struct passing passing = {.came = NULL};
 	struct question question;
-	struct lease *lease;
+	struct session *session;
 	size_t size = 0;
 	int status;
 
 	question_read(&question, server->body, message->size, message->from->uid, false);
 	check_verb(&question);
 	registry_lock(registry);
-	lease = registry->leaving ? NULL : lease_of(registry, message);
-	if (lease) {
-		status = handle(registry, lease, message, welcome, &question, &passing);
+	session = registry->leaving ? NULL : session_of(registry, message);
+	if (session) {
+		status = handle(registry, session, message, welcome, &question, &passing);
 		size = question_encode(registry, server->body, sizeof(server->body));
 		question_shown(registry, &question, status, &todo);
 	}
 	registry_unlock(registry);
-	good = lease && send_answer(server, message, size, passing.goes);
+	good = session && send_answer(server, message, size, passing.goes);
 	connections_run(todo);
 	return good;
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "os/door.h"
+#include "os/socket_access.h"
 #include "os/log.h"
 #include "order_page.h"
 #include "os/piece.h"
@@ -18,13 +18,13 @@
 #include "server/ask.h"
 
 #define FULL_MS 10	    /* before another look for a descriptor that a connection could have */
-#define ID_MOST 0x7fffffffu /* those above are of leases without a connection */
+#define ID_MOST 0x7fffffffu /* those above are of sessions without a connection */
 
 uint32_t server_next_id(struct server *server)
 {
 	do {
 		server->last_id = server->last_id % ID_MOST + 1;
-	} while (lease_find(&server->registry->leases, server->last_id));
+	} while (session_find(&server->registry->sessions, server->last_id));
 	return server->last_id;
 }
 
@@ -46,36 +46,36 @@ static void on_accepted(void *argument)
 }
 
 /* Under the lock: a piece of what one has that has left. */
-static void end_piece(struct server *server, struct lease *lease)
+static void end_piece(struct server *server, struct session *session)
 {
 	struct registry *registry = server->registry;
 
-	if (registry_end(registry, lease, clock_ns() + PIECE_NS)) {
+	if (registry_end(registry, session, clock_ns() + PIECE_NS)) {
 		eventfd_write(server->wake, 1);
-	} else if (!registry->leases.count) {
+	} else if (!registry->sessions.count) {
 		server->idle_since_ns = clock_ns();
 		eventfd_write(server->wake, 1);
 	}
 }
 
-void server_end_lease(struct server *server, struct lease *lease)
+void server_end_session(struct server *server, struct session *session)
 {
 	struct waiter *waiters;
 
-	watch_remove(lease->watch);
-	lease->watch = -1; /* it may stand for a while */
-	asks_drop_lists(lease->user, lease->connection);
-	if (lease->watcher)
-		asks_drop_watch(lease->watcher);
-	lease->connection = NULL;
-	waiters = registry_leave(server->registry, lease);
+	watch_remove(session->watch);
+	session->watch = -1; /* it may stand for a while */
+	asks_drop_lists(session->user, session->connection);
+	if (session->watcher)
+		asks_drop_watch(session->watcher);
+	session->connection = NULL;
+	waiters = registry_leave(server->registry, session);
 	while (waiters) {
 		struct waiter *waiter = waiters;
 
 		DL_DELETE(waiters, waiter);
 		ask_drop(waiter);
 	}
-	end_piece(server, lease);
+	end_piece(server, session);
 }
 
 /* The first request whose next piece is due; NULL: none is done in pieces. */
@@ -108,21 +108,21 @@ static int64_t end_more(struct server *server, struct connection **todo)
 	return registry->ending || next_in_pieces(registry) ? server->piece_ns : INT64_MAX;
 }
 
-/* One more lease whose process has ended, or whose time to come back. false: none. */
+/* One more session whose process has ended, or whose time to come back. false: none. */
 static bool bury_one(struct server *server, struct connection **todo)
 {
 	struct registry *registry = server->registry;
-	struct lease *lease;
+	struct session *session;
 	uint32_t id;
 
 	registry_lock(registry);
 	if (!watch_next(server->watches, &id))
 		id = restore_next_dead(registry);
-	lease = id ? lease_find(&registry->leases, id) : NULL;
-	if (lease && lease->connection)
-		connection_end(lease->connection, todo);
-	else if (lease)
-		server_end_lease(server, lease);
+	session = id ? session_find(&registry->sessions, id) : NULL;
+	if (session && session->connection)
+		connection_end(session->connection, todo);
+	else if (session)
+		server_end_session(server, session);
 	registry_unlock(registry);
 	return id;
 }
@@ -149,7 +149,7 @@ int64_t server_tick(struct server *server)
 	next = sooner(next, order_tick(registry, now));
 	next = sooner(next, events_due(registry, now));
 	next = sooner(next, asks_notify(registry, &todo));
-	if (server->keeping && !registry->kept && !registry->leases.count)
+	if (server->keeping && !registry->kept && !registry->sessions.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
 	server->keeping = registry->kept;
 	registry_unlock(registry);
@@ -174,7 +174,7 @@ bool server_is_alone(struct server *server)
 	bool alone;
 
 	registry_lock(server->registry);
-	alone = !leases_connected(&server->registry->leases);
+	alone = !sessions_connected(&server->registry->sessions);
 	registry_unlock(server->registry);
 	return alone;
 }
@@ -201,7 +201,7 @@ static int listen_on(struct server *server, const char *path)
 		 nng_stream_listener_set_int(server->listener, NNG_OPT_IPC_PERMISSIONS, 0600)) ||
 	    (result = nng_stream_listener_listen(server->listener)))
 		return result;
-	if (!door_open(path))
+	if (!socket_access_open(path))
 		return NNG_EPERM;
 	nng_stream_listener_accept(server->listener, server->accepting);
 	return 0;
@@ -226,7 +226,7 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 	}
 	registry_lock(registry);
 	restore_watch(registry, server->watches);
-	if (registry->leases.count)
+	if (registry->sessions.count)
 		server->idle_since_ns = INT64_MAX;
 	registry_unlock(registry);
 	result = listen_on(server, path);

@@ -49,6 +49,6 @@ bool server_is_alone(struct server *server);
 /* Of connection.c, under the lock: one that no connection has. */
 uint32_t server_next_id(struct server *server);
 /* Its waiters go, its names and attachments as soon as may be. */
-void server_end_lease(struct server *server, struct lease *lease);
+void server_end_session(struct server *server, struct session *session);
 
 #endif

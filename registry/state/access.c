@@ -23,16 +23,16 @@ unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int 
 	return rights;
 }
 
-unsigned int access_of(const struct lease *lease, const struct entry *entry)
+unsigned int access_of(const struct session *session, const struct entry *entry)
 {
-	if (entry->lease && entry->lease->ending && !entry_stays(entry->info.flags))
+	if (entry->session && entry->session->ending && !entry_stays(entry->info.flags))
 		return 0;
-	if (entry->lease == lease ||
-	    (lease->peer.uid == entry->owner.uid && process_is_same(&lease->peer, &entry->owner)))
+	if (entry->session == session || (session->peer.uid == entry->owner.uid &&
+					  process_is_same(&session->peer, &entry->owner)))
 		return ALL;
 	if (entry_is_staged(entry->info.flags))
 		return 0;
-	return access_rights(&entry->info, &lease->who);
+	return access_rights(&entry->info, &session->who);
 }
 
 unsigned int access_rights(const struct known *info, const struct identity *who)
@@ -40,9 +40,9 @@ unsigned int access_rights(const struct known *info, const struct identity *who)
 	return access_grants(info->owner_uid, info->owner_gid, info->mode, who);
 }
 
-bool access_sees(const struct lease *lease, const struct entry *entry)
+bool access_sees(const struct session *session, const struct entry *entry)
 {
-	return access_of(lease, entry) & ACCESS_SEE;
+	return access_of(session, entry) & ACCESS_SEE;
 }
 
 bool access_is_open(const struct known *info)

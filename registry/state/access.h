@@ -6,7 +6,7 @@
  * three that fits the peer decides. What it may neither read nor write does not exist for it.
  */
 #include "entry.h"
-#include "lease.h"
+#include "session.h"
 #include "os/identity.h"
 
 #define ACCESS_MODE 0666u /* the bits there are */
@@ -23,9 +23,9 @@ enum access_right {
 unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
 			   const struct identity *who);
 unsigned int access_rights(const struct known *info, const struct identity *who);
-/* Of the peer of `lease`: also what it is the owner's own process of. */
-unsigned int access_of(const struct lease *lease, const struct entry *entry);
-bool access_sees(const struct lease *lease, const struct entry *entry);
+/* Of the peer of `session`: also what it is the owner's own process of. */
+unsigned int access_of(const struct session *session, const struct entry *entry);
+bool access_sees(const struct session *session, const struct entry *entry);
 /* Whether everybody may see and read it: what is in the index of a registry for several users. */
 bool access_is_open(const struct known *info);
 

@@ -10,7 +10,7 @@
 #include "protocol.h"
 
 struct held;
-struct lease;
+struct session;
 struct user;
 
 /* Fields of a record by their names there; what changes by the moment (what is left of a ttl, what was
@@ -27,29 +27,29 @@ struct known {
 };
 
 struct entry {
-	struct known info; /* attachers is kept up to date by the leases */
+	struct known info; /* attachers is kept up to date by the sessions */
 	gpushare_Tag *tags;
 	pb_size_t tags_count;
 	enum limit counted;		      /* of `user`: LIMIT_names, LIMIT_limbo */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply and its record only */
-	struct held *held; /* the descriptor of one that travels so; see vault.h */
+	struct held *held; /* the descriptor of one that travels so; see fdtable.h */
 	struct process owner;
-	struct lease *lease; /* NULL: kept, and its owner has gone */
-	struct user *user;   /* among whose names it counts; NULL: it has none so far */
-	uint64_t kept_bytes; /* what of it counts as kept */
+	struct session *session; /* NULL: kept, and its owner has gone */
+	struct user *user;	 /* among whose names it counts; NULL: it has none so far */
+	uint64_t kept_bytes;	 /* what of it counts as kept */
 	struct entry *prev,
-	    *next; /* of the same lease (named, or in limbo), or of what is kept without one */
+	    *next; /* of the same session (named, or in limbo), or of what is kept without one */
 	struct tally *tally; /* where it is counted; NULL: nowhere */
 	struct {
 		uint32_t backing;
 		uint64_t bytes;
-	} tallied;	      /* as what */
-	unsigned int told;    /* see lease.round */
-	bool untold;	      /* without a name for that alone */
-	unsigned int noted;   /* see note.h */
-	unsigned int indexed; /* its place in the index, from 1; 0: it has none */
+	} tallied;		  /* as what */
+	unsigned int told;	  /* see session.round */
+	bool unsynced;		  /* without a name for that alone */
+	unsigned int record_slot; /* see save.h */
+	unsigned int indexed;	  /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
-	int64_t deadline_ns; /* of what is kept without a lease; INT64_MAX: none */
+	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */
 	UT_hash_handle hh;
 	UT_hash_handle by_generation; /* .tbl is NULL where there was no memory */
 };

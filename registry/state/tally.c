@@ -78,7 +78,7 @@ void tally_put(struct tally **all, struct entry *entry, bool nameless)
 	sum->bytes += entry->tallied.bytes;
 }
 
-void tally_sums(const struct tally *all, const struct lease *lease, bool limbo,
+void tally_sums(const struct tally *all, const struct session *session, bool limbo,
 		struct tally_sum out_sums[TALLY_BACKINGS])
 {
 	memset(out_sums, 0, TALLY_BACKINGS * sizeof(*out_sums));
@@ -86,7 +86,7 @@ void tally_sums(const struct tally *all, const struct lease *lease, bool limbo,
 		unsigned int mode = (tally->key.group ? 040 : 0) | (tally->key.others ? 04 : 0);
 
 		if (tally->key.limbo != limbo ||
-		    !(access_grants(tally->key.uid, tally->key.gid, mode, &lease->who) &
+		    !(access_grants(tally->key.uid, tally->key.gid, mode, &session->who) &
 		      ACCESS_SEE))
 			continue;
 		for (int i = 0; i < TALLY_BACKINGS; i++) {

@@ -13,7 +13,7 @@
 #include "protocol.h"
 
 struct entry;
-struct lease;
+struct session;
 
 #define TALLY_BACKINGS 16
 
@@ -40,8 +40,8 @@ struct tally {
 void tally_put(struct tally **all, struct entry *entry, bool nameless);
 /* It is counted no more. */
 void tally_drop(struct entry *entry);
-/* What `lease` may see, by backing; in limbo, or with a name. */
-void tally_sums(const struct tally *all, const struct lease *lease, bool limbo,
+/* What `session` may see, by backing; in limbo, or with a name. */
+void tally_sums(const struct tally *all, const struct session *session, bool limbo,
 		struct tally_sum out_sums[TALLY_BACKINGS]);
 
 #endif

@@ -8,11 +8,11 @@
 struct entry;
 
 enum departure {
-	DEPARTURE_LEASE,     /* the connection ended */
-	DEPARTURE_WITHDRAWN, /* its owner took it back */
-	DEPARTURE_EXPIRED,   /* kept, and its ttl ran out */
-	DEPARTURE_LOST,	     /* nobody was left to bring its memory back after a restart */
-	DEPARTURE_UNLINKED,  /* somebody else of the same user took it away */
+	DEPARTURE_OWNER_GONE, /* the connection ended */
+	DEPARTURE_WITHDRAWN,  /* its owner took it back */
+	DEPARTURE_EXPIRED,    /* kept, and its ttl ran out */
+	DEPARTURE_LOST,	      /* nobody was left to bring its memory back after a restart */
+	DEPARTURE_UNLINKED,   /* somebody else of the same user took it away */
 };
 
 struct tombstone {

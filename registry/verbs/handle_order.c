@@ -13,32 +13,32 @@
 #define ROLES ((uint32_t)(ORDER_CONSUMES | ORDER_PUBLISHES))
 
 /* What nothing is known of here, and was of before the restart: its owner may be still to come. */
-static bool is_awaited(const struct registry *registry, const struct lease *lease,
+static bool is_awaited(const struct registry *registry, const struct session *session,
 		       const gpushare_Order *ask)
 {
 	const struct order *order = order_find(registry, ask->generation);
 	int64_t now = clock_ns();
 
-	if (permission_find(registry, lease, ask->name) ||
-	    explain_tombstone(registry, lease, ask->name) ||
+	if (permission_find(registry, session, ask->name) ||
+	    explain_tombstone(registry, session, ask->name) ||
 	    registry_has_gone(registry, ask->name, ask->generation))
 		return false;
 	return now < registry->unseen_until_ns || (order && order->awaited_ns);
 }
 
 /* OK without an entry: of one that is awaited, whose page is brought by who has it attached. */
-static int check_entry(const struct registry *registry, const struct lease *lease,
+static int check_entry(const struct registry *registry, const struct session *session,
 		       const gpushare_Order *ask, const struct entry *entry, reply *answer)
 {
-	bool attached = lease_find_attachment(lease, ask->name, ask->generation);
+	bool attached = session_find_attachment(session, ask->name, ask->generation);
 
-	if (entry && order_may(entry, lease) && (access_of(lease, entry) & ACCESS_READ))
+	if (entry && order_may(entry, session) && (access_of(session, entry) & ACCESS_READ))
 		return GPUSHARE_OK;
-	if (entry && access_sees(lease, entry))
+	if (entry && access_sees(session, entry))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "this connection neither shares \"%s\" nor has it attached",
 			       ask->name);
-	if (!entry && (attached || registry->is_system) && is_awaited(registry, lease, ask)) {
+	if (!entry && (attached || registry->is_system) && is_awaited(registry, session, ask)) {
 		if (ask->again && attached)
 			return GPUSHARE_OK;
 		return explain(answer, GPUSHARE_E_TIMED_OUT,
@@ -46,30 +46,30 @@ static int check_entry(const struct registry *registry, const struct lease *leas
 			       "not told of it so far; try again",
 			       ask->name);
 	}
-	return explain_other(answer, registry, lease, ask->name, ask->generation);
+	return explain_other(answer, registry, session, ask->name, ask->generation);
 }
 
-static int check_rights(const struct lease *lease, const struct entry *entry, reply *answer)
+static int check_rights(const struct session *session, const struct entry *entry, reply *answer)
 {
 	if ((entry->info.flags & GPUSHARE_FLAG_READONLY) &&
-	    !process_is_same(&entry->owner, &lease->peer))
+	    !process_is_same(&entry->owner, &session->peer))
 		return explain(answer, GPUSHARE_E_READ_ONLY,
 			       "\"%s\" is read-only but for its owner, who alone publishes it",
 			       entry->info.name);
-	if (!(access_of(lease, entry) & ACCESS_WRITE))
+	if (!(access_of(session, entry) & ACCESS_WRITE))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "\"%s\" belongs to uid %u, its mode is %04o, and uid %u may read it "
 			       "alone: who may write it publishes it",
 			       entry->info.name, entry->owner.uid, (unsigned int)entry->info.mode,
-			       lease->peer.uid);
+			       session->peer.uid);
 	return GPUSHARE_OK;
 }
 
-static int check_publisher(const struct lease *lease, const gpushare_Order *ask,
+static int check_publisher(const struct session *session, const gpushare_Order *ask,
 			   const struct entry *entry, const struct order *order, reply *answer)
 {
-	const struct player *rival = player_rival(order, lease);
-	int status = entry ? check_rights(lease, entry, answer) : GPUSHARE_OK;
+	const struct participant *rival = participant_rival(order, session);
+	int status = entry ? check_rights(session, entry, answer) : GPUSHARE_OK;
 
 	if (status)
 		return status;
@@ -77,8 +77,8 @@ static int check_publisher(const struct lease *lease, const gpushare_Order *ask,
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "\"%s\" is published by process %" PRId32
 			       " (%s), and by one process at a time",
-			       ask->name, rival->lease->peer.pid, rival->lease->peer.command);
-	if (!player_published_last(order, lease) && player_is_unsettled(order))
+			       ask->name, rival->session->peer.pid, rival->session->peer.command);
+	if (!participant_published_last(order, session) && participant_is_unsettled(order))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "the process that published \"%s\" has left, but its GPU may still "
 			       "be at it; try again in %d seconds",
@@ -111,51 +111,54 @@ static bool take_back(struct registry *registry, struct order *order)
 	if (held && order_give_back(registry, order, held))
 		return true;
 	if (held)
-		vault_release(&registry->vault, held);
+		fdtable_release(&registry->fdtable, held);
 	return false;
 }
 
 /* Of what has gone nobody is anything, and that is well. */
-static int leave(struct registry *registry, const struct lease *lease, const gpushare_Order *ask)
+static int leave(struct registry *registry, const struct session *session,
+		 const gpushare_Order *ask)
 {
 	struct order *order = order_find(registry, ask->generation);
-	struct player *player = order ? player_find(order, lease) : NULL;
+	struct participant *participant = order ? participant_find(order, session) : NULL;
 
-	if (player)
-		player_part(registry, player, ask->roles,
-			    ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED, ask->settles);
+	if (participant)
+		participant_part(registry, participant, ask->roles,
+				 ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED,
+				 ask->settles);
 	order_check(registry, ask->generation);
 	return GPUSHARE_OK;
 }
 
-static int join(struct registry *registry, struct lease *lease, const gpushare_Order *ask,
+static int join(struct registry *registry, struct session *session, const gpushare_Order *ask,
 		const struct entry *entry, struct order *order, reply *answer)
 {
 	gpushare_OrderReply *body = &answer->body.order;
-	const struct player *player;
+	const struct participant *participant;
 	int status = GPUSHARE_OK;
 
 	if (ask->roles & ORDER_PUBLISHES)
-		status = check_publisher(lease, ask, entry, order, answer);
+		status = check_publisher(session, ask, entry, order, answer);
 	if (status)
 		return status;
 	if (!ask->again)
 		handle_give(registry, order->held);
 	/* Only a client that comes again has a slot: another one would skip its cool-down. */
-	status = player_add(registry, order, lease, ask->roles, ask->again ? ask->slot : 0,
-			    &body->first);
+	status = participant_add(registry, order, session, ask->roles, ask->again ? ask->slot : 0,
+				 &body->first);
 	if (status)
 		return explain_failed(ask, status, answer);
-	player = player_find(order, lease);
+	participant = participant_find(order, session);
 	body->id = order->page->id;
-	body->slot = player ? player->slot : 0;
+	body->slot = participant ? participant->slot : 0;
 	log_line("order: uid %u pid %d (%s), \"%s\", roles %" PRIu32 ", slot %" PRIu32,
-		 lease->peer.uid, lease->peer.pid, lease->peer.command, ask->name, ask->roles,
+		 session->peer.uid, session->peer.pid, session->peer.command, ask->name, ask->roles,
 		 body->slot);
 	return GPUSHARE_OK;
 }
 
-int handle_order(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+int handle_order(struct registry *registry, struct session *session, const request *ask,
+		 reply *answer)
 {
 	const gpushare_Order *wanted = &ask->verb.order;
 	const struct entry *entry = registry_find(registry, wanted->name, wanted->generation);
@@ -166,8 +169,8 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 	if (wanted->roles & ~ROLES)
 		return handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
 	if (wanted->leave)
-		return leave(registry, lease, wanted);
-	status = check_entry(registry, lease, wanted, entry, answer);
+		return leave(registry, session, wanted);
+	status = check_entry(registry, session, wanted, entry, answer);
 	if (!status && !wanted->again)
 		status = handle_check_socket(registry, answer);
 	if (status)
@@ -181,7 +184,7 @@ int handle_order(struct registry *registry, struct lease *lease, const request *
 	if (!order->page || (wanted->again && order->page->id != wanted->again))
 		answer->body.order.id = order->page ? order->page->id : 0;
 	else
-		status = join(registry, lease, wanted, entry, order, answer);
+		status = join(registry, session, wanted, entry, order, answer);
 	if (came)
 		order_check(registry, wanted->generation);
 	else if (!entry && !order->page)

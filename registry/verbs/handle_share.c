@@ -10,20 +10,20 @@
 #include "verbs/handlers.h"
 #include "os/log.h"
 #include "order_page.h"
-#include "note.h"
+#include "save.h"
 #include "quota.h"
 
 /* What is kept of that name, which the caller may take; NULL: nothing, or not for him. */
-static struct entry *find_kept(const struct registry *registry, const struct lease *lease,
+static struct entry *find_kept(const struct registry *registry, const struct session *session,
 			       const char *name)
 {
 	struct entry *entry = store_find(&registry->store, name);
 
-	return entry && !entry->lease && entry->owner.uid == lease->peer.uid ? entry : NULL;
+	return entry && !entry->session && entry->owner.uid == session->peer.uid ? entry : NULL;
 }
 
 /* It may come in place of something, whose bytes go then. */
-static int check_kept(struct registry *registry, const struct lease *lease, const record *info,
+static int check_kept(struct registry *registry, const struct session *session, const record *info,
 		      struct entry *instead, reply *answer)
 {
 	uint64_t freed = instead ? instead->kept_bytes : 0;
@@ -33,7 +33,7 @@ static int check_kept(struct registry *registry, const struct lease *lease, cons
 		return GPUSHARE_OK;
 	if (freed)
 		keep_uncount(instead);
-	status = limit_check(registry, lease->user, LIMIT_kept_bytes, info->base_size, answer);
+	status = limit_check(registry, session->user, LIMIT_kept_bytes, info->base_size, answer);
 	if (freed)
 		keep_count(instead);
 	return status;
@@ -41,45 +41,46 @@ static int check_kept(struct registry *registry, const struct lease *lease, cons
 
 /* All of it that is limited; `named`: NULL, or what keeps its name and its place, `nameless`: NULL, or what
  * has its tags already. */
-static int check_limits(struct registry *registry, const struct lease *lease, const record *info,
-			struct entry *named, const struct entry *nameless, reply *answer)
+static int check_limits(struct registry *registry, const struct session *session,
+			const record *info, struct entry *named, const struct entry *nameless,
+			reply *answer)
 {
-	int status = check_kept(registry, lease, info, named, answer);
+	int status = check_kept(registry, session, info, named, answer);
 
 	if (!status && !named)
-		status = limit_check(registry, lease->user, LIMIT_names, 1, answer);
+		status = limit_check(registry, session->user, LIMIT_names, 1, answer);
 	return status ? status
-		      : limit_check_tags(registry, lease->user, named ? named : nameless,
+		      : limit_check_tags(registry, session->user, named ? named : nameless,
 					 info->tags_count, answer);
 }
 
 /* Enter what passed the check. */
-static int share_entry(struct registry *registry, struct lease *lease, const gpushare_Share *share,
-		       reply *answer, struct entry **out_entry)
+static int share_entry(struct registry *registry, struct session *session,
+		       const gpushare_Share *share, reply *answer, struct entry **out_entry)
 {
 	const struct entry *taken = store_find(&registry->store, share->buffer.name);
-	struct entry *kept = find_kept(registry, lease, share->buffer.name);
+	struct entry *kept = find_kept(registry, session, share->buffer.name);
 	int status;
 
 	if (taken && (!kept || entry_is_staged(share->buffer.flags)))
-		return explain_taken(answer, lease, taken);
-	status = check_limits(registry, lease, &share->buffer, kept, NULL, answer);
+		return explain_taken(answer, session, taken);
+	status = check_limits(registry, session, &share->buffer, kept, NULL, answer);
 	if (status)
 		return status;
 	if (!kept)
-		*out_entry = registry_add(registry, lease, &share->buffer, share->handle, 0);
-	else if (keep_replace(registry, kept, lease, &share->buffer, share->handle))
+		*out_entry = registry_add(registry, session, &share->buffer, share->handle, 0);
+	else if (keep_replace(registry, kept, session, &share->buffer, share->handle))
 		*out_entry = kept;
 	if (!*out_entry)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	return GPUSHARE_OK;
 }
 
-static int share_new(struct registry *registry, struct lease *lease, const gpushare_Share *share,
-		     reply *answer)
+static int share_new(struct registry *registry, struct session *session,
+		     const gpushare_Share *share, reply *answer)
 {
 	struct entry *entry = NULL;
-	int status = share_entry(registry, lease, share, answer, &entry);
+	int status = share_entry(registry, session, share, answer, &entry);
 
 	if (status)
 		return status;
@@ -89,13 +90,13 @@ static int share_new(struct registry *registry, struct lease *lease, const gpush
 	answer->body.share.generation = entry->info.generation;
 	answer->body.share.mode = entry->info.mode;
 	answer->body.share.owner_gid = entry->info.owner_gid;
-	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
-		 lease->peer.pid, lease->peer.command, entry->info.name, entry->info.size);
+	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", session->peer.uid,
+		 session->peer.pid, session->peer.command, entry->info.name, entry->info.size);
 	return GPUSHARE_OK;
 }
 
-static int share_adopt(struct registry *registry, struct lease *lease, const gpushare_Share *share,
-		       struct entry *kept, reply *answer)
+static int share_adopt(struct registry *registry, struct session *session,
+		       const gpushare_Share *share, struct entry *kept, reply *answer)
 {
 	gpushare_ShareReply *body = &answer->body.share;
 	int status = handle_check_socket(registry, answer);
@@ -109,23 +110,23 @@ static int share_adopt(struct registry *registry, struct lease *lease, const gpu
 		kept->info.owner_gid = share->buffer.owner_gid;
 	if (share->mode || *share->group)
 		changes_mark(&registry->changes, kept->info.name);
-	keep_adopt(registry, kept, lease, &share->buffer);
+	keep_adopt(registry, kept, session, &share->buffer);
 	answer->which_body = gpushare_Reply_share_tag;
 	body->generation = kept->info.generation;
 	body->adopted = body->has_buffer = true;
-	registry_tell(registry, lease, kept, &body->buffer);
-	log_line("adopt: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
-		 lease->peer.pid, lease->peer.command, kept->info.name, kept->info.size);
+	registry_tell(registry, session, kept, &body->buffer);
+	log_line("adopt: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", session->peer.uid,
+		 session->peer.pid, session->peer.command, kept->info.name, kept->info.size);
 	return GPUSHARE_OK;
 }
 
 /* Whether what stands under that name is what is brought back, and may be by this one. */
-static int check_standing(const struct lease *lease, const gpushare_Share *share,
+static int check_standing(const struct session *session, const gpushare_Share *share,
 			  const struct entry *entry, reply *answer)
 {
-	if (entry->info.generation != share->again || entry->owner.uid != lease->peer.uid ||
-	    (!share->orphan && entry->lease && entry->lease != lease))
-		return explain_taken(answer, lease, entry);
+	if (entry->info.generation != share->again || entry->owner.uid != session->peer.uid ||
+	    (!share->orphan && entry->session && entry->session != session))
+		return explain_taken(answer, session, entry);
 	if (keep_is_alike(entry, &share->buffer))
 		return GPUSHARE_OK;
 	return explain(answer, GPUSHARE_E_INVALID,
@@ -136,7 +137,7 @@ static int check_standing(const struct lease *lease, const gpushare_Share *share
 
 /* What is known to have gone nobody but its owner brings back; and where several users are served, who has
  * it attached has no word in whose it was. */
-static bool may_bring_back(const struct registry *registry, const struct lease *lease,
+static bool may_bring_back(const struct registry *registry, const struct session *session,
 			   const gpushare_Share *share)
 {
 	const struct tombstone *tombstone =
@@ -144,7 +145,7 @@ static bool may_bring_back(const struct registry *registry, const struct lease *
 
 	if (registry->is_system && share->again >= registry->generation.next)
 		return false; /* it was never given, and would use up the numbers of all */
-	if (registry->is_system && tombstone && tombstone->owner.uid != lease->peer.uid)
+	if (registry->is_system && tombstone && tombstone->owner.uid != session->peer.uid)
 		return false;
 	if (!registry_has_gone(registry, share->buffer.name, share->again))
 		return !share->orphan || !registry->is_system;
@@ -154,73 +155,73 @@ static bool may_bring_back(const struct registry *registry, const struct lease *
 }
 
 /* Nothing stands under that name: whether it may be what it was, and did not lose it by an unlink. */
-static int check_lost(struct registry *registry, const struct lease *lease,
+static int check_lost(struct registry *registry, const struct session *session,
 		      const gpushare_Share *share, reply *answer)
 {
 	const struct entry *other = store_find_generation(&registry->store, share->again);
-	const struct entry *nameless = limbo_find(registry, share->again);
+	const struct entry *nameless = deferred_find(registry, share->again);
 
-	if ((nameless && (!nameless->untold || nameless->lease != lease)) ||
-	    !may_bring_back(registry, lease, share))
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease,
+	if ((nameless && (!nameless->unsynced || nameless->session != session)) ||
+	    !may_bring_back(registry, session, share))
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session,
 				       share->buffer.name);
-	if (other && other != nameless && !access_sees(lease, other))
+	if (other && other != nameless && !access_sees(session, other))
 		return explain(answer, GPUSHARE_E_EXISTS, "generation %" PRIu64 " is not \"%s\"",
 			       share->again, share->buffer.name);
 	if (other && other != nameless)
 		return explain(answer, GPUSHARE_E_EXISTS,
 			       "generation %" PRIu64 " is \"%s\", not \"%s\"", share->again,
 			       other->info.name, share->buffer.name);
-	return check_limits(registry, lease, &share->buffer, NULL, nameless, answer);
+	return check_limits(registry, session, &share->buffer, NULL, nameless, answer);
 }
 
 /* Enter or complete what passed the check. NULL: out of memory. */
-static struct entry *bring_back(struct registry *registry, struct lease *lease,
+static struct entry *bring_back(struct registry *registry, struct session *session,
 				const gpushare_Share *share, struct entry *entry)
 {
-	struct entry *nameless = limbo_find(registry, share->again);
-	unsigned int noted = 0;
+	struct entry *nameless = deferred_find(registry, share->again);
+	unsigned int record_slot = 0;
 
 	if (entry) {
-		if (!entry->lease && !share->orphan)
-			keep_return(registry, entry, lease);
+		if (!entry->session && !share->orphan)
+			keep_return(registry, entry, session);
 		return entry;
 	}
 	if (nameless)
-		noted = limbo_give_up(registry, nameless);
-	entry = registry_add(registry, lease, &share->buffer, share->handle, share->again);
-	note_forget(registry, noted);
+		record_slot = deferred_give_up(registry, nameless);
+	entry = registry_add(registry, session, &share->buffer, share->handle, share->again);
+	save_forget(registry, record_slot);
 	if (!entry) {
 		order_end(registry, share->again);
 		return NULL;
 	}
 	registry_count(registry, entry);
 	if (share->orphan)
-		keep_strand(registry, entry, lease);
+		keep_strand(registry, entry, session);
 	else
 		order_check(registry, share->again);
 	return entry;
 }
 
 /* With the generation that it had before the registry's restart. */
-static int share_again(struct registry *registry, struct lease *lease, const gpushare_Share *share,
-		       reply *answer)
+static int share_again(struct registry *registry, struct session *session,
+		       const gpushare_Share *share, reply *answer)
 {
 	struct entry *entry = store_find(&registry->store, share->buffer.name);
-	int status = entry ? check_standing(lease, share, entry, answer)
-			   : check_lost(registry, lease, share, answer);
+	int status = entry ? check_standing(session, share, entry, answer)
+			   : check_lost(registry, session, share, answer);
 
 	if (status)
 		return status;
-	entry = bring_back(registry, lease, share, entry);
+	entry = bring_back(registry, session, share, entry);
 	if (!entry)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	if (backing_is_fd(share->buffer.backing) && !entry->held)
 		registry_hold(registry, entry, handle_take(registry));
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = share->again;
-	log_line("again: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", lease->peer.uid,
-		 lease->peer.pid, lease->peer.command, share->buffer.name, share->buffer.size);
+	log_line("again: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", session->peer.uid,
+		 session->peer.pid, session->peer.command, share->buffer.name, share->buffer.size);
 	return GPUSHARE_OK;
 }
 
@@ -239,7 +240,8 @@ static bool is_for_group(const struct registry *registry, const gpushare_Share *
 	return !registry->passing && *share->group && backing_is_fd(share->buffer.backing);
 }
 
-int handle_share(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+int handle_share(struct registry *registry, struct session *session, const request *ask,
+		 reply *answer)
 {
 	bool with_fd = registry->passing && registry->passing->came;
 	bool asks_group = is_for_group(registry, &ask->verb.share);
@@ -249,8 +251,8 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 	int status = check_share(&share, with_fd || asks_group, answer);
 
 	if (!status)
-		status =
-		    permission_check_share(lease, &share, &registry->group, &share.buffer, answer);
+		status = permission_check_share(session, &share, &registry->group, &share.buffer,
+						answer);
 	if (status)
 		return status;
 	if (asks_group) {
@@ -259,19 +261,19 @@ int handle_share(struct registry *registry, struct lease *lease, const request *
 		answer->body.share.owner_gid = share.buffer.owner_gid;
 		return HANDLE_ELSEWHERE;
 	}
-	registry_bury(registry, lease, name);
+	registry_bury(registry, session, name);
 	if (share.again)
-		return share_again(registry, lease, &share, answer);
-	kept = share.adopt ? find_kept(registry, lease, name) : NULL;
+		return share_again(registry, session, &share, answer);
+	kept = share.adopt ? find_kept(registry, session, name) : NULL;
 	if (kept && !kept->info.missing && keep_is_alike(kept, &share.buffer))
-		return share_adopt(registry, lease, &share, kept, answer);
+		return share_adopt(registry, session, &share, kept, answer);
 	if (!share.adopt || with_fd)
-		return share_new(registry, lease, &share, answer);
+		return share_new(registry, session, &share, answer);
 	if (kept && kept->info.missing)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session, name);
 	if (kept)
 		return explain_strange(&share, kept, answer);
 	if (store_find(&registry->store, name))
-		return explain_taken(answer, lease, store_find(&registry->store, name));
-	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
+		return explain_taken(answer, session, store_find(&registry->store, name));
+	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session, name);
 }

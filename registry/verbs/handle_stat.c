@@ -51,7 +51,7 @@ static void stat_statuses(const struct counts *counts, gpushare_StatReply *to)
 }
 
 /* Of what the caller may see. */
-static void stat_buffers(const struct registry *registry, const struct lease *lease,
+static void stat_buffers(const struct registry *registry, const struct session *session,
 			 gpushare_StatReply *to)
 {
 	static const uint32_t known[] = {
@@ -61,8 +61,8 @@ static void stat_buffers(const struct registry *registry, const struct lease *le
 	};
 	struct tally_sum named[TALLY_BACKINGS], limbo[TALLY_BACKINGS];
 
-	tally_sums(registry->tallies, lease, false, named);
-	tally_sums(registry->tallies, lease, true, limbo);
+	tally_sums(registry->tallies, session, false, named);
+	tally_sums(registry->tallies, session, true, limbo);
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		gpushare_Count *count =
 		    add(to->by_backing, &to->by_backing_count, backing_name(known[i]));
@@ -100,12 +100,13 @@ static void stat_others(const struct counts *counts, gpushare_StatReply *to)
 		add(to->by_audit, &to->by_audit_count, audited[i])->count = counts->audited[i];
 }
 
-int handle_stat(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+int handle_stat(struct registry *registry, struct session *session, const request *ask,
+		reply *answer)
 {
-	bool all = permission_count_all(registry, lease);
-	const uint64_t *held = all ? registry->users.held : lease->user->held;
+	bool all = permission_count_all(registry, session);
+	const uint64_t *held = all ? registry->users.held : session->user->held;
 	const uint64_t *limits = all ? registry->limits.of_all : registry->limits.of_user;
-	const struct counts *counts = all ? &registry->counts : &lease->user->counts;
+	const struct counts *counts = all ? &registry->counts : &session->user->counts;
 	gpushare_StatReply *to = &answer->body.stat;
 
 	(void)ask;
@@ -118,7 +119,7 @@ int handle_stat(struct registry *registry, struct lease *lease, const request *a
 	    .started_unix_ns = registry->started_unix_ns,
 	    .kept_bytes = held[LIMIT_kept_bytes],
 	    .kept_limit = limits[LIMIT_kept_bytes],
-	    .descriptors = all ? registry->vault.count : held[LIMIT_descriptors],
+	    .descriptors = all ? registry->fdtable.count : held[LIMIT_descriptors],
 	    .hidden = counts->hidden,
 	    .version = GPUSHARE_VERSION,
 	    .pid = getpid(),
@@ -126,7 +127,7 @@ int handle_stat(struct registry *registry, struct lease *lease, const request *a
 	};
 	stat_verbs(counts, to);
 	stat_statuses(counts, to);
-	stat_buffers(registry, lease, to);
+	stat_buffers(registry, session, to);
 	stat_others(counts, to);
 	return GPUSHARE_OK;
 }

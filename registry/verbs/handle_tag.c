@@ -7,7 +7,7 @@
 #include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
-#include "note.h"
+#include "save.h"
 #include "quota.h"
 
 #define TAGS_MAX GPUSHARE_TAGS_MAX
@@ -34,20 +34,21 @@ static void tags_set(struct tags *all, const gpushare_Tag *tag)
 	}
 }
 
-static int find(const struct registry *registry, const struct lease *lease, const char *name,
+static int find(const struct registry *registry, const struct session *session, const char *name,
 		uint64_t generation, reply *answer, struct entry **out_entry)
 {
 	struct entry *entry = generation
-				  ? permission_find_generation(registry, lease, name, generation)
-				  : permission_find(registry, lease, name);
+				  ? permission_find_generation(registry, session, name, generation)
+				  : permission_find(registry, session, name);
 
 	if (!entry)
-		return explain_other(answer, registry, lease, name, generation);
+		return explain_other(answer, registry, session, name, generation);
 	*out_entry = entry;
 	return GPUSHARE_OK;
 }
 
-int handle_tag(struct registry *registry, struct lease *lease, const request *ask, reply *answer)
+int handle_tag(struct registry *registry, struct session *session, const request *ask,
+	       reply *answer)
 {
 	const gpushare_SetTags *wanted = &ask->verb.tag;
 	struct tags all = {.count = 0};
@@ -55,11 +56,11 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 	int status = check_tags(wanted->name, wanted->tags, wanted->tags_count, answer);
 
 	if (!status)
-		status = find(registry, lease, wanted->name, wanted->generation, answer, &entry);
+		status = find(registry, session, wanted->name, wanted->generation, answer, &entry);
 	if (status)
 		return status;
-	if (!(access_of(lease, entry) & ACCESS_OWN))
-		return permission_deny_owner(lease, entry, "tag", answer);
+	if (!(access_of(session, entry) & ACCESS_OWN))
+		return permission_deny_owner(session, entry, "tag", answer);
 	all.count = entry->tags_count;
 	if (all.count)
 		memcpy(all.tags, entry->tags, all.count * sizeof(*all.tags));
@@ -75,19 +76,19 @@ int handle_tag(struct registry *registry, struct lease *lease, const request *as
 		return status;
 	if (!entry_tag(entry, all.tags, all.count))
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	note_entry(registry, entry);
-	log_line("tag: uid %u pid %d (%s), \"%s\", %d tags", lease->peer.uid, lease->peer.pid,
-		 lease->peer.command, wanted->name, all.count);
+	save_entry(registry, entry);
+	log_line("tag: uid %u pid %d (%s), \"%s\", %d tags", session->peer.uid, session->peer.pid,
+		 session->peer.command, wanted->name, all.count);
 	return GPUSHARE_OK;
 }
 
 /* Into its place by connection; the last one makes room. */
-static void page_insert(gpushare_HoldersReply *page, const struct lease *lease,
+static void page_insert(gpushare_HoldersReply *page, const struct session *session,
 			const struct attachment *attachment)
 {
 	pb_size_t at = 0;
 
-	while (at < page->holders_count && page->holders[at].connection < lease->id)
+	while (at < page->holders_count && page->holders[at].connection < session->id)
 		at++;
 	if (page->holders_count == PAGE)
 		page->more = true;
@@ -98,29 +99,30 @@ static void page_insert(gpushare_HoldersReply *page, const struct lease *lease,
 	memmove(&page->holders[at + 1], &page->holders[at],
 		(page->holders_count - at - 1u) * sizeof(*page->holders));
 	page->holders[at] = (gpushare_Holder){
-	    .connection = lease->id,
-	    .pid = lease->peer.pid,
-	    .uid = lease->peer.uid,
-	    .started = lease->peer.started,
+	    .connection = session->id,
+	    .pid = session->peer.pid,
+	    .uid = session->peer.uid,
+	    .started = session->peer.started,
 	    .count = attachment->count,
 	    .own = attachment->own,
 	};
-	strcpy(page->holders[at].command, lease->peer.command);
+	strcpy(page->holders[at].command, session->peer.command);
 }
 
-int handle_holders(struct registry *registry, struct lease *lease, const request *ask,
+int handle_holders(struct registry *registry, struct session *session, const request *ask,
 		   reply *answer)
 {
 	const gpushare_Holders *wanted = &ask->verb.holders;
 	const struct attachment *attachment;
 	struct entry *entry;
-	int status = find(registry, lease, wanted->name, wanted->generation, answer, &entry);
+	int status = find(registry, session, wanted->name, wanted->generation, answer, &entry);
 
 	if (status)
 		return status;
 	answer->which_body = gpushare_Reply_holders_tag;
-	for (const struct lease *each = registry->leases.by_id; each; each = each->hh.next) {
-		attachment = lease_find_attachment(each, entry->info.name, entry->info.generation);
+	for (const struct session *each = registry->sessions.by_id; each; each = each->hh.next) {
+		attachment =
+		    session_find_attachment(each, entry->info.name, entry->info.generation);
 		if (attachment && each->id > wanted->after)
 			page_insert(&answer->body.holders, each, attachment);
 	}

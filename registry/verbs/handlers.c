@@ -11,7 +11,7 @@
 #include "os/clock.h"
 #include "explain.h"
 #include "os/log.h"
-#include "note.h"
+#include "save.h"
 #include "verbs/pattern.h"
 #include "restore.h"
 #include "quota.h"
@@ -47,7 +47,7 @@ uint32_t handle_wait_ms(const request *ask)
 	return wait_ms < LIMIT_WAIT_MS ? wait_ms : LIMIT_WAIT_MS;
 }
 
-static int handle_hello(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_hello(struct registry *registry, struct session *session, const request *ask,
 			reply *answer)
 {
 	const gpushare_Hello *hello = &ask->verb.hello;
@@ -59,22 +59,23 @@ static int handle_hello(struct registry *registry, struct lease *lease, const re
 		    "this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
 		    "protocol %" PRIu32 "; install the same version on both sides",
 		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
-	process_says(&lease->peer, hello->self.pid_namespace, hello->self.pid, hello->self.started);
-	status = limit_check(registry, lease->user, LIMIT_connections, 0, answer); /* it counts */
+	process_says(&session->peer, hello->self.pid_namespace, hello->self.pid,
+		     hello->self.started);
+	status = limit_check(registry, session->user, LIMIT_connections, 0, answer); /* it counts */
 	if (status)
 		return status;
-	lease->greeted = true;
-	lease->attempt = hello->attempt;
-	answer->body.hello.resumed = restore_resume(registry, lease, hello->resume);
-	memcpy(answer->body.hello.lease, lease->key, sizeof(lease->key));
-	answer->body.hello.connection = lease->id;
+	session->greeted = true;
+	session->attempt = hello->attempt;
+	answer->body.hello.resumed = restore_resume(registry, session, hello->resume);
+	memcpy(answer->body.hello.session, session->key, sizeof(session->key));
+	answer->body.hello.connection = session->id;
 	answer->which_body = gpushare_Reply_hello_tag;
 	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 	answer->body.hello.pid = getpid();
 	snprintf(answer->body.hello.version, sizeof(answer->body.hello.version), "%s",
 		 GPUSHARE_VERSION);
-	log_line("hello: uid %u pid %d (%s), %s", lease->peer.uid, lease->peer.pid,
-		 lease->peer.command, hello->client);
+	log_line("hello: uid %u pid %d (%s), %s", session->peer.uid, session->peer.pid,
+		 session->peer.command, hello->client);
 	return GPUSHARE_OK;
 }
 
@@ -102,46 +103,46 @@ void handle_give(struct registry *registry, struct held *held)
 }
 
 /* Nothing of that name: wait, or say why not. */
-static int answer_missing(struct registry *registry, const struct lease *lease, const request *ask,
-			  const char *name, reply *answer)
+static int answer_missing(struct registry *registry, const struct session *session,
+			  const request *ask, const char *name, reply *answer)
 {
 	int status;
 
 	if (!handle_wait_ms(ask))
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease, name);
-	status = limit_check(registry, lease->user, LIMIT_waiters, 1, answer);
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session, name);
+	status = limit_check(registry, session->user, LIMIT_waiters, 1, answer);
 	return status ? status : HANDLE_WAIT;
 }
 
 /* What somebody has had: it stands, it has gone, or nobody has told of it since the restart. */
-static int lookup_generation(const struct registry *registry, const struct lease *lease,
+static int lookup_generation(const struct registry *registry, const struct session *session,
 			     const gpushare_Lookup *lookup, reply *answer)
 {
 	const struct entry *entry = registry_find(registry, lookup->name, lookup->generation);
 
-	if (entry && !access_sees(lease, entry))
+	if (entry && !access_sees(session, entry))
 		entry = NULL; /* as if it were not there */
 	if (!entry && registry_has_gone(registry, lookup->name, lookup->generation))
-		return explain_other(answer, registry, lease, lookup->name, lookup->generation);
+		return explain_other(answer, registry, session, lookup->name, lookup->generation);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = entry != NULL;
 	if (entry)
-		registry_tell(registry, lease, entry, &answer->body.lookup.buffer);
+		registry_tell(registry, session, entry, &answer->body.lookup.buffer);
 	return GPUSHARE_OK;
 }
 
-static int handle_lookup(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_lookup(struct registry *registry, struct session *session, const request *ask,
 			 reply *answer)
 {
-	const struct entry *entry = permission_find(registry, lease, ask->verb.lookup.name);
+	const struct entry *entry = permission_find(registry, session, ask->verb.lookup.name);
 
 	if (ask->verb.lookup.generation)
-		return lookup_generation(registry, lease, &ask->verb.lookup, answer);
+		return lookup_generation(registry, session, &ask->verb.lookup, answer);
 	if (!entry || (entry->info.missing && handle_wait_ms(ask)))
-		return answer_missing(registry, lease, ask, ask->verb.lookup.name, answer);
+		return answer_missing(registry, session, ask, ask->verb.lookup.name, answer);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = true;
-	registry_tell(registry, lease, entry, &answer->body.lookup.buffer);
+	registry_tell(registry, session, entry, &answer->body.lookup.buffer);
 	return GPUSHARE_OK;
 }
 
@@ -157,10 +158,10 @@ static int check_kind(const struct known *info, bool event, reply *answer)
 		       info->name);
 }
 
-/* An attachment has one name; its client said another one in a Retell. */
-static int check_told(const struct lease *lease, const struct known *info, reply *answer)
+/* An attachment has one name; its client said another one in a Resync. */
+static int check_told(const struct session *session, const struct known *info, reply *answer)
 {
-	const struct attachment *told = lease_find_generation(lease, info->generation);
+	const struct attachment *told = session_find_generation(session, info->generation);
 
 	if (!told || !strcmp(told->name, info->name))
 		return GPUSHARE_OK;
@@ -170,23 +171,23 @@ static int check_told(const struct lease *lease, const struct known *info, reply
 		       info->generation, told->name, info->name);
 }
 
-static int handle_attach(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_attach(struct registry *registry, struct session *session, const request *ask,
 			 reply *answer)
 {
-	struct entry *entry = permission_find(registry, lease, ask->verb.attach.name);
+	struct entry *entry = permission_find(registry, session, ask->verb.attach.name);
 	gpushare_AttachReply *attach = &answer->body.attach;
 	const struct attachment *held;
 	int status;
 
 	if (!entry || entry->info.missing)
-		return answer_missing(registry, lease, ask, ask->verb.attach.name, answer);
-	status = limit_check(registry, lease->user, LIMIT_attachments, 1, answer);
+		return answer_missing(registry, session, ask, ask->verb.attach.name, answer);
+	status = limit_check(registry, session->user, LIMIT_attachments, 1, answer);
 	if (!status)
 		status = check_kind(&entry->info, ask->verb.attach.event, answer);
 	if (!status)
-		status = check_told(lease, &entry->info, answer);
+		status = check_told(session, &entry->info, answer);
 	if (!status)
-		status = permission_check_attach(lease, entry, ask->verb.attach.read_only,
+		status = permission_check_attach(session, entry, ask->verb.attach.read_only,
 						 &attach->read_only, answer);
 	if (!status && entry->held && !registry->passing) {
 		answer->which_body = gpushare_Reply_attach_tag;
@@ -197,59 +198,60 @@ static int handle_attach(struct registry *registry, struct lease *lease, const r
 		return status;
 	if (entry->held)
 		handle_give(registry, entry->held);
-	held = lease_find_attachment(lease, entry->info.name, entry->info.generation);
-	if (!registry_set(registry, lease, entry->info.name, entry->info.generation,
+	held = session_find_attachment(session, entry->info.name, entry->info.generation);
+	if (!registry_set(registry, session, entry->info.name, entry->info.generation,
 			  held ? held->count + 1 : 1))
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	answer->which_body = gpushare_Reply_attach_tag;
 	attach->has_buffer = true;
-	attach->own = entry->lease && process_is_same(&lease->peer, &entry->owner);
-	registry_tell(registry, lease, entry, &attach->buffer);
+	attach->own = entry->session && process_is_same(&session->peer, &entry->owner);
+	registry_tell(registry, session, entry, &attach->buffer);
 	memcpy(attach->handle, entry->handle, sizeof(attach->handle));
-	log_line("attach: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
-		 lease->peer.command, entry->info.name);
+	log_line("attach: uid %u pid %d (%s), \"%s\"", session->peer.uid, session->peer.pid,
+		 session->peer.command, entry->info.name);
 	return GPUSHARE_OK;
 }
 
-static int handle_detach(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_detach(struct registry *registry, struct session *session, const request *ask,
 			 reply *answer)
 {
 	const gpushare_Detach *detach = &ask->verb.detach;
 	struct attachment *attachment =
-	    lease_find_attachment(lease, detach->name, detach->generation);
+	    session_find_attachment(session, detach->name, detach->generation);
 
 	if (!attachment)
 		return explain(answer, GPUSHARE_E_NOT_FOUND,
 			       "this connection has not attached \"%s\", generation %" PRIu64,
 			       detach->name, detach->generation);
-	registry_detach(registry, lease, attachment, 1);
-	log_line("detach: uid %u pid %d (%s), \"%s\"", lease->peer.uid, lease->peer.pid,
-		 lease->peer.command, detach->name);
+	registry_detach(registry, session, attachment, 1);
+	log_line("detach: uid %u pid %d (%s), \"%s\"", session->peer.uid, session->peer.pid,
+		 session->peer.command, detach->name);
 	return GPUSHARE_OK;
 }
 
-static int handle_withdraw(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_withdraw(struct registry *registry, struct session *session, const request *ask,
 			   reply *answer)
 {
 	const gpushare_Withdraw *withdraw = &ask->verb.withdraw;
-	struct entry *entry = permission_find(registry, lease, withdraw->name);
+	struct entry *entry = permission_find(registry, session, withdraw->name);
 	bool unlink = !withdraw->generation;
 
-	if (handle_withdraw_nameless(registry, lease, withdraw, answer))
+	if (handle_withdraw_nameless(registry, session, withdraw, answer))
 		return GPUSHARE_OK;
 	if (!entry)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, lease,
+		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session,
 				       withdraw->name);
 	if (!unlink && entry->info.generation != withdraw->generation)
-		return explain_other(answer, registry, lease, withdraw->name, withdraw->generation);
-	if (!unlink && entry->lease != lease)
+		return explain_other(answer, registry, session, withdraw->name,
+				     withdraw->generation);
+	if (!unlink && entry->session != session)
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "\"%s\" was not shared through this connection; unlink it instead",
 			       withdraw->name);
-	if (!(access_of(lease, entry) & ACCESS_OWN))
-		return permission_deny_owner(lease, entry, "unlink", answer);
-	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw", lease->peer.uid,
-		 lease->peer.pid, lease->peer.command, withdraw->name);
+	if (!(access_of(session, entry) & ACCESS_OWN))
+		return permission_deny_owner(session, entry, "unlink", answer);
+	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw",
+		 session->peer.uid, session->peer.pid, session->peer.command, withdraw->name);
 	if (!unlink && entry_stays(entry->info.flags))
 		keep_orphan(registry, entry);
 	else if (!handle_withdraw_limbo(registry, entry, withdraw, answer))
@@ -267,7 +269,7 @@ bool handle_list_one(struct listing *listing, const struct entry *entry)
 {
 	gpushare_ListReply *page = listing->page;
 
-	if (!access_sees(listing->lease, entry)) {
+	if (!access_sees(listing->session, entry)) {
 		/* The page does not end here: that would tell of it. */
 		if (++listing->hidden == LIMIT_LIST_HIDDEN)
 			listing->rest = entry;
@@ -279,7 +281,7 @@ bool handle_list_one(struct listing *listing, const struct entry *entry)
 	    pattern_fits(&listing->pattern, entry->info.name, &listing->work)) {
 		page->more = page->buffers_count == listing->limit;
 		if (!page->more)
-			registry_tell(listing->registry, listing->lease, entry,
+			registry_tell(listing->registry, listing->session, entry,
 				      &page->buffers[page->buffers_count++]);
 	}
 	if (!page->more)
@@ -322,14 +324,14 @@ static int rest_list(const struct listing *listing, struct list_rest **rest, rep
 _Static_assert(sizeof(((gpushare_ListReply *)0)->buffers) == LIMIT_PAGE * sizeof(record),
 	       "registry.options");
 
-static int handle_list(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_list(struct registry *registry, struct session *session, const request *ask,
 		       reply *answer)
 {
 	const gpushare_List *list = &ask->verb.list;
 	struct list_rest *rest = registry->list_rest;
 	struct listing listing = {
 	    .registry = registry,
-	    .lease = lease,
+	    .session = session,
 	    .list = list,
 	    .after = rest ? rest->after : list->after,
 	    .after_generation = rest ? rest->after_generation : list->after_generation,
@@ -340,7 +342,7 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	    .page = &answer->body.list,
 	};
 
-	if (handle_refuses_lists(lease->user))
+	if (handle_refuses_lists(session->user))
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "%d lists of this user wait to be made, which is all that this "
 			       "registry takes of one user; ask again later",
@@ -364,62 +366,62 @@ static int handle_list(struct registry *registry, struct lease *lease, const req
 	return GPUSHARE_OK;
 }
 
-static int handle_subscribe(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_subscribe(struct registry *registry, struct session *session, const request *ask,
 			    reply *answer)
 {
-	int status = lease->watcher ? GPUSHARE_OK : events_enter(registry, lease, answer);
+	int status = session->watcher ? GPUSHARE_OK : events_enter(registry, session, answer);
 
 	(void)ask;
 	if (status)
 		return status;
-	if (lease->watcher->ask)
+	if (session->watcher->ask)
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "this connection waits for notices already; subscribe again when "
 			       "they have come");
 	answer->which_body = gpushare_Reply_subscribe_tag;
-	return events_take(lease->watcher, &answer->body.subscribe) ? GPUSHARE_OK : HANDLE_LISTEN;
+	return events_take(session->watcher, &answer->body.subscribe) ? GPUSHARE_OK : HANDLE_LISTEN;
 }
 
-static int handle_verb(struct registry *registry, struct lease *lease, const request *ask,
+static int handle_verb(struct registry *registry, struct session *session, const request *ask,
 		       reply *answer)
 {
-	if (!lease->greeted && ask->which_verb != gpushare_Request_hello_tag)
+	if (!session->greeted && ask->which_verb != gpushare_Request_hello_tag)
 		return explain(answer, GPUSHARE_E_PROTOCOL,
 			       "the first request on a connection must be hello");
-	if (lease->given_up) /* nobody waits for that, or is told of it */
+	if (session->given_up) /* nobody waits for that, or is told of it */
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "this process goes on by another connection");
 	registry_end_name(registry, request_name(ask));
 	switch (ask->which_verb) {
 #define X(verb) \
 	case gpushare_Request_##verb##_tag: \
-		return handle_##verb(registry, lease, ask, answer);
+		return handle_##verb(registry, session, ask, answer);
 		REQUEST_VERBS(X)
 #undef X
 	}
 	return handle_undecodable(GPUSHARE_E_PROTOCOL, answer);
 }
 
-int handle_request(struct registry *registry, struct lease *lease, const request *ask,
+int handle_request(struct registry *registry, struct session *session, const request *ask,
 		   reply *answer)
 {
 	int status;
 
-	user_asks(registry, lease->user, 1);
+	user_asks(registry, session->user, 1);
 	*answer = (reply){0};
-	registry->events.actor = lease->peer.pid;
-	registry->asking = &lease->peer;
-	status = handle_verb(registry, lease, ask, answer);
+	registry->events.actor = session->peer.pid;
+	registry->asking = &session->peer;
+	status = handle_verb(registry, session, ask, answer);
 	answer->status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	registry->asking = NULL;
 	registry->events.actor = 0;
 	if (status <= GPUSHARE_OK) {
-		user_answered(registry, lease->user, ask->which_verb, status);
-		audit_request(registry, lease, ask, answer);
+		user_answered(registry, session->user, ask->which_verb, status);
+		audit_request(registry, session, ask, answer);
 	} else if (status == HANDLE_ELSEWHERE) {
-		user_asks(registry, lease->user, -1);
+		user_asks(registry, session->user, -1);
 	}
-	note_flush(registry);
+	save_flush(registry);
 	return status;
 }
 
@@ -435,10 +437,10 @@ int handle_undecodable(int fault, reply *answer)
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
 }
 
-int handle_too_long(struct registry *registry, const struct lease *lease, size_t size,
+int handle_too_long(struct registry *registry, const struct session *session, size_t size,
 		    reply *answer)
 {
-	limit_count(registry, lease->user, COUNTS_LIMITS - 1);
+	limit_count(registry, session->user, COUNTS_LIMITS - 1);
 	*answer = (reply){.status = GPUSHARE_E_LIMIT};
 	return explain(answer, GPUSHARE_E_LIMIT,
 		       "the request has %zu bytes, where %" PRIu64
@@ -446,10 +448,10 @@ int handle_too_long(struct registry *registry, const struct lease *lease, size_t
 		       size, registry->limits.message_bytes);
 }
 
-int handle_timeout(const struct registry *registry, const struct lease *lease, const request *ask,
-		   reply *answer)
+int handle_timeout(const struct registry *registry, const struct session *session,
+		   const request *ask, reply *answer)
 {
 	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
-	return explain_missing(answer, GPUSHARE_E_TIMED_OUT, registry, lease,
+	return explain_missing(answer, GPUSHARE_E_TIMED_OUT, registry, session,
 			       handle_wait_name(ask));
 }

@@ -15,7 +15,7 @@
 
 static struct talk {
 	struct fds_server server;
-	struct lease *lease;
+	struct session *session;
 	struct fds_connection connection; /* the registry's end */
 	int near;			  /* ours */
 } talk;
@@ -67,13 +67,13 @@ static void send_nonsense(struct fuzz_bytes *from)
 /* A header, some of it bent, and what belongs behind it or anything. */
 static void send_message(struct fuzz_bytes *from, const void *body, size_t size)
 {
-	struct fds_header header = {.version = FDS_VERSION, .connection = talk.lease->id};
+	struct fds_header header = {.version = FDS_VERSION, .connection = talk.session->id};
 	uint8_t message[sizeof(header) + gpushare_Request_size], bend = fuzz_byte(from);
 
 	header.verb = bend & 128 ? fuzz_byte(from) % 7 : FDS_ASK;
-	memcpy(header.lease, talk.lease->key, sizeof(header.lease));
+	memcpy(header.session, talk.session->key, sizeof(header.session));
 	if ((bend & 15) == 1)
-		header.lease[bend >> 4] ^= 1;
+		header.session[bend >> 4] ^= 1;
 	if ((bend & 15) == 2)
 		header.connection ^= 1u << (bend >> 4);
 	if (size > sizeof(message) - sizeof(header))
@@ -191,8 +191,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	talk.near = ends[0];
 	talk.connection = (struct fds_connection){.fd = ends[1], .pid = peer.pid, .uid = peer.uid};
-	talk.lease = registry_connect(registry, 3, &peer);
-	talk.lease->greeted = true;
+	talk.session = registry_connect(registry, 3, &peer);
+	talk.session->greeted = true;
 	while (from.left && turn(&from))
 		;
 	fds_close(ends, 2);

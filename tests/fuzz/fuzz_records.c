@@ -4,9 +4,9 @@
  * makes of it holds together, and read again is the same.
  */
 #include "judge.h"
-#include "note.h"
+#include "save.h"
 #include "place.h"
-#include "replay.h"
+#include "load.h"
 
 static void put(int file, const void *bytes, size_t size)
 {
@@ -64,7 +64,7 @@ static void put_bytes(int file, const uint8_t *bytes, size_t size, uint64_t stam
 static void write_file(struct fuzz_bytes *from)
 {
 	int file =
-	    openat(place_open(), RECORDS_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	    openat(instance_open(), RECORDS_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	uint64_t stamp = 1;
 
 	FUZZ_MUST(file >= 0);
@@ -87,8 +87,8 @@ static struct registry *read_back(void)
 	struct registry *registry = registry_new();
 
 	records_open(&registry->records, place_again());
-	if (!replay(registry))
-		note_all(registry);
+	if (!load_records(registry))
+		save_all(registry);
 	judge_registry(registry);
 	return registry;
 }
@@ -97,10 +97,11 @@ static void compare(const struct entry *one, const struct entry *other)
 {
 	FUZZ_MUST(other && one->info.generation == other->info.generation);
 	FUZZ_MUST(!strcmp(one->info.name, other->info.name));
-	FUZZ_MUST(!one->lease == !other->lease);
-	FUZZ_MUST(!one->lease || !memcmp(one->lease->key, other->lease->key, GPUSHARE_LEASE_SIZE));
+	FUZZ_MUST(!one->session == !other->session);
+	FUZZ_MUST(!one->session ||
+		  !memcmp(one->session->key, other->session->key, GPUSHARE_SESSION_KEY_SIZE));
 	FUZZ_MUST(one->info.attachers == other->info.attachers);
-	FUZZ_MUST(one->untold == other->untold && one->info.in_limbo == other->info.in_limbo);
+	FUZZ_MUST(one->unsynced == other->unsynced && one->info.in_limbo == other->info.in_limbo);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -116,8 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_MUST(first->nameless == second->nameless);
 	for (size_t at = 0; (entry = store_at(&first->store, at)); at++)
 		compare(entry, store_at(&second->store, at));
-	for (size_t at = 0, with = 0; (entry = limbo_after(first, &at));)
-		compare(entry, limbo_after(second, &with));
+	for (size_t at = 0, with = 0; (entry = deferred_after(first, &at));)
+		compare(entry, deferred_after(second, &with));
 	registry_free(first);
 	registry_free(second);
 	return 0;

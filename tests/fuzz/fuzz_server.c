@@ -2,14 +2,14 @@
 /*
  * Requests of several connections, deaths, and restarts of the registry, in any order; after each one
  * judge.h, and the three claims of tests/model on the code itself: a generation is not given twice,
- * what is kept is there after a restart, no record without a living lease or a keep.
+ * what is kept is there after a restart, no record without a living session or a keep.
  */
 #include "os/clock.h"
 #include "verbs/handlers.h"
 #include "judge.h"
-#include "note.h"
+#include "save.h"
 #include "place.h"
-#include "replay.h"
+#include "load.h"
 #include "restore.h"
 
 #define CLIENTS 4
@@ -19,8 +19,8 @@ static const char *const names[] = {"a", "b", "a/b", "w0"};
 
 static struct world {
 	struct registry *registry;
-	struct lease *lease[CLIENTS]; /* NULL: not connected */
-	uint8_t key[CLIENTS][GPUSHARE_LEASE_SIZE];
+	struct session *session[CLIENTS]; /* NULL: not connected */
+	uint8_t key[CLIENTS][GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t known[KNOWN], highest;
 	unsigned int next_known;
 	uint32_t last_id;
@@ -66,28 +66,28 @@ static void learn(uint64_t generation)
 static int ask_with(unsigned int client, const request *what, int fd)
 {
 	struct registry *registry = world.registry;
-	struct lease *lease = world.lease[client];
+	struct session *session = world.session[client];
 	struct passing passing = {.came = NULL};
 	int status;
 
-	if (fd >= 0 && vault_check(registry, lease->user, &world.answer))
+	if (fd >= 0 && fdtable_check(registry, session->user, &world.answer))
 		close(fd);
 	else if (fd >= 0)
-		passing.came = vault_keep(&registry->vault, lease->user, fd);
+		passing.came = fdtable_keep(&registry->fdtable, session->user, fd);
 	registry->passing = &passing;
-	status = handle_request(registry, lease, what, &world.answer);
+	status = handle_request(registry, session, what, &world.answer);
 	registry->passing = NULL;
 	FUZZ_MUST(status != HANDLE_ELSEWHERE);
 	if (passing.came)
-		vault_release(&registry->vault, passing.came);
+		fdtable_release(&registry->fdtable, passing.came);
 	if (passing.goes)
-		vault_release(&registry->vault, passing.goes);
+		fdtable_release(&registry->fdtable, passing.goes);
 	return status;
 }
 
 static int ask(unsigned int client, const request *what)
 {
-	return handle_request(world.registry, world.lease[client], what, &world.answer);
+	return handle_request(world.registry, world.session[client], what, &world.answer);
 }
 
 static void join(unsigned int client, struct fuzz_bytes *from)
@@ -95,19 +95,20 @@ static void join(unsigned int client, struct fuzz_bytes *from)
 	request what = {.which_verb = gpushare_Request_hello_tag};
 	struct process process = process_of(client);
 
-	if (world.lease[client])
+	if (world.session[client])
 		return;
-	world.lease[client] = registry_connect(world.registry, ++world.last_id, &process);
+	world.session[client] = registry_connect(world.registry, ++world.last_id, &process);
 	what.verb.hello.protocol = GPUSHARE_PROTOCOL;
-	memcpy(what.verb.hello.resume, world.key[fuzz_byte(from) % CLIENTS], GPUSHARE_LEASE_SIZE);
+	memcpy(what.verb.hello.resume, world.key[fuzz_byte(from) % CLIENTS],
+	       GPUSHARE_SESSION_KEY_SIZE);
 	FUZZ_MUST(!ask(client, &what));
-	memcpy(world.key[client], world.answer.body.hello.lease, GPUSHARE_LEASE_SIZE);
+	memcpy(world.key[client], world.answer.body.hello.session, GPUSHARE_SESSION_KEY_SIZE);
 }
 
 static void part(unsigned int client)
 {
-	FUZZ_MUST(!registry_disconnect(world.registry, world.lease[client]));
-	world.lease[client] = NULL;
+	FUZZ_MUST(!registry_disconnect(world.registry, world.session[client]));
+	world.session[client] = NULL;
 }
 
 static void share(unsigned int client, struct fuzz_bytes *from)
@@ -178,19 +179,19 @@ static void hold(gpushare_Hold *hold, struct fuzz_bytes *from)
 	hold->count = fuzz_byte(from) % 4;
 }
 
-static void retell(unsigned int client, struct fuzz_bytes *from)
+static void resync(unsigned int client, struct fuzz_bytes *from)
 {
-	request what = {.which_verb = gpushare_Request_retell_tag};
-	gpushare_Retell *retell = &what.verb.retell;
+	request what = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Resync *resync = &what.verb.resync;
 	uint8_t counts = fuzz_byte(from);
 
-	retell->shared_count = counts % 4;
-	retell->attached_count = counts / 4 % 4;
-	retell->last = counts & 128;
-	for (pb_size_t i = 0; i < retell->shared_count; i++)
-		hold(&retell->shared[i], from);
-	for (pb_size_t i = 0; i < retell->attached_count; i++)
-		hold(&retell->attached[i], from);
+	resync->shared_count = counts % 4;
+	resync->attached_count = counts / 4 % 4;
+	resync->last = counts & 128;
+	for (pb_size_t i = 0; i < resync->shared_count; i++)
+		hold(&resync->shared[i], from);
+	for (pb_size_t i = 0; i < resync->attached_count; i++)
+		hold(&resync->attached[i], from);
 	ask(client, &what);
 }
 
@@ -232,7 +233,7 @@ static size_t remember(struct standing *standing, size_t room)
 	for (; count < room && (entry = store_at(&world.registry->store, count)); count++) {
 		strcpy(standing[count].name, entry->info.name);
 		standing[count].generation = entry->info.generation;
-		standing[count].owned = entry->lease;
+		standing[count].owned = entry->session;
 		standing[count].attachers = entry->info.attachers;
 	}
 	return count;
@@ -241,13 +242,13 @@ static size_t remember(struct standing *standing, size_t room)
 /* Those of dead processes, and records whose descriptors are lost; see restore_open(). */
 static void bury(struct fuzz_bytes *from)
 {
-	struct lease *lease, *after;
+	struct session *session, *after;
 	struct entry *entry;
 	uint8_t dead = fuzz_byte(from), lost = fuzz_byte(from);
 
-	HASH_ITER (hh, world.registry->leases.by_id, lease, after) {
-		if (dead & 1u << lease->peer.pid % 4)
-			registry_disconnect(world.registry, lease);
+	HASH_ITER (hh, world.registry->sessions.by_id, session, after) {
+		if (dead & 1u << session->peer.pid % 4)
+			registry_disconnect(world.registry, session);
 	}
 	for (size_t at = world.registry->store.count; at-- > 0;) {
 		entry = store_at(&world.registry->store, at);
@@ -258,7 +259,7 @@ static void bury(struct fuzz_bytes *from)
 			registry_lose(world.registry, entry);
 		else
 			entry->held =
-			    vault_keep(&world.registry->vault, entry->user, place_again());
+			    fdtable_keep(&world.registry->fdtable, entry->user, place_again());
 	}
 }
 
@@ -270,17 +271,17 @@ static void restart(struct fuzz_bytes *from)
 	size_t nameless = world.registry->nameless;
 
 	registry_free(world.registry);
-	memset(world.lease, 0, sizeof(world.lease));
+	memset(world.session, 0, sizeof(world.session));
 	world.registry = registry_new();
 	records_open(&world.registry->records, place_again());
-	FUZZ_MUST(replay(world.registry));
+	FUZZ_MUST(load_records(world.registry));
 	judge_registry(world.registry);
 	FUZZ_MUST(world.registry->store.count == count && world.registry->nameless == nameless);
 	for (size_t i = 0; i < count; i++) {
 		const struct entry *entry = store_find(&world.registry->store, before[i].name);
 
 		FUZZ_MUST(entry && entry->info.generation == before[i].generation);
-		FUZZ_MUST(!!entry->lease == before[i].owned);
+		FUZZ_MUST(!!entry->session == before[i].owned);
 		FUZZ_MUST(entry->info.attachers == before[i].attachers);
 	}
 	bury(from);
@@ -296,7 +297,7 @@ static void step(struct fuzz_bytes *from)
 		return restart(from);
 	if (what % 32 == 30)
 		return (void)keep_expire(world.registry, INT64_MAX - 1);
-	if (!world.lease[client])
+	if (!world.session[client])
 		return join(client, from);
 	switch (what % 10) {
 	case 0:
@@ -312,7 +313,7 @@ static void step(struct fuzz_bytes *from)
 	case 6:
 		return withdraw(client, from);
 	case 7:
-		return retell(client, from);
+		return resync(client, from);
 	case 8:
 		return limbo(client, from);
 	default:
@@ -324,11 +325,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes from = {data, size};
 
-	unlinkat(place_open(), RECORDS_FILE, 0);
+	unlinkat(instance_open(), RECORDS_FILE, 0);
 	world = (struct world){0};
 	world.registry = registry_new();
 	records_open(&world.registry->records, place_again());
-	note_all(world.registry);
+	save_all(world.registry);
 	while (from.left) {
 		step(&from);
 		judge_registry(world.registry);

@@ -5,14 +5,15 @@
 #include "fuzz.h"
 #include "registry.h"
 
-/* That many have it attached, by what each lease says of itself. */
+/* That many have it attached, by what each session says of itself. */
 static uint32_t judge_attachers(const struct registry *registry, const struct entry *entry)
 {
 	uint32_t count = 0;
 
-	for (const struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+	for (const struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
 		const struct attachment *attachment =
-		    lease_find_attachment(lease, entry->info.name, entry->info.generation);
+		    session_find_attachment(session, entry->info.name, entry->info.generation);
 
 		if (attachment && !attachment->own)
 			count += attachment->count;
@@ -20,31 +21,32 @@ static uint32_t judge_attachers(const struct registry *registry, const struct en
 	return count;
 }
 
-/* No record without a living lease or a keep: each is in exactly one list, of a lease or the kept. */
+/* No record without a living session or a keep: each is in exactly one list, of a session or the kept. */
 static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 {
 	const struct entry *entry;
 	size_t named = 0;
 
 	*out_nameless = 0;
-	for (const struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
-		DL_FOREACH(lease->entries, entry)
+	for (const struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
+		DL_FOREACH(session->entries, entry)
 		{
 			named++;
-			FUZZ_MUST(entry->lease == lease);
+			FUZZ_MUST(entry->session == session);
 			FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
 		}
-		DL_FOREACH(lease->limbo, entry)
+		DL_FOREACH(session->deferred, entry)
 		{
 			++*out_nameless;
-			FUZZ_MUST(entry->lease == lease);
-			FUZZ_MUST(limbo_find(registry, entry->info.generation) == entry);
+			FUZZ_MUST(entry->session == session);
+			FUZZ_MUST(deferred_find(registry, entry->info.generation) == entry);
 		}
 	}
 	DL_FOREACH(registry->kept, entry)
 	{
 		named++;
-		FUZZ_MUST(!entry->lease && entry_is_kept(entry->info.flags));
+		FUZZ_MUST(!entry->session && entry_is_kept(entry->info.flags));
 		FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
 	}
 	return named;
@@ -52,22 +54,24 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 
 static void judge_counts(const struct registry *registry)
 {
-	uint64_t attachments = 0, leases = 0, ghosts = 0;
+	uint64_t attachments = 0, sessions = 0, disconnected = 0;
 
-	for (const struct lease *lease = registry->leases.by_id; lease; lease = lease->hh.next) {
+	for (const struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
 		const struct attachment *each;
 
-		leases++;
-		ghosts += lease->ghost;
-		for (each = lease->attachments; each; each = each->next) {
+		sessions++;
+		disconnected += session->disconnected;
+		for (each = session->attachments; each; each = each->next) {
 			FUZZ_MUST(each->count);
 			attachments += each->count;
 		}
 	}
-	FUZZ_MUST(attachments == registry->leases.attachments);
+	FUZZ_MUST(attachments == registry->sessions.attachments);
 	FUZZ_MUST(attachments == registry->users.held[LIMIT_attachments]);
-	FUZZ_MUST(leases - ghosts == registry->users.held[LIMIT_connections]);
-	FUZZ_MUST(leases == registry->leases.count && ghosts == registry->leases.ghosts);
+	FUZZ_MUST(sessions - disconnected == registry->users.held[LIMIT_connections]);
+	FUZZ_MUST(sessions == registry->sessions.count &&
+		  disconnected == registry->sessions.disconnected);
 }
 
 /* What Stat says, against a look at each. */
@@ -80,7 +84,7 @@ static void judge_tallies(const struct registry *registry)
 		named.count += !entry_is_staged(entry->info.flags);
 		named.bytes += entry_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
 	}
-	for (size_t at = 0; (entry = limbo_after(registry, &at));) {
+	for (size_t at = 0; (entry = deferred_after(registry, &at));) {
 		limbo.count += entry->info.in_limbo;
 		limbo.bytes += entry->info.in_limbo ? entry->info.base_size : 0;
 	}
@@ -115,8 +119,8 @@ static void judge_registry(const struct registry *registry)
 	FUZZ_MUST(kept_bytes == registry->users.held[LIMIT_kept_bytes]);
 	FUZZ_MUST(registry->store.count == registry->users.held[LIMIT_names]);
 	FUZZ_MUST(registry->nameless == registry->users.held[LIMIT_limbo]);
-	for (size_t at = 0; (entry = limbo_after(registry, &at));) {
-		FUZZ_MUST(entry->info.generation > before && entry->lease && !entry->held);
+	for (size_t at = 0; (entry = deferred_after(registry, &at));) {
+		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->held);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		tags += entry->tags_count;
 		before = entry->info.generation;

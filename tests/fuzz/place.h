@@ -23,7 +23,7 @@ static void place_leave(void)
 	rmdir(place_path);
 }
 
-static int place_open(void)
+static int instance_open(void)
 {
 	if (place < 0) {
 		strcpy(place_path, "/dev/shm/gpushare-fuzz-XXXXXX");
@@ -41,7 +41,7 @@ static int place_open(void)
 /* Its own, which records_open() makes the records'. */
 static int place_again(void)
 {
-	return openat(place_open(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return openat(instance_open(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Checks lease.pml with spin, then that each part left out (BREAK_*) is caught by the claim it is for.
+# Checks session.pml with spin, then that each part left out (BREAK_*) is caught by the claim it is for.
 # MODEL_SECONDS (80): so long at most the whole model is searched; MODEL_MB (1500): in so much memory.
 # MODEL_FLAGS: a larger one, e.g. "-DCRASHES=2 -DCUTS=1 -DLAST=4".
 set -u
@@ -11,7 +11,7 @@ if ! command -v spin >/dev/null; then
 	echo "0 passed, 0 failed, 1 skipped"
 	exit 0
 fi
-model=$PWD/lease.pml
+model=$PWD/session.pml
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 cd "$temp" || exit 1
@@ -73,7 +73,7 @@ CLOCK 0 2 !.*twice
 KEEP 1 3 promised
 RECORD_BEFORE_ANSWER 1 3 promised
 SETTLE 1 3 keeper_died
-MOVE 1 3 lease
+MOVE 1 3 session
 WATCH 1 3 nameless
 END
 echo "$passed passed, $failed failed, 0 skipped"

@@ -20,24 +20,24 @@ static request about(const char *name, uint64_t generation, uint32_t roles)
 	return what;
 }
 
-int ordered_ask(struct lease *lease, const char *name, uint64_t generation, uint32_t roles)
+int ordered_ask(struct session *session, const char *name, uint64_t generation, uint32_t roles)
 {
 	request what = about(name, generation, roles);
 
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
-int ordered_leave(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
+int ordered_leave(struct session *session, const char *name, uint64_t generation, uint32_t roles,
 		  bool unsettled)
 {
 	request what = about(name, generation, roles);
 
 	what.verb.order.leave = true;
 	what.verb.order.unsettled = unsettled;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
-int ordered_bring(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
+int ordered_bring(struct session *session, const char *name, uint64_t generation, uint32_t roles,
 		  uint64_t id, uint32_t slot, int fd)
 {
 	request what = about(name, generation, roles);
@@ -45,7 +45,7 @@ int ordered_bring(struct lease *lease, const char *name, uint64_t generation, ui
 	what.verb.order.again = id;
 	what.verb.order.slot = slot;
 	peer_goes = fd;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 struct order_page *ordered_page(uint64_t generation)

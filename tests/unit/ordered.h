@@ -5,11 +5,11 @@
 #include "order_page.h"
 #include "peer.h"
 
-int ordered_ask(struct lease *lease, const char *name, uint64_t generation, uint32_t roles);
-int ordered_leave(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
+int ordered_ask(struct session *session, const char *name, uint64_t generation, uint32_t roles);
+int ordered_leave(struct session *session, const char *name, uint64_t generation, uint32_t roles,
 		  bool unsettled);
 /* It brings the page `fd`, whose id that is, with what it was to it. */
-int ordered_bring(struct lease *lease, const char *name, uint64_t generation, uint32_t roles,
+int ordered_bring(struct session *session, const char *name, uint64_t generation, uint32_t roles,
 		  uint64_t id, uint32_t slot, int fd);
 struct order_page *ordered_page(uint64_t generation);
 

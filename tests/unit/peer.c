@@ -19,16 +19,16 @@ struct registry *peer_registry;
 reply peer_answer;
 int peer_goes = -1, peer_came = -1;
 
-struct lease *peer_new(uint32_t id, int32_t pid, const char *command)
+struct session *peer_new(uint32_t id, int32_t pid, const char *command)
 {
 	struct process process = {.pid = pid, .uid = 1000, .started = (uint64_t)pid * 10};
-	struct lease *lease;
+	struct session *session;
 
 	strcpy(process.command, command);
-	lease = registry_connect(peer_registry, id, &process);
-	assert_non_null(lease);
-	lease->greeted = true;
-	return lease;
+	session = registry_connect(peer_registry, id, &process);
+	assert_non_null(session);
+	session->greeted = true;
+	return session;
 }
 
 int peer_set_up(void **state)
@@ -45,32 +45,32 @@ int peer_tear_down(void **state)
 	return 0;
 }
 
-int peer_ask_plain(struct lease *lease, const request *what)
+int peer_ask_plain(struct session *session, const request *what)
 {
-	return handle_request(peer_registry, lease, what, &peer_answer);
+	return handle_request(peer_registry, session, what, &peer_answer);
 }
 
-int peer_ask(struct lease *lease, const request *what)
+int peer_ask(struct session *session, const request *what)
 {
-	struct vault *vault = &peer_registry->vault;
+	struct fdtable *vault = &peer_registry->fdtable;
 	struct passing passing = {.came = NULL};
 	int status, fd = peer_goes;
 
 	peer_goes = peer_came = -1;
-	if (fd >= 0 && !(passing.came = vault_keep(vault, lease->user, fd))) {
+	if (fd >= 0 && !(passing.came = fdtable_keep(vault, session->user, fd))) {
 		close(fd);
 		return peer_answer.status = GPUSHARE_E_NO_MEMORY;
 	}
 	peer_registry->passing = &passing;
 	do
-		status = handle_request(peer_registry, lease, what, &peer_answer);
+		status = handle_request(peer_registry, session, what, &peer_answer);
 	while (status == HANDLE_MORE); /* how many pieces it takes is the machine's */
 	peer_registry->passing = NULL;
 	peer_came = passing.goes ? passing.goes->fd : -1;
 	if (passing.came)
-		vault_release(vault, passing.came);
+		fdtable_release(vault, passing.came);
 	if (passing.goes)
-		vault_release(vault, passing.goes);
+		fdtable_release(vault, passing.goes);
 	assert_int_equal(status, peer_answer.status);
 	return status;
 }
@@ -110,52 +110,52 @@ request peer_share_of(const char *name)
 	return what;
 }
 
-uint64_t peer_share(struct lease *lease, const char *name)
+uint64_t peer_share(struct session *session, const char *name)
 {
 	request what = peer_share_of(name);
 
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.body.share.generation;
 }
 
-int peer_lookup(struct lease *lease, const char *name, uint32_t wait_ms)
+int peer_lookup(struct session *session, const char *name, uint32_t wait_ms)
 {
 	request what = {.which_verb = gpushare_Request_lookup_tag};
 
 	strcpy(what.verb.lookup.name, name);
 	what.verb.lookup.wait_ms = wait_ms;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
-int peer_attach(struct lease *lease, const char *name)
+int peer_attach(struct session *session, const char *name)
 {
 	request what = {.which_verb = gpushare_Request_attach_tag};
 
 	strcpy(what.verb.attach.name, name);
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
-int peer_detach(struct lease *lease, const char *name, uint64_t generation)
+int peer_detach(struct session *session, const char *name, uint64_t generation)
 {
 	request what = {.which_verb = gpushare_Request_detach_tag};
 
 	strcpy(what.verb.detach.name, name);
 	what.verb.detach.generation = generation;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
-int peer_withdraw(struct lease *lease, const char *name, uint64_t generation)
+int peer_withdraw(struct session *session, const char *name, uint64_t generation)
 {
 	request what = {.which_verb = gpushare_Request_withdraw_tag};
 
 	strcpy(what.verb.withdraw.name, name);
 	what.verb.withdraw.generation = generation;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
-uint32_t peer_attachers(struct lease *lease, const char *name)
+uint32_t peer_attachers(struct session *session, const char *name)
 {
-	assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_OK);
+	assert_int_equal(peer_lookup(session, name, 0), GPUSHARE_OK);
 	return peer_answer.body.lookup.buffer.attachers;
 }
 

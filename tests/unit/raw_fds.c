@@ -87,7 +87,7 @@ struct fds_header raw_fds_header(int verb, int own)
 	if (own < 0)
 		return header;
 	header.connection = raw_hellos[own].connection;
-	memcpy(header.lease, raw_hellos[own].lease, sizeof(header.lease));
+	memcpy(header.session, raw_hellos[own].session, sizeof(header.session));
 	return header;
 }
 

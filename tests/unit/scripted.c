@@ -24,7 +24,7 @@ static struct {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	bool runs, ends;
-	unsigned int lives; /* how often it was started: the lease's key */
+	unsigned int lives; /* how often it was started: the session's key */
 	struct pollfd sockets[FIRST_PEER + PEERS];
 	bool greeted[FIRST_PEER + PEERS], carries_fds[FIRST_PEER + PEERS];
 	bool lost; /* as scripted.lose_staged has it, and that is yet to be told */
@@ -59,7 +59,7 @@ static bool matches_once(pb_size_t *at, pb_size_t verb)
 
 static void take_hold(const gpushare_Hold *hold, gpushare_Hold *list, size_t *count, reply *answer)
 {
-	gpushare_RetellReply *body = &answer->body.retell;
+	gpushare_ResyncReply *body = &answer->body.resync;
 
 	if (*count < SCRIPTED_MAX)
 		list[(*count)++] = *hold;
@@ -68,19 +68,19 @@ static void take_hold(const gpushare_Hold *hold, gpushare_Hold *list, size_t *co
 			body->wanted[body->wanted_count++] = hold->generation;
 }
 
-static void on_retell(const gpushare_Retell *part, reply *answer)
+static void on_resync(const gpushare_Resync *part, reply *answer)
 {
 	static bool goes_on;
 
 	if (!goes_on)
 		scripted.shared_count = scripted.attached_count = 0;
 	goes_on = !part->last;
-	answer->which_body = gpushare_Reply_retell_tag;
+	answer->which_body = gpushare_Reply_resync_tag;
 	for (pb_size_t i = 0; i < part->shared_count; i++)
 		take_hold(&part->shared[i], scripted.shared, &scripted.shared_count, answer);
 	for (pb_size_t i = 0; i < part->attached_count; i++)
 		take_hold(&part->attached[i], scripted.attached, &scripted.attached_count, answer);
-	scripted.retellings += part->last;
+	scripted.resyncings += part->last;
 }
 
 static void on_share(const gpushare_Share *share, reply *answer)
@@ -134,7 +134,7 @@ static void on_hello(const gpushare_Hello *hello, reply *answer)
 	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 	answer->body.hello.pid = getpid();
 	if (!scripted.old)
-		memset(answer->body.hello.lease, (int)play.lives, 16);
+		memset(answer->body.hello.session, (int)play.lives, 16);
 }
 
 static void answer_to(const request *ask, bool by_fds, reply *answer)
@@ -144,9 +144,9 @@ static void answer_to(const request *ask, bool by_fds, reply *answer)
 		on_hello(&ask->verb.hello, answer);
 	} else if (ask->which_verb == gpushare_Request_share_tag) {
 		on_share(&ask->verb.share, answer);
-	} else if (ask->which_verb == gpushare_Request_retell_tag && !scripted.old) {
-		on_retell(&ask->verb.retell, answer);
-	} else if (ask->which_verb == gpushare_Request_retell_tag) {
+	} else if (ask->which_verb == gpushare_Request_resync_tag && !scripted.old) {
+		on_resync(&ask->verb.resync, answer);
+	} else if (ask->which_verb == gpushare_Request_resync_tag) {
 		answer->status = GPUSHARE_E_PROTOCOL;
 	} else if (ask->which_verb == gpushare_Request_attach_tag && scripted.gives_latest) {
 		on_attach(by_fds, answer);

@@ -14,7 +14,7 @@
 struct scripted {
 	char directory[64];
 	/* how it behaves; each is a gpushare_Request_*_tag, 0: none */
-	bool old;		      /* gives no lease and knows no Retell */
+	bool old;		      /* gives no session and knows no Resync */
 	_Atomic pb_size_t mute_at;    /* is asked that and says nothing */
 	pb_size_t drop_at;	      /* is asked that and closes the connection, once */
 	pb_size_t half_at;	      /* the same, with half an answer sent */
@@ -33,9 +33,9 @@ struct scripted {
 	uint8_t resumed_by[16];					    /* of the latest Hello */
 	uint32_t attempt;					    /* of the latest Hello */
 	unsigned int ended;					    /* connections */
-	gpushare_Hold shared[SCRIPTED_MAX], attached[SCRIPTED_MAX]; /* of the latest retelling */
+	gpushare_Hold shared[SCRIPTED_MAX], attached[SCRIPTED_MAX]; /* of the latest resyncing */
 	size_t shared_count, attached_count;
-	unsigned int retellings; /* that came to their end */
+	unsigned int resyncings; /* that came to their end */
 	gpushare_Share shares[SCRIPTED_MAX];
 	bool brought[SCRIPTED_MAX]; /* a descriptor with it */
 	size_t shares_count;

@@ -56,24 +56,24 @@ void successor_start(void)
 	start();
 }
 
-struct lease *successor_resume(pid_t pid, const uint8_t key[GPUSHARE_LEASE_SIZE])
+struct session *successor_resume(pid_t pid, const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
 	request what = {.which_verb = gpushare_Request_hello_tag};
 	struct process process;
-	struct lease *lease;
+	struct session *session;
 
 	process_read(pid, getuid(), &process);
 	assert_int_not_equal(process.started, 0);
-	lease = registry_connect(peer_registry, ++last_id, &process);
-	assert_non_null(lease);
+	session = registry_connect(peer_registry, ++last_id, &process);
+	assert_non_null(session);
 	what.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	if (key)
-		memcpy(what.verb.hello.resume, key, GPUSHARE_LEASE_SIZE);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	return lease;
+		memcpy(what.verb.hello.resume, key, GPUSHARE_SESSION_KEY_SIZE);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	return session;
 }
 
-struct lease *successor_connect(pid_t pid)
+struct session *successor_connect(pid_t pid)
 {
 	return successor_resume(pid, NULL);
 }
@@ -104,19 +104,19 @@ request successor_share(const char *name, uint32_t flags)
 	return what;
 }
 
-const record *successor_seen(struct lease *lease, const char *name)
+const record *successor_seen(struct session *session, const char *name)
 {
-	assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_OK);
+	assert_int_equal(peer_lookup(session, name, 0), GPUSHARE_OK);
 	return &peer_answer.body.lookup.buffer;
 }
 
 void successor_tell(request *what, const char *name, uint64_t generation, uint32_t count)
 {
-	gpushare_Retell *retell = &what->verb.retell;
-	gpushare_Hold *hold = count ? &retell->attached[retell->attached_count++]
-				    : &retell->shared[retell->shared_count++];
+	gpushare_Resync *resync = &what->verb.resync;
+	gpushare_Hold *hold = count ? &resync->attached[resync->attached_count++]
+				    : &resync->shared[resync->shared_count++];
 
-	what->which_verb = gpushare_Request_retell_tag;
+	what->which_verb = gpushare_Request_resync_tag;
 	strcpy(hold->name, name);
 	hold->generation = generation;
 	hold->count = count;

@@ -20,7 +20,7 @@ static void the_first_that_fits_decides(void **state)
 	    {0600, 6, 0, 0}, {0400, 4, 0, 0}, {0640, 6, 4, 0}, {0660, 6, 6, 0}, {0644, 6, 4, 4},
 	    {0666, 6, 6, 6}, {0604, 6, 0, 4}, {0066, 0, 6, 6}, {0620, 6, 2, 0}, {0006, 0, 0, 6},
 	};
-	struct lease *const who[] = {owner, member, other};
+	struct session *const who[] = {owner, member, other};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {

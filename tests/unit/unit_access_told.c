@@ -50,7 +50,7 @@ static void a_mode_or_group_that_cant_be_is_refused(void **state)
 static void only_an_adoption_that_says_so_changes_them(void **state)
 {
 	request what = share_of("w", 0660, "500");
-	struct lease *again;
+	struct session *again;
 	struct entry *entry;
 
 	(void)state;
@@ -67,7 +67,7 @@ static void only_an_adoption_that_says_so_changes_them(void **state)
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	what.verb.share.buffer.backing = entry->info.backing = GPUSHARE_BACKING_VMM;
 	memset(what.verb.share.handle, 0, sizeof(what.verb.share.handle));
-	entry->held = vault_keep(&peer_registry->vault, entry->user, dup(0));
+	entry->held = fdtable_keep(&peer_registry->fdtable, entry->user, dup(0));
 	assert_int_equal(peer_ask(again, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.share.buffer.mode, 0640);
 	assert_null(registry_disconnect(peer_registry, again));
@@ -82,20 +82,20 @@ static void only_an_adoption_that_says_so_changes_them(void **state)
 static void nobody_tells_himself_into_what_is_not_his(void **state)
 {
 	uint64_t generation = share(owner, "w", 0, "");
-	request what = {.which_verb = gpushare_Request_retell_tag};
-	gpushare_Retell *retell = &what.verb.retell;
+	request what = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Resync *resync = &what.verb.resync;
 
 	(void)state;
-	retell->attached_count = 2;
-	strcpy(retell->attached[0].name, "w");
-	retell->attached[0].generation = generation;
-	retell->attached[0].count = 1;
-	strcpy(retell->attached[1].name, "none");
-	retell->attached[1].generation = generation + 1;
-	retell->attached[1].count = 1;
-	retell->last = true;
+	resync->attached_count = 2;
+	strcpy(resync->attached[0].name, "w");
+	resync->attached[0].generation = generation;
+	resync->attached[0].count = 1;
+	strcpy(resync->attached[1].name, "none");
+	resync->attached[1].generation = generation + 1;
+	resync->attached[1].count = 1;
+	resync->last = true;
 	assert_int_equal(peer_ask(other, &what), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	assert_int_equal(peer_answer.body.resync.wanted_count, 0);
 	assert_int_equal(peer_attachers(owner, "w"), 0);
 	assert_null(other->attachments);
 	assert_int_equal(order(other, "w", generation, ORDER_CONSUMES), GPUSHARE_E_NOT_FOUND);

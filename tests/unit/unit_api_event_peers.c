@@ -118,7 +118,7 @@ static void wanting_registry(void)
 	scripted.wants_count = 1;
 	scripted_start();
 	FAILS(E_NOT_FOUND, "", gpushare_stat(session, "nothing", &info));
-	CHECK(scripted.retellings == 1 && scripted.shares_count == 1);
+	CHECK(scripted.resyncings == 1 && scripted.shares_count == 1);
 	CHECK(scripted.shares[0].again == 101 && !scripted.shares[0].orphan);
 	CHECK(!memcmp(&scripted.shares[0].buffer, &first.buffer, sizeof(first.buffer)));
 	CHECK(!memcmp(scripted.shares[0].handle, first.handle, sizeof(first.handle)));

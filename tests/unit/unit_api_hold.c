@@ -256,7 +256,7 @@ static void own_two(void)
 }
 
 /* x is detached and mirrored; z attached with CUDA and without, and by its owner. */
-static void retell(void)
+static void resync(void)
 {
 	struct gpushare_session *session, *owner;
 	struct gpushare_buffer *x, *z[2];
@@ -287,12 +287,12 @@ static void retell(void)
 	OK(gpushare_close(owner));
 }
 
-static void test_retell(void **state)
+static void test_resync(void **state)
 {
 	(void)state;
 	if (stage_is_emulated())
 		skip();
-	stage_play(own_two, retell);
+	stage_play(own_two, resync);
 }
 
 /* How many are open between the two; the highest in *out_last. */
@@ -390,7 +390,7 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {PLAY(test_limbo), PLAY(test_warm), PLAY(test_untold),
-					   PLAY(test_retell), PLAY(test_descriptor)};
+					   PLAY(test_resync), PLAY(test_descriptor)};
 
 	stage_init(argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,12 +62,12 @@ static const char *written(void)
 }
 
 /* handle_request() with the lock, as work.c has it: the audit's thread is another one. */
-static int ask(struct lease *lease, const request *what)
+static int ask(struct session *session, const request *what)
 {
 	int status;
 
 	pthread_mutex_lock(&peer_registry->lock);
-	status = peer_ask(lease, what);
+	status = peer_ask(session, what);
 	pthread_mutex_unlock(&peer_registry->lock);
 	return status;
 }
@@ -87,7 +87,7 @@ static request about(pb_size_t verb, const char *name)
 
 static void a_life(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "o\"ther");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "o\"ther");
 	request share = peer_share_of("w"), attach = about(gpushare_Request_attach_tag, "w"),
 		unlink = about(gpushare_Request_withdraw_tag, "w"),
 		nothing = about(gpushare_Request_lookup_tag, "none");
@@ -134,7 +134,7 @@ static void a_life(void **state)
 static void who_waits_for_what_is_hidden(void **state)
 {
 	struct process process = {.pid = 20, .uid = 2000, .started = 1, .command = "spy"};
-	struct lease *owner = peer_new(1, 10, "owner"), *spy;
+	struct session *owner = peer_new(1, 10, "owner"), *spy;
 	request share = peer_share_of("w"), attach = about(gpushare_Request_attach_tag, "w");
 
 	(void)state;
@@ -160,7 +160,7 @@ static void who_waits_for_what_is_hidden(void **state)
 /* No handle, neither as bytes nor as digits. */
 static void no_secret_is_in_it(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	request share = peer_share_of("w"), attach = about(gpushare_Request_attach_tag, "w");
 	const char *text;
 
@@ -180,7 +180,7 @@ static void no_secret_is_in_it(void **state)
 /* One user's rush is left out, and counted; another's lines are there. */
 static void a_rush_is_bounded(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other;
+	struct session *owner = peer_new(1, 10, "owner"), *other;
 	struct process process = {.pid = 20, .uid = 2000, .started = 1};
 	request share = peer_share_of("w"), attach = about(gpushare_Request_attach_tag, "w");
 	unsigned long long left = 0;
@@ -241,7 +241,7 @@ static void who_can_not_be_written_to(void **state)
 /* A disk that is full: nobody fails for that, what is lost is counted, and said when it goes on. */
 static void a_full_disk(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	request share = peer_share_of("w"), attach = about(gpushare_Request_attach_tag, "w");
 	char path[64];
 	const char *text;

@@ -19,21 +19,21 @@
 static uint64_t leave(void)
 {
 	pid_t owner = successor_process();
-	struct lease *lease;
+	struct session *session;
 	request what;
 
 	fake_fdstore_managed = true;
 	fake_fdstore_hides = false;
 	successor_start();
-	lease = successor_connect(owner);
+	session = successor_connect(owner);
 	what = successor_share("x", GPUSHARE_FLAG_KEEP);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	registry_disconnect(peer_registry, lease);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	registry_disconnect(peer_registry, session);
 	successor_end(owner);
 	return peer_answer.body.share.generation;
 }
 
-static struct lease *start(bool managed)
+static struct session *start(bool managed)
 {
 	fake_fdstore_hides = !managed;
 	successor_start();
@@ -43,51 +43,51 @@ static struct lease *start(bool managed)
 static void it_waits_for_the_managers_next(void **state)
 {
 	uint64_t x = leave();
-	struct lease *lease;
+	struct session *session;
 
 	(void)state;
 	for (int i = 0; i < 3; i++) { /* clients start some, which are killed too */
-		lease = start(false);
-		assert_true(successor_seen(lease, "x")->missing);
-		assert_int_equal(peer_attach(lease, "x"), GPUSHARE_E_NOT_FOUND);
+		session = start(false);
+		assert_true(successor_seen(session, "x")->missing);
+		assert_int_equal(peer_attach(session, "x"), GPUSHARE_E_NOT_FOUND);
 		assert_true(keep_expire(peer_registry, clock_ns()) < INT64_MAX);
-		assert_true(successor_seen(lease, "x")->missing);
+		assert_true(successor_seen(session, "x")->missing);
 	}
-	lease = start(true);
-	assert_false(successor_seen(lease, "x")->missing);
-	assert_int_equal(successor_seen(lease, "x")->generation, x);
-	assert_int_equal(peer_attach(lease, "x"), GPUSHARE_OK);
+	session = start(true);
+	assert_false(successor_seen(session, "x")->missing);
+	assert_int_equal(successor_seen(session, "x")->generation, x);
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
 	assert_true(keep_expire(peer_registry, clock_ns()) == INT64_MAX);
 }
 
 static void it_waits_no_longer_than_that(void **state)
 {
 	int64_t later = clock_ns() + (LIMIT_AWAY_S + 1) * NS_PER_S;
-	struct lease *lease;
+	struct session *session;
 
 	(void)state;
 	leave();
-	lease = start(false);
-	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_OK);
+	session = start(false);
+	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_OK);
 	assert_true(keep_expire(peer_registry, later) == INT64_MAX);
-	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("lost with the registry");
-	lease = start(false); /* nor does the next one */
-	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_NOT_FOUND);
+	session = start(false); /* nor does the next one */
+	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_NOT_FOUND);
 	assert_true(keep_expire(peer_registry, clock_ns()) == INT64_MAX);
 }
 
 /* What its own store has lost is lost at once, as ever. */
 static void what_the_manager_lost_is_lost(void **state)
 {
-	struct lease *lease;
+	struct session *session;
 
 	(void)state;
 	fake_fdstore_loses = true;
 	leave();
 	fake_fdstore_loses = false;
-	lease = start(true);
-	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_NOT_FOUND);
+	session = start(true);
+	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_NOT_FOUND);
 }
 
 static int tear_down(void **state)

@@ -15,7 +15,7 @@
 #define TIMEOUT_MS raw_limit_ms(400)
 
 static struct client *client;
-static unsigned int retold; /* by tell() */
+static unsigned int resynced; /* by tell() */
 static int tell_answers;
 
 static int set_up(void **state)
@@ -27,7 +27,7 @@ static int set_up(void **state)
 	options.directory = scripted.directory;
 	scripted_start();
 	client = client_new(&options);
-	retold = 0;
+	resynced = 0;
 	tell_answers = GPUSHARE_OK;
 	return client ? 0 : -1;
 }
@@ -49,13 +49,13 @@ static int tell(struct client *its, void *owner, int64_t deadline_ms)
 {
 	int status;
 
-	assert_ptr_equal(owner, &retold);
-	its->aside = (request){.which_verb = gpushare_Request_retell_tag};
-	its->aside.verb.retell.last = true;
+	assert_ptr_equal(owner, &resynced);
+	its->aside = (request){.which_verb = gpushare_Request_resync_tag};
+	its->aside.verb.resync.last = true;
 	status = client_ask_aside(its, deadline_ms);
 	if (status)
 		return status;
-	retold++;
+	resynced++;
 	its->fresh = false;
 	return tell_answers;
 }
@@ -66,22 +66,22 @@ static int stat_it(void)
 	return client_call(client, 0);
 }
 
-static void the_lease_is_resumed(void **state)
+static void the_session_is_resumed(void **state)
 {
 	static const uint8_t none[16], first[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 	(void)state;
-	client_retell_by(client, tell, &retold);
+	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_memory_equal(scripted.resumed_by, none, 16);
-	assert_true(client_has_lease(client) && !client->fresh);
+	assert_true(client_has_session(client) && !client->fresh);
 	restart();
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_memory_equal(scripted.resumed_by, first, 16);
-	assert_int_equal(client->lease[0], 2);
-	assert_int_equal(retold, 1);
+	assert_int_equal(client->session_key[0], 2);
+	assert_int_equal(resynced, 1);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	assert_int_equal(retold, 1);
+	assert_int_equal(resynced, 1);
 	assert_int_equal(client->connections, 2);
 }
 
@@ -93,20 +93,20 @@ static void an_old_registry_gives_none(void **state)
 	scripted.old = true;
 	scripted_start();
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	assert_false(client_has_lease(client));
+	assert_false(client_has_session(client));
 	assert_true(client->fresh); /* nobody is there to tell anything */
 }
 
-/* Dead before a byte of the answer: asked again, after the retelling. */
+/* Dead before a byte of the answer: asked again, after the resyncing. */
 static void what_got_no_answer_is_asked_again(void **state)
 {
 	(void)state;
-	client_retell_by(client, tell, &retold);
+	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	scripted.drop_at = gpushare_Request_stat_tag;
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 3);
-	assert_int_equal(retold, 1);
+	assert_int_equal(resynced, 1);
 	/* half an answer may mean that it was done */
 	scripted.half_at = gpushare_Request_stat_tag;
 	assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
@@ -114,7 +114,7 @@ static void what_got_no_answer_is_asked_again(void **state)
 	/* and nobody is asked a third time */
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	scripted.drop_at = gpushare_Request_stat_tag;
-	scripted.end_at = gpushare_Request_retell_tag;
+	scripted.end_at = gpushare_Request_resync_tag;
 	assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 6);
 }
@@ -122,19 +122,19 @@ static void what_got_no_answer_is_asked_again(void **state)
 /* Until the request that waits has withdrawn it. */
 static void what_goes_into_limbo_is_told_of(void **state)
 {
-	const gpushare_Hold *hold = &client->aside.verb.retell.shared[0];
+	const gpushare_Hold *hold = &client->aside.verb.resync.shared[0];
 	gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
 
 	(void)state;
-	client->aside = (request){.which_verb = gpushare_Request_retell_tag};
+	client->aside = (request){.which_verb = gpushare_Request_resync_tag};
 	client->request = (request){.which_verb = gpushare_Request_withdraw_tag};
 	strcpy(withdraw->name, "w");
 	withdraw->generation = 7;
-	client_tell_rest(client, &client->aside.verb.retell);
-	assert_int_equal(client->aside.verb.retell.shared_count, 0);
+	client_tell_rest(client, &client->aside.verb.resync);
+	assert_int_equal(client->aside.verb.resync.shared_count, 0);
 	withdraw->limbo = true;
-	client_tell_rest(client, &client->aside.verb.retell);
-	assert_int_equal(client->aside.verb.retell.shared_count, 1);
+	client_tell_rest(client, &client->aside.verb.resync);
+	assert_int_equal(client->aside.verb.resync.shared_count, 1);
 	assert_string_equal(hold->name, "w");
 	assert_true(hold->generation == 7 && hold->count == 1);
 }
@@ -143,7 +143,7 @@ static void what_goes_into_limbo_is_told_of(void **state)
 static void a_name_that_was_not_answered_is_told_of(void **state)
 {
 	gpushare_Share *share = &client->request.verb.share;
-	gpushare_Retell *part = &client->aside.verb.retell;
+	gpushare_Resync *part = &client->aside.verb.resync;
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
@@ -155,7 +155,7 @@ static void a_name_that_was_not_answered_is_told_of(void **state)
 		scripted.half_at = gpushare_Request_share_tag;
 		assert_int_equal(client_call(client, 0), GPUSHARE_E_NO_REGISTRY);
 		assert_string_equal(client->unanswered, i ? "" : "w");
-		client->aside = (request){.which_verb = gpushare_Request_retell_tag};
+		client->aside = (request){.which_verb = gpushare_Request_resync_tag};
 		client_tell_rest(client, part);
 		assert_string_equal(part->unanswered, client->unanswered);
 		assert_int_equal(client_connect(client), GPUSHARE_OK);
@@ -178,7 +178,7 @@ static int share(const char *name)
 /* Its own of that name, of before or of since, it knows of. */
 static void a_name_that_was_not_answered_is_not_what_is_known(void **state)
 {
-	gpushare_Retell *part = &client->aside.verb.retell;
+	gpushare_Resync *part = &client->aside.verb.resync;
 
 	(void)state;
 	assert_int_equal(share("w"), GPUSHARE_OK);
@@ -198,9 +198,9 @@ static void a_name_that_was_not_answered_is_not_what_is_known(void **state)
 static int tell_rest(struct client *asked, void *owner, int64_t deadline_ms)
 {
 	(void)deadline_ms;
-	asked->aside = (request){.which_verb = gpushare_Request_retell_tag};
-	client_tell_rest(asked, &asked->aside.verb.retell);
-	strcpy(owner, asked->aside.verb.retell.unanswered);
+	asked->aside = (request){.which_verb = gpushare_Request_resync_tag};
+	client_tell_rest(asked, &asked->aside.verb.resync);
+	strcpy(owner, asked->aside.verb.resync.unanswered);
 	asked->fresh = false;
 	return GPUSHARE_OK;
 }
@@ -212,7 +212,7 @@ static void a_name_that_was_asked_of_two_is_told_of(void **state)
 
 	(void)state;
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	client_retell_by(client, tell_rest, told);
+	client_resync_by(client, tell_rest, told);
 	scripted.drop_at = gpushare_Request_share_tag;
 	assert_int_equal(share("w"), GPUSHARE_OK);
 	assert_string_equal(told, "w");
@@ -222,7 +222,7 @@ static void a_name_that_was_asked_of_two_is_told_of(void **state)
 static void what_the_owner_says_stands(void **state)
 {
 	(void)state;
-	client_retell_by(client, tell, &retold);
+	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	restart();
 	tell_answers = GPUSHARE_E_NO_MEMORY;
@@ -235,17 +235,17 @@ static void a_registry_that_never_takes_it_in(void **state)
 	long long begin;
 
 	(void)state;
-	client_retell_by(client, tell, &retold);
+	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	restart();
-	scripted.mute_at = gpushare_Request_retell_tag;
+	scripted.mute_at = gpushare_Request_resync_tag;
 	begin = raw_now_ms();
 	assert_int_equal(stat_it(), GPUSHARE_E_TIMED_OUT);
 	assert_in_range(raw_now_ms() - begin, TIMEOUT_MS - 1, TIMEOUT_MS + 200 + raw_slack_ms());
 	assert_true(client->fd < 0 && client->fresh);
 	scripted.mute_at = 0;
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	assert_int_equal(retold, 1);
+	assert_int_equal(resynced, 1);
 }
 
 /* One part in each call: what is told is all in PARTS of them. */
@@ -253,14 +253,14 @@ static void a_registry_that_never_takes_it_in(void **state)
 
 static int tell_in_parts(struct client *its, void *owner, int64_t deadline_ms)
 {
-	assert_ptr_equal(owner, &retold);
-	if (retold % PARTS == 0)
-		client_begin_retelling(its);
-	its->aside = (request){.which_verb = gpushare_Request_retell_tag};
-	its->aside.verb.retell.last = ++retold % PARTS == 0;
+	assert_ptr_equal(owner, &resynced);
+	if (resynced % PARTS == 0)
+		client_begin_resyncing(its);
+	its->aside = (request){.which_verb = gpushare_Request_resync_tag};
+	its->aside.verb.resync.last = ++resynced % PARTS == 0;
 	assert_int_equal(client_ask_aside(its, deadline_ms), GPUSHARE_OK);
-	if (its->aside.verb.retell.last)
-		client_end_retelling(its);
+	if (its->aside.verb.resync.last)
+		client_end_resyncing(its);
 	return GPUSHARE_OK;
 }
 
@@ -275,17 +275,17 @@ static int detach_it(void)
 static void what_is_detached_meanwhile_is_told_once_more(void **state)
 {
 	(void)state;
-	client_retell_by(client, tell_in_parts, &retold);
+	client_resync_by(client, tell_in_parts, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	restart();
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_int_equal(detach_it(), GPUSHARE_OK);
-	assert_int_equal(retold, 2);
+	assert_int_equal(resynced, 2);
 	assert_int_equal(scripted.asked[gpushare_Request_detach_tag], 0);
 	for (int i = PARTS; i <= 2 * PARTS; i++) {
 		assert_true(client->fresh);
 		assert_int_equal(stat_it(), GPUSHARE_OK);
-		assert_int_equal(retold, i);
+		assert_int_equal(resynced, i);
 	}
 	assert_false(client->fresh);
 	/* In the first part it is told of without that. */
@@ -293,21 +293,21 @@ static void what_is_detached_meanwhile_is_told_once_more(void **state)
 	assert_int_equal(detach_it(), GPUSHARE_OK);
 	while (client->fresh)
 		assert_int_equal(stat_it(), GPUSHARE_OK);
-	assert_int_equal(retold, 3 * PARTS);
+	assert_int_equal(resynced, 3 * PARTS);
 	assert_int_equal(scripted.asked[gpushare_Request_detach_tag], 0);
 }
 
 static void while_there_is_none(void **state)
 {
 	(void)state;
-	client_retell_by(client, tell, &retold);
+	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	scripted_end();
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
 	scripted_start();
 	assert_int_equal(stat_it(), GPUSHARE_OK);
-	assert_int_equal(retold, 1);
+	assert_int_equal(resynced, 1);
 	assert_int_equal(scripted.resumed_by[0], 1);
 }
 
@@ -316,7 +316,7 @@ static void while_there_is_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    scripted_test(the_lease_is_resumed),
+	    scripted_test(the_session_is_resumed),
 	    scripted_test(an_old_registry_gives_none),
 	    scripted_test(what_got_no_answer_is_asked_again),
 	    scripted_test(what_goes_into_limbo_is_told_of),

@@ -234,7 +234,7 @@ static void fail_within_time(void (*how)(int fd), int status, const char *words)
 	assert_in_range(raw_now_ms() - begin, status == GPUSHARE_E_TIMED_OUT ? TIMEOUT_MS : 0,
 			TIMEOUT_MS + 500 + raw_slack_ms());
 	assert_int_equal(client_take_fd(client), -1);
-	/* It may have been done: the lease is kept by the old connection, and told anew over the next. */
+	/* It may have been done: the session is kept by the old connection, and told anew over the next. */
 	assert_int_equal(client->fd, -1);
 	assert_int_equal(client->given_up_count, 1);
 	assert_string_equal(client->unanswered, "x");

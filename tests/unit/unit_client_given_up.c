@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections that are not answered in time: the registry may be about to make them the lease's. */
+/* Connections that are not answered in time: the registry may be about to make them the session's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static void it_stands_until_the_next_one_is_answered(void **state)
 	assert_int_equal(hellos(), 4);
 }
 
-/* With it the lease would end, and the names with that, as soon as the registry goes on. */
+/* With it the session would end, and the names with that, as soon as the registry goes on. */
 static void a_late_answer_costs_no_names(void **state)
 {
 	(void)state;
@@ -144,7 +144,7 @@ static void a_later_one_says_so(void **state)
 	assert_true(scripted.attempt > first);
 }
 
-static void without_a_lease_there_is_nothing_to_lose(void **state)
+static void without_a_session_there_is_nothing_to_lose(void **state)
 {
 	(void)state;
 	scripted.old = true;
@@ -166,8 +166,8 @@ static void they_are_not_more_and_more(void **state)
 	assert_ended(CLIENT_GIVEN_UP + 4);
 }
 
-/* The lease is its whose hello was answered last, were it too late; with that one it would end. */
-static void the_one_that_has_the_lease_stays(void **state)
+/* The session is its whose hello was answered last, were it too late; with that one it would end. */
+static void the_one_that_has_the_session_stays(void **state)
 {
 	struct client_socket late;
 
@@ -270,9 +270,9 @@ int main(void)
 	    scripted_test(it_stands_until_the_next_one_is_answered),
 	    scripted_test(a_late_answer_costs_no_names),
 	    scripted_test(a_later_one_says_so),
-	    scripted_test(without_a_lease_there_is_nothing_to_lose),
+	    scripted_test(without_a_session_there_is_nothing_to_lose),
 	    scripted_test(they_are_not_more_and_more),
-	    scripted_test(the_one_that_has_the_lease_stays),
+	    scripted_test(the_one_that_has_the_session_stays),
 	    scripted_test(with_their_registry_they_go),
 	    scripted_test(with_the_client_they_go),
 	    scripted_test(a_forked_child_drops_its_copies),

@@ -103,14 +103,14 @@ static request request_of(int verb)
 		for (int i = 0; i < 64; i++)
 			ask.verb.limbo.generations[i] = UINT64_MAX - (uint64_t)i;
 		break;
-	case gpushare_Request_retell_tag:
-		ask.verb.retell.last = true;
-		ask.verb.retell.shared_count = ask.verb.retell.attached_count = 8;
+	case gpushare_Request_resync_tag:
+		ask.verb.resync.last = true;
+		ask.verb.resync.shared_count = ask.verb.resync.attached_count = 8;
 		for (int i = 0; i < 8; i++) {
 			gpushare_Hold hold = {.generation = UINT64_MAX, .count = UINT32_MAX};
 
 			fill(hold.name, sizeof(hold.name), (char)('a' + i));
-			ask.verb.retell.shared[i] = ask.verb.retell.attached[i] = hold;
+			ask.verb.resync.shared[i] = ask.verb.resync.attached[i] = hold;
 		}
 		break;
 	case gpushare_Request_order_tag:
@@ -137,7 +137,7 @@ static reply *reply_of(int body)
 		answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 		answer->body.hello.pid = 4711;
 		strcpy(answer->body.hello.version, GPUSHARE_VERSION);
-		memset(answer->body.hello.lease, 0xa8, sizeof(answer->body.hello.lease));
+		memset(answer->body.hello.session, 0xa8, sizeof(answer->body.hello.session));
 		answer->body.hello.resumed = true;
 		break;
 	case gpushare_Reply_share_tag:
@@ -175,10 +175,10 @@ static reply *reply_of(int body)
 		for (int i = 0; i < 64; i++)
 			answer->body.limbo.generations[i] = UINT64_MAX;
 		break;
-	case gpushare_Reply_retell_tag:
-		answer->body.retell.wanted_count = 16;
+	case gpushare_Reply_resync_tag:
+		answer->body.resync.wanted_count = 16;
 		for (int i = 0; i < 16; i++)
-			answer->body.retell.wanted[i] = UINT64_MAX;
+			answer->body.resync.wanted[i] = UINT64_MAX;
 		break;
 	case gpushare_Reply_order_tag:
 		answer->body.order = (gpushare_OrderReply){UINT64_MAX, 1, UINT64_MAX};
@@ -323,13 +323,13 @@ static void a_bad_name_in_a_reply_is_refused(void **state)
 	assert_int_equal(codec_decode_reply(wire, size, &answered_again), GPUSHARE_E_PROTOCOL);
 }
 
-static void a_bad_name_in_a_retell_is_refused(void **state)
+static void a_bad_name_in_a_resync_is_refused(void **state)
 {
 	(void)state;
 	for (int which = 0; which < 2; which++) {
-		request ask = request_of(gpushare_Request_retell_tag);
+		request ask = request_of(gpushare_Request_resync_tag);
 
-		(which ? ask.verb.retell.shared : ask.verb.retell.attached)[7].name[3] = ' ';
+		(which ? ask.verb.resync.shared : ask.verb.resync.attached)[7].name[3] = ' ';
 		assert_int_equal(codec_decode_request(wire, encode_request(&ask), &asked),
 				 GPUSHARE_E_NAME);
 	}
@@ -383,7 +383,7 @@ int main(void)
 	    cmocka_unit_test(truncation_is_seen),
 	    cmocka_unit_test(truncated_replies_are_seen),
 	    cmocka_unit_test(a_bad_name_in_a_reply_is_refused),
-	    cmocka_unit_test(a_bad_name_in_a_retell_is_refused),
+	    cmocka_unit_test(a_bad_name_in_a_resync_is_refused),
 	    cmocka_unit_test(random_bytes_do_no_harm),
 	};
 

@@ -23,37 +23,37 @@ static request event_of(const char *name)
 	return what;
 }
 
-static uint64_t share_event(struct lease *lease, const char *name)
+static uint64_t share_event(struct session *session, const char *name)
 {
 	request what = event_of(name);
 
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.body.share.generation;
 }
 
-static int open_event(struct lease *lease, const char *name)
+static int open_event(struct session *session, const char *name)
 {
 	request what = {.which_verb = gpushare_Request_attach_tag, .verb.attach.event = true};
 
 	strcpy(what.verb.attach.name, name);
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
-static int look(struct lease *lease, const char *name, uint64_t generation)
+static int look(struct session *session, const char *name, uint64_t generation)
 {
 	request what = {.which_verb = gpushare_Request_lookup_tag};
 
 	strcpy(what.verb.lookup.name, name);
 	what.verb.lookup.generation = generation;
 	what.verb.lookup.wait_ms = 60000; /* which it never does */
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 static void refused(const request *what, int status, const char *words)
 {
 	assert_int_equal(peer_ask(peer_new(99, 990, "bad"), what), status);
 	peer_assert_sentence(words);
-	registry_disconnect(peer_registry, lease_find(&peer_registry->leases, 99));
+	registry_disconnect(peer_registry, session_find(&peer_registry->sessions, 99));
 }
 
 static void test_what_is_none(void **state)
@@ -89,7 +89,7 @@ static void test_what_is_none(void **state)
 /* Whoever asks for the one is not given the other's handle. */
 static void test_kinds(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	const gpushare_AttachReply *got = &peer_answer.body.attach;
 
 	(void)state;
@@ -112,7 +112,7 @@ static void test_kinds(void **state)
 	assert_int_equal(open_event(other, "nothing"), GPUSHARE_E_NOT_FOUND);
 }
 
-static void assert_lists(struct lease *lease, bool events, bool limbo, const char *name)
+static void assert_lists(struct session *session, bool events, bool limbo, const char *name)
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
 	const gpushare_ListReply *page = &peer_answer.body.list;
@@ -120,26 +120,26 @@ static void assert_lists(struct lease *lease, bool events, bool limbo, const cha
 	what.verb.list.events = events;
 	what.verb.list.limbo = limbo;
 	what.verb.list.limit = 1;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_int_equal(page->buffers_count, name ? 1 : 0);
 	assert_false(page->more);
 	if (name)
 		assert_string_equal(page->buffers[0].name, name);
 }
 
-static int leave(struct lease *lease, const char *name, uint64_t generation)
+static int leave(struct session *session, const char *name, uint64_t generation)
 {
 	request what = {.which_verb = gpushare_Request_withdraw_tag};
 
 	strcpy(what.verb.withdraw.name, name);
 	what.verb.withdraw.generation = generation;
 	what.verb.withdraw.limbo = true;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 static void test_lists(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	uint64_t generation = share_event(owner, "e");
 
 	(void)state;
@@ -157,7 +157,7 @@ static void test_lists(void **state)
 /* As long as somebody can still do something about it, it has not gone. */
 static void test_what_was_had(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	uint64_t one = share_event(owner, "one"), two = share_event(owner, "two");
 
 	(void)state;
@@ -182,7 +182,7 @@ static void test_what_was_had(void **state)
 static void test_restart(void **state)
 {
 	pid_t first = successor_process(), second = successor_process();
-	struct lease *owner = successor_connect(first), *other;
+	struct session *owner = successor_connect(first), *other;
 	uint64_t generation = share_event(owner, "e");
 
 	(void)state;

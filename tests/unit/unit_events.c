@@ -12,7 +12,7 @@
 #include "os/clock.h"
 #include "peer.h"
 
-static struct lease *watcher;
+static struct session *watcher;
 static gpushare_SubscribeReply page;
 static pb_size_t read_up_to; /* of that */
 static notice told;
@@ -43,9 +43,9 @@ static void expect(enum gpushare_notice_kind kind, const char *name, int32_t pid
 
 #define EXPECT(kind, name, pid) expect(GPUSHARE_NOTICE_##kind, name, pid)
 
-static bool enter(struct lease *lease)
+static bool enter(struct session *session)
 {
-	return events_enter(peer_registry, lease, &peer_answer) == GPUSHARE_OK;
+	return events_enter(peer_registry, session, &peer_answer) == GPUSHARE_OK;
 }
 
 static int set_up(void **state)
@@ -62,7 +62,7 @@ static int set_up(void **state)
 
 static void nothing_is_written_down_for_nobody(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner");
+	struct session *owner = peer_new(1, 100, "owner");
 	uint64_t generation;
 
 	(void)state;
@@ -81,7 +81,7 @@ static void nothing_is_written_down_for_nobody(void **state)
 
 static void an_ipc_buffers_life(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	struct session *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
 	uint64_t generation = peer_share(owner, "w");
 
 	(void)state;
@@ -107,7 +107,7 @@ static void an_ipc_buffers_life(void **state)
 
 static void an_owner_that_ends(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	struct session *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
 
 	(void)state;
 	peer_share(owner, "mine");
@@ -125,7 +125,7 @@ static void an_owner_that_ends(void **state)
 /* It takes all connections along, and no process with them. */
 static void a_registry_that_leaves_tells_nothing(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner");
+	struct session *owner = peer_new(1, 100, "owner");
 
 	(void)state;
 	peer_share(owner, "w");
@@ -137,7 +137,7 @@ static void a_registry_that_leaves_tells_nothing(void **state)
 
 static void an_unlink_is_told_with_who_did_it(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	struct session *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
 	uint64_t generation = peer_share(owner, "w");
 
 	(void)state;
@@ -152,7 +152,7 @@ static void an_unlink_is_told_with_who_did_it(void **state)
 
 static void limbo_and_its_end(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	struct session *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
 	request withdraw = {.which_verb = gpushare_Request_withdraw_tag};
 	request ask = {.which_verb = gpushare_Request_limbo_tag};
 	uint64_t generation = peer_share(owner, "w");
@@ -177,7 +177,7 @@ static void limbo_and_its_end(void **state)
 	assert_false(next());
 }
 
-static struct entry *kept(struct lease *owner, const char *name, uint32_t ttl_s)
+static struct entry *kept(struct session *owner, const char *name, uint32_t ttl_s)
 {
 	record info = peer_share_of(name).verb.share.buffer;
 	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {0};
@@ -190,7 +190,7 @@ static struct entry *kept(struct lease *owner, const char *name, uint32_t ttl_s)
 
 static void what_is_kept(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	struct session *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
 	struct entry *entry = kept(owner, "k", 5);
 	uint64_t generation = entry->info.generation;
 	record again;
@@ -220,7 +220,7 @@ static void what_is_kept(void **state)
 
 static void what_is_lost(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner");
+	struct session *owner = peer_new(1, 100, "owner");
 	struct entry *entry = kept(owner, "k", 0);
 
 	(void)state;
@@ -232,37 +232,37 @@ static void what_is_lost(void **state)
 	assert_false(next());
 }
 
-/* By a retelling: counts as they are from then on. */
-static void a_retelling_is_told_where_it_changes_something(void **state)
+/* By a resyncing: counts as they are from then on. */
+static void a_resyncing_is_told_where_it_changes_something(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
-	request retell = {.which_verb = gpushare_Request_retell_tag};
-	gpushare_Hold *hold = &retell.verb.retell.attached[0];
+	struct session *owner = peer_new(1, 100, "owner"), *other = peer_new(2, 200, "other");
+	request resync = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Hold *hold = &resync.verb.resync.attached[0];
 
 	(void)state;
 	strcpy(hold->name, "w");
 	hold->generation = peer_share(owner, "w");
 	hold->count = 2;
-	retell.verb.retell.attached_count = 1;
+	resync.verb.resync.attached_count = 1;
 	EXPECT(SHARE, "w", 100);
-	assert_int_equal(peer_ask(other, &retell), GPUSHARE_OK);
+	assert_int_equal(peer_ask(other, &resync), GPUSHARE_OK);
 	EXPECT(ATTACH, "w", 200);
 	assert_int_equal(told.buffer.attachers, 2);
-	assert_int_equal(peer_ask(other, &retell), GPUSHARE_OK);
+	assert_int_equal(peer_ask(other, &resync), GPUSHARE_OK);
 	assert_false(next());
 	hold->count = 1;
-	assert_int_equal(peer_ask(other, &retell), GPUSHARE_OK);
+	assert_int_equal(peer_ask(other, &resync), GPUSHARE_OK);
 	EXPECT(DETACH, "w", 200);
-	retell = (request){.which_verb = gpushare_Request_retell_tag};
-	retell.verb.retell.last = true;
-	assert_int_equal(peer_ask(owner, &retell), GPUSHARE_OK);
+	resync = (request){.which_verb = gpushare_Request_resync_tag};
+	resync.verb.resync.last = true;
+	assert_int_equal(peer_ask(owner, &resync), GPUSHARE_OK);
 	EXPECT(WITHDRAW, "w", 100); /* not told of any more */
 	assert_false(next());
 }
 
 static void of_too_many_the_oldest_go(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner");
+	struct session *owner = peer_new(1, 100, "owner");
 	char name[16];
 
 	(void)state;
@@ -282,7 +282,7 @@ static void of_too_many_the_oldest_go(void **state)
 
 static void so_many_watch_and_no_more(void **state)
 {
-	struct lease *second = peer_new(1, 100, "a"), *third = peer_new(2, 200, "b");
+	struct session *second = peer_new(1, 100, "a"), *third = peer_new(2, 200, "b");
 
 	(void)state;
 	peer_registry->limits.watchers = 2;
@@ -297,7 +297,7 @@ static void so_many_watch_and_no_more(void **state)
 /* And leaves no gap. */
 static void what_one_may_not_see_is_not_told(void **state)
 {
-	struct lease *owner = peer_new(1, 100, "owner");
+	struct session *owner = peer_new(1, 100, "owner");
 
 	(void)state;
 	watcher->who.uid = 2000;
@@ -356,7 +356,7 @@ int main(void)
 	    PEER(limbo_and_its_end),
 	    PEER(what_is_kept),
 	    PEER(what_is_lost),
-	    PEER(a_retelling_is_told_where_it_changes_something),
+	    PEER(a_resyncing_is_told_where_it_changes_something),
 	    PEER(of_too_many_the_oldest_go),
 	    PEER(what_one_may_not_see_is_not_told),
 	    PEER(so_many_watch_and_no_more),

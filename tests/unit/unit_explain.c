@@ -15,7 +15,7 @@
 
 static void a_taken_name_says_whose(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3"), *other = peer_new(2, 50, "other");
+	struct session *owner = peer_new(1, 4711, "python3"), *other = peer_new(2, 50, "other");
 	request what = peer_share_of("weights");
 
 	(void)state;
@@ -30,7 +30,7 @@ static void a_taken_name_says_whose(void **state)
 
 static void a_closed_session_is_no_exit(void **state)
 {
-	struct lease *owner = peer_new(1, 5, "x"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 5, "x"), *other = peer_new(2, 20, "other");
 
 	(void)state;
 	process_read(getpid(), 1000, &owner->peer);
@@ -51,7 +51,7 @@ static void tombstones_are_few_and_forgotten(void **state)
 	assert_null(tombstone_find(&tombstones, "t", now));
 	for (int i = 0; i < LIMIT_TOMBSTONES + 10; i++) {
 		snprintf(name, sizeof(entry.info.name), "t%d", i);
-		tombstone_add(&tombstones, &entry, DEPARTURE_LEASE, now);
+		tombstone_add(&tombstones, &entry, DEPARTURE_OWNER_GONE, now);
 	}
 	assert_null(tombstone_find(&tombstones, "t9", now));
 	assert_non_null(tombstone_find(&tombstones, "t10", now));
@@ -65,7 +65,7 @@ static void tombstones_are_few_and_forgotten(void **state)
 
 static void a_missing_name_says_what_to_do(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 
 	(void)state;
 	assert_int_equal(peer_lookup(owner, "x", 0), GPUSHARE_E_NOT_FOUND);
@@ -78,7 +78,7 @@ static void a_missing_name_says_what_to_do(void **state)
 
 static void long_names_fit_a_sentence(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint8_t wire[gpushare_Reply_size];
 	size_t size;

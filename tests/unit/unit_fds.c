@@ -130,11 +130,11 @@ static int ask_as(struct fds_header stolen)
 	int own = raw_connect(&raw_here), fd = raw_fds_dial();
 
 	raw_hellos[own] = (gpushare_HelloReply){.connection = stolen.connection};
-	memcpy(raw_hellos[own].lease, stolen.lease, sizeof(stolen.lease));
+	memcpy(raw_hellos[own].session, stolen.session, sizeof(stolen.session));
 	return raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0) == 1 ? 0 : 1;
 }
 
-/* The connection's number and its lease's key, from its own process, and while it stands. */
+/* The connection's number and its session's key, from its own process, and while it stands. */
 static void who_asks_is_known(void **state)
 {
 	int own = raw_connect(&raw_here), other = raw_connect(&raw_here), fd, status;
@@ -143,7 +143,7 @@ static void who_asks_is_known(void **state)
 
 	(void)state;
 	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
-	raw_hellos[own].lease[7] ^= 1;
+	raw_hellos[own].session[7] ^= 1;
 	fd = raw_fds_dial();
 	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0), 1);
 	close(fd);

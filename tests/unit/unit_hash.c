@@ -91,7 +91,7 @@ static unsigned int longest_chain(void)
 /* 20 in one of 512 buckets by chance: one of 10^11 runs. */
 static void no_bucket_is_a_clients_to_choose(void **state)
 {
-	struct lease *mallory = peer_new(1, 10, "mallory"), *other = peer_new(2, 20, "other");
+	struct session *mallory = peer_new(1, 10, "mallory"), *other = peer_new(2, 20, "other");
 	char name[GPUSHARE_NAME_MAX + 1];
 
 	(void)state;

@@ -23,7 +23,7 @@ static const struct index_page *page(void)
 }
 
 /* The index against a look-up: both, or none. */
-static void agrees(struct lease *asks, const char *name)
+static void agrees(struct session *asks, const char *name)
 {
 	struct index_record found;
 	bool is_there = index_find(page(), name, &found);
@@ -45,7 +45,7 @@ static void agrees(struct lease *asks, const char *name)
 	}
 }
 
-static void tagged(struct lease *owner, const char *name, pb_size_t count)
+static void tagged(struct session *owner, const char *name, pb_size_t count)
 {
 	request ask = {.which_verb = gpushare_Request_tag_tag};
 	gpushare_SetTags *tag = &ask.verb.tag;
@@ -61,7 +61,7 @@ static void tagged(struct lease *owner, const char *name, pb_size_t count)
 
 static void it_follows_the_registry(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3"), *other = peer_new(2, 50, "other");
+	struct session *owner = peer_new(1, 4711, "python3"), *other = peer_new(2, 50, "other");
 	struct index_record found;
 	uint64_t generation = peer_share(owner, "x");
 
@@ -90,7 +90,7 @@ static void it_follows_the_registry(void **state)
 /* Of names that fall into one bucket as many are there as it has ways; all are answered. */
 static void a_full_bucket_is_left_to_the_registry(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3");
+	struct session *owner = peer_new(1, 4711, "python3");
 	const struct index_page *index = page();
 	size_t wanted = index_bucket(index_hash("n0"));
 	char names[2 * INDEX_WAYS][32];
@@ -116,7 +116,7 @@ static void a_full_bucket_is_left_to_the_registry(void **state)
 
 static void thousands_of_names(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3");
+	struct session *owner = peer_new(1, 4711, "python3");
 	struct index_record found;
 	unsigned int there = 0;
 	char name[32];
@@ -139,7 +139,7 @@ static void thousands_of_names(void **state)
 /* What has gone leaves its place to others, and none of what they are reads as it did. */
 static void places_are_used_again(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3");
+	struct session *owner = peer_new(1, 4711, "python3");
 	const struct indexer *index = &peer_registry->index;
 	struct index_record found;
 	char name[32];
@@ -187,7 +187,7 @@ static void *read_on(void *argument)
 
 static void readers_see_one_moment(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3");
+	struct session *owner = peer_new(1, 4711, "python3");
 	struct indexer *index = &peer_registry->index;
 	struct race race = {.page = page()};
 	struct entry *entry;

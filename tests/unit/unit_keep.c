@@ -30,17 +30,17 @@ static request fresh(const char *name, uint32_t flags)
 	return what;
 }
 
-static uint64_t share(struct lease *lease, const char *name, uint32_t flags, uint32_t ttl_s)
+static uint64_t share(struct session *session, const char *name, uint32_t flags, uint32_t ttl_s)
 {
 	request what = fresh(name, flags);
 
 	what.verb.share.buffer.ttl_s = ttl_s;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_false(peer_answer.body.share.adopted);
 	return peer_answer.body.share.generation;
 }
 
-static int adopt(struct lease *lease, const char *name, uint64_t size)
+static int adopt(struct session *session, const char *name, uint64_t size)
 {
 	request what = peer_share_of(name);
 
@@ -49,7 +49,7 @@ static int adopt(struct lease *lease, const char *name, uint64_t size)
 	what.verb.share.buffer.size = size;
 	what.verb.share.adopt = true;
 	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 static bool is_open(int fd)
@@ -57,20 +57,20 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-static const record *seen(struct lease *lease, const char *name)
+static const record *seen(struct session *session, const char *name)
 {
-	assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_OK);
+	assert_int_equal(peer_lookup(session, name, 0), GPUSHARE_OK);
 	return &peer_answer.body.lookup.buffer;
 }
 
-static void end(struct lease *lease)
+static void end(struct session *session)
 {
-	assert_null(registry_disconnect(peer_registry, lease));
+	assert_null(registry_disconnect(peer_registry, session));
 }
 
 static void it_stays_when_the_owner_goes(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other");
+	struct session *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other");
 	uint64_t generation = share(owner, "x", KEEP, 0);
 	int fd = latest, plain;
 
@@ -104,7 +104,7 @@ static void it_stays_when_the_owner_goes(void **state)
 
 static void it_stays_when_the_owner_frees_it(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner");
+	struct session *owner = peer_new(1, 11, "owner");
 	uint64_t generation = share(owner, "x", KEEP | READONLY, 0);
 
 	(void)state;
@@ -122,7 +122,7 @@ static void it_stays_when_the_owner_frees_it(void **state)
 
 static void a_ttl_runs_from_the_owners_end(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other");
+	struct session *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other");
 	int64_t now = clock_ns(), next;
 	int fd;
 
@@ -149,7 +149,7 @@ static void a_ttl_runs_from_the_owners_end(void **state)
 
 static void a_new_share_replaces_it(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other"), *next;
+	struct session *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other"), *next;
 	uint64_t first = share(owner, "x", KEEP, 5), second;
 	int fd = latest;
 	request what;
@@ -185,7 +185,7 @@ static void a_new_share_replaces_it(void **state)
 
 static void it_is_adopted(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *next = peer_new(2, 12, "next");
+	struct session *owner = peer_new(1, 11, "owner"), *next = peer_new(2, 12, "next");
 	uint64_t generation = share(owner, "x", KEEP, 5);
 	int fd = latest;
 	request what;
@@ -230,7 +230,7 @@ static void it_is_adopted(void **state)
 
 static void a_quota_is_answered(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *next;
+	struct session *owner = peer_new(1, 11, "owner"), *next;
 	request what;
 
 	(void)state;
@@ -263,7 +263,7 @@ static void a_quota_is_answered(void **state)
 
 static void a_bad_wish_is_refused(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner");
+	struct session *owner = peer_new(1, 11, "owner");
 	request what;
 
 	(void)state;
@@ -288,7 +288,7 @@ static void a_bad_wish_is_refused(void **state)
 
 static void another_users_is_left_alone(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *next;
+	struct session *owner = peer_new(1, 11, "owner"), *next;
 	request what;
 
 	(void)state;

@@ -14,20 +14,20 @@
 #include "peer.h"
 
 /* A free that would hold the memory. Does the registry say so? */
-static bool leave(struct lease *lease, const char *name, uint64_t generation)
+static bool leave(struct session *session, const char *name, uint64_t generation)
 {
 	request what = {.which_verb = gpushare_Request_withdraw_tag};
 
 	strcpy(what.verb.withdraw.name, name);
 	what.verb.withdraw.generation = generation;
 	what.verb.withdraw.limbo = true;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.which_body == gpushare_Reply_withdraw_tag &&
 	       peer_answer.body.withdraw.limbo;
 }
 
 /* Which of the two nobody has attached, as bits. */
-static unsigned int left(struct lease *lease, uint64_t one, uint64_t two)
+static unsigned int left(struct session *session, uint64_t one, uint64_t two)
 {
 	request what = {.which_verb = gpushare_Request_limbo_tag};
 	const gpushare_LimboReply *answer = &peer_answer.body.limbo;
@@ -36,14 +36,14 @@ static unsigned int left(struct lease *lease, uint64_t one, uint64_t two)
 	what.verb.limbo.generations_count = 2;
 	what.verb.limbo.generations[0] = one;
 	what.verb.limbo.generations[1] = two;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.which_body, gpushare_Reply_limbo_tag);
 	for (pb_size_t i = 0; i < answer->generations_count; i++)
 		bits |= (answer->generations[i] == one) | (answer->generations[i] == two) << 1;
 	return bits;
 }
 
-static const gpushare_ListReply *list(struct lease *lease, const char *glob, uint64_t after,
+static const gpushare_ListReply *list(struct session *session, const char *glob, uint64_t after,
 				      uint32_t limit)
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
@@ -52,26 +52,26 @@ static const gpushare_ListReply *list(struct lease *lease, const char *glob, uin
 	strcpy(what.verb.list.glob, glob);
 	what.verb.list.after_generation = after;
 	what.verb.list.limit = limit;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return &peer_answer.body.list;
 }
 
-static uint64_t held(struct lease *lease)
+static uint64_t held(struct session *session)
 {
 	request what = {.which_verb = gpushare_Request_stat_tag};
 
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.body.stat.limbo;
 }
 
-static void end(struct lease *lease)
+static void end(struct session *session)
 {
-	assert_null(registry_disconnect(peer_registry, lease));
+	assert_null(registry_disconnect(peer_registry, session));
 }
 
 static void nobody_has_it(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *own = peer_new(2, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner"), *own = peer_new(2, 10, "owner");
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -85,8 +85,8 @@ static void nobody_has_it(void **state)
 
 static void the_last_attacher_ends_it(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
-		     *b = peer_new(3, 30, "b");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
+		       *b = peer_new(3, 30, "b");
 	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y");
 
 	(void)state;
@@ -108,7 +108,7 @@ static void the_last_attacher_ends_it(void **state)
 	end(b); /* killed, for all that the registry knows */
 	assert_int_equal(left(owner, x, y), 3);
 	assert_int_equal(held(a), 0);
-	assert_int_equal(peer_registry->leases.attachments, 0);
+	assert_int_equal(peer_registry->sessions.attachments, 0);
 }
 
 static bool page_says(uint64_t generation)
@@ -121,8 +121,8 @@ static bool page_says(uint64_t generation)
 /* Of what has its name others may come to have it at any time. */
 static void the_page_says_who_has_left(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
-		     *b = peer_new(3, 30, "b");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a"),
+		       *b = peer_new(3, 30, "b");
 	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y");
 
 	(void)state;
@@ -144,7 +144,7 @@ static void the_page_says_who_has_left(void **state)
 
 static void the_name_is_free(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	uint64_t first = peer_share(owner, "x"), second;
 
 	(void)state;
@@ -165,7 +165,7 @@ static void the_name_is_free(void **state)
 
 static void it_ends_with_its_owner(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	uint64_t x = peer_share(owner, "x"), y = peer_share(other, "y");
 
 	(void)state;
@@ -184,7 +184,7 @@ static void it_ends_with_its_owner(void **state)
 /* The owner needs the memory, and frees it although it is attached. */
 static void it_is_given_up(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	uint64_t x = peer_share(owner, "x");
 
 	(void)state;
@@ -201,7 +201,7 @@ static void it_is_given_up(void **state)
 /* Somebody takes the name away; then the owner frees what is attached all the same. */
 static void after_an_unlink(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y"), again;
 
 	(void)state;
@@ -225,7 +225,7 @@ static void after_an_unlink(void **state)
 
 static void only_ipc(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	uint64_t x = peer_share(owner, "x");
 	struct entry *entry = store_find(&peer_registry->store, "x");
 
@@ -239,7 +239,7 @@ static void only_ipc(void **state)
 static void it_is_listed_by_generation(void **state)
 {
 	enum { COUNT = LIMIT_PAGE + 40 };
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	const gpushare_ListReply *page;
 	uint64_t generations[COUNT];
 	char name[8];
@@ -276,7 +276,7 @@ static void it_is_listed_by_generation(void **state)
 /* A page takes only so long, and says where the next one goes on. */
 static void a_hostile_glob_is_cheap(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
 	uint64_t after = 0, latest = 0;
 	int pages = 0, seen = 0;
@@ -304,7 +304,7 @@ static void a_hostile_glob_is_cheap(void **state)
 
 static void there_is_an_end_to_it(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	uint64_t x = peer_share(owner, "x"), y = peer_share(owner, "y");
 
 	(void)state;
@@ -319,7 +319,7 @@ static void there_is_an_end_to_it(void **state)
 /* CPU milliseconds that the end of an owner takes who freed `count` names that another has attached. */
 static double end_of(unsigned int count)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
+	struct session *owner = peer_new(1, 10, "owner"), *a = peer_new(2, 20, "a");
 	struct timespec began, ended;
 
 	for (unsigned int i = 0; i < count; i++) {

@@ -14,14 +14,14 @@
 #include "peer.h"
 #include "quota.h"
 
-static struct lease *user_new(uint32_t id, uint32_t uid)
+static struct session *user_new(uint32_t id, uint32_t uid)
 {
 	struct process process = {.pid = (int32_t)id, .uid = uid, .started = id};
-	struct lease *lease = registry_connect(peer_registry, id, &process);
+	struct session *session = registry_connect(peer_registry, id, &process);
 
-	assert_non_null(lease);
-	lease->greeted = true;
-	return lease;
+	assert_non_null(session);
+	session->greeted = true;
+	return session;
 }
 
 static uint64_t reached(const char *key)
@@ -46,7 +46,7 @@ static void assert_limited(int status, const char *key)
 
 static void names(void **state)
 {
-	struct lease *one = user_new(1, 1), *other = user_new(2, 2);
+	struct session *one = user_new(1, 1), *other = user_new(2, 2);
 	request what = peer_share_of("c");
 
 	(void)state;
@@ -70,7 +70,7 @@ static void names(void **state)
 
 static void kept_bytes(void **state)
 {
-	struct lease *one = user_new(1, 1), *other = user_new(2, 2);
+	struct session *one = user_new(1, 1), *other = user_new(2, 2);
 	const struct user *user = one->user;
 	request what = peer_share_fd("c");
 
@@ -91,18 +91,18 @@ static void kept_bytes(void **state)
 }
 
 /* For everybody. */
-static uint64_t share_open(struct lease *lease, const char *name)
+static uint64_t share_open(struct session *session, const char *name)
 {
 	request what = peer_share_of(name);
 
 	what.verb.share.mode = 0666;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.body.share.generation;
 }
 
 static void attachments(void **state)
 {
-	struct lease *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
+	struct session *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
 
 	(void)state;
 	peer_registry->limits.of_user[LIMIT_attachments] = 3;
@@ -121,7 +121,7 @@ static void attachments(void **state)
 static void connections(void **state)
 {
 	request hello = {.which_verb = gpushare_Request_hello_tag};
-	struct lease *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
+	struct session *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
 
 	(void)state;
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
@@ -134,9 +134,9 @@ static void connections(void **state)
 
 static void waiters(void **state)
 {
-	struct lease *one = user_new(1, 1), *other = user_new(2, 2);
+	struct session *one = user_new(1, 1), *other = user_new(2, 2);
 	request wait = {.which_verb = gpushare_Request_lookup_tag};
-	struct waiter waiter = {.lease = one, .ask = &wait};
+	struct waiter waiter = {.session = one, .ask = &wait};
 
 	(void)state;
 	strcpy(wait.verb.lookup.name, "zz");
@@ -152,7 +152,7 @@ static void waiters(void **state)
 static void watchers(void **state)
 {
 	static const request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
-	struct lease *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
+	struct session *one = user_new(1, 1), *again = user_new(2, 1), *other = user_new(3, 2);
 
 	(void)state;
 	peer_registry->limits.of_user[LIMIT_watchers] = 1;
@@ -163,7 +163,7 @@ static void watchers(void **state)
 	assert_int_equal(peer_ask(again, &subscribe), GPUSHARE_OK);
 }
 
-static int tag(struct lease *lease, const char *name, const char *key, const char *value)
+static int tag(struct session *session, const char *name, const char *key, const char *value)
 {
 	request what = {.which_verb = gpushare_Request_tag_tag};
 
@@ -171,12 +171,12 @@ static int tag(struct lease *lease, const char *name, const char *key, const cha
 	what.verb.tag.tags_count = 1;
 	strcpy(what.verb.tag.tags[0].key, key);
 	strcpy(what.verb.tag.tags[0].value, value);
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 static void tags(void **state)
 {
-	struct lease *one = user_new(1, 1), *other = user_new(2, 2);
+	struct session *one = user_new(1, 1), *other = user_new(2, 2);
 	request what = peer_share_of("c");
 
 	(void)state;
@@ -200,7 +200,7 @@ static void tags(void **state)
 
 static void limbo(void **state)
 {
-	struct lease *one = user_new(1, 1), *other = user_new(2, 2);
+	struct session *one = user_new(1, 1), *other = user_new(2, 2);
 	uint64_t a = share_open(one, "a"), b = share_open(one, "b");
 	request leave = {.which_verb = gpushare_Request_withdraw_tag};
 

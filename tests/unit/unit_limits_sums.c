@@ -15,24 +15,24 @@
 #include "users.h"
 
 /* With the flags, of memory that travels as a descriptor. */
-static void share_fd(struct lease *lease, const char *name, uint32_t flags, uint32_t mode)
+static void share_fd(struct session *session, const char *name, uint32_t flags, uint32_t mode)
 {
 	request what = peer_share_fd(name);
 
 	what.verb.share.buffer.flags = flags;
 	what.verb.share.mode = mode;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 }
 
 /* So many more come, one a request, as far as they are taken. */
-static int bring(struct lease *lease, size_t count, struct held **out_held)
+static int bring(struct session *session, size_t count, struct held **out_held)
 {
 	int status = GPUSHARE_OK;
 
 	for (size_t i = 0; !status && i < count; i++) {
-		status = vault_check(peer_registry, lease->user, &peer_answer);
+		status = fdtable_check(peer_registry, session->user, &peer_answer);
 		if (!status)
-			out_held[i] = vault_keep(&peer_registry->vault, lease->user, dup(0));
+			out_held[i] = fdtable_keep(&peer_registry->fdtable, session->user, dup(0));
 	}
 	return status;
 }
@@ -50,9 +50,9 @@ static uint64_t named(const gpushare_Count *counts, pb_size_t count, const char 
 	return 0;
 }
 
-static uint64_t reached(struct lease *lease, const char *key)
+static uint64_t reached(struct session *session, const char *key)
 {
-	const gpushare_StatReply stat = stat_of(lease);
+	const gpushare_StatReply stat = stat_of(session);
 
 	return named(stat.by_limit, stat.by_limit_count, key);
 }
@@ -76,14 +76,14 @@ static void descriptors(void **state)
 	assert_int_equal(reached(root, "descriptors"), 1);
 	assert_int_equal(held_by(OWNER), 3);
 	for (int i = 0; i < 3; i++)
-		vault_release(&peer_registry->vault, owners[i]);
+		fdtable_release(&peer_registry->fdtable, owners[i]);
 	assert_int_equal(held_by(OWNER), 0);
 	assert_int_equal(held_by(MEMBER), 2);
 	assert_int_equal(peer_registry->users.held[LIMIT_descriptors], 2);
 	assert_int_equal(bring(owner, 1, owners), GPUSHARE_OK);
-	vault_release(&peer_registry->vault, owners[0]);
+	fdtable_release(&peer_registry->fdtable, owners[0]);
 	for (int i = 0; i < 2; i++)
-		vault_release(&peer_registry->vault, members[i]);
+		fdtable_release(&peer_registry->fdtable, members[i]);
 }
 
 /* With connections they are no more together than the kernel lets the registry have. */
@@ -96,7 +96,7 @@ static void descriptors_and_connections(void **state)
 	assert_int_equal(bring(owner, 1, held), GPUSHARE_OK);
 	assert_int_equal(bring(member, 1, held + 1), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("ulimit -n");
-	vault_release(&peer_registry->vault, held[0]);
+	fdtable_release(&peer_registry->fdtable, held[0]);
 }
 
 /* Whoever attaches it, it counts as its owner's, kept or not. */
@@ -111,7 +111,7 @@ static void whose_a_records_is(void **state)
 	assert_int_equal(held_by(OWNER), 1);
 	assert_int_equal(peer_withdraw(root, "k", 0), GPUSHARE_OK);
 	assert_int_equal(held_by(OWNER), 0);
-	assert_int_equal(peer_registry->vault.count, 0);
+	assert_int_equal(peer_registry->fdtable.count, 0);
 }
 
 /* The page by which a buffer is published is the registry's file, for the owner. */
@@ -171,7 +171,7 @@ static void each_is_told_of_his_own(void **state)
 /* Of a registry for one user there is nobody else; and a service user is told what root is. */
 static void whose_registry_it_is(void **state)
 {
-	struct lease *self = user(geteuid(), NULL);
+	struct session *self = user(geteuid(), NULL);
 
 	(void)state;
 	share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0);
@@ -181,13 +181,13 @@ static void whose_registry_it_is(void **state)
 	assert_int_equal(stat_of(other).kept_bytes, 128);
 }
 
-static bool waits_unseen(struct lease *lease, const char *name)
+static bool waits_unseen(struct session *session, const char *name)
 {
 	request what = {.which_verb = gpushare_Request_attach_tag};
 
 	strcpy(what.verb.attach.name, name);
 	what.verb.attach.wait_ms = 1000;
-	return audit_wait(peer_registry, lease, &what);
+	return audit_wait(peer_registry, session, &what);
 }
 
 /* That something is there only root is told: who is refused so can't tell it from nothing. */

@@ -74,7 +74,7 @@ static void of_a_share(void **state)
 static void of_what_is_replaced(void **state)
 {
 	request what = kept_with("k", 1);
-	struct lease *again = user(OWNER, NULL);
+	struct session *again = user(OWNER, NULL);
 
 	(void)state;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
@@ -102,7 +102,7 @@ static void of_what_is_replaced(void **state)
 static void of_more_than_there_may_be(void **state)
 {
 	request what = kept_with("k", 4);
-	struct lease *again = user(OWNER, NULL);
+	struct session *again = user(OWNER, NULL);
 
 	(void)state;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
@@ -116,7 +116,7 @@ static void of_more_than_there_may_be(void **state)
 static void of_what_is_adopted(void **state)
 {
 	request what = kept_with("k", 3);
-	struct lease *again = user(OWNER, NULL);
+	struct session *again = user(OWNER, NULL);
 
 	(void)state;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);

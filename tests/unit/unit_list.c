@@ -13,21 +13,21 @@
 #include "os/clock.h"
 #include "peer.h"
 
-static int list(struct lease *lease, const char *glob, const char *after, uint32_t limit)
+static int list(struct session *session, const char *glob, const char *after, uint32_t limit)
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
 
 	strcpy(what.verb.list.glob, glob);
 	strcpy(what.verb.list.after, after);
 	what.verb.list.limit = limit;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.body.list.buffers_count;
 }
 
 static void a_list_is_paged_in_byte_order(void **state)
 {
 	enum { COUNT = 12 * LIMIT_PAGE + 8 };
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	char name[16], last[GPUSHARE_NAME_MAX + 1] = "";
 	int seen = 0, pages = 0;
 
@@ -73,7 +73,7 @@ static void a_list_is_paged_in_byte_order(void **state)
 /* A glob must not be able to hold the lock. */
 static void a_hostile_glob_is_cheap(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
 	int64_t begin;
 
@@ -98,7 +98,7 @@ static int64_t thread_ns(void)
 }
 
 /* All pages to the last: how many names fit. */
-static int list_hostile(struct lease *lease, const char *glob, int *pages)
+static int list_hostile(struct session *session, const char *glob, int *pages)
 {
 	char after[GPUSHARE_NAME_MAX + 1] = "";
 	const gpushare_ListReply *page = &peer_answer.body.list;
@@ -107,7 +107,7 @@ static int list_hostile(struct lease *lease, const char *glob, int *pages)
 	for (*pages = 0; !*pages || page->more; ++*pages) {
 		int64_t began_ns = thread_ns();
 
-		seen += list(lease, glob, after, 0);
+		seen += list(session, glob, after, 0);
 		assert_in_range(thread_ns() - began_ns, 0, 300 * NS_PER_MS);
 		assert_true(!page->more || strcmp(page->after, after) > 0);
 		assert_true(!page->more || page->after[0] == 'a'); /* no name of another's */
@@ -120,8 +120,8 @@ static int list_hostile(struct lease *lease, const char *glob, int *pages)
 static void so_is_one_of_many_names(void **state)
 {
 	struct process process = {.pid = 30, .uid = 2000, .started = 300};
-	struct lease *owner = peer_new(1, 10, "owner");
-	struct lease *hidden = registry_connect(peer_registry, 3, &process);
+	struct session *owner = peer_new(1, 10, "owner");
+	struct session *hidden = registry_connect(peer_registry, 3, &process);
 	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
 	int pages;
 
@@ -154,8 +154,8 @@ static void many_names_that_do_not_fit_are_looked_at_page_by_page(void **state)
 {
 	struct process process = {.pid = 30, .uid = 2000, .started = 300};
 	const int most = LIMIT_LIST_WORK / LIMIT_LIST_LOOK;
-	struct lease *owner = peer_new(1, 10, "owner");
-	struct lease *hidden = registry_connect(peer_registry, 3, &process);
+	struct session *owner = peer_new(1, 10, "owner");
+	struct session *hidden = registry_connect(peer_registry, 3, &process);
 	char name[16], after[GPUSHARE_NAME_MAX + 1];
 	int pages;
 
@@ -181,7 +181,8 @@ static void many_names_that_do_not_fit_are_looked_at_page_by_page(void **state)
 }
 
 /* In pieces, where names that `hidden` shares are passed; each time, the latest of them goes. */
-static int list_in_pieces(struct lease *lease, struct lease *hidden, const char *after, bool limbo)
+static int list_in_pieces(struct session *session, struct session *hidden, const char *after,
+			  bool limbo)
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
 	int pieces = 1, status;
@@ -189,7 +190,7 @@ static int list_in_pieces(struct lease *lease, struct lease *hidden, const char 
 	what.verb.list.limbo = limbo;
 	what.verb.list.limit = 3;
 	strcpy(what.verb.list.after, after);
-	while ((status = handle_request(peer_registry, lease, &what, &peer_answer)) ==
+	while ((status = handle_request(peer_registry, session, &what, &peer_answer)) ==
 	       HANDLE_WAIT) {
 		const struct list_rest *rest = peer_registry->list_rest;
 
@@ -208,8 +209,8 @@ static void names_that_the_peer_may_not_see_are_passed_in_pieces(void **state)
 {
 	const int apart = LIMIT_LIST_HIDDEN;
 	struct process process = {.pid = 30, .uid = 2000, .started = 300};
-	struct lease *owner = peer_new(1, 10, "owner");
-	struct lease *hidden = registry_connect(peer_registry, 3, &process);
+	struct session *owner = peer_new(1, 10, "owner");
+	struct session *hidden = registry_connect(peer_registry, 3, &process);
 	const gpushare_ListReply *page = &peer_answer.body.list;
 	char name[16], after[16];
 

@@ -23,78 +23,79 @@ static int set_up(void **state)
 	return successor_set_up(state);
 }
 
-static uint64_t share(struct lease *lease, const char *name, uint32_t flags)
+static uint64_t share(struct session *session, const char *name, uint32_t flags)
 {
 	request what = successor_share(name, flags);
 
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.body.share.generation;
 }
 
-static int share_again(struct lease *lease, const char *name, uint64_t generation, bool orphan)
+static int share_again(struct session *session, const char *name, uint64_t generation, bool orphan)
 {
 	request what = successor_share(name, KEEP);
 
 	what.verb.share.again = generation;
 	what.verb.share.orphan = orphan;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 /* Whether the registry wants that generation of one who has it attached so often; 0: shared it. */
-static bool is_wanted(struct lease *lease, const char *name, uint64_t generation, uint32_t count)
+static bool is_wanted(struct session *session, const char *name, uint64_t generation,
+		      uint32_t count)
 {
 	request what = {0};
 
 	successor_tell(&what, name, generation, count);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	return peer_answer.body.retell.wanted_count == 1 &&
-	       peer_answer.body.retell.wanted[0] == generation;
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	return peer_answer.body.resync.wanted_count == 1 &&
+	       peer_answer.body.resync.wanted[0] == generation;
 }
 
 static void the_owner_brings_it_back(void **state)
 {
-	struct lease *lease = successor_connect(getpid());
-	uint8_t key[GPUSHARE_LEASE_SIZE];
-	uint64_t x = share(lease, "x", KEEP);
+	struct session *session = successor_connect(getpid());
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
+	uint64_t x = share(session, "x", KEEP);
 
 	(void)state;
-	memcpy(key, lease->key, sizeof(key));
+	memcpy(key, session->key, sizeof(key));
 	successor_start();
-	lease = successor_connect(getpid());
-	assert_true(successor_seen(lease, "x")->missing);
-	assert_int_equal(successor_seen(lease, "x")->owner_pid, getpid());
-	assert_int_equal(peer_attach(lease, "x"), GPUSHARE_E_NOT_FOUND);
+	session = successor_connect(getpid());
+	assert_true(successor_seen(session, "x")->missing);
+	assert_int_equal(successor_seen(session, "x")->owner_pid, getpid());
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("nobody has brought its memory back so far");
 	peer_assert_sentence("has it");
-	assert_int_equal(peer_lookup(lease, "x", 5), HANDLE_WAIT);
+	assert_int_equal(peer_lookup(session, "x", 5), HANDLE_WAIT);
 	request waits = {.which_verb = gpushare_Request_attach_tag};
 	strcpy(waits.verb.attach.name, "x");
 	waits.verb.attach.wait_ms = 5;
-	assert_int_equal(peer_ask(lease, &waits), HANDLE_WAIT);
-	handle_timeout(peer_registry, lease, &waits, &peer_answer);
+	assert_int_equal(peer_ask(session, &waits), HANDLE_WAIT);
+	handle_timeout(peer_registry, session, &waits, &peer_answer);
 	peer_assert_sentence("nobody has brought its memory back so far");
 	request what = successor_share("x", KEEP); /* the name is not free */
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_EXISTS);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_EXISTS);
 
-	lease = successor_resume(getpid(), key);
+	session = successor_resume(getpid(), key);
 	assert_true(peer_answer.body.hello.resumed);
-	assert_true(is_wanted(lease, "x", x, 0));
+	assert_true(is_wanted(session, "x", x, 0));
 	fake_fdstore_loses = false;
-	assert_int_equal(share_again(lease, "x", x, false), GPUSHARE_OK);
-	assert_false(is_wanted(lease, "x", x, 0));
-	assert_false(successor_seen(lease, "x")->missing);
-	assert_int_equal(peer_ask(lease, &waits), GPUSHARE_OK);
+	assert_int_equal(share_again(session, "x", x, false), GPUSHARE_OK);
+	assert_false(is_wanted(session, "x", x, 0));
+	assert_false(successor_seen(session, "x")->missing);
+	assert_int_equal(peer_ask(session, &waits), GPUSHARE_OK);
 	assert_int_equal(fake_fdstore_count(), 1);
-	assert_int_equal(share_again(lease, "x", x, false), GPUSHARE_OK); /* said twice */
+	assert_int_equal(share_again(session, "x", x, false), GPUSHARE_OK); /* said twice */
 	assert_int_equal(fake_fdstore_count(), 1);
-	assert_int_equal(peer_registry->vault.count, 1);
+	assert_int_equal(peer_registry->fdtable.count, 1);
 }
 
 static void an_attacher_brings_back_what_the_owner_left(void **state)
 {
 	pid_t other = successor_process(), third = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(getpid());
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	struct session *owner = successor_connect(other), *a = successor_connect(getpid());
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t x = share(owner, "x", KEEP);
 
 	(void)state;
@@ -120,8 +121,8 @@ static void an_attacher_brings_back_what_the_owner_left(void **state)
 static void an_attacher_may_be_before_the_owner(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(getpid());
-	uint8_t key[GPUSHARE_LEASE_SIZE], owners[GPUSHARE_LEASE_SIZE];
+	struct session *owner = successor_connect(other), *a = successor_connect(getpid());
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE], owners[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t x = share(owner, "x", KEEP);
 
 	(void)state;
@@ -144,7 +145,7 @@ static void an_attacher_may_be_before_the_owner(void **state)
 static void a_stranded_one_stands_again(void **state)
 {
 	pid_t other = successor_process(), third = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(getpid()), *b;
+	struct session *owner = successor_connect(other), *a = successor_connect(getpid()), *b;
 	request what = successor_share("x", KEEP);
 	uint64_t x;
 
@@ -185,7 +186,7 @@ static void a_stranded_one_stands_again(void **state)
 static void what_was_removed_is_not_brought_back(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(getpid());
+	struct session *owner = successor_connect(other), *a = successor_connect(getpid());
 	uint64_t x = share(owner, "x", KEEP), y = share(owner, "y", KEEP), now;
 
 	(void)state;
@@ -218,8 +219,8 @@ static void what_was_removed_is_not_brought_back(void **state)
 static void it_is_lost_with_the_last_who_had_it(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(getpid());
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	struct session *owner = successor_connect(other), *a = successor_connect(getpid());
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t x = share(owner, "x", KEEP), z;
 
 	(void)state;
@@ -253,7 +254,7 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 static void what_is_missing_is_replaced_not_adopted(void **state)
 {
 	pid_t other = successor_process(), third = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(third);
+	struct session *owner = successor_connect(other), *a = successor_connect(third);
 	uint64_t x = share(owner, "x", KEEP);
 	request what;
 

@@ -12,17 +12,17 @@
 #include "os/clock.h"
 #include "ordered.h"
 
-static struct lease *attacher(uint32_t id, const char *name)
+static struct session *attacher(uint32_t id, const char *name)
 {
-	struct lease *lease = peer_new(id, (int32_t)id + 10, "attacher");
+	struct session *session = peer_new(id, (int32_t)id + 10, "attacher");
 
-	assert_int_equal(peer_attach(lease, name), GPUSHARE_OK);
-	return lease;
+	assert_int_equal(peer_attach(session, name), GPUSHARE_OK);
+	return session;
 }
 
 static void only_who_has_it_gets_its_page(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other");
+	struct session *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other");
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -48,7 +48,7 @@ static void only_who_has_it_gets_its_page(void **state)
 
 static void one_process_publishes(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *again, *a;
+	struct session *owner = peer_new(1, 11, "owner"), *again, *a;
 	uint64_t generation = peer_share(owner, "x");
 	struct order_page *page;
 
@@ -80,7 +80,7 @@ static void one_process_publishes(void **state)
 
 static void who_left_with_work_under_way_is_waited_for(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *a;
+	struct session *owner = peer_new(1, 11, "owner"), *a;
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -97,7 +97,7 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 
 static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *a;
+	struct session *owner = peer_new(1, 11, "owner"), *a;
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -110,7 +110,7 @@ static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 
 static void consumers_get_slots_that_end_with_them(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *a, *b;
+	struct session *owner = peer_new(1, 11, "owner"), *a, *b;
 	uint64_t generation = peer_share(owner, "x");
 	struct order_page *page;
 
@@ -152,7 +152,7 @@ static void consumers_get_slots_that_end_with_them(void **state)
 
 static void there_is_room_for_so_many_consumers(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *one = NULL;
+	struct session *owner = peer_new(1, 11, "owner"), *one = NULL;
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -165,14 +165,14 @@ static void there_is_room_for_so_many_consumers(void **state)
 	one = attacher(99, "x");
 	assert_int_equal(ordered_ask(one, "x", generation, ORDER_CONSUMES), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("240 consumers");
-	assert_null(player_find(order_find(peer_registry, generation), one));
+	assert_null(participant_find(order_find(peer_registry, generation), one));
 	assert_int_equal(ordered_ask(one, "x", generation, 0),
 			 GPUSHARE_OK); /* it may wait all the same */
 }
 
 static void marks_are_made_again_for_a_while(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *a;
+	struct session *owner = peer_new(1, 11, "owner"), *a;
 	uint64_t generation = peer_share(owner, "x");
 	int64_t now = clock_ns();
 	struct order_page *page;
@@ -200,7 +200,7 @@ static void marks_are_made_again_for_a_while(void **state)
 
 static void what_ends_with_its_name(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *a;
+	struct session *owner = peer_new(1, 11, "owner"), *a;
 	uint64_t generation = peer_share(owner, "x");
 	struct order *found;
 
@@ -211,17 +211,17 @@ static void what_ends_with_its_name(void **state)
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
 	assert_null(order_find(peer_registry, generation));
 	assert_true(order_is_gone(found->page)); /* it is still marked */
-	assert_null(a->players);
+	assert_null(a->participants);
 	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(a, "x", generation, 0), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(order_tick(peer_registry, clock_ns() + 20 * NS_PER_S), INT64_MAX);
 	assert_null(peer_registry->orders);
-	assert_int_equal(peer_registry->vault.count, 0);
+	assert_int_equal(peer_registry->fdtable.count, 0);
 }
 
 static void an_owner_who_frees_into_limbo_has_gone(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *a;
+	struct session *owner = peer_new(1, 11, "owner"), *a;
 	uint64_t generation = peer_share(owner, "x");
 	request what = {.which_verb = gpushare_Request_withdraw_tag};
 
@@ -235,12 +235,12 @@ static void an_owner_who_frees_into_limbo_has_gone(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_true(order_is_gone(ordered_page(generation)));
 	assert_int_equal(ordered_page(generation)->slot[0].state, ORDER_SLOT_ACTIVE);
-	assert_null(owner->players);
+	assert_null(owner->participants);
 }
 
 static void a_taken_name_ends_nothing(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *a;
+	struct session *owner = peer_new(1, 11, "owner"), *a;
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -255,7 +255,7 @@ static void a_taken_name_ends_nothing(void **state)
 
 static void what_is_given_back_is_taken_where_it_is_a_page(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner");
+	struct session *owner = peer_new(1, 11, "owner");
 	uint64_t generation = peer_share(owner, "x");
 	int fds[] = {-1, order_page_make(generation + 1, 77), order_page_make(generation, 77)},
 	    pipes[2];

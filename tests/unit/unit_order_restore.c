@@ -18,7 +18,7 @@
 static void the_living_keep_their_roles(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
+	struct session *owner = successor_connect(getpid()), *a = successor_connect(other);
 	uint64_t generation = peer_share(owner, "x"), id;
 
 	(void)state;
@@ -37,7 +37,7 @@ static void the_living_keep_their_roles(void **state)
 	/* it ends afterwards as it would have before */
 	successor_end(other);
 	registry_disconnect(peer_registry,
-			    order_find(peer_registry, generation)->players->next->lease);
+			    order_find(peer_registry, generation)->participants->next->session);
 	assert_int_equal(ordered_page(generation)->slot[0].state, ORDER_SLOT_LEFT);
 	assert_false(order_is_gone(ordered_page(generation)));
 }
@@ -45,8 +45,8 @@ static void the_living_keep_their_roles(void **state)
 static void who_died_meanwhile_is_said_to_have_gone(void **state)
 {
 	pid_t other = successor_process(), third = successor_process();
-	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other),
-		     *b = successor_connect(third);
+	struct session *owner = successor_connect(getpid()), *a = successor_connect(other),
+		       *b = successor_connect(third);
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -68,7 +68,7 @@ static void who_died_meanwhile_is_said_to_have_gone(void **state)
 static void an_owner_who_died_takes_the_page_along(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(getpid());
+	struct session *owner = successor_connect(other), *a = successor_connect(getpid());
 	uint64_t generation = peer_share(owner, "x");
 
 	(void)state;
@@ -85,9 +85,9 @@ static void an_owner_who_died_takes_the_page_along(void **state)
 
 static void a_page_that_was_lost_is_asked_for(void **state)
 {
-	struct lease *owner = successor_connect(getpid());
+	struct session *owner = successor_connect(getpid());
 	uint64_t generation = peer_share(owner, "x");
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	request what = {.which_verb = gpushare_Request_order_tag};
 
 	(void)state;
@@ -98,7 +98,7 @@ static void a_page_that_was_lost_is_asked_for(void **state)
 	successor_start();
 	fake_fdstore_loses = false;
 	owner = successor_resume(getpid(), key);
-	assert_non_null(owner->players);
+	assert_non_null(owner->participants);
 	assert_null(order_find(peer_registry, generation)->page);
 	strcpy(what.verb.order.name, "x");
 	what.verb.order.generation = generation;
@@ -111,19 +111,20 @@ static void a_page_that_was_lost_is_asked_for(void **state)
 }
 
 /* A registry that has lost all of it; who attached it comes first, with the page. */
-static struct lease *come_first(pid_t pid, uint64_t generation, uint32_t roles, uint64_t id, int fd)
+static struct session *come_first(pid_t pid, uint64_t generation, uint32_t roles, uint64_t id,
+				  int fd)
 {
-	struct lease *lease = successor_connect(pid);
+	struct session *session = successor_connect(pid);
 	request what = {.which_verb = gpushare_Request_order_tag};
 
 	successor_tell(&what, "x", generation, 1);
-	what.verb.retell.last = true;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(lease, "x", generation, roles), GPUSHARE_E_TIMED_OUT);
+	what.verb.resync.last = true;
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(session, "x", generation, roles), GPUSHARE_E_TIMED_OUT);
 	peer_assert_sentence("not told of it so far");
-	assert_int_equal(ordered_bring(lease, "x", generation, roles, id, 1, fd), GPUSHARE_OK);
+	assert_int_equal(ordered_bring(session, "x", generation, roles, id, 1, fd), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.id, id);
-	return lease;
+	return session;
 }
 
 static void lose_all(void)
@@ -137,7 +138,7 @@ static void lose_all(void)
 }
 
 /* The page of "x", of that owner and a consumer in slot 1, as `a` has it. */
-static uint64_t begin(struct lease *owner, struct lease *a, uint32_t roles, int *out_fd)
+static uint64_t begin(struct session *owner, struct session *a, uint32_t roles, int *out_fd)
 {
 	uint64_t generation = peer_share(owner, "x");
 
@@ -161,7 +162,7 @@ static request share_again(uint64_t generation)
 static void an_owner_who_was_not_heard_is_waited_for(uint32_t roles)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
+	struct session *owner = successor_connect(getpid()), *a = successor_connect(other);
 	struct order_page *page;
 	uint64_t generation, id;
 	request what;
@@ -208,7 +209,7 @@ static void an_owner_who_has_published_nothing(void **state)
 static void an_owner_who_does_not_come_has_gone(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
+	struct session *owner = successor_connect(getpid()), *a = successor_connect(other);
 	struct order_page *page;
 	uint64_t generation, id;
 	int fd;
@@ -221,13 +222,13 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	a = come_first(other, generation, ORDER_CONSUMES, id, fd);
 	successor_start(); /* with records of what it was told */
 	assert_int_equal(ordered_page(generation)->id, id);
-	a = order_find(peer_registry, generation)->players->lease;
+	a = order_find(peer_registry, generation)->participants->session;
 	order_tick(peer_registry, clock_ns() + 29 * NS_PER_S);
 	assert_false(order_is_gone(page));
 	order_tick(peer_registry, clock_ns() + 31 * NS_PER_S);
 	assert_true(order_is_gone(page));
 	assert_null(order_find(peer_registry, generation));
-	assert_null(a->players);
+	assert_null(a->participants);
 	order_tick(peer_registry, clock_ns() + 60 * NS_PER_S);
 	assert_null(peer_registry->orders);
 	order_page_unmap(page);
@@ -238,7 +239,7 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 static void what_went_meanwhile_is_not_waited_for(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
+	struct session *owner = successor_connect(getpid()), *a = successor_connect(other);
 	uint64_t generation, id;
 	request what;
 	int fd;
@@ -252,7 +253,7 @@ static void what_went_meanwhile_is_not_waited_for(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
 	a = successor_connect(other);
-	what = (request){.which_verb = gpushare_Request_retell_tag};
+	what = (request){.which_verb = gpushare_Request_resync_tag};
 	successor_tell(&what, "x", generation, 1);
 	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
 	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, id, 1, dup(fd)),

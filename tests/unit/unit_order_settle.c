@@ -12,14 +12,14 @@
 
 #include "os/clock.h"
 #include "fake_fdstore.h"
-#include "note.h"
+#include "save.h"
 #include "ordered.h"
 #include "successor.h"
 
 static pid_t other;
 static uint64_t generation;
-static struct lease *owner;
-static uint8_t key[GPUSHARE_LEASE_SIZE]; /* the owner's */
+static struct session *owner;
+static uint8_t key[GPUSHARE_SESSION_KEY_SIZE]; /* the owner's */
 
 static int set_up(void **state)
 {
@@ -39,12 +39,12 @@ static int tear_down(void **state)
 	return successor_tear_down(state);
 }
 
-static struct lease *attacher(pid_t pid)
+static struct session *attacher(pid_t pid)
 {
-	struct lease *lease = successor_connect(pid);
+	struct session *session = successor_connect(pid);
 
-	assert_int_equal(peer_attach(lease, "x"), GPUSHARE_OK);
-	return lease;
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
+	return session;
 }
 
 /* The page as a process has it. */
@@ -55,7 +55,7 @@ static int copy_of_page(void)
 
 static void who_died_while_the_page_was_away_is_marked_when_it_comes(void **state)
 {
-	struct lease *a = attacher(other);
+	struct session *a = attacher(other);
 	struct order_page *page;
 	uint64_t id;
 	int fd;
@@ -69,7 +69,8 @@ static void who_died_while_the_page_was_away_is_marked_when_it_comes(void **stat
 	successor_start();
 	assert_null(order_find(peer_registry, generation)->page);
 	successor_end(other);
-	registry_disconnect(peer_registry, order_find(peer_registry, generation)->players->lease);
+	registry_disconnect(peer_registry,
+			    order_find(peer_registry, generation)->participants->session);
 	owner = successor_resume(getpid(), key);
 	assert_int_equal(ordered_bring(owner, "x", generation, 0, id, 0, fd), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.id, id);
@@ -103,7 +104,7 @@ static struct order_page *strange_page(int *out_fd)
 /* Whom only the page knows has some time to come back. */
 static void who_is_known_to_the_page_alone_is_awaited(void **state)
 {
-	struct lease *a = attacher(other);
+	struct session *a = attacher(other);
 	int fd;
 	struct order_page *page = strange_page(&fd);
 	int64_t now = clock_ns();
@@ -140,8 +141,8 @@ static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 	(void)state;
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	page = ordered_page(generation);
-	owner->players->roles = 0; /* as a registry that knows of no roles has it */
-	player_end(peer_registry, owner->players);
+	owner->participants->roles = 0; /* as a registry that knows of no roles has it */
+	participant_end(peer_registry, owner->participants);
 	order_look_over(peer_registry, order_find(peer_registry, generation));
 	order_tick(peer_registry, clock_ns() + (LIMIT_UNSEEN_S + 1) * NS_PER_S);
 	assert_false(order_is_gone(page));
@@ -150,7 +151,7 @@ static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 /* A buffer that goes shortly before the registry does: its marks are made again all the same. */
 static void a_successor_goes_on_marking(void **state)
 {
-	struct lease *a = attacher(other);
+	struct session *a = attacher(other);
 	struct order_page *page;
 
 	(void)state;
@@ -159,7 +160,7 @@ static void a_successor_goes_on_marking(void **state)
 	    order_page_map(order_find(peer_registry, generation)->held->fd, generation, &page),
 	    GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
-	note_flush(peer_registry);
+	save_flush(peer_registry);
 	assert_true(order_is_gone(page));
 	successor_start();
 	atomic_store(&page->slot[0].released, 2); /* a GPU came late */
@@ -177,8 +178,8 @@ static void a_successor_goes_on_marking(void **state)
  * attached go on. */
 static void what_is_brought_back_goes_on(void **state)
 {
-	struct lease *a = attacher(other);
-	request what = {.which_verb = gpushare_Request_retell_tag};
+	struct session *a = attacher(other);
+	request what = {.which_verb = gpushare_Request_resync_tag};
 	struct order_page *page;
 
 	(void)state;
@@ -187,13 +188,13 @@ static void what_is_brought_back_goes_on(void **state)
 	page = ordered_page(generation);
 	atomic_store(&page->published, 5);
 	atomic_store(&page->next, 6); /* under way */
-	what.verb.retell.last = true;
+	what.verb.resync.last = true;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	assert_non_null(limbo_find(peer_registry, generation));
+	assert_non_null(deferred_find(peer_registry, generation));
 	what = peer_share_of("x");
 	what.verb.share.again = generation;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	assert_non_null(a->players);
+	assert_non_null(a->participants);
 	assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
 	assert_ptr_equal(ordered_page(generation), page);
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);

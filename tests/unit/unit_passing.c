@@ -12,21 +12,21 @@
 
 #include "peer.h"
 
-#define VAULT (&peer_registry->vault)
+#define VAULT (&peer_registry->fdtable)
 
 /* A record of a descriptor, which is returned. */
-static int shared(struct lease *lease, const char *name)
+static int shared(struct session *session, const char *name)
 {
 	request what = peer_share_fd(name);
 	int fd = peer_goes;
 
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return fd;
 }
 
 static void a_record_holds_its_descriptor(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	int fd = shared(owner, "x");
 
 	(void)state;
@@ -39,7 +39,7 @@ static void a_record_holds_its_descriptor(void **state)
 
 static void what_is_refused_goes(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	request what = peer_share_fd("taken");
 	int fd = peer_goes;
 
@@ -55,7 +55,7 @@ static void what_is_refused_goes(void **state)
 /* Its record may go while the descriptor is on its way to somebody. */
 static void what_was_answered_is_held_until_it_is_sent(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	int fd = shared(owner, "x");
 	request what = {.which_verb = gpushare_Request_attach_tag};
 	struct passing passing = {.came = NULL};
@@ -68,14 +68,14 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 	assert_null(registry_disconnect(peer_registry, owner));
 	assert_int_equal(peer_registry->store.count, 0);
 	assert_true(passing.goes->fd == fd && fcntl(fd, F_GETFD) >= 0);
-	vault_release(VAULT, passing.goes);
+	fdtable_release(VAULT, passing.goes);
 	assert_true(peer_is_closed(fd));
 }
 
 static void a_descriptors_record_has_no_handle(void **state)
 {
 	static const uint8_t zero[GPUSHARE_HANDLE_SIZE];
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	const gpushare_AttachReply *answer = &peer_answer.body.attach;
 	int fd = shared(owner, "x");
 
@@ -101,7 +101,7 @@ static void a_descriptors_record_has_no_handle(void **state)
 /* At registry.sock it says only where to ask, once it would be given, and nothing is counted. */
 static void the_other_socket_is_named(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	request what = {.which_verb = gpushare_Request_attach_tag};
 	uint64_t requests;
 
@@ -138,7 +138,7 @@ static void the_other_socket_is_named(void **state)
 
 static void a_share_brings_what_its_backing_wants(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	request what = peer_share_fd("x");
 	int fd = peer_goes;
 

@@ -24,7 +24,7 @@ static struct {
 	uint32_t count; /* 0: nothing */
 	size_t length;	/* of the name */
 } things[THINGS], seen[THINGS];
-static unsigned int noted[THINGS];
+static unsigned int record_slot[THINGS];
 static int seen_count;
 static pb_size_t first_kind;
 static uint64_t seed = 0x2545f4914f6cdd1d;
@@ -57,7 +57,7 @@ static int set_up(void **state)
 	if (!mkdtemp(folder))
 		return -1;
 	memset(things, 0, sizeof(things));
-	memset(noted, 0, sizeof(noted));
+	memset(record_slot, 0, sizeof(record_slot));
 	records_init(&records);
 	records_open(&records, directory());
 	if (!records_begin(&records))
@@ -90,16 +90,16 @@ static void put(uint32_t thing, uint32_t count, size_t length)
 {
 	gpushare_State what = use_of(thing, count, length);
 
-	records_put(&records, &what, &noted[thing]);
-	assert_int_not_equal(noted[thing], 0);
+	records_put(&records, &what, &record_slot[thing]);
+	assert_int_not_equal(record_slot[thing], 0);
 	things[thing].count = count;
 	things[thing].length = length;
 }
 
 static void drop(uint32_t thing)
 {
-	records_drop(&records, &noted[thing]);
-	assert_int_equal(noted[thing], 0);
+	records_drop(&records, &record_slot[thing]);
+	assert_int_equal(record_slot[thing], 0);
 	things[thing].count = 0;
 	things[thing].length = 0;
 }
@@ -116,7 +116,7 @@ static bool each(void *context, const gpushare_State *what, unsigned int slot)
 	assert_in_range(use->generation, 0, THINGS - 1);
 	seen[use->generation].count = use->count;
 	seen[use->generation].length = strlen(use->name);
-	noted[use->generation] = slot;
+	record_slot[use->generation] = slot;
 	return true;
 }
 
@@ -214,13 +214,13 @@ static void of_two_the_later_is_read_last(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		put(i, 5, 20);
 	size = records_frame(&after, 1000, frame);
-	write_at(noted[1], 0, frame, size);
+	write_at(record_slot[1], 0, frame, size);
 	size = records_frame(&before, 999, frame);
-	write_at(noted[2], 0, frame, size);
+	write_at(record_slot[2], 0, frame, size);
 	assert_true(reopen());
 	assert_int_equal(seen_count, 3);
 	assert_int_equal(seen[0].count, 8);
-	noted[1] = 0;
+	record_slot[1] = 0;
 	put(1, 1, 20); /* and what comes now is later still */
 	assert_true(reopen());
 	assert_int_equal(seen[0].count, 8);
@@ -238,14 +238,14 @@ static void what_is_torn_is_left_out(void **state)
 		put(1, 2, 20);
 		put(2, 3, 20);
 		file = open(path(RECORDS_FILE), O_RDONLY | O_CLOEXEC);
-		assert_int_equal(pread(file, &byte, 1, noted[1] * RECORDS_UNIT + at), 1);
+		assert_int_equal(pread(file, &byte, 1, record_slot[1] * RECORDS_UNIT + at), 1);
 		close(file);
 		byte ^= 1u << at % 8;
-		write_at(noted[1], at, &byte, 1);
+		write_at(record_slot[1], at, &byte, 1);
 		assert_true(reopen());
 		assert_int_equal(seen_count, 2);
 		assert_int_equal(seen[0].count + seen[1].count + seen[2].count, 1 + 3);
-		noted[1] = 0; /* its slot is used again */
+		record_slot[1] = 0; /* its slot is used again */
 	}
 	assert_in_range(file_is().st_size, 1, 1 << 16);
 }

@@ -15,7 +15,7 @@
 
 #include "raw.h"
 
-static uint8_t key[GPUSHARE_LEASE_SIZE];
+static uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 
 /* A connection that tries to resume that of `key`, whose own key comes there. */
 static int connect_by_key(bool *out_resumed)
@@ -26,7 +26,7 @@ static int connect_by_key(bool *out_resumed)
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	memcpy(hello.verb.hello.resume, key, sizeof(key));
 	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
-	memcpy(key, raw_answer.body.hello.lease, sizeof(key));
+	memcpy(key, raw_answer.body.hello.session, sizeof(key));
 	*out_resumed = raw_answer.body.hello.resumed;
 	return fd;
 }
@@ -73,15 +73,15 @@ static uint64_t share(int fd, const char *name)
 
 static request told(const char *name, uint64_t generation, uint32_t count)
 {
-	request ask = {.which_verb = gpushare_Request_retell_tag};
+	request ask = {.which_verb = gpushare_Request_resync_tag};
 	gpushare_Hold hold = {.generation = generation, .count = count};
 
 	strcpy(hold.name, name);
-	ask.verb.retell.last = true;
+	ask.verb.resync.last = true;
 	if (count)
-		ask.verb.retell.attached[ask.verb.retell.attached_count++] = hold;
+		ask.verb.resync.attached[ask.verb.resync.attached_count++] = hold;
 	else
-		ask.verb.retell.shared[ask.verb.retell.shared_count++] = hold;
+		ask.verb.resync.shared[ask.verb.resync.shared_count++] = hold;
 	return ask;
 }
 
@@ -115,7 +115,7 @@ static void what_went_meanwhile_is_told(void **state)
 	fd = come_back(fd);
 	assert_int_equal(raw_say(fd, raw_lookup("freed", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(fd, told("x", x, 0)), GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.retell.wanted_count, 0);
+	assert_int_equal(raw_answer.body.resync.wanted_count, 0);
 	assert_int_equal(raw_say(fd, raw_lookup("freed", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("withdrew it");
 	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
@@ -145,7 +145,7 @@ static void a_waiter_gets_what_is_shared_again(void **state)
 	assert_true(raw_send(other, 7, &waits));
 	fd = come_new();
 	assert_int_equal(raw_say(fd, told("x", x, 0)), GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.retell.wanted[0], x);
+	assert_int_equal(raw_answer.body.resync.wanted[0], x);
 	assert_int_equal(raw_say(fd, again), GPUSHARE_OK);
 	assert_true(raw_receive(other, 7, &raw_answer, 2000));
 	assert_int_equal(raw_answer.status, GPUSHARE_OK);

@@ -32,7 +32,7 @@ static const char *state_path(void)
 static void what_the_living_have_is_there_at_once(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
+	struct session *owner = successor_connect(getpid()), *a = successor_connect(other);
 	uint64_t generation = peer_share(owner, "x");
 	record before;
 	request what;
@@ -44,8 +44,8 @@ static void what_the_living_have_is_there_at_once(void **state)
 	before = *successor_seen(owner, "x");
 	for (int again = 0; again < 3; again++) {
 		successor_start();
-		assert_int_equal(peer_registry->leases.ghosts, 2);
-		assert_int_equal(peer_registry->leases.attachments, 3);
+		assert_int_equal(peer_registry->sessions.disconnected, 2);
+		assert_int_equal(peer_registry->sessions.attachments, 3);
 		a = successor_connect(other);
 		assert_int_equal(successor_seen(a, "x")->attachers, 2);
 		assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
@@ -68,7 +68,7 @@ static void what_the_living_have_is_there_at_once(void **state)
 static void a_dead_owners_names_are_gone(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(other), *a = successor_connect(getpid());
+	struct session *owner = successor_connect(other), *a = successor_connect(getpid());
 	char said[64];
 
 	(void)state;
@@ -78,19 +78,19 @@ static void a_dead_owners_names_are_gone(void **state)
 	assert_int_equal(peer_attach(owner, "y"), GPUSHARE_OK);
 	successor_end(other);
 	successor_start();
-	assert_int_equal(peer_registry->leases.ghosts, 1);
+	assert_int_equal(peer_registry->sessions.disconnected, 1);
 	a = successor_connect(getpid());
 	assert_int_equal(peer_lookup(a, "x", 0), GPUSHARE_E_NOT_FOUND);
 	snprintf(said, sizeof(said), "\"x\" is gone: pid %d (", other);
 	peer_assert_sentence(said);
 	peer_assert_sentence("exited 0 s ago");
 	assert_int_equal(successor_seen(a, "y")->attachers, 0);
-	assert_int_equal(peer_registry->leases.attachments, 1); /* of what has gone */
+	assert_int_equal(peer_registry->sessions.attachments, 1); /* of what has gone */
 }
 
 static void a_pid_alone_is_nobody(void **state)
 {
-	struct lease *owner = successor_connect(getpid()), *unseen = successor_connect(getpid());
+	struct session *owner = successor_connect(getpid()), *unseen = successor_connect(getpid());
 
 	(void)state;
 	owner->peer.started--;
@@ -99,13 +99,13 @@ static void a_pid_alone_is_nobody(void **state)
 	peer_share(unseen, "y");
 	successor_start();
 	assert_int_equal(peer_registry->store.count, 0);
-	assert_int_equal(peer_registry->leases.count, 0);
+	assert_int_equal(peer_registry->sessions.count, 0);
 }
 
 static void what_has_ended_stays_so(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *a = successor_connect(getpid()), *b = successor_connect(other);
+	struct session *a = successor_connect(getpid()), *b = successor_connect(other);
 	uint64_t x = peer_share(a, "x"), y = peer_share(a, "y");
 
 	(void)state;
@@ -119,16 +119,16 @@ static void what_has_ended_stays_so(void **state)
 	assert_int_equal(peer_withdraw(a, "z", 0), GPUSHARE_OK); /* unlinked */
 	successor_start();
 	assert_int_equal(peer_registry->store.count, 1);
-	assert_int_equal(peer_registry->leases.attachments, 1);
+	assert_int_equal(peer_registry->sessions.attachments, 1);
 	a = successor_connect(getpid());
 	assert_int_equal(successor_seen(a, "y")->attachers, 1);
 	assert_null(registry_disconnect(peer_registry, a));
-	/* A connection that ended before its registry did is no ghost. */
+	/* A connection that ended before its registry did is no disconnected. */
 	a = successor_connect(getpid());
 	peer_share(a, "w");
 	assert_null(registry_disconnect(peer_registry, a));
 	successor_start();
-	assert_int_equal(peer_registry->leases.ghosts, 2);
+	assert_int_equal(peer_registry->sessions.disconnected, 2);
 	assert_int_equal(peer_registry->store.count, 1);
 	successor_end(other);
 }
@@ -146,8 +146,8 @@ static void write_begin(uint32_t version, const char *boot)
 	strcpy(begin.change.begin.boot, boot);
 	begin.change.begin.pid_namespace = peer_registry->pid_namespace;
 	size = records_frame(&begin, 1, frame);
-	assert_int_equal(pwrite(file, frame, size, (off_t)peer_registry->noted * RECORDS_UNIT),
-			 size);
+	assert_int_equal(
+	    pwrite(file, frame, size, (off_t)peer_registry->record_slot * RECORDS_UNIT), size);
 	close(file);
 }
 
@@ -183,7 +183,7 @@ static ino_t inode_of(const struct entry *entry)
 
 static void a_descriptor_comes_out_of_the_store(void **state)
 {
-	struct lease *owner = successor_connect(getpid());
+	struct session *owner = successor_connect(getpid());
 	request what = successor_share("x", 0);
 	ino_t inode;
 
@@ -197,7 +197,7 @@ static void a_descriptor_comes_out_of_the_store(void **state)
 	assert_int_equal(fake_fdstore_count(), 1);
 	successor_start();
 	assert_int_equal(inode_of(store_find(&peer_registry->store, "x")), inode);
-	assert_int_equal(peer_registry->vault.count, 1);
+	assert_int_equal(peer_registry->fdtable.count, 1);
 	owner = successor_connect(getpid());
 	assert_false(successor_seen(owner, "x")->missing);
 	assert_int_equal(successor_seen(owner, "x")->address, 0x7f0000001000);
@@ -208,7 +208,7 @@ static void a_descriptor_comes_out_of_the_store(void **state)
 static void what_is_kept_is_kept_on(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(other), *a;
+	struct session *owner = successor_connect(other), *a;
 	request what = successor_share("short", KEEP);
 	int64_t deadline;
 	uint64_t kept;
@@ -224,7 +224,7 @@ static void what_is_kept_is_kept_on(void **state)
 	deadline = store_find(&peer_registry->store, "short")->deadline_ns;
 	kept = peer_registry->users.held[LIMIT_kept_bytes];
 	successor_start();
-	assert_int_equal(peer_registry->leases.count, 0);
+	assert_int_equal(peer_registry->sessions.count, 0);
 	assert_int_equal(peer_registry->store.count, 2);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], kept);
 	assert_true(labs(store_find(&peer_registry->store, "short")->deadline_ns - deadline) <
@@ -244,7 +244,7 @@ static void what_is_kept_is_kept_on(void **state)
 static void an_owner_that_dies_meanwhile_leaves_what_is_kept(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *owner = successor_connect(other);
+	struct session *owner = successor_connect(other);
 	request what = successor_share("x", KEEP);
 	int64_t left;
 
@@ -292,7 +292,7 @@ static size_t records_there(void)
 
 static void it_grows_by_what_stands_alone(void **state)
 {
-	struct lease *a = successor_connect(getpid());
+	struct session *a = successor_connect(getpid());
 	off_t size;
 
 	(void)state;
@@ -317,7 +317,7 @@ static void it_grows_by_what_stands_alone(void **state)
 static void nothing_stays_behind(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *a = successor_connect(getpid()), *b = successor_connect(other);
+	struct session *a = successor_connect(getpid()), *b = successor_connect(other);
 	request what;
 
 	(void)state;
@@ -342,7 +342,7 @@ static void nothing_stays_behind(void **state)
 
 static void a_full_disk_is_survived(void **state)
 {
-	struct lease *a = successor_connect(getpid());
+	struct session *a = successor_connect(getpid());
 	struct rlimit before, small;
 
 	(void)state;
@@ -366,9 +366,9 @@ static void a_full_disk_is_survived(void **state)
 
 static void it_leaves_a_file_where_something_is_shared(void **state)
 {
-	struct lease *a = successor_connect(getpid());
+	struct session *a = successor_connect(getpid());
 	uint64_t x = peer_share(a, "x");
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 
 	(void)state;
 	memcpy(key, a->key, sizeof(key));

@@ -12,7 +12,7 @@
 
 #include "os/clock.h"
 #include "fake_fdstore.h"
-#include "note.h"
+#include "save.h"
 #include "ordered.h"
 #include "restore.h"
 #include "successor.h"
@@ -20,29 +20,29 @@
 #define KEEP GPUSHARE_FLAG_KEEP
 
 /* A process of another pid namespace. */
-static struct lease *connect_unseen(int32_t own_pid, const uint8_t *key)
+static struct session *connect_unseen(int32_t own_pid, const uint8_t *key)
 {
 	static uint32_t last_id = 1000;
 	request what = {.which_verb = gpushare_Request_hello_tag};
 	struct process process = {.uid = getuid()};
-	struct lease *lease = registry_connect(peer_registry, ++last_id, &process);
+	struct session *session = registry_connect(peer_registry, ++last_id, &process);
 
-	assert_non_null(lease);
+	assert_non_null(session);
 	what.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	what.verb.hello.has_self = true;
 	what.verb.hello.self.pid_namespace = 4026532000u;
 	what.verb.hello.self.pid = own_pid;
 	what.verb.hello.self.started = 77;
 	if (key)
-		memcpy(what.verb.hello.resume, key, GPUSHARE_LEASE_SIZE);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	return lease;
+		memcpy(what.verb.hello.resume, key, GPUSHARE_SESSION_KEY_SIZE);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	return session;
 }
 
 static void who_is_not_visible_has_a_moment(void **state)
 {
-	struct lease *stays = connect_unseen(2, NULL), *goes = connect_unseen(3, NULL);
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	struct session *stays = connect_unseen(2, NULL), *goes = connect_unseen(3, NULL);
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t generation = peer_share(stays, "stays");
 	request kept;
 	uint32_t id;
@@ -54,7 +54,7 @@ static void who_is_not_visible_has_a_moment(void **state)
 	assert_int_equal(peer_ask(goes, &kept), GPUSHARE_OK);
 	assert_int_equal(peer_attach(goes, "stays"), GPUSHARE_OK);
 	successor_start();
-	assert_int_equal(peer_registry->leases.ghosts, 2);
+	assert_int_equal(peer_registry->sessions.disconnected, 2);
 	assert_int_equal(restore_next_dead(peer_registry), 0);
 	assert_in_range(peer_registry->unseen_until_ns, clock_ns() + LIMIT_UNSEEN_S * NS_PER_S / 2,
 			clock_ns() + LIMIT_UNSEEN_S * NS_PER_S);
@@ -67,8 +67,8 @@ static void who_is_not_visible_has_a_moment(void **state)
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
 		assert_null(
-		    registry_disconnect(peer_registry, lease_find(&peer_registry->leases, id)));
-	assert_int_equal(peer_registry->leases.ghosts, 0);
+		    registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id)));
+	assert_int_equal(peer_registry->sessions.disconnected, 0);
 	assert_int_equal(peer_lookup(stays, "goes", 0), GPUSHARE_E_NOT_FOUND);
 	assert_true(successor_seen(stays, "kept")->owner_gone);
 	assert_int_equal(successor_seen(stays, "stays")->attachers, 0);
@@ -79,7 +79,7 @@ static void who_is_not_visible_has_a_moment(void **state)
 static void who_has_become_another_program_is_gone(void **state)
 {
 	pid_t other = successor_process(), same = successor_process();
-	struct lease *owner = successor_connect(other), *a;
+	struct session *owner = successor_connect(other), *a;
 
 	(void)state;
 	assert_int_not_equal(owner->peer.stack, 0);
@@ -90,7 +90,7 @@ static void who_has_become_another_program_is_gone(void **state)
 	peer_share(a, "y");
 	peer_share(successor_connect(getpid()), "z");
 	successor_start();
-	assert_int_equal(peer_registry->leases.ghosts, 2);
+	assert_int_equal(peer_registry->sessions.disconnected, 2);
 	assert_int_equal(peer_registry->store.count, 2);
 	assert_int_equal(peer_lookup(successor_connect(other), "x", 0), GPUSHARE_E_NOT_FOUND);
 	successor_end(other);
@@ -98,33 +98,33 @@ static void who_has_become_another_program_is_gone(void **state)
 }
 
 /* A hello of who is seen as `pid`, and says that it is another one elsewhere. */
-static struct lease *connect_as(pid_t pid, uint64_t own_namespace, int32_t own_pid,
-				uint64_t own_started, const uint8_t *key)
+static struct session *connect_as(pid_t pid, uint64_t own_namespace, int32_t own_pid,
+				  uint64_t own_started, const uint8_t *key)
 {
 	static uint32_t last_id = 2000;
 	request what = {.which_verb = gpushare_Request_hello_tag};
 	struct process process;
-	struct lease *lease;
+	struct session *session;
 
 	process_read(pid, getuid(), &process);
-	lease = registry_connect(peer_registry, ++last_id, &process);
-	assert_non_null(lease);
+	session = registry_connect(peer_registry, ++last_id, &process);
+	assert_non_null(session);
 	what.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	what.verb.hello.has_self = true;
 	what.verb.hello.self.pid_namespace = own_namespace;
 	what.verb.hello.self.pid = own_pid;
 	what.verb.hello.self.started = own_started;
 	if (key)
-		memcpy(what.verb.hello.resume, key, GPUSHARE_LEASE_SIZE);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	return lease;
+		memcpy(what.verb.hello.resume, key, GPUSHARE_SESSION_KEY_SIZE);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	return session;
 }
 
 #define ELSEWHERE UINT64_C(4026532001)
 
-static bool owns(struct lease *lease, const char *name)
+static bool owns(struct session *session, const char *name)
 {
-	assert_int_equal(peer_attach(lease, name), GPUSHARE_OK);
+	assert_int_equal(peer_attach(session, name), GPUSHARE_OK);
 	return peer_answer.body.attach.own;
 }
 
@@ -134,16 +134,16 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 {
 	pid_t dead = successor_process(), alive = successor_process();
 	struct process was;
-	struct lease *seen, *other, *gone;
+	struct session *seen, *other, *gone;
 	const struct order *order;
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t generation;
 	request kept;
 	uint32_t id;
 
 	(void)state;
 	peer_registry->pid_namespace = ELSEWHERE;
-	note_all(peer_registry);
+	save_all(peer_registry);
 	process_read(dead, getuid(), &was);
 	seen = connect_as(dead, ELSEWHERE, dead, was.started, NULL);
 	memcpy(key, seen->key, sizeof(key));
@@ -164,43 +164,43 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 		assert_int_equal(entry->info.owner_pid, 0);
 		assert_int_equal(entry->info.owner_started, 0);
 	}
-	assert_int_equal(peer_registry->leases.ghosts, 2);
+	assert_int_equal(peer_registry->sessions.disconnected, 2);
 	order = order_find(peer_registry, generation);
-	assert_true(player_publisher_is_here(peer_registry, order));
+	assert_true(participant_publisher_is_here(peer_registry, order));
 	other = connect_as(getpid(), ELSEWHERE, dead, was.started + 1, key);
-	assert_false(player_published_last(order, other));
+	assert_false(participant_published_last(order, other));
 	assert_false(peer_answer.body.hello.resumed);
 	assert_null(registry_disconnect(peer_registry, other));
 	seen = connect_as(getpid(), ELSEWHERE, dead, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	assert_int_equal(successor_seen(seen, "x")->owner_pid, getpid());
-	assert_true(player_published_last(order, seen));
+	assert_true(participant_published_last(order, seen));
 	assert_int_equal(peer_attach(seen, "x"), GPUSHARE_OK);
 	assert_true(peer_answer.body.attach.own);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
 		assert_null(
-		    registry_disconnect(peer_registry, lease_find(&peer_registry->leases, id)));
+		    registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id)));
 	assert_int_equal(peer_lookup(seen, "y", 0), GPUSHARE_E_NOT_FOUND);
 	successor_start(); /* it is one of ours from then on */
-	assert_int_equal(peer_registry->leases.ghosts, 1);
-	assert_int_equal(lease_find_key(&peer_registry->leases, key)->peer.pid, getpid());
+	assert_int_equal(peer_registry->sessions.disconnected, 1);
+	assert_int_equal(session_find_key(&peer_registry->sessions, key)->peer.pid, getpid());
 	successor_end(alive);
 }
 
 /* It has come back by one of its connections, and is no rival to what it has by the others. */
 static void one_process_is_one_by_all_its_connections(void **state)
 {
-	struct lease *one, *other;
+	struct session *one, *other;
 	const struct entry *entry;
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t x, y;
 	struct process was;
 	uint32_t id;
 
 	(void)state;
 	peer_registry->pid_namespace = ELSEWHERE;
-	note_all(peer_registry);
+	save_all(peer_registry);
 	process_read(getpid(), getuid(), &was);
 	one = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
 	other = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
@@ -212,10 +212,10 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	atomic_store(&ordered_page(y)->next, 5); /* and a GPU is at it */
 	peer_share(connect_as(getpid(), ELSEWHERE, 8, was.started, NULL), "theirs");
 	successor_start();
-	assert_int_equal(peer_registry->leases.ghosts, 3);
+	assert_int_equal(peer_registry->sessions.disconnected, 3);
 	one = connect_as(getpid(), ELSEWHERE, 7, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
-	assert_int_equal(peer_registry->leases.ghosts, 2);
+	assert_int_equal(peer_registry->sessions.disconnected, 2);
 	assert_true(owns(one, "x"));
 	assert_true(owns(one, "y"));
 	assert_false(owns(one, "theirs"));
@@ -225,7 +225,7 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
 		assert_null(
-		    registry_disconnect(peer_registry, lease_find(&peer_registry->leases, id)));
+		    registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id)));
 	entry = store_find(&peer_registry->store, "y");
 	assert_non_null(entry);
 	assert_true(process_lives(&entry->owner));
@@ -236,15 +236,15 @@ static void one_process_is_one_by_all_its_connections(void **state)
 /* A page has the number that a publisher had before all of them, until it comes. */
 static void a_publishers_number_outlasts_several_restarts(void **state)
 {
-	struct lease *publisher;
+	struct session *publisher;
 	const struct order *order;
-	uint8_t key[GPUSHARE_LEASE_SIZE];
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	struct process was;
 	uint64_t generation;
 
 	(void)state;
 	peer_registry->pid_namespace = ELSEWHERE;
-	note_all(peer_registry);
+	save_all(peer_registry);
 	process_read(getpid(), getuid(), &was);
 	publisher = connect_as(getpid(), ELSEWHERE, 7, was.started, NULL);
 	memcpy(key, publisher->key, sizeof(key));
@@ -253,19 +253,19 @@ static void a_publishers_number_outlasts_several_restarts(void **state)
 	for (uint64_t elsewhere = ELSEWHERE + 1; elsewhere < ELSEWHERE + 4; elsewhere++) {
 		successor_start();
 		order = order_find(peer_registry, generation);
-		assert_true(player_publisher_is_here(peer_registry, order));
+		assert_true(participant_publisher_is_here(peer_registry, order));
 		peer_registry->pid_namespace = elsewhere;
-		note_all(peer_registry);
+		save_all(peer_registry);
 	}
 	successor_start();
 	publisher = connect_as(getpid(), ELSEWHERE, 7, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	order = order_find(peer_registry, generation);
-	assert_true(player_published_last(order, publisher));
+	assert_true(participant_published_last(order, publisher));
 	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	successor_start(); /* it is one of ours from then on, by its number of here */
 	order = order_find(peer_registry, generation);
-	assert_true(player_publisher_is_here(peer_registry, order));
+	assert_true(participant_publisher_is_here(peer_registry, order));
 }
 
 #define with_registry(test) \

@@ -17,33 +17,33 @@
 
 #define KEEP GPUSHARE_FLAG_KEEP
 
-static uint8_t key[GPUSHARE_LEASE_SIZE];
+static uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 
 /* A connection of this process; its key is kept. */
-static struct lease *connect_me(void)
+static struct session *connect_me(void)
 {
-	struct lease *lease = successor_connect(getpid());
+	struct session *session = successor_connect(getpid());
 
 	assert_false(peer_answer.body.hello.resumed);
-	memcpy(key, peer_answer.body.hello.lease, sizeof(key));
-	return lease;
+	memcpy(key, peer_answer.body.hello.session, sizeof(key));
+	return session;
 }
 
-static struct lease *resume_me(bool resumed)
+static struct session *resume_me(bool resumed)
 {
-	struct lease *lease = successor_resume(getpid(), key);
+	struct session *session = successor_resume(getpid(), key);
 
 	assert_int_equal(peer_answer.body.hello.resumed, resumed);
 	/* The same one: a resumption whose answer was lost is tried again. */
-	assert_int_equal(!memcmp(peer_answer.body.hello.lease, key, sizeof(key)), resumed);
-	memcpy(key, peer_answer.body.hello.lease, sizeof(key));
-	return lease;
+	assert_int_equal(!memcmp(peer_answer.body.hello.session, key, sizeof(key)), resumed);
+	memcpy(key, peer_answer.body.hello.session, sizeof(key));
+	return session;
 }
 
 /* Whether that generation was wanted. */
 static bool wanted(uint64_t generation)
 {
-	const gpushare_RetellReply *body = &peer_answer.body.retell;
+	const gpushare_ResyncReply *body = &peer_answer.body.resync;
 
 	for (pb_size_t i = 0; i < body->wanted_count; i++) {
 		if (body->wanted[i] == generation)
@@ -52,11 +52,11 @@ static bool wanted(uint64_t generation)
 	return false;
 }
 
-static void retell(struct lease *lease, request what, bool last)
+static void resync(struct session *session, request what, bool last)
 {
-	what.which_verb = gpushare_Request_retell_tag;
-	what.verb.retell.last = last;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	what.which_verb = gpushare_Request_resync_tag;
+	what.verb.resync.last = last;
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 }
 
 /* As if nothing had been written down. */
@@ -66,16 +66,17 @@ static void lose_all(void)
 	successor_start();
 }
 
-static void a_lease_is_resumed_by_its_process_alone(void **state)
+static void a_session_is_resumed_by_its_process_alone(void **state)
 {
 	pid_t other = successor_process();
-	static const uint8_t none[GPUSHARE_LEASE_SIZE], unknown[GPUSHARE_LEASE_SIZE] = {1};
-	struct lease *lease = connect_me(), *stranger;
-	uint64_t generation = peer_share(lease, "x");
+	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE],
+	    unknown[GPUSHARE_SESSION_KEY_SIZE] = {1};
+	struct session *session = connect_me(), *stranger;
+	uint64_t generation = peer_share(session, "x");
 
 	(void)state;
 	assert_memory_not_equal(key, none, sizeof(none));
-	assert_int_equal(peer_attach(lease, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
 	successor_start();
 	stranger = successor_resume(other, key);
 	assert_false(peer_answer.body.hello.resumed);
@@ -84,78 +85,78 @@ static void a_lease_is_resumed_by_its_process_alone(void **state)
 	assert_false(peer_answer.body.hello.resumed);
 	successor_resume(getpid(), none);
 	assert_false(peer_answer.body.hello.resumed);
-	assert_int_equal(peer_registry->leases.ghosts, 1);
-	lease = resume_me(true);
-	assert_int_equal(peer_registry->leases.ghosts, 0);
-	assert_int_equal(peer_registry->leases.count, 4);
-	assert_int_equal(peer_registry->leases.attachments, 1);
-	assert_int_equal(peer_detach(lease, "x", generation), GPUSHARE_OK);
-	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
-	peer_share(lease, "y");
+	assert_int_equal(peer_registry->sessions.disconnected, 1);
+	session = resume_me(true);
+	assert_int_equal(peer_registry->sessions.disconnected, 0);
+	assert_int_equal(peer_registry->sessions.count, 4);
+	assert_int_equal(peer_registry->sessions.attachments, 1);
+	assert_int_equal(peer_detach(session, "x", generation), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(session, "x", generation), GPUSHARE_OK);
+	peer_share(session, "y");
 	/* And over the next restart. */
 	successor_start();
-	lease = resume_me(true);
-	assert_null(registry_disconnect(peer_registry, lease));
+	session = resume_me(true);
+	assert_null(registry_disconnect(peer_registry, session));
 	assert_int_equal(peer_registry->store.count, 0);
 	successor_end(other);
 }
 
 static void a_connection_that_lingers_gives_it_all_up(void **state)
 {
-	struct lease *old = connect_me(), *lease;
+	struct session *old = connect_me(), *session;
 	uint64_t generation = peer_share(old, "x");
 
 	(void)state;
 	assert_int_equal(peer_attach(old, "x"), GPUSHARE_OK);
-	lease = resume_me(true);
+	session = resume_me(true);
 	assert_int_equal(peer_withdraw(old, "x", generation), GPUSHARE_E_DENIED);
 	assert_null(registry_disconnect(peer_registry, old));
 	assert_int_equal(peer_registry->store.count, 1);
-	assert_int_equal(peer_registry->leases.attachments, 1);
+	assert_int_equal(peer_registry->sessions.attachments, 1);
 	successor_start();
-	assert_int_equal(peer_registry->leases.attachments, 1);
-	lease = resume_me(true);
-	assert_int_equal(peer_withdraw(lease, "x", generation), GPUSHARE_OK);
+	assert_int_equal(peer_registry->sessions.attachments, 1);
+	session = resume_me(true);
+	assert_int_equal(peer_withdraw(session, "x", generation), GPUSHARE_OK);
 	/* Who has something already takes over nothing. */
-	peer_share(lease, "y");
+	peer_share(session, "y");
 	old = connect_me();
 	peer_share(old, "z");
 	request what = {.which_verb = gpushare_Request_hello_tag,
 			.verb.hello.protocol = GPUSHARE_PROTOCOL};
 	memcpy(what.verb.hello.resume, old->key, sizeof(key));
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_false(peer_answer.body.hello.resumed);
-	memcpy(what.verb.hello.resume, lease->key, sizeof(key)); /* its own */
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	memcpy(what.verb.hello.resume, session->key, sizeof(key)); /* its own */
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_false(peer_answer.body.hello.resumed);
 }
 
 static void what_is_not_told_of_goes(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *lease = connect_me(), *a = successor_connect(other);
-	uint64_t x = peer_share(lease, "x"), z = peer_share(a, "z"), w = peer_share(a, "w");
+	struct session *session = connect_me(), *a = successor_connect(other);
+	uint64_t x = peer_share(session, "x"), z = peer_share(a, "z"), w = peer_share(a, "w");
 	request what, told = {0}, more = {0};
 
 	(void)state;
-	peer_share(lease, "y");
+	peer_share(session, "y");
 	what = successor_share("kept", KEEP);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
-	assert_int_equal(peer_attach(lease, "z"), GPUSHARE_OK);
-	assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
-	assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	assert_int_equal(peer_attach(session, "z"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(session, "w"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(session, "w"), GPUSHARE_OK);
 	successor_start();
-	lease = resume_me(true);
+	session = resume_me(true);
 	successor_tell(&told, "x", x, 0);
-	retell(lease, told, false);
-	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	resync(session, told, false);
+	assert_int_equal(peer_answer.body.resync.wanted_count, 0);
 	assert_int_equal(peer_registry->store.count, 5); /* not before the last part */
-	assert_int_equal(peer_registry->leases.attachments, 3);
-	peer_share(lease, "new"); /* between two parts: it is known, and stays */
-	assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
+	assert_int_equal(peer_registry->sessions.attachments, 3);
+	peer_share(session, "new"); /* between two parts: it is known, and stays */
+	assert_int_equal(peer_attach(session, "w"), GPUSHARE_OK);
 	successor_tell(&more, "w", w, 5);
-	retell(lease, more, true);
-	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	resync(session, more, true);
+	assert_int_equal(peer_answer.body.resync.wanted_count, 0);
 	a = successor_connect(other);
 	assert_int_equal(successor_seen(a, "x")->generation, x);
 	assert_int_equal(peer_lookup(a, "y", 0), GPUSHARE_E_NOT_FOUND);
@@ -164,22 +165,22 @@ static void what_is_not_told_of_goes(void **state)
 	assert_false(successor_seen(a, "new")->owner_gone);
 	assert_int_equal(successor_seen(a, "z")->attachers, 0);
 	assert_int_equal(successor_seen(a, "w")->attachers, 5);
-	assert_int_equal(peer_detach(lease, "z", z), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(peer_detach(session, "z", z), GPUSHARE_E_NOT_FOUND);
 	/* A second time it begins from nothing. */
-	retell(lease, (request){0}, true);
+	resync(session, (request){0}, true);
 	assert_int_equal(peer_registry->store.count, 3); /* z, w, kept */
-	assert_int_equal(peer_registry->leases.attachments, 0);
+	assert_int_equal(peer_registry->sessions.attachments, 0);
 	successor_start();
 	assert_int_equal(peer_registry->store.count, 3);
-	assert_int_equal(peer_registry->leases.attachments, 0);
+	assert_int_equal(peer_registry->sessions.attachments, 0);
 	successor_end(other);
 }
 
 static void what_is_lost_is_shared_again(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *lease = connect_me(), *a = successor_connect(other);
-	uint64_t x = peer_share(lease, "x");
+	struct session *session = connect_me(), *a = successor_connect(other);
+	uint64_t x = peer_share(session, "x");
 	request told = {0}, attached = {0}, what;
 
 	(void)state;
@@ -188,53 +189,53 @@ static void what_is_lost_is_shared_again(void **state)
 	/* The attacher comes first. */
 	a = successor_connect(other);
 	successor_tell(&attached, "x", x, 2);
-	retell(a, attached, true);
+	resync(a, attached, true);
 	assert_true(wanted(x));
-	lease = resume_me(false);
+	session = resume_me(false);
 	successor_tell(&told, "x", x, 0);
-	retell(lease, told, true);
+	resync(session, told, true);
 	assert_true(wanted(x));
 	what = peer_share_of("x");
 	what.verb.share.again = x;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.share.generation, x);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK); /* said twice */
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK); /* said twice */
 	assert_int_equal(successor_seen(a, "x")->generation, x);
 	assert_int_equal(successor_seen(a, "x")->attachers, 2);
 	assert_int_equal(successor_seen(a, "x")->owner_pid, getpid());
-	retell(lease, told, true);
-	assert_int_equal(peer_answer.body.retell.wanted_count, 0);
+	resync(session, told, true);
+	assert_int_equal(peer_answer.body.resync.wanted_count, 0);
 	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
 	assert_int_equal(successor_seen(a, "x")->attachers, 1);
-	assert_int_equal(peer_attach(lease, "x"), GPUSHARE_OK);
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
 	assert_int_equal(successor_seen(a, "x")->attachers, 1); /* the owner's own */
 	successor_start();
 	assert_int_equal(successor_seen(resume_me(true), "x")->attachers, 1);
 	successor_end(other);
 }
 
-static int share_again(struct lease *lease, const char *name, uint64_t generation)
+static int share_again(struct session *session, const char *name, uint64_t generation)
 {
 	request what = peer_share_of(name);
 
 	what.verb.share.again = generation;
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 static void a_generation_is_one_names(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *lease = connect_me(), *a = successor_connect(other);
-	uint64_t x = peer_share(lease, "x"), far = x + 5000000;
+	struct session *session = connect_me(), *a = successor_connect(other);
+	uint64_t x = peer_share(session, "x"), far = x + 5000000;
 
 	(void)state;
-	assert_int_equal(share_again(lease, "y", x), GPUSHARE_E_EXISTS);
+	assert_int_equal(share_again(session, "y", x), GPUSHARE_E_EXISTS);
 	peer_assert_sentence("is \"x\", not \"y\"");
 	assert_int_equal(share_again(a, "x", x), GPUSHARE_E_EXISTS); /* another living owner */
-	assert_int_equal(share_again(lease, "x", x + 1), GPUSHARE_E_EXISTS);
-	assert_int_equal(share_again(lease, "y", UINT64_MAX), GPUSHARE_E_INVALID);
-	assert_int_equal(share_again(lease, "y", far), GPUSHARE_OK);
-	assert_int_equal(share_again(lease, "z", far), GPUSHARE_E_EXISTS);
+	assert_int_equal(share_again(session, "x", x + 1), GPUSHARE_E_EXISTS);
+	assert_int_equal(share_again(session, "y", UINT64_MAX), GPUSHARE_E_INVALID);
+	assert_int_equal(share_again(session, "y", far), GPUSHARE_OK);
+	assert_int_equal(share_again(session, "z", far), GPUSHARE_E_EXISTS);
 	assert_true(peer_share(a, "w") > far);
 	successor_start();
 	assert_true(peer_share(connect_me(), "v") > far);
@@ -243,110 +244,110 @@ static void a_generation_is_one_names(void **state)
 
 static void a_share_again_is_checked_like_any(void **state)
 {
-	struct lease *lease = connect_me();
+	struct session *session = connect_me();
 	request what = successor_share("x", KEEP);
 
 	(void)state;
 	what.verb.share.orphan = true;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_INVALID);
 	peer_assert_sentence("without its generation");
 	what.verb.share.again = 1;
 	what.verb.share.buffer.flags = 0;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_INVALID);
 	peer_assert_sentence("without keep");
 	what.verb.share.buffer.flags = KEEP;
 	what.verb.share.adopt = true;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_INVALID);
 	what = successor_share("x", KEEP);
 	what.verb.share.again = 1;
 	peer_registry->limits.kept_bytes = 1;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("would keep");
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_INVALID); /* it went with that one */
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_INVALID); /* it went with that one */
 	peer_assert_sentence("without its file descriptor");
 	what = successor_share("x", KEEP);
 	what.verb.share.again = 1;
 	peer_registry->limits.kept_bytes = 1000;
 	peer_registry->limits.names = 0;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("names are shared");
 	what = successor_share("x", KEEP);
 	what.verb.share.again = 1;
 	peer_registry->limits.names = 1;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 }
 
 static void too_many_attachments_are_refused(void **state)
 {
-	struct lease *lease = connect_me();
+	struct session *session = connect_me();
 	request told = {0}, many = {0};
 
 	(void)state;
 	peer_registry->limits.attachments = 10;
 	successor_tell(&told, "a", 1, 4);
 	successor_tell(&told, "b", 2, 6);
-	retell(lease, told, false);
+	resync(session, told, false);
 	successor_tell(&many, "a", 1, UINT32_MAX);
-	assert_int_equal(peer_ask(lease, &many), GPUSHARE_E_LIMIT);
-	assert_int_equal(peer_registry->leases.attachments, 10);
-	many.verb.retell.attached[0].count = 3;
-	many.verb.retell.last = true;
-	assert_int_equal(peer_ask(lease, &many), GPUSHARE_OK);
-	assert_int_equal(peer_registry->leases.attachments, 9); /* b was told of before */
-	retell(lease, (request){0}, true);
-	assert_int_equal(peer_registry->leases.attachments, 0);
+	assert_int_equal(peer_ask(session, &many), GPUSHARE_E_LIMIT);
+	assert_int_equal(peer_registry->sessions.attachments, 10);
+	many.verb.resync.attached[0].count = 3;
+	many.verb.resync.last = true;
+	assert_int_equal(peer_ask(session, &many), GPUSHARE_OK);
+	assert_int_equal(peer_registry->sessions.attachments, 9); /* b was told of before */
+	resync(session, (request){0}, true);
+	assert_int_equal(peer_registry->sessions.attachments, 0);
 }
 
 /* A connection ended, its owner did not. */
 static void an_owner_takes_back_what_it_kept(void **state)
 {
 	pid_t other = successor_process();
-	struct lease *lease = connect_me();
+	struct session *session = connect_me();
 	request what = successor_share("x", KEEP), told = {0}, wrong;
 	uint64_t x;
 
 	(void)state;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	x = peer_answer.body.share.generation;
-	assert_null(registry_disconnect(peer_registry, lease));
+	assert_null(registry_disconnect(peer_registry, session));
 	successor_tell(&told, "x", x, 0);
-	retell(successor_connect(other), told, true);
+	resync(successor_connect(other), told, true);
 	assert_true(wanted(x));
 	assert_non_null(peer_registry->kept);
-	lease = resume_me(false);
-	retell(lease, told, true);
+	session = resume_me(false);
+	resync(session, told, true);
 	assert_false(wanted(x));
 	assert_null(peer_registry->kept);
-	assert_false(successor_seen(lease, "x")->owner_gone);
+	assert_false(successor_seen(session, "x")->owner_gone);
 	wrong = successor_share("x", KEEP);
 	wrong.verb.share.again = x;
 	wrong.verb.share.buffer.size--;
-	assert_int_equal(peer_ask(lease, &wrong), GPUSHARE_E_INVALID);
+	assert_int_equal(peer_ask(session, &wrong), GPUSHARE_E_INVALID);
 	successor_end(other);
 }
 
 static void a_ghost_is_no_connection(void **state)
 {
-	struct lease *lease = connect_me();
+	struct session *session = connect_me();
 
 	(void)state;
-	peer_share(lease, "x");
+	peer_share(session, "x");
 	successor_start();
 	peer_registry->limits.connections = 1;
-	lease = resume_me(true);
-	assert_int_equal(leases_connected(&peer_registry->leases), 1);
-	peer_share(lease, "y");
+	session = resume_me(true);
+	assert_int_equal(sessions_connected(&peer_registry->sessions), 1);
+	peer_share(session, "y");
 	successor_start();
 	peer_registry->limits.connections = 1;
 	connect_me(); /* whoever that is; the ghost takes nobody's place */
-	assert_int_equal(peer_registry->leases.count, 2);
+	assert_int_equal(peer_registry->sessions.count, 2);
 }
 
-static uint64_t share_kept(struct lease *lease, const char *name)
+static uint64_t share_kept(struct session *session, const char *name)
 {
 	request what = successor_share(name, KEEP);
 
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	return peer_answer.body.share.generation;
 }
 
@@ -354,25 +355,25 @@ static uint64_t share_kept(struct lease *lease, const char *name)
 static void what_was_not_answered_goes(void **state)
 {
 	request told = {0};
-	struct lease *lease = connect_me();
-	uint64_t other = share_kept(lease, "other"), known = share_kept(lease, "w");
+	struct session *session = connect_me();
+	uint64_t other = share_kept(session, "other"), known = share_kept(session, "w");
 
 	(void)state;
-	strcpy(told.verb.retell.unanswered, "w");
-	told.verb.retell.unanswered_after = known;
-	retell(lease, told, true);
-	assert_true(successor_seen(lease, "w")->owner_gone);
-	assert_true(successor_seen(lease, "other")->owner_gone);
-	assert_true(share_kept(lease, "w") > known && known > other);
-	retell(lease, told, true);
-	assert_int_equal(peer_lookup(lease, "w", 0), GPUSHARE_E_NOT_FOUND);
+	strcpy(told.verb.resync.unanswered, "w");
+	told.verb.resync.unanswered_after = known;
+	resync(session, told, true);
+	assert_true(successor_seen(session, "w")->owner_gone);
+	assert_true(successor_seen(session, "other")->owner_gone);
+	assert_true(share_kept(session, "w") > known && known > other);
+	resync(session, told, true);
+	assert_int_equal(peer_lookup(session, "w", 0), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(peer_registry->store.count, 1);
 	/* what was kept before this process began, and adopted without an answer, is another's too */
-	share_kept(lease, "w");
+	share_kept(session, "w");
 	store_find(&peer_registry->store, "w")->created_ns =
 	    clock_ns() - clock_read_ns(CLOCK_BOOTTIME) + 1;
-	retell(lease, told, true);
-	assert_true(successor_seen(lease, "w")->owner_gone);
+	resync(session, told, true);
+	assert_true(successor_seen(session, "w")->owner_gone);
 }
 
 #define with_registry(test) \
@@ -381,7 +382,7 @@ static void what_was_not_answered_goes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_registry(a_lease_is_resumed_by_its_process_alone),
+	    with_registry(a_session_is_resumed_by_its_process_alone),
 	    with_registry(a_connection_that_lingers_gives_it_all_up),
 	    with_registry(what_is_not_told_of_goes),
 	    with_registry(what_is_lost_is_shared_again),

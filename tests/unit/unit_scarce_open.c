@@ -17,7 +17,7 @@
 #include "descriptors.h"
 #include "server/fds.h"
 #include "peer.h"
-#include "os/place.h"
+#include "os/instance.h"
 #include "restore.h"
 #include "scarce.h"
 
@@ -93,7 +93,7 @@ static void descriptors_are_served_or_not_at_all(void **state)
 
 static void a_place_is_had_or_left_to_others(void **state)
 {
-	struct place place, another;
+	struct instance place, another;
 
 	(void)state;
 	open_before = descriptors_open();
@@ -102,14 +102,14 @@ static void a_place_is_had_or_left_to_others(void **state)
 		int status;
 
 		scarce_begin(nth);
-		status = place_open(&place, directory, false, false);
+		status = instance_open(&place, directory, false, false);
 		if (!scarce_end())
 			assert_int_equal(status, 0);
 		if (!status) {
 			assert_string_equal(place.directory, directory);
-			assert_int_equal(place_open(&another, directory, false, false),
-					 PLACE_SERVED);
-			place_close(&place);
+			assert_int_equal(instance_open(&another, directory, false, false),
+					 INSTANCE_SERVED);
+			instance_close(&place);
 		}
 		assert_none_open(scarce_what() ? scarce_what() : "nothing");
 	}

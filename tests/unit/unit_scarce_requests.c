@@ -18,7 +18,7 @@
 #include "ordered.h"
 #include "scarce.h"
 
-static struct lease *owner, *other;
+static struct session *owner, *other;
 static uint64_t a; /* the generation of what `owner` shares and `other` has attached */
 
 static void begin(void)
@@ -35,7 +35,7 @@ static void end(void)
 	registry_disconnect(peer_registry, other);
 	registry_disconnect(peer_registry, owner);
 	assert_int_equal(peer_registry->store.ordered.count, 0);
-	assert_int_equal(peer_registry->leases.attachments, 0);
+	assert_int_equal(peer_registry->sessions.attachments, 0);
 	peer_tear_down(NULL);
 }
 
@@ -163,19 +163,19 @@ static void a_peer_is_let_in_or_not(void **state)
 	(void)state;
 	SCARCE_EACH(nth)
 	{
-		struct lease *lease;
+		struct session *session;
 
 		begin();
 		scarce_begin(nth);
-		lease = registry_connect(peer_registry, 3, &process);
+		session = registry_connect(peer_registry, 3, &process);
 		/* without a key it can't come back after a restart, but may stay */
 		if (!scarce_end() || !strcmp(scarce_what(), "getrandom"))
-			assert_non_null(lease);
+			assert_non_null(session);
 		else
-			assert_null(lease);
-		assert_int_equal(leases_connected(&peer_registry->leases), lease ? 3 : 2);
-		if (lease)
-			registry_disconnect(peer_registry, lease);
+			assert_null(session);
+		assert_int_equal(sessions_connected(&peer_registry->sessions), session ? 3 : 2);
+		if (session)
+			registry_disconnect(peer_registry, session);
 		end();
 	}
 }
@@ -227,7 +227,7 @@ static void a_watcher_hears_it_or_sees_the_gap(void **state)
 	SCARCE_EACH(nth)
 	{
 		gpushare_SubscribeReply page = {0};
-		struct lease *watcher;
+		struct session *watcher;
 		uint64_t serial;
 		bool watches;
 		int told = 0;

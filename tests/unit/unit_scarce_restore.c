@@ -34,7 +34,7 @@ static void copy(const char *from_suffix, const char *to_suffix)
 /* Two names, one kept, one attached, one in limbo, an order: all that records tell of. */
 static void leave_much(pid_t other)
 {
-	struct lease *owner = successor_connect(getpid()), *a = successor_connect(other);
+	struct session *owner = successor_connect(getpid()), *a = successor_connect(other);
 	request what;
 
 	x = peer_share(owner, "x");
@@ -75,12 +75,12 @@ static void assert_known(bool all)
 	assert_true(!is_y + !peer_registry->nameless >= 1);
 	assert_int_equal(peer_registry->store.count, !!is_x + !!is_k + !!is_y);
 	assert_true(peer_registry->nameless <= 1);
-	assert_true(peer_registry->leases.attachments <= 2);
+	assert_true(peer_registry->sessions.attachments <= 2);
 	if (all) {
 		assert_int_equal(is_y, 0);
 		assert_int_equal(peer_registry->nameless, 1);
-		assert_int_equal(peer_registry->limbo[0].generation, y);
-		assert_int_equal(peer_registry->leases.attachments, 2);
+		assert_int_equal(peer_registry->deferred[0].generation, y);
+		assert_int_equal(peer_registry->sessions.attachments, 2);
 	}
 }
 

@@ -27,22 +27,22 @@ static void a_client_says_what_the_kernel_would(void **state)
 }
 
 /* A peer of which the kernel tells `pid`, and which says that of itself. */
-static struct lease *says(uint32_t id, int32_t pid, uint64_t pid_namespace, int32_t own_pid,
-			  uint64_t started)
+static struct session *says(uint32_t id, int32_t pid, uint64_t pid_namespace, int32_t own_pid,
+			    uint64_t started)
 {
 	request hello = {.which_verb = gpushare_Request_hello_tag};
-	struct lease *lease = peer_new(id, pid, "");
+	struct session *session = peer_new(id, pid, "");
 
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	hello.verb.hello.has_self = true;
 	hello.verb.hello.self = (gpushare_Self){pid_namespace, own_pid, started};
-	assert_int_equal(peer_ask(lease, &hello), GPUSHARE_OK);
-	return lease;
+	assert_int_equal(peer_ask(session, &hello), GPUSHARE_OK);
+	return session;
 }
 
-static bool owns(struct lease *lease, const char *name)
+static bool owns(struct session *session, const char *name)
 {
-	assert_int_equal(peer_attach(lease, name), GPUSHARE_OK);
+	assert_int_equal(peer_attach(session, name), GPUSHARE_OK);
 	return peer_answer.body.attach.own;
 }
 

@@ -93,7 +93,7 @@ static void a_killed_owners_names_go(void **state)
 }
 
 /* Workers that a program forked keep its connection open after it was killed. */
-static void a_forked_child_does_not_keep_the_lease(void **state)
+static void a_forked_child_does_not_keep_the_session(void **state)
 {
 	int alive[2], fd = raw_connect(&raw_here);
 	pid_t pid, worker;
@@ -194,7 +194,7 @@ int main(void)
 	    with_daemon(the_kernel_says_who_owns),
 	    with_daemon(a_taken_name_says_whose),
 	    with_daemon(a_killed_owners_names_go),
-	    with_daemon(a_forked_child_does_not_keep_the_lease),
+	    with_daemon(a_forked_child_does_not_keep_the_session),
 	    with_daemon(a_killed_attachers_attachments_go),
 	    with_daemon(a_handle_leaves_only_to_who_attaches),
 	};

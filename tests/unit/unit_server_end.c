@@ -21,7 +21,7 @@
 #define MANY 60000
 #define AS_MANY "60001"
 #endif
-#define RETELL 0x7000000 /* the id of a request */
+#define RESYNC 0x7000000 /* the id of a request */
 
 static int other; /* who stays, and has the name "mine" */
 
@@ -171,13 +171,13 @@ static void an_end_goes_on_after_a_restart(void **state)
 /* With a hold of its first name in it: all others were freed while the connection was away. */
 static request tell_of_one(uint64_t generation)
 {
-	request ask = {.which_verb = gpushare_Request_retell_tag};
-	gpushare_Retell *retell = &ask.verb.retell;
+	request ask = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Resync *resync = &ask.verb.resync;
 
-	strcpy(retell->shared[0].name, name_at(0));
-	retell->shared[0].generation = generation;
-	retell->shared_count = 1;
-	retell->last = true;
+	strcpy(resync->shared[0].name, name_at(0));
+	resync->shared[0].generation = generation;
+	resync->shared_count = 1;
+	resync->last = true;
 	return ask;
 }
 
@@ -187,22 +187,22 @@ static uint64_t generation_of(const char *name)
 	return raw_answer.body.lookup.buffer.generation;
 }
 
-/* A Retell, too, may end many names. */
-static void others_are_answered_during_a_retell(void **state)
+/* A Resync, too, may end many names. */
+static void others_are_answered_during_a_resync(void **state)
 {
 	int fd = own_many();
 	request ask = tell_of_one(generation_of(name_at(0)));
 	double began = now_ms(), slowest, all;
 
 	(void)state;
-	assert_true(raw_send(fd, RETELL, &ask));
+	assert_true(raw_send(fd, RESYNC, &ask));
 	slowest = look_until_left(2);
 	all = now_ms() - began;
 	printf("%d names ended in %.0f ms; the slowest answer meanwhile took %.1f ms\n", MANY, all,
 	       slowest);
-	assert_true(raw_receive(fd, RETELL, &raw_answer, RAW_TIMEOUT_MS));
+	assert_true(raw_receive(fd, RESYNC, &raw_answer, RAW_TIMEOUT_MS));
 	assert_int_equal(raw_answer.status, GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.retell.wanted_count, 0);
+	assert_int_equal(raw_answer.body.resync.wanted_count, 0);
 	assert_int_equal(raw_stat(other).waiters, 0);
 	generation_of(name_at(0));
 	assert_int_equal(raw_say(fd, raw_share(name_at(1))), GPUSHARE_OK);
@@ -212,13 +212,13 @@ static void others_are_answered_during_a_retell(void **state)
 }
 
 /* Its connection goes while the registry is at it. */
-static void a_retell_ends_with_its_connection(void **state)
+static void a_resync_ends_with_its_connection(void **state)
 {
 	int fd = own_many();
 	request ask = tell_of_one(generation_of(name_at(0)));
 
 	(void)state;
-	assert_true(raw_send(fd, RETELL, &ask));
+	assert_true(raw_send(fd, RESYNC, &ask));
 	while (!raw_stat(other).waiters)
 		assert_true(raw_stat(other).names > 2);
 	close(fd);
@@ -234,7 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(others_are_answered_meanwhile),       TEST(what_it_had_is_free_at_once),
 	    TEST(a_signal_is_obeyed_meanwhile),	       TEST(an_end_goes_on_after_a_restart),
-	    TEST(others_are_answered_during_a_retell), TEST(a_retell_ends_with_its_connection),
+	    TEST(others_are_answered_during_a_resync), TEST(a_resync_ends_with_its_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static request hello(void)
 	return hello;
 }
 
-static void its_connection_is_its_lease(void **state)
+static void its_connection_is_its_session(void **state)
 {
 	nng_socket client = nng_client(raw_here.socket);
 	int fd = raw_connect(&raw_here);
@@ -211,7 +211,7 @@ static void a_device_may_stand_between(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_daemon(its_connection_is_its_lease),
+	    with_daemon(its_connection_is_its_session),
 	    with_daemon(contexts_are_answered_each),
 	    with_daemon(who_asks_again_is_told_once),
 	    with_daemon(a_device_may_stand_between),

@@ -97,7 +97,7 @@ static void who_drips(void **state)
 	close(fd);
 }
 
-/* Idle is not silent: the connection is the lease. */
+/* Idle is not silent: the connection is the session. */
 static void who_has_nothing_to_say_stays(void **state)
 {
 	int fd = raw_connect(&raw_here), many = raw_connect(&raw_here);

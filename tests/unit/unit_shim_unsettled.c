@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "monotonic.h"
-#include "played_retell.h"
+#include "played_resync.h"
 /* behind it */
-#include "shim_retell.c"
+#include "shim_resync.c"
 
 static struct client its_client;
 
@@ -33,7 +33,7 @@ static int set_up(void **state)
 	telling.goes_on = false;
 	forget_wanted();
 	add(STEP, 1, "told");
-	add(2 * STEP, 0, "untold");
+	add(2 * STEP, 0, "unsynced");
 	return 0;
 }
 
@@ -49,12 +49,12 @@ static int tear_down(void **state)
 
 static void tell_in(int64_t ms)
 {
-	assert_int_equal(retell_tell(&its_client, NULL, monotonic_ms() + ms), GPUSHARE_OK);
+	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms() + ms), GPUSHARE_OK);
 }
 
 static void share_wanted(void)
 {
-	retell_share_wanted(monotonic_ms() + 60000);
+	resync_share_wanted(monotonic_ms() + 60000);
 }
 
 static void asked_for_as_new(void **state)
@@ -67,12 +67,12 @@ static void asked_for_as_new(void **state)
 	played.shared_as = 9;
 	share_wanted();
 	assert_int_equal(played.shares, 1);
-	assert_string_equal(played.last_what.name, "untold");
+	assert_string_equal(played.last_what.name, "unsynced");
 	assert_true(!played.last.again && !played.last.orphan);
 	assert_true(live_get(2 * STEP, 9, &entry));
 	assert_false(live_is_unsettled(&entry));
 	assert_int_equal(played.pages_added, 1);
-	assert_non_null(strstr(played.log, "\"untold\" is shared: 100 bytes"));
+	assert_non_null(strstr(played.log, "\"unsynced\" is shared: 100 bytes"));
 	share_wanted();
 	assert_int_equal(played.shares, 1);
 }
@@ -97,7 +97,7 @@ static void taken_by_another(void **state)
 	played.to_share = GPUSHARE_E_EXISTS;
 	share_wanted();
 	assert_false(live_get(2 * STEP, 0, &entry));
-	assert_non_null(strstr(played.log, "\"untold\" is not shared: it is taken"));
+	assert_non_null(strstr(played.log, "\"unsynced\" is not shared: it is taken"));
 	assert_false(live_missed());
 	assert_true(live_find(2 * STEP, 2 * STEP, &entry)); /* its memory is the program's */
 	assert_string_equal(entry.name, "");

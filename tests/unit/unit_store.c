@@ -16,7 +16,7 @@
 
 static void a_share_is_found(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3"), *other = peer_new(2, 50, "other");
+	struct session *owner = peer_new(1, 4711, "python3"), *other = peer_new(2, 50, "other");
 	uint64_t generation = peer_share(owner, "weights");
 	const record *info = &peer_answer.body.lookup.buffer;
 
@@ -38,7 +38,7 @@ static void a_share_is_found(void **state)
 /* What a client writes into the registry's fields is not believed. */
 static void the_registry_fills_in_its_own(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "python3");
+	struct session *owner = peer_new(1, 4711, "python3");
 	request what = peer_share_of("x");
 	record *told = &what.verb.share.buffer;
 
@@ -66,8 +66,8 @@ static void the_registry_fills_in_its_own(void **state)
 
 static void the_address_is_the_owners_secret(void **state)
 {
-	struct lease *owner = peer_new(1, 4711, "app"), *same = peer_new(2, 4711, "app");
-	struct lease *other = peer_new(3, 4712, "app"), *reused = peer_new(4, 4711, "app");
+	struct session *owner = peer_new(1, 4711, "app"), *same = peer_new(2, 4711, "app");
+	struct session *other = peer_new(3, 4712, "app"), *reused = peer_new(4, 4711, "app");
 
 	(void)state;
 	reused->peer.started++; /* the pid was given to another process since */
@@ -88,7 +88,7 @@ static void the_address_is_the_owners_secret(void **state)
 
 static void nobody_invisible_owns_the_other(void **state)
 {
-	struct lease *owner = peer_new(1, 0, ""), *other = peer_new(2, 0, "");
+	struct session *owner = peer_new(1, 0, ""), *other = peer_new(2, 0, "");
 
 	(void)state;
 	peer_share(owner, "x");
@@ -98,7 +98,7 @@ static void nobody_invisible_owns_the_other(void **state)
 
 static void a_bad_share_is_refused(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "app");
+	struct session *owner = peer_new(1, 10, "app");
 	request what;
 
 	(void)state;
@@ -149,40 +149,40 @@ static void a_bad_share_is_refused(void **state)
 
 static void hello_comes_first(void **state)
 {
-	struct lease *lease = peer_new(1, 10, "app");
+	struct session *session = peer_new(1, 10, "app");
 	request hello = {.which_verb = gpushare_Request_hello_tag};
 
 	(void)state;
-	lease->greeted = false;
-	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_PROTOCOL);
+	session->greeted = false;
+	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_PROTOCOL);
 	peer_assert_sentence("hello");
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL + 6;
 	strcpy(hello.verb.hello.client, "shim 9.9");
-	assert_int_equal(peer_ask(lease, &hello), GPUSHARE_E_NOT_SUPPORTED);
+	assert_int_equal(peer_ask(session, &hello), GPUSHARE_E_NOT_SUPPORTED);
 	peer_assert_sentence("speaks protocol 1");
 	peer_assert_sentence("(shim 9.9) speaks protocol 7");
-	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_PROTOCOL);
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
-	assert_int_equal(peer_ask(lease, &hello), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &hello), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.hello.pid, getpid());
 	assert_string_equal(peer_answer.body.hello.version, GPUSHARE_VERSION);
-	assert_int_equal(peer_lookup(lease, "x", 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_NOT_FOUND);
 }
 
 static void limits_are_answered(void **state)
 {
-	struct lease *lease = peer_new(1, 10, "app"), *other = peer_new(2, 20, "other");
+	struct session *session = peer_new(1, 10, "app"), *other = peer_new(2, 20, "other");
 	request what = peer_share_of("c"), hello = {.which_verb = gpushare_Request_hello_tag};
-	struct waiter waiter = {.lease = lease, .ask = &what};
+	struct waiter waiter = {.session = session, .ask = &what};
 
 	(void)state;
 	peer_registry->limits.names = 2;
 	peer_registry->limits.attachments = 2;
 	peer_registry->limits.connections = 1;
 	peer_registry->limits.waiters = 1;
-	peer_share(lease, "a");
-	peer_share(lease, "b");
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_E_LIMIT);
+	peer_share(session, "a");
+	peer_share(session, "b");
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("2 names are shared");
 	assert_int_equal(peer_attach(other, "a"), GPUSHARE_OK);
 	assert_int_equal(peer_attach(other, "a"), GPUSHARE_OK);
@@ -197,8 +197,8 @@ static void limits_are_answered(void **state)
 	assert_int_equal(peer_ask(other, &hello), GPUSHARE_E_LIMIT);
 	peer_assert_sentence("1 connections are open");
 	/* and they give way */
-	assert_int_equal(peer_withdraw(lease, "b", 0), GPUSHARE_OK);
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_withdraw(session, "b", 0), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 }
 
 static size_t named(void)
@@ -219,7 +219,7 @@ static int64_t spent_ns(void)
  * table of all that doubled took 8 ms. */
 static void none_of_many_takes_long(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	int64_t longest_ns = 0;
 	char name[16];
 
@@ -243,7 +243,7 @@ static void none_of_many_takes_long(void **state)
 
 static void the_order_survives_changes(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	uint32_t seed = 7;
 	char name[16];
 
@@ -273,7 +273,7 @@ static void the_order_survives_changes(void **state)
 
 static void stat_counts(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 	request what = {.which_verb = gpushare_Request_stat_tag};
 
 	(void)state;

@@ -14,7 +14,7 @@
 #include "peer.h"
 
 /* "dtype=f16" and so on, to a NULL; the status. */
-static int tag(struct lease *lease, const char *name, uint64_t generation, ...)
+static int tag(struct session *session, const char *name, uint64_t generation, ...)
 {
 	request what = {.which_verb = gpushare_Request_tag_tag};
 	gpushare_SetTags *tags = &what.verb.tag;
@@ -32,17 +32,17 @@ static int tag(struct lease *lease, const char *name, uint64_t generation, ...)
 		snprintf(to->value, sizeof(to->value), "%s", equals + 1);
 	}
 	va_end(list);
-	return peer_ask(lease, &what);
+	return peer_ask(session, &what);
 }
 
 /* "a=1 b=2" */
-static const char *tags_of(struct lease *lease, const char *name)
+static const char *tags_of(struct session *session, const char *name)
 {
 	static char text[1024];
 	const record *found = &peer_answer.body.lookup.buffer;
 	size_t length = 0;
 
-	assert_int_equal(peer_lookup(lease, name, 0), GPUSHARE_OK);
+	assert_int_equal(peer_lookup(session, name, 0), GPUSHARE_OK);
 	*text = '\0';
 	for (pb_size_t i = 0; i < found->tags_count; i++)
 		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%s=%s",
@@ -52,7 +52,7 @@ static const char *tags_of(struct lease *lease, const char *name)
 
 static void set_change_and_take_away(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
 
 	(void)state;
 	peer_share(owner, "w");
@@ -71,7 +71,7 @@ static void set_change_and_take_away(void **state)
 
 static void what_is_refused_changes_nothing(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *stranger = peer_new(2, 20, "stranger");
+	struct session *owner = peer_new(1, 10, "owner"), *stranger = peer_new(2, 20, "stranger");
 	uint64_t generation = peer_share(owner, "w");
 
 	(void)state;
@@ -106,7 +106,7 @@ static void what_is_refused_changes_nothing(void **state)
 
 static void utf8_is_no_control_character(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 
 	(void)state;
 	peer_share(owner, "w");
@@ -118,7 +118,7 @@ static void utf8_is_no_control_character(void **state)
 			    "a=\u00c0\u00df b=\u65e5\u672c c=\U0001f600 d=\xe9t\xe9");
 }
 
-static const gpushare_HoldersReply *holders(struct lease *lease, const char *name,
+static const gpushare_HoldersReply *holders(struct session *session, const char *name,
 					    uint64_t generation, uint32_t after)
 {
 	request what = {.which_verb = gpushare_Request_holders_tag};
@@ -126,14 +126,14 @@ static const gpushare_HoldersReply *holders(struct lease *lease, const char *nam
 	strcpy(what.verb.holders.name, name);
 	what.verb.holders.generation = generation;
 	what.verb.holders.after = after;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.which_body, gpushare_Reply_holders_tag);
 	return &peer_answer.body.holders;
 }
 
 static void holders_come_in_pages(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	const gpushare_HoldersReply *page;
 	uint32_t after = 0, seen = 0;
 
@@ -141,9 +141,9 @@ static void holders_come_in_pages(void **state)
 	peer_share(owner, "w");
 	/* connected in another order than that of their numbers */
 	for (uint32_t i = 0; i < 40; i++) {
-		struct lease *lease = peer_new(2 + i * 7 % 40, 100 + (int32_t)i, "holder");
+		struct session *session = peer_new(2 + i * 7 % 40, 100 + (int32_t)i, "holder");
 
-		assert_int_equal(peer_attach(lease, "w"), GPUSHARE_OK);
+		assert_int_equal(peer_attach(session, "w"), GPUSHARE_OK);
 	}
 	do {
 		page = holders(owner, "w", 0, after);
@@ -162,8 +162,8 @@ static void holders_come_in_pages(void **state)
 
 static void holders_of_limbo_and_of_the_owner(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner"), *own = peer_new(2, 10, "owner"),
-		     *other = peer_new(3, 30, "other");
+	struct session *owner = peer_new(1, 10, "owner"), *own = peer_new(2, 10, "owner"),
+		       *other = peer_new(3, 30, "other");
 	uint64_t generation = peer_share(owner, "w");
 	const gpushare_HoldersReply *page;
 	request what = {.which_verb = gpushare_Request_withdraw_tag};
@@ -202,7 +202,7 @@ static uint64_t counted(const gpushare_Count *counts, pb_size_t count, const cha
 
 static void what_was_asked_is_counted(void **state)
 {
-	struct lease *owner = peer_new(1, 10, "owner");
+	struct session *owner = peer_new(1, 10, "owner");
 	request what = {.which_verb = gpushare_Request_stat_tag};
 	const gpushare_StatReply *stat = &peer_answer.body.stat;
 

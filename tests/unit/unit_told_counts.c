@@ -16,7 +16,7 @@ static gpushare_SubscribeReply page;
 static pb_size_t read_up_to; /* of that */
 
 /* The next notice of that kind. */
-static bool hear(struct lease *watcher, enum gpushare_notice_kind kind)
+static bool hear(struct session *watcher, enum gpushare_notice_kind kind)
 {
 	do {
 		while (read_up_to < page.notices_count) {
@@ -36,7 +36,7 @@ static void each_status_has_its_name(void **state)
 	    GPUSHARE_STATUSES(X)
 #undef X
 	};
-	struct lease *lease = peer_new(1, 11, "asker");
+	struct session *session = peer_new(1, 11, "asker");
 	request what = {.which_verb = gpushare_Request_stat_tag};
 	const gpushare_StatReply *told = &peer_answer.body.stat;
 	const size_t known = sizeof(names) / sizeof(*names);
@@ -44,7 +44,7 @@ static void each_status_has_its_name(void **state)
 	(void)state;
 	for (size_t i = 0; i < known; i++)
 		peer_registry->counts.statuses[i] = 100 + i;
-	assert_int_equal(peer_ask(lease, &what), GPUSHARE_OK);
+	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_int_equal(told->by_status_count, known);
 	assert_string_equal(told->by_status[0].what, "unknown");
 	for (size_t i = 1; i < known; i++) {
@@ -55,7 +55,7 @@ static void each_status_has_its_name(void **state)
 
 static void a_rate_is_told_of_what_was_published(void **state)
 {
-	struct lease *owner = peer_new(1, 11, "owner"), *watcher = peer_new(9, 99, "watcher");
+	struct session *owner = peer_new(1, 11, "owner"), *watcher = peer_new(9, 99, "watcher");
 	uint64_t generation = peer_share(owner, "x"), idle = peer_share(owner, "idle");
 
 	(void)state;

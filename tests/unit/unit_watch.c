@@ -343,7 +343,7 @@ static void nothing_is_left_behind(void **state)
 		gpushare_watch_close(watch);
 		watch = NULL;
 	}
-	assert_in_range(descriptors_open(), before - 1, before + 1); /* the player's own */
+	assert_in_range(descriptors_open(), before - 1, before + 1); /* the participant's own */
 }
 
 static void arguments_are_checked(void **state)

@@ -10,24 +10,24 @@
 #define OTHER 41003
 #define TEAM 500 /* a group of OWNER's and MEMBER's */
 
-extern struct lease *owner, *member, *other, *root;
+extern struct session *owner, *member, *other, *root;
 
 /* For cmocka, with peer_tear_down(). */
 int users_set_up(void **state);
 /* A connection; `group`: NULL, or one besides its own, whose number is the uid. */
-struct lease *user(uint32_t uid, const uint32_t *group);
+struct session *user(uint32_t uid, const uint32_t *group);
 request share_of(const char *name, uint32_t mode, const char *group);
 /* The generation. Fails the test where it is refused. */
-uint64_t share(struct lease *lease, const char *name, uint32_t mode, const char *group);
-/* As memory that travels as a descriptor, which only vault.c would have to know of. */
+uint64_t share(struct session *session, const char *name, uint32_t mode, const char *group);
+/* As memory that travels as a descriptor, which only fdtable.c would have to know of. */
 void as_vmm(const char *name);
 /* These return the status; the rest is in peer_answer. */
-int attach(struct lease *lease, const char *name, bool read_only);
-int tag(struct lease *lease, const char *name);
-int holders(struct lease *lease, const char *name, uint64_t generation);
-int lookup_of(struct lease *lease, const char *name, uint64_t generation);
-int order(struct lease *lease, const char *name, uint64_t generation, uint32_t roles);
-unsigned int listed(struct lease *lease);
-gpushare_StatReply stat_of(struct lease *lease);
+int attach(struct session *session, const char *name, bool read_only);
+int tag(struct session *session, const char *name);
+int holders(struct session *session, const char *name, uint64_t generation);
+int lookup_of(struct session *session, const char *name, uint64_t generation);
+int order(struct session *session, const char *name, uint64_t generation, uint32_t roles);
+unsigned int listed(struct session *session);
+gpushare_StatReply stat_of(struct session *session);
 
 #endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_PLACE_H
+#define GPUSHARE_REGISTRY_PLACE_H
+/* The directory as one daemon's own: who holds its lock owns the socket's name in it. */
+#include "protocol.h"
+
+struct instance {
+	char directory[GPUSHARE_PATH_MAX];
+	char socket[GPUSHARE_PATH_MAX];
+	char fds_socket[GPUSHARE_PATH_MAX];
+	char aside[GPUSHARE_PATH_MAX + 8]; /* the socket's name while it may leave */
+	int lock;
+};
+
+/* What instance_open() says besides a status. */
+#define INSTANCE_SERVED 1
+
+/*
+ * Find and make the directory (`given` as for directory_find()), take its lock, remove what an
+ * earlier daemon left. INSTANCE_SERVED: another daemon is there, and, where it is to be replaced, does
+ * not leave. On failure a sentence is logged.
+ */
+int instance_open(struct instance *place, const char *given, bool is_system, bool replace);
+/* Whether somebody has removed the directory, or made it another one's: nobody finds us any more. */
+bool instance_is_lost(const struct instance *place);
+/* Remove the sockets. */
+void instance_clear(const struct instance *place);
+/* That, then let go of the lock. The lock file stays: a name that comes and goes can
+ * be locked twice. */
+void instance_close(struct instance *place);
+
+/* Take the socket's name away and give it back: in between nobody new can connect. */
+bool instance_hide(const struct instance *place);
+bool instance_show(const struct instance *place);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_SESSION_H
+#define GPUSHARE_REGISTRY_SESSION_H
+/* A connection, and all that goes when it goes. */
+#include "os/hash.h"
+#include "os/identity.h"
+#include "os/process.h"
+#include "protocol.h"
+#include "users.h"
+
+struct connection;
+struct watcher;
+struct entry;
+
+struct attachment {
+	UT_hash_handle hh;
+	uint64_t holder;     /* see struct session; found by it and by... */
+	uint64_t generation; /* ...which buffer it is of: generations are never used twice */
+	struct attachment *prev, *next; /* of the holder */
+	unsigned int count;
+	bool own;	   /* by the owner's process: held, but not counted among the attachers */
+	unsigned int told; /* see session.round */
+	bool quiet;	   /* of what is staged: nobody hears of it */
+	unsigned int record_slot; /* see save.h */
+	char name[];
+};
+
+struct session {
+	uint32_t id;	 /* of its connection; a disconnected session's is above them all */
+	uint64_t serial; /* of all sessions: a later one is a later connection */
+	uint64_t
+	    holder; /* what its attachments know it by: they keep it where another session takes them over */
+	struct sessions *all;
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE]; /* what its client may resume it by */
+	struct process peer;
+	struct user *user;
+	struct identity who; /* without groups but where connection.c has read them */
+	int watch;	     /* see watch.h */
+	uint64_t
+	    number; /* a disconnected session's, as a predecessor that saw it otherwise numbered it; 0: none */
+	uint32_t attempt; /* of its hello: restore_resume(); 0: it said nothing of that */
+	bool greeted;
+	bool given_up;	   /* its client goes on by another one: see restore_resume() */
+	bool disconnected; /* of before the registry's restart: it has no connection */
+	bool ending;	/* it has no connection either, and goes piece by piece: registry_leave() */
+	bool resyncing; /* its client is saying what it has; what is not told of goes */
+	unsigned int round; /* number of its latest resyncing; what that told of has it as `told` */
+	struct {
+		struct entry *entry;
+		struct attachment *attachment;
+	} unheard; /* the first ones that the end of the resyncing has not looked at */
+	unsigned int record_slot;      /* see save.h */
+	struct connection *connection; /* server/connection.h; NULL: it has none */
+	struct watcher *watcher;       /* events.h; NULL: it does not watch */
+	struct entry *entries;
+	struct entry *deferred; /* what it has freed; not among its entries */
+	struct attachment *attachments;
+	struct participant *participants; /* what it is to orders: order_page.h */
+	struct session *prev, *next;	  /* of those that are ending */
+	struct {
+		unsigned int names, kept, attachments;
+	} ended; /* so much of it has */
+	UT_hash_handle hh;
+};
+
+struct sessions {
+	struct session *by_id;
+	struct attachment *attached[HASH_PARTS]; /* by holder and generation */
+	uint64_t count, ever;
+	uint32_t disconnected, disconnected_ever; /* that many of them */
+	uint64_t attachments; /* of all sessions, each counted as often as it was attached */
+};
+
+/* Those that have a connection. */
+static inline uint64_t sessions_connected(const struct sessions *sessions)
+{
+	return sessions->count - sessions->disconnected;
+}
+
+/* NULL: out of memory. */
+struct session *session_new(struct sessions *sessions, uint32_t id, const struct process *peer,
+			    struct user *user);
+/* It has no connection: it is of before the restart. */
+void session_disconnect(struct sessions *sessions, struct session *session);
+/* NULL: it isn't there, or is ending. */
+struct session *session_find(const struct sessions *sessions, uint32_t id);
+struct session *session_find_key(const struct sessions *sessions,
+				 const uint8_t key[GPUSHARE_SESSION_KEY_SIZE]);
+/* Its entries and attachments must be gone. Returns NULL. */
+struct session *session_free(struct sessions *sessions, struct session *session);
+
+/* That many, at least one, however many there were. NULL: out of memory, or that generation is
+ * attached by another name. */
+struct attachment *session_set(struct sessions *sessions, struct session *session, const char *name,
+			       uint64_t generation, unsigned int count);
+struct attachment *session_find_attachment(const struct session *session, const char *name,
+					   uint64_t generation);
+/* Whatever its name; NULL: that one is not attached. */
+struct attachment *session_find_generation(const struct session *session, uint64_t generation);
+/* `count` fewer; the attachment is freed when none is left. */
+void session_detach(struct sessions *sessions, struct session *session,
+		    struct attachment *attachment, unsigned int count);
+
+#endif

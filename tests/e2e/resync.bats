@@ -1,0 +1,214 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# A registry that ends under its clients: they tell the next one what they have, and the programs
+# notice nothing. What a registry leaves behind itself is removed: the clients alone must do.
+load helpers
+load in_resyncing
+
+@test "killed between a producer's allocations: the names are back, with what they hold" {
+	words=(alloc=a,1Mi fill=a,3 save=a,"$WORK/a" alloc=b,2Mi fill=b,4 save=b,"$WORK/b" alloc=c,3Mi
+		fill=c,5 save=c,"$WORK/c" touch="$WORK/up" await="$WORK/go" alloc=d,4Mi touch="$WORK/again"
+		await="$WORK/end" byte=a,1 byte=b,1 byte=c,1 free=a free=b free=c free=d exit=5)
+	app 'i:size=1Mi,v:size=2Mi:vmm,k:size=3Mi:keep:ttl=60,late' "${words[@]}"
+	restart_registry
+	equal "$(names)" ""
+	go
+	await_file "$WORK/again"
+	equal "$(names | sort)" "i 1048576
+k 3145728
+late 4194304
+v 2097152"
+	for name in i:a v:b k:c; do
+		gpushare-attach "${name%:*}" -o "$WORK/read"
+		cmp "$WORK/read" "$WORK/${name#*:}"
+	done
+	has "$(gpushare stat k)" "kept:"
+	touch "$WORK/end"
+	app_ends "${words[@]}"
+	names_are() { [ "$(names)" = "$1" ]; }
+	until_true names_are "k 3145728" # kept, as it was to be
+	gpushare-attach k -o "$WORK/read"
+	cmp "$WORK/read" "$WORK/c"
+	[ ! -s "$WORK/app.err" ]
+}
+
+@test "killed twice and again: each time all is told" {
+	words=(alloc=a,1Mi fill=a,3 save=a,"$WORK/a")
+	for i in 1 2 3; do words+=(touch="$WORK/up$i" await="$WORK/go$i" alloc=b,2Mi free=b); done
+	words+=(touch="$WORK/up" await="$WORK/end" exit=5)
+	rm -f "$WORK/up"
+	start_named app 'v:nth=1:vmm,other%i' "$BIN/rt_app_static" init "${words[@]}"
+	APP=$PID
+	for i in 1 2 3; do
+		await_file "$WORK/up$i"
+		restart_registry
+		touch "$WORK/go$i"
+	done
+	await_file "$WORK/up"
+	equal "$(names)" "v 1048576"
+	gpushare-attach v -o "$WORK/read"
+	cmp "$WORK/read" "$WORK/a"
+	touch "$WORK/end"
+	app_ends "${words[@]}"
+}
+
+@test "a session of the API likewise" {
+	start app "$BIN/api_app" open alloc=a,i,1Mi fill=a,3 save=a,"$WORK/a" make=b,k,2Mi,keep fill=b,4 \
+		save=b,"$WORK/b" raw=r,2Mi share=c,s,r,4096,1Mi touch="$WORK/up" await="$WORK/go" \
+		within=$LIMIT_MS stat=i touch="$WORK/again" await="$WORK/end" byte=a,1 free=a free=c close
+	APP=$PID
+	await_file "$WORK/up"
+	restart_registry
+	go
+	await_file "$WORK/again"
+	equal "$(names | sort)" "i 1048576
+k 2097152
+s 1048576"
+	for name in i:a k:b; do
+		gpushare-attach "${name%:*}" -o "$WORK/read"
+		cmp "$WORK/read" "$WORK/${name#*:}"
+	done
+	touch "$WORK/end"
+	finish "$APP"
+	equal "$(tail -n 4 "$WORK/app.out")" "byte a: 10
+free a: OK
+free c: OK
+close: OK"
+	equal "$(names)" "k 2097152"
+}
+
+@test "an attach that waits outlasts it" {
+	attaching 'w:wait=20' "$BIN/rt_app_static" init alloc=a,1Mi await="$WORK/up" byte=a,1 free=a \
+		>"$WORK/rule.out" 2>"$WORK/rule.err" &
+	rule=$!
+	STARTED+=("$rule")
+	start waiter "$BIN/api_app" open attach=b,w,20000 await="$WORK/up" byte=b,1 detach=b close
+	waiter=$PID
+	sleep 0.3
+	end_registry
+	sleep 0.3
+	start_registry
+	start owner "$BIN/api_app" open alloc=a,w,1Mi fill=a,3 touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	until_true has_ended "$rule"
+	finish "$waiter"
+	equal "$(cat "$WORK/waiter.out")" "open: OK
+attach w: OK
+byte b: 10
+detach b: OK
+close: OK"
+	equal "$(cat "$WORK/rule.out")" "init: 0
+alloc a: 0
+byte a: 10
+free a: 0"
+	[ ! -s "$WORK/rule.err" ]
+}
+
+@test "who is attached stays so, and is counted as before" {
+	needs jq
+	start owner "$BIN/api_app" open make=a,w,1Mi,vmm fill=a,3 touch="$WORK/up" await="$WORK/go" list \
+		touch="$WORK/told" await="$WORK/end"
+	owner=$PID
+	await_file "$WORK/up"
+	start reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w:nth=1,w:nth=2,x:size=2Mi' "$BIN/rt_app_static" init \
+		alloc=a,1Mi alloc=b,1Mi touch="$WORK/attached" await="$WORK/told" alloc=x,2Mi free=x byte=a,1 \
+		byte=b,1 touch="$WORK/read" await="$WORK/end" free=a free=b
+	reader=$PID
+	await_file "$WORK/attached"
+	start session "$BIN/api_app" open attach=b,w attach=c,w touch="$WORK/attached2" await="$WORK/told" list \
+		touch="$WORK/listed" await="$WORK/end" byte=b,1 detach=b detach=c
+	session=$PID
+	await_file "$WORK/attached2"
+	before=$(shown w attachers)
+	equal "$before" 4
+	restart_registry
+	go
+	await_file "$WORK/listed"
+	await_file "$WORK/read"
+	equal "$(shown w attachers)" "$before"
+	kill -KILL "$session"
+	until_true has_ended "$session"
+	is_less() { [ "$(shown w attachers)" = "$1" ]; }
+	until_true is_less 2
+	touch "$WORK/end"
+	finish "$reader"
+	has "$(cat "$WORK/reader.out")" "byte a: 10
+byte b: 10"
+	finish "$owner"
+}
+
+@test "memory that is kept, whose owner has gone: who has it attached brings it back" {
+	start owner "$BIN/api_app" open make=a,api,1Mi,keep fill=a,3 save=a,"$WORK/a" make=b,rule,2Mi,keep fill=b,4 \
+		save=b,"$WORK/b" touch="$WORK/up" await="$WORK/end"
+	owner=$PID
+	await_file "$WORK/up"
+	start session "$BIN/api_app" open attach=b,api touch="$WORK/attached" await="$WORK/go" list \
+		touch="$WORK/listed" await="$WORK/end" byte=b,1
+	session=$PID
+	start reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='rule:size=2Mi,x:size=4Mi' "$BIN/rt_app_static" init \
+		alloc=a,2Mi touch="$WORK/attached2" await="$WORK/go" alloc=x,4Mi touch="$WORK/read" \
+		await="$WORK/end" byte=a,1
+	reader=$PID
+	await_file "$WORK/attached"
+	await_file "$WORK/attached2"
+	kill -KILL "$owner"
+	is_gone() { [[ $(api open "what=$1") == *"owner gone"* ]]; }
+	until_true is_gone api
+	restart_registry
+	go
+	await_file "$WORK/listed"
+	await_file "$WORK/read"
+	equal "$(names | sort)" "api 1048576
+rule 2097152"
+	is_gone api
+	gpushare-attach api -o "$WORK/read1"
+	cmp "$WORK/read1" "$WORK/a"
+	gpushare-attach rule -o "$WORK/read2"
+	cmp "$WORK/read2" "$WORK/b"
+	touch "$WORK/end"
+	finish "$session"
+	finish "$reader"
+	equal "$(names | sort)" "api 1048576
+rule 2097152"
+	gpushare rm api
+	gpushare rm rule
+}
+
+@test "kept likewise: who has it attached without CUDA brings it back too" {
+	needs_sim # Vulkan is not on every host
+	start owner "$BIN/api_app" open make=a,w,1Mi,keep fill=a,3 save=a,"$WORK/a" touch="$WORK/up" await="$WORK/end"
+	owner=$PID
+	await_file "$WORK/up"
+	start session env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host touch="$WORK/attached" \
+		await="$WORK/go" list touch="$WORK/listed" await="$WORK/end" byte=b,1
+	session=$PID
+	await_file "$WORK/attached"
+	kill -KILL "$owner"
+	is_gone() { GONE=$(api open what=w); [[ $GONE == *"owner gone"* ]]; }
+	until_true is_gone
+	restart_registry
+	go
+	await_file "$WORK/listed"
+	until_true is_gone || { echo "$GONE"; cat "$WORK"/session.*; return 1; }
+	gpushare-attach w -o "$WORK/read"
+	cmp "$WORK/read" "$WORK/a"
+	touch "$WORK/end"
+	finish "$session"
+	gpushare rm w
+}
+
+@test "a child that forks in between has nothing to tell" {
+	words=(alloc=a,1Mi touch="$WORK/up" await="$WORK/go" fork=_exit fork=exit touch="$WORK/forked" await="$WORK/on"
+		alloc=b,2Mi touch="$WORK/again" await="$WORK/end" free=a exit=5)
+	app 'w%i' "${words[@]}"
+	restart_registry
+	go
+	await_file "$WORK/forked"
+	equal "$(names)" ""
+	touch "$WORK/on"
+	await_file "$WORK/again"
+	equal "$(names | sort)" "w0 1048576
+w1 2097152"
+	touch "$WORK/end"
+	app_ends "${words[@]}"
+}

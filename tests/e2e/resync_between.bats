@@ -1,0 +1,148 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What happens between a registry and its successor, and what the clients tell the latter of it.
+load helpers
+load in_resyncing
+
+@test "threads that allocate and free go on, whatever registries do" {
+	words=(alloc=a,1Mi fill=a,3 save=a,"$WORK/a" touch="$WORK/up" await="$WORK/go")
+	for _ in {1..30}; do words+=(threads=8,64Ki); done
+	words+=(touch="$WORK/done" await="$WORK/end" alloc=b,3Mi)
+	for _ in {1..8}; do words+=(alloc=c,64Ki free=c); done # what one call has no time for is for those after it
+	words+=(touch="$WORK/again" await="$WORK/end2" byte=a,1 exit=5)
+	app 'v:nth=1:vmm,t%i:size=64Ki:vmm,late' "${words[@]}"
+	go
+	for _ in 1 2 3; do
+		restart_registry
+		sleep 0.1
+	done
+	await_file "$WORK/done"
+	restart_registry
+	sleep 1.1
+	touch "$WORK/end"
+	await_file "$WORK/again"
+	has "$(names)" "v 1048576"
+	has "$(names)" "late 3145728"
+	gpushare-attach v -o "$WORK/read"
+	cmp "$WORK/read" "$WORK/a"
+	touch "$WORK/end2"
+	app_ends "${words[@]}"
+}
+
+@test "stopped before it is told: the program waits once, and tells it later" {
+	words=(alloc=a,1Mi touch="$WORK/up" await="$WORK/go" within=$LIMIT_MS alloc=b,1Mi alloc=c,1Mi touch="$WORK/on"
+		await="$WORK/end" alloc=d,1Mi touch="$WORK/again" await="$WORK/end2" exit=5)
+	app 'w%i' "${words[@]}"
+	restart_registry
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	until_true has_stopped "$registry"
+	go
+	await_file "$WORK/on"
+	kill -CONT "$registry"
+	sleep 1.2
+	touch "$WORK/end"
+	await_file "$WORK/again"
+	has "$(names)" "w0 1048576"
+	has "$(names)" "w3 1048576"
+	touch "$WORK/end2"
+	app_ends "${words[@]}"
+}
+
+@test "a name that another process has taken meanwhile: said in the log, and the program goes on" {
+	words=(alloc=a,1Mi fill=a,3 alloc=b,2Mi touch="$WORK/up" await="$WORK/go" alloc=c,4Mi touch="$WORK/again"
+		await="$WORK/end" byte=a,1 free=a free=b free=c exit=5)
+	app 'v:size=1Mi:vmm,i:size=2Mi,late' "${words[@]}"
+	restart_registry
+	start thief "$BIN/api_app" open alloc=a,v,3Mi alloc=b,i,3Mi touch="$WORK/taken" await="$WORK/end2"
+	await_file "$WORK/taken"
+	go
+	await_file "$WORK/again"
+	equal "$(names | sort)" "i 3145728
+late 4194304
+v 3145728"
+	has "$(cat "$WORK/log")" '"v" is not shared any more'
+	has "$(cat "$WORK/log")" '"i" is not shared any more'
+	touch "$WORK/end"
+	app_ends "${words[@]}"
+	equal "$(names | sort)" "i 3145728
+v 3145728"
+	touch "$WORK/end2"
+}
+
+@test "freed while there is none: the next one does not hear of it" {
+	words=(alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" await="$WORK/on"
+		alloc=c,4Mi touch="$WORK/again" await="$WORK/end" exit=5)
+	app 'w%i' "${words[@]}"
+	registry=$(registry_pids)
+	kill -KILL "$registry" # what it wrote stays
+	until_true has_ended "$registry"
+	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
+	go
+	await_file "$WORK/freed"
+	start_registry
+	sleep 0.2
+	touch "$WORK/on"
+	await_file "$WORK/again"
+	equal "$(names | sort)" "w1 2097152
+w2 4194304"
+	touch "$WORK/end"
+	app_ends "${words[@]}"
+}
+
+@test "what it left is taken up by the next one: nothing changes, not for a moment" {
+	needs jq
+	words=(alloc=a,1Mi alloc=b,2Mi fill=b,4 save=b,"$WORK/b" touch="$WORK/up" await="$WORK/go" alloc=c,4Mi
+		touch="$WORK/again" await="$WORK/end" free=a free=b free=c exit=5)
+	app 'i:size=1Mi,v:size=2Mi:vmm,late' "${words[@]}"
+	before=$(shown i generation)-$(shown v generation)
+	replace_registry
+	equal "$(shown i generation)-$(shown v generation)" "$before"
+	gpushare-attach v -o "$WORK/read"
+	cmp "$WORK/read" "$WORK/b"
+	go
+	await_file "$WORK/again"
+	equal "$(shown i generation)-$(shown v generation)" "$before"
+	equal "$(names | sort)" "i 1048576
+late 4194304
+v 2097152"
+	touch "$WORK/end"
+	app_ends "${words[@]}"
+	equal "$(names)" ""
+}
+
+@test "freed as the first thing after it: held for who has it attached, all the same" {
+	words=(alloc=a,2Mi fill=a,3 touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" await="$WORK/end"
+		alloc=b,1Mi free=b exit=5)
+	app 'w%i' "${words[@]}"
+	start reader "$BIN/api_app" open attach=b,w0 touch="$WORK/attached" await="$WORK/freed" byte=b,1 \
+		touch="$WORK/read" await="$WORK/end" detach=b
+	reader=$PID
+	await_file "$WORK/attached"
+	replace_registry
+	go
+	await_file "$WORK/read"
+	equal "$(names)" ""
+	has "$(gpushare ls --limbo)" "w0"
+	has "$(cat "$WORK/reader.out")" "byte b: 10"
+	touch "$WORK/end"
+	finish "$reader"
+	app_ends "${words[@]}"
+}
+
+@test "a moment without one is no outage: soon afterwards names are given again" {
+	words=(alloc=a,1Mi touch="$WORK/up" await="$WORK/go" alloc=b,2Mi touch="$WORK/without" await="$WORK/on"
+		alloc=c,4Mi touch="$WORK/again" await="$WORK/end" exit=5)
+	app 'w%i' "${words[@]}"
+	end_registry
+	go
+	await_file "$WORK/without"
+	start_registry
+	sleep 0.1
+	touch "$WORK/on"
+	await_file "$WORK/again"
+	equal "$(names | sort)" "w0 1048576
+w2 4194304"
+	touch "$WORK/end"
+	app_ends "${words[@]}"
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* What a process that left may still do to an order page, as long as it lives: over a restart too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "os/clock.h"
+#include "fake_fdstore.h"
+#include "save.h"
+#include "ordered.h"
+#include "successor.h"
+
+static pid_t other;
+static uint64_t generation;
+
+static int set_up(void **state)
+{
+	int failed = successor_set_up(state);
+
+	other = successor_process();
+	generation = peer_share(successor_connect(getpid()), "x");
+	return failed;
+}
+
+static int tear_down(void **state)
+{
+	successor_end(other);
+	return successor_tear_down(state);
+}
+
+static struct session *attacher(pid_t pid)
+{
+	struct session *session = successor_connect(pid);
+
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
+	return session;
+}
+
+static uint32_t joined_slot(struct session *session)
+{
+	assert_int_equal(ordered_ask(session, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	return peer_answer.body.order.slot;
+}
+
+/* As if what cools had cooled. */
+static void cool(void)
+{
+	struct order *order = order_find(peer_registry, generation);
+
+	for (int at = 0; at < ORDER_SLOTS; at++)
+		order->place[at].free_ns = 0;
+}
+
+static void a_burned_slot_is_free_when_its_process_has_gone(void **state)
+{
+	struct session *a = attacher(other), *b = attacher(getpid());
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	cool();
+	assert_int_equal(joined_slot(b), 2);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	registry_disconnect(peer_registry, a); /* whose graph may be launched all the same */
+	cool();
+	assert_int_equal(joined_slot(b), 2);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	successor_end(other);
+	assert_int_equal(joined_slot(b), 1);
+}
+
+/* Only a client that comes again has a slot to ask for. */
+static void a_slot_that_cools_is_not_for_the_asking(void **state)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+	struct session *a = attacher(getpid()), *b = attacher(getpid());
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	registry_disconnect(peer_registry, a);
+	strcpy(what.verb.order.name, "x");
+	what.verb.order.generation = generation;
+	what.verb.order.roles = ORDER_CONSUMES;
+	what.verb.order.slot = 1;
+	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.slot, 2);
+}
+
+/* It is the process's no longer than its GPU has work to do there. */
+static void a_slot_is_free_when_the_last_release_has_come(void **state)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+	struct session *a = attacher(getpid());
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	atomic_store(&ordered_page(generation)->slot[0].released, 3);
+	strcpy(what.verb.order.name, "x");
+	what.verb.order.generation = generation;
+	what.verb.order.roles = ORDER_CONSUMES;
+	what.verb.order.leave = what.verb.order.unsettled = true;
+	what.verb.order.settles = 5 + 1;
+	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
+	successor_start();
+	cool();
+	a = attacher(getpid());
+	assert_int_equal(joined_slot(a), 2);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	atomic_store(&ordered_page(generation)->slot[0].released, 5);
+	assert_int_equal(joined_slot(a), 1);
+}
+
+static void a_burned_slot_stays_so_over_restarts(void **state)
+{
+	struct session *a = attacher(other);
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
+	for (int again = 0; again < 3; again++) {
+		successor_start();
+		cool();
+		a = attacher(getpid());
+		assert_int_equal(joined_slot(a), 2);
+		assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false),
+				 GPUSHARE_OK);
+	}
+	successor_end(other);
+	successor_start();
+	cool();
+	assert_int_equal(joined_slot(attacher(getpid())), 1);
+}
+
+/* Whoever's GPU comes to its wait late is let through too. */
+static void a_burned_slot_is_marked_as_long_as_it_is_one(void **state)
+{
+	struct session *a = attacher(other);
+	struct order_page *page;
+	int64_t now;
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	page = ordered_page(generation);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	now = clock_ns() + 60 * NS_PER_S;
+	assert_true(order_tick(peer_registry, now) != INT64_MAX);
+	atomic_store(&page->slot[0].released, 2); /* the graph was launched */
+	assert_true(order_tick(peer_registry, now) != INT64_MAX);
+	assert_int_equal(page->slot[0].released, 2 | ORDER_GONE_BIT);
+	successor_end(other);
+	assert_int_equal(order_tick(peer_registry, now + 20 * NS_PER_S), INT64_MAX);
+}
+
+/* It has not said that its GPU is done with it. */
+static void a_living_consumer_whose_connection_ended_keeps_its_slot(void **state)
+{
+	struct session *a = attacher(other);
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	registry_disconnect(peer_registry, a);
+	cool();
+	a = attacher(getpid());
+	assert_int_equal(joined_slot(a), 2);
+	successor_end(other);
+	assert_int_equal(joined_slot(attacher(getpid())), 1);
+}
+
+static void a_living_publisher_whose_connection_ended_is_waited_for(void **state)
+{
+	struct session *a = attacher(other), *b = attacher(getpid());
+	struct order_page *page;
+
+	(void)state;
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	page = ordered_page(generation);
+	registry_disconnect(peer_registry, a);
+	/* nothing was under way */
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_PUBLISHES, false), GPUSHARE_OK);
+	a = attacher(other);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&page->next, 2);
+	atomic_store(&page->published, 1);
+	registry_disconnect(peer_registry, a);
+	assert_true(order_is_gone(page));
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	peer_assert_sentence("may still be at it");
+	/* it itself goes on */
+	a = attacher(other);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(page->next, 2);
+	registry_disconnect(peer_registry, a);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	successor_end(other);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(page->next, 1);
+}
+
+static void a_publisher_is_waited_for_over_a_restart(void **state)
+{
+	struct session *a = attacher(other);
+
+	(void)state;
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&ordered_page(generation)->next, 1);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, true), GPUSHARE_OK);
+	successor_start();
+	a = attacher(getpid());
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	order_find(peer_registry, generation)->settled_ns = 0;
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	    T(a_burned_slot_is_free_when_its_process_has_gone),
+	    T(a_slot_that_cools_is_not_for_the_asking),
+	    T(a_slot_is_free_when_the_last_release_has_come),
+	    T(a_burned_slot_stays_so_over_restarts),
+	    T(a_burned_slot_is_marked_as_long_as_it_is_one),
+	    T(a_living_consumer_whose_connection_ended_keeps_its_slot),
+	    T(a_living_publisher_whose_connection_ended_is_waited_for),
+	    T(a_publisher_is_waited_for_over_a_restart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* Registries that fail while they are told what is shared, and what happens meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* cmocka wants some of the above first */
+#include <cmocka.h>
+
+#include <sys/wait.h>
+
+#include "raw.h"
+#include "resynced.h"
+
+/* The program waits no longer than for any registry that fails, and later all is told. */
+static void wait_for_it(void)
+{
+	cu_deviceptr one, two;
+	long long begin;
+
+	resynced_act("w%i", NULL);
+	one = resynced_alloc(MIB);
+	resynced_restart();
+	scripted.mute_at = gpushare_Request_resync_tag;
+	begin = raw_now_ms();
+	two = resynced_alloc(MIB);
+	CHECK(raw_now_ms() - begin < RETOLD_TIMEOUT_MS + 300 + raw_slack_ms());
+	resynced_free(two);
+	CHECK(raw_now_ms() - begin < RETOLD_TIMEOUT_MS + 300 + raw_slack_ms());
+	scripted.mute_at = 0;
+	raw_sleep_ms(1100);
+	resynced_free(resynced_alloc(MIB));
+	CHECK(scripted.resyncings == 1 && scripted.shared_count == 1);
+	/* one that ends in the middle of it */
+	resynced_restart();
+	scripted.end_at = gpushare_Request_resync_tag;
+	two = resynced_alloc(MIB); /* has no name */
+	resynced_restart();
+	raw_sleep_ms(100);
+	resynced_free(resynced_alloc(MIB));
+	CHECK(scripted.resyncings == 2 && resynced_is_told("w0", 101));
+	resynced_free(two);
+	resynced_free(one);
+}
+
+static void test_one_that_fails_in_it(void **state)
+{
+	(void)state;
+	stage_play(wait_for_it, NULL);
+}
+
+/* More than one call has time for: the rest is told in the next ones. */
+static void tell_slowly(void)
+{
+	cu_deviceptr all[64];
+	unsigned int calls = 0;
+	long long begin;
+
+	resynced_act("w%i", NULL);
+	for (int i = 0; i < 64; i++)
+		all[i] = resynced_alloc(MIB);
+	resynced_restart();
+	scripted.nap_ms = 100;
+	while (!scripted.resyncings && calls < 20) {
+		begin = raw_now_ms();
+		resynced_free(resynced_alloc(MIB));
+		CHECK(raw_now_ms() - begin < 2 * RETOLD_TIMEOUT_MS + raw_slack_ms());
+		calls++;
+	}
+	CHECK(calls > 1 && scripted.resyncings == 1);
+	CHECK(scripted.asked[gpushare_Request_hello_tag] == 1);
+	for (int i = 0; i < 64; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "w%d", i);
+		CHECK(resynced_is_told(name, 101 + (uint64_t)i));
+	}
+	scripted.nap_ms = 0;
+	for (int i = 0; i < 64; i++)
+		resynced_free(all[i]);
+}
+
+static void test_in_parts(void **state)
+{
+	(void)state;
+	stage_play(tell_slowly, NULL);
+}
+
+/* Freed while no registry could be reached: found gone. */
+static void free_without_one(void)
+{
+	cu_deviceptr one, two;
+
+	resynced_act("w%i", NULL);
+	one = resynced_alloc(MIB);
+	two = resynced_alloc(MIB);
+	scripted_end();
+	resynced_free(one);
+	resynced_restart();
+	raw_sleep_ms(100);
+	resynced_free(resynced_alloc(MIB));
+	CHECK(scripted.resyncings == 1 && scripted.shared_count == 1 &&
+	      resynced_is_told("w1", 102));
+	resynced_free(two);
+	CHECK(!live_any());
+}
+
+static void test_freed_without_one(void **state)
+{
+	(void)state;
+	stage_play(free_without_one, NULL);
+}
+
+/* A child has nothing to tell, and the parent's session stays. */
+static void fork_in_between(void)
+{
+	cu_deviceptr one;
+	int status;
+	pid_t pid;
+
+	resynced_act("w%i", NULL);
+	one = resynced_alloc(MIB);
+	resynced_restart();
+	pid = fork();
+	if (!pid) {
+		cu_deviceptr pointer;
+
+		part_driver()->cuMemAlloc_v2(&pointer, MIB);
+		buffers_free(part_driver()->cuMemFree_v2, one);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	CHECK(!scripted.asked[gpushare_Request_hello_tag]);
+	resynced_free(resynced_alloc(MIB));
+	CHECK(scripted.resyncings == 1 && resynced_is_told("w0", 101));
+	resynced_free(one);
+}
+
+static void test_a_child_tells_nothing(void **state)
+{
+	(void)state;
+	stage_play(fork_in_between, NULL);
+}
+
+static void *race(void *rounds)
+{
+	cu_context context;
+	cu_deviceptr pointer;
+
+	CHECK(part_driver()->cuDevicePrimaryCtxRetain(&context, 0) == CU_OK);
+	CHECK(part_driver()->cuCtxSetCurrent(context) == CU_OK);
+	for (int i = 0; i < *(int *)rounds; i++) {
+		CHECK(preloaded_alloc(&pointer, MIB) == CU_OK);
+		CHECK(preloaded_works(pointer, MIB));
+		CHECK(preloaded_free(pointer) == CU_OK);
+	}
+	return NULL;
+}
+
+/* Names that come and go while registries do: in the end what is shared is known, and no more. */
+static void race_each_other(void)
+{
+	static int rounds = 200;
+	cu_deviceptr held[4];
+	pthread_t threads[3];
+	char name[16];
+
+	resynced_act("v%i:vmm", NULL);
+	for (int i = 0; i < 4; i++)
+		held[i] = resynced_alloc(MIB);
+	memcpy(scripted.wants, (uint64_t[]){101, 102, 103, 104}, 4 * sizeof(uint64_t));
+	scripted.wants_count = 4;
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&threads[i], NULL, race, &rounds));
+	for (int i = 0; i < 10; i++) {
+		raw_sleep_ms(20);
+		resynced_restart();
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	raw_sleep_ms(1100);
+	resynced_restart();
+	raw_sleep_ms(100);
+	resynced_free(resynced_alloc(MIB));
+	CHECK(scripted.shared_count == 4 && !scripted.attached_count);
+	for (int i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "v%d", i);
+		CHECK(resynced_is_told(name, 101 + (uint64_t)i) && resynced_share(name)->again);
+		resynced_free(held[i]);
+	}
+	CHECK(!live_any());
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	stage_play(race_each_other, NULL);
+}
+
+/* One that ends between its answer and its descriptor: the next one is asked again. */
+static void adopt_twice(void)
+{
+	const struct driver *driver = resynced_act("w:size=2Mi:keep:adopt,other", NULL);
+	struct vmm_mapping memory;
+	cu_deviceptr other, pointer;
+
+	CHECK(vmm_make(driver, 2 * MIB, 0, &memory) == CU_OK);
+	CHECK(driver->cuMemExportToShareableHandle(&scripted.memory, memory.handle,
+						   (cu_handle_type)CU_HANDLE_POSIX_FD, 0) == CU_OK);
+	other = resynced_alloc(MIB);
+	scripted.lose_fds = 1;
+	pointer = resynced_alloc(2 * MIB);
+	CHECK(scripted.given == 2 && scripted.resyncings == 1 && scripted.generation == 102);
+	CHECK(scripted.shared_count == 1 && resynced_is_told("other", 101));
+	CHECK(!scripted.asked[gpushare_Request_withdraw_tag]);
+	resynced_free(pointer);
+	CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 1);
+	resynced_free(other);
+	close(scripted.memory);
+}
+
+static void test_adopted_from_one_that_ends(void **state)
+{
+	(void)state;
+	stage_play(adopt_twice, NULL);
+}
+
+#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    staged(test_one_that_fails_in_it),
+	    staged(test_in_parts),
+	    staged(test_freed_without_one),
+	    staged(test_a_child_tells_nothing),
+	    staged(test_threads),
+	    staged(test_adopted_from_one_that_ends),
+	};
+
+	(void)argc;
+	stage_init(argv);
+	if (stage_is_emulated())
+		return stage_skip_scripted();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* The next registry is told what the preload has, and what it asks for is shared again: answers that
+ * fail, memory that can't be described, names that went meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "monotonic.h"
+#include "played_resync.h"
+/* behind it */
+#include "shim_resync.c"
+
+static struct client its_client;
+
+static void add(uint64_t generation, enum live_kind kind, uint32_t flags)
+{
+	struct live entry = {.kind = kind, .generation = generation, .size = 100, .flags = flags};
+
+	if (kind != LIVE_OWN_VMM)
+		entry.pointer = entry.mapping.pointer = generation * STEP;
+	entry.mapping.handle = generation;
+	entry.reading = live_reading();
+	snprintf(entry.name, sizeof(entry.name), "r%llu", (unsigned long long)generation);
+	assert_true(kind == LIVE_OWN_VMM ? objects_add(&entry) : live_add(&entry));
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	played_begin(&its_client);
+	telling.connection = 1;
+	telling.goes_on = false;
+	stuck_lock = false;
+	forget_wanted();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct live out;
+
+	(void)state;
+	stuck_lock = false;
+	for (uint64_t generation = 1; generation < 40; generation++) {
+		while (live_take(generation * STEP, &out))
+			;
+		objects_free(objects_drop_handle(generation));
+	}
+	assert_false(live_any() || objects_concern());
+	return 0;
+}
+
+static int tell(void)
+{
+	return resync_tell(&its_client, NULL, monotonic_ms() + 60000);
+}
+
+static void share_wanted(void)
+{
+	resync_share_wanted(monotonic_ms() + 60000);
+}
+
+static size_t wanted_now(void)
+{
+	return atomic_load(&wants.count);
+}
+
+static bool logged(const char *words)
+{
+	return strstr(played.log, words) != NULL;
+}
+
+static void told_in_parts(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= 2 * PART; i++)
+		add(i, i % 3 ? LIVE_OWN : LIVE_VMM, 0);
+	add(30, LIVE_OWN_VMM, 0);
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_false(its_client.fresh);
+	assert_int_equal(played.tellings, 3);
+	assert_int_equal(played.told_count, 2 * PART + 1);
+	assert_int_equal(wanted_now(), 0);
+	share_wanted(); /* nothing */
+	assert_int_equal(played.shares, 0);
+}
+
+/* More is told in the next call, once half of the time is over. */
+static void told_as_far_as_there_is_time(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= PART; i++)
+		add(i, LIVE_OWN, 0);
+	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms()), GPUSHARE_OK);
+	assert_true(its_client.fresh && telling.goes_on);
+	assert_int_equal(played.told_count, PART);
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_false(its_client.fresh);
+	assert_int_equal(played.told_count, PART);
+	assert_int_equal(played.tellings, 2);
+}
+
+/* Of what has changed where it was told of already. */
+static void told_once_more_when_all_is_told(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= PART; i++)
+		add(i, LIVE_OWN, 0);
+	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms()), GPUSHARE_OK);
+	client_tell_anew(&its_client);
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_true(its_client.fresh && !telling.goes_on);
+	assert_int_equal(played.tellings, 2);
+	assert_int_equal(played.told_count, PART);
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_false(its_client.fresh);
+	assert_int_equal(played.told_count, 2 * PART);
+}
+
+static void told_to_one_that_refuses(void **state)
+{
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	played.to_tell = GPUSHARE_E_LIMIT;
+	assert_int_equal(tell(),
+			 GPUSHARE_OK); /* the program's own question is asked all the same */
+	assert_false(its_client.fresh);
+	assert_true(logged("could not be told to the registry: as planned"));
+	its_client.fresh = played.cuts = true;
+	played.to_tell = GPUSHARE_E_NO_REGISTRY;
+	assert_int_equal(tell(), GPUSHARE_E_NO_REGISTRY);
+	assert_true(its_client.fresh);
+	played.cuts = false;
+	played.to_tell = GPUSHARE_OK;
+	played.other_body = played.wants_all = true;
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_int_equal(wanted_now(), 0);
+}
+
+static void not_told_while_a_table_is_held(void **state)
+{
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	played.async_stuck = true;
+	assert_int_equal(tell(), GPUSHARE_OK);
+	played.async_stuck = false;
+	played.objects_stuck = true;
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_true(its_client.fresh && !telling.goes_on);
+	telling.goes_on = true; /* or is held from there on */
+	telling.connection = its_client.connections;
+	assert_int_equal(tell(), GPUSHARE_OK);
+	played.objects_stuck = false;
+	played.async_stuck = true;
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_true(its_client.fresh);
+	assert_int_equal(played.tellings, 0);
+}
+
+/* Without sessions: what is the program's own is entered as new, if it is another registry. */
+static void told_to_an_old_one(void **state)
+{
+	(void)state;
+	memset(its_client.session_key, 0, sizeof(its_client.session_key));
+	add(1, LIVE_OWN, 0);
+	add(2, LIVE_VMM, GPUSHARE_FLAG_KEEP);
+	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_int_equal(played.tellings, 0);
+	assert_int_equal(wanted_now(), 1);
+	played.shared_as = 21;
+	share_wanted();
+	assert_int_equal(played.shares, 1);
+	assert_int_equal(played.last.again, 0);
+	assert_true(played.pages_ended == 1 && played.pages_added == 1);
+	assert_true(live_get(STEP, 21, &(struct live){0}));
+	its_client.fresh = true;
+	assert_int_equal(tell(), GPUSHARE_OK); /* the same one */
+	assert_false(its_client.fresh);
+	assert_int_equal(wanted_now(), 0);
+}
+
+static void ask_for_all(void)
+{
+	played.wants_all = its_client.fresh = true;
+	telling.connection = 1;
+	assert_int_equal(tell(), GPUSHARE_OK);
+}
+
+static void shared_again(void **state)
+{
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	add(2, LIVE_VMM, GPUSHARE_FLAG_KEEP);
+	add(3, LIVE_OWN_VMM, 0);
+	ask_for_all();
+	assert_int_equal(wanted_now(), 3);
+	share_wanted();
+	assert_int_equal(played.shares, 3);
+	assert_true(played.last.again == 1 && !played.last.orphan); /* the latest first */
+	assert_string_equal(played.last_what.name, "r1");
+	assert_true(logged("\"r2\" is known to the registry again"));
+	assert_int_equal(played.pages_ended + played.withdrawals, 0);
+}
+
+static void what_others_have_is_not_ours_to_bring(void **state)
+{
+	(void)state;
+	add(1, LIVE_IPC, GPUSHARE_FLAG_KEEP);
+	add(2, LIVE_VMM, 0);
+	ask_for_all();
+	assert_int_equal(wanted_now(), 2);
+	share_wanted();
+	assert_int_equal(played.shares, 0);
+	assert_string_equal(played.log, "");
+}
+
+static void that_cannot_be_described(void **state)
+{
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	add(2, LIVE_VMM, GPUSHARE_FLAG_KEEP);
+	played.refuses = true;
+	played.call = "cuIpcGetMemHandle";
+	ask_for_all();
+	share_wanted();
+	assert_int_equal(played.shares, 0);
+	assert_true(logged("\"r2\" can't be brought back: cuIpcGetMemHandle answered"));
+	assert_true(logged("\"r1\" is not shared any more: the registry was restarted, and "
+			   "cuIpcGetMemHandle answered CUDA_ERROR_UNKNOWN"));
+	assert_int_equal(played.pages_ended, 1);
+	assert_false(live_get(STEP, 1, &(struct live){0})); /* it has no name any more */
+	assert_true(live_get(2 * STEP, 2, &(struct live){0}));
+}
+
+/* Before it is asked for, while it is described, and while the registry is asked. */
+static void freed_meanwhile(void **state)
+{
+	struct live out;
+
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	ask_for_all();
+	assert_true(live_take(STEP, &out));
+	share_wanted();
+	assert_int_equal(played.shares, 0);
+	for (int refused = 0; refused < 2; refused++) {
+		add(1, LIVE_OWN, 0);
+		played.refuses = refused;
+		played.call = "a call";
+		ask_for_all();
+		played.frees_meanwhile = true;
+		share_wanted();
+		played.frees_meanwhile = played.refuses = false;
+		assert_int_equal(played.shares, 0);
+	}
+	assert_string_equal(played.log, "");
+	add(1, LIVE_OWN, 0);
+	ask_for_all();
+	played.frees_late = true;
+	share_wanted();
+	assert_int_equal(played.shares, 1);
+	assert_int_equal(played.withdrawals, 1); /* what was entered is taken back */
+}
+
+static void refused_again(void **state)
+{
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	add(2, LIVE_OWN_VMM, 0);
+	played.to_share = GPUSHARE_E_EXISTS;
+	ask_for_all();
+	share_wanted();
+	assert_int_equal(played.shares, 2);
+	assert_true(logged("\"r1\" is not shared any more: the registry was restarted, and it is "
+			   "taken"));
+	assert_int_equal(played.pages_ended, 2);
+	assert_false(objects_get(2, 2, &(struct live){0}) || live_missed());
+}
+
+/* The next one is told everything. */
+static void the_registry_went(void **state)
+{
+	static const int ways[] = {GPUSHARE_E_NO_REGISTRY, GPUSHARE_E_TIMED_OUT};
+
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	add(2, LIVE_OWN, 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		played.to_share = ways[i];
+		ask_for_all();
+		share_wanted();
+		assert_int_equal(played.shares, i + 1); /* no more of this now */
+		assert_true(live_missed());
+		assert_int_equal(wanted_now(), 1);
+	}
+	assert_true(live_get(STEP, 1, &(struct live){0}));
+}
+
+static void not_now(void **state)
+{
+	(void)state;
+	add(1, LIVE_OWN, 0);
+	ask_for_all();
+	played.ending = true;
+	share_wanted();
+	played.ending = false;
+	played.standing = NULL;
+	share_wanted();
+	played.standing = &played.driver;
+	resync_share_wanted(monotonic_ms()); /* no time */
+	atomic_flag_test_and_set(&wants.sharing);
+	share_wanted(); /* another thread does */
+	atomic_flag_clear(&wants.sharing);
+	stuck_lock = true;
+	share_wanted();
+	forget_wanted();
+	stuck_lock = false;
+	assert_int_equal(played.shares, 0);
+	assert_int_equal(wanted_now(), 1);
+}
+
+/* What can't be record_slot is told once more. */
+static void wanted_without_lock_and_memory(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= 20; i++)
+		add(i, LIVE_OWN, 0);
+	free(wants.list);
+	wants.list = NULL;
+	wants.room = 0;
+	played.no_grow = true;
+	ask_for_all();
+	assert_int_equal(wanted_now(), 0);
+	assert_true(live_missed());
+	played.no_grow = false;
+	ask_for_all();
+	assert_int_equal(wanted_now(), 20);
+	assert_false(live_missed());
+	stuck_lock = true;
+	want(&(struct live){.generation = 1}, false);
+	stuck_lock = false;
+	assert_true(live_missed());
+	assert_int_equal(wanted_now(), 20);
+}
+
+#define resynced(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    resynced(told_in_parts),
+	    resynced(told_as_far_as_there_is_time),
+	    resynced(told_once_more_when_all_is_told),
+	    resynced(told_to_one_that_refuses),
+	    resynced(not_told_while_a_table_is_held),
+	    resynced(told_to_an_old_one),
+	    resynced(shared_again),
+	    resynced(what_others_have_is_not_ours_to_bring),
+	    resynced(that_cannot_be_described),
+	    resynced(freed_meanwhile),
+	    resynced(refused_again),
+	    resynced(the_registry_went),
+	    resynced(not_now),
+	    resynced(wanted_without_lock_and_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
