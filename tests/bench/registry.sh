@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 bench=$BUILD/bench
-out=$(cd "${1:-$here}" && pwd) || exit 1
+out=$(cd "${1:-$here/../../docs/measurements/bench}" && pwd) || exit 1
 # shellcheck source=tests/bench/measuring.bash
 . "$here/measuring.bash"
 TRIP_ROUNDS=${GPUSHARE_BENCH_TRIP_ROUNDS:-41} TRIPS=${GPUSHARE_BENCH_TRIPS:-500}

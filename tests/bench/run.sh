@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What the preload costs a program that it has nothing to name for, and what attaching costs beside the
 # driver's part of it: tests/bench/run.sh [OUT_DIR]
-# measures it and writes its part of OUT_DIR/RESULTS.md (tests/bench). A missed target is said and is no
+# measures it and writes its part of OUT_DIR/RESULTS.md (docs/measurements/bench). A missed target is said and is no
 # failure; what could not be measured is one. GPUSHARE_BENCH_ROUNDS, _STARTS, _RUNS, _PAIRS,
 # _ATTACHES make it shorter or longer; GPUSHARE_BENCH_SIM=1 tries the GPU's part on the simulated driver.
 set -u
@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 bin=$BUILD/tests/bin bench=$BUILD/bench shim=$BUILD/libgpushare_shim.so
-out=$(cd "${1:-$here}" && pwd) || exit 1
+out=$(cd "${1:-$here/../../docs/measurements/bench}" && pwd) || exit 1
 # shellcheck source=tests/bench/measuring.bash
 . "$here/measuring.bash"
 mkdir -m 700 "$scratch/r"
