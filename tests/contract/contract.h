@@ -6,17 +6,11 @@
  * a fork: each case runs in one or two fresh processes. A check that fails there says so on stderr
  * and ends its process, and the case has failed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "unit.h"
 
-#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "driver.h"
 

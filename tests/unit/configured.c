@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "configured.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>

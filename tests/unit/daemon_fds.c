@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon_fds.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-/* cmocka wants the three above, and string.h, first */
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dirent.h>
 #include <stdio.h>

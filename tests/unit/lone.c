@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "lone.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 struct client lone_client;

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "publisher.h"
 
+#include "unit.h"
+
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "raw.h"
 #include "scripted.h"

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "stage.h"
 
+#include "unit.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "protocol.h"
 

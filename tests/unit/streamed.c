@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "streamed.h"
 

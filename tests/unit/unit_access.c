@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who may do what: a registry for several users, without a socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "order.h"
 #include "users.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The API between two processes: names, sharing, attaching, looking up. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "stage.h"
 

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A buffer that two threads commit at once: neither is told more than the registry has said. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "api_session.h"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies of buffers that the CPU has mapped: who makes which, and that the bytes are right. */
+#include "unit.h"
+
 #include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "filled.h"
 #include "host_crossover.h"

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers as DLPack tensors: what they say, and what they keep, over the ends of all else. */
+#include "unit.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "dlpack.h"
 #include "filled.h"

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What takes two questions, or a descriptor, while one registry after the other ends with the second of them, or
  * with that, in its hands: it is had of the next that lives long enough, by the deadline. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "api_session.h"
 #include "order.h"

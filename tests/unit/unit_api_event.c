@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Named events between two processes: order, lifetimes, the owner's end, a registry's restart. */
+#include "unit.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "held.h"
 #include "raw.h"

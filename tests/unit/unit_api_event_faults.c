@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Named events: what can't be, every driver call that can fail, captures. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "held.h"
 #include "stage.h"

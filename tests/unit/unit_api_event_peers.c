@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Named events, and who shares what is none, gives out another thing, or was started anew. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "api_session.h"
 #include "raw.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The API's waits and transfers, and every driver call that can fail. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "stage.h"
 

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What an open mirror keeps where others, limbo or warm attaches have a say; the one descriptor. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Look-ups that need no question, and when they need one again. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "api_session.h"
 #include "stage.h"

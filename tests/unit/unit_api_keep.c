@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_alloc_with(): what it refuses, each failure on its way, and what each leaves behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "descriptors.h"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The API over the ends of things: forked children, lost registries, owners that die. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "protocol.h"
 #include "stage.h"

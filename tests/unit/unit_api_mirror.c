@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Mirrors: pinned copies of named buffers, there and back, and what can go wrong on either way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "filled.h"
 

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Mirrors over the ends of things: contexts, buffers, sessions, forked children. */
+#include "unit.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "filled.h"
 

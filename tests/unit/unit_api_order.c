@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_publish() and what goes with it, on the simulated driver: refusals, failures, graphs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

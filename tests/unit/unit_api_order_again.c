@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A registry is told of roles again while their last buffer goes, in another thread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

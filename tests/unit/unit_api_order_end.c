@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* How an order ends in a process: with a context that fails, behind a stream that is held up, and
  * without a registry that hears of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "filled.h"

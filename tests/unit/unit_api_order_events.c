@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Order by events, between processes: what is recorded and not done, or done and not said so far, and
  * each call of the driver on the way failing, or missing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Order by events, and what is of before: an event that was told and not recorded, numbers that began anew
  * behind another publisher, what a stream comes to when its attachment has gone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "api_order.h"

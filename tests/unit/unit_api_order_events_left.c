@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Order by events behind what somebody else has recorded and what is not done: an attachment of before,
  * another process, a number of the CPU's, a graph. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Publications and what answers them, captured into graphs: together, failing, refused. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "filled.h"
 #include "held.h"

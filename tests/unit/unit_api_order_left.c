@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A consumer leaves while another thread's question is under way: the answer does not undo it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "api_order.h"
 #include "filled.h"

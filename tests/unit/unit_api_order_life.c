@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_publish() and what goes with it: two processes, a registry that does not answer, many
  * that come and go. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "api_order.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the CPU releases comes behind what streams are to release, also where another thread gives them that
  * at the same time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <unistd.h>

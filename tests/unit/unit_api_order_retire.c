@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What streams have used of an order is given back when they have come to it, and not before. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "filled.h"
 #include "held.h"

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What streams are given of an order: whatever context is current, each call of the driver missing or
  * failing on the way, and when who publishes has gone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "api_order.h"

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_tag(), gpushare_tags(), gpushare_holders() and all that gpushare_stat_registry() tells. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "stage.h"

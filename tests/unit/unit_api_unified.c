@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Unified buffers, where a script of one thread can't look: many threads, and hostile records. */
+#include "unit.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "api_session.h"
 #include "api_unified.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Attaching again what is attached: without a question, and never what is not there any more. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "api_session.h"
 #include "stage.h"

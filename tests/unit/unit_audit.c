@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The audit: which lines there are, how many, and what happens where they can't be written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>

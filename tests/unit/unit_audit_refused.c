@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The audit of those who are too many. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A line of the audit: what it says, that nobody can write one of his own into it, and journald. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <sched.h>

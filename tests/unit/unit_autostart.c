@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Which program is started as a registry, and with what: a stand-in that writes down what it got. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <errno.h>
@@ -13,7 +8,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

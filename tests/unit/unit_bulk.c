@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Large files by several threads: on a disk, in a tmpfs, and where the kernel refuses a way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>

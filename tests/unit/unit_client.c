@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The registry client and registries that end: resuming, telling anew, asking once more. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "client.h"
 #include "monotonic.h"

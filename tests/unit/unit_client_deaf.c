@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Peers that leave before they are greeted, and a listener that went deaf: who comes next is served. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The client's side of fds.sock: with the real daemon, and with registries that fail. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <grp.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections that are not answered in time: the registry may be about to make them the session's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The client's own side of a connection whose other end the test has: answers that are none, in
  * pieces, late or not at all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <errno.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The codec: what goes in comes out, cut and bent bytes do not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "protocol.h"
 

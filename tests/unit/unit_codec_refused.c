@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The codec: what breaks a bound, byte by byte, is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pb_common.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* registry.conf: what it may say, where each fault is, and whose file is believed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

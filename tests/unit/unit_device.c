@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* GPUs as a process sees them, by a driver that answers as it is told: which one is meant, which one
  * reaches it, and what is said where none does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
-#include <stdint.h>
 #include <stdio.h>
 
 #include "device.h"

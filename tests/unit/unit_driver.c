@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver's table where the driver lacks a call, each in turn: opened all the same, or refused by its
  * name. Linked with --wrap=dlvsym: what is looked up goes through here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

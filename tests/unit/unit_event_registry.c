@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Events in the registry: what may be shared as one, who gets which handle, lists, limbo, restarts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
+
 #include <unistd.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
 
 #include "successor.h"
 

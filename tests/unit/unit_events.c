@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a registry writes down for those who watch: what, when, and how much of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon's Subscribe: who is told, and who does not ask again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fds.sock while a child, as the keeper is for a moment, still has what the server has closed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <poll.h>
 #include <signal.h>

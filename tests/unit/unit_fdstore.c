@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What outlives a registry that is killed, and what doesn't: with real keepers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <stdio.h>

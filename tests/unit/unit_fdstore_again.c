@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keepers that are killed, hang, or are somebody's no more: what they had is put again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The daemon with its store: what is kept is there in the next one, memory and all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Element types, shapes, and values as text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <math.h>
 #include <stdio.h>

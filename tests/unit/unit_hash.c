@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Names that a client has made to fall together do not: hash.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptors that are held beside the memory that was imported from them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>

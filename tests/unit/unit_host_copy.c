@@ -3,19 +3,14 @@
  * Every way to copy, from every start to every length: the right bytes arrive, and those beside them
  * are neither written (guards) nor read (pages that can't be).
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "host_copy.h"
 

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the CPU's copies stop to pay: races with known outcomes, and the file that keeps it. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "host_copy.h"
 #include "host_crossover.h"

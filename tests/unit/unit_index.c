@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The index, without a socket: it says what the registry would, whatever happens to a name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names that outlive their owners, in a registry without a socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <stdio.h>

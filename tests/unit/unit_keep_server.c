@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon keeps what outlives its owner: over kills, in time, and to its own end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The keeper as a process: whose, how it ends, and what it takes from whom. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dirent.h>
 #include <errno.h>

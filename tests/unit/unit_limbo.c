@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is freed and held: bounds, questions, contexts, without a driver and without memory too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits of each user and of all: each is answered by a sentence that names its key, and counted; what
  * one has used up is another's no less. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <unistd.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptors by user, and sums: whoever is neither root nor the registry's user is told of his own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tags: whoever sets them and however they come, they count as the owner's, and no more than his limit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The shim's link: buffers that travel as a descriptor, and a registry that fails on the way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <pthread.h>

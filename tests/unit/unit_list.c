@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is listed, page by page, and how long a page may take. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <time.h>

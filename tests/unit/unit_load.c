@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whatever records there are, whole as far as their checksums go: what comes of them holds together. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A set's manifest: what is written is read again, and nothing in it leads elsewhere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps, where a script of one thread can't look: many threads, signals, and what a map needs. */
+#include "unit.h"
+
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "descriptors.h"
 #include "stage.h"

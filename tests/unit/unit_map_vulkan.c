@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Vulkan's start, by a loader and a driver that answer as they are told: what is missing is named, and
  * what was made is ended; one device a GPU; and what each answer of Vulkan's means. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dlfcn.h>
 #include <limits.h>

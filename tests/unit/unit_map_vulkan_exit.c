@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What may keep exit from being guarded; and that exit handlers run in the order which that leans on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The text of gpushare metrics, tables, tags and owners as they are shown. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "../../tools/metrics.h"
 #include "../../tools/show.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names, the directory, the SP framing, status codes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Notices in the answer to a Subscribe, and the header that comes before a message. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "protocol.h"
 

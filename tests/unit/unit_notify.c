@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The service manager's side played: what is manager_told it, kept by it, and given back by it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Headers of .npy files: what we write is read again, and nothing else is taken for one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who is what to the order of a buffer, and whose waiters are let through, without a socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <unistd.h>
 

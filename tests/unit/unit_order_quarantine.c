@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a process that left may still do to an order page, as long as it lives: over a restart too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Order pages, and who is what to them, over a registry that is killed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "os/clock.h"

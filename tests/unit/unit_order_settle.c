@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An order page that was away, or whose registry has ended: whoever waits for somebody who went
  * meanwhile is let through. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <unistd.h>
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The turn of who gives out an order page's numbers: one thread at a time, whatever version of this code it
  * runs; who waits is woken, or gives up in time; and no number is lost by it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <sys/wait.h>

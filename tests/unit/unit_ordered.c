@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Names in order, of enough pieces that they are split and joined. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 

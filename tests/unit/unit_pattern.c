@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Listing by patterns must say what fnmatch(3) says of each name, whatever is left out of sight. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fnmatch.h>
 

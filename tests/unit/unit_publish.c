@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* GPUSHARE_PUBLISH: its words, a publication that waits for nobody, and when the shim makes one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "client_order.h"
 #include "preloaded.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* registry.state: what stands is read, as it was put last; what is torn, bent or strange is not; and it takes
  * no more room than what stands. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <stdio.h>

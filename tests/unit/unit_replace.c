@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* --replace, and what serves the directory so far and doesn't do as it should. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <poll.h>

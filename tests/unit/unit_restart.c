@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The daemon, killed at any moment: its clients come back to the next one by their keys, and what
  * was answered is so. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <stdio.h>

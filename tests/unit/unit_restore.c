@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a registry finds of a predecessor that was killed: names and attachments of the living. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <signal.h>

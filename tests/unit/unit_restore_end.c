@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A connection whose end the registry had begun when it was restarted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

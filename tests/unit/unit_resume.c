@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections that come back, and what they tell of. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections whose client has come back by another one before they were answered. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <unistd.h>
 

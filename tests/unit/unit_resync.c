@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the shim tells a registry that was restarted, and shares with it again. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "resynced.h"
 

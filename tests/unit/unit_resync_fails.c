@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Registries that fail while they are told what is shared, and what happens meanwhile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
+#include <stdio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "raw.h"
 #include "resynced.h"

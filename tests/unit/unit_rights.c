@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Whom a buffer is for is said again to a registry that has lost it: never to more than it was, by whoever
  * may say so. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <grp.h>
 #include <stdio.h>

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* GPUSHARE_NAME and GPUSHARE_ATTACH: what matches, and under which name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "gpushare.h"
 #include "unit_rules.h"

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* GPUSHARE_NAME and GPUSHARE_ATTACH: what does not parse, and how it is said. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "rules.h"
 

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Rules: what a failed allocation gives back, in every order and from several threads. */
+#include "unit.h"
+
 #include <ctype.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "unit_rules.h"
 

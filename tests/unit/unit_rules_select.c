@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Rules: api=, from=, and what can be asked of them without a lock. */
-#include <locale.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "unit.h"
 
-#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
 
 #include "unit_rules.h"
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A registry's sockets are made, and each call for that fails once: there is one that listens, or none,
  * and its name is there or not accordingly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <sys/socket.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The directory that a client trusts: each call about it fails once, and then it is trusted no more than
  * before, with a sentence that names it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

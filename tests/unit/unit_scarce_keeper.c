@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A registry's keeper is looked for, started and asked, and each call of the registry's fails: there is
  * one that answers, or none, and no descriptor is left open. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a daemon opens first, and each call in turn fails: it says so, leaves nothing, and can again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <poll.h>
 #include <stdio.h>

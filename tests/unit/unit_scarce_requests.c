@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A registry without a socket, short of memory or chance at any call: a request is carried out whole or
  * not at all, it can be made again, and what others have stays theirs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A successor reads what a killed registry left, and each call fails in turn: what it knows then is
  * right, and it numbers on from there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes that the kernel doesn't tell the registry: two connections of one, and equal pids of two. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <unistd.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon: who a peer is, and what goes when a peer goes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <stdio.h>

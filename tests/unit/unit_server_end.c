@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of an owner of many names: piece by piece, and others are served meanwhile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <stdio.h>

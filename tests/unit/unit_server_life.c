@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The daemon's beginning and end: one a directory, idle, signals, restarts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dirent.h>
 #include <fcntl.h>

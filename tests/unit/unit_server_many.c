@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ten thousand connections at once, all of them served; and what many names leave behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <sys/resource.h>

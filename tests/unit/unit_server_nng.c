@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon, and nng's own REQ as its client: by a socket, by contexts at a time, through a device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon lets go of every connection that ends, whatever it is doing with it at that moment. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon, and peers that are slow, silent or only half there: dropped by a deadline, which is
  * a second here, and nobody else waits for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <sys/socket.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a name at the real daemon. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <signal.h>
 #include <sys/resource.h>

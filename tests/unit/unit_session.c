@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What hangs on a connection, without a socket: attachments, names, waiters; who a process is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

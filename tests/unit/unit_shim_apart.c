@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Our own streams, in a driver that answers as it is told: which one is given what, how many there are, and
  * what is left where a call fails. None is given anything to wait for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 

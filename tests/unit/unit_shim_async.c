@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached buffers that were freed in the order of a stream. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "monotonic.h"

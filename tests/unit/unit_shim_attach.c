@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* GPUSHARE_ATTACH: what a program gets in place of its allocation, and why it does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "preloaded.h"
 

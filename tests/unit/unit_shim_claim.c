@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Which allocations are the rules' business. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
+#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
-
-#include <errno.h>
 
 #include "preloaded.h"
 #include "shim_process.h"

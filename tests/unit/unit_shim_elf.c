@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Symbols and objects read from memory, against what the loader says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <link.h>
 #include <sys/auxv.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What was freed in the place of the program's own free: known by the driver's number for as long as that is
  * the same, and no more of them than there is room for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "stuck.h"
 

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Named memory that is freed while others have it attached, where the driver has not all that we
  * need, or fails. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "preloaded.h"

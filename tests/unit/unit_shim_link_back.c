@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the shim gives back over a line that answers as it is told, and what it hears of who has it still. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "monotonic.h"
 #include "played_line.h"

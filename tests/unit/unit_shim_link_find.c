@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The name that a buffer has now is found by its generation, page by page, from answers that were planned. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "monotonic.h"
 #include "played_line.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of pointers that are not plain driver memory, without memory for it too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of pointers where its lock can't be had, and what is asked of it by generation and by
  * managed range. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cuMemCreate memory that has a name: what holds it, what the registry is told of it, and what comes
  * of it where the table's lock can't be had or there is no memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <stdio.h>

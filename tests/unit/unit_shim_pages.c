@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The order pages of named buffers, by a registry that answers as it is told: what is asked when, and
  * what is published, without lock and memory too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "client_held.h"
 #include "client_order.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose process it is, across every way to make a child, and at its end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <signal.h>

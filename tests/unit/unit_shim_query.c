@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the program is told of a pointer, by a driver that answers as it is told: of named memory, of
  * memory that is mapped in place of its own, and of what it has freed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What was freed in stream order: the queue itself, by a driver that answers as it is told, without
  * lock and memory too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "queue_played.h"
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What was freed in stream order where nobody has it any more, and where a context ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "queue_played.h"
 

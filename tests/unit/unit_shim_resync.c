@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The next registry is told what the preload has, and what it asks for is shared again: answers that
  * fail, memory that can't be described, names that went meanwhile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "monotonic.h"
 #include "played_resync.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is remembered of where a call goes on to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dlfcn.h>
 #include <errno.h>

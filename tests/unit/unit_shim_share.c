@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* GPUSHARE_NAME: what is entered of a program's memory, and what is not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "preloaded.h"
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where in the program a call comes from. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <pthread.h>

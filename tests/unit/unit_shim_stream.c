@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Named stream-ordered memory, which is cuMemAlloc memory: freed where its stream is destroyed at
  * once, too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include "shim_apart.h"
 #include "shim_freed.h"

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Named stream-ordered memory where something is short: memory, the driver's calls, a stream that is
  * not captured. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include "monotonic.h"
 #include "streamed.h"

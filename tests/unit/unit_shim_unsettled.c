@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A name that was asked for and not answered: not told of, so that what stands under it ends, and then asked
  * for again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "monotonic.h"
 #include "played_resync.h"

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Named cuMemCreate memory: how long its name stands. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "preloaded.h"
 

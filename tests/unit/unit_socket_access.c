@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whom the directory of a registry and its sockets let in: this user, a group, all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <sys/socket.h>

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Memory of the program's that is to be shared, by a driver that answers as it is told: where it lies, how
  * it travels, and which sentence says that it can't. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is found out while bytes come by: stats, differences, checksums. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <math.h>
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the registry remembers and tells, without a socket: names, verbs, limits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a registry without a socket says of what it counts: statuses by name, publications a second. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include "os/clock.h"
 #include "ordered.h"

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Generations that clients tell of: none of them is given to another buffer, or counted for one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "save.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line tools' parts: numbers in and out, the hex view, progress, outputs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>

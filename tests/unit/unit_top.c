@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare top without a registry or a terminal: order, rates, keys, and what is drawn. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "../../tools/top.h"
 

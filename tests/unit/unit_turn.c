@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Turns: one thread at a time, whoever waits gets it, or gives up in time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Making memory and mapping a descriptor's: what it gives, and each call of the driver failing. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "descriptors.h"
 #include "exported.h"

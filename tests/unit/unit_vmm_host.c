@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The host's memory at one address: made, mapped, refused; each call failing; descriptors that are
  * not what they should be. */
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "descriptors.h"
 #include "stage.h"

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What keeps GPUs joined between one mapping and the next: what it takes, and that it is nobody's need. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "unit.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "descriptors.h"
 #include "stage.h"

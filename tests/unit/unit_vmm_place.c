@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Where memory is mapped that others may want at the same address, and for which devices. */
+#include "unit.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-/* cmocka wants some of the above first */
-#include <cmocka.h>
 
 #include "exported.h"
 #include "stage.h"

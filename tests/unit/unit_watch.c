@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_watch() against a registry that a test plays, which may say anything. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_watch() where descriptors run out, the directory goes, or the program takes what is ours. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
+#include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
