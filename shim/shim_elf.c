@@ -177,40 +177,8 @@ struct filling {
 	const char *names;
 	size_t count;
 	char *out;
-	struct elf_build build;
 	bool met;
 };
-
-/* Source: elf(5), "Notes (Nhdr)"; a segment that is aligned to 8 pads to 8. */
-static void read_notes(const struct dl_phdr_info *info, const ElfW(Phdr) * part,
-		       struct elf_build *out_build)
-{
-	const char *notes = (const char *)(info->dlpi_addr + part->p_vaddr);
-	uint64_t align = part->p_align == 8 ? 8 : 4, at = 0, desc, next;
-	const ElfW(Nhdr) * note;
-
-	for (; part->p_memsz >= sizeof(*note) && at <= part->p_memsz - sizeof(*note); at = next) {
-		note = (const ElfW(Nhdr) *)(notes + at);
-		desc = at + sizeof(*note) + (note->n_namesz + align - 1) / align * align;
-		next = desc + (note->n_descsz + align - 1) / align * align;
-		if (next > part->p_memsz)
-			return;
-		if (note->n_type != NT_GNU_BUILD_ID || note->n_namesz != sizeof("GNU") ||
-		    memcmp(note + 1, "GNU", sizeof("GNU")) != 0 ||
-		    note->n_descsz > sizeof(out_build->id))
-			continue;
-		out_build->size = note->n_descsz;
-		memcpy(out_build->id, notes + desc, note->n_descsz);
-	}
-}
-
-static void read_build(const struct dl_phdr_info *info, struct elf_build *out_build)
-{
-	memset(out_build, 0, sizeof(*out_build));
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_NOTE)
-			read_notes(info, &info->dlpi_phdr[i], out_build);
-}
 
 static int visit_all(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -220,9 +188,8 @@ static int visit_all(struct dl_phdr_info *info, size_t size, void *user)
 
 	(void)size;
 	if (info->dlpi_addr != filling->base || !name_begins(info->dlpi_name, filling->prefix) ||
-	    (filling->count && !object_open(info, &object)))
+	    !object_open(info, &object))
 		return 0;
-	read_build(info, &filling->build);
 	for (size_t i = 0; i < filling->count; i++, name += strlen(name) + 1) {
 		void *found = find(&object, name);
 
@@ -232,35 +199,44 @@ static int visit_all(struct dl_phdr_info *info, size_t size, void *user)
 	return 1;
 }
 
-bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out,
-		  struct elf_build *out_build)
+bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out)
 {
 	struct filling filling = {
 	    .prefix = prefix, .base = base, .names = names, .count = count, .out = out};
 
 	dl_iterate_phdr(visit_all, &filling);
-	if (filling.met)
-		*out_build = filling.build;
 	return filling.met;
 }
 
+struct counting {
+	struct elf_loads loads;
+	uintptr_t *bases;
+	size_t count, left;
+};
+
 static int visit_count(struct dl_phdr_info *info, size_t size, void *user)
 {
-	unsigned long long *unloaded = user;
+	struct counting *counting = user;
 
 	(void)size;
-	*unloaded = info->dlpi_subs;
-	return 1;
+	counting->loads.loaded = info->dlpi_adds;
+	counting->loads.unloaded = info->dlpi_subs;
+	for (size_t i = 0; i < counting->count; i++)
+		if (counting->bases[i] == info->dlpi_addr) {
+			counting->left -= counting->bases[i] != 0;
+			counting->bases[i] = 0;
+		}
+	return !counting->left;
 }
 
-/* dlpi_subs changes under the lock that dl_iterate_phdr takes, with the unmapping itself: glibc,
- * elf/dl-close.c. */
-unsigned long long elf_unloaded(void)
+/* dlpi_adds and dlpi_subs change under the lock that dl_iterate_phdr takes, dlpi_subs with the unmapping itself:
+ * glibc, elf/dl-close.c. */
+struct elf_loads elf_loads(uintptr_t *bases, size_t count)
 {
-	unsigned long long unloaded = 0;
+	struct counting counting = {.bases = bases, .count = count, .left = count};
 
-	dl_iterate_phdr(visit_count, &unloaded);
-	return unloaded;
+	dl_iterate_phdr(visit_count, &counting);
+	return counting.loads;
 }
 
 void *elf_find_after(const void *here, const char *symbol)

@@ -14,22 +14,18 @@
  * ("libcuda.so"); NULL if there is none. `out_base` (may be NULL) receives the load address. */
 void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
 
-/* The linker's hash of all that it linked (NT_GNU_BUILD_ID). */
-struct elf_build {
-	uint32_t size; /* 0: the object has none, or one that does not fit */
-	uint8_t id[20];
-};
-
 /* The defined functions of `count` names, which stand in `names` one behind another, each with its
  * NUL; in the object whose file name begins with `prefix` and whose load address is `base`. `out` is an
  * array of `count` pointers; NULL for what the object lacks. One walk of the loaded objects. False: no
- * such object is loaded. With a count of 0 only its build is read. */
-bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out,
-		  struct elf_build *out_build);
+ * such object is loaded. */
+bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out);
 
-/* How many objects the loader has unloaded since the process began. The cost of a look at one
- * object. */
-unsigned long long elf_unloaded(void);
+/* How many objects the loader has loaded and unloaded since the process began. Of the load addresses in `bases`
+ * those that objects have now become 0. With a count of 0 it costs a look at one object. */
+struct elf_loads {
+	unsigned long long loaded, unloaded;
+};
+struct elf_loads elf_loads(uintptr_t *bases, size_t count);
 
 /* The defined function `symbol` in the first object that was loaded after the one that holds
  * `here`: what RTLD_NEXT would say, and local objects too. */
@@ -46,7 +42,7 @@ bool elf_is_before(const void *one, const void *other);
  * holds it. */
 void elf_path(const void *address, char *out_path, size_t size);
 
-/* Does `address` lie in an object whose file name begins with `prefix`? */
+/* Does `address` lie in an object whose file name begins with `prefix` (NULL: in any)? */
 bool elf_is_in(const void *address, const char *prefix, uintptr_t *out_base);
 
 #endif

@@ -30,102 +30,77 @@ static const char driver_names[] = CUDA_ABI_CALLS(F);
 struct loaded {
 	struct driver driver;
 	uintptr_t base;
-	struct elf_build build;
-	/* unload_count() and elf_unloaded() when it was last known to stand there. Each is true by
-	 * itself: threads may store them in any order. */
-	atomic_uint unloads;
-	atomic_ullong unloaded;
+	atomic_ulong generation; /* shim_unload.h: in which it is known to stand there */
 };
 
 static _Atomic(struct loaded *) current;
 atomic_bool lookup_has_rival;
 
-static struct loaded *loaded_new(uintptr_t base)
+static struct loaded *loaded_new(uintptr_t base, const struct driver *driver)
 {
-	struct loaded *made = calloc(1, sizeof(*made));
+	struct loaded *made = malloc(sizeof(*made));
 
 	if (!made)
 		return NULL;
+	made->driver = *driver;
 	made->base = base;
-	if (elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &made->driver,
-			 &made->build))
-		return made;
-	free(made);
-	return NULL;
+	atomic_init(&made->generation, UNLOAD_UNKNOWN);
+	return made;
 }
 
-/* Is the same libcuda at that place? Its build tells; where it has none, all its entries do, which takes
- * some microseconds. */
-static bool is_there(const struct loaded *known)
-{
-	struct elf_build build;
-	struct loaded *now;
-	bool same;
-
-	if (known->build.size)
-		return elf_find_all(DRIVER_LIBRARY, known->base, NULL, 0, NULL, &build) &&
-		       !memcmp(&build, &known->build, sizeof(build));
-	now = loaded_new(known->base);
-	same =
-	    now && !now->build.size && !memcmp(&now->driver, &known->driver, sizeof(now->driver));
-	free(now);
-	return same;
-}
-
-/* Nothing was closed since: one load and a comparison, in every call of the program. */
+/* One load and a comparison, in every call of the program. */
 static inline bool is_known_to_stand(const struct loaded *known)
 {
-	return atomic_load_explicit(&known->unloads, memory_order_relaxed) == unload_count();
+	return atomic_load_explicit(&known->generation, memory_order_relaxed) == unload_now();
 }
 
-/* Does the known libcuda still stand where it stood? It may have been closed and opened elsewhere, or
- * another one at the same place. */
-static bool still_stands(struct loaded *known)
-{
-	unsigned int unloads = unload_count();
-	unsigned long long unloaded;
-
-	if (is_known_to_stand(known))
-		return true;
-	unloaded = elf_unloaded();
-	if (atomic_load_explicit(&known->unloaded, memory_order_relaxed) != unloaded) {
-		if (!is_there(known))
-			return false;
-		atomic_store_explicit(&known->unloaded, unloaded, memory_order_relaxed);
-	}
-	atomic_store_explicit(&known->unloads, unloads, memory_order_relaxed);
-	return true;
-}
-
-/* The libcuda at `base` in place of `known`, which has gone; what another thread put there first. */
+/* The libcuda at `base`: `known`, if it is the one, else another one that takes its place; or what another thread
+ * put there first. NULL: none is there. */
 static struct loaded *take_up(struct loaded *known, uintptr_t base)
 {
-	unsigned int unloads = unload_count();
-	unsigned long long unloaded = elf_unloaded();
-	struct loaded *made = loaded_new(base);
+	const struct unload_search search = unload_begin();
+	struct driver driver;
+	struct loaded *made;
 
-	if (!made)
+	if (!elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &driver))
 		return NULL;
-	atomic_init(&made->unloads, unloads);
-	atomic_init(&made->unloaded, unloaded);
-	if (atomic_compare_exchange_strong(&current, &known, made))
-		return made;
-	free(made);
+	if (!known || known->base != base || memcmp(&known->driver, &driver, sizeof(driver)) != 0) {
+		made = loaded_new(base, &driver);
+		if (!made)
+			return NULL;
+		if (!atomic_compare_exchange_strong(&current, &known, made)) {
+			free(made);
+			return known;
+		}
+		known = made;
+	}
+	if (unload_depend_on(&search, base))
+		atomic_store_explicit(&known->generation, search.generation, memory_order_relaxed);
 	return known;
+}
+
+/* `known`, or another one that stands where it stood; NULL if none does. */
+static struct loaded *stand(struct loaded *known)
+{
+	if (!known ||
+	    atomic_load_explicit(&known->generation, memory_order_relaxed) == unload_generation())
+		return known;
+	return take_up(known, known->base);
 }
 
 /* True: calls into the libcuda at `base` are the ones that hooks go on to. */
 static bool takes_calls(uintptr_t base)
 {
 	static atomic_bool told;
-	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	struct loaded *before = atomic_load_explicit(&current, memory_order_acquire);
+	struct loaded *known = stand(before);
 	uintptr_t first;
 
-	if (!known || !still_stands(known)) {
+	if (!known) {
 		/* Our exports go on to the first one. */
 		if (!elf_find_in(DRIVER_LIBRARY, "cuInit", &first) || first != base)
 			atomic_store_explicit(&lookup_has_rival, true, memory_order_relaxed);
-		known = take_up(known, base);
+		known = take_up(before, base);
 	}
 	if (known && known->base != base && state_is_active() && !atomic_exchange(&told, true))
 		state_log("another libcuda is loaded beside the one that the program has used: "
@@ -133,28 +108,36 @@ static bool takes_calls(uintptr_t base)
 	return known && known->base == base;
 }
 
+/* Where the libcuda is loaded that holds `real`; something else if none does. */
+static void *find_base(const void *real, const char *unused)
+{
+	uintptr_t base;
+
+	(void)unused;
+	return elf_is_in(real, DRIVER_LIBRARY, &base) ? (void *)base : (void *)&current;
+}
+
+bool lookup_is_rival(const void *real)
+{
+	static struct routes routes;
+	const struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	const void *base = known ? routes_get(&routes, real, NULL, find_base) : NULL;
+
+	return base && base != (const void *)&current && (uintptr_t)base != known->base;
+}
+
 bool lookup_is_drivers(const void *place)
 {
 	return elf_is_in(place, DRIVER_LIBRARY, NULL);
 }
 
-bool lookup_is_rival(const void *real)
+static __attribute__((noinline)) const struct driver *find_driver(struct loaded *before)
 {
-	const struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	struct loaded *known = stand(before);
 	uintptr_t base;
 
-	return known && elf_is_in(real, DRIVER_LIBRARY, &base) && base != known->base;
-}
-
-static const struct driver *find_driver(struct loaded *known)
-{
-	uintptr_t base;
-
-	if (known && still_stands(known))
-		return &known->driver;
-	if (!elf_find_in(DRIVER_LIBRARY, "cuInit", &base))
-		return NULL;
-	known = take_up(known, base);
+	if (!known && elf_find_in(DRIVER_LIBRARY, "cuInit", &base))
+		known = take_up(before, base);
 	return known ? &known->driver : NULL;
 }
 
@@ -212,16 +195,23 @@ typedef void *look_up(void *handle, const char *symbol);
 
 /*
  * What would have answered without us: a dlsym of somebody's who was preloaded too, or the C
- * library's own. Nothing but the loader is called: a sanitizer that starts up looks its own string
- * functions up through us.
+ * library's own. It came with the program and is never unloaded. Nothing but the loader is called: a
+ * sanitizer that starts up looks its own string functions up through us, and an interposed
+ * dl_iterate_phdr its real one.
  */
-static void *find_dlsym(const void *caller, const char *symbol)
+static look_up *find_dlsym(void)
 {
-	look_up *real = driver_real_dlsym();
-	void *behind = real ? real(RTLD_NEXT, symbol) : NULL;
+	static _Atomic(look_up *) known;
+	look_up *found = atomic_load_explicit(&known, memory_order_acquire), *behind;
 
-	(void)caller;
-	return behind ? behind : (void *)real;
+	if (found)
+		return found;
+	found = driver_real_dlsym();
+	behind = found ? (look_up *)found(RTLD_NEXT, "dlsym") : NULL;
+	if (behind)
+		found = behind;
+	atomic_store_explicit(&known, found, memory_order_release);
+	return found;
 }
 
 static struct link_map *object_of(const void *caller)
@@ -298,8 +288,7 @@ static struct lookup_answer find(look_up *real, void *handle, const char *symbol
 
 struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller)
 {
-	static struct route route;
-	look_up *real = (look_up *)route_get_anew(&route, NULL, "dlsym", find_dlsym);
+	look_up *real = find_dlsym();
 	struct lookup_answer answer = {.next = (void *)real};
 	int error;
 

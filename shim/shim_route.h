@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_ROUTE_H
 #define GPUSHARE_SHIM_ROUTE_H
-/* Remembered: where a call of the program goes on to, until some library is unloaded. A dlclose that
- * unloads nothing costs each route one look at the loader's count. */
+/* Remembered: where a call of the program goes on to, until the object that it goes to, or that it comes from, is
+ * unloaded. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +11,8 @@
 #include "shim_unload.h"
 
 struct route {
-	atomic_uint sequence; /* odd: being written */
-	atomic_uint unloads;
-	atomic_ullong unloaded; /* elf_unloaded() before it was found */
+	atomic_uint sequence;	 /* odd: being written */
+	atomic_ulong generation; /* shim_unload.h */
 	_Atomic(const void *) caller;
 	_Atomic(void *) real;
 };
@@ -25,15 +24,15 @@ struct routes { /* by caller; where more callers meet than there is room, they t
 };
 
 /* NULL also while another thread writes: then it is found once more. */
-static inline void *route_read(struct route *route, const void *caller, unsigned int unloads)
+static inline void *route_read(struct route *route, const void *caller, unsigned long generation)
 {
 	unsigned int before = atomic_load_explicit(&route->sequence, memory_order_acquire);
 	const void *its_caller = atomic_load_explicit(&route->caller, memory_order_relaxed);
 	void *real = atomic_load_explicit(&route->real, memory_order_relaxed);
-	unsigned int then = atomic_load_explicit(&route->unloads, memory_order_relaxed);
+	unsigned long then = atomic_load_explicit(&route->generation, memory_order_relaxed);
 
 	atomic_thread_fence(memory_order_acquire);
-	if ((before & 1) || its_caller != caller || then != unloads ||
+	if ((before & 1) || its_caller != caller || then != generation ||
 	    atomic_load_explicit(&route->sequence, memory_order_relaxed) != before)
 		return NULL;
 	return real;
@@ -45,12 +44,9 @@ static inline uintptr_t route_place(const void *caller)
 	return (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 }
 
-/* Behind route_get(), route_get_anew() and routes_get(): where nothing is remembered at the first
- * look. */
+/* Behind route_get() and routes_get(): where nothing is remembered at the first look. */
 void *route_find(struct route *route, const void *caller, const char *symbol,
 		 void *(*find)(const void *caller, const char *symbol));
-void *route_find_anew(struct route *route, const void *caller, const char *symbol,
-		      void *(*find)(const void *caller, const char *symbol));
 void *routes_find(struct routes *routes, const void *caller, const char *symbol,
 		  void *(*find)(const void *caller, const char *symbol));
 
@@ -60,26 +56,16 @@ void *routes_find(struct routes *routes, const void *caller, const char *symbol,
 static inline void *route_get(struct route *route, const void *caller, const char *symbol,
 			      void *(*find)(const void *caller, const char *symbol))
 {
-	void *real = route_read(route, caller, unload_count());
+	void *real = route_read(route, caller, unload_now());
 
 	return real ? real : route_find(route, caller, symbol, find);
-}
-
-/* The same, but after each dlclose `find` is asked anew and nothing else is called: for our dlsym. An
- * interposed dl_iterate_phdr that calls dlsym would not end otherwise. */
-static inline void *route_get_anew(struct route *route, const void *caller, const char *symbol,
-				   void *(*find)(const void *caller, const char *symbol))
-{
-	void *real = route_read(route, caller, unload_count());
-
-	return real ? real : route_find_anew(route, caller, symbol, find);
 }
 
 static inline void *routes_get(struct routes *routes, const void *caller, const char *symbol,
 			       void *(*find)(const void *caller, const char *symbol))
 {
 	void *real =
-	    route_read(&routes->slot[route_place(caller) % ROUTE_SLOTS], caller, unload_count());
+	    route_read(&routes->slot[route_place(caller) % ROUTE_SLOTS], caller, unload_now());
 
 	return real ? real : routes_find(routes, caller, symbol, find);
 }

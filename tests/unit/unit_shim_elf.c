@@ -59,37 +59,54 @@ static void all_at_once(void **state)
 {
 	static const char names[] = "cuInit\0no_such_symbol\0getpid\0cuMemAlloc_v2";
 	uintptr_t base = base_of(dlsym(driver, "cuInit"));
-	struct elf_build build = {0}, again = {0};
 	void *found[4];
 
 	(void)state;
-	assert_true(elf_find_all("libcuda.so", base, names, 4, found, &build));
+	assert_true(elf_find_all("libcuda.so", base, names, 4, found));
 	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
 	assert_null(found[1]);
 	assert_null(found[2]); /* not its own */
 	assert_ptr_equal(found[3], dlsym(driver, "cuMemAlloc_v2"));
-	assert_false(elf_find_all("libnosuch.so", base, names, 4, found, &again));
-	assert_false(elf_find_all("libcuda.so", base + 4096, names, 4, found, &again));
-	assert_int_equal(again.size, 0);
-	assert_true(elf_find_all("libcuda.so", base, NULL, 0, NULL, &again));
-	assert_memory_equal(&again, &build, sizeof(build));
+	assert_false(elf_find_all("libnosuch.so", base, names, 4, found));
+	assert_false(elf_find_all("libcuda.so", base + 4096, names, 4, found));
 	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
 }
 
-static void how_many_were_unloaded(void **state)
+static void how_many_were_loaded_and_unloaded(void **state)
 {
-	unsigned long long before = elf_unloaded();
+	struct elf_loads before = elf_loads(NULL, 0), now;
 
 	(void)state;
 	dlclose(dlopen(NULL, RTLD_NOW));
-	assert_int_equal(elf_unloaded(), before);
-	for (int i = 1; i < 3; i++) {
+	now = elf_loads(NULL, 0);
+	assert_memory_equal(&now, &before, sizeof(now));
+	for (unsigned int i = 1; i < 3; i++) {
 		void *stubs = beside_load("bin/lib_stubs.so");
 
-		assert_int_equal(elf_unloaded(), before + (unsigned int)i - 1);
+		now = elf_loads(NULL, 0);
+		assert_int_equal(now.loaded, before.loaded + i);
+		assert_int_equal(now.unloaded, before.unloaded + i - 1);
 		dlclose(stubs);
-		assert_int_equal(elf_unloaded(), before + (unsigned int)i);
+		now = elf_loads(NULL, 0);
+		assert_int_equal(now.loaded, before.loaded + i);
+		assert_int_equal(now.unloaded, before.unloaded + i);
 	}
+}
+
+static void which_are_loaded(void **state)
+{
+	void *stubs = beside_load("bin/lib_stubs.so");
+	uintptr_t gone = base_of(dlsym(stubs, "cudaMalloc"));
+	uintptr_t bases[4] = {base_of(dlsym(driver, "cuInit")), 0, gone, 4096};
+
+	(void)state;
+	elf_loads(bases, 4);
+	assert_int_equal(bases[0] | bases[1] | bases[2], 0);
+	assert_int_equal(bases[3], 4096);
+	dlclose(stubs);
+	bases[2] = gone;
+	elf_loads(bases, 4);
+	assert_int_equal(bases[2], gone);
 }
 
 static void functions_only_and_defined_ones(void **state)
@@ -245,7 +262,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_call_of_the_driver),
 	    cmocka_unit_test(all_at_once),
-	    cmocka_unit_test(how_many_were_unloaded),
+	    cmocka_unit_test(how_many_were_loaded_and_unloaded),
+	    cmocka_unit_test(which_are_loaded),
 	    cmocka_unit_test(functions_only_and_defined_ones),
 	    cmocka_unit_test(a_hash_table_of_the_old_kind),
 	    cmocka_unit_test(only_behind_an_address),

@@ -4,7 +4,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "beside.h"
 #include "shim_elf.h"
@@ -38,31 +43,44 @@ static const void *caller_of(uintptr_t number)
 	return (const void *)(0x7f0000001000 + number * 48);
 }
 
+/* Places in a library, which unload() unloads. */
+static void *library;
+
+static const void *caller_inside(uintptr_t number)
+{
+	return (const char *)dlsym(library, "cudaMalloc") + number;
+}
+
 static int start(void **state)
 {
 	(void)state;
+	if (!library)
+		library = beside_load("bin/lib_stubs.so");
 	atomic_store(&asked, 0);
 	errno = 77;
 	return 0;
 }
 
-/* A library could leave the process, and stays. */
-static void close_only(void)
+/* A library leaves the process on which nothing that is remembered depends. */
+static void unload_other(void)
 {
-	unsigned int before = unload_count();
+	unsigned long long before = elf_loads(NULL, 0).unloaded;
+	unsigned long generation = unload_now();
 
-	assert_int_equal(dlclose(dlopen(NULL, RTLD_NOW)), 0);
-	assert_true(unload_count() != before);
+	assert_int_equal(dlclose(beside_load("bin/lib_sysv.so")), 0);
+	assert_int_equal(elf_loads(NULL, 0).unloaded, before + 1);
+	assert_int_equal(unload_now(), generation);
 	errno = 77;
 }
 
-/* A library leaves the process. */
+/* The library of caller_inside() leaves the process, and is loaded anew. */
 static void unload(void)
 {
-	unsigned long long before = elf_unloaded();
+	unsigned long long before = elf_loads(NULL, 0).unloaded;
 
-	assert_int_equal(dlclose(beside_load("bin/lib_stubs.so")), 0);
-	assert_int_equal(elf_unloaded(), before + 1);
+	assert_int_equal(dlclose(library), 0);
+	assert_int_equal(elf_loads(NULL, 0).unloaded, before + 1);
+	library = beside_load("bin/lib_stubs.so");
 	errno = 77;
 }
 
@@ -102,7 +120,13 @@ static void nothing_found_is_not_remembered(void **state)
 	assert_int_equal(atomic_load(&asked), 0);
 }
 
-static void found_again_after_an_unload(void **state)
+static void *find_inside(const void *caller, const char *symbol)
+{
+	find(caller, symbol);
+	return (void *)(uintptr_t)caller_inside(1);
+}
+
+static void found_again_after_the_callers_unload(void **state)
 {
 	struct route route = {.sequence = 0};
 	static struct routes routes;
@@ -110,36 +134,107 @@ static void found_again_after_an_unload(void **state)
 	(void)state;
 	for (unsigned int i = 1; i < 4; i++) {
 		for (int again = 0; again < 2; again++) {
-			assert_non_null(route_get(&route, caller_of(1), "present", find));
-			assert_non_null(routes_get(&routes, caller_of(1), NULL, find));
+			assert_non_null(route_get(&route, caller_inside(1), "present", find));
+			assert_non_null(routes_get(&routes, caller_inside(1), NULL, find));
 		}
 		assert_int_equal(atomic_load(&asked), 2 * i);
 		unload();
 	}
 }
 
-static void remembered_where_nothing_was_unloaded(void **state)
+static void found_again_after_the_answers_unload(void **state)
 {
 	struct route route = {.sequence = 0};
 	static struct routes routes;
 
 	(void)state;
+	for (unsigned int i = 1; i < 4; i++) {
+		for (int again = 0; again < 2; again++) {
+			assert_non_null(route_get(&route, NULL, "present", find_inside));
+			assert_non_null(routes_get(&routes, caller_of(1), NULL, find_inside));
+		}
+		assert_int_equal(atomic_load(&asked), 2 * i);
+		unload();
+	}
+}
+
+/* The first look finds it: the program's calls pay nothing. */
+static void remembered_when_another_library_was_unloaded(void **state)
+{
+	struct route route = {.sequence = 0};
+
+	(void)state;
+	assert_ptr_equal(route_get(&route, caller_inside(1), "present", find),
+			 target_of(caller_inside(1)));
 	for (int round = 0; round < 3; round++) {
-		for (uintptr_t i = 1; i < 5; i++)
-			assert_ptr_equal(routes_get(&routes, caller_of(i), NULL, find),
-					 target_of(caller_of(i)));
-		assert_ptr_equal(route_get(&route, caller_of(1), "present", find),
-				 target_of(caller_of(1)));
-		/* the first look finds it again */
-		assert_ptr_equal(route_read(&route, caller_of(1), unload_count()),
-				 target_of(caller_of(1)));
-		close_only();
-		assert_null(route_read(&route, caller_of(1), unload_count()));
+		assert_int_equal(dlclose(dlopen(NULL, RTLD_NOW)), 0);
+		unload_other();
+		assert_ptr_equal(route_read(&route, caller_inside(1), unload_now()),
+				 target_of(caller_inside(1)));
 		/* nor does it answer another caller */
 		assert_null(route_get(&route, caller_of(2), "absent", find_none));
 	}
-	assert_int_equal(atomic_load(&asked), 5);
+	assert_int_equal(atomic_load(&asked), 1);
 	assert_int_equal(errno, 77);
+}
+
+#define COPIES 20 /* more libraries than a generation can depend on */
+
+struct copy {
+	void *library;
+	int fd; /* open as long as it is loaded: the loader knows a library by its path */
+};
+
+static struct copy load_copy(void)
+{
+	struct copy copy = {.fd = memfd_create("lib_copy.so", MFD_CLOEXEC)};
+	char path[64], part[4096];
+	struct link_map *map;
+	ssize_t size;
+	int from;
+
+	assert_int_equal(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
+	from = open(map->l_name, O_RDONLY | O_CLOEXEC);
+	assert_true(from >= 0 && copy.fd >= 0);
+	while ((size = read(from, part, sizeof(part))) > 0)
+		assert_int_equal(write(copy.fd, part, (size_t)size), size);
+	close(from);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", copy.fd);
+	copy.library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	assert_non_null(copy.library);
+	return copy;
+}
+
+static void close_copy(struct copy copy)
+{
+	dlclose(copy.library);
+	close(copy.fd);
+}
+
+static void stale_after_any_unload_where_many_are_remembered(void **state)
+{
+	struct route route[COPIES] = {0};
+	const void *callers[COPIES];
+	struct copy copies[COPIES];
+
+	(void)state;
+	for (int i = 0; i < COPIES; i++) {
+		copies[i] = load_copy();
+		callers[i] = dlsym(copies[i].library, "cudaMalloc");
+		assert_non_null(route_get(&route[i], callers[i], "present", find));
+	}
+	assert_int_equal(dlclose(beside_load("bin/lib_stubs.so")), 0); /* it stays */
+	for (int i = 0; i < COPIES; i++)
+		assert_non_null(route_read(&route[i], callers[i], unload_now()));
+	close_copy(load_copy());
+	for (int i = 0; i < COPIES; i++)
+		assert_null(route_read(&route[i], callers[i], unload_now()));
+	assert_non_null(route_get(&route[0], callers[0], "present", find));
+	for (int i = 1; i < COPIES; i++)
+		close_copy(copies[i]);
+	assert_non_null(route_read(&route[0], callers[0], unload_now()));
+	close_copy(copies[0]);
+	assert_null(route_read(&route[0], callers[0], unload_now()));
 }
 
 /* What is unloaded while it is sought is stale at once. */
@@ -172,22 +267,22 @@ static void at_hand_where_it_stands_first(void **state)
 	(void)state;
 	for (int round = 0; round < 2; round++) {
 		for (uintptr_t i = 1; i < 3; i++) {
-			const void *caller = caller_of(i);
+			const void *caller = caller_inside(i);
 
 			assert_null(routes_get(&routes, caller, NULL, find_none));
 			assert_ptr_equal(routes_get(&routes, caller, NULL, find),
 					 target_of(caller));
 			assert_ptr_equal(route_read(&routes.slot[route_place(caller) % ROUTE_SLOTS],
-						    caller, unload_count()),
+						    caller, unload_now()),
 					 target_of(caller));
 			assert_ptr_equal(routes_get(&routes, caller, NULL, find_none),
 					 target_of(caller));
 		}
-		assert_null(route_get(&one, caller_of(1), NULL, find_none));
-		assert_ptr_equal(route_get(&one, caller_of(1), NULL, find),
-				 target_of(caller_of(1)));
-		assert_ptr_equal(route_get(&one, caller_of(1), NULL, find_none),
-				 target_of(caller_of(1)));
+		assert_null(route_get(&one, caller_inside(1), NULL, find_none));
+		assert_ptr_equal(route_get(&one, caller_inside(1), NULL, find),
+				 target_of(caller_inside(1)));
+		assert_ptr_equal(route_get(&one, caller_inside(1), NULL, find_none),
+				 target_of(caller_inside(1)));
 		unload();
 	}
 }
@@ -209,6 +304,7 @@ static void many_callers_in_few_slots(void **state)
 					 target_of(caller_of(i)));
 	assert_int_equal(errno, 77);
 	/* stale slots are taken before others are pushed out */
+	assert_non_null(routes_get(&routes, caller_inside(1), NULL, find));
 	unload();
 	atomic_store(&asked, 0);
 	for (int round = 0; round < 3; round++)
@@ -239,8 +335,10 @@ static void *hammer(void *seed)
 static void *keep_unloading(void *unused)
 {
 	(void)unused;
-	while (!atomic_load(&shared.stop))
+	while (!atomic_load(&shared.stop)) {
 		dlclose(dlopen(NULL, RTLD_NOW));
+		dlclose(beside_load("bin/lib_sysv.so"));
+	}
 	return NULL;
 }
 
@@ -269,10 +367,16 @@ int main(void)
 {
 #define STARTED(test) cmocka_unit_test_setup(test, start)
 	const struct CMUnitTest tests[] = {
-	    STARTED(found_once_then_remembered),  STARTED(nothing_found_is_not_remembered),
-	    STARTED(found_again_after_an_unload), STARTED(remembered_where_nothing_was_unloaded),
-	    STARTED(unloaded_meanwhile),	  STARTED(at_hand_where_it_stands_first),
-	    STARTED(many_callers_in_few_slots),	  STARTED(threads_hammer),
+	    STARTED(found_once_then_remembered),
+	    STARTED(nothing_found_is_not_remembered),
+	    STARTED(found_again_after_the_callers_unload),
+	    STARTED(found_again_after_the_answers_unload),
+	    STARTED(remembered_when_another_library_was_unloaded),
+	    STARTED(stale_after_any_unload_where_many_are_remembered),
+	    STARTED(unloaded_meanwhile),
+	    STARTED(at_hand_where_it_stands_first),
+	    STARTED(many_callers_in_few_slots),
+	    STARTED(threads_hammer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
