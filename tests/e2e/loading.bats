@@ -129,6 +129,19 @@ owner cuMemFree_v2: libgpushare_shim.so"
 	run -1 grep '"w1"' "$WORK/log" # not even tried
 }
 
+@test "two libcudas are loaded: calls through either walk no loaded objects" {
+	needs_sim
+	script=(open=p,"$BIN/lib_linked_plugin.so" open=d,"$BUILD/sim/old/libcuda.so.1" use=d init call=p,plugin_init)
+	for turn in 1 2; do # the first call of each finds out where it goes on to
+		script+=(call=default,walks_made alloc=a,1Mi free=a call=p,plugin_alloc call=p,plugin_free)
+	done
+	BEFORE=$BIN/lib_walks.so
+	run -0 named never:size=512Gi env LD_PRELOAD="$(preloads yes)" "$BIN/drv_loader" "${script[@]}" \
+		call=default,walks_made
+	equal "$(grep -c '^call plugin_.*: 0' <<<"$output")" 5
+	equal "$(sed -n 's/^call walks_made: //p' <<<"$output" | tail -n 1)" 0
+}
+
 @test "calls after a dlclose of another library walk no loaded objects" {
 	script=(open=c,libcuda.so.1 use=c init open=s,"$BIN/lib_stubs.so" open=t,"$BIN/lib_stubs.so"
 		alloc=a,1Mi free=a)
