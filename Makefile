@@ -63,14 +63,14 @@ archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/nu
 # A newer compiler has new warnings: they stop CI, not whoever builds.
 ERROR := $(if $(WERROR),-Werror)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(ERROR) \
-	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),,-Wno-format-truncation $(if $(filter thread,$(SANITIZE)),-Wno-tsan))
+	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),-Wno-microsoft-anon-tag,-Wno-format-truncation $(if $(filter thread,$(SANITIZE)),-Wno-tsan))
 SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ifneq ($(COVERAGE),)
 COUNTED := --coverage -fprofile-update=atomic -fprofile-abs-path
 FLUSH := $(BUILD)/coverage/flush.o
 COUNTED_LINK := --coverage $(patsubst %,-Wl$(comma)--wrap=%,_exit __gcov_exit __gcov_dump) $(FLUSH)
 endif
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
+ALL_CFLAGS = -std=gnu11 -fms-extensions -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
 	-ffunction-sections -fdata-sections $(patsubst %,-iquote %,registry/protocol shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) $(COUNTED_LINK) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,--gc-sections -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs

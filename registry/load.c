@@ -150,9 +150,9 @@ static struct entry *stand_named(struct registry *registry, struct session *sess
 	entry->session = session;
 	if (session)
 		DL_APPEND(session->entries, entry);
-	else
-		DL_APPEND(registry->kept, entry);
-	keep_count(entry);
+	else /* its owner's connection may have ended before it came to that */
+		buffer_load_kept(&registry->state, entry);
+	entry_count_kept(entry);
 	return entry;
 }
 
@@ -164,21 +164,11 @@ static struct entry *stand_nameless(struct registry *registry, struct session *s
 
 	if (!entry)
 		return NULL;
-	if (own(registry, entry) && deferred_insert(registry, session, entry)) {
-		store_number(&registry->store, entry, stand->buffer.generation);
-		return entry;
-	}
-	return entry_free(entry);
-}
-
-/* Its owner's connection had ended, and it had not come to what was to be kept. */
-static void stand_alone(struct entry *entry)
-{
-	if (entry->info.owner_gone)
-		return;
-	entry->info.owner_gone = true;
-	if (entry->info.ttl_s)
-		entry->deadline_ns = clock_ns() + entry->info.ttl_s * NS_PER_S;
+	if (!own(registry, entry))
+		return entry_free(entry);
+	store_number(&registry->store, entry, stand->buffer.generation);
+	buffer_load_deferred(&registry->state, session, entry);
+	return entry;
 }
 
 /* NULL: it is kept, and nobody's; or its owner's connection had ended. */
@@ -200,17 +190,15 @@ static unsigned int *load_stand(struct registry *registry, const gpushare_Stand 
 	if (!name_is_valid(info->name) || !info->generation ||
 	    (!session && (stand->nameless || !entry_stays(info->flags))))
 		return NULL;
-	if (same && deferred_find(registry, info->generation) == same)
-		deferred_leave(registry, same);
+	if (same && same->nameless)
+		buffer_end(&registry->state, same);
 	else if (same)
-		registry_drop(registry, same);
+		buffer_drop(&registry->state, same);
 	entry = stand->nameless ? NULL : store_find(&registry->store, info->name);
 	if (entry)
-		registry_drop(registry, entry);
+		buffer_drop(&registry->state, entry);
 	entry = stand->nameless ? stand_nameless(registry, session, stand)
 				: stand_named(registry, session, stand);
-	if (entry && !session)
-		stand_alone(entry);
 	return entry ? &entry->record_slot : NULL;
 }
 
@@ -290,21 +278,23 @@ bool load_records(struct registry *registry)
 	registry->loading = true;
 	goes_on = records_read(&registry->records, read_record, registry);
 	registry->loading = false;
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+	for (entry = store_after(&registry->store, ""); entry;
+	     entry = store_after(&registry->store, entry->info.name)) {
 		generation_pass(&registry->generation, entry->info.generation);
-		tally_put(&registry->tallies, entry, false);
+		tally_put(&registry->tallies, entry);
 	}
-	for (size_t at = 0; (entry = deferred_after(registry, &at));) {
+	for (entry = store_deferred_after(&registry->store, 0); entry;
+	     entry = store_deferred_after(&registry->store, entry->info.generation)) {
 		generation_pass(&registry->generation, entry->info.generation);
-		tally_put(&registry->tallies, entry, true);
+		tally_put(&registry->tallies, entry);
 	}
 	for (struct session *session = registry->sessions.by_id; session;
 	     session = session->hh.next) {
 		for (struct attachment *each = session->attachments; each; each = each->next) {
 			generation_pass(&registry->generation, each->generation);
-			entry = registry_find(registry, each->name, each->generation);
+			entry = buffer_find(&registry->state, each->name, each->generation);
 			if (entry)
-				registry_join(session, each, entry);
+				buffer_join(session, each, entry);
 		}
 	}
 	return goes_on && !registry->loaded_namespace;

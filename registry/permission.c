@@ -26,7 +26,7 @@ struct entry *permission_find_generation(const struct registry *registry,
 					 const struct session *session, const char *name,
 					 uint64_t generation)
 {
-	return if_seen(session, registry_find(registry, name, generation));
+	return if_seen(session, buffer_find(&registry->state, name, generation));
 }
 
 int permission_deny_owner(const struct session *session, const struct entry *entry,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "os/piece.h"
 
 #define END_TRIES 8
 
@@ -110,7 +111,8 @@ static enum excess check_excess(struct registry *registry, const struct user *us
 	enum excess excess = excess_of(registry, user, what, more);
 
 	for (int tries = 0; excess && what == LIMIT_names && tries < END_TRIES; tries++) {
-		if (!registry_end_some(registry, excess == OVER_OWN ? user : NULL))
+		if (!state_end_some(&registry->state, excess == OVER_OWN ? user : NULL,
+				    PIECE_LEAST))
 			break;
 		excess = excess_of(registry, user, what, more);
 	}

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
 
 #include "state/access.h"
 #include "os/clock.h"
@@ -15,6 +17,231 @@
 #include "os/watch.h"
 #include "quota.h"
 
+/* What is not all that its readers may see, or nobody so far, is not in the index; nor is what has a
+ * stream-sync page, as clients publish there without the registry. */
+void registry_show(struct registry *registry, struct entry *entry)
+{
+	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
+	    (registry->is_system && !access_is_open(&entry->info)))
+		indexer_remove(&registry->index, entry);
+	else
+		indexer_put(&registry->index, entry);
+}
+
+/* A descriptor is in the fd store before its record says so. */
+static void observe_fds(struct registry *registry, const struct change *change)
+{
+	struct entry *entry = change->entry;
+
+	switch (change->kind) {
+	case CHANGE_HOLD:
+		if (registry->fdstore)
+			fdstore_put(registry->fdstore, entry->info.generation, entry->held->fd);
+		break;
+	case CHANGE_REPLACE:
+	case CHANGE_REMOVE:
+	case CHANGE_DROP:
+	case CHANGE_DEFER:
+		if (!entry->held)
+			break;
+		if (registry->fdstore)
+			fdstore_drop(registry->fdstore, entry->info.generation);
+		fdtable_release(&registry->fdtable, entry->held);
+		entry->held = NULL;
+		break;
+	default:
+		break;
+	}
+}
+
+static void observe_records(struct registry *registry, const struct change *change)
+{
+	switch (change->kind) {
+	case CHANGE_SHARE:
+	case CHANGE_RETURN:
+	case CHANGE_HOLD:
+	case CHANGE_UPDATE:
+	case CHANGE_COMMIT:
+	case CHANGE_ORPHAN:
+	case CHANGE_DEFER:
+	case CHANGE_CONFIRM:
+		save_entry(registry, change->entry);
+		break;
+	case CHANGE_REPLACE: /* its record is the next one's */
+		break;
+	case CHANGE_REMOVE:
+	case CHANGE_DROP:
+	case CHANGE_FREE:
+		save_gone(registry, change->entry);
+		break;
+	case CHANGE_ATTACH:
+	case CHANGE_DETACH:
+		save_attachment(registry, change->session, change->attachment,
+				change->attachment->count);
+		break;
+	case CHANGE_SEEN:
+		save_seen(registry, change->session);
+		break;
+	case CHANGE_LEAVE:
+		save_end(registry, change->session);
+		break;
+	}
+}
+
+static void observe_pages(struct registry *registry, const struct change *change)
+{
+	struct entry *entry = change->entry;
+
+	switch (change->kind) {
+	case CHANGE_SHARE:
+	case CHANGE_RETURN:
+	case CHANGE_COMMIT:
+		changes_mark(&registry->changes, entry->info.name);
+		registry_show(registry, entry);
+		break;
+	case CHANGE_HOLD:
+	case CHANGE_UPDATE:
+	case CHANGE_ORPHAN:
+		if (!entry->nameless)
+			registry_show(registry, entry);
+		break;
+	case CHANGE_REMOVE:
+	case CHANGE_DROP:
+	case CHANGE_DEFER:
+		changes_mark(&registry->changes, entry->info.name);
+		indexer_remove(&registry->index, entry);
+		break;
+	case CHANGE_FREE:
+		if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* waiters for it look there */
+			changes_mark(&registry->changes, entry->info.name);
+		break;
+	case CHANGE_ATTACH:
+	case CHANGE_DETACH:
+		if (entry && entry->nameless) /* its owner sees there that the last one left */
+			changes_left(&registry->changes, entry->info.generation,
+				     !entry->info.attachers);
+		else if (entry)
+			indexer_update(&registry->index, entry);
+		break;
+	default:
+		break;
+	}
+}
+
+static void observe_notices(struct registry *registry, const struct change *change)
+{
+	const struct entry *entry = change->entry;
+
+	switch (change->kind) {
+	case CHANGE_SHARE:
+	case CHANGE_RETURN:
+	case CHANGE_COMMIT:
+		events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, change->session->peer.pid);
+		break;
+	case CHANGE_ORPHAN:
+		events_tell(registry, GPUSHARE_NOTICE_OWNER_GONE, entry, entry->owner.pid);
+		break;
+	case CHANGE_REPLACE:
+		events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, change->session->peer.pid);
+		break;
+	case CHANGE_DEFER:
+	case CHANGE_REMOVE:
+		if (!entry->info.in_limbo)
+			events_tell_departure(registry, entry, change->how);
+		else
+			events_tell(registry, GPUSHARE_NOTICE_LIMBO, entry, entry->owner.pid);
+		break;
+	case CHANGE_CONFIRM:
+		events_tell(registry, GPUSHARE_NOTICE_LIMBO, entry, entry->owner.pid);
+		break;
+	case CHANGE_FREE:
+		events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
+		break;
+	case CHANGE_ATTACH:
+	case CHANGE_DETACH:
+		events_tell_attachment(registry,
+				       change->kind == CHANGE_ATTACH ? GPUSHARE_NOTICE_ATTACH
+								     : GPUSHARE_NOTICE_DETACH,
+				       change->session, change->attachment, entry);
+		break;
+	case CHANGE_LEAVE:
+		events_leave(registry, change->session);
+		break;
+	default:
+		break;
+	}
+}
+
+static void observe_audit(struct registry *registry, const struct change *change)
+{
+	const struct entry *entry = change->entry;
+
+	if (change->kind == CHANGE_REPLACE) {
+		log_line("\"%s\", generation %llu, is replaced", entry->info.name,
+			 (unsigned long long)entry->info.generation);
+		audit_removal(registry, entry, &change->session->peer, "replaced");
+		return;
+	}
+	if (change->kind != CHANGE_REMOVE && change->kind != CHANGE_DEFER)
+		return;
+	if (change->how == DEPARTURE_LOST)
+		log_line("\"%s\" is lost", entry->info.name);
+	else if (change->how == DEPARTURE_EXPIRED)
+		log_line("\"%s\" was kept for %u s", entry->info.name, entry->info.ttl_s);
+	audit_departure(registry, entry, change->how);
+}
+
+static void observe_orders(struct registry *registry, const struct change *change)
+{
+	switch (change->kind) {
+	case CHANGE_SHARE:
+	case CHANGE_ORPHAN:
+	case CHANGE_DEFER:
+	case CHANGE_CONFIRM:
+		order_check(registry, change->entry->info.generation);
+		break;
+	case CHANGE_RETURN:
+		order_adopt(registry, change->entry->info.generation);
+		break;
+	case CHANGE_REPLACE:
+	case CHANGE_REMOVE:
+	case CHANGE_DROP:
+	case CHANGE_FREE:
+		order_end(registry, change->entry->info.generation);
+		break;
+	case CHANGE_DETACH:
+		order_check(registry, change->attachment->generation);
+		break;
+	case CHANGE_LEAVE:
+		order_end_session(registry, change->session);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The one place that carries a change to the other modules. What survives the daemon comes first, answers wait
+ * for all of it; notices show the order of a buffer, which ends last. */
+static void observe(void *context, const struct change *change)
+{
+	static void (*const observers[])(struct registry *, const struct change *) = {
+	    observe_fds,     observe_records, observe_pages,
+	    observe_notices, observe_audit,   observe_orders,
+	};
+	struct registry *registry = context;
+
+	for (size_t i = 0; i < sizeof(observers) / sizeof(*observers); i++)
+		observers[i](registry, change);
+	if (change->kind == CHANGE_ORPHAN && registry->wake >= 0)
+		eventfd_write(registry->wake, 1); /* it may have a deadline */
+}
+
+static void set_time(struct registry *registry)
+{
+	registry->locked_ns = registry->now_ns = clock_ns();
+	registry->unix_ns = clock_unix_ns();
+}
+
 struct registry *registry_new(void)
 {
 	struct registry *registry = calloc(1, sizeof(*registry));
@@ -26,13 +253,16 @@ struct registry *registry_new(void)
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
-	store_init(&registry->store);
+	state_init(&registry->state);
+	registry->observe = observe;
+	registry->context = registry;
 	changes_init(&registry->changes);
 	indexer_init(&registry->index);
 	registry->events.tick = rate_tick;
-	generation_init(&registry->generation);
+	generation_init(&registry->generation, clock_read_ns(CLOCK_BOOTTIME));
 	registry->since = registry->generation.next;
 	records_init(&registry->records);
+	set_time(registry);
 	return registry;
 }
 
@@ -53,15 +283,11 @@ struct registry *registry_free(struct registry *registry)
 	registry_let_go(registry, true);
 	while (registry->sessions.by_id)
 		registry_disconnect(registry, registry->sessions.by_id);
-	while (registry->kept)
-		registry_remove(registry, registry->kept, DEPARTURE_OWNER_GONE);
 	order_finish(registry);
-	free(registry->deferred);
-	store_finish(&registry->store);
+	state_finish(&registry->state);
 	changes_finish(&registry->changes);
 	indexer_finish(&registry->index);
 	fdtable_finish(&registry->fdtable);
-	users_finish(&registry->users);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
 	return NULL;
@@ -70,7 +296,7 @@ struct registry *registry_free(struct registry *registry)
 void registry_lock(struct registry *registry)
 {
 	pthread_mutex_lock(&registry->lock);
-	registry->locked_ns = clock_ns();
+	set_time(registry);
 }
 
 void registry_unlock(struct registry *registry)
@@ -84,9 +310,12 @@ void registry_unlock(struct registry *registry)
 
 struct session *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)
 {
-	struct user *user = user_of(&registry->users, peer->uid);
+	struct session *session = state_connect(&registry->state, id, peer);
 
-	return user ? session_new(&registry->sessions, id, peer, user) : NULL;
+	if (session && getrandom(session->key, sizeof(session->key), GRND_NONBLOCK) !=
+			   (ssize_t)sizeof(session->key))
+		memset(session->key, 0, sizeof(session->key)); /* it can't be resumed */
+	return session;
 }
 
 static struct waiter *take_waiters(struct registry *registry, const struct session *session)
@@ -107,42 +336,8 @@ struct waiter *registry_leave(struct registry *registry, struct session *session
 {
 	struct waiter *waiters = take_waiters(registry, session);
 
-	events_leave(registry, session);
-	order_end_session(registry, session);
-	save_end(registry, session);
-	if (!session->disconnected)
-		session_disconnect(&registry->sessions, session);
-	session->ending = true;
-	DL_APPEND(registry->ending, session);
+	state_leave(&registry->state, session);
 	return waiters;
-}
-
-static void end_entry(struct registry *registry, struct entry *entry)
-{
-	struct session *session = entry->session;
-
-	if (registry_part(registry, entry))
-		session->ended.kept++;
-	else
-		session->ended.names++;
-}
-
-/* One thing of it; false: it has nothing any more. */
-static bool end_one(struct registry *registry, struct session *session)
-{
-	struct attachment *attachment = session->attachments;
-
-	if (session->entries) {
-		end_entry(registry, session->entries);
-	} else if (session->deferred) {
-		deferred_leave(registry, session->deferred);
-	} else if (attachment) {
-		session->ended.attachments += attachment->count;
-		registry_detach(registry, session, attachment, attachment->count);
-	} else {
-		return false;
-	}
-	return true;
 }
 
 bool registry_end(struct registry *registry, struct session *session, int64_t until_ns)
@@ -151,14 +346,13 @@ bool registry_end(struct registry *registry, struct session *session, int64_t un
 	bool more = true;
 
 	while (more && !piece_is_over(&piece))
-		more = end_one(registry, session);
+		more = state_end_one(&registry->state, session);
 	if (!more) {
 		log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments "
 			 "released",
 			 session->peer.uid, session->peer.pid, session->peer.command,
 			 session->ended.names, session->ended.kept, session->ended.attachments);
-		DL_DELETE(registry->ending, session);
-		session_free(&registry->sessions, session);
+		state_free_session(&registry->state, session);
 	}
 	save_flush(registry);
 	return more;
@@ -172,244 +366,6 @@ struct waiter *registry_disconnect(struct registry *registry, struct session *se
 	return waiters;
 }
 
-void registry_end_name(struct registry *registry, const char *name)
-{
-	struct entry *entry = registry->ending ? store_find(&registry->store, name) : NULL;
-
-	if (entry && entry->session && entry->session->ending)
-		end_entry(registry, entry);
-}
-
-bool registry_end_some(struct registry *registry, const struct user *user)
-{
-	struct session *session;
-
-	DL_FOREACH(registry->ending, session)
-	{
-		if (session->entries && (!user || session->user == user))
-			break;
-	}
-	for (int i = 0; session && session->entries && i < PIECE_LEAST; i++)
-		end_entry(registry, session->entries);
-	return session;
-}
-
-void registry_begin(struct registry *registry, struct entry *entry, uint64_t again)
-{
-	changes_mark(&registry->changes, entry->info.name);
-	generation_pass(&registry->generation, again);
-	store_number(&registry->store, entry,
-		     again ? again : generation_take(&registry->generation));
-	if (!entry->info.mode)
-		entry->info.mode = ACCESS_MODE_DEFAULT;
-	entry->info.attachers = 0;
-	entry->info.missing = entry->info.in_limbo = false;
-	entry->info.created_unix_ns = clock_unix_ns();
-	entry->created_ns = clock_ns();
-}
-
-void registry_own(struct entry *entry, struct session *session)
-{
-	entry->session = session;
-	user_enter(session->user, entry, LIMIT_names);
-	entry->told = session->round;
-	entry->owner = session->peer;
-	entry->deadline_ns = INT64_MAX;
-	entry->info.owner_gone = false;
-	entry->info.owner_uid = session->peer.uid;
-	entry->info.owner_pid = session->peer.pid;
-	entry->info.owner_started = session->peer.started;
-	strcpy(entry->info.owner_command, session->peer.command);
-	DL_APPEND(session->entries, entry);
-}
-
-void registry_disown(struct entry *entry)
-{
-	struct session *session = entry->session;
-
-	if (session->unheard.entry == entry)
-		session->unheard.entry = entry->next;
-	DL_DELETE(session->entries, entry);
-}
-
-struct entry *registry_add(struct registry *registry, struct session *session, const record *info,
-			   const uint8_t *handle, uint64_t again)
-{
-	struct entry *entry = store_add(&registry->store, info, handle);
-
-	if (!entry)
-		return NULL;
-	registry_begin(registry, entry, again);
-	registry_own(entry, session);
-	keep_count(entry);
-	save_entry(registry, entry);
-	events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, session->peer.pid);
-	return entry;
-}
-
-void registry_hold(struct registry *registry, struct entry *entry, struct held *held)
-{
-	entry->held = held;
-	entry->info.missing = false;
-	indexer_update(&registry->index, entry);
-	if (registry->fdstore)
-		fdstore_put(registry->fdstore, entry->info.generation, held->fd);
-	save_entry(registry, entry);
-}
-
-void registry_release(struct registry *registry, struct entry *entry)
-{
-	keep_uncount(entry);
-	if (!entry->held)
-		return;
-	if (registry->fdstore)
-		fdstore_drop(registry->fdstore, entry->info.generation);
-	fdtable_release(&registry->fdtable, entry->held);
-	entry->held = NULL;
-}
-
-void registry_drop(struct registry *registry, struct entry *entry)
-{
-	order_end(registry, entry->info.generation);
-	save_gone(registry, entry);
-	if (entry->session)
-		registry_disown(entry);
-	else
-		DL_DELETE(registry->kept, entry);
-	registry_release(registry, entry);
-	registry_hide(registry, entry);
-	store_remove(&registry->store, entry);
-}
-
-void registry_remove(struct registry *registry, struct entry *entry, enum departure how)
-{
-	tombstone_add(&registry->tombstones, entry, how, clock_ns());
-	events_tell_departure(registry, entry, how);
-	audit_departure(registry, entry, how);
-	registry_drop(registry, entry);
-}
-
-bool registry_part(struct registry *registry, struct entry *entry)
-{
-	if (entry_stays(entry->info.flags)) {
-		keep_orphan(registry, entry);
-		return true;
-	}
-	registry_remove(registry, entry, DEPARTURE_OWNER_GONE);
-	return false;
-}
-
-bool registry_lose(struct registry *registry, struct entry *entry)
-{
-	if (!entry->info.missing || entry->session || entry->info.attachers ||
-	    registry->away_until_ns)
-		return false;
-	log_line("\"%s\" is lost", entry->info.name);
-	registry_remove(registry, entry, DEPARTURE_LOST);
-	return true;
-}
-
-/* Of a descriptor the owner makes another mapping, which counts like anybody's; of a handle it has
- * the memory itself. */
-static bool is_own(const struct session *session, const struct entry *entry)
-{
-	return entry->session && process_is_same(&session->peer, &entry->owner) &&
-	       !backing_is_fd(entry->info.backing);
-}
-
-/* The owner sees there who has left: it may make no call for long that could wait for an answer. */
-static void mark_left(struct registry *registry, const struct entry *entry)
-{
-	if (deferred_find(registry, entry->info.generation) == entry)
-		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
-}
-
-struct attachment *registry_set(struct registry *registry, struct session *session,
-				const char *name, uint64_t generation, unsigned int count)
-{
-	struct entry *entry = registry_find(registry, name, generation);
-	struct attachment *attachment = session_find_attachment(session, name, generation);
-	unsigned int before = attachment ? attachment->count : 0;
-
-	attachment = session_set(&registry->sessions, session, name, generation, count);
-	if (!attachment)
-		return NULL;
-	if (entry) {
-		if (!before)
-			attachment->own = is_own(session, entry);
-		attachment->quiet = entry_is_staged(entry->info.flags);
-		if (!attachment->own)
-			entry->info.attachers += count - before;
-		mark_left(registry, entry);
-		indexer_update(&registry->index, entry);
-	}
-	save_attachment(registry, session, attachment, count);
-	if (count != before)
-		events_tell_attachment(
-		    registry, count > before ? GPUSHARE_NOTICE_ATTACH : GPUSHARE_NOTICE_DETACH,
-		    session, attachment, entry);
-	return attachment;
-}
-
-void registry_join(const struct session *session, struct attachment *attachment,
-		   struct entry *entry)
-{
-	attachment->own = is_own(session, entry);
-	if (!attachment->own)
-		entry->info.attachers += attachment->count;
-}
-
-void registry_count(struct registry *registry, struct entry *entry)
-{
-	for (struct session *session = registry->sessions.by_id; session;
-	     session = session->hh.next) {
-		struct attachment *attachment =
-		    session_find_attachment(session, entry->info.name, entry->info.generation);
-
-		if (attachment)
-			registry_join(session, attachment, entry);
-	}
-	indexer_update(&registry->index, entry);
-}
-
-void registry_detach(struct registry *registry, struct session *session,
-		     struct attachment *attachment, unsigned int count)
-{
-	/* The name may have gone, or be another buffer's by now. */
-	struct entry *entry = registry_find(registry, attachment->name, attachment->generation);
-	bool counted = entry && !attachment->own;
-	uint64_t generation = attachment->generation;
-
-	if (counted) {
-		entry->info.attachers -= count;
-		mark_left(registry, entry);
-		indexer_update(&registry->index, entry);
-	}
-	save_attachment(registry, session, attachment, attachment->count - count);
-	events_tell_attachment(registry, GPUSHARE_NOTICE_DETACH, session, attachment, entry);
-	session_detach(&registry->sessions, session, attachment, count);
-	order_check(registry, generation);
-	if (counted)
-		registry_lose(registry, entry);
-}
-
-bool registry_has_gone(const struct registry *registry, const char *name, uint64_t generation)
-{
-	const struct tombstone *tombstone = tombstone_find(&registry->tombstones, name, clock_ns());
-
-	return generation > registry->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
-}
-
-struct entry *registry_find(const struct registry *registry, const char *name, uint64_t generation)
-{
-	struct entry *entry = store_find(&registry->store, name);
-
-	if (entry && entry->info.generation == generation)
-		return entry;
-	entry = deferred_find(registry, generation);
-	return entry && !strcmp(entry->info.name, name) ? entry : NULL;
-}
-
 void registry_bury(struct registry *registry, const struct session *by, const char *name)
 {
 	struct entry *entry = store_find(&registry->store, name);
@@ -418,7 +374,40 @@ void registry_bury(struct registry *registry, const struct session *by, const ch
 	if (owner &&
 	    (watch_ended(owner->watch) || (process_is_same(&owner->peer, &by->peer) &&
 					   process_is_other_program(&owner->peer, &by->peer))))
-		registry_part(registry, entry);
+		buffer_part(&registry->state, entry);
+}
+
+/* The service manager has brought nothing. */
+static void lose_away(struct registry *registry)
+{
+	struct entry *entry = buffer_next_kept(&registry->state, NULL), *after;
+
+	registry->away = false;
+	registry->away_until_ns = 0;
+	for (; entry; entry = after) {
+		after = buffer_next_kept(&registry->state, entry);
+		buffer_lose(&registry->state, entry);
+	}
+	save_begin(registry);
+}
+
+int64_t registry_expire(struct registry *registry, int64_t now_ns)
+{
+	struct piece piece = piece_begin();
+	struct entry *entry;
+	int64_t next;
+
+	if (registry->away_until_ns && registry->away_until_ns <= now_ns)
+		lose_away(registry);
+	while ((entry = buffer_next_kept(&registry->state, NULL)) && entry->deadline_ns <= now_ns &&
+	       !piece_is_over(&piece))
+		buffer_remove(&registry->state, entry, DEPARTURE_EXPIRED);
+	save_flush(registry);
+	next = entry ? entry->deadline_ns : INT64_MAX;
+	if (next <= now_ns)
+		next = clock_ns() + PIECE_NS;
+	return registry->away_until_ns && registry->away_until_ns < next ? registry->away_until_ns
+									 : next;
 }
 
 void registry_park(struct registry *registry, struct waiter *waiter)
@@ -446,23 +435,6 @@ int64_t registry_next_deadline_ns(const struct registry *registry)
 			next = waiter->deadline_ns;
 	}
 	return next;
-}
-
-/* What was published last is not in the index: it changes without the registry's doing. Nor is what not
- * all who may read that may see, or nobody so far. */
-void registry_show(struct registry *registry, struct entry *entry)
-{
-	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
-	    (registry->is_system && !access_is_open(&entry->info)))
-		indexer_remove(&registry->index, entry);
-	else
-		indexer_put(&registry->index, entry);
-}
-
-void registry_hide(struct registry *registry, struct entry *entry)
-{
-	changes_mark(&registry->changes, entry->info.name);
-	indexer_remove(&registry->index, entry);
 }
 
 void registry_tell(const struct registry *registry, const struct session *session,

@@ -62,7 +62,8 @@ static void take_descriptors(struct registry *registry)
 {
 	struct entry *entry;
 
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+	for (entry = store_after(&registry->store, ""); entry;
+	     entry = store_after(&registry->store, entry->info.name)) {
 		int fd;
 
 		if (!backing_is_fd(entry->info.backing))
@@ -82,11 +83,11 @@ static void take_descriptors(struct registry *registry)
 static unsigned int end_lost(struct registry *registry)
 {
 	unsigned int missing = 0;
-	struct entry *entry;
+	struct entry *entry = store_after(&registry->store, ""), *after;
 
-	for (size_t at = registry->store.count; at-- > 0;) {
-		entry = store_at(&registry->store, at);
-		if (entry->info.missing && !registry_lose(registry, entry))
+	for (; entry; entry = after) {
+		after = store_after(&registry->store, entry->info.name);
+		if (entry->info.missing && !buffer_lose(&registry->state, entry))
 			missing++;
 	}
 	return missing;
@@ -95,6 +96,7 @@ static unsigned int end_lost(struct registry *registry)
 bool restore_open(struct registry *registry, const char *directory)
 {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct entry *entry;
 	unsigned int missing;
 	bool goes_on;
 
@@ -123,8 +125,9 @@ bool restore_open(struct registry *registry, const char *directory)
 		save_begin(registry);
 	else
 		save_all(registry);
-	for (size_t at = 0; at < registry->store.count; at++)
-		registry_show(registry, store_at(&registry->store, at));
+	for (entry = store_after(&registry->store, ""); entry;
+	     entry = store_after(&registry->store, entry->info.name))
+		registry_show(registry, entry);
 	if (registry->store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
 			 registry->store.count, missing,
@@ -230,7 +233,7 @@ static void recognise(struct registry *registry, const struct session *session)
 		{
 			own(entry, old);
 		}
-		save_seen(registry, old);
+		state_see(&registry->state, old);
 	}
 }
 
@@ -258,7 +261,7 @@ bool restore_resume(struct registry *registry, struct session *session,
 	old->given_up = true;
 	if (seen_anew) {
 		recognise(registry, session);
-		save_seen(registry, session);
+		state_see(&registry->state, session);
 	}
 	log_line("resumed: uid %u pid %d (%s)", session->peer.uid, session->peer.pid,
 		 session->peer.command);
@@ -308,7 +311,7 @@ void restore_leave(struct registry *registry)
 	while (registry->ending)
 		registry_disconnect(registry, registry->ending);
 	indexer_close(&registry->index);
-	keep = registry->store.count || registry->nameless;
+	keep = registry->store.count || registry->store.nameless;
 	if (keep && registry->records.file < 0)
 		save_all(registry);
 	if (registry->fdstore)

@@ -48,14 +48,9 @@ void save_entry(struct registry *registry, struct entry *entry)
 	gpushare_Stand *stand = &what.change.stand;
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
-	bool nameless = deferred_find(registry, entry->info.generation) == entry;
-
-	tally_put(&registry->tallies, entry, nameless);
-	if (!nameless)
-		registry_show(registry, entry);
 	/* What travels as a descriptor is written down when that is in the store: a successor finds both. */
-	if (is_off(registry) || (backing_is_fd(entry->info.backing) && !nameless && !entry->held &&
-				 !entry->info.missing))
+	if (is_off(registry) || (backing_is_fd(entry->info.backing) && !entry->nameless &&
+				 !entry->held && !entry->info.missing))
 		return;
 	if (entry->session) {
 		save_session(registry, entry->session);
@@ -67,7 +62,7 @@ void save_entry(struct registry *registry, struct entry *entry)
 	stand->created_boot_ns = entry->created_ns + boot_ns;
 	if (entry->deadline_ns != INT64_MAX)
 		stand->deadline_boot_ns = entry->deadline_ns + boot_ns;
-	stand->nameless = nameless;
+	stand->nameless = entry->nameless;
 	stand->unsynced = entry->unsynced;
 	records_put(&registry->records, &what, &entry->record_slot);
 }
@@ -144,19 +139,8 @@ void save_end(struct registry *registry, struct session *session)
 
 void save_seen(struct registry *registry, struct session *session)
 {
-	struct entry *entry;
-
-	if (is_off(registry))
-		return;
-	put_session(registry, session);
-	DL_FOREACH(session->entries, entry)
-	{
-		save_entry(registry, entry);
-	}
-	DL_FOREACH(session->deferred, entry)
-	{
-		save_entry(registry, entry);
-	}
+	if (!is_off(registry))
+		put_session(registry, session);
 }
 
 void save_begin(struct registry *registry)
@@ -223,9 +207,11 @@ void save_all(struct registry *registry)
 	save_begin(registry);
 	for (session = registry->sessions.by_id; session; session = session->hh.next)
 		session->record_slot = 0;
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++)
+	for (entry = store_after(&registry->store, ""); entry;
+	     entry = store_after(&registry->store, entry->info.name))
 		put_entry(registry, entry);
-	for (size_t at = 0; (entry = deferred_after(registry, &at));)
+	for (entry = store_deferred_after(&registry->store, 0); entry;
+	     entry = store_deferred_after(&registry->store, entry->info.generation))
 		put_entry(registry, entry);
 	for (session = registry->sessions.by_id; session; session = session->hh.next)
 		put_attachments(registry, session);

@@ -2,9 +2,8 @@
 #ifndef GPUSHARE_REGISTRY_SAVE_H
 #define GPUSHARE_REGISTRY_SAVE_H
 /*
- * What changes in the registry, put down among its records at once, so before anybody hears of it. What
- * stands under a name goes to the index, too. `record_slot` is where a thing's record is; 0: it has none. All want
- * the registry's lock held.
+ * What changes in the registry, put down among its records at once, so before anybody hears of it.
+ * `record_slot` is where a thing's record is; 0: it has none. All want the registry's lock held.
  */
 #include "registry.h"
 
@@ -29,7 +28,7 @@ void save_quarantine_end(struct registry *registry, struct quarantine *quarantin
 /* The session ends, and with it all that it has, but names with KEEP: before the first of them goes, as a
  * successor must not wait for a process that lives and has closed this connection. */
 void save_end(struct registry *registry, struct session *session);
-/* Its process is seen otherwise than before: so is who has what it has. */
+/* Its process is seen otherwise than before. */
 void save_seen(struct registry *registry, struct session *session);
 /* What holds for the whole registry. */
 void save_begin(struct registry *registry);

@@ -145,13 +145,13 @@ int64_t server_tick(struct server *server)
 	asks_time_out(registry, now, &todo);
 	next = sooner(next, asks_list(registry, &todo));
 	next = sooner(next, registry_next_deadline_ns(registry));
-	next = sooner(next, keep_expire(registry, now));
+	next = sooner(next, registry_expire(registry, now));
 	next = sooner(next, order_tick(registry, now));
 	next = sooner(next, events_due(registry, now));
 	next = sooner(next, asks_notify(registry, &todo));
-	if (server->keeping && !registry->kept && !registry->sessions.count)
+	if (server->keeping && !registry->kept.root && !registry->sessions.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
-	server->keeping = registry->kept;
+	server->keeping = registry->kept.root;
 	registry_unlock(registry);
 
 	connections_run(todo);
@@ -164,7 +164,7 @@ int64_t server_idle_since_ns(struct server *server)
 	int64_t since;
 
 	registry_lock(registry);
-	since = registry->kept ? INT64_MAX : server->idle_since_ns;
+	since = registry->kept.root ? INT64_MAX : server->idle_since_ns;
 	registry_unlock(registry);
 	return since;
 }

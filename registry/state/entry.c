@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/clock.h"
 #include "tally.h"
 #include "users.h"
 
@@ -86,9 +85,22 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 	}
 	know(info, &entry->info);
 	memcpy(entry->handle, handle, sizeof(entry->handle));
-	entry->created_ns = clock_ns();
 	entry->deadline_ns = INT64_MAX;
 	return entry;
+}
+
+void entry_count_kept(struct entry *entry)
+{
+	if (!entry_is_kept(entry->info.flags))
+		return;
+	entry->kept_bytes = entry->info.base_size;
+	user_add(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
+}
+
+void entry_uncount_kept(struct entry *entry)
+{
+	user_take(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
+	entry->kept_bytes = 0;
 }
 
 struct entry *entry_free(struct entry *entry)

@@ -8,6 +8,7 @@
 #include "limit.h"
 #include "os/process.h"
 #include "protocol.h"
+#include "tree.h"
 
 struct held;
 struct session;
@@ -37,8 +38,16 @@ struct entry {
 	struct session *session; /* NULL: kept, and its owner has gone */
 	struct user *user;	 /* among whose names it counts; NULL: it has none so far */
 	uint64_t kept_bytes;	 /* what of it counts as kept */
-	struct entry *prev,
-	    *next; /* of the same session (named, or in limbo), or of what is kept without one */
+	union {
+		struct {
+			struct entry *prev, *next; /* of the same session: named, or deferred */
+		};
+		struct tree_node kept; /* without a session: struct state */
+	};
+	struct tree_node place; /* by name, or, nameless, by generation */
+	struct tree_node by_generation;
+	bool numbered; /* it is there */
+	bool nameless;
 	struct tally *tally; /* where it is counted; NULL: nowhere */
 	struct {
 		uint32_t backing;
@@ -50,8 +59,6 @@ struct entry {
 	unsigned int indexed;	  /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */
-	UT_hash_handle hh;
-	UT_hash_handle by_generation; /* .tbl is NULL where there was no memory */
 };
 
 /* NULL: out of memory. */
@@ -63,6 +70,9 @@ void entry_become(struct entry *entry, struct entry *made);
 /* These are its tags, and count as its user's: limit_check_tags() was asked before. false: out of
  * memory, nothing changed. */
 bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
+/* Its bytes count as kept by its user, with or without an owner; and no more. */
+void entry_count_kept(struct entry *entry);
+void entry_uncount_kept(struct entry *entry);
 /* As a record, handle apart. */
 void entry_tell(const struct entry *entry, record *out_info);
 

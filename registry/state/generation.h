@@ -6,7 +6,7 @@
  * host was started, a clock that nobody sets, and fewer are given than go by. Nothing that has one outlives
  * the host's kernel.
  */
-#include "os/clock.h"
+#include <stdint.h>
 
 struct generation {
 	uint64_t next;
@@ -17,9 +17,9 @@ struct generation {
 /* The highest that a client is believed to have been given: no counting on from it passes the other. */
 #define GENERATION_TOLD (GENERATION_SANE / 2)
 
-static inline void generation_init(struct generation *generation)
+static inline void generation_init(struct generation *generation, int64_t boot_ns)
 {
-	generation->next = (uint64_t)clock_read_ns(CLOCK_BOOTTIME) / 1000;
+	generation->next = (uint64_t)boot_ns / 1000;
 }
 
 /* That one is in use, wherever it came from. */

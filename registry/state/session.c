@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 struct session *session_new(struct sessions *sessions, uint32_t id, const struct process *peer,
 			    struct user *user)
@@ -18,8 +17,6 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 	session->peer = *peer;
 	session->user = user;
 	session->who = (struct identity){.uid = peer->uid, .gid = IDENTITY_NO_GROUP};
-	if (getrandom(session->key, sizeof(session->key), GRND_NONBLOCK) != sizeof(session->key))
-		memset(session->key, 0, sizeof(session->key)); /* can't be resumed */
 	session->watch = -1;
 	HASH_ADD(hh, sessions->by_id, id, sizeof(session->id), session);
 	if (!session->hh.tbl) {
@@ -150,5 +147,4 @@ void session_detach(struct sessions *sessions, struct session *session,
 		session->unheard.attachment = attachment->next;
 	DL_DELETE(session->attachments, attachment);
 	HASH_DEL(sessions->attached[HASH_PART(attachment->hh.hashv)], attachment);
-	free(attachment);
 }

@@ -31,7 +31,7 @@ struct session {
 	uint64_t
 	    holder; /* what its attachments know it by: they keep it where another session takes them over */
 	struct sessions *all;
-	uint8_t key[GPUSHARE_SESSION_KEY_SIZE]; /* what its client may resume it by */
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE]; /* what its client may resume it by; 0: nothing */
 	struct process peer;
 	struct user *user;
 	struct identity who; /* without groups but where connection.c has read them */
@@ -97,7 +97,7 @@ struct attachment *session_find_attachment(const struct session *session, const 
 					   uint64_t generation);
 /* Whatever its name; NULL: that one is not attached. */
 struct attachment *session_find_generation(const struct session *session, uint64_t generation);
-/* `count` fewer; the attachment is freed when none is left. */
+/* `count` fewer; with none left the session has it no more, and the caller frees it. */
 void session_detach(struct sessions *sessions, struct session *session,
 		    struct attachment *attachment, unsigned int count);
 

@@ -3,90 +3,88 @@
 
 #include <string.h>
 
+#define ENTRY(node) TREE_OF(struct entry, place, node)
+#define NUMBERED(node) TREE_OF(struct entry, by_generation, node)
+
+static int compare(const uint64_t *key, uint64_t generation)
+{
+	return (*key > generation) - (*key < generation);
+}
+
+static int compare_name(const void *key, const struct tree_node *node)
+{
+	return strcmp(key, ENTRY(node)->info.name);
+}
+
+static int compare_deferred(const void *key, const struct tree_node *node)
+{
+	return compare(key, ENTRY(node)->info.generation);
+}
+
+static int compare_generation(const void *key, const struct tree_node *node)
+{
+	return compare(key, NUMBERED(node)->info.generation);
+}
+
 void store_init(struct store *store)
 {
-	*store = (struct store){0};
+	*store = (struct store){.names = {.compare = compare_name},
+				.deferred = {.compare = compare_deferred},
+				.generations = {.compare = compare_generation}};
 }
 
 void store_finish(struct store *store)
 {
-	while (store->count)
-		store_remove(store, store_at(store, store->count - 1));
-	ordered_finish(&store->ordered);
-	*store = (struct store){0};
+	while (store->names.root)
+		store_remove(store, ENTRY(store->names.root));
+	while (store->deferred.root)
+		store_remove(store, ENTRY(store->deferred.root));
 }
 
-struct entry *store_find(const struct store *store, const char *name)
+void store_name(struct store *store, struct entry *entry)
 {
-	size_t length = strlen(name);
-	unsigned int hash = hash_of(name, length);
-	struct entry *found;
-
-	HASH_FIND_BYHASHVALUE(hh, store->by_name[HASH_PART(hash)], name, length, hash, found);
-	return found;
+	entry->nameless = false;
+	tree_insert(&store->names, &entry->place, entry->info.name);
+	store->count++;
 }
 
-size_t store_seek(const struct store *store, const char *after)
+void store_defer(struct store *store, struct entry *entry)
 {
-	return ordered_seek(&store->ordered, after);
-}
-
-struct entry *store_at(const struct store *store, size_t position)
-{
-	return ordered_at(&store->ordered, position);
+	entry->nameless = true;
+	tree_insert(&store->deferred, &entry->place, &entry->info.generation);
+	store->nameless++;
 }
 
 struct entry *store_add(struct store *store, const record *info, const uint8_t *handle)
 {
-	struct entry *entry;
-	unsigned int hash;
-	size_t length;
+	struct entry *entry = entry_new(info, handle);
 
-	if (!ordered_reserve(&store->ordered))
-		return NULL;
-	entry = entry_new(info, handle);
 	if (!entry)
 		return NULL;
 	entry->info.generation = 0;
-	length = strlen(entry->info.name);
-	hash = hash_of(entry->info.name, length);
-	HASH_ADD_BYHASHVALUE(hh, store->by_name[HASH_PART(hash)], info.name, length, hash, entry);
-	if (!entry->hh.tbl)
-		return entry_free(entry);
-	ordered_insert(&store->ordered, entry);
-	store->count++;
+	store_name(store, entry);
 	return entry;
 }
 
 void store_number(struct store *store, struct entry *entry, uint64_t generation)
 {
-	unsigned int hash = hash_of(&generation, sizeof(generation));
-
-	if (entry->by_generation.tbl)
-		HASH_DELETE(by_generation,
-			    store->by_generation[HASH_PART(entry->by_generation.hashv)], entry);
-	entry->by_generation.tbl = NULL;
+	if (entry->numbered)
+		tree_remove(&store->generations, &entry->by_generation, &entry->info.generation);
 	entry->info.generation = generation;
+	entry->numbered = generation;
 	if (generation)
-		HASH_ADD_BYHASHVALUE(by_generation, store->by_generation[HASH_PART(hash)],
-				     info.generation, sizeof(generation), hash, entry);
-}
-
-struct entry *store_find_generation(const struct store *store, uint64_t generation)
-{
-	unsigned int hash = hash_of(&generation, sizeof(generation));
-	struct entry *found;
-
-	HASH_FIND_BYHASHVALUE(by_generation, store->by_generation[HASH_PART(hash)], &generation,
-			      sizeof(generation), hash, found);
-	return found;
+		tree_insert(&store->generations, &entry->by_generation, &generation);
 }
 
 void store_take(struct store *store, struct entry *entry)
 {
-	ordered_remove(&store->ordered, entry);
-	store->count--;
-	HASH_DEL(store->by_name[HASH_PART(entry->hh.hashv)], entry);
+	if (entry->nameless) {
+		tree_remove(&store->deferred, &entry->place, &entry->info.generation);
+		store->nameless--;
+	} else {
+		tree_remove(&store->names, &entry->place, entry->info.name);
+		store->count--;
+	}
 }
 
 void store_remove(struct store *store, struct entry *entry)
@@ -94,4 +92,39 @@ void store_remove(struct store *store, struct entry *entry)
 	store_take(store, entry);
 	store_number(store, entry, 0);
 	entry_free(entry);
+}
+
+struct entry *store_find(const struct store *store, const char *name)
+{
+	struct tree_node *found = tree_find(&store->names, name);
+
+	return found ? ENTRY(found) : NULL;
+}
+
+struct entry *store_find_generation(const struct store *store, uint64_t generation)
+{
+	struct tree_node *found = tree_find(&store->generations, &generation);
+
+	return found ? NUMBERED(found) : NULL;
+}
+
+struct entry *store_find_deferred(const struct store *store, uint64_t generation)
+{
+	struct entry *entry = store_find_generation(store, generation);
+
+	return entry && entry->nameless ? entry : NULL;
+}
+
+struct entry *store_after(const struct store *store, const char *name)
+{
+	struct tree_node *found = tree_above(&store->names, name);
+
+	return found ? ENTRY(found) : NULL;
+}
+
+struct entry *store_deferred_after(const struct store *store, uint64_t generation)
+{
+	struct tree_node *found = tree_above(&store->deferred, &generation);
+
+	return found ? ENTRY(found) : NULL;
 }

@@ -10,7 +10,7 @@
 GPUSHARE_BACKINGS(X)
 #undef X
 
-static struct tally_key key_of(const struct entry *entry, bool nameless)
+static struct tally_key key_of(const struct entry *entry)
 {
 	unsigned int mode = entry->info.mode;
 
@@ -19,7 +19,7 @@ static struct tally_key key_of(const struct entry *entry, bool nameless)
 	    .gid = entry->info.owner_gid,
 	    .group = (mode & 060) != 0,
 	    .others = (mode & 06) != 0,
-	    .limbo = nameless,
+	    .limbo = entry->nameless,
 	};
 }
 
@@ -59,13 +59,13 @@ void tally_drop(struct entry *entry)
 	free(tally);
 }
 
-void tally_put(struct tally **all, struct entry *entry, bool nameless)
+void tally_put(struct tally **all, struct entry *entry)
 {
-	struct tally_key key = key_of(entry, nameless);
+	struct tally_key key = key_of(entry);
 	struct tally_sum *sum;
 
 	tally_drop(entry);
-	if (nameless ? !entry->info.in_limbo : entry_is_staged(entry->info.flags))
+	if (entry->nameless ? !entry->info.in_limbo : entry_is_staged(entry->info.flags))
 		return;
 	entry->tally = find(all, &key);
 	if (!entry->tally)

@@ -36,8 +36,8 @@ struct tally {
 	UT_hash_handle hh;
 };
 
-/* It is counted as what it is now. `nameless`: in limbo. */
-void tally_put(struct tally **all, struct entry *entry, bool nameless);
+/* It is counted as what it is now. */
+void tally_put(struct tally **all, struct entry *entry);
 /* It is counted no more. */
 void tally_drop(struct entry *entry);
 /* What `session` may see, by backing; in limbo, or with a name. */

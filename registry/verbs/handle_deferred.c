@@ -5,16 +5,14 @@
 
 #include "verbs/handlers.h"
 #include "os/log.h"
-#include "save.h"
-#include "order_page.h"
+#include "quota.h"
 
-static void answer_limbo(struct registry *registry, const struct entry *entry, reply *answer)
+static void answer_limbo(const struct entry *entry, reply *answer)
 {
 	log_line("limbo: \"%s\", generation %" PRIu64 ", attached %" PRIu32 " times",
 		 entry->info.name, entry->info.generation, entry->info.attachers);
 	answer->which_body = gpushare_Reply_withdraw_tag;
 	answer->body.withdraw.limbo = true;
-	events_tell(registry, GPUSHARE_NOTICE_LIMBO, entry, entry->owner.pid);
 }
 
 bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
@@ -28,30 +26,27 @@ bool handle_withdraw_limbo(struct registry *registry, struct entry *entry,
 		? !entry->session
 		: !withdraw->limbo || backing_is_fd(entry->info.backing) || !entry->info.attachers)
 		return false;
-	if (!deferred_enter(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN))
+	if (limit_check(registry, entry->user, LIMIT_limbo, 1, NULL))
 		return false;
+	buffer_defer(&registry->state, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN,
+		     false);
 	if (!unlink)
-		answer_limbo(registry, entry, answer);
-	else
-		events_tell_departure(registry, entry, DEPARTURE_UNLINKED);
+		answer_limbo(entry, answer);
 	return true;
 }
 
 bool handle_withdraw_nameless(struct registry *registry, const struct session *session,
 			      const gpushare_Withdraw *withdraw, reply *answer)
 {
-	struct entry *entry = deferred_find(registry, withdraw->generation);
+	struct entry *entry = store_find_deferred(&registry->store, withdraw->generation);
 
 	if (!entry || entry->session != session || strcmp(entry->info.name, withdraw->name))
 		return false;
 	if (withdraw->limbo && entry->info.attachers) {
-		entry->info.in_limbo = true;
-		entry->unsynced = false;
-		save_entry(registry, entry);
-		order_check(registry, entry->info.generation);
-		answer_limbo(registry, entry, answer);
+		buffer_confirm(&registry->state, entry);
+		answer_limbo(entry, answer);
 	} else {
-		deferred_leave(registry, entry);
+		buffer_end(&registry->state, entry);
 	}
 	return true;
 }
@@ -70,23 +65,22 @@ int handle_limbo(struct registry *registry, struct session *session, const reque
 
 	answer->which_body = gpushare_Reply_limbo_tag;
 	for (pb_size_t i = 0; i < limbo->generations_count; i++) {
-		struct entry *entry = deferred_find(registry, limbo->generations[i]);
+		struct entry *entry = store_find_deferred(&registry->store, limbo->generations[i]);
 
 		if (is_attached(entry, session))
 			continue;
 		left->generations[left->generations_count++] = limbo->generations[i];
 		if (entry && entry->session == session)
-			deferred_leave(registry, entry);
+			buffer_end(&registry->state, entry);
 	}
 	return GPUSHARE_OK;
 }
 
 void handle_list_limbo(struct listing *listing)
 {
-	const struct registry *registry = listing->registry;
-	size_t at = deferred_seek(registry, listing->after_generation);
-	const struct entry *entry;
+	const struct store *store = &listing->registry->store;
+	const struct entry *entry = store_deferred_after(store, listing->after_generation);
 
-	while ((entry = deferred_after(registry, &at)) && handle_list_one(listing, entry))
-		;
+	while (entry && handle_list_one(listing, entry))
+		entry = store_deferred_after(store, entry->info.generation);
 }

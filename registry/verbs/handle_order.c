@@ -21,7 +21,7 @@ static bool is_awaited(const struct registry *registry, const struct session *se
 
 	if (permission_find(registry, session, ask->name) ||
 	    explain_tombstone(registry, session, ask->name) ||
-	    registry_has_gone(registry, ask->name, ask->generation))
+	    buffer_has_gone(&registry->state, ask->name, ask->generation))
 		return false;
 	return now < registry->unseen_until_ns || (order && order->awaited_ns);
 }
@@ -161,7 +161,7 @@ int handle_order(struct registry *registry, struct session *session, const reque
 		 reply *answer)
 {
 	const gpushare_Order *wanted = &ask->verb.order;
-	const struct entry *entry = registry_find(registry, wanted->name, wanted->generation);
+	const struct entry *entry = buffer_find(&registry->state, wanted->name, wanted->generation);
 	struct order *order;
 	bool came = false;
 	int status;

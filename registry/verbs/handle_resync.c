@@ -10,8 +10,6 @@
 #include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
-#include "save.h"
-#include "order_page.h"
 #include "os/piece.h"
 #include "quota.h"
 
@@ -44,7 +42,7 @@ static void tell_shared(struct registry *registry, struct session *session,
 			const gpushare_Hold *hold, reply *answer)
 {
 	struct entry *entry = find(registry, hold);
-	const struct entry *nameless = deferred_find(registry, hold->generation);
+	const struct entry *nameless = store_find_deferred(&registry->store, hold->generation);
 
 	/* Of what was unlinked only its free is owed. */
 	if (nameless && nameless->session == session) {
@@ -54,7 +52,7 @@ static void tell_shared(struct registry *registry, struct session *session,
 	}
 	if (entry && !entry->session && entry->owner.uid == session->peer.uid &&
 	    process_is_same(&entry->owner, &session->peer))
-		keep_return(registry, entry, session);
+		buffer_return(&registry->state, entry, session);
 	if (!entry || entry->session != session || entry->info.missing)
 		want(answer, hold);
 	if (entry && entry->session == session)
@@ -71,7 +69,7 @@ static bool may_hold(const struct registry *registry, const struct session *sess
 static int tell_attached(struct registry *registry, struct session *session,
 			 const gpushare_Hold *hold, reply *answer)
 {
-	const struct entry *entry = registry_find(registry, hold->name, hold->generation);
+	const struct entry *entry = buffer_find(&registry->state, hold->name, hold->generation);
 	const struct attachment *before =
 	    session_find_attachment(session, hold->name, hold->generation);
 	const struct attachment *same = session_find_generation(session, hold->generation);
@@ -89,13 +87,14 @@ static int tell_attached(struct registry *registry, struct session *session,
 			     hold->count > had ? hold->count - had : 0, answer);
 	if (status)
 		return status;
-	attachment = registry_set(registry, session, hold->name, hold->generation, hold->count);
+	attachment =
+	    buffer_attach(&registry->state, session, hold->name, hold->generation, hold->count);
 	if (!attachment)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	attachment->told = session->round;
 	if (entry ? entry->info.missing
 		  : !store_find(&registry->store, hold->name) &&
-			!registry_has_gone(registry, hold->name, hold->generation))
+			!buffer_has_gone(&registry->state, hold->name, hold->generation))
 		want(answer, hold);
 	return GPUSHARE_OK;
 }
@@ -123,16 +122,12 @@ static void end_entry(struct registry *registry, struct entry *entry, const gpus
 	bool nobodys = is_nobodys(entry, resync);
 
 	if (!nobodys && entry_stays(entry->info.flags)) {
-		keep_orphan(registry, entry);
+		buffer_orphan(&registry->state, entry);
 	} else if (!nobodys && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
-		   deferred_enter(registry, entry, DEPARTURE_WITHDRAWN)) {
-		entry->info.in_limbo = false;
-		entry->unsynced = true;
-		save_entry(registry, entry);
-		events_tell_departure(registry, entry, DEPARTURE_WITHDRAWN);
-		order_check(registry, entry->info.generation);
+		   !limit_check(registry, entry->user, LIMIT_limbo, 1, NULL)) {
+		buffer_defer(&registry->state, entry, DEPARTURE_WITHDRAWN, true);
 	} else {
-		registry_remove(registry, entry, DEPARTURE_WITHDRAWN);
+		buffer_remove(&registry->state, entry, DEPARTURE_WITHDRAWN);
 	}
 }
 
@@ -155,7 +150,7 @@ static void end_unheard_attachment(struct registry *registry, struct session *se
 
 	session->unheard.attachment = attachment->next;
 	if (attachment->told != session->round)
-		registry_detach(registry, session, attachment, attachment->count);
+		buffer_detach(&registry->state, session, attachment, attachment->count);
 }
 
 /* What was not told of goes, a piece of it. false: there is more. */

@@ -9,8 +9,6 @@
 #include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
-#include "order_page.h"
-#include "save.h"
 #include "quota.h"
 
 /* What is kept of that name, which the caller may take; NULL: nothing, or not for him. */
@@ -32,10 +30,10 @@ static int check_kept(struct registry *registry, const struct session *session, 
 	if (!entry_is_kept(info->flags))
 		return GPUSHARE_OK;
 	if (freed)
-		keep_uncount(instead);
+		entry_uncount_kept(instead);
 	status = limit_check(registry, session->user, LIMIT_kept_bytes, info->base_size, answer);
 	if (freed)
-		keep_count(instead);
+		entry_count_kept(instead);
 	return status;
 }
 
@@ -68,8 +66,9 @@ static int share_entry(struct registry *registry, struct session *session,
 	if (status)
 		return status;
 	if (!kept)
-		*out_entry = registry_add(registry, session, &share->buffer, share->handle, 0);
-	else if (keep_replace(registry, kept, session, &share->buffer, share->handle))
+		*out_entry =
+		    buffer_add(&registry->state, session, &share->buffer, share->handle, 0);
+	else if (buffer_replace(&registry->state, kept, session, &share->buffer, share->handle))
 		*out_entry = kept;
 	if (!*out_entry)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
@@ -85,7 +84,7 @@ static int share_new(struct registry *registry, struct session *session,
 	if (status)
 		return status;
 	if (backing_is_fd(share->buffer.backing))
-		registry_hold(registry, entry, handle_take(registry));
+		buffer_hold(&registry->state, entry, handle_take(registry));
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = entry->info.generation;
 	answer->body.share.mode = entry->info.mode;
@@ -108,9 +107,7 @@ static int share_adopt(struct registry *registry, struct session *session,
 		kept->info.mode = share->mode;
 	if (*share->group)
 		kept->info.owner_gid = share->buffer.owner_gid;
-	if (share->mode || *share->group)
-		changes_mark(&registry->changes, kept->info.name);
-	keep_adopt(registry, kept, session, &share->buffer);
+	buffer_adopt(&registry->state, kept, session, &share->buffer);
 	answer->which_body = gpushare_Reply_share_tag;
 	body->generation = kept->info.generation;
 	body->adopted = body->has_buffer = true;
@@ -127,7 +124,7 @@ static int check_standing(const struct session *session, const gpushare_Share *s
 	if (entry->info.generation != share->again || entry->owner.uid != session->peer.uid ||
 	    (!share->orphan && entry->session && entry->session != session))
 		return explain_taken(answer, session, entry);
-	if (keep_is_alike(entry, &share->buffer))
+	if (buffer_is_alike(entry, &share->buffer))
 		return GPUSHARE_OK;
 	return explain(answer, GPUSHARE_E_INVALID,
 		       "\"%s\", generation %" PRIu64 ", has %" PRIu64 " bytes, not %" PRIu64
@@ -147,7 +144,7 @@ static bool may_bring_back(const struct registry *registry, const struct session
 		return false; /* it was never given, and would use up the numbers of all */
 	if (registry->is_system && tombstone && tombstone->owner.uid != session->peer.uid)
 		return false;
-	if (!registry_has_gone(registry, share->buffer.name, share->again))
+	if (!buffer_has_gone(&registry->state, share->buffer.name, share->again))
 		return !share->orphan || !registry->is_system;
 	if (share->orphan)
 		return false;
@@ -159,7 +156,7 @@ static int check_lost(struct registry *registry, const struct session *session,
 		      const gpushare_Share *share, reply *answer)
 {
 	const struct entry *other = store_find_generation(&registry->store, share->again);
-	const struct entry *nameless = deferred_find(registry, share->again);
+	const struct entry *nameless = store_find_deferred(&registry->store, share->again);
 
 	if ((nameless && (!nameless->unsynced || nameless->session != session)) ||
 	    !may_bring_back(registry, session, share))
@@ -179,27 +176,20 @@ static int check_lost(struct registry *registry, const struct session *session,
 static struct entry *bring_back(struct registry *registry, struct session *session,
 				const gpushare_Share *share, struct entry *entry)
 {
-	struct entry *nameless = deferred_find(registry, share->again);
-	unsigned int record_slot = 0;
+	struct entry *nameless = store_find_deferred(&registry->store, share->again);
 
 	if (entry) {
 		if (!entry->session && !share->orphan)
-			keep_return(registry, entry, session);
+			buffer_return(&registry->state, entry, session);
 		return entry;
 	}
-	if (nameless)
-		record_slot = deferred_give_up(registry, nameless);
-	entry = registry_add(registry, session, &share->buffer, share->handle, share->again);
-	save_forget(registry, record_slot);
-	if (!entry) {
-		order_end(registry, share->again);
-		return NULL;
-	}
-	registry_count(registry, entry);
-	if (share->orphan)
-		keep_strand(registry, entry, session);
-	else
-		order_check(registry, share->again);
+	if (!nameless)
+		entry = buffer_add(&registry->state, session, &share->buffer, share->handle,
+				   share->again);
+	else if (buffer_revive(&registry->state, nameless, &share->buffer, share->handle))
+		entry = nameless;
+	if (entry && share->orphan)
+		buffer_strand(&registry->state, entry, session);
 	return entry;
 }
 
@@ -217,7 +207,7 @@ static int share_again(struct registry *registry, struct session *session,
 	if (!entry)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	if (backing_is_fd(share->buffer.backing) && !entry->held)
-		registry_hold(registry, entry, handle_take(registry));
+		buffer_hold(&registry->state, entry, handle_take(registry));
 	answer->which_body = gpushare_Reply_share_tag;
 	answer->body.share.generation = share->again;
 	log_line("again: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", session->peer.uid,
@@ -265,7 +255,7 @@ int handle_share(struct registry *registry, struct session *session, const reque
 	if (share.again)
 		return share_again(registry, session, &share, answer);
 	kept = share.adopt ? find_kept(registry, session, name) : NULL;
-	if (kept && !kept->info.missing && keep_is_alike(kept, &share.buffer))
+	if (kept && !kept->info.missing && buffer_is_alike(kept, &share.buffer))
 		return share_adopt(registry, session, &share, kept, answer);
 	if (!share.adopt || with_fd)
 		return share_new(registry, session, &share, answer);

@@ -7,7 +7,6 @@
 #include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
-#include "save.h"
 #include "quota.h"
 
 #define TAGS_MAX GPUSHARE_TAGS_MAX
@@ -74,9 +73,8 @@ int handle_tag(struct registry *registry, struct session *session, const request
 	status = limit_check_tags(registry, entry->user, entry, all.count, answer);
 	if (status)
 		return status;
-	if (!entry_tag(entry, all.tags, all.count))
+	if (!buffer_tag(&registry->state, entry, all.tags, all.count))
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	save_entry(registry, entry);
 	log_line("tag: uid %u pid %d (%s), \"%s\", %d tags", session->peer.uid, session->peer.pid,
 		 session->peer.command, wanted->name, all.count);
 	return GPUSHARE_OK;

@@ -118,11 +118,11 @@ static int answer_missing(struct registry *registry, const struct session *sessi
 static int lookup_generation(const struct registry *registry, const struct session *session,
 			     const gpushare_Lookup *lookup, reply *answer)
 {
-	const struct entry *entry = registry_find(registry, lookup->name, lookup->generation);
+	const struct entry *entry = buffer_find(&registry->state, lookup->name, lookup->generation);
 
 	if (entry && !access_sees(session, entry))
 		entry = NULL; /* as if it were not there */
-	if (!entry && registry_has_gone(registry, lookup->name, lookup->generation))
+	if (!entry && buffer_has_gone(&registry->state, lookup->name, lookup->generation))
 		return explain_other(answer, registry, session, lookup->name, lookup->generation);
 	answer->which_body = gpushare_Reply_lookup_tag;
 	answer->body.lookup.has_buffer = entry != NULL;
@@ -199,8 +199,8 @@ static int handle_attach(struct registry *registry, struct session *session, con
 	if (entry->held)
 		handle_give(registry, entry->held);
 	held = session_find_attachment(session, entry->info.name, entry->info.generation);
-	if (!registry_set(registry, session, entry->info.name, entry->info.generation,
-			  held ? held->count + 1 : 1))
+	if (!buffer_attach(&registry->state, session, entry->info.name, entry->info.generation,
+			   held ? held->count + 1 : 1))
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	answer->which_body = gpushare_Reply_attach_tag;
 	attach->has_buffer = true;
@@ -223,7 +223,7 @@ static int handle_detach(struct registry *registry, struct session *session, con
 		return explain(answer, GPUSHARE_E_NOT_FOUND,
 			       "this connection has not attached \"%s\", generation %" PRIu64,
 			       detach->name, detach->generation);
-	registry_detach(registry, session, attachment, 1);
+	buffer_detach(&registry->state, session, attachment, 1);
 	log_line("detach: uid %u pid %d (%s), \"%s\"", session->peer.uid, session->peer.pid,
 		 session->peer.command, detach->name);
 	return GPUSHARE_OK;
@@ -253,9 +253,10 @@ static int handle_withdraw(struct registry *registry, struct session *session, c
 	log_line("%s: uid %u pid %d (%s), \"%s\"", unlink ? "unlink" : "withdraw",
 		 session->peer.uid, session->peer.pid, session->peer.command, withdraw->name);
 	if (!unlink && entry_stays(entry->info.flags))
-		keep_orphan(registry, entry);
+		buffer_orphan(&registry->state, entry);
 	else if (!handle_withdraw_limbo(registry, entry, withdraw, answer))
-		registry_remove(registry, entry, unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
+		buffer_remove(&registry->state, entry,
+			      unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN);
 	return GPUSHARE_OK;
 }
 
@@ -295,11 +296,10 @@ static void list_names(struct listing *listing)
 	const struct pattern *pattern = &listing->pattern;
 	const struct entry *entry;
 
-	for (size_t at = pattern_seek(pattern, store, listing->after);
-	     (entry = store_at(store, at)) && !pattern_is_past(pattern, entry->info.name); at++) {
-		if (!handle_list_one(listing, entry))
-			break;
-	}
+	for (entry = pattern_seek(pattern, store, listing->after);
+	     entry && !pattern_is_past(pattern, entry->info.name) &&
+	     handle_list_one(listing, entry);)
+		entry = store_after(store, entry->info.name);
 }
 
 bool handle_refuses_lists(const struct user *user)
@@ -391,7 +391,7 @@ static int handle_verb(struct registry *registry, struct session *session, const
 	if (session->given_up) /* nobody waits for that, or is told of it */
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "this process goes on by another connection");
-	registry_end_name(registry, request_name(ask));
+	state_end_name(&registry->state, request_name(ask));
 	switch (ask->which_verb) {
 #define X(verb) \
 	case gpushare_Request_##verb##_tag: \

@@ -18,19 +18,18 @@ struct pattern pattern_begin(const char *text)
 	return pattern;
 }
 
-size_t pattern_seek(const struct pattern *pattern, const struct store *store, const char *after)
+const struct entry *pattern_seek(const struct pattern *pattern, const struct store *store,
+				 const char *after)
 {
 	char prefix[GPUSHARE_NAME_MAX + 1];
 	const struct entry *same;
-	size_t at;
 
 	if (!pattern->prefix || strncmp(after, pattern->text, pattern->prefix) >= 0)
-		return store_seek(store, after);
+		return store_after(store, after);
 	memcpy(prefix, pattern->text, pattern->prefix);
 	prefix[pattern->prefix] = '\0';
-	at = store_seek(store, prefix);
-	same = at ? store_at(store, at - 1) : NULL;
-	return same && !strcmp(same->info.name, prefix) ? at - 1 : at;
+	same = store_find(store, prefix);
+	return same ? same : store_after(store, prefix);
 }
 
 bool pattern_is_past(const struct pattern *pattern, const char *name)

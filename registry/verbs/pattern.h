@@ -16,8 +16,9 @@ struct pattern {
 };
 
 struct pattern pattern_begin(const char *text);
-/* The position of the first name above `after` that may fit; so may those behind it. */
-size_t pattern_seek(const struct pattern *pattern, const struct store *store, const char *after);
+/* The first name above `after` that may fit; so may those behind it. NULL: none. */
+const struct entry *pattern_seek(const struct pattern *pattern, const struct store *store,
+				 const char *after);
 /* No name from this one on fits. */
 bool pattern_is_past(const struct pattern *pattern, const char *name);
 /* false: it does not fit, at first sight. */

@@ -114,11 +114,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	first = read_back();
 	second = read_back(); /* from the same file, without what was of no use */
 	FUZZ_MUST(first->store.count == second->store.count);
-	FUZZ_MUST(first->nameless == second->nameless);
-	for (size_t at = 0; (entry = store_at(&first->store, at)); at++)
-		compare(entry, store_at(&second->store, at));
-	for (size_t at = 0, with = 0; (entry = deferred_after(first, &at));)
-		compare(entry, deferred_after(second, &with));
+	FUZZ_MUST(first->store.nameless == second->store.nameless);
+	for (entry = store_after(&first->store, ""); entry;
+	     entry = store_after(&first->store, entry->info.name))
+		compare(entry, store_find(&second->store, entry->info.name));
+	for (entry = store_deferred_after(&first->store, 0); entry;
+	     entry = store_deferred_after(&first->store, entry->info.generation))
+		compare(entry, store_find_deferred(&second->store, entry->info.generation));
 	registry_free(first);
 	registry_free(second);
 	return 0;

@@ -228,13 +228,14 @@ struct standing {
 static size_t remember(struct standing *standing, size_t room)
 {
 	size_t count = 0;
-	const struct entry *entry;
+	const struct entry *entry = store_after(&world.registry->store, "");
 
-	for (; count < room && (entry = store_at(&world.registry->store, count)); count++) {
+	for (; count < room && entry; count++) {
 		strcpy(standing[count].name, entry->info.name);
 		standing[count].generation = entry->info.generation;
 		standing[count].owned = entry->session;
 		standing[count].attachers = entry->info.attachers;
+		entry = store_after(&world.registry->store, entry->info.name);
 	}
 	return count;
 }
@@ -243,20 +244,21 @@ static size_t remember(struct standing *standing, size_t room)
 static void bury(struct fuzz_bytes *from)
 {
 	struct session *session, *after;
-	struct entry *entry;
+	struct entry *entry, *next;
 	uint8_t dead = fuzz_byte(from), lost = fuzz_byte(from);
+	unsigned int at = 0;
 
 	HASH_ITER (hh, world.registry->sessions.by_id, session, after) {
 		if (dead & 1u << session->peer.pid % 4)
 			registry_disconnect(world.registry, session);
 	}
-	for (size_t at = world.registry->store.count; at-- > 0;) {
-		entry = store_at(&world.registry->store, at);
+	for (entry = store_after(&world.registry->store, ""); entry; entry = next, at++) {
+		next = store_after(&world.registry->store, entry->info.name);
 		if (!backing_is_fd(entry->info.backing))
 			continue;
 		entry->info.missing = lost & 1u << at % 8;
 		if (entry->info.missing)
-			registry_lose(world.registry, entry);
+			buffer_lose(&world.registry->state, entry);
 		else
 			entry->held =
 			    fdtable_keep(&world.registry->fdtable, entry->user, place_again());
@@ -268,7 +270,7 @@ static void restart(struct fuzz_bytes *from)
 {
 	struct standing before[64];
 	size_t count = remember(before, sizeof(before) / sizeof(*before));
-	size_t nameless = world.registry->nameless;
+	size_t nameless = world.registry->store.nameless;
 
 	registry_free(world.registry);
 	memset(world.session, 0, sizeof(world.session));
@@ -276,7 +278,8 @@ static void restart(struct fuzz_bytes *from)
 	records_open(&world.registry->records, place_again());
 	FUZZ_MUST(load_records(world.registry));
 	judge_registry(world.registry);
-	FUZZ_MUST(world.registry->store.count == count && world.registry->nameless == nameless);
+	FUZZ_MUST(world.registry->store.count == count &&
+		  world.registry->store.nameless == nameless);
 	for (size_t i = 0; i < count; i++) {
 		const struct entry *entry = store_find(&world.registry->store, before[i].name);
 
@@ -296,7 +299,7 @@ static void step(struct fuzz_bytes *from)
 	if (what % 32 == 31)
 		return restart(from);
 	if (what % 32 == 30)
-		return (void)keep_expire(world.registry, INT64_MAX - 1);
+		return (void)registry_expire(world.registry, INT64_MAX - 1);
 	if (!world.session[client])
 		return join(client, from);
 	switch (what % 10) {

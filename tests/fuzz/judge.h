@@ -40,11 +40,12 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 		{
 			++*out_nameless;
 			FUZZ_MUST(entry->session == session);
-			FUZZ_MUST(deferred_find(registry, entry->info.generation) == entry);
+			FUZZ_MUST(store_find_deferred(&registry->store, entry->info.generation) ==
+				  entry);
 		}
 	}
-	DL_FOREACH(registry->kept, entry)
-	{
+	for (entry = buffer_next_kept(&registry->state, NULL); entry;
+	     entry = buffer_next_kept(&registry->state, entry)) {
 		named++;
 		FUZZ_MUST(!entry->session && entry_is_kept(entry->info.flags));
 		FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
@@ -80,11 +81,13 @@ static void judge_tallies(const struct registry *registry)
 	struct tally_sum named = {0}, limbo = {0};
 	const struct entry *entry;
 
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+	for (entry = store_after(&registry->store, ""); entry;
+	     entry = store_after(&registry->store, entry->info.name)) {
 		named.count += !entry_is_staged(entry->info.flags);
 		named.bytes += entry_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
 	}
-	for (size_t at = 0; (entry = deferred_after(registry, &at));) {
+	for (entry = store_deferred_after(&registry->store, 0); entry;
+	     entry = store_deferred_after(&registry->store, entry->info.generation)) {
 		limbo.count += entry->info.in_limbo;
 		limbo.bytes += entry->info.in_limbo ? entry->info.base_size : 0;
 	}
@@ -106,8 +109,9 @@ static void judge_registry(const struct registry *registry)
 	size_t nameless;
 
 	FUZZ_MUST(judge_lists(registry, &nameless) == registry->store.count);
-	FUZZ_MUST(nameless == registry->nameless);
-	for (size_t at = 0; (entry = store_at(&registry->store, at)); at++) {
+	FUZZ_MUST(nameless == registry->store.nameless);
+	for (entry = store_after(&registry->store, ""); entry;
+	     entry = store_after(&registry->store, entry->info.name)) {
 		FUZZ_MUST(name_is_valid(entry->info.name) && entry->info.generation);
 		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
@@ -118,8 +122,9 @@ static void judge_registry(const struct registry *registry)
 	}
 	FUZZ_MUST(kept_bytes == registry->users.held[LIMIT_kept_bytes]);
 	FUZZ_MUST(registry->store.count == registry->users.held[LIMIT_names]);
-	FUZZ_MUST(registry->nameless == registry->users.held[LIMIT_limbo]);
-	for (size_t at = 0; (entry = deferred_after(registry, &at));) {
+	FUZZ_MUST(registry->store.nameless == registry->users.held[LIMIT_limbo]);
+	for (entry = store_deferred_after(&registry->store, 0); entry;
+	     entry = store_deferred_after(&registry->store, entry->info.generation)) {
 		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->held);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		tags += entry->tags_count;

@@ -27,7 +27,7 @@ mtype = { NONE, OPEN, LINGERS, GHOST };
 /* The registry: gone with it. */
 bool up, dirty;
 byte next, named, nameless, in_limbo, unsynced, missing;
-byte gone;		/* registry_has_gone(): since the records began, but for what was lost */
+byte gone;		/* buffer_has_gone(): since the records began, but for what was lost */
 byte owner[LAST + 1];	/* slot + 1; 0: nobody, kept */
 mtype session[SLOTS];
 byte attached[SLOTS];
@@ -109,7 +109,7 @@ inline note() {
 #endif
 }
 
-/* registry_drop(), deferred_leave() */
+/* buffer_drop(), buffer_end() */
 inline drop(x) {
 	if
 	:: named == x -> named = 0
@@ -127,7 +127,7 @@ inline drop(x) {
 	i = 0
 }
 
-/* registry_lose(): nobody is left who could bring it back, as far as the registry knows. */
+/* buffer_lose(): nobody is left who could bring it back, as far as the registry knows. */
 inline lose() {
 	if
 	:: named && HAS(missing, named) && !owner[named] && !HAS(ALL_ATTACHED, named) ->
@@ -141,7 +141,7 @@ inline lose() {
 	fi
 }
 
-/* registry_part() */
+/* buffer_part() */
 inline part(x) {
 	if
 #ifndef BREAK_KEEP
@@ -223,14 +223,14 @@ inline share(c, keep) {
 		take(x);
 		keeps = keeps | (keep << x);
 		enter(x, s)
-	:: named && !owner[named] && next < LAST -> /* keep_replace() */
+	:: named && !owner[named] && next < LAST -> /* buffer_replace() */
 		promised = promised & ~BIT(named);
 		x = named;
 		drop(x);
 		take(x);
 		keeps = keeps | (keep << x);
 		enter(x, s)
-	:: named && !owner[named] && keep && !HAS(missing, named) -> /* keep_adopt() */
+	:: named && !owner[named] && keep && !HAS(missing, named) -> /* buffer_adopt() */
 		x = named;
 		owner[x] = s + 1
 	:: else -> x = 0
@@ -290,7 +290,7 @@ inline withdraw(c, y) {
 inline unlink() {
 	promised = promised & ~BIT(named);
 	if
-	:: owner[named] -> /* deferred_enter() */
+	:: owner[named] -> /* buffer_defer() */
 		nameless = nameless | BIT(named);
 		keeper = keeper & ~BIT(named); missing = missing & ~BIT(named);
 		named = 0
@@ -371,7 +371,7 @@ inline leave_out(x) {
 inline resync(c) {
 	s = conn[c] - 1;
 	if
-	:: named && HAS(own[c], named) && !owner[named] -> owner[named] = s + 1 /* keep_return() */
+	:: named && HAS(own[c], named) && !owner[named] -> owner[named] = s + 1 /* buffer_return() */
 	:: named && !HAS(own[c], named) && owner[named] == s + 1 -> x = named; leave_out(x)
 	:: else
 	fi;
@@ -600,7 +600,7 @@ proctype registry() {
 		judge() }
 #endif
 	:: d_step { up && dirty -> copy() }
-	/* keep_expire() */
+	/* registry_expire() */
 	:: d_step { up && named && HAS(keeps, named) && !owner[named] ->
 		promised = promised & ~BIT(named);
 		x = named;

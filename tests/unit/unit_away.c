@@ -45,14 +45,14 @@ static void it_waits_for_the_managers_next(void **state)
 		session = start(false);
 		assert_true(successor_seen(session, "x")->missing);
 		assert_int_equal(peer_attach(session, "x"), GPUSHARE_E_NOT_FOUND);
-		assert_true(keep_expire(peer_registry, clock_ns()) < INT64_MAX);
+		assert_true(registry_expire(peer_registry, clock_ns()) < INT64_MAX);
 		assert_true(successor_seen(session, "x")->missing);
 	}
 	session = start(true);
 	assert_false(successor_seen(session, "x")->missing);
 	assert_int_equal(successor_seen(session, "x")->generation, x);
 	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
-	assert_true(keep_expire(peer_registry, clock_ns()) == INT64_MAX);
+	assert_true(registry_expire(peer_registry, clock_ns()) == INT64_MAX);
 }
 
 static void it_waits_no_longer_than_that(void **state)
@@ -64,12 +64,12 @@ static void it_waits_no_longer_than_that(void **state)
 	leave();
 	session = start(false);
 	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_OK);
-	assert_true(keep_expire(peer_registry, later) == INT64_MAX);
+	assert_true(registry_expire(peer_registry, later) == INT64_MAX);
 	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("lost with the registry");
 	session = start(false); /* nor does the next one */
 	assert_int_equal(peer_lookup(session, "x", 0), GPUSHARE_E_NOT_FOUND);
-	assert_true(keep_expire(peer_registry, clock_ns()) == INT64_MAX);
+	assert_true(registry_expire(peer_registry, clock_ns()) == INT64_MAX);
 }
 
 /* What its own store has lost is lost at once, as ever. */

@@ -180,7 +180,7 @@ static struct entry *kept(struct session *owner, const char *name, uint32_t ttl_
 	info.backing = GPUSHARE_BACKING_VMM;
 	info.flags = GPUSHARE_FLAG_KEEP;
 	info.ttl_s = ttl_s;
-	return registry_add(peer_registry, owner, &info, handle, 0);
+	return buffer_add(&peer_registry->state, owner, &info, handle, 0);
 }
 
 static void what_is_kept(void **state)
@@ -196,19 +196,19 @@ static void what_is_kept(void **state)
 	registry_disconnect(peer_registry, owner);
 	EXPECT(OWNER_GONE, "k", 100);
 	assert_true(told.buffer.owner_gone && told.buffer.ttl_left_s == 5);
-	keep_adopt(peer_registry, entry, other, &again);
+	buffer_adopt(&peer_registry->state, entry, other, &again);
 	EXPECT(SHARE, "k", 200);
 	assert_true(told.buffer.generation == generation && !told.buffer.owner_gone);
 	assert_int_equal(peer_withdraw(other, "k", generation), GPUSHARE_OK); /* a free */
 	EXPECT(OWNER_GONE, "k", 200);
-	assert_true(keep_replace(peer_registry, entry, other, &again, entry->handle));
+	assert_true(buffer_replace(&peer_registry->state, entry, other, &again, entry->handle));
 	EXPECT(REMOVE, "k", 200);
 	assert_int_equal(told.buffer.generation, generation);
 	EXPECT(SHARE, "k", 200);
 	assert_true(told.buffer.generation > generation);
 	registry_disconnect(peer_registry, other);
 	EXPECT(OWNER_GONE, "k", 200);
-	keep_expire(peer_registry, clock_ns() + 6 * NS_PER_S);
+	registry_expire(peer_registry, clock_ns() + 6 * NS_PER_S);
 	EXPECT(EXPIRE, "k", 0);
 	assert_false(next());
 }

@@ -82,7 +82,7 @@ static void it_stays_when_the_owner_goes(void **state)
 	assert_int_equal(seen(other, "x")->owner_pid, 11);
 	assert_string_equal(seen(other, "x")->owner_command, "owner");
 	assert_int_equal(seen(other, "x")->ttl_left_s, 0);
-	assert_int_equal(keep_expire(peer_registry, INT64_MAX - 1), INT64_MAX);
+	assert_int_equal(registry_expire(peer_registry, INT64_MAX - 1), INT64_MAX);
 	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
 	assert_false(peer_answer.body.attach.own);
 	assert_int_equal(peer_answer.body.attach.buffer.address, 0x7f0000001000);
@@ -93,7 +93,7 @@ static void it_stays_when_the_owner_goes(void **state)
 	assert_int_equal(seen(other, "x")->attachers, 0);
 	assert_int_equal(peer_withdraw(other, "x", 0), GPUSHARE_OK);
 	assert_true(peer_is_closed(fd));
-	assert_null(peer_registry->kept);
+	assert_null(peer_registry->kept.root);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 }
 
@@ -112,7 +112,7 @@ static void it_stays_when_the_owner_frees_it(void **state)
 	assert_false(peer_answer.body.attach.own);
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_E_DENIED);
 	end(owner);
-	assert_non_null(peer_registry->kept);
+	assert_non_null(peer_registry->kept.root);
 }
 
 static void a_ttl_runs_from_the_owners_end(void **state)
@@ -122,22 +122,23 @@ static void a_ttl_runs_from_the_owners_end(void **state)
 	int fd;
 
 	(void)state;
+	peer_registry->now_ns = now;
 	share(owner, "long", KEEP, 100);
 	share(owner, "short", KEEP, 10);
 	fd = latest;
-	assert_int_equal(keep_expire(peer_registry, now + 1000 * NS_PER_S), INT64_MAX);
+	assert_int_equal(registry_expire(peer_registry, now + 1000 * NS_PER_S), INT64_MAX);
 	assert_int_equal(seen(other, "short")->ttl_left_s, 0);
 	end(owner);
 	assert_in_range(seen(other, "short")->ttl_left_s, 9, 10);
-	next = keep_expire(peer_registry, now);
+	next = registry_expire(peer_registry, now);
 	assert_in_range(next, now + 10 * NS_PER_S, clock_ns() + 10 * NS_PER_S);
-	assert_in_range(keep_expire(peer_registry, next), next + 89 * NS_PER_S,
+	assert_in_range(registry_expire(peer_registry, next), next + 89 * NS_PER_S,
 			next + 91 * NS_PER_S);
 	assert_true(peer_is_closed(fd));
 	assert_int_equal(peer_lookup(other, "short", 0), GPUSHARE_E_NOT_FOUND);
 	peer_assert_sentence("ttl");
 	peer_assert_sentence("pid 11 (owner)");
-	assert_int_equal(keep_expire(peer_registry, next + 91 * NS_PER_S), INT64_MAX);
+	assert_int_equal(registry_expire(peer_registry, next + 91 * NS_PER_S), INT64_MAX);
 	assert_int_equal(peer_registry->store.count, 0);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 }
@@ -162,7 +163,7 @@ static void a_new_share_replaces_it(void **state)
 	assert_int_equal(seen(other, "x")->attachers, 0);
 	assert_false(seen(other, "x")->owner_gone);
 	assert_int_equal(seen(other, "x")->owner_pid, 13);
-	assert_int_equal(keep_expire(peer_registry, INT64_MAX - 1), INT64_MAX);
+	assert_int_equal(registry_expire(peer_registry, INT64_MAX - 1), INT64_MAX);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 128);
 	/* The old generation's attacher gives it back without harm to the new one. */
 	assert_int_equal(peer_detach(other, "x", first), GPUSHARE_OK);
@@ -201,7 +202,7 @@ static void it_is_adopted(void **state)
 	assert_int_equal(seen(next, "x")->owner_pid, 12);
 	assert_int_equal(seen(next, "x")->flags, KEEP | READONLY);
 	assert_int_equal(seen(next, "x")->ttl_s, 0);
-	assert_int_equal(keep_expire(peer_registry, INT64_MAX - 1), INT64_MAX);
+	assert_int_equal(registry_expire(peer_registry, INT64_MAX - 1), INT64_MAX);
 	end(next);
 	/* With a descriptor of its own, which is not needed. */
 	next = peer_new(3, 13, "third");

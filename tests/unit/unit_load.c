@@ -145,21 +145,23 @@ static void assert_it_holds_together(void)
 		DL_FOREACH(session->deferred, entry)
 		{
 			assert_ptr_equal(entry->session, session);
-			assert_ptr_equal(deferred_find(peer_registry, entry->info.generation),
-					 entry);
+			assert_ptr_equal(
+			    store_find_deferred(&peer_registry->store, entry->info.generation),
+			    entry);
 			nameless++;
 		}
 	}
-	DL_FOREACH(peer_registry->kept, entry)
-	{
+	for (entry = buffer_next_kept(&peer_registry->state, NULL); entry;
+	     entry = buffer_next_kept(&peer_registry->state, entry)) {
 		assert_null(entry->session);
 		assert_true(entry_is_kept(entry->info.flags));
 		entries++;
 	}
 	assert_int_equal(entries, peer_registry->store.count);
-	assert_int_equal(nameless, peer_registry->nameless);
+	assert_int_equal(nameless, peer_registry->store.nameless);
 	assert_true(attachments == peer_registry->sessions.attachments);
-	for (size_t at = 0; (entry = store_at(&peer_registry->store, at)); at++) {
+	for (entry = store_after(&peer_registry->store, ""); entry;
+	     entry = store_after(&peer_registry->store, entry->info.name)) {
 		assert_true(name_is_valid(entry->info.name));
 		assert_ptr_equal(store_find(&peer_registry->store, entry->info.name), entry);
 		assert_true(entry->info.attachers == attachers_of(entry));

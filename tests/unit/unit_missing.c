@@ -235,7 +235,7 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 	assert_int_equal(peer_withdraw(a, "z", z), GPUSHARE_OK); /* freed, and not to be kept */
 	peer_lookup(a, "z", 0);
 	peer_assert_sentence("\"z\" is gone: it was lost with the registry");
-	assert_null(peer_registry->kept);
+	assert_null(peer_registry->kept.root);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 	assert_int_equal(peer_registry->store.count, 0);
 	/* One whom nobody had counted on has it all the same. */

@@ -67,6 +67,16 @@ static void nothing_that_fits_is_left_out(void **state)
 	}
 }
 
+/* Its place among the names; behind them all: NULL. */
+static size_t place_of(const struct entry *entry)
+{
+	size_t at = 0;
+
+	while (entry && strcmp(names[at], entry->info.name) != 0)
+		at++;
+	return entry ? at : NAMES;
+}
+
 static void a_listing_begins_at_the_first_that_fits(void **state)
 {
 	(void)state;
@@ -74,13 +84,13 @@ static void a_listing_begins_at_the_first_that_fits(void **state)
 		const struct pattern pattern = pattern_begin(patterns[p]);
 
 		for (size_t after = 0; after < NAMES; after++) {
-			size_t at = pattern_seek(&pattern, &store, names[after]);
+			size_t at = place_of(pattern_seek(&pattern, &store, names[after]));
 
 			assert_true(at > after);
 			for (size_t i = after + 1; i < at && i < NAMES; i++)
 				assert_false(fits(patterns[p], names[i]));
 		}
-		for (size_t i = 0; i < pattern_seek(&pattern, &store, ""); i++)
+		for (size_t i = 0; i < place_of(pattern_seek(&pattern, &store, "")); i++)
 			assert_false(fits(patterns[p], names[i]));
 	}
 }
@@ -90,8 +100,7 @@ static void most_is_left_out(void **state)
 	struct pattern pattern = pattern_begin("ab/*.w");
 
 	(void)state;
-	assert_string_equal(store_at(&store, pattern_seek(&pattern, &store, ""))->info.name,
-			    "ab/c");
+	assert_string_equal(pattern_seek(&pattern, &store, "")->info.name, "ab/c");
 	assert_true(pattern_is_past(&pattern, "abc"));
 	assert_false(pattern_may_fit(&pattern, "ab/c"));
 	assert_true(pattern_may_fit(&pattern, "ab/c.w"));

@@ -229,7 +229,7 @@ static void what_is_kept_is_kept_on(void **state)
 	assert_int_equal(successor_seen(a, "long")->owner_pid, other);
 	assert_int_equal(peer_attach(a, "long"), GPUSHARE_OK);
 	store_find(&peer_registry->store, "short")->deadline_ns = clock_ns() - 1;
-	assert_int_equal(keep_expire(peer_registry, clock_ns()), INT64_MAX);
+	assert_int_equal(registry_expire(peer_registry, clock_ns()), INT64_MAX);
 	assert_int_equal(peer_registry->store.count, 1);
 	successor_start();
 	assert_int_equal(peer_registry->store.count, 1);
@@ -248,8 +248,8 @@ static void an_owner_that_dies_meanwhile_leaves_what_is_kept(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	successor_end(other);
 	successor_start();
-	assert_non_null(peer_registry->kept);
-	left = peer_registry->kept->deadline_ns - clock_ns();
+	assert_non_null(peer_registry->kept.root);
+	left = buffer_next_kept(&peer_registry->state, NULL)->deadline_ns - clock_ns();
 	assert_in_range(left, 49 * NS_PER_S, 50 * NS_PER_S);
 	assert_true(successor_seen(successor_connect(getpid()), "x")->owner_gone);
 	assert_int_equal(fake_fdstore_count(), 1);

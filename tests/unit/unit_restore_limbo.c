@@ -56,9 +56,9 @@ static uint64_t held_count(void)
 {
 	const struct entry *entry;
 	uint64_t count = 0;
-	size_t at = 0;
 
-	while ((entry = deferred_after(peer_registry, &at)))
+	for (entry = store_deferred_after(&peer_registry->store, 0); entry;
+	     entry = store_deferred_after(&peer_registry->store, entry->info.generation))
 		count += entry->info.in_limbo;
 	return count;
 }
@@ -78,7 +78,8 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 	for (int again = 0; again < 3; again++) {
 		successor_start();
 		assert_int_equal(held_count(), 1);
-		assert_int_equal(deferred_find(peer_registry, first)->info.attachers, 1);
+		assert_int_equal(store_find_deferred(&peer_registry->store, first)->info.attachers,
+				 1);
 		session = successor_resume(getpid(), key);
 		assert_true(peer_answer.body.hello.resumed);
 		assert_int_equal(peer_registry->sessions.disconnected, 1);
@@ -92,7 +93,7 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 	a = successor_resume(other, others);
 	assert_int_equal(peer_ask(a, &told), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.resync.wanted_count, 0);
-	assert_int_equal(deferred_find(peer_registry, first)->info.attachers, 2);
+	assert_int_equal(store_find_deferred(&peer_registry->store, first)->info.attachers, 2);
 	assert_int_equal(peer_detach(a, "x", first), GPUSHARE_OK);
 	assert_false(has_been_left(session, first));
 	successor_end(other);
@@ -116,7 +117,7 @@ static void what_is_unlinked_stays_nameless(void **state)
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK);
 	successor_start();
-	assert_int_equal(peer_registry->nameless, 1);
+	assert_int_equal(peer_registry->store.nameless, 1);
 	assert_int_equal(peer_registry->store.count, 0);
 	session = successor_resume(getpid(), key);
 	assert_true(peer_answer.body.hello.resumed);
@@ -152,7 +153,7 @@ static void what_is_unlinked_does_not_come_back(void **state)
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 	assert_int_equal(peer_withdraw(session, "k", k), GPUSHARE_OK);
 	assert_false(free_into_limbo(session, "x", x));
-	assert_int_equal(peer_registry->nameless, 0);
+	assert_int_equal(peer_registry->store.nameless, 0);
 	assert_null(registry_disconnect(peer_registry, session));
 }
 
@@ -173,7 +174,7 @@ static void what_is_being_freed_gets_there_all_the_same(void **state)
 	assert_int_equal(held_count(), 0);
 	for (int again = 0; again < 2; again++) {
 		assert_true(free_into_limbo(session, "x", x));
-		assert_int_equal(deferred_find(peer_registry, x)->info.attachers, 1);
+		assert_int_equal(store_find_deferred(&peer_registry->store, x)->info.attachers, 1);
 		successor_start();
 		session = successor_resume(getpid(), key);
 		assert_int_equal(held_count(), 1);
@@ -201,7 +202,7 @@ static void what_was_left_out_is_back(void **state)
 		assert_int_equal(peer_ask(session, &again), GPUSHARE_OK);
 		assert_int_equal(successor_seen(session, "x")->attachers, 1);
 		assert_int_equal(successor_seen(session, "x")->generation, x);
-		assert_int_equal(peer_registry->nameless, 0);
+		assert_int_equal(peer_registry->store.nameless, 0);
 		assert_int_equal(asked_for(session, "x", x), 0);
 	}
 	successor_end(other);
@@ -218,7 +219,7 @@ static void it_ends_with_its_owner(void **state)
 	assert_true(free_into_limbo(session, "x", x));
 	successor_end(other);
 	successor_start();
-	assert_int_equal(peer_registry->nameless, 0);
+	assert_int_equal(peer_registry->store.nameless, 0);
 	a = successor_resume(getpid(), key);
 	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
 	assert_null(registry_disconnect(peer_registry, a));

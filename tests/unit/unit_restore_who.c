@@ -152,9 +152,8 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	assert_int_equal(store_find(&peer_registry->store, "kept")->info.owner_pid, alive);
 	successor_end(dead);
 	successor_start();
-	for (size_t at = 0; at < peer_registry->store.count; at++) {
-		const struct entry *entry = store_at(&peer_registry->store, at);
-
+	for (const struct entry *entry = store_after(&peer_registry->store, ""); entry;
+	     entry = store_after(&peer_registry->store, entry->info.name)) {
 		assert_int_equal(entry->owner.pid, 0);
 		assert_int_equal(entry->info.owner_pid, 0);
 		assert_int_equal(entry->info.owner_started, 0);

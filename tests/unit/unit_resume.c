@@ -308,11 +308,11 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	successor_tell(&told, "x", x, 0);
 	resync(successor_connect(other), told, true);
 	assert_true(wanted(x));
-	assert_non_null(peer_registry->kept);
+	assert_non_null(peer_registry->kept.root);
 	session = resume_me(false);
 	resync(session, told, true);
 	assert_false(wanted(x));
-	assert_null(peer_registry->kept);
+	assert_null(peer_registry->kept.root);
 	assert_false(successor_seen(session, "x")->owner_gone);
 	wrong = successor_share("x", KEEP);
 	wrong.verb.share.again = x;

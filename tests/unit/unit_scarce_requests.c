@@ -29,7 +29,7 @@ static void end(void)
 {
 	registry_disconnect(peer_registry, other);
 	registry_disconnect(peer_registry, owner);
-	assert_int_equal(peer_registry->store.ordered.count, 0);
+	assert_int_equal(peer_registry->store.count, 0);
 	assert_int_equal(peer_registry->sessions.attachments, 0);
 	peer_tear_down(NULL);
 }

@@ -67,14 +67,14 @@ static void assert_known(bool all)
 	assert_true(is_k == k || (!is_k && !all));
 	/* never both */
 	assert_true(!is_y || is_y == y);
-	assert_true(!is_y + !peer_registry->nameless >= 1);
+	assert_true(!is_y + !peer_registry->store.nameless >= 1);
 	assert_int_equal(peer_registry->store.count, !!is_x + !!is_k + !!is_y);
-	assert_true(peer_registry->nameless <= 1);
+	assert_true(peer_registry->store.nameless <= 1);
 	assert_true(peer_registry->sessions.attachments <= 2);
 	if (all) {
 		assert_int_equal(is_y, 0);
-		assert_int_equal(peer_registry->nameless, 1);
-		assert_int_equal(peer_registry->deferred[0].generation, y);
+		assert_int_equal(peer_registry->store.nameless, 1);
+		assert_non_null(store_find_deferred(&peer_registry->store, y));
 		assert_int_equal(peer_registry->sessions.attachments, 2);
 	}
 }

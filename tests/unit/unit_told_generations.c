@@ -50,11 +50,11 @@ static void a_generation_has_one_name(void **state)
 	assert_int_equal(resync(a, true, "y", x), GPUSHARE_OK);
 	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(b, "x", 0), GPUSHARE_OK); /* no name, not freed yet */
-	assert_int_equal(deferred_find(peer_registry, x)->info.attachers, 1);
+	assert_int_equal(store_find_deferred(&peer_registry->store, x)->info.attachers, 1);
 	assert_int_equal(peer_detach(a, "y", x), GPUSHARE_OK);
-	assert_int_equal(deferred_find(peer_registry, x)->info.attachers, 1);
+	assert_int_equal(store_find_deferred(&peer_registry->store, x)->info.attachers, 1);
 	assert_int_equal(resync(a, true, "y", x), GPUSHARE_OK);
-	assert_int_equal(deferred_find(peer_registry, x)->info.attachers, 1);
+	assert_int_equal(store_find_deferred(&peer_registry->store, x)->info.attachers, 1);
 	/* nor does one who has it attach it by another */
 	assert_int_equal(resync(b, true, "y", x), GPUSHARE_E_INVALID);
 	peer_assert_sentence("\"x\", not \"y\"");

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+#include "buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "access.h"
+#include "os/clock.h"
+
+struct entry *buffer_find(const struct state *state, const char *name, uint64_t generation)
+{
+	struct entry *entry = store_find_generation(&state->store, generation);
+
+	return entry && !strcmp(entry->info.name, name) ? entry : NULL;
+}
+
+bool buffer_has_gone(const struct state *state, const char *name, uint64_t generation)
+{
+	const struct tombstone *tombstone = tombstone_find(&state->tombstones, name, state->now_ns);
+
+	return generation > state->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
+}
+
+/* What stands after the change. */
+static void changed(struct state *state, enum change_kind kind, struct entry *entry,
+		    struct session *session)
+{
+	tally_put(&state->tallies, entry);
+	state_emit(state, &(struct change){.kind = kind, .entry = entry, .session = session});
+}
+
+/* What is about to go. */
+static void going(struct state *state, enum change_kind kind, struct entry *entry,
+		  enum departure how)
+{
+	state_emit(state, &(struct change){.kind = kind, .how = how, .entry = entry});
+}
+
+/* Of a descriptor the owner makes another mapping, which counts like anybody's; of a handle it has
+ * the memory itself. */
+static bool is_own(const struct session *session, const struct entry *entry)
+{
+	return entry->session && process_is_same(&session->peer, &entry->owner) &&
+	       !backing_is_fd(entry->info.backing);
+}
+
+void buffer_join(const struct session *session, struct attachment *attachment, struct entry *entry)
+{
+	attachment->own = is_own(session, entry);
+	if (!attachment->own)
+		entry->info.attachers += attachment->count;
+}
+
+static void join_all(struct state *state, struct entry *entry)
+{
+	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
+		struct attachment *attachment =
+		    session_find_attachment(session, entry->info.name, entry->info.generation);
+
+		if (attachment)
+			buffer_join(session, attachment, entry);
+	}
+}
+
+static void own(struct entry *entry, struct session *session)
+{
+	entry->session = session;
+	user_enter(session->user, entry, LIMIT_names);
+	entry->told = session->round;
+	entry->owner = session->peer;
+	entry->deadline_ns = INT64_MAX;
+	entry->info.owner_gone = false;
+	entry->info.owner_uid = session->peer.uid;
+	entry->info.owner_pid = session->peer.pid;
+	entry->info.owner_started = session->peer.started;
+	strcpy(entry->info.owner_command, session->peer.command);
+	DL_APPEND(session->entries, entry);
+}
+
+/* Its session has it no more; with none it is kept no more. */
+static void disown(struct state *state, struct entry *entry)
+{
+	struct session *session = entry->session;
+
+	if (!session) {
+		tree_remove(&state->kept, &entry->kept, entry);
+		return;
+	}
+	if (session->unheard.entry == entry)
+		session->unheard.entry = entry->next;
+	DL_DELETE(session->entries, entry);
+}
+
+/* It stands under its name from now on. */
+static void start(struct state *state, struct entry *entry, struct session *session, uint64_t again)
+{
+	generation_pass(&state->generation, again);
+	store_number(&state->store, entry, again ? again : generation_take(&state->generation));
+	if (!entry->info.mode)
+		entry->info.mode = ACCESS_MODE_DEFAULT;
+	entry->info.attachers = 0;
+	entry->info.missing = entry->info.in_limbo = entry->unsynced = false;
+	entry->info.created_unix_ns = state->unix_ns;
+	entry->created_ns = state->now_ns;
+	own(entry, session);
+	entry_count_kept(entry);
+	if (again)
+		join_all(state, entry);
+	changed(state, CHANGE_SHARE, entry, session);
+}
+
+struct entry *buffer_add(struct state *state, struct session *session, const record *info,
+			 const uint8_t *handle, uint64_t again)
+{
+	struct entry *entry = store_add(&state->store, info, handle);
+
+	if (entry)
+		start(state, entry, session, again);
+	return entry;
+}
+
+void buffer_hold(struct state *state, struct entry *entry, struct held *held)
+{
+	entry->held = held;
+	entry->info.missing = false;
+	changed(state, CHANGE_HOLD, entry, entry->session);
+}
+
+bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *tags, pb_size_t count)
+{
+	if (!entry_tag(entry, tags, count))
+		return false;
+	changed(state, CHANGE_UPDATE, entry, entry->session);
+	return true;
+}
+
+void buffer_commit(struct state *state, struct entry *entry)
+{
+	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	/* Watchers hear of the attachments that the owner's process made meanwhile. */
+	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
+		struct attachment *attachment =
+		    session_find_attachment(session, entry->info.name, entry->info.generation);
+
+		if (attachment)
+			attachment->quiet = false;
+	}
+	changed(state, CHANGE_COMMIT, entry, entry->session);
+}
+
+static void end(struct state *state, struct entry *entry)
+{
+	disown(state, entry);
+	entry_uncount_kept(entry);
+	store_remove(&state->store, entry);
+}
+
+void buffer_remove(struct state *state, struct entry *entry, enum departure how)
+{
+	tombstone_add(&state->tombstones, entry, how, state->now_ns);
+	going(state, CHANGE_REMOVE, entry, how);
+	end(state, entry);
+}
+
+void buffer_drop(struct state *state, struct entry *entry)
+{
+	going(state, CHANGE_DROP, entry, DEPARTURE_LOST);
+	end(state, entry);
+}
+
+bool buffer_lose(struct state *state, struct entry *entry)
+{
+	if (!entry->info.missing || entry->session || entry->info.attachers || state->away_until_ns)
+		return false;
+	buffer_remove(state, entry, DEPARTURE_LOST);
+	return true;
+}
+
+/* Buffers without a deadline come last. */
+int buffer_compare_kept(const void *key, const struct tree_node *node)
+{
+	const struct entry *a = key, *b = TREE_OF(struct entry, kept, node);
+
+	if (a->deadline_ns != b->deadline_ns)
+		return a->deadline_ns < b->deadline_ns ? -1 : 1;
+	return (a->info.generation > b->info.generation) -
+	       (a->info.generation < b->info.generation);
+}
+
+struct entry *buffer_next_kept(const struct state *state, const struct entry *entry)
+{
+	static const struct entry first = {.deadline_ns = INT64_MIN};
+	struct tree_node *node = tree_above(&state->kept, entry ? entry : &first);
+
+	return node ? TREE_OF(struct entry, kept, node) : NULL;
+}
+
+void buffer_load_kept(struct state *state, struct entry *entry)
+{
+	entry->session = NULL;
+	if (!entry->info.owner_gone && entry->info.ttl_s)
+		entry->deadline_ns = state->now_ns + entry->info.ttl_s * NS_PER_S;
+	entry->info.owner_gone = true;
+	tree_insert(&state->kept, &entry->kept, entry);
+}
+
+void buffer_orphan(struct state *state, struct entry *entry)
+{
+	disown(state, entry);
+	buffer_load_kept(state, entry);
+	changed(state, CHANGE_ORPHAN, entry, NULL);
+	buffer_lose(state, entry);
+}
+
+bool buffer_part(struct state *state, struct entry *entry)
+{
+	if (entry_stays(entry->info.flags)) {
+		buffer_orphan(state, entry);
+		return true;
+	}
+	buffer_remove(state, entry, DEPARTURE_OWNER_GONE);
+	return false;
+}
+
+void buffer_strand(struct state *state, struct entry *entry, struct session *session)
+{
+	entry->owner = (struct process){.uid = session->peer.uid};
+	entry->info.owner_pid = 0;
+	entry->info.owner_started = 0;
+	*entry->info.owner_command = '\0';
+	buffer_orphan(state, entry);
+}
+
+void buffer_return(struct state *state, struct entry *entry, struct session *session)
+{
+	disown(state, entry);
+	own(entry, session);
+	changed(state, CHANGE_RETURN, entry, session);
+}
+
+void buffer_adopt(struct state *state, struct entry *entry, struct session *session,
+		  const record *info)
+{
+	entry_uncount_kept(entry);
+	entry->info.flags = info->flags;
+	entry->info.ttl_s = info->ttl_s;
+	entry_count_kept(entry);
+	buffer_return(state, entry, session);
+}
+
+bool buffer_replace(struct state *state, struct entry *entry, struct session *session,
+		    const record *info, const uint8_t *handle)
+{
+	struct entry *made = entry_new(info, handle);
+
+	if (!made)
+		return false;
+	state_emit(state,
+		   &(struct change){.kind = CHANGE_REPLACE, .entry = entry, .session = session});
+	disown(state, entry);
+	entry_uncount_kept(entry);
+	store_number(&state->store, entry, 0);
+	entry_become(entry, made); /* at the same place of the store */
+	start(state, entry, session, 0);
+	return true;
+}
+
+bool buffer_is_alike(const struct entry *entry, const record *info)
+{
+	return entry->info.size == info->size && entry->info.backing == info->backing &&
+	       !memcmp(entry->info.device_uuid, info->device_uuid, sizeof(info->device_uuid));
+}
+
+void buffer_load_deferred(struct state *state, struct session *session, struct entry *entry)
+{
+	store_defer(&state->store, entry);
+	DL_APPEND(session->deferred, entry);
+	entry->session = session;
+	user_enter(entry->user, entry, LIMIT_limbo);
+}
+
+void buffer_defer(struct state *state, struct entry *entry, enum departure how, bool unsynced)
+{
+	struct session *session = entry->session;
+
+	tombstone_add(&state->tombstones, entry, how, state->now_ns);
+	disown(state, entry);
+	entry_uncount_kept(entry);
+	store_take(&state->store, entry);
+	buffer_load_deferred(state, session, entry);
+	entry->info.missing = false;
+	entry->info.in_limbo = how != DEPARTURE_UNLINKED && !unsynced;
+	entry->unsynced = unsynced;
+	tally_put(&state->tallies, entry);
+	going(state, CHANGE_DEFER, entry, how);
+}
+
+void buffer_confirm(struct state *state, struct entry *entry)
+{
+	entry->info.in_limbo = true;
+	entry->unsynced = false;
+	changed(state, CHANGE_CONFIRM, entry, entry->session);
+}
+
+void buffer_end(struct state *state, struct entry *entry)
+{
+	going(state, CHANGE_FREE, entry, DEPARTURE_WITHDRAWN);
+	DL_DELETE(entry->session->deferred, entry);
+	store_remove(&state->store, entry);
+}
+
+bool buffer_revive(struct state *state, struct entry *entry, const record *info,
+		   const uint8_t *handle)
+{
+	struct entry *made = entry_new(info, handle);
+	uint64_t generation = entry->info.generation;
+
+	if (!made)
+		return false;
+	DL_DELETE(entry->session->deferred, entry);
+	store_take(&state->store, entry);
+	store_number(&state->store, entry, 0);
+	entry_become(entry, made);
+	store_name(&state->store, entry);
+	start(state, entry, entry->session, generation);
+	return true;
+}
+
+struct attachment *buffer_attach(struct state *state, struct session *session, const char *name,
+				 uint64_t generation, unsigned int count)
+{
+	struct change change = {.entry = buffer_find(state, name, generation), .session = session};
+	struct attachment *attachment = session_find_attachment(session, name, generation);
+	unsigned int before = attachment ? attachment->count : 0;
+
+	attachment = session_set(&state->sessions, session, name, generation, count);
+	if (!attachment || count == before)
+		return attachment;
+	if (change.entry) {
+		if (!before)
+			attachment->own = is_own(session, change.entry);
+		attachment->quiet = entry_is_staged(change.entry->info.flags);
+		if (!attachment->own)
+			change.entry->info.attachers += count - before;
+	}
+	change.kind = count > before ? CHANGE_ATTACH : CHANGE_DETACH;
+	change.attachment = attachment;
+	state_emit(state, &change);
+	return attachment;
+}
+
+void buffer_detach(struct state *state, struct session *session, struct attachment *attachment,
+		   unsigned int count)
+{
+	/* The name may have gone, or be another buffer's by now. */
+	struct entry *entry = buffer_find(state, attachment->name, attachment->generation);
+	bool counted = entry && !attachment->own;
+
+	if (counted)
+		entry->info.attachers -= count;
+	session_detach(&state->sessions, session, attachment, count);
+	state_emit(state, &(struct change){.kind = CHANGE_DETACH,
+					   .entry = entry,
+					   .session = session,
+					   .attachment = attachment});
+	if (!attachment->count)
+		free(attachment);
+	if (counted)
+		buffer_lose(state, entry);
+}

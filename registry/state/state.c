@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "state.h"
+
+#include "buffer.h"
+
+void state_init(struct state *state)
+{
+	*state = (struct state){.kept = {.compare = buffer_compare_kept}};
+	store_init(&state->store);
+}
+
+void state_finish(struct state *state)
+{
+	struct tree_node *kept;
+
+	while ((kept = state->kept.root))
+		buffer_remove(state, TREE_OF(struct entry, kept, kept), DEPARTURE_OWNER_GONE);
+	store_finish(&state->store);
+	users_finish(&state->users);
+}
+
+void state_emit(struct state *state, const struct change *change)
+{
+	if (state->observe)
+		state->observe(state->context, change);
+}
+
+struct session *state_connect(struct state *state, uint32_t id, const struct process *peer)
+{
+	struct user *user = user_of(&state->users, peer->uid);
+
+	return user ? session_new(&state->sessions, id, peer, user) : NULL;
+}
+
+void state_leave(struct state *state, struct session *session)
+{
+	state_emit(state, &(struct change){.kind = CHANGE_LEAVE, .session = session});
+	if (!session->disconnected)
+		session_disconnect(&state->sessions, session);
+	session->ending = true;
+	DL_APPEND(state->ending, session);
+}
+
+static void end_entry(struct state *state, struct entry *entry)
+{
+	struct session *session = entry->session;
+
+	if (buffer_part(state, entry))
+		session->ended.kept++;
+	else
+		session->ended.names++;
+}
+
+bool state_end_one(struct state *state, struct session *session)
+{
+	struct attachment *attachment = session->attachments;
+
+	if (session->entries) {
+		end_entry(state, session->entries);
+	} else if (session->deferred) {
+		buffer_end(state, session->deferred);
+	} else if (attachment) {
+		session->ended.attachments += attachment->count;
+		buffer_detach(state, session, attachment, attachment->count);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+void state_free_session(struct state *state, struct session *session)
+{
+	if (session->ending)
+		DL_DELETE(state->ending, session);
+	session_free(&state->sessions, session);
+}
+
+void state_end_name(struct state *state, const char *name)
+{
+	struct entry *entry = state->ending ? store_find(&state->store, name) : NULL;
+
+	if (entry && entry->session && entry->session->ending)
+		end_entry(state, entry);
+}
+
+bool state_end_some(struct state *state, const struct user *user, unsigned int most)
+{
+	struct session *session;
+
+	DL_FOREACH(state->ending, session)
+	{
+		if (session->entries && (!user || session->user == user))
+			break;
+	}
+	for (unsigned int i = 0; session && session->entries && i < most; i++)
+		end_entry(state, session->entries);
+	return session;
+}
+
+void state_see(struct state *state, struct session *session)
+{
+	struct entry *entry;
+
+	state_emit(state, &(struct change){.kind = CHANGE_SEEN, .session = session});
+	DL_FOREACH(session->entries, entry)
+	{
+		state_emit(state, &(struct change){.kind = CHANGE_UPDATE, .entry = entry});
+	}
+	DL_FOREACH(session->deferred, entry)
+	{
+		state_emit(state, &(struct change){.kind = CHANGE_UPDATE, .entry = entry});
+	}
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "tree.h"
+
+#include <stdint.h>
+
+#include "os/hash.h"
+
+/* MurmurHash3's finalizer, which spreads every bit of the address over all others. */
+static uint64_t rank(const struct tree_node *node)
+{
+	static uint64_t key;
+	uint64_t bits = (uintptr_t)node;
+
+	if (!key)
+		key = (uint64_t)hash_of("tree", 4) << 32 | hash_of("rank", 4) | 1;
+	bits ^= key;
+	bits = (bits ^ bits >> 33) * UINT64_C(0xff51afd7ed558ccd);
+	bits = (bits ^ bits >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+	return bits ^ bits >> 33;
+}
+
+void tree_insert(struct tree *tree, struct tree_node *node, const void *key)
+{
+	struct tree_node **at = &tree->root, *rest, **end[2];
+
+	while (*at && rank(*at) >= rank(node))
+		at = &(*at)->child[tree->compare(key, *at) > 0];
+	rest = *at;
+	*at = node;
+	end[0] = &node->child[0];
+	end[1] = &node->child[1];
+	while (rest) { /* split what was here into what is below and above the node */
+		int below = tree->compare(key, rest) > 0;
+
+		*end[!below] = rest;
+		end[!below] = &rest->child[below];
+		rest = rest->child[below];
+	}
+	*end[0] = *end[1] = NULL;
+}
+
+void tree_remove(struct tree *tree, struct tree_node *node, const void *key)
+{
+	struct tree_node **at = &tree->root, *below = node->child[0], *above = node->child[1];
+
+	while (*at != node)
+		at = &(*at)->child[tree->compare(key, *at) > 0];
+	while (below && above) {
+		if (rank(below) > rank(above)) {
+			*at = below;
+			at = &below->child[1];
+			below = *at;
+		} else {
+			*at = above;
+			at = &above->child[0];
+			above = *at;
+		}
+	}
+	*at = below ? below : above;
+}
+
+struct tree_node *tree_find(const struct tree *tree, const void *key)
+{
+	struct tree_node *node = tree->root;
+	int side;
+
+	while (node && (side = tree->compare(key, node)))
+		node = node->child[side > 0];
+	return node;
+}
+
+struct tree_node *tree_above(const struct tree *tree, const void *key)
+{
+	struct tree_node *node = tree->root, *found = NULL;
+
+	while (node) {
+		int below = tree->compare(key, node) < 0;
+
+		if (below)
+			found = node;
+		node = node->child[!below];
+	}
+	return found;
+}
