@@ -793,11 +793,9 @@ int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
  * gpushare_copy_from() - device to host, synchronous; errors as gpushare_read()
  *
  * As cuMemcpy: what was given to the GPU before is waited for as that does. But while this process
- * has the buffer mapped (gpushare_map()), a small copy is the CPU's own, through that: it waits for
- * no stream. So wait for work that writes the buffer first; and only work that is launched after a
- * gpushare_copy_to() is sure to see it. Up to which size that is faster is measured with the first
- * such copy for each GPU, in 20 ms at most, on memory of its own, and kept in the registry's
- * directory.
+ * has the buffer mapped (gpushare_map()), a copy of up to 4 KiB, or 256 KiB of gpushare_copy_to(),
+ * is the CPU's own, through that: it waits for no stream. So wait for work that writes the buffer
+ * first; and only work that is launched after a gpushare_copy_to() is sure to see it.
  */
 int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
 

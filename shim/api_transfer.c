@@ -292,7 +292,7 @@ static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to
 		return status;
 	if (buffer->host_only)
 		return map_copy(buffer, offset, to, from, length);
-	if (crossover_copy(buffer, offset, to, from, length, &status))
+	if (map_copy_small(buffer, offset, to, from, length, &status))
 		return status;
 	return transfer_dma(buffer, offset, to, from, length);
 }

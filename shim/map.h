@@ -39,8 +39,8 @@ int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
 	       int (*sink)(const void *data, size_t size, void *user),
 	       int (*source)(void *data, size_t size, void *user), void *user);
 
-/* api_crossover.c: false where the buffer is not mapped here, or the GPU copies that much faster. */
-bool crossover_copy(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+/* The same for a buffer that is mapped here. False if it is not, or if the GPU copies that much faster. */
+bool map_copy_small(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 		    size_t length, int *out_status);
 
 #endif

@@ -31,7 +31,6 @@ copies() {
 	write "GPU: before the process has mapped it; CPU: streaming stores and loads through a map; chosen: what a process that has mapped it gets. Pageable host memory, median of 7; 0: not tried." ""
 	table_of "$scratch/copies"
 	write "" "$(awk -F'\t' 'NF == 2 { print "- " $1 ": " $2 }' "$scratch/copies")"
-	write "- kept: \`$(cat "$GPUSHARE_DIR"/crossover-GPU-* 2>/dev/null || echo nothing)\`"
 	if [ "$(copies_figure "bytes that CPU and CUDA see differently")" = 0 ]; then
 		ok "at odd places and lengths, CPU, CUDA and mirrors see the same bytes"
 	else

@@ -151,7 +151,6 @@ int main(int argc, char **argv)
 {
 	const struct gpushare_attach_options without = {.host_only = 1};
 	static double us[SIZES][WAY_COUNT][2];
-	double began;
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: host_copies NAME\n");
@@ -166,12 +165,8 @@ int main(int argc, char **argv)
 	must(gpushare_attach(session, argv[1], &without, &host_only), "gpushare_attach");
 	measure(GPU, us);
 	measure(CPU, us);
-	began = clock_us();
-	one(cuda, true, 1);
-	began = clock_us() - began;
 	measure(CHOSEN, us);
 	print(us);
-	printf("measuring the crossover, ms\t%.3f\n", began / 1e3);
 	printf("bytes that CPU and CUDA see differently\t%d\n", differences());
 	free(host);
 	return gpushare_close(session) ? 1 : 0;

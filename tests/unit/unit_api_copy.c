@@ -2,28 +2,17 @@
 /* Copies of buffers that the CPU has mapped: who makes which, and that the bytes are right. */
 #include "unit.h"
 
-#include <glob.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "filled.h"
-#include "host_crossover.h"
 
-#define SIZE ((size_t)100000)
+#define SIZE ((size_t)300000)
 #define BOTH (GPUSHARE_READ | GPUSHARE_WRITE)
-#define CPU_TO ((size_t)4096)
-#define CPU_FROM ((size_t)512)
+#define CPU_TO ((size_t)256 << 10)
+#define CPU_FROM ((size_t)4 << 10)
 #define NO_DMA "cuMemcpyHtoD:1:1000000,cuMemcpyDtoH:1:1000000"
-
-static void known_crossover(const struct gpushare_buffer *buffer)
-{
-	const struct host_crossover crossover = {CPU_TO, CPU_FROM};
-	struct gpushare_info info;
-
-	OK(gpushare_buffer_info(buffer, &info));
-	host_crossover_save(getenv("GPUSHARE_DIR"), info.device_uuid, &crossover);
-}
 
 /* The copy engine is broken, so that what works was not its work. */
 static void choose(void)
@@ -37,7 +26,6 @@ static void choose(void)
 	setenv("GPUSHARE_SIM_FAIL", NO_DMA, 1);
 	session = part_session();
 	buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
-	known_crossover(buffer);
 	FAILS(E_CUDA, "cuMemcpyHtoD", gpushare_copy_to(buffer, 0, bytes, 1));
 	FAILS(E_CUDA, "cuMemcpyDtoH", gpushare_copy_from(buffer, 0, found, 1));
 	map = part_map(buffer, BOTH);
@@ -67,14 +55,14 @@ static void test_chosen(void **state)
 /* Any offset and length, through both ways, by turns with maps and mirrors of the same bytes. */
 static void mix_ways(void)
 {
-	static const size_t lengths[] = {1, 2, 3, 7, 8, 15, 64, 65, 511, 513, 4095, 4097, 50001};
+	static const size_t lengths[] = {1,  2,	  3,   7,    8,	   15,	  64,
+					 65, 511, 513, 4095, 4097, 50001, CPU_TO + 1};
 	struct gpushare_session *session = part_session();
 	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
 	unsigned char *wanted = part_pattern(SIZE, 2), *found = malloc(SIZE), *data;
 	struct gpushare_map *map = part_map(buffer, BOTH), *second = part_map(buffer, BOTH);
 
 	CHECK(found != NULL);
-	known_crossover(buffer);
 	data = gpushare_map_data(map);
 	OK(gpushare_copy_to(buffer, 0, wanted, SIZE));
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
@@ -122,7 +110,6 @@ static void launch_after(void)
 	cu_deviceptr elsewhere;
 	char found[16] = "";
 
-	known_crossover(buffer);
 	CHECK(driver->cuMemAlloc_v2(&elsewhere, 16) == CU_OK);
 	CHECK(driver->cuMemsetD8_v2(gpushare_pointer(buffer), 'a', SIZE) == CU_OK);
 	OK(gpushare_copy_to(buffer, 3, "hello", 5));
@@ -143,81 +130,6 @@ static void test_launched(void **state)
 	stage_play(launch_after, NULL);
 }
 
-static bool kept(const struct gpushare_buffer *buffer)
-{
-	struct host_crossover found;
-	struct gpushare_info info;
-
-	OK(gpushare_buffer_info(buffer, &info));
-	return host_crossover_load(getenv("GPUSHARE_DIR"), info.device_uuid, &found);
-}
-
-/* Measured on memory of its own: the buffer's bytes stay, and nothing is left of it. */
-static void measure(void)
-{
-	struct gpushare_session *session = part_session();
-	const struct driver *driver = part_driver();
-	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
-	unsigned char *bytes = part_pattern(SIZE, 3);
-	struct gpushare_map *map = part_map(buffer, BOTH);
-	size_t room, left, total;
-	char byte;
-
-	memcpy(gpushare_map_data(map), bytes, SIZE);
-	CHECK(!kept(buffer));
-	CHECK(driver->cuMemGetInfo_v2(&room, &total) == CU_OK);
-	OK(gpushare_copy_from(buffer, 0, &byte, 1));
-	CHECK(driver->cuMemGetInfo_v2(&left, &total) == CU_OK && left == room);
-	CHECK(!memcmp(gpushare_map_data(map), bytes, SIZE));
-	OK(gpushare_unmap(map));
-	free(bytes);
-	OK(gpushare_close(session));
-}
-
-static void measure_not(void)
-{
-	struct gpushare_session *session;
-	struct gpushare_buffer *buffer;
-	struct gpushare_map *map;
-	unsigned char *bytes = part_pattern(SIZE, 4);
-
-	/* the buffer's; the one that the map is proven on; ours */
-	setenv("GPUSHARE_SIM_FAIL", "cuMemCreate:2:100:2," NO_DMA, 1);
-	session = part_session();
-	buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
-	map = part_map(buffer, BOTH);
-	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
-	OK(gpushare_copy_from(buffer, SIZE - 4096, bytes, 4096));
-	FAILS(E_CUDA, "cuMemcpyDtoH", gpushare_copy_from(buffer, 0, bytes, 4097));
-	CHECK(!kept(buffer));
-	OK(gpushare_unmap(map));
-	free(bytes);
-	OK(gpushare_close(session));
-}
-
-static void test_measured(void **state)
-{
-	char path[160];
-	glob_t found = {0};
-
-	(void)state;
-	snprintf(path, sizeof(path), "%s/crossover-GPU-*", getenv("GPUSHARE_DIR"));
-	/* a busy machine may disturb it: then nothing is kept */
-	for (int tries = 0; !found.gl_pathc && tries < 50; tries++) {
-		stage_play(measure, NULL);
-		globfree(&found);
-		glob(path, 0, NULL, &found);
-	}
-	assert_int_equal(found.gl_pathc, 1);
-	globfree(&found);
-}
-
-static void test_not_measured(void **state)
-{
-	(void)state;
-	stage_play(measure_not, NULL);
-}
-
 /* The owner's side of the next: its buffers go while the other has them. */
 static void own_and_go(void)
 {
@@ -229,7 +141,6 @@ static void own_and_go(void)
 	OK(gpushare_copy_to(x, 0, bytes, SIZE));
 	OK(gpushare_copy_to(r, 0, bytes, SIZE));
 	free(bytes);
-	known_crossover(x);
 	say();
 	hear();
 	part_holds(x, 7, 3, 8);
@@ -357,7 +268,6 @@ static void copy_in_child(void)
 		_exit(0);
 	}
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	known_crossover(buffer);
 	OK(gpushare_copy_from(buffer, 0, &byte, 1));
 	CHECK(byte == 'k');
 	OK(gpushare_unmap(map));
@@ -376,8 +286,8 @@ int main(int argc, char **argv)
 	(void)argc;
 #define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
 	const struct CMUnitTest tests[] = {
-	    PLAY(test_chosen),	     PLAY(test_mixed),	  PLAY(test_launched),	PLAY(test_measured),
-	    PLAY(test_not_measured), PLAY(test_anothers), PLAY(test_host_only), PLAY(test_forked),
+	    PLAY(test_chosen),	 PLAY(test_mixed),     PLAY(test_launched),
+	    PLAY(test_anothers), PLAY(test_host_only), PLAY(test_forked),
 	};
 
 	stage_init(argv);
