@@ -86,7 +86,7 @@ PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
 CLIENT := $(call objects,shim/client*.c shim/autostart.c) $(PROTOCOL)
 API := $(call objects,shim/api*.c shim/host*.c shim/map*.c shim/lineage.c shim/device.c shim/driver.c shim/limbo.c shim/vmm*.c) $(CLIENT)
 SHIM := $(call objects,shim/shim*.c shim/dlsym_$(ARCH).S shim/driver.c shim/limbo.c shim/vmm*.c shim/rules*.c) $(CLIENT)
-REGISTRY := $(call objects,$(addsuffix /*.c,registry $(addprefix registry/,state observe os persist verbs server))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
+REGISTRY := $(call objects,$(addsuffix /*.c,registry $(addprefix registry/,state observe os order persist verbs server))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
 TOOLS_ALL := $(call objects,tools/*.c)
 TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
 PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_abi_calls.o)
@@ -127,7 +127,7 @@ $(BUILD)/.flags: export NOW = $(FLAGS_NOW)
 $(BUILD)/.flags: Makefile tests/tests.mk
 	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
 # So are the linker's flags and the sources: a product of other ones, or of fewer, is linked again.
-LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/state registry/observe registry/os registry/persist registry/verbs registry/server registry/protocol shim tools \
+LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/state registry/observe registry/os registry/order registry/persist registry/verbs registry/server registry/protocol shim tools \
 	tests/unit tests/contract tests/sim tests/fuzz)))
 ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
 $(BUILD)/.linked: FORCE

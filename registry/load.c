@@ -10,7 +10,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "save.h"
-#include "order_page.h"
+#include "order/order.h"
 
 #define DISCONNECTED_FIRST 0x80000000u /* nng numbers its pipes below that */
 
@@ -76,7 +76,7 @@ static struct process process_of(const struct registry *registry, const gpushare
 /* Two of one key are of one process, before and after it was seen anew: either will do. */
 static unsigned int *load_peer(struct registry *registry, const gpushare_Peer *told)
 {
-	const struct process was = process_told(told), peer = process_of(registry, told);
+	const struct process peer = process_of(registry, told);
 	struct session *session;
 
 	if (session_find_key(&registry->sessions, told->key))
@@ -86,9 +86,6 @@ static unsigned int *load_peer(struct registry *registry, const gpushare_Peer *t
 	if (!session)
 		return NULL;
 	memcpy(session->key, told->key, sizeof(session->key));
-	session->number = told->number;
-	if (registry->loaded_namespace && !told->number)
-		session->number = participant_number(&was);
 	session_disconnect(&registry->sessions, session);
 	return &session->record_slot;
 }
@@ -224,17 +221,6 @@ static unsigned int *load_play(struct registry *registry, const gpushare_Play *p
 	return participant ? &participant->record_slot : NULL;
 }
 
-static unsigned int *load_quarantine(struct registry *registry, const gpushare_Burn *quarantine)
-{
-	const struct process process = process_of(registry, &quarantine->process);
-	struct quarantine *made = NULL;
-
-	if (quarantine->generation)
-		made = quarantine_load(registry, quarantine->generation, quarantine->slot, &process,
-				       quarantine->settles);
-	return made ? &made->record_slot : NULL;
-}
-
 /* Where the thing notes its record. */
 static unsigned int *load_one(struct registry *registry, const gpushare_State *what)
 {
@@ -247,8 +233,6 @@ static unsigned int *load_one(struct registry *registry, const gpushare_State *w
 		return load_use(registry, &what->change.use);
 	case gpushare_State_play_tag:
 		return load_play(registry, &what->change.play);
-	case gpushare_State_quarantine_tag:
-		return load_quarantine(registry, &what->change.quarantine);
 	}
 	return NULL; /* what is of no kind that we know is a later version's */
 }

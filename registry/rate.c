@@ -3,7 +3,7 @@
 
 #include "os/clock.h"
 #include "events.h"
-#include "order_page.h"
+#include "order/order.h"
 
 /* Whole publications a second, rounded up: what goes on at all is not told as 0. */
 static uint64_t a_second(uint64_t count, int64_t elapsed_ns)

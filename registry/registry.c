@@ -12,7 +12,7 @@
 #include "os/log.h"
 #include "save.h"
 #include "rate.h"
-#include "order_page.h"
+#include "order/order.h"
 #include "os/piece.h"
 #include "os/watch.h"
 #include "quota.h"

@@ -53,7 +53,7 @@ struct registry {
 	struct list_rest *list_rest;  /* of the List in hand, where it goes on: handlers.h */
 	struct passing *passing;   /* of the request in hand; NULL: it did not come to fds.sock */
 	bool leaving;		   /* no request is answered any more */
-	struct order *orders;	   /* by generation: order_page.h */
+	struct order *orders;	   /* by generation: order/order.h */
 	struct order *marking;	   /* those that are marked again */
 	bool loading;		   /* the records are being read... */
 	uint64_t loaded_namespace; /* ...whose pids are another namespace's; 0: they are ours */

@@ -10,7 +10,7 @@
 #include "persist/fdstore.h"
 #include "os/log.h"
 #include "save.h"
-#include "order_page.h"
+#include "order/order.h"
 #include "load.h"
 #include "os/watch.h"
 
@@ -42,18 +42,6 @@ static void end_dead(struct registry *registry)
 	HASH_ITER (hh, registry->sessions.by_id, session, after) {
 		if (has_nothing(session) || !lives(registry, session))
 			registry_disconnect(registry, session);
-	}
-}
-
-/* Who is visible here publishes by the same number as the connections that it makes from now on. */
-static void renumber_visible(const struct registry *registry)
-{
-	for (struct session *session = registry->sessions.by_id; session;
-	     session = session->hh.next) {
-		const struct process peer = session->peer;
-
-		if (session->number && peer.pid > 0)
-			participant_see(session, &peer);
 	}
 }
 
@@ -112,7 +100,6 @@ bool restore_open(struct registry *registry, const char *directory)
 	records_open(&registry->records, fd);
 	goes_on = load_records(registry);
 	order_restore(registry);
-	renumber_visible(registry);
 	end_dead(registry);
 	take_descriptors(registry);
 	if (registry->away && !fdstore_is_managers(registry->fdstore))

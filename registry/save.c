@@ -6,7 +6,7 @@
 
 #include "os/clock.h"
 #include "persist/fdstore.h"
-#include "order_page.h"
+#include "order/order.h"
 
 static void describe(const struct process *process, gpushare_Peer *out_peer)
 {
@@ -32,7 +32,6 @@ static void put_session(struct registry *registry, struct session *session)
 
 	memcpy(peer->key, session->key, sizeof(peer->key));
 	describe(&session->peer, peer);
-	peer->number = session->number;
 	records_put(&registry->records, &what, &session->record_slot);
 }
 
@@ -112,26 +111,6 @@ void save_participant(struct registry *registry, struct participant *participant
 	records_put(&registry->records, &what, &participant->record_slot);
 }
 
-void save_quarantine(struct registry *registry, const struct order *order, uint32_t slot)
-{
-	gpushare_State what = {.which_change = gpushare_State_quarantine_tag};
-	struct quarantine *quarantine = order->place[slot - 1].quarantine;
-
-	if (is_off(registry))
-		return;
-	what.change.quarantine.generation = order->generation;
-	what.change.quarantine.slot = slot;
-	what.change.quarantine.has_process = true;
-	describe(&quarantine->process, &what.change.quarantine.process);
-	what.change.quarantine.settles = quarantine->settles;
-	records_put(&registry->records, &what, &quarantine->record_slot);
-}
-
-void save_quarantine_end(struct registry *registry, struct quarantine *quarantine)
-{
-	records_drop(&registry->records, &quarantine->record_slot);
-}
-
 void save_end(struct registry *registry, struct session *session)
 {
 	records_drop(&registry->records, &session->record_slot);
@@ -185,14 +164,6 @@ static void put_order(struct registry *registry, struct order *order)
 	{
 		participant->record_slot = 0;
 		save_participant(registry, participant);
-	}
-	for (uint32_t at = 0; at < ORDER_SLOTS; at++) {
-		struct quarantine *quarantine = order->place[at].quarantine;
-
-		if (!quarantine)
-			continue;
-		quarantine->record_slot = 0;
-		save_quarantine(registry, order, at + 1);
 	}
 }
 

@@ -7,8 +7,6 @@
  */
 #include "registry.h"
 
-struct quarantine;
-struct order;
 struct participant;
 
 /* Shared, or other than before: its owner, descriptor, deadline. */
@@ -21,10 +19,6 @@ void save_attachment(struct registry *registry, struct session *session,
 		     struct attachment *attachment, unsigned int count);
 /* What it is to the order of a buffer from now on. */
 void save_participant(struct registry *registry, struct participant *participant);
-/* Its slot is quarantined: order_page.h. */
-void save_quarantine(struct registry *registry, const struct order *order, uint32_t slot);
-/* Its slot is quarantined no more. */
-void save_quarantine_end(struct registry *registry, struct quarantine *quarantine);
 /* The session ends, and with it all that it has, but names with KEEP: before the first of them goes, as a
  * successor must not wait for a process that lives and has closed this connection. */
 void save_end(struct registry *registry, struct session *session);

@@ -36,9 +36,7 @@ struct ordering {
 	struct turn telling;	 /* the registry of roles... */
 	bool asking;		 /* ...under the lock: a thread does... */
 	pthread_t teller;	 /* ...this one */
-	uint32_t leaving;	 /* under the lock: what it did not hear the end of... */
-	bool leaves_unsettled;	 /* ...which may be unsettled... */
-	uint64_t leaves_settles; /* ...until then: see the protocol's Order */
+	uint32_t leaving;	 /* under the lock: what it did not hear the end of */
 
 	/* api_order_stream.c */
 	struct turn opening; /* what follows, by one thread */
@@ -122,9 +120,6 @@ int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *orderi
 int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence);
 /* For struct order_stuck; `ordering` is one. */
 bool stream_has_failed(void *ordering);
-/* Whether this process's GPUs have work to do for it that has not come to its end. */
-bool stream_has_unpublished(const struct ordering *ordering);
-bool stream_has_unreleased(const struct ordering *ordering);
 /* The slot is this session's no more, or another one. Under the session's lock. */
 void stream_leave_slot(struct ordering *ordering, uint32_t next);
 /* Streams are to come to that in a slot that was left. Likewise. */

@@ -77,12 +77,6 @@ static bool has_turn(struct ordering *ordering)
 	return has;
 }
 
-static bool is_unsettled(const struct ordering *ordering, uint32_t roles)
-{
-	return ((roles & ORDER_PUBLISHES) && stream_has_unpublished(ordering)) ||
-	       ((roles & ORDER_CONSUMES) && stream_has_unreleased(ordering));
-}
-
 static void describe_leave(const struct ordering *ordering, request *out_tell)
 {
 	gpushare_Order *order = &out_tell->verb.order;
@@ -92,8 +86,6 @@ static void describe_leave(const struct ordering *ordering, request *out_tell)
 	order->generation = ordering->generation;
 	order->roles = ordering->leaving;
 	order->leave = true;
-	order->unsettled = ordering->leaves_unsettled;
-	order->settles = ordering->leaves_settles;
 }
 
 bool ordering_is_unheard(int status)
@@ -101,24 +93,17 @@ bool ordering_is_unheard(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* When the last number that streams were to release has come, but where a graph may bring more. */
-static uint64_t settles(const struct ordering *ordering)
-{
-	uint64_t last = atomic_load(&ordering->releasing.last);
-
-	return atomic_load(&ordering->captured) ? 0 : last + 1;
-}
-
-/* Under the lock. `busy`: another thread is about to have a stream release, nobody knows what; so it may
- * be with a graph, which is seen to be captured before the slot is seen to be left. */
+/* Under the lock. Says in the page when the slot can be used again: behind the last release that streams were
+ * given. Not known if another thread is about to give one (`busy`), or if a graph releases: that is captured
+ * before the slot is seen to be left. */
 static void leave_slot(struct ordering *ordering, bool busy)
 {
-	ordering->leaves_settles = settles(ordering);
+	uint32_t slot = atomic_load(&ordering->slot);
+	uint64_t last = atomic_load(&ordering->releasing.last);
+
 	stream_leave_slot(ordering, 0);
-	if (!busy && !atomic_load(&ordering->captured))
-		return;
-	ordering->leaves_unsettled = true;
-	ordering->leaves_settles = 0;
+	if (slot && !busy && !atomic_load(&ordering->captured))
+		atomic_store(&ordering->page->slot[slot - 1].final, last + 1);
 }
 
 /* They end here, and the registry is yet to hear of it. */
@@ -130,7 +115,6 @@ static void end_roles(struct ordering *ordering, uint32_t roles)
 	session_lock(session);
 	roles &= atomic_fetch_and(&ordering->roles, ~roles);
 	ordering->leaving |= roles;
-	ordering->leaves_unsettled |= is_unsettled(ordering, roles);
 	if (roles & ORDER_CONSUMES)
 		leave_slot(ordering, busy);
 	pthread_mutex_unlock(&session->lock);
@@ -156,7 +140,6 @@ int ordering_tell_leave(struct ordering *ordering)
 		return status;
 	session_lock(session);
 	ordering->leaving &= ~leaving;
-	ordering->leaves_unsettled &= ordering->leaving != 0;
 	pthread_mutex_unlock(&session->lock);
 	return status;
 }
@@ -194,14 +177,10 @@ static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
 	return true;
 }
 
-/* Else the registry learns it from what ends with the buffer, a detach or a withdrawal: nothing is
- * under way, and the page says so. */
+/* A publisher's end follows from the detach or the withdrawal that comes next. */
 static bool is_to_be_told(const struct ordering *ordering)
 {
-	uint32_t roles = atomic_load(&ordering->roles);
-
-	return ordering->leaving || (roles & ORDER_CONSUMES) || is_unsettled(ordering, roles) ||
-	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
+	return ordering->leaving || (atomic_load(&ordering->roles) & ORDER_CONSUMES);
 }
 
 /* Behind what another thread tells of them; whom the registry keeps waiting for long is not waited for. */

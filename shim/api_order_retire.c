@@ -84,16 +84,6 @@ static bool has_late_release(const struct ordering *ordering)
 							    atomic_load(&ordering->releasing.last));
 }
 
-bool stream_has_unpublished(const struct ordering *ordering)
-{
-	return atomic_load(&ordering->captured) || has_late_publication(ordering);
-}
-
-bool stream_has_unreleased(const struct ordering *ordering)
-{
-	return atomic_load(&ordering->captured) || has_late_release(ordering);
-}
-
 void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last)
 {
 	if (!has_come(ordering, slot, last) && last > ordering->left[slot - 1])

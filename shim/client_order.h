@@ -7,7 +7,7 @@
  * registry for ORDER_PUBLISHES first, a consumer for its slot. Safe from any thread, and from several
  * copies of this code in a process.
  */
-#include "order.h"
+#include "order_page.h"
 
 /* Milliseconds to wait; any negative number: for ever. */
 #define ORDER_FOR_EVER (-1)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "order.h"
+#include "order_page.h"
 #include "shim_line.h"
 
 /* `fd`: of the page, to give it back; else -1. */

@@ -12,7 +12,7 @@
 #include "os/clock.h"
 #include "os/socket_access.h"
 #include "os/log.h"
-#include "order_page.h"
+#include "order/order.h"
 #include "os/piece.h"
 #include "restore.h"
 #include "server/ask.h"

@@ -52,7 +52,7 @@
 #define LIMIT_FDS_REFUSED 256
 
 /* So long a mark in an order page is made again after it was found missing, and a consumer's slot is
- * not another one's: order_page.h. */
+ * not another one's: order/README.md. */
 #define LIMIT_ORDER_SETTLE_MS 10000
 
 /* After a restart: how long one of before has to come back of whom only that can tell that it lives, as

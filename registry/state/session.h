@@ -36,9 +36,7 @@ struct session {
 	struct user *user;
 	struct identity who; /* without groups but where connection.c has read them */
 	int watch;	     /* see watch.h */
-	uint64_t
-	    number; /* a disconnected session's, as a predecessor that saw it otherwise numbered it; 0: none */
-	uint32_t attempt; /* of its hello: restore_resume(); 0: it said nothing of that */
+	uint32_t attempt;    /* of its hello: restore_resume(); 0: it said nothing of that */
 	bool greeted;
 	bool given_up;	   /* its client goes on by another one: see restore_resume() */
 	bool disconnected; /* of before the registry's restart: it has no connection */
@@ -55,7 +53,7 @@ struct session {
 	struct entry *entries;
 	struct entry *deferred; /* what it has freed; not among its entries */
 	struct attachment *attachments;
-	struct participant *participants; /* what it is to orders: order_page.h */
+	struct participant *participants; /* what it is to orders: order/order.h */
 	struct session *prev, *next;	  /* of those that are ending */
 	struct {
 		unsigned int names, kept, attachments;

@@ -8,7 +8,7 @@
 #include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
-#include "order_page.h"
+#include "order/order.h"
 
 #define ROLES ((uint32_t)(ORDER_CONSUMES | ORDER_PUBLISHES))
 
@@ -65,8 +65,9 @@ static int check_rights(const struct session *session, const struct entry *entry
 	return GPUSHARE_OK;
 }
 
-static int check_publisher(const struct session *session, const gpushare_Order *ask,
-			   const struct entry *entry, const struct order *order, reply *answer)
+static int check_publisher(const struct registry *registry, const struct session *session,
+			   const gpushare_Order *ask, const struct entry *entry,
+			   const struct order *order, reply *answer)
 {
 	const struct participant *rival = participant_rival(order, session);
 	int status = entry ? check_rights(session, entry, answer) : GPUSHARE_OK;
@@ -78,7 +79,7 @@ static int check_publisher(const struct session *session, const gpushare_Order *
 			       "\"%s\" is published by process %" PRId32
 			       " (%s), and by one process at a time",
 			       ask->name, rival->session->peer.pid, rival->session->peer.command);
-	if (!participant_published_last(order, session) && participant_is_unsettled(order))
+	if (participant_is_under_way(registry, order, session))
 		return explain(answer, GPUSHARE_E_DENIED,
 			       "the process that published \"%s\" has left, but its GPU may still "
 			       "be at it; try again in %d seconds",
@@ -91,10 +92,10 @@ static int explain_failed(const gpushare_Order *ask, int status, reply *answer)
 	if (status == GPUSHARE_E_LIMIT)
 		return explain(answer, status,
 			       "no room is left to order \"%s\": %d consumers are all that a "
-			       "buffer has, and who has left counts for %d seconds more; or the "
+			       "buffer has, and who has left counts until its GPU is done; or the "
 			       "registry holds as many file descriptors as it may (descriptors and "
 			       "user_descriptors in registry.conf)",
-			       ask->name, (int)ORDER_SLOTS, LIMIT_ORDER_SETTLE_MS / 1000);
+			       ask->name, (int)ORDER_SLOTS);
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return explain(answer, status,
 			       "the order of \"%s\" was lost with the registry's keeper, and those "
@@ -123,9 +124,7 @@ static int leave(struct registry *registry, const struct session *session,
 	struct participant *participant = order ? participant_find(order, session) : NULL;
 
 	if (participant)
-		participant_part(registry, participant, ask->roles,
-				 ask->unsettled ? PARTING_UNSETTLED : PARTING_SETTLED,
-				 ask->settles);
+		participant_part(registry, participant, ask->roles);
 	order_check(registry, ask->generation);
 	return GPUSHARE_OK;
 }
@@ -138,12 +137,12 @@ static int join(struct registry *registry, struct session *session, const gpusha
 	int status = GPUSHARE_OK;
 
 	if (ask->roles & ORDER_PUBLISHES)
-		status = check_publisher(session, ask, entry, order, answer);
+		status = check_publisher(registry, session, ask, entry, order, answer);
 	if (status)
 		return status;
 	if (!ask->again)
 		handle_give(registry, order->held);
-	/* Only a client that comes again has a slot: another one would skip its cool-down. */
+	/* Only a client that comes again has a slot. */
 	status = participant_add(registry, order, session, ask->roles, ask->again ? ask->slot : 0,
 				 &body->first);
 	if (status)

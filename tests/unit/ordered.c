@@ -23,12 +23,15 @@ int ordered_ask(struct session *session, const char *name, uint64_t generation, 
 }
 
 int ordered_leave(struct session *session, const char *name, uint64_t generation, uint32_t roles,
-		  bool unsettled)
+		  uint64_t final)
 {
+	const struct order *order = order_find(peer_registry, generation);
+	const struct participant *participant = order ? participant_find(order, session) : NULL;
 	request what = about(name, generation, roles);
 
+	if (participant && participant->slot)
+		atomic_store(&order->page->slot[participant->slot - 1].final, final);
 	what.verb.order.leave = true;
-	what.verb.order.unsettled = unsettled;
 	return peer_ask(session, &what);
 }
 

@@ -2,7 +2,7 @@
 /* Who may do what: a registry for several users, without a socket. */
 #include "unit.h"
 
-#include "order.h"
+#include "order_page.h"
 #include "users.h"
 
 /* The bits of each of the three, against who is the owner, in the group, neither, or root. */

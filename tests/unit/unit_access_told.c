@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "index.h"
-#include "order.h"
+#include "order_page.h"
 #include "users.h"
 
 static void a_mode_or_group_that_cant_be_is_refused(void **state)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "api_session.h"
-#include "order.h"
+#include "order_page.h"
 #include "raw.h"
 #include "scripted.h"
 #include "stage.h"

@@ -112,7 +112,7 @@ static request request_of(int verb)
 		fill(ask.verb.order.name, sizeof(ask.verb.order.name), 'o');
 		ask.verb.order.generation = ask.verb.order.again = UINT64_MAX;
 		ask.verb.order.roles = ask.verb.order.slot = UINT32_MAX;
-		ask.verb.order.leave = ask.verb.order.unsettled = true;
+		ask.verb.order.leave = true;
 		break;
 	}
 	return ask;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "order_page.h"
+#include "order/order.h"
 #include "users.h"
 
 /* With the flags, of memory that travels as a descriptor. */

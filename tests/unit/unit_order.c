@@ -82,12 +82,17 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 	a = attacher(2, "x");
 	process_read(getpid(), a->peer.uid, &a->peer);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, true), GPUSHARE_OK);
+	atomic_store(&ordered_page(generation)->next, 1);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
 	assert_true(order_is_gone(ordered_page(generation)));
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	peer_assert_sentence("may still be at it");
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	order_raise(&ordered_page(generation)->published, 1); /* its GPU has come there */
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_page(generation)->published, 1);
 }
 
 static void a_read_only_buffer_is_its_owners_to_publish(void **state)
@@ -133,13 +138,13 @@ static void consumers_get_slots_that_end_with_them(void **state)
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 3);
 	/* one that leaves in order leaves it at once; one with work under way for ever */
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
 	atomic_store(&page->reclaimed, 9);
 	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	assert_int_equal(peer_answer.body.order.first, 10); /* 9 was reclaimed already */
 	assert_int_equal(page->slot[1].released, 9);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 4);
 	assert_int_equal(page->top, 4);
@@ -207,7 +212,7 @@ static void what_ends_with_its_name(void **state)
 	assert_null(order_find(peer_registry, generation));
 	assert_true(order_is_gone(found->page)); /* it is still marked */
 	assert_null(a->participants);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(a, "x", generation, 0), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(order_tick(peer_registry, clock_ns() + 20 * NS_PER_S), INT64_MAX);
 	assert_null(peer_registry->orders);
@@ -288,18 +293,18 @@ static void a_join_and_a_reclaim_agree(void **state)
 	(void)state;
 	assert_int_equal(order_page_map(fd, 2, &page), GPUSHARE_E_PROTOCOL);
 	assert_int_equal(order_page_map(fd, 1, &page), GPUSHARE_OK);
-	assert_int_equal(order_join(page, 0), 1);
+	assert_int_equal(order_join(page, 0, 5), 1);
 	assert_int_equal(page->slot[0].released, 0);
 	atomic_store(&page->published, 3);
-	assert_int_equal(order_join(page, 1), 3);
+	assert_int_equal(order_join(page, 1, 5), 3);
 	atomic_store(&page->reclaimed, 3);
-	assert_int_equal(order_join(page, 2), 4);
+	assert_int_equal(order_join(page, 2, 5), 4);
 	assert_int_equal(page->slot[2].released, 3);
 	assert_true(order_raise(&page->slot[2].released, 6));
 	assert_false(order_raise(&page->slot[2].released, 5));
 	assert_true(order_mark_left(page, 2));
 	assert_false(order_mark_left(page, 2));
-	order_rejoin(page, 2); /* not gone after all: waited for again, from where it was */
+	order_rejoin(page, 2, 5); /* not gone after all: waited for again, from where it was */
 	assert_int_equal(page->slot[2].released, 6);
 	assert_int_equal(page->slot[2].state, ORDER_SLOT_ACTIVE);
 	assert_true(order_mark_left(page, 2));

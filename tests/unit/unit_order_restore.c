@@ -27,7 +27,7 @@ static void the_living_keep_their_roles(void **state)
 		assert_int_equal(ordered_page(generation)->id, id);
 		assert_int_equal(ordered_page(generation)->published, 5);
 		assert_false(order_is_gone(ordered_page(generation)));
-		assert_true(order_find(peer_registry, generation)->place[0].taken);
+		assert_true(order_find(peer_registry, generation)->slot[0].taken);
 	}
 	/* it ends afterwards as it would have before */
 	successor_end(other);

@@ -123,6 +123,11 @@ static bool owns(struct session *session, const char *name)
 	return peer_answer.body.attach.own;
 }
 
+static bool published_last(const struct order *order, const struct session *session)
+{
+	return order->page->publisher == participant_number(&session->peer);
+}
+
 /* A registry in a container, followed by one outside, or the other way round: a number of its records may
  * be nobody's here, or another's. */
 static void pids_of_another_namespace_are_nobodys(void **state)
@@ -160,15 +165,15 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	}
 	assert_int_equal(peer_registry->sessions.disconnected, 2);
 	order = order_find(peer_registry, generation);
-	assert_true(participant_publisher_is_here(peer_registry, order));
+	assert_true(participant_is_here(peer_registry, order->page->publisher));
 	other = connect_as(getpid(), ELSEWHERE, dead, was.started + 1, key);
-	assert_false(participant_published_last(order, other));
+	assert_false(published_last(order, other));
 	assert_false(peer_answer.body.hello.resumed);
 	assert_null(registry_disconnect(peer_registry, other));
 	seen = connect_as(getpid(), ELSEWHERE, dead, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	assert_int_equal(successor_seen(seen, "x")->owner_pid, getpid());
-	assert_true(participant_published_last(order, seen));
+	assert_true(published_last(order, seen));
 	assert_int_equal(peer_attach(seen, "x"), GPUSHARE_OK);
 	assert_true(peer_answer.body.attach.own);
 	peer_registry->unseen_until_ns = clock_ns();
@@ -227,7 +232,7 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	assert_int_equal(successor_seen(one, "x")->generation, x);
 }
 
-/* A page has the number that a publisher had before all of them, until it comes. */
+/* A page follows the number of its publisher, as each registry sees that. */
 static void a_publishers_number_outlasts_several_restarts(void **state)
 {
 	struct session *publisher;
@@ -247,7 +252,7 @@ static void a_publishers_number_outlasts_several_restarts(void **state)
 	for (uint64_t elsewhere = ELSEWHERE + 1; elsewhere < ELSEWHERE + 4; elsewhere++) {
 		successor_start();
 		order = order_find(peer_registry, generation);
-		assert_true(participant_publisher_is_here(peer_registry, order));
+		assert_true(participant_is_here(peer_registry, order->page->publisher));
 		peer_registry->pid_namespace = elsewhere;
 		save_all(peer_registry);
 	}
@@ -255,11 +260,11 @@ static void a_publishers_number_outlasts_several_restarts(void **state)
 	publisher = connect_as(getpid(), ELSEWHERE, 7, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	order = order_find(peer_registry, generation);
-	assert_true(participant_published_last(order, publisher));
+	assert_true(published_last(order, publisher));
 	assert_int_equal(ordered_ask(publisher, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	successor_start(); /* it is one of ours from then on, by its number of here */
 	order = order_find(peer_registry, generation);
-	assert_true(participant_publisher_is_here(peer_registry, order));
+	assert_true(participant_is_here(peer_registry, order->page->publisher));
 }
 
 #define with_registry(test) \

@@ -9,7 +9,7 @@
 #include "os/clock.h"
 #include "descriptors.h"
 #include "fake_fdstore.h"
-#include "order_page.h"
+#include "order/order.h"
 #include "restore.h"
 #include "scarce.h"
 #include "successor.h"

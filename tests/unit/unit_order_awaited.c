@@ -88,8 +88,8 @@ static struct order_page *strange_page(int *out_fd)
 
 	*out_fd = order_page_make(generation, 77);
 	assert_int_equal(order_page_map(*out_fd, generation, &page), GPUSHARE_OK);
-	order_join(page, 0);
-	order_join(page, 1);
+	order_join(page, 0, UINT64_C(1) << 63 | 5); /* of a process that isn't visible */
+	order_join(page, 1, UINT64_C(1) << 63 | 6);
 	order_begin(page, 4711);
 	atomic_store(&page->published, 3);
 	atomic_store(&page->next, 3);
@@ -133,14 +133,16 @@ static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 {
 	struct order_page *page;
 
+	struct session *a = attacher(other);
+	int fd;
+
 	(void)state;
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	page = ordered_page(generation);
-	owner->participants->roles = 0; /* as a registry that knows of no roles has it */
-	participant_end(peer_registry, owner->participants);
-	order_look_over(peer_registry, order_find(peer_registry, generation));
+	page = strange_page(&fd);
+	atomic_store(&page->publisher, participant_number(&owner->peer));
+	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
 	order_tick(peer_registry, clock_ns() + (LIMIT_UNSEEN_S + 1) * NS_PER_S);
 	assert_false(order_is_gone(page));
+	order_page_unmap(page);
 }
 
 /* A buffer that goes shortly before the registry does: its marks are made again all the same. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_REGISTRY_PROTOCOL_ORDER_H
-#define GPUSHARE_REGISTRY_PROTOCOL_ORDER_H
+#ifndef GPUSHARE_REGISTRY_PROTOCOL_ORDER_PAGE_H
+#define GPUSHARE_REGISTRY_PROTOCOL_ORDER_PAGE_H
 /*
  * The order page of one buffer: shared host memory that says what was published of it, who consumes
  * it and what each consumer is done with. The registry makes it (a sealed memfd) when it is first
@@ -42,6 +42,11 @@ enum order_turn { ORDER_TURN_FREE = 0, ORDER_TURN_TAKEN = 1, ORDER_TURN_WAITED_F
 struct order_slot {
 	_Alignas(ORDER_LINE) _Atomic uint64_t released; /* done with all up to that */
 	_Atomic uint32_t state;
+	_Atomic uint64_t
+	    process; /* the registry's number of the process that has it, or had it last */
+	/* A consumer that leaves: one more than the last number that its streams will release here. 0: not
+	 * known, e.g. a graph may be launched at any time. */
+	_Atomic uint64_t final;
 };
 
 struct order_page {
@@ -88,6 +93,14 @@ static inline bool order_reaches(uint64_t word, uint64_t wanted)
 	return (int64_t)(order_number(word) - wanted) >= 0;
 }
 
+/* The consumer has left, and its GPU writes to the slot no more. */
+static inline bool order_slot_is_final(const struct order_slot *slot)
+{
+	uint64_t final = atomic_load(&slot->final);
+
+	return final && order_reaches(atomic_load(&slot->released), final - 1);
+}
+
 /* A new page's descriptor, sealed so that nobody can make it shorter; -1 and errno. */
 int order_page_make(uint64_t generation, uint64_t id);
 /* Map what came as one. OK; E_PROTOCOL: it is none; E_NO_MEMORY. */
@@ -101,13 +114,13 @@ bool order_is_gone(const struct order_page *page);
 bool order_raise(_Atomic uint64_t *word, uint64_t number);
 
 /*
- * A consumer takes that slot: nothing from the answer on is reclaimed before it releases it. The
- * slot is seen by whoever reclaims later than what was reclaimed before was read here.
+ * A consumer of that process takes the slot; returns the first number that can't be reclaimed before the
+ * consumer releases it. A publisher that reclaims later than `reclaimed` was read here sees the slot.
  */
-uint64_t order_join(struct order_page *page, uint32_t slot);
-/* Whose slot that is has not gone after all. */
-void order_rejoin(struct order_page *page, uint32_t slot);
-/* `publisher` publishes from now on: after what was published last, where it is another than before. */
+uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process);
+/* The consumer of a slot that was marked as left goes on. */
+void order_rejoin(struct order_page *page, uint32_t slot, uint64_t process);
+/* That process publishes from now on: if another one did, after the last number that was published. */
 void order_begin(struct order_page *page, uint64_t publisher);
 
 /* Let those through who wait for more, or for that slot. True: that had not been said, or it was

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "order.h"
+#include "order_page.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,7 +106,7 @@ bool order_raise(_Atomic uint64_t *word, uint64_t number)
 	return true;
 }
 
-uint64_t order_join(struct order_page *page, uint32_t slot)
+uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process)
 {
 	struct order_slot *mine = &page->slot[slot];
 	uint64_t first = order_published(page), reclaimed;
@@ -114,6 +114,8 @@ uint64_t order_join(struct order_page *page, uint32_t slot)
 
 	if (!first)
 		first = 1;
+	atomic_store(&mine->process, process);
+	atomic_store(&mine->final, 0);
 	atomic_store(&mine->released, first - 1);
 	atomic_store(&mine->state, ORDER_SLOT_ACTIVE);
 	while (top <= slot && !atomic_compare_exchange_weak(&page->top, &top, slot + 1))
@@ -128,10 +130,14 @@ uint64_t order_join(struct order_page *page, uint32_t slot)
 	return first;
 }
 
-void order_rejoin(struct order_page *page, uint32_t slot)
+void order_rejoin(struct order_page *page, uint32_t slot, uint64_t process)
 {
-	atomic_fetch_and(&page->slot[slot].released, ~ORDER_GONE_BIT);
-	atomic_store(&page->slot[slot].state, ORDER_SLOT_ACTIVE);
+	struct order_slot *mine = &page->slot[slot];
+
+	atomic_store(&mine->process, process);
+	atomic_store(&mine->final, 0);
+	atomic_fetch_and(&mine->released, ~ORDER_GONE_BIT);
+	atomic_store(&mine->state, ORDER_SLOT_ACTIVE);
 }
 
 void order_begin(struct order_page *page, uint64_t publisher)

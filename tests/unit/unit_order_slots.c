@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a process that left may still do to an order page, as long as it lives: over a restart too. */
+/* A process that left may still write to its slot, over a restart of the registry too. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -43,35 +43,35 @@ static uint32_t joined_slot(struct session *session)
 	return peer_answer.body.order.slot;
 }
 
-/* As if what cools had cooled. */
+/* As if 10 seconds had passed. */
 static void cool(void)
 {
 	struct order *order = order_find(peer_registry, generation);
 
 	for (int at = 0; at < ORDER_SLOTS; at++)
-		order->place[at].free_ns = 0;
+		order->slot[at].free_ns = 0;
 }
 
-static void a_burned_slot_is_free_when_its_process_has_gone(void **state)
+static void a_slot_is_free_when_its_process_has_ended(void **state)
 {
 	struct session *a = attacher(other), *b = attacher(getpid());
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
 	cool();
 	assert_int_equal(joined_slot(b), 2);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
 	registry_disconnect(peer_registry, a); /* whose graph may be launched all the same */
 	cool();
 	assert_int_equal(joined_slot(b), 2);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
 	successor_end(other);
 	assert_int_equal(joined_slot(b), 1);
 }
 
 /* Only a client that comes again has a slot to ask for. */
-static void a_slot_that_cools_is_not_for_the_asking(void **state)
+static void an_abandoned_slot_can_not_be_asked_for(void **state)
 {
 	request what = {.which_verb = gpushare_Request_order_tag};
 	struct session *a = attacher(getpid()), *b = attacher(getpid());
@@ -90,42 +90,35 @@ static void a_slot_that_cools_is_not_for_the_asking(void **state)
 /* It is the process's no longer than its GPU has work to do there. */
 static void a_slot_is_free_when_the_last_release_has_come(void **state)
 {
-	request what = {.which_verb = gpushare_Request_order_tag};
 	struct session *a = attacher(getpid());
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	atomic_store(&ordered_page(generation)->slot[0].released, 3);
-	strcpy(what.verb.order.name, "x");
-	what.verb.order.generation = generation;
-	what.verb.order.roles = ORDER_CONSUMES;
-	what.verb.order.leave = what.verb.order.unsettled = true;
-	what.verb.order.settles = 5 + 1;
-	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 5 + 1), GPUSHARE_OK);
 	successor_start();
 	cool();
 	a = attacher(getpid());
 	assert_int_equal(joined_slot(a), 2);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
 	atomic_store(&ordered_page(generation)->slot[0].released, 5);
 	assert_int_equal(joined_slot(a), 1);
 }
 
-static void a_burned_slot_stays_so_over_restarts(void **state)
+static void a_quarantined_slot_stays_so_over_restarts(void **state)
 {
 	struct session *a = attacher(other);
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
 	assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
 	for (int again = 0; again < 3; again++) {
 		successor_start();
 		cool();
 		a = attacher(getpid());
 		assert_int_equal(joined_slot(a), 2);
-		assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, false),
-				 GPUSHARE_OK);
+		assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
 	}
 	successor_end(other);
 	successor_start();
@@ -134,7 +127,7 @@ static void a_burned_slot_stays_so_over_restarts(void **state)
 }
 
 /* Whoever's GPU comes to its wait late is let through too. */
-static void a_burned_slot_is_marked_as_long_as_it_is_one(void **state)
+static void a_quarantined_slot_is_marked_while_its_process_lives(void **state)
 {
 	struct session *a = attacher(other);
 	struct order_page *page;
@@ -143,7 +136,7 @@ static void a_burned_slot_is_marked_as_long_as_it_is_one(void **state)
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	page = ordered_page(generation);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, true), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
 	now = clock_ns() + 60 * NS_PER_S;
 	assert_true(order_tick(peer_registry, now) != INT64_MAX);
 	atomic_store(&page->slot[0].released, 2); /* the graph was launched */
@@ -179,7 +172,7 @@ static void a_living_publisher_whose_connection_ended_is_waited_for(void **state
 	registry_disconnect(peer_registry, a);
 	/* nothing was under way */
 	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_PUBLISHES, false), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
 	a = attacher(other);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 2);
@@ -206,11 +199,11 @@ static void a_publisher_is_waited_for_over_a_restart(void **state)
 	(void)state;
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&ordered_page(generation)->next, 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, true), GPUSHARE_OK);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
 	successor_start();
 	a = attacher(getpid());
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	order_find(peer_registry, generation)->settled_ns = 0;
+	order_find(peer_registry, generation)->under_way_ns = 0;
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 }
 
@@ -218,11 +211,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	    T(a_burned_slot_is_free_when_its_process_has_gone),
-	    T(a_slot_that_cools_is_not_for_the_asking),
+	    T(a_slot_is_free_when_its_process_has_ended),
+	    T(an_abandoned_slot_can_not_be_asked_for),
 	    T(a_slot_is_free_when_the_last_release_has_come),
-	    T(a_burned_slot_stays_so_over_restarts),
-	    T(a_burned_slot_is_marked_as_long_as_it_is_one),
+	    T(a_quarantined_slot_stays_so_over_restarts),
+	    T(a_quarantined_slot_is_marked_while_its_process_lives),
 	    T(a_living_consumer_whose_connection_ended_keeps_its_slot),
 	    T(a_living_publisher_whose_connection_ended_is_waited_for),
 	    T(a_publisher_is_waited_for_over_a_restart),

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT */
+#include "order/order.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "os/clock.h"
+#include "persist/fdstore.h"
+#include "quota.h"
+
+#define AGAIN_NS (250 * NS_PER_MS) /* between two repetitions of a mark */
+#define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
+#define AWAIT_NS (LIMIT_UNSEEN_S * NS_PER_S)
+
+/* Key of a page in the fd store; the buffer's own descriptor has the generation alone. */
+#define PAGE (UINT64_C(1) << 63)
+#define KEY(generation) ((generation) | PAGE)
+
+static struct order *find(const struct registry *registry, uint64_t generation)
+{
+	struct order *order;
+
+	HASH_FIND(hh, registry->orders, &generation, sizeof(generation), order);
+	return order;
+}
+
+struct order *order_find(const struct registry *registry, uint64_t generation)
+{
+	struct order *order = find(registry, generation);
+
+	return order && !order->ended ? order : NULL;
+}
+
+static struct entry *entry_of(const struct registry *registry, const struct order *order)
+{
+	return store_find_generation(&registry->store, order->generation);
+}
+
+/* Its owner is connected and has not freed it. */
+static bool has_owner(const struct entry *entry)
+{
+	return entry && entry->session && !entry->info.in_limbo && !entry->unsynced;
+}
+
+bool order_may(const struct entry *entry, const struct session *session)
+{
+	if (!entry)
+		return false;
+	return (entry->session == session && has_owner(entry)) ||
+	       session_find_attachment(session, entry->info.name, entry->info.generation);
+}
+
+/* The index can't tell of publications: clients have to ask about this buffer from now on. */
+static struct order *order_new(struct registry *registry, uint64_t generation)
+{
+	struct order *order = calloc(1, sizeof(*order));
+	struct entry *entry;
+
+	if (!order)
+		return NULL;
+	order->generation = generation;
+	HASH_ADD(hh, registry->orders, generation, sizeof(generation), order);
+	if (!order->hh.tbl) {
+		free(order);
+		return NULL;
+	}
+	entry = entry_of(registry, order);
+	if (entry)
+		indexer_remove(&registry->index, entry);
+	return order;
+}
+
+static void stop_marking(struct registry *registry, struct order *order)
+{
+	if (order->mark_until_ns)
+		DL_DELETE(registry->marking, order);
+	order->mark_until_ns = 0;
+}
+
+void order_free(struct registry *registry, struct order *order)
+{
+	while (order->participants)
+		participant_end(registry, order->participants);
+	stop_marking(registry, order);
+	order_page_unmap(order->page);
+	if (order->held) {
+		if (registry->fdstore)
+			fdstore_drop(registry->fdstore, KEY(order->generation));
+		fdtable_release(&registry->fdtable, order->held);
+	}
+	HASH_DEL(registry->orders, order);
+	free(order);
+}
+
+/* The reference is the order's if this succeeds. */
+static bool hold(struct order *order, struct held *held)
+{
+	struct order_page *page;
+
+	if (order_page_map(held->fd, order->generation, &page))
+		return false;
+	order->held = held;
+	order->page = page;
+	return true;
+}
+
+/* `fd` is closed if this fails. */
+static bool hold_fd(struct registry *registry, struct order *order, int fd)
+{
+	const struct entry *entry = entry_of(registry, order);
+	struct held *held = fdtable_keep(&registry->fdtable, entry ? entry->user : NULL, fd);
+
+	if (held && hold(order, held))
+		return true;
+	if (held)
+		fdtable_release(&registry->fdtable, held);
+	else
+		close(fd);
+	return false;
+}
+
+static void store(struct registry *registry, const struct order *order)
+{
+	if (registry->fdstore)
+		fdstore_put(registry->fdstore, KEY(order->generation), order->held->fd);
+}
+
+static int make_page(struct registry *registry, struct order *order)
+{
+	const struct entry *entry = entry_of(registry, order);
+	uint64_t id;
+	int fd;
+
+	if (entry && limit_check(registry, entry->user, LIMIT_descriptors, 1, NULL))
+		return GPUSHARE_E_LIMIT;
+	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
+		return GPUSHARE_E_NO_MEMORY;
+	fd = order_page_make(order->generation, id | 1);
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE ? GPUSHARE_E_LIMIT : GPUSHARE_E_NO_MEMORY;
+	if (!hold_fd(registry, order, fd))
+		return GPUSHARE_E_NO_MEMORY;
+	store(registry, order);
+	return GPUSHARE_OK;
+}
+
+void order_mark_again(struct registry *registry, struct order *order)
+{
+	if (!order->mark_until_ns)
+		DL_APPEND(registry->marking, order);
+	order->mark_until_ns = clock_ns() + COOL_NS;
+	if (registry->wake >= 0)
+		eventfd_write(registry->wake, 1);
+}
+
+static bool is_published(const struct order *order)
+{
+	const struct participant *participant;
+
+	DL_FOREACH(order->participants, participant)
+	{
+		if (participant->roles & ORDER_PUBLISHES)
+			return true;
+	}
+	return false;
+}
+
+/* The page names a publisher that the registry has no participant for. */
+static bool has_unknown_publisher(const struct order *order)
+{
+	return order->page && atomic_load(&order->page->publisher) && !order->left &&
+	       !is_published(order);
+}
+
+/* The numbers of the last publisher go on while its process lives; the next one's begin behind them. */
+static void revive(const struct registry *registry, struct order *order)
+{
+	uint64_t last = atomic_load(&order->page->publisher);
+
+	order_begin(order->page, last && participant_lives(registry, last) ? last : 0);
+}
+
+/* Writes into the page who is there. `entry`: NULL if the buffer has gone. */
+static void update(struct registry *registry, struct order *order, const struct entry *entry)
+{
+	bool published = is_published(order);
+	bool awaited = order->awaited_ns && (!entry || has_unknown_publisher(order));
+
+	order->gone = !published && !awaited && (order->left || !has_owner(entry));
+	if (!order->page)
+		return;
+	if (order->gone && order_mark_gone(order->page))
+		order_mark_again(registry, order);
+	if (!order->gone && !published && order_is_gone(order->page))
+		revive(registry, order);
+}
+
+int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order)
+{
+	struct order *order = find(registry, generation);
+	int status = GPUSHARE_OK;
+
+	if (!order)
+		order = order_new(registry, generation);
+	if (!order)
+		return GPUSHARE_E_NO_MEMORY;
+	order->ended = false; /* the owner brought the buffer back */
+	if (make && !order->page) {
+		if (order->participants) /* with two pages they would not see each other */
+			return GPUSHARE_E_TIMED_OUT;
+		status = make_page(registry, order);
+		if (status) {
+			order_free(registry, order);
+			return status;
+		}
+		update(registry, order, entry_of(registry, order));
+	}
+	*out_order = order;
+	return GPUSHARE_OK;
+}
+
+/* If the last release that the leaver announced has come, its GPU writes to the slot no more. Otherwise
+ * the GPU may write until the process has ended, and shortly after: MPS works for a process in another one. */
+static bool is_free(const struct registry *registry, const struct order *order, uint32_t at,
+		    int64_t now_ns)
+{
+	const struct order_slot *slot = &order->page->slot[at];
+	if (order->slot[at].taken)
+		return false;
+	return order_slot_is_final(slot) ||
+	       (order->slot[at].free_ns <= now_ns &&
+		!participant_lives(registry, atomic_load(&slot->process)));
+}
+
+/* The lowest, so that publishers have few to look at. */
+uint32_t order_free_slot(const struct registry *registry, const struct order *order)
+{
+	int64_t now = clock_ns();
+	uint32_t at = 0;
+
+	while (at < ORDER_SLOTS && !is_free(registry, order, at, now))
+		at++;
+	return at < ORDER_SLOTS ? at + 1 : 0;
+}
+
+static bool is_active(const struct order_slot *slot)
+{
+	return atomic_load(&slot->state) == ORDER_SLOT_ACTIVE;
+}
+
+/* The slot's consumer is no participant. True: its process may resume it. */
+static bool look_over_slot(struct order *order, uint32_t at, int64_t now_ns)
+{
+	struct order_slot *slot = &order->page->slot[at];
+	bool active = is_active(slot), awaited = active && !participant_has_ended(slot->process);
+
+	if (atomic_load(&slot->state) != ORDER_SLOT_UNUSED)
+		order->slot[at].free_ns = now_ns + COOL_NS + (awaited ? AWAIT_NS : 0);
+	if (active && !awaited)
+		order_mark_left(order->page, at);
+	return awaited;
+}
+
+/* The page comes from a predecessor or a participant. Participants that only the page knows have some time
+ * to resume. */
+static void look_over(struct registry *registry, struct order *order)
+{
+	const struct participant *participant;
+	int64_t now = clock_ns();
+
+	DL_FOREACH(order->participants, participant)
+	{
+		participant_sign(participant);
+	}
+	order->left |= order_is_gone(order->page);
+	order->under_way_ns = now + COOL_NS;
+	if (has_unknown_publisher(order) || !entry_of(registry, order))
+		order->awaited_ns = now + AWAIT_NS;
+	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
+		if (!order->slot[at].taken && look_over_slot(order, at, now))
+			order->awaited_ns = now + AWAIT_NS;
+	order_mark_again(registry, order);
+}
+
+bool order_give_back(struct registry *registry, struct order *order, struct held *held)
+{
+	if (order->page || !hold(order, held))
+		return false;
+	store(registry, order);
+	look_over(registry, order);
+	return true;
+}
+
+static bool may_stay(const struct order *order, const struct entry *entry,
+		     const struct session *session)
+{
+	return entry ? order_may(entry, session)
+		     : order->awaited_ns && session_find_generation(session, order->generation);
+}
+
+void order_check(struct registry *registry, uint64_t generation)
+{
+	struct order *order = order_find(registry, generation);
+	const struct entry *entry = store_find_generation(&registry->store, generation);
+	struct participant *participant, *after;
+
+	if (!order || registry->loading)
+		return;
+	DL_FOREACH_SAFE(order->participants, participant, after)
+	{
+		if (!may_stay(order, entry, participant->session))
+			participant_end(registry, participant);
+	}
+	update(registry, order, entry);
+}
+
+void order_adopt(struct registry *registry, uint64_t generation)
+{
+	struct order *order = order_find(registry, generation);
+
+	if (!order)
+		return;
+	order->left = false;
+	order_check(registry, generation);
+}
+
+void order_end(struct registry *registry, uint64_t generation)
+{
+	struct order *order = order_find(registry, generation);
+
+	if (!order || registry->loading)
+		return;
+	while (order->participants)
+		participant_end(registry, order->participants);
+	order->awaited_ns = 0;
+	update(registry, order, NULL);
+	order->ended = true;
+	if (!order->mark_until_ns)
+		order_free(registry, order);
+}
+
+void order_end_session(struct registry *registry, struct session *session)
+{
+	while (session->participants) {
+		struct participant *participant = session->participants;
+		struct order *order = participant->order;
+
+		participant_end(registry, participant);
+		update(registry, order, entry_of(registry, order));
+	}
+}
+
+/* Participants that have not resumed have gone. */
+static void stop_awaiting(struct registry *registry, struct order *order)
+{
+	const struct entry *entry = entry_of(registry, order);
+
+	order->awaited_ns = 0;
+	if (has_unknown_publisher(order) &&
+	    !participant_is_here(registry, atomic_load(&order->page->publisher)))
+		order->left = true;
+	if (entry)
+		update(registry, order, entry);
+	else
+		order_end(registry, order->generation);
+}
+
+/* A GPU may overwrite a mark. True: one was missing, or a slot's leaver may still overwrite it. */
+static bool mark(const struct registry *registry, struct order *order, int64_t now_ns)
+{
+	uint32_t top = atomic_load(&order->page->top);
+	bool missing = order->gone && order_mark_gone(order->page), owned = false;
+
+	for (uint32_t at = 0; at < ORDER_SLOTS && at < top; at++) {
+		if (order->slot[at].taken ||
+		    (order->awaited_ns && is_active(&order->page->slot[at])))
+			continue;
+		missing |= order_mark_left(order->page, at);
+		owned = owned || (!order->ended && !is_free(registry, order, at, now_ns));
+	}
+	if (missing)
+		order->mark_until_ns = now_ns + COOL_NS;
+	return missing || owned;
+}
+
+int64_t order_tick(struct registry *registry, int64_t now_ns)
+{
+	struct order *order, *after;
+
+	DL_FOREACH_SAFE(registry->marking, order, after)
+	{
+		if (order->awaited_ns && order->awaited_ns <= now_ns)
+			stop_awaiting(registry, order);
+		if (order->page && (mark(registry, order, now_ns) || order->awaited_ns ||
+				    now_ns < order->mark_until_ns))
+			continue;
+		stop_marking(registry, order);
+		if (order->ended)
+			order_free(registry, order);
+	}
+	return registry->marking ? now_ns + AGAIN_NS : INT64_MAX;
+}
+
+void order_tell(const struct registry *registry, const struct entry *entry, record *out_info)
+{
+	const struct order *order = order_find(registry, entry->info.generation);
+	const struct order_page *page = order ? order->page : NULL;
+
+	out_info->sequence = page ? order_published(page) : 0;
+	out_info->ordering = page ? atomic_load(&page->means) : 0;
+}
+
+/* Pages of buffers that have gone are taken too: their marks are to be repeated. */
+static void take_pages(struct registry *registry)
+{
+	for (uint64_t key = 0; fdstore_next(registry->fdstore, &key);) {
+		uint64_t generation = key & ~PAGE;
+		struct order *order = order_find(registry, generation);
+		int fd;
+
+		if (!(key & PAGE) || !(generation > registry->since || order ||
+				       store_find_generation(&registry->store, generation)))
+			continue;
+		fd = fdstore_take(registry->fdstore, key);
+		if (fd < 0)
+			continue;
+		if (!order)
+			order = order_new(registry, generation);
+		if (order && hold_fd(registry, order, fd))
+			continue;
+		fdstore_drop(registry->fdstore, key);
+		if (!order)
+			close(fd);
+	}
+}
+
+/* Two participants can't have one slot, whatever the records say. */
+static void claim_slots(struct order *order)
+{
+	struct participant *participant;
+
+	DL_FOREACH(order->participants, participant)
+	{
+		if (participant->slot && order->slot[participant->slot - 1].taken)
+			participant->slot = 0;
+		if (participant->slot)
+			order->slot[participant->slot - 1].taken = true;
+		else
+			participant->roles &= ~(uint32_t)ORDER_CONSUMES;
+	}
+}
+
+/* A predecessor was waiting until the owner resumes. */
+static bool is_unheard_of(const struct registry *registry, const struct order *order)
+{
+	return order->page && order->participants && order->generation <= registry->since;
+}
+
+void order_restore(struct registry *registry)
+{
+	struct order *order, *after;
+
+	take_pages(registry);
+	HASH_ITER (hh, registry->orders, order, after) {
+		claim_slots(order);
+		if (order->page)
+			look_over(registry, order);
+		if (entry_of(registry, order) || is_unheard_of(registry, order))
+			order_check(registry, order->generation);
+		else
+			order_end(registry, order->generation);
+	}
+}
+
+void order_let_go(struct registry *registry)
+{
+	for (struct order *order = registry->orders; order; order = order->hh.next) {
+		stop_marking(registry, order);
+		order_page_unmap(order->page);
+		order->page = NULL;
+	}
+}
+
+void order_finish(struct registry *registry)
+{
+	while (registry->orders)
+		order_free(registry, registry->orders);
+}

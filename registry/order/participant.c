@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Publishers and consumers of a buffer. */
+#include <stdlib.h>
+
+#include "order/order.h"
+#include "os/clock.h"
+#include "save.h"
+
+#define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
+/* A process's number is its start time and its pid; see proc(5) for the most that a pid can be. */
+#define PIDS 4194304u
+#define INVISIBLE (UINT64_C(1) << 63) /* a hash of what the process says of itself */
+
+struct participant *participant_find(const struct order *order, const struct session *session)
+{
+	struct participant *participant;
+
+	DL_FOREACH(order->participants, participant)
+	{
+		if (participant->session == session)
+			return participant;
+	}
+	return NULL;
+}
+
+static struct participant *participant_new(struct order *order, struct session *session)
+{
+	struct participant *participant = calloc(1, sizeof(*participant));
+
+	if (!participant)
+		return NULL;
+	participant->session = session;
+	participant->order = order;
+	DL_APPEND(order->participants, participant);
+	DL_APPEND2(session->participants, participant, session_prev, session_next);
+	return participant;
+}
+
+static void participant_free(struct participant *participant)
+{
+	DL_DELETE(participant->order->participants, participant);
+	DL_DELETE2(participant->session->participants, participant, session_prev, session_next);
+	free(participant);
+}
+
+uint64_t participant_number(const struct process *peer)
+{
+	if (peer->pid > 0)
+		return peer->started * PIDS + (uint32_t)peer->pid;
+	return INVISIBLE | (peer->own_namespace * 1099511628211u + peer->own_started * PIDS +
+			    (uint32_t)peer->own_pid);
+}
+
+bool participant_is_here(const struct registry *registry, uint64_t number)
+{
+	const struct session *session = registry->sessions.by_id;
+
+	while (session && (session->ending || participant_number(&session->peer) != number))
+		session = session->hh.next;
+	return session;
+}
+
+bool participant_has_ended(uint64_t number)
+{
+	const struct process process = {.pid = (int32_t)(number % PIDS), .started = number / PIDS};
+
+	return number && !(number & INVISIBLE) && !process_lives(&process);
+}
+
+bool participant_lives(const struct registry *registry, uint64_t number)
+{
+	return number & INVISIBLE ? participant_is_here(registry, number)
+				  : number && !participant_has_ended(number);
+}
+
+void participant_sign(const struct participant *participant)
+{
+	struct order_page *page = participant->order->page;
+	uint64_t number = participant_number(&participant->session->peer);
+
+	if (page && (participant->roles & ORDER_PUBLISHES))
+		atomic_store(&page->publisher, number);
+	if (page && participant->slot)
+		atomic_store(&page->slot[participant->slot - 1].process, number);
+}
+
+/* A client that lost its connection resumes the slot that it had. */
+static int consume(struct registry *registry, struct participant *participant, uint32_t slot,
+		   uint64_t *out_first)
+{
+	struct order *order = participant->order;
+	uint64_t number = participant_number(&participant->session->peer);
+	bool resumes = slot && slot <= ORDER_SLOTS && !order->slot[slot - 1].taken;
+
+	if (!resumes)
+		slot = order_free_slot(registry, order);
+	if (!slot)
+		return GPUSHARE_E_LIMIT;
+	order->slot[slot - 1].taken = true;
+	participant->slot = slot;
+	if (resumes)
+		order_rejoin(order->page, slot - 1, number);
+	else
+		*out_first = order_join(order->page, slot - 1, number);
+	return GPUSHARE_OK;
+}
+
+static int take_roles(struct registry *registry, struct participant *participant, uint32_t roles,
+		      uint32_t slot, uint64_t *out_first)
+{
+	struct order *order = participant->order;
+	int status = GPUSHARE_OK;
+
+	if ((roles & ORDER_CONSUMES) && !(participant->roles & ORDER_CONSUMES))
+		status = consume(registry, participant, slot, out_first);
+	else if (roles & ORDER_CONSUMES)
+		*out_first =
+		    order_number(atomic_load(&order->page->slot[participant->slot - 1].released)) +
+		    1;
+	if (status)
+		return status;
+	if ((roles & ORDER_PUBLISHES) && !(participant->roles & ORDER_PUBLISHES)) {
+		order_begin(order->page, participant_number(&participant->session->peer));
+		order->left = order->gone = false;
+	}
+	participant->roles |= roles;
+	return GPUSHARE_OK;
+}
+
+int participant_add(struct registry *registry, struct order *order, struct session *session,
+		    uint32_t roles, uint32_t slot, uint64_t *out_first)
+{
+	struct participant *participant = participant_find(order, session);
+	uint32_t before = participant ? participant->roles : 0;
+	int status;
+
+	*out_first = 0;
+	if (!roles)
+		return GPUSHARE_OK;
+	if (!participant)
+		participant = participant_new(order, session);
+	if (!participant)
+		return GPUSHARE_E_NO_MEMORY;
+	status = take_roles(registry, participant, roles, slot, out_first);
+	if (participant->roles != before)
+		save_participant(registry, participant);
+	else if (!before)
+		participant_free(participant);
+	return status;
+}
+
+void participant_part(struct registry *registry, struct participant *participant, uint32_t roles)
+{
+	struct order *order = participant->order;
+	struct order_page *page = order->page;
+
+	roles &= participant->roles;
+	if ((roles & ORDER_CONSUMES) && participant->slot) {
+		order->slot[participant->slot - 1].taken = false;
+		order->slot[participant->slot - 1].free_ns = clock_ns() + COOL_NS;
+		if (page && order_mark_left(page, participant->slot - 1) &&
+		    !order_slot_is_final(&page->slot[participant->slot - 1]))
+			order_mark_again(registry, order);
+		participant->slot = 0;
+	}
+	if (roles & ORDER_PUBLISHES) {
+		order->left = true;
+		order->under_way_ns = clock_ns() + COOL_NS;
+	}
+	participant->roles &= ~roles;
+	save_participant(registry, participant);
+	if (!participant->roles)
+		participant_free(participant);
+}
+
+void participant_end(struct registry *registry, struct participant *participant)
+{
+	participant_part(registry, participant, participant->roles);
+}
+
+const struct participant *participant_rival(const struct order *order,
+					    const struct session *session)
+{
+	const struct participant *participant;
+
+	DL_FOREACH(order->participants, participant)
+	{
+		if ((participant->roles & ORDER_PUBLISHES) &&
+		    !process_is_same(&participant->session->peer, &session->peer))
+			return participant;
+	}
+	return NULL;
+}
+
+/* Numbers are given out that are not published so far, or a graph may publish at any time. */
+static bool is_under_way(const struct order_page *page)
+{
+	return atomic_load(&page->turn) || atomic_load(&page->late) ||
+	       !order_reaches(atomic_load(&page->published), atomic_load(&page->next));
+}
+
+bool participant_is_under_way(const struct registry *registry, const struct order *order,
+			      const struct session *session)
+{
+	uint64_t last = order->page ? atomic_load(&order->page->publisher) : 0;
+
+	return last && last != participant_number(&session->peer) &&
+	       clock_ns() < order->under_way_ns && is_under_way(order->page) &&
+	       participant_lives(registry, last);
+}
+
+struct participant *participant_load(struct registry *registry, struct session *session,
+				     uint64_t generation, uint32_t roles, uint32_t slot)
+{
+	struct order *order = order_find(registry, generation);
+	struct participant *participant;
+
+	if (slot > ORDER_SLOTS || (!order && order_open(registry, generation, false, &order)))
+		return NULL;
+	participant = participant_find(order, session);
+	if (!participant)
+		participant = participant_new(order, session);
+	if (!participant)
+		return NULL;
+	participant->roles = roles;
+	participant->slot = roles & ORDER_CONSUMES ? slot : 0;
+	return participant;
+}
+
+void participant_see(struct session *session, const struct process *peer)
+{
+	const struct participant *participant;
+
+	session->peer = *peer;
+	DL_FOREACH2(session->participants, participant, session_next)
+	{
+		participant_sign(participant);
+	}
+}
+
+void participant_move_all(struct session *from, struct session *to)
+{
+	struct participant *participant;
+
+	to->participants = from->participants;
+	from->participants = NULL;
+	DL_FOREACH2(to->participants, participant, session_next)
+	{
+		participant->session = to;
+		participant_sign(participant);
+	}
+}
