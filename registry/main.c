@@ -183,7 +183,7 @@ static bool next_signal(struct registry *registry, int signals)
 		return true; /* nothing there after all */
 	if (signal.ssi_signo != SIGHUP)
 		return false;
-	audit_reopen(registry);
+	audit_reopen(&registry->audit);
 	return true;
 }
 
@@ -196,6 +196,21 @@ static int64_t look_around(struct server *server, const struct instance *place)
 	if (instance_is_lost(place) && server_is_alone(server))
 		return INT64_MAX;
 	return clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
+}
+
+/* Without the lock: a write may wait for a disk. */
+static void write_audit(struct registry *registry)
+{
+	char *lines;
+	size_t size;
+
+	do {
+		registry_lock(registry);
+		lines = audit_take(&registry->audit, &size);
+		registry_unlock(registry);
+		if (lines)
+			audit_write(&registry->audit, lines, size);
+	} while (lines);
 }
 
 static void serve(struct server *server, struct fds_server *fds_server,
@@ -215,6 +230,7 @@ static void serve(struct server *server, struct fds_server *fds_server,
 		int64_t since = server_idle_since_ns(server);
 		eventfd_t ignored;
 
+		write_audit(server->registry);
 		if (options->settings.idle_exit_s && since != INT64_MAX) {
 			int64_t idle_ns = idle_limit_s(options) * NS_PER_S;
 
@@ -330,7 +346,7 @@ int main(int argc, char **argv)
 	if (signals < 0 || !registry)
 		log_error("there is no memory, or no file descriptor, to begin with");
 	if (signals < 0 || !registry ||
-	    !audit_open(registry, options.settings.audit, options.settings.audit_rate,
+	    !audit_open(&registry->audit, options.settings.audit, options.settings.audit_rate,
 			place.directory) ||
 	    !restore_open(registry, place.directory) ||
 	    !open_servers(&server, &fds_server, registry, &place)) {
@@ -342,12 +358,13 @@ int main(int argc, char **argv)
 	serve(&server, &fds_server, &place, &options, signals);
 	notify_say("STOPPING=1");
 	restore_leave(registry);
+	write_audit(registry);
+	audit_close(&registry->audit); /* what ends from here on is the successor's to report */
 	if (instance_is_lost(&place))
 		_exit(0);	    /* nng would remove the socket of whoever has the place now */
 	instance_clear(&place);	    /* nobody new, then nobody at all, then the lock */
 	signal(SIGALRM, leave_now); /* whatever holds it up from here on */
 	setitimer(ITIMER_REAL, &closing, NULL);
-	audit_close(registry);
 	server_close(&server);
 	fds_server_close(&fds_server);
 	registry_free(registry);

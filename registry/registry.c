@@ -179,7 +179,7 @@ static void observe_audit(struct registry *registry, const struct change *change
 	if (change->kind == CHANGE_REPLACE) {
 		log_line("\"%s\", generation %llu, is replaced", entry->info.name,
 			 (unsigned long long)entry->info.generation);
-		audit_removal(registry, entry, &change->session->peer, "replaced");
+		audit_removal(&registry->audit, entry, &change->session->peer, "replaced");
 		return;
 	}
 	if (change->kind != CHANGE_REMOVE && change->kind != CHANGE_DEFER)
@@ -188,7 +188,7 @@ static void observe_audit(struct registry *registry, const struct change *change
 		log_line("\"%s\" is lost", entry->info.name);
 	else if (change->how == DEPARTURE_EXPIRED)
 		log_line("\"%s\" was kept for %u s", entry->info.name, entry->info.ttl_s);
-	audit_departure(registry, entry, change->how);
+	audit_departure(&registry->audit, entry, change->how, registry->asking);
 }
 
 static void observe_orders(struct registry *registry, const struct change *change)
@@ -256,6 +256,10 @@ struct registry *registry_new(void)
 	state_init(&registry->state);
 	registry->observe = observe;
 	registry->context = registry;
+	registry->audit = (struct audit){.users = &registry->users,
+					 .counts = &registry->counts,
+					 .store = &registry->store,
+					 .wake = &registry->wake};
 	changes_init(&registry->changes);
 	indexer_init(&registry->index);
 	registry->events.tick = rate_tick;
@@ -279,7 +283,7 @@ struct registry *registry_free(struct registry *registry)
 {
 	if (!registry)
 		return NULL;
-	audit_close(registry);
+	audit_close(&registry->audit);
 	registry_let_go(registry, true);
 	while (registry->sessions.by_id)
 		registry_disconnect(registry, registry->sessions.by_id);

@@ -4,8 +4,8 @@
 /* The modules of the daemon behind one lock, and what each does when the state changes. Knows nothing of nng. */
 #include <pthread.h>
 
-#include "audit.h"
 #include "events.h"
+#include "observe/audit.h"
 #include "observe/changes.h"
 #include "observe/indexer.h"
 #include "persist/records.h"
@@ -47,8 +47,8 @@ struct registry {
 	    unseen_until_ns; /* so long disconnected sessions that can't be watched have: restore.c */
 	bool away;	     /* a predecessor's descriptors are a service manager's */
 	uint64_t pid_namespace; /* whose numbers pids are here; 0: it can't be told */
-	const char *config;  /* the file that holds here, for a successor; NULL: the default one */
-	struct audit *audit; /* NULL: none */
+	const char *config; /* the file that holds here, for a successor; NULL: the default one */
+	struct audit audit;
 	const struct process *asking; /* whose request is carried out; NULL: nobody's */
 	struct list_rest *list_rest;  /* of the List in hand, where it goes on: handlers.h */
 	struct passing *passing;   /* of the request in hand; NULL: it did not come to fds.sock */

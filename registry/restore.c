@@ -96,7 +96,7 @@ bool restore_open(struct registry *registry, const char *directory)
 		return false;
 	}
 	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
-	registry_lock(registry); /* the audit has a thread by now */
+	registry_lock(registry);
 	records_open(&registry->records, fd);
 	goes_on = load_records(registry);
 	order_restore(registry);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit_target.h"
+#include "observe/audit.h"
 #include "edits.h"
 #include "quota.h"
 

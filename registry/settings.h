@@ -21,7 +21,7 @@
 	  "read what it is sent") \
 	N(idle_exit_s, 0, 31536000, 0, \
 	  "leave after so many seconds without a connection, if nothing is kept; 0: never") \
-	W(audit, audit_target_fault, "off", \
+	W(audit, audit_fault, "off", \
 	  "where a line for each share, attach, refusal and removal goes: off; journal; a file " \
 	  "by its " \
 	  "absolute path; or a file's name alone, for one in the registry's directory") \

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 
 #include "state/access.h"
-#include "audit.h"
 #include "os/clock.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
@@ -84,7 +83,7 @@ static void park(const struct ask *ask, struct session *session, bool more,
 	    .session = session,
 	    .ask = &kept->question.request,
 	    .work = kept,
-	    .audited = audit_wait(registry, session, &kept->question.request),
+	    .audited = audit_wait(&registry->audit, session, &kept->question.request),
 	    .more = more,
 	    .deadline_ns =
 		more ? INT64_MAX : clock_ns() + handle_wait_ms(&kept->question.request) * NS_PER_MS,
@@ -296,7 +295,7 @@ int question_refuse(struct registry *registry, struct session *session,
 		status = handle_undecodable(question->fault, &registry->reply);
 	if (status) {
 		user_answered(registry, session->user, 0, status);
-		audit_request(registry, session, NULL, &registry->reply);
+		audit_request(&registry->audit, session, NULL, &registry->reply);
 	}
 	return status;
 }
@@ -320,7 +319,8 @@ void question_shown(struct registry *registry, const struct question *question, 
 		if (access_sees(waiter->session, entry))
 			ask_serve(waiter->work, todo);
 		else if (!waiter->audited)
-			waiter->audited = audit_wait(registry, waiter->session, waiter->ask);
+			waiter->audited =
+			    audit_wait(&registry->audit, waiter->session, waiter->ask);
 	}
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "audit.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "server/ask.h"
@@ -304,7 +303,7 @@ static bool welcome(struct connection *connection)
 		session = registry_connect(registry, connection->id, &peer);
 	} else if (!connection->ended) {
 		registry->counts.drops[DROP_crowd]++;
-		audit_refused(registry, &peer, "connect", GPUSHARE_E_LIMIT);
+		audit_refused(&registry->audit, &peer, "connect", GPUSHARE_E_LIMIT);
 	}
 	if (session) {
 		session->connection = connection;
@@ -492,6 +491,7 @@ static bool identify(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;
 	uint64_t pid = 0, uid = 0, gid = IDENTITY_NO_GROUP;
+	struct process peer;
 
 	if (nng_stream_get_uint64(connection->stream, NNG_OPT_IPC_PEER_UID, &uid) ||
 	    nng_stream_get_uint64(connection->stream, NNG_OPT_IPC_PEER_GID, &gid) ||
@@ -503,9 +503,10 @@ static bool identify(struct connection *connection)
 	if (uid == geteuid() || registry->is_system)
 		return true;
 	log_line("refused: uid %" PRIu64 " pid %" PRIu64, uid, pid);
+	process_read(connection->pid, connection->uid, &peer);
 	registry_lock(registry);
 	registry->counts.drops[DROP_stranger]++;
-	audit_stranger(registry, connection->uid, connection->pid);
+	audit_refused(&registry->audit, &peer, "connect", GPUSHARE_E_DENIED);
 	registry_unlock(registry);
 	return false;
 }

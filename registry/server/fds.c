@@ -43,24 +43,17 @@ static void connection_read(struct fds_server *server, struct fds_connection *co
 	DL_APPEND(server->connections, connection);
 }
 
-/* Nobody that we serve. */
-static void refuse_stranger(struct registry *registry, const struct ucred *peer)
-{
-	log_line("refused at %s: uid %u pid %d", GPUSHARE_FDS_SOCKET, peer->uid, peer->pid);
-	registry_lock(registry);
-	registry->counts.drops[DROP_stranger]++;
-	audit_stranger(registry, peer->uid, peer->pid);
-	registry_unlock(registry);
-}
-
-static void refuse_crowd(struct registry *registry, const struct ucred *peer)
+static void refuse_peer(struct registry *registry, const struct ucred *peer, enum drop why,
+			int status)
 {
 	struct process process;
 
 	process_read(peer->pid, peer->uid, &process);
+	log_line("refused at %s: uid %u pid %d: %s", GPUSHARE_FDS_SOCKET, peer->uid, peer->pid,
+		 status_text(status));
 	registry_lock(registry);
-	registry->counts.drops[DROP_crowd]++;
-	audit_refused(registry, &process, "connect", GPUSHARE_E_LIMIT);
+	registry->counts.drops[why]++;
+	audit_refused(&registry->audit, &process, "connect", status);
 	registry_unlock(registry);
 }
 
@@ -85,11 +78,11 @@ static bool connection_new(struct fds_server *server, int fd, const struct ucred
 	struct epoll_event event = {.events = EPOLLIN};
 
 	if (peer->uid != geteuid() && !server->registry->is_system) {
-		refuse_stranger(server->registry, peer);
+		refuse_peer(server->registry, peer, DROP_stranger, GPUSHARE_E_DENIED);
 		return false;
 	}
 	if (is_crowd(server, peer)) {
-		refuse_crowd(server->registry, peer);
+		refuse_peer(server->registry, peer, DROP_crowd, GPUSHARE_E_LIMIT);
 		return false;
 	}
 	connection = calloc(1, sizeof(*connection));

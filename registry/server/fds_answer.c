@@ -87,7 +87,7 @@ static void count_refusal(struct registry *registry, const struct fds_connection
 	if (user)
 		counts_refused(&user->counts, status);
 	counts_refused(&registry->counts, status);
-	audit_refused(registry, &peer, "descriptors", status);
+	audit_refused(&registry->audit, &peer, "descriptors", status);
 	registry_unlock(registry);
 }
 
@@ -194,7 +194,7 @@ static int handle(struct registry *registry, struct session *session, struct mes
 		user_asks(registry, session->user, 1);
 		registry->reply.status = status;
 		user_answered(registry, session->user, ask->which_verb, status);
-		audit_request(registry, session, ask, &registry->reply);
+		audit_request(&registry->audit, session, ask, &registry->reply);
 		return status;
 	}
 	registry->group = question->group;

@@ -19,7 +19,7 @@ struct user {
 	struct users *all;
 	uint64_t held[LIMIT_KINDS];
 	struct counts counts; /* of its requests alone */
-	/* audit.c: up to when it has used its lines, and how many it did not get */
+	/* observe/audit.c: up to when it has used its lines, and how many it did not get */
 	int64_t lines_ns;
 	uint64_t left_out;
 	uint64_t

@@ -417,7 +417,7 @@ int handle_request(struct registry *registry, struct session *session, const req
 	registry->events.actor = 0;
 	if (status <= GPUSHARE_OK) {
 		user_answered(registry, session->user, ask->which_verb, status);
-		audit_request(registry, session, ask, answer);
+		audit_request(&registry->audit, session, ask, answer);
 	} else if (status == HANDLE_ELSEWHERE) {
 		user_asks(registry, session->user, -1);
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# registry.conf and the audit, as an administrator and the users meet them.
+# registry.conf, as an administrator and the users meet it.
 load helpers
 
 # conf LINE...: a file of them, and a registry that has read it
@@ -108,48 +108,4 @@ $WORK/registry.conf:4:9: audit wants off, journal, an absolute path, or a file's
 	run -2 --separate-stderr gpushare-registry --check-config --config "$WORK/none"
 	equal "$stderr" "gpushare-registry: can't use $WORK/none: No such file or directory"
 	run -1 --separate-stderr sh -c 'gpushare-registry --check-config >/dev/full'
-}
-
-@test "the audit: a program's life, a line each, and nothing that could be used" {
-	conf 'audit = audit.log'
-	serve
-	start owner "$BIN/api_app" open alloc=a,weights,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	start other "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
-	await_file "$WORK/has"
-	until_true grep -q '^[^ ]* attach ' "$GPUSHARE_DIR/audit.log"
-	equal "$(stat -c %a "$GPUSHARE_DIR/audit.log")" 600
-	# who renames the file, and says so, has what comes in a new one
-	mv "$GPUSHARE_DIR/audit.log" "$WORK/before.log"
-	kill -HUP "$(registry_pids)"
-	await_file "$GPUSHARE_DIR/audit.log"
-	gpushare rm weights
-	until_true grep -q ' outcome=unlinked' "$GPUSHARE_DIR/audit.log"
-	equal "$(sed -E 's/^[0-9T:.-]+Z //; s/(pid|generation)=[0-9]+/\1=N/g' "$WORK/before.log" "$GPUSHARE_DIR/audit.log")" \
-		"share uid=$UID pid=N command=\"api_app\" name=\"weights\" generation=N size=1048576 outcome=ok
-attach uid=$UID pid=N command=\"api_app\" name=\"weights\" generation=N size=1048576 outcome=ok
-remove uid=$UID pid=N command=\"gpushare\" name=\"weights\" generation=N size=1048576 outcome=unlinked"
-	equal "$(sample 'gpushare_audit_lines_total{outcome="written"}')" 3
-}
-
-@test "the audit: a disk that is full fails nobody, and is told" {
-	conf 'audit = /dev/full'
-	serve --foreground
-	equal "$(api open alloc=a,x,1Mi attach=w,x)" "open: OK
-alloc x: OK
-attach x: OK"
-	gpushare ls >/dev/null
-	until_true grep -q "the audit can't be written: No space left on device; lines are lost" "$WORK/registry.err"
-	[ "$(sample 'gpushare_audit_lines_total{outcome="lost"}')" -ge 2 ]
-	equal "$(sample 'gpushare_audit_lines_total{outcome="written"}')" 0
-}
-
-@test "the audit: one that can't be opened is no start, through a link least of all" {
-	conf 'audit = audit.log'
-	no_registry_yet
-	ln -s "$WORK/target" "$GPUSHARE_DIR/audit.log"
-	run -1 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR" --config "$WORK/registry.conf"
-	has "$stderr" "it is a link, and none is followed"
-	[ ! -e "$WORK/target" ]
-	[ ! -e "$GPUSHARE_DIR/registry.sock" ]
 }

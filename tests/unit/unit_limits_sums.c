@@ -182,7 +182,7 @@ static bool waits_unseen(struct session *session, const char *name)
 
 	strcpy(what.verb.attach.name, name);
 	what.verb.attach.wait_ms = 1000;
-	return audit_wait(peer_registry, session, &what);
+	return audit_wait(&peer_registry->audit, session, &what);
 }
 
 /* That something is there only root is told: who is refused so can't tell it from nothing. */

@@ -110,32 +110,6 @@ static void a_place_is_had_or_left_to_others(void **state)
 	}
 }
 
-static void an_audit_is_written_or_refused(void **state)
-{
-	(void)state;
-	open_before = descriptors_open();
-	SCARCE_EACH(nth)
-	{
-		char path[64];
-		bool opened;
-
-		snprintf(path, sizeof(path), "%s", inside("a.log"));
-		scarce_begin(nth);
-		opened = audit_open(peer_registry, path, 100, directory);
-		if (!scarce_end())
-			assert_true(opened);
-		assert_int_equal(opened, peer_registry->audit != NULL);
-		if (opened) {
-			pthread_mutex_lock(&peer_registry->lock);
-			audit_stranger(peer_registry, 1, 2);
-			pthread_mutex_unlock(&peer_registry->lock);
-			audit_close(peer_registry);
-		}
-		assert_null(peer_registry->audit);
-		assert_none_open(scarce_what() ? scarce_what() : "nothing");
-	}
-}
-
 /* The registry serves without what it could not have: a directory to be read, a generation's file. */
 static void a_registry_begins_with_what_it_gets(void **state)
 {
@@ -172,7 +146,6 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(descriptors_are_served_or_not_at_all, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(a_place_is_had_or_left_to_others, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(an_audit_is_written_or_refused, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_registry_begins_with_what_it_gets, set_up, tear_down),
 	};
 

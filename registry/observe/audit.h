@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_REGISTRY_AUDIT_H
+#define GPUSHARE_REGISTRY_AUDIT_H
+/*
+ * The audit: one line for each share, attach, refusal and removal; registry.conf(5) describes them. Lines are
+ * collected under the registry's lock. The main loop writes them without the lock, because a write may wait for a
+ * disk. Never pass a handle, a session's key or a descriptor.
+ */
+#include <limits.h>
+#include <stdio.h>
+
+#include "state/counts.h"
+#include "state/session.h"
+#include "state/store.h"
+#include "state/tombstone.h"
+#include "state/users.h"
+
+struct audit {
+	struct users *users;
+	struct counts *counts;
+	const struct store *store;
+	const int *wake; /* the main loop's eventfd */
+	uint64_t rate;	 /* lines a second for each user; 0: no audit */
+
+	/* Under the registry's lock. */
+	FILE *lines; /* not yet taken, each with a final NUL; NULL: none */
+	char *text;  /* of `lines` */
+	size_t size;
+	bool owing; /* some user has left_out lines that no line reports yet */
+
+	/* Of the main loop. */
+	int fd;
+	char path[PATH_MAX]; /* "": journald */
+	bool torn;	     /* the file ends with a part of a line */
+	uint64_t written, lost;
+};
+
+/* Why `word` is no value of the setting `audit`; NULL: it is one. */
+const char *audit_fault(const char *word);
+/* `word` is the setting; a file's name without a slash is in `directory`. false: logged. */
+bool audit_open(struct audit *audit, const char *word, uint64_t rate, const char *directory);
+/* Lines that no audit_take() took are lost. */
+void audit_close(struct audit *audit);
+/* SIGHUP in the main loop: the file was renamed. */
+void audit_reopen(struct audit *audit);
+
+/* Under the lock, in the main loop: the lines so far, for audit_write(), which frees them. NULL: none. */
+char *audit_take(struct audit *audit, size_t *out_size);
+/* Without the lock, in the main loop. */
+void audit_write(struct audit *audit, char *lines, size_t size);
+
+/* All below under the lock. */
+
+/* A request was answered; `ask` is NULL if it could not be decoded. */
+void audit_request(struct audit *audit, const struct session *session, const request *ask,
+		   const reply *answer);
+/* A request waits for its name. true: the name exists and is hidden from the peer, which a line reports. */
+bool audit_wait(struct audit *audit, const struct session *session, const request *ask);
+/* Something else than a connection's request was refused; verb: "descriptors", "connect". */
+void audit_refused(struct audit *audit, const struct process *who, const char *verb, int status);
+/* A name is about to be removed; `by`: NULL for its owner. */
+void audit_removal(struct audit *audit, const struct entry *entry, const struct process *by,
+		   const char *outcome);
+/* The same; `asking`: whose request the registry is executing, NULL: none. */
+void audit_departure(struct audit *audit, const struct entry *entry, enum departure how,
+		     const struct process *asking);
+
+#endif
