@@ -154,7 +154,7 @@ owner() {
 @test "who waits for a name is not woken by another one's" {
 	serve
 	start waits "$WORK/as" "$OTHER" api_app open attach=a,w,1500
-	sleep 0.3
+	until_true waiters 1
 	owner mine make=a,w,2Mi,vmm
 	refute has_ended "${STARTED[-2]}" # else it did not wait while the name came
 	finish "${STARTED[-2]}" || true

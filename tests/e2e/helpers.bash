@@ -156,6 +156,30 @@ has_stopped() {
 	! grep -hsqv '^State:[[:space:]]*T' < <(grep -hs '^State:' "/proc/$1/task"/*/status)
 }
 
+runs() {
+	! has_ended "$1"
+}
+
+# stays MS COMMAND...: true all that time, of what is not to happen. What is to happen waits with until_true.
+stays() {
+	local end=$((${EPOCHREALTIME//[!0-9]/} + $1 * 1000))
+	while ((${EPOCHREALTIME//[!0-9]/} < end)); do
+		"${@:2}" || { echo "no more: ${*:2}"; return 1; }
+		sleep 0.05
+	done
+}
+
+# waiters COUNT: so many wait at the registry for a name
+waiters() {
+	gpushare metrics 2>/dev/null | grep -qx "gpushare_waiters $1"
+}
+
+# A client whose question got no answer, or that found another registry, asks again a second later. That it
+# would ask shows nowhere outside of it.
+asks_again() {
+	sleep 1.2
+}
+
 # The exit code of the process PID, which start() started.
 finish() {
 	local code=0

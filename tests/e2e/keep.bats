@@ -86,12 +86,12 @@ detach b: OK"
 	registry=$PID
 	await_file "$GPUSHARE_DIR/registry.sock"
 	owner make=a,w,2Mi,keep+ttl:4
-	sleep 3 # with its owner it has all the time
+	is_there() { [ "$(names)" = "w 2097152" ]; }
+	stays 3000 is_there # with its owner it has all the time
 	kill_owner w
 	equal "$(names)" "w 2097152"
 	has "$(gpushare stat w)" "kept:       for "
-	sleep 1.5
-	[ -e "/proc/$registry" ] # though nobody is connected
+	stays 1500 runs "$registry" # though nobody is connected
 	equal "$(names)" "w 2097152"
 	expired() { [ "$(names)" = "" ]; }
 	until_true expired
@@ -108,16 +108,15 @@ detach b: OK"
 	await_file "$GPUSHARE_DIR/registry.sock"
 	api open make=a,one,2Mi,keep fill=a,7 make=b,two,2Mi,keep >/dev/null
 	keeper=$(keeper_pids)
-	sleep 2.5
-	[ -e "/proc/$registry" ]
-	[ -e "/proc/$keeper" ]
+	both_run() { runs "$registry" && runs "$keeper"; }
+	stays 2500 both_run
 	gpushare rm one
-	sleep 2.5
+	stays 2500 both_run
 	equal "$(registry_pids) $(keeper_pids)" "$registry $keeper"
 	kill -KILL "$keeper"
 	another() { # not the one that only starts it
 		next=$(keeper_pids)
-		[[ $next =~ ^[0-9]+$ ]] && [ "$next" != "$keeper" ] && sleep 0.2 && [ "$(keeper_pids)" = "$next" ]
+		[[ $next =~ ^[0-9]+$ ]] && [ "$next" != "$keeper" ] && stays 200 runs "$next"
 	}
 	until_true another
 	keeper=$next

@@ -52,6 +52,10 @@ keeps_one() {
 	[ "$(keeps "$1")" = 1 ]
 }
 
+left_alone() {
+	[ -z "$(in_folder "$1" registry_pids)" ] && keeps_one "$1"
+}
+
 let_go() {
 	[ "$(keeps "$1")" = 0 ]
 }
@@ -70,12 +74,13 @@ let_go() {
 	GPUSHARE_AUTOSTART=0 begin off make=a,w,2Mi,vmm
 	kill_both off "$PID"
 	alone[off]=$EPOCHSECONDS
-	sleep 6
-	for tag in off lives ttl dead; do # a real driver takes its time to start
-		((EPOCHSECONDS - alone[$tag] < 9)) || break
-		equal "$(in_folder "$tag" registry_pids)" ""
-		equal "$(keeps "$tag")" 1
-	done
+	before_time() { # a real driver takes its time to start
+		for tag in off lives ttl dead; do
+			((EPOCHSECONDS - alone[$tag] < 9)) || return 0
+			left_alone "$tag" || return 1
+		done
+	}
+	stays 6000 before_time
 	for tag in dead ttl; do until_true let_go "$tag"; done
 	serves() { [ -n "$(in_folder lives registry_pids)" ]; }
 	until_true serves
@@ -85,9 +90,7 @@ let_go() {
 	[ "$(sed -n 's/^PPid:\t//p' "/proc/$registry/status")" != "$(in_folder lives keeper_pids)" ]
 	answers() { [ "$(GPUSHARE_AUTOSTART=0 in_folder lives names 2>/dev/null)" = "w 2097152" ]; }
 	until_true answers # it was seen before it listened
-	sleep 2
-	equal "$(in_folder off registry_pids)" ""
-	equal "$(keeps off)" 1
+	stays 2000 left_alone off
 }
 
 # The administrator ended it: no registry comes by itself. The owner may, and what is kept waits for anybody.

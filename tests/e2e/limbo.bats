@@ -43,7 +43,7 @@ load in_limbo
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	leave
-	sleep 0.06 # the registry is not asked more often
+	limbo_pause
 	touch "$WORK/again"
 	until_true grep -q '^taken alloc: 2' "$WORK/app.out"
 	equal "$(limbo)" ""
@@ -70,7 +70,7 @@ load in_limbo
 		equal "$(limbo)" "x 1"
 		leave
 		cmp "$WORK/was" "$WORK/is.x"
-		sleep 0.06
+		limbo_pause
 		touch "$WORK/again"
 		await_file "$WORK/done"
 		equal "$(limbo)" ""
@@ -116,7 +116,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	await_file "$WORK/freed"
 	kill -KILL "$HOLDER"
 	until_true limbo_is "x 0"
-	sleep 0.06
+	limbo_pause
 	touch "$WORK/again"
 	await_file "$WORK/done"
 	equal "$(limbo)" ""
@@ -168,7 +168,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		await_file "$WORK/freed"
 		equal "$(cat "$WORK/app.out")" "$plain"
 		leave
-		sleep 0.06
+		limbo_pause
 		touch "$WORK/again"
 		await_file "$WORK/done"
 		equal "$(tail -n 1 "$WORK/app.out")" "endcapture s: 0, a graph"
@@ -186,8 +186,8 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	held x
 	touch "$WORK/go"
 	await_file "$WORK/freeing"
-	sleep 0.3
-	[ ! -e "$WORK/done" ]
+	waits() { [ ! -e "$WORK/done" ]; }
+	stays 300 waits
 	kill -KILL "$OWNER"
 }
 

@@ -122,11 +122,11 @@ w3 1"
 		kill -KILL "$pid"
 		until_true has_ended "$pid"
 	done
-	sleep 0.06
+	limbo_pause
 	touch "$WORK/again"
 	await_file "$WORK/killed"
 	rm "$GPUSHARE_DIR/registry.state"
-	sleep 1.1 # it is asked again by then
+	asks_again
 	touch "$WORK/forgotten"
 	await_file "$WORK/done"
 	taken "4

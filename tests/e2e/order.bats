@@ -143,9 +143,8 @@ kill_registry() {
 		TWO=$PID
 		touch "$WORK/go"
 		await_words producer "published 8"
-		sleep 0.3
-		run ! has_ended "$ONE"
-		run ! has_ended "$TWO"
+		both_wait() { runs "$ONE" && runs "$TWO"; }
+		stays 300 both_wait
 		kill -KILL "$PRODUCER"
 		took_ms finish "$TWO"
 		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
@@ -164,8 +163,7 @@ kill_registry() {
 		consume holds 2 stream 5
 		touch "$WORK/go"
 		await_words holds "holding 5"
-		sleep 0.3
-		run ! has_ended "$PRODUCER"
+		stays 300 runs "$PRODUCER"
 		kill -KILL "$PID"
 		took_ms finish "$PRODUCER"
 		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
@@ -201,7 +199,8 @@ kill_registry() {
 	touch "$WORK/go"
 	for _ in 1 2 3; do
 		kill_registry
-		sleep 0.1
+		both_run() { runs "$ONE" && runs "$TWO" && runs "$PRODUCER"; }
+		stays 100 both_run
 		gpushare ls >/dev/null
 		before=$(api open stat=ring | grep -c ring)
 		equal "$before" 1
@@ -220,7 +219,8 @@ kill_registry() {
 	consume one 2 stream
 	ONE=$PID
 	touch "$WORK/go"
-	sleep 0.1
+	handed_over() { [[ $(gpushare stat ring) =~ published:\ *[1-9][0-9] ]]; }
+	until_true handed_over
 	kill_registry
 	kill -KILL "$PRODUCER"
 	until_true has_ended "$PRODUCER"
@@ -242,7 +242,7 @@ kill_registry() {
 	done
 	# who starts slowly is not to find a producer that has gone
 	for i in 1 2 3 4; do in_time grep -q "visiting" "$WORK/visit$i.out"; done
-	sleep 0.5
+	sleep 0.5 # the load: so long they come and go
 	kill -KILL "$PRODUCER"
 	for i in 1 2 3 4; do
 		in_time has_ended "${CREW[i]}"

@@ -38,7 +38,7 @@ ends_soon() {
 		await="$WORK/end" free=a close
 	await_file "$WORK/up"
 	rm -rf "$GPUSHARE_DIR"
-	sleep 1.2
+	stays 1200 runs "$registry"
 	touch "$WORK/go"
 	await_file "$WORK/asked"
 	has "$(cat "$WORK/app.out")" "stat w: OK"
@@ -93,8 +93,8 @@ comes_while_stopped() {
 	kill -STOP "$first"
 	until_true has_stopped "$first"
 	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
-	sleep 0.3
-	equal "$(cat "$WORK/second.err")" ""
+	says_nothing() { runs "$PID" && [ ! -s "$WORK/second.err" ]; }
+	stays 300 says_nothing
 }
 
 @test "killed, and not quite gone: the next one waits for that, and serves" {
@@ -116,8 +116,8 @@ comes_while_stopped() {
 		sh -c "touch '$WORK/held'; while [ -e '$WORK/hold' ]; do sleep 0.01; done"
 	await_file "$WORK/held"
 	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
-	sleep 0.3
-	equal "$(cat "$WORK/second.err")" ""
+	says_nothing() { runs "$PID" && [ ! -s "$WORK/second.err" ]; }
+	stays 300 says_nothing
 	rm "$WORK/hold"
 	serves() { grep -qs serving "$WORK/second.err"; }
 	until_true serves

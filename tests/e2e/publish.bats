@@ -310,7 +310,7 @@ has_size() {
 	until_true has_ended "$pid"
 	step 2
 	equal "$(sequence w)" 3
-	sleep 1.1 # after which a wait looks whether the registry is the same
+	asks_again
 	step 3
 	equal "$(sequence w)" 5
 	start f gpushare-attach --follow w -o "$WORK/w.%s"
@@ -329,7 +329,7 @@ has_size() {
 	# shellcheck disable=SC2046 # pids
 	kill -KILL $(registry_pids) $(keeper_pids)
 	rm -f "$GPUSHARE_DIR/registry.state"
-	sleep 1.1
+	asks_again
 	step 2
 	until_true has_sequence w 3
 	end_program

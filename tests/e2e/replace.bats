@@ -72,8 +72,7 @@ free b: 0"
 	has "$stderr" "the registry (pid $old) that serves $GPUSHARE_DIR does not leave (it does not answer)"
 	kill -CONT "$old"
 	until_true serves "$old"
-	sleep 0.3
-	serves "$old"
+	stays 300 serves "$old"
 }
 
 @test "two at once: one serves in the end, nobody is left waiting, nobody fails" {

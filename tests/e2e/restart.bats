@@ -115,7 +115,7 @@ gone() {
 	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
 	until_true is_gone
 	kill_registry
-	sleep 1.1
+	sleep 1.1 # its time runs on without a registry
 	equal "$(names)" "w 2097152"
 	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\)s more/\1/p')
 	[ "$left" -ge 1 ]
@@ -147,8 +147,7 @@ gone() {
 	kill_registry
 	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
 	registry=$PID
-	sleep 2
-	kill -0 "$registry" || { cat "$WORK/registry.err"; false; }
+	stays 2000 runs "$registry" || { cat "$WORK/registry.err"; false; }
 	equal "$(names)" "weights 1048576"
 	end_owner "$program"
 	until_true has_ended "$registry"
@@ -225,6 +224,7 @@ byte b: 37"
 @test "killed with its keeper: what nobody has brought back so far is listed as missing" {
 	needs jq
 	owner one 'w:keep' alloc=a,2Mi fill=a,7
+	owner=$PID
 	equal "$(shown w missing)" false
 	for pid in $(registry_pids) $(keeper_pids); do
 		kill -KILL "$pid"
@@ -235,6 +235,11 @@ byte b: 37"
 	has "$(gpushare stat w)" "missing:    it can't be attached"
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "nobody has brought its memory back"
+	start watch gpushare watch
+	until_true grep -qs watching "$WORK/watch.err"
+	end_owner "$owner" # who alone could have brought it back
+	told() { [ "$(awk '{ print $2, $3 }' "$WORK/watch.out")" = $'owner-gone w\nremove w' ]; }
+	until_true told
 }
 
 @test "registry.state that was deleted is there again" {

@@ -84,9 +84,10 @@ close: OK"
 	STARTED+=("$rule")
 	start waiter "$BIN/api_app" open attach=b,w,20000 await="$WORK/up" byte=b,1 detach=b close
 	waiter=$PID
-	sleep 0.3
+	until_true waiters 2
 	end_registry
-	sleep 0.3
+	both_wait() { runs "$rule" && runs "$waiter"; }
+	stays 300 both_wait
 	start_registry
 	start owner "$BIN/api_app" open alloc=a,w,1Mi fill=a,3 touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"

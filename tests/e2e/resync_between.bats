@@ -14,11 +14,11 @@ load in_resyncing
 	go
 	for _ in 1 2 3; do
 		restart_registry
-		sleep 0.1
+		sleep 0.1 # the load: so long each registry is there
 	done
 	await_file "$WORK/done"
 	restart_registry
-	sleep 1.1
+	asks_again
 	touch "$WORK/end"
 	await_file "$WORK/again"
 	has "$(names)" "v 1048576"
@@ -40,7 +40,7 @@ load in_resyncing
 	go
 	await_file "$WORK/on"
 	kill -CONT "$registry"
-	sleep 1.2
+	asks_again
 	touch "$WORK/end"
 	await_file "$WORK/again"
 	has "$(names)" "w0 1048576"

@@ -72,9 +72,8 @@ same_as_owner() {
 	done
 }
 
-# A registry that was slow is asked again after a second.
 go_on() {
-	sleep 1.2
+	asks_again
 	touch "$WORK/go"
 	await_file "$WORK/$1"
 }

@@ -129,8 +129,9 @@ on_terminal() {
 	shared
 	# shellcheck disable=SC2016 # the inner shell's
 	on_terminal see='shown by' raw send='\x1a' see=$'\e[?25h\e[?1049l' see='Stopped' cooked see='between' \
-		see=$'\e[?1049h' see='shown by' raw send=q see=$'\e[?1049l' see='ended 0' cooked end=0 -- \
-		bash --norc -c 'set -m; gpushare top -d 30; jobs; echo between; sleep 0.3; fg >/dev/null; echo "ended $?"'
+		touch="$WORK/cooked" see=$'\e[?1049h' see='shown by' raw send=q see=$'\e[?1049l' see='ended 0' cooked end=0 -- \
+		bash --norc -c 'set -m; gpushare top -d 30; jobs; echo between; until [ -e "$0" ]; do sleep 0.01; done; fg >/dev/null; echo "ended $?"' \
+		"$WORK/cooked"
 }
 
 @test "the registry ends meanwhile: said, and shown again when there is one" {

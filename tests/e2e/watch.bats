@@ -113,10 +113,11 @@ has_published() {
 	until_true has_published 4
 	kill -STOP "$producer"
 	until_true has_stopped "$producer"
-	sleep 2.5 # what was published in the last second is told once more
+	told_last() { has_told w " published=$(gpushare stat ring | sed -n 's/^published: *\([0-9]*\).*/\1/p') "; }
+	until_true told_last # what was published in the last second is told once more
 	seen=$(wc -l <"$WORK/w.out")
-	sleep 2.5
-	equal "$(wc -l <"$WORK/w.out")" "$seen"
+	says_no_more() { [ "$(wc -l <"$WORK/w.out")" = "$seen" ]; }
+	stays 2500 says_no_more
 	kill -KILL "$producer"
 	until_true has_told w "owner-gone  *ring "
 	equal "$(told w | uniq)" "share ring
@@ -269,7 +270,7 @@ withdraw x"
 	files=$(find "/proc/$watch/fd" | wc -l)
 	kill -KILL "$(registry_pids)"
 	until_true nobody_connected
-	sleep 0.3
+	stays 300 runs "$watch" # without a registry: what it takes of the CPU is looked at below
 	api open >/dev/null
 	until_true has_told w restart
 	api open alloc=a,y,1Mi free=a >/dev/null
@@ -318,8 +319,7 @@ withdraw y"
 	registry=$PID
 	until_true has_told w restart # its lease is not made again: it has nothing to be told of
 	gpushare rm k
-	sleep 3
-	kill -0 "$registry"
+	stays 3000 runs "$registry"
 	kill -INT "$watch"
 	finish "$watch"
 	finish "$registry"
