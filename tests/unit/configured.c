@@ -22,11 +22,15 @@ static char *read_all(const char *path, size_t *out_size)
 	return text;
 }
 
-void configured_start(const char *lines)
+void configured_start_with(const char *lines, const char *const more[])
 {
 	char path[80];
-	const char *extra[] = {"--config", path, NULL};
+	const char *extra[8] = {"--config", path};
+	int count = 2;
 	FILE *file;
+
+	while (more && *more)
+		extra[count++] = *more++;
 
 	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
 	assert_non_null(mkdtemp(raw_here.directory));
@@ -36,6 +40,11 @@ void configured_start(const char *lines)
 	assert_true(fputs(lines, file) >= 0);
 	assert_int_equal(fclose(file), 0);
 	raw_daemon_start(&raw_here, extra);
+}
+
+void configured_start(const char *lines)
+{
+	configured_start_with(lines, NULL);
 }
 
 static uint64_t count_of(const gpushare_Count *counts, pb_size_t count, const char *what)

@@ -6,6 +6,8 @@
 
 /* raw_here, with these lines in its file; raw_tear_down() ends it. */
 void configured_start(const char *lines);
+/* And more options, up to a NULL. */
+void configured_start_with(const char *lines, const char *const more[]);
 /* How many of that the registry has counted; fails the test where it doesn't count them. */
 uint64_t configured_drops(int fd, const char *why);
 /* Waits until it has counted so many; fails where it counts more. */

@@ -171,29 +171,47 @@ int raw_dial(const struct raw_daemon *daemon)
 	return fd;
 }
 
-int raw_greet(const struct raw_daemon *daemon)
+void raw_greet_on(int fd)
 {
 	uint8_t greeting[SP_GREETING_SIZE];
-	int fd = raw_dial(daemon);
 
 	sp_greeting(greeting, SP_REQ);
 	assert_true(raw_write(fd, greeting, sizeof(greeting)));
 	assert_true(raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS));
 	assert_true(sp_greeting_is(greeting, SP_REP));
-	return fd;
 }
 
-int raw_connect(const struct raw_daemon *daemon)
+static void hello(int fd)
 {
 	request hello = {.which_verb = gpushare_Request_hello_tag};
 	static reply answer;
-	int fd = raw_greet(daemon);
 
 	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	strcpy(hello.verb.hello.client, "unit test");
 	assert_int_equal(raw_ask(fd, &hello, &answer), GPUSHARE_OK);
 	if (fd < RAW_FDS)
 		raw_hellos[fd] = answer.body.hello;
+}
+
+void raw_hello(int fd)
+{
+	raw_greet_on(fd);
+	hello(fd);
+}
+
+int raw_greet(const struct raw_daemon *daemon)
+{
+	int fd = raw_dial(daemon);
+
+	raw_greet_on(fd);
+	return fd;
+}
+
+int raw_connect(const struct raw_daemon *daemon)
+{
+	int fd = raw_greet(daemon);
+
+	hello(fd);
 	return fd;
 }
 

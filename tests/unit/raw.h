@@ -56,6 +56,9 @@ int raw_dial(const struct raw_daemon *daemon);
 /* Greeted; hello said as well. */
 int raw_greet(const struct raw_daemon *daemon);
 int raw_connect(const struct raw_daemon *daemon);
+/* On a connection that another process made: greet; that and hello. */
+void raw_greet_on(int fd);
+void raw_hello(int fd);
 /* false: the peer closed, or the time is up. */
 bool raw_write(int fd, const void *from, size_t size);
 bool raw_read(int fd, void *to, size_t size, int timeout_ms);

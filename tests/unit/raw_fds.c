@@ -16,6 +16,7 @@
 #include "daemon_fds.h"
 
 int raw_fds_came = -1;
+int (*raw_fds_dialer)(int own);
 
 /* What it has open once all who came before are gone. */
 int raw_fds_settled(void)
@@ -130,7 +131,8 @@ int raw_fds_say_with(int fd, int own, request what, const int *fds, size_t count
 
 int raw_fds_say(int own, request what, int file)
 {
-	int fd = raw_fds_dial(), status = raw_fds_say_with(fd, own, what, &file, file >= 0);
+	int fd = raw_fds_dialer ? raw_fds_dialer(own) : raw_fds_dial();
+	int status = raw_fds_say_with(fd, own, what, &file, file >= 0);
 
 	close(fd);
 	return status;

@@ -17,6 +17,8 @@ int raw_fds_least(int ms);
 long long raw_fds_await(int wanted);
 
 int raw_fds_dial(void);
+/* Who dials for the connection `own`, where that is another process's: raw_peer.h. NULL: the test. */
+extern int (*raw_fds_dialer)(int own);
 /* As of the connection `own` to registry.sock; -1: of none. */
 struct fds_header raw_fds_header(int verb, int own);
 /* The answer's status, raw_answer's where it is a Reply; 1: the connection was closed instead. */

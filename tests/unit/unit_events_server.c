@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "daemon_fds.h"
-#include "state/limit.h"
 #include "listener.h"
-#include "raw.h"
+#include "state/limit.h"
+#include "raw_peer.h"
 
 static notice told;
 
@@ -104,6 +104,38 @@ static void late_comers_hear_the_rest(void **state)
 	EXPECT(second, SHARE, "c");
 	events_close(second);
 	close(fd);
+}
+
+/* By a resyncing: counts as they are from then on, where that changes something. */
+static void a_resyncing_is_told_where_it_changes_something(void **state)
+{
+	struct listener *watcher = events_connect();
+	int owner = raw_peer(0, 0), other = raw_peer(0, 0);
+	request resync = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Hold *hold = &resync.verb.resync.attached[0];
+
+	(void)state;
+	assert_int_equal(raw_say(owner, raw_share("w")), GPUSHARE_OK);
+	EXPECT(watcher, SHARE, "w");
+	strcpy(hold->name, "w");
+	hold->generation = raw_answer.body.share.generation;
+	hold->count = 2;
+	resync.verb.resync.attached_count = 1;
+	assert_int_equal(raw_say(other, resync), GPUSHARE_OK);
+	EXPECT(watcher, ATTACH, "w");
+	assert_int_equal(told.pid, raw_peer_pid(other));
+	assert_int_equal(told.buffer.attachers, 2);
+	assert_int_equal(raw_say(other, resync), GPUSHARE_OK); /* nothing to tell */
+	hold->count = 1;
+	assert_int_equal(raw_say(other, resync), GPUSHARE_OK);
+	EXPECT(watcher, DETACH, "w");
+	resync = (request){.which_verb = gpushare_Request_resync_tag};
+	resync.verb.resync.last = true;
+	assert_int_equal(raw_say(owner, resync), GPUSHARE_OK);
+	EXPECT(watcher, WITHDRAW, "w"); /* not told of any more */
+	assert_int_equal(told.serial, 4);
+	events_close(watcher);
+	raw_peers_end();
 }
 
 static long long rounds_us(int fd, int rounds)
@@ -277,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    with_daemon(it_hears_what_others_do),
 	    with_daemon(late_comers_hear_the_rest),
+	    with_daemon(a_resyncing_is_told_where_it_changes_something),
 	    with_daemon(who_does_not_read_holds_up_nobody),
 	    with_daemon(a_hundred_watchers),
 	    with_daemon(who_waits_is_answered_and_asks_once),

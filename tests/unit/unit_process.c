@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Which process a peer is. */
+#include "unit.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/process.h"
+
+static void a_process_is_told_from_its_successor(void **state)
+{
+	struct process me, child;
+	pid_t pid;
+
+	(void)state;
+	process_read(getpid(), getuid(), &me);
+	assert_true(me.started > 0);
+	assert_true(*me.command);
+	assert_true(process_runs(&me));
+	assert_true(process_is_same(&me, &me));
+	me.started--;
+	assert_false(process_runs(&me));
+
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
+	process_read(pid, getuid(), &child);
+	assert_true(child.started > 0);
+	assert_false(process_runs(&child)); /* a zombie holds nothing */
+	waitpid(pid, NULL, 0);
+	process_read(pid, getuid(), &child);
+	assert_int_equal(child.started, 0);
+	assert_string_equal(child.command, "");
+	process_read(0, 5, &child);
+	assert_int_equal(child.uid, 5);
+	assert_false(process_runs(&child));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_process_is_told_from_its_successor),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

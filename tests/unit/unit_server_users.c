@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon for all users, and users: what each may see and do, and what each may have. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "configured.h"
+#include "index.h"
+#include "order_page.h"
+#include "raw_peer.h"
+
+#define OWNER 41001
+#define MEMBER 41002
+#define OTHER 41003
+#define TEAM 41500 /* a group of OWNER's and MEMBER's */
+
+static int owner, member, other, root;
+
+static int serve(const char *lines)
+{
+	static const char *const extra[] = {"--system", NULL};
+
+	if (geteuid())
+		return 0;
+	configured_start_with(lines, extra);
+	owner = raw_peer(OWNER, TEAM);
+	member = raw_peer(MEMBER, TEAM);
+	other = raw_peer(OTHER, 0);
+	root = raw_connect(&raw_here);
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	return serve("");
+}
+
+static int tear_down(void **state)
+{
+	if (geteuid())
+		return 0;
+	raw_peers_end();
+	close(root);
+	return raw_tear_down(state);
+}
+
+static request share_of(const char *name, uint32_t mode, uint32_t group)
+{
+	request what = raw_share(name);
+
+	what.verb.share.mode = mode;
+	if (group)
+		snprintf(what.verb.share.group, sizeof(what.verb.share.group), "%u", group);
+	return what;
+}
+
+static uint64_t share(int peer, const char *name, uint32_t mode, uint32_t group)
+{
+	assert_int_equal(raw_say(peer, share_of(name, mode, group)), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.share.mode, mode ? mode : 0600);
+	return raw_answer.body.share.generation;
+}
+
+/* Memory that travels as a descriptor. */
+static int share_fd(int peer, const char *name, uint32_t flags, uint32_t mode, uint32_t group)
+{
+	request what = raw_fds_share(name);
+	int file = raw_fds_make(), status;
+
+	what.verb.share.buffer.flags = flags;
+	what.verb.share.mode = mode;
+	if (group)
+		snprintf(what.verb.share.group, sizeof(what.verb.share.group), "%u", group);
+	status = raw_fds_say(peer, what, file);
+	close(file);
+	return status;
+}
+
+static int attach(int peer, const char *name, bool read_only)
+{
+	request what = raw_attach(name, 0);
+	int status;
+
+	what.verb.attach.read_only = read_only;
+	status = raw_say(peer, what);
+	if (status || !raw_answer.body.attach.at_fds)
+		return status;
+	status = raw_fds_say(peer, what, -1);
+	if (raw_fds_came >= 0)
+		close(raw_fds_came);
+	return status;
+}
+
+static int tag(int peer, const char *name, const char *key)
+{
+	request what = {.which_verb = gpushare_Request_tag_tag};
+
+	strcpy(what.verb.tag.name, name);
+	what.verb.tag.tags_count = 1;
+	strcpy(what.verb.tag.tags[0].key, key);
+	strcpy(what.verb.tag.tags[0].value, "v");
+	return raw_say(peer, what);
+}
+
+static int holders(int peer, const char *name, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_holders_tag};
+
+	strcpy(what.verb.holders.name, name);
+	what.verb.holders.generation = generation;
+	return raw_say(peer, what);
+}
+
+static int lookup_of(int peer, const char *name, uint64_t generation)
+{
+	request what = raw_lookup(name, 0);
+
+	what.verb.lookup.generation = generation;
+	return raw_say(peer, what);
+}
+
+static int order(int peer, const char *name, uint64_t generation, uint32_t roles)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+	int status;
+
+	strcpy(what.verb.order.name, name);
+	what.verb.order.generation = generation;
+	what.verb.order.roles = roles;
+	status = raw_fds_say(peer, what, -1);
+	if (raw_fds_came >= 0)
+		close(raw_fds_came);
+	return status;
+}
+
+static unsigned int listed(int peer)
+{
+	assert_int_equal(raw_say(peer, (request){.which_verb = gpushare_Request_list_tag}),
+			 GPUSHARE_OK);
+	return raw_answer.body.list.buffers_count;
+}
+
+static uint32_t attachers(int peer, const char *name)
+{
+	assert_int_equal(raw_say(peer, raw_lookup(name, 0)), GPUSHARE_OK);
+	return raw_answer.body.lookup.buffer.attachers;
+}
+
+static void what_may_not_be_seen_does_not_exist(void **state)
+{
+	uint64_t generation = share(owner, "secret", 0, 0);
+
+	(void)state;
+	assert_int_equal(attach(member, "secret", false), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("no buffer is named \"secret\"");
+	assert_int_equal(raw_say(member, raw_lookup("secret", 0)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(lookup_of(member, "secret", generation), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(tag(member, "secret", "k"), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(holders(member, "secret", 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(holders(member, "secret", generation), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(member, raw_withdraw("secret", 0)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(member, raw_withdraw("secret", generation)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(order(member, "secret", generation, 0), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(listed(member), 0);
+	assert_int_equal(raw_stat(member).names, 0);
+	assert_int_equal(listed(owner), 1);
+	assert_int_equal(listed(root), 1);
+	assert_int_equal(raw_stat(root).names, 1);
+	/* nor that it was there, and whether others share is not told */
+	assert_int_equal(raw_say(owner, raw_withdraw("secret", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_say(member, raw_lookup("secret", 0)), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("no buffer is named");
+	assert_null(strstr(raw_answer.message, "nothing is shared"));
+	assert_int_equal(lookup_of(member, "secret", generation), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("no buffer is named");
+	assert_int_equal(raw_say(owner, raw_lookup("secret", 0)), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("withdrew it");
+}
+
+static void a_taken_name_says_no_more(void **state)
+{
+	(void)state;
+	share(owner, "secret", 0, 0);
+	assert_int_equal(raw_say(other, raw_share("secret")), GPUSHARE_E_EXISTS);
+	assert_string_equal(raw_answer.message,
+			    "\"secret\" is taken by another user; choose another name");
+	assert_int_equal(raw_say(root, raw_share("secret")), GPUSHARE_E_EXISTS);
+	raw_assert_sentence("uid 41001");
+}
+
+static void who_may_read_attaches_so_and_no_more(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	assert_int_equal(share_fd(owner, "w", 0, 0640, TEAM), GPUSHARE_OK);
+	generation = raw_answer.body.share.generation;
+	assert_int_equal(attach(member, "w", false), GPUSHARE_E_DENIED);
+	raw_assert_sentence("belongs to uid 41001, its mode is 0640, and uid 41002 may read it "
+			    "alone; attach it read-only");
+	assert_int_equal(attach(other, "w", true), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(attach(member, "w", true), GPUSHARE_OK);
+	assert_true(raw_answer.body.attach.read_only);
+	assert_int_equal(raw_answer.body.attach.buffer.mode, 0640);
+	assert_int_equal(raw_answer.body.attach.buffer.owner_gid, TEAM);
+	assert_int_equal(attach(root, "w", false), GPUSHARE_OK);
+	assert_false(raw_answer.body.attach.read_only);
+	assert_int_equal(attach(root, "w", true), GPUSHARE_OK);
+	assert_true(raw_answer.body.attach.read_only);
+	assert_int_equal(tag(member, "w", "k"), GPUSHARE_E_DENIED);
+	raw_assert_sentence("uid 41001, who alone, or root, may tag it");
+	assert_int_equal(raw_say(member, raw_withdraw("w", 0)), GPUSHARE_E_DENIED);
+	raw_assert_sentence("may unlink it");
+	assert_int_equal(holders(member, "w", 0), GPUSHARE_OK);
+	assert_int_equal(order(member, "w", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	raw_assert_sentence("who may write it publishes it");
+	assert_int_equal(tag(root, "w", "k"), GPUSHARE_OK);
+	assert_int_equal(raw_say(root, raw_withdraw("w", 0)), GPUSHARE_OK);
+	/* What is read-only for everybody needs no more than the right to read. */
+	assert_int_equal(share_fd(owner, "r", GPUSHARE_FLAG_READONLY, 0644, 0), GPUSHARE_OK);
+	assert_int_equal(attach(other, "r", false), GPUSHARE_OK);
+	assert_true(raw_answer.body.attach.read_only);
+}
+
+static void what_cant_be_protected_is_refused(void **state)
+{
+	(void)state;
+	share(owner, "w", 0644, 0);
+	assert_int_equal(attach(other, "w", true), GPUSHARE_E_DENIED);
+	raw_assert_sentence("cudaMalloc memory");
+	raw_assert_sentence("share it as vmm memory");
+	share(owner, "x", 0606, 0);
+	assert_int_equal(attach(other, "x", true), GPUSHARE_OK);
+	assert_int_equal(attach(other, "x", false), GPUSHARE_OK);
+	share(owner, "v", 0602, 0);
+	assert_int_equal(attach(other, "v", false), GPUSHARE_E_DENIED);
+	raw_assert_sentence("may not read it");
+}
+
+static void a_mode_or_group_that_cant_be_is_refused(void **state)
+{
+	static const struct {
+		uint32_t mode;
+		const char *group;
+		int status;
+		const char *words;
+	} is[] = {
+	    {0700, "", GPUSHARE_E_INVALID, "mode 0700 is none"},
+	    {010000, "", GPUSHARE_E_INVALID, "made of read and write bits"},
+	    {0660, "no-such-group-here", GPUSHARE_E_NOT_FOUND, "no group 'no-such-group-here'"},
+	    {0660, "12x", GPUSHARE_E_NOT_FOUND, "no group '12x'"},
+	    {0660, "4294967295", GPUSHARE_E_NOT_FOUND, "no group"},
+	    {0660, "501", GPUSHARE_E_DENIED, "not in the group '501'"},
+	    {0660, "0", GPUSHARE_E_DENIED, "not in the group '0'"},
+	    {0660, "root", GPUSHARE_E_DENIED, "not in the group 'root'"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
+		request what = share_of("w", is[i].mode, 0);
+
+		strcpy(what.verb.share.group, is[i].group);
+		assert_int_equal(raw_say(owner, what), is[i].status);
+		raw_assert_sentence(is[i].words);
+	}
+	assert_int_equal(raw_stat(root).names, 0);
+	share(root, "w", 0660, 501); /* root is in all of them */
+}
+
+/* After a restart everybody tells what he has; nobody comes by anything so. */
+static void nobody_tells_himself_into_what_is_not_his(void **state)
+{
+	uint64_t generation = share(owner, "w", 0, 0);
+	request what = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Resync *resync = &what.verb.resync;
+
+	(void)state;
+	resync->attached_count = 2;
+	strcpy(resync->attached[0].name, "w");
+	resync->attached[0].generation = generation;
+	strcpy(resync->attached[1].name, "none");
+	resync->attached[1].generation = generation + 1;
+	resync->attached[0].count = resync->attached[1].count = 1;
+	resync->last = true;
+	assert_int_equal(raw_say(other, what), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.resync.wanted_count, 0);
+	assert_int_equal(attachers(owner, "w"), 0);
+	assert_int_equal(raw_stat(root).attachments, 0);
+	assert_int_equal(order(other, "w", generation, ORDER_CONSUMES), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(root, what), GPUSHARE_OK);
+	assert_int_equal(attachers(owner, "w"), 1);
+}
+
+static void nobody_brings_back_what_was_anothers(void **state)
+{
+	uint64_t generation = share(owner, "w", 0644, 0);
+	request what = share_of("w", 0, 0);
+
+	(void)state;
+	what.verb.share.again = generation;
+	assert_int_equal(raw_say(other, what), GPUSHARE_E_EXISTS);
+	assert_int_equal(raw_say(owner, raw_withdraw("w", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, what), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_stat(root).names, 0);
+}
+
+/* Memory that is kept for one user is no other's to replace, adopt or unlink. */
+static void what_is_kept_is_left_alone(void **state)
+{
+	request what = raw_fds_share("x");
+
+	(void)state;
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	what.verb.share.adopt = true;
+	for (uint32_t mode = 0600; mode <= 0604; mode += 4) {
+		assert_int_equal(share_fd(owner, "x", GPUSHARE_FLAG_KEEP, mode, 0), GPUSHARE_OK);
+		raw_peer_end(owner);
+		raw_await_connections(root, 3);
+		assert_int_equal(share_fd(other, "x", GPUSHARE_FLAG_KEEP, 0, 0), GPUSHARE_E_EXISTS);
+		raw_assert_sentence(mode & 4 ? "kept for uid 41001" : "taken by another user");
+		assert_int_equal(raw_fds_say(other, what, -1), GPUSHARE_E_EXISTS);
+		assert_int_equal(raw_say(other, raw_withdraw("x", 0)),
+				 mode & 4 ? GPUSHARE_E_DENIED : GPUSHARE_E_NOT_FOUND);
+		owner = raw_peer(OWNER, TEAM);
+		assert_int_equal(raw_say(owner, raw_lookup("x", 0)), GPUSHARE_OK);
+		assert_true(raw_answer.body.lookup.buffer.owner_gone);
+	}
+}
+
+static void the_index_has_what_all_may_read(void **state)
+{
+	int fd = raw_fds_dial();
+	int status = raw_fds_ask(fd, raw_fds_header(FDS_INDEX, -1), NULL, 0);
+	const struct index_page *page;
+	struct index_record found;
+
+	(void)state;
+	close(fd);
+	if (status == GPUSHARE_E_NOT_SUPPORTED)
+		skip();
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, raw_fds_came, 0);
+	close(raw_fds_came);
+	assert_true(page != MAP_FAILED);
+	share(owner, "mine", 0660, TEAM);
+	share(owner, "odd", 0604, TEAM);
+	share(owner, "open", 0644, TEAM);
+	assert_false(index_find(page, "mine", &found));
+	assert_false(index_find(page, "odd", &found));
+	assert_true(index_find(page, "open", &found));
+	assert_int_equal(found.mode, 0644);
+	assert_int_equal(found.owner_gid, TEAM);
+	munmap((void *)page, sizeof(*page));
+}
+
+/* A page that is cut short by the work it takes ends with a name that the peer may see. */
+static void a_pages_end_tells_of_nothing_hidden(void **state)
+{
+	enum { COUNT = 1500 };
+	char name[GPUSHARE_NAME_MAX + 1], glob[GPUSHARE_NAME_MAX + 1];
+	request what = {.which_verb = gpushare_Request_list_tag};
+	const gpushare_ListReply *page = &raw_answer.body.list;
+	int found = 0, pages = 0;
+
+	(void)state;
+	for (int i = 0; i < COUNT; i++) {
+		memset(name, 'a', sizeof(name));
+		snprintf(name + GPUSHARE_NAME_MAX - 4, 5, "%04d", i);
+		share(member, name, 0, 0);
+		name[0] = 'b';
+		share(owner, name, 0, 0);
+	}
+	memset(glob, 'x', sizeof(glob));
+	memcpy(glob, "*[09", 4);
+	strcpy(glob + 240, "]999*");
+	strcpy(what.verb.list.glob, glob);
+	do {
+		assert_int_equal(raw_say(member, what), GPUSHARE_OK);
+		found += page->buffers_count;
+		assert_true(!page->more || page->after[0] == 'a');
+		assert_true(!page->more || strcmp(page->after, what.verb.list.after) > 0);
+		strcpy(what.verb.list.after, page->after);
+		pages++;
+	} while (page->more);
+	assert_int_equal(found, 1);
+	assert_in_range(pages, 60 * 10, 160 * 10);
+}
+
+static int set_up_small(void **state)
+{
+	(void)state;
+	return serve("user_names = 2\nnames = 3\nuser_kept_bytes = 4096\nuser_attachments = 3\n"
+		     "user_connections = 2\nuser_waiters = 1\nuser_watchers = 1\nuser_tags = 4\n"
+		     "user_limbo = 1\nuser_descriptors = 2\ndescriptors = 3\n");
+}
+
+/* Answered by a sentence that names the key, and counted once; the sums are the user's own. */
+static void assert_limited(int peer, int status, const char *key)
+{
+	assert_int_equal(status, GPUSHARE_E_LIMIT);
+	raw_assert_sentence(key);
+	assert_int_equal(configured_limits(peer, key), 1);
+	assert_int_equal(configured_limits(other, key), 0);
+	assert_int_equal(configured_limits(root, key), 1);
+}
+
+static void names_have_a_limit(void **state)
+{
+	(void)state;
+	share(owner, "a", 0, 0);
+	share(owner, "b", 0, 0);
+	assert_limited(owner, raw_say(owner, raw_share("c")), "user_names");
+	raw_assert_sentence("2 names are shared");
+	raw_assert_sentence("of one user");
+	share(member, "c", 0, 0);
+	assert_limited(member, raw_say(member, raw_share("d")), "names");
+	raw_peer_end(owner);
+	raw_await_connections(root, 3);
+	share(member, "d", 0, 0);
+	assert_int_equal(raw_stat(root).names, 2);
+}
+
+/* Memory that is kept counts on after its owner's end, and is nobody else's. */
+static void kept_bytes_and_descriptors_have_limits(void **state)
+{
+	(void)state;
+	assert_int_equal(share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0666, 0), GPUSHARE_OK);
+	assert_limited(owner, share_fd(owner, "l", GPUSHARE_FLAG_KEEP, 0, 0), "user_kept_bytes");
+	raw_assert_sentence("4096 bytes more, where 4096 of 4096 are kept");
+	assert_int_equal(attach(other, "k", false), GPUSHARE_OK);
+	assert_int_equal(raw_stat(owner).descriptors, 1);
+	assert_int_equal(raw_stat(other).descriptors, 0);
+	raw_peer_end(owner);
+	raw_await_connections(root, 3);
+	owner = raw_peer(OWNER, TEAM);
+	assert_int_equal(raw_stat(owner).descriptors, 1);
+	assert_int_equal(raw_stat(owner).kept_bytes, 4096);
+	assert_int_equal(raw_stat(owner).kept_limit, 4096);
+	assert_int_equal(raw_stat(other).kept_bytes, 0);
+	/* The page by which a buffer is published is one more. */
+	share(owner, "w", 0, 0);
+	assert_int_equal(order(owner, "w", raw_answer.body.share.generation, ORDER_PUBLISHES),
+			 GPUSHARE_OK);
+	assert_int_equal(raw_stat(owner).descriptors, 2);
+	assert_int_equal(raw_say(owner, raw_withdraw("k", 0)), GPUSHARE_OK);
+	assert_int_equal(share_fd(owner, "x", 0, 0, 0), GPUSHARE_OK);
+	assert_int_equal(share_fd(member, "y", 0, 0, 0), GPUSHARE_OK);
+	assert_limited(member, share_fd(member, "z", 0, 0, 0), "descriptors");
+	assert_int_equal(raw_say(owner, raw_withdraw("w", 0)), GPUSHARE_OK);
+}
+
+static void attachments_have_a_limit(void **state)
+{
+	int again = raw_peer(OWNER, 0);
+
+	(void)state;
+	share(member, "a", 0666, 0);
+	assert_int_equal(attach(owner, "a", false), GPUSHARE_OK);
+	assert_int_equal(attach(owner, "a", false), GPUSHARE_OK);
+	assert_int_equal(attach(again, "a", false), GPUSHARE_OK);
+	assert_limited(owner, attach(owner, "a", false), "user_attachments");
+	assert_int_equal(attach(other, "a", false), GPUSHARE_OK);
+	raw_peer_end(again);
+	raw_await_connections(root, 4);
+	assert_int_equal(attach(owner, "a", false), GPUSHARE_OK);
+	assert_int_equal(raw_stat(owner).attachments, 3);
+	assert_int_equal(raw_stat(root).attachments, 4);
+}
+
+static void waiters_and_watchers_have_limits(void **state)
+{
+	request wait = raw_lookup("zz", 60000);
+	const request watch = {.which_verb = gpushare_Request_subscribe_tag};
+	int again = raw_peer(OWNER, 0);
+
+	(void)state;
+	assert_true(raw_send(again, 1, &wait));
+	while (raw_stat(root).waiters != 1)
+		raw_sleep_ms(1);
+	assert_limited(owner, raw_say(owner, raw_lookup("zz", 10)), "user_waiters");
+	assert_int_equal(raw_say(member, raw_lookup("zz", 10)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(raw_say(owner, watch), GPUSHARE_OK);
+	raw_peer_end(again);
+	again = raw_peer(OWNER, 0);
+	assert_limited(owner, raw_say(again, watch), "user_watchers");
+	assert_int_equal(raw_say(member, watch), GPUSHARE_OK);
+	raw_peer_end(owner);
+	raw_await_connections(root, 4);
+	assert_int_equal(raw_say(again, watch), GPUSHARE_OK);
+	assert_int_equal(raw_say(again, raw_lookup("zz", 10)), GPUSHARE_E_TIMED_OUT);
+}
+
+/* Room for what the owner holds without a name, too; where there is none it is freed at once. */
+static void limbo_has_a_limit(void **state)
+{
+	request leave = {.which_verb = gpushare_Request_withdraw_tag};
+
+	(void)state;
+	leave.verb.withdraw.limbo = true;
+	for (const char *name = "a"; *name; name = *name == 'a' ? "b" : "") {
+		share(owner, name, 0666, 0);
+		leave.verb.withdraw.generation = raw_answer.body.share.generation;
+		assert_int_equal(attach(other, name, false), GPUSHARE_OK);
+		strcpy(leave.verb.withdraw.name, name);
+		assert_int_equal(raw_say(owner, leave), GPUSHARE_OK);
+		assert_true((raw_answer.which_body == gpushare_Reply_withdraw_tag &&
+			     raw_answer.body.withdraw.limbo) == (*name == 'a'));
+	}
+	assert_int_equal(configured_limits(owner, "user_limbo"), 1);
+	assert_int_equal(raw_stat(root).limbo, 1);
+}
+
+static request with_tags(request what, pb_size_t count)
+{
+	record *info = &what.verb.share.buffer;
+
+	info->tags_count = count;
+	for (pb_size_t i = 0; i < count; i++) {
+		info->tags[i].key[0] = (char)('a' + i);
+		strcpy(info->tags[i].value, "v");
+	}
+	return what;
+}
+
+static int share_kept_with(int peer, pb_size_t tags, bool adopt)
+{
+	request what = with_tags(raw_fds_share("k"), tags);
+	int file = raw_fds_make(), status;
+
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	what.verb.share.adopt = adopt;
+	status = raw_fds_say(peer, what, file);
+	close(file);
+	return status;
+}
+
+/* However they come and whoever sets them, they count as the owner's. */
+static void tags_have_a_limit(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	assert_int_equal(share_kept_with(owner, 1, false), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 2)), GPUSHARE_OK);
+	assert_int_equal(tag(root, "a", "z"),
+			 GPUSHARE_OK); /* root sets it, and it is the owner's */
+	assert_limited(owner, tag(owner, "a", "y"), "user_tags");
+	assert_int_equal(tag(owner, "a", "z"), GPUSHARE_OK); /* no more than before */
+	assert_int_equal(raw_say(member, with_tags(raw_share("b"), 4)), GPUSHARE_OK);
+	raw_peer_end(owner); /* "k" stays, with its tag */
+	raw_await_connections(root, 3);
+	assert_int_equal(share_kept_with(root, 2, false), GPUSHARE_E_EXISTS);
+	owner = raw_peer(OWNER, 0);
+	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 3)), GPUSHARE_OK);
+	generation = raw_answer.body.share.generation;
+	/* What comes in its place has other tags, whose number counts; adopted it has those that it had. */
+	assert_int_equal(share_kept_with(owner, 2, false), GPUSHARE_E_LIMIT);
+	assert_int_equal(share_kept_with(owner, 4, true), GPUSHARE_OK);
+	assert_true(raw_answer.body.share.adopted);
+	assert_int_equal(raw_answer.body.share.buffer.tags_count, 1);
+	assert_int_equal(raw_say(owner, raw_withdraw("a", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 4)), GPUSHARE_E_LIMIT);
+	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 3)), GPUSHARE_OK);
+}
+
+static void connections_have_a_limit(void **state)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	int again = raw_peer(OWNER, 0), more = raw_peer_greeted(OWNER);
+
+	(void)state;
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	assert_int_equal(raw_say(more, hello), GPUSHARE_E_LIMIT);
+	raw_assert_sentence("2 connections are open");
+	raw_assert_sentence("user_connections");
+	assert_int_equal(configured_limits(owner, "user_connections"), 1);
+	close(raw_connect(&raw_here)); /* another user's */
+	raw_peer_end(again);
+	while (raw_say(more, hello) != GPUSHARE_OK)
+		raw_sleep_ms(5);
+}
+
+static int set_up_short(void **state)
+{
+	(void)state;
+	configured_start("message_bytes = 8Ki\nuser_tags = 3\n");
+	return 0;
+}
+
+/* What a client tells a registry that has lost it counts as any other. */
+static void tags_that_are_brought_back_count(void **state)
+{
+	int fd = raw_connect(&raw_here);
+	request what = with_tags(raw_share("a"), 4);
+
+	(void)state;
+	what.verb.share.again = 7;
+	assert_int_equal(raw_say(fd, what), GPUSHARE_E_LIMIT);
+	raw_assert_sentence("user_tags");
+	what = with_tags(what, 3);
+	assert_int_equal(raw_say(fd, what), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.share.generation, 7);
+	close(fd);
+}
+
+/* It is answered, and the connection stays. */
+static void a_message_is_too_long(void **state)
+{
+	static uint8_t body[8193];
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
+	int fd = raw_connect(&raw_here);
+
+	(void)state;
+	sp_header(header, 7, sizeof(body));
+	assert_true(raw_write(fd, header, sizeof(header)));
+	assert_true(raw_write(fd, body, sizeof(body)));
+	assert_true(raw_receive(fd, 7, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_E_LIMIT);
+	raw_assert_sentence("8193 bytes, where 8192 are all");
+	raw_assert_sentence("message_bytes");
+	assert_int_equal(configured_limits(fd, "message_bytes"), 1);
+	assert_int_equal(raw_say(fd, raw_share("a")), GPUSHARE_OK);
+	close(fd);
+}
+
+static uint64_t named(const gpushare_Count *counts, pb_size_t count, const char *what)
+{
+	for (pb_size_t i = 0; i < count; i++) {
+		if (!strcmp(counts[i].what, what))
+			return counts[i].count;
+	}
+	return 0;
+}
+
+/* Whoever is neither root nor the registry's user is told of his own. */
+static void each_is_told_of_his_own(void **state)
+{
+	gpushare_StatReply all, his, others;
+
+	(void)state;
+	assert_int_equal(share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0604, 0), GPUSHARE_OK);
+	assert_int_equal(attach(other, "k", true), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, raw_lookup("none", 0)), GPUSHARE_E_NOT_FOUND);
+	all = raw_stat(root);
+	his = raw_stat(owner);
+	others = raw_stat(member);
+	assert_int_equal(all.kept_bytes, 4096);
+	assert_int_equal(his.kept_bytes, 4096);
+	assert_int_equal(others.kept_bytes, 0);
+	assert_int_equal(all.descriptors, 1);
+	assert_int_equal(his.descriptors, 1);
+	assert_int_equal(others.descriptors, 0);
+	assert_int_equal(all.attachments, 1);
+	assert_int_equal(his.attachments, 0);
+	assert_int_equal(raw_stat(other).attachments, 1);
+	assert_int_equal(all.connections, 4);
+	assert_int_equal(his.connections, 1);
+	assert_int_equal(named(all.by_verb, all.by_verb_count, "share"), 1);
+	assert_int_equal(named(others.by_verb, others.by_verb_count, "share"), 0);
+	assert_int_equal(others.by_verb_count, all.by_verb_count); /* they are there, and 0 */
+	assert_int_equal(named(all.by_status, all.by_status_count, "E_NOT_FOUND"), 1);
+	assert_int_equal(named(others.by_status, others.by_status_count, "E_NOT_FOUND"), 0);
+	/* That something is hidden only root is told: who is refused so can't tell it from nothing. */
+	share(owner, "secret", 0, 0);
+	assert_int_equal(attach(member, "secret", false), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(attach(member, "none", false), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_stat(root).hidden, 1);
+	assert_int_equal(raw_say(member, raw_attach("secret", 10)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(raw_say(member, raw_attach("none", 10)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(raw_stat(root).hidden, 2);
+	assert_int_equal(raw_stat(member).hidden, 0);
+	assert_int_equal(raw_stat(owner).hidden, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define SMALL(name) cmocka_unit_test_setup_teardown(name, set_up_small, tear_down)
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_message_is_too_long, set_up_short, raw_tear_down),
+	    cmocka_unit_test_setup_teardown(tags_that_are_brought_back_count, set_up_short,
+					    raw_tear_down),
+	    TEST(what_may_not_be_seen_does_not_exist),
+	    TEST(a_taken_name_says_no_more),
+	    TEST(who_may_read_attaches_so_and_no_more),
+	    TEST(what_cant_be_protected_is_refused),
+	    TEST(a_mode_or_group_that_cant_be_is_refused),
+	    TEST(nobody_tells_himself_into_what_is_not_his),
+	    TEST(nobody_brings_back_what_was_anothers),
+	    TEST(what_is_kept_is_left_alone),
+	    TEST(the_index_has_what_all_may_read),
+	    TEST(each_is_told_of_his_own),
+	    TEST(a_pages_end_tells_of_nothing_hidden),
+	    SMALL(names_have_a_limit),
+	    SMALL(kept_bytes_and_descriptors_have_limits),
+	    SMALL(attachments_have_a_limit),
+	    SMALL(waiters_and_watchers_have_limits),
+	    SMALL(limbo_has_a_limit),
+	    SMALL(tags_have_a_limit),
+	    SMALL(connections_have_a_limit),
+	};
+	size_t count = geteuid() ? 2 : sizeof(tests) / sizeof(*tests);
+
+	if (count == 2)
+		printf("skipped: only root can be other users\n");
+	return _cmocka_run_group_tests("users", tests, count, NULL, NULL);
+}
