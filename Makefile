@@ -190,7 +190,7 @@ $(BUILD)/libgpushare.a: $(API)
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
-$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c shim/shim_when.c registry/protocol/name.c) $(PROTOCOL)
+$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c shim/shim_when.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
 $(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)

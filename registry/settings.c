@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "observe/audit.h"
-#include "edits.h"
+#include "text.h"
 #include "quota.h"
 
 #define CLOSE_ENOUGH 3 /* edits between a slip and what was meant */

@@ -78,7 +78,7 @@ static bool place(struct gpushare_watch *watch, const notice *told)
 {
 	uint64_t before = told->serial - !!told->kind; /* a greeting takes no number */
 
-	if (!told->registry || (told->kind && !told->serial))
+	if (!told->registry || (told->kind && (!told->serial || !*told->buffer.name)))
 		return false;
 	if (told->registry != watch->registry) {
 		watch->restarted = watch->registry != 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "edits.h"
+#include "text.h"
 #include "tool.h"
 
 #define SUGGESTIONS 3

@@ -147,40 +147,26 @@ static int directory_examine(int fd, const char *path, struct directory_trust *o
 				      : directory_examine_place(fd, &is, path, why, why_size);
 }
 
-static int directory_open(const char *path, int *out_fd)
+/* Opens it. A status and the sentence for it. */
+static int directory_look(const char *path, int *out_fd, char *why, size_t why_size)
 {
 	char clean[GPUSHARE_PATH_MAX];
 	int status = directory_normalise(path, clean);
-	int fd;
 
-	if (status) {
-		errno = ENAMETOOLONG;
-		return status;
-	}
-	fd = open(clean, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return status_from_errno(errno);
-	*out_fd = fd;
-	return GPUSHARE_OK;
-}
-
-/* Opened, for what it is; a status and the sentence for it. */
-static int directory_look(const char *path, int *out_fd, char *why, size_t why_size)
-{
-	int status = directory_open(path, out_fd);
-
-	if (status && errno == ENOENT)
+	errno = ENAMETOOLONG;
+	if (!status)
+		*out_fd = open(clean, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (!status && *out_fd >= 0)
+		return GPUSHARE_OK;
+	if (errno == ENOENT)
 		return fail(GPUSHARE_E_NOT_FOUND, why, why_size, "%s does not exist", path);
-	if (status && (errno == ELOOP || errno == ENOTDIR))
+	if (errno == ELOOP || errno == ENOTDIR)
 		return fail(GPUSHARE_E_DENIED, why, why_size,
 			    "%s is not a directory, or is a symbolic link; remove it or set "
 			    "GPUSHARE_DIR",
 			    path);
-	if (status)
-		return fail(status, why, why_size,
-			    "can't open %s: %m; use a directory of your own, such as " OWN_EXAMPLE,
-			    path);
-	return GPUSHARE_OK;
+	return fail(status ? status : status_from_errno(errno), why, why_size,
+		    "can't open %s: %m; use a directory of your own, such as " OWN_EXAMPLE, path);
 }
 
 int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_PROTOCOL_H
 #define GPUSHARE_REGISTRY_PROTOCOL_H
-/* What both sides agree on: limits, socket names, the codec, the SP framing, descriptors, names, the
- * directory. */
+/* What daemon and clients share: sizes, socket names, codec, SP framing, descriptors, names, the folder. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,14 +27,14 @@ typedef gpushare_Reply reply;
 typedef gpushare_Notice notice;
 typedef gpushare_Buffer record;
 
-/* codec.c. Both return a status; sizes in bytes. Decoding refuses what breaks a bound, a fixed
- * length, or holds a NUL or a byte outside its alphabet in a name. */
+/* codec.c. Return a status; sizes in bytes. Decoding refuses a message that breaks a bound or a fixed length, and
+ * a request with an invalid name. */
 int codec_encode_request(const request *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_request(const uint8_t *from, size_t size, request *out_message);
-/* The message is as it was afterwards. */
+/* The message is unchanged afterwards. */
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
-/* The verbs, as the fields of Request are called. */
+/* Fields of Request */
 #define REQUEST_VERBS(X) \
 	X(hello) \
 	X(share) \
@@ -44,9 +43,9 @@ int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
 	X(detach) \
 	X(withdraw) \
 	X(list) X(stat) X(limbo) X(resync) X(tag) X(holders) X(order) X(commit) X(subscribe)
-/* "attach"; NULL: there is no such verb. */
+/* e.g. "attach"; NULL: no such verb */
 const char *request_verb(pb_size_t which);
-/* The name that a request is about; "": it is about none, or about several. */
+/* "": the request has none, or several */
 const char *request_name(const request *message);
 
 /* SP (scalability protocols) over AF_UNIX, as nng speaks it on ipc://. FACTS: nng 1.5.2. */
@@ -61,20 +60,18 @@ void sp_header(uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE], uint32_t id, size_t body
 /* body size, or -1 when the header makes no sense or the message is over GPUSHARE_MESSAGE_MAX */
 long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE]);
 uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
-/* A header's bytes alone, of a message of so many. */
+/* The header alone, of a message of `size` bytes */
 void sp_length(uint8_t to[SP_HEADER_SIZE], size_t size);
-/* How many bytes the ids have with which a message of that size begins: the last one has the top bit
- * set, and there is one more for each device that it came through. 0: it ends before. */
+/* Size of the ids at the beginning of a message: one for each device that it passed, then the request's, which
+ * has the top bit set. 0: the message ends before that. */
 size_t sp_ids_size(const uint8_t *from, size_t size);
 
 /*
- * fds.c: file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET) in the same directory. One
- * message each way: a header in the host's byte order, as it never leaves the host, and a body. FDS_ASK is a
- * Request as on registry.sock and its Reply, with at most one descriptor beside either: it is the request of
- * the connection to registry.sock that the header names by its number and its session's key, both of its
- * HelloReply, and waits for no name. The others have no body. A daemon that is to be replaced is asked so
- * here: OK says that it leaves, its lock that it has left. FDS_CHANGES gets the descriptor of the page of
- * changes, FDS_INDEX that of the index (index.h).
+ * fds.c: requests with file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET). One message each
+ * way: a header in the host's byte order and a body. FDS_ASK: a Request and its Reply, each with at most one
+ * descriptor. It belongs to the connection to registry.sock that the header names by HelloReply.connection and
+ * .session, and doesn't wait for a name. The other verbs have no body. FDS_REPLACE asks a daemon to leave; its lock
+ * is free when it has left. FDS_CHANGES and FDS_INDEX get the descriptors of these pages (index.h).
  */
 #define FDS_VERSION 2
 #define FDS_MAX 128 /* descriptors of one message */
@@ -96,31 +93,30 @@ struct fds_header {
 	uint8_t session[GPUSHARE_SESSION_KEY_SIZE];
 };
 
-/* A whole message or nothing, at once, with `fd` beside it (-1: none). OK; E_TIMED_OUT: the socket is not
- * ready for it; E_NO_REGISTRY: the other side has gone; E_LIMIT: no room for more descriptors; E_IO. */
+/* Sends a whole message, with `fd` (-1: none), without waiting. OK; E_TIMED_OUT: the socket isn't ready;
+ * E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors under way; E_IO. */
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
-/* The same; besides E_PROTOCOL: that is no message, or has a longer body than the room for it. The descriptor
- * (-1: none) is close-on-exec; whatever the answer but OK, none is left open. */
+/* Also E_PROTOCOL: no message, or its body is longer than `room`. The descriptor (-1: none) is close-on-exec; none
+ * stays open if this fails. */
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
 		size_t *out_size, int *out_fd);
-/* The same, but the `*out_count` descriptors that came stay open, whatever the answer. */
+/* The same, but all `*out_count` descriptors stay open even if this fails. */
 int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t room,
 		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count);
-/* For other messages, of `size` bytes; what is longer than the room for it is E_PROTOCOL. */
+/* Other messages than ours. E_PROTOCOL: longer than the room for it. */
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
 int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
 		      int out_fds[FDS_MAX], size_t *out_count);
 void fds_close(const int *fds, size_t count);
-/* How a backing travels: as a descriptor, else as a handle. */
+/* Whether a backing travels as a descriptor, not as a handle. */
 bool backing_is_fd(uint32_t backing);
 bool backing_is_known(uint32_t backing);
 
 /*
- * slot.c: the page of changes, which the registry writes and clients map for reading. Before
- * anybody is told that a name has gone or stands for another generation, the count at its slot
- * grows. A count is compared with an earlier one of the same page for being equal, and no more.
- * When the last attacher of a buffer without a name leaves, the buffer's generation is written to
- * left[generation % CHANGES_SLOTS]. A later generation may overwrite it.
+ * index.c: the page of changes, which the registry writes and clients map for reading. The registry increments the
+ * count at a name's slot before it tells anybody that the name has gone or has another generation. When the last
+ * attacher of a deferred free leaves, the registry writes its generation to left[generation % CHANGES_SLOTS], where
+ * a later generation may overwrite it.
  */
 #define CHANGES_SLOTS 512
 struct changes_page {
@@ -129,28 +125,27 @@ struct changes_page {
 };
 size_t changes_slot(const char *name);
 
-/* name.c */
+/* text.c */
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-], not '-' first */
-const char *name_fault(const char *name); /* why not, in words; NULL when it is valid */
-bool name_is_number(const char *group);	  /* a group by its number, and not by a name */
+const char *name_fault(const char *name); /* a sentence; NULL: it is valid */
+bool name_is_number(const char *group);	  /* of a group */
 
-/* directory.c: $GPUSHARE_DIR, else $XDG_RUNTIME_DIR/gpushare, else /tmp/gpushare-<uid>.
- * `given` (may be NULL) comes before all three. */
+/* directory.c: `given` (may be NULL), else $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-<uid>. */
 int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX]);
-/* Make it (0700) where it is missing; refuse a link, another owner, or group/world access.
- * `why` receives the sentence on failure. */
+/* Makes it (0700) if it is missing; refuses a link, another owner, group or world access. `why` is set if this
+ * fails. */
 int directory_prepare(const char *path, char *why, size_t why_size);
-/* Whether a client may trust it: the user's own alone, or one of a registry for all users. That one has
- * the mark, is written to by its owner only, and is root's, or its owner's where root has put it. */
-#define DIRECTORY_SYSTEM_MARK 01000 /* the sticky bit: it is not open by mistake */
+/* Clients trust their own folder, and that of a registry for all users: one with the mark, writable by its owner
+ * only, which is root, or another user if only root can have put the folder there. */
+#define DIRECTORY_SYSTEM_MARK 01000 /* the sticky bit, which nobody sets by mistake */
 struct directory_trust {
-	uint32_t uid;	/* whose registry is to answer there, or root's */
-	bool is_system; /* started by an administrator alone */
+	uint32_t uid;	/* whose registry has to answer there, or root's */
+	bool is_system; /* of a registry for all users */
 };
 int directory_check(const char *path, char *why, size_t why_size);
 int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,
 			  size_t why_size);
-/* The last of these: nobody but root, or its owner, can have put it there. */
+/* Only root, or its owner, can have put it there. */
 int directory_check_place(const char *path, char *why, size_t why_size);
 bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid);
 int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);

@@ -1,7 +1,47 @@
 /* SPDX-License-Identifier: MIT */
+/* Names, control characters, and how far two words are apart. */
 #include "text.h"
 
-#include <stddef.h>
+#include <string.h>
+
+#include "protocol.h"
+
+/* Not isalnum(): a locale must not change what a name is. */
+static bool is_name_byte(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       c == '.' || c == '_' || c == '/' || c == '-';
+}
+
+const char *name_fault(const char *name)
+{
+	size_t length = 0;
+
+	if (!name || !*name)
+		return "a name has at least one byte";
+	if (*name == '-') /* programs would take it for an option */
+		return "a name does not begin with '-'";
+	for (; name[length]; length++) {
+		if (length == GPUSHARE_NAME_MAX)
+			return "a name has at most 255 bytes";
+		if (!is_name_byte(name[length]))
+			return "a name is 1 to 255 bytes of A-Z a-z 0-9 . _ / -";
+	}
+	return NULL;
+}
+
+bool name_is_valid(const char *name)
+{
+	return !name_fault(name);
+}
+
+_Static_assert(GPUSHARE_NAME_MAX == 255, "name_fault() says 255");
+_Static_assert(sizeof(((record *)0)->name) == GPUSHARE_NAME_MAX + 1, "registry.options differs");
+
+bool name_is_number(const char *group)
+{
+	return *group >= '0' && *group <= '9';
+}
 
 /* How many bytes the UTF-8 character there has; 1 if it is malformed. An overlong one is malformed. */
 static size_t character_size(const unsigned char *text)
@@ -33,4 +73,35 @@ char *text_control(const char *text)
 		at += size;
 	}
 	return NULL;
+}
+
+static unsigned int least(unsigned int a, unsigned int b, unsigned int c)
+{
+	unsigned int less = a < b ? a : b;
+
+	return less < c ? less : c;
+}
+
+/* Wagner and Fischer's table, a row at a time: row[j] is the distance between the part of `a` so far and the
+ * first j bytes of `b`. */
+unsigned int edit_distance(const char *a, const char *b, unsigned int most)
+{
+	unsigned int row[GPUSHARE_NAME_MAX + 1];
+	size_t length = strlen(b);
+
+	if (strlen(a) > GPUSHARE_NAME_MAX || length > GPUSHARE_NAME_MAX)
+		return most + 1;
+	for (unsigned int j = 0; j <= length; j++)
+		row[j] = j;
+	for (; *a; a++) {
+		unsigned int above_left = row[0]++;
+
+		for (size_t j = 1; j <= length; j++) {
+			unsigned int above = row[j];
+
+			row[j] = least(above + 1, row[j - 1] + 1, above_left + (*a != b[j - 1]));
+			above_left = above;
+		}
+	}
+	return row[length] <= most ? row[length] : most + 1;
 }

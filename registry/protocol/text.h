@@ -9,4 +9,8 @@
  */
 char *text_control(const char *text);
 
+/* Bytes to insert, remove or replace between two words; `most` + 1 if these are more than `most`, or if a word
+ * is longer than a name can be. */
+unsigned int edit_distance(const char *a, const char *b, unsigned int most);
+
 #endif

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "edits.h"
+#include "text.h"
 #include "protocol.h"
 
 static void only_the_alphabet_is_a_name(void **state)
