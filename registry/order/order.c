@@ -82,7 +82,7 @@ static void stop_marking(struct registry *registry, struct order *order)
 void order_free(struct registry *registry, struct order *order)
 {
 	while (order->participants)
-		participant_end(registry, order->participants);
+		participant_part(registry, order->participants, UINT32_MAX);
 	stop_marking(registry, order);
 	order_page_unmap(order->page);
 	if (order->held) {
@@ -311,7 +311,7 @@ void order_check(struct registry *registry, uint64_t generation)
 	DL_FOREACH_SAFE(order->participants, participant, after)
 	{
 		if (!may_stay(order, entry, participant->session))
-			participant_end(registry, participant);
+			participant_part(registry, participant, UINT32_MAX);
 	}
 	update(registry, order, entry);
 }
@@ -333,7 +333,7 @@ void order_end(struct registry *registry, uint64_t generation)
 	if (!order || registry->loading)
 		return;
 	while (order->participants)
-		participant_end(registry, order->participants);
+		participant_part(registry, order->participants, UINT32_MAX);
 	order->awaited_ns = 0;
 	update(registry, order, NULL);
 	order->ended = true;
@@ -347,7 +347,7 @@ void order_end_session(struct registry *registry, struct session *session)
 		struct participant *participant = session->participants;
 		struct order *order = participant->order;
 
-		participant_end(registry, participant);
+		participant_part(registry, participant, UINT32_MAX);
 		update(registry, order, entry_of(registry, order));
 	}
 }
@@ -436,22 +436,6 @@ static void take_pages(struct registry *registry)
 	}
 }
 
-/* Two participants can't have one slot, whatever the records say. */
-static void claim_slots(struct order *order)
-{
-	struct participant *participant;
-
-	DL_FOREACH(order->participants, participant)
-	{
-		if (participant->slot && order->slot[participant->slot - 1].taken)
-			participant->slot = 0;
-		if (participant->slot)
-			order->slot[participant->slot - 1].taken = true;
-		else
-			participant->roles &= ~(uint32_t)ORDER_CONSUMES;
-	}
-}
-
 /* A predecessor was waiting until the owner resumes. */
 static bool is_unheard_of(const struct registry *registry, const struct order *order)
 {
@@ -464,7 +448,6 @@ void order_restore(struct registry *registry)
 
 	take_pages(registry);
 	HASH_ITER (hh, registry->orders, order, after) {
-		claim_slots(order);
 		if (order->page)
 			look_over(registry, order);
 		if (entry_of(registry, order) || is_unheard_of(registry, order))

@@ -81,9 +81,8 @@ struct participant *participant_find(const struct order *order, const struct ses
 /* Adds roles. `slot`: the one to resume, 0: a new one. OK, E_NO_MEMORY, E_LIMIT: no slot is free. */
 int participant_add(struct registry *registry, struct order *order, struct session *session,
 		    uint32_t roles, uint32_t slot, uint64_t *out_first);
-/* Takes roles away, and with the last one the participant. */
+/* Takes roles away (UINT32_MAX: all), and with the last one the participant. */
 void participant_part(struct registry *registry, struct participant *participant, uint32_t roles);
-void participant_end(struct registry *registry, struct participant *participant);
 /* A publisher of another process than the session's; NULL: none. */
 const struct participant *participant_rival(const struct order *order,
 					    const struct session *session);

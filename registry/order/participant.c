@@ -85,8 +85,7 @@ void participant_sign(const struct participant *participant)
 }
 
 /* A client that lost its connection resumes the slot that it had. */
-static int consume(struct registry *registry, struct participant *participant, uint32_t slot,
-		   uint64_t *out_first)
+static int consume(struct registry *registry, struct participant *participant, uint32_t slot)
 {
 	struct order *order = participant->order;
 	uint64_t number = participant_number(&participant->session->peer);
@@ -101,29 +100,23 @@ static int consume(struct registry *registry, struct participant *participant, u
 	if (resumes)
 		order_rejoin(order->page, slot - 1, number);
 	else
-		*out_first = order_join(order->page, slot - 1, number);
+		order_join(order->page, slot - 1, number);
 	return GPUSHARE_OK;
 }
 
 static int take_roles(struct registry *registry, struct participant *participant, uint32_t roles,
-		      uint32_t slot, uint64_t *out_first)
+		      uint32_t slot)
 {
 	struct order *order = participant->order;
-	int status = GPUSHARE_OK;
 
-	if ((roles & ORDER_CONSUMES) && !(participant->roles & ORDER_CONSUMES))
-		status = consume(registry, participant, slot, out_first);
-	else if (roles & ORDER_CONSUMES)
-		*out_first =
-		    order_number(atomic_load(&order->page->slot[participant->slot - 1].released)) +
-		    1;
-	if (status)
-		return status;
-	if ((roles & ORDER_PUBLISHES) && !(participant->roles & ORDER_PUBLISHES)) {
+	if ((roles & ORDER_CONSUMES) && consume(registry, participant, slot))
+		return GPUSHARE_E_LIMIT;
+	if (roles & ORDER_PUBLISHES) {
 		order_begin(order->page, participant_number(&participant->session->peer));
 		order->left = order->gone = false;
 	}
 	participant->roles |= roles;
+	save_participant(registry, participant);
 	return GPUSHARE_OK;
 }
 
@@ -131,8 +124,7 @@ int participant_add(struct registry *registry, struct order *order, struct sessi
 		    uint32_t roles, uint32_t slot, uint64_t *out_first)
 {
 	struct participant *participant = participant_find(order, session);
-	uint32_t before = participant ? participant->roles : 0;
-	int status;
+	int status = GPUSHARE_OK;
 
 	*out_first = 0;
 	if (!roles)
@@ -141,10 +133,12 @@ int participant_add(struct registry *registry, struct order *order, struct sessi
 		participant = participant_new(order, session);
 	if (!participant)
 		return GPUSHARE_E_NO_MEMORY;
-	status = take_roles(registry, participant, roles, slot, out_first);
-	if (participant->roles != before)
-		save_participant(registry, participant);
-	else if (!before)
+	roles &= ~participant->roles;
+	if (roles)
+		status = take_roles(registry, participant, roles, slot);
+	if (participant->slot)
+		*out_first = order_number(order->page->slot[participant->slot - 1].released) + 1;
+	if (!participant->roles)
 		participant_free(participant);
 	return status;
 }
@@ -171,11 +165,6 @@ void participant_part(struct registry *registry, struct participant *participant
 	save_participant(registry, participant);
 	if (!participant->roles)
 		participant_free(participant);
-}
-
-void participant_end(struct registry *registry, struct participant *participant)
-{
-	participant_part(registry, participant, participant->roles);
 }
 
 const struct participant *participant_rival(const struct order *order,
@@ -222,8 +211,14 @@ struct participant *participant_load(struct registry *registry, struct session *
 		participant = participant_new(order, session);
 	if (!participant)
 		return NULL;
+	if (participant->slot) /* this record is newer */
+		order->slot[participant->slot - 1].taken = false;
+	if (!slot || order->slot[slot - 1].taken)
+		roles &= ~(uint32_t)ORDER_CONSUMES;
 	participant->roles = roles;
 	participant->slot = roles & ORDER_CONSUMES ? slot : 0;
+	if (participant->slot)
+		order->slot[slot - 1].taken = true;
 	return participant;
 }
 
