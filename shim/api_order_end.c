@@ -177,10 +177,14 @@ static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
 	return true;
 }
 
-/* A publisher's end follows from the detach or the withdrawal that comes next. */
+/* A publisher's end follows from the detach or the withdrawal that comes next. But if streams take their numbers
+ * late, they have to find the role ended before that: another process may publish then. */
 static bool is_to_be_told(const struct ordering *ordering)
 {
-	return ordering->leaving || (atomic_load(&ordering->roles) & ORDER_CONSUMES);
+	uint32_t roles = atomic_load(&ordering->roles);
+
+	return ordering->leaving || (roles & ORDER_CONSUMES) ||
+	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
 }
 
 /* Behind what another thread tells of them; whom the registry keeps waiting for long is not waited for. */
