@@ -29,6 +29,9 @@ static void be_peer(int line, uint32_t uid, gid_t group)
 {
 	char which;
 
+	/* No other peer's connection stays open here. */
+	line = dup2(line, STDERR_FILENO + 1);
+	close_range((unsigned int)line + 1, ~0u, 0);
 	become(uid, group);
 	while (read(line, &which, 1) == 1) {
 		int fd = which == 'f' ? raw_fds_dial() : raw_dial(&raw_here);
@@ -91,6 +94,29 @@ int raw_peer_greeted(uint32_t uid)
 	int fd = peer_dial(uid, 0);
 
 	raw_greet_on(fd);
+	return fd;
+}
+
+int raw_peer_beside(int peer)
+{
+	int fd = ask_for(peers[peer].line, 'r');
+
+	raw_greet_on(fd);
+	return fd;
+}
+
+int raw_peer_back(int peer)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	int fd = raw_peer_beside(peer);
+
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	memcpy(hello.verb.hello.resume, raw_hellos[peer].session, sizeof(hello.verb.hello.resume));
+	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
+	raw_hellos[fd] = raw_answer.body.hello;
+	peers[fd] = peers[peer];
+	peers[peer].pid = 0;
+	close(peer);
 	return fd;
 }
 

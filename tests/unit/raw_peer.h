@@ -10,6 +10,11 @@ int raw_peer(uint32_t uid, uint32_t group);
 /* Greeted, and no hello said. */
 int raw_peer_greeted(uint32_t uid);
 pid_t raw_peer_pid(int peer);
+/* The same process comes again, by the key of that connection, which is closed: the new one. raw_answer has
+ * what it was told. */
+int raw_peer_back(int peer);
+/* Another connection of the same process, greeted. */
+int raw_peer_beside(int peer);
 /* The process is killed, and its connection ends. */
 void raw_peer_end(int peer);
 /* Ends those that are left. */

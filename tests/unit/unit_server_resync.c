@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* The real daemon is killed, and its clients tell the next one what they have. */
+#include "unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "configured.h"
+#include "raw_peer.h"
+
+#define KEEP GPUSHARE_FLAG_KEEP
+#define FAR 5000000 /* generations that nobody has had so far */
+
+static int me, other; /* two processes */
+
+static int set_up(void **state)
+{
+	(void)state;
+	configured_start("attachments = 10\n");
+	me = raw_peer(0, 0);
+	other = raw_peer(0, 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	raw_peers_end();
+	return raw_tear_down(state);
+}
+
+static void restart(bool loses_all)
+{
+	char command[128];
+
+	kill(raw_here.pid, SIGKILL);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
+	snprintf(command, sizeof(command), "rm -f %s/registry.state", raw_here.directory);
+	assert_int_equal(loses_all ? system(command) : 0, 0);
+	raw_daemon_start(&raw_here, NULL);
+}
+
+static void come_back(int *peer, bool resumed)
+{
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
+
+	memcpy(key, raw_hellos[*peer].session, sizeof(key));
+	*peer = raw_peer_back(*peer);
+	assert_int_equal(raw_answer.body.hello.resumed, resumed);
+	/* The same one: a resumption whose answer was lost is tried again. */
+	assert_int_equal(!memcmp(raw_answer.body.hello.session, key, sizeof(key)), resumed);
+}
+
+static uint64_t share(int peer, const char *name)
+{
+	assert_int_equal(raw_say(peer, raw_share(name)), GPUSHARE_OK);
+	return raw_answer.body.share.generation;
+}
+
+static int share_again(int peer, const char *name, uint64_t generation)
+{
+	request what = raw_share(name);
+
+	what.verb.share.again = generation;
+	return raw_say(peer, what);
+}
+
+static uint64_t share_kept(int peer, const char *name)
+{
+	assert_int_equal(raw_fds_put(peer, name, KEEP), GPUSHARE_OK);
+	return raw_answer.body.share.generation;
+}
+
+static void attach(int peer, const char *name)
+{
+	assert_int_equal(raw_say(peer, raw_attach(name, 0)), GPUSHARE_OK);
+}
+
+static int detach(int peer, const char *name, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_detach_tag};
+
+	strcpy(what.verb.detach.name, name);
+	what.verb.detach.generation = generation;
+	return raw_say(peer, what);
+}
+
+static const record *seen(int peer, const char *name)
+{
+	assert_int_equal(raw_say(peer, raw_lookup(name, 0)), GPUSHARE_OK);
+	return &raw_answer.body.lookup.buffer;
+}
+
+/* Of what is attached so often; 0: of what is shared. */
+static void tell(request *what, const char *name, uint64_t generation, uint32_t count)
+{
+	gpushare_Resync *resync = &what->verb.resync;
+	gpushare_Hold *hold = count ? &resync->attached[resync->attached_count++]
+				    : &resync->shared[resync->shared_count++];
+
+	strcpy(hold->name, name);
+	hold->generation = generation;
+	hold->count = count;
+}
+
+static int resync(int peer, request what, bool last)
+{
+	what.which_verb = gpushare_Request_resync_tag;
+	what.verb.resync.last = last;
+	return raw_say(peer, what);
+}
+
+static int resync_of(int peer, const char *name, uint64_t generation, uint32_t count)
+{
+	request what = {0};
+
+	tell(&what, name, generation, count);
+	return resync(peer, what, true);
+}
+
+/* Of that alone. */
+static void assert_wanted(uint64_t generation)
+{
+	assert_int_equal(raw_answer.body.resync.wanted_count, generation ? 1 : 0);
+	if (generation)
+		assert_true(raw_answer.body.resync.wanted[0] == generation);
+}
+
+static void what_is_not_told_of_goes(void **state)
+{
+	uint64_t x = share(me, "x"), z = share(other, "z"), w = share(other, "w");
+	request told = {0}, more = {0};
+
+	(void)state;
+	share(me, "y");
+	share_kept(me, "kept");
+	attach(me, "z");
+	attach(me, "w");
+	attach(me, "w");
+	restart(false);
+	come_back(&me, true);
+	tell(&told, "x", x, 0);
+	assert_int_equal(resync(me, told, false), GPUSHARE_OK);
+	assert_wanted(0);
+	assert_int_equal(raw_stat(me).names, 5); /* not before the last part */
+	assert_int_equal(raw_stat(me).attachments, 3);
+	share(me, "new"); /* between two parts: it is known, and stays */
+	attach(me, "w");
+	tell(&more, "w", w, 5);
+	assert_int_equal(resync(me, more, true), GPUSHARE_OK);
+	assert_wanted(0);
+	come_back(&other, true);
+	assert_int_equal(seen(other, "x")->generation, x);
+	assert_int_equal(raw_say(other, raw_lookup("y", 0)), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("withdrew it 0 s ago");
+	assert_true(seen(other, "kept")->owner_gone);
+	assert_false(seen(other, "new")->owner_gone);
+	assert_int_equal(seen(other, "z")->attachers, 0);
+	assert_int_equal(seen(other, "w")->attachers, 5);
+	assert_int_equal(detach(me, "z", z), GPUSHARE_E_NOT_FOUND);
+	/* A second time it begins from nothing. */
+	assert_int_equal(resync(me, (request){0}, true), GPUSHARE_OK);
+	assert_int_equal(raw_stat(me).names, 3); /* z, w, kept */
+	assert_int_equal(raw_stat(me).attachments, 0);
+	restart(false);
+	come_back(&other, true);
+	assert_int_equal(raw_stat(other).names, 3);
+	assert_int_equal(raw_stat(other).attachments, 0);
+}
+
+static void what_is_lost_is_shared_again(void **state)
+{
+	uint64_t x = share(me, "x");
+
+	(void)state;
+	attach(other, "x");
+	restart(true);
+	/* The attacher comes first. */
+	come_back(&other, false);
+	assert_int_equal(resync_of(other, "x", x, 2), GPUSHARE_OK);
+	assert_wanted(x);
+	come_back(&me, false);
+	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
+	assert_wanted(x);
+	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK);
+	assert_true(raw_answer.body.share.generation == x);
+	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK); /* said twice */
+	assert_true(seen(other, "x")->generation == x);
+	assert_int_equal(seen(other, "x")->attachers, 2);
+	assert_int_equal(seen(other, "x")->owner_pid, raw_peer_pid(me));
+	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
+	assert_wanted(0);
+	assert_int_equal(detach(other, "x", x), GPUSHARE_OK);
+	assert_int_equal(seen(other, "x")->attachers, 1);
+	attach(me, "x");
+	assert_int_equal(seen(other, "x")->attachers, 1); /* the owner's own */
+	restart(false);
+	come_back(&me, true);
+	assert_int_equal(seen(me, "x")->attachers, 1);
+}
+
+static void a_generation_is_one_names(void **state)
+{
+	uint64_t x = share(me, "x"), far = x + FAR;
+	int next;
+
+	(void)state;
+	assert_int_equal(share_again(me, "y", x), GPUSHARE_E_EXISTS);
+	raw_assert_sentence("is \"x\", not \"y\"");
+	assert_int_equal(share_again(other, "x", x), GPUSHARE_E_EXISTS); /* another living owner */
+	assert_int_equal(share_again(me, "x", x + 1), GPUSHARE_E_EXISTS);
+	assert_int_equal(share_again(me, "y", UINT64_MAX), GPUSHARE_E_INVALID);
+	raw_assert_sentence("can't have had generation");
+	assert_int_equal(resync_of(me, "y", UINT64_MAX, 1), GPUSHARE_E_INVALID);
+	assert_int_equal(resync_of(me, "y", UINT64_MAX, 0), GPUSHARE_E_INVALID);
+	assert_int_equal(share_again(me, "y", far), GPUSHARE_OK);
+	assert_int_equal(share_again(me, "z", far), GPUSHARE_E_EXISTS);
+	assert_true(share(other, "w") > far);
+	/* What is told of, and not here, is given to nobody else; what is attached nor after a restart. */
+	assert_int_equal(resync_of(other, "v", far + FAR, 1), GPUSHARE_OK);
+	restart(false);
+	come_back(&me, true);
+	next = raw_peer(0, 0);
+	assert_true(share(next, "v") > far + FAR);
+	assert_int_equal(seen(next, "v")->attachers, 0);
+	assert_int_equal(resync_of(me, "u", far + 2 * FAR, 0), GPUSHARE_OK);
+	assert_wanted(far + 2 * FAR);
+	assert_true(share(next, "t") > far + 2 * FAR);
+}
+
+/* Who told of it by another name hears that, and counts for nothing. */
+static void a_generation_has_one_name(void **state)
+{
+	uint64_t x = share(me, "x");
+
+	(void)state;
+	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_E_INVALID);
+	raw_assert_sentence("\"y\", not \"x\"");
+	assert_int_equal(seen(me, "x")->attachers, 0);
+	assert_int_equal(detach(other, "y", x), GPUSHARE_OK);
+	attach(other, "x");
+	/* nor does one who has it attach it by another */
+	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_E_INVALID);
+	raw_assert_sentence("\"x\", not \"y\"");
+	assert_int_equal(seen(me, "x")->attachers, 1);
+}
+
+static void a_share_again_is_checked_like_any(void **state)
+{
+	request what = raw_fds_share("x");
+	int file = raw_fds_make();
+
+	(void)state;
+	what.verb.share.buffer.flags = KEEP;
+	what.verb.share.orphan = true;
+	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
+	raw_assert_sentence("without its generation");
+	what.verb.share.again = 1;
+	what.verb.share.buffer.flags = 0;
+	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
+	raw_assert_sentence("without keep");
+	what.verb.share.buffer.flags = KEEP;
+	what.verb.share.adopt = true;
+	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
+	what.verb.share.adopt = what.verb.share.orphan = false;
+	assert_int_equal(raw_fds_say(me, what, -1), GPUSHARE_E_INVALID);
+	raw_assert_sentence("without its file descriptor");
+	what.verb.share.buffer.base_size = UINT64_MAX;
+	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_LIMIT);
+	raw_assert_sentence("would keep");
+	what.verb.share.buffer.base_size = 4096;
+	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_OK);
+	close(file);
+}
+
+static void too_many_attachments_are_refused(void **state)
+{
+	request told = {0}, many = {0};
+
+	(void)state;
+	tell(&told, "a", 1, 4);
+	tell(&told, "b", 2, 6);
+	assert_int_equal(resync(me, told, false), GPUSHARE_OK);
+	tell(&many, "a", 1, UINT32_MAX);
+	assert_int_equal(resync(me, many, false), GPUSHARE_E_LIMIT);
+	assert_int_equal(raw_stat(me).attachments, 10);
+	many.verb.resync.attached[0].count = 3;
+	assert_int_equal(resync(me, many, true), GPUSHARE_OK);
+	assert_int_equal(raw_stat(me).attachments, 9); /* b was told of before */
+	assert_int_equal(resync(me, (request){0}, true), GPUSHARE_OK);
+	assert_int_equal(raw_stat(me).attachments, 0);
+}
+
+/* A connection ended, its owner did not. */
+static void an_owner_takes_back_what_it_kept(void **state)
+{
+	uint64_t x = share_kept(me, "x");
+	request wrong = raw_fds_share("x");
+	int file = raw_fds_make();
+
+	(void)state;
+	memset(raw_hellos[me].session, 0, sizeof(raw_hellos[me].session));
+	me = raw_peer_back(me);
+	raw_await_connections(me, 2);
+	assert_int_equal(resync_of(other, "x", x, 0), GPUSHARE_OK);
+	assert_wanted(x);
+	assert_true(seen(other, "x")->owner_gone);
+	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
+	assert_wanted(0);
+	assert_false(seen(me, "x")->owner_gone);
+	wrong.verb.share.buffer.flags = KEEP;
+	wrong.verb.share.again = x;
+	wrong.verb.share.buffer.size--;
+	assert_int_equal(raw_fds_say(me, wrong, file), GPUSHARE_E_INVALID);
+	close(file);
+}
+
+/* What nobody has heard of is not kept; what had the name by then its owner knows of. */
+static void what_was_not_answered_goes(void **state)
+{
+	uint64_t other_kept = share_kept(me, "other"), known = share_kept(me, "w");
+	request told = {0};
+
+	(void)state;
+	strcpy(told.verb.resync.unanswered, "w");
+	told.verb.resync.unanswered_after = known;
+	assert_int_equal(resync(me, told, true), GPUSHARE_OK);
+	assert_true(seen(me, "w")->owner_gone);
+	assert_true(seen(me, "other")->owner_gone);
+	assert_true(share_kept(me, "w") > known && known > other_kept);
+	assert_int_equal(resync(me, told, true), GPUSHARE_OK);
+	assert_int_equal(raw_say(me, raw_lookup("w", 0)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_stat(me).names, 1);
+}
+
+static void says_hello(int fd, const uint8_t *key, uint32_t attempt, bool resumes)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	hello.verb.hello.attempt = attempt;
+	memcpy(hello.verb.hello.resume, key, GPUSHARE_SESSION_KEY_SIZE);
+	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.hello.resumed, resumes);
+}
+
+/* Of two connections of one client the later attempt has what there is, whichever is heard first; nothing is
+ * done for the other any more. */
+static void who_was_given_up_takes_over_nothing(void **state)
+{
+	uint64_t x = share(me, "x");
+	const uint8_t *key = raw_hellos[me].session;
+	int early, given_up, session, late;
+
+	(void)state;
+	restart(false);
+	early = raw_peer_beside(me);
+	given_up = raw_peer_beside(me);
+	session = raw_peer_beside(me);
+	says_hello(given_up, key, 1, true);
+	says_hello(session, key, 3, true);
+	assert_int_equal(raw_say(given_up, raw_share("late")), GPUSHARE_E_DENIED);
+	assert_int_equal(raw_say(session, raw_lookup("late", 0)), GPUSHARE_E_NOT_FOUND);
+	late = raw_peer_beside(me);
+	says_hello(late, key, 2, false);
+	says_hello(early, key, 0, false); /* that does not count: by when they connected */
+	close(early);
+	close(given_up);
+	close(late);
+	raw_await_connections(session, 1);
+	/* Who has something already takes over nothing, not by its own key either. */
+	share(session, "y");
+	says_hello(session, key, 4, false);
+	assert_int_equal(raw_say(session, raw_withdraw("x", x)), GPUSHARE_OK);
+	close(session);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+	    TEST(what_is_not_told_of_goes),
+	    TEST(what_is_lost_is_shared_again),
+	    TEST(a_generation_is_one_names),
+	    TEST(a_generation_has_one_name),
+	    TEST(a_share_again_is_checked_like_any),
+	    TEST(too_many_attachments_are_refused),
+	    TEST(an_owner_takes_back_what_it_kept),
+	    TEST(what_was_not_answered_goes),
+	    TEST(who_was_given_up_takes_over_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
