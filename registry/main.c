@@ -42,6 +42,7 @@ static int open_signals(void)
 
 	signal(SIGHUP, SIG_IGN); /* a child's, too; what is blocked comes all the same */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for a keeper */
 	sigemptyset(&ending);
 	sigaddset(&ending, SIGTERM);
 	sigaddset(&ending, SIGINT);

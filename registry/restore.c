@@ -259,36 +259,6 @@ bool restore_resume(struct registry *registry, struct session *session,
 	return true;
 }
 
-/* What isn't kept goes with its owner, also when no registry comes that could see its end. */
-static bool tie_to_owner(const struct registry *registry, const struct session *session)
-{
-	uint64_t generations[FDS_MAX];
-	struct entry *entry;
-	size_t count = 0;
-
-	DL_FOREACH(session->entries, entry)
-	{
-		if (!entry->held || entry_stays(entry->info.flags))
-			continue;
-		generations[count++] = entry->info.generation;
-		if (count < FDS_MAX)
-			continue;
-		if (!fdstore_tie(registry->fdstore, session->watch, generations, count))
-			return false;
-		count = 0;
-	}
-	return !count || fdstore_tie(registry->fdstore, session->watch, generations, count);
-}
-
-static void tie_to_owners(const struct registry *registry)
-{
-	for (struct session *session = registry->sessions.by_id; session;
-	     session = session->hh.next) {
-		if (session->watch >= 0 && !tie_to_owner(registry, session))
-			return;
-	}
-}
-
 void restore_leave(struct registry *registry)
 {
 	bool keep;
@@ -301,8 +271,6 @@ void restore_leave(struct registry *registry)
 	keep = registry->store.count || registry->store.nameless;
 	if (keep && registry->records.file < 0)
 		save_all(registry);
-	if (registry->fdstore)
-		tie_to_owners(registry);
 	registry_let_go(registry, keep);
 	registry_unlock(registry);
 }

@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 #include "persist/fdstore.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "os/clock.h"
 #include "os/closer.h"
-#include "persist/fdnames.h"
 #include "os/hash.h"
-#include "persist/keeper_link.h"
 #include "os/log.h"
+#include "persist/keeper.h"
 #include "persist/notify.h"
 
 #define AGAIN_MS 20	 /* when the other side was too busy */
 #define START_MS 1000	 /* between two starts of a keeper */
-#define PATIENCE_MS 1000 /* at the end */
+#define PATIENCE_MS 1000 /* for an answer, and at the end */
 
-/* What is kept under a generation, or is to be, or is not to be any more. */
 struct item {
 	UT_hash_handle hh;
 	uint64_t generation;
-	int fd;			  /* -1: it is to go */
-	bool own;		  /* the descriptor is this store's: nobody took it so far */
-	bool put;		  /* owed to the other side, after... */
-	bool remove;		  /* ...what it has under that name has gone */
-	struct item *prev, *next; /* of those with either */
+	int fd;		    /* -1: it is to be removed from the other side */
+	bool own;	    /* the descriptor is this store's: nobody took it so far */
+	struct item **list; /* the store's puts or removes; NULL: nothing is owed */
+	struct item *prev, *next;
 };
 
 struct fdstore {
-	struct keeper_link link;
-	bool manager; /* the service manager keeps them, and no keeper */
-	struct item *items, *owed;
-	uint64_t count;	       /* with a descriptor */
-	size_t removes;	       /* owed */
-	size_t puts;	       /* the same, but behind a remove */
-	int64_t start_ns;      /* no keeper is started before then */
-	struct closer *closer; /* opened when there is something to close */
+	char directory[GPUSHARE_PATH_MAX];
+	bool manager;			     /* the service manager is the store, and no keeper */
+	int keeper;			     /* the connection; -1: none */
+	bool said;			     /* that there can't be a keeper */
+	struct item *items, *puts, *removes; /* all; owed to the other side */
+	uint64_t count;			     /* with a descriptor */
+	int64_t start_ns;		     /* no keeper is started before then */
+	struct closer *closer;		     /* opened when there is something to close */
 };
 
 static struct item *item_find(const struct fdstore *store, uint64_t generation)
@@ -63,20 +64,15 @@ static struct item *item_new(struct fdstore *store, uint64_t generation)
 	return NULL;
 }
 
-/* What is owed of it from now on; gone where nothing is left. */
-static void item_owe(struct fdstore *store, struct item *item, bool put, bool remove)
+/* What is owed of it from now on; an item of which nothing is left goes. */
+static void item_owe(struct fdstore *store, struct item *item, struct item **list)
 {
-	bool was = item->put || item->remove, is = put || remove;
-
-	store->removes += (size_t)remove - (size_t)item->remove;
-	store->puts += (size_t)(put && !remove) - (size_t)(item->put && !item->remove);
-	item->put = put;
-	item->remove = remove;
-	if (is && !was)
-		DL_APPEND(store->owed, item);
-	else if (!is && was)
-		DL_DELETE(store->owed, item);
-	if (is || item->fd >= 0)
+	if (item->list)
+		DL_DELETE(*item->list, item);
+	item->list = list;
+	if (list)
+		DL_APPEND(*list, item);
+	if (list || item->fd >= 0)
 		return;
 	HASH_DEL(store->items, item);
 	free(item);
@@ -89,6 +85,7 @@ static void close_soon(struct fdstore *store, int fd)
 	closer_add(store->closer, fd);
 }
 
+/* One that the other side never had needs no removal. */
 static void item_drop(struct fdstore *store, struct item *item)
 {
 	if (item->fd < 0)
@@ -97,11 +94,11 @@ static void item_drop(struct fdstore *store, struct item *item)
 		close_soon(store, item->fd);
 	item->fd = -1;
 	store->count--;
-	item_owe(store, item, false, item->remove || !item->put);
+	item_owe(store, item, item->list == &store->puts ? NULL : &store->removes);
 }
 
 /* What a predecessor left. Two of one name are one. */
-static void inherit(struct fdstore *store, uint64_t generation, int fd, bool put)
+static void inherit(struct fdstore *store, uint64_t generation, int fd)
 {
 	struct item *item = item_find(store, generation) ? NULL : item_new(store, generation);
 
@@ -112,72 +109,60 @@ static void inherit(struct fdstore *store, uint64_t generation, int fd, bool put
 	item->fd = fd;
 	item->own = true;
 	store->count++;
-	item_owe(store, item, put, false);
 }
 
-static int store_send(struct fdstore *store, const char *verb, const uint64_t *generations,
-		      const int *fds, size_t count, bool put)
+static int send_names(const struct fdstore *store, const char *verb, const uint64_t *generations,
+		      const int *fds, size_t count)
 {
-	char message[FDNAMES_MESSAGE];
-	size_t size = fdnames_write(message, verb, generations, count);
+	char message[NOTIFY_MESSAGE];
+	size_t size = notify_write(message, verb, generations, count), with = fds ? count : 0;
 
-	return store->manager ? notify_send(message, size, fds, put ? count : 0)
-			      : fds_send_bytes(store->link.fd, message, size, fds, put ? count : 0);
+	return store->manager ? notify_send(message, size, fds, with)
+			      : fds_send_bytes(store->keeper, message, size, fds, with);
 }
 
-/* Up to `most` of those that are owed that, in one message. */
-static int send_some(struct fdstore *store, bool put, size_t most)
+/* The first of that list, in one message. The service manager takes one at a time. */
+static int send_some(struct fdstore *store, struct item **list)
 {
+	const size_t most = store->manager ? 1 : FDS_MAX;
+	bool puts = list == &store->puts;
 	uint64_t generations[FDS_MAX];
 	struct item *items[FDS_MAX], *item, *after;
 	int fds[FDS_MAX], status;
 	size_t count = 0;
 
-	DL_FOREACH_SAFE(store->owed, item, after)
+	DL_FOREACH_SAFE(*list, item, after)
 	{
-		if (!(put ? item->put && !item->remove : item->remove))
-			continue;
-		if (put && fcntl(item->fd, F_GETFD) < 0) { /* else no other one could be sent */
+		if (count == most)
+			break;
+		if (puts && fcntl(item->fd, F_GETFD) < 0) { /* else no other one could be sent */
 			log_line("generation %" PRIu64 " was closed", item->generation);
-			item_owe(store, item, false, false);
+			item_owe(store, item, NULL);
 			continue;
 		}
 		items[count] = item;
 		generations[count] = item->generation;
 		fds[count++] = item->fd;
-		if (count == most)
-			break;
 	}
 	if (!count)
 		return GPUSHARE_OK;
-	status =
-	    store_send(store, put ? FDNAMES_STORE : FDNAMES_REMOVE, generations, fds, count, put);
+	status = send_names(store, puts ? NOTIFY_STORE : NOTIFY_REMOVE, generations,
+			    puts ? fds : NULL, count);
 	for (size_t i = 0; !status && i < count; i++)
-		item_owe(store, items[i], put ? false : items[i]->put, false);
+		item_owe(store, items[i], NULL);
 	return status;
 }
 
-/* The service manager takes one at a time. */
-static int send_all(struct fdstore *store, bool removes)
-{
-	size_t most = store->manager ? 1 : FDS_MAX;
-	int status = GPUSHARE_OK;
-
-	while (!status && removes && store->removes)
-		status = send_some(store, false, most);
-	while (!status && store->puts)
-		status = send_some(store, true, most);
-	return status;
-}
-
-/* The keeper has gone: it has nothing, and is owed all. */
+/* It has nothing any more, and is owed all. One that only hangs must not be found by a successor. */
 static void keeper_lost(struct fdstore *store)
 {
 	struct item *item, *after;
 
-	keeper_link_abandon(&store->link);
+	keeper_end(store->directory);
+	close(store->keeper);
+	store->keeper = -1;
 	HASH_ITER (hh, store->items, item, after) {
-		item_owe(store, item, item->fd >= 0, false);
+		item_owe(store, item, item->fd >= 0 ? &store->puts : NULL);
 	}
 }
 
@@ -186,43 +171,73 @@ static bool has_other_side(struct fdstore *store)
 {
 	int64_t now = clock_ns();
 
-	if (store->manager || store->link.fd >= 0)
+	if (store->manager || store->keeper >= 0)
 		return true;
 	if (now < store->start_ns)
 		return false;
 	store->start_ns = now + START_MS * NS_PER_MS;
-	return keeper_link_start(&store->link);
+	store->keeper = keeper_start(store->directory);
+	if (store->keeper < 0 && !store->said)
+		log_line("can't start a keeper in %s: %s", store->directory, strerror(errno));
+	store->said = store->keeper < 0;
+	return store->keeper >= 0;
+}
+
+static bool is_owed(const struct fdstore *store, bool removes)
+{
+	return store->puts || (removes && store->removes);
 }
 
 static void flush(struct fdstore *store, bool removes)
 {
-	for (int try = 0; try < 2 && store->owed && has_other_side(store); try++) {
-		int status = send_all(store, removes);
+	for (int try = 0; try < 2 && is_owed(store, removes) && has_other_side(store); try++) {
+		int status = GPUSHARE_OK;
 
-		if (!status || store->manager || keeper_link_lives(&store->link))
+		while (!status && removes && store->removes)
+			status = send_some(store, &store->removes);
+		while (!status && store->puts)
+			status = send_some(store, &store->puts);
+		if (!status || store->manager || keeper_lives(store->keeper))
 			return; /* done, or later: it is busy, or many are under way */
 		log_line("the keeper has gone");
 		keeper_lost(store);
 	}
 }
 
-/* Those of a keeper that lives. */
+/* Some of what the keeper holds: how many; 0: that was all, -1: it does not answer. */
+static int take_some(const struct fdstore *store, uint64_t generations[FDS_MAX], int fds[FDS_MAX])
+{
+	struct pollfd answer = {.fd = store->keeper, .events = POLLIN};
+	char message[NOTIFY_MESSAGE + 1];
+	size_t size = notify_write(message, NOTIFY_TAKE, NULL, 0), count;
+	int named;
+
+	if (fds_send_bytes(store->keeper, message, size, NULL, 0) ||
+	    poll(&answer, 1, PATIENCE_MS) != 1 ||
+	    fds_receive_bytes(store->keeper, message, sizeof(message) - 1, &size, fds, &count))
+		return -1;
+	message[size] = '\0';
+	named = notify_read(message, generations);
+	if (named >= 0 && (size_t)named == count)
+		return named;
+	fds_close(fds, count);
+	return -1;
+}
+
 static void inherit_from_keeper(struct fdstore *store)
 {
 	uint64_t generations[FDS_MAX];
 	int fds[FDS_MAX], count;
 
-	while ((count = keeper_link_take(&store->link, generations, fds)) > 0) {
+	while ((count = take_some(store, generations, fds)) > 0) {
 		for (int i = 0; i < count; i++)
-			inherit(store, generations[i], fds[i], store->manager);
+			inherit(store, generations[i], fds[i]);
 	}
 	if (count < 0)
+		log_line("the keeper of %s does not answer", store->directory);
+	if (count < 0 || store->manager) /* from now on they are the service manager's */
 		keeper_lost(store);
-	if (!store->manager)
-		return;
-	/* from now on they are the service manager's */
 	flush(store, true);
-	keeper_link_dismiss(&store->link);
 }
 
 struct fdstore *fdstore_open(const char *directory)
@@ -233,11 +248,12 @@ struct fdstore *fdstore_open(const char *directory)
 
 	if (!store)
 		return NULL;
-	keeper_link_init(&store->link, directory);
+	snprintf(store->directory, sizeof(store->directory), "%s", directory);
 	while ((fd = notify_take(&generation)) >= 0)
-		inherit(store, generation, fd, false);
+		inherit(store, generation, fd);
 	store->manager = notify_store_size() > 0;
-	if (keeper_link_find(&store->link))
+	store->keeper = keeper_connect(directory);
+	if (store->keeper >= 0)
 		inherit_from_keeper(store);
 	if (store->count)
 		log_line("%" PRIu64 " descriptors were left", store->count);
@@ -284,7 +300,7 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 {
 	struct item *item = item_find(store, generation);
 
-	if (item && item->fd >= 0) {
+	if (item) {
 		item_drop(store, item);
 		item = item_find(store, generation);
 	}
@@ -292,7 +308,9 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 		log_line("the service manager's store is full at %" PRIu64, store->count);
 		return false;
 	}
-	if (!item)
+	if (item) /* else a service manager had two of one name */
+		send_names(store, NOTIFY_REMOVE, &generation, NULL, 1);
+	else
 		item = item_new(store, generation);
 	if (!item) {
 		log_line("no memory to keep a descriptor");
@@ -301,9 +319,9 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	item->fd = fd;
 	item->own = false;
 	store->count++;
-	item_owe(store, item, true, item->remove);
+	item_owe(store, item, &store->puts);
 	flush(store, false);
-	if (store->manager || store->link.fd >= 0)
+	if (store->manager || store->keeper >= 0)
 		return true;
 	log_line("no keeper: generation %" PRIu64 " will not outlive this process", generation);
 	return false;
@@ -313,75 +331,56 @@ void fdstore_drop(struct fdstore *store, uint64_t generation)
 {
 	struct item *item = item_find(store, generation);
 
-	if (!item)
-		return;
-	item_drop(store, item);
+	if (item)
+		item_drop(store, item);
 }
 
 void fdstore_flush(struct fdstore *store)
 {
-	if (store->owed)
-		flush(store, true);
+	flush(store, true);
 }
 
 int64_t fdstore_tick(struct fdstore *store)
 {
-	if (store->link.fd >= 0 && !keeper_link_lives(&store->link)) {
+	if (store->keeper >= 0 && !keeper_lives(store->keeper)) {
 		log_line("the keeper has gone");
 		keeper_lost(store);
 	}
 	flush(store, true);
-	if (!store->owed)
+	if (!is_owed(store, true))
 		return INT64_MAX;
-	return store->manager || store->link.fd >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS
-						     : store->start_ns;
+	return store->manager || store->keeper >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS
+						    : store->start_ns;
 }
 
 static void flush_patiently(struct fdstore *store)
 {
 	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
 
-	for (flush(store, true); store->owed && clock_ns() < deadline; flush(store, true))
+	for (flush(store, true); is_owed(store, true) && clock_ns() < deadline; flush(store, true))
 		poll(NULL, 0, AGAIN_MS);
-}
-
-bool fdstore_tie(struct fdstore *store, int process, const uint64_t *generations, size_t count)
-{
-	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
-	char message[FDNAMES_MESSAGE];
-	size_t size = fdnames_write(message, FDNAMES_OWNER, generations, count);
-	int status;
-
-	if (!store->manager)
-		flush_patiently(store); /* it can't tie what it doesn't have */
-	if (store->manager || store->owed || store->link.fd < 0)
-		return false;
-	while ((status = fds_send_bytes(store->link.fd, message, size, &process, 1)) ==
-		   GPUSHARE_E_TIMED_OUT &&
-	       clock_ns() < deadline)
-		poll(NULL, 0, AGAIN_MS);
-	return !status;
 }
 
 void fdstore_close(struct fdstore *store, bool keep)
 {
 	struct item *item, *after;
 
-	if (!keep && !store->manager)
-		keeper_link_dismiss(&store->link);
 	HASH_ITER (hh, store->items, item, after) {
 		if (!keep)
 			item_drop(store, item);
 	}
 	if (keep || store->manager)
 		flush_patiently(store);
+	else if (store->keeper >= 0)
+		keeper_end(store->directory);
 	HASH_ITER (hh, store->items, item, after) {
 		if (item->own && item->fd >= 0)
 			close_soon(store, item->fd);
 		HASH_DEL(store->items, item);
 		free(item);
 	}
-	keeper_link_close(&store->link);
+	if (store->keeper >= 0)
+		close(store->keeper);
 	closer_end(store->closer);
 	free(store);
 }

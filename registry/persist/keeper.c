@@ -3,62 +3,166 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "close_from.h"
+#include "os/clock.h"
 #include "os/closer.h"
-#include "persist/fdnames.h"
 #include "os/hash.h"
 #include "os/log.h"
-#include "persist/recall.h"
+#include "persist/notify.h"
 
-#define PEERS_MAX 16
-#define LOOK_MS 400	    /* between two looks whether the socket has its name still */
-#define MESSAGES_A_TURN 100 /* of one peer */
-#define TURNS_MAX 100	    /* more is no registry's queue: who asks is answered all the same */
+#define BACKLOG 16
+#define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */
+#define SELF "/proc/self/exe"
+#define LOOK_MS 400	      /* between two looks whether the socket has its name still */
+#define RESTART_MS 1000	      /* a client, or a service manager, mostly is quicker */
+#define RESTART_MOST_MS 60000 /* the time doubles for a registry that... */
+#define STABLE_MS 10000	      /* ...did not stay for that long */
 #define EXIT_USAGE 2
 
-/* A process whose end is that of some descriptors. */
-struct owner {
-	int process; /* pidfd */
-	struct owner *prev, *next;
-};
+extern char **environ;
+
+static void address_of(const char *directory, struct sockaddr_un *out)
+{
+	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(out->sun_path, sizeof(out->sun_path), "%s/" KEEPER_SOCKET, directory);
+}
+
+static int new_socket(void)
+{
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static bool is_own_user(int connection)
+{
+	struct ucred ucred;
+	socklen_t size = sizeof(ucred);
+
+	return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &ucred, &size) &&
+	       ucred.uid == geteuid();
+}
+
+int keeper_connect(const char *directory)
+{
+	struct sockaddr_un to;
+	int fd = new_socket(), most = SEND_BUFFER;
+
+	address_of(directory, &to);
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &most, sizeof(most));
+	if (!connect(fd, (const struct sockaddr *)&to, sizeof(to)) && is_own_user(fd))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+void keeper_end(const char *directory)
+{
+	struct sockaddr_un at;
+	struct stat is;
+
+	address_of(directory, &at);
+	if (!lstat(at.sun_path, &is) && S_ISSOCK(is.st_mode) && is.st_uid == geteuid())
+		unlink(at.sun_path);
+}
+
+bool keeper_lives(int connection)
+{
+	struct pollfd event = {.fd = connection, .events = POLLIN};
+
+	return poll(&event, 1, 0) != 1;
+}
+
+/* Its first moment is in a session of its own: a signal to our group does not reach it. -1: errno. */
+static int spawn(const char *program, char *const arguments[], int input)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t with;
+	sigset_t none, all;
+	pid_t pid;
+	int error = posix_spawn_file_actions_init(&files);
+
+	if (error)
+		goto failed;
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawnattr_init(&with);
+	posix_spawnattr_setsigmask(&with, &none);
+	posix_spawnattr_setsigdefault(&with, &all);
+	posix_spawnattr_setflags(&with, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+					    POSIX_SPAWN_SETSID);
+	error = posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+	if (!error)
+		error = posix_spawn(&pid, program, &files, &with, arguments, environ);
+	posix_spawnattr_destroy(&with);
+	posix_spawn_file_actions_destroy(&files);
+failed:
+	errno = error;
+	return error ? -1 : 0;
+}
+
+/* The socket listens before the keeper runs, so that our connection does not wait for it. */
+int keeper_start(const char *directory)
+{
+	char *const arguments[] = {(char *)"gpushare-registry", (char *)"--keeper", (char *)"--dir",
+				   (char *)(uintptr_t)directory, NULL};
+	int listener = new_socket(), connection = -1, error;
+	struct sockaddr_un at;
+
+	if (listener < 0)
+		return -1;
+	keeper_end(directory);
+	address_of(directory, &at);
+	if (!fchmod(listener, 0600) && !bind(listener, (const struct sockaddr *)&at, sizeof(at)) &&
+	    !listen(listener, BACKLOG))
+		connection = keeper_connect(directory);
+	if (connection >= 0 && spawn(SELF, arguments, listener)) {
+		error = errno;
+		keeper_end(directory);
+		close(connection);
+		connection = -1;
+		errno = error;
+	}
+	error = errno;
+	close(listener);
+	errno = error;
+	return connection;
+}
 
 struct kept {
 	UT_hash_handle hh;
 	uint64_t generation;
-	uint64_t serial; /* those that came later have a higher one */
+	uint64_t serial; /* grows with each that comes */
 	int fd;
-	struct owner *owner; /* NULL: only a registry knows when it goes */
-};
-
-struct peer {
-	int fd;
-	bool asks;	 /* to be given what is kept */
-	uint64_t serial; /* up to here it has been */
 };
 
 static struct keeper {
-	char path[GPUSHARE_PATH_MAX];
-	struct stat socket; /* what has that name, if it is ours */
+	char path[GPUSHARE_PATH_MAX + sizeof(KEEPER_SOCKET)];
+	char program[PATH_MAX]; /* what this was started from: an upgrade may be there later */
+	const char *directory;
+	struct stat socket; /* the file of that path, if it is ours */
 	struct kept *kept;
-	uint64_t last_serial;
-	struct peer peers[PEERS_MAX];
-	int peer_count;
-	struct owner *owners;
-	size_t owner_count;
-	struct pollfd *events; /* room for the listener, all peers and the owners */
+	uint64_t last_serial, given; /* the registry has those up to here */
+	int registry;		     /* its connection; -1: none */
+	int64_t came_ns;	     /* when it connected */
+	int64_t start_ns;	     /* no registry is started before; INT64_MAX: never */
+	int64_t delay_ns;
+	bool restarts;
 	struct closer *closer;
-	struct recall recall;
-} keeper;
+} keeper = {.registry = -1};
 
 static bool has_name(void)
 {
@@ -78,20 +182,16 @@ static void leave(int number)
 	_exit(0);
 }
 
-static void kept_drop(struct kept *kept)
-{
-	HASH_DEL(keeper.kept, kept);
-	closer_add(keeper.closer, kept->fd);
-	free(kept);
-}
-
 static void drop(uint64_t generation)
 {
 	struct kept *kept;
 
 	HASH_FIND(hh, keeper.kept, &generation, sizeof(generation), kept);
-	if (kept)
-		kept_drop(kept);
+	if (!kept)
+		return;
+	HASH_DEL(keeper.kept, kept);
+	closer_add(keeper.closer, kept->fd);
+	free(kept);
 }
 
 static void keep(uint64_t generation, int fd)
@@ -111,271 +211,177 @@ static void keep(uint64_t generation, int fd)
 	closer_add(keeper.closer, fd);
 }
 
-static void owner_close(struct owner *owner)
+/* The next ones after those that the registry has. */
+static bool give(void)
 {
-	DL_DELETE(keeper.owners, owner);
-	keeper.owner_count--;
-	close(owner->process);
-	free(owner);
-}
-
-static struct owner *owner_new(int process)
-{
-	size_t room = 1 + PEERS_MAX + keeper.owner_count + 1;
-	struct pollfd *events = realloc(keeper.events, room * sizeof(*events));
-	struct owner *owner = events ? calloc(1, sizeof(*owner)) : NULL;
-
-	if (events)
-		keeper.events = events;
-	if (!owner)
-		return NULL;
-	owner->process = process;
-	keeper.owner_count++;
-	DL_APPEND(keeper.owners, owner);
-	return owner;
-}
-
-static void tie(int process, const uint64_t *generations, int count)
-{
-	struct owner *owner = owner_new(process);
-
-	if (!owner)
-		close(process);
-	for (int i = 0; owner && i < count; i++) {
-		struct kept *kept;
-
-		HASH_FIND(hh, keeper.kept, &generations[i], sizeof(*generations), kept);
-		if (kept)
-			kept->owner = owner;
-	}
-}
-
-/* A registry is here, which sees itself how its owners end. */
-static void untie_all(void)
-{
-	struct owner *owner, *after;
-
-	for (struct kept *kept = keeper.kept; kept; kept = kept->hh.next)
-		kept->owner = NULL;
-	DL_FOREACH_SAFE(keeper.owners, owner, after)
-	{
-		owner_close(owner);
-	}
-}
-
-static void owner_bury(struct owner *owner)
-{
-	struct kept *kept, *after;
-
-	HASH_ITER (hh, keeper.kept, kept, after) {
-		if (kept->owner == owner)
-			kept_drop(kept);
-	}
-	owner_close(owner);
-}
-
-static void peer_close(struct peer *peer)
-{
-	const struct peer *end = keeper.peers + keeper.peer_count--;
-
-	close(peer->fd);
-	memmove(peer, peer + 1, (size_t)(end - (peer + 1)) * sizeof(*peer));
-}
-
-/* What one message says, with `count` descriptors. false: that is none. */
-static bool obey(struct peer *peer, const char *message, const int *fds, size_t count)
-{
+	char message[NOTIFY_MESSAGE];
 	uint64_t generations[FDS_MAX];
-	int named = fdnames_read(message, generations);
-
-	if (fdnames_says(message, FDNAMES_STOPPING))
-		leave(0);
-	if (named < 0)
-		return false;
-	if (fdnames_says(message, FDNAMES_STORE) && count && (size_t)named == count) {
-		for (size_t i = 0; i < count; i++)
-			keep(generations[i], fds[i]);
-		return true;
-	}
-	if (fdnames_says(message, FDNAMES_OWNER) && count == 1) {
-		tie(fds[0], generations, named);
-		return true;
-	}
-	if (count)
-		return false;
-	if (fdnames_says(message, FDNAMES_REMOVE)) {
-		for (int i = 0; i < named; i++)
-			drop(generations[i]);
-		return true;
-	}
-	peer->asks = fdnames_says(message, FDNAMES_TAKE);
-	if (peer->asks)
-		untie_all();
-	return peer->asks;
-}
-
-/* Read what it has sent. false: the connection is to be closed. */
-static bool hear(struct peer *peer, bool *out_more)
-{
-	char message[FDNAMES_MESSAGE + 1];
-	int fds[FDS_MAX];
-
-	for (int i = 0; i < MESSAGES_A_TURN; i++) {
-		size_t size, count;
-		int status =
-		    fds_receive_bytes(peer->fd, message, sizeof(message) - 1, &size, fds, &count);
-
-		if (status == GPUSHARE_E_TIMED_OUT)
-			return true;
-		if (status)
-			return false;
-		message[size] = '\0';
-		if (!obey(peer, message, fds, count)) {
-			for (size_t at = 0; at < count; at++)
-				closer_add(keeper.closer, fds[at]);
-			return false;
-		}
-	}
-	*out_more = true;
-	return true;
-}
-
-/* The next ones after those that it has; nothing in the message: it has all. */
-static bool give(struct peer *peer)
-{
-	char message[FDNAMES_MESSAGE];
-	uint64_t generations[FDS_MAX], serial = peer->serial;
 	struct kept *kept, *after;
 	int fds[FDS_MAX];
 	size_t size, count = 0;
 
 	HASH_ITER (hh, keeper.kept, kept, after) { /* in the order in which they came */
-		if (kept->serial <= serial)
+		if (kept->serial <= keeper.given)
 			continue;
 		if (count == FDS_MAX)
 			break;
-		peer->serial = kept->serial;
+		keeper.given = kept->serial;
 		generations[count] = kept->generation;
 		fds[count++] = kept->fd;
 	}
-	peer->asks = false;
-	size = fdnames_write(message, FDNAMES_STORE, generations, count);
-	return !fds_send_bytes(peer->fd, message, size, fds, count);
+	size = notify_write(message, NOTIFY_STORE, generations, count);
+	return !fds_send_bytes(keeper.registry, message, size, fds, count);
 }
 
-/* What one who was killed had sent comes before the answer to the next one. */
-static void serve_peers(void)
+/* What one message asks for, with `count` descriptors. false: it makes no sense. */
+static bool obey(const char *message, const int *fds, size_t count)
 {
-	bool more = true;
+	uint64_t generations[FDS_MAX];
+	int named = notify_read(message, generations);
 
-	for (int turn = 0; more && turn < TURNS_MAX; turn++) {
-		more = false;
-		for (int i = keeper.peer_count - 1; i >= 0; i--) {
-			if (!hear(&keeper.peers[i], &more))
-				peer_close(&keeper.peers[i]);
-		}
+	if (named < 0)
+		return false;
+	if (notify_has(message, NOTIFY_STORE) && count && (size_t)named == count) {
+		for (size_t i = 0; i < count; i++)
+			keep(generations[i], fds[i]);
+		return true;
 	}
-	for (int i = keeper.peer_count - 1; i >= 0; i--) {
-		if (keeper.peers[i].asks && !give(&keeper.peers[i]))
-			peer_close(&keeper.peers[i]);
-	}
+	if (count)
+		return false;
+	if (notify_has(message, NOTIFY_TAKE))
+		return give();
+	if (!notify_has(message, NOTIFY_REMOVE))
+		return false;
+	for (int i = 0; i < named; i++)
+		drop(generations[i]);
+	return true;
 }
 
-/* The newest is the one that matters: where there are too many, the oldest goes. */
+/* Read all that the registry has sent. false: its connection has ended. */
+static bool hear(void)
+{
+	char message[NOTIFY_MESSAGE + 1];
+	int fds[FDS_MAX], status;
+	size_t size, count;
+
+	while (!(status = fds_receive_bytes(keeper.registry, message, sizeof(message) - 1, &size,
+					    fds, &count))) {
+		message[size] = '\0';
+		if (obey(message, fds, count))
+			continue;
+		for (size_t at = 0; at < count; at++)
+			closer_add(keeper.closer, fds[at]);
+		return false;
+	}
+	return status == GPUSHARE_E_TIMED_OUT;
+}
+
+/* One that did not stay long is started again later and later. */
+static void registry_gone(void)
+{
+	int64_t now = clock_ns(), most = RESTART_MOST_MS * NS_PER_MS;
+
+	close(keeper.registry);
+	keeper.registry = -1;
+	if (now - keeper.came_ns >= STABLE_MS * NS_PER_MS)
+		keeper.delay_ns = RESTART_MS * NS_PER_MS;
+	keeper.start_ns = now + keeper.delay_ns;
+	keeper.delay_ns = keeper.delay_ns * 2 < most ? keeper.delay_ns * 2 : most;
+}
+
+/* The folder's lock lets one registry be: what the one before had sent comes first, and that was all. */
 static void admit(int fd)
 {
-	struct ucred ucred;
-	socklen_t size = sizeof(ucred);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) || ucred.uid != geteuid()) {
+	if (fd < 0)
+		return;
+	if (!is_own_user(fd)) {
 		close(fd);
 		return;
 	}
-	if (keeper.peer_count == PEERS_MAX)
-		peer_close(&keeper.peers[0]);
-	keeper.peers[keeper.peer_count++] = (struct peer){.fd = fd};
+	if (keeper.registry >= 0) {
+		hear();
+		registry_gone();
+	}
+	keeper.registry = fd;
+	keeper.given = 0;
+	keeper.came_ns = clock_ns();
 }
 
-/* Whether somebody connects. */
-static bool await_events(void)
+/* Nobody's memory is looked after: a registry sees which owners have died, and whose time is up. */
+static void start_registry(void)
 {
-	struct pollfd *event = keeper.events;
-	struct owner *owner, *after;
+	char *const arguments[] = {(char *)"gpushare-registry",
+				   (char *)"--dir",
+				   (char *)(uintptr_t)keeper.directory,
+				   (char *)"--idle-exit",
+				   (char *)GPUSHARE_IDLE_EXIT_S,
+				   (char *)"--orphan",
+				   NULL};
+	int64_t now = clock_ns();
 
-	*event++ = (struct pollfd){.fd = KEEPER_LISTENER_FD, .events = POLLIN};
-	for (int i = 0; i < keeper.peer_count; i++)
-		*event++ = (struct pollfd){.fd = keeper.peers[i].fd, .events = POLLIN};
-	DL_FOREACH(keeper.owners, owner)
-	{
-		*event++ = (struct pollfd){.fd = owner->process, .events = POLLIN};
-	}
-	if (poll(keeper.events, (nfds_t)(event - keeper.events), LOOK_MS) < 1)
-		return false;
-	event = keeper.events + 1 + keeper.peer_count;
-	DL_FOREACH_SAFE(keeper.owners, owner, after)
-	{
-		if (event++->revents)
-			owner_bury(owner);
-	}
-	return keeper.events->revents;
+	if (keeper.registry >= 0 || !keeper.restarts || now < keeper.start_ns)
+		return;
+	keeper.start_ns = now + keeper.delay_ns;
+	if (spawn(keeper.program, arguments, STDERR_FILENO))
+		spawn(SELF, arguments, STDERR_FILENO); /* it was removed */
 }
 
 static void serve(void)
 {
-	while (has_name() && (keeper.peer_count || keeper.kept)) {
-		bool comes = await_events();
-		int fd;
+	while (has_name() && (keeper.registry >= 0 || keeper.kept)) {
+		struct pollfd events[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+					  {.fd = keeper.registry, .events = POLLIN}};
 
-		serve_peers();
-		recall_tick(&keeper.recall, keeper.peer_count > 0);
-		if (comes && (fd = accept4(KEEPER_LISTENER_FD, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-			admit(fd);
+		poll(events, 2, LOOK_MS);
+		if (events[1].revents && !hear())
+			registry_gone();
+		if (events[0].revents)
+			admit(accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC));
+		start_registry();
 	}
 }
 
-static bool is_socket(int fd)
-{
-	struct stat is;
-
-	return !fstat(fd, &is) && S_ISSOCK(is.st_mode);
-}
-
-/* Nobody's child, of no session, nothing open but what it was given. */
+/* Nothing is open but the socket, and the folder may be unmounted. */
 static void stand_alone(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ssize_t length = readlink(SELF, keeper.program, sizeof(keeper.program) - 1);
 
-	if (fork() != 0)
-		_exit(0); /* who waits for it, waits no longer */
-	for (int fd = 0; null >= 0 && fd <= 2; fd++)
+	keeper.program[length > 0 ? length : 0] = '\0';
+	for (int fd = 1; null >= 0 && fd <= 2; fd++)
 		dup2(null, fd);
-	close_from(KEEPER_LISTENER_FD + 1);
+	close_from(STDERR_FILENO + 1);
 	if (chdir("/"))
 		_exit(1);
 	prctl(PR_SET_NAME, KEEPER_NAME);
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for a registry */
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, leave);
+	signal(SIGTERM, leave);
 }
 
 int keeper_run(const char *directory)
 {
-	if (!directory || !is_socket(KEEPER_FIRST_FD) || !is_socket(KEEPER_LISTENER_FD)) {
+	const char *autostart = getenv("GPUSHARE_AUTOSTART");
+	int listens = 0;
+	socklen_t size = sizeof(listens);
+
+	if (!directory || getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) ||
+	    !listens) {
 		log_error("--keeper is for a registry that starts its keeper, not for people");
 		return EXIT_USAGE;
 	}
+	keeper.directory = directory;
+	keeper.restarts = !autostart || strcmp(autostart, "0") != 0;
+	keeper.delay_ns = RESTART_MS * NS_PER_MS;
 	snprintf(keeper.path, sizeof(keeper.path), "%s/" KEEPER_SOCKET, directory);
 	if (lstat(keeper.path, &keeper.socket))
 		return 0; /* nobody would find us */
 	stand_alone();
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGINT, leave);
-	signal(SIGTERM, leave);
-	listen(KEEPER_LISTENER_FD,
-	       KEEPER_BACKLOG); /* again: who connects sees this process's pid */
+	listen(STDIN_FILENO, BACKLOG); /* again: from now on SO_PEERCRED says this process's pid */
 	keeper.closer = closer_open();
-	keeper.events = calloc(1 + PEERS_MAX, sizeof(*keeper.events));
-	recall_init(&keeper.recall, directory);
-	admit(KEEPER_FIRST_FD);
-	if (keeper.events)
-		serve();
+	admit(accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC)); /* who started us waits there */
+	serve();
 	leave(0);
 	return 0;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "persist/notify.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,26 +13,95 @@
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "persist/fdnames.h"
 #include "os/log.h"
 #include "protocol.h"
 
+#define PREFIX "gpushare-"
+#define FIELD "FDNAME="
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
 #define SAY_MS 1000
 #define SAY_RETRY_MS 5
+
+_Static_assert(sizeof(PREFIX) + 20 <= NOTIFY_NAME, "room for the longest");
 
 static struct {
 	struct sockaddr_un to;
 	socklen_t to_size; /* 0: no service manager */
 	uint64_t store_size;
-	char *names; /* of what it gave us */
+	char *names; /* of the descriptors that it passed */
 	const char *next_name;
 	int fd, end_fd;
 } manager;
 
-/* X(name): what is meant for one process and not for what it starts. */
+/* X(name): variables for one process and not for its children. */
 #define VARIABLES(X) \
 	X(NOTIFY_SOCKET) X(FDSTORE) X(LISTEN_PID) X(LISTEN_PIDFDID) X(LISTEN_FDS) X(LISTEN_FDNAMES)
+
+/* FDPOLL=0: memory may look closed to poll(). */
+size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, const uint64_t *generations,
+		    size_t count)
+{
+	int length = snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD, verb);
+
+	for (size_t i = 0; i < count; i++)
+		length += snprintf(to + length, NOTIFY_MESSAGE - (size_t)length,
+				   "%s" PREFIX "%" PRIu64, i ? ":" : "", generations[i]);
+	return (size_t)length;
+}
+
+/* The line that begins with `what`; NULL: none. */
+static const char *find_line(const char *message, const char *what)
+{
+	const char *at = message;
+
+	while (at && strncmp(at, what, strlen(what)) != 0) {
+		at = strchr(at, '\n');
+		at = at ? at + 1 : NULL;
+	}
+	return at;
+}
+
+bool notify_has(const char *message, const char *verb)
+{
+	const char *line = find_line(message, verb);
+
+	return line && strcspn(line, "\n") == strlen(verb);
+}
+
+/* A name ends with ':', the line or NUL. */
+static bool name_is_ours(const char *name, uint64_t *out_generation)
+{
+	const char *digits = name + sizeof(PREFIX) - 1;
+	size_t length;
+
+	if (strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0)
+		return false;
+	length = strspn(digits, "0123456789");
+	if (!length || length > 20 || !strchr(":\n", digits[length]))
+		return false;
+	errno = 0;
+	*out_generation = strtoull(digits, NULL, 10);
+	return !errno;
+}
+
+int notify_read(const char *message, uint64_t out_generations[FDS_MAX])
+{
+	const char *at = find_line(message, FIELD);
+	int count = 0;
+
+	if (!at)
+		return -1;
+	at += sizeof(FIELD) - 1;
+	if (!*at || *at == '\n')
+		return 0;
+	for (;;) {
+		if (count == FDS_MAX || !name_is_ours(at, &out_generations[count++]))
+			return -1;
+		at += strcspn(at, ":\n");
+		if (*at++ != ':')
+			return count;
+	}
+}
 
 static long number_of(const char *variable)
 {
@@ -39,7 +110,7 @@ static long number_of(const char *variable)
 	return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* "@name" is an abstract one. */
+/* "@name" is an abstract socket. */
 static void find_manager(const char *path)
 {
 	size_t length = path ? strlen(path) : 0;
@@ -73,7 +144,7 @@ static void find_descriptors(void)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* systemd names the process that it started itself (since 248): a child of its is another one. */
+/* systemd (since 248) names the process that it started. A child inherits the variable. */
 static bool is_ours(void)
 {
 	const char *pid = getenv("SYSTEMD_EXEC_PID");
@@ -135,9 +206,9 @@ int notify_take(uint64_t *out_generation)
 		manager.next_name = strchr(name, ':');
 		if (manager.next_name)
 			manager.next_name++;
-		if (!fdnames_is_ours(name, out_generation) || fcntl(fd, F_GETFD) < 0)
+		if (!name_is_ours(name, out_generation) || fcntl(fd, F_GETFD) < 0)
 			continue;
-		if (!manager.store_size) /* it doesn't say how many, but it did keep this one */
+		if (!manager.store_size) /* without $FDSTORE, but it kept this one */
 			manager.store_size = UINT64_MAX;
 		return fd;
 	}

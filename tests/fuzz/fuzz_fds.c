@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "persist/fdnames.h"
+#include "persist/notify.h"
 #include "fuzz.h"
 #include "server/fds.h"
 
@@ -163,19 +163,19 @@ static bool turn(struct fuzz_bytes *from)
 /* What descriptors are called: read, written, and read again. */
 static void try_names(const uint8_t *data, size_t size)
 {
-	char message[FDNAMES_MESSAGE + 1] = "", written[FDNAMES_MESSAGE];
+	char message[NOTIFY_MESSAGE + 1] = "", written[NOTIFY_MESSAGE];
 	uint64_t names[FDS_MAX], again[FDS_MAX];
 	int count;
 
 	if (size)
-		memcpy(message, data, size < FDNAMES_MESSAGE ? size : FDNAMES_MESSAGE);
-	count = fdnames_read(message, names);
-	fdnames_says(message, FDNAMES_STORE);
+		memcpy(message, data, size < NOTIFY_MESSAGE ? size : NOTIFY_MESSAGE);
+	count = notify_read(message, names);
+	notify_has(message, NOTIFY_STORE);
 	if (count <= 0)
 		return;
-	FUZZ_MUST(fdnames_write(written, FDNAMES_STORE, names, (size_t)count) < sizeof(written));
-	FUZZ_MUST(fdnames_says(written, FDNAMES_STORE));
-	FUZZ_MUST(fdnames_read(written, again) == count);
+	FUZZ_MUST(notify_write(written, NOTIFY_STORE, names, (size_t)count) < sizeof(written));
+	FUZZ_MUST(notify_has(written, NOTIFY_STORE));
+	FUZZ_MUST(notify_read(written, again) == count);
 	FUZZ_MUST(!memcmp(names, again, (size_t)count * sizeof(*names)));
 }
 

@@ -105,15 +105,6 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	return false;
 }
 
-bool fdstore_tie(struct fdstore *store, int process, const uint64_t *generations, size_t count)
-{
-	(void)store;
-	(void)process;
-	(void)generations;
-	(void)count;
-	return false;
-}
-
 void fdstore_close(struct fdstore *store, bool keep)
 {
 	for (int i = 0; i < FAKE_FDS && !keep && !fake_fdstore_hides; i++) {

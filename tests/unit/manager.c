@@ -14,7 +14,7 @@
 #include "raw.h"
 #include "shelf.h"
 
-char manager_path[128], manager_told[FDNAMES_MESSAGE + 1];
+char manager_path[128], manager_told[NOTIFY_MESSAGE + 1];
 struct manager_kept manager_kept[MANAGER_KEPT_MAX];
 int manager_count;
 static int manager = -1;

@@ -4,7 +4,7 @@
 /* A service manager, played: its socket, what it was told last, what it keeps. */
 #include <stdbool.h>
 
-#include "persist/fdnames.h"
+#include "persist/notify.h"
 
 #define MANAGER_KEPT_MAX 64
 
@@ -13,7 +13,7 @@ struct manager_kept {
 	int fd;
 };
 
-extern char manager_path[128], manager_told[FDNAMES_MESSAGE + 1];
+extern char manager_path[128], manager_told[NOTIFY_MESSAGE + 1];
 extern struct manager_kept manager_kept[MANAGER_KEPT_MAX];
 extern int manager_count;
 

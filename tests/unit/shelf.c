@@ -120,21 +120,6 @@ void shelf_take_none(struct fdstore *store, uint64_t first, int count)
 		assert_int_equal(fdstore_take(store, generation), -1);
 }
 
-void shelf_killed(void (*act)(struct fdstore *store))
-{
-	int status;
-	pid_t pid = raw_fork();
-
-	if (!pid) {
-		struct fdstore *store = fdstore_open(shelf_directory);
-
-		act(store);
-		raise(SIGKILL);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-}
-
 int shelf_dial(void)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -219,23 +204,4 @@ void shelf_await_kept(pid_t keeper, int wanted)
 				 wanted);
 		raw_sleep_ms(2);
 	}
-}
-
-struct fdstore *shelf_reopen(struct fdstore *store)
-{
-	if (store)
-		fdstore_close(store, true);
-	store = fdstore_open(shelf_directory);
-	assert_non_null(store);
-	return store;
-}
-
-void shelf_finish(struct fdstore *store)
-{
-	pid_t keeper = shelf_keeper();
-
-	fdstore_close(store, false);
-	if (keeper)
-		shelf_await_end(keeper, 1000);
-	assert_int_not_equal(access(shelf_path("keeper.sock"), F_OK), 0);
 }

@@ -21,11 +21,6 @@ int shelf_set_up(void **state);
 int shelf_tear_down(void **state);
 char *shelf_path(const char *name);
 
-/* Close it for a successor, where it is not NULL, and open it again. */
-struct fdstore *shelf_reopen(struct fdstore *store);
-/* Close it so that nothing stays: the keeper ends, and its socket goes. */
-void shelf_finish(struct fdstore *store);
-
 /* Memory that says whose it is. */
 int shelf_make(uint64_t generation);
 void shelf_assert_is(int fd, uint64_t generation);
@@ -35,8 +30,6 @@ void shelf_put(struct fdstore *store, uint64_t first, int count);
 void shelf_take(struct fdstore *store, uint64_t first, int count);
 void shelf_take_none(struct fdstore *store, uint64_t first, int count);
 
-/* A registry that does that, and is killed. */
-void shelf_killed(void (*act)(struct fdstore *store));
 /* To the keeper's socket; -1: nobody listens there. */
 int shelf_dial(void);
 pid_t shelf_keeper(void); /* 0: none */
