@@ -25,6 +25,7 @@
 #include "os/instance.h"
 #include "load.h"
 #include "restore.h"
+#include "save.h"
 #include "server/fds.h"
 #include "server/server.h"
 
@@ -153,8 +154,7 @@ static int64_t tend_store(struct registry *registry)
 
 /*
  * What is freed lies in the C library's arenas of the threads that allocated it, which give back only what
- * is at their end. When more than half of the records have gone, all of it is given back. A file that was
- * removed comes back.
+ * is at their end. When more than half of the records have gone, all of it is given back.
  */
 static void tidy(struct registry *registry)
 {
@@ -163,7 +163,7 @@ static void tidy(struct registry *registry)
 	bool fell;
 
 	registry_lock(registry);
-	records_tend(&registry->records);
+	save_tend(registry);
 	records = held[LIMIT_names] + held[LIMIT_limbo] + held[LIMIT_attachments];
 	if (records > registry->records_most)
 		registry->records_most = records;

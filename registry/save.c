@@ -191,6 +191,12 @@ void save_all(struct registry *registry)
 	records_commit(&registry->records);
 }
 
+void save_tend(struct registry *registry)
+{
+	if (records_wants_new(&registry->records))
+		save_all(registry);
+}
+
 void save_flush(struct registry *registry)
 {
 	if (records_wants_all(&registry->records))

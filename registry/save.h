@@ -31,5 +31,7 @@ void save_begin(struct registry *registry);
 void save_flush(struct registry *registry);
 /* All of it into a new file. */
 void save_all(struct registry *registry);
+/* Now and then: the same where the file was removed, or is far too large. */
+void save_tend(struct registry *registry);
 
 #endif

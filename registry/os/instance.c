@@ -8,35 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "os/clock.h"
 #include "os/socket_access.h"
-#include "os/running_instance.h"
 #include "os/log.h"
-#include "os/replace.h"
 
 #define INSTANCE_LOCK "registry.lock"
-#define LOCK_PATH_MAX (GPUSHARE_PATH_MAX + sizeof(INSTANCE_LOCK))
 #define INSTANCE_WAIT_MS 2000 /* for a daemon that is starting or leaving to make that clear */
 #define REPLACE_WAIT_MS 5000  /* for one that was asked to leave */
 #define INSTANCE_RETRY_MS 5
 
-static void lock_path(const struct instance *place, char out_path[LOCK_PATH_MAX])
-{
-	snprintf(out_path, LOCK_PATH_MAX, "%s/%s", place->directory, INSTANCE_LOCK);
-}
+/* The daemon that has the lock, as its fds.sock shows it. */
+struct running {
+	int fd;		 /* the connection on which it was asked; -1: none */
+	int asked;	 /* its pid */
+	const char *why; /* why it may be there still */
+};
 
-/* Is what we hold, or are about to, what others who come find? */
+/* Whether the lock that we hold, or are about to, is the one that others find. */
 static bool lock_has_name(const struct instance *place)
 {
-	char path[LOCK_PATH_MAX];
 	struct stat is, held;
 
-	lock_path(place, path);
-	return !lstat(path, &is) && !fstat(place->lock, &held) && is.st_ino == held.st_ino &&
-	       is.st_dev == held.st_dev;
+	return !lstat(place->lock_path, &is) && !fstat(place->lock, &held) &&
+	       is.st_ino == held.st_ino && is.st_dev == held.st_dev;
 }
 
 static int read_holder(int lock)
@@ -55,52 +54,89 @@ static void write_holder(int lock)
 		log_line("can't write the pid to %s: %s", INSTANCE_LOCK, strerror(errno));
 }
 
-static int say_served(const struct instance *place, const struct replace *asking)
+static int say_served(const struct instance *place, const struct running *running, bool replace)
 {
 	int pid = read_holder(place->lock);
 	char who[32] = "";
 
 	if (pid > 0)
 		snprintf(who, sizeof(who), " (pid %d)", pid);
-	if (asking)
+	if (replace)
 		log_error(
 		    "the registry%s that serves %s does not leave (%s); end it with 'kill', or "
 		    "'kill -KILL' where it hangs",
-		    who, place->directory, asking->why);
+		    who, place->directory, running->why);
 	else
 		log_error("a registry%s already serves %s", who, place->directory);
 	return INSTANCE_SERVED;
 }
 
-/*
- * A lock that is held while there is no socket belongs to a daemon that has not begun to listen or
- * is about to leave; the first will show its socket, the second let go of the lock. So will one that
- * was killed, whose socket is there; one that only takes long answers in the end.
- */
-static bool may_wait(const struct instance *place, struct replace *asking, int64_t began_ns)
+static void hang_up(struct running *running)
 {
-	int64_t wait_ns = asking ? REPLACE_WAIT_MS * NS_PER_MS : INSTANCE_WAIT_MS * NS_PER_MS;
-
-	if (clock_ns() >= began_ns + wait_ns)
-		return false;
-	if (asking)
-		return replace_ask(asking);
-	return access(place->socket, F_OK) ||
-	       !running_instance_answers(place->fds_socket, began_ns + wait_ns);
+	if (running->fd >= 0)
+		close(running->fd);
+	running->fd = -1;
 }
 
-static int take_lock(const struct instance *place, struct replace *asking)
+/* Each daemon is asked once: another one may have come after the first. */
+static void ask(struct running *running, const char *fds_socket, uint32_t verb)
 {
-	int64_t began_ns = clock_ns();
+	struct fds_header message = {.version = FDS_VERSION, .verb = verb};
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct ucred ucred;
+	socklen_t size = sizeof(ucred);
+
+	running->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", fds_socket);
+	if (running->fd < 0 || connect(running->fd, (const struct sockaddr *)&to, sizeof(to)) ||
+	    getsockopt(running->fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) ||
+	    ucred.uid != geteuid() || ucred.pid == running->asked ||
+	    fds_send(running->fd, &message, NULL, 0, -1)) {
+		hang_up(running);
+		return;
+	}
+	running->asked = ucred.pid;
+	running->why = "it does not answer";
+}
+
+/* Whether it may leave, or its place is free already: not if it says that it stays. Waits for nothing. */
+static bool may_leave(struct running *running, const char *fds_socket, bool replace)
+{
+	struct fds_header answer;
+	int unasked = -1, status;
+	size_t size;
+
+	if (running->fd < 0)
+		ask(running, fds_socket, replace ? FDS_REPLACE : FDS_CHANGES);
+	if (running->fd < 0)
+		return true;
+	status = fds_receive(running->fd, &answer, NULL, 0, &size, &unasked);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return true; /* no answer so far */
+	hang_up(running);
+	if (status) /* it has gone, or is about to */
+		return replace || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO;
+	fds_close(&unasked, unasked >= 0);
+	running->why = answer.status ? status_text(answer.status) : "it said that it would";
+	return replace && !answer.status;
+}
+
+/*
+ * A daemon that has the lock and no socket has not begun to listen, or is about to leave. One that was killed
+ * has both until the kernel has come to the last of its threads, but it does not answer.
+ */
+static int take_lock(const struct instance *place, struct running *running, bool replace)
+{
+	int64_t until_ns = clock_ns() + (replace ? REPLACE_WAIT_MS : INSTANCE_WAIT_MS) * NS_PER_MS;
 
 	while (flock(place->lock, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK) {
-			log_error("can't lock %s/%s: %s", place->directory, INSTANCE_LOCK,
-				  strerror(errno));
+			log_error("can't lock %s: %s", place->lock_path, strerror(errno));
 			return GPUSHARE_E_IO;
 		}
-		if (!may_wait(place, asking, began_ns))
-			return say_served(place, asking);
+		if (clock_ns() >= until_ns || ((replace || !access(place->socket, F_OK)) &&
+					       !may_leave(running, place->fds_socket, replace)))
+			return say_served(place, running, replace);
 		poll(NULL, 0, INSTANCE_RETRY_MS);
 	}
 	write_holder(place->lock);
@@ -109,32 +145,28 @@ static int take_lock(const struct instance *place, struct replace *asking)
 
 static int open_lock(struct instance *place)
 {
-	char path[LOCK_PATH_MAX];
-
-	lock_path(place, path);
-	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	place->lock = open(place->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (place->lock >= 0)
 		return GPUSHARE_OK;
-	log_error("can't open %s: %s", path, strerror(errno));
+	log_error("can't open %s: %s", place->lock_path, strerror(errno));
 	return status_from_errno(errno);
 }
 
 static int take_place(struct instance *place, bool replace)
 {
-	struct replace asking;
+	struct running running = {.fd = -1, .why = "nobody listens at " GPUSHARE_FDS_SOCKET};
 	int status;
 
-	replace_init(&asking, place->fds_socket);
 	for (;;) {
 		status = open_lock(place);
 		if (!status)
-			status = take_lock(place, replace ? &asking : NULL);
+			status = take_lock(place, &running, replace);
 		if (status || lock_has_name(place))
 			break;
 		close(place->lock); /* somebody removed it while we waited */
 		place->lock = -1;
 	}
-	replace_finish(&asking);
+	hang_up(&running);
 	return status;
 }
 
@@ -178,6 +210,7 @@ int instance_open(struct instance *place, const char *given, bool is_system, boo
 	directory_socket(place->directory, place->socket);
 	directory_fds_socket(place->directory, place->fds_socket);
 	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
+	snprintf(place->lock_path, sizeof(place->lock_path), "%s/" INSTANCE_LOCK, place->directory);
 	status = take_place(place, replace);
 	if (!status)
 		status = remove_stale(place->socket);
@@ -194,13 +227,11 @@ int instance_open(struct instance *place, const char *given, bool is_system, boo
 
 bool instance_is_lost(const struct instance *place)
 {
-	char path[LOCK_PATH_MAX];
 	struct stat held;
 
 	if (fstat(place->lock, &held) || held.st_nlink)
 		return false;
-	lock_path(place, path);
-	return !access(path, F_OK) || access(place->socket, F_OK);
+	return !access(place->lock_path, F_OK) || access(place->socket, F_OK);
 }
 
 void instance_clear(const struct instance *place)

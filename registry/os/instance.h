@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_REGISTRY_PLACE_H
-#define GPUSHARE_REGISTRY_PLACE_H
+#ifndef GPUSHARE_REGISTRY_INSTANCE_H
+#define GPUSHARE_REGISTRY_INSTANCE_H
 /* The directory as one daemon's own: who holds its lock owns the socket's name in it. */
 #include "protocol.h"
 
@@ -9,6 +9,7 @@ struct instance {
 	char socket[GPUSHARE_PATH_MAX];
 	char fds_socket[GPUSHARE_PATH_MAX];
 	char aside[GPUSHARE_PATH_MAX + 8]; /* the socket's name while it may leave */
+	char lock_path[GPUSHARE_PATH_MAX + 16];
 	int lock;
 };
 

@@ -111,45 +111,31 @@ static void inherit(struct fdstore *store, uint64_t generation, int fd)
 	store->count++;
 }
 
-static int send_names(const struct fdstore *store, const char *verb, const uint64_t *generations,
-		      const int *fds, size_t count)
+static int send_one(const struct fdstore *store, const char *verb, uint64_t generation, int fd)
 {
 	char message[NOTIFY_MESSAGE];
-	size_t size = notify_write(message, verb, generations, count), with = fds ? count : 0;
+	size_t size = notify_write(message, verb, generation), count = fd >= 0;
 
-	return store->manager ? notify_send(message, size, fds, with)
-			      : fds_send_bytes(store->keeper, message, size, fds, with);
+	return store->manager ? notify_send(message, size, &fd, count)
+			      : fds_send_bytes(store->keeper, message, size, &fd, count);
 }
 
-/* The first of that list, in one message. The service manager takes one at a time. */
-static int send_some(struct fdstore *store, struct item **list)
+/* All of the store's puts or removes, until the other side is too busy. */
+static int send_list(struct fdstore *store, struct item **list)
 {
-	const size_t most = store->manager ? 1 : FDS_MAX;
-	bool puts = list == &store->puts;
-	uint64_t generations[FDS_MAX];
-	struct item *items[FDS_MAX], *item, *after;
-	int fds[FDS_MAX], status;
-	size_t count = 0;
+	const char *verb = list == &store->puts ? NOTIFY_STORE : NOTIFY_REMOVE;
+	int status = GPUSHARE_OK;
 
-	DL_FOREACH_SAFE(*list, item, after)
-	{
-		if (count == most)
-			break;
-		if (puts && fcntl(item->fd, F_GETFD) < 0) { /* else no other one could be sent */
+	while (!status && *list) {
+		struct item *item = *list;
+
+		if (item->fd >= 0 && fcntl(item->fd, F_GETFD) < 0)
 			log_line("generation %" PRIu64 " was closed", item->generation);
+		else
+			status = send_one(store, verb, item->generation, item->fd);
+		if (!status)
 			item_owe(store, item, NULL);
-			continue;
-		}
-		items[count] = item;
-		generations[count] = item->generation;
-		fds[count++] = item->fd;
 	}
-	if (!count)
-		return GPUSHARE_OK;
-	status = send_names(store, puts ? NOTIFY_STORE : NOTIFY_REMOVE, generations,
-			    puts ? fds : NULL, count);
-	for (size_t i = 0; !status && i < count; i++)
-		item_owe(store, items[i], NULL);
 	return status;
 }
 
@@ -191,12 +177,10 @@ static bool is_owed(const struct fdstore *store, bool removes)
 static void flush(struct fdstore *store, bool removes)
 {
 	for (int try = 0; try < 2 && is_owed(store, removes) && has_other_side(store); try++) {
-		int status = GPUSHARE_OK;
+		int status = removes ? send_list(store, &store->removes) : GPUSHARE_OK;
 
-		while (!status && removes && store->removes)
-			status = send_some(store, &store->removes);
-		while (!status && store->puts)
-			status = send_some(store, &store->puts);
+		if (!status)
+			status = send_list(store, &store->puts);
 		if (!status || store->manager || keeper_lives(store->keeper))
 			return; /* done, or later: it is busy, or many are under way */
 		log_line("the keeper has gone");
@@ -204,40 +188,38 @@ static void flush(struct fdstore *store, bool removes)
 	}
 }
 
-/* Some of what the keeper holds: how many; 0: that was all, -1: it does not answer. */
-static int take_some(const struct fdstore *store, uint64_t generations[FDS_MAX], int fds[FDS_MAX])
+/* The keeper's answer: which generation; 0: that was the last. false: it does not answer. */
+static bool take_next(const struct fdstore *store, uint64_t *generation, int *out_fd)
 {
 	struct pollfd answer = {.fd = store->keeper, .events = POLLIN};
 	char message[NOTIFY_MESSAGE + 1];
-	size_t size = notify_write(message, NOTIFY_TAKE, NULL, 0), count;
-	int named;
+	int fds[FDS_MAX];
+	size_t size, count;
 
-	if (fds_send_bytes(store->keeper, message, size, NULL, 0) ||
-	    poll(&answer, 1, PATIENCE_MS) != 1 ||
-	    fds_receive_bytes(store->keeper, message, sizeof(message) - 1, &size, fds, &count))
-		return -1;
+	if (send_one(store, NOTIFY_NEXT, *generation, -1) || poll(&answer, 1, PATIENCE_MS) != 1 ||
+	    fds_receive_bytes(store->keeper, message, NOTIFY_MESSAGE, &size, fds, &count))
+		return false;
 	message[size] = '\0';
-	named = notify_read(message, generations);
-	if (named >= 0 && (size_t)named == count)
-		return named;
+	if (notify_read(message, generation) && count == (*generation != 0)) {
+		*out_fd = fds[0];
+		return true;
+	}
 	fds_close(fds, count);
-	return -1;
+	return false;
 }
 
 static void inherit_from_keeper(struct fdstore *store)
 {
-	uint64_t generations[FDS_MAX];
-	int fds[FDS_MAX], count;
+	uint64_t generation = 0;
+	bool answers;
+	int fd;
 
-	while ((count = take_some(store, generations, fds)) > 0) {
-		for (int i = 0; i < count; i++)
-			inherit(store, generations[i], fds[i]);
-	}
-	if (count < 0)
-		log_line("the keeper of %s does not answer", store->directory);
-	if (count < 0 || store->manager) /* from now on they are the service manager's */
-		keeper_lost(store);
-	flush(store, true);
+	while ((answers = take_next(store, &generation, &fd)) && generation)
+		inherit(store, generation, fd);
+	if (answers)
+		return;
+	log_line("the keeper of %s does not answer", store->directory);
+	keeper_lost(store);
 }
 
 struct fdstore *fdstore_open(const char *directory)
@@ -251,10 +233,13 @@ struct fdstore *fdstore_open(const char *directory)
 	snprintf(store->directory, sizeof(store->directory), "%s", directory);
 	while ((fd = notify_take(&generation)) >= 0)
 		inherit(store, generation, fd);
-	store->manager = notify_store_size() > 0;
 	store->keeper = keeper_connect(directory);
 	if (store->keeper >= 0)
 		inherit_from_keeper(store);
+	store->manager = notify_store_size() > 0;
+	if (store->manager && store->keeper >= 0)
+		keeper_lost(store); /* from now on all are the service manager's */
+	flush(store, true);
 	if (store->count)
 		log_line("%" PRIu64 " descriptors were left", store->count);
 	return store;
@@ -309,7 +294,7 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 		return false;
 	}
 	if (item) /* else a service manager had two of one name */
-		send_names(store, NOTIFY_REMOVE, &generation, NULL, 1);
+		send_one(store, NOTIFY_REMOVE, generation, -1);
 	else
 		item = item_new(store, generation);
 	if (!item) {

@@ -145,7 +145,6 @@ int keeper_start(const char *directory)
 struct kept {
 	UT_hash_handle hh;
 	uint64_t generation;
-	uint64_t serial; /* grows with each that comes */
 	int fd;
 };
 
@@ -155,10 +154,9 @@ static struct keeper {
 	const char *directory;
 	struct stat socket; /* the file of that path, if it is ours */
 	struct kept *kept;
-	uint64_t last_serial, given; /* the registry has those up to here */
-	int registry;		     /* its connection; -1: none */
-	int64_t came_ns;	     /* when it connected */
-	int64_t start_ns;	     /* no registry is started before; INT64_MAX: never */
+	int registry;	  /* its connection; -1: none */
+	int64_t came_ns;  /* when it connected */
+	int64_t start_ns; /* no registry is started before */
 	int64_t delay_ns;
 	bool restarts;
 	struct closer *closer;
@@ -182,11 +180,18 @@ static void leave(int number)
 	_exit(0);
 }
 
-static void drop(uint64_t generation)
+static struct kept *find(uint64_t generation)
 {
 	struct kept *kept;
 
 	HASH_FIND(hh, keeper.kept, &generation, sizeof(generation), kept);
+	return kept;
+}
+
+static void drop(uint64_t generation)
+{
+	struct kept *kept = find(generation);
+
 	if (!kept)
 		return;
 	HASH_DEL(keeper.kept, kept);
@@ -202,7 +207,6 @@ static void keep(uint64_t generation, int fd)
 	if (kept) {
 		kept->generation = generation;
 		kept->fd = fd;
-		kept->serial = ++keeper.last_serial;
 		HASH_ADD(hh, keeper.kept, generation, sizeof(generation), kept);
 	}
 	if (kept && kept->hh.tbl)
@@ -211,49 +215,32 @@ static void keep(uint64_t generation, int fd)
 	closer_add(keeper.closer, fd);
 }
 
-/* The next ones after those that the registry has. */
-static bool give(void)
+static bool give_next(uint64_t after)
 {
+	const struct kept *kept = after ? find(after) : keeper.kept;
 	char message[NOTIFY_MESSAGE];
-	uint64_t generations[FDS_MAX];
-	struct kept *kept, *after;
-	int fds[FDS_MAX];
-	size_t size, count = 0;
+	size_t size;
 
-	HASH_ITER (hh, keeper.kept, kept, after) { /* in the order in which they came */
-		if (kept->serial <= keeper.given)
-			continue;
-		if (count == FDS_MAX)
-			break;
-		keeper.given = kept->serial;
-		generations[count] = kept->generation;
-		fds[count++] = kept->fd;
-	}
-	size = notify_write(message, NOTIFY_STORE, generations, count);
-	return !fds_send_bytes(keeper.registry, message, size, fds, count);
+	if (after && kept)
+		kept = kept->hh.next;
+	size = notify_write(message, NOTIFY_STORE, kept ? kept->generation : 0);
+	return !fds_send_bytes(keeper.registry, message, size, kept ? &kept->fd : NULL,
+			       kept != NULL);
 }
 
 /* What one message asks for, with `count` descriptors. false: it makes no sense. */
 static bool obey(const char *message, const int *fds, size_t count)
 {
-	uint64_t generations[FDS_MAX];
-	int named = notify_read(message, generations);
+	uint64_t generation;
 
-	if (named < 0)
+	if (!notify_read(message, &generation))
 		return false;
-	if (notify_has(message, NOTIFY_STORE) && count && (size_t)named == count) {
-		for (size_t i = 0; i < count; i++)
-			keep(generations[i], fds[i]);
-		return true;
-	}
-	if (count)
-		return false;
-	if (notify_has(message, NOTIFY_TAKE))
-		return give();
-	if (!notify_has(message, NOTIFY_REMOVE))
-		return false;
-	for (int i = 0; i < named; i++)
-		drop(generations[i]);
+	if (count == 1 && notify_has(message, NOTIFY_STORE))
+		keep(generation, fds[0]);
+	else if (!count && notify_has(message, NOTIFY_REMOVE))
+		drop(generation);
+	else
+		return !count && notify_has(message, NOTIFY_NEXT) && give_next(generation);
 	return true;
 }
 
@@ -289,21 +276,18 @@ static void registry_gone(void)
 	keeper.delay_ns = keeper.delay_ns * 2 < most ? keeper.delay_ns * 2 : most;
 }
 
-/* The folder's lock lets one registry be: what the one before had sent comes first, and that was all. */
-static void admit(int fd)
+/* The next one waits at the socket until all that the one before had sent is read. */
+static void admit(void)
 {
+	int fd = accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC);
+
 	if (fd < 0)
 		return;
 	if (!is_own_user(fd)) {
 		close(fd);
 		return;
 	}
-	if (keeper.registry >= 0) {
-		hear();
-		registry_gone();
-	}
 	keeper.registry = fd;
-	keeper.given = 0;
 	keeper.came_ns = clock_ns();
 }
 
@@ -329,14 +313,14 @@ static void start_registry(void)
 static void serve(void)
 {
 	while (has_name() && (keeper.registry >= 0 || keeper.kept)) {
-		struct pollfd events[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-					  {.fd = keeper.registry, .events = POLLIN}};
+		bool is_served = keeper.registry >= 0;
+		struct pollfd event = {.fd = is_served ? keeper.registry : STDIN_FILENO,
+				       .events = POLLIN};
 
-		poll(events, 2, LOOK_MS);
-		if (events[1].revents && !hear())
+		if (poll(&event, 1, LOOK_MS) == 1 && is_served && !hear())
 			registry_gone();
-		if (events[0].revents)
-			admit(accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC));
+		if (keeper.registry < 0)
+			admit();
 		start_registry();
 	}
 }
@@ -380,7 +364,7 @@ int keeper_run(const char *directory)
 	stand_alone();
 	listen(STDIN_FILENO, BACKLOG); /* again: from now on SO_PEERCRED says this process's pid */
 	keeper.closer = closer_open();
-	admit(accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC)); /* who started us waits there */
+	admit(); /* the registry that started us waits there */
 	serve();
 	leave(0);
 	return 0;

@@ -22,8 +22,6 @@
 #define SAY_MS 1000
 #define SAY_RETRY_MS 5
 
-_Static_assert(sizeof(PREFIX) + 20 <= NOTIFY_NAME, "room for the longest");
-
 static struct {
 	struct sockaddr_un to;
 	socklen_t to_size; /* 0: no service manager */
@@ -38,15 +36,10 @@ static struct {
 	X(NOTIFY_SOCKET) X(FDSTORE) X(LISTEN_PID) X(LISTEN_PIDFDID) X(LISTEN_FDS) X(LISTEN_FDNAMES)
 
 /* FDPOLL=0: memory may look closed to poll(). */
-size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, const uint64_t *generations,
-		    size_t count)
+size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t generation)
 {
-	int length = snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD, verb);
-
-	for (size_t i = 0; i < count; i++)
-		length += snprintf(to + length, NOTIFY_MESSAGE - (size_t)length,
-				   "%s" PREFIX "%" PRIu64, i ? ":" : "", generations[i]);
-	return (size_t)length;
+	return (size_t)snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD PREFIX "%" PRIu64, verb,
+				generation);
 }
 
 /* The line that begins with `what`; NULL: none. */
@@ -84,23 +77,11 @@ static bool name_is_ours(const char *name, uint64_t *out_generation)
 	return !errno;
 }
 
-int notify_read(const char *message, uint64_t out_generations[FDS_MAX])
+bool notify_read(const char *message, uint64_t *out_generation)
 {
-	const char *at = find_line(message, FIELD);
-	int count = 0;
+	const char *field = find_line(message, FIELD);
 
-	if (!at)
-		return -1;
-	at += sizeof(FIELD) - 1;
-	if (!*at || *at == '\n')
-		return 0;
-	for (;;) {
-		if (count == FDS_MAX || !name_is_ours(at, &out_generations[count++]))
-			return -1;
-		at += strcspn(at, ":\n");
-		if (*at++ != ':')
-			return count;
-	}
+	return field && name_is_ours(field + sizeof(FIELD) - 1, out_generation);
 }
 
 static long number_of(const char *variable)

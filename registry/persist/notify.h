@@ -14,19 +14,17 @@
 
 #define NOTIFY_STORE "FDSTORE=1"
 #define NOTIFY_REMOVE "FDSTOREREMOVE=1"
-/* The keeper's alone: send the next descriptors that I don't have yet, as FDSTORE=1; no name: that was all. */
-#define NOTIFY_TAKE "GPUSHARE_TAKE=1"
+/* The keeper's alone: send, as FDSTORE=1, the descriptor after that one; 0 is before the first and, without a
+ * descriptor, behind the last. */
+#define NOTIFY_NEXT "GPUSHARE_NEXT=1"
+#define NOTIFY_MESSAGE 128
 
-#define NOTIFY_NAME 32 /* bytes of "gpushare-<generation>" and what follows it */
-#define NOTIFY_MESSAGE (128 + FDS_MAX * NOTIFY_NAME)
-
-/* A message: `verb`, and the names of `count` generations. Returns its length. */
-size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, const uint64_t *generations,
-		    size_t count);
+/* A message: `verb`, and the name of that generation's descriptor. Returns its length. */
+size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t generation);
 /* Whether the message, which ends with NUL, has that line. */
 bool notify_has(const char *message, const char *verb);
-/* How many names the message has; -1: none, or one that is not ours. */
-int notify_read(const char *message, uint64_t out_generations[FDS_MAX]);
+/* The generation in the message. false: it names none of ours. */
+bool notify_read(const char *message, uint64_t *out_generation);
 
 /*
  * Read the service manager's variables and remove them from the environment, once, before there are threads.

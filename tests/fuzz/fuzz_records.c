@@ -13,52 +13,39 @@ static void put(int file, const void *bytes, size_t size)
 	FUZZ_MUST(write(file, bytes, size) == (ssize_t)size);
 }
 
-/* Slots of the largest size, in one chunk. */
-#define UNITS (RECORDS_CLASSES - 1)
-
-/* One after the other, whatever their slots are. */
-static void put_frame(int file, const uint8_t *frame, size_t size)
+/* In a slot of the largest size. */
+static void put_record(int file, uint8_t kind, size_t size, uint64_t stamp,
+		       uint8_t slot[RECORDS_UNITS_MAX * RECORDS_UNIT])
 {
-	static uint8_t slot[UNITS * RECORDS_UNIT];
-
-	memset(slot, 0, sizeof(slot));
-	memcpy(slot, frame, size);
-	put(file, slot, sizeof(slot));
+	records_seal(slot, &(struct records_head){.size = (uint16_t)size,
+						  .kind = kind,
+						  .units = RECORDS_UNITS_MAX,
+						  .stamp = stamp});
+	put(file, slot, RECORDS_UNITS_MAX * RECORDS_UNIT);
 }
 
 static void put_begin(int file)
 {
 	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
-	uint32_t head[RECORDS_UNIT / sizeof(uint32_t)] = {UNITS};
-	uint8_t frame[RECORDS_FRAME_MAX];
+	uint8_t slot[RECORDS_UNITS_MAX * RECORDS_UNIT] = {0};
+	size_t size;
 
 	begin.change.begin.version = RECORDS_VERSION;
 	begin.change.begin.since = 1;
 	records_boot(begin.change.begin.boot);
-	put(file, head, sizeof(head));
-	put_frame(file, frame, records_frame(&begin, 1, frame));
+	size = records_frame(&begin, 1, slot);
+	put_record(file, gpushare_State_begin_tag, size - sizeof(struct records_head), 1, slot);
 }
 
-/* A record's head, for changes that records_frame() would not make. Its kind is what its first byte says, as
- * where it is encoded. */
+/* A record that records_frame() would not make. Its kind is what its first byte says, as where it is encoded. */
 static void put_bytes(int file, const uint8_t *bytes, size_t size, uint64_t stamp)
 {
-	struct records_head head = {.stamp = stamp};
-	uint8_t frame[RECORDS_FRAME_MAX];
-	uint32_t sum;
+	uint8_t slot[RECORDS_UNITS_MAX * RECORDS_UNIT] = {0};
 
-	if (size > sizeof(frame) - sizeof(head))
-		size = sizeof(frame) - sizeof(head);
-	head.size = (uint16_t)size;
-	head.kind = size ? bytes[0] / 8 : 0;
-	memcpy(frame, &head, sizeof(head));
-	memcpy(frame + sizeof(head), bytes, size);
-	size += sizeof(head) - sizeof(sum);
-	sum = 2166136261u ^ (uint32_t)size;
-	for (size_t i = 0; i < size; i++)
-		sum = (sum ^ frame[sizeof(sum) + i]) * 16777619u;
-	memcpy(frame, &sum, sizeof(sum));
-	put_frame(file, frame, sizeof(sum) + size);
+	if (size > gpushare_State_size)
+		size = gpushare_State_size;
+	memcpy(slot + sizeof(struct records_head), bytes, size);
+	put_record(file, size ? bytes[0] / 8 : 0, size, stamp, slot);
 }
 
 static void write_file(struct fuzz_bytes *from)

@@ -14,8 +14,7 @@ static int place = -1;
 
 static void place_leave(void)
 {
-	static const char *const files[] = {RECORDS_FILE, RECORDS_FILE ".new",
-					    RECORDS_FILE ".spare"};
+	static const char *const files[] = {RECORDS_FILE, RECORDS_FILE ".new"};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
 		unlinkat(place, files[i], 0);
