@@ -108,7 +108,7 @@ static struct entry *fill(const struct registry *registry, struct entry *entry,
 	entry->owner = (struct process){.pid = entry->info.owner_pid,
 					.uid = entry->info.owner_uid,
 					.started = entry->info.owner_started};
-	strcpy(entry->owner.command, entry->info.owner_command);
+	strcpy(entry->owner.command, stand->buffer.owner_command);
 	if (session)
 		entry->owner = session->peer;
 	if (!registry->loaded_namespace)

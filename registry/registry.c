@@ -3,238 +3,16 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 
-#include "state/access.h"
 #include "os/clock.h"
 #include "persist/fdstore.h"
 #include "os/log.h"
 #include "save.h"
-#include "rate.h"
 #include "order/order.h"
 #include "os/piece.h"
 #include "os/watch.h"
 #include "quota.h"
-
-/* What is not all that its readers may see, or nobody so far, is not in the index; nor is what has a
- * stream-sync page, as clients publish there without the registry. */
-void registry_show(struct registry *registry, struct entry *entry)
-{
-	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
-	    (registry->is_system && !access_is_open(&entry->info)))
-		indexer_remove(&registry->index, entry);
-	else
-		indexer_put(&registry->index, entry);
-}
-
-/* A descriptor is in the fd store before its record says so. */
-static void observe_fds(struct registry *registry, const struct change *change)
-{
-	struct entry *entry = change->entry;
-
-	switch (change->kind) {
-	case CHANGE_HOLD:
-		if (registry->fdstore)
-			fdstore_put(registry->fdstore, entry->info.generation, entry->held->fd);
-		break;
-	case CHANGE_REPLACE:
-	case CHANGE_REMOVE:
-	case CHANGE_DROP:
-	case CHANGE_DEFER:
-		if (!entry->held)
-			break;
-		if (registry->fdstore)
-			fdstore_drop(registry->fdstore, entry->info.generation);
-		fdtable_release(&registry->fdtable, entry->held);
-		entry->held = NULL;
-		break;
-	default:
-		break;
-	}
-}
-
-static void observe_records(struct registry *registry, const struct change *change)
-{
-	switch (change->kind) {
-	case CHANGE_SHARE:
-	case CHANGE_RETURN:
-	case CHANGE_HOLD:
-	case CHANGE_UPDATE:
-	case CHANGE_COMMIT:
-	case CHANGE_ORPHAN:
-	case CHANGE_DEFER:
-	case CHANGE_CONFIRM:
-		save_entry(registry, change->entry);
-		break;
-	case CHANGE_REPLACE: /* its record is the next one's */
-		break;
-	case CHANGE_REMOVE:
-	case CHANGE_DROP:
-	case CHANGE_FREE:
-		save_gone(registry, change->entry);
-		break;
-	case CHANGE_ATTACH:
-	case CHANGE_DETACH:
-		save_attachment(registry, change->session, change->attachment,
-				change->attachment->count);
-		break;
-	case CHANGE_SEEN:
-		save_seen(registry, change->session);
-		break;
-	case CHANGE_LEAVE:
-		save_end(registry, change->session);
-		break;
-	}
-}
-
-static void observe_pages(struct registry *registry, const struct change *change)
-{
-	struct entry *entry = change->entry;
-
-	switch (change->kind) {
-	case CHANGE_SHARE:
-	case CHANGE_RETURN:
-	case CHANGE_COMMIT:
-		changes_mark(&registry->changes, entry->info.name);
-		registry_show(registry, entry);
-		break;
-	case CHANGE_HOLD:
-	case CHANGE_UPDATE:
-	case CHANGE_ORPHAN:
-		if (!entry->nameless)
-			registry_show(registry, entry);
-		break;
-	case CHANGE_REMOVE:
-	case CHANGE_DROP:
-	case CHANGE_DEFER:
-		changes_mark(&registry->changes, entry->info.name);
-		indexer_remove(&registry->index, entry);
-		break;
-	case CHANGE_FREE:
-		if (entry->info.backing == GPUSHARE_BACKING_EVENT) /* waiters for it look there */
-			changes_mark(&registry->changes, entry->info.name);
-		break;
-	case CHANGE_ATTACH:
-	case CHANGE_DETACH:
-		if (entry && entry->nameless) /* its owner sees there that the last one left */
-			changes_left(&registry->changes, entry->info.generation,
-				     !entry->info.attachers);
-		else if (entry)
-			indexer_update(&registry->index, entry);
-		break;
-	default:
-		break;
-	}
-}
-
-static void observe_notices(struct registry *registry, const struct change *change)
-{
-	const struct entry *entry = change->entry;
-
-	switch (change->kind) {
-	case CHANGE_SHARE:
-	case CHANGE_RETURN:
-	case CHANGE_COMMIT:
-		events_tell(registry, GPUSHARE_NOTICE_SHARE, entry, change->session->peer.pid);
-		break;
-	case CHANGE_ORPHAN:
-		events_tell(registry, GPUSHARE_NOTICE_OWNER_GONE, entry, entry->owner.pid);
-		break;
-	case CHANGE_REPLACE:
-		events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, change->session->peer.pid);
-		break;
-	case CHANGE_DEFER:
-	case CHANGE_REMOVE:
-		if (!entry->info.in_limbo)
-			events_tell_departure(registry, entry, change->how);
-		else
-			events_tell(registry, GPUSHARE_NOTICE_LIMBO, entry, entry->owner.pid);
-		break;
-	case CHANGE_CONFIRM:
-		events_tell(registry, GPUSHARE_NOTICE_LIMBO, entry, entry->owner.pid);
-		break;
-	case CHANGE_FREE:
-		events_tell(registry, GPUSHARE_NOTICE_REMOVE, entry, entry->owner.pid);
-		break;
-	case CHANGE_ATTACH:
-	case CHANGE_DETACH:
-		events_tell_attachment(registry,
-				       change->kind == CHANGE_ATTACH ? GPUSHARE_NOTICE_ATTACH
-								     : GPUSHARE_NOTICE_DETACH,
-				       change->session, change->attachment, entry);
-		break;
-	case CHANGE_LEAVE:
-		events_leave(registry, change->session);
-		break;
-	default:
-		break;
-	}
-}
-
-static void observe_audit(struct registry *registry, const struct change *change)
-{
-	const struct entry *entry = change->entry;
-
-	if (change->kind == CHANGE_REPLACE) {
-		log_line("\"%s\", generation %llu, is replaced", entry->info.name,
-			 (unsigned long long)entry->info.generation);
-		audit_removal(&registry->audit, entry, &change->session->peer, "replaced");
-		return;
-	}
-	if (change->kind != CHANGE_REMOVE && change->kind != CHANGE_DEFER)
-		return;
-	if (change->how == DEPARTURE_LOST)
-		log_line("\"%s\" is lost", entry->info.name);
-	else if (change->how == DEPARTURE_EXPIRED)
-		log_line("\"%s\" was kept for %u s", entry->info.name, entry->info.ttl_s);
-	audit_departure(&registry->audit, entry, change->how, registry->asking);
-}
-
-static void observe_orders(struct registry *registry, const struct change *change)
-{
-	switch (change->kind) {
-	case CHANGE_SHARE:
-	case CHANGE_ORPHAN:
-	case CHANGE_DEFER:
-	case CHANGE_CONFIRM:
-		order_check(registry, change->entry->info.generation);
-		break;
-	case CHANGE_RETURN:
-		order_adopt(registry, change->entry->info.generation);
-		break;
-	case CHANGE_REPLACE:
-	case CHANGE_REMOVE:
-	case CHANGE_DROP:
-	case CHANGE_FREE:
-		order_end(registry, change->entry->info.generation);
-		break;
-	case CHANGE_DETACH:
-		order_check(registry, change->attachment->generation);
-		break;
-	case CHANGE_LEAVE:
-		order_end_session(registry, change->session);
-		break;
-	default:
-		break;
-	}
-}
-
-/* The one place that carries a change to the other modules. What survives the daemon comes first, answers wait
- * for all of it; notices show the order of a buffer, which ends last. */
-static void observe(void *context, const struct change *change)
-{
-	static void (*const observers[])(struct registry *, const struct change *) = {
-	    observe_fds,     observe_records, observe_pages,
-	    observe_notices, observe_audit,   observe_orders,
-	};
-	struct registry *registry = context;
-
-	for (size_t i = 0; i < sizeof(observers) / sizeof(*observers); i++)
-		observers[i](registry, change);
-	if (change->kind == CHANGE_ORPHAN && registry->wake >= 0)
-		eventfd_write(registry->wake, 1); /* it may have a deadline */
-}
 
 static void set_time(struct registry *registry)
 {
@@ -254,7 +32,7 @@ struct registry *registry_new(void)
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
 	state_init(&registry->state);
-	registry->observe = observe;
+	registry->observe = registry_observe;
 	registry->context = registry;
 	registry->audit = (struct audit){.users = &registry->users,
 					 .counts = &registry->counts,
@@ -262,7 +40,7 @@ struct registry *registry_new(void)
 					 .wake = &registry->wake};
 	changes_init(&registry->changes);
 	indexer_init(&registry->index);
-	registry->events.tick = rate_tick;
+	registry->events.registry = registry->started_unix_ns;
 	generation_init(&registry->generation, clock_read_ns(CLOCK_BOOTTIME));
 	registry->since = registry->generation.next;
 	records_init(&registry->records);

@@ -4,9 +4,9 @@
 /* The modules of the daemon behind one lock, and what each does when the state changes. Knows nothing of nng. */
 #include <pthread.h>
 
-#include "events.h"
 #include "observe/audit.h"
 #include "observe/changes.h"
+#include "observe/events.h"
 #include "observe/indexer.h"
 #include "persist/records.h"
 #include "state/buffer.h"
@@ -101,6 +101,10 @@ void registry_unpark(struct registry *registry, struct waiter *waiter);
 /* INT64_MAX: nobody waits. */
 int64_t registry_next_deadline_ns(const struct registry *registry);
 
+/* observers.c: carry a change of the state to all who must know, in a fixed order. */
+void registry_observe(void *context, const struct change *change);
+/* Once a second while somebody watches: notices of what was published. When the next time is, INT64_MAX: never. */
+int64_t registry_rates(struct registry *registry, int64_t now_ns);
 /* The index says what stands under a name, as it is now. */
 void registry_show(struct registry *registry, struct entry *entry);
 

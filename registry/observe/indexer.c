@@ -58,7 +58,8 @@ void indexer_init(struct indexer *indexer)
 	if (indexer->fd >= 0 && !ftruncate(indexer->fd, sizeof(*page)))
 		page =
 		    mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, indexer->fd, 0);
-	if (page != MAP_FAILED && own(page)) {
+	indexer->next = calloc(INDEX_SLOTS, sizeof(*indexer->next));
+	if (page != MAP_FAILED && indexer->next && own(page)) {
 		page->version = INDEX_VERSION;
 		page->size = sizeof(*page);
 		indexer->page = page;
@@ -81,7 +82,7 @@ void indexer_finish(struct indexer *indexer)
 	}
 	if (indexer->fd >= 0)
 		close(indexer->fd);
-	free(indexer->left);
+	free(indexer->next);
 	*indexer = (struct indexer){.fd = -1};
 }
 
@@ -100,7 +101,7 @@ static void describe(const struct entry *entry, struct index_record *out)
 	INDEX_FIELDS(F)
 #undef F
 	strcpy(out->name, info->name);
-	strcpy(out->owner_command, info->owner_command);
+	strcpy(out->owner_command, entry->owner.command);
 	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
 	out->tags_count = entry->tags_count;
 	if (entry->tags_count)
@@ -137,29 +138,20 @@ static _Atomic uint64_t *mark_of(struct index_page *page, unsigned int place)
 /* false: there is none. */
 static bool take_slot(struct indexer *indexer, uint32_t *out_slot)
 {
-	if (indexer->left_count)
-		*out_slot = indexer->left[--indexer->left_count];
-	else if (indexer->used < INDEX_SLOTS)
-		*out_slot = indexer->used++;
-	else
+	bool again = indexer->left;
+
+	if (!again && indexer->used == INDEX_SLOTS)
 		return false;
+	*out_slot = again ? indexer->left - 1 : indexer->used++;
+	if (again)
+		indexer->left = indexer->next[*out_slot];
 	return true;
 }
 
-/* Where there is no memory for that, it is not used again. */
 static void leave_slot(struct indexer *indexer, uint32_t slot)
 {
-	size_t room = indexer->left_room ? indexer->left_room * 2 : 64;
-	uint32_t *left = indexer->left;
-
-	if (indexer->left_count == indexer->left_room) {
-		left = realloc(left, room * sizeof(*left));
-		if (!left)
-			return;
-		indexer->left = left;
-		indexer->left_room = room;
-	}
-	left[indexer->left_count++] = slot;
+	indexer->next[slot] = indexer->left;
+	indexer->left = slot + 1;
 }
 
 void indexer_put(struct indexer *indexer, struct entry *entry)

@@ -10,8 +10,8 @@ struct indexer {
 	struct index_page *page; /* NULL: there is none, and clients ask */
 	int fd;			 /* of it, which nobody else can map for writing */
 	uint32_t used;		 /* slots that were given out so far; the first ones */
-	uint32_t *left;		 /* those of them that are free again */
-	size_t left_count, left_room;
+	uint32_t left;		 /* the first of them that is free again, from 1; 0: none */
+	uint32_t *next;		 /* by slot: the next free one */
 };
 
 /* The thread that calls this is the one whose end ends the index. */

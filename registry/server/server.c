@@ -147,7 +147,7 @@ int64_t server_tick(struct server *server)
 	next = sooner(next, registry_next_deadline_ns(registry));
 	next = sooner(next, registry_expire(registry, now));
 	next = sooner(next, order_tick(registry, now));
-	next = sooner(next, events_due(registry, now));
+	next = sooner(next, registry_rates(registry, now));
 	next = sooner(next, asks_notify(registry, &todo));
 	if (server->keeping && !registry->kept.root && !registry->sessions.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */

@@ -73,7 +73,6 @@ static void own(struct entry *entry, struct session *session)
 	entry->info.owner_uid = session->peer.uid;
 	entry->info.owner_pid = session->peer.pid;
 	entry->info.owner_started = session->peer.started;
-	strcpy(entry->info.owner_command, session->peer.command);
 	DL_APPEND(session->entries, entry);
 }
 
@@ -227,7 +226,6 @@ void buffer_strand(struct state *state, struct entry *entry, struct session *ses
 	entry->owner = (struct process){.uid = session->peer.uid};
 	entry->info.owner_pid = 0;
 	entry->info.owner_started = 0;
-	*entry->info.owner_command = '\0';
 	buffer_orphan(state, entry);
 }
 

@@ -7,16 +7,12 @@
 #include "tally.h"
 #include "users.h"
 
-_Static_assert(sizeof(((struct known *)0)->name) == sizeof(((record *)0)->name) &&
-		   sizeof(((struct known *)0)->owner_command) ==
-		       sizeof(((record *)0)->owner_command) &&
-		   sizeof(((struct known *)0)->device_uuid) == sizeof(((record *)0)->device_uuid),
+_Static_assert(sizeof(((struct known *)0)->device_uuid) == sizeof(((record *)0)->device_uuid) &&
+		   sizeof(((struct process *)0)->command) == sizeof(((record *)0)->owner_command),
 	       "they are copied as they are");
 
 static void know(const record *from, struct known *to)
 {
-	memcpy(to->name, from->name, sizeof(to->name));
-	memcpy(to->owner_command, from->owner_command, sizeof(to->owner_command));
 	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
 	to->address = from->address;
 #define F(type, field) to->field = from->field;
@@ -30,8 +26,8 @@ void entry_tell(const struct entry *entry, record *out_info)
 	const struct known *from = &entry->info;
 
 	*out_info = (record){.address = from->address, .in_limbo = from->in_limbo};
-	memcpy(out_info->name, from->name, sizeof(from->name));
-	memcpy(out_info->owner_command, from->owner_command, sizeof(from->owner_command));
+	strcpy(out_info->name, from->name);
+	strcpy(out_info->owner_command, entry->owner.command);
 	memcpy(out_info->device_uuid, from->device_uuid, sizeof(from->device_uuid));
 #define F(type, field) out_info->field = from->field;
 	INDEX_FIELDS(F)
@@ -71,19 +67,21 @@ void entry_become(struct entry *entry, struct entry *made)
 {
 	put_tags(entry, made->tags, made->tags_count);
 	entry->info = made->info;
+	entry->info.name = entry->name;
 	memcpy(entry->handle, made->handle, sizeof(entry->handle));
 	free(made);
 }
 
 struct entry *entry_new(const record *info, const uint8_t *handle)
 {
-	struct entry *entry = calloc(1, sizeof(*entry));
+	struct entry *entry = calloc(1, sizeof(*entry) + strlen(info->name) + 1);
 
 	if (!entry || !entry_tag(entry, info->tags, info->tags_count)) {
 		free(entry);
 		return NULL;
 	}
 	know(info, &entry->info);
+	entry->info.name = strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));
 	entry->deadline_ns = INT64_MAX;
 	return entry;

@@ -15,10 +15,9 @@ struct session;
 struct user;
 
 /* Fields of a record by their names there; what changes by the moment (what is left of a ttl, what was
- * published) is put in when it is told. */
+ * published) is put in when it is described. */
 struct known {
-	char name[GPUSHARE_NAME_MAX + 1];
-	char owner_command[GPUSHARE_COMMAND_MAX + 1];
+	const char *name;
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
 	uint64_t address;
 #define F(type, field) type field;
@@ -59,6 +58,7 @@ struct entry {
 	unsigned int indexed;	  /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */
+	char name[];	     /* info.name */
 };
 
 /* NULL: out of memory. */

@@ -369,11 +369,15 @@ static int handle_list(struct registry *registry, struct session *session, const
 static int handle_subscribe(struct registry *registry, struct session *session, const request *ask,
 			    reply *answer)
 {
-	int status = session->watcher ? GPUSHARE_OK : events_enter(registry, session, answer);
+	int status = session->watcher
+			 ? GPUSHARE_OK
+			 : limit_check(registry, session->user, LIMIT_watchers, 1, answer);
 
 	(void)ask;
 	if (status)
 		return status;
+	if (!session->watcher && events_enter(&registry->events, session, registry->unix_ns))
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "no memory for another watcher");
 	if (session->watcher->ask)
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "this connection waits for notices already; subscribe again when "

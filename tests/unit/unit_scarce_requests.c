@@ -230,7 +230,7 @@ static void a_watcher_hears_it_or_sees_the_gap(void **state)
 		begin();
 		watcher = peer_new(9, 99, "watcher");
 		scarce_begin(nth);
-		watches = !events_enter(peer_registry, watcher, &peer_answer);
+		watches = !events_enter(&peer_registry->events, watcher, 1);
 		serial = peer_registry->events.serial;
 		share_new();
 		if (!scarce_end())

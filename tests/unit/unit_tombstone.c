@@ -12,14 +12,14 @@
 static void tombstones_are_few_and_forgotten(void **state)
 {
 	static struct tombstones tombstones;
-	struct entry entry = {.owner.pid = 1};
-	char *name = entry.info.name;
+	char name[16];
+	struct entry entry = {.owner.pid = 1, .info.name = name};
 	int64_t now = 1000 * NS_PER_S;
 
 	(void)state;
 	assert_null(tombstone_find(&tombstones, "t", now));
 	for (int i = 0; i < LIMIT_TOMBSTONES + 10; i++) {
-		snprintf(name, sizeof(entry.info.name), "t%d", i);
+		snprintf(name, sizeof(name), "t%d", i);
 		tombstone_add(&tombstones, &entry, DEPARTURE_OWNER_GONE, now);
 	}
 	assert_null(tombstone_find(&tombstones, "t9", now));

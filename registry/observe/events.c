@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "events.h"
+
+#include <stdlib.h>
+
+#include "os/clock.h"
+#include "state/access.h"
+
+#define TICK_NS NS_PER_S
+
+/* Those who have it to be told share it. */
+struct event {
+	unsigned int users;
+	notice notice;
+};
+
+static void release(struct event *event)
+{
+	if (!--event->users)
+		free(event);
+}
+
+static struct event *take_oldest(struct watcher *watcher)
+{
+	struct event *event = watcher->waiting[watcher->first].event;
+
+	watcher->first = (watcher->first + 1) % LIMIT_EVENTS;
+	watcher->count--;
+	return event;
+}
+
+static void give(struct watcher *watcher, struct event *event)
+{
+	if (watcher->count == LIMIT_EVENTS)
+		release(take_oldest(watcher));
+	event->users++;
+	watcher->waiting[(watcher->first + watcher->count++) % LIMIT_EVENTS].event = event;
+	watcher->waiting[(watcher->first + watcher->count - 1) % LIMIT_EVENTS].serial =
+	    event->notice.serial - watcher->hidden;
+}
+
+static bool may_see(const struct watcher *watcher, const notice *told)
+{
+	const struct known info = {.owner_uid = told->buffer.owner_uid,
+				   .owner_gid = told->buffer.owner_gid,
+				   .mode = told->buffer.mode};
+
+	return !told->has_buffer || access_rights(&info, &watcher->session->who) & ACCESS_SEE;
+}
+
+/* A copy of events->notice to share. NULL: no memory, which shows by the gap in the serials. */
+static struct event *make(struct events *events)
+{
+	struct event *event = malloc(sizeof(*event));
+
+	if (event)
+		*event = (struct event){.users = 1, .notice = events->notice};
+	return event;
+}
+
+int events_enter(struct events *events, struct session *session, uint64_t unix_ns)
+{
+	struct watcher *watcher = calloc(1, sizeof(*watcher));
+	struct event *welcome;
+
+	events->notice =
+	    (notice){.serial = events->serial, .unix_ns = unix_ns, .registry = events->registry};
+	welcome = watcher ? make(events) : NULL;
+	if (!welcome) {
+		free(watcher);
+		return GPUSHARE_E_NO_MEMORY;
+	}
+	watcher->session = session;
+	give(watcher, welcome);
+	release(welcome);
+	DL_APPEND(events->watchers, watcher);
+	session->watcher = watcher;
+	user_add(session->user, LIMIT_watchers, 1);
+	return GPUSHARE_OK;
+}
+
+void events_leave(struct events *events, struct session *session)
+{
+	struct watcher *watcher = session->watcher;
+
+	if (!watcher)
+		return;
+	while (watcher->count)
+		release(take_oldest(watcher));
+	DL_DELETE(events->watchers, watcher);
+	user_take(session->user, LIMIT_watchers, 1);
+	session->watcher = NULL;
+	free(watcher);
+	if (!events->watchers)
+		events->ticked_ns = 0;
+}
+
+bool events_take(struct watcher *watcher, gpushare_SubscribeReply *out_reply)
+{
+	const pb_size_t most = sizeof(out_reply->notices) / sizeof(*out_reply->notices);
+
+	while (watcher->count && out_reply->notices_count < most) {
+		notice *told = &out_reply->notices[out_reply->notices_count++];
+		uint64_t serial = watcher->waiting[watcher->first].serial;
+		struct event *event = take_oldest(watcher);
+
+		*told = event->notice;
+		told->serial = serial;
+		release(event);
+	}
+	return out_reply->notices_count;
+}
+
+notice *events_begin(struct events *events, enum gpushare_notice_kind kind, int32_t pid,
+		     uint64_t unix_ns)
+{
+	events->serial++;
+	if (!events->watchers)
+		return NULL;
+	events->notice = (notice){.kind = kind,
+				  .has_buffer = true,
+				  .pid = pid,
+				  .serial = events->serial,
+				  .unix_ns = unix_ns,
+				  .registry = events->registry};
+	return &events->notice;
+}
+
+void events_send(struct events *events)
+{
+	struct event *event = make(events);
+	struct watcher *watcher;
+
+	if (!event)
+		return;
+	DL_FOREACH(events->watchers, watcher)
+	{
+		if (may_see(watcher, &event->notice))
+			give(watcher, event);
+		else
+			watcher->hidden++;
+	}
+	release(event);
+	events->news = true;
+}
+
+int64_t events_tick(struct events *events, int64_t now_ns, int64_t *out_next_ns)
+{
+	int64_t before_ns = events->ticked_ns;
+
+	*out_next_ns = INT64_MAX;
+	if (!events->watchers)
+		return 0;
+	*out_next_ns = before_ns + TICK_NS;
+	if (before_ns && now_ns < *out_next_ns)
+		return 0;
+	events->ticked_ns = now_ns;
+	*out_next_ns = now_ns + TICK_NS;
+	return before_ns ? now_ns - before_ns : 0;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* What the modules do when the state changes. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "registry.h"
+
+#include "os/clock.h"
+#include "os/log.h"
+#include "order/order.h"
+#include "persist/fdstore.h"
+#include "save.h"
+#include "state/access.h"
+
+/* What is not all that its readers may see, or nobody so far, is not in the index; nor is what has a
+ * stream-sync page, as clients publish there without the registry. */
+void registry_show(struct registry *registry, struct entry *entry)
+{
+	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
+	    (registry->is_system && !access_is_open(&entry->info)))
+		indexer_remove(&registry->index, entry);
+	else
+		indexer_put(&registry->index, entry);
+}
+
+/* Whose pid a notice has. */
+enum by { BY_NOBODY, BY_OWNER, BY_SESSION, BY_ACTOR };
+
+enum {
+	SAVE = 1,    /* the record */
+	GONE = 2,    /* the record goes */
+	PUT = 4,     /* the descriptor is in the fd store before the record says so */
+	RELEASE = 8, /* the descriptor goes */
+	MARK = 16,   /* the name may mean something else: changes page */
+	SHOW = 32,   /* in the index */
+	HIDE = 64,
+	DEPART = 128, /* audit, and a notice that says why: departures[] */
+};
+
+/* What a change of a buffer asks for, from left to right. What survives the daemon comes first; notices show the
+ * order of a buffer, which ends last. */
+static const struct effect {
+	unsigned int what;
+	enum gpushare_notice_kind notice; /* 0: none */
+	enum by by;
+	void (*order)(struct registry *registry, uint64_t generation);
+} effects[] = {
+    [CHANGE_SHARE] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, BY_SESSION, order_check},
+    [CHANGE_RETURN] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, BY_SESSION, order_adopt},
+    [CHANGE_HOLD] = {PUT | SAVE | SHOW, 0, BY_NOBODY, NULL},
+    [CHANGE_UPDATE] = {SAVE | SHOW, 0, BY_NOBODY, NULL},
+    [CHANGE_COMMIT] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, BY_SESSION, NULL},
+    [CHANGE_ORPHAN] = {SAVE | SHOW, GPUSHARE_NOTICE_OWNER_GONE, BY_OWNER, order_check},
+    [CHANGE_REPLACE] = {RELEASE, GPUSHARE_NOTICE_REMOVE, BY_SESSION, order_end},
+    [CHANGE_REMOVE] = {RELEASE | GONE | MARK | HIDE | DEPART, 0, BY_NOBODY, order_end},
+    [CHANGE_DROP] = {RELEASE | GONE | MARK | HIDE, 0, BY_NOBODY, order_end},
+    [CHANGE_DEFER] = {RELEASE | SAVE | MARK | HIDE | DEPART, 0, BY_NOBODY, order_check},
+    [CHANGE_CONFIRM] = {SAVE, GPUSHARE_NOTICE_LIMBO, BY_OWNER, order_check},
+    [CHANGE_FREE] = {GONE | MARK, GPUSHARE_NOTICE_REMOVE, BY_OWNER, order_end},
+};
+
+static const struct {
+	enum gpushare_notice_kind notice;
+	enum by by;
+} departures[] = {
+    [DEPARTURE_OWNER_GONE] = {GPUSHARE_NOTICE_OWNER_GONE, BY_OWNER},
+    [DEPARTURE_WITHDRAWN] = {GPUSHARE_NOTICE_WITHDRAW, BY_OWNER},
+    [DEPARTURE_EXPIRED] = {GPUSHARE_NOTICE_EXPIRE, BY_NOBODY},
+    [DEPARTURE_LOST] = {GPUSHARE_NOTICE_REMOVE, BY_NOBODY},
+    [DEPARTURE_UNLINKED] = {GPUSHARE_NOTICE_UNLINK, BY_ACTOR},
+};
+
+static void release(struct registry *registry, struct entry *entry)
+{
+	if (!entry->held)
+		return;
+	if (registry->fdstore)
+		fdstore_drop(registry->fdstore, entry->info.generation);
+	fdtable_release(&registry->fdtable, entry->held);
+	entry->held = NULL;
+}
+
+/* A notice to be filled in and sent; NULL: nobody is to hear of it. */
+static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
+		     const struct entry *entry, int32_t pid)
+{
+	/* Connections that end because this registry leaves are no news: their processes live on. */
+	if (!kind || registry->leaving || (entry && entry_is_staged(entry->info.flags)))
+		return NULL;
+	return events_begin(&registry->events, kind, pid, registry->unix_ns);
+}
+
+static void tell(struct registry *registry, enum gpushare_notice_kind kind,
+		 const struct entry *entry, int32_t pid)
+{
+	notice *told = begin(registry, kind, entry, pid);
+
+	if (!told)
+		return;
+	registry_tell(registry, NULL, entry, &told->buffer);
+	events_send(&registry->events);
+}
+
+static void tell_by(struct registry *registry, enum gpushare_notice_kind kind, enum by by,
+		    const struct change *change)
+{
+	const int32_t pids[] = {
+	    [BY_OWNER] = change->entry->owner.pid,
+	    [BY_SESSION] = change->session ? change->session->peer.pid : 0,
+	    [BY_ACTOR] = registry->events.actor,
+	};
+
+	tell(registry, kind, change->entry, pids[by]);
+}
+
+static void depart(struct registry *registry, const struct change *change)
+{
+	const struct entry *entry = change->entry;
+	enum gpushare_notice_kind kind = departures[change->how].notice;
+
+	if (change->how == DEPARTURE_LOST)
+		log_line("\"%s\" is lost", entry->info.name);
+	else if (change->how == DEPARTURE_EXPIRED)
+		log_line("\"%s\" was kept for %u s", entry->info.name, entry->info.ttl_s);
+	tell_by(registry, entry->info.in_limbo ? GPUSHARE_NOTICE_LIMBO : kind,
+		departures[change->how].by, change);
+	audit_departure(&registry->audit, entry, change->how, registry->asking);
+}
+
+static void observe_buffer(struct registry *registry, const struct change *change)
+{
+	const struct effect *effect = &effects[change->kind];
+	struct entry *entry = change->entry;
+
+	if (effect->what & PUT && registry->fdstore)
+		fdstore_put(registry->fdstore, entry->info.generation, entry->held->fd);
+	if (effect->what & RELEASE)
+		release(registry, entry);
+	if (effect->what & SAVE)
+		save_entry(registry, entry);
+	if (effect->what & GONE)
+		save_gone(registry, entry);
+	if (effect->what & MARK)
+		changes_mark(&registry->changes, entry->info.name);
+	if (effect->what & SHOW && !entry->nameless)
+		registry_show(registry, entry);
+	if (effect->what & HIDE)
+		indexer_remove(&registry->index, entry);
+	if (change->kind == CHANGE_REPLACE) {
+		log_line("\"%s\", generation %llu, is replaced", entry->info.name,
+			 (unsigned long long)entry->info.generation);
+		audit_removal(&registry->audit, entry, &change->session->peer, "replaced");
+	}
+	if (effect->what & DEPART)
+		depart(registry, change);
+	else
+		tell_by(registry, effect->notice, effect->by, change);
+	if (effect->order)
+		effect->order(registry, entry->info.generation);
+}
+
+static void observe_attachment(struct registry *registry, const struct change *change)
+{
+	enum gpushare_notice_kind kind =
+	    change->kind == CHANGE_ATTACH ? GPUSHARE_NOTICE_ATTACH : GPUSHARE_NOTICE_DETACH;
+	struct attachment *attachment = change->attachment;
+	const struct process *peer = &change->session->peer;
+	struct entry *entry = change->entry;
+	notice *told;
+
+	save_attachment(registry, change->session, attachment, attachment->count);
+	if (entry && entry->nameless) /* its owner sees there that the last one left */
+		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
+	else if (entry)
+		indexer_update(&registry->index, entry);
+	if (entry) {
+		tell(registry, kind, entry, peer->pid);
+	} else if (!attachment->quiet && (told = begin(registry, kind, NULL, peer->pid))) {
+		/* Whose it was nobody knows any more: the attacher's user alone hears of it. */
+		strcpy(told->buffer.name, attachment->name);
+		told->buffer.generation = attachment->generation;
+		told->buffer.owner_uid = peer->uid;
+		events_send(&registry->events);
+	}
+	if (change->kind == CHANGE_DETACH)
+		order_check(registry, attachment->generation);
+}
+
+void registry_observe(void *context, const struct change *change)
+{
+	struct registry *registry = context;
+	bool news = registry->events.news;
+
+	switch (change->kind) {
+	case CHANGE_ATTACH:
+	case CHANGE_DETACH:
+		observe_attachment(registry, change);
+		break;
+	case CHANGE_SEEN:
+		save_seen(registry, change->session);
+		break;
+	case CHANGE_LEAVE:
+		save_end(registry, change->session);
+		events_leave(&registry->events, change->session);
+		order_end_session(registry, change->session);
+		break;
+	default:
+		observe_buffer(registry, change);
+	}
+	/* What is kept may have a deadline. */
+	if (registry->wake >= 0 && (change->kind == CHANGE_ORPHAN || registry->events.news > news))
+		eventfd_write(registry->wake, 1);
+}
+
+/* Publications a second, rounded up: what goes on at all is not shown as 0. */
+static uint64_t a_second(uint64_t count, int64_t elapsed_ns)
+{
+	double rate = (double)count * (double)NS_PER_S / (double)elapsed_ns;
+
+	return rate < 1 ? 1 : (uint64_t)(rate + 0.5);
+}
+
+static void tell_rate(struct registry *registry, struct order *order, int64_t elapsed_ns)
+{
+	const struct entry *entry = store_find_generation(&registry->store, order->generation);
+	uint64_t published = order->page ? order_published(order->page) : order->rated;
+	uint64_t more = published - order->rated;
+	bool rises = published > order->rated;
+	notice *told;
+
+	order->rated = published;
+	if (!entry || !elapsed_ns || !rises ||
+	    !(told = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner.pid)))
+		return;
+	registry_tell(registry, NULL, entry, &told->buffer);
+	told->published = published;
+	told->rate = a_second(more, elapsed_ns);
+	events_send(&registry->events);
+}
+
+int64_t registry_rates(struct registry *registry, int64_t now_ns)
+{
+	int64_t next_ns, elapsed_ns = events_tick(&registry->events, now_ns, &next_ns);
+	struct order *order, *after;
+
+	if (registry->events.ticked_ns == now_ns)
+		HASH_ITER (hh, registry->orders, order, after)
+			tell_rate(registry, order, elapsed_ns);
+	return next_ns;
+}
