@@ -334,6 +334,130 @@ static void what_was_not_answered_goes(void **state)
 	assert_int_equal(raw_stat(me).names, 1);
 }
 
+/* A free that would hold the memory. Does the registry say so? */
+static bool leave(int peer, const char *name, uint64_t generation)
+{
+	request what = raw_withdraw(name, generation);
+
+	what.verb.withdraw.limbo = true;
+	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
+	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
+	       raw_answer.body.withdraw.limbo;
+}
+
+/* Whether nobody has that one attached any more. */
+static bool has_been_left(int peer, uint64_t generation)
+{
+	request what = {.which_verb = gpushare_Request_limbo_tag};
+
+	what.verb.limbo.generations[what.verb.limbo.generations_count++] = generation;
+	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
+	return raw_answer.body.limbo.generations_count;
+}
+
+static void what_is_freed_waits_for_its_attachers(void **state)
+{
+	uint64_t first = share(me, "x"), second;
+
+	(void)state;
+	attach(other, "x");
+	assert_true(leave(me, "x", first));
+	second = share(me, "x"); /* the name is free */
+	for (int again = 0; again < 3; again++) {
+		restart(false);
+		come_back(&me, true);
+		assert_int_equal(raw_stat(me).limbo, 1);
+		assert_false(has_been_left(me, first));
+		assert_true(seen(me, "x")->generation == second);
+		assert_int_equal(seen(me, "x")->attachers, 0);
+	}
+	/* Told of again, it is asked for by nobody, and counts. */
+	come_back(&other, true);
+	assert_int_equal(resync_of(other, "x", first, 2), GPUSHARE_OK);
+	assert_wanted(0);
+	assert_int_equal(detach(other, "x", first), GPUSHARE_OK);
+	assert_false(has_been_left(me, first));
+	raw_peer_end(other);
+	restart(false);
+	come_back(&me, true);
+	assert_true(has_been_left(me, first));
+	assert_int_equal(raw_stat(me).limbo, 0);
+	restart(false);
+	come_back(&me, true);
+	assert_int_equal(raw_stat(me).limbo, 0);
+	assert_int_equal(raw_stat(me).names, 1);
+}
+
+/* Its owner, who was not told, shares it still for all that he knows: it is not brought back. */
+static void what_is_unlinked_stays_nameless(void **state)
+{
+	uint64_t x = share(me, "x"), y = share(me, "y"), k = share_kept(me, "k");
+
+	(void)state;
+	attach(other, "x");
+	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_withdraw("y", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_withdraw("k", 0)), GPUSHARE_OK);
+	for (int again = 0; again < 2; again++) {
+		request told = {0};
+
+		restart(false);
+		come_back(&me, true);
+		assert_int_equal(raw_stat(me).kept_bytes, 0);
+		tell(&told, "x", x, 0);
+		tell(&told, "y", y, 0);
+		tell(&told, "k", k, 0);
+		assert_int_equal(resync(me, told, true), GPUSHARE_OK);
+		assert_wanted(0);
+		assert_int_equal(raw_stat(me).names, 0);
+		assert_int_equal(raw_stat(me).limbo, 0);
+	}
+	assert_int_equal(raw_say(me, raw_withdraw("k", k)), GPUSHARE_OK);
+	assert_false(leave(me, "y", y));
+	assert_true(leave(me, "x", x));
+	restart(false);
+	come_back(&me, true);
+	assert_int_equal(raw_stat(me).limbo, 1);
+	assert_true(share(me, "z") > k);
+	/* It ends with its owner. */
+	raw_peer_end(me);
+	restart(false);
+	come_back(&other, true);
+	assert_int_equal(raw_stat(other).limbo, 0);
+	assert_int_equal(detach(other, "x", x), GPUSHARE_OK);
+}
+
+/* One thread has taken it off its list and is about to say so, while another one tells of the rest. */
+static void what_was_left_out_is_freed_or_back(void **state)
+{
+	uint64_t x = share(me, "x"), y = share(me, "y"), z = share(me, "z");
+
+	(void)state;
+	attach(other, "x");
+	attach(other, "z");
+	restart(false);
+	come_back(&me, true);
+	assert_int_equal(resync_of(me, "y", y, 0), GPUSHARE_OK);
+	assert_wanted(0);
+	assert_int_equal(raw_say(me, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("withdrew it");
+	assert_int_equal(raw_stat(me).limbo, 0);
+	for (uint64_t again = 1; again <= 2; again++) {
+		assert_true(leave(me, "x", x));
+		restart(false);
+		come_back(&me, true);
+		assert_int_equal(raw_stat(me).limbo, 1);
+	}
+	/* The next telling has the other one. */
+	assert_int_equal(resync_of(me, "z", z, 0), GPUSHARE_OK);
+	assert_wanted(z);
+	assert_int_equal(share_again(me, "z", z), GPUSHARE_OK);
+	assert_true(seen(me, "z")->generation == z);
+	assert_int_equal(seen(me, "z")->attachers, 1);
+	assert_int_equal(resync_of(me, "z", z, 0), GPUSHARE_OK);
+	assert_wanted(0);
+}
+
 static void says_hello(int fd, const uint8_t *key, uint32_t attempt, bool resumes)
 {
 	request hello = {.which_verb = gpushare_Request_hello_tag};
@@ -389,6 +513,9 @@ int main(void)
 	    TEST(an_owner_takes_back_what_it_kept),
 	    TEST(what_was_not_answered_goes),
 	    TEST(who_was_given_up_takes_over_nothing),
+	    TEST(what_is_freed_waits_for_its_attachers),
+	    TEST(what_is_unlinked_stays_nameless),
+	    TEST(what_was_left_out_is_freed_or_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,111 @@ static void a_bad_share_is_refused(void **state)
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
 }
 
+static request event_of(const char *name)
+{
+	request what = raw_share(name);
+
+	what.verb.share.buffer.size = what.verb.share.buffer.base_size = 0;
+	what.verb.share.buffer.backing = GPUSHARE_BACKING_EVENT;
+	return what;
+}
+
+static void a_bad_event_is_refused(void **state)
+{
+	int file = raw_fds_make();
+	request what;
+
+	(void)state;
+#define refused(change, fd, words) \
+	do { \
+		what = event_of("e"); \
+		change; \
+		assert_int_equal(fd < 0 ? raw_say(owner, what) : raw_fds_say(owner, what, fd), \
+				 GPUSHARE_E_INVALID); \
+		raw_assert_sentence(words); \
+	} while (0)
+	refused(what.verb.share.buffer.size = 1, -1, "has bytes");
+	refused(what.verb.share.buffer.base_size = 512, -1, "has bytes");
+	refused(what.verb.share.buffer.base_offset = 1, -1, "has bytes");
+	refused(what.verb.share.buffer.backing = GPUSHARE_BACKING_IPC, -1, "has no bytes");
+	refused(what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP, -1, "can't be kept");
+	refused(memset(what.verb.share.handle, 0, 64), -1, "without a handle");
+	refused(memset(what.verb.share.handle, 0, 64), file, "without a handle");
+	refused(memset(what.verb.share.buffer.device_uuid, 0, 16), -1, "names no GPU");
+#undef refused
+	assert_int_equal(raw_stat(other).names, 0);
+	close(file);
+}
+
+static int open_event(int peer, const char *name)
+{
+	request what = raw_attach(name, 0);
+
+	what.verb.attach.event = true;
+	return raw_say(peer, what);
+}
+
+static int look(int peer, const char *name, uint64_t generation)
+{
+	request what = raw_lookup(name, 60000); /* which it never waits */
+
+	what.verb.lookup.generation = generation;
+	return raw_say(peer, what);
+}
+
+/* Whoever asks for the one is not given the other's handle; what somebody can still do something about has
+ * not gone. */
+static void events_and_memory_are_told_apart(void **state)
+{
+	request what = {.which_verb = gpushare_Request_list_tag};
+	const gpushare_AttachReply *got = &raw_answer.body.attach;
+	uint64_t one, two;
+
+	(void)state;
+	assert_int_equal(raw_say(owner, event_of("one")), GPUSHARE_OK);
+	one = raw_answer.body.share.generation;
+	assert_int_equal(raw_say(owner, event_of("two")), GPUSHARE_OK);
+	two = raw_answer.body.share.generation;
+	share(owner, "b");
+	assert_int_equal(raw_say(other, raw_attach("one", 0)), GPUSHARE_E_INVALID);
+	raw_assert_sentence("gpushare_event_open()");
+	assert_int_equal(raw_answer.which_body, 0);
+	assert_int_equal(open_event(other, "b"), GPUSHARE_E_INVALID);
+	raw_assert_sentence("gpushare_attach()");
+	assert_int_equal(raw_answer.which_body, 0);
+	assert_int_equal(open_event(other, "one"), GPUSHARE_OK);
+	assert_int_equal(got->handle[63], RAW_HANDLE_BYTE);
+	assert_false(got->own);
+	assert_true(got->buffer.address == 0); /* a CUevent, which is nothing elsewhere */
+	assert_int_equal(open_event(owner, "one"), GPUSHARE_OK);
+	assert_true(got->own && got->buffer.address == 0x7f0000000000);
+	assert_int_equal(open_event(other, "two"), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, what), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.list.buffers_count, 1);
+	assert_string_equal(raw_answer.body.list.buffers[0].name, "b");
+	what.verb.list.events = true;
+	assert_int_equal(raw_say(other, what), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.list.buffers_count, 2);
+
+	assert_int_equal(look(other, "one", one), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_withdraw("one", 0)), GPUSHARE_OK); /* unlinked */
+	assert_int_equal(raw_say(other, raw_lookup("one", 0)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(look(other, "one", one), GPUSHARE_OK);
+	assert_true(raw_answer.body.lookup.has_buffer);
+	what = raw_withdraw("two", two);
+	what.verb.withdraw.limbo = true;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	assert_true(raw_answer.body.withdraw.limbo);
+	assert_int_equal(look(other, "two", two), GPUSHARE_OK);
+	share(other, "two");
+	raw_peer_end(owner);
+	raw_await_connections(other, 1);
+	assert_int_equal(look(other, "one", one), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("unlinked");
+	assert_int_equal(look(other, "two", two), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("another buffer now");
+}
+
 /* A backing says whether a handle or a descriptor comes, and what goes back. */
 static void a_share_brings_what_its_backing_wants(void **state)
 {
@@ -512,6 +617,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(the_registry_fills_in_its_own),
 	    TEST(a_bad_share_is_refused),
+	    TEST(a_bad_event_is_refused),
+	    TEST(events_and_memory_are_told_apart),
 	    TEST(a_share_brings_what_its_backing_wants),
 	    TEST(attachers_are_counted),
 	    TEST(an_attachment_outlives_the_name),
