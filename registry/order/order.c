@@ -94,8 +94,8 @@ void order_free(struct registry *registry, struct order *order)
 	free(order);
 }
 
-/* The reference is the order's if this succeeds. */
-static bool hold(struct order *order, struct held *held)
+/* The reference is the order's if this succeeds. `is_new`: the fd store doesn't have the page. */
+static bool hold(struct registry *registry, struct order *order, struct held *held, bool is_new)
 {
 	struct order_page *page;
 
@@ -103,28 +103,24 @@ static bool hold(struct order *order, struct held *held)
 		return false;
 	order->held = held;
 	order->page = page;
+	if (is_new && registry->fdstore)
+		fdstore_put(registry->fdstore, KEY(order->generation), held->fd);
 	return true;
 }
 
 /* `fd` is closed if this fails. */
-static bool hold_fd(struct registry *registry, struct order *order, int fd)
+static bool hold_fd(struct registry *registry, struct order *order, int fd, bool is_new)
 {
 	const struct entry *entry = entry_of(registry, order);
 	struct held *held = fdtable_keep(&registry->fdtable, entry ? entry->user : NULL, fd);
 
-	if (held && hold(order, held))
+	if (held && hold(registry, order, held, is_new))
 		return true;
 	if (held)
 		fdtable_release(&registry->fdtable, held);
 	else
 		close(fd);
 	return false;
-}
-
-static void store(struct registry *registry, const struct order *order)
-{
-	if (registry->fdstore)
-		fdstore_put(registry->fdstore, KEY(order->generation), order->held->fd);
 }
 
 static int make_page(struct registry *registry, struct order *order)
@@ -140,10 +136,7 @@ static int make_page(struct registry *registry, struct order *order)
 	fd = order_page_make(order->generation, id | 1);
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE ? GPUSHARE_E_LIMIT : GPUSHARE_E_NO_MEMORY;
-	if (!hold_fd(registry, order, fd))
-		return GPUSHARE_E_NO_MEMORY;
-	store(registry, order);
-	return GPUSHARE_OK;
+	return hold_fd(registry, order, fd, true) ? GPUSHARE_OK : GPUSHARE_E_NO_MEMORY;
 }
 
 void order_mark_again(struct registry *registry, struct order *order)
@@ -155,23 +148,11 @@ void order_mark_again(struct registry *registry, struct order *order)
 		eventfd_write(registry->wake, 1);
 }
 
-static bool is_published(const struct order *order)
-{
-	const struct participant *participant;
-
-	DL_FOREACH(order->participants, participant)
-	{
-		if (participant->roles & ORDER_PUBLISHES)
-			return true;
-	}
-	return false;
-}
-
 /* The page names a publisher that the registry has no participant for. */
 static bool has_unknown_publisher(const struct order *order)
 {
 	return order->page && atomic_load(&order->page->publisher) && !order->left &&
-	       !is_published(order);
+	       !participant_rival(order, NULL);
 }
 
 /* The numbers of the last publisher go on while its process lives; the next one's begin behind them. */
@@ -185,7 +166,7 @@ static void revive(const struct registry *registry, struct order *order)
 /* Writes into the page who is there. `entry`: NULL if the buffer has gone. */
 static void update(struct registry *registry, struct order *order, const struct entry *entry)
 {
-	bool published = is_published(order);
+	bool published = participant_rival(order, NULL);
 	bool awaited = order->awaited_ns && (!entry || has_unknown_publisher(order));
 
 	order->gone = !published && !awaited && (order->left || !has_owner(entry));
@@ -200,25 +181,24 @@ static void update(struct registry *registry, struct order *order, const struct 
 int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order)
 {
 	struct order *order = find(registry, generation);
-	int status = GPUSHARE_OK;
+	int status;
 
 	if (!order)
 		order = order_new(registry, generation);
 	if (!order)
 		return GPUSHARE_E_NO_MEMORY;
 	order->ended = false; /* the owner brought the buffer back */
-	if (make && !order->page) {
-		if (order->participants) /* with two pages they would not see each other */
-			return GPUSHARE_E_TIMED_OUT;
-		status = make_page(registry, order);
-		if (status) {
-			order_free(registry, order);
-			return status;
-		}
-		update(registry, order, entry_of(registry, order));
-	}
 	*out_order = order;
-	return GPUSHARE_OK;
+	if (!make || order->page)
+		return GPUSHARE_OK;
+	if (order->participants) /* with two pages they would not see each other */
+		return GPUSHARE_E_TIMED_OUT;
+	status = make_page(registry, order);
+	if (status)
+		order_free(registry, order);
+	else
+		update(registry, order, entry_of(registry, order));
+	return status;
 }
 
 /* If the last release that the leaver announced has come, its GPU writes to the slot no more. Otherwise
@@ -245,20 +225,16 @@ uint32_t order_free_slot(const struct registry *registry, const struct order *or
 	return at < ORDER_SLOTS ? at + 1 : 0;
 }
 
-static bool is_active(const struct order_slot *slot)
-{
-	return atomic_load(&slot->state) == ORDER_SLOT_ACTIVE;
-}
-
 /* The slot's consumer is no participant. True: its process may resume it. */
 static bool look_over_slot(struct order *order, uint32_t at, int64_t now_ns)
 {
 	struct order_slot *slot = &order->page->slot[at];
-	bool active = is_active(slot), awaited = active && !participant_has_ended(slot->process);
+	uint32_t state = atomic_load(&slot->state);
+	bool awaited = state == ORDER_SLOT_ACTIVE && !participant_has_ended(slot->process);
 
-	if (atomic_load(&slot->state) != ORDER_SLOT_UNUSED)
+	if (state != ORDER_SLOT_UNUSED)
 		order->slot[at].free_ns = now_ns + COOL_NS + (awaited ? AWAIT_NS : 0);
-	if (active && !awaited)
+	if (state == ORDER_SLOT_ACTIVE && !awaited)
 		order_mark_left(order->page, at);
 	return awaited;
 }
@@ -286,9 +262,8 @@ static void look_over(struct registry *registry, struct order *order)
 
 bool order_give_back(struct registry *registry, struct order *order, struct held *held)
 {
-	if (order->page || !hold(order, held))
+	if (order->page || !hold(registry, order, held, true))
 		return false;
-	store(registry, order);
 	look_over(registry, order);
 	return true;
 }
@@ -320,9 +295,8 @@ void order_adopt(struct registry *registry, uint64_t generation)
 {
 	struct order *order = order_find(registry, generation);
 
-	if (!order)
-		return;
-	order->left = false;
+	if (order)
+		order->left = false;
 	order_check(registry, generation);
 }
 
@@ -374,8 +348,9 @@ static bool mark(const struct registry *registry, struct order *order, int64_t n
 	bool missing = order->gone && order_mark_gone(order->page), owned = false;
 
 	for (uint32_t at = 0; at < ORDER_SLOTS && at < top; at++) {
-		if (order->slot[at].taken ||
-		    (order->awaited_ns && is_active(&order->page->slot[at])))
+		uint32_t state = atomic_load(&order->page->slot[at].state);
+
+		if (order->slot[at].taken || (order->awaited_ns && state == ORDER_SLOT_ACTIVE))
 			continue;
 		missing |= order_mark_left(order->page, at);
 		owned = owned || (!order->ended && !is_free(registry, order, at, now_ns));
@@ -428,18 +403,12 @@ static void take_pages(struct registry *registry)
 			continue;
 		if (!order)
 			order = order_new(registry, generation);
-		if (order && hold_fd(registry, order, fd))
+		if (order && hold_fd(registry, order, fd, false))
 			continue;
 		fdstore_drop(registry->fdstore, key);
 		if (!order)
 			close(fd);
 	}
-}
-
-/* A predecessor was waiting until the owner resumes. */
-static bool is_unheard_of(const struct registry *registry, const struct order *order)
-{
-	return order->page && order->participants && order->generation <= registry->since;
 }
 
 void order_restore(struct registry *registry)
@@ -450,7 +419,9 @@ void order_restore(struct registry *registry)
 	HASH_ITER (hh, registry->orders, order, after) {
 		if (order->page)
 			look_over(registry, order);
-		if (entry_of(registry, order) || is_unheard_of(registry, order))
+		/* Without a record of the buffer, a predecessor was waiting for its owner to resume. */
+		if (entry_of(registry, order) ||
+		    (order->page && order->participants && order->generation <= registry->since))
 			order_check(registry, order->generation);
 		else
 			order_end(registry, order->generation);

@@ -83,7 +83,7 @@ int participant_add(struct registry *registry, struct order *order, struct sessi
 		    uint32_t roles, uint32_t slot, uint64_t *out_first);
 /* Takes roles away (UINT32_MAX: all), and with the last one the participant. */
 void participant_part(struct registry *registry, struct participant *participant, uint32_t roles);
-/* A publisher of another process than the session's; NULL: none. */
+/* A publisher, of another process than the session's (NULL: of any); NULL: none. */
 const struct participant *participant_rival(const struct order *order,
 					    const struct session *session);
 /* Whether another process has to wait until the last publisher's GPU has finished. */

@@ -175,7 +175,7 @@ const struct participant *participant_rival(const struct order *order,
 	DL_FOREACH(order->participants, participant)
 	{
 		if ((participant->roles & ORDER_PUBLISHES) &&
-		    !process_is_same(&participant->session->peer, &session->peer))
+		    !(session && process_is_same(&participant->session->peer, &session->peer)))
 			return participant;
 	}
 	return NULL;
