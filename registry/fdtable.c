@@ -4,18 +4,12 @@
 #include <stdlib.h>
 
 #include "os/closer.h"
-#include "explain.h"
 #include "registry.h"
-#include "quota.h"
 
-int fdtable_check(struct registry *registry, struct user *user, reply *answer)
+bool fdtable_is_full(const struct registry *registry)
 {
-	if (registry->users.held[LIMIT_connections] + registry->fdtable.count >=
-	    registry->limits.together)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "this registry has as many connections and file descriptors as the "
-			       "kernel lets it have; free some buffers, or raise its 'ulimit -n'");
-	return limit_check(registry, user, LIMIT_descriptors, 1, answer);
+	return registry->users.held[LIMIT_connections] + registry->fdtable.count >=
+	       registry->limits.together;
 }
 
 struct held *fdtable_keep(struct fdtable *fdtable, struct user *user, int fd)

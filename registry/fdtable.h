@@ -32,8 +32,8 @@ struct passing {
 
 /* No record may refer to anything of it any more. */
 void fdtable_finish(struct fdtable *fdtable);
-/* Whether that user may have one more. OK, or E_LIMIT and a sentence for it. */
-int fdtable_check(struct registry *registry, struct user *user, reply *answer);
+/* There are as many connections and descriptors as the process may open. */
+bool fdtable_is_full(const struct registry *registry);
 /* The reference is the caller's, and so is `fd` where this answers NULL, out of memory. */
 struct held *fdtable_keep(struct fdtable *fdtable, struct user *user, int fd);
 void fdtable_release(struct fdtable *fdtable, struct held *held);

@@ -129,7 +129,7 @@ static int make_page(struct registry *registry, struct order *order)
 	uint64_t id;
 	int fd;
 
-	if (entry && limit_check(registry, entry->user, LIMIT_descriptors, 1, NULL))
+	if (entry && limit_reached(registry, entry->user, LIMIT_descriptors, 1))
 		return GPUSHARE_E_LIMIT;
 	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
 		return GPUSHARE_E_NO_MEMORY;

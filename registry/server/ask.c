@@ -10,7 +10,6 @@
 #include "verbs/handlers.h"
 #include "os/log.h"
 #include "os/piece.h"
-#include "quota.h"
 
 static struct registry *registry_of(const struct ask *ask)
 {
@@ -99,8 +98,7 @@ void ask_serve(struct ask *ask, struct connection **todo)
 	struct session *session = ask->waiter.session;
 
 	registry_unpark(registry, &ask->waiter);
-	user_asks(registry, session->user, -1); /* asked again, but still one request */
-	if (handle_request(registry, session, &ask->question.request, &registry->reply) ==
+	if (handle_again(registry, session, &ask->question.request, &registry->reply) ==
 	    HANDLE_MORE) {
 		registry_park(registry, &ask->waiter);
 		return;
@@ -123,8 +121,6 @@ void asks_time_out(struct registry *registry, int64_t now_ns, struct connection 
 			continue;
 		registry_unpark(registry, waiter);
 		handle_timeout(registry, waiter->session, &ask->question.request, &registry->reply);
-		user_answered(registry, waiter->session->user, ask->question.request.which_verb,
-			      GPUSHARE_E_TIMED_OUT);
 		answer(ask, todo);
 		ask_free(ask);
 	}
@@ -145,18 +141,17 @@ static bool make_list(struct ask *ask, struct session *session, struct connectio
 	int64_t now_ns = clock_ns(), began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	int status;
 
-	if (ask->list_rest)
-		user_asks(registry, user, -1); /* asked again, but still one request */
 	registry->list_rest = ask->list_rest;
-	status = handle_request(registry, session, &ask->question.request, &registry->reply);
+	status = (ask->list_rest ? handle_again : handle_request)(
+	    registry, session, &ask->question.request, &registry->reply);
 	ask->list_rest = registry->list_rest;
 	registry->list_rest = NULL;
-	if (status != HANDLE_WAIT)
+	if (status != HANDLE_MORE)
 		answer(ask, todo);
 	if (user->lists_ns < now_ns)
 		user->lists_ns = now_ns;
 	user->lists_ns += 2 * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
-	return status != HANDLE_WAIT;
+	return status != HANDLE_MORE;
 }
 
 static void queue_list(struct user *user, struct ask *ask)
@@ -221,8 +216,7 @@ static void notify(struct watcher *watcher, struct connection **todo)
 	struct registry *registry = registry_of(ask);
 
 	watcher->ask = NULL;
-	user_asks(registry, watcher->session->user, -1); /* asked again, but still one request */
-	handle_request(registry, watcher->session, &ask->question.request, &registry->reply);
+	handle_again(registry, watcher->session, &ask->question.request, &registry->reply);
 	answer(ask, todo);
 	ask_free(ask);
 }
@@ -287,17 +281,7 @@ void question_read(struct question *question, const uint8_t *bytes, size_t size,
 int question_refuse(struct registry *registry, struct session *session,
 		    const struct question *question)
 {
-	int status = GPUSHARE_OK;
-
-	if (question->size > registry->limits.message_bytes)
-		status = handle_too_long(registry, session, question->size, &registry->reply);
-	else if (question->fault)
-		status = handle_undecodable(question->fault, &registry->reply);
-	if (status) {
-		user_answered(registry, session->user, 0, status);
-		audit_request(&registry->audit, session, NULL, &registry->reply);
-	}
-	return status;
+	return handle_fault(registry, session, question->size, question->fault, &registry->reply);
 }
 
 /* Whoever waited for the name that was just shared, and may see it; the others wait on, and the audit says
@@ -305,8 +289,9 @@ int question_refuse(struct registry *registry, struct session *session,
 void question_shown(struct registry *registry, const struct question *question, int status,
 		    struct connection **todo)
 {
-	const char *name = status ? NULL : handle_shown_name(&question->request);
-	const struct entry *entry = name ? store_find(&registry->store, name) : NULL;
+	bool shown = !status && handle_shows(&question->request);
+	const char *name = request_name(&question->request);
+	const struct entry *entry = shown ? store_find(&registry->store, name) : NULL;
 	struct waiter *waiter, *after;
 
 	if (!entry)
@@ -314,7 +299,7 @@ void question_shown(struct registry *registry, const struct question *question, 
 	DL_FOREACH_SAFE(registry->waiters, waiter, after)
 	{
 		if (entry->info.missing || waiter->more ||
-		    strcmp(handle_wait_name(waiter->ask), name) != 0)
+		    strcmp(request_name(waiter->ask), name) != 0)
 			continue;
 		if (access_sees(waiter->session, entry))
 			ask_serve(waiter->work, todo);

@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include "os/closer.h"
-#include "explain.h"
 #include "verbs/handlers.h"
 #include "os/log.h"
 #include "server/ask.h"
 #include "server/fds.h"
-#include "quota.h"
 
 #define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
 
@@ -156,7 +154,7 @@ static int take_in(struct registry *registry, struct session *session, struct me
 		return explain(answer, GPUSHARE_E_INVALID,
 			       "the registry takes memory (a memfd, a dma-buf, memory of NVIDIA's "
 			       "driver), not a socket or a directory or another file");
-	status = fdtable_check(registry, session->user, answer);
+	status = check_descriptor(registry, session->user, answer);
 	if (status)
 		return status;
 	*out_came = fdtable_keep(&registry->fdtable, session->user, message->fds[0]);
@@ -191,10 +189,8 @@ static int handle(struct registry *registry, struct session *session, struct mes
 		return status;
 	status = take_in(registry, session, message, welcome, &passing->came);
 	if (status) {
-		user_asks(registry, session->user, 1);
 		registry->reply.status = status;
-		user_answered(registry, session->user, ask->which_verb, status);
-		audit_request(&registry->audit, session, ask, &registry->reply);
+		handle_answered(registry, session, ask, &registry->reply);
 		return status;
 	}
 	registry->group = question->group;

@@ -67,7 +67,7 @@ struct entry *entry_new(const record *info, const uint8_t *handle);
 struct entry *entry_free(struct entry *entry);
 /* It is another buffer from now on: what `made` says, of the same name. `made` is gone then. */
 void entry_become(struct entry *entry, struct entry *made);
-/* These are its tags, and count as its user's: limit_check_tags() was asked before. false: out of
+/* These are its tags, and count as its user's: their limit was checked before. false: out of
  * memory, nothing changed. */
 bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
 /* Its bytes count as kept by its user, with or without an owner; and no more. */

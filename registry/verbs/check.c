@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "verbs/check.h"
-
+/* Validation: what a request says, what its peer may do, and what its user may have more of. */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "explain.h"
+#include "quota.h"
 #include "text.h"
+#include "verbs/call.h"
 
 static bool all_zero(const uint8_t *bytes, size_t size)
 {
@@ -14,18 +15,13 @@ static bool all_zero(const uint8_t *bytes, size_t size)
 	return size == 0;
 }
 
-/* A name's alphabet without the slash. */
-static bool key_is_valid(const char *key)
-{
-	return name_is_valid(key) && !strchr(key, '/');
-}
-
 int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer)
 {
 	for (pb_size_t i = 0; i < count; i++) {
 		const gpushare_Tag *tag = &tags[i];
 
-		if (!key_is_valid(tag->key))
+		/* A name's alphabet without the slash. */
+		if (!name_is_valid(tag->key) || strchr(tag->key, '/'))
 			return explain(answer, GPUSHARE_E_INVALID,
 				       "\"%s\": the key of tag %d is not made of A-Z a-z 0-9 . _ -",
 				       name, i + 1);
@@ -43,115 +39,217 @@ int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, repl
 	return GPUSHARE_OK;
 }
 
-/* What a backing travels as comes, and nothing else. */
-static int check_travel(const gpushare_Share *share, bool with_fd, reply *answer)
+int check_generation(const struct call *call, const char *name, uint64_t generation)
 {
-	bool fd = backing_is_fd(share->buffer.backing);
-	bool handle = !all_zero(share->handle, sizeof(share->handle));
+	if (generation <= GENERATION_TOLD)
+		return GPUSHARE_OK;
+	return explain(call->answer, GPUSHARE_E_INVALID,
+		       "\"%s\" can't have had generation %" PRIu64, name, generation);
+}
 
-	if (fd && !with_fd && !share->adopt)
-		return explain(
-		    answer, GPUSHARE_E_INVALID,
-		    "\"%s\" comes without its file descriptor, which goes beside a Share "
-		    "to " GPUSHARE_FDS_SOCKET,
-		    share->buffer.name);
-	if (!fd && !handle)
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes without a handle",
-			       share->buffer.name);
-	if (with_fd && handle)
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" comes with a handle and with a file descriptor, where its "
-			       "backing has one of them",
-			       share->buffer.name);
+/* Memory, or an event. */
+static int check_extent(const struct call *call, const record *info)
+{
+	if (info->backing == GPUSHARE_BACKING_EVENT) {
+		if (!info->size && !info->base_offset && !info->base_size)
+			return GPUSHARE_OK;
+		return explain(call->answer, GPUSHARE_E_INVALID,
+			       "\"%s\" is an event, and has bytes", info->name);
+	}
+	if (!info->size)
+		return explain(call->answer, GPUSHARE_E_INVALID, "\"%s\" has no bytes", info->name);
+	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
+		return explain(call->answer, GPUSHARE_E_RANGE,
+			       "\"%s\" reaches past the end of its allocation", info->name);
 	return GPUSHARE_OK;
 }
 
 #define KINDS (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
 
-/* Only a descriptor can be kept, and be handed out for reading alone. */
-static int check_flags(const gpushare_Share *share, reply *answer)
+/* Only a descriptor can be kept, or be handed out for reading only. Returns what contradicts, or NULL. */
+static const char *contradiction(const gpushare_Share *share, bool with_fd)
 {
-	const record *info = &share->buffer;
-	bool keep = info->flags & GPUSHARE_FLAG_KEEP;
+	uint32_t flags = share->buffer.flags;
+	bool fd = backing_is_fd(share->buffer.backing);
+	bool handle = !all_zero(share->handle, sizeof(share->handle));
 
-	if (info->flags & ~(uint32_t)(KINDS | GPUSHARE_FLAG_STAGED))
-		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
-			       "\"%s\": this registry knows no flags 0x%x", info->name,
-			       (unsigned)info->flags);
-	if (info->flags & KINDS && !backing_is_fd(info->backing))
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" can't be kept or read-only: it does not travel as a file "
-			       "descriptor; use memory of cuMemCreate",
-			       info->name);
-	if (!keep && (info->ttl_s || share->adopt))
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" comes with %s, but without keep",
-			       info->name, share->adopt ? "adopt" : "a ttl");
-	if (info->flags & GPUSHARE_FLAG_STAGED && (share->adopt || share->orphan))
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" is to be staged, and everybody knows it: it %s", info->name,
-			       share->adopt ? "is adopted" : "has lost its owner");
-	return GPUSHARE_OK;
-}
-
-int check_generation(const char *name, uint64_t generation, reply *answer)
-{
-	if (generation <= GENERATION_TOLD)
-		return GPUSHARE_OK;
-	return explain(answer, GPUSHARE_E_INVALID, "\"%s\" can't have had generation %" PRIu64,
-		       name, generation);
-}
-
-static int check_again(const gpushare_Share *share, reply *answer)
-{
-	const char *name = share->buffer.name;
-
-	if (share->orphan && (!share->again || !(share->buffer.flags & GPUSHARE_FLAG_KEEP)))
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" is brought back without its owner, but without %s", name,
-			       share->again ? "keep" : "its generation");
+	if (flags & KINDS && !fd)
+		return "can't be kept or read-only without a file descriptor; use memory of "
+		       "cuMemCreate";
+	if (!entry_is_kept(flags) && share->buffer.ttl_s)
+		return "has a ttl, but is not kept; add keep";
+	if (!entry_is_kept(flags) && share->adopt)
+		return "is to be adopted, but not kept; add keep";
+	if (entry_is_staged(flags) && (share->adopt || share->orphan))
+		return "can't be staged: others know it already";
+	if (share->orphan && (!share->again || !entry_is_kept(flags)))
+		return "is brought back without its owner, but also without keep or its generation";
 	if (share->again && share->adopt)
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "\"%s\" is brought back or adopted, not both", name);
-	return check_generation(name, share->again, answer);
+		return "is brought back or adopted, not both";
+	if (fd && !with_fd && !share->adopt)
+		return "comes without its file descriptor; send both to " GPUSHARE_FDS_SOCKET;
+	if (!fd && !handle)
+		return "comes without a handle";
+	if (with_fd && handle)
+		return "comes with a handle and a file descriptor; its backing has one of them";
+	return NULL;
 }
 
-/* What there is of it: memory, or an event. */
-static int check_extent(const record *info, reply *answer)
+static int check_group(const struct call *call, gpushare_Share *share)
 {
-	if (info->backing == GPUSHARE_BACKING_EVENT) {
-		if (!info->size && !info->base_offset && !info->base_size)
-			return GPUSHARE_OK;
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" is an event, and has bytes",
-			       info->name);
-	}
-	if (!info->size)
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" has no bytes", info->name);
-	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
-		return explain(answer, GPUSHARE_E_RANGE,
-			       "\"%s\" reaches past the end of its allocation", info->name);
+	const struct identity_group *group = &call->registry->group;
+	const struct session *session = call->session;
+
+	if (strcmp(group->name, share->group) != 0 || group->status == GPUSHARE_E_IO)
+		return explain(call->answer, GPUSHARE_E_IO,
+			       "\"%s\": the group '%s' can't be looked up on this host now; try "
+			       "again, or give its number",
+			       call->name, share->group);
+	if (group->status)
+		return explain(call->answer, GPUSHARE_E_NOT_FOUND,
+			       "\"%s\": there is no group '%s' where the registry runs; 'getent "
+			       "group' lists the groups",
+			       call->name, share->group);
+	if (session->peer.uid && !identity_is_in(&session->who, group->gid))
+		return explain(call->answer, GPUSHARE_E_DENIED,
+			       "\"%s\": this process of uid %u is not in the group '%s'%s; name "
+			       "one that 'id' shows",
+			       call->name, session->peer.uid, share->group,
+			       session->who.count ? "" : ", or the registry can't see its groups");
+	share->buffer.owner_gid = group->gid;
 	return GPUSHARE_OK;
 }
 
-int check_share(const gpushare_Share *share, bool with_fd, reply *answer)
+static int check_rights(const struct call *call, gpushare_Share *share)
+{
+	if (share->mode & ~ACCESS_MODE)
+		return explain(call->answer, GPUSHARE_E_INVALID,
+			       "\"%s\": mode %04o is none; it is made of read and write bits, as "
+			       "0600, 0640 or 0666",
+			       call->name, (unsigned int)share->mode);
+	share->buffer.mode = share->mode ? share->mode : ACCESS_MODE_DEFAULT;
+	share->buffer.owner_gid = call->session->who.gid;
+	return *share->group ? check_group(call, share) : GPUSHARE_OK;
+}
+
+int check_share(const struct call *call, gpushare_Share *share, bool with_fd)
 {
 	const record *info = &share->buffer;
+	const char *wrong;
 	int status;
 
 	if (!name_is_valid(info->name))
-		return explain(answer, GPUSHARE_E_NAME, "%s", name_fault(info->name));
-	status = check_extent(info, answer);
+		return explain(call->answer, GPUSHARE_E_NAME, "%s", name_fault(info->name));
+	status = check_extent(call, info);
 	if (status)
 		return status;
 	if (!backing_is_known(info->backing))
-		return explain(answer, GPUSHARE_E_NOT_SUPPORTED,
+		return explain(call->answer, GPUSHARE_E_NOT_SUPPORTED,
 			       "\"%s\": this registry knows no backing %u", info->name,
 			       (unsigned)info->backing);
+	if (info->flags & ~(uint32_t)(KINDS | GPUSHARE_FLAG_STAGED))
+		return explain(call->answer, GPUSHARE_E_NOT_SUPPORTED,
+			       "\"%s\": this registry knows no flags 0x%x", info->name,
+			       (unsigned)info->flags);
 	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
-		return explain(answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
-	status = check_flags(share, answer);
+		return explain(call->answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
+	wrong = contradiction(share, with_fd);
+	if (wrong)
+		return explain(call->answer, GPUSHARE_E_INVALID, "\"%s\" %s", info->name, wrong);
+	status = check_generation(call, info->name, share->again);
 	if (!status)
-		status = check_again(share, answer);
-	if (!status)
-		status = check_travel(share, with_fd, answer);
-	return status ? status : check_tags(info->name, info->tags, info->tags_count, answer);
+		status = check_tags(info->name, info->tags, info->tags_count, call->answer);
+	return status ? status : check_rights(call, share);
+}
+
+bool may_know_all(const struct call *call)
+{
+	uint32_t uid = call->session->peer.uid;
+
+	return !call->registry->is_system || !uid || uid == geteuid();
+}
+
+static int refuse_limit(struct registry *registry, struct user *user, enum limit what,
+			uint64_t more, reply *answer)
+{
+	unsigned int index = limit_reached(registry, user, what, more);
+	bool own = index > LIMIT_KINDS;
+	uint64_t limit = (own ? registry->limits.of_user : registry->limits.of_all)[what];
+	char key[LIMIT_KEY_MAX + 1];
+
+	if (!index)
+		return GPUSHARE_OK;
+	limit_key(index - 1, key);
+	if (what == LIMIT_kept_bytes)
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "it would keep %" PRIu64 " bytes more; this user keeps %" PRIu64
+			       ", and %s may keep %" PRIu64 " (%s in registry.conf); %s",
+			       more, user->held[what], own ? "one user" : "all users together",
+			       limit, key, limit_helps(what));
+	return explain(answer, GPUSHARE_E_LIMIT,
+		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
+		       "registry.conf); %s",
+		       limit, limit_what(what), own ? " of one user" : "", key, limit_helps(what));
+}
+
+int check_limit(const struct call *call, struct user *user, enum limit what, uint64_t more)
+{
+	return refuse_limit(call->registry, user, what, more, call->answer);
+}
+
+int check_tag_limit(const struct call *call, struct user *user, const struct entry *entry,
+		    pb_size_t count)
+{
+	pb_size_t had = entry && entry->user == user ? entry->tags_count : 0;
+
+	return count > had ? check_limit(call, user, LIMIT_tags, count - had) : GPUSHARE_OK;
+}
+
+int check_descriptor(struct registry *registry, struct user *user, reply *answer)
+{
+	if (fdtable_is_full(registry))
+		return explain(answer, GPUSHARE_E_LIMIT,
+			       "this registry has as many connections and file descriptors as the "
+			       "kernel lets it have; free some buffers, or raise its 'ulimit -n'");
+	return refuse_limit(registry, user, LIMIT_descriptors, 1, answer);
+}
+
+int check_owner(const struct call *call, const struct entry *entry, const char *verb)
+{
+	if (access_of(call->session, entry) & ACCESS_OWN)
+		return GPUSHARE_OK;
+	return explain(call->answer, GPUSHARE_E_DENIED,
+		       "\"%s\" belongs to uid %u; only that user or root may %s it, not uid %u",
+		       entry->info.name, entry->owner.uid, verb, call->session->peer.uid);
+}
+
+int check_attach(const struct call *call, const struct entry *entry, bool read_only,
+		 bool *out_read_only)
+{
+	unsigned int rights = access_of(call->session, entry);
+	bool may_write = rights & ACCESS_WRITE;
+
+	if (!(rights & ACCESS_READ))
+		return explain_rights(call, entry, "may not read it",
+				      "its owner can share it with another mode");
+	if (!may_write && entry->info.backing == GPUSHARE_BACKING_EVENT)
+		return explain_rights(call, entry, "may only read it",
+				      "whoever opens an event can record it too: its owner can "
+				      "share it with another mode");
+	if (!may_write && !backing_is_fd(entry->info.backing))
+		return explain_rights(call, entry, "may only read it",
+				      "cudaMalloc memory can't be attached read-only: its owner "
+				      "can share it as vmm memory, or with another mode");
+	if (!may_write && !read_only && !(entry->info.flags & GPUSHARE_FLAG_READONLY))
+		return explain_rights(call, entry, "may only read it", "attach it read-only");
+	*out_read_only = read_only || !may_write;
+	return GPUSHARE_OK;
+}
+
+int check_socket(const struct call *call)
+{
+	if (call->registry->passing)
+		return GPUSHARE_OK;
+	return explain(call->answer, GPUSHARE_E_INVALID,
+		       "a file descriptor goes beside this answer: ask at " GPUSHARE_FDS_SOCKET);
 }

@@ -1,269 +1,242 @@
 /* SPDX-License-Identifier: MIT */
-/* share: a new name, or what is kept under it, replaced or adopted. */
+/* share: a new name, or a kept buffer replaced, adopted or brought back; commit: show a staged name. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "permission.h"
-#include "verbs/check.h"
 #include "os/clock.h"
-#include "explain.h"
-#include "verbs/handlers.h"
-#include "os/log.h"
 #include "quota.h"
+#include "verbs/call.h"
 
-/* What is kept of that name, which the caller may take; NULL: nothing, or not for him. */
-static struct entry *find_kept(const struct registry *registry, const struct session *session,
-			       const char *name)
+/* What a Share finds, and what becomes of it. */
+struct sharing {
+	gpushare_Share share; /* with its rights */
+	bool with_fd;
+	struct entry *entry;	/* that has the name; NULL: it is free */
+	struct entry *nameless; /* that is brought back from a deferred free, or NULL */
+	bool is_kept;		/* `entry` is this user's, kept without an owner */
+	bool adopts;		/* `entry` */
+};
+
+static int check_limits(const struct call *call, const struct sharing *sharing)
 {
-	struct entry *entry = store_find(&registry->store, name);
+	const record *info = &sharing->share.buffer;
+	const struct entry *kept = sharing->entry;
+	struct user *user = call->session->user;
+	uint64_t size = entry_is_kept(info->flags) ? info->base_size : 0;
+	uint64_t freed = kept ? kept->kept_bytes : 0;
+	int status = GPUSHARE_OK;
 
-	return entry && !entry->session && entry->owner.uid == session->peer.uid ? entry : NULL;
+	if (size > freed)
+		status = check_limit(call, user, LIMIT_kept_bytes, size - freed);
+	if (!status && !kept)
+		status = check_limit(call, user, LIMIT_names, 1);
+	return status
+		   ? status
+		   : check_tag_limit(call, user, kept ? kept : sharing->nameless, info->tags_count);
 }
 
-/* It may come in place of something, whose bytes go then. */
-static int check_kept(struct registry *registry, const struct session *session, const record *info,
-		      struct entry *instead, reply *answer)
+/* Whether what has the name is the buffer that is brought back, and this peer may bring it back. */
+static int check_standing(const struct call *call, const struct sharing *sharing)
 {
-	uint64_t freed = instead ? instead->kept_bytes : 0;
-	int status;
+	const gpushare_Share *share = &sharing->share;
+	const struct entry *entry = sharing->entry;
+	const struct session *session = call->session;
 
-	if (!entry_is_kept(info->flags))
-		return GPUSHARE_OK;
-	if (freed)
-		entry_uncount_kept(instead);
-	status = limit_check(registry, session->user, LIMIT_kept_bytes, info->base_size, answer);
-	if (freed)
-		entry_count_kept(instead);
-	return status;
-}
-
-/* All of it that is limited; `named`: NULL, or what keeps its name and its place, `nameless`: NULL, or what
- * has its tags already. */
-static int check_limits(struct registry *registry, const struct session *session,
-			const record *info, struct entry *named, const struct entry *nameless,
-			reply *answer)
-{
-	int status = check_kept(registry, session, info, named, answer);
-
-	if (!status && !named)
-		status = limit_check(registry, session->user, LIMIT_names, 1, answer);
-	return status ? status
-		      : limit_check_tags(registry, session->user, named ? named : nameless,
-					 info->tags_count, answer);
-}
-
-/* Enter what passed the check. */
-static int share_entry(struct registry *registry, struct session *session,
-		       const gpushare_Share *share, reply *answer, struct entry **out_entry)
-{
-	const struct entry *taken = store_find(&registry->store, share->buffer.name);
-	struct entry *kept = find_kept(registry, session, share->buffer.name);
-	int status;
-
-	if (taken && (!kept || entry_is_staged(share->buffer.flags)))
-		return explain_taken(answer, session, taken);
-	status = check_limits(registry, session, &share->buffer, kept, NULL, answer);
-	if (status)
-		return status;
-	if (!kept)
-		*out_entry =
-		    buffer_add(&registry->state, session, &share->buffer, share->handle, 0);
-	else if (buffer_replace(&registry->state, kept, session, &share->buffer, share->handle))
-		*out_entry = kept;
-	if (!*out_entry)
-		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	return GPUSHARE_OK;
-}
-
-static int share_new(struct registry *registry, struct session *session,
-		     const gpushare_Share *share, reply *answer)
-{
-	struct entry *entry = NULL;
-	int status = share_entry(registry, session, share, answer, &entry);
-
-	if (status)
-		return status;
-	if (backing_is_fd(share->buffer.backing))
-		buffer_hold(&registry->state, entry, handle_take(registry));
-	answer->which_body = gpushare_Reply_share_tag;
-	answer->body.share.generation = entry->info.generation;
-	answer->body.share.mode = entry->info.mode;
-	answer->body.share.owner_gid = entry->info.owner_gid;
-	log_line("share: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", session->peer.uid,
-		 session->peer.pid, session->peer.command, entry->info.name, entry->info.size);
-	return GPUSHARE_OK;
-}
-
-static int share_adopt(struct registry *registry, struct session *session,
-		       const gpushare_Share *share, struct entry *kept, reply *answer)
-{
-	gpushare_ShareReply *body = &answer->body.share;
-	int status = handle_check_socket(registry, answer);
-
-	if (status)
-		return status;
-	handle_give(registry, kept->held);
-	if (share->mode)
-		kept->info.mode = share->mode;
-	if (*share->group)
-		kept->info.owner_gid = share->buffer.owner_gid;
-	buffer_adopt(&registry->state, kept, session, &share->buffer);
-	answer->which_body = gpushare_Reply_share_tag;
-	body->generation = kept->info.generation;
-	body->adopted = body->has_buffer = true;
-	registry_tell(registry, session, kept, &body->buffer);
-	log_line("adopt: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", session->peer.uid,
-		 session->peer.pid, session->peer.command, kept->info.name, kept->info.size);
-	return GPUSHARE_OK;
-}
-
-/* Whether what stands under that name is what is brought back, and may be by this one. */
-static int check_standing(const struct session *session, const gpushare_Share *share,
-			  const struct entry *entry, reply *answer)
-{
 	if (entry->info.generation != share->again || entry->owner.uid != session->peer.uid ||
 	    (!share->orphan && entry->session && entry->session != session))
-		return explain_taken(answer, session, entry);
+		return explain_taken(call, entry);
 	if (buffer_is_alike(entry, &share->buffer))
 		return GPUSHARE_OK;
-	return explain(answer, GPUSHARE_E_INVALID,
+	return explain(call->answer, GPUSHARE_E_INVALID,
 		       "\"%s\", generation %" PRIu64 ", has %" PRIu64 " bytes, not %" PRIu64
 		       ", or is on another GPU",
-		       entry->info.name, share->again, entry->info.size, share->buffer.size);
+		       call->name, share->again, entry->info.size, share->buffer.size);
 }
 
-/* What is known to have gone nobody but its owner brings back; and where several users are served, who has
- * it attached has no word in whose it was. */
-static bool may_bring_back(const struct registry *registry, const struct session *session,
-			   const gpushare_Share *share)
+/* Only its owner brings back what is known to have gone. With --system, attachers have no say in whose a
+ * buffer was, and nobody claims a generation that was never given. */
+static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 {
-	const struct tombstone *tombstone =
-	    tombstone_find(&registry->tombstones, share->buffer.name, clock_ns());
+	const struct registry *registry = call->registry;
+	const struct tombstone *gone =
+	    tombstone_find(&registry->tombstones, call->name, clock_ns());
 
-	if (registry->is_system && share->again >= registry->generation.next)
-		return false; /* it was never given, and would use up the numbers of all */
-	if (registry->is_system && tombstone && tombstone->owner.uid != session->peer.uid)
+	if (registry->is_system && (share->again >= registry->generation.next ||
+				    (gone && gone->owner.uid != call->session->peer.uid)))
 		return false;
-	if (!buffer_has_gone(&registry->state, share->buffer.name, share->again))
+	if (!buffer_has_gone(&registry->state, call->name, share->again))
 		return !share->orphan || !registry->is_system;
-	if (share->orphan)
-		return false;
-	return !registry->is_system || tombstone;
+	return !share->orphan && (!registry->is_system || gone);
 }
 
-/* Nothing stands under that name: whether it may be what it was, and did not lose it by an unlink. */
-static int check_lost(struct registry *registry, const struct session *session,
-		      const gpushare_Share *share, reply *answer)
+/* The name is free. Whether the buffer may have it again: not if it was unlinked. */
+static int check_lost(const struct call *call, const struct sharing *sharing)
 {
-	const struct entry *other = store_find_generation(&registry->store, share->again);
-	const struct entry *nameless = store_find_deferred(&registry->store, share->again);
+	const struct entry *nameless = sharing->nameless, *other;
+	uint64_t again = sharing->share.again;
 
-	if ((nameless && (!nameless->unsynced || nameless->session != session)) ||
-	    !may_bring_back(registry, session, share))
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session,
-				       share->buffer.name);
-	if (other && other != nameless && !access_sees(session, other))
-		return explain(answer, GPUSHARE_E_EXISTS, "generation %" PRIu64 " is not \"%s\"",
-			       share->again, share->buffer.name);
+	if ((nameless && (!nameless->unsynced || nameless->session != call->session)) ||
+	    !may_bring_back(call, &sharing->share))
+		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
+	other = store_find_generation(&call->registry->store, again);
 	if (other && other != nameless)
-		return explain(answer, GPUSHARE_E_EXISTS,
-			       "generation %" PRIu64 " is \"%s\", not \"%s\"", share->again,
-			       other->info.name, share->buffer.name);
-	return check_limits(registry, session, &share->buffer, NULL, nameless, answer);
+		return explain(call->answer, GPUSHARE_E_EXISTS,
+			       "generation %" PRIu64 " is another buffer, not \"%s\"", again,
+			       call->name);
+	return check_limits(call, sharing);
 }
 
-/* Enter or complete what passed the check. NULL: out of memory. */
-static struct entry *bring_back(struct registry *registry, struct session *session,
-				const gpushare_Share *share, struct entry *entry)
+/* There is nothing to adopt, and no descriptor to share instead. */
+static int explain_unadoptable(const struct call *call, const struct sharing *sharing)
 {
-	struct entry *nameless = store_find_deferred(&registry->store, share->again);
+	const struct entry *entry = sharing->entry;
 
-	if (entry) {
-		if (!entry->session && !share->orphan)
-			buffer_return(&registry->state, entry, session);
-		return entry;
-	}
-	if (!nameless)
-		entry = buffer_add(&registry->state, session, &share->buffer, share->handle,
-				   share->again);
-	else if (buffer_revive(&registry->state, nameless, &share->buffer, share->handle))
-		entry = nameless;
-	if (entry && share->orphan)
-		buffer_strand(&registry->state, entry, session);
+	if (!entry || (sharing->is_kept && entry->info.missing))
+		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
+	if (!sharing->is_kept)
+		return explain_taken(call, entry);
+	return explain(call->answer, GPUSHARE_E_NOT_FOUND,
+		       "\"%s\" is kept, but can't be adopted: it has %" PRIu64
+		       " bytes, not %" PRIu64 ", or is on another GPU",
+		       call->name, entry->info.size, sharing->share.buffer.size);
+}
+
+/* Whether the name may be shared so. */
+static int check_sharing(const struct call *call, const struct sharing *sharing)
+{
+	const gpushare_Share *share = &sharing->share;
+
+	if (share->again)
+		return sharing->entry ? check_standing(call, sharing) : check_lost(call, sharing);
+	if (sharing->adopts)
+		return check_socket(call);
+	if (share->adopt && !sharing->with_fd)
+		return explain_unadoptable(call, sharing);
+	if (sharing->entry && (!sharing->is_kept || entry_is_staged(share->buffer.flags)))
+		return explain_taken(call, sharing->entry);
+	return check_limits(call, sharing);
+}
+
+static struct entry *adopt(const struct call *call, const struct sharing *sharing)
+{
+	gpushare_ShareReply *body = &call->answer->body.share;
+	const gpushare_Share *share = &sharing->share;
+	struct entry *entry = sharing->entry;
+
+	call_give(call, entry->held);
+	if (share->mode)
+		entry->info.mode = share->mode;
+	if (*share->group)
+		entry->info.owner_gid = share->buffer.owner_gid;
+	buffer_adopt(&call->registry->state, entry, call->session, &share->buffer);
+	body->adopted = body->has_buffer = true;
+	registry_tell(call->registry, call->session, entry, &body->buffer);
 	return entry;
 }
 
-/* With the generation that it had before the registry's restart. */
-static int share_again(struct registry *registry, struct session *session,
-		       const gpushare_Share *share, reply *answer)
+/* A record for a free name. NULL: out of memory. */
+static struct entry *enter(const struct call *call, const struct sharing *sharing)
 {
-	struct entry *entry = store_find(&registry->store, share->buffer.name);
-	int status = entry ? check_standing(session, share, entry, answer)
-			   : check_lost(registry, session, share, answer);
+	struct state *state = &call->registry->state;
+	const gpushare_Share *share = &sharing->share;
+	struct entry *entry = sharing->nameless;
+
+	if (!entry)
+		entry =
+		    buffer_add(state, call->session, &share->buffer, share->handle, share->again);
+	else if (!buffer_revive(state, entry, &share->buffer, share->handle))
+		entry = NULL;
+	if (entry && share->orphan)
+		buffer_strand(state, entry, call->session);
+	return entry;
+}
+
+/* The record, as it is shared from now on. NULL: out of memory. */
+static struct entry *carry_out(const struct call *call, const struct sharing *sharing)
+{
+	struct state *state = &call->registry->state;
+	const gpushare_Share *share = &sharing->share;
+	struct entry *entry = sharing->entry;
+
+	if (!entry)
+		return enter(call, sharing);
+	if (sharing->adopts)
+		return adopt(call, sharing);
+	if (!share->again)
+		return buffer_replace(state, entry, call->session, &share->buffer, share->handle)
+			   ? entry
+			   : NULL;
+	if (!entry->session && !share->orphan)
+		buffer_return(state, entry, call->session);
+	return entry;
+}
+
+static void find(const struct call *call, struct sharing *sharing)
+{
+	const gpushare_Share *share = &sharing->share;
+	struct entry *entry;
+
+	registry_bury(call->registry, call->session, call->name);
+	entry = store_find(&call->registry->store, call->name);
+	sharing->entry = entry;
+	sharing->is_kept = entry && !entry->session && entry->owner.uid == call->session->peer.uid;
+	sharing->adopts = share->adopt && sharing->is_kept && !entry->info.missing &&
+			  buffer_is_alike(entry, &share->buffer);
+	sharing->nameless =
+	    share->again ? store_find_deferred(&call->registry->store, share->again) : NULL;
+}
+
+int handle_share(struct call *call)
+{
+	struct registry *registry = call->registry;
+	struct sharing sharing = {.share = call->ask->verb.share,
+				  .with_fd = registry->passing && registry->passing->came};
+	const gpushare_Share *share = &sharing.share;
+	gpushare_ShareReply *body = &call->answer->body.share;
+	/* A group's name may have to be looked up, which may take long: fds.sock doesn't. */
+	bool asks_group =
+	    !registry->passing && *share->group && backing_is_fd(share->buffer.backing);
+	int status = check_share(call, &sharing.share, sharing.with_fd || asks_group);
+	struct entry *entry;
 
 	if (status)
 		return status;
-	entry = bring_back(registry, session, share, entry);
+	body->owner_gid = share->buffer.owner_gid;
+	body->at_fds = asks_group;
+	if (asks_group)
+		return HANDLE_ELSEWHERE;
+	find(call, &sharing);
+	status = check_sharing(call, &sharing);
+	if (status)
+		return status;
+	entry = carry_out(call, &sharing);
 	if (!entry)
-		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
-	if (backing_is_fd(share->buffer.backing) && !entry->held)
-		buffer_hold(&registry->state, entry, handle_take(registry));
-	answer->which_body = gpushare_Reply_share_tag;
-	answer->body.share.generation = share->again;
-	log_line("again: uid %u pid %d (%s), \"%s\", %" PRIu64 " bytes", session->peer.uid,
-		 session->peer.pid, session->peer.command, share->buffer.name, share->buffer.size);
+		return GPUSHARE_E_NO_MEMORY;
+	if (backing_is_fd(entry->info.backing) && !entry->held)
+		buffer_hold(&registry->state, entry, call_take(call));
+	body->generation = entry->info.generation;
+	body->mode = entry->info.mode;
+	body->owner_gid = entry->info.owner_gid;
+	call_log(call, "share", "\"%s\", generation %" PRIu64 ", %" PRIu64 " bytes", call->name,
+		 entry->info.generation, entry->info.size);
 	return GPUSHARE_OK;
 }
 
-/* Came to adopt or to hear that there is nothing to adopt. */
-static int explain_strange(const gpushare_Share *share, const struct entry *kept, reply *answer)
+int handle_commit(struct call *call)
 {
-	return explain(answer, GPUSHARE_E_NOT_FOUND,
-		       "\"%s\" is kept, but can't be adopted: it has %" PRIu64
-		       " bytes, not %" PRIu64 ", or is on another GPU",
-		       share->buffer.name, kept->info.size, share->buffer.size);
-}
+	uint64_t generation = call->ask->verb.commit.generation;
+	struct entry *entry = call_find(call, 0);
 
-/* A group's name may have to be asked for, which takes its time: not where descriptors come. */
-static bool is_for_group(const struct registry *registry, const gpushare_Share *share)
-{
-	return !registry->passing && *share->group && backing_is_fd(share->buffer.backing);
-}
-
-int handle_share(struct registry *registry, struct session *session, const request *ask,
-		 reply *answer)
-{
-	bool with_fd = registry->passing && registry->passing->came;
-	bool asks_group = is_for_group(registry, &ask->verb.share);
-	gpushare_Share share = ask->verb.share;
-	const char *name = share.buffer.name;
-	struct entry *kept;
-	int status = check_share(&share, with_fd || asks_group, answer);
-
-	if (!status)
-		status = permission_check_share(session, &share, &registry->group, &share.buffer,
-						answer);
-	if (status)
-		return status;
-	if (asks_group) {
-		answer->which_body = gpushare_Reply_share_tag;
-		answer->body.share.at_fds = true;
-		answer->body.share.owner_gid = share.buffer.owner_gid;
-		return HANDLE_ELSEWHERE;
-	}
-	registry_bury(registry, session, name);
-	if (share.again)
-		return share_again(registry, session, &share, answer);
-	kept = share.adopt ? find_kept(registry, session, name) : NULL;
-	if (kept && !kept->info.missing && buffer_is_alike(kept, &share.buffer))
-		return share_adopt(registry, session, &share, kept, answer);
-	if (!share.adopt || with_fd)
-		return share_new(registry, session, &share, answer);
-	if (kept && kept->info.missing)
-		return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session, name);
-	if (kept)
-		return explain_strange(&share, kept, answer);
-	if (store_find(&registry->store, name))
-		return explain_taken(answer, session, store_find(&registry->store, name));
-	return explain_missing(answer, GPUSHARE_E_NOT_FOUND, registry, session, name);
+	if (!entry || entry->info.generation != generation)
+		return explain_other(call, generation);
+	if (entry->session != call->session)
+		return explain(call->answer, GPUSHARE_E_DENIED,
+			       "\"%s\" was shared through another connection; only that one may "
+			       "commit it",
+			       call->name);
+	if (!entry_is_staged(entry->info.flags))
+		return GPUSHARE_OK;
+	call_log(call, "commit", "\"%s\"", call->name);
+	buffer_commit(&call->registry->state, entry);
+	return GPUSHARE_OK;
 }

@@ -4,18 +4,13 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#define SPECIAL "*?[]\\"
-
 struct pattern pattern_begin(const char *text)
 {
-	struct pattern pattern = {.text = text, .prefix = strcspn(text, SPECIAL)};
-
-	pattern.suffix = text;
-	for (const char *at = text; (at = strpbrk(at, SPECIAL));)
-		pattern.suffix = ++at;
-	pattern.suffix_length = strlen(pattern.suffix);
-	pattern.plain = !strpbrk(text, "[]\\");
-	return pattern;
+	return (struct pattern){
+	    .text = text,
+	    .prefix = strcspn(text, "*?[]\\"),
+	    .plain = !strpbrk(text, "[]\\"),
+	};
 }
 
 const struct entry *pattern_seek(const struct pattern *pattern, const struct store *store,
@@ -37,7 +32,7 @@ bool pattern_is_past(const struct pattern *pattern, const char *name)
 	return strncmp(name, pattern->text, pattern->prefix) > 0;
 }
 
-/* What the latest '*' stands for grows until the rest fits: none before needs to be tried again. */
+/* The match of the latest '*' grows until the rest fits; earlier ones need no second try. */
 static bool fits(const char *text, const char *name, size_t *work)
 {
 	const char *star = NULL, *from = name;
@@ -59,23 +54,10 @@ static bool fits(const char *text, const char *name, size_t *work)
 	return !text[strspn(text, "*")];
 }
 
-bool pattern_may_fit(const struct pattern *pattern, const char *name)
-{
-	size_t length;
-
-	if (!pattern->suffix_length)
-		return true;
-	length = strlen(name);
-	return length >= pattern->suffix_length && !memcmp(name + length - pattern->suffix_length,
-							   pattern->suffix, pattern->suffix_length);
-}
-
 bool pattern_fits(const struct pattern *pattern, const char *name, size_t *work)
 {
 	if (!*pattern->text)
 		return true;
-	if (!pattern_may_fit(pattern, name))
-		return false;
 	if (pattern->plain)
 		return fits(pattern->text, name, work);
 	*work += strlen(pattern->text) * strlen(name);

@@ -100,7 +100,7 @@ owner() {
 	owner team make=a,w,2Mi,vmm+mode:640+group:$TEAM fill=a,7
 	has "$(as "$MEMBER" api_app open attach=a,w)" "attach w: E_DENIED"
 	has "$(as "$MEMBER" api_app open attach=a,w 2>&1)" \
-		"belongs to uid $OWNER, its mode is 0640, and uid $MEMBER may read it alone; attach it read-only"
+		"belongs to uid $OWNER, its mode is 0640, and uid $MEMBER may only read it; attach it read-only"
 	equal "$(as "$MEMBER" api_app open attach=a,w,0,r byte=a,9 put=a,0,5)" "$(
 		as "$OWNER" api_app open attach=a,w,0,r byte=a,9 put=a,0,5)"
 	has "$(as "$MEMBER" api_app open attach=a,w,0,r put=a,0,5)" "E_READ_ONLY"
@@ -111,7 +111,7 @@ owner() {
 	grep -q "^rights: *rw-r----- $OWNER:$TEAM" "$WORK/stat"
 	as "$MEMBER" gpushare ls | grep -q "rw-r----- $OWNER:$TEAM"
 	run -1 as "$MEMBER" gpushare rm w
-	has "$output" "belongs to uid $OWNER, who alone, or root, may unlink it"
+	has "$output" "belongs to uid $OWNER; only that user or root may unlink it"
 	gpushare rm w
 }
 
@@ -131,7 +131,7 @@ owner() {
 	equal "$(gpushare ls --json | jq -r '.[] | .mode + " " + (.owner_gid | tostring)')" "0640 $TEAM"
 	run -0 --separate-stderr as "$MEMBER" env LD_PRELOAD="$WORK/bin/libgpushare_shim.so" GPUSHARE_ATTACH=w \
 		GPUSHARE_LOG=stderr drv_linked init alloc=a,2Mi
-	has "$stderr" "may read it alone"
+	has "$stderr" "may only read it"
 	run -0 --separate-stderr as "$MEMBER" env LD_PRELOAD="$WORK/bin/libgpushare_shim.so" GPUSHARE_ATTACH=w:readonly \
 		drv_linked init alloc=a,2Mi byte=a,9
 	equal "$stderr" ""
@@ -212,7 +212,7 @@ evhost a: OK"
 		has "$(as "$user" api_app open evopen=a,secret)" "evopen secret: E_NOT_FOUND"
 	done
 	has "$(as "$OTHER" api_app open evopen=a,team)" "evopen team: E_NOT_FOUND"
-	has "$(as "$OTHER" api_app open evopen=a,seen 2>&1)" "an event that is opened can be recorded as well"
+	has "$(as "$OTHER" api_app open evopen=a,seen 2>&1)" "whoever opens an event can record it too"
 	equal "$(as "$OTHER" gpushare events --json | jq -c '[.[] | [.name, .mode]]')" '[["seen","0664"]]'
 	equal "$(as "$MEMBER" gpushare events --json | jq -r '.[].name' | paste -sd ' ')" "seen team"
 	has "$(as "$OTHER" api_app open evmake=a,x,0,660,$TEAM 2>&1)" "is not in the group"

@@ -70,7 +70,7 @@ static int ask_with(unsigned int client, const request *what, int fd)
 	struct passing passing = {.came = NULL};
 	int status;
 
-	if (fd >= 0 && fdtable_check(registry, session->user, &world.answer))
+	if (fd >= 0 && check_descriptor(registry, session->user, &world.answer))
 		close(fd);
 	else if (fd >= 0)
 		passing.came = fdtable_keep(&registry->fdtable, session->user, fd);

@@ -60,7 +60,7 @@ static void the_owner_brings_it_back(void **state)
 	assert_true(successor_seen(session, "x")->missing);
 	assert_int_equal(successor_seen(session, "x")->owner_pid, getpid());
 	assert_int_equal(peer_attach(session, "x"), GPUSHARE_E_NOT_FOUND);
-	peer_assert_sentence("nobody has brought its memory back so far");
+	peer_assert_sentence("nobody has brought its memory back yet");
 	peer_assert_sentence("has it");
 	assert_int_equal(peer_lookup(session, "x", 5), HANDLE_WAIT);
 	request waits = {.which_verb = gpushare_Request_attach_tag};
@@ -68,7 +68,7 @@ static void the_owner_brings_it_back(void **state)
 	waits.verb.attach.wait_ms = 5;
 	assert_int_equal(peer_ask(session, &waits), HANDLE_WAIT);
 	handle_timeout(peer_registry, session, &waits, &peer_answer);
-	peer_assert_sentence("nobody has brought its memory back so far");
+	peer_assert_sentence("nobody has brought its memory back yet");
 	request what = successor_share("x", KEEP); /* the name is not free */
 	assert_int_equal(peer_ask(session, &what), GPUSHARE_E_EXISTS);
 
@@ -227,14 +227,14 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 	successor_start();
 	a = successor_resume(getpid(), key);
 	assert_int_equal(peer_lookup(a, "y", 0), GPUSHARE_E_NOT_FOUND); /* nobody has it */
-	peer_assert_sentence("\"y\" is gone: it was lost with the registry");
+	peer_assert_sentence("had it; it was lost with the registry");
 	assert_true(successor_seen(a, "x")->missing);
 	assert_int_equal(peer_detach(a, "x", x), GPUSHARE_OK);
 	assert_int_equal(peer_lookup(a, "x", 0), GPUSHARE_E_NOT_FOUND);
-	peer_assert_sentence("\"x\" is gone: it was lost with the registry");
+	peer_assert_sentence("had it; it was lost with the registry");
 	assert_int_equal(peer_withdraw(a, "z", z), GPUSHARE_OK); /* freed, and not to be kept */
 	peer_lookup(a, "z", 0);
-	peer_assert_sentence("\"z\" is gone: it was lost with the registry");
+	peer_assert_sentence("had it; it was lost with the registry");
 	assert_null(peer_registry->kept.root);
 	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
 	assert_int_equal(peer_registry->store.count, 0);
@@ -263,7 +263,7 @@ static void what_is_missing_is_replaced_not_adopted(void **state)
 	int file = peer_goes;
 	peer_goes = -1;
 	assert_int_equal(peer_ask(a, &what), GPUSHARE_E_NOT_FOUND);
-	peer_assert_sentence("nobody has brought its memory back so far");
+	peer_assert_sentence("nobody has brought its memory back yet");
 	peer_goes = file;
 	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
 	assert_false(peer_answer.body.share.adopted);

@@ -86,7 +86,7 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
 	assert_true(order_is_gone(ordered_page(generation)));
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	peer_assert_sentence("may still be at it");
+	peer_assert_sentence("may still write to it");
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);

@@ -102,7 +102,7 @@ static void a_page_that_was_lost_is_asked_for(void **state)
 	assert_int_equal(peer_answer.body.order.id, 0);
 	/* somebody new is not given another one, which nobody would publish on */
 	assert_int_equal(ordered_ask(owner, "x", generation, 0), GPUSHARE_E_TIMED_OUT);
-	peer_assert_sentence("given it back");
+	peer_assert_sentence("brought it back");
 }
 
 /* A registry that has lost all of it; who attached it comes first, with the page. */
@@ -116,7 +116,7 @@ static struct session *come_first(pid_t pid, uint64_t generation, uint32_t roles
 	what.verb.resync.last = true;
 	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(session, "x", generation, roles), GPUSHARE_E_TIMED_OUT);
-	peer_assert_sentence("not told of it so far");
+	peer_assert_sentence("has not resynced yet");
 	assert_int_equal(ordered_bring(session, "x", generation, roles, id, 1, fd), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.id, id);
 	return session;

@@ -180,7 +180,7 @@ static void a_living_publisher_whose_connection_ended_is_waited_for(void **state
 	registry_disconnect(peer_registry, a);
 	assert_true(order_is_gone(page));
 	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	peer_assert_sentence("may still be at it");
+	peer_assert_sentence("may still write to it");
 	/* it itself goes on */
 	a = attacher(other);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);

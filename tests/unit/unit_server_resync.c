@@ -206,7 +206,7 @@ static void a_generation_is_one_names(void **state)
 
 	(void)state;
 	assert_int_equal(share_again(me, "y", x), GPUSHARE_E_EXISTS);
-	raw_assert_sentence("is \"x\", not \"y\"");
+	raw_assert_sentence("is another buffer, not \"y\"");
 	assert_int_equal(share_again(other, "x", x), GPUSHARE_E_EXISTS); /* another living owner */
 	assert_int_equal(share_again(me, "x", x + 1), GPUSHARE_E_EXISTS);
 	assert_int_equal(share_again(me, "y", UINT64_MAX), GPUSHARE_E_INVALID);
@@ -255,7 +255,7 @@ static void a_share_again_is_checked_like_any(void **state)
 	what.verb.share.buffer.flags = KEEP;
 	what.verb.share.orphan = true;
 	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
-	raw_assert_sentence("without its generation");
+	raw_assert_sentence("without keep or its generation");
 	what.verb.share.again = 1;
 	what.verb.share.buffer.flags = 0;
 	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);

@@ -199,8 +199,8 @@ static void who_may_read_attaches_so_and_no_more(void **state)
 	assert_int_equal(share_fd(owner, "w", 0, 0640, TEAM), GPUSHARE_OK);
 	generation = raw_answer.body.share.generation;
 	assert_int_equal(attach(member, "w", false), GPUSHARE_E_DENIED);
-	raw_assert_sentence("belongs to uid 41001, its mode is 0640, and uid 41002 may read it "
-			    "alone; attach it read-only");
+	raw_assert_sentence("belongs to uid 41001, its mode is 0640, and uid 41002 may only "
+			    "read it; attach it read-only");
 	assert_int_equal(attach(other, "w", true), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(attach(member, "w", true), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.read_only);
@@ -211,12 +211,12 @@ static void who_may_read_attaches_so_and_no_more(void **state)
 	assert_int_equal(attach(root, "w", true), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.read_only);
 	assert_int_equal(tag(member, "w", "k"), GPUSHARE_E_DENIED);
-	raw_assert_sentence("uid 41001, who alone, or root, may tag it");
+	raw_assert_sentence("uid 41001; only that user or root may tag it");
 	assert_int_equal(raw_say(member, raw_withdraw("w", 0)), GPUSHARE_E_DENIED);
 	raw_assert_sentence("may unlink it");
 	assert_int_equal(holders(member, "w", 0), GPUSHARE_OK);
 	assert_int_equal(order(member, "w", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	raw_assert_sentence("who may write it publishes it");
+	raw_assert_sentence("publishing needs the right to write");
 	assert_int_equal(tag(root, "w", "k"), GPUSHARE_OK);
 	assert_int_equal(raw_say(root, raw_withdraw("w", 0)), GPUSHARE_OK);
 	/* What is read-only for everybody needs no more than the right to read. */
@@ -428,7 +428,7 @@ static void kept_bytes_and_descriptors_have_limits(void **state)
 	(void)state;
 	assert_int_equal(share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0666, 0), GPUSHARE_OK);
 	assert_limited(owner, share_fd(owner, "l", GPUSHARE_FLAG_KEEP, 0, 0), "user_kept_bytes");
-	raw_assert_sentence("4096 bytes more, where 4096 of 4096 are kept");
+	raw_assert_sentence("4096 bytes more; this user keeps 4096, and one user may keep 4096");
 	assert_int_equal(attach(other, "k", false), GPUSHARE_OK);
 	assert_int_equal(raw_stat(owner).descriptors, 1);
 	assert_int_equal(raw_stat(other).descriptors, 0);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* lookup, attach, detach, and who has a buffer attached. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "verbs/call.h"
+
+#define PAGE (sizeof(((gpushare_HoldersReply *)0)->holders) / sizeof(gpushare_Holder))
+
+/* Wait for the name, or say why it isn't there. */
+static int await_name(const struct call *call)
+{
+	int status;
+
+	if (!handle_wait_ms(call->ask))
+		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
+	status = check_limit(call, call->session->user, LIMIT_waiters, 1);
+	return status ? status : HANDLE_WAIT;
+}
+
+int handle_lookup(struct call *call)
+{
+	const gpushare_Lookup *lookup = &call->ask->verb.lookup;
+	gpushare_LookupReply *body = &call->answer->body.lookup;
+	uint64_t generation = lookup->generation;
+	const struct entry *entry = call_find(call, generation);
+
+	if (!generation && (!entry || (entry->info.missing && handle_wait_ms(call->ask))))
+		return await_name(call);
+	if (!entry && buffer_has_gone(&call->registry->state, call->name, generation))
+		return explain_other(call, generation);
+	/* No buffer: after a restart nobody has brought that generation back, but somebody may. */
+	body->has_buffer = entry != NULL;
+	if (entry)
+		registry_tell(call->registry, call->session, entry, &body->buffer);
+	return GPUSHARE_OK;
+}
+
+/* Whether the peer means what the name stands for: memory or an event, and one name for each generation. */
+static int check_meant(const struct call *call, const struct known *info)
+{
+	bool event = call->ask->verb.attach.event;
+	const struct attachment *held = session_find_generation(call->session, info->generation);
+
+	if ((info->backing == GPUSHARE_BACKING_EVENT) != event)
+		return explain(call->answer, GPUSHARE_E_INVALID,
+			       event ? "\"%s\" is a buffer, no event; attach it with "
+				       "gpushare_attach()"
+				     : "\"%s\" is an event, no buffer; open it with "
+				       "gpushare_event_open()",
+			       info->name);
+	if (held && strcmp(held->name, info->name) != 0)
+		return explain(call->answer, GPUSHARE_E_INVALID,
+			       "this connection has said that generation %" PRIu64
+			       " is \"%s\", not \"%s\"; detach it first",
+			       info->generation, held->name, info->name);
+	return GPUSHARE_OK;
+}
+
+int handle_attach(struct call *call)
+{
+	struct registry *registry = call->registry;
+	struct session *session = call->session;
+	struct entry *entry = call_find(call, 0);
+	gpushare_AttachReply *body = &call->answer->body.attach;
+	const struct attachment *held;
+	int status;
+
+	if (!entry || entry->info.missing)
+		return await_name(call);
+	status = check_limit(call, session->user, LIMIT_attachments, 1);
+	if (!status)
+		status = check_meant(call, &entry->info);
+	if (!status)
+		status =
+		    check_attach(call, entry, call->ask->verb.attach.read_only, &body->read_only);
+	if (status)
+		return status;
+	body->at_fds = entry->held && !registry->passing;
+	if (body->at_fds)
+		return HANDLE_ELSEWHERE;
+	if (entry->held)
+		call_give(call, entry->held);
+	held = session_find_generation(session, entry->info.generation);
+	if (!buffer_attach(&registry->state, session, call->name, entry->info.generation,
+			   held ? held->count + 1 : 1))
+		return GPUSHARE_E_NO_MEMORY;
+	body->has_buffer = true;
+	body->own = entry->session && process_is_same(&session->peer, &entry->owner);
+	registry_tell(registry, session, entry, &body->buffer);
+	memcpy(body->handle, entry->handle, sizeof(body->handle));
+	call_log(call, "attach", "\"%s\"", call->name);
+	return GPUSHARE_OK;
+}
+
+int handle_detach(struct call *call)
+{
+	uint64_t generation = call->ask->verb.detach.generation;
+	struct attachment *attachment =
+	    session_find_attachment(call->session, call->name, generation);
+
+	if (!attachment)
+		return explain(call->answer, GPUSHARE_E_NOT_FOUND,
+			       "this connection has not attached \"%s\", generation %" PRIu64,
+			       call->name, generation);
+	buffer_detach(&call->registry->state, call->session, attachment, 1);
+	call_log(call, "detach", "\"%s\"", call->name);
+	return GPUSHARE_OK;
+}
+
+/* Insert in order of connections; a full page drops its last. */
+static void page_insert(gpushare_HoldersReply *page, const struct session *session,
+			const struct attachment *attachment)
+{
+	pb_size_t at = 0;
+
+	while (at < page->holders_count && page->holders[at].connection < session->id)
+		at++;
+	if (page->holders_count == PAGE)
+		page->more = true;
+	else
+		page->holders_count++;
+	if (at == PAGE)
+		return;
+	memmove(&page->holders[at + 1], &page->holders[at],
+		(page->holders_count - at - 1u) * sizeof(*page->holders));
+	page->holders[at] = (gpushare_Holder){
+	    .connection = session->id,
+	    .pid = session->peer.pid,
+	    .uid = session->peer.uid,
+	    .started = session->peer.started,
+	    .count = attachment->count,
+	    .own = attachment->own,
+	};
+	strcpy(page->holders[at].command, session->peer.command);
+}
+
+int handle_holders(struct call *call)
+{
+	const gpushare_Holders *wanted = &call->ask->verb.holders;
+	const struct entry *entry = call_find(call, wanted->generation);
+	const struct attachment *attachment;
+
+	if (!entry)
+		return explain_other(call, wanted->generation);
+	for (const struct session *each = call->registry->sessions.by_id; each;
+	     each = each->hh.next) {
+		attachment = session_find_attachment(each, call->name, entry->info.generation);
+		if (attachment && each->id > wanted->after)
+			page_insert(&call->answer->body.holders, each, attachment);
+	}
+	return GPUSHARE_OK;
+}

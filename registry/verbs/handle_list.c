@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* list: a page of the records that the peer may see and whose names fit a pattern. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/call.h"
+#include "verbs/pattern.h"
+
+_Static_assert(sizeof(((gpushare_ListReply *)0)->buffers) == LIMIT_PAGE * sizeof(record),
+	       "registry.options");
+
+/* A page that is being made. */
+struct listing {
+	const struct call *call;
+	const gpushare_List *list;
+	struct pattern pattern;
+	pb_size_t limit;
+	size_t work, hidden;
+	bool looked;		  /* at a record that the peer may see, in an earlier piece */
+	const struct entry *last; /* the latest that the peer may see */
+	const struct entry *rest; /* the latest hidden one, if there were too many */
+	gpushare_ListReply *page;
+};
+
+bool handle_refuses_lists(const struct user *user)
+{
+	return user->list_count >= LIMIT_LISTS_QUEUED;
+}
+
+static bool is_wanted(struct listing *listing, const struct entry *entry)
+{
+	const gpushare_List *list = listing->list;
+
+	return (entry->info.backing == GPUSHARE_BACKING_EVENT) == list->events &&
+	       entry->info.in_limbo == list->limbo &&
+	       pattern_fits(&listing->pattern, entry->info.name, &listing->work);
+}
+
+/* Onto the page, if it is wanted. false: the page, or this piece of the work, ends before it. */
+static bool list_one(struct listing *listing, const struct entry *entry)
+{
+	const struct call *call = listing->call;
+	gpushare_ListReply *page = listing->page;
+
+	if (!access_sees(call->session, entry)) {
+		/* The page's end would reveal hidden names: the work is interrupted instead. */
+		if (++listing->hidden == LIMIT_LIST_HIDDEN)
+			listing->rest = entry;
+		return !listing->rest;
+	}
+	listing->work += LIMIT_LIST_LOOK;
+	page->more = (listing->last || listing->looked) && listing->work >= LIMIT_LIST_WORK;
+	if (!page->more && is_wanted(listing, entry)) {
+		page->more = page->buffers_count == listing->limit;
+		if (!page->more)
+			registry_tell(call->registry, call->session, entry,
+				      &page->buffers[page->buffers_count++]);
+	}
+	if (!page->more)
+		listing->last = entry;
+	return !page->more;
+}
+
+static void list_names(struct listing *listing, const char *after)
+{
+	const struct store *store = &listing->call->registry->store;
+	const struct entry *entry = pattern_seek(&listing->pattern, store, after);
+
+	while (entry && !pattern_is_past(&listing->pattern, entry->info.name) &&
+	       list_one(listing, entry))
+		entry = store_after(store, entry->info.name);
+}
+
+static void list_deferred(struct listing *listing, uint64_t after)
+{
+	const struct store *store = &listing->call->registry->store;
+	const struct entry *entry = store_deferred_after(store, after);
+
+	while (entry && list_one(listing, entry))
+		entry = store_deferred_after(store, entry->info.generation);
+}
+
+/* Others get the lock; then the list goes on behind listing->rest. */
+static int interrupt(const struct listing *listing, struct list_rest **rest)
+{
+	if (!*rest)
+		*rest = malloc(sizeof(**rest));
+	if (!*rest)
+		return GPUSHARE_E_NO_MEMORY;
+	(*rest)->page = *listing->page;
+	(*rest)->work = listing->work;
+	(*rest)->looked = listing->last || listing->looked;
+	strcpy((*rest)->after, listing->rest->info.name);
+	(*rest)->after_generation = listing->rest->info.generation;
+	return HANDLE_MORE;
+}
+
+int handle_list(struct call *call)
+{
+	const gpushare_List *list = &call->ask->verb.list;
+	gpushare_ListReply *page = &call->answer->body.list;
+	const struct list_rest *rest = call->registry->list_rest;
+	struct listing listing = {
+	    .call = call,
+	    .list = list,
+	    .pattern = pattern_begin(list->glob),
+	    .limit = !list->limit		? LIMIT_PAGE_UNASKED
+		     : list->limit < LIMIT_PAGE ? list->limit
+						: LIMIT_PAGE,
+	    .work = rest ? rest->work : 0,
+	    .looked = rest && rest->looked,
+	    .page = page,
+	};
+
+	if (handle_refuses_lists(call->session->user))
+		return explain(call->answer, GPUSHARE_E_LIMIT,
+			       "%d lists of this user wait to be made, which is all that this "
+			       "registry takes of one user; ask again later",
+			       LIMIT_LISTS_QUEUED);
+	if (rest)
+		*page = rest->page;
+	if (list->limbo)
+		list_deferred(&listing, rest ? rest->after_generation : list->after_generation);
+	else
+		list_names(&listing, rest ? rest->after : list->after);
+	if (listing.last) {
+		strcpy(page->after, listing.last->info.name);
+		page->after_generation = listing.last->info.generation;
+	}
+	if (listing.rest)
+		return interrupt(&listing, &call->registry->list_rest);
+	if (!page->more) {
+		*page->after = '\0';
+		page->after_generation = 0;
+	}
+	return GPUSHARE_OK;
+}

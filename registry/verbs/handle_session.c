@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* hello; subscribe; resync: all that a client has, after its connection was lost. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/clock.h"
+#include "os/piece.h"
+#include "quota.h"
+#include "restore.h"
+#include "verbs/call.h"
+
+int handle_hello(struct call *call)
+{
+	const gpushare_Hello *hello = &call->ask->verb.hello;
+	gpushare_HelloReply *body = &call->answer->body.hello;
+	struct session *session = call->session;
+	int status;
+
+	if (hello->protocol != GPUSHARE_PROTOCOL)
+		return explain(
+		    call->answer, GPUSHARE_E_NOT_SUPPORTED,
+		    "this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
+		    "protocol %" PRIu32 "; install the same version on both sides",
+		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
+	process_says(&session->peer, hello->self.pid_namespace, hello->self.pid,
+		     hello->self.started);
+	/* 0 more: this connection counts already. */
+	status = check_limit(call, session->user, LIMIT_connections, 0);
+	if (status)
+		return status;
+	session->greeted = true;
+	session->attempt = hello->attempt;
+	body->resumed = restore_resume(call->registry, session, hello->resume);
+	memcpy(body->session, session->key, sizeof(session->key));
+	body->connection = session->id;
+	body->protocol = GPUSHARE_PROTOCOL;
+	body->pid = getpid();
+	snprintf(body->version, sizeof(body->version), "%s", GPUSHARE_VERSION);
+	call_log(call, "hello", "%s", hello->client);
+	return GPUSHARE_OK;
+}
+
+int handle_subscribe(struct call *call)
+{
+	struct session *session = call->session;
+	int status = GPUSHARE_OK;
+
+	if (!session->watcher) {
+		status = check_limit(call, session->user, LIMIT_watchers, 1);
+		if (!status)
+			status =
+			    events_enter(&call->registry->events, session, call->registry->unix_ns);
+	}
+	if (status)
+		return status;
+	if (session->watcher->ask)
+		return explain(call->answer, GPUSHARE_E_INVALID,
+			       "this connection waits for notices already; subscribe again when "
+			       "they have come");
+	return events_take(session->watcher, &call->answer->body.subscribe) ? GPUSHARE_OK
+									    : HANDLE_LISTEN;
+}
+
+/* Until the last part nothing counts as told, except what is shared or attached from now on. */
+static void begin(struct session *session)
+{
+	if (session->resyncing)
+		return;
+	session->resyncing = true;
+	session->round++;
+	session->unheard.entry = session->entries;
+	session->unheard.attachment = session->attachments;
+}
+
+static void want(const struct call *call, const gpushare_Hold *hold)
+{
+	gpushare_ResyncReply *body = &call->answer->body.resync;
+
+	body->wanted[body->wanted_count++] = hold->generation;
+}
+
+static void tell_shared(const struct call *call, const gpushare_Hold *hold)
+{
+	struct session *session = call->session;
+	struct entry *entry = buffer_find(&call->registry->state, hold->name, hold->generation);
+
+	/* A nameless record: after an unlink only its free is owed. */
+	if (entry && entry == store_find_deferred(&call->registry->store, hold->generation)) {
+		if (entry->session != session || entry->unsynced)
+			want(call, hold);
+		return;
+	}
+	if (entry && !entry->session && entry->owner.uid == session->peer.uid &&
+	    process_is_same(&entry->owner, &session->peer))
+		buffer_return(&call->registry->state, entry, session);
+	if (!entry || entry->session != session || entry->info.missing)
+		want(call, hold);
+	if (entry && entry->session == session)
+		entry->told = session->round;
+}
+
+/* A claim to an attachment. With --system a client can't come by another user's buffer so: only what the
+ * registry knows counts. */
+static bool may_hold(const struct call *call, const struct entry *entry)
+{
+	return entry ? access_of(call->session, entry) & ACCESS_READ : !call->registry->is_system;
+}
+
+static int tell_attached(const struct call *call, const gpushare_Hold *hold)
+{
+	struct registry *registry = call->registry;
+	struct session *session = call->session;
+	const struct entry *entry = buffer_find(&registry->state, hold->name, hold->generation);
+	const struct attachment *before = session_find_generation(session, hold->generation);
+	unsigned int had = before ? before->count : 0;
+	struct attachment *attachment;
+	int status;
+
+	if (!hold->count || (!before && !may_hold(call, entry)))
+		return GPUSHARE_OK;
+	if (before && strcmp(before->name, hold->name) != 0)
+		return explain(call->answer, GPUSHARE_E_INVALID,
+			       "generation %" PRIu64 " is \"%s\", not \"%s\"", hold->generation,
+			       before->name, hold->name);
+	status = check_limit(call, session->user, LIMIT_attachments,
+			     hold->count > had ? hold->count - had : 0);
+	if (status)
+		return status;
+	attachment =
+	    buffer_attach(&registry->state, session, hold->name, hold->generation, hold->count);
+	if (!attachment)
+		return GPUSHARE_E_NO_MEMORY;
+	attachment->told = session->round;
+	if (entry ? entry->info.missing
+		  : !store_find(&registry->store, hold->name) &&
+			!buffer_has_gone(&registry->state, hold->name, hold->generation))
+		want(call, hold);
+	return GPUSHARE_OK;
+}
+
+/* The buffer is older than its owner's process, which has adopted it. */
+static bool is_older(const struct entry *entry)
+{
+	int64_t boot_ns = entry->created_ns + clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
+	int64_t tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
+
+	return boot_ns < (int64_t)entry->owner.started * tick_ns;
+}
+
+/* Made by a Share whose answer never arrived: nobody has ever used it. */
+static bool is_nobodys(const struct entry *entry, const gpushare_Resync *resync)
+{
+	return entry->info.generation > resync->unanswered_after &&
+	       !strcmp(entry->info.name, resync->unanswered) && !is_older(entry);
+}
+
+/* The client has freed it, or another of its threads is about to say so: `unsynced` keeps its place for an
+ * answer that defers the free. */
+static void end_entry(const struct call *call, struct entry *entry)
+{
+	struct registry *registry = call->registry;
+	bool is_used = !is_nobodys(entry, &call->ask->verb.resync);
+
+	call_log(call, "withdraw", "\"%s\", while it was away", entry->info.name);
+	if (is_used && entry_stays(entry->info.flags)) {
+		buffer_orphan(&registry->state, entry);
+	} else if (is_used && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
+		   !limit_reached(registry, entry->user, LIMIT_limbo, 1)) {
+		buffer_defer(&registry->state, entry, DEPARTURE_WITHDRAWN, true);
+	} else {
+		buffer_remove(&registry->state, entry, DEPARTURE_WITHDRAWN);
+	}
+}
+
+/* End a piece of what the client did not tell. false: there is more. */
+static bool end(const struct call *call)
+{
+	struct session *session = call->session;
+	struct piece piece = piece_begin();
+
+	while (session->unheard.entry || session->unheard.attachment) {
+		struct entry *entry = session->unheard.entry;
+		struct attachment *attachment = session->unheard.attachment;
+
+		if (piece_is_over(&piece))
+			return false;
+		if (entry) {
+			session->unheard.entry = entry->next;
+			if (entry->told != session->round)
+				end_entry(call, entry);
+		} else {
+			session->unheard.attachment = attachment->next;
+			if (attachment->told != session->round)
+				buffer_detach(&call->registry->state, session, attachment,
+					      attachment->count);
+		}
+	}
+	session->resyncing = false;
+	return true;
+}
+
+/* Nobody else gets a generation that a client has had, whatever became of the records. With --system nobody
+ * may use up the numbers for all. */
+static int pass(const struct call *call, const gpushare_Hold *holds, pb_size_t count)
+{
+	for (pb_size_t i = 0; i < count; i++) {
+		int status = check_generation(call, holds[i].name, holds[i].generation);
+
+		if (status)
+			return status;
+		if (!call->registry->is_system)
+			generation_pass(&call->registry->generation, holds[i].generation);
+	}
+	return GPUSHARE_OK;
+}
+
+int handle_resync(struct call *call)
+{
+	const gpushare_Resync *resync = &call->ask->verb.resync;
+	int status = pass(call, resync->shared, resync->shared_count);
+
+	if (!status)
+		status = pass(call, resync->attached, resync->attached_count);
+	if (status)
+		return status;
+	begin(call->session);
+	for (pb_size_t i = 0; i < resync->shared_count; i++)
+		tell_shared(call, &resync->shared[i]);
+	for (pb_size_t i = 0; !status && i < resync->attached_count; i++)
+		status = tell_attached(call, &resync->attached[i]);
+	if (status || !resync->last || end(call))
+		return status;
+	status = check_limit(call, call->session->user, LIMIT_waiters, 1);
+	return status ? status : HANDLE_MORE;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* withdraw: a name goes, and perhaps its free is deferred; limbo: which deferred frees are due. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "quota.h"
+#include "verbs/call.h"
+
+static void answer_deferred(const struct call *call, const struct entry *entry)
+{
+	log_line("deferred free: \"%s\", generation %" PRIu64 ", attached %" PRIu32 " times",
+		 call->name, entry->info.generation, entry->info.attachers);
+	call->answer->body.withdraw.limbo = true;
+}
+
+/* The owner frees a buffer that has lost its name already. */
+static int withdraw_nameless(const struct call *call, struct entry *entry)
+{
+	if (call->ask->verb.withdraw.limbo && entry->info.attachers) {
+		buffer_confirm(&call->registry->state, entry);
+		answer_deferred(call, entry);
+	} else {
+		buffer_end(&call->registry->state, entry);
+	}
+	return GPUSHARE_OK;
+}
+
+/* Whether the record stays, without a name. After an unlink, so that its owner, who isn't told, doesn't bring
+ * it back after a restart. After a free, if others have it attached; a descriptor's memory needs no owner. */
+static bool is_deferred(const struct call *call, const struct entry *entry)
+{
+	const gpushare_Withdraw *withdraw = &call->ask->verb.withdraw;
+
+	if (!withdraw->generation)
+		return entry->session;
+	return withdraw->limbo && !backing_is_fd(entry->info.backing) && entry->info.attachers;
+}
+
+static void withdraw_entry(const struct call *call, struct entry *entry)
+{
+	struct state *state = &call->registry->state;
+	bool unlink = !call->ask->verb.withdraw.generation;
+	enum departure how = unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN;
+
+	if (!unlink && entry_stays(entry->info.flags)) {
+		buffer_orphan(state, entry);
+	} else if (!is_deferred(call, entry) ||
+		   limit_reached(call->registry, entry->user, LIMIT_limbo, 1)) {
+		buffer_remove(state, entry, how);
+	} else {
+		buffer_defer(state, entry, how, false);
+		if (!unlink)
+			answer_deferred(call, entry);
+	}
+}
+
+int handle_withdraw(struct call *call)
+{
+	uint64_t generation = call->ask->verb.withdraw.generation;
+	struct entry *entry = store_find_deferred(&call->registry->store, generation);
+	int status;
+
+	if (entry && entry->session == call->session && !strcmp(entry->info.name, call->name))
+		return withdraw_nameless(call, entry);
+	entry = call_find(call, 0);
+	if (!entry || (generation && entry->info.generation != generation))
+		return explain_other(call, generation);
+	if (generation && entry->session != call->session)
+		return explain(call->answer, GPUSHARE_E_DENIED,
+			       "\"%s\" was not shared through this connection; unlink it instead",
+			       call->name);
+	status = check_owner(call, entry, "unlink");
+	if (status)
+		return status;
+	call_log(call, generation ? "withdraw" : "unlink", "\"%s\"", call->name);
+	withdraw_entry(call, entry);
+	return GPUSHARE_OK;
+}
+
+int handle_limbo(struct call *call)
+{
+	const gpushare_Limbo *limbo = &call->ask->verb.limbo;
+	gpushare_LimboReply *left = &call->answer->body.limbo;
+
+	for (pb_size_t i = 0; i < limbo->generations_count; i++) {
+		struct entry *entry =
+		    store_find_deferred(&call->registry->store, limbo->generations[i]);
+		bool own = entry && entry->session == call->session;
+
+		if (own && entry->info.attachers)
+			continue;
+		left->generations[left->generations_count++] = limbo->generations[i];
+		if (own)
+			buffer_end(&call->registry->state, entry);
+	}
+	return GPUSHARE_OK;
+}
