@@ -195,12 +195,35 @@ static void test_another_page(void **state)
 	stage_play(have_another, NULL);
 }
 
+/* Its slot is used again as soon as the last release has come, on a stream or the CPU. */
+static void leave_often(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	cu_stream stream = part_stream();
+
+	OK(gpushare_publish_host(buffer, NULL));
+	for (unsigned int i = 0; i < ORDER_SLOTS + 10; i++) {
+		OK(gpushare_join(buffer, NULL));
+		OK(i % 2 ? gpushare_release_host(buffer, 1) : gpushare_release(buffer, stream, 1));
+		OK(gpushare_leave(buffer));
+		CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	}
+	OK(gpushare_free(buffer));
+	OK(gpushare_close(session));
+}
+
+static void test_leave_often(void **state)
+{
+	(void)state;
+	stage_play(leave_often, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
 	    T(test_two_processes), T(test_mute_registry), T(test_outlived_registry),
-	    T(test_come_and_go),   T(test_another_page),
+	    T(test_come_and_go),   T(test_another_page),  T(test_leave_often),
 	};
 
 	(void)argc;
