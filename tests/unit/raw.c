@@ -136,11 +136,24 @@ int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int raw_set_up(void **state)
+int raw_make_folder(void **state)
 {
 	(void)state;
 	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
-	assert_non_null(mkdtemp(raw_here.directory));
+	return mkdtemp(raw_here.directory) ? 0 : -1;
+}
+
+char *raw_in_folder(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
+	return path;
+}
+
+int raw_set_up(void **state)
+{
+	assert_int_equal(raw_make_folder(state), 0);
 	raw_daemon_start(&raw_here, NULL);
 	return 0;
 }
@@ -396,6 +409,23 @@ request raw_withdraw(const char *name, uint64_t generation)
 
 	strcpy(ask.verb.withdraw.name, name);
 	ask.verb.withdraw.generation = generation;
+	return ask;
+}
+
+request raw_free(const char *name, uint64_t generation)
+{
+	request ask = raw_withdraw(name, generation);
+
+	ask.verb.withdraw.limbo = true;
+	return ask;
+}
+
+request raw_detach(const char *name, uint64_t generation)
+{
+	request ask = {.which_verb = gpushare_Request_detach_tag};
+
+	strcpy(ask.verb.detach.name, name);
+	ask.verb.detach.generation = generation;
 	return ask;
 }
 

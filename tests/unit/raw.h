@@ -26,6 +26,9 @@ extern gpushare_HelloReply
  * sanitizer's report is one. */
 int raw_set_up(void **state);
 int raw_tear_down(void **state);
+/* The folder alone, and the path of a file in it. */
+int raw_make_folder(void **state);
+char *raw_in_folder(const char *name);
 
 long long raw_now_ms(void);
 /* What each limit gets for a busy machine: a constant, more with instruments or under an emulator. */
@@ -84,6 +87,9 @@ request raw_share(const char *name);
 request raw_lookup(const char *name, uint32_t wait_ms);
 request raw_attach(const char *name, uint32_t wait_ms);
 request raw_withdraw(const char *name, uint64_t generation);
+/* The owner's free, which holds the memory where others have it attached. */
+request raw_free(const char *name, uint64_t generation);
+request raw_detach(const char *name, uint64_t generation);
 gpushare_StatReply raw_stat(int fd);
 
 #endif

@@ -17,21 +17,6 @@
 
 static char words[4096];
 
-static int make_folder(void **state)
-{
-	(void)state;
-	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
-	return mkdtemp(raw_here.directory) ? 0 : -1;
-}
-
-static char *in_folder(const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
-	return path;
-}
-
 /* What holds the lock and listens at fds.sock, in a process of its own. */
 struct holder {
 	pid_t pid;
@@ -47,10 +32,10 @@ static void hold(const struct holder *holder, int ready)
 	int listener, fd, lock, beside;
 	size_t size;
 
-	lock = open(in_folder("registry.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	lock = open(raw_in_folder("registry.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	flock(lock, LOCK_EX);
 	dprintf(lock, "%d\n", getpid());
-	snprintf(at.sun_path, sizeof(at.sun_path), "%s", in_folder(GPUSHARE_FDS_SOCKET));
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", raw_in_folder(GPUSHARE_FDS_SOCKET));
 	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 4) ||
 	    write(ready, "x", 1) != 1)
@@ -105,7 +90,7 @@ static long long replace_fails(struct holder holder, const char *why)
 	assert_ptr_equal(strchr(words, '\n'), words + strlen(words) - 1);
 	kill(holder.pid, SIGKILL);
 	waitpid(holder.pid, NULL, 0);
-	unlink(in_folder(GPUSHARE_FDS_SOCKET));
+	unlink(raw_in_folder(GPUSHARE_FDS_SOCKET));
 	return raw_now_ms() - begin;
 }
 
@@ -167,7 +152,7 @@ static void who_has_gone_replaces_nobody(void **state)
 	(void)state;
 	raw_daemon_start(&raw_here, NULL);
 	assert_true(stopped(raw_here.pid));
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", in_folder(GPUSHARE_FDS_SOCKET));
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", raw_in_folder(GPUSHARE_FDS_SOCKET));
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(fds_send(fd, &message, NULL, 0, -1), 0);
 	close(fd);
@@ -177,7 +162,7 @@ static void who_has_gone_replaces_nobody(void **state)
 	raw_assert_serves();
 }
 
-#define in_place(test) cmocka_unit_test_setup_teardown(test, make_folder, raw_tear_down)
+#define in_place(test) cmocka_unit_test_setup_teardown(test, raw_make_folder, raw_tear_down)
 
 int main(void)
 {

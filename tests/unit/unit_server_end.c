@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "configured.h"
+#include "raw_fds.h"
 
 #ifdef __SANITIZE_THREAD__ /* to which a request is ten times as long */
 #define MANY 20000
@@ -173,22 +174,35 @@ static void a_signal_is_obeyed_meanwhile(void **state)
 	other = raw_connect(&raw_here);
 }
 
-/* The process lives on, without a connection: nobody is to come back for what was ending. */
+/* The process lives on, without a connection: nobody is to come back for what was ending. What is kept is
+ * kept once, whether it was the first that ended or the last. */
 static void an_end_goes_on_after_a_restart(void **state)
 {
-	int fd = own_many();
+	static const int ending[] = {SIGTERM, SIGKILL};
 
 	(void)state;
-	close(fd);
-	raw_await_connections(other, 1);
-	printf("%u names were left then\n", (unsigned int)raw_stat(other).names);
-	assert_int_equal(kill(raw_here.pid, SIGTERM), 0);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
-	raw_daemon_start(&raw_here, NULL);
-	close(other);
-	other = raw_connect(&raw_here);
-	assert_int_equal(raw_say(other, raw_lookup(name_at(MANY - 1), 0)), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(raw_stat(other).names, 1);
+	for (int i = 0; i < 2; i++) {
+		const char *kept = i ? "zzz" : "aaa";
+		int fd = own_many();
+
+		for (int gone = 0; gone < 2; gone++) /* there is no room for more */
+			assert_int_equal(raw_say(fd, raw_withdraw(name_at(gone), 0)), GPUSHARE_OK);
+		assert_int_equal(raw_fds_put(fd, kept, GPUSHARE_FLAG_KEEP), GPUSHARE_OK);
+		assert_int_equal(raw_say(other, raw_attach(name_at(MANY - 1), 0)), GPUSHARE_OK);
+		close(fd);
+		raw_await_connections(other, 1);
+		printf("%u names were left then\n", (unsigned int)raw_stat(other).names);
+		assert_int_equal(kill(raw_here.pid, ending[i]), 0);
+		assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), i ? 128 + SIGKILL : 0);
+		raw_daemon_start(&raw_here, NULL);
+		close(other);
+		other = raw_connect(&raw_here);
+		assert_int_equal(raw_say(other, raw_lookup(name_at(MANY - 1), 0)),
+				 GPUSHARE_E_NOT_FOUND);
+		assert_int_equal(raw_say(other, raw_lookup(kept, 0)), GPUSHARE_OK);
+		assert_true(raw_answer.body.lookup.buffer.owner_gone);
+		assert_int_equal(raw_stat(other).names, 2 + i);
+	}
 }
 
 /* With a hold of its first name in it: all others were freed while the connection was away. */

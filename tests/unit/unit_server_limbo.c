@@ -38,22 +38,10 @@ static void attach(int peer, const char *name)
 	assert_int_equal(raw_say(peer, raw_attach(name, 0)), GPUSHARE_OK);
 }
 
-static int detach(int peer, const char *name, uint64_t generation)
-{
-	request what = {.which_verb = gpushare_Request_detach_tag};
-
-	strcpy(what.verb.detach.name, name);
-	what.verb.detach.generation = generation;
-	return raw_say(peer, what);
-}
-
 /* A free that would hold the memory. Does the registry say so? */
 static bool leave(int peer, const char *name, uint64_t generation)
 {
-	request what = raw_withdraw(name, generation);
-
-	what.verb.withdraw.limbo = true;
-	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
+	assert_int_equal(raw_say(peer, raw_free(name, generation)), GPUSHARE_OK);
 	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
 	       raw_answer.body.withdraw.limbo;
 }
@@ -108,7 +96,7 @@ static void only_what_others_have_is_held(void **state)
 	attach(owner, "x"); /* its own process: not an attacher */
 	assert_false(leave(owner, "x", x));
 	assert_int_equal(held(), 0);
-	assert_int_equal(detach(owner, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, raw_detach("x", x)), GPUSHARE_OK);
 	assert_int_equal(left(owner, x, 77), 3);
 	/* nor memory that travels as a descriptor */
 	assert_int_equal(raw_fds_put(owner, "v", 0), GPUSHARE_OK);
@@ -146,7 +134,7 @@ static void the_last_attacher_ends_it(void **state)
 	attach(a, "x");
 	attach(b, "x");
 	attach(a, "y");
-	assert_int_equal(detach(a, "y", y), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_detach("y", y)), GPUSHARE_OK);
 	assert_false(page_says(page, y));
 	attach(b, "y");
 	assert_true(leave(owner, "x", x));
@@ -156,10 +144,10 @@ static void the_last_attacher_ends_it(void **state)
 	assert_int_equal(raw_say(a, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("withdrew it");
 	assert_int_equal(left(owner, x, y), 0);
-	assert_int_equal(detach(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_detach("x", x)), GPUSHARE_OK);
 	assert_int_equal(left(owner, x, y), 0);
 	assert_false(page_says(page, x));
-	assert_int_equal(detach(b, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(b, raw_detach("x", x)), GPUSHARE_OK);
 	assert_true(page_says(page, x) && !page_says(page, y));
 	assert_int_equal(left(owner, x, y), 1);
 	assert_int_equal(held(), 1);
@@ -182,7 +170,7 @@ static void the_name_is_free(void **state)
 	assert_true(second > first);
 	attach(a, "x");
 	attach(a, "x");
-	assert_int_equal(detach(a, "x", first), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_detach("x", first)), GPUSHARE_OK);
 	assert_int_equal(raw_say(a, raw_lookup("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_answer.body.lookup.buffer.attachers, 2);
 	assert_true(leave(owner, "x", second));
@@ -205,7 +193,7 @@ static void it_ends_with_its_owner(void **state)
 	end(owner, a);
 	assert_int_equal(held(), 1);
 	assert_int_equal(left(a, x, y), 3); /* its attacher has ended */
-	assert_int_equal(detach(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_detach("x", x)), GPUSHARE_OK);
 }
 
 /* The owner needs the memory, and frees it although it is attached. */
@@ -221,7 +209,7 @@ static void it_is_given_up(void **state)
 	assert_int_equal(raw_say(owner, raw_withdraw("x", x)), GPUSHARE_OK);
 	assert_int_equal(held(), 0);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", x)), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(detach(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_detach("x", x)), GPUSHARE_OK);
 }
 
 /* Somebody takes the name away; then the owner frees what is attached all the same. */
@@ -241,9 +229,9 @@ static void after_an_unlink(void **state)
 	again = share(owner, "x");
 	assert_true(leave(owner, "x", x));
 	assert_int_equal(held(), 1);
-	assert_int_equal(detach(a, "y", y), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_detach("y", y)), GPUSHARE_OK);
 	assert_false(leave(owner, "y", y));
-	assert_int_equal(detach(a, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_detach("x", x)), GPUSHARE_OK);
 	assert_int_equal(left(owner, x, again), 3);
 	assert_int_equal(raw_say(a, raw_lookup("x", 0)), GPUSHARE_OK);
 }

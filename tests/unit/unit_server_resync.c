@@ -76,15 +76,6 @@ static void attach(int peer, const char *name)
 	assert_int_equal(raw_say(peer, raw_attach(name, 0)), GPUSHARE_OK);
 }
 
-static int detach(int peer, const char *name, uint64_t generation)
-{
-	request what = {.which_verb = gpushare_Request_detach_tag};
-
-	strcpy(what.verb.detach.name, name);
-	what.verb.detach.generation = generation;
-	return raw_say(peer, what);
-}
-
 static const record *seen(int peer, const char *name)
 {
 	assert_int_equal(raw_say(peer, raw_lookup(name, 0)), GPUSHARE_OK);
@@ -157,7 +148,7 @@ static void what_is_not_told_of_goes(void **state)
 	assert_false(seen(other, "new")->owner_gone);
 	assert_int_equal(seen(other, "z")->attachers, 0);
 	assert_int_equal(seen(other, "w")->attachers, 5);
-	assert_int_equal(detach(me, "z", z), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(me, raw_detach("z", z)), GPUSHARE_E_NOT_FOUND);
 	/* A second time it begins from nothing. */
 	assert_int_equal(resync(me, (request){0}, true), GPUSHARE_OK);
 	assert_int_equal(raw_stat(me).names, 3); /* z, w, kept */
@@ -190,7 +181,7 @@ static void what_is_lost_is_shared_again(void **state)
 	assert_int_equal(seen(other, "x")->owner_pid, raw_peer_pid(me));
 	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
 	assert_wanted(0);
-	assert_int_equal(detach(other, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
 	assert_int_equal(seen(other, "x")->attachers, 1);
 	attach(me, "x");
 	assert_int_equal(seen(other, "x")->attachers, 1); /* the owner's own */
@@ -238,7 +229,7 @@ static void a_generation_has_one_name(void **state)
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_E_INVALID);
 	raw_assert_sentence("\"y\", not \"x\"");
 	assert_int_equal(seen(me, "x")->attachers, 0);
-	assert_int_equal(detach(other, "y", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("y", x)), GPUSHARE_OK);
 	attach(other, "x");
 	/* nor does one who has it attach it by another */
 	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_E_INVALID);
@@ -337,10 +328,7 @@ static void what_was_not_answered_goes(void **state)
 /* A free that would hold the memory. Does the registry say so? */
 static bool leave(int peer, const char *name, uint64_t generation)
 {
-	request what = raw_withdraw(name, generation);
-
-	what.verb.withdraw.limbo = true;
-	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
+	assert_int_equal(raw_say(peer, raw_free(name, generation)), GPUSHARE_OK);
 	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
 	       raw_answer.body.withdraw.limbo;
 }
@@ -375,7 +363,7 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 	come_back(&other, true);
 	assert_int_equal(resync_of(other, "x", first, 2), GPUSHARE_OK);
 	assert_wanted(0);
-	assert_int_equal(detach(other, "x", first), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_OK);
 	assert_false(has_been_left(me, first));
 	raw_peer_end(other);
 	restart(false);
@@ -424,7 +412,7 @@ static void what_is_unlinked_stays_nameless(void **state)
 	restart(false);
 	come_back(&other, true);
 	assert_int_equal(raw_stat(other).limbo, 0);
-	assert_int_equal(detach(other, "x", x), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
 }
 
 /* One thread has taken it off its list and is about to say so, while another one tells of the rest. */

@@ -34,15 +34,6 @@ static uint64_t share(int peer, const char *name)
 	return raw_answer.body.share.generation;
 }
 
-static int detach(int peer, const char *name, uint64_t generation)
-{
-	request what = {.which_verb = gpushare_Request_detach_tag};
-
-	strcpy(what.verb.detach.name, name);
-	what.verb.detach.generation = generation;
-	return raw_say(peer, what);
-}
-
 static const record *seen(int peer, const char *name)
 {
 	assert_int_equal(raw_say(peer, raw_lookup(name, 0)), GPUSHARE_OK);
@@ -284,14 +275,14 @@ static void attachers_are_counted(void **state)
 	assert_int_equal(raw_say(owner, raw_attach("x", 0)), GPUSHARE_OK); /* not an attacher */
 	assert_int_equal(seen(owner, "x")->attachers, 3);
 	assert_int_equal(raw_stat(other).attachments, 4);
-	assert_int_equal(detach(other, "x", generation), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("x", generation)), GPUSHARE_OK);
 	assert_int_equal(seen(owner, "x")->attachers, 2);
-	assert_int_equal(detach(other, "x", generation), GPUSHARE_OK);
-	assert_int_equal(detach(other, "x", generation), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(other, raw_detach("x", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("x", generation)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("has not attached \"x\"");
-	assert_int_equal(detach(third, "x", generation + 1), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(detach(third, "y", generation), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(detach(owner, "x", generation), GPUSHARE_OK);
+	assert_int_equal(raw_say(third, raw_detach("x", generation + 1)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(third, raw_detach("y", generation)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(owner, raw_detach("x", generation)), GPUSHARE_OK);
 	assert_int_equal(seen(owner, "x")->attachers, 1);
 	raw_peer_end(third);
 	raw_await_connections(other, 2);
@@ -310,10 +301,10 @@ static void an_attachment_outlives_the_name(void **state)
 	second = share(owner, "x");
 	assert_true(second > first);
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
-	assert_int_equal(detach(other, "x", first), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_OK);
 	assert_int_equal(seen(other, "x")->attachers, 1); /* that of the second */
-	assert_int_equal(detach(other, "x", first), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(detach(other, "x", second), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(other, raw_detach("x", second)), GPUSHARE_OK);
 	assert_int_equal(seen(other, "x")->attachers, 0);
 }
 
