@@ -7,10 +7,7 @@
 
 #define END_TRIES 8
 
-static const struct {
-	const char *key, *what, *helps;
-	uint64_t of_all, of_user;
-} kinds[] = {
+const struct limit_kind limit_kinds[] = {
 #define X(key, all, user, what, helps) {#key, what, helps, UINT64_C(all), UINT64_C(user)},
     LIMITS(X)
 #undef X
@@ -19,8 +16,8 @@ static const struct {
 void limits_init(struct limits *limits)
 {
 	for (int what = 0; what < LIMIT_KINDS; what++) {
-		limits->of_all[what] = kinds[what].of_all;
-		limits->of_user[what] = kinds[what].of_user;
+		limits->of_all[what] = limit_kinds[what].of_all;
+		limits->of_user[what] = limit_kinds[what].of_user;
 	}
 	limits->message_bytes = GPUSHARE_MESSAGE_MAX;
 	limits->together = UINT64_MAX;
@@ -92,15 +89,5 @@ void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1])
 		snprintf(out_key, LIMIT_KEY_MAX + 1, "message_bytes");
 	else
 		snprintf(out_key, LIMIT_KEY_MAX + 1, "%s%s", index < LIMIT_KINDS ? "" : "user_",
-			 kinds[index % LIMIT_KINDS].key);
-}
-
-const char *limit_what(enum limit what)
-{
-	return kinds[what].what;
-}
-
-const char *limit_helps(enum limit what)
-{
-	return kinds[what].helps;
+			 limit_kinds[index % LIMIT_KINDS].key);
 }

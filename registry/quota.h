@@ -4,6 +4,12 @@
 /* Whether a user may have more, and counts of what was refused. */
 #include "registry.h"
 
+/* Of each limit its key, and for the sentence: so many what, and what helps; then the defaults. */
+extern const struct limit_kind {
+	const char *key, *what, *helps;
+	uint64_t of_all, of_user;
+} limit_kinds[LIMIT_KINDS];
+
 /* Defaults. */
 void limits_init(struct limits *limits);
 /* One more socket of that user. NULL: too many, which is counted, or out of memory. */
@@ -19,8 +25,5 @@ unsigned int limit_reached(struct registry *registry, struct user *user, enum li
 void limit_count(struct registry *registry, struct user *user, unsigned int index);
 /* The key in registry.conf of the limit with that index. */
 void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1]);
-/* For the sentence. */
-const char *limit_what(enum limit what);
-const char *limit_helps(enum limit what);
 
 #endif

@@ -8,6 +8,7 @@
 
 struct call {
 	struct registry *registry;
+	struct state *state; /* of the registry */
 	struct session *session;
 	const request *ask;
 	const char *name; /* request_name(ask) */
@@ -20,6 +21,8 @@ struct call {
 REQUEST_VERBS(X)
 #undef X
 
+/* Put a sentence into the answer; the status. */
+#define refuse(call, ...) explain((call)->answer, __VA_ARGS__)
 /* Log what the peer did. */
 #define call_log(call, what, format, ...) \
 	log_line("%s: uid %u pid %d (%s), " format, what, (call)->session->peer.uid, \

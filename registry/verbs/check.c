@@ -43,25 +43,8 @@ int check_generation(const struct call *call, const char *name, uint64_t generat
 {
 	if (generation <= GENERATION_TOLD)
 		return GPUSHARE_OK;
-	return explain(call->answer, GPUSHARE_E_INVALID,
-		       "\"%s\" can't have had generation %" PRIu64, name, generation);
-}
-
-/* Memory, or an event. */
-static int check_extent(const struct call *call, const record *info)
-{
-	if (info->backing == GPUSHARE_BACKING_EVENT) {
-		if (!info->size && !info->base_offset && !info->base_size)
-			return GPUSHARE_OK;
-		return explain(call->answer, GPUSHARE_E_INVALID,
-			       "\"%s\" is an event, and has bytes", info->name);
-	}
-	if (!info->size)
-		return explain(call->answer, GPUSHARE_E_INVALID, "\"%s\" has no bytes", info->name);
-	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
-		return explain(call->answer, GPUSHARE_E_RANGE,
-			       "\"%s\" reaches past the end of its allocation", info->name);
-	return GPUSHARE_OK;
+	return refuse(call, GPUSHARE_E_INVALID, "\"%s\" can't have had generation %" PRIu64, name,
+		      generation);
 }
 
 #define KINDS (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
@@ -69,14 +52,21 @@ static int check_extent(const struct call *call, const record *info)
 /* Only a descriptor can be kept, or be handed out for reading only. Returns what contradicts, or NULL. */
 static const char *contradiction(const gpushare_Share *share, bool with_fd)
 {
-	uint32_t flags = share->buffer.flags;
-	bool fd = backing_is_fd(share->buffer.backing);
+	const record *info = &share->buffer;
+	uint32_t flags = info->flags;
+	bool fd = backing_is_fd(info->backing), event = info->backing == GPUSHARE_BACKING_EVENT;
 	bool handle = !all_zero(share->handle, sizeof(share->handle));
 
+	if (event && (info->size || info->base_offset || info->base_size))
+		return "is an event, and has bytes";
+	if (!event && !info->size)
+		return "has no bytes";
+	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
+		return "names no GPU";
 	if (flags & KINDS && !fd)
 		return "can't be kept or read-only without a file descriptor; use memory of "
 		       "cuMemCreate";
-	if (!entry_is_kept(flags) && share->buffer.ttl_s)
+	if (!entry_is_kept(flags) && info->ttl_s)
 		return "has a ttl, but is not kept; add keep";
 	if (!entry_is_kept(flags) && share->adopt)
 		return "is to be adopted, but not kept; add keep";
@@ -101,21 +91,21 @@ static int check_group(const struct call *call, gpushare_Share *share)
 	const struct session *session = call->session;
 
 	if (strcmp(group->name, share->group) != 0 || group->status == GPUSHARE_E_IO)
-		return explain(call->answer, GPUSHARE_E_IO,
-			       "\"%s\": the group '%s' can't be looked up on this host now; try "
-			       "again, or give its number",
-			       call->name, share->group);
+		return refuse(call, GPUSHARE_E_IO,
+			      "\"%s\": the group '%s' can't be looked up on this host now; try "
+			      "again, or give its number",
+			      call->name, share->group);
 	if (group->status)
-		return explain(call->answer, GPUSHARE_E_NOT_FOUND,
-			       "\"%s\": there is no group '%s' where the registry runs; 'getent "
-			       "group' lists the groups",
-			       call->name, share->group);
+		return refuse(call, GPUSHARE_E_NOT_FOUND,
+			      "\"%s\": there is no group '%s' where the registry runs; 'getent "
+			      "group' lists the groups",
+			      call->name, share->group);
 	if (session->peer.uid && !identity_is_in(&session->who, group->gid))
-		return explain(call->answer, GPUSHARE_E_DENIED,
-			       "\"%s\": this process of uid %u is not in the group '%s'%s; name "
-			       "one that 'id' shows",
-			       call->name, session->peer.uid, share->group,
-			       session->who.count ? "" : ", or the registry can't see its groups");
+		return refuse(call, GPUSHARE_E_DENIED,
+			      "\"%s\": this process of uid %u is not in the group '%s'%s; name "
+			      "one that 'id' shows",
+			      call->name, session->peer.uid, share->group,
+			      session->who.count ? "" : ", or the registry can't see its groups");
 	share->buffer.owner_gid = group->gid;
 	return GPUSHARE_OK;
 }
@@ -123,10 +113,10 @@ static int check_group(const struct call *call, gpushare_Share *share)
 static int check_rights(const struct call *call, gpushare_Share *share)
 {
 	if (share->mode & ~ACCESS_MODE)
-		return explain(call->answer, GPUSHARE_E_INVALID,
-			       "\"%s\": mode %04o is none; it is made of read and write bits, as "
-			       "0600, 0640 or 0666",
-			       call->name, (unsigned int)share->mode);
+		return refuse(call, GPUSHARE_E_INVALID,
+			      "\"%s\": mode %04o is none; it is made of read and write bits, as "
+			      "0600, 0640 or 0666",
+			      call->name, (unsigned int)share->mode);
 	share->buffer.mode = share->mode ? share->mode : ACCESS_MODE_DEFAULT;
 	share->buffer.owner_gid = call->session->who.gid;
 	return *share->group ? check_group(call, share) : GPUSHARE_OK;
@@ -138,24 +128,20 @@ int check_share(const struct call *call, gpushare_Share *share, bool with_fd)
 	const char *wrong;
 	int status;
 
-	if (!name_is_valid(info->name))
-		return explain(call->answer, GPUSHARE_E_NAME, "%s", name_fault(info->name));
-	status = check_extent(call, info);
-	if (status)
-		return status;
 	if (!backing_is_known(info->backing))
-		return explain(call->answer, GPUSHARE_E_NOT_SUPPORTED,
-			       "\"%s\": this registry knows no backing %u", info->name,
-			       (unsigned)info->backing);
+		return refuse(call, GPUSHARE_E_NOT_SUPPORTED,
+			      "\"%s\": this registry knows no backing %u", info->name,
+			      (unsigned)info->backing);
 	if (info->flags & ~(uint32_t)(KINDS | GPUSHARE_FLAG_STAGED))
-		return explain(call->answer, GPUSHARE_E_NOT_SUPPORTED,
-			       "\"%s\": this registry knows no flags 0x%x", info->name,
-			       (unsigned)info->flags);
-	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
-		return explain(call->answer, GPUSHARE_E_INVALID, "\"%s\" names no GPU", info->name);
+		return refuse(call, GPUSHARE_E_NOT_SUPPORTED,
+			      "\"%s\": this registry knows no flags 0x%x", info->name,
+			      (unsigned)info->flags);
 	wrong = contradiction(share, with_fd);
 	if (wrong)
-		return explain(call->answer, GPUSHARE_E_INVALID, "\"%s\" %s", info->name, wrong);
+		return refuse(call, GPUSHARE_E_INVALID, "\"%s\" %s", info->name, wrong);
+	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
+		return refuse(call, GPUSHARE_E_RANGE,
+			      "\"%s\" reaches past the end of its allocation", info->name);
 	status = check_generation(call, info->name, share->again);
 	if (!status)
 		status = check_tags(info->name, info->tags, info->tags_count, call->answer);
@@ -175,6 +161,7 @@ static int refuse_limit(struct registry *registry, struct user *user, enum limit
 	unsigned int index = limit_reached(registry, user, what, more);
 	bool own = index > LIMIT_KINDS;
 	uint64_t limit = (own ? registry->limits.of_user : registry->limits.of_all)[what];
+	const struct limit_kind *kind = &limit_kinds[what];
 	char key[LIMIT_KEY_MAX + 1];
 
 	if (!index)
@@ -185,11 +172,11 @@ static int refuse_limit(struct registry *registry, struct user *user, enum limit
 			       "it would keep %" PRIu64 " bytes more; this user keeps %" PRIu64
 			       ", and %s may keep %" PRIu64 " (%s in registry.conf); %s",
 			       more, user->held[what], own ? "one user" : "all users together",
-			       limit, key, limit_helps(what));
+			       limit, key, kind->helps);
 	return explain(answer, GPUSHARE_E_LIMIT,
 		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
 		       "registry.conf); %s",
-		       limit, limit_what(what), own ? " of one user" : "", key, limit_helps(what));
+		       limit, kind->what, own ? " of one user" : "", key, kind->helps);
 }
 
 int check_limit(const struct call *call, struct user *user, enum limit what, uint64_t more)
@@ -218,9 +205,9 @@ int check_owner(const struct call *call, const struct entry *entry, const char *
 {
 	if (access_of(call->session, entry) & ACCESS_OWN)
 		return GPUSHARE_OK;
-	return explain(call->answer, GPUSHARE_E_DENIED,
-		       "\"%s\" belongs to uid %u; only that user or root may %s it, not uid %u",
-		       entry->info.name, entry->owner.uid, verb, call->session->peer.uid);
+	return refuse(call, GPUSHARE_E_DENIED,
+		      "\"%s\" belongs to uid %u; only that user or root may %s it, not uid %u",
+		      entry->info.name, entry->owner.uid, verb, call->session->peer.uid);
 }
 
 int check_attach(const struct call *call, const struct entry *entry, bool read_only,
@@ -250,6 +237,6 @@ int check_socket(const struct call *call)
 {
 	if (call->registry->passing)
 		return GPUSHARE_OK;
-	return explain(call->answer, GPUSHARE_E_INVALID,
-		       "a file descriptor goes beside this answer: ask at " GPUSHARE_FDS_SOCKET);
+	return refuse(call, GPUSHARE_E_INVALID,
+		      "a file descriptor goes beside this answer: ask at " GPUSHARE_FDS_SOCKET);
 }

@@ -43,21 +43,21 @@ int explain_taken(const struct call *call, const struct entry *entry)
 	describe(&entry->owner, who);
 	if (!is_seen && entry_is_staged(entry->info.flags) &&
 	    entry->owner.uid == call->session->peer.uid)
-		return explain(call->answer, GPUSHARE_E_EXISTS,
-			       "\"%s\" is taken by %s, which has not committed it yet; wait, or "
-			       "choose another name",
-			       call->name, who);
+		return refuse(call, GPUSHARE_E_EXISTS,
+			      "\"%s\" is taken by %s, which has not committed it yet; wait, or "
+			      "choose another name",
+			      call->name, who);
 	if (!is_seen)
-		return explain(call->answer, GPUSHARE_E_EXISTS,
-			       "\"%s\" is taken by another user; choose another name", call->name);
+		return refuse(call, GPUSHARE_E_EXISTS,
+			      "\"%s\" is taken by another user; choose another name", call->name);
 	if (!entry->session)
-		return explain(call->answer, GPUSHARE_E_EXISTS,
-			       "\"%s\" is kept for uid %u; choose another name", call->name,
-			       entry->owner.uid);
-	return explain(call->answer, GPUSHARE_E_EXISTS,
-		       "\"%s\" is taken by %s, uid %u, for %lld s; choose another name or end "
-		       "that process",
-		       call->name, who, entry->owner.uid, seconds_since(entry->created_ns));
+		return refuse(call, GPUSHARE_E_EXISTS,
+			      "\"%s\" is kept for uid %u; choose another name", call->name,
+			      entry->owner.uid);
+	return refuse(call, GPUSHARE_E_EXISTS,
+		      "\"%s\" is taken by %s, uid %u, for %lld s; choose another name or end "
+		      "that process",
+		      call->name, who, entry->owner.uid, seconds_since(entry->created_ns));
 }
 
 static int explain_gone(const struct call *call, int status, const struct tombstone *gone)
@@ -72,10 +72,10 @@ static int explain_gone(const struct call *call, int status, const struct tombst
 	bool is_alive = gone->how == DEPARTURE_OWNER_GONE && process_runs(&gone->owner);
 	char who[WHO_SIZE];
 
-	return explain(call->answer, status, "\"%s\" is gone: %s %s %lld s ago", call->name,
-		       describe(&gone->owner, who),
-		       is_alive ? "closed its session" : what[gone->how],
-		       seconds_since(gone->when_ns));
+	return refuse(call, status, "\"%s\" is gone: %s %s %lld s ago", call->name,
+		      describe(&gone->owner, who),
+		      is_alive ? "closed its session" : what[gone->how],
+		      seconds_since(gone->when_ns));
 }
 
 int explain_missing(const struct call *call, int status)
@@ -86,17 +86,17 @@ int explain_missing(const struct call *call, int status)
 	char who[WHO_SIZE];
 
 	if (entry && entry->info.missing)
-		return explain(call->answer, status,
-			       "\"%s\" was shared before the registry restarted, and nobody has "
-			       "brought its memory back yet; %s %s it",
-			       call->name, describe(&entry->owner, who),
-			       entry->session ? "has" : "had");
+		return refuse(call, status,
+			      "\"%s\" was shared before the registry restarted, and nobody has "
+			      "brought its memory back yet; %s %s it",
+			      call->name, describe(&entry->owner, who),
+			      entry->session ? "has" : "had");
 	if (gone)
 		return explain_gone(call, status, gone);
-	return explain(call->answer, status, "no buffer is named \"%s\"; %s", call->name,
-		       !registry->store.count && may_know_all(call)
-			   ? "nothing is shared now"
-			   : "run 'gpushare ls' to see what is");
+	return refuse(call, status, "no buffer is named \"%s\"; %s", call->name,
+		      !registry->store.count && may_know_all(call)
+			  ? "nothing is shared now"
+			  : "run 'gpushare ls' to see what is");
 }
 
 int explain_other(const struct call *call, uint64_t generation)
@@ -105,18 +105,18 @@ int explain_other(const struct call *call, uint64_t generation)
 
 	if (!entry)
 		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
-	return explain(call->answer, GPUSHARE_E_NOT_FOUND,
-		       "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
-		       call->name, entry->info.generation, generation);
+	return refuse(call, GPUSHARE_E_NOT_FOUND,
+		      "\"%s\" is another buffer now: generation %" PRIu64 ", not %" PRIu64,
+		      call->name, entry->info.generation, generation);
 }
 
 int explain_rights(const struct call *call, const struct entry *entry, const char *may,
 		   const char *cure)
 {
-	return explain(call->answer, GPUSHARE_E_DENIED,
-		       "\"%s\" belongs to uid %u, its mode is %04o, and uid %u %s; %s",
-		       entry->info.name, entry->owner.uid, (unsigned int)entry->info.mode,
-		       call->session->peer.uid, may, cure);
+	return refuse(call, GPUSHARE_E_DENIED,
+		      "\"%s\" belongs to uid %u, its mode is %04o, and uid %u %s; %s",
+		      entry->info.name, entry->owner.uid, (unsigned int)entry->info.mode,
+		      call->session->peer.uid, may, cure);
 }
 
 int explain_protocol(reply *answer)

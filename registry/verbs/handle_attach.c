@@ -27,7 +27,7 @@ int handle_lookup(struct call *call)
 
 	if (!generation && (!entry || (entry->info.missing && handle_wait_ms(call->ask))))
 		return await_name(call);
-	if (!entry && buffer_has_gone(&call->registry->state, call->name, generation))
+	if (!entry && buffer_has_gone(call->state, call->name, generation))
 		return explain_other(call, generation);
 	/* No buffer: after a restart nobody has brought that generation back, but somebody may. */
 	body->has_buffer = entry != NULL;
@@ -43,17 +43,17 @@ static int check_meant(const struct call *call, const struct known *info)
 	const struct attachment *held = session_find_generation(call->session, info->generation);
 
 	if ((info->backing == GPUSHARE_BACKING_EVENT) != event)
-		return explain(call->answer, GPUSHARE_E_INVALID,
-			       event ? "\"%s\" is a buffer, no event; attach it with "
-				       "gpushare_attach()"
-				     : "\"%s\" is an event, no buffer; open it with "
-				       "gpushare_event_open()",
-			       info->name);
+		return refuse(call, GPUSHARE_E_INVALID,
+			      event ? "\"%s\" is a buffer, no event; attach it with "
+				      "gpushare_attach()"
+				    : "\"%s\" is an event, no buffer; open it with "
+				      "gpushare_event_open()",
+			      info->name);
 	if (held && strcmp(held->name, info->name) != 0)
-		return explain(call->answer, GPUSHARE_E_INVALID,
-			       "this connection has said that generation %" PRIu64
-			       " is \"%s\", not \"%s\"; detach it first",
-			       info->generation, held->name, info->name);
+		return refuse(call, GPUSHARE_E_INVALID,
+			      "this connection has said that generation %" PRIu64
+			      " is \"%s\", not \"%s\"; detach it first",
+			      info->generation, held->name, info->name);
 	return GPUSHARE_OK;
 }
 
@@ -82,7 +82,7 @@ int handle_attach(struct call *call)
 	if (entry->held)
 		call_give(call, entry->held);
 	held = session_find_generation(session, entry->info.generation);
-	if (!buffer_attach(&registry->state, session, call->name, entry->info.generation,
+	if (!buffer_attach(call->state, session, call->name, entry->info.generation,
 			   held ? held->count + 1 : 1))
 		return GPUSHARE_E_NO_MEMORY;
 	body->has_buffer = true;
@@ -100,10 +100,10 @@ int handle_detach(struct call *call)
 	    session_find_attachment(call->session, call->name, generation);
 
 	if (!attachment)
-		return explain(call->answer, GPUSHARE_E_NOT_FOUND,
-			       "this connection has not attached \"%s\", generation %" PRIu64,
-			       call->name, generation);
-	buffer_detach(&call->registry->state, call->session, attachment, 1);
+		return refuse(call, GPUSHARE_E_NOT_FOUND,
+			      "this connection has not attached \"%s\", generation %" PRIu64,
+			      call->name, generation);
+	buffer_detach(call->state, call->session, attachment, 1);
 	call_log(call, "detach", "\"%s\"", call->name);
 	return GPUSHARE_OK;
 }

@@ -113,10 +113,10 @@ int handle_list(struct call *call)
 	};
 
 	if (handle_refuses_lists(call->session->user))
-		return explain(call->answer, GPUSHARE_E_LIMIT,
-			       "%d lists of this user wait to be made, which is all that this "
-			       "registry takes of one user; ask again later",
-			       LIMIT_LISTS_QUEUED);
+		return refuse(call, GPUSHARE_E_LIMIT,
+			      "%d lists of this user wait to be made, which is all that this "
+			      "registry takes of one user; ask again later",
+			      LIMIT_LISTS_QUEUED);
 	if (rest)
 		*page = rest->page;
 	if (list->limbo)

@@ -16,7 +16,7 @@ static bool is_awaited(const struct call *call)
 	const struct order *order = order_find(registry, generation);
 
 	if (call_find(call, 0) || call_find_gone(call) ||
-	    buffer_has_gone(&registry->state, call->name, generation))
+	    buffer_has_gone(call->state, call->name, generation))
 		return false;
 	return clock_ns() < registry->unseen_until_ns || (order && order->awaited_ns);
 }
@@ -31,17 +31,17 @@ static int check_entry(const struct call *call, const struct entry *entry)
 	    (access_of(call->session, entry) & ACCESS_READ))
 		return GPUSHARE_OK;
 	if (entry && access_sees(call->session, entry))
-		return explain(call->answer, GPUSHARE_E_DENIED,
-			       "this connection neither shares \"%s\" nor has it attached",
-			       call->name);
+		return refuse(call, GPUSHARE_E_DENIED,
+			      "this connection neither shares \"%s\" nor has it attached",
+			      call->name);
 	if (entry || !(attached || call->registry->is_system) || !is_awaited(call))
 		return explain_other(call, ask->generation);
 	if (ask->again && attached)
 		return GPUSHARE_OK;
-	return explain(call->answer, GPUSHARE_E_TIMED_OUT,
-		       "\"%s\" was shared before the registry restarted, and its owner has not "
-		       "resynced yet; try again",
-		       call->name);
+	return refuse(call, GPUSHARE_E_TIMED_OUT,
+		      "\"%s\" was shared before the registry restarted, and its owner has not "
+		      "resynced yet; try again",
+		      call->name);
 }
 
 static int check_publisher(const struct call *call, const struct entry *entry,
@@ -52,39 +52,38 @@ static int check_publisher(const struct call *call, const struct entry *entry,
 
 	if (entry && entry->info.flags & GPUSHARE_FLAG_READONLY &&
 	    !process_is_same(&entry->owner, &session->peer))
-		return explain(call->answer, GPUSHARE_E_READ_ONLY,
-			       "\"%s\" is read-only: only its owner publishes it", call->name);
+		return refuse(call, GPUSHARE_E_READ_ONLY,
+			      "\"%s\" is read-only: only its owner publishes it", call->name);
 	if (entry && !(access_of(session, entry) & ACCESS_WRITE))
 		return explain_rights(call, entry, "may only read it",
 				      "publishing needs the right to write");
 	if (rival)
-		return explain(call->answer, GPUSHARE_E_DENIED,
-			       "\"%s\" is published by process %" PRId32
-			       " (%s), and by one process at a time",
-			       call->name, rival->session->peer.pid, rival->session->peer.command);
+		return refuse(call, GPUSHARE_E_DENIED,
+			      "\"%s\" is published by process %" PRId32
+			      " (%s), and by one process at a time",
+			      call->name, rival->session->peer.pid, rival->session->peer.command);
 	if (participant_is_under_way(call->registry, order, session))
-		return explain(call->answer, GPUSHARE_E_DENIED,
-			       "the process that published \"%s\" has left, but its GPU may still "
-			       "write to it; try again in %d seconds",
-			       call->name, LIMIT_ORDER_SETTLE_MS / 1000);
+		return refuse(call, GPUSHARE_E_DENIED,
+			      "the process that published \"%s\" has left, but its GPU may still "
+			      "write to it; try again in %d seconds",
+			      call->name, LIMIT_ORDER_SETTLE_MS / 1000);
 	return GPUSHARE_OK;
 }
 
 static int explain_failed(const struct call *call, int status)
 {
 	if (status == GPUSHARE_E_LIMIT)
-		return explain(
-		    call->answer, status,
-		    "\"%s\" can't be ordered: a buffer has %d consumers at most, and one "
-		    "that left counts until its GPU is done; or the registry has no "
-		    "file descriptor left (descriptors and user_descriptors in "
-		    "registry.conf)",
-		    call->name, (int)ORDER_SLOTS);
+		return refuse(call, status,
+			      "\"%s\" can't be ordered: a buffer has %d consumers at most, and one "
+			      "that left counts until its GPU is done; or the registry has no "
+			      "file descriptor left (descriptors and user_descriptors in "
+			      "registry.conf)",
+			      call->name, (int)ORDER_SLOTS);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return explain(call->answer, status,
-			       "the order of \"%s\" was lost with the registry's keeper, and its "
-			       "participants have not brought it back yet; try again",
-			       call->name);
+		return refuse(call, status,
+			      "the order of \"%s\" was lost with the registry's keeper, and its "
+			      "participants have not brought it back yet; try again",
+			      call->name);
 	return status;
 }
 
@@ -143,7 +142,7 @@ int handle_order(struct call *call)
 {
 	const gpushare_Order *ask = &call->ask->verb.order;
 	struct registry *registry = call->registry;
-	const struct entry *entry = buffer_find(&registry->state, call->name, ask->generation);
+	const struct entry *entry = buffer_find(call->state, call->name, ask->generation);
 	struct order *order;
 	bool came = false;
 	int status;

@@ -19,8 +19,8 @@ int handle_hello(struct call *call)
 	int status;
 
 	if (hello->protocol != GPUSHARE_PROTOCOL)
-		return explain(
-		    call->answer, GPUSHARE_E_NOT_SUPPORTED,
+		return refuse(
+		    call, GPUSHARE_E_NOT_SUPPORTED,
 		    "this registry (gpushare %s) speaks protocol %d, the client (%s) speaks "
 		    "protocol %" PRIu32 "; install the same version on both sides",
 		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
@@ -56,9 +56,9 @@ int handle_subscribe(struct call *call)
 	if (status)
 		return status;
 	if (session->watcher->ask)
-		return explain(call->answer, GPUSHARE_E_INVALID,
-			       "this connection waits for notices already; subscribe again when "
-			       "they have come");
+		return refuse(call, GPUSHARE_E_INVALID,
+			      "this connection waits for notices already; subscribe again when "
+			      "they have come");
 	return events_take(session->watcher, &call->answer->body.subscribe) ? GPUSHARE_OK
 									    : HANDLE_LISTEN;
 }
@@ -84,7 +84,7 @@ static void want(const struct call *call, const gpushare_Hold *hold)
 static void tell_shared(const struct call *call, const gpushare_Hold *hold)
 {
 	struct session *session = call->session;
-	struct entry *entry = buffer_find(&call->registry->state, hold->name, hold->generation);
+	struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
 
 	/* A nameless record: after an unlink only its free is owed. */
 	if (entry && entry == store_find_deferred(&call->registry->store, hold->generation)) {
@@ -94,7 +94,7 @@ static void tell_shared(const struct call *call, const gpushare_Hold *hold)
 	}
 	if (entry && !entry->session && entry->owner.uid == session->peer.uid &&
 	    process_is_same(&entry->owner, &session->peer))
-		buffer_return(&call->registry->state, entry, session);
+		buffer_return(call->state, entry, session);
 	if (!entry || entry->session != session || entry->info.missing)
 		want(call, hold);
 	if (entry && entry->session == session)
@@ -112,7 +112,7 @@ static int tell_attached(const struct call *call, const gpushare_Hold *hold)
 {
 	struct registry *registry = call->registry;
 	struct session *session = call->session;
-	const struct entry *entry = buffer_find(&registry->state, hold->name, hold->generation);
+	const struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
 	const struct attachment *before = session_find_generation(session, hold->generation);
 	unsigned int had = before ? before->count : 0;
 	struct attachment *attachment;
@@ -121,21 +121,20 @@ static int tell_attached(const struct call *call, const gpushare_Hold *hold)
 	if (!hold->count || (!before && !may_hold(call, entry)))
 		return GPUSHARE_OK;
 	if (before && strcmp(before->name, hold->name) != 0)
-		return explain(call->answer, GPUSHARE_E_INVALID,
-			       "generation %" PRIu64 " is \"%s\", not \"%s\"", hold->generation,
-			       before->name, hold->name);
+		return refuse(call, GPUSHARE_E_INVALID,
+			      "generation %" PRIu64 " is \"%s\", not \"%s\"", hold->generation,
+			      before->name, hold->name);
 	status = check_limit(call, session->user, LIMIT_attachments,
 			     hold->count > had ? hold->count - had : 0);
 	if (status)
 		return status;
-	attachment =
-	    buffer_attach(&registry->state, session, hold->name, hold->generation, hold->count);
+	attachment = buffer_attach(call->state, session, hold->name, hold->generation, hold->count);
 	if (!attachment)
 		return GPUSHARE_E_NO_MEMORY;
 	attachment->told = session->round;
 	if (entry ? entry->info.missing
 		  : !store_find(&registry->store, hold->name) &&
-			!buffer_has_gone(&registry->state, hold->name, hold->generation))
+			!buffer_has_gone(call->state, hold->name, hold->generation))
 		want(call, hold);
 	return GPUSHARE_OK;
 }
@@ -165,12 +164,12 @@ static void end_entry(const struct call *call, struct entry *entry)
 
 	call_log(call, "withdraw", "\"%s\", while it was away", entry->info.name);
 	if (is_used && entry_stays(entry->info.flags)) {
-		buffer_orphan(&registry->state, entry);
+		buffer_orphan(call->state, entry);
 	} else if (is_used && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
 		   !limit_reached(registry, entry->user, LIMIT_limbo, 1)) {
-		buffer_defer(&registry->state, entry, DEPARTURE_WITHDRAWN, true);
+		buffer_defer(call->state, entry, DEPARTURE_WITHDRAWN, true);
 	} else {
-		buffer_remove(&registry->state, entry, DEPARTURE_WITHDRAWN);
+		buffer_remove(call->state, entry, DEPARTURE_WITHDRAWN);
 	}
 }
 
@@ -193,8 +192,7 @@ static bool end(const struct call *call)
 		} else {
 			session->unheard.attachment = attachment->next;
 			if (attachment->told != session->round)
-				buffer_detach(&call->registry->state, session, attachment,
-					      attachment->count);
+				buffer_detach(call->state, session, attachment, attachment->count);
 		}
 	}
 	session->resyncing = false;

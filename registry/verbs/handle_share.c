@@ -35,6 +35,18 @@ static int check_limits(const struct call *call, const struct sharing *sharing)
 		   : check_tag_limit(call, user, kept ? kept : sharing->nameless, info->tags_count);
 }
 
+/* It can't be adopted or brought back as what the peer says it is. */
+static int explain_unlike(const struct call *call, const struct sharing *sharing, int status)
+{
+	const struct entry *entry = sharing->entry;
+
+	return refuse(call, status,
+		      "\"%s\", generation %" PRIu64 ", has %" PRIu64 " bytes, not %" PRIu64
+		      ", or is on another GPU",
+		      call->name, entry->info.generation, entry->info.size,
+		      sharing->share.buffer.size);
+}
+
 /* Whether what has the name is the buffer that is brought back, and this peer may bring it back. */
 static int check_standing(const struct call *call, const struct sharing *sharing)
 {
@@ -47,10 +59,7 @@ static int check_standing(const struct call *call, const struct sharing *sharing
 		return explain_taken(call, entry);
 	if (buffer_is_alike(entry, &share->buffer))
 		return GPUSHARE_OK;
-	return explain(call->answer, GPUSHARE_E_INVALID,
-		       "\"%s\", generation %" PRIu64 ", has %" PRIu64 " bytes, not %" PRIu64
-		       ", or is on another GPU",
-		       call->name, share->again, entry->info.size, share->buffer.size);
+	return explain_unlike(call, sharing, GPUSHARE_E_INVALID);
 }
 
 /* Only its owner brings back what is known to have gone. With --system, attachers have no say in whose a
@@ -64,7 +73,7 @@ static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 	if (registry->is_system && (share->again >= registry->generation.next ||
 				    (gone && gone->owner.uid != call->session->peer.uid)))
 		return false;
-	if (!buffer_has_gone(&registry->state, call->name, share->again))
+	if (!buffer_has_gone(call->state, call->name, share->again))
 		return !share->orphan || !registry->is_system;
 	return !share->orphan && (!registry->is_system || gone);
 }
@@ -80,9 +89,9 @@ static int check_lost(const struct call *call, const struct sharing *sharing)
 		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
 	other = store_find_generation(&call->registry->store, again);
 	if (other && other != nameless)
-		return explain(call->answer, GPUSHARE_E_EXISTS,
-			       "generation %" PRIu64 " is another buffer, not \"%s\"", again,
-			       call->name);
+		return refuse(call, GPUSHARE_E_EXISTS,
+			      "generation %" PRIu64 " is another buffer, not \"%s\"", again,
+			      call->name);
 	return check_limits(call, sharing);
 }
 
@@ -95,10 +104,7 @@ static int explain_unadoptable(const struct call *call, const struct sharing *sh
 		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
 	if (!sharing->is_kept)
 		return explain_taken(call, entry);
-	return explain(call->answer, GPUSHARE_E_NOT_FOUND,
-		       "\"%s\" is kept, but can't be adopted: it has %" PRIu64
-		       " bytes, not %" PRIu64 ", or is on another GPU",
-		       call->name, entry->info.size, sharing->share.buffer.size);
+	return explain_unlike(call, sharing, GPUSHARE_E_NOT_FOUND);
 }
 
 /* Whether the name may be shared so. */
@@ -128,7 +134,7 @@ static struct entry *adopt(const struct call *call, const struct sharing *sharin
 		entry->info.mode = share->mode;
 	if (*share->group)
 		entry->info.owner_gid = share->buffer.owner_gid;
-	buffer_adopt(&call->registry->state, entry, call->session, &share->buffer);
+	buffer_adopt(call->state, entry, call->session, &share->buffer);
 	body->adopted = body->has_buffer = true;
 	registry_tell(call->registry, call->session, entry, &body->buffer);
 	return entry;
@@ -137,24 +143,22 @@ static struct entry *adopt(const struct call *call, const struct sharing *sharin
 /* A record for a free name. NULL: out of memory. */
 static struct entry *enter(const struct call *call, const struct sharing *sharing)
 {
-	struct state *state = &call->registry->state;
 	const gpushare_Share *share = &sharing->share;
 	struct entry *entry = sharing->nameless;
 
 	if (!entry)
-		entry =
-		    buffer_add(state, call->session, &share->buffer, share->handle, share->again);
-	else if (!buffer_revive(state, entry, &share->buffer, share->handle))
+		entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
+				   share->again);
+	else if (!buffer_revive(call->state, entry, &share->buffer, share->handle))
 		entry = NULL;
 	if (entry && share->orphan)
-		buffer_strand(state, entry, call->session);
+		buffer_strand(call->state, entry, call->session);
 	return entry;
 }
 
 /* The record, as it is shared from now on. NULL: out of memory. */
 static struct entry *carry_out(const struct call *call, const struct sharing *sharing)
 {
-	struct state *state = &call->registry->state;
 	const gpushare_Share *share = &sharing->share;
 	struct entry *entry = sharing->entry;
 
@@ -163,11 +167,12 @@ static struct entry *carry_out(const struct call *call, const struct sharing *sh
 	if (sharing->adopts)
 		return adopt(call, sharing);
 	if (!share->again)
-		return buffer_replace(state, entry, call->session, &share->buffer, share->handle)
+		return buffer_replace(call->state, entry, call->session, &share->buffer,
+				      share->handle)
 			   ? entry
 			   : NULL;
 	if (!entry->session && !share->orphan)
-		buffer_return(state, entry, call->session);
+		buffer_return(call->state, entry, call->session);
 	return entry;
 }
 
@@ -213,7 +218,7 @@ int handle_share(struct call *call)
 	if (!entry)
 		return GPUSHARE_E_NO_MEMORY;
 	if (backing_is_fd(entry->info.backing) && !entry->held)
-		buffer_hold(&registry->state, entry, call_take(call));
+		buffer_hold(call->state, entry, call_take(call));
 	body->generation = entry->info.generation;
 	body->mode = entry->info.mode;
 	body->owner_gid = entry->info.owner_gid;
@@ -230,13 +235,13 @@ int handle_commit(struct call *call)
 	if (!entry || entry->info.generation != generation)
 		return explain_other(call, generation);
 	if (entry->session != call->session)
-		return explain(call->answer, GPUSHARE_E_DENIED,
-			       "\"%s\" was shared through another connection; only that one may "
-			       "commit it",
-			       call->name);
+		return refuse(call, GPUSHARE_E_DENIED,
+			      "\"%s\" was shared through another connection; only that one may "
+			      "commit it",
+			      call->name);
 	if (!entry_is_staged(entry->info.flags))
 		return GPUSHARE_OK;
 	call_log(call, "commit", "\"%s\"", call->name);
-	buffer_commit(&call->registry->state, entry);
+	buffer_commit(call->state, entry);
 	return GPUSHARE_OK;
 }

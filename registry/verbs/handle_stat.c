@@ -21,16 +21,6 @@ static gpushare_Count *add(gpushare_Count *counts, pb_size_t *count, const char 
 /* Each verb, limit, drop and audit outcome has its counter from the beginning; statuses don't. */
 static void stat_counts(const struct counts *counts, gpushare_StatReply *to)
 {
-	static const char *const drops[] = {
-#define X(name, why) #name,
-	    DROPS(X)
-#undef X
-	};
-	static const char *const audited[] = {
-#define X(name, what) #name,
-	    AUDITED(X)
-#undef X
-	};
 	char key[LIMIT_KEY_MAX + 1];
 
 	for (pb_size_t verb = 0; verb < COUNTS_VERBS; verb++) {
@@ -48,10 +38,12 @@ static void stat_counts(const struct counts *counts, gpushare_StatReply *to)
 		limit_key(i, key);
 		ADD(to, by_limit, key, counts->limits[i]);
 	}
-	for (int i = 0; i < DROP_KINDS; i++)
-		ADD(to, by_drop, drops[i], counts->drops[i]);
-	for (int i = 0; i < AUDITED_KINDS; i++)
-		ADD(to, by_audit, audited[i], counts->audited[i]);
+#define X(name, why) ADD(to, by_drop, #name, counts->drops[DROP_##name]);
+	DROPS(X)
+#undef X
+#define X(name, what) ADD(to, by_audit, #name, counts->audited[AUDITED_##name]);
+	AUDITED(X)
+#undef X
 }
 
 /* What the caller may see. */

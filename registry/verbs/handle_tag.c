@@ -46,13 +46,13 @@ int handle_tag(struct call *call)
 	for (pb_size_t i = 0; i < wanted->tags_count; i++)
 		set(&all, &wanted->tags[i]);
 	if (all.count > GPUSHARE_TAGS_MAX)
-		return explain(call->answer, GPUSHARE_E_LIMIT,
-			       "\"%s\" would have %d tags; a buffer has at most %d: remove some",
-			       call->name, all.count, GPUSHARE_TAGS_MAX);
+		return refuse(call, GPUSHARE_E_LIMIT,
+			      "\"%s\" would have %d tags; a buffer has at most %d: remove some",
+			      call->name, all.count, GPUSHARE_TAGS_MAX);
 	status = check_tag_limit(call, entry->user, entry, all.count);
 	if (status)
 		return status;
-	if (!buffer_tag(&call->registry->state, entry, all.tags, all.count))
+	if (!buffer_tag(call->state, entry, all.tags, all.count))
 		return GPUSHARE_E_NO_MEMORY;
 	call_log(call, "tag", "\"%s\", %d tags", call->name, all.count);
 	return GPUSHARE_OK;

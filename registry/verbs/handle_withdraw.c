@@ -17,10 +17,10 @@ static void answer_deferred(const struct call *call, const struct entry *entry)
 static int withdraw_nameless(const struct call *call, struct entry *entry)
 {
 	if (call->ask->verb.withdraw.limbo && entry->info.attachers) {
-		buffer_confirm(&call->registry->state, entry);
+		buffer_confirm(call->state, entry);
 		answer_deferred(call, entry);
 	} else {
-		buffer_end(&call->registry->state, entry);
+		buffer_end(call->state, entry);
 	}
 	return GPUSHARE_OK;
 }
@@ -38,17 +38,16 @@ static bool is_deferred(const struct call *call, const struct entry *entry)
 
 static void withdraw_entry(const struct call *call, struct entry *entry)
 {
-	struct state *state = &call->registry->state;
 	bool unlink = !call->ask->verb.withdraw.generation;
 	enum departure how = unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN;
 
 	if (!unlink && entry_stays(entry->info.flags)) {
-		buffer_orphan(state, entry);
+		buffer_orphan(call->state, entry);
 	} else if (!is_deferred(call, entry) ||
 		   limit_reached(call->registry, entry->user, LIMIT_limbo, 1)) {
-		buffer_remove(state, entry, how);
+		buffer_remove(call->state, entry, how);
 	} else {
-		buffer_defer(state, entry, how, false);
+		buffer_defer(call->state, entry, how, false);
 		if (!unlink)
 			answer_deferred(call, entry);
 	}
@@ -66,9 +65,9 @@ int handle_withdraw(struct call *call)
 	if (!entry || (generation && entry->info.generation != generation))
 		return explain_other(call, generation);
 	if (generation && entry->session != call->session)
-		return explain(call->answer, GPUSHARE_E_DENIED,
-			       "\"%s\" was not shared through this connection; unlink it instead",
-			       call->name);
+		return refuse(call, GPUSHARE_E_DENIED,
+			      "\"%s\" was not shared through this connection; unlink it instead",
+			      call->name);
 	status = check_owner(call, entry, "unlink");
 	if (status)
 		return status;
@@ -91,7 +90,7 @@ int handle_limbo(struct call *call)
 			continue;
 		left->generations[left->generations_count++] = limbo->generations[i];
 		if (own)
-			buffer_end(&call->registry->state, entry);
+			buffer_end(call->state, entry);
 	}
 	return GPUSHARE_OK;
 }

@@ -59,9 +59,8 @@ void call_give(const struct call *call, struct held *held)
 
 struct entry *call_find(const struct call *call, uint64_t generation)
 {
-	struct entry *entry = generation
-				  ? buffer_find(&call->registry->state, call->name, generation)
-				  : store_find(&call->registry->store, call->name);
+	struct entry *entry = generation ? buffer_find(call->state, call->name, generation)
+					 : store_find(&call->registry->store, call->name);
 
 	return entry && access_sees(call->session, entry) ? entry : NULL;
 }
@@ -85,19 +84,19 @@ static int dispatch(struct call *call)
 	int status;
 
 	if (!call->session->greeted && verb != gpushare_Request_hello_tag)
-		return explain(call->answer, GPUSHARE_E_PROTOCOL,
-			       "the first request on a connection must be hello");
+		return refuse(call, GPUSHARE_E_PROTOCOL,
+			      "the first request on a connection must be hello");
 	if (call->session->given_up) /* its answer is read by nobody */
-		return explain(call->answer, GPUSHARE_E_DENIED,
-			       "this process goes on by another connection");
+		return refuse(call, GPUSHARE_E_DENIED,
+			      "this process goes on by another connection");
 	if (verb >= sizeof(verbs) / sizeof(*verbs) || !verbs[verb].handle)
 		return explain_protocol(call->answer);
-	state_end_name(&call->registry->state, call->name);
+	state_end_name(call->state, call->name);
 	status = verbs[verb].handle(call);
 	if (status == GPUSHARE_OK || status == HANDLE_ELSEWHERE)
 		call->answer->which_body = verbs[verb].body;
 	if (status == GPUSHARE_E_NO_MEMORY && !*call->answer->message)
-		explain(call->answer, status, "the registry is out of memory");
+		refuse(call, status, "the registry is out of memory");
 	return status;
 }
 
@@ -111,7 +110,7 @@ void handle_answered(struct registry *registry, struct session *session, const r
 int handle_again(struct registry *registry, struct session *session, const request *ask,
 		 reply *answer)
 {
-	struct call call = {registry, session, ask, request_name(ask), answer};
+	struct call call = {registry, &registry->state, session, ask, request_name(ask), answer};
 	int status;
 
 	*answer = (reply){0};
@@ -173,7 +172,7 @@ int handle_fault(struct registry *registry, struct session *session, size_t size
 void handle_timeout(struct registry *registry, struct session *session, const request *ask,
 		    reply *answer)
 {
-	struct call call = {registry, session, ask, request_name(ask), answer};
+	struct call call = {registry, &registry->state, session, ask, request_name(ask), answer};
 
 	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
 	explain_missing(&call, GPUSHARE_E_TIMED_OUT);

@@ -332,7 +332,8 @@ make a: OK
 make b: OK
 make c: E_LIMIT
 make d: OK"
-	has "$stderr" "6291456 of 6291456 are kept already"
+	has "$stderr" "this user keeps 6291456"
+	has "$stderr" "may keep 6291456 ("
 	has "$stderr" "gpushare rm"
 	gpushare rm a
 	has "$(api open make=c,c,1,keep)" "make c: OK"
