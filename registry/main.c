@@ -23,7 +23,6 @@
 #include "persist/notify.h"
 #include "options.h"
 #include "os/instance.h"
-#include "load.h"
 #include "restore.h"
 #include "save.h"
 #include "server/fds.h"

@@ -169,7 +169,7 @@ static void observe_attachment(struct registry *registry, const struct change *c
 	struct entry *entry = change->entry;
 	notice *told;
 
-	save_attachment(registry, change->session, attachment, attachment->count);
+	save_attachment(registry, change->session, attachment);
 	if (entry && entry->nameless) /* its owner sees there that the last one left */
 		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
 	else if (entry)

@@ -170,7 +170,7 @@ static void lose_away(struct registry *registry)
 		after = buffer_next_kept(&registry->state, entry);
 		buffer_lose(&registry->state, entry);
 	}
-	save_begin(registry);
+	save_header(registry);
 }
 
 int64_t registry_expire(struct registry *registry, int64_t now_ns)

@@ -11,7 +11,6 @@
 #include "os/log.h"
 #include "save.h"
 #include "order/order.h"
-#include "load.h"
 #include "os/watch.h"
 
 static bool is_none(const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
@@ -109,7 +108,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	missing = end_lost(registry);
 	fdstore_settle(registry->fdstore);
 	if (goes_on)
-		save_begin(registry);
+		save_header(registry);
 	else
 		save_all(registry);
 	for (entry = store_after(&registry->store, ""); entry;

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "save.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "os/clock.h"
-#include "persist/fdstore.h"
 #include "order/order.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "persist/fdstore.h"
 
-static void describe(const struct process *process, gpushare_Peer *out_peer)
-{
-	out_peer->pid = process->pid;
-	out_peer->uid = process->uid;
-	out_peer->started = process->started;
-	strcpy(out_peer->command, process->command);
-	out_peer->stack = process->stack;
-	out_peer->own_namespace = process->own_namespace;
-	out_peer->own_pid = process->own_pid;
-	out_peer->own_started = process->own_started;
-}
+#define DISCONNECTED_FIRST 0x80000000u /* nng numbers its pipes below that */
 
 static bool is_off(const struct registry *registry)
 {
@@ -27,11 +20,19 @@ static bool is_off(const struct registry *registry)
 
 static void put_session(struct registry *registry, struct session *session)
 {
-	gpushare_State what = {.which_change = gpushare_State_peer_tag};
-	gpushare_Peer *peer = &what.change.peer;
+	gpushare_State what = {.which_change = gpushare_State_session_tag};
+	gpushare_Session *saved = &what.change.session;
+	const struct process *peer = &session->peer;
 
-	memcpy(peer->key, session->key, sizeof(peer->key));
-	describe(&session->peer, peer);
+	memcpy(saved->key, session->key, sizeof(saved->key));
+	saved->pid = peer->pid;
+	saved->uid = peer->uid;
+	saved->started = peer->started;
+	strcpy(saved->command, peer->command);
+	saved->stack = peer->stack;
+	saved->own_namespace = peer->own_namespace;
+	saved->own_pid = peer->own_pid;
+	saved->own_started = peer->own_started;
 	records_put(&registry->records, &what, &session->record_slot);
 }
 
@@ -43,8 +44,8 @@ static void save_session(struct registry *registry, struct session *session)
 
 void save_entry(struct registry *registry, struct entry *entry)
 {
-	gpushare_State what = {.which_change = gpushare_State_stand_tag};
-	gpushare_Stand *stand = &what.change.stand;
+	gpushare_State what = {.which_change = gpushare_State_entry_tag};
+	gpushare_Entry *saved = &what.change.entry;
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
 	/* What travels as a descriptor is written down when that is in the store: a successor finds both. */
@@ -53,67 +54,40 @@ void save_entry(struct registry *registry, struct entry *entry)
 		return;
 	if (entry->session) {
 		save_session(registry, entry->session);
-		memcpy(stand->key, entry->session->key, sizeof(stand->key));
+		memcpy(saved->key, entry->session->key, sizeof(saved->key));
 	}
-	stand->has_buffer = true;
-	entry_tell(entry, &stand->buffer);
-	memcpy(stand->handle, entry->handle, sizeof(stand->handle));
-	stand->created_boot_ns = entry->created_ns + boot_ns;
+	saved->has_buffer = true;
+	entry_tell(entry, &saved->buffer);
+	memcpy(saved->handle, entry->handle, sizeof(saved->handle));
+	saved->created_boot_ns = entry->created_ns + boot_ns;
 	if (entry->deadline_ns != INT64_MAX)
-		stand->deadline_boot_ns = entry->deadline_ns + boot_ns;
-	stand->nameless = entry->nameless;
-	stand->unsynced = entry->unsynced;
+		saved->deadline_boot_ns = entry->deadline_ns + boot_ns;
+	saved->nameless = entry->nameless;
+	saved->unsynced = entry->unsynced;
 	records_put(&registry->records, &what, &entry->record_slot);
+}
+
+void save_attachment(struct registry *registry, struct session *session,
+		     struct attachment *attachment)
+{
+	gpushare_State what = {.which_change = gpushare_State_attachment_tag};
+	gpushare_Attachment *saved = &what.change.attachment;
+
+	if (!attachment->count)
+		records_drop(&registry->records, &attachment->record_slot);
+	if (!attachment->count || is_off(registry))
+		return;
+	save_session(registry, session);
+	memcpy(saved->key, session->key, sizeof(saved->key));
+	strcpy(saved->name, attachment->name);
+	saved->generation = attachment->generation;
+	saved->count = attachment->count;
+	records_put(&registry->records, &what, &attachment->record_slot);
 }
 
 void save_gone(struct registry *registry, struct entry *entry)
 {
 	records_drop(&registry->records, &entry->record_slot);
-}
-
-void save_forget(struct registry *registry, unsigned int record_slot)
-{
-	records_drop(&registry->records, &record_slot);
-}
-
-void save_attachment(struct registry *registry, struct session *session,
-		     struct attachment *attachment, unsigned int count)
-{
-	gpushare_State what = {.which_change = gpushare_State_use_tag};
-	gpushare_Use *use = &what.change.use;
-
-	if (!count)
-		records_drop(&registry->records, &attachment->record_slot);
-	if (!count || is_off(registry))
-		return;
-	save_session(registry, session);
-	memcpy(use->key, session->key, sizeof(use->key));
-	strcpy(use->name, attachment->name);
-	use->generation = attachment->generation;
-	use->count = count;
-	records_put(&registry->records, &what, &attachment->record_slot);
-}
-
-void save_participant(struct registry *registry, struct participant *participant)
-{
-	gpushare_State what = {.which_change = gpushare_State_play_tag};
-	gpushare_Play *play = &what.change.play;
-
-	if (!participant->roles)
-		records_drop(&registry->records, &participant->record_slot);
-	if (!participant->roles || is_off(registry))
-		return;
-	save_session(registry, participant->session);
-	memcpy(play->key, participant->session->key, sizeof(play->key));
-	play->generation = participant->order->generation;
-	play->roles = participant->roles;
-	play->slot = participant->slot;
-	records_put(&registry->records, &what, &participant->record_slot);
-}
-
-void save_end(struct registry *registry, struct session *session)
-{
-	records_drop(&registry->records, &session->record_slot);
 }
 
 void save_seen(struct registry *registry, struct session *session)
@@ -122,20 +96,42 @@ void save_seen(struct registry *registry, struct session *session)
 		put_session(registry, session);
 }
 
-void save_begin(struct registry *registry)
+void save_end(struct registry *registry, struct session *session)
 {
-	gpushare_State what = {.which_change = gpushare_State_begin_tag};
-	gpushare_Begin *begin = &what.change.begin;
+	records_drop(&registry->records, &session->record_slot);
+}
+
+void save_participant(struct registry *registry, struct participant *participant)
+{
+	gpushare_State what = {.which_change = gpushare_State_participant_tag};
+	gpushare_Participant *saved = &what.change.participant;
+
+	if (!participant->roles)
+		records_drop(&registry->records, &participant->record_slot);
+	if (!participant->roles || is_off(registry))
+		return;
+	save_session(registry, participant->session);
+	memcpy(saved->key, participant->session->key, sizeof(saved->key));
+	saved->generation = participant->order->generation;
+	saved->roles = participant->roles;
+	saved->slot = participant->slot;
+	records_put(&registry->records, &what, &participant->record_slot);
+}
+
+void save_header(struct registry *registry)
+{
+	gpushare_State what = {.which_change = gpushare_State_header_tag};
+	gpushare_Header *header = &what.change.header;
 
 	if (is_off(registry))
 		return;
-	begin->version = RECORDS_VERSION;
-	begin->since = registry->since;
-	begin->away = registry->away;
-	begin->pid_namespace = registry->pid_namespace;
+	header->version = RECORDS_VERSION;
+	header->since = registry->since;
+	header->away = registry->away;
+	header->pid_namespace = registry->pid_namespace;
 	if (registry->config)
-		snprintf(begin->config, sizeof(begin->config), "%s", registry->config);
-	records_boot(begin->boot);
+		snprintf(header->config, sizeof(header->config), "%s", registry->config);
+	records_boot(header->boot);
 	records_put(&registry->records, &what, &registry->record_slot);
 }
 
@@ -152,7 +148,7 @@ static void put_attachments(struct registry *registry, struct session *session)
 	DL_FOREACH(session->attachments, each)
 	{
 		each->record_slot = 0;
-		save_attachment(registry, session, each, each->count);
+		save_attachment(registry, session, each);
 	}
 }
 
@@ -175,7 +171,7 @@ void save_all(struct registry *registry)
 	if (!records_begin(&registry->records))
 		return;
 	registry->record_slot = 0;
-	save_begin(registry);
+	save_header(registry);
 	for (session = registry->sessions.by_id; session; session = session->hh.next)
 		session->record_slot = 0;
 	for (entry = store_after(&registry->store, ""); entry;
@@ -203,4 +199,291 @@ void save_flush(struct registry *registry)
 		save_all(registry);
 	if (registry->fdstore)
 		fdstore_flush(registry->fdstore);
+}
+
+static bool is_of_now(const gpushare_Header *header)
+{
+	char boot[sizeof(header->boot)];
+
+	records_boot(boot);
+	return header->version == RECORDS_VERSION && *boot && !strcmp(header->boot, boot);
+}
+
+/* A thing's record is there; the one that it had is older. */
+static void keep_record(struct registry *registry, unsigned int *record_slot, unsigned int slot)
+{
+	records_drop(&registry->records, record_slot);
+	*record_slot = slot;
+}
+
+static bool load_header(struct registry *registry, const gpushare_Header *header, unsigned int slot)
+{
+	if (!is_of_now(header)) {
+		log_line("%s is of another boot or version, and not heeded", RECORDS_FILE);
+		return false;
+	}
+	keep_record(registry, &registry->record_slot, slot);
+	if (header->since < registry->since)
+		registry->since = header->since;
+	registry->away = header->away;
+	if (header->pid_namespace != registry->pid_namespace && header->pid_namespace &&
+	    registry->pid_namespace)
+		registry->loaded_namespace = header->pid_namespace;
+	return true;
+}
+
+/* Who has said nothing of itself may be further below than where it was seen from. */
+static struct process process_of(const struct registry *registry, const gpushare_Session *told)
+{
+	struct process process = {
+	    .pid = told->pid,
+	    .uid = told->uid,
+	    .started = told->started,
+	    .stack = told->stack,
+	    .own_namespace = told->own_namespace,
+	    .own_pid = told->own_pid,
+	    .own_started = told->own_started,
+	};
+
+	strcpy(process.command, told->command);
+	if (registry->loaded_namespace)
+		process_forget_pid(&process, registry->loaded_namespace);
+	return process;
+}
+
+/* Below, NULL: what the record is of is not to be had, and nobody needs it. */
+
+/* Two of one key are of one process, before and after it was seen anew: either will do. */
+static unsigned int *load_session(struct registry *registry, const gpushare_Session *told)
+{
+	const struct process peer = process_of(registry, told);
+	struct session *session;
+
+	if (session_find_key(&registry->sessions, told->key))
+		return NULL;
+	session = registry_connect(
+	    registry, DISCONNECTED_FIRST + registry->sessions.disconnected_ever++, &peer);
+	if (!session)
+		return NULL;
+	memcpy(session->key, told->key, sizeof(session->key));
+	session_disconnect(&registry->sessions, session);
+	return &session->record_slot;
+}
+
+/* As it was, on its own; generation apart. NULL: out of memory. */
+static struct entry *fill(const struct registry *registry, struct entry *entry,
+			  const struct session *session, const gpushare_Entry *saved)
+{
+	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
+
+	if (!entry)
+		return NULL;
+	entry->info.attachers = 0;
+	entry->info.missing = false;
+	entry->info.in_limbo = saved->buffer.in_limbo && saved->nameless;
+	entry->unsynced = saved->unsynced && saved->nameless;
+	entry->created_ns = saved->created_boot_ns - boot_ns;
+	entry->deadline_ns =
+	    saved->deadline_boot_ns ? saved->deadline_boot_ns - boot_ns : INT64_MAX;
+	entry->owner = (struct process){.pid = entry->info.owner_pid,
+					.uid = entry->info.owner_uid,
+					.started = entry->info.owner_started};
+	strcpy(entry->owner.command, saved->buffer.owner_command);
+	if (session)
+		entry->owner = session->peer;
+	if (!registry->loaded_namespace)
+		return entry;
+	if (!session)
+		process_forget_pid(&entry->owner, registry->loaded_namespace);
+	entry->info.owner_pid = entry->owner.pid;
+	entry->info.owner_started = entry->owner.started;
+	return entry;
+}
+
+/* Whose it is. false: out of memory. */
+static bool own(struct registry *registry, struct entry *entry)
+{
+	struct user *user = user_of(&registry->users, entry->owner.uid);
+
+	if (user)
+		user_enter(user, entry, LIMIT_names);
+	return user;
+}
+
+static struct entry *load_named(struct registry *registry, struct session *session,
+				const gpushare_Entry *saved)
+{
+	const record *info = &saved->buffer;
+	struct entry *entry =
+	    fill(registry, store_add(&registry->store, info, saved->handle), session, saved);
+
+	if (!entry)
+		return NULL;
+	if (!own(registry, entry)) {
+		store_remove(&registry->store, entry);
+		return NULL;
+	}
+	store_number(&registry->store, entry, info->generation);
+	entry->session = session;
+	if (session)
+		DL_APPEND(session->entries, entry);
+	else /* its owner's connection may have ended before it came to that */
+		buffer_load_kept(&registry->state, entry);
+	entry_count_kept(entry);
+	return entry;
+}
+
+static struct entry *load_nameless(struct registry *registry, struct session *session,
+				   const gpushare_Entry *saved)
+{
+	struct entry *entry =
+	    fill(registry, entry_new(&saved->buffer, saved->handle), session, saved);
+
+	if (!entry)
+		return NULL;
+	if (!own(registry, entry))
+		return entry_free(entry);
+	store_number(&registry->store, entry, saved->buffer.generation);
+	buffer_load_deferred(&registry->state, session, entry);
+	return entry;
+}
+
+/* NULL: it is kept, and nobody's; or its owner's connection had ended. */
+static struct session *owner_of(const struct registry *registry, const gpushare_Entry *saved)
+{
+	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
+
+	return memcmp(saved->key, none, sizeof(none))
+		   ? session_find_key(&registry->sessions, saved->key)
+		   : NULL;
+}
+
+static unsigned int *load_entry(struct registry *registry, const gpushare_Entry *saved)
+{
+	const record *info = &saved->buffer;
+	struct session *session = owner_of(registry, saved);
+	struct entry *same = store_find_generation(&registry->store, info->generation), *entry;
+
+	if (!name_is_valid(info->name) || !info->generation ||
+	    (!session && (saved->nameless || !entry_stays(info->flags))))
+		return NULL;
+	if (same && same->nameless)
+		buffer_end(&registry->state, same);
+	else if (same)
+		buffer_drop(&registry->state, same);
+	entry = saved->nameless ? NULL : store_find(&registry->store, info->name);
+	if (entry)
+		buffer_drop(&registry->state, entry);
+	entry = saved->nameless ? load_nameless(registry, session, saved)
+				: load_named(registry, session, saved);
+	return entry ? &entry->record_slot : NULL;
+}
+
+static unsigned int *load_attachment(struct registry *registry, const gpushare_Attachment *saved)
+{
+	struct session *session = session_find_key(&registry->sessions, saved->key);
+	struct attachment *attachment = NULL;
+
+	if (session && name_is_valid(saved->name) && saved->count)
+		attachment = session_set(&registry->sessions, session, saved->name,
+					 saved->generation, saved->count);
+	return attachment ? &attachment->record_slot : NULL;
+}
+
+static unsigned int *load_participant(struct registry *registry, const gpushare_Participant *saved)
+{
+	struct session *session = session_find_key(&registry->sessions, saved->key);
+	struct participant *participant = NULL;
+
+	if (session && saved->generation && saved->roles)
+		participant = participant_load(registry, session, saved->generation, saved->roles,
+					       saved->slot);
+	return participant ? &participant->record_slot : NULL;
+}
+
+/* Where the thing notes its record. */
+static unsigned int *load_one(struct registry *registry, const gpushare_State *what)
+{
+	switch (what->which_change) {
+	case gpushare_State_session_tag:
+		return load_session(registry, &what->change.session);
+	case gpushare_State_entry_tag:
+		return load_entry(registry, &what->change.entry);
+	case gpushare_State_attachment_tag:
+		return load_attachment(registry, &what->change.attachment);
+	case gpushare_State_participant_tag:
+		return load_participant(registry, &what->change.participant);
+	}
+	return NULL; /* what is of no kind that we know is a later version's */
+}
+
+static bool read_record(void *context, const gpushare_State *what, unsigned int slot)
+{
+	struct registry *registry = context;
+	unsigned int *record_slot;
+
+	if (what->which_change == gpushare_State_header_tag)
+		return load_header(registry, &what->change.header, slot);
+	if (!registry->record_slot)
+		return false; /* what holds for all of it comes first */
+	record_slot = load_one(registry, what);
+	if (record_slot)
+		keep_record(registry, record_slot, slot);
+	else
+		records_drop(&registry->records, &slot);
+	return true;
+}
+
+bool load_records(struct registry *registry)
+{
+	struct entry *entry;
+	bool goes_on;
+
+	registry->loading = true;
+	goes_on = records_read(&registry->records, read_record, registry);
+	registry->loading = false;
+	for (entry = store_after(&registry->store, ""); entry;
+	     entry = store_after(&registry->store, entry->info.name)) {
+		generation_pass(&registry->generation, entry->info.generation);
+		tally_put(&registry->tallies, entry);
+	}
+	for (entry = store_deferred_after(&registry->store, 0); entry;
+	     entry = store_deferred_after(&registry->store, entry->info.generation)) {
+		generation_pass(&registry->generation, entry->info.generation);
+		tally_put(&registry->tallies, entry);
+	}
+	for (struct session *session = registry->sessions.by_id; session;
+	     session = session->hh.next) {
+		for (struct attachment *each = session->attachments; each; each = each->next) {
+			generation_pass(&registry->generation, each->generation);
+			entry = buffer_find(&registry->state, each->name, each->generation);
+			if (entry)
+				buffer_join(session, each, entry);
+		}
+	}
+	return goes_on && !registry->loaded_namespace;
+}
+
+/* What was put last is read last. */
+static bool read_config(void *context, const gpushare_State *what, unsigned int slot)
+{
+	const gpushare_Header *header = &what->change.header;
+
+	(void)slot;
+	if (what->which_change == gpushare_State_header_tag && is_of_now(header))
+		snprintf(context, OPTIONS_CONFIG_MAX, "%s", header->config);
+	return what->which_change == gpushare_State_header_tag;
+}
+
+bool load_config(const char *directory, char out_config[OPTIONS_CONFIG_MAX])
+{
+	struct records records;
+
+	*out_config = '\0';
+	records_init(&records);
+	records_open(&records, open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (records.directory >= 0)
+		records_read(&records, read_config, out_config);
+	records_close(&records, true);
+	return *out_config;
 }

@@ -217,13 +217,13 @@ void records_put(struct records *records, const gpushare_State *what, unsigned i
 	*slot = records->file >= 0 ? is : 0;
 }
 
-void records_boot(char out_boot[sizeof(((gpushare_Begin *)0)->boot)])
+void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)])
 {
 	int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t length = -1;
 
 	if (file >= 0) {
-		length = read(file, out_boot, sizeof(((gpushare_Begin *)0)->boot) - 1);
+		length = read(file, out_boot, sizeof(((gpushare_Header *)0)->boot) - 1);
 		close(file);
 	}
 	out_boot[length < 0 ? 0 : length] = '\0';

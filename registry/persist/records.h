@@ -72,7 +72,7 @@ void records_put(struct records *records, const gpushare_State *what, unsigned i
 void records_drop(struct records *records, unsigned int *slot);
 
 /* This boot's id; "": it can't be told. */
-void records_boot(char out_boot[sizeof(((gpushare_Begin *)0)->boot)]);
+void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)]);
 /* A record as it stands in its slot; the bytes that it takes, 0: it can't be encoded. */
 size_t records_frame(const gpushare_State *what, uint64_t stamp, uint8_t to[RECORDS_FRAME_MAX]);
 /* Fill in the size and the sum of a frame whose record follows the head. Returns the frame's size. */

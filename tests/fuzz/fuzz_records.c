@@ -6,7 +6,6 @@
 #include "judge.h"
 #include "save.h"
 #include "place.h"
-#include "load.h"
 
 static void put(int file, const void *bytes, size_t size)
 {
@@ -26,15 +25,15 @@ static void put_record(int file, uint8_t kind, size_t size, uint64_t stamp,
 
 static void put_begin(int file)
 {
-	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
+	gpushare_State begin = {.which_change = gpushare_State_header_tag};
 	uint8_t slot[RECORDS_UNITS_MAX * RECORDS_UNIT] = {0};
 	size_t size;
 
-	begin.change.begin.version = RECORDS_VERSION;
-	begin.change.begin.since = 1;
-	records_boot(begin.change.begin.boot);
+	begin.change.header.version = RECORDS_VERSION;
+	begin.change.header.since = 1;
+	records_boot(begin.change.header.boot);
 	size = records_frame(&begin, 1, slot);
-	put_record(file, gpushare_State_begin_tag, size - sizeof(struct records_head), 1, slot);
+	put_record(file, gpushare_State_header_tag, size - sizeof(struct records_head), 1, slot);
 }
 
 /* A record that records_frame() would not make. Its kind is what its first byte says, as where it is encoded. */

@@ -9,7 +9,6 @@
 #include "judge.h"
 #include "save.h"
 #include "place.h"
-#include "load.h"
 #include "restore.h"
 
 #define CLIENTS 4

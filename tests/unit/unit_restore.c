@@ -131,15 +131,15 @@ static void what_has_ended_stays_so(void **state)
 /* Change the State of the file that tells of what boot it is. */
 static void write_begin(uint32_t version, const char *boot)
 {
-	gpushare_State begin = {.which_change = gpushare_State_begin_tag};
+	gpushare_State begin = {.which_change = gpushare_State_header_tag};
 	uint8_t frame[RECORDS_FRAME_MAX];
 	size_t size;
 	int file = open(state_path(), O_RDWR | O_CLOEXEC);
 
-	begin.change.begin.version = version;
-	begin.change.begin.since = peer_registry->since;
-	strcpy(begin.change.begin.boot, boot);
-	begin.change.begin.pid_namespace = peer_registry->pid_namespace;
+	begin.change.header.version = version;
+	begin.change.header.since = peer_registry->since;
+	strcpy(begin.change.header.boot, boot);
+	begin.change.header.pid_namespace = peer_registry->pid_namespace;
 	size = records_frame(&begin, 1, frame);
 	assert_int_equal(
 	    pwrite(file, frame, size, (off_t)(peer_registry->record_slot - 1) * RECORDS_UNIT),
@@ -149,7 +149,7 @@ static void write_begin(uint32_t version, const char *boot)
 
 static void another_boot_or_version_is_not_heeded(void **state)
 {
-	char boot[sizeof(((gpushare_Begin *)0)->boot)];
+	char boot[sizeof(((gpushare_Header *)0)->boot)];
 
 	(void)state;
 	records_boot(boot);
@@ -269,7 +269,7 @@ static bool count_one(void *context, const gpushare_State *what, unsigned int sl
 	size_t *count = context;
 
 	(void)slot;
-	*count += what->which_change != gpushare_State_begin_tag;
+	*count += what->which_change != gpushare_State_header_tag;
 	return true;
 }
 
