@@ -150,7 +150,6 @@ uint32_t restore_next_dead(const struct registry *registry)
 	return 0;
 }
 
-/* Its owner is as it is seen now. */
 static void own(struct entry *entry, struct session *session)
 {
 	entry->session = session;
@@ -161,12 +160,26 @@ static void own(struct entry *entry, struct session *session)
 	entry->info.owner_started = session->peer.started;
 }
 
+/* The session owns all that it has, as its process is seen now. */
+static void own_all(struct session *session)
+{
+	struct entry *entry;
+
+	DL_FOREACH(session->entries, entry)
+	{
+		own(entry, session);
+	}
+	DL_FOREACH(session->deferred, entry)
+	{
+		own(entry, session);
+	}
+}
+
 /* The old session is left with nothing, and with a key that nobody was told. */
 static void move_all(struct session *from, struct session *to)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t holder = to->holder;
-	struct entry *entry;
 
 	memcpy(key, to->key, sizeof(key));
 	memcpy(to->key, from->key, sizeof(key));
@@ -183,14 +196,7 @@ static void move_all(struct session *from, struct session *to)
 	from->holder = holder;
 	to->resyncing = false;
 	to->round = from->round;
-	DL_FOREACH(to->entries, entry)
-	{
-		own(entry, to);
-	}
-	DL_FOREACH(to->deferred, entry)
-	{
-		own(entry, to);
-	}
+	own_all(to);
 }
 
 /* Who was seen from another pid namespace is believed by what it says of itself, and by the key. */
@@ -204,21 +210,12 @@ static bool is_same(const struct session *old, const struct session *session)
 /* What it has here by other connections, which it has not come back for so far, is the same one's. */
 static void recognise(struct registry *registry, const struct session *session)
 {
-	struct entry *entry;
-
 	for (struct session *old = registry->sessions.by_id; old; old = old->hh.next) {
 		if (!old->disconnected || old->peer.pid > 0 ||
 		    !process_says_same(&old->peer, &session->peer))
 			continue;
 		participant_see(old, &session->peer);
-		DL_FOREACH(old->entries, entry)
-		{
-			own(entry, old);
-		}
-		DL_FOREACH(old->deferred, entry)
-		{
-			own(entry, old);
-		}
+		own_all(old);
 		state_see(&registry->state, old);
 	}
 }

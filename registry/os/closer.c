@@ -8,41 +8,36 @@
 
 struct closer {
 	pthread_mutex_t lock;
-	pthread_cond_t more, none;
+	pthread_cond_t changed;
 	int *fds;
 	size_t count, room;
 	bool busy; /* it is at one */
 	bool ending;
 };
 
-/* The next one to close, -1: none will come. */
-static int closer_next(struct closer *closer)
-{
-	int fd = -1;
-
-	pthread_mutex_lock(&closer->lock);
-	closer->busy = false;
-	if (!closer->count)
-		pthread_cond_broadcast(&closer->none);
-	while (!closer->count && !closer->ending)
-		pthread_cond_wait(&closer->more, &closer->lock);
-	if (closer->count)
-		fd = closer->fds[--closer->count];
-	closer->busy = fd >= 0;
-	pthread_mutex_unlock(&closer->lock);
-	return fd;
-}
-
 static void *run(void *argument)
 {
 	struct closer *closer = argument;
-	int fd;
 
-	while ((fd = closer_next(closer)) >= 0)
+	pthread_mutex_lock(&closer->lock);
+	while (closer->count || !closer->ending) {
+		int fd;
+
+		if (!closer->count) {
+			pthread_cond_wait(&closer->changed, &closer->lock);
+			continue;
+		}
+		fd = closer->fds[--closer->count];
+		closer->busy = true;
+		pthread_mutex_unlock(&closer->lock);
 		close(fd);
+		pthread_mutex_lock(&closer->lock);
+		closer->busy = false;
+		pthread_cond_broadcast(&closer->changed);
+	}
+	pthread_mutex_unlock(&closer->lock);
 	pthread_mutex_destroy(&closer->lock);
-	pthread_cond_destroy(&closer->more);
-	pthread_cond_destroy(&closer->none);
+	pthread_cond_destroy(&closer->changed);
 	free(closer->fds);
 	free(closer);
 	return NULL;
@@ -58,8 +53,7 @@ struct closer *closer_open(void)
 	if (!closer)
 		return NULL;
 	pthread_mutex_init(&closer->lock, NULL);
-	pthread_cond_init(&closer->more, NULL);
-	pthread_cond_init(&closer->none, NULL);
+	pthread_cond_init(&closer->changed, NULL);
 	pthread_attr_init(&alone);
 	pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);
 	error = pthread_create(&thread, &alone, run, closer);
@@ -92,7 +86,7 @@ void closer_add(struct closer *closer, int fd)
 	if (closer) {
 		pthread_mutex_lock(&closer->lock);
 		pushed = closer_push(closer, fd);
-		pthread_cond_signal(&closer->more);
+		pthread_cond_broadcast(&closer->changed);
 		pthread_mutex_unlock(&closer->lock);
 	}
 	if (!pushed)
@@ -117,7 +111,7 @@ void closer_wait(struct closer *closer)
 		return;
 	pthread_mutex_lock(&closer->lock);
 	while (closer->count || closer->busy)
-		pthread_cond_wait(&closer->none, &closer->lock);
+		pthread_cond_wait(&closer->changed, &closer->lock);
 	pthread_mutex_unlock(&closer->lock);
 }
 
@@ -127,6 +121,6 @@ void closer_end(struct closer *closer)
 		return;
 	pthread_mutex_lock(&closer->lock);
 	closer->ending = true;
-	pthread_cond_signal(&closer->more);
+	pthread_cond_broadcast(&closer->changed);
 	pthread_mutex_unlock(&closer->lock);
 }

@@ -153,18 +153,28 @@ static bool write_at(struct records *records, const void *from, size_t size, uns
 	return wrote == (ssize_t)size || fail(records, wrote < 0 ? errno : ENOSPC);
 }
 
+/* Room for one more thing of that size. The array as it is now; NULL: out of memory, and it is as it was. */
+static void *grow(void *things, size_t count, size_t *room, size_t size)
+{
+	size_t more = *room ? 2 * *room : 16;
+	void *grown;
+
+	if (count < *room)
+		return things;
+	grown = realloc(things, more * size);
+	if (grown)
+		*room = more;
+	return grown;
+}
+
 /* Without memory the slot is lost until the file is written anew. */
 static void free_add(struct records_free *list, unsigned int slot)
 {
-	if (list->count == list->room) {
-		size_t room = list->room ? 2 * list->room : 16;
-		unsigned int *grown = realloc(list->slots, room * sizeof(*grown));
+	unsigned int *grown = grow(list->slots, list->count, &list->room, sizeof(*grown));
 
-		if (!grown)
-			return;
-		list->slots = grown;
-		list->room = room;
-	}
+	if (!grown)
+		return;
+	list->slots = grown;
 	list->slots[list->count++] = slot;
 }
 
@@ -243,15 +253,11 @@ struct list {
 
 static bool list_add(struct list *list, const struct found *found)
 {
-	if (list->count == list->room) {
-		size_t room = list->room ? 2 * list->room : 1024;
-		struct found *grown = realloc(list->found, room * sizeof(*grown));
+	struct found *grown = grow(list->found, list->count, &list->room, sizeof(*grown));
 
-		if (!grown)
-			return false;
-		list->found = grown;
-		list->room = room;
-	}
+	if (!grown)
+		return false;
+	list->found = grown;
 	list->found[list->count++] = *found;
 	return true;
 }
