@@ -3,6 +3,7 @@
 
 #include "unit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,10 +14,24 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon_fds.h"
-
 int raw_fds_came = -1;
 int (*raw_fds_dialer)(int own);
+
+int daemon_fds(void)
+{
+	char folder[64];
+	struct dirent *entry;
+	int count = 0;
+	DIR *directory;
+
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", raw_here.pid);
+	directory = opendir(folder);
+	assert_non_null(directory);
+	while ((entry = readdir(directory)))
+		count += *entry->d_name != '.';
+	closedir(directory);
+	return count;
+}
 
 /* What it has open once all who came before are gone. */
 int raw_fds_settled(void)

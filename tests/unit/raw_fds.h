@@ -9,7 +9,9 @@ extern int raw_fds_came; /* with the latest answer; -1: nothing */
 /* raw_set_up(), with a keeper: the connection to it is open from the first share on. */
 int raw_fds_set_up(void **state);
 
-/* What the daemon has open once all who came before are gone. */
+/* How many descriptors the daemon of raw_here has. */
+int daemon_fds(void);
+/* What it has open once all who came before are gone. */
 int raw_fds_settled(void);
 /* The least that it has within so long. */
 int raw_fds_least(int ms);

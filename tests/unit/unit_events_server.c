@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon_fds.h"
 #include "listener.h"
 #include "state/limit.h"
 #include "raw_peer.h"

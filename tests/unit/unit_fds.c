@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon_fds.h"
 #include "state/limit.h"
 #include "raw_fds.h"
 
@@ -390,7 +389,7 @@ static void a_daemon_without_descriptors_says_so(void **state)
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
 	close(fd);
 	fd = raw_fds_dial();
-	raw_sleep_ms(300);
+	raw_sleep_ms(300); /* no room for that long */
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &before, NULL), 0);
 	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("z"), &file, 1), GPUSHARE_OK);
 	close(file);

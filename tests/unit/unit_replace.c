@@ -158,7 +158,7 @@ static void who_has_gone_replaces_nobody(void **state)
 	close(fd);
 	kill(raw_here.pid, SIGCONT);
 	raw_assert_serves();
-	raw_sleep_ms(300);
+	raw_sleep_ms(300); /* it would have left by then */
 	raw_assert_serves();
 }
 

@@ -168,7 +168,7 @@ static void a_key_is_one_processs(void **state)
 	assert_true(resumed);
 	assert_int_equal(raw_say(old, raw_withdraw("x", x)), GPUSHARE_E_DENIED);
 	close(old);
-	raw_sleep_ms(100);
+	raw_await_connections(fd, 1);
 	assert_int_equal(raw_say(fd, raw_withdraw("x", x)), GPUSHARE_OK);
 	close(fd);
 }

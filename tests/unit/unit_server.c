@@ -162,20 +162,22 @@ static void a_handle_leaves_only_to_who_attaches(void **state)
 			  {.which_verb = gpushare_Request_list_tag},
 			  {.which_verb = gpushare_Request_stat_tag},
 			  raw_share("x")};
-	uint8_t wire[gpushare_Reply_size + 16], needle[8];
+	uint8_t wire[SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Reply_size], needle[8];
 	int fd = raw_connect(&raw_here);
 
 	(void)state;
 	memset(needle, RAW_HANDLE_BYTE, sizeof(needle));
 	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
 	for (size_t i = 0; i < sizeof(asks) / sizeof(*asks); i++) {
-		ssize_t got;
+		const size_t ahead = SP_HEADER_SIZE + SP_ID_SIZE;
+		size_t size;
 
 		assert_true(raw_send(fd, (uint32_t)i, &asks[i]));
-		raw_sleep_ms(50);
-		got = recv(fd, wire, sizeof(wire), 0);
-		assert_true(got > SP_HEADER_SIZE + SP_ID_SIZE);
-		assert_null(memmem(wire, (size_t)got, needle, sizeof(needle)));
+		assert_true(raw_read(fd, wire, ahead, RAW_TIMEOUT_MS));
+		size = (size_t)sp_header_body_size(wire);
+		assert_in_range(size, 1, gpushare_Reply_size);
+		assert_true(raw_read(fd, wire + ahead, size, RAW_TIMEOUT_MS));
+		assert_null(memmem(wire, ahead + size, needle, sizeof(needle)));
 	}
 	close(fd);
 }

@@ -171,10 +171,9 @@ static void many_processes_at_once(void **state)
 	}
 	fd = raw_connect(&raw_here);
 	raw_ms_until_gone(fd, "contended");
-	raw_sleep_ms(100);
+	raw_await_connections(fd, 1);
 	assert_int_equal(raw_stat(fd).names, 0);
 	assert_int_equal(raw_stat(fd).waiters, 0);
-	raw_await_connections(fd, 1);
 	close(fd);
 }
 

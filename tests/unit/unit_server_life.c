@@ -294,8 +294,8 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 		raw_say(fd, raw_attach("weights", 0));
 		raw_say(fd, raw_withdraw("weights", 0));
 		close(fd);
-		raw_sleep_ms(100);
 		fd = raw_connect(&raw_here);
+		raw_await_connections(fd, 1);
 		raw_say(fd, (request){.which_verb = gpushare_Request_hello_tag,
 				      .verb.hello.protocol = GPUSHARE_PROTOCOL});
 		kill(raw_answer.body.hello.pid, SIGTERM);

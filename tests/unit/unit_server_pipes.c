@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon_fds.h"
+#include "raw_fds.h"
 #include "raw.h"
 
 #define LEAVERS 4

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "configured.h"
-#include "daemon_fds.h"
+#include "raw_fds.h"
 #include "raw.h"
 
 #define SILENT_MS 1000

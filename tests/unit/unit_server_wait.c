@@ -155,7 +155,7 @@ static void three_hundred_waiters_meet_a_limit(void **state)
 /* Ended while others wait: no crash, no leak, and they see the connection go. */
 static void a_daemon_that_leaves_lets_waiters_go(void **state)
 {
-	int fds[30];
+	int fds[30], own = raw_connect(&raw_here);
 	request lookup = raw_lookup("x", 60000);
 
 	(void)state;
@@ -163,12 +163,13 @@ static void a_daemon_that_leaves_lets_waiters_go(void **state)
 		fds[i] = raw_connect(&raw_here);
 		assert_true(raw_send(fds[i], 1, &lookup));
 	}
-	raw_sleep_ms(50);
+	await_waiters(own, 30);
 	kill(raw_here.pid, SIGTERM);
 	for (int i = 0; i < 30; i++) {
 		assert_true(raw_is_closed(fds[i], RAW_TIMEOUT_MS));
 		close(fds[i]);
 	}
+	close(own);
 }
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
