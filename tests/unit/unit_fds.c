@@ -43,7 +43,7 @@ static void a_descriptor_goes_round(void **state)
 	(void)state;
 	assert_int_equal(write(file, "hello", 5), 5);
 	assert_int_equal(raw_say(own, raw_fds_share("x")), GPUSHARE_E_INVALID);
-	raw_assert_sentence("goes beside a Share to fds.sock");
+	raw_assert_sentence("without its file descriptor; send both to fds.sock");
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), file), GPUSHARE_OK);
 	assert_int_equal(raw_fds_came, -1);
 	close(file);
