@@ -10,7 +10,7 @@ in_folder() {
 
 teardown_more() {
 	local tag pid
-	for tag in dead ttl lives off; do
+	for tag in dead ttl lives off hangs; do
 		for pid in $(in_folder "$tag" registry_pids) $(in_folder "$tag" keeper_pids); do
 			kill -KILL "$pid" 2>/dev/null || true
 		done
@@ -83,6 +83,20 @@ let_go() {
 		until_true answers
 	done
 	stays 2000 left_alone off
+}
+
+@test "one that has stopped is given up: the next registry serves without it, and it ends when it can" {
+	needs jq
+	local keeper
+	begin hangs make=a,w,2Mi,vmm
+	keeper=$(in_folder hangs keeper_pids)
+	kill -STOP "$keeper"
+	end_registry hangs
+	took_ms equal "$(in_folder hangs names)" "w 2097152"
+	[ "$TOOK_MS" -lt 5000 ]
+	equal "$(in_folder hangs shown w missing)" true
+	kill -CONT "$keeper"
+	until_true has_ended "$keeper"
 }
 
 # The administrator ended it: no registry comes by itself, and what the keeper holds waits for the next one.
