@@ -10,7 +10,7 @@
 #include "gpushare.h"
 #include "registry.pb.h"
 
-#define GPUSHARE_PROTOCOL 1
+#define GPUSHARE_PROTOCOL 2
 #define GPUSHARE_SOCKET "registry.sock"
 #define GPUSHARE_FDS_SOCKET "fds.sock"
 #define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
