@@ -15,6 +15,7 @@
 #  make fuzz, fuzz-long      run the fuzzers for a minute; for an hour each
 #  make soak, faults, model  run the long tests: many processes; failing calls; the protocol's model
 #  make bench, coverage      measure the cost; measure what the tests reach
+#  make mutants              count how many seeded faults the tests find (hours)
 #  make clean                remove BUILD
 #
 #  V=1 shows the commands. BUILD=dir builds elsewhere. WERROR=1 makes warnings errors, as CI does.

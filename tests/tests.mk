@@ -322,6 +322,9 @@ faults: tested
 # Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
 coverage:
 	@tests/coverage.sh $(T)
+# Sixty seeded faults and how many of them the tests find; T: the folder that they are in. It takes hours.
+mutants:
+	@tests/mutants/mutants.py --folder $(or $(T),registry)
 # T=preload, T=registry: the one part alone.
 bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
@@ -337,4 +340,4 @@ SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(
 	LSAN_OPTIONS=suppressions=$(abspath tests/lsan.supp):print_suppressions=0 \
 	TSAN_OPTIONS=suppressions=$(abspath tests/tsan.supp)
 endif
-.PHONY: tests unit-tests demo-programs kernels driver more tested check check-unit check-e2e check-one which demo check-gpu bundle lint analyze bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage
+.PHONY: tests unit-tests demo-programs kernels driver more tested check check-unit check-e2e check-one which demo check-gpu bundle lint analyze bench bench-programs fuzz fuzz-long fuzzers model soak faults coverage mutants
