@@ -100,26 +100,9 @@ struct session *registry_connect(struct registry *registry, uint32_t id, const s
 	return session;
 }
 
-static struct waiter *take_waiters(struct registry *registry, const struct session *session)
+void registry_leave(struct registry *registry, struct session *session)
 {
-	struct waiter *taken = NULL, *waiter, *after;
-
-	DL_FOREACH_SAFE(registry->waiters, waiter, after)
-	{
-		if (waiter->session != session)
-			continue;
-		registry_unpark(registry, waiter);
-		DL_APPEND(taken, waiter);
-	}
-	return taken;
-}
-
-struct waiter *registry_leave(struct registry *registry, struct session *session)
-{
-	struct waiter *waiters = take_waiters(registry, session);
-
 	state_leave(&registry->state, session);
-	return waiters;
 }
 
 bool registry_end(struct registry *registry, struct session *session, int64_t until_ns)
@@ -140,12 +123,11 @@ bool registry_end(struct registry *registry, struct session *session, int64_t un
 	return more;
 }
 
-struct waiter *registry_disconnect(struct registry *registry, struct session *session)
+void registry_disconnect(struct registry *registry, struct session *session)
 {
-	struct waiter *waiters = session->ending ? NULL : registry_leave(registry, session);
-
+	if (!session->ending)
+		registry_leave(registry, session);
 	registry_end(registry, session, INT64_MAX);
-	return waiters;
 }
 
 void registry_bury(struct registry *registry, const struct session *by, const char *name)
@@ -190,33 +172,6 @@ int64_t registry_expire(struct registry *registry, int64_t now_ns)
 		next = clock_ns() + PIECE_NS;
 	return registry->away_until_ns && registry->away_until_ns < next ? registry->away_until_ns
 									 : next;
-}
-
-void registry_park(struct registry *registry, struct waiter *waiter)
-{
-	DL_APPEND(registry->waiters, waiter);
-	user_add(waiter->session->user, LIMIT_waiters, 1);
-	registry->waiter_count++;
-}
-
-void registry_unpark(struct registry *registry, struct waiter *waiter)
-{
-	DL_DELETE(registry->waiters, waiter);
-	user_take(waiter->session->user, LIMIT_waiters, 1);
-	registry->waiter_count--;
-}
-
-int64_t registry_next_deadline_ns(const struct registry *registry)
-{
-	int64_t next = INT64_MAX;
-	const struct waiter *waiter;
-
-	DL_FOREACH(registry->waiters, waiter)
-	{
-		if (waiter->deadline_ns < next)
-			next = waiter->deadline_ns;
-	}
-	return next;
 }
 
 void registry_tell(const struct registry *registry, const struct session *session,

@@ -14,17 +14,6 @@
 #include "state/limit.h"
 #include "fdtable.h"
 
-/* A lookup or attach whose name is not there yet, or what is done in pieces. */
-struct waiter {
-	struct session *session;
-	const request *ask;
-	int64_t deadline_ns;
-	struct ask *work; /* whose answer is owed */
-	bool audited;	  /* it waits for what it may not see, and a line says so */
-	bool more;	  /* for no name, but for its next piece: HANDLE_MORE */
-	struct waiter *prev, *next;
-};
-
 struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	int64_t locked_ns;    /* since when it is held */
@@ -57,8 +46,7 @@ struct registry {
 	struct order *marking;	   /* those that are marked again */
 	bool loading;		   /* the records are being read... */
 	uint64_t loaded_namespace; /* ...whose pids are another namespace's; 0: they are ours */
-	struct waiter *waiters;
-	uint64_t waiter_count;
+	struct ask *asks;	   /* that are parked: server/ask.h */
 	struct counts counts;
 	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
@@ -82,29 +70,24 @@ void registry_unlock(struct registry *registry);
 /* A peer came. NULL: out of memory. */
 struct session *registry_connect(struct registry *registry, uint32_t id,
 				 const struct process *peer);
-/* A peer went: its waiters come back as a list for the caller, its place in orders goes, and
- * nobody finds it, or what it had, any more. */
-struct waiter *registry_leave(struct registry *registry, struct session *session);
+/* A peer went: its place in orders goes, and nobody finds it, or what it had, any more. */
+void registry_leave(struct registry *registry, struct session *session);
 /* Of one that has left, names and attachments go (names with KEEP stay, without an owner), until the time is
  * up: a process may have a million. false: all of it has gone, and the session with it. */
 bool registry_end(struct registry *registry, struct session *session, int64_t until_ns);
 /* It leaves, and all of it ends at once. */
-struct waiter *registry_disconnect(struct registry *registry, struct session *session);
+void registry_disconnect(struct registry *registry, struct session *session);
 /* Withdraw `name` if its owner has ended and the registry has not heard of that yet. `by`, who shares the
  * name now, may be the owner's own process after exec(). */
 void registry_bury(struct registry *registry, const struct session *by, const char *name);
 /* Remove the kept buffers whose time is up; when the next one's will be, INT64_MAX: none. */
 int64_t registry_expire(struct registry *registry, int64_t now_ns);
 
-void registry_park(struct registry *registry, struct waiter *waiter);
-void registry_unpark(struct registry *registry, struct waiter *waiter);
-/* INT64_MAX: nobody waits. */
-int64_t registry_next_deadline_ns(const struct registry *registry);
-
 /* observers.c: carry a change of the state to all who must know, in a fixed order. */
 void registry_observe(void *context, const struct change *change);
 /* Once a second while somebody watches: notices of what was published. When the next time is, INT64_MAX: never. */
 int64_t registry_rates(struct registry *registry, int64_t now_ns);
+
 /* The index says what stands under a name, as it is now. */
 void registry_show(struct registry *registry, struct entry *entry);
 

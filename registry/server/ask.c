@@ -5,347 +5,301 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "state/access.h"
 #include "os/clock.h"
-#include "verbs/handlers.h"
 #include "os/log.h"
 #include "os/piece.h"
+#include "server/connection.h"
+#include "state/access.h"
 
-static struct registry *registry_of(const struct ask *ask)
+void ask_read(struct ask *ask, const uint8_t *bytes, size_t size, uint32_t uid, bool waits)
 {
-	return ask->connection->server->registry;
-}
+	const gpushare_Share *share = &ask->request.verb.share;
 
-size_t question_encode(struct registry *registry, uint8_t *to, size_t room)
-{
-	reply *answer = &registry->reply;
-	size_t size = 0;
-
-	if (codec_encode_reply(answer, to, room, &size)) {
-		log_line("an answer could not be made");
-		*answer = (reply){.status = GPUSHARE_E_NO_MEMORY};
-		codec_encode_reply(answer, to, room, &size);
-	}
-	return size;
-}
-
-static void answer(const struct ask *ask, struct connection **todo)
-{
-	struct registry *registry = registry_of(ask);
-	size_t size = question_encode(registry, registry->wire, sizeof(registry->wire));
-
-	connection_answer(ask->connection, ask->ids, ask->ids_size, registry->wire, size, todo);
+	ask->size = size;
+	ask->fault = codec_decode_request(bytes, size, &ask->request);
+	ask->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
+	ask->list_rest = NULL;
+	ask->waits = 0;
+	ask->counted = false;
+	if (ask->fault || ask->request.which_verb != gpushare_Request_share_tag || !*share->group)
+		return;
+	if (waits || name_is_number(share->group))
+		identity_find_group(share->group, uid, &ask->group);
+	else
+		ask->group.status = GPUSHARE_E_IO;
 }
 
 static void ask_free(struct ask *ask)
 {
-	if (!ask)
-		return;
 	free(ask->list_rest);
 	free(ask);
 }
 
-void ask_drop(struct waiter *waiter)
+static bool is_list(const struct ask *ask)
 {
-	ask_free(waiter->work);
+	return ask->request.which_verb == gpushare_Request_list_tag;
 }
 
-void asks_drop_watch(struct watcher *watcher)
-{
-	ask_free(watcher->ask);
-	watcher->ask = NULL;
-}
-
-/* One that goes on later. NULL: no memory, and it is answered. */
-static struct ask *keep(const struct ask *ask, struct connection **todo)
-{
-	struct ask *kept = malloc(sizeof(*kept));
-
-	if (kept) {
-		*kept = *ask;
-		return kept;
-	}
-	registry_of(ask)->reply = (reply){.status = GPUSHARE_E_NO_MEMORY};
-	answer(ask, todo);
-	return NULL;
-}
-
-static void park(const struct ask *ask, struct session *session, bool more,
-		 struct connection **todo)
-{
-	struct registry *registry = registry_of(ask);
-	struct ask *kept = keep(ask, todo);
-
-	if (!kept)
-		return;
-	kept->waiter = (struct waiter){
-	    .session = session,
-	    .ask = &kept->question.request,
-	    .work = kept,
-	    .audited = audit_wait(&registry->audit, session, &kept->question.request),
-	    .more = more,
-	    .deadline_ns =
-		more ? INT64_MAX : clock_ns() + handle_wait_ms(&kept->question.request) * NS_PER_MS,
-	};
-	kept->connection->in_pieces += more;
-	registry_park(registry, &kept->waiter);
-	eventfd_write(registry->wake, 1); /* a deadline more */
-}
-
-void ask_serve(struct ask *ask, struct connection **todo)
-{
-	struct registry *registry = registry_of(ask);
-	struct session *session = ask->waiter.session;
-
-	registry_unpark(registry, &ask->waiter);
-	if (handle_again(registry, session, &ask->question.request, &registry->reply) ==
-	    HANDLE_MORE) {
-		registry_park(registry, &ask->waiter);
-		return;
-	}
-	answer(ask, todo);
-	if (ask->waiter.more)
-		connection_go_on(ask->connection, todo);
-	ask_free(ask);
-}
-
-void asks_time_out(struct registry *registry, int64_t now_ns, struct connection **todo)
-{
-	struct waiter *waiter, *after;
-
-	DL_FOREACH_SAFE(registry->waiters, waiter, after)
-	{
-		struct ask *ask = waiter->work;
-
-		if (waiter->deadline_ns > now_ns)
-			continue;
-		registry_unpark(registry, waiter);
-		handle_timeout(registry, waiter->session, &ask->question.request, &registry->reply);
-		answer(ask, todo);
-		ask_free(ask);
-	}
-}
-
-/* So long the user's next list waits. */
+/* When the user's next list may be made. */
 static int64_t list_due_ns(const struct user *user)
 {
 	return user->lists_ns - LIMIT_LISTS_AHEAD_MS * NS_PER_MS;
 }
 
-/* The user's next list waits for as long as this one takes, in time of the CPU: the time in which the
- * process was stopped does not count. false: it is half made. */
-static bool make_list(struct ask *ask, struct session *session, struct connection **todo)
+static void wake(const struct registry *registry)
 {
-	struct registry *registry = registry_of(ask);
-	struct user *user = session->user;
-	int64_t now_ns = clock_ns(), began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (registry->wake >= 0)
+		eventfd_write(registry->wake, 1);
+}
+
+/* The name of this share or commit appeared. Requests that wait for it and may see it go on; for the others
+ * the audit gets one line. */
+static void show(struct registry *registry, const struct ask *shown)
+{
+	const char *name = request_name(&shown->request);
+	const struct entry *entry =
+	    handle_shows(&shown->request) ? store_find(&registry->store, name) : NULL;
+	struct ask *ask;
+
+	if (!entry || entry->info.missing)
+		return;
+	DL_FOREACH(registry->asks, ask)
+	{
+		if (ask->waits != HANDLE_WAIT || strcmp(request_name(&ask->request), name) != 0)
+			continue;
+		if (!access_sees(ask->session, entry)) {
+			ask->audited = ask->audited ||
+				       audit_wait(&registry->audit, ask->session, &ask->request);
+			continue;
+		}
+		ask->ready = true;
+		wake(registry);
+	}
+}
+
+static int handle(struct registry *registry, struct ask *ask)
+{
+	bool again = ask->counted;
+
+	ask->counted = true;
+	return (again ? handle_again : handle_request)(registry, ask->session, &ask->request,
+						       &registry->reply);
+}
+
+/* The user's next list waits for as long as this one takes, in CPU time: time in which the process was stopped
+ * doesn't count. */
+static int make_list(struct registry *registry, struct ask *ask)
+{
+	struct user *user = ask->session->user;
+	int64_t now_ns = clock_ns(), began_ns;
 	int status;
 
+	if (!ask->waits && !handle_refuses_lists(user) &&
+	    (user->list_count || list_due_ns(user) > now_ns))
+		return HANDLE_MORE;
+	began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	registry->list_rest = ask->list_rest;
-	status = (ask->list_rest ? handle_again : handle_request)(
-	    registry, session, &ask->question.request, &registry->reply);
+	status = handle(registry, ask);
 	ask->list_rest = registry->list_rest;
 	registry->list_rest = NULL;
-	if (status != HANDLE_MORE)
-		answer(ask, todo);
 	if (user->lists_ns < now_ns)
 		user->lists_ns = now_ns;
 	user->lists_ns += 2 * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
-	return status != HANDLE_MORE;
+	return status;
 }
 
-static void queue_list(struct user *user, struct ask *ask)
+int ask_serve(struct registry *registry, struct ask *ask)
 {
-	DL_APPEND(user->lists, ask);
-	user->list_count++;
+	int status = handle_fault(registry, ask->session, ask->size, ask->fault, &registry->reply);
+
+	if (status)
+		return status;
+	registry->group = ask->group;
+	if (is_list(ask))
+		return make_list(registry, ask);
+	status = handle(registry, ask);
+	if (!status)
+		show(registry, ask);
+	return status;
 }
 
-static struct ask *unqueue_list(struct user *user, struct ask *ask)
+size_t ask_encode(struct registry *registry, uint8_t *to, size_t room)
 {
-	DL_DELETE(user->lists, ask);
-	user->list_count--;
-	return ask;
+	size_t size = 0;
+
+	if (codec_encode_reply(&registry->reply, to, room, &size)) {
+		log_line("an answer could not be made");
+		registry->reply = (reply){.status = GPUSHARE_E_NO_MEMORY};
+		codec_encode_reply(&registry->reply, to, room, &size);
+	}
+	return size;
 }
 
-static void handle_list(struct ask *ask, struct session *session, struct connection **todo)
+static void answer(struct registry *registry, const struct ask *ask)
 {
-	struct user *user = session->user;
-	struct ask *kept;
+	size_t size = ask_encode(registry, registry->wire, sizeof(registry->wire));
 
-	if ((handle_refuses_lists(user) || (!user->lists && list_due_ns(user) <= clock_ns())) &&
-	    make_list(ask, session, todo))
-		return;
-	kept = keep(ask, todo);
+	connection_answer(ask->connection, ask->ids, ask->ids_size, registry->wire, size);
+}
+
+static bool must_wait(int status)
+{
+	return status == HANDLE_WAIT || status == HANDLE_MORE || status == HANDLE_LISTEN;
+}
+
+/* Into the list of parked requests (`in`), or out of it. */
+static void move(struct registry *registry, struct ask *ask, bool in)
+{
+	struct user *user = ask->session->user;
+
+	if (in)
+		DL_APPEND(registry->asks, ask);
+	else
+		DL_DELETE(registry->asks, ask);
+	ask->connection->parked += in ? 1u : -1u;
+	if (is_list(ask))
+		user->list_count += in ? 1u : -1u;
+	else if (ask->waits == HANDLE_LISTEN)
+		ask->session->watcher->ask = in ? ask : NULL;
+	else
+		(in ? user_add : user_take)(user, LIMIT_waiters, 1);
+	if (ask->waits == HANDLE_MORE && !is_list(ask))
+		ask->connection->in_pieces = in;
+}
+
+static void park(struct registry *registry, const struct ask *ask, int waits)
+{
+	struct ask *kept = malloc(sizeof(*kept));
+
 	if (!kept) {
 		free(ask->list_rest);
+		registry->reply = (reply){.status = GPUSHARE_E_NO_MEMORY};
+		answer(registry, ask);
 		return;
 	}
-	queue_list(user, kept);
-	eventfd_write(registry_of(ask)->wake, 1);
+	*kept = *ask;
+	kept->waits = waits;
+	kept->ready = false;
+	kept->audited =
+	    waits == HANDLE_WAIT && audit_wait(&registry->audit, ask->session, &ask->request);
+	kept->due_ns =
+	    clock_ns() +
+	    (waits == HANDLE_MORE ? PIECE_NS : handle_wait_ms(&ask->request) * NS_PER_MS);
+	move(registry, kept, true);
+	wake(registry);
 }
 
-/* As many of the user's lists as fit into its time. */
-static void list_due(struct registry *registry, struct user *user, struct connection **todo)
+/* nng's REQ sends a request again after a minute without an answer. */
+static bool is_parked(const struct registry *registry, const struct ask *one)
 {
-	while (user->lists && list_due_ns(user) <= clock_ns()) {
-		struct ask *ask = unqueue_list(user, user->lists);
-		struct session *session = session_find(&registry->sessions, ask->connection->id);
+	const struct ask *ask;
 
-		if (session && !registry->leaving && !make_list(ask, session, todo))
-			queue_list(user, ask);
-		else
-			ask_free(ask);
-	}
-}
-
-int64_t asks_list(struct registry *registry, struct connection **todo)
-{
-	int64_t next_ns = INT64_MAX;
-
-	for (struct user *user = registry->users.by_uid; user; user = user->hh.next) {
-		list_due(registry, user, todo);
-		if (user->lists && list_due_ns(user) < next_ns)
-			next_ns = list_due_ns(user);
-	}
-	return next_ns;
-}
-
-static void notify(struct watcher *watcher, struct connection **todo)
-{
-	struct ask *ask = watcher->ask;
-	struct registry *registry = registry_of(ask);
-
-	watcher->ask = NULL;
-	handle_again(registry, watcher->session, &ask->question.request, &registry->reply);
-	answer(ask, todo);
-	ask_free(ask);
-}
-
-int64_t asks_notify(struct registry *registry, struct connection **todo)
-{
-	struct events *events = &registry->events;
-	struct watcher *watcher, *after;
-	struct piece piece = piece_begin();
-
-	DL_FOREACH_SAFE(events->watchers, watcher, after)
+	if (!one->connection->parked)
+		return false;
+	DL_FOREACH(registry->asks, ask)
 	{
-		if (!watcher->ask || !watcher->count)
-			continue;
-		if (piece_is_over(&piece))
-			return clock_ns() + PIECE_NS;
-		/* behind those who have not been told of it yet */
-		DL_DELETE(events->watchers, watcher);
-		DL_APPEND(events->watchers, watcher);
-		notify(watcher, todo);
+		if (ask->session == one->session && ask->ids_size == one->ids_size &&
+		    !memcmp(ask->ids, one->ids, one->ids_size))
+			return true;
 	}
-	events->news = false;
+	return false;
+}
+
+void ask_handle(struct registry *registry, struct ask *ask)
+{
+	int status;
+
+	if (!ask->session || registry->leaving)
+		return;
+	if (is_parked(registry, ask)) {
+		registry->counts.requests++;
+		ask->session->user->counts.requests++;
+		return;
+	}
+	status = ask_serve(registry, ask);
+	if (must_wait(status))
+		park(registry, ask, status);
+	else
+		answer(registry, ask);
+}
+
+/* When it goes on; INT64_MAX: when something happens. */
+static int64_t due_ns(const struct ask *ask)
+{
+	if (is_list(ask))
+		return list_due_ns(ask->session->user);
+	if (ask->waits == HANDLE_LISTEN)
+		return ask->session->watcher->count ? 0 : INT64_MAX;
+	return ask->ready ? 0 : ask->due_ns;
+}
+
+/* Returns when it goes on; INT64_MAX: it was answered, or something must happen first. */
+static int64_t resume(struct registry *registry, struct ask *ask)
+{
+	int status = GPUSHARE_E_TIMED_OUT;
+
+	move(registry, ask, false);
+	if (ask->waits == HANDLE_WAIT && !ask->ready)
+		handle_timeout(registry, ask->session, &ask->request, &registry->reply);
+	else
+		status = ask_serve(registry, ask);
+	if (must_wait(status)) {
+		ask->waits = status;
+		ask->ready = false;
+		if (status == HANDLE_MORE)
+			ask->due_ns = clock_ns() + PIECE_NS;
+		move(registry, ask, true);
+		return due_ns(ask);
+	}
+	answer(registry, ask);
+	ask_free(ask);
 	return INT64_MAX;
 }
 
-void asks_drop_lists(struct user *user, const struct connection *connection)
+/* The next call begins with `first`. */
+static void turn_to(struct registry *registry, struct ask *first)
+{
+	if (!first || first == registry->asks)
+		return;
+	registry->asks->prev->next = registry->asks;
+	first->prev->next = NULL;
+	registry->asks = first;
+}
+
+int64_t asks_resume(struct registry *registry)
+{
+	struct piece piece = piece_begin();
+	int64_t next_ns = INT64_MAX, now_ns = clock_ns();
+	struct ask *ask, *after;
+
+	DL_FOREACH_SAFE(registry->asks, ask, after)
+	{
+		int64_t ask_ns = due_ns(ask);
+
+		if (ask_ns <= now_ns) {
+			if (piece_is_over(&piece)) {
+				turn_to(registry, ask);
+				return clock_ns() + PIECE_NS;
+			}
+			ask_ns = resume(registry, ask);
+		}
+		next_ns = ask_ns < next_ns ? ask_ns : next_ns;
+	}
+	registry->events.news = false;
+	return next_ns;
+}
+
+void asks_drop(struct registry *registry, const struct session *session)
 {
 	struct ask *ask, *after;
 
-	DL_FOREACH_SAFE(user->lists, ask, after)
+	if (!session->connection || !session->connection->parked)
+		return;
+	DL_FOREACH_SAFE(registry->asks, ask, after)
 	{
-		if (ask->connection == connection)
-			ask_free(unqueue_list(user, ask));
+		if (ask->session == session) {
+			move(registry, ask, false);
+			ask_free(ask);
+		}
 	}
-}
-
-void ask_begin(struct ask *ask, struct connection *connection, const uint8_t *ids, size_t ids_size)
-{
-	ask->connection = connection;
-	memcpy(ask->ids, ids, ids_size);
-	ask->ids_size = ids_size;
-	ask->list_rest = NULL;
-}
-
-void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid,
-		   bool waits)
-{
-	const gpushare_Share *share = &question->request.verb.share;
-
-	question->size = size;
-	question->fault = codec_decode_request(bytes, size, &question->request);
-	question->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
-	if (question->fault || question->request.which_verb != gpushare_Request_share_tag ||
-	    !*share->group)
-		return;
-	if (waits || name_is_number(share->group))
-		identity_find_group(share->group, uid, &question->group);
-	else
-		question->group.status = GPUSHARE_E_IO;
-}
-
-int question_refuse(struct registry *registry, struct session *session,
-		    const struct question *question)
-{
-	return handle_fault(registry, session, question->size, question->fault, &registry->reply);
-}
-
-/* Whoever waited for the name that was just shared, and may see it; the others wait on, and the audit says
- * so once. */
-void question_shown(struct registry *registry, const struct question *question, int status,
-		    struct connection **todo)
-{
-	bool shown = !status && handle_shows(&question->request);
-	const char *name = request_name(&question->request);
-	const struct entry *entry = shown ? store_find(&registry->store, name) : NULL;
-	struct waiter *waiter, *after;
-
-	if (!entry)
-		return;
-	DL_FOREACH_SAFE(registry->waiters, waiter, after)
-	{
-		if (entry->info.missing || waiter->more ||
-		    strcmp(request_name(waiter->ask), name) != 0)
-			continue;
-		if (access_sees(waiter->session, entry))
-			ask_serve(waiter->work, todo);
-		else if (!waiter->audited)
-			waiter->audited =
-			    audit_wait(&registry->audit, waiter->session, waiter->ask);
-	}
-}
-
-/* As nng's REQ does where no answer has come for a minute: this one is answered in its place. */
-static bool is_said_again(const struct ask *ask, const struct session *session)
-{
-	const struct ask *before = session->watcher ? session->watcher->ask : NULL;
-
-	return before && ask->question.request.which_verb == gpushare_Request_subscribe_tag &&
-	       ask->ids_size == before->ids_size && !memcmp(ask->ids, before->ids, ask->ids_size);
-}
-
-void ask_handle(struct ask *ask, struct connection **todo)
-{
-	struct registry *registry = registry_of(ask);
-	struct session *session = session_find(&registry->sessions, ask->connection->id);
-	int status;
-
-	if (!session || registry->leaving)
-		return;
-	registry->group = ask->question.group;
-	if (question_refuse(registry, session, &ask->question)) {
-		answer(ask, todo);
-		return;
-	}
-	if (ask->question.request.which_verb == gpushare_Request_list_tag) {
-		handle_list(ask, session, todo);
-		return;
-	}
-	if (is_said_again(ask, session))
-		asks_drop_watch(session->watcher);
-	status = handle_request(registry, session, &ask->question.request, &registry->reply);
-	if (status == HANDLE_LISTEN) {
-		session->watcher->ask = keep(ask, todo);
-		return;
-	}
-	if (status == HANDLE_WAIT || status == HANDLE_MORE) {
-		park(ask, session, status == HANDLE_MORE, todo);
-		return;
-	}
-	answer(ask, todo);
-	question_shown(registry, &ask->question, status, todo);
 }

@@ -1,56 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_SERVER_ASK_H
 #define GPUSHARE_REGISTRY_SERVER_ASK_H
-/* A request in hand: it is answered at once, waits for a name, or is done piece by piece. */
-#include "server/connection.h"
+/*
+ * One request, whichever socket it came to. It is answered at once or parked in registry->asks until its name
+ * appears, its next piece is due, its user's next list is due, or there is a notice for it.
+ */
+#include "verbs/handlers.h"
 
-/* A request as it was read. */
-struct question {
-	size_t size; /* of its bytes */
-	int fault;   /* why they are no request; OK: they are one */
-	struct identity_group group;
-	request request;
-};
+/* The ids of a request: its own, and one for each of eight devices that forwarded it. */
+#define ASK_IDS_MAX (9 * SP_ID_SIZE)
 
-/* Without the lock. `waits`: a group's name may be asked for, which takes its time. */
-void question_read(struct question *question, const uint8_t *bytes, size_t size, uint32_t uid,
-		   bool waits);
-/* With it, as all below want it: the answer that it gets whatever it asks, in registry->reply; OK: it is to be
- * handled. */
-int question_refuse(struct registry *registry, struct session *session,
-		    const struct question *question);
-/* registry->reply as bytes; how many. Where it can't be made, one that says so. */
-size_t question_encode(struct registry *registry, uint8_t *to, size_t room);
-/* It was handled, and is answered: who waits for what it has shown is answered too. */
-void question_shown(struct registry *registry, const struct question *question, int status,
-		    struct connection **todo);
+struct connection;
 
 struct ask {
-	struct connection *connection;
-	uint8_t ids[SP_IDS_MAX];
+	struct session *session;
+	struct connection *connection; /* NULL: it came to fds.sock */
+	uint8_t ids[ASK_IDS_MAX];
 	size_t ids_size;
-	struct question question;
-	struct waiter waiter;
-	struct list_rest *list_rest; /* of a List that is half made: handlers.h */
-	struct ask *prev, *next;     /* of its user's lists that wait */
+	size_t size; /* of the encoded request */
+	int fault;   /* a status: the bytes were no request */
+	struct identity_group group;
+	request request;
+
+	bool counted; /* as a request */
+
+	/* While it is parked: */
+	int waits; /* HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN */
+	int64_t
+	    due_ns;   /* HANDLE_WAIT: when it times out; HANDLE_MORE: when its next piece is due */
+	bool ready;   /* its name appeared */
+	bool audited; /* the audit says that it waits for a name that it may not see */
+	struct list_rest *list_rest; /* of a List that is half made */
+	struct ask *prev, *next;
 };
 
-void ask_begin(struct ask *ask, struct connection *connection, const uint8_t *ids, size_t ids_size);
-/* What is to go on later is copied. */
-void ask_handle(struct ask *ask, struct connection **todo);
-/* One that waits for no name: its next piece. */
-void ask_serve(struct ask *ask, struct connection **todo);
-/* Nobody wants its answer. */
-void ask_drop(struct waiter *waiter);
-/* Those that wait and whose time is up are answered. */
-void asks_time_out(struct registry *registry, int64_t now_ns, struct connection **todo);
-/* Lists that are due; when the next one is, INT64_MAX: none waits. */
-int64_t asks_list(struct registry *registry, struct connection **todo);
-/* Those who wait for notices are answered, where there are some, a piece of them; when the next piece is due,
- * INT64_MAX: all are. */
-int64_t asks_notify(struct registry *registry, struct connection **todo);
-void asks_drop_watch(struct watcher *watcher);
-/* The lists of that connection go. */
-void asks_drop_lists(struct user *user, const struct connection *connection);
+/* Without the lock. `waits`: looking up a group's name, which may take long, is allowed. */
+void ask_read(struct ask *ask, const uint8_t *bytes, size_t size, uint32_t uid, bool waits);
+
+/* With the lock, all below: */
+/* The dispatcher of both sockets. The answer is in registry->reply if this returns OK, a failure or
+ * HANDLE_ELSEWHERE; else the request is to be parked. */
+int ask_serve(struct registry *registry, struct ask *ask);
+/* Encode registry->reply, or if that fails an answer that says so. Returns the number of bytes. */
+size_t ask_encode(struct registry *registry, uint8_t *to, size_t room);
+/* Answer a request of registry.sock, or park a copy of it. */
+void ask_handle(struct registry *registry, struct ask *ask);
+/* Go on with parked requests that are due. Returns when the next one is, INT64_MAX: unknown. */
+int64_t asks_resume(struct registry *registry);
+/* Forget the parked requests of a session that ends. */
+void asks_drop(struct registry *registry, const struct session *session);
 
 #endif

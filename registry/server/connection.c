@@ -9,90 +9,114 @@
 
 #include "os/clock.h"
 #include "os/log.h"
-#include "server/ask.h"
 #include "quota.h"
+#include "server/ask.h"
 
-/* Nothing more is asked of who has so many bytes of answers to read; or any, where its user has as many. */
+/* The registry doesn't read from a connection with so many bytes of unsent answers, or with any if its user has
+ * UNREAD_OF_USER of them. */
 #define UNREAD_MOST (64 << 10)
 #define UNREAD_OF_USER (16 << 20)
+#define ROOM_LEAST 512
+#define ROOM_KEPT 4096	    /* of an empty buffer */
+#define ID_MOST 0x7fffffffu /* higher ones are of sessions without a connection */
 
-/* A request as it came. */
-struct frame {
-	uint8_t ids[SP_IDS_MAX];
-	size_t ids_size;
-	const uint8_t *body;
-	size_t size;
-	size_t whole; /* bytes of the frame */
-};
+/* false: out of memory, nothing changed. */
+static bool bytes_reserve(struct bytes *bytes, size_t more)
+{
+	size_t room = bytes->room ? bytes->room : ROOM_LEAST;
+	uint8_t *at;
+
+	while (room < bytes->size + more)
+		room *= 2;
+	if (room == bytes->room)
+		return true;
+	at = realloc(bytes->at, room);
+	if (!at)
+		return false;
+	bytes->at = at;
+	bytes->room = room;
+	return true;
+}
+
+static void bytes_append(struct bytes *bytes, const void *from, size_t size)
+{
+	memcpy(bytes->at + bytes->size, from, size);
+	bytes->size += size;
+}
+
+/* The first ones go. A large buffer that is empty then is given back. */
+static void bytes_skip(struct bytes *bytes, size_t count)
+{
+	if (!count)
+		return;
+	bytes->size -= count;
+	memmove(bytes->at, bytes->at + count, bytes->size);
+	if (bytes->size || bytes->room <= ROOM_KEPT)
+		return;
+	free(bytes->at);
+	*bytes = (struct bytes){0};
+}
 
 /* Under the lock. */
-static void list(struct connection *connection, struct connection **todo)
+static void list(struct connection *connection)
 {
+	struct server *server = connection->server;
+
 	if (connection->listed)
 		return;
 	connection->listed = true;
-	connection->next_todo = *todo;
-	*todo = connection;
+	connection->next_todo = server->todo;
+	server->todo = connection;
 }
 
 void connection_answer(struct connection *connection, const uint8_t *ids, size_t ids_size,
-		       const uint8_t *answer, size_t size, struct connection **todo)
+		       const uint8_t *answer, size_t size)
 {
-	/* A Reply that says E_NO_MEMORY and no more. */
+	/* A Reply with the status E_NO_MEMORY. */
 	static const uint8_t no_memory[] = {gpushare_Reply_status_tag << 3,
 					    -GPUSHARE_E_NO_MEMORY * 2 - 1};
 	struct bytes *pending = &connection->pending;
 	uint8_t header[SP_HEADER_SIZE];
 
-	if (connection->ended)
-		return;
+	list(connection);
 	if (!bytes_reserve(pending, sizeof(header) + ids_size + size)) {
 		answer = no_memory;
 		size = sizeof(no_memory);
-		if (!bytes_reserve(pending, sizeof(header) + ids_size + size)) {
-			connection->failed = true;
-			list(connection, todo);
-			return;
-		}
+		connection->failed |= !bytes_reserve(pending, sizeof(header) + ids_size + size);
 	}
+	if (connection->failed)
+		return;
 	sp_length(header, ids_size + size);
 	bytes_append(pending, header, sizeof(header));
 	bytes_append(pending, ids, ids_size);
 	bytes_append(pending, answer, size);
 	connection->user->unread += sizeof(header) + ids_size + size;
-	list(connection, todo);
 }
 
-/* Under the lock. */
-static void end(struct connection *connection)
+void connection_end(struct connection *connection)
 {
-	struct session *session =
-	    session_find(&connection->server->registry->sessions, connection->id);
-
-	connection->ended = true;
-	if (session)
-		server_end_session(connection->server, session);
-}
-
-void connection_end(struct connection *connection, struct connection **todo)
-{
+	list(connection);
 	if (connection->ended)
 		return;
-	end(connection);
-	list(connection, todo);
+	connection->ended = true;
+	if (connection->session)
+		server_end_session(connection->server, connection->session);
 }
 
-void connection_go_on(struct connection *connection, struct connection **todo)
+/* Under the lock: the peer did not do its part in time. */
+static void end_late(struct connection *connection, enum drop why)
 {
-	connection->in_pieces--;
-	list(connection, todo);
-}
+	static const char *const sentences[DROP_KINDS] = {
+	    [DROP_silent] = "it said nothing",
+	    [DROP_half] = "it did not end its message",
+	    [DROP_deaf] = "it did not read",
+	};
 
-/* Under the lock: nothing of it is in other hands. */
-static bool is_over(const struct connection *connection)
-{
-	return connection->closing && !connection->receiving && !connection->sending &&
-	       !connection->listed;
+	if (!connection->ended) {
+		connection->server->registry->counts.drops[why]++;
+		log_line("dropped: uid %u, %s", connection->uid, sentences[why]);
+	}
+	connection_end(connection);
 }
 
 /* Under the lock. */
@@ -101,27 +125,23 @@ static size_t unread(const struct connection *connection)
 	return connection->pending.size + connection->out.size - connection->out_at;
 }
 
-/* Under the lock, once it is over; it is freed without the lock. */
-static void forget(struct connection *connection)
+/* Under the lock. */
+static bool may_receive(const struct connection *connection)
 {
-	struct server *server = connection->server;
+	size_t left = unread(connection);
 
-	connection->user->unread -= unread(connection);
-	user_closes(connection->user);
-	DL_DELETE(server->connections, connection);
-	if (!server->connections)
-		pthread_cond_broadcast(&server->none);
+	return !connection->ended && !connection->in_pieces && left < UNREAD_MOST &&
+	       (!left || connection->user->unread < UNREAD_OF_USER);
 }
 
 static void free_connection(struct connection *connection)
 {
+	nng_aio *aios[] = {connection->in_aio, connection->out_aio, connection->now_aio};
+
 	nng_stream_free(connection->stream);
 	for (int i = 0; i < 3; i++) {
-		nng_aio *aio =
-		    (nng_aio *[]){connection->in_aio, connection->out_aio, connection->now_aio}[i];
-
-		if (aio)
-			nng_aio_reap(aio); /* this may be its callback */
+		if (aios[i])
+			nng_aio_reap(aios[i]); /* this may be its callback */
 	}
 	pthread_mutex_destroy(&connection->io);
 	free(connection->in.at);
@@ -130,39 +150,14 @@ static void free_connection(struct connection *connection)
 	free(connection);
 }
 
-/* Under the lock. */
-static bool may_receive(const struct connection *connection)
-{
-	size_t left = unread(connection);
-
-	return !connection->in_pieces && left < UNREAD_MOST &&
-	       (!left || connection->user->unread < UNREAD_OF_USER);
-}
-
-/* Of what is closed. */
-static void let_go(struct connection *connection, bool *owned, struct connection **todo)
-{
-	registry_lock(connection->server->registry);
-	*owned = false;
-	list(connection, todo);
-	registry_unlock(connection->server->registry);
-}
-
-/* Milliseconds until that much time has passed since then. */
-static nng_duration left_ms(const struct connection *connection, int64_t since_ns)
-{
-	int left = clock_timeout_ms(since_ns + connection->server->registry->limits.silent_ns);
-
-	return left > 0 ? left : 1;
-}
-
-/* nng 1.5.2 never ends what is begun on a stream that is closed already: then `io` does nothing, and false
- * is returned. */
+/* nng 1.5.2 never ends an operation that starts on a closed stream. false: it is closed, nothing started. */
 static bool begin_io(struct connection *connection, void (*io)(nng_stream *, nng_aio *),
-		     nng_aio *aio)
+		     nng_aio *aio, const struct bytes *bytes, size_t from, size_t to)
 {
+	nng_iov part = {.iov_buf = bytes->at + from, .iov_len = to - from};
 	bool begun;
 
+	nng_aio_set_iov(aio, 1, &part);
 	pthread_mutex_lock(&connection->io);
 	begun = !connection->closed;
 	if (begun)
@@ -179,112 +174,108 @@ static void close_stream(struct connection *connection)
 	pthread_mutex_unlock(&connection->io);
 }
 
-static void set_out(struct connection *connection, nng_aio *aio)
+static void set_timeout(const struct connection *connection, nng_aio *aio, int64_t since_ns)
 {
-	nng_iov part = {.iov_buf = connection->out.at + connection->out_at,
-			.iov_len = connection->out.size - connection->out_at};
+	int left = clock_timeout_ms(since_ns + connection->server->registry->limits.silent_ns);
 
-	nng_aio_set_iov(aio, 1, &part);
+	nng_aio_set_timeout(aio, left > 0 ? left : 1);
 }
 
-/* So much was sent, and it is in nobody's hands. */
-static void sent(struct connection *connection, int result, size_t count, struct connection **todo)
+/* An operation of sending is over. */
+static void sent(struct connection *connection, int result, size_t count)
 {
 	struct registry *registry = connection->server->registry;
 
 	registry_lock(registry);
 	connection->out_at += count;
 	connection->user->unread -= count;
-	if (result == NNG_ETIMEDOUT && !connection->ended) {
-		registry->counts.drops[DROP_deaf]++;
-		log_line("dropped: uid %u, it did not read", connection->uid);
-	}
 	connection->sending = false;
-	if (result)
-		connection_end(connection, todo);
-	if (connection->ended || connection->held || unread(connection))
-		list(connection, todo);
+	if (result == NNG_ETIMEDOUT)
+		end_late(connection, DROP_deaf);
+	else if (result)
+		connection_end(connection);
+	if (connection->ended || !connection->receiving || unread(connection))
+		list(connection);
 	registry_unlock(registry);
 }
 
-/* What the socket takes at once takes no callback, which another thread would have to be woken for. */
-static void send_out(struct connection *connection, struct connection **todo)
+/* What the socket takes at once needs no callback, for which nng would wake another thread. */
+static void send_out(struct connection *connection)
 {
+	struct bytes *out = &connection->out;
 	nng_aio *now = connection->now_aio, *later = connection->out_aio;
 	int result = NNG_ECLOSED;
 
-	set_out(connection, now);
-	if (begin_io(connection, nng_stream_send, now)) {
+	if (begin_io(connection, nng_stream_send, now, out, connection->out_at, out->size)) {
 		nng_aio_cancel(now);
 		nng_aio_wait(now);
 		result = nng_aio_result(now);
 	}
 	if (result != NNG_ECANCELED) {
-		sent(connection, result, result ? 0 : nng_aio_count(now), todo);
+		sent(connection, result, result ? 0 : nng_aio_count(now));
 		return;
 	}
-	set_out(connection, later);
-	nng_aio_set_timeout(later, left_ms(connection, connection->out_since_ns));
-	if (!begin_io(connection, nng_stream_send, later))
-		sent(connection, NNG_ECLOSED, 0, todo);
+	set_timeout(connection, later, connection->out_since_ns);
+	if (!begin_io(connection, nng_stream_send, later, out, connection->out_at, out->size))
+		sent(connection, NNG_ECLOSED, 0);
 }
 
-static void receive(struct connection *connection, struct connection **todo)
+static void on_sent(void *argument)
+{
+	struct connection *connection = argument;
+	struct server *server = connection->server;
+	int result = nng_aio_result(connection->out_aio);
+
+	server->running++;
+	sent(connection, result, result ? 0 : nng_aio_count(connection->out_aio));
+	connections_run(server);
+	server->running--;
+}
+
+/* Nothing more is received; `result` of nng says why. */
+static void stop_receiving(struct connection *connection, int result)
+{
+	registry_lock(connection->server->registry);
+	connection->receiving = false;
+	if (result == NNG_ETIMEDOUT)
+		end_late(connection, connection->asked ? DROP_half : DROP_silent);
+	else
+		connection_end(connection);
+	registry_unlock(connection->server->registry);
+}
+
+static void receive(struct connection *connection)
 {
 	struct bytes *in = &connection->in;
-	nng_iov part = {.iov_buf = in->at + in->size, .iov_len = in->room - in->size};
 
-	nng_aio_set_iov(connection->in_aio, 1, &part);
-	nng_aio_set_timeout(connection->in_aio, connection->begun_ns
-						    ? left_ms(connection, connection->begun_ns)
-						    : NNG_DURATION_INFINITE);
-	if (!begin_io(connection, nng_stream_recv, connection->in_aio))
-		let_go(connection, &connection->receiving, todo);
+	nng_aio_set_timeout(connection->in_aio, NNG_DURATION_INFINITE);
+	if (connection->begun_ns)
+		set_timeout(connection, connection->in_aio, connection->begun_ns);
+	if (!begin_io(connection, nng_stream_recv, connection->in_aio, in, in->size, in->room))
+		stop_receiving(connection, NNG_ECLOSED);
 }
 
-/* 1: there is one; 0: it has not ended; -1: that is none. */
-static int next_frame(const struct connection *connection, struct frame *frame)
-{
-	const uint8_t *at = connection->in.at + connection->in_at;
-	size_t size = connection->in.size - connection->in_at;
-	long length;
-
-	if (size < SP_HEADER_SIZE)
-		return 0;
-	length = sp_header_body_size(at);
-	if (length < 0)
-		return -1;
-	frame->whole = SP_HEADER_SIZE + SP_ID_SIZE + (size_t)length;
-	if (size < frame->whole)
-		return 0;
-	frame->ids_size = sp_ids_size(at + SP_HEADER_SIZE, frame->whole - SP_HEADER_SIZE);
-	if (!frame->ids_size || frame->ids_size > SP_IDS_MAX)
-		return -1;
-	memcpy(frame->ids, at + SP_HEADER_SIZE, frame->ids_size);
-	frame->body = at + SP_HEADER_SIZE + frame->ids_size;
-	frame->size = frame->whole - SP_HEADER_SIZE - frame->ids_size;
-	return 1;
-}
-
-/* Room for the rest of what has begun, of which no more is taken than came. false: no memory. */
-static bool make_room(struct connection *connection)
-{
-	bytes_skip(&connection->in, connection->in_at);
-	connection->in_at = 0;
-	return bytes_reserve(&connection->in, 1);
-}
-
-/* For one more connection, if only to hear that it is one too many. */
-static bool has_room(struct registry *registry, const struct user *user)
+/* For one more connection, if only to tell it that it is one too many. */
+static bool has_room(const struct registry *registry, const struct user *user)
 {
 	const struct limits *limits = &registry->limits;
+	uint64_t connections = registry->users.held[LIMIT_connections];
 
 	return user->held[LIMIT_connections] < limits->of_user[LIMIT_connections] + limits->spare &&
-	       registry->users.held[LIMIT_connections] < limits->connections + limits->spare &&
-	       registry->users.held[LIMIT_connections] + registry->fdtable.count < limits->together;
+	       connections < limits->connections + limits->spare &&
+	       connections + registry->fdtable.count < limits->together;
 }
 
-/* Who greets has a session. false: one too many. */
+void connection_refused(struct registry *registry, const struct process *peer, enum drop why)
+{
+	int status = why == DROP_crowd ? GPUSHARE_E_LIMIT : GPUSHARE_E_DENIED;
+
+	log_line("refused: uid %u pid %d: %s", peer->uid, peer->pid, status_text(status));
+	registry->counts.drops[why]++;
+	audit_refused(&registry->audit, peer, "connect", status);
+}
+
+/* The peer has greeted and gets a session. false: one too many. */
 static bool welcome(struct connection *connection)
 {
 	struct server *server = connection->server;
@@ -299,13 +290,12 @@ static bool welcome(struct connection *connection)
 	watch = watch_add(server->watches, peer.pid, connection->id);
 	registry_lock(registry);
 	server->connected++;
-	if (!connection->ended && has_room(registry, connection->user)) {
+	if (!connection->ended && has_room(registry, connection->user))
 		session = registry_connect(registry, connection->id, &peer);
-	} else if (!connection->ended) {
-		registry->counts.drops[DROP_crowd]++;
-		audit_refused(&registry->audit, &peer, "connect", GPUSHARE_E_LIMIT);
-	}
+	else if (!connection->ended)
+		connection_refused(registry, &peer, DROP_crowd);
 	if (session) {
+		connection->session = session;
 		session->connection = connection;
 		session->watch = watch;
 		session->who = who;
@@ -319,7 +309,7 @@ static bool welcome(struct connection *connection)
 	return false;
 }
 
-/* 1: it has greeted; 0: more is to come; -1: not as nng's REQ does, or there is one too many. */
+/* 1: done; 0: more bytes are needed; -1: the peer isn't nng's REQ, or is one too many. */
 static int take_greeting(struct connection *connection)
 {
 	if (connection->greeted)
@@ -333,56 +323,60 @@ static int take_greeting(struct connection *connection)
 	return 1;
 }
 
-/* false: it is held, and others have it from here on. */
-static bool take_frame(struct connection *connection, const struct frame *frame,
-		       struct connection **todo)
+/* Handle the next message. 1: done; 2: done, and others may receive from here on; 0: more bytes are needed; -1: that
+ * is no message. */
+static int take_message(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;
+	const uint8_t *at = connection->in.at + connection->in_at;
+	size_t size = connection->in.size - connection->in_at, whole;
 	struct ask ask;
 	bool goes_on;
+	long length;
 
-	ask_begin(&ask, connection, frame->ids, frame->ids_size);
-	question_read(&ask.question, frame->body, frame->size, connection->uid, true);
-	connection->in_at += frame->whole;
+	if (size < SP_HEADER_SIZE)
+		return 0;
+	length = sp_header_body_size(at);
+	if (length < 0)
+		return -1;
+	whole = SP_HEADER_SIZE + SP_ID_SIZE + (size_t)length;
+	if (size < whole)
+		return 0;
+	at += SP_HEADER_SIZE;
+	size = whole - SP_HEADER_SIZE;
+	ask.connection = connection;
+	ask.ids_size = sp_ids_size(at, size);
+	if (!ask.ids_size || ask.ids_size > sizeof(ask.ids))
+		return -1;
+	memcpy(ask.ids, at, ask.ids_size);
+	ask_read(&ask, at + ask.ids_size, size - ask.ids_size, connection->uid, true);
+	connection->in_at += whole;
 	connection->begun_ns = 0;
 	connection->asked = true;
 	registry_lock(registry);
-	ask_handle(&ask, todo);
+	ask.session = connection->session;
+	ask_handle(registry, &ask);
 	goes_on = connection->ended || may_receive(connection);
-	connection->held = !goes_on;
 	connection->receiving = goes_on;
 	registry_unlock(registry);
-	return goes_on;
+	return goes_on ? 1 : 2;
 }
 
-static void drop(struct connection *connection, int why, struct connection **todo)
+/* Handle everything that arrived. true: receive more when the answers are on their way. */
+static bool take_in(struct connection *connection)
 {
-	struct registry *registry = connection->server->registry;
-
-	registry_lock(registry);
-	connection->receiving = false;
-	if (why != DROP_KINDS && !connection->ended) {
-		registry->counts.drops[why]++;
-		log_line("dropped: uid %u, %s", connection->uid,
-			 why == DROP_silent ? "it said nothing" : "it did not end its message");
-	}
-	connection_end(connection, todo);
-	list(connection, todo); /* it may be the last hand */
-	registry_unlock(registry);
-}
-
-/* All that came is looked at, by who receives. true: who is to receive more, when answers are on their way. */
-static bool take_in(struct connection *connection, struct connection **todo)
-{
-	struct frame frame;
 	int state = take_greeting(connection);
 
-	while (state > 0 && (state = next_frame(connection, &frame)) > 0) {
-		if (!take_frame(connection, &frame, todo))
-			return false;
+	while (state == 1)
+		state = take_message(connection);
+	if (state == 2)
+		return false;
+	if (state == 0) {
+		bytes_skip(&connection->in, connection->in_at);
+		connection->in_at = 0;
 	}
-	if (state < 0 || !make_room(connection)) {
-		drop(connection, DROP_KINDS, todo);
+	if (state < 0 || !bytes_reserve(&connection->in, 1)) {
+		stop_receiving(connection, NNG_EPROTO);
 		return false;
 	}
 	if (!connection->begun_ns && connection->in.size)
@@ -392,43 +386,32 @@ static bool take_in(struct connection *connection, struct connection **todo)
 
 static void on_received(void *argument)
 {
-	struct connection *connection = argument, *todo = NULL;
+	struct connection *connection = argument;
+	struct server *server = connection->server;
 	int result = nng_aio_result(connection->in_aio);
 
+	server->running++;
 	if (result) {
-		drop(connection,
-		     result != NNG_ETIMEDOUT ? DROP_KINDS
-		     : connection->asked     ? DROP_half
-					     : DROP_silent,
-		     &todo);
+		stop_receiving(connection, result);
 	} else {
 		connection->in.size += nng_aio_count(connection->in_aio);
-		if (take_in(connection, &todo)) {
-			connections_run(todo);
-			todo = NULL;
-			receive(connection, &todo);
+		if (take_in(connection)) {
+			connections_run(server);
+			receive(connection);
 		}
 	}
-	connections_run(todo);
+	connections_run(server);
+	server->running--;
 }
 
-static void on_sent(void *argument)
-{
-	struct connection *connection = argument, *todo = NULL;
-	int result = nng_aio_result(connection->out_aio);
-
-	sent(connection, result, result ? 0 : nng_aio_count(connection->out_aio), &todo);
-	connections_run(todo);
-}
-
-/* Under the lock: what is to be sent next. false: nothing, or it is being sent. */
+/* Under the lock: choose what is sent next. false: nothing, or something is being sent. */
 static bool fill_out(struct connection *connection)
 {
 	struct bytes sent = connection->out;
 
-	if (connection->sending || connection->ended)
+	if (connection->sending)
 		return false;
-	if (connection->out_at == connection->out.size) {
+	if (connection->out_at == sent.size) {
 		bytes_skip(&sent, sent.size);
 		connection->out = connection->pending;
 		connection->pending = sent;
@@ -439,59 +422,82 @@ static bool fill_out(struct connection *connection)
 	return connection->sending;
 }
 
-/* What is to be done with one that was listed. */
-static void run(struct connection *connection, struct connection **todo)
+/* Under the lock, which it releases for calls of nng. The last one to use it frees it. */
+static void run_ended(struct connection *connection)
+{
+	struct server *server = connection->server;
+
+	if (!connection->closing) {
+		connection->closing = connection->listed = true; /* so that nobody else frees it */
+		registry_unlock(server->registry);
+		close_stream(connection);
+		registry_lock(server->registry);
+		connection->listed = false;
+	}
+	if (connection->receiving || connection->sending)
+		return;
+	connection->user->unread -= unread(connection);
+	user_closes(connection->user);
+	DL_DELETE(server->connections, connection);
+	registry_unlock(server->registry);
+	free_connection(connection);
+	registry_lock(server->registry);
+}
+
+/* The same. */
+static void run(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;
-	bool closes, sends, goes_on = false, is_last;
+	bool sends, receives;
 
-	registry_lock(registry);
 	if (connection->failed && !connection->ended) {
 		log_line("no memory for an answer: pid %d is let go of", connection->pid);
-		end(connection);
+		connection_end(connection);
 	}
-	closes = connection->ended && !connection->closing;
-	connection->closing |= closes;
-	sends = fill_out(connection);
-	if (connection->held && !connection->ended && may_receive(connection)) {
-		connection->held = false;
-		connection->receiving = goes_on = true;
-	}
-	connection->listed = closes; /* not to be freed before it is closed */
-	is_last = is_over(connection);
-	if (is_last)
-		forget(connection);
-	registry_unlock(registry);
-
-	if (is_last)
-		free_connection(connection);
-	if (sends)
-		send_out(connection, todo);
-	if (goes_on && take_in(connection, todo))
-		receive(connection, todo);
-	if (!closes)
+	if (connection->ended) {
+		run_ended(connection);
 		return;
-	close_stream(connection);
-	let_go(connection, &connection->listed, todo);
-}
-
-void connections_run(struct connection *todo)
-{
-	while (todo) {
-		struct connection *connection = todo;
-
-		/* `listed` is still set: nobody else puts it on a list before run() */
-		todo = connection->next_todo;
-		run(connection, &todo);
 	}
+	sends = fill_out(connection);
+	receives = !connection->receiving && may_receive(connection);
+	connection->receiving |= receives;
+	registry_unlock(registry);
+	if (sends)
+		send_out(connection);
+	if (receives && take_in(connection))
+		receive(connection);
+	registry_lock(registry);
 }
 
-/* Whom it is of; false: nobody that is served. */
+void connections_run(struct server *server)
+{
+	struct connection *connection;
+
+	registry_lock(server->registry);
+	while ((connection = server->todo)) {
+		server->todo = connection->next_todo;
+		connection->listed = false;
+		run(connection);
+	}
+	registry_unlock(server->registry);
+}
+
+bool connection_is_served(struct registry *registry, uint32_t uid, int32_t pid)
+{
+	struct process peer;
+
+	if (uid == geteuid() || registry->is_system)
+		return true;
+	process_read(pid, uid, &peer);
+	registry_lock(registry);
+	connection_refused(registry, &peer, DROP_stranger);
+	registry_unlock(registry);
+	return false;
+}
+
 static bool identify(struct connection *connection)
 {
-	struct registry *registry = connection->server->registry;
-	uint64_t pid = 0, uid = 0, gid = IDENTITY_NO_GROUP;
-	struct process peer;
+	uint64_t pid, uid, gid;
 
 	if (nng_stream_get_uint64(connection->stream, NNG_OPT_IPC_PEER_UID, &uid) ||
 	    nng_stream_get_uint64(connection->stream, NNG_OPT_IPC_PEER_GID, &gid) ||
@@ -500,23 +506,14 @@ static bool identify(struct connection *connection)
 	connection->pid = (int32_t)pid;
 	connection->uid = (uint32_t)uid;
 	connection->gid = (uint32_t)gid;
-	if (uid == geteuid() || registry->is_system)
-		return true;
-	log_line("refused: uid %" PRIu64 " pid %" PRIu64, uid, pid);
-	process_read(connection->pid, connection->uid, &peer);
-	registry_lock(registry);
-	registry->counts.drops[DROP_stranger]++;
-	audit_refused(&registry->audit, &peer, "connect", GPUSHARE_E_DENIED);
-	registry_unlock(registry);
-	return false;
+	return connection_is_served(connection->server->registry, connection->uid, connection->pid);
 }
 
 static bool make(struct connection *connection)
 {
 	uint8_t greeting[SP_GREETING_SIZE];
 
-	if (!bytes_begin(&connection->in) || !bytes_begin(&connection->out) ||
-	    !bytes_begin(&connection->pending) ||
+	if (!bytes_reserve(&connection->in, 1) || !bytes_reserve(&connection->out, 1) ||
 	    nng_aio_alloc(&connection->in_aio, on_received, connection) ||
 	    nng_aio_alloc(&connection->out_aio, on_sent, connection) ||
 	    nng_aio_alloc(&connection->now_aio, NULL, NULL))
@@ -527,7 +524,7 @@ static bool make(struct connection *connection)
 	return true;
 }
 
-/* Among its user's, and the server's. false: one too many, or none is taken any more. */
+/* Among its user's and the server's. false: one too many, or the server is closing. */
 static bool enter(struct connection *connection)
 {
 	struct server *server = connection->server;
@@ -536,7 +533,10 @@ static bool enter(struct connection *connection)
 	registry_lock(registry);
 	connection->user = server->closing ? NULL : user_opens(registry, connection->uid);
 	if (connection->user) {
-		connection->id = server_next_id(server);
+		do {
+			server->last_id = server->last_id % ID_MOST + 1;
+		} while (session_find(&registry->sessions, server->last_id));
+		connection->id = server->last_id;
 		connection->user->unread += connection->out.size;
 		connection->receiving = connection->sending = true;
 		DL_APPEND(server->connections, connection);
@@ -547,7 +547,7 @@ static bool enter(struct connection *connection)
 
 void connection_open(struct server *server, nng_stream *stream)
 {
-	struct connection *connection = calloc(1, sizeof(*connection)), *todo = NULL;
+	struct connection *connection = calloc(1, sizeof(*connection));
 
 	if (!connection) {
 		nng_stream_free(stream);
@@ -557,11 +557,11 @@ void connection_open(struct server *server, nng_stream *stream)
 	connection->server = server;
 	connection->stream = stream;
 	if (!identify(connection) || !make(connection) || !enter(connection)) {
-		nng_stream_close(stream); /* nng frees it some time */
+		nng_stream_close(stream);
 		free_connection(connection);
 		return;
 	}
-	send_out(connection, &todo);
-	receive(connection, &todo);
-	connections_run(todo);
+	send_out(connection);
+	receive(connection);
+	connections_run(server);
 }

@@ -2,34 +2,313 @@
 #include "server/fds.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "os/socket_access.h"
+#include "os/closer.h"
 #include "os/log.h"
+#include "os/socket_access.h"
+#include "server/ask.h"
+#include "server/connection.h"
 
-#define DEAF_MS 100 /* between two looks for a descriptor that a connection could have */
-#define RUN_MOST 64 /* messages and connections until the main loop looks around again */
+#define DEAF_MS 100	 /* until the next look for a descriptor that a connection could have */
+#define RUN_MOST 64	 /* messages and connections until the main loop looks around again */
+#define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
 
-/* The peer hears of it at once. What is still in the queue may take long to close. */
-static void refuse(const struct fds_server *server, int fd, uint32_t uid)
+/* A message in hand. `fds` came with it and are refused if nobody takes them. */
+struct message {
+	const struct fds_connection *from;
+	struct fds_header header;
+	size_t size; /* of server->body */
+	int fds[FDS_KERNEL_MAX];
+	size_t count;
+};
+
+/* NULL: out of memory, then the caller closes itself. */
+static struct closer *closer_of(struct registry *registry, uint32_t uid)
+{
+	struct closer *closer = NULL;
+	struct user *user;
+
+	registry_lock(registry);
+	user = user_of(&registry->users, uid);
+	if (user && !user->closer)
+		user->closer = closer_open();
+	if (user)
+		closer = user->closer;
+	registry_unlock(registry);
+	return closer;
+}
+
+/* Close what this user sent, or one of its connections with what may be in its queue. */
+static void refuse(struct registry *registry, uint32_t uid, const int *fds, size_t count)
+{
+	struct closer *closer = count ? closer_of(registry, uid) : NULL;
+
+	while (count-- > 0)
+		closer_add(closer, fds[count]);
+}
+
+/*
+ * Whether it is of a kind that holds memory: a device file of NVIDIA's, an anonymous inode (a dma-buf), a
+ * memfd. Another process may serve its file system, which must not be asked: hence the cached type, and
+ * seals, which only files in memory have. Closing these kinds waits for no process.
+ */
+static bool is_memory(int fd)
+{
+	struct statx is;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &is))
+		return false;
+	switch (is.stx_mode & S_IFMT) {
+	case 0:
+		return true;
+	case S_IFCHR:
+		return is.stx_rdev_major == NVIDIA_MAJOR;
+	case S_IFREG:
+		return fcntl(fd, F_GET_SEALS) >= 0;
+	}
+	return false;
+}
+
+/* What this registry doesn't support is no refusal of a peer. */
+static void count_refusal(struct registry *registry, const struct message *message, int status)
+{
+	struct process peer;
+	struct user *user;
+
+	process_read(message->from->pid, message->from->uid, &peer);
+	log_line("%s: uid %u pid %d (%s), request %u: %s", GPUSHARE_FDS_SOCKET, peer.uid, peer.pid,
+		 peer.command, message->header.verb, status_text(status));
+	if (status == GPUSHARE_E_NOT_SUPPORTED)
+		return;
+	registry_lock(registry);
+	user = user_of(&registry->users, peer.uid);
+	if (user)
+		counts_refused(&user->counts, status);
+	counts_refused(&registry->counts, status);
+	audit_refused(&registry->audit, &peer, "descriptors", status);
+	registry_unlock(registry);
+}
+
+/* An answer without a body. false: the connection is to be closed. */
+static bool answer_plain(struct registry *registry, const struct message *message, int status,
+			 int fd)
+{
+	struct fds_header header = {
+	    .version = FDS_VERSION, .verb = message->header.verb, .status = status};
+
+	if (status)
+		count_refusal(registry, message, status);
+	return !fds_send(message->from->fd, &header, NULL, 0, fd) && status != GPUSHARE_E_PROTOCOL;
+}
+
+/* The shared pages are made once and stay: no lock. */
+static bool answer_page(struct registry *registry, const struct message *message, int fd)
+{
+	return answer_plain(registry, message, fd >= 0 ? GPUSHARE_OK : GPUSHARE_E_NOT_SUPPORTED,
+			    fd);
+}
+
+/* A daemon that asked us to leave and has gone meanwhile doesn't take over. */
+static bool answer_replace(struct fds_server *server, const struct message *message)
+{
+	uint32_t uid = message->from->uid;
+	int status = uid == geteuid() || !uid ? GPUSHARE_OK : GPUSHARE_E_DENIED;
+	bool stays = answer_plain(server->registry, message, status, -1);
+
+	if (stays && !status) {
+		log_line("pid %d takes over", message->from->pid);
+		server->replaced = true;
+	}
+	return stays;
+}
+
+/* Under the lock, as all below: whose request it is, by its connection to registry.sock; NULL: nobody's. */
+static struct session *session_of(const struct registry *registry, const struct message *message)
+{
+	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
+	const struct fds_header *header = &message->header;
+	struct session *session = session_find(&registry->sessions, header->connection);
+
+	if (registry->leaving || !session || !session->greeted ||
+	    memcmp(session->key, header->session, sizeof(session->key)) ||
+	    !memcmp(session->key, none, sizeof(none)) || session->peer.pid != message->from->pid ||
+	    session->peer.uid != message->from->uid)
+		return NULL;
+	return session;
+}
+
+/* Hold the descriptor that came, for the handler to take. */
+static int take_in(struct registry *registry, struct session *session, struct message *message,
+		   bool welcome, struct held **out_came)
+{
+	reply *answer = &registry->reply;
+	int status;
+
+	*answer = (reply){0};
+	if (!message->count)
+		return GPUSHARE_OK;
+	if (!welcome)
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "the registry takes memory (a memfd, a dma-buf, memory of NVIDIA's "
+			       "driver), not a socket or a directory or another file");
+	status = check_descriptor(registry, session->user, answer);
+	if (status)
+		return status;
+	*out_came = fdtable_keep(&registry->fdtable, session->user, message->fds[0]);
+	if (!*out_came)
+		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
+	message->count = 0;
+	return GPUSHARE_OK;
+}
+
+/* The answer is in registry->reply; passing->goes is sent with it. */
+static void handle(struct registry *registry, struct message *message, bool welcome,
+		   struct ask *ask, struct passing *passing)
+{
+	struct session *session = ask->session;
+	int status =
+	    ask->fault ? GPUSHARE_OK : take_in(registry, session, message, welcome, &passing->came);
+
+	if (status) {
+		registry->reply.status = status;
+		handle_answered(registry, session, &ask->request, &registry->reply);
+		return;
+	}
+	registry->passing = passing;
+	status = ask_serve(registry, ask);
+	registry->passing = NULL;
+	if (passing->came)
+		fdtable_release(&registry->fdtable, passing->came);
+	if (status && passing->goes) {
+		fdtable_release(&registry->fdtable, passing->goes);
+		passing->goes = NULL;
+	}
+}
+
+/* Only verbs with which a descriptor can go; none waits here. */
+static void check_verb(struct ask *ask)
+{
+	request *what = &ask->request;
+
+	if (ask->fault)
+		return;
+	if (what->which_verb == gpushare_Request_attach_tag)
+		what->verb.attach.wait_ms = 0;
+	else if (what->which_verb != gpushare_Request_share_tag &&
+		 what->which_verb != gpushare_Request_order_tag)
+		ask->fault = GPUSHARE_E_PROTOCOL;
+}
+
+/* false: the session isn't known (any more), or its process doesn't read; its client connects anew. */
+static bool answer_ask(struct fds_server *server, struct message *message)
+{
+	static const struct fds_header header = {.version = FDS_VERSION, .verb = FDS_ASK};
+	struct registry *registry = server->registry;
+	bool welcome = message->count && is_memory(message->fds[0]), sent;
+	struct passing passing = {.came = NULL};
+	struct ask ask = {.connection = NULL};
+	size_t size = 0;
+
+	ask_read(&ask, server->body, message->size, message->from->uid, false);
+	check_verb(&ask);
+	registry_lock(registry);
+	ask.session = session_of(registry, message);
+	if (ask.session) {
+		handle(registry, message, welcome, &ask, &passing);
+		size = ask_encode(registry, server->body, sizeof(server->body));
+	}
+	registry_unlock(registry);
+	if (!ask.session)
+		return false;
+	sent = !fds_send(message->from->fd, &header, server->body, size,
+			 passing.goes ? passing.goes->fd : -1);
+	if (passing.goes) {
+		registry_lock(registry);
+		fdtable_release(&registry->fdtable, passing.goes);
+		registry_unlock(registry);
+	}
+	return sent;
+}
+
+/* Connections of that user, or of that process alone; pid 0: of all its processes. */
+static unsigned int count(const struct fds_server *server, uint32_t uid, int32_t pid)
+{
+	const struct fds_connection *connection;
+	unsigned int count = 0;
+
+	DL_FOREACH(server->connections, connection)
+	{
+		count += connection->uid == uid && (!pid || connection->pid == pid);
+	}
+	return count;
+}
+
+bool fds_answer(struct fds_server *server, const struct fds_connection *connection)
+{
+	struct registry *registry = server->registry;
+	struct message message = {.from = connection};
+	enum fds_verb verb;
+	bool stays, alone;
+	int status;
+
+	if (closer_count(closer_of(registry, connection->uid)) >= LIMIT_FDS_REFUSED)
+		return false;
+	status = fds_receive_open(connection->fd, &message.header, server->body,
+				  sizeof(server->body), &message.size, message.fds, &message.count);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return true; /* nothing there after all */
+	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO)
+		return false; /* nothing came */
+	verb = message.header.verb;
+	alone = !message.count && !message.size;
+	if (!status &&
+	    count(server, connection->uid, connection->pid) > LIMIT_FDS_CONNECTIONS_PER_PROCESS)
+		status = GPUSHARE_E_LIMIT;
+	if (status)
+		stays = answer_plain(registry, &message, status, -1);
+	else if (verb == FDS_ASK && message.count <= 1)
+		stays = answer_ask(server, &message);
+	else if (verb == FDS_REPLACE && alone)
+		stays = answer_replace(server, &message);
+	else if (verb == FDS_CHANGES && alone)
+		stays = answer_page(registry, &message, registry->changes.fd);
+	else if (verb == FDS_INDEX && alone)
+		stays = answer_page(registry, &message, registry->index.fd);
+	else
+		stays = answer_plain(registry, &message, GPUSHARE_E_PROTOCOL, -1);
+	refuse(registry, connection->uid, message.fds, message.count);
+	return stays;
+}
+
+/* The peer learns of it at once; closing what is still in the queue may take long. */
+static void close_socket(struct fds_server *server, int fd, uint32_t uid)
 {
 	shutdown(fd, SHUT_RDWR);
-	fds_refuse(server->registry, uid, &fd, 1);
+	refuse(server->registry, uid, &fd, 1);
 }
 
 static void connection_close(struct fds_server *server, struct fds_connection *connection)
 {
 	DL_DELETE(server->connections, connection);
-	server->count--;
 	/* A keeper that is being started may hold it open a little longer, and so would epoll. */
 	epoll_ctl(server->events, EPOLL_CTL_DEL, connection->fd, NULL);
-	refuse(server, connection->fd, connection->uid);
+	close_socket(server, connection->fd, connection->uid);
 	free(connection);
+}
+
+/* It becomes the one that was silent for the shortest time. */
+static void connection_stays(struct fds_server *server, struct fds_connection *connection)
+{
+	connection->deadline_ns = clock_ns() + LIMIT_FDS_SILENT_MS * NS_PER_MS;
+	DL_APPEND(server->connections, connection);
 }
 
 static void connection_read(struct fds_server *server, struct fds_connection *connection)
@@ -39,74 +318,53 @@ static void connection_read(struct fds_server *server, struct fds_connection *co
 		return;
 	}
 	DL_DELETE(server->connections, connection);
-	connection->deadline_ns = clock_ns() + LIMIT_FDS_SILENT_MS * NS_PER_MS;
-	DL_APPEND(server->connections, connection);
+	connection_stays(server, connection);
 }
 
-static void refuse_peer(struct registry *registry, const struct ucred *peer, enum drop why,
-			int status)
+/* One user of several has at most a quarter of the places. */
+static bool is_crowd(struct fds_server *server, const struct ucred *peer)
 {
+	struct registry *registry = server->registry;
+	const struct fds_connection *connection;
 	struct process process;
+	int all;
 
+	DL_COUNT(server->connections, connection, all);
+	if (all >= LIMIT_FDS_CONNECTIONS)
+		return true;
+	if (!registry->is_system || count(server, peer->uid, 0) < LIMIT_FDS_CONNECTIONS / 4)
+		return false;
 	process_read(peer->pid, peer->uid, &process);
-	log_line("refused at %s: uid %u pid %d: %s", GPUSHARE_FDS_SOCKET, peer->uid, peer->pid,
-		 status_text(status));
 	registry_lock(registry);
-	registry->counts.drops[why]++;
-	audit_refused(&registry->audit, &process, "connect", status);
+	connection_refused(registry, &process, DROP_crowd);
 	registry_unlock(registry);
+	return true;
 }
 
-/* Where several users are served none takes more than his part of the places. */
-static bool is_crowd(const struct fds_server *server, const struct ucred *peer)
+/* The listener's data.ptr is the server, other ones are connections. */
+static bool watch_fd(struct fds_server *server, int how, int fd, void *data, uint32_t events)
 {
-	const struct fds_connection *other;
-	unsigned int count = 0;
+	struct epoll_event event = {.events = events, .data.ptr = data};
 
-	if (!server->registry->is_system)
-		return false;
-	DL_FOREACH(server->connections, other)
-	{
-		count += other->uid == peer->uid;
-	}
-	return count >= LIMIT_FDS_CONNECTIONS / 4;
+	return !epoll_ctl(server->events, how, fd, &event);
 }
 
 static bool connection_new(struct fds_server *server, int fd, const struct ucred *peer)
 {
 	struct fds_connection *connection;
-	struct epoll_event event = {.events = EPOLLIN};
 
-	if (peer->uid != geteuid() && !server->registry->is_system) {
-		refuse_peer(server->registry, peer, DROP_stranger, GPUSHARE_E_DENIED);
+	if (!connection_is_served(server->registry, peer->uid, peer->pid) || is_crowd(server, peer))
 		return false;
-	}
-	if (is_crowd(server, peer)) {
-		refuse_peer(server->registry, peer, DROP_crowd, GPUSHARE_E_LIMIT);
-		return false;
-	}
 	connection = calloc(1, sizeof(*connection));
-	if (!connection)
+	if (!connection || !watch_fd(server, EPOLL_CTL_ADD, fd, connection, EPOLLIN)) {
+		free(connection);
 		return false;
-	event.data.ptr = connection;
+	}
 	connection->fd = fd;
 	connection->pid = peer->pid;
 	connection->uid = peer->uid;
-	connection->deadline_ns = clock_ns() + LIMIT_FDS_SILENT_MS * NS_PER_MS;
-	DL_APPEND(server->connections, connection);
-	server->count++;
-	if (epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event))
-		connection_close(server, connection); /* and the fd with it */
+	connection_stays(server, connection);
 	return true;
-}
-
-/* The listener has no data.ptr of a connection: it is told from them by the server's address. */
-static bool listen_again(struct fds_server *server, bool on)
-{
-	struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = server};
-
-	server->deaf_until_ns = on ? 0 : clock_ns() + DEAF_MS * NS_PER_MS;
-	return !epoll_ctl(server->events, EPOLL_CTL_MOD, server->listener, &event);
 }
 
 static void accept_one(struct fds_server *server)
@@ -116,14 +374,16 @@ static void accept_one(struct fds_server *server)
 	socklen_t size = sizeof(peer);
 
 	if (fd < 0) {
-		/* Asked at once again, it would say the same: EMFILE, ENFILE, ENOBUFS, ENOMEM. */
-		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-			listen_again(server, false);
+		/* EMFILE, ENFILE, ENOBUFS, ENOMEM: the next call would say the same at once. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+			server->deaf_until_ns = clock_ns() + DEAF_MS * NS_PER_MS;
+			watch_fd(server, EPOLL_CTL_MOD, server->listener, server, 0);
+		}
 		return;
 	}
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	if (server->count >= LIMIT_FDS_CONNECTIONS || !connection_new(server, fd, &peer))
-		refuse(server, fd, peer.uid);
+	if (!connection_new(server, fd, &peer))
+		close_socket(server, fd, peer.uid);
 }
 
 /* One event a turn: what it is about can't have gone meanwhile. */
@@ -143,19 +403,17 @@ int64_t fds_server_tick(struct fds_server *server)
 {
 	struct registry *registry = server->registry;
 	int64_t now = clock_ns(), next = INT64_MAX;
-	uint64_t silent = 0;
 
 	while (server->connections && server->connections->deadline_ns <= now) {
 		connection_close(server, server->connections);
-		silent++;
-	}
-	if (silent) {
 		registry_lock(registry);
-		registry->counts.drops[DROP_silent] += silent;
+		registry->counts.drops[DROP_silent]++;
 		registry_unlock(registry);
 	}
-	if (server->deaf_until_ns && server->deaf_until_ns <= now)
-		listen_again(server, true);
+	if (server->deaf_until_ns && server->deaf_until_ns <= now) {
+		server->deaf_until_ns = 0;
+		watch_fd(server, EPOLL_CTL_MOD, server->listener, server, EPOLLIN);
+	}
 	if (server->connections)
 		next = server->connections->deadline_ns;
 	if (server->deaf_until_ns && server->deaf_until_ns < next)
@@ -165,15 +423,13 @@ int64_t fds_server_tick(struct fds_server *server)
 
 bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = server};
-
 	*server = (struct fds_server){
 	    .registry = registry,
 	    .listener = socket_access_listen(path, SOCK_SEQPACKET),
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	};
 	if (server->listener >= 0 && server->events >= 0 &&
-	    !epoll_ctl(server->events, EPOLL_CTL_ADD, server->listener, &event))
+	    watch_fd(server, EPOLL_CTL_ADD, server->listener, server, EPOLLIN))
 		return true;
 	log_error("can't listen on %s: %s", path, strerror(errno));
 	fds_server_close(server);

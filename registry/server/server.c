@@ -16,17 +16,9 @@
 #include "os/piece.h"
 #include "restore.h"
 #include "server/ask.h"
+#include "server/connection.h"
 
-#define FULL_MS 10	    /* before another look for a descriptor that a connection could have */
-#define ID_MOST 0x7fffffffu /* those above are of sessions without a connection */
-
-uint32_t server_next_id(struct server *server)
-{
-	do {
-		server->last_id = server->last_id % ID_MOST + 1;
-	} while (session_find(&server->registry->sessions, server->last_id));
-	return server->last_id;
-}
+#define FULL_MS 10 /* before another look for a descriptor that a connection could have */
 
 /* One after the other, in nng's threads. */
 static void on_accepted(void *argument)
@@ -45,71 +37,49 @@ static void on_accepted(void *argument)
 		nng_stream_listener_accept(server->listener, server->accepting);
 }
 
-/* Under the lock: a piece of what one has that has left. */
+/* Under the lock: names and attachments of sessions that have ended go, as many as fit into a piece. */
 static void end_piece(struct server *server, struct session *session)
 {
 	struct registry *registry = server->registry;
+	bool more = registry_end(registry, session, clock_ns() + PIECE_NS);
 
-	if (registry_end(registry, session, clock_ns() + PIECE_NS)) {
-		eventfd_write(server->wake, 1);
-	} else if (!registry->sessions.count) {
+	if (!more && registry->sessions.count)
+		return;
+	if (!more)
 		server->idle_since_ns = clock_ns();
-		eventfd_write(server->wake, 1);
-	}
+	eventfd_write(server->wake, 1);
 }
 
 void server_end_session(struct server *server, struct session *session)
 {
-	struct waiter *waiters;
-
 	watch_remove(session->watch);
 	session->watch = -1; /* it may stand for a while */
-	asks_drop_lists(session->user, session->connection);
-	if (session->watcher)
-		asks_drop_watch(session->watcher);
+	asks_drop(server->registry, session);
+	if (session->connection)
+		session->connection->session = NULL;
 	session->connection = NULL;
-	waiters = registry_leave(server->registry, session);
-	while (waiters) {
-		struct waiter *waiter = waiters;
-
-		DL_DELETE(waiters, waiter);
-		ask_drop(waiter);
-	}
+	registry_leave(server->registry, session);
 	end_piece(server, session);
 }
 
-/* The first request whose next piece is due; NULL: none is done in pieces. */
-static struct ask *next_in_pieces(const struct registry *registry)
-{
-	struct waiter *waiter;
-
-	DL_FOREACH(registry->waiters, waiter)
-	{
-		if (waiter->more)
-			return waiter->work;
-	}
-	return NULL;
-}
-
-/* Under the lock. When the next piece is due; INT64_MAX: all have gone. In between, others have the lock for
- * as long. */
-static int64_t end_more(struct server *server, struct connection **todo)
+/* Returns when the next piece is due. In between, others have the lock for as long. */
+static int64_t end_more(struct server *server)
 {
 	struct registry *registry = server->registry;
-	struct ask *ask = next_in_pieces(registry);
+	int64_t next;
 
-	if ((registry->ending || ask) && clock_ns() >= server->piece_ns) {
-		if (registry->ending)
-			end_piece(server, registry->ending);
-		else
-			ask_serve(ask, todo);
-		server->piece_ns = clock_ns() + PIECE_NS;
+	registry_lock(registry);
+	if (registry->ending && clock_ns() >= server->ending_at_ns) {
+		end_piece(server, registry->ending);
+		server->ending_at_ns = clock_ns() + PIECE_NS;
 	}
-	return registry->ending || next_in_pieces(registry) ? server->piece_ns : INT64_MAX;
+	next = registry->ending ? server->ending_at_ns : INT64_MAX;
+	registry_unlock(registry);
+	return next;
 }
 
-/* One more session whose process has ended, or whose time to come back. false: none. */
-static bool bury_one(struct server *server, struct connection **todo)
+/* One more session whose process has ended, or whose time to come back is over. false: none. */
+static bool bury_one(struct server *server)
 {
 	struct registry *registry = server->registry;
 	struct session *session;
@@ -120,7 +90,7 @@ static bool bury_one(struct server *server, struct connection **todo)
 		id = restore_next_dead(registry);
 	session = id ? session_find(&registry->sessions, id) : NULL;
 	if (session && session->connection)
-		connection_end(session->connection, todo);
+		connection_end(session->connection);
 	else if (session)
 		server_end_session(server, session);
 	registry_unlock(registry);
@@ -135,26 +105,24 @@ static int64_t sooner(int64_t a_ns, int64_t b_ns)
 int64_t server_tick(struct server *server)
 {
 	struct registry *registry = server->registry;
-	struct connection *todo = NULL;
-	int64_t now = clock_ns(), next;
+	int64_t next, now;
 
-	while (bury_one(server, &todo))
+	while (bury_one(server))
 		;
+	next = end_more(server);
 	registry_lock(registry);
-	next = end_more(server, &todo);
-	asks_time_out(registry, now, &todo);
-	next = sooner(next, asks_list(registry, &todo));
-	next = sooner(next, registry_next_deadline_ns(registry));
+	next = sooner(next, asks_resume(registry));
+	registry_unlock(registry);
+	registry_lock(registry);
+	now = clock_ns();
 	next = sooner(next, registry_expire(registry, now));
 	next = sooner(next, order_tick(registry, now));
 	next = sooner(next, registry_rates(registry, now));
-	next = sooner(next, asks_notify(registry, &todo));
 	if (server->keeping && !registry->kept.root && !registry->sessions.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
 	server->keeping = registry->kept.root;
 	registry_unlock(registry);
-
-	connections_run(todo);
+	connections_run(server);
 	return next;
 }
 
@@ -217,7 +185,6 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	    .watches = watch_open(),
 	};
-	pthread_cond_init(&server->none, NULL);
 	registry->wake = server->wake;
 	if (server->wake < 0 || server->watches < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
@@ -237,26 +204,20 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 	return false;
 }
 
-/* Under the lock, which it lets go of. */
-static void end_all(struct server *server)
+static bool is_in_use(struct server *server)
 {
-	struct connection *todo = NULL, *connection;
+	bool connected;
 
-	server->closing = true;
-	DL_FOREACH(server->connections, connection)
-	{
-		connection_end(connection, &todo);
-	}
-	registry_unlock(server->registry);
-	connections_run(todo);
 	registry_lock(server->registry);
-	while (server->connections)
-		pthread_cond_wait(&server->none, &server->registry->lock);
+	connected = server->connections;
+	registry_unlock(server->registry);
+	return connected || server->running;
 }
 
 void server_close(struct server *server)
 {
 	struct registry *registry = server->registry;
+	struct connection *connection;
 
 	if (server->listener) {
 		nng_stream_listener_close(server->listener);
@@ -266,10 +227,16 @@ void server_close(struct server *server)
 	if (server->accepting)
 		nng_aio_free(server->accepting);
 	registry_lock(registry);
-	end_all(server);
-	registry->wake = -1;
+	server->closing = true;
+	DL_FOREACH(server->connections, connection)
+	{
+		connection_end(connection);
+	}
 	registry_unlock(registry);
-	pthread_cond_destroy(&server->none);
+	connections_run(server);
+	while (is_in_use(server))
+		nng_msleep(1);
+	registry->wake = -1;
 	close(server->watches);
 	close(server->wake);
 }

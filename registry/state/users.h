@@ -12,7 +12,6 @@
 
 struct closer;
 struct entry;
-struct ask;
 
 struct user {
 	uint32_t uid;
@@ -25,9 +24,7 @@ struct user {
 	uint64_t
 	    sockets;   /* connections, of those who have said nothing so far, too, and watchers */
 	size_t unread; /* bytes of answers that its connections have not read */
-	/* ask.c: lists that wait for their turn, their number, and the time up to which earlier
-	 * lists have used this user's half of the lock */
-	struct ask *lists;
+	/* ask.c: parked lists, and the time up to which earlier lists have used this user's half of the lock */
 	unsigned int list_count;
 	int64_t lists_ns;
 	struct closer *closer; /* of what fds.sock refuses it; NULL: nothing so far */

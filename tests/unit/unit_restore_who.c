@@ -55,14 +55,13 @@ static void who_is_not_visible_has_a_moment(void **state)
 			clock_ns() + LIMIT_UNSEEN_S * NS_PER_S);
 	stays = connect_unseen(3, key); /* another one, that has read the key */
 	assert_false(peer_answer.body.hello.resumed);
-	assert_null(registry_disconnect(peer_registry, stays));
+	registry_disconnect(peer_registry, stays);
 	stays = connect_unseen(2, key);
 	assert_true(peer_answer.body.hello.resumed);
 	assert_int_equal(successor_seen(stays, "stays")->attachers, 1);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
-		assert_null(
-		    registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id)));
+		registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id));
 	assert_int_equal(peer_registry->sessions.disconnected, 0);
 	assert_int_equal(peer_lookup(stays, "goes", 0), GPUSHARE_E_NOT_FOUND);
 	assert_true(successor_seen(stays, "kept")->owner_gone);
@@ -153,7 +152,7 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	gone = successor_connect(alive);
 	kept = successor_share("kept", KEEP);
 	assert_int_equal(peer_ask(gone, &kept), GPUSHARE_OK);
-	assert_null(registry_disconnect(peer_registry, gone));
+	registry_disconnect(peer_registry, gone);
 	assert_int_equal(store_find(&peer_registry->store, "kept")->info.owner_pid, alive);
 	successor_end(dead);
 	successor_start();
@@ -169,7 +168,7 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	other = connect_as(getpid(), ELSEWHERE, dead, was.started + 1, key);
 	assert_false(published_last(order, other));
 	assert_false(peer_answer.body.hello.resumed);
-	assert_null(registry_disconnect(peer_registry, other));
+	registry_disconnect(peer_registry, other);
 	seen = connect_as(getpid(), ELSEWHERE, dead, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
 	assert_int_equal(successor_seen(seen, "x")->owner_pid, getpid());
@@ -178,8 +177,7 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	assert_true(peer_answer.body.attach.own);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
-		assert_null(
-		    registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id)));
+		registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id));
 	assert_int_equal(peer_lookup(seen, "y", 0), GPUSHARE_E_NOT_FOUND);
 	successor_start(); /* it is one of ours from then on */
 	assert_int_equal(peer_registry->sessions.disconnected, 1);
@@ -223,8 +221,7 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	assert_int_equal(atomic_load(&ordered_page(y)->next), 5);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
-		assert_null(
-		    registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id)));
+		registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id));
 	entry = store_find(&peer_registry->store, "y");
 	assert_non_null(entry);
 	assert_true(process_lives(&entry->owner));

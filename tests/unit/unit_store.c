@@ -92,9 +92,9 @@ static double end_of(unsigned int count)
 		assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	}
 	began_ns = spent_ns();
-	assert_null(registry_disconnect(peer_registry, owner));
+	registry_disconnect(peer_registry, owner);
 	took_ms = (double)(spent_ns() - began_ns) / NS_PER_MS;
-	assert_null(registry_disconnect(peer_registry, a));
+	registry_disconnect(peer_registry, a);
 	return took_ms;
 }
 
