@@ -3,26 +3,147 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(CONFIG_LINE_MAX <= PATH_MAX, "what a line holds fits a setting");
+#include "observe/audit.h"
+#include "quota.h"
+#include "text.h"
 
-#define KEYS_MAX 64
+#define BLANKS " \t"
+#define NUMBER_MAX 9007199254740992 /* 2^53: JSON has no larger integers */
+#define CLOSE_ENOUGH 3		    /* edits between a mistyped key and the one that was meant */
+
+struct setting {
+	const char *key;
+	uint64_t least, most;
+	const char *(*fault)(const char *word); /* of words; NULL: a number */
+	size_t offset;				/* in struct settings */
+};
+
+/* 0 is a limit for what is kept: nothing. */
+#define LEAST(name) (LIMIT_##name != LIMIT_kept_bytes)
+
+static const struct setting list[] = {
+#define X(name, all, user, what, helps) \
+	{#name, LEAST(name), NUMBER_MAX, NULL, \
+	 offsetof(struct settings, limits.of_all[LIMIT_##name])}, \
+	    {"user_" #name, LEAST(name), NUMBER_MAX, NULL, \
+	     offsetof(struct settings, limits.of_user[LIMIT_##name])},
+    LIMITS(X)
+#undef X
+#define N(name, least, most, preset, text) \
+	{#name, least, most, NULL, offsetof(struct settings, name)},
+#define W(name, check, preset, text) {#name, 0, 0, check, offsetof(struct settings, name)},
+	SETTINGS(N, W)
+#undef N
+#undef W
+};
+
+#define KEYS (sizeof(list) / sizeof(*list))
 
 struct parser {
 	const char *name;
 	FILE *say;
 	struct settings *settings;
 	unsigned int line, faults;
-	unsigned int lines[KEYS_MAX]; /* where each key was set; 0: nowhere */
-	char text[CONFIG_LINE_MAX + 1];
+	unsigned int lines[KEYS]; /* where each key was set; 0: not yet */
+	const char *text;	  /* of the line */
 };
 
-/* `at` in the line's text. */
+void config_init(struct settings *settings)
+{
+	*settings = (struct settings){
+#define N(name, least, most, preset, text) .name = preset,
+#define W(name, check, preset, text) .name = preset,
+	    SETTINGS(N, W)
+#undef N
+#undef W
+	};
+	limits_init(&settings->limits);
+}
+
+static const struct setting *find(const char *key)
+{
+	for (size_t i = 0; i < KEYS; i++) {
+		if (!strcmp(list[i].key, key))
+			return &list[i];
+	}
+	return NULL;
+}
+
+/* NULL: no key is close. */
+static const char *find_closest(const char *key)
+{
+	unsigned int most = CLOSE_ENOUGH;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < KEYS; i++) {
+		unsigned int away = edit_distance(key, list[i].key, most);
+
+		if (away > most || away >= strlen(key))
+			continue;
+		most = away ? away - 1 : 0;
+		found = list[i].key;
+	}
+	return found;
+}
+
+bool config_number(const char *text, uint64_t *out_number)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	uint64_t number;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit) {
+		uint64_t base = end[1] == 'i' ? 1024 : 1000;
+
+		end += base == 1024 ? 2 : 1;
+		for (; unit >= units; unit--) {
+			if (__builtin_mul_overflow(number, base, &number))
+				return false;
+		}
+	}
+	*out_number = number;
+	return !errno && !*end;
+}
+
+const char *config_set(struct settings *settings, const char *key, const char *value,
+		       char why[CONFIG_WHY_MAX])
+{
+	const struct setting *which = find(key);
+	void *to = (char *)settings + which->offset;
+	uint64_t number;
+
+	if (which->fault) {
+		const char *fault = which->fault(value);
+
+		if (!fault)
+			strcpy(to, value); /* at most CONFIG_LINE_MAX bytes */
+		return fault;
+	}
+	if (config_number(value, &number) && number >= which->least && number <= which->most) {
+		memcpy(to, &number, sizeof(number));
+		return NULL;
+	}
+	snprintf(why, CONFIG_WHY_MAX,
+		 "wants a number from %" PRIu64 " to %" PRIu64 ", as in 1000, 64Ki or 2M",
+		 which->least, which->most);
+	return why;
+}
+
+/* `at` is in the line's text. */
 __attribute__((format(printf, 3, 4))) static void fault(struct parser *parser, const char *at,
 							const char *format, ...)
 {
@@ -37,165 +158,122 @@ __attribute__((format(printf, 3, 4))) static void fault(struct parser *parser, c
 	parser->faults++;
 }
 
-static bool is_blank(char c)
+static void trim_end(char *text)
 {
-	return c == ' ' || c == '\t';
+	size_t length = strlen(text);
+
+	while (length && strchr(BLANKS, text[length - 1]))
+		text[--length] = '\0';
 }
 
-static char *skip_blanks(char *at)
-{
-	while (is_blank(*at))
-		at++;
-	return at;
-}
-
-/* The end of what is not blank at the end of [at, end). */
-static char *trim(const char *at, char *end)
-{
-	while (end > at && is_blank(end[-1]))
-		end--;
-	return end;
-}
-
-/* A comment begins the line, or comes after a blank. */
+/* A comment begins the line or follows a blank. */
 static void cut_comment(char *text)
 {
-	for (char *at = text; *at; at++) {
-		if (*at == '#' && (at == text || is_blank(at[-1]))) {
+	for (char *at = text; (at = strchr(at, '#')); at++) {
+		if (at == text || strchr(BLANKS, at[-1])) {
 			*at = '\0';
 			return;
 		}
 	}
 }
 
-static bool is_clean(struct parser *parser)
+static bool is_plain(struct parser *parser)
 {
 	for (const char *at = parser->text; *at; at++) {
 		unsigned char byte = (unsigned char)*at;
 
-		if ((byte < ' ' && byte != '\t') || byte >= 0x7f) {
-			fault(parser, at, "byte 0x%02x is none of plain text's%s", byte,
-			      byte == '\r' ? " (a line ends with a line feed alone)" : "");
-			return false;
-		}
+		if ((byte >= ' ' && byte < 0x7f) || byte == '\t')
+			continue;
+		fault(parser, at, "byte 0x%02x is none of plain text's%s", byte,
+		      byte == '\r' ? " (a line ends with a line feed alone)" : "");
+		return false;
 	}
 	return true;
 }
 
-/* Its place in the list; -1: it is none, or comes again. */
-static int find_key(struct parser *parser, const char *key)
+static bool is_new_key(struct parser *parser, const char *key)
 {
-	const struct setting *which = settings_find(key);
-	const char *closest = settings_closest(key);
-	int index;
+	const struct setting *which = find(key);
+	const char *closest = find_closest(key);
+	unsigned int *line = which ? &parser->lines[which - list] : NULL;
 
 	if (!which && closest)
 		fault(parser, key, "\"%s\" is no key; did you mean \"%s\"?", key, closest);
 	else if (!which)
 		fault(parser, key, "\"%s\" is no key; registry.conf(5) has them all", key);
-	if (!which)
-		return -1;
-	index = (int)(which - settings_at(0));
-	if (!parser->lines[index])
-		return index;
-	fault(parser, key, "%s comes twice; line %u has it already", key, parser->lines[index]);
-	return -1;
+	else if (*line)
+		fault(parser, key, "%s comes twice; line %u has it already", key, *line);
+	if (!which || *line)
+		return false;
+	*line = parser->line;
+	return true;
 }
 
-static void parse_line(struct parser *parser)
+static void parse_line(struct parser *parser, char *text)
 {
-	char *key, *key_end, *equals, *value, why[160];
+	char *key = text + strspn(text, BLANKS), *equals, *value, why[CONFIG_WHY_MAX];
 	const char *wrong;
-	int index;
 
-	cut_comment(parser->text);
-	key = skip_blanks(parser->text);
-	if (!*key || !is_clean(parser))
+	cut_comment(key);
+	trim_end(key);
+	if (!*key || !is_plain(parser))
 		return;
 	equals = strchr(key, '=');
 	if (!equals) {
-		fault(parser, trim(key, key + strlen(key)),
-		      "'=' is missing: a line is KEY = VALUE");
+		fault(parser, key + strlen(key), "'=' is missing: a line is KEY = VALUE");
 		return;
 	}
-	key_end = trim(key, equals);
-	value = skip_blanks(equals + 1);
-	*trim(value, value + strlen(value)) = '\0';
-	*key_end = '\0';
-	index = find_key(parser, key);
-	if (index < 0)
+	*equals = '\0';
+	trim_end(key);
+	value = equals + 1 + strspn(equals + 1, BLANKS);
+	if (!is_new_key(parser, key))
 		return;
-	parser->lines[index] = parser->line;
-	wrong = settings_put(parser->settings, settings_at((unsigned int)index), value, why,
-			     sizeof(why));
+	wrong = config_set(parser->settings, key, value, why);
 	if (wrong)
 		fault(parser, value, "%s %s: '%s'", key, wrong, value);
 }
 
-unsigned int config_parse(const char *name, const char *text, size_t size,
-			  struct settings *settings, FILE *say)
+unsigned int config_parse(const char *name, FILE *from, struct settings *settings, FILE *say)
 {
 	struct parser parser = {.name = name, .say = say, .settings = settings};
-	const char *end = text + size;
+	char *text = NULL;
+	size_t room = 0, length;
+	ssize_t size;
 
-	while (text < end && parser.faults < CONFIG_FAULTS_MAX) {
-		const char *feed = memchr(text, '\n', (size_t)(end - text));
-		size_t length = (size_t)((feed ? feed : end) - text);
-		const char *nul = memchr(text, '\0', length);
-
+	while (parser.faults < CONFIG_FAULTS_MAX && (size = getline(&text, &room, from)) > 0) {
 		parser.line++;
-		snprintf(parser.text, sizeof(parser.text), "%.*s",
-			 (int)(length < CONFIG_LINE_MAX ? length : CONFIG_LINE_MAX), text);
-		if (nul)
-			fault(&parser,
-			      parser.text + (nul - text < CONFIG_LINE_MAX ? nul - text : 0),
-			      "byte 0x00 is none of plain text's");
-		else if (length > CONFIG_LINE_MAX)
-			fault(&parser, parser.text + CONFIG_LINE_MAX,
-			      "the line goes on past %d bytes", CONFIG_LINE_MAX);
+		parser.text = text;
+		size -= text[size - 1] == '\n';
+		text[size] = '\0';
+		length = strlen(text);
+		if (length > CONFIG_LINE_MAX)
+			fault(&parser, text + CONFIG_LINE_MAX, "the line goes on past %d bytes",
+			      CONFIG_LINE_MAX);
+		else if (length < (size_t)size)
+			fault(&parser, text + length, "byte 0x00 is none of plain text's");
 		else
-			parse_line(&parser);
-		text += length + 1;
+			parse_line(&parser, text);
 	}
+	free(text);
 	return parser.faults;
 }
 
-/* Who else could have written what root does by it? */
-static const char *distrust(const struct stat *is)
+/* NULL: nobody but root could have written what a registry of root does. */
+static const char *distrust(int fd)
 {
-	if (!S_ISREG(is->st_mode))
+	struct stat is;
+
+	if (fstat(fd, &is))
+		return strerror(errno);
+	if (!S_ISREG(is.st_mode))
 		return "it is no plain file";
 	if (geteuid() != 0)
 		return NULL;
-	if (is->st_uid != 0)
+	if (is.st_uid != 0)
 		return "it is not root's, and the registry runs as root";
-	if (is->st_mode & (S_IWGRP | S_IWOTH))
+	if (is.st_mode & (S_IWGRP | S_IWOTH))
 		return "others than root may write to it (chmod go-w), and the registry runs as "
 		       "root";
-	return NULL;
-}
-
-/* All of it, the caller's to free. NULL: `why`. */
-static char *read_all(int fd, size_t *out_size, const char **why)
-{
-	char *text = malloc(CONFIG_SIZE_MAX + 1);
-	size_t size = 0;
-	ssize_t got = 1;
-
-	while (text && size <= CONFIG_SIZE_MAX && got > 0) {
-		got = read(fd, text + size, CONFIG_SIZE_MAX + 1 - size);
-		size += got > 0 ? (size_t)got : 0;
-	}
-	if (!text || got < 0)
-		*why = strerror(errno);
-	else if (size > CONFIG_SIZE_MAX)
-		*why = "it is larger than 64 KiB";
-	else
-		*why = NULL;
-	*out_size = size;
-	if (!*why)
-		return text;
-	free(text);
 	return NULL;
 }
 
@@ -203,27 +281,38 @@ bool config_read(const char *path, struct settings *settings, FILE *say)
 {
 	const char *name = path ? path : CONFIG_FILE, *why = NULL;
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	unsigned int faults = 1;
-	char *text = NULL;
-	struct stat is;
-	size_t size = 0;
+	FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+	unsigned int faults = 0;
 
 	if (fd < 0 && !path && errno == ENOENT)
 		return true;
-	if (fd < 0)
+	if (!file)
 		why = errno == ELOOP ? "it is a link, and none is followed" : strerror(errno);
-	else if (fstat(fd, &is))
-		why = strerror(errno);
 	else
-		why = distrust(&is);
+		why = distrust(fd);
 	if (!why)
-		text = read_all(fd, &size, &why);
-	if (fd >= 0)
-		close(fd);
+		faults = config_parse(name, file, settings, say);
+	if (!why && ferror(file))
+		why = strerror(errno);
 	if (why)
 		fprintf(say, "gpushare-registry: can't use %s: %s\n", name, why);
-	else
-		faults = config_parse(name, text, size, settings, say);
-	free(text);
-	return !faults;
+	if (file)
+		fclose(file);
+	else if (fd >= 0)
+		close(fd);
+	return !why && !faults;
+}
+
+void config_print(const struct settings *settings, FILE *to)
+{
+	for (size_t i = 0; i < KEYS; i++) {
+		const char *from = (const char *)settings + list[i].offset;
+		uint64_t number;
+
+		memcpy(&number, from, sizeof(number));
+		if (list[i].fault)
+			fprintf(to, "%s = %s\n", list[i].key, from);
+		else
+			fprintf(to, "%s = %" PRIu64 "\n", list[i].key, number);
+	}
 }

@@ -1,23 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_CONFIG_H
 #define GPUSHARE_REGISTRY_CONFIG_H
-/* registry.conf: "key = value" a line; "#" and what follows is a comment. registry.conf(5). */
+/*
+ * registry.conf(5): "key = value" lines. Each key is one line here or in limit.h; the parser, --check-config, the
+ * defaults, and tools/man/pages.py (manual, example) read these lists.
+ */
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 
-#include "settings.h"
+#include "state/limit.h"
 
 #define CONFIG_FILE "/etc/gpushare/registry.conf"
-#define CONFIG_LINE_MAX 1024 /* and no value is longer */
-#define CONFIG_SIZE_MAX 65536
-#define CONFIG_FAULTS_MAX 20 /* what comes behind so many is not looked at */
+#define CONFIG_LINE_MAX 1024
+#define CONFIG_FAULTS_MAX 20 /* config_parse() reports no more */
+#define CONFIG_WHY_MAX 160
 
-/*
- * What `text` of the file called `name` says, over what *settings has; each fault is a line to `say`,
- * "name:line:column: cause". How many there were. The settings are whole either way.
- */
-unsigned int config_parse(const char *name, const char *text, size_t size,
-			  struct settings *settings, FILE *say);
-/* The file itself; NULL: CONFIG_FILE, which need not be there. false: it was said why. */
+/* N(key, least, most, preset, text): numbers. W(key, check, preset, text): words. */
+#define SETTINGS(N, W) \
+	N(message_bytes, 8192, 65536, 65536, \
+	  "how many bytes one request has at most; beyond 65536 the connection is closed") \
+	N(silent_s, 1, 3600, 10, \
+	  "seconds in which a connection has to say hello, to end a message that it has begun, " \
+	  "and to read what it is sent") \
+	N(idle_exit_s, 0, 31536000, 0, \
+	  "leave after so many seconds without a connection, if nothing is kept; 0: never") \
+	W(audit, audit_fault, "off", \
+	  "where a line for each share, attach, refusal and removal goes: off; journal; a file " \
+	  "by its absolute path; or a file's name alone, for one in the registry's directory") \
+	N(audit_rate, 1, 1000000, 1000, \
+	  "how many of these lines a second each user may cause, and how many at once; lines " \
+	  "beyond " \
+	  "that are left out, and a line says how many")
+
+struct settings {
+	struct limits limits;
+#define N(key, ...) uint64_t key;
+#define W(key, ...) char key[PATH_MAX];
+	SETTINGS(N, W)
+#undef N
+#undef W
+};
+
+void config_init(struct settings *settings);
+/* Decimal digits, and K, M, G, T, Ki, Mi, Gi or Ti. */
+bool config_number(const char *text, uint64_t *out_number);
+/* NULL, and it is set; otherwise what is wrong with the value, perhaps in `why`. */
+const char *config_set(struct settings *settings, const char *key, const char *value,
+		       char why[CONFIG_WHY_MAX]);
+/* Reads the file called `name` over *settings. Each fault is a line to `say`, "name:line:column: cause". Returns
+ * their number; *settings is valid either way. */
+unsigned int config_parse(const char *name, FILE *from, struct settings *settings, FILE *say);
+/* NULL: CONFIG_FILE, which may be missing. false: the faults were written to `say`. */
 bool config_read(const char *path, struct settings *settings, FILE *say);
+/* Every key, in the file's form. */
+void config_print(const struct settings *settings, FILE *to);
 
 #endif

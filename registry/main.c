@@ -12,35 +12,44 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "os/clock.h"
+#include "os/instance.h"
+#include "os/log.h"
 #include "os/socket_access.h"
 #include "persist/fdstore.h"
 #include "persist/keeper.h"
-#include "os/log.h"
 #include "persist/notify.h"
-#include "options.h"
-#include "os/instance.h"
 #include "restore.h"
 #include "save.h"
 #include "server/fds.h"
 #include "server/server.h"
 
 #define EXIT_SERVED 3
-#define CLOSING_MS 500	  /* who replaces us waits, and so do those who are connected */
-#define LOOK_MS 500	  /* from one look at the place to the next... */
-#define LOOK_IDLE_MS 1000 /* ...where nobody asks */
+#define CLOSING_S 1	  /* for nng to close connections: their peers, and a successor, wait */
+#define LOOK_MS 500	  /* from one look_around() to the next... */
+#define LOOK_IDLE_MS 1000 /* ...if nobody asked meanwhile */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
-#define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
 
-/* Signals come through a fd; nng's threads, started later, inherit the mask. */
+static struct {
+	struct options options;
+	struct instance instance;
+	struct registry *registry;
+	struct server server;
+	struct fds_server fds_server;
+	int signals;
+	int64_t look_ns; /* when look_around() is due */
+	bool busy;	 /* at the last look */
+} self;
+
+/* Signals come through a descriptor. nng's threads, which start later, inherit the mask. */
 static int open_signals(void)
 {
 	sigset_t ending;
 
-	signal(SIGHUP, SIG_IGN); /* a child's, too; what is blocked comes all the same */
+	signal(SIGHUP, SIG_IGN); /* for children; signalfd gets it although it is ignored */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for a keeper */
 	sigemptyset(&ending);
@@ -51,323 +60,286 @@ static int open_signals(void)
 	return signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Returns how many file descriptors there may be. */
-static uint64_t raise_file_limit(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files))
-		return UINT64_MAX;
-	if (files.rlim_cur < files.rlim_max) {
-		struct rlimit raised = {files.rlim_max, files.rlim_max};
-
-		if (!setrlimit(RLIMIT_NOFILE, &raised))
-			files = raised;
-	}
-	watch_limit((int)(files.rlim_cur / 2 < INT_MAX ? files.rlim_cur / 2 : INT_MAX));
-	return files.rlim_cur;
-}
-
-/* Of several users none takes more than half of that. */
-static void clamp(struct limits *limits, enum limit what, bool is_system, uint64_t most)
+/* With several users, none gets more than half. */
+static void clamp(struct limits *limits, enum limit what, uint64_t most)
 {
 	uint64_t *of_all = &limits->of_all[what], *of_user = &limits->of_user[what];
-	uint64_t each = is_system ? (most + 1) / 2 : most;
+	uint64_t each = self.options.is_system ? (most + 1) / 2 : most;
 
 	*of_all = *of_all < most ? *of_all : most;
 	*of_user = *of_user < each ? *of_user : each;
 }
 
 /*
- * What the kernel lets us have. A connection is a file descriptor, and so is what some backings travel as. The
- * death of a process takes one more, in the lower half: at most a quarter, where each has its socket beside it.
+ * Fits the limits to RLIMIT_NOFILE. A connection takes a descriptor, and so do some buffers. Watching a peer's
+ * death takes one more, in the lower half.
  */
-static void limit_descriptors(struct limits *limits, bool is_system, uint64_t fds)
+static void fit_limits(struct limits *limits)
 {
-	if (fds / 16 < limits->spare)
-		limits->spare = fds / 16;
+	struct rlimit files, raised;
+	uint64_t fds;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	raised = (struct rlimit){files.rlim_max, files.rlim_max};
+	fds = setrlimit(RLIMIT_NOFILE, &raised) ? files.rlim_cur : files.rlim_max;
+	watch_limit((int)(fds / 2 < INT_MAX ? fds / 2 : INT_MAX));
+	limits->spare = fds / 16 < limits->spare ? fds / 16 : limits->spare;
 	limits->together = fds / 3 * 2;
-	clamp(limits, LIMIT_connections, is_system, fds / 3 * 2 - limits->spare);
-	clamp(limits, LIMIT_descriptors, is_system, fds / 2);
+	clamp(limits, LIMIT_connections, fds / 3 * 2 - limits->spare);
+	clamp(limits, LIMIT_descriptors, fds / 2);
 }
 
-static void tell_ready(const struct options *options, const struct instance *place)
+static void report_ready(void)
 {
 	static const char ready[] = "READY=1\n";
-	int null;
+	int fd = self.options.ready, null;
 
-	log_line("serving %s", place->socket);
+	log_line("serving %s", self.instance.socket);
 	notify_say("READY=1");
-	if (options->ready_fd >= 0) {
-		if (write(options->ready_fd, ready, sizeof(ready) - 1) < 0)
-			log_line("can't write to fd %d: %s", options->ready_fd, strerror(errno));
-		close(options->ready_fd);
-	}
-	if (options->foreground)
+	if (fd >= 0 && write(fd, ready, sizeof(ready) - 1) < 0)
+		log_line("can't write to fd %d: %s", fd, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (self.options.foreground)
 		return;
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int fd = 0; null >= 0 && fd <= 2; fd++)
-		dup2(null, fd);
+	for (int standard = 0; null >= 0 && standard <= 2; standard++)
+		dup2(null, standard);
 	if (null > 2)
 		close(null);
 }
 
 /*
- * Leave only if nobody comes: the socket's name is taken away, and those who were quicker get the
- * time to say hello. If one does, the name is given back. A daemon that is started meanwhile waits
- * at the lock.
+ * Hides the socket, then gives those who connected just before the time to say hello. If one does, the socket
+ * is shown again. A daemon that is started meanwhile waits at the lock.
  */
-static bool may_leave(struct server *server, const struct instance *place)
+static bool may_leave(void)
 {
-	int64_t since = server_idle_since_ns(server);
+	int64_t since = server_idle_since_ns(&self.server);
 
-	if (instance_is_lost(place))
-		return true;
-	if (!instance_hide(place))
-		return true; /* somebody removed it: nobody will ever find us again */
+	if (instance_is_lost(&self.instance) || !instance_hide(&self.instance))
+		return true; /* nobody will find this daemon again */
 	poll(NULL, 0, LINGER_MS);
-	if (server_idle_since_ns(server) == since)
-		return true;
-	return !instance_show(place);
+	return server_idle_since_ns(&self.server) == since || !instance_show(&self.instance);
 }
 
-/* Who started us has left us to whoever collects orphans: mostly pid 1, which has time. */
-static unsigned int idle_limit_s(const struct options *options)
+/* When to leave for being idle; INT64_MAX: not yet known. */
+static int64_t idle_until_ns(void)
 {
-	if (options->orphan && options->settings.idle_exit_s > 1 && process_is_awaited())
-		return 1;
-	return (unsigned int)options->settings.idle_exit_s;
-}
+	int64_t since = server_idle_since_ns(&self.server);
+	uint64_t limit_s = self.options.settings.idle_exit_s;
 
-/* A keeper that was killed is missed here. When to look again at the latest. */
-static int64_t tend_store(struct registry *registry)
-{
-	int64_t next = INT64_MAX;
-
-	registry_lock(registry);
-	if (registry->fdstore)
-		next = fdstore_tick(registry->fdstore);
-	registry_unlock(registry);
-	return next;
-}
-
-/*
- * What is freed lies in the C library's arenas of the threads that allocated it, which give back only what
- * is at their end. When more than half of the records have gone, all of it is given back.
- */
-static void tidy(struct registry *registry)
-{
-	const uint64_t *held = registry->users.held;
-	uint64_t records;
-	bool fell;
-
-	registry_lock(registry);
-	save_tend(registry);
-	records = held[LIMIT_names] + held[LIMIT_limbo] + held[LIMIT_attachments];
-	if (records > registry->records_most)
-		registry->records_most = records;
-	fell = registry->records_most - records > records + TRIM_RECORDS;
-	if (fell)
-		registry->records_most = records;
-	registry_unlock(registry);
-	if (fell)
-		malloc_trim(0);
-}
-
-/* Whether it goes on after that. */
-static bool next_signal(struct registry *registry, int signals)
-{
-	struct signalfd_siginfo signal;
-
-	if (read(signals, &signal, sizeof(signal)) != sizeof(signal))
-		return true; /* nothing there after all */
-	if (signal.ssi_signo != SIGHUP)
-		return false;
-	audit_reopen(&registry->audit);
-	return true;
-}
-
-/* When to look around again; INT64_MAX: the place has gone, and nobody is here who would miss us. */
-static int64_t look_around(struct server *server, const struct instance *place)
-{
-	bool busy = server_has_served(server);
-
-	tidy(server->registry);
-	if (instance_is_lost(place) && server_is_alone(server))
+	if (!limit_s || since == INT64_MAX)
 		return INT64_MAX;
-	return clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
+	/* Mostly the parent is pid 1 by now. Another one may wait for this process. */
+	if (self.options.orphan && process_is_awaited())
+		limit_s = 1;
+	return since + (int64_t)limit_s * NS_PER_S;
+}
+
+/* false: the folder has gone, and nobody is connected. */
+static bool look_around(void)
+{
+	bool busy = server_has_served(&self.server);
+
+	registry_lock(self.registry);
+	save_tend(self.registry);
+	registry_unlock(self.registry);
+	if (self.busy && !busy)
+		malloc_trim(0); /* freed records are in the arenas of nng's threads */
+	self.busy = busy;
+	self.look_ns = clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
+	return !instance_is_lost(&self.instance) || !server_is_alone(&self.server);
 }
 
 /* Without the lock: a write may wait for a disk. */
-static void write_audit(struct registry *registry)
+static void write_audit(void)
 {
+	struct audit *audit = &self.registry->audit;
 	char *lines;
 	size_t size;
 
 	do {
-		registry_lock(registry);
-		lines = audit_take(&registry->audit, &size);
-		registry_unlock(registry);
+		registry_lock(self.registry);
+		lines = audit_take(audit, &size);
+		registry_unlock(self.registry);
 		if (lines)
-			audit_write(&registry->audit, lines, size);
+			audit_write(audit, lines, size);
 	} while (lines);
 }
 
-static void serve(struct server *server, struct fds_server *fds_server,
-		  const struct instance *place, const struct options *options, int signals)
+static int64_t sooner(int64_t a_ns, int64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* Everything that is due. Returns when to be called again at the latest. */
+static int64_t tick(void)
+{
+	int64_t next = sooner(server_tick(&self.server), fds_server_tick(&self.fds_server));
+
+	registry_lock(self.registry);
+	if (self.registry->fdstore) /* the keeper may have been killed */
+		next = sooner(next, fdstore_tick(self.registry->fdstore));
+	registry_unlock(self.registry);
+	write_audit();
+	return next;
+}
+
+/* false: SIGTERM or SIGINT. */
+static bool take_signal(void)
+{
+	struct signalfd_siginfo signal;
+
+	if (read(self.signals, &signal, sizeof(signal)) != sizeof(signal))
+		return true;
+	if (signal.ssi_signo == SIGHUP)
+		audit_reopen(&self.registry->audit);
+	return signal.ssi_signo == SIGHUP;
+}
+
+static void serve(void)
 {
 	struct pollfd events[] = {
-	    {.fd = signals, .events = POLLIN},
-	    {.fd = fds_server->events, .events = POLLIN},
-	    {.fd = server->wake, .events = POLLIN},
-	    {.fd = server->watches, .events = POLLIN},
+	    {.fd = self.signals, .events = POLLIN},
+	    {.fd = self.fds_server.events, .events = POLLIN},
+	    {.fd = self.server.wake, .events = POLLIN},
+	    {.fd = self.server.watches, .events = POLLIN},
 	};
-	int64_t look_ns = clock_ns() + LOOK_MS * NS_PER_MS;
+	eventfd_t ignored;
 
-	for (;;) {
-		int64_t next = server_tick(server), store_ns = tend_store(server->registry);
-		int64_t fds_ns = fds_server_tick(fds_server);
-		int64_t since = server_idle_since_ns(server);
-		eventfd_t ignored;
+	while (!self.fds_server.replaced) {
+		int64_t next = tick(), leave_ns = idle_until_ns();
 
-		write_audit(server->registry);
-		if (options->settings.idle_exit_s && since != INT64_MAX) {
-			int64_t idle_ns = idle_limit_s(options) * NS_PER_S;
-
-			if (clock_ns() - since >= idle_ns && may_leave(server, place)) {
-				log_line("idle: leaving");
-				return;
-			}
-			next = since + idle_ns < next ? since + idle_ns : next;
-		}
-		if (clock_ns() >= look_ns)
-			look_ns = look_around(server, place);
-		if (look_ns == INT64_MAX) {
-			log_line("%s has gone: leaving", place->directory);
+		if (clock_ns() >= leave_ns && may_leave()) {
+			log_line("idle: leaving");
 			return;
 		}
-		next = store_ns < next ? store_ns : next;
-		next = fds_ns < next ? fds_ns : next;
-		next = look_ns < next ? look_ns : next;
-		poll(events, 4, clock_timeout_ms(next));
-		if (events[0].revents && !next_signal(server->registry, signals)) {
+		if (clock_ns() >= self.look_ns && !look_around()) {
+			log_line("%s has gone: leaving", self.instance.directory);
+			return;
+		}
+		next = sooner(next, sooner(leave_ns, self.look_ns));
+		poll(events, sizeof(events) / sizeof(*events), clock_timeout_ms(next));
+		if (events[0].revents && !take_signal()) {
 			log_line("ended by a signal");
 			return;
 		}
 		if (events[1].revents)
-			fds_server_run(fds_server);
-		if (fds_server->replaced)
-			return;
+			fds_server_run(&self.fds_server);
 		if (events[2].revents)
-			eventfd_read(server->wake, &ignored);
+			eventfd_read(self.server.wake, &ignored);
 	}
 }
 
-/* Whoever is told of the first socket must find the others. */
-static bool open_servers(struct server *server, struct fds_server *fds_server,
-			 struct registry *registry, const struct instance *place)
-{
-	if (!fds_server_open(fds_server, registry, place->fds_socket))
-		return false;
-	if (server_open(server, registry, place->socket))
-		return true;
-	fds_server_close(fds_server);
-	return false;
-}
-
-/* Its keeper is not to start another one, which would be for this user alone: the administrator does. */
-static bool open_door(const struct options *options)
+/* A registry for all users must not be restarted by its keeper, for one user: the administrator restarts it. */
+static bool set_access(void)
 {
 	struct identity_group group = {.gid = IDENTITY_NO_GROUP};
 
-	if (!options->is_system)
+	if (!self.options.is_system)
 		return true;
-	if (options->group)
-		identity_find_group(options->group, geteuid(), &group);
+	if (self.options.group)
+		identity_find_group(self.options.group, geteuid(), &group);
 	if (group.status)
-		log_error("there is no group '%s'", options->group);
+		log_error("there is no group '%s'", self.options.group);
 	socket_access_set(true, group.gid);
 	setenv("GPUSHARE_AUTOSTART", "0", 1);
 	return !group.status;
 }
 
-/* The sockets are unlinked and the lock goes with the process: nothing is left to do. */
-static void leave_now(int number)
-{
-	(void)number;
-	_exit(0);
-}
-
-/* Started by a client or a keeper, which know nothing of the file that the one before was given. */
-static void inherit_config(struct options *options, const char *directory)
+/* A registry that a client or a keeper starts reads the same file as its predecessor. */
+static void inherit_config(void)
 {
 	char config[OPTIONS_CONFIG_MAX];
 
-	if (options->orphan && !*options->config && load_config(directory, config))
-		options_inherit(options, config);
+	if (self.options.orphan && !*self.options.config &&
+	    load_config(self.instance.directory, config))
+		options_inherit(&self.options, config);
+}
+
+static bool make_registry(void)
+{
+	const struct settings *settings = &self.options.settings;
+	struct registry *registry = registry_new();
+
+	self.registry = registry;
+	if (!registry || self.signals < 0) {
+		log_error("there is no memory, or no file descriptor, to begin with");
+		return false;
+	}
+	registry->config = *self.options.config ? self.options.config : NULL;
+	registry->limits = settings->limits;
+	registry->limits.message_bytes = settings->message_bytes;
+	registry->limits.silent_ns = (int64_t)settings->silent_s * NS_PER_S;
+	registry->is_system = self.options.is_system;
+	fit_limits(&registry->limits);
+	return audit_open(&registry->audit, settings->audit, settings->audit_rate,
+			  self.instance.directory) &&
+	       restore_open(registry, self.instance.directory);
+}
+
+/* registry.sock last: whoever finds it must find the other one. */
+static bool open_servers(void)
+{
+	if (!fds_server_open(&self.fds_server, self.registry, self.instance.fds_socket))
+		return false;
+	if (server_open(&self.server, self.registry, self.instance.socket))
+		return true;
+	fds_server_close(&self.fds_server);
+	return false;
+}
+
+static void exit_now(int number)
+{
+	(void)number;
+	_exit(0); /* the sockets are unlinked, and the lock ends with the process */
+}
+
+static void leave(void)
+{
+	notify_say("STOPPING=1");
+	restore_leave(self.registry);
+	write_audit();
+	audit_close(
+	    &self.registry->audit); /* what ends from here on is the successor's to report */
+	if (instance_is_lost(&self.instance))
+		_exit(0); /* nng would remove the socket of the daemon that has the folder now */
+	instance_clear(&self.instance);
+	signal(SIGALRM, exit_now);
+	alarm(CLOSING_S);
+	server_close(&self.server);
+	fds_server_close(&self.fds_server);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct itimerval closing = {.it_value.tv_usec = CLOSING_MS * 1000};
-	struct options options;
-	static struct fds_server fds_server; /* large */
-	struct registry *registry;
-	struct server server;
-	struct instance place;
-	int leave = options_parse(&options, argc, argv);
-	uint64_t fds_limit;
-	int signals, status;
+	int status = options_parse(&self.options, argc, argv);
+	bool served = false;
 
-	if (leave >= 0)
-		return leave;
-	log_enable(options.foreground);
+	if (status >= 0)
+		return status;
+	log_enable(self.options.foreground);
 	umask(077);
-	if (options.keeper)
-		return keeper_run(options.directory);
-	notify_init(!options.orphan);
-	signals = open_signals();
-	fds_limit = raise_file_limit();
-	if (!open_door(&options))
+	if (self.options.keeper)
+		return keeper_run(self.options.directory);
+	notify_init(!self.options.orphan);
+	self.signals = open_signals();
+	if (!set_access())
 		return 1;
-	status = instance_open(&place, options.directory, options.is_system, options.replace);
+	status = instance_open(&self.instance, self.options.directory, self.options.is_system,
+			       self.options.replace);
 	if (status)
 		return status == INSTANCE_SERVED ? EXIT_SERVED : 1;
-	inherit_config(&options, place.directory);
-	registry = registry_new();
-	if (registry) {
-		registry->config = *options.config ? options.config : NULL;
-		registry->limits = options.settings.limits;
-		registry->limits.message_bytes = options.settings.message_bytes;
-		registry->limits.silent_ns = (int64_t)options.settings.silent_s * NS_PER_S;
-		registry->is_system = options.is_system;
-		limit_descriptors(&registry->limits, options.is_system, fds_limit);
+	inherit_config();
+	served = make_registry() && open_servers();
+	if (served) {
+		report_ready();
+		serve();
+		leave();
 	}
-	if (signals < 0 || !registry)
-		log_error("there is no memory, or no file descriptor, to begin with");
-	if (signals < 0 || !registry ||
-	    !audit_open(&registry->audit, options.settings.audit, options.settings.audit_rate,
-			place.directory) ||
-	    !restore_open(registry, place.directory) ||
-	    !open_servers(&server, &fds_server, registry, &place)) {
-		registry_free(registry);
-		instance_close(&place);
-		return 1;
-	}
-	tell_ready(&options, &place);
-	serve(&server, &fds_server, &place, &options, signals);
-	notify_say("STOPPING=1");
-	restore_leave(registry);
-	write_audit(registry);
-	audit_close(&registry->audit); /* what ends from here on is the successor's to report */
-	if (instance_is_lost(&place))
-		_exit(0);	    /* nng would remove the socket of whoever has the place now */
-	instance_clear(&place);	    /* nobody new, then nobody at all, then the lock */
-	signal(SIGALRM, leave_now); /* whatever holds it up from here on */
-	setitimer(ITIMER_REAL, &closing, NULL);
-	server_close(&server);
-	fds_server_close(&fds_server);
-	registry_free(registry);
-	instance_close(&place);
-	return 0;
+	registry_free(self.registry);
+	instance_close(&self.instance);
+	return served ? 0 : 1;
 }

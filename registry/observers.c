@@ -63,12 +63,13 @@ static const struct effect {
 static const struct {
 	enum gpushare_notice_kind notice;
 	enum by by;
+	const char *audited;
 } departures[] = {
-    [DEPARTURE_OWNER_GONE] = {GPUSHARE_NOTICE_OWNER_GONE, BY_OWNER},
-    [DEPARTURE_WITHDRAWN] = {GPUSHARE_NOTICE_WITHDRAW, BY_OWNER},
-    [DEPARTURE_EXPIRED] = {GPUSHARE_NOTICE_EXPIRE, BY_NOBODY},
-    [DEPARTURE_LOST] = {GPUSHARE_NOTICE_REMOVE, BY_NOBODY},
-    [DEPARTURE_UNLINKED] = {GPUSHARE_NOTICE_UNLINK, BY_ACTOR},
+    [DEPARTURE_OWNER_GONE] = {GPUSHARE_NOTICE_OWNER_GONE, BY_OWNER, "owner_gone"},
+    [DEPARTURE_WITHDRAWN] = {GPUSHARE_NOTICE_WITHDRAW, BY_OWNER, "withdrawn"},
+    [DEPARTURE_EXPIRED] = {GPUSHARE_NOTICE_EXPIRE, BY_NOBODY, "expired"},
+    [DEPARTURE_LOST] = {GPUSHARE_NOTICE_REMOVE, BY_NOBODY, "lost"},
+    [DEPARTURE_UNLINKED] = {GPUSHARE_NOTICE_UNLINK, BY_ACTOR, "unlinked"},
 };
 
 static void release(struct registry *registry, struct entry *entry)
@@ -118,14 +119,18 @@ static void depart(struct registry *registry, const struct change *change)
 {
 	const struct entry *entry = change->entry;
 	enum gpushare_notice_kind kind = departures[change->how].notice;
+	const struct process *by = &entry->owner;
 
+	/* Otherwise a request of another peer may just be what makes the registry notice the end. */
+	if (change->how == DEPARTURE_UNLINKED && registry->asking)
+		by = registry->asking;
 	if (change->how == DEPARTURE_LOST)
 		log_line("\"%s\" is lost", entry->info.name);
 	else if (change->how == DEPARTURE_EXPIRED)
 		log_line("\"%s\" was kept for %u s", entry->info.name, entry->info.ttl_s);
 	tell_by(registry, entry->info.in_limbo ? GPUSHARE_NOTICE_LIMBO : kind,
 		departures[change->how].by, change);
-	audit_departure(&registry->audit, entry, change->how, registry->asking);
+	audit_removal(&registry->audit, entry, by, departures[change->how].audited);
 }
 
 static void observe_buffer(struct registry *registry, const struct change *change)

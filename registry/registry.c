@@ -11,7 +11,6 @@
 #include "save.h"
 #include "order/order.h"
 #include "os/piece.h"
-#include "os/watch.h"
 #include "quota.h"
 
 static void set_time(struct registry *registry)

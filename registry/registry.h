@@ -50,8 +50,7 @@ struct registry {
 	struct counts counts;
 	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
 	uint64_t started_unix_ns;
-	uint64_t records_most; /* at a time, since freed memory was last given back to the kernel */
-	reply reply;	       /* room to make one answer in */
+	reply reply;			   /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
 };
 

@@ -11,7 +11,6 @@
 #include "os/log.h"
 #include "save.h"
 #include "order/order.h"
-#include "os/watch.h"
 
 static bool is_none(const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {

@@ -97,12 +97,14 @@ static bool may_add(struct audit *audit, struct user *user)
 	int64_t now = clock_ns(), each = NS_PER_S / (int64_t)audit->rate;
 	int64_t next = user->lines_ns > now - NS_PER_S ? user->lines_ns : now - NS_PER_S;
 
+	if (next + each > now)
+		return false;
 	if (!audit->lines) {
 		audit->lines = open_memstream(&audit->text, &audit->size);
 		if (*audit->wake >= 0)
 			eventfd_write(*audit->wake, 1);
 	}
-	if (next + each > now || !audit->lines || ftell(audit->lines) > LINES_MAX)
+	if (!audit->lines || ftell(audit->lines) > LINES_MAX)
 		return false;
 	user->lines_ns = next + each;
 	return true;
@@ -228,7 +230,7 @@ void audit_removal(struct audit *audit, const struct entry *entry, const struct 
 {
 	struct line line = {
 	    .verb = "remove",
-	    .who = by ? *by : entry->owner,
+	    .who = *by,
 	    .name = entry->info.name,
 	    .generation = entry->info.generation,
 	    .size = entry->info.size,
@@ -236,19 +238,6 @@ void audit_removal(struct audit *audit, const struct entry *entry, const struct 
 	};
 
 	record_line(audit, &line);
-}
-
-void audit_departure(struct audit *audit, const struct entry *entry, enum departure how,
-		     const struct process *asking)
-{
-	static const char *const outcomes[] = {
-	    [DEPARTURE_OWNER_GONE] = "owner_gone", [DEPARTURE_WITHDRAWN] = "withdrawn",
-	    [DEPARTURE_EXPIRED] = "expired",	   [DEPARTURE_LOST] = "lost",
-	    [DEPARTURE_UNLINKED] = "unlinked",
-	};
-
-	/* Another peer's request may be what makes the registry notice an owner's end. */
-	audit_removal(audit, entry, how == DEPARTURE_UNLINKED ? asking : NULL, outcomes[how]);
 }
 
 char *audit_take(struct audit *audit, size_t *out_size)
@@ -291,17 +280,16 @@ static bool write_line(struct audit *audit, const char *line)
 
 void audit_write(struct audit *audit, char *lines, size_t size)
 {
-	bool stuck = false; /* journald's queue is full */
+	int error = 0;
 
 	for (const char *line = lines; line < lines + size; line += strlen(line) + 1) {
-		if (!stuck && write_line(audit, line)) {
+		if (error != EAGAIN) /* else journald's queue is full, which was waited for once */
+			error = write_line(audit, line) ? 0 : errno;
+		if (!error)
 			audit->written++;
-			continue;
-		}
-		if (!audit->lost++)
+		else if (!audit->lost++)
 			log_error("the audit can't be written: %s; lines are lost",
-				  strerror(errno));
-		stuck = errno == EAGAIN;
+				  strerror(error));
 	}
 	free(lines);
 }

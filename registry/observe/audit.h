@@ -12,7 +12,6 @@
 #include "state/counts.h"
 #include "state/session.h"
 #include "state/store.h"
-#include "state/tombstone.h"
 #include "state/users.h"
 
 struct audit {
@@ -58,11 +57,8 @@ void audit_request(struct audit *audit, const struct session *session, const req
 bool audit_wait(struct audit *audit, const struct session *session, const request *ask);
 /* Something else than a connection's request was refused; verb: "descriptors", "connect". */
 void audit_refused(struct audit *audit, const struct process *who, const char *verb, int status);
-/* A name is about to be removed; `by`: NULL for its owner. */
+/* A name is about to be removed. */
 void audit_removal(struct audit *audit, const struct entry *entry, const struct process *by,
 		   const char *outcome);
-/* The same; `asking`: whose request the registry is executing, NULL: none. */
-void audit_departure(struct audit *audit, const struct entry *entry, enum departure how,
-		     const struct process *asking);
 
 #endif

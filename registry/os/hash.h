@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_HASH_H
 #define GPUSHARE_REGISTRY_HASH_H
-/* uthash that does not end the process when memory is short: an element that could not be added
- * has hh.tbl NULL afterwards. Its buckets are nobody's to choose. */
+/* uthash with a keyed hash, so that no client can choose buckets. If memory is short, an element that could not be
+ * added has hh.tbl NULL. */
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,15 +12,14 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* Another one in each process. */
+/* Differs in each process. */
 unsigned int hash_of(const void *bytes, size_t length);
+
 /*
- * What may hold a million things is so many tables, of which each grows by itself: one of a million doubles in
- * 60 ms, and all wait for that. Which of them a hash is in, by bits that the tables don't look at.
+ * A table of a million elements doubles in 60 ms, and everybody waits for that. So large tables are split into
+ * parts, each of which grows alone. The part comes from bits of the hash that uthash doesn't use.
  */
 #define HASH_PARTS 128
 #define HASH_PART(hash) ((hash) / (UINT_MAX / HASH_PARTS + 1))
-/* The same by that key. */
-uint64_t hash_keyed(const uint64_t by[2], const void *bytes, size_t length);
 
 #endif

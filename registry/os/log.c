@@ -8,48 +8,32 @@
 
 #include "text.h"
 
-static bool enabled; /* set once, before there are threads */
+static bool enabled;
 
 void log_enable(bool on)
 {
 	enabled = on;
 }
 
-/* One write(), so that lines of several threads don't mix. What a peer may have chosen can't begin
- * a line of its own. A reader that has stopped reading loses lines: nobody waits for it. */
-static void log_write(const char *format, va_list arguments)
+void log_write(bool always, const char *format, ...)
 {
 	char line[1024];
-	int begin = snprintf(line, sizeof(line), "gpushare-registry: ");
-	int length = begin + vsnprintf(line + begin, sizeof(line) - begin - 1, format, arguments);
+	int room = sizeof(line) - 1, length;
+	va_list arguments;
 
-	if (length > (int)sizeof(line) - 2)
-		length = (int)sizeof(line) - 2;
-	line[length] = '\0';
+	if (!enabled && !always)
+		return;
+	length = snprintf(line, sizeof(line), "gpushare-registry: ");
+	va_start(arguments, format);
+	length += vsnprintf(line + length, (size_t)(room - length), format, arguments);
+	va_end(arguments);
+	if (length >= room)
+		length = room - 1;
+	/* What a peer chose must not begin a line of its own. */
 	for (char *at = line; (at = text_control(at));)
 		*at = '?';
-	line[length] = '\n';
-	if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) != 1)
-		return;
-	(void)!write(STDERR_FILENO, line, (size_t)length + 1);
-}
-
-void log_line(const char *format, ...)
-{
-	va_list arguments;
-
-	if (!enabled)
-		return;
-	va_start(arguments, format);
-	log_write(format, arguments);
-	va_end(arguments);
-}
-
-void log_error(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	log_write(format, arguments);
-	va_end(arguments);
+	line[length++] = '\n';
+	/* One write(), so that threads don't mix lines. A reader that has stopped reading loses lines. */
+	if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) == 1)
+		(void)!write(STDERR_FILENO, line, (size_t)length);
 }

@@ -3,10 +3,11 @@
 #define GPUSHARE_REGISTRY_LOG_H
 #include <stdbool.h>
 
-/* Off until switched on; what goes wrong at the start is said by log_error() either way. */
+/* Before other threads start. Until then only log_error() writes. */
 void log_enable(bool on);
-/* One line on stderr. Never give it a handle. */
-void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* One line on stderr. Never pass a handle. */
+#define log_line(...) log_write(false, __VA_ARGS__)
+#define log_error(...) log_write(true, __VA_ARGS__)
+void log_write(bool always, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

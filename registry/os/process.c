@@ -4,14 +4,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A file of /proc/PID, as a string; "" when it can't be read. */
+#define FLAG_EXITING 4 /* the kernel's PF_EXITING: the process may have closed its descriptors */
+
+struct stat_line {
+	char state;
+	unsigned int flags;
+	long threads;
+	uint64_t started, stack;
+};
+
+/* A file of /proc/PID as a string; "" if it can't be read. */
 static void read_proc(int32_t pid, const char *file, char *to, size_t room)
 {
 	char path[64];
@@ -27,39 +38,34 @@ static void read_proc(int32_t pid, const char *file, char *to, size_t room)
 	to[length < 0 ? 0 : length] = '\0';
 }
 
-#define FLAG_EXITING 4 /* the kernel's PF_EXITING: its descriptors may be closed already */
-
-/* Of fields 3 and 9 of /proc/PID/stat: whether it ends or has ended. Fields 22 and 28. The command, field 2,
- * may hold blanks and parentheses. */
-static bool read_stat(int32_t pid, bool *out_ends, uint64_t *out_started, uint64_t *out_stack)
+/* Fields 3, 9, 20, 22 and 28 of proc_pid_stat(5). The command, field 2, may contain blanks and parentheses. */
+static bool read_stat(int32_t pid, struct stat_line *out)
 {
-	char stat[1024], state;
-	unsigned int flags;
+	char text[1024];
 	const char *after;
 
-	read_proc(pid, "stat", stat, sizeof(stat));
-	after = strrchr(stat, ')');
-	if (!after ||
-	    sscanf(after + 1,
-		   " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		   "%" SCNu64 " %*s %*s %*s %*s %*s %" SCNu64,
-		   &state, &flags, out_started, out_stack) != 4)
-		return false;
-	*out_ends = state == 'Z' || state == 'X' || flags & FLAG_EXITING;
-	return true;
+	read_proc(pid, "stat", text, sizeof(text));
+	after = strrchr(text, ')');
+	return after &&
+	       sscanf(after + 1,
+		      " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		      "%ld %*s %" SCNu64 " %*s %*s %*s %*s %*s %" SCNu64,
+		      &out->state, &out->flags, &out->threads, &out->started, &out->stack) == 5;
 }
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process)
 {
 	struct process process = {.pid = pid, .uid = uid};
-	bool ends;
+	struct stat_line stat;
 
 	if (pid > 0) {
-		if (!read_stat(pid, &ends, &process.started, &process.stack))
-			process.started = process.stack = 0;
+		if (read_stat(pid, &stat)) {
+			process.started = stat.started;
+			process.stack = stat.stack;
+		}
 		read_proc(pid, "comm", process.command, sizeof(process.command));
 		process.command[strcspn(process.command, "\n")] = '\0';
-		/* It travels as a protobuf string, which must be UTF-8, and ends on terminals. */
+		/* Protobuf strings must be UTF-8, and terminals show it. */
 		for (char *c = process.command; *c; c++) {
 			if (*c < ' ' || *c > '~')
 				*c = '?';
@@ -118,28 +124,76 @@ bool process_is_other_program(const struct process *a, const struct process *b)
 	return a->stack && b->stack && a->stack != b->stack;
 }
 
-bool process_runs(const struct process *process)
+static bool is_dead(char state)
 {
-	uint64_t started, stack;
-	bool ends;
-
-	return process->pid > 0 && read_stat(process->pid, &ends, &started, &stack) &&
-	       started == process->started && !ends;
+	return state == 'Z' || state == 'X';
 }
 
-/* Not by its state alone: a process whose first thread has ended is a zombie, and lives. */
+bool process_runs(const struct process *process)
+{
+	struct stat_line stat;
+
+	return process->pid > 0 && read_stat(process->pid, &stat) &&
+	       stat.started == process->started && !is_dead(stat.state) &&
+	       !(stat.flags & FLAG_EXITING);
+}
+
+/* A process whose first thread has ended is a zombie and lives. */
 bool process_lives(const struct process *process)
 {
-	int fd = process->pid > 0 ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
-	struct pollfd event = {.fd = fd, .events = POLLIN};
-	struct process now;
-	bool ended;
+	struct stat_line stat;
+
+	return process->pid > 0 && read_stat(process->pid, &stat) &&
+	       stat.started == process->started && (!is_dead(stat.state) || stat.threads > 1) &&
+	       !(process->stack && stat.stack && stat.stack != process->stack);
+}
+
+static int watch_most = INT_MAX; /* set before other threads start */
+
+void watch_limit(int fd)
+{
+	watch_most = fd;
+}
+
+int watch_open(void)
+{
+	return epoll_create1(EPOLL_CLOEXEC);
+}
+
+int watch_add(int watches, int32_t pid, uint32_t id)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = id};
+	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 
 	if (fd < 0)
-		return errno != ESRCH && process_runs(process);
-	process_read(process->pid, process->uid, &now);
-	ended = !process_is_same(&now, process) || process_is_other_program(&now, process) ||
-		poll(&event, 1, 0) == 1;
-	close(fd);
-	return !ended;
+		return -1;
+	if (fd <= watch_most && !epoll_ctl(watches, EPOLL_CTL_ADD, fd, &event))
+		return fd;
+	if (fd > watch_most)
+		errno = EMFILE;
+	close(fd); /* leaves errno */
+	return -1;
+}
+
+void watch_remove(int watch)
+{
+	if (watch >= 0)
+		close(watch); /* the pidfd's only descriptor, so epoll forgets it */
+}
+
+bool watch_ended(int watch)
+{
+	struct pollfd event = {.fd = watch, .events = POLLIN};
+
+	return watch >= 0 && poll(&event, 1, 0) == 1;
+}
+
+bool watch_next(int watches, uint32_t *out_id)
+{
+	struct epoll_event event;
+
+	if (epoll_wait(watches, &event, 1, 0) != 1)
+		return false;
+	*out_id = event.data.u32;
+	return true;
 }

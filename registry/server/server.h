@@ -5,7 +5,6 @@
 #include <nng/nng.h>
 #include <stdatomic.h>
 
-#include "os/watch.h"
 #include "registry.h"
 
 struct connection;
@@ -16,7 +15,7 @@ struct server {
 	nng_aio *accepting;
 	bool pausing; /* the accepting callback's: the last connection could not be accepted */
 	int wake;     /* eventfd: the main loop is to look again */
-	int watches;  /* readable when a peer has died: os/watch.h */
+	int watches;  /* readable when a peer has died: os/process.h */
 	atomic_uint running; /* callbacks of nng: the registry outlives them */
 
 	/* Of the main loop: */

@@ -341,3 +341,23 @@ alloc w: OK
 w 2097152"
 	equal "$(stat -c '%a %u' "$GPUSHARE_DIR")" "700 $OTHER"
 }
+
+@test "a folder that others could write to is refused" {
+	refused() { # WORDS [FOLDER]
+		run -1 "$WORK/bin/gpushare-registry" --dir "${2:-$GPUSHARE_DIR}" --system
+		has "$output" "$1"
+	}
+	for mode in 775 757; do
+		mkdir "$GPUSHARE_DIR"
+		chmod "$mode" "$GPUSHARE_DIR"
+		refused "has mode $mode"
+		equal "$(stat -c %a "$GPUSHARE_DIR")" "$mode"
+		rmdir "$GPUSHARE_DIR"
+	done
+	mkdir "$GPUSHARE_DIR"
+	chown 12345 "$GPUSHARE_DIR"
+	refused "belongs to uid 12345"
+	ln -s sys "$WORK/link"
+	refused "can't open $WORK/link to other users" "$WORK/link"
+	refused "No such file or directory" "$WORK/none/none"
+}

@@ -87,6 +87,15 @@ remove uid=$UID pid=N command=\"gpushare\" name=\"weights\" generation=N size=10
 	equal "$(sample left_out)" $((100 - written))
 }
 
+@test "a user beyond its rate costs the registry no time" {
+	serve -- 'audit = audit.log' 'audit_rate = 1'
+	spent() { awk '{ print $14 + $15 }' "/proc/$(registry_pids)/stat"; } # in 1/100 s
+	api open alloc=a,w,1Mi alloc=b,w,1Mi alloc=c,w,1Mi >/dev/null 2>&1
+	before=$(spent)
+	until_true grep -q left_out "$GPUSHARE_DIR/audit.log"
+	[ $(($(spent) - before)) -lt 20 ]
+}
+
 @test "a full disk fails nobody, and is reported" {
 	serve --foreground -- 'audit = /dev/full'
 	equal "$(api open alloc=a,x,1Mi attach=w,x)" "open: OK

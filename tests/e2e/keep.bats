@@ -320,11 +320,9 @@ make w: E_INVALID"
 }
 
 @test "the registry keeps so much and no more, and says what to do" {
-	start registry gpushare-registry --keep-limit 6Mi --dir "$GPUSHARE_DIR"
 	run -2 --separate-stderr gpushare-registry --keep-limit much --dir "$GPUSHARE_DIR"
 	has "$stderr" "keep-limit"
-	finish "$PID" || true
-	start registry gpushare-registry --keep-limit 6291456 --dir "$GPUSHARE_DIR"
+	start registry gpushare-registry --keep-limit 6Mi --dir "$GPUSHARE_DIR"
 	await_file "$GPUSHARE_DIR/registry.sock"
 	run -0 --separate-stderr api open make=a,a,3Mi,keep make=b,b,1,keep make=c,c,1,keep make=d,d,8Mi,vmm
 	equal "$output" "open: OK

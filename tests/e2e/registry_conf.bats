@@ -109,3 +109,109 @@ $WORK/registry.conf:4:9: audit wants off, journal, an absolute path, or a file's
 	equal "$stderr" "gpushare-registry: can't use $WORK/none: No such file or directory"
 	run -1 --separate-stderr sh -c 'gpushare-registry --check-config >/dev/full'
 }
+
+# faults TEXT: what --check-config says of a file with exactly these bytes; printf's escapes
+faults() {
+	# shellcheck disable=SC2059 # it is a format, so that it can have any byte
+	printf "$1" >"$WORK/f"
+	chmod 644 "$WORK/f"
+	run -2 --separate-stderr gpushare-registry --check-config --config "$WORK/f"
+	equal "$output" ""
+	stderr=${stderr//$WORK\/f/f}
+}
+
+# settings TEXT: what holds with such a file
+settings() {
+	# shellcheck disable=SC2059
+	printf "$1" >"$WORK/f"
+	chmod 644 "$WORK/f"
+	run -0 --separate-stderr gpushare-registry --check-config --config "$WORK/f"
+	equal "$stderr" ""
+}
+
+@test "values, comments and units" {
+	settings ''
+	defaults=$output
+	has "$defaults" "user_connections = 10000"
+	has "$defaults" "audit = off"
+	settings '\n\n# names = \303\244\n   \t\n #names = 3'
+	equal "$output" "$defaults"
+	settings 'names=7\n\tuser_names =\t 64Ki # so many\nkept_bytes = 2T\nuser_tags = 1M\nidle_exit_s = 0\naudit = /a b#c.log  # there'
+	for line in "names = 7" "user_names = 65536" "kept_bytes = 2000000000000" "user_tags = 1000000" "audit = /a b#c.log"; do
+		grep -qxF "$line" <<<"$output"
+	done
+	all=$output
+	settings "$all\n" # what is printed is a file that says the same
+	equal "$output" "$all"
+	for line in 'audit = registry.log' 'audit = journal' 'names = 9007199254740992' 'names = 8Ti' 'user_kept_bytes = 0'; do
+		settings "$line"
+	done
+}
+
+@test "each fault says where it is" {
+	while IFS='|' read -r text sentence; do
+		faults "$text"
+		[[ $stderr == "$sentence"* && $stderr != *$'\n'* ]] || { echo "$text: $stderr"; false; }
+	done <<-'END'
+		nmaes = 1|f:1:1: "nmaes" is no key; did you mean "names"?
+		\n  zzzzzzzz = 1|f:2:3: "zzzzzzzz" is no key; registry.conf(5)
+		names = 1\nx\nuser_names = 1|f:2:2: '=' is missing
+		names = 1\n\nnames = 1|f:3:1: names comes twice; line 1 has it
+		names = 0|f:1:9: names wants a number from 1 to
+		names =   -1|f:1:11: names wants
+		names =|f:1:8: names wants
+		names = 1 2|f:1:9: names wants
+		names = 1k|f:1:9: names wants
+		names = 1Kib|f:1:9: names wants
+		names = 9007199254740993|f:1:9: names wants
+		names = 99999999999999999999999999|f:1:9: names wants
+		names = 16777217Ti|f:1:9: names wants
+		silent_s = 3601|f:1:12: silent_s wants a number from 1 to 3600
+		message_bytes = 1Ki|f:1:17: message_bytes wants a number from 8192
+		= 1|f:1:1: "" is no key
+		names = 1\r\n|f:1:10: byte 0x0d is none of plain text's
+		names = \033[2J|f:1:9: byte 0x1b is none
+		n\303\244mes = 1|f:1:2: byte 0xc3 is none
+		names = 1\0|f:1:10: byte 0x00 is none
+		audit =|f:1:8: audit wants off, journal, an absolute path
+		audit = registry.state|f:1:9: audit wants off
+		audit = a/b.log|f:1:9: audit wants off
+		audit = .log|f:1:9: audit wants off
+		audit = Journal|f:1:9: audit wants off
+	END
+	faults 'a = 1\nb = 2\nnames = x'
+	equal "$(lines "$stderr")" 3
+	faults "$(printf 'x\\n%.0s' {1..30})"
+	equal "$(lines "$stderr")" 20
+}
+
+@test "a line has at most 1024 bytes" {
+	long=$(printf 'x%.0s' {1..1015})
+	settings "audit = /$long"
+	has "$output" "audit = /$long"
+	faults "audit = /${long}x\n"
+	equal "$stderr" "f:1:1025: the line goes on past 1024 bytes"
+}
+
+@test "no link, no fifo, no folder; for root, no file that others can write to" {
+	use() { run -2 gpushare-registry --check-config --config "$WORK/$1"; }
+	conf 'names = 5'
+	ln -s registry.conf "$WORK/link"
+	use link
+	has "$output" "it is a link"
+	use r
+	has "$output" "no plain file"
+	mkfifo "$WORK/fifo"
+	use fifo
+	has "$output" "no plain file"
+	[ "$(id -u)" = 0 ] || return 0
+	chmod 664 "$WORK/registry.conf"
+	use registry.conf
+	has "$output" "others than root may write"
+	chmod 602 "$WORK/registry.conf"
+	use registry.conf
+	chmod 644 "$WORK/registry.conf"
+	chown 4711 "$WORK/registry.conf"
+	use registry.conf
+	has "$output" "it is not root's"
+}

@@ -48,7 +48,7 @@ set_up() {
 
 # A tag too many is refused, or the daemon could not start and another one knows no limit.
 scene_limits() {
-	set_up '/(config|settings|users|options)\.c' 'user_tags = 2 # each' 'names = 5' '' 'silent_s = 7'
+	set_up '/(config|users|options)\.c' 'user_tags = 2 # each' 'names = 5' '' 'silent_s = 7'
 	meets() {
 		with_a_server
 		client ipc other
@@ -71,7 +71,7 @@ audited() {
 }
 
 scene_audit() {
-	set_up '/(audit[a-z_]*|users)\.c' 'audit = audit.log' 'audit_rate = 3'
+	set_up '/(audit|users)\.c' 'audit = audit.log' 'audit_rate = 3'
 	meets() {
 		with_a_server
 		program GPUSHARE_NAME=w%i
@@ -82,7 +82,7 @@ scene_audit() {
 
 # The service manager's journal: a stand-in in its place, for the daemon alone.
 scene_audit_journal() {
-	set_up '/(audit[a-z_]*|users)\.c' 'audit = journal'
+	set_up '/(audit|users)\.c' 'audit = journal'
 	"$BIN/app_journal" 2>/dev/null || CANT="root puts a journal of its own before the daemon"
 	daemon() {
 		rm -f "$WORK/journal"
@@ -140,7 +140,7 @@ rights_hold() {
 }
 
 scene_system() {
-	set_up '/(access|identity|door|place|config|options|process)\.c' 'user_names = 100'
+	set_up '/(access|identity|socket_access|instance|config|options|process)\.c' 'user_names = 100'
 	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || CANT="root and setpriv become other users"
 	prepare() {
 		copies

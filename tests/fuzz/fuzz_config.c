@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * registry.conf. Each fault is one line of printable text that says where; what is understood holds its
- * bounds, and what is printed of it says the same again.
+ * registry.conf. Each fault is one line of printable text that says where. What config_print() writes is a file
+ * without faults, so each value is in its bounds, and it says the same again.
  */
 #include "config.h"
 #include "fuzz.h"
@@ -33,37 +33,21 @@ static void check_said(const char *said, size_t size, unsigned int faults)
 	FUZZ_MUST(!size);
 }
 
-static void check_bounds(const struct settings *settings)
-{
-	const struct setting *which;
-
-	for (unsigned int i = 0; (which = settings_at(i)); i++) {
-		const char *value = (const char *)settings + which->offset;
-		uint64_t number;
-
-		memcpy(&number, value, sizeof(number));
-		if (which->fault)
-			FUZZ_MUST(!which->fault(value));
-		else
-			FUZZ_MUST(number >= which->least && number <= which->most);
-	}
-}
-
-/* A path with a '#' behind a blank would be cut: no line of a file can have set one. */
 static void check_printed(const struct settings *settings)
 {
 	static struct settings again;
-	const struct setting *which;
 	char *text = NULL;
 	size_t size;
-	FILE *to = open_memstream(&text, &size);
+	FILE *file = open_memstream(&text, &size);
 
-	FUZZ_MUST(to);
-	for (unsigned int i = 0; (which = settings_at(i)); i++)
-		settings_print(settings, which, to);
-	fclose(to);
-	settings_init(&again);
-	FUZZ_MUST(!config_parse(NAME, text, size, &again, stderr));
+	FUZZ_MUST(file);
+	config_print(settings, file);
+	fclose(file);
+	file = fmemopen(text, size, "r");
+	FUZZ_MUST(file);
+	config_init(&again);
+	FUZZ_MUST(!config_parse(NAME, file, &again, stderr));
+	fclose(file);
 	FUZZ_MUST(!memcmp(&again.limits, &settings->limits, sizeof(again.limits)));
 	FUZZ_MUST(!strcmp(again.audit, settings->audit));
 	free(text);
@@ -75,15 +59,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *said = NULL;
 	size_t said_size;
 	FILE *say = open_memstream(&said, &said_size);
-	unsigned int faults;
+	FILE *file = size ? fmemopen((void *)data, size, "r") : NULL;
+	unsigned int faults = 0;
 
 	FUZZ_MUST(say);
-	settings_init(&settings);
-	faults = config_parse(NAME, (const char *)data, size, &settings, say);
+	config_init(&settings);
+	if (file) {
+		faults = config_parse(NAME, file, &settings, say);
+		fclose(file);
+	}
 	fclose(say);
 	check_said(said, said_size, faults);
 	free(said);
-	check_bounds(&settings);
 	check_printed(&settings);
 	return 0;
 }

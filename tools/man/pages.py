@@ -195,13 +195,13 @@ def settings():
     for key, of_all, of_user, what in entries("registry/state/limit.h", "LIMITS", r'X\((\w+), (\d+), (\d+), "([^"]*)"'):
         text = f"how many {what} at most: of all users together, and of each"
         limits.append(([key, f"user_{key}"], [of_all, of_user], text))
-    found = entries("registry/settings.h", "SETTINGS",
+    found = entries("registry/config.h", "SETTINGS",
                     r'[NW]\((\w+), (?:(\d+), (\d+)|\w+), "?([^",]*)"?,\s*"([^"]*)"\)')
     for key, least, most, preset, text in found:
         text += f"; from {least} to {most}" if least else ""
         others.append(([key], [preset], text))
     if not limits or len(others) < 5:
-        sys.exit("limit.h or settings.h: their lists are not what they were")
+        sys.exit("limit.h or config.h: their lists are not what they were")
     return limits, others
 
 
