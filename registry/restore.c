@@ -178,7 +178,6 @@ static void own_all(struct session *session)
 static void move_all(struct session *from, struct session *to)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
-	uint64_t holder = to->holder;
 
 	memcpy(key, to->key, sizeof(key));
 	memcpy(to->key, from->key, sizeof(key));
@@ -186,13 +185,13 @@ static void move_all(struct session *from, struct session *to)
 	to->record_slot = from->record_slot;
 	to->entries = from->entries;
 	to->attachments = from->attachments;
-	to->holder = from->holder;
+	to->attached = from->attached;
 	to->deferred = from->deferred;
 	participant_move_all(from, to);
 	from->record_slot = 0;
 	from->entries = from->deferred = NULL;
 	from->attachments = NULL;
-	from->holder = holder;
+	from->attached.root = NULL;
 	to->resyncing = false;
 	to->round = from->round;
 	own_all(to);

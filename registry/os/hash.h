@@ -3,7 +3,6 @@
 #define GPUSHARE_REGISTRY_HASH_H
 /* uthash with a keyed hash, so that no client can choose buckets. If memory is short, an element that could not be
  * added has hh.tbl NULL. */
-#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,12 +13,5 @@
 
 /* Differs in each process. */
 unsigned int hash_of(const void *bytes, size_t length);
-
-/*
- * A table of a million elements doubles in 60 ms, and everybody waits for that. So large tables are split into
- * parts, each of which grows alone. The part comes from bits of the hash that uthash doesn't use.
- */
-#define HASH_PARTS 128
-#define HASH_PART(hash) ((hash) / (UINT_MAX / HASH_PARTS + 1))
 
 #endif

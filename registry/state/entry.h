@@ -27,6 +27,7 @@ struct known {
 };
 
 struct entry {
+	struct tree_node by_generation;
 	struct known info; /* attachers is kept up to date by the sessions */
 	gpushare_Tag *tags;
 	pb_size_t tags_count;
@@ -43,22 +44,20 @@ struct entry {
 		};
 		struct tree_node kept; /* without a session: struct state */
 	};
-	struct tree_node place; /* by name, or, nameless, by generation */
-	struct tree_node by_generation;
-	bool numbered; /* it is there */
+	struct tally *tally;	/* where it is counted; NULL: nowhere */
+	uint64_t tallied_bytes; /* as what */
+	uint32_t tallied_backing;
+	unsigned int told; /* see session.round */
+	bool numbered;	   /* it is in by_generation */
 	bool nameless;
-	struct tally *tally; /* where it is counted; NULL: nowhere */
-	struct {
-		uint32_t backing;
-		uint64_t bytes;
-	} tallied;		  /* as what */
-	unsigned int told;	  /* see session.round */
 	bool unsynced;		  /* without a name for that alone */
 	unsigned int record_slot; /* see save.h */
 	unsigned int indexed;	  /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */
-	char name[];	     /* info.name */
+	/* A search by name reads one cache line of each entry. */
+	struct tree_node place; /* by name, or, nameless, by generation */
+	char name[];		/* info.name */
 };
 
 /* NULL: out of memory. */

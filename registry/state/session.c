@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int compare(const void *key, const struct tree_node *node)
+{
+	uint64_t a = *(const uint64_t *)key, b = TREE_OF(struct attachment, node, node)->generation;
+
+	return (a > b) - (a < b);
+}
+
 struct session *session_new(struct sessions *sessions, uint32_t id, const struct process *peer,
 			    struct user *user)
 {
@@ -12,8 +19,8 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 	if (!session)
 		return NULL;
 	session->id = id;
-	session->serial = session->holder = ++sessions->ever;
-	session->all = sessions;
+	session->serial = ++sessions->ever;
+	session->attached.compare = compare;
 	session->peer = *peer;
 	session->user = user;
 	session->who = (struct identity){.uid = peer->uid, .gid = IDENTITY_NO_GROUP};
@@ -65,24 +72,11 @@ struct session *session_free(struct sessions *sessions, struct session *session)
 	return NULL;
 }
 
-/* Of an attachment, both in one. */
-#define KEY_SIZE (sizeof(uint64_t[2]))
-_Static_assert(offsetof(struct attachment, generation) ==
-		   offsetof(struct attachment, holder) + sizeof(uint64_t),
-	       "one behind the other");
-
 struct attachment *session_find_generation(const struct session *session, uint64_t generation)
 {
-	const uint64_t key[] = {session->holder, generation};
-	unsigned int hash;
-	struct attachment *found;
+	struct tree_node *found = tree_find(&session->attached, &generation);
 
-	if (!session->attachments)
-		return NULL;
-	hash = hash_of(key, KEY_SIZE);
-	HASH_FIND_BYHASHVALUE(hh, session->all->attached[HASH_PART(hash)], key, KEY_SIZE, hash,
-			      found);
-	return found;
+	return found ? TREE_OF(struct attachment, node, found) : NULL;
 }
 
 struct attachment *session_find_attachment(const struct session *session, const char *name,
@@ -98,26 +92,18 @@ static struct attachment *attachment_of(struct session *session, const char *nam
 					uint64_t generation)
 {
 	struct attachment *attachment = session_find_generation(session, generation);
-	unsigned int hash;
 
 	if (attachment)
 		return strcmp(attachment->name, name) ? NULL : attachment;
 	attachment = calloc(1, sizeof(*attachment) + strlen(name) + 1);
 	if (!attachment)
 		return NULL;
-	attachment->holder = session->holder;
 	attachment->generation = generation;
 	attachment->told = session->round;
 	strcpy(attachment->name, name);
-	hash = hash_of(&attachment->holder, KEY_SIZE);
-	HASH_ADD_BYHASHVALUE(hh, session->all->attached[HASH_PART(hash)], holder, KEY_SIZE, hash,
-			     attachment);
-	if (attachment->hh.tbl) {
-		DL_APPEND(session->attachments, attachment);
-		return attachment;
-	}
-	free(attachment);
-	return NULL;
+	tree_insert(&session->attached, &attachment->node, &generation);
+	DL_APPEND(session->attachments, attachment);
+	return attachment;
 }
 
 struct attachment *session_set(struct sessions *sessions, struct session *session, const char *name,
@@ -146,5 +132,5 @@ void session_detach(struct sessions *sessions, struct session *session,
 	if (session->unheard.attachment == attachment)
 		session->unheard.attachment = attachment->next;
 	DL_DELETE(session->attachments, attachment);
-	HASH_DEL(sessions->attached[HASH_PART(attachment->hh.hashv)], attachment);
+	tree_remove(&session->attached, &attachment->node, &attachment->generation);
 }

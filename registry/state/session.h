@@ -6,6 +6,7 @@
 #include "os/identity.h"
 #include "os/process.h"
 #include "protocol.h"
+#include "tree.h"
 #include "users.h"
 
 struct connection;
@@ -13,10 +14,9 @@ struct watcher;
 struct entry;
 
 struct attachment {
-	UT_hash_handle hh;
-	uint64_t holder;     /* see struct session; found by it and by... */
-	uint64_t generation; /* ...which buffer it is of: generations are never used twice */
-	struct attachment *prev, *next; /* of the holder */
+	struct tree_node node; /* of the session, by... */
+	uint64_t generation;   /* ...which buffer it is of: generations are never used twice */
+	struct attachment *prev, *next; /* of the session */
 	unsigned int count;
 	bool own;	   /* by the owner's process: held, but not counted among the attachers */
 	unsigned int told; /* see session.round */
@@ -28,9 +28,6 @@ struct attachment {
 struct session {
 	uint32_t id;	 /* of its connection; a disconnected session's is above them all */
 	uint64_t serial; /* of all sessions: a later one is a later connection */
-	uint64_t
-	    holder; /* what its attachments know it by: they keep it where another session takes them over */
-	struct sessions *all;
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE]; /* what its client may resume it by; 0: nothing */
 	struct process peer;
 	struct user *user;
@@ -53,6 +50,7 @@ struct session {
 	struct entry *entries;
 	struct entry *deferred; /* what it has freed; not among its entries */
 	struct attachment *attachments;
+	struct tree attached;		  /* the same by generation */
 	struct participant *participants; /* what it is to orders: order/order.h */
 	struct session *prev, *next;	  /* of those that are ending */
 	struct {
@@ -63,7 +61,6 @@ struct session {
 
 struct sessions {
 	struct session *by_id;
-	struct attachment *attached[HASH_PARTS]; /* by holder and generation */
 	uint64_t count, ever;
 	uint32_t disconnected, disconnected_ever; /* that many of them */
 	uint64_t attachments; /* of all sessions, each counted as often as it was attached */

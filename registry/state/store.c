@@ -13,7 +13,7 @@ static int compare(const uint64_t *key, uint64_t generation)
 
 static int compare_name(const void *key, const struct tree_node *node)
 {
-	return strcmp(key, ENTRY(node)->info.name);
+	return strcmp(key, ENTRY(node)->name);
 }
 
 static int compare_deferred(const void *key, const struct tree_node *node)

@@ -49,9 +49,9 @@ void tally_drop(struct entry *entry)
 
 	if (!tally)
 		return;
-	sum = &tally->by_backing[entry->tallied.backing];
+	sum = &tally->by_backing[entry->tallied_backing];
 	sum->count--;
-	sum->bytes -= entry->tallied.bytes;
+	sum->bytes -= entry->tallied_bytes;
 	entry->tally = NULL;
 	if (--tally->count)
 		return;
@@ -70,12 +70,12 @@ void tally_put(struct tally **all, struct entry *entry)
 	entry->tally = find(all, &key);
 	if (!entry->tally)
 		return;
-	entry->tallied.backing = entry->info.backing % TALLY_BACKINGS;
-	entry->tallied.bytes = entry->info.base_size;
-	sum = &entry->tally->by_backing[entry->tallied.backing];
+	entry->tallied_backing = entry->info.backing % TALLY_BACKINGS;
+	entry->tallied_bytes = entry->info.base_size;
+	sum = &entry->tally->by_backing[entry->tallied_backing];
 	entry->tally->count++;
 	sum->count++;
-	sum->bytes += entry->tallied.bytes;
+	sum->bytes += entry->tallied_bytes;
 }
 
 void tally_sums(const struct tally *all, const struct session *session, bool limbo,
