@@ -305,6 +305,19 @@ static void truncated_replies_are_seen(void **state)
 	}
 }
 
+static void a_bad_name_in_a_reply_is_refused(void **state)
+{
+	size_t size;
+
+	(void)state;
+	strcpy(reply_of(gpushare_Reply_list_tag)->body.list.buffers[15].name, "a b");
+	assert_int_equal(codec_encode_reply(&answered, wire, sizeof(wire), &size), 0);
+	assert_int_equal(codec_decode_reply(wire, size, &answered_again), GPUSHARE_E_PROTOCOL);
+	reply_of(gpushare_Reply_attach_tag)->body.attach.buffer.name[0] = '\0';
+	assert_int_equal(codec_encode_reply(&answered, wire, sizeof(wire), &size), 0);
+	assert_int_equal(codec_decode_reply(wire, size, &answered_again), GPUSHARE_E_PROTOCOL);
+}
+
 static void a_bad_name_in_a_resync_is_refused(void **state)
 {
 	(void)state;
@@ -364,6 +377,7 @@ int main(void)
 	    cmocka_unit_test(no_room_is_refused),
 	    cmocka_unit_test(truncation_is_seen),
 	    cmocka_unit_test(truncated_replies_are_seen),
+	    cmocka_unit_test(a_bad_name_in_a_reply_is_refused),
 	    cmocka_unit_test(a_bad_name_in_a_resync_is_refused),
 	    cmocka_unit_test(random_bytes_do_no_harm),
 	};

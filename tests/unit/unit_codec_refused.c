@@ -118,6 +118,22 @@ static void too_many_tags_are_refused(void **state)
 	}
 }
 
+/* A buffer that the registry hands out has a name; a share that adopted nothing hands out none. */
+static void an_adopted_name_is_checked(void **state)
+{
+	size_t size;
+
+	(void)state;
+	answered = (reply){.which_body = gpushare_Reply_share_tag};
+	answered.body.share.generation = 5;
+	assert_int_equal(codec_encode_reply(&answered, wire, sizeof(wire), &size), GPUSHARE_OK);
+	assert_int_equal(codec_decode_reply(wire, size, &answered), GPUSHARE_OK);
+	answered.body.share.has_buffer = true;
+	strcpy(answered.body.share.buffer.name, "a b");
+	assert_int_equal(codec_encode_reply(&answered, wire, sizeof(wire), &size), GPUSHARE_OK);
+	assert_int_equal(codec_decode_reply(wire, size, &answered), GPUSHARE_E_PROTOCOL);
+}
+
 static void nonsense_is_refused(void **state)
 {
 	uint8_t unknown[16];
@@ -146,6 +162,7 @@ int main(void)
 	    cmocka_unit_test(a_string_ends_at_a_nul),
 	    cmocka_unit_test(lengths_are_fixed),
 	    cmocka_unit_test(too_many_tags_are_refused),
+	    cmocka_unit_test(an_adopted_name_is_checked),
 	    cmocka_unit_test(nonsense_is_refused),
 	};
 
