@@ -71,7 +71,7 @@ COUNTED := --coverage -fprofile-update=atomic -fprofile-abs-path
 FLUSH := $(BUILD)/coverage/flush.o
 COUNTED_LINK := --coverage $(patsubst %,-Wl$(comma)--wrap=%,_exit __gcov_exit __gcov_dump) $(FLUSH)
 endif
-ALL_CFLAGS = -std=gnu11 -fms-extensions -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
 	-ffunction-sections -fdata-sections $(patsubst %,-iquote %,registry/protocol shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) $(COUNTED_LINK) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,--gc-sections -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs

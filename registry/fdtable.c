@@ -8,7 +8,7 @@
 
 bool fdtable_is_full(const struct registry *registry)
 {
-	return registry->users.held[LIMIT_connections] + registry->fdtable.count >=
+	return registry->state.users.held[LIMIT_connections] + registry->fdtable.count >=
 	       registry->limits.together;
 }
 

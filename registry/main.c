@@ -160,13 +160,15 @@ static void write_audit(void)
 	char *lines;
 	size_t size;
 
-	do {
-		registry_lock(self.registry);
-		lines = audit_take(audit, &size);
-		registry_unlock(self.registry);
-		if (lines)
-			audit_write(audit, lines, size);
-	} while (lines);
+	registry_lock(self.registry);
+	lines = audit_take(audit, &size);
+	registry_unlock(self.registry);
+	if (!lines)
+		return;
+	audit_write(audit, lines, size);
+	registry_lock(self.registry);
+	audit_count(audit);
+	registry_unlock(self.registry);
 }
 
 static int64_t sooner(int64_t a_ns, int64_t b_ns)
@@ -302,8 +304,10 @@ static void leave(void)
 	notify_say("STOPPING=1");
 	restore_leave(self.registry);
 	write_audit();
+	registry_lock(self.registry);
 	audit_close(
 	    &self.registry->audit); /* what ends from here on is the successor's to report */
+	registry_unlock(self.registry);
 	if (instance_is_lost(&self.instance))
 		_exit(0); /* nng would remove the socket of the daemon that has the folder now */
 	instance_clear(&self.instance);

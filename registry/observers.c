@@ -89,7 +89,7 @@ static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 	/* Connections that end because this registry leaves are no news: their processes live on. */
 	if (!kind || registry->leaving || (entry && entry_is_staged(entry->info.flags)))
 		return NULL;
-	return events_begin(&registry->events, kind, pid, registry->unix_ns);
+	return events_begin(&registry->events, kind, pid, registry->state.unix_ns);
 }
 
 static void tell(struct registry *registry, enum gpushare_notice_kind kind,
@@ -228,7 +228,8 @@ static uint64_t a_second(uint64_t count, int64_t elapsed_ns)
 
 static void tell_rate(struct registry *registry, struct order *order, int64_t elapsed_ns)
 {
-	const struct entry *entry = store_find_generation(&registry->store, order->generation);
+	const struct entry *entry =
+	    store_find_generation(&registry->state.store, order->generation);
 	uint64_t published = order->page ? order_published(order->page) : order->rated;
 	uint64_t more = published - order->rated;
 	bool rises = published > order->rated;

@@ -27,7 +27,7 @@ void limits_init(struct limits *limits)
 struct user *user_opens(struct registry *registry, uint32_t uid)
 {
 	const struct limits *limits = &registry->limits;
-	struct user *user = user_of(&registry->users, uid);
+	struct user *user = user_of(&registry->state.users, uid);
 
 	if (!user)
 		return NULL;
@@ -62,8 +62,9 @@ static unsigned int find_reached(const struct registry *registry, const struct u
 {
 	if (is_over(user->held[what], more, registry->limits.of_user[what]))
 		return 1 + LIMIT_KINDS + what;
-	return is_over(registry->users.held[what], more, registry->limits.of_all[what]) ? 1 + what
-											: 0;
+	return is_over(registry->state.users.held[what], more, registry->limits.of_all[what])
+		   ? 1 + what
+		   : 0;
 }
 
 unsigned int limit_reached(struct registry *registry, struct user *user, enum limit what,

@@ -15,8 +15,8 @@
 
 static void set_time(struct registry *registry)
 {
-	registry->locked_ns = registry->now_ns = clock_ns();
-	registry->unix_ns = clock_unix_ns();
+	registry->locked_ns = registry->state.now_ns = clock_ns();
+	registry->state.unix_ns = clock_unix_ns();
 }
 
 struct registry *registry_new(void)
@@ -31,17 +31,17 @@ struct registry *registry_new(void)
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
 	state_init(&registry->state);
-	registry->observe = registry_observe;
-	registry->context = registry;
-	registry->audit = (struct audit){.users = &registry->users,
+	registry->state.observe = registry_observe;
+	registry->state.context = registry;
+	registry->audit = (struct audit){.users = &registry->state.users,
 					 .counts = &registry->counts,
-					 .store = &registry->store,
+					 .store = &registry->state.store,
 					 .wake = &registry->wake};
 	changes_init(&registry->changes);
 	indexer_init(&registry->index);
 	registry->events.registry = registry->started_unix_ns;
-	generation_init(&registry->generation, clock_read_ns(CLOCK_BOOTTIME));
-	registry->since = registry->generation.next;
+	generation_init(&registry->state.generation, clock_read_ns(CLOCK_BOOTTIME));
+	registry->state.since = registry->state.generation.next;
 	records_init(&registry->records);
 	set_time(registry);
 	return registry;
@@ -62,8 +62,8 @@ struct registry *registry_free(struct registry *registry)
 		return NULL;
 	audit_close(&registry->audit);
 	registry_let_go(registry, true);
-	while (registry->sessions.by_id)
-		registry_disconnect(registry, registry->sessions.by_id);
+	while (registry->state.sessions.by_id)
+		registry_disconnect(registry, registry->state.sessions.by_id);
 	order_finish(registry);
 	state_finish(&registry->state);
 	changes_finish(&registry->changes);
@@ -131,7 +131,7 @@ void registry_disconnect(struct registry *registry, struct session *session)
 
 void registry_bury(struct registry *registry, const struct session *by, const char *name)
 {
-	struct entry *entry = store_find(&registry->store, name);
+	struct entry *entry = store_find(&registry->state.store, name);
 	const struct session *owner = entry ? entry->session : NULL;
 
 	if (owner &&
@@ -146,7 +146,7 @@ static void lose_away(struct registry *registry)
 	struct entry *entry = buffer_next_kept(&registry->state, NULL), *after;
 
 	registry->away = false;
-	registry->away_until_ns = 0;
+	registry->state.away_until_ns = 0;
 	for (; entry; entry = after) {
 		after = buffer_next_kept(&registry->state, entry);
 		buffer_lose(&registry->state, entry);
@@ -160,7 +160,7 @@ int64_t registry_expire(struct registry *registry, int64_t now_ns)
 	struct entry *entry;
 	int64_t next;
 
-	if (registry->away_until_ns && registry->away_until_ns <= now_ns)
+	if (registry->state.away_until_ns && registry->state.away_until_ns <= now_ns)
 		lose_away(registry);
 	while ((entry = buffer_next_kept(&registry->state, NULL)) && entry->deadline_ns <= now_ns &&
 	       !piece_is_over(&piece))
@@ -169,8 +169,9 @@ int64_t registry_expire(struct registry *registry, int64_t now_ns)
 	next = entry ? entry->deadline_ns : INT64_MAX;
 	if (next <= now_ns)
 		next = clock_ns() + PIECE_NS;
-	return registry->away_until_ns && registry->away_until_ns < next ? registry->away_until_ns
-									 : next;
+	return registry->state.away_until_ns && registry->state.away_until_ns < next
+		   ? registry->state.away_until_ns
+		   : next;
 }
 
 void registry_tell(const struct registry *registry, const struct session *session,

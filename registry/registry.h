@@ -18,10 +18,7 @@ struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	int64_t locked_ns;    /* since when it is held */
 	int64_t held_most_ns; /* at a time, so far */
-	union {		      /* what it remembers */
-		struct state state;
-		struct state;
-	};
+	struct state state;   /* what it remembers */
 	struct limits limits;
 	bool is_system;		     /* it serves every user: --system */
 	struct identity_group group; /* that the share in hand names, looked up beforehand */

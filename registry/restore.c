@@ -37,7 +37,7 @@ static void end_dead(struct registry *registry)
 {
 	struct session *session, *after;
 
-	HASH_ITER (hh, registry->sessions.by_id, session, after) {
+	HASH_ITER (hh, registry->state.sessions.by_id, session, after) {
 		if (has_nothing(session) || !lives(registry, session))
 			registry_disconnect(registry, session);
 	}
@@ -48,8 +48,8 @@ static void take_descriptors(struct registry *registry)
 {
 	struct entry *entry;
 
-	for (entry = store_after(&registry->store, ""); entry;
-	     entry = store_after(&registry->store, entry->info.name)) {
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name)) {
 		int fd;
 
 		if (!backing_is_fd(entry->info.backing))
@@ -69,10 +69,10 @@ static void take_descriptors(struct registry *registry)
 static unsigned int end_lost(struct registry *registry)
 {
 	unsigned int missing = 0;
-	struct entry *entry = store_after(&registry->store, ""), *after;
+	struct entry *entry = store_after(&registry->state.store, ""), *after;
 
 	for (; entry; entry = after) {
-		after = store_after(&registry->store, entry->info.name);
+		after = store_after(&registry->state.store, entry->info.name);
 		if (entry->info.missing && !buffer_lose(&registry->state, entry))
 			missing++;
 	}
@@ -101,7 +101,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	end_dead(registry);
 	take_descriptors(registry);
 	if (registry->away && !fdstore_is_managers(registry->fdstore))
-		registry->away_until_ns = clock_ns() + LIMIT_AWAY_S * NS_PER_S;
+		registry->state.away_until_ns = clock_ns() + LIMIT_AWAY_S * NS_PER_S;
 	else
 		registry->away = fdstore_is_managers(registry->fdstore);
 	missing = end_lost(registry);
@@ -110,13 +110,13 @@ bool restore_open(struct registry *registry, const char *directory)
 		save_header(registry);
 	else
 		save_all(registry);
-	for (entry = store_after(&registry->store, ""); entry;
-	     entry = store_after(&registry->store, entry->info.name))
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name))
 		registry_show(registry, entry);
-	if (registry->store.count)
+	if (registry->state.store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
-			 registry->store.count, missing,
-			 (unsigned int)registry->sessions.disconnected);
+			 registry->state.store.count, missing,
+			 (unsigned int)registry->state.sessions.disconnected);
 	registry_unlock(registry);
 	registry->held_most_ns = 0; /* nobody could be waiting */
 	return true;
@@ -126,7 +126,7 @@ void restore_watch(struct registry *registry, int watches)
 {
 	struct session *session, *after;
 
-	HASH_ITER (hh, registry->sessions.by_id, session, after) {
+	HASH_ITER (hh, registry->state.sessions.by_id, session, after) {
 		session->watch = watch_add(watches, session->peer.pid, session->id);
 		/* It may have ended, and another one have its pid. */
 		if (!lives(registry, session)) {
@@ -138,9 +138,9 @@ void restore_watch(struct registry *registry, int watches)
 
 uint32_t restore_next_dead(const struct registry *registry)
 {
-	if (!registry->sessions.disconnected)
+	if (!registry->state.sessions.disconnected)
 		return 0;
-	for (struct session *session = registry->sessions.by_id; session;
+	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		if (session->disconnected && !session->ending &&
 		    (has_nothing(session) || (session->watch < 0 && !lives(registry, session))))
@@ -208,7 +208,7 @@ static bool is_same(const struct session *old, const struct session *session)
 /* What it has here by other connections, which it has not come back for so far, is the same one's. */
 static void recognise(struct registry *registry, const struct session *session)
 {
-	for (struct session *old = registry->sessions.by_id; old; old = old->hh.next) {
+	for (struct session *old = registry->state.sessions.by_id; old; old = old->hh.next) {
 		if (!old->disconnected || old->peer.pid > 0 ||
 		    !process_says_same(&old->peer, &session->peer))
 			continue;
@@ -229,7 +229,8 @@ static bool is_later(const struct session *session, const struct session *other)
 bool restore_resume(struct registry *registry, struct session *session,
 		    const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
-	struct session *old = is_none(key) ? NULL : session_find_key(&registry->sessions, key);
+	struct session *old =
+	    is_none(key) ? NULL : session_find_key(&registry->state.sessions, key);
 	bool seen_anew;
 
 	if (!old || old == session || old->peer.uid != session->peer.uid ||
@@ -248,7 +249,7 @@ bool restore_resume(struct registry *registry, struct session *session,
 		 session->peer.command);
 	if (old->disconnected) {
 		watch_remove(old->watch);
-		session_free(&registry->sessions, old);
+		session_free(&registry->state.sessions, old);
 	}
 	return true;
 }
@@ -259,10 +260,10 @@ void restore_leave(struct registry *registry)
 
 	registry_lock(registry);
 	registry->leaving = true;
-	while (registry->ending)
-		registry_disconnect(registry, registry->ending);
+	while (registry->state.ending)
+		registry_disconnect(registry, registry->state.ending);
 	indexer_close(&registry->index);
-	keep = registry->store.count || registry->store.nameless;
+	keep = registry->state.store.count || registry->state.store.nameless;
 	if (keep && registry->records.file < 0)
 		save_all(registry);
 	registry_let_go(registry, keep);

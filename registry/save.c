@@ -126,7 +126,7 @@ void save_header(struct registry *registry)
 	if (is_off(registry))
 		return;
 	header->version = RECORDS_VERSION;
-	header->since = registry->since;
+	header->since = registry->state.since;
 	header->away = registry->away;
 	header->pid_namespace = registry->pid_namespace;
 	if (registry->config)
@@ -172,15 +172,15 @@ void save_all(struct registry *registry)
 		return;
 	registry->record_slot = 0;
 	save_header(registry);
-	for (session = registry->sessions.by_id; session; session = session->hh.next)
+	for (session = registry->state.sessions.by_id; session; session = session->hh.next)
 		session->record_slot = 0;
-	for (entry = store_after(&registry->store, ""); entry;
-	     entry = store_after(&registry->store, entry->info.name))
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name))
 		put_entry(registry, entry);
-	for (entry = store_deferred_after(&registry->store, 0); entry;
-	     entry = store_deferred_after(&registry->store, entry->info.generation))
+	for (entry = store_deferred_after(&registry->state.store, 0); entry;
+	     entry = store_deferred_after(&registry->state.store, entry->info.generation))
 		put_entry(registry, entry);
-	for (session = registry->sessions.by_id; session; session = session->hh.next)
+	for (session = registry->state.sessions.by_id; session; session = session->hh.next)
 		put_attachments(registry, session);
 	for (struct order *order = registry->orders; order; order = order->hh.next)
 		put_order(registry, order);
@@ -223,8 +223,8 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 		return false;
 	}
 	keep_record(registry, &registry->record_slot, slot);
-	if (header->since < registry->since)
-		registry->since = header->since;
+	if (header->since < registry->state.since)
+		registry->state.since = header->since;
 	registry->away = header->away;
 	if (header->pid_namespace != registry->pid_namespace && header->pid_namespace &&
 	    registry->pid_namespace)
@@ -259,14 +259,14 @@ static unsigned int *load_session(struct registry *registry, const gpushare_Sess
 	const struct process peer = process_of(registry, told);
 	struct session *session;
 
-	if (session_find_key(&registry->sessions, told->key))
+	if (session_find_key(&registry->state.sessions, told->key))
 		return NULL;
 	session = registry_connect(
-	    registry, DISCONNECTED_FIRST + registry->sessions.disconnected_ever++, &peer);
+	    registry, DISCONNECTED_FIRST + registry->state.sessions.disconnected_ever++, &peer);
 	if (!session)
 		return NULL;
 	memcpy(session->key, told->key, sizeof(session->key));
-	session_disconnect(&registry->sessions, session);
+	session_disconnect(&registry->state.sessions, session);
 	return &session->record_slot;
 }
 
@@ -303,7 +303,7 @@ static struct entry *fill(const struct registry *registry, struct entry *entry,
 /* Whose it is. false: out of memory. */
 static bool own(struct registry *registry, struct entry *entry)
 {
-	struct user *user = user_of(&registry->users, entry->owner.uid);
+	struct user *user = user_of(&registry->state.users, entry->owner.uid);
 
 	if (user)
 		user_enter(user, entry, LIMIT_names);
@@ -315,15 +315,15 @@ static struct entry *load_named(struct registry *registry, struct session *sessi
 {
 	const record *info = &saved->buffer;
 	struct entry *entry =
-	    fill(registry, store_add(&registry->store, info, saved->handle), session, saved);
+	    fill(registry, store_add(&registry->state.store, info, saved->handle), session, saved);
 
 	if (!entry)
 		return NULL;
 	if (!own(registry, entry)) {
-		store_remove(&registry->store, entry);
+		store_remove(&registry->state.store, entry);
 		return NULL;
 	}
-	store_number(&registry->store, entry, info->generation);
+	store_number(&registry->state.store, entry, info->generation);
 	entry->session = session;
 	if (session)
 		DL_APPEND(session->entries, entry);
@@ -343,7 +343,7 @@ static struct entry *load_nameless(struct registry *registry, struct session *se
 		return NULL;
 	if (!own(registry, entry))
 		return entry_free(entry);
-	store_number(&registry->store, entry, saved->buffer.generation);
+	store_number(&registry->state.store, entry, saved->buffer.generation);
 	buffer_load_deferred(&registry->state, session, entry);
 	return entry;
 }
@@ -354,7 +354,7 @@ static struct session *owner_of(const struct registry *registry, const gpushare_
 	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
 
 	return memcmp(saved->key, none, sizeof(none))
-		   ? session_find_key(&registry->sessions, saved->key)
+		   ? session_find_key(&registry->state.sessions, saved->key)
 		   : NULL;
 }
 
@@ -362,7 +362,8 @@ static unsigned int *load_entry(struct registry *registry, const gpushare_Entry 
 {
 	const record *info = &saved->buffer;
 	struct session *session = owner_of(registry, saved);
-	struct entry *same = store_find_generation(&registry->store, info->generation), *entry;
+	struct entry *same = store_find_generation(&registry->state.store, info->generation),
+		     *entry;
 
 	if (!name_is_valid(info->name) || !info->generation ||
 	    (!session && (saved->nameless || !entry_stays(info->flags))))
@@ -371,7 +372,7 @@ static unsigned int *load_entry(struct registry *registry, const gpushare_Entry 
 		buffer_end(&registry->state, same);
 	else if (same)
 		buffer_drop(&registry->state, same);
-	entry = saved->nameless ? NULL : store_find(&registry->store, info->name);
+	entry = saved->nameless ? NULL : store_find(&registry->state.store, info->name);
 	if (entry)
 		buffer_drop(&registry->state, entry);
 	entry = saved->nameless ? load_nameless(registry, session, saved)
@@ -381,18 +382,18 @@ static unsigned int *load_entry(struct registry *registry, const gpushare_Entry 
 
 static unsigned int *load_attachment(struct registry *registry, const gpushare_Attachment *saved)
 {
-	struct session *session = session_find_key(&registry->sessions, saved->key);
+	struct session *session = session_find_key(&registry->state.sessions, saved->key);
 	struct attachment *attachment = NULL;
 
 	if (session && name_is_valid(saved->name) && saved->count)
-		attachment = session_set(&registry->sessions, session, saved->name,
+		attachment = session_set(&registry->state.sessions, session, saved->name,
 					 saved->generation, saved->count);
 	return attachment ? &attachment->record_slot : NULL;
 }
 
 static unsigned int *load_participant(struct registry *registry, const gpushare_Participant *saved)
 {
-	struct session *session = session_find_key(&registry->sessions, saved->key);
+	struct session *session = session_find_key(&registry->state.sessions, saved->key);
 	struct participant *participant = NULL;
 
 	if (session && saved->generation && saved->roles)
@@ -442,20 +443,20 @@ bool load_records(struct registry *registry)
 	registry->loading = true;
 	goes_on = records_read(&registry->records, read_record, registry);
 	registry->loading = false;
-	for (entry = store_after(&registry->store, ""); entry;
-	     entry = store_after(&registry->store, entry->info.name)) {
-		generation_pass(&registry->generation, entry->info.generation);
-		tally_put(&registry->tallies, entry);
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name)) {
+		generation_pass(&registry->state.generation, entry->info.generation);
+		tally_put(&registry->state.tallies, entry);
 	}
-	for (entry = store_deferred_after(&registry->store, 0); entry;
-	     entry = store_deferred_after(&registry->store, entry->info.generation)) {
-		generation_pass(&registry->generation, entry->info.generation);
-		tally_put(&registry->tallies, entry);
+	for (entry = store_deferred_after(&registry->state.store, 0); entry;
+	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
+		generation_pass(&registry->state.generation, entry->info.generation);
+		tally_put(&registry->state.tallies, entry);
 	}
-	for (struct session *session = registry->sessions.by_id; session;
+	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		for (struct attachment *each = session->attachments; each; each = each->next) {
-			generation_pass(&registry->generation, each->generation);
+			generation_pass(&registry->state.generation, each->generation);
 			entry = buffer_find(&registry->state, each->name, each->generation);
 			if (entry)
 				buffer_join(session, each, entry);

@@ -18,6 +18,7 @@
 #include "state/access.h"
 
 #define LINES_MAX (1 << 18) /* bytes between two turns of the main loop */
+#define WRITE_MS 200	    /* what a batch of lines may take */
 #define JOURNAL_WAIT_MS 20  /* for room in journald's queue, once for each audit_write() */
 
 static const struct sockaddr_un journal = {.sun_family = AF_UNIX,
@@ -245,9 +246,6 @@ char *audit_take(struct audit *audit, size_t *out_size)
 	struct user *user = audit->owing ? audit->users->by_uid : NULL;
 	char *text;
 
-	audit->counts->audited[AUDITED_written] += audit->written;
-	audit->counts->audited[AUDITED_lost] += audit->lost;
-	audit->written = audit->lost = 0;
 	for (audit->owing = false; user; user = user->hh.next)
 		audit->owing |= !report_left_out(audit, user);
 	if (!audit->lines)
@@ -280,11 +278,15 @@ static bool write_line(struct audit *audit, const char *line)
 
 void audit_write(struct audit *audit, char *lines, size_t size)
 {
+	int64_t deadline_ns = clock_ns() + WRITE_MS * NS_PER_MS;
 	int error = 0;
 
 	for (const char *line = lines; line < lines + size; line += strlen(line) + 1) {
-		if (error != EAGAIN) /* else journald's queue is full, which was waited for once */
+		/* The main loop has other work: a full queue of journald is waited for once, a slow disk for a while. */
+		if (error != EAGAIN && clock_ns() < deadline_ns)
 			error = write_line(audit, line) ? 0 : errno;
+		else
+			error = EAGAIN;
 		if (!error)
 			audit->written++;
 		else if (!audit->lost++)
@@ -292,6 +294,13 @@ void audit_write(struct audit *audit, char *lines, size_t size)
 				  strerror(error));
 	}
 	free(lines);
+}
+
+void audit_count(struct audit *audit)
+{
+	audit->counts->audited[AUDITED_written] += audit->written;
+	audit->counts->audited[AUDITED_lost] += audit->lost;
+	audit->written = audit->lost = 0;
 }
 
 const char *audit_fault(const char *word)

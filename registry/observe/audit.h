@@ -47,6 +47,8 @@ void audit_reopen(struct audit *audit);
 char *audit_take(struct audit *audit, size_t *out_size);
 /* Without the lock, in the main loop. */
 void audit_write(struct audit *audit, char *lines, size_t size);
+/* What was written and lost since, under the lock. */
+void audit_count(struct audit *audit);
 
 /* All below under the lock. */
 

@@ -35,7 +35,7 @@ struct order *order_find(const struct registry *registry, uint64_t generation)
 
 static struct entry *entry_of(const struct registry *registry, const struct order *order)
 {
-	return store_find_generation(&registry->store, order->generation);
+	return store_find_generation(&registry->state.store, order->generation);
 }
 
 /* Its owner is connected and has not freed it. */
@@ -278,7 +278,7 @@ static bool may_stay(const struct order *order, const struct entry *entry,
 void order_check(struct registry *registry, uint64_t generation)
 {
 	struct order *order = order_find(registry, generation);
-	const struct entry *entry = store_find_generation(&registry->store, generation);
+	const struct entry *entry = store_find_generation(&registry->state.store, generation);
 	struct participant *participant, *after;
 
 	if (!order || registry->loading)
@@ -395,8 +395,8 @@ static void take_pages(struct registry *registry)
 		struct order *order = order_find(registry, generation);
 		int fd;
 
-		if (!(key & PAGE) || !(generation > registry->since || order ||
-				       store_find_generation(&registry->store, generation)))
+		if (!(key & PAGE) || !(generation > registry->state.since || order ||
+				       store_find_generation(&registry->state.store, generation)))
 			continue;
 		fd = fdstore_take(registry->fdstore, key);
 		if (fd < 0)
@@ -420,8 +420,8 @@ void order_restore(struct registry *registry)
 		if (order->page)
 			look_over(registry, order);
 		/* Without a record of the buffer, a predecessor was waiting for its owner to resume. */
-		if (entry_of(registry, order) ||
-		    (order->page && order->participants && order->generation <= registry->since))
+		if (entry_of(registry, order) || (order->page && order->participants &&
+						  order->generation <= registry->state.since))
 			order_check(registry, order->generation);
 		else
 			order_end(registry, order->generation);

@@ -53,7 +53,7 @@ uint64_t participant_number(const struct process *peer)
 
 bool participant_is_here(const struct registry *registry, uint64_t number)
 {
-	const struct session *session = registry->sessions.by_id;
+	const struct session *session = registry->state.sessions.by_id;
 
 	while (session && (session->ending || participant_number(&session->peer) != number))
 		session = session->hh.next;

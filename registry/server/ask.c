@@ -58,7 +58,7 @@ static void show(struct registry *registry, const struct ask *shown)
 {
 	const char *name = request_name(&shown->request);
 	const struct entry *entry =
-	    handle_shows(&shown->request) ? store_find(&registry->store, name) : NULL;
+	    handle_shows(&shown->request) ? store_find(&registry->state.store, name) : NULL;
 	struct ask *ask;
 
 	if (!entry || entry->info.missing)

@@ -259,7 +259,7 @@ static void receive(struct connection *connection)
 static bool has_room(const struct registry *registry, const struct user *user)
 {
 	const struct limits *limits = &registry->limits;
-	uint64_t connections = registry->users.held[LIMIT_connections];
+	uint64_t connections = registry->state.users.held[LIMIT_connections];
 
 	return user->held[LIMIT_connections] < limits->of_user[LIMIT_connections] + limits->spare &&
 	       connections < limits->connections + limits->spare &&
@@ -535,7 +535,7 @@ static bool enter(struct connection *connection)
 	if (connection->user) {
 		do {
 			server->last_id = server->last_id % ID_MOST + 1;
-		} while (session_find(&registry->sessions, server->last_id));
+		} while (session_find(&registry->state.sessions, server->last_id));
 		connection->id = server->last_id;
 		connection->user->unread += connection->out.size;
 		connection->receiving = connection->sending = true;

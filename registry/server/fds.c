@@ -37,7 +37,7 @@ static struct closer *closer_of(struct registry *registry, uint32_t uid)
 	struct user *user;
 
 	registry_lock(registry);
-	user = user_of(&registry->users, uid);
+	user = user_of(&registry->state.users, uid);
 	if (user && !user->closer)
 		user->closer = closer_open();
 	if (user)
@@ -89,7 +89,7 @@ static void count_refusal(struct registry *registry, const struct message *messa
 	if (status == GPUSHARE_E_NOT_SUPPORTED)
 		return;
 	registry_lock(registry);
-	user = user_of(&registry->users, peer.uid);
+	user = user_of(&registry->state.users, peer.uid);
 	if (user)
 		counts_refused(&user->counts, status);
 	counts_refused(&registry->counts, status);
@@ -135,7 +135,7 @@ static struct session *session_of(const struct registry *registry, const struct 
 {
 	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
 	const struct fds_header *header = &message->header;
-	struct session *session = session_find(&registry->sessions, header->connection);
+	struct session *session = session_find(&registry->state.sessions, header->connection);
 
 	if (registry->leaving || !session || !session->greeted ||
 	    memcmp(session->key, header->session, sizeof(session->key)) ||

@@ -43,7 +43,7 @@ static void end_piece(struct server *server, struct session *session)
 	struct registry *registry = server->registry;
 	bool more = registry_end(registry, session, clock_ns() + PIECE_NS);
 
-	if (!more && registry->sessions.count)
+	if (!more && registry->state.sessions.count)
 		return;
 	if (!more)
 		server->idle_since_ns = clock_ns();
@@ -69,11 +69,11 @@ static int64_t end_more(struct server *server)
 	int64_t next;
 
 	registry_lock(registry);
-	if (registry->ending && clock_ns() >= server->ending_at_ns) {
-		end_piece(server, registry->ending);
+	if (registry->state.ending && clock_ns() >= server->ending_at_ns) {
+		end_piece(server, registry->state.ending);
 		server->ending_at_ns = clock_ns() + PIECE_NS;
 	}
-	next = registry->ending ? server->ending_at_ns : INT64_MAX;
+	next = registry->state.ending ? server->ending_at_ns : INT64_MAX;
 	registry_unlock(registry);
 	return next;
 }
@@ -88,7 +88,7 @@ static bool bury_one(struct server *server)
 	registry_lock(registry);
 	if (!watch_next(server->watches, &id))
 		id = restore_next_dead(registry);
-	session = id ? session_find(&registry->sessions, id) : NULL;
+	session = id ? session_find(&registry->state.sessions, id) : NULL;
 	if (session && session->connection)
 		connection_end(session->connection);
 	else if (session)
@@ -118,9 +118,9 @@ int64_t server_tick(struct server *server)
 	next = sooner(next, registry_expire(registry, now));
 	next = sooner(next, order_tick(registry, now));
 	next = sooner(next, registry_rates(registry, now));
-	if (server->keeping && !registry->kept.root && !registry->sessions.count)
+	if (server->keeping && !registry->state.kept.root && !registry->state.sessions.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
-	server->keeping = registry->kept.root;
+	server->keeping = registry->state.kept.root;
 	registry_unlock(registry);
 	connections_run(server);
 	return next;
@@ -132,7 +132,7 @@ int64_t server_idle_since_ns(struct server *server)
 	int64_t since;
 
 	registry_lock(registry);
-	since = registry->kept.root ? INT64_MAX : server->idle_since_ns;
+	since = registry->state.kept.root ? INT64_MAX : server->idle_since_ns;
 	registry_unlock(registry);
 	return since;
 }
@@ -142,7 +142,7 @@ bool server_is_alone(struct server *server)
 	bool alone;
 
 	registry_lock(server->registry);
-	alone = !sessions_connected(&server->registry->sessions);
+	alone = !sessions_connected(&server->registry->state.sessions);
 	registry_unlock(server->registry);
 	return alone;
 }
@@ -193,7 +193,7 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 	}
 	registry_lock(registry);
 	restore_watch(registry, server->watches);
-	if (registry->sessions.count)
+	if (registry->state.sessions.count)
 		server->idle_since_ns = INT64_MAX;
 	registry_unlock(registry);
 	result = listen_on(server, path);

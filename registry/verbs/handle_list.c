@@ -63,7 +63,7 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 
 static void list_names(struct listing *listing, const char *after)
 {
-	const struct store *store = &listing->call->registry->store;
+	const struct store *store = &listing->call->registry->state.store;
 	const struct entry *entry = pattern_seek(&listing->pattern, store, after);
 
 	while (entry && !pattern_is_past(&listing->pattern, entry->info.name) &&
@@ -73,7 +73,7 @@ static void list_names(struct listing *listing, const char *after)
 
 static void list_deferred(struct listing *listing, uint64_t after)
 {
-	const struct store *store = &listing->call->registry->store;
+	const struct store *store = &listing->call->registry->state.store;
 	const struct entry *entry = store_deferred_after(store, after);
 
 	while (entry && list_one(listing, entry))

@@ -50,8 +50,8 @@ int handle_subscribe(struct call *call)
 	if (!session->watcher) {
 		status = check_limit(call, session->user, LIMIT_watchers, 1);
 		if (!status)
-			status =
-			    events_enter(&call->registry->events, session, call->registry->unix_ns);
+			status = events_enter(&call->registry->events, session,
+					      call->registry->state.unix_ns);
 	}
 	if (status)
 		return status;
@@ -87,7 +87,7 @@ static void tell_shared(const struct call *call, const gpushare_Hold *hold)
 	struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
 
 	/* A nameless record: after an unlink only its free is owed. */
-	if (entry && entry == store_find_deferred(&call->registry->store, hold->generation)) {
+	if (entry && entry == store_find_deferred(&call->registry->state.store, hold->generation)) {
 		if (entry->session != session || entry->unsynced)
 			want(call, hold);
 		return;
@@ -133,7 +133,7 @@ static int tell_attached(const struct call *call, const gpushare_Hold *hold)
 		return GPUSHARE_E_NO_MEMORY;
 	attachment->told = session->round;
 	if (entry ? entry->info.missing
-		  : !store_find(&registry->store, hold->name) &&
+		  : !store_find(&registry->state.store, hold->name) &&
 			!buffer_has_gone(call->state, hold->name, hold->generation))
 		want(call, hold);
 	return GPUSHARE_OK;
@@ -209,7 +209,7 @@ static int pass(const struct call *call, const gpushare_Hold *holds, pb_size_t c
 		if (status)
 			return status;
 		if (!call->registry->is_system)
-			generation_pass(&call->registry->generation, holds[i].generation);
+			generation_pass(&call->registry->state.generation, holds[i].generation);
 	}
 	return GPUSHARE_OK;
 }

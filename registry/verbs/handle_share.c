@@ -68,9 +68,9 @@ static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 {
 	const struct registry *registry = call->registry;
 	const struct tombstone *gone =
-	    tombstone_find(&registry->tombstones, call->name, clock_ns());
+	    tombstone_find(&registry->state.tombstones, call->name, clock_ns());
 
-	if (registry->is_system && (share->again >= registry->generation.next ||
+	if (registry->is_system && (share->again >= registry->state.generation.next ||
 				    (gone && gone->owner.uid != call->session->peer.uid)))
 		return false;
 	if (!buffer_has_gone(call->state, call->name, share->again))
@@ -87,7 +87,7 @@ static int check_lost(const struct call *call, const struct sharing *sharing)
 	if ((nameless && (!nameless->unsynced || nameless->session != call->session)) ||
 	    !may_bring_back(call, &sharing->share))
 		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
-	other = store_find_generation(&call->registry->store, again);
+	other = store_find_generation(&call->registry->state.store, again);
 	if (other && other != nameless)
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "generation %" PRIu64 " is another buffer, not \"%s\"", again,
@@ -182,13 +182,13 @@ static void find(const struct call *call, struct sharing *sharing)
 	struct entry *entry;
 
 	registry_bury(call->registry, call->session, call->name);
-	entry = store_find(&call->registry->store, call->name);
+	entry = store_find(&call->registry->state.store, call->name);
 	sharing->entry = entry;
 	sharing->is_kept = entry && !entry->session && entry->owner.uid == call->session->peer.uid;
 	sharing->adopts = share->adopt && sharing->is_kept && !entry->info.missing &&
 			  buffer_is_alike(entry, &share->buffer);
 	sharing->nameless =
-	    share->again ? store_find_deferred(&call->registry->store, share->again) : NULL;
+	    share->again ? store_find_deferred(&call->registry->state.store, share->again) : NULL;
 }
 
 int handle_share(struct call *call)

@@ -59,8 +59,8 @@ static void stat_buffers(const struct call *call, gpushare_StatReply *to)
 	};
 	struct tally_sum named[TALLY_BACKINGS], deferred[TALLY_BACKINGS];
 
-	tally_sums(call->registry->tallies, call->session, false, named);
-	tally_sums(call->registry->tallies, call->session, true, deferred);
+	tally_sums(call->registry->state.tallies, call->session, false, named);
+	tally_sums(call->registry->state.tallies, call->session, true, deferred);
 	for (size_t i = 0; i < sizeof(backings) / sizeof(*backings); i++) {
 		uint32_t backing = backings[i].backing;
 
@@ -77,7 +77,7 @@ int handle_stat(struct call *call)
 	const struct registry *registry = call->registry;
 	const struct user *user = call->session->user;
 	bool all = may_know_all(call);
-	const uint64_t *held = all ? registry->users.held : user->held;
+	const uint64_t *held = all ? registry->state.users.held : user->held;
 	const uint64_t *limits = all ? registry->limits.of_all : registry->limits.of_user;
 	const struct counts *counts = all ? &registry->counts : &user->counts;
 	gpushare_StatReply *to = &call->answer->body.stat;

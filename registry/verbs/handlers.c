@@ -60,7 +60,7 @@ void call_give(const struct call *call, struct held *held)
 struct entry *call_find(const struct call *call, uint64_t generation)
 {
 	struct entry *entry = generation ? buffer_find(call->state, call->name, generation)
-					 : store_find(&call->registry->store, call->name);
+					 : store_find(&call->registry->state.store, call->name);
 
 	return entry && access_sees(call->session, entry) ? entry : NULL;
 }
@@ -68,7 +68,7 @@ struct entry *call_find(const struct call *call, uint64_t generation)
 const struct tombstone *call_find_gone(const struct call *call)
 {
 	const struct tombstone *gone =
-	    tombstone_find(&call->registry->tombstones, call->name, clock_ns());
+	    tombstone_find(&call->registry->state.tombstones, call->name, clock_ns());
 	const struct session *session = call->session;
 
 	if (!gone || (gone->staged && !process_is_same(&gone->owner, &session->peer)))

@@ -99,14 +99,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_file(&from);
 	first = read_back();
 	second = read_back(); /* from the same file, without what was of no use */
-	FUZZ_MUST(first->store.count == second->store.count);
-	FUZZ_MUST(first->store.nameless == second->store.nameless);
-	for (entry = store_after(&first->store, ""); entry;
-	     entry = store_after(&first->store, entry->info.name))
-		compare(entry, store_find(&second->store, entry->info.name));
-	for (entry = store_deferred_after(&first->store, 0); entry;
-	     entry = store_deferred_after(&first->store, entry->info.generation))
-		compare(entry, store_find_deferred(&second->store, entry->info.generation));
+	FUZZ_MUST(first->state.store.count == second->state.store.count);
+	FUZZ_MUST(first->state.store.nameless == second->state.store.nameless);
+	for (entry = store_after(&first->state.store, ""); entry;
+	     entry = store_after(&first->state.store, entry->info.name))
+		compare(entry, store_find(&second->state.store, entry->info.name));
+	for (entry = store_deferred_after(&first->state.store, 0); entry;
+	     entry = store_deferred_after(&first->state.store, entry->info.generation))
+		compare(entry, store_find_deferred(&second->state.store, entry->info.generation));
 	registry_free(first);
 	registry_free(second);
 	return 0;

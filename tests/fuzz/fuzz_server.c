@@ -146,7 +146,7 @@ static void attach(unsigned int client, struct fuzz_bytes *from)
 	what.verb.attach.wait_ms = fuzz_byte(from) % 2;
 	if (world.known[0] % 2 ? ask(client, &what) : ask_with(client, &what, -1))
 		return;
-	entry = store_find(&world.registry->store, what.verb.attach.name);
+	entry = store_find(&world.registry->state.store, what.verb.attach.name);
 	FUZZ_MUST(entry && !entry->info.missing);
 	FUZZ_MUST(world.answer.body.attach.buffer.generation == entry->info.generation);
 	FUZZ_MUST(entry->info.generation <= world.highest);
@@ -227,14 +227,14 @@ struct standing {
 static size_t remember(struct standing *standing, size_t room)
 {
 	size_t count = 0;
-	const struct entry *entry = store_after(&world.registry->store, "");
+	const struct entry *entry = store_after(&world.registry->state.store, "");
 
 	for (; count < room && entry; count++) {
 		strcpy(standing[count].name, entry->info.name);
 		standing[count].generation = entry->info.generation;
 		standing[count].owned = entry->session;
 		standing[count].attachers = entry->info.attachers;
-		entry = store_after(&world.registry->store, entry->info.name);
+		entry = store_after(&world.registry->state.store, entry->info.name);
 	}
 	return count;
 }
@@ -247,12 +247,12 @@ static void bury(struct fuzz_bytes *from)
 	uint8_t dead = fuzz_byte(from), lost = fuzz_byte(from);
 	unsigned int at = 0;
 
-	HASH_ITER (hh, world.registry->sessions.by_id, session, after) {
+	HASH_ITER (hh, world.registry->state.sessions.by_id, session, after) {
 		if (dead & 1u << session->peer.pid % 4)
 			registry_disconnect(world.registry, session);
 	}
-	for (entry = store_after(&world.registry->store, ""); entry; entry = next, at++) {
-		next = store_after(&world.registry->store, entry->info.name);
+	for (entry = store_after(&world.registry->state.store, ""); entry; entry = next, at++) {
+		next = store_after(&world.registry->state.store, entry->info.name);
 		if (!backing_is_fd(entry->info.backing))
 			continue;
 		entry->info.missing = lost & 1u << at % 8;
@@ -269,7 +269,7 @@ static void restart(struct fuzz_bytes *from)
 {
 	struct standing before[64];
 	size_t count = remember(before, sizeof(before) / sizeof(*before));
-	size_t nameless = world.registry->store.nameless;
+	size_t nameless = world.registry->state.store.nameless;
 
 	registry_free(world.registry);
 	memset(world.session, 0, sizeof(world.session));
@@ -277,10 +277,11 @@ static void restart(struct fuzz_bytes *from)
 	records_open(&world.registry->records, place_again());
 	FUZZ_MUST(load_records(world.registry));
 	judge_registry(world.registry);
-	FUZZ_MUST(world.registry->store.count == count &&
-		  world.registry->store.nameless == nameless);
+	FUZZ_MUST(world.registry->state.store.count == count &&
+		  world.registry->state.store.nameless == nameless);
 	for (size_t i = 0; i < count; i++) {
-		const struct entry *entry = store_find(&world.registry->store, before[i].name);
+		const struct entry *entry =
+		    store_find(&world.registry->state.store, before[i].name);
 
 		FUZZ_MUST(entry && entry->info.generation == before[i].generation);
 		FUZZ_MUST(!!entry->session == before[i].owned);

@@ -10,7 +10,7 @@ static uint32_t judge_attachers(const struct registry *registry, const struct en
 {
 	uint32_t count = 0;
 
-	for (const struct session *session = registry->sessions.by_id; session;
+	for (const struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		const struct attachment *attachment =
 		    session_find_attachment(session, entry->info.name, entry->info.generation);
@@ -28,27 +28,27 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 	size_t named = 0;
 
 	*out_nameless = 0;
-	for (const struct session *session = registry->sessions.by_id; session;
+	for (const struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		DL_FOREACH(session->entries, entry)
 		{
 			named++;
 			FUZZ_MUST(entry->session == session);
-			FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
+			FUZZ_MUST(store_find(&registry->state.store, entry->info.name) == entry);
 		}
 		DL_FOREACH(session->deferred, entry)
 		{
 			++*out_nameless;
 			FUZZ_MUST(entry->session == session);
-			FUZZ_MUST(store_find_deferred(&registry->store, entry->info.generation) ==
-				  entry);
+			FUZZ_MUST(store_find_deferred(&registry->state.store,
+						      entry->info.generation) == entry);
 		}
 	}
 	for (entry = buffer_next_kept(&registry->state, NULL); entry;
 	     entry = buffer_next_kept(&registry->state, entry)) {
 		named++;
 		FUZZ_MUST(!entry->session && entry_is_kept(entry->info.flags));
-		FUZZ_MUST(store_find(&registry->store, entry->info.name) == entry);
+		FUZZ_MUST(store_find(&registry->state.store, entry->info.name) == entry);
 	}
 	return named;
 }
@@ -57,7 +57,7 @@ static void judge_counts(const struct registry *registry)
 {
 	uint64_t attachments = 0, sessions = 0, disconnected = 0;
 
-	for (const struct session *session = registry->sessions.by_id; session;
+	for (const struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		const struct attachment *each;
 
@@ -68,11 +68,11 @@ static void judge_counts(const struct registry *registry)
 			attachments += each->count;
 		}
 	}
-	FUZZ_MUST(attachments == registry->sessions.attachments);
-	FUZZ_MUST(attachments == registry->users.held[LIMIT_attachments]);
-	FUZZ_MUST(sessions - disconnected == registry->users.held[LIMIT_connections]);
-	FUZZ_MUST(sessions == registry->sessions.count &&
-		  disconnected == registry->sessions.disconnected);
+	FUZZ_MUST(attachments == registry->state.sessions.attachments);
+	FUZZ_MUST(attachments == registry->state.users.held[LIMIT_attachments]);
+	FUZZ_MUST(sessions - disconnected == registry->state.users.held[LIMIT_connections]);
+	FUZZ_MUST(sessions == registry->state.sessions.count &&
+		  disconnected == registry->state.sessions.disconnected);
 }
 
 /* What Stat says, against a look at each. */
@@ -81,17 +81,17 @@ static void judge_tallies(const struct registry *registry)
 	struct tally_sum named = {0}, limbo = {0};
 	const struct entry *entry;
 
-	for (entry = store_after(&registry->store, ""); entry;
-	     entry = store_after(&registry->store, entry->info.name)) {
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name)) {
 		named.count += !entry_is_staged(entry->info.flags);
 		named.bytes += entry_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
 	}
-	for (entry = store_deferred_after(&registry->store, 0); entry;
-	     entry = store_deferred_after(&registry->store, entry->info.generation)) {
+	for (entry = store_deferred_after(&registry->state.store, 0); entry;
+	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
 		limbo.count += entry->info.in_limbo;
 		limbo.bytes += entry->info.in_limbo ? entry->info.base_size : 0;
 	}
-	for (const struct tally *tally = registry->tallies; tally; tally = tally->hh.next) {
+	for (const struct tally *tally = registry->state.tallies; tally; tally = tally->hh.next) {
 		struct tally_sum *sum = tally->key.limbo ? &limbo : &named;
 
 		for (int i = 0; i < TALLY_BACKINGS; i++) {
@@ -108,10 +108,10 @@ static void judge_registry(const struct registry *registry)
 	const struct entry *entry, *last = NULL;
 	size_t nameless;
 
-	FUZZ_MUST(judge_lists(registry, &nameless) == registry->store.count);
-	FUZZ_MUST(nameless == registry->store.nameless);
-	for (entry = store_after(&registry->store, ""); entry;
-	     entry = store_after(&registry->store, entry->info.name)) {
+	FUZZ_MUST(judge_lists(registry, &nameless) == registry->state.store.count);
+	FUZZ_MUST(nameless == registry->state.store.nameless);
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name)) {
 		FUZZ_MUST(name_is_valid(entry->info.name) && entry->info.generation);
 		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
@@ -120,17 +120,17 @@ static void judge_registry(const struct registry *registry)
 		tags += entry->tags_count;
 		last = entry;
 	}
-	FUZZ_MUST(kept_bytes == registry->users.held[LIMIT_kept_bytes]);
-	FUZZ_MUST(registry->store.count == registry->users.held[LIMIT_names]);
-	FUZZ_MUST(registry->store.nameless == registry->users.held[LIMIT_limbo]);
-	for (entry = store_deferred_after(&registry->store, 0); entry;
-	     entry = store_deferred_after(&registry->store, entry->info.generation)) {
+	FUZZ_MUST(kept_bytes == registry->state.users.held[LIMIT_kept_bytes]);
+	FUZZ_MUST(registry->state.store.count == registry->state.users.held[LIMIT_names]);
+	FUZZ_MUST(registry->state.store.nameless == registry->state.users.held[LIMIT_limbo]);
+	for (entry = store_deferred_after(&registry->state.store, 0); entry;
+	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
 		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->held);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		tags += entry->tags_count;
 		before = entry->info.generation;
 	}
-	FUZZ_MUST(tags == registry->users.held[LIMIT_tags]);
+	FUZZ_MUST(tags == registry->state.users.held[LIMIT_tags]);
 	judge_tallies(registry);
 	judge_counts(registry);
 }

@@ -190,7 +190,7 @@ static void readers_see_one_moment(void **state)
 
 	(void)state;
 	peer_share(owner, "x");
-	entry = store_find(&peer_registry->store, "x");
+	entry = store_find(&peer_registry->state.store, "x");
 	indexer_remove(index, entry);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, read_on, &race), 0);

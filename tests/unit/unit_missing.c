@@ -108,7 +108,7 @@ static void an_attacher_brings_back_what_the_owner_left(void **state)
 	assert_int_equal(successor_seen(a, "x")->owner_pid, other);
 	assert_int_equal(successor_seen(a, "x")->attachers, 2);
 	registry_disconnect(peer_registry, a);
-	assert_int_equal(peer_registry->store.count, 1); /* it is kept */
+	assert_int_equal(peer_registry->state.store.count, 1); /* it is kept */
 	assert_int_equal(peer_attach(successor_connect(third), "x"), GPUSHARE_OK);
 	successor_end(third);
 }
@@ -151,7 +151,7 @@ static void a_stranded_one_stands_again(void **state)
 	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
 	registry_let_go(peer_registry, false);
 	successor_start();
-	assert_int_equal(peer_registry->store.count, 0);
+	assert_int_equal(peer_registry->state.store.count, 0);
 	a = successor_connect(getpid());
 	b = successor_connect(third);
 	assert_true(is_wanted(a, "x", x, 1));
@@ -235,9 +235,9 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 	assert_int_equal(peer_withdraw(a, "z", z), GPUSHARE_OK); /* freed, and not to be kept */
 	peer_lookup(a, "z", 0);
 	peer_assert_sentence("had it; it was lost with the registry");
-	assert_null(peer_registry->kept.root);
-	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], 0);
-	assert_int_equal(peer_registry->store.count, 0);
+	assert_null(peer_registry->state.kept.root);
+	assert_int_equal(peer_registry->state.users.held[LIMIT_kept_bytes], 0);
+	assert_int_equal(peer_registry->state.store.count, 0);
 	/* One whom nobody had counted on has it all the same. */
 	a = successor_connect(getpid());
 	assert_true(is_wanted(a, "x", x, 1));

@@ -102,7 +102,7 @@ static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 
 	(void)state;
 	a = attacher(2, "x");
-	store_find(&peer_registry->store, "x")->info.flags |= GPUSHARE_FLAG_READONLY;
+	store_find(&peer_registry->state.store, "x")->info.flags |= GPUSHARE_FLAG_READONLY;
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_READ_ONLY);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);

@@ -187,7 +187,7 @@ static void what_is_brought_back_goes_on(void **state)
 	atomic_store(&page->next, 6); /* under way */
 	what.verb.resync.last = true;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	assert_non_null(store_find_deferred(&peer_registry->store, generation));
+	assert_non_null(store_find_deferred(&peer_registry->state.store, generation));
 	what = peer_share_of("x");
 	what.verb.share.again = generation;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);

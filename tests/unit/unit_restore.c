@@ -39,8 +39,8 @@ static void what_the_living_have_is_there_at_once(void **state)
 	before = *successor_seen(owner, "x");
 	for (int again = 0; again < 3; again++) {
 		successor_start();
-		assert_int_equal(peer_registry->sessions.disconnected, 2);
-		assert_int_equal(peer_registry->sessions.attachments, 3);
+		assert_int_equal(peer_registry->state.sessions.disconnected, 2);
+		assert_int_equal(peer_registry->state.sessions.attachments, 3);
 		a = successor_connect(other);
 		assert_int_equal(successor_seen(a, "x")->attachers, 2);
 		assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
@@ -73,14 +73,14 @@ static void a_dead_owners_names_are_gone(void **state)
 	assert_int_equal(peer_attach(owner, "y"), GPUSHARE_OK);
 	successor_end(other);
 	successor_start();
-	assert_int_equal(peer_registry->sessions.disconnected, 1);
+	assert_int_equal(peer_registry->state.sessions.disconnected, 1);
 	a = successor_connect(getpid());
 	assert_int_equal(peer_lookup(a, "x", 0), GPUSHARE_E_NOT_FOUND);
 	snprintf(said, sizeof(said), "\"x\" is gone: pid %d (", other);
 	peer_assert_sentence(said);
 	peer_assert_sentence("exited 0 s ago");
 	assert_int_equal(successor_seen(a, "y")->attachers, 0);
-	assert_int_equal(peer_registry->sessions.attachments, 1); /* of what has gone */
+	assert_int_equal(peer_registry->state.sessions.attachments, 1); /* of what has gone */
 }
 
 static void a_pid_alone_is_nobody(void **state)
@@ -93,8 +93,8 @@ static void a_pid_alone_is_nobody(void **state)
 	peer_share(owner, "x");
 	peer_share(unseen, "y");
 	successor_start();
-	assert_int_equal(peer_registry->store.count, 0);
-	assert_int_equal(peer_registry->sessions.count, 0);
+	assert_int_equal(peer_registry->state.store.count, 0);
+	assert_int_equal(peer_registry->state.sessions.count, 0);
 }
 
 static void what_has_ended_stays_so(void **state)
@@ -113,8 +113,8 @@ static void what_has_ended_stays_so(void **state)
 	assert_int_equal(peer_withdraw(a, "x", x), GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(a, "z", 0), GPUSHARE_OK); /* unlinked */
 	successor_start();
-	assert_int_equal(peer_registry->store.count, 1);
-	assert_int_equal(peer_registry->sessions.attachments, 1);
+	assert_int_equal(peer_registry->state.store.count, 1);
+	assert_int_equal(peer_registry->state.sessions.attachments, 1);
 	a = successor_connect(getpid());
 	assert_int_equal(successor_seen(a, "y")->attachers, 1);
 	registry_disconnect(peer_registry, a);
@@ -123,8 +123,8 @@ static void what_has_ended_stays_so(void **state)
 	peer_share(a, "w");
 	registry_disconnect(peer_registry, a);
 	successor_start();
-	assert_int_equal(peer_registry->sessions.disconnected, 2);
-	assert_int_equal(peer_registry->store.count, 1);
+	assert_int_equal(peer_registry->state.sessions.disconnected, 2);
+	assert_int_equal(peer_registry->state.store.count, 1);
 	successor_end(other);
 }
 
@@ -137,7 +137,7 @@ static void write_begin(uint32_t version, const char *boot)
 	int file = open(state_path(), O_RDWR | O_CLOEXEC);
 
 	begin.change.header.version = version;
-	begin.change.header.since = peer_registry->since;
+	begin.change.header.since = peer_registry->state.since;
 	strcpy(begin.change.header.boot, boot);
 	begin.change.header.pid_namespace = peer_registry->pid_namespace;
 	size = records_frame(&begin, 1, frame);
@@ -163,7 +163,7 @@ static void another_boot_or_version_is_not_heeded(void **state)
 		else
 			write_begin(RECORDS_VERSION, "01234567-0123-0123-0123-0123456789ab");
 		successor_start();
-		assert_int_equal(peer_registry->store.count, which == 0);
+		assert_int_equal(peer_registry->state.store.count, which == 0);
 		if (which == 0)
 			assert_int_equal(peer_withdraw(successor_connect(getpid()), "x", 0), 0);
 	}
@@ -185,14 +185,14 @@ static void a_descriptor_comes_out_of_the_store(void **state)
 
 	(void)state;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	inode = inode_of(store_find(&peer_registry->store, "x"));
+	inode = inode_of(store_find(&peer_registry->state.store, "x"));
 	what = successor_share("y", 0);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_int_equal(fake_fdstore_count(), 2);
 	assert_int_equal(peer_withdraw(owner, "y", 0), GPUSHARE_OK);
 	assert_int_equal(fake_fdstore_count(), 1);
 	successor_start();
-	assert_int_equal(inode_of(store_find(&peer_registry->store, "x")), inode);
+	assert_int_equal(inode_of(store_find(&peer_registry->state.store, "x")), inode);
 	assert_int_equal(peer_registry->fdtable.count, 1);
 	owner = successor_connect(getpid());
 	assert_false(successor_seen(owner, "x")->missing);
@@ -217,23 +217,23 @@ static void what_is_kept_is_kept_on(void **state)
 	what = successor_share("gone", 0);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	registry_disconnect(peer_registry, owner);
-	deadline = store_find(&peer_registry->store, "short")->deadline_ns;
-	kept = peer_registry->users.held[LIMIT_kept_bytes];
+	deadline = store_find(&peer_registry->state.store, "short")->deadline_ns;
+	kept = peer_registry->state.users.held[LIMIT_kept_bytes];
 	successor_start();
-	assert_int_equal(peer_registry->sessions.count, 0);
-	assert_int_equal(peer_registry->store.count, 2);
-	assert_int_equal(peer_registry->users.held[LIMIT_kept_bytes], kept);
-	assert_true(labs(store_find(&peer_registry->store, "short")->deadline_ns - deadline) <
+	assert_int_equal(peer_registry->state.sessions.count, 0);
+	assert_int_equal(peer_registry->state.store.count, 2);
+	assert_int_equal(peer_registry->state.users.held[LIMIT_kept_bytes], kept);
+	assert_true(labs(store_find(&peer_registry->state.store, "short")->deadline_ns - deadline) <
 		    NS_PER_S / 10);
 	a = successor_connect(getpid());
 	assert_true(successor_seen(a, "long")->owner_gone);
 	assert_int_equal(successor_seen(a, "long")->owner_pid, other);
 	assert_int_equal(peer_attach(a, "long"), GPUSHARE_OK);
-	store_find(&peer_registry->store, "short")->deadline_ns = clock_ns() - 1;
+	store_find(&peer_registry->state.store, "short")->deadline_ns = clock_ns() - 1;
 	assert_int_equal(registry_expire(peer_registry, clock_ns()), INT64_MAX);
-	assert_int_equal(peer_registry->store.count, 1);
+	assert_int_equal(peer_registry->state.store.count, 1);
 	successor_start();
-	assert_int_equal(peer_registry->store.count, 1);
+	assert_int_equal(peer_registry->state.store.count, 1);
 	successor_end(other);
 }
 
@@ -249,7 +249,7 @@ static void an_owner_that_dies_meanwhile_leaves_what_is_kept(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	successor_end(other);
 	successor_start();
-	assert_non_null(peer_registry->kept.root);
+	assert_non_null(peer_registry->state.kept.root);
 	left = buffer_next_kept(&peer_registry->state, NULL)->deadline_ns - clock_ns();
 	assert_in_range(left, 49 * NS_PER_S, 50 * NS_PER_S);
 	assert_true(successor_seen(successor_connect(getpid()), "x")->owner_gone);
@@ -304,7 +304,7 @@ static void it_grows_by_what_stands_alone(void **state)
 		peer_withdraw(a, "x", peer_share(a, "x"));
 	assert_int_equal(state_size(), size);
 	successor_start();
-	assert_int_equal(peer_registry->store.count, 100);
+	assert_int_equal(peer_registry->state.store.count, 100);
 	assert_in_range(state_size(), size, size + RECORDS_UNITS_MAX * RECORDS_UNIT);
 	assert_int_equal(records_there(), 100 + 1);
 }
@@ -357,7 +357,7 @@ static void a_full_disk_is_survived(void **state)
 	assert_int_equal(peer_withdraw(a, "w", 0), GPUSHARE_OK);
 	state_size();
 	successor_start();
-	assert_int_equal(peer_registry->store.count, 3);
+	assert_int_equal(peer_registry->state.store.count, 3);
 }
 
 static void it_leaves_a_file_where_something_is_shared(void **state)

@@ -49,7 +49,7 @@ static void who_is_not_visible_has_a_moment(void **state)
 	assert_int_equal(peer_ask(goes, &kept), GPUSHARE_OK);
 	assert_int_equal(peer_attach(goes, "stays"), GPUSHARE_OK);
 	successor_start();
-	assert_int_equal(peer_registry->sessions.disconnected, 2);
+	assert_int_equal(peer_registry->state.sessions.disconnected, 2);
 	assert_int_equal(restore_next_dead(peer_registry), 0);
 	assert_in_range(peer_registry->unseen_until_ns, clock_ns() + LIMIT_UNSEEN_S * NS_PER_S / 2,
 			clock_ns() + LIMIT_UNSEEN_S * NS_PER_S);
@@ -61,8 +61,9 @@ static void who_is_not_visible_has_a_moment(void **state)
 	assert_int_equal(successor_seen(stays, "stays")->attachers, 1);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
-		registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id));
-	assert_int_equal(peer_registry->sessions.disconnected, 0);
+		registry_disconnect(peer_registry,
+				    session_find(&peer_registry->state.sessions, id));
+	assert_int_equal(peer_registry->state.sessions.disconnected, 0);
 	assert_int_equal(peer_lookup(stays, "goes", 0), GPUSHARE_E_NOT_FOUND);
 	assert_true(successor_seen(stays, "kept")->owner_gone);
 	assert_int_equal(successor_seen(stays, "stays")->attachers, 0);
@@ -84,8 +85,8 @@ static void who_has_become_another_program_is_gone(void **state)
 	peer_share(a, "y");
 	peer_share(successor_connect(getpid()), "z");
 	successor_start();
-	assert_int_equal(peer_registry->sessions.disconnected, 2);
-	assert_int_equal(peer_registry->store.count, 2);
+	assert_int_equal(peer_registry->state.sessions.disconnected, 2);
+	assert_int_equal(peer_registry->state.store.count, 2);
 	assert_int_equal(peer_lookup(successor_connect(other), "x", 0), GPUSHARE_E_NOT_FOUND);
 	successor_end(other);
 	successor_end(same);
@@ -153,16 +154,16 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	kept = successor_share("kept", KEEP);
 	assert_int_equal(peer_ask(gone, &kept), GPUSHARE_OK);
 	registry_disconnect(peer_registry, gone);
-	assert_int_equal(store_find(&peer_registry->store, "kept")->info.owner_pid, alive);
+	assert_int_equal(store_find(&peer_registry->state.store, "kept")->info.owner_pid, alive);
 	successor_end(dead);
 	successor_start();
-	for (const struct entry *entry = store_after(&peer_registry->store, ""); entry;
-	     entry = store_after(&peer_registry->store, entry->info.name)) {
+	for (const struct entry *entry = store_after(&peer_registry->state.store, ""); entry;
+	     entry = store_after(&peer_registry->state.store, entry->info.name)) {
 		assert_int_equal(entry->owner.pid, 0);
 		assert_int_equal(entry->info.owner_pid, 0);
 		assert_int_equal(entry->info.owner_started, 0);
 	}
-	assert_int_equal(peer_registry->sessions.disconnected, 2);
+	assert_int_equal(peer_registry->state.sessions.disconnected, 2);
 	order = order_find(peer_registry, generation);
 	assert_true(participant_is_here(peer_registry, order->page->publisher));
 	other = connect_as(getpid(), ELSEWHERE, dead, was.started + 1, key);
@@ -177,11 +178,12 @@ static void pids_of_another_namespace_are_nobodys(void **state)
 	assert_true(peer_answer.body.attach.own);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
-		registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id));
+		registry_disconnect(peer_registry,
+				    session_find(&peer_registry->state.sessions, id));
 	assert_int_equal(peer_lookup(seen, "y", 0), GPUSHARE_E_NOT_FOUND);
 	successor_start(); /* it is one of ours from then on */
-	assert_int_equal(peer_registry->sessions.disconnected, 1);
-	assert_int_equal(session_find_key(&peer_registry->sessions, key)->peer.pid, getpid());
+	assert_int_equal(peer_registry->state.sessions.disconnected, 1);
+	assert_int_equal(session_find_key(&peer_registry->state.sessions, key)->peer.pid, getpid());
 	successor_end(alive);
 }
 
@@ -209,10 +211,10 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	atomic_store(&ordered_page(y)->next, 5); /* and a GPU is at it */
 	peer_share(connect_as(getpid(), ELSEWHERE, 8, was.started, NULL), "theirs");
 	successor_start();
-	assert_int_equal(peer_registry->sessions.disconnected, 3);
+	assert_int_equal(peer_registry->state.sessions.disconnected, 3);
 	one = connect_as(getpid(), ELSEWHERE, 7, was.started, key);
 	assert_true(peer_answer.body.hello.resumed);
-	assert_int_equal(peer_registry->sessions.disconnected, 2);
+	assert_int_equal(peer_registry->state.sessions.disconnected, 2);
 	assert_true(owns(one, "x"));
 	assert_true(owns(one, "y"));
 	assert_false(owns(one, "theirs"));
@@ -221,11 +223,12 @@ static void one_process_is_one_by_all_its_connections(void **state)
 	assert_int_equal(atomic_load(&ordered_page(y)->next), 5);
 	peer_registry->unseen_until_ns = clock_ns();
 	while ((id = restore_next_dead(peer_registry)))
-		registry_disconnect(peer_registry, session_find(&peer_registry->sessions, id));
-	entry = store_find(&peer_registry->store, "y");
+		registry_disconnect(peer_registry,
+				    session_find(&peer_registry->state.sessions, id));
+	entry = store_find(&peer_registry->state.store, "y");
 	assert_non_null(entry);
 	assert_true(process_lives(&entry->owner));
-	assert_null(store_find(&peer_registry->store, "theirs"));
+	assert_null(store_find(&peer_registry->state.store, "theirs"));
 	assert_int_equal(successor_seen(one, "x")->generation, x);
 }
 

@@ -128,9 +128,9 @@ static void a_registry_begins_with_what_it_gets(void **state)
 		if (!scarce_end())
 			assert_true(registry && restored);
 		if (registry && restored) {
-			uint64_t first = generation_take(&registry->generation);
+			uint64_t first = generation_take(&registry->state.generation);
 
-			assert_true(first && generation_take(&registry->generation) > first);
+			assert_true(first && generation_take(&registry->state.generation) > first);
 		}
 		if (registry) {
 			registry_let_go(registry, false);

@@ -29,8 +29,8 @@ static void end(void)
 {
 	registry_disconnect(peer_registry, other);
 	registry_disconnect(peer_registry, owner);
-	assert_int_equal(peer_registry->store.count, 0);
-	assert_int_equal(peer_registry->sessions.attachments, 0);
+	assert_int_equal(peer_registry->state.store.count, 0);
+	assert_int_equal(peer_registry->state.sessions.attachments, 0);
 	peer_tear_down(NULL);
 }
 
@@ -74,7 +74,7 @@ static int attach_again(void)
 
 static int attach_another(void)
 {
-	if (!store_find(&peer_registry->store, "b"))
+	if (!store_find(&peer_registry->state.store, "b"))
 		return share_new() ? GPUSHARE_E_NO_MEMORY : peer_attach(owner, "b");
 	return peer_attach(owner, "b");
 }
@@ -124,9 +124,9 @@ static int free_into_limbo(void)
 	uint64_t generation;
 	int status;
 
-	if (!store_find(&peer_registry->store, "b") && share_new())
+	if (!store_find(&peer_registry->state.store, "b") && share_new())
 		return GPUSHARE_E_NO_MEMORY;
-	generation = store_find(&peer_registry->store, "b")->info.generation;
+	generation = store_find(&peer_registry->state.store, "b")->info.generation;
 	if (peer_attach(owner, "b"))
 		return GPUSHARE_E_NO_MEMORY;
 	strcpy(what.verb.withdraw.name, "b");
@@ -134,7 +134,7 @@ static int free_into_limbo(void)
 	what.verb.withdraw.limbo = true;
 	status = peer_ask(other, &what);
 	/* short of memory it goes, as ever, and nothing is held for who has it attached */
-	assert_null(store_find(&peer_registry->store, "b"));
+	assert_null(store_find(&peer_registry->state.store, "b"));
 	return status;
 }
 
@@ -168,7 +168,8 @@ static void a_peer_is_let_in_or_not(void **state)
 			assert_non_null(session);
 		else
 			assert_null(session);
-		assert_int_equal(sessions_connected(&peer_registry->sessions), session ? 3 : 2);
+		assert_int_equal(sessions_connected(&peer_registry->state.sessions),
+				 session ? 3 : 2);
 		if (session)
 			registry_disconnect(peer_registry, session);
 		end();
@@ -205,7 +206,7 @@ static void a_descriptor_is_held_or_given_back(void **state)
 			assert_int_equal(status, GPUSHARE_OK);
 		else if (status)
 			assert_int_equal(status, GPUSHARE_E_NO_MEMORY);
-		if (store_find(&peer_registry->store, "k"))
+		if (store_find(&peer_registry->state.store, "k"))
 			assert_int_equal(peer_withdraw(owner, "k", 0), GPUSHARE_OK);
 		end();
 		/* what is given back is closed by another thread */
@@ -241,7 +242,7 @@ static void a_watcher_hears_it_or_sees_the_gap(void **state)
 			told += page.notices[i].has_buffer;
 			assert_true(page.notices[i].serial >= serial + !!page.notices[i].kind);
 		}
-		if (watches && store_find(&peer_registry->store, "b"))
+		if (watches && store_find(&peer_registry->state.store, "b"))
 			assert_int_equal(peer_registry->events.serial, serial + 1);
 		if (!scarce_what())
 			assert_int_equal(told, 1);

@@ -43,7 +43,7 @@ static void none_of_many_takes_long(void **state)
 /* In order, each found by its name. */
 static size_t named(void)
 {
-	const struct store *store = &peer_registry->store;
+	const struct store *store = &peer_registry->state.store;
 	const char *before = "";
 	size_t count = 0;
 
@@ -70,9 +70,9 @@ static void the_order_survives_changes(void **state)
 		what = peer_share_of(name);
 		if (peer_ask(owner, &what) == GPUSHARE_E_EXISTS)
 			assert_int_equal(peer_withdraw(owner, name, 0), GPUSHARE_OK);
-		assert_int_equal(named(), peer_registry->store.count);
+		assert_int_equal(named(), peer_registry->state.store.count);
 	}
-	assert_in_range(peer_registry->store.count, 20, 110);
+	assert_in_range(peer_registry->state.store.count, 20, 110);
 }
 
 /* CPU milliseconds that the end of an owner takes who freed `count` names that another has attached. */
