@@ -102,8 +102,9 @@ static void leave_slot(struct ordering *ordering, bool busy)
 	uint64_t last = atomic_load(&ordering->releasing.last);
 
 	stream_leave_slot(ordering, 0);
-	if (slot && !busy && !atomic_load(&ordering->captured))
-		atomic_store(&ordering->page->slot[slot - 1].final, last + 1);
+	if (slot)
+		atomic_store(&ordering->page->slot[slot - 1].final,
+			     busy || atomic_load(&ordering->captured) ? ORDER_UNSETTLED : last + 1);
 }
 
 /* They end here, and the registry is yet to hear of it. */

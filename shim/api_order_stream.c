@@ -309,6 +309,8 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 
 	if (status)
 		return status;
+	if (!atomic_load(&lane->last)) /* no stream is to release: what the CPU released stays */
+		raise_to(&lane->last, order_number(atomic_load(released)));
 	before = atomic_load(&lane->last);
 	if (before < sequence && has_words(ordering))
 		status = write_next(ordering, lane, stream, released, before, sequence);

@@ -210,8 +210,7 @@ static bool is_free(const struct registry *registry, const struct order *order, 
 	if (order->slot[at].taken)
 		return false;
 	return order_slot_is_final(slot) ||
-	       (order->slot[at].free_ns <= now_ns &&
-		!participant_lives(registry, atomic_load(&slot->process)));
+	       (order->slot[at].free_ns <= now_ns && !participant_may_release(registry, slot));
 }
 
 /* The lowest, so that publishers have few to look at. */

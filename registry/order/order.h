@@ -105,5 +105,7 @@ bool participant_is_here(const struct registry *registry, uint64_t number);
 bool participant_has_ended(uint64_t number);
 /* Whether that process lives. If the registry can't see it: whether it has a session here. 0: false. */
 bool participant_lives(const struct registry *registry, uint64_t number);
+/* Whether the process of a slot that is not final may still write to it. */
+bool participant_may_release(const struct registry *registry, const struct order_slot *slot);
 
 #endif

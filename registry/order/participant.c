@@ -84,12 +84,35 @@ void participant_sign(const struct participant *participant)
 		atomic_store(&page->slot[participant->slot - 1].process, number);
 }
 
+bool participant_may_release(const struct registry *registry, const struct order_slot *slot)
+{
+	uint64_t number = atomic_load(&slot->process);
+
+	if (participant_lives(registry, number))
+		return true;
+	return (number & INVISIBLE) && atomic_load(&slot->final) == ORDER_UNSETTLED;
+}
+
+/* A registry of another pid namespace has written another number of it: the page may come from there. 0: nobody's. */
+static bool is_number_of(uint64_t number, const struct process *peer)
+{
+	const struct process own = {.pid = peer->own_pid, .started = peer->own_started};
+	struct process unseen = *peer;
+
+	unseen.pid = 0;
+	return !number || number == participant_number(peer) ||
+	       number == participant_number(&unseen) ||
+	       (own.pid > 0 && number == participant_number(&own));
+}
+
 /* A client that lost its connection resumes the slot that it had. */
 static int consume(struct registry *registry, struct participant *participant, uint32_t slot)
 {
 	struct order *order = participant->order;
 	uint64_t number = participant_number(&participant->session->peer);
-	bool resumes = slot && slot <= ORDER_SLOTS && !order->slot[slot - 1].taken;
+	bool resumes = slot && slot <= ORDER_SLOTS && !order->slot[slot - 1].taken &&
+		       is_number_of(atomic_load(&order->page->slot[slot - 1].process),
+				    &participant->session->peer);
 
 	if (!resumes)
 		slot = order_free_slot(registry, order);

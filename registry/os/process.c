@@ -143,8 +143,12 @@ bool process_lives(const struct process *process)
 {
 	struct stat_line stat;
 
-	return process->pid > 0 && read_stat(process->pid, &stat) &&
-	       stat.started == process->started && (!is_dead(stat.state) || stat.threads > 1) &&
+	if (process->pid <= 0)
+		return false;
+	errno = 0;
+	if (!read_stat(process->pid, &stat)) /* e.g. no descriptor is left: it may live */
+		return errno != ENOENT && errno != ESRCH;
+	return stat.started == process->started && (!is_dead(stat.state) || stat.threads > 1) &&
 	       !(process->stack && stat.stack && stat.stack != process->stack);
 }
 

@@ -31,7 +31,8 @@ bool process_says_same(const struct process *a, const struct process *b);
 bool process_is_other_program(const struct process *a, const struct process *b);
 /* It hasn't begun to exit. */
 bool process_runs(const struct process *process);
-/* The kernel hasn't released all of it, and it is the same program; false in another pid namespace. */
+/* The kernel hasn't released all of it, and it is the same program; true if that can't be read, false in another
+ * pid namespace. */
 bool process_lives(const struct process *process);
 /*
  * Some program waits for this process to end. It may have become the parent without knowing it

@@ -24,6 +24,7 @@
 #define ORDER_SLOTS ((ORDER_PAGE_SIZE - ORDER_HEADER) / ORDER_LINE)
 #define ORDER_GONE_BIT (UINT64_C(1) << 62)
 #define ORDER_EVENT_SIZE 64
+#define ORDER_UNSETTLED UINT64_MAX /* of order_slot.final: a graph may release at any time */
 
 /* What a process is to a buffer: bits of Order.roles. */
 enum order_role { ORDER_CONSUMES = 1, ORDER_PUBLISHES = 2 };
@@ -44,8 +45,8 @@ struct order_slot {
 	_Atomic uint32_t state;
 	_Atomic uint64_t
 	    process; /* the registry's number of the process that has it, or had it last */
-	/* A consumer that leaves: one more than the last number that its streams will release here. 0: not
-	 * known, e.g. a graph may be launched at any time. */
+	/* A consumer that leaves: one more than the last number that its streams will release here, or
+	 * ORDER_UNSETTLED. 0: it has not said so far. */
 	_Atomic uint64_t final;
 };
 
@@ -98,7 +99,8 @@ static inline bool order_slot_is_final(const struct order_slot *slot)
 {
 	uint64_t final = atomic_load(&slot->final);
 
-	return final && order_reaches(atomic_load(&slot->released), final - 1);
+	return final && final != ORDER_UNSETTLED &&
+	       order_reaches(atomic_load(&slot->released), final - 1);
 }
 
 /* A new page's descriptor, sealed so that nobody can make it shorter; -1 and errno. */

@@ -87,6 +87,51 @@ static void as_much_releases_it(void)
 	OK(gpushare_close(session));
 }
 
+/* As the CPU has released more already. */
+static void a_stream_takes_nothing_back(void)
+{
+	const struct driver *driver = part_driver();
+	cu_stream stream;
+
+	begin();
+	stream = part_stream();
+	OK(gpushare_release_host(buffer, 5));
+	OK(gpushare_reclaim_host(buffer, 4, 0));
+	OK(gpushare_release(buffer, stream, 2));
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	CHECK(atomic_load(released) == 5);
+	OK(gpushare_reclaim_host(buffer, 4, 0));
+	OK(gpushare_release(buffer, stream, 6));
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	CHECK(atomic_load(released) == 6);
+	OK(gpushare_close(session));
+}
+
+static void test_less_than_the_cpu(void **state)
+{
+	(void)state;
+	stage_play(a_stream_takes_nothing_back, NULL);
+}
+
+/* The registry may not see when this process ends. */
+static void say_that_a_graph_releases(void)
+{
+	struct order_slot *slot;
+
+	begin();
+	slot = &ordering->page->slot[atomic_load(&ordering->slot) - 1];
+	atomic_store(&ordering->captured, true);
+	OK(gpushare_leave(buffer));
+	CHECK(atomic_load(&slot->final) == ORDER_UNSETTLED && !order_slot_is_final(slot));
+	OK(gpushare_close(session));
+}
+
+static void test_left_unsettled(void **state)
+{
+	(void)state;
+	stage_play(say_that_a_graph_releases, NULL);
+}
+
 static void test_given_meanwhile(void **state)
 {
 	(void)state;
@@ -98,6 +143,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_given_meanwhile, stage_open, stage_close),
+	    cmocka_unit_test_setup_teardown(test_less_than_the_cpu, stage_open, stage_close),
+	    cmocka_unit_test_setup_teardown(test_left_unsettled, stage_open, stage_close),
 	};
 
 	(void)argc;

@@ -105,6 +105,7 @@ static void who_is_known_to_the_page_alone_is_awaited(void **state)
 	int64_t now = clock_ns();
 
 	(void)state;
+	atomic_store(&page->slot[1].process, participant_number(&a->peer));
 	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);

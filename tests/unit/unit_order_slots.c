@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "os/clock.h"
@@ -161,6 +162,81 @@ static void a_living_consumer_whose_connection_ended_keeps_its_slot(void **state
 	assert_int_equal(joined_slot(attacher(getpid())), 1);
 }
 
+/* A process of another pid namespace, as a container's. */
+static struct session *foreigner(int32_t own_pid)
+{
+	struct session *session = successor_connect(0);
+
+	process_says(&session->peer, 4026532001, own_pid, 99);
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
+	return session;
+}
+
+/* Whether it lives can't be seen once its last session has ended. */
+static void an_unsettled_slot_of_an_invisible_process_is_kept(void **state)
+{
+	struct session *a = foreigner(7);
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, ORDER_UNSETTLED),
+			 GPUSHARE_OK);
+	registry_disconnect(peer_registry, a); /* its graph may be launched all the same */
+	cool();
+	a = foreigner(8);
+	assert_int_equal(joined_slot(a), 2);
+	registry_disconnect(peer_registry, a); /* dead, or as good as that */
+	cool();
+	assert_int_equal(joined_slot(attacher(getpid())), 2);
+}
+
+static uint32_t resumed_slot(struct session *session, uint32_t slot)
+{
+	uint64_t id = ordered_page(generation)->id;
+
+	assert_int_equal(ordered_bring(session, "x", generation, ORDER_CONSUMES, id, slot, -1),
+			 GPUSHARE_OK);
+	return peer_answer.body.order.slot;
+}
+
+static void only_its_own_slot_is_resumed(void **state)
+{
+	struct session *a = foreigner(7), *b = attacher(other);
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	registry_disconnect(peer_registry, a);
+	cool();
+	assert_int_equal(joined_slot(b), 1); /* it was free again */
+	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, ORDER_UNSETTLED),
+			 GPUSHARE_OK);
+	a = foreigner(7);
+	assert_int_equal(resumed_slot(a, 1), 2);
+	registry_disconnect(peer_registry, a);
+	assert_int_equal(resumed_slot(foreigner(7), 2), 2);
+	assert_int_equal(resumed_slot(b, 1), 1);
+}
+
+static void a_process_that_can_not_be_read_may_live(void **state)
+{
+	uint64_t number = participant_number(&attacher(other)->peer);
+	struct rlimit before, none;
+	bool ended;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ended = participant_has_ended(number);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_false(ended);
+	assert_false(participant_has_ended(number));
+	assert_true(participant_has_ended(number - (UINT64_C(1) << 22))); /* started before */
+	successor_end(other);
+	assert_true(participant_has_ended(number));
+}
+
 static void a_living_publisher_whose_connection_ended_is_waited_for(void **state)
 {
 	struct session *a = attacher(other), *b = attacher(getpid());
@@ -217,6 +293,9 @@ int main(void)
 	    T(a_quarantined_slot_stays_so_over_restarts),
 	    T(a_quarantined_slot_is_marked_while_its_process_lives),
 	    T(a_living_consumer_whose_connection_ended_keeps_its_slot),
+	    T(an_unsettled_slot_of_an_invisible_process_is_kept),
+	    T(only_its_own_slot_is_resumed),
+	    T(a_process_that_can_not_be_read_may_live),
 	    T(a_living_publisher_whose_connection_ended_is_waited_for),
 	    T(a_publisher_is_waited_for_over_a_restart),
 	};
