@@ -62,6 +62,8 @@ static void take_descriptors(struct registry *registry)
 			close(fd);
 		}
 		entry->info.missing = !entry->held;
+		if (!entry->session) /* since end_dead(), when it could not be saved */
+			save_entry(registry, entry);
 	}
 }
 

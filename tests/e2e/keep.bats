@@ -101,6 +101,22 @@ detach b: OK"
 	has "$(cat "$WORK/registry.err")" "idle: leaving"
 }
 
+@test "a ttl that began while there was no registry goes on over the next ones" {
+	needs jq
+	owner make=a,w,2Mi,keep+ttl:100
+	registry=$(registry_pids)
+	kill -KILL "$registry" "$OWNER"
+	until_true has_ended "$registry"
+	first=$(shown w ttl_left_s)
+	for _ in 1 2; do
+		sleep 2
+		registry=$(registry_pids)
+		kill -KILL "$registry"
+		until_true has_ended "$registry"
+	done
+	[ "$(shown w ttl_left_s)" -le $((first - 3)) ]
+}
+
 @test "as long as anything is kept its registry and keeper stay, one starting the other; with the last of it they go" {
 	no_registry_yet
 	start registry gpushare-registry --dir "$GPUSHARE_DIR" --idle-exit 1
