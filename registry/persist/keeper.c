@@ -263,17 +263,15 @@ static bool hear(void)
 	return status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* One that did not stay long is started again later and later. */
 static void registry_gone(void)
 {
-	int64_t now = clock_ns(), most = RESTART_MOST_MS * NS_PER_MS;
+	int64_t now = clock_ns();
 
 	close(keeper.registry);
 	keeper.registry = -1;
 	if (now - keeper.came_ns >= STABLE_MS * NS_PER_MS)
 		keeper.delay_ns = RESTART_MS * NS_PER_MS;
 	keeper.start_ns = now + keeper.delay_ns;
-	keeper.delay_ns = keeper.delay_ns * 2 < most ? keeper.delay_ns * 2 : most;
 }
 
 /* The next one waits at the socket until all that the one before had sent is read. */
@@ -291,7 +289,10 @@ static void admit(void)
 	keeper.came_ns = clock_ns();
 }
 
-/* Nobody's memory is looked after: a registry sees which owners have died, and whose time is up. */
+/*
+ * Nobody's memory is looked after: a registry sees which owners have died, and whose time is up. One
+ * that did not stay long, or did not even connect, is started again later and later.
+ */
 static void start_registry(void)
 {
 	char *const arguments[] = {(char *)"gpushare-registry",
@@ -301,10 +302,11 @@ static void start_registry(void)
 				   (char *)GPUSHARE_IDLE_EXIT_S,
 				   (char *)"--orphan",
 				   NULL};
-	int64_t now = clock_ns();
+	int64_t now = clock_ns(), most = RESTART_MOST_MS * NS_PER_MS;
 
 	if (keeper.registry >= 0 || !keeper.restarts || now < keeper.start_ns)
 		return;
+	keeper.delay_ns = keeper.delay_ns * 2 < most ? keeper.delay_ns * 2 : most;
 	keeper.start_ns = now + keeper.delay_ns;
 	if (spawn(keeper.program, arguments, STDERR_FILENO))
 		spawn(SELF, arguments, STDERR_FILENO); /* it was removed */

@@ -85,6 +85,20 @@ let_go() {
 	stays 2000 left_alone off
 }
 
+@test "registries that fail before they connect are started later and later" {
+	local owner sites=$WORK/sites first
+	LD_PRELOAD="$BIN/lib_fault.so" FAULT_OF=gpushare-registry FAULT_RECORD="$sites" begin lives make=a,w,2Mi,vmm
+	owner=$PID
+	first=$(head -n 1 "$sites")
+	end_registry lives
+	start lock flock --no-fork "$WORK/lives/registry.lock" sleep 30 # as if one served, which the keeper can't see
+	kill -KILL "$owner"
+	: >"$sites"
+	sleep 9.5
+	starts=$(grep -cxF "$first" "$sites")
+	[ "$starts" -ge 1 ] && [ "$starts" -le 3 ]
+}
+
 @test "one that has stopped is given up: the next registry serves without it, and it ends when it can" {
 	needs jq
 	local keeper
