@@ -24,7 +24,7 @@
 struct item {
 	UT_hash_handle hh;
 	uint64_t generation;
-	int fd;		    /* -1: it is to be removed from the other side */
+	int fd;		    /* -1: it is to be removed from the other side, and nothing follows */
 	bool own;	    /* the descriptor is this store's: nobody took it so far */
 	struct item **list; /* the store's puts or removes; NULL: nothing is owed */
 	struct item *prev, *next;
@@ -123,18 +123,19 @@ static int send_one(const struct fdstore *store, const char *verb, uint64_t gene
 /* All of the store's puts or removes, until the other side is too busy. */
 static int send_list(struct fdstore *store, struct item **list)
 {
-	const char *verb = list == &store->puts ? NOTIFY_STORE : NOTIFY_REMOVE;
+	bool removes = list == &store->removes;
+	const char *verb = removes ? NOTIFY_REMOVE : NOTIFY_STORE;
 	int status = GPUSHARE_OK;
 
 	while (!status && *list) {
 		struct item *item = *list;
 
-		if (item->fd >= 0 && fcntl(item->fd, F_GETFD) < 0)
+		if (!removes && fcntl(item->fd, F_GETFD) < 0)
 			log_line("generation %" PRIu64 " was closed", item->generation);
 		else
-			status = send_one(store, verb, item->generation, item->fd);
+			status = send_one(store, verb, item->generation, removes ? -1 : item->fd);
 		if (!status)
-			item_owe(store, item, NULL);
+			item_owe(store, item, removes && item->fd >= 0 ? &store->puts : NULL);
 	}
 	return status;
 }
@@ -284,18 +285,18 @@ void fdstore_settle(struct fdstore *store)
 bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 {
 	struct item *item = item_find(store, generation);
+	bool again;
 
 	if (item) {
 		item_drop(store, item);
 		item = item_find(store, generation);
 	}
+	again = item; /* a service manager would have two of one name */
 	if (store->manager && store->count >= notify_store_size()) {
 		log_line("the service manager's store is full at %" PRIu64, store->count);
 		return false;
 	}
-	if (item) /* else a service manager had two of one name */
-		send_one(store, NOTIFY_REMOVE, generation, -1);
-	else
+	if (!item)
 		item = item_new(store, generation);
 	if (!item) {
 		log_line("no memory to keep a descriptor");
@@ -304,8 +305,8 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	item->fd = fd;
 	item->own = false;
 	store->count++;
-	item_owe(store, item, &store->puts);
-	flush(store, false);
+	item_owe(store, item, again ? &store->removes : &store->puts);
+	flush(store, again);
 	if (store->manager || store->keeper >= 0)
 		return true;
 	log_line("no keeper: generation %" PRIu64 " will not outlive this process", generation);

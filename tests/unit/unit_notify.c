@@ -257,6 +257,35 @@ static void a_busy_manager_gets_it_later(void **state)
 	assert_int_equal(status, 0);
 }
 
+static int put_one_again(void)
+{
+	struct fdstore *store;
+
+	notify_init(true);
+	store = fdstore_open(shelf_directory);
+	shelf_put(store, 1, 49);
+	shelf_put(store, 1, 1);
+	fdstore_close(store, true);
+	return 0;
+}
+
+/* What it had under that name goes first, also when that can't be said at once. */
+static void a_busy_manager_has_one_of_a_name(void **state)
+{
+	pid_t pid = raw_fork();
+	int status;
+
+	(void)state;
+	if (!pid)
+		_exit(manager_start("50", put_one_again));
+	raw_sleep_ms(300);
+	while (manager_hear(1500))
+		;
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(manager_count, 49);
+}
+
 static int put_and_end(void)
 {
 	long long begin = raw_now_ms();
@@ -318,6 +347,7 @@ int main(int argc, char **argv)
 	    with_manager(without_a_store_there_is_a_keeper),
 	    with_manager(a_keepers_things_move),
 	    with_manager(a_busy_manager_gets_it_later),
+	    with_manager(a_busy_manager_has_one_of_a_name),
 	    with_manager(a_manager_that_is_not_there_harms_nobody),
 	    with_manager(the_daemon_says_when_it_is_ready_and_when_it_leaves),
 	};
