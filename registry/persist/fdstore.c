@@ -109,6 +109,8 @@ static void inherit(struct fdstore *store, uint64_t generation, int fd)
 	item->fd = fd;
 	item->own = true;
 	store->count++;
+	if (store->keeper >= 0 && store->count <= notify_store_size())
+		item_owe(store, item, &store->puts); /* from the keeper to the service manager */
 }
 
 static int send_one(const struct fdstore *store, const char *verb, uint64_t generation, int fd)
@@ -189,6 +191,38 @@ static void flush(struct fdstore *store, bool removes)
 	}
 }
 
+static void flush_patiently(struct fdstore *store)
+{
+	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
+
+	for (flush(store, true); is_owed(store, true) && clock_ns() < deadline; flush(store, true))
+		poll(NULL, 0, AGAIN_MS);
+}
+
+/* From then on all are the service manager's. */
+static void end_keeper_if_done(struct fdstore *store)
+{
+	if (!store->manager || store->keeper < 0 || is_owed(store, true))
+		return;
+	keeper_end(store->directory);
+	close(store->keeper);
+	store->keeper = -1;
+}
+
+static void hand_over(struct fdstore *store)
+{
+	uint64_t size = notify_store_size();
+
+	if (store->count > size)
+		log_line("the service manager's store is full at %" PRIu64 ": %" PRIu64
+			 " descriptors will not outlive this process",
+			 size, store->count - size);
+	flush_patiently(store);
+	end_keeper_if_done(store);
+	if (store->keeper >= 0)
+		log_line("the service manager is busy: the keeper stays so far");
+}
+
 /* The keeper's answer: which generation; 0: that was the last. false: it does not answer. */
 static bool take_next(const struct fdstore *store, uint64_t *generation, int *out_fd)
 {
@@ -232,6 +266,7 @@ struct fdstore *fdstore_open(const char *directory)
 	if (!store)
 		return NULL;
 	snprintf(store->directory, sizeof(store->directory), "%s", directory);
+	store->keeper = -1;
 	while ((fd = notify_take(&generation)) >= 0)
 		inherit(store, generation, fd);
 	store->keeper = keeper_connect(directory);
@@ -239,7 +274,7 @@ struct fdstore *fdstore_open(const char *directory)
 		inherit_from_keeper(store);
 	store->manager = notify_store_size() > 0;
 	if (store->manager && store->keeper >= 0)
-		keeper_lost(store); /* from now on all are the service manager's */
+		hand_over(store);
 	flush(store, true);
 	if (store->count)
 		log_line("%" PRIu64 " descriptors were left", store->count);
@@ -328,23 +363,16 @@ void fdstore_flush(struct fdstore *store)
 
 int64_t fdstore_tick(struct fdstore *store)
 {
-	if (store->keeper >= 0 && !keeper_lives(store->keeper)) {
+	if (!store->manager && store->keeper >= 0 && !keeper_lives(store->keeper)) {
 		log_line("the keeper has gone");
 		keeper_lost(store);
 	}
 	flush(store, true);
+	end_keeper_if_done(store);
 	if (!is_owed(store, true))
 		return INT64_MAX;
 	return store->manager || store->keeper >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS
 						    : store->start_ns;
-}
-
-static void flush_patiently(struct fdstore *store)
-{
-	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
-
-	for (flush(store, true); is_owed(store, true) && clock_ns() < deadline; flush(store, true))
-		poll(NULL, 0, AGAIN_MS);
 }
 
 void fdstore_close(struct fdstore *store, bool keep)
@@ -357,7 +385,8 @@ void fdstore_close(struct fdstore *store, bool keep)
 	}
 	if (keep || store->manager)
 		flush_patiently(store);
-	else if (store->keeper >= 0)
+	end_keeper_if_done(store);
+	if (!keep && store->keeper >= 0)
 		keeper_end(store->directory);
 	HASH_ITER (hh, store->items, item, after) {
 		if (item->own && item->fd >= 0)

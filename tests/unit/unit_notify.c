@@ -217,6 +217,35 @@ static void a_keepers_things_move(void **state)
 	shelf_await_end(keeper, 1000);
 }
 
+static int take_over_and_be_killed(void)
+{
+	notify_init(true);
+	fdstore_open(shelf_directory);
+	return raise(SIGKILL);
+}
+
+static void a_keepers_things_stay_until_they_are_taken(void **state)
+{
+	char path[sizeof(manager_path)];
+	pid_t keeper;
+
+	(void)state;
+	shelf_needs_keeper();
+	assert_int_equal(manager_start(NULL, put_one), 128 + SIGKILL);
+	keeper = shelf_keeper();
+	manager_hear_all();
+	strcpy(path, manager_path);
+	strcpy(manager_path, "/nowhere/at/all");
+	assert_int_equal(manager_start("5", take_over_and_be_killed), 128 + SIGKILL);
+	assert_int_equal(shelf_keeper(), keeper);
+	shelf_await_kept(keeper, 1);
+	strcpy(manager_path, path);
+	assert_int_equal(manager_start("5", take_one), 0);
+	manager_hear_all();
+	assert_int_equal(manager_count, 2);
+	shelf_await_end(keeper, 1000);
+}
+
 static int put_many(void)
 {
 	struct fdstore *store;
@@ -346,6 +375,7 @@ int main(int argc, char **argv)
 	    with_manager(what_is_not_meant_for_us_is_left),
 	    with_manager(without_a_store_there_is_a_keeper),
 	    with_manager(a_keepers_things_move),
+	    with_manager(a_keepers_things_stay_until_they_are_taken),
 	    with_manager(a_busy_manager_gets_it_later),
 	    with_manager(a_busy_manager_has_one_of_a_name),
 	    with_manager(a_manager_that_is_not_there_harms_nobody),
