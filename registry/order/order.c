@@ -159,8 +159,9 @@ static bool has_unknown_publisher(const struct order *order)
 static void revive(const struct registry *registry, struct order *order)
 {
 	uint64_t last = atomic_load(&order->page->publisher);
+	uint64_t stack = atomic_load(&order->page->publisher_stack);
 
-	order_begin(order->page, last && participant_lives(registry, last) ? last : 0);
+	order_begin(order->page, last && participant_lives(registry, last, stack) ? last : 0);
 }
 
 /* Writes into the page who is there. `entry`: NULL if the buffer has gone. */
@@ -229,7 +230,8 @@ static bool look_over_slot(struct order *order, uint32_t at, int64_t now_ns)
 {
 	struct order_slot *slot = &order->page->slot[at];
 	uint32_t state = atomic_load(&slot->state);
-	bool awaited = state == ORDER_SLOT_ACTIVE && !participant_has_ended(slot->process);
+	bool awaited =
+	    state == ORDER_SLOT_ACTIVE && !participant_has_ended(slot->process, slot->stack);
 
 	if (state != ORDER_SLOT_UNUSED)
 		order->slot[at].free_ns = now_ns + COOL_NS + (awaited ? AWAIT_NS : 0);

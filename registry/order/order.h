@@ -101,10 +101,10 @@ void participant_move_all(struct session *from, struct session *to);
 uint64_t participant_number(const struct process *peer);
 /* Whether a session of that process is here. */
 bool participant_is_here(const struct registry *registry, uint64_t number);
-/* Whether the registry can see that process, and it has ended. */
-bool participant_has_ended(uint64_t number);
+/* Whether the registry can see that process, and it has ended, or its program has by exec(). */
+bool participant_has_ended(uint64_t number, uint64_t stack);
 /* Whether that process lives. If the registry can't see it: whether it has a session here. 0: false. */
-bool participant_lives(const struct registry *registry, uint64_t number);
+bool participant_lives(const struct registry *registry, uint64_t number, uint64_t stack);
 /* Whether the process of a slot that is not final may still write to it. */
 bool participant_may_release(const struct registry *registry, const struct order_slot *slot);
 

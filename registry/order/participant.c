@@ -60,40 +60,50 @@ bool participant_is_here(const struct registry *registry, uint64_t number)
 	return session;
 }
 
-bool participant_has_ended(uint64_t number)
+bool participant_has_ended(uint64_t number, uint64_t stack)
 {
-	const struct process process = {.pid = (int32_t)(number % PIDS), .started = number / PIDS};
+	const struct process process = {
+	    .pid = (int32_t)(number % PIDS), .started = number / PIDS, .stack = stack};
 
 	return number && !(number & INVISIBLE) && !process_lives(&process);
 }
 
-bool participant_lives(const struct registry *registry, uint64_t number)
+bool participant_lives(const struct registry *registry, uint64_t number, uint64_t stack)
 {
 	return number & INVISIBLE ? participant_is_here(registry, number)
-				  : number && !participant_has_ended(number);
+				  : number && !participant_has_ended(number, stack);
+}
+
+/* No stack beside another process's number, also if this is interrupted. */
+static void sign(_Atomic uint64_t *number, _Atomic uint64_t *stack, const struct process *peer)
+{
+	atomic_store(stack, 0);
+	atomic_store(number, participant_number(peer));
+	atomic_store(stack, peer->stack);
 }
 
 void participant_sign(const struct participant *participant)
 {
 	struct order_page *page = participant->order->page;
-	uint64_t number = participant_number(&participant->session->peer);
+	const struct process *peer = &participant->session->peer;
 
 	if (page && (participant->roles & ORDER_PUBLISHES))
-		atomic_store(&page->publisher, number);
+		sign(&page->publisher, &page->publisher_stack, peer);
 	if (page && participant->slot)
-		atomic_store(&page->slot[participant->slot - 1].process, number);
+		sign(&page->slot[participant->slot - 1].process,
+		     &page->slot[participant->slot - 1].stack, peer);
 }
 
 bool participant_may_release(const struct registry *registry, const struct order_slot *slot)
 {
 	uint64_t number = atomic_load(&slot->process);
 
-	if (participant_lives(registry, number))
+	if (participant_lives(registry, number, atomic_load(&slot->stack)))
 		return true;
 	return (number & INVISIBLE) && atomic_load(&slot->final) == ORDER_UNSETTLED;
 }
 
-/* A registry of another pid namespace has written another number of it: the page may come from there. 0: nobody's. */
+/* The page may come from a registry of another pid namespace, with another number. 0: nobody's. */
 static bool is_number_of(uint64_t number, const struct process *peer)
 {
 	const struct process own = {.pid = peer->own_pid, .started = peer->own_started};
@@ -127,6 +137,16 @@ static int consume(struct registry *registry, struct participant *participant, u
 	return GPUSHARE_OK;
 }
 
+/* A program that was started by exec() begins as another process does. */
+static void begin(struct order_page *page, const struct process *peer)
+{
+	const struct process last = {.stack = atomic_load(&page->publisher_stack)};
+
+	if (process_is_other_program(&last, peer))
+		atomic_store(&page->publisher, 0);
+	order_begin(page, participant_number(peer));
+}
+
 static int take_roles(struct registry *registry, struct participant *participant, uint32_t roles,
 		      uint32_t slot)
 {
@@ -135,10 +155,11 @@ static int take_roles(struct registry *registry, struct participant *participant
 	if ((roles & ORDER_CONSUMES) && consume(registry, participant, slot))
 		return GPUSHARE_E_LIMIT;
 	if (roles & ORDER_PUBLISHES) {
-		order_begin(order->page, participant_number(&participant->session->peer));
+		begin(order->page, &participant->session->peer);
 		order->left = order->gone = false;
 	}
 	participant->roles |= roles;
+	participant_sign(participant);
 	save_participant(registry, participant);
 	return GPUSHARE_OK;
 }
@@ -218,7 +239,7 @@ bool participant_is_under_way(const struct registry *registry, const struct orde
 
 	return last && last != participant_number(&session->peer) &&
 	       clock_ns() < order->under_way_ns && is_under_way(order->page) &&
-	       participant_lives(registry, last);
+	       participant_lives(registry, last, atomic_load(&order->page->publisher_stack));
 }
 
 struct participant *participant_load(struct registry *registry, struct session *session,

@@ -114,6 +114,7 @@ uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process)
 
 	if (!first)
 		first = 1;
+	atomic_store(&mine->stack, 0);
 	atomic_store(&mine->process, process);
 	atomic_store(&mine->final, 0);
 	atomic_store(&mine->released, first - 1);
@@ -134,6 +135,7 @@ void order_rejoin(struct order_page *page, uint32_t slot, uint64_t process)
 {
 	struct order_slot *mine = &page->slot[slot];
 
+	atomic_store(&mine->stack, 0);
 	atomic_store(&mine->process, process);
 	atomic_store(&mine->final, 0);
 	atomic_fetch_and(&mine->released, ~ORDER_GONE_BIT);
@@ -144,7 +146,9 @@ void order_begin(struct order_page *page, uint64_t publisher)
 {
 	uint64_t last = order_published(page);
 
-	if (atomic_exchange(&page->publisher, publisher) != publisher) {
+	if (atomic_load(&page->publisher) != publisher) {
+		atomic_store(&page->publisher_stack, 0);
+		atomic_store(&page->publisher, publisher);
 		atomic_fetch_add(&page->begun, 1);
 		atomic_store(&page->next, last);
 		atomic_store(&page->turn, ORDER_TURN_FREE);

@@ -48,6 +48,7 @@ struct order_slot {
 	/* A consumer that leaves: one more than the last number that its streams will release here, or
 	 * ORDER_UNSETTLED. 0: it has not said so far. */
 	_Atomic uint64_t final;
+	_Atomic uint64_t stack; /* of the process's program, which exec() changes; 0: not known */
 };
 
 struct order_page {
@@ -62,9 +63,10 @@ struct order_page {
 	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the publisher's: given out last */
 	_Atomic uint32_t turn;			    /* enum order_turn: of who gives one out */
 	_Atomic uint32_t late; /* numbers are given when the GPU comes there: captured in a graph */
-	_Atomic uint64_t late_after; /* this one was the last that was given out before */
-	_Atomic uint64_t publisher;  /* which process that is */
-	_Atomic uint32_t begun;	     /* so often another one began, with numbers of its own */
+	_Atomic uint64_t late_after;	  /* this one was the last that was given out before */
+	_Atomic uint64_t publisher;	  /* which process that is */
+	_Atomic uint32_t begun;		  /* so often another one began, with numbers of its own */
+	_Atomic uint64_t publisher_stack; /* as order_slot.stack */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t reclaimed; /* nobody may join for that or below */
 	_Atomic uint32_t reclaimers; /* some sleep until a slot's `released` grows */

@@ -217,6 +217,30 @@ static void only_its_own_slot_is_resumed(void **state)
 	assert_int_equal(resumed_slot(b, 1), 1);
 }
 
+/* Whose GPU has nothing more to do: exec() has ended that. */
+static void a_program_ends_with_exec(void **state)
+{
+	struct session *a = attacher(other), *b = attacher(getpid());
+	struct order_page *page;
+
+	(void)state;
+	a->peer.stack++; /* of the program before */
+	assert_int_equal(joined_slot(a), 1);
+	page = ordered_page(generation);
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&page->next, 4);
+	atomic_store(&page->published, 2);
+	registry_disconnect(peer_registry, a);
+	cool();
+	assert_int_equal(joined_slot(b), 1);
+	a = attacher(other); /* begins anew */
+	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(page->next, 2);
+	atomic_store(&page->next, 3);
+	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+}
+
 static void a_process_that_can_not_be_read_may_live(void **state)
 {
 	uint64_t number = participant_number(&attacher(other)->peer);
@@ -228,13 +252,13 @@ static void a_process_that_can_not_be_read_may_live(void **state)
 	none = before;
 	none.rlim_cur = 0;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	ended = participant_has_ended(number);
+	ended = participant_has_ended(number, 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_false(ended);
-	assert_false(participant_has_ended(number));
-	assert_true(participant_has_ended(number - (UINT64_C(1) << 22))); /* started before */
+	assert_false(participant_has_ended(number, 0));
+	assert_true(participant_has_ended(number - (UINT64_C(1) << 22), 0)); /* started before */
 	successor_end(other);
-	assert_true(participant_has_ended(number));
+	assert_true(participant_has_ended(number, 0));
 }
 
 static void a_living_publisher_whose_connection_ended_is_waited_for(void **state)
@@ -295,6 +319,7 @@ int main(void)
 	    T(a_living_consumer_whose_connection_ended_keeps_its_slot),
 	    T(an_unsettled_slot_of_an_invisible_process_is_kept),
 	    T(only_its_own_slot_is_resumed),
+	    T(a_program_ends_with_exec),
 	    T(a_process_that_can_not_be_read_may_live),
 	    T(a_living_publisher_whose_connection_ended_is_waited_for),
 	    T(a_publisher_is_waited_for_over_a_restart),
