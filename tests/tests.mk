@@ -151,6 +151,8 @@ $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from
 $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) $(filter-out %/host_ways.c,$(call from,host)) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
+# Peers of the registry that speak its protocol themselves.
+$(call each,tests/e2e/programs/fair_peer.c,,$$(SANFLAGS) $(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
 # The ways to copy are the library's own.
 $(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) $$(COUNTED_LINK) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
 	$(BUILD)/libgpushare.so $(BUILD)/libunits.a)

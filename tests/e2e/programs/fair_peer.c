@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Peers of a registry that serves several users.
+ *
+ *   fair_peer look NAME COUNT DIRECTORY IDLE_DIRECTORY
+ *       look NAME up at both registries by turns; print `flooded P90_US idle P90_US slowest US failed COUNT`
+ *   fair_peer WAY UID DIRECTORY
+ *       become that user and flood the registry in that way until killed; print `begun` when it has begun:
+ *       half      10,000 connections that say nothing
+ *       failing   look-ups of missing names, many at a time
+ *       listing   lists of everything
+ *       lingering descriptors whose close() waits for another process
+ *       releasing 100,000 names that go at once
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "protocol.h"
+
+#define HALF 10000
+#define FAILING 8
+#define LISTING 4
+#define RELEASED 100000
+#define AT_A_TIME 64
+#define LINGER_S 20
+
+static const char *directory;
+static char wire[GPUSHARE_MESSAGE_MAX];
+
+static void stop(const char *what)
+{
+	fprintf(stderr, "fair_peer: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void begun(void)
+{
+	puts("begun");
+	fflush(stdout);
+}
+
+static double now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static struct client *connected(const char *where)
+{
+	struct client *client = client_new(
+	    &(struct client_options){.directory = where, .who = "fair", .timeout_ms = 1000});
+
+	if (!client || client_connect(client)) {
+		fprintf(stderr, "fair_peer: %s\n", client ? client->why : "no memory");
+		exit(1);
+	}
+	return client;
+}
+
+static int dial(const char *socket_name, int type)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s/%s", directory, socket_name);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)))
+		stop("can't connect");
+	return fd;
+}
+
+/* One after the other of the same kind in one buffer. */
+static size_t put(size_t at, uint32_t id, const request *what)
+{
+	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
+	size_t size;
+
+	if (codec_encode_request(what, (uint8_t *)wire + at + header, sizeof(wire) - at - header,
+				 &size))
+		stop("can't encode");
+	sp_header((uint8_t *)wire + at, id, size);
+	return at + header + size;
+}
+
+/* Greeted, and hello said. */
+static int greeted(void)
+{
+	request hello = {.which_verb = gpushare_Request_hello_tag};
+	int fd = dial(GPUSHARE_SOCKET, SOCK_STREAM);
+	size_t size;
+
+	sp_greeting((uint8_t *)wire, SP_REQ);
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	size = put(SP_GREETING_SIZE, 1, &hello);
+	if (write(fd, wire, size) != (ssize_t)size)
+		stop("can't greet");
+	return fd;
+}
+
+/* Messages that came from now on, as far as they are whole; `rest` bytes of the last one are missing. */
+struct reader {
+	uint8_t header[SP_HEADER_SIZE];
+	size_t have, rest;
+	unsigned long count;
+};
+
+static void read_some(int fd, struct reader *reader)
+{
+	static uint8_t in[65536];
+	ssize_t got = read(fd, in, sizeof(in));
+
+	if (got <= 0)
+		stop("the registry closed a connection");
+	for (size_t at = 0, size = (size_t)got; at < size;) {
+		size_t step;
+
+		if (reader->rest) {
+			step = reader->rest < size - at ? reader->rest : size - at;
+			reader->rest -= step;
+			reader->count += !reader->rest;
+		} else {
+			step = 1;
+			reader->header[reader->have++] = in[at];
+			if (reader->have == SP_HEADER_SIZE) {
+				reader->rest =
+				    SP_ID_SIZE + (size_t)sp_header_body_size(reader->header);
+				reader->have = 0;
+			}
+		}
+		at += step;
+	}
+}
+
+/* Greeted, and both answers are read. */
+static int asking(struct reader *reader)
+{
+	int fd = greeted();
+	uint8_t greeting[SP_GREETING_SIZE];
+
+	if (recv(fd, greeting, sizeof(greeting), MSG_WAITALL) != sizeof(greeting))
+		stop("no greeting");
+	*reader = (struct reader){0};
+	while (!reader->count)
+		read_some(fd, reader);
+	reader->count = 0;
+	return fd;
+}
+
+/* The registry dropped it. What it sent before is read. */
+static bool is_closed(int fd)
+{
+	ssize_t got = recv(fd, wire, sizeof(wire), MSG_DONTWAIT);
+
+	return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+static void half(void)
+{
+	static int fds[HALF];
+
+	for (int i = 0; i < HALF; i++)
+		fds[i] = dial(GPUSHARE_SOCKET, SOCK_STREAM);
+	begun();
+	for (;;) {
+		for (int i = 0; i < HALF; i++) {
+			if (!is_closed(fds[i]))
+				continue;
+			close(fds[i]);
+			fds[i] = dial(GPUSHARE_SOCKET, SOCK_STREAM);
+		}
+		poll(NULL, 0, 10);
+	}
+}
+
+static void failing(void)
+{
+	request look = {.which_verb = gpushare_Request_lookup_tag};
+	struct reader readers[FAILING];
+	int fds[FAILING];
+	size_t size = 0;
+
+	memset(look.verb.lookup.name, 'x', GPUSHARE_NAME_MAX);
+	for (int i = 0; i < FAILING; i++)
+		fds[i] = asking(&readers[i]);
+	begun();
+	for (uint32_t i = 0; i < AT_A_TIME; i++)
+		size = put(size, i, &look);
+	for (;;) {
+		for (int i = 0; i < FAILING; i++) {
+			if (write(fds[i], wire, size) != (ssize_t)size)
+				stop("can't ask");
+		}
+		for (int i = 0; i < FAILING; i++) {
+			for (readers[i].count = 0; readers[i].count < AT_A_TIME;)
+				read_some(fds[i], &readers[i]);
+		}
+	}
+}
+
+static void child(void (*flood)(void))
+{
+	pid_t parent = getpid();
+
+	if (fork())
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent)
+		flood();
+	_exit(0);
+}
+
+static void list_all(void)
+{
+	struct client *client = connected(directory);
+	gpushare_List *list = &client->request.verb.list;
+
+	for (;;) {
+		client->request.which_verb = gpushare_Request_list_tag;
+		list->limit = 50;
+		if (client_call(client, 60000) || !client->reply.body.list.more)
+			*list->after = '\0';
+		else
+			strcpy(list->after, client->reply.body.list.after);
+	}
+}
+
+static void listing(void)
+{
+	for (int i = 0; i < LISTING; i++)
+		child(list_all);
+	begun();
+	for (;;)
+		pause();
+}
+
+/* A TCP socket with unsent data that nobody reads: its last close() takes LINGER_S. */
+static int lingering_socket(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+	static const char bytes[65536];
+	socklen_t size = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), small = 4096;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+	if (bind(listener, (const struct sockaddr *)&at, size) ||
+	    getsockname(listener, (struct sockaddr *)&at, &size) || listen(listener, 1))
+		stop("no TCP socket");
+	connect(fd, (const struct sockaddr *)&at, size);
+	if (accept(listener, NULL, NULL) < 0) /* stays open */
+		stop("no TCP connection");
+	while (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) > 0)
+		;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	close(listener);
+	return fd;
+}
+
+static int slow, ready[2];
+
+static void send_slow(void)
+{
+	const struct fds_header header = {.version = FDS_VERSION, .verb = FDS_CHANGES};
+	int fd = dial(GPUSHARE_FDS_SOCKET, SOCK_SEQPACKET);
+	char byte;
+
+	if (read(ready[0], &byte, 1) == 1)
+		fds_send(fd, &header, NULL, 0, slow);
+	close(slow);
+}
+
+/* The last reference is mostly the registry's: the sender closes its own at once. The other end stays open here. */
+static void send_lingering(void)
+{
+	slow = lingering_socket();
+	if (pipe(ready))
+		stop("no pipe");
+	child(send_slow);
+	close(slow);
+	if (write(ready[1], "", 1) != 1)
+		stop("a sender ended");
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void lingering(void)
+{
+	signal(SIGCHLD, SIG_IGN);
+	for (int i = 0; i < 300; i++) {
+		send_lingering();
+		if (i == 30)
+			begun();
+	}
+	for (;;) {
+		send_lingering();
+		poll(NULL, 0, 5);
+	}
+}
+
+static void releasing(void)
+{
+	request share = {.which_verb = gpushare_Request_share_tag};
+	record *buffer = &share.verb.share.buffer;
+
+	share.verb.share.has_buffer = true;
+	buffer->backing = GPUSHARE_BACKING_IPC;
+	buffer->size = buffer->base_size = 4096;
+	memset(buffer->device_uuid, 0xd, sizeof(buffer->device_uuid));
+	memset(share.verb.share.handle, 0xc3, sizeof(share.verb.share.handle));
+	for (bool first = true;; first = false) {
+		struct reader reader;
+		int fd = asking(&reader);
+
+		for (uint32_t i = 0; i < RELEASED; i += AT_A_TIME) {
+			size_t size = 0;
+
+			for (uint32_t more = 0; more < AT_A_TIME; more++) {
+				snprintf(buffer->name, sizeof(buffer->name), "release/%u",
+					 i + more);
+				size = put(size, more, &share);
+			}
+			if (write(fd, wire, size) != (ssize_t)size)
+				stop("can't share");
+			for (reader.count = 0; reader.count < AT_A_TIME;)
+				read_some(fd, &reader);
+		}
+		if (first)
+			begun();
+		close(fd);
+	}
+}
+
+static int compare(const void *left, const void *right)
+{
+	const double *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static double look_up(struct client *client, const char *name, int *failed)
+{
+	double began = now_us();
+
+	client->request.which_verb = gpushare_Request_lookup_tag;
+	client->request.verb.lookup = (gpushare_Lookup){0};
+	strcpy(client->request.verb.lookup.name, name);
+	if (client_call(client, 0)) {
+		fprintf(stderr, "fair_peer: %s\n", client->why);
+		++*failed;
+	}
+	return now_us() - began;
+}
+
+static void look(const char *name, size_t count, const char *flooded, const char *idle)
+{
+	struct client *clients[] = {connected(flooded), connected(idle)};
+	double *took[] = {calloc(count, sizeof(double)), calloc(count, sizeof(double))};
+	int failed = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		for (int which = 0; which < 2; which++)
+			took[which][i] = look_up(clients[which], name, &failed);
+		poll(NULL, 0, 1);
+	}
+	for (int which = 0; which < 2; which++)
+		qsort(took[which], count, sizeof(double), compare);
+	printf("flooded %.0f idle %.0f slowest %.0f failed %d\n", took[0][count * 9 / 10],
+	       took[1][count * 9 / 10], took[1][count - 1], failed);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*flood)(void);
+	} ways[] = {{"half", half},
+		    {"failing", failing},
+		    {"listing", listing},
+		    {"lingering", lingering},
+		    {"releasing", releasing}};
+
+	if (argc == 6 && !strcmp(argv[1], "look")) {
+		look(argv[2], strtoul(argv[3], NULL, 10), argv[4], argv[5]);
+		return 0;
+	}
+	if (argc != 4)
+		return 2;
+	if (setgroups(0, NULL) || setgid((gid_t)atoi(argv[2])) || setuid((uid_t)atoi(argv[2])))
+		stop("can't become that user");
+	directory = argv[3];
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		if (!strcmp(argv[1], ways[i].name))
+			ways[i].flood();
+	}
+	return 2;
+}
