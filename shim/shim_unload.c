@@ -123,6 +123,7 @@ SHIM_EXPORT int dlclose(void *handle)
 	static _Atomic(int (*)(void *)) known;
 	int (*real)(void *) = atomic_load_explicit(&known, memory_order_acquire);
 	struct elf_loads before;
+	bool first;
 	int result;
 
 	if (!real) {
@@ -131,10 +132,12 @@ SHIM_EXPORT int dlclose(void *handle)
 			return -1;
 		atomic_store_explicit(&known, real, memory_order_release);
 	}
-	/* In this order: unload_begin() reads them in the other one. */
-	atomic_fetch_add(&unload_state, 1);
-	atomic_fetch_add(&closes, 1);
 	before = elf_loads(NULL, 0);
+	/* In this order: unload_begin() reads them in the other one. */
+	first = !(atomic_fetch_add(&unload_state, 1) & UNLOAD_CLOSING);
+	atomic_fetch_add(&closes, 1);
+	if (first) /* no dlclose has still to look at what was unloaded before */
+		atomic_store(&settled, before.unloaded);
 	result = real(handle);
 	look_behind(&before);
 	atomic_fetch_sub(&unload_state, 1);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "beside.h"
+#include "driver.h"
 #include "shim_elf.h"
 #include "shim_route.h"
 #include "shim_unload.h"
@@ -363,6 +364,25 @@ static void threads_hammer(void **state)
 		assert_int_equal(atomic_load(&shared.many.slot[i].sequence) & 1, 0);
 }
 
+/* E.g. by a dlopen that fails. */
+static void unloaded_by_the_c_library_alone(void **state)
+{
+	int (*real)(void *) = (int (*)(void *))driver_libc("dlclose");
+	void *twice;
+	unsigned long during;
+
+	(void)state;
+	assert_int_equal(real(beside_load("bin/lib_sysv.so")), 0);
+	twice = beside_load("bin/lib_sysv.so");
+	assert_ptr_equal(beside_load("bin/lib_sysv.so"), twice);
+	assert_int_equal(dlclose(twice), 0); /* unloads nothing */
+	atomic_fetch_add(&unload_state, 1);  /* as the next one does */
+	during = unload_generation();
+	atomic_fetch_sub(&unload_state, 1);
+	assert_int_equal(dlclose(twice), 0);
+	assert_int_equal(during, unload_now());
+}
+
 int main(void)
 {
 #define STARTED(test) cmocka_unit_test_setup(test, start)
@@ -376,6 +396,7 @@ int main(void)
 	    STARTED(unloaded_meanwhile),
 	    STARTED(at_hand_where_it_stands_first),
 	    STARTED(many_callers_in_few_slots),
+	    STARTED(unloaded_by_the_c_library_alone),
 	    STARTED(threads_hammer),
 	};
 
