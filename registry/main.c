@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -328,6 +329,8 @@ int main(int argc, char **argv)
 	umask(077);
 	if (self.options.keeper)
 		return keeper_run(self.options.directory);
+	if (self.options.orphan) /* the keeper started a descriptor of that program */
+		prctl(PR_SET_NAME, "gpushare-registry");
 	notify_init(!self.options.orphan);
 	self.signals = open_signals();
 	if (!set_access())

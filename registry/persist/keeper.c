@@ -289,6 +289,21 @@ static void admit(void)
 	keeper.came_ns = clock_ns();
 }
 
+/* An upgrade may lie there, or what somebody else has put there. -1: it is none that may be started. */
+static int open_program(void)
+{
+	int fd = open(keeper.program, O_PATH | O_CLOEXEC);
+	struct stat is;
+
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &is) && S_ISREG(is.st_mode) && (!is.st_uid || is.st_uid == geteuid()) &&
+	    !(is.st_mode & (S_IWGRP | S_IWOTH)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /*
  * Nobody's memory is looked after: a registry sees which owners have died, and whose time is up. One
  * that did not stay long, or did not even connect, is started again later and later.
@@ -303,13 +318,19 @@ static void start_registry(void)
 				   (char *)"--orphan",
 				   NULL};
 	int64_t now = clock_ns(), most = RESTART_MOST_MS * NS_PER_MS;
+	char program[32];
+	int fd;
 
 	if (keeper.registry >= 0 || !keeper.restarts || now < keeper.start_ns)
 		return;
 	keeper.delay_ns = keeper.delay_ns * 2 < most ? keeper.delay_ns * 2 : most;
 	keeper.start_ns = now + keeper.delay_ns;
-	if (spawn(keeper.program, arguments, STDERR_FILENO))
-		spawn(SELF, arguments, STDERR_FILENO); /* it was removed */
+	fd = open_program();
+	snprintf(program, sizeof(program), "/proc/self/fd/%d", fd);
+	if (fd < 0 || spawn(program, arguments, STDERR_FILENO))
+		spawn(SELF, arguments, STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
 }
 
 static void serve(void)

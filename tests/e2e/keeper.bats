@@ -99,6 +99,28 @@ let_go() {
 	[ "$starts" -ge 1 ] && [ "$starts" -le 3 ]
 }
 
+@test "the registry that it starts is an upgrade at its own place, but none that others can write" {
+	local mode registry program=$WORK/bin/gpushare-registry
+	mkdir "$WORK/bin"
+	cp "$BUILD/gpushare-registry" "$program"
+	PATH=$WORK/bin:$PATH begin lives make=a,w,2Mi,vmm
+	serves() { [[ $(in_folder lives registry_pids) =~ ^[0-9]+$ ]]; }
+	for mode in 777 755; do
+		rm "$program"
+		cp "$BUILD/gpushare-registry" "$program"
+		chmod $mode "$program"
+		end_registry lives
+		until_true serves
+		registry=$(in_folder lives registry_pids)
+		case $mode in
+		777) equal "$(readlink "/proc/$registry/exe")" "$program (deleted)" ;;
+		755) equal "$(readlink "/proc/$registry/exe")" "$program" ;;
+		esac
+		stays 500 runs "$registry"
+		equal "$(cat "/proc/$registry/comm")" gpushare-regist
+	done
+}
+
 @test "one that has stopped is given up: the next registry serves without it, and it ends when it can" {
 	needs jq
 	local keeper

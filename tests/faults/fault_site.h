@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -53,11 +54,24 @@ static bool site_is_named(const char *list, const char *name)
 	return false;
 }
 
-/* The program by its file's name: what it is called by is a matter of who started it. */
+/*
+ * The program by its file's name: what it is called by is a matter of who started it. A keeper starts a
+ * descriptor.
+ */
+static const char *site_program(void)
+{
+	static char path[PATH_MAX];
+	const char *started = (const char *)getauxval(AT_EXECFN);
+
+	if (strncmp(started, "/proc/self/fd/", 14) != 0 ||
+	    readlink("/proc/self/exe", path, sizeof(path) - 1) <= 0)
+		return started;
+	return path;
+}
+
 static int site_visit(struct dl_phdr_info *info, size_t size, void *user)
 {
-	const char *path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name
-							       : (const char *)getauxval(AT_EXECFN);
+	const char *path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : site_program();
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct object *one = &fault.ours[fault.count];
 
