@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/clock.h"
@@ -32,6 +33,7 @@ struct item {
 
 struct fdstore {
 	char directory[GPUSHARE_PATH_MAX];
+	struct stat folder;		     /* it may be removed, and made again for others */
 	bool manager;			     /* the service manager is the store, and no keeper */
 	int keeper;			     /* the connection; -1: none */
 	bool said;			     /* that there can't be a keeper */
@@ -142,12 +144,26 @@ static int send_list(struct fdstore *store, struct item **list)
 	return status;
 }
 
+static bool has_folder(const struct fdstore *store)
+{
+	struct stat is;
+
+	return !stat(store->directory, &is) && is.st_ino == store->folder.st_ino &&
+	       is.st_dev == store->folder.st_dev;
+}
+
+static void end_keeper(const struct fdstore *store)
+{
+	if (has_folder(store))
+		keeper_end(store->directory);
+}
+
 /* It has nothing any more, and is owed all. One that only hangs must not be found by a successor. */
 static void keeper_lost(struct fdstore *store)
 {
 	struct item *item, *after;
 
-	keeper_end(store->directory);
+	end_keeper(store);
 	close(store->keeper);
 	store->keeper = -1;
 	HASH_ITER (hh, store->items, item, after) {
@@ -165,7 +181,8 @@ static bool has_other_side(struct fdstore *store)
 	if (now < store->start_ns)
 		return false;
 	store->start_ns = now + START_MS * NS_PER_MS;
-	store->keeper = keeper_start(store->directory);
+	errno = ENOENT;
+	store->keeper = has_folder(store) ? keeper_start(store->directory) : -1;
 	if (store->keeper < 0 && !store->said)
 		log_line("can't start a keeper in %s: %s", store->directory, strerror(errno));
 	store->said = store->keeper < 0;
@@ -204,7 +221,7 @@ static void end_keeper_if_done(struct fdstore *store)
 {
 	if (!store->manager || store->keeper < 0 || is_owed(store, true))
 		return;
-	keeper_end(store->directory);
+	end_keeper(store);
 	close(store->keeper);
 	store->keeper = -1;
 }
@@ -266,6 +283,7 @@ struct fdstore *fdstore_open(const char *directory)
 	if (!store)
 		return NULL;
 	snprintf(store->directory, sizeof(store->directory), "%s", directory);
+	stat(directory, &store->folder);
 	store->keeper = -1;
 	while ((fd = notify_take(&generation)) >= 0)
 		inherit(store, generation, fd);
@@ -387,7 +405,7 @@ void fdstore_close(struct fdstore *store, bool keep)
 		flush_patiently(store);
 	end_keeper_if_done(store);
 	if (!keep && store->keeper >= 0)
-		keeper_end(store->directory);
+		end_keeper(store);
 	HASH_ITER (hh, store->items, item, after) {
 		if (item->own && item->fd >= 0)
 			close_soon(store, item->fd);

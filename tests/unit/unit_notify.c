@@ -246,6 +246,41 @@ static void a_keepers_things_stay_until_they_are_taken(void **state)
 	shelf_await_end(keeper, 1000);
 }
 
+static int outlive_the_folder(void)
+{
+	struct fdstore *old, *next;
+	char command[256];
+	pid_t keeper;
+
+	notify_init(true);
+	old = fdstore_open(shelf_directory);
+	shelf_put(old, 1, 1);
+	/* a registry has it open, so that its inode's number is not another's */
+	snprintf(command, sizeof(command), "mv %s %s.old && mkdir %s", shelf_directory,
+		 shelf_directory, shelf_directory);
+	if (system(command))
+		return 1;
+	next = fdstore_open(shelf_directory);
+	shelf_put(next, 2, 1);
+	keeper = shelf_keeper();
+	for (int i = 0; i < 20; i++) {
+		fdstore_tick(old);
+		raw_sleep_ms(100);
+	}
+	fdstore_close(old, false);
+	snprintf(command, sizeof(command), "rm -r %s.old", shelf_directory);
+	if (system(command))
+		return 1;
+	return keeper && shelf_keeper() == keeper ? 0 : 2;
+}
+
+static void another_folders_keeper_is_left(void **state)
+{
+	(void)state;
+	shelf_needs_keeper();
+	assert_int_equal(manager_start(NULL, outlive_the_folder), 0);
+}
+
 static int put_many(void)
 {
 	struct fdstore *store;
@@ -376,6 +411,7 @@ int main(int argc, char **argv)
 	    with_manager(without_a_store_there_is_a_keeper),
 	    with_manager(a_keepers_things_move),
 	    with_manager(a_keepers_things_stay_until_they_are_taken),
+	    with_manager(another_folders_keeper_is_left),
 	    with_manager(a_busy_manager_gets_it_later),
 	    with_manager(a_busy_manager_has_one_of_a_name),
 	    with_manager(a_manager_that_is_not_there_harms_nobody),
