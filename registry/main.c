@@ -32,6 +32,7 @@
 #define CLOSING_S 1	  /* for nng to close connections: their peers, and a successor, wait */
 #define LOOK_MS 500	  /* from one look_around() to the next... */
 #define LOOK_IDLE_MS 1000 /* ...if nobody asked meanwhile */
+#define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
 
 static struct {
@@ -41,8 +42,8 @@ static struct {
 	struct server server;
 	struct fds_server fds_server;
 	int signals;
-	int64_t look_ns; /* when look_around() is due */
-	bool busy;	 /* at the last look */
+	int64_t look_ns;       /* when look_around() is due */
+	uint64_t records_most; /* at a time, since freed memory was last given back to the kernel */
 } self;
 
 /* Signals come through a descriptor. nng's threads, which start later, inherit the mask. */
@@ -139,17 +140,31 @@ static int64_t idle_until_ns(void)
 	return since + (int64_t)limit_s * NS_PER_S;
 }
 
+/* Under the lock. Freed records are in the arenas of nng's threads: true when more than half have gone. */
+static bool has_room_to_trim(void)
+{
+	const uint64_t *held = self.registry->state.users.held;
+	uint64_t records = held[LIMIT_names] + held[LIMIT_limbo] + held[LIMIT_attachments];
+	bool fell;
+
+	self.records_most = records > self.records_most ? records : self.records_most;
+	fell = self.records_most - records > records + TRIM_RECORDS;
+	if (fell)
+		self.records_most = records;
+	return fell;
+}
+
 /* false: the folder has gone, and nobody is connected. */
 static bool look_around(void)
 {
-	bool busy = server_has_served(&self.server);
+	bool busy = server_has_served(&self.server), trims;
 
 	registry_lock(self.registry);
 	save_tend(self.registry);
+	trims = has_room_to_trim();
 	registry_unlock(self.registry);
-	if (self.busy && !busy)
-		malloc_trim(0); /* freed records are in the arenas of nng's threads */
-	self.busy = busy;
+	if (trims)
+		malloc_trim(0);
 	self.look_ns = clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
 	return !instance_is_lost(&self.instance) || !server_is_alone(&self.server);
 }
