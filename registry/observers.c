@@ -250,8 +250,10 @@ int64_t registry_rates(struct registry *registry, int64_t now_ns)
 	int64_t next_ns, elapsed_ns = events_tick(&registry->events, now_ns, &next_ns);
 	struct order *order, *after;
 
-	if (registry->events.ticked_ns == now_ns)
-		HASH_ITER (hh, registry->orders, order, after)
-			tell_rate(registry, order, elapsed_ns);
+	if (registry->events.ticked_ns != now_ns)
+		return next_ns;
+	HASH_ITER (hh, registry->orders, order, after) {
+		tell_rate(registry, order, elapsed_ns);
+	}
 	return next_ns;
 }

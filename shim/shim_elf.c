@@ -233,8 +233,9 @@ static int visit_count(struct dl_phdr_info *info, size_t size, void *user)
  * glibc, elf/dl-close.c. */
 struct elf_loads elf_loads(uintptr_t *bases, size_t count)
 {
-	struct counting counting = {.bases = bases, .count = count, .left = count};
+	struct counting counting = {.count = count, .left = count};
 
+	counting.bases = bases;
 	dl_iterate_phdr(visit_count, &counting);
 	return counting.loads;
 }

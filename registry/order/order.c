@@ -440,6 +440,9 @@ void order_let_go(struct registry *registry)
 
 void order_finish(struct registry *registry)
 {
-	while (registry->orders)
-		order_free(registry, registry->orders);
+	struct order *order, *after;
+
+	HASH_ITER (hh, registry->orders, order, after) {
+		order_free(registry, order);
+	}
 }

@@ -65,20 +65,19 @@ int socket_access_prepare(const char *path, char *why, size_t why_size)
 	int fd = made ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 	int status = GPUSHARE_OK;
 	struct stat is;
+	bool opened = fd >= 0 && !fstat(fd, &is);
 
-	if (fd < 0 || fstat(fd, &is)) {
-		status = status_from_errno(errno);
-	} else if (is.st_uid != geteuid() || is.st_mode & 022) {
+	if (opened && (is.st_uid != geteuid() || is.st_mode & 022)) {
 		snprintf(why, why_size,
 			 "%s belongs to uid %u and has mode %03o; it must be uid %u's, and nobody "
 			 "else may write there",
 			 path, is.st_uid, is.st_mode & 0777, geteuid());
 		close(fd);
 		return GPUSHARE_E_DENIED;
-	} else if ((is_for_group() && fchown(fd, (uid_t)-1, only_gid)) ||
-		   fchmod(fd, DIRECTORY_SYSTEM_MARK | (is_for_group() ? 0750 : 0755))) {
-		status = status_from_errno(errno);
 	}
+	if (!opened || (is_for_group() && fchown(fd, (uid_t)-1, only_gid)) ||
+	    fchmod(fd, DIRECTORY_SYSTEM_MARK | (is_for_group() ? 0750 : 0755)))
+		status = status_from_errno(errno);
 	if (status)
 		snprintf(why, why_size, "can't open %s to other users: %s", path, strerror(errno));
 	if (fd >= 0)

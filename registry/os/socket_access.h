@@ -9,7 +9,7 @@
 #define DOOR_DIRECTORY "/run/gpushare/system" /* of --system, without --dir */
 
 /* Before anything is opened; without it, this user alone. `gid`: IDENTITY_NO_GROUP for everybody. */
-void socket_access_set(bool is_system, uint32_t gid);
+void socket_access_set(bool for_system, uint32_t gid);
 /* Opens the socket at `path`, which is this user's alone so far, to those. false: errno. */
 bool socket_access_open(const char *path);
 /* A descriptor that listens there; -1: errno. */

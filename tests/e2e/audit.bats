@@ -83,7 +83,8 @@ remove uid=$UID pid=N command=\"gpushare\" name=\"weights\" generation=N size=10
 	until_true accounted # nothing else happens: the registry says it by itself
 	grep -qE " left_out uid=$UID count=[0-9]+$" "$GPUSHARE_DIR/audit.log"
 	written=$(grep -c E_EXISTS "$GPUSHARE_DIR/audit.log")
-	[ "$written" -ge 5 ] && [ "$written" -le 50 ]
+	[ "$written" -ge 5 ]
+	[ "$written" -le 50 ]
 	equal "$(sample left_out)" $((100 - written))
 }
 
