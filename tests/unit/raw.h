@@ -34,6 +34,8 @@ long long raw_now_ms(void);
 /* What each limit gets for a busy machine: a constant, more with instruments or under an emulator. */
 #define RAW_SLACK_MS 500 /* without those */
 int raw_slack_ms(void);
+/* An emulator can't start itself again as a keeper: what is kept does not outlive its registry there. */
+bool raw_is_emulated(void);
 /* A client's limit, of tests of who does not answer: long enough for who does. The same all the time, in
  * children that are made later, too. The other one sets GPUSHARE_TIMEOUT_MS. */
 int raw_limit_ms(int ms);

@@ -62,9 +62,7 @@ int raw_fds_least(int ms)
 /* One less than expected is the keeper's, which can't be started under an emulator. */
 static bool is_wanted(int count, int wanted)
 {
-	const char *emulator = getenv("EMULATOR");
-
-	return count == wanted || (emulator && *emulator && count == wanted - 1);
+	return count == wanted || (raw_is_emulated() && count == wanted - 1);
 }
 
 /* What the daemon has open settles to `wanted`; how long that took. */

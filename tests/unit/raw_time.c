@@ -20,11 +20,16 @@ long long raw_now_ms(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-int raw_slack_ms(void)
+bool raw_is_emulated(void)
 {
 	const char *emulator = getenv("EMULATOR");
 
-	return IS_INSTRUMENTED || (emulator && *emulator) ? 1500 : RAW_SLACK_MS;
+	return emulator && *emulator;
+}
+
+int raw_slack_ms(void)
+{
+	return IS_INSTRUMENTED || raw_is_emulated() ? 1500 : RAW_SLACK_MS;
 }
 
 int raw_limit_ms(int ms)
