@@ -187,19 +187,14 @@ static void write_audit(void)
 	registry_unlock(self.registry);
 }
 
-static int64_t sooner(int64_t a_ns, int64_t b_ns)
-{
-	return a_ns < b_ns ? a_ns : b_ns;
-}
-
 /* Everything that is due. Returns when to be called again at the latest. */
 static int64_t tick(void)
 {
-	int64_t next = sooner(server_tick(&self.server), fds_server_tick(&self.fds_server));
+	int64_t next = clock_sooner(server_tick(&self.server), fds_server_tick(&self.fds_server));
 
 	registry_lock(self.registry);
 	if (self.registry->fdstore) /* the keeper may have been killed */
-		next = sooner(next, fdstore_tick(self.registry->fdstore));
+		next = clock_sooner(next, fdstore_tick(self.registry->fdstore));
 	registry_unlock(self.registry);
 	write_audit();
 	return next;
@@ -238,7 +233,7 @@ static void serve(void)
 			log_line("%s has gone: leaving", self.instance.directory);
 			return;
 		}
-		next = sooner(next, sooner(leave_ns, self.look_ns));
+		next = clock_sooner(next, clock_sooner(leave_ns, self.look_ns));
 		poll(events, sizeof(events) / sizeof(*events), clock_timeout_ms(next));
 		if (events[0].revents && !take_signal()) {
 			log_line("ended by a signal");

@@ -27,6 +27,11 @@ static inline uint64_t clock_unix_ns(void)
 	return (uint64_t)clock_read_ns(CLOCK_REALTIME);
 }
 
+static inline int64_t clock_sooner(int64_t a_ns, int64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
 /* Milliseconds until then, for poll(), rounded up so as not to wake early; -1: never. */
 static inline int clock_timeout_ms(int64_t then_ns)
 {

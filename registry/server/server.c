@@ -97,11 +97,6 @@ static bool bury_one(struct server *server)
 	return id;
 }
 
-static int64_t sooner(int64_t a_ns, int64_t b_ns)
-{
-	return a_ns < b_ns ? a_ns : b_ns;
-}
-
 int64_t server_tick(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -111,13 +106,13 @@ int64_t server_tick(struct server *server)
 		;
 	next = end_more(server);
 	registry_lock(registry);
-	next = sooner(next, asks_resume(registry));
+	next = clock_sooner(next, asks_resume(registry));
 	registry_unlock(registry);
 	registry_lock(registry);
 	now = clock_ns();
-	next = sooner(next, registry_expire(registry, now));
-	next = sooner(next, order_tick(registry, now));
-	next = sooner(next, registry_rates(registry, now));
+	next = clock_sooner(next, registry_expire(registry, now));
+	next = clock_sooner(next, order_tick(registry, now));
+	next = clock_sooner(next, registry_rates(registry, now));
 	if (server->keeping && !registry->state.kept.root && !registry->state.sessions.count)
 		server->idle_since_ns = now; /* nothing keeps us busy any more */
 	server->keeping = registry->state.kept.root;
