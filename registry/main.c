@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -30,8 +31,7 @@
 
 #define EXIT_SERVED 3
 #define CLOSING_S 1	  /* for nng to close connections: their peers, and a successor, wait */
-#define LOOK_MS 500	  /* from one look_around() to the next... */
-#define LOOK_IDLE_MS 1000 /* ...if nobody asked meanwhile */
+#define LOOK_MS 500	  /* from one look_around() to the next while there is something to do */
 #define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
 
@@ -42,6 +42,8 @@ static struct {
 	struct server server;
 	struct fds_server fds_server;
 	int signals;
+	int folder;	       /* inotify: a file has gone from the folder; -1: it can't be told */
+	int keeper;	       /* readable when it was killed; -1: none */
 	int64_t look_ns;       /* when look_around() is due */
 	uint64_t records_most; /* at a time, since freed memory was last given back to the kernel */
 } self;
@@ -154,7 +156,10 @@ static bool has_room_to_trim(void)
 	return fell;
 }
 
-/* false: the folder has gone, and nobody is connected. */
+/*
+ * false: the folder has gone, and nobody is connected. After a look without anything done since the one before, none
+ * is due until somebody takes the lock or a file goes from the folder: an idle registry sleeps.
+ */
 static bool look_around(void)
 {
 	bool busy = server_has_served(&self.server), trims;
@@ -162,10 +167,11 @@ static bool look_around(void)
 	registry_lock(self.registry);
 	save_tend(self.registry);
 	trims = has_room_to_trim();
+	self.registry->rests = !busy && self.folder >= 0;
+	self.look_ns = self.registry->rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
 	registry_unlock(self.registry);
 	if (trims)
 		malloc_trim(0);
-	self.look_ns = clock_ns() + (busy ? LOOK_MS : LOOK_IDLE_MS) * NS_PER_MS;
 	return !instance_is_lost(&self.instance) || !server_is_alone(&self.server);
 }
 
@@ -193,8 +199,8 @@ static int64_t tick(void)
 	int64_t next = clock_sooner(server_tick(&self.server), fds_server_tick(&self.fds_server));
 
 	registry_lock(self.registry);
-	if (self.registry->fdstore) /* the keeper may have been killed */
-		next = clock_sooner(next, fdstore_tick(self.registry->fdstore));
+	if (self.registry->fdstore)
+		next = clock_sooner(next, fdstore_tick(self.registry->fdstore, &self.keeper));
 	registry_unlock(self.registry);
 	write_audit();
 	return next;
@@ -212,6 +218,39 @@ static bool take_signal(void)
 	return signal.ssi_signo == SIGHUP;
 }
 
+/* A file of the folder has gone, or the folder: look_around() sees which. */
+static int watch_folder(const char *directory)
+{
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+	if (fd >= 0 && inotify_add_watch(fd, directory,
+					 IN_DELETE | IN_MOVE | IN_DELETE_SELF | IN_MOVE_SELF) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static void drain(int fd)
+{
+	char events[4096];
+
+	while (fd >= 0 && read(fd, events, sizeof(events)) > 0)
+		;
+}
+
+/* Until something comes, or is due. */
+static void wait_for(struct pollfd *events, size_t count, int64_t next_ns)
+{
+	eventfd_t ignored;
+
+	poll(events, count, clock_timeout_ms(next_ns));
+	eventfd_read(self.server.wake, &ignored);
+	drain(self.folder);
+	if (self.look_ns == INT64_MAX)
+		self.look_ns = clock_ns() + LOOK_MS * NS_PER_MS;
+}
+
 static void serve(void)
 {
 	struct pollfd events[] = {
@@ -219,8 +258,9 @@ static void serve(void)
 	    {.fd = self.fds_server.events, .events = POLLIN},
 	    {.fd = self.server.wake, .events = POLLIN},
 	    {.fd = self.server.watches, .events = POLLIN},
+	    {.fd = self.folder, .events = POLLIN},
+	    {.fd = -1, .events = POLLIN},
 	};
-	eventfd_t ignored;
 
 	while (!self.fds_server.replaced) {
 		int64_t next = tick(), leave_ns = idle_until_ns();
@@ -234,15 +274,14 @@ static void serve(void)
 			return;
 		}
 		next = clock_sooner(next, clock_sooner(leave_ns, self.look_ns));
-		poll(events, sizeof(events) / sizeof(*events), clock_timeout_ms(next));
+		events[5].fd = self.keeper;
+		wait_for(events, sizeof(events) / sizeof(*events), next);
 		if (events[0].revents && !take_signal()) {
 			log_line("ended by a signal");
 			return;
 		}
 		if (events[1].revents)
 			fds_server_run(&self.fds_server);
-		if (events[2].revents)
-			eventfd_read(self.server.wake, &ignored);
 	}
 }
 
@@ -350,6 +389,8 @@ int main(int argc, char **argv)
 	if (status)
 		return status == INSTANCE_SERVED ? EXIT_SERVED : 1;
 	inherit_config();
+	self.keeper = -1;
+	self.folder = watch_folder(self.instance.directory);
 	served = make_registry() && open_servers();
 	if (served) {
 		report_ready();

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 
 #include "os/clock.h"
@@ -78,6 +79,9 @@ void registry_lock(struct registry *registry)
 {
 	pthread_mutex_lock(&registry->lock);
 	set_time(registry);
+	if (registry->rests)
+		eventfd_write(registry->wake, 1);
+	registry->rests = false;
 }
 
 void registry_unlock(struct registry *registry)

@@ -45,7 +45,8 @@ struct registry {
 	uint64_t loaded_namespace; /* ...whose pids are another namespace's; 0: they are ours */
 	struct ask *asks;	   /* that are parked: server/ask.h */
 	struct counts counts;
-	int wake; /* eventfd: there is a deadline more; -1: nobody asks */
+	int wake;   /* eventfd: there is a deadline more; -1: nobody asks */
+	bool rests; /* the main loop has nothing to look after, until somebody takes the lock */
 	uint64_t started_unix_ns;
 	reply reply;			   /* room to make one answer in */
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */

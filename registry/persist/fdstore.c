@@ -379,7 +379,7 @@ void fdstore_flush(struct fdstore *store)
 	flush(store, true);
 }
 
-int64_t fdstore_tick(struct fdstore *store)
+int64_t fdstore_tick(struct fdstore *store, int *out_keeper)
 {
 	if (!store->manager && store->keeper >= 0 && !keeper_lives(store->keeper)) {
 		log_line("the keeper has gone");
@@ -387,6 +387,7 @@ int64_t fdstore_tick(struct fdstore *store)
 	}
 	flush(store, true);
 	end_keeper_if_done(store);
+	*out_keeper = store->manager ? -1 : store->keeper;
 	if (!is_owed(store, true))
 		return INT64_MAX;
 	return store->manager || store->keeper >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS

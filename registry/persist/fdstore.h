@@ -32,9 +32,9 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd);
  * find both. */
 void fdstore_drop(struct fdstore *store, uint64_t generation);
 void fdstore_flush(struct fdstore *store);
-/* Every half a second: replace a keeper that was killed, send what the other side was too busy for. Returns
- * when to call it at the latest; INT64_MAX: as ever. */
-int64_t fdstore_tick(struct fdstore *store);
+/* Replace a keeper that was killed, send what the other side was too busy for. Returns when to call it at the
+ * latest; INT64_MAX: when *out_keeper (-1: none) is readable, which a keeper's end makes it. */
+int64_t fdstore_tick(struct fdstore *store, int *out_keeper);
 /* keep: for a successor; else all goes, and the keeper ends. */
 void fdstore_close(struct fdstore *store, bool keep);
 

@@ -22,6 +22,7 @@ struct asker {
 	uint32_t id; /* of the latest message */
 	struct client *client;
 	struct gpushare_session *session;
+	char own[32]; /* shared by this client; its stream-sync page is what is fetched */
 	unsigned char wire[ASK_WIRE];
 };
 
@@ -32,7 +33,9 @@ struct asker {
 	K(registry, "registry, over its socket") \
 	K(nng, "registry, nng client") \
 	K(redis, "Redis GET") \
-	K(index, "registry, by its index")
+	K(index, "registry, by its index") \
+	K(fd_echo, "bare SOCK_SEQPACKET server of descriptors, connected anew") \
+	K(descriptor, "registry, a descriptor from fds.sock")
 
 struct ask_kind {
 	const char *name, *text;

@@ -4,6 +4,7 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ask.h"
 #include "client.h"
@@ -119,4 +120,47 @@ bool ask_index(struct asker *asker, const char *name)
 void ask_index_close(struct asker *asker)
 {
 	gpushare_close(asker->session);
+}
+
+/* A name of its own: its generation is left in client->latest. */
+bool ask_descriptor_open(struct asker *asker)
+{
+	gpushare_Share *share;
+
+	if (!ask_registry_open(asker))
+		return false;
+	snprintf(asker->own, sizeof(asker->own), "ordered%d", (int)getpid());
+	asker->client->request = (request){.which_verb = gpushare_Request_share_tag};
+	share = &asker->client->request.verb.share;
+	share->has_buffer = true;
+	share->buffer.size = share->buffer.base_size = 2 << 20;
+	share->buffer.backing = GPUSHARE_BACKING_IPC;
+	share->buffer.address = 0x7f0000000000;
+	strcpy(share->buffer.name, asker->own);
+	memset(share->buffer.device_uuid, 0xd, sizeof(share->buffer.device_uuid));
+	memset(share->handle, 0xc3, sizeof(share->handle));
+	return says(client_call(asker->client, 0), asker->client->why);
+}
+
+bool ask_descriptor(struct asker *asker, const char *name)
+{
+	struct client *client = asker->client;
+	int came = -1;
+
+	(void)name;
+	client->request = (request){.which_verb = gpushare_Request_order_tag};
+	strcpy(client->request.verb.order.name, asker->own);
+	client->request.verb.order.generation = client->latest;
+	if (!client_call(client, 0))
+		came = client_take_fd(client);
+	if (came < 0)
+		fprintf(stderr, "%s\n", client->why);
+	else
+		close(came);
+	return came >= 0;
+}
+
+void ask_descriptor_close(struct asker *asker)
+{
+	client_free(asker->client);
 }

@@ -64,18 +64,35 @@ resident() {
 	awk '$1 == "RssAnon:" || $1 == "RssShmem:" { n += $2 } END { print n * 1024 }' "/proc/$1/status"
 }
 
+# switches PID: how often its threads have gone to sleep so far; one that never wakes makes no system call
+switches() {
+	awk '/^voluntary_ctxt_switches/ { n += $2 } END { print n }' "/proc/$1"/task/*/status
+}
+
+# idle SECONDS: how often a second the registry's threads wake while nobody asks anything
+idle() {
+	local before
+	sleep 1 # what came before is done
+	before=$(switches "$registry")
+	sleep "$1"
+	awk -v n=$(($(switches "$registry") - before)) -v s="$1" 'BEGIN { print n / s }'
+}
+
 # Each of those that are there, once more with the name of a missing one left out.
 measure_trips() {
 	local kinds=(echo nng_echo registry nng redis index)
+	local with_fds=(fd_echo descriptor)
 	[ -n "$has_redis" ] || kinds=(echo nng_echo registry nng index)
 	renew
 	start_registry
 	serve echo.sock "$bench/serve" echo "$GPUSHARE_DIR/echo.sock"
+	serve fd.sock "$bench/serve" fd "$GPUSHARE_DIR/fd.sock"
 	serve nng.sock "$bench/serve" nng "$GPUSHARE_DIR/nng.sock"
 	start_redis
 	share $NAMES
 	[ -z "$has_redis" ] || "$bench/many" set $NAMES "$ANSWER" >/dev/null 2>"$scratch/errors" || fail "Redis's names"
-	"$bench/trips" $NAMES "$TRIP_ROUNDS" "$TRIPS" "${kinds[@]}" >"$scratch/trips" 2>"$scratch/errors" || fail "round trips"
+	"$bench/trips" $NAMES "$TRIP_ROUNDS" "$TRIPS" "${kinds[@]}" "${with_fds[@]}" >"$scratch/trips" 2>"$scratch/errors" || fail "round trips"
+	idle 5 >"$scratch/idle"
 	"$bench/rates" $NAMES "$RATE_ROUNDS" "$RATE_MS" "$CLIENTS" "${kinds[@]}" >"$scratch/rates" 2>"$scratch/errors" || fail "rates"
 }
 

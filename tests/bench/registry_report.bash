@@ -3,6 +3,7 @@
 # Sourced by tests/bench/registry.sh: from what was measured to its part of RESULTS.md.
 : "${here:?}" "${out:?}" "${scratch:?}" "${has_redis=}" "${has_plot=}" "${load=}" "${MANY[0]:?}" "${globs[0]:?}"
 TRIP_TARGET=3.5 NNG_TARGET=1.25 RATE_TARGET=0.8 LOOKUP_TARGET=0.5 REDIS_TARGET=20 # ratios, us, ratio
+FD_TARGET=2 BYTES_TARGET=400 LIST_TARGET=2000 IDLE_TARGET=0 # ratio, bytes, ms, a second
 
 declare -A who=(
 	[echo]="bare SOCK_SEQPACKET echo"
@@ -10,6 +11,8 @@ declare -A who=(
 	[registry]="registry, over its socket"
 	[nng]="registry, over its socket by an nng client"
 	[redis]="Redis GET${has_redis:+ ($has_redis)}"
+	[fd_echo]="bare SOCK_SEQPACKET server of descriptors, connected anew"
+	[descriptor]="registry, a descriptor from \`fds.sock\`"
 	[index]="registry, by its index (\`gpushare_stat()\`)"
 )
 
@@ -61,6 +64,14 @@ rows_targets() {
 	clients=${CLIENTS##*,}
 	measured=$(rate_ratio registry nng_echo "$clients")
 	row "look-ups a second by $clients clients, against what that server echoes" "$RATE_TARGET or more" "$measured" "$(above "${measured%% *}" $RATE_TARGET)"
+	measured=$(ratio descriptor fd_echo)
+	row "fetch of a descriptor, against that of a bare server of them" "$FD_TARGET times or less" "$measured" "$(verdict "${measured%% *}" $FD_TARGET)"
+	measured=$(many "${MANY[-1]}" registry bytes)
+	row "memory, bytes a name of ${MANY[-1]}" "$BYTES_TARGET or less" "$measured" "$(verdict "$measured" $BYTES_TARGET)"
+	measured=$(many "${MANY[-1]}" registry list '*')
+	row "a list of all ${MANY[-1]} names" "$LIST_TARGET ms or less" "$measured ms" "$(verdict "${measured%% *}" $LIST_TARGET)"
+	measured=$(<"$scratch/idle")
+	row "an idle registry's threads wake, a second" "$IDLE_TARGET" "$measured" "$(verdict "$measured" $IDLE_TARGET)"
 	measured=$(trip index 3)
 	row "a look-up by the index" "$LOOKUP_TARGET us or less" "$measured us" "$(verdict "${measured%% *}" $LOOKUP_TARGET)"
 	if [ -z "$has_redis" ]; then

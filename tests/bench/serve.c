@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * What a round trip costs without us: `serve echo SOCKET`, SOCK_SEQPACKET with a thread for each
- * client; `serve nng SOCKET`, nng's streams, as the registry has them, which greet as its REP does.
+ * client; `serve fd SOCKET`, the same with one thread for all, which answers with a descriptor;
+ * `serve nng SOCKET`, nng's streams, as the registry has them, which greet as its REP does.
  */
 #include <nng/nng.h>
 #include <pthread.h>
@@ -40,7 +41,7 @@ static void *echo(void *argument)
 	return NULL;
 }
 
-static void serve_echo(const char *path)
+static int listen_at(const char *path)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -48,13 +49,61 @@ static void serve_echo(const char *path)
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
 	if (bind(listening, (const struct sockaddr *)&at, sizeof(at)) || listen(listening, 128))
 		stop("can't listen");
+	return listening;
+}
+
+static int accept_next(int listening)
+{
+	int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		stop("no client could be taken");
+	return fd;
+}
+
+static void serve_echo(const char *path)
+{
+	int listening = listen_at(path);
+
 	for (;;) {
-		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+		int fd = accept_next(listening);
 		pthread_t thread;
 
-		if (fd < 0 || pthread_create(&thread, NULL, echo, (void *)(intptr_t)fd))
+		if (pthread_create(&thread, NULL, echo, (void *)(intptr_t)fd))
 			stop("no client could be taken");
 		pthread_detach(thread);
+	}
+}
+
+/* An echo with a descriptor beside it: of this program's standard input. */
+static void answer_with_fd(int fd)
+{
+	char message[4096], control[CMSG_SPACE(sizeof(int))] = "";
+	ssize_t got = recv(fd, message, sizeof(message), 0);
+	struct iovec part = {message, got > 0 ? (size_t)got : 0};
+	struct msghdr answer = {.msg_iov = &part,
+				.msg_iovlen = 1,
+				.msg_control = control,
+				.msg_controllen = sizeof(control)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&answer);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &(int){STDIN_FILENO}, sizeof(int));
+	if (got > 0)
+		sendmsg(fd, &answer, MSG_NOSIGNAL);
+}
+
+static void serve_fd(const char *path)
+{
+	int listening = listen_at(path);
+
+	for (;;) {
+		int fd = accept_next(listening);
+
+		answer_with_fd(fd);
+		close(fd);
 	}
 }
 
@@ -135,7 +184,9 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "echo"))
 		serve_echo(argv[2]);
+	if (argc == 3 && !strcmp(argv[1], "fd"))
+		serve_fd(argv[2]);
 	if (argc == 3 && !strcmp(argv[1], "nng"))
 		serve_nng(argv[2]);
-	stop("usage: serve echo|nng SOCKET");
+	stop("usage: serve echo|fd|nng SOCKET");
 }

@@ -85,6 +85,28 @@ let_go() {
 	stays 2000 left_alone off
 }
 
+# sleeps PID: none of its threads woke within a second and a half
+sleeps() {
+	local before
+	before=$(awk '/^voluntary/ { n += $2 } END { print n }' "/proc/$1"/task/*/status)
+	sleep 1.5
+	[ "$(awk '/^voluntary/ { n += $2 } END { print n }' "/proc/$1"/task/*/status)" = "$before" ]
+}
+
+@test "idle, a registry sleeps: with a client, a kept name and a keeper, whose end it sees all the same" {
+	begin dead make=a,w,2Mi,keep
+	registry=$(in_folder dead registry_pids) keeper=$(in_folder dead keeper_pids)
+	until_true sleeps "$registry"
+	kill -KILL "$keeper"
+	another() { [[ $(in_folder dead keeper_pids) != @(|"$keeper") ]]; }
+	until_true another
+	until_true keeps_one dead
+	until_true sleeps "$registry"
+	rm -rf "$WORK/dead"
+	kill -KILL "$PID"
+	until_true has_ended "$registry" # nobody finds it any more
+}
+
 @test "registries that fail before they connect are started later and later" {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented registry's calls are its instruments'"
 	local owner sites=$WORK/sites first

@@ -17,6 +17,8 @@
 #include "shelf.h"
 
 /* In the registry's process. */
+static int link_fd; /* as fdstore_tick() tells of it */
+
 static int put_three_and_be_killed(void)
 {
 	struct fdstore *store;
@@ -32,7 +34,7 @@ static int put_three_and_be_killed(void)
 	shelf_put(store, 4, 1);
 	if (fdstore_put(store, 5, 0)) /* one more than it keeps */
 		return 2;
-	fdstore_tick(store);
+	fdstore_tick(store, &link_fd);
 	return raise(SIGKILL);
 }
 
@@ -264,7 +266,7 @@ static int outlive_the_folder(void)
 	shelf_put(next, 2, 1);
 	keeper = shelf_keeper();
 	for (int i = 0; i < 20; i++) {
-		fdstore_tick(old);
+		fdstore_tick(old, &link_fd);
 		raw_sleep_ms(100);
 	}
 	fdstore_close(old, false);
@@ -288,7 +290,7 @@ static int put_many(void)
 	notify_init(true);
 	store = fdstore_open(shelf_directory);
 	shelf_put(store, 1, 50);
-	if (fdstore_tick(store) == INT64_MAX)
+	if (fdstore_tick(store, &link_fd) == INT64_MAX)
 		return 1;
 	fdstore_close(store, true); /* for a second it tries */
 	return 0;
