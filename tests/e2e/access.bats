@@ -299,6 +299,9 @@ s/team 0640 $TEAM"
 	owner all make=a,w,2Mi,vmm+mode:666
 	has "$(as "$OTHER" api_app open attach=a,w)" "attach w: OK"
 	equal "$(as "$MEMBER" gpushare ls --json | jq length)" 1 # it is 0666
+	# Its user is told the sums of all, and sees no more names than others do.
+	equal "$(as "$MEMBER" gpushare stat --json | jq -c '[.descriptors, .connections]')" "[1,2]"
+	equal "$(as "$OTHER" gpushare stat --json | jq -c '[.descriptors, .connections]')" "[0,1]"
 	kill -KILL "$service"
 	until_true has_ended "$service"
 	run -1 as "$OTHER" gpushare ls

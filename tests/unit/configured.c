@@ -3,6 +3,7 @@
 
 #include "unit.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -22,24 +23,31 @@ static char *read_all(const char *path, size_t *out_size)
 	return text;
 }
 
-void configured_start_with(const char *lines, const char *const more[])
+static void start(const char *lines, const char *const more[])
 {
-	char path[80];
-	const char *extra[8] = {"--config", path};
+	const char *extra[8] = {"--config", raw_in_folder("registry.conf")};
+	FILE *file = fopen(extra[1], "w");
 	int count = 2;
-	FILE *file;
 
 	while (more && *more)
 		extra[count++] = *more++;
-
-	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
-	assert_non_null(mkdtemp(raw_here.directory));
-	snprintf(path, sizeof(path), "%s/registry.conf", raw_here.directory);
-	file = fopen(path, "w");
 	assert_non_null(file);
 	assert_true(fputs(lines, file) >= 0);
 	assert_int_equal(fclose(file), 0);
 	raw_daemon_start(&raw_here, extra);
+}
+
+void configured_start_with(const char *lines, const char *const more[])
+{
+	assert_int_equal(raw_make_folder(NULL), 0);
+	start(lines, more);
+}
+
+void configured_again(const char *lines)
+{
+	kill(raw_here.pid, SIGKILL);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
+	start(lines, NULL);
 }
 
 void configured_start(const char *lines)

@@ -8,6 +8,8 @@
 void configured_start(const char *lines);
 /* And more options, up to a NULL. */
 void configured_start_with(const char *lines, const char *const more[]);
+/* The daemon is killed, and the next one has these lines. */
+void configured_again(const char *lines);
 /* How many of that the registry has counted; fails the test where it doesn't count them. */
 uint64_t configured_drops(int fd, const char *why);
 /* Waits until it has counted so many; fails where it counts more. */

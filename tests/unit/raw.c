@@ -299,7 +299,7 @@ bool raw_send(int fd, uint32_t id, const request *ask)
 	return raw_send_bytes(fd, id, body, size);
 }
 
-bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms)
+bool raw_receive_any(int fd, uint32_t *out_id, reply *answer, int timeout_ms)
 {
 	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE], body[gpushare_Reply_size];
 	long size;
@@ -308,10 +308,20 @@ bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms)
 		return false;
 	size = sp_header_body_size(header);
 	assert_in_range(size, 0, sizeof(body));
-	assert_int_equal(sp_id(header + SP_HEADER_SIZE), id | 0x80000000u);
+	*out_id = sp_id(header + SP_HEADER_SIZE) & 0x7fffffffu;
 	if (!raw_read(fd, body, (size_t)size, RAW_TIMEOUT_MS))
 		return false;
 	assert_int_equal(codec_decode_reply(body, (size_t)size, answer), GPUSHARE_OK);
+	return true;
+}
+
+bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms)
+{
+	uint32_t came;
+
+	if (!raw_receive_any(fd, &came, answer, timeout_ms))
+		return false;
+	assert_int_equal(came, id & 0x7fffffffu);
 	return true;
 }
 

@@ -72,7 +72,9 @@ bool raw_is_closed(int fd, int timeout_ms);
 
 bool raw_send_bytes(int fd, uint32_t id, const void *body, size_t size);
 bool raw_send(int fd, uint32_t id, const request *ask);
-/* The next answer, which must be that of `id` and decode. */
+/* The next answer, which must decode. */
+bool raw_receive_any(int fd, uint32_t *out_id, reply *answer, int timeout_ms);
+/* The same, and it must be that of `id`. */
 bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms);
 /* Both; the answer's status. Fails the test when there is none. */
 int raw_ask(int fd, const request *ask, reply *answer);

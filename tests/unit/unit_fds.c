@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "state/limit.h"
+#include "peer.h"
 #include "raw_fds.h"
 
 /* Attaches `name`, and reads from what came what the owner wrote. */
@@ -449,6 +450,27 @@ static void many_processes_at_once(void **state)
 	raw_assert_serves();
 }
 
+/* Its record may go while the descriptor is on its way to somebody. Without a socket, as a daemon sends at once. */
+static void what_was_answered_is_held_until_it_is_sent(void **state)
+{
+	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
+	request what = peer_share_fd("x");
+	int fd = peer_goes;
+	struct passing passing = {.came = NULL};
+
+	(void)state;
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	what = raw_attach("x", 0);
+	peer_registry->passing = &passing;
+	assert_int_equal(handle_request(peer_registry, other, &what, &peer_answer), GPUSHARE_OK);
+	peer_registry->passing = NULL;
+	registry_disconnect(peer_registry, owner);
+	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_E_NOT_FOUND);
+	assert_true(passing.goes->fd == fd && fcntl(fd, F_GETFD) >= 0);
+	fdtable_release(&peer_registry->fdtable, passing.goes);
+	assert_true(peer_is_closed(fd));
+}
+
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
 int main(void)
@@ -463,6 +485,8 @@ int main(void)
 	    with_daemon(sockets_and_directories_are_refused),
 	    with_daemon(nonsense_gets_a_status_and_leaves_nothing),
 	    with_daemon(a_dead_owners_descriptors_go),
+	    cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
+					    peer_tear_down),
 	    with_daemon(limits_are_answered),
 	    cmocka_unit_test(no_user_takes_the_places_of_others),
 	    with_daemon(a_daemon_without_descriptors_says_so),

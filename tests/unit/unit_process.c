@@ -9,7 +9,7 @@
 
 static void a_process_is_told_from_its_successor(void **state)
 {
-	struct process me, child;
+	struct process me, later, child;
 	pid_t pid;
 
 	(void)state;
@@ -18,6 +18,9 @@ static void a_process_is_told_from_its_successor(void **state)
 	assert_true(*me.command);
 	assert_true(process_runs(&me));
 	assert_true(process_is_same(&me, &me));
+	later = me;
+	later.started++; /* the pid was given to another process since */
+	assert_false(process_is_same(&me, &later));
 	me.started--;
 	assert_false(process_runs(&me));
 
