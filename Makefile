@@ -111,10 +111,10 @@ $(BUILD)/gen/registry.pb.c: registry/protocol/registry.proto registry/protocol/r
 	@mkdir -p $(@D)
 	$(Q)cd registry/protocol && $(PROTOC) -I. --plugin=protoc-gen-nanopb=$(NANOPB) \
 		--nanopb_out=$(abspath $(@D)) registry.proto
-$(BUILD)/gen/state.pb.c: registry/state.proto registry/state.options $(wildcard registry/protocol/registry.[po]*)
+$(BUILD)/gen/state.pb.c: registry/persist/state.proto registry/persist/state.options $(wildcard registry/protocol/registry.[po]*)
 	$(call say,NANOPB,$@)
 	@mkdir -p $(@D)
-	$(Q)cd registry && $(PROTOC) -I. -Iprotocol --plugin=protoc-gen-nanopb=$(NANOPB) --nanopb_opt=-Iprotocol \
+	$(Q)cd registry/persist && $(PROTOC) -I. -I../protocol --plugin=protoc-gen-nanopb=$(NANOPB) --nanopb_opt=-I../protocol \
 		--nanopb_out=$(abspath $(@D)) state.proto
 $(BUILD)/gen/registry.pb.h: $(BUILD)/gen/registry.pb.c ;
 $(BUILD)/gen/state.pb.h: $(BUILD)/gen/state.pb.c ;

@@ -24,8 +24,8 @@
 #include "persist/fdstore.h"
 #include "persist/keeper.h"
 #include "persist/notify.h"
-#include "restore.h"
-#include "save.h"
+#include "persist/restore.h"
+#include "persist/save.h"
 #include "server/fds.h"
 #include "server/server.h"
 
@@ -301,16 +301,6 @@ static bool set_access(void)
 	return !group.status;
 }
 
-/* A registry that a client or a keeper starts reads the same file as its predecessor. */
-static void inherit_config(void)
-{
-	char config[OPTIONS_CONFIG_MAX];
-
-	if (self.options.orphan && !*self.options.config &&
-	    load_config(self.instance.directory, config))
-		options_inherit(&self.options, config);
-}
-
 static bool make_registry(void)
 {
 	const struct settings *settings = &self.options.settings;
@@ -321,7 +311,6 @@ static bool make_registry(void)
 		log_error("there is no memory, or no file descriptor, to begin with");
 		return false;
 	}
-	registry->config = *self.options.config ? self.options.config : NULL;
 	registry->limits = settings->limits;
 	registry->limits.message_bytes = settings->message_bytes;
 	registry->limits.silent_ns = (int64_t)settings->silent_s * NS_PER_S;
@@ -388,7 +377,6 @@ int main(int argc, char **argv)
 			       self.options.replace);
 	if (status)
 		return status == INSTANCE_SERVED ? EXIT_SERVED : 1;
-	inherit_config();
 	self.keeper = -1;
 	self.folder = watch_folder(self.instance.directory);
 	served = make_registry() && open_servers();

@@ -10,7 +10,7 @@
 #include "os/log.h"
 #include "order/order.h"
 #include "persist/fdstore.h"
-#include "save.h"
+#include "persist/save.h"
 #include "state/access.h"
 
 /* What is not all that its readers may see, or nobody so far, is not in the index; nor is what has a

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/log.h"
 #include "protocol.h"
 
 #define EXIT_USAGE 2
@@ -45,19 +43,6 @@ static int fail_usage(const char *what, const char *value)
 	return EXIT_USAGE;
 }
 
-/* A successor may be started in another working directory. */
-static void keep_path(struct options *options, const char *config)
-{
-	char *path = realpath(config, NULL);
-
-	if (path && strlen(path) < sizeof(options->config))
-		strcpy(options->config, path);
-	else
-		log_error("a successor can't be told where %s is: %s", config,
-			  path ? "its path is too long" : strerror(errno));
-	free(path);
-}
-
 /* The command line goes before the file. Returns as options_parse(). */
 static int read_settings(struct options *options, const char *config)
 {
@@ -85,15 +70,7 @@ static int read_settings(struct options *options, const char *config)
 		return fail_usage(what, given[i].value);
 	}
 	options->settings = settings;
-	if (config)
-		keep_path(options, config);
 	return -1;
-}
-
-void options_inherit(struct options *options, const char *config)
-{
-	if (read_settings(options, config) >= 0)
-		log_line("%s, which the one before had read, is left out", config);
 }
 
 static int print_settings(const struct settings *settings)

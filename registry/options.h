@@ -37,22 +37,17 @@
 	F("version", version, "print the version") \
 	F("help", help, "print this")
 
-#define OPTIONS_CONFIG_MAX 512
-
 struct options {
 #define F(name, field, text) bool field;
 #define V(name, argument, field, text) const char *field; /* NULL: not given */
 	OPTIONS(F, V)
 #undef F
 #undef V
-	struct settings settings;	 /* the file's; options override them */
-	char config[OPTIONS_CONFIG_MAX]; /* config_file's absolute path; "": none */
-	int ready;			 /* ready_fd's number; -1: none */
+	struct settings settings; /* the file's; options override them */
+	int ready;		  /* ready_fd's number; -1: none */
 };
 
 /* The exit status to leave with at once; -1: go on. */
 int options_parse(struct options *options, int argc, char **argv);
-/* As if --config had named that file. If the file can't be used, nothing changes. */
-void options_inherit(struct options *options, const char *config);
 
 #endif

@@ -8,8 +8,9 @@
 
 #include "os/clock.h"
 #include "persist/fdstore.h"
+#include "persist/records.h"
 #include "os/log.h"
-#include "save.h"
+#include "persist/save.h"
 #include "order/order.h"
 #include "os/piece.h"
 #include "quota.h"
@@ -43,7 +44,6 @@ struct registry *registry_new(void)
 	registry->events.registry = registry->started_unix_ns;
 	generation_init(&registry->state.generation, clock_read_ns(CLOCK_BOOTTIME));
 	registry->state.since = registry->state.generation.next;
-	records_init(&registry->records);
 	set_time(registry);
 	return registry;
 }
@@ -51,7 +51,7 @@ struct registry *registry_new(void)
 void registry_let_go(struct registry *registry, bool keep)
 {
 	order_let_go(registry);
-	records_close(&registry->records, keep);
+	registry->records = records_close(registry->records, keep);
 	if (registry->fdstore)
 		fdstore_close(registry->fdstore, keep);
 	registry->fdstore = NULL;
@@ -144,38 +144,18 @@ void registry_bury(struct registry *registry, const struct session *by, const ch
 		buffer_part(&registry->state, entry);
 }
 
-/* The service manager has brought nothing. */
-static void lose_away(struct registry *registry)
-{
-	struct entry *entry = buffer_next_kept(&registry->state, NULL), *after;
-
-	registry->away = false;
-	registry->state.away_until_ns = 0;
-	for (; entry; entry = after) {
-		after = buffer_next_kept(&registry->state, entry);
-		buffer_lose(&registry->state, entry);
-	}
-	save_header(registry);
-}
-
 int64_t registry_expire(struct registry *registry, int64_t now_ns)
 {
 	struct piece piece = piece_begin();
 	struct entry *entry;
 	int64_t next;
 
-	if (registry->state.away_until_ns && registry->state.away_until_ns <= now_ns)
-		lose_away(registry);
 	while ((entry = buffer_next_kept(&registry->state, NULL)) && entry->deadline_ns <= now_ns &&
 	       !piece_is_over(&piece))
 		buffer_remove(&registry->state, entry, DEPARTURE_EXPIRED);
 	save_flush(registry);
 	next = entry ? entry->deadline_ns : INT64_MAX;
-	if (next <= now_ns)
-		next = clock_ns() + PIECE_NS;
-	return registry->state.away_until_ns && registry->state.away_until_ns < next
-		   ? registry->state.away_until_ns
-		   : next;
+	return next <= now_ns ? clock_ns() + PIECE_NS : next;
 }
 
 void registry_tell(const struct registry *registry, const struct session *session,

@@ -8,7 +8,6 @@
 #include "observe/changes.h"
 #include "observe/events.h"
 #include "observe/indexer.h"
-#include "persist/records.h"
 #include "state/buffer.h"
 #include "state/counts.h"
 #include "state/limit.h"
@@ -26,14 +25,12 @@ struct registry {
 	struct indexer index;
 	struct fdtable fdtable;
 	struct events events;
-	struct records records;
-	unsigned int record_slot; /* see save.h: of what holds for all of it */
+	struct records *records;  /* NULL: nothing is written down */
+	unsigned int record_slot; /* see persist/save.h: of what holds for all of it */
 	struct fdstore *fdstore;  /* NULL: none */
 	int64_t
-	    unseen_until_ns; /* so long disconnected sessions that can't be watched have: restore.c */
-	bool away;	     /* a predecessor's descriptors are a service manager's */
+	    unseen_until_ns; /* so long disconnected sessions that can't be watched have: persist/restore.c */
 	uint64_t pid_namespace; /* whose numbers pids are here; 0: it can't be told */
-	const char *config; /* the file that holds here, for a successor; NULL: the default one */
 	struct audit audit;
 	const struct process *asking; /* whose request is carried out; NULL: nobody's */
 	struct list_rest *list_rest;  /* of the List in hand, where it goes on: handlers.h */

@@ -14,11 +14,11 @@ MAY = {
     "registry/os": ["registry/protocol", "include"],
     "registry/state": ["registry/os", "registry/protocol", "include", "gen"],
     "registry/observe": ["registry/state", "registry/os", "registry/protocol", "include", "gen"],
-    "registry/persist": ["registry/os", "registry/protocol", "include", "gen"],
+    "registry/persist": ["registry", "registry/order", "registry/observe", "registry/state", "registry/os", "registry/protocol", "include", "gen"],
     "registry/order": ["registry", "registry/observe", "registry/state", "registry/persist", "registry/os", "registry/protocol", "include", "gen"],
     "registry": ["registry/order", "registry/observe", "registry/state", "registry/persist", "registry/os", "registry/protocol", "include", "gen"],
-    "registry/verbs": ["registry", "registry/order", "registry/observe", "registry/state", "registry/os", "registry/protocol", "include"],
-    "registry/server": ["registry/verbs", "registry", "registry/order", "registry/state", "registry/os", "registry/protocol", "include"],
+    "registry/verbs": ["registry", "registry/order", "registry/persist", "registry/observe", "registry/state", "registry/os", "registry/protocol", "include"],
+    "registry/server": ["registry/verbs", "registry", "registry/persist", "registry/order", "registry/state", "registry/os", "registry/protocol", "include"],
 }
 # above all modules: a file, and what it may include besides
 TOPS = {"registry/main.c": ["registry/server"]}

@@ -4,7 +4,7 @@
 
 #include "order/order.h"
 #include "os/clock.h"
-#include "save.h"
+#include "persist/save.h"
 
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
 /* A process's number is its start time and its pid; see proc(5) for the most that a pid can be. */

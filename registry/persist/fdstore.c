@@ -309,11 +309,6 @@ bool fdstore_next(const struct fdstore *store, uint64_t *generation)
 	return item;
 }
 
-bool fdstore_is_managers(const struct fdstore *store)
-{
-	return store->manager;
-}
-
 int fdstore_take(struct fdstore *store, uint64_t generation)
 {
 	struct item *item = item_find(store, generation);

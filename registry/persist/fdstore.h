@@ -19,8 +19,6 @@ struct fdstore *fdstore_open(const char *directory);
 int fdstore_take(struct fdstore *store, uint64_t generation);
 /* The generation after that one, in no order; 0 is before the first. false: that was the last. */
 bool fdstore_next(const struct fdstore *store, uint64_t *generation);
-/* Whether the service manager is the store: only a registry that it starts gets the descriptors. */
-bool fdstore_is_managers(const struct fdstore *store);
 /* Drop what nobody took, in the store too. */
 void fdstore_settle(struct fdstore *store);
 /*

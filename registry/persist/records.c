@@ -22,6 +22,21 @@
 #define LARGE 65536
 #define FEW 4096
 
+struct free_slots {
+	unsigned int *slots;
+	size_t count, room;
+};
+
+struct records {
+	int directory;
+	int file; /* -1: none so far, or it can't be written */
+	uint64_t stamp;
+	int64_t retry_ns;			       /* not before; 0: no write has failed */
+	unsigned int end;			       /* the first slot behind the file */
+	unsigned int used;			       /* units of slots with a record */
+	struct free_slots free[RECORDS_UNITS_MAX + 1]; /* by their units */
+};
+
 /* A slot is called by its place in the file, from 1 on. */
 static off_t place_of(unsigned int slot)
 {
@@ -60,14 +75,21 @@ size_t records_frame(const gpushare_State *what, uint64_t stamp, uint8_t to[RECO
 	return records_seal(to, &head);
 }
 
-void records_init(struct records *records)
+struct records *records_open(int directory)
 {
-	*records = (struct records){.directory = -1, .file = -1, .end = 1};
+	struct records *records = calloc(1, sizeof(*records));
+
+	if (!records)
+		return NULL;
+	records->directory = directory;
+	records->file = -1;
+	records->end = 1;
+	return records;
 }
 
-void records_open(struct records *records, int directory)
+bool records_are_kept(const struct records *records)
 {
-	records->directory = directory;
+	return records && records->file >= 0;
 }
 
 static void close_file(struct records *records)
@@ -91,15 +113,16 @@ static void clear(struct records *records)
 	unlinkat(records->directory, RECORDS_FILE, 0);
 }
 
-void records_close(struct records *records, bool keep)
+struct records *records_close(struct records *records, bool keep)
 {
-	if (records->directory < 0)
-		return;
+	if (!records)
+		return NULL;
 	if (!keep)
 		clear(records);
 	close_file(records);
 	close(records->directory);
-	records->directory = -1;
+	free(records);
+	return NULL;
 }
 
 static bool fail(struct records *records, int error)
@@ -115,7 +138,7 @@ static bool fail(struct records *records, int error)
 
 bool records_wants_all(const struct records *records)
 {
-	return records->directory >= 0 && records->file < 0 && clock_ns() >= records->retry_ns;
+	return records->file < 0 && clock_ns() >= records->retry_ns;
 }
 
 bool records_wants_new(const struct records *records)
@@ -168,7 +191,7 @@ static void *grow(void *things, size_t count, size_t *room, size_t size)
 }
 
 /* Without memory the slot is lost until the file is written anew. */
-static void free_add(struct records_free *list, unsigned int slot)
+static void free_add(struct free_slots *list, unsigned int slot)
 {
 	unsigned int *grown = grow(list->slots, list->count, &list->room, sizeof(*grown));
 
@@ -194,7 +217,7 @@ void records_drop(struct records *records, unsigned int *slot)
 	unsigned int was = *slot;
 
 	*slot = 0;
-	if (!was || was >= records->end)
+	if (!was || !records || was >= records->end)
 		return;
 	if (pread(records->file, &head, HEAD, place_of(was)) != (ssize_t)HEAD || !head.size ||
 	    !head.units || head.units > RECORDS_UNITS_MAX)
@@ -206,7 +229,7 @@ void records_drop(struct records *records, unsigned int *slot)
 void records_put(struct records *records, const gpushare_State *what, unsigned int *slot)
 {
 	uint8_t frame[RECORDS_FRAME_MAX];
-	struct records_free *list;
+	struct free_slots *list;
 	struct records_head head;
 	unsigned int was = *slot, is;
 	size_t size;

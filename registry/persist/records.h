@@ -30,26 +30,14 @@ struct records_head {
 #define RECORDS_FRAME_MAX (sizeof(struct records_head) + gpushare_State_size)
 #define RECORDS_UNITS_MAX ((RECORDS_FRAME_MAX + RECORDS_UNIT - 1) / RECORDS_UNIT)
 
-struct records_free {
-	unsigned int *slots;
-	size_t count, room;
-};
+struct records;
 
-struct records {
-	int directory; /* fd; -1: nothing is written */
-	int file;      /* -1: none so far, or it can't be written */
-	uint64_t stamp;
-	int64_t retry_ns;				 /* not before; 0: no write has failed */
-	unsigned int end;				 /* the first slot behind the file */
-	unsigned int used;				 /* units of slots with a record */
-	struct records_free free[RECORDS_UNITS_MAX + 1]; /* slots, by their units */
-};
-
-void records_init(struct records *records);
-/* The directory is the records' from here on. */
-void records_open(struct records *records, int directory);
-/* `keep` the file, for a successor. */
-void records_close(struct records *records, bool keep);
+/* The directory's, which is the records' from here on. NULL: out of memory. */
+struct records *records_open(int directory);
+/* `keep` the file, for a successor. Returns NULL. */
+struct records *records_close(struct records *records, bool keep);
+/* false: nothing is written, or it can't be. */
+bool records_are_kept(const struct records *records);
 
 /*
  * Each record of a predecessor with its slot, by kind and then by stamp; the file goes on from there. false:

@@ -14,7 +14,7 @@
 #include "os/log.h"
 #include "order/order.h"
 #include "os/piece.h"
-#include "restore.h"
+#include "persist/restore.h"
 #include "server/ask.h"
 #include "server/connection.h"
 

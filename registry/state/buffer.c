@@ -169,7 +169,7 @@ void buffer_drop(struct state *state, struct entry *entry)
 
 bool buffer_lose(struct state *state, struct entry *entry)
 {
-	if (!entry->info.missing || entry->session || entry->info.attachers || state->away_until_ns)
+	if (!entry->info.missing || entry->session || entry->info.attachers)
 		return false;
 	buffer_remove(state, entry, DEPARTURE_LOST);
 	return true;

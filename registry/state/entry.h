@@ -51,7 +51,7 @@ struct entry {
 	bool numbered;	   /* it is in by_generation */
 	bool nameless;
 	bool unsynced;		  /* without a name for that alone */
-	unsigned int record_slot; /* see save.h */
+	unsigned int record_slot; /* see persist/save.h */
 	unsigned int indexed;	  /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */

@@ -59,10 +59,6 @@
  * it is in another pid namespace. */
 #define LIMIT_UNSEEN_S 30
 
-/* How long what is kept waits for its memory, where that is with a service manager who has started
- * another registry than this one. */
-#define LIMIT_AWAY_S 600
-
 #define LIMIT_KEY_MAX 23 /* bytes of a key: Count.what of registry.options */
 
 enum limit {

@@ -42,6 +42,12 @@ void session_disconnect(struct sessions *sessions, struct session *session)
 	user_take(session->user, LIMIT_connections, 1);
 }
 
+bool session_has_nothing(const struct session *session)
+{
+	return !session->entries && !session->attachments && !session->deferred &&
+	       !session->participants;
+}
+
 struct session *session_find(const struct sessions *sessions, uint32_t id)
 {
 	struct session *found;

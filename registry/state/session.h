@@ -21,7 +21,7 @@ struct attachment {
 	bool own;	   /* by the owner's process: held, but not counted among the attachers */
 	unsigned int told; /* see session.round */
 	bool quiet;	   /* of what is staged: nobody hears of it */
-	unsigned int record_slot; /* see save.h */
+	unsigned int record_slot; /* see persist/save.h */
 	char name[];
 };
 
@@ -33,9 +33,9 @@ struct session {
 	struct user *user;
 	struct identity who; /* without groups but where connection.c has read them */
 	int watch;	     /* see watch.h */
-	uint32_t attempt;    /* of its hello: restore_resume(); 0: it said nothing of that */
+	uint32_t attempt;    /* of its hello; 0: it said nothing of that */
 	bool greeted;
-	bool given_up;	   /* its client goes on by another one: see restore_resume() */
+	bool given_up;	   /* its client goes on by another one: see handle_hello() */
 	bool disconnected; /* of before the registry's restart: it has no connection */
 	bool ending;	/* it has no connection either, and goes piece by piece: registry_leave() */
 	bool resyncing; /* its client is saying what it has; what is not told of goes */
@@ -44,7 +44,7 @@ struct session {
 		struct entry *entry;
 		struct attachment *attachment;
 	} unheard; /* the first ones that the end of the resyncing has not looked at */
-	unsigned int record_slot;      /* see save.h */
+	unsigned int record_slot;      /* see persist/save.h */
 	struct connection *connection; /* server/connection.h; NULL: it has none */
 	struct watcher *watcher;       /* events.h; NULL: it does not watch */
 	struct entry *entries;
@@ -77,6 +77,8 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 			    struct user *user);
 /* It has no connection: it is of before the restart. */
 void session_disconnect(struct sessions *sessions, struct session *session);
+/* It shares nothing, has nothing attached and nothing that is to be freed. */
+bool session_has_nothing(const struct session *session);
 /* NULL: it isn't there, or is ending. */
 struct session *session_find(const struct sessions *sessions, uint32_t id);
 struct session *session_find_key(const struct sessions *sessions,

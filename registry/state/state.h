@@ -24,8 +24,7 @@ struct state {
 	struct tree kept;	/* buffers without an owner, by deadline */
 	struct tombstones tombstones;
 	struct generation generation;
-	uint64_t since;	       /* a generation above this one is here, or has gone */
-	int64_t away_until_ns; /* until then no missing buffer is lost; 0: any is */
+	uint64_t since; /* a generation above this one is here, or has gone */
 	void (*observe)(void *context, const struct change *change); /* NULL: nobody */
 	void *context;
 };

@@ -1,15 +1,124 @@
 /* SPDX-License-Identifier: MIT */
-/* hello; subscribe; resync: all that a client has, after its connection was lost. */
+/* hello, which may resume what an earlier connection had; subscribe; resync: all that a client has, after its connection was lost. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "order/order.h"
 #include "os/clock.h"
+#include "os/log.h"
 #include "os/piece.h"
 #include "quota.h"
-#include "restore.h"
 #include "verbs/call.h"
+
+static void own(struct entry *entry, struct session *session)
+{
+	entry->session = session;
+	if (process_is_same(&entry->owner, &session->peer))
+		return;
+	entry->owner = session->peer;
+	entry->info.owner_pid = session->peer.pid;
+	entry->info.owner_started = session->peer.started;
+}
+
+/* The session owns all that it has, as its process is seen now. */
+static void own_all(struct session *session)
+{
+	struct entry *entry;
+
+	DL_FOREACH(session->entries, entry)
+	{
+		own(entry, session);
+	}
+	DL_FOREACH(session->deferred, entry)
+	{
+		own(entry, session);
+	}
+}
+
+/* The old session is left with nothing, and with a key that nobody was told. */
+static void move_all(struct session *from, struct session *to)
+{
+	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
+
+	memcpy(key, to->key, sizeof(key));
+	memcpy(to->key, from->key, sizeof(key));
+	memcpy(from->key, key, sizeof(key));
+	to->record_slot = from->record_slot;
+	to->entries = from->entries;
+	to->attachments = from->attachments;
+	to->attached = from->attached;
+	to->deferred = from->deferred;
+	participant_move_all(from, to);
+	from->record_slot = 0;
+	from->entries = from->deferred = NULL;
+	from->attachments = NULL;
+	from->attached.root = NULL;
+	to->resyncing = false;
+	to->round = from->round;
+	own_all(to);
+}
+
+/* Who was seen from another pid namespace is believed by what it says of itself, and by the key. */
+static bool is_same(const struct session *old, const struct session *session)
+{
+	return process_is_same(&old->peer, &session->peer) ||
+	       (old->disconnected && old->peer.pid <= 0 &&
+		process_says_same(&old->peer, &session->peer));
+}
+
+/* What it has here by other connections, which it has not come back for so far, is the same one's. */
+static void recognise(struct registry *registry, const struct session *session)
+{
+	for (struct session *old = registry->state.sessions.by_id; old; old = old->hh.next) {
+		if (!old->disconnected || old->peer.pid > 0 ||
+		    !process_says_same(&old->peer, &session->peer))
+			continue;
+		participant_see(old, &session->peer);
+		own_all(old);
+		state_see(&registry->state, old);
+	}
+}
+
+/* Its client has given up waiting for us, and come again meanwhile. What came first may be greeted last. */
+static bool is_later(const struct session *session, const struct session *other)
+{
+	if (session->attempt && other->attempt)
+		return session->attempt > other->attempt;
+	return session->serial > other->serial;
+}
+
+/* What the connection that had `key` shared and attached is this one's. false: not to be had. */
+static bool resume(struct registry *registry, struct session *session,
+		   const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
+{
+	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
+	struct session *old = memcmp(key, none, sizeof(none))
+				  ? session_find_key(&registry->state.sessions, key)
+				  : NULL;
+	bool seen_anew;
+
+	if (!old || old == session || old->peer.uid != session->peer.uid ||
+	    !is_same(old, session) || !session_has_nothing(session) || session->record_slot)
+		return false;
+	if (!old->disconnected && is_later(old, session))
+		return false;
+	seen_anew = old->peer.pid != session->peer.pid;
+	move_all(old, session);
+	old->given_up = true;
+	if (seen_anew) {
+		recognise(registry, session);
+		state_see(&registry->state, session);
+	}
+	log_line("resumed: uid %u pid %d (%s)", session->peer.uid, session->peer.pid,
+		 session->peer.command);
+	if (old->disconnected) {
+		watch_remove(old->watch);
+		session_free(&registry->state.sessions, old);
+	}
+	return true;
+}
 
 int handle_hello(struct call *call)
 {
@@ -32,7 +141,7 @@ int handle_hello(struct call *call)
 		return status;
 	session->greeted = true;
 	session->attempt = hello->attempt;
-	body->resumed = restore_resume(call->registry, session, hello->resume);
+	body->resumed = resume(call->registry, session, hello->resume);
 	memcpy(body->session, session->key, sizeof(session->key));
 	body->connection = session->id;
 	body->protocol = GPUSHARE_PROTOCOL;

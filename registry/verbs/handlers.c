@@ -7,7 +7,7 @@
 
 #include "os/clock.h"
 #include "quota.h"
-#include "save.h"
+#include "persist/save.h"
 #include "verbs/call.h"
 
 /* Answers without a body. */

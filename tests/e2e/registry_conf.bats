@@ -15,14 +15,6 @@ serve() {
 	await_file "$GPUSHARE_DIR/registry.sock"
 }
 
-kill_registry() {
-	local pid
-	for pid in $(registry_pids); do
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-	done
-}
-
 # sample SERIES: its value
 sample() {
 	gpushare metrics | awk -v series="$1" '$1 == series { print $2; found = 1 } END { exit !found }'
@@ -53,44 +45,6 @@ sample() {
 	run -0 gpushare-registry --idle-exit 7 --check-config --config "$WORK/registry.conf"
 	has "$output" "kept_bytes = 1073741824"
 	has "$output" "idle_exit_s = 7"
-}
-
-@test "one that takes over after a kill has read the same file, if that is there, and its own successor" {
-	conf 'user_names = 1'
-	cd "$WORK"
-	no_registry_yet
-	start registry gpushare-registry --dir "$GPUSHARE_DIR" --config registry.conf # relative, as it may be
-	await_file "$GPUSHARE_DIR/registry.sock"
-	start owner "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	for _ in first second; do
-		kill_registry
-		run api open alloc=b,two,1Mi
-		has "$output" E_LIMIT
-	done
-	kill_registry
-	rm "$WORK/registry.conf"
-	has "$(api open alloc=b,two,1Mi)" "alloc two: OK"
-}
-
-@test "a file whose place can't be told to a successor: the reason is said" {
-	chmod 755 "$WORK"
-	mkdir -p "$WORK/above/below"
-	cp "$(command -v gpushare-registry)" "$WORK/daemon"
-	echo 'user_names = 1' >"$WORK/above/below/registry.conf"
-	as=()
-	if [ "$(id -u)" = 0 ]; then
-		needs setpriv
-		as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
-		chown -R 65534:65534 "$WORK/above"
-	fi
-	cd "$WORK/above/below"
-	chmod 0 "$WORK/above"
-	run "${as[@]}" "$WORK/daemon" --check-config --foreground --config registry.conf </dev/null
-	cd "$WORK"
-	chmod 700 "$WORK/above"
-	has "$output" "a successor can't be told where registry.conf is: Permission denied"
-	equal "$status" 0
 }
 
 @test "faults: file, line and column, exit status 2, and no registry" {

@@ -170,6 +170,22 @@ b 1048576"
 	rmdir "$GPUSHARE_DIR/registry.state"
 }
 
+@test "the disk is full: no part of the file is left, and all of it is there again once there is room" {
+	needs prlimit
+	no_registry_yet
+	(trap '' XFSZ && exec gpushare-registry --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>&1 3>&- 8>&-) &
+	STARTED+=($!)
+	await_file "$GPUSHARE_DIR/registry.sock"
+	prlimit --pid "$(registry_pids)" --fsize=1024:unlimited
+	for name in a b c d; do owner "$name" "$name" alloc=a,1Mi; done
+	[ ! -e "$GPUSHARE_DIR/registry.state" ]
+	prlimit --pid "$(registry_pids)" --fsize=unlimited:unlimited
+	is_written() { names >/dev/null && [ -s "$GPUSHARE_DIR/registry.state" ]; }
+	PATIENCE_S=45 until_true is_written
+	kill_registry
+	equal "$(names)" "$(printf '%s 1048576\n' a b c d)"
+}
+
 @test "a link, a pipe or noise in its place is not followed, waited for or believed" {
 	no_registry_yet
 	echo mine >"$WORK/precious"

@@ -4,7 +4,8 @@
  * makes of it holds together, and read again is the same.
  */
 #include "judge.h"
-#include "save.h"
+#include "persist/records.h"
+#include "persist/save.h"
 #include "place.h"
 
 static void put(int file, const void *bytes, size_t size)
@@ -72,7 +73,7 @@ static struct registry *read_back(void)
 {
 	struct registry *registry = registry_new();
 
-	records_open(&registry->records, place_again());
+	registry->records = records_open(place_again());
 	if (!load_records(registry))
 		save_all(registry);
 	judge_registry(registry);

@@ -7,9 +7,9 @@
 #include "os/clock.h"
 #include "verbs/handlers.h"
 #include "judge.h"
-#include "save.h"
+#include "persist/save.h"
 #include "place.h"
-#include "restore.h"
+#include "persist/restore.h"
 
 #define CLIENTS 4
 #define KNOWN 8 /* generations that an input can mean */
@@ -274,7 +274,7 @@ static void restart(struct fuzz_bytes *from)
 	registry_free(world.registry);
 	memset(world.session, 0, sizeof(world.session));
 	world.registry = registry_new();
-	records_open(&world.registry->records, place_again());
+	world.registry->records = records_open(place_again());
 	FUZZ_MUST(load_records(world.registry));
 	judge_registry(world.registry);
 	FUZZ_MUST(world.registry->state.store.count == count &&
@@ -331,7 +331,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unlinkat(instance_open(), RECORDS_FILE, 0);
 	world = (struct world){0};
 	world.registry = registry_new();
-	records_open(&world.registry->records, place_again());
+	world.registry->records = records_open(place_again());
 	save_all(world.registry);
 	while (from.left) {
 		step(&from);

@@ -321,7 +321,7 @@ inline ask_limbo(c) {
 	x = 0; s = 0
 }
 
-/* handle_hello(), restore_resume(): all that the old session has becomes the new one's. */
+/* handle_hello(), resume(): all that the old session has becomes the new one's. */
 inline resume(c) {
 	s = 2 * c + (session[2 * c] != NONE);
 	session[s] = OPEN;

@@ -20,8 +20,6 @@ struct fdstore {
 
 static struct fdstore fake_fdstore;
 static bool fake_fdstore_loses; /* what is put there */
-static bool fake_fdstore_managed,
-    fake_fdstore_hides; /* by a service manager, who gives it to another */
 
 static inline int fake_fdstore_count(void)
 {
@@ -38,15 +36,9 @@ struct fdstore *fdstore_open(const char *directory)
 	return &fake_fdstore;
 }
 
-bool fdstore_is_managers(const struct fdstore *store)
-{
-	(void)store;
-	return fake_fdstore_managed && !fake_fdstore_hides;
-}
-
 int fdstore_take(struct fdstore *store, uint64_t generation)
 {
-	for (int i = 0; i < FAKE_FDS && !fake_fdstore_hides; i++) {
+	for (int i = 0; i < FAKE_FDS; i++) {
 		if (store->left[i].generation != generation)
 			continue;
 		store->left[i].taken = true;
@@ -59,7 +51,7 @@ bool fdstore_next(const struct fdstore *store, uint64_t *generation)
 {
 	bool passed = !*generation;
 
-	for (int i = 0; i < FAKE_FDS && !fake_fdstore_hides; i++) {
+	for (int i = 0; i < FAKE_FDS; i++) {
 		if (passed && store->left[i].generation) {
 			*generation = store->left[i].generation;
 			return true;
@@ -86,7 +78,7 @@ void fdstore_drop(struct fdstore *store, uint64_t generation)
 
 void fdstore_settle(struct fdstore *store)
 {
-	for (int i = 0; i < FAKE_FDS && !fake_fdstore_hides; i++) {
+	for (int i = 0; i < FAKE_FDS; i++) {
 		if (store->left[i].generation && !store->left[i].taken)
 			fdstore_drop(store, store->left[i].generation);
 		store->left[i].taken = false;
@@ -107,7 +99,7 @@ bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 
 void fdstore_close(struct fdstore *store, bool keep)
 {
-	for (int i = 0; i < FAKE_FDS && !keep && !fake_fdstore_hides; i++) {
+	for (int i = 0; i < FAKE_FDS && !keep; i++) {
 		if (store->left[i].generation)
 			fdstore_drop(store, store->left[i].generation);
 	}

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "restore.h"
+#include "persist/restore.h"
 
 char successor_folder[64];
 

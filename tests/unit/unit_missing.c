@@ -7,7 +7,7 @@
 
 #include "os/clock.h"
 #include "fake_fdstore.h"
-#include "restore.h"
+#include "persist/restore.h"
 #include "successor.h"
 
 #define KEEP GPUSHARE_FLAG_KEEP

@@ -8,7 +8,7 @@
 
 #include "os/clock.h"
 #include "fake_fdstore.h"
-#include "save.h"
+#include "persist/save.h"
 #include "ordered.h"
 #include "successor.h"
 

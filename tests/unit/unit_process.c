@@ -21,8 +21,10 @@ static void a_process_is_told_from_its_successor(void **state)
 	later = me;
 	later.started++; /* the pid was given to another process since */
 	assert_false(process_is_same(&me, &later));
-	me.started--;
+	assert_true(process_lives(&me));
+	me.started--; /* a pid alone is nobody */
 	assert_false(process_runs(&me));
+	assert_false(process_lives(&me));
 
 	pid = fork();
 	if (!pid)

@@ -3,12 +3,15 @@
  * was answered is so. */
 #include "unit.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "raw.h"
+#include "persist/records.h"
+#include "raw_fds.h"
 
 static uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 
@@ -253,6 +256,155 @@ static void what_was_answered_is_so(void **state)
 	close(fd);
 }
 
+/* Append a header to what the daemon that was killed left behind. */
+static void append_header(uint32_t version, const char *boot)
+{
+	gpushare_State begin = {.which_change = gpushare_State_header_tag};
+	uint8_t frame[RECORDS_FRAME_MAX];
+	int file = open(raw_in_folder(RECORDS_FILE), O_RDWR | O_CLOEXEC);
+	struct stat is;
+	size_t size;
+
+	begin.change.header.version = version;
+	strcpy(begin.change.header.boot, boot);
+	size = records_frame(&begin, 1u << 20, frame);
+	assert_int_equal(fstat(file, &is), 0);
+	assert_int_equal(pwrite(file, frame, size,
+				(is.st_size + RECORDS_UNIT - 1) / RECORDS_UNIT * RECORDS_UNIT),
+			 size);
+	close(file);
+}
+
+static void another_boot_or_version_is_not_heeded(void **state)
+{
+	static const char *const names[] = {"here", "version", "boot"};
+	char boot[sizeof(((gpushare_Header *)0)->boot)];
+	int fd = come_new();
+
+	(void)state;
+	records_boot(boot);
+	assert_int_equal(strlen(boot), 36);
+	for (int which = 0; which < 3; which++) {
+		share(fd, names[which]);
+		end_daemon(SIGKILL);
+		append_header(RECORDS_VERSION + (which == 1),
+			      which == 2 ? "01234567-0123-0123-0123-0123456789ab" : boot);
+		raw_daemon_start(&raw_here, NULL);
+		close(fd);
+		fd = come_new();
+		assert_int_equal(raw_say(fd, raw_lookup(names[which], 0)),
+				 which ? GPUSHARE_E_NOT_FOUND : GPUSHARE_OK);
+	}
+	close(fd);
+}
+
+static bool count_one(void *context, const gpushare_State *what, unsigned int slot)
+{
+	size_t *count = context;
+
+	(void)slot;
+	*count += what->which_change != gpushare_State_header_tag;
+	return true;
+}
+
+/* The records that a daemon that was killed left behind, besides the header. */
+static size_t records_left(void)
+{
+	struct records *left =
+	    records_open(open(raw_here.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	size_t count = 0;
+
+	assert_true(records_read(left, count_one, &count));
+	records_close(left, true);
+	return count;
+}
+
+static off_t file_size(void)
+{
+	struct stat is;
+
+	assert_int_equal(stat(raw_in_folder(RECORDS_FILE), &is), 0);
+	return is.st_size;
+}
+
+static void what_has_gone_leaves_no_record(void **state)
+{
+	int own = come_new(), other = raw_connect(&raw_here);
+	off_t size = 0;
+
+	(void)state;
+	share(own, "stays");
+	for (int i = 0; i < 500; i++) {
+		uint64_t x = share(own, "x");
+
+		assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
+		assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
+		assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
+		assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
+		assert_int_equal(raw_say(own, raw_withdraw("x", x)), GPUSHARE_OK);
+		if (i == 9)
+			size = file_size();
+	}
+	assert_int_equal(file_size(), size);
+	end_daemon(SIGKILL);
+	assert_int_equal(records_left(), 3); /* two sessions and a buffer */
+	raw_daemon_start(&raw_here, NULL);
+	close(own);
+	close(other);
+	own = come_new();
+	assert_int_equal(raw_say(own, raw_lookup("stays", 0)), GPUSHARE_OK);
+	close(own);
+}
+
+/* Another one unlinked it: its owner still has to say that it was freed. */
+static void the_file_stays_until_an_unlinked_buffer_is_freed(void **state)
+{
+	int own = come_new(), other = raw_connect(&raw_here);
+	uint64_t x = share(own, "x");
+
+	(void)state;
+	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
+	close(other);
+	restart(SIGTERM);
+	assert_true(file_size() > 0);
+	own = come_back(own);
+	assert_int_equal(raw_say(own, raw_withdraw("x", x)), GPUSHARE_OK);
+	end_daemon(SIGTERM);
+	assert_int_not_equal(access(raw_in_folder(RECORDS_FILE), F_OK), 0);
+	raw_daemon_start(&raw_here, NULL);
+	close(own);
+}
+
+static void what_is_kept_counts_after_a_restart(void **state)
+{
+	static const char *const limit[] = {"--keep-limit", "3Mi", NULL};
+	int own, file;
+	request what = raw_fds_share("kept");
+
+	(void)state;
+	if (raw_is_emulated())
+		skip(); /* no keeper */
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	what.verb.share.buffer.size = what.verb.share.buffer.base_size = 2 << 20;
+	end_daemon(SIGTERM);
+	raw_daemon_start(&raw_here, limit);
+	for (int round = 0; round < 2; round++) {
+		own = raw_connect(&raw_here);
+		file = raw_fds_make();
+		assert_int_equal(raw_fds_say(own, what, file),
+				 round ? GPUSHARE_E_LIMIT : GPUSHARE_OK);
+		close(file);
+		close(own);
+		strcpy(what.verb.share.buffer.name, "more");
+		end_daemon(SIGKILL);
+		raw_daemon_start(&raw_here, limit);
+	}
+	own = raw_connect(&raw_here);
+	assert_int_equal(raw_say(own, raw_withdraw("kept", 0)), GPUSHARE_OK);
+	close(own);
+}
+
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
 
 int main(void)
@@ -263,6 +415,10 @@ int main(void)
 	    with_daemon(a_waiter_gets_what_is_shared_again),
 	    with_daemon(a_key_is_one_processs),
 	    with_daemon(what_was_answered_is_so),
+	    with_daemon(another_boot_or_version_is_not_heeded),
+	    with_daemon(what_has_gone_leaves_no_record),
+	    with_daemon(the_file_stays_until_an_unlinked_buffer_is_freed),
+	    with_daemon(what_is_kept_counts_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

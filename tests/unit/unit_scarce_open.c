@@ -13,7 +13,7 @@
 #include "server/fds.h"
 #include "peer.h"
 #include "os/instance.h"
-#include "restore.h"
+#include "persist/restore.h"
 #include "scarce.h"
 
 static char directory[] = "/tmp/gpushare-unit-XXXXXX";

@@ -5,7 +5,6 @@
  * The state as records (state.proto), written at each change before anybody is answered, and read by a
  * successor. `record_slot` is where a thing's record is; 0: it has none. All want the registry's lock held.
  */
-#include "options.h"
 #include "registry.h"
 
 struct participant;
@@ -35,7 +34,5 @@ void save_tend(struct registry *registry);
 /* Read a predecessor's records: disconnected sessions, buffers, attachments. No process is looked for; records
  * that are of no use go. false: all has to be written into a new file. */
 bool load_records(struct registry *registry);
-/* The file that --config named to the predecessor. false: none, or there are no records. */
-bool load_config(const char *directory, char out_config[OPTIONS_CONFIG_MAX]);
 
 #endif

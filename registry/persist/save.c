@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "save.h"
+#include "persist/save.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "persist/fdstore.h"
+#include "persist/records.h"
 
 #define DISCONNECTED_FIRST 0x80000000u /* nng numbers its pipes below that */
-
-static bool is_off(const struct registry *registry)
-{
-	return registry->records.file < 0;
-}
 
 static void put_session(struct registry *registry, struct session *session)
 {
@@ -33,7 +26,7 @@ static void put_session(struct registry *registry, struct session *session)
 	saved->own_namespace = peer->own_namespace;
 	saved->own_pid = peer->own_pid;
 	saved->own_started = peer->own_started;
-	records_put(&registry->records, &what, &session->record_slot);
+	records_put(registry->records, &what, &session->record_slot);
 }
 
 static void save_session(struct registry *registry, struct session *session)
@@ -49,8 +42,9 @@ void save_entry(struct registry *registry, struct entry *entry)
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
 	/* What travels as a descriptor is written down when that is in the store: a successor finds both. */
-	if (is_off(registry) || (backing_is_fd(entry->info.backing) && !entry->nameless &&
-				 !entry->held && !entry->info.missing))
+	if (!records_are_kept(registry->records) ||
+	    (backing_is_fd(entry->info.backing) && !entry->nameless && !entry->held &&
+	     !entry->info.missing))
 		return;
 	if (entry->session) {
 		save_session(registry, entry->session);
@@ -64,7 +58,7 @@ void save_entry(struct registry *registry, struct entry *entry)
 		saved->deadline_boot_ns = entry->deadline_ns + boot_ns;
 	saved->nameless = entry->nameless;
 	saved->unsynced = entry->unsynced;
-	records_put(&registry->records, &what, &entry->record_slot);
+	records_put(registry->records, &what, &entry->record_slot);
 }
 
 void save_attachment(struct registry *registry, struct session *session,
@@ -74,31 +68,31 @@ void save_attachment(struct registry *registry, struct session *session,
 	gpushare_Attachment *saved = &what.change.attachment;
 
 	if (!attachment->count)
-		records_drop(&registry->records, &attachment->record_slot);
-	if (!attachment->count || is_off(registry))
+		records_drop(registry->records, &attachment->record_slot);
+	if (!attachment->count || !records_are_kept(registry->records))
 		return;
 	save_session(registry, session);
 	memcpy(saved->key, session->key, sizeof(saved->key));
 	strcpy(saved->name, attachment->name);
 	saved->generation = attachment->generation;
 	saved->count = attachment->count;
-	records_put(&registry->records, &what, &attachment->record_slot);
+	records_put(registry->records, &what, &attachment->record_slot);
 }
 
 void save_gone(struct registry *registry, struct entry *entry)
 {
-	records_drop(&registry->records, &entry->record_slot);
+	records_drop(registry->records, &entry->record_slot);
 }
 
 void save_seen(struct registry *registry, struct session *session)
 {
-	if (!is_off(registry))
+	if (!!records_are_kept(registry->records))
 		put_session(registry, session);
 }
 
 void save_end(struct registry *registry, struct session *session)
 {
-	records_drop(&registry->records, &session->record_slot);
+	records_drop(registry->records, &session->record_slot);
 }
 
 void save_participant(struct registry *registry, struct participant *participant)
@@ -107,15 +101,15 @@ void save_participant(struct registry *registry, struct participant *participant
 	gpushare_Participant *saved = &what.change.participant;
 
 	if (!participant->roles)
-		records_drop(&registry->records, &participant->record_slot);
-	if (!participant->roles || is_off(registry))
+		records_drop(registry->records, &participant->record_slot);
+	if (!participant->roles || !records_are_kept(registry->records))
 		return;
 	save_session(registry, participant->session);
 	memcpy(saved->key, participant->session->key, sizeof(saved->key));
 	saved->generation = participant->order->generation;
 	saved->roles = participant->roles;
 	saved->slot = participant->slot;
-	records_put(&registry->records, &what, &participant->record_slot);
+	records_put(registry->records, &what, &participant->record_slot);
 }
 
 void save_header(struct registry *registry)
@@ -123,16 +117,13 @@ void save_header(struct registry *registry)
 	gpushare_State what = {.which_change = gpushare_State_header_tag};
 	gpushare_Header *header = &what.change.header;
 
-	if (is_off(registry))
+	if (!records_are_kept(registry->records))
 		return;
 	header->version = RECORDS_VERSION;
 	header->since = registry->state.since;
-	header->away = registry->away;
 	header->pid_namespace = registry->pid_namespace;
-	if (registry->config)
-		snprintf(header->config, sizeof(header->config), "%s", registry->config);
 	records_boot(header->boot);
-	records_put(&registry->records, &what, &registry->record_slot);
+	records_put(registry->records, &what, &registry->record_slot);
 }
 
 static void put_entry(struct registry *registry, struct entry *entry)
@@ -168,7 +159,7 @@ void save_all(struct registry *registry)
 	struct session *session;
 	struct entry *entry;
 
-	if (!records_begin(&registry->records))
+	if (!records_begin(registry->records))
 		return;
 	registry->record_slot = 0;
 	save_header(registry);
@@ -184,18 +175,18 @@ void save_all(struct registry *registry)
 		put_attachments(registry, session);
 	for (struct order *order = registry->orders; order; order = order->hh.next)
 		put_order(registry, order);
-	records_commit(&registry->records);
+	records_commit(registry->records);
 }
 
 void save_tend(struct registry *registry)
 {
-	if (records_wants_new(&registry->records))
+	if (registry->records && records_wants_new(registry->records))
 		save_all(registry);
 }
 
 void save_flush(struct registry *registry)
 {
-	if (records_wants_all(&registry->records))
+	if (registry->records && records_wants_all(registry->records))
 		save_all(registry);
 	if (registry->fdstore)
 		fdstore_flush(registry->fdstore);
@@ -212,7 +203,7 @@ static bool is_of_now(const gpushare_Header *header)
 /* A thing's record is there; the one that it had is older. */
 static void keep_record(struct registry *registry, unsigned int *record_slot, unsigned int slot)
 {
-	records_drop(&registry->records, record_slot);
+	records_drop(registry->records, record_slot);
 	*record_slot = slot;
 }
 
@@ -225,7 +216,6 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 	keep_record(registry, &registry->record_slot, slot);
 	if (header->since < registry->state.since)
 		registry->state.since = header->since;
-	registry->away = header->away;
 	if (header->pid_namespace != registry->pid_namespace && header->pid_namespace &&
 	    registry->pid_namespace)
 		registry->loaded_namespace = header->pid_namespace;
@@ -431,7 +421,7 @@ static bool read_record(void *context, const gpushare_State *what, unsigned int 
 	if (record_slot)
 		keep_record(registry, record_slot, slot);
 	else
-		records_drop(&registry->records, &slot);
+		records_drop(registry->records, &slot);
 	return true;
 }
 
@@ -441,7 +431,7 @@ bool load_records(struct registry *registry)
 	bool goes_on;
 
 	registry->loading = true;
-	goes_on = records_read(&registry->records, read_record, registry);
+	goes_on = records_read(registry->records, read_record, registry);
 	registry->loading = false;
 	for (entry = store_after(&registry->state.store, ""); entry;
 	     entry = store_after(&registry->state.store, entry->info.name)) {
@@ -463,28 +453,4 @@ bool load_records(struct registry *registry)
 		}
 	}
 	return goes_on && !registry->loaded_namespace;
-}
-
-/* What was put last is read last. */
-static bool read_config(void *context, const gpushare_State *what, unsigned int slot)
-{
-	const gpushare_Header *header = &what->change.header;
-
-	(void)slot;
-	if (what->which_change == gpushare_State_header_tag && is_of_now(header))
-		snprintf(context, OPTIONS_CONFIG_MAX, "%s", header->config);
-	return what->which_change == gpushare_State_header_tag;
-}
-
-bool load_config(const char *directory, char out_config[OPTIONS_CONFIG_MAX])
-{
-	struct records records;
-
-	*out_config = '\0';
-	records_init(&records);
-	records_open(&records, open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	if (records.directory >= 0)
-		records_read(&records, read_config, out_config);
-	records_close(&records, true);
-	return *out_config;
 }

@@ -15,9 +15,6 @@ bool restore_open(struct registry *registry, const char *directory);
 void restore_watch(struct registry *registry, int watches);
 /* A disconnected session that has nothing any more, or whose process has ended and could not be watched; 0: none. */
 uint32_t restore_next_dead(const struct registry *registry);
-/* What the connection that had `key` shared and attached is this one's. false: not to be had. */
-bool restore_resume(struct registry *registry, struct session *session,
-		    const uint8_t key[GPUSHARE_SESSION_KEY_SIZE]);
 /* No request is answered from here on. What is shared stays for a successor. */
 void restore_leave(struct registry *registry);
 

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "persist/restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "order/order.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "persist/fdstore.h"
+#include "persist/records.h"
+#include "persist/save.h"
+
+/* Who isn't visible, but can be told from others when it comes back, has some time for that. */
+static bool lives(const struct registry *registry, const struct session *session)
+{
+	if (session->peer.pid <= 0 && session->peer.own_namespace)
+		return clock_ns() < registry->unseen_until_ns;
+	return process_lives(&session->peer);
+}
+
+static void end_dead(struct registry *registry)
+{
+	struct session *session, *after;
+
+	HASH_ITER (hh, registry->state.sessions.by_id, session, after) {
+		if (session_has_nothing(session) || !lives(registry, session))
+			registry_disconnect(registry, session);
+	}
+}
+
+/* What travels as a descriptor has it again, or misses it. */
+static void take_descriptors(struct registry *registry)
+{
+	struct entry *entry;
+
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name)) {
+		int fd;
+
+		if (!backing_is_fd(entry->info.backing))
+			continue;
+		fd = fdstore_take(registry->fdstore, entry->info.generation);
+		if (fd >= 0)
+			entry->held = fdtable_keep(&registry->fdtable, entry->user, fd);
+		if (fd >= 0 && !entry->held) {
+			fdstore_drop(registry->fdstore, entry->info.generation);
+			close(fd);
+		}
+		entry->info.missing = !entry->held;
+		if (!entry->session) /* since end_dead(), when it could not be saved */
+			save_entry(registry, entry);
+	}
+}
+
+/* Names that nobody is left to bring back. Returns how many are still missing. */
+static unsigned int end_lost(struct registry *registry)
+{
+	unsigned int missing = 0;
+	struct entry *entry = store_after(&registry->state.store, ""), *after;
+
+	for (; entry; entry = after) {
+		after = store_after(&registry->state.store, entry->info.name);
+		if (entry->info.missing && !buffer_lose(&registry->state, entry))
+			missing++;
+	}
+	return missing;
+}
+
+bool restore_open(struct registry *registry, const char *directory)
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct entry *entry;
+	unsigned int missing;
+	bool goes_on;
+
+	if (fd >= 0)
+		registry->fdstore = fdstore_open(directory);
+	if (registry->fdstore)
+		registry->records = records_open(fd);
+	if (!registry->records) {
+		log_error("can't open %s: %s", directory, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
+	registry_lock(registry);
+	goes_on = load_records(registry);
+	order_restore(registry);
+	end_dead(registry);
+	take_descriptors(registry);
+	missing = end_lost(registry);
+	fdstore_settle(registry->fdstore);
+	if (goes_on)
+		save_header(registry);
+	else
+		save_all(registry);
+	for (entry = store_after(&registry->state.store, ""); entry;
+	     entry = store_after(&registry->state.store, entry->info.name))
+		registry_show(registry, entry);
+	if (registry->state.store.count)
+		log_line("of before: %zu names, %u of them without their memory, %u processes",
+			 registry->state.store.count, missing,
+			 (unsigned int)registry->state.sessions.disconnected);
+	registry_unlock(registry);
+	registry->held_most_ns = 0; /* nobody could be waiting */
+	return true;
+}
+
+void restore_watch(struct registry *registry, int watches)
+{
+	struct session *session, *after;
+
+	HASH_ITER (hh, registry->state.sessions.by_id, session, after) {
+		session->watch = watch_add(watches, session->peer.pid, session->id);
+		/* It may have ended, and another one have its pid. */
+		if (!lives(registry, session)) {
+			watch_remove(session->watch);
+			registry_disconnect(registry, session);
+		}
+	}
+}
+
+uint32_t restore_next_dead(const struct registry *registry)
+{
+	if (!registry->state.sessions.disconnected)
+		return 0;
+	for (struct session *session = registry->state.sessions.by_id; session;
+	     session = session->hh.next) {
+		if (session->disconnected && !session->ending &&
+		    (session_has_nothing(session) ||
+		     (session->watch < 0 && !lives(registry, session))))
+			return session->id;
+	}
+	return 0;
+}
+
+void restore_leave(struct registry *registry)
+{
+	bool keep;
+
+	registry_lock(registry);
+	registry->leaving = true;
+	while (registry->state.ending)
+		registry_disconnect(registry, registry->state.ending);
+	indexer_close(&registry->index);
+	keep = registry->state.store.count || registry->state.store.nameless;
+	if (keep && !records_are_kept(registry->records))
+		save_all(registry);
+	registry_let_go(registry, keep);
+	registry_unlock(registry);
+}
