@@ -83,14 +83,16 @@ NETTLE_LIB := $(call archive,nettle,-lnettle)
 
 # What each product is made of, by the files' names.
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(filter-out $(2),$(wildcard $(1)))))
+PROVEN := shim/cuda/cuda_abi_types.c shim/cuda/cuda_abi_calls.c # against a toolkit, shipped nowhere
 PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
-CLIENT := $(call objects,shim/client*.c shim/autostart.c) $(PROTOCOL)
-API := $(call objects,shim/api*.c shim/host*.c shim/map*.c shim/lineage.c shim/device.c shim/driver.c shim/limbo.c shim/vmm*.c) $(CLIENT)
-SHIM := $(call objects,shim/shim*.c shim/dlsym_$(ARCH).S shim/driver.c shim/limbo.c shim/vmm*.c shim/rules*.c) $(CLIENT)
+CLIENT := $(call objects,$(addprefix shim/,base/*.c client/*.c cuda/*.c core/buffer/*.c core/order/*.c),$(PROVEN)) $(PROTOCOL)
+API := $(call objects,$(addprefix shim/,api/*.c core/*.c core/copy/*.c core/map/*.c)) $(CLIENT)
+SHIM := $(call objects,shim/preload/*.c shim/preload/dlsym_$(ARCH).S) $(CLIENT)
+SHIM_FOLDERS := $(addprefix shim/,base cuda client core core/buffer core/order core/copy core/map api preload)
 REGISTRY := $(call objects,$(addsuffix /*.c,registry $(addprefix registry/,state observe os order persist verbs server))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
 TOOLS_ALL := $(call objects,tools/*.c)
 TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
-PROOF := $(if $(CUDA),$(BUILD)/obj/shim/cuda_abi_types.o $(BUILD)/obj/shim/cuda_abi_calls.o)
+PROOF := $(if $(CUDA),$(patsubst %.c,$(BUILD)/obj/%.o,$(PROVEN)))
 SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1)
 
 PRODUCTS := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so libgpushare.a \
@@ -99,7 +101,7 @@ PRODUCTS := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpusha
 all: $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) products
 products: $(PRODUCTS) $(PROOF) $(SIM)
-	$(if $(CUDA),,@echo "skipped: shim/cuda_abi_types.c, shim/cuda_abi_calls.c: no CUDA toolkit (CUDA_HOME, /usr/local/cuda, nvcc on PATH)")
+	$(if $(CUDA),,@echo "skipped: $(PROVEN): no CUDA toolkit (CUDA_HOME, /usr/local/cuda, nvcc on PATH)")
 
 # One look at what building needs, not one compiler error a file.
 $(BUILD)/.checked: tests/deps.sh
@@ -128,7 +130,7 @@ $(BUILD)/.flags: export NOW = $(FLAGS_NOW)
 $(BUILD)/.flags: Makefile tests/tests.mk
 	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
 # So are the linker's flags and the sources: a product of other ones, or of fewer, is linked again.
-LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/state registry/observe registry/os registry/order registry/persist registry/verbs registry/server registry/protocol shim tools \
+LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/state registry/observe registry/os registry/order registry/persist registry/verbs registry/server registry/protocol $(SHIM_FOLDERS) tools \
 	tests/unit tests/contract tests/sim tests/fuzz)))
 ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
 $(BUILD)/.linked: FORCE
@@ -144,19 +146,20 @@ $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
 $(BUILD)/obj/registry/%.o $(BUILD)/obj/shim/%.o $(BUILD)/obj/tests/unit/%.o: SANFLAGS += $(COUNTED)
 # dlsym is ours, and the sanitizer calls it before it can watch anybody; autostart runs on stacks
 # that the sanitizer does not know.
-$(addprefix $(BUILD)/obj/shim/,driver.o shim_lookup.o shim_route.o shim_unload.o autostart.o): SANFLAGS := $(COUNTED)
-$(BUILD)/obj/shim/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
+$(addprefix $(BUILD)/obj/shim/,cuda/driver.o preload/shim_lookup.o preload/shim_route.o preload/shim_unload.o client/autostart.o): SANFLAGS := $(COUNTED)
+$(BUILD)/obj/shim/cuda/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
 $(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
 # What no call takes often, small: it is resident in every program that is preloaded.
-SELDOM := client client_fds client_given_up client_owed client_probe client_reach client_self client_wire autostart \
-	rules_error rules_options rules_parse shim_attach shim_elf shim_link shim_objects shim_pages shim_resync shim_share shim_when
+SELDOM := $(addprefix client/,client client_fds client_given_up client_owed client_probe client_reach client_self client_wire autostart) \
+	$(addprefix preload/,rules_error rules_options rules_parse shim_attach shim_elf shim_link shim_objects shim_pages shim_resync \
+	shim_share shim_when)
 $(patsubst %,$(BUILD)/obj/shim/%.o,$(SELDOM)) $(addprefix $(BUILD)/obj/registry/protocol/,codec.o directory.o): ALL_CFLAGS += \
 	$(if $(filter -O2,$(CFLAGS)),-Os)
 # Autostart's child runs on its parent's memory until it is another program, and counts where its parent does.
-$(BUILD)/obj/shim/autostart.o: ALL_CFLAGS += $(if $(COVERAGE),-fno-builtin-execve)
+$(BUILD)/obj/shim/client/autostart.o: ALL_CFLAGS += $(if $(COVERAGE),-fno-builtin-execve)
 $(BUILD)/coverage/%.o: tests/coverage_%.c $(BUILD)/.flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -fPIC -fvisibility=hidden -DCOUNTS='"$(abspath $(BUILD))/counts"' -c $< -o $@
@@ -169,16 +172,16 @@ $(BUILD)/obj/%.o: %.S $(BUILD)/.flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -MMD -MP -Ishim -c $< -o $@
 
-$(BUILD)/gen/shim.sym: shim/shim.sym shim/shim_list.h
+$(BUILD)/gen/shim.sym: shim/preload/shim.sym shim/preload/shim_list.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -E -P -x c -Ishim $< -o $@
 $(BUILD)/libgpushare_shim.so: $(SHIM) $(BUILD)/gen/shim.sym
 	$(call say,LD,$@)
 	$(Q)$(CC) $(SO_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(BUILD)/gen/shim.sym $(SHIM) $(NANOPB_LIB) \
 		$(ALL_LDFLAGS) -ldl -o $@
-$(BUILD)/libgpushare.so.0: $(API) shim/libgpushare.sym
+$(BUILD)/libgpushare.so.0: $(API) shim/api/libgpushare.sym
 	$(call say,LD,$@)
-	$(Q)$(CC) $(SO_LDFLAGS) -Wl,-soname,libgpushare.so.0 -Wl,--version-script=shim/libgpushare.sym \
+	$(Q)$(CC) $(SO_LDFLAGS) -Wl,-soname,libgpushare.so.0 -Wl,--version-script=shim/api/libgpushare.sym \
 		$(API) $(NANOPB_LIB) $(ALL_LDFLAGS) -ldl -o $@
 $(BUILD)/libgpushare.so: $(BUILD)/libgpushare.so.0
 	$(Q)ln -sf $(<F) $@
@@ -191,7 +194,7 @@ $(BUILD)/libgpushare.a: $(API)
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
-$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/rules*.c shim/shim_when.c) $(PROTOCOL)
+$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
 $(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)

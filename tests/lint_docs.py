@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The Markdown files: lint_docs.py FILE... names each local link that leads nowhere. Of docs/ and registry/, also each
+"""The Markdown files: lint_docs.py FILE... names each local link that leads nowhere. Of docs/, registry/, shim/ also each
 line over 120 characters, each source file that its module's README leaves out or that is named and not there, and each
 verb of the protocol that docs/protocol.md leaves out or makes up."""
+import fnmatch
 import re
 import sys
 from pathlib import Path
 
 MOST = 120
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-STRICT = ("docs/", "registry/")  # the other pages are older than these rules
+STRICT = ("docs/", "registry/", "shim/")  # the other pages are older than these rules
 WRITTEN = re.compile(r"docs/measurements/.*/")  # by programs, which make one line of a table's row
 
 
@@ -30,16 +31,17 @@ def lengths(path, text):
 
 
 def files(path, text):
-    """The table of a module's files: first cells, `store.c` or `entry.*`."""
+    """The table of a module's files: first cells, `store.c`, `entry.*` or `rules_*.c`."""
     cells = "".join(re.findall(r"^\|([^|]*)\|", text, flags=re.M))
-    named = {(stem, end) for stem, end in re.findall(r"`(\w+)\.(c|h|\*)`", cells)}
-    there = {(file.stem, file.suffix[1:]) for file in path.parent.glob("*.[ch]")}
-    for stem, end in sorted(named):
-        if not any(stem == other and end in ("*", kind) for other, kind in there):
-            yield f"{path}: no {stem}.{end}"
-    for stem in sorted({stem for stem, _ in there} - {stem for stem, _ in named}):
-        if (stem, "c") in there:
-            yield f"{path}: {stem}.c is not in it"
+    named = re.findall(r"`([\w*]+\.[chS*])`", cells)
+    there = {file.name for file in path.parent.glob("*.[chS]")}
+    for name in named:
+        if not fnmatch.filter(there, name) and not (path.parent / name).exists():
+            yield f"{path}: no {name}"
+    known = {Path(file).stem for name in named for file in fnmatch.filter(there, name)}
+    for file in sorted(there):
+        if file.endswith(".c") and Path(file).stem not in known:
+            yield f"{path}: {file} is not in it"
 
 
 def verbs(path, text):
@@ -56,7 +58,7 @@ def faults(path):
     yield from links(path, text)
     if str(path).startswith(STRICT) and not WRITTEN.match(str(path)):
         yield from lengths(path, text)
-    if path.parts[0] == "registry":
+    if path.parts[0] in ("registry", "shim"):
         yield from files(path, text)
     if str(path) == "docs/protocol.md":
         yield from verbs(path, text)

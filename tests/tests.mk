@@ -95,7 +95,7 @@ $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 # Of what they may reach only: clang takes its time over it.
-FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/rules*.c shim/driver.c tools/npy*.c tools/dtype.c tools/shape.c))
+FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c shim/cuda/driver.c tools/npy*.c tools/dtype.c tools/shape.c))
 $(BUILD)/libfuzzed.a: $(FUZZED) $(BUILD)/.linked
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
@@ -175,7 +175,7 @@ $(call each,tests/e2e/programs/lib_sysv.c,.so,-shared -Wl$(comma)--hash-style=sy
 $(call each,tests/e2e/programs/lib_mapping.c,.so,-shared $$(SANFLAGS) $(BUILD)/libgpushare.a,$(BUILD)/libgpushare.a)
 $(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) %/lib_sysv.c %/lib_mapping.c,$(call from,lib)),.so,-shared)
 # The first thing that is built, from nothing but a compiler: whether there is a GPU.
-$(bin)/probe: tests/gpu/probe.c shim/cuda_abi.h
+$(bin)/probe: tests/gpu/probe.c shim/cuda/cuda_abi.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -Ishim $< -ldl -o $@
 # What the shim needs to know of a real driver; asks, tests nothing.

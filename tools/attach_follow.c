@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "attach.h"
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "layout.h"
 
 #define SLICE_MS 100 /* between two looks whether a signal came */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "attach.h"
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "layout.h"
 #include "manifest.h"
 #include "progress.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "attach.h"
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "manifest.h"
 #include "source.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "tool.h"
 
 #define SHIM "libgpushare_shim.so"

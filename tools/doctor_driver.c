@@ -9,7 +9,7 @@
 
 #include "aside.h"
 #include "beside.h"
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "doctor.h"
 #include "tool.h"
 

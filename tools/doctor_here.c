@@ -9,7 +9,7 @@
 #include "beside.h"
 #include "doctor.h"
 #include "elf_file.h"
-#include "rules.h"
+#include "preload/rules.h"
 #include "settings.h"
 
 #define AREA "environment"

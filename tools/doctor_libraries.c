@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "aside.h"
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "doctor.h"
 #include "elf_file.h"
 

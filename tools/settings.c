@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim_when.h"
+#include "preload/shim_when.h"
 #include "tool.h"
 
 #define TIMEOUT_MAX_MS 3600000

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "text.h"
 #include "tool.h"
 

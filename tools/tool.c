@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "protocol.h"
 #include "settings.h"
 #include "text.h"

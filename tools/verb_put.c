@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "beside.h"
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "verbs.h"
 
 /* FILE NAME [OPTION]... is --into FILE NAME [OPTION]... */

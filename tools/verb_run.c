@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "beside.h"
-#include "cleanup.h"
-#include "rules.h"
+#include "base/cleanup.h"
+#include "preload/rules.h"
 #include "verbs.h"
 
 #define EXIT_NOT_FOUND 127 /* as a shell says it */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "ask.h"
-#include "client.h"
+#include "client/client.h"
 
 static bool says(int status, const char *why)
 {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #define BLOCK (2ULL << 20)
 /* A thread's addresses come again after so many, as a real driver's do; the program holds fewer. */

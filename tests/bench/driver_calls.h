@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "calls.h"
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 /* symbol, bare name and version for cuGetProcAddress */
 /* clang-format off */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "ask.h"
-#include "client.h"
+#include "client/client.h"
 
 #define SHARERS 4 /* connections that share at once, of a process each */
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "runtime.h"
 
 #define DRIVER_MISSING 35 /* cudaErrorInsufficientDriver */

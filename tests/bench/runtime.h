@@ -4,7 +4,7 @@
 /* The runtime's calls as the toolkit declares them: no toolkit is needed to measure. */
 #include <stddef.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #define RUNTIME_PUBLIC __attribute__((visibility("default")))
 

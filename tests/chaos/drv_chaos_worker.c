@@ -2,7 +2,7 @@
 /* A driver program that knows nothing of gpushare: what it shares and attaches the rules say. */
 #include <dlfcn.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "worker.h"
 
 #define CALLS(N) \

@@ -9,7 +9,7 @@
 #include <dlfcn.h>
 
 #include "chaos.h"
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "gpushare.h"
 #include "sizes.h"
 

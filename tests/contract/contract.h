@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "driver.h"
+#include "cuda/driver.h"
 
 #define CONTRACT_BLOCK ((size_t)2 << 20) /* what the driver maps at once */
 

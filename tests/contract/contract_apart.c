@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What freeing a program's stream-ordered memory in streams of our own leans on (shim/shim_apart.h), beside
+ * What freeing a program's stream-ordered memory in streams of our own leans on (shim/preload/shim_apart.h), beside
  * contract_limbo.c. Run on an H200 (driver 580.159.04) all of it held but for two things, which are not
  * asserted any more: a second cuMemFreeAsync of memory whose first is pending answers CUDA_SUCCESS there,
  * and the context is never synchronized again (tests/gpu/facts_free_twice.c); and with eight streams held up,
@@ -165,7 +165,7 @@ static unsigned long long number_of(cu_deviceptr pointer)
 	return number;
 }
 
-/* By which a second free is known (shim/shim_freed.h). */
+/* By which a second free is known (shim/preload/shim_freed.h). */
 static void numbered(int peer)
 {
 	cu_deviceptr pointer, other = 0;

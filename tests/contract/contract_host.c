@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "vmm_range.h"
+#include "cuda/vmm_range.h"
 
 #define SIZE (2 * CONTRACT_BLOCK)
 #define VALUE 0x5a

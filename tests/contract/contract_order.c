@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Words in shared memory that streams of two processes write and wait for; host functions; the same in
- * graphs. What shim/api_order_stream.c leans on. */
+ * graphs. What shim/api/api_order_stream.c leans on. */
 #include "contract.h"
 
 #include <stdatomic.h>

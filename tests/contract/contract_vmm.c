@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* FACTS.md, "VMM allocations": what concerns legacy handles, lifetime, addresses and protection. */
 #include "contract.h"
-#include "vmm_range.h"
+#include "cuda/vmm_range.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver that the loader finds, real or simulated, and memory to look at. */
 #include "contract.h"
-#include "vmm_range.h"
+#include "cuda/vmm_range.h"
 
 #include <dlfcn.h>
 

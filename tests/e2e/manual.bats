@@ -115,10 +115,10 @@ verbs() {
 }
 
 @test "gpushare(7) has every option of a rule" {
-	mapfile -t options < <(sed -n 's/^\tX(\(ANYWHERE\|ATTACHING\|NAMING\|KEEPING\), \([a-z_]*\),.*/\2/p' "$ROOT"/shim/rules_options.c)
+	mapfile -t options < <(sed -n 's/^\tX(\(ANYWHERE\|ATTACHING\|NAMING\|KEEPING\), \([a-z_]*\),.*/\2/p' "$ROOT"/shim/preload/rules_options.c)
 	has "${options[*]}" readonly
 	equal "$(missing gpushare.7 "${options[@]}")" ""
-	mapfile -t apis < <(sed -n 's/^\tA(\([A-Za-z0-9]*\),.*/\1/p' "$ROOT/shim/rules.h")
+	mapfile -t apis < <(sed -n 's/^\tA(\([A-Za-z0-9]*\),.*/\1/p' "$ROOT/shim/preload/rules.h")
 	has "${apis[*]}" cuMemAlloc
 	equal "$(missing gpushare.7 "${apis[@]}")" ""
 }

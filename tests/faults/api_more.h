@@ -3,7 +3,7 @@
 #define TESTS_FAULTS_API_MORE_H
 /* Scenes in which others have a part: who publishes, holds, may what; another registry. */
 #include "api_serve.h"
-#include "dlpack.h"
+#include "api/dlpack.h"
 
 /* Calls that may fail and fail are tried again: one fault is over soon. */
 static int comes_true(int (*is)(const char *name), const char *name)

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "gpushare.h"
 #include "protocol.h"
-#include "rules.h"
+#include "preload/rules.h"
 
 static const struct rules_process process = {.pid = 4711, .rank = "3"};
 

@@ -42,7 +42,7 @@ cp -r tests/bench "$bundle/tests/"
 cp -r "$BUILD/bench" "$bundle/build/"
 cp tests/demo/demo.sh "$bundle/tests/demo/"
 cp tests/gpu/run.sh tests/gpu/matrix.sh tests/gpu/*.bash tests/gpu/*.py "$bundle/tests/gpu/"
-cp shim/*.sym shim/cuda_abi.h "$bundle/shim/" # a test compiles there, if it can
+cp --parents shim/*/*.sym shim/cuda/cuda_abi.h "$bundle/" # a test compiles there, if it can
 cp include/gpushare.h "$bundle/include/"
 mkdir "$bundle/tools"
 cp -r tools/completions "$bundle/tools/"

@@ -9,8 +9,8 @@
 #include <gpushare.h>
 #include <string.h>
 
-#include "api_session.h"
-#include "client_fds.h"
+#include "api/api_session.h"
+#include "client/client_fds.h"
 #include "gpu_driver.h"
 
 #define COST_ROUNDS_MAX 1024

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #define MIB ((size_t)1 << 20)
 #define BLOCK (2 * MIB)

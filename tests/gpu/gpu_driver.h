@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 /* clang-format off */
 #define GPU_CALLS(N) \

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "gpu_driver.h"
-#include "host_copy.h"
+#include "core/copy/host_copy.h"
 
 /* S(KiB) */
 #define SIZES(S) S(4) S(64) S(1024) S(4096) S(16384)

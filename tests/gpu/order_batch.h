@@ -5,7 +5,7 @@
  * CUstreamBatchMemOpParams; proven against the toolkit's cuda.h where there is one. */
 #include <stddef.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 enum { BATCH_WAIT_64 = 4, BATCH_WRITE_64 = 5, BATCH_NO_BARRIER = 1 };
 

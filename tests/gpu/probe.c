@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 static int no_gpu(const char *reason, const char *detail)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "driver_stream.h"
 
 struct fault {

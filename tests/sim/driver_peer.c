@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "driver_peer.h"
 
 /*

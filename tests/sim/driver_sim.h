@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #define SIM_API __attribute__((visibility("default")))
 #define SIM_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once */

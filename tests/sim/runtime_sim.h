@@ -30,7 +30,7 @@ RUNTIME_PER_THREAD(T)
 #undef T
 #pragma GCC visibility pop
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 /* R(name asked for, version asked for, symbol that a plain dlsym would take) */
 #define RUNTIME_CALLS(R) \

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_SIM_SIM_CALLS_H
 #define GPUSHARE_TESTS_SIM_SIM_CALLS_H
 /* The simulated driver's calls, for tests of it. After cmocka.h. */
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "sim_child.h"
 
 static struct {

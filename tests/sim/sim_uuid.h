@@ -4,7 +4,7 @@
 /* Which UUID the machine's devices have, to CUDA and to Vulkan alike. */
 #include <string.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 static inline void sim_uuid(int physical, void *out_bytes)
 {

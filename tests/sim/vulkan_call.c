@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cleanup.h"
+#include "base/cleanup.h"
 #include "vulkan_sim.h"
 
 static const char *const names[VULKAN_CALL_COUNT] = {

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_LACKING_H
 #define GPUSHARE_TESTS_LACKING_H
 /* In parts: the library's own table of the driver's calls, of which one is missing or fails meanwhile. */
-#include "driver.h"
+#include "cuda/driver.h"
 
 static inline cu_result refuse_call(void)
 {

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_UNIT_LONE_H
 #define GPUSHARE_TESTS_UNIT_LONE_H
 /* A client that nobody has connected, with little patience and a directory of its own. */
-#include "client_internal.h"
+#include "client/client_internal.h"
 
 #define SHORTLY_MS 30
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shim_live.h"
+#include "preload/shim_live.h"
 
 /* What the queue does with what has ended. */
 static char done[256];

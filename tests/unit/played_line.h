@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "monotonic.h"
-#include "shim_line.h"
-#include "shim_live.h"
+#include "base/monotonic.h"
+#include "preload/shim_line.h"
+#include "preload/shim_live.h"
 
 #define TURNS_MAX 32
 

@@ -7,16 +7,16 @@
  */
 #include <stdio.h>
 
-#include "client.h"
-#include "shim_async.h"
-#include "shim_describe.h"
-#include "shim_link.h"
-#include "shim_live.h"
-#include "shim_lookup.h"
-#include "shim_objects.h"
-#include "shim_pages.h"
-#include "shim_process.h"
-#include "shim_state.h"
+#include "client/client.h"
+#include "preload/shim_async.h"
+#include "preload/shim_describe.h"
+#include "preload/shim_link.h"
+#include "preload/shim_live.h"
+#include "preload/shim_lookup.h"
+#include "preload/shim_objects.h"
+#include "preload/shim_pages.h"
+#include "preload/shim_process.h"
+#include "preload/shim_state.h"
 #include "stuck.h"
 
 #define STEP ((uint64_t)2 << 20)

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim_lookup.h"
+#include "preload/shim_lookup.h"
 
 static char log_path[128];
 static int stderr_fd = -1, hush_fd = -1;

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_UNIT_PRELOADED_H
 #define GPUSHARE_TESTS_UNIT_PRELOADED_H
 /* Parts of a stage that call what the shim does around a program's calls, without the preload. */
-#include "shim_buffers.h"
+#include "preload/shim_buffers.h"
 #include "stage.h"
 
 #define MIB ((size_t)1 << 20)

@@ -5,10 +5,10 @@
  * includes it, after cmocka.h: shim_async.c is inside. */
 #include <stdio.h>
 
-#include "shim_attach.h"
-#include "shim_linger.h"
-#include "shim_lookup.h"
-#include "shim_share.h"
+#include "preload/shim_attach.h"
+#include "preload/shim_linger.h"
+#include "preload/shim_lookup.h"
+#include "preload/shim_share.h"
 #include "noted.h"
 #include "stuck.h"
 
@@ -24,7 +24,7 @@ static const struct driver *standing; /* NULL: the program has none */
 #define share_left noted_left
 #define share_left_later(entry) (noted_left(entry), true)
 #define lookup_driver() standing
-#include "shim_async.c"
+#include "preload/shim_async.c"
 
 static cu_context its_context, current; /* of the stream; of the thread */
 static cu_result to_create, to_record, to_query, to_push;

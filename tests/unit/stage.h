@@ -8,7 +8,7 @@
  */
 #include <stdbool.h>
 
-#include "driver.h"
+#include "cuda/driver.h"
 #include "gpushare.h"
 
 /* Once, first thing in main(): may start the program again with the simulated driver. */

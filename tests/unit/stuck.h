@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "shim_lock.h"
+#include "base/shim_lock.h"
 
 static bool stuck_lock;
 static unsigned int stuck_after = -1u; /* so many allocations are had before */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "api_session.h"
+#include "api/api_session.h"
 #include "raw.h"
 #include "scripted.h"
 #include "stage.h"

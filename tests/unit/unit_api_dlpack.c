@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dlpack.h"
+#include "api/dlpack.h"
 #include "filled.h"
 
 #define SIZE ((size_t)100000)

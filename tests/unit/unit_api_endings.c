@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "api_session.h"
+#include "api/api_session.h"
 #include "order_page.h"
 #include "raw.h"
 #include "scripted.h"

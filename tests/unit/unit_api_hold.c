@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api_session.h"
+#include "api/api_session.h"
 #include "filled.h"
 
 #define SIZE ((size_t)1 << 20)

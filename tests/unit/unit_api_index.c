@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "api_session.h"
+#include "api/api_session.h"
 #include "stage.h"
 
 #define SIZE 100000

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "limbo.h"
+#include "core/buffer/limbo.h"
 #include "raw.h"
 #include "stage.h"
 #include "stopped.h"

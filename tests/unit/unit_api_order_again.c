@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "api_order.h"
-#include "client_internal.h"
+#include "api/api_order.h"
+#include "client/client_internal.h"
 
 static struct gpushare_session the_session;
 static struct gpushare_buffer the_buffer;
@@ -91,7 +91,7 @@ static void played_unlock(pthread_mutex_t *lock)
 #define stream_keep played_keep
 #define ordering_free played_free
 #define pthread_mutex_unlock played_unlock
-#include "api_order_end.c"
+#include "api/api_order_end.c"
 #undef pthread_mutex_unlock
 
 static atomic_bool taken;

@@ -2,7 +2,7 @@
 /* A consumer leaves while another thread's question is under way: the answer does not undo it. */
 #include "unit.h"
 
-#include "api_order.h"
+#include "api/api_order.h"
 #include "filled.h"
 
 static struct gpushare_buffer *leaves; /* behind the next answer; NULL: none */
@@ -23,7 +23,7 @@ static int ask_and_leave(struct gpushare_session *session, const request *ask, p
 }
 
 #define session_ask_passing ask_and_leave
-#include "api_order_page.c"
+#include "api/api_order_page.c"
 #include "raw.h"
 #undef session_ask_passing
 

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "api_order.h"
+#include "api/api_order.h"
 #include "filled.h"
 
 #define FRAMES 6

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "api_order.h"
+#include "api/api_order.h"
 #include "filled.h"
 #include "held.h"
 #include "lacking.h"

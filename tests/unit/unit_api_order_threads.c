@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "api_order.h"
+#include "api/api_order.h"
 #include "filled.h"
 #include "raw.h"
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "api_session.h"
-#include "api_unified.h"
+#include "api/api_session.h"
+#include "api/api_unified.h"
 #include "descriptors.h"
 #include "stage.h"
 

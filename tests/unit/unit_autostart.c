@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
 
 #define PATIENCE_MS 20000
 

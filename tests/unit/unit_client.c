@@ -2,8 +2,8 @@
 /* The registry client and registries that end: resuming, telling anew, asking once more. */
 #include "unit.h"
 
-#include "client.h"
-#include "monotonic.h"
+#include "client/client.h"
+#include "base/monotonic.h"
 #include "raw.h"
 #include "scripted.h"
 

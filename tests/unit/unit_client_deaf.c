@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
 #include "raw.h"
 
 #define SOON_MS 80 /* nng's own pause after a connection that it lost is 100 */

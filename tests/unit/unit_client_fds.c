@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "descriptors.h"
-#include "client_fds.h"
+#include "client/client_fds.h"
 #include "raw.h"
 
 #define TIMEOUT_MS raw_limit_ms(300)

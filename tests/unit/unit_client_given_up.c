@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client_internal.h"
+#include "client/client_internal.h"
 #include "descriptors.h"
 #include "raw.h"
 #include "scripted.h"

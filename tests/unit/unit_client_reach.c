@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lone.h"
-#include "monotonic.h"
+#include "base/monotonic.h"
 
 static void reaches_nobody(int status, const char *words)
 {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "lone.h"
-#include "monotonic.h"
+#include "base/monotonic.h"
 
 #define HEADER (SP_HEADER_SIZE + SP_ID_SIZE)
 #define FIRST_ID 0x80000001u

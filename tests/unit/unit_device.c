@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "device.h"
+#include "core/device.h"
 
 #define GPUS_MAX (DEVICE_MAX + 2)
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "driver.h"
+#include "cuda/driver.h"
 
 typedef void *(*dlsym_call)(void *handle, const char *symbol);
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client_held.h"
+#include "base/client_held.h"
 #include "descriptors.h"
 
 static int make(char byte)

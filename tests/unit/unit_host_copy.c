@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host_copy.h"
+#include "core/copy/host_copy.h"
 
 #define PAGE ((size_t)4096)
 #define OFFSETS 128

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "client_index.h"
+#include "client/client_index.h"
 #include "peer.h"
 
 static const struct index_page *page(void)

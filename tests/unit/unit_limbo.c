@@ -16,7 +16,7 @@ static void *short_malloc(size_t size)
 }
 
 #define malloc short_malloc
-#include "limbo.c"
+#include "core/buffer/limbo.c"
 #undef malloc
 
 static struct limbo limbo;

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "raw.h"
-#include "shim_link.h"
-#include "shim_live.h"
+#include "preload/shim_link.h"
+#include "preload/shim_live.h"
 
 #define TIMEOUT_MS raw_limit_ms(400)
 

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "map_vulkan.h"
+#include "core/map/map_vulkan.h"
 
 static struct {
 	bool no_library, no_reason, no_find, no_create, signals_blocked;
@@ -64,7 +64,7 @@ static int played_guard(struct map_reason *why)
 #define dlerror played_dlerror
 #define dlclose played_dlclose
 #define dlsym played_dlsym
-#include "map_vulkan_start.c"
+#include "core/map/map_vulkan_start.c"
 
 static VkResult create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *with,
 				VkInstance *out_instance)

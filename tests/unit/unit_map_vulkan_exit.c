@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lineage.h"
-#include "map_vulkan.h"
+#include "base/lineage.h"
+#include "core/map/map_vulkan.h"
 #include "stage.h"
 
 static struct {
@@ -53,7 +53,7 @@ static int played_on_exit(void (*call)(int, void *), void *argument)
 #define dlopen played_dlopen
 #define dlerror played_dlerror
 #define on_exit played_on_exit
-#include "map_vulkan_exit.c"
+#include "core/map/map_vulkan_exit.c"
 
 static int set_up(void **state)
 {

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client_order.h"
+#include "core/order/client_order.h"
 #include "gpushare.h"
-#include "monotonic.h"
+#include "base/monotonic.h"
 
 #define THREADS 4
 #define ROUNDS 5000

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "client_order.h"
+#include "core/order/client_order.h"
 #include "preloaded.h"
-#include "shim_hooks.h"
-#include "shim_lookup.h"
-#include "shim_pages.h"
-#include "shim_when.h"
+#include "preload/shim_hooks.h"
+#include "preload/shim_lookup.h"
+#include "preload/shim_pages.h"
+#include "preload/shim_when.h"
 
 static void parses_words(void **state)
 {

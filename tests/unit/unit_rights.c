@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "rights.h"
+#include "client/rights.h"
 
 #define OWN 1500
 #define TEAM 1600

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_UNIT_RULES_H
 #define GPUSHARE_TESTS_UNIT_RULES_H
 /* What the tests of the rules share. Included after cmocka.h. */
-#include "rules.h"
+#include "preload/rules.h"
 
 static const struct rules_process process = {.pid = 4711, .rank = "3"};
 

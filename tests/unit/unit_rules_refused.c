@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "rules.h"
+#include "preload/rules.h"
 
 #define LINE_MAX_BYTES 400
 #define X16 "xxxxxxxxxxxxxxxx"

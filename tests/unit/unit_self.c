@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
 #include "os/process.h"
 #include "raw_peer.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "shim_apart.c"
+#include "preload/shim_apart.c"
 
 #define CONTEXT(n) ((cu_context)(uintptr_t)(4096 + (n)))
 #define POINTER ((cu_deviceptr)1 << 20)

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "monotonic.h"
+#include "base/monotonic.h"
 #include "preloaded.h"
 #include "raw.h"
-#include "shim_async.h"
+#include "preload/shim_async.h"
 
 #define BUFFERS 12 /* more than one call gives back */
 #define SIZE BLOCK

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "preloaded.h"
-#include "shim_process.h"
-#include "shim_site.h"
+#include "preload/shim_process.h"
+#include "preload/shim_site.h"
 
 static const void *const CALLER = (const void *)preloaded;
 

@@ -6,8 +6,8 @@
 #include <sys/auxv.h>
 
 #include "beside.h"
-#include "cuda_abi.h"
-#include "shim_elf.h"
+#include "cuda/cuda_abi.h"
+#include "preload/shim_elf.h"
 
 static void *driver, *sysv, *plugin;
 

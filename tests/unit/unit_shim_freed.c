@@ -5,7 +5,7 @@
 
 #include "stuck.h"
 
-#include "shim_freed.c"
+#include "preload/shim_freed.c"
 
 #define POINTER(n) ((cu_deviceptr)((n) + 1) << 20)
 

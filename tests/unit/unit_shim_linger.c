@@ -11,8 +11,8 @@
 
 #include "preloaded.h"
 #include "raw.h"
-#include "shim_line.h"
-#include "shim_linger.h"
+#include "preload/shim_line.h"
+#include "preload/shim_linger.h"
 #include "stopped.h"
 
 #define SIZE BLOCK

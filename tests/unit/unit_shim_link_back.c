@@ -2,10 +2,10 @@
 /* What the shim gives back over a line that answers as it is told, and what it hears of who has it still. */
 #include "unit.h"
 
-#include "monotonic.h"
+#include "base/monotonic.h"
 #include "played_line.h"
 /* behind it */
-#include "shim_link.c"
+#include "preload/shim_link.c"
 
 #define DETACH gpushare_Request_detach_tag
 #define WITHDRAW gpushare_Request_withdraw_tag

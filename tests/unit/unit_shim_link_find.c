@@ -2,10 +2,10 @@
 /* The name that a buffer has now is found by its generation, page by page, from answers that were planned. */
 #include "unit.h"
 
-#include "monotonic.h"
+#include "base/monotonic.h"
 #include "played_line.h"
 
-#include "shim_link.c"
+#include "preload/shim_link.c"
 
 #define LIST gpushare_Request_list_tag
 

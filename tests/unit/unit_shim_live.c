@@ -16,7 +16,7 @@ static void *short_malloc(size_t size)
 }
 
 #define malloc short_malloc
-#include "shim_live.c"
+#include "preload/shim_live.c"
 #undef malloc
 
 #define STEP 512 /* what the driver hands out */

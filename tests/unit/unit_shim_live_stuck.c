@@ -7,7 +7,7 @@
 
 #include "stuck.h"
 /* behind it */
-#include "shim_live.c"
+#include "preload/shim_live.c"
 
 #define STEP 512
 #define CONTEXT ((cu_context)(uintptr_t)64)

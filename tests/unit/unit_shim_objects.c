@@ -8,7 +8,7 @@
 
 #include "stuck.h"
 /* behind it */
-#include "shim_objects.c"
+#include "preload/shim_objects.c"
 
 #define STEP ((uint64_t)2 << 20)
 

@@ -3,13 +3,13 @@
  * what is published, without lock and memory too. */
 #include "unit.h"
 
-#include "client_held.h"
-#include "client_order.h"
-#include "shim_buffers.h"
-#include "shim_line.h"
-#include "shim_link_page.h"
-#include "shim_process.h"
-#include "shim_state.h"
+#include "base/client_held.h"
+#include "core/order/client_order.h"
+#include "preload/shim_buffers.h"
+#include "preload/shim_line.h"
+#include "preload/shim_link_page.h"
+#include "preload/shim_process.h"
+#include "preload/shim_state.h"
 #include "stuck.h"
 
 static struct {
@@ -123,7 +123,7 @@ static cu_result played_stand_in(const struct driver *driver, cu_context context
 #define held_drop(held) ((void)(held))
 #define held_open(held) ((void)(held), -1)
 #define buffers_stand_in played_stand_in
-#include "shim_pages.c"
+#include "preload/shim_pages.c"
 
 static const struct live named = {.name = "p", .generation = 7};
 

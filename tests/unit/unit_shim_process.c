@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim_process.h"
+#include "preload/shim_process.h"
 
 /* Each test claims, or does not, in a child of its own. */
 static void in_child(void (*part)(void))

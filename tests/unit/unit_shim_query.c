@@ -5,11 +5,11 @@
 
 #include <errno.h>
 
-#include "shim_buffers.h"
-#include "shim_ipc.h"
-#include "shim_linger.h"
-#include "shim_lookup.h"
-#include "shim_process.h"
+#include "preload/shim_buffers.h"
+#include "preload/shim_ipc.h"
+#include "preload/shim_linger.h"
+#include "preload/shim_lookup.h"
+#include "preload/shim_process.h"
 
 #define STEP ((uint64_t)2 << 20)
 #define CONTEXT ((cu_context)(uintptr_t)0x4000)
@@ -69,7 +69,7 @@ static bool played_close(const struct driver *driver, cu_deviceptr pointer, cu_r
 #define process_claim played_claim
 #define ipc_open played_open
 #define ipc_close played_close
-#include "shim_query.c"
+#include "preload/shim_query.c"
 
 /* Memory begins at each STEP. */
 static cu_result range_of(cu_deviceptr *out_base, size_t *out_size, cu_deviceptr pointer)

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "beside.h"
-#include "driver.h"
-#include "shim_elf.h"
-#include "shim_route.h"
-#include "shim_unload.h"
+#include "cuda/driver.h"
+#include "preload/shim_elf.h"
+#include "preload/shim_route.h"
+#include "preload/shim_unload.h"
 
 static atomic_uint asked;
 

@@ -7,7 +7,7 @@
 #include <sys/auxv.h>
 
 #include "beside.h"
-#include "shim_site.h"
+#include "preload/shim_site.h"
 
 /* More places than there is room for: 256 addresses of the program's own. */
 static const char *place(size_t number)

@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "shim_apart.h"
-#include "shim_freed.h"
+#include "preload/shim_apart.h"
+#include "preload/shim_freed.h"
 #include "streamed.h"
 
 #define PER_THREAD ((cu_stream)(uintptr_t)2) /* CU_STREAM_PER_THREAD */

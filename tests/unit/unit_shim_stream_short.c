@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "monotonic.h"
+#include "base/monotonic.h"
 #include "streamed.h"
 
 /* --- where memory is short: stream-ordered memory would have waited for what its stream has freed --- */

@@ -3,10 +3,10 @@
  * for again. */
 #include "unit.h"
 
-#include "monotonic.h"
+#include "base/monotonic.h"
 #include "played_resync.h"
 /* behind it */
-#include "shim_resync.c"
+#include "preload/shim_resync.c"
 
 static struct client its_client;
 

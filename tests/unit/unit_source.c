@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "api_source.h"
+#include "api/api_source.h"
 
 #define BASE UINT64_C(0x700000000)
 #define SIZE ((size_t)4096)

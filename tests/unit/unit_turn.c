@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "api_turn.h"
-#include "monotonic.h"
+#include "api/api_turn.h"
+#include "base/monotonic.h"
 
 #define THREADS 4
 #define ROUNDS 20000

@@ -11,7 +11,7 @@
 
 #include "descriptors.h"
 #include "stage.h"
-#include "vmm_host.h"
+#include "cuda/vmm_host.h"
 
 #define BLOCK ((size_t)2 << 20)
 #define SIZE (2 * BLOCK)

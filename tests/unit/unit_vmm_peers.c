@@ -6,7 +6,7 @@
 
 #include "descriptors.h"
 #include "stage.h"
-#include "vmm_peers.h"
+#include "cuda/vmm_peers.h"
 
 #define GRANULE ((size_t)2 << 20)
 

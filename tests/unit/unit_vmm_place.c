@@ -8,7 +8,7 @@
 
 #include "exported.h"
 #include "stage.h"
-#include "vmm.h"
+#include "cuda/vmm.h"
 
 #define SIZE ((size_t)4 << 20)
 

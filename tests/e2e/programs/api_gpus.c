@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* A program of gpushare's API on a machine with several GPUs. See script.h for how it is told. */
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "gpushare.h"
 #include "script.h"
 #include "status.h"

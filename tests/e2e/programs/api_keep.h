@@ -4,7 +4,7 @@
 /* Verbs of api_app for what outlives its owner, is read-only, or is wanted at one address. */
 #include <dlfcn.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "gpushare.h"
 #include "nodes.h"
 #include "script.h"

@@ -4,7 +4,7 @@
 /* Memory that api_app makes through the driver, as a program would that shares its own. */
 #include <dlfcn.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "script.h"
 
 static cu_deviceptr *raw_of(const char *slot)

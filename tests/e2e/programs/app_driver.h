@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 static cu_cuMemAlloc_v2_call *alloc;
 static cu_cuMemFree_v2_call *release;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_DRV_CALLS_H
 #define TESTS_E2E_DRV_CALLS_H
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "gpu_script.h"
 
 /* N(call): the other ways to make and free memory, and what goes with them (drv_ways.h,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #define CALLS(N) \
 	N(cuInit) \

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #define NOTHING ((void *)(uintptr_t)16) /* what the result holds before the call */
 #define STATUS_BEFORE 99

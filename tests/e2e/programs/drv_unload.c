@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 static struct {
 #define F(since, version, name, params) cu_##name##_call *name;

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
 #include "protocol.h"
 
 #define HALF 10000

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 cu_cuMemAlloc_v2_call cuMemAlloc_v2;
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 extern cu_cuInit_call cuInit;
 extern cu_cuDevicePrimaryCtxRetain_call cuDevicePrimaryCtxRetain;

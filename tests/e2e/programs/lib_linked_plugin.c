@@ -2,7 +2,7 @@
 /* A plug-in that is linked against the driver, for a program that is not. */
 #include <dlfcn.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 extern cu_cuInit_call cuInit;
 extern cu_cuDeviceGet_call cuDeviceGet;

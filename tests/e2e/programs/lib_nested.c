@@ -2,7 +2,7 @@
 /* A preloaded library that replaces cuMemAlloc_v2() and goes on, for twice the size, to what dlsym finds in libcuda. */
 #include <dlfcn.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 cu_cuMemAlloc_v2_call cuMemAlloc_v2;
 

@@ -2,7 +2,7 @@
 /* A library that uses CUDA where there is any: its references to driver and runtime are weak. */
 #include <stdio.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 extern cu_cuInit_call cuInit __attribute__((weak));
 extern cu_cuCtxGetDevice_call cuCtxGetDevice __attribute__((weak));

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 
 #define WORDS 1024 /* of a frame */
 #define FRAME ((size_t)WORDS * sizeof(uint64_t))

@@ -5,7 +5,7 @@
  */
 #include <cuda_runtime_api.h>
 
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "gpu_script.h"
 
 /* Deprecated in CUDA 13, and still what programs use. */

@@ -2,7 +2,7 @@
 #ifndef TESTS_E2E_SCRIPT_MARKS_H
 #define TESTS_E2E_SCRIPT_MARKS_H
 /* What a process holds now, against what it held at a mark: descriptors, mappings, device memory. */
-#include "cuda_abi.h"
+#include "cuda/cuda_abi.h"
 #include "script.h"
 
 struct marks {

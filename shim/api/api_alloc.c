@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that is made to be shared. */
+#include "api_event.h"
+#include "api_source.h"
+#include "api_unified.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define ADOPT_NONE 1 /* no status */
+#define X(name, value, text) | value
+#define FLAGS_KNOWN ((uint32_t)(0 GPUSHARE_FLAGS(X)))
+#define FLAGS_SENT (uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY | GPUSHARE_FLAG_STAGED)
+
+/* Whole blocks, so that no stranger's memory is mapped along; where there is no room for that, what
+ * was asked for. */
+static cu_result alloc_blocks(const struct driver *driver, cu_deviceptr *pointer, size_t size)
+{
+	size_t rest = size % API_BLOCK;
+	cu_result result = CU_OUT_OF_MEMORY;
+
+	if (rest && size <= SIZE_MAX - API_BLOCK)
+		result = driver->cuMemAlloc_v2(pointer, size - rest + API_BLOCK);
+	if (result == CU_OUT_OF_MEMORY)
+		result = driver->cuMemAlloc_v2(pointer, size);
+	return result;
+}
+
+static int alloc_plain(struct gpushare_session *session, const struct driver *driver,
+		       struct source *source, const char *name)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	cu_deviceptr pointer = 0;
+	cu_result result;
+	int status = device_enter(driver, source->context, &scope);
+
+	if (status)
+		return status;
+	result = alloc_blocks(driver, &pointer, source->size);
+	if (result == CU_OUT_OF_MEMORY && session_limbo_empty(session))
+		result = alloc_blocks(driver, &pointer, source->size);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
+				     "device %d has no %zu bytes for '%s'", source->device,
+				     source->size, name);
+	source->pointer = pointer;
+	return GPUSHARE_OK;
+}
+
+int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	cu_result result;
+	int status = device_enter(driver, context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuMemFree_v2(pointer);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemFree_v2",
+				     "the memory at 0x%" PRIx64 " can't be freed", pointer);
+	return GPUSHARE_OK;
+}
+
+/* Memory of cuMemCreate, mapped, and the descriptor for it. */
+static int alloc_vmm(struct gpushare_session *session, const struct driver *driver,
+		     struct source *source, const char *name)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	cu_result result;
+	int status = device_enter(driver, source->context, &scope);
+
+	if (!status)
+		status = device_uuid(driver, source->device, source->uuid);
+	if (status)
+		return status;
+	if (source->backing == GPUSHARE_BACKING_HOST)
+		return unified_make(driver, source, name);
+	result = vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
+	if (result == CU_OUT_OF_MEMORY && session_limbo_empty(session))
+		result =
+		    vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
+	if (result == CU_NOT_SUPPORTED)
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "this driver or device %d can't make memory of cuMemCreate, which '%s' "
+		    "asks for",
+		    source->device, name);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemCreate",
+				     "device %d has no %zu bytes for '%s'", source->device,
+				     source->size, name);
+	vmm_links_keep(&session->links, driver, (cu_device)source->device);
+	source->pointer = source->base = source->mapping.pointer;
+	source->base_size = source->mapping.size;
+	result = driver->cuMemExportToShareableHandle(&source->fd, source->mapping.handle,
+						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+	if (result == CU_OK) {
+		fcntl(source->fd, F_SETFD, FD_CLOEXEC);
+		return GPUSHARE_OK;
+	}
+	source->fd = -1;
+	vmm_unmap(driver, &source->mapping);
+	return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
+			     "no file descriptor for the memory of '%s'", name);
+}
+
+static int alloc_unmap(const struct driver *driver, cu_context context,
+		       const struct vmm_mapping *mapping)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	cu_result result;
+	int status = device_enter(driver, context, &scope);
+
+	if (status)
+		return status;
+	result = vmm_unmap(driver, mapping);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemUnmap",
+				     "the %" PRIu64 " bytes at 0x%" PRIx64 " can't be freed",
+				     mapping->size, mapping->pointer);
+	return GPUSHARE_OK;
+}
+
+int share_release(const struct gpushare_buffer *buffer)
+{
+	const struct driver *driver = buffer->session->driver;
+
+	if (buffer_is_event(buffer))
+		return event_drop(buffer->pointer);
+	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
+		return unified_drop(buffer->mapping.pointer);
+	if (buffer->mapping.size)
+		return alloc_unmap(driver, buffer->context, &buffer->mapping);
+	return alloc_free(driver, buffer->context, buffer->pointer);
+}
+
+/* What failed was said; giving back what it was for must not say something else. */
+static void alloc_undo(const struct driver *driver, const struct source *source)
+{
+	char why[API_SENTENCE_MAX];
+
+	snprintf(why, sizeof(why), "%s", gpushare_explain());
+	if (source->mapping.size)
+		alloc_unmap(driver, source->context, &source->mapping);
+	else
+		alloc_free(driver, source->context, source->pointer);
+	api_fail(GPUSHARE_OK, "%s", why);
+}
+
+/* Without that nobody could give it back. */
+static int alloc_count(struct gpushare_buffer *buffer)
+{
+	int status = unified_add(buffer);
+	unsigned int readings;
+
+	if (!status)
+		return GPUSHARE_OK;
+	session_tell_withdraw(buffer->session, &buffer->info);
+	alloc_unmap(buffer->session->driver, buffer->context, &buffer->mapping);
+	session_release(buffer->session, buffer, &readings);
+	buffer_free(buffer);
+	return api_fail(status, "no memory to count it");
+}
+
+static int alloc_new(struct gpushare_session *session, const struct driver *driver,
+		     const char *name, struct source *source, struct gpushare_buffer **out_buffer)
+{
+	bool vmm = backing_is_fd(source->backing);
+	struct gpushare_buffer *buffer;
+	int status = vmm ? alloc_vmm(session, driver, source, name)
+			 : alloc_plain(session, driver, source, name);
+
+	if (status)
+		return status;
+	if (vmm) {
+		status = share_enter(session, name, BUFFER_ALLOCATED, source, &buffer);
+		source_finish(source);
+	} else {
+		status = share_source(session, driver, name, BUFFER_ALLOCATED, source, &buffer);
+	}
+	if (status)
+		alloc_undo(driver, source);
+	else if (source->backing == GPUSHARE_BACKING_HOST)
+		status = alloc_count(buffer);
+	if (!status)
+		*out_buffer = buffer;
+	return status;
+}
+
+/* Become the owner of what is kept of that name; E_NOT_FOUND: there is none, or another kind. */
+static int adopt_ask(struct gpushare_session *session, const char *name,
+		     const struct source *source, gpushare_ShareReply *out_answer,
+		     unsigned int *out_readings, int *out_fd)
+{
+	request ask = {.which_verb = gpushare_Request_share_tag};
+	record *wanted = &ask.verb.share.buffer;
+	int status;
+
+	ask.verb.share.has_buffer = ask.verb.share.adopt = true;
+	memcpy(wanted->name, name, strlen(name) + 1);
+	wanted->size = wanted->base_size = source->size;
+	memcpy(wanted->device_uuid, source->uuid, sizeof(wanted->device_uuid));
+	wanted->backing = source->backing;
+	wanted->flags = source->flags;
+	wanted->ttl_s = source->ttl_s;
+	ask.verb.share.mode = source->rights.mode;
+	memcpy(ask.verb.share.group, source->rights.group, sizeof(ask.verb.share.group));
+	status = session_ask_passing(session, &ask, gpushare_Reply_share_tag, out_answer,
+				     sizeof(*out_answer), out_readings, -1, out_fd);
+	if (status ||
+	    (*out_fd >= 0 && out_answer->adopted && out_answer->has_buffer &&
+	     out_answer->buffer.size == source->size &&
+	     out_answer->buffer.base_offset <= out_answer->buffer.base_size &&
+	     source->size <= out_answer->buffer.base_size - out_answer->buffer.base_offset))
+		return status;
+	return api_fail(GPUSHARE_E_PROTOCOL,
+			"the registry gave another buffer for '%s' than was asked for", name);
+}
+
+/* At the address that it had, where that is free: what points into it goes on to do so. */
+static int adopt_map(struct gpushare_buffer *buffer, const record *from, int fd)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	struct vmm_wish wish = {.hold = true};
+	int status = device_enter(buffer->session->driver, buffer->context, &scope);
+
+	if (from->address > from->base_offset)
+		wish.address = from->address - from->base_offset;
+	return status ? status : mapping_place(buffer, from, fd, &wish);
+}
+
+static int adopt(struct gpushare_buffer *buffer, const char *name, const struct source *source,
+		 unsigned int *out_readings)
+{
+	struct gpushare_session *session = buffer->session;
+	_cleanup_close_ int fd = -1;
+	gpushare_ShareReply answer;
+	int status = adopt_ask(session, name, source, &answer, out_readings, &fd);
+
+	if (status)
+		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
+	query_info(&answer.buffer, &buffer->info);
+	share_keep_rights(buffer);
+	status = adopt_map(buffer, &answer.buffer, fd);
+	if (status) /* it stays kept, for another one */
+		session_tell_withdraw(session, &buffer->info);
+	return status;
+}
+
+/* ADOPT_NONE: there is nothing to adopt. */
+static int alloc_adopt(struct gpushare_session *session, const struct driver *driver,
+		       const char *name, struct source *source, struct gpushare_buffer **out_buffer)
+{
+	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
+	unsigned int readings;
+	int status;
+
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
+	buffer->session = session;
+	buffer->kind = BUFFER_ALLOCATED;
+	buffer->count = 1;
+	buffer->adopted = true;
+	buffer->rights = source->rights;
+	buffer->device = source->device;
+	buffer->context = source->context;
+	status = device_uuid(driver, source->device, source->uuid);
+	if (!status)
+		status = adopt(buffer, name, source, &readings);
+	if (status)
+		return status;
+	session_add(session, buffer, readings);
+	*out_buffer = buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
+}
+
+static int alloc_check(const char *name, const struct gpushare_alloc_options *options)
+{
+	bool keep = options->flags & GPUSHARE_FLAG_KEEP;
+
+	if (options->flags & ~FLAGS_KNOWN)
+		return api_fail(GPUSHARE_E_INVALID, "'%s': there are no flags 0x%" PRIx32, name,
+				options->flags & ~FLAGS_KNOWN);
+	if (options->flags & GPUSHARE_FLAG_VMM && options->flags & GPUSHARE_FLAG_UNIFIED)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s': VMM is the GPU's memory and UNIFIED the host's; say one of "
+				"them",
+				name);
+	if (options->adopt && options->flags & GPUSHARE_FLAG_STAGED)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s': what is adopted is there for all to see, and can't be "
+				"STAGED",
+				name);
+	if (!keep && (options->ttl_s || options->adopt))
+		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only",
+				name, options->adopt ? "adopt" : "ttl_s");
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char *name, size_t size,
+				   const struct gpushare_alloc_options *options,
+				   struct gpushare_buffer **out_buffer)
+{
+	API_CALL;
+	static const struct gpushare_alloc_options defaults = {.device = -1};
+	struct source source = {.size = size, .fd = -1};
+	const struct driver *driver;
+	int status = share_check(session, name, size, out_buffer);
+
+	if (!options)
+		options = &defaults;
+	if (!status)
+		status = alloc_check(name, options);
+	if (!status)
+		status = share_check_rights(name, options->mode, options->group, &source.rights);
+	if (status)
+		return status;
+	driver = session_driver(session);
+	if (!driver)
+		return GPUSHARE_E_NO_DRIVER;
+	session_limbo_sweep(session);
+	source.flags = options->flags & FLAGS_SENT;
+	source.ttl_s = options->ttl_s;
+	source.backing = options->flags & GPUSHARE_FLAG_UNIFIED		    ? GPUSHARE_BACKING_HOST
+			 : options->flags & ~(uint32_t)GPUSHARE_FLAG_STAGED ? GPUSHARE_BACKING_VMM
+									    : GPUSHARE_BACKING_IPC;
+	status = device_choose(driver, options->device, &source.device);
+	if (!status)
+		status = device_retain(&session->devices, driver, source.device, &source.context);
+	if (status)
+		return status;
+	if (options->adopt) {
+		status = alloc_adopt(session, driver, name, &source, out_buffer);
+		if (status != ADOPT_NONE)
+			return status;
+	}
+	return alloc_new(session, driver, name, &source, out_buffer);
+}
+
+API_PUBLIC int gpushare_alloc(struct gpushare_session *session, const char *name, int device,
+			      size_t size, struct gpushare_buffer **out_buffer)
+{
+	API_CALL;
+	const struct gpushare_alloc_options options = {.device = device};
+
+	return gpushare_alloc_with(session, name, size, &options, out_buffer);
+}
+
+API_PUBLIC int gpushare_alloc_array(struct gpushare_session *session, const char *name,
+				    size_t count, size_t element_size,
+				    const struct gpushare_alloc_options *options,
+				    struct gpushare_buffer **out_buffer)
+{
+	API_CALL;
+	size_t size;
+
+	if (!__builtin_mul_overflow(count, element_size, &size) && size)
+		return gpushare_alloc_with(session, name, size, options, out_buffer);
+	return api_fail(GPUSHARE_E_INVALID, "%zu elements of %zu bytes are %s", count, element_size,
+			count && element_size ? "more than any address can have" : "no bytes");
+}

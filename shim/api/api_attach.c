@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_order.h"
+#include "api_session.h"
+#include "api_unified.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* What the registry says from here on holds until the name's count grows. */
+static int attach_watch(struct gpushare_session *session, const char *name, bool *out_is_watched,
+			uint64_t *out_change)
+{
+	if (!session_look_client(session))
+		return session_fail_client(session);
+	*out_is_watched = changes_read(&session->changes, session->client, name, out_change);
+	session_give_client(session);
+	return GPUSHARE_OK;
+}
+
+/* Those with and without CUDA are two, and so are those for reading and for more. */
+static bool attach_is_alike(const struct gpushare_buffer *seen,
+			    const struct gpushare_attach_options *options)
+{
+	return seen->host_only == (options->host_only != 0) &&
+	       seen->asked_read_only == (options->read_only != 0);
+}
+
+static bool attach_is_current(const struct gpushare_buffer *seen, const char *name,
+			      const struct gpushare_attach_options *options, uint64_t change)
+{
+	return buffer_is_attached(seen) && !buffer_is_event(seen) &&
+	       attach_is_alike(seen, options) && seen->is_watched && seen->change == change &&
+	       !strcmp(seen->info.name, name);
+}
+
+/* Under the lock. An attach whose end the registry has not heard of yet goes on. */
+static void attach_count_warm(struct gpushare_buffer *seen)
+{
+	if (seen->count) {
+		seen->warm++;
+		return;
+	}
+	seen->count = 1;
+	seen->owed = false;
+}
+
+/* What this session has attached already, where nothing has changed since the registry named it:
+ * counted once more here, and the registry is not asked. NULL: ask it. */
+static struct gpushare_buffer *attach_warm(struct gpushare_session *session, const char *name,
+					   const struct gpushare_attach_options *options,
+					   uint64_t change)
+{
+	struct gpushare_buffer *seen;
+
+	if (options->same_address)
+		return NULL;
+	session_lock(session);
+	for (seen = session->buffers; seen; seen = seen->next)
+		if (attach_is_current(seen, name, options, change))
+			break;
+	if (seen)
+		attach_count_warm(seen);
+	pthread_mutex_unlock(&session->lock);
+	return seen;
+}
+
+/* The registry passes on what the owner said: don't believe it where it can be checked. */
+static int attach_check(const record *from)
+{
+	if (!backing_is_known(from->backing))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' has backing %" PRIu32 ", which gpushare %s does not know",
+				from->name, from->backing, GPUSHARE_VERSION);
+	if (!from->size || from->base_offset > from->base_size ||
+	    from->size > from->base_size - from->base_offset)
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"'%s' is said to be %" PRIu64 " bytes at offset %" PRIu64
+				" of an allocation of %" PRIu64 " bytes, which can't be",
+				from->name, from->size, from->base_offset, from->base_size);
+	return GPUSHARE_OK;
+}
+
+/* The same buffer if this session has it, counted once more, unless it is not where it must be.
+ * The caller holds the lock. */
+static struct gpushare_buffer *attach_seen(struct gpushare_session *session, const record *from,
+					   const struct gpushare_attach_options *options,
+					   bool *out_misplaced)
+{
+	*out_misplaced = false;
+	for (struct gpushare_buffer *seen = session->buffers; seen; seen = seen->next) {
+		if (!buffer_is_attached(seen) || !attach_is_alike(seen, options) ||
+		    seen->info.generation != from->generation ||
+		    strcmp(seen->info.name, from->name))
+			continue;
+		*out_misplaced = options->same_address && seen->pointer != from->address;
+		if (!*out_misplaced)
+			seen->count++;
+		return seen;
+	}
+	return NULL;
+}
+
+static int attach_misplaced(const record *from)
+{
+	return api_fail(GPUSHARE_E_ADDRESS_TAKEN,
+			"'%s' is attached here already, but not at 0x%" PRIx64
+			", where its owner has it; detach it first",
+			from->name, from->address);
+}
+
+/* Two threads may map the same buffer at once; the first struct stays and the other goes. */
+static int attach_publish(struct gpushare_buffer *buffer, const record *from,
+			  const struct gpushare_attach_options *options, unsigned int readings,
+			  struct gpushare_buffer **out_buffer)
+{
+	struct gpushare_session *session = buffer->session;
+	struct gpushare_buffer *seen;
+	bool misplaced;
+
+	session_lock(session);
+	session_resync_check(session, readings);
+	seen = attach_seen(session, from, options, &misplaced);
+	if (!seen) {
+		buffer->next = session->buffers;
+		session->buffers = buffer;
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (!seen) {
+		*out_buffer = buffer;
+		return GPUSHARE_OK;
+	}
+	if (buffer->kind == BUFFER_ATTACHED)
+		mapping_close(buffer);
+	buffer_free(buffer);
+	if (misplaced)
+		return attach_misplaced(from);
+	*out_buffer = seen;
+	return GPUSHARE_OK;
+}
+
+/* Where it is in this process: through CUDA, or without. */
+static int attach_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
+		       const struct gpushare_attach_options *options)
+{
+	const struct driver *driver;
+	int status;
+
+	if (options->host_only)
+		return mapping_open_host(buffer, answer);
+	driver = session_driver(buffer->session);
+	if (!driver)
+		return GPUSHARE_E_NO_DRIVER;
+	status = device_reach(driver, answer->reply.buffer.device_uuid,
+			      options->on_device ? &options->device : NULL, &buffer->device);
+	if (status == GPUSHARE_E_DEVICE && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST)
+		status = device_choose(driver, options->on_device ? options->device : -1,
+				       &buffer->device); /* any of them reaches it */
+	if (status)
+		return status;
+	if (answer->reply.own && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST &&
+	    !unified_has(answer->reply.buffer.address - answer->reply.buffer.base_offset,
+			 answer->reply.buffer.generation))
+		return mapping_own(buffer,
+				   answer->reply.buffer.address); /* a preloaded library has it */
+	/* Of a descriptor its owner makes a second mapping, as anybody does. */
+	if (answer->reply.own && !backing_is_fd(answer->reply.buffer.backing))
+		return mapping_own(buffer, answer->reply.buffer.address);
+	return mapping_open(buffer, answer, options);
+}
+
+static int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
+		       const struct gpushare_attach_options *options,
+		       struct gpushare_buffer **out_buffer)
+{
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
+	int status = attach_check(&answer->reply.buffer);
+
+	if (status)
+		return status;
+	if (options->same_address && !backing_is_fd(answer->reply.buffer.backing) &&
+	    !answer->reply.own)
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' is cudaMalloc memory, which the driver maps where it likes; only "
+		    "vmm buffers can be had at their owner's address",
+		    answer->reply.buffer.name);
+	buffer = calloc(1, sizeof(*buffer));
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach '%s'",
+				answer->reply.buffer.name);
+	buffer->session = session;
+	buffer->count = 1;
+	buffer->address = answer->reply.buffer.address;
+	buffer->passive = options->passive;
+	buffer->read_only = answer->reply.read_only;
+	buffer->asked_read_only = options->read_only != 0;
+	query_info(&answer->reply.buffer, &buffer->info);
+	status = attach_open(buffer, answer, options);
+	if (!status) {
+		status = attach_publish(buffer, &answer->reply.buffer, options, answer->readings,
+					out_buffer);
+		buffer = NULL;
+	}
+	return status;
+}
+
+/* What the registry answered holds as long as the count that was read before. The page of counts is
+ * worth its question from the second attach on. */
+static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uint64_t change)
+{
+	struct gpushare_session *session = buffer->session;
+	bool is_worth_it;
+
+	session_lock(session);
+	if (is_watched) {
+		buffer->is_watched = true;
+		buffer->change = change;
+	}
+	is_worth_it = !is_watched && buffer->count > 1;
+	pthread_mutex_unlock(&session->lock);
+	if (is_worth_it && session_try_client(session, session_deadline(session))) {
+		changes_fetch(&session->changes, session->client);
+		session_give_client(session);
+	}
+}
+
+/* What the registry has counted, attached here already or not. */
+static int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
+			   const struct gpushare_attach_options *options,
+			   struct gpushare_buffer **out_buffer)
+{
+	struct gpushare_buffer *seen;
+	bool misplaced;
+
+	session_lock(session);
+	seen = attach_seen(session, &answer->reply.buffer, options, &misplaced);
+	session_resync_check(session, answer->readings);
+	pthread_mutex_unlock(&session->lock);
+	if (misplaced)
+		return attach_misplaced(&answer->reply.buffer);
+	if (!seen)
+		return attach_make(session, answer, options, out_buffer);
+	*out_buffer = seen;
+	return GPUSHARE_OK;
+}
+
+static int attach_cold(struct gpushare_session *session, const char *name,
+		       const struct gpushare_attach_options *options, bool is_watched,
+		       uint64_t change, struct gpushare_buffer **out_buffer)
+{
+	struct attach_answer answer = {.fd = -1};
+	struct gpushare_info info;
+	int status =
+	    attach_register(session, name, options->wait_ms,
+			    options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, &answer);
+
+	if (status)
+		return status;
+	status = attach_answered(session, &answer, options, out_buffer);
+	fds_close(&answer.fd, answer.fd >= 0);
+	if (status) {
+		query_info(&answer.reply.buffer, &info);
+		session_tell_detach(session, &info, answer.readings);
+		return status;
+	}
+	attach_remember(*out_buffer, is_watched, change);
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *name,
+			       const struct gpushare_attach_options *options,
+			       struct gpushare_buffer **out_buffer)
+{
+	API_CALL;
+	static const struct gpushare_attach_options defaults;
+	struct gpushare_buffer *seen;
+	bool is_watched = false;
+	uint64_t change = 0;
+	int status = api_check_name(name);
+
+	if (!status)
+		status = session_check(session);
+	if (!status && !out_buffer)
+		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
+	if (!status && options && options->host_only &&
+	    (options->same_address || options->on_device))
+		status =
+		    api_fail(GPUSHARE_E_INVALID,
+			     "'%s': host_only gives no address, the owner's or a device's", name);
+	if (!status)
+		status = attach_watch(session, name, &is_watched, &change);
+	if (status)
+		return status;
+	if (!options)
+		options = &defaults;
+	seen = is_watched ? attach_warm(session, name, options, change) : NULL;
+	if (seen)
+		*out_buffer = seen;
+	else
+		status = attach_cold(session, name, options, is_watched, change, out_buffer);
+	if (!status && !options->passive)
+		atomic_store(&(*out_buffer)->passive, false);
+	return status;
+}
+
+int session_end_attached(struct gpushare_buffer *buffer)
+{
+	struct gpushare_session *session = buffer->session;
+	struct gpushare_info info = buffer->info;
+	unsigned int readings;
+	enum release what = session_release(session, buffer, &readings);
+	int status = GPUSHARE_OK;
+
+	if (what == RELEASE_WARM)
+		return GPUSHARE_OK;
+	if (what == RELEASE_LAST)
+		ordering_end(buffer);
+	/* Unmap first: once the registry knows, the owner may free. */
+	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
+		status = mapping_close(buffer);
+	if (what == RELEASE_LAST)
+		buffer_free(buffer);
+	if (what != RELEASE_HELD)
+		session_tell_detach(session, &info, readings);
+	return status;
+}
+
+API_PUBLIC int gpushare_detach(struct gpushare_buffer *buffer)
+{
+	API_CALL;
+	int status;
+
+	if (!buffer)
+		return GPUSHARE_OK;
+	status = session_check_buffer(buffer);
+	if (status)
+		return status;
+	if (!buffer_is_attached(buffer))
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' was shared by this process; end that with gpushare_free()",
+				buffer->info.name);
+	return session_end_attached(buffer);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Attach at the registry, where the name may have to be waited for. */
+#include <poll.h>
+#include <string.h>
+
+#include "api_session.h"
+#include "base/monotonic.h"
+
+#define ATTACH_NAP_MS 20 /* before what failed at once is tried again */
+
+static int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
+		      struct attach_answer *out_answer)
+{
+	request ask = {.which_verb = gpushare_Request_attach_tag};
+
+	memcpy(ask.verb.attach.name, name, strlen(name) + 1);
+	ask.verb.attach.event = kind == ATTACH_EVENT;
+	ask.verb.attach.read_only = kind == ATTACH_READ_ONLY;
+	out_answer->fd = -1;
+	return session_ask_passing(session, &ask, gpushare_Reply_attach_tag, &out_answer->reply,
+				   sizeof(out_answer->reply), &out_answer->readings, -1,
+				   &out_answer->fd);
+}
+
+/* Wait over a connection of its own: the session stays usable by other threads meanwhile. */
+static int attach_wait(struct gpushare_session *session, const char *name, uint32_t wait_ms)
+{
+	const struct client_options options = {
+	    .directory = session->client->directory,
+	    .who = "api wait",
+	    .timeout_ms = session->timeout_ms,
+	};
+	struct client *client = client_new(&options);
+	int status;
+
+	if (!client)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to wait for '%s'", name);
+	client->request = (request){.which_verb = gpushare_Request_lookup_tag};
+	memcpy(client->request.verb.lookup.name, name, strlen(name) + 1);
+	client->request.verb.lookup.wait_ms = wait_ms;
+	status = client_call(client, wait_ms);
+	if (status)
+		api_fail(status, "%s", *client->why ? client->why : status_text(status));
+	if (status ? status == GPUSHARE_E_NO_REGISTRY : client->reply.body.lookup.buffer.missing)
+		poll(NULL, 0, ATTACH_NAP_MS);
+	client_free(client);
+	return status;
+}
+
+/* Attach at the registry; the name may go again between a wait's end and the attach, and the registry
+ * may be another one then. */
+int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
+		    enum attach_kind kind, struct attach_answer *out_answer)
+{
+	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* the millisecond has begun already */
+	int status = attach_ask(session, name, kind, out_answer);
+	bool waits = status == GPUSHARE_E_NOT_FOUND && wait_ms;
+
+	while (waits && (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_REGISTRY)) {
+		int64_t now = monotonic_ms();
+
+		if (now >= deadline)
+			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",
+					name, wait_ms);
+		status = attach_wait(session, name, (uint32_t)(deadline - now));
+		api_waited_ms = 0; /* the wait has a limit of its own */
+		if (!status || status == GPUSHARE_E_NO_REGISTRY)
+			status = attach_ask(session, name, kind, out_answer);
+	}
+	return status;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers as DLPack tensors, which keep the memory and the session until their deleter is called. */
+#include "api_session.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "dlpack.h"
+
+#define NDIM_MAX 64
+
+struct tensor {
+	union {
+		struct dlpack_plain plain;
+		struct dlpack_versioned versioned;
+	} managed; /* first: whoever has this has that */
+	struct gpushare_buffer *buffer;
+	int pid;	/* whose: in a forked child the session may have been freed */
+	int64_t dims[]; /* the shape, and the strides behind it */
+};
+
+static const struct gpushare_dlpack_options BYTES = {0};
+
+static size_t element_size(const struct gpushare_dlpack_options *options)
+{
+	size_t bits = options->bits ? options->bits : 8;
+
+	return bits * (options->lanes ? options->lanes : 1) / 8;
+}
+
+static int check_place(const struct gpushare_buffer *buffer, int device_type)
+{
+	bool unified = buffer->info.backing == GPUSHARE_BACKING_HOST;
+
+	if (buffer->host_only)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is attached host_only: it has no address for a tensor; "
+				"gpushare_map() gives the CPU one",
+				buffer->info.name);
+	if (!device_type || device_type == DLPACK_CUDA)
+		return GPUSHARE_OK;
+	if (device_type != DLPACK_CPU && device_type != DLPACK_CUDA_HOST)
+		return api_fail(GPUSHARE_E_INVALID,
+				"a tensor of '%s' is for DLPack's device type 1, 2 or 3, not %d",
+				buffer->info.name, device_type);
+	if (unified)
+		return GPUSHARE_OK;
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"'%s' lies in the GPU's memory, which is no tensor of the CPU's; "
+			"gpushare_map() or gpushare_mirror_open() are for that",
+			buffer->info.name);
+}
+
+/* The shape's bytes must lie in the buffer. */
+static int check_shape(const struct gpushare_buffer *buffer,
+		       const struct gpushare_dlpack_options *options)
+{
+	size_t length = element_size(options);
+	int64_t stride = 1;
+
+	if (!length ||
+	    (options->bits && (options->bits * (options->lanes ? options->lanes : 1)) % 8))
+		return api_fail(GPUSHARE_E_INVALID,
+				"a tensor's element of %u bits is not made of whole bytes",
+				(unsigned int)options->bits);
+	if (options->ndim < 0 || options->ndim > NDIM_MAX || (options->ndim && !options->shape))
+		return api_fail(GPUSHARE_E_INVALID,
+				"a tensor of '%s' has 0 to %d dimensions and their shape, not %d",
+				buffer->info.name, NDIM_MAX, options->ndim);
+	for (int i = 0; i < options->ndim; i++) {
+		if (options->shape[i] < 0)
+			return api_fail(GPUSHARE_E_INVALID, "dimension %d of a tensor is %lld", i,
+					(long long)options->shape[i]);
+		if (__builtin_mul_overflow(length, (size_t)options->shape[i], &length))
+			return api_fail(GPUSHARE_E_INVALID, "no buffer is as large as that shape");
+		/* one dimension of 0 leaves no bytes, whatever the others are */
+		if (__builtin_mul_overflow(stride, options->shape[i] ? options->shape[i] : 1,
+					   &stride))
+			return api_fail(GPUSHARE_E_INVALID,
+					"that shape's strides don't fit into 64 bits");
+	}
+	return transfer_check(buffer, options->offset, length, false);
+}
+
+static int check(const struct gpushare_buffer *buffer,
+		 const struct gpushare_dlpack_options *options, void *const *out_managed)
+{
+	int status = session_check_buffer(buffer);
+
+	if (!status && !out_managed)
+		status = api_fail(GPUSHARE_E_INVALID, "out_managed is NULL");
+	if (!status)
+		status = check_place(buffer, options->device_type);
+	/* NULL and zero: all of it, as bytes */
+	return status || options == &BYTES ? status : check_shape(buffer, options);
+}
+
+/* What the GPU still does with it must end before the memory goes. False: that can't be known. */
+static bool settle(const struct gpushare_buffer *buffer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_capture_mode mode = CU_CAPTURE_RELAXED;
+	cu_result result;
+
+	if (!driver || device_enter(driver, buffer->context, &scope) != GPUSHARE_OK)
+		return true; /* with its context all work on it has ended */
+	if (driver->cuThreadExchangeStreamCaptureMode)
+		driver->cuThreadExchangeStreamCaptureMode(&mode);
+	result = limbo_stand_in(driver); /* waits as cuMemFree does, and spares captures */
+	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
+		result = driver->cuCtxSynchronize();
+	if (driver->cuThreadExchangeStreamCaptureMode)
+		driver->cuThreadExchangeStreamCaptureMode(&mode);
+	return result != CU_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* Whoever calls the deleter may hold any lock and have any context current; also at exit. */
+static void tensor_end(struct tensor *tensor)
+{
+	struct gpushare_buffer *buffer = tensor->buffer;
+	struct gpushare_session *session;
+	bool stays, close;
+
+	if (tensor->pid != getpid()) {
+		free(tensor); /* all else is the parent's */
+		return;
+	}
+	free(tensor);
+	session = buffer->session;
+	session_lock(session);
+	stays = buffer->count || buffer->users > 1;
+	if (stays)
+		buffer->users--;
+	pthread_mutex_unlock(&session->lock);
+	if (!stays && !settle(buffer))
+		return; /* in the middle of a capture: it stays until the session's process ends */
+	if (!stays)
+		(void)session_unuse(buffer);
+	session_lock(session);
+	close = --session->tensors == 0 && session->closed;
+	pthread_mutex_unlock(&session->lock);
+	if (close)
+		gpushare_close(session);
+}
+
+static void delete_plain(struct dlpack_plain *self)
+{
+	API_CALL;
+
+	tensor_end((struct tensor *)self);
+}
+
+static void delete_versioned(struct dlpack_versioned *self)
+{
+	API_CALL;
+
+	tensor_end((struct tensor *)self);
+}
+
+static void describe(struct tensor *tensor, const struct gpushare_dlpack_options *options,
+		     struct dlpack_tensor *out)
+{
+	const struct gpushare_buffer *buffer = tensor->buffer;
+	int type = options->device_type ? options->device_type : DLPACK_CUDA;
+	int ndim = options == &BYTES ? 1 : options->ndim;
+	int64_t *strides = tensor->dims + ndim, stride = 1;
+
+	for (int i = ndim; i-- > 0;) {
+		tensor->dims[i] =
+		    options == &BYTES ? (int64_t)buffer->info.size : options->shape[i];
+		strides[i] = stride;
+		stride *= tensor->dims[i] ? tensor->dims[i] : 1;
+	}
+	*out = (struct dlpack_tensor){
+	    .data = (void *)(uintptr_t)(buffer->pointer + options->offset), // NOLINT
+	    .device = {.type = type, .id = type == DLPACK_CUDA ? buffer->device : 0},
+	    .ndim = ndim,
+	    .type = {.code = options->bits ? options->code : DLPACK_UINT,
+		     .bits = options->bits ? options->bits : 8,
+		     .lanes = options->lanes ? options->lanes : 1},
+	    .shape = ndim ? tensor->dims : NULL,
+	    .strides = ndim ? strides : NULL,
+	};
+}
+
+static void fill(struct tensor *tensor, const struct gpushare_dlpack_options *options)
+{
+	if (!options->versioned) {
+		describe(tensor, options, &tensor->managed.plain.tensor);
+		tensor->managed.plain.context = tensor;
+		tensor->managed.plain.deleter = delete_plain;
+		return;
+	}
+	tensor->managed.versioned = (struct dlpack_versioned){
+	    .major = DLPACK_MAJOR,
+	    .minor = DLPACK_MINOR,
+	    .context = tensor,
+	    .deleter = delete_versioned,
+	    .flags = tensor->buffer->read_only ? DLPACK_READ_ONLY : 0,
+	};
+	describe(tensor, options, &tensor->managed.versioned.tensor);
+}
+
+API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
+			       const struct gpushare_dlpack_options *options, void **out_managed)
+{
+	API_CALL;
+	struct tensor *tensor;
+	int status;
+
+	if (!options)
+		options = &BYTES;
+	status = check(buffer, options, out_managed);
+	if (status)
+		return status;
+	tensor = calloc(1, sizeof(*tensor) + 2 * (size_t)(options->ndim + 1) * sizeof(int64_t));
+	if (!tensor)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a tensor of '%s'",
+				buffer->info.name);
+	tensor->buffer = buffer;
+	tensor->pid = getpid();
+	fill(tensor, options);
+	session_use(buffer);
+	session_lock(buffer->session);
+	buffer->session->tensors++;
+	pthread_mutex_unlock(&buffer->session->lock);
+	*out_managed = tensor;
+	return GPUSHARE_OK;
+}
+
+/* A buffer that was not given back yet, once only from now on; NULL: there is none. */
+static struct gpushare_buffer *left(struct gpushare_session *session)
+{
+	struct gpushare_buffer *buffer;
+
+	session_lock(session);
+	for (buffer = session->buffers; buffer && !buffer->count; buffer = buffer->next)
+		;
+	if (buffer) {
+		buffer->count = 1;
+		buffer->warm = 0;
+	}
+	pthread_mutex_unlock(&session->lock);
+	return buffer;
+}
+
+bool dlpack_holds(struct gpushare_session *session)
+{
+	struct gpushare_buffer *buffer;
+	bool holds;
+
+	session_lock(session);
+	holds = session->tensors && !session->closed;
+	pthread_mutex_unlock(&session->lock);
+	if (!holds)
+		return false;
+	while ((buffer = left(session)))
+		(void)(buffer_is_attached(buffer) ? gpushare_detach(buffer)
+						  : gpushare_free(buffer));
+	session_lock(session);
+	holds = session->tensors;
+	session->closed = holds;
+	pthread_mutex_unlock(&session->lock);
+	return holds;
+}

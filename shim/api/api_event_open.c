@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* Events of others, and of one's own process, by name. */
+#include "api_event.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+/* What cuIpcOpenEventHandle's answers mean. */
+static int open_refused(const struct driver *driver, cu_result result, const record *from)
+{
+	const char *answer = driver_error_name(driver, result);
+
+	switch (result) {
+	case CU_INVALID_VALUE:
+	case CU_INVALID_HANDLE:
+	case CU_NOT_PERMITTED:
+		return api_fail(GPUSHARE_E_OWNER_GONE,
+				"'%s' can't be opened: its owner, %s (process %" PRId32
+				"), has closed it or is gone (%s); start the owner again, or wait "
+				"for a new '%s'",
+				from->name, from->owner_command, from->owner_pid, answer,
+				from->name);
+	case CU_MAP_FAILED:
+		return api_fail(
+		    GPUSHARE_E_CUDA,
+		    "'%s' can't be opened: cuIpcOpenEventHandle answered %s. CUDA shares "
+		    "events by /dev/shm, and this process has another one than the "
+		    "owner, process %" PRId32 "; give both containers the same, as "
+		    "docker run --ipc does",
+		    from->name, answer, from->owner_pid);
+	case CU_INVALID_CONTEXT: /* of the exporting process, as for memory */
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"CUDA takes the owner of '%s' for this process: it has the same "
+				"pid, %d, in another container. Start either with another pid",
+				from->name, getpid());
+	case CU_PEER_ACCESS_UNSUPPORTED:
+		return api_fail(GPUSHARE_E_DEVICE,
+				"'%s' is an event of another GPU, which this one can't reach (%s)",
+				from->name, answer);
+	case CU_NOT_SUPPORTED:
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' can't be opened: CUDA IPC events are not supported here",
+				from->name);
+	default:
+		return api_fail_cuda(driver, result, "cuIpcOpenEventHandle",
+				     "'%s' of process %" PRId32 " can't be opened", from->name,
+				     from->owner_pid);
+	}
+}
+
+/* Its owner's GPU where that is visible, else any that is. */
+static int open_device(const struct driver *driver, const record *from,
+		       const struct gpushare_event_options *options, int *out_device)
+{
+	int status;
+
+	if (options->on_device)
+		return device_choose(driver, options->device, out_device);
+	status = device_reach(driver, from->device_uuid, NULL, out_device);
+	return status == GPUSHARE_E_DEVICE ? device_choose(driver, -1, out_device) : status;
+}
+
+static int open_import(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	_event_relaxed_ struct event_relaxed relaxed = event_relax(driver);
+	cu_ipc_event_handle handle;
+	cu_event event = NULL;
+	cu_result result;
+	bool kept;
+	int status = event_context(buffer->session, buffer->device, &buffer->context, &kept);
+
+	if (!status)
+		status = device_enter(driver, buffer->context, &scope);
+	if (status)
+		return status;
+	memcpy(&handle, answer->handle, sizeof(handle));
+	result = driver->cuIpcOpenEventHandle(&event, handle);
+	if (result != CU_OK)
+		return open_refused(driver, result, &answer->buffer);
+	status = event_add(driver, event, buffer->context, kept);
+	if (status)
+		driver->cuEventDestroy_v2(event);
+	buffer->pointer = (uintptr_t)event;
+	return status;
+}
+
+/* CUDA opens no event in the process that made it: here it is that one's. */
+static int open_own(struct gpushare_buffer *buffer, const record *from)
+{
+	struct gpushare_session *session = buffer->session;
+	cu_context unused;
+	bool kept;
+
+	if (!event_use(from->address, &buffer->context, &kept))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' was created in this process by another copy of gpushare's "
+				"library, and CUDA opens no event in the process that made it",
+				from->name);
+	buffer->pointer = from->address;
+	if (kept && device_retain(&session->devices, session->driver, buffer->device, &unused)) {
+		event_drop(from->address);
+		return GPUSHARE_E_CUDA;
+	}
+	return GPUSHARE_OK;
+}
+
+/* The caller holds the lock. */
+static struct gpushare_buffer *open_seen(struct gpushare_session *session, const record *from)
+{
+	struct gpushare_buffer *seen = session->buffers;
+
+	while (seen &&
+	       !(buffer_is_attached(seen) && buffer_is_event(seen) &&
+		 seen->info.generation == from->generation && !strcmp(seen->info.name, from->name)))
+		seen = seen->next;
+	if (seen)
+		seen->count++;
+	return seen;
+}
+
+/* Two threads may open it at once: the first one's stays. */
+static struct gpushare_buffer *open_publish(struct gpushare_buffer *buffer, const record *from,
+					    unsigned int readings)
+{
+	struct gpushare_session *session = buffer->session;
+	struct gpushare_buffer *seen;
+
+	session_lock(session);
+	session_resync_check(session, readings);
+	seen = open_seen(session, from);
+	if (!seen) {
+		buffer->next = session->buffers;
+		session->buffers = buffer;
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (!seen)
+		return buffer;
+	event_drop(buffer->pointer);
+	buffer_free(buffer);
+	return seen;
+}
+
+static int open_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
+		     const struct gpushare_event_options *options, struct gpushare_buffer **out)
+{
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
+	const record *from = &answer->buffer;
+	void *made;
+	int status;
+
+	if (from->backing != GPUSHARE_BACKING_EVENT)
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry gave '%s' for an event, which it is not", from->name);
+	made = calloc(1, sizeof(struct gpushare_event)); /* begins with its buffer */
+	buffer = made;
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to open '%s'", from->name);
+	buffer->session = session;
+	buffer->kind = BUFFER_ATTACHED;
+	buffer->count = 1;
+	query_info(from, &buffer->info);
+	status = open_device(session->driver, from, options, &buffer->device);
+	if (!status)
+		status = answer->own ? open_own(buffer, from) : open_import(buffer, answer);
+	if (status)
+		return status;
+	*out = buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
+}
+
+/* What the registry has counted, open here already or not. */
+static int open_answered(struct gpushare_session *session, const gpushare_AttachReply *answer,
+			 const struct gpushare_event_options *options, unsigned int readings,
+			 struct gpushare_buffer **out_buffer)
+{
+	struct gpushare_buffer *buffer;
+	int status;
+
+	session_lock(session);
+	session_resync_check(session, readings);
+	buffer = open_seen(session, &answer->buffer);
+	pthread_mutex_unlock(&session->lock);
+	if (!buffer) {
+		status = open_make(session, answer, options, &buffer);
+		if (status)
+			return status;
+		buffer = open_publish(buffer, &answer->buffer, readings);
+	}
+	*out_buffer = buffer;
+	return GPUSHARE_OK;
+}
+
+static int open_cold(struct gpushare_session *session, const char *name,
+		     const struct gpushare_event_options *options, struct gpushare_buffer **out)
+{
+	struct attach_answer asked = {.fd = -1};
+	const gpushare_AttachReply *answer = &asked.reply;
+	struct gpushare_info info;
+	uint64_t change = 0;
+	bool is_watched;
+	int status;
+
+	if (!session_try_client(session, session_deadline(session)))
+		return session_fail_client(session);
+	changes_fetch(&session->changes, session->client);
+	is_watched = changes_read(&session->changes, session->client, name, &change);
+	session_give_client(session);
+	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &asked);
+	if (status)
+		return status;
+	fds_close(&asked.fd, asked.fd >= 0); /* an event has none */
+	status = open_answered(session, answer, options, asked.readings, out);
+	if (status) {
+		query_info(&answer->buffer, &info);
+		session_tell_detach(session, &info, asked.readings);
+		return status;
+	}
+	session_lock(session);
+	(*out)->is_watched = is_watched && !answer->own;
+	(*out)->change = change;
+	if (answer->own) /* whoever closes it here, this process is there */
+		(*out)->ask_ms = INT64_MAX;
+	pthread_mutex_unlock(&session->lock);
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_event_open(struct gpushare_session *session, const char *name,
+				   const struct gpushare_event_options *options,
+				   struct gpushare_event **out_event)
+{
+	API_CALL;
+	static const struct gpushare_event_options defaults;
+	struct gpushare_buffer *buffer = NULL;
+	int status = event_check(session, name, out_event);
+
+	if (status)
+		return status;
+	if (!event_driver(session, name))
+		return GPUSHARE_E_NO_DRIVER;
+	status = open_cold(session, name, options ? options : &defaults, &buffer);
+	if (!status)
+		*out_event = (struct gpushare_event *)buffer;
+	return status;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* Events at work: recorded, waited for, asked. */
+#include "api_event.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/monotonic.h"
+
+#define SPIN_NS 50000 /* how long the CPU asks without a pause */
+#define NAP_NS 10000  /* the first pause; each is twice the one before */
+#define NAP_MAX_NS 1000000
+#define ASK_MS 500     /* between two questions to a registry that gives no count of changes */
+#define SILENT_MS 5000 /* the same after one that did not answer */
+
+static int wait_check(const struct gpushare_event *event)
+{
+	if (!event)
+		return api_fail(GPUSHARE_E_INVALID, "the event is NULL; get one from "
+						    "gpushare_event_create() or _open()");
+	return session_check(event->named.session);
+}
+
+API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
+{
+	API_CALL;
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver;
+	cu_result result;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	driver = event->named.session->driver;
+	status = event_check_stream(&event->named, stream, false);
+	if (!status)
+		status = device_enter(driver, event->named.context, &scope);
+	if (status)
+		return status;
+	result = driver->cuEventRecord(event_of(&event->named), stream);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_INVALID_HANDLE)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' can't be recorded on that stream: it is none, or not of the "
+				"CUDA context in which the event was made or opened, on device %d",
+				event->named.info.name, event->named.device);
+	return api_fail_cuda(driver, result, "cuEventRecord", "'%s' can't be recorded",
+			     event->named.info.name);
+}
+
+/* Nothing has to be asked as long as the name's count is what it was when the registry said that the
+ * owner has it; without a count, as after a restart, now and then. `out_known`: there is one. */
+static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool *out_known)
+{
+	struct gpushare_session *session = buffer->session;
+	bool must;
+
+	*out_known = false;
+	if (session_look_client(session)) {
+		*out_known =
+		    changes_read(&session->changes, session->client, buffer->info.name, out_change);
+		session_give_client(session);
+	}
+	session_lock(session);
+	if (*out_known && buffer->is_watched)
+		must = buffer->change != *out_change;
+	else
+		must = monotonic_ms() >= buffer->ask_ms;
+	pthread_mutex_unlock(&session->lock);
+	return must;
+}
+
+static void remember(struct gpushare_buffer *buffer, int status, uint64_t change, bool is_known)
+{
+	struct gpushare_session *session = buffer->session;
+	bool fetches = !is_known && status == GPUSHARE_OK; /* for the next time */
+
+	if (fetches && session_try_client(session, session_deadline(session))) {
+		changes_fetch(&session->changes, session->client);
+		session_give_client(session);
+	}
+	session_lock(session);
+	buffer->is_watched = is_known && status == GPUSHARE_OK;
+	buffer->change = change;
+	buffer->ask_ms = monotonic_ms() + (status == GPUSHARE_OK ? ASK_MS : SILENT_MS);
+	pthread_mutex_unlock(&session->lock);
+}
+
+/* Of an event that is not done: will it ever be? The reason is this thread's sentence then. */
+static bool owner_is_gone(struct gpushare_buffer *buffer)
+{
+	request question = {.which_verb = gpushare_Request_lookup_tag};
+	gpushare_Lookup *lookup = &question.verb.lookup;
+	gpushare_LookupReply answer;
+	uint64_t change = 0;
+	bool is_known;
+	int status;
+
+	if (!buffer_is_attached(buffer) || !must_ask(buffer, &change, &is_known))
+		return false;
+	memcpy(lookup->name, buffer->info.name, sizeof(lookup->name));
+	lookup->generation = buffer->info.generation;
+	status = session_ask(buffer->session, &question, gpushare_Reply_lookup_tag, &answer,
+			     sizeof(answer));
+	if (status != GPUSHARE_E_NOT_FOUND)
+		remember(buffer, status, change, is_known);
+	return status == GPUSHARE_E_NOT_FOUND;
+}
+
+static int gone(const struct gpushare_buffer *buffer)
+{
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"'%s' was recorded and is not done, and its owner is gone: %s",
+			buffer->info.name, gpushare_explain());
+}
+
+/* A stream capture of another thread's, or of this one's other streams, is not spoilt by that. */
+static int ask_driver(const struct gpushare_buffer *buffer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	_event_relaxed_ struct event_relaxed relaxed = event_relax(driver);
+	cu_result result;
+	int status = device_enter(driver, buffer->context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuEventQuery(event_of(buffer));
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_NOT_READY)
+		return GPUSHARE_E_NOT_READY;
+	return api_fail_cuda(driver, result, "cuEventQuery", "'%s' does not say whether it is done",
+			     buffer->info.name);
+}
+
+/* What was done before its owner went is done. */
+static int look(struct gpushare_buffer *buffer)
+{
+	int status = ask_driver(buffer);
+
+	if (status != GPUSHARE_E_NOT_READY || !owner_is_gone(buffer))
+		return status;
+	status = ask_driver(buffer);
+	return status == GPUSHARE_E_NOT_READY ? gone(buffer) : status;
+}
+
+API_PUBLIC int gpushare_event_query(struct gpushare_event *event)
+{
+	API_CALL;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	status = look(&event->named);
+	if (status == GPUSHARE_E_NOT_READY)
+		return api_fail(status, "'%s' is not done yet", event->named.info.name);
+	return status;
+}
+
+API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
+{
+	API_CALL;
+	_device_scope_ struct device_scope scope = {NULL};
+	struct gpushare_buffer *buffer;
+	const struct driver *driver;
+	cu_result result;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	buffer = &event->named;
+	driver = buffer->session->driver;
+	/* no stream is to wait for what won't come */
+	if (owner_is_gone(buffer) && ask_driver(buffer) == GPUSHARE_E_NOT_READY)
+		return gone(buffer);
+	status = event_check_stream(buffer, stream, true);
+	if (!status)
+		status = device_enter(driver, buffer->context, &scope);
+	if (status)
+		return status;
+	result = driver->cuStreamWaitEvent(stream, event_of(buffer), 0);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_INVALID_HANDLE)
+		return api_fail(GPUSHARE_E_INVALID, "no stream to let wait for '%s'",
+				buffer->info.name);
+	return api_fail_cuda(driver, result, "cuStreamWaitEvent", "'%s' can't be waited for",
+			     buffer->info.name);
+}
+
+static int64_t now_ns(void)
+{
+	const struct timespec now = monotonic_in_ms(0);
+
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* A wait may have no end, so the thread can be cancelled here: it has no lock. */
+static void nap(int64_t ns, int cancelling)
+{
+	const struct timespec pause = {0, ns > 0 ? ns : 0};
+
+	pthread_setcancelstate(cancelling, NULL);
+	nanosleep(&pause, NULL); /* a signal ends it: then it is asked sooner */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms)
+{
+	API_CALL;
+	int64_t begin_ns = now_ns(), pause_ns = NAP_NS;
+	int64_t end_ns = timeout_ms < 0 ? INT64_MAX : begin_ns + timeout_ms * INT64_C(1000000);
+	int status = wait_check(event);
+
+	while (!status) {
+		int64_t at_ns = now_ns();
+
+		status = look(&event->named);
+		if (status != GPUSHARE_E_NOT_READY)
+			return status;
+		if (at_ns >= end_ns)
+			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' was not done within %d ms",
+					event->named.info.name, timeout_ms);
+		status = GPUSHARE_OK;
+		if (at_ns - begin_ns < SPIN_NS)
+			continue;
+		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns, api_cancelling_);
+		api_waited_ms = 0; /* the wait has a limit of its own */
+		pause_ns = pause_ns < NAP_MAX_NS / 2 ? 2 * pause_ns : NAP_MAX_NS;
+	}
+	return status;
+}

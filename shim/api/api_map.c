@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps: a part of a buffer's view, for the caller to load from and store to. */
+#include <inttypes.h>
+
+#include "base/cleanup.h"
+#include "base/lineage.h"
+#include "map.h"
+
+#define ACCESSES (GPUSHARE_READ | GPUSHARE_WRITE)
+
+struct gpushare_map {
+	struct map_view *view;
+	uint64_t offset; /* in the view */
+	size_t size;
+};
+
+static int check_range(const struct gpushare_buffer *buffer, size_t offset, size_t length)
+{
+	if (!length)
+		return api_fail(GPUSHARE_E_INVALID,
+				"0 bytes of '%s' can't be mapped; 1 or more can",
+				buffer->info.name);
+	if (offset <= buffer->info.size && length <= buffer->info.size - offset)
+		return GPUSHARE_OK;
+	return api_fail(GPUSHARE_E_RANGE,
+			"%zu bytes from offset %zu run past the end of '%s', which has %" PRIu64
+			" bytes",
+			length, offset, buffer->info.name, buffer->info.size);
+}
+
+static int check(const struct gpushare_buffer *buffer, unsigned int access,
+		 struct gpushare_map *const *out_map)
+{
+	int status = session_check_buffer(buffer);
+
+	if (status)
+		return status;
+	if (!out_map)
+		return api_fail(GPUSHARE_E_INVALID, "out_map is NULL");
+	if (!access || access & ~(unsigned int)ACCESSES)
+		return api_fail(GPUSHARE_E_INVALID,
+				"access 0x%x is none; it is GPUSHARE_READ, GPUSHARE_WRITE or both",
+				access);
+	if (access & GPUSHARE_WRITE && buffer->read_only)
+		return api_fail(
+		    GPUSHARE_E_READ_ONLY,
+		    "'%s' is read-only here: its owner, %s (process %d), lets others read alone; "
+		    "map it with GPUSHARE_READ, or write it there",
+		    buffer->info.name, buffer->info.owner_command, (int)buffer->info.owner_pid);
+	if (!backing_is_fd(buffer->info.backing))
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' is cudaMalloc memory, which the CPU can't map: let it be made by a rule "
+		    "with 'map', or with GPUSHARE_FLAG_VMM; gpushare_mirror_open() works as it is",
+		    buffer->info.name);
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, size_t length,
+				 unsigned int access, const struct gpushare_map_options *options,
+				 struct gpushare_map **out_map)
+{
+	API_CALL;
+	_cleanup_free_ struct gpushare_map *map = NULL;
+	int status = check(buffer, access, out_map);
+
+	if (!status)
+		status = check_range(buffer, offset, length);
+	if (status)
+		return status;
+	map = calloc(1, sizeof(*map));
+	if (!map)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to map '%s'", buffer->info.name);
+	status = map_view_open(buffer, options && options->need_coherent, &map->view);
+	if (status)
+		return status;
+	map->offset = buffer->info.base_offset + offset;
+	map->size = length;
+	if (access & GPUSHARE_READ)
+		status = map_view_invalidate(map->view, map->offset, length);
+	if (status) {
+		map_view_close(map->view);
+		return status;
+	}
+	*out_map = map;
+	map = NULL;
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_t length,
+			    unsigned int access, struct gpushare_map **out_map)
+{
+	API_CALL;
+	return gpushare_map_with(buffer, offset, length, access, NULL, out_map);
+}
+
+API_PUBLIC void *gpushare_map_data(const struct gpushare_map *map)
+{
+	if (!map || !lineage_is_mine())
+		return NULL;
+	return (char *)map->view->memory.address + map->offset;
+}
+
+API_PUBLIC size_t gpushare_map_size(const struct gpushare_map *map)
+{
+	return map ? map->size : 0;
+}
+
+API_PUBLIC int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *out_info)
+{
+	API_CALL;
+	if (!map || !out_info)
+		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", map ? "out_info" : "the map");
+	*out_info = (struct gpushare_map_info){
+	    .backend = map->view->memory.backend->name,
+	    .caching = map->view->memory.caching,
+	    .coherent = map->view->memory.coherent,
+	    .atom_size = map->view->memory.atom_size,
+	};
+	return GPUSHARE_OK;
+}
+
+static int check_part(const struct gpushare_map *map, size_t offset, size_t length)
+{
+	if (!map)
+		return api_fail(GPUSHARE_E_INVALID, "the map is NULL; get one from gpushare_map()");
+	if (!lineage_is_mine())
+		return api_fail(GPUSHARE_E_FORKED,
+				"the map of '%s' is the process's that this one was forked from; "
+				"its address is not there in this process",
+				map->view->name);
+	if (offset <= map->size && length <= map->size - offset)
+		return GPUSHARE_OK;
+	return api_fail(GPUSHARE_E_RANGE,
+			"%zu bytes from offset %zu run past the end of the map of '%s', which has "
+			"%zu bytes",
+			length, offset, map->view->name, map->size);
+}
+
+API_PUBLIC int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_t length)
+{
+	API_CALL;
+	int status = check_part(map, offset, length);
+
+	if (status || !length)
+		return status;
+	return map_view_flush(map->view, map->offset + offset, length);
+}
+
+API_PUBLIC int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t length)
+{
+	API_CALL;
+	int status = check_part(map, offset, length);
+
+	if (status || !length)
+		return status;
+	return map_view_invalidate(map->view, map->offset + offset, length);
+}
+
+API_PUBLIC int gpushare_unmap(struct gpushare_map *map)
+{
+	API_CALL;
+	int status;
+
+	if (!map)
+		return GPUSHARE_OK;
+	status = check_part(map, 0, 0);
+	if (status)
+		return status;
+	map_view_close(map->view);
+	free(map);
+	return GPUSHARE_OK;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies by the CPU: of a host_only buffer, through a view that stays to its detach, and small ones of what is
+ * mapped. */
+#include "base/cleanup.h"
+#include "core/copy/host_copy.h"
+#include "map.h"
+
+#define CHUNK ((size_t)1 << 20) /* what a sink gets at once: it stays in the CPU's cache */
+
+/* Up to these sizes the CPU copies faster than DMA, measured on an H200: to the device, and from it. */
+#define CPU_TO_MAX ((size_t)256 << 10)
+#define CPU_FROM_MAX ((size_t)4 << 10)
+
+static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
+{
+	struct gpushare_session *session = buffer->session;
+	struct map_view *fresh, *view;
+	bool late;
+	int status;
+
+	session_lock(session);
+	view = buffer->view;
+	pthread_mutex_unlock(&session->lock);
+	if (!view) {
+		status = map_view_open(buffer, false, &fresh);
+		if (status)
+			return status;
+		session_lock(session);
+		late =
+		    buffer->view != NULL; /* another thread came first: the same view, used twice */
+		if (!late)
+			buffer->view = fresh;
+		view = buffer->view;
+		pthread_mutex_unlock(&session->lock);
+		if (late)
+			map_view_close(fresh);
+	}
+	*out_view = view;
+	return GPUSHARE_OK;
+}
+
+int map_view_copy(const struct map_view *view, uint64_t at, void *to, const void *from,
+		  size_t length)
+{
+	char *device = (char *)view->memory.address + at;
+	int status = to ? map_view_invalidate(view, at, length) : GPUSHARE_OK;
+
+	if (status)
+		return status;
+	if (!to) {
+		host_copy_to(device, from, length);
+		return map_view_flush(view, at, length);
+	}
+	host_copy_from(to, device, length);
+	return GPUSHARE_OK;
+}
+
+int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+	     size_t length)
+{
+	struct map_view *view;
+	int status = copy_view(buffer, &view);
+
+	return status ? status
+		      : map_view_copy(view, buffer->info.base_offset + offset, to, from, length);
+}
+
+bool map_copy_small(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+		    size_t length, int *out_status)
+{
+	struct map_view *view;
+
+	if (length > (to ? CPU_FROM_MAX : CPU_TO_MAX) ||
+	    buffer->info.backing == GPUSHARE_BACKING_HOST)
+		return false;
+	view = map_view_seen(buffer);
+	if (!view)
+		return false;
+	*out_status = map_view_copy(view, buffer->info.base_offset + offset, to, from, length);
+	map_view_close(view);
+	return true;
+}
+
+int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
+	       int (*sink)(const void *data, size_t size, void *user),
+	       int (*source)(void *data, size_t size, void *user), void *user)
+{
+	_cleanup_free_ char *chunk = malloc(length < CHUNK ? length : CHUNK);
+	uint64_t at = buffer->info.base_offset + offset;
+	struct map_view *view;
+	int status = chunk ? copy_view(buffer, &view)
+			   : api_fail(GPUSHARE_E_NO_MEMORY, "no memory to copy '%s' through",
+				      buffer->info.name);
+
+	for (size_t done = 0, part; !status && done < length; done += part) {
+		part = length - done < CHUNK ? length - done : CHUNK;
+		if (source && source(chunk, part, user))
+			return api_fail(
+			    GPUSHARE_E_CANCELLED,
+			    "writing '%s' was ended by its caller after %zu of %zu bytes",
+			    buffer->info.name, done, length);
+		status = map_view_copy(view, at + done, sink ? chunk : NULL, chunk, part);
+		if (!status && sink && sink(chunk, part, user))
+			return api_fail(
+			    GPUSHARE_E_CANCELLED,
+			    "reading '%s' was ended by its caller after %zu of %zu bytes",
+			    buffer->info.name, done, length);
+	}
+	return status;
+}

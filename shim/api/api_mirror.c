@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_pinned.h"
+#include "api_session.h"
+
+#include "base/cleanup.h"
+
+struct gpushare_mirror {
+	struct gpushare_mirror *next; /* of the session's */
+	struct gpushare_buffer *buffer;
+	size_t offset, length;
+	unsigned int access;
+	struct pinned *host; /* NULL: of 0 bytes */
+};
+
+static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
+			unsigned int access, struct gpushare_mirror *const *out_mirror)
+{
+	int status = transfer_check(buffer, offset, length, access & GPUSHARE_WRITE);
+
+	if (status)
+		return status;
+	if (!out_mirror)
+		return api_fail(GPUSHARE_E_INVALID, "out_mirror is NULL");
+	if (!access || (access & ~(unsigned int)(GPUSHARE_READ | GPUSHARE_WRITE)))
+		return api_fail(GPUSHARE_E_INVALID,
+				"a mirror of '%s' is for GPUSHARE_READ, GPUSHARE_WRITE or both, "
+				"not for access 0x%x",
+				buffer->info.name, access);
+	if (buffer->host_only)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is attached host_only, and a mirror takes CUDA; "
+				"gpushare_map() does without",
+				buffer->info.name);
+	return GPUSHARE_OK;
+}
+
+static void mirror_add(struct gpushare_mirror *mirror)
+{
+	struct gpushare_session *session = mirror->buffer->session;
+
+	session_lock(session);
+	mirror->next = session->mirrors;
+	session->mirrors = mirror;
+	pthread_mutex_unlock(&session->lock);
+}
+
+static void mirror_unlist(const struct gpushare_mirror *mirror)
+{
+	struct gpushare_session *session = mirror->buffer->session;
+
+	session_lock(session);
+	for (struct gpushare_mirror **at = &session->mirrors; *at; at = &(*at)->next) {
+		if (*at == mirror) {
+			*at = mirror->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&session->lock);
+}
+
+API_PUBLIC int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offset, size_t length,
+				    unsigned int access, struct gpushare_mirror **out_mirror)
+{
+	API_CALL;
+	_cleanup_free_ struct gpushare_mirror *mirror = NULL;
+	int status = mirror_check(buffer, offset, length, access, out_mirror);
+
+	if (status)
+		return status;
+	mirror = calloc(1, sizeof(*mirror));
+	if (!mirror)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to mirror '%s'",
+				buffer->info.name);
+	*mirror = (struct gpushare_mirror){
+	    .buffer = buffer, .offset = offset, .length = length, .access = access};
+	if (length)
+		status = pinned_take(buffer, length, &mirror->host);
+	if (!status && length && (access & GPUSHARE_READ)) {
+		status = transfer_dma(buffer, offset, mirror->host->data, NULL, length);
+		if (status)
+			pinned_give(buffer->session, mirror->host);
+	}
+	if (status)
+		return status;
+	session_use(buffer);
+	mirror_add(mirror);
+	*out_mirror = mirror;
+	mirror = NULL;
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC void *gpushare_mirror_data(const struct gpushare_mirror *mirror)
+{
+	static max_align_t none; /* of a mirror of 0 bytes; nobody writes to it */
+
+	if (!mirror)
+		return NULL;
+	return mirror->host ? mirror->host->data : &none;
+}
+
+API_PUBLIC size_t gpushare_mirror_size(const struct gpushare_mirror *mirror)
+{
+	return mirror ? mirror->length : 0;
+}
+
+static int mirror_check_open(const struct gpushare_mirror *mirror)
+{
+	if (!mirror)
+		return api_fail(GPUSHARE_E_INVALID,
+				"the mirror is NULL; get one from gpushare_mirror_open()");
+	return session_check_buffer(mirror->buffer);
+}
+
+static int mirror_write(const struct gpushare_mirror *mirror)
+{
+	int status;
+
+	if (!mirror->host)
+		return GPUSHARE_OK;
+	status =
+	    transfer_dma(mirror->buffer, mirror->offset, NULL, mirror->host->data, mirror->length);
+	if (!status)
+		return GPUSHARE_OK;
+	return api_fail(status, "%s; the mirror is still open and has the bytes",
+			gpushare_explain());
+}
+
+API_PUBLIC int gpushare_mirror_sync(struct gpushare_mirror *mirror)
+{
+	API_CALL;
+	int status = mirror_check_open(mirror);
+
+	if (status)
+		return status;
+	if (!(mirror->access & GPUSHARE_WRITE))
+		return api_fail(GPUSHARE_E_INVALID,
+				"the mirror of '%s' was opened without GPUSHARE_WRITE: there is "
+				"nothing to write back",
+				mirror->buffer->info.name);
+	return mirror_write(mirror);
+}
+
+static void mirror_end(struct gpushare_mirror *mirror)
+{
+	struct gpushare_buffer *buffer = mirror->buffer;
+
+	mirror_unlist(mirror);
+	if (mirror->host)
+		pinned_give(buffer->session, mirror->host);
+	free(mirror);
+	session_unuse(buffer);
+}
+
+API_PUBLIC int gpushare_mirror_close(struct gpushare_mirror *mirror)
+{
+	API_CALL;
+	int status;
+
+	if (!mirror)
+		return GPUSHARE_OK;
+	status = mirror_check_open(mirror);
+	if (!status && (mirror->access & GPUSHARE_WRITE))
+		status = mirror_write(mirror);
+	if (!status)
+		mirror_end(mirror);
+	return status;
+}
+
+/* In a forked child it stays: the session there is closed as a whole. */
+API_PUBLIC void gpushare_mirror_drop(struct gpushare_mirror *mirror)
+{
+	API_CALL;
+	if (mirror && mirror->buffer->session->pid == getpid())
+		mirror_end(mirror);
+}
+
+API_PUBLIC void gpushare_mirror_scope_end(struct gpushare_mirror **mirror)
+{
+	gpushare_mirror_drop(*mirror);
+}
+
+void mirror_drop_all(struct gpushare_session *session)
+{
+	while (session->mirrors)
+		mirror_end(session->mirrors);
+	pinned_finish(session);
+}
+
+void mirror_forget_all(struct gpushare_session *session)
+{
+	while (session->mirrors) {
+		struct gpushare_mirror *mirror = session->mirrors;
+
+		session->mirrors = mirror->next;
+		free(mirror->host);
+		free(mirror);
+	}
+	while (session->spares) {
+		struct pinned *pinned = session->spares;
+
+		session->spares = pinned->next;
+		free(pinned);
+	}
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* Order pages: fetched, and shared by a session's buffers; roles that the registry is asked for. */
+#include "api_order.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "api_self.h"
+#include "base/cleanup.h"
+
+static bool is_mine(const struct ordering *ordering)
+{
+	return self_is(ordering->pid);
+}
+
+struct ordering *ordering_seen(const struct gpushare_buffer *buffer)
+{
+	struct ordering *ordering = atomic_load_explicit(&buffer->ordering, memory_order_acquire);
+
+	return ordering && is_mine(ordering) ? ordering : NULL;
+}
+
+int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least)
+{
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"who published '%s' has gone: %" PRIu64 " was the last, and %" PRIu64
+			" will not come",
+			ordering->name, order_published(ordering->page), at_least);
+}
+
+int ordering_fail_publish(const struct ordering *ordering, int status)
+{
+	if (status == GPUSHARE_E_OWNER_GONE)
+		return api_fail(status, "'%s' has ended: nothing more is published of it",
+				ordering->name);
+	return api_fail(status,
+			"what a stream was to publish of '%s' before will not come: its CUDA "
+			"context has failed",
+			ordering->name);
+}
+
+/* A registry that has just come, and was given behind the question what it did not know then. */
+static bool knows_more(struct gpushare_session *session, unsigned int before, int status)
+{
+	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
+
+	session_lock(session);
+	more = more && session->seen.connected && session->seen.connections != before;
+	pthread_mutex_unlock(&session->lock);
+	return more;
+}
+
+/* What is attached here and not known there has gone; the sentence says why. */
+static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
+		     gpushare_OrderReply *out_answer, int fd, int *out_fd)
+{
+	request ask = {.which_verb = gpushare_Request_order_tag};
+	unsigned int before = session_connections(session), readings;
+	int status;
+
+	ask.verb.order = *order;
+	status = session_ask_passing(session, &ask, gpushare_Reply_order_tag, out_answer,
+				     sizeof(*out_answer), &readings, fd, out_fd);
+	if (knows_more(session, before, status))
+		status = session_ask_passing(session, &ask, gpushare_Reply_order_tag, out_answer,
+					     sizeof(*out_answer), &readings, fd, out_fd);
+	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_E_OWNER_GONE : status;
+}
+
+static int fail_page(const struct gpushare_buffer *buffer, int status)
+{
+	return api_fail(status,
+			status == GPUSHARE_E_NO_MEMORY
+			    ? "no memory to order '%s'"
+			    : "what the registry gave as the order page of '%s' is none",
+			buffer->info.name);
+}
+
+static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **out_ordering)
+{
+	struct ordering *ordering = self_claim() ? calloc(1, sizeof(*ordering)) : NULL;
+	int status = GPUSHARE_E_NO_MEMORY;
+
+	if (ordering)
+		status = order_page_map(fd, buffer->info.generation, &ordering->page);
+	if (status) {
+		free(ordering);
+		return fail_page(buffer, status);
+	}
+	ordering->session = buffer->session;
+	ordering->pid = getpid();
+	memcpy(ordering->name, buffer->info.name, sizeof(ordering->name));
+	ordering->generation = buffer->info.generation;
+	ordering->fd = fd;
+	*out_ordering = ordering;
+	return GPUSHARE_OK;
+}
+
+void ordering_free(struct ordering *ordering)
+{
+	order_page_unmap(ordering->page);
+	close(ordering->fd);
+	free(ordering);
+}
+
+/* Under the session's lock. */
+static struct ordering *find(const struct gpushare_session *session, uint64_t generation)
+{
+	struct ordering *ordering = session->orderings;
+
+	while (ordering && (ordering->generation != generation || ordering->lost))
+		ordering = ordering->next;
+	return ordering;
+}
+
+/* Under the session's lock: what the registry has answered. What another thread left meanwhile has
+ * ended here, and the registry is yet to hear of that. */
+static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
+		       unsigned int connection)
+{
+	uint32_t slot = ordering->leaving & ORDER_CONSUMES ? 0 : answer->slot;
+
+	if (slot && atomic_load(&ordering->slot) != slot)
+		stream_leave_slot(ordering, slot);
+	atomic_fetch_or(&ordering->roles, roles & ~ordering->leaving);
+	ordering->connection = connection;
+}
+
+/* Under the session's lock: the buffer is one of those that have it. */
+static void use(struct gpushare_buffer *buffer, struct ordering *ordering)
+{
+	if (atomic_load(&buffer->ordering))
+		return;
+	ordering->users++;
+	atomic_store_explicit(&buffer->ordering, ordering, memory_order_release);
+}
+
+/* Another thread may have come first: its one stays. */
+static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
+		    struct ordering **out_ordering)
+{
+	struct gpushare_session *session = buffer->session;
+	struct ordering *made = NULL, *seen;
+	gpushare_OrderReply answer;
+	unsigned int connection = session_connections(session);
+	int fd = -1;
+	int status = ask_order(session, ask, &answer, -1, &fd);
+
+	if (status)
+		return status;
+	status = make(buffer, fd, &made);
+	if (status) {
+		close(fd);
+		return status;
+	}
+	session_lock(session);
+	seen = find(session, made->generation);
+	if (!seen) {
+		made->next = session->orderings;
+		session->orderings = made;
+	}
+	*out_ordering = seen ? seen : made;
+	if (!seen)
+		note_roles(made, ask->roles, &answer, connection);
+	use(buffer, *out_ordering);
+	pthread_mutex_unlock(&session->lock);
+	if (!seen)
+		return GPUSHARE_OK;
+	ordering_free(made);
+	/* What was answered to us the other thread may have left again. */
+	return ask->roles & ~atomic_load(&seen->roles) ? ordering_ask(seen, ask->roles)
+						       : GPUSHARE_OK;
+}
+
+/* What is mapped here is not the registry's: nobody who comes will see what is said there. */
+static int fail_lost(struct ordering *ordering)
+{
+	order_mark_gone(ordering->page);
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"the registry was restarted and has lost the order of '%s'; detach it, and "
+			"attach it again",
+			ordering->name);
+}
+
+static int ask_in_turn(struct ordering *ordering, uint32_t roles)
+{
+	struct gpushare_session *session = ordering->session;
+	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
+	gpushare_OrderReply answer;
+	unsigned int connection;
+	int status = ordering_tell_leave(ordering);
+
+	if (ordering_is_unheard(status))
+		return status;
+	connection = session_connections(session);
+	ask.roles = atomic_load(&ordering->roles) | roles;
+	ask.slot = atomic_load(&ordering->slot);
+	memcpy(ask.name, ordering->name, sizeof(ask.name));
+	status = ask_order(session, &ask, &answer, -1, NULL);
+	if (!status && !answer.id) /* it has lost the page: here it is */
+		status = ask_order(session, &ask, &answer, ordering->fd, NULL);
+	if (status)
+		return status;
+	session_lock(session);
+	if (answer.id == ordering->page->id)
+		note_roles(ordering, ask.roles, &answer, connection);
+	else
+		ordering->lost = true;
+	pthread_mutex_unlock(&session->lock);
+	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
+}
+
+int ordering_ask(struct ordering *ordering, uint32_t roles)
+{
+	int status = ordering_take_turn(ordering);
+
+	if (status)
+		return status;
+	status = ask_in_turn(ordering, roles);
+	ordering_give_turn(ordering);
+	session_order_again(ordering->session); /* which leaves out who has the turn */
+	return status;
+}
+
+int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering)
+{
+	struct ordering *ordering = buffer ? ordering_seen(buffer) : NULL;
+	gpushare_Order ask = {.roles = roles};
+	int status;
+
+	if (ordering && !(roles & ~atomic_load_explicit(&ordering->roles, memory_order_acquire))) {
+		*out_ordering = ordering;
+		return GPUSHARE_OK;
+	}
+	status = session_check_buffer(buffer);
+	if (status)
+		return status;
+	if (!ordering) {
+		session_lock(buffer->session);
+		ordering = find(buffer->session, buffer->info.generation);
+		if (ordering)
+			use(buffer, ordering);
+		pthread_mutex_unlock(&buffer->session->lock);
+	}
+	if (ordering) {
+		*out_ordering = ordering;
+		return roles & ~atomic_load(&ordering->roles) ? ordering_ask(ordering, roles)
+							      : GPUSHARE_OK;
+	}
+	ask.generation = buffer->info.generation;
+	memcpy(ask.name, buffer->info.name, sizeof(ask.name));
+	return open_new(buffer, &ask, out_ordering);
+}

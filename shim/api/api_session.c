@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_session.h"
+
+#include <string.h>
+
+#include "api_order.h"
+#include "api_self.h"
+#include "base/cleanup.h"
+#include "base/client_held.h"
+#include "base/monotonic.h"
+#include "base/shim_lock.h"
+
+#define SILENT_MS 1000
+#define DRIVER_MIN_MS 10000 /* setting up a page may take seconds on a loaded host */
+
+int session_check(const struct gpushare_session *session)
+{
+	if (!session)
+		return api_fail(GPUSHARE_E_INVALID,
+				"the session is NULL; get one from gpushare_open()");
+	if (!self_is(session->pid))
+		return api_fail(GPUSHARE_E_FORKED,
+				"the session was opened by process %d before fork(); call "
+				"gpushare_open() in this process",
+				session->pid);
+	return GPUSHARE_OK;
+}
+
+int session_check_buffer(const struct gpushare_buffer *buffer)
+{
+	if (!buffer)
+		return api_fail(GPUSHARE_E_INVALID,
+				"the buffer is NULL; get one from gpushare_attach()");
+	return session_check(buffer->session);
+}
+
+const struct driver *session_driver(struct gpushare_session *session)
+{
+	char why[API_SENTENCE_MAX];
+	const struct driver *driver = driver_open(why, sizeof(why));
+
+	if (!driver) {
+		api_fail(GPUSHARE_E_NO_DRIVER, "%s", why);
+		return NULL;
+	}
+	session_lock(session);
+	if (!session->driver)
+		session->driver = driver; /* once: it is read without the lock */
+	pthread_mutex_unlock(&session->lock);
+	return driver;
+}
+
+bool session_is_heard(const struct gpushare_session *session)
+{
+	return session->client->fd >= 0 || session->silent_until_ms <= monotonic_ms();
+}
+
+void session_waited(int64_t began_ms)
+{
+	api_waited_ms += monotonic_ms() - began_ms;
+}
+
+int64_t session_deadline(const struct gpushare_session *session)
+{
+	int64_t left_ms = session->timeout_ms - api_waited_ms;
+
+	return monotonic_ms() + (left_ms > 0 ? left_ms : 0);
+}
+
+bool session_try_client(struct gpushare_session *session, int64_t until_ms)
+{
+	int64_t began_ms = monotonic_ms();
+	int64_t left_ms = until_ms - began_ms;
+
+	if (left_ms <= 0)
+		return false;
+	if (!turn_take(&session->asking, (unsigned int)left_ms)) {
+		session_waited(began_ms);
+		return false;
+	}
+	session->taken_ms = monotonic_ms();
+	api_waited_ms += session->taken_ms - began_ms;
+	left_ms = until_ms - session->taken_ms;
+	session->client->timeout_ms = left_ms > 0 ? (unsigned int)left_ms : 1;
+	return true;
+}
+
+int session_fail_client(const struct gpushare_session *session)
+{
+	return api_fail(GPUSHARE_E_TIMED_OUT,
+			"the registry did not answer this thread, or another one, in time (%u ms); "
+			"is it stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
+			session->timeout_ms);
+}
+
+bool session_look_client(struct gpushare_session *session)
+{
+	if (!turn_try(&session->asking))
+		return session_try_client(session, session_deadline(session));
+	session->taken_ms = 0;
+	return true;
+}
+
+/* Under the lock, or before another thread has the session. */
+static void see_client(struct gpushare_session *session)
+{
+	session->seen = (struct client_seen){
+	    .connections = session->client->connections,
+	    .connected = session->client->fd >= 0,
+	};
+}
+
+void session_answered(struct gpushare_session *session)
+{
+	api_waited_ms = 0;
+	session->taken_ms = monotonic_ms();
+}
+
+void session_give_client(struct gpushare_session *session)
+{
+	if (session->taken_ms) { /* else nothing was asked */
+		session_waited(session->taken_ms);
+		session->client->timeout_ms = session->timeout_ms;
+		session_lock(session);
+		see_client(session);
+		pthread_mutex_unlock(&session->lock);
+	}
+	turn_give(&session->asking);
+}
+
+int session_call(struct gpushare_session *session)
+{
+	int64_t began_ms = monotonic_ms();
+	bool slow, stale;
+	int status;
+
+	session_lock(session);
+	stale = session->resync.stale;
+	session->resync.stale = false;
+	pthread_mutex_unlock(&session->lock);
+	if (stale)
+		client_tell_anew(session->client);
+	status = client_call(session->client, 0);
+	slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
+	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NO_REGISTRY && slow))
+		session->silent_until_ms = monotonic_ms() + SILENT_MS;
+	else if (status != GPUSHARE_E_NO_REGISTRY)
+		session_answered(session);
+	return status;
+}
+
+int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
+			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+			int *out_fd)
+{
+	struct client *client = session->client;
+	int64_t until_ms = session_deadline(session);
+	int status;
+
+	if (!session_try_client(session, until_ms))
+		return session_fail_client(session);
+	client->request = *ask;
+	client->goes = fd;
+	status = session_call(session);
+	if (status)
+		api_fail(status, "%s", *client->why ? client->why : status_text(status));
+	else if (body && client->reply.which_body != body)
+		status = api_fail(GPUSHARE_E_PROTOCOL,
+				  "the registry in %s answered another question than was asked; do "
+				  "its version and %s agree?",
+				  client->directory, GPUSHARE_VERSION);
+	else if (body)
+		memcpy(out_body, &client->reply.body, body_size);
+	if (!status && out_fd)
+		*out_fd = client_take_fd(client);
+	session_lock(session);
+	*out_readings = session->resync.readings;
+	pthread_mutex_unlock(&session->lock);
+	session_give_client(session);
+	session_share_wanted(session, until_ms);
+	session_order_again(session);
+	return status;
+}
+
+int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
+		       void *out_body, size_t body_size, unsigned int *out_readings)
+{
+	return session_ask_passing(session, ask, body, out_body, body_size, out_readings, -1, NULL);
+}
+
+int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
+		void *out_body, size_t body_size)
+{
+	unsigned int readings;
+
+	return session_ask_noting(session, ask, body, out_body, body_size, &readings);
+}
+
+unsigned int session_connections(struct gpushare_session *session)
+{
+	unsigned int connections;
+
+	session_lock(session);
+	connections = session->seen.connections;
+	pthread_mutex_unlock(&session->lock);
+	return connections;
+}
+
+void session_tell_anew(struct gpushare_session *session)
+{
+	session_lock(session);
+	session->resync.stale = true;
+	pthread_mutex_unlock(&session->lock);
+}
+
+/* A connection that has gone has not taken the names along, where the registry that comes after it
+ * knows them; but one that did not answer is not waited for once more each time. */
+static void tell_of(struct gpushare_session *session, const request *tell,
+		    const unsigned int *readings)
+{
+	struct client *client = session->client;
+	int64_t until_ms = session_deadline(session);
+
+	if (!session_try_client(session, until_ms)) {
+		session_tell_anew(session);
+		return;
+	}
+	if (readings) {
+		session_lock(session);
+		session_resync_check(session, *readings);
+		pthread_mutex_unlock(&session->lock);
+	}
+	if (session_is_heard(session)) {
+		client->request = *tell;
+		client->giving_back = true;
+		(void)session_call(session);
+		client->giving_back = false;
+	}
+	session_give_client(session);
+	session_share_wanted(session, until_ms);
+	session_order_again(session);
+}
+
+void session_tell(struct gpushare_session *session, const request *tell)
+{
+	tell_of(session, tell, NULL);
+}
+
+void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
+			 unsigned int readings)
+{
+	request tell = {.which_verb = gpushare_Request_detach_tag};
+
+	memcpy(tell.verb.detach.name, info->name, sizeof(info->name));
+	tell.verb.detach.generation = info->generation;
+	tell_of(session, &tell, &readings);
+}
+
+void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info)
+{
+	request tell = {.which_verb = gpushare_Request_withdraw_tag};
+
+	memcpy(tell.verb.withdraw.name, info->name, sizeof(info->name));
+	tell.verb.withdraw.generation = info->generation;
+	session_tell(session, &tell);
+}
+
+void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
+		 unsigned int readings)
+{
+	session_lock(session);
+	session_resync_check(session, readings);
+	buffer->next = session->buffers;
+	session->buffers = buffer;
+	pthread_mutex_unlock(&session->lock);
+}
+
+/* Under the lock. */
+static void session_unlist(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+{
+	for (struct gpushare_buffer **at = &session->buffers; *at; at = &(*at)->next) {
+		if (*at == buffer) {
+			session_resync_forget(session, buffer);
+			*at = buffer->next;
+			return;
+		}
+	}
+}
+
+/* What the registry was not told of goes first, and is not the last. Under the lock. */
+static enum release session_count_down(struct gpushare_buffer *buffer)
+{
+	if (buffer->warm) {
+		buffer->warm--;
+		return RELEASE_WARM;
+	}
+	if (--buffer->count)
+		return RELEASE_COUNTED;
+	if (!buffer->users)
+		return RELEASE_LAST;
+	return buffer->owed ? RELEASE_COUNTED : RELEASE_HELD;
+}
+
+enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer,
+			     unsigned int *out_readings)
+{
+	enum release what;
+
+	session_lock(session);
+	*out_readings = session->resync.readings;
+	what = session_count_down(buffer);
+	if (what == RELEASE_HELD && buffer_is_attached(buffer))
+		buffer->owed = true;
+	else if (what == RELEASE_HELD)
+		buffer->lost = true; /* freed: a new registry is not to hear of it */
+	if (what == RELEASE_LAST)
+		session_unlist(session, buffer);
+	pthread_mutex_unlock(&session->lock);
+	return what;
+}
+
+void session_use(struct gpushare_buffer *buffer)
+{
+	session_lock(buffer->session);
+	buffer->users++;
+	pthread_mutex_unlock(&buffer->session->lock);
+}
+
+/* The memory, on whatever way it goes, and the struct. */
+static int session_end(struct gpushare_session *session, struct gpushare_buffer *buffer)
+{
+	int status = GPUSHARE_OK;
+
+	ordering_end(buffer);
+	if (buffer->kind == BUFFER_ATTACHED)
+		status = mapping_close(buffer);
+	if (buffer->kind == BUFFER_ALLOCATED &&
+	    !(buffer->in_limbo && session_limbo_put(session, buffer)))
+		status = share_release(buffer);
+	buffer_free(buffer);
+	return status;
+}
+
+int session_unuse(struct gpushare_buffer *buffer)
+{
+	struct gpushare_session *session = buffer->session;
+	bool gone = false, owed = false;
+	int status = GPUSHARE_OK;
+	struct gpushare_info info;
+	unsigned int readings;
+
+	session_lock(session);
+	info = buffer->info;
+	readings = session->resync.readings;
+	if (--buffer->users == 0) {
+		gone = !buffer->count;
+		owed = buffer->owed;
+		buffer->owed = false;
+	}
+	if (gone)
+		session_unlist(session, buffer);
+	pthread_mutex_unlock(&session->lock);
+	if (gone)
+		status = session_end(session, buffer);
+	if (owed)
+		session_tell_detach(session, &info, readings);
+	return status;
+}
+
+/* Of unified memory that is mapped the descriptor goes with the mapping, which others may have too. */
+void buffer_free(struct gpushare_buffer *buffer)
+{
+	ordering_forget(buffer);
+	if (buffer->host_only || buffer->info.backing != GPUSHARE_BACKING_HOST)
+		held_drop(buffer->mapping.held);
+	free(buffer);
+}
+
+static void session_free(struct gpushare_session *session)
+{
+	mirror_forget_all(session);
+	while (session->buffers) {
+		struct gpushare_buffer *buffer = session->buffers;
+
+		session->buffers = buffer->next;
+		buffer_free(buffer);
+	}
+	session_limbo_finish(session);
+	changes_drop(&session->changes);
+	index_drop(&session->index);
+	client_free(session->client);
+	session_resync_finish(&session->resync);
+	free(session);
+}
+
+API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
+			     struct gpushare_session **out_session)
+{
+	API_CALL;
+	static const struct gpushare_open_options defaults;
+	struct gpushare_session *session;
+	struct client_options wanted;
+	int status;
+
+	if (!out_session)
+		return api_fail(GPUSHARE_E_INVALID, "out_session is NULL");
+	if (!options)
+		options = &defaults;
+	wanted = (struct client_options){
+	    .directory = options->directory,
+	    .who = "api",
+	    .timeout_ms = options->timeout_ms,
+	    .autostart = !options->no_autostart,
+	};
+	session = calloc(1, sizeof(*session));
+	if (!session)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a session");
+	self_claim();
+	session->pid = getpid();
+	pthread_mutex_init(&session->lock, NULL);
+	pthread_mutex_init(&session->devices.lock, NULL);
+	session_limbo_init(session);
+	session->client = client_new(&wanted);
+	if (!session->client) {
+		session_free(session);
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a session");
+	}
+	session->timeout_ms = session->client->timeout_ms;
+	session->driver_ms =
+	    session->timeout_ms > DRIVER_MIN_MS ? session->timeout_ms : DRIVER_MIN_MS;
+	client_resync_by(session->client, session_resync, session);
+	session->resync.connection = 1;
+	status = client_connect(session->client);
+	if (status) {
+		api_fail(status, "%s", session->client->why);
+		session_free(session);
+		return status;
+	}
+	see_client(session);
+	*out_session = session;
+	return GPUSHARE_OK;
+}
+
+/* Unmap before the registry hears of it, withdraw before the memory goes. */
+static void session_give_back(struct gpushare_session *session)
+{
+	session->resync.busy = true; /* nothing is shared any more */
+	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
+		ordering_end(buffer);
+	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next) {
+		if (buffer->kind == BUFFER_ATTACHED)
+			mapping_close(buffer);
+		else if (buffer->kind != BUFFER_OWN)
+			session_tell_withdraw(session, &buffer->info);
+	}
+	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
+		if (buffer->kind == BUFFER_ALLOCATED)
+			share_release(buffer);
+	session_limbo_empty(session);
+	session_limbo_empty_events(session);
+}
+
+API_PUBLIC int gpushare_close(struct gpushare_session *session)
+{
+	API_CALL;
+	if (!session)
+		return GPUSHARE_OK;
+	/* In a forked child the CUDA side and the session_key are the parent's. */
+	if (session->pid == getpid()) {
+		mirror_drop_all(session);
+		if (dlpack_holds(session))
+			return GPUSHARE_OK;
+		session_give_back(session);
+		if (session->driver) {
+			stream_sweep(session);
+			staging_finish(&session->staging, session->driver);
+			vmm_links_drop(&session->links, session->driver);
+			device_release_all(&session->devices, session->driver);
+		}
+	}
+	session_free(session);
+	return GPUSHARE_OK;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+#include "api_order.h"
+#include "api_session.h"
+#include "api_source.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "client/rights.h"
+
+static void share_note(struct gpushare_buffer *buffer, const char *name,
+		       const struct source *source)
+{
+	struct gpushare_info *info = &buffer->info;
+	struct timespec now;
+	gpushare_Self self;
+	FILE *file = fopen("/proc/self/comm", "re");
+
+	client_self(&self);
+	memcpy(info->name, name, strlen(name) + 1);
+	info->size = source->size;
+	info->base_offset = source->pointer - source->base;
+	info->base_size = source->base_size;
+	memcpy(info->device_uuid, source->uuid, GPUSHARE_UUID_SIZE);
+	info->backing = source->backing;
+	info->isolated = query_isolated(info);
+	info->flags = source->flags;
+	info->ttl_s = source->ttl_s;
+	info->owner_alive = 1;
+	info->owner_uid = geteuid();
+	info->owner_gid = getegid();
+	info->mode = source->rights.mode ? source->rights.mode : 0600;
+	info->owner_pid = self.pid;
+	info->owner_started = self.started;
+	if (file) {
+		if (fgets(info->owner_command, sizeof(info->owner_command), file))
+			info->owner_command[strcspn(info->owner_command, "\n")] = '\0';
+		fclose(file);
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	info->created_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void share_keep_rights(struct gpushare_buffer *buffer)
+{
+	struct api_rights *rights = &buffer->rights;
+
+	if (!rights->mode)
+		rights->mode = buffer->info.mode;
+	if (!*rights->group)
+		rights_name_group(buffer->info.owner_gid, &rights->mode, rights->group,
+				  sizeof(rights->group));
+}
+
+void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share)
+{
+	const struct gpushare_info *info = &buffer->info;
+	record *wanted = &share->buffer;
+
+	share->has_buffer = true;
+	memcpy(wanted->name, info->name, sizeof(wanted->name));
+	wanted->size = info->size;
+	wanted->base_offset = info->base_offset;
+	wanted->base_size = info->base_size;
+	memcpy(wanted->device_uuid, info->device_uuid, sizeof(wanted->device_uuid));
+	wanted->backing = info->backing;
+	wanted->address = buffer->address ? buffer->address : buffer->pointer;
+	wanted->flags = info->flags;
+	wanted->ttl_s = info->ttl_s;
+	share->mode = buffer->rights.mode;
+	memcpy(share->group, buffer->rights.group, sizeof(share->group));
+}
+
+static int share_register(struct gpushare_session *session, const struct source *source,
+			  struct gpushare_buffer *buffer, unsigned int *out_readings)
+{
+	request ask = {.which_verb = gpushare_Request_share_tag};
+	gpushare_ShareReply answer;
+	int status;
+
+	share_describe(buffer, &ask.verb.share);
+	if (!backing_is_fd(source->backing))
+		memcpy(ask.verb.share.handle, &source->handle, sizeof(ask.verb.share.handle));
+	status = session_ask_passing(session, &ask, gpushare_Reply_share_tag, &answer,
+				     sizeof(answer), out_readings,
+				     backing_is_fd(source->backing) ? source->fd : -1, NULL);
+	if (status)
+		return status;
+	buffer->info.generation = answer.generation;
+	if (answer.mode) { /* an older one says nothing */
+		buffer->info.mode = answer.mode;
+		buffer->info.owner_gid = answer.owner_gid;
+	}
+	return GPUSHARE_OK;
+}
+
+int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,
+		const struct source *source, struct gpushare_buffer **out_buffer)
+{
+	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
+	unsigned int readings = 0;
+	int status;
+
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
+	buffer->session = session;
+	buffer->kind = kind;
+	buffer->count = 1;
+	buffer->pointer = source->pointer;
+	buffer->device = source->device;
+	buffer->context = source->context;
+	buffer->mapping = source->mapping;
+	if (source->backing == GPUSHARE_BACKING_EVENT)
+		buffer->handle = source->handle;
+	buffer->rights = source->rights;
+	share_note(buffer, name, source);
+	status = share_register(session, source, buffer, &readings);
+	if (status)
+		return status;
+	session_add(session, buffer, readings);
+	*out_buffer = buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
+}
+
+int share_source(struct gpushare_session *session, const struct driver *driver, const char *name,
+		 enum buffer_kind kind, struct source *source, struct gpushare_buffer **out_buffer)
+{
+	int status = source_export(driver, source);
+
+	if (!status)
+		status = share_enter(session, name, kind, source, out_buffer);
+	source_finish(source);
+	return status;
+}
+
+int share_check(const struct gpushare_session *session, const char *name, size_t size,
+		struct gpushare_buffer *const *out_buffer)
+{
+	int status = api_check_name(name);
+
+	if (!status)
+		status = session_check(session);
+	if (!status && !out_buffer)
+		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
+	if (!status && !size)
+		status = api_fail(GPUSHARE_E_INVALID, "the size of '%s' is 0; share 1 byte or more",
+				  name);
+	return status;
+}
+
+int share_check_rights(const char *name, uint32_t mode, const char *group,
+		       struct api_rights *out_rights)
+{
+	*out_rights = (struct api_rights){.mode = mode};
+	if (mode & ~0666u)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s': mode %04o is none; it is made of read and write bits, as "
+				"0600, 0640 or 0666",
+				name, mode);
+	if (!group || !*group)
+		return GPUSHARE_OK;
+	if (strlen(group) >= sizeof(out_rights->group))
+		return api_fail(GPUSHARE_E_INVALID, "'%s': no group has so long a name", name);
+	strcpy(out_rights->group, group);
+	return GPUSHARE_OK;
+}
+
+/* A part of a buffer of the session's own is for reading alone where that is. */
+static uint32_t share_inherited(struct gpushare_session *session, uint64_t pointer)
+{
+	uint32_t flags = 0;
+
+	session_lock(session);
+	for (const struct gpushare_buffer *own = session->buffers; own && !flags; own = own->next)
+		if (own->kind == BUFFER_ALLOCATED && pointer >= own->pointer &&
+		    pointer - own->pointer < own->info.size)
+			flags = own->info.flags & GPUSHARE_FLAG_READONLY;
+	pthread_mutex_unlock(&session->lock);
+	return flags;
+}
+
+API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char *name,
+				   uint64_t pointer, size_t size,
+				   const struct gpushare_share_options *options,
+				   struct gpushare_buffer **out_buffer)
+{
+	API_CALL;
+	static const struct gpushare_share_options defaults;
+	struct source source = {.pointer = pointer, .size = size, .fd = -1};
+	const struct driver *driver;
+	int status = share_check(session, name, size, out_buffer);
+
+	if (!options)
+		options = &defaults;
+	if (!status)
+		status = share_check_rights(name, options->mode, options->group, &source.rights);
+	if (!status && !pointer)
+		status = api_fail(GPUSHARE_E_INVALID, "the pointer to share as '%s' is NULL", name);
+	if (!status)
+		status = source_check_foreign(session, pointer);
+	if (status)
+		return status;
+	driver = session_driver(session);
+	if (!driver)
+		return GPUSHARE_E_NO_DRIVER;
+	session_limbo_sweep(session);
+	status = source_locate(session, driver, &source);
+	if (status)
+		return status;
+	source.flags = share_inherited(session, pointer);
+	if (options->staged)
+		source.flags |= GPUSHARE_FLAG_STAGED;
+	return share_source(session, driver, name, BUFFER_SHARED, &source, out_buffer);
+}
+
+API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
+			      size_t size, struct gpushare_buffer **out_buffer)
+{
+	API_CALL;
+	return gpushare_share_with(session, name, pointer, size, NULL, out_buffer);
+}
+
+int session_end_shared(struct gpushare_buffer *buffer)
+{
+	struct gpushare_session *session = buffer->session;
+	unsigned int readings; /* what has a name goes by that, however often it is told */
+
+	ordering_end(buffer);
+	session_use(buffer); /* until its name has gone */
+	session_release(session, buffer, &readings);
+	session_limbo_sweep(session);
+	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size)
+		buffer->in_limbo = session_limbo_leave(session, buffer);
+	else
+		session_tell_withdraw(session, &buffer->info);
+	return session_unuse(buffer);
+}
+
+API_PUBLIC int gpushare_free(struct gpushare_buffer *buffer)
+{
+	API_CALL;
+	int status;
+
+	if (!buffer)
+		return GPUSHARE_OK;
+	status = session_check_buffer(buffer);
+	if (status)
+		return status;
+	if (buffer->kind != BUFFER_SHARED && buffer->kind != BUFFER_ALLOCATED)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' came from gpushare_attach(); give it back with "
+				"gpushare_detach()",
+				buffer->info.name);
+	return session_end_shared(buffer);
+}

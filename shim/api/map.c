@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+#include "map.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "base/client_held.h"
+#include "base/lineage.h"
+#include "map_host.h"
+
+/*
+ * Two locks: who only counts a view up or down does not wait for one who is at starting Vulkan.
+ * A forked child takes neither: whoever had them is not there to let go.
+ */
+static struct {
+	pthread_mutex_t opening;
+	pthread_mutex_t views_lock;
+	struct map_view *views;
+} maps = {.opening = PTHREAD_MUTEX_INITIALIZER, .views_lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct map_backend *const backends[] = {
+#define B(name) &map_##name,
+    MAP_BACKENDS(B)
+#undef B
+};
+
+static int claim(const char *name)
+{
+	int whose;
+
+	if (lineage_claim(&whose))
+		return GPUSHARE_OK;
+	return api_fail(
+	    GPUSHARE_E_FORKED,
+	    "'%s' can't be mapped in this process: process %d, which it was forked from, "
+	    "has mapped buffers, and Vulkan does not survive that; exec() a program",
+	    name, whose);
+}
+
+static bool lies_well(const struct map_view *view, const struct gpushare_buffer *buffer)
+{
+	return buffer->info.backing != GPUSHARE_BACKING_HOST ||
+	       map_host_fits(buffer, &view->memory);
+}
+
+static bool is_of(const struct map_view *view, const struct gpushare_buffer *buffer)
+{
+	return view->generation == buffer->info.generation &&
+	       view->read_only == buffer->read_only && lies_well(view, buffer) &&
+	       !strcmp(view->name, buffer->info.name) &&
+	       !strcmp(view->directory, buffer->session->client->directory);
+}
+
+static struct map_view *seen(const struct gpushare_buffer *buffer)
+{
+	struct map_view *view;
+
+	pthread_mutex_lock(&maps.views_lock);
+	for (view = maps.views; view && !is_of(view, buffer);)
+		view = view->next;
+	if (view)
+		view->users++;
+	pthread_mutex_unlock(&maps.views_lock);
+	return view;
+}
+
+struct map_view *map_view_seen(const struct gpushare_buffer *buffer)
+{
+	return lineage_is_mine() ? seen(buffer) : NULL;
+}
+
+/* What came from elsewhere can't be exported anew (measured, driver 580: CUDA_ERROR_INVALID_VALUE):
+ * its descriptor is held. */
+static int descriptor_held(const struct gpushare_buffer *buffer, int *out_fd)
+{
+	*out_fd = held_open(buffer->mapping.held);
+	if (*out_fd >= 0)
+		return GPUSHARE_OK;
+	return api_fail(GPUSHARE_E_LIMIT,
+			"'%s' can't be mapped: no file descriptor is left (see 'ulimit -n'), or "
+			"the program has closed the buffer's; then attach it again",
+			buffer->info.name);
+}
+
+static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)
+{
+	const struct driver *driver = buffer->session->driver;
+	cu_mem_handle handle;
+	cu_result result;
+
+	if (buffer->mapping.held || buffer->adopted || buffer_is_attached(buffer))
+		return descriptor_held(buffer, out_fd);
+	if (!driver->cuMemRetainAllocationHandle || !driver->cuMemExportToShareableHandle)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' can't be mapped: the CUDA driver is too old to export it",
+				buffer->info.name);
+	result = driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)buffer->pointer);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemRetainAllocationHandle",
+				     "'%s' can't be mapped", buffer->info.name);
+	result = driver->cuMemExportToShareableHandle(out_fd, handle,
+						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+	driver->cuMemRelease(handle);
+	if (result != CU_OK)
+		return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
+				     "'%s' can't be mapped", buffer->info.name);
+	fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
+	return GPUSHARE_OK;
+}
+
+/* A child has no use for it, and would hold the GPU's memory. Failing that it just does. */
+static int settle(const struct map_source *source, const struct map_memory *memory,
+		  struct map_reason *why)
+{
+	madvise(memory->address, memory->size, MADV_DONTFORK);
+	if (!source->read_only || !mprotect(memory->address, memory->size, PROT_READ))
+		return GPUSHARE_OK;
+	memory->backend->close(memory);
+	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+			  "it is read-only here, and its mapping can't be made so");
+}
+
+static int open_memory(const struct map_source *source, const char *name, struct map_memory *out)
+{
+	struct map_reason why;
+	int status = GPUSHARE_E_NOT_SUPPORTED;
+
+	for (size_t i = 0; status && i < sizeof(backends) / sizeof(*backends); i++) {
+		*out = (struct map_memory){.backend = backends[i], .size = source->size};
+		status = backends[i]->open(source, out, &why);
+		if (!status)
+			status = settle(source, out, &why);
+	}
+	if (!status)
+		return GPUSHARE_OK;
+	return api_fail(
+	    status,
+	    "'%s' can't be mapped for the CPU: %s; gpushare_mirror_open() does without, "
+	    "where CUDA works",
+	    name, why.text);
+}
+
+static int open_device(const struct gpushare_buffer *buffer, bool coherent, struct map_memory *out)
+{
+	_cleanup_close_ int fd = -1;
+	struct map_source source = {
+	    .device_uuid = buffer->info.device_uuid,
+	    .size = buffer->info.base_size,
+	    .coherent = coherent,
+	    .read_only = buffer->read_only,
+	};
+	int status = descriptor(buffer, &fd);
+
+	if (status)
+		return status;
+	source.fd = fd;
+	if (!buffer->host_only && !buffer->away) {
+		source.driver = buffer->session->driver;
+		source.context = buffer->context;
+		source.device = buffer->device;
+		source.pointer = buffer->pointer - buffer->info.base_offset;
+	}
+	return open_memory(&source, buffer->info.name, out);
+}
+
+static int open_unified(const struct gpushare_buffer *buffer, struct map_memory *out)
+{
+	struct map_reason why;
+	int status = map_host_open(buffer, out, &why);
+
+	return status ? api_fail(status, "'%s' can't be mapped for the CPU: %s", buffer->info.name,
+				 why.text)
+		      : status;
+}
+
+static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_view **out_view)
+{
+	const char *directory = buffer->session->client->directory;
+	size_t length = strlen(directory) + 1;
+	_cleanup_free_ struct map_view *view = calloc(1, sizeof(*view) + length);
+	int status;
+
+	if (!view)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to map '%s'", buffer->info.name);
+	status = buffer->info.backing == GPUSHARE_BACKING_HOST
+		     ? open_unified(buffer, &view->memory)
+		     : open_device(buffer, coherent, &view->memory);
+	if (status)
+		return status;
+	view->users = 1;
+	view->generation = buffer->info.generation;
+	view->read_only = buffer->read_only;
+	memcpy(view->name, buffer->info.name, sizeof(view->name));
+	memcpy(view->directory, directory, length);
+	pthread_mutex_lock(&maps.views_lock);
+	view->next = maps.views;
+	maps.views = view;
+	pthread_mutex_unlock(&maps.views_lock);
+	*out_view = view;
+	view = NULL;
+	return GPUSHARE_OK;
+}
+
+int map_view_open(struct gpushare_buffer *buffer, bool coherent, struct map_view **out_view)
+{
+	struct map_view *view;
+	int status = claim(buffer->info.name);
+
+	if (status)
+		return status;
+	view = seen(buffer);
+	if (!view) {
+		pthread_mutex_lock(&maps.opening);
+		view = seen(buffer);
+		if (!view)
+			status = open_view(buffer, coherent, &view);
+		pthread_mutex_unlock(&maps.opening);
+	}
+	if (!status && coherent && !view->memory.coherent) {
+		map_view_close(view);
+		status = api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				  "'%s' is mapped here already, and not coherently; unmap it first",
+				  buffer->info.name);
+	}
+	if (!status)
+		*out_view = view;
+	return status;
+}
+
+void map_view_close(struct map_view *view)
+{
+	bool last;
+
+	pthread_mutex_lock(&maps.views_lock);
+	last = --view->users == 0;
+	for (struct map_view **at = &maps.views; last && *at; at = &(*at)->next) {
+		if (*at == view) {
+			*at = view->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&maps.views_lock);
+	if (!last)
+		return;
+	view->memory.backend->close(&view->memory);
+	free(view);
+}
+
+/* Write-combined stores wait in the CPU until something empties its buffers. */
+static void complete_stores(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("sfence" ::: "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("dsb st" ::: "memory");
+#else
+	__sync_synchronize();
+#endif
+}
+
+static int said(const struct map_view *view, int status, const struct map_reason *why)
+{
+	return status ? api_fail(status, "the map of '%s': %s", view->name, why->text) : status;
+}
+
+int map_view_flush(const struct map_view *view, uint64_t offset, uint64_t length)
+{
+	const struct map_memory *memory = &view->memory;
+	struct map_reason why;
+
+	complete_stores();
+	if (memory->coherent)
+		return GPUSHARE_OK;
+	return said(view, memory->backend->flush(memory, offset, length, &why), &why);
+}
+
+int map_view_invalidate(const struct map_view *view, uint64_t offset, uint64_t length)
+{
+	const struct map_memory *memory = &view->memory;
+	struct map_reason why;
+
+	atomic_thread_fence(memory_order_acquire);
+	if (memory->coherent)
+		return GPUSHARE_OK;
+	return said(view, memory->backend->invalidate(memory, offset, length, &why), &why);
+}

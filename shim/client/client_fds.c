@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "client_fds.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "client_internal.h"
+#include "base/monotonic.h"
+
+#define ENDING_MS 100
+
+static int fail_transfer(struct client *client, int status)
+{
+	switch (status) {
+	case GPUSHARE_E_TIMED_OUT:
+		return client_fail(
+		    client, status,
+		    "the registry in %s did not take or give file descriptors in time "
+		    "(%u ms); is it stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the "
+		    "limit",
+		    client->directory, client->timeout_ms);
+	case GPUSHARE_E_NO_REGISTRY:
+		return client_fail(
+		    client, status,
+		    "the registry in %s closed the connection to " GPUSHARE_FDS_SOCKET
+		    "; it may have been ended: try again",
+		    client->directory);
+	case GPUSHARE_E_PROTOCOL:
+		return client_fail(client, status,
+				   "what answers at " GPUSHARE_FDS_SOCKET
+				   " in %s does not speak the registry's protocol",
+				   client->directory);
+	case GPUSHARE_E_LIMIT:
+		return client_fail(
+		    client, status,
+		    "this process can have or send no more file descriptors; see 'ulimit -n'");
+	default:
+		return client_fail(
+		    client, status,
+		    "a file descriptor could not be sent to the registry in %s: %s; is it open?",
+		    client->directory, status_text(status));
+	}
+}
+
+/* What the registry says of the message itself. */
+static int fail_answer(struct client *client, int status)
+{
+	if (status == GPUSHARE_E_LIMIT)
+		return client_fail(client, status,
+				   "the registry in %s takes no more file descriptors, of this "
+				   "process or at all; free some buffers, or raise its 'ulimit -n'",
+				   client->directory);
+	return client_fail(client, status < 0 ? status : GPUSHARE_E_PROTOCOL,
+			   "the registry in %s refused at " GPUSHARE_FDS_SOCKET ": %s",
+			   client->directory, status_text(status));
+}
+
+/* Whether the connection ends in a moment: of a registry that is killed this socket may go first. A
+ * connection that did not end is not waited for again: after a chroot() each allocation would wait. */
+static bool is_ending(struct client *client)
+{
+	int64_t until_ms = monotonic_ms();
+
+	if (client->fdless != client->connections)
+		until_ms += ENDING_MS;
+	while (!client_has_ended(client)) {
+		if (monotonic_ms() >= until_ms) {
+			client->fdless = client->connections;
+			return false;
+		}
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
+static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
+{
+	char path[GPUSHARE_PATH_MAX];
+	int fd;
+
+	directory_fds_socket(client->directory, path); /* it had room for the other one */
+	while ((fd = client_dial(path, SOCK_SEQPACKET)) == -EAGAIN) {
+		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline_ms)
+			return fail_transfer(client, GPUSHARE_E_TIMED_OUT);
+		poll(NULL, 0, CLIENT_RETRY_MS);
+	}
+	*out_fd = fd;
+	if (fd >= 0)
+		return GPUSHARE_OK;
+	if (fd != -ENOENT && fd != -ECONNREFUSED)
+		return client_fail(
+		    client, fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
+		    "the registry's socket %s can't be connected to: %s", path, strerror(-fd));
+	if (is_ending(client))
+		return fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
+	return client_fail(client, GPUSHARE_E_NOT_SUPPORTED,
+			   "the registry in %s takes no file descriptors; it is older than "
+			   "gpushare " GPUSHARE_VERSION ": end it and try again",
+			   client->directory);
+}
+
+static int send_by(int fd, const struct fds_header *header, const void *body, size_t size, int goes,
+		   int64_t deadline_ms)
+{
+	int status;
+
+	while ((status = fds_send(fd, header, body, size, goes)) == GPUSHARE_E_TIMED_OUT) {
+		if ((status = client_wait(fd, POLLOUT, deadline_ms)))
+			return status;
+	}
+	return status;
+}
+
+static int receive_by(int fd, struct fds_header *header, void *body, size_t room, size_t *out_size,
+		      int *out_came, int64_t deadline_ms)
+{
+	int status;
+
+	while ((status = fds_receive(fd, header, body, room, out_size, out_came)) ==
+	       GPUSHARE_E_TIMED_OUT) {
+		if ((status = client_wait(fd, POLLIN, deadline_ms)))
+			return status;
+	}
+	return status;
+}
+
+/* Somebody may have removed the directory under one registry, and started another. */
+static bool is_one_registry(const struct client *client, int fd)
+{
+	struct ucred one, other;
+	socklen_t size = sizeof(one);
+
+	return !getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &one, &size) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) && one.pid == other.pid;
+}
+
+/* One message there, with `size` bytes at client->wire and `goes`, and its answer in their place. An answer to
+ * another question is none. */
+static int talk(struct client *client, enum fds_verb verb, size_t size, int goes, size_t *out_size,
+		int *out_came, int64_t deadline_ms)
+{
+	_cleanup_close_ int fd = -1;
+	struct fds_header header = {
+	    .version = FDS_VERSION, .verb = (uint8_t)verb, .connection = client->connection};
+	int status = dial(client, deadline_ms, &fd);
+
+	if (!status)
+		status = client_check_peer(client, fd);
+	if (!status && verb != FDS_ASK &&
+	    !is_one_registry(client, fd)) /* else the session_key says it */
+		status = fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
+	if (status)
+		return status;
+	memcpy(header.session, client->session_key, sizeof(header.session));
+	status = send_by(fd, &header, client->wire, size, goes, deadline_ms);
+	if (!status)
+		status = receive_by(fd, &header, client->wire, GPUSHARE_MESSAGE_MAX, out_size,
+				    out_came, deadline_ms);
+	if (!status && header.verb != verb)
+		status = GPUSHARE_E_PROTOCOL;
+	if (status)
+		return fail_transfer(client, status);
+	return header.status ? fail_answer(client, header.status) : GPUSHARE_OK;
+}
+
+int client_page(struct client *client, enum fds_verb verb, int *out_fd)
+{
+	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
+	int status = client_connect_by(client, deadline_ms), fd = -1;
+	size_t size;
+
+	if (!status)
+		status = talk(client, verb, 0, -1, &size, &fd, deadline_ms);
+	if (!status && fd < 0)
+		status = fail_transfer(client, GPUSHARE_E_PROTOCOL);
+	if (!status)
+		*out_fd = fd;
+	return status;
+}
+
+/* The connection to registry.sock is none any more, and a next one has its session_key. */
+static bool is_lost(int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ||
+	       status == GPUSHARE_E_PROTOCOL;
+}
+
+int client_exchange_fds(struct client *client, const request *question, reply *answer,
+			int64_t deadline_ms)
+{
+	size_t size = 0;
+	int status = client_settle_posted(client, deadline_ms);
+
+	if (status)
+		return status;
+	client->heard = false;
+	client->next_id++; /* it counts as one, though no answer needs it */
+	status = codec_encode_request(question, client->wire, GPUSHARE_MESSAGE_MAX, &size);
+	if (status)
+		return client_fail(client, status, "a request breaks the protocol's bounds");
+	status = talk(client, FDS_ASK, size, client->goes, &size, &client->came, deadline_ms);
+	if (is_lost(status))
+		client_give_up(client);
+	if (status ==
+	    GPUSHARE_E_LIMIT) /* it may have been done, for a descriptor that had no room here */
+		client_tell_anew(client);
+	return status ? status : client_read_answer(client, client->wire, size, answer);
+}

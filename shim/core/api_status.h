@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_API_STATUS_H
+#define GPUSHARE_SHIM_API_STATUS_H
+/* How the API fails: a status, and a sentence for gpushare_explain(). */
+#include <pthread.h>
+
+#include "gpushare.h"
+#include "cuda/driver.h"
+
+#define API_SENTENCE_MAX 512 /* bytes, NUL included */
+#define API_PUBLIC __attribute__((visibility("default")))
+
+/* What this thread's call has waited for the session's lock: it counts against its time limit. */
+extern _Thread_local int64_t api_waited_ms;
+
+static inline int api_enter(void)
+{
+	int cancelling;
+
+	api_waited_ms = 0;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+	return cancelling;
+}
+
+static inline void api_leave(const int *cancelling)
+{
+	pthread_setcancelstate(*cancelling, NULL);
+}
+
+/*
+ * First in each public call that takes a lock, asks the registry or calls the driver. A thread that is
+ * cancelled meanwhile goes on to its next cancellation point behind the call: in the call it holds locks.
+ */
+#define API_CALL int api_cancelling_ __attribute__((cleanup(api_leave), unused)) = api_enter()
+
+/* Keep the sentence for this thread; returns `status`, so that callers can return it at once. */
+int api_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for a CUDA call: E_NO_MEMORY or E_CUDA, ": <call> answered <error>" appended. */
+int api_fail_cuda(const struct driver *driver, cu_result result, const char *call,
+		  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* GPUSHARE_OK, or E_NAME with what is wrong. */
+int api_check_name(const char *name);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_SHIM_DEVICE_H
+#define GPUSHARE_SHIM_DEVICE_H
+/*
+ * GPUs as this process sees them: UUID and ordinal, retained primary contexts, and a scope that
+ * makes a context current and leaves the caller's as it was. Failures are statuses, said through
+ * api_fail().
+ */
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "cuda/driver.h"
+#include "gpushare.h"
+
+#define DEVICE_MAX 64
+#define DEVICE_UUID_TEXT 41 /* "GPU-" and 36 more, NUL included */
+
+/* The primary contexts that one session keeps; each is retained once. */
+struct devices {
+	pthread_mutex_t lock;
+	cu_context retained[DEVICE_MAX];
+};
+
+void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT]);
+int device_uuid(const struct driver *driver, int ordinal,
+		unsigned char out_uuid[GPUSHARE_UUID_SIZE]);
+/* False too where its UUID is not known. */
+bool device_is(const struct driver *driver, int ordinal,
+	       const unsigned char uuid[GPUSHARE_UUID_SIZE]);
+/* `wanted`, or for -1 the current context's device, or 0 without one. */
+int device_choose(const struct driver *driver, int wanted, int *out_ordinal);
+/* For which device memory of that GPU is to be mapped: `wanted`, which may be another one; NULL: that
+ * GPU where it is visible, else the one that -1 chooses. E_DEVICE where it is known not to reach it. */
+int device_reach(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		 const int *wanted, int *out_ordinal);
+/* What the driver answered where that was tried in vain. */
+int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
+		     int ordinal, const char *call, cu_result result);
+
+int device_retain(struct devices *devices, const struct driver *driver, int ordinal,
+		  cu_context *out_context);
+bool device_retains(struct devices *devices, cu_context context);
+void device_release_all(struct devices *devices, const struct driver *driver);
+
+struct device_scope {
+	const struct driver *driver; /* NULL: nothing was pushed */
+};
+
+int device_enter(const struct driver *driver, cu_context context, struct device_scope *scope);
+void device_leave(struct device_scope *scope);
+
+#define _device_scope_ __attribute__((cleanup(device_leave)))
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Maps through a dma-buf: of memory that CUDA has mapped in this process, where the driver can make
+ * one that mmap takes (CUDA 13.3). Older ones make it and refuse the mmap (errno 524, driver 580).
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "core/device.h"
+#include "map_backend.h"
+#include "cuda/vmm.h"
+
+/* CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED of CUDA 13.3; an older driver does not know it, nor does
+ * an older toolkit. */
+#define DEVICE_DMA_BUF_MMAP ((cu_device_attribute)152)
+#define PROOF_SIZE ((uint64_t)1) /* a granule of it */
+
+static bool offers(const struct driver *driver, int device, cu_device_attribute attribute)
+{
+	int value = 0;
+
+	return driver->cuDeviceGetAttribute(&value, attribute, (cu_device)device) == CU_OK && value;
+}
+
+static int map_range(const struct driver *driver, uint64_t pointer, uint64_t size,
+		     void **out_address, struct map_reason *why)
+{
+	_cleanup_close_ int fd = -1;
+	void *address;
+	cu_result result = driver->cuMemGetHandleForAddressRange(
+	    &fd, pointer, size, (cu_range_handle_type)CU_RANGE_DMA_BUF_FD, 0);
+
+	if (result != CU_OK) {
+		fd = -1;
+		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+				  "cuMemGetHandleForAddressRange answered %s",
+				  driver_error_name(driver, result));
+	}
+	address = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (address == MAP_FAILED)
+		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "mmap of the dma-buf: %s",
+				  strerror(errno));
+	*out_address = address;
+	return GPUSHARE_OK;
+}
+
+/* What is stored through a mapping of memory of our own, does CUDA copy it from there? */
+static int prove_on(const struct driver *driver, const struct vmm_mapping *mapping,
+		    struct map_reason *why)
+{
+	const uint64_t stored = UINT64_C(0x5ea7ed0b57ac1e5);
+	uint64_t found = 0;
+	void *address;
+	int status = map_range(driver, mapping->pointer, mapping->size, &address, why);
+
+	if (status)
+		return status;
+	*(volatile uint64_t *)address = stored;
+	__sync_synchronize();
+	if (driver->cuMemcpyDtoH_v2(&found, mapping->pointer, sizeof(found)) != CU_OK ||
+	    found != stored)
+		status = map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+				    "what is stored through a dma-buf is not in the GPU's memory");
+	munmap(address, mapping->size);
+	return status;
+}
+
+static int prove(const struct map_source *source, struct map_reason *why)
+{
+	static bool proven; /* once a process: whoever opens is alone */
+	struct vmm_mapping mapping;
+	int status;
+
+	if (proven ||
+	    vmm_make(source->driver, PROOF_SIZE, (cu_device)source->device, &mapping) != CU_OK)
+		return GPUSHARE_OK; /* a full GPU's memory can be mapped all the same */
+	status = prove_on(source->driver, &mapping, why);
+	vmm_unmap(source->driver, &mapping);
+	proven = !status;
+	return status;
+}
+
+/* As CUDA's documentation of the attribute has it: cached where CPU and GPU share page tables (Arm
+ * with NVLink), else write-combined. */
+static enum gpushare_caching caching(const struct driver *driver, int device)
+{
+#ifdef __aarch64__
+	if (offers(driver, device, (cu_device_attribute)CU_DEVICE_HOST_PAGE_TABLES))
+		return GPUSHARE_CACHED;
+#else
+	(void)driver;
+	(void)device;
+#endif
+	return GPUSHARE_WRITE_COMBINED;
+}
+
+static int dmabuf_open(const struct map_source *source, struct map_memory *memory,
+		       struct map_reason *why)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = source->driver;
+	int status;
+
+	if (!driver)
+		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+				  "CUDA has not mapped it here for its own GPU");
+	if (!driver->cuMemGetHandleForAddressRange || !driver->cuDeviceGetAttribute ||
+	    !offers(driver, source->device, (cu_device_attribute)CU_DEVICE_DMA_BUF) ||
+	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))
+		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "the driver has no dma-buf mmap");
+	if (driver->cuCtxPushCurrent_v2(source->context) != CU_OK)
+		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "its CUDA context is not usable");
+	scope.driver = driver;
+	status = prove(source, why);
+	if (!status)
+		status = map_range(driver, source->pointer, source->size, &memory->address, why);
+	memory->caching = caching(driver, source->device);
+	memory->coherent = true;
+	memory->atom_size = 1;
+	return status;
+}
+
+static void dmabuf_close(const struct map_memory *memory)
+{
+	munmap(memory->address, memory->size);
+}
+
+const struct map_backend map_dmabuf = {
+    .name = "dma-buf",
+    .open = dmabuf_open,
+    .close = dmabuf_close,
+};

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "client_order.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+
+#include "gpushare.h"
+#include "base/monotonic.h"
+
+#define SPIN_LOOKS 1024 /* about 50 us */
+#define NAP_FIRST_NS 50000
+#define NAP_LONGEST_NS 1000000 /* a GPU's store wakes nobody */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+/* The half of the word that changes with every number. */
+static uint32_t *futex_of(_Atomic uint64_t *word)
+{
+	return (uint32_t *)(void *)word;
+}
+
+static void wake(_Atomic uint64_t *word, _Atomic uint32_t *sleepers)
+{
+	if (!atomic_load(sleepers))
+		return;
+	atomic_store(sleepers, 0);
+	syscall(SYS_futex, futex_of(word), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Until the word is another than `seen`, or a while. Whoever stores looks at `sleepers` behind it. */
+static void nap(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t seen, long ns)
+{
+	const struct timespec length = {0, ns};
+
+	atomic_store(sleepers, 1);
+	syscall(SYS_futex, futex_of(word), FUTEX_WAIT, (uint32_t)seen, &length, NULL, 0);
+}
+
+/* A wait: some looks in a row, then naps that grow. */
+struct patience {
+	unsigned int looks;
+	long nap_ns;
+	int64_t until_ms; /* INT64_MAX: no end */
+};
+
+static struct patience patience_for(int timeout_ms)
+{
+	return (struct patience){
+	    .nap_ns = NAP_FIRST_NS,
+	    .until_ms = timeout_ms < 0 ? INT64_MAX
+			: timeout_ms   ? 0
+				       : INT64_MIN,
+	};
+}
+
+/* False: the time is up. */
+static bool patience_wait(struct patience *patience, int timeout_ms, _Atomic uint64_t *word,
+			  _Atomic uint32_t *sleepers, uint64_t seen)
+{
+	if (patience->until_ms == INT64_MIN)
+		return false;
+	if (patience->looks < SPIN_LOOKS) {
+		patience->looks++;
+		relax();
+		return true;
+	}
+	if (!patience->until_ms)
+		patience->until_ms = monotonic_ms() + timeout_ms;
+	else if (patience->until_ms != INT64_MAX && monotonic_ms() >= patience->until_ms)
+		return false;
+	nap(word, sleepers, seen, patience->nap_ns);
+	if (patience->nap_ns < NAP_LONGEST_NS)
+		patience->nap_ns *= 2;
+	if (patience->nap_ns > NAP_LONGEST_NS)
+		patience->nap_ns = NAP_LONGEST_NS;
+	return true;
+}
+
+static bool try_turn(struct order_page *page)
+{
+	uint32_t free = ORDER_TURN_FREE;
+
+	for (unsigned int tries = 0; tries < SPIN_LOOKS; tries++, free = ORDER_TURN_FREE) {
+		if (atomic_compare_exchange_weak_explicit(&page->turn, &free, ORDER_TURN_TAKEN,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+		relax();
+	}
+	return false;
+}
+
+/* Naps, since an older copy of this code in the same process wakes nobody. Where a process maps the page
+ * twice, its addresses are two: not FUTEX_PRIVATE_FLAG. */
+bool order_take_turn(struct order_page *page, unsigned int within_ms)
+{
+	const struct timespec length = {0, NAP_LONGEST_NS};
+	int64_t until_ms;
+
+	if (try_turn(page))
+		return true;
+	until_ms = monotonic_ms() + within_ms;
+	while (atomic_exchange(&page->turn, ORDER_TURN_WAITED_FOR) != ORDER_TURN_FREE) {
+		if (monotonic_ms() >= until_ms)
+			return false;
+		syscall(SYS_futex, &page->turn, FUTEX_WAIT, ORDER_TURN_WAITED_FOR, &length, NULL,
+			0);
+	}
+	return true;
+}
+
+void order_give_turn(struct order_page *page)
+{
+	if (atomic_exchange(&page->turn, ORDER_TURN_FREE) == ORDER_TURN_WAITED_FOR)
+		syscall(SYS_futex, &page->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void order_wake_readers(struct order_page *page)
+{
+	wake(&page->published, &page->readers);
+}
+
+int order_wait_number(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t number,
+		      int timeout_ms, const struct order_stuck *stuck)
+{
+	struct patience patience = patience_for(timeout_ms);
+
+	for (;;) {
+		uint64_t seen = atomic_load(word);
+
+		if (order_reaches(seen, number))
+			return GPUSHARE_OK;
+		if (seen & ORDER_GONE_BIT)
+			return GPUSHARE_E_OWNER_GONE;
+		if (patience.looks == SPIN_LOOKS && stuck && stuck->ask(stuck->user))
+			return GPUSHARE_E_CUDA;
+		if (!patience_wait(&patience, timeout_ms, word, sleepers, seen))
+			return GPUSHARE_E_TIMED_OUT;
+	}
+}
+
+uint64_t order_publish_late(struct order_page *page)
+{
+	uint64_t sequence = order_number(atomic_fetch_add(&page->published, 1)) + 1;
+
+	order_raise(&page->next, sequence);
+	order_wake_readers(page);
+	return sequence;
+}
+
+/* A number that was given out last, and is not published. */
+static void give_back(struct order_page *page, unsigned int turn_ms, uint64_t sequence)
+{
+	if (!order_take_turn(page, turn_ms))
+		return;
+	atomic_compare_exchange_strong(&page->next, &sequence, sequence - 1);
+	order_give_turn(page);
+}
+
+int order_publish(struct order_page *page, unsigned int turn_ms, const struct order_stuck *stuck,
+		  uint64_t *out_sequence)
+{
+	uint64_t sequence, before;
+	bool late;
+	int status;
+
+	if (order_is_gone(page))
+		return GPUSHARE_E_OWNER_GONE;
+	if (!order_take_turn(page, turn_ms))
+		return GPUSHARE_E_TIMED_OUT;
+	late = atomic_load_explicit(&page->late, memory_order_relaxed);
+	before = late ? atomic_load(&page->late_after) : atomic_load(&page->next);
+	if (!late)
+		atomic_store(&page->next, before + 1);
+	order_give_turn(page);
+	status = order_wait_number(&page->published, &page->readers, before, ORDER_FOR_EVER, stuck);
+	if (status && !late)
+		give_back(page, turn_ms, before + 1);
+	if (status)
+		return status;
+	if (late) {
+		sequence = order_publish_late(page);
+	} else {
+		sequence = before + 1;
+		order_raise(&page->published, sequence);
+		order_wake_readers(page);
+	}
+	if (out_sequence)
+		*out_sequence = sequence;
+	return GPUSHARE_OK;
+}
+
+int order_publish_now(struct order_page *page, uint64_t *out_sequence)
+{
+	uint64_t before;
+	bool late, ready;
+
+	if (order_is_gone(page))
+		return GPUSHARE_E_OWNER_GONE;
+	if (!try_turn(page))
+		return GPUSHARE_E_NOT_READY;
+	late = atomic_load_explicit(&page->late, memory_order_relaxed);
+	before = late ? atomic_load(&page->late_after) : atomic_load(&page->next);
+	ready = order_reaches(atomic_load(&page->published), before);
+	if (ready && !late) {
+		atomic_store(&page->next, before + 1);
+		order_raise(&page->published, before + 1);
+	}
+	order_give_turn(page);
+	if (!ready)
+		return GPUSHARE_E_NOT_READY;
+	if (late)
+		before = order_publish_late(page) - 1;
+	else
+		order_wake_readers(page);
+	if (out_sequence)
+		*out_sequence = before + 1;
+	return GPUSHARE_OK;
+}
+
+/* Who has gone published his last before he was said to have. */
+int order_wait(struct order_page *page, uint64_t at_least, int timeout_ms, uint64_t *out_sequence)
+{
+	struct patience patience = patience_for(timeout_ms);
+
+	for (;;) {
+		bool gone = order_is_gone(page);
+		uint64_t seen = atomic_load(&page->published);
+
+		if (order_reaches(seen, at_least)) {
+			if (out_sequence)
+				*out_sequence = order_number(seen);
+			return GPUSHARE_OK;
+		}
+		if (gone)
+			return GPUSHARE_E_OWNER_GONE;
+		if (!patience_wait(&patience, timeout_ms, &page->published, &page->readers, seen))
+			return GPUSHARE_E_TIMED_OUT;
+	}
+}
+
+void order_release(struct order_page *page, uint32_t slot, uint64_t sequence)
+{
+	_Atomic uint64_t *released = &page->slot[slot].released;
+
+	if (order_raise(released, sequence))
+		wake(released, &page->reclaimers);
+}
+
+/* Before any slot is looked at: see order_join(). */
+void order_stop_joins(struct order_page *page, uint64_t sequence)
+{
+	order_raise(&page->reclaimed, sequence);
+}
+
+static bool is_behind(const struct order_slot *slot, uint64_t sequence)
+{
+	uint64_t released;
+
+	if (atomic_load(&slot->state) != ORDER_SLOT_ACTIVE)
+		return false;
+	released = atomic_load(&slot->released);
+	return !(released & ORDER_GONE_BIT) && !order_reaches(released, sequence);
+}
+
+struct order_slot *order_next_behind(struct order_page *page, uint64_t sequence, uint32_t *at)
+{
+	uint32_t top = atomic_load(&page->top);
+
+	for (; *at < top && *at < ORDER_SLOTS; ++*at) {
+		if (is_behind(&page->slot[*at], sequence))
+			return &page->slot[*at];
+	}
+	return NULL;
+}
+
+int order_reclaim(struct order_page *page, uint64_t sequence, int timeout_ms)
+{
+	struct patience patience = patience_for(timeout_ms);
+	struct order_slot *slot;
+	uint32_t at = 0;
+
+	order_stop_joins(page, sequence);
+	while ((slot = order_next_behind(page, sequence, &at))) {
+		uint64_t seen = atomic_load(&slot->released);
+
+		if (!is_behind(slot, sequence))
+			continue;
+		if (!patience_wait(&patience, timeout_ms, &slot->released, &page->reclaimers, seen))
+			return GPUSHARE_E_TIMED_OUT;
+	}
+	return GPUSHARE_OK;
+}

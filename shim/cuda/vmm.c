@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "vmm.h"
+
+#include "base/client_held.h"
+#include "vmm_host.h"
+#include "vmm_peers.h"
+#include "vmm_range.h"
+
+#define RANGE_TRIES 3
+
+/* What mapping and unmapping need, and what making needs besides: a driver older than CUDA 10.2
+ * lacks them. */
+#define MAP_CALLS(N) \
+	N(cuMemImportFromShareableHandle) \
+	N(cuMemRelease) \
+	N(cuMemAddressReserve) N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) N(cuMemSetAccess)
+#define MAKE_CALLS(N) \
+	N(cuMemCreate) N(cuMemGetAllocationGranularity) N(cuMemExportToShareableHandle)
+
+const char *vmm_first_missing(const struct driver *driver)
+{
+#define N(name) \
+	if (!driver->name) \
+		return #name;
+	MAP_CALLS(N)
+#undef N
+	return NULL;
+}
+
+bool vmm_can_make(const struct driver *driver)
+{
+#define N(name) \
+	if (!driver->name) \
+		return false;
+	MAKE_CALLS(N)
+#undef N
+	return !vmm_first_missing(driver);
+}
+
+/* There is an address already: memory behind it, and access to that. */
+static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
+			cu_device device, bool read_only, const char **out_call)
+{
+	cu_result result = driver->cuMemMap(mapping->pointer, mapping->size, 0, mapping->handle, 0);
+
+	if (result != CU_OK) {
+		*out_call = "cuMemMap";
+		return result;
+	}
+	result = vmm_admit(driver, mapping, device, read_only);
+	if (result == CU_OK)
+		return CU_OK;
+	*out_call = "cuMemSetAccess";
+	driver->cuMemUnmap(mapping->pointer, mapping->size);
+	return result;
+}
+
+/* A wanted address is a hint to the driver: another one may come, or none. */
+static cu_result reserve_at(const struct driver *driver, uint64_t size, uint64_t wanted,
+			    cu_deviceptr *out_pointer)
+{
+	uint64_t alignment = wanted && wanted % RANGE_ALIGNMENT == 0 ? RANGE_ALIGNMENT : 0;
+
+	return driver->cuMemAddressReserve(out_pointer, size, alignment, wanted, 0);
+}
+
+static cu_result reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
+			 uint64_t *out_pointer)
+{
+	cu_deviceptr pointer = 0;
+	cu_result result = reserve_at(driver, size, wish->address, &pointer);
+
+	if (result != CU_OK && wish->address)
+		result = reserve_at(driver, size, 0, &pointer);
+	if (result != CU_OK)
+		return result;
+	if (wish->must && wish->address && pointer != wish->address) {
+		driver->cuMemAddressFree(pointer, size);
+		return VMM_ADDRESS_TAKEN;
+	}
+	*out_pointer = pointer;
+	return CU_OK;
+}
+
+/* In the range of ours, or where the driver likes it: that is never a reason to fail. */
+static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_t *out_pointer)
+{
+	cu_deviceptr pointer = 0;
+	cu_result result;
+	uint64_t wanted;
+
+	for (int i = 1; (wanted = range_pick(size)); i++) {
+		result = reserve_at(driver, size, wanted, &pointer);
+		if (result == CU_OK && pointer == wanted) {
+			*out_pointer = pointer;
+			return CU_OK;
+		}
+		if (result == CU_OK)
+			driver->cuMemAddressFree(pointer, size);
+		if (result != CU_OK || i == RANGE_TRIES)
+			range_give_up();
+	}
+	result = reserve_at(driver, size, 0, &pointer);
+	if (result == CU_OK)
+		*out_pointer = pointer;
+	return result;
+}
+
+/* No wish: it is made here, and others may wish for its address. */
+cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
+		      uint64_t *out_pointer)
+{
+	return wish ? reserve(driver, wish, size, out_pointer)
+		    : reserve_own(driver, size, out_pointer);
+}
+
+static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
+		       const struct vmm_wish *wish, const char **out_call)
+{
+	cu_result result = vmm_reserve(driver, wish, mapping->size, &mapping->pointer);
+
+	if (result != CU_OK) {
+		*out_call = "cuMemAddressReserve";
+		return result;
+	}
+	result = map_at(driver, mapping, device, wish && wish->read_only, out_call);
+	if (result != CU_OK)
+		driver->cuMemAddressFree(mapping->pointer, mapping->size);
+	return result;
+}
+
+cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
+		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
+		  const char **out_call)
+{
+	static const struct vmm_wish none;
+	struct vmm_mapping mapping = {.size = size};
+	const char *missing = vmm_first_missing(driver);
+	cu_result result;
+
+	if (missing) {
+		*out_call = missing;
+		return CU_NOT_SUPPORTED;
+	}
+	result = driver->cuMemImportFromShareableHandle(&mapping.handle, (void *)(intptr_t)fd,
+							(cu_handle_type)CU_HANDLE_POSIX_FD);
+	if (result != CU_OK) {
+		*out_call = "cuMemImportFromShareableHandle";
+		return result;
+	}
+	result = place(driver, &mapping, device, wish ? wish : &none, out_call);
+	if (result != CU_OK) {
+		driver->cuMemRelease(mapping.handle);
+		return result;
+	}
+	if (wish && wish->hold)
+		mapping.held = held_keep(fd);
+	*out_mapping = mapping;
+	return CU_OK;
+}
+
+cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
+		   struct vmm_mapping *out_mapping)
+{
+	const cu_mem_prop prop = {
+	    .type = CU_ALLOCATION_PINNED,
+	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
+	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
+	};
+	struct vmm_mapping mapping = {.size = size};
+	size_t granule = 0;
+	const char *call;
+	cu_result result;
+
+	if (!vmm_can_make(driver))
+		return CU_NOT_SUPPORTED;
+	result = driver->cuMemGetAllocationGranularity(
+	    &granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
+	if (result != CU_OK)
+		return result;
+	if (!size || !granule || size > UINT64_MAX - granule)
+		return CU_INVALID_VALUE;
+	mapping.size = (size + granule - 1) / granule * granule;
+	result = driver->cuMemCreate(&mapping.handle, mapping.size, &prop, 0);
+	if (result != CU_OK)
+		return result;
+	result = place(driver, &mapping, device, NULL, &call);
+	if (result != CU_OK) {
+		driver->cuMemRelease(mapping.handle);
+		return result;
+	}
+	*out_mapping = mapping;
+	return CU_OK;
+}
+
+cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping)
+{
+	cu_result unmapped, freed, released;
+
+	if (mapping->file)
+		return vmm_host_unmap_file(driver, mapping);
+	if (vmm_first_missing(driver))
+		return CU_NOT_SUPPORTED;
+	unmapped = driver->cuMemUnmap(mapping->pointer, mapping->size);
+	freed = driver->cuMemAddressFree(mapping->pointer, mapping->size);
+	released = driver->cuMemRelease(mapping->handle);
+	held_drop(mapping->held);
+	if (unmapped != CU_OK)
+		return unmapped;
+	return freed != CU_OK ? freed : released;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocations that are there when the call returns: cuMemAlloc, cuMemAllocPitch, managed memory. */
+#include "client/client.h"
+#include "base/monotonic.h"
+#include "shim_apart.h"
+#include "shim_async.h"
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_linger.h"
+#include "shim_lookup.h"
+#include "shim_own.h"
+#include "shim_process.h"
+#include "cuda/shim_scope.h"
+#include "shim_share.h"
+#include "shim_site.h"
+
+size_t buffers_rounded(size_t size)
+{
+	size_t rounded;
+
+	if (__builtin_add_overflow(size, BUFFERS_BLOCK - 1, &rounded))
+		return size;
+	return rounded & ~(BUFFERS_BLOCK - 1);
+}
+
+void buffers_sweep(void)
+{
+	if (!async_waits() && !linger_any())
+		return;
+	site_guard();
+	async_sweep(false);
+	linger_sweep(false);
+}
+
+/* Limbo is emptied by calls that wait for the GPU: what can be waited for in time comes first. */
+bool buffers_make_room(void)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
+	bool made = async_waits() && async_drain(until_ms);
+	const struct driver *driver =
+	    apart_any() && process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
+
+	(void)quiet;
+	if (driver && apart_drain(driver, until_ms))
+		made = true;
+	return linger_empty() || made;
+}
+
+static inline cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+{
+	int error = errno;
+	cu_result result = real(pointer, size);
+
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
+		result = real(pointer, size);
+	}
+	return result;
+}
+
+bool buffers_has_room(const struct driver *driver, size_t size)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	size_t rounded = buffers_rounded(size), room, total;
+
+	(void)scope;
+	return rounded == size ||
+	       (driver->cuMemGetInfo_v2 && driver->cuMemGetInfo_v2(&room, &total) == CU_OK &&
+		room >= rounded && room - rounded >= total / BUFFERS_AMPLE);
+}
+
+/*
+ * A process that opens an IPC handle maps whole blocks: a named allocation has its blocks to itself.
+ * Where they don't fit, the program gets the size that it asked for, without a name.
+ */
+static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *real,
+			    cu_deviceptr *pointer, size_t size, struct own *own)
+{
+	size_t rounded = buffers_rounded(size);
+	int error = errno;
+
+	if (rounded == size)
+		return make(real, pointer, size);
+	if (buffers_has_room(claim->driver, size) && real(pointer, rounded) == CU_OK)
+		return CU_OK;
+	errno = error;
+	own_leave(own);
+	return make(real, pointer, size);
+}
+
+/* By other memory of `other_size`. False: there is none. */
+static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t other_size)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	const struct driver *driver = claim->driver;
+	cu_deviceptr other;
+
+	(void)scope;
+	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 ||
+	    driver->cuMemAlloc_v2(&other, other_size) != CU_OK)
+		return false;
+	driver->cuMemFree_v2(*pointer);
+	*pointer = other;
+	return true;
+}
+
+/* The pitch is the driver's to choose; the memory may be another. */
+static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size_t size)
+{
+	size_t rounded = buffers_rounded(size);
+
+	return rounded == size ||
+	       (buffers_has_room(claim->driver, size) && replace(claim, pointer, rounded));
+}
+
+/* If the requested size can't be recorded, reallocate without rounding. */
+static void settle(const struct claim *claim, const struct own *own, cu_deviceptr *pointer,
+		   size_t size)
+{
+	if (!own_settle(claim, own, *pointer, size, false) && buffers_rounded(size) != size)
+		replace(claim, pointer, size);
+}
+
+cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
+			size_t size)
+{
+	struct claim claim;
+	cu_result result = CU_OK;
+	struct own own;
+
+	buffers_sweep();
+	if (!pointer || !size ||
+	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
+		return make(real, pointer, size);
+	if (attach_pointer(&claim, size, pointer, &result))
+		return result;
+	if (!claim_take(&claim, RULES_NAME))
+		return make(real, pointer, size);
+	if (!own_make(&claim, size, false, pointer, &own))
+		result = own.shareable ? make_alone(&claim, real, pointer, size, &own)
+				       : make(real, pointer, size);
+	if (result == CU_OK)
+		settle(&claim, &own, pointer, size);
+	else
+		claim_return(&claim, RULES_NAME);
+	return result;
+}
+
+void buffers_give_back(const struct driver *driver, cu_deviceptr pointer)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	(void)scope;
+	driver->cuMemFree_v2(pointer);
+}
+
+/* Where mapped memory has no room beside it, it stays what it is. */
+static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
+{
+	cu_deviceptr mapped;
+	struct own own;
+
+	if (own_make(claim, size, false, &mapped, &own)) {
+		buffers_give_back(claim->driver, *pointer);
+		*pointer = mapped;
+	} else if (own.shareable && !replace_alone(claim, pointer, size)) {
+		own_leave(&own);
+	}
+	settle(claim, &own, pointer, size);
+}
+
+cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,
+			      cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
+			      unsigned int element)
+{
+	cu_result result, answer;
+	struct claim claim;
+	cu_deviceptr attached;
+	int error = errno;
+	size_t size;
+
+	buffers_sweep();
+	result = real(pointer, pitch, width, height, element);
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
+		result = real(pointer, pitch, width, height, element);
+	}
+	if (result != CU_OK)
+		return result;
+	size = *pitch * height;
+	if (!claim_open(&claim, RULES_API_cuMemAllocPitch, size, CLAIM_CURRENT_DEVICE, caller))
+		return result;
+	if (attach_pointer(&claim, size, &attached, &answer)) {
+		claim.driver->cuMemFree_v2(*pointer);
+		if (answer == CU_OK)
+			*pointer = attached;
+		return answer;
+	}
+	if (claim_take(&claim, RULES_NAME))
+		name_pitched(&claim, pointer, size);
+	return result;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_async.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/monotonic.h"
+#include "shim_attach.h"
+#include "shim_linger.h"
+#include "base/shim_lock.h"
+#include "shim_lookup.h"
+#include "shim_process.h"
+#include "cuda/shim_scope.h"
+#include "shim_share.h"
+
+#define SWEEP_MAX 8 /* asked about in one call of the program */
+
+struct pending {
+	struct pending *next;
+	struct live entry;
+	cu_context context; /* of the stream and the event */
+	cu_event event;
+	bool busy; /* a thread asks about it */
+	bool read; /* by async_read() */
+	bool told; /* the registry knows of its end; what is left is to close the handle */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	atomic_size_t count;
+	atomic_size_t waiting; /* for their streams */
+	struct pending *first;
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool async_any(void)
+{
+	return atomic_load_explicit(&queue.count, memory_order_acquire) != 0;
+}
+
+bool async_waits(void)
+{
+	return atomic_load_explicit(&queue.waiting, memory_order_acquire) != 0;
+}
+
+/* Whoever read all there is while it was on no list, has missed it. */
+static void append(struct pending *made)
+{
+	struct pending **link = &queue.first;
+
+	while (*link)
+		link = &(*link)->next;
+	*link = made;
+	if (!made->told && made->entry.name[0] && made->entry.reading != live_reading())
+		live_miss();
+	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
+	atomic_fetch_add_explicit(&queue.count, 1, memory_order_release);
+}
+
+/* Under the lock. */
+static void unlink_one(struct pending *gone)
+{
+	struct pending **link = &queue.first;
+
+	while (*link != gone)
+		link = &(*link)->next;
+	*link = gone->next;
+	atomic_fetch_sub_explicit(&queue.waiting, !gone->told, memory_order_release);
+	atomic_fetch_sub_explicit(&queue.count, 1, memory_order_release);
+}
+
+cu_context async_context(const struct driver *driver, cu_stream stream)
+{
+	cu_context context = NULL;
+
+	if (driver->cuStreamGetCtx && driver->cuStreamGetCtx(stream, &context) == CU_OK && context)
+		return context;
+	if (driver->cuCtxGetCurrent)
+		driver->cuCtxGetCurrent(&context);
+	return context;
+}
+
+static cu_result record_end(const struct driver *driver, struct pending *made, cu_stream stream)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_result result;
+
+	made->context = async_context(driver, stream);
+	if (!made->context || !scope_push(&scope, made->context))
+		return CU_INVALID_CONTEXT;
+	result = driver->cuEventCreate(&made->event, CU_EVENT_NO_TIMING);
+	if (result != CU_OK)
+		return result;
+	result = driver->cuEventRecord(made->event, stream);
+	if (result != CU_OK)
+		driver->cuEventDestroy_v2(made->event);
+	return result;
+}
+
+cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream)
+{
+	struct pending *made;
+	cu_result result;
+
+	if (!driver->cuEventCreate || !driver->cuEventRecord || !driver->cuEventQuery ||
+	    !driver->cuEventDestroy_v2)
+		return CU_NOT_SUPPORTED;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return CU_OUT_OF_MEMORY;
+	made->entry = *entry;
+	result = record_end(driver, made, stream);
+	if (result == CU_OK && !lock_take(&queue.lock)) {
+		driver->cuEventDestroy_v2(made->event);
+		result = CU_OUT_OF_MEMORY;
+	}
+	if (result != CU_OK) {
+		free(made);
+		return result;
+	}
+	append(made);
+	pthread_mutex_unlock(&queue.lock);
+	return CU_OK;
+}
+
+/* One that no other thread asks about, behind `skip` such: told, or still waiting. Of that pointer; 0: any. */
+static struct pending *pick(size_t skip, bool told, uint64_t pointer)
+{
+	struct pending *one;
+
+	if (!lock_take(&queue.lock))
+		return NULL;
+	for (one = queue.first; one; one = one->next)
+		if (!one->busy && one->told == told &&
+		    (!pointer || one->entry.pointer == pointer) && !skip--)
+			break;
+	if (one)
+		one->busy = true;
+	pthread_mutex_unlock(&queue.lock);
+	return one;
+}
+
+static void put_back(struct pending *one)
+{
+	if (!lock_take(&queue.lock))
+		return;
+	one->busy = false;
+	pthread_mutex_unlock(&queue.lock);
+}
+
+/* Attached memory is left; the program's own, which others have attached, goes on in limbo. */
+static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
+{
+	if (one->entry.kind == LIVE_OWN) {
+		if (one->entry.name[0])
+			linger_keep(driver, &one->entry, false);
+		else
+			linger_pass(driver, &one->entry, current);
+		return;
+	}
+	attach_close(driver, &one->entry);
+	if (!one->told)
+		share_left(&one->entry);
+}
+
+/* Off the list first: once it is freed, the address may be anybody's. */
+static void finish(const struct driver *driver, struct pending *one, cu_context current)
+{
+	if (!lock_take(&queue.lock))
+		return;
+	unlink_one(one);
+	one->entry.reading = live_reading();
+	pthread_mutex_unlock(&queue.lock);
+	end_entry(driver, one, current);
+	driver->cuEventDestroy_v2(one->event);
+	free(one);
+}
+
+static bool set_told(struct pending *one, bool told)
+{
+	if (!lock_take(&queue.lock))
+		return false;
+	one->told = told;
+	one->entry.reading = live_reading();
+	atomic_fetch_add_explicit(&queue.waiting, told ? (size_t)-1 : 1, memory_order_release);
+	pthread_mutex_unlock(&queue.lock);
+	return true;
+}
+
+/* The program has done with it, and so has its stream. False: it can't be told now without a wait. */
+static bool tell(struct pending *one, bool waits)
+{
+	static _Atomic int64_t failed_ms;
+
+	if (!waits && monotonic_ms() - atomic_load(&failed_ms) < LIMBO_PAUSE_MS)
+		return false;
+	if (!set_told(one, true))
+		return false;
+	if (waits)
+		share_left(&one->entry);
+	else if (!share_left_later(&one->entry)) {
+		atomic_store(&failed_ms, monotonic_ms());
+		set_told(one, false);
+		return false;
+	}
+	return true;
+}
+
+static bool is_due(const struct driver *driver, const struct pending *one, struct scope *scope)
+{
+	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
+}
+
+/* Before it is closed. Its end is told once it is closed where that may wait. */
+static bool is_told_first(const struct pending *one, bool waits)
+{
+	return one->entry.kind == LIVE_IPC ||
+	       (!waits && one->entry.kind != LIVE_OWN && one->entry.kind != LIVE_OWN_VMM);
+}
+
+/* cuIpcCloseMemHandle waits for all of the GPU's work (measured): not in a call that does not. */
+static bool end_if_due(const struct driver *driver, struct pending *one, bool waits)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (!is_due(driver, one, &scope) || (is_told_first(one, waits) && !tell(one, waits))) {
+		put_back(one);
+		return false;
+	}
+	if (one->entry.kind == LIVE_IPC)
+		put_back(one);
+	else
+		finish(driver, one, one->context);
+	return true;
+}
+
+static const struct driver *driver_to_end(void)
+{
+	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
+}
+
+/* The oldest first. Where that one is held up, and there are more than a call has time for, they take
+ * turns: those that are held up for long keep nobody from asking about the rest. */
+static size_t sweep(size_t most, bool waits)
+{
+	static atomic_size_t turn; /* behind so many */
+	const struct driver *driver = driver_to_end();
+	bool all = most >= atomic_load(&queue.waiting);
+	size_t asked = 0, ended = 0, waiting = 0;
+	struct pending *one = NULL;
+
+	while (driver && asked++ < most && (one = pick(waiting, false, 0))) {
+		if (end_if_due(driver, one, waits))
+			ended++;
+		else if (++waiting == 1 && !ended && !all && atomic_load(&turn) > 1)
+			waiting = atomic_load(&turn);
+	}
+	if (!ended)
+		atomic_store(&turn, one ? waiting : 0);
+	return ended;
+}
+
+void async_sweep(bool waits)
+{
+	if (async_waits())
+		sweep(SWEEP_MAX, waits);
+}
+
+void async_ask(uint64_t pointer)
+{
+	const struct driver *driver = driver_to_end();
+	struct pending *one = driver ? pick(0, false, pointer) : NULL;
+
+	if (one)
+		end_if_due(driver, one, true);
+}
+
+void async_close(void)
+{
+	const struct driver *driver = driver_to_end();
+	struct pending *one;
+
+	while (driver && (one = pick(0, true, 0))) {
+		_scope_ struct scope scope = scope_enter(driver);
+
+		scope_push(&scope, one->context);
+		finish(driver, one, NULL);
+	}
+}
+
+bool async_drain(int64_t until_ms)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	size_t ended = 0;
+
+	(void)quiet;
+	while (async_waits() && process_is_mine() && !process_is_ending()) {
+		/* not what others free meanwhile */
+		size_t now = sweep(atomic_load(&queue.waiting), true);
+
+		ended += now;
+		if (monotonic_ms() >= until_ms)
+			break;
+		if (!now)
+			poll(NULL, 0, 1);
+	}
+	return ended != 0;
+}
+
+bool async_holds(uint64_t pointer)
+{
+	const struct pending *one;
+
+	if (!async_any() || !lock_take(&queue.lock))
+		return false;
+	one = queue.first;
+	while (one && one->entry.pointer != pointer)
+		one = one->next;
+	pthread_mutex_unlock(&queue.lock);
+	return one != NULL;
+}
+
+uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint64_t what)
+{
+	uint64_t sum = 0;
+
+	if (!async_any() || !lock_take(&queue.lock))
+		return 0;
+	for (const struct pending *one = queue.first; one; one = one->next)
+		sum += one->told ? 0 : of(&one->entry, what);
+	pthread_mutex_unlock(&queue.lock);
+	return sum;
+}
+
+bool async_read_anew(void)
+{
+	if (!lock_take(&queue.lock))
+		return false;
+	for (struct pending *one = queue.first; one; one = one->next)
+		one->read = false;
+	pthread_mutex_unlock(&queue.lock);
+	return true;
+}
+
+bool async_read(struct live *out, size_t room, size_t *out_count)
+{
+	size_t count = 0;
+
+	if (!lock_take(&queue.lock))
+		return false;
+	for (struct pending *one = queue.first; one && count < room; one = one->next) {
+		if (one->read || one->told || !one->entry.name[0])
+			continue;
+		one->read = true;
+		out[count++] = one->entry;
+	}
+	pthread_mutex_unlock(&queue.lock);
+	*out_count = count;
+	return true;
+}
+
+struct pending *async_take_of(cu_context context)
+{
+	struct pending *taken = NULL, *one, *next;
+
+	if (!async_any() || !lock_take(&queue.lock))
+		return NULL;
+	for (one = queue.first; one; one = next) {
+		next = one->next;
+		if (one->busy || (one->context != context && one->entry.context != context))
+			continue;
+		unlink_one(one);
+		one->entry.reading = live_reading();
+		one->next = taken;
+		taken = one;
+	}
+	pthread_mutex_unlock(&queue.lock);
+	return taken;
+}
+
+/* Its event went with the context, or its memory did; mapped memory is no context's own. */
+static void end_behind(const struct driver *driver, cu_context context, const struct pending *one)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (live_is_mapped(&one->entry) || one->entry.context != context)
+		end_entry(driver, one, NULL);
+	else if (one->entry.kind == LIVE_OWN && one->entry.name[0])
+		share_end(one->entry.name, one->entry.generation);
+	else if (one->entry.kind != LIVE_OWN && !one->told)
+		share_left(&one->entry);
+	if (driver && one->context != context && scope_push(&scope, one->context))
+		driver->cuEventDestroy_v2(one->event);
+}
+
+void async_end(const struct driver *driver, cu_context context, struct pending *taken)
+{
+	while (taken) {
+		struct pending *next = taken->next;
+
+		end_behind(driver, context, taken);
+		free(taken);
+		taken = next;
+	}
+}
+
+void async_return(struct pending *taken)
+{
+	while (taken && lock_take(&queue.lock)) {
+		struct pending *next = taken->next;
+
+		taken->next = NULL;
+		append(taken);
+		pthread_mutex_unlock(&queue.lock);
+		taken = next;
+	}
+}

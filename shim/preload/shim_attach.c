@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_attach.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/client_held.h"
+#include "core/buffer/limbo.h"
+#include "shim_describe.h"
+#include "shim_link.h"
+#include "cuda/shim_scope.h"
+#include "shim_share.h"
+#include "cuda/vmm_host.h"
+
+/* Why a rule's buffer was not used: one line, and the error for a rule with `must`. */
+struct refusal {
+	char why[512];
+	cu_result result;
+};
+
+/* What the registry gave for the name. */
+struct found {
+	record what;
+	uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	int fd; /* -1: none */
+	bool own, read_only;
+	unsigned int reading;
+};
+
+static bool refuse(struct refusal *refusal, cu_result result, const char *why)
+{
+	refusal->result = result;
+	snprintf(refusal->why, sizeof(refusal->why), "%s", why);
+	return false;
+}
+
+static bool refuse_call(struct refusal *refusal, const struct driver *driver, cu_result result,
+			const char *call)
+{
+	refusal->result = result;
+	snprintf(refusal->why, sizeof(refusal->why), "%s answered %s", call,
+		 driver_error_name(driver, result));
+	return false;
+}
+
+/* Its ordinal here; -1: it is not visible. */
+static int device_seek(const struct driver *driver, const uint8_t wanted[GPUSHARE_UUID_SIZE])
+{
+	uint8_t uuid[GPUSHARE_UUID_SIZE];
+	cu_device device;
+	int count = 0;
+
+	if (!driver->cuDeviceGetCount || driver->cuDeviceGetCount(&count) != CU_OK)
+		return -1;
+	for (int i = 0; i < count; i++)
+		if (driver->cuDeviceGet && driver->cuDeviceGet(&device, i) == CU_OK &&
+		    describe_device(driver, device, uuid) == CU_OK &&
+		    !memcmp(uuid, wanted, GPUSHARE_UUID_SIZE))
+			return i;
+	return -1;
+}
+
+/* From the device that the program allocates on. Of a GPU that is not visible only a try tells. */
+static bool is_reached(const struct claim *claim, const record *what)
+{
+	int home = device_seek(claim->driver, what->device_uuid), can = 0;
+
+	return home < 0 || home == claim->allocation.device ||
+	       (claim->driver->cuDeviceCanAccessPeer &&
+		claim->driver->cuDeviceCanAccessPeer(&can, claim->allocation.device, home) ==
+		    CU_OK &&
+		can);
+}
+
+/* Big enough, reachable, and said to be what it can be. */
+static bool fits(const struct claim *claim, const struct found *found, size_t size,
+		 struct refusal *refusal)
+{
+	const record *what = &found->what;
+
+	if (what->size < size) {
+		snprintf(refusal->why, sizeof(refusal->why),
+			 "it has %llu bytes, the program asks for %zu",
+			 (unsigned long long)what->size, size);
+		refusal->result = CU_OUT_OF_MEMORY;
+		return false;
+	}
+	if (what->base_offset > what->base_size || what->size > what->base_size - what->base_offset)
+		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
+	if (claim->allocation.driver == RULES_API_cuMemAllocManaged &&
+	    what->backing != GPUSHARE_BACKING_HOST)
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "managed memory is for the CPU too, which can't reach a device "
+			      "buffer; share one that was made by a rule with \"unified\"");
+	if (what->backing != GPUSHARE_BACKING_HOST && !is_reached(claim, what))
+		return refuse(refusal, CU_INVALID_DEVICE,
+			      "it is on another GPU, to which the program's has no peer access");
+	return true;
+}
+
+static bool open_ipc(const struct claim *claim, const struct found *found, struct live *entry,
+		     struct refusal *refusal)
+{
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
+	cu_ipc_mem_handle ipc;
+	cu_deviceptr mapping;
+
+	if (found->own)
+		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
+	memcpy(ipc.reserved, found->handle, GPUSHARE_HANDLE_SIZE);
+	if (driver->cuIpcOpenMemHandle_v2 && driver->cuIpcCloseMemHandle)
+		result = driver->cuIpcOpenMemHandle_v2(&mapping, ipc, CU_IPC_LAZY_PEER_ACCESS);
+	if (result == CU_INVALID_CONTEXT)
+		return refuse(
+		    refusal, result,
+		    "CUDA takes its owner, who has the same pid in another container, for "
+		    "this process; start either with another pid, or share it as vmm");
+	if (result != CU_OK)
+		return refuse_call(refusal, driver, result, "cuIpcOpenMemHandle");
+	entry->kind = LIVE_IPC;
+	entry->mapping.pointer = mapping;
+	memcpy(entry->handle, found->handle, GPUSHARE_HANDLE_SIZE);
+	return true;
+}
+
+static bool open_vmm(const struct claim *claim, const struct found *found, struct live *entry,
+		     struct refusal *refusal)
+{
+	const struct vmm_wish wish = {
+	    .read_only = !found->own && found->read_only,
+	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
+	};
+	const char *call = NULL;
+	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
+				   claim->allocation.device, &wish, &entry->mapping, &call);
+
+	if (result != CU_OK)
+		return refuse_call(refusal, claim->driver, result, call);
+	entry->kind = LIVE_VMM;
+	return true;
+}
+
+/* At the address that it has in every process. */
+static bool open_host(const struct claim *claim, const struct found *found, struct live *entry,
+		      struct refusal *refusal)
+{
+	const struct vmm_wish wish = {
+	    .address = found->what.address - found->what.base_offset,
+	    .must = true,
+	    .read_only = found->read_only,
+	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
+	};
+	const char *call = NULL;
+	cu_result result;
+
+	if (found->own)
+		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
+	if (found->what.address <= found->what.base_offset)
+		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
+	result = vmm_host_map(claim->driver, found->fd, found->what.base_size,
+			      claim->allocation.device, &wish, &entry->mapping, &call);
+	if (result == VMM_ADDRESS_TAKEN)
+		return refuse(refusal, CU_OUT_OF_MEMORY,
+			      "the address that it has in every process is taken in this one");
+	if (result != CU_OK)
+		return refuse_call(refusal, claim->driver, result, call);
+	entry->kind = LIVE_VMM;
+	entry->unified = true;
+	entry->managed = claim->allocation.driver == RULES_API_cuMemAllocManaged;
+	return true;
+}
+
+static bool open_found(const struct claim *claim, const struct found *found, struct live *entry,
+		       struct refusal *refusal)
+{
+	bool opened;
+
+	switch (found->what.backing) {
+	case GPUSHARE_BACKING_IPC:
+		opened = open_ipc(claim, found, entry, refusal);
+		break;
+	case GPUSHARE_BACKING_VMM:
+		opened = open_vmm(claim, found, entry, refusal);
+		break;
+	case GPUSHARE_BACKING_HOST:
+		opened = open_host(claim, found, entry, refusal);
+		break;
+	default:
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "its backing is not known to this version");
+	}
+	if (!opened && found->what.backing != GPUSHARE_BACKING_HOST &&
+	    device_seek(claim->driver, found->what.device_uuid) < 0 &&
+	    (refusal->result == CU_INVALID_DEVICE || refusal->result == CU_NOT_SUPPORTED ||
+	     refusal->result == CU_PEER_ACCESS_UNSUPPORTED))
+		return refuse(refusal, CU_INVALID_DEVICE,
+			      "its GPU is not visible to this process, and the program's can't "
+			      "reach it");
+	entry->pointer = entry->mapping.pointer + found->what.base_offset;
+	return opened;
+}
+
+static bool ask(const struct claim *claim, struct found *found, struct refusal *refusal)
+{
+	found->fd = -1;
+	found->read_only = claim->match.flags & GPUSHARE_FLAG_READONLY;
+	refusal->result = CU_OUT_OF_MEMORY;
+	return link_attach(claim->match.name, claim->match.wait_ms, &found->read_only, &found->what,
+			   found->handle, &found->fd, &found->own, &found->reading, refusal->why,
+			   sizeof(refusal->why)) == GPUSHARE_OK;
+}
+
+static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
+		   struct refusal *refusal)
+{
+	struct live entry = {.size = size, .device = claim->allocation.device, .pool = claim->pool};
+	struct found found = {.own = false};
+	_cleanup_close_ int fd = -1;
+
+	if (!ask(claim, &found, refusal))
+		return false;
+	fd = found.fd;
+	strcpy(entry.name, found.what.name);
+	entry.generation = found.what.generation;
+	entry.reading = found.reading;
+	describe_note(&entry, &found.what);
+	if (claim->driver->cuCtxGetCurrent)
+		claim->driver->cuCtxGetCurrent(&entry.context);
+	if (!fits(claim, &found, size, refusal) || !open_found(claim, &found, &entry, refusal)) {
+		share_left(&entry);
+		return false;
+	}
+	if (!live_add(&entry)) {
+		attach_close(claim->driver, &entry);
+		share_left(&entry);
+		return refuse(refusal, CU_OUT_OF_MEMORY, "out of memory");
+	}
+	*out_pointer = entry.pointer;
+	state_log("\"%s\" is attached: %zu of %llu bytes asked for", entry.name, size,
+		  (unsigned long long)found.what.size);
+	return true;
+}
+
+/* Logs the reason. True: the rule says "must", and the program gets the error. */
+static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
+{
+	state_log("\"%s\" is not attached: %s; %s", claim->match.name, refusal->why,
+		  claim->match.must ? "the allocation fails, as the rule says \"must\""
+				    : "the program gets ordinary memory");
+	*out_result = refusal->result;
+	return claim->match.must;
+}
+
+bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
+		    cu_result *out_result)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct refusal refusal = {.result = CU_OK};
+
+	(void)scope;
+	if (!claim_take(claim, RULES_ATTACH))
+		return false;
+	*out_result = CU_OK;
+	return attach(claim, size, out_pointer, &refusal) || say(claim, &refusal, out_result);
+}
+
+static bool import(const struct claim *claim, const struct found *found, size_t size,
+		   struct live *out, struct refusal *refusal)
+{
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
+
+	/* Whether the program can map it would come out too late, in a call of its own. */
+	if (device_seek(driver, found->what.device_uuid) < 0)
+		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
+	if (found->what.backing == GPUSHARE_BACKING_HOST)
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "it is unified memory, which the program can't map by itself "
+			      "(cuMemCreate); share cuMemCreate memory under that name");
+	if (found->what.backing != GPUSHARE_BACKING_VMM)
+		return refuse(refusal, CU_NOT_SUPPORTED,
+			      "it is cudaMalloc memory, and the program asks for memory to map by "
+			      "itself (cuMemCreate); share cuMemCreate memory under that name");
+	if (!found->own && found->read_only)
+		return refuse(refusal, CU_NOT_PERMITTED,
+			      "it is read-only, and the program asks for memory to map by itself "
+			      "(cuMemCreate)");
+	if (found->what.base_offset || found->what.base_size != size) {
+		snprintf(refusal->why, sizeof(refusal->why),
+			 "it is %llu bytes in one piece, the program asks for a piece of %zu",
+			 (unsigned long long)found->what.base_size, size);
+		refusal->result = CU_OUT_OF_MEMORY;
+		return false;
+	}
+	if (driver->cuMemImportFromShareableHandle)
+		result = driver->cuMemImportFromShareableHandle(&out->mapping.handle,
+								(void *)(intptr_t)found->fd,
+								(cu_handle_type)CU_HANDLE_POSIX_FD);
+	return result == CU_OK ||
+	       refuse_call(refusal, driver, result, "cuMemImportFromShareableHandle");
+}
+
+bool attach_object(struct claim *claim, size_t size, struct live *out_object, cu_result *out_result)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct refusal refusal = {.result = CU_OK};
+	struct found found = {.own = false};
+	_cleanup_close_ int fd = -1;
+
+	(void)scope;
+	if (!claim_take(claim, RULES_ATTACH))
+		return false;
+	*out_result = CU_OK;
+	*out_object =
+	    (struct live){.size = size, .kind = LIVE_VMM, .count = 1, .mapping = {.size = size}};
+	if (!ask(claim, &found, &refusal))
+		return say(claim, &refusal, out_result);
+	fd = found.fd;
+	strcpy(out_object->name, found.what.name);
+	out_object->generation = found.what.generation;
+	out_object->reading = found.reading;
+	describe_note(out_object, &found.what);
+	if (fits(claim, &found, size, &refusal) &&
+	    import(claim, &found, size, out_object, &refusal)) {
+		state_log("\"%s\" is attached: %zu bytes", claim->match.name, size);
+		if (found.what.flags & GPUSHARE_FLAG_KEEP)
+			out_object->mapping.held = held_keep(fd);
+		return true;
+	}
+	share_left(out_object);
+	return say(claim, &refusal, out_result);
+}
+
+cu_result attach_close(const struct driver *driver, const struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (live_is_mapped(entry) && !entry->mapping.file)
+		return vmm_unmap(driver, &entry->mapping);
+	/* cuMemFree asks for no current one, cuIpcCloseMemHandle and cuMemHostUnregister do */
+	if (entry->context)
+		scope_push(&scope, entry->context);
+	if (entry->mapping.file)
+		return vmm_unmap(driver, &entry->mapping);
+	return driver->cuIpcCloseMemHandle(entry->mapping.pointer);
+}
+
+void attach_wait(const struct driver *driver, const struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (entry->context)
+		scope_push(&scope, entry->context);
+	/* cuMemFree spares a capture in relaxed mode, which cuCtxSynchronize spoils */
+	if (limbo_stand_in(driver) != CU_OK && driver->cuCtxSynchronize)
+		driver->cuCtxSynchronize();
+}
+
+cu_result attach_end(const struct driver *driver, const struct live *entry)
+{
+	cu_result result;
+
+	if (live_is_mapped(entry))
+		attach_wait(driver, entry);
+	result = attach_close(driver, entry);
+	share_left(entry);
+	return result;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* A context takes its memory along: what was named or attached in it ends with it. */
+#include <stdlib.h>
+
+#include "shim_apart.h"
+#include "shim_async.h"
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_linger.h"
+#include "shim_lookup.h"
+#include "shim_process.h"
+#include "cuda/shim_scope.h"
+#include "shim_share.h"
+#include "shim_site.h"
+
+/* The call is guarded then. */
+static bool is_concerned(void)
+{
+	if (!(live_any() || async_any() || linger_any() || apart_any()) || !process_is_mine())
+		return false;
+	site_guard();
+	return true;
+}
+
+struct withdrawn {
+	struct withdrawn *next;
+	struct live entry;
+};
+
+/* Own names go before the memory does. The list is for a context whose end fails; an entry for which malloc
+ * fails is not in it. */
+static struct withdrawn *end_names(cu_context context)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct withdrawn *ended = NULL, *one;
+	struct live entry;
+
+	(void)quiet;
+	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry)) {
+		share_end(entry.name, entry.generation);
+		one = malloc(sizeof(*one));
+		if (!one)
+			continue;
+		*one = (struct withdrawn){ended, entry};
+		ended = one;
+	}
+	return ended;
+}
+
+static void share_in_context(const struct driver *driver, struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	scope_push(&scope, entry->context);
+	share_again(driver, entry);
+}
+
+/* Share the list again where the context stays; free it. */
+static void settle_names(const struct driver *driver, struct withdrawn *ended, bool stays)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct withdrawn *next;
+
+	(void)quiet;
+	for (; ended; ended = next) {
+		next = ended->next;
+		if (stays)
+			share_in_context(driver, &ended->entry);
+		free(ended);
+	}
+}
+
+/* Attachments go after it. Mapped memory, the program's own too, is no context's own: it would stay.
+ * Work on it has ended with the context. */
+static void end_mappings(const struct driver *driver, cu_context context)
+{
+	struct live entry;
+
+	while (live_take_of(context, false, &entry)) {
+		if (live_is_mapped(&entry))
+			attach_close(driver, &entry);
+		if (entry.kind == LIVE_OPENED)
+			entry.count = 1; /* attached once, however often it was opened */
+		for (unsigned int i = 0; i < entry.count; i++)
+			share_left(&entry);
+	}
+}
+
+struct ending {
+	const struct driver *driver; /* NULL: nothing of ours is concerned */
+	cu_context context;
+	struct withdrawn *names;
+	struct pending *waiting;
+	struct limbo_entry *lingering;
+};
+
+static struct ending begin(const struct driver *driver, cu_context context)
+{
+	struct ending ending = {.driver = context ? driver : NULL, .context = context};
+
+	if (!ending.driver)
+		return ending;
+	ending.waiting = async_take_of(context);
+	ending.lingering = linger_take_of(context);
+	ending.names = end_names(context);
+	return ending;
+}
+
+static cu_result conclude(const struct ending *ending, cu_result result)
+{
+	if (!ending->driver)
+		return result;
+	settle_names(ending->driver, ending->names, result != CU_OK);
+	if (result != CU_OK) {
+		async_return(ending->waiting);
+		linger_return(ending->lingering);
+		return result;
+	}
+	async_end(ending->driver, ending->context, ending->waiting);
+	linger_end(ending->lingering);
+	end_mappings(ending->driver, ending->context);
+	return result;
+}
+
+cu_result buffers_context_destroy(cu_cuCtxDestroy_v2_call *real, cu_context context)
+{
+	const struct ending ending = begin(is_concerned() ? lookup_driver() : NULL, context);
+
+	return conclude(&ending, real(context));
+}
+
+static bool is_active(const struct driver *driver, cu_device device)
+{
+	unsigned int flags;
+	int active = 0;
+
+	return driver->cuDevicePrimaryCtxGetState &&
+	       driver->cuDevicePrimaryCtxGetState(device, &flags, &active) == CU_OK && active;
+}
+
+/* The device's primary context, if there is one; its count is as it was. */
+static cu_context primary_of(const struct driver *driver, cu_device device)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_context context = NULL;
+
+	(void)scope;
+	if (!is_active(driver, device) || !driver->cuDevicePrimaryCtxRetain ||
+	    !driver->cuDevicePrimaryCtxRelease_v2 ||
+	    driver->cuDevicePrimaryCtxRetain(&context, device) != CU_OK)
+		return NULL;
+	driver->cuDevicePrimaryCtxRelease_v2(device);
+	return context;
+}
+
+cu_result buffers_primary_reset(cu_cuDevicePrimaryCtxReset_v2_call *real, cu_device device)
+{
+	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;
+	const struct ending ending = begin(driver, driver ? primary_of(driver, device) : NULL);
+
+	return conclude(&ending, real(device));
+}
+
+/* Only the last release ends it, and which that is shows afterwards. */
+cu_result buffers_primary_release(cu_cuDevicePrimaryCtxRelease_v2_call *real, cu_device device)
+{
+	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;
+	cu_context context = driver ? primary_of(driver, device) : NULL;
+	cu_result result = real(device);
+	struct ending ending;
+
+	if (!context || result != CU_OK || is_active(driver, device))
+		return result;
+	ending = begin(driver, context);
+	return conclude(&ending, result);
+}

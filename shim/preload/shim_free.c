@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_async.h"
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_freed.h"
+#include "shim_linger.h"
+#include "shim_lookup.h"
+#include "shim_own.h"
+#include "shim_pages.h"
+#include "shim_process.h"
+#include "cuda/shim_quiet.h"
+#include "shim_share.h"
+#include "shim_site.h"
+
+cu_result buffers_stand_in(const struct driver *driver, cu_context context)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	cu_result result;
+	cu_context left;
+
+	(void)quiet;
+	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 || !driver->cuCtxPushCurrent_v2 ||
+	    !driver->cuCtxPopCurrent_v2 || driver->cuCtxPushCurrent_v2(context) != CU_OK)
+		return CU_OUT_OF_MEMORY;
+	result = limbo_stand_in(driver);
+	driver->cuCtxPopCurrent_v2(&left);
+	return result;
+}
+
+static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *driver,
+			  struct live *entry)
+{
+	bool attached;
+	cu_result result;
+
+	pages_publish_freed(driver, entry);
+	attached = linger_withdraw(entry);
+	if (attached && buffers_stand_in(driver, entry->context) == CU_OK) {
+		linger_keep(driver, entry, true);
+		return CU_OK;
+	}
+	if (attached)
+		linger_drop(entry);
+	result = real(entry->pointer); /* what it says is what the program is to hear */
+	if (result != CU_OK && result != CU_DEINITIALIZED)
+		share_again(driver, entry);
+	return result;
+}
+
+bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer)
+{
+	return async_holds(pointer) || linger_holds(pointer, 1) || freed_holds(driver, pointer);
+}
+
+cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
+{
+	const struct driver *driver = lookup_driver();
+	struct live entry;
+	cu_result result;
+	bool ours;
+
+	if (!driver || !process_is_mine())
+		return real(pointer);
+	site_guard();
+	async_sweep(false);
+	share_settle(pointer);
+	ours = live_take(pointer, &entry);
+	if (!ours) {
+		if (buffers_has_freed(driver, pointer))
+			return CU_INVALID_VALUE;
+		result = real(pointer);
+	} else if (entry.kind == LIVE_OWN_VMM) {
+		result = own_free(driver, &entry);
+	} else if (entry.kind != LIVE_OWN) {
+		result = attach_end(driver, &entry);
+	} else {
+		result = free_own(real, driver, &entry);
+	}
+	if (pointer && result == CU_OK && async_any())
+		async_close();
+	(ours ? linger_ask : linger_sweep)(pointer && result == CU_OK);
+	return result;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_line.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/client_internal.h"
+#include "base/monotonic.h"
+#include "shim_live.h"
+#include "base/shim_lock.h"
+#include "shim_resync.h"
+
+/* What fails at once costs next to nothing, and may be a registry that is being replaced: that is
+ * soon tried again. What took its time is not. */
+#define SLOW_MS 100
+#define PAUSE_MIN_MS 50
+#define PAUSE_MAX_MS 1000
+#define PAUSE_SLOW_MIN_MS 1000
+#define PAUSE_SLOW_MAX_MS 30000
+
+struct line line;
+
+static struct {
+	pthread_mutex_t lock;
+	atomic_uint queued;	/* threads that wait for it */
+	unsigned int limit_ms;	/* of one turn */
+	int64_t began_ms;	/* this turn */
+	int64_t quiet_until_ms; /* after a failure of the transport */
+	int64_t pause_ms;
+	atomic_bool unanswered; /* the latest failure was of that kind */
+} turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The child drops its copy of the fd: the parent's session_key must end with the parent. */
+static void drop_in_child(void)
+{
+	if (line.client)
+		client_disconnect(line.client);
+}
+
+static bool take_turn(int64_t until_ms)
+{
+	int64_t left_ms = until_ms - monotonic_ms();
+	bool taken;
+
+	atomic_fetch_add_explicit(&turn.queued, 1, memory_order_relaxed);
+	taken = lock_take_within(&turn.lock, left_ms > 0 ? (unsigned int)left_ms : 0);
+	atomic_fetch_sub_explicit(&turn.queued, 1, memory_order_relaxed);
+	return taken;
+}
+
+static bool have_client(void)
+{
+	const struct client_options options = {.who = "shim", .autostart = true};
+
+	if (line.client)
+		return true;
+	line.client = client_new(&options);
+	if (!line.client)
+		return false;
+	client_resync_by(line.client, resync_tell, NULL);
+	turn.limit_ms = line.client->timeout_ms;
+	pthread_atfork(NULL, NULL, drop_in_child);
+	return true;
+}
+
+static int begin_turn(char *why, size_t why_size)
+{
+	if (!have_client()) {
+		snprintf(why, why_size, "out of memory");
+		return GPUSHARE_E_NO_MEMORY;
+	}
+	turn.began_ms = monotonic_ms();
+	if (turn.quiet_until_ms && turn.began_ms < turn.quiet_until_ms) {
+		snprintf(why, why_size, "the registry failed a moment ago; not asked again yet");
+		return GPUSHARE_E_NO_REGISTRY;
+	}
+	line.until_ms = turn.began_ms + turn.limit_ms;
+	if (line.client->connections && live_missed())
+		client_tell_anew(line.client);
+	return GPUSHARE_OK;
+}
+
+int line_enter_by(int64_t until_ms, char *why, size_t why_size)
+{
+	int status;
+
+	if (!take_turn(until_ms)) {
+		snprintf(why, why_size, "another thread's registry call took too long");
+		return GPUSHARE_E_TIMED_OUT;
+	}
+	status = begin_turn(why, why_size);
+	if (status != GPUSHARE_OK)
+		pthread_mutex_unlock(&turn.lock);
+	else if (line.until_ms > until_ms)
+		line.until_ms = until_ms;
+	return status;
+}
+
+int line_enter(char *why, size_t why_size)
+{
+	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
+	int status = line_enter_by(until_ms, why, why_size);
+
+	if (status == GPUSHARE_OK)
+		line.until_ms =
+		    turn.began_ms + turn.limit_ms; /* what waiting took is not counted */
+	return status;
+}
+
+int line_enter_standing(bool *out_runs)
+{
+	int status;
+
+	*out_runs = false;
+	if (pthread_mutex_trylock(&turn.lock))
+		return GPUSHARE_E_TIMED_OUT;
+	line.until_ms = 0; /* no time for what the registry has asked for */
+	if (line.client && client_stands(line.client))
+		return GPUSHARE_OK;
+	status = line.client ? client_probe(line.client) : GPUSHARE_E_TIMED_OUT;
+	pthread_mutex_unlock(&turn.lock);
+	*out_runs = status == GPUSHARE_OK;
+	return status == GPUSHARE_OK ? GPUSHARE_E_TIMED_OUT : status;
+}
+
+void line_leave(void)
+{
+	int64_t until_ms = line.until_ms;
+
+	pthread_mutex_unlock(&turn.lock);
+	resync_share_wanted(until_ms);
+}
+
+bool line_is_queued(void)
+{
+	return atomic_load_explicit(&turn.queued, memory_order_relaxed);
+}
+
+bool line_standing(unsigned int *out_connection)
+{
+	const struct client *client;
+
+	if (pthread_mutex_trylock(&turn.lock))
+		return false;
+	client = line.client;
+	*out_connection = 0;
+	if (client && client->fd >= 0 && !client_has_ended(client))
+		*out_connection = client->connections;
+	pthread_mutex_unlock(&turn.lock);
+	return true;
+}
+
+bool line_is_unanswered(void)
+{
+	return atomic_load_explicit(&turn.unanswered, memory_order_relaxed);
+}
+
+static void note_unanswered(int status)
+{
+	atomic_store_explicit(&turn.unanswered, status == GPUSHARE_E_TIMED_OUT,
+			      memory_order_relaxed);
+}
+
+/* Keep count of the transport's failures. */
+static void note(bool reached)
+{
+	bool slow = monotonic_ms() - turn.began_ms >= SLOW_MS;
+	int64_t least = slow ? PAUSE_SLOW_MIN_MS : PAUSE_MIN_MS;
+	int64_t most = slow ? PAUSE_SLOW_MAX_MS : PAUSE_MAX_MS;
+
+	turn.quiet_until_ms = 0;
+	if (reached) {
+		note_unanswered(GPUSHARE_OK);
+		turn.pause_ms = 0;
+		return;
+	}
+	turn.pause_ms *= 2;
+	if (turn.pause_ms < least)
+		turn.pause_ms = least;
+	if (turn.pause_ms > most)
+		turn.pause_ms = most;
+	turn.quiet_until_ms = monotonic_ms() + turn.pause_ms;
+}
+
+/* The client has what is left of the turn. */
+static struct client *limited(void)
+{
+	int64_t left_ms = line.until_ms - monotonic_ms();
+
+	line.client->timeout_ms = left_ms > 0 ? (unsigned int)left_ms : 1;
+	return line.client;
+}
+
+static int say(int status, char *why, size_t why_size)
+{
+	if (status != GPUSHARE_OK)
+		snprintf(why, why_size, "%s", line.client->why);
+	return status;
+}
+
+request *line_ask(pb_size_t verb)
+{
+	request *question = &line.client->request;
+
+	memset(question, 0, sizeof(*question));
+	question->which_verb = verb;
+	line.client->goes = -1;
+	return question;
+}
+
+int line_call(unsigned int extra_ms, char *why, size_t why_size)
+{
+	int status = client_call(limited(), extra_ms);
+
+	line.until_ms += extra_ms;
+	note(status == GPUSHARE_OK || line.client->fd >= 0);
+	if (line.client->fd < 0)
+		note_unanswered(status);
+	return say(status, why, why_size);
+}
+
+int line_give_back(char *why, size_t why_size)
+{
+	int64_t least_ms = monotonic_ms() + turn.limit_ms / 4;
+	int status;
+
+	if (line.until_ms < least_ms)
+		line.until_ms = least_ms;
+	line.client->giving_back = true;
+	status = client_call(limited(), 0);
+	line.client->giving_back = false;
+	if (status != GPUSHARE_OK && line.client->fd < 0) {
+		note(false); /* else what failed before, if anything did, is still the case */
+		note_unanswered(status);
+	}
+	return say(status, why, why_size);
+}

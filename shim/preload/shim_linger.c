@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_linger.h"
+
+#include <string.h>
+
+#include "shim_apart.h"
+#include "shim_buffers.h"
+#include "shim_link.h"
+#include "shim_lookup.h"
+#include "shim_process.h"
+#include "cuda/shim_scope.h"
+#include "shim_share.h"
+
+static struct limbo limbo = LIMBO_INITIALIZER;
+
+static const struct driver *driver_to_end(void)
+{
+	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
+}
+
+bool linger_any(void)
+{
+	return limbo_any(&limbo);
+}
+
+bool linger_holds(uint64_t base, uint64_t size)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	return limbo_holds(&limbo, base, size);
+}
+
+bool linger_withdraw(const struct live *entry)
+{
+	limbo_set_limit(&limbo, state_limbo());
+	if (limbo_fits(&limbo, buffers_rounded(entry->size)))
+		return share_end_attached(entry->name, entry->generation);
+	share_end(entry->name, entry->generation);
+	return false;
+}
+
+void linger_drop(const struct live *entry)
+{
+	share_end(entry->name, entry->generation);
+}
+
+/* Of the current context. */
+static cu_result free_here(const struct driver *driver, cu_context context, uint64_t pointer,
+			   bool waits)
+{
+	cu_result result = waits ? CU_NOT_SUPPORTED : apart_free(driver, context, pointer);
+
+	return result == CU_OK ? result : driver->cuMemFree_v2(pointer);
+}
+
+void linger_pass(const struct driver *driver, const struct live *entry, cu_context current)
+{
+	struct scope scope;
+
+	if (!driver)
+		return;
+	scope = scope_enter(driver);
+	if (entry->context == current || scope_push(&scope, entry->context))
+		free_here(driver, entry->context, entry->pointer, false);
+	scope_leave(&scope);
+}
+
+static void give_back(const struct driver *driver, const struct limbo_entry *entry, bool waits)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_result result;
+
+	if (!scope_push(&scope, entry->context))
+		return; /* it has gone, and its memory with it */
+	result = free_here(driver, entry->context, entry->pointer, waits);
+	state_log("\"%s\" is given back: %s", entry->name,
+		  result == CU_OK ? "it was held for those who had it attached"
+				  : driver_error_name(driver, result));
+}
+
+/* Although it may be attached still. A call that waits for the GPU may wait for the registry. */
+static void give_up(const struct driver *driver, const struct limbo_entry *entry, bool waits)
+{
+	give_back(driver, entry, waits);
+	(waits ? share_end : share_end_later)(entry->name, entry->generation);
+}
+
+static void give_up_all(const struct driver *driver, struct limbo_entry *list, bool waits)
+{
+	for (; list; list = limbo_next(list))
+		give_up(driver, list, waits);
+}
+
+void linger_keep(const struct driver *driver, const struct live *entry, bool waits)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct limbo_entry kept = {.pointer = entry->pointer,
+				   .size = buffers_rounded(entry->size),
+				   .generation = entry->generation,
+				   .context = entry->context};
+
+	(void)quiet;
+	strcpy(kept.name, entry->name);
+	state_log("\"%s\" is held for those who have it attached", kept.name);
+	if (!limbo_put(&limbo, &kept))
+		give_up(driver, &kept, waits);
+	give_up_all(driver, limbo_take_over(&limbo), waits);
+}
+
+static int ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+{
+	char why[512];
+
+	(void)user;
+	return link_limbo(generations, count, why, sizeof(why));
+}
+
+static int look(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+{
+	char why[512];
+
+	(void)user;
+	return link_limbo_left(generations, count, why, sizeof(why));
+}
+
+typedef struct limbo_entry *take_call(struct limbo *limbo, limbo_ask *ask, void *user);
+
+static void sweep(take_call *take, limbo_ask *by, bool waits)
+{
+	const struct driver *driver = limbo_any(&limbo) ? driver_to_end() : NULL;
+	struct limbo_entry *left;
+	struct quiet quiet;
+
+	if (!driver)
+		return;
+	quiet = quiet_enter();
+	for (left = take(&limbo, by, NULL); left; left = limbo_next(left))
+		give_back(driver, left, waits);
+	quiet_leave(&quiet);
+}
+
+void linger_sweep(bool waits)
+{
+	sweep(limbo_look, look, waits);
+}
+
+void linger_ask(bool waits)
+{
+	sweep(limbo_take_left, ask, waits);
+}
+
+bool linger_empty(void)
+{
+	const struct driver *driver = limbo_any(&limbo) ? driver_to_end() : NULL;
+	struct limbo_entry *all = driver ? limbo_take_all(&limbo) : NULL;
+	struct quiet quiet = quiet_enter();
+
+	give_up_all(driver, all, true);
+	quiet_leave(&quiet);
+	return all != NULL;
+}
+
+struct limbo_entry *linger_take_of(cu_context context)
+{
+	apart_forget(context);
+	return limbo_take_of(&limbo, context);
+}
+
+void linger_end(struct limbo_entry *taken)
+{
+	for (; taken; taken = limbo_next(taken))
+		share_end(taken->name, taken->generation);
+}
+
+void linger_return(struct limbo_entry *taken)
+{
+	limbo_return(&limbo, taken);
+}

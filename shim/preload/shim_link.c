@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_link.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client_changes.h"
+#include "base/monotonic.h"
+#include "shim_line.h"
+#include "shim_live.h"
+
+#define REACH_MS 100 /* what a registry that has just greeted us may take */
+#define SLICE_MS 100
+#define SLICE_QUEUED_MS 10 /* while others wait */
+
+static struct changes_view changes; /* for whose turn it is */
+
+/* A registry may have done what this status says it has not: it was sent there, and no answer came. */
+static bool is_unanswered(int status)
+{
+	return status != GPUSHARE_OK && line.client->asked && line.client->fd < 0;
+}
+
+/* Without the two kilobytes of stack that a printf() takes. */
+static void put_text(char *to, size_t room, const char *text)
+{
+	size_t length = strnlen(text, room - 1);
+
+	memcpy(to, text, length);
+	to[length] = '\0';
+}
+
+static void ask_rights(gpushare_Share *share, const char *group)
+{
+	share->mode = share->buffer.mode;
+	put_text(share->group, sizeof(share->group), group);
+}
+
+/* E_NOT_READY: see link_share(). */
+static int share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+		 char *why, size_t why_size)
+{
+	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
+	int status;
+
+	share->has_buffer = true;
+	share->buffer = *what->what;
+	share->again = what->again;
+	share->orphan = what->orphan;
+	ask_rights(share, what->group);
+	line.client->goes = what->fd;
+	if (what->fd < 0)
+		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
+	status = line_call(0, why, why_size);
+	if (is_unanswered(status))
+		status = GPUSHARE_E_NOT_READY;
+	if (status == GPUSHARE_OK)
+		*out_generation = line.client->reply.body.share.generation;
+	*out_reading = live_reading();
+	line_leave();
+	return status;
+}
+
+int link_share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+	       char *why, size_t why_size)
+{
+	int status = line_enter(why, why_size);
+
+	return status == GPUSHARE_OK ? share(what, out_generation, out_reading, why, why_size)
+				     : status;
+}
+
+int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *out_generation,
+		     char *why, size_t why_size)
+{
+	int status = line_enter_by(until_ms, why, why_size);
+	unsigned int reading; /* of what has its place already */
+
+	return status == GPUSHARE_OK ? share(what, out_generation, &reading, why, why_size)
+				     : status;
+}
+
+/* What line_ask() has, which gives something back. Where no registry is, nothing is lost: the one
+ * that comes hears of it by what it is not told of. */
+static int give_back(char *why, size_t why_size)
+{
+	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
+}
+
+int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
+	       unsigned int *out_reading, char *why, size_t why_size)
+{
+	int status = line_enter(why, why_size);
+	gpushare_Share *share;
+
+	if (status != GPUSHARE_OK)
+		return status;
+	share = &line_ask(gpushare_Request_share_tag)->verb.share;
+	share->has_buffer = true;
+	share->buffer = *what;
+	share->adopt = true;
+	ask_rights(share, group);
+	status = line_call(0, why, why_size);
+	if (status == GPUSHARE_OK) {
+		*out_record = line.client->reply.body.share.buffer;
+		*out_fd = client_take_fd(line.client);
+	}
+	*out_reading = live_reading();
+	line_leave();
+	return status;
+}
+
+/* E_TIMED_OUT: it is not there so far. */
+static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
+			gpushare_AttachReply *out_answer, int *out_fd, unsigned int *out_reading,
+			char *why, size_t why_size)
+{
+	int status = line_enter(why, why_size);
+	gpushare_Attach *attach;
+
+	if (status != GPUSHARE_OK)
+		return status;
+	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
+	put_text(attach->name, sizeof(attach->name), name);
+	attach->wait_ms = wait_ms;
+	attach->read_only = read_only;
+	status = line_call(wait_ms, why, why_size);
+	if (status == GPUSHARE_E_NOT_FOUND && wait_ms) /* it went between two questions */
+		status = GPUSHARE_E_TIMED_OUT;
+	if (status == GPUSHARE_OK) {
+		*out_answer = line.client->reply.body.attach;
+		*out_fd = client_take_fd(line.client);
+	}
+	*out_reading = live_reading();
+	line_leave();
+	return status;
+}
+
+/* A long wait is many short ones, so that other threads get their turn on the connection. */
+int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record *out_record,
+		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
+		unsigned int *out_reading, char *why, size_t why_size)
+{
+	gpushare_AttachReply answer = {0};
+	int64_t until = monotonic_ms() + wait_ms;
+	int status, fd = -1;
+
+	for (;;) {
+		bool queued = line_is_queued();
+		unsigned int most = queued ? SLICE_QUEUED_MS : SLICE_MS;
+		int64_t left = until - monotonic_ms();
+		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
+
+		status =
+		    attach_slice(name, slice, *read_only, &answer, &fd, out_reading, why, why_size);
+		if (left <= 0 ||
+		    (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
+			break;
+		if (status == GPUSHARE_E_NO_REGISTRY)
+			poll(NULL, 0, (int)slice);
+		else if (line_is_queued())
+			poll(NULL, 0, 1); /* the lock goes to who is awake first */
+	}
+	if (status != GPUSHARE_OK)
+		return status;
+	*out_record = answer.buffer;
+	*read_only = answer.read_only || answer.buffer.flags & GPUSHARE_FLAG_READONLY;
+	*out_own = answer.own;
+	*out_fd = fd;
+	memcpy(out_handle, answer.handle, GPUSHARE_HANDLE_SIZE);
+	return GPUSHARE_OK;
+}
+
+void link_settle(const char *name)
+{
+	gpushare_Lookup *lookup;
+	char why[512];
+
+	if (line_enter(why, sizeof(why)) != GPUSHARE_OK) {
+		live_miss();
+		return;
+	}
+	lookup = &line_ask(gpushare_Request_lookup_tag)->verb.lookup;
+	put_text(lookup->name, sizeof(lookup->name), name);
+	line_call(0, why, sizeof(why));
+	line_leave();
+}
+
+/* A page of names above `after`, which moves on. E_NOT_FOUND: it is not there, and no more follow. */
+static int find_in_page(const char *glob, char *after, uint64_t generation, bool *out_found,
+			char *why, size_t why_size)
+{
+	const gpushare_ListReply *page;
+	gpushare_List *list;
+	char before[GPUSHARE_NAME_MAX + 1];
+	int status = line_enter(why, why_size);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	list = &line_ask(gpushare_Request_list_tag)->verb.list;
+	put_text(list->glob, sizeof(list->glob), glob);
+	put_text(list->after, sizeof(list->after), after);
+	memcpy(before, after, sizeof(before));
+	status = line_call(0, why, why_size);
+	page = &line.client->reply.body.list;
+	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count;
+	     i++) {
+		*out_found = page->buffers[i].generation == generation;
+		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->buffers[i].name);
+	}
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(page->after, after) > 0)
+		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->after);
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(after, before) <= 0) {
+		status = GPUSHARE_E_PROTOCOL;
+		snprintf(why, why_size, "the registry says there is more, but lists nothing");
+	}
+	if (status == GPUSHARE_OK && !*out_found && !page->more) {
+		status = GPUSHARE_E_NOT_FOUND;
+		snprintf(why, why_size, "it is shared no more");
+	}
+	line_leave();
+	return status;
+}
+
+int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
+	      char *why, size_t why_size)
+{
+	char name[GPUSHARE_NAME_MAX + 1] = "";
+	bool found = false;
+	int status = GPUSHARE_OK;
+
+	while (status == GPUSHARE_OK && !found)
+		status = find_in_page(glob, name, generation, &found, why, why_size);
+	if (status == GPUSHARE_OK)
+		memcpy(out_name, name, sizeof(name));
+	return status;
+}
+
+/* Others have it attached, or may have: a registry that answers again takes what nobody tells it of for
+ * freed, and knows who has it. */
+static bool is_held(int status, const reply *answer)
+{
+	if (status != GPUSHARE_OK)
+		return status == GPUSHARE_E_TIMED_OUT;
+	return answer->which_body == gpushare_Reply_withdraw_tag && answer->body.withdraw.limbo;
+}
+
+static bool may_be_held(int no_turn)
+{
+	return no_turn == GPUSHARE_E_TIMED_OUT ||
+	       (no_turn == GPUSHARE_E_NO_REGISTRY && line_is_unanswered());
+}
+
+int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size)
+{
+	gpushare_Withdraw *withdraw;
+	int status = line_enter(why, why_size);
+
+	if (status != GPUSHARE_OK) {
+		live_miss(); /* found out at the next call */
+		if (limbo)
+			*limbo = may_be_held(status);
+		return status;
+	}
+	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
+	put_text(withdraw->name, sizeof(withdraw->name), name);
+	withdraw->generation = generation;
+	withdraw->limbo = limbo != NULL;
+	status = give_back(why, why_size);
+	if (limbo)
+		*limbo = is_held(status, &line.client->reply);
+	if (limbo && *limbo && status == GPUSHARE_OK) /* for link_limbo_left() */
+		changes_fetch(&changes, line.client);
+	line_leave();
+	return status;
+}
+
+int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
+		size_t why_size)
+{
+	gpushare_Detach *detach;
+	int status = line_enter(why, why_size);
+
+	if (status != GPUSHARE_OK) {
+		live_miss();
+		return status;
+	}
+	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
+	put_text(detach->name, sizeof(detach->name), name);
+	detach->generation = generation;
+	if (reading != live_reading()) /* then it is told of without that, or was */
+		client_tell_anew(line.client);
+	status = give_back(why, why_size);
+	line_leave();
+	return status;
+}
+
+/* The turn over a connection whose registry knows all that is here, at once. *out_runs: see
+ * line_enter_standing(). */
+static int enter_told(bool *out_runs)
+{
+	int status = line_enter_standing(out_runs);
+
+	if (status != GPUSHARE_OK || !line.client->fresh)
+		return status;
+	line_leave();
+	*out_runs = true;
+	return GPUSHARE_E_TIMED_OUT;
+}
+
+void link_withdraw_later(const char *name, uint64_t generation)
+{
+	gpushare_Withdraw *withdraw;
+	bool runs;
+
+	if (enter_told(&runs) != GPUSHARE_OK) {
+		live_miss();
+		return;
+	}
+	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
+	put_text(withdraw->name, sizeof(withdraw->name), name);
+	withdraw->generation = generation;
+	if (!client_post(line.client, &line.client->request))
+		client_tell_anew(line.client);
+	line_leave();
+}
+
+bool link_detach_later(const char *name, uint64_t generation, unsigned int reading)
+{
+	gpushare_Detach *detach;
+	bool runs, posted;
+	char why[512];
+	int status = enter_told(&runs);
+
+	if (runs)
+		link_detach(name, generation, reading, why, sizeof(why));
+	if (runs || status != GPUSHARE_OK)
+		return runs || status == GPUSHARE_E_NO_REGISTRY;
+	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
+	put_text(detach->name, sizeof(detach->name), name);
+	detach->generation = generation;
+	posted = reading == live_reading() && client_post(line.client, &line.client->request);
+	if (!posted) /* it is told of without that, or was */
+		client_tell_anew(line.client);
+	line_leave();
+	return true;
+}
+
+static request *ask_limbo(const uint64_t *generations, size_t count)
+{
+	request *question = line_ask(gpushare_Request_limbo_tag);
+
+	memcpy(question->verb.limbo.generations, generations, count * sizeof(*generations));
+	question->verb.limbo.generations_count = (pb_size_t)count;
+	return question;
+}
+
+/* `status`: of entering. */
+static int limbo(int status, uint64_t *generations, size_t *count, char *why, size_t why_size)
+{
+	const gpushare_LimboReply *left;
+
+	if (status == GPUSHARE_E_NO_REGISTRY) /* which is not asked right now */
+		return GPUSHARE_E_NOT_READY;
+	if (status != GPUSHARE_OK)
+		return status;
+	ask_limbo(generations, *count);
+	status = client_await_next(line.client, line_call(0, why, why_size));
+	left = &line.client->reply.body.limbo;
+	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_limbo_tag) {
+		snprintf(why, why_size, "the registry answered another question");
+		status = GPUSHARE_E_PROTOCOL;
+	}
+	if (status == GPUSHARE_OK) {
+		*count = left->generations_count;
+		memcpy(generations, left->generations, *count * sizeof(*generations));
+		changes_fetch(&changes, line.client);
+	}
+	line_leave();
+	return status;
+}
+
+int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
+{
+	return limbo(line_enter(why, why_size), generations, count, why, why_size);
+}
+
+/* Of those, the ones that the page says were left; the registry hears that they go. */
+static int take_left(uint64_t *generations, size_t *count)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < *count; i++)
+		if (changes_says_left(&changes, generations[i]))
+			generations[left++] = generations[i];
+	*count = left;
+	if (left && !client_post(line.client, ask_limbo(generations, left)))
+		return GPUSHARE_E_TIMED_OUT;
+	return GPUSHARE_OK;
+}
+
+int link_limbo_left(uint64_t *generations, size_t *count, char *why, size_t why_size)
+{
+	bool runs;
+	int status = line_enter_standing(&runs);
+
+	if (status == GPUSHARE_OK) {
+		runs = !changes_asked(&changes, line.client);
+		status = runs ? GPUSHARE_E_TIMED_OUT : take_left(generations, count);
+		line_leave();
+	}
+	if (runs)
+		status = limbo(line_enter_by(monotonic_ms() + REACH_MS, why, why_size), generations,
+			       count, why, why_size);
+	return status;
+}

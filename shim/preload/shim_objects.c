@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_objects.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/client_held.h"
+#include "base/shim_lock.h"
+#include "shim_pages.h"
+#include "shim_process.h"
+#include "shim_share.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct node {
+	struct object object;
+	unsigned int handles, mappings;
+	bool read; /* by objects_read() */
+	UT_hash_handle hh;
+};
+
+struct places {
+	cu_deviceptr pointer;
+	struct node *node;
+	struct places *next; /* of those that are being unmapped */
+	UT_hash_handle hh;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	atomic_size_t count;
+	struct node *nodes;
+	struct places *places;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool objects_concern(void)
+{
+	return atomic_load_explicit(&table.count, memory_order_acquire) && process_is_mine();
+}
+
+static struct node *find_node(cu_mem_handle handle)
+{
+	struct node *found;
+
+	HASH_FIND(hh, table.nodes, &handle, sizeof(handle), found);
+	return found;
+}
+
+static struct places *find_place(cu_deviceptr pointer)
+{
+	struct places *found;
+
+	HASH_FIND(hh, table.places, &pointer, sizeof(pointer), found);
+	return found;
+}
+
+/* Under the lock. False: uthash found no memory and left it out. */
+static bool put_in(struct node *made)
+{
+	size_t before = HASH_COUNT(table.nodes);
+
+	HASH_ADD(hh, table.nodes, object.entry.mapping.handle, sizeof(cu_mem_handle), made);
+	if (HASH_COUNT(table.nodes) == before)
+		return false;
+	atomic_fetch_add_explicit(&table.count, 1, memory_order_release);
+	return true;
+}
+
+bool objects_add(const struct live *entry)
+{
+	int error = errno;
+	struct node *made = calloc(1, sizeof(*made));
+	bool added = false;
+
+	if (made) {
+		made->object.entry = *entry;
+		made->handles = 1;
+	}
+	if (made && lock_take(&table.lock)) {
+		added = put_in(made);
+		if (entry->reading != live_reading())
+			live_miss();
+		pthread_mutex_unlock(&table.lock);
+	}
+	if (!added)
+		free(made);
+	errno = error;
+	return added;
+}
+
+/* Under the lock: off the table and on to the list, if nothing holds it any more. */
+static void end_if_unheld(struct node *node, struct object **ended)
+{
+	if (node->handles || node->mappings)
+		return;
+	HASH_DEL(table.nodes, node);
+	node->object.entry.reading = live_reading();
+	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
+	node->object.next = *ended;
+	*ended = &node->object;
+}
+
+void objects_tell_ended(const struct object *ended, bool attached)
+{
+	for (; ended; ended = ended->next) {
+		const struct live *entry = &ended->entry;
+
+		if (live_is_own(entry) == attached)
+			continue;
+		if (attached) {
+			share_left(entry);
+			continue;
+		}
+		pages_publish_ended(entry->generation);
+		share_end(entry->name, entry->generation);
+	}
+}
+
+/* The object is where its node begins. */
+void objects_free(struct object *ended)
+{
+	while (ended) {
+		struct object *next = ended->next;
+
+		held_drop(ended->entry.mapping.held);
+		free(ended);
+		ended = next;
+	}
+}
+_Static_assert(offsetof(struct node, object) == 0, "freed by the object's address");
+
+struct object *objects_drop_handle(cu_mem_handle handle)
+{
+	struct object *ended = NULL;
+	struct node *node;
+
+	if (!lock_take(&table.lock))
+		return NULL;
+	node = find_node(handle);
+	if (node && node->handles) {
+		node->handles--;
+		end_if_unheld(node, &ended);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return ended;
+}
+
+void objects_add_handle(cu_mem_handle handle)
+{
+	struct node *node;
+
+	if (!lock_take(&table.lock))
+		return;
+	node = find_node(handle);
+	if (node)
+		node->handles++;
+	pthread_mutex_unlock(&table.lock);
+}
+
+void objects_add_place(cu_deviceptr pointer, cu_mem_handle handle)
+{
+	int error = errno;
+	struct places *made = calloc(1, sizeof(*made));
+	struct node *node;
+	size_t before;
+	bool added = false;
+
+	errno = error;
+	if (!made || !lock_take(&table.lock)) {
+		free(made);
+		return;
+	}
+	node = find_node(handle);
+	if (node && !find_place(pointer)) {
+		made->pointer = pointer;
+		made->node = node;
+		before = HASH_COUNT(table.places);
+		HASH_ADD(hh, table.places, pointer, sizeof(made->pointer), made);
+		added = HASH_COUNT(table.places) > before;
+		node->mappings += added;
+	}
+	pthread_mutex_unlock(&table.lock);
+	if (!added)
+		free(made);
+	errno = error;
+}
+
+/* One call may unmap several. */
+struct places *objects_take_places(cu_deviceptr pointer, size_t size)
+{
+	struct places *taken = NULL, *place, *next;
+
+	if (!lock_take(&table.lock))
+		return NULL;
+	HASH_ITER (hh, table.places, place, next) {
+		if (place->pointer < pointer || place->pointer - pointer >= size)
+			continue;
+		HASH_DEL(table.places, place);
+		place->next = taken;
+		taken = place;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return taken;
+}
+
+struct object *objects_settle_places(struct places *taken, bool gone)
+{
+	struct object *ended = NULL;
+	struct places *next;
+
+	if (!taken || !lock_take(&table.lock))
+		return NULL;
+	for (; taken; taken = next) {
+		next = taken->next;
+		if (!gone) {
+			HASH_ADD(hh, table.places, pointer, sizeof(taken->pointer), taken);
+			continue;
+		}
+		taken->node->mappings--;
+		end_if_unheld(taken->node, &ended);
+		free(taken);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return ended;
+}
+
+unsigned int objects_attached(uint64_t generation)
+{
+	struct node *node, *next;
+	unsigned int count = 0;
+
+	if (!lock_take(&table.lock))
+		return 0;
+	HASH_ITER (hh, table.nodes, node, next) {
+		count += node->object.entry.generation == generation &&
+			 !live_is_own(&node->object.entry);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return count;
+}
+
+bool objects_read_anew(void)
+{
+	struct node *node, *next;
+
+	if (!lock_take(&table.lock))
+		return false;
+	HASH_ITER (hh, table.nodes, node, next) {
+		node->read = false;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return true;
+}
+
+bool objects_read(struct live *out, size_t room, size_t *out_count)
+{
+	struct node *node, *next;
+	size_t count = 0;
+
+	if (!lock_take(&table.lock))
+		return false;
+	HASH_ITER (hh, table.nodes, node, next) {
+		if (count == room)
+			break;
+		if (node->read || !node->object.entry.name[0])
+			continue;
+		node->read = true;
+		out[count++] = node->object.entry;
+	}
+	pthread_mutex_unlock(&table.lock);
+	*out_count = count;
+	return true;
+}
+
+/* Under the lock. */
+static struct node *find_named(cu_mem_handle handle, uint64_t generation)
+{
+	struct node *found = find_node(handle);
+
+	return found && found->object.entry.generation == generation && found->object.entry.name[0]
+		   ? found
+		   : NULL;
+}
+
+/* Under the lock. */
+static cu_deviceptr place_of(const struct node *node)
+{
+	struct places *place, *next;
+
+	HASH_ITER (hh, table.places, place, next) {
+		if (place->node == node)
+			return place->pointer;
+	}
+	return 0;
+}
+
+bool objects_get(cu_mem_handle handle, uint64_t generation, struct live *out_entry)
+{
+	struct node *found;
+
+	if (!lock_take(&table.lock))
+		return false;
+	found = find_named(handle, generation);
+	if (found) {
+		*out_entry = found->object.entry;
+		if (!found->handles)
+			out_entry->mapping.pointer = place_of(found);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
+}
+
+bool objects_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation,
+			struct live *out_entry)
+{
+	struct places *place, *next;
+	bool found = false;
+
+	if (!lock_take(&table.lock))
+		return false;
+	HASH_ITER (hh, table.places, place, next) {
+		const struct live *entry = &place->node->object.entry;
+
+		if (place->pointer < pointer || place->pointer - pointer >= size ||
+		    entry->generation != generation || !entry->name[0])
+			continue;
+		*out_entry = *entry;
+		found = true;
+		break;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found;
+}
+
+bool objects_rename(cu_mem_handle handle, uint64_t generation, uint64_t to)
+{
+	struct node *found;
+
+	if (!lock_take(&table.lock))
+		return false;
+	found = find_named(handle, generation);
+	if (found && to)
+		found->object.entry.generation = to;
+	else if (found)
+		found->object.entry.name[0] = '\0';
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_own.h"
+
+#include <stdio.h>
+
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_linger.h"
+#include "shim_pages.h"
+#include "cuda/shim_scope.h"
+#include "shim_share.h"
+#include "cuda/vmm_host.h"
+
+/* No call of the program's would pass: it may not while a stream is captured, or an error sticks to
+ * the context, or the driver is at its end. */
+static bool is_for_all_calls(cu_result result)
+{
+	return result == CU_STREAM_CAPTURE_UNSUPPORTED || result == CU_DEINITIALIZED ||
+	       (result >= CU_ILLEGAL_ADDRESS && result < CU_NOT_PERMITTED);
+}
+
+/*
+ * What a stream capture or an error that sticks would make of cuMemAlloc or cuMemFree: mapped memory
+ * would slip past it. An event that was never recorded has nothing else to answer, and a capture
+ * that forbids one forbids the other (cuThreadExchangeStreamCaptureMode; asserted in
+ * contract_unsafe.c).
+ */
+static cu_result ask_at_the_door(const struct driver *driver)
+{
+	cu_event event;
+	cu_result result;
+
+	if (!driver->cuEventCreate || !driver->cuEventQuery || !driver->cuEventDestroy_v2)
+		return CU_OK;
+	result = driver->cuEventCreate(&event, CU_EVENT_NO_TIMING);
+	if (result == CU_OK) {
+		result = driver->cuEventQuery(event);
+		driver->cuEventDestroy_v2(event);
+	}
+	return is_for_all_calls(result) ? result : CU_OK;
+}
+
+static bool fail(const struct driver *driver, cu_result result, const char *what, struct own *out)
+{
+	snprintf(out->why, sizeof(out->why), "%s answered %s", what,
+		 driver_error_name(driver, result));
+	return false;
+}
+
+void own_leave(struct own *own)
+{
+	own->shareable = false;
+	if (!own->why[0])
+		snprintf(own->why, sizeof(own->why),
+			 "there is no room for whole blocks of 2 MiB, which it would take");
+}
+
+static cu_result make_once(const struct claim *claim, size_t size, struct vmm_mapping *out_mapping)
+{
+	const char *call;
+
+	if (claim->match.unified)
+		return vmm_host_make(claim->driver, size, claim->allocation.device, out_mapping,
+				     &call);
+	return vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
+}
+
+static cu_result make_mapped(const struct claim *claim, size_t size,
+			     struct vmm_mapping *out_mapping)
+{
+	cu_result result = make_once(claim, size, out_mapping);
+
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
+		result = make_once(claim, size, out_mapping);
+	return result;
+}
+
+static bool make(const struct claim *claim, size_t size, bool stream_ordered,
+		 cu_deviceptr *out_pointer, struct own *out)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct vmm_mapping mapping;
+	cu_result result;
+
+	(void)scope;
+	if (claim->match.adopt && share_adopted(claim, size, stream_ordered, out_pointer))
+		return true;
+	if (!claim->match.unified && !buffers_has_room(claim->driver, size)) {
+		own_leave(out);
+		return false;
+	}
+	result = make_mapped(claim, size, &mapping);
+	if (result != CU_OK)
+		return fail(claim->driver, result, "making mapped memory", out);
+	if (share_mapping(claim, &mapping, size, stream_ordered)) {
+		*out_pointer = mapping.pointer;
+		return true;
+	}
+	vmm_unmap(claim->driver, &mapping);
+	out->shareable = false;
+	return false;
+}
+
+bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
+	      cu_deviceptr *out_pointer, struct own *out)
+{
+	cu_result result;
+	int error = errno;
+
+	*out = (struct own){.shareable = !claim->match.flags && !claim->match.unified};
+	if (!claim->match.vmm)
+		return false;
+	result = ask_at_the_door(claim->driver);
+	errno = error;
+	if (result != CU_OK)
+		return fail(claim->driver, result, "the driver", out);
+	out->made = make(claim, size, stream_ordered, out_pointer, out);
+	return out->made;
+}
+
+bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
+		bool stream_ordered)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	linger_ask(false); /* the name is asked for here anyway, or was a moment ago */
+	if (own->made)
+		return true;
+	if (own->why[0])
+		state_log("\"%s\" is ordinary memory, %s: %s", claim->match.name,
+			  own->shareable ? "shared by an IPC handle" : "and not shared", own->why);
+	return !own->shareable || share_pointer(claim, pointer, size, stream_ordered);
+}
+
+/* cuMemFree takes memory of any context, and needs none. */
+static cu_result ask_to_free(const struct driver *driver, const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	cu_context current = NULL, left;
+	cu_result result;
+	bool pushed;
+
+	(void)quiet;
+	if (driver->cuCtxGetCurrent)
+		driver->cuCtxGetCurrent(&current);
+	pushed = !current && entry->context && driver->cuCtxPushCurrent_v2 &&
+		 driver->cuCtxPopCurrent_v2 && driver->cuCtxPushCurrent_v2(entry->context) == CU_OK;
+	result = ask_at_the_door(driver);
+	if (pushed)
+		driver->cuCtxPopCurrent_v2(&left);
+	return result;
+}
+
+void own_close(const struct driver *driver, const struct live *entry)
+{
+	cu_result result = attach_close(driver, entry);
+
+	if (result != CU_OK)
+		state_log("mapped memory of %llu bytes at 0x%llx is not all given back: the driver "
+			  "answered %s",
+			  (unsigned long long)entry->mapping.size,
+			  (unsigned long long)entry->mapping.pointer,
+			  driver_error_name(driver, result));
+}
+
+cu_result own_free(const struct driver *driver, struct live *entry)
+{
+	cu_result result = ask_to_free(driver, entry);
+
+	if (result != CU_OK) {
+		share_keep(entry);
+		return result;
+	}
+	pages_publish_freed(driver, entry);
+	share_end(entry->name, entry->generation);
+	attach_wait(driver, entry);
+	own_close(driver, entry);
+	return CU_OK;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_pages.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "client/client.h"
+#include "base/client_held.h"
+#include "core/order/client_order.h"
+#include "gpushare.h"
+#include "base/monotonic.h"
+#include "shim_buffers.h"
+#include "shim_line.h"
+#include "shim_link_page.h"
+#include "base/shim_lock.h"
+#include "shim_process.h"
+#include "cuda/shim_quiet.h"
+#include "shim_state.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define AGAIN_MS 1000 /* between two looks whether the registry is there, or has a page by now */
+#define EXIT_LOCK_MS 10
+
+struct page {
+	char name[GPUSHARE_NAME_MAX + 1];
+	uint64_t generation;
+	struct order_page *page; /* NULL: there is none yet */
+	uint64_t held;		 /* its descriptor, for a registry that loses it */
+	unsigned int connection; /* over which the registry was asked last */
+	int64_t ask_ms;		 /* not before; INT64_MAX: not over that connection */
+	UT_hash_handle hh;
+};
+
+static struct {
+	pthread_mutex_t lock; /* never over a call that may wait */
+	struct page *nodes;
+	atomic_size_t count;
+	atomic_flag asking;
+	int64_t look_ms; /* under the lock: when the line is looked at next */
+} pages = {.lock = PTHREAD_MUTEX_INITIALIZER, .asking = ATOMIC_FLAG_INIT};
+
+/* Under the lock. */
+static struct page *find(uint64_t generation)
+{
+	struct page *found;
+
+	HASH_FIND(hh, pages.nodes, &generation, sizeof(generation), found);
+	return found;
+}
+
+/* Under the lock. What the registry knows to be gone no page has to say. */
+static void drop_page(struct page *node)
+{
+	order_page_unmap(node->page);
+	node->page = NULL;
+	held_drop(node->held);
+	node->held = 0;
+}
+
+/* Under the lock. Another of this process that publishes by itself is not waited for. */
+static void publish(struct page *node)
+{
+	if (!node->page || order_publish_now(node->page, NULL))
+		return;
+	if (!atomic_load_explicit(&node->page->means, memory_order_relaxed))
+		atomic_store(&node->page->means, GPUSHARE_ORDERING_HOST);
+}
+
+static void publish_each(void)
+{
+	for (struct page *node = pages.nodes; node; node = node->hh.next)
+		publish(node);
+}
+
+/* Under the lock: one that the registry of that connection is to be asked for; 0: of the next one. */
+static struct page *find_due(int64_t now_ms, unsigned int connection)
+{
+	struct page *node = pages.nodes;
+
+	for (; node; node = node->hh.next) {
+		bool refused = node->ask_ms == INT64_MAX, told = node->connection == connection;
+
+		if (told ? !node->page && node->ask_ms <= now_ms
+			 : refused || node->ask_ms <= now_ms)
+			break;
+	}
+	return node;
+}
+
+/* Under the lock: the registry has answered. True: of a page that is new here. */
+static bool install(struct page *node, const struct link_page_answer *answer)
+{
+	node->connection = answer->connection;
+	node->ask_ms = 0;
+	if (node->page && node->page->id != answer->id) {
+		order_mark_gone(node->page);
+		drop_page(node);
+		return false;
+	}
+	if (node->page || order_page_map(answer->fd, node->generation, &node->page)) {
+		node->ask_ms = node->page ? 0 : INT64_MAX;
+		return false;
+	}
+	node->held = held_keep(answer->fd);
+	return true;
+}
+
+static bool is_unheard(int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
+
+/* Under the lock. What the registry refuses it goes on refusing; a restarted one may not know the
+ * buffer yet. True: that is news. */
+static bool note_failure(struct page *node, int status, unsigned int connection)
+{
+	bool again =
+	    is_unheard(status) || status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_MEMORY;
+	bool news = !node->ask_ms || !again;
+
+	node->ask_ms = again ? monotonic_ms() + AGAIN_MS : INT64_MAX;
+	if (!again)
+		node->connection = connection;
+	return news;
+}
+
+/* Of a buffer that is there still: ask, in nobody's lock. False: no more of this now. */
+static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
+{
+	struct link_page_answer answer = {.fd = -1};
+	struct link_page question = {.generation = generation};
+	_cleanup_close_ int given = -1, got = -1;
+	struct page *node;
+	unsigned int connection = 0;
+	bool news = false;
+	char why[512];
+	int status;
+
+	if (!lock_take(&pages.lock))
+		return false;
+	node = find(generation);
+	if (node) {
+		memcpy(question.name, node->name, sizeof(question.name));
+		question.id = node->page ? node->page->id : 0;
+		given = node->page ? held_open(node->held) : -1;
+		connection = node->connection;
+	}
+	pthread_mutex_unlock(&pages.lock);
+	if (!node)
+		return true;
+	question.fd = given;
+	status = link_page(&question, until_ms, &answer, why, sizeof(why));
+	/* A registry that has just come, and was given behind that what it did not know. */
+	if (status == GPUSHARE_E_NOT_FOUND && answer.connection != connection)
+		status = link_page(&question, until_ms, &answer, why, sizeof(why));
+	got = answer.fd;
+	if (!lock_take(&pages.lock))
+		return false;
+	node = find(generation);
+	if (node && status)
+		news = note_failure(node, status, answer.connection);
+	else if (node && install(node, &answer) && publishes)
+		publish(node);
+	pthread_mutex_unlock(&pages.lock);
+	if (news)
+		state_log("\"%s\" is not published: %s", question.name, why);
+	return !is_unheard(status);
+}
+
+/* Under the lock: is it time to look whether the registry is still the same? */
+static bool is_look_due(int64_t now_ms)
+{
+	if (now_ms < pages.look_ms)
+		return false;
+	pages.look_ms = now_ms + AGAIN_MS;
+	return true;
+}
+
+/* Pages that there are none of yet, and a registry that came since: by one thread, the others go on. */
+static void ask_for_all(bool publishes)
+{
+	int64_t now_ms = monotonic_ms(), until_ms = now_ms + client_default_timeout_ms();
+	uint64_t generation;
+	unsigned int connection;
+
+	if (atomic_flag_test_and_set(&pages.asking))
+		return;
+	do {
+		const struct page *due;
+
+		if (!line_standing(&connection) || !lock_take(&pages.lock))
+			break;
+		due = find_due(now_ms, connection);
+		generation = due ? due->generation : 0;
+		pthread_mutex_unlock(&pages.lock);
+	} while (generation && ask(generation, until_ms, publishes) && monotonic_ms() < until_ms);
+	atomic_flag_clear(&pages.asking);
+}
+
+static bool is_any(void)
+{
+	return atomic_load_explicit(&pages.count, memory_order_acquire) && process_is_mine() &&
+	       !process_is_ending();
+}
+
+void pages_publish(void)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	bool look;
+
+	(void)quiet;
+	if (!is_any() || !lock_take(&pages.lock))
+		return;
+	publish_each();
+	look = is_look_due(monotonic_ms());
+	pthread_mutex_unlock(&pages.lock);
+	if (look)
+		ask_for_all(true);
+}
+
+void pages_publish_ended(uint64_t generation)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct page *node;
+
+	(void)quiet;
+	if (!state_publishes(PUBLISH_FREE) || !is_any() || !lock_take(&pages.lock))
+		return;
+	node = find(generation);
+	if (node)
+		publish(node);
+	pthread_mutex_unlock(&pages.lock);
+}
+
+void pages_publish_freed(const struct driver *driver, const struct live *entry)
+{
+	if (entry->name[0] && state_publishes(PUBLISH_FREE) && is_any() &&
+	    buffers_stand_in(driver, entry->context) == CU_OK)
+		pages_publish_ended(entry->generation);
+}
+
+/* exit() waits for nothing: not for another thread's lock, nor for the GPU. */
+static void publish_exiting(void)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (!is_any() || !lock_take_within(&pages.lock, EXIT_LOCK_MS))
+		return;
+	publish_each();
+	pthread_mutex_unlock(&pages.lock);
+}
+
+void pages_add(const char *name, uint64_t generation)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct page *made;
+	size_t before;
+
+	(void)quiet;
+	if (!generation || !state_publishes(PUBLISH_SYNC | PUBLISH_FREE | PUBLISH_EXIT))
+		return;
+	made = calloc(1, sizeof(*made));
+	if (!made || !lock_take(&pages.lock)) {
+		free(made);
+		return;
+	}
+	strcpy(made->name, name);
+	made->generation = generation;
+	before = HASH_COUNT(pages.nodes);
+	if (!find(generation))
+		HASH_ADD(hh, pages.nodes, generation, sizeof(generation), made);
+	if (HASH_COUNT(pages.nodes) == before)
+		free(made);
+	atomic_store_explicit(&pages.count, HASH_COUNT(pages.nodes), memory_order_release);
+	pthread_mutex_unlock(&pages.lock);
+	if (state_publishes(PUBLISH_EXIT))
+		process_on_exit(publish_exiting);
+	/* Half of what the program may be kept waiting: naming it had its time already. */
+	ask(generation, monotonic_ms() + client_default_timeout_ms() / 2, false);
+}
+
+void pages_end(uint64_t generation)
+{
+	struct page *node;
+
+	if (!atomic_load_explicit(&pages.count, memory_order_acquire) || !lock_take(&pages.lock))
+		return;
+	node = find(generation);
+	if (node) {
+		HASH_DEL(pages.nodes, node);
+		drop_page(node);
+		atomic_fetch_sub_explicit(&pages.count, 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&pages.lock);
+	free(node);
+}

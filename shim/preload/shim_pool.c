@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_pool.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "shim_async.h"
+#include "shim_live.h"
+#include "base/shim_lock.h"
+#include "shim_lookup.h"
+#include "shim_process.h"
+#include "cuda/shim_quiet.h"
+#include "shim_site.h"
+
+#define POOLS_MAX 64
+#define PIECE (UINT64_C(32) << 20) /* a pool reserves and gives back that much (contract_pool) */
+
+struct pool {
+	cu_mem_pool handle; /* NULL: free */
+	unsigned int number;
+	uint64_t reserved; /* of the sum, what a pool would have reserved after our last look */
+	uint64_t reserved_high, used_high;
+};
+
+static struct {
+	pthread_mutex_t lock; /* never held over a driver call */
+	atomic_uint count;
+	unsigned int numbers;
+	struct pool known[POOLS_MAX];
+} pools = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* One look at a pool. */
+struct look {
+	uint64_t used, used_high, reserved, reserved_high, threshold; /* by the driver */
+	uint64_t ours;						      /* replaced and not freed */
+	uint64_t behind; /* freed behind a stream that has not got so far */
+};
+
+static uint64_t most(uint64_t one, uint64_t other)
+{
+	return one > other ? one : other;
+}
+
+static uint64_t pieces(uint64_t size)
+{
+	return (size + PIECE - 1) / PIECE * PIECE;
+}
+
+bool pools_any(void)
+{
+	return atomic_load_explicit(&pools.count, memory_order_acquire) != 0;
+}
+
+/* Under the lock. */
+static struct pool *find(cu_mem_pool handle, unsigned int number)
+{
+	for (int i = 0; i < POOLS_MAX; i++)
+		if (pools.known[i].handle &&
+		    (number ? pools.known[i].number == number : pools.known[i].handle == handle))
+			return &pools.known[i];
+	return NULL;
+}
+
+static struct pool *enter(cu_mem_pool handle)
+{
+	for (int i = 0; i < POOLS_MAX; i++) {
+		struct pool *made = &pools.known[i];
+
+		if (made->handle)
+			continue;
+		*made = (struct pool){.handle = handle, .number = ++pools.numbers};
+		atomic_fetch_add_explicit(&pools.count, 1, memory_order_release);
+		return made;
+	}
+	return NULL;
+}
+
+unsigned int pools_number(cu_mem_pool pool)
+{
+	unsigned int number = 0;
+	struct pool *found;
+
+	if (!pool || !lock_take(&pools.lock))
+		return 0;
+	found = find(pool, 0);
+	if (!found)
+		found = enter(pool);
+	if (found)
+		number = found->number;
+	pthread_mutex_unlock(&pools.lock);
+	return number;
+}
+
+cu_mem_pool pools_handle(unsigned int number)
+{
+	cu_mem_pool handle = NULL;
+	struct pool *found;
+
+	if (!number || !lock_take(&pools.lock))
+		return NULL;
+	found = find(NULL, number);
+	if (found)
+		handle = found->handle;
+	pthread_mutex_unlock(&pools.lock);
+	return handle;
+}
+
+/* 0: it has none. */
+static unsigned int known(cu_mem_pool pool)
+{
+	unsigned int number = 0;
+	struct pool *found;
+
+	if (!pool || !pools_any() || !process_is_mine() || !lock_take(&pools.lock))
+		return 0;
+	found = find(pool, 0);
+	if (found)
+		number = found->number;
+	pthread_mutex_unlock(&pools.lock);
+	return number;
+}
+
+static bool ask(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, int attribute, uint64_t *out)
+{
+	return get(pool, (cu_pool_attribute)attribute, out) == CU_OK;
+}
+
+static uint64_t bytes_of(const struct live *entry, uint64_t number)
+{
+	return entry->pool == number ? entry->size : 0;
+}
+
+static bool look(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, unsigned int number,
+		 struct look *out)
+{
+	if (!get || !ask(get, pool, CU_POOL_USED, &out->used) ||
+	    !ask(get, pool, CU_POOL_USED_HIGH, &out->used_high) ||
+	    !ask(get, pool, CU_POOL_RESERVED, &out->reserved) ||
+	    !ask(get, pool, CU_POOL_RESERVED_HIGH, &out->reserved_high) ||
+	    !ask(get, pool, CU_POOL_THRESHOLD, &out->threshold))
+		return false;
+	async_drain(0); /* each is asked about once */
+	out->behind = async_sum(bytes_of, number);
+	out->ours = live_pooled(number);
+	return true;
+}
+
+/*
+ * A pool grows to what is used, and gives back what is over a threshold when a synchronization has seen the
+ * free. We see the streams, not the synchronizations: what its stream has passed is given back. `keep`: bytes
+ * that stay in any case. Under the lock.
+ */
+static void settle(struct pool *pool, const struct look *look, uint64_t keep)
+{
+	uint64_t used = look->used + look->ours;
+	uint64_t least = most(pieces(used + look->behind), keep);
+
+	pool->reserved = most(pool->reserved, pieces(used));
+	pool->reserved_high = most(pool->reserved_high, pool->reserved);
+	pool->used_high = most(pool->used_high, used);
+	if (pool->reserved > least)
+		pool->reserved = least;
+}
+
+static uint64_t answer(const struct pool *pool, const struct look *look, int attribute)
+{
+	switch (attribute) {
+	case CU_POOL_USED:
+		return look->used + look->ours;
+	case CU_POOL_USED_HIGH:
+		return most(pool->used_high, look->used_high);
+	case CU_POOL_RESERVED:
+		return most(pool->reserved, look->reserved);
+	default:
+		return most(pool->reserved_high, look->reserved_high);
+	}
+}
+
+static uint64_t kept_by_threshold(const struct look *look)
+{
+	return look->threshold / PIECE * PIECE;
+}
+
+/* That pool under the lock, and what the driver says of it. NULL: there is none, and the lock is free. */
+static struct pool *hold(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool handle,
+			 unsigned int number, struct look *out_now)
+{
+	struct pool *found;
+
+	if (!look(get, handle, number, out_now) || !lock_take(&pools.lock))
+		return NULL;
+	found = find(NULL, number);
+	if (!found)
+		pthread_mutex_unlock(&pools.lock);
+	return found;
+}
+
+void pools_grow(const struct driver *driver, unsigned int number)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	cu_mem_pool handle = pools_handle(number);
+	struct pool *found;
+	struct look now;
+
+	(void)quiet;
+	found = handle ? hold(driver->cuMemPoolGetAttribute, handle, number, &now) : NULL;
+	if (!found)
+		return;
+	settle(found, &now, most(kept_by_threshold(&now), found->reserved));
+	pthread_mutex_unlock(&pools.lock);
+}
+
+static bool is_statistic(int attribute)
+{
+	return attribute >= CU_POOL_RESERVED && attribute <= CU_POOL_USED_HIGH;
+}
+
+cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,
+		    cu_pool_attribute attribute, void *value)
+{
+	cu_result result = real(pool, attribute, value);
+	unsigned int number = result == CU_OK && is_statistic((int)attribute) ? known(pool) : 0;
+	struct quiet quiet;
+	struct pool *found;
+	struct look now;
+	uint64_t sum;
+
+	if (!number)
+		return result;
+	quiet = quiet_enter();
+	found = hold(real, pool, number, &now);
+	if (found) {
+		settle(found, &now, kept_by_threshold(&now));
+		sum = answer(found, &now, (int)attribute);
+		memcpy(value, &sum, sizeof(sum));
+		pthread_mutex_unlock(&pools.lock);
+	}
+	quiet_leave(&quiet);
+	return result;
+}
+
+/* The driver takes 0 alone for a high, which is then what there is now. */
+cu_result pools_set(cu_cuMemPoolSetAttribute_call *real, cu_mem_pool pool,
+		    cu_pool_attribute attribute, void *value)
+{
+	cu_result result = real(pool, attribute, value);
+	unsigned int number = result == CU_OK && is_statistic((int)attribute) ? known(pool) : 0;
+	struct quiet quiet;
+	struct pool *found;
+	struct look now;
+
+	if (!number)
+		return result;
+	quiet = quiet_enter();
+	found = hold(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now);
+	if (found) {
+		settle(found, &now, kept_by_threshold(&now));
+		if ((int)attribute == CU_POOL_USED_HIGH)
+			found->used_high = now.used + now.ours;
+		else
+			found->reserved_high = found->reserved;
+		pthread_mutex_unlock(&pools.lock);
+	}
+	quiet_leave(&quiet);
+	return result;
+}
+
+cu_result pools_trim(cu_cuMemPoolTrimTo_call *real, cu_mem_pool pool, size_t keep)
+{
+	cu_result result = real(pool, keep);
+	unsigned int number = result == CU_OK ? known(pool) : 0;
+	struct quiet quiet;
+	struct pool *found;
+	struct look now;
+
+	if (!number)
+		return result;
+	quiet = quiet_enter();
+	found = hold(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now);
+	if (found) {
+		settle(found, &now, keep > UINT64_MAX - PIECE ? keep : pieces(keep));
+		pthread_mutex_unlock(&pools.lock);
+	}
+	quiet_leave(&quiet);
+	return result;
+}
+
+/* Off the table first: the handle may be another pool's as soon as the driver has been asked. */
+cu_result pools_destroy(cu_cuMemPoolDestroy_call *real, cu_mem_pool pool)
+{
+	struct pool taken = {.handle = NULL}, *found;
+	cu_result result;
+
+	site_guard();
+	if (known(pool) && lock_take(&pools.lock)) {
+		found = find(pool, 0);
+		if (found) {
+			taken = *found;
+			found->handle = NULL;
+			atomic_fetch_sub_explicit(&pools.count, 1, memory_order_release);
+		}
+		pthread_mutex_unlock(&pools.lock);
+	}
+	result = real(pool);
+	if (taken.handle && result != CU_OK && lock_take(&pools.lock)) {
+		found = enter(pool);
+		if (found)
+			*found = taken;
+		pthread_mutex_unlock(&pools.lock);
+	}
+	return result;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim_share.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/client_held.h"
+#include "shim_describe.h"
+#include "shim_link.h"
+#include "shim_live.h"
+#include "shim_objects.h"
+#include "shim_pages.h"
+#include "shim_process.h"
+#include "cuda/shim_scope.h"
+#include "cuda/vmm_host.h"
+
+/* Whether it stands under its name nobody knows here: so it keeps that, and its memory. */
+static void leave_unsettled(struct live *entry, const char *name, const char *why)
+{
+	strcpy(entry->name, name);
+	entry->generation = 0;
+	state_log("\"%s\" is not shared yet: %s", name, why);
+}
+
+/* Into the registry under its name, or the entry stays without one. */
+static void enter(const struct driver *driver, struct live *entry)
+{
+	char why[512];
+	struct description found;
+	_cleanup_close_ int fd = -1;
+	struct link_share ask;
+	int status;
+
+	if (!describe_own(driver, entry, &found)) {
+		state_log("\"%s\" is not shared: %s answered %s", entry->name, found.call,
+			  driver_error_name(driver, found.result));
+		entry->name[0] = '\0';
+		return;
+	}
+	fd = found.fd;
+	strcpy(found.what.name, entry->name);
+	found.what.mode = entry->mode;
+	ask = (struct link_share){
+	    .what = &found.what, .group = entry->group, .handle = entry->handle, .fd = fd};
+	entry->name[0] = '\0';
+	status = link_share(&ask, &entry->generation, &entry->reading, why, sizeof(why));
+	if (status == GPUSHARE_OK)
+		strcpy(entry->name, found.what.name);
+	else if (status == GPUSHARE_E_NOT_READY)
+		leave_unsettled(entry, found.what.name, why);
+	else
+		state_log("\"%s\" is not shared: %s", found.what.name, why);
+}
+
+static void note_rights(struct live *entry, const struct claim *claim)
+{
+	entry->mode = claim->match.mode;
+	strcpy(entry->group, claim->match.group);
+}
+
+/* Without a name too: the program is to be told the size that it asked for. The page is asked for when the table
+ * has the name: a registry that has just come is told what is there, and no more. */
+static bool remember(const struct live *entry)
+{
+	if (live_add(entry)) {
+		if (!entry->name[0] || live_is_unsettled(entry))
+			return true;
+		state_log("\"%s\" is shared: %llu bytes", entry->name,
+			  (unsigned long long)entry->size);
+		pages_add(entry->name, entry->generation);
+		return true;
+	}
+	if (entry->name[0])
+		state_log("\"%s\" is not shared: out of memory", entry->name);
+	/* A name whose end we could not notice must not stand. */
+	share_end(entry->name, entry->generation);
+	return false;
+}
+
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
+		   bool stream_ordered)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct live entry = {.pointer = pointer,
+			     .size = size,
+			     .device = claim->allocation.device,
+			     .stream_ordered = stream_ordered,
+			     .pool = claim->pool};
+
+	(void)scope;
+	strcpy(entry.name, claim->match.name);
+	note_rights(&entry, claim);
+	enter(claim->driver, &entry);
+	return remember(&entry);
+}
+
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
+		   bool stream_ordered)
+{
+	struct live entry = {.pointer = mapping->pointer,
+			     .size = size,
+			     .kind = LIVE_OWN_VMM,
+			     .device = claim->allocation.device,
+			     .stream_ordered = stream_ordered,
+			     .pool = claim->pool,
+			     .unified = claim->match.unified,
+			     .managed = claim->match.unified,
+			     .flags = claim->match.flags,
+			     .ttl_s = claim->match.ttl_s,
+			     .mapping = *mapping};
+
+	strcpy(entry.name, claim->match.name);
+	note_rights(&entry, claim);
+	enter(claim->driver, &entry);
+	return entry.name[0] && remember(&entry);
+}
+
+static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigned int *out_reading)
+{
+	record what = gpushare_Buffer_init_zero;
+	char why[512];
+	int status;
+
+	strcpy(what.name, claim->match.name);
+	what.size = claim->allocation.size;
+	what.base_size = what.size;
+	what.backing = claim->match.unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;
+	what.flags = claim->match.flags;
+	what.ttl_s = claim->match.ttl_s;
+	what.mode = claim->match.mode;
+	if (describe_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
+		return false;
+	status =
+	    link_adopt(&what, claim->match.group, found, out_fd, out_reading, why, sizeof(why));
+	if (status != GPUSHARE_OK) {
+		state_log("\"%s\" is not adopted: %s", what.name, why);
+		return false;
+	}
+	return true;
+}
+
+bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
+		   cu_deviceptr *out_pointer)
+{
+	struct live entry = {.size = size,
+			     .kind = LIVE_OWN_VMM,
+			     .device = claim->allocation.device,
+			     .stream_ordered = stream_ordered,
+			     .pool = claim->pool,
+			     .unified = claim->match.unified,
+			     .managed = claim->match.unified,
+			     .flags = claim->match.flags,
+			     .ttl_s = claim->match.ttl_s};
+	_cleanup_close_ int fd = -1;
+	struct vmm_wish wish = {.hold = true};
+	const char *call = "cuCtxGetCurrent";
+	cu_result result = CU_OK;
+	record found;
+
+	if (!adopt(claim, &found, &fd, &entry.reading))
+		return false;
+	note_rights(&entry, claim);
+	describe_rights(&entry, &found);
+	strcpy(entry.name, found.name);
+	entry.generation = found.generation;
+	wish.address = found.address;
+	if (claim->driver->cuCtxGetCurrent)
+		result = claim->driver->cuCtxGetCurrent(&entry.context);
+	if (result == CU_OK)
+		result = (entry.unified ? vmm_host_map : vmm_map)(
+		    claim->driver, fd, found.base_size, entry.device, &wish, &entry.mapping, &call);
+	if (result != CU_OK) {
+		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
+			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
+						      : driver_error_name(claim->driver, result));
+		share_end(entry.name, entry.generation); /* kept as it was */
+		return false;
+	}
+	entry.pointer = entry.mapping.pointer;
+	if (!remember(&entry)) {
+		vmm_unmap(claim->driver, &entry.mapping);
+		return false;
+	}
+	state_log("\"%s\" is adopted, with what it holds", entry.name);
+	*out_pointer = entry.pointer;
+	return true;
+}
+
+void share_keep(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	remember(entry);
+}
+
+void share_again(const struct driver *driver, struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	(void)scope;
+	if (entry->name[0])
+		enter(driver, entry);
+	remember(entry);
+}
+
+/* Of an allocation that the program maps by itself. */
+static struct live object_of(const struct claim *claim, cu_mem_handle handle, size_t size)
+{
+	return (struct live){.size = size,
+			     .kind = LIVE_OWN_VMM,
+			     .count = 1,
+			     .device = claim->allocation.device,
+			     .flags = claim->match.flags,
+			     .ttl_s = claim->match.ttl_s,
+			     .mapping = {.size = size, .handle = handle}};
+}
+
+bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
+		  struct live *out_object)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	*out_object = object_of(claim, handle, size);
+	strcpy(out_object->name, claim->match.name);
+	note_rights(out_object, claim);
+	enter(claim->driver, out_object);
+	if (out_object->name[0] && !live_is_unsettled(out_object))
+		state_log("\"%s\" is shared: %zu bytes", out_object->name, size);
+	return out_object->name[0];
+}
+
+bool share_adopted_object(const struct claim *claim, struct live *out_object)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
+	_cleanup_close_ int fd = -1;
+	cu_mem_handle handle = 0;
+	record found;
+
+	(void)scope;
+	*out_object = object_of(claim, 0, 0);
+	if (!adopt(claim, &found, &fd, &out_object->reading))
+		return false;
+	note_rights(out_object, claim);
+	describe_rights(out_object, &found);
+	if (driver->cuMemImportFromShareableHandle && found.base_size == found.size)
+		result = driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+								(cu_handle_type)CU_HANDLE_POSIX_FD);
+	if (result != CU_OK) {
+		state_log("\"%s\" is not adopted: cuMemImportFromShareableHandle answered %s",
+			  found.name, driver_error_name(driver, result));
+		share_end(found.name, found.generation);
+		return false;
+	}
+	out_object->size = out_object->mapping.size = found.size;
+	out_object->mapping.handle = handle;
+	out_object->mapping.held = held_keep(fd);
+	out_object->generation = found.generation;
+	strcpy(out_object->name, found.name);
+	state_log("\"%s\" is adopted, with what it holds", found.name);
+	return true;
+}
+
+static bool is_to_be_told(const char *name)
+{
+	return *name && !process_is_ending() && process_is_mine();
+}
+
+static void say_untold(const char *name, int status, const char *why)
+{
+	if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
+		state_log("\"%s\" is freed, but the registry was not told: %s", name, why);
+}
+
+static void tell_end(const char *name, uint64_t generation, bool *limbo)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	char why[512];
+	int status;
+
+	(void)quiet;
+	if (!is_to_be_told(name))
+		return;
+	if (!generation) { /* it is not told of any more, and so it ends */
+		link_settle(name);
+		return;
+	}
+	pages_end(generation);
+	status = link_withdraw(name, generation, limbo, why, sizeof(why));
+	say_untold(name, status, why);
+}
+
+static void settle(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (is_to_be_told(entry->name))
+		link_settle(entry->name);
+}
+
+void share_settle(cu_deviceptr pointer)
+{
+	struct live entry;
+
+	if (live_get(pointer, 0, &entry))
+		settle(&entry);
+}
+
+void share_settle_object(cu_mem_handle handle)
+{
+	struct live entry;
+
+	if (objects_get(handle, 0, &entry))
+		settle(&entry);
+}
+
+void share_settle_mapped(cu_deviceptr pointer, size_t size)
+{
+	struct live entry;
+
+	if (objects_get_mapped(pointer, size, 0, &entry))
+		settle(&entry);
+}
+
+void share_end(const char *name, uint64_t generation)
+{
+	tell_end(name, generation, NULL);
+}
+
+void share_left(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	char why[512];
+	int status;
+
+	(void)quiet;
+	if (!is_to_be_told(entry->name))
+		return;
+	status = link_detach(entry->name, entry->generation, entry->reading, why, sizeof(why));
+	say_untold(entry->name, status, why);
+}
+
+void share_end_later(const char *name, uint64_t generation)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (is_to_be_told(name))
+		link_withdraw_later(name, generation);
+}
+
+bool share_left_later(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	return !is_to_be_told(entry->name) ||
+	       link_detach_later(entry->name, entry->generation, entry->reading);
+}
+
+bool share_end_attached(const char *name, uint64_t generation)
+{
+	bool limbo = false;
+
+	tell_end(name, generation, &limbo);
+	return limbo;
+}
+
+void share_refuse(const struct claim *claim, const char *why)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	state_log("\"%s\" is not shared: %s", claim->match.name, why);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stream-ordered allocations. CUDA makes no handle of theirs, so a named one is cuMemAlloc memory
+ * instead: there at once, which is no later than the program expects. It is freed, and an attached
+ * buffer detached, in the order of the stream.
+ * A pool's access for other GPUs may be set after an allocation, and holds for it too. cuMemAlloc memory has
+ * no access of its own: where another GPU can reach this one, the memory is mapped for all that can.
+ */
+#include "shim_apart.h"
+#include "shim_async.h"
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_freed.h"
+#include "shim_linger.h"
+#include "shim_lookup.h"
+#include "shim_own.h"
+#include "shim_pool.h"
+#include "shim_process.h"
+#include "cuda/shim_scope.h"
+#include "shim_share.h"
+#include "shim_site.h"
+#include "cuda/vmm_peers.h"
+
+static inline cu_result go_on(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
+{
+	return call->pooled ? call->pooled(pointer, size, call->pool, call->stream)
+			    : call->async(pointer, size, call->stream);
+}
+
+static inline cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
+{
+	int error = errno;
+	cu_result result = go_on(call, pointer, size);
+
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
+		result = go_on(call, pointer, size);
+	}
+	return result;
+}
+
+/* The driver's answer; false where it has none. */
+static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bool *out_captures)
+{
+	cu_capture_status status = (cu_capture_status)CU_CAPTURE_NONE;
+	cu_result result = CU_OK;
+
+	if (driver->cuStreamIsCapturing)
+		result = driver->cuStreamIsCapturing(stream, &status);
+	*out_captures = result == CU_OK && (int)status != CU_CAPTURE_NONE;
+	return result;
+}
+
+/* A capture makes a node of its graph, not memory. */
+static bool is_capturing(const struct driver *driver, cu_stream stream)
+{
+	bool captures;
+
+	return ask_capturing(driver, stream, &captures) != CU_OK || captures;
+}
+
+/* The memory would be another device's: cuMemAlloc only gives that of the current context. */
+static bool is_elsewhere(const struct driver *driver, cu_stream stream)
+{
+	cu_context its = NULL, current = NULL;
+
+	if (!driver->cuStreamGetCtx || !driver->cuCtxGetCurrent)
+		return false;
+	return driver->cuStreamGetCtx(stream, &its) != CU_OK ||
+	       driver->cuCtxGetCurrent(&current) != CU_OK || its != current;
+}
+
+/* NULL: the driver doesn't tell. */
+static cu_mem_pool pool_of(const struct claim *claim, const struct buffers_stream *call)
+{
+	const struct driver *driver = claim->driver;
+	cu_mem_pool pool = NULL;
+
+	if (call->pooled)
+		return call->pool;
+	if (!driver->cuDeviceGetMemPool ||
+	    driver->cuDeviceGetMemPool(&pool, claim->allocation.device) != CU_OK)
+		return NULL;
+	return pool;
+}
+
+static bool is_default(const struct claim *claim, cu_mem_pool pool)
+{
+	const struct driver *driver = claim->driver;
+	cu_mem_pool standard = NULL;
+
+	return driver->cuDeviceGetDefaultMemPool &&
+	       driver->cuDeviceGetDefaultMemPool(&standard, claim->allocation.device) == CU_OK &&
+	       standard == pool;
+}
+
+/*
+ * A pool may be of another device, or of the host: one small allocation tells. And a pool that travels gives
+ * memory that the program means to export by itself (cuMemPoolExportPointer).
+ */
+static bool pool_is_ours(const struct claim *claim, const struct buffers_stream *call,
+			 const char **out_why)
+{
+	const struct driver *driver = claim->driver;
+	cu_mem_pool pool = pool_of(claim, call);
+	uint64_t travels = 0;
+	unsigned int type = 0;
+	cu_deviceptr probe;
+	int device = -1;
+
+	if ((!pool && !call->pooled) || is_default(claim, pool))
+		return true;
+	if (!driver->cuPointerGetAttribute || !driver->cuMemFreeAsync || go_on(call, &probe, 1))
+		return false;
+	if (driver->cuPointerGetAttribute(&type, CU_ATTRIBUTE_MEMORY_TYPE, probe) != CU_OK ||
+	    driver->cuPointerGetAttribute(&device, CU_ATTRIBUTE_DEVICE_ORDINAL, probe) != CU_OK)
+		device = -1;
+	if (driver->cuPointerGetAttribute(&travels, CU_ATTRIBUTE_HANDLE_TYPES, probe) != CU_OK)
+		travels = 0;
+	driver->cuMemFreeAsync(probe, call->meant);
+	if (travels)
+		*out_why = "its pool can be exported, which other memory can't be";
+	return type == CU_MEMORY_DEVICE && device == claim->allocation.device && !travels;
+}
+
+/* *out_why: only where there is something to say. */
+static bool is_ours_to_replace(const struct claim *claim, const struct buffers_stream *call,
+			       const char **out_why)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	*out_why = NULL;
+	return !is_capturing(claim->driver, call->meant) &&
+	       !is_elsewhere(claim->driver, call->meant) && pool_is_ours(claim, call, out_why);
+}
+
+static bool has_peers(const struct claim *claim)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	return vmm_has_peers(claim->driver, claim->allocation.device);
+}
+
+static void note_pool(struct claim *claim, const struct buffers_stream *call)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+
+	(void)scope;
+	claim->pool = pools_number(pool_of(claim, call));
+}
+
+/* Once more at most: room is waited for, and other threads may make some again and again. */
+static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	const struct driver *driver = claim->driver;
+
+	(void)scope;
+	if (!driver->cuMemAlloc_v2 || !buffers_has_room(driver, size))
+		return false;
+	size = buffers_rounded(size);
+	return driver->cuMemAlloc_v2(out_pointer, size) == CU_OK ||
+	       (buffers_make_room() && driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
+}
+
+static cu_result make_named(struct claim *claim, const struct buffers_stream *call,
+			    cu_deviceptr *pointer, size_t size)
+{
+	cu_result result = CU_OK;
+	bool must_map = has_peers(claim), made_mapped;
+	cu_deviceptr made;
+	struct own own;
+
+	claim->match.vmm = claim->match.vmm || must_map;
+	made_mapped = own_make(claim, size, true, &made, &own);
+	own.shareable = own.shareable && !must_map;
+	if (!made_mapped && !(own.shareable && make_plain(claim, size, &made))) {
+		/* make_plain() has made what room there is */
+		result = own.shareable ? go_on(call, &made, size) : make(call, &made, size);
+		if (own.shareable)
+			own_leave(&own);
+	}
+	if (result != CU_OK) {
+		claim_return(claim, RULES_NAME);
+		return result;
+	}
+	*pointer = made;
+	/* Nobody knows it for what it is then. */
+	if (!own_settle(claim, &own, made, size, true) && make(call, pointer, size) == CU_OK)
+		buffers_give_back(claim->driver, made);
+	return CU_OK;
+}
+
+cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
+			      const void *caller, cu_deviceptr *pointer, size_t size)
+{
+	struct claim claim;
+	cu_result result;
+	const char *why;
+
+	buffers_sweep();
+	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
+		return make(call, pointer, size);
+	note_pool(&claim, call);
+	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call, &why) &&
+	    attach_pointer(&claim, size, pointer, &result)) {
+		pools_grow(claim.driver, claim.pool);
+		return result;
+	}
+	if (!claim_take(&claim, RULES_NAME))
+		return make(call, pointer, size);
+	if (is_ours_to_replace(&claim, call, &why)) {
+		result = make_named(&claim, call, pointer, size);
+		pools_grow(claim.driver, claim.pool);
+		return result;
+	}
+	if (why)
+		share_refuse(&claim, why);
+	claim_return(&claim, RULES_NAME);
+	return make(call, pointer, size);
+}
+
+/* No event could be made, for whatever reason: then the stream is waited for, and whether it is a
+ * stream at all shows there. */
+static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	cu_result result =
+	    driver->cuStreamSynchronize ? driver->cuStreamSynchronize(stream) : CU_NOT_SUPPORTED;
+
+	(void)scope;
+	if (result == CU_OK && entry->kind == LIVE_OWN_VMM)
+		own_close(driver, entry);
+	else if (result == CU_OK)
+		result = attach_close(driver, entry);
+	if (result == CU_OK)
+		share_left(entry);
+	return result;
+}
+
+static cu_result close_in_order(const struct driver *driver, struct live *entry, cu_stream stream)
+{
+	int error = errno;
+	cu_result result = async_defer(driver, entry, stream);
+
+	if (result != CU_OK)
+		result = close_now(driver, entry, stream);
+	if (result != CU_OK)
+		live_add(entry); /* it lives on */
+	else
+		async_sweep(true); /* an idle stream has got so far already */
+	errno = error;
+	return result;
+}
+
+/* Into limbo once the stream has got so far. */
+static bool linger_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (async_defer(driver, entry, stream) != CU_OK)
+		return false;
+	async_sweep(true);
+	return true;
+}
+
+/* In a stream of ours once the stream has got so far: at once, or in a later call. */
+static bool free_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+	struct live unnamed = *entry;
+
+	unnamed.name[0] = '\0';
+	if (!scope_push(&scope, entry->context) || !apart_open(driver, entry->context) ||
+	    async_defer(driver, &unnamed, stream) != CU_OK)
+		return false;
+	async_ask(entry->pointer);
+	return true;
+}
+
+struct freeing {
+	cu_cuMemFreeAsync_call *real;
+	cu_stream stream; /* as given */
+	cu_stream meant;
+	bool follows; /* it is known to capture nothing, nor to be refused because another does */
+};
+
+/* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
+ * Guide, "Stream Ordered Memory Allocator"; measured). But it is never freed where that stream is destroyed
+ * before its context is synchronized (shim_apart.h), as the stream-ordered memory would be that the program
+ * takes it for. Whatever fails there, the driver's own word is what the program hears. */
+static cu_result free_plain(const struct freeing *call, const struct driver *driver,
+			    const struct live *entry)
+{
+	struct freed one;
+	cu_result result;
+
+	if (!entry->stream_ordered)
+		return call->real(entry->pointer, call->stream);
+	if (call->follows && free_behind(driver, entry, call->meant))
+		return CU_OK;
+	one = freed_put(driver, entry->pointer);
+	result = call->real(entry->pointer, call->stream);
+	if (result != CU_OK)
+		freed_forget(&one);
+	return result;
+}
+
+static cu_result free_in_order(const struct freeing *call, const struct driver *driver,
+			       struct live *entry)
+{
+	bool attached = linger_withdraw(entry);
+	cu_result result;
+
+	if (attached && linger_behind(driver, entry, call->meant))
+		return CU_OK;
+	if (attached)
+		linger_drop(entry);
+	result = free_plain(call, driver, entry);
+	if (result != CU_OK)
+		share_again(driver, entry);
+	return result;
+}
+
+/* The name at once, the memory in the order of the stream. */
+static cu_result free_mapped_in_order(const struct driver *driver, struct live *entry,
+				      cu_stream stream)
+{
+	struct live unnamed = *entry;
+	cu_result result;
+
+	unnamed.name[0] = '\0';
+	share_end(entry->name, entry->generation);
+	result = close_in_order(driver, &unnamed, stream);
+	if (result != CU_OK)
+		share_again(driver, entry);
+	return result;
+}
+
+cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer, cu_stream stream,
+			     cu_stream meant)
+{
+	const struct driver *driver = lookup_driver();
+	struct freeing call = {.real = real, .stream = stream, .meant = meant};
+	cu_result asked = CU_OK;
+	bool known, captures = false;
+	struct live entry;
+
+	if (!driver || !process_is_mine())
+		return real(pointer, stream);
+	site_guard();
+	buffers_sweep();
+	if (live_find_managed(pointer, 1, &entry))
+		return CU_NOT_SUPPORTED; /* as of managed memory: contract_free.c */
+	known = live_maybe(pointer);
+	if (known)
+		asked = ask_capturing(driver, meant, &captures);
+	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
+	 * know for any that can be freed. Where it can't be told, it has the word on its own memory. */
+	if (asked != CU_OK || captures) {
+		known = live_find(pointer, pointer, &entry);
+		if (known && entry.kind == LIVE_OWN_VMM)
+			return captures ? CU_INVALID_VALUE : asked;
+		known = known && !captures && entry.kind == LIVE_OWN;
+	}
+	if (known)
+		share_settle(pointer);
+	if (!known || !live_take(pointer, &entry))
+		return buffers_has_freed(driver, pointer) ? CU_INVALID_VALUE
+							  : real(pointer, stream);
+	switch (entry.kind) {
+	case LIVE_OWN:
+		call.follows = asked == CU_OK;
+		return free_in_order(&call, driver, &entry);
+	case LIVE_OWN_VMM:
+		return free_mapped_in_order(driver, &entry, meant);
+	default:
+		return close_in_order(driver, &entry, meant);
+	}
+}

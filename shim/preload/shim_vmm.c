@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* cuMemCreate memory under a name: what becomes of it around the calls. */
+#include <errno.h>
+
+#include "base/client_held.h"
+#include "shim_attach.h"
+#include "shim_buffers.h"
+#include "shim_objects.h"
+#include "shim_pages.h"
+#include "shim_share.h"
+#include "shim_site.h"
+
+static inline cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
+			       const cu_mem_prop *prop, unsigned long long flags)
+{
+	int error = errno;
+	cu_result result = real(handle, size, prop, flags);
+
+	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
+		errno = error;
+		result = real(handle, size, prop, flags);
+	}
+	return result;
+}
+
+/* The same with a handle type more, so that it can travel; without it where that can't be had. */
+static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
+				   const cu_mem_prop *prop, unsigned long long flags)
+{
+	cu_mem_prop wider = *prop;
+	int error = errno;
+	cu_result result;
+
+	wider.requestedHandleTypes |= CU_HANDLE_POSIX_FD;
+	result = create(real, handle, size, &wider, flags);
+	if (result == CU_OK)
+		return result;
+	errno = error;
+	return real(handle, size, prop, flags);
+}
+
+static void name_object(const struct claim *claim, cu_mem_handle handle, size_t size)
+{
+	struct live object;
+
+	if (!share_object(claim, handle, size, &object))
+		return;
+	if (objects_add(&object))
+		pages_add(object.name, object.generation);
+	else
+		share_end(object.name, object.generation);
+}
+
+static bool attach_created(struct claim *claim, size_t size, cu_mem_handle *handle,
+			   cu_result *out_result)
+{
+	struct live object;
+
+	if (!attach_object(claim, size, &object, out_result))
+		return false;
+	if (*out_result != CU_OK)
+		return true;
+	*handle = object.mapping.handle;
+	/* Not remembered, the attachment counts until the process ends. */
+	if (!objects_add(&object))
+		held_drop(object.mapping.held);
+	return true;
+}
+
+static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
+{
+	struct live object;
+
+	if (!claim->match.adopt || !share_adopted_object(claim, &object))
+		return false;
+	if (objects_add(&object)) {
+		pages_add(object.name, object.generation);
+	} else {
+		held_drop(object.mapping.held);
+		share_end(object.name, object.generation);
+	}
+	*handle = object.mapping.handle;
+	return true;
+}
+
+/* Memory of the host is for NCCL's and other people's own purposes: it is left alone. */
+cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_handle *handle,
+			 size_t size, const cu_mem_prop *prop, unsigned long long flags)
+{
+	struct claim claim;
+	cu_result result;
+
+	buffers_sweep();
+	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
+	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
+		return create(real, handle, size, prop, flags);
+	if (attach_created(&claim, size, handle, &result))
+		return result;
+	if (!claim_take(&claim, RULES_NAME))
+		return create(real, handle, size, prop, flags);
+	if (adopt_created(&claim, handle))
+		return CU_OK;
+	result = create_exportable(real, handle, size, prop, flags);
+	if (result == CU_OK)
+		name_object(&claim, *handle, size);
+	else
+		claim_return(&claim, RULES_NAME);
+	return result;
+}
+
+cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
+{
+	struct object *ended = NULL;
+	cu_result result;
+
+	if (objects_concern()) {
+		site_guard();
+		share_settle_object(handle);
+		ended = objects_drop_handle(handle);
+	}
+	objects_tell_ended(ended, false);
+	result = real(handle);
+	objects_tell_ended(ended, true);
+	objects_free(ended);
+	return result;
+}
+
+/* Mapped memory of ours that is no mapping to the program. */
+static bool stands_for_plain(cu_deviceptr pointer)
+{
+	struct live entry;
+
+	return live_any() && buffers_find_around(pointer, &entry) && live_is_mapped(&entry);
+}
+
+cu_result buffers_retain(cu_cuMemRetainAllocationHandle_call *real, cu_mem_handle *handle,
+			 void *pointer)
+{
+	cu_result result;
+
+	if (stands_for_plain((cu_deviceptr)(uintptr_t)pointer))
+		return CU_INVALID_VALUE;
+	result = real(handle, pointer);
+	if (result == CU_OK && objects_concern())
+		objects_add_handle(*handle);
+	return result;
+}
+
+cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size, size_t offset,
+		      cu_mem_handle handle, unsigned long long flags)
+{
+	cu_result result = real(pointer, size, offset, handle, flags);
+
+	if (result == CU_OK && objects_concern())
+		objects_add_place(pointer, handle);
+	return result;
+}
+
+/* Here the name may go behind the memory: it stands for what the registry keeps, not for an
+ * address. */
+cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size)
+{
+	struct places *taken = NULL;
+	struct object *ended;
+	cu_result result;
+	int error;
+
+	if (stands_for_plain(pointer))
+		return CU_INVALID_VALUE;
+	if (objects_concern()) {
+		site_guard();
+		share_settle_mapped(pointer, size);
+		taken = objects_take_places(pointer, size);
+	}
+	result = real(pointer, size);
+	error = errno;
+	ended = objects_settle_places(taken, result == CU_OK);
+
+	objects_tell_ended(ended, false);
+	objects_tell_ended(ended, true);
+	objects_free(ended);
+	errno = error;
+	return result;
+}
