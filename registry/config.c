@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "observe/audit.h"
-#include "quota.h"
 #include "text.h"
 
 #define BLANKS " \t"

@@ -145,7 +145,7 @@ static int64_t idle_until_ns(void)
 /* Under the lock. Freed records are in the arenas of nng's threads: true when more than half have gone. */
 static bool has_room_to_trim(void)
 {
-	const uint64_t *held = self.registry->state.users.held;
+	const uint64_t *held = self.registry->state.users.total.held;
 	uint64_t records = held[LIMIT_names] + held[LIMIT_limbo] + held[LIMIT_attachments];
 	bool fell;
 
@@ -311,11 +311,11 @@ static bool make_registry(void)
 		log_error("there is no memory, or no file descriptor, to begin with");
 		return false;
 	}
-	registry->limits = settings->limits;
-	registry->limits.message_bytes = settings->message_bytes;
-	registry->limits.silent_ns = (int64_t)settings->silent_s * NS_PER_S;
+	registry->state.users.limits = settings->limits;
+	registry->state.users.limits.message_bytes = settings->message_bytes;
+	registry->state.users.limits.silent_ns = (int64_t)settings->silent_s * NS_PER_S;
 	registry->is_system = self.options.is_system;
-	fit_limits(&registry->limits);
+	fit_limits(&registry->state.users.limits);
 	return audit_open(&registry->audit, settings->audit, settings->audit_rate,
 			  self.instance.directory) &&
 	       restore_open(registry, self.instance.directory);

@@ -18,7 +18,7 @@
 void registry_show(struct registry *registry, struct entry *entry)
 {
 	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
-	    (registry->is_system && !access_is_open(&entry->info)))
+	    (registry->is_system && !access_is_open(entry)))
 		indexer_remove(&registry->index, entry);
 	else
 		indexer_put(&registry->index, entry);
@@ -74,12 +74,12 @@ static const struct {
 
 static void release(struct registry *registry, struct entry *entry)
 {
-	if (!entry->held)
+	if (!entry->fdref)
 		return;
 	if (registry->fdstore)
 		fdstore_drop(registry->fdstore, entry->info.generation);
-	fdtable_release(&registry->fdtable, entry->held);
-	entry->held = NULL;
+	fdref_release(&registry->state.users, entry->fdref);
+	entry->fdref = NULL;
 }
 
 /* A notice to be filled in and sent; NULL: nobody is to hear of it. */
@@ -99,7 +99,7 @@ static void tell(struct registry *registry, enum gpushare_notice_kind kind,
 
 	if (!told)
 		return;
-	registry_tell(registry, NULL, entry, &told->buffer);
+	registry_describe(registry, NULL, entry, &told->buffer);
 	events_send(&registry->events);
 }
 
@@ -107,7 +107,7 @@ static void tell_by(struct registry *registry, enum gpushare_notice_kind kind, e
 		    const struct change *change)
 {
 	const int32_t pids[] = {
-	    [BY_OWNER] = change->entry->owner.pid,
+	    [BY_OWNER] = change->entry->owner->pid,
 	    [BY_SESSION] = change->session ? change->session->peer.pid : 0,
 	    [BY_ACTOR] = registry->events.actor,
 	};
@@ -119,7 +119,7 @@ static void depart(struct registry *registry, const struct change *change)
 {
 	const struct entry *entry = change->entry;
 	enum gpushare_notice_kind kind = departures[change->how].notice;
-	const struct process *by = &entry->owner;
+	const struct process *by = entry->owner;
 
 	/* Otherwise a request of another peer may just be what makes the registry notice the end. */
 	if (change->how == DEPARTURE_UNLINKED && registry->asking)
@@ -139,7 +139,7 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 	struct entry *entry = change->entry;
 
 	if (effect->what & PUT && registry->fdstore)
-		fdstore_put(registry->fdstore, entry->info.generation, entry->held->fd);
+		fdstore_put(registry->fdstore, entry->info.generation, entry->fdref->fd);
 	if (effect->what & RELEASE)
 		release(registry, entry);
 	if (effect->what & SAVE)
@@ -237,9 +237,9 @@ static void tell_rate(struct registry *registry, struct order *order, int64_t el
 
 	order->rated = published;
 	if (!entry || !elapsed_ns || !rises ||
-	    !(told = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner.pid)))
+	    !(told = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner->pid)))
 		return;
-	registry_tell(registry, NULL, entry, &told->buffer);
+	registry_describe(registry, NULL, entry, &told->buffer);
 	told->published = published;
 	told->rate = a_second(more, elapsed_ns);
 	events_send(&registry->events);

@@ -13,7 +13,6 @@
 #include "persist/save.h"
 #include "order/order.h"
 #include "os/piece.h"
-#include "quota.h"
 
 static void set_time(struct registry *registry)
 {
@@ -28,7 +27,6 @@ struct registry *registry_new(void)
 	if (!registry)
 		return NULL;
 	pthread_mutex_init(&registry->lock, NULL);
-	limits_init(&registry->limits);
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
@@ -36,7 +34,7 @@ struct registry *registry_new(void)
 	registry->state.observe = registry_observe;
 	registry->state.context = registry;
 	registry->audit = (struct audit){.users = &registry->state.users,
-					 .counts = &registry->counts,
+					 .counts = &registry->state.users.total,
 					 .store = &registry->state.store,
 					 .wake = &registry->wake};
 	changes_init(&registry->changes);
@@ -69,7 +67,6 @@ struct registry *registry_free(struct registry *registry)
 	state_finish(&registry->state);
 	changes_finish(&registry->changes);
 	indexer_finish(&registry->index);
-	fdtable_finish(&registry->fdtable);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
 	return NULL;
@@ -158,14 +155,14 @@ int64_t registry_expire(struct registry *registry, int64_t now_ns)
 	return next <= now_ns ? clock_ns() + PIECE_NS : next;
 }
 
-void registry_tell(const struct registry *registry, const struct session *session,
-		   const struct entry *entry, record *out_info)
+void registry_describe(const struct registry *registry, const struct session *session,
+		       const struct entry *entry, record *out_info)
 {
-	entry_tell(entry, out_info);
-	order_tell(registry, entry, out_info);
+	entry_describe(entry, out_info);
+	order_describe(registry, entry, out_info);
 	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
 	if (!backing_is_fd(entry->info.backing) &&
-	    !(session && process_is_same(&session->peer, &entry->owner)))
+	    !(session && process_is_same(&session->peer, entry->owner)))
 		out_info->address = 0;
 	if (entry->deadline_ns != INT64_MAX) {
 		int64_t left_ns = entry->deadline_ns - clock_ns();

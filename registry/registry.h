@@ -9,21 +9,17 @@
 #include "observe/events.h"
 #include "observe/indexer.h"
 #include "state/buffer.h"
-#include "state/counts.h"
-#include "state/limit.h"
-#include "fdtable.h"
+#include "state/fdref.h"
 
 struct registry {
 	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
 	int64_t locked_ns;    /* since when it is held */
 	int64_t held_most_ns; /* at a time, so far */
 	struct state state;   /* what it remembers */
-	struct limits limits;
-	bool is_system;		     /* it serves every user: --system */
+	bool is_system;	      /* it serves every user: --system */
 	struct identity_group group; /* that the share in hand names, looked up beforehand */
 	struct changes changes;
 	struct indexer index;
-	struct fdtable fdtable;
 	struct events events;
 	struct records *records;  /* NULL: nothing is written down */
 	unsigned int record_slot; /* see persist/save.h: of what holds for all of it */
@@ -41,8 +37,7 @@ struct registry {
 	bool loading;		   /* the records are being read... */
 	uint64_t loaded_namespace; /* ...whose pids are another namespace's; 0: they are ours */
 	struct ask *asks;	   /* that are parked: server/ask.h */
-	struct counts counts;
-	int wake;   /* eventfd: there is a deadline more; -1: nobody asks */
+	int wake;		   /* eventfd: there is a deadline more; -1: nobody asks */
 	bool rests; /* the main loop has nothing to look after, until somebody takes the lock */
 	uint64_t started_unix_ns;
 	reply reply;			   /* room to make one answer in */
@@ -87,7 +82,7 @@ void registry_show(struct registry *registry, struct entry *entry);
 
 /* What `session` may know of it: an ipc buffer's address only in the owner's process, never the
  * handle. NULL: anybody. */
-void registry_tell(const struct registry *registry, const struct session *session,
-		   const struct entry *entry, record *out_info);
+void registry_describe(const struct registry *registry, const struct session *session,
+		       const struct entry *entry, record *out_info);
 
 #endif

@@ -9,14 +9,13 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "state/counts.h"
 #include "state/session.h"
 #include "state/store.h"
 #include "state/users.h"
 
 struct audit {
 	struct users *users;
-	struct counts *counts;
+	struct account *counts;
 	const struct store *store;
 	const int *wake; /* the main loop's eventfd */
 	uint64_t rate;	 /* lines a second for each user; 0: no audit */

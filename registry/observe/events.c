@@ -41,11 +41,11 @@ static void give(struct watcher *watcher, struct event *event)
 
 static bool may_see(const struct watcher *watcher, const notice *told)
 {
-	const struct known info = {.owner_uid = told->buffer.owner_uid,
-				   .owner_gid = told->buffer.owner_gid,
-				   .mode = told->buffer.mode};
+	const record *info = &told->buffer;
 
-	return !told->has_buffer || access_rights(&info, &watcher->session->who) & ACCESS_SEE;
+	return !told->has_buffer ||
+	       access_grants(info->owner_uid, info->owner_gid, info->mode, &watcher->session->who) &
+		   ACCESS_SEE;
 }
 
 /* A copy of events->notice to share. NULL: no memory, which shows by the gap in the serials. */

@@ -98,10 +98,13 @@ static void describe(const struct entry *entry, struct index_record *out)
 
 	*out = (struct index_record){.deadline_ns = entry->deadline_ns};
 #define F(type, field) out->field = info->field;
-	INDEX_FIELDS(F)
+	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
 	strcpy(out->name, info->name);
-	strcpy(out->owner_command, entry->owner.command);
+	strcpy(out->owner_command, entry->owner->command);
+	out->owner_started = entry->owner->started;
+	out->owner_uid = entry->owner->uid;
+	out->owner_pid = entry->owner->pid;
 	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
 	out->tags_count = entry->tags_count;
 	if (entry->tags_count)

@@ -8,7 +8,6 @@
 
 #include "os/clock.h"
 #include "persist/fdstore.h"
-#include "quota.h"
 
 #define AGAIN_NS (250 * NS_PER_MS) /* between two repetitions of a mark */
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
@@ -85,26 +84,26 @@ void order_free(struct registry *registry, struct order *order)
 		participant_part(registry, order->participants, UINT32_MAX);
 	stop_marking(registry, order);
 	order_page_unmap(order->page);
-	if (order->held) {
+	if (order->fdref) {
 		if (registry->fdstore)
 			fdstore_drop(registry->fdstore, KEY(order->generation));
-		fdtable_release(&registry->fdtable, order->held);
+		fdref_release(&registry->state.users, order->fdref);
 	}
 	HASH_DEL(registry->orders, order);
 	free(order);
 }
 
 /* The reference is the order's if this succeeds. `is_new`: the fd store doesn't have the page. */
-static bool hold(struct registry *registry, struct order *order, struct held *held, bool is_new)
+static bool hold(struct registry *registry, struct order *order, struct fdref *fdref, bool is_new)
 {
 	struct order_page *page;
 
-	if (order_page_map(held->fd, order->generation, &page))
+	if (order_page_map(fdref->fd, order->generation, &page))
 		return false;
-	order->held = held;
+	order->fdref = fdref;
 	order->page = page;
 	if (is_new && registry->fdstore)
-		fdstore_put(registry->fdstore, KEY(order->generation), held->fd);
+		fdstore_put(registry->fdstore, KEY(order->generation), fdref->fd);
 	return true;
 }
 
@@ -112,12 +111,12 @@ static bool hold(struct registry *registry, struct order *order, struct held *he
 static bool hold_fd(struct registry *registry, struct order *order, int fd, bool is_new)
 {
 	const struct entry *entry = entry_of(registry, order);
-	struct held *held = fdtable_keep(&registry->fdtable, entry ? entry->user : NULL, fd);
+	struct fdref *fdref = fdref_new(&registry->state.users, entry ? entry->user : NULL, fd);
 
-	if (held && hold(registry, order, held, is_new))
+	if (fdref && hold(registry, order, fdref, is_new))
 		return true;
-	if (held)
-		fdtable_release(&registry->fdtable, held);
+	if (fdref)
+		fdref_release(&registry->state.users, fdref);
 	else
 		close(fd);
 	return false;
@@ -129,7 +128,7 @@ static int make_page(struct registry *registry, struct order *order)
 	uint64_t id;
 	int fd;
 
-	if (entry && limit_reached(registry, entry->user, LIMIT_descriptors, 1))
+	if (entry && state_limit(&registry->state, entry->user, LIMIT_descriptors, 1))
 		return GPUSHARE_E_LIMIT;
 	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
 		return GPUSHARE_E_NO_MEMORY;
@@ -261,9 +260,9 @@ static void look_over(struct registry *registry, struct order *order)
 	order_mark_again(registry, order);
 }
 
-bool order_give_back(struct registry *registry, struct order *order, struct held *held)
+bool order_give_back(struct registry *registry, struct order *order, struct fdref *fdref)
 {
-	if (order->page || !hold(registry, order, held, true))
+	if (order->page || !hold(registry, order, fdref, true))
 		return false;
 	look_over(registry, order);
 	return true;
@@ -379,7 +378,7 @@ int64_t order_tick(struct registry *registry, int64_t now_ns)
 	return registry->marking ? now_ns + AGAIN_NS : INT64_MAX;
 }
 
-void order_tell(const struct registry *registry, const struct entry *entry, record *out_info)
+void order_describe(const struct registry *registry, const struct entry *entry, record *out_info)
 {
 	const struct order *order = order_find(registry, entry->info.generation);
 	const struct order_page *page = order ? order->page : NULL;

@@ -22,8 +22,8 @@ struct participant {
 struct order {
 	UT_hash_handle hh;
 	uint64_t generation;
-	struct held
-	    *held; /* the page's descriptor; NULL: the page is lost, or still to be brought */
+	struct fdref
+	    *fdref; /* the page's descriptor; NULL: the page is lost, or still to be brought */
 	struct order_page *page; /* NULL: the same, or it is a successor's by now */
 	struct participant *participants;
 	bool left;  /* the publisher has left, and nobody else publishes */
@@ -49,7 +49,7 @@ bool order_may(const struct entry *entry, const struct session *session);
  * E_TIMED_OUT: the page was lost, and a participant has still to bring it. */
 int order_open(struct registry *registry, uint64_t generation, bool make, struct order **out_order);
 /* A participant brings the page. True: the reference is the order's; order_check() has to follow. */
-bool order_give_back(struct registry *registry, struct order *order, struct held *held);
+bool order_give_back(struct registry *registry, struct order *order, struct fdref *fdref);
 void order_free(struct registry *registry, struct order *order);
 
 /* The buffer, its owner or its attachments changed: end participants that may not be any more. */
@@ -69,7 +69,7 @@ uint32_t order_free_slot(const struct registry *registry, const struct order *or
 int64_t order_tick(struct registry *registry, int64_t now_ns);
 
 /* Fills in what only the page knows. */
-void order_tell(const struct registry *registry, const struct entry *entry, record *out_info);
+void order_describe(const struct registry *registry, const struct entry *entry, record *out_info);
 /* The records have been read: take the pages from the fd store, end the orders of unknown buffers. */
 void order_restore(struct registry *registry);
 /* A successor has the pages: change them no more. */

@@ -270,7 +270,7 @@ void participant_see(struct session *session, const struct process *peer)
 {
 	const struct participant *participant;
 
-	session->peer = *peer;
+	session_identify(session, peer);
 	DL_FOREACH2(session->participants, participant, session_next)
 	{
 		participant_sign(participant);

@@ -44,12 +44,12 @@ static void take_descriptors(struct registry *registry)
 			continue;
 		fd = fdstore_take(registry->fdstore, entry->info.generation);
 		if (fd >= 0)
-			entry->held = fdtable_keep(&registry->fdtable, entry->user, fd);
-		if (fd >= 0 && !entry->held) {
+			entry->fdref = fdref_new(&registry->state.users, entry->user, fd);
+		if (fd >= 0 && !entry->fdref) {
 			fdstore_drop(registry->fdstore, entry->info.generation);
 			close(fd);
 		}
-		entry->info.missing = !entry->held;
+		entry->info.missing = !entry->fdref;
 		if (!entry->session) /* since end_dead(), when it could not be saved */
 			save_entry(registry, entry);
 	}

@@ -43,7 +43,7 @@ void save_entry(struct registry *registry, struct entry *entry)
 
 	/* What travels as a descriptor is written down when that is in the store: a successor finds both. */
 	if (!records_are_kept(registry->records) ||
-	    (backing_is_fd(entry->info.backing) && !entry->nameless && !entry->held &&
+	    (backing_is_fd(entry->info.backing) && !entry->nameless && !entry->fdref &&
 	     !entry->info.missing))
 		return;
 	if (entry->session) {
@@ -51,7 +51,7 @@ void save_entry(struct registry *registry, struct entry *entry)
 		memcpy(saved->key, entry->session->key, sizeof(saved->key));
 	}
 	saved->has_buffer = true;
-	entry_tell(entry, &saved->buffer);
+	entry_describe(entry, &saved->buffer);
 	memcpy(saved->handle, entry->handle, sizeof(saved->handle));
 	saved->created_boot_ns = entry->created_ns + boot_ns;
 	if (entry->deadline_ns != INT64_MAX)
@@ -260,14 +260,43 @@ static unsigned int *load_session(struct registry *registry, const gpushare_Sess
 	return &session->record_slot;
 }
 
-/* As it was, on its own; generation apart. NULL: out of memory. */
-static struct entry *fill(const struct registry *registry, struct entry *entry,
-			  const struct session *session, const gpushare_Entry *saved)
+/* false: out of memory. */
+static bool fill_owner(const struct registry *registry, struct entry *entry,
+		       const struct session *session, const record *info)
 {
+	struct process process = {
+	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
+	struct owner *owner;
+
+	if (session) {
+		entry_own(entry, session->owner);
+		return true;
+	}
+	strcpy(process.command, info->owner_command);
+	if (registry->loaded_namespace)
+		process_forget_pid(&process, registry->loaded_namespace);
+	owner = owner_new(&process);
+	if (!owner)
+		return false;
+	entry_own(entry, owner);
+	owner_release(owner);
+	return true;
+}
+
+/* As it was, on its own; generation apart. NULL: out of memory. */
+static struct entry *fill(const struct registry *registry, const struct session *session,
+			  const gpushare_Entry *saved)
+{
+	struct entry *entry = entry_new(&saved->buffer, saved->handle);
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
 	if (!entry)
 		return NULL;
+	if (!fill_owner(registry, entry, session, &saved->buffer)) {
+		entry_free(entry);
+		return NULL;
+	}
+	entry->info.generation = 0;
 	entry->info.attachers = 0;
 	entry->info.missing = false;
 	entry->info.in_limbo = saved->buffer.in_limbo && saved->nameless;
@@ -275,67 +304,17 @@ static struct entry *fill(const struct registry *registry, struct entry *entry,
 	entry->created_ns = saved->created_boot_ns - boot_ns;
 	entry->deadline_ns =
 	    saved->deadline_boot_ns ? saved->deadline_boot_ns - boot_ns : INT64_MAX;
-	entry->owner = (struct process){.pid = entry->info.owner_pid,
-					.uid = entry->info.owner_uid,
-					.started = entry->info.owner_started};
-	strcpy(entry->owner.command, saved->buffer.owner_command);
-	if (session)
-		entry->owner = session->peer;
-	if (!registry->loaded_namespace)
-		return entry;
-	if (!session)
-		process_forget_pid(&entry->owner, registry->loaded_namespace);
-	entry->info.owner_pid = entry->owner.pid;
-	entry->info.owner_started = entry->owner.started;
 	return entry;
 }
 
-/* Whose it is. false: out of memory. */
-static bool own(struct registry *registry, struct entry *entry)
+static void load_named(struct registry *registry, struct session *session, struct entry *entry)
 {
-	struct user *user = user_of(&registry->state.users, entry->owner.uid);
-
-	if (user)
-		user_enter(user, entry, LIMIT_names);
-	return user;
-}
-
-static struct entry *load_named(struct registry *registry, struct session *session,
-				const gpushare_Entry *saved)
-{
-	const record *info = &saved->buffer;
-	struct entry *entry =
-	    fill(registry, store_add(&registry->state.store, info, saved->handle), session, saved);
-
-	if (!entry)
-		return NULL;
-	if (!own(registry, entry)) {
-		store_remove(&registry->state.store, entry);
-		return NULL;
-	}
-	store_number(&registry->state.store, entry, info->generation);
+	store_name(&registry->state.store, entry);
 	entry->session = session;
 	if (session)
 		DL_APPEND(session->entries, entry);
 	else /* its owner's connection may have ended before it came to that */
 		buffer_load_kept(&registry->state, entry);
-	entry_count_kept(entry);
-	return entry;
-}
-
-static struct entry *load_nameless(struct registry *registry, struct session *session,
-				   const gpushare_Entry *saved)
-{
-	struct entry *entry =
-	    fill(registry, entry_new(&saved->buffer, saved->handle), session, saved);
-
-	if (!entry)
-		return NULL;
-	if (!own(registry, entry))
-		return entry_free(entry);
-	store_number(&registry->state.store, entry, saved->buffer.generation);
-	buffer_load_deferred(&registry->state, session, entry);
-	return entry;
 }
 
 /* NULL: it is kept, and nobody's; or its owner's connection had ended. */
@@ -354,6 +333,7 @@ static unsigned int *load_entry(struct registry *registry, const gpushare_Entry 
 	struct session *session = owner_of(registry, saved);
 	struct entry *same = store_find_generation(&registry->state.store, info->generation),
 		     *entry;
+	struct user *user;
 
 	if (!name_is_valid(info->name) || !info->generation ||
 	    (!session && (saved->nameless || !entry_stays(info->flags))))
@@ -365,9 +345,20 @@ static unsigned int *load_entry(struct registry *registry, const gpushare_Entry 
 	entry = saved->nameless ? NULL : store_find(&registry->state.store, info->name);
 	if (entry)
 		buffer_drop(&registry->state, entry);
-	entry = saved->nameless ? load_nameless(registry, session, saved)
-				: load_named(registry, session, saved);
-	return entry ? &entry->record_slot : NULL;
+	entry = fill(registry, session, saved);
+	user = entry ? user_of(&registry->state.users, entry->owner->uid) : NULL;
+	if (!user) {
+		if (entry)
+			entry_free(entry);
+		return NULL;
+	}
+	store_number(&registry->state.store, entry, info->generation);
+	if (saved->nameless)
+		buffer_load_deferred(&registry->state, session, entry);
+	else
+		load_named(registry, session, entry);
+	user_charge(user, entry);
+	return &entry->record_slot;
 }
 
 static unsigned int *load_attachment(struct registry *registry, const gpushare_Attachment *saved)
@@ -436,12 +427,10 @@ bool load_records(struct registry *registry)
 	for (entry = store_after(&registry->state.store, ""); entry;
 	     entry = store_after(&registry->state.store, entry->info.name)) {
 		generation_pass(&registry->state.generation, entry->info.generation);
-		tally_put(&registry->state.tallies, entry);
 	}
 	for (entry = store_deferred_after(&registry->state.store, 0); entry;
 	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
 		generation_pass(&registry->state.generation, entry->info.generation);
-		tally_put(&registry->state.tallies, entry);
 	}
 	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {

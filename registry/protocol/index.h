@@ -16,24 +16,25 @@
 #define INDEX_WAYS 16 /* records of one bucket: two cache lines of marks */
 #define INDEX_SLOTS (INDEX_BUCKETS * INDEX_WAYS)
 
-/* F(type, name): what is as it is in a record. */
-#define INDEX_FIELDS(F) \
+/* Fields of a record: F(type, name), and OWNER(type, name) of its owner's process. */
+#define INDEX_FIELDS(F, OWNER) \
 	F(uint64_t, generation) \
 	F(uint64_t, size) \
 	F(uint64_t, base_offset) \
 	F(uint64_t, base_size) \
 	F(uint64_t, created_unix_ns) \
-	F(uint64_t, owner_started) \
+	OWNER(uint64_t, owner_started) \
 	F(uint32_t, backing) \
 	F(uint32_t, flags) \
 	F(uint32_t, ttl_s) \
 	F(uint32_t, attachers) \
-	F(uint32_t, owner_uid) \
-	F(int32_t, owner_pid) \
+	OWNER(uint32_t, owner_uid) \
+	OWNER(int32_t, owner_pid) \
 	F(uint32_t, mode) \
 	F(uint32_t, owner_gid) \
 	F(bool, owner_gone) \
 	F(bool, missing)
+#define INDEX_LEAVE_OUT(type, name)
 
 struct index_record {
 	char name[GPUSHARE_NAME_MAX + 1];
@@ -41,7 +42,7 @@ struct index_record {
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; INT64_MAX: none */
 #define F(type, name) type name;
-	INDEX_FIELDS(F)
+	INDEX_FIELDS(F, F)
 #undef F
 	uint32_t tags_count;
 	/* What isn't used is neither written nor read. */

@@ -212,8 +212,7 @@ void ask_handle(struct registry *registry, struct ask *ask)
 	if (!ask->session || registry->leaving)
 		return;
 	if (is_parked(registry, ask)) {
-		registry->counts.requests++;
-		ask->session->user->counts.requests++;
+		user_count(ask->session->user, requests);
 		return;
 	}
 	status = ask_serve(registry, ask);

@@ -9,7 +9,6 @@
 
 #include "os/clock.h"
 #include "os/log.h"
-#include "quota.h"
 #include "server/ask.h"
 
 /* The registry doesn't read from a connection with so many bytes of unsent answers, or with any if its user has
@@ -113,7 +112,7 @@ static void end_late(struct connection *connection, enum drop why)
 	};
 
 	if (!connection->ended) {
-		connection->server->registry->counts.drops[why]++;
+		connection->server->registry->state.users.total.drops[why]++;
 		log_line("dropped: uid %u, %s", connection->uid, sentences[why]);
 	}
 	connection_end(connection);
@@ -176,7 +175,8 @@ static void close_stream(struct connection *connection)
 
 static void set_timeout(const struct connection *connection, nng_aio *aio, int64_t since_ns)
 {
-	int left = clock_timeout_ms(since_ns + connection->server->registry->limits.silent_ns);
+	int left =
+	    clock_timeout_ms(since_ns + connection->server->registry->state.users.limits.silent_ns);
 
 	nng_aio_set_timeout(aio, left > 0 ? left : 1);
 }
@@ -258,12 +258,13 @@ static void receive(struct connection *connection)
 /* For one more connection, if only to tell it that it is one too many. */
 static bool has_room(const struct registry *registry, const struct user *user)
 {
-	const struct limits *limits = &registry->limits;
-	uint64_t connections = registry->state.users.held[LIMIT_connections];
+	const struct limits *limits = &registry->state.users.limits;
+	uint64_t connections = registry->state.users.total.held[LIMIT_connections];
 
-	return user->held[LIMIT_connections] < limits->of_user[LIMIT_connections] + limits->spare &&
+	return user->own.held[LIMIT_connections] <
+		   limits->of_user[LIMIT_connections] + limits->spare &&
 	       connections < limits->connections + limits->spare &&
-	       connections + registry->fdtable.count < limits->together;
+	       connections + registry->state.users.fds < limits->together;
 }
 
 void connection_refused(struct registry *registry, const struct process *peer, enum drop why)
@@ -271,7 +272,7 @@ void connection_refused(struct registry *registry, const struct process *peer, e
 	int status = why == DROP_crowd ? GPUSHARE_E_LIMIT : GPUSHARE_E_DENIED;
 
 	log_line("refused: uid %u pid %d: %s", peer->uid, peer->pid, status_text(status));
-	registry->counts.drops[why]++;
+	registry->state.users.total.drops[why]++;
 	audit_refused(&registry->audit, peer, "connect", status);
 }
 
@@ -437,7 +438,7 @@ static void run_ended(struct connection *connection)
 	if (connection->receiving || connection->sending)
 		return;
 	connection->user->unread -= unread(connection);
-	user_closes(connection->user);
+	connection->user->sockets--;
 	DL_DELETE(server->connections, connection);
 	registry_unlock(server->registry);
 	free_connection(connection);
@@ -531,7 +532,8 @@ static bool enter(struct connection *connection)
 	struct registry *registry = server->registry;
 
 	registry_lock(registry);
-	connection->user = server->closing ? NULL : user_opens(registry, connection->uid);
+	connection->user =
+	    server->closing ? NULL : user_opens(&registry->state.users, connection->uid);
 	if (connection->user) {
 		do {
 			server->last_id = server->last_id % ID_MOST + 1;

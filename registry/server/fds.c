@@ -91,8 +91,7 @@ static void count_refusal(struct registry *registry, const struct message *messa
 	registry_lock(registry);
 	user = user_of(&registry->state.users, peer.uid);
 	if (user)
-		counts_refused(&user->counts, status);
-	counts_refused(&registry->counts, status);
+		user_refused(user, status);
 	audit_refused(&registry->audit, &peer, "descriptors", status);
 	registry_unlock(registry);
 }
@@ -147,7 +146,7 @@ static struct session *session_of(const struct registry *registry, const struct 
 
 /* Hold the descriptor that came, for the handler to take. */
 static int take_in(struct registry *registry, struct session *session, struct message *message,
-		   bool welcome, struct held **out_came)
+		   bool welcome, struct fdref **out_came)
 {
 	reply *answer = &registry->reply;
 	int status;
@@ -162,7 +161,7 @@ static int take_in(struct registry *registry, struct session *session, struct me
 	status = check_descriptor(registry, session->user, answer);
 	if (status)
 		return status;
-	*out_came = fdtable_keep(&registry->fdtable, session->user, message->fds[0]);
+	*out_came = fdref_new(&registry->state.users, session->user, message->fds[0]);
 	if (!*out_came)
 		return explain(answer, GPUSHARE_E_NO_MEMORY, "the registry is out of memory");
 	message->count = 0;
@@ -186,9 +185,9 @@ static void handle(struct registry *registry, struct message *message, bool welc
 	status = ask_serve(registry, ask);
 	registry->passing = NULL;
 	if (passing->came)
-		fdtable_release(&registry->fdtable, passing->came);
+		fdref_release(&registry->state.users, passing->came);
 	if (status && passing->goes) {
-		fdtable_release(&registry->fdtable, passing->goes);
+		fdref_release(&registry->state.users, passing->goes);
 		passing->goes = NULL;
 	}
 }
@@ -232,7 +231,7 @@ static bool answer_ask(struct fds_server *server, struct message *message)
 			 passing.goes ? passing.goes->fd : -1);
 	if (passing.goes) {
 		registry_lock(registry);
-		fdtable_release(&registry->fdtable, passing.goes);
+		fdref_release(&registry->state.users, passing.goes);
 		registry_unlock(registry);
 	}
 	return sent;
@@ -407,7 +406,7 @@ int64_t fds_server_tick(struct fds_server *server)
 	while (server->connections && server->connections->deadline_ns <= now) {
 		connection_close(server, server->connections);
 		registry_lock(registry);
-		registry->counts.drops[DROP_silent]++;
+		registry->state.users.total.drops[DROP_silent]++;
 		registry_unlock(registry);
 	}
 	if (server->deaf_until_ns && server->deaf_until_ns <= now) {

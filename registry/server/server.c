@@ -147,7 +147,7 @@ bool server_has_served(struct server *server)
 	uint64_t before = server->served;
 
 	registry_lock(server->registry);
-	server->served = server->connected + server->registry->counts.requests;
+	server->served = server->connected + server->registry->state.users.total.requests;
 	registry_unlock(server->registry);
 	return server->served != before;
 }

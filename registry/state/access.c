@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "access.h"
+#include "state/access.h"
 
 #define ALL (ACCESS_SEE | ACCESS_READ | ACCESS_WRITE | ACCESS_OWN)
 
@@ -27,17 +27,17 @@ unsigned int access_of(const struct session *session, const struct entry *entry)
 {
 	if (entry->session && entry->session->ending && !entry_stays(entry->info.flags))
 		return 0;
-	if (entry->session == session || (session->peer.uid == entry->owner.uid &&
-					  process_is_same(&session->peer, &entry->owner)))
+	if (entry->session == session || (session->peer.uid == entry->owner->uid &&
+					  process_is_same(&session->peer, entry->owner)))
 		return ALL;
 	if (entry_is_staged(entry->info.flags))
 		return 0;
-	return access_rights(&entry->info, &session->who);
+	return access_rights(entry, &session->who);
 }
 
-unsigned int access_rights(const struct known *info, const struct identity *who)
+unsigned int access_rights(const struct entry *entry, const struct identity *who)
 {
-	return access_grants(info->owner_uid, info->owner_gid, info->mode, who);
+	return access_grants(entry->owner->uid, entry->info.owner_gid, entry->info.mode, who);
 }
 
 bool access_sees(const struct session *session, const struct entry *entry)
@@ -45,7 +45,7 @@ bool access_sees(const struct session *session, const struct entry *entry)
 	return access_of(session, entry) & ACCESS_SEE;
 }
 
-bool access_is_open(const struct known *info)
+bool access_is_open(const struct entry *entry)
 {
-	return (info->mode & 0444) == 0444;
+	return (entry->info.mode & 0444) == 0444;
 }

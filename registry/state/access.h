@@ -5,9 +5,9 @@
  * What a peer may do with a buffer: as with a file of the same owner, group and mode. The first of the
  * three that fits the peer decides. What it may neither read nor write does not exist for it.
  */
-#include "entry.h"
-#include "session.h"
 #include "os/identity.h"
+#include "state/entry.h"
+#include "state/session.h"
 
 #define ACCESS_MODE 0666u /* the bits there are */
 #define ACCESS_MODE_DEFAULT 0600u
@@ -22,11 +22,11 @@ enum access_right {
 /* Bits of enum access_right, of what that user owns. */
 unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
 			   const struct identity *who);
-unsigned int access_rights(const struct known *info, const struct identity *who);
+unsigned int access_rights(const struct entry *entry, const struct identity *who);
 /* Of the peer of `session`: also what it is the owner's own process of. */
 unsigned int access_of(const struct session *session, const struct entry *entry);
 bool access_sees(const struct session *session, const struct entry *entry);
 /* Whether everybody may see and read it: what is in the index of a registry for several users. */
-bool access_is_open(const struct known *info);
+bool access_is_open(const struct entry *entry);
 
 #endif

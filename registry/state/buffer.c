@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "buffer.h"
+#include "state/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "access.h"
 #include "os/clock.h"
+#include "state/access.h"
 
 struct entry *buffer_find(const struct state *state, const char *name, uint64_t generation)
 {
@@ -25,7 +25,6 @@ bool buffer_has_gone(const struct state *state, const char *name, uint64_t gener
 static void changed(struct state *state, enum change_kind kind, struct entry *entry,
 		    struct session *session)
 {
-	tally_put(&state->tallies, entry);
 	state_emit(state, &(struct change){.kind = kind, .entry = entry, .session = session});
 }
 
@@ -40,7 +39,7 @@ static void going(struct state *state, enum change_kind kind, struct entry *entr
  * the memory itself. */
 static bool is_own(const struct session *session, const struct entry *entry)
 {
-	return entry->session && process_is_same(&session->peer, &entry->owner) &&
+	return entry->session && process_is_same(&session->peer, entry->owner) &&
 	       !backing_is_fd(entry->info.backing);
 }
 
@@ -64,15 +63,13 @@ static void join_all(struct state *state, struct entry *entry)
 
 static void own(struct entry *entry, struct session *session)
 {
+	user_uncharge(entry);
 	entry->session = session;
-	user_enter(session->user, entry, LIMIT_names);
-	entry->told = session->round;
-	entry->owner = session->peer;
+	entry->synced = session->round;
+	entry_own(entry, session->owner);
 	entry->deadline_ns = INT64_MAX;
 	entry->info.owner_gone = false;
-	entry->info.owner_uid = session->peer.uid;
-	entry->info.owner_pid = session->peer.pid;
-	entry->info.owner_started = session->peer.started;
+	user_charge(session->user, entry);
 	DL_APPEND(session->entries, entry);
 }
 
@@ -102,7 +99,6 @@ static void start(struct state *state, struct entry *entry, struct session *sess
 	entry->info.created_unix_ns = state->unix_ns;
 	entry->created_ns = state->now_ns;
 	own(entry, session);
-	entry_count_kept(entry);
 	if (again)
 		join_all(state, entry);
 	changed(state, CHANGE_SHARE, entry, session);
@@ -118,16 +114,22 @@ struct entry *buffer_add(struct state *state, struct session *session, const rec
 	return entry;
 }
 
-void buffer_hold(struct state *state, struct entry *entry, struct held *held)
+void buffer_hold(struct state *state, struct entry *entry, struct fdref *fdref)
 {
-	entry->held = held;
+	entry->fdref = fdref;
 	entry->info.missing = false;
 	changed(state, CHANGE_HOLD, entry, entry->session);
 }
 
 bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *tags, pb_size_t count)
 {
-	if (!entry_tag(entry, tags, count))
+	struct user *user = entry->user;
+	bool tagged;
+
+	user_uncharge(entry);
+	tagged = entry_tag(entry, tags, count);
+	user_charge(user, entry);
+	if (!tagged)
 		return false;
 	changed(state, CHANGE_UPDATE, entry, entry->session);
 	return true;
@@ -135,7 +137,11 @@ bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *ta
 
 void buffer_commit(struct state *state, struct entry *entry)
 {
+	struct user *user = entry->user;
+
+	user_uncharge(entry);
 	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	user_charge(user, entry);
 	/* Watchers hear of the attachments that the owner's process made meanwhile. */
 	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
 		struct attachment *attachment =
@@ -150,7 +156,6 @@ void buffer_commit(struct state *state, struct entry *entry)
 static void end(struct state *state, struct entry *entry)
 {
 	disown(state, entry);
-	entry_uncount_kept(entry);
 	store_remove(&state->store, entry);
 }
 
@@ -223,9 +228,7 @@ bool buffer_part(struct state *state, struct entry *entry)
 
 void buffer_strand(struct state *state, struct entry *entry, struct session *session)
 {
-	entry->owner = (struct process){.uid = session->peer.uid};
-	entry->info.owner_pid = 0;
-	entry->info.owner_started = 0;
+	entry_own(entry, &session->user->nobody);
 	buffer_orphan(state, entry);
 }
 
@@ -239,10 +242,9 @@ void buffer_return(struct state *state, struct entry *entry, struct session *ses
 void buffer_adopt(struct state *state, struct entry *entry, struct session *session,
 		  const record *info)
 {
-	entry_uncount_kept(entry);
+	user_uncharge(entry);
 	entry->info.flags = info->flags;
 	entry->info.ttl_s = info->ttl_s;
-	entry_count_kept(entry);
 	buffer_return(state, entry, session);
 }
 
@@ -256,7 +258,7 @@ bool buffer_replace(struct state *state, struct entry *entry, struct session *se
 	state_emit(state,
 		   &(struct change){.kind = CHANGE_REPLACE, .entry = entry, .session = session});
 	disown(state, entry);
-	entry_uncount_kept(entry);
+	user_uncharge(entry);
 	store_number(&state->store, entry, 0);
 	entry_become(entry, made); /* at the same place of the store */
 	start(state, entry, session, 0);
@@ -274,29 +276,33 @@ void buffer_load_deferred(struct state *state, struct session *session, struct e
 	store_defer(&state->store, entry);
 	DL_APPEND(session->deferred, entry);
 	entry->session = session;
-	user_enter(entry->user, entry, LIMIT_limbo);
 }
 
 void buffer_defer(struct state *state, struct entry *entry, enum departure how, bool unsynced)
 {
 	struct session *session = entry->session;
+	struct user *user = entry->user;
 
 	tombstone_add(&state->tombstones, entry, how, state->now_ns);
 	disown(state, entry);
-	entry_uncount_kept(entry);
+	user_uncharge(entry);
 	store_take(&state->store, entry);
 	buffer_load_deferred(state, session, entry);
 	entry->info.missing = false;
 	entry->info.in_limbo = how != DEPARTURE_UNLINKED && !unsynced;
 	entry->unsynced = unsynced;
-	tally_put(&state->tallies, entry);
+	user_charge(user, entry);
 	going(state, CHANGE_DEFER, entry, how);
 }
 
 void buffer_confirm(struct state *state, struct entry *entry)
 {
+	struct user *user = entry->user;
+
+	user_uncharge(entry);
 	entry->info.in_limbo = true;
 	entry->unsynced = false;
+	user_charge(user, entry);
 	changed(state, CHANGE_CONFIRM, entry, entry->session);
 }
 
@@ -316,6 +322,7 @@ bool buffer_revive(struct state *state, struct entry *entry, const record *info,
 	if (!made)
 		return false;
 	DL_DELETE(entry->session->deferred, entry);
+	user_uncharge(entry);
 	store_take(&state->store, entry);
 	store_number(&state->store, entry, 0);
 	entry_become(entry, made);

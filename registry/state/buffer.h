@@ -6,7 +6,7 @@
  * memory until the last attacher leaves (info.in_limbo), or unlinked while its owner doesn't know. With a name
  * it has an owner's session, or is kept without one.
  */
-#include "state.h"
+#include "state/state.h"
 
 /* Named or not; NULL: it has gone. */
 struct entry *buffer_find(const struct state *state, const char *name, uint64_t generation);
@@ -17,7 +17,7 @@ bool buffer_has_gone(const struct state *state, const char *name, uint64_t gener
 struct entry *buffer_add(struct state *state, struct session *session, const record *info,
 			 const uint8_t *handle, uint64_t again);
 /* Its descriptor; the reference is the entry's. */
-void buffer_hold(struct state *state, struct entry *entry, struct held *held);
+void buffer_hold(struct state *state, struct entry *entry, struct fdref *fdref);
 /* false: out of memory. */
 bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *tags,
 		pb_size_t count);

@@ -6,7 +6,7 @@
  * notices, audit, stream-sync pages. The state knows one observer, which is called under the lock, before
  * anybody is answered, and changes no buffer or session itself.
  */
-#include "tombstone.h"
+#include "state/tombstone.h"
 
 struct attachment;
 struct entry;

@@ -1,71 +1,81 @@
 /* SPDX-License-Identifier: MIT */
-#include "entry.h"
+#include "state/entry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tally.h"
-#include "users.h"
+#include "state/users.h"
 
 _Static_assert(sizeof(((struct known *)0)->device_uuid) == sizeof(((record *)0)->device_uuid) &&
 		   sizeof(((struct process *)0)->command) == sizeof(((record *)0)->owner_command),
 	       "they are copied as they are");
 
-static void know(const record *from, struct known *to)
+struct owner *owner_new(const struct process *process)
 {
-	memcpy(to->device_uuid, from->device_uuid, sizeof(to->device_uuid));
-	to->address = from->address;
-#define F(type, field) to->field = from->field;
-	INDEX_FIELDS(F)
-#undef F
-	to->in_limbo = from->in_limbo;
+	struct owner *owner = malloc(sizeof(*owner));
+
+	if (owner)
+		*owner = (struct owner){.process = *process, .references = 1};
+	return owner;
 }
 
-void entry_tell(const struct entry *entry, record *out_info)
+void owner_release(struct owner *owner)
+{
+	if (!--owner->references)
+		free(owner);
+}
+
+void entry_own(struct entry *entry, struct owner *owner)
+{
+	owner->references++;
+	if (entry->owner)
+		owner_release(TREE_OF(struct owner, process, entry->owner));
+	entry->owner = &owner->process;
+}
+
+void entry_describe(const struct entry *entry, record *out_info)
 {
 	const struct known *from = &entry->info;
 
-	*out_info = (record){.address = from->address, .in_limbo = from->in_limbo};
 	strcpy(out_info->name, from->name);
-	strcpy(out_info->owner_command, entry->owner.command);
+	strcpy(out_info->owner_command, entry->owner->command);
+	out_info->owner_started = entry->owner->started;
+	out_info->owner_uid = entry->owner->uid;
+	out_info->owner_pid = entry->owner->pid;
 	memcpy(out_info->device_uuid, from->device_uuid, sizeof(from->device_uuid));
+	out_info->address = from->address;
 #define F(type, field) out_info->field = from->field;
-	INDEX_FIELDS(F)
+	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
+	out_info->in_limbo = from->in_limbo;
+	out_info->ttl_left_s = out_info->ordering = 0;
+	out_info->sequence = 0;
 	out_info->tags_count = entry->tags_count;
 	if (entry->tags_count)
 		memcpy(out_info->tags, entry->tags, entry->tags_count * sizeof(*entry->tags));
 }
 
-/* In place of those that it has. */
-static void put_tags(struct entry *entry, gpushare_Tag *tags, pb_size_t count)
-{
-	if (entry->user) {
-		user_take(entry->user, LIMIT_tags, entry->tags_count);
-		user_add(entry->user, LIMIT_tags, count);
-	}
-	free(entry->tags);
-	entry->tags = tags;
-	entry->tags_count = count;
-}
-
 bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count)
 {
-	gpushare_Tag *room = NULL;
+	gpushare_Tag *copy = NULL;
 
 	if (count) {
-		room = malloc(count * sizeof(*room));
-		if (!room)
+		copy = malloc(count * sizeof(*copy));
+		if (!copy)
 			return false;
-		memcpy(room, tags, count * sizeof(*room));
+		memcpy(copy, tags, count * sizeof(*copy));
 	}
-	put_tags(entry, room, count);
+	free(entry->tags);
+	entry->tags = copy;
+	entry->tags_count = count;
 	return true;
 }
 
 void entry_become(struct entry *entry, struct entry *made)
 {
-	put_tags(entry, made->tags, made->tags_count);
+	free(entry->tags);
+	entry->tags = made->tags;
+	entry->tags_count = made->tags_count;
 	entry->info = made->info;
 	entry->info.name = entry->name;
 	memcpy(entry->handle, made->handle, sizeof(entry->handle));
@@ -80,32 +90,23 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 		free(entry);
 		return NULL;
 	}
-	know(info, &entry->info);
+	memcpy(entry->info.device_uuid, info->device_uuid, sizeof(entry->info.device_uuid));
+	entry->info.address = info->address;
+#define F(type, field) entry->info.field = info->field;
+	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
+#undef F
+	entry->info.in_limbo = info->in_limbo;
 	entry->info.name = strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));
 	entry->deadline_ns = INT64_MAX;
 	return entry;
 }
 
-void entry_count_kept(struct entry *entry)
+void entry_free(struct entry *entry)
 {
-	if (!entry_is_kept(entry->info.flags))
-		return;
-	entry->kept_bytes = entry->info.base_size;
-	user_add(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
-}
-
-void entry_uncount_kept(struct entry *entry)
-{
-	user_take(entry->user, LIMIT_kept_bytes, entry->kept_bytes);
-	entry->kept_bytes = 0;
-}
-
-struct entry *entry_free(struct entry *entry)
-{
-	user_leave(entry);
-	tally_drop(entry);
+	user_uncharge(entry);
+	if (entry->owner)
+		owner_release(TREE_OF(struct owner, process, entry->owner));
 	free(entry->tags);
 	free(entry);
-	return NULL;
 }

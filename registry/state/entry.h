@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_ENTRY_H
 #define GPUSHARE_REGISTRY_ENTRY_H
-/* What is known of one buffer: a record but for its tags, which few have and which take more room than
- * all the rest, and what the registry alone knows. */
-#include "os/hash.h"
+/* One buffer: its record, and what only the registry knows. There may be a million of them. */
 #include "index.h"
-#include "limit.h"
 #include "os/process.h"
 #include "protocol.h"
-#include "tree.h"
+#include "state/tree.h"
 
-struct held;
+struct fdref;
 struct session;
 struct user;
 
-/* Fields of a record by their names there; what changes by the moment (what is left of a ttl, what was
- * published) is put in when it is described. */
+/* An owner's process, which all its entries share. */
+struct owner {
+	struct process process;
+	unsigned int references;
+};
+
+/* The fields of a record that don't change by themselves, as a ttl does, and aren't the owner's. */
 struct known {
 	const char *name;
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
 	uint64_t address;
 #define F(type, field) type field;
-	INDEX_FIELDS(F)
+	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
 	bool in_limbo;
 };
@@ -29,28 +31,23 @@ struct known {
 struct entry {
 	struct tree_node by_generation;
 	struct known info; /* attachers is kept up to date by the sessions */
-	gpushare_Tag *tags;
+	bool numbered;	   /* it is in by_generation */
+	bool nameless;
+	bool unsynced; /* without a name because its owner did not name it in its resync */
 	pb_size_t tags_count;
-	enum limit counted;		      /* of `user`: LIMIT_names, LIMIT_limbo */
+	gpushare_Tag *tags;
 	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply and its record only */
-	struct held *held; /* the descriptor of one that travels so; see fdtable.h */
-	struct process owner;
-	struct session *session; /* NULL: kept, and its owner has gone */
-	struct user *user;	 /* among whose names it counts; NULL: it has none so far */
-	uint64_t kept_bytes;	 /* what of it counts as kept */
+	struct fdref *fdref;		      /* its descriptor, if it travels so */
+	struct process *owner;		      /* entry_own() */
+	struct session *session;	      /* NULL: kept, and its owner has gone */
+	struct user *user;		      /* whose it counts as: users.h; NULL: nobody's */
 	union {
 		struct {
 			struct entry *prev, *next; /* of the same session: named, or deferred */
 		};
 		struct tree_node kept; /* without a session: struct state */
 	};
-	struct tally *tally;	/* where it is counted; NULL: nowhere */
-	uint64_t tallied_bytes; /* as what */
-	uint32_t tallied_backing;
-	unsigned int told; /* see session.round */
-	bool numbered;	   /* it is in by_generation */
-	bool nameless;
-	bool unsynced;		  /* without a name for that alone */
+	unsigned int synced;	  /* see session.round */
 	unsigned int record_slot; /* see persist/save.h */
 	unsigned int indexed;	  /* its place in the index, from 1; 0: it has none */
 	int64_t created_ns;
@@ -60,27 +57,28 @@ struct entry {
 	char name[];		/* info.name */
 };
 
-/* NULL: out of memory. */
-struct entry *entry_new(const record *info, const uint8_t *handle);
-/* Nobody counts it any more. Returns NULL. */
-struct entry *entry_free(struct entry *entry);
-/* It is another buffer from now on: what `made` says, of the same name. `made` is gone then. */
-void entry_become(struct entry *entry, struct entry *made);
-/* These are its tags, and count as its user's: their limit was checked before. false: out of
- * memory, nothing changed. */
-bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
-/* Its bytes count as kept by its user, with or without an owner; and no more. */
-void entry_count_kept(struct entry *entry);
-void entry_uncount_kept(struct entry *entry);
-/* As a record, handle apart. */
-void entry_tell(const struct entry *entry, record *out_info);
+/* One reference. NULL: out of memory. */
+struct owner *owner_new(const struct process *process);
+void owner_release(struct owner *owner);
 
-/* What its flags say. Nobody but its owner's process sees what is staged, and it goes with its owner. */
+/* Without an owner. NULL: out of memory. */
+struct entry *entry_new(const record *info, const uint8_t *handle);
+void entry_free(struct entry *entry);
+/* The buffer is that owner's. */
+void entry_own(struct entry *entry, struct owner *owner);
+/* The entry is another buffer of the same name from now on: `made`, which is freed. */
+void entry_become(struct entry *entry, struct entry *made);
+/* These are its tags. false: out of memory, nothing changed. */
+bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
+/* As a record, without the handle. All of *out_info is set but unused tags and the bytes behind a string. */
+void entry_describe(const struct entry *entry, record *out_info);
+
 static inline bool entry_is_kept(uint32_t flags)
 {
 	return flags & GPUSHARE_FLAG_KEEP;
 }
 
+/* Only its owner's process sees a staged buffer, and it goes with its owner. */
 static inline bool entry_is_staged(uint32_t flags)
 {
 	return flags & GPUSHARE_FLAG_STAGED;
@@ -89,6 +87,12 @@ static inline bool entry_is_staged(uint32_t flags)
 static inline bool entry_stays(uint32_t flags)
 {
 	return entry_is_kept(flags) && !entry_is_staged(flags);
+}
+
+/* What counts as kept, with or without an owner. */
+static inline uint64_t entry_kept_bytes(const struct entry *entry)
+{
+	return entry_is_kept(entry->info.flags) && !entry->nameless ? entry->info.base_size : 0;
 }
 
 #endif

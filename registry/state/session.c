@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "session.h"
+#include "state/session.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "state/entry.h"
 
 static int compare(const void *key, const struct tree_node *node)
 {
@@ -16,8 +18,10 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 {
 	struct session *session = calloc(1, sizeof(*session));
 
-	if (!session)
+	if (!session || !(session->owner = owner_new(peer))) {
+		free(session);
 		return NULL;
+	}
 	session->id = id;
 	session->serial = ++sessions->ever;
 	session->attached.compare = compare;
@@ -27,12 +31,18 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 	session->watch = -1;
 	HASH_ADD(hh, sessions->by_id, id, sizeof(session->id), session);
 	if (!session->hh.tbl) {
+		owner_release(session->owner);
 		free(session);
 		return NULL;
 	}
 	sessions->count++;
 	user_add(user, LIMIT_connections, 1);
 	return session;
+}
+
+void session_identify(struct session *session, const struct process *peer)
+{
+	session->peer = session->owner->process = *peer;
 }
 
 void session_disconnect(struct sessions *sessions, struct session *session)
@@ -74,6 +84,7 @@ struct session *session_free(struct sessions *sessions, struct session *session)
 	if (!session->disconnected)
 		user_take(session->user, LIMIT_connections, 1);
 	identity_finish(&session->who);
+	owner_release(session->owner);
 	free(session);
 	return NULL;
 }
@@ -105,7 +116,7 @@ static struct attachment *attachment_of(struct session *session, const char *nam
 	if (!attachment)
 		return NULL;
 	attachment->generation = generation;
-	attachment->told = session->round;
+	attachment->synced = session->round;
 	strcpy(attachment->name, name);
 	tree_insert(&session->attached, &attachment->node, &generation);
 	DL_APPEND(session->attachments, attachment);

@@ -6,21 +6,22 @@
 #include "os/identity.h"
 #include "os/process.h"
 #include "protocol.h"
-#include "tree.h"
-#include "users.h"
+#include "state/tree.h"
+#include "state/users.h"
 
 struct connection;
-struct watcher;
 struct entry;
+struct owner;
+struct watcher;
 
 struct attachment {
 	struct tree_node node; /* of the session, by... */
 	uint64_t generation;   /* ...which buffer it is of: generations are never used twice */
 	struct attachment *prev, *next; /* of the session */
 	unsigned int count;
-	bool own;	   /* by the owner's process: held, but not counted among the attachers */
-	unsigned int told; /* see session.round */
-	bool quiet;	   /* of what is staged: nobody hears of it */
+	bool own;	     /* by the owner's process: held, but not counted among the attachers */
+	unsigned int synced; /* see session.round */
+	bool quiet;	     /* of what is staged: nobody hears of it */
 	unsigned int record_slot; /* see persist/save.h */
 	char name[];
 };
@@ -29,7 +30,8 @@ struct session {
 	uint32_t id;	 /* of its connection; a disconnected session's is above them all */
 	uint64_t serial; /* of all sessions: a later one is a later connection */
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE]; /* what its client may resume it by; 0: nothing */
-	struct process peer;
+	struct process peer;			/* session_identify() */
+	struct owner *owner;			/* the same, shared with its entries */
 	struct user *user;
 	struct identity who; /* without groups but where connection.c has read them */
 	int watch;	     /* see watch.h */
@@ -38,8 +40,8 @@ struct session {
 	bool given_up;	   /* its client goes on by another one: see handle_hello() */
 	bool disconnected; /* of before the registry's restart: it has no connection */
 	bool ending;	/* it has no connection either, and goes piece by piece: registry_leave() */
-	bool resyncing; /* its client is saying what it has; what is not told of goes */
-	unsigned int round; /* number of its latest resyncing; what that told of has it as `told` */
+	bool resyncing; /* its client names what it has; what it doesn't name goes */
+	unsigned int round; /* of its latest resync; what that named has it in `synced` */
 	struct {
 		struct entry *entry;
 		struct attachment *attachment;
@@ -75,6 +77,8 @@ static inline uint64_t sessions_connected(const struct sessions *sessions)
 /* NULL: out of memory. */
 struct session *session_new(struct sessions *sessions, uint32_t id, const struct process *peer,
 			    struct user *user);
+/* Its peer is seen as that process from now on. */
+void session_identify(struct session *session, const struct process *peer);
 /* It has no connection: it is of before the restart. */
 void session_disconnect(struct sessions *sessions, struct session *session);
 /* It shares nothing, has nothing attached and nothing that is to be freed. */

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "state.h"
+#include "state/state.h"
 
-#include "buffer.h"
+#include "os/piece.h"
+#include "state/buffer.h"
+
+#define END_TRIES 8
 
 void state_init(struct state *state)
 {
 	*state = (struct state){.kept = {.compare = buffer_compare_kept}};
+	limits_init(&state->users.limits);
 	store_init(&state->store);
 }
 
@@ -83,7 +87,8 @@ void state_end_name(struct state *state, const char *name)
 		end_entry(state, entry);
 }
 
-bool state_end_some(struct state *state, const struct user *user, unsigned int most)
+/* Up to PIECE_LEAST names of that user (NULL: any) whose sessions are ending. false: there was none. */
+static bool end_some(struct state *state, const struct user *user)
 {
 	struct session *session;
 
@@ -92,9 +97,24 @@ bool state_end_some(struct state *state, const struct user *user, unsigned int m
 		if (session->entries && (!user || session->user == user))
 			break;
 	}
-	for (unsigned int i = 0; session && session->entries && i < most; i++)
+	for (int i = 0; session && session->entries && i < PIECE_LEAST; i++)
 		end_entry(state, session->entries);
 	return session;
+}
+
+unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more)
+{
+	unsigned int index = user_reached(user, what, more);
+
+	/* Names of ending sessions make room, but kept ones don't, so only a few are tried. */
+	for (int tries = 0; index && what == LIMIT_names && tries < END_TRIES; tries++) {
+		if (!end_some(state, index > LIMIT_KINDS ? user : NULL))
+			break;
+		index = user_reached(user, what, more);
+	}
+	if (index)
+		user_count(user, limits[index - 1]);
+	return index;
 }
 
 void state_see(struct state *state, struct session *session)

@@ -5,19 +5,17 @@
  * All that the registry remembers: users, sessions, buffers with and without a name. No clock and no I/O: the
  * caller sets the time, and an observer carries each change on. buffer.h has what happens to buffers.
  */
-#include "change.h"
-#include "generation.h"
-#include "session.h"
-#include "store.h"
-#include "tally.h"
-#include "tombstone.h"
-#include "users.h"
+#include "state/change.h"
+#include "state/generation.h"
+#include "state/session.h"
+#include "state/store.h"
+#include "state/tombstone.h"
+#include "state/users.h"
 
 struct state {
 	int64_t now_ns;	  /* CLOCK_MONOTONIC, when the lock was taken */
 	uint64_t unix_ns; /* the same, CLOCK_REALTIME */
 	struct users users;
-	struct tally *tallies;
 	struct store store;
 	struct sessions sessions;
 	struct session *ending; /* sessions that go piece by piece; the first goes first */
@@ -40,10 +38,10 @@ struct session *state_connect(struct state *state, uint32_t id, const struct pro
 void state_leave(struct state *state, struct session *session);
 /* One thing of a session that has left. false: it has nothing any more, and can be freed. */
 bool state_end_one(struct state *state, struct session *session);
-/* Ended out of turn: that name, if its session is ending; up to `most` names of that user (NULL: any) whose
- * sessions are ending. false: there was none. */
+/* That name is ended out of turn, if its session is ending. */
 void state_end_name(struct state *state, const char *name);
-bool state_end_some(struct state *state, const struct user *user, unsigned int most);
+/* user_reached(), which is counted. For a name, some of ending sessions are ended out of turn first. */
+unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more);
 /* Nothing is left of it. */
 void state_free_session(struct state *state, struct session *session);
 /* `session` is seen as another process, or as the same one otherwise: so are its buffers. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "store.h"
+#include "state/store.h"
 
 #include <string.h>
 

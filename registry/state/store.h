@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_REGISTRY_STORE_H
 #define GPUSHARE_REGISTRY_STORE_H
 /* Buffers by name and by generation. One whose free is deferred has no name here, but a place by generation. */
-#include "entry.h"
+#include "state/entry.h"
 
 struct store {
 	struct tree names;

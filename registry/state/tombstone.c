@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "tombstone.h"
+#include "state/tombstone.h"
 
 #include <string.h>
 
 #include "os/clock.h"
-#include "entry.h"
+#include "state/entry.h"
 
 void tombstone_add(struct tombstones *tombstones, const struct entry *entry, enum departure how,
 		   int64_t now_ns)
@@ -13,7 +13,7 @@ void tombstone_add(struct tombstones *tombstones, const struct entry *entry, enu
 
 	tombstones->next = (tombstones->next + 1) % LIMIT_TOMBSTONES;
 	*tombstone = (struct tombstone){
-	    .owner = entry->owner,
+	    .owner = *entry->owner,
 	    .gid = entry->info.owner_gid,
 	    .mode = entry->info.mode,
 	    .staged = entry_is_staged(entry->info.flags),

@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_REGISTRY_TOMBSTONE_H
 #define GPUSHARE_REGISTRY_TOMBSTONE_H
 /* Who had a name that has gone, and why it went; for a while, and for the latest ones only. */
-#include "limit.h"
 #include "os/process.h"
+#include "state/limit.h"
 
 struct entry;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tree.h"
+#include "state/tree.h"
 
 #include <stdint.h>
 

@@ -1,10 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-#include "users.h"
+#include "state/users.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "os/closer.h"
-#include "entry.h"
+
+#define X(name, value, text) _Static_assert((value) < COUNTS_BACKINGS, "each has a place");
+GPUSHARE_BACKINGS(X)
+#undef X
+
+const struct limit_kind limit_kinds[] = {
+#define X(key, all, user, what, helps) {#key, what, helps, UINT64_C(all), UINT64_C(user)},
+    LIMITS(X)
+#undef X
+};
+
+void limits_init(struct limits *limits)
+{
+	for (int what = 0; what < LIMIT_KINDS; what++) {
+		limits->of_all[what] = limit_kinds[what].of_all;
+		limits->of_user[what] = limit_kinds[what].of_user;
+	}
+	limits->message_bytes = GPUSHARE_MESSAGE_MAX;
+	limits->together = UINT64_MAX;
+	limits->spare = LIMIT_CONNECTIONS_SPARE;
+}
+
+void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1])
+{
+	if (index == 2 * LIMIT_KINDS)
+		snprintf(out_key, LIMIT_KEY_MAX + 1, "message_bytes");
+	else
+		snprintf(out_key, LIMIT_KEY_MAX + 1, "%s%s", index < LIMIT_KINDS ? "" : "user_",
+			 limit_kinds[index % LIMIT_KINDS].key);
+}
 
 void users_finish(struct users *users)
 {
@@ -15,6 +45,14 @@ void users_finish(struct users *users)
 		closer_end(user->closer);
 		free(user);
 	}
+	closer_wait(users->closer);
+	closer_end(users->closer);
+	users->closer = NULL;
+}
+
+bool users_are_full(const struct users *users)
+{
+	return users->total.held[LIMIT_connections] + users->fds >= users->limits.together;
 }
 
 struct user *user_of(struct users *users, uint32_t uid)
@@ -29,6 +67,7 @@ struct user *user_of(struct users *users, uint32_t uid)
 		return NULL;
 	user->uid = uid;
 	user->all = users;
+	user->nobody = (struct owner){.process = {.uid = uid}, .references = 1};
 	HASH_ADD(hh, users->by_uid, uid, sizeof(user->uid), user);
 	if (user->hh.tbl)
 		return user;
@@ -36,45 +75,86 @@ struct user *user_of(struct users *users, uint32_t uid)
 	return NULL;
 }
 
+struct user *user_opens(struct users *users, uint32_t uid)
+{
+	const struct limits *limits = &users->limits;
+	struct user *user = user_of(users, uid);
+
+	if (!user)
+		return NULL;
+	/* Some more than may connect, so that they hear that they may not. */
+	if (user->sockets >= limits->of_user[LIMIT_connections] + 2 * limits->spare) {
+		users->total.drops[DROP_crowd]++;
+		return NULL;
+	}
+	user->sockets++;
+	return user;
+}
+
 void user_add(struct user *user, enum limit what, uint64_t more)
 {
-	user->held[what] += more;
-	user->all->held[what] += more;
+	user->own.held[what] += more;
+	user->all->total.held[what] += more;
 }
 
 void user_take(struct user *user, enum limit what, uint64_t fewer)
 {
-	user->held[what] -= fewer;
-	user->all->held[what] -= fewer;
+	user_add(user, what, -fewer);
 }
 
-void user_leave(struct entry *entry)
+void user_refused(struct user *user, int status)
+{
+	user_count(user, statuses[-status < COUNTS_STATUSES ? -status : 0]);
+}
+
+void user_answered(struct user *user, pb_size_t verb, int status)
+{
+	user_count(user, verbs[verb < COUNTS_VERBS ? verb : 0]);
+	if (status < 0)
+		user_refused(user, status);
+}
+
+static bool is_over(uint64_t held, uint64_t more, uint64_t limit)
+{
+	return more > limit || held > limit - more;
+}
+
+unsigned int user_reached(const struct user *user, enum limit what, uint64_t more)
+{
+	const struct users *all = user->all;
+
+	if (is_over(user->own.held[what], more, all->limits.of_user[what]))
+		return 1 + LIMIT_KINDS + what;
+	return is_over(all->total.held[what], more, all->limits.of_all[what]) ? 1 + what : 0;
+}
+
+/* `times` is 1, or -1 in the arithmetic of unsigned numbers. */
+static void charge(struct account *account, const struct entry *entry, uint64_t times)
+{
+	const struct known *info = &entry->info;
+	bool shown = entry->nameless ? info->in_limbo : !entry_is_staged(info->flags);
+	struct buffers *buffers = (entry->nameless ? account->deferred : account->named) +
+				  info->backing % COUNTS_BACKINGS;
+
+	account->held[entry->nameless ? LIMIT_limbo : LIMIT_names] += times;
+	account->held[LIMIT_tags] += times * entry->tags_count;
+	account->held[LIMIT_kept_bytes] += times * entry_kept_bytes(entry);
+	buffers->count += shown ? times : 0;
+	buffers->bytes += shown ? times * info->base_size : 0;
+}
+
+void user_charge(struct user *user, struct entry *entry)
+{
+	entry->user = user;
+	charge(&user->own, entry, 1);
+	charge(&user->all->total, entry, 1);
+}
+
+void user_uncharge(struct entry *entry)
 {
 	if (!entry->user)
 		return;
-	user_take(entry->user, entry->counted, 1);
-	user_take(entry->user, LIMIT_tags, entry->tags_count);
+	charge(&entry->user->own, entry, UINT64_MAX);
+	charge(&entry->user->all->total, entry, UINT64_MAX);
 	entry->user = NULL;
-}
-
-void user_enter(struct user *user, struct entry *entry, enum limit counted)
-{
-	uint64_t kept = entry->user ? entry->kept_bytes : 0;
-
-	if (entry->user == user && entry->counted == counted)
-		return;
-	if (kept)
-		user_take(entry->user, LIMIT_kept_bytes, kept);
-	user_leave(entry);
-	entry->user = user;
-	entry->counted = counted;
-	user_add(user, counted, 1);
-	user_add(user, LIMIT_tags, entry->tags_count);
-	if (kept)
-		user_add(user, LIMIT_kept_bytes, kept);
-}
-
-void user_closes(struct user *user)
-{
-	user->sockets--;
 }

@@ -29,9 +29,9 @@ REQUEST_VERBS(X)
 		 (call)->session->peer.pid, (call)->session->peer.command, __VA_ARGS__)
 
 /* Take the descriptor that came with the request; the reference is the caller's. NULL: none came. */
-struct held *call_take(const struct call *call);
+struct fdref *call_take(const struct call *call);
 /* Return a descriptor with the answer, if that is OK. */
-void call_give(const struct call *call, struct held *held);
+void call_give(const struct call *call, struct fdref *fdref);
 /* The call's name as its peer sees it: the record that has the name now (`generation` 0), or that
  * generation, named or not. NULL: nothing that this peer may see. */
 struct entry *call_find(const struct call *call, uint64_t generation);

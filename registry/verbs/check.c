@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "quota.h"
 #include "text.h"
 #include "verbs/call.h"
 
@@ -158,9 +157,10 @@ bool may_know_all(const struct call *call)
 static int refuse_limit(struct registry *registry, struct user *user, enum limit what,
 			uint64_t more, reply *answer)
 {
-	unsigned int index = limit_reached(registry, user, what, more);
+	unsigned int index = state_limit(&registry->state, user, what, more);
 	bool own = index > LIMIT_KINDS;
-	uint64_t limit = (own ? registry->limits.of_user : registry->limits.of_all)[what];
+	uint64_t limit = (own ? registry->state.users.limits.of_user
+			      : registry->state.users.limits.of_all)[what];
 	const struct limit_kind *kind = &limit_kinds[what];
 	char key[LIMIT_KEY_MAX + 1];
 
@@ -171,7 +171,7 @@ static int refuse_limit(struct registry *registry, struct user *user, enum limit
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "it would keep %" PRIu64 " bytes more; this user keeps %" PRIu64
 			       ", and %s may keep %" PRIu64 " (%s in registry.conf); %s",
-			       more, user->held[what], own ? "one user" : "all users together",
+			       more, user->own.held[what], own ? "one user" : "all users together",
 			       limit, key, kind->helps);
 	return explain(answer, GPUSHARE_E_LIMIT,
 		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
@@ -194,7 +194,7 @@ int check_tag_limit(const struct call *call, struct user *user, const struct ent
 
 int check_descriptor(struct registry *registry, struct user *user, reply *answer)
 {
-	if (fdtable_is_full(registry))
+	if (users_are_full(&registry->state.users))
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "this registry has as many connections and file descriptors as the "
 			       "kernel lets it have; free some buffers, or raise its 'ulimit -n'");
@@ -207,7 +207,7 @@ int check_owner(const struct call *call, const struct entry *entry, const char *
 		return GPUSHARE_OK;
 	return refuse(call, GPUSHARE_E_DENIED,
 		      "\"%s\" belongs to uid %u; only that user or root may %s it, not uid %u",
-		      entry->info.name, entry->owner.uid, verb, call->session->peer.uid);
+		      entry->info.name, entry->owner->uid, verb, call->session->peer.uid);
 }
 
 int check_attach(const struct call *call, const struct entry *entry, bool read_only,

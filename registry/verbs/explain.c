@@ -40,9 +40,9 @@ int explain_taken(const struct call *call, const struct entry *entry)
 	bool is_seen = access_sees(call->session, entry);
 	char who[WHO_SIZE];
 
-	describe(&entry->owner, who);
+	describe(entry->owner, who);
 	if (!is_seen && entry_is_staged(entry->info.flags) &&
-	    entry->owner.uid == call->session->peer.uid)
+	    entry->owner->uid == call->session->peer.uid)
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "\"%s\" is taken by %s, which has not committed it yet; wait, or "
 			      "choose another name",
@@ -53,11 +53,11 @@ int explain_taken(const struct call *call, const struct entry *entry)
 	if (!entry->session)
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "\"%s\" is kept for uid %u; choose another name", call->name,
-			      entry->owner.uid);
+			      entry->owner->uid);
 	return refuse(call, GPUSHARE_E_EXISTS,
 		      "\"%s\" is taken by %s, uid %u, for %lld s; choose another name or end "
 		      "that process",
-		      call->name, who, entry->owner.uid, seconds_since(entry->created_ns));
+		      call->name, who, entry->owner->uid, seconds_since(entry->created_ns));
 }
 
 static int explain_gone(const struct call *call, int status, const struct tombstone *gone)
@@ -89,7 +89,7 @@ int explain_missing(const struct call *call, int status)
 		return refuse(call, status,
 			      "\"%s\" was shared before the registry restarted, and nobody has "
 			      "brought its memory back yet; %s %s it",
-			      call->name, describe(&entry->owner, who),
+			      call->name, describe(entry->owner, who),
 			      entry->session ? "has" : "had");
 	if (gone)
 		return explain_gone(call, status, gone);
@@ -115,7 +115,7 @@ int explain_rights(const struct call *call, const struct entry *entry, const cha
 {
 	return refuse(call, GPUSHARE_E_DENIED,
 		      "\"%s\" belongs to uid %u, its mode is %04o, and uid %u %s; %s",
-		      entry->info.name, entry->owner.uid, (unsigned int)entry->info.mode,
+		      entry->info.name, entry->owner->uid, (unsigned int)entry->info.mode,
 		      call->session->peer.uid, may, cure);
 }
 

@@ -32,7 +32,7 @@ int handle_lookup(struct call *call)
 	/* No buffer: after a restart nobody has brought that generation back, but somebody may. */
 	body->has_buffer = entry != NULL;
 	if (entry)
-		registry_tell(call->registry, call->session, entry, &body->buffer);
+		registry_describe(call->registry, call->session, entry, &body->buffer);
 	return GPUSHARE_OK;
 }
 
@@ -40,7 +40,7 @@ int handle_lookup(struct call *call)
 static int check_meant(const struct call *call, const struct known *info)
 {
 	bool event = call->ask->verb.attach.event;
-	const struct attachment *held = session_find_generation(call->session, info->generation);
+	const struct attachment *had = session_find_generation(call->session, info->generation);
 
 	if ((info->backing == GPUSHARE_BACKING_EVENT) != event)
 		return refuse(call, GPUSHARE_E_INVALID,
@@ -49,11 +49,11 @@ static int check_meant(const struct call *call, const struct known *info)
 				    : "\"%s\" is an event, no buffer; open it with "
 				      "gpushare_event_open()",
 			      info->name);
-	if (held && strcmp(held->name, info->name) != 0)
+	if (had && strcmp(had->name, info->name) != 0)
 		return refuse(call, GPUSHARE_E_INVALID,
 			      "this connection has said that generation %" PRIu64
 			      " is \"%s\", not \"%s\"; detach it first",
-			      info->generation, held->name, info->name);
+			      info->generation, had->name, info->name);
 	return GPUSHARE_OK;
 }
 
@@ -63,7 +63,7 @@ int handle_attach(struct call *call)
 	struct session *session = call->session;
 	struct entry *entry = call_find(call, 0);
 	gpushare_AttachReply *body = &call->answer->body.attach;
-	const struct attachment *held;
+	const struct attachment *had;
 	int status;
 
 	if (!entry || entry->info.missing)
@@ -76,18 +76,18 @@ int handle_attach(struct call *call)
 		    check_attach(call, entry, call->ask->verb.attach.read_only, &body->read_only);
 	if (status)
 		return status;
-	body->at_fds = entry->held && !registry->passing;
+	body->at_fds = entry->fdref && !registry->passing;
 	if (body->at_fds)
 		return HANDLE_ELSEWHERE;
-	if (entry->held)
-		call_give(call, entry->held);
-	held = session_find_generation(session, entry->info.generation);
+	if (entry->fdref)
+		call_give(call, entry->fdref);
+	had = session_find_generation(session, entry->info.generation);
 	if (!buffer_attach(call->state, session, call->name, entry->info.generation,
-			   held ? held->count + 1 : 1))
+			   had ? had->count + 1 : 1))
 		return GPUSHARE_E_NO_MEMORY;
 	body->has_buffer = true;
-	body->own = entry->session && process_is_same(&session->peer, &entry->owner);
-	registry_tell(registry, session, entry, &body->buffer);
+	body->own = entry->session && process_is_same(&session->peer, entry->owner);
+	registry_describe(registry, session, entry, &body->buffer);
 	memcpy(body->handle, entry->handle, sizeof(body->handle));
 	call_log(call, "attach", "\"%s\"", call->name);
 	return GPUSHARE_OK;

@@ -53,8 +53,8 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 	if (!page->more && is_wanted(listing, entry)) {
 		page->more = page->buffers_count == listing->limit;
 		if (!page->more)
-			registry_tell(call->registry, call->session, entry,
-				      &page->buffers[page->buffers_count++]);
+			registry_describe(call->registry, call->session, entry,
+					  &page->buffers[page->buffers_count++]);
 	}
 	if (!page->more)
 		listing->last = entry;

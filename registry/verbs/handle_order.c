@@ -51,7 +51,7 @@ static int check_publisher(const struct call *call, const struct entry *entry,
 	const struct participant *rival = participant_rival(order, session);
 
 	if (entry && entry->info.flags & GPUSHARE_FLAG_READONLY &&
-	    !process_is_same(&entry->owner, &session->peer))
+	    !process_is_same(entry->owner, &session->peer))
 		return refuse(call, GPUSHARE_E_READ_ONLY,
 			      "\"%s\" is read-only: only its owner publishes it", call->name);
 	if (entry && !(access_of(session, entry) & ACCESS_WRITE))
@@ -90,12 +90,12 @@ static int explain_failed(const struct call *call, int status)
 /* The peer brings the page, which a restart has lost. true: it was taken. */
 static bool take_back(const struct call *call, struct order *order)
 {
-	struct held *held = call_take(call);
+	struct fdref *fdref = call_take(call);
 
-	if (held && order_give_back(call->registry, order, held))
+	if (fdref && order_give_back(call->registry, order, fdref))
 		return true;
-	if (held)
-		fdtable_release(&call->registry->fdtable, held);
+	if (fdref)
+		fdref_release(&call->state->users, fdref);
 	return false;
 }
 
@@ -124,7 +124,7 @@ static int join(const struct call *call, const struct entry *entry, struct order
 	if (status)
 		return status;
 	if (!ask->again)
-		call_give(call, order->held);
+		call_give(call, order->fdref);
 	/* Only a client that resyncs has a slot. */
 	status = participant_add(call->registry, order, call->session, ask->roles,
 				 ask->again ? ask->slot : 0, &body->first);

@@ -9,38 +9,14 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/piece.h"
-#include "quota.h"
 #include "verbs/call.h"
-
-static void own(struct entry *entry, struct session *session)
-{
-	entry->session = session;
-	if (process_is_same(&entry->owner, &session->peer))
-		return;
-	entry->owner = session->peer;
-	entry->info.owner_pid = session->peer.pid;
-	entry->info.owner_started = session->peer.started;
-}
-
-/* The session owns all that it has, as its process is seen now. */
-static void own_all(struct session *session)
-{
-	struct entry *entry;
-
-	DL_FOREACH(session->entries, entry)
-	{
-		own(entry, session);
-	}
-	DL_FOREACH(session->deferred, entry)
-	{
-		own(entry, session);
-	}
-}
 
 /* The old session is left with nothing, and with a key that nobody was told. */
 static void move_all(struct session *from, struct session *to)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
+	struct owner *owner = to->owner;
+	struct entry *entry;
 
 	memcpy(key, to->key, sizeof(key));
 	memcpy(to->key, from->key, sizeof(key));
@@ -57,7 +33,17 @@ static void move_all(struct session *from, struct session *to)
 	from->attached.root = NULL;
 	to->resyncing = false;
 	to->round = from->round;
-	own_all(to);
+	to->owner = from->owner;
+	from->owner = owner;
+	session_identify(to, &to->peer);
+	DL_FOREACH(to->entries, entry)
+	{
+		entry->session = to;
+	}
+	DL_FOREACH(to->deferred, entry)
+	{
+		entry->session = to;
+	}
 }
 
 /* Who was seen from another pid namespace is believed by what it says of itself, and by the key. */
@@ -76,7 +62,6 @@ static void recognise(struct registry *registry, const struct session *session)
 		    !process_says_same(&old->peer, &session->peer))
 			continue;
 		participant_see(old, &session->peer);
-		own_all(old);
 		state_see(&registry->state, old);
 	}
 }
@@ -135,6 +120,7 @@ int handle_hello(struct call *call)
 		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
 	process_says(&session->peer, hello->self.pid_namespace, hello->self.pid,
 		     hello->self.started);
+	session_identify(session, &session->peer);
 	/* 0 more: this connection counts already. */
 	status = check_limit(call, session->user, LIMIT_connections, 0);
 	if (status)
@@ -201,13 +187,13 @@ static void tell_shared(const struct call *call, const gpushare_Hold *hold)
 			want(call, hold);
 		return;
 	}
-	if (entry && !entry->session && entry->owner.uid == session->peer.uid &&
-	    process_is_same(&entry->owner, &session->peer))
+	if (entry && !entry->session && entry->owner->uid == session->peer.uid &&
+	    process_is_same(entry->owner, &session->peer))
 		buffer_return(call->state, entry, session);
 	if (!entry || entry->session != session || entry->info.missing)
 		want(call, hold);
 	if (entry && entry->session == session)
-		entry->told = session->round;
+		entry->synced = session->round;
 }
 
 /* A claim to an attachment. With --system a client can't come by another user's buffer so: only what the
@@ -240,7 +226,7 @@ static int tell_attached(const struct call *call, const gpushare_Hold *hold)
 	attachment = buffer_attach(call->state, session, hold->name, hold->generation, hold->count);
 	if (!attachment)
 		return GPUSHARE_E_NO_MEMORY;
-	attachment->told = session->round;
+	attachment->synced = session->round;
 	if (entry ? entry->info.missing
 		  : !store_find(&registry->state.store, hold->name) &&
 			!buffer_has_gone(call->state, hold->name, hold->generation))
@@ -254,7 +240,7 @@ static bool is_older(const struct entry *entry)
 	int64_t boot_ns = entry->created_ns + clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 	int64_t tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
 
-	return boot_ns < (int64_t)entry->owner.started * tick_ns;
+	return boot_ns < (int64_t)entry->owner->started * tick_ns;
 }
 
 /* Made by a Share whose answer never arrived: nobody has ever used it. */
@@ -275,7 +261,7 @@ static void end_entry(const struct call *call, struct entry *entry)
 	if (is_used && entry_stays(entry->info.flags)) {
 		buffer_orphan(call->state, entry);
 	} else if (is_used && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
-		   !limit_reached(registry, entry->user, LIMIT_limbo, 1)) {
+		   !state_limit(&registry->state, entry->user, LIMIT_limbo, 1)) {
 		buffer_defer(call->state, entry, DEPARTURE_WITHDRAWN, true);
 	} else {
 		buffer_remove(call->state, entry, DEPARTURE_WITHDRAWN);
@@ -296,11 +282,11 @@ static bool end(const struct call *call)
 			return false;
 		if (entry) {
 			session->unheard.entry = entry->next;
-			if (entry->told != session->round)
+			if (entry->synced != session->round)
 				end_entry(call, entry);
 		} else {
 			session->unheard.attachment = attachment->next;
-			if (attachment->told != session->round)
+			if (attachment->synced != session->round)
 				buffer_detach(call->state, session, attachment, attachment->count);
 		}
 	}

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "os/clock.h"
-#include "quota.h"
 #include "verbs/call.h"
 
 /* What a Share finds, and what becomes of it. */
@@ -23,7 +22,7 @@ static int check_limits(const struct call *call, const struct sharing *sharing)
 	const struct entry *kept = sharing->entry;
 	struct user *user = call->session->user;
 	uint64_t size = entry_is_kept(info->flags) ? info->base_size : 0;
-	uint64_t freed = kept ? kept->kept_bytes : 0;
+	uint64_t freed = kept ? entry_kept_bytes(kept) : 0;
 	int status = GPUSHARE_OK;
 
 	if (size > freed)
@@ -54,7 +53,7 @@ static int check_standing(const struct call *call, const struct sharing *sharing
 	const struct entry *entry = sharing->entry;
 	const struct session *session = call->session;
 
-	if (entry->info.generation != share->again || entry->owner.uid != session->peer.uid ||
+	if (entry->info.generation != share->again || entry->owner->uid != session->peer.uid ||
 	    (!share->orphan && entry->session && entry->session != session))
 		return explain_taken(call, entry);
 	if (buffer_is_alike(entry, &share->buffer))
@@ -129,14 +128,14 @@ static struct entry *adopt(const struct call *call, const struct sharing *sharin
 	const gpushare_Share *share = &sharing->share;
 	struct entry *entry = sharing->entry;
 
-	call_give(call, entry->held);
+	call_give(call, entry->fdref);
 	if (share->mode)
 		entry->info.mode = share->mode;
 	if (*share->group)
 		entry->info.owner_gid = share->buffer.owner_gid;
 	buffer_adopt(call->state, entry, call->session, &share->buffer);
 	body->adopted = body->has_buffer = true;
-	registry_tell(call->registry, call->session, entry, &body->buffer);
+	registry_describe(call->registry, call->session, entry, &body->buffer);
 	return entry;
 }
 
@@ -184,7 +183,7 @@ static void find(const struct call *call, struct sharing *sharing)
 	registry_bury(call->registry, call->session, call->name);
 	entry = store_find(&call->registry->state.store, call->name);
 	sharing->entry = entry;
-	sharing->is_kept = entry && !entry->session && entry->owner.uid == call->session->peer.uid;
+	sharing->is_kept = entry && !entry->session && entry->owner->uid == call->session->peer.uid;
 	sharing->adopts = share->adopt && sharing->is_kept && !entry->info.missing &&
 			  buffer_is_alike(entry, &share->buffer);
 	sharing->nameless =
@@ -217,7 +216,7 @@ int handle_share(struct call *call)
 	entry = carry_out(call, &sharing);
 	if (!entry)
 		return GPUSHARE_E_NO_MEMORY;
-	if (backing_is_fd(entry->info.backing) && !entry->held)
+	if (backing_is_fd(entry->info.backing) && !entry->fdref)
 		buffer_hold(call->state, entry, call_take(call));
 	body->generation = entry->info.generation;
 	body->mode = entry->info.mode;

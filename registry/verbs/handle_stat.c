@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "quota.h"
 #include "verbs/call.h"
 
 static gpushare_Count *add(gpushare_Count *counts, pb_size_t *count, const char *what,
@@ -19,7 +18,7 @@ static gpushare_Count *add(gpushare_Count *counts, pb_size_t *count, const char 
 #define ADD(to, list, what, value) add((to)->list, &(to)->list##_count, what, value)
 
 /* Each verb, limit, drop and audit outcome has its counter from the beginning; statuses don't. */
-static void stat_counts(const struct counts *counts, gpushare_StatReply *to)
+static void stat_counts(const struct account *counts, gpushare_StatReply *to)
 {
 	char key[LIMIT_KEY_MAX + 1];
 
@@ -46,8 +45,7 @@ static void stat_counts(const struct counts *counts, gpushare_StatReply *to)
 #undef X
 }
 
-/* What the caller may see. */
-static void stat_buffers(const struct call *call, gpushare_StatReply *to)
+static void stat_buffers(const struct account *counts, gpushare_StatReply *to)
 {
 	static const struct {
 		uint32_t backing;
@@ -57,29 +55,25 @@ static void stat_buffers(const struct call *call, gpushare_StatReply *to)
 	    GPUSHARE_BACKINGS(X)
 #undef X
 	};
-	struct tally_sum named[TALLY_BACKINGS], deferred[TALLY_BACKINGS];
 
-	tally_sums(call->registry->state.tallies, call->session, false, named);
-	tally_sums(call->registry->state.tallies, call->session, true, deferred);
 	for (size_t i = 0; i < sizeof(backings) / sizeof(*backings); i++) {
-		uint32_t backing = backings[i].backing;
+		const struct buffers *named = &counts->named[backings[i].backing];
+		const struct buffers *deferred = &counts->deferred[backings[i].backing];
 
-		ADD(to, by_backing, backings[i].name, named[backing].count)->bytes =
-		    named[backing].bytes;
-		to->names += named[backing].count;
-		to->limbo += deferred[backing].count;
-		to->limbo_bytes += deferred[backing].bytes;
+		ADD(to, by_backing, backings[i].name, named->count)->bytes = named->bytes;
+		to->names += named->count;
+		to->limbo += deferred->count;
+		to->limbo_bytes += deferred->bytes;
 	}
 }
 
 int handle_stat(struct call *call)
 {
 	const struct registry *registry = call->registry;
-	const struct user *user = call->session->user;
+	const struct users *users = &call->state->users;
 	bool all = may_know_all(call);
-	const uint64_t *held = all ? registry->state.users.held : user->held;
-	const uint64_t *limits = all ? registry->limits.of_all : registry->limits.of_user;
-	const struct counts *counts = all ? &registry->counts : &user->counts;
+	const struct account *counts = all ? &users->total : &call->session->user->own;
+	const uint64_t *held = counts->held;
 	gpushare_StatReply *to = &call->answer->body.stat;
 
 	*to = (gpushare_StatReply){
@@ -89,14 +83,14 @@ int handle_stat(struct call *call)
 	    .requests = counts->requests,
 	    .started_unix_ns = registry->started_unix_ns,
 	    .kept_bytes = held[LIMIT_kept_bytes],
-	    .kept_limit = limits[LIMIT_kept_bytes],
-	    .descriptors = all ? registry->fdtable.count : held[LIMIT_descriptors],
+	    .kept_limit = (all ? users->limits.of_all : users->limits.of_user)[LIMIT_kept_bytes],
+	    .descriptors = all ? users->fds : held[LIMIT_descriptors],
 	    .hidden = counts->hidden,
 	    .version = GPUSHARE_VERSION,
 	    .pid = getpid(),
 	    .lock_held_max_ns = all ? (uint64_t)registry->held_most_ns : 0,
 	};
 	stat_counts(counts, to);
-	stat_buffers(call, to);
+	stat_buffers(counts, to);
 	return GPUSHARE_OK;
 }

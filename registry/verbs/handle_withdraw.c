@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "quota.h"
 #include "verbs/call.h"
 
 static void answer_deferred(const struct call *call, const struct entry *entry)
@@ -44,7 +43,7 @@ static void withdraw_entry(const struct call *call, struct entry *entry)
 	if (!unlink && entry_stays(entry->info.flags)) {
 		buffer_orphan(call->state, entry);
 	} else if (!is_deferred(call, entry) ||
-		   limit_reached(call->registry, entry->user, LIMIT_limbo, 1)) {
+		   state_limit(call->state, entry->user, LIMIT_limbo, 1)) {
 		buffer_remove(call->state, entry, how);
 	} else {
 		buffer_defer(call->state, entry, how, false);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "os/clock.h"
-#include "quota.h"
 #include "persist/save.h"
 #include "verbs/call.h"
 
@@ -41,20 +40,20 @@ bool handle_shows(const request *ask)
 	       ask->which_verb == gpushare_Request_commit_tag;
 }
 
-struct held *call_take(const struct call *call)
+struct fdref *call_take(const struct call *call)
 {
 	struct passing *passing = call->registry->passing;
-	struct held *came = passing ? passing->came : NULL;
+	struct fdref *came = passing ? passing->came : NULL;
 
 	if (came)
 		passing->came = NULL;
 	return came;
 }
 
-void call_give(const struct call *call, struct held *held)
+void call_give(const struct call *call, struct fdref *fdref)
 {
-	held->references++;
-	call->registry->passing->goes = held;
+	fdref->references++;
+	call->registry->passing->goes = fdref;
 }
 
 struct entry *call_find(const struct call *call, uint64_t generation)
@@ -103,7 +102,7 @@ static int dispatch(struct call *call)
 void handle_answered(struct registry *registry, struct session *session, const request *ask,
 		     const reply *answer)
 {
-	user_answered(registry, session->user, ask ? ask->which_verb : 0, answer->status);
+	user_answered(session->user, ask ? ask->which_verb : 0, answer->status);
 	audit_request(&registry->audit, session, ask, answer);
 }
 
@@ -131,12 +130,11 @@ int handle_request(struct registry *registry, struct session *session, const req
 {
 	int status;
 
-	registry->counts.requests++;
-	session->user->counts.requests++;
+	user_count(session->user, requests);
 	status = handle_again(registry, session, ask, answer);
 	if (status == HANDLE_ELSEWHERE) {
-		registry->counts.requests--;
-		session->user->counts.requests--;
+		session->user->own.requests--;
+		registry->state.users.total.requests--;
 	}
 	return status;
 }
@@ -146,16 +144,16 @@ int handle_fault(struct registry *registry, struct session *session, size_t size
 {
 	int status;
 
-	if (size <= registry->limits.message_bytes && !fault)
+	if (size <= registry->state.users.limits.message_bytes && !fault)
 		return GPUSHARE_OK;
 	*answer = (reply){0};
-	if (size > registry->limits.message_bytes) {
-		limit_count(registry, session->user, COUNTS_LIMITS - 1);
+	if (size > registry->state.users.limits.message_bytes) {
+		user_count(session->user, limits[COUNTS_LIMITS - 1]);
 		status = explain(answer, GPUSHARE_E_LIMIT,
 				 "the request has %zu bytes, where %" PRIu64
 				 " are all that this registry takes (message_bytes in "
 				 "registry.conf)",
-				 size, registry->limits.message_bytes);
+				 size, registry->state.users.limits.message_bytes);
 	} else if (fault == GPUSHARE_E_NAME) {
 		status = explain(
 		    answer, fault,
@@ -176,5 +174,5 @@ void handle_timeout(struct registry *registry, struct session *session, const re
 
 	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
 	explain_missing(&call, GPUSHARE_E_TIMED_OUT);
-	user_answered(registry, session->user, ask->which_verb, GPUSHARE_E_TIMED_OUT);
+	user_answered(session->user, ask->which_verb, GPUSHARE_E_TIMED_OUT);
 }

@@ -34,7 +34,7 @@ static void expand(const struct index_record *from, record *to)
 {
 	*to = (record){.ttl_left_s = seconds_left(from->deadline_ns)};
 #define F(type, field) to->field = from->field;
-	INDEX_FIELDS(F)
+	INDEX_FIELDS(F, F)
 #undef F
 	memcpy(to->name, from->name, strnlen(from->name, sizeof(to->name) - 1));
 	memcpy(to->owner_command, from->owner_command, sizeof(to->owner_command));

@@ -72,15 +72,15 @@ static int ask_with(unsigned int client, const request *what, int fd)
 	if (fd >= 0 && check_descriptor(registry, session->user, &world.answer))
 		close(fd);
 	else if (fd >= 0)
-		passing.came = fdtable_keep(&registry->fdtable, session->user, fd);
+		passing.came = fdref_new(&registry->state.users, session->user, fd);
 	registry->passing = &passing;
 	status = handle_request(registry, session, what, &world.answer);
 	registry->passing = NULL;
 	FUZZ_MUST(status != HANDLE_ELSEWHERE);
 	if (passing.came)
-		fdtable_release(&registry->fdtable, passing.came);
+		fdref_release(&registry->state.users, passing.came);
 	if (passing.goes)
-		fdtable_release(&registry->fdtable, passing.goes);
+		fdref_release(&registry->state.users, passing.goes);
 	return status;
 }
 
@@ -259,8 +259,8 @@ static void bury(struct fuzz_bytes *from)
 		if (entry->info.missing)
 			buffer_lose(&world.registry->state, entry);
 		else
-			entry->held =
-			    fdtable_keep(&world.registry->fdtable, entry->user, place_again());
+			entry->fdref =
+			    fdref_new(&world.registry->state.users, entry->user, place_again());
 	}
 }
 

@@ -69,8 +69,8 @@ static void judge_counts(const struct registry *registry)
 		}
 	}
 	FUZZ_MUST(attachments == registry->state.sessions.attachments);
-	FUZZ_MUST(attachments == registry->state.users.held[LIMIT_attachments]);
-	FUZZ_MUST(sessions - disconnected == registry->state.users.held[LIMIT_connections]);
+	FUZZ_MUST(attachments == registry->state.users.total.held[LIMIT_attachments]);
+	FUZZ_MUST(sessions - disconnected == registry->state.users.total.held[LIMIT_connections]);
 	FUZZ_MUST(sessions == registry->state.sessions.count &&
 		  disconnected == registry->state.sessions.disconnected);
 }
@@ -78,7 +78,8 @@ static void judge_counts(const struct registry *registry)
 /* What Stat says, against a look at each. */
 static void judge_tallies(const struct registry *registry)
 {
-	struct tally_sum named = {0}, limbo = {0};
+	const struct account *total = &registry->state.users.total;
+	struct buffers named = {0}, limbo = {0};
 	const struct entry *entry;
 
 	for (entry = store_after(&registry->state.store, ""); entry;
@@ -91,13 +92,11 @@ static void judge_tallies(const struct registry *registry)
 		limbo.count += entry->info.in_limbo;
 		limbo.bytes += entry->info.in_limbo ? entry->info.base_size : 0;
 	}
-	for (const struct tally *tally = registry->state.tallies; tally; tally = tally->hh.next) {
-		struct tally_sum *sum = tally->key.limbo ? &limbo : &named;
-
-		for (int i = 0; i < TALLY_BACKINGS; i++) {
-			sum->count -= tally->by_backing[i].count;
-			sum->bytes -= tally->by_backing[i].bytes;
-		}
+	for (int i = 0; i < COUNTS_BACKINGS; i++) {
+		named.count -= total->named[i].count;
+		named.bytes -= total->named[i].bytes;
+		limbo.count -= total->deferred[i].count;
+		limbo.bytes -= total->deferred[i].bytes;
 	}
 	FUZZ_MUST(!named.count && !named.bytes && !limbo.count && !limbo.bytes);
 }
@@ -120,17 +119,17 @@ static void judge_registry(const struct registry *registry)
 		tags += entry->tags_count;
 		last = entry;
 	}
-	FUZZ_MUST(kept_bytes == registry->state.users.held[LIMIT_kept_bytes]);
-	FUZZ_MUST(registry->state.store.count == registry->state.users.held[LIMIT_names]);
-	FUZZ_MUST(registry->state.store.nameless == registry->state.users.held[LIMIT_limbo]);
+	FUZZ_MUST(kept_bytes == registry->state.users.total.held[LIMIT_kept_bytes]);
+	FUZZ_MUST(registry->state.store.count == registry->state.users.total.held[LIMIT_names]);
+	FUZZ_MUST(registry->state.store.nameless == registry->state.users.total.held[LIMIT_limbo]);
 	for (entry = store_deferred_after(&registry->state.store, 0); entry;
 	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
-		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->held);
+		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->fdref);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		tags += entry->tags_count;
 		before = entry->info.generation;
 	}
-	FUZZ_MUST(tags == registry->state.users.held[LIMIT_tags]);
+	FUZZ_MUST(tags == registry->state.users.total.held[LIMIT_tags]);
 	judge_tallies(registry);
 	judge_counts(registry);
 }

@@ -47,12 +47,12 @@ int peer_ask_plain(struct session *session, const request *what)
 
 int peer_ask(struct session *session, const request *what)
 {
-	struct fdtable *vault = &peer_registry->fdtable;
+	struct users *users = &peer_registry->state.users;
 	struct passing passing = {.came = NULL};
 	int status, fd = peer_goes;
 
 	peer_goes = peer_came = -1;
-	if (fd >= 0 && !(passing.came = fdtable_keep(vault, session->user, fd))) {
+	if (fd >= 0 && !(passing.came = fdref_new(users, session->user, fd))) {
 		close(fd);
 		return peer_answer.status = GPUSHARE_E_NO_MEMORY;
 	}
@@ -63,9 +63,9 @@ int peer_ask(struct session *session, const request *what)
 	peer_registry->passing = NULL;
 	peer_came = passing.goes ? passing.goes->fd : -1;
 	if (passing.came)
-		fdtable_release(vault, passing.came);
+		fdref_release(users, passing.came);
 	if (passing.goes)
-		fdtable_release(vault, passing.goes);
+		fdref_release(users, passing.goes);
 	assert_int_equal(status, peer_answer.status);
 	return status;
 }

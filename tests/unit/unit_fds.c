@@ -467,7 +467,7 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 	registry_disconnect(peer_registry, owner);
 	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_E_NOT_FOUND);
 	assert_true(passing.goes->fd == fd && fcntl(fd, F_GETFD) >= 0);
-	fdtable_release(&peer_registry->fdtable, passing.goes);
+	fdref_release(&peer_registry->state.users, passing.goes);
 	assert_true(peer_is_closed(fd));
 }
 

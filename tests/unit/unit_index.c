@@ -28,7 +28,7 @@ static void agrees(struct session *asks, const char *name)
 	if (!is_there)
 		return;
 #define F(type, field) assert_true(found.field == told->field);
-	INDEX_FIELDS(F)
+	INDEX_FIELDS(F, F)
 #undef F
 	assert_string_equal(found.name, told->name);
 	assert_string_equal(found.owner_command, told->owner_command);

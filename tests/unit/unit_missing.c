@@ -83,7 +83,7 @@ static void the_owner_brings_it_back(void **state)
 	assert_int_equal(fake_fdstore_count(), 1);
 	assert_int_equal(share_again(session, "x", x, false), GPUSHARE_OK); /* said twice */
 	assert_int_equal(fake_fdstore_count(), 1);
-	assert_int_equal(peer_registry->fdtable.count, 1);
+	assert_int_equal(peer_registry->state.users.fds, 1);
 }
 
 static void an_attacher_brings_back_what_the_owner_left(void **state)
@@ -236,7 +236,7 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 	peer_lookup(a, "z", 0);
 	peer_assert_sentence("had it; it was lost with the registry");
 	assert_null(peer_registry->state.kept.root);
-	assert_int_equal(peer_registry->state.users.held[LIMIT_kept_bytes], 0);
+	assert_int_equal(peer_registry->state.users.total.held[LIMIT_kept_bytes], 0);
 	assert_int_equal(peer_registry->state.store.count, 0);
 	/* One whom nobody had counted on has it all the same. */
 	a = successor_connect(getpid());

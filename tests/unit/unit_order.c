@@ -216,7 +216,7 @@ static void what_ends_with_its_name(void **state)
 	assert_int_equal(ordered_ask(a, "x", generation, 0), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(order_tick(peer_registry, clock_ns() + 20 * NS_PER_S), INT64_MAX);
 	assert_null(peer_registry->orders);
-	assert_int_equal(peer_registry->fdtable.count, 0);
+	assert_int_equal(peer_registry->state.users.fds, 0);
 }
 
 static void an_owner_who_frees_into_limbo_has_gone(void **state)

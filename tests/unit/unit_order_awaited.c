@@ -45,7 +45,7 @@ static struct session *attacher(pid_t pid)
 /* The page as a process has it. */
 static int copy_of_page(void)
 {
-	return fcntl(order_find(peer_registry, generation)->held->fd, F_DUPFD_CLOEXEC, 3);
+	return fcntl(order_find(peer_registry, generation)->fdref->fd, F_DUPFD_CLOEXEC, 3);
 }
 
 static void who_died_while_the_page_was_away_is_marked_when_it_comes(void **state)
@@ -155,7 +155,7 @@ static void a_successor_goes_on_marking(void **state)
 	(void)state;
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(
-	    order_page_map(order_find(peer_registry, generation)->held->fd, generation, &page),
+	    order_page_map(order_find(peer_registry, generation)->fdref->fd, generation, &page),
 	    GPUSHARE_OK);
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
 	save_flush(peer_registry);

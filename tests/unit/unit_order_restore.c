@@ -141,7 +141,7 @@ static uint64_t begin(struct session *owner, struct session *a, uint32_t roles, 
 	if (roles)
 		assert_int_equal(ordered_ask(owner, "x", generation, roles), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	*out_fd = dup(order_find(peer_registry, generation)->held->fd);
+	*out_fd = dup(order_find(peer_registry, generation)->fdref->fd);
 	assert_true(*out_fd >= 0);
 	return generation;
 }

@@ -68,10 +68,15 @@ static int tear_down(void **unused)
 	while (buffer_next_kept(&state, NULL))
 		buffer_remove(&state, buffer_next_kept(&state, NULL), DEPARTURE_EXPIRED);
 	for (int what = 0; what < LIMIT_KINDS; what++)
-		assert_int_equal(state.users.held[what], 0);
+		assert_int_equal(state.users.total.held[what], 0);
 	assert_int_equal(state.store.count + state.store.nameless, 0);
 	assert_null(state.store.generations.root);
-	assert_null(state.tallies);
+	for (int i = 0; i < COUNTS_BACKINGS; i++) {
+		assert_int_equal(state.users.total.named[i].count, 0);
+		assert_int_equal(state.users.total.deferred[i].count, 0);
+		assert_int_equal(state.users.total.named[i].bytes, 0);
+		assert_int_equal(state.users.total.deferred[i].bytes, 0);
+	}
 	assert_int_equal(state.sessions.attachments, 0);
 	state_finish(&state);
 	return 0;

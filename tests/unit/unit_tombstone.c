@@ -13,7 +13,8 @@ static void tombstones_are_few_and_forgotten(void **state)
 {
 	static struct tombstones tombstones;
 	char name[16];
-	struct entry entry = {.owner.pid = 1, .info.name = name};
+	struct process owner = {.pid = 1};
+	struct entry entry = {.owner = &owner, .info.name = name};
 	int64_t now = 1000 * NS_PER_S;
 
 	(void)state;
@@ -26,7 +27,7 @@ static void tombstones_are_few_and_forgotten(void **state)
 	assert_non_null(tombstone_find(&tombstones, "t10", now));
 	assert_non_null(tombstone_find(&tombstones, name, now + LIMIT_TOMBSTONE_S * NS_PER_S));
 	assert_null(tombstone_find(&tombstones, name, now + (LIMIT_TOMBSTONE_S + 1) * NS_PER_S));
-	entry.owner.pid = 2;
+	owner.pid = 2;
 	strcpy(name, "t500");
 	tombstone_add(&tombstones, &entry, DEPARTURE_UNLINKED, now);
 	assert_int_equal(tombstone_find(&tombstones, "t500", now)->owner.pid, 2); /* the latest */
