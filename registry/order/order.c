@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
+#include "os/piece.h"
 #include "persist/fdstore.h"
 
 #define AGAIN_NS (250 * NS_PER_MS) /* between two repetitions of a mark */
@@ -75,7 +76,7 @@ static void stop_marking(struct registry *registry, struct order *order)
 {
 	if (order->mark_until_ns)
 		DL_DELETE(registry->marking, order);
-	order->mark_until_ns = 0;
+	order->mark_until_ns = order->again_ns = 0;
 }
 
 void order_free(struct registry *registry, struct order *order)
@@ -141,7 +142,7 @@ static int make_page(struct registry *registry, struct order *order)
 void order_mark_again(struct registry *registry, struct order *order)
 {
 	if (!order->mark_until_ns)
-		DL_APPEND(registry->marking, order);
+		DL_PREPEND(registry->marking, order);
 	order->mark_until_ns = clock_ns() + COOL_NS;
 	if (registry->wake >= 0)
 		eventfd_write(registry->wake, 1);
@@ -202,41 +203,21 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 }
 
 /* If the last release that the leaver announced has come, its GPU writes to the slot no more. Otherwise
- * the GPU may write until the process has ended, and shortly after: MPS works for a process in another one. */
-static bool is_free(const struct registry *registry, const struct order *order, uint32_t at,
-		    int64_t now_ns)
+ * order_tick() looks when its process ends. */
+static bool is_free(const struct order *order, uint32_t at, int64_t now_ns)
 {
-	const struct order_slot *slot = &order->page->slot[at];
-	if (order->slot[at].taken)
-		return false;
-	return order_slot_is_final(slot) ||
-	       (order->slot[at].free_ns <= now_ns && !participant_may_release(registry, slot));
+	return !order->slot[at].taken &&
+	       (order->slot[at].free_ns <= now_ns || order_slot_is_final(&order->page->slot[at]));
 }
 
 /* The lowest, so that publishers have few to look at. */
-uint32_t order_free_slot(const struct registry *registry, const struct order *order)
+uint32_t order_free_slot(const struct order *order, int64_t now_ns)
 {
-	int64_t now = clock_ns();
 	uint32_t at = 0;
 
-	while (at < ORDER_SLOTS && !is_free(registry, order, at, now))
+	while (at < ORDER_SLOTS && !is_free(order, at, now_ns))
 		at++;
 	return at < ORDER_SLOTS ? at + 1 : 0;
-}
-
-/* The slot's consumer is no participant. True: its process may resume it. */
-static bool look_over_slot(struct order *order, uint32_t at, int64_t now_ns)
-{
-	struct order_slot *slot = &order->page->slot[at];
-	uint32_t state = atomic_load(&slot->state);
-	bool awaited =
-	    state == ORDER_SLOT_ACTIVE && !participant_has_ended(slot->process, slot->stack);
-
-	if (state != ORDER_SLOT_UNUSED)
-		order->slot[at].free_ns = now_ns + COOL_NS + (awaited ? AWAIT_NS : 0);
-	if (state == ORDER_SLOT_ACTIVE && !awaited)
-		order_mark_left(order->page, at);
-	return awaited;
 }
 
 /* The page comes from a predecessor or a participant. Participants that only the page knows have some time
@@ -254,9 +235,15 @@ static void look_over(struct registry *registry, struct order *order)
 	order->under_way_ns = now + COOL_NS;
 	if (has_unknown_publisher(order) || !entry_of(registry, order))
 		order->awaited_ns = now + AWAIT_NS;
-	for (uint32_t at = 0; at < ORDER_SLOTS; at++)
-		if (!order->slot[at].taken && look_over_slot(order, at, now))
+	for (uint32_t at = 0; at < ORDER_SLOTS; at++) {
+		uint32_t state = atomic_load(&order->page->slot[at].state);
+
+		if (order->slot[at].taken || state == ORDER_SLOT_UNUSED)
+			continue;
+		order->slot[at].free_ns = INT64_MAX;
+		if (state == ORDER_SLOT_ACTIVE)
 			order->awaited_ns = now + AWAIT_NS;
+	}
 	order_mark_again(registry, order);
 }
 
@@ -341,41 +328,87 @@ static void stop_awaiting(struct registry *registry, struct order *order)
 		order_end(registry, order->generation);
 }
 
-/* A GPU may overwrite a mark. True: one was missing, or a slot's leaver may still overwrite it. */
-static bool mark(const struct registry *registry, struct order *order, int64_t now_ns)
+static uint32_t top_of(const struct order *order)
 {
 	uint32_t top = atomic_load(&order->page->top);
+
+	return top < ORDER_SLOTS ? top : ORDER_SLOTS;
+}
+
+/* The slot's consumer, which only the page knows, has time to resume. */
+static bool is_awaited(const struct order *order, uint32_t at)
+{
+	return order->awaited_ns && !order->slot[at].taken &&
+	       atomic_load(&order->page->slot[at].state) == ORDER_SLOT_ACTIVE;
+}
+
+/* Whose process has ended resumes no more, and its GPU soon writes no more: MPS works for a process in another one.
+ * As far as the time goes; the next call goes on behind. */
+static void look_at_processes(const struct registry *registry, struct order *order,
+			      struct piece *piece, int64_t now_ns)
+{
+	uint32_t top = top_of(order);
+
+	for (uint32_t count = 0; count < top && !piece_is_over(piece); count++) {
+		uint32_t at = order->looked++ % top;
+		struct order_slot *slot = &order->page->slot[at];
+
+		if (order->slot[at].taken || order->slot[at].free_ns != INT64_MAX)
+			continue;
+		if (!is_awaited(order, at) && !participant_may_release(registry, slot))
+			order->slot[at].free_ns = now_ns + COOL_NS;
+		else if (is_awaited(order, at) && participant_has_ended(slot->process, slot->stack))
+			order_mark_left(order->page, at);
+	}
+}
+
+/* A GPU may overwrite a mark. True: one was missing, or a slot's leaver may still overwrite it. */
+static bool mark(struct order *order, int64_t now_ns)
+{
 	bool missing = order->gone && order_mark_gone(order->page), owned = false;
 
-	for (uint32_t at = 0; at < ORDER_SLOTS && at < top; at++) {
-		uint32_t state = atomic_load(&order->page->slot[at].state);
-
-		if (order->slot[at].taken || (order->awaited_ns && state == ORDER_SLOT_ACTIVE))
+	for (uint32_t at = 0; at < top_of(order); at++) {
+		if (order->slot[at].taken || is_awaited(order, at))
 			continue;
 		missing |= order_mark_left(order->page, at);
-		owned = owned || (!order->ended && !is_free(registry, order, at, now_ns));
+		owned |= !order->ended && !is_free(order, at, now_ns);
 	}
 	if (missing)
 		order->mark_until_ns = now_ns + COOL_NS;
 	return missing || owned;
 }
 
+/* False: nothing more is to be marked. */
+static bool mark_repeatedly(struct registry *registry, struct order *order, struct piece *piece,
+			    int64_t now_ns)
+{
+	if (order->awaited_ns && order->awaited_ns <= now_ns)
+		stop_awaiting(registry, order);
+	if (!order->page)
+		return false;
+	look_at_processes(registry, order, piece, now_ns);
+	return mark(order, now_ns) || order->awaited_ns || now_ns < order->mark_until_ns;
+}
+
 int64_t order_tick(struct registry *registry, int64_t now_ns)
 {
-	struct order *order, *after;
+	struct piece piece = piece_begin();
+	struct order *order;
 
-	DL_FOREACH_SAFE(registry->marking, order, after)
-	{
-		if (order->awaited_ns && order->awaited_ns <= now_ns)
-			stop_awaiting(registry, order);
-		if (order->page && (mark(registry, order, now_ns) || order->awaited_ns ||
-				    now_ns < order->mark_until_ns))
+	/* The list is sorted by these times. */
+	while ((order = registry->marking) && order->again_ns <= now_ns) {
+		if (piece_is_over(&piece))
+			return clock_ns() + PIECE_NS;
+		DL_DELETE(registry->marking, order);
+		DL_APPEND(registry->marking, order);
+		order->again_ns = now_ns + AGAIN_NS;
+		if (mark_repeatedly(registry, order, &piece, now_ns))
 			continue;
 		stop_marking(registry, order);
 		if (order->ended)
 			order_free(registry, order);
 	}
-	return registry->marking ? now_ns + AGAIN_NS : INT64_MAX;
+	return order ? order->again_ns : INT64_MAX;
 }
 
 void order_describe(const struct registry *registry, const struct entry *entry, record *out_info)

@@ -32,12 +32,14 @@ struct order {
 	uint64_t rated;	       /* the latest publication that subscribers were told of */
 	int64_t under_way_ns;  /* until then another publisher waits for the last one's GPU */
 	int64_t mark_until_ns; /* 0: not in the list of orders whose marks are repeated */
+	int64_t again_ns;      /* when they are, next */
 	int64_t
 	    awaited_ns; /* until then participants that only the page knows may resume; 0: none */
 	struct order *prev, *next; /* of the orders whose marks are repeated */
+	uint32_t looked;	   /* whose process is looked at next, modulo the slots used */
 	struct {
 		bool taken;	 /* by a participant */
-		int64_t free_ns; /* not used again before */
+		int64_t free_ns; /* not used again before; INT64_MAX: its process may live */
 	} slot[ORDER_SLOTS];
 };
 
@@ -64,8 +66,9 @@ void order_end_session(struct registry *registry, struct session *session);
 /* Repeats the marks of the order for LIMIT_ORDER_SETTLE_MS. */
 void order_mark_again(struct registry *registry, struct order *order);
 /* The lowest slot that nobody has and no GPU still writes to, from 1 on; 0: none. */
-uint32_t order_free_slot(const struct registry *registry, const struct order *order);
-/* Repeats marks. Returns when to be called next; INT64_MAX: no mark is to be repeated. */
+uint32_t order_free_slot(const struct order *order, int64_t now_ns);
+/* Repeats marks, and looks which processes have ended, for PIECE_NS at most. Returns when to be called next;
+ * INT64_MAX: no mark is to be repeated. */
 int64_t order_tick(struct registry *registry, int64_t now_ns);
 
 /* Fills in what only the page knows. */

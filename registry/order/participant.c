@@ -116,7 +116,7 @@ static bool is_number_of(uint64_t number, const struct process *peer)
 }
 
 /* A client that lost its connection resumes the slot that it had. */
-static int consume(struct registry *registry, struct participant *participant, uint32_t slot)
+static int consume(const struct registry *registry, struct participant *participant, uint32_t slot)
 {
 	struct order *order = participant->order;
 	uint64_t number = participant_number(&participant->session->peer);
@@ -125,7 +125,7 @@ static int consume(struct registry *registry, struct participant *participant, u
 				    &participant->session->peer);
 
 	if (!resumes)
-		slot = order_free_slot(registry, order);
+		slot = order_free_slot(order, registry->state.now_ns);
 	if (!slot)
 		return GPUSHARE_E_LIMIT;
 	order->slot[slot - 1].taken = true;
@@ -195,9 +195,10 @@ void participant_part(struct registry *registry, struct participant *participant
 	roles &= participant->roles;
 	if ((roles & ORDER_CONSUMES) && participant->slot) {
 		order->slot[participant->slot - 1].taken = false;
-		order->slot[participant->slot - 1].free_ns = clock_ns() + COOL_NS;
-		if (page && order_mark_left(page, participant->slot - 1) &&
-		    !order_slot_is_final(&page->slot[participant->slot - 1]))
+		order->slot[participant->slot - 1].free_ns = INT64_MAX;
+		if (page)
+			order_mark_left(page, participant->slot - 1);
+		if (page && !order_slot_is_final(&page->slot[participant->slot - 1]))
 			order_mark_again(registry, order);
 		participant->slot = 0;
 	}

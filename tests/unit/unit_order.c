@@ -1,336 +1,532 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is what to the order of a buffer, and whose waiters are let through, without a socket. */
+/* The real daemon's stream-sync pages: who gets them, who is what to them, and whose waiters are let through. */
 #include "unit.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
-#include "os/clock.h"
-#include "ordered.h"
+#include "order_page.h"
+#include "raw_peer.h"
 
-static struct session *attacher(uint32_t id, const char *name)
+static int owner, a, b; /* three processes; a and b have attached the owner's "x" */
+static uint64_t generation;
+static struct order_page *page; /* of "x"; NULL: nobody got it so far */
+static int page_fd;
+
+static void share_and_attach(void)
 {
-	struct session *session = peer_new(id, (int32_t)id + 10, "attacher");
+	assert_int_equal(raw_say(owner, raw_share("x")), GPUSHARE_OK);
+	generation = raw_answer.body.share.generation;
+	assert_int_equal(raw_say(a, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(b, raw_attach("x", 0)), GPUSHARE_OK);
+}
 
-	assert_int_equal(peer_attach(session, name), GPUSHARE_OK);
-	return session;
+static int set_up(void **state)
+{
+	if (raw_set_up(state))
+		return -1;
+	owner = raw_peer(0, 0);
+	a = raw_peer(0, 0);
+	b = raw_peer(0, 0);
+	page_fd = -1;
+	share_and_attach();
+	return 0;
+}
+
+static void put_page_away(void)
+{
+	order_page_unmap(page);
+	page = NULL;
+	if (page_fd >= 0)
+		close(page_fd);
+	page_fd = -1;
+}
+
+static int tear_down(void **state)
+{
+	put_page_away();
+	raw_peers_end();
+	return raw_tear_down(state);
+}
+
+static request about(uint32_t roles)
+{
+	request what = {.which_verb = gpushare_Request_order_tag};
+
+	strcpy(what.verb.order.name, "x");
+	what.verb.order.generation = generation;
+	what.verb.order.roles = roles;
+	return what;
+}
+
+/* The page that comes is `page`. */
+static int say(int peer, request what, int file)
+{
+	int status = raw_fds_say(peer, what, file);
+
+	if (raw_fds_came >= 0) {
+		put_page_away();
+		page_fd = raw_fds_came;
+		assert_int_equal(order_page_map(page_fd, what.verb.order.generation, &page),
+				 GPUSHARE_OK);
+	}
+	return status;
+}
+
+static int join(int peer, uint32_t roles)
+{
+	return say(peer, about(roles), -1);
+}
+
+static uint32_t joined_slot(int peer)
+{
+	assert_int_equal(join(peer, ORDER_CONSUMES), GPUSHARE_OK);
+	return raw_answer.body.order.slot;
+}
+
+static void leave(int peer, uint32_t roles)
+{
+	request what = about(roles);
+
+	what.verb.order.leave = true;
+	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
+}
+
+/* With a page, whose id that is. Returns the id that the registry has; 0: it has none. */
+static uint64_t bring(int peer, uint32_t roles, uint64_t id, uint32_t slot, int file)
+{
+	request what = about(roles);
+
+	what.verb.order.again = id;
+	what.verb.order.slot = slot;
+	assert_int_equal(say(peer, what, file), GPUSHARE_OK);
+	return raw_answer.body.order.id;
+}
+
+/* A condition that the registry brings about. */
+#define AWAIT(condition) \
+	for (long long began_ms = raw_now_ms(); !(condition); raw_sleep_ms(1)) \
+	assert_in_range(raw_now_ms() - began_ms, 0, 2 * RAW_TIMEOUT_MS)
+
+static bool is_left(uint32_t slot)
+{
+	return page->slot[slot - 1].state == ORDER_SLOT_LEFT &&
+	       page->slot[slot - 1].released & ORDER_GONE_BIT;
 }
 
 static void only_who_has_it_gets_its_page(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *other = peer_new(2, 12, "other");
-	uint64_t generation = peer_share(owner, "x");
+	int other = raw_peer(0, 0);
+	request what = about(0);
+	uint64_t id;
 
 	(void)state;
-	assert_int_equal(ordered_ask(other, "x", generation, 0), GPUSHARE_E_DENIED);
-	peer_assert_sentence("neither shares");
-	assert_int_equal(ordered_ask(other, "x", generation + 1, 0), GPUSHARE_E_NOT_FOUND);
-	peer_assert_sentence("another buffer");
-	assert_int_equal(ordered_ask(other, "nothing", 1, 0), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(ordered_ask(owner, "x", generation, 4), GPUSHARE_E_PROTOCOL);
-	assert_null(order_find(peer_registry, generation));
-	assert_int_equal(ordered_ask(owner, "x", generation, 0), GPUSHARE_OK);
-	assert_int_not_equal(peer_answer.body.order.id, 0);
-	assert_int_equal(peer_answer.body.order.slot, 0);
-	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(other, "x", generation, 0), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.id, ordered_page(generation)->id);
-	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.lookup.buffer.sequence, 0);
-	atomic_store(&ordered_page(generation)->published, 7);
-	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.lookup.buffer.sequence, 7);
+	assert_int_equal(join(other, 0), GPUSHARE_E_DENIED);
+	raw_assert_sentence("neither shares");
+	what.verb.order.generation++;
+	assert_int_equal(raw_fds_say(owner, what, -1), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("another buffer");
+	strcpy(what.verb.order.name, "nothing");
+	assert_int_equal(raw_fds_say(owner, what, -1), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(join(owner, 4), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(raw_stat(owner).descriptors, 0);
+	assert_int_equal(join(owner, 0), GPUSHARE_OK);
+	id = raw_answer.body.order.id;
+	assert_int_not_equal(id, 0);
+	assert_int_equal(raw_answer.body.order.slot, 0);
+	assert_int_equal(join(a, 0), GPUSHARE_OK);
+	assert_true(raw_answer.body.order.id == id && page->id == id);
+	atomic_store(&page->published, 7);
+	assert_int_equal(raw_say(other, raw_lookup("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.lookup.buffer.sequence, 7);
 }
 
 static void one_process_publishes(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *again, *a;
-	uint64_t generation = peer_share(owner, "x");
-	struct order_page *page;
+	int one = raw_connect(&raw_here), two = raw_connect(&raw_here); /* of one process */
+	char sentence[64];
 
 	(void)state;
-	a = attacher(2, "x");
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	page = ordered_page(generation);
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	peer_assert_sentence("process 12 (attacher)");
-	/* the same process, over another connection */
-	again = peer_new(3, 12, "attacher");
-	again->peer.started = a->peer.started;
-	assert_int_equal(peer_attach(again, "x"), GPUSHARE_OK);
+	assert_int_equal(raw_say(one, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(two, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_int_equal(join(one, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	snprintf(sentence, sizeof(sentence), "process %d (unit_order)", getpid());
+	raw_assert_sentence(sentence);
 	atomic_store(&page->published, 3);
 	atomic_store(&page->next, 5);
-	assert_int_equal(ordered_ask(again, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(join(two, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->next, 5); /* of which 4 and 5 are under way */
-	registry_disconnect(peer_registry, a);
+	close(one);
+	raw_await_connections(owner, 4);
 	assert_false(order_is_gone(page));
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	registry_disconnect(peer_registry, again);
-	assert_true(order_is_gone(page));
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	close(two);
+	AWAIT(order_is_gone(page));
 	assert_int_equal(page->published, 3 | ORDER_GONE_BIT);
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+}
+
+static void a_dead_publishers_numbers_are_given_again(void **state)
+{
+	(void)state;
+	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&page->published, 3);
+	atomic_store(&page->next, 5);
+	raw_peer_end(a);
+	AWAIT(order_is_gone(page));
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(order_is_gone(page));
 	assert_int_equal(page->published, 3);
-	assert_int_equal(page->next, 3); /* the dead one's 4 and 5 never were */
+	assert_int_equal(page->next, 3); /* 4 and 5 never were */
+}
+
+static void kill_daemon(void)
+{
+	kill(raw_here.pid, SIGKILL);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
+}
+
+static void restart(void)
+{
+	kill_daemon();
+	raw_daemon_start(&raw_here, NULL);
+	owner = raw_peer_back(owner);
 }
 
 static void who_left_with_work_under_way_is_waited_for(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *a;
-	uint64_t generation = peer_share(owner, "x");
-
 	(void)state;
-	a = attacher(2, "x");
-	process_read(getpid(), a->peer.uid, &a->peer);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	atomic_store(&ordered_page(generation)->next, 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
-	assert_true(order_is_gone(ordered_page(generation)));
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	peer_assert_sentence("may still write to it");
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	order_raise(&ordered_page(generation)->published, 1); /* its GPU has come there */
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_page(generation)->published, 1);
+	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&page->next, 1);
+	leave(a, ORDER_PUBLISHES);
+	assert_true(order_is_gone(page));
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	raw_assert_sentence("may still write to it");
+	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
+	leave(a, ORDER_PUBLISHES);
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	if (!raw_is_emulated()) {
+		restart();
+		assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	}
+	order_raise(&page->published, 1); /* its GPU has come there */
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(page->published, 1);
 }
 
 static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *a;
-	uint64_t generation = peer_share(owner, "x");
-
 	(void)state;
-	a = attacher(2, "x");
-	store_find(&peer_registry->state.store, "x")->info.flags |= GPUSHARE_FLAG_READONLY;
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_READ_ONLY);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_fds_put(owner, "x", GPUSHARE_FLAG_READONLY), GPUSHARE_OK);
+	generation = raw_answer.body.share.generation;
+	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
+	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_E_READ_ONLY);
+	assert_int_equal(join(a, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 }
 
 static void consumers_get_slots_that_end_with_them(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *a, *b;
-	uint64_t generation = peer_share(owner, "x");
-	struct order_page *page;
-
 	(void)state;
-	a = attacher(2, "x");
-	b = attacher(3, "x");
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	page = ordered_page(generation);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 1);
-	assert_int_equal(peer_answer.body.order.first, 1);
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(raw_answer.body.order.first, 1);
 	atomic_store(&page->published, 9);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 2);
-	assert_int_equal(peer_answer.body.order.first, 9);
+	assert_int_equal(joined_slot(b), 2);
+	assert_int_equal(raw_answer.body.order.first, 9);
 	assert_int_equal(page->slot[1].released, 8);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES),
-			 GPUSHARE_OK); /* as before */
-	assert_int_equal(peer_answer.body.order.slot, 2);
-	/* one that goes is let through; its slot is not another's for a while */
-	assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
-	assert_int_equal(page->slot[0].state, ORDER_SLOT_LEFT);
-	assert_true(page->slot[0].released & ORDER_GONE_BIT);
-	assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 3);
-	/* one that leaves in order leaves it at once; one with work under way for ever */
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
-	atomic_store(&page->reclaimed, 9);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 2);
-	assert_int_equal(peer_answer.body.order.first, 10); /* 9 was reclaimed already */
-	assert_int_equal(page->slot[1].released, 9);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 4);
-	assert_int_equal(page->top, 4);
+	assert_int_equal(joined_slot(b), 2); /* as before */
+	/* One that goes is let through. Its slot is another's only after a while, or at once if it says so. */
+	raw_peer_end(a);
+	AWAIT(is_left(1));
+	assert_int_equal(page->slot[0].released, 0 | ORDER_GONE_BIT);
+	assert_false(order_is_gone(page));
+	assert_int_equal(joined_slot(owner), 3);
+	atomic_store(&page->slot[1].final, 8 + 1);
+	leave(b, ORDER_CONSUMES);
+	assert_true(is_left(2));
+	leave(owner, ORDER_CONSUMES);
+	assert_int_equal(joined_slot(owner), 2);
 }
 
 static void there_is_room_for_so_many_consumers(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *one = NULL;
-	uint64_t generation = peer_share(owner, "x");
+	int one = -1;
 
 	(void)state;
-	for (uint32_t i = 0; i < ORDER_SLOTS; i++) {
-		one = attacher(100 + i, "x");
-		assert_int_equal(ordered_ask(one, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-		assert_int_equal(peer_answer.body.order.slot, i + 1);
+	for (uint32_t i = 0; i <= ORDER_SLOTS; i++) {
+		one = raw_connect(&raw_here);
+		assert_int_equal(raw_say(one, raw_attach("x", 0)), GPUSHARE_OK);
+		if (i < ORDER_SLOTS)
+			assert_int_equal(joined_slot(one), i + 1);
 	}
-	registry_disconnect(peer_registry, one);
-	one = attacher(99, "x");
-	assert_int_equal(ordered_ask(one, "x", generation, ORDER_CONSUMES), GPUSHARE_E_LIMIT);
-	peer_assert_sentence("240 consumers");
-	assert_null(participant_find(order_find(peer_registry, generation), one));
-	assert_int_equal(ordered_ask(one, "x", generation, 0),
-			 GPUSHARE_OK); /* it may wait all the same */
-}
-
-static void marks_are_made_again_for_a_while(void **state)
-{
-	struct session *owner = peer_new(1, 11, "owner"), *a;
-	uint64_t generation = peer_share(owner, "x");
-	int64_t now = clock_ns();
-	struct order_page *page;
-
-	(void)state;
-	a = attacher(2, "x");
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES | ORDER_PUBLISHES),
-			 GPUSHARE_OK);
-	page = ordered_page(generation);
-	assert_int_equal(order_tick(peer_registry, now), INT64_MAX);
-	registry_disconnect(peer_registry, a);
-	/* what the dead one's GPU still had to do */
-	atomic_store(&page->published, 4);
-	atomic_store(&page->slot[0].released, 2);
-	assert_in_range(order_tick(peer_registry, now), now, now + NS_PER_S);
-	assert_int_equal(page->published, 4 | ORDER_GONE_BIT);
-	assert_int_equal(page->slot[0].released, 2 | ORDER_GONE_BIT);
-	now += 9 * NS_PER_S;
-	atomic_store(&page->published, 5);
-	assert_true(order_tick(peer_registry, now) != INT64_MAX);
-	assert_int_equal(page->published, 5 | ORDER_GONE_BIT);
-	assert_true(order_tick(peer_registry, now + 9 * NS_PER_S) != INT64_MAX);
-	assert_int_equal(order_tick(peer_registry, now + 11 * NS_PER_S), INT64_MAX);
+	assert_int_equal(join(one, ORDER_CONSUMES), GPUSHARE_E_LIMIT);
+	raw_assert_sentence("240 consumers");
+	assert_int_equal(join(one, 0), GPUSHARE_OK); /* it may wait all the same */
+	for (uint32_t i = 0; i <= ORDER_SLOTS; i++)
+		close(one - (int)i);
 }
 
 static void what_ends_with_its_name(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *a;
-	uint64_t generation = peer_share(owner, "x");
-	struct order *found;
-
 	(void)state;
-	a = attacher(2, "x");
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	found = order_find(peer_registry, generation);
-	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
-	assert_null(order_find(peer_registry, generation));
-	assert_true(order_is_gone(found->page)); /* it is still marked */
-	assert_null(a->participants);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(a, "x", generation, 0), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(order_tick(peer_registry, clock_ns() + 20 * NS_PER_S), INT64_MAX);
-	assert_null(peer_registry->orders);
-	assert_int_equal(peer_registry->state.users.fds, 0);
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
+	assert_true(order_is_gone(page) && is_left(1));
+	leave(a, ORDER_CONSUMES);
+	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
+	/* what a GPU still writes is marked again */
+	atomic_store(&page->slot[0].released, 2);
+	atomic_store(&page->published, 2);
+	AWAIT(is_left(1) && page->published == (2 | ORDER_GONE_BIT));
+	if (raw_is_emulated())
+		return;
+	restart();
+	atomic_store(&page->slot[0].released, 3);
+	atomic_store(&page->published, 3);
+	AWAIT(is_left(1) && page->published == (3 | ORDER_GONE_BIT));
 }
 
-static void an_owner_who_frees_into_limbo_has_gone(void **state)
+static void an_owner_who_defers_its_free_has_gone(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *a;
-	uint64_t generation = peer_share(owner, "x");
-	request what = {.which_verb = gpushare_Request_withdraw_tag};
-
 	(void)state;
-	a = attacher(2, "x");
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	strcpy(what.verb.withdraw.name, "x");
-	what.verb.withdraw.generation = generation;
-	what.verb.withdraw.limbo = true;
-	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	assert_true(order_is_gone(ordered_page(generation)));
-	assert_int_equal(ordered_page(generation)->slot[0].state, ORDER_SLOT_ACTIVE);
-	assert_null(owner->participants);
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(raw_say(owner, raw_free("x", generation)), GPUSHARE_OK);
+	assert_true(order_is_gone(page));
+	assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
 }
 
 static void a_taken_name_ends_nothing(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner"), *a;
-	uint64_t generation = peer_share(owner, "x");
-
 	(void)state;
-	a = attacher(2, "x");
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(peer_withdraw(a, "x", 0), GPUSHARE_OK); /* unlinked */
-	assert_false(order_is_gone(ordered_page(generation)));
-	registry_disconnect(peer_registry, owner);
-	assert_null(order_find(peer_registry, generation));
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(raw_say(a, raw_withdraw("x", 0)), GPUSHARE_OK); /* unlinked */
+	assert_false(order_is_gone(page));
+	raw_peer_end(owner);
+	AWAIT(order_is_gone(page) && is_left(1));
+	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
 }
 
-static void what_is_given_back_is_taken_where_it_is_a_page(void **state)
+static void what_is_brought_is_taken_where_it_is_a_page(void **state)
 {
-	struct session *owner = peer_new(1, 11, "owner");
-	uint64_t generation = peer_share(owner, "x");
-	int fds[] = {-1, order_page_make(generation + 1, 77), order_page_make(generation, 77)},
-	    pipes[2];
-	request what = {.which_verb = gpushare_Request_order_tag};
+	int fds[] = {-1, raw_fds_make(), order_page_make(generation + 1, 77),
+		     order_page_make(generation, 77)};
 
 	(void)state;
-	assert_int_equal(pipe(pipes), 0);
-	close(pipes[0]);
-	fds[0] = pipes[1];
-	strcpy(what.verb.order.name, "x");
-	what.verb.order.generation = generation;
-	what.verb.order.roles = ORDER_CONSUMES;
-	what.verb.order.again = 77;
-	what.verb.order.slot = 5;
-	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.id, 0); /* wanted */
-	for (int i = 0; i < 3; i++) {
-		assert_int_equal(
-		    ordered_bring(owner, "x", generation, ORDER_CONSUMES, 77, 5, fds[i]),
-		    GPUSHARE_OK);
-		assert_int_equal(peer_answer.body.order.id, i == 2 ? 77 : 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(bring(owner, ORDER_CONSUMES, 77, 5, fds[i]), i == 3 ? 77 : 0);
+		if (fds[i] >= 0)
+			close(fds[i]);
 	}
-	assert_int_equal(peer_answer.body.order.slot, 5);
-	what.verb.order.again = 78; /* another page than that one */
-	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.id, 77);
-	assert_int_equal(peer_answer.body.order.slot, 0);
+	assert_int_equal(raw_answer.body.order.slot, 5);
+	assert_int_equal(bring(owner, ORDER_CONSUMES, 78, 5, -1), 77); /* it has another one */
+	assert_int_equal(raw_answer.body.order.slot, 0);
 }
 
-static void a_join_and_a_reclaim_agree(void **state)
+/* A client tells anew what it has, and leaves "x" out, as another thread of it is about to share it. */
+static void what_was_left_out_and_comes_goes_on(void **state)
 {
-	int fd = order_page_make(1, 1);
-	struct order_page *page;
+	request what = {.which_verb = gpushare_Request_resync_tag};
 
 	(void)state;
-	assert_int_equal(order_page_map(fd, 2, &page), GPUSHARE_E_PROTOCOL);
-	assert_int_equal(order_page_map(fd, 1, &page), GPUSHARE_OK);
-	assert_int_equal(order_join(page, 0, 5), 1);
-	assert_int_equal(page->slot[0].released, 0);
-	atomic_store(&page->published, 3);
-	assert_int_equal(order_join(page, 1, 5), 3);
-	atomic_store(&page->reclaimed, 3);
-	assert_int_equal(order_join(page, 2, 5), 4);
-	assert_int_equal(page->slot[2].released, 3);
-	assert_true(order_raise(&page->slot[2].released, 6));
-	assert_false(order_raise(&page->slot[2].released, 5));
-	assert_true(order_mark_left(page, 2));
-	assert_false(order_mark_left(page, 2));
-	order_rejoin(page, 2, 5); /* not gone after all: waited for again, from where it was */
-	assert_int_equal(page->slot[2].released, 6);
-	assert_int_equal(page->slot[2].state, ORDER_SLOT_ACTIVE);
-	assert_true(order_mark_left(page, 2));
-	assert_true(order_raise(&page->slot[2].released, 7));
-	assert_int_equal(page->slot[2].released, 7 | ORDER_GONE_BIT);
-	order_page_unmap(page);
-	assert_int_equal(ftruncate(fd, 0), -1); /* sealed */
-	close(fd);
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&page->published, 5);
+	atomic_store(&page->next, 6); /* under way */
+	what.verb.resync.last = true;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	what = raw_share("x");
+	what.verb.share.again = generation;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_false(order_is_gone(page));
+	assert_int_equal(page->published, 5);
+	assert_int_equal(page->next, 6);
+}
+
+static bool skips_restarts(void)
+{
+	if (raw_is_emulated())
+		printf("skipped: nothing is kept over a restart under an emulator\n");
+	return raw_is_emulated();
+}
+
+static void the_living_keep_their_roles(void **state)
+{
+	uint64_t id;
+
+	(void)state;
+	if (skips_restarts())
+		skip();
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(joined_slot(a), 1);
+	atomic_store(&page->published, 5);
+	id = page->id;
+	for (int again = 0; again < 3; again++) {
+		restart();
+		a = raw_peer_back(a);
+		assert_int_equal(bring(a, ORDER_CONSUMES, id, 1, -1), id);
+		assert_int_equal(raw_answer.body.order.slot, 1);
+		assert_int_equal(join(b = raw_peer_back(b), ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+		assert_false(order_is_gone(page));
+		assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
+		assert_int_equal(page->published, 5);
+	}
+	/* it ends afterwards as it would have before */
+	raw_peer_end(a);
+	AWAIT(is_left(1));
+	assert_false(order_is_gone(page));
+}
+
+static void a_left_slot_stays_so_over_restarts(void **state)
+{
+	(void)state;
+	if (skips_restarts())
+		skip();
+	assert_int_equal(joined_slot(a), 1);
+	leave(a, ORDER_CONSUMES); /* its GPU may not be done */
+	for (int again = 0; again < 3; again++) {
+		restart();
+		assert_int_equal(joined_slot(owner), 2);
+		atomic_store(&page->slot[1].final, 1);
+		leave(owner, ORDER_CONSUMES);
+	}
+}
+
+static void who_died_meanwhile_has_gone(void **state)
+{
+	(void)state;
+	if (skips_restarts())
+		skip();
+	assert_int_equal(join(b, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(joined_slot(a), 1);
+	kill_daemon();
+	raw_peer_end(a);
+	raw_daemon_start(&raw_here, NULL);
+	owner = raw_peer_back(owner);
+	AWAIT(is_left(1));
+	assert_false(order_is_gone(page));
+	kill_daemon();
+	raw_peer_end(b);
+	raw_daemon_start(&raw_here, NULL);
+	AWAIT(order_is_gone(page));
+	owner = raw_peer_back(owner);
+	kill_daemon();
+	raw_peer_end(owner); /* and the page goes with it, when its marks are old enough */
+	raw_daemon_start(&raw_here, NULL);
+	owner = raw_peer(0, 0);
+	assert_int_equal(raw_say(owner, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
+}
+
+static void lose_all(void)
+{
+	kill_daemon();
+	unlink(raw_in_folder("registry.state"));
+	raw_daemon_start(&raw_here, NULL);
+}
+
+/* It says what it has attached, and brings the page that it is in. */
+static void come_first(int *peer, uint32_t slot)
+{
+	request what = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Resync *resync = &what.verb.resync;
+
+	*peer = raw_peer_back(*peer);
+	strcpy(resync->attached[0].name, "x");
+	resync->attached[0].generation = generation;
+	resync->attached[0].count = resync->attached_count = 1;
+	resync->last = true;
+	assert_int_equal(raw_say(*peer, what), GPUSHARE_OK);
+	assert_int_equal(join(*peer, ORDER_CONSUMES), GPUSHARE_E_TIMED_OUT);
+	raw_assert_sentence("has not resynced yet");
+	assert_int_equal(bring(*peer, ORDER_CONSUMES, page->id, slot, page_fd), page->id);
+	assert_int_equal(raw_answer.body.order.slot, slot);
+}
+
+/* A registry that has lost all waits for an owner that was not heard yet. */
+static void an_owner_who_comes_last_is_waited_for(void **state)
+{
+	request what = raw_share("x");
+
+	(void)state;
+	for (uint32_t roles = 0; roles <= ORDER_PUBLISHES; roles += ORDER_PUBLISHES) {
+		assert_int_equal(join(owner, roles), GPUSHARE_OK);
+		assert_int_equal(joined_slot(a), 1);
+		assert_int_equal(joined_slot(b), 2);
+		lose_all();
+		come_first(&a, 1);
+		come_first(&b, 2);
+		assert_false(order_is_gone(page));
+		/* Who goes meanwhile goes alone. */
+		raw_peer_end(a);
+		AWAIT(is_left(1));
+		assert_int_equal(page->slot[1].state, ORDER_SLOT_ACTIVE);
+		assert_false(order_is_gone(page));
+		owner = raw_peer_back(owner);
+		what.verb.share.again = generation;
+		assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+		assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+		assert_false(order_is_gone(page));
+		raw_peer_end(owner);
+		AWAIT(order_is_gone(page));
+		owner = raw_peer(0, 0);
+		a = raw_peer(0, 0);
+		put_page_away();
+		share_and_attach();
+	}
+}
+
+/* What the registry knows to have gone is not waited for. */
+static void what_went_meanwhile_is_not_waited_for(void **state)
+{
+	request what = raw_share("x");
+
+	(void)state;
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(joined_slot(a), 1);
+	lose_all();
+	owner = raw_peer_back(owner);
+	what.verb.share.again = generation;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
+	a = raw_peer_back(a);
+	for (int taken = 0; taken < 2; taken++) {
+		what = about(ORDER_CONSUMES);
+		what.verb.order.again = page->id;
+		what.verb.order.slot = 1;
+		assert_int_equal(raw_fds_say(a, what, page_fd), GPUSHARE_E_NOT_FOUND);
+		assert_int_equal(raw_say(owner, raw_share("x")),
+				 taken ? GPUSHARE_E_EXISTS : GPUSHARE_OK);
+	}
+	assert_int_equal(raw_stat(owner).descriptors, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, peer_set_up, peer_tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	    T(only_who_has_it_gets_its_page),
 	    T(one_process_publishes),
+	    T(a_dead_publishers_numbers_are_given_again),
 	    T(who_left_with_work_under_way_is_waited_for),
 	    T(a_read_only_buffer_is_its_owners_to_publish),
 	    T(consumers_get_slots_that_end_with_them),
 	    T(there_is_room_for_so_many_consumers),
-	    T(marks_are_made_again_for_a_while),
 	    T(what_ends_with_its_name),
-	    T(an_owner_who_frees_into_limbo_has_gone),
+	    T(an_owner_who_defers_its_free_has_gone),
 	    T(a_taken_name_ends_nothing),
-	    T(what_is_given_back_is_taken_where_it_is_a_page),
-	    T(a_join_and_a_reclaim_agree),
+	    T(what_is_brought_is_taken_where_it_is_a_page),
+	    T(what_was_left_out_and_comes_goes_on),
+	    T(the_living_keep_their_roles),
+	    T(a_left_slot_stays_so_over_restarts),
+	    T(who_died_meanwhile_has_gone),
+	    T(an_owner_who_comes_last_is_waited_for),
+	    T(what_went_meanwhile_is_not_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

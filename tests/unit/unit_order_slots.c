@@ -1,171 +1,129 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that left may still write to its slot, over a restart of the registry too. */
+/* What takes its time: which slot is free when, what is marked again, and who may resume. Time is the test's. */
 #include "unit.h"
 
-#include <stdio.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "os/clock.h"
-#include "fake_fdstore.h"
-#include "persist/save.h"
 #include "ordered.h"
-#include "successor.h"
+#include "os/clock.h"
+#include "os/piece.h"
 
-static pid_t other;
+#define PAGES 20
+
+static int64_t now;
 static uint64_t generation;
+static struct session *owner;
+static struct order_page *page; /* of "x", once that was asked for */
+
+/* A session of this process, which lives. Those of peer_new() have ended, as far as the registry can see. */
+static struct session *attacher(uint32_t id)
+{
+	struct session *session = peer_new(id, (int32_t)id, "attacher");
+
+	process_read(getpid(), session->peer.uid, &session->peer);
+	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
+	return session;
+}
 
 static int set_up(void **state)
 {
-	int failed = successor_set_up(state);
+	int failed = peer_set_up(state);
 
-	other = successor_process();
-	generation = peer_share(successor_connect(getpid()), "x");
+	now = clock_ns();
+	owner = peer_new(1, 11, "owner");
+	generation = peer_share(owner, "x");
 	return failed;
 }
 
-static int tear_down(void **state)
+/* So many seconds later. True: something is still to be marked. */
+static bool pass(int s)
 {
-	successor_end(other);
-	return successor_tear_down(state);
-}
-
-static struct session *attacher(pid_t pid)
-{
-	struct session *session = successor_connect(pid);
-
-	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
-	return session;
+	now += s * NS_PER_S;
+	peer_registry->state.now_ns = now;
+	return order_tick(peer_registry, now) != INT64_MAX;
 }
 
 static uint32_t joined_slot(struct session *session)
 {
 	assert_int_equal(ordered_ask(session, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	page = ordered_page(generation);
 	return peer_answer.body.order.slot;
 }
 
-/* As if 10 seconds had passed. */
-static void cool(void)
+/* `final`: what it says in its slot. */
+static void leave(struct session *session, uint64_t final)
 {
-	struct order *order = order_find(peer_registry, generation);
+	assert_int_equal(ordered_leave(session, "x", generation, ORDER_CONSUMES, final),
+			 GPUSHARE_OK);
+}
 
-	for (int at = 0; at < ORDER_SLOTS; at++)
-		order->slot[at].free_ns = 0;
+/* Which slot one gets that leaves it at once. */
+static uint32_t next_slot(struct session *session)
+{
+	uint32_t slot = joined_slot(session);
+
+	leave(session, 1);
+	return slot;
+}
+
+/* The process of that slot had the same pid, and started before. */
+static void end_process(uint32_t slot)
+{
+	atomic_fetch_sub(&page->slot[slot - 1].process, UINT64_C(1) << 22);
 }
 
 static void a_slot_is_free_when_its_process_has_ended(void **state)
 {
-	struct session *a = attacher(other), *b = attacher(getpid());
+	struct session *a = attacher(2), *b = attacher(3);
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
-	cool();
-	assert_int_equal(joined_slot(b), 2);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
+	leave(a, 0);
+	pass(1);
+	assert_int_equal(next_slot(b), 2);
+	assert_int_equal(next_slot(b), 2);     /* it has said that it is done */
 	registry_disconnect(peer_registry, a); /* whose graph may be launched all the same */
-	cool();
-	assert_int_equal(joined_slot(b), 2);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
-	successor_end(other);
-	assert_int_equal(joined_slot(b), 1);
+	pass(60);
+	assert_int_equal(next_slot(b), 2);
+	end_process(1);
+	pass(1);
+	pass(9); /* what another process, MPS, does for it takes a while */
+	assert_int_equal(next_slot(b), 2);
+	pass(2);
+	assert_int_equal(next_slot(b), 1);
 }
 
-/* Only a client that comes again has a slot to ask for. */
-static void an_abandoned_slot_can_not_be_asked_for(void **state)
+static void a_connection_that_ends_keeps_its_slot(void **state)
 {
-	request what = {.which_verb = gpushare_Request_order_tag};
-	struct session *a = attacher(getpid()), *b = attacher(getpid());
+	struct session *a = attacher(2);
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	registry_disconnect(peer_registry, a);
-	strcpy(what.verb.order.name, "x");
-	what.verb.order.generation = generation;
-	what.verb.order.roles = ORDER_CONSUMES;
-	what.verb.order.slot = 1;
-	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 2);
+	pass(60);
+	assert_int_equal(next_slot(attacher(3)), 2);
 }
 
-/* It is the process's no longer than its GPU has work to do there. */
 static void a_slot_is_free_when_the_last_release_has_come(void **state)
 {
-	struct session *a = attacher(getpid());
+	struct session *a = attacher(2);
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
-	atomic_store(&ordered_page(generation)->slot[0].released, 3);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 5 + 1), GPUSHARE_OK);
-	successor_start();
-	cool();
-	a = attacher(getpid());
-	assert_int_equal(joined_slot(a), 2);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
-	atomic_store(&ordered_page(generation)->slot[0].released, 5);
-	assert_int_equal(joined_slot(a), 1);
-}
-
-static void a_quarantined_slot_stays_so_over_restarts(void **state)
-{
-	struct session *a = attacher(other);
-
-	(void)state;
-	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
-	assert_int_equal(peer_detach(a, "x", generation), GPUSHARE_OK);
-	for (int again = 0; again < 3; again++) {
-		successor_start();
-		cool();
-		a = attacher(getpid());
-		assert_int_equal(joined_slot(a), 2);
-		assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 1), GPUSHARE_OK);
-	}
-	successor_end(other);
-	successor_start();
-	cool();
-	assert_int_equal(joined_slot(attacher(getpid())), 1);
-}
-
-/* Whoever's GPU comes to its wait late is let through too. */
-static void a_quarantined_slot_is_marked_while_its_process_lives(void **state)
-{
-	struct session *a = attacher(other);
-	struct order_page *page;
-	int64_t now;
-
-	(void)state;
-	assert_int_equal(joined_slot(a), 1);
-	page = ordered_page(generation);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, 0), GPUSHARE_OK);
-	now = clock_ns() + 60 * NS_PER_S;
-	assert_true(order_tick(peer_registry, now) != INT64_MAX);
-	atomic_store(&page->slot[0].released, 2); /* the graph was launched */
-	assert_true(order_tick(peer_registry, now) != INT64_MAX);
-	assert_int_equal(page->slot[0].released, 2 | ORDER_GONE_BIT);
-	successor_end(other);
-	assert_int_equal(order_tick(peer_registry, now + 20 * NS_PER_S), INT64_MAX);
-}
-
-/* It has not said that its GPU is done with it. */
-static void a_living_consumer_whose_connection_ended_keeps_its_slot(void **state)
-{
-	struct session *a = attacher(other);
-
-	(void)state;
-	assert_int_equal(joined_slot(a), 1);
-	registry_disconnect(peer_registry, a);
-	cool();
-	a = attacher(getpid());
-	assert_int_equal(joined_slot(a), 2);
-	successor_end(other);
-	assert_int_equal(joined_slot(attacher(getpid())), 1);
+	atomic_store(&page->slot[0].released, 3);
+	leave(a, 5 + 1);
+	pass(60);
+	assert_int_equal(next_slot(a), 2);
+	atomic_store(&page->slot[0].released, 5);
+	assert_int_equal(next_slot(a), 1);
 }
 
 /* A process of another pid namespace, as a container's. */
-static struct session *foreigner(int32_t own_pid)
+static struct session *foreigner(uint32_t id, int32_t own_pid)
 {
-	struct session *session = successor_connect(0);
+	struct session *session = peer_new(id, 0, "");
 
 	process_says(&session->peer, 4026532001, own_pid, 99);
 	assert_int_equal(peer_attach(session, "x"), GPUSHARE_OK);
@@ -175,79 +133,91 @@ static struct session *foreigner(int32_t own_pid)
 /* Whether it lives can't be seen once its last session has ended. */
 static void an_unsettled_slot_of_an_invisible_process_is_kept(void **state)
 {
-	struct session *a = foreigner(7);
+	struct session *a = foreigner(2, 7);
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_CONSUMES, ORDER_UNSETTLED),
-			 GPUSHARE_OK);
+	leave(a, ORDER_UNSETTLED);
 	registry_disconnect(peer_registry, a); /* its graph may be launched all the same */
-	cool();
-	a = foreigner(8);
+	a = foreigner(3, 8);
 	assert_int_equal(joined_slot(a), 2);
 	registry_disconnect(peer_registry, a); /* dead, or as good as that */
-	cool();
-	assert_int_equal(joined_slot(attacher(getpid())), 2);
+	pass(1);
+	pass(11);
+	assert_int_equal(next_slot(attacher(4)), 2);
 }
 
 static uint32_t resumed_slot(struct session *session, uint32_t slot)
 {
-	uint64_t id = ordered_page(generation)->id;
-
-	assert_int_equal(ordered_bring(session, "x", generation, ORDER_CONSUMES, id, slot, -1),
-			 GPUSHARE_OK);
+	assert_int_equal(
+	    ordered_bring(session, "x", generation, ORDER_CONSUMES, page->id, slot, -1),
+	    GPUSHARE_OK);
 	return peer_answer.body.order.slot;
 }
 
 static void only_its_own_slot_is_resumed(void **state)
 {
-	struct session *a = foreigner(7), *b = attacher(other);
+	request what = {.which_verb = gpushare_Request_order_tag};
+	struct session *a = foreigner(2, 7), *b = attacher(3);
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	registry_disconnect(peer_registry, a);
-	cool();
+	/* Only a client that comes again has a slot to ask for. */
+	strcpy(what.verb.order.name, "x");
+	what.verb.order.generation = generation;
+	what.verb.order.roles = ORDER_CONSUMES;
+	what.verb.order.slot = 1;
+	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.slot, 2);
+	leave(b, 1);
+	pass(1);
+	pass(11);
 	assert_int_equal(joined_slot(b), 1); /* it was free again */
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_CONSUMES, ORDER_UNSETTLED),
-			 GPUSHARE_OK);
-	a = foreigner(7);
+	leave(b, ORDER_UNSETTLED);
+	a = foreigner(4, 7);
 	assert_int_equal(resumed_slot(a, 1), 2);
 	registry_disconnect(peer_registry, a);
-	assert_int_equal(resumed_slot(foreigner(7), 2), 2);
+	assert_int_equal(resumed_slot(foreigner(5, 7), 2), 2);
 	assert_int_equal(resumed_slot(b, 1), 1);
 }
 
-/* Whose GPU has nothing more to do: exec() has ended that. */
+/* Its GPU has nothing more to do: exec() has ended that. */
 static void a_program_ends_with_exec(void **state)
 {
-	struct session *a = attacher(other), *b = attacher(getpid());
-	struct order_page *page;
+	struct session *a = attacher(2), *b = peer_new(3, 13, "b");
 
 	(void)state;
+	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
 	a->peer.stack++; /* of the program before */
 	assert_int_equal(joined_slot(a), 1);
-	page = ordered_page(generation);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 4);
 	atomic_store(&page->published, 2);
 	registry_disconnect(peer_registry, a);
-	cool();
-	assert_int_equal(joined_slot(b), 1);
-	a = attacher(other); /* begins anew */
+	pass(1);
+	pass(11);
+	assert_int_equal(next_slot(b), 1);
+	a = attacher(4); /* begins anew */
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->next, 2);
 	atomic_store(&page->next, 3);
 	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	order_find(peer_registry, generation)->under_way_ns = 0; /* 10 s later */
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 }
 
 static void a_process_that_can_not_be_read_may_live(void **state)
 {
-	uint64_t number = participant_number(&attacher(other)->peer);
+	struct process self;
 	struct rlimit before, none;
+	uint64_t number;
 	bool ended;
 
 	(void)state;
+	process_read(getpid(), getuid(), &self);
+	number = participant_number(&self);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	none = before;
 	none.rlim_cur = 0;
@@ -257,72 +227,252 @@ static void a_process_that_can_not_be_read_may_live(void **state)
 	assert_false(ended);
 	assert_false(participant_has_ended(number, 0));
 	assert_true(participant_has_ended(number - (UINT64_C(1) << 22), 0)); /* started before */
-	successor_end(other);
-	assert_true(participant_has_ended(number, 0));
 }
 
-static void a_living_publisher_whose_connection_ended_is_waited_for(void **state)
+/* A GPU that comes to its write late overwrites them. */
+static void marks_are_made_again(void **state)
 {
-	struct session *a = attacher(other), *b = attacher(getpid());
-	struct order_page *page;
+	struct session *a = attacher(2);
 
 	(void)state;
+	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	page = ordered_page(generation);
+	assert_false(pass(0));
 	registry_disconnect(peer_registry, a);
-	/* nothing was under way */
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(ordered_leave(b, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
-	a = attacher(other);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	atomic_store(&page->next, 2);
-	atomic_store(&page->published, 1);
-	registry_disconnect(peer_registry, a);
+	atomic_store(&page->published, 4);
+	atomic_store(&page->slot[0].released, 2);
+	assert_true(pass(0));
+	assert_int_equal(page->published, 4 | ORDER_GONE_BIT);
+	assert_int_equal(page->slot[0].released, 2 | ORDER_GONE_BIT);
+	assert_true(pass(60)); /* while its process lives */
+	atomic_store(&page->slot[0].released, 5);
+	assert_true(pass(1));
+	assert_int_equal(page->slot[0].released, 5 | ORDER_GONE_BIT);
+	end_process(1);
+	assert_true(pass(1));
+	atomic_store(&page->published, 6);
+	assert_true(pass(9));
+	assert_int_equal(page->published, 6 | ORDER_GONE_BIT);
+	assert_true(pass(9));
+	assert_false(pass(2));
+}
+
+/* Of a buffer that has gone, for 10 s; then nothing of it is left. */
+static void marks_outlive_the_name(void **state)
+{
+	struct session *a = attacher(2);
+
+	(void)state;
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
+	assert_null(order_find(peer_registry, generation));
+	assert_null(a->participants);
 	assert_true(order_is_gone(page));
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	peer_assert_sentence("may still write to it");
-	/* it itself goes on */
-	a = attacher(other);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(page->next, 2);
-	registry_disconnect(peer_registry, a);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	successor_end(other);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(page->next, 1);
+	assert_true(pass(0));
+	assert_false(pass(20));
+	assert_null(peer_registry->orders);
+	assert_int_equal(peer_registry->state.users.fds, 0);
 }
 
-static void a_publisher_is_waited_for_over_a_restart(void **state)
+/* As of before a restart after which the registry knew nothing: slots 1 and 2 are consumed, and it is published, by
+ * processes that aren't visible. */
+static int strange_page(void)
 {
-	struct session *a = attacher(other);
+	int fd = order_page_make(generation, 77);
+
+	assert_int_equal(order_page_map(fd, generation, &page), GPUSHARE_OK);
+	order_join(page, 0, UINT64_C(1) << 63 | 5);
+	order_join(page, 1, UINT64_C(1) << 63 | 6);
+	order_begin(page, UINT64_C(1) << 63 | 7);
+	atomic_store(&page->published, 3);
+	atomic_store(&page->next, 3);
+	return fd;
+}
+
+/* Participants that only the page knows have some time to resume. */
+static void who_is_known_to_the_page_alone_is_awaited(void **state)
+{
+	struct session *a = attacher(2), *b = attacher(3);
+	int fd = strange_page();
 
 	(void)state;
+	atomic_store(&page->slot[1].process, participant_number(&a->peer));
+	order_join(page, 2, participant_number(&owner->peer)); /* which has ended */
+	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.slot, 2);
+	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.slot, 4); /* 1 and 3 may be somebody's */
+	for (int s = 0; s < LIMIT_UNSEEN_S; s += 5) {
+		assert_true(pass(s ? 5 : 0));
+		assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
+		assert_int_equal(page->slot[2].state, ORDER_SLOT_LEFT);
+		assert_false(order_is_gone(page));
+	}
+	assert_true(pass(6));
+	assert_int_equal(page->slot[0].state, ORDER_SLOT_LEFT);
+	assert_int_equal(page->slot[1].state, ORDER_SLOT_ACTIVE);
+	assert_int_equal(page->slot[3].state, ORDER_SLOT_ACTIVE);
+	assert_true(order_is_gone(page));
+	pass(9);
+	assert_false(pass(20));
+	/* and comes back even so */
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	atomic_store(&ordered_page(generation)->next, 1);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
-	successor_start();
-	a = attacher(getpid());
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-	order_find(peer_registry, generation)->under_way_ns = 0;
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_false(order_is_gone(page));
+	order_page_unmap(page);
+}
+
+/* The owner has the connection that the page speaks of: it need not have said more. */
+static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
+{
+	struct session *a = attacher(2);
+	int fd = strange_page();
+
+	(void)state;
+	atomic_store(&page->publisher, participant_number(&owner->peer));
+	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
+	pass(LIMIT_UNSEEN_S + 1);
+	assert_false(order_is_gone(page));
+	order_page_unmap(page);
+}
+
+/* A registry that lost all waits for the owner, and not for ever; nor is anything left then. */
+static void an_owner_who_does_not_come_has_gone(void **state)
+{
+	request what = {.which_verb = gpushare_Request_resync_tag};
+	gpushare_Resync *resync = &what.verb.resync;
+	struct session *a;
+	int fd = strange_page();
+
+	(void)state;
+	registry_disconnect(peer_registry, owner);
+	peer_tear_down(NULL);
+	peer_set_up(NULL);
+	peer_registry->unseen_until_ns = INT64_MAX;
+	a = peer_new(2, 12, "a");
+	strcpy(resync->attached[0].name, "x");
+	resync->attached[0].generation = generation;
+	resync->attached[0].count = resync->attached_count = 1;
+	resync->last = true;
+	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
+	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 3, fd), GPUSHARE_OK);
+	pass(29);
+	assert_false(order_is_gone(page));
+	pass(2);
+	assert_true(order_is_gone(page));
+	assert_null(order_find(peer_registry, generation));
+	assert_null(a->participants);
+	assert_false(pass(30));
+	assert_null(peer_registry->orders);
+	order_page_unmap(page);
+}
+
+/* A page that its keeper has lost is no other one: nobody would publish on that. */
+static void a_page_that_was_lost_is_asked_for(void **state)
+{
+	struct order *order;
+
+	(void)state;
+	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	order = order_find(peer_registry, generation);
+	order_page_unmap(order->page);
+	order->page = NULL;
+	assert_int_equal(ordered_ask(owner, "x", generation, 0), GPUSHARE_E_TIMED_OUT);
+	peer_assert_sentence("brought it back");
+	assert_int_equal(ordered_bring(owner, "x", generation, ORDER_PUBLISHES, 77, 0, -1),
+			 GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.id, 0); /* wanted */
+}
+
+/* Pages whose slots are all some process's: how many of those have been found to have left. */
+static int left_slots(struct order_page *const pages[])
+{
+	int count = 0;
+
+	for (int i = 0; i < PAGES; i++) {
+		for (int at = 0; at < ORDER_SLOTS; at++)
+			count += pages[i]->slot[at].state == ORDER_SLOT_LEFT;
+	}
+	return count;
+}
+
+/* Each is a file of /proc to read, and others want the lock meanwhile. */
+static void processes_are_looked_at_in_pieces(void **state)
+{
+	struct order_page *pages[PAGES];
+	int left = 0, before = -1;
+
+	(void)state;
+	for (int i = 0; i < PAGES; i++) {
+		char name[16];
+		int fd;
+
+		snprintf(name, sizeof(name), "n%d", i);
+		generation = peer_share(owner, name);
+		fd = order_page_make(generation, 77);
+		assert_int_equal(order_page_map(fd, generation, &pages[i]), GPUSHARE_OK);
+		for (uint32_t at = 0; at < ORDER_SLOTS; at++)
+			order_join(pages[i], at, participant_number(&owner->peer) + at);
+		assert_int_equal(ordered_bring(owner, name, generation, 0, 77, 0, fd), GPUSHARE_OK);
+	}
+	while (left < PAGES * ORDER_SLOTS) {
+		now = order_tick(peer_registry, now);
+		left = left_slots(pages);
+		if (before < 0)
+			assert_in_range(left, 1, PAGES * ORDER_SLOTS - 1);
+		before = left;
+	}
+	for (int i = 0; i < PAGES; i++)
+		order_page_unmap(pages[i]);
+}
+
+static void a_join_and_a_reclaim_agree(void **state)
+{
+	int fd = order_page_make(1, 1);
+
+	(void)state;
+	assert_int_equal(order_page_map(fd, 2, &page), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(order_page_map(fd, 1, &page), GPUSHARE_OK);
+	assert_int_equal(order_join(page, 0, 5), 1);
+	assert_int_equal(page->slot[0].released, 0);
+	atomic_store(&page->published, 3);
+	assert_int_equal(order_join(page, 1, 5), 3);
+	atomic_store(&page->reclaimed, 3);
+	assert_int_equal(order_join(page, 2, 5), 4);
+	assert_int_equal(page->slot[2].released, 3);
+	assert_true(order_raise(&page->slot[2].released, 6));
+	assert_false(order_raise(&page->slot[2].released, 5));
+	assert_true(order_mark_left(page, 2));
+	assert_false(order_mark_left(page, 2));
+	order_rejoin(page, 2, 5); /* not gone after all: waited for again, from where it was */
+	assert_int_equal(page->slot[2].released, 6);
+	assert_int_equal(page->slot[2].state, ORDER_SLOT_ACTIVE);
+	assert_true(order_mark_left(page, 2));
+	assert_true(order_raise(&page->slot[2].released, 7));
+	assert_int_equal(page->slot[2].released, 7 | ORDER_GONE_BIT);
+	order_page_unmap(page);
+	assert_int_equal(ftruncate(fd, 0), -1); /* sealed */
+	close(fd);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, peer_tear_down)
 	    T(a_slot_is_free_when_its_process_has_ended),
-	    T(an_abandoned_slot_can_not_be_asked_for),
+	    T(a_connection_that_ends_keeps_its_slot),
 	    T(a_slot_is_free_when_the_last_release_has_come),
-	    T(a_quarantined_slot_stays_so_over_restarts),
-	    T(a_quarantined_slot_is_marked_while_its_process_lives),
-	    T(a_living_consumer_whose_connection_ended_keeps_its_slot),
 	    T(an_unsettled_slot_of_an_invisible_process_is_kept),
 	    T(only_its_own_slot_is_resumed),
 	    T(a_program_ends_with_exec),
 	    T(a_process_that_can_not_be_read_may_live),
-	    T(a_living_publisher_whose_connection_ended_is_waited_for),
-	    T(a_publisher_is_waited_for_over_a_restart),
+	    T(marks_are_made_again),
+	    T(marks_outlive_the_name),
+	    T(who_is_known_to_the_page_alone_is_awaited),
+	    T(a_publisher_who_is_there_is_not_taken_for_gone),
+	    T(an_owner_who_does_not_come_has_gone),
+	    T(a_page_that_was_lost_is_asked_for),
+	    T(processes_are_looked_at_in_pieces),
+	    T(a_join_and_a_reclaim_agree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
