@@ -190,6 +190,30 @@ int raw_fds_get(int own, const char *name)
 	return status;
 }
 
+int raw_fds_page_fd(int verb)
+{
+	int fd = raw_fds_dial();
+	int status = raw_fds_ask(fd, raw_fds_header(verb, -1), NULL, 0);
+
+	close(fd);
+	if (status == GPUSHARE_E_NOT_SUPPORTED)
+		return -1;
+	assert_int_equal(status, GPUSHARE_OK);
+	assert_true(raw_fds_came >= 0);
+	return raw_fds_came;
+}
+
+const void *raw_fds_page(int verb, size_t size)
+{
+	int fd = raw_fds_page_fd(verb);
+	const void *page = fd < 0 ? NULL : mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+
+	assert_true(page != MAP_FAILED);
+	if (fd >= 0)
+		close(fd);
+	return page;
+}
+
 void raw_fds_assert_read_only(int page)
 {
 	char path[64];

@@ -38,6 +38,9 @@ request raw_fds_share(const char *name);
 int raw_fds_put(int own, const char *name, uint32_t flags);
 /* Attached by `own`, and its descriptor put away: raw_fds_came is -1 afterwards. */
 int raw_fds_get(int own, const char *name);
+/* A page that it gives: its descriptor, -1: none is to be had here; mapped for reading, NULL: the same. */
+int raw_fds_page_fd(int verb);
+const void *raw_fds_page(int verb, size_t size);
 /* Of a page that it gave: no way leads to writing it. Closes it. */
 void raw_fds_assert_read_only(int page);
 

@@ -3,33 +3,17 @@
 #include "unit.h"
 
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "raw_fds.h"
 
-static int page_fd(void)
+static const struct changes_page *page_map(void)
 {
-	int fd = raw_fds_dial();
-
-	assert_int_equal(raw_fds_ask(fd, raw_fds_header(FDS_CHANGES, -1), NULL, 0), GPUSHARE_OK);
-	assert_true(raw_fds_came >= 0);
-	close(fd);
-	return raw_fds_came;
+	return raw_fds_page(FDS_CHANGES, sizeof(struct changes_page));
 }
 
-static struct changes_page *page_map(void)
-{
-	int fd = page_fd();
-	void *page = mmap(NULL, sizeof(struct changes_page), PROT_READ, MAP_SHARED, fd, 0);
-
-	close(fd);
-	assert_true(page != MAP_FAILED);
-	return page;
-}
-
-static uint64_t count_of(struct changes_page *page, const char *name)
+static uint64_t count_of(const struct changes_page *page, const char *name)
 {
 	return atomic_load(&page->count[changes_slot(name)]);
 }
@@ -42,7 +26,7 @@ static int kept(int own, const char *name)
 /* Names that count at other places. */
 static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 {
-	struct changes_page *page = page_map();
+	const struct changes_page *page = page_map();
 	int own = raw_connect(&raw_here), other = raw_connect(&raw_here);
 	uint64_t quiet = count_of(page, "quiet"), before;
 	pid_t pid;
@@ -80,18 +64,17 @@ static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 	assert_int_equal(count_of(page, "quiet"), quiet);
 	close(own);
 	close(other);
-	munmap(page, sizeof(*page));
 }
 
 static void nobody_else_writes_to_it(void **state)
 {
 	(void)state;
-	raw_fds_assert_read_only(page_fd());
+	raw_fds_assert_read_only(raw_fds_page_fd(FDS_CHANGES));
 }
 
 static void every_daemon_begins_elsewhere(void **state)
 {
-	struct changes_page *first = page_map(), *second;
+	const struct changes_page *first = page_map(), *second;
 
 	(void)state;
 	kill(raw_here.pid, SIGTERM);
@@ -100,8 +83,6 @@ static void every_daemon_begins_elsewhere(void **state)
 	second = page_map();
 	for (size_t i = 0; i < CHANGES_SLOTS; i++)
 		assert_int_not_equal(atomic_load(&first->count[i]), atomic_load(&second->count[i]));
-	munmap(first, sizeof(*first));
-	munmap(second, sizeof(*second));
 }
 
 /* A descriptor beside the question is nonsense, as beside any but a request. */

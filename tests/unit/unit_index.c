@@ -1,160 +1,299 @@
 /* SPDX-License-Identifier: MIT */
-/* The index, without a socket: it says what the registry would, whatever happens to a name. */
+/* The index: it says what the real daemon would, when it is to be believed, and what readers see meanwhile. */
 #include "unit.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "client/client_index.h"
-#include "peer.h"
+#include "index.h"
+#include "observe/indexer.h"
+#include "raw_peer.h"
+#include "state/entry.h"
 
-static const struct index_page *page(void)
+static const struct index_page *page_map(void)
 {
-	if (!peer_registry->index.page) {
+	const struct index_page *page = raw_fds_page(FDS_INDEX, sizeof(*page));
+
+	if (!page) {
 		printf("skipped: an emulator knows no robust locks\n");
 		skip();
 	}
-	return peer_registry->index.page;
+	assert_int_equal(page->version, INDEX_VERSION);
+	assert_int_equal(page->size, sizeof(*page));
+	return page;
 }
 
-/* The index against a look-up: both, or none. */
-static void agrees(struct session *asks, const char *name)
+/* The index against a look-up: both have it, or neither. */
+static bool agrees(const struct index_page *page, int peer, const char *name,
+		   struct index_record *found)
 {
-	struct index_record found;
-	bool is_there = index_find(page(), name, &found);
-	const record *told = &peer_answer.body.lookup.buffer;
+	const record *told = &raw_answer.body.lookup.buffer;
+	bool has_it = index_find(page, name, found);
 
-	assert_int_equal(peer_lookup(asks, name, 0), is_there ? GPUSHARE_OK : GPUSHARE_E_NOT_FOUND);
-	if (!is_there)
-		return;
-#define F(type, field) assert_true(found.field == told->field);
+	assert_int_equal(raw_say(peer, raw_lookup(name, 0)),
+			 has_it ? GPUSHARE_OK : GPUSHARE_E_NOT_FOUND);
+	if (!has_it)
+		return false;
+#define F(type, field) assert_true(found->field == told->field);
 	INDEX_FIELDS(F, F)
 #undef F
-	assert_string_equal(found.name, told->name);
-	assert_string_equal(found.owner_command, told->owner_command);
-	assert_memory_equal(found.device_uuid, told->device_uuid, sizeof(found.device_uuid));
-	assert_int_equal(found.tags_count, told->tags_count);
-	for (uint32_t i = 0; i < found.tags_count; i++) {
-		assert_string_equal(found.tags[i].key, told->tags[i].key);
-		assert_string_equal(found.tags[i].value, told->tags[i].value);
+	assert_string_equal(found->name, told->name);
+	assert_string_equal(found->owner_command, told->owner_command);
+	assert_memory_equal(found->device_uuid, told->device_uuid, sizeof(found->device_uuid));
+	assert_int_equal(found->tags_count, told->tags_count);
+	for (uint32_t i = 0; i < found->tags_count; i++) {
+		assert_string_equal(found->tags[i].key, told->tags[i].key);
+		assert_string_equal(found->tags[i].value, told->tags[i].value);
 	}
+	return true;
 }
 
-static void tagged(struct session *owner, const char *name, pb_size_t count)
+static void tag(int peer, const char *name, pb_size_t count)
 {
 	request ask = {.which_verb = gpushare_Request_tag_tag};
-	gpushare_SetTags *tag = &ask.verb.tag;
+	gpushare_SetTags *set = &ask.verb.tag;
 
-	strcpy(tag->name, name);
+	strcpy(set->name, name);
 	for (pb_size_t i = 0; i < count; i++) {
-		snprintf(tag->tags[i].key, sizeof(tag->tags[i].key), "key%d", i);
-		snprintf(tag->tags[i].value, sizeof(tag->tags[i].value), "value %d", i);
+		snprintf(set->tags[i].key, sizeof(set->tags[i].key), "key%d", i);
+		snprintf(set->tags[i].value, sizeof(set->tags[i].value), "value %d", i);
 	}
-	tag->tags_count = count;
-	assert_int_equal(peer_ask(owner, &ask), GPUSHARE_OK);
+	set->tags_count = count;
+	assert_int_equal(raw_say(peer, ask), GPUSHARE_OK);
 }
 
 static void it_follows_the_registry(void **state)
 {
-	struct session *owner = peer_new(1, 4711, "python3"), *other = peer_new(2, 50, "other");
+	const struct index_page *page = page_map();
+	int own = raw_peer(0, 0), other = raw_connect(&raw_here);
 	struct index_record found;
-	uint64_t generation = peer_share(owner, "x");
+	uint64_t first;
 
 	(void)state;
-	agrees(other, "x");
-	assert_true(index_find(page(), "x", &found) && found.generation == generation);
-	assert_false(index_find(page(), "y", &found));
-	assert_int_equal(peer_attach(other, "x"), GPUSHARE_OK);
-	agrees(other, "x");
-	assert_true(index_find(page(), "x", &found) && found.attachers == 1);
-	tagged(owner, "x", 1);
-	agrees(other, "x");
-	assert_true(index_find(page(), "x", &found) && found.tags_count == 1);
-	tagged(owner, "x", 4);
-	agrees(other, "x");
-	registry_disconnect(peer_registry, other);
-	agrees(owner, "x");
-	registry_disconnect(peer_registry, owner);
-	other = peer_new(3, 51, "other");
-	agrees(other, "x");
-	assert_false(index_find(page(), "x", &found));
-	assert_true(peer_share(other, "x") > generation);
-	agrees(other, "x");
+	assert_false(agrees(page, other, "x", &found));
+	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
+	assert_true(agrees(page, other, "x", &found));
+	first = found.generation;
+	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_true(agrees(page, other, "x", &found) && found.attachers == 1);
+	for (pb_size_t count = 1; count <= 4; count += 3) {
+		tag(own, "x", count);
+		assert_true(agrees(page, other, "x", &found) && found.tags_count == count);
+	}
+	close(other);
+	raw_await_connections(own, 1);
+	assert_true(agrees(page, own, "x", &found) && found.attachers == 0);
+	other = raw_connect(&raw_here);
+	raw_peer_end(own);
+	raw_ms_until_gone(other, "x");
+	assert_false(agrees(page, other, "x", &found));
+	assert_int_equal(raw_say(other, raw_share("x")), GPUSHARE_OK);
+	assert_true(agrees(page, other, "x", &found) && found.generation > first);
+	close(other);
 }
 
-/* Of names that fall into one bucket as many are there as it has ways; all are answered. */
+/* Of names that fall into one bucket it has as many as that has ways; look-ups find all. */
 static void a_full_bucket_is_left_to_the_registry(void **state)
 {
-	struct session *owner = peer_new(1, 4711, "python3");
-	const struct index_page *index = page();
+	const struct index_page *page = page_map();
 	size_t wanted = index_bucket(index_hash("n0"));
-	char names[2 * INDEX_WAYS][32];
+	int own = raw_connect(&raw_here);
 	struct index_record found;
-	unsigned int there = 0;
+	unsigned int names = 0, has = 0;
 
 	(void)state;
-	for (unsigned int i = 0, count = 0; count < 2 * INDEX_WAYS; i++) {
-		snprintf(names[count], sizeof(names[count]), "n%u", i);
-		if (index_bucket(index_hash(names[count])) == wanted)
-			peer_share(owner, names[count++]);
+	for (unsigned int i = 0; names < 2 * INDEX_WAYS; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "n%u", i);
+		if (index_bucket(index_hash(name)) != wanted)
+			continue;
+		assert_int_equal(raw_say(own, raw_share(name)), GPUSHARE_OK);
+		assert_int_equal(raw_say(own, raw_lookup(name, 0)), GPUSHARE_OK);
+		has += index_find(page, name, &found);
+		names++;
 	}
-	for (unsigned int i = 0; i < 2 * INDEX_WAYS; i++) {
-		assert_int_equal(peer_lookup(owner, names[i], 0), GPUSHARE_OK);
-		there += index_find(index, names[i], &found);
-	}
-	assert_int_equal(there, INDEX_WAYS);
+	assert_int_equal(has, INDEX_WAYS);
 	/* and what leaves makes room */
-	assert_int_equal(peer_withdraw(owner, "n0", 0), GPUSHARE_OK);
-	peer_share(owner, "n0");
-	assert_true(index_find(page(), "n0", &found));
+	assert_int_equal(raw_say(own, raw_withdraw("n0", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_share("n0")), GPUSHARE_OK);
+	assert_true(index_find(page, "n0", &found));
+	close(own);
 }
 
-static void thousands_of_names(void **state)
+static bool finds(const struct index_page *page, const char *name)
 {
-	struct session *owner = peer_new(1, 4711, "python3");
 	struct index_record found;
-	unsigned int there = 0;
+
+	return index_is_live(page) && index_find(page, name, &found);
+}
+
+/* Whoever is answered can tell another process, and that one finds it. */
+static void it_is_there_before_the_answer(void **state)
+{
+	const struct index_page *page = page_map();
+	int own = raw_connect(&raw_here);
 	char name[32];
 
 	(void)state;
-	for (unsigned int i = 0; i < 10000; i++) {
-		snprintf(name, sizeof(name), "layers.%u/weight", i);
-		peer_share(owner, name);
+	for (int i = 0; i < 500; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		assert_int_equal(raw_say(own, raw_share(name)), GPUSHARE_OK);
+		assert_true(finds(page, name));
 	}
-	for (unsigned int i = 0; i < 10000; i++) {
-		snprintf(name, sizeof(name), "layers.%u/weight", i);
-		if (index_find(page(), name, &found)) {
-			assert_string_equal(found.name, name);
-			there++;
-		}
+	for (int i = 0; i < 500; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		assert_int_equal(raw_say(own, raw_withdraw(name, 0)), GPUSHARE_OK);
+		assert_false(finds(page, name));
 	}
-	assert_int_equal(there, 10000);
+	close(own);
 }
 
-/* What has gone leaves its place to others, and none of what they are reads as it did. */
+static void a_dead_owners_names_go(void **state)
+{
+	const struct index_page *page = page_map();
+	pid_t pid = raw_owner("x", raw_share);
+	long long begin;
+
+	(void)state;
+	assert_true(finds(page, "x"));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	begin = raw_now_ms();
+	while (finds(page, "x"))
+		raw_sleep_ms(1);
+	assert_in_range(raw_now_ms() - begin, 0, RAW_GONE_MS);
+}
+
+static void a_killed_daemon_is_not_believed(void **state)
+{
+	const struct index_page *page = page_map(), *next;
+	int own = raw_connect(&raw_here);
+
+	(void)state;
+	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
+	assert_true(finds(page, "x"));
+	kill(raw_here.pid, SIGKILL);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
+	assert_false(index_is_live(page));
+	raw_daemon_start(&raw_here, NULL);
+	assert_false(index_is_live(page));
+	next = page_map(); /* what it knows of before is in its own */
+	assert_true(finds(next, "x"));
+	close(own);
+}
+
+static void one_that_leaves_is_not_believed(void **state)
+{
+	const struct index_page *page = page_map();
+
+	(void)state;
+	assert_true(index_is_live(page));
+	kill(raw_here.pid, SIGTERM);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	assert_false(index_is_live(page));
+	raw_daemon_start(&raw_here, NULL);
+}
+
+static void nobody_else_writes_to_it(void **state)
+{
+	(void)state;
+	page_map();
+	raw_fds_assert_read_only(raw_fds_page_fd(FDS_INDEX));
+}
+
+/* Handles are for those who attach, and are counted. */
+static void it_holds_no_handle(void **state)
+{
+	const struct index_page *page = page_map();
+	unsigned char handle[GPUSHARE_HANDLE_SIZE];
+	int own = raw_connect(&raw_here);
+
+	(void)state;
+	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
+	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
+	assert_null(memmem(page, sizeof(*page), handle, 8));
+	close(own);
+}
+
+static struct indexer indexer;
+
+static int begin(void **state)
+{
+	(void)state;
+	indexer_init(&indexer);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	indexer_finish(&indexer);
+	return 0;
+}
+
+static struct entry *entry_of(const char *name, pb_size_t tags)
+{
+	static const uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	static const struct process process = {.pid = 4711, .command = "python3"};
+	record info = {.tags_count = tags};
+	struct entry *entry;
+	struct owner *owner = owner_new(&process);
+
+	if (!indexer.page) {
+		printf("skipped: an emulator knows no robust locks\n");
+		skip();
+	}
+	strcpy(info.name, name);
+	for (pb_size_t i = 0; i < tags; i++)
+		snprintf(info.tags[i].key, sizeof(info.tags[i].key), "%u/%s", i, name);
+	entry = entry_new(&info, handle);
+	entry_own(entry, owner);
+	owner_release(owner);
+	return entry;
+}
+
+static bool has(const char *name, pb_size_t tags)
+{
+	struct index_record found;
+
+	if (!index_find(indexer.page, name, &found))
+		return false;
+	assert_string_equal(found.name, name);
+	assert_int_equal(found.tags_count, tags);
+	for (pb_size_t i = 0; i < tags; i++)
+		assert_string_equal(strchr(found.tags[i].key, '/') + 1, name);
+	return true;
+}
+
+/* It has thousands of names. What has gone leaves its place to others, and none of it is read as theirs. */
 static void places_are_used_again(void **state)
 {
-	struct session *owner = peer_new(1, 4711, "python3");
-	const struct indexer *index = &peer_registry->index;
-	struct index_record found;
+	enum { COUNT = 20000, AT_ONCE = 10000 };
+	struct entry **entries = test_calloc(COUNT, sizeof(*entries));
 	char name[32];
 
 	(void)state;
-	page();
-	for (unsigned int i = 0; i < 1000; i++) {
-		snprintf(name, sizeof(name), "n%u", i);
-		peer_share(owner, name);
-		if (i % 2)
-			tagged(owner, name, 1 + i % INDEX_TAGS);
-		if (i >= 100) {
-			snprintf(name, sizeof(name), "n%u", i - 100);
-			assert_int_equal(peer_withdraw(owner, name, 0), GPUSHARE_OK);
-			assert_false(index_find(page(), name, &found));
+	for (unsigned int i = 0; i < COUNT + AT_ONCE; i++) {
+		if (i < COUNT) {
+			snprintf(name, sizeof(name), "layers.%u/weight", i);
+			entries[i] = entry_of(name, i % (INDEX_TAGS + 1));
+			indexer_put(&indexer, entries[i]);
+			assert_true(has(name, i % (INDEX_TAGS + 1)));
 		}
-		snprintf(name, sizeof(name), "n%u", i);
-		agrees(owner, name);
+		if (i >= AT_ONCE) {
+			snprintf(name, sizeof(name), "layers.%u/weight", i - AT_ONCE);
+			assert_true(has(name, (i - AT_ONCE) % (INDEX_TAGS + 1)));
+			indexer_remove(&indexer, entries[i - AT_ONCE]);
+			assert_false(has(name, 0));
+			entry_free(entries[i - AT_ONCE]);
+		}
 	}
-	assert_in_range(index->used, 100, 101);
+	assert_in_range(indexer.used, AT_ONCE, AT_ONCE + 1);
+	test_free(entries);
 }
 
 struct race {
@@ -182,40 +321,42 @@ static void *read_on(void *argument)
 
 static void readers_see_one_moment(void **state)
 {
-	struct session *owner = peer_new(1, 4711, "python3");
-	struct indexer *index = &peer_registry->index;
-	struct race race = {.page = page()};
-	struct entry *entry;
+	struct entry *entry = entry_of("x", 0);
+	struct race race = {.page = indexer.page};
 	pthread_t threads[3];
 
 	(void)state;
-	peer_share(owner, "x");
-	entry = store_find(&peer_registry->state.store, "x");
-	indexer_remove(index, entry);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, read_on, &race), 0);
 	for (uint64_t i = 1; i < 200000 || !atomic_load(&race.seen); i++) {
 		entry->info.generation = i;
 		entry->info.size = entry->info.base_size = 3 * i;
 		if (i % 64 == 0)
-			indexer_remove(index, entry);
-		indexer_put(index, entry);
+			indexer_remove(&indexer, entry);
+		indexer_put(&indexer, entry);
 	}
 	atomic_store(&race.ends, true);
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(atomic_load(&race.torn), 0);
-	assert_true(atomic_load(&race.seen) > 0);
-	entry->info.generation = 1;
+	entry_free(entry);
 }
 
 int main(void)
 {
-#define PEERED(test) cmocka_unit_test_setup_teardown(test, peer_set_up, peer_tear_down)
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
+#define ALONE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-	    PEERED(it_follows_the_registry), PEERED(a_full_bucket_is_left_to_the_registry),
-	    PEERED(thousands_of_names),	     PEERED(places_are_used_again),
-	    PEERED(readers_see_one_moment),
+	    SERVED(it_follows_the_registry),
+	    SERVED(a_full_bucket_is_left_to_the_registry),
+	    SERVED(it_is_there_before_the_answer),
+	    SERVED(a_dead_owners_names_go),
+	    SERVED(a_killed_daemon_is_not_believed),
+	    SERVED(one_that_leaves_is_not_believed),
+	    SERVED(nobody_else_writes_to_it),
+	    SERVED(it_holds_no_handle),
+	    ALONE(places_are_used_again),
+	    ALONE(readers_see_one_moment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

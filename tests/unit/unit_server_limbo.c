@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "raw_peer.h"
@@ -106,19 +105,6 @@ static void only_what_others_have_is_held(void **state)
 	assert_int_equal(held(), 0);
 }
 
-static const struct changes_page *page_map(void)
-{
-	int fd = raw_fds_dial();
-	const struct changes_page *page;
-
-	assert_int_equal(raw_fds_ask(fd, raw_fds_header(FDS_CHANGES, -1), NULL, 0), GPUSHARE_OK);
-	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, raw_fds_came, 0);
-	assert_true(page != MAP_FAILED);
-	close(raw_fds_came);
-	close(fd);
-	return page;
-}
-
 static bool page_says(const struct changes_page *page, uint64_t generation)
 {
 	return atomic_load(&page->left[generation % CHANGES_SLOTS]) == generation;
@@ -127,7 +113,7 @@ static bool page_says(const struct changes_page *page, uint64_t generation)
 /* By answers and by the page: of what has its name others may come to have it at any time. */
 static void the_last_attacher_ends_it(void **state)
 {
-	const struct changes_page *page = page_map();
+	const struct changes_page *page = raw_fds_page(FDS_CHANGES, sizeof(*page));
 	uint64_t x = share(owner, "x"), y = share(owner, "y");
 
 	(void)state;
@@ -156,7 +142,6 @@ static void the_last_attacher_ends_it(void **state)
 	assert_int_equal(left(owner, x, y), 3);
 	assert_int_equal(held(), 0);
 	assert_int_equal(raw_stat(a).attachments, 0);
-	munmap((void *)page, sizeof(*page));
 }
 
 static void the_name_is_free(void **state)
