@@ -326,10 +326,12 @@ static bool open_servers(void)
 {
 	if (!fds_server_open(&self.fds_server, self.registry, self.instance.fds_socket))
 		return false;
-	if (server_open(&self.server, self.registry, self.instance.socket))
-		return true;
-	fds_server_close(&self.fds_server);
-	return false;
+	if (!server_open(&self.server, self.registry, self.instance.socket)) {
+		fds_server_close(&self.fds_server);
+		return false;
+	}
+	instance_listens(&self.instance);
+	return true;
 }
 
 static void exit_now(int number)

@@ -43,7 +43,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-struct closer *closer_open(void)
+static struct closer *closer_open(void)
 {
 	struct closer *closer = calloc(1, sizeof(*closer));
 	pthread_attr_t alone;
@@ -62,6 +62,13 @@ struct closer *closer_open(void)
 		return closer;
 	free(closer);
 	return NULL;
+}
+
+struct closer *closer_at(struct closer **place)
+{
+	if (!*place)
+		*place = closer_open();
+	return *place;
 }
 
 static bool closer_push(struct closer *closer, int fd)

@@ -7,8 +7,8 @@
 
 struct closer;
 
-/* NULL: out of memory, or no thread to be had. */
-struct closer *closer_open(void);
+/* The one there, begun where there is none. NULL: out of memory, or no thread to be had. */
+struct closer *closer_at(struct closer **place);
 /* Does not wait. `closer` NULL, or no memory left: it is closed here and now. */
 void closer_add(struct closer *closer, int fd);
 /* How many wait to be closed; the one that it is at is not among them. */

@@ -29,20 +29,19 @@ struct running {
 	const char *why; /* why it may be there still */
 };
 
-/* Whether the lock that we hold, or are about to, is the one that others find. */
-static bool lock_has_name(const struct instance *place)
+static bool is_file(const char *path, const struct stat *file)
 {
-	struct stat is, held;
+	struct stat is;
 
-	return !lstat(place->lock_path, &is) && !fstat(place->lock, &held) &&
-	       is.st_ino == held.st_ino && is.st_dev == held.st_dev;
+	return !lstat(path, &is) && is.st_ino == file->st_ino && is.st_dev == file->st_dev;
 }
 
-static int read_holder(int lock)
+/* Whether the lock that we are about to hold is the one that others find. */
+static bool lock_has_name(const struct instance *place)
 {
-	char text[16] = "";
+	struct stat held;
 
-	return pread(lock, text, sizeof(text) - 1, 0) > 0 ? atoi(text) : 0;
+	return !fstat(place->lock, &held) && is_file(place->lock_path, &held);
 }
 
 static void write_holder(int lock)
@@ -56,11 +55,10 @@ static void write_holder(int lock)
 
 static int say_served(const struct instance *place, const struct running *running, bool replace)
 {
-	int pid = read_holder(place->lock);
 	char who[32] = "";
 
-	if (pid > 0)
-		snprintf(who, sizeof(who), " (pid %d)", pid);
+	if (running->asked)
+		snprintf(who, sizeof(who), " (pid %d)", running->asked);
 	if (replace)
 		log_error(
 		    "the registry%s that serves %s does not leave (%s); end it with 'kill', or "
@@ -78,64 +76,79 @@ static void hang_up(struct running *running)
 	running->fd = -1;
 }
 
-/* Each daemon is asked once: another one may have come after the first. */
-static void ask(struct running *running, const char *fds_socket, uint32_t verb)
+/* Each daemon is asked once: another one may have come after the first. false: nobody listens there. */
+static bool ask(struct running *running, const char *fds_socket, uint32_t verb)
 {
 	struct fds_header message = {.version = FDS_VERSION, .verb = verb};
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	struct ucred ucred;
 	socklen_t size = sizeof(ucred);
+	bool listens;
 
 	running->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s", fds_socket);
-	if (running->fd < 0 || connect(running->fd, (const struct sockaddr *)&to, sizeof(to)) ||
-	    getsockopt(running->fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) ||
+	listens =
+	    running->fd >= 0 &&
+	    (!connect(running->fd, (const struct sockaddr *)&to, sizeof(to)) || errno == EAGAIN);
+	if (!listens || getsockopt(running->fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) ||
 	    ucred.uid != geteuid() || ucred.pid == running->asked ||
 	    fds_send(running->fd, &message, NULL, 0, -1)) {
 		hang_up(running);
-		return;
+		return listens;
 	}
 	running->asked = ucred.pid;
 	running->why = "it does not answer";
+	return true;
 }
 
-/* Whether it may leave, or its place is free already: not if it says that it stays. Waits for nothing. */
-static bool may_leave(struct running *running, const char *fds_socket, bool replace)
+enum place_state { FREE, LEAVES, STAYS };
+
+/* Waits for nothing: who has not answered so far may leave. */
+static enum place_state look(struct running *running, const char *fds_socket, bool replace)
 {
 	struct fds_header answer;
 	int unasked = -1, status;
 	size_t size;
 
+	if (running->fd < 0 && !ask(running, fds_socket, replace ? FDS_REPLACE : FDS_CHANGES))
+		return FREE;
 	if (running->fd < 0)
-		ask(running, fds_socket, replace ? FDS_REPLACE : FDS_CHANGES);
-	if (running->fd < 0)
-		return true;
+		return LEAVES;
 	status = fds_receive(running->fd, &answer, NULL, 0, &size, &unasked);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return true; /* no answer so far */
+		return LEAVES;
 	hang_up(running);
 	if (status) /* it has gone, or is about to */
-		return replace || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO;
+		return replace || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO
+			   ? LEAVES
+			   : STAYS;
 	fds_close(&unasked, unasked >= 0);
 	running->why = answer.status ? status_text(answer.status) : "it said that it would";
-	return replace && !answer.status;
+	return replace && !answer.status ? LEAVES : STAYS;
 }
 
 /*
  * A daemon that has the lock and no socket has not begun to listen, or is about to leave. One that was killed
- * has both until the kernel has come to the last of its threads, but it does not answer.
+ * has both until the kernel has come to the last of its threads, but it does not answer. One that listens and
+ * has no lock has lost that file's name.
  */
 static int take_lock(const struct instance *place, struct running *running, bool replace)
 {
 	int64_t until_ns = clock_ns() + (replace ? REPLACE_WAIT_MS : INSTANCE_WAIT_MS) * NS_PER_MS;
 
-	while (flock(place->lock, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK) {
+	for (;;) {
+		bool locked = !flock(place->lock, LOCK_EX | LOCK_NB);
+		enum place_state is = LEAVES;
+
+		if (!locked && errno != EWOULDBLOCK) {
 			log_error("can't lock %s: %s", place->lock_path, strerror(errno));
 			return GPUSHARE_E_IO;
 		}
-		if (clock_ns() >= until_ns || ((replace || !access(place->socket, F_OK)) &&
-					       !may_leave(running, place->fds_socket, replace)))
+		if (locked || replace || !access(place->socket, F_OK))
+			is = look(running, place->fds_socket, replace);
+		if (locked && is == FREE)
+			break;
+		if (clock_ns() >= until_ns || is == STAYS)
 			return say_served(place, running, replace);
 		poll(NULL, 0, INSTANCE_RETRY_MS);
 	}
@@ -225,19 +238,20 @@ int instance_open(struct instance *place, const char *given, bool is_system, boo
 	return status;
 }
 
+void instance_listens(struct instance *place)
+{
+	stat(place->socket, &place->listens);
+}
+
 bool instance_is_lost(const struct instance *place)
 {
-	struct stat held;
-
-	if (fstat(place->lock, &held) || held.st_nlink)
-		return false;
-	return !access(place->lock_path, F_OK) || access(place->socket, F_OK);
+	return !is_file(place->socket, &place->listens) && !is_file(place->aside, &place->listens);
 }
 
 void instance_clear(const struct instance *place)
 {
-	if (!lock_has_name(place))
-		return; /* nor may what stands there be ours */
+	if (instance_is_lost(place))
+		return; /* nor may what is there be ours */
 	unlink(place->socket);
 	unlink(place->aside);
 	unlink(place->fds_socket);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_INSTANCE_H
 #define GPUSHARE_REGISTRY_INSTANCE_H
-/* The directory as one daemon's own: who holds its lock owns the socket's name in it. */
+/* The directory as one daemon's own: who holds its lock, and hears nobody at fds.sock, owns the names in it. */
+#include <sys/stat.h>
+
 #include "protocol.h"
 
 struct instance {
@@ -11,6 +13,7 @@ struct instance {
 	char aside[GPUSHARE_PATH_MAX + 8]; /* the socket's name while it may leave */
 	char lock_path[GPUSHARE_PATH_MAX + 16];
 	int lock;
+	struct stat listens; /* the socket's file */
 };
 
 /* What instance_open() says besides a status. */
@@ -22,6 +25,8 @@ struct instance {
  * not leave. On failure a sentence is logged.
  */
 int instance_open(struct instance *place, const char *given, bool is_system, bool replace);
+/* The socket is there: it shows from now on whose the directory is. */
+void instance_listens(struct instance *place);
 /* Whether somebody has removed the directory, or made it another one's: nobody finds us any more. */
 bool instance_is_lost(const struct instance *place);
 /* Remove the sockets. */

@@ -2,7 +2,6 @@
 #include "persist/fdstore.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -25,22 +24,22 @@
 struct item {
 	UT_hash_handle hh;
 	uint64_t generation;
-	int fd;		    /* -1: it is to be removed from the other side, and nothing follows */
-	bool own;	    /* the descriptor is this store's: nobody took it so far */
-	struct item **list; /* the store's puts or removes; NULL: nothing is owed */
+	int fd;	   /* -1: it is to be removed from the other side, and is in no table */
+	bool own;  /* the descriptor is this store's: nobody took it so far */
+	bool owed; /* to the other side */
 	struct item *prev, *next;
 };
 
 struct fdstore {
 	char directory[GPUSHARE_PATH_MAX];
-	struct stat folder;		     /* it may be removed, and made again for others */
-	bool manager;			     /* the service manager is the store, and no keeper */
-	int keeper;			     /* the connection; -1: none */
-	bool said;			     /* that there can't be a keeper */
-	struct item *items, *puts, *removes; /* all; owed to the other side */
-	uint64_t count;			     /* with a descriptor */
-	int64_t start_ns;		     /* no keeper is started before then */
-	struct closer *closer;		     /* opened when there is something to close */
+	struct stat folder; /* it may be removed, and made again for others */
+	bool manager;	    /* the service manager is the store, and no keeper */
+	int side;	    /* the connection to the other side; -1: none */
+	bool said;	    /* that there can't be one */
+	struct item *items; /* by generation */
+	struct item *owed; /* descriptors first, then removals: a record may still refer to those */
+	int64_t start_ns;  /* no other side is looked for before then */
+	struct closer *closer;
 };
 
 static struct item *item_find(const struct fdstore *store, uint64_t generation)
@@ -51,14 +50,13 @@ static struct item *item_find(const struct fdstore *store, uint64_t generation)
 	return item;
 }
 
-static struct item *item_new(struct fdstore *store, uint64_t generation)
+static struct item *item_new(struct fdstore *store, uint64_t generation, int fd, bool own)
 {
 	struct item *item = calloc(1, sizeof(*item));
 
 	if (!item)
 		return NULL;
-	item->generation = generation;
-	item->fd = -1;
+	*item = (struct item){.generation = generation, .fd = fd, .own = own};
 	HASH_ADD(hh, store->items, generation, sizeof(generation), item);
 	if (item->hh.tbl)
 		return item;
@@ -66,82 +64,70 @@ static struct item *item_new(struct fdstore *store, uint64_t generation)
 	return NULL;
 }
 
-/* What is owed of it from now on; an item of which nothing is left goes. */
-static void item_owe(struct fdstore *store, struct item *item, struct item **list)
+static void settle(struct fdstore *store, struct item *item)
 {
-	if (item->list)
-		DL_DELETE(*item->list, item);
-	item->list = list;
-	if (list)
-		DL_APPEND(*list, item);
-	if (list || item->fd >= 0)
-		return;
-	HASH_DEL(store->items, item);
-	free(item);
+	if (item->owed)
+		DL_DELETE(store->owed, item);
+	item->owed = false;
+	if (item->fd < 0)
+		free(item);
 }
 
-static void close_soon(struct fdstore *store, int fd)
+static void owe(struct fdstore *store, struct item *item, bool last)
 {
-	if (!store->closer)
-		store->closer = closer_open();
-	closer_add(store->closer, fd);
+	if (item->owed)
+		return;
+	if (last)
+		DL_APPEND(store->owed, item);
+	else
+		DL_PREPEND(store->owed, item);
+	item->owed = true;
 }
 
 /* One that the other side never had needs no removal. */
-static void item_drop(struct fdstore *store, struct item *item)
+static void drop(struct fdstore *store, struct item *item)
 {
-	if (item->fd < 0)
-		return;
+	bool owed = item->owed;
+
+	HASH_DEL(store->items, item);
 	if (item->own)
-		close_soon(store, item->fd);
+		closer_add(closer_at(&store->closer), item->fd);
+	settle(store, item);
 	item->fd = -1;
-	store->count--;
-	item_owe(store, item, item->list == &store->puts ? NULL : &store->removes);
+	if (owed)
+		free(item);
+	else
+		owe(store, item, true);
+}
+
+static bool is_full(const struct fdstore *store)
+{
+	return store->manager && HASH_COUNT(store->items) >= notify_store_size();
 }
 
 /* What a predecessor left. Two of one name are one. */
-static void inherit(struct fdstore *store, uint64_t generation, int fd)
+static void inherit(struct fdstore *store, uint64_t generation, int fd, bool is_managers)
 {
-	struct item *item = item_find(store, generation) ? NULL : item_new(store, generation);
+	bool full = is_full(store);
+	struct item *item =
+	    item_find(store, generation) ? NULL : item_new(store, generation, fd, true);
 
-	if (!item) {
-		close_soon(store, fd);
-		return;
-	}
-	item->fd = fd;
-	item->own = true;
-	store->count++;
-	if (store->keeper >= 0 && store->count <= notify_store_size())
-		item_owe(store, item, &store->puts); /* from the keeper to the service manager */
+	if (!item)
+		closer_add(closer_at(&store->closer), fd);
+	else if (store->manager && !is_managers && !full)
+		owe(store, item, false);
+	else if (store->manager && !is_managers)
+		log_line("the service manager's store is full: generation %" PRIu64
+			 " will not outlive this process",
+			 generation);
 }
 
 static int send_one(const struct fdstore *store, const char *verb, uint64_t generation, int fd)
 {
 	char message[NOTIFY_MESSAGE];
-	size_t size = notify_write(message, verb, generation), count = fd >= 0;
+	size_t size = notify_write(message, verb, generation);
 
-	return store->manager ? notify_send(message, size, &fd, count)
-			      : fds_send_bytes(store->keeper, message, size, &fd, count);
-}
-
-/* All of the store's puts or removes, until the other side is too busy. */
-static int send_list(struct fdstore *store, struct item **list)
-{
-	bool removes = list == &store->removes;
-	const char *verb = removes ? NOTIFY_REMOVE : NOTIFY_STORE;
-	int status = GPUSHARE_OK;
-
-	while (!status && *list) {
-		struct item *item = *list;
-
-		if (!removes && fcntl(item->fd, F_GETFD) < 0)
-			log_line("generation %" PRIu64 " was closed", item->generation);
-		else
-			status = send_one(store, verb, item->generation, removes ? -1 : item->fd);
-		if (!status)
-			item_owe(store, item, removes && item->fd >= 0 ? &store->puts : NULL);
-	}
-	return status;
+	return fds_send_bytes(store->side, message, size, &fd, fd >= 0);
 }
 
 static bool has_folder(const struct fdstore *store)
@@ -152,23 +138,39 @@ static bool has_folder(const struct fdstore *store)
 	       is.st_dev == store->folder.st_dev;
 }
 
-static void end_keeper(const struct fdstore *store)
+/* A keeper that only hangs must not be found by a successor. */
+static void end_keeper(struct fdstore *store)
 {
 	if (has_folder(store))
 		keeper_end(store->directory);
+	close(store->side);
+	store->side = -1;
 }
 
-/* It has nothing any more, and is owed all. One that only hangs must not be found by a successor. */
-static void keeper_lost(struct fdstore *store)
+/* A keeper has nothing any more, and its successor is owed all. */
+static void lose_side(struct fdstore *store)
 {
 	struct item *item, *after;
 
 	end_keeper(store);
-	close(store->keeper);
-	store->keeper = -1;
-	HASH_ITER (hh, store->items, item, after) {
-		item_owe(store, item, item->fd >= 0 ? &store->puts : NULL);
+	if (store->manager)
+		return;
+	log_line("the keeper has gone");
+	DL_FOREACH_SAFE(store->owed, item, after)
+	{
+		if (item->fd < 0)
+			settle(store, item);
 	}
+	HASH_ITER (hh, store->items, item, after) {
+		owe(store, item, false);
+	}
+}
+
+static bool is_lost(const struct fdstore *store, int status)
+{
+	if (!store->manager)
+		return !keeper_lives(store->side);
+	return status && status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_LIMIT;
 }
 
 /* Whether there is somebody to send to. */
@@ -176,35 +178,37 @@ static bool has_other_side(struct fdstore *store)
 {
 	int64_t now = clock_ns();
 
-	if (store->manager || store->keeper >= 0)
+	if (store->side >= 0)
 		return true;
 	if (now < store->start_ns)
 		return false;
 	store->start_ns = now + START_MS * NS_PER_MS;
 	errno = ENOENT;
-	store->keeper = has_folder(store) ? keeper_start(store->directory) : -1;
-	if (store->keeper < 0 && !store->said)
-		log_line("can't start a keeper in %s: %s", store->directory, strerror(errno));
-	store->said = store->keeper < 0;
-	return store->keeper >= 0;
+	if (store->manager)
+		store->side = notify_connect();
+	else if (has_folder(store))
+		store->side = keeper_start(store->directory);
+	if (store->side < 0 && !store->said)
+		log_line("no fd store for %s: %s", store->directory, strerror(errno));
+	store->said = store->side < 0;
+	return store->side >= 0;
 }
 
-static bool is_owed(const struct fdstore *store, bool removes)
+/* What is owed, without removals unless `all`, until the other side is too busy. */
+static void flush(struct fdstore *store, bool all)
 {
-	return store->puts || (removes && store->removes);
-}
+	struct item *item;
 
-static void flush(struct fdstore *store, bool removes)
-{
-	for (int try = 0; try < 2 && is_owed(store, removes) && has_other_side(store); try++) {
-		int status = removes ? send_list(store, &store->removes) : GPUSHARE_OK;
+	while ((item = store->owed) && (all || item->fd >= 0) && has_other_side(store)) {
+		const char *verb = item->fd < 0 ? NOTIFY_REMOVE : NOTIFY_STORE;
+		int status = send_one(store, verb, item->generation, item->fd);
 
 		if (!status)
-			status = send_list(store, &store->puts);
-		if (!status || store->manager || keeper_lives(store->keeper))
-			return; /* done, or later: it is busy, or many are under way */
-		log_line("the keeper has gone");
-		keeper_lost(store);
+			settle(store, item);
+		else if (is_lost(store, status))
+			lose_side(store);
+		else
+			return; /* it is busy, or many are under way */
 	}
 }
 
@@ -212,44 +216,20 @@ static void flush_patiently(struct fdstore *store)
 {
 	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
 
-	for (flush(store, true); is_owed(store, true) && clock_ns() < deadline; flush(store, true))
+	for (flush(store, true); store->owed && clock_ns() < deadline; flush(store, true))
 		poll(NULL, 0, AGAIN_MS);
-}
-
-/* From then on all are the service manager's. */
-static void end_keeper_if_done(struct fdstore *store)
-{
-	if (!store->manager || store->keeper < 0 || is_owed(store, true))
-		return;
-	end_keeper(store);
-	close(store->keeper);
-	store->keeper = -1;
-}
-
-static void hand_over(struct fdstore *store)
-{
-	uint64_t size = notify_store_size();
-
-	if (store->count > size)
-		log_line("the service manager's store is full at %" PRIu64 ": %" PRIu64
-			 " descriptors will not outlive this process",
-			 size, store->count - size);
-	flush_patiently(store);
-	end_keeper_if_done(store);
-	if (store->keeper >= 0)
-		log_line("the service manager is busy: the keeper stays so far");
 }
 
 /* The keeper's answer: which generation; 0: that was the last. false: it does not answer. */
 static bool take_next(const struct fdstore *store, uint64_t *generation, int *out_fd)
 {
-	struct pollfd answer = {.fd = store->keeper, .events = POLLIN};
+	struct pollfd answer = {.fd = store->side, .events = POLLIN};
 	char message[NOTIFY_MESSAGE + 1];
 	int fds[FDS_MAX];
 	size_t size, count;
 
 	if (send_one(store, NOTIFY_NEXT, *generation, -1) || poll(&answer, 1, PATIENCE_MS) != 1 ||
-	    fds_receive_bytes(store->keeper, message, NOTIFY_MESSAGE, &size, fds, &count))
+	    fds_receive_bytes(store->side, message, NOTIFY_MESSAGE, &size, fds, &count))
 		return false;
 	message[size] = '\0';
 	if (notify_read(message, generation) && count == (*generation != 0)) {
@@ -260,6 +240,7 @@ static bool take_next(const struct fdstore *store, uint64_t *generation, int *ou
 	return false;
 }
 
+/* A service manager has it all from then on. */
 static void inherit_from_keeper(struct fdstore *store)
 {
 	uint64_t generation = 0;
@@ -267,11 +248,11 @@ static void inherit_from_keeper(struct fdstore *store)
 	int fd;
 
 	while ((answers = take_next(store, &generation, &fd)) && generation)
-		inherit(store, generation, fd);
-	if (answers)
-		return;
-	log_line("the keeper of %s does not answer", store->directory);
-	keeper_lost(store);
+		inherit(store, generation, fd, false);
+	if (!answers)
+		log_line("the keeper of %s does not answer", store->directory);
+	if (!answers || store->manager)
+		lose_side(store);
 }
 
 struct fdstore *fdstore_open(const char *directory)
@@ -284,18 +265,15 @@ struct fdstore *fdstore_open(const char *directory)
 		return NULL;
 	snprintf(store->directory, sizeof(store->directory), "%s", directory);
 	stat(directory, &store->folder);
-	store->keeper = -1;
 	while ((fd = notify_take(&generation)) >= 0)
-		inherit(store, generation, fd);
-	store->keeper = keeper_connect(directory);
-	if (store->keeper >= 0)
-		inherit_from_keeper(store);
+		inherit(store, generation, fd, true);
 	store->manager = notify_store_size() > 0;
-	if (store->manager && store->keeper >= 0)
-		hand_over(store);
+	store->side = keeper_connect(directory);
+	if (store->side >= 0)
+		inherit_from_keeper(store);
 	flush(store, true);
-	if (store->count)
-		log_line("%" PRIu64 " descriptors were left", store->count);
+	if (store->items)
+		log_line("%u descriptors were left", HASH_COUNT(store->items));
 	return store;
 }
 
@@ -325,39 +303,33 @@ void fdstore_settle(struct fdstore *store)
 
 	HASH_ITER (hh, store->items, item, after) {
 		if (item->own)
-			item_drop(store, item);
+			drop(store, item);
 	}
 	flush(store, true);
 }
 
 bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 {
-	struct item *item = item_find(store, generation);
-	bool again;
+	struct item *item = item_find(store, generation), *again = NULL;
 
-	if (item) {
-		item_drop(store, item);
-		item = item_find(store, generation);
-	}
-	again = item; /* a service manager would have two of one name */
-	if (store->manager && store->count >= notify_store_size()) {
-		log_line("the service manager's store is full at %" PRIu64, store->count);
+	if (item)
+		drop(store, item);
+	if (is_full(store)) {
+		log_line("the service manager's store is full at %" PRIu64, notify_store_size());
 		return false;
 	}
-	if (!item)
-		item = item_new(store, generation);
+	item = item_new(store, generation, fd, false);
 	if (!item) {
 		log_line("no memory to keep a descriptor");
 		return false;
 	}
-	item->fd = fd;
-	item->own = false;
-	store->count++;
-	item_owe(store, item, again ? &store->removes : &store->puts);
+	/* A service manager would have two of one name. */
+	DL_SEARCH_SCALAR(store->owed, again, generation, generation);
+	owe(store, item, again);
 	flush(store, again);
-	if (store->manager || store->keeper >= 0)
+	if (store->side >= 0)
 		return true;
-	log_line("no keeper: generation %" PRIu64 " will not outlive this process", generation);
+	log_line("generation %" PRIu64 " will not outlive this process", generation);
 	return false;
 }
 
@@ -366,7 +338,7 @@ void fdstore_drop(struct fdstore *store, uint64_t generation)
 	struct item *item = item_find(store, generation);
 
 	if (item)
-		item_drop(store, item);
+		drop(store, item);
 }
 
 void fdstore_flush(struct fdstore *store)
@@ -376,40 +348,40 @@ void fdstore_flush(struct fdstore *store)
 
 int64_t fdstore_tick(struct fdstore *store, int *out_keeper)
 {
-	if (!store->manager && store->keeper >= 0 && !keeper_lives(store->keeper)) {
-		log_line("the keeper has gone");
-		keeper_lost(store);
-	}
+	if (store->side >= 0 && is_lost(store, GPUSHARE_OK))
+		lose_side(store);
 	flush(store, true);
-	end_keeper_if_done(store);
-	*out_keeper = store->manager ? -1 : store->keeper;
-	if (!is_owed(store, true))
+	*out_keeper = store->manager ? -1 : store->side;
+	if (!store->owed)
 		return INT64_MAX;
-	return store->manager || store->keeper >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS
-						    : store->start_ns;
+	return store->side >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS : store->start_ns;
 }
 
 void fdstore_close(struct fdstore *store, bool keep)
 {
 	struct item *item, *after;
 
-	HASH_ITER (hh, store->items, item, after) {
-		if (!keep)
-			item_drop(store, item);
+	if (!keep) {
+		HASH_ITER (hh, store->items, item, after) {
+			drop(store, item);
+		}
 	}
 	if (keep || store->manager)
 		flush_patiently(store);
-	end_keeper_if_done(store);
-	if (!keep && store->keeper >= 0)
+	else if (store->side >= 0)
 		end_keeper(store);
+	DL_FOREACH_SAFE(store->owed, item, after)
+	{
+		settle(store, item);
+	}
 	HASH_ITER (hh, store->items, item, after) {
-		if (item->own && item->fd >= 0)
-			close_soon(store, item->fd);
+		if (item->own)
+			closer_add(closer_at(&store->closer), item->fd);
 		HASH_DEL(store->items, item);
 		free(item);
 	}
-	if (store->keeper >= 0)
-		close(store->keeper);
+	if (store->side >= 0)
+		close(store->side);
 	closer_end(store->closer);
 	free(store);
 }

@@ -195,7 +195,7 @@ static void drop(uint64_t generation)
 	if (!kept)
 		return;
 	HASH_DEL(keeper.kept, kept);
-	closer_add(keeper.closer, kept->fd);
+	closer_add(closer_at(&keeper.closer), kept->fd);
 	free(kept);
 }
 
@@ -212,7 +212,7 @@ static void keep(uint64_t generation, int fd)
 	if (kept && kept->hh.tbl)
 		return;
 	free(kept);
-	closer_add(keeper.closer, fd);
+	closer_add(closer_at(&keeper.closer), fd);
 }
 
 static bool give_next(uint64_t after)
@@ -257,7 +257,7 @@ static bool hear(void)
 		if (obey(message, fds, count))
 			continue;
 		for (size_t at = 0; at < count; at++)
-			closer_add(keeper.closer, fds[at]);
+			closer_add(closer_at(&keeper.closer), fds[at]);
 		return false;
 	}
 	return status == GPUSHARE_E_TIMED_OUT;
@@ -386,8 +386,7 @@ int keeper_run(const char *directory)
 		return 0; /* nobody would find us */
 	stand_alone();
 	listen(STDIN_FILENO, BACKLOG); /* again: from now on SO_PEERCRED says this process's pid */
-	keeper.closer = closer_open();
-	admit(); /* the registry that started us waits there */
+	admit();		       /* the registry that started us waits there */
 	serve();
 	leave(0);
 	return 0;

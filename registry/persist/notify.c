@@ -4,23 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "os/clock.h"
 #include "os/log.h"
 #include "protocol.h"
 
 #define PREFIX "gpushare-"
 #define FIELD "FDNAME="
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
-#define SAY_MS 1000
-#define SAY_RETRY_MS 5
+#define SAY_S 1
 
 static struct {
 	struct sockaddr_un to;
@@ -144,33 +142,31 @@ void notify_init(bool mine)
 #undef X
 }
 
-int notify_send(const char *message, size_t size, const int *fds, size_t count)
+int notify_connect(void)
 {
-	int fd, status;
+	const struct timeval wait = {.tv_sec = SAY_S};
+	int fd;
 
+	errno = ENOENT;
 	if (!manager.to_size)
-		return GPUSHARE_E_NO_REGISTRY;
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return GPUSHARE_E_LIMIT;
-	if (connect(fd, (const struct sockaddr *)&manager.to, manager.to_size))
-		status = GPUSHARE_E_IO;
-	else
-		status = fds_send_bytes(fd, message, size, fds, count);
-	close(fd);
-	return status;
+		return -1;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) &&
+	    !connect(fd, (const struct sockaddr *)&manager.to, manager.to_size))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 void notify_say(const char *word)
 {
-	int64_t deadline = clock_ns() + SAY_MS * NS_PER_MS;
-	int status;
+	int fd = notify_connect();
 
-	while ((status = notify_send(word, strlen(word), NULL, 0)) == GPUSHARE_E_TIMED_OUT &&
-	       clock_ns() < deadline)
-		poll(NULL, 0, SAY_RETRY_MS);
-	if (status && manager.to_size)
-		log_line("can't tell the service manager %s: %s", word, status_text(status));
+	if (manager.to_size && (fd < 0 || send(fd, word, strlen(word), MSG_NOSIGNAL) < 0))
+		log_line("can't tell the service manager %s: %s", word, strerror(errno));
+	if (fd >= 0)
+		close(fd);
 }
 
 uint64_t notify_store_size(void)

@@ -31,8 +31,8 @@ bool notify_read(const char *message, uint64_t *out_generation);
  * `mine` false: the variables are meant for the program that started us.
  */
 void notify_init(bool mine);
-/* Send at once or not at all: OK, E_NO_REGISTRY (no service manager), E_TIMED_OUT (it is busy), E_... */
-int notify_send(const char *message, size_t size, const int *fds, size_t count);
+/* A connection to the service manager; -1: errno says why there is none. */
+int notify_connect(void);
 /* Send a word that has to arrive. Waits a second at most. */
 void notify_say(const char *word);
 /* How many descriptors the service manager keeps for us; 0: it keeps none. */

@@ -38,10 +38,8 @@ static struct closer *closer_of(struct registry *registry, uint32_t uid)
 
 	registry_lock(registry);
 	user = user_of(&registry->state.users, uid);
-	if (user && !user->closer)
-		user->closer = closer_open();
 	if (user)
-		closer = user->closer;
+		closer = closer_at(&user->closer);
 	registry_unlock(registry);
 	return closer;
 }

@@ -26,8 +26,6 @@ void fdref_release(struct users *users, struct fdref *fdref)
 	users->fds--;
 	if (fdref->user)
 		user_take(fdref->user, LIMIT_descriptors, 1);
-	if (!users->closer)
-		users->closer = closer_open();
-	closer_add(users->closer, fdref->fd);
+	closer_add(closer_at(&users->closer), fdref->fd);
 	free(fdref);
 }

@@ -50,7 +50,7 @@ ends_soon() {
 @test "made anew: the one before leaves the one that serves there alone" {
 	serve first
 	first=$PID
-	start app "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/end"
+	start app "$BIN/api_app" open make=a,w,1Mi,vmm touch="$WORK/up" await="$WORK/end"
 	app=$PID
 	await_file "$WORK/up"
 	rm -rf "$GPUSHARE_DIR"
@@ -58,6 +58,7 @@ ends_soon() {
 	serve second
 	second=$PID
 	equal "$(names)" ""
+	api open make=a,kept,1Mi,keep >/dev/null
 	touch "$WORK/end"
 	finish "$app"
 	ends_soon "$first"
@@ -66,7 +67,34 @@ ends_soon() {
 	equal "$(GPUSHARE_AUTOSTART=0 api open make=a,w,1Mi,vmm attach=b,w)" "open: OK
 make w: OK
 attach w: OK"
-	kill -0 "$second"
+	# nor has it ended the other one's keeper
+	one() { [ "$(keeper_pids | wc -w)" = 1 ]; }
+	until_true one
+	kill -KILL "$second"
+	until_true has_ended "$second"
+	equal "$(names)" "kept 1048576"
+}
+
+@test "registry.lock removed alone: who comes is told that one serves, or takes over from it" {
+	serve first
+	first=$PID
+	start app "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	for _ in 1 2; do
+		rm "$GPUSHARE_DIR/registry.lock"
+		run -3 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"
+		equal "$stderr" "gpushare-registry: a registry (pid $first) already serves $GPUSHARE_DIR"
+	done
+	equal "$(names)" "w 1048576"
+	stays 1200 runs "$first"
+	rm "$GPUSHARE_DIR/registry.lock"
+	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground --replace
+	second=$PID
+	finish "$first"
+	serves() { grep -qs serving "$WORK/second.err"; }
+	until_true serves
+	equal "$(names)" "w 1048576"
+	equal "$(registry_pids)" "$second"
 }
 
 @test "made anew while a registry waits for the lock: it takes the one that others see" {

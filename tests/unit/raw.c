@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 struct raw_daemon raw_here;
+void (*raw_daemon_begins)(void);
 reply raw_answer;
 gpushare_HelloReply raw_hellos[RAW_FDS];
 
@@ -91,6 +92,8 @@ void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
 	assert_true(daemon->pid >= 0);
 	if (!daemon->pid) {
 		dup2(ready[1], 9);
+		if (raw_daemon_begins)
+			raw_daemon_begins();
 		become_daemon(arguments);
 	}
 	close(ready[1]);

@@ -51,6 +51,8 @@ void raw_sleep_ms(int ms);
 /* Start $BUILD/gpushare-registry (build) there and wait for READY=1; extra arguments end
  * with NULL. Fails the test. */
 void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[]);
+/* Called in its process, before it is the daemon's; NULL: nothing. Descriptor 9 is taken. */
+extern void (*raw_daemon_begins)(void);
 /* Run it to its end, stderr into `words`: its exit status. */
 int raw_daemon_run(const char *const arguments[], char *words, size_t size);
 /* Its exit status, -1 when it does not end in time, 128 + signal. */

@@ -5,16 +5,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "descriptors.h"
 #include "persist/keeper.h"
 #include "os/process.h"
 #include "raw.h"
@@ -23,17 +19,6 @@
 #define MEMORY "gpushare-unit-shelf"
 
 char shelf_directory[64];
-static int open_before;
-
-int shelf_is_keeper(int argc, char **argv)
-{
-	return argc == 4 && !strcmp(argv[1], "--keeper") && !strcmp(argv[2], "--dir");
-}
-
-int shelf_keep(char **argv)
-{
-	return keeper_run(argv[3]);
-}
 
 void shelf_needs_keeper(void)
 {
@@ -41,41 +26,6 @@ void shelf_needs_keeper(void)
 		return;
 	printf("skipped: an emulator can't start itself again as a keeper\n");
 	skip();
-}
-
-char *shelf_path(const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", shelf_directory, name);
-	return path;
-}
-
-int shelf_set_up(void **state)
-{
-	(void)state;
-	open_before = descriptors_open();
-	strcpy(shelf_directory, "/tmp/gpushare-unit-XXXXXX");
-	return mkdtemp(shelf_directory) ? 0 : -1;
-}
-
-int shelf_tear_down(void **state)
-{
-	char command[128];
-	pid_t keeper = shelf_keeper();
-
-	(void)state;
-	if (keeper)
-		kill(keeper, SIGKILL);
-	snprintf(command, sizeof(command), "rm -rf %s", shelf_directory);
-	if (system(command))
-		return -1;
-	if (stage_is_emulated())
-		return 0; /* an emulator has descriptors of its own */
-	for (int i = 0; i < 100 && descriptors_open() != open_before; i++)
-		raw_sleep_ms(10); /* its thread closes some */
-	assert_int_equal(descriptors_open(), open_before);
-	return 0;
 }
 
 int shelf_make(uint64_t generation)
@@ -96,31 +46,7 @@ void shelf_assert_is(int fd, uint64_t generation)
 	assert_int_equal(is, generation);
 }
 
-void shelf_put(struct fdstore *store, uint64_t first, int count)
-{
-	for (int i = 0; i < count; i++)
-		assert_true(
-		    fdstore_put(store, first + (uint64_t)i, shelf_make(first + (uint64_t)i)));
-}
-
-void shelf_take(struct fdstore *store, uint64_t first, int count)
-{
-	for (uint64_t generation = first; generation < first + (uint64_t)count; generation++) {
-		int fd = fdstore_take(store, generation);
-
-		shelf_assert_is(fd, generation);
-		assert_int_equal(fdstore_take(store, generation), -1); /* it is taken */
-		close(fd); /* as its record's end would: nothing is put again */
-	}
-}
-
-void shelf_take_none(struct fdstore *store, uint64_t first, int count)
-{
-	for (uint64_t generation = first; generation < first + (uint64_t)count; generation++)
-		assert_int_equal(fdstore_take(store, generation), -1);
-}
-
-int shelf_dial(void)
+static int dial(void)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int error, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -143,7 +69,7 @@ pid_t shelf_keeper(void)
 		struct ucred ucred = {0};
 		socklen_t size = sizeof(ucred);
 		struct process process;
-		int fd = shelf_dial();
+		int fd = dial();
 
 		if (fd < 0 && errno != EAGAIN)
 			return 0;
@@ -173,7 +99,7 @@ void shelf_await_end(pid_t pid, int within_ms)
 	}
 }
 
-int shelf_kept(pid_t keeper)
+static int kept(pid_t keeper)
 {
 	char folder[64];
 	struct dirent *entry;
@@ -198,10 +124,9 @@ void shelf_await_kept(pid_t keeper, int wanted)
 {
 	long long begin = raw_now_ms();
 
-	while (shelf_kept(keeper) != wanted) {
+	while (kept(keeper) != wanted) {
 		if (raw_now_ms() - begin > RAW_TIMEOUT_MS)
-			fail_msg("the keeper has %d descriptors, not %d", shelf_kept(keeper),
-				 wanted);
+			fail_msg("the keeper has %d descriptors, not %d", kept(keeper), wanted);
 		raw_sleep_ms(2);
 	}
 }

@@ -92,7 +92,7 @@ static void it_changes_hands(void **state)
 	drop("a");
 	end_with(SIGTERM); /* with nothing to leave behind */
 	shelf_await_end(keeper, 1000);
-	assert_int_not_equal(access(shelf_path("keeper.sock"), F_OK), 0);
+	assert_int_not_equal(access(raw_in_folder("keeper.sock"), F_OK), 0);
 }
 
 static void a_killed_keeper_is_missed_at_once(void **state)

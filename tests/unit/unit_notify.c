@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The service manager's side played: what is manager_told it, kept by it, and given back by it. */
+/* The service manager's side played: what the daemon tells it, what it keeps, and gives to the next one. */
 #include "unit.h"
 
 #include <fcntl.h>
@@ -8,83 +8,223 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "manager.h"
-#include "persist/notify.h"
-#include "raw.h"
+#include "raw_fds.h"
 #include "shelf.h"
 
-/* In the registry's process. */
-static int link_fd; /* as fdstore_tick() tells of it */
+#define KEPT_MAX 64
+#define FIRST_FD 3
 
-static int put_three_and_be_killed(void)
+static struct {
+	int fd;
+	char path[128], told[256]; /* the latest message */
+	struct {
+		char name[64];
+		int fd;
+	} kept[KEPT_MAX];
+	int count;
+	const char *size,
+	    *started; /* $FDSTORE; whom it says that it started; NULL: it says nothing */
+} manager;
+
+static void manager_listen(const char *where)
 {
-	struct fdstore *store;
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	size_t length = strlen(where);
 
-	notify_init(true);
-	if (getenv("NOTIFY_SOCKET") || getenv("FDSTORE") || getenv("LISTEN_PID") ||
-	    getenv("LISTEN_FDS") || getenv("LISTEN_FDNAMES"))
-		return 1;
-	notify_say("READY=1");
-	store = fdstore_open(shelf_directory);
-	shelf_put(store, 1, 3);
-	fdstore_drop(store, 2);
-	shelf_put(store, 4, 1);
-	if (fdstore_put(store, 5, 0)) /* one more than it keeps */
-		return 2;
-	fdstore_tick(store, &link_fd);
-	return raise(SIGKILL);
+	close(manager.fd);
+	snprintf(manager.path, sizeof(manager.path), "%s", where);
+	memcpy(at.sun_path, where, length);
+	if (*where == '@')
+		at.sun_path[0] = '\0';
+	manager.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(manager.fd, (const struct sockaddr *)&at,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)),
+			 0);
 }
 
-static int take_two(void)
+static void manager_add(const char *name, int fd)
 {
-	struct fdstore *store;
+	strcpy(manager.kept[manager.count].name, name);
+	manager.kept[manager.count++].fd = fd;
+}
 
-	notify_init(true);
-	store = fdstore_open(shelf_directory);
-	shelf_take(store, 1, 1);
-	shelf_take_none(store, 2, 1);
-	shelf_take(store, 4, 1);
-	fdstore_settle(store);
-	notify_say("STOPPING=1");
-	fdstore_close(store, true);
+static void forget(const char *name)
+{
+	for (int i = manager.count - 1; i >= 0; i--) {
+		if (strcmp(manager.kept[i].name, name) != 0)
+			continue;
+		close(manager.kept[i].fd);
+		manager.kept[i] = manager.kept[--manager.count];
+	}
+}
+
+/* Do what the next message says. false: there is none. */
+static bool manager_hear(int timeout_ms)
+{
+	struct pollfd event = {.fd = manager.fd, .events = POLLIN};
+	char name[64] = "";
+	const char *field;
+	int fds[FDS_MAX];
+	size_t size, count;
+
+	if (poll(&event, 1, timeout_ms) != 1)
+		return false;
+	assert_int_equal(fds_receive_bytes(manager.fd, manager.told, sizeof(manager.told) - 1,
+					   &size, fds, &count),
+			 0);
+	manager.told[size] = '\0';
+	field = strstr(manager.told, "FDNAME=");
+	if (field)
+		sscanf(field, "FDNAME=%63[^\n]", name);
+	if (strstr(manager.told, "FDSTOREREMOVE=1")) {
+		assert_int_equal(count, 0);
+		forget(name);
+	} else if (strstr(manager.told, "FDSTORE=1")) {
+		assert_int_equal(count, 1);
+		assert_null(strchr(name, ':'));
+		manager_add(name, fds[0]);
+	} else {
+		fds_close(fds, count);
+	}
+	return true;
+}
+
+static void manager_hear_all(void)
+{
+	while (manager_hear(0))
+		;
+}
+
+/* In the daemon's process: what systemd gives to whom it starts. */
+static void give(void)
+{
+	char names[KEPT_MAX * (sizeof(manager.kept->name) + 1)] = "", text[32];
+
+	for (int i = 0; i < manager.count; i++) /* out of the way first */
+		manager.kept[i].fd = fcntl(manager.kept[i].fd, F_DUPFD_CLOEXEC, 100);
+	for (int i = 0; i < manager.count; i++) {
+		dup2(manager.kept[i].fd, FIRST_FD + i);
+		strcat(strcat(names, i ? ":" : ""), manager.kept[i].name);
+	}
+	unsetenv("SYSTEMD_EXEC_PID");
+	if (manager.started)
+		setenv("SYSTEMD_EXEC_PID", manager.started, 1);
+	setenv("NOTIFY_SOCKET", manager.path, 1);
+	if (manager.size)
+		setenv("FDSTORE", manager.size, 1);
+	setenv("LISTEN_FDNAMES", names, 1);
+	sprintf(text, "%d", manager.count);
+	setenv("LISTEN_FDS", text, 1);
+	sprintf(text, "%d", getpid());
+	setenv("LISTEN_PID", text, 1);
+}
+
+static void start(const char *const extra[])
+{
+	raw_daemon_begins = give;
+	raw_daemon_start(&raw_here, extra);
+}
+
+static void end(int number)
+{
+	kill(raw_here.pid, number);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS),
+			 number == SIGKILL ? 128 + SIGKILL : 0);
+	raw_here.pid = 0;
+}
+
+/* Shared, kept, and left by its owner, with memory that says `number`. */
+static void keep(const char *name, uint64_t number)
+{
+	int own = raw_connect(&raw_here), memory = shelf_make(number);
+	request what = raw_fds_share(name);
+
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	assert_int_equal(raw_fds_say(own, what, memory), GPUSHARE_OK);
+	close(memory);
+	close(own);
+}
+
+static void assert_kept(const char *name, uint64_t number)
+{
+	int own = raw_connect(&raw_here);
+
+	assert_int_equal(raw_fds_say(own, raw_attach(name, 0), -1), GPUSHARE_OK);
+	shelf_assert_is(raw_fds_came, number);
+	close(raw_fds_came);
+	close(own);
+}
+
+static int withdraw(const char *name)
+{
+	int own = raw_connect(&raw_here), status = raw_say(own, raw_withdraw(name, 0));
+
+	close(own);
+	return status;
+}
+
+static int set_up(void **state)
+{
+	if (raw_make_folder(state))
+		return -1;
+	strcpy(shelf_directory, raw_here.directory);
+	memset(&manager, 0, sizeof(manager));
+	manager.fd = -1;
+	manager_listen(raw_in_folder("notify"));
 	return 0;
 }
 
-static int take_all_and_end(void)
+static int tear_down(void **state)
 {
-	struct fdstore *store;
-
-	notify_init(true);
-	store = fdstore_open(shelf_directory);
-	shelf_take(store, 1, 1);
-	shelf_take_none(store, 3, 1);
-	shelf_take(store, 4, 1);
-	fdstore_close(store, false);
-	return 0;
+	raw_daemon_begins = NULL;
+	while (manager.count)
+		close(manager.kept[--manager.count].fd);
+	close(manager.fd);
+	return raw_tear_down(state);
 }
 
 static void keep_and_give_back(void)
 {
-	assert_int_equal(manager_start("3", put_three_and_be_killed), 128 + SIGKILL);
-	assert_true(manager_hear(0));
-	assert_string_equal(manager_told, "READY=1");
+	int own;
+
+	manager.size = "3";
+	start(NULL);
+	assert_true(manager_hear(RAW_TIMEOUT_MS));
+	assert_string_equal(manager.told, "READY=1");
+	keep("a", 1);
+	keep("b", 2);
+	keep("c", 3);
+	assert_int_equal(withdraw("b"), GPUSHARE_OK);
+	keep("d", 4);
+	keep("e", 5); /* one more than it keeps */
+	end(SIGKILL);
 	manager_hear_all();
-	assert_int_equal(manager_count, 3);
-	assert_null(strstr(manager_told, "gpushare-5"));
-	assert_int_not_equal(access(shelf_path("keeper.sock"), F_OK), 0);
-	manager_add("gpushare");
-	manager_add("gpushare-x");
-	manager_add("stored");
-	assert_int_equal(manager_start("3", take_two), 0);
+	assert_int_equal(manager.count, 3);
+	assert_int_not_equal(access(raw_in_folder("keeper.sock"), F_OK), 0);
+	manager_add("gpushare", shelf_make(0));
+	manager_add("gpushare-x", shelf_make(0));
+	manager_add("stored", shelf_make(0));
+	start(NULL);
+	assert_kept("a", 1);
+	assert_kept("c", 3);
+	assert_kept("d", 4);
+	own = raw_connect(&raw_here);
+	assert_int_equal(raw_fds_get(own, "e"), GPUSHARE_E_NOT_FOUND);
+	close(own);
+	assert_int_equal(withdraw("c"), GPUSHARE_OK);
+	end(SIGTERM);
 	manager_hear_all();
-	assert_string_equal(manager_told, "STOPPING=1");
-	assert_int_equal(manager_count, 5); /* without 3; what is somebody else's is there */
-	assert_int_equal(manager_start("3", take_all_and_end), 0);
+	assert_string_equal(manager.told, "STOPPING=1");
+	assert_int_equal(manager.count, 5); /* without c; what is somebody else's is there */
+	start(NULL);
+	assert_kept("d", 4);
+	assert_int_equal(withdraw("a"), GPUSHARE_OK);
+	assert_int_equal(withdraw("d"), GPUSHARE_OK);
+	end(SIGTERM);
 	manager_hear_all();
-	assert_int_equal(manager_count, 3);
+	assert_int_equal(manager.count, 3);
 }
 
 static void it_keeps_and_gives_back(void **state)
@@ -98,108 +238,76 @@ static void at_an_abstract_socket_too(void **state)
 	char where[64];
 
 	(void)state;
-	manager_close();
 	snprintf(where, sizeof(where), "@gpushare-unit-%d", getpid());
 	manager_listen(where);
 	keep_and_give_back();
-}
-
-static int take_one(void)
-{
-	struct fdstore *store;
-
-	notify_init(true);
-	store = fdstore_open(shelf_directory);
-	shelf_take(store, 1, 1);
-	shelf_put(store, 2, 1);
-	return 0;
 }
 
 /* What doesn't say how many it keeps (systemd before 254), but did keep one, does keep. */
 static void one_that_came_back_proves_it(void **state)
 {
 	(void)state;
-	manager_add("gpushare-1");
-	assert_int_equal(pwrite(manager_kept[0].fd, &(uint64_t){1}, 8, 0), 8);
-	assert_int_equal(manager_start(NULL, take_one), 0);
+	manager.size = "1";
+	start(NULL);
+	keep("a", 1);
+	end(SIGKILL);
 	manager_hear_all();
-	assert_int_equal(manager_count, 2);
+	manager.size = NULL;
+	start(NULL);
+	assert_kept("a", 1);
+	keep("b", 2);
+	end(SIGKILL);
+	manager_hear_all();
+	assert_int_equal(manager.count, 2);
 }
 
-/* A registry that a program of the service started: its manager is not ours to speak to. */
-static int not_ours(void)
-{
-	struct fdstore *store;
-
-	notify_init(false);
-	if (getenv("NOTIFY_SOCKET") || getenv("LISTEN_FDS"))
-		return 1;
-	notify_say("READY=1");
-	store = fdstore_open(shelf_directory);
-	shelf_take_none(store, 1, 1);
-	shelf_put(store, 1, 1);
-	return raise(SIGKILL);
-}
-
-static int a_childs(void)
-{
-	setenv("SYSTEMD_EXEC_PID", "1", 1);
-	notify_init(true);
-	notify_say("READY=1");
-	return notify_store_size() == 0 ? 0 : 1;
-}
-
-static int anothers_descriptors(void)
-{
-	uint64_t generation;
-
-	setenv("LISTEN_PID", "1", 1);
-	notify_init(true);
-	return notify_take(&generation) < 0 ? 0 : 1;
-}
-
+/* A registry that a program of the service started, and one of its children: its manager is not theirs. */
 static void what_is_not_meant_for_us_is_left(void **state)
 {
-	struct fdstore *store;
+	static const char *const orphan[] = {"--orphan", NULL};
 
 	(void)state;
 	shelf_needs_keeper();
-	manager_add("gpushare-1");
-	assert_int_equal(manager_start("9", not_ours), 128 + SIGKILL);
-	assert_int_equal(manager_start("9", a_childs), 0);
-	assert_int_equal(manager_start("9", anothers_descriptors), 0);
-	assert_false(manager_hear(0));
-	store = fdstore_open(shelf_directory); /* the keeper has it */
-	shelf_take(store, 1, 1);
-	fdstore_close(store, false);
-}
-
-static int put_one(void)
-{
-	struct fdstore *store;
-
-	notify_init(true);
-	notify_say("READY=1");
-	store = fdstore_open(shelf_directory);
-	shelf_put(store, 1, 1);
-	return raise(SIGKILL);
+	manager.size = "9";
+	manager_add("gpushare-1", shelf_make(1));
+	for (int which = 0; which < 2; which++) {
+		manager.started = which ? "1" : NULL;
+		start(which ? NULL : orphan);
+		keep(which ? "b" : "a", 1);
+		shelf_await_kept(shelf_keeper(), 1 + which);
+		end(SIGKILL);
+		assert_false(manager_hear(0));
+	}
 }
 
 static void without_a_store_there_is_a_keeper(void **state)
 {
 	static const char *const sizes[] = {NULL, "0", "-0", "x"};
-	struct fdstore *store;
+	char path[64], environment[65536];
 
 	(void)state;
 	shelf_needs_keeper();
 	for (int i = 0; i < 4; i++) {
-		assert_int_equal(manager_start(sizes[i], put_one), 128 + SIGKILL);
-		assert_true(manager_hear(0));
-		assert_string_equal(manager_told, "READY=1");
+		pid_t keeper;
+		ssize_t length;
+		int file;
+
+		manager.size = sizes[i];
+		start(NULL);
+		assert_true(manager_hear(RAW_TIMEOUT_MS));
+		assert_string_equal(manager.told, "READY=1");
+		keep((const char[]){(char)('a' + i), '\0'}, 1);
+		keeper = shelf_keeper();
+		shelf_await_kept(keeper, 1 + i);
+		snprintf(path, sizeof(path), "/proc/%d/environ", keeper);
+		file = open(path, O_RDONLY | O_CLOEXEC);
+		length = read(file, environment, sizeof(environment));
+		close(file);
+		assert_true(length > 0);
+		assert_null(memmem(environment, (size_t)length, "NOTIFY_SOCKET", 13));
+		assert_null(memmem(environment, (size_t)length, "LISTEN_", 7));
+		end(SIGKILL);
 		assert_false(manager_hear(0));
-		store = fdstore_open(shelf_directory);
-		shelf_take(store, 1, 1);
-		fdstore_close(store, true);
 	}
 }
 
@@ -210,159 +318,50 @@ static void a_keepers_things_move(void **state)
 
 	(void)state;
 	shelf_needs_keeper();
-	assert_int_equal(manager_start(NULL, put_one), 128 + SIGKILL);
+	start(NULL);
+	keep("a", 1);
 	keeper = shelf_keeper();
+	end(SIGKILL);
 	manager_hear_all();
-	assert_int_equal(manager_start("5", take_one), 0);
-	manager_hear_all();
-	assert_int_equal(manager_count, 2);
+	manager.size = "5";
+	start(NULL);
 	shelf_await_end(keeper, 1000);
-}
-
-static int take_over_and_be_killed(void)
-{
-	notify_init(true);
-	fdstore_open(shelf_directory);
-	return raise(SIGKILL);
-}
-
-static void a_keepers_things_stay_until_they_are_taken(void **state)
-{
-	char path[sizeof(manager_path)];
-	pid_t keeper;
-
-	(void)state;
-	shelf_needs_keeper();
-	assert_int_equal(manager_start(NULL, put_one), 128 + SIGKILL);
-	keeper = shelf_keeper();
+	assert_kept("a", 1);
+	end(SIGKILL);
 	manager_hear_all();
-	strcpy(path, manager_path);
-	strcpy(manager_path, "/nowhere/at/all");
-	assert_int_equal(manager_start("5", take_over_and_be_killed), 128 + SIGKILL);
-	assert_int_equal(shelf_keeper(), keeper);
-	shelf_await_kept(keeper, 1);
-	strcpy(manager_path, path);
-	assert_int_equal(manager_start("5", take_one), 0);
-	manager_hear_all();
-	assert_int_equal(manager_count, 2);
-	shelf_await_end(keeper, 1000);
-}
-
-static int outlive_the_folder(void)
-{
-	struct fdstore *old, *next;
-	char command[256];
-	pid_t keeper;
-
-	notify_init(true);
-	old = fdstore_open(shelf_directory);
-	shelf_put(old, 1, 1);
-	/* a registry has it open, so that its inode's number is not another's */
-	snprintf(command, sizeof(command), "mv %s %s.old && mkdir %s", shelf_directory,
-		 shelf_directory, shelf_directory);
-	if (system(command))
-		return 1;
-	next = fdstore_open(shelf_directory);
-	shelf_put(next, 2, 1);
-	keeper = shelf_keeper();
-	for (int i = 0; i < 20; i++) {
-		fdstore_tick(old, &link_fd);
-		raw_sleep_ms(100);
-	}
-	fdstore_close(old, false);
-	snprintf(command, sizeof(command), "rm -r %s.old", shelf_directory);
-	if (system(command))
-		return 1;
-	return keeper && shelf_keeper() == keeper ? 0 : 2;
-}
-
-static void another_folders_keeper_is_left(void **state)
-{
-	(void)state;
-	shelf_needs_keeper();
-	assert_int_equal(manager_start(NULL, outlive_the_folder), 0);
-}
-
-static int put_many(void)
-{
-	struct fdstore *store;
-
-	notify_init(true);
-	store = fdstore_open(shelf_directory);
-	shelf_put(store, 1, 50);
-	if (fdstore_tick(store, &link_fd) == INT64_MAX)
-		return 1;
-	fdstore_close(store, true); /* for a second it tries */
-	return 0;
+	assert_int_equal(manager.count, 1);
+	start(NULL);
+	assert_kept("a", 1);
+	end(SIGTERM);
 }
 
 /* A manager that is slow to read: 10 messages wait in its socket at most, by the kernel's default. */
 static void a_busy_manager_gets_it_later(void **state)
 {
-	int limit = 0;
-	FILE *file = fopen("/proc/sys/net/unix/max_dgram_qlen", "r");
-	pid_t pid;
-	int status;
+	int own, memory = shelf_make(0);
+	request what = raw_fds_share("again");
+	char name[16];
 
 	(void)state;
-	if (file) {
-		assert_int_equal(fscanf(file, "%d", &limit), 1);
-		fclose(file);
+	manager.size = "50";
+	start(NULL);
+	for (int i = 0; i < 49; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		keep(name, 1);
 	}
-	if (limit > 40) {
-		printf("skipped: sockets here hold %d messages\n", limit);
-		skip();
-	}
-	pid = raw_fork();
-	if (!pid)
-		_exit(manager_start("50", put_many));
-	raw_sleep_ms(300);
-	while (manager_count < 50)
+	own = raw_connect(&raw_here);
+	assert_int_equal(raw_fds_say(own, what, memory), GPUSHARE_OK);
+	/* What the manager has of that name goes first. */
+	what.verb.share.again = raw_answer.body.share.generation;
+	assert_int_equal(raw_fds_say(own, what, memory), GPUSHARE_OK);
+	while (manager.count < 50)
 		assert_true(manager_hear(RAW_TIMEOUT_MS));
-	waitpid(pid, &status, 0);
-	assert_int_equal(status, 0);
-}
-
-static int put_one_again(void)
-{
-	struct fdstore *store;
-
-	notify_init(true);
-	store = fdstore_open(shelf_directory);
-	shelf_put(store, 1, 49);
-	shelf_put(store, 1, 1);
-	fdstore_close(store, true);
-	return 0;
-}
-
-/* What it had under that name goes first, also when that can't be said at once. */
-static void a_busy_manager_has_one_of_a_name(void **state)
-{
-	pid_t pid = raw_fork();
-	int status;
-
-	(void)state;
-	if (!pid)
-		_exit(manager_start("50", put_one_again));
-	raw_sleep_ms(300);
-	while (manager_hear(1500))
-		;
-	waitpid(pid, &status, 0);
-	assert_int_equal(status, 0);
-	assert_int_equal(manager_count, 49);
-}
-
-static int put_and_end(void)
-{
-	long long begin = raw_now_ms();
-	struct fdstore *store;
-
-	notify_init(true);
-	notify_say("READY=1");
-	store = fdstore_open(shelf_directory);
-	fdstore_put(store, 1, 0);
-	fdstore_close(store, false);
-	return raw_now_ms() - begin < 2500 + raw_slack_ms() ? 0 : 1;
+	raw_assert_serves();
+	end(SIGTERM);
+	manager_hear_all();
+	assert_int_equal(manager.count, 50);
+	close(memory);
+	close(own);
 }
 
 static void a_manager_that_is_not_there_harms_nobody(void **state)
@@ -372,38 +371,22 @@ static void a_manager_that_is_not_there_harms_nobody(void **state)
 
 	(void)state;
 	shelf_needs_keeper();
-	for (int i = 0; i < 6; i++) {
-		strcpy(manager_path, places[i]);
-		assert_int_equal(manager_start("5", put_and_end), 0);
+	manager.size = "5";
+	for (int i = 0; i < 7; i++) {
+		memset(manager.path, 'x', sizeof(manager.path) - 1);
+		*manager.path = '/';
+		if (i < 6)
+			strcpy(manager.path, places[i]);
+		start(NULL);
+		keep("a", 1);
+		assert_int_equal(withdraw("a"), GPUSHARE_OK);
+		end(SIGTERM);
 	}
-	memset(manager_path, 'x', sizeof(manager_path) - 1);
-	*manager_path = '/';
-	assert_int_equal(manager_start("5", put_and_end), 0);
 }
 
-/* The daemon itself. */
-static void the_daemon_says_when_it_is_ready_and_when_it_leaves(void **state)
-{
-	struct raw_daemon daemon = {0};
+#define with_manager(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-	(void)state;
-	strcpy(daemon.directory, shelf_directory);
-	setenv("NOTIFY_SOCKET", manager_path, 1);
-	unsetenv("SYSTEMD_EXEC_PID");
-	raw_daemon_start(&daemon, NULL);
-	unsetenv("NOTIFY_SOCKET");
-	assert_true(manager_hear(RAW_TIMEOUT_MS));
-	assert_string_equal(manager_told, "READY=1");
-	close(raw_connect(&daemon)); /* and it was */
-	kill(daemon.pid, SIGTERM);
-	assert_true(manager_hear(RAW_TIMEOUT_MS));
-	assert_string_equal(manager_told, "STOPPING=1");
-	assert_int_equal(raw_daemon_wait(&daemon, 4 * RAW_TIMEOUT_MS), 0);
-}
-
-#define with_manager(test) cmocka_unit_test_setup_teardown(test, manager_set_up, manager_tear_down)
-
-int main(int argc, char **argv)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    with_manager(it_keeps_and_gives_back),
@@ -412,13 +395,9 @@ int main(int argc, char **argv)
 	    with_manager(what_is_not_meant_for_us_is_left),
 	    with_manager(without_a_store_there_is_a_keeper),
 	    with_manager(a_keepers_things_move),
-	    with_manager(a_keepers_things_stay_until_they_are_taken),
-	    with_manager(another_folders_keeper_is_left),
 	    with_manager(a_busy_manager_gets_it_later),
-	    with_manager(a_busy_manager_has_one_of_a_name),
 	    with_manager(a_manager_that_is_not_there_harms_nobody),
-	    with_manager(the_daemon_says_when_it_is_ready_and_when_it_leaves),
 	};
 
-	return shelf_main(argc, argv, tests);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
