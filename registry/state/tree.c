@@ -82,3 +82,36 @@ struct tree_node *tree_above(const struct tree *tree, const void *key)
 	}
 	return found;
 }
+
+struct walk {
+	const struct tree *tree;
+	bool at;
+	bool (*visit)(void *context, struct tree_node *node);
+	void *context;
+};
+
+/* `key` is NULL where all nodes are above it. */
+static bool walk_from(const struct walk *walk, const void *key, struct tree_node *node)
+{
+	while (node) {
+		int side = key ? walk->tree->compare(key, node) : -1;
+
+		__builtin_prefetch(node->child[1]);
+		if (side < 0 && !walk_from(walk, key, node->child[0]))
+			return false;
+		if (side < (walk->at ? 1 : 0) && !walk->visit(walk->context, node))
+			return false;
+		if (side <= 0)
+			key = NULL;
+		node = node->child[1];
+	}
+	return true;
+}
+
+void tree_walk(const struct tree *tree, const void *key, bool at,
+	       bool (*visit)(void *context, struct tree_node *node), void *context)
+{
+	const struct walk walk = {tree, at, visit, context};
+
+	walk_from(&walk, key, tree->root);
+}

@@ -6,6 +6,7 @@
  * operation takes longer than the logarithm of the count. A node's rank comes from its address and a key
  * of the process: clients can't choose names that make the tree deep.
  */
+#include <stdbool.h>
 #include <stddef.h>
 
 struct tree_node {
@@ -28,5 +29,8 @@ void tree_remove(struct tree *tree, struct tree_node *node, const void *key);
 struct tree_node *tree_find(const struct tree *tree, const void *key);
 /* The first node above the key; NULL: none. */
 struct tree_node *tree_above(const struct tree *tree, const void *key);
+/* Visit the nodes above the key (`at`: also the key's own) in order, until a visit returns false. */
+void tree_walk(const struct tree *tree, const void *key, bool at,
+	       bool (*visit)(void *context, struct tree_node *node), void *context);
 
 #endif

@@ -61,23 +61,35 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 	return !page->more;
 }
 
-static void list_names(struct listing *listing, const char *after)
+static bool list_name(void *listing, struct tree_node *node)
 {
-	const struct store *store = &listing->call->registry->state.store;
-	const struct entry *entry = pattern_seek(&listing->pattern, store, after);
+	const struct entry *entry = TREE_OF(struct entry, place, node);
 
-	while (entry && !pattern_is_past(&listing->pattern, entry->info.name) &&
-	       list_one(listing, entry))
-		entry = store_after(store, entry->info.name);
+	return !pattern_is_past(&((struct listing *)listing)->pattern, entry->name) &&
+	       list_one(listing, entry);
 }
 
-static void list_deferred(struct listing *listing, uint64_t after)
+static bool list_deferred(void *listing, struct tree_node *node)
 {
-	const struct store *store = &listing->call->registry->state.store;
-	const struct entry *entry = store_deferred_after(store, after);
+	return list_one(listing, TREE_OF(struct entry, place, node));
+}
 
-	while (entry && list_one(listing, entry))
-		entry = store_deferred_after(store, entry->info.generation);
+static void list_from(struct listing *listing, const struct list_rest *rest)
+{
+	const struct store *store = &listing->call->state->store;
+	const gpushare_List *list = listing->list;
+	const char *after = rest ? rest->after : list->after;
+	const struct entry *first;
+
+	if (list->limbo) {
+		tree_walk(&store->deferred,
+			  rest ? &rest->after_generation : &list->after_generation, false,
+			  list_deferred, listing);
+		return;
+	}
+	first = pattern_seek(&listing->pattern, store, after);
+	if (first)
+		tree_walk(&store->names, first->name, true, list_name, listing);
 }
 
 /* Others get the lock; then the list goes on behind listing->rest. */
@@ -117,12 +129,13 @@ int handle_list(struct call *call)
 			      "%d lists of this user wait to be made, which is all that this "
 			      "registry takes of one user; ask again later",
 			      LIMIT_LISTS_QUEUED);
+	page->buffers_count = 0;
+	page->more = false;
+	*page->after = '\0';
+	page->after_generation = 0;
 	if (rest)
 		*page = rest->page;
-	if (list->limbo)
-		list_deferred(&listing, rest ? rest->after_generation : list->after_generation);
-	else
-		list_names(&listing, rest ? rest->after : list->after);
+	list_from(&listing, rest);
 	if (listing.last) {
 		strcpy(page->after, listing.last->info.name);
 		page->after_generation = listing.last->info.generation;

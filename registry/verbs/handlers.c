@@ -106,13 +106,22 @@ void handle_answered(struct registry *registry, struct session *session, const r
 	audit_request(&registry->audit, session, ask, answer);
 }
 
+/* A list's page, which is far larger than all other bodies, is begun by handle_list(). */
+static void begin_answer(reply *answer)
+{
+	answer->status = GPUSHARE_OK;
+	*answer->message = '\0';
+	answer->which_body = 0;
+	memset(&answer->body, 0, sizeof(answer->body.subscribe));
+}
+
 int handle_again(struct registry *registry, struct session *session, const request *ask,
 		 reply *answer)
 {
 	struct call call = {registry, &registry->state, session, ask, request_name(ask), answer};
 	int status;
 
-	*answer = (reply){0};
+	begin_answer(answer);
 	registry->events.actor = session->peer.pid;
 	registry->asking = &session->peer;
 	status = dispatch(&call);

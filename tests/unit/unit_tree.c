@@ -47,6 +47,34 @@ static int depth(const struct tree_node *node)
 	return node ? 1 + (below > above ? below : above) : 0;
 }
 
+static int walked[MANY], count;
+
+static bool visit(void *most, struct tree_node *node)
+{
+	walked[count++] = TREE_OF(struct thing, node, node)->key;
+	return count < *(int *)most;
+}
+
+/* A walk from each key visits what tree_above() finds one by one. */
+static void assert_walks(int most)
+{
+	for (int from = -1; from < MANY; from += 1 + MANY / 50) {
+		for (int at = 0; at < 2; at++) {
+			const struct tree_node *next = at && tree_find(&tree, &from)
+							   ? tree_find(&tree, &from)
+							   : tree_above(&tree, &from);
+
+			count = 0;
+			tree_walk(&tree, &from, at, visit, &most);
+			for (int i = 0; i < count; i++) {
+				assert_int_equal(walked[i], TREE_OF(struct thing, node, next)->key);
+				next = tree_above(&tree, &walked[i]);
+			}
+			assert_true(!next || count == most);
+		}
+	}
+}
+
 /* Those and no others are there, in order, each found by its key. */
 static void assert_are(bool (*is_there)(int))
 {
@@ -59,6 +87,8 @@ static void assert_are(bool (*is_there)(int))
 		assert_ptr_equal(tree_find(&tree, &i), is_there(i) ? &all[i]->node : NULL);
 	}
 	assert_in_range(depth(tree.root), 0, 64); /* 37 are expected at most */
+	assert_walks(20);
+	assert_walks(MANY + 1);
 }
 
 static bool every(int i)
