@@ -302,7 +302,9 @@ void *hooks_find_next(const void *caller, const char *symbol)
 
 	(void)caller;
 	found = elf_find_after((const void *)hooks_find_next, symbol);
-	if (found && !lookup_is_drivers(found))
+	if (found && lookup_is_drivers(found))
+		lookup_meet(found);
+	else if (found)
 		atomic_store_explicit(&hooks_stacked, true, memory_order_relaxed);
 	return found;
 }

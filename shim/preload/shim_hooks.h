@@ -12,7 +12,9 @@
 #include "shim_route.h"
 #include "shim_site.h"
 
-#define H(name, params, args) cu_##name##_call hook_##name;
+#define H(name, params, args) \
+	cu_##name##_call hook_##name; \
+	cu_##name##_call second_##name __attribute__((cold));
 SHIM_HOOKS(H)
 SHIM_SYNC(H)
 #undef H
@@ -22,9 +24,25 @@ void *hooks_find_next(const void *caller, const char *symbol);
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 
+/* What the program looks up is to be hooked before any driver has started. */
+#define HOOKS_LOOKS_UP(name) (!__builtin_strncmp(#name, "cuGetProcAddress", 16))
+
+/* One that look-ups get in the place of a libcuda's own. */
+#define HOOKS_HOOK(hook, which, name, params, args, run) \
+	cu_result hook params \
+	{ \
+		const struct driver *driver = lookup_hooked(which); \
+\
+		if (!driver || !driver->name) \
+			return CU_DEINITIALIZED; \
+		if (!HOOKS_LOOKS_UP(name) && lookup_passes_by(which)) \
+			return driver->name args; \
+		run(name, driver->name, args); \
+	}
+
 /*
- * The two entries of one call: the exported one, which goes on to the next definition behind ours, and
- * the one that look-ups get, which goes on to the driver. run(name, real, args) is what both do.
+ * The entries of one call: the exported one, which goes on to the next definition behind ours, and those that
+ * look-ups get, which go on to their libcuda. run(name, real, args) is what all do.
  */
 #define HOOKS_ENTRIES(name, params, args, run) \
 	SHIM_EXPORT cu_##name##_call name; \
@@ -36,18 +54,12 @@ void *hooks_find_next(const void *caller, const char *symbol);
 \
 		if (!real) \
 			return CU_NOT_INITIALIZED; \
-		if (lookup_passes((const void *)real)) \
+		if (!HOOKS_LOOKS_UP(name) && lookup_passes((const void *)real)) \
 			return real args; \
 		run(name, real, args); \
 	} \
-	cu_result hook_##name params \
-	{ \
-		const struct driver *driver = lookup_driver(); \
-\
-		if (!driver || !driver->name) \
-			return CU_DEINITIALIZED; \
-		run(name, driver->name, args); \
-	}
+	HOOKS_HOOK(hook_##name, 0, name, params, args, run) \
+	HOOKS_HOOK(second_##name, 1, name, params, args, run)
 
 /* Has an exported entry gone on to another interposer? It may call us in its turn. */
 extern atomic_bool hooks_stacked;

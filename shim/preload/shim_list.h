@@ -4,10 +4,10 @@
 /*
  * The lists of what is replaced. Macros only: shim.sym is made from them too.
  *
- * H(name, (params), (args)): `name` is the driver's exported symbol. Each has two entries: the
+ * H(name, (params), (args)): `name` is the driver's exported symbol. Each has three entries: the
  * exported one, which goes on to whatever would have been found without us (another interposer,
- * say), and hook_<name>, which stands for the driver's own pointer in the answers of dlsym and
- * cuGetProcAddress and goes on to the driver.
+ * say), and hook_<name> and second_<name>, which stand for the own pointers of two libcudas in the
+ * answers of dlsym and cuGetProcAddress and go on to those.
  *
  * Not in the issue's own list but here: what answers a program's questions about a pointer. A named
  * allocation is rounded up to whole blocks, and the program is to see the size it asked for; and

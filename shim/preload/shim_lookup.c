@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/shim_quiet.h"
 #include "shim_elf.h"
 #include "shim_hooks.h"
 #include "shim_route.h"
@@ -23,52 +24,46 @@ static const char driver_names[] = CUDA_ABI_CALLS(F);
 #undef F
 #define DRIVER_CALLS (sizeof(struct driver) / sizeof(void *))
 
-/*
- * The driver table of one loaded libcuda: the first that the program looked up in, or whose call it
- * made. Never freed: a call may be on its way through it.
- */
-struct loaded {
-	struct driver driver;
-	uintptr_t base;
-	atomic_ulong generation; /* shim_unload.h: in which it is known to stand there */
-};
+/* Tables are never freed: a call may be on its way through one. */
+_Atomic(struct lookup_library *) lookup_libraries[LOOKUP_HOOKED];
+atomic_uint lookup_current;
 
-static _Atomic(struct loaded *) current;
-atomic_bool lookup_has_rival;
+#define NONE LOOKUP_HOOKED /* of them */
 
-static struct loaded *loaded_new(uintptr_t base, const struct driver *driver)
+static struct lookup_library *library_new(uintptr_t base, const struct driver *driver)
 {
-	struct loaded *made = malloc(sizeof(*made));
+	struct lookup_library *made = malloc(sizeof(*made));
 
 	if (!made)
 		return NULL;
 	made->driver = *driver;
 	made->base = base;
 	atomic_init(&made->generation, UNLOAD_UNKNOWN);
+	atomic_init(&made->started, false);
 	return made;
 }
 
-/* One load and a comparison, in every call of the program. */
-static inline bool is_known_to_stand(const struct loaded *known)
+static struct lookup_library *library_at(unsigned int which)
 {
-	return atomic_load_explicit(&known->generation, memory_order_relaxed) == unload_now();
+	return atomic_load_explicit(&lookup_libraries[which], memory_order_acquire);
 }
 
 /* The libcuda at `base`: `known`, if it is the one, else another one that takes its place; or what another thread
  * put there first. NULL: none is there. */
-static struct loaded *take_up(struct loaded *known, uintptr_t base)
+static struct lookup_library *take_up(unsigned int which, struct lookup_library *known,
+				      uintptr_t base)
 {
 	const struct unload_search search = unload_begin();
+	struct lookup_library *made;
 	struct driver driver;
-	struct loaded *made;
 
 	if (!elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &driver))
 		return NULL;
 	if (!known || known->base != base || memcmp(&known->driver, &driver, sizeof(driver)) != 0) {
-		made = loaded_new(base, &driver);
+		made = library_new(base, &driver);
 		if (!made)
 			return NULL;
-		if (!atomic_compare_exchange_strong(&current, &known, made)) {
+		if (!atomic_compare_exchange_strong(&lookup_libraries[which], &known, made)) {
 			free(made);
 			return known;
 		}
@@ -79,51 +74,107 @@ static struct loaded *take_up(struct loaded *known, uintptr_t base)
 	return known;
 }
 
-/* `known`, or another one that stands where it stood; NULL if none does. */
-static struct loaded *stand(struct loaded *known)
+/* What stands where `which` stood; NULL if nothing does. */
+static struct lookup_library *stand(unsigned int which)
 {
+	struct lookup_library *known = library_at(which);
+
 	if (!known ||
 	    atomic_load_explicit(&known->generation, memory_order_relaxed) == unload_generation())
 		return known;
-	return take_up(known, known->base);
+	return take_up(which, known, known->base);
 }
 
-/* True: calls into the libcuda at `base` are the ones that hooks go on to. */
-static bool takes_calls(uintptr_t base)
+static unsigned int find_hooked(uintptr_t base)
 {
-	static atomic_bool told;
-	struct loaded *before = atomic_load_explicit(&current, memory_order_acquire);
-	struct loaded *known = stand(before);
-	uintptr_t first;
+	unsigned int which = 0;
+	const struct lookup_library *known;
 
-	if (!known) {
-		/* Our exports go on to the first one. */
-		if (!elf_find_in(DRIVER_LIBRARY, "cuInit", &first) || first != base)
-			atomic_store_explicit(&lookup_has_rival, true, memory_order_relaxed);
-		known = take_up(before, base);
-	}
-	if (known && known->base != base && state_is_active() && !atomic_exchange(&told, true))
-		state_log("another libcuda is loaded beside the one that the program has used: "
-			  "allocations through it get no name");
-	return known && known->base == base;
+	while (which < LOOKUP_HOOKED && (!(known = library_at(which)) || known->base != base))
+		which++;
+	return which;
 }
 
-/* Where the libcuda is loaded that holds `real`; something else if none does. */
-static void *find_base(const void *real, const char *unused)
+/* Which one the libcuda at `base` is. NONE: two others stand. */
+static unsigned int hook(uintptr_t base)
+{
+	unsigned int which = find_hooked(base);
+	const struct lookup_library *taken;
+
+	if (which != NONE && stand(which))
+		return which;
+	for (which = 0; which < LOOKUP_HOOKED; which++) {
+		struct lookup_library *known = library_at(which);
+
+		taken = known && stand(which) ? NULL : take_up(which, known, base);
+		if (taken && taken->base == base)
+			return which;
+	}
+	return NONE;
+}
+
+const struct driver *lookup_find_hooked(unsigned int which)
+{
+	const struct lookup_library *library = stand(which);
+
+	return library ? &library->driver : NULL;
+}
+
+void lookup_meet(const void *real)
+{
+	uintptr_t base;
+
+	if (state_is_active() && elf_is_in(real, DRIVER_LIBRARY, &base))
+		hook(base);
+}
+
+/* It stays so. */
+static bool has_started(struct lookup_library *library)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	cu_context context;
+
+	(void)quiet;
+	if (!atomic_load_explicit(&library->started, memory_order_relaxed) &&
+	    library->driver.cuCtxGetCurrent && library->driver.cuCtxGetCurrent(&context) == CU_OK)
+		atomic_store_explicit(&library->started, true, memory_order_relaxed);
+	return atomic_load_explicit(&library->started, memory_order_relaxed);
+}
+
+bool lookup_is_driver(unsigned int which)
+{
+	unsigned int before = atomic_load_explicit(&lookup_current, memory_order_relaxed);
+	struct lookup_library *driver, *other;
+
+	if (which == NONE || which == before)
+		return which != NONE;
+	other = stand(which);
+	driver = stand(before);
+	if (!other || (driver && (has_started(driver) || !has_started(other))))
+		return false;
+	atomic_compare_exchange_strong(&lookup_current, &before, which);
+	return true;
+}
+
+static char library_numbers[LOOKUP_HOOKED + 1], not_in_one;
+
+/* In which of them `real` lies, as a pointer to its number. */
+static void *find_number(const void *real, const char *unused)
 {
 	uintptr_t base;
 
 	(void)unused;
-	return elf_is_in(real, DRIVER_LIBRARY, &base) ? (void *)base : (void *)&current;
+	return elf_is_in(real, DRIVER_LIBRARY, &base) ? &library_numbers[find_hooked(base)]
+						      : &not_in_one;
 }
 
-bool lookup_is_rival(const void *real)
+bool lookup_is_in_other(const void *real)
 {
 	static struct routes routes;
-	const struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
-	const void *base = known ? routes_get(&routes, real, NULL, find_base) : NULL;
+	const char *number = routes_get(&routes, real, NULL, find_number);
+	unsigned int which = (unsigned int)(number - library_numbers);
 
-	return base && base != (const void *)&current && (uintptr_t)base != known->base;
+	return number != &not_in_one && lookup_passes_by(which);
 }
 
 bool lookup_is_drivers(const void *place)
@@ -131,38 +182,77 @@ bool lookup_is_drivers(const void *place)
 	return elf_is_in(place, DRIVER_LIBRARY, NULL);
 }
 
-static __attribute__((noinline)) const struct driver *find_driver(struct loaded *before)
+/* It has gone, or none was called yet: then our exports would go on to the first one. */
+static __attribute__((noinline)) const struct driver *find_driver(void)
 {
-	struct loaded *known = stand(before);
+	unsigned int before = atomic_load_explicit(&lookup_current, memory_order_relaxed), which;
+	const struct lookup_library *known = stand(before);
 	uintptr_t base;
 
-	if (!known && elf_find_in(DRIVER_LIBRARY, "cuInit", &base))
-		known = take_up(before, base);
+	if (!known && elf_find_in(DRIVER_LIBRARY, "cuInit", &base)) {
+		which = hook(base);
+		known = which == NONE ? NULL : stand(which);
+		if (known)
+			atomic_compare_exchange_strong(&lookup_current, &before, which);
+	}
 	return known ? &known->driver : NULL;
 }
 
 const struct driver *lookup_driver(void)
 {
-	struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	const struct lookup_library *known =
+	    library_at(atomic_load_explicit(&lookup_current, memory_order_relaxed));
 
-	return known && is_known_to_stand(known) ? &known->driver : find_driver(known);
+	return known && atomic_load_explicit(&known->generation, memory_order_relaxed) ==
+			    unload_now()
+		   ? &known->driver
+		   : find_driver();
 }
 
-void *lookup_replace(void *pointer)
+static void *replace(void *pointer, unsigned int which)
 {
-	const struct loaded *known = atomic_load_explicit(&current, memory_order_acquire);
+	const struct lookup_library *known = library_at(which);
 
-	if (!known || !pointer || !state_is_active())
+	if (!known)
 		return pointer;
 #define H(name, params, args) \
 	if (pointer == (void *)known->driver.name) \
-		return (void *)hook_##name;
+		return which ? (void *)second_##name : (void *)hook_##name;
 	SHIM_HOOKS(H)
 	if (state_publishes(PUBLISH_SYNC)) {
 		SHIM_SYNC(H)
 	}
 #undef H
 	return pointer;
+}
+
+void *lookup_replace(void *pointer)
+{
+	void *replaced = pointer;
+
+	for (unsigned int which = 0; which < LOOKUP_HOOKED; which++)
+		if (replaced == pointer && pointer && state_is_active())
+			replaced = replace(pointer, which);
+	return replaced;
+}
+
+/* The hook for what was found in the libcuda at `base`. */
+static void *replace_found(void *found, uintptr_t base)
+{
+	static atomic_bool told;
+	char path[256];
+
+	if (!state_is_active())
+		return found;
+	if (hook(base) != NONE)
+		return lookup_replace(found);
+	if (!atomic_exchange(&told, true)) {
+		elf_path(found, path, sizeof(path));
+		state_log("allocations through \"%s\" get no name: it is the third libcuda in this "
+			  "process; let the program load fewer",
+			  path);
+	}
+	return found;
 }
 
 /* The names that we export and a program may look up: cu[A-Z] or cudaM; all else goes on at once. */
@@ -280,9 +370,8 @@ static struct lookup_answer find(look_up *real, void *handle, const char *symbol
 	if (!found) /* a miss that is not of our making is the caller's to make again */
 		return masked ? miss(real, handle, symbol, caller) : go_on;
 	/* The driver's look-ups in itself stay its own. */
-	if (elf_is_in(found, DRIVER_LIBRARY, &base) && !elf_is_in(caller, DRIVER_LIBRARY, NULL) &&
-	    takes_calls(base))
-		found = lookup_replace(found);
+	if (elf_is_in(found, DRIVER_LIBRARY, &base) && !elf_is_in(caller, DRIVER_LIBRARY, NULL))
+		found = replace_found(found, base);
 	return (struct lookup_answer){.value = found};
 }
 

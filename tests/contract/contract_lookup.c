@@ -3,6 +3,9 @@
 #include "contract.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <unistd.h>
 
 /* "cuMemAlloc_v2" is asked for as "cuMemAlloc". */
 static const char *bare_name(const char *symbol, char to[64])
@@ -204,6 +207,65 @@ static void what_there_is_not(int peer)
 	is_not_found(driver, "cuMemCreate", 4000, CU_PROC_VERSION_INSUFFICIENT);
 }
 
+/* Another file of the same driver, loaded beside it. */
+static struct driver load_copy(const struct driver *driver)
+{
+	char path[] = "/tmp/gpushare.XXXXXX", command[PATH_MAX + 64];
+	struct driver copy;
+	void *library;
+	Dl_info info;
+
+	CHECK(close(mkstemp(path)) == 0);
+	CHECK(dladdr((void *)driver->cuInit, &info));
+	snprintf(command, sizeof(command), "cat '%s' >'%s'", info.dli_fname, path);
+	CHECK(system(command) == 0);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	unlink(path);
+	CHECK(library != NULL);
+	driver_fill(&copy, library);
+	CHECK(copy.cuInit != driver->cuInit);
+	return copy;
+}
+
+/* In one process one driver starts. Nothing of the other one works, and the first is none the worse. */
+static void one_starts(const struct driver *first, const struct driver *second)
+{
+	cu_deviceptr pointer;
+	cu_context context;
+
+	EXPECT(CU_NOT_INITIALIZED, first->cuCtxGetCurrent(&context));
+	EXPECT(CU_OK, first->cuInit(0));
+	for (int i = 0; i < 2; i++) {
+		EXPECT(CU_OPERATING_SYSTEM, second->cuInit(0));
+		EXPECT(CU_NOT_INITIALIZED, second->cuCtxGetCurrent(&context));
+		EXPECT(CU_NOT_INITIALIZED, second->cuDevicePrimaryCtxRetain(&context, 0));
+		EXPECT(CU_NOT_INITIALIZED, second->cuMemAlloc_v2(&pointer, 1 << 20));
+		EXPECT(CU_OK, first->cuDevicePrimaryCtxRetain(&context, 0));
+		EXPECT(CU_OK, first->cuCtxSetCurrent(context));
+		EXPECT(CU_OK, first->cuMemAlloc_v2(&pointer, 1 << 20));
+		EXPECT(CU_NOT_INITIALIZED, second->cuMemFree_v2(pointer));
+		EXPECT(CU_OK, first->cuMemFree_v2(pointer));
+	}
+}
+
+static void second_after_first(int peer)
+{
+	const struct driver *driver = contract_load();
+	const struct driver copy = load_copy(driver);
+
+	(void)peer;
+	one_starts(driver, &copy);
+}
+
+static void first_after_second(int peer)
+{
+	const struct driver *driver = contract_load();
+	const struct driver copy = load_copy(driver);
+
+	(void)peer;
+	one_starts(&copy, driver);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +273,8 @@ int main(void)
 	    ALONE(version_and_flags_choose_the_symbol, versions_and_flags),
 	    ALONE(both_generations_answer_before_init, every_way_of_asking),
 	    ALONE(what_there_is_not_is_not_found, what_there_is_not),
+	    ALONE(of_two_drivers_the_first_to_start_works, second_after_first),
+	    ALONE(of_two_drivers_the_copy_may_start_first, first_after_second),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,36 +97,105 @@ owner cuMemAlloc_v2: libgpushare_shim.so owner cuGetProcAddress: libgpushare_shi
 		open=s,"$BIN/lib_stubs.so" close=s alloc=a,2Mi fill=a,5 byte=a,1
 }
 
-@test "two libcudas are loaded: the one that the program looks up in is hooked, and memory stays" {
-	needs_sim # one driver in the process
-	script=(open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1")
-	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" use=d init alloc=a,1Mi fill=a,5 byte=a,1
-	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" use=c init alloc=a,1Mi fill=a,5 byte=a,1
-	three_ways "$BIN/drv_loader" "${script[@]}" both=c,d,10000
-	has "$plain" "both: the heap stays"
-	# A hook goes on to one driver: the other one's entries stay its own, and the log says so once.
-	export GPUSHARE_LOG=$WORK/log
-	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 owner=c,cuMemAlloc_v2 \
-		owner=c,cuMemFree_v2 owner=d,cuMemFree_v2
-	equal "$(grep ^owner <<<"$output")" "owner cuMemAlloc_v2: libgpushare_shim.so
-owner cuMemAlloc_v2: libcuda.so.1
-owner cuMemFree_v2: libcuda.so.1
-owner cuMemFree_v2: libgpushare_shim.so"
-	equal "$(grep -c 'another libcuda' "$WORK/log")" 1
-	# What a library that was unloaded still had looks like a leak to instruments.
-	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || return 0
-	# The hooked one is closed: the next one that is looked up in is hooked.
-	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 close=d \
-		owner=c,cuMemAlloc_v2
-	equal "$(grep -c '^owner cuMemAlloc_v2: libgpushare_shim.so' <<<"$output")" 2
+# Of two libcudas in one process the first that cuInit starts is the driver; the other one's calls are refused
+# (contract_lookup). A program may have looked up in either of them before.
+@test "two libcudas are loaded: the one that starts gives names, whichever is looked up in first" {
+	needs_sim
+	both=(open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1")
+	for order in "c d" "d c"; do
+		read -r starts other <<<"$order"
+		for looks in "use=$other" "use=$starts use=$other" ""; do
+			recorded "w0 1048576
+w2 3145728" "$BIN/drv_loader" "${both[@]}" $looks use=$starts init alloc=a,1Mi alloc=b,2Mi fill=a,5 use=$other init \
+				alloc=x,1Mi free=a free=b use=$starts free=b alloc=c,3Mi byte=a,1
+			equal "$(grep -E '^(init|alloc|free)' <<<"$plain")" "init: 0
+alloc a: 0
+alloc b: 0
+init: 304
+alloc x: 3
+free a: 3
+free b: 3
+free b: 0
+alloc c: 0"
+		done
+	done
 }
 
-@test "two libcudas are loaded: a plug-in that is linked against the other one is served as without us" {
+@test "two libcudas are loaded: what the second one made is attached, freed, held for others, and ends with its context" {
 	needs_sim
-	script=(open=p,"$BIN/lib_linked_plugin.so" open=d,"$BUILD/sim/old/libcuda.so.1" use=d init
-		alloc=a,1Mi call=p,plugin_init call=p,plugin_alloc call=p,plugin_free fill=a,5 byte=a,1)
-	GPUSHARE_LOG=$WORK/log recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}"
-	run -1 grep '"w1"' "$WORK/log" # not even tried
+	export GPUSHARE_LOG=$WORK/log
+	for backing in '' :vmm; do
+		rm -f "$WORK"/{up,go,freed,end,seen,bye}
+		GPUSHARE_SIM_MEMORY=8Mi start_named app "w%i$backing" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1" use=c \
+			use=d init alloc=a,2Mi alloc=b,4Mi fill=a,5 touch="$WORK/up" await="$WORK/go" use=c free=a use=d free=a \
+			touch="$WORK/freed" await="$WORK/end" alloc=c,4Mi free=c primary=reset
+		app=$PID
+		await_file "$WORK/up"
+		start other env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=w0:must "$BIN/drv_linked" init alloc=x,2Mi byte=x,1 \
+			touch="$WORK/seen" await="$WORK/freed" byte=x,1 free=x touch="$WORK/bye"
+		await_file "$WORK/seen"
+		touch "$WORK/go"
+		finish "$PID"
+		await_file "$WORK/bye"
+		equal "$(grep ^byte "$WORK/other.out" | uniq -c | tr -s ' ')" " 2 byte x: 12"
+		equal "$(names)" "w1 4194304"
+		touch "$WORK/end"
+		finish "$app"
+		equal "$(sed -n '/^free/,$p' "$WORK/app.out")" "free a: 3
+free a: 0
+alloc c: 0
+free c: 0
+primary reset: 0"
+		equal "$(names)" ""
+	done
+	has "$(<"$WORK/log")" '"w0" is given back' # there was no room for c
+}
+
+@test "two libcudas are loaded: whoever finds the second one otherwise is served, too" {
+	needs_sim
+	old=$BUILD/sim/old/libcuda.so.1
+	# a runtime, by cuGetProcAddress and before cuInit
+	for kind in static shared; do
+		recorded "w0 4194304" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$old" use=d \
+			open=p,"$BIN/lib_rt_plugin_$kind.so" call=p,runtime_alloc
+	done
+	# a plug-in that is linked against it
+	script=(open=p,"$BIN/lib_linked_plugin.so" open=d,"$old" use=d)
+	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" call=p,plugin_init call=p,plugin_alloc
+	has "$plain" "plugin_alloc: 0"
+	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" init alloc=a,1Mi call=p,plugin_init call=p,plugin_alloc \
+		call=p,plugin_free fill=a,5 byte=a,1
+	has "$plain" "plugin_alloc: 3"
+	# behind something that has little more than the name
+	mkdir "$WORK/stub"
+	cp "$BIN/lib_stubs.so" "$WORK/stub/libcuda.so.1"
+	recorded "w0 1048576" "$BIN/drv_loader" open=s,"$WORK/stub/libcuda.so.1" call=s,cuMemAlloc_v2 call=s,cuGetProcAddress \
+		open=c,libcuda.so.1 use=c init alloc=a,1Mi fill=a,5 byte=a,1
+}
+
+@test "two libcudas are loaded: look-ups in either are hooked, and memory stays" {
+	needs_sim # one driver in the process
+	mkdir "$WORK/third"
+	cp "$BUILD/sim/libcuda.so.1" "$WORK/third"
+	script=(open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1" open=e,"$WORK/third/libcuda.so.1")
+	three_ways "$BIN/drv_loader" "${script[@]}" both=c,d,10000 both=c,e,10000
+	equal "$(grep -c "both: the heap stays" <<<"$plain")" 2
+	export GPUSHARE_LOG=$WORK/log
+	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 owner=c,cuMemAlloc_v2 \
+		owner=e,cuMemFree_v2 owner=e,cuMemAlloc_v2 owner=c,cuMemFree_v2
+	equal "$(grep ^owner <<<"$output")" "owner cuMemAlloc_v2: libgpushare_shim.so
+owner cuMemAlloc_v2: libgpushare_shim.so
+owner cuMemFree_v2: libcuda.so.1
+owner cuMemAlloc_v2: libcuda.so.1
+owner cuMemFree_v2: libgpushare_shim.so"
+	equal "$(grep -c "$WORK/third/libcuda.so.1" "$WORK/log")" 1
+	# What a library that was unloaded still had looks like a leak to instruments.
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || return 0
+	# One of the two is closed: the next one that is looked up in is hooked.
+	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 owner=c,cuMemAlloc_v2 close=d \
+		owner=e,cuMemAlloc_v2
+	equal "$(grep -c '^owner cuMemAlloc_v2: libgpushare_shim.so' <<<"$output")" 3
+	recorded "w0 2097152" "$BIN/drv_loader" "${script[@]}" use=c use=d init close=d use=e init alloc=a,2Mi
 }
 
 @test "two libcudas are loaded: calls through either walk no loaded objects" {
@@ -138,7 +207,7 @@ owner cuMemFree_v2: libgpushare_shim.so"
 	BEFORE=$BIN/lib_walks.so
 	run -0 named never:size=512Gi env LD_PRELOAD="$(preloads yes)" "$BIN/drv_loader" "${script[@]}" \
 		call=default,walks_made
-	equal "$(grep -c '^call plugin_.*: 0' <<<"$output")" 5
+	equal "$(grep -c '^call plugin_alloc: 3' <<<"$output")" 2
 	equal "$(sed -n 's/^call walks_made: //p' <<<"$output" | tail -n 1)" 0
 }
 

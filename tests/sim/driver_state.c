@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The process as a whole: settings from the environment, cuInit, fork, the one lock. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "driver_sim.h"
 #include "sim_uuid.h"
@@ -173,6 +175,39 @@ bool state_reaches(cu_device device, int physical)
 	return state.peers || state.physical[device] == physical;
 }
 
+/* A page that the first libcuda of a process maps where the next one wants its own. */
+#define STATE_MARK ((void *)(uintptr_t)UINT64_C(0x1ffff0000000))
+#define STATE_MARK_SIZE 4096
+static bool state_marked; /* under the lock */
+
+/* False: another libcuda of this process was first (contract_lookup). Where the page can't be, they are not
+ * told apart. Older emulators take MAP_FIXED_NOREPLACE for a hint. */
+static bool state_mark(void)
+{
+	STATE_LOCKED;
+	int error = errno;
+	void *mark;
+
+	if (!state_marked && msync(STATE_MARK, STATE_MARK_SIZE, MS_ASYNC) == 0)
+		return false;
+	if (!state_marked) {
+		mark =
+		    mmap(STATE_MARK, STATE_MARK_SIZE, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		state_marked = mark == STATE_MARK;
+		if (mark != MAP_FAILED && !state_marked)
+			munmap(mark, STATE_MARK_SIZE);
+	}
+	errno = error;
+	return true;
+}
+
+__attribute__((destructor)) static void state_unmark(void)
+{
+	if (state_marked)
+		munmap(STATE_MARK, STATE_MARK_SIZE);
+}
+
 /* A setting that does not parse must not pass for "no fault": then nothing works. */
 static cu_result state_init(unsigned int flags)
 {
@@ -180,6 +215,8 @@ static cu_result state_init(unsigned int flags)
 		return CU_INVALID_VALUE;
 	if (!state.device_count)
 		return CU_NO_DEVICE;
+	if (!state_mark())
+		return CU_OPERATING_SYSTEM;
 	state.initialised = true;
 	return CU_OK;
 }
