@@ -3,32 +3,7 @@
 # Unified buffers over the end of what they lean on: a registry that is killed, with what it keeps or without,
 # and an owner.
 load helpers
-
-setup_more() {
-	export GPUSHARE_AUTOSTART=0
-	[ -n "${EMULATOR:-}" ] || start_registry
-}
-
-# kill_registry: its successor finds what it wrote and what is kept
-kill_registry() {
-	local pid
-	pid=$(registry_pids)
-	kill -KILL "$pid"
-	until_true has_ended "$pid"
-	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
-	start_registry
-}
-
-# forget_all: it finds nothing but its clients
-forget_all() {
-	local pid
-	for pid in $(registry_pids) $(keeper_pids); do
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-	done
-	rm -f "$GPUSHARE_DIR"/*
-	start_registry
-}
+load in_resyncing
 
 fresh() {
 	export GPUSHARE_SIM_HOST_NUMA=$1
@@ -56,7 +31,7 @@ is_gone() {
 		fresh "$kind"
 		api open make=a,w,3Mi,unified+keep fill=a,7 link=a cpuput=a,17,100 pointer=a,"$WORK/at" >/dev/null
 		for stored in 100 101 102; do
-			kill_registry
+			replace_registry
 			equal "$(api open backing=w attach=b,w at=b,"$WORK/at" cpubyte=b,17 byte=b,17 cpuwalk=b walk=b \
 				cpuput=b,17,$((stored + 1)))" "open: OK
 backing w: 3, 3145728 of 4194304
@@ -67,13 +42,13 @@ byte b: $stored
 cpuwalk b: 4950
 walk b: 4950"
 		done
-		kill_registry
+		replace_registry
 		equal "$(api open make=a,w,3Mi,unified+keep+adopt at=a,"$WORK/at" cpubyte=a,17 | tail -n 3)" "adopted
 at a: there
 cpubyte a: 103"
 		[ "$kind" = 1 ] || equal "$(api open attach=b,w,0,host map=m,b,0,18,r load=m,17 | tail -n 1)" "load m: 103"
 		gpushare rm w
-		kill_registry
+		replace_registry
 		equal "$(names)" ""
 	done
 }
@@ -90,7 +65,7 @@ cpubyte a: 103"
 		kill_owner "$owner"
 		nothing() { [ -z "$(names)" ]; }
 		until_true nothing
-		kill_registry
+		replace_registry
 		touch "$WORK/go"
 		finish "$reader"
 		equal "$(tail -n +4 "$WORK/reader.out")" "cpubyte b: 35
@@ -115,7 +90,7 @@ free c: OK"
 		api open attach=b,w pointer=b,"$WORK/at" >/dev/null
 		kill_owner "$PID"
 		until_true is_gone
-		kill_registry
+		replace_registry
 		begin next env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:unified:keep:adopt "$BIN/drv_linked" init make=a,managed,2Mi \
 			peek=a,5 byte=a,4 touch="$WORK/up" await="$WORK/end" drop=a
 		equal "$(api open attach=b,w at=b,"$WORK/at" byte=b,5 | tail -n 2)" "at b: there
@@ -141,7 +116,7 @@ drop a: 0"
 		app=$PID
 		await_file "$WORK/up"
 		api open attach=b,w pointer=b,"$WORK/at" attach=c,k pointer=c,"$WORK/at2" >/dev/null
-		forget_all
+		restart_registry
 		equal "$(names)" ""
 		touch "$WORK/go"
 		await_file "$WORK/again"
@@ -178,7 +153,7 @@ drop b: 0"
 			detach=b free=a
 		app=$PID
 		await_file "$WORK/up"
-		forget_all
+		restart_registry
 		touch "$WORK/go"
 		await_file "$WORK/again"
 		equal "$(api open backing=w attach=b,w cpubyte=b,4 byte=b,4 cpuput=b,6,60 | tail -n 4)" \
@@ -208,7 +183,7 @@ brings_back() {
 	reader=$PID
 	kill_owner "$owner"
 	until_true is_gone
-	forget_all
+	restart_registry
 	touch "$WORK/go"
 	await_file "$WORK/told"
 	equal "$(names)" "w 2097152"
