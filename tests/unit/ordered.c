@@ -5,19 +5,9 @@
 
 #include "os/clock.h"
 
-static request about(const char *name, uint64_t generation, uint32_t roles)
-{
-	request what = {.which_verb = gpushare_Request_order_tag};
-
-	strcpy(what.verb.order.name, name);
-	what.verb.order.generation = generation;
-	what.verb.order.roles = roles;
-	return what;
-}
-
 int ordered_ask(struct session *session, const char *name, uint64_t generation, uint32_t roles)
 {
-	request what = about(name, generation, roles);
+	request what = raw_order(name, generation, roles);
 
 	return peer_ask(session, &what);
 }
@@ -27,7 +17,7 @@ int ordered_leave(struct session *session, const char *name, uint64_t generation
 {
 	const struct order *order = order_find(peer_registry, generation);
 	const struct participant *participant = order ? participant_find(order, session) : NULL;
-	request what = about(name, generation, roles);
+	request what = raw_order(name, generation, roles);
 
 	if (participant && participant->slot)
 		atomic_store(&order->page->slot[participant->slot - 1].final, final);
@@ -38,7 +28,7 @@ int ordered_leave(struct session *session, const char *name, uint64_t generation
 int ordered_bring(struct session *session, const char *name, uint64_t generation, uint32_t roles,
 		  uint64_t id, uint32_t slot, int fd)
 {
-	request what = about(name, generation, roles);
+	request what = raw_order(name, generation, roles);
 
 	what.verb.order.again = id;
 	what.verb.order.slot = slot;

@@ -3,10 +3,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "peer.h"
+#include "raw_fds.h"
 
 #define SOON_MS 5000
 
@@ -79,73 +79,39 @@ bool peer_is_closed(int fd)
 
 request peer_share_fd(const char *name)
 {
-	request what = peer_share_of(name);
-
-	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
-	memset(what.verb.share.handle, 0, GPUSHARE_HANDLE_SIZE);
-	peer_goes = memfd_create(name, MFD_CLOEXEC);
-	assert_true(peer_goes >= 0);
-	return what;
+	peer_goes = raw_fds_make();
+	return raw_fds_share(name);
 }
 
-request peer_share_of(const char *name)
+static int say(struct session *session, request what)
 {
-	request what = {.which_verb = gpushare_Request_share_tag};
-	gpushare_Share *share = &what.verb.share;
-
-	share->has_buffer = true;
-	strcpy(share->buffer.name, name);
-	share->buffer.size = 100;
-	share->buffer.base_offset = 28;
-	share->buffer.base_size = 128;
-	share->buffer.backing = GPUSHARE_BACKING_IPC;
-	share->buffer.address = 0x7f0000001000;
-	memset(share->buffer.device_uuid, 0xd, sizeof(share->buffer.device_uuid));
-	memset(share->handle, 0xab, sizeof(share->handle));
-	return what;
+	return peer_ask(session, &what);
 }
 
 uint64_t peer_share(struct session *session, const char *name)
 {
-	request what = peer_share_of(name);
-
-	assert_int_equal(peer_ask(session, &what), GPUSHARE_OK);
+	assert_int_equal(say(session, raw_share(name)), GPUSHARE_OK);
 	return peer_answer.body.share.generation;
 }
 
 int peer_lookup(struct session *session, const char *name, uint32_t wait_ms)
 {
-	request what = {.which_verb = gpushare_Request_lookup_tag};
-
-	strcpy(what.verb.lookup.name, name);
-	what.verb.lookup.wait_ms = wait_ms;
-	return peer_ask(session, &what);
+	return say(session, raw_lookup(name, wait_ms));
 }
 
 int peer_attach(struct session *session, const char *name)
 {
-	request what = {.which_verb = gpushare_Request_attach_tag};
-
-	strcpy(what.verb.attach.name, name);
-	return peer_ask(session, &what);
+	return say(session, raw_attach(name, 0));
 }
 
 int peer_detach(struct session *session, const char *name, uint64_t generation)
 {
-	request what = {.which_verb = gpushare_Request_detach_tag};
-
-	strcpy(what.verb.detach.name, name);
-	what.verb.detach.generation = generation;
-	return peer_ask(session, &what);
+	return say(session, raw_detach(name, generation));
 }
 
 int peer_withdraw(struct session *session, const char *name, uint64_t generation)
 {
-	request what = {.which_verb = gpushare_Request_withdraw_tag};
-
-	strcpy(what.verb.withdraw.name, name);
-	what.verb.withdraw.generation = generation;
-	return peer_ask(session, &what);
+	return say(session, raw_withdraw(name, generation));
 }
 
 uint32_t peer_attachers(struct session *session, const char *name)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_PEER_H
 #define GPUSHARE_TESTS_UNIT_PEER_H
-/* A registry without a socket, and peers that ask it. */
+/* A registry without a socket, and peers that ask it: requests are raw.h's. */
+#include "raw.h"
 #include "verbs/handlers.h"
 
 extern struct registry *peer_registry;
@@ -19,7 +20,6 @@ struct session *peer_new(uint32_t id, int32_t pid, const char *command);
 int peer_ask(struct session *session, const request *what);
 /* As by registry.sock. */
 int peer_ask_plain(struct session *session, const request *what);
-request peer_share_of(const char *name);
 /* One that brings a descriptor: that is a memfd, from here on in peer_goes. */
 request peer_share_fd(const char *name);
 /* A descriptor that the registry gave back is closed by another thread: whether it is, soon. */

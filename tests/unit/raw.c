@@ -443,6 +443,16 @@ request raw_detach(const char *name, uint64_t generation)
 	return ask;
 }
 
+request raw_order(const char *name, uint64_t generation, uint32_t roles)
+{
+	request ask = {.which_verb = gpushare_Request_order_tag};
+
+	strcpy(ask.verb.order.name, name);
+	ask.verb.order.generation = generation;
+	ask.verb.order.roles = roles;
+	return ask;
+}
+
 gpushare_StatReply raw_stat(int fd)
 {
 	request ask = {.which_verb = gpushare_Request_stat_tag};

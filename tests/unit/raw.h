@@ -96,6 +96,7 @@ request raw_withdraw(const char *name, uint64_t generation);
 /* The owner's free, which holds the memory where others have it attached. */
 request raw_free(const char *name, uint64_t generation);
 request raw_detach(const char *name, uint64_t generation);
+request raw_order(const char *name, uint64_t generation, uint32_t roles);
 gpushare_StatReply raw_stat(int fd);
 
 #endif

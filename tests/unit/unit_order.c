@@ -52,12 +52,7 @@ static int tear_down(void **state)
 
 static request about(uint32_t roles)
 {
-	request what = {.which_verb = gpushare_Request_order_tag};
-
-	strcpy(what.verb.order.name, "x");
-	what.verb.order.generation = generation;
-	what.verb.order.roles = roles;
-	return what;
+	return raw_order("x", generation, roles);
 }
 
 /* The page that comes is `page`. */

@@ -157,16 +157,13 @@ static uint32_t resumed_slot(struct session *session, uint32_t slot)
 
 static void only_its_own_slot_is_resumed(void **state)
 {
-	request what = {.which_verb = gpushare_Request_order_tag};
+	request what = raw_order("x", generation, ORDER_CONSUMES);
 	struct session *a = foreigner(2, 7), *b = attacher(3);
 
 	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	registry_disconnect(peer_registry, a);
 	/* Only a client that comes again has a slot to ask for. */
-	strcpy(what.verb.order.name, "x");
-	what.verb.order.generation = generation;
-	what.verb.order.roles = ORDER_CONSUMES;
 	what.verb.order.slot = 1;
 	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);

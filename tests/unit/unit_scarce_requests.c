@@ -58,7 +58,7 @@ static void sweep(int (*act)(void))
 
 static int share_new(void)
 {
-	request what = peer_share_of("b");
+	request what = raw_share("b");
 
 	return peer_ask(other, &what);
 }
@@ -179,7 +179,7 @@ static void a_peer_is_let_in_or_not(void **state)
 /* What it brings is held by a record, or goes. */
 static int share_and_attach(void)
 {
-	request what = peer_share_of("k");
+	request what = raw_share("k");
 	int status;
 
 	what.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;

@@ -123,13 +123,8 @@ static int lookup_of(int peer, const char *name, uint64_t generation)
 
 static int order(int peer, const char *name, uint64_t generation, uint32_t roles)
 {
-	request what = {.which_verb = gpushare_Request_order_tag};
-	int status;
+	int status = raw_fds_say(peer, raw_order(name, generation, roles), -1);
 
-	strcpy(what.verb.order.name, name);
-	what.verb.order.generation = generation;
-	what.verb.order.roles = roles;
-	status = raw_fds_say(peer, what, -1);
 	if (raw_fds_came >= 0)
 		close(raw_fds_came);
 	return status;

@@ -28,7 +28,7 @@ static void none_of_many_takes_long(void **state)
 		int64_t before_ns;
 
 		snprintf(name, sizeof(name), "n%d", i);
-		what = peer_share_of(name);
+		what = raw_share(name);
 		before_ns = spent_ns();
 		assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 		assert_int_equal(peer_attach(other, name), GPUSHARE_OK);
@@ -67,7 +67,7 @@ static void the_order_survives_changes(void **state)
 
 		seed = seed * 1664525 + 1013904223;
 		snprintf(name, sizeof(name), "n%u", seed >> 8 & 127);
-		what = peer_share_of(name);
+		what = raw_share(name);
 		if (peer_ask(owner, &what) == GPUSHARE_E_EXISTS)
 			assert_int_equal(peer_withdraw(owner, name, 0), GPUSHARE_OK);
 		assert_int_equal(named(), peer_registry->state.store.count);
